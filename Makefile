@@ -1,0 +1,103 @@
+# Every target sets up what it needs on a machine that has python3 (3.11 or newer), cargo, g++, make.
+#
+#   make demo        a sharded solve on CPU host devices, with timing, residual and peak memory
+#   make test        all quick tests: Rust, model checking, Python on the newest and the oldest JAX
+#   make test-slow   the long cases
+#   make test-gpu    builds the wheel and runs the GPU probe (needs an NVIDIA GPU)
+#   make lint        formatters and linters, as CI runs them; `make format` applies the formatters
+#   make bench       this solve against its competitors, one CSV line each
+#   make wheel       the wheel, in dist/
+
+PYTHON ?= python3
+VENV := .venv
+# The oldest JAX supported. It is also the build environment: its headers are what the handlers are
+# compiled against (see pyproject.toml).
+OLDEST := .venv-oldest
+OLDEST_JAX := 0.8.3
+BIN := $(VENV)/bin
+WHEEL := build/wheel.stamp
+SOURCES := Cargo.toml Cargo.lock pyproject.toml build.rs README.md LICENSE \
+	$(shell find src ffi python -type f -not -path '*/__pycache__/*')
+CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h examples/bench/*.cc)
+PY_SOURCES := python examples tests
+LOOM := tests/loom/Cargo.toml
+
+.PHONY: demo test test-rust test-python test-oldest test-slow test-gpu lint format bench wheel clean
+
+demo: build/ready.stamp
+	$(BIN)/python examples/01_solve.py
+
+test: test-rust test-python test-oldest
+
+test-rust:
+	cargo test --release --locked --quiet
+	cargo test --release --quiet --manifest-path $(LOOM)
+
+test-python: build/ready.stamp
+	$(BIN)/python -m pytest -q --durations=10
+
+test-oldest: build/oldest.stamp
+	$(OLDEST)/bin/python -m pytest -q --durations=5
+
+test-slow: build/ready.stamp
+	cargo test --release --locked --quiet -- --include-ignored
+	$(BIN)/python -m pytest -q -m slow
+
+test-gpu: build/ready.stamp
+	$(BIN)/python examples/bench/gpu_probe.py --out build/gpu-probe
+
+lint: build/lint.stamp $(WHEEL)
+	cargo fmt --check
+	cargo fmt --check --manifest-path $(LOOM)
+	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) \
+		cargo clippy --release --locked --all-targets --features python -- -D warnings
+	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
+	$(BIN)/ruff format --check $(PY_SOURCES)
+	$(BIN)/ruff check $(PY_SOURCES)
+	$(BIN)/basedpyright --level error
+
+format: build/lint.stamp
+	cargo fmt
+	cargo fmt --manifest-path $(LOOM)
+	$(BIN)/clang-format -i $(CXX_SOURCES)
+	$(BIN)/ruff format $(PY_SOURCES)
+	$(BIN)/ruff check --fix $(PY_SOURCES)
+
+bench: build/ready.stamp
+	$(BIN)/python examples/bench/run.py
+
+wheel: $(WHEEL)
+
+$(OLDEST)/ready.stamp:
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/pip install --quiet "jax==$(OLDEST_JAX)" "jaxlib==$(OLDEST_JAX)" "maturin>=1.9,<2"
+	touch $@
+
+$(WHEEL): $(SOURCES) $(OLDEST)/ready.stamp
+	rm -rf dist
+	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) \
+		$(OLDEST)/bin/maturin build --release --locked --out dist
+	mkdir -p build && touch $@
+
+$(VENV)/ready.stamp:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# The wheel, first with what it asks for, then anew: the version number does not change with each
+# build.
+build/ready.stamp: $(WHEEL) $(VENV)/ready.stamp
+	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[test]"
+	$(BIN)/pip install --quiet --force-reinstall --no-deps dist/*.whl
+	touch $@
+
+build/oldest.stamp: $(WHEEL)
+	$(OLDEST)/bin/pip install --quiet "$$(ls dist/*.whl)[test]"
+	$(OLDEST)/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
+	touch $@
+
+build/lint.stamp: build/ready.stamp
+	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[lint]"
+	touch $@
+
+clean:
+	rm -rf build dist target $(VENV) $(OLDEST)

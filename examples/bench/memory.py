@@ -1,0 +1,107 @@
+"""Peak memory of one sharded solve, above what existed before the call, in this fresh process.
+
+Run: python examples/bench/memory.py --n 8192 --devices 2 --what meshsolve [--keep-a]
+Prints one JSON line: bytes of A, bytes above, and their ratio. `--what` is meshsolve or jnp
+(jax.scipy.linalg.cho_factor and cho_solve on the same shards).
+"""
+
+import argparse
+import json
+import os
+import pathlib
+
+
+def main() -> None:
+    """Parse the command line, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--n", type=int, default=8192)
+    parser.add_argument("--devices", type=int, default=2)
+    parser.add_argument("--what", choices=("meshsolve", "jnp"), default="meshsolve")
+    parser.add_argument("--keep-a", action="store_true", help="do not donate A")
+    parser.add_argument("--repeat", type=int, default=1, help="calls, one after the other")
+    options = parser.parse_args()
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={options.devices}"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    print(json.dumps(measure(options)))
+
+
+def measure(options) -> dict:
+    """Solve once at small size, so that code and threads exist, then measure at full size."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    jax.config.update("jax_enable_x64", True)
+    mesh = Mesh(np.array(jax.devices()), ("x",))
+    sharding = NamedSharding(mesh, PartitionSpec("x", None))
+
+    def matrix(n):
+        i = jnp.arange(n, dtype=jnp.float64)
+        kms = lambda: 0.5 ** jnp.abs(i[:, None] - i[None, :])  # noqa: E731
+        return jax.block_until_ready(jax.jit(kms, out_shardings=sharding)())
+
+    def rhs(n):
+        return jax.device_put(np.ones((n, 1)), NamedSharding(mesh, PartitionSpec()))
+
+    solve = _jnp_solve if options.what == "jnp" else _meshsolve_solve(options.keep_a)
+    small = 256 * options.devices
+    solve(matrix(small), rhs(small)).block_until_ready()
+
+    n = options.n
+    above = 0
+    for _ in range(options.repeat):
+        a, b = matrix(n), rhs(n)
+        before = reset_peak()
+        x = solve(a, b).block_until_ready()
+        above = max(above, peak() - before)
+        residual = float(jnp.abs(x).sum())
+        assert np.isfinite(residual)
+        del a, b, x
+    a_bytes = n * n * 8
+    return {
+        "what": options.what,
+        "n": n,
+        "devices": options.devices,
+        "keep_a": options.keep_a,
+        "a_bytes": a_bytes,
+        "above_bytes": above,
+        "above_over_a": above / a_bytes,
+        "jax": jax.__version__,
+    }
+
+
+def _meshsolve_solve(keep_a: bool):
+    import meshsolve as ms
+
+    return lambda a, b: ms.solve(
+        a, b, assume_a="pos", overwrite_a=not keep_a, overwrite_b=not keep_a
+    )
+
+
+def _jnp_solve(a, b):
+    import jax
+
+    return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(a), b)
+
+
+def _status(field: str) -> int:
+    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"/proc/self/status has no {field}; Linux is needed to measure memory")
+
+
+def reset_peak() -> int:
+    """Start a new peak; returns the resident bytes now."""
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def peak() -> int:
+    """Highest resident bytes since ``reset_peak``."""
+    return _status("VmHWM")
+
+
+if __name__ == "__main__":
+    main()

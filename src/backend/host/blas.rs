@@ -1,0 +1,110 @@
+//! Tile kernels on the host: faer's, one thread each, on blocks turned into views.
+//!
+//! # Safety
+//! All functions here dereference the blocks given. The algorithms in `dist` guarantee what that
+//! needs: a lane writes only blocks it owns in the present phase, and reads others' blocks only after
+//! a signal or barrier that orders those writes before.
+
+use faer::linalg::cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_in_place_scratch};
+use faer::linalg::matmul::matmul_with_conj;
+use faer::linalg::triangular_solve::{
+    solve_lower_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
+};
+use faer::{Accum, Conj, MatMut, MatRef, Par};
+use faer::{dyn_stack::MemBuffer, dyn_stack::MemStack};
+
+use crate::backend::Op;
+use crate::matrix::Block;
+use crate::scalar::Scalar;
+
+unsafe fn read<'a, T>(b: Block<T>) -> MatRef<'a, T> {
+    let strides = (b.row_stride as isize, b.col_stride as isize);
+    // SAFETY: see the module's contract; `Block::sub` keeps blocks inside their allocation.
+    unsafe { MatRef::from_raw_parts(b.ptr, b.rows, b.cols, strides.0, strides.1) }
+}
+
+unsafe fn write<'a, T>(b: Block<T>) -> MatMut<'a, T> {
+    let strides = (b.row_stride as isize, b.col_stride as isize);
+    // SAFETY: see the module's contract; `Block::sub` keeps blocks inside their allocation.
+    unsafe { MatMut::from_raw_parts_mut(b.ptr, b.rows, b.cols, strides.0, strides.1) }
+}
+
+fn conj(yes: bool) -> Conj {
+    if yes { Conj::Yes } else { Conj::No }
+}
+
+/// Scratch of `potrf` on tiles up to `width`.
+pub fn potrf_scratch<T: Scalar>(width: usize) -> MemBuffer {
+    MemBuffer::new(cholesky_in_place_scratch::<T>(width, Par::Seq, Default::default()))
+}
+
+pub unsafe fn potrf<T: Scalar>(a: Block<T>, scratch: &mut MemBuffer) -> Result<(), usize> {
+    // SAFETY: the caller's, see the module's contract.
+    let a = unsafe { write(a) };
+    let stack = MemStack::new(scratch);
+    match cholesky_in_place(a, Default::default(), Par::Seq, stack, Default::default()) {
+        Ok(_) => Ok(()),
+        Err(LltError::NonPositivePivot { index }) => Err(index),
+    }
+}
+
+/// `X <- op(L)^-1 X`.
+pub unsafe fn trsm<T: Scalar>(l: Block<T>, op: Op, x: Block<T>) {
+    // SAFETY: the caller's, see the module's contract.
+    let (l, x) = unsafe { (read(l), write(x)) };
+    let conj = conj(op.conjugates());
+    if op.transposes() {
+        solve_upper_triangular_in_place_with_conj(l.transpose(), conj, x, Par::Seq);
+    } else {
+        solve_lower_triangular_in_place_with_conj(l, conj, x, Par::Seq);
+    }
+}
+
+/// `C <- C + alpha op(A) op(B)`.
+pub unsafe fn gemm<T: Scalar>(c: Block<T>, alpha: T, a: Block<T>, op_a: Op, b: Block<T>, op_b: Op) {
+    let stored = |m: Block<T>, op: Op| if op.transposes() { m.transposed() } else { m };
+    // SAFETY: the caller's, see the module's contract.
+    let (c, a, b) = unsafe { (write(c), read(stored(a, op_a)), read(stored(b, op_b))) };
+    let (conj_a, conj_b) = (conj(op_a.conjugates()), conj(op_b.conjugates()));
+    matmul_with_conj(c, Accum::Add, a, conj_a, b, conj_b, alpha, Par::Seq);
+}
+
+/// `C <- C + S`.
+pub unsafe fn add<T: Scalar>(c: Block<T>, s: Block<T>) {
+    // SAFETY: the caller's, see the module's contract.
+    let (c, s) = unsafe { (write(c), read(s)) };
+    faer::zip!(c, s).for_each(|faer::unzip!(c, s)| *c = *c + *s);
+}
+
+pub unsafe fn copy<T: Scalar>(from: Block<T>, to: Block<T>) {
+    assert_eq!((from.rows, from.cols), (to.rows, to.cols), "shapes of a copy");
+    if from.row_stride == 1 && to.row_stride == 1 {
+        for j in 0..from.cols {
+            let (f, t) = (from.sub(0, j, from.rows, 1).ptr, to.sub(0, j, to.rows, 1).ptr);
+            // SAFETY: the caller's, see the module's contract; columns are contiguous here.
+            unsafe { std::ptr::copy_nonoverlapping(f, t, from.rows) };
+        }
+    } else {
+        // SAFETY: the caller's, see the module's contract.
+        unsafe { write(to).copy_from(read(from)) };
+    }
+}
+
+/// `to <- from^H`, or only its lower triangle with the diagonal.
+pub unsafe fn mirror<T: Scalar>(from: Block<T>, to: Block<T>, lower_only: bool) {
+    // SAFETY: the caller's, see the module's contract. On a diagonal tile both views are the same
+    // memory: only elements above the diagonal are read, only those on and below it are written, and
+    // the diagonal element is read before it is written.
+    for j in 0..to.cols {
+        for i in if lower_only { j } else { 0 }..to.rows {
+            let source = from.ptr.wrapping_add(j * from.row_stride + i * from.col_stride);
+            let target = to.ptr.wrapping_add(i * to.row_stride + j * to.col_stride);
+            unsafe { target.write(T::conj_impl(&source.read())) };
+        }
+    }
+}
+
+pub unsafe fn fill<T: Scalar>(to: Block<T>, value: T) {
+    // SAFETY: the caller's, see the module's contract.
+    unsafe { write(to).fill(value) };
+}

@@ -1,0 +1,120 @@
+//! A counter that only grows and that threads wait on, and a barrier made of it; both can be stopped.
+//!
+//! Contract. `announce(c)` publishes everything the caller wrote before it to every thread whose
+//! `wait(c' <= c)` returns `Ok`. A waiter spins briefly (tile kernels take tens of microseconds), then
+//! sleeps, so that more lanes than cores do not burn each other's time. No wake-up is lost: the
+//! waiter registers, fences, then reads the count; the announcer stores the count, fences, then reads
+//! the registrations. Whichever fence comes second sees the other's write. `tests/loom.rs` checks it.
+
+#[cfg(loom)]
+use loom::sync::{Condvar, Mutex, atomic};
+#[cfg(not(loom))]
+use std::sync::{Condvar, Mutex, atomic};
+
+use atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+
+use crate::backend::{Step, Stopped};
+
+#[cfg(loom)]
+const SPINS: usize = 0;
+#[cfg(not(loom))]
+const SPINS: usize = 400;
+
+pub struct Progress {
+    count: AtomicUsize,
+    stopped: AtomicBool,
+    sleepers: AtomicUsize,
+    lock: Mutex<()>,
+    wake: Condvar,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Progress {
+            count: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            sleepers: AtomicUsize::new(0),
+            lock: Mutex::new(()),
+            wake: Condvar::new(),
+        }
+    }
+}
+
+impl Progress {
+    /// Raises the count to `count`; only one thread at a time announces.
+    pub fn announce(&self, count: usize) {
+        self.count.store(count, Ordering::Release);
+        self.wake_sleepers();
+    }
+
+    /// Makes every present and future wait return `Stopped`.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        self.wake_sleepers();
+    }
+
+    pub fn wait(&self, count: usize) -> Step {
+        for _ in 0..SPINS {
+            if let Some(step) = self.state(count) {
+                return step;
+            }
+            std::hint::spin_loop();
+        }
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let mut guard = self.lock.lock().unwrap_or_else(|e| e.into_inner());
+        let step = loop {
+            if let Some(step) = self.state(count) {
+                break step;
+            }
+            guard = self.wake.wait(guard).unwrap_or_else(|e| e.into_inner());
+        };
+        drop(guard);
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        step
+    }
+
+    fn state(&self, count: usize) -> Option<Step> {
+        if self.stopped.load(Ordering::Acquire) {
+            Some(Err(Stopped))
+        } else if self.count.load(Ordering::Acquire) >= count {
+            Some(Ok(()))
+        } else {
+            None
+        }
+    }
+
+    fn wake_sleepers(&self) {
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
+            drop(self.lock.lock().unwrap_or_else(|e| e.into_inner()));
+            self.wake.notify_all();
+        }
+    }
+}
+
+/// Meets `parties` threads again and again.
+pub struct Barrier {
+    parties: usize,
+    arrived: AtomicUsize,
+    passed: Progress,
+}
+
+impl Barrier {
+    pub fn new(parties: usize) -> Self {
+        Barrier { parties, arrived: AtomicUsize::new(0), passed: Progress::default() }
+    }
+
+    pub fn wait(&self) -> Step {
+        let ticket = self.arrived.fetch_add(1, Ordering::AcqRel);
+        let round = ticket / self.parties + 1;
+        if ticket % self.parties + 1 == self.parties {
+            self.passed.announce(round);
+        }
+        self.passed.wait(round)
+    }
+
+    pub fn stop(&self) {
+        self.passed.stop();
+    }
+}

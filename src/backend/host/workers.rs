@@ -1,0 +1,68 @@
+//! Threads of the library: a stock that grows on demand, so that a job never waits behind another.
+//!
+//! XLA's handlers must not block, and a promise must be completed on a thread that nobody else needs
+//! (completing it runs the rest of the user's program, blocking collectives included). Hence no fixed
+//! pool: a thread that is busy is never waited for, a new one is started instead. Idle threads leave
+//! after a while.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+type Task = Box<dyn FnOnce() + Send>;
+
+const IDLE: Duration = Duration::from_secs(20);
+
+/// The way to each idle thread.
+static STOCK: Mutex<Vec<(thread::ThreadId, Sender<Task>)>> = Mutex::new(Vec::new());
+
+fn stock() -> MutexGuard<'static, Vec<(thread::ThreadId, Sender<Task>)>> {
+    STOCK.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// A thread that is waiting for a task and has nothing else to do; dropped unused, it ends.
+pub struct Worker(Sender<Task>);
+
+impl Worker {
+    pub fn run(self, task: impl FnOnce() + Send + 'static) {
+        self.0.send(Box::new(task)).expect("a reserved worker waits for its task");
+    }
+}
+
+/// Takes `count` threads, all or none.
+pub fn reserve(count: usize) -> io::Result<Vec<Worker>> {
+    let idle = || stock().pop().map(|(_, sender)| Worker(sender));
+    (0..count).map(|_| idle().map_or_else(start, Ok)).collect()
+}
+
+fn start() -> io::Result<Worker> {
+    let (sender, first) = mpsc::channel::<Task>();
+    thread::Builder::new().name("meshsolve".into()).spawn(move || {
+        let mut task = first.recv().ok();
+        while let Some(work) = task {
+            // Tasks catch their own panics; this keeps the thread should one slip through.
+            let _ = catch_unwind(AssertUnwindSafe(work));
+            task = next_task();
+        }
+    })?;
+    Ok(Worker(sender))
+}
+
+/// Waits in the stock for a task; `None` when the thread should end.
+fn next_task() -> Option<Task> {
+    let me = thread::current().id();
+    let (sender, tasks) = mpsc::channel();
+    stock().push((me, sender));
+    match tasks.recv_timeout(IDLE) {
+        Ok(task) => Some(task),
+        Err(RecvTimeoutError::Disconnected) => None,
+        Err(RecvTimeoutError::Timeout) => {
+            stock().retain(|(id, _)| *id != me);
+            // Taken in the last instant: the task is on its way. Otherwise disconnected now.
+            tasks.recv().ok()
+        }
+    }
+}

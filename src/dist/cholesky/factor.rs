@@ -1,0 +1,67 @@
+//! `A = L L^H` for a column-distributed Hermitian positive definite matrix, right-looking with
+//! lookahead 1. Tile columns A_k are dealt to lanes; L overwrites the lower triangle.
+//!
+//! ```text
+//! for k:  A_kk = L_kk L_kk^H,  L_ik = A_ik L_kk^-H            panel k, by its owner
+//!         A_ij -= L_ik L_jk^H   for all i >= j > k            by the owner of j, k+1 first
+//! ```
+//! The owner of panel k+1 updates and factors it before the rest of its columns, so that the panel
+//! is ready when the others need it. There is no barrier: a panel is announced when it is done.
+
+use crate::backend::{Backend, Signal, Step};
+use crate::matrix::Matrix;
+use crate::scalar::Scalar;
+
+/// One lane's part. A lane that returns `Ok` has seen every panel finished.
+pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>) -> Step {
+    let count = a.columns.count();
+    let (index, lanes) = (lane.lane(), lane.lanes());
+    if count > 0 && lane.owns(0) {
+        factor_panel(lane, a, 0)?;
+    }
+    for k in 0..count {
+        lane.wait(Signal::Panels, k + 1)?;
+        let next = k + 1;
+        if next < count && lane.owns(next) {
+            lane.update(a, k, std::iter::once(next));
+            factor_panel(lane, a, next)?;
+        }
+        let first =
+            if next % lanes == index { next + lanes } else { first_owned(next, index, lanes) };
+        lane.update(a, k, (first..count).step_by(lanes));
+        lane.progress(next, count);
+    }
+    Ok(())
+}
+
+/// The first tile column from `from` on that belongs to lane `index` of `lanes`.
+fn first_owned(from: usize, index: usize, lanes: usize) -> usize {
+    from + (index + lanes - from % lanes) % lanes
+}
+
+fn factor_panel<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, k: usize) -> Step {
+    let diagonal = a.diagonal(k);
+    if let Err(minor) = lane.potrf(diagonal) {
+        return Err(lane.give_up(a.columns.tile(k).global + minor + 1));
+    }
+    lane.trsm_panel(diagonal, a.below(k));
+    lane.announce(Signal::Panels, k + 1);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_owned;
+
+    #[test]
+    fn first_owned_is_the_next_tile_of_the_lane() {
+        for lanes in 1..6 {
+            for index in 0..lanes {
+                for from in 0..20 {
+                    let expected = (from..).find(|t| t % lanes == index).unwrap();
+                    assert_eq!(first_owned(from, index, lanes), expected);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Distributed algorithms, written once, generic over backend and scalar.
+
+pub mod cholesky;
+pub mod redistribute;

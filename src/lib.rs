@@ -1,0 +1,23 @@
+//! meshsolve: dense linear solvers for matrices that are sharded over devices.
+//!
+//! Layers, lowest last (a file belongs to exactly one):
+//! `python` and `bridge` (XLA call frame to plain data) > `rendezvous` (devices of one call meet) >
+//! `routines` (the table) > `dist` (distributed algorithms, generic over device and scalar) >
+//! `backend` (one device) > `layout` (index maths). DESIGN.md tells why.
+
+pub mod backend;
+pub mod call;
+pub mod dist;
+pub mod error;
+pub mod layout;
+pub mod matrix;
+pub mod rendezvous;
+pub mod routines;
+pub mod scalar;
+pub mod settings;
+pub mod stats;
+
+#[cfg(feature = "python")]
+mod bridge;
+#[cfg(feature = "python")]
+mod python;

@@ -1,0 +1,105 @@
+//! Plain descriptions of memory: a strided block of some device, and the distributed matrix as a set
+//! of column-major shards. They carry no lifetime, because a block may lie on a device that this
+//! process cannot dereference; a backend turns them into views and says why that is sound.
+
+use crate::layout::Columns;
+
+/// `rows x cols` elements, `(i, j)` at `ptr + i * row_stride + j * col_stride` (in elements).
+#[derive(Debug)]
+pub struct Block<T> {
+    pub ptr: *mut T,
+    pub rows: usize,
+    pub cols: usize,
+    pub row_stride: usize,
+    pub col_stride: usize,
+}
+
+impl<T> Clone for Block<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Block<T> {}
+
+// SAFETY: a block is an address and four numbers; whoever dereferences it upholds exclusivity.
+unsafe impl<T> Send for Block<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Block<T> {}
+
+impl<T> Block<T> {
+    pub fn column_major(ptr: *mut T, rows: usize, cols: usize, leading_dimension: usize) -> Self {
+        Block { ptr, rows, cols, row_stride: 1, col_stride: leading_dimension }
+    }
+
+    pub fn row_major(ptr: *mut T, rows: usize, cols: usize, leading_dimension: usize) -> Self {
+        Block { ptr, rows, cols, row_stride: leading_dimension, col_stride: 1 }
+    }
+
+    /// The sub-block of `rows x cols` whose first element is `(row, col)`.
+    pub fn sub(&self, row: usize, col: usize, rows: usize, cols: usize) -> Self {
+        assert!(
+            row + rows <= self.rows && col + cols <= self.cols,
+            "sub-block {rows}x{cols} at ({row}, {col}) leaves a block of {}x{}",
+            self.rows,
+            self.cols
+        );
+        let offset = row * self.row_stride + col * self.col_stride;
+        Block { ptr: self.ptr.wrapping_add(offset), rows, cols, ..*self }
+    }
+
+    /// The rows from `row` on.
+    pub fn rows_from(&self, row: usize) -> Self {
+        self.sub(row, 0, self.rows - row, self.cols)
+    }
+
+    pub fn transposed(&self) -> Self {
+        Block {
+            ptr: self.ptr,
+            rows: self.cols,
+            cols: self.rows,
+            row_stride: self.col_stride,
+            col_stride: self.row_stride,
+        }
+    }
+}
+
+/// An n x n matrix in column-major order, whole columns dealt to ranks as `columns` says: rank r
+/// holds `n/P` columns of n elements each from `shards[r]` on.
+#[derive(Debug)]
+pub struct Matrix<T> {
+    pub shards: Vec<Block<T>>,
+    pub columns: Columns,
+}
+
+impl<T> Matrix<T> {
+    pub fn new(bases: &[*mut T], columns: Columns) -> Self {
+        assert_eq!(bases.len(), columns.ranks(), "one shard per rank");
+        let (n, local) = (columns.n(), columns.per_rank());
+        let shards = bases.iter().map(|&p| Block::column_major(p, n, local, n)).collect();
+        Matrix { shards, columns }
+    }
+
+    /// All rows of tile column `t`.
+    pub fn tile_column(&self, t: usize) -> Block<T> {
+        let tile = self.columns.tile(t);
+        self.shards[tile.rank].sub(0, tile.local, self.columns.n(), tile.width)
+    }
+
+    /// The diagonal tile of tile column `t`.
+    pub fn diagonal(&self, t: usize) -> Block<T> {
+        let tile = self.columns.tile(t);
+        self.tile_column(t).sub(tile.global, 0, tile.width, tile.width)
+    }
+
+    /// The rows of tile column `t` below its diagonal tile.
+    pub fn below(&self, t: usize) -> Block<T> {
+        let tile = self.columns.tile(t);
+        self.tile_column(t).rows_from(tile.global + tile.width)
+    }
+
+    /// Column `position` of all shards laid side by side in rank order.
+    pub fn column_at(&self, position: usize) -> Block<T> {
+        let local = self.columns.per_rank();
+        self.shards[position / local].sub(0, position % local, self.columns.n(), 1)
+    }
+}

@@ -1,0 +1,117 @@
+//! The Python module `meshsolve._core`: handler addresses, settings, figures. No mathematics and no
+//! JAX: `python/meshsolve` decides what to call.
+
+use std::ffi::c_void;
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict};
+
+use crate::bridge::ffi;
+use crate::{backend::host, dispatch, routines, scalar::DType, settings, stats};
+
+/// A capsule as jax.ffi wants it around a handler or type record of the C++ shim.
+#[pyfunction]
+fn symbol<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyCapsule>> {
+    let address = ffi::symbol(name);
+    if address == 0 {
+        return Err(PyValueError::new_err(format!("the FFI layer has no symbol {name:?}")));
+    }
+    // SAFETY: a non-null address of static storage; the name is a C string literal; the new
+    // reference returned is owned here.
+    unsafe {
+        let capsule = pyo3::ffi::PyCapsule_New(
+            address as *mut c_void,
+            c"xla._CUSTOM_CALL_TARGET".as_ptr(),
+            None,
+        );
+        Ok(Bound::from_owned_ptr_or_err(py, capsule)?.cast_into_unchecked())
+    }
+}
+
+/// Version (major, minor) of the FFI API that the handlers were compiled against.
+#[pyfunction]
+fn ffi_api_version() -> (i32, i32) {
+    let version = ffi::ffi_api_version();
+    (version / 1000, version % 1000)
+}
+
+/// Names and summaries of the routines.
+#[pyfunction]
+fn routine_table() -> Vec<(&'static str, &'static str)> {
+    routines::TABLE.iter().map(|r| (r.name, r.summary)).collect()
+}
+
+#[pyfunction]
+fn threads() -> usize {
+    settings::threads()
+}
+
+#[pyfunction]
+fn timeout() -> f64 {
+    settings::timeout().as_secs_f64()
+}
+
+#[pyfunction]
+fn set_timeout(seconds: f64) -> PyResult<()> {
+    let timeout = Duration::try_from_secs_f64(seconds).ok().filter(|t| t.as_millis() > 0);
+    let timeout = timeout.ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "meshsolve.set_timeout: seconds: expected a finite number of at least 0.001, got {seconds}"
+        ))
+    })?;
+    settings::set_timeout(timeout);
+    Ok(())
+}
+
+/// Figures of the last finished call as a dictionary; None before the first.
+#[pyfunction]
+fn last_call(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
+    let Some(call) = stats::last() else { return Ok(None) };
+    let figures = PyDict::new(py);
+    figures.set_item("routine", call.routine)?;
+    figures.set_item("dtype", call.dtype)?;
+    let counts = [
+        ("n", call.n),
+        ("rhs", call.rhs),
+        ("ranks", call.ranks),
+        ("lanes", call.lanes),
+        ("tiles", call.tiles),
+        ("tile", call.tile),
+        ("scratch_bytes", call.scratch_bytes),
+    ];
+    for (name, count) in counts {
+        figures.set_item(name, count)?;
+    }
+    figures.set_item("info", call.info)?;
+    let seconds = PyDict::new(py);
+    for (phase, time) in call.phases {
+        seconds.set_item(phase, time)?;
+    }
+    figures.set_item("seconds", seconds)?;
+    Ok(Some(figures))
+}
+
+/// Seconds of an n x n x n product by faer on `threads` threads, for ratios in benchmarks.
+#[pyfunction]
+fn gemm_seconds(py: Python<'_>, dtype: &str, n: usize, threads: usize) -> PyResult<f64> {
+    let all = [DType::F32, DType::F64, DType::C64, DType::C128];
+    let Some(dtype) = all.into_iter().find(|d| d.name() == dtype) else {
+        return Err(PyValueError::new_err(format!("gemm_seconds: unknown dtype {dtype:?}")));
+    };
+    Ok(py.detach(|| dispatch!(dtype, T => host::gemm_seconds::<T>(n, threads), else => f64::NAN)))
+}
+
+#[pymodule]
+fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    m.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    m.add_function(wrap_pyfunction!(symbol, m)?)?;
+    m.add_function(wrap_pyfunction!(ffi_api_version, m)?)?;
+    m.add_function(wrap_pyfunction!(routine_table, m)?)?;
+    m.add_function(wrap_pyfunction!(threads, m)?)?;
+    m.add_function(wrap_pyfunction!(timeout, m)?)?;
+    m.add_function(wrap_pyfunction!(set_timeout, m)?)?;
+    m.add_function(wrap_pyfunction!(last_call, m)?)?;
+    m.add_function(wrap_pyfunction!(gemm_seconds, m)?)
+}

@@ -1,0 +1,161 @@
+//! Devices arrive; the last one starts the call. Contract in README.md.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use super::outcome::{Reply, answer_all, conduct};
+use super::watchdog;
+use crate::call::{Attributes, Call};
+use crate::error::{Error, Kind, Result};
+use crate::routines::Site;
+use crate::settings;
+
+/// One device's arrival.
+pub struct Arrival {
+    pub call: Call,
+    pub reply: Reply,
+}
+
+/// (run id, group)
+type Key = (i64, i64);
+
+/// A call site of an executable, shared by all its local devices.
+pub struct CallSite(Arc<Meetings>);
+
+impl CallSite {
+    pub fn new(attributes: &dyn Attributes) -> Result<CallSite> {
+        let site = Site::new(attributes)?;
+        Ok(CallSite(Arc::new(Meetings { site, open: Mutex::default() })))
+    }
+
+    /// Takes one device's part of launch `run`. Returns at once; `arrival.reply` gets the outcome.
+    pub fn arrive(&self, run: i64, group: i64, arrival: Arrival) {
+        self.0.arrive((run, group), arrival);
+    }
+}
+
+pub(super) struct Meetings {
+    site: Site,
+    open: Mutex<HashMap<Key, Meeting>>,
+}
+
+struct Meeting {
+    since: Instant,
+    arrived: usize,
+    /// By rank; emptied when the meeting fails.
+    parts: Vec<Option<Arrival>>,
+    failed: Option<Error>,
+}
+
+impl Meetings {
+    fn open(&self) -> MutexGuard<'_, HashMap<Key, Meeting>> {
+        self.open.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn arrive(self: &Arc<Self>, key: Key, arrival: Arrival) {
+        let world = self.site.world;
+        let mut open = self.open();
+        let mut entry = match open.entry(key) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(entry) => {
+                if world > 1 {
+                    watchdog::watch(Instant::now() + settings::timeout(), self, key);
+                }
+                entry.insert_entry(Meeting {
+                    since: Instant::now(),
+                    arrived: 0,
+                    parts: (0..world).map(|_| None).collect(),
+                    failed: None,
+                })
+            }
+        };
+        let meeting = entry.get_mut();
+        meeting.arrived += 1;
+        let complete = meeting.arrived == world;
+        let mut refused = Vec::new();
+        match (&meeting.failed, self.objection(meeting, &arrival)) {
+            (Some(_), _) => refused.push(arrival.reply),
+            (None, Some(error)) => {
+                refused = meeting.fail(error);
+                refused.push(arrival.reply);
+            }
+            (None, None) => {
+                let rank = arrival.call.rank;
+                meeting.parts[rank] = Some(arrival);
+            }
+        }
+        let failed = meeting.failed.clone();
+        let finished = if complete { Some(entry.remove()) } else { None };
+        drop(open);
+        match (failed, finished) {
+            (Some(error), _) => answer_all(refused, Err(error)),
+            (None, Some(meeting)) => self.start(meeting),
+            (None, None) => {}
+        }
+    }
+
+    /// Why `arrival` cannot be part of `meeting`.
+    fn objection(&self, meeting: &Meeting, arrival: &Arrival) -> Option<Error> {
+        let Call { rank, device, .. } = arrival.call;
+        let (name, world) = (self.site.routine, self.site.world);
+        let Some(place) = meeting.parts.get(rank) else {
+            return Some(Error::invalid(format!(
+                "meshsolve.{name}: operand `place` of device {device}: expected a rank below \
+                 world = {world}, got {}; pass lax.axis_index of the mesh axis",
+                rank as i64
+            )));
+        };
+        let other = place.as_ref()?.call.device;
+        Some(Error::invalid(format!(
+            "meshsolve.{name}: operand `place`: devices {other} and {device} both claim rank {rank} of \
+             {world}; pass lax.axis_index of the mesh axis, and its group if the mesh has more axes"
+        )))
+    }
+
+    fn start(&self, meeting: Meeting) {
+        let (calls, replies): (Vec<_>, Vec<_>) =
+            meeting.parts.into_iter().flatten().map(|a| (a.call, a.reply)).unzip();
+        let prepare = || self.site.configured.prepare(calls, meeting.since);
+        let prepared = catch_unwind(AssertUnwindSafe(prepare))
+            .unwrap_or_else(|panic| Err(Error::from_panic("preparing a call", &*panic)));
+        match prepared {
+            Ok(job) => conduct(job, replies),
+            Err(error) => answer_all(replies, Err(error)),
+        }
+    }
+
+    /// Fails the meeting `key` if it is still waiting for somebody.
+    pub(super) fn expire(&self, key: Key) {
+        let mut open = self.open();
+        let Some(meeting) = open.get_mut(&key).filter(|m| m.failed.is_none()) else { return };
+        let missing: Vec<String> = (0..meeting.parts.len())
+            .filter(|&rank| meeting.parts[rank].is_none())
+            .map(|rank| rank.to_string())
+            .collect();
+        let (name, world) = (self.site.routine, self.site.world);
+        let error = Error::new(
+            Kind::DeadlineExceeded,
+            format!(
+                "meshsolve.{name}: rank {} of {world} did not arrive within {:.3} s of the first; every \
+                 device of the mesh axis must make the call. If a device is merely late, raise the \
+                 limit with meshsolve.set_timeout(seconds) or MESHSOLVE_TIMEOUT",
+                missing.join(", "),
+                meeting.since.elapsed().as_secs_f64(),
+            ),
+        );
+        let waiting = meeting.fail(error.clone());
+        drop(open);
+        answer_all(waiting, Err(error));
+    }
+}
+
+impl Meeting {
+    /// Marks the meeting as failed and returns those who wait.
+    fn fail(&mut self, error: Error) -> Vec<Reply> {
+        self.failed = Some(error);
+        self.parts.drain(..).flatten().map(|arrival| arrival.reply).collect()
+    }
+}

@@ -1,0 +1,106 @@
+//! Runs a job on its lanes and gives every rank the same outcome. Contract in README.md.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use crate::backend::host::{progress::Progress, workers};
+use crate::call::Job;
+use crate::error::{Error, Kind, Result};
+
+/// Tells one device the outcome; may run that device's program.
+pub type Reply = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// What the workers of one call share.
+struct Conduct {
+    running: AtomicUsize,
+    outcome: Mutex<Result<()>>,
+    decided: Progress,
+}
+
+/// Starts all lanes of `job`, or none; each of `replies` then gets the outcome on a thread of its
+/// own. Returns at once.
+pub fn conduct(job: Arc<dyn Job>, replies: Vec<Reply>) {
+    let lanes = job.lanes();
+    let workers = match workers::reserve(lanes.max(replies.len())) {
+        Ok(workers) => workers,
+        Err(e) => {
+            drop(job);
+            let text = format!("meshsolve: {lanes} threads for a call cannot be started: {e}");
+            return answer_all(replies, Err(Error::new(Kind::ResourceExhausted, text)));
+        }
+    };
+    let shared = Arc::new(Conduct {
+        running: AtomicUsize::new(lanes),
+        outcome: Mutex::new(Ok(())),
+        decided: Progress::default(),
+    });
+    let mut replies = replies.into_iter();
+    for (lane, worker) in workers.into_iter().enumerate() {
+        let (shared, reply) = (shared.clone(), replies.next());
+        let job = (lane < lanes).then(|| job.clone());
+        worker.run(move || {
+            if let Some(job) = job {
+                shared.run_lane(job, lane);
+            }
+            if let Some(reply) = reply {
+                // Never stopped: the last lane always decides.
+                let _ = shared.decided.wait(1);
+                let outcome = shared.outcome().clone();
+                reply(outcome);
+            }
+        });
+    }
+}
+
+impl Conduct {
+    fn outcome(&self) -> MutexGuard<'_, Result<()>> {
+        self.outcome.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn run_lane(&self, job: Arc<dyn Job>, lane: usize) {
+        let run = catch_unwind(AssertUnwindSafe(|| job.run(lane)));
+        self.note(&*job, run, &format!("lane {lane} of a call"));
+        if self.running.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        if self.outcome().is_ok() {
+            let finish = catch_unwind(AssertUnwindSafe(|| job.finish()));
+            self.note(&*job, finish, "finishing a call");
+        }
+        // The other lanes have nothing left to do but to let go of the job; then its memory is free
+        // before anybody is told.
+        while Arc::strong_count(&job) > 1 {
+            std::thread::yield_now();
+        }
+        drop(job);
+        self.decided.announce(1);
+    }
+
+    /// Keeps the first failure and wakes the other lanes.
+    fn note(&self, job: &dyn Job, result: std::thread::Result<Result<()>>, place: &str) {
+        let result = result.unwrap_or_else(|panic| Err(Error::from_panic(place, &*panic)));
+        if result.is_err() {
+            let mut outcome = self.outcome();
+            if outcome.is_ok() {
+                *outcome = result;
+            }
+            drop(outcome);
+            job.stop();
+        }
+    }
+}
+
+/// Gives every one of `replies` the outcome, each on a thread of its own.
+pub fn answer_all(replies: Vec<Reply>, outcome: Result<()>) {
+    match workers::reserve(replies.len()) {
+        Ok(workers) => {
+            for (worker, reply) in workers.into_iter().zip(replies) {
+                let outcome = outcome.clone();
+                worker.run(move || reply(outcome));
+            }
+        }
+        // No threads to be had: the machine is at its end, and an answer matters more than its thread.
+        Err(_) => replies.into_iter().for_each(|reply| reply(outcome.clone())),
+    }
+}

@@ -1,0 +1,56 @@
+//! One thread that knows the deadlines of all open meetings.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, Weak};
+use std::time::Instant;
+
+use super::collect::Meetings;
+
+/// Deadlines in order; the number tells equal instants apart.
+type Deadlines = BTreeMap<(Instant, u64), (Weak<Meetings>, (i64, i64))>;
+
+static DEADLINES: Mutex<(u64, Deadlines)> = Mutex::new((0, BTreeMap::new()));
+static CHANGED: Condvar = Condvar::new();
+static START: Once = Once::new();
+
+fn deadlines() -> MutexGuard<'static, (u64, Deadlines)> {
+    DEADLINES.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Expires the meeting `key` of `meetings` at `deadline`, unless it is over by then.
+pub(super) fn watch(deadline: Instant, meetings: &Arc<Meetings>, key: (i64, i64)) {
+    START.call_once(|| {
+        // Without the thread calls still work, they just wait without limit.
+        let _ = std::thread::Builder::new().name("meshsolve-watch".into()).spawn(run);
+    });
+    let mut guard = deadlines();
+    let (count, map) = &mut *guard;
+    *count += 1;
+    map.insert((deadline, *count), (Arc::downgrade(meetings), key));
+    if map.first_key_value().is_some_and(|(first, _)| first.1 == *count) {
+        CHANGED.notify_one();
+    }
+}
+
+fn run() {
+    let mut guard = deadlines();
+    loop {
+        let now = Instant::now();
+        guard = match guard.1.first_key_value().map(|(key, _)| key.0) {
+            None => CHANGED.wait(guard).unwrap_or_else(|e| e.into_inner()),
+            Some(next) if next > now => {
+                CHANGED.wait_timeout(guard, next - now).unwrap_or_else(|e| e.into_inner()).0
+            }
+            Some(_) => {
+                let due = guard.1.pop_first();
+                drop(guard);
+                if let Some((_, (meetings, key))) = due
+                    && let Some(meetings) = meetings.upgrade()
+                {
+                    meetings.expire(key);
+                }
+                deadlines()
+            }
+        };
+    }
+}

@@ -1,0 +1,102 @@
+//! The table of routines. A routine reads its attributes once per call site (`configure`) and turns
+//! the parts of all devices into a job per call (`prepare`). Adding one: an entry here, an algorithm
+//! in `dist`, a Python function; never C++.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::call::{Attributes, Call, Job};
+use crate::dist::cholesky;
+use crate::error::{Error, Result};
+
+mod diagnose;
+
+pub struct Routine {
+    pub name: &'static str,
+    /// What it does, for `meshsolve.info`.
+    pub summary: &'static str,
+    pub configure: fn(&dyn Attributes) -> Result<Box<dyn Configured>>,
+}
+
+/// A routine with its attributes.
+pub trait Configured: Send + Sync {
+    /// Checks all buffers against each other and makes the job. `calls` is in rank order;
+    /// `since` is when the first device arrived.
+    fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>>;
+}
+
+pub const TABLE: &[Routine] = &[cholesky::ROUTINE, diagnose::ROUTINE];
+
+/// What every call site says: which routine, over how many devices.
+pub struct Site {
+    pub routine: &'static str,
+    pub world: usize,
+    pub configured: Box<dyn Configured>,
+}
+
+impl Site {
+    pub fn new(attributes: &dyn Attributes) -> Result<Site> {
+        let name = attributes.text("routine").unwrap_or_default();
+        let Some(routine) = TABLE.iter().find(|r| r.name == name) else {
+            let known: Vec<_> = TABLE.iter().map(|r| r.name).collect();
+            return Err(Error::invalid(format!(
+                "meshsolve: attribute `routine`: expected a string, one of {known:?}, got {name:?}"
+            )));
+        };
+        let counted = Counted::new(attributes);
+        let world = counted.int("world").unwrap_or(0);
+        if !(1..=1 << 16).contains(&world) {
+            return Err(Error::invalid(format!(
+                "meshsolve.{name}: attribute `world`: expected the number of devices on the mesh axis \
+                 as an int64, got {world}"
+            )));
+        }
+        let configured = (routine.configure)(&counted)?;
+        counted.check_all_known(name.as_str())?;
+        Ok(Site { routine: routine.name, world: world as usize, configured })
+    }
+}
+
+/// Remembers which attributes exist and were asked for, so that a misspelt one is an error.
+struct Counted<'a> {
+    inner: &'a dyn Attributes,
+    found: std::cell::RefCell<Vec<String>>,
+}
+
+impl<'a> Counted<'a> {
+    fn new(inner: &'a dyn Attributes) -> Self {
+        Counted { inner, found: vec!["routine".to_string()].into() }
+    }
+
+    fn note<V>(&self, name: &str, value: Option<V>) -> Option<V> {
+        let mut found = self.found.borrow_mut();
+        if value.is_some() && !found.iter().any(|f| f == name) {
+            found.push(name.to_string());
+        }
+        value
+    }
+
+    fn check_all_known(&self, routine: &str) -> Result<()> {
+        let found = self.found.borrow();
+        if found.len() == self.inner.count() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "meshsolve.{routine}: {} attributes were given, of which only {found:?} are known and of \
+             the right type (int64 or string); check the spelling of the others",
+            self.inner.count()
+        )))
+    }
+}
+
+impl Attributes for Counted<'_> {
+    fn int(&self, name: &str) -> Option<i64> {
+        self.note(name, self.inner.int(name))
+    }
+    fn text(&self, name: &str) -> Option<String> {
+        self.note(name, self.inner.text(name))
+    }
+    fn count(&self) -> usize {
+        self.inner.count()
+    }
+}

@@ -1,0 +1,108 @@
+//! The four element types of the solvers, and the dispatch from a run-time dtype to one of them.
+//! Adding a dtype: a variant of `DType`, a line of `scalar!`, a line of `dispatch!`.
+
+use faer::traits::ComplexField;
+
+/// Element types of the buffers that cross the FFI border (XLA's numbering of them).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum DType {
+    S32 = 4,
+    F32 = 11,
+    F64 = 12,
+    C64 = 15,
+    C128 = 18,
+}
+
+impl DType {
+    pub fn from_xla(code: i32) -> Option<Self> {
+        [DType::S32, DType::F32, DType::F64, DType::C64, DType::C128]
+            .into_iter()
+            .find(|&d| d as i32 == code)
+    }
+
+    pub fn size(self) -> usize {
+        match self {
+            DType::S32 | DType::F32 => 4,
+            DType::F64 | DType::C64 => 8,
+            DType::C128 => 16,
+        }
+    }
+
+    /// NumPy's name of the type.
+    pub fn name(self) -> &'static str {
+        match self {
+            DType::S32 => "int32",
+            DType::F32 => "float32",
+            DType::F64 => "float64",
+            DType::C64 => "complex64",
+            DType::C128 => "complex128",
+        }
+    }
+}
+
+/// An element type that the solvers work in.
+pub trait Scalar:
+    ComplexField
+    + Copy
+    + std::ops::Add<Output = Self>
+    + std::ops::Neg<Output = Self>
+    + Send
+    + Sync
+    + 'static
+{
+    const DTYPE: DType;
+    /// A not-a-number in every component.
+    const NAN: Self;
+    const ONE: Self;
+    const ZERO: Self;
+}
+
+macro_rules! scalar {
+    ($type:ty, $dtype:ident, $of:expr) => {
+        impl Scalar for $type {
+            const DTYPE: DType = DType::$dtype;
+            const NAN: Self = $of(f32::NAN as _, f32::NAN as _);
+            const ONE: Self = $of(1.0, 0.0);
+            const ZERO: Self = $of(0.0, 0.0);
+        }
+    };
+}
+
+const fn real32(re: f32, _: f32) -> f32 {
+    re
+}
+const fn real64(re: f64, _: f64) -> f64 {
+    re
+}
+scalar!(f32, F32, real32);
+scalar!(f64, F64, real64);
+scalar!(faer::c32, C64, faer::c32::new);
+scalar!(faer::c64, C128, faer::c64::new);
+
+/// Runs `$body` with the type alias `$T` bound to the scalar type of `$dtype`; `$other` where the
+/// dtype is no element type of the solvers.
+#[macro_export]
+macro_rules! dispatch {
+    ($dtype:expr, $T:ident => $body:expr, else => $other:expr) => {
+        match $dtype {
+            $crate::scalar::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::scalar::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            $crate::scalar::DType::C64 => {
+                type $T = faer::c32;
+                $body
+            }
+            $crate::scalar::DType::C128 => {
+                type $T = faer::c64;
+                $body
+            }
+            _ => $other,
+        }
+    };
+}

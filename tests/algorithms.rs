@@ -1,0 +1,187 @@
+//! The distributed algorithms on host lanes, without call sites: redistribution, factor, mirror,
+//! both kinds of solve, for all scalars, orders, ragged tiles, more and fewer lanes than ranks.
+
+mod common;
+
+use common::{positive_definite, ratio};
+use faer::Mat;
+use meshsolve::backend::host::{HostLane, Team};
+use meshsolve::dist::cholesky::{factor, mirror_triangle, solve_columns, solve_shared};
+use meshsolve::dist::redistribute::{Plan, redistribute};
+use meshsolve::layout::{Columns, Order};
+use meshsolve::matrix::{Block, Matrix};
+use meshsolve::scalar::Scalar;
+
+/// Runs `work` on every lane of a team.
+fn on_lanes<T: Scalar>(team: &Team, widest: usize, work: impl Fn(&mut HostLane<T>) + Sync) {
+    std::thread::scope(|scope| {
+        for lane in 0..team.lanes() {
+            let work = &work;
+            scope.spawn(move || work(&mut HostLane::new(team, lane, widest)));
+        }
+    });
+}
+
+/// Column-major shards of `a`, n/P columns each, in natural order.
+fn shards<T: Scalar>(a: &Mat<T>, ranks: usize) -> Vec<Vec<T>> {
+    let (n, cols) = (a.nrows(), a.ncols() / ranks);
+    let shard = |r: usize| (0..cols * n).map(|e| a[(e % n, r * cols + e / n)]).collect();
+    (0..ranks).map(shard).collect()
+}
+
+fn matrix<T>(shards: &mut [Vec<T>], columns: Columns) -> Matrix<T> {
+    let bases: Vec<_> = shards.iter_mut().map(Vec::as_mut_ptr).collect();
+    Matrix::new(&bases, columns)
+}
+
+/// Element (i, j) of the matrix whatever its order.
+fn element<T: Scalar>(a: &Matrix<T>, shards: &[Vec<T>], i: usize, j: usize) -> T {
+    let columns = &a.columns;
+    let tile = (0..columns.count())
+        .map(|t| columns.tile(t))
+        .find(|t| (t.global..t.global + t.width).contains(&j))
+        .unwrap();
+    shards[tile.rank][(tile.local + j - tile.global) * columns.n() + i]
+}
+
+const CASES: [(usize, usize, usize, usize); 9] = [
+    // (n, ranks, tile, lanes)
+    (1, 1, 64, 1),
+    (7, 1, 3, 2),
+    (12, 3, 2, 2),
+    (24, 4, 3, 4),
+    (40, 8, 2, 3),
+    (130, 2, 64, 2),
+    (128, 2, 64, 5),
+    (126, 2, 64, 1),
+    (309, 3, 50, 2),
+];
+
+fn redistribution_moves_every_column<T: Scalar>() {
+    for (n, ranks, tile, lanes) in CASES {
+        let a = Mat::<T>::from_fn(n, n, |i, j| T::from_f64_impl((i * 1000 + j) as f64));
+        let mut memory = shards(&a, ranks);
+        let columns = Columns::new(n, ranks, tile, Order::Cyclic);
+        let plan = Plan::new(&columns, lanes);
+        assert!(plan.staging_columns() <= 4 * lanes + n / 2, "a few columns per lane and cycle");
+        let m = matrix(&mut memory, columns);
+        let mut staging = vec![T::NAN; plan.staging_columns() * n];
+        let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
+        let team = Team::new(lanes);
+        on_lanes::<T>(&team, 1, |lane| redistribute(lane, &m, &plan, staging).unwrap());
+        for j in 0..n {
+            for i in 0..n {
+                assert_eq!(element(&m, &memory, i, j), a[(i, j)], "{n} {ranks} {tile} ({i},{j})");
+            }
+        }
+    }
+}
+
+fn factor_and_solve<T: Scalar + std::ops::Mul<Output = T>>() {
+    for (n, ranks, tile, lanes) in CASES {
+        for order in [Order::Natural, Order::Cyclic] {
+            for upper_given in [false, true] {
+                one_factorisation::<T>(n, ranks, tile, lanes, order, upper_given);
+            }
+        }
+    }
+}
+
+fn one_factorisation<T: Scalar + std::ops::Mul<Output = T>>(
+    n: usize,
+    ranks: usize,
+    tile: usize,
+    lanes: usize,
+    order: Order,
+    upper_given: bool,
+) {
+    let name = format!("{} n={n} P={ranks} T={tile} L={lanes} {order:?}", T::DTYPE.name());
+    let a = positive_definite::<T>(n, 42 + n as u64);
+    // The triangle that must not be read holds NaN.
+    let given = Mat::from_fn(n, n, |i, j| {
+        let read = if upper_given { i <= j } else { i >= j };
+        if read { a[(i, j)] } else { T::NAN }
+    });
+    let mut memory = shards(&given, ranks);
+    let columns = Columns::new(n, ranks, tile, order);
+    let plan = Plan::new(&columns, lanes);
+    let natural = matrix(&mut memory, Columns::new(n, ranks, tile, Order::Natural));
+    let m = matrix(&mut memory, columns);
+    let mut staging = vec![T::ZERO; plan.staging_columns() * n];
+    let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
+
+    let rhs = 3;
+    let b = Mat::<T>::from_fn(n, rhs, |i, j| T::from_f64_impl((i + 2 * j) as f64 - 3.5));
+    let row_major = |m: &Mat<T>| (0..n * rhs).map(|e| m[(e / rhs, e % rhs)]).collect::<Vec<_>>();
+    let (mut shared, mut alone, mut conjugated) = (row_major(&b), row_major(&b), row_major(&b));
+    let block = |x: &mut Vec<T>| Block::row_major(x.as_mut_ptr(), n, rhs, rhs);
+    let (xs, xa, xc) = (block(&mut shared), block(&mut alone), block(&mut conjugated));
+    let mut sums = vec![T::ZERO; 2 * lanes * n * rhs];
+    let sum =
+        |l: usize| Block::row_major(sums.as_ptr().wrapping_add(l * n * rhs) as *mut T, n, rhs, rhs);
+    let (first, second): (Vec<_>, Vec<_>) =
+        ((0..lanes).map(sum).collect(), (lanes..2 * lanes).map(sum).collect());
+
+    let team = Team::new(lanes);
+    on_lanes::<T>(&team, m.columns.widest(), |lane| {
+        use meshsolve::backend::Backend;
+        if upper_given {
+            mirror_triangle(lane, &natural).unwrap();
+        }
+        redistribute(lane, &m, &plan, staging).unwrap();
+        factor(lane, &m).unwrap();
+        solve_shared(lane, &m, xs, &first, false).unwrap();
+        if Backend::<T>::lane(lane) == 0 {
+            solve_columns(lane, &m, xa, false);
+        }
+    });
+    // Signals count upwards only: a second shared solve is a new call.
+    let again = Team::new(lanes);
+    on_lanes::<T>(&again, 1, |lane| solve_shared(lane, &m, xc, &second, true).unwrap());
+    sums.clear();
+
+    let l =
+        Mat::<T>::from_fn(n, n, |i, j| if i >= j { element(&m, &memory, i, j) } else { T::ZERO });
+    assert!(ratio(&(&l * l.adjoint()), &a) < 3.0, "{name}: L L^H is A");
+    let solution = |x: &[T]| Mat::<T>::from_fn(n, rhs, |i, j| x[i * rhs + j]);
+    assert!(ratio(&(&a * solution(&shared)), &b) < 30.0, "{name}: shared solve");
+    assert!(ratio(&(&a * solution(&alone)), &b) < 30.0, "{name}: solve of one lane");
+    let conjugate = a.transpose().to_owned();
+    assert!(ratio(&(conjugate * solution(&conjugated)), &b) < 30.0, "{name}: conjugated solve");
+}
+
+macro_rules! for_all_scalars {
+    ($($function:ident)*) => {$(
+        #[test]
+        fn $function() {
+            super::$function::<f32>();
+            super::$function::<f64>();
+            super::$function::<faer::c32>();
+            super::$function::<faer::c64>();
+        }
+    )*};
+}
+
+mod scalars {
+    for_all_scalars!(redistribution_moves_every_column factor_and_solve);
+}
+
+#[test]
+fn long_cycles_are_cut_into_chains() {
+    let columns = Columns::new(4096, 2, 1, Order::Cyclic);
+    assert!(Plan::new(&columns, 8).staging_columns() >= 8, "work for eight lanes");
+}
+
+#[test]
+fn not_positive_definite_stops_all_lanes_with_the_minor() {
+    for (failing, lanes) in [(0, 2), (13, 3), (39, 2), (20, 1)] {
+        let n = 40;
+        let mut a = positive_definite::<f64>(n, 5);
+        a[(failing, failing)] = -1.0;
+        let mut memory = shards(&a, 4);
+        let m = matrix(&mut memory, Columns::new(n, 4, 4, Order::Natural));
+        let team = Team::new(lanes);
+        on_lanes::<f64>(&team, 4, |lane| assert!(factor(lane, &m).is_err()));
+        assert_eq!(team.info(), failing + 1);
+    }
+}

@@ -1,0 +1,208 @@
+//! Whole calls through a call site, without XLA: results, meetings, failures, messages.
+
+mod common;
+
+use common::{
+    Map, arrive, collect, diagnose, errors, outcomes, positive_definite, posv_call, row_shards,
+    run_diagnose,
+};
+use meshsolve::call::Call;
+use meshsolve::error::Kind;
+use meshsolve::rendezvous::CallSite;
+
+fn posv(world: usize) -> Map {
+    Map::routine("posv", world).text("rhs", "replicated")
+}
+
+/// Solves with every rank's parts, arriving in the order given; checks all ranks' answers.
+fn solve(
+    attributes: Map,
+    n: usize,
+    order: &[usize],
+    run: i64,
+    site: Option<&CallSite>,
+) -> Vec<f64> {
+    let ranks = order.len();
+    let a = positive_definite::<f64>(n, 9);
+    let mut shards = row_shards(&a, ranks);
+    let mut xs = vec![vec![1.0; n * 2]; ranks];
+    let mut infos = vec![-1; ranks];
+    let own = CallSite::new(&attributes).unwrap();
+    let site = site.unwrap_or(&own);
+    let (to, from) = outcomes();
+    for &r in order {
+        let call = posv_call(r, &mut shards[r], &mut xs[r], &mut infos[r], n, ranks, 2);
+        arrive(site, run, call, &to);
+    }
+    for (_, outcome) in collect(&from, ranks) {
+        outcome.unwrap();
+    }
+    assert!(infos.iter().all(|&i| i == 0));
+    for x in &xs {
+        assert_eq!(x, &xs[0], "all ranks hold the same solution");
+    }
+    for i in 0..n {
+        let row: f64 = (0..n).map(|j| a[(i, j)] * xs[0][2 * j]).sum();
+        assert!((row - 1.0).abs() < 1e-9, "row {i}: {row}");
+    }
+    xs.swap_remove(0)
+}
+
+#[test]
+fn any_order_of_arrival_gives_the_same_bits() {
+    let reference = solve(posv(4), 96, &[0, 1, 2, 3], 1, None);
+    for order in [[3, 2, 1, 0], [2, 0, 3, 1]] {
+        assert_eq!(solve(posv(4), 96, &order, 1, None), reference);
+    }
+    assert_eq!(solve(posv(4).int("lower", 1), 96, &[0, 1, 2, 3], 1, None).len(), 192);
+}
+
+#[test]
+fn cyclic_order_gives_the_same_answer() {
+    for n in [96, 260, 516] {
+        let cyclic = posv(4).text("order", "cyclic").int("tile", 24);
+        solve(cyclic, n, &[0, 1, 2, 3], 1, None);
+    }
+}
+
+#[test]
+fn one_run_id_many_times_as_in_a_loop() {
+    let site = CallSite::new(&posv(2)).unwrap();
+    for _ in 0..50 {
+        solve(posv(2), 16, &[1, 0], 7, Some(&site));
+    }
+}
+
+#[test]
+fn two_groups_with_one_run_id_do_not_mix() {
+    // Rank 0 of both groups arrives before rank 1 of either.
+    let (n, a) = (8, positive_definite::<f64>(8, 3));
+    let site = CallSite::new(&posv(2)).unwrap();
+    let (to, from) = outcomes();
+    let mut parts: Vec<_> =
+        (0..2).map(|_| (row_shards(&a, 2), vec![vec![1.0; n]; 2], [0; 2])).collect();
+    for rank in 0..2 {
+        for (group, (shards, xs, infos)) in parts.iter_mut().enumerate() {
+            let call = posv_call(rank, &mut shards[rank], &mut xs[rank], &mut infos[rank], n, 2, 1);
+            let (to, rank) = (to.clone(), call.rank);
+            let reply = Box::new(move |o| to.send((rank, o)).unwrap());
+            site.arrive(1, group as i64, meshsolve::rendezvous::Arrival { call, reply });
+        }
+    }
+    assert!(collect(&from, 4).into_iter().all(|(_, o)| o.is_ok()));
+}
+
+#[test]
+fn a_panic_and_an_error_reach_every_rank_and_the_next_call_works() {
+    for (fault, text) in [
+        ("panic", "a panic in lane 1 of a call was caught: rank 1 was asked to panic"),
+        ("error", "meshsolve.diagnose: rank 1 was asked to fail"),
+    ] {
+        let site = diagnose(3, fault);
+        for run in 0..3 {
+            let errors = errors(run_diagnose(&site, run, &[0, 1, 2]));
+            assert!(errors.iter().all(|e| e.message.contains(text)), "{errors:?}");
+            assert!(errors.iter().all(|e| e.kind == Kind::Internal));
+        }
+        solve(posv(2), 16, &[0, 1], 1, None);
+    }
+}
+
+#[test]
+fn equal_ranks_and_ranks_out_of_range_are_errors_for_all() {
+    let site = diagnose(3, "none");
+    let twice = errors(run_diagnose(&site, 1, &[0, 2, 2]));
+    let text = "meshsolve.diagnose: operand `place`: devices 12 and 12 both claim rank 2 of 3";
+    assert!(twice.iter().all(|e| e.message.starts_with(text)), "{twice:?}");
+    let outside = errors(run_diagnose(&site, 2, &[0, 1, 7]));
+    let text = "operand `place` of device 17: expected a rank below world = 3, got 7";
+    assert!(outside.iter().all(|e| e.message.contains(text)), "{outside:?}");
+    assert!(run_diagnose(&site, 3, &[0, 1, 2]).into_iter().all(|(_, o)| o.is_ok()));
+}
+
+#[test]
+fn shapes_and_dtypes_are_checked_again() {
+    let n = 8;
+    let site = CallSite::new(&posv(2)).unwrap();
+    let messages = |change: &dyn Fn(&mut Call)| {
+        let (to, from) = outcomes();
+        let mut shards = vec![vec![1.0f64; n * n / 2]; 2];
+        let (mut xs, mut infos) = (vec![vec![1.0; n]; 2], [0; 2]);
+        for rank in 0..2 {
+            let mut call =
+                posv_call(rank, &mut shards[rank], &mut xs[rank], &mut infos[rank], n, 2, 1);
+            if rank == 1 {
+                change(&mut call);
+            }
+            arrive(&site, 1, call, &to);
+        }
+        errors(collect(&from, 2)).into_iter().map(|e| e.message).collect::<Vec<_>>()
+    };
+    let cases: [(&dyn Fn(&mut Call), &str); 4] = [
+        (
+            &|c| c.args[0].dims = vec![4, 4],
+            "meshsolve: posv: a of rank 1: expected float64[4,8], got float64[4,4]",
+        ),
+        (
+            &|c| c.args[1].dtype = meshsolve::scalar::DType::F32,
+            "meshsolve: posv: b of rank 1: expected float64[8,1], got float32[8,1]",
+        ),
+        (
+            &|c| c.rets[2].dims = vec![1],
+            "meshsolve: posv: info of rank 1: expected int32[], got int32[1]",
+        ),
+        (
+            &|c| drop(c.rets.pop()),
+            "meshsolve.posv: rank 1: expected operands place, a, b and results work, x, info; got 3 \
+             operands and 2 results",
+        ),
+    ];
+    for (change, expected) in cases {
+        assert_eq!(messages(change), [expected, expected]);
+    }
+}
+
+#[test]
+fn attributes_are_checked_when_the_program_is_compiled() {
+    let message = |map: Map| CallSite::new(&map).err().expect("refused").message;
+    let cases = [
+        (
+            Map::routine("pots", 2),
+            "attribute `routine`: expected a string, one of [\"posv\", \"diagnose\"], got \"pots\"",
+        ),
+        (
+            Map::routine("posv", 0),
+            "attribute `world`: expected the number of devices on the mesh axis as an int64, got 0",
+        ),
+        (
+            Map::routine("posv", 2),
+            "attribute `rhs`: expected \"replicated\" or \"columns\", got None",
+        ),
+        (posv(2).int("lower", 2), "attribute `lower`: expected 0 or 1, got 2"),
+        (
+            posv(2).text("order", "up"),
+            "attribute `order`: expected \"auto\", \"natural\" or \"cyclic\", got \"up\"",
+        ),
+        (
+            posv(2).int("tile", -1),
+            "attribute `tile`: expected a width from 1 to 8192, or 0, got -1",
+        ),
+        (
+            posv(2).int("tle", 8),
+            "4 attributes were given, of which only [\"routine\", \"world\", \"rhs\"] are known",
+        ),
+    ];
+    for (map, expected) in cases {
+        let got = message(map);
+        assert!(got.contains(expected), "{got}");
+    }
+}
+
+#[test]
+fn the_job_is_gone_before_anybody_is_answered() {
+    // Repeated calls of one site: nothing accumulates, whatever the timing.
+    let site = CallSite::new(&posv(3)).unwrap();
+    for run in 0..200 {
+        solve(posv(3), 12, &[2, 0, 1], run, Some(&site));
+    }
+}

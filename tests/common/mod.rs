@@ -1,0 +1,182 @@
+//! What the native tests share: a call site without XLA, matrices, residuals.
+#![allow(dead_code)] // each test file uses a part
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use faer::Mat;
+use meshsolve::call::{Attributes, Buffer, Call};
+use meshsolve::error::{Error, Result};
+use meshsolve::rendezvous::{Arrival, CallSite};
+use meshsolve::scalar::{DType, Scalar};
+
+/// Attributes as a direct call would give them.
+#[derive(Clone, Default)]
+pub struct Map {
+    ints: HashMap<String, i64>,
+    texts: HashMap<String, String>,
+}
+
+impl Map {
+    pub fn routine(name: &str, world: usize) -> Self {
+        Map::default().text("routine", name).int("world", world as i64)
+    }
+
+    pub fn int(mut self, name: &str, value: i64) -> Self {
+        self.ints.insert(name.into(), value);
+        self
+    }
+
+    pub fn text(mut self, name: &str, value: &str) -> Self {
+        self.texts.insert(name.into(), value.into());
+        self
+    }
+}
+
+impl Attributes for Map {
+    fn int(&self, name: &str) -> Option<i64> {
+        self.ints.get(name).copied()
+    }
+    fn text(&self, name: &str) -> Option<String> {
+        self.texts.get(name).cloned()
+    }
+    fn count(&self) -> usize {
+        self.ints.len() + self.texts.len()
+    }
+}
+
+/// Rank and outcome, as they come in.
+pub type Outcomes = Receiver<(usize, Result<()>)>;
+
+pub fn outcomes() -> (Sender<(usize, Result<()>)>, Outcomes) {
+    channel()
+}
+
+/// Lets device `call.device` arrive; its outcome goes to `to`.
+pub fn arrive(site: &CallSite, run: i64, call: Call, to: &Sender<(usize, Result<()>)>) {
+    let (rank, to) = (call.rank, to.clone());
+    let reply = Box::new(move |outcome| to.send((rank, outcome)).unwrap());
+    site.arrive(run, 0, Arrival { call, reply });
+}
+
+/// The next `count` outcomes; a call that never answers fails the test.
+pub fn collect(outcomes: &Outcomes, count: usize) -> Vec<(usize, Result<()>)> {
+    (0..count)
+        .map(|_| outcomes.recv_timeout(Duration::from_secs(60)).expect("an answer in a minute"))
+        .collect()
+}
+
+pub fn errors(outcomes: Vec<(usize, Result<()>)>) -> Vec<Error> {
+    outcomes.into_iter().map(|(rank, o)| o.expect_err(&format!("rank {rank} fails"))).collect()
+}
+
+pub fn buffer<T: Scalar>(data: &mut [T], dims: &[usize]) -> Buffer {
+    assert_eq!(data.len(), dims.iter().product::<usize>());
+    Buffer { ptr: data.as_mut_ptr().cast(), dtype: T::DTYPE, dims: dims.to_vec() }
+}
+
+pub fn int_scalar(value: &mut i32) -> Buffer {
+    Buffer { ptr: std::ptr::from_mut(value).cast(), dtype: DType::S32, dims: vec![] }
+}
+
+/// Repeatable numbers in [-1, 1).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    pub fn scalar<T: Scalar>(&mut self) -> T {
+        let (re, im) = (T::from_f64_impl(self.next()), T::from_f64_impl(self.next()));
+        // 1i for complex types, 1 for real ones: the square root of -1, or of 1.
+        let minus_one = -T::ONE;
+        let root = T::sqrt_impl(&minus_one);
+        if T::is_nan_impl(&root) { re } else { re + root * im }
+    }
+}
+
+/// Hermitian positive definite, well conditioned.
+pub fn positive_definite<T: Scalar + std::ops::Mul<Output = T>>(n: usize, seed: u64) -> Mat<T> {
+    let mut random = Random(seed);
+    let g = Mat::<T>::from_fn(n, n, |_, _| random.scalar());
+    let shift = T::from_f64_impl(n as f64);
+    let mut a = &g * g.adjoint();
+    for i in 0..n {
+        a[(i, i)] = a[(i, i)] + shift;
+    }
+    a
+}
+
+/// Norm(A - B) / (n norm(B) u) in the Frobenius norm.
+pub fn ratio<T: Scalar>(a: &Mat<T>, b: &Mat<T>) -> f64 {
+    let unit = match T::DTYPE {
+        DType::F32 | DType::C64 => f64::from(f32::EPSILON) / 2.0,
+        _ => f64::EPSILON / 2.0,
+    };
+    let norm = |m: &Mat<T>| {
+        let mut sum = 0.0;
+        for j in 0..m.ncols() {
+            for i in 0..m.nrows() {
+                let x: f64 = to_f64::<T>(T::abs_impl(&m[(i, j)]));
+                sum += x * x;
+            }
+        }
+        sum.sqrt()
+    };
+    let difference = Mat::<T>::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)] + -b[(i, j)]);
+    norm(&difference) / (b.nrows().max(1) as f64 * norm(b) * unit)
+}
+
+fn to_f64<T: Scalar>(x: T::Real) -> f64 {
+    format!("{x:?}").parse().expect("a real number prints as one")
+}
+
+/// Names of a call's parts for `posv`.
+pub fn posv_call<T: Scalar>(
+    rank: usize,
+    a: &mut [T],
+    b: &mut [T],
+    info: &mut i32,
+    n: usize,
+    ranks: usize,
+    rhs: usize,
+) -> Call {
+    let (a, b) = (buffer(a, &[n / ranks, n]), buffer(b, &[n, rhs]));
+    Call {
+        rank,
+        device: rank as i32,
+        args: vec![a.clone(), b.clone()],
+        rets: vec![a, b, int_scalar(info)],
+    }
+}
+
+/// A as the shards that JAX would hold: rank r's rows, row-major.
+pub fn row_shards<T: Scalar>(a: &Mat<T>, ranks: usize) -> Vec<Vec<T>> {
+    let (n, rows) = (a.nrows(), a.nrows() / ranks);
+    let shard = |r: usize| (0..rows * n).map(|e| a[(r * rows + e / n, e % n)]).collect();
+    (0..ranks).map(shard).collect()
+}
+
+pub fn diagnose(world: usize, fault: &str) -> CallSite {
+    let map = Map::routine("diagnose", world).text("fault", fault).int("fault_rank", 1);
+    CallSite::new(&map).unwrap()
+}
+
+fn diagnose_call(rank: usize, data: &mut [f32]) -> Call {
+    let x = buffer(data, &[4]);
+    Call { rank, device: 10 + rank as i32, args: vec![x.clone()], rets: vec![x] }
+}
+
+pub fn run_diagnose(site: &CallSite, run: i64, ranks: &[usize]) -> Vec<(usize, Result<()>)> {
+    let (to, from) = outcomes();
+    let mut data = [0.5f32; 4];
+    for &rank in ranks {
+        arrive(site, run, diagnose_call(rank, &mut data), &to);
+    }
+    collect(&from, ranks.len())
+}

@@ -1,0 +1,67 @@
+//! Every column has one place; the two orders have equal capacities; tiles differ by one at most.
+
+use meshsolve::layout::{Columns, Order};
+
+fn all_sizes() -> impl Iterator<Item = (usize, usize, usize)> {
+    (1..=8).flat_map(|ranks| {
+        (0..=12).flat_map(move |m| [1, 2, 3, 5, 64].into_iter().map(move |t| (m * ranks, ranks, t)))
+    })
+}
+
+#[test]
+fn tiles_cover_all_columns_once_in_order() {
+    for (n, ranks, tile) in all_sizes() {
+        for order in [Order::Natural, Order::Cyclic] {
+            let columns = Columns::new(n, ranks, tile, order);
+            let mut next = 0;
+            let mut filled = vec![0; ranks];
+            for t in 0..columns.count() {
+                let tile_t = columns.tile(t);
+                assert_eq!(tile_t.global, next, "tiles are in global order");
+                assert_eq!(tile_t.local, filled[tile_t.rank], "a shard fills from its start");
+                assert!((1..=tile).contains(&tile_t.width));
+                next += tile_t.width;
+                filled[tile_t.rank] += tile_t.width;
+            }
+            assert_eq!(next, n);
+            assert!(filled.iter().all(|&f| f == n / ranks), "equal capacities");
+        }
+    }
+}
+
+#[test]
+fn widths_differ_by_at_most_one() {
+    for (n, ranks, tile) in all_sizes().filter(|&(n, ..)| n > 0) {
+        let columns = Columns::new(n, ranks, tile, Order::Cyclic);
+        let widths: Vec<_> = (0..columns.count()).map(|t| columns.tile(t).width).collect();
+        assert!(widths.iter().max().unwrap() - widths.iter().min().unwrap() <= 1);
+        assert_eq!(
+            columns.count(),
+            ranks * (n / ranks).div_ceil(tile),
+            "as few as the width allows"
+        );
+    }
+}
+
+#[test]
+fn source_is_a_permutation_and_trivial_in_natural_order() {
+    for (n, ranks, tile) in all_sizes() {
+        let identity: Vec<_> = (0..n).collect();
+        assert_eq!(Columns::new(n, ranks, tile, Order::Natural).source(), identity);
+        let mut source = Columns::new(n, ranks, tile, Order::Cyclic).source();
+        source.sort_unstable();
+        assert_eq!(source, identity);
+    }
+}
+
+#[test]
+fn the_worked_example_of_the_module() {
+    let place = |order| {
+        let c = Columns::new(12, 2, 2, order);
+        (0..6).map(|t| (c.tile(t).global, c.tile(t).rank, c.tile(t).local)).collect::<Vec<_>>()
+    };
+    let natural = [(0, 0, 0), (2, 0, 2), (4, 0, 4), (6, 1, 0), (8, 1, 2), (10, 1, 4)];
+    let cyclic = [(0, 0, 0), (2, 1, 0), (4, 0, 2), (6, 1, 2), (8, 0, 4), (10, 1, 4)];
+    assert_eq!(place(Order::Natural), natural);
+    assert_eq!(place(Order::Cyclic), cyclic);
+}
