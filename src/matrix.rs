@@ -52,6 +52,13 @@ impl<T> Block<T> {
         self.sub(row, 0, self.rows - row, self.cols)
     }
 
+    /// The diagonal of a square block as a column.
+    pub fn diagonal(&self) -> Self {
+        assert_eq!(self.rows, self.cols, "the diagonal of a square block");
+        let row_stride = self.row_stride + self.col_stride;
+        Block { cols: 1, row_stride, ..*self }
+    }
+
     pub fn transposed(&self) -> Self {
         Block {
             ptr: self.ptr,

@@ -1,6 +1,8 @@
 //! The four element types of the solvers, and the dispatch from a run-time dtype to one of them.
 //! Adding a dtype: a variant of `DType`, a line of `scalar!`, a line of `dispatch!`.
 
+use std::ops::{AddAssign, Neg};
+
 use faer::traits::ComplexField;
 
 /// Element types of the buffers that cross the FFI border (XLA's numbering of them).
@@ -43,28 +45,37 @@ impl DType {
 
 /// An element type that the solvers work in.
 pub trait Scalar:
-    ComplexField
-    + Copy
-    + std::ops::Add<Output = Self>
-    + std::ops::Neg<Output = Self>
-    + Send
-    + Sync
-    + 'static
+    ComplexField + Copy + Neg<Output = Self> + AddAssign + Send + Sync + 'static
 {
     const DTYPE: DType;
     /// A not-a-number in every component.
     const NAN: Self;
     const ONE: Self;
     const ZERO: Self;
+    /// Below this magnitude what is lost by flushing subnormal numbers to zero is no longer far below
+    /// the unit roundoff u: the smallest normal number / u^2.
+    const NEAR_UNDERFLOW: f64;
+
+    /// |Re| + |Im|.
+    fn magnitude(self) -> f64;
 }
 
 macro_rules! scalar {
-    ($type:ty, $dtype:ident, $of:expr) => {
+    ($type:ty, $real:ident, $dtype:ident, $of:expr) => {
         impl Scalar for $type {
             const DTYPE: DType = DType::$dtype;
-            const NAN: Self = $of(f32::NAN as _, f32::NAN as _);
+            const NAN: Self = $of($real::NAN, $real::NAN);
             const ONE: Self = $of(1.0, 0.0);
             const ZERO: Self = $of(0.0, 0.0);
+            const NEAR_UNDERFLOW: f64 = {
+                let u = $real::EPSILON as f64 / 2.0;
+                $real::MIN_POSITIVE as f64 / (u * u)
+            };
+
+            fn magnitude(self) -> f64 {
+                f64::from(Self::real_part_impl(&self).abs())
+                    + f64::from(Self::imag_part_impl(&self).abs())
+            }
         }
     };
 }
@@ -75,10 +86,10 @@ const fn real32(re: f32, _: f32) -> f32 {
 const fn real64(re: f64, _: f64) -> f64 {
     re
 }
-scalar!(f32, F32, real32);
-scalar!(f64, F64, real64);
-scalar!(faer::c32, C64, faer::c32::new);
-scalar!(faer::c64, C128, faer::c64::new);
+scalar!(f32, f32, F32, real32);
+scalar!(f64, f64, F64, real64);
+scalar!(faer::c32, f32, C64, faer::c32::new);
+scalar!(faer::c64, f64, C128, faer::c64::new);
 
 /// Runs `$body` with the type alias `$T` bound to the scalar type of `$dtype`; `$other` where the
 /// dtype is no element type of the solvers.

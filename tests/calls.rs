@@ -138,7 +138,8 @@ fn shapes_and_dtypes_are_checked_again() {
         }
         errors(collect(&from, 2)).into_iter().map(|e| e.message).collect::<Vec<_>>()
     };
-    let cases: [(&dyn Fn(&mut Call), &str); 4] = [
+    type Change<'a> = &'a dyn Fn(&mut Call);
+    let cases: [(Change, &str); 4] = [
         (
             &|c| c.args[0].dims = vec![4, 4],
             "meshsolve: posv: a of rank 1: expected float64[4,8], got float64[4,4]",

@@ -27,9 +27,10 @@ def ffi_target() -> str:
 def _register() -> str:
     # The CPU backend has to exist before a state type is registered for it.
     jax.devices("cpu")
-    instance = {name: _core.symbol(name) for name in ("type_id", "type_info")}
-    handlers = {name: _core.symbol(name) for name in ("instantiate", "execute")}
-    jax.ffi.register_ffi_type(f"{_TARGET}_instance", instance, platform="cpu")
+    symbol = _core.symbol
+    instance = {"type_id": symbol("type_id"), "type_info": symbol("type_info")}
+    handlers = {"instantiate": symbol("instantiate"), "execute": symbol("execute")}
+    jax.ffi.register_ffi_type(f"{_TARGET}_instance", instance, platform="cpu")  # type: ignore
     jax.ffi.register_ffi_target(_TARGET, handlers, platform="cpu")
     return _TARGET
 

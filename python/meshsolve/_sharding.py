@@ -37,7 +37,7 @@ class Rows(NamedTuple):
         return PartitionSpec() if mode == "replicated" else PartitionSpec(None, self._entry)
 
     def place(self) -> jax.Array:
-        """int32[2] (rank, group) of the calling device; inside ``shard_map`` or a partition rule."""
+        """int32[2] (rank, group) of the calling device, where mesh axes have names."""
         others = tuple(axis for axis in self.mesh.axis_names if axis not in self.axes)
         rank = lax.axis_index(self.axes) if self.axes else 0
         group = lax.axis_index(others) if others else 0

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding, PartitionSpec
 
@@ -89,7 +90,7 @@ def solve(
     b = b[:, None] if vector else b
     if b.size == 0:
         x, info = b, jnp.int32(0)
-    elif isinstance(a, jax.core.Tracer) or isinstance(b, jax.core.Tracer):
+    elif isinstance(a, Tracer) or isinstance(b, Tracer):
         x, info = _solve_traced(a, b, lower)
     else:
         # An operand made here (promoted, moved from NumPy, reshaped) is nobody else's.
@@ -105,7 +106,13 @@ def _operands(a, b):
     """Check shapes and dtypes and promote to one dtype, as jnp would."""
     a, b = (x if isinstance(x, jax.Array) else jnp.asarray(x) for x in (a, b))
     if a.ndim != 2 or a.shape[0] != a.shape[1]:
-        raise mistake("solve", "a", "a square matrix [n, n]", f"shape {a.shape}", "batches: jax.vmap")
+        raise mistake(
+            "solve",
+            "a",
+            "a square matrix [n, n]",
+            f"shape {a.shape}",
+            "batches: jax.vmap is not supported yet, loop over them",
+        )
     n = a.shape[0]
     if b.ndim not in (1, 2) or b.shape[0] != n:
         raise mistake(
@@ -161,12 +168,12 @@ def _solve_eager(a, b, lower: bool, own_a: bool, own_b: bool):
     rows = rows_for("solve", sharding.mesh, sharding.spec, a.shape[0])
     mode, k = _rhs_mode(b.shape[1]), b.shape[1]
     home = _home(b, rows)
+    # Columns can be added and removed where they are not sharded.
+    by_rows = NamedSharding(rows.mesh, rows.matrix)
     if mode == "columns" and k % rows.world:
-        # Columns can be added and removed where they are not sharded.
-        by_rows = NamedSharding(rows.mesh, rows.matrix)
         b = _padded(_moved(b, by_rows)[0], rows.world)
         own_b = True
-    a, moved_a = _moved(a, NamedSharding(rows.mesh, rows.matrix))
+    a, moved_a = _moved(a, by_rows)
     b, moved_b = _moved(b, NamedSharding(rows.mesh, rows.rhs(mode)))
     run = _eager_call(rows, lower, mode, own_a or moved_a, own_b or moved_b)
     (x, info), _ = run(a, b)
@@ -189,10 +196,12 @@ def _eager_call(rows: Rows, lower: bool, mode: str, donate_a: bool, donate_b: bo
 
 
 def _moved(x, target: NamedSharding):
-    """(x in sharding ``target``, whether that is a new array)."""
-    if x.sharding.is_equivalent_to(target, x.ndim) and x.sharding == target:
+    """(x in sharding ``target``, whether that is memory of its own)."""
+    if x.sharding == target:
         return x, False
-    return jax.device_put(x, target, may_alias=False), True
+    y = jax.device_put(x, target)
+    pointers = [{s.data.unsafe_buffer_pointer() for s in z.addressable_shards} for z in (x, y)]
+    return y, pointers[0].isdisjoint(pointers[1])
 
 
 def _home(b, rows: Rows):

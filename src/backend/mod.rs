@@ -74,6 +74,11 @@ pub trait Backend<T: Scalar> {
     /// `C <- C + S`.
     fn add(&mut self, c: Block<T>, s: Block<T>);
 
+    /// The largest |Re| + |Im|; entries that are no number are passed over.
+    fn largest(&mut self, x: Block<T>) -> f64;
+    /// Whether this lane's arithmetic keeps subnormal numbers from now on or flushes them to zero.
+    fn keep_subnormals(&mut self, keep: bool);
+
     // Movement.
 
     fn copy(&mut self, from: Block<T>, to: Block<T>);

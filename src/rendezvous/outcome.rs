@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::backend::host::{progress::Progress, workers};
+use crate::backend::host::{float_mode::FloatMode, progress::Progress, workers};
 use crate::call::Job;
 use crate::error::{Error, Kind, Result};
 
@@ -35,6 +35,7 @@ pub fn conduct(job: Arc<dyn Job>, replies: Vec<Reply>) {
         outcome: Mutex::new(Ok(())),
         decided: Progress::default(),
     });
+    let callers_mode = FloatMode::current();
     let mut replies = replies.into_iter();
     for (lane, worker) in workers.into_iter().enumerate() {
         let (shared, reply) = (shared.clone(), replies.next());
@@ -47,6 +48,7 @@ pub fn conduct(job: Arc<dyn Job>, replies: Vec<Reply>) {
                 // Never stopped: the last lane always decides.
                 let _ = shared.decided.wait(1);
                 let outcome = shared.outcome().clone();
+                callers_mode.enter();
                 reply(outcome);
             }
         });
@@ -59,6 +61,7 @@ impl Conduct {
     }
 
     fn run_lane(&self, job: Arc<dyn Job>, lane: usize) {
+        FloatMode::IEEE.enter();
         let run = catch_unwind(AssertUnwindSafe(|| job.run(lane)));
         self.note(&*job, run, &format!("lane {lane} of a call"));
         if self.running.fetch_sub(1, Ordering::AcqRel) > 1 {

@@ -91,7 +91,7 @@ impl Random {
         (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
-    pub fn scalar<T: Scalar>(&mut self) -> T {
+    pub fn scalar<T: Scalar + std::ops::Mul<Output = T>>(&mut self) -> T {
         let (re, im) = (T::from_f64_impl(self.next()), T::from_f64_impl(self.next()));
         // 1i for complex types, 1 for real ones: the square root of -1, or of 1.
         let minus_one = -T::ONE;
@@ -107,7 +107,7 @@ pub fn positive_definite<T: Scalar + std::ops::Mul<Output = T>>(n: usize, seed: 
     let shift = T::from_f64_impl(n as f64);
     let mut a = &g * g.adjoint();
     for i in 0..n {
-        a[(i, i)] = a[(i, i)] + shift;
+        a[(i, i)] += shift;
     }
     a
 }
@@ -122,7 +122,7 @@ pub fn ratio<T: Scalar>(a: &Mat<T>, b: &Mat<T>) -> f64 {
         let mut sum = 0.0;
         for j in 0..m.ncols() {
             for i in 0..m.nrows() {
-                let x: f64 = to_f64::<T>(T::abs_impl(&m[(i, j)]));
+                let x = m[(i, j)].magnitude();
                 sum += x * x;
             }
         }
@@ -130,10 +130,6 @@ pub fn ratio<T: Scalar>(a: &Mat<T>, b: &Mat<T>) -> f64 {
     };
     let difference = Mat::<T>::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)] + -b[(i, j)]);
     norm(&difference) / (b.nrows().max(1) as f64 * norm(b) * unit)
-}
-
-fn to_f64<T: Scalar>(x: T::Real) -> f64 {
-    format!("{x:?}").parse().expect("a real number prints as one")
 }
 
 /// Names of a call's parts for `posv`.

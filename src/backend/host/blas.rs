@@ -73,7 +73,14 @@ pub unsafe fn gemm<T: Scalar>(c: Block<T>, alpha: T, a: Block<T>, op_a: Op, b: B
 pub unsafe fn add<T: Scalar>(c: Block<T>, s: Block<T>) {
     // SAFETY: the caller's, see the module's contract.
     let (c, s) = unsafe { (write(c), read(s)) };
-    faer::zip!(c, s).for_each(|faer::unzip!(c, s)| *c = *c + *s);
+    faer::zip!(c, s).for_each(|faer::unzip!(c, s)| *c += *s);
+}
+
+pub unsafe fn largest<T: Scalar>(x: Block<T>) -> f64 {
+    // SAFETY: the caller's, see the module's contract.
+    let x = unsafe { read(x) };
+    let entries = (0..x.nrows()).flat_map(|i| (0..x.ncols()).map(move |j| x[(i, j)].magnitude()));
+    entries.fold(0.0, f64::max)
 }
 
 pub unsafe fn copy<T: Scalar>(from: Block<T>, to: Block<T>) {
@@ -92,13 +99,13 @@ pub unsafe fn copy<T: Scalar>(from: Block<T>, to: Block<T>) {
 
 /// `to <- from^H`, or only its lower triangle with the diagonal.
 pub unsafe fn mirror<T: Scalar>(from: Block<T>, to: Block<T>, lower_only: bool) {
-    // SAFETY: the caller's, see the module's contract. On a diagonal tile both views are the same
-    // memory: only elements above the diagonal are read, only those on and below it are written, and
-    // the diagonal element is read before it is written.
+    // On a diagonal tile both are the same memory: only elements above the diagonal are read, only
+    // those on and below it are written, and the diagonal element is read before it is written.
     for j in 0..to.cols {
         for i in if lower_only { j } else { 0 }..to.rows {
             let source = from.ptr.wrapping_add(j * from.row_stride + i * from.col_stride);
             let target = to.ptr.wrapping_add(i * to.row_stride + j * to.col_stride);
+            // SAFETY: the caller's, see the module's contract.
             unsafe { target.write(T::conj_impl(&source.read())) };
         }
     }

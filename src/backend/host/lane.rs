@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use faer::dyn_stack::MemBuffer;
 
 use super::blas;
+use super::float_mode::FloatMode;
 use super::team::Team;
 use crate::backend::{Backend, Op, Signal, Step, Stopped};
 use crate::matrix::{Block, Matrix};
@@ -127,6 +128,14 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
 
     fn add(&mut self, c: Block<T>, s: Block<T>) {
         unsafe { blas::add(c, s) };
+    }
+
+    fn largest(&mut self, x: Block<T>) -> f64 {
+        unsafe { blas::largest(x) }
+    }
+
+    fn keep_subnormals(&mut self, keep: bool) {
+        if keep { FloatMode::IEEE.enter() } else { FloatMode::FLUSH.enter() }
     }
 
     fn copy(&mut self, from: Block<T>, to: Block<T>) {

@@ -1,6 +1,7 @@
 //! The host backend: lanes are threads, tile kernels are faer's, panels are read where they lie.
 
 mod blas;
+pub mod float_mode;
 mod lane;
 pub mod progress;
 mod team;

@@ -217,10 +217,12 @@ impl<T: Scalar> Posv<T> {
             );
             redistribute(lane, &self.a, plan, staging)?;
         }
+        let scale = self.largest_diagonal(lane);
+        lane.keep_subnormals(near_underflow::<T>(&[scale]));
         let arranged = self.lap(lane, "arrange", started);
         factor(lane, &self.a)?;
         let factored = self.lap(lane, "factor", arranged);
-        self.solve(lane)?;
+        self.solve(lane, scale)?;
         lane.barrier()?;
         self.lap(lane, "solve", factored);
         Ok(())
@@ -238,7 +240,13 @@ impl<T: Scalar> Posv<T> {
         lane.barrier()
     }
 
-    fn solve(&self, lane: &mut HostLane<T>) -> Step {
+    /// The largest entry of A: it is on the diagonal of a positive definite matrix.
+    fn largest_diagonal(&self, lane: &mut HostLane<T>) -> f64 {
+        let tiles = 0..self.a.columns.count();
+        tiles.map(|t| lane.largest(self.a.diagonal(t).diagonal())).fold(0.0, f64::max)
+    }
+
+    fn solve(&self, lane: &mut HostLane<T>, scale: f64) -> Step {
         let Problem { n, ranks, rhs, .. } = self.problem;
         // B = conj(A): solve with conj(L).
         let conjugated = true;
@@ -250,7 +258,12 @@ impl<T: Scalar> Posv<T> {
                     // The scratch held columns before.
                     lane.fill(sums[lane.lane()], T::ZERO);
                 }
-                solve_shared(lane, &self.a, self.x_of(0), &sums, conjugated)
+                let x = self.x_of(0);
+                let rhs_scale = lane.largest(x);
+                // All lanes have seen b before any of them overwrites it.
+                lane.barrier()?;
+                lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
+                solve_shared(lane, &self.a, x, &sums, conjugated)
             }
             Rhs::Columns => {
                 lane.wait(Signal::Panels, self.a.columns.count())?;
@@ -259,6 +272,8 @@ impl<T: Scalar> Posv<T> {
                     let first = g % groups * RHS_GROUP;
                     let width = RHS_GROUP.min(rhs - first);
                     let x = self.x_of(g / groups).sub(0, first, n, width);
+                    let rhs_scale = lane.largest(x);
+                    lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
                     solve_columns(lane, &self.a, x, conjugated);
                 }
                 Ok(())
@@ -333,6 +348,16 @@ impl<T: Scalar> Posv<T> {
             phases,
         });
     }
+}
+
+/// Whether quantities of one of these magnitudes lose digits when subnormal numbers are flushed.
+fn near_underflow<T: Scalar>(magnitudes: &[f64]) -> bool {
+    magnitudes.iter().any(|&m| m > 0.0 && m < T::NEAR_UNDERFLOW)
+}
+
+/// The same for what a solve goes through: A, b, y = L^-1 b and x = A^-1 b, by their least sizes.
+fn solution_near_underflow<T: Scalar>(a: f64, b: f64) -> bool {
+    near_underflow::<T>(&[a, b, b / a.sqrt(), b / a])
 }
 
 fn fill_nan<T: Scalar>(x: &Buffer) {

@@ -1,0 +1,58 @@
+"""Regression problems for the examples: a kernel, its points, targets, and held-out points."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+
+class Problem(NamedTuple):
+    """Solve (kernel(points, points) + ridge I) X = targets."""
+
+    name: str
+    kernel: Callable
+    points: np.ndarray
+    targets: np.ndarray
+    ridge: float
+    test_points: np.ndarray | None = None
+    test_labels: np.ndarray | None = None
+
+
+def _square_distances(x, y):
+    return ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)
+
+
+def digits(samples: int, devices: int) -> Problem:
+    """Handwritten digits (scikit-learn ships 1797 images of 8 x 8), one target column per class.
+
+    A fifth of them is held out; the rest is cut to a multiple of ``devices``.
+    """
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(labels))[:samples]
+    images, labels = images[order] / 16, labels[order]
+    train = (samples - samples // 5 - 1) // devices * devices
+    return Problem(
+        "handwritten digits",
+        lambda x, y: jnp.exp(-_square_distances(x, y) / 5),
+        images[:train],
+        np.eye(10)[labels[:train]],
+        1e-3,
+        images[train:],
+        labels[train:],
+    )
+
+
+def matern(n: int) -> Problem:
+    """Matern 3/2 kernel on random points of the unit square; a smooth function with noise."""
+    rng = np.random.default_rng(0)
+    points = rng.random((n, 2))
+    values = np.sin(9 * points[:, :1]) * np.cos(7 * points[:, 1:]) + 0.1 * rng.normal(size=(n, 1))
+
+    def kernel(x, y):
+        r = jnp.sqrt(3 * _square_distances(x, y)) / 0.1
+        return (1 + r) * jnp.exp(-r)
+
+    return Problem("synthetic Matern 3/2 kernel", kernel, points, values, 1e-2)

@@ -1,0 +1,207 @@
+"""One solve against its competitors: a CSV line per measurement, each in a fresh process.
+
+Run: python examples/bench/run.py [--sizes 1024,4096,8192] [--devices 2] [--dtype float64]
+
+Every process takes faer's gemm rate on all threads between its own calls, so that `share_of_gemm`
+compares what the machine gave at the same time. Times are of whole calls, dispatch included; FLOPs
+are n^3/3 for the factorisation and 2 n^2 k for k right-hand sides (4 times that for complex types).
+"""
+
+import argparse
+import csv
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+WHATS = (
+    "meshsolve",  # A donated
+    "meshsolve keep a",
+    "meshsolve cyclic",  # through block-cyclic order, in place
+    "jnp sharded",
+    "jnp one device",
+    "faer gemm",
+)
+COLUMNS = (
+    *("what", "n", "rhs", "dtype", "devices", "threads", "sharding"),
+    *("seconds_min", "seconds_median", "seconds_max", "gflops", "share_of_gemm", "gemm_gflops"),
+    *("peak_over_a", "residual_ratio", "jax", "meshsolve", "commit"),
+)
+GEMM_N = 4096
+
+
+def main() -> None:
+    """Run every measurement in a process of its own and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default="1024,4096,8192")
+    parser.add_argument("--devices", type=int, default=2)
+    parser.add_argument("--dtype", default="float64")
+    parser.add_argument("--rhs", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--what", default=",".join(WHATS), help="comma-separated selection")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options)))
+        return
+    table = csv.DictWriter(sys.stdout, COLUMNS)
+    table.writeheader()
+    commit = _commit()
+    for n in map(int, options.sizes.split(",")):
+        for what in options.what.split(","):
+            command = [sys.executable, __file__, *sys.argv[1:], "--one", what, "--sizes", str(n)]
+            ran = subprocess.run(command, capture_output=True, text=True)
+            if ran.returncode:
+                sys.exit(f"{what} at n = {n} failed:\n{ran.stderr}")
+            table.writerow(json.loads(ran.stdout.splitlines()[-1]) | {"commit": commit})
+            sys.stdout.flush()
+
+
+def measure(options) -> dict:
+    """Measure one competitor at one size."""
+    what, n = options.one, int(options.sizes)
+    devices = 1 if what == "jnp one device" else options.devices
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    import jax
+    import numpy as np
+
+    import meshsolve as ms
+    from memory import peak, reset_peak
+    from meshsolve import _core
+
+    jax.config.update("jax_enable_x64", True)
+    complex_type = options.dtype.startswith("complex")
+    weight = 4 if complex_type else 1
+    gemm_n = min(n, GEMM_N)
+    times, rates, above, ratio = [], [], 0, None
+    flops = weight * (n**3 / 3 + 2 * n**2 * options.rhs)
+    run = None if what == "faer gemm" else _solver(what)
+    if run is None:
+        flops = weight * 2 * gemm_n**3
+    for repeat in range(options.repeats + 1):
+        seconds = _core.gemm_seconds(options.dtype, gemm_n, _core.threads())
+        if run is None:
+            times.append(seconds)
+        else:
+            a, b = _system(n, options.rhs, options.dtype, devices)
+            before = reset_peak()
+            start = time.perf_counter()
+            x = jax.block_until_ready(run(a, b))
+            times.append(time.perf_counter() - start)
+            above = peak() - before
+            if repeat == 0:
+                ratio = _ratio(n, options.rhs, options.dtype, devices, x)
+            del a, b, x
+        rates.append(weight * 2 * gemm_n**3 / seconds / 1e9)
+    times, rates = times[1:], rates[1:]  # the first call compiles
+    median = statistics.median(times)
+    size = n * n * np.dtype(options.dtype).itemsize
+    return {
+        "what": what,
+        "n": n if run else gemm_n,
+        "rhs": options.rhs if run else "",
+        "dtype": options.dtype,
+        "devices": devices if run else "",
+        "threads": _core.threads(),
+        "sharding": "rows" if run and devices > 1 else "",
+        "seconds_min": f"{min(times):.5f}",
+        "seconds_median": f"{median:.5f}",
+        "seconds_max": f"{max(times):.5f}",
+        "gflops": f"{flops / median / 1e9:.1f}",
+        "share_of_gemm": f"{flops / median / 1e9 / statistics.median(rates):.3f}",
+        "gemm_gflops": f"{statistics.median(rates):.1f}",
+        "peak_over_a": f"{above / size:.3f}" if run else "",
+        "residual_ratio": f"{ratio:.4f}" if run else "",
+        "jax": jax.__version__,
+        "meshsolve": ms.__version__,
+    }
+
+
+def _solver(what: str):
+    import jax
+
+    import meshsolve as ms
+
+    if what.startswith("jnp"):
+        cho = jax.scipy.linalg
+        return jax.jit(lambda a, b: cho.cho_solve(cho.cho_factor(a), b))
+    if what == "meshsolve cyclic":
+        return _cyclic_solver()
+    keep = what == "meshsolve keep a"
+    return lambda a, b: ms.solve(a, b, assume_a="pos", overwrite_a=not keep)
+
+
+def _cyclic_solver():
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax import lax
+    from jax.sharding import Mesh, PartitionSpec
+
+    import meshsolve as ms
+
+    mesh = Mesh(np.array(jax.devices()), ("x",))
+    target, rows = ms.ffi_target(), PartitionSpec("x", None)
+
+    def local(a, b):
+        place = jnp.stack([lax.axis_index("x"), 0]).astype(jnp.int32)
+        like = [jax.ShapeDtypeStruct(m.shape, m.dtype) for m in (a, b)]
+        results = (*like, jax.ShapeDtypeStruct((), jnp.int32))
+        call = jax.ffi.ffi_call(target, results, input_output_aliases={1: 0, 2: 1})
+        attributes = {"world": np.int64(mesh.size), "rhs": "replicated", "order": "cyclic"}
+        return call(place, a, b, routine="posv", **attributes)[:2]
+
+    specs = (rows, PartitionSpec())
+    whole = jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=specs, check_vma=False)
+    run = jax.jit(whole, donate_argnums=0)
+    return lambda a, b: run(a, b)[1]
+
+
+def _system(n: int, k: int, dtype: str, devices: int):
+    """1 / (1 + |i-j|) + I (times phases if complex), free of subnormal numbers, and ones."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    mesh = Mesh(np.array(jax.devices()[:devices]), ("x",))
+
+    def make():
+        i = jnp.arange(n)
+        d = i[:, None] - i[None, :]
+        a = 1 / (1 + jnp.abs(d)) + jnp.eye(n)
+        return (a * jnp.exp(0.3j * d) if dtype.startswith("complex") else a).astype(dtype)
+
+    a = jax.jit(make, out_shardings=NamedSharding(mesh, PartitionSpec("x", None)))()
+    b = jax.device_put(np.ones((n, k), dtype), NamedSharding(mesh, PartitionSpec()))
+    return jax.block_until_ready((a, b))
+
+
+def _ratio(n: int, k: int, dtype: str, devices: int, x) -> float:
+    import jax.numpy as jnp
+    import numpy as np
+
+    a, b = _system(n, k, dtype, devices)
+    norm = lambda m: float(jnp.abs(m).sum(0).max())  # noqa: E731
+    unit = float(np.finfo(dtype).eps) / 2
+    return norm(b - a @ x) / (n * norm(a) * norm(x) * unit)
+
+
+def _commit() -> str:
+    command = [
+        "git",
+        "-C",
+        os.path.dirname(os.path.abspath(__file__)),
+        "rev-parse",
+        "--short",
+        "HEAD",
+    ]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    return ran.stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""``python -m meshsolve.info``: versions, devices, libraries, and a small self-check.
+
+Exit code 0 if the self-check passed, 1 otherwise. ``--json`` prints the same as one JSON object.
+"""
+
+import argparse
+import ctypes.util
+import json
+import os
+import platform
+import sys
+import time
+
+_LIBRARIES = (
+    "cuda",
+    "cublas",
+    "cusolver",
+    "cusolverMg",
+    "nccl",
+    "nvrtc",
+    "scalapack-openmpi",
+    "mpi",
+)
+
+
+def collect(n: int = 512) -> dict:
+    """Everything that is printed, as a dictionary; solves an n x n system on all CPU devices."""
+    import jax
+    import jaxlib
+    import numpy as np
+
+    from meshsolve import _core, ffi_target, timeout
+
+    devices = {}
+    for device in jax.devices():
+        devices.setdefault(f"{device.platform}: {device.device_kind}", []).append(device.id)
+    return {
+        "meshsolve": _core.__version__,
+        "jax": jax.__version__,
+        "jaxlib": jaxlib.version.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {_processor()}",
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "threads_per_call": _core.threads(),
+        "timeout_seconds": timeout(),
+        "ffi_api_compiled": ".".join(map(str, _core.ffi_api_version())),
+        "ffi_target": ffi_target(),
+        "routines": dict(_core.routine_table()),
+        "backends": {"host": "used", "cuda": "not in this version"},
+        "devices": devices,
+        "libraries": {name: ctypes.util.find_library(name) for name in _LIBRARIES},
+        "self_check": self_check(n),
+    }
+
+
+def self_check(n: int) -> dict:
+    """Solve a small system on all CPU devices; time, scaled residual, whether it is right."""
+    import jax
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    import meshsolve as ms
+
+    try:
+        devices = jax.devices("cpu")
+        n = -(-n // len(devices)) * len(devices)
+        mesh = Mesh(np.array(devices), ("x",))
+        i = np.arange(n, dtype=np.float32)
+        a = np.exp(-np.abs(i[:, None] - i) / 10)
+        b = np.ones((n, 1), np.float32)
+        a_dev = jax.device_put(a, NamedSharding(mesh, PartitionSpec("x", None)))
+        solve = lambda: jax.block_until_ready(ms.solve(a_dev, b, assume_a="pos"))  # noqa: E731
+        solve()
+        start = time.perf_counter()
+        x = np.asarray(solve())
+        seconds = time.perf_counter() - start
+    except Exception as error:  # whatever is wrong belongs into the report
+        return {"ok": False, "error": f"{type(error).__name__}: {error}"}
+    scale = n * np.abs(a).sum(0).max() * np.abs(x).sum(0).max() * np.finfo(np.float32).eps / 2
+    ratio = float(np.abs(a.astype(float) @ x - b).sum(0).max() / scale)
+    return {
+        "ok": bool(ratio <= 3),
+        "n": n,
+        "devices": len(devices),
+        "dtype": "float32",
+        "seconds": round(seconds, 6),
+        "residual_ratio": round(ratio, 4),
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            return next(
+                line.split(": ")[1].strip() for line in file if line.startswith("model name")
+            )
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown processor"
+
+
+def _print(report: dict, indent: str = "") -> None:
+    for key, value in report.items():
+        if isinstance(value, dict):
+            print(f"{indent}{key}:")
+            _print(value, indent + "  ")
+        else:
+            print(f"{indent}{key}: {'not found' if value is None else value}")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the report; the exit code says whether the self-check passed."""
+    parser = argparse.ArgumentParser(prog="python -m meshsolve.info", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.add_argument("--n", type=int, default=512, help="size of the self-check")
+    options = parser.parse_args(arguments)
+    report = collect(options.n)
+    if options.json:
+        print(json.dumps(report))
+    else:
+        _print(report)
+    return 0 if report["self_check"]["ok"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+//! How the processor treats subnormal numbers, per thread.
+//!
+//! Subnormal operands cost a hundred cycles each, and matrices that decay away from the diagonal are
+//! full of them (measured: a Kac-Murdock-Szego matrix of 1024 takes 39 ms instead of 5). Flushing them
+//! to zero, as XLA does, ruins matrices whose entries are all near underflow (measured: a residual ratio
+//! of 1e6 instead of 0.003). So a routine decides by the magnitude of its data, and says so to its
+//! lanes. A thread inherits its mode from the one that starts it, hence every lane sets its own; when
+//! a promise is completed the rest of the user's program runs in the mode of XLA's thread again.
+
+/// The floating-point control state of a thread.
+#[derive(Clone, Copy)]
+pub struct FloatMode(u64);
+
+#[cfg(target_arch = "x86_64")]
+impl FloatMode {
+    /// Round to nearest, keep subnormals, mask exceptions: what Rust assumes.
+    pub const IEEE: FloatMode = FloatMode(0x1f80);
+    /// The same, but subnormal operands and results are zero.
+    pub const FLUSH: FloatMode = FloatMode(0x1f80 | 1 << 15 | 1 << 6);
+
+    pub fn current() -> FloatMode {
+        let mut mxcsr = 0u32;
+        // SAFETY: stores four bytes at an address that is valid for them.
+        unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &mut mxcsr, options(nostack)) };
+        FloatMode(mxcsr.into())
+    }
+
+    /// Puts the calling thread into this mode.
+    pub fn enter(self) {
+        let mxcsr = self.0 as u32;
+        // SAFETY: a state that was current on some thread, or the default.
+        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &mxcsr, options(nostack)) };
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+impl FloatMode {
+    pub const IEEE: FloatMode = FloatMode(0);
+    pub const FLUSH: FloatMode = FloatMode(1 << 24);
+
+    pub fn current() -> FloatMode {
+        let fpcr: u64;
+        // SAFETY: reads a register.
+        unsafe { std::arch::asm!("mrs {}, fpcr", out(reg) fpcr, options(nostack, nomem)) };
+        FloatMode(fpcr)
+    }
+
+    /// Puts the calling thread into this mode.
+    pub fn enter(self) {
+        // SAFETY: a state that was current on some thread, or the default.
+        unsafe { std::arch::asm!("msr fpcr, {}", in(reg) self.0, options(nostack, nomem)) };
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+impl FloatMode {
+    pub const IEEE: FloatMode = FloatMode(0);
+    pub const FLUSH: FloatMode = FloatMode(0);
+
+    pub fn current() -> FloatMode {
+        FloatMode(0)
+    }
+
+    /// Other processors are left as they are.
+    pub fn enter(self) {}
+}

@@ -1,0 +1,134 @@
+"""Matrices, meshes, scaled residuals, and fresh processes for what may hang or abort."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+
+import jax
+import numpy as np
+import scipy.linalg
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DTYPES = ("float32", "float64", "complex64", "complex128")
+
+
+def unit_roundoff(dtype) -> float:
+    return float(np.finfo(dtype).eps) / 2
+
+
+def is_complex(dtype) -> bool:
+    return np.issubdtype(np.dtype(dtype), np.complexfloating)
+
+
+def normal(rng, shape, dtype):
+    x = rng.standard_normal(shape)
+    if is_complex(dtype):
+        x = x + 1j * rng.standard_normal(shape)
+    return x.astype(dtype)
+
+
+def spectrum(kind: str, n: int, condition: float, rng) -> np.ndarray:
+    """Prescribed eigenvalues, largest 1, as LAPACK's test generators choose them."""
+    t = np.arange(n) / max(n - 1, 1)
+    values = {
+        "one small": np.where(t < 1, 1.0, 1 / condition),
+        "one large": np.where(t > 0, 1 / condition, 1.0),
+        "geometric": condition**-t,
+        "arithmetic": 1 - t * (1 - 1 / condition),
+        "random logarithms": np.exp(-rng.random(n) * np.log(condition)),
+    }
+    return values[kind]
+
+
+def positive_definite(kind: str, n: int, dtype, rng) -> np.ndarray:
+    """An n x n Hermitian positive definite matrix of the named kind."""
+    wide = np.complex128 if is_complex(dtype) else np.float64
+    eps = float(np.finfo(dtype).eps)
+    i = np.arange(n, dtype=float)
+    if kind == "kms":
+        a = 0.5 ** np.abs(i[:, None] - i)
+    elif kind == "minij":
+        a = np.minimum(i[:, None], i) + 1
+    elif kind == "dominant":
+        a = normal(rng, (n, n), wide)
+        a = a + a.conj().T + np.diag(2 * np.abs(a).sum(1) + 2 * np.abs(a).sum(0) + 1)
+    elif kind in ("tiny", "huge"):
+        limits = np.finfo(dtype)
+        scale = float(limits.tiny) * 1e6 if kind == "tiny" else float(limits.max) / (1e3 * n**2)
+        a = positive_definite("random", n, dtype, rng).astype(wide) * scale
+    elif kind == "random":
+        g = normal(rng, (n, n), wide)
+        a = g @ g.conj().T / max(n, 1) + np.eye(n)
+    else:
+        name, condition = kind.split(":")
+        condition = {"2": 2.0, "sqrt": np.sqrt(0.1 / eps), "full": 0.01 / eps}[condition]
+        q = np.linalg.qr(normal(rng, (n, n), wide))[0] if n else np.zeros((0, 0))
+        a = (q * spectrum(name, n, condition, rng)) @ q.conj().T
+    a = (a + a.conj().T) / 2
+    return a.astype(dtype)
+
+
+KINDS = (
+    "random",
+    "kms",
+    "minij",
+    "dominant",
+    "tiny",
+    "huge",
+    "one small:2",
+    "one large:sqrt",
+    "geometric:full",
+    "arithmetic:sqrt",
+    "random logarithms:full",
+)
+WELL_CONDITIONED = ("random", "kms", "dominant", "tiny", "huge", "one small:2")
+
+
+def solve_ratio(a, x, b) -> float:
+    """norm(B - A X) / (n norm(A) norm(X) u) in the 1-norm, in twice the working precision."""
+    wide = np.clongdouble if is_complex(a.dtype) else np.longdouble
+    x, b = (np.asarray(m).reshape(len(a), -1) for m in (x, b))
+    residual = b.astype(wide) - a.astype(wide) @ x.astype(wide)
+    norm = lambda m: np.abs(m.astype(wide)).sum(0).max(initial=0)  # noqa: E731
+    scale = max(len(a), 1) * norm(a) * norm(x) * unit_roundoff(a.dtype)
+    return float(norm(residual) / scale) if scale else float(norm(residual))
+
+
+def lapack_info(a: np.ndarray, lower: bool) -> int:
+    """LAPACK's info of potrf on this triangle."""
+    (potrf,) = scipy.linalg.get_lapack_funcs(("potrf",), (a,))
+    return int(potrf(a, lower=lower)[1])
+
+
+def mesh_of(order, kind: str = "auto") -> Mesh:
+    """A mesh with axis x over the devices of the given numbers."""
+    axis_type = {"auto": AxisType.Auto, "explicit": AxisType.Explicit}[kind]
+    devices = np.array([jax.devices()[i] for i in order])
+    return Mesh(devices, ("x",), axis_types=(axis_type,))
+
+
+def put(mesh: Mesh, x, *spec):
+    return jax.device_put(x, NamedSharding(mesh, P(*spec)))
+
+
+def run_fresh(code: str, *, timeout: float = 120, env: dict | None = None) -> str:
+    """Run a program in a process of its own; a hang or an abort fails the test. Its output."""
+    prelude = (
+        f"import sys; sys.path[:0] = [{str(ROOT / 'tests/python')!r}]\n"
+        "import conftest\nimport jax, jax.numpy as jnp, numpy as np\n"
+        "from jax import lax\nfrom jax.sharding import NamedSharding, PartitionSpec as P\n"
+        "import meshsolve as ms\nfrom helpers import *\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", prelude + textwrap.dedent(code)],
+        env=os.environ | (env or {}),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    assert ran.returncode == 0, f"exit {ran.returncode}\n{ran.stdout}\n{ran.stderr[-4000:]}"
+    return ran.stdout

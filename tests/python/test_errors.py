@@ -1,0 +1,104 @@
+"""User mistakes: each message as users see it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+import meshsolve as ms
+from helpers import mesh_of, put
+
+EYE, ONES = np.eye(4), np.ones(4)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "options", "error", "message"),
+    [
+        (
+            EYE,
+            ONES,
+            {},
+            ValueError,
+            "meshsolve.solve: assume_a: expected \"pos\", got 'gen'; this version solves positive "
+            "definite systems only; for others gather the matrix and use jax.scipy.linalg.solve",
+        ),
+        (
+            np.ones((4, 3)),
+            ONES,
+            {"assume_a": "pos"},
+            ValueError,
+            "meshsolve.solve: a: expected a square matrix [n, n], got shape (4, 3); batches: "
+            "jax.vmap is not supported yet, loop over them",
+        ),
+        (
+            np.ones((2, 4, 4)),
+            ONES,
+            {"assume_a": "pos"},
+            ValueError,
+            "meshsolve.solve: a: expected a square matrix [n, n], got shape (2, 4, 4); batches: "
+            "jax.vmap is not supported yet, loop over them",
+        ),
+        (
+            EYE,
+            np.ones(5),
+            {"assume_a": "pos"},
+            ValueError,
+            "meshsolve.solve: b: expected shape [4] or [4, k], to go with a of shape (4, 4), got "
+            "shape (5,); give one right-hand side per column",
+        ),
+        (
+            EYE.astype(np.float16),
+            ONES.astype(np.float16),
+            {"assume_a": "pos"},
+            TypeError,
+            "meshsolve.solve: a and b: expected dtypes that promote to one of float32, float64, "
+            "complex64, complex128, got float16 and float16, which promote to float16; convert "
+            "with .astype(jnp.float32)",
+        ),
+    ],
+)
+def test_messages(a, b, options, error, message):
+    with pytest.raises(error) as raised:
+        ms.solve(a, b, **options)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("axis_type", ["auto", "explicit"])
+def test_n_that_the_devices_do_not_divide(jit, axis_type):
+    mesh = mesh_of(range(4), axis_type)
+    solve = jax.jit(ms.solve, static_argnames="assume_a") if jit else ms.solve
+    with pytest.raises(Exception) as raised:
+        solve(put(mesh, np.eye(6)), put(mesh, np.ones(6)), assume_a="pos")
+    assert (
+        "meshsolve.solve: a: expected n divisible by the 4 devices on mesh axes ('x',), got n = 6; "
+        "pad A with an identity corner to n = 8, use a mesh whose size divides n, or put A on one "
+        "device" in str(raised.value)
+    )
+
+
+def test_inside_shard_map():
+    mesh = mesh_of(range(2))
+    local = jax.shard_map(
+        lambda a, b: ms.solve(a, b, assume_a="pos"), mesh=mesh, in_specs=P(), out_specs=P()
+    )
+    with pytest.raises(ValueError, match="got the shard of one device, inside shard_map"):
+        local(put(mesh, EYE), put(mesh, ONES))
+
+
+def test_derivatives_are_refused_with_a_reason():
+    with pytest.raises(
+        Exception, match=r"cannot be differentiated|not implemented|Differentiation"
+    ):
+        jax.grad(lambda b: ms.solve(jnp.eye(4), b, assume_a="pos").sum())(jnp.ones(4))
+
+
+def test_timeout_setting():
+    before = ms.timeout()
+    for bad in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="set_timeout: seconds: expected a finite number"):
+            ms.set_timeout(bad)
+    ms.set_timeout(1.5)
+    assert ms.timeout() == 1.5
+    ms.set_timeout(before)

@@ -1,0 +1,242 @@
+"""The FFI layer seen from XLA: meetings, order, failures, direct calls.
+
+What may hang or abort when a rule of the rendezvous is broken runs in a process of its own.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import PartitionSpec as P
+
+import meshsolve as ms
+from helpers import ROOT, mesh_of, positive_definite, put, run_fresh, solve_ratio
+
+
+def test_twelve_independent_solves_in_one_program():
+    """Blocking handlers deadlock here: devices take independent calls in different order."""
+    run_fresh("""
+        mesh = mesh_of(range(4))
+        rng = np.random.default_rng(0)
+        a = positive_definite("random", 64, "float64", rng)
+        @jax.jit
+        def program(a, b):
+            # Work of different length before each call shuffles their order.
+            return [ms.solve(a + i * jnp.eye(64) + 0 * jnp.cumsum(a @ a, 0)[i, i] * (i % 3), b,
+                             assume_a="pos") for i in range(12)]
+        a_dev, b = put(mesh, a, "x", None), put(mesh, np.ones((64, 1)))
+        for _ in range(25):
+            xs = jax.block_until_ready(program(a_dev, b))
+        for i, x in enumerate(xs):
+            assert solve_ratio(a + i * np.eye(64), x, np.ones((64, 1))) < 3
+    """)
+
+
+def test_solves_and_collectives_side_by_side():
+    """Completing promises on threads that others need hangs or aborts here: what follows a promise
+    waits in a collective for the other devices.
+    """
+    run_fresh("""
+        mesh = mesh_of(range(4), "explicit")
+        rng = np.random.default_rng(0)
+        a = positive_definite("random", 32, "float64", rng)
+        target = ms.ffi_target()
+
+        def program(a, b):
+            place = jnp.stack([lax.axis_index("x"), 0]).astype(np.int32)
+            sums = []
+            for i in range(6):
+                call = jax.ffi.ffi_call(target, (jax.ShapeDtypeStruct(a.shape, a.dtype),
+                    jax.ShapeDtypeStruct(b.shape, b.dtype), jax.ShapeDtypeStruct((), np.int32)),
+                    input_output_aliases={1: 0, 2: 1})
+                _, x, _ = call(place, a * (i + 1), b, routine="posv", world=np.int64(4),
+                               rhs="replicated")
+                sums.append(lax.psum(x, "x"))           # needs this call on all devices
+                sums.append(lax.psum(jnp.sin(b) * i, "x"))  # needs no call
+            return sums
+        f = jax.jit(jax.shard_map(program, mesh=mesh, in_specs=(P("x", None), P()), out_specs=P(),
+                                  check_vma=False))
+        a_dev, b = put(mesh, a, "x", None), put(mesh, np.ones((32, 1)))
+        for _ in range(40):
+            sums = jax.block_until_ready(f(a_dev, b))
+        for i in range(6):
+            x = np.asarray(sums[2 * i]) / 4
+            assert solve_ratio(a * (i + 1), x, np.ones((32, 1))) < 3
+    """)
+
+
+def test_loops_and_branches():
+    mesh = mesh_of(range(4))
+    rng = np.random.default_rng(0)
+    a = positive_definite("random", 32, "float64", rng)
+    a_dev, b = put(mesh, a, "x", None), put(mesh, np.ones((32, 1)))
+
+    @jax.jit
+    def inverse_power(a, b):
+        step = lambda _, x: ms.solve(a, x, assume_a="pos")  # noqa: E731
+        return lax.fori_loop(0, 5, step, b)
+
+    x = np.ones((32, 1))
+    for _ in range(5):
+        x = np.linalg.solve(a, x)
+    np.testing.assert_allclose(inverse_power(a_dev, b), x, rtol=1e-10)
+
+    @jax.jit
+    def branch(a, b, flag):
+        return lax.cond(flag, lambda: ms.solve(a, b, assume_a="pos"), lambda: b)
+
+    np.testing.assert_allclose(branch(a_dev, b, True), np.linalg.solve(a, b), rtol=1e-10)
+    np.testing.assert_array_equal(branch(a_dev, b, False), b)
+
+
+def test_two_python_threads_run_two_programs():
+    run_fresh("""
+        import threading
+        rng = np.random.default_rng(0)
+        a = positive_definite("random", 48, "float64", rng)
+        failures = []
+
+        def work(order, scale):
+            try:
+                mesh = mesh_of(order)
+                f = jax.jit(lambda a, b: ms.solve(scale * a, b, assume_a="pos"))
+                a_dev, b = put(mesh, a, "x", None), put(mesh, np.ones((48, 2)))
+                for _ in range(40):
+                    x = jax.block_until_ready(f(a_dev, b))
+                    assert solve_ratio(scale * a, x, np.ones((48, 2))) < 3
+            except BaseException as e:
+                failures.append(e)
+        threads = [threading.Thread(target=work, args=args)
+                   for args in (((0, 1, 2, 3), 1.0), ((3, 2, 1, 0), 2.0))]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        assert not failures, failures
+    """)
+
+
+def direct(mesh, attributes, place=None, operand=None):
+    """A direct call of the target on every device of the axis, as a user may write it."""
+    target = ms.ffi_target()
+
+    def local(x):
+        here = lax.axis_index("x") if place is None else place(lax.axis_index("x"))
+        where = jnp.stack([jnp.asarray(here, np.int32), jnp.int32(0)])
+        call = jax.ffi.ffi_call(target, jax.ShapeDtypeStruct(x.shape, x.dtype))
+        return call(where, x, **attributes)
+
+    f = jax.shard_map(local, mesh=mesh, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+    x = put(mesh, np.arange(8.0) if operand is None else operand, "x")
+    return np.asarray(jax.block_until_ready(jax.jit(f)(x)))
+
+
+DIAGNOSE = {"routine": "diagnose", "world": np.int64(4)}
+
+
+def test_one_device_failing_or_panicking_is_an_error_on_all_and_the_process_lives():
+    mesh = mesh_of(range(4))
+    for fault, text in (
+        ("error", "meshsolve.diagnose: rank 2 was asked to fail"),
+        ("panic", "a panic in lane 2 of a call was caught: rank 2 was asked to panic"),
+    ):
+        for _ in range(3):
+            with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+                direct(mesh, DIAGNOSE | {"fault": fault, "fault_rank": np.int64(2)})
+        np.testing.assert_array_equal(direct(mesh, DIAGNOSE), np.arange(8.0))
+
+
+def test_wrong_places_are_errors_on_all():
+    mesh = mesh_of(range(4))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"both claim rank [03] of 4"):
+        direct(mesh, DIAGNOSE, place=lambda rank: rank // 2 * 3)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="expected a rank below world = 4, got 99"):
+        direct(mesh, DIAGNOSE, place=lambda rank: jnp.where(rank == 1, 99, rank))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="world = 4, got -1"):
+        direct(mesh, DIAGNOSE, place=lambda rank: rank - 1)
+    np.testing.assert_array_equal(direct(mesh, DIAGNOSE), np.arange(8.0))
+
+
+def test_wrong_attributes_are_refused_when_compiling():
+    mesh = mesh_of(range(4))
+    for attributes, text in (
+        ({"routine": "posw", "world": np.int64(4)}, "one of .*posv.*, got .*posw"),
+        ({"routine": "diagnose"}, "`world`: expected the number of devices .* got 0"),
+        (DIAGNOSE | {"falt": "error"}, "3 attributes were given, of which only"),
+        (DIAGNOSE | {"fault": "fire"}, "expected none, error or panic, got .*fire"),
+    ):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=text):
+            direct(mesh, attributes)
+
+
+def test_an_element_type_that_is_not_served():
+    with pytest.raises(
+        jax.errors.JaxRuntimeError, match="has XLA's element type 10; expected int32"
+    ):
+        direct(mesh_of(range(4)), DIAGNOSE, operand=np.arange(8, dtype=np.float16))
+
+
+def test_a_device_that_never_arrives_is_named_and_the_next_call_works():
+    run_fresh(
+        """
+        mesh = mesh_of(range(4))
+        target = ms.ffi_target()
+        assert ms.timeout() == 0.5
+
+        def local(x, absent):
+            rank = lax.axis_index("x")
+            place = jnp.stack([rank, 0]).astype(np.int32)
+            call = jax.ffi.ffi_call(target, jax.ShapeDtypeStruct(x.shape, x.dtype))
+            meet = lambda: call(place, x, routine="diagnose", world=np.int64(4))
+            return lax.cond(rank == absent, lambda: x, meet)
+        f = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=(P("x"), P()), out_specs=P("x"),
+                                  check_vma=False))
+        x = put(mesh, np.arange(8.0), "x")
+        for absent in (2, 0):
+            try:
+                jax.block_until_ready(f(x, absent))
+                raise SystemExit("no error")
+            except jax.errors.JaxRuntimeError as e:
+                text = f"meshsolve.diagnose: rank {absent} of 4 did not arrive within 0."
+                assert text in str(e) and "set_timeout" in str(e), e
+        np.testing.assert_array_equal(f(x, -1), np.arange(8.0))
+        """,
+        env={"MESHSOLVE_TIMEOUT": "0.5"},
+    )
+
+
+def test_more_launches_than_cores_in_flight():
+    mesh = mesh_of(range(4))
+    a, b = put(mesh, np.eye(16), "x", None), put(mesh, np.ones((16, 1)))
+    f = jax.jit(lambda a, b: ms.solve(a, b, assume_a="pos"))
+    xs = [f(a, (i + 1) * b) for i in range(12)]
+    for i, x in enumerate(xs):
+        np.testing.assert_allclose(x, i + 1)
+
+
+def test_the_example_of_a_direct_call():
+    out = run_fresh(f"exec(open({str(ROOT / 'examples/02_ffi_call.py')!r}).read())")
+    assert "ratio" in out
+
+
+def test_natural_and_cyclic_order_agree():
+    mesh = mesh_of((2, 0, 1))
+    rng = np.random.default_rng(0)
+    a, b = positive_definite("random", 303, "complex128", rng), np.ones((303, 2), complex)
+    target = ms.ffi_target()
+
+    def solve(order):
+        def local(a, b):
+            place = jnp.stack([lax.axis_index("x"), 0]).astype(np.int32)
+            like = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)  # noqa: E731
+            results = (like(a), like(b), jax.ShapeDtypeStruct((), np.int32))
+            call = jax.ffi.ffi_call(target, results, input_output_aliases={1: 0, 2: 1})
+            attributes = {"world": np.int64(3), "rhs": "replicated", "tile": np.int64(20)}
+            return call(place, a, b, routine="posv", order=order, **attributes)[1]
+
+        f = jax.shard_map(
+            local, mesh=mesh, in_specs=(P("x", None), P()), out_specs=P(), check_vma=False
+        )
+        return jax.jit(f)(put(mesh, a, "x", None), put(mesh, b))
+
+    for order in ("natural", "cyclic"):
+        assert solve_ratio(a, solve(order), b) < 3

@@ -1,0 +1,83 @@
+"""The programs around the library: info, demo, benchmark, progress lines."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from helpers import ROOT, run_fresh
+from meshsolve import info
+
+
+def program(*arguments, env=None, timeout=240):
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env=os.environ | (env or {}),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+def test_info_as_json_and_as_text():
+    ran = program("-m", "meshsolve.info", "--json")
+    assert ran.returncode == 0, ran.stderr
+    report = json.loads(ran.stdout)
+    check = report["self_check"]
+    assert check["ok"] and check["devices"] == 8 and 0 < check["residual_ratio"] <= 3
+    assert report["ffi_api_compiled"] == "0.2"
+    assert set(report["routines"]) == {"posv", "diagnose"}
+    ran = program("-m", "meshsolve.info")
+    assert ran.returncode == 0 and "self_check:\n  ok: True" in ran.stdout
+
+
+def test_info_fails_when_the_self_check_does(monkeypatch, capsys):
+    monkeypatch.setattr(info, "self_check", lambda n: {"ok": False, "error": "broken"})
+    assert info.main(["--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["self_check"]["error"] == "broken"
+
+
+def test_demo_on_fewer_digits():
+    ran = program(ROOT / "examples/01_solve.py", "--samples", "400", "--no-compare")
+    assert ran.returncode == 0, ran.stderr
+    for text in ("test accuracy", "residual ratio", "factor", "peak memory"):
+        assert text in ran.stdout
+    accuracy = float(ran.stdout.split("test accuracy")[1].split("%")[0])
+    assert accuracy > 90
+
+
+def test_demo_synthetic():
+    ran = program(ROOT / "examples/01_solve.py", "--n", "512", "--no-compare")
+    assert ran.returncode == 0, ran.stderr
+    assert "Matern" in ran.stdout and "residual ratio" in ran.stdout
+
+
+def test_benchmark_prints_one_csv_line_per_measurement():
+    ran = program(ROOT / "examples/bench/run.py", "--sizes", "512", "--repeats", "2")
+    assert ran.returncode == 0, ran.stderr
+    header, *rows = [line.split(",") for line in ran.stdout.strip().splitlines()]
+    names = {row[header.index("what")] for row in rows}
+    assert {"meshsolve", "jnp sharded", "jnp one device", "faer gemm"} <= names
+    for row in rows:
+        assert len(row) == len(header)
+        ratio = row[header.index("residual_ratio")]
+        assert ratio == "" or float(ratio) <= 3
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_progress_lines(on):
+    out = run_fresh(
+        """
+        import os
+        os.dup2(1, 2)  # progress goes to standard error
+        mesh = mesh_of(range(2))
+        a = put(mesh, np.eye(512), "x", None)
+        ms.solve(a, np.ones(512), assume_a="pos").block_until_ready()
+        """,
+        env={"MESHSOLVE_LOG": "progress" if on else ""},
+    )
+    assert ("meshsolve: rank 0: panel 8 of 8" in out) == on
+    # At most once a second and once at the end.
+    assert out.count("panel") <= 3

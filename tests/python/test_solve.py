@@ -1,0 +1,219 @@
+"""Solutions: a pairwise selection of the grid of cases, and what the grid cannot say."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from allpairspy import AllPairs
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import meshsolve as ms
+from helpers import (
+    DTYPES,
+    KINDS,
+    WELL_CONDITIONED,
+    mesh_of,
+    normal,
+    positive_definite,
+    put,
+    solve_ratio,
+)
+
+# Sizes in units that fit every number of devices: multiples of P around P itself, around tile
+# borders (tiles are 64 wide at these sizes), a prime multiple, and something larger.
+SIZES = {
+    "P": lambda p: p,
+    "2P": lambda p: 2 * p,
+    "tile-1": lambda p: 64 * p - p,
+    "tile": lambda p: 64 * p,
+    "tile+1": lambda p: 64 * p + p,
+    "prime": lambda p: 37 * p,
+    "1000": lambda p: 1000 // p * p,
+}
+ORDERS = {
+    1: ((0,), (3,)),
+    2: ((0, 1), (5, 2)),
+    3: ((0, 1, 2), (7, 0, 3)),
+    4: ((0, 1, 2, 3), (2, 0, 3, 1)),
+    8: (tuple(range(8)), (7, 6, 5, 4, 3, 2, 1, 0)),
+}
+GRID = list(
+    AllPairs(
+        [
+            list(DTYPES),
+            list(ORDERS),
+            list(SIZES),
+            ["vector", "1", "3", "33", "n"],
+            list(KINDS),
+            ["replicated", "rows", "columns", "elsewhere"],
+            [False, True],  # lower
+            ["auto", "explicit"],
+            [False, True],  # jit
+            [0, 1],  # which order of devices
+            [False, True],  # overwrite
+        ]
+    )
+)
+
+
+def place_rhs(mesh, b, where):
+    """B on the mesh in the named way, as far as JAX can shard it so, or on a single device."""
+    if where == "elsewhere":
+        return jnp.asarray(b)
+    p = mesh.size
+    axes = [None] * b.ndim
+    if where == "rows":
+        axes[0] = "x"
+    elif where == "columns" and b.ndim == 2 and b.shape[1] % p == 0:
+        axes[1] = "x"
+    return put(mesh, b, *axes)
+
+
+@pytest.mark.parametrize("case", GRID, ids=lambda c: "-".join(map(str, c)))
+def test_solve(case):
+    dtype, p, size, rhs, kind, where, lower, axis_type, jit, which, overwrite = case
+    n = SIZES[size](p)
+    rng = np.random.default_rng([n, p, which])
+    a = positive_definite(kind, n, dtype, rng)
+    k = {"vector": (), "n": (n,)}.get(rhs) if rhs in ("vector", "n") else (int(rhs),)
+    b = normal(rng, (n, *k), dtype) * np.abs(a).max()
+    # The triangle that must not be read is NaN.
+    given = np.where(np.tri(n, dtype=bool) == lower, a, np.nan)
+    np.fill_diagonal(given, a.diagonal())
+
+    mesh = mesh_of(ORDERS[p][which], axis_type)
+    a_dev, b_dev = put(mesh, given, "x", None), place_rhs(mesh, b, where)
+
+    def call(a, b):
+        return ms.solve(a, b, lower, assume_a="pos", overwrite_a=overwrite, return_info=True)
+
+    if jit and where == "elsewhere":
+        b_dev = put(mesh, b)
+    home = b_dev.sharding
+    x, info = (jax.jit(call) if jit else call)(a_dev, b_dev)
+
+    assert x.shape == b.shape and x.dtype == a.dtype
+    assert int(info.info) == 0
+    if not jit and where != "elsewhere":
+        assert x.sharding.is_equivalent_to(home, b.ndim), "x comes back in b's sharding"
+    ratio = solve_ratio(a, x, b)
+    assert np.isfinite(ratio) and ratio <= (3 if kind in WELL_CONDITIONED else 30)
+    assert a_dev.is_deleted() == (overwrite and not jit)
+
+
+def test_bit_identical_from_run_to_run():
+    rng = np.random.default_rng(0)
+    for k in (3, 64):
+        a, b = positive_definite("random", 768, "float64", rng), normal(rng, (768, k), "float64")
+        mesh = mesh_of((2, 0, 3, 1))
+        a, b = put(mesh, a, "x", None), put(mesh, b)
+        first = np.asarray(ms.solve(a, b, assume_a="pos"))
+        for _ in range(5):
+            np.testing.assert_array_equal(np.asarray(ms.solve(a, b, assume_a="pos")), first)
+
+
+def test_permuted_meshes_share_one_jitted_function():
+    rng = np.random.default_rng(1)
+    a, b = positive_definite("random", 96, "float64", rng), normal(rng, (96, 2), "float64")
+    solve = jax.jit(lambda a, b: ms.solve(a, b, assume_a="pos"))
+    for axis_type in ("auto", "explicit"):
+        for order in ((0, 1, 2, 3), (2, 0, 3, 1), (7, 5, 1, 3), (1, 3), (3, 1)):
+            mesh = mesh_of(order, axis_type)
+            x = solve(put(mesh, a, "x", None), put(mesh, b))
+            assert solve_ratio(a, x, b) < 3, (axis_type, order)
+
+
+def test_no_copy_of_the_matrix_is_gathered_under_jit_on_an_auto_mesh():
+    n = 256
+    mesh = mesh_of(range(4))
+    a = jax.ShapeDtypeStruct((n, n), jnp.float64, sharding=NamedSharding(mesh, P("x", None)))
+    for k in (1, n):
+        b = jax.ShapeDtypeStruct((n, k), jnp.float64, sharding=NamedSharding(mesh, P("x", None)))
+        solve = jax.jit(lambda a, b: ms.solve(2 * a, b, assume_a="pos"))
+        hlo = solve.lower(a, b).compile().as_text()
+        assert f"f64[{n // 4},{n}]" in hlo
+        calls = [line for line in hlo.splitlines() if 'custom_call_target="meshsolve"' in line]
+        assert len(calls) == 1
+        # The right-hand sides may be gathered if they are few; the matrix never.
+        whole = [line for line in hlo.splitlines() if f"f64[{n},{n}]" in line]
+        assert not whole, whole
+
+
+def test_two_axes_of_a_mesh():
+    """Rows over one axis of a larger mesh: one call per row of devices; over both: one call."""
+    rng = np.random.default_rng(2)
+    a, b = positive_definite("random", 64, "complex128", rng), normal(rng, (64, 5), "complex128")
+    for kinds in ((jax.sharding.AxisType.Auto,) * 2, (jax.sharding.AxisType.Explicit,) * 2):
+        mesh = jax.make_mesh((2, 4), ("y", "x"), axis_types=kinds)
+        for spec in (
+            (("x",), None),
+            (("y", "x"), None),
+            (("x", "y"), None),
+            (None, "x"),
+            ("y", "x"),
+        ):
+            for solve in (ms.solve, jax.jit(ms.solve, static_argnames="assume_a")):
+                x = solve(put(mesh, a, *spec), put(mesh, b), assume_a="pos")
+                assert solve_ratio(a, x, b) < 3, (kinds, spec)
+
+
+def test_arrays_that_are_not_sharded():
+    rng = np.random.default_rng(3)
+    a, b = positive_definite("random", 61, "float64", rng), normal(rng, (61,), "float64")
+    assert solve_ratio(a, ms.solve(a, b, assume_a="pos"), b) < 3
+    solve = jax.jit(lambda a, b: ms.solve(a, b, assume_a="pos"))
+    assert solve_ratio(a, solve(jnp.asarray(a), jnp.asarray(b)), b) < 3
+    replicated = put(mesh_of(range(4)), np.pad(a, ((0, 3), (0, 3))) + np.diag([0] * 61 + [1] * 3))
+    x = ms.solve(replicated, np.pad(b, (0, 3)), assume_a="pos")
+    assert solve_ratio(a, np.asarray(x)[:61], b) < 3
+
+
+def test_promotion_and_empty_systems():
+    mesh = mesh_of(range(2))
+    a = put(mesh, 2 * np.eye(4, dtype=np.int32), "x", None)
+    x = ms.solve(a, np.ones(4, np.int32), assume_a="pos")
+    assert x.dtype == jnp.float64 and np.allclose(x, 0.5)
+    x = ms.solve(put(mesh, np.eye(4, dtype=np.float32), "x", None), np.ones(4), assume_a="pos")
+    assert x.dtype == jnp.float64
+    for shape in ((0,), (0, 3)):
+        assert ms.solve(np.zeros((0, 0)), np.zeros(shape), assume_a="pos").shape == shape
+    assert ms.solve(np.eye(4), np.zeros((4, 0)), assume_a="pos").shape == (4, 0)
+
+
+@pytest.mark.parametrize("k", [1, 40])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_right_hand_sides_and_solutions_near_underflow(dtype, k):
+    """Subnormal numbers are kept where they matter: b tiny, or x tiny because A is huge."""
+    rng = np.random.default_rng(5)
+    a = positive_definite("random", 150, dtype, rng)
+    limits = np.finfo(dtype)
+    mesh = mesh_of(range(2))
+    for a_scale, b_scale in ((1, 1e3 * limits.tiny), (limits.tiny**-0.4, limits.tiny**0.61)):
+        big = (a * a_scale).astype(dtype)
+        b = (normal(rng, (150, k), dtype) * b_scale).astype(dtype)
+        x = ms.solve(put(mesh, big, "x", None), put(mesh, b), assume_a="pos")
+        assert solve_ratio(big, x, b) < 3
+
+
+def test_overwrite_donates_and_aliases():
+    """The donated shards are the memory that the solver works in."""
+    mesh = mesh_of(range(4))
+    rng = np.random.default_rng(4)
+    a = put(mesh, positive_definite("random", 64, "float64", rng), "x", None)
+    b = put(mesh, np.ones((64, 1)))
+    keep = ms.solve(a, b, assume_a="pos")
+    assert not a.is_deleted() and not b.is_deleted()
+    x = ms.solve(a, b, assume_a="pos", overwrite_a=True, overwrite_b=True)
+    assert a.is_deleted() and b.is_deleted()
+    np.testing.assert_array_equal(np.asarray(x), np.asarray(keep))
+
+
+def test_a_donated_vector_of_right_hand_sides_is_the_users_to_keep():
+    mesh = mesh_of(range(2))
+    a, b = put(mesh, np.eye(4), "x", None), put(mesh, np.ones(4))
+    ms.solve(a, b, assume_a="pos")
+    np.testing.assert_array_equal(np.asarray(b), np.ones(4))
+    c = jnp.ones((4, 1))
+    ms.solve(a, c, assume_a="pos")
+    np.testing.assert_array_equal(np.asarray(c), np.ones((4, 1)))
