@@ -214,6 +214,7 @@ def _home(b, rows: Rows):
 # Traced: Explicit axes are part of the types; with Auto axes the partitioner knows mesh and specs.
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
 def _solve_traced(a, b, lower: bool):
     sharding = traced_sharding("solve", "a", a)
     if sharding is None:
@@ -232,6 +233,17 @@ def _solve_traced(a, b, lower: bool):
     if x.shape[1] != k:
         x = reshard(x, rows.matrix)[:, :k]
     return (x if home.mesh.empty else reshard(x, home.spec)), info
+
+
+@_solve_traced.defjvp
+def _refuse_derivative(lower, primals, tangents):
+    raise mistake(
+        "solve",
+        "a, b",
+        "arrays that are not differentiated",
+        "a request for a derivative",
+        "solve has no derivative rule in this version; wrap it in jax.lax.custom_linear_solve",
+    )
 
 
 def _solve_partitioned(a, b, lower: bool):

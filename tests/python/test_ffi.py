@@ -13,57 +13,68 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from helpers import ROOT, mesh_of, positive_definite, put, run_fresh, solve_ratio
 
+# Six calls or more of the target in one program, each on a matrix that takes a while to make, so
+# that devices take the calls in different order.
+MANY_CALLS = """
+    mesh = mesh_of(range(4))
+    rng = np.random.default_rng(0)
+    n = 64
+    a = positive_definite("random", n, "float64", rng)
+    target = ms.ffi_target()
+
+    def one_call(a, b):
+        place = jnp.stack([lax.axis_index("x"), 0]).astype(np.int32)
+        like = lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype)
+        call = jax.ffi.ffi_call(target, (like(a), like(b), jax.ShapeDtypeStruct((), np.int32)),
+                                input_output_aliases={1: 0, 2: 1})
+        return call(place, a, b, routine="posv", world=np.int64(4), rhs="replicated")[1]
+
+    def late(a, i):
+        z = a * (i + 1)
+        y = jnp.sin(z)
+        return z + 0 * (y @ (y.T @ y) if i % 2 else jnp.cumsum(jnp.cos(y), axis=0))
+
+    def run(program, launches):
+        f = jax.jit(jax.shard_map(program, mesh=mesh, in_specs=(P("x", None), P()), out_specs=P(),
+                                  check_vma=False))
+        a_dev, b = put(mesh, a, "x", None), put(mesh, np.ones((n, 1)))
+        for _ in range(launches):
+            xs = jax.block_until_ready(f(a_dev, b))
+        for i, x in enumerate(xs):
+            assert solve_ratio(a * (i + 1), x, np.ones((n, 1))) < 3
+"""
+
 
 def test_twelve_independent_solves_in_one_program():
-    """Blocking handlers deadlock here: devices take independent calls in different order."""
-    run_fresh("""
-        mesh = mesh_of(range(4))
-        rng = np.random.default_rng(0)
-        a = positive_definite("random", 64, "float64", rng)
-        @jax.jit
-        def program(a, b):
-            # Work of different length before each call shuffles their order.
-            return [ms.solve(a + i * jnp.eye(64) + 0 * jnp.cumsum(a @ a, 0)[i, i] * (i % 3), b,
-                             assume_a="pos") for i in range(12)]
-        a_dev, b = put(mesh, a, "x", None), put(mesh, np.ones((64, 1)))
-        for _ in range(25):
-            xs = jax.block_until_ready(program(a_dev, b))
-        for i, x in enumerate(xs):
-            assert solve_ratio(a + i * np.eye(64), x, np.ones((64, 1))) < 3
-    """)
+    """With a handler that blocks, devices wait for each other in different calls for ever."""
+    run_fresh(
+        MANY_CALLS
+        + """
+    run(lambda a, b: [one_call(late(a, i), b + i * 0) for i in range(12)], 40)
+    """,
+        env={"MESHSOLVE_TIMEOUT": "30"},
+    )
 
 
 def test_solves_and_collectives_side_by_side():
-    """Completing promises on threads that others need hangs or aborts here: what follows a promise
-    waits in a collective for the other devices.
+    """What follows a promise waits in a collective for other devices: completing promises on a
+    thread that is needed elsewhere hangs or aborts here.
     """
-    run_fresh("""
-        mesh = mesh_of(range(4), "explicit")
-        rng = np.random.default_rng(0)
-        a = positive_definite("random", 32, "float64", rng)
-        target = ms.ffi_target()
-
-        def program(a, b):
-            place = jnp.stack([lax.axis_index("x"), 0]).astype(np.int32)
-            sums = []
-            for i in range(6):
-                call = jax.ffi.ffi_call(target, (jax.ShapeDtypeStruct(a.shape, a.dtype),
-                    jax.ShapeDtypeStruct(b.shape, b.dtype), jax.ShapeDtypeStruct((), np.int32)),
-                    input_output_aliases={1: 0, 2: 1})
-                _, x, _ = call(place, a * (i + 1), b, routine="posv", world=np.int64(4),
-                               rhs="replicated")
-                sums.append(lax.psum(x, "x"))           # needs this call on all devices
-                sums.append(lax.psum(jnp.sin(b) * i, "x"))  # needs no call
-            return sums
-        f = jax.jit(jax.shard_map(program, mesh=mesh, in_specs=(P("x", None), P()), out_specs=P(),
-                                  check_vma=False))
-        a_dev, b = put(mesh, a, "x", None), put(mesh, np.ones((32, 1)))
-        for _ in range(40):
-            sums = jax.block_until_ready(f(a_dev, b))
+    run_fresh(
+        MANY_CALLS
+        + """
+    def program(a, b):
+        xs = []
         for i in range(6):
-            x = np.asarray(sums[2 * i]) / 4
-            assert solve_ratio(a * (i + 1), x, np.ones((32, 1))) < 3
-    """)
+            x = one_call(late(a, i), b)
+            total = lax.psum(x, "x")                   # needs this call on all devices
+            other = lax.psum(jnp.sin(b) * i, "x")      # needs no call
+            xs.append(total / 4 + 0 * other)
+        return xs
+    run(program, 40)
+    """,
+        env={"MESHSOLVE_TIMEOUT": "30"},
+    )
 
 
 def test_loops_and_branches():
