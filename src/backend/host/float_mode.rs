@@ -1,11 +1,11 @@
 //! How the processor treats subnormal numbers, per thread.
 //!
 //! Subnormal operands cost a hundred cycles each, and matrices that decay away from the diagonal are
-//! full of them (measured: a Kac-Murdock-Szego matrix of 1024 takes 39 ms instead of 5). Flushing them
-//! to zero, as XLA does, ruins matrices whose entries are all near underflow (measured: a residual ratio
-//! of 1e6 instead of 0.003). So a routine decides by the magnitude of its data, and says so to its
-//! lanes. A thread inherits its mode from the one that starts it, hence every lane sets its own; when
-//! a promise is completed the rest of the user's program runs in the mode of XLA's thread again.
+//! full of them. Flushing them to zero, as XLA does, ruins matrices whose entries are all near
+//! underflow (a residual ratio of 1e6 where less than 1 is possible). So a routine decides by the
+//! magnitude of its data, and says so to its lanes. A thread inherits its mode from the one that
+//! starts it, hence every lane sets its own; when a promise is completed the rest of the user's
+//! program runs in the mode of XLA's thread again.
 
 /// The floating-point control state of a thread.
 #[derive(Clone, Copy)]
