@@ -143,7 +143,7 @@ fn buffer(raw: &ffi::RawBuffer) -> Result<Buffer> {
 
 /// `place`: int32[2] with the rank along the mesh axis and the group of the call.
 fn read_place(place: &Buffer) -> Result<(usize, i64)> {
-    place.check("operand `place`", DType::S32, &[2])?;
+    place.check("ffi_target", "operand `place`", DType::S32, &[2])?;
     // SAFETY: two int32 in host memory (checked), alive during the call.
     let [rank, group] = unsafe { place.ptr.cast::<[i32; 2]>().read_unaligned() };
     // A negative rank becomes one past every world and is refused by name there.

@@ -28,13 +28,13 @@ impl Buffer {
         format!("{}[{}]", self.dtype.name(), dims.join(","))
     }
 
-    pub fn check(&self, what: &str, dtype: DType, dims: &[usize]) -> Result<()> {
+    pub fn check(&self, routine: &str, what: &str, dtype: DType, dims: &[usize]) -> Result<()> {
         if self.dtype == dtype && self.dims == dims {
             return Ok(());
         }
         let expected = Buffer { ptr: self.ptr, dtype, dims: dims.to_vec() };
         Err(Error::invalid(format!(
-            "meshsolve: {what}: expected {}, got {}",
+            "meshsolve.{routine}: {what}: expected {}, got {}",
             expected.describe(),
             self.describe()
         )))

@@ -2,7 +2,6 @@
 //! JAX: `python/meshsolve` decides what to call.
 
 use std::ffi::c_void;
-use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -43,22 +42,26 @@ fn routine_table() -> Vec<(&'static str, &'static str)> {
     routines::TABLE.iter().map(|r| (r.name, r.summary)).collect()
 }
 
+/// Threads that one call may use.
 #[pyfunction]
 fn threads() -> usize {
     settings::threads()
 }
 
+/// Seconds that the devices of a call that have arrived wait for the others.
 #[pyfunction]
 fn timeout() -> f64 {
     settings::timeout().as_secs_f64()
 }
 
+/// Set how many seconds (0.001 to 1e9) the devices of a call that have arrived wait for the others
+/// before the call is an error on all of them. The initial value is that of the environment variable
+/// MESHSOLVE_TIMEOUT, else 120. Raises ValueError for other numbers.
 #[pyfunction]
 fn set_timeout(seconds: f64) -> PyResult<()> {
-    let timeout = Duration::try_from_secs_f64(seconds).ok().filter(|t| t.as_millis() > 0);
-    let timeout = timeout.ok_or_else(|| {
+    let timeout = settings::usable_timeout(seconds).ok_or_else(|| {
         PyValueError::new_err(format!(
-            "meshsolve.set_timeout: seconds: expected a finite number of at least 0.001, got {seconds}"
+            "meshsolve.set_timeout: seconds: expected a number from 0.001 to 1e9, got {seconds}"
         ))
     })?;
     settings::set_timeout(timeout);

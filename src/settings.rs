@@ -6,19 +6,25 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-const DEFAULT_TIMEOUT_SECONDS: f64 = 120.0;
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 fn timeout_millis() -> &'static AtomicU64 {
     static MILLIS: OnceLock<AtomicU64> = OnceLock::new();
     MILLIS.get_or_init(|| {
-        let seconds = parsed("MESHSOLVE_TIMEOUT", |&s: &f64| s > 0.0 && s.is_finite());
-        AtomicU64::new((seconds.unwrap_or(DEFAULT_TIMEOUT_SECONDS) * 1e3) as u64)
+        let seconds = parsed("MESHSOLVE_TIMEOUT", |&s: &f64| usable_timeout(s).is_some());
+        let timeout = seconds.and_then(usable_timeout).unwrap_or(DEFAULT_TIMEOUT);
+        AtomicU64::new(timeout.as_millis() as u64)
     })
 }
 
 /// How long the devices that have arrived wait for the others.
 pub fn timeout() -> Duration {
     Duration::from_millis(timeout_millis().load(Relaxed))
+}
+
+/// A number of seconds as a limit: from a millisecond to about thirty years.
+pub fn usable_timeout(seconds: f64) -> Option<Duration> {
+    (1e-3..1e9).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
 }
 
 pub fn set_timeout(timeout: Duration) {
@@ -47,7 +53,7 @@ fn parsed<V: std::str::FromStr>(name: &str, usable: impl Fn(&V) -> bool) -> Opti
     let text = std::env::var(name).ok()?;
     let value = text.parse().ok().filter(usable);
     if value.is_none() {
-        eprintln!("meshsolve: {name}={text:?} is not a positive number; the default is used");
+        eprintln!("meshsolve: {name}={text:?} is no number that can be used; the default is used");
     }
     value
 }

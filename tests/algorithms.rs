@@ -5,7 +5,7 @@ mod common;
 
 use common::{positive_definite, ratio};
 use faer::Mat;
-use meshsolve::backend::host::{HostLane, Team};
+use meshsolve::backend::host::{HostLane, Team, scratch_elements};
 use meshsolve::dist::cholesky::{factor, mirror_triangle, solve_columns, solve_shared};
 use meshsolve::dist::redistribute::{Plan, redistribute};
 use meshsolve::layout::{Columns, Order};
@@ -17,7 +17,11 @@ fn on_lanes<T: Scalar>(team: &Team, widest: usize, work: impl Fn(&mut HostLane<T
     std::thread::scope(|scope| {
         for lane in 0..team.lanes() {
             let work = &work;
-            scope.spawn(move || work(&mut HostLane::new(team, lane, widest)));
+            scope.spawn(move || {
+                let mut pack = vec![T::NAN; scratch_elements::<T>(widest)];
+                let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
+                work(&mut HostLane::new(team, lane, widest, pack));
+            });
         }
     });
 }

@@ -142,15 +142,15 @@ fn shapes_and_dtypes_are_checked_again() {
     let cases: [(Change, &str); 4] = [
         (
             &|c| c.args[0].dims = vec![4, 4],
-            "meshsolve: posv: a of rank 1: expected float64[4,8], got float64[4,4]",
+            "meshsolve.posv: a of rank 1: expected float64[4,8], got float64[4,4]",
         ),
         (
             &|c| c.args[1].dtype = meshsolve::scalar::DType::F32,
-            "meshsolve: posv: b of rank 1: expected float64[8,1], got float32[8,1]",
+            "meshsolve.posv: b of rank 1: expected float64[8,1], got float32[8,1]",
         ),
         (
             &|c| c.rets[2].dims = vec![1],
-            "meshsolve: posv: info of rank 1: expected int32[], got int32[1]",
+            "meshsolve.posv: info of rank 1: expected int32[], got int32[1]",
         ),
         (
             &|c| drop(c.rets.pop()),

@@ -2,14 +2,19 @@
 
 mod common;
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use common::{diagnose, errors, run_diagnose};
 use meshsolve::error::Kind;
 use meshsolve::settings;
 
+/// The limit is process-wide: one test at a time.
+static LIMIT: Mutex<()> = Mutex::new(());
+
 #[test]
 fn a_device_that_never_arrives_is_named_and_a_late_one_gets_the_same_error() {
+    let _alone = LIMIT.lock();
     settings::set_timeout(Duration::from_millis(200));
     let site = diagnose(4, "none");
     let early = errors(run_diagnose(&site, 1, &[0, 3]));
@@ -23,4 +28,23 @@ fn a_device_that_never_arrives_is_named_and_a_late_one_gets_the_same_error() {
     assert_eq!(late[0], early[0]);
     settings::set_timeout(Duration::from_secs(60));
     assert!(run_diagnose(&site, 2, &[0, 1, 2, 3]).into_iter().all(|(_, o)| o.is_ok()));
+}
+
+#[test]
+fn a_deadline_does_not_outlive_its_meeting() {
+    let _alone = LIMIT.lock();
+    // As in a loop: the same run id meets again, after the first deadline of that name.
+    settings::set_timeout(Duration::from_millis(400));
+    let site = diagnose(2, "none");
+    for _ in 0..3 {
+        assert!(run_diagnose(&site, 1, &[0, 1]).into_iter().all(|(_, o)| o.is_ok()));
+        std::thread::sleep(Duration::from_millis(300));
+        let (to, from) = common::outcomes();
+        let mut data = [[0.5f32; 4]; 2];
+        let [first, second] = &mut data;
+        common::arrive(&site, 1, common::diagnose_call(0, first), &to);
+        std::thread::sleep(Duration::from_millis(200));
+        common::arrive(&site, 1, common::diagnose_call(1, second), &to);
+        assert!(common::collect(&from, 2).into_iter().all(|(_, o)| o.is_ok()));
+    }
 }

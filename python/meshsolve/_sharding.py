@@ -33,8 +33,13 @@ class Rows(NamedTuple):
         return PartitionSpec(self._entry, None)
 
     def rhs(self, mode: str) -> PartitionSpec:
-        """Spec of the right-hand sides, "replicated" or by "columns"."""
-        return PartitionSpec() if mode == "replicated" else PartitionSpec(None, self._entry)
+        """Spec of the right-hand sides: "replicated", by "columns" or by "rows"."""
+        specs = {
+            "replicated": PartitionSpec(),
+            "columns": PartitionSpec(None, self._entry),
+            "rows": self.matrix,
+        }
+        return specs[mode]
 
     def place(self) -> jax.Array:
         """int32[2] (rank, group) of the calling device, where mesh axes have names."""
@@ -57,6 +62,14 @@ def rows_for(operation: str, mesh: Mesh | AbstractMesh, spec: PartitionSpec, n: 
     entries = [e if isinstance(e, tuple) else (e,) for e in spec if e is not None]
     axes = tuple(axis for entry in entries for axis in entry) or tuple(mesh.axis_names)
     rows = Rows(mesh, axes)
+    if isinstance(mesh, Mesh) and len({d.process_index for d in mesh.devices.flat}) > 1:
+        raise mistake(
+            operation,
+            "a",
+            "devices of one process",
+            "a mesh over several processes",
+            "use the devices of one process; several are not supported in this version",
+        )
     if n % rows.world:
         raise mistake(
             operation,
@@ -69,21 +82,12 @@ def rows_for(operation: str, mesh: Mesh | AbstractMesh, spec: PartitionSpec, n: 
     return rows
 
 
-def concrete_sharding(operation: str, argument: str, x: jax.Array) -> NamedSharding:
-    """The sharding of an array that is not traced, as a NamedSharding."""
-    sharding = x.sharding
-    if isinstance(sharding, NamedSharding):
-        return sharding
-    if len(sharding.device_set) == 1:
-        mesh = Mesh(np.array(list(sharding.device_set)), ("device",))
-        return NamedSharding(mesh, PartitionSpec())
-    raise mistake(
-        operation,
-        argument,
-        "an array with a NamedSharding, or on one device",
-        f"a {type(sharding).__name__}",
-        "use jax.device_put(x, NamedSharding(mesh, PartitionSpec('x', None)))",
-    )
+def ambient_rows(n: int) -> Rows | None:
+    """Rows over all axes of the mesh that the user has set, if there is one and it divides n."""
+    mesh = jax.sharding.get_abstract_mesh()
+    if mesh.empty or AxisType.Manual in mesh.axis_types or n % mesh.size:
+        return None
+    return Rows(mesh, tuple(mesh.axis_names))
 
 
 def traced_sharding(operation: str, argument: str, x) -> NamedSharding | None:

@@ -29,7 +29,7 @@ def collect(n: int = 512) -> dict:
     import jaxlib
     import numpy as np
 
-    from meshsolve import _core, ffi_target, timeout
+    from meshsolve import _core, timeout
 
     devices = {}
     for device in jax.devices():
@@ -47,7 +47,6 @@ def collect(n: int = 512) -> dict:
         "threads_per_call": _core.threads(),
         "timeout_seconds": timeout(),
         "ffi_api_compiled": ".".join(map(str, _core.ffi_api_version())),
-        "ffi_target": ffi_target(),
         "routines": dict(_core.routine_table()),
         "backends": {"host": "used", "cuda": "not in this version"},
         "devices": devices,

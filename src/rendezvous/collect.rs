@@ -44,6 +44,8 @@ pub(super) struct Meetings {
 
 struct Meeting {
     since: Instant,
+    /// Of its deadline; none if there is nobody to wait for.
+    ticket: Option<watchdog::Ticket>,
     arrived: usize,
     /// By rank; emptied when the meeting fails.
     parts: Vec<Option<Arrival>>,
@@ -61,11 +63,11 @@ impl Meetings {
         let mut entry = match open.entry(key) {
             Entry::Occupied(entry) => entry,
             Entry::Vacant(entry) => {
-                if world > 1 {
-                    watchdog::watch(Instant::now() + settings::timeout(), self, key);
-                }
+                let since = Instant::now();
+                let watch = || watchdog::watch(since + settings::timeout(), self, key);
                 entry.insert_entry(Meeting {
-                    since: Instant::now(),
+                    since,
+                    ticket: (world > 1).then(watch),
                     arrived: 0,
                     parts: (0..world).map(|_| None).collect(),
                     failed: None,
@@ -90,6 +92,9 @@ impl Meetings {
         let failed = meeting.failed.clone();
         let finished = if complete { Some(entry.remove()) } else { None };
         drop(open);
+        if let Some(ticket) = finished.as_ref().and_then(|m| m.ticket) {
+            watchdog::forget(ticket);
+        }
         match (failed, finished) {
             (Some(error), _) => answer_all(refused, Err(error)),
             (None, Some(meeting)) => self.start(meeting),
@@ -127,10 +132,12 @@ impl Meetings {
         }
     }
 
-    /// Fails the meeting `key` if it is still waiting for somebody.
-    pub(super) fn expire(&self, key: Key) {
+    /// Fails the meeting `key` if it is still waiting for somebody; `ticket` tells it from a later one
+    /// of the same name.
+    pub(super) fn expire(&self, key: Key, ticket: watchdog::Ticket) {
         let mut open = self.open();
-        let Some(meeting) = open.get_mut(&key).filter(|m| m.failed.is_none()) else { return };
+        let waits = |m: &&mut Meeting| m.failed.is_none() && m.ticket == Some(ticket);
+        let Some(meeting) = open.get_mut(&key).filter(waits) else { return };
         let missing: Vec<String> = (0..meeting.parts.len())
             .filter(|&rank| meeting.parts[rank].is_none())
             .map(|rank| rank.to_string())

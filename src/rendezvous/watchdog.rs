@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use super::collect::Meetings;
 
-/// Deadlines in order; the number tells equal instants apart.
-type Deadlines = BTreeMap<(Instant, u64), (Weak<Meetings>, (i64, i64))>;
+/// A deadline; the number tells equal instants apart.
+pub(super) type Ticket = (Instant, u64);
+type Deadlines = BTreeMap<Ticket, (Weak<Meetings>, (i64, i64))>;
 
 static DEADLINES: Mutex<(u64, Deadlines)> = Mutex::new((0, BTreeMap::new()));
 static CHANGED: Condvar = Condvar::new();
@@ -17,8 +18,8 @@ fn deadlines() -> MutexGuard<'static, (u64, Deadlines)> {
     DEADLINES.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Expires the meeting `key` of `meetings` at `deadline`, unless it is over by then.
-pub(super) fn watch(deadline: Instant, meetings: &Arc<Meetings>, key: (i64, i64)) {
+/// Expires the meeting `key` of `meetings` at `deadline`, unless the ticket is given back before.
+pub(super) fn watch(deadline: Instant, meetings: &Arc<Meetings>, key: (i64, i64)) -> Ticket {
     START.call_once(|| {
         // Without the thread calls still work, they just wait without limit.
         let _ = std::thread::Builder::new().name("meshsolve-watch".into()).spawn(run);
@@ -26,10 +27,17 @@ pub(super) fn watch(deadline: Instant, meetings: &Arc<Meetings>, key: (i64, i64)
     let mut guard = deadlines();
     let (count, map) = &mut *guard;
     *count += 1;
-    map.insert((deadline, *count), (Arc::downgrade(meetings), key));
-    if map.first_key_value().is_some_and(|(first, _)| first.1 == *count) {
+    let ticket = (deadline, *count);
+    map.insert(ticket, (Arc::downgrade(meetings), key));
+    if map.first_key_value().is_some_and(|(first, _)| *first == ticket) {
         CHANGED.notify_one();
     }
+    ticket
+}
+
+/// Gives a ticket back: its meeting is over.
+pub(super) fn forget(ticket: Ticket) {
+    deadlines().1.remove(&ticket);
 }
 
 fn run() {
@@ -44,10 +52,10 @@ fn run() {
             Some(_) => {
                 let due = guard.1.pop_first();
                 drop(guard);
-                if let Some((_, (meetings, key))) = due
+                if let Some((ticket, (meetings, key))) = due
                     && let Some(meetings) = meetings.upgrade()
                 {
-                    meetings.expire(key);
+                    meetings.expire(key, ticket);
                 }
                 deadlines()
             }

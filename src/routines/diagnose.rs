@@ -51,7 +51,7 @@ impl Configured for Options {
             let (Some(x), Some(y)) = (call.args.first(), call.rets.first()) else {
                 return Err(Error::invalid("meshsolve.diagnose: expected one operand, one result"));
             };
-            y.check("diagnose: result", x.dtype, &x.dims)?;
+            y.check("diagnose", "result", x.dtype, &x.dims)?;
         }
         let meeting = Barrier::new(calls.len());
         Ok(Arc::new(Diagnosis { fault: self.fault, rank: self.rank, calls, meeting }))

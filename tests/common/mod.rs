@@ -163,7 +163,7 @@ pub fn diagnose(world: usize, fault: &str) -> CallSite {
     CallSite::new(&map).unwrap()
 }
 
-fn diagnose_call(rank: usize, data: &mut [f32]) -> Call {
+pub fn diagnose_call(rank: usize, data: &mut [f32]) -> Call {
     let x = buffer(data, &[4]);
     Call { rank, device: 10 + rank as i32, args: vec![x.clone()], rets: vec![x] }
 }

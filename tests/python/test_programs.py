@@ -78,6 +78,6 @@ def test_progress_lines(on):
         """,
         env={"MESHSOLVE_LOG": "progress" if on else ""},
     )
-    assert ("meshsolve: rank 0: panel 8 of 8" in out) == on
-    # At most once a second and once at the end.
-    assert out.count("panel") <= 3
+    assert ("meshsolve: rank 0: panel 1 of 8" in out) == on
+    # At most once a second.
+    assert out.count("panel") <= 2

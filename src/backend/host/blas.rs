@@ -40,7 +40,11 @@ pub fn potrf_scratch<T: Scalar>(width: usize) -> MemBuffer {
 
 pub unsafe fn potrf<T: Scalar>(a: Block<T>, scratch: &mut MemBuffer) -> Result<(), usize> {
     // SAFETY: the caller's, see the module's contract.
-    let a = unsafe { write(a) };
+    let mut a = unsafe { write(a) };
+    // The diagonal of a Hermitian matrix is real; LAPACK takes it so whatever is stored.
+    for i in 0..a.ncols() {
+        a[(i, i)] = T::from_real_impl(&T::real_part_impl(&a[(i, i)]));
+    }
     let stack = MemStack::new(scratch);
     match cholesky_in_place(a, Default::default(), Par::Seq, stack, Default::default()) {
         Ok(_) => Ok(()),

@@ -5,6 +5,7 @@
 //! matters because a panel's columns lie n elements apart; with n a power of two they all fall into
 //! the same few cache sets.
 
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use faer::dyn_stack::MemBuffer;
@@ -31,7 +32,7 @@ fn packed_rows<T>(width: usize) -> usize {
     (rows / 64 * 64).clamp(64, 1024)
 }
 
-/// Elements of scratch that a lane allocates when it starts, for tiles of `width` columns.
+/// Elements of scratch that a lane packs panels into, for tiles of `width` columns.
 pub fn scratch_elements<T>(width: usize) -> usize {
     packed_rows::<T>(width) * width
 }
@@ -40,26 +41,25 @@ pub struct HostLane<'a, T> {
     team: &'a Team,
     lane: usize,
     pack_rows: usize,
-    pack: Vec<T>,
+    pack: Block<T>,
     potrf: MemBuffer,
-    reported: Option<Instant>,
 }
 
 impl<'a, T: Scalar> HostLane<'a, T> {
-    pub fn new(team: &'a Team, lane: usize, widest_tile: usize) -> Self {
+    /// `pack` is contiguous memory of `scratch_elements(widest_tile)` elements for this lane alone.
+    pub fn new(team: &'a Team, lane: usize, widest_tile: usize, pack: Block<T>) -> Self {
         HostLane {
             team,
             lane,
             pack_rows: packed_rows::<T>(widest_tile),
-            pack: vec![T::ZERO; scratch_elements::<T>(widest_tile)],
+            pack,
             potrf: blas::potrf_scratch::<T>(widest_tile),
-            reported: crate::settings::log_progress().then(Instant::now),
         }
     }
 
     fn packed(&mut self, from: Block<T>) -> Block<T> {
-        let to = Block::column_major(self.pack.as_mut_ptr(), from.rows, from.cols, from.rows);
-        assert!(from.rows * from.cols <= self.pack.len(), "a packed block fits its scratch");
+        let to = Block::column_major(self.pack.ptr, from.rows, from.cols, from.rows);
+        assert!(from.rows * from.cols <= self.pack.rows, "a packed block fits its scratch");
         // SAFETY: `to` is this lane's own scratch, `from` a published panel.
         unsafe { blas::copy(from, to) };
         to
@@ -167,14 +167,19 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
     }
 
     fn progress(&mut self, done: usize, total: usize) {
-        if self.lane != 0 {
-            return;
-        }
-        if let Some(last) = &mut self.reported
-            && (last.elapsed() >= Duration::from_secs(1) || done == total)
-        {
-            *last = Instant::now();
+        if self.lane == 0 && crate::settings::log_progress() && report_is_due() {
             eprintln!("meshsolve: rank 0: panel {done} of {total}");
         }
     }
+}
+
+/// At most once a second in the whole process.
+fn report_is_due() -> bool {
+    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(|e| e.into_inner());
+    let due = last.is_none_or(|last| last.elapsed() >= Duration::from_secs(1));
+    if due {
+        *last = Some(Instant::now());
+    }
+    due
 }

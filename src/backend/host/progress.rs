@@ -4,7 +4,7 @@
 //! `wait(c' <= c)` returns `Ok`. A waiter spins briefly (tile kernels take tens of microseconds), then
 //! sleeps, so that more lanes than cores do not burn each other's time. No wake-up is lost: the
 //! waiter registers, fences, then reads the count; the announcer stores the count, fences, then reads
-//! the registrations. Whichever fence comes second sees the other's write. `tests/loom.rs` checks it.
+//! the registrations. Whichever fence comes second sees the other's write. `tests/loom` checks it.
 
 #[cfg(loom)]
 use loom::sync::{Condvar, Mutex, atomic};

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 type Task = Box<dyn FnOnce() + Send>;
 
+/// What XLA gives its own threads: completing a promise runs the user's program here.
+const STACK: usize = 8 << 20;
 const IDLE: Duration = Duration::from_secs(20);
 
 /// The way to each idle thread.
@@ -40,7 +42,8 @@ pub fn reserve(count: usize) -> io::Result<Vec<Worker>> {
 
 fn start() -> io::Result<Worker> {
     let (sender, first) = mpsc::channel::<Task>();
-    thread::Builder::new().name("meshsolve".into()).spawn(move || {
+    let builder = thread::Builder::new().name("meshsolve".into()).stack_size(STACK);
+    builder.spawn(move || {
         let mut task = first.recv().ok();
         while let Some(work) = task {
             // Tasks catch their own panics; this keeps the thread should one slip through.

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use super::{factor, mirror_triangle, solve_columns, solve_shared};
 use crate::backend::host::{HostLane, Team, lane_count, scratch_elements};
-use crate::backend::{Backend, Signal, Step};
+use crate::backend::{Backend, Step};
 use crate::call::{Attributes, Buffer, Call, Job};
 use crate::dispatch;
 use crate::dist::redistribute::{Plan, redistribute};
@@ -135,7 +135,12 @@ impl Problem {
                 )));
             }
             for (i, buffer) in args.iter().chain(rets).enumerate() {
-                buffer.check(&format!("posv: {} of rank {rank}", names[i]), dtypes[i], dims[i])?;
+                buffer.check(
+                    "posv",
+                    &format!("{} of rank {rank}", names[i]),
+                    dtypes[i],
+                    dims[i],
+                )?;
             }
         }
         Ok(Problem { n, ranks, rhs, dtype })
@@ -162,8 +167,10 @@ struct Posv<T> {
     team: Team,
     since: Instant,
     phases: Mutex<Vec<(&'static str, f64)>>,
-    /// Staging columns of the redistribution, then the lanes' partial sums.
+    /// The lanes' packed panels of `pack` elements each, then staging columns of the redistribution,
+    /// which make way for the lanes' partial sums.
     scratch: Scratch<T>,
+    pack: usize,
 }
 
 impl<T: Scalar> Posv<T> {
@@ -181,18 +188,25 @@ impl<T: Scalar> Posv<T> {
             (options.order == Order::Cyclic && ranks > 1).then(|| Plan::new(&columns, lanes));
         let staging = plan.as_ref().map_or(0, |p| p.staging_columns() * n);
         let sums = if options.rhs == Rhs::Replicated { lanes * n * rhs } else { 0 };
+        let pack = scratch_elements::<T>(columns.widest());
         let bases: Vec<*mut T> = calls.iter().map(|c| c.rets[0].ptr.cast()).collect();
         Ok(Posv {
             a: Matrix::new(&bases, columns),
             plan,
             team: Team::new(lanes),
-            scratch: Scratch::new(staging.max(sums))?,
+            scratch: Scratch::new(staging.max(sums) + lanes * pack)?,
+            pack,
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
             options,
             problem,
             calls,
             since,
         })
+    }
+
+    /// Scratch that the phases share, past the lanes' own.
+    fn shared_scratch(&self, element: usize) -> *mut T {
+        self.scratch.at(self.team.lanes() * self.pack + element)
     }
 
     fn x_of(&self, rank: usize) -> Block<T> {
@@ -210,7 +224,7 @@ impl<T: Scalar> Posv<T> {
         }
         if let Some(plan) = &self.plan {
             let staging = Block::column_major(
-                self.scratch.ptr(),
+                self.shared_scratch(0),
                 self.problem.n,
                 plan.staging_columns(),
                 self.problem.n,
@@ -219,6 +233,8 @@ impl<T: Scalar> Posv<T> {
         }
         let scale = self.largest_diagonal(lane);
         lane.keep_subnormals(near_underflow::<T>(&[scale]));
+        // All lanes have seen the diagonal before any of them overwrites it.
+        lane.barrier()?;
         let arranged = self.lap(lane, "arrange", started);
         factor(lane, &self.a)?;
         let factored = self.lap(lane, "factor", arranged);
@@ -252,7 +268,8 @@ impl<T: Scalar> Posv<T> {
         let conjugated = true;
         match self.options.rhs {
             Rhs::Replicated => {
-                let sum = |l: usize| Block::row_major(self.scratch.at(l * n * rhs), n, rhs, rhs);
+                let sum =
+                    |l: usize| Block::row_major(self.shared_scratch(l * n * rhs), n, rhs, rhs);
                 let sums: Vec<_> = (0..lane.lanes()).map(sum).collect();
                 if self.plan.is_some() {
                     // The scratch held columns before.
@@ -266,7 +283,6 @@ impl<T: Scalar> Posv<T> {
                 solve_shared(lane, &self.a, x, &sums, conjugated)
             }
             Rhs::Columns => {
-                lane.wait(Signal::Panels, self.a.columns.count())?;
                 let groups = rhs.div_ceil(RHS_GROUP);
                 for g in (lane.lane()..ranks * groups).step_by(lane.lanes()) {
                     let first = g % groups * RHS_GROUP;
@@ -298,7 +314,8 @@ impl<T: Scalar> Job for Posv<T> {
     }
 
     fn run(&self, lane: usize) -> Result<()> {
-        let mut lane = HostLane::new(&self.team, lane, self.a.columns.widest());
+        let pack = Block::column_major(self.scratch.at(lane * self.pack), self.pack, 1, self.pack);
+        let mut lane = HostLane::new(&self.team, lane, self.a.columns.widest(), pack);
         // A stop is no error here: whoever stopped the team has recorded why.
         let _ = self.steps(&mut lane);
         Ok(())
@@ -331,7 +348,6 @@ impl<T: Scalar> Posv<T> {
     fn record(&self, info: i32) {
         let lanes = self.team.lanes();
         let widest = self.a.columns.widest();
-        let elements = self.scratch.len() + lanes * scratch_elements::<T>(widest);
         let mut phases = self.phases.lock().unwrap_or_else(|e| e.into_inner()).clone();
         phases.push(("total", self.since.elapsed().as_secs_f64()));
         stats::record(CallStats {
@@ -343,7 +359,7 @@ impl<T: Scalar> Posv<T> {
             lanes,
             tiles: self.a.columns.count(),
             tile: widest,
-            scratch_bytes: elements * size_of::<T>(),
+            scratch_bytes: self.scratch.len() * size_of::<T>(),
             info,
             phases,
         });
@@ -362,6 +378,9 @@ fn solution_near_underflow<T: Scalar>(a: f64, b: f64) -> bool {
 
 fn fill_nan<T: Scalar>(x: &Buffer) {
     let elements = x.dims.iter().product();
+    if elements == 0 {
+        return;
+    }
     // SAFETY: a result of XLA of this dtype (checked) and size, written by this thread alone.
     unsafe { std::slice::from_raw_parts_mut(x.ptr.cast::<T>(), elements) }.fill(T::NAN);
 }
@@ -400,10 +419,6 @@ impl<T: Scalar> Scratch<T> {
 
     fn len(&self) -> usize {
         self.elements
-    }
-
-    fn ptr(&self) -> *mut T {
-        self.base
     }
 
     fn at(&self, element: usize) -> *mut T {
