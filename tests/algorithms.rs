@@ -67,7 +67,6 @@ fn redistribution_moves_every_column<T: Scalar>() {
         let mut memory = shards(&a, ranks);
         let columns = Columns::new(n, ranks, tile, Order::Cyclic);
         let plan = Plan::new(&columns, lanes);
-        assert!(plan.staging_columns() <= 4 * lanes + n / 2, "a few columns per lane and cycle");
         let m = matrix(&mut memory, columns);
         let mut staging = vec![T::NAN; plan.staging_columns() * n];
         let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
@@ -171,9 +170,25 @@ mod scalars {
 }
 
 #[test]
-fn long_cycles_are_cut_into_chains() {
-    let columns = Columns::new(4096, 2, 1, Order::Cyclic);
-    assert!(Plan::new(&columns, 8).staging_columns() >= 8, "work for eight lanes");
+fn staging_is_a_few_columns_per_lane_whatever_the_cycles() {
+    for (n, ranks, tile) in [(4096, 2, 1), (8192, 2, 128), (8192, 8, 64), (8000, 5, 100), (6, 3, 1)]
+    {
+        for lanes in [1, 2, 16] {
+            let staging =
+                Plan::new(&Columns::new(n, ranks, tile, Order::Cyclic), lanes).staging_columns();
+            assert!(
+                (lanes..=9 * lanes).contains(&staging),
+                "{n} {ranks} {tile} {lanes}: {staging}"
+            );
+        }
+    }
+}
+
+#[test]
+fn one_long_cycle_is_work_for_all_lanes() {
+    // 2 x 2^k positions shuffled with k odd and width 1 hold cycles as long as any; 26 has one of 20.
+    let plan = Plan::new(&Columns::new(26, 2, 1, Order::Cyclic), 4);
+    assert!(plan.staging_columns() > 4, "cut into chains: {plan:?}");
 }
 
 #[test]

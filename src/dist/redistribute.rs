@@ -1,17 +1,17 @@
 //! Natural to block-cyclic column order in place, by whole columns.
 //!
-//! The permutation is followed cycle by cycle: `column[p0] <- column[p1] <- ...`. A cycle would be one
-//! thread's work, and there may be only one; so cycles are cut into chains of similar length. The
-//! first column of every chain is saved before anything moves; then all chains move at once, each
-//! ending with a saved column. Scratch: one column per chain.
+//! The permutation is followed cycle by cycle: `column[p0] <- column[p1] <- ...`. A short cycle is one
+//! lane's work and needs one saved column. A long one, and there may be only one, is cut into chains:
+//! the first column of every chain is saved before anything moves, then all chains move at once, each
+//! ending with a saved column. Scratch: one column per lane and one per chain, a few per lane in all.
 
 use crate::backend::{Backend, Step};
 use crate::layout::Columns;
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// Consecutive positions of a cycle: each takes the column of the next one, the last one takes the
-/// column that was saved from the start of chain `successor`.
+/// Consecutive positions of a cut cycle: each takes the column of the next one, the last one takes
+/// the column that was saved from the start of chain `successor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Chain {
     positions: Vec<usize>,
@@ -21,41 +21,47 @@ struct Chain {
 /// What moves where; pure integers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
+    lanes: usize,
+    cycles: Vec<Vec<usize>>,
     chains: Vec<Chain>,
 }
 
 impl Plan {
-    /// The moves that bring columns from natural order to that of `columns`, for about `parallel`
-    /// lanes.
-    pub fn new(columns: &Columns, parallel: usize) -> Self {
+    /// The moves that bring columns from natural order to that of `columns`, for `lanes` lanes.
+    pub fn new(columns: &Columns, lanes: usize) -> Self {
         let source = columns.source();
         let moved = source.iter().enumerate().filter(|(p, s)| p != *s).count();
-        let longest = moved.div_ceil(4 * parallel.max(1)).max(1);
-        let mut chains: Vec<Chain> = Vec::new();
+        let longest = moved.div_ceil(4 * lanes).max(1);
+        let mut plan = Plan { lanes, cycles: Vec::new(), chains: Vec::new() };
         let mut seen = vec![false; source.len()];
         for start in 0..source.len() {
             if seen[start] || source[start] == start {
                 continue;
             }
-            let first_chain = chains.len();
-            let mut position = start;
-            while !seen[position] {
-                let mut positions = Vec::new();
-                while !seen[position] && positions.len() < longest {
-                    seen[position] = true;
-                    positions.push(position);
-                    position = source[position];
-                }
-                chains.push(Chain { positions, successor: chains.len() + 1 });
+            let follow = |&p: &usize| Some(source[p]).filter(|&next| next != start);
+            let cycle: Vec<usize> = std::iter::successors(Some(start), follow).collect();
+            cycle.iter().for_each(|&p| seen[p] = true);
+            if cycle.len() <= longest {
+                plan.cycles.push(cycle);
+            } else {
+                plan.cut(&cycle, longest);
             }
-            chains.last_mut().expect("a cycle has a chain").successor = first_chain;
         }
-        Plan { chains }
+        plan
+    }
+
+    fn cut(&mut self, cycle: &[usize], longest: usize) {
+        let first = self.chains.len();
+        for piece in cycle.chunks(longest) {
+            let successor = self.chains.len() + 1;
+            self.chains.push(Chain { positions: piece.to_vec(), successor });
+        }
+        self.chains.last_mut().expect("a cycle has columns").successor = first;
     }
 
     /// Columns of scratch.
     pub fn staging_columns(&self) -> usize {
-        self.chains.len()
+        self.lanes + self.chains.len()
     }
 }
 
@@ -67,19 +73,34 @@ pub fn redistribute<T: Scalar, B: Backend<T>>(
     plan: &Plan,
     staging: Block<T>,
 ) -> Step {
-    let mine = (lane.lane()..plan.chains.len()).step_by(lane.lanes());
-    let saved = |chain: usize| staging.sub(0, chain, staging.rows, 1);
+    assert_eq!(plan.lanes, lane.lanes(), "a plan for as many lanes as there are");
+    let (index, lanes) = (lane.lane(), plan.lanes);
+    let slot = |i: usize| staging.sub(0, i, staging.rows, 1);
+    let saved = |chain: usize| slot(lanes + chain);
+    let mine = (index..plan.chains.len()).step_by(lanes);
     for c in mine.clone() {
         lane.copy(a.column_at(plan.chains[c].positions[0]), saved(c));
     }
     lane.barrier()?;
-    for c in mine {
-        let chain = &plan.chains[c];
-        for pair in chain.positions.windows(2) {
-            lane.copy(a.column_at(pair[1]), a.column_at(pair[0]));
-        }
-        let last = chain.positions[chain.positions.len() - 1];
-        lane.copy(saved(chain.successor), a.column_at(last));
+    for chain in mine.map(|c| &plan.chains[c]) {
+        shift(lane, a, &chain.positions, saved(chain.successor));
+    }
+    for cycle in plan.cycles.iter().skip(index).step_by(lanes) {
+        lane.copy(a.column_at(cycle[0]), slot(index));
+        shift(lane, a, cycle, slot(index));
     }
     lane.barrier()
+}
+
+/// Each position takes the column of the next one, the last one takes `last`.
+fn shift<T: Scalar, B: Backend<T>>(
+    lane: &mut B,
+    a: &Matrix<T>,
+    positions: &[usize],
+    last: Block<T>,
+) {
+    for pair in positions.windows(2) {
+        lane.copy(a.column_at(pair[1]), a.column_at(pair[0]));
+    }
+    lane.copy(last, a.column_at(positions[positions.len() - 1]));
 }

@@ -171,6 +171,7 @@ struct Posv<T> {
     /// which make way for the lanes' partial sums.
     scratch: Scratch<T>,
     pack: usize,
+    group: usize,
 }
 
 impl<T: Scalar> Posv<T> {
@@ -178,12 +179,11 @@ impl<T: Scalar> Posv<T> {
         let Problem { n, ranks, rhs, dtype } = problem;
         let tile = options.tile.unwrap_or_else(|| tile_width(n, dtype));
         let columns = Columns::new(n, ranks, tile, options.order);
-        let independent = match options.rhs {
-            Rhs::Replicated => 0,
-            Rhs::Columns => ranks * rhs.div_ceil(RHS_GROUP),
-        };
-        let useful = columns.count().max(independent).max(1);
-        let lanes = lane_count(ranks, settings::threads()).min(useful);
+        let most_lanes = lane_count(ranks, settings::threads());
+        // Right-hand sides that a lane takes at a time: every lane gets some.
+        let group = rhs.div_ceil(most_lanes.div_ceil(ranks)).clamp(1, RHS_GROUP);
+        let groups = if options.rhs == Rhs::Columns { ranks * rhs.div_ceil(group) } else { 0 };
+        let lanes = most_lanes.min(columns.count().max(groups).max(1));
         let plan =
             (options.order == Order::Cyclic && ranks > 1).then(|| Plan::new(&columns, lanes));
         let staging = plan.as_ref().map_or(0, |p| p.staging_columns() * n);
@@ -196,6 +196,7 @@ impl<T: Scalar> Posv<T> {
             team: Team::new(lanes),
             scratch: Scratch::new(staging.max(sums) + lanes * pack)?,
             pack,
+            group,
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
             options,
             problem,
@@ -283,10 +284,10 @@ impl<T: Scalar> Posv<T> {
                 solve_shared(lane, &self.a, x, &sums, conjugated)
             }
             Rhs::Columns => {
-                let groups = rhs.div_ceil(RHS_GROUP);
+                let groups = rhs.div_ceil(self.group);
                 for g in (lane.lane()..ranks * groups).step_by(lane.lanes()) {
-                    let first = g % groups * RHS_GROUP;
-                    let width = RHS_GROUP.min(rhs - first);
+                    let first = g % groups * self.group;
+                    let width = self.group.min(rhs - first);
                     let x = self.x_of(g / groups).sub(0, first, n, width);
                     let rhs_scale = lane.largest(x);
                     lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
