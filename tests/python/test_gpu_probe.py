@@ -1,0 +1,60 @@
+"""The GPU probe without a GPU: its own logic on CPU devices, and its kernels through NVRTC."""
+
+import ctypes
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from helpers import ROOT
+
+PROBE = ROOT / "examples/bench/gpu_probe.py"
+
+
+@pytest.mark.slow
+def test_the_probe_on_cpu_devices(tmp_path):
+    command = [sys.executable, PROBE, "--platform", "cpu", "--quick", "--suite-timeout", "0"]
+    ran = subprocess.run(
+        [*map(str, command), "--out", str(tmp_path)], capture_output=True, text=True, timeout=500
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    report = json.loads((tmp_path / "gpu_probe.json").read_text())
+    assert report["checks"] and all(check["ok"] is not False for check in report["checks"])
+    assert len((tmp_path / "gpu_baselines.csv").read_text().splitlines()) > 1
+
+
+def nvrtc_libraries() -> list[Path]:
+    spec = importlib.util.find_spec("nvidia")
+    places = spec.submodule_search_locations if spec else ()
+    return [
+        lib for place in places or () for lib in sorted(Path(place).glob("*/lib/libnvrtc.so.*"))
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+def test_the_kernels_compile_without_warnings(arch):
+    libraries = nvrtc_libraries()
+    assert len(libraries) >= 2, "make test-slow installs the NVRTC wheels of CUDA 12 and 13"
+    text = PROBE.with_suffix(".cc").read_text()
+    (source,) = re.findall(r'kKernels = R"\((.*?)\)"', text, re.DOTALL)
+    for library in libraries:
+        nvrtc = ctypes.CDLL(str(library))
+        program, size = ctypes.c_void_p(), ctypes.c_size_t()
+        made = nvrtc.nvrtcCreateProgram(
+            ctypes.byref(program), source.encode(), b"probe.cu", 0, None, None
+        )
+        assert made == 0
+        options = (ctypes.c_char_p * 1)(f"--gpu-architecture={arch}".encode())
+        status = nvrtc.nvrtcCompileProgram(program, 1, options)
+        nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+        log = ctypes.create_string_buffer(size.value)
+        nvrtc.nvrtcGetProgramLog(program, log)
+        assert (status, log.value) == (0, b""), (library, log.value.decode())
+        nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
+        assert size.value > 0
+        nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
