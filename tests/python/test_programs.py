@@ -33,6 +33,18 @@ def test_info_as_json_and_as_text():
     assert ran.returncode == 0 and "self_check:\n  ok: True" in ran.stdout
 
 
+@pytest.mark.slow
+def test_the_wheel_in_an_empty_environment(tmp_path):
+    (wheel,) = (ROOT / "dist").glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
+    python = tmp_path / "bin/python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", wheel], check=True)
+    ran = subprocess.run(
+        [python, "-m", "meshsolve.info"], capture_output=True, text=True, cwd=tmp_path, timeout=120
+    )
+    assert ran.returncode == 0 and "ok: True" in ran.stdout, ran.stdout + ran.stderr
+
+
 def test_info_fails_when_the_self_check_does(monkeypatch, capsys):
     monkeypatch.setattr(info, "self_check", lambda n: {"ok": False, "error": "broken"})
     assert info.main(["--json"]) == 1
