@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=2)
     parser.add_argument("--dtype", default="float64")
     parser.add_argument("--rhs", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, help="calls timed; 11, or 5 above n = 4096")
     parser.add_argument("--what", default=",".join(WHATS), help="comma-separated selection")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -81,7 +81,8 @@ def measure(options) -> dict:
     run = None if what == "faer gemm" else _solver(what)
     if run is None:
         flops = weight * 2 * gemm_n**3
-    for repeat in range(options.repeats + 1):
+    repeats = options.repeats or (11 if n <= 4096 else 5)
+    for repeat in range(repeats + 1):
         seconds = _core.gemm_seconds(options.dtype, gemm_n, _core.threads())
         if run is None:
             times.append(seconds)
