@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.linalg
 from allpairspy import AllPairs
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -95,7 +96,8 @@ def test_solve(case):
     if not jit and where != "elsewhere":
         assert x.sharding.is_equivalent_to(home, b.ndim), "x comes back in b's sharding"
     ratio = solve_ratio(a, x, b)
-    assert np.isfinite(ratio) and ratio <= (3 if kind in WELL_CONDITIONED else 30)
+    # Of order 1 LAPACK's own ratio passes 3, see test_order_one_is_as_good_as_lapack.
+    assert np.isfinite(ratio) and ratio <= (3 if kind in WELL_CONDITIONED and n > 1 else 30)
     assert a_dev.is_deleted() == (overwrite and not jit)
 
 
@@ -197,7 +199,8 @@ def test_overwrite_takes_the_memory_of_a_and_b():
     mesh = mesh_of(range(4))
     rng = np.random.default_rng(4)
     a = put(mesh, positive_definite("random", 64, "float64", rng), "x", None)
-    b = put(mesh, np.ones((64, 1)))
+    # Made by JAX: memory that a NumPy array lends cannot be taken.
+    b = jax.jit(lambda: jnp.ones((64, 1)), out_shardings=NamedSharding(mesh, P()))()
     pointers = [shard.data.unsafe_buffer_pointer() for shard in b.addressable_shards]
     keep = ms.solve(a, b, assume_a="pos")
     assert not a.is_deleted() and not b.is_deleted()
@@ -271,6 +274,19 @@ def test_what_is_on_one_device_stays_there_and_mixes_with_other_arrays():
     np.testing.assert_array_equal(x + put(mesh_of(range(4)), np.ones(8), "x"), 2 * np.ones(8))
     third = jax.device_put(np.eye(8), jax.devices()[3])
     assert ms.solve(third, jnp.ones(8), assume_a="pos").devices() == {jax.devices()[3]}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_order_one_is_as_good_as_lapack(dtype):
+    """Nothing is averaged over n here: LAPACK's own ratio reaches 3.7."""
+    rng = np.random.default_rng(10)
+    mesh, ours, lapacks = mesh_of([0]), [], []
+    for _ in range(60):
+        a, b = positive_definite("random", 1, dtype, rng), normal(rng, (1, 1), dtype)
+        ours.append(solve_ratio(a, ms.solve(put(mesh, a, "x", None), b, assume_a="pos"), b))
+        x = scipy.linalg.cho_solve(scipy.linalg.cho_factor(a), b)
+        lapacks.append(solve_ratio(a, x, b))
+    assert max(ours) <= 2 * max(lapacks)
 
 
 @pytest.mark.slow
