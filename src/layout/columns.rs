@@ -39,7 +39,6 @@ pub struct Tile {
 pub struct Columns {
     n: usize,
     ranks: usize,
-    order: Order,
     tiles: Vec<Tile>,
 }
 
@@ -66,7 +65,7 @@ impl Columns {
                 Tile { rank, local, global, width }
             })
             .collect();
-        Columns { n, ranks, order, tiles }
+        Columns { n, ranks, tiles }
     }
 
     pub fn n(&self) -> usize {
@@ -75,10 +74,6 @@ impl Columns {
 
     pub fn ranks(&self) -> usize {
         self.ranks
-    }
-
-    pub fn order(&self) -> Order {
-        self.order
     }
 
     pub fn per_rank(&self) -> usize {

@@ -4,10 +4,12 @@ mod blas;
 pub mod float_mode;
 mod lane;
 pub mod progress;
+mod scratch;
 mod team;
 pub mod workers;
 
 pub use lane::{HostLane, lane_count, scratch_elements};
+pub use scratch::Scratch;
 pub use team::Team;
 
 /// Seconds of one n x n x n product by faer on `threads` threads: the yardstick of all speed ratios.

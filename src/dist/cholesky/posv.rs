@@ -8,17 +8,16 @@
 //! A row-major shard of rows of A is a column-major shard of columns of B = A^T = conj(A): nothing is
 //! transposed. A's upper triangle is B's lower one. Name and `info` are LAPACK's.
 
-use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use super::{factor, mirror_triangle, solve_columns, solve_shared};
-use crate::backend::host::{HostLane, Team, lane_count, scratch_elements};
+use crate::backend::host::{HostLane, Scratch, Team, lane_count, scratch_elements};
 use crate::backend::{Backend, Step};
 use crate::call::{Attributes, Buffer, Call, Job};
 use crate::dispatch;
 use crate::dist::redistribute::{Plan, redistribute};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::layout::{Columns, Order};
 use crate::matrix::{Block, Matrix};
 use crate::routines::{Configured, Routine};
@@ -360,7 +359,7 @@ impl<T: Scalar> Posv<T> {
             lanes,
             tiles: self.a.columns.count(),
             tile: widest,
-            scratch_bytes: self.scratch.len() * size_of::<T>(),
+            scratch_bytes: self.scratch.bytes(),
             info,
             phases,
         });
@@ -391,47 +390,4 @@ fn natural<T>(a: &Matrix<T>) -> Matrix<T> {
     let c = &a.columns;
     let columns = Columns::new(c.n(), c.ranks(), c.widest().max(1), Order::Natural);
     Matrix { shards: a.shards.clone(), columns }
-}
-
-/// Zeroed memory that lanes share by agreement of the phases.
-struct Scratch<T> {
-    base: *mut T,
-    elements: usize,
-    owner: PhantomData<T>,
-}
-
-// SAFETY: memory that this object owns; the phases of the routine say which lane uses which part.
-unsafe impl<T: Send> Send for Scratch<T> {}
-// SAFETY: as above.
-unsafe impl<T: Send> Sync for Scratch<T> {}
-
-impl<T: Scalar> Scratch<T> {
-    fn new(elements: usize) -> Result<Self> {
-        let mut memory: Vec<T> = Vec::new();
-        memory.try_reserve_exact(elements).map_err(|e| {
-            let bytes = elements * size_of::<T>();
-            let text = format!("meshsolve.posv: {bytes} bytes of scratch cannot be had: {e}");
-            Error::new(Kind::ResourceExhausted, text)
-        })?;
-        memory.resize(elements, T::ZERO);
-        let base = Box::into_raw(memory.into_boxed_slice()).cast();
-        Ok(Scratch { base, elements, owner: PhantomData })
-    }
-
-    fn len(&self) -> usize {
-        self.elements
-    }
-
-    fn at(&self, element: usize) -> *mut T {
-        assert!(element <= self.elements, "inside the scratch");
-        self.base.wrapping_add(element)
-    }
-}
-
-impl<T> Drop for Scratch<T> {
-    fn drop(&mut self) {
-        let slice = std::ptr::slice_from_raw_parts_mut(self.base, self.elements);
-        // SAFETY: made by `Box::into_raw` from a slice of this length.
-        drop(unsafe { Box::from_raw(slice) });
-    }
 }
