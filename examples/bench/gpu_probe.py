@@ -512,7 +512,7 @@ class Run:
             env["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
         else:
             env["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
-        command = [sys.executable, __file__, "--child", name, self.args.platform, self.library]
+        command = [sys.executable, __file__, "--child", name, self.args.platform, self.handlers]
         code, out, error = run(command, limit, env=os.environ | env)
         records = [line[len(MARK) :] for line in out.splitlines() if line.startswith(MARK)]
         if records:
@@ -571,8 +571,8 @@ class Run:
     def all(self):
         """Everything; returns 1 if a check failed."""
         with tempfile.TemporaryDirectory() as folder:
-            self.library = str(Path(folder, "gpu_probe.so"))
-            self.report["build"] = build_handlers(self.args.platform, self.library)
+            self.handlers = str(Path(folder, "gpu_probe.so"))
+            self.report["build"] = build_handlers(self.args.platform, self.handlers)
             self._say(f"{self.machine}, built by {self.report['build'].split()[0]}")
             self.children()
         if self.args.suite_timeout > 0:
