@@ -3,7 +3,7 @@
 //! Layers, lowest last (a file belongs to exactly one):
 //! `python` and `bridge` (XLA call frame to plain data) > `rendezvous` (devices of one call meet) >
 //! `routines` (the table) > `dist` (distributed algorithms, generic over device and scalar) >
-//! `backend` (one device) > `layout` (index maths). DESIGN.md tells why.
+//! `backend` (one device) > `transpose` (in place), `layout` (index maths). DESIGN.md tells why.
 
 pub mod backend;
 pub mod call;
@@ -16,6 +16,7 @@ pub mod routines;
 pub mod scalar;
 pub mod settings;
 pub mod stats;
+pub mod transpose;
 
 #[cfg(feature = "python")]
 mod bridge;

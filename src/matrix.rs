@@ -2,7 +2,7 @@
 //! of column-major shards. They carry no lifetime, because a block may lie on a device that this
 //! process cannot dereference; a backend turns them into views and says why that is sound.
 
-use crate::layout::Columns;
+use crate::layout::{Columns, Layout, Storage};
 
 /// `rows x cols` elements, `(i, j)` at `ptr + i * row_stride + j * col_stride` (in elements).
 #[derive(Debug)]
@@ -27,6 +27,14 @@ unsafe impl<T> Send for Block<T> {}
 unsafe impl<T> Sync for Block<T> {}
 
 impl<T> Block<T> {
+    /// Memory from `ptr` on, laid out as a layout `(rows,cols):(row_stride,col_stride)`.
+    pub fn new(ptr: *mut T, layout: &Layout) -> Self {
+        assert!(layout.rank() == 2, "{layout} is no matrix");
+        let (shape, stride) = (layout.shape().flat(), layout.stride().flat());
+        assert!(shape.len() == 2, "{layout} is nested");
+        Block { ptr, rows: shape[0], cols: shape[1], row_stride: stride[0], col_stride: stride[1] }
+    }
+
     pub fn column_major(ptr: *mut T, rows: usize, cols: usize, leading_dimension: usize) -> Self {
         Block { ptr, rows, cols, row_stride: 1, col_stride: leading_dimension }
     }
@@ -81,8 +89,8 @@ pub struct Matrix<T> {
 impl<T> Matrix<T> {
     pub fn new(bases: &[*mut T], columns: Columns) -> Self {
         assert_eq!(bases.len(), columns.ranks(), "one shard per rank");
-        let (n, local) = (columns.n(), columns.per_rank());
-        let shards = bases.iter().map(|&p| Block::column_major(p, n, local, n)).collect();
+        let shard = Storage::column_major(columns.n(), columns.ranks());
+        let shards = bases.iter().map(|&p| Block::new(p, &shard)).collect();
         Matrix { shards, columns }
     }
 

@@ -8,7 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::bridge::ffi;
-use crate::{backend::host, dispatch, routines, scalar::DType, settings, stats};
+use crate::dist::cholesky;
+use crate::layout::Storage;
+use crate::{
+    backend::host::yardstick, dispatch, routines, scalar::DType, settings, stats, transpose,
+};
 
 /// A capsule as jax.ffi wants it around a handler or type record of the C++ shim.
 #[pyfunction]
@@ -39,7 +43,7 @@ fn ffi_api_version() -> (i32, i32) {
 /// Names and summaries of the routines.
 #[pyfunction]
 fn routine_table() -> Vec<(&'static str, &'static str)> {
-    routines::TABLE.iter().map(|r| (r.name, r.summary)).collect()
+    routines::table().map(|r| (r.name, r.summary)).collect()
 }
 
 /// Threads that one call may use.
@@ -96,14 +100,85 @@ fn last_call(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
     Ok(Some(figures))
 }
 
+/// An element type of the solvers by NumPy's name.
+fn solver_dtype(name: &str) -> PyResult<DType> {
+    let all = [DType::F32, DType::F64, DType::C64, DType::C128];
+    let found = all.into_iter().find(|d| d.name() == name);
+    found.ok_or_else(|| PyValueError::new_err(format!("{name:?} is no dtype of the solvers")))
+}
+
+/// Width of the tile columns for a matrix of order n.
+#[pyfunction]
+fn tile_width(n: usize, dtype: &str) -> PyResult<usize> {
+    Ok(cholesky::tile_width(n, solver_dtype(dtype)?))
+}
+
+/// What a Cholesky solve would do: layouts, tiles, bytes, moves, as a dictionary. `dealt`: k = `rhs`
+/// right-hand sides per rank; otherwise the same k on all.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+fn plan<'py>(
+    py: Python<'py>,
+    n: usize,
+    ranks: usize,
+    dtype: &str,
+    storage: &str,
+    lower: bool,
+    rhs: usize,
+    dealt: bool,
+) -> PyResult<Bound<'py, PyDict>> {
+    let dtype = solver_dtype(dtype)?;
+    let Some(storage) =
+        Storage::from_name(storage).filter(|_| ranks > 0 && n.is_multiple_of(ranks))
+    else {
+        return Err(PyValueError::new_err(format!("plan: {storage:?}, n = {n}, {ranks} ranks")));
+    };
+    let plan = cholesky::Forecast::new(n, ranks, dtype, storage, lower, rhs, dealt);
+    let says = PyDict::new(py);
+    says.set_item("shard", plan.shard.to_string())?;
+    says.set_item("solver_shard", plan.solver_shard.to_string())?;
+    says.set_item("is_transpose", plan.is_transpose)?;
+    says.set_item("mirrors", plan.mirrors)?;
+    says.set_item("natural", plan.natural.map(|l| l.to_string()))?;
+    says.set_item("cyclic", plan.cyclic.map(|l| l.to_string()))?;
+    says.set_item("tiler", plan.tiler.to_string())?;
+    says.set_item("widths", plan.widths)?;
+    says.set_item("lanes", plan.lanes)?;
+    says.set_item("transposition", plan.transposition.map(|t| t.to_string()))?;
+    says.set_item("scratch_bytes", plan.scratch_bytes)?;
+    Ok(says)
+}
+
 /// Seconds of an n x n x n product by faer on `threads` threads, for ratios in benchmarks.
 #[pyfunction]
 fn gemm_seconds(py: Python<'_>, dtype: &str, n: usize, threads: usize) -> PyResult<f64> {
-    let all = [DType::F32, DType::F64, DType::C64, DType::C128];
-    let Some(dtype) = all.into_iter().find(|d| d.name() == dtype) else {
-        return Err(PyValueError::new_err(format!("gemm_seconds: unknown dtype {dtype:?}")));
-    };
-    Ok(py.detach(|| dispatch!(dtype, T => host::gemm_seconds::<T>(n, threads), else => f64::NAN)))
+    let dtype = solver_dtype(dtype)?;
+    Ok(py.detach(
+        || dispatch!(dtype, T => yardstick::gemm_seconds::<T>(n, threads), else => f64::NAN),
+    ))
+}
+
+/// Seconds of an in-place transposition of a row-major rows x cols array of elements of `size` bytes,
+/// and of a copy of it, by `threads` threads each; and what the plan says.
+#[pyfunction]
+fn transpose_seconds(
+    py: Python<'_>,
+    rows: usize,
+    cols: usize,
+    size: usize,
+    threads: usize,
+) -> PyResult<(f64, f64, String)> {
+    let plan = || transpose::Plan::new(rows, cols, size).to_string();
+    let (seconds, copy) = py.detach(|| match size {
+        4 => yardstick::transpose_seconds::<u32>(rows, cols, threads),
+        8 => yardstick::transpose_seconds::<u64>(rows, cols, threads),
+        16 => yardstick::transpose_seconds::<u128>(rows, cols, threads),
+        _ => (f64::NAN, f64::NAN),
+    });
+    if seconds.is_nan() {
+        return Err(PyValueError::new_err(format!("transpose_seconds: elements of {size} bytes")));
+    }
+    Ok((seconds, copy, plan()))
 }
 
 #[pymodule]
@@ -116,5 +191,8 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(timeout, m)?)?;
     m.add_function(wrap_pyfunction!(set_timeout, m)?)?;
     m.add_function(wrap_pyfunction!(last_call, m)?)?;
+    m.add_function(wrap_pyfunction!(tile_width, m)?)?;
+    m.add_function(wrap_pyfunction!(plan, m)?)?;
+    m.add_function(wrap_pyfunction!(transpose_seconds, m)?)?;
     m.add_function(wrap_pyfunction!(gemm_seconds, m)?)
 }

@@ -25,7 +25,10 @@ pub trait Configured: Send + Sync {
     fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>>;
 }
 
-pub const TABLE: &[Routine] = &[cholesky::ROUTINE, diagnose::ROUTINE];
+/// All routines there are.
+pub fn table() -> impl Iterator<Item = &'static Routine> {
+    cholesky::ROUTINES.iter().chain([&diagnose::ROUTINE])
+}
 
 /// What every call site says: which routine, over how many devices.
 pub struct Site {
@@ -37,8 +40,8 @@ pub struct Site {
 impl Site {
     pub fn new(attributes: &dyn Attributes) -> Result<Site> {
         let name = attributes.text("routine").unwrap_or_default();
-        let Some(routine) = TABLE.iter().find(|r| r.name == name) else {
-            let known: Vec<_> = TABLE.iter().map(|r| r.name).collect();
+        let Some(routine) = table().find(|r| r.name == name) else {
+            let known: Vec<_> = table().map(|r| r.name).collect();
             return Err(Error::invalid(format!(
                 "meshsolve: attribute `routine`: expected a string, one of {known:?}, got {name:?}"
             )));

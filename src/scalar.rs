@@ -31,6 +31,15 @@ impl DType {
         }
     }
 
+    /// The type of the real part.
+    pub fn real(self) -> Self {
+        match self {
+            DType::C64 => DType::F32,
+            DType::C128 => DType::F64,
+            real => real,
+        }
+    }
+
     /// NumPy's name of the type.
     pub fn name(self) -> &'static str {
         match self {
@@ -52,6 +61,7 @@ pub trait Scalar:
     const NAN: Self;
     const ONE: Self;
     const ZERO: Self;
+    const IS_COMPLEX: bool;
     /// Below this magnitude what is lost by flushing subnormal numbers to zero is no longer far below
     /// the unit roundoff u: the smallest normal number / u^2.
     const NEAR_UNDERFLOW: f64;
@@ -67,6 +77,7 @@ macro_rules! scalar {
             const NAN: Self = $of($real::NAN, $real::NAN);
             const ONE: Self = $of(1.0, 0.0);
             const ZERO: Self = $of(0.0, 0.0);
+            const IS_COMPLEX: bool = size_of::<Self>() > size_of::<$real>();
             const NEAR_UNDERFLOW: f64 = {
                 let u = $real::EPSILON as f64 / 2.0;
                 $real::MIN_POSITIVE as f64 / (u * u)

@@ -169,7 +169,8 @@ fn attributes_are_checked_when_the_program_is_compiled() {
     let cases = [
         (
             Map::routine("pots", 2),
-            "attribute `routine`: expected a string, one of [\"posv\", \"diagnose\"], got \"pots\"",
+            "attribute `routine`: expected a string, one of [\"posv\", \"potrf\", \"potrs\", \
+             \"pack\", \"unpack\", \"logdet\", \"diagnose\"], got \"pots\"",
         ),
         (
             Map::routine("posv", 0),
@@ -179,6 +180,12 @@ fn attributes_are_checked_when_the_program_is_compiled() {
             Map::routine("posv", 2),
             "attribute `rhs`: expected \"replicated\" or \"columns\", got None",
         ),
+        (
+            posv(2).text("storage", "diagonals"),
+            "attribute `storage`: expected \"rows\", \"columns\" or \"column-major\", got \
+             \"diagonals\"",
+        ),
+        (posv(2).int("order_of_a", -3), "attribute `order_of_a`: expected an order, or 0, got -3"),
         (posv(2).int("lower", 2), "attribute `lower`: expected 0 or 1, got 2"),
         (
             posv(2).text("order", "up"),

@@ -1,8 +1,9 @@
 """Peak memory of one sharded solve, above what existed before the call, in this fresh process.
 
 Run: python examples/bench/memory.py --n 8192 --devices 2 --what meshsolve [--keep-a]
-Prints one JSON line: bytes of A, bytes above, and their ratio. `--what` is meshsolve or jnp
-(jax.scipy.linalg.cho_factor and cho_solve on the same shards).
+Prints one JSON line: bytes of A, bytes above, and their ratio. `--what` is meshsolve, factor
+(meshsolve.cho_factor and ten solves) or jnp (jax.scipy.linalg.cho_factor and cho_solve on the same
+shards). With storage "padded" A lies on one device and n - 1 is solved: its sharded copy is 1.
 """
 
 import argparse
@@ -10,13 +11,17 @@ import json
 import os
 import pathlib
 
+_STORAGES = ("rows", "columns", "column-major", "padded")
+
 
 def main() -> None:
     """Parse the command line, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=8192)
     parser.add_argument("--devices", type=int, default=2)
-    parser.add_argument("--what", choices=("meshsolve", "jnp"), default="meshsolve")
+    parser.add_argument("--what", choices=("meshsolve", "factor", "jnp"), default="meshsolve")
+    parser.add_argument("--storage", choices=_STORAGES, default="rows", help="how A lies")
+    parser.add_argument("--upper", action="store_true", help="A's upper triangle is given")
     parser.add_argument("--keep-a", action="store_true", help="do not donate A")
     parser.add_argument("--rhs", type=int, default=1, help="right-hand sides")
     options = parser.parse_args()
@@ -30,25 +35,34 @@ def measure(options) -> dict:
     import jax
     import jax.numpy as jnp
     import numpy as np
+    from jax.experimental.layout import Format, Layout
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     jax.config.update("jax_enable_x64", True)
     mesh = Mesh(np.array(jax.devices()), ("x",))
-    sharding = NamedSharding(mesh, PartitionSpec("x", None))
+    rows = options.storage == "rows"
+    sharding = NamedSharding(mesh, PartitionSpec("x", None) if rows else PartitionSpec(None, "x"))
+    if options.storage == "column-major":
+        sharding = Format(Layout((1, 0)), sharding)
+    padded = options.storage == "padded"
+    if padded:
+        sharding = None
 
     def matrix(n):
+        n -= padded
         i = jnp.arange(n, dtype=jnp.float64)
         kms = lambda: 0.5 ** jnp.abs(i[:, None] - i[None, :])  # noqa: E731
         return jax.block_until_ready(jax.jit(kms, out_shardings=sharding)())
 
     def rhs(n):
+        n -= padded
         # Few are replicated, many dealt out by columns: the layouts that the solver works in.
         spec = PartitionSpec() if options.rhs <= 32 else PartitionSpec(None, "x")
         ones = lambda: jnp.ones((n, options.rhs))  # noqa: E731
-        made = jax.jit(ones, out_shardings=NamedSharding(mesh, spec))()
+        made = jax.jit(ones, out_shardings=None if padded else NamedSharding(mesh, spec))()
         return jax.block_until_ready(made)
 
-    solve = _jnp_solve if options.what == "jnp" else _meshsolve_solve(options.keep_a)
+    solve = _solver(options, mesh if padded else None)
     small = 256 * options.devices
     solve(matrix(small), rhs(small)).block_until_ready()
 
@@ -63,6 +77,8 @@ def measure(options) -> dict:
         "what": options.what,
         "n": n,
         "devices": options.devices,
+        "storage": options.storage,
+        "lower": not options.upper,
         "rhs": options.rhs,
         "keep_a": options.keep_a,
         "a_bytes": a_bytes,
@@ -72,18 +88,27 @@ def measure(options) -> dict:
     }
 
 
-def _meshsolve_solve(keep_a: bool):
-    import meshsolve as ms
-
-    return lambda a, b: ms.solve(
-        a, b, assume_a="pos", overwrite_a=not keep_a, overwrite_b=not keep_a
-    )
-
-
-def _jnp_solve(a, b):
+def _solver(options, mesh):
     import jax
 
-    return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(a), b)
+    import meshsolve as ms
+
+    lower, keep = not options.upper, options.keep_a
+
+    def jnp(a, b):
+        return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(a, lower), b)
+
+    def factor(a, b):
+        made = ms.cho_factor(a, lower, overwrite_a=not keep, mesh=mesh)
+        for _ in range(10):
+            x = made.solve(b).block_until_ready()
+        return x
+
+    def solve(a, b):
+        donated = {"overwrite_a": not keep, "overwrite_b": not keep}
+        return ms.solve(a, b, lower, assume_a="pos", mesh=mesh, **donated)
+
+    return {"jnp": jnp, "factor": factor, "meshsolve": solve}[options.what]
 
 
 def _status(field: str) -> int:

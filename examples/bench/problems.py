@@ -8,41 +8,31 @@ import numpy as np
 
 
 class Problem(NamedTuple):
-    """Solve (kernel(points, points) + ridge I) X = targets."""
+    """Solve (kernel(points, points) + ridge I) X = targets; column j of the targets is 1 where the
+    label is j, if there are labels.
+    """
 
     name: str
     kernel: Callable
     points: np.ndarray
     targets: np.ndarray
     ridge: float
-    test_points: np.ndarray | None = None
-    test_labels: np.ndarray | None = None
+    labels: np.ndarray | None = None
 
 
 def _square_distances(x, y):
     return ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)
 
 
-def digits(samples: int, devices: int) -> Problem:
-    """Handwritten digits (scikit-learn ships 1797 images of 8 x 8), one target column per class.
-
-    A fifth of them is held out; the rest is cut to a multiple of ``devices``.
-    """
+def digits(samples: int) -> Problem:
+    """Handwritten digits (scikit-learn ships 1797 images of 8 x 8), one target column per class."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(labels))[:samples]
     images, labels = images[order] / 16, labels[order]
-    train = (samples - samples // 5 - 1) // devices * devices
-    return Problem(
-        "handwritten digits",
-        lambda x, y: jnp.exp(-_square_distances(x, y) / 5),
-        images[:train],
-        np.eye(10)[labels[:train]],
-        1e-3,
-        images[train:],
-        labels[train:],
-    )
+    kernel = lambda x, y: jnp.exp(-_square_distances(x, y) / 5)  # noqa: E731
+    return Problem("handwritten digits", kernel, images, np.eye(10)[labels], 1e-3, labels)
 
 
 def matern(n: int) -> Problem:

@@ -17,10 +17,17 @@ import sys
 import time
 
 WHATS = (
-    "meshsolve",  # A donated
+    "meshsolve",  # by rows, A donated
+    "meshsolve lower",  # the triangle that has to be mirrored
+    "meshsolve columns",  # transposed in place; lower, so nothing is mirrored
+    "meshsolve columns upper",  # transposed in place and mirrored
+    "meshsolve column-major",
     "meshsolve keep a",
     "meshsolve cyclic",  # through block-cyclic order, in place
+    "meshsolve padded",  # a matrix on one device, n one less, copied to the mesh
+    "meshsolve ready factor",  # only the solve
     "jnp sharded",
+    "jnp sharded columns",
     "jnp one device",
     "faer gemm",
 )
@@ -78,6 +85,8 @@ def measure(options) -> dict:
     gemm_n = min(n, GEMM_N)
     times, rates, above, ratio = [], [], 0, None
     flops = weight * (n**3 / 3 + 2 * n**2 * options.rhs)
+    if what == "meshsolve ready factor":
+        flops = weight * 2 * n**2 * options.rhs
     run = None if what == "faer gemm" else _solver(what)
     if run is None:
         flops = weight * 2 * gemm_n**3
@@ -87,15 +96,16 @@ def measure(options) -> dict:
         if run is None:
             times.append(seconds)
         else:
-            a, b = _system(n, options.rhs, options.dtype, devices)
+            a, b = _system(what, n, options.rhs, options.dtype, devices)
+            solve = run(a) if what == "meshsolve ready factor" else run
             before = reset_peak()
             start = time.perf_counter()
-            x = jax.block_until_ready(run(a, b))
+            x = jax.block_until_ready(solve(a, b))
             times.append(time.perf_counter() - start)
             above = peak() - before
             if repeat == 0:
-                ratio = _ratio(n, options.rhs, options.dtype, devices, x)
-            del a, b, x
+                ratio = _ratio(_system(what, n, options.rhs, options.dtype, devices), x)
+            del a, b, x, solve
         rates.append(weight * 2 * gemm_n**3 / seconds / 1e9)
     times, rates = times[1:], rates[1:]  # the first call compiles
     median = statistics.median(times)
@@ -107,7 +117,7 @@ def measure(options) -> dict:
         "dtype": options.dtype,
         "devices": devices if run else "",
         "threads": _core.threads(),
-        "sharding": "rows" if run and devices > 1 else "",
+        "sharding": _sharding(what) if run and devices > 1 else "",
         "seconds_min": f"{min(times):.5f}",
         "seconds_median": f"{median:.5f}",
         "seconds_max": f"{max(times):.5f}",
@@ -131,8 +141,35 @@ def _solver(what: str):
         return jax.jit(lambda a, b: cho.cho_solve(cho.cho_factor(a), b))
     if what == "meshsolve cyclic":
         return _cyclic_solver()
-    keep = what == "meshsolve keep a"
-    return lambda a, b: ms.solve(a, b, assume_a="pos", overwrite_a=not keep)
+    if what == "meshsolve ready factor":
+        return _ready_factor
+    options = {
+        "assume_a": "pos",
+        "lower": what in ("meshsolve lower", "meshsolve columns", "meshsolve column-major"),
+        "overwrite_a": what != "meshsolve keep a",
+    }
+    if what == "meshsolve padded":
+        mesh = jax.make_mesh((len(jax.devices()),), ("x",))
+        return lambda a, b: ms.solve(a, b, mesh=mesh, **options)
+    return lambda a, b: ms.solve(a, b, **options)
+
+
+def _ready_factor(a):
+    import jax
+
+    import meshsolve as ms
+
+    factor = jax.block_until_ready(ms.cho_factor(a, overwrite_a=True))
+    return lambda _, b: factor.solve(b)
+
+
+def _sharding(what: str) -> str:
+    """How A lies."""
+    if what == "meshsolve column-major":
+        return "column-major"
+    if what in ("meshsolve padded", "jnp one device"):
+        return "one device"
+    return "columns" if "columns" in what else "rows"
 
 
 def _cyclic_solver():
@@ -161,14 +198,17 @@ def _cyclic_solver():
     return lambda a, b: run(a, b)[1]
 
 
-def _system(n: int, k: int, dtype: str, devices: int):
+def _system(what: str, n: int, k: int, dtype: str, devices: int):
     """1 / (1 + |i-j|) + I (times phases if complex), free of subnormal numbers, and ones."""
     import jax
     import jax.numpy as jnp
     import numpy as np
+    from jax.experimental.layout import Format, Layout
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     mesh = Mesh(np.array(jax.devices()[:devices]), ("x",))
+    where = _sharding(what)
+    n = n - 1 if what == "meshsolve padded" else n
 
     def make():
         i = jnp.arange(n)
@@ -176,19 +216,24 @@ def _system(n: int, k: int, dtype: str, devices: int):
         a = 1 / (1 + jnp.abs(d)) + jnp.eye(n)
         return (a * jnp.exp(0.3j * d) if dtype.startswith("complex") else a).astype(dtype)
 
-    a = jax.jit(make, out_shardings=NamedSharding(mesh, PartitionSpec("x", None)))()
+    spec = PartitionSpec("x", None) if where == "rows" else PartitionSpec(None, "x")
+    sharding = NamedSharding(mesh, spec)
+    if where == "column-major":
+        sharding = Format(Layout((1, 0)), sharding)
+    if where == "one device":
+        return jax.block_until_ready((jax.jit(make)(), jnp.ones((n, k), dtype)))
+    a = jax.jit(make, out_shardings=sharding)()
     b = jax.device_put(np.ones((n, k), dtype), NamedSharding(mesh, PartitionSpec()))
     return jax.block_until_ready((a, b))
 
 
-def _ratio(n: int, k: int, dtype: str, devices: int, x) -> float:
-    import jax.numpy as jnp
+def _ratio(system, x) -> float:
     import numpy as np
 
-    a, b = _system(n, k, dtype, devices)
-    norm = lambda m: float(jnp.abs(m).sum(0).max())  # noqa: E731
-    unit = float(np.finfo(dtype).eps) / 2
-    return norm(b - a @ x) / (n * norm(a) * norm(x) * unit)
+    a, b, x = (np.asarray(m) for m in (*system, x))
+    norm = lambda m: float(np.abs(m).sum(0).max())  # noqa: E731
+    unit = float(np.finfo(a.dtype).eps) / 2
+    return norm(b - a @ x) / (len(a) * norm(a) * norm(x) * unit)
 
 
 def _commit() -> str:

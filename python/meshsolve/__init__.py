@@ -8,13 +8,20 @@ Importing registers nothing, loads no GPU library and changes no setting.
 
 from meshsolve._core import __version__, last_call, set_timeout, timeout
 from meshsolve._ffi import ffi_target
+from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve
+from meshsolve.plan import Plan, plan
 from meshsolve.solve import SolveInfo, solve
 
 __all__ = [
+    "CholeskyFactor",
+    "Plan",
     "SolveInfo",
     "__version__",
+    "cho_factor",
+    "cho_solve",
     "ffi_target",
     "last_call",
+    "plan",
     "set_timeout",
     "solve",
     "timeout",

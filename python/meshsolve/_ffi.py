@@ -2,8 +2,10 @@
 
 import functools
 import threading
+from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from meshsolve import _core
@@ -35,25 +37,115 @@ def _register() -> str:
     return _TARGET
 
 
-def posv(place, a, b, *, world: int, lower: bool, rhs: str):
-    """Solve A X = B on one device's shards; to be called by every device of a mesh axis.
+class Operation(NamedTuple):
+    """A routine of the library, called by every device of a mesh axis on its shards.
+
+    Attributes:
+      routine: its name (DESIGN.md lists them).
+      operands: what each operand is: "matrix" (A as the caller has it), "factor" (the solver's
+        form), "rhs" or "scalar".
+      results: the same of the results; a matrix, factor or rhs takes the memory of the operand that
+        is one.
+      public: the function that users called, for messages.
+      storage: how A lies or lay in memory: "rows", "columns", "column-major".
+      lower: which triangle of A is read or made.
+      order: order of A without its padding; 0 if it has none.
+    """
+
+    routine: str
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    public: str
+    storage: str
+    lower: bool
+    order: int = 0
+
+    @property
+    def matrix(self) -> int:
+        """Position of the matrix or factor among the operands."""
+        return next(i for i, kind in enumerate(self.operands) if kind in ("matrix", "factor"))
+
+    @property
+    def rhs(self) -> int | None:
+        """Position of the right-hand sides among the operands, if there are any."""
+        return self.operands.index("rhs") if "rhs" in self.operands else None
+
+    @property
+    def taken(self) -> dict[int, int]:
+        """Which result takes the memory of which operand: {result: operand}."""
+        of = {"matrix": self.matrix, "factor": self.matrix, "rhs": self.rhs}
+        return {i: of[kind] for i, kind in enumerate(self.results) if kind in of}
+
+
+def posv(lower: bool, order: int) -> Operation:
+    """A, B -> factor, X, info."""
+    results = ("factor", "rhs", "scalar")
+    return Operation("posv", ("matrix", "rhs"), results, "solve", "rows", lower, order)
+
+
+def potrf(lower: bool, order: int) -> Operation:
+    """A -> factor, info."""
+    results = ("factor", "scalar")
+    return Operation("potrf", ("matrix",), results, "cho_factor", "rows", lower, order)
+
+
+def potrs(storage: str, order: int) -> Operation:
+    """Factor, info, B -> X."""
+    operands = ("factor", "scalar", "rhs")
+    return Operation("potrs", operands, ("rhs",), "cho_solve", storage, False, order)
+
+
+def pack(lower: bool) -> Operation:
+    """C of scipy's (c, lower) -> factor."""
+    return Operation("pack", ("matrix",), ("factor",), "cho_solve", "rows", lower)
+
+
+def unpack(storage: str, lower: bool) -> Operation:
+    """Factor, info -> c of scipy's (c, lower)."""
+    return Operation("unpack", ("factor", "scalar"), ("matrix",), "cho_factor", storage, lower)
+
+
+def logdet(storage: str) -> Operation:
+    """Factor, info -> log det A."""
+    operands = ("factor", "scalar")
+    return Operation("logdet", operands, ("real",), "CholeskyFactor.logdet", storage, False)
+
+
+def call(op: Operation, place, world: int, rhs: str, operands):
+    """Call the library with one device's operands; a tuple of its results.
 
     Args:
+      op: what to call.
       place: int32[2], rank along the axis and group (which of the calls side by side).
-      a: [n/world, n], this device's rows of A.
-      b: [n, k], all right-hand sides (``rhs="replicated"``) or this device's (``"columns"``).
       world: number of devices on the axis.
-      lower: whether A's lower triangle is read instead of its upper one.
-      rhs: "replicated" or "columns".
-
-    Returns:
-      (work [n/world, n], x [n, k], info []): work and x take the memory of a and b.
+      rhs: "replicated" (b is equal on all devices) or "columns" (each has its own).
+      operands: matrices are [n/world, n], or [n, n/world] if their storage is "column-major".
     """
-    results = (_like(a), _like(b), jax.ShapeDtypeStruct((), np.int32))
-    call = jax.ffi.ffi_call(ffi_target(), results, input_output_aliases={1: 0, 2: 1})
-    attributes = {"world": np.int64(world), "lower": np.int64(lower), "rhs": rhs}
-    return call(place, a, b, routine="posv", **attributes)
-
-
-def _like(x) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+    matrix, b = operands[op.matrix], None if op.rhs is None else operands[op.rhs]
+    real = jnp.finfo(matrix.dtype).dtype
+    like = {
+        "matrix": matrix,
+        "factor": matrix,
+        "rhs": b,
+        "scalar": jax.ShapeDtypeStruct((), np.int32),
+        "real": jax.ShapeDtypeStruct((), real),
+    }
+    results = [jax.ShapeDtypeStruct(like[kind].shape, like[kind].dtype) for kind in op.results]
+    # Operand 0 is `place`.
+    aliases = {operand + 1: result for result, operand in op.taken.items()}
+    layouts: dict = {}
+    if op.storage == "column-major":
+        layout = {"matrix": (1, 0), "factor": (1, 0)}
+        layouts = {
+            "input_layouts": [None, *(layout.get(kind) for kind in op.operands)],
+            "output_layouts": [layout.get(kind) for kind in op.results],
+        }
+    run = jax.ffi.ffi_call(ffi_target(), results, input_output_aliases=aliases, **layouts)
+    attributes = {
+        "world": np.int64(world),
+        "storage": op.storage,
+        "lower": np.int64(op.lower),
+        "rhs": rhs,
+        "order_of_a": np.int64(op.order),
+    }
+    return tuple(run(place, *operands, routine=op.routine, **attributes))

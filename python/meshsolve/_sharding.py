@@ -1,4 +1,6 @@
-"""Where a matrix lies: which mesh axes its rows are dealt to, and each device's place on them."""
+"""Where a matrix lies: which mesh axes it is dealt to, by rows or by columns, and each device's
+place on them.
+"""
 
 import math
 from typing import NamedTuple
@@ -12,34 +14,36 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionS
 from meshsolve._errors import mistake
 
 
-class Rows(NamedTuple):
-    """Rows of a matrix dealt to the devices along ``axes`` of ``mesh``.
+class Placement(NamedTuple):
+    """Rows or columns of a matrix dealt to the devices along ``axes`` of ``mesh``.
 
-    Devices that differ only in the other axes hold the same rows and make calls of their own, side
+    Devices that differ only in the other axes hold the same part and make calls of their own, side
     by side.
     """
 
     mesh: Mesh | AbstractMesh
     axes: tuple[str, ...]
+    storage: str = "rows"
+    """"rows", "columns", or "column-major": by columns, and column-major in memory."""
 
     @property
     def world(self) -> int:
         """Number of devices that hold one copy of the matrix."""
         return math.prod(self.mesh.shape[axis] for axis in self.axes)
 
-    @property
-    def matrix(self) -> PartitionSpec:
-        """Spec of the matrix."""
-        return PartitionSpec(self._entry, None)
-
-    def rhs(self, mode: str) -> PartitionSpec:
-        """Spec of the right-hand sides: "replicated", by "columns" or by "rows"."""
-        specs = {
-            "replicated": PartitionSpec(),
-            "columns": PartitionSpec(None, self._entry),
-            "rows": self.matrix,
-        }
-        return specs[mode]
+    def spec(self, kind: str, mode: str) -> PartitionSpec:
+        """Spec of an operand or result: "matrix" as the caller has it, "factor", "rhs" or "scalar";
+        right-hand sides are "replicated", or dealt by "columns" or by "rows".
+        """
+        entry = self.axes[0] if len(self.axes) == 1 else self.axes or None
+        rows, columns = PartitionSpec(entry, None), PartitionSpec(None, entry)
+        if kind == "matrix":
+            return rows if self.storage == "rows" else columns
+        if kind == "factor":
+            return columns if self.storage == "column-major" else rows
+        if kind == "rhs":
+            return {"replicated": PartitionSpec(), "columns": columns, "rows": rows}[mode]
+        return PartitionSpec()
 
     def place(self) -> jax.Array:
         """int32[2] (rank, group) of the calling device, where mesh axes have names."""
@@ -48,20 +52,36 @@ class Rows(NamedTuple):
         group = lax.axis_index(others) if others else 0
         return jnp.stack([jnp.asarray(i, dtype=np.int32) for i in (rank, group)])
 
-    @property
-    def _entry(self):
-        if not self.axes:
-            return None
-        return self.axes[0] if len(self.axes) == 1 else self.axes
+
+def _axes(spec: PartitionSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The axes that rows and columns of a matrix are dealt to."""
+    entries = [e if isinstance(e, tuple) else () if e is None else (e,) for e in spec]
+    by_row, by_column = (*entries, (), ())[:2]
+    return by_row, by_column
 
 
-def rows_for(operation: str, mesh: Mesh | AbstractMesh, spec: PartitionSpec, n: int) -> Rows:
-    """Choose the axes for an n x n matrix of sharding ``spec``: those that it is sharded over
-    already, all axes if it is replicated. n must be divisible by the number of devices on them.
+def devices_dealt_to(spec: PartitionSpec, mesh: Mesh) -> int:
+    """Number of devices that share a matrix of this spec."""
+    by_row, by_column = _axes(spec)
+    return math.prod(mesh.shape[axis] for axis in by_row + by_column)
+
+
+def placement(
+    operation: str, mesh: Mesh | AbstractMesh, spec: PartitionSpec, n: int, column_major=False
+) -> Placement:
+    """Choose axes and direction for an n x n matrix of sharding ``spec``: those that it has if it
+    is sharded by rows or by columns; rows over the axes of both if it is sharded in two directions,
+    over all axes if it is replicated. n must be divisible by the number of devices on them; a
+    replicated matrix that is not is solved by every device for itself.
     """
-    entries = [e if isinstance(e, tuple) else (e,) for e in spec if e is not None]
-    axes = tuple(axis for entry in entries for axis in entry) or tuple(mesh.axis_names)
-    rows = Rows(mesh, axes)
+    by_row, by_column = _axes(spec)
+    axes = by_row + by_column
+    if not axes and n % mesh.size == 0:
+        axes = tuple(mesh.axis_names)
+    storage = "rows"
+    if by_column and not by_row:
+        storage = "column-major" if column_major else "columns"
+    at = Placement(mesh, axes, storage)
     if isinstance(mesh, Mesh) and len({d.process_index for d in mesh.devices.flat}) > 1:
         raise mistake(
             operation,
@@ -70,24 +90,24 @@ def rows_for(operation: str, mesh: Mesh | AbstractMesh, spec: PartitionSpec, n: 
             "a mesh over several processes",
             "use the devices of one process; several are not supported in this version",
         )
-    if n % rows.world:
+    if n % at.world:
         raise mistake(
             operation,
             "a",
-            f"n divisible by the {rows.world} devices on mesh axes {axes}",
+            f"n divisible by the {at.world} devices on mesh axes {axes}",
             f"n = {n}",
-            f"pad A with an identity corner to n = {-(-n // rows.world) * rows.world}, use a mesh "
-            "whose size divides n, or put A on one device",
+            "give mesh=, which pads A for you, use a mesh whose size divides n, or put A on one "
+            "device",
         )
-    return rows
+    return at
 
 
-def ambient_rows(n: int) -> Rows | None:
+def ambient_placement(n: int) -> Placement | None:
     """Rows over all axes of the mesh that the user has set, if there is one and it divides n."""
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or AxisType.Manual in mesh.axis_types or n % mesh.size:
         return None
-    return Rows(mesh, tuple(mesh.axis_names))
+    return Placement(mesh, tuple(mesh.axis_names))
 
 
 def traced_sharding(operation: str, argument: str, x) -> NamedSharding | None:

@@ -7,8 +7,11 @@
 
 pub mod host;
 
+use std::ops::Range;
+
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
+use crate::transpose;
 
 /// What is applied to a stored triangle or panel L before use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +88,16 @@ pub trait Backend<T: Scalar> {
     /// `to <- from^H`; only the strictly lower part of `to` and its diagonal if `diagonal`.
     fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool);
     fn fill(&mut self, to: Block<T>, value: T);
+    fn conjugate(&mut self, x: Block<T>);
+    /// Does `units` of `phase` of an in-place transposition of the shard at `shard`.
+    fn transpose(
+        &mut self,
+        plan: &transpose::Plan,
+        phase: usize,
+        units: Range<usize>,
+        shard: *mut T,
+        scratch: Block<T>,
+    );
 
     // Between lanes.
 

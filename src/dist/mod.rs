@@ -2,3 +2,4 @@
 
 pub mod cholesky;
 pub mod redistribute;
+pub mod transpose_shards;

@@ -1,4 +1,5 @@
-//! Natural to block-cyclic column order in place, by whole columns.
+//! From one order of the columns to another in place, by whole columns: natural to block-cyclic and
+//! back.
 //!
 //! The permutation is followed cycle by cycle: `column[p0] <- column[p1] <- ...`. A short cycle is one
 //! lane's work and needs one saved column. A long one, and there may be only one, is cut into chains:
@@ -6,7 +7,6 @@
 //! ending with a saved column. Scratch: one column per lane and one per chain, a few per lane in all.
 
 use crate::backend::{Backend, Step};
-use crate::layout::Columns;
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
@@ -27,9 +27,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The moves that bring columns from natural order to that of `columns`, for `lanes` lanes.
-    pub fn new(columns: &Columns, lanes: usize) -> Self {
-        let source = columns.source();
+    /// The moves that bring the column at position `source[p]` to position `p`, for `lanes` lanes;
+    /// positions count columns through the shards in rank order.
+    pub fn new(source: &[usize], lanes: usize) -> Self {
         let moved = source.iter().enumerate().filter(|(p, s)| p != *s).count();
         let longest = moved.div_ceil(4 * lanes).max(1);
         let mut plan = Plan { lanes, cycles: Vec::new(), chains: Vec::new() };

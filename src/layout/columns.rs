@@ -6,15 +6,10 @@
 //! n divisible by P, so nothing is padded and one order turns into the other by a permutation of
 //! whole columns.
 //!
-//! Worked example, n = 12, P = 2, tile 2 (k = 3 pieces of width 2 per rank):
-//!
-//! | global tile t     | 0 | 1 | 2 | 3 | 4 | 5 |
-//! |-------------------|---|---|---|---|---|---|
-//! | global column     | 0 | 2 | 4 | 6 | 8 | 10|
-//! | natural: rank     | 0 | 0 | 0 | 1 | 1 | 1 |
-//! | natural: local    | 0 | 2 | 4 | 0 | 2 | 4 |
-//! | cyclic: rank      | 0 | 1 | 0 | 1 | 0 | 1 |
-//! | cyclic: local     | 0 | 0 | 2 | 2 | 4 | 4 |
+//! Which tile lands where is a value of the layout algebra, the *tiler* (see the worked table of the
+//! parent module); widths may differ, so they are an explicit list beside it.
+
+use super::Layout;
 
 /// Where global columns live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +34,8 @@ pub struct Tile {
 pub struct Columns {
     n: usize,
     ranks: usize,
+    /// From the number of a tile to its place among all pieces, counted in rank order.
+    tiler: Layout,
     tiles: Vec<Tile>,
 }
 
@@ -50,22 +47,43 @@ impl Columns {
         assert!(ranks > 0 && tile > 0 && n.is_multiple_of(ranks), "n={n} P={ranks} tile={tile}");
         let per_rank = n / ranks;
         let pieces = per_rank.div_ceil(tile);
-        let start = |i: usize| piece_start(per_rank, pieces, i);
+        let tiler = match order {
+            Order::Natural => Layout::new((pieces, ranks), (1, pieces)),
+            Order::Cyclic => Layout::new((ranks, pieces), (pieces, 1)),
+        };
+        let mut global = 0;
         let tiles = (0..pieces * ranks)
             .map(|t| {
-                let (rank, piece) = match order {
-                    Order::Natural => (t / pieces, t % pieces),
-                    Order::Cyclic => (t % ranks, t / ranks),
-                };
-                let (local, width) = (start(piece), start(piece + 1) - start(piece));
-                let global = match order {
-                    Order::Natural => rank * per_rank + local,
-                    Order::Cyclic => ranks * local + rank * width,
-                };
-                Tile { rank, local, global, width }
+                let place = tiler.index(t);
+                let (rank, piece) = (place / pieces, place % pieces);
+                let local = piece_start(per_rank, pieces, piece);
+                let width = piece_start(per_rank, pieces, piece + 1) - local;
+                global += width;
+                Tile { rank, local, global: global - width, width }
             })
             .collect();
-        Columns { n, ranks, tiles }
+        Columns { n, ranks, tiler, tiles }
+    }
+
+    /// Global column to position, counted through the shards in rank order, as a layout; none where
+    /// tiles differ in width.
+    pub fn layout(&self) -> Option<Layout> {
+        let width = self.widest();
+        let equal = self.tiles.iter().all(|t| t.width == width);
+        equal.then(|| Layout::new(width, 1).logical_product(&self.tiler))
+    }
+
+    /// From the number of a tile to its place among all pieces, counted in rank order.
+    pub fn tiler(&self) -> &Layout {
+        &self.tiler
+    }
+
+    /// How many tiles there are of each width, the wider ones first.
+    pub fn widths(&self) -> Vec<(usize, usize)> {
+        let widest = self.widest();
+        let wide = self.tiles.iter().filter(|t| t.width == widest).count();
+        let counts = [(widest, wide), (widest.saturating_sub(1), self.tiles.len() - wide)];
+        counts.into_iter().filter(|&(_, count)| count > 0).collect()
     }
 
     pub fn n(&self) -> usize {
@@ -105,6 +123,16 @@ impl Columns {
             }
         }
         source
+    }
+
+    /// The way back: `destination[p]` is the position, in this order, of the column that stands at
+    /// position `p` in natural order.
+    pub fn destination(&self) -> Vec<usize> {
+        let mut destination = vec![0; self.n];
+        for (position, &source) in self.source().iter().enumerate() {
+            destination[source] = position;
+        }
+        destination
     }
 }
 

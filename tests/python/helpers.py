@@ -9,6 +9,7 @@ import textwrap
 import jax
 import numpy as np
 import scipy.linalg
+from jax.experimental.layout import Format, Layout
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -91,11 +92,41 @@ WELL_CONDITIONED = ("random", "kms", "dominant", "tiny", "huge", "one small:2")
 def solve_ratio(a, x, b) -> float:
     """norm(B - A X) / (n norm(A) norm(X) u) in the 1-norm, in twice the working precision."""
     wide = np.clongdouble if is_complex(a.dtype) else np.longdouble
-    x, b = (np.asarray(m).reshape(len(a), -1) for m in (x, b))
+    x, b = (np.asarray(m) for m in (x, b))
+    x, b = (m[:, None] if m.ndim == 1 else m for m in (x, b))
     residual = b.astype(wide) - a.astype(wide) @ x.astype(wide)
     norm = lambda m: np.abs(m.astype(wide)).sum(0).max(initial=0)  # noqa: E731
     scale = max(len(a), 1) * norm(a) * norm(x) * unit_roundoff(a.dtype)
     return float(norm(residual) / scale) if scale else float(norm(residual))
+
+
+def factor_ratio(a, c, lower: bool) -> float:
+    """norm(A - L L^H) / (n norm(A) u) in the 1-norm, for scipy's pair (c, lower)."""
+    wide = np.clongdouble if is_complex(a.dtype) else np.longdouble
+    c = np.asarray(c).astype(wide)
+    factor = np.tril(c) if lower else np.triu(c).conj().T
+    norm = lambda m: np.abs(m).sum(0).max(initial=0)  # noqa: E731
+    scale = max(len(a), 1) * norm(a.astype(wide)) * unit_roundoff(a.dtype)
+    return float(norm(a - factor @ factor.conj().T) / scale) if scale else 0.0
+
+
+def one_triangle(a, lower: bool) -> np.ndarray:
+    """A with NaN in the triangle that must not be read."""
+    given = np.where(np.tri(len(a), dtype=bool) == lower, a, np.nan)
+    np.fill_diagonal(given, a.diagonal())
+    return given.astype(a.dtype)
+
+
+STORAGES = ("rows", "columns", "column-major", "replicated")
+
+
+def put_matrix(mesh, a, storage: str):
+    """A on the mesh in the named way."""
+    spec = {"rows": P("x", None), "replicated": P()}.get(storage, P(None, "x"))
+    sharding = NamedSharding(mesh, spec)
+    if storage == "column-major":
+        return jax.device_put(a, Format(Layout((1, 0)), sharding))
+    return jax.device_put(a, sharding)
 
 
 def lapack_info(a: np.ndarray, lower: bool) -> int:

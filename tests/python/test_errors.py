@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
@@ -64,18 +65,88 @@ def test_messages(a, b, options, error, message):
     assert str(raised.value) == message
 
 
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: ms.cho_factor(np.ones((4, 3))),
+            ValueError,
+            "meshsolve.cho_factor: a: expected a square matrix [n, n], got shape (4, 3); batches: "
+            "jax.vmap is not supported yet, loop over them",
+        ),
+        (
+            lambda: ms.cho_factor(EYE.astype(np.float16)),
+            TypeError,
+            "meshsolve.cho_factor: a: expected a dtype that promotes to one of float32, float64, "
+            "complex64, complex128, got float16, which promotes to float16; convert with "
+            ".astype(jnp.float32)",
+        ),
+        (
+            lambda: ms.cho_factor(EYE).solve(np.ones((5, 2))),
+            ValueError,
+            "meshsolve.cho_solve: b: expected shape [4] or [4, k], to go with a of shape (4, 4), "
+            "got shape (5, 2); give one right-hand side per column",
+        ),
+        (
+            lambda: ms.cho_solve(EYE, ONES),
+            TypeError,
+            "meshsolve.cho_solve: c_and_lower: expected a CholeskyFactor or a pair (c, lower), got "
+            "ndarray; pass what cho_factor returned",
+        ),
+        (
+            lambda: ms.cho_solve((np.ones((4, 3)), True), ONES),
+            ValueError,
+            "meshsolve.cho_solve: c: expected a square matrix [n, n], got shape (4, 3); batches: "
+            "jax.vmap is not supported yet, loop over them",
+        ),
+        (
+            lambda: ms.cho_solve((EYE.astype(np.float16), True), ONES.astype(np.float16)),
+            TypeError,
+            "meshsolve.cho_solve: c and b: expected dtypes that promote to one of float32, "
+            "float64, complex64, complex128, got float16 and float16, which promote to float16; "
+            "convert with .astype(jnp.float32)",
+        ),
+        (
+            lambda: ms.solve(EYE, ONES, assume_a="pos", mesh="x"),
+            TypeError,
+            "meshsolve.solve: mesh: expected a jax.sharding.Mesh, got str; see jax.make_mesh",
+        ),
+        (
+            lambda: ms.solve(EYE.astype(np.float16), ONES, assume_a="pos", mesh=mesh_of([0])),
+            None,
+            None,  # promoted by b
+        ),
+    ],
+)
+def test_messages_of_the_other_functions(call, error, message):
+    if error is None:
+        np.testing.assert_array_equal(call(), ONES)
+        return
+    with pytest.raises(error) as raised:
+        call()
+    assert str(raised.value) == message
+
+
 @pytest.mark.parametrize("jit", [False, True])
-@pytest.mark.parametrize("axis_type", ["auto", "explicit"])
-def test_n_that_the_devices_do_not_divide(jit, axis_type):
-    mesh = mesh_of(range(4), axis_type)
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+def test_n_that_the_devices_do_not_divide(jit, kind):
+    """Two ways of four make eight, which do not divide 12; what JAX shards one way always fits."""
+    mesh = jax.make_mesh((2, 4), ("y", "x"), axis_types=(kind, kind))
     solve = jax.jit(ms.solve, static_argnames="assume_a") if jit else ms.solve
     with pytest.raises(Exception) as raised:
-        solve(put(mesh, np.eye(6)), put(mesh, np.ones(6)), assume_a="pos")
+        solve(put(mesh, np.eye(12), "y", "x"), put(mesh, np.ones(12)), assume_a="pos")
     assert (
-        "meshsolve.solve: a: expected n divisible by the 4 devices on mesh axes ('x',), got n = 6; "
-        "pad A with an identity corner to n = 8, use a mesh whose size divides n, or put A on one "
+        "meshsolve.solve: a: expected n divisible by the 8 devices on mesh axes ('y', 'x'), got n "
+        "= 12; give mesh=, which pads A for you, use a mesh whose size divides n, or put A on one "
         "device" in str(raised.value)
     )
+    # A replicated one is solved by each device for itself, or by one.
+    x = solve(put(mesh, 4 * np.eye(12)), put(mesh, np.ones(12)), assume_a="pos")
+    np.testing.assert_array_equal(x, 0.25 * np.ones(12))
+    if not jit:  # the remedy
+        a = put(mesh, 4 * np.eye(12), "y", "x")
+        x = ms.solve(a, put(mesh, np.ones(12)), assume_a="pos", mesh=mesh)
+        np.testing.assert_array_equal(x, 0.25 * np.ones(12))
 
 
 def test_inside_shard_map():
@@ -91,6 +162,14 @@ def test_derivatives_are_refused_with_a_reason():
     for call in (ms.solve, jax.jit(ms.solve, static_argnames="assume_a")):
         with pytest.raises(ValueError, match="solve has no derivative rule in this version; wrap"):
             jax.grad(lambda b, call=call: call(jnp.eye(4), b, assume_a="pos").sum())(jnp.ones(4))
+
+
+def test_derivatives_of_factors_are_refused_too():
+    factor = ms.cho_factor(jnp.eye(4))
+    with pytest.raises(ValueError, match="cho_solve has no derivative rule in this version; wrap"):
+        jax.grad(lambda b: factor.solve(b).sum())(jnp.ones(4))
+    with pytest.raises(ValueError, match="cho_factor has no derivative rule in this version"):
+        jax.grad(lambda a: ms.cho_factor(a).logdet())(jnp.eye(4))
 
 
 def test_the_remedy_for_derivatives_works():

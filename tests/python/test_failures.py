@@ -5,19 +5,30 @@ import numpy as np
 import pytest
 
 import meshsolve as ms
-from helpers import DTYPES, lapack_info, mesh_of, positive_definite, put, unit_roundoff
+from helpers import (
+    DTYPES,
+    STORAGES,
+    lapack_info,
+    mesh_of,
+    one_triangle,
+    positive_definite,
+    put,
+    put_matrix,
+    unit_roundoff,
+)
 
 
-def solve_info(a, p=4, lower=False, k=1, order=None):
-    mesh = mesh_of(order or range(p))
+def solve_info(a, p=4, lower=False, k=1, storage="rows"):
+    mesh = mesh_of(range(p))
     b = put(mesh, np.ones((len(a), k), a.dtype))
-    x, info = ms.solve(put(mesh, a, "x", None), b, lower, assume_a="pos", return_info=True)
+    x, info = ms.solve(put_matrix(mesh, a, storage), b, lower, assume_a="pos", return_info=True)
     return np.asarray(x), int(info.info)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("lower", [False, True])
-def test_info_is_lapacks_on_every_rank_and_in_the_last_tile(dtype, lower):
+@pytest.mark.parametrize("storage", STORAGES)
+def test_info_is_lapacks_on_every_rank_and_in_the_last_tile(dtype, lower, storage):
     n, p = 520, 4  # three tiles a rank
     rng = np.random.default_rng(0)
     good = positive_definite("random", n, dtype, rng)
@@ -25,7 +36,7 @@ def test_info_is_lapacks_on_every_rank_and_in_the_last_tile(dtype, lower):
     for failing in (0, 1, 129, 130, 200, 300, 450, n - 1):
         a = good.copy()
         a[failing, failing] = -1
-        x, info = solve_info(a, p, lower)
+        x, info = solve_info(one_triangle(a, lower), p, lower, storage=storage)
         assert info == failing + 1 == lapack_info(a, lower)
         assert np.isnan(x).all()
 
@@ -50,10 +61,11 @@ def test_zero_and_semidefinite():
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("where", [(5, 5), (3, 50), (63, 63)])
-def test_entries_that_are_not_finite_give_nan_and_no_crash(value, where):
+@pytest.mark.parametrize("storage", STORAGES)
+def test_entries_that_are_not_finite_give_nan_and_no_crash(value, where, storage):
     a = np.eye(64)
     a[where] = a[where[::-1]] = value
-    x, info = solve_info(a)
+    x, info = solve_info(a, storage=storage)
     assert np.isnan(x).all()
     # The first pivot that is not a positive number, as in LAPACK's definition (OpenBLAS reports
     # none for NaN). LAPACK goes on after an infinite pivot; here it counts as a failure.

@@ -20,14 +20,36 @@ def measure(*arguments) -> dict:
 
 
 @pytest.mark.parametrize("devices", [2, 4])
-def test_a_donated_matrix_is_solved_in_its_own_memory(devices):
-    assert measure("--n", 8192, "--devices", devices)["above_over_a"] <= 0.03
+@pytest.mark.parametrize("storage", ["rows", "columns"])
+def test_a_donated_matrix_is_solved_in_its_own_memory(storage, devices):
+    # The triangle that has to be mirrored, in place.
+    triangle = ["--upper"] if storage == "columns" else []
+    case = measure("--n", 8192, "--devices", devices, "--storage", storage, *triangle)
+    assert case["above_over_a"] <= 0.03
+
+
+def test_a_column_major_matrix_too():
+    case = measure("--n", 4096, "--devices", 2, "--storage", "column-major")
+    assert case["above_over_a"] <= 0.03
+
+
+@pytest.mark.parametrize("storage", ["rows", "columns", "column-major"])
+def test_a_factor_and_ten_solves_take_no_more(storage):
+    case = measure("--n", 8192, "--devices", 2, "--storage", storage, "--what", "factor")
+    assert case["above_over_a"] <= 0.03
 
 
 @pytest.mark.parametrize("devices", [2, 4])
-def test_a_matrix_that_is_kept_costs_one_copy(devices):
-    above = measure("--n", 4096, "--devices", devices, "--keep-a")["above_over_a"]
-    assert 0.97 <= above <= 1.05
+@pytest.mark.parametrize("storage", ["rows", "columns"])
+def test_a_matrix_that_is_kept_costs_one_copy(storage, devices):
+    case = measure("--n", 4096, "--devices", devices, "--storage", storage, "--keep-a")
+    assert 0.97 <= case["above_over_a"] <= 1.05
+
+
+def test_a_matrix_that_is_dealt_to_a_mesh_costs_its_copy_and_one_piece():
+    """One more A for the shards, and one device's rows of it while they are made."""
+    case = measure("--n", 4096, "--devices", 4, "--storage", "padded", "--keep-a")
+    assert case["above_over_a"] <= 1 + 1 / 4 + 0.05
 
 
 def test_many_right_hand_sides_cost_no_second_matrix():

@@ -13,11 +13,14 @@ import meshsolve as ms
 from helpers import (
     DTYPES,
     KINDS,
+    STORAGES,
     WELL_CONDITIONED,
     mesh_of,
     normal,
+    one_triangle,
     positive_definite,
     put,
+    put_matrix,
     solve_ratio,
 )
 
@@ -45,6 +48,7 @@ AXES = [
     list(SIZES),
     ["vector", "1", "3", "33", "n"],
     list(KINDS),
+    [*STORAGES, "padded"],
     ["replicated", "rows", "columns", "elsewhere"],
     [False, True],  # lower
     ["auto", "explicit"],
@@ -70,23 +74,27 @@ def place_rhs(mesh, b, where):
 
 @pytest.mark.parametrize("case", GRID, ids=lambda c: "-".join(map(str, c)))
 def test_solve(case):
-    dtype, p, size, rhs, kind, where, lower, axis_type, jit, which, overwrite = case
-    n = SIZES[size](p)
+    dtype, p, size, rhs, kind, storage, where, lower, axis_type, jit, which, overwrite = case
+    # One less than a multiple of P where A is padded to one: also 0, and P - 1.
+    n = SIZES[size](p) - (storage == "padded")
     rng = np.random.default_rng([n, p, which])
     a = positive_definite(kind, n, dtype, rng)
     k = {"vector": (), "n": (n,)}.get(rhs) if rhs in ("vector", "n") else (int(rhs),)
-    b = normal(rng, (n, *k), dtype) * np.abs(a).max()
-    # The triangle that must not be read is NaN.
-    given = np.where(np.tri(n, dtype=bool) == lower, a, np.nan)
-    np.fill_diagonal(given, a.diagonal())
-
+    b = normal(rng, (n, *k), dtype) * np.abs(a).max(initial=0)
+    given = one_triangle(a, lower)
     mesh = mesh_of(ORDERS[p][which], axis_type)
-    a_dev, b_dev = put(mesh, given, "x", None), place_rhs(mesh, b, where)
+    if storage == "padded":
+        a_dev, over = jnp.asarray(given), mesh
+        where = "elsewhere" if where == "rows" else where
+    else:
+        a_dev, over = put_matrix(mesh, given, storage), None
+    b_dev = place_rhs(mesh, b, where)
 
     def call(a, b):
-        return ms.solve(a, b, lower, assume_a="pos", overwrite_a=overwrite, return_info=True)
+        options = {"assume_a": "pos", "overwrite_a": overwrite, "return_info": True, "mesh": over}
+        return ms.solve(a, b, lower, **options)
 
-    if jit and where == "elsewhere":
+    if jit and where == "elsewhere" and storage != "padded":
         b_dev = put(mesh, b)
     home = b_dev.sharding
     x, info = (jax.jit(call) if jit else call)(a_dev, b_dev)
@@ -98,7 +106,8 @@ def test_solve(case):
     ratio = solve_ratio(a, x, b)
     # Of order 1 LAPACK's own ratio passes 3, see test_order_one_is_as_good_as_lapack.
     assert np.isfinite(ratio) and ratio <= (3 if kind in WELL_CONDITIONED and n > 1 else 30)
-    assert a_dev.is_deleted() == (overwrite and not jit)
+    donated = overwrite and not jit and n > 0 and storage in ("rows", "columns", "column-major")
+    assert a_dev.is_deleted() == donated
 
 
 def test_bit_identical_from_run_to_run():

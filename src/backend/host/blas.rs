@@ -101,18 +101,32 @@ pub unsafe fn copy<T: Scalar>(from: Block<T>, to: Block<T>) {
     }
 }
 
+/// Rows and columns that are mirrored at a time: the lines of a square of this size lie in cache even
+/// where columns are a power of two apart.
+const MIRROR: usize = 8;
+
 /// `to <- from^H`, or only its lower triangle with the diagonal.
 pub unsafe fn mirror<T: Scalar>(from: Block<T>, to: Block<T>, lower_only: bool) {
     // On a diagonal tile both are the same memory: only elements above the diagonal are read, only
     // those on and below it are written, and the diagonal element is read before it is written.
-    for j in 0..to.cols {
-        for i in if lower_only { j } else { 0 }..to.rows {
-            let source = from.ptr.wrapping_add(j * from.row_stride + i * from.col_stride);
-            let target = to.ptr.wrapping_add(i * to.row_stride + j * to.col_stride);
-            // SAFETY: the caller's, see the module's contract.
-            unsafe { target.write(T::conj_impl(&source.read())) };
+    for left in (0..to.cols).step_by(MIRROR) {
+        for top in (if lower_only { left } else { 0 }..to.rows).step_by(MIRROR) {
+            for j in left..to.cols.min(left + MIRROR) {
+                for i in (if lower_only { top.max(j) } else { top })..to.rows.min(top + MIRROR) {
+                    let source = from.ptr.wrapping_add(j * from.row_stride + i * from.col_stride);
+                    let target = to.ptr.wrapping_add(i * to.row_stride + j * to.col_stride);
+                    // SAFETY: the caller's, see the module's contract.
+                    unsafe { target.write(T::conj_impl(&source.read())) };
+                }
+            }
         }
     }
+}
+
+pub unsafe fn conjugate<T: Scalar>(x: Block<T>) {
+    // SAFETY: the caller's, see the module's contract.
+    let x = unsafe { write(x) };
+    faer::zip!(x).for_each(|faer::unzip!(x)| *x = T::conj_impl(x));
 }
 
 pub unsafe fn fill<T: Scalar>(to: Block<T>, value: T) {

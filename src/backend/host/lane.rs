@@ -5,6 +5,7 @@
 //! matters because a panel's columns lie n elements apart; with n a power of two they all fall into
 //! the same few cache sets.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use super::team::Team;
 use crate::backend::{Backend, Op, Signal, Step, Stopped};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
+use crate::transpose;
 
 /// Bytes of packed panel that a lane keeps in cache.
 const PACK_BYTES: usize = 512 << 10;
@@ -148,6 +150,25 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
 
     fn fill(&mut self, to: Block<T>, value: T) {
         unsafe { blas::fill(to, value) };
+    }
+
+    fn conjugate(&mut self, x: Block<T>) {
+        unsafe { blas::conjugate(x) };
+    }
+
+    fn transpose(
+        &mut self,
+        plan: &transpose::Plan,
+        phase: usize,
+        units: Range<usize>,
+        shard: *mut T,
+        scratch: Block<T>,
+    ) {
+        assert!(
+            scratch.rows * size_of::<T>() >= plan.scratch_bytes(),
+            "scratch of a transposition"
+        );
+        unsafe { transpose::run_units(plan, phase, units, shard.cast(), scratch.ptr.cast()) };
     }
 
     fn announce(&mut self, signal: Signal, count: usize) {

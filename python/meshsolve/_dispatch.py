@@ -1,0 +1,324 @@
+"""How an operation reaches the devices: eagerly, traced with Explicit axes, or partitioned.
+
+Modes of the right-hand sides: few are "replicated" and all devices work on each; many are dealt out
+by "columns". Columns that the devices do not divide enter and leave by "rows" and are exchanged,
+with zero columns added, inside the call.
+"""
+
+import contextlib
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.core import Tracer
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.experimental.layout import Format, Layout
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+
+from meshsolve import _ffi
+from meshsolve._errors import mistake
+from meshsolve._ffi import Operation
+from meshsolve._sharding import Placement, ambient_placement, placement, traced_sharding
+
+# Up to this many right-hand sides are few.
+FEW = 32
+
+
+def mode_of(k: int, world: int) -> str:
+    """How k right-hand sides are spread over the devices."""
+    if k <= FEW:
+        return "replicated"
+    return "rows" if k % world else "columns"
+
+
+def _mode(op: Operation, operands, world: int) -> str:
+    return "replicated" if op.rhs is None else mode_of(operands[op.rhs].shape[1], world)
+
+
+def _local(op: Operation, at: Placement, mode: str, *operands):
+    """One device's part, where the axes of ``at.mesh`` have names."""
+    operands = list(operands)
+    columns, k = mode, 0
+    if mode == "rows" and op.rhs is not None:
+        b = operands[op.rhs]
+        columns, k = "columns", b.shape[1]
+        b = jnp.pad(b, ((0, 0), (0, -k % at.world)))
+        operands[op.rhs] = lax.all_to_all(b, at.axes, split_axis=1, concat_axis=0, tiled=True)
+    results = list(_ffi.call(op, at.place(), at.world, columns, operands))
+    for i, kind in enumerate(op.results):
+        if kind == "rhs" and mode == "rows":
+            x = lax.all_to_all(results[i], at.axes, split_axis=0, concat_axis=1, tiled=True)
+            results[i] = x[:, :k]
+        # Of columns the library makes rows in the same memory, and back. As XLA adds a copy to a
+        # reshape before a call that works in place, but none to one after it, the library takes
+        # and gives what the operand was.
+        if at.storage == "columns" and kind in ("matrix", "factor"):
+            results[i] = results[i].reshape(results[i].shape[::-1])
+    return tuple(results)
+
+
+def _specs(op: Operation, at: Placement, mode: str):
+    """Specs of operands and of results."""
+    return tuple(
+        tuple(at.spec(kind, mode) for kind in kinds) for kinds in (op.operands, op.results)
+    )
+
+
+def _sharded(op: Operation, at: Placement, mode: str):
+    """The operation on whole arrays."""
+    in_specs, out_specs = _specs(op, at, mode)
+    local = functools.partial(_local, op, at, mode)
+    return jax.shard_map(
+        local, mesh=at.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+    )
+
+
+def _one_device(op: Operation, *operands):
+    mode = _mode(op, operands, 1)
+    return _ffi.call(op, jnp.zeros(2, jnp.int32), 1, mode, operands)
+
+
+def storage_of(operation: str, a) -> str:
+    """The storage of a matrix, as far as it is known before a program is partitioned."""
+    if isinstance(a, Tracer):
+        sharding = traced_sharding(operation, "a", a)
+        if sharding is None:
+            return "rows"
+        return placement(operation, sharding.mesh, sharding.spec, a.shape[0]).storage
+    at = eager_placement(operation, a)
+    return "rows" if at is None else at.storage
+
+
+def call(op: Operation, operands, own):
+    """The results of ``op``; operands that are ``own`` may be overwritten.
+
+    For a matrix the storage of ``op`` is settled here, by where the matrix lies.
+    """
+    if any(isinstance(x, Tracer) for x in operands):
+        return traced(op, *operands)
+    return _eager(op, operands, own)
+
+
+# Eager: mesh and specs are those of the arrays.
+
+
+def _is_column_major(x) -> bool:
+    if not isinstance(x, jax.Array) or x.ndim != 2:
+        return False
+    layout = x.format.layout  # type: ignore
+    return layout is not None and layout.major_to_minor == (1, 0)
+
+
+def eager_placement(operation: str, a) -> Placement | None:
+    """Where a matrix lies that is not traced; None if one device is to work on it alone."""
+    if isinstance(a.sharding, SingleDeviceSharding):
+        return None
+    if not isinstance(a.sharding, NamedSharding):
+        raise mistake(
+            operation,
+            "a",
+            "an array with a NamedSharding, or on one device",
+            f"a {type(a.sharding).__name__}",
+            "use jax.device_put(x, NamedSharding(mesh, PartitionSpec('x', None)))",
+        )
+    mesh, n = a.sharding.mesh, a.shape[0]
+    assert isinstance(mesh, Mesh), "an array that is not traced lies on devices"
+    if a.sharding.is_fully_replicated and n % mesh.size:
+        return None
+    return placement(operation, mesh, a.sharding.spec, n, _is_column_major(a))
+
+
+def _settle(op: Operation, at: Placement) -> tuple[Operation, Placement]:
+    """Both with one storage: that of the matrix, or that which the factor was made from."""
+    if op.operands[op.matrix] == "matrix":
+        return op._replace(storage=at.storage), at
+    return op, at._replace(storage=op.storage)
+
+
+def _eager(op: Operation, operands, own):
+    a = operands[op.matrix]
+    at = eager_placement(op.public, a)
+    if at is None:
+        return _eager_on_one_device(op, operands, own)
+    op, at = _settle(op, at)
+    mode = _mode(op, operands, at.world)
+    mesh = a.sharding.mesh
+    moved = [
+        _moved(x, _format(op, kind, NamedSharding(mesh, spec)))
+        for kind, x, spec in zip(op.operands, operands, _specs(op, at, mode)[0], strict=True)
+    ]
+    own = tuple(mine or new for mine, (_, new) in zip(own, moved, strict=True))
+    with _mesh_context(mesh):
+        results = _eager_call(op, at, mode, own)(*(x for x, _ in moved))
+    return _sent_home(op, results, None if op.rhs is None else home(operands[op.rhs], mesh))
+
+
+def _eager_on_one_device(op: Operation, operands, own):
+    a = operands[op.matrix]
+    home = None
+    if not isinstance(a.sharding, SingleDeviceSharding):
+        # Replicated over more devices than divide it: the first one works, all get the answer.
+        home = NamedSharding(a.sharding.mesh, PartitionSpec())
+        operands = [x.addressable_data(0) if x is a else x for x in operands]
+        own = tuple(mine and x is not a for mine, x in zip(own, operands, strict=True))
+    here = operands[op.matrix].sharding
+    stays = [x.sharding.device_set == here.device_set for x in operands]
+    operands = [x if s else jax.device_put(x, here) for x, s in zip(operands, stays, strict=True)]
+    own = tuple(mine and s for mine, s in zip(own, stays, strict=True))
+    return _sent_home(op, _eager_call(op, None, "", own)(*operands), home)
+
+
+def _sent_home(op: Operation, results, home: NamedSharding | None):
+    """The solution in the sharding that it goes back to."""
+    put = lambda x: x if home is None or x.sharding == home else jax.device_put(x, home)  # noqa: E731
+    pairs = zip(op.results, results, strict=True)
+    return tuple(put(x) if kind == "rhs" else x for kind, x in pairs)
+
+
+@functools.lru_cache(maxsize=256)
+def _eager_call(op: Operation, at: Placement | None, mode: str, own: tuple[bool, ...]):
+    run = _sharded(op, at, mode) if at else functools.partial(_one_device, op)
+
+    def results(*operands):
+        made = run(*operands)
+        # A donated A can only be used in place if its memory is also returned, so the factor is; a
+        # solve whose A is kept has no use for it.
+        return (None, *made[1:]) if drop else made
+
+    drop = op.routine == "posv" and not own[op.matrix]
+    formats = {}
+    if at is not None and op.storage == "column-major":
+        operand_formats, result_formats = (
+            tuple(_format(op, kind, NamedSharding(at.mesh, at.spec(kind, mode))) for kind in kinds)
+            for kinds in (op.operands, op.results)
+        )
+        formats["in_shardings"] = operand_formats
+        formats["out_shardings"] = (None, *result_formats[1:]) if drop else result_formats
+    donated = tuple(i for i in op.taken.values() if own[i])
+    return jax.jit(results, donate_argnums=donated, **formats)
+
+
+def _format(op: Operation, kind: str, sharding: NamedSharding):
+    """With the layout, where it is not the one that JAX chooses."""
+    if op.storage == "column-major" and kind in ("matrix", "factor"):
+        return Format(Layout((1, 0)), sharding)
+    return sharding
+
+
+def _moved(x, target: NamedSharding | Format):
+    """(x in sharding and layout ``target``, whether that is memory of its own)."""
+    by_format = isinstance(target, Format)
+    sharding = target.sharding if by_format else target
+    if x.sharding == sharding and by_format == _is_column_major(x):
+        return x, False
+    y = jax.device_put(x, target)
+    pointers = [{s.data.unsafe_buffer_pointer() for s in z.addressable_shards} for z in (x, y)]
+    return y, pointers[0].isdisjoint(pointers[1])
+
+
+def home(b, mesh: Mesh) -> NamedSharding:
+    """The sharding that the solution goes back to."""
+    if isinstance(b.sharding, NamedSharding) and b.sharding.mesh == mesh:
+        return b.sharding
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def _mesh_context(mesh: Mesh):
+    """The array's own mesh where the user has set another one."""
+    ambient = jax.sharding.get_abstract_mesh()
+    if ambient.empty or ambient == mesh.abstract_mesh:
+        return contextlib.nullcontext()
+    return jax.set_mesh(mesh)
+
+
+# Traced: Explicit axes are part of the types; with Auto axes the partitioner knows mesh and specs.
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def traced(op: Operation, *operands):
+    """The results of ``op`` where an operand is traced."""
+    a = operands[op.matrix]
+    n = a.shape[0]
+    sharding = traced_sharding(op.public, "a", a)
+    if sharding is not None:
+        at = placement(op.public, sharding.mesh, sharding.spec, n)
+    else:
+        at = ambient_placement(n)
+    if at is None:
+        return _partitioned(op)(*operands)
+    op, at = _settle(op, at)
+    mode = _mode(op, operands, at.world)
+    home = None if op.rhs is None else jax.typeof(operands[op.rhs]).sharding
+    explicit = set(at.mesh.axis_types) == {AxisType.Explicit}
+    if explicit:
+        specs = _specs(op, at, mode)[0]
+        operands = [_reshard(x, at.mesh, s) for x, s in zip(operands, specs, strict=True)]
+    results = list(_sharded(op, at, mode)(*operands))
+    if explicit and home is not None and not home.mesh.empty:
+        results = [
+            _reshard(x, at.mesh, home.spec) if kind == "rhs" else x
+            for kind, x in zip(op.results, results, strict=True)
+        ]
+    return tuple(results)
+
+
+def _reshard(x, mesh, spec):
+    return jax.sharding.reshard(x, NamedSharding(mesh, spec))
+
+
+@traced.defjvp
+def _refuse_derivative(op, primals, tangents):
+    raise mistake(
+        op.public,
+        "a, b",
+        "arrays that are not differentiated",
+        "a request for a derivative",
+        f"{op.public} has no derivative rule in this version; wrap it in "
+        "jax.lax.custom_linear_solve",
+    )
+
+
+@functools.cache
+def _partitioned(op: Operation):
+    """``op`` with Auto axes: where things lie is known when the program is partitioned."""
+
+    def partition(mesh, operands, results):
+        del results
+        a = operands[op.matrix]
+        if mesh.empty or not isinstance(a.sharding, NamedSharding):
+            raise mistake(
+                op.public,
+                "a",
+                "an array that is sharded over a mesh",
+                "one without a sharding in a program for several devices",
+                "give A a NamedSharding, or set the mesh with jax.set_mesh",
+            )
+        settled, at = _settle(op, placement(op.public, mesh, a.sharding.spec, a.shape[0]))
+        mode = _mode(op, operands, at.world)
+        shardings = [
+            tuple(NamedSharding(mesh, spec) for spec in specs)
+            for specs in _specs(settled, at, mode)
+        ]
+        return mesh, functools.partial(_local, settled, at, mode), shardings[1], shardings[0]
+
+    def infer(mesh, operands, results):
+        del results
+        a = operands[op.matrix]
+        found = {} if op.rhs is None else {"rhs": operands[op.rhs].sharding}
+        if isinstance(a.sharding, NamedSharding):
+            settled = _settle(op, placement(op.public, mesh, a.sharding.spec, a.shape[0]))
+            for kind in ("matrix", "factor"):
+                found[kind] = NamedSharding(mesh, settled[1].spec(kind, ""))
+        nowhere = NamedSharding(mesh, PartitionSpec())
+        return tuple(found.get(kind, nowhere) for kind in op.results)
+
+    # One letter for each dimension: matrices and factors are square, B has as many rows.
+    letters = {"matrix": "i j", "factor": "i j", "rhs": "m k", "scalar": "", "real": ""}
+    rule = " -> ".join(
+        ", ".join(letters[kind] for kind in kinds) for kinds in (op.operands, op.results)
+    )
+    whole = custom_partitioning(functools.partial(_one_device, op))
+    whole.def_partition(partition=partition, infer_sharding_from_operands=infer, sharding_rule=rule)
+    # Evaluated outside of a program, as by jax.checkpoint, it would run unpartitioned without jit.
+    return jax.jit(whole)

@@ -1,0 +1,59 @@
+"""What users hand over, checked and brought to one dtype."""
+
+import jax
+import jax.numpy as jnp
+
+from meshsolve._errors import mistake, wrong_type
+
+DTYPES = ("float32", "float64", "complex64", "complex128")
+
+
+def as_array(x) -> jax.Array:
+    """``x`` as a jax.Array."""
+    return x if isinstance(x, jax.Array) else jnp.asarray(x)
+
+
+def check_square(operation: str, a, argument: str = "a") -> int:
+    """The order of a square matrix."""
+    if len(a.shape) != 2 or a.shape[0] != a.shape[1]:
+        raise mistake(
+            operation,
+            argument,
+            "a square matrix [n, n]",
+            f"shape {a.shape}",
+            "batches: jax.vmap is not supported yet, loop over them",
+        )
+    return a.shape[0]
+
+
+def check_rhs(operation: str, b, n: int) -> None:
+    """Right-hand sides fit a matrix of order n."""
+    if len(b.shape) not in (1, 2) or b.shape[0] != n:
+        raise mistake(
+            operation,
+            "b",
+            f"shape [{n}] or [{n}, k], to go with a of shape {(n, n)}",
+            f"shape {b.shape}",
+            "give one right-hand side per column",
+        )
+
+
+def common_dtype(operation: str, arguments: str, *arrays):
+    """The dtype that all promote to, as jnp has it; integers become floating point."""
+    dtype = jnp.result_type(*(x.dtype for x in arrays), 1.0)
+    if dtype.name not in DTYPES:
+        given = " and ".join(str(x.dtype) for x in arrays)
+        raise wrong_type(
+            operation,
+            arguments,
+            f"{'dtypes that promote' if len(arrays) > 1 else 'a dtype that promotes'} to one of "
+            + ", ".join(DTYPES),
+            f"{given}, which {'promote' if len(arrays) > 1 else 'promotes'} to {dtype}",
+            "convert with .astype(jnp.float32)",
+        )
+    return dtype
+
+
+def promoted(x, dtype):
+    """``x`` in ``dtype``; itself if it is that already."""
+    return x if x.dtype == dtype else x.astype(dtype)

@@ -1,0 +1,208 @@
+"""Cholesky factors of sharded matrices: ``cho_factor``, ``cho_solve``, ``CholeskyFactor``."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+from jax.sharding import Mesh
+
+from meshsolve import _core, _dispatch, _ffi, _padding
+from meshsolve._errors import wrong_type
+from meshsolve._operands import as_array, check_rhs, check_square, common_dtype, promoted
+from meshsolve.solve import solved
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["work", "info"],
+    meta_fields=["n", "lower", "storage"],
+)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class CholeskyFactor:
+    """The Cholesky factor of a matrix, in the solver's layout: made by ``cho_factor``.
+
+    A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored. Unpacks
+    to scipy's pair, ``c, lower = factor``, where c is a JAX array sharded as A was.
+
+    Attributes:
+      work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh). Read as an
+        array it holds U of A = U^H U in its upper triangle, or L of A = L L^H in its lower one if
+        ``storage`` is "column-major"; the rest is not defined.
+      info: int32 scalar. 0, or i > 0: the leading minor of order i of A is not positive definite,
+        and whatever is computed from the factor is NaN.
+      n: order of A.
+      lower: which triangle of A was read, and which one holds the factor in scipy's pair.
+      storage: how A was sharded: by "rows", by "columns", or by columns and "column-major" in
+        memory.
+    """
+
+    work: jax.Array
+    info: jax.Array
+    n: int
+    lower: bool
+    storage: str
+
+    def solve(self, b, *, overwrite_b: bool = False):
+        """X with A X = B, for B of shape [n] or [n, k]; NaN if A is not positive definite.
+
+        See ``cho_solve``.
+        """
+        return cho_solve(self, b, overwrite_b)
+
+    def logdet(self) -> jax.Array:
+        """The logarithm of det A, a real scalar; NaN if A is not positive definite."""
+        if self.n == 0:
+            return jnp.zeros((), jnp.finfo(self.work.dtype).dtype)
+        operands = (self.work, self.info)
+        return _dispatch.call(_ffi.logdet(self.storage), operands, (False, False))[0]
+
+    def __iter__(self):
+        """Scipy's pair (c, lower): the factor in the triangle of c that ``lower`` names, the other
+        triangle not defined. Makes one new array.
+        """
+        return iter((self._unpacked(), self.lower))
+
+    def _unpacked(self) -> jax.Array:
+        if self.n == 0:
+            return self.work
+        op = _ffi.unpack(self.storage, self.lower)
+        (c,) = _dispatch.call(op, (self.work, self.info), (False, False))
+        return _padding.cut(c, self.n)
+
+    def __repr__(self) -> str:
+        shape = getattr(self.work, "shape", None)
+        if shape is None:  # a pytree of something else, as in tree.map
+            return f"CholeskyFactor(n={self.n}, work={self.work!r}, info={self.info!r})"
+        sharding = getattr(self.work, "sharding", None)
+        mesh = getattr(sharding, "mesh", None)
+        where = "one device" if mesh is None or mesh.empty else f"mesh {dict(mesh.shape)}"
+        order = f"n={self.n}" + (f" (padded to {shape[0]})" if shape[0] != self.n else "")
+        tile = _core.tile_width(shape[0], self.work.dtype.name)
+        return (
+            f"CholeskyFactor({order}, {self.work.dtype}, {where}, storage={self.storage!r}, "
+            f"tile={tile}, lower={self.lower})"
+        )
+
+
+def cho_factor(
+    a,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    mesh: Mesh | None = None,
+) -> CholeskyFactor:
+    """Factor A = L L^H with all devices that hold it, in its memory, for reuse.
+
+    The call of ``jax.scipy.linalg.cho_factor``; shardings, ``overwrite_a`` and ``mesh`` are those
+    of ``meshsolve.solve``.
+
+    Args:
+      a: [n, n], float32, float64, complex64 or complex128; Hermitian positive definite. Only one
+        triangle is read.
+      lower: whether A's lower triangle is read instead of its upper one.
+      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      check_finite: accepted for compatibility; entries that are not finite lead to ``info`` > 0.
+      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+
+    Returns:
+      A ``CholeskyFactor``; ``c, lower = cho_factor(a)`` unpacks it to scipy's pair.
+
+    Raises:
+      ValueError: a is not square, or the devices do not divide n.
+      TypeError: a dtype that cannot be used.
+
+    Source: as ``meshsolve.solve``; ``info`` is LAPACK's of ``potrf``.
+    """
+    del check_finite
+    n = check_square("cho_factor", a if hasattr(a, "shape") else as_array(a))
+    given = a
+    a, moved = _padding.on_mesh("cho_factor", a, mesh)
+    a = as_array(a)
+    a = promoted(a, common_dtype("cho_factor", "a", a))
+    if n == 0:
+        return CholeskyFactor(a, jnp.int32(0), 0, bool(lower), "rows")
+    storage = _dispatch.storage_of("cho_factor", a)
+    own = overwrite_a or moved or a is not given
+    work, info = _dispatch.call(_ffi.potrf(bool(lower), n if a.shape[0] != n else 0), (a,), (own,))
+    return CholeskyFactor(work, info, n, bool(lower), storage)
+
+
+def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = True):
+    """Solve A X = B with a Cholesky factor of A.
+
+    The call of ``jax.scipy.linalg.cho_solve``.
+
+    Args:
+      c_and_lower: a ``CholeskyFactor``, which is used where it lies, or a pair (c, lower): c [n, n]
+        holds L (``lower``) or U (not) in that triangle, in any sharding that ``cho_factor`` takes.
+        Of the pair's c one copy is made, unless c holds U and is sharded by rows, or holds L and is
+        column-major (outside of ``jax.jit``).
+      b: [n] or [n, k] right-hand sides in any sharding.
+      overwrite_b: donate B.
+      check_finite: accepted for compatibility; entries that are not finite lead to NaN.
+
+    Returns:
+      x of the shape and sharding of b (replicated over the factor's devices if b does not lie
+      there); NaN if A was not positive definite.
+
+    Raises:
+      ValueError: wrong shapes, n not divisible by the devices of c.
+      TypeError: dtypes that cannot be used, or neither a factor nor a pair.
+    """
+    del check_finite
+    b_array = as_array(b)
+    if isinstance(c_and_lower, CholeskyFactor):
+        factor = c_and_lower
+        dtype = common_dtype("cho_solve", "the factor and b", factor.work, b_array)
+        if dtype != factor.work.dtype:
+            factor = dataclasses.replace(factor, work=factor.work.astype(dtype))
+    else:
+        c, lower = _pair(c_and_lower)
+        check_square("cho_solve", c, "c")
+        dtype = common_dtype("cho_solve", "c and b", c, b_array)
+        factor = _packed(promoted(c, dtype), lower, own=c.dtype != dtype)
+    check_rhs("cho_solve", b_array, factor.n)
+    x, _ = solved(
+        lambda b, own_b: _solve(factor, b, own_b),
+        promoted(b_array, dtype),
+        overwrite_b or b_array is not b or b_array.dtype != dtype,
+        factor.work,
+    )
+    return x
+
+
+def _solve(factor: CholeskyFactor, b, own_b: bool):
+    operands = (factor.work, factor.info, b)
+    order = factor.n if factor.work.shape[0] != factor.n else 0
+    (x,) = _dispatch.call(_ffi.potrs(factor.storage, order), operands, (False, False, own_b))
+    return x, factor.info
+
+
+def _pair(c_and_lower):
+    try:
+        c, lower = c_and_lower
+        lower = bool(lower)
+    except (TypeError, ValueError) as error:
+        raise wrong_type(
+            "cho_solve",
+            "c_and_lower",
+            "a CholeskyFactor or a pair (c, lower)",
+            type(c_and_lower).__name__,
+            "pass what cho_factor returned",
+        ) from error
+    return as_array(c), lower
+
+
+def _packed(c, lower: bool, own: bool) -> CholeskyFactor:
+    """A factor that stands for scipy's (c, lower)."""
+    n, info = c.shape[0], jnp.int32(0)
+    storage = "rows" if n == 0 else _dispatch.storage_of("cho_solve", c)
+    # As it lies already: U by rows, or L by columns that are column-major.
+    ready = lower == (storage == "column-major") and storage != "columns"
+    known = not isinstance(c, Tracer)
+    if n and not (ready and known):
+        (c,) = _dispatch.call(_ffi.pack(lower), (c,), (own,))
+    return CholeskyFactor(c, info, n, lower, storage)

@@ -1,0 +1,183 @@
+"""What a call will do, before anything runs: ``plan``."""
+
+import dataclasses
+import math
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from meshsolve import _core, _dispatch, _padding
+from meshsolve._operands import check_rhs, check_square, common_dtype
+from meshsolve._sharding import Placement
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What ``solve`` or ``cho_factor`` will do with a matrix; ``str(plan)`` is a report.
+
+    Layouts are written ``shape:stride`` as in CuTe: coordinate (i, j) lies at i and j times the
+    strides, in elements.
+
+    Attributes:
+      n: order of A, and ``padded`` with the identity corner.
+      padded: order of the matrix that is factored.
+      dtype: name of the dtype that all operands are promoted to.
+      devices: number of devices that share the matrix.
+      storage: how A is solved: by "rows", by "columns", by columns and "column-major", or on "one
+        device".
+      shard: layout of one device's part of A.
+      solver_shard: layout of the same memory as the solver's matrix B has it, after moves.
+      solves: what B is in terms of A: "A" or "A^T".
+      natural: global column to position (shards side by side) in natural order, in which the host
+        works; None if tiles differ in width.
+      cyclic: the same in 1-D block-cyclic order.
+      tiler: number of a tile to its place in block-cyclic order, whatever the widths.
+      widths: pairs (width, how many tiles of it), wider ones first.
+      lanes: threads that work.
+      transposition: what is done to each shard in its own memory, or None.
+      moves: what is moved or copied, in words, in order.
+      bytes_per_device: a dictionary: A, right-hand sides, copies.
+      scratch_bytes: scratch of the whole call.
+    """
+
+    n: int
+    padded: int
+    dtype: str
+    devices: int
+    storage: str
+    shard: str
+    solver_shard: str
+    solves: str
+    natural: str | None
+    cyclic: str | None
+    tiler: str
+    widths: list[tuple[int, int]]
+    lanes: int
+    transposition: str | None
+    moves: list[str]
+    bytes_per_device: dict[str, int]
+    scratch_bytes: int
+
+    def __str__(self) -> str:
+        """Return the report."""
+        order = f"n = {self.n}" + (f", padded to {self.padded}" if self.padded > self.n else "")
+        tiles = " + ".join(f"{count} of {width}" for width, count in self.widths)
+        amounts = ", ".join(f"{name} {_bytes(b)}" for name, b in self.bytes_per_device.items())
+        lines = {
+            "matrix": f"{order}, {self.dtype}, {self.devices} device(s), {self.storage}",
+            "shard": f"{self.shard}, factored as B = {self.solves}: {self.solver_shard}",
+            "column order": f"natural {self.natural or '(uneven tiles)'}; block-cyclic "
+            f"{self.cyclic or f'tiles {self.tiler}'}",
+            "tiles": f"{tiles} columns, {self.lanes} lane(s)",
+            "transposition": self.transposition or "none",
+            "moves": "; ".join(self.moves) or "nothing",
+            "per device": amounts,
+            "scratch": _bytes(self.scratch_bytes),
+        }
+        return "\n".join(f"{name + ':':<15}{text}" for name, text in lines.items())
+
+
+def plan(
+    a,
+    b=None,
+    lower: bool = False,
+    *,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    mesh: Mesh | None = None,
+) -> Plan:
+    """Print what ``solve(a, b, ...)`` will do, and return it; nothing is computed or moved.
+
+    Args:
+      a: [n, n], as given to ``solve``: an array, or a ``jax.ShapeDtypeStruct`` with a sharding.
+      b: right-hand sides likewise; None for ``cho_factor(a)``.
+      lower: which triangle of A will be read.
+      overwrite_a: whether A will be donated.
+      overwrite_b: whether B will be donated.
+      mesh: as in ``solve``.
+
+    Returns:
+      A ``Plan``, whose report has been printed.
+
+    Raises:
+      ValueError, TypeError: those that ``solve`` would raise for these operands.
+    """
+    a = a if hasattr(a, "shape") else np.asarray(a)
+    b = b if hasattr(b, "shape") or b is None else np.asarray(b)
+    n = check_square("plan", a)
+    if b is not None:
+        check_rhs("plan", b, n)
+    dtype = common_dtype("plan", "a and b", a, *([] if b is None else [b]))
+    at, dealt_here = _placement(a, mesh, n)
+    padded = -(-n // at.world) * at.world if at else n
+    world = at.world if at else 1
+    k = 0 if b is None else math.prod(b.shape[1:])
+    mode = _dispatch.mode_of(k, world)
+    storage = at.storage if at else "rows"
+    each = k if mode == "replicated" else -(-k // world)
+    core = _core.plan(padded, world, dtype.name, storage, lower, each, mode != "replicated")
+
+    size, moves = dtype.itemsize, []
+    amounts = {"A": padded * padded // world * size, "b": padded * each * size}
+    if a.dtype != dtype:
+        moves.append(f"A is converted to {dtype}")
+    if dealt_here:
+        moves.append("A is copied to shards of rows" + (", padded" if padded > n else ""))
+    elif at and _resharded(a, at):
+        moves.append(f"A is resharded to {at.spec('matrix', mode)}: one copy")
+    elif not overwrite_a and a.dtype == dtype:
+        moves.append("A is copied: overwrite_a is not set")
+    if moves:
+        amounts["copy of A"] = amounts["A"]
+    if core["transposition"]:
+        moves.append("every shard is transposed in its own memory")
+    if core["mirrors"]:
+        moves.append(f"the {'lower' if lower else 'upper'} triangle is mirrored in place")
+    if mode == "rows":
+        moves.append("right-hand sides are exchanged so that each device has whole columns")
+    elif mode == "columns":
+        moves.append("right-hand sides are dealt to the devices by columns")
+    report = Plan(
+        n=n,
+        padded=padded,
+        dtype=dtype.name,
+        devices=world,
+        storage=storage if at else "one device",
+        shard=core["shard"],
+        solver_shard=core["solver_shard"],
+        solves="A^T" if core["is_transpose"] else "A",
+        natural=core["natural"],
+        cyclic=core["cyclic"],
+        tiler=core["tiler"],
+        widths=core["widths"],
+        lanes=core["lanes"],
+        transposition=core["transposition"],
+        moves=moves,
+        bytes_per_device=amounts,
+        scratch_bytes=core["scratch_bytes"],
+    )
+    print(report)
+    return report
+
+
+def _placement(a, mesh: Mesh | None, n: int) -> tuple[Placement | None, bool]:
+    """Where A will be solved, and whether it has to be dealt to that mesh first."""
+    sharding = getattr(a, "sharding", None)
+    if mesh is not None and not _padding.lies_on(sharding, mesh, n):
+        return Placement(mesh, tuple(mesh.axis_names)), True
+    if sharding is None:
+        return None, False
+    return _dispatch.eager_placement("plan", a), False
+
+
+def _resharded(a, at: Placement) -> bool:
+    target = jax.sharding.NamedSharding(at.mesh, at.spec("matrix", ""))
+    return not a.sharding.is_equivalent_to(target, 2)
+
+
+def _bytes(count: int) -> str:
+    if count < 1024:
+        return f"{count} B"
+    power = min(int(math.log2(count)) // 10, 4)
+    return f"{count / 1024**power:.1f} {('KiB', 'MiB', 'GiB', 'TiB')[power - 1]}"

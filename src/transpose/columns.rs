@@ -1,0 +1,181 @@
+//! The column steps, a group of adjacent columns at a time.
+//!
+//! Both steps are one map per group plus a small offset per column: row i of column j0 + t gathers from
+//! row base(i) + offset(t), modulo m. For the rotation (eq. 23) base(i) = i + floor(j0/b) and the
+//! offsets are the growth of floor(j/b); for the column shuffle (eq. 26) base is s'_j0 and offset(t) =
+//! t. R2C undoes the same maps.
+//!
+//! A group that fits in scratch is read once and written once. Otherwise its columns first take
+//! their offsets ([`fine`](super::fine)), then whole sub-rows move ([`cycles`](super::cycles)); the
+//! other way round for the inverse.
+
+use super::cycles::{Permutation, Rotation, follow};
+use super::fine::{Sweep, sweep};
+use super::maps::Maps;
+use super::memory::{Element, Group, LINE, WIDEST};
+
+/// Columns of a group, at most.
+pub const WIDEST_COLUMNS: usize = WIDEST / 4;
+
+/// What a column step does to its columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Eq. 23 and its inverse, eq. 36.
+    Rotate,
+    /// Eq. 26 and its inverse.
+    Permute,
+}
+
+/// The widths of groups and whether one fits in scratch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiling {
+    pub width: usize,
+    pub held: bool,
+}
+
+impl Tiling {
+    /// The widest group whose bookkeeping fits in max(m, n) elements of `size` bytes.
+    pub fn new(m: usize, n: usize, size: usize) -> Self {
+        let (line, room) = (LINE / size, m.max(n));
+        let mut width = WIDEST / size;
+        // There should be enough groups for all threads.
+        while width > line && n / width < 16 {
+            width /= 2;
+        }
+        let fit = room / m;
+        // Narrower groups were slower than streamed ones.
+        if fit >= 4 * line {
+            return Tiling { width: width.min(fit - fit % line), held: true };
+        }
+        // A fine rotation keeps less than width * width elements, and no column may go round fully.
+        while width > 1 && (width * width > room || width > m) {
+            width /= 2;
+        }
+        Tiling { width, held: false }
+    }
+
+    /// Bytes of scratch that one group takes.
+    pub fn scratch_bytes(&self, m: usize, size: usize) -> usize {
+        if self.held {
+            return m * self.width * size;
+        }
+        ((self.width - 1) * self.width * size).max(m.div_ceil(8))
+    }
+}
+
+/// Does one step to the columns from `column` on, as many as `tiling` says.
+///
+/// # Safety
+/// `data` is an m x n array of elements of S bytes, nobody else uses these columns, and `scratch`
+/// holds `tiling.scratch_bytes`.
+pub unsafe fn run<const S: usize>(
+    maps: &Maps,
+    tiling: Tiling,
+    (step, forward): (Step, bool),
+    column: usize,
+    data: *mut u8,
+    scratch: *mut u8,
+) {
+    let width = tiling.width.min(maps.n - column);
+    let group = Group {
+        base: data.wrapping_add(column * S),
+        stride: maps.n * S,
+        rows: maps.m,
+        bytes: width * S,
+    };
+    let mut offsets = [0; WIDEST_COLUMNS];
+    let offsets = &mut offsets[..width];
+    let first = maps.rotation(column);
+    for (t, offset) in offsets.iter_mut().enumerate() {
+        *offset = match step {
+            Step::Rotate => maps.rotation(column + t) - first,
+            Step::Permute => t,
+        };
+    }
+    // SAFETY: promised by the caller.
+    unsafe {
+        if tiling.held {
+            offsets.iter_mut().for_each(|offset| *offset %= maps.m);
+            match step {
+                Step::Rotate => hold::<S>(&group, |i| i + first, offsets, forward, scratch),
+                Step::Permute => {
+                    hold::<S>(&group, |i| maps.source_row(i, column), offsets, forward, scratch)
+                }
+            }
+            return;
+        }
+        if forward {
+            fine::<S>(&group, offsets, true, scratch);
+        }
+        match step {
+            Step::Rotate => follow(&group, Rotation::new(maps.m, first), forward),
+            Step::Permute => follow(&group, Permutation::new(maps, column, scratch), forward),
+        }
+        if !forward {
+            fine::<S>(&group, offsets, false, scratch);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`run`], with `offsets.len()` the width of the group and the scratch of the fine rotation.
+unsafe fn fine<const S: usize>(group: &Group, offsets: &[usize], up: bool, scratch: *mut u8) {
+    let stride = group.stride as isize;
+    let (first, stride) =
+        if up { (group.base, stride) } else { (group.at(group.rows - 1), -stride) };
+    let columns = Sweep { first, stride, rows: group.rows, amounts: offsets };
+    // SAFETY: promised by the caller.
+    unsafe { sweep::<S>(&columns, scratch) };
+}
+
+/// The whole group through scratch: `forward` copies it and gathers, otherwise it is scattered and
+/// copied back. `base` is below 2m, the offsets are below m.
+///
+/// # Safety
+/// As for [`run`]; scratch holds the group.
+unsafe fn hold<const S: usize>(
+    group: &Group,
+    base: impl Fn(usize) -> usize,
+    offsets: &[usize],
+    forward: bool,
+    scratch: *mut u8,
+) {
+    let Group { rows, bytes, .. } = *group;
+    let width = offsets.len();
+    let wrap = |i: usize| if i >= rows { i - rows } else { i };
+    let (fill, drain) = (forward, !forward);
+    let copy_all = |out: bool| {
+        for i in 0..rows {
+            let (row, slot) = (group.at(i), scratch.wrapping_add(i * bytes));
+            // SAFETY: row i is in the group and slot i in scratch; they do not overlap.
+            unsafe {
+                if out {
+                    row.copy_from_nonoverlapping(slot, bytes);
+                } else {
+                    slot.copy_from_nonoverlapping(row, bytes);
+                }
+            }
+        }
+    };
+    if fill {
+        copy_all(false);
+    }
+    for i in 0..rows {
+        let row = group.at(i).cast::<Element<S>>();
+        let image = wrap(base(i));
+        for (t, offset) in offsets.iter().enumerate() {
+            // SAFETY: both rows are below m, t is below the width.
+            unsafe {
+                let slot = scratch.cast::<Element<S>>().add(wrap(image + offset) * width + t);
+                if forward {
+                    *row.add(t) = *slot;
+                } else {
+                    *slot = *row.add(t);
+                }
+            }
+        }
+    }
+    if drain {
+        copy_all(true);
+    }
+}

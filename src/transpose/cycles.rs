@@ -1,0 +1,232 @@
+//! Whole sub-rows moved in place, cycle by cycle (sections 4.6 and 4.7).
+//!
+//! A map is followed from a leader until it comes back. All indices are computed, none is loaded, so
+//! the walk over the map runs ahead of the copies and asks for the lines they will need.
+
+use super::maps::{Maps, gcd};
+use super::memory::{Group, WIDEST, copy};
+use std::mem::MaybeUninit;
+
+/// How many sub-rows the walk is ahead of the copies.
+const AHEAD: usize = 8;
+
+/// One step of a walk over all cycles of length two and more.
+#[derive(Clone, Copy)]
+pub enum Visit {
+    /// The first row of a cycle; the one before is complete.
+    Leader(usize),
+    /// The image of the row before.
+    Next(usize),
+    Done,
+}
+
+pub trait Walk {
+    fn step(&mut self) -> Visit;
+}
+
+/// i -> (i + by) mod rows. Its gcd(rows, by) cycles are known: leader y, then y + by, ...
+pub struct Rotation {
+    rows: usize,
+    by: usize,
+    cycles: usize,
+    leader: usize,
+    at: usize,
+}
+
+impl Rotation {
+    pub fn new(rows: usize, by: usize) -> Self {
+        let by = by % rows;
+        let cycles = if by == 0 { 0 } else { gcd(rows, by) };
+        Rotation { rows, by, cycles, leader: 0, at: rows }
+    }
+}
+
+impl Walk for Rotation {
+    #[inline(always)]
+    fn step(&mut self) -> Visit {
+        if self.at < self.rows {
+            self.at += self.by;
+            self.at -= if self.at >= self.rows { self.rows } else { 0 };
+            if self.at != self.leader {
+                return Visit::Next(self.at);
+            }
+            self.leader += 1;
+        }
+        if self.leader >= self.cycles {
+            self.at = self.rows;
+            return Visit::Done;
+        }
+        self.at = self.leader;
+        Visit::Leader(self.leader)
+    }
+}
+
+/// i -> s'_j(i) for a fixed column j, which is the rotation by j (eq. 32) after the row permutation
+/// (eq. 33). Nothing is known about its cycles, so every visited row sets a bit.
+pub struct Permutation<'a> {
+    maps: &'a Maps,
+    column: usize,
+    visited: *mut u8,
+    leader: usize,
+    at: usize,
+}
+
+impl<'a> Permutation<'a> {
+    /// # Safety
+    /// `visited` holds one bit per row, in whole bytes, for as long as this lives.
+    pub unsafe fn new(maps: &'a Maps, column: usize, visited: *mut u8) -> Self {
+        // SAFETY: promised by the caller.
+        unsafe { visited.write_bytes(0, maps.m.div_ceil(8)) };
+        Permutation { maps, column, visited, leader: 0, at: maps.m }
+    }
+
+    /// Sets the bit of row `i` and says whether it was set.
+    #[inline(always)]
+    fn visit(&mut self, i: usize) -> bool {
+        let bit = 1 << (i % 8);
+        // SAFETY: i < m at all callers, and m bits are ours.
+        unsafe {
+            let byte = self.visited.add(i / 8);
+            let was = *byte;
+            *byte = was | bit;
+            was & bit != 0
+        }
+    }
+}
+
+impl Walk for Permutation<'_> {
+    #[inline(always)]
+    fn step(&mut self) -> Visit {
+        if self.at < self.maps.m {
+            self.at = self.maps.source_row(self.at, self.column);
+            if self.at != self.leader {
+                self.visit(self.at);
+                return Visit::Next(self.at);
+            }
+            self.leader += 1;
+        }
+        while self.leader < self.maps.m {
+            let i = self.leader;
+            if !self.visit(i) && self.maps.source_row(i, self.column) != i {
+                self.at = i;
+                return Visit::Leader(i);
+            }
+            self.leader += 1;
+        }
+        self.at = self.maps.m;
+        Visit::Done
+    }
+}
+
+/// `forward`: row i takes the sub-row of its image; otherwise its image takes that of row i.
+///
+/// # Safety
+/// The walk is over the cycles of a permutation of the group's rows; nobody else uses the group.
+pub unsafe fn follow(group: &Group, walk: impl Walk, forward: bool) {
+    // SAFETY: promised by the caller; W is the size of a sub-row or 0.
+    unsafe {
+        match (group.bytes, forward) {
+            (64, true) => gather::<64>(group, walk),
+            (128, true) => gather::<128>(group, walk),
+            (256, true) => gather::<256>(group, walk),
+            (512, true) => gather::<512>(group, walk),
+            (_, true) => gather::<0>(group, walk),
+            (64, false) => scatter::<64>(group, walk),
+            (128, false) => scatter::<128>(group, walk),
+            (256, false) => scatter::<256>(group, walk),
+            (512, false) => scatter::<512>(group, walk),
+            (_, false) => scatter::<0>(group, walk),
+        }
+    }
+}
+
+/// The last visits of a walk that is ahead.
+struct Lead<W> {
+    walk: W,
+    ring: [Visit; AHEAD],
+    next: usize,
+}
+
+impl<W: Walk> Lead<W> {
+    fn new(walk: W, group: &Group) -> Self {
+        let mut lead = Lead { walk, ring: [Visit::Done; AHEAD], next: 0 };
+        (0..AHEAD).for_each(|_| _ = lead.step(group));
+        lead
+    }
+
+    #[inline(always)]
+    fn step(&mut self, group: &Group) -> Visit {
+        let ahead = self.walk.step();
+        if let Visit::Leader(i) | Visit::Next(i) = ahead {
+            group.prefetch(i);
+        }
+        let visit = std::mem::replace(&mut self.ring[self.next], ahead);
+        self.next = (self.next + 1) % AHEAD;
+        visit
+    }
+}
+
+/// # Safety
+/// As for [`follow`].
+unsafe fn gather<const W: usize>(group: &Group, walk: impl Walk) {
+    let mut first = [MaybeUninit::<u8>::uninit(); WIDEST];
+    let first = first.as_mut_ptr().cast::<u8>();
+    let bytes = group.bytes;
+    let mut lead = Lead::new(walk, group);
+    let mut at = None;
+    loop {
+        let visit = lead.step(group);
+        // SAFETY: rows of the walk are rows of the group; `first` holds a sub-row.
+        unsafe {
+            match (visit, at) {
+                (Visit::Next(i), Some(row)) => copy::<W>(group.at(row), group.at(i), bytes),
+                (_, Some(row)) => copy::<W>(group.at(row), first, bytes),
+                (_, None) => {}
+            }
+            match visit {
+                Visit::Leader(i) => copy::<W>(first, group.at(i), bytes),
+                Visit::Next(_) => {}
+                Visit::Done => return,
+            }
+        }
+        at = match visit {
+            Visit::Leader(i) | Visit::Next(i) => Some(i),
+            Visit::Done => None,
+        };
+    }
+}
+
+/// # Safety
+/// As for [`follow`].
+unsafe fn scatter<const W: usize>(group: &Group, walk: impl Walk) {
+    // The sub-row on its way, and the one it displaces.
+    let mut buffers = [MaybeUninit::<u8>::uninit(); 2 * WIDEST];
+    let mut held = buffers.as_mut_ptr().cast::<u8>();
+    let mut other = held.wrapping_add(WIDEST);
+    let bytes = group.bytes;
+    let mut lead = Lead::new(walk, group);
+    let mut leader = None;
+    loop {
+        let visit = lead.step(group);
+        // SAFETY: as in `gather`.
+        unsafe {
+            match (visit, leader) {
+                (Visit::Next(i), _) => {
+                    copy::<W>(other, group.at(i), bytes);
+                    copy::<W>(group.at(i), held, bytes);
+                    (held, other) = (other, held);
+                }
+                (_, Some(row)) => copy::<W>(group.at(row), held, bytes),
+                (_, None) => {}
+            }
+            match visit {
+                Visit::Leader(i) => {
+                    copy::<W>(held, group.at(i), bytes);
+                    leader = Some(i);
+                }
+                Visit::Next(_) => {}
+                Visit::Done => return,
+            }
+        }
+    }
+}

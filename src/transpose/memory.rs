@@ -1,0 +1,65 @@
+//! Elements as opaque bytes, and a group of columns as the sub-rows that move together.
+
+use std::mem::MaybeUninit;
+
+/// An element: S bytes of any content (NaN patterns, padding) at any address. Copies of it compile to
+/// single moves.
+pub type Element<const S: usize> = [MaybeUninit<u8>; S];
+
+/// The line of the machine, in bytes: the unit in which memory is read.
+pub const LINE: usize = 64;
+
+/// The widest sub-row, in bytes.
+pub const WIDEST: usize = 512;
+
+/// Some adjacent columns of a row-major array.
+#[derive(Clone, Copy)]
+pub struct Group {
+    /// The sub-row in row 0.
+    pub base: *mut u8,
+    /// Bytes from one row to the next.
+    pub stride: usize,
+    /// Number of rows, m.
+    pub rows: usize,
+    /// Bytes of a sub-row.
+    pub bytes: usize,
+}
+
+impl Group {
+    /// The sub-row in row `i`; within the array when `i` is less than the number of rows.
+    #[inline(always)]
+    pub fn at(&self, i: usize) -> *mut u8 {
+        self.base.wrapping_add(i * self.stride)
+    }
+
+    /// Asks for the sub-row in row `i` before it is needed. Only a hint: it never faults.
+    #[inline(always)]
+    pub fn prefetch(&self, i: usize) {
+        let address = self.at(i);
+        for offset in (0..self.bytes).step_by(LINE) {
+            prefetch(address.wrapping_add(offset));
+        }
+    }
+}
+
+#[inline(always)]
+pub fn prefetch(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: prefetching is part of every x86-64 machine and accepts any address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Copies a sub-row; W is its size where that is known at compile time, or 0.
+///
+/// # Safety
+/// Both sides hold `bytes` bytes and do not overlap; W is 0 or `bytes`.
+#[inline(always)]
+pub unsafe fn copy<const W: usize>(target: *mut u8, source: *const u8, bytes: usize) {
+    // SAFETY: promised by the caller.
+    unsafe { target.copy_from_nonoverlapping(source, if W > 0 { W } else { bytes }) };
+}

@@ -1,0 +1,154 @@
+//! Transposition in place: a row-major array becomes its row-major transpose in the same memory.
+//!
+//! The algorithm is the decomposition of Catanzaro, Keller and Garland, "A Decomposition for In-place
+//! Matrix Transposition" (PPoPP'14); equation numbers are theirs. The array is seen as an m x n
+//! matrix whose columns and rows are permuted in turn, which needs max(m, n) elements of scratch and
+//! no walk through the whole array:
+//!
+//! | phase of C2R       | paper            | sweeps over memory                                   |
+//! |--------------------|------------------|------------------------------------------------------|
+//! | rotate columns     | eq. 23           | fine (only where floor(j/b) changes in a group), coarse |
+//! | shuffle rows       | eq. 31           | one, a row at a time on chip                         |
+//! | permute columns    | eq. 26 = 32 o 33 | fine rotation; coarse rotation and row permutation in one |
+//!
+//! R2C runs the inverse phases in reverse order. The rotation is left out for coprime sides. When a
+//! group of columns at least four lines wide fits in scratch, a column phase is one sweep.
+//!
+//! A [`Plan`] says what to do and how much scratch it takes; [`run_units`] does a part of one phase, so
+//! that callers bring their own threads and barriers.
+
+mod columns;
+mod cycles;
+pub mod divide;
+mod fine;
+#[cfg(test)]
+mod fine_tests;
+pub mod maps;
+mod memory;
+mod plan;
+mod rows;
+mod vector;
+
+pub use plan::{Algorithm, Plan};
+
+use plan::Phase;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::sync::Barrier;
+
+/// Does some units of one phase.
+///
+/// Units of a phase may run at the same time on different threads, each with scratch of its own; all
+/// units of a phase must be complete before any of the next one begins.
+///
+/// # Safety
+/// `data` points to rows * cols initialised elements of the plan's element size, at any alignment, which
+/// only units of this phase use meanwhile; every unit of every phase runs once. `scratch` points to
+/// `plan.scratch_bytes()` bytes that nobody else uses. The units are within `plan.units(phase)`.
+pub unsafe fn run_units(
+    plan: &Plan,
+    phase: usize,
+    units: Range<usize>,
+    data: *mut u8,
+    scratch: *mut u8,
+) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match plan.element_size() {
+            4 => run_sized::<4>(plan, phase, units, data, scratch),
+            8 => run_sized::<8>(plan, phase, units, data, scratch),
+            _ => run_sized::<16>(plan, phase, units, data, scratch),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`run_units`]; S is the element size of the plan.
+unsafe fn run_sized<const S: usize>(
+    plan: &Plan,
+    phase: usize,
+    units: Range<usize>,
+    data: *mut u8,
+    scratch: *mut u8,
+) {
+    let Some(work) = plan.work() else { return };
+    match plan.phase(phase) {
+        // SAFETY: promised by the caller.
+        Phase::Rows => unsafe {
+            rows::shuffle::<S>(&work.maps, work.forward, units, data, scratch);
+        },
+        Phase::Columns(step) => {
+            for unit in units {
+                let (column, step) = (unit * work.tiling.width, (step, work.forward));
+                // SAFETY: promised by the caller; units are disjoint groups of columns.
+                unsafe { columns::run::<S>(&work.maps, work.tiling, step, column, data, scratch) };
+            }
+        }
+    }
+}
+
+/// The address of the array, for several threads.
+#[derive(Clone, Copy)]
+struct Shared(*mut u8);
+// SAFETY: the threads of `transpose_in_place` write disjoint parts of the array between barriers.
+unsafe impl Send for Shared {}
+
+/// Types whose values are nothing but their bits.
+///
+/// # Safety
+/// All bytes of a value are initialised: no padding.
+pub unsafe trait Bits: Copy + Send {}
+
+macro_rules! bits {
+    ($($t:ty),*) => {$(
+        // SAFETY: numbers and arrays of numbers have no padding.
+        unsafe impl Bits for $t {}
+        // SAFETY: as above.
+        unsafe impl Bits for [$t; 2] {}
+    )*};
+}
+bits!(u32, i32, f32, u64, i64, f64, u128, i128);
+
+/// Turns a row-major `rows` x `cols` array into its row-major transpose, cols x rows, in the same
+/// memory, with `threads` threads and at most max(rows, cols) elements of scratch for each.
+///
+/// Panics unless elements have 4, 8 or 16 bytes, `data` holds rows * cols of them, and there is at least
+/// one thread.
+pub fn transpose_in_place<T: Bits>(data: &mut [T], rows: usize, cols: usize, threads: usize) {
+    let size = size_of::<T>();
+    assert!(matches!(size, 4 | 8 | 16), "elements must have 4, 8 or 16 bytes, not {size}");
+    let plan = Plan::new(rows, cols, size);
+    transpose_with(&plan, data, threads);
+}
+
+/// As [`transpose_in_place`], as a certain plan says.
+pub fn transpose_with<T: Bits>(plan: &Plan, data: &mut [T], threads: usize) {
+    assert!(size_of::<T>() == plan.element_size(), "a plan for other elements");
+    let (rows, cols, len) = (plan.rows(), plan.cols(), data.len());
+    assert!(rows * cols == len, "{rows} x {cols} is not {len} elements");
+    assert!(threads > 0, "at least one thread");
+    let barrier = Barrier::new(threads);
+    let shared = Shared(data.as_mut_ptr().cast());
+    let lane = |lane: usize, shared: Shared| {
+        let mut scratch = vec![MaybeUninit::<u8>::uninit(); plan.scratch_bytes()];
+        for phase in 0..plan.phases() {
+            let share =
+                |k: usize| (plan.units(phase) as u128 * k as u128 / threads as u128) as usize;
+            let units = share(lane)..share(lane + 1);
+            // SAFETY: `data` is borrowed exclusively; lanes have disjoint units of a phase, every unit is
+            // some lane's, and the barrier separates phases.
+            unsafe { run_units(plan, phase, units, shared.0, scratch.as_mut_ptr().cast()) };
+            barrier.wait();
+        }
+    };
+    std::thread::scope(|scope| {
+        for k in 1..threads {
+            let lane = &lane;
+            scope.spawn(move || {
+                let shared = shared;
+                lane(k, shared)
+            });
+        }
+        lane(0, shared);
+    });
+}

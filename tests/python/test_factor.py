@@ -1,0 +1,233 @@
+"""Factors: cho_factor, cho_solve, CholeskyFactor, for every storage and triangle."""
+
+import contextlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+from allpairspy import AllPairs
+
+import meshsolve as ms
+from helpers import (
+    DTYPES,
+    KINDS,
+    STORAGES,
+    WELL_CONDITIONED,
+    factor_ratio,
+    mesh_of,
+    normal,
+    one_triangle,
+    positive_definite,
+    put,
+    put_matrix,
+    run_fresh,
+    solve_ratio,
+    unit_roundoff,
+)
+
+ORDERS = {1: (3,), 2: (5, 2), 3: (7, 0, 3), 4: (2, 0, 3, 1), 8: (7, 6, 5, 4, 3, 2, 1, 0)}
+SIZES = {"P": 1, "tile-1": 63, "tile": 64, "tile+1": 65, "prime": 37}
+AXES = [
+    list(DTYPES),
+    list(ORDERS),
+    list(SIZES),
+    [1, 3, 40],
+    list(KINDS),
+    [*STORAGES, "padded"],
+    [False, True],  # lower
+    ["auto", "explicit"],
+    ["eager", "jit", "outside jit", "pair"],
+    [False, True],  # overwrite
+]
+
+
+@pytest.mark.parametrize("case", list(AllPairs(AXES)), ids=lambda c: "-".join(map(str, c)))
+def test_factor(case):
+    dtype, p, size, k, kind, storage, lower, axis_type, how, overwrite = case
+    n = SIZES[size] * p - (storage == "padded")
+    rng = np.random.default_rng([n, p])
+    a = positive_definite(kind, n, dtype, rng)
+    b = normal(rng, (n, k), dtype) * np.abs(a).max(initial=0)
+    given, mesh = one_triangle(a, lower), mesh_of(ORDERS[p], axis_type)
+    over = mesh if storage == "padded" else None
+    a_dev = given if over else put_matrix(mesh, given, storage)
+    b_dev = b if over else put(mesh, b)
+
+    factorise = lambda a: ms.cho_factor(a, lower, overwrite, mesh=over)  # noqa: E731
+    solve = lambda f, b: f.solve(b)  # noqa: E731
+    if how == "jit":
+        # A program of unsharded arrays alone has to be told about Explicit axes.
+        with jax.set_mesh(mesh) if over else contextlib.nullcontext():
+            x = jax.jit(lambda a, b: solve(factorise(a), b))(a_dev, b_dev)
+            factor = jax.jit(factorise)(a_dev)
+    else:
+        factor = factorise(a_dev)
+        if how == "outside jit":
+            solve = jax.jit(solve)
+        elif how == "pair":
+            solve = lambda f, b: ms.cho_solve(tuple(f), b)  # noqa: E731
+        x = solve(factor, b_dev)
+
+    assert int(factor.info) == 0 and factor.n == n
+    limit = 3 if kind in WELL_CONDITIONED and n > 1 else 30
+    assert x.shape == b.shape and x.dtype == a.dtype
+    assert np.isfinite(solve_ratio(a, x, b)) and solve_ratio(a, x, b) <= limit
+
+    c, triangle = factor
+    assert triangle == lower and c.shape == a.shape
+    assert factor_ratio(a, c, lower) <= 3
+    if n and how == "eager" and not over:
+        assert c.sharding.is_equivalent_to(put_matrix(mesh, a, storage).sharding, 2) or (
+            storage == "replicated"
+        )
+    if kind in WELL_CONDITIONED and kind not in ("tiny", "huge"):
+        expected = np.linalg.slogdet(a.astype(np.result_type(dtype, np.float64)))[1]
+        unit = 4 * (n + 1) * unit_roundoff(dtype)
+        np.testing.assert_allclose(factor.logdet(), expected, rtol=unit, atol=unit)
+    if storage in ("rows", "columns", "column-major") and n:
+        assert a_dev.is_deleted() == (overwrite and how != "jit")
+
+
+def random_factor(mesh, storage="rows", n=64, dtype="complex128", **options):
+    a = positive_definite("random", n, dtype, np.random.default_rng(n))
+    return a, ms.cho_factor(put_matrix(mesh, a, storage), **options)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_factor_is_a_pytree_that_can_be_saved_and_restored(storage, tmp_path):
+    mesh = mesh_of((2, 0, 3, 1))
+    _, factor = random_factor(mesh, storage)
+    b = np.ones(64)
+    leaves, structure = jax.tree.flatten(factor)
+    np.savez(tmp_path / "factor.npz", *leaves)
+    saved = np.load(tmp_path / "factor.npz")
+    shardings = [leaf.sharding for leaf in leaves]
+    back = [jax.device_put(saved[name], s) for name, s in zip(saved, shardings, strict=True)]
+    restored = jax.tree.unflatten(structure, back)
+    assert isinstance(restored, ms.CholeskyFactor) and restored.storage == factor.storage
+    np.testing.assert_array_equal(restored.solve(b), factor.solve(b))
+    np.testing.assert_array_equal(restored.logdet(), factor.logdet())
+    with pytest.raises(AttributeError):
+        factor.n = 3
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_factor_crosses_jit_and_loops(storage):
+    mesh = mesh_of(range(4))
+    a, factor = random_factor(mesh, storage)
+    b = put(mesh, np.ones((64, 2), a.dtype))
+
+    @jax.jit
+    def refine(factor, b):
+        step = lambda _, x: factor.solve(x)  # noqa: E731
+        return jax.lax.fori_loop(0, 3, step, b), factor
+
+    x, same = refine(factor, b)
+    expected = b
+    for _ in range(3):
+        expected = np.linalg.solve(a, expected)
+    np.testing.assert_allclose(x, expected, rtol=1e-9)
+    np.testing.assert_array_equal(same.solve(b), factor.solve(b))
+    kept = jax.checkpoint(lambda f, b: f.solve(b))(factor, b)
+    np.testing.assert_array_equal(kept, factor.solve(b))
+
+
+def test_a_factor_prints_what_it_is():
+    mesh = mesh_of(range(4))
+    assert repr(random_factor(mesh, "columns")[1]) == (
+        "CholeskyFactor(n=64, complex128, mesh {'x': 4}, storage='columns', tile=64, lower=False)"
+    )
+    factor = ms.cho_factor(np.eye(2001, dtype=np.float32), True, mesh=mesh)
+    assert repr(factor) == (
+        "CholeskyFactor(n=2001 (padded to 2004), float32, mesh {'x': 4}, storage='rows', tile=128, "
+        "lower=True)"
+    )
+    assert "one device" in repr(ms.cho_factor(np.eye(3)))
+    assert "n=3" in repr(jax.eval_shape(ms.cho_factor, np.eye(3)))
+    assert "n=3" in repr(jax.tree.map(lambda x: None, ms.cho_factor(np.eye(3))))
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("lower", [False, True])
+def test_the_pair_is_scipys(storage, lower):
+    """c works with scipy and jax.scipy, and theirs work here."""
+    a, factor = random_factor(mesh_of(range(4)), storage, lower=lower)
+    b = np.arange(64.0)
+    c, triangle = factor
+    x = np.linalg.solve(a, b)
+    for solve in (scipy.linalg.cho_solve, jax.scipy.linalg.cho_solve, ms.cho_solve):
+        np.testing.assert_allclose(solve((np.asarray(c), triangle), b), x, rtol=1e-10)
+    theirs = scipy.linalg.cho_factor(a, lower)[0]
+    other = np.tri(64, k=-1, dtype=bool)
+    theirs = np.where(other.T if lower else other, np.nan, theirs)  # scipy leaves A there
+    c_dev = put_matrix(mesh_of(range(4)), theirs, storage)
+    np.testing.assert_allclose(ms.cho_solve((c_dev, lower), b), x, rtol=1e-10)
+    assert not c_dev.is_deleted()
+    solve = jax.jit(lambda c, b: ms.cho_solve((c, lower), b))
+    np.testing.assert_allclose(solve(c_dev, b), x, rtol=1e-10)
+
+
+@pytest.mark.parametrize("storage", [*STORAGES, "padded"])
+@pytest.mark.parametrize("lower", [False, True])
+def test_a_failed_factor_gives_nan(storage, lower):
+    mesh = mesh_of(range(4))
+    a = np.eye(60)
+    a[41, 41] = -1
+    if storage == "padded":
+        factor = ms.cho_factor(a[:59, :59], lower, mesh=mesh)
+    else:
+        factor = ms.cho_factor(put_matrix(mesh, a, storage), lower)
+    assert int(factor.info) == 42
+    b = np.ones((factor.n, 40))
+    assert np.isnan(factor.solve(b)).all() and np.isnan(factor.logdet())
+    assert np.isnan(next(iter(factor))).all()
+    # A padded matrix fails where A does, never in its corner.
+    a[41, 41] = 1
+    a[-2, -2] = 0
+    if storage == "padded":
+        assert int(ms.cho_factor(a[:59, :59], lower, mesh=mesh).info) == 59
+
+
+def test_many_solves_use_the_factor_where_it_lies():
+    """Ten solves with a ready factor and a donated b take no memory of the matrix' size."""
+    out = run_fresh("""
+        import pathlib
+        def status(field):
+            text = pathlib.Path("/proc/self/status").read_text()
+            return int(text.split(field + ":")[1].split()[0]) * 1024
+        n = 4096
+        mesh = mesh_of(range(2))
+        for storage in STORAGES[:3]:
+            factor = ms.cho_factor(put_matrix(mesh, np.eye(n) * 4, storage), overwrite_a=True)
+            b = put(mesh, np.ones((n, 2)))
+            for _ in range(3):
+                factor.solve(b).block_until_ready()
+            pathlib.Path("/proc/self/clear_refs").write_text("5")
+            before = status("VmRSS")
+            for _ in range(10):
+                x = factor.solve(b).block_until_ready()
+            assert (np.asarray(x) == 0.25).all()
+            print(storage, (status("VmHWM") - before) / (8 * n * n))
+    """)
+    for line in out.strip().splitlines():
+        assert float(line.split()[1]) <= 0.03, out
+
+
+def test_promotion_of_factor_and_right_hand_sides():
+    mesh = mesh_of(range(2))
+    for storage in STORAGES:
+        factor = ms.cho_factor(put_matrix(mesh, 4 * np.eye(8, dtype=np.int32), storage))
+        assert factor.work.dtype == jnp.float64
+        x = factor.solve(1j * np.ones(8))
+        assert x.dtype == jnp.complex128
+        np.testing.assert_allclose(x, 0.25j)
+
+
+def test_empty():
+    factor = ms.cho_factor(np.zeros((0, 0)))
+    assert factor.solve(np.zeros((0, 3))).shape == (0, 3) and factor.logdet() == 0
+    c, lower = factor
+    assert c.shape == (0, 0) and lower is False
+    assert ms.cho_solve((np.zeros((0, 0)), True), np.zeros(0)).shape == (0,)

@@ -1,0 +1,191 @@
+"""Memory layouts: what is transposed, copied, dealt to a mesh, and what `plan` says of it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import meshsolve as ms
+from helpers import (
+    DTYPES,
+    STORAGES,
+    mesh_of,
+    normal,
+    one_triangle,
+    positive_definite,
+    put,
+    put_matrix,
+    solve_ratio,
+)
+from meshsolve import _dispatch, _ffi
+
+
+def pointers(x):
+    return [shard.data.unsafe_buffer_pointer() for shard in x.addressable_shards]
+
+
+def made_by_jax(mesh, a, storage):
+    """The same in memory that can be donated: what NumPy lends cannot."""
+    x = put_matrix(mesh, a, storage)
+    return jax.jit(lambda x: x + 0, out_shardings=x.format)(x)
+
+
+@pytest.mark.parametrize("storage", STORAGES[:3])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_factor_takes_the_memory_of_a(storage, dtype):
+    mesh = mesh_of((2, 0, 3, 1))
+    a = positive_definite("random", 64, dtype, np.random.default_rng(0))
+    a_dev = made_by_jax(mesh, a, storage)
+    before = sorted(pointers(a_dev))
+    factor = ms.cho_factor(a_dev, overwrite_a=True)
+    assert a_dev.is_deleted() and sorted(pointers(factor.work)) == before
+    assert solve_ratio(a, factor.solve(np.ones(64, dtype)), np.ones(64)) < 3
+
+
+def program(storage, lower=False, n=64):
+    """The compiled program of an eager factorisation, and the array that it is for."""
+    mesh = mesh_of(range(4))
+    a = put_matrix(mesh, np.eye(n), storage)
+    at = _dispatch.eager_placement("cho_factor", a)
+    op = _ffi.potrf(lower, 0)._replace(storage=at.storage)
+    return _dispatch._eager_call(op, at, "replicated", (True,)).lower(a).compile(), a
+
+
+@pytest.mark.parametrize("storage", STORAGES[:3])
+def test_the_program_holds_the_call_and_no_copy(storage):
+    """XLA neither transposes nor copies the matrix on its way into the call and out of it."""
+    compiled, _ = program(storage)
+    assert "input_output_alias={ {0}: (0, {}" in compiled.as_text()
+    of_matrix = [line for line in compiled.as_text().splitlines() if "= f64[" in line]
+    made_by = {line.split("} ")[1].split("(")[0] for line in of_matrix if "f64[]" not in line}
+    allowed = {"parameter", "custom-call", "bitcast", "get-tuple-element", "reshape"}
+    assert made_by <= allowed, of_matrix
+    layout = "{0,1}" if storage == "column-major" else "{1,0}"
+    local = {"rows": "f64[16,64]", "columns": "f64[64,16]", "column-major": "f64[64,16]"}[storage]
+    assert f"entry_computation_layout={{({local}{layout})" in compiled.as_text()
+
+
+def test_what_is_not_given_stays_where_it_is():
+    """Of a column-major A, lower, and of A by rows, upper, nothing moves: the solver leaves all
+    that lies outside of its triangle and its diagonal tiles as it finds it.
+    """
+    mesh, n, tile = mesh_of(range(4)), 512, 64
+    a = positive_definite("random", n, "float64", np.random.default_rng(1))
+    block = np.arange(n) // tile
+    for storage, lower in (("column-major", True), ("rows", False)):
+        outside = block[:, None] < block if lower else block[:, None] > block
+        marked = np.where(outside, np.arange(n * n).reshape(n, n) + 0.5, a)
+        factor = ms.cho_factor(put_matrix(mesh, marked, storage), lower)
+        assert factor.storage == storage
+        np.testing.assert_array_equal(np.asarray(factor.work)[outside], marked[outside])
+        assert solve_ratio(a, factor.solve(np.ones(n)), np.ones(n)) < 3
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("lower", [False, True])
+def test_bit_identical_from_run_to_run(storage, lower):
+    """One triangle given, on a permuted mesh."""
+    rng = np.random.default_rng(0)
+    a, b = positive_definite("random", 516, "complex64", rng), normal(rng, (516, 3), "complex64")
+    mesh = mesh_of((2, 0, 3, 1))
+    a_dev, b_dev = put_matrix(mesh, one_triangle(a, lower), storage), put(mesh, b)
+    solve = lambda: np.asarray(ms.solve(a_dev, b_dev, lower, assume_a="pos"))  # noqa: E731
+    first = solve()
+    assert solve_ratio(a, first, b) < 3
+    for _ in range(5):
+        np.testing.assert_array_equal(solve(), first)
+
+
+def test_plan_says_what_will_be_done(capsys):
+    mesh = mesh_of(range(4))
+    like = lambda n, spec: jax.ShapeDtypeStruct(  # noqa: E731
+        (n, n), jnp.float64, sharding=NamedSharding(mesh, spec)
+    )
+    plan = ms.plan(like(8192, P("x", None)), np.ones(8192), overwrite_a=True)
+    assert str(plan) + "\n" == capsys.readouterr().out
+    assert plan.shard == "(2048,8192):(8192,1)" and plan.solves == "A^T"
+    assert plan.solver_shard == "(8192,2048):(1,8192)"
+    assert plan.natural == "(128,(16,4)):(1,(128,2048))"
+    assert plan.cyclic == "(128,(4,16)):(1,(2048,128))"
+    assert plan.widths == [(128, 64)] and plan.transposition is None and plan.moves == []
+    assert plan.bytes_per_device == {"A": 8192 * 2048 * 8, "b": 8192 * 8}
+    assert plan.scratch_bytes < 0.03 * 8 * 8192**2
+
+    plan = ms.plan(like(8192, P(None, "x")), np.ones((8192, 4096)), overwrite_a=True)
+    assert plan.shard == "(8192,2048):(2048,1)" and plan.solves == "A"
+    assert "8192 x 2048" in plan.transposition
+    assert plan.moves == [
+        "every shard is transposed in its own memory",
+        "the upper triangle is mirrored in place",
+        "right-hand sides are dealt to the devices by columns",
+    ]
+    assert plan.bytes_per_device["b"] == 8192 * 1024 * 8
+
+    column_major = put_matrix(mesh, np.eye(64), "column-major")
+    plan = ms.plan(column_major, lower=True)
+    assert plan.storage == "column-major" and plan.transposition is None
+    assert plan.moves == ["A is copied: overwrite_a is not set"]
+
+    plan = ms.plan(np.eye(1797), mesh=mesh)
+    assert (plan.n, plan.padded, plan.devices) == (1797, 1800, 4)
+    assert plan.natural is None and plan.widths == [(113, 8), (112, 8)]
+    assert plan.tiler == "(4,4):(4,1)"
+    assert plan.moves == ["A is copied to shards of rows, padded"]
+    assert "n = 1797, padded to 1800" in str(plan)
+
+    plan = ms.plan(put(mesh, np.eye(64)), np.ones((64, 33)))
+    assert plan.moves == [
+        "A is resharded to P('x', None): one copy",
+        "right-hand sides are exchanged so that each device has whole columns",
+    ]
+    assert ms.plan(np.eye(3)).storage == "one device"
+    with pytest.raises(ValueError, match=r"meshsolve\.plan: a: expected a square matrix"):
+        ms.plan(np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("storage", STORAGES[:3])
+def test_the_plan_holds(storage):
+    """Scratch, lanes and tiles of the plan are those of the call."""
+    mesh = mesh_of(range(2))
+    a = put_matrix(mesh, np.eye(1024) * 2, storage)
+    plan = ms.plan(a, np.ones((1024, 2)))
+    ms.solve(a, np.ones((1024, 2)), assume_a="pos").block_until_ready()
+    call = ms.last_call()
+    assert call["scratch_bytes"] == plan.scratch_bytes and call["lanes"] == plan.lanes
+    assert call["tile"] == plan.widths[0][0]
+
+
+def test_numpy_arrays_and_other_meshes_are_dealt_to_the_mesh_that_is_given():
+    rng = np.random.default_rng(3)
+    a, b = positive_definite("random", 61, "float64", rng), normal(rng, (61, 3), "float64")
+    small, large = mesh_of((5, 2)), mesh_of(range(8))
+    even = np.pad(a, (0, 1)) + np.diag([0.0] * 61 + [1])
+    for given, n in (
+        (a, 61),
+        (jnp.asarray(a), 61),
+        (put(small, a), 61),
+        (put(small, even, "x", None), 62),
+        (put(small, even, None, "x"), 62),
+        (put_matrix(small, even, "column-major"), 62),
+    ):
+        b_n = np.pad(b, ((0, n - 61), (0, 0)))
+        x = ms.solve(given, b_n, assume_a="pos", mesh=large)
+        assert x.sharding.device_set == set(large.devices.flat)
+        assert solve_ratio(np.asarray(given), x, b_n) < 3
+        assert not isinstance(given, jax.Array) or not given.is_deleted()
+        factor = ms.cho_factor(given, True, mesh=large)
+        assert factor.work.shape == (64, 64) and factor.n == n
+        assert solve_ratio(np.asarray(given), factor.solve(b_n[:, 0]), b_n[:, 0]) < 3
+    # What lies there already is used as it is.
+    there = put(large, np.pad(a, (0, 3)) + np.diag([0.0] * 61 + [1] * 3), None, "x")
+    assert ms.cho_factor(there, mesh=large).storage == "columns"
+
+
+def test_two_axes_of_a_mesh_are_one_for_mesh():
+    rng = np.random.default_rng(4)
+    a, b = positive_definite("random", 61, "complex64", rng), normal(rng, (61, 50), "complex64")
+    for kind in (jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit):
+        mesh = jax.make_mesh((2, 4), ("y", "x"), axis_types=(kind, kind))
+        assert solve_ratio(a, ms.solve(a, b, assume_a="pos", mesh=mesh), b) < 3
