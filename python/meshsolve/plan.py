@@ -125,7 +125,8 @@ def plan(
     if dealt_here:
         moves.append("A is copied to shards of rows" + (", padded" if padded > n else ""))
     elif at and _resharded(a, at):
-        moves.append(f"A is resharded to {at.spec('matrix', mode)}: one copy")
+        axes = at.axes[0] if len(at.axes) == 1 else at.axes
+        moves.append(f"A is resharded to P({axes!r}, None): one copy")
     elif not overwrite_a and a.dtype == dtype:
         moves.append("A is copied: overwrite_a is not set")
     if moves:

@@ -22,7 +22,6 @@ from helpers import (
     positive_definite,
     put,
     put_matrix,
-    run_fresh,
     solve_ratio,
     unit_roundoff,
 )
@@ -188,31 +187,6 @@ def test_a_failed_factor_gives_nan(storage, lower):
     a[-2, -2] = 0
     if storage == "padded":
         assert int(ms.cho_factor(a[:59, :59], lower, mesh=mesh).info) == 59
-
-
-def test_many_solves_use_the_factor_where_it_lies():
-    """Ten solves with a ready factor and a donated b take no memory of the matrix' size."""
-    out = run_fresh("""
-        import pathlib
-        def status(field):
-            text = pathlib.Path("/proc/self/status").read_text()
-            return int(text.split(field + ":")[1].split()[0]) * 1024
-        n = 4096
-        mesh = mesh_of(range(2))
-        for storage in STORAGES[:3]:
-            factor = ms.cho_factor(put_matrix(mesh, np.eye(n) * 4, storage), overwrite_a=True)
-            b = put(mesh, np.ones((n, 2)))
-            for _ in range(3):
-                factor.solve(b).block_until_ready()
-            pathlib.Path("/proc/self/clear_refs").write_text("5")
-            before = status("VmRSS")
-            for _ in range(10):
-                x = factor.solve(b).block_until_ready()
-            assert (np.asarray(x) == 0.25).all()
-            print(storage, (status("VmHWM") - before) / (8 * n * n))
-    """)
-    for line in out.strip().splitlines():
-        assert float(line.split()[1]) <= 0.03, out
 
 
 def test_promotion_of_factor_and_right_hand_sides():
