@@ -1,6 +1,7 @@
 """Factors: cho_factor, cho_solve, CholeskyFactor, for every storage and triangle."""
 
 import contextlib
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 import scipy.linalg
 from allpairspy import AllPairs
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
 from helpers import (
@@ -131,6 +134,42 @@ def test_a_factor_crosses_jit_and_loops(storage):
     np.testing.assert_array_equal(same.solve(b), factor.solve(b))
     kept = jax.checkpoint(lambda f, b: f.solve(b))(factor, b)
     np.testing.assert_array_equal(kept, factor.solve(b))
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("jit", [False, True])
+def test_a_factor_moves_to_another_mesh(storage, jit):
+    """It does not depend on the number of devices that made it."""
+    a, factor = random_factor(mesh_of(range(4)), storage)
+    b = np.ones((64, 2))
+    solve = jax.jit(lambda f, b: f.solve(b)) if jit else lambda f, b: f.solve(b)
+    for devices in (range(8), (5, 2)):
+        mesh = mesh_of(devices)
+        for spec in (("x", None), (None, "x"), (None, None)):
+            work, info = put(mesh, factor.work, *spec), put(mesh, factor.info)
+            moved = dataclasses.replace(factor, work=work, info=info)
+            assert solve_ratio(a, solve(moved, put(mesh, b)), b) < 3, (devices, spec)
+            assert factor_ratio(a, next(iter(moved)), factor.lower) < 3
+            np.testing.assert_allclose(moved.logdet(), factor.logdet(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("storage", STORAGES[:2])
+def test_nothing_is_gathered_under_jit_on_an_auto_mesh(storage):
+    n, mesh = 256, mesh_of(range(4))
+    spec = P("x", None) if storage == "rows" else P(None, "x")
+    a = jax.ShapeDtypeStruct((n, n), jnp.float64, sharding=NamedSharding(mesh, spec))
+    b = jax.ShapeDtypeStruct((n, 2), jnp.float64, sharding=NamedSharding(mesh, P()))
+
+    def program(a, b):
+        factor = ms.cho_factor(2 * a)
+        return factor.solve(b), factor.logdet(), factor
+
+    hlo = jax.jit(program).lower(a, b).compile().as_text()
+    whole = [line for line in hlo.splitlines() if f"f64[{n},{n}]" in line]
+    assert not whole, whole
+    assert "all-gather(" not in hlo
+    # XLA keeps the factor of columns by columns, so it is exchanged there.
+    assert ("all-to-all(" in hlo) == (storage == "columns")
 
 
 def test_a_factor_prints_what_it_is():
