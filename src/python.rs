@@ -9,7 +9,7 @@ use pyo3::types::{PyCapsule, PyDict};
 
 use crate::bridge::ffi;
 use crate::dist::cholesky;
-use crate::layout::Storage;
+use crate::layout::{Columns, Order, Storage};
 use crate::{
     backend::host::yardstick, dispatch, routines, scalar::DType, settings, stats, transpose,
 };
@@ -107,10 +107,11 @@ fn solver_dtype(name: &str) -> PyResult<DType> {
     found.ok_or_else(|| PyValueError::new_err(format!("{name:?} is no dtype of the solvers")))
 }
 
-/// Width of the tile columns for a matrix of order n.
+/// Width of the widest tile of a matrix of order n over so many ranks, which divide n.
 #[pyfunction]
-fn tile_width(n: usize, dtype: &str) -> PyResult<usize> {
-    Ok(cholesky::tile_width(n, solver_dtype(dtype)?))
+fn tile_width(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
+    let widest = cholesky::tile_width(n, solver_dtype(dtype)?);
+    Ok(Columns::new(n, ranks, widest, Order::Natural).widest())
 }
 
 /// What a Cholesky solve would do: layouts, tiles, bytes, moves, as a dictionary. `dealt`: k = `rhs`

@@ -79,17 +79,6 @@ def _one_device(op: Operation, *operands):
     return _ffi.call(op, jnp.zeros(2, jnp.int32), 1, mode, operands)
 
 
-def storage_of(operation: str, a) -> str:
-    """The storage of a matrix, as far as it is known before a program is partitioned."""
-    if isinstance(a, Tracer):
-        sharding = traced_sharding(operation, "a", a)
-        if sharding is None:
-            return "rows"
-        return placement(operation, sharding.mesh, sharding.spec, a.shape[0]).storage
-    at = eager_placement(operation, a)
-    return "rows" if at is None else at.storage
-
-
 def call(op: Operation, operands, own):
     """The results of ``op``; operands that are ``own`` may be overwritten.
 
@@ -103,10 +92,9 @@ def call(op: Operation, operands, own):
 # Eager: mesh and specs are those of the arrays.
 
 
-def _is_column_major(x) -> bool:
-    if not isinstance(x, jax.Array) or x.ndim != 2:
-        return False
-    layout = x.format.layout  # type: ignore
+def is_column_major(x) -> bool:
+    """Whether a matrix that is not traced lies column-major in memory."""
+    layout = getattr(getattr(x, "format", None), "layout", None)
     return layout is not None and layout.major_to_minor == (1, 0)
 
 
@@ -126,7 +114,7 @@ def eager_placement(operation: str, a) -> Placement | None:
     assert isinstance(mesh, Mesh), "an array that is not traced lies on devices"
     if a.sharding.is_fully_replicated and n % mesh.size:
         return None
-    return placement(operation, mesh, a.sharding.spec, n, _is_column_major(a))
+    return placement(operation, mesh, a.sharding.spec, n, is_column_major(a))
 
 
 def _settle(op: Operation, at: Placement) -> tuple[Operation, Placement]:
@@ -142,36 +130,42 @@ def _eager(op: Operation, operands, own):
     if at is None:
         return _eager_on_one_device(op, operands, own)
     op, at = _settle(op, at)
-    mode = _mode(op, operands, at.world)
-    mesh = a.sharding.mesh
-    moved = [
-        _moved(x, _format(op, kind, NamedSharding(mesh, spec)))
-        for kind, x, spec in zip(op.operands, operands, _specs(op, at, mode)[0], strict=True)
-    ]
-    own = tuple(mine or new for mine, (_, new) in zip(own, moved, strict=True))
+    mode, mesh = _mode(op, operands, at.world), a.sharding.mesh
     with _mesh_context(mesh):
+        moved = [
+            _moved(x, _format(op, kind, NamedSharding(mesh, spec)))
+            for kind, x, spec in zip(op.operands, operands, _specs(op, at, mode)[0], strict=True)
+        ]
+        own = tuple(mine or new for mine, (_, new) in zip(own, moved, strict=True))
         results = _eager_call(op, at, mode, own)(*(x for x, _ in moved))
-    return _sent_home(op, results, None if op.rhs is None else home(operands[op.rhs], mesh))
+        return _sent_home(op, results, None if op.rhs is None else home(operands[op.rhs], mesh))
 
 
 def _eager_on_one_device(op: Operation, operands, own):
     a = operands[op.matrix]
-    home = None
+    back = None
     if not isinstance(a.sharding, SingleDeviceSharding):
-        # Replicated over more devices than divide it: the first one works, all get the answer.
-        home = NamedSharding(a.sharding.mesh, PartitionSpec())
-        operands = [x.addressable_data(0) if x is a else x for x in operands]
-        own = tuple(mine and x is not a for mine, x in zip(own, operands, strict=True))
+        # Replicated over devices that do not divide it: the first one works, all get the answer.
+        if op.rhs is not None:
+            back = home(operands[op.rhs], a.sharding.mesh)
+        own = tuple(mine and i != op.matrix for i, mine in enumerate(own))
+        operands = [*operands]
+        operands[op.matrix] = a.addressable_data(0)
     here = operands[op.matrix].sharding
     stays = [x.sharding.device_set == here.device_set for x in operands]
     operands = [x if s else jax.device_put(x, here) for x, s in zip(operands, stays, strict=True)]
     own = tuple(mine and s for mine, s in zip(own, stays, strict=True))
-    return _sent_home(op, _eager_call(op, None, "", own)(*operands), home)
+    return _sent_home(op, _eager_call(op, None, "", own)(*operands), back)
 
 
-def _sent_home(op: Operation, results, home: NamedSharding | None):
+def _sent_home(op: Operation, results, back: NamedSharding | None):
     """The solution in the sharding that it goes back to."""
-    put = lambda x: x if home is None or x.sharding == home else jax.device_put(x, home)  # noqa: E731
+
+    def put(x):
+        if back is None or (not isinstance(x, Tracer) and x.sharding == back):
+            return x
+        return jax.device_put(x, back)
+
     pairs = zip(op.results, results, strict=True)
     return tuple(put(x) if kind == "rhs" else x for kind, x in pairs)
 
@@ -210,9 +204,11 @@ def _moved(x, target: NamedSharding | Format):
     """(x in sharding and layout ``target``, whether that is memory of its own)."""
     by_format = isinstance(target, Format)
     sharding = target.sharding if by_format else target
-    if x.sharding == sharding and by_format == _is_column_major(x):
+    if x.sharding == sharding and by_format == is_column_major(x):
         return x, False
     y = jax.device_put(x, target)
+    if isinstance(y, Tracer):  # closed over by a function that is being traced
+        return y, False
     pointers = [{s.data.unsafe_buffer_pointer() for s in z.addressable_shards} for z in (x, y)]
     return y, pointers[0].isdisjoint(pointers[1])
 
@@ -226,8 +222,7 @@ def home(b, mesh: Mesh) -> NamedSharding:
 
 def _mesh_context(mesh: Mesh):
     """The array's own mesh where the user has set another one."""
-    ambient = jax.sharding.get_abstract_mesh()
-    if ambient.empty or ambient == mesh.abstract_mesh:
+    if jax.sharding.get_abstract_mesh().empty or jax.sharding.get_mesh() == mesh:
         return contextlib.nullcontext()
     return jax.set_mesh(mesh)
 
@@ -239,28 +234,27 @@ def _mesh_context(mesh: Mesh):
 def traced(op: Operation, *operands):
     """The results of ``op`` where an operand is traced."""
     a = operands[op.matrix]
-    n = a.shape[0]
     sharding = traced_sharding(op.public, "a", a)
-    if sharding is not None:
-        at = placement(op.public, sharding.mesh, sharding.spec, n)
+    if sharding is None:
+        at = ambient_placement(a.shape[0])
     else:
-        at = ambient_placement(n)
+        at = placement(op.public, sharding.mesh, sharding.spec, a.shape[0])
     if at is None:
         return _partitioned(op)(*operands)
     op, at = _settle(op, at)
     mode = _mode(op, operands, at.world)
-    home = None if op.rhs is None else jax.typeof(operands[op.rhs]).sharding
-    explicit = set(at.mesh.axis_types) == {AxisType.Explicit}
-    if explicit:
-        specs = _specs(op, at, mode)[0]
-        operands = [_reshard(x, at.mesh, s) for x, s in zip(operands, specs, strict=True)]
-    results = list(_sharded(op, at, mode)(*operands))
-    if explicit and home is not None and not home.mesh.empty:
-        results = [
-            _reshard(x, at.mesh, home.spec) if kind == "rhs" else x
-            for kind, x in zip(op.results, results, strict=True)
-        ]
-    return tuple(results)
+    call = _sharded(op, at, mode)
+    if AxisType.Explicit not in at.mesh.axis_types:
+        return call(*operands)
+    specs = _specs(op, at, mode)[0]
+    results = call(*(_reshard(x, at.mesh, s) for x, s in zip(operands, specs, strict=True)))
+    back = None if op.rhs is None else jax.typeof(operands[op.rhs]).sharding
+    if back is None or back.mesh.empty:
+        return results
+    return tuple(
+        _reshard(x, at.mesh, back.spec) if kind == "rhs" else x
+        for kind, x in zip(op.results, results, strict=True)
+    )
 
 
 def _reshard(x, mesh, spec):
@@ -302,23 +296,12 @@ def _partitioned(op: Operation):
         ]
         return mesh, functools.partial(_local, settled, at, mode), shardings[1], shardings[0]
 
-    def infer(mesh, operands, results):
-        del results
-        a = operands[op.matrix]
-        found = {} if op.rhs is None else {"rhs": operands[op.rhs].sharding}
-        if isinstance(a.sharding, NamedSharding):
-            settled = _settle(op, placement(op.public, mesh, a.sharding.spec, a.shape[0]))
-            for kind in ("matrix", "factor"):
-                found[kind] = NamedSharding(mesh, settled[1].spec(kind, ""))
-        nowhere = NamedSharding(mesh, PartitionSpec())
-        return tuple(found.get(kind, nowhere) for kind in op.results)
-
-    # One letter for each dimension: matrices and factors are square, B has as many rows.
+    # One letter for each dimension: a factor lies as its matrix does, a solution as its b.
     letters = {"matrix": "i j", "factor": "i j", "rhs": "m k", "scalar": "", "real": ""}
     rule = " -> ".join(
         ", ".join(letters[kind] for kind in kinds) for kinds in (op.operands, op.results)
     )
     whole = custom_partitioning(functools.partial(_one_device, op))
-    whole.def_partition(partition=partition, infer_sharding_from_operands=infer, sharding_rule=rule)
+    whole.def_partition(partition=partition, sharding_rule=rule)
     # Evaluated outside of a program, as by jax.checkpoint, it would run unpartitioned without jit.
     return jax.jit(whole)

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from meshsolve._errors import mistake, wrong_type
 
@@ -11,6 +12,15 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 def as_array(x) -> jax.Array:
     """``x`` as a jax.Array."""
     return x if isinstance(x, jax.Array) else jnp.asarray(x)
+
+
+def as_typed(x):
+    """``x`` with a shape and a dtype of JAX's: a jax.Array or an array of NumPy's."""
+    if isinstance(x, jax.Array):
+        return x
+    x = np.asarray(x)
+    # Without 64-bit types JAX has 32-bit ones for them.
+    return x.astype(jax.dtypes.canonicalize_dtype(x.dtype), copy=False)
 
 
 def check_square(operation: str, a, argument: str = "a") -> int:

@@ -9,40 +9,46 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from meshsolve._errors import wrong_type
+from meshsolve._operands import as_array, promoted
 from meshsolve._sharding import devices_dealt_to
 
 
-def on_mesh(operation: str, a, mesh: Mesh | None):
-    """(A for the devices of ``mesh``, whether that is memory of its own).
+def on_mesh(a, mesh: Mesh | None, dtype):
+    """(A in ``dtype`` for the devices of ``mesh``, whether that is memory of its own).
 
     A itself if no mesh is given, or if it is sharded over that mesh already. Otherwise a copy, made
     one device's rows at a time: beside A and the copy no more than that is needed.
     """
-    if mesh is None:
-        return a, False
-    if not isinstance(mesh, Mesh):
-        raise wrong_type(
-            operation, "mesh", "a jax.sharding.Mesh", type(mesh).__name__, "see jax.make_mesh"
-        )
+    if mesh is None or lies_on(getattr(a, "sharding", None), mesh, a.shape[0]):
+        return promoted(as_array(a), dtype), a.dtype != dtype
     n, size = a.shape[0], mesh.size
     order = -(-n // size) * size
     axes = tuple(mesh.axis_names)
     target = NamedSharding(mesh, PartitionSpec(axes[0] if len(axes) == 1 else axes, None))
     if isinstance(a, Tracer):
-        return _traced(a, order, target), True
-    if lies_on(getattr(a, "sharding", None), mesh, n):
-        return a, False
-    return _dealt(a, order, target), True
+        return _traced(promoted(a, dtype), order, target), True
+    # At once, also where a function that closes over A is being traced.
+    with jax.ensure_compile_time_eval():
+        return _dealt(a, order, target, dtype), True
+
+
+def check_mesh(operation: str, mesh: Mesh | None) -> None:
+    """``mesh`` is a mesh of devices, or None."""
+    if mesh is not None and not isinstance(mesh, Mesh):
+        raise wrong_type(
+            operation, "mesh", "a jax.sharding.Mesh", type(mesh).__name__, "see jax.make_mesh"
+        )
 
 
 def lies_on(sharding, mesh: Mesh, n: int) -> bool:
     """Whether a matrix of order n is dealt to devices of ``mesh`` already that divide n."""
     if not isinstance(sharding, NamedSharding) or sharding.mesh != mesh:
         return False
-    return not sharding.is_fully_replicated and n % devices_dealt_to(sharding.spec, mesh) == 0
+    dealt = mesh.size == 1 or not sharding.is_fully_replicated
+    return dealt and n % devices_dealt_to(sharding.spec, mesh) == 0
 
 
 def padded_rows(b, order: int):
@@ -52,32 +58,54 @@ def padded_rows(b, order: int):
 
 
 def cut(c, n: int):
-    """The leading n x n part of a padded matrix, replicated over its devices if it is a part."""
+    """The leading n x n part of a padded matrix: on one device, as its order may not be divisible
+    by any more of them.
+    """
     if c.shape[0] == n:
         return c
-    if not isinstance(c, Tracer):
-        c = jax.device_put(c, NamedSharding(c.sharding.mesh, PartitionSpec()))
-    return c[:n, :n]
+    if isinstance(c, Tracer):
+        return replicated(c)[:n, :n]
+    (device, *_) = c.sharding.mesh.devices.flat if hasattr(c.sharding, "mesh") else c.devices()
+    return leading(c, (n, n), device)
+
+
+def leading(x, shape: tuple[int, int], where) -> jax.Array:
+    """The leading part of a matrix that is not traced, gathered in host memory and put to a device
+    or sharding.
+    """
+    part = np.empty(shape, x.dtype)
+    _read_rows(x, 0, part)
+    return jax.device_put(part, where)
+
+
+def replicated(x):
+    """A traced array, with Explicit axes in full on all devices: any part can be cut out of it."""
+    mesh = jax.typeof(x).sharding.mesh
+    if AxisType.Explicit not in mesh.axis_types:
+        return x
+    return jax.sharding.reshard(x, NamedSharding(mesh, PartitionSpec()))
 
 
 def _traced(a, order: int, target: NamedSharding):
     missing, i = order - a.shape[0], jnp.arange(order)
-    # Chosen, not added: XLA's arithmetic would flush subnormal entries of A.
-    corner = (i[:, None] == i) & (i >= a.shape[0])
-    padded = jnp.where(corner, jnp.ones((), a.dtype), jnp.pad(a, (0, missing)))
-    if jax.sharding.AxisType.Explicit in target.mesh.axis_types:
-        return jax.sharding.reshard(padded, target)
-    return jax.lax.with_sharding_constraint(padded, target)
+    if missing:
+        a = replicated(a)
+        # Chosen, not added: XLA's arithmetic would flush subnormal entries of A.
+        corner = (i[:, None] == i) & (i >= a.shape[0])
+        a = jnp.where(corner, jnp.ones((), a.dtype), jnp.pad(a, (0, missing)))
+    if AxisType.Explicit in target.mesh.axis_types:
+        return jax.sharding.reshard(a, target)
+    return jax.lax.with_sharding_constraint(a, target)
 
 
-def _dealt(a, order: int, target: NamedSharding) -> jax.Array:
+def _dealt(a, order: int, target: NamedSharding, dtype) -> jax.Array:
     n = a.shape[0]
     indices = target.addressable_devices_indices_map((order, order))
     pieces = []
     for device, index in indices.items():
         assert index is not None, "devices of one process"
         first, end, _ = index[0].indices(order)
-        piece = np.zeros((end - first, order), a.dtype)
+        piece = np.zeros((end - first, order), dtype)
         _read_rows(a, first, piece[: max(min(end, n) - first, 0), :n])
         for i in range(max(first, n), end):
             piece[i - first, i] = 1
@@ -87,16 +115,16 @@ def _dealt(a, order: int, target: NamedSharding) -> jax.Array:
 
 
 def _read_rows(a, first: int, to: np.ndarray) -> None:
-    """Rows of A from ``first`` on, shard by shard if it has shards."""
-    rows = len(to)
+    """Rows of A from ``first`` on, as many columns as ``to`` has, shard by shard."""
+    rows, cols = to.shape
     if not isinstance(a, jax.Array):
-        to[:] = a[first : first + rows]
+        to[:] = np.asarray(a)[first : first + rows, :cols]
         return
     for shard in a.addressable_shards:
         (top, bottom, _), (left, right, _) = (
             i.indices(m) for i, m in zip(shard.index, a.shape, strict=True)
         )
-        low, high = max(top, first), min(bottom, first + rows)
-        if shard.replica_id == 0 and low < high:
-            values = np.asarray(shard.data)
-            to[low - first : high - first, left:right] = values[low - top : high - top]
+        low, high, right = max(top, first), min(bottom, first + rows), min(right, cols)
+        if shard.replica_id == 0 and low < high and left < right:
+            values = np.asarray(shard.data)[low - top : high - top, : right - left]
+            to[low - first : high - first, left:right] = values

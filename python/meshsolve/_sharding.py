@@ -97,13 +97,17 @@ def placement(
             f"n divisible by the {at.world} devices on mesh axes {axes}",
             f"n = {n}",
             "give mesh=, which pads A for you, use a mesh whose size divides n, or put A on one "
-            "device",
+            "device"
+            if operation in ("solve", "cho_factor", "plan")
+            else "put the factor on a number of devices that divides n, or factor A again",
         )
     return at
 
 
 def ambient_placement(n: int) -> Placement | None:
-    """Rows over all axes of the mesh that the user has set, if there is one and it divides n."""
+    """Rows over all axes of the mesh that the user has set, if there is one and it divides n: of
+    arrays that are not sharded the partitioner would not know the mesh.
+    """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or AxisType.Manual in mesh.axis_types or n % mesh.size:
         return None

@@ -10,7 +10,14 @@ from jax.sharding import Mesh
 
 from meshsolve import _core, _dispatch, _ffi, _padding
 from meshsolve._errors import wrong_type
-from meshsolve._operands import as_array, check_rhs, check_square, common_dtype, promoted
+from meshsolve._operands import (
+    as_array,
+    as_typed,
+    check_rhs,
+    check_square,
+    common_dtype,
+    promoted,
+)
 from meshsolve.solve import solved
 
 
@@ -23,19 +30,19 @@ from meshsolve.solve import solved
 class CholeskyFactor:
     """The Cholesky factor of a matrix, in the solver's layout: made by ``cho_factor``.
 
-    A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored. Unpacks
-    to scipy's pair, ``c, lower = factor``, where c is a JAX array sharded as A was.
+    A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored, also as
+    NumPy arrays. Unpacks to scipy's pair, ``c, lower = factor``, where c is a JAX array.
 
     Attributes:
       work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh). Read as an
-        array it holds U of A = U^H U in its upper triangle, or L of A = L L^H in its lower one if
-        ``storage`` is "column-major"; the rest is not defined.
+        array it holds U of A = U^H U in its upper triangle and is sharded by rows, or L of
+        A = L L^H in its lower one, sharded by columns, if ``storage`` is "column-major"; the rest
+        is not defined. It does not depend on the number of devices.
       info: int32 scalar. 0, or i > 0: the leading minor of order i of A is not positive definite,
         and whatever is computed from the factor is NaN.
       n: order of A.
       lower: which triangle of A was read, and which one holds the factor in scipy's pair.
-      storage: how A was sharded: by "rows", by "columns", or by columns and "column-major" in
-        memory.
+      storage: "column-major" if A was sharded by columns and column-major in memory, else "rows".
     """
 
     work: jax.Array
@@ -55,33 +62,39 @@ class CholeskyFactor:
         """The logarithm of det A, a real scalar; NaN if A is not positive definite."""
         if self.n == 0:
             return jnp.zeros((), jnp.finfo(self.work.dtype).dtype)
-        operands = (self.work, self.info)
-        return _dispatch.call(_ffi.logdet(self.storage), operands, (False, False))[0]
+        return _dispatch.call(_ffi.logdet(self.storage), self._arrays, (False, False))[0]
 
     def __iter__(self):
         """Scipy's pair (c, lower): the factor in the triangle of c that ``lower`` names, the other
-        triangle not defined. Makes one new array.
+        triangle not defined. c [n, n] is a new array, sharded as ``work`` is; if A was padded, on
+        one device, made by way of two more of its size.
         """
         return iter((self._unpacked(), self.lower))
+
+    @property
+    def _arrays(self) -> tuple[jax.Array, jax.Array]:
+        """Work and info; restored leaves may be NumPy's."""
+        return as_array(self.work), as_array(self.info)
 
     def _unpacked(self) -> jax.Array:
         if self.n == 0:
             return self.work
         op = _ffi.unpack(self.storage, self.lower)
-        (c,) = _dispatch.call(op, (self.work, self.info), (False, False))
-        return _padding.cut(c, self.n)
+        return _padding.cut(_dispatch.call(op, self._arrays, (False, False))[0], self.n)
 
     def __repr__(self) -> str:
-        shape = getattr(self.work, "shape", None)
-        if shape is None:  # a pytree of something else, as in tree.map
-            return f"CholeskyFactor(n={self.n}, work={self.work!r}, info={self.info!r})"
-        sharding = getattr(self.work, "sharding", None)
-        mesh = getattr(sharding, "mesh", None)
-        where = "one device" if mesh is None or mesh.empty else f"mesh {dict(mesh.shape)}"
-        order = f"n={self.n}" + (f" (padded to {shape[0]})" if shape[0] != self.n else "")
-        tile = _core.tile_width(shape[0], self.work.dtype.name)
+        """N, dtype, mesh and tile."""
+        work = self.work
+        if not hasattr(work, "shape"):  # a pytree of something else, as in tree.map
+            return f"CholeskyFactor(n={self.n}, work={work!r}, info={self.info!r})"
+        order = f"n={self.n}" + (f" (padded to {work.shape[0]})" if work.shape[0] > self.n else "")
+        if not isinstance(work, jax.Array) or isinstance(work, Tracer):
+            return f"CholeskyFactor({order}, {work.dtype}, {type(work).__name__})"
+        at = None if self.n == 0 else _dispatch.eager_placement("cho_factor", work)
+        where = f"mesh {dict(at.mesh.shape)}" if at else "one device"
+        tile = _core.tile_width(work.shape[0], at.world if at else 1, work.dtype.name)
         return (
-            f"CholeskyFactor({order}, {self.work.dtype}, {where}, storage={self.storage!r}, "
+            f"CholeskyFactor({order}, {work.dtype}, {where}, storage={self.storage!r}, "
             f"tile={tile}, lower={self.lower})"
         )
 
@@ -117,17 +130,16 @@ def cho_factor(
     Source: as ``meshsolve.solve``; ``info`` is LAPACK's of ``potrf``.
     """
     del check_finite
-    n = check_square("cho_factor", a if hasattr(a, "shape") else as_array(a))
-    given = a
-    a, moved = _padding.on_mesh("cho_factor", a, mesh)
-    a = as_array(a)
-    a = promoted(a, common_dtype("cho_factor", "a", a))
+    given, a = a, as_typed(a)
+    n = check_square("cho_factor", a)
+    dtype = common_dtype("cho_factor", "a", a)
+    _padding.check_mesh("cho_factor", mesh)
+    a, moved = _padding.on_mesh(a, mesh, dtype)
     if n == 0:
         return CholeskyFactor(a, jnp.int32(0), 0, bool(lower), "rows")
-    storage = _dispatch.storage_of("cho_factor", a)
-    own = overwrite_a or moved or a is not given
+    form, own = _form(a), overwrite_a or moved or a is not given
     work, info = _dispatch.call(_ffi.potrf(bool(lower), n if a.shape[0] != n else 0), (a,), (own,))
-    return CholeskyFactor(work, info, n, bool(lower), storage)
+    return CholeskyFactor(work, info, n, bool(lower), form)
 
 
 def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = True):
@@ -155,7 +167,8 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
     del check_finite
     b_array = as_array(b)
     if isinstance(c_and_lower, CholeskyFactor):
-        factor = c_and_lower
+        work, info = c_and_lower._arrays
+        factor = dataclasses.replace(c_and_lower, work=work, info=info)
         dtype = common_dtype("cho_solve", "the factor and b", factor.work, b_array)
         if dtype != factor.work.dtype:
             factor = dataclasses.replace(factor, work=factor.work.astype(dtype))
@@ -181,10 +194,17 @@ def _solve(factor: CholeskyFactor, b, own_b: bool):
     return x, factor.info
 
 
+def _form(a) -> str:
+    """The storage of the factor of A."""
+    if isinstance(a, Tracer):
+        return "rows"
+    at = _dispatch.eager_placement("cho_factor", a)
+    return "column-major" if at and at.storage == "column-major" else "rows"
+
+
 def _pair(c_and_lower):
     try:
         c, lower = c_and_lower
-        lower = bool(lower)
     except (TypeError, ValueError) as error:
         raise wrong_type(
             "cho_solve",
@@ -193,16 +213,26 @@ def _pair(c_and_lower):
             type(c_and_lower).__name__,
             "pass what cho_factor returned",
         ) from error
-    return as_array(c), lower
+    if isinstance(lower, Tracer):
+        raise wrong_type(
+            "cho_solve",
+            "lower",
+            "a Python bool",
+            "a traced value",
+            "make it static: pass c alone through jax.jit, or a CholeskyFactor",
+        )
+    return as_array(c), bool(lower)
 
 
 def _packed(c, lower: bool, own: bool) -> CholeskyFactor:
     """A factor that stands for scipy's (c, lower)."""
     n, info = c.shape[0], jnp.int32(0)
-    storage = "rows" if n == 0 else _dispatch.storage_of("cho_solve", c)
+    if n == 0:
+        return CholeskyFactor(c, info, 0, lower, "rows")
+    form = _form(c)
+    at = None if isinstance(c, Tracer) else _dispatch.eager_placement("cho_solve", c)
     # As it lies already: U by rows, or L by columns that are column-major.
-    ready = lower == (storage == "column-major") and storage != "columns"
-    known = not isinstance(c, Tracer)
-    if n and not (ready and known):
+    by_columns = isinstance(c, Tracer) or (at is not None and at.storage == "columns")
+    if by_columns or lower != (form == "column-major"):
         (c,) = _dispatch.call(_ffi.pack(lower), (c,), (own,))
-    return CholeskyFactor(c, info, n, lower, storage)
+    return CholeskyFactor(c, info, n, lower, form)

@@ -3,11 +3,12 @@
 import dataclasses
 import math
 
-import jax
 import numpy as np
-from jax.sharding import Mesh
+from jax.core import Tracer
+from jax.sharding import Mesh, NamedSharding
 
 from meshsolve import _core, _dispatch, _padding
+from meshsolve._errors import wrong_type
 from meshsolve._operands import check_rhs, check_square, common_dtype
 from meshsolve._sharding import Placement
 
@@ -103,42 +104,60 @@ def plan(
     Raises:
       ValueError, TypeError: those that ``solve`` would raise for these operands.
     """
+    if isinstance(a, Tracer) or isinstance(b, Tracer):
+        raise wrong_type(
+            "plan",
+            "a, b",
+            "arrays, or jax.ShapeDtypeStructs with shardings",
+            "traced values, whose place is not known yet",
+            "call plan outside of jax.jit",
+        )
     a = a if hasattr(a, "shape") else np.asarray(a)
     b = b if hasattr(b, "shape") or b is None else np.asarray(b)
     n = check_square("plan", a)
     if b is not None:
         check_rhs("plan", b, n)
     dtype = common_dtype("plan", "a and b", a, *([] if b is None else [b]))
-    at, dealt_here = _placement(a, mesh, n)
-    padded = -(-n // at.world) * at.world if at else n
+    _padding.check_mesh("plan", mesh)
+    sharding = getattr(a, "sharding", None)
+    if mesh is None or _padding.lies_on(sharding, mesh, n):
+        at = None if sharding is None else _dispatch.eager_placement("plan", a)
+        copied = _copied(a, at, dtype, overwrite_a)
+    else:
+        at = Placement(mesh, tuple(mesh.axis_names))
+        copied = "A is copied to shards of rows"
     world = at.world if at else 1
+    padded = -(-n // world) * world
+    if padded > n:
+        copied = f"{copied}, padded"
     k = 0 if b is None else math.prod(b.shape[1:])
     mode = _dispatch.mode_of(k, world)
+    if mode == "rows" and padded > n:
+        mode = "columns"  # zero columns are added with the rows
     storage = at.storage if at else "rows"
     each = k if mode == "replicated" else -(-k // world)
     core = _core.plan(padded, world, dtype.name, storage, lower, each, mode != "replicated")
 
-    size, moves = dtype.itemsize, []
-    amounts = {"A": padded * padded // world * size, "b": padded * each * size}
-    if a.dtype != dtype:
-        moves.append(f"A is converted to {dtype}")
-    if dealt_here:
-        moves.append("A is copied to shards of rows" + (", padded" if padded > n else ""))
-    elif at and _resharded(a, at):
-        axes = at.axes[0] if len(at.axes) == 1 else at.axes
-        moves.append(f"A is resharded to P({axes!r}, None): one copy")
-    elif not overwrite_a and a.dtype == dtype:
-        moves.append("A is copied: overwrite_a is not set")
-    if moves:
+    amounts = {"A": padded * padded // world * dtype.itemsize}
+    if b is not None:
+        amounts["b"] = padded * each * dtype.itemsize
+    moves = []
+    if copied:
+        moves.append(copied)
         amounts["copy of A"] = amounts["A"]
+    if b is not None and not overwrite_b:
+        moves.append("b is copied: overwrite_b is not set")
+        amounts["copy of b"] = amounts["b"]
     if core["transposition"]:
         moves.append("every shard is transposed in its own memory")
     if core["mirrors"]:
         moves.append(f"the {'lower' if lower else 'upper'} triangle is mirrored in place")
     if mode == "rows":
         moves.append("right-hand sides are exchanged so that each device has whole columns")
-    elif mode == "columns":
+    elif mode == "columns" and world > 1:
         moves.append("right-hand sides are dealt to the devices by columns")
+    if at is None and isinstance(sharding, NamedSharding):
+        moves.append("one device solves for all, as they do not divide n")
     report = Plan(
         n=n,
         padded=padded,
@@ -162,19 +181,21 @@ def plan(
     return report
 
 
-def _placement(a, mesh: Mesh | None, n: int) -> tuple[Placement | None, bool]:
-    """Where A will be solved, and whether it has to be dealt to that mesh first."""
+def _copied(a, at: Placement | None, dtype, overwrite_a: bool) -> str | None:
+    """Why and to where A is copied, if it is."""
     sharding = getattr(a, "sharding", None)
-    if mesh is not None and not _padding.lies_on(sharding, mesh, n):
-        return Placement(mesh, tuple(mesh.axis_names)), True
     if sharding is None:
-        return None, False
-    return _dispatch.eager_placement("plan", a), False
-
-
-def _resharded(a, at: Placement) -> bool:
-    target = jax.sharding.NamedSharding(at.mesh, at.spec("matrix", ""))
-    return not a.sharding.is_equivalent_to(target, 2)
+        return "A is brought to a device"
+    if a.dtype != dtype:
+        return f"A is converted to {dtype}"
+    if at:
+        target = NamedSharding(at.mesh, at.spec("matrix", ""))
+        if not sharding.is_equivalent_to(target, 2):
+            axes = at.axes[0] if len(at.axes) == 1 else at.axes
+            return f"A is resharded to P({axes!r}, None)"
+    if _dispatch.is_column_major(a) and not (at and at.storage == "column-major"):
+        return "A is copied to row-major order"
+    return None if overwrite_a else "A is copied: overwrite_a is not set"
 
 
 def _bytes(count: int) -> str:

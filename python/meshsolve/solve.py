@@ -4,13 +4,19 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from meshsolve import _dispatch, _ffi, _padding
 from meshsolve._errors import mistake
-from meshsolve._operands import as_array, check_rhs, check_square, common_dtype, promoted
+from meshsolve._operands import (
+    as_array,
+    as_typed,
+    check_rhs,
+    check_square,
+    common_dtype,
+    promoted,
+)
 
 
 class SolveInfo(NamedTuple):
@@ -44,7 +50,8 @@ def solve(
     right-hand sides. Columns are transposed within each shard's memory first; an array that is
     column-major already, ``Format(Layout((1, 0)), sharding)``, is solved as it lies (outside of
     ``jax.jit``; inside, layouts are not known, and XLA copies it). A replicated or two-way sharded
-    A is resharded to rows by XLA, which takes a copy. ``meshsolve.plan`` tells all this beforehand.
+    A is resharded to rows by XLA, which takes a copy, and so is any that is traced under
+    ``jax.set_mesh`` with Auto axes. ``meshsolve.plan`` tells all this beforehand.
 
     Works eagerly and inside ``jax.jit``, on meshes with Auto and with Explicit axes. Not yet
     differentiable.
@@ -88,22 +95,18 @@ def solve(
             "this version solves positive definite systems only; for others gather the matrix and "
             "use jax.scipy.linalg.solve",
         )
-    n = check_square("solve", np.asarray(a) if not hasattr(a, "shape") else a)
-    given = a
-    a, moved = _padding.on_mesh("solve", a, mesh)
-    a, b_array = as_array(a), as_array(b)
-    check_rhs("solve", b_array, n)
-    dtype = common_dtype("solve", "a and b", a, b_array)
-    a = promoted(a, dtype)
-    own_a = overwrite_a or moved or a is not given
-    x, info = solved(
-        lambda b, own_b: _dispatch.call(
-            _ffi.posv(bool(lower), n if a.shape[0] != n else 0), (a, b), (own_a, own_b)
-        )[1:],
-        promoted(b_array, dtype),
-        overwrite_b or b_array is not b or b_array.dtype != dtype,
-        a,
-    )
+    given_a, given_b = a, b
+    a, b = as_typed(a), as_array(b)
+    n = check_square("solve", a)
+    check_rhs("solve", b, n)
+    dtype = common_dtype("solve", "a and b", a, b)
+    _padding.check_mesh("solve", mesh)
+    a, moved = _padding.on_mesh(a, mesh, dtype)
+    own_a = overwrite_a or moved or a is not given_a
+    own_b = overwrite_b or b is not given_b or b.dtype != dtype
+    op = _ffi.posv(bool(lower), n if a.shape[0] != n else 0)
+    run = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]  # noqa: E731
+    x, info = solved(run, promoted(b, dtype), own_b, a)
     return (x, SolveInfo(info)) if return_info else x
 
 
@@ -124,16 +127,22 @@ def solved(run, b, own_b: bool, a):
 
 
 def _padded(run, b, a):
-    k = b.shape[1]
-    padded = _padding.padded_rows(b, a.shape[0])
+    n, k = b.shape
     if isinstance(a, Tracer) or isinstance(b, Tracer):
-        x, info = run(padded, True)
-        return x[: b.shape[0]], info
-    mesh = a.sharding.mesh
-    if k > _dispatch.FEW:
-        # Dealt by columns, so that rows can be cut off whatever their number.
-        padded = jnp.pad(padded, ((0, 0), (0, -k % mesh.size)))
-    x, info = run(padded, True)
-    if padded.shape[1] > k or not isinstance(b.sharding, NamedSharding):
-        x = jax.device_put(x, NamedSharding(mesh, PartitionSpec()))
-    return jax.device_put(x[: b.shape[0], :k], _dispatch.home(b, mesh)), info
+        x, info = run(_padding.padded_rows(_padding.replicated(b), a.shape[0]), True)
+        return _padding.replicated(x)[:n], info
+    if not isinstance(a.sharding, NamedSharding):
+        x, info = run(_padding.padded_rows(b, a.shape[0]), True)
+        return x[:n], info
+    # Replicated or dealt by columns, so that rows can be added and cut off whatever their number.
+    mesh, back = a.sharding.mesh, _dispatch.home(b, a.sharding.mesh)
+    few = k <= _dispatch.FEW
+    spec = PartitionSpec() if few else PartitionSpec(None, tuple(mesh.axis_names))
+    missing = 0 if few else -k % mesh.size
+    if missing:
+        b = jnp.pad(jax.device_put(b, NamedSharding(mesh, PartitionSpec())), ((0, 0), (0, missing)))
+    b = jax.device_put(b, NamedSharding(mesh, spec))
+    x, info = run(_padding.padded_rows(b, a.shape[0]), True)
+    if missing:
+        return _padding.leading(x, (n, k), back), info
+    return jax.device_put(x[:n], back), info

@@ -112,6 +112,12 @@ def test_messages(a, b, options, error, message):
             "meshsolve.solve: mesh: expected a jax.sharding.Mesh, got str; see jax.make_mesh",
         ),
         (
+            lambda: jax.jit(ms.cho_solve)((EYE, True), ONES),
+            TypeError,
+            "meshsolve.cho_solve: lower: expected a Python bool, got a traced value; make it "
+            "static: pass c alone through jax.jit, or a CholeskyFactor",
+        ),
+        (
             lambda: ms.solve(EYE.astype(np.float16), ONES, assume_a="pos", mesh=mesh_of([0])),
             None,
             None,  # promoted by b

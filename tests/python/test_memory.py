@@ -52,6 +52,21 @@ def test_a_matrix_that_is_dealt_to_a_mesh_costs_its_copy_and_one_piece():
     assert case["above_over_a"] <= 1 + 1 / 4 + 0.05
 
 
+def test_unpacking_a_padded_factor_costs_the_pair_and_two_more():
+    """Not one for each device, although its order cannot be sharded."""
+    out = run_fresh("""
+        sys.path.insert(0, str(ROOT / "examples/bench"))
+        from memory import peak, reset_peak
+        mesh = mesh_of(range(8))
+        for n in (255, 4095):
+            factor = jax.block_until_ready(ms.cho_factor(4 * np.eye(n), mesh=mesh))
+            before = reset_peak()
+            jax.block_until_ready(next(iter(factor)))
+            print((peak() - before) / (8 * n * n))
+    """)
+    assert float(out.split()[-1]) <= 3.1
+
+
 def test_many_right_hand_sides_cost_no_second_matrix():
     # 2048 donated columns, already dealt to the devices: nothing beyond scratch.
     assert measure("--n", 4096, "--devices", 4, "--rhs", 2048)["above_over_a"] <= 0.03

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -20,6 +21,9 @@ from helpers import (
     solve_ratio,
 )
 from meshsolve import _dispatch, _ffi
+
+EYE = np.eye(64)
+KEPT = "A is copied: overwrite_a is not set"
 
 
 def pointers(x):
@@ -98,12 +102,13 @@ def test_bit_identical_from_run_to_run(storage, lower):
         np.testing.assert_array_equal(solve(), first)
 
 
+def like(mesh, n, *spec, dtype=jnp.float64):
+    return jax.ShapeDtypeStruct((n, n), dtype, sharding=NamedSharding(mesh, P(*spec)))
+
+
 def test_plan_says_what_will_be_done(capsys):
-    mesh = mesh_of(range(4))
-    like = lambda n, spec: jax.ShapeDtypeStruct(  # noqa: E731
-        (n, n), jnp.float64, sharding=NamedSharding(mesh, spec)
-    )
-    plan = ms.plan(like(8192, P("x", None)), np.ones(8192), overwrite_a=True)
+    mesh, donated = mesh_of(range(4)), {"overwrite_a": True, "overwrite_b": True}
+    plan = ms.plan(like(mesh, 8192, "x", None), np.ones(8192), **donated)
     assert str(plan) + "\n" == capsys.readouterr().out
     assert plan.shard == "(2048,8192):(8192,1)" and plan.solves == "A^T"
     assert plan.solver_shard == "(8192,2048):(1,8192)"
@@ -113,7 +118,7 @@ def test_plan_says_what_will_be_done(capsys):
     assert plan.bytes_per_device == {"A": 8192 * 2048 * 8, "b": 8192 * 8}
     assert plan.scratch_bytes < 0.03 * 8 * 8192**2
 
-    plan = ms.plan(like(8192, P(None, "x")), np.ones((8192, 4096)), overwrite_a=True)
+    plan = ms.plan(like(mesh, 8192, None, "x"), np.ones((8192, 4096)), **donated)
     assert plan.shard == "(8192,2048):(2048,1)" and plan.solves == "A"
     assert "8192 x 2048" in plan.transposition
     assert plan.moves == [
@@ -123,24 +128,73 @@ def test_plan_says_what_will_be_done(capsys):
     ]
     assert plan.bytes_per_device["b"] == 8192 * 1024 * 8
 
-    column_major = put_matrix(mesh, np.eye(64), "column-major")
-    plan = ms.plan(column_major, lower=True)
-    assert plan.storage == "column-major" and plan.transposition is None
-    assert plan.moves == ["A is copied: overwrite_a is not set"]
-
-    plan = ms.plan(np.eye(1797), mesh=mesh)
+    plan = ms.plan(np.eye(1797), np.ones((1797, 33)), overwrite_b=True, mesh=mesh)
     assert (plan.n, plan.padded, plan.devices) == (1797, 1800, 4)
     assert plan.natural is None and plan.widths == [(113, 8), (112, 8)]
     assert plan.tiler == "(4,4):(4,1)"
-    assert plan.moves == ["A is copied to shards of rows, padded"]
+    assert plan.moves == [
+        "A is copied to shards of rows, padded",
+        "right-hand sides are dealt to the devices by columns",
+    ]
     assert "n = 1797, padded to 1800" in str(plan)
 
-    plan = ms.plan(put(mesh, np.eye(64)), np.ones((64, 33)))
-    assert plan.moves == [
-        "A is resharded to P('x', None): one copy",
-        "right-hand sides are exchanged so that each device has whole columns",
-    ]
-    assert ms.plan(np.eye(3)).storage == "one device"
+
+def column_major(x):
+    return jax.device_put(x, Format(Layout((1, 0)), x.sharding))
+
+
+@pytest.mark.parametrize(
+    ("a", "options", "storage", "moves"),
+    [
+        (lambda m: put_matrix(m, EYE, "column-major"), {"lower": True}, "column-major", [KEPT]),
+        (
+            lambda m: column_major(put(m, EYE, "x", None)),
+            {"overwrite_a": True},
+            "rows",
+            ["A is copied to row-major order"],
+        ),
+        (
+            lambda m: column_major(jnp.asarray(EYE)),
+            {"overwrite_a": True},
+            "one device",
+            ["A is copied to row-major order"],
+        ),
+        (lambda m: put(m, EYE), {}, "rows", ["A is resharded to P('x', None)"]),
+        (lambda m: EYE, {"overwrite_a": True}, "one device", ["A is brought to a device"]),
+        (lambda m: jnp.asarray(EYE), {"overwrite_a": True}, "one device", []),
+        (
+            lambda m: put(m, np.eye(65)),
+            {"overwrite_a": True},
+            "one device",
+            ["one device solves for all, as they do not divide n"],
+        ),
+        (
+            lambda m: put(m, EYE.astype(np.int32), "x", None),
+            {"overwrite_a": True},
+            "rows",
+            ["A is converted to float64"],
+        ),
+        (
+            lambda m: put(m, EYE, "x", None),
+            {"overwrite_a": True, "b": np.ones((64, 33))},
+            "rows",
+            [
+                "b is copied: overwrite_b is not set",
+                "right-hand sides are exchanged so that each device has whole columns",
+            ],
+        ),
+    ],
+)
+def test_plan_lists_every_copy(a, options, storage, moves):
+    plan = ms.plan(a(mesh_of(range(4))), **options)
+    assert plan.storage == storage and plan.moves == moves
+
+
+def test_plan_takes_no_tracers_and_checks_as_solve_does():
+    with pytest.raises(
+        TypeError, match=r"meshsolve\.plan: a, b: expected arrays, or .* got traced"
+    ):
+        jax.jit(ms.plan)(EYE)
     with pytest.raises(ValueError, match=r"meshsolve\.plan: a: expected a square matrix"):
         ms.plan(np.ones((2, 3)))
 
@@ -180,7 +234,12 @@ def test_numpy_arrays_and_other_meshes_are_dealt_to_the_mesh_that_is_given():
         assert solve_ratio(np.asarray(given), factor.solve(b_n[:, 0]), b_n[:, 0]) < 3
     # What lies there already is used as it is.
     there = put(large, np.pad(a, (0, 3)) + np.diag([0.0] * 61 + [1] * 3), None, "x")
-    assert ms.cho_factor(there, mesh=large).storage == "columns"
+    assert ms.plan(there, mesh=large).storage == "columns"
+    one, order = mesh_of([3]), jnp.eye(61)
+    there = put(one, order, "x", None) * 1
+    assert ms.cho_factor(there, overwrite_a=True, mesh=one).n == 61 and there.is_deleted()
+    x = ms.solve(a.tolist(), b.tolist(), assume_a="pos", mesh=small)
+    assert solve_ratio(a, x, b) < 3
 
 
 def test_two_axes_of_a_mesh_are_one_for_mesh():
