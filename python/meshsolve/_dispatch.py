@@ -14,7 +14,14 @@ from jax import lax
 from jax.core import Tracer
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.experimental.layout import Format, Layout
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+from jax.sharding import (
+    AbstractMesh,
+    AxisType,
+    Mesh,
+    NamedSharding,
+    PartitionSpec,
+    SingleDeviceSharding,
+)
 
 from meshsolve import _ffi
 from meshsolve._errors import mistake
@@ -213,7 +220,7 @@ def _moved(x, target: NamedSharding | Format):
     return y, pointers[0].isdisjoint(pointers[1])
 
 
-def home(b, mesh: Mesh) -> NamedSharding:
+def home(b, mesh: Mesh | AbstractMesh) -> NamedSharding:
     """The sharding that the solution goes back to."""
     if isinstance(b.sharding, NamedSharding) and b.sharding.mesh == mesh:
         return b.sharding

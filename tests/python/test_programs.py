@@ -78,6 +78,13 @@ def test_benchmark_prints_one_csv_line_per_measurement():
         assert ratio == "" or float(ratio) <= 3
 
 
+def test_transposition_benchmark():
+    ran = program(ROOT / "examples/bench/transpose.py", "--scale", "16", "--repeats", "1")
+    assert ran.returncode == 0, ran.stderr
+    header, *rows = ran.stdout.strip().splitlines()
+    assert header.startswith("rows,cols,bytes,threads,gb_per_s") and len(rows) >= 10
+
+
 @pytest.mark.parametrize("on", [False, True])
 def test_progress_lines(on):
     out = run_fresh(
