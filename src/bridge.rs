@@ -132,8 +132,8 @@ fn answer(completion: &mut UniquePtr<ffi::Completion>, outcome: Result<()>) {
 fn buffer(raw: &ffi::RawBuffer) -> Result<Buffer> {
     let dtype = DType::from_xla(raw.dtype).ok_or_else(|| {
         Error::invalid(format!(
-            "meshsolve: an operand or result has XLA's element type {}; expected int32, float32, \
-             float64, complex64 or complex128",
+            "meshsolve: an operand or result has XLA's element type {}; expected int32, int64, \
+             uint32, uint64, float32, float64, complex64 or complex128",
             raw.dtype
         ))
     })?;

@@ -94,6 +94,11 @@ impl<T> Matrix<T> {
         Matrix { shards, columns }
     }
 
+    /// Where each shard begins.
+    pub fn bases(&self) -> Vec<*mut T> {
+        self.shards.iter().map(|shard| shard.ptr).collect()
+    }
+
     /// All rows of tile column `t`.
     pub fn tile_column(&self, t: usize) -> Block<T> {
         let tile = self.columns.tile(t);

@@ -10,6 +10,7 @@ use crate::dist::cholesky;
 use crate::error::{Error, Result};
 
 mod diagnose;
+mod transpose;
 
 pub struct Routine {
     pub name: &'static str,
@@ -27,7 +28,7 @@ pub trait Configured: Send + Sync {
 
 /// All routines there are.
 pub fn table() -> impl Iterator<Item = &'static Routine> {
-    cholesky::ROUTINES.iter().chain([&diagnose::ROUTINE])
+    cholesky::ROUTINES.iter().chain([&transpose::ROUTINE, &diagnose::ROUTINE])
 }
 
 /// What every call site says: which routine, over how many devices.

@@ -10,6 +10,9 @@ use faer::traits::ComplexField;
 #[repr(i32)]
 pub enum DType {
     S32 = 4,
+    S64 = 5,
+    U32 = 8,
+    U64 = 9,
     F32 = 11,
     F64 = 12,
     C64 = 15,
@@ -18,15 +21,14 @@ pub enum DType {
 
 impl DType {
     pub fn from_xla(code: i32) -> Option<Self> {
-        [DType::S32, DType::F32, DType::F64, DType::C64, DType::C128]
-            .into_iter()
-            .find(|&d| d as i32 == code)
+        use DType::*;
+        [S32, S64, U32, U64, F32, F64, C64, C128].into_iter().find(|&d| d as i32 == code)
     }
 
     pub fn size(self) -> usize {
         match self {
-            DType::S32 | DType::F32 => 4,
-            DType::F64 | DType::C64 => 8,
+            DType::S32 | DType::U32 | DType::F32 => 4,
+            DType::S64 | DType::U64 | DType::F64 | DType::C64 => 8,
             DType::C128 => 16,
         }
     }
@@ -44,6 +46,9 @@ impl DType {
     pub fn name(self) -> &'static str {
         match self {
             DType::S32 => "int32",
+            DType::S64 => "int64",
+            DType::U32 => "uint32",
+            DType::U64 => "uint64",
             DType::F32 => "float32",
             DType::F64 => "float64",
             DType::C64 => "complex64",

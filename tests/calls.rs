@@ -170,7 +170,7 @@ fn attributes_are_checked_when_the_program_is_compiled() {
         (
             Map::routine("pots", 2),
             "attribute `routine`: expected a string, one of [\"posv\", \"potrf\", \"potrs\", \
-             \"pack\", \"unpack\", \"logdet\", \"diagnose\"], got \"pots\"",
+             \"pack\", \"unpack\", \"logdet\", \"transpose\", \"diagnose\"], got \"pots\"",
         ),
         (
             Map::routine("posv", 0),

@@ -11,6 +11,7 @@ from meshsolve._ffi import ffi_target
 from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve
 from meshsolve.plan import Plan, plan
 from meshsolve.solve import SolveInfo, solve
+from meshsolve.transpose import transpose_inplace
 
 __all__ = [
     "CholeskyFactor",
@@ -25,4 +26,5 @@ __all__ = [
     "set_timeout",
     "solve",
     "timeout",
+    "transpose_inplace",
 ]

@@ -138,7 +138,7 @@ def _eager(op: Operation, operands, own):
         return _eager_on_one_device(op, operands, own)
     op, at = _settle(op, at)
     mode, mesh = _mode(op, operands, at.world), a.sharding.mesh
-    with _mesh_context(mesh):
+    with mesh_context(mesh):
         moved = [
             _moved(x, _format(op, kind, NamedSharding(mesh, spec)))
             for kind, x, spec in zip(op.operands, operands, _specs(op, at, mode)[0], strict=True)
@@ -227,7 +227,7 @@ def home(b, mesh: Mesh | AbstractMesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec())
 
 
-def _mesh_context(mesh: Mesh):
+def mesh_context(mesh: Mesh):
     """The array's own mesh where the user has set another one."""
     if jax.sharding.get_abstract_mesh().empty or jax.sharding.get_mesh() == mesh:
         return contextlib.nullcontext()

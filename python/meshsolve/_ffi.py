@@ -149,3 +149,10 @@ def call(op: Operation, place, world: int, rhs: str, operands):
         "order_of_a": np.int64(op.order),
     }
     return tuple(run(place, *operands, routine=op.routine, **attributes))
+
+
+def transpose(place, world: int, x):
+    """One device's [m, n] transposed in its memory, as an array that still says [m, n]."""
+    like = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    run = jax.ffi.ffi_call(ffi_target(), like, input_output_aliases={1: 0})
+    return run(place, x, routine="transpose", world=np.int64(world))

@@ -140,7 +140,9 @@ def _padded(run, b, a):
     spec = PartitionSpec() if few else PartitionSpec(None, tuple(mesh.axis_names))
     missing = 0 if few else -k % mesh.size
     if missing:
-        b = jnp.pad(jax.device_put(b, NamedSharding(mesh, PartitionSpec())), ((0, 0), (0, missing)))
+        if isinstance(b.sharding, NamedSharding):
+            b = jax.device_put(b, NamedSharding(b.sharding.mesh, PartitionSpec()))
+        b = jnp.pad(b, ((0, 0), (0, missing)))
     b = jax.device_put(b, NamedSharding(mesh, spec))
     x, info = run(_padding.padded_rows(b, a.shape[0]), True)
     if missing:

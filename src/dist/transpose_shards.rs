@@ -1,7 +1,7 @@
-//! Every shard of a matrix transposed in its own memory, all lanes on all shards.
+//! Every shard of an array transposed in its own memory, all lanes on all shards.
 
 use crate::backend::{Backend, Step};
-use crate::matrix::{Block, Matrix};
+use crate::matrix::Block;
 use crate::scalar::Scalar;
 use crate::transpose::Plan;
 
@@ -9,7 +9,7 @@ use crate::transpose::Plan;
 /// have met.
 pub fn transpose_shards<T: Scalar, B: Backend<T>>(
     lane: &mut B,
-    a: &Matrix<T>,
+    shards: &[*mut T],
     plan: &Plan,
     scratch: Block<T>,
 ) -> Step {
@@ -17,13 +17,13 @@ pub fn transpose_shards<T: Scalar, B: Backend<T>>(
     for phase in 0..plan.phases() {
         // The units of all shards in one row, cut into one run for each lane.
         let units = plan.units(phase);
-        let all = units * a.shards.len();
+        let all = units * shards.len();
         let (first, end) = (all * index / lanes, all * (index + 1) / lanes);
-        for (rank, shard) in a.shards.iter().enumerate() {
+        for (rank, &shard) in shards.iter().enumerate() {
             let within = |unit: usize| unit.clamp(rank * units, (rank + 1) * units) - rank * units;
             let mine = within(first)..within(end);
             if !mine.is_empty() {
-                lane.transpose(plan, phase, mine, shard.ptr, scratch);
+                lane.transpose(plan, phase, mine, shard, scratch);
             }
         }
         lane.barrier()?;

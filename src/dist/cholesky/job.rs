@@ -137,7 +137,7 @@ impl<T: Scalar> Cholesky<T> {
     /// From the caller's memory to B, its lower triangle given, columns in the order of work.
     fn arrange(&self, lane: &mut HostLane<T>) -> Step {
         if let Some(turn) = &self.sizes.turn {
-            transpose_shards(lane, &self.a, turn, self.own_scratch(lane.lane()))?;
+            transpose_shards(lane, &self.a.bases(), turn, self.own_scratch(lane.lane()))?;
         }
         if self.options.storage.mirrors(self.options.lower) {
             mirror_triangle(lane, &natural(&self.a), false)?;
@@ -155,7 +155,7 @@ impl<T: Scalar> Cholesky<T> {
             mirror_triangle(lane, &natural(&self.a), true)?;
         }
         if let Some(turn) = &self.sizes.turn {
-            transpose_shards(lane, &self.a, turn, self.own_scratch(lane.lane()))?;
+            transpose_shards(lane, &self.a.bases(), turn, self.own_scratch(lane.lane()))?;
         }
         Ok(())
     }

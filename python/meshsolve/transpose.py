@@ -1,0 +1,93 @@
+"""Transposition of an array in its own memory: ``transpose_inplace``."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
+
+from meshsolve import _dispatch, _ffi
+from meshsolve._errors import mistake, wrong_type
+from meshsolve._sharding import Placement
+
+
+def transpose_inplace(x: jax.Array) -> jax.Array:
+    """Transpose a matrix in the memory that it lies in; ``x`` is deleted.
+
+    Each device transposes its own part: an array that is sharded by rows comes back sharded by
+    columns, and nothing is sent. For arrays of structures [m, s] it gives structures of arrays
+    [s, m].
+
+    Args:
+      x: [m, n], elements of 4, 8 or 16 bytes: int32, int64, uint32, uint64, float32, float64,
+        complex64, complex128. On one device, or sharded over any axes of a mesh; not traced.
+
+    Returns:
+      The transpose, [n, m], row-major, of the reversed sharding, in the same memory (in a copy
+      where the memory cannot be taken over, as that which NumPy lends).
+
+    Raises:
+      ValueError: not a matrix, a traced array, or a sharding that is not over a mesh.
+      TypeError: elements of another size.
+
+    Source: Catanzaro, Keller, Garland, "A Decomposition for In-place Matrix Transposition" (PPoPP
+    2014); DESIGN.md tells which algorithm is used when.
+    """
+    if isinstance(x, Tracer):
+        raise mistake(
+            "transpose_inplace",
+            "x",
+            "an array that is not traced",
+            "a tracer",
+            "inside jax.jit use x.T, where XLA decides about memory",
+        )
+    if not isinstance(x, jax.Array) or x.ndim != 2:
+        raise mistake(
+            "transpose_inplace",
+            "x",
+            "a jax.Array [m, n]",
+            f"{type(x).__name__} of shape {getattr(x, 'shape', None)}",
+            "reshape it, or use jnp.asarray",
+        )
+    if x.dtype.itemsize not in (4, 8, 16) or x.dtype.name == "bool":
+        raise wrong_type(
+            "transpose_inplace",
+            "x",
+            "elements of 4, 8 or 16 bytes",
+            x.dtype,
+            "view it as such elements with jax.lax.bitcast_convert_type",
+        )
+    if x.size == 0:
+        return x.T
+    if isinstance(x.sharding, SingleDeviceSharding):
+        return _transposed(None, PartitionSpec())(x)
+    if not isinstance(x.sharding, NamedSharding) or not isinstance(x.sharding.mesh, Mesh):
+        raise mistake(
+            "transpose_inplace",
+            "x",
+            "an array with a NamedSharding, or on one device",
+            f"a {type(x.sharding).__name__}",
+            "use jax.device_put(x, NamedSharding(mesh, PartitionSpec('x', None)))",
+        )
+    mesh = x.sharding.mesh
+    with _dispatch.mesh_context(mesh):
+        return _transposed(mesh, x.sharding.spec)(x)
+
+
+@functools.lru_cache(maxsize=256)
+def _transposed(mesh: Mesh | None, spec: PartitionSpec):
+    axes = tuple(mesh.axis_names) if mesh else ()
+    at = Placement(mesh, axes) if mesh else None
+
+    def local(x):
+        place = at.place() if at else jnp.zeros(2, jnp.int32)
+        # The result has the dimensions of its operand, and the memory of its transpose.
+        return _ffi.transpose(place, at.world if at else 1, x).reshape(x.shape[::-1])
+
+    if mesh is None:
+        return jax.jit(local, donate_argnums=0)
+    row, column = (*spec, None, None)[:2]
+    out = PartitionSpec(column, row)
+    run = jax.shard_map(local, mesh=mesh, in_specs=spec, out_specs=out, check_vma=False)
+    return jax.jit(run, donate_argnums=0)

@@ -1,0 +1,114 @@
+//! Every device's part of an array, transposed in its own memory.
+//!
+//! Operand x `[m, n]`, result `[m, n]` in its memory, which then holds the row-major `[n, m]`
+//! transpose (for XLA an alias has the dimensions of its operand; a reshape follows). Elements of 4, 8
+//! or 16 bytes are moved as they are. No attributes.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Configured, Routine};
+use crate::backend::Backend;
+use crate::backend::host::{HostLane, Scratch, Team, lane_count};
+use crate::call::{Attributes, Call, Job};
+use crate::dist::transpose_shards::transpose_shards;
+use crate::error::{Error, Result};
+use crate::matrix::Block;
+use crate::scalar::Scalar;
+use crate::settings;
+use crate::stats::{self, CallStats};
+use crate::transpose::Plan;
+
+pub const ROUTINE: Routine = Routine {
+    name: "transpose",
+    summary: "every device's part of an array, transposed in its own memory",
+    configure,
+};
+
+fn configure(_: &dyn Attributes) -> Result<Box<dyn Configured>> {
+    Ok(Box::new(Transpose))
+}
+
+struct Transpose;
+
+impl Configured for Transpose {
+    fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>> {
+        let first = calls[0].args.first().map(|x| (x.dtype, x.dims.clone()));
+        let Some((dtype, dims)) = first.filter(|(_, dims)| dims.len() == 2) else {
+            return Err(Error::invalid("meshsolve.transpose: x: expected a matrix as operand"));
+        };
+        for Call { rank, args, rets, .. } in &calls {
+            let ([x], [y]) = (&args[..], &rets[..]) else {
+                return Err(Error::invalid(format!(
+                    "meshsolve.transpose: rank {rank}: expected operands place, x and result y"
+                )));
+            };
+            x.check("transpose", &format!("x of rank {rank}"), dtype, &dims)?;
+            y.check("transpose", &format!("y of rank {rank}"), dtype, &dims)?;
+        }
+        let plan = Plan::new(dims[0], dims[1], dtype.size());
+        // Only the size of an element counts.
+        Ok(match dtype.size() {
+            4 => Arc::new(Turn::<f32>::new(plan, calls, since)?),
+            8 => Arc::new(Turn::<f64>::new(plan, calls, since)?),
+            _ => Arc::new(Turn::<faer::c64>::new(plan, calls, since)?),
+        })
+    }
+}
+
+struct Turn<T> {
+    plan: Plan,
+    calls: Vec<Call>,
+    team: Team,
+    scratch: Scratch<T>,
+    /// Elements of scratch of each lane.
+    own: usize,
+    since: Instant,
+}
+
+impl<T: Scalar> Turn<T> {
+    fn new(plan: Plan, calls: Vec<Call>, since: Instant) -> Result<Self> {
+        let lanes = lane_count(calls.len(), settings::threads());
+        let own = plan.scratch_bytes().div_ceil(size_of::<T>());
+        let scratch = Scratch::new(lanes * own)?;
+        Ok(Turn { plan, calls, team: Team::new(lanes), scratch, own, since })
+    }
+}
+
+impl<T: Scalar> Job for Turn<T> {
+    fn lanes(&self) -> usize {
+        self.team.lanes()
+    }
+
+    fn run(&self, lane: usize) -> Result<()> {
+        let scratch = Block::column_major(self.scratch.at(lane * self.own), self.own, 1, self.own);
+        let mut lane = HostLane::<T>::new(&self.team, lane, 0, scratch);
+        for call in self.calls.iter().skip(lane.lane()).step_by(self.team.lanes()) {
+            call.pass_through(0, 0);
+        }
+        let shards: Vec<*mut T> = self.calls.iter().map(|c| c.rets[0].ptr.cast()).collect();
+        // A stop is no error here: whoever stopped the team has recorded why.
+        if self.team.barrier().wait().is_ok() {
+            let _ = transpose_shards(&mut lane, &shards, &self.plan, scratch);
+        }
+        Ok(())
+    }
+
+    fn stop(&self) {
+        self.team.stop();
+    }
+
+    fn finish(&self) -> Result<()> {
+        stats::record(CallStats {
+            routine: ROUTINE.name,
+            dtype: self.calls[0].args[0].dtype.name(),
+            n: self.plan.rows(),
+            ranks: self.calls.len(),
+            lanes: self.team.lanes(),
+            scratch_bytes: self.scratch.bytes(),
+            phases: vec![("total", self.since.elapsed().as_secs_f64())],
+            ..CallStats::default()
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+"""transpose_inplace: every kind of element, sharding and shape, in the same memory."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import meshsolve as ms
+from helpers import mesh_of, put
+
+DTYPES = ("int32", "uint32", "float32", "int64", "uint64", "float64", "complex64", "complex128")
+
+
+def pointers(x):
+    return sorted(shard.data.unsafe_buffer_pointer() for shard in x.addressable_shards)
+
+
+def bits(shape, dtype, seed=0):
+    """Any bits: among them numbers that are none."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return np.random.default_rng(seed).bytes(size), shape, dtype
+
+
+def array(made):
+    raw, shape, dtype = made
+    return np.frombuffer(raw, dtype).reshape(shape)
+
+
+def owned(x, sharding):
+    """In memory that JAX has made itself and can give away."""
+    return jax.jit(jnp.copy, out_shardings=sharding)(jax.device_put(x, sharding))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (8, 8), (24, 40), (96, 32), (131, 67), (300, 3)])
+def test_one_device(shape, dtype):
+    x = array(bits(shape, dtype))
+    given = owned(x, jax.sharding.SingleDeviceSharding(jax.devices()[3]))
+    before = pointers(given)
+    y = ms.transpose_inplace(given)
+    assert given.is_deleted() and pointers(y) == before and y.shape == shape[::-1]
+    assert np.asarray(y).tobytes() == np.ascontiguousarray(x.T).tobytes()
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+@pytest.mark.parametrize("spec", [("x", None), (None, "x"), ("y", "x"), (("x", "y"), None), ()])
+@pytest.mark.parametrize("shape", [(64, 64), (128, 24), (8, 1000)])
+def test_shards(shape, spec, kind):
+    mesh = jax.make_mesh((2, 4), ("y", "x"), axis_types=(kind, kind))
+    x = array(bits(shape, "complex64"))
+    given = owned(x, NamedSharding(mesh, P(*spec)))
+    before = pointers(given)
+    y = ms.transpose_inplace(given)
+    assert pointers(y) == before and given.is_deleted()
+    turned = P(*(*spec, None, None)[:2][::-1])
+    assert y.sharding.is_equivalent_to(NamedSharding(mesh, turned), 2)
+    assert np.asarray(y).tobytes() == np.ascontiguousarray(x.T).tobytes()
+    back = ms.transpose_inplace(y)
+    assert np.asarray(back).tobytes() == x.tobytes() and pointers(back) == before
+
+
+def test_nothing_is_lost_of_what_numpy_lends():
+    x = np.arange(4096.0).reshape(64, 64)
+    kept = x.copy()
+    y = ms.transpose_inplace(put(mesh_of(range(4)), x, "x", None))
+    np.testing.assert_array_equal(y, kept.T)
+    np.testing.assert_array_equal(x, kept)
+
+
+def test_the_program_holds_no_copy():
+    from meshsolve.transpose import _transposed
+
+    mesh = mesh_of(range(4))
+    x = jax.ShapeDtypeStruct((64, 64), jnp.float64, sharding=NamedSharding(mesh, P("x", None)))
+    compiled = _transposed(mesh, P("x", None)).lower(x).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < 1024
+    assert "copy(" not in "".join(s for s in compiled.as_text().splitlines() if "= f64[" in s)
+
+
+def test_messages():
+    with pytest.raises(
+        ValueError, match=r"transpose_inplace: x: expected a jax.Array \[m, n\], got"
+    ):
+        ms.transpose_inplace(np.eye(3))
+    with pytest.raises(
+        ValueError, match=r"expected an array that is not traced, got a tracer; ins"
+    ):
+        jax.jit(ms.transpose_inplace)(jnp.eye(3))
+    with pytest.raises(TypeError, match="expected elements of 4, 8 or 16 bytes, got float16; view"):
+        ms.transpose_inplace(jnp.eye(3, dtype=jnp.float16))
+    assert ms.transpose_inplace(jnp.zeros((0, 3))).shape == (3, 0)
