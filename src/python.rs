@@ -10,6 +10,7 @@ use pyo3::types::{PyCapsule, PyDict};
 use crate::bridge::ffi;
 use crate::dist::cholesky;
 use crate::layout::{Columns, Order, Storage};
+use crate::transpose::{Algorithm, Plan};
 use crate::{
     backend::host::yardstick, dispatch, routines, scalar::DType, settings, stats, transpose,
 };
@@ -160,7 +161,8 @@ fn gemm_seconds(py: Python<'_>, dtype: &str, n: usize, threads: usize) -> PyResu
 }
 
 /// Seconds of an in-place transposition of a row-major rows x cols array of elements of `size` bytes,
-/// and of a copy of it, by `threads` threads each; and what the plan says.
+/// and of a copy of it, by `threads` threads each; and what the plan says. `c2r`: by C2R or R2C
+/// whatever the shape.
 #[pyfunction]
 fn transpose_seconds(
     py: Python<'_>,
@@ -168,18 +170,22 @@ fn transpose_seconds(
     cols: usize,
     size: usize,
     threads: usize,
+    c2r: bool,
 ) -> PyResult<(f64, f64, String)> {
-    let plan = || transpose::Plan::new(rows, cols, size).to_string();
-    let (seconds, copy) = py.detach(|| match size {
-        4 => yardstick::transpose_seconds::<u32>(rows, cols, threads),
-        8 => yardstick::transpose_seconds::<u64>(rows, cols, threads),
-        16 => yardstick::transpose_seconds::<u128>(rows, cols, threads),
-        _ => (f64::NAN, f64::NAN),
-    });
-    if seconds.is_nan() {
-        return Err(PyValueError::new_err(format!("transpose_seconds: elements of {size} bytes")));
+    if !matches!(size, 4 | 8 | 16) || threads == 0 {
+        return Err(PyValueError::new_err(format!("transpose_seconds: {size} bytes, {threads}")));
     }
-    Ok((seconds, copy, plan()))
+    let algorithm = if rows > cols { Algorithm::C2r } else { Algorithm::R2c };
+    let plan = match c2r {
+        true => Plan::forced(algorithm, rows, cols, size),
+        false => Plan::new(rows, cols, size),
+    };
+    let (seconds, copy) = py.detach(|| match size {
+        4 => yardstick::transpose_seconds::<u32>(&plan, threads),
+        8 => yardstick::transpose_seconds::<u64>(&plan, threads),
+        _ => yardstick::transpose_seconds::<u128>(&plan, threads),
+    });
+    Ok((seconds, copy, plan.to_string()))
 }
 
 #[pymodule]

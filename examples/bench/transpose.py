@@ -3,16 +3,19 @@
 Run: python examples/bench/transpose.py [--threads 2] [--repeats 7]
 
 Throughput counts one read and one write of every element, 2 m n size / t, whatever the passes; the
-share is of a plain copy by as many threads, taken in turn in the same process.
+share is of a plain copy by as many threads, taken in turn in the same process. Each shape is
+measured with the algorithm that is chosen for it and with C2R or R2C.
 """
 
 import argparse
 import csv
+import itertools
 import statistics
 import sys
 
 SHAPES = (
     # (rows, columns, bytes of an element): shards n x n/P first
+    (8192, 8192, 8),
     (4096, 2048, 8),
     (8192, 4096, 8),
     (8192, 2048, 8),
@@ -40,11 +43,11 @@ def main() -> None:
     table.writerow(
         ("rows", "cols", "bytes", "threads", "gb_per_s", "copy_gb_per_s", "share_of_copy", "plan")
     )
-    for rows, cols, size in SHAPES:
+    for (rows, cols, size), c2r in itertools.product(SHAPES, (False, True)):
         rows, cols = rows // options.scale, cols // options.scale
         times, plan = [], ""
         for _ in range(options.repeats):
-            seconds, copy, plan = _core.transpose_seconds(rows, cols, size, threads)
+            seconds, copy, plan = _core.transpose_seconds(rows, cols, size, threads, c2r)
             times.append((seconds, copy))
         seconds, copy = (statistics.median(column) for column in zip(*times, strict=True))
         moved = 2 * rows * cols * size / 1e9

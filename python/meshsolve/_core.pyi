@@ -17,5 +17,5 @@ def plan(
     n: int, ranks: int, dtype: str, storage: str, lower: bool, rhs: int, dealt: bool
 ) -> dict[str, Any]: ...
 def transpose_seconds(
-    rows: int, cols: int, size: int, threads: int
+    rows: int, cols: int, size: int, threads: int, c2r: bool
 ) -> tuple[float, float, str]: ...

@@ -12,7 +12,7 @@
 use super::cycles::{Permutation, Rotation, follow};
 use super::fine::{Sweep, sweep};
 use super::maps::Maps;
-use super::memory::{Element, Group, LINE, WIDEST};
+use super::memory::{Element, Group, LINE, Pieces, WIDEST};
 
 /// Columns of a group, at most.
 pub const WIDEST_COLUMNS: usize = WIDEST / 4;
@@ -109,7 +109,12 @@ pub unsafe fn run<const S: usize>(
         }
         match step {
             Step::Rotate => follow(&group, Rotation::new(maps.m, first), forward),
-            Step::Permute => follow(&group, Permutation::new(maps, column, scratch), forward),
+            // s'_j for the first column j, which is the rotation by j (eq. 32) after the row
+            // permutation (eq. 33).
+            Step::Permute => {
+                let source = |i| maps.source_row(i, column);
+                follow(&group, Permutation::new(maps.m, source, scratch), forward);
+            }
         }
         if !forward {
             fine::<S>(&group, offsets, false, scratch);

@@ -3,8 +3,8 @@
 //! A map is followed from a leader until it comes back. All indices are computed, none is loaded, so
 //! the walk over the map runs ahead of the copies and asks for the lines they will need.
 
-use super::maps::{Maps, gcd};
-use super::memory::{Group, WIDEST, copy};
+use super::maps::gcd;
+use super::memory::{Group, Pieces, WIDEST, copy};
 use std::mem::MaybeUninit;
 
 /// How many sub-rows the walk is ahead of the copies.
@@ -61,30 +61,30 @@ impl Walk for Rotation {
     }
 }
 
-/// i -> s'_j(i) for a fixed column j, which is the rotation by j (eq. 32) after the row permutation
-/// (eq. 33). Nothing is known about its cycles, so every visited row sets a bit.
-pub struct Permutation<'a> {
-    maps: &'a Maps,
-    column: usize,
+/// Any permutation of rows. Nothing is known about its cycles, so every visited row sets a bit.
+pub struct Permutation<F> {
+    rows: usize,
+    source: F,
     visited: *mut u8,
     leader: usize,
     at: usize,
 }
 
-impl<'a> Permutation<'a> {
+impl<F: Fn(usize) -> usize> Permutation<F> {
     /// # Safety
-    /// `visited` holds one bit per row, in whole bytes, for as long as this lives.
-    pub unsafe fn new(maps: &'a Maps, column: usize, visited: *mut u8) -> Self {
+    /// `visited` holds one bit per row, in whole bytes, for as long as this lives; `source` maps
+    /// numbers below `rows` to numbers below `rows`.
+    pub unsafe fn new(rows: usize, source: F, visited: *mut u8) -> Self {
         // SAFETY: promised by the caller.
-        unsafe { visited.write_bytes(0, maps.m.div_ceil(8)) };
-        Permutation { maps, column, visited, leader: 0, at: maps.m }
+        unsafe { visited.write_bytes(0, rows.div_ceil(8)) };
+        Permutation { rows, source, visited, leader: 0, at: rows }
     }
 
     /// Sets the bit of row `i` and says whether it was set.
     #[inline(always)]
     fn visit(&mut self, i: usize) -> bool {
         let bit = 1 << (i % 8);
-        // SAFETY: i < m at all callers, and m bits are ours.
+        // SAFETY: i < rows at all callers, and as many bits are ours.
         unsafe {
             let byte = self.visited.add(i / 8);
             let was = *byte;
@@ -94,26 +94,26 @@ impl<'a> Permutation<'a> {
     }
 }
 
-impl Walk for Permutation<'_> {
+impl<F: Fn(usize) -> usize> Walk for Permutation<F> {
     #[inline(always)]
     fn step(&mut self) -> Visit {
-        if self.at < self.maps.m {
-            self.at = self.maps.source_row(self.at, self.column);
+        if self.at < self.rows {
+            self.at = (self.source)(self.at);
             if self.at != self.leader {
                 self.visit(self.at);
                 return Visit::Next(self.at);
             }
             self.leader += 1;
         }
-        while self.leader < self.maps.m {
+        while self.leader < self.rows {
             let i = self.leader;
-            if !self.visit(i) && self.maps.source_row(i, self.column) != i {
+            if !self.visit(i) && (self.source)(i) != i {
                 self.at = i;
                 return Visit::Leader(i);
             }
             self.leader += 1;
         }
-        self.at = self.maps.m;
+        self.at = self.rows;
         Visit::Done
     }
 }
@@ -121,16 +121,19 @@ impl Walk for Permutation<'_> {
 /// `forward`: row i takes the sub-row of its image; otherwise its image takes that of row i.
 ///
 /// # Safety
-/// The walk is over the cycles of a permutation of the group's rows; nobody else uses the group.
+/// The walk is over the cycles of a permutation of the group's rows; nobody else uses the group, which
+/// is no wider than WIDEST.
 pub unsafe fn follow(group: &Group, walk: impl Walk, forward: bool) {
+    let mut first = [MaybeUninit::<u8>::uninit(); WIDEST];
+    let first = first.as_mut_ptr().cast();
     // SAFETY: promised by the caller; W is the size of a sub-row or 0.
     unsafe {
         match (group.bytes, forward) {
-            (64, true) => gather::<64>(group, walk),
-            (128, true) => gather::<128>(group, walk),
-            (256, true) => gather::<256>(group, walk),
-            (512, true) => gather::<512>(group, walk),
-            (_, true) => gather::<0>(group, walk),
+            (64, true) => gather::<64>(group, walk, first),
+            (128, true) => gather::<128>(group, walk, first),
+            (256, true) => gather::<256>(group, walk, first),
+            (512, true) => gather::<512>(group, walk, first),
+            (_, true) => gather::<0>(group, walk, first),
             (64, false) => scatter::<64>(group, walk),
             (128, false) => scatter::<128>(group, walk),
             (256, false) => scatter::<256>(group, walk),
@@ -148,14 +151,14 @@ struct Lead<W> {
 }
 
 impl<W: Walk> Lead<W> {
-    fn new(walk: W, group: &Group) -> Self {
+    fn new(walk: W, group: &impl Pieces) -> Self {
         let mut lead = Lead { walk, ring: [Visit::Done; AHEAD], next: 0 };
         (0..AHEAD).for_each(|_| _ = lead.step(group));
         lead
     }
 
     #[inline(always)]
-    fn step(&mut self, group: &Group) -> Visit {
+    fn step(&mut self, group: &impl Pieces) -> Visit {
         let ahead = self.walk.step();
         if let Visit::Leader(i) | Visit::Next(i) = ahead {
             group.prefetch(i);
@@ -166,17 +169,19 @@ impl<W: Walk> Lead<W> {
     }
 }
 
+/// Every row of the group takes the sub-row of its image; W is its size where that is known at
+/// compile time, or 0.
+///
 /// # Safety
-/// As for [`follow`].
-unsafe fn gather<const W: usize>(group: &Group, walk: impl Walk) {
-    let mut first = [MaybeUninit::<u8>::uninit(); WIDEST];
-    let first = first.as_mut_ptr().cast::<u8>();
-    let bytes = group.bytes;
+/// The walk is over the cycles of a permutation of the group's rows; nobody else uses the group;
+/// `first` holds a sub-row; W is 0 or the size of a sub-row.
+pub unsafe fn gather<const W: usize>(group: &impl Pieces, walk: impl Walk, first: *mut u8) {
+    let bytes = group.bytes();
     let mut lead = Lead::new(walk, group);
     let mut at = None;
     loop {
         let visit = lead.step(group);
-        // SAFETY: rows of the walk are rows of the group; `first` holds a sub-row.
+        // SAFETY: rows of the walk are rows of the group, and none is its own image.
         unsafe {
             match (visit, at) {
                 (Visit::Next(i), Some(row)) => copy::<W>(group.at(row), group.at(i), bytes),

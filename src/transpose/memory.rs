@@ -1,5 +1,6 @@
 //! Elements as opaque bytes, and a group of columns as the sub-rows that move together.
 
+use super::divide::Divider;
 use std::mem::MaybeUninit;
 
 /// An element: S bytes of any content (NaN patterns, padding) at any address. Copies of it compile to
@@ -25,20 +26,60 @@ pub struct Group {
     pub bytes: usize,
 }
 
-impl Group {
-    /// The sub-row in row `i`; within the array when `i` is less than the number of rows.
+/// Numbered pieces of memory of the same size.
+pub trait Pieces {
+    /// Where piece `i` is; within the array when it is one of the pieces.
+    fn at(&self, i: usize) -> *mut u8;
+    /// Bytes of a piece.
+    fn bytes(&self) -> usize;
+
+    /// Asks for piece `i` before it is needed. Only a hint: it never faults.
     #[inline(always)]
-    pub fn at(&self, i: usize) -> *mut u8 {
+    fn prefetch(&self, i: usize) {
+        let address = self.at(i);
+        for offset in (0..self.bytes()).step_by(LINE) {
+            prefetch(address.wrapping_add(offset));
+        }
+    }
+}
+
+impl Pieces for Group {
+    /// The sub-row in row `i`.
+    #[inline(always)]
+    fn at(&self, i: usize) -> *mut u8 {
         self.base.wrapping_add(i * self.stride)
     }
 
-    /// Asks for the sub-row in row `i` before it is needed. Only a hint: it never faults.
     #[inline(always)]
-    pub fn prefetch(&self, i: usize) {
-        let address = self.at(i);
-        for offset in (0..self.bytes).step_by(LINE) {
-            prefetch(address.wrapping_add(offset));
-        }
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// Parts of chunks, with a gap after each line of chunks.
+#[derive(Clone, Copy)]
+pub struct Chunks {
+    /// The part of the first chunk.
+    pub base: *mut u8,
+    /// Bytes from one chunk to the next within a line.
+    pub stride: usize,
+    /// Divides by the number of chunks in a line.
+    pub line: Divider,
+    /// Bytes between the end of the last chunk of a line and the next line.
+    pub gap: usize,
+    /// Bytes of a part.
+    pub bytes: usize,
+}
+
+impl Pieces for Chunks {
+    #[inline(always)]
+    fn at(&self, i: usize) -> *mut u8 {
+        self.base.wrapping_add(i * self.stride + self.line.quotient(i) * self.gap)
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

@@ -1,6 +1,18 @@
 //! Transposition in place: a row-major array becomes its row-major transpose in the same memory.
 //!
-//! The algorithm is the decomposition of Catanzaro, Keller and Garland, "A Decomposition for In-place
+//! | algorithm | shape                              | sweeps over memory | scratch of each worker       |
+//! |-----------|------------------------------------|--------------------|------------------------------|
+//! | square    | rows = cols                        | 1                  | none                         |
+//! | blocks    | a common divisor d, 512 B and more | 2                  | a bit per d elements, 8 KiB  |
+//! | panel     | any, and scratch that is shared    | 2                  | a bit per chunk, 2 KiB       |
+//! | C2R, R2C  | any                                | 2 to 5             | at most max(rows, cols) elements |
+//!
+//! Squares exchange pairs of tiles across the diagonal. Blocks, the gcd-block algorithm, transpose every
+//! d x d block where it stands and then move the rows of blocks, contiguous segments of d
+//! elements, to their places ([`segments`]). The panel algorithm turns panels of some rows or columns
+//! and moves the pieces in the same way ([`panels`]).
+//!
+//! C2R and R2C are the decomposition of Catanzaro, Keller and Garland, "A Decomposition for In-place
 //! Matrix Transposition" (PPoPP'14); equation numbers are theirs. The array is seen as an m x n
 //! matrix whose columns and rows are permuted in turn, which needs max(m, n) elements of scratch and
 //! no walk through the whole array:
@@ -17,6 +29,7 @@
 //! A [`Plan`] says what to do and how much scratch it takes; [`run_units`] does a part of one phase, so
 //! that callers bring their own threads and barriers.
 
+mod choose;
 mod columns;
 mod cycles;
 pub mod divide;
@@ -25,13 +38,21 @@ mod fine;
 mod fine_tests;
 pub mod maps;
 mod memory;
+pub mod panels;
 mod plan;
 mod rows;
+pub mod segments;
+mod tiles;
+#[cfg(test)]
+mod tiles_tests;
+mod turns;
+#[cfg(test)]
+mod turns_tests;
 mod vector;
 
 pub use plan::{Algorithm, Plan};
 
-use plan::Phase;
+use plan::{Phase, Work};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::Barrier;
@@ -44,20 +65,23 @@ use std::sync::Barrier;
 /// # Safety
 /// `data` points to rows * cols initialised elements of the plan's element size, at any alignment, which
 /// only units of this phase use meanwhile; every unit of every phase runs once. `scratch` points to
-/// `plan.scratch_bytes()` bytes that nobody else uses. The units are within `plan.units(phase)`.
+/// `plan.scratch_bytes()` bytes that nobody else uses and `shared` to `plan.shared_bytes()` bytes that all
+/// workers use, and nobody else, from the first phase to the last. The units are within
+/// `plan.units(phase)`.
 pub unsafe fn run_units(
     plan: &Plan,
     phase: usize,
     units: Range<usize>,
     data: *mut u8,
     scratch: *mut u8,
+    shared: *mut u8,
 ) {
     // SAFETY: promised by the caller.
     unsafe {
         match plan.element_size() {
-            4 => run_sized::<4>(plan, phase, units, data, scratch),
-            8 => run_sized::<8>(plan, phase, units, data, scratch),
-            _ => run_sized::<16>(plan, phase, units, data, scratch),
+            4 => run_sized::<4>(plan, phase, units, data, scratch, shared),
+            8 => run_sized::<8>(plan, phase, units, data, scratch, shared),
+            _ => run_sized::<16>(plan, phase, units, data, scratch, shared),
         }
     }
 }
@@ -70,26 +94,40 @@ unsafe fn run_sized<const S: usize>(
     units: Range<usize>,
     data: *mut u8,
     scratch: *mut u8,
+    shared: *mut u8,
 ) {
-    let Some(work) = plan.work() else { return };
-    match plan.phase(phase) {
+    match (plan.phase(phase), plan.work()) {
         // SAFETY: promised by the caller.
-        Phase::Rows => unsafe {
+        (Phase::Tiles, Work::Blocks(blocks, _)) => unsafe {
+            tiles::run::<S>(blocks, units, data);
+        },
+        // SAFETY: promised by the caller.
+        (Phase::Segments, Work::Blocks(_, segments)) => unsafe {
+            segments::run(segments, S, units, data, scratch);
+        },
+        (Phase::Panels, Work::Panels(panels)) => {
+            let memory = panels::Memory::<S> { panels: *panels, data, shared };
+            // SAFETY: promised by the caller.
+            unsafe { memory.run(phase, units, scratch) };
+        }
+        // SAFETY: promised by the caller.
+        (Phase::Rows, Work::Decomposition(work)) => unsafe {
             rows::shuffle::<S>(&work.maps, work.forward, units, data, scratch);
         },
-        Phase::Columns(step) => {
+        (Phase::Columns(step), Work::Decomposition(work)) => {
             for unit in units {
                 let (column, step) = (unit * work.tiling.width, (step, work.forward));
                 // SAFETY: promised by the caller; units are disjoint groups of columns.
                 unsafe { columns::run::<S>(&work.maps, work.tiling, step, column, data, scratch) };
             }
         }
+        _ => unreachable!("a phase of another algorithm"),
     }
 }
 
-/// The address of the array, for several threads.
+/// The addresses of the array and of the shared scratch, for several threads.
 #[derive(Clone, Copy)]
-struct Shared(*mut u8);
+struct Shared(*mut u8, *mut u8);
 // SAFETY: the threads of `transpose_in_place` write disjoint parts of the array between barriers.
 unsafe impl Send for Shared {}
 
@@ -110,7 +148,7 @@ macro_rules! bits {
 bits!(u32, i32, f32, u64, i64, f64, u128, i128);
 
 /// Turns a row-major `rows` x `cols` array into its row-major transpose, cols x rows, in the same
-/// memory, with `threads` threads and at most max(rows, cols) elements of scratch for each.
+/// memory, with `threads` threads and the scratch of [`Plan::new`] for each.
 ///
 /// Panics unless elements have 4, 8 or 16 bytes, `data` holds rows * cols of them, and there is at least
 /// one thread.
@@ -128,7 +166,8 @@ pub fn transpose_with<T: Bits>(plan: &Plan, data: &mut [T], threads: usize) {
     assert!(rows * cols == len, "{rows} x {cols} is not {len} elements");
     assert!(threads > 0, "at least one thread");
     let barrier = Barrier::new(threads);
-    let shared = Shared(data.as_mut_ptr().cast());
+    let mut common = vec![MaybeUninit::<u8>::uninit(); plan.shared_bytes()];
+    let shared = Shared(data.as_mut_ptr().cast(), common.as_mut_ptr().cast());
     let lane = |lane: usize, shared: Shared| {
         let mut scratch = vec![MaybeUninit::<u8>::uninit(); plan.scratch_bytes()];
         for phase in 0..plan.phases() {
@@ -137,7 +176,9 @@ pub fn transpose_with<T: Bits>(plan: &Plan, data: &mut [T], threads: usize) {
             let units = share(lane)..share(lane + 1);
             // SAFETY: `data` is borrowed exclusively; lanes have disjoint units of a phase, every unit is
             // some lane's, and the barrier separates phases.
-            unsafe { run_units(plan, phase, units, shared.0, scratch.as_mut_ptr().cast()) };
+            unsafe {
+                run_units(plan, phase, units, shared.0, scratch.as_mut_ptr().cast(), shared.1);
+            }
             barrier.wait();
         }
     };

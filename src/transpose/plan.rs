@@ -2,6 +2,9 @@
 
 use super::columns::{Step, Tiling};
 use super::maps::Maps;
+use super::panels::Panels;
+use super::segments::Segments;
+use super::tiles::Blocks;
 use std::fmt;
 
 /// How an array is transposed.
@@ -9,6 +12,13 @@ use std::fmt;
 pub enum Algorithm {
     /// Nothing moves: one side is 0 or 1.
     Trivial,
+    /// Rows = cols: pairs of tiles are exchanged.
+    Square,
+    /// Square blocks are transposed where they stand, then their rows move to their places. The side of the
+    /// blocks divides both sides of the array.
+    Blocks { side: usize },
+    /// Panels of `height` along the long side become chunks, which then move to their places.
+    Panel { height: usize },
     /// Columns to rows, on the rows x cols view of the array (theorem 1).
     C2r,
     /// Rows to columns, its inverse, on the cols x rows view (theorem 2).
@@ -18,6 +28,12 @@ pub enum Algorithm {
 /// A step over the whole array; its units are independent of each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
+    /// A unit is a pair of tiles.
+    Tiles,
+    /// A unit is a slice of all segments.
+    Segments,
+    /// A phase of the panel algorithm.
+    Panels,
     /// A unit is a group of columns.
     Columns(Step),
     /// A unit is a row.
@@ -31,12 +47,21 @@ pub struct Plan {
     cols: usize,
     size: usize,
     algorithm: Algorithm,
-    work: Option<Work>,
+    work: Work,
 }
 
-/// What the decomposition needs to know; absent when nothing moves.
+/// What the algorithms need to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Work {
+pub(super) enum Work {
+    Nothing,
+    Blocks(Blocks, Segments),
+    Panels(Panels),
+    Decomposition(Decomposition),
+}
+
+/// What C2R and R2C need to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Decomposition {
     pub maps: Maps,
     pub tiling: Tiling,
     /// C2R, as opposed to its inverse.
@@ -44,36 +69,39 @@ pub(super) struct Work {
 }
 
 impl Plan {
-    /// The best algorithm for a row-major `rows` x `cols` array of elements of `element_size` bytes.
-    ///
-    /// Panics unless the size is 4, 8 or 16 and the array fits in the address space.
-    pub fn new(rows: usize, cols: usize, element_size: usize) -> Self {
-        // The view with fewer rows when its groups of columns fit in scratch; otherwise the one with
-        // fewer columns, as in the paper.
-        let (most, least) = (rows.max(cols), rows.min(cols));
-        let few_rows = least > 0 && Tiling::new(least, most, element_size).held;
-        let algorithm = if (rows > cols) != few_rows { Algorithm::C2r } else { Algorithm::R2c };
-        Plan::forced(algorithm, rows, cols, element_size)
-    }
-
     /// A certain algorithm; trivial arrays stay trivial.
     ///
-    /// Panics as [`Plan::new`] does, and when a trivial plan is asked for where elements must move.
+    /// Panics as [`Plan::new`] does, and when the algorithm does not apply to the shape.
     pub fn forced(algorithm: Algorithm, rows: usize, cols: usize, element_size: usize) -> Self {
-        assert!(matches!(element_size, 4 | 8 | 16), "elements of {element_size} bytes");
-        let bytes = rows.checked_mul(cols).and_then(|x| x.checked_mul(element_size));
-        assert!(bytes.is_some_and(|x| isize::try_from(x).is_ok()), "{rows} x {cols} is too large");
-        let (size, trivial) = (element_size, rows <= 1 || cols <= 1);
-        let (m, n, forward) = match algorithm {
-            _ if trivial => {
-                return Plan { rows, cols, size, algorithm: Algorithm::Trivial, work: None };
-            }
-            Algorithm::Trivial => panic!("{rows} x {cols} is not trivial"),
-            Algorithm::C2r => (rows, cols, true),
-            Algorithm::R2c => (cols, rows, false),
+        assert_possible(rows, cols, element_size);
+        let plan = |algorithm, work| Plan { rows, cols, size: element_size, algorithm, work };
+        let decomposition = |m, n, forward| {
+            let (maps, tiling) = (Maps::new(m, n), Tiling::new(m, n, element_size));
+            Work::Decomposition(Decomposition { maps, tiling, forward })
         };
-        let work = Work { maps: Maps::new(m, n), tiling: Tiling::new(m, n, size), forward };
-        Plan { rows, cols, size, algorithm, work: Some(work) }
+        let blocks = |side| {
+            let (down, across) = (rows / side, cols / side);
+            Work::Blocks(Blocks { down, across, side }, Segments::new(down, across, side))
+        };
+        if rows <= 1 || cols <= 1 {
+            return plan(Algorithm::Trivial, Work::Nothing);
+        }
+        let work = match algorithm {
+            Algorithm::Trivial => panic!("{rows} x {cols} is not trivial"),
+            Algorithm::Square => {
+                assert!(rows == cols, "{rows} x {cols} is not square");
+                blocks(rows)
+            }
+            Algorithm::Blocks { side } => {
+                let divides = rows.is_multiple_of(side) && cols.is_multiple_of(side);
+                assert!(divides, "{rows} x {cols} is not made of blocks of {side} x {side}");
+                blocks(side)
+            }
+            Algorithm::Panel { height } => Work::Panels(Panels::new(rows, cols, height)),
+            Algorithm::C2r => decomposition(rows, cols, true),
+            Algorithm::R2c => decomposition(cols, rows, false),
+        };
+        plan(algorithm, work)
     }
 
     pub fn rows(&self) -> usize {
@@ -94,73 +122,153 @@ impl Plan {
 
     /// How often every element is read and written.
     pub fn passes(&self) -> usize {
-        let of = |work: &Work, phase| match phase {
-            Phase::Rows => 1,
-            Phase::Columns(_) if work.tiling.held || work.tiling.width == 1 => 1,
-            // Groups of equal amounts have no fine rotation.
-            Phase::Columns(Step::Rotate) if work.maps.b >= work.tiling.width => 1,
-            Phase::Columns(_) => 2,
-        };
-        self.work.iter().flat_map(|w| self.list().iter().map(move |p| of(w, *p))).sum()
+        if let Work::Panels(_) = self.work {
+            return 2;
+        }
+        (0..self.phases())
+            .map(|phase| match (self.phase(phase), &self.work) {
+                (Phase::Columns(step), Work::Decomposition(work)) => work.passes(step),
+                _ => 1,
+            })
+            .sum()
     }
 
-    /// Bytes of scratch that every worker brings; at most max(rows, cols) elements.
+    /// Bytes of scratch that every worker brings.
     pub fn scratch_bytes(&self) -> usize {
-        self.work.as_ref().map_or(0, |work| {
-            let (m, n) = (work.maps.m, work.maps.n);
-            (n * self.size).max(work.tiling.scratch_bytes(m, self.size))
-        })
+        match &self.work {
+            Work::Nothing => 0,
+            Work::Blocks(_, segments) if self.phases() > 1 => segments.scratch_bytes(self.size),
+            Work::Blocks(..) => 0,
+            Work::Panels(panels) => panels.scratch_bytes(self.size),
+            Work::Decomposition(work) => {
+                let (m, n) = (work.maps.m, work.maps.n);
+                (n * self.size).max(work.tiling.scratch_bytes(m, self.size))
+            }
+        }
+    }
+
+    /// Bytes of scratch that all workers share.
+    pub fn shared_bytes(&self) -> usize {
+        match &self.work {
+            Work::Panels(panels) => panels.shared_bytes(self.size),
+            _ => 0,
+        }
     }
 
     /// Number of phases; all workers finish one before any begins the next.
     pub fn phases(&self) -> usize {
-        self.list().len()
+        match &self.work {
+            Work::Panels(panels) => panels.phases(),
+            _ => self.list().len(),
+        }
     }
 
     /// Number of independent pieces of work in a phase.
     pub fn units(&self, phase: usize) -> usize {
-        self.work.as_ref().map_or(0, |work| match self.phase(phase) {
-            Phase::Rows => work.maps.m,
-            Phase::Columns(_) => work.maps.n.div_ceil(work.tiling.width),
-        })
+        match (self.phase(phase), &self.work) {
+            (Phase::Tiles, Work::Blocks(blocks, _)) => blocks.units(self.size),
+            (Phase::Segments, Work::Blocks(_, segments)) => segments.units(self.size),
+            (Phase::Panels, Work::Panels(panels)) => panels.units(phase, self.size),
+            (Phase::Rows, Work::Decomposition(work)) => work.maps.m,
+            (Phase::Columns(_), Work::Decomposition(work)) => {
+                work.maps.n.div_ceil(work.tiling.width)
+            }
+            _ => 0,
+        }
     }
 
     pub(super) fn phase(&self, phase: usize) -> Phase {
-        self.list()[phase]
+        match &self.work {
+            Work::Panels(_) => Phase::Panels,
+            _ => self.list()[phase],
+        }
     }
 
-    pub(super) fn work(&self) -> Option<&Work> {
-        self.work.as_ref()
+    /// The panels of the panel algorithm.
+    pub fn panels(&self) -> Option<&Panels> {
+        match &self.work {
+            Work::Panels(panels) => Some(panels),
+            _ => None,
+        }
     }
 
-    /// The index maps of the view that is worked on.
+    pub(super) fn work(&self) -> &Work {
+        &self.work
+    }
+
+    /// The index maps of the view that is worked on by C2R and R2C.
     pub fn maps(&self) -> Option<&Maps> {
-        self.work.as_ref().map(|work| &work.maps)
+        match &self.work {
+            Work::Decomposition(work) => Some(&work.maps),
+            _ => None,
+        }
     }
 
-    /// The first rotation is the identity when the sides are coprime.
+    /// The segments of the gcd-block algorithm.
+    pub fn segments(&self) -> Option<&Segments> {
+        match &self.work {
+            Work::Blocks(_, segments) => Some(segments),
+            _ => None,
+        }
+    }
+
     fn list(&self) -> &'static [Phase] {
+        const BLOCKS: [Phase; 2] = [Phase::Tiles, Phase::Segments];
+        match &self.work {
+            Work::Nothing | Work::Panels(_) => &[],
+            Work::Blocks(blocks, _) if blocks.down == 1 && blocks.across == 1 => &BLOCKS[..1],
+            Work::Blocks(..) => &BLOCKS,
+            Work::Decomposition(work) => work.phases(),
+        }
+    }
+}
+
+/// Panics as [`Plan::new`] promises.
+pub(super) fn assert_possible(rows: usize, cols: usize, size: usize) {
+    assert!(matches!(size, 4 | 8 | 16), "elements of {size} bytes");
+    let bytes = rows.checked_mul(cols).and_then(|x| x.checked_mul(size));
+    assert!(bytes.is_some_and(|x| isize::try_from(x).is_ok()), "{rows} x {cols} is too large");
+}
+
+impl Decomposition {
+    /// The first rotation is the identity when the sides are coprime.
+    fn phases(&self) -> &'static [Phase] {
         const C2R: [Phase; 3] =
             [Phase::Columns(Step::Rotate), Phase::Rows, Phase::Columns(Step::Permute)];
         const R2C: [Phase; 3] =
             [Phase::Columns(Step::Permute), Phase::Rows, Phase::Columns(Step::Rotate)];
-        match &self.work {
-            None => &[],
-            Some(Work { maps, forward: true, .. }) => &C2R[(maps.c == 1) as usize..],
-            Some(Work { maps, forward: false, .. }) => &R2C[..3 - (maps.c == 1) as usize],
+        let coprime = (self.maps.c == 1) as usize;
+        if self.forward { &C2R[coprime..] } else { &R2C[..3 - coprime] }
+    }
+
+    fn passes(&self, step: Step) -> usize {
+        match step {
+            _ if self.tiling.held || self.tiling.width == 1 => 1,
+            // Groups of equal amounts have no fine rotation.
+            Step::Rotate if self.maps.b >= self.tiling.width => 1,
+            _ => 2,
         }
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let name = match self.algorithm {
-            Algorithm::Trivial => "trivial",
-            Algorithm::C2r => "C2R",
-            Algorithm::R2c => "R2C",
-        };
         let Plan { rows, cols, size, .. } = self;
-        write!(f, "{name} {rows} x {cols} of {size} bytes, {} passes, ", self.passes())?;
-        write!(f, "{} bytes of scratch", self.scratch_bytes())
+        match self.algorithm {
+            Algorithm::Trivial => return write!(f, "trivial {rows} x {cols} of {size} bytes"),
+            Algorithm::Square => write!(f, "square")?,
+            Algorithm::Blocks { side } => write!(f, "blocks of {side} in")?,
+            Algorithm::Panel { height } => write!(f, "panels of {height} in")?,
+            Algorithm::C2r => write!(f, "C2R")?,
+            Algorithm::R2c => write!(f, "R2C")?,
+        }
+        let passes = self.passes();
+        let (plural, bound) = (if passes == 1 { "" } else { "es" }, 1.0 / passes as f64);
+        write!(f, " {rows} x {cols} of {size} bytes, {passes} pass{plural}, ")?;
+        write!(f, "at most {bound:.2} of a copy, {} bytes of scratch", self.scratch_bytes())?;
+        match self.shared_bytes() {
+            0 => Ok(()),
+            shared => write!(f, ", {shared} shared"),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! A line of memory in registers, for the three instruction sets the host kernels know.
 //!
-//! Methods are inlined into a caller that has the instruction set: see [`fine`](super::fine).
+//! Methods are inlined into a caller that has the instruction set: see [`fine`](super::fine) and
+//! [`tiles`](super::tiles).
 
 /// One line: 64 bytes.
 pub trait Vector: Copy {
@@ -15,6 +16,12 @@ pub trait Vector: Copy {
     /// # Safety
     /// The machine has the instruction set.
     unsafe fn blend(self, other: Self, mask: Self) -> Self;
+    /// Both lines, cut into pieces of B = 4, 8, 16 or 32 bytes, after the odd pieces of `self` and the
+    /// even ones of `other` have changed places: one step of a transposition.
+    ///
+    /// # Safety
+    /// The machine has the instruction set.
+    unsafe fn trade<const B: usize>(self, other: Self) -> (Self, Self);
 }
 
 /// Whatever the compiler makes of it.
@@ -34,6 +41,22 @@ impl Vector for [u64; 8] {
     #[inline(always)]
     unsafe fn blend(self, other: Self, mask: Self) -> Self {
         std::array::from_fn(|k| self[k] ^ ((self[k] ^ other[k]) & mask[k]))
+    }
+
+    #[inline(always)]
+    unsafe fn trade<const B: usize>(self, other: Self) -> (Self, Self) {
+        let words = B / 8;
+        if words > 0 {
+            let even = |k: usize| if k & words == 0 { self[k] } else { other[k - words] };
+            let odd = |k: usize| if k & words == 0 { self[k + words] } else { other[k] };
+            return (std::array::from_fn(even), std::array::from_fn(odd));
+        }
+        // The first half of a word in memory is its low half, or was made so.
+        let low = 0xFFFF_FFFF;
+        let (a, b) = (self.map(u64::to_le), other.map(u64::to_le));
+        let even: Self = std::array::from_fn(|k| (a[k] & low) | (b[k] << 32));
+        let odd: Self = std::array::from_fn(|k| (a[k] >> 32) | (b[k] & !low));
+        (even.map(u64::from_le), odd.map(u64::from_le))
     }
 }
 
@@ -69,6 +92,30 @@ mod x86 {
                 ]
             }
         }
+
+        #[inline(always)]
+        unsafe fn trade<const B: usize>(self, other: Self) -> (Self, Self) {
+            let ([a, b], [c, d]) = (self, other);
+            // SAFETY: promised by the caller.
+            let half = |x: __m256i, y: __m256i| unsafe {
+                match B {
+                    4 => (
+                        _mm256_blend_epi32::<0xAA>(x, _mm256_slli_epi64::<32>(y)),
+                        _mm256_blend_epi32::<0xAA>(_mm256_srli_epi64::<32>(x), y),
+                    ),
+                    8 => (_mm256_unpacklo_epi64(x, y), _mm256_unpackhi_epi64(x, y)),
+                    _ => (
+                        _mm256_permute2x128_si256::<0x20>(x, y),
+                        _mm256_permute2x128_si256::<0x31>(x, y),
+                    ),
+                }
+            };
+            if B == 32 {
+                return ([a, c], [b, d]);
+            }
+            let ((e, f), (g, h)) = (half(a, c), half(b, d));
+            ([e, g], [f, h])
+        }
     }
 
     /// AVX-512.
@@ -89,6 +136,32 @@ mod x86 {
         unsafe fn blend(self, other: Self, mask: Self) -> Self {
             // SAFETY: promised by the caller. The immediate is mask ? other : self.
             unsafe { _mm512_ternarylogic_epi64::<0xCA>(mask, other, self) }
+        }
+
+        #[inline(always)]
+        unsafe fn trade<const B: usize>(self, other: Self) -> (Self, Self) {
+            // SAFETY: promised by the caller.
+            unsafe {
+                match B {
+                    4 => (
+                        _mm512_mask_shuffle_epi32::<0xA0>(self, 0xAAAA, other),
+                        _mm512_mask_shuffle_epi32::<0xF5>(other, 0x5555, self),
+                    ),
+                    8 => (_mm512_unpacklo_epi64(self, other), _mm512_unpackhi_epi64(self, other)),
+                    16 => {
+                        let even = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+                        let odd = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+                        (
+                            _mm512_permutex2var_epi64(self, even, other),
+                            _mm512_permutex2var_epi64(self, odd, other),
+                        )
+                    }
+                    _ => (
+                        _mm512_shuffle_i64x2::<0x44>(self, other),
+                        _mm512_shuffle_i64x2::<0xEE>(self, other),
+                    ),
+                }
+            }
         }
     }
 }

@@ -168,7 +168,9 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
             scratch.rows * size_of::<T>() >= plan.scratch_bytes(),
             "scratch of a transposition"
         );
-        unsafe { transpose::run_units(plan, phase, units, shard.cast(), scratch.ptr.cast()) };
+        assert_eq!(plan.shared_bytes(), 0, "a plan without scratch that lanes share");
+        let (own, shared) = (scratch.ptr.cast(), std::ptr::null_mut());
+        unsafe { transpose::run_units(plan, phase, units, shard.cast(), own, shared) };
     }
 
     fn announce(&mut self, signal: Signal, count: usize) {

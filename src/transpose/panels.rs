@@ -1,0 +1,212 @@
+//! The panel algorithm, for sides of any length: the long side is cut into panels.
+//!
+//! With long = count*height + rest, a tall array (by rows) is read a panel of `height` rows at a time, the
+//! last one first. A panel becomes `short` chunks, each a piece of one column, which go where
+//! the panel after it was; the last panel is held in scratch, and so is the tail of `rest` rows. Then
+//! the chunks, now `height` contiguous elements each, move to their places cycle by cycle, as
+//! the segments do ([`segments`](super::segments)). A wide array (by columns) goes the same way back.
+//!
+//! Chunk s of the array with contiguous long lines begins at element s*height + (s/count)*rest.
+
+use super::cycles::{Permutation, gather};
+use super::divide::Divider;
+use super::memory::{Chunks, Element, LINE};
+use std::ops::Range;
+
+/// Bytes of a slice of a chunk; as in [`segments`](super::segments), all chunks are cut alike.
+const SLICE: usize = 128;
+
+/// Bytes along the short side of a unit.
+const GROUP: usize = 512;
+
+/// Panels of an array, as integers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Panels {
+    /// The long side is that of the rows.
+    pub tall: bool,
+    pub short: usize,
+    /// Length of a panel along the long side.
+    pub height: usize,
+    /// Whole panels.
+    pub count: usize,
+    /// What is left of the long side.
+    pub rest: usize,
+    by_count: Divider,
+    by_short: Divider,
+}
+
+/// What a phase does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// A panel of that number is turned from rows to chunks, or back. The last one is in scratch
+    /// on the side of the chunks, and the tail moves with it.
+    Turn(usize),
+    /// Chunks between scratch and the array, and the tail.
+    Hold,
+    /// Chunks move.
+    Permute,
+}
+
+impl Panels {
+    /// Panics unless 0 < height <= max(rows, cols).
+    pub fn new(rows: usize, cols: usize, height: usize) -> Self {
+        let (tall, long, short) = (rows >= cols, rows.max(cols), rows.min(cols));
+        let fits = 0 < height && height <= long;
+        assert!(fits, "{rows} x {cols} has no panels of height {height}");
+        let (count, rest) = (long / height, long % height);
+        let (by_count, by_short) = (Divider::new(count), Divider::new(short));
+        Panels { tall, short, height, count, rest, by_count, by_short }
+    }
+
+    pub fn phases(&self) -> usize {
+        self.count + 2
+    }
+
+    pub fn stage(&self, phase: usize) -> Stage {
+        let step = if self.tall { phase } else { self.count + 1 - phase };
+        match step {
+            k if k < self.count => Stage::Turn(self.count - 1 - k),
+            k if k == self.count => Stage::Hold,
+            _ => Stage::Permute,
+        }
+    }
+
+    /// Units of work of a phase: slices of all chunks, or groups along the short side.
+    pub fn units(&self, phase: usize, size: usize) -> usize {
+        match self.stage(phase) {
+            Stage::Permute => (self.height * size).div_ceil(SLICE),
+            _ => (self.short * size).div_ceil(GROUP),
+        }
+    }
+
+    /// Bytes of scratch of each worker: a bit for every chunk, and one chunk.
+    pub fn scratch_bytes(&self, size: usize) -> usize {
+        (self.count * self.short).div_ceil(8) + self.height * size
+    }
+
+    /// Bytes of scratch of all workers: a panel and the tail.
+    pub fn shared_bytes(&self, size: usize) -> usize {
+        (self.height + self.rest) * self.short * size
+    }
+
+    /// The chunk that belongs where chunk `h` is.
+    #[inline(always)]
+    pub fn source(&self, h: usize) -> usize {
+        let Panels { count, short, .. } = *self;
+        if self.tall {
+            let c = self.by_count.quotient(h);
+            let i = h - c * count + 1;
+            (if i == count { 0 } else { i }) * short + c
+        } else {
+            let i = self.by_short.quotient(h);
+            let c = h - i * short;
+            c * count + if i == 0 { count } else { i } - 1
+        }
+    }
+}
+
+/// The memory of a call, for elements of S bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Memory<const S: usize> {
+    pub panels: Panels,
+    pub data: *mut u8,
+    /// The panel that is held, as chunks, and the tail, as rows.
+    pub shared: *mut u8,
+}
+
+impl<const S: usize> Memory<S> {
+    /// Row `i` of the array with contiguous short lines.
+    #[inline(always)]
+    pub fn row(&self, i: usize) -> *mut u8 {
+        self.data.wrapping_add(i * self.panels.short * S)
+    }
+
+    /// Chunk `s` in the array with contiguous long lines.
+    #[inline(always)]
+    fn chunk(&self, s: usize) -> *mut u8 {
+        self.data.wrapping_add(self.offset(s))
+    }
+
+    fn offset(&self, s: usize) -> usize {
+        let Panels { height, rest, by_count, .. } = self.panels;
+        (s * height + by_count.quotient(s) * rest) * S
+    }
+
+    /// Chunk `c` of panel `p` while it is away from its rows.
+    #[inline(always)]
+    pub fn parked(&self, p: usize, c: usize) -> *mut u8 {
+        let Panels { short, height, count, .. } = self.panels;
+        if p + 1 == count {
+            return self.shared.wrapping_add(c * height * S);
+        }
+        self.chunk((p + 1) * short + c)
+    }
+
+    /// Row `t` of the tail in scratch.
+    fn tail(&self, t: usize) -> *mut u8 {
+        self.shared.wrapping_add((self.panels.height + t) * self.panels.short * S)
+    }
+
+    /// Does some units of a phase.
+    ///
+    /// # Safety
+    /// `data` is the array and `shared` holds `shared_bytes`; units and phases are run as for
+    /// [`run_units`](super::run_units); `scratch` holds `scratch_bytes`.
+    pub unsafe fn run(&self, phase: usize, units: Range<usize>, scratch: *mut u8) {
+        let Panels { short, height, count, rest, tall, .. } = self.panels;
+        let group = GROUP / S;
+        let columns = units.start * group..short.min(units.end * group);
+        match self.panels.stage(phase) {
+            Stage::Permute if units.is_empty() => {}
+            Stage::Permute => {
+                let (start, end) = (units.start * SLICE, (height * S).min(units.end * SLICE));
+                let chunks = Chunks {
+                    base: self.data.wrapping_add(start),
+                    stride: height * S,
+                    line: self.panels.by_count,
+                    gap: rest * S,
+                    bytes: end - start,
+                };
+                let rows = count * short;
+                // SAFETY: promised by the caller.
+                unsafe {
+                    let walk = Permutation::new(rows, |h| self.panels.source(h), scratch);
+                    gather::<0>(&chunks, walk, scratch.add(rows.div_ceil(8)));
+                }
+            }
+            Stage::Hold => {
+                for c in columns {
+                    let (held, chunk) = (self.parked(count - 1, c), self.chunk(c));
+                    // SAFETY: promised by the caller; after the tall panels have left and before the
+                    // others come, chunks 0..short and the tails of lines are nobody else's.
+                    unsafe {
+                        let (from, to) = if tall { (held, chunk) } else { (chunk, held) };
+                        to.copy_from_nonoverlapping(from, height * S);
+                        for t in 0..rest {
+                            let end = self.chunk((c + 1) * count).cast::<Element<S>>();
+                            let (x, y) =
+                                (self.tail(t).cast::<Element<S>>().add(c), end.sub(rest - t));
+                            let (from, to) = if tall { (x, y) } else { (y, x) };
+                            *to = *from;
+                        }
+                    }
+                }
+            }
+            Stage::Turn(p) => {
+                // SAFETY: promised by the caller; what this reads and what it writes is disjoint, over
+                // all units, as the specification of the algorithm shows.
+                unsafe {
+                    if p + 1 == count {
+                        for t in 0..rest {
+                            let row = self.row(count * height + t).add(columns.start * S);
+                            let tail = self.tail(t).add(columns.start * S);
+                            let (from, to) = if tall { (row, tail) } else { (tail, row) };
+                            to.copy_from_nonoverlapping(from, columns.len() * S);
+                        }
+                    }
+                    super::turns::run(self, p, columns, GROUP / LINE * (LINE / S));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+use super::tiles::{Blocks, sized};
+use super::vector::Vector;
+
+/// Arrays of blocks around the sizes of chips and tiles, unaligned, against the definition.
+fn check<V: Vector, const S: usize>() {
+    let (chip, tile) = (64 / S, 512 / S);
+    for side in [1, 2, chip - 1, chip, chip + 1, 3 * chip, tile - 1, tile, tile + chip + 1] {
+        for (down, across) in [(1, 1), (2, 1), (1, 2), (2, 3)] {
+            let (rows, cols) = (down * side, across * side);
+            let before: Vec<u8> = (0..rows * cols * S + 3).map(|x| (x * 37 % 251) as u8).collect();
+            let mut data = before.clone();
+            let blocks = Blocks { down, across, side };
+            let units = blocks.units(S);
+            for units in [0..units / 3, units / 3..units] {
+                // SAFETY: `data` is ours and has 3 bytes more than the array; the caller checked V.
+                unsafe { sized::<V, S>(&blocks, units, data.as_mut_ptr().add(3)) };
+            }
+            let mut expected = before.clone();
+            for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+                let from = (i - i % side + j % side) * cols + j - j % side + i % side;
+                let (to, from) = ((i * cols + j) * S + 3, from * S + 3);
+                expected[to..][..S].copy_from_slice(&before[from..][..S]);
+            }
+            assert!(data == expected, "{S} bytes, {down} x {across} blocks of {side}");
+        }
+    }
+}
+
+fn check_sizes<V: Vector>() {
+    check::<V, 4>();
+    check::<V, 8>();
+    check::<V, 16>();
+}
+
+#[test]
+fn every_instruction_set() {
+    check_sizes::<[u64; 8]>();
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx2") {
+            check_sizes::<[std::arch::x86_64::__m256i; 2]>();
+        }
+        if is_x86_feature_detected!("avx512f") {
+            check_sizes::<std::arch::x86_64::__m512i>();
+        }
+    }
+}
+
+/// Any unit finds its tile, also past 2^32 elements.
+#[test]
+fn tiles_of_huge_arrays() {
+    for (down, across, side) in [(1, 1, 3 << 28), (1, 1, 1_000_000_007), (1 << 20, 3, 2048)] {
+        let blocks = Blocks { down, across, side };
+        let (units, pairs) = (blocks.units(8), blocks.units(8) / (down * across));
+        let samples = (0..2000).flat_map(|k| [k * (units / 2000), units - 1 - k * k, k]);
+        for unit in samples {
+            let tile = blocks.tiles::<8>(unit..units, std::ptr::null_mut()).next().unwrap();
+            let (i, j, block) = (tile.rows.0 / 64, tile.columns.0 / 64, unit / pairs);
+            assert_eq!(i * (i + 1) / 2 + j, unit % pairs);
+            assert!(j <= i && tile.rows.0 < side && tile.rows.1 == side.min((i + 1) * 64));
+            let place = block / across * side * side * across + block % across * side;
+            assert_eq!(tile.base as usize, place * 8);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A panel turned from rows to chunks or back, out of place, chip by chip as in [`tiles`](super::tiles).
+
+use super::memory::{Element, LINE, prefetch};
+use super::panels::Memory;
+use super::tiles::turn;
+use super::vector::Vector;
+use std::ops::Range;
+
+/// How many chips are asked for before they are needed, along the panel's height.
+const AHEAD: usize = 2;
+
+/// Panel `p`, some columns of it, in groups.
+///
+/// # Safety
+/// The machine has the instruction set of V; K elements of S bytes fill a line; nobody else uses what
+/// is read and written.
+#[inline(always)]
+unsafe fn panel<V: Vector, const S: usize, const K: usize>(
+    memory: &Memory<S>,
+    p: usize,
+    columns: Range<usize>,
+    group: usize,
+) {
+    let (height, stride) = (memory.panels.height, memory.panels.short * S);
+    let tall = memory.panels.tall;
+    let first = memory.row(p * height);
+    for c0 in columns.clone().step_by(group) {
+        let end = columns.end.min(c0 + group);
+        let whole = end - (end - c0) % K;
+        let chunk = |c: usize, t: usize| memory.parked(p, c).wrapping_add(t * S);
+        let row = |c: usize, t: usize| first.wrapping_add(t * stride + c * S);
+        let heights = height - height % K;
+        for t in (0..heights).step_by(K) {
+            for c in (c0..whole).step_by(K) {
+                let chunks: [*mut u8; K] = std::array::from_fn(|k| chunk(c + k, t));
+                let rows = row(c, t);
+                for (k, chunk) in chunks.iter().enumerate() {
+                    prefetch(rows.wrapping_add((k + AHEAD * K) * stride));
+                    prefetch(chunk.wrapping_add(AHEAD * LINE));
+                }
+                // SAFETY: promised by the caller.
+                unsafe {
+                    let from =
+                        |k: usize| if tall { rows.wrapping_add(k * stride) } else { chunks[k] };
+                    let to =
+                        |k: usize| if tall { chunks[k] } else { rows.wrapping_add(k * stride) };
+                    let mut lines: [V; K] = std::array::from_fn(|k| V::load(from(k)));
+                    turn::<V, S, K>(&mut lines);
+                    lines.iter().enumerate().for_each(|(k, line)| line.store(to(k)));
+                }
+            }
+        }
+        for c in c0..end {
+            for t in if c < whole { heights } else { 0 }..height {
+                let (x, y) = (row(c, t).cast::<Element<S>>(), chunk(c, t).cast::<Element<S>>());
+                let (from, to) = if tall { (x, y) } else { (y, x) };
+                // SAFETY: promised by the caller.
+                unsafe { *to = *from };
+            }
+        }
+    }
+}
+
+/// Turns with the widest registers there are.
+///
+/// # Safety
+/// As for [`panel`], apart from the instruction set.
+pub unsafe fn run<const S: usize>(
+    memory: &Memory<S>,
+    p: usize,
+    columns: Range<usize>,
+    group: usize,
+) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: promised by the caller; the instruction sets are there.
+    unsafe {
+        if is_x86_feature_detected!("avx512f") {
+            return avx512::<S>(memory, p, columns, group);
+        }
+        if is_x86_feature_detected!("avx2") {
+            return avx2::<S>(memory, p, columns, group);
+        }
+    }
+    // SAFETY: promised by the caller.
+    unsafe { sized::<[u64; 8], S>(memory, p, columns, group) }
+}
+
+/// # Safety
+/// As for [`panel`].
+#[inline(always)]
+pub unsafe fn sized<V: Vector, const S: usize>(
+    memory: &Memory<S>,
+    p: usize,
+    columns: Range<usize>,
+    group: usize,
+) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match S {
+            4 => panel::<V, S, { LINE / 4 }>(memory, p, columns, group),
+            8 => panel::<V, S, { LINE / 8 }>(memory, p, columns, group),
+            _ => panel::<V, S, { LINE / 16 }>(memory, p, columns, group),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`run`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn avx512<const S: usize>(
+    memory: &Memory<S>,
+    p: usize,
+    columns: Range<usize>,
+    group: usize,
+) {
+    // SAFETY: promised by the caller.
+    unsafe { sized::<std::arch::x86_64::__m512i, S>(memory, p, columns, group) }
+}
+
+/// # Safety
+/// As for [`run`].
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn avx2<const S: usize>(memory: &Memory<S>, p: usize, columns: Range<usize>, group: usize) {
+    // SAFETY: promised by the caller.
+    unsafe { sized::<[std::arch::x86_64::__m256i; 2], S>(memory, p, columns, group) }
+}

@@ -1,0 +1,53 @@
+use super::panels::{Memory, Panels};
+use super::turns::sized;
+use super::vector::Vector;
+
+/// Turns the last but one panel of a tall array into chunks, and that of a wide array back to rows.
+fn check<V: Vector, const S: usize>() {
+    let line = 64 / S;
+    for height in [1, line - 1, line, line + 1, 3 * line] {
+        for short in [1, line, 2 * line + 1, 600 / S].into_iter().filter(|s| *s <= 3 * height) {
+            let long = 3 * height + 1;
+            let before: Vec<u8> = (0..short * long * S + 5).map(|x| (x * 41 % 253) as u8).collect();
+            for tall in [true, false] {
+                let (rows, cols) = if tall { (long, short) } else { (short, long) };
+                let panels = Panels::new(rows, cols, height);
+                let mut data = before.clone();
+                let data_at = data.as_mut_ptr().wrapping_add(5);
+                let memory = Memory::<S> { panels, data: data_at, shared: std::ptr::null_mut() };
+                let offset = |address: *mut u8| address as usize - data_at as usize + 5;
+                let mut expected = before.clone();
+                for (c, t) in (0..short).flat_map(|c| (0..height).map(move |t| (c, t))) {
+                    let row = offset(memory.row(height + t)) + c * S;
+                    let chunk = offset(memory.parked(1, c)) + t * S;
+                    let (from, to) = if panels.tall { (row, chunk) } else { (chunk, row) };
+                    expected[to..][..S].copy_from_slice(&before[from..][..S]);
+                }
+                // Chunks of panel 1 are in the place of panel 2, and nothing is in scratch.
+                // SAFETY: `data` is ours; the caller checked V.
+                unsafe { sized::<V, S>(&memory, 1, 0..short, 2 * line) };
+                assert!(data == expected, "{S} bytes, {rows} x {cols}, height {height}");
+            }
+        }
+    }
+}
+
+fn check_sizes<V: Vector>() {
+    check::<V, 4>();
+    check::<V, 8>();
+    check::<V, 16>();
+}
+
+#[test]
+fn every_instruction_set() {
+    check_sizes::<[u64; 8]>();
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx2") {
+            check_sizes::<[std::arch::x86_64::__m256i; 2]>();
+        }
+        if is_x86_feature_detected!("avx512f") {
+            check_sizes::<std::arch::x86_64::__m512i>();
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Transposition in place by the panel algorithm against its definition.
+
+use meshsolve::transpose::panels::{Panels, Stage};
+use meshsolve::transpose::{Algorithm, Plan, run_units, transpose_with};
+
+mod transposition;
+
+use transposition::{Random, SIZES, check, check_shifted};
+
+const THREADS: [usize; 4] = [1, 2, 3, 7];
+
+fn panel(height: usize) -> Algorithm {
+    Algorithm::Panel { height }
+}
+
+#[test]
+fn small_shapes_exhaustively() {
+    for (rows, cols) in (1..=30).flat_map(|i| (1..=30).map(move |j| (i, j))) {
+        for height in [1, 2, 3, 4, 7, 8, 9, 16, 17, 31] {
+            if height <= rows.max(cols) {
+                let size = SIZES[(rows + 2 * cols + height) % 3];
+                let threads = THREADS[(rows + cols) % 4];
+                check(panel(height), rows, cols, size, threads);
+            }
+        }
+    }
+}
+
+#[test]
+fn around_groups_and_lines() {
+    for size in SIZES {
+        for edge in [64 / size, 512 / size, 1024 / size] {
+            for short in [edge - 1, edge, edge + 1] {
+                for height in [edge - 1, edge, edge + 1].into_iter().filter(|h| *h > 0) {
+                    for (long, threads) in [(3 * height, 2), (4 * height - 1, 7)] {
+                        if long >= short {
+                            check(panel(height), long, short, size, threads);
+                            check(panel(height), short, long, size, threads);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn larger_shapes() {
+    for (x, y, height) in
+        [(1021, 1009, 64), (997, 1999, 128), (64, 5003, 256), (33, 4001, 512), (2500, 100, 2500)]
+    {
+        check(panel(height), x, y, 8, 2);
+        check(panel(height), y, x, 8, 3);
+        check_shifted(panel(height), (x, y), 4, 2, 1);
+        check_shifted(panel(height), (y, x), 16, 2, 3);
+    }
+}
+
+/// One worker does the units of each phase in random order.
+#[test]
+fn units_in_any_order() {
+    let mut random = Random(5);
+    for (rows, cols, height) in [(300, 211, 64), (211, 300, 64), (500, 96, 100), (65, 400, 32)] {
+        let plan = Plan::forced(panel(height), rows, cols, 8);
+        let mut data: Vec<u64> = (0..(rows * cols) as u64).collect();
+        let mut scratch = vec![0u8; plan.scratch_bytes()];
+        let mut shared = vec![0u8; plan.shared_bytes()];
+        for phase in 0..plan.phases() {
+            let mut units: Vec<usize> = (0..plan.units(phase)).collect();
+            for k in (1..units.len()).rev() {
+                units.swap(k, random.below(k + 1));
+            }
+            for unit in units {
+                let data = data.as_mut_ptr().cast();
+                let (own, common) = (scratch.as_mut_ptr(), shared.as_mut_ptr());
+                // SAFETY: every unit of a phase once, phases in order.
+                unsafe { run_units(&plan, phase, unit..unit + 1, data, own, common) };
+            }
+        }
+        let right = |(k, x): (usize, &u64)| *x as usize == k % rows * cols + k / rows;
+        assert!(data.iter().enumerate().all(right), "{plan}");
+    }
+}
+
+/// The order of the chunks, and its inverse, also past 2^32 elements.
+#[test]
+fn chunks_of_huge_arrays() {
+    let shapes =
+        [(79999, 9973, 64), (1_000_003, 999_983, 256), ((1 << 34) + 1, 12_345, 512), (5, 3, 1)];
+    let mut random = Random(2);
+    for (long, short, height) in shapes {
+        let (tall, wide) = (Panels::new(long, short, height), Panels::new(short, long, height));
+        assert!(tall.tall && !wide.tall);
+        let count = tall.count;
+        assert_eq!((count * height + tall.rest, tall.short), (long, short));
+        for _ in 0..3000 {
+            let (i, c) = (random.below(count), random.below(short));
+            let (there, here) = ((i + 1) % count * short + c, c * count + i);
+            assert_eq!(tall.source(here), there);
+            assert_eq!(wide.source(there), here);
+        }
+    }
+    // Phases of a wide array are those of a tall one in reverse.
+    let (tall, wide) = (Panels::new(10, 4, 3), Panels::new(4, 10, 3));
+    let stages = |p: &Panels| (0..p.phases()).map(|k| p.stage(k)).collect::<Vec<_>>();
+    let forward = [Stage::Turn(2), Stage::Turn(1), Stage::Turn(0), Stage::Hold, Stage::Permute];
+    assert_eq!(stages(&tall), forward);
+    assert_eq!(stages(&wide), forward.into_iter().rev().collect::<Vec<_>>());
+}
+
+#[test]
+fn plans_take_panels_when_scratch_is_shared() {
+    let offered = |rows, cols, own, shared| Plan::offered(rows, cols, 8, own, shared);
+    assert_eq!(Plan::new(8191, 8101, 8).algorithm(), Algorithm::C2r);
+    let plan = offered(8191, 8101, 1 << 20, 40 << 20).unwrap();
+    assert!(matches!(plan.algorithm(), Algorithm::Panel { .. }), "{plan}");
+    assert!(plan.shared_bytes() <= 40 << 20 && plan.passes() == 2);
+    let text = plan.to_string();
+    assert!(text.starts_with("panels of ") && text.ends_with(" shared"), "{text}");
+    assert_eq!(offered(8191, 8101, 1 << 20, 1 << 20).unwrap().algorithm(), Algorithm::C2r);
+    assert_eq!(offered(8191, 8101, 100, 40 << 20), None);
+    assert_eq!(offered(8192, 4096, 1 << 20, 1 << 30), Some(Plan::new(8192, 4096, 8)));
+    // Too short for a phase of its own.
+    assert!(offered(1_000_001, 9, 1 << 24, 1 << 40).unwrap().panels().is_none());
+    let (rows, cols) = (1201, 599);
+    let plan = offered(rows, cols, 1 << 20, 8 << 20).unwrap();
+    assert!(plan.panels().is_some(), "{plan}");
+    let mut data: Vec<u64> = (0..(rows * cols) as u64).collect();
+    transpose_with(&plan, &mut data, 3);
+    assert!((0..rows * cols).all(|k| data[k] as usize == k % rows * cols + k / rows));
+}
+
+#[test]
+#[should_panic(expected = "4 x 6 has no panels of height 7")]
+fn panels_are_within_the_array() {
+    Plan::forced(panel(7), 4, 6, 8);
+}
+
+#[test]
+#[should_panic(expected = "4 x 6 has no panels of height 0")]
+fn panels_are_not_empty() {
+    Plan::forced(panel(0), 4, 6, 8);
+}
