@@ -11,9 +11,7 @@ use crate::bridge::ffi;
 use crate::dist::cholesky;
 use crate::layout::{Columns, Order, Storage};
 use crate::transpose::{Algorithm, Plan};
-use crate::{
-    backend::host::yardstick, dispatch, routines, scalar::DType, settings, stats, transpose,
-};
+use crate::{backend::host::yardstick, dispatch, routines, scalar::DType, settings, stats};
 
 /// A capsule as jax.ffi wants it around a handler or type record of the C++ shim.
 #[pyfunction]
