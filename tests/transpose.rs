@@ -280,6 +280,6 @@ fn plans_choose_and_describe_themselves() {
     assert_eq!(algorithm(1, 4096), Algorithm::Trivial);
     assert_eq!(Plan::new(7919, 4001, 8).phases(), 2);
     let text = Plan::forced(Algorithm::C2r, 8192, 4096, 8).to_string();
-    let expected = "C2R 8192 x 4096 of 8 bytes, 5 passes, at most 0.20 of a copy, ";
+    let expected = "C2R 8192 x 4096 of 8 bytes, 5 passes, about 0.20 of a copy, ";
     assert_eq!(text, format!("{expected}32768 bytes of scratch"));
 }

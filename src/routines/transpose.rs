@@ -68,7 +68,8 @@ struct Turn<T> {
 
 impl<T: Scalar> Turn<T> {
     fn new(plan: Plan, calls: Vec<Call>, since: Instant) -> Result<Self> {
-        let lanes = lane_count(calls.len(), settings::threads());
+        let units = (0..plan.phases()).map(|phase| plan.units(phase)).max().unwrap_or(1);
+        let lanes = lane_count(calls.len(), settings::threads()).min(units * calls.len());
         let own = plan.scratch_bytes().div_ceil(size_of::<T>());
         let scratch = Scratch::new(lanes * own)?;
         Ok(Turn { plan, calls, team: Team::new(lanes), scratch, own, since })

@@ -55,7 +55,7 @@ pub use plan::{Algorithm, Plan};
 use plan::{Phase, Work};
 use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::sync::Barrier;
+use std::thread::Builder;
 
 /// Does some units of one phase.
 ///
@@ -165,31 +165,28 @@ pub fn transpose_with<T: Bits>(plan: &Plan, data: &mut [T], threads: usize) {
     let (rows, cols, len) = (plan.rows(), plan.cols(), data.len());
     assert!(rows * cols == len, "{rows} x {cols} is not {len} elements");
     assert!(threads > 0, "at least one thread");
-    let barrier = Barrier::new(threads);
     let mut common = vec![MaybeUninit::<u8>::uninit(); plan.shared_bytes()];
     let shared = Shared(data.as_mut_ptr().cast(), common.as_mut_ptr().cast());
-    let lane = |lane: usize, shared: Shared| {
-        let mut scratch = vec![MaybeUninit::<u8>::uninit(); plan.scratch_bytes()];
-        for phase in 0..plan.phases() {
-            let share =
-                |k: usize| (plan.units(phase) as u128 * k as u128 / threads as u128) as usize;
-            let units = share(lane)..share(lane + 1);
-            // SAFETY: `data` is borrowed exclusively; lanes have disjoint units of a phase, every unit is
-            // some lane's, and the barrier separates phases.
-            unsafe {
-                run_units(plan, phase, units, shared.0, scratch.as_mut_ptr().cast(), shared.1);
+    for phase in 0..plan.phases() {
+        let units = plan.units(phase);
+        let lanes = threads.min(units);
+        let share = |lane: usize| (units as u128 * lane as u128 / lanes as u128) as usize;
+        let run = move |mine: Range<usize>| {
+            let Shared(data, common) = { shared };
+            let mut scratch = vec![MaybeUninit::<u8>::uninit(); plan.scratch_bytes()];
+            // SAFETY: `data` is borrowed exclusively; lanes have disjoint units of a phase, every unit
+            // is some lane's, and a phase begins when the threads of the one before have ended.
+            unsafe { run_units(plan, phase, mine, data, scratch.as_mut_ptr().cast(), common) };
+        };
+        std::thread::scope(|scope| {
+            for lane in 1..lanes {
+                let mine = share(lane)..share(lane + 1);
+                let other = mine.clone();
+                if Builder::new().spawn_scoped(scope, move || run(other)).is_err() {
+                    run(mine); // no thread to be had
+                }
             }
-            barrier.wait();
-        }
-    };
-    std::thread::scope(|scope| {
-        for k in 1..threads {
-            let lane = &lane;
-            scope.spawn(move || {
-                let shared = shared;
-                lane(k, shared)
-            });
-        }
-        lane(0, shared);
-    });
+            run(share(0)..share(1.min(lanes)));
+        });
+    }
 }

@@ -192,6 +192,7 @@ impl<const S: usize> Memory<S> {
                     }
                 }
             }
+            Stage::Turn(_) if columns.is_empty() => {}
             Stage::Turn(p) => {
                 // SAFETY: promised by the caller; what this reads and what it writes is disjoint, over
                 // all units, as the specification of the algorithm shows.

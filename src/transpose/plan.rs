@@ -265,7 +265,7 @@ impl fmt::Display for Plan {
         let passes = self.passes();
         let (plural, bound) = (if passes == 1 { "" } else { "es" }, 1.0 / passes as f64);
         write!(f, " {rows} x {cols} of {size} bytes, {passes} pass{plural}, ")?;
-        write!(f, "at most {bound:.2} of a copy, {} bytes of scratch", self.scratch_bytes())?;
+        write!(f, "about {bound:.2} of a copy, {} bytes of scratch", self.scratch_bytes())?;
         match self.shared_bytes() {
             0 => Ok(()),
             shared => write!(f, ", {shared} shared"),

@@ -14,8 +14,8 @@ use super::divide::Divider;
 use super::memory::Group;
 use std::ops::Range;
 
-/// Bytes of a slice.
-const SLICE: usize = 512;
+/// Bytes of a slice: two lines, so that a segment has work for many.
+const SLICE: usize = 128;
 
 /// Bytes of the adjacent slices that move together, at most. Wider parts are faster.
 const WIDE: usize = 8192;

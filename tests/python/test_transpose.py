@@ -88,6 +88,6 @@ def test_messages():
         ValueError, match=r"expected an array that is not traced, got a tracer; ins"
     ):
         jax.jit(ms.transpose_inplace)(jnp.eye(3))
-    with pytest.raises(TypeError, match="expected elements of 4, 8 or 16 bytes, got float16; view"):
+    with pytest.raises(TypeError, match=r"expected one of int32, int64, .* got float16; view"):
         ms.transpose_inplace(jnp.eye(3, dtype=jnp.float16))
     assert ms.transpose_inplace(jnp.zeros((0, 3))).shape == (3, 0)

@@ -24,8 +24,9 @@ pub fn gemm_seconds<T: Scalar>(n: usize, threads: usize) -> f64 {
     seconds
 }
 
-/// Seconds of an in-place transposition of elements of type E as `plan` says by `threads` threads, and of a copy of the same array by as many: the faster of an ordinary and of a
-/// streaming one, which does not read what it overwrites.
+/// Seconds of an in-place transposition of elements of type E as `plan` says by `threads` threads, and
+/// of a copy of the same array by as many: the faster of an ordinary and of a streaming one, which
+/// does not read what it overwrites.
 pub fn transpose_seconds<E: transpose::Bits + Default + Sync>(
     plan: &transpose::Plan,
     threads: usize,
