@@ -55,6 +55,8 @@ pub use plan::{Algorithm, Plan};
 use plan::{Phase, Work};
 use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier};
 use std::thread::Builder;
 
 /// Does some units of one phase.
@@ -167,26 +169,32 @@ pub fn transpose_with<T: Bits>(plan: &Plan, data: &mut [T], threads: usize) {
     assert!(threads > 0, "at least one thread");
     let mut common = vec![MaybeUninit::<u8>::uninit(); plan.shared_bytes()];
     let shared = Shared(data.as_mut_ptr().cast(), common.as_mut_ptr().cast());
-    for phase in 0..plan.phases() {
-        let units = plan.units(phase);
-        let lanes = threads.min(units);
-        let share = |lane: usize| (units as u128 * lane as u128 / lanes as u128) as usize;
-        let run = move |mine: Range<usize>| {
-            let Shared(data, common) = { shared };
-            let mut scratch = vec![MaybeUninit::<u8>::uninit(); plan.scratch_bytes()];
+    let work = move |lane: usize, lanes: usize, barrier: &Barrier| {
+        let Shared(data, common) = { shared };
+        let mut scratch = vec![MaybeUninit::<u8>::uninit(); plan.scratch_bytes()];
+        for phase in 0..plan.phases() {
+            let units = plan.units(phase) as u128;
+            let share = |lane: usize| (units * lane as u128 / lanes as u128) as usize;
+            let mine = share(lane)..share(lane + 1);
             // SAFETY: `data` is borrowed exclusively; lanes have disjoint units of a phase, every unit
-            // is some lane's, and a phase begins when the threads of the one before have ended.
+            // is some lane's, and the barrier separates phases.
             unsafe { run_units(plan, phase, mine, data, scratch.as_mut_ptr().cast(), common) };
+            barrier.wait();
+        }
+    };
+    std::thread::scope(|scope| {
+        // How many threads can be had is known before any of them waits for another.
+        let start = |_| {
+            let (to, from) = channel::<(usize, usize, Arc<Barrier>)>();
+            let run = move || from.recv().map_or((), |(lane, lanes, b)| work(lane, lanes, &b));
+            Builder::new().spawn_scoped(scope, run).ok().map(|_| to)
         };
-        std::thread::scope(|scope| {
-            for lane in 1..lanes {
-                let mine = share(lane)..share(lane + 1);
-                let other = mine.clone();
-                if Builder::new().spawn_scoped(scope, move || run(other)).is_err() {
-                    run(mine); // no thread to be had
-                }
-            }
-            run(share(0)..share(1.min(lanes)));
-        });
-    }
+        let others: Vec<_> = (1..threads).map_while(start).collect();
+        let lanes = others.len() + 1;
+        let barrier = Arc::new(Barrier::new(lanes));
+        for (k, other) in others.iter().enumerate() {
+            other.send((k + 1, lanes, barrier.clone())).expect("the thread waits for this");
+        }
+        work(0, lanes, &barrier);
+    });
 }
