@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::job::Cholesky;
-use super::operands::{Problem, Signature, info, matrix, real, rhs};
+use super::operands::{Problem, Signature, Slot, info, matrix, real, rhs};
 use crate::call::{Attributes, Call, Job};
 use crate::dispatch;
 use crate::error::{Error, Result};
@@ -45,71 +45,43 @@ pub struct Verb {
     pub restore: bool,
 }
 
+/// A routine that does nothing yet.
+const fn verb(name: &'static str, args: &'static [Slot], rets: &'static [Slot]) -> Verb {
+    let signature = Signature { args, rets };
+    Verb { name, signature, arrange: false, factor: false, solve: false, restore: false }
+}
+
 pub static POSV: Verb = Verb {
-    name: "posv",
-    signature: Signature {
-        args: &[matrix("a"), rhs("b")],
-        rets: &[matrix("work").starts_as(0), rhs("x").starts_as(1), info("info")],
-    },
     arrange: true,
     factor: true,
     solve: true,
-    restore: false,
+    ..verb(
+        "posv",
+        &[matrix("a"), rhs("b")],
+        &[matrix("work").starts_as(0), rhs("x").starts_as(1), info("info")],
+    )
 };
 
 static POTRF: Verb = Verb {
-    name: "potrf",
-    signature: Signature {
-        args: &[matrix("a")],
-        rets: &[matrix("work").starts_as(0), info("info")],
-    },
     arrange: true,
     factor: true,
-    solve: false,
-    restore: false,
+    ..verb("potrf", &[matrix("a")], &[matrix("work").starts_as(0), info("info")])
 };
 
 static POTRS: Verb = Verb {
-    name: "potrs",
-    signature: Signature {
-        args: &[matrix("work"), info("info"), rhs("b")],
-        rets: &[rhs("x").starts_as(2)],
-    },
-    arrange: false,
-    factor: false,
     solve: true,
-    restore: false,
+    ..verb("potrs", &[matrix("work"), info("info"), rhs("b")], &[rhs("x").starts_as(2)])
 };
 
-static PACK: Verb = Verb {
-    name: "pack",
-    signature: Signature { args: &[matrix("c")], rets: &[matrix("work").starts_as(0)] },
-    arrange: true,
-    factor: false,
-    solve: false,
-    restore: false,
-};
+static PACK: Verb =
+    Verb { arrange: true, ..verb("pack", &[matrix("c")], &[matrix("work").starts_as(0)]) };
 
 static UNPACK: Verb = Verb {
-    name: "unpack",
-    signature: Signature {
-        args: &[matrix("work"), info("info")],
-        rets: &[matrix("c").starts_as(0)],
-    },
-    arrange: false,
-    factor: false,
-    solve: false,
     restore: true,
+    ..verb("unpack", &[matrix("work"), info("info")], &[matrix("c").starts_as(0)])
 };
 
-static LOGDET: Verb = Verb {
-    name: "logdet",
-    signature: Signature { args: &[matrix("work"), info("info")], rets: &[real("logdet")] },
-    arrange: false,
-    factor: false,
-    solve: false,
-    restore: false,
-};
+static LOGDET: Verb = verb("logdet", &[matrix("work"), info("info")], &[real("logdet")]);
 
 pub static ROUTINES: [Routine; 6] = [
     Routine {
