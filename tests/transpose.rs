@@ -2,11 +2,11 @@
 
 use meshsolve::transpose::divide::Divider;
 use meshsolve::transpose::maps::{Maps, gcd, multiply};
-use meshsolve::transpose::{Algorithm, Plan, run_units, transpose_in_place, transpose_with};
+use meshsolve::transpose::{Algorithm, Plan, transpose_in_place, transpose_with};
 
 mod transposition;
 
-use transposition::{Random, SIZES, check};
+use transposition::{Random, SIZES, check, in_any_order};
 
 const BOTH: [Algorithm; 2] = [Algorithm::C2r, Algorithm::R2c];
 #[test]
@@ -102,20 +102,7 @@ fn units_in_any_order() {
     for (rows, cols) in [(96, 144), (100, 700), (257, 64), (300, 301), (40, 4000), (640, 320)] {
         for algorithm in BOTH {
             let plan = Plan::forced(algorithm, rows, cols, 8);
-            let mut data: Vec<u64> = (0..(rows * cols) as u64).collect();
-            let mut scratch = vec![0u8; plan.scratch_bytes()];
-            for phase in 0..plan.phases() {
-                let mut units: Vec<usize> = (0..plan.units(phase)).collect();
-                for k in (1..units.len()).rev() {
-                    units.swap(k, random.below(k + 1));
-                }
-                for unit in units {
-                    let (data, scratch) = (data.as_mut_ptr().cast(), scratch.as_mut_ptr());
-                    let none = std::ptr::null_mut();
-                    // SAFETY: every unit of a phase once, phases in order.
-                    unsafe { run_units(&plan, phase, unit..unit + 1, data, scratch, none) };
-                }
-            }
+            let data = in_any_order(&plan, &mut random);
             let right = |(k, x): (usize, &u64)| *x as usize == k % rows * cols + k / rows;
             assert!(data.iter().enumerate().all(right), "{plan}");
         }

@@ -1,11 +1,11 @@
 //! Transposition in place by the square and the gcd-block algorithm against its definition.
 
 use meshsolve::transpose::segments::Segments;
-use meshsolve::transpose::{Algorithm, Plan, run_units, transpose_in_place, transpose_with};
+use meshsolve::transpose::{Algorithm, Plan, transpose_in_place, transpose_with};
 
 mod transposition;
 
-use transposition::{Random, SIZES, check, check_shifted};
+use transposition::{Random, SIZES, check, check_shifted, in_any_order};
 
 const THREADS: [usize; 4] = [1, 2, 3, 7];
 
@@ -178,20 +178,7 @@ fn units_in_any_order() {
     let shapes = [(200, 200, 200), (200, 600, 200), (640, 256, 128), (260, 390, 130)];
     for (rows, cols, side) in shapes {
         let plan = Plan::forced(blocks(side), rows, cols, 8);
-        let mut data: Vec<u64> = (0..(rows * cols) as u64).collect();
-        let mut scratch = vec![0u8; plan.scratch_bytes()];
-        for phase in 0..plan.phases() {
-            let mut units: Vec<usize> = (0..plan.units(phase)).collect();
-            for k in (1..units.len()).rev() {
-                units.swap(k, random.below(k + 1));
-            }
-            for unit in units {
-                let (data, scratch) = (data.as_mut_ptr().cast(), scratch.as_mut_ptr());
-                let none = std::ptr::null_mut();
-                // SAFETY: every unit of a phase once, phases in order.
-                unsafe { run_units(&plan, phase, unit..unit + 1, data, scratch, none) };
-            }
-        }
+        let data = in_any_order(&plan, &mut random);
         assert!(is_transposed(&data, rows, cols), "{plan}");
     }
 }

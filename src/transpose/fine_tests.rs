@@ -1,9 +1,9 @@
 use super::fine::Sweep;
 use super::memory::WIDEST;
-use super::vector::Vector;
+use super::vector::{Vector, every_instruction_set};
 
 /// Rotates columns of a small array both ways and compares with the definition.
-fn check<const S: usize, V: Vector>() {
+fn check<V: Vector, const S: usize>() {
     for rows in [1usize, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 71] {
         for width in [1usize, 3, 4, 8, 15, 16, 17, 32, 40] {
             for slow in [1usize, 2, 5, 1000] {
@@ -38,22 +38,4 @@ fn check<const S: usize, V: Vector>() {
     }
 }
 
-fn check_sizes<V: Vector>() {
-    check::<4, V>();
-    check::<8, V>();
-    check::<16, V>();
-}
-
-#[test]
-fn every_instruction_set() {
-    check_sizes::<[u64; 8]>();
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx2") {
-            check_sizes::<[std::arch::x86_64::__m256i; 2]>();
-        }
-        if is_x86_feature_detected!("avx512f") {
-            check_sizes::<std::arch::x86_64::__m512i>();
-        }
-    }
-}
+every_instruction_set!(check);

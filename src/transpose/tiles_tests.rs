@@ -1,5 +1,5 @@
 use super::tiles::{Blocks, sized};
-use super::vector::Vector;
+use super::vector::{Vector, every_instruction_set};
 
 /// Arrays of blocks around the sizes of chips and tiles, unaligned, against the definition.
 fn check<V: Vector, const S: usize>() {
@@ -26,25 +26,7 @@ fn check<V: Vector, const S: usize>() {
     }
 }
 
-fn check_sizes<V: Vector>() {
-    check::<V, 4>();
-    check::<V, 8>();
-    check::<V, 16>();
-}
-
-#[test]
-fn every_instruction_set() {
-    check_sizes::<[u64; 8]>();
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx2") {
-            check_sizes::<[std::arch::x86_64::__m256i; 2]>();
-        }
-        if is_x86_feature_detected!("avx512f") {
-            check_sizes::<std::arch::x86_64::__m512i>();
-        }
-    }
-}
+every_instruction_set!(check);
 
 /// Any unit finds its tile, also past 2^32 elements.
 #[test]

@@ -1,6 +1,6 @@
 use super::panels::{Memory, Panels};
 use super::turns::sized;
-use super::vector::Vector;
+use super::vector::{Vector, every_instruction_set};
 
 /// Turns the last but one panel of a tall array into chunks, and that of a wide array back to rows.
 fn check<V: Vector, const S: usize>() {
@@ -32,22 +32,4 @@ fn check<V: Vector, const S: usize>() {
     }
 }
 
-fn check_sizes<V: Vector>() {
-    check::<V, 4>();
-    check::<V, 8>();
-    check::<V, 16>();
-}
-
-#[test]
-fn every_instruction_set() {
-    check_sizes::<[u64; 8]>();
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx2") {
-            check_sizes::<[std::arch::x86_64::__m256i; 2]>();
-        }
-        if is_x86_feature_detected!("avx512f") {
-            check_sizes::<std::arch::x86_64::__m512i>();
-        }
-    }
-}
+every_instruction_set!(check);

@@ -189,6 +189,9 @@ def test_promotion_and_empty_systems():
     assert x.dtype == jnp.float64 and np.allclose(x, 0.5)
     x = ms.solve(put(mesh, np.eye(4, dtype=np.float32), "x", None), np.ones(4), assume_a="pos")
     assert x.dtype == jnp.float64
+    # What b promotes is fine, on a mesh that A is dealt to as well.
+    x = ms.solve(np.eye(4, dtype=np.float16), np.ones(4), assume_a="pos", mesh=mesh)
+    assert x.dtype == jnp.float64 and np.array_equal(x, np.ones(4))
     for shape in ((0,), (0, 3)):
         assert ms.solve(np.zeros((0, 0)), np.zeros(shape), assume_a="pos").shape == shape
     assert ms.solve(np.eye(4), np.zeros((4, 0)), assume_a="pos").shape == (4, 0)

@@ -136,3 +136,22 @@ pub fn check_shifted(
     run(&back, memory.content().as_mut_ptr(), threads);
     assert!(memory.content() == before, "{back} after {plan}");
 }
+
+/// 0, 1, 2, ... transposed as `plan` says, the units of each phase one by one in random order.
+pub fn in_any_order(plan: &Plan, random: &mut Random) -> Vec<u64> {
+    let mut data: Vec<u64> = (0..(plan.rows() * plan.cols()) as u64).collect();
+    let mut scratch = vec![0u8; plan.scratch_bytes()];
+    for phase in 0..plan.phases() {
+        let mut units: Vec<usize> = (0..plan.units(phase)).collect();
+        for k in (1..units.len()).rev() {
+            units.swap(k, random.below(k + 1));
+        }
+        for unit in units {
+            let (data, scratch) = (data.as_mut_ptr().cast(), scratch.as_mut_ptr());
+            let none = std::ptr::null_mut();
+            // SAFETY: every unit of a phase once, phases in order; the plan shares no scratch.
+            unsafe { run_units(plan, phase, unit..unit + 1, data, scratch, none) };
+        }
+    }
+    data
+}
