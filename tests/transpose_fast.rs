@@ -9,8 +9,11 @@ use transposition::{Random, SIZES, check, check_shifted, in_any_order};
 
 const THREADS: [usize; 4] = [1, 2, 3, 7];
 
-/// Bytes of the side of a tile.
-const TILE: usize = 512;
+/// The side of a tile and of a field of tiles, in elements.
+fn tile_and_field(size: usize) -> [usize; 2] {
+    let tile = if size == 4 { 32 } else { 16 };
+    [tile, 32 * tile]
+}
 
 fn blocks(side: usize) -> Algorithm {
     Algorithm::Blocks { side }
@@ -47,7 +50,8 @@ fn small_blocks_exhaustively() {
 #[test]
 fn around_chips_and_tiles() {
     for size in SIZES {
-        for edge in [64 / size, TILE / size, 2 * TILE / size] {
+        let [tile, field] = tile_and_field(size);
+        for edge in [64 / size, tile, field] {
             for side in [edge - 1, edge, edge + 1] {
                 for threads in THREADS {
                     check(Algorithm::Square, side, side, size, threads);
@@ -158,7 +162,7 @@ fn segments_of_huge_arrays() {
         let plan = Plan::forced(blocks(side), rows, cols, 8);
         let (down, across) = (rows / side, cols / side);
         assert_eq!((plan.passes(), plan.phases()), (2, 2));
-        let tiles = side.div_ceil(64);
+        let tiles = side.div_ceil(16);
         assert_eq!(plan.units(0), down * across * (tiles * (tiles + 1) / 2));
         assert_eq!(plan.units(1), (side * 8).div_ceil(128));
         let (there, back) = (plan.segments().unwrap(), Segments::new(across, down, side));

@@ -42,6 +42,9 @@ pub mod panels;
 mod plan;
 mod rows;
 pub mod segments;
+mod square;
+#[cfg(test)]
+mod square_tests;
 mod tiles;
 #[cfg(test)]
 mod tiles_tests;
@@ -51,6 +54,7 @@ mod turns_tests;
 mod vector;
 
 pub use plan::{Algorithm, Plan};
+pub use square::Square;
 
 use plan::{Phase, Work};
 use std::mem::MaybeUninit;
@@ -101,7 +105,7 @@ unsafe fn run_sized<const S: usize>(
     match (plan.phase(phase), plan.work()) {
         // SAFETY: promised by the caller.
         (Phase::Tiles, Work::Blocks(blocks, _)) => unsafe {
-            tiles::run::<S>(blocks, units, data);
+            square::run::<S>(blocks, units, data);
         },
         // SAFETY: promised by the caller.
         (Phase::Segments, Work::Blocks(_, segments)) => unsafe {

@@ -4,7 +4,7 @@ use super::columns::{Step, Tiling};
 use super::maps::Maps;
 use super::panels::Panels;
 use super::segments::Segments;
-use super::tiles::Blocks;
+use super::square::Blocks;
 use std::fmt;
 
 /// How an array is transposed.

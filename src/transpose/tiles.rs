@@ -1,130 +1,97 @@
-//! Square blocks transposed where they stand, through registers: the square algorithm, and the first
-//! pass of the gcd-block algorithm.
+//! Pairs of tiles exchanged through registers, each the transpose of what the other was: the kernel of
+//! the square algorithm and of the first pass of the gcd-block algorithm.
 //!
-//! A block is cut into tiles, a tile into chips: as many rows as a line of memory holds elements, one
-//! line wide. A chip is read into registers, transposed there in log2 steps ([`Vector::trade`]) and
-//! exchanged with the chip on the other side of the diagonal. Memory is read and written in whole
-//! lines only, so that rows which are a power of two apart do no harm. Tiles keep the pages in use few.
-//! Each chip has as many pieces as rows, which the machine does not foresee: it is asked for
-//! several chips ahead.
+//! A tile is cut into chips: as many rows as a line of memory holds elements, one line wide. A chip is
+//! read into registers, transposed there in log2 steps ([`Vector::trade`]) and exchanged with its
+//! partner. Memory is read and written in whole lines only, so that rows which are a power of two apart
+//! do no harm.
+//!
+//! What decides the speed is what is asked for ahead: while a pair of tiles is exchanged, the next
+//! pair is prefetched row by row, and into the second-level cache. Rows that are a power of two apart
+//! share one set of the first-level cache, which holds fewer lines than a tile has rows.
 
 use super::memory::{Element, LINE};
 use super::vector::Vector;
 use std::ops::Range;
 
-/// The side of a tile in bytes.
-const TILE: usize = 512;
+/// The side of a tile in elements of `size` bytes: two chips, or 16 rows if that is more. Two pairs of
+/// such tiles have room in the second-level cache even where all their rows share two of its sets.
+pub const fn side(size: usize) -> usize {
+    let chips = 2 * LINE / size;
+    if chips > 16 { chips } else { 16 }
+}
 
-/// How many chips are asked for before they are needed.
-const AHEAD: usize = 8;
-
-/// The blocks of an array: `down` x `across` of them, each `side` x `side`.
+/// Two tiles that change places transposed; they are the same one, on the diagonal, or do not overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocks {
-    pub down: usize,
-    pub across: usize,
-    pub side: usize,
+pub struct Pair {
+    pub x: *mut u8,
+    pub y: *mut u8,
+    /// Bytes from one row to the next, in both.
+    pub stride: usize,
+    /// Rows of x, columns of y.
+    pub rows: usize,
+    /// Columns of x, rows of y.
+    pub columns: usize,
 }
 
-impl Blocks {
-    /// Pairs of tiles in one block; tiles on the diagonal are their own partners.
-    fn pairs(&self, size: usize) -> usize {
-        let tiles = self.side.div_ceil(TILE / size);
-        tiles * (tiles + 1) / 2
-    }
-
-    /// Units of work: pairs of tiles.
-    pub fn units(&self, size: usize) -> usize {
-        self.down * self.across * self.pairs(size)
-    }
-
-    /// The tiles below the diagonals, block by block, in an array at `data`.
-    pub(super) fn tiles<const S: usize>(
-        &self,
-        units: Range<usize>,
-        data: *mut u8,
-    ) -> impl Iterator<Item = Tile<S>> {
-        let Blocks { across, side, .. } = *self;
-        let (width, pairs, stride) = (TILE / S, self.pairs(S), across * side * S);
-        let (mut block, first) = (units.start / pairs, units.start % pairs);
-        // The largest i with i*(i + 1)/2 <= first.
-        let mut i = ((8 * first + 1).isqrt() - 1) / 2;
-        let mut j = first - i * (i + 1) / 2;
-        units.map(move |_| {
-            let (down, right) = (block / across * side, block % across * side);
-            let base = data.wrapping_add(down * stride + right * S);
-            let range = |t: usize| (t * width, side.min((t + 1) * width));
-            let tile = Tile { base, stride, rows: range(i), columns: range(j) };
-            j += 1;
-            if j > i {
-                (i, j) = (i + 1, 0);
-            }
-            if i * width >= side {
-                (i, block) = (0, block + 1);
-            }
-            tile
-        })
-    }
-}
-
-/// A tile on or below the diagonal of a block at `base`, by the rows and columns where it begins and
-/// ends. Its partner has rows and columns exchanged.
-#[derive(Clone, Copy)]
-pub(super) struct Tile<const S: usize> {
-    pub base: *mut u8,
-    /// Bytes from one row to the next.
-    stride: usize,
-    pub rows: (usize, usize),
-    pub columns: (usize, usize),
-}
-
-impl<const S: usize> Tile<S> {
-    #[inline(always)]
-    fn at(&self, i: usize, j: usize) -> *mut u8 {
-        self.base.wrapping_add(i * self.stride + j * S)
-    }
-
-    /// The end of the rows that fill chips of K.
-    fn whole<const K: usize>(&self) -> usize {
-        self.rows.1 - (self.rows.1 - self.rows.0) % K
-    }
-
-    /// The whole chips and their partners. Columns left of the diagonal always fill chips, as rows and
-    /// tiles start at multiples of K.
+impl Pair {
+    /// The whole chips of x and their partners; those of a tile on the diagonal once.
     fn chips<const K: usize>(self) -> impl Iterator<Item = (*mut u8, *mut u8)> {
-        (self.rows.0..self.whole::<K>()).step_by(K).flat_map(move |i| {
-            let columns = (self.columns.0..self.columns.1.min(i + 1)).step_by(K);
-            columns.map(move |j| (self.at(i, j), self.at(j, i)))
+        let (rows, columns) = (self.rows / K, self.columns / K);
+        let at = move |tile: *mut u8, i: usize, j: usize| {
+            tile.wrapping_add(i * K * self.stride + j * LINE)
+        };
+        (0..rows).flat_map(move |i| {
+            let columns = if self.x == self.y { i + 1 } else { columns };
+            (0..columns).map(move |j| (at(self.x, i, j), at(self.y, j, i)))
         })
     }
 
     /// Exchanges what is in no whole chip.
     ///
     /// # Safety
-    /// As for [`pass`].
-    unsafe fn rest<const K: usize>(&self) {
-        for j in self.columns.0..self.columns.1 {
-            for i in self.whole::<K>().max(j + 1)..self.rows.1 {
+    /// As for [`exchange`].
+    unsafe fn rest<const S: usize, const K: usize>(&self) {
+        let (rows, columns) = (self.rows - self.rows % K, self.columns - self.columns % K);
+        for i in 0..self.rows {
+            let end = if self.x == self.y { i } else { self.columns };
+            for j in if i < rows { columns } else { 0 }..end {
+                let x = self.x.wrapping_add(i * self.stride + j * S).cast::<Element<S>>();
+                let y = self.y.wrapping_add(j * self.stride + i * S).cast();
                 // SAFETY: promised by the caller; the two differ.
-                unsafe { self.at(i, j).cast::<Element<S>>().swap(self.at(j, i).cast()) };
+                unsafe { x.swap(y) };
+            }
+        }
+    }
+
+    /// Asks for some rows of x and as many of y, tiles of elements of S bytes.
+    #[inline(always)]
+    fn prefetch<const S: usize>(&self, rows: Range<usize>) {
+        for (tile, end) in [(self.x, self.rows), (self.y, self.columns)] {
+            for i in rows.start..rows.end.min(end) {
+                let row = tile.wrapping_add(i * self.stride);
+                for line in (0..side(S) * S).step_by(LINE) {
+                    prefetch(row.wrapping_add(line));
+                }
+                if row.addr() % LINE > 0 {
+                    prefetch(row.wrapping_add(side(S) * S));
+                }
             }
         }
     }
 }
 
-/// Asks for a chip of K rows.
+/// Asks for a line, into the second-level cache. Only a hint: it never faults.
 #[inline(always)]
-fn prefetch<const K: usize>(chip: *const u8, stride: usize) {
+fn prefetch(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    for k in 0..K {
-        // SAFETY: prefetching is part of every x86-64 machine and accepts any address.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(chip.wrapping_add(k * stride).cast());
-        }
+    // SAFETY: prefetching is part of every x86-64 machine and accepts any address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(line.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (chip, stride);
+    let _ = line;
 }
 
 /// Two chips become each other's transposes; they are the same one or do not overlap.
@@ -132,7 +99,7 @@ fn prefetch<const K: usize>(chip: *const u8, stride: usize) {
 /// # Safety
 /// Nobody else uses these K lines each. The machine has the instruction set of V.
 #[inline(always)]
-unsafe fn exchange<V: Vector, const S: usize, const K: usize>(
+unsafe fn trade_chips<V: Vector, const S: usize, const K: usize>(
     x: *mut u8,
     y: *mut u8,
     stride: usize,
@@ -186,88 +153,84 @@ unsafe fn step<V: Vector, const S: usize, const K: usize, const B: usize>(rows: 
     }
 }
 
-/// Does some units of the blocks of an array at `data`.
+/// Exchanges the pairs.
 ///
 /// # Safety
-/// The array consists of the blocks and its elements have S bytes, K of them a line; nobody else uses
-/// these tiles. The machine has the instruction set of V.
+/// Elements have S bytes, K of them a line; nobody else uses these tiles, and they do not overlap. The
+/// machine has the instruction set of V.
 #[inline(always)]
 unsafe fn pass<V: Vector, const S: usize, const K: usize>(
-    blocks: &Blocks,
-    units: Range<usize>,
-    data: *mut u8,
+    pairs: impl Iterator<Item = Pair> + Clone,
 ) {
-    let stride = blocks.across * blocks.side * S;
-    let mut lead = blocks.tiles::<S>(units.clone(), data).flat_map(Tile::chips::<K>);
-    let mut prefetch_next = move || {
-        if let Some((x, y)) = lead.next() {
-            prefetch::<K>(x, stride);
-            prefetch::<K>(y, stride);
-        }
-    };
-    (0..AHEAD).for_each(|_| prefetch_next());
-    for tile in blocks.tiles::<S>(units, data) {
-        for (x, y) in tile.chips::<K>() {
-            prefetch_next();
+    // Rows of the next tile for each chip of this one.
+    let share = (K * K / side(S)).max(1);
+    let mut lead = pairs.clone();
+    if let Some(first) = lead.next() {
+        first.prefetch::<S>(0..side(S));
+    }
+    for pair in pairs {
+        // After the last pair there is nothing to ask for but that pair again.
+        let next = lead.next().unwrap_or(pair);
+        let mut asked = 0;
+        for (x, y) in pair.chips::<K>() {
+            next.prefetch::<S>(asked..asked + share);
+            asked += share;
             // SAFETY: promised by the caller.
-            unsafe { exchange::<V, S, K>(x, y, stride) };
+            unsafe { trade_chips::<V, S, K>(x, y, pair.stride) };
         }
+        next.prefetch::<S>(asked..side(S));
         // SAFETY: promised by the caller.
-        unsafe { tile.rest::<K>() };
+        unsafe { pair.rest::<S, K>() };
     }
 }
 
-/// Transposes tiles with the widest registers there are.
+/// Exchanges pairs of tiles with the widest registers there are.
 ///
 /// # Safety
 /// As for [`pass`], apart from the instruction set.
-pub unsafe fn run<const S: usize>(blocks: &Blocks, units: Range<usize>, data: *mut u8) {
+pub unsafe fn exchange<const S: usize>(pairs: impl Iterator<Item = Pair> + Clone) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: promised by the caller; the instruction sets are there.
     unsafe {
         if is_x86_feature_detected!("avx512f") {
-            return avx512::<S>(blocks, units, data);
+            return avx512::<S>(pairs);
         }
         if is_x86_feature_detected!("avx2") {
-            return avx2::<S>(blocks, units, data);
+            return avx2::<S>(pairs);
         }
     }
     // SAFETY: promised by the caller.
-    unsafe { sized::<[u64; 8], S>(blocks, units, data) }
+    unsafe { sized::<[u64; 8], S>(pairs) }
 }
 
 /// # Safety
 /// As for [`pass`].
 #[inline(always)]
-pub(super) unsafe fn sized<V: Vector, const S: usize>(
-    blocks: &Blocks,
-    units: Range<usize>,
-    data: *mut u8,
-) {
+pub(super) unsafe fn sized<V: Vector, const S: usize>(pairs: impl Iterator<Item = Pair> + Clone) {
     // SAFETY: promised by the caller.
     unsafe {
         match S {
-            4 => pass::<V, S, { LINE / 4 }>(blocks, units, data),
-            8 => pass::<V, S, { LINE / 8 }>(blocks, units, data),
-            _ => pass::<V, S, { LINE / 16 }>(blocks, units, data),
+            4 => pass::<V, S, { LINE / 4 }>(pairs),
+            8 => pass::<V, S, { LINE / 8 }>(pairs),
+            _ => pass::<V, S, { LINE / 16 }>(pairs),
         }
     }
 }
 
 /// # Safety
-/// As for [`run`].
+/// As for [`exchange`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512<const S: usize>(blocks: &Blocks, units: Range<usize>, data: *mut u8) {
+unsafe fn avx512<const S: usize>(pairs: impl Iterator<Item = Pair> + Clone) {
     // SAFETY: promised by the caller.
-    unsafe { sized::<std::arch::x86_64::__m512i, S>(blocks, units, data) }
+    unsafe { sized::<std::arch::x86_64::__m512i, S>(pairs) }
 }
 
 /// # Safety
-/// As for [`run`].
+/// As for [`exchange`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn avx2<const S: usize>(blocks: &Blocks, units: Range<usize>, data: *mut u8) {
+unsafe fn avx2<const S: usize>(pairs: impl Iterator<Item = Pair> + Clone) {
     // SAFETY: promised by the caller.
-    unsafe { sized::<[std::arch::x86_64::__m256i; 2], S>(blocks, units, data) }
+    unsafe { sized::<[std::arch::x86_64::__m256i; 2], S>(pairs) }
 }

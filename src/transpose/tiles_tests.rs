@@ -1,9 +1,10 @@
-use super::tiles::{Blocks, sized};
+use super::square::Blocks;
+use super::tiles::{self, sized};
 use super::vector::{Vector, every_instruction_set};
 
 /// Arrays of blocks around the sizes of chips and tiles, unaligned, against the definition.
 fn check<V: Vector, const S: usize>() {
-    let (chip, tile) = (64 / S, 512 / S);
+    let (chip, tile) = (64 / S, tiles::side(S));
     for side in [1, 2, chip - 1, chip, chip + 1, 3 * chip, tile - 1, tile, tile + chip + 1] {
         for (down, across) in [(1, 1), (2, 1), (1, 2), (2, 3)] {
             let (rows, cols) = (down * side, across * side);
@@ -13,7 +14,7 @@ fn check<V: Vector, const S: usize>() {
             let units = blocks.units(S);
             for units in [0..units / 3, units / 3..units] {
                 // SAFETY: `data` is ours and has 3 bytes more than the array; the caller checked V.
-                unsafe { sized::<V, S>(&blocks, units, data.as_mut_ptr().add(3)) };
+                unsafe { sized::<V, S>(blocks.tiles::<S>(units, data.as_mut_ptr().add(3))) };
             }
             let mut expected = before.clone();
             for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
@@ -27,21 +28,3 @@ fn check<V: Vector, const S: usize>() {
 }
 
 every_instruction_set!(check);
-
-/// Any unit finds its tile, also past 2^32 elements.
-#[test]
-fn tiles_of_huge_arrays() {
-    for (down, across, side) in [(1, 1, 3 << 28), (1, 1, 1_000_000_007), (1 << 20, 3, 2048)] {
-        let blocks = Blocks { down, across, side };
-        let (units, pairs) = (blocks.units(8), blocks.units(8) / (down * across));
-        let samples = (0..2000).flat_map(|k| [k * (units / 2000), units - 1 - k * k, k]);
-        for unit in samples {
-            let tile = blocks.tiles::<8>(unit..units, std::ptr::null_mut()).next().unwrap();
-            let (i, j, block) = (tile.rows.0 / 64, tile.columns.0 / 64, unit / pairs);
-            assert_eq!(i * (i + 1) / 2 + j, unit % pairs);
-            assert!(j <= i && tile.rows.0 < side && tile.rows.1 == side.min((i + 1) * 64));
-            let place = block / across * side * side * across + block % across * side;
-            assert_eq!(tile.base as usize, place * 8);
-        }
-    }
-}
