@@ -3,28 +3,14 @@
 
 mod common;
 
-use common::{positive_definite, ratio};
+use common::{on_lanes, positive_definite, ratio};
 use faer::Mat;
-use meshsolve::backend::host::{HostLane, Team, scratch_elements};
+use meshsolve::backend::host::Team;
 use meshsolve::dist::cholesky::{factor, mirror_triangle, solve_columns, solve_shared};
 use meshsolve::dist::redistribute::{Plan, redistribute};
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::{Block, Matrix};
 use meshsolve::scalar::Scalar;
-
-/// Runs `work` on every lane of a team.
-fn on_lanes<T: Scalar>(team: &Team, widest: usize, work: impl Fn(&mut HostLane<T>) + Sync) {
-    std::thread::scope(|scope| {
-        for lane in 0..team.lanes() {
-            let work = &work;
-            scope.spawn(move || {
-                let mut pack = vec![T::NAN; scratch_elements::<T>(widest)];
-                let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
-                work(&mut HostLane::new(team, lane, widest, pack));
-            });
-        }
-    });
-}
 
 /// Column-major shards of `a`, n/P columns each, in natural order.
 fn shards<T: Scalar>(a: &Mat<T>, ranks: usize) -> Vec<Vec<T>> {

@@ -98,6 +98,8 @@ pub trait Backend<T: Scalar> {
         shard: *mut T,
         scratch: Block<T>,
     );
+    /// Does `units` of the in-place transposition of `a` as a whole, whose columns are in natural order.
+    fn transpose_square(&mut self, square: &transpose::Square, units: Range<usize>, a: &Matrix<T>);
 
     // Between lanes.
 

@@ -3,3 +3,4 @@
 pub mod cholesky;
 pub mod redistribute;
 pub mod transpose_shards;
+pub mod transpose_square;

@@ -6,8 +6,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use faer::Mat;
+use meshsolve::backend::host::{HostLane, Team, scratch_elements};
 use meshsolve::call::{Attributes, Buffer, Call};
 use meshsolve::error::{Error, Result};
+use meshsolve::matrix::Block;
 use meshsolve::rendezvous::{Arrival, CallSite};
 use meshsolve::scalar::{DType, Scalar};
 
@@ -78,6 +80,20 @@ pub fn buffer<T: Scalar>(data: &mut [T], dims: &[usize]) -> Buffer {
 
 pub fn int_scalar(value: &mut i32) -> Buffer {
     Buffer { ptr: std::ptr::from_mut(value).cast(), dtype: DType::S32, dims: vec![] }
+}
+
+/// Runs `work` on every lane of a team.
+pub fn on_lanes<T: Scalar>(team: &Team, widest: usize, work: impl Fn(&mut HostLane<T>) + Sync) {
+    std::thread::scope(|scope| {
+        for lane in 0..team.lanes() {
+            let work = &work;
+            scope.spawn(move || {
+                let mut pack = vec![T::NAN; scratch_elements::<T>(widest)];
+                let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
+                work(&mut HostLane::new(team, lane, widest, pack));
+            });
+        }
+    });
 }
 
 /// Repeatable numbers in [-1, 1).

@@ -173,6 +173,11 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         unsafe { transpose::run_units(plan, phase, units, shard.cast(), own, shared) };
     }
 
+    fn transpose_square(&mut self, square: &transpose::Square, units: Range<usize>, a: &Matrix<T>) {
+        // A column of the matrix is a row to `transpose`.
+        unsafe { square.run(units, |rank| a.shards[rank].ptr.cast()) };
+    }
+
     fn announce(&mut self, signal: Signal, count: usize) {
         self.team.signal(signal).announce(count);
     }

@@ -1,0 +1,109 @@
+//! A square matrix transposed in place across its shards, against the definition, bit for bit.
+
+mod common;
+mod transposition;
+
+use common::on_lanes;
+use meshsolve::backend::host::Team;
+use meshsolve::dist::transpose_square::transpose_square;
+use meshsolve::layout::{Columns, Order};
+use meshsolve::matrix::Matrix;
+use meshsolve::scalar::Scalar;
+use transposition::{Guarded, Random, fill, transposed};
+
+const RANKS: [usize; 5] = [1, 2, 3, 4, 8];
+
+/// Shards in memory of their own with canaries around each, at addresses that are no multiples of
+/// anything but their elements' size, and not in the order of their ranks.
+struct Shards<T> {
+    memory: Vec<Guarded>,
+    matrix: Matrix<T>,
+}
+
+impl<T: Scalar> Shards<T> {
+    fn new(n: usize, ranks: usize, content: &[u8]) -> Self {
+        let (size, bytes) = (size_of::<T>(), content.len() / ranks);
+        let shift = |rank: usize| (3 * rank + 1) * size % 64;
+        let mut memory: Vec<_> =
+            (0..ranks).rev().map(|rank| Guarded::new(bytes, shift(rank))).collect();
+        memory.reverse();
+        for (rank, shard) in memory.iter_mut().enumerate() {
+            shard.content().copy_from_slice(&content[rank * bytes..][..bytes]);
+        }
+        let bases: Vec<_> = memory.iter_mut().map(|m| m.content().as_mut_ptr().cast()).collect();
+        // The cut into tile columns has no bearing.
+        let matrix = Matrix::new(&bases, Columns::new(n, ranks, 5, Order::Natural));
+        Shards { memory, matrix }
+    }
+
+    fn transpose(&self, lanes: usize) {
+        let team = Team::new(lanes);
+        on_lanes::<T>(&team, 1, |lane| transpose_square(lane, &self.matrix).unwrap());
+    }
+
+    /// All shards side by side.
+    fn content(&mut self) -> Vec<u8> {
+        self.memory.iter().for_each(Guarded::check);
+        self.memory.iter_mut().flat_map(|shard| shard.content().to_vec()).collect()
+    }
+}
+
+fn check<T: Scalar>(n: usize, ranks: usize, lanes: usize) {
+    let size = size_of::<T>();
+    let mut random = Random(88172645463325252 + (n * 100 + ranks) as u64);
+    let mut before = vec![0; n * n * size];
+    fill(&mut before, size, &mut random);
+    let mut shards = Shards::<T>::new(n, ranks, &before);
+    let name = format!("{n} x {n} of {size} bytes in {ranks} shards by {lanes} lanes");
+    shards.transpose(lanes);
+    assert!(shards.content() == transposed(&before, n, n, size), "{name}");
+    shards.transpose(lanes);
+    assert!(shards.content() == before, "{name}, twice");
+}
+
+fn check_sizes(n: usize, ranks: usize) {
+    for lanes in 1..=3 {
+        check::<f32>(n, ranks, lanes);
+        check::<f64>(n, ranks, lanes);
+        check::<faer::c32>(n, ranks, lanes);
+        check::<faer::c64>(n, ranks, lanes);
+    }
+}
+
+#[test]
+fn small_shards_exhaustively() {
+    for ranks in RANKS {
+        (0..=48 / ranks.min(4)).for_each(|columns| check_sizes(columns * ranks, ranks));
+    }
+}
+
+/// Shards as wide as chips, tiles and fields of tiles, and one column more or less.
+#[test]
+fn around_chips_and_tiles() {
+    for ranks in RANKS {
+        for edge in [16usize, 32, 64] {
+            (edge - 1..=edge + 1).for_each(|columns| check_sizes(columns * ranks, ranks));
+        }
+    }
+    for (n, ranks) in [(511, 1), (512, 1), (513, 1), (514, 2), (516, 3), (1028, 2), (1040, 8)] {
+        check::<f64>(n, ranks, 2);
+        check::<faer::c64>(n, ranks, 3);
+        check::<f32>(2 * n, ranks, 3);
+    }
+}
+
+/// Nothing but ragged tiles, unlike from shard to shard in their places within the matrix.
+#[test]
+fn prime_widths() {
+    for (prime, ranks) in [7, 13, 37, 61, 101].into_iter().flat_map(|p| RANKS.map(|r| (p, r))) {
+        check_sizes(prime * ranks, ranks);
+    }
+}
+
+/// Lanes beyond the number of tiles have nothing to do and still meet the others.
+#[test]
+fn more_lanes_than_tiles() {
+    for n in [0, 1, 2, 40] {
+        check::<f64>(n, 1, 16);
+    }
+}
