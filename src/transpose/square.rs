@@ -68,7 +68,7 @@ impl Triangle {
     }
 
     /// The pairs with these numbers.
-    pub fn pairs(self, numbers: Range<usize>) -> impl Iterator<Item = (usize, usize)> + Clone {
+    pub fn pairs(self, numbers: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
         let mut pair = if numbers.is_empty() { (0, 0) } else { self.pair(numbers.start) };
         numbers.map(move |_| {
             let next = self.after(pair);
@@ -125,9 +125,9 @@ impl Square {
     pub(super) fn tiles(
         self,
         units: Range<usize>,
-        part: impl Fn(usize) -> *mut u8 + Clone,
+        part: impl Fn(usize) -> *mut u8,
         stride: usize,
-    ) -> impl Iterator<Item = Pair> + Clone {
+    ) -> impl Iterator<Item = Pair> {
         self.triangle().pairs(units).map(move |(i, j)| {
             let ((above, row, rows), (left, column, columns)) = (self.tile(i), self.tile(j));
             let at = |index: usize, row: usize, across: usize, column: usize| {
@@ -145,7 +145,7 @@ impl Square {
     /// `part(p)` points to `order / parts` contiguous rows of `order` initialised elements, at any
     /// alignment; the parts do not overlap. Only units of this transposition use them meanwhile, every
     /// unit runs once, and those given are less than `units()`.
-    pub unsafe fn run(&self, units: Range<usize>, part: impl Fn(usize) -> *mut u8 + Clone) {
+    pub unsafe fn run(&self, units: Range<usize>, part: impl Fn(usize) -> *mut u8) {
         let pairs = self.tiles(units, part, self.order * self.size);
         // SAFETY: promised by the caller; different units are different tiles.
         unsafe {
@@ -177,7 +177,7 @@ impl Blocks {
         self,
         units: Range<usize>,
         data: *mut u8,
-    ) -> impl Iterator<Item = Pair> + Clone {
+    ) -> impl Iterator<Item = Pair> {
         let Blocks { across, side, .. } = self;
         let (block, stride) = (Square::new(side, 1, S), across * side * S);
         let pairs = block.units();

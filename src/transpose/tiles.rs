@@ -108,14 +108,14 @@ unsafe fn trade_chips<V: Vector, const S: usize, const K: usize>(
     unsafe {
         let mut rows: [V; K] = std::array::from_fn(|k| V::load(x.wrapping_add(k * stride)));
         turn::<V, S, K>(&mut rows);
-        let mut others: [V; K] = std::array::from_fn(|k| {
+        for (k, row) in rows.iter_mut().enumerate() {
             let at = y.wrapping_add(k * stride);
             let other = V::load(at);
-            rows[k].store(at);
-            other
-        });
-        turn::<V, S, K>(&mut others);
-        others.iter().enumerate().for_each(|(k, row)| row.store(x.wrapping_add(k * stride)));
+            row.store(at);
+            *row = other;
+        }
+        turn::<V, S, K>(&mut rows);
+        rows.iter().enumerate().for_each(|(k, row)| row.store(x.wrapping_add(k * stride)));
     }
 }
 
@@ -159,28 +159,26 @@ unsafe fn step<V: Vector, const S: usize, const K: usize, const B: usize>(rows: 
 /// Elements have S bytes, K of them a line; nobody else uses these tiles, and they do not overlap. The
 /// machine has the instruction set of V.
 #[inline(always)]
-unsafe fn pass<V: Vector, const S: usize, const K: usize>(
-    pairs: impl Iterator<Item = Pair> + Clone,
-) {
+unsafe fn pass<V: Vector, const S: usize, const K: usize>(mut pairs: impl Iterator<Item = Pair>) {
     // Rows of the next tile for each chip of this one.
     let share = (K * K / side(S)).max(1);
-    let mut lead = pairs.clone();
-    if let Some(first) = lead.next() {
-        first.prefetch::<S>(0..side(S));
-    }
-    for pair in pairs {
-        // After the last pair there is nothing to ask for but that pair again.
-        let next = lead.next().unwrap_or(pair);
+    let Some(mut pair) = pairs.next() else { return };
+    pair.prefetch::<S>(0..side(S));
+    loop {
+        let next = pairs.next();
+        let ahead = next.unwrap_or(pair);
         let mut asked = 0;
         for (x, y) in pair.chips::<K>() {
-            next.prefetch::<S>(asked..asked + share);
+            ahead.prefetch::<S>(asked..asked + share);
             asked += share;
             // SAFETY: promised by the caller.
             unsafe { trade_chips::<V, S, K>(x, y, pair.stride) };
         }
-        next.prefetch::<S>(asked..side(S));
+        ahead.prefetch::<S>(asked..side(S));
         // SAFETY: promised by the caller.
         unsafe { pair.rest::<S, K>() };
+        let Some(next) = next else { return };
+        pair = next;
     }
 }
 
@@ -188,7 +186,7 @@ unsafe fn pass<V: Vector, const S: usize, const K: usize>(
 ///
 /// # Safety
 /// As for [`pass`], apart from the instruction set.
-pub unsafe fn exchange<const S: usize>(pairs: impl Iterator<Item = Pair> + Clone) {
+pub unsafe fn exchange<const S: usize>(pairs: impl Iterator<Item = Pair>) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: promised by the caller; the instruction sets are there.
     unsafe {
@@ -206,7 +204,7 @@ pub unsafe fn exchange<const S: usize>(pairs: impl Iterator<Item = Pair> + Clone
 /// # Safety
 /// As for [`pass`].
 #[inline(always)]
-pub(super) unsafe fn sized<V: Vector, const S: usize>(pairs: impl Iterator<Item = Pair> + Clone) {
+pub(super) unsafe fn sized<V: Vector, const S: usize>(pairs: impl Iterator<Item = Pair>) {
     // SAFETY: promised by the caller.
     unsafe {
         match S {
@@ -221,7 +219,7 @@ pub(super) unsafe fn sized<V: Vector, const S: usize>(pairs: impl Iterator<Item 
 /// As for [`exchange`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512<const S: usize>(pairs: impl Iterator<Item = Pair> + Clone) {
+unsafe fn avx512<const S: usize>(pairs: impl Iterator<Item = Pair>) {
     // SAFETY: promised by the caller.
     unsafe { sized::<std::arch::x86_64::__m512i, S>(pairs) }
 }
@@ -230,7 +228,7 @@ unsafe fn avx512<const S: usize>(pairs: impl Iterator<Item = Pair> + Clone) {
 /// As for [`exchange`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn avx2<const S: usize>(pairs: impl Iterator<Item = Pair> + Clone) {
+unsafe fn avx2<const S: usize>(pairs: impl Iterator<Item = Pair>) {
     // SAFETY: promised by the caller.
     unsafe { sized::<[std::arch::x86_64::__m256i; 2], S>(pairs) }
 }
