@@ -186,6 +186,26 @@ fn transpose_seconds(
     Ok((seconds, copy, plan.to_string()))
 }
 
+/// The same for an n x n array whose rows lie in `shards` places, transposed as a whole.
+#[pyfunction]
+fn transpose_square_seconds(
+    py: Python<'_>,
+    n: usize,
+    shards: usize,
+    size: usize,
+    threads: usize,
+) -> PyResult<(f64, f64)> {
+    if !matches!(size, 4 | 8 | 16) || threads == 0 || shards == 0 || !n.is_multiple_of(shards) {
+        let given = format!("n={n} shards={shards} size={size} threads={threads}");
+        return Err(PyValueError::new_err(format!("transpose_square_seconds: {given}")));
+    }
+    Ok(py.detach(|| match size {
+        4 => yardstick::transpose_square_seconds::<u32>(n, shards, threads),
+        8 => yardstick::transpose_square_seconds::<u64>(n, shards, threads),
+        _ => yardstick::transpose_square_seconds::<u128>(n, shards, threads),
+    }))
+}
+
 #[pymodule]
 fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -199,5 +219,6 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(tile_width, m)?)?;
     m.add_function(wrap_pyfunction!(plan, m)?)?;
     m.add_function(wrap_pyfunction!(transpose_seconds, m)?)?;
+    m.add_function(wrap_pyfunction!(transpose_square_seconds, m)?)?;
     m.add_function(wrap_pyfunction!(gemm_seconds, m)?)
 }

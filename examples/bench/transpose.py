@@ -4,11 +4,13 @@ Run: python examples/bench/transpose.py [--threads 2] [--repeats 7]
 
 Throughput counts one read and one write of every element, 2 m n size / t, whatever the passes; the
 share is of a plain copy by as many threads, taken in turn in the same process. Each shape is
-measured with the algorithm that is chosen for it and with C2R or R2C.
+measured with the algorithm that is chosen for it and with C2R or R2C. Last come square arrays that
+lie in shards and are transposed as a whole, across the shards.
 """
 
 import argparse
 import csv
+import functools
 import itertools
 import statistics
 import sys
@@ -27,6 +29,7 @@ SHAPES = (
     (7919, 4001, 8),
     (4001, 7919, 8),
 )
+SHARDED = ((8192, 1, 8), (8192, 2, 8), (8192, 4, 8), (8192, 4, 4), (4096, 4, 16))  # n, P, bytes
 
 
 def main() -> None:
@@ -43,17 +46,25 @@ def main() -> None:
     table.writerow(
         ("rows", "cols", "bytes", "threads", "gb_per_s", "copy_gb_per_s", "share_of_copy", "plan")
     )
+
+    def line(rows: int, cols: int, size: int, what: str, times: list[tuple[float, float]]) -> None:
+        seconds, copy = (statistics.median(column) for column in zip(*times, strict=True))
+        moved = 2 * rows * cols * size / 1e9
+        rates = (f"{moved / seconds:.2f}", f"{moved / copy:.2f}", f"{copy / seconds:.3f}")
+        table.writerow((rows, cols, size, threads, *rates, what))
+        sys.stdout.flush()
+
     for (rows, cols, size), c2r in itertools.product(SHAPES, (False, True)):
         rows, cols = rows // options.scale, cols // options.scale
         times, plan = [], ""
         for _ in range(options.repeats):
             seconds, copy, plan = _core.transpose_seconds(rows, cols, size, threads, c2r)
             times.append((seconds, copy))
-        seconds, copy = (statistics.median(column) for column in zip(*times, strict=True))
-        moved = 2 * rows * cols * size / 1e9
-        rates = (f"{moved / seconds:.2f}", f"{moved / copy:.2f}", f"{copy / seconds:.3f}")
-        table.writerow((rows, cols, size, threads, *rates, plan))
-        sys.stdout.flush()
+        line(rows, cols, size, plan, times)
+    for n, shards, size in SHARDED:
+        n = n // options.scale // shards * shards
+        run = functools.partial(_core.transpose_square_seconds, n, shards, size, threads)
+        line(n, n, size, f"square across {shards} shards", [run() for _ in range(options.repeats)])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@
 //! | panel     | any, and scratch that is shared    | 2                  | a bit per chunk, 2 KiB       |
 //! | C2R, R2C  | any                                | 2 to 5             | at most max(rows, cols) elements |
 //!
-//! Squares exchange pairs of tiles across the diagonal. Blocks, the gcd-block algorithm, transpose every
+//! Squares exchange pairs of tiles across the diagonal; [`Square`] does so also where the rows lie in
+//! several places, as those of a matrix in shards do. Blocks, the gcd-block algorithm, transpose every
 //! d x d block where it stands and then move the rows of blocks, contiguous segments of d
 //! elements, to their places ([`segments`]). The panel algorithm turns panels of some rows or columns
 //! and moves the pieces in the same way ([`panels`]).

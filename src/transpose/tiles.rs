@@ -14,8 +14,9 @@ use super::memory::{Element, LINE};
 use super::vector::Vector;
 use std::ops::Range;
 
-/// The side of a tile in elements of `size` bytes: two chips, or 16 rows if that is more. Two pairs of
-/// such tiles have room in the second-level cache even where all their rows share two of its sets.
+/// The side of a tile in elements of `size` bytes: two chips, or 16 rows if that is more. Tiles are small
+/// so that the next pair finds room in the second-level cache even where all rows share a few of its
+/// sets, and no smaller so that there is enough to ask for at a time.
 pub const fn side(size: usize) -> usize {
     let chips = 2 * LINE / size;
     if chips > 16 { chips } else { 16 }

@@ -25,25 +25,63 @@ pub fn gemm_seconds<T: Scalar>(n: usize, threads: usize) -> f64 {
 }
 
 /// Seconds of an in-place transposition of elements of type E as `plan` says by `threads` threads, and
-/// of a copy of the same array by as many: the faster of an ordinary and of a streaming one, which
-/// does not read what it overwrites.
+/// of a copy of the same array by as many.
 pub fn transpose_seconds<E: transpose::Bits + Default + Sync>(
     plan: &transpose::Plan,
     threads: usize,
 ) -> (f64, f64) {
-    let (rows, cols) = (plan.rows(), plan.cols());
+    let transposition = |data: &mut [E]| transpose::transpose_with(plan, data, threads);
+    against_copy(plan.rows() * plan.cols(), threads, transposition)
+}
+
+/// The same for a square matrix of `order` rows that lie in `parts` places.
+pub fn transpose_square_seconds<E: transpose::Bits + Default + Sync>(
+    order: usize,
+    parts: usize,
+    threads: usize,
+) -> (f64, f64) {
+    let square = transpose::Square::new(order, parts, size_of::<E>());
+    against_copy(order * order, threads, |data: &mut [E]| {
+        let (units, piece) = (square.units(), data.len() / parts);
+        // The last part comes first.
+        let base = data.as_mut_ptr().expose_provenance();
+        let part = move |p: usize| {
+            std::ptr::with_exposed_provenance_mut(base + (parts - 1 - p) * piece * size_of::<E>())
+        };
+        std::thread::scope(|scope| {
+            for lane in 0..threads {
+                let mine = units * lane / threads..units * (lane + 1) / threads;
+                // SAFETY: disjoint parts of `data`, which is borrowed; every unit runs once.
+                scope.spawn(move || unsafe { square.run(mine, part) });
+            }
+        });
+    })
+}
+
+/// Seconds of `work` on an array of `len` elements, and of a copy of it by `threads` threads: the faster
+/// of an ordinary and of a streaming one, which does not read what it overwrites. Source and target
+/// are alike in alignment, that of XLA's arrays, and in whatever pages the system gives.
+fn against_copy<E: Copy + Default + Send + Sync>(
+    len: usize,
+    threads: usize,
+    work: impl FnOnce(&mut [E]),
+) -> (f64, f64) {
+    const ALIGNMENT: usize = 64;
+    let slack = ALIGNMENT / size_of::<E>();
+    let (mut data, mut copy) = (vec![E::default(); len + slack], vec![E::default(); len + slack]);
+    let aligned = |memory: &[E]| memory.as_ptr().align_offset(ALIGNMENT);
+    let (start, target) = (aligned(&data), aligned(&copy));
+    let (data, copy) = (&mut data[start..][..len], &mut copy[target..][..len]);
     // Written once, so that the memory exists: zeroed memory does not, until it is touched.
-    let mut data = vec![E::default(); rows * cols];
     data.fill(std::hint::black_box(E::default()));
-    let start = Instant::now();
-    transpose::transpose_with(plan, &mut data, threads);
-    let transposed = start.elapsed().as_secs_f64();
-    let mut copy = vec![E::default(); rows * cols];
+    let begin = Instant::now();
+    work(data);
+    let worked = begin.elapsed().as_secs_f64();
     let mut copied = f64::INFINITY;
     // The first time makes the memory.
     for stream in [false, false, true] {
-        let piece = data.len().div_ceil(threads).max(1);
-        let start = Instant::now();
+        let piece = len.div_ceil(threads).max(1);
+        let begin = Instant::now();
         std::thread::scope(|scope| {
             for (from, to) in data.chunks(piece).zip(copy.chunks_mut(piece)) {
                 let run =
@@ -51,10 +89,10 @@ pub fn transpose_seconds<E: transpose::Bits + Default + Sync>(
                 scope.spawn(move || run(from, to));
             }
         });
-        copied = copied.min(start.elapsed().as_secs_f64());
+        copied = copied.min(begin.elapsed().as_secs_f64());
     }
     std::hint::black_box(&copy);
-    (transposed, copied)
+    (worked, copied)
 }
 
 /// Copies past the caches where the processor offers that.
