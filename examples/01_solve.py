@@ -79,7 +79,7 @@ if options.solver == "jnp":
 
 seconds = ms.last_call()["seconds"]
 print(f"{problem.name}: n = {n}, {b.shape[1]} right-hand sides, {mesh.size} host devices")
-ms.plan(kernel_matrix(), b, overwrite_a=sharded, mesh=None if sharded else mesh)
+ms.plan(kernel_matrix(), b, assume_a="pos", overwrite_a=sharded, mesh=None if sharded else mesh)
 a = kernel_matrix()
 if problem.labels is not None:
     right = np.argmax(leave_one_out(a, b, x), axis=1) == problem.labels

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::bridge::ffi;
-use crate::dist::cholesky;
 use crate::layout::{Columns, Order, Storage};
+use crate::routines::solver;
 use crate::transpose::{Algorithm, Plan};
 use crate::{backend::host::yardstick, dispatch, routines, scalar::DType, settings, stats};
 
@@ -42,7 +42,7 @@ fn ffi_api_version() -> (i32, i32) {
 /// Names and summaries of the routines.
 #[pyfunction]
 fn routine_table() -> Vec<(&'static str, &'static str)> {
-    routines::table().map(|r| (r.name, r.summary)).collect()
+    routines::table().map(|r| (r.name(), r.summary())).collect()
 }
 
 /// Threads that one call may use.
@@ -109,16 +109,17 @@ fn solver_dtype(name: &str) -> PyResult<DType> {
 /// Width of the widest tile of a matrix of order n over so many ranks, which divide n.
 #[pyfunction]
 fn tile_width(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
-    let widest = cholesky::tile_width(n, solver_dtype(dtype)?);
+    let widest = solver::tile_width(n, solver_dtype(dtype)?);
     Ok(Columns::new(n, ranks, widest, Order::Natural).widest())
 }
 
-/// What a Cholesky solve would do: layouts, tiles, bytes, moves, as a dictionary. `dealt`: k = `rhs`
+/// What a routine of the solvers would do: layouts, tiles, bytes, moves, as a dictionary. `dealt`: k = `rhs`
 /// right-hand sides per rank; otherwise the same k on all.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 fn plan<'py>(
     py: Python<'py>,
+    routine: &str,
     n: usize,
     ranks: usize,
     dtype: &str,
@@ -133,12 +134,15 @@ fn plan<'py>(
     else {
         return Err(PyValueError::new_err(format!("plan: {storage:?}, n = {n}, {ranks} ranks")));
     };
-    let plan = cholesky::Forecast::new(n, ranks, dtype, storage, lower, rhs, dealt);
+    let unknown = || PyValueError::new_err(format!("plan: no solver is named {routine:?}"));
+    let verb = solver::verbs().find(|v| v.name == routine).ok_or_else(unknown)?;
+    let plan = solver::Forecast::new(verb, n, ranks, dtype, storage, lower, rhs, dealt);
     let says = PyDict::new(py);
     says.set_item("shard", plan.shard.to_string())?;
     says.set_item("solver_shard", plan.solver_shard.to_string())?;
     says.set_item("is_transpose", plan.is_transpose)?;
     says.set_item("mirrors", plan.mirrors)?;
+    says.set_item("transposes_across", plan.transposes_across)?;
     says.set_item("natural", plan.natural.map(|l| l.to_string()))?;
     says.set_item("cyclic", plan.cyclic.map(|l| l.to_string()))?;
     says.set_item("tiler", plan.tiler.to_string())?;

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::call::{Attributes, Call, Job};
-use crate::dist::cholesky;
 use crate::error::{Error, Result};
 
 mod diagnose;
+pub mod solver;
 mod transpose;
 
-pub struct Routine {
-    pub name: &'static str,
+pub trait Routine: Sync {
+    fn name(&self) -> &'static str;
     /// What it does, for `meshsolve.info`.
-    pub summary: &'static str,
-    pub configure: fn(&dyn Attributes) -> Result<Box<dyn Configured>>,
+    fn summary(&self) -> &'static str;
+    fn configure(&'static self, attributes: &dyn Attributes) -> Result<Box<dyn Configured>>;
 }
 
 /// A routine with its attributes.
@@ -27,8 +27,9 @@ pub trait Configured: Send + Sync {
 }
 
 /// All routines there are.
-pub fn table() -> impl Iterator<Item = &'static Routine> {
-    cholesky::ROUTINES.iter().chain([&transpose::ROUTINE, &diagnose::ROUTINE])
+pub fn table() -> impl Iterator<Item = &'static dyn Routine> {
+    let others: [&'static dyn Routine; 2] = [&transpose::Transpose, &diagnose::Diagnose];
+    solver::verbs().map(|verb| verb as &dyn Routine).chain(others)
 }
 
 /// What every call site says: which routine, over how many devices.
@@ -41,8 +42,8 @@ pub struct Site {
 impl Site {
     pub fn new(attributes: &dyn Attributes) -> Result<Site> {
         let name = attributes.text("routine").unwrap_or_default();
-        let Some(routine) = table().find(|r| r.name == name) else {
-            let known: Vec<_> = table().map(|r| r.name).collect();
+        let Some(routine) = table().find(|r| r.name() == name) else {
+            let known: Vec<_> = table().map(|r| r.name()).collect();
             return Err(Error::invalid(format!(
                 "meshsolve: attribute `routine`: expected a string, one of {known:?}, got {name:?}"
             )));
@@ -55,9 +56,9 @@ impl Site {
                  as an int64, got {world}"
             )));
         }
-        let configured = (routine.configure)(&counted)?;
+        let configured = routine.configure(&counted)?;
         counted.check_all_known(name.as_str())?;
-        Ok(Site { routine: routine.name, world: world as usize, configured })
+        Ok(Site { routine: routine.name(), world: world as usize, configured })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The four element types of the solvers, and the dispatch from a run-time dtype to one of them.
 //! Adding a dtype: a variant of `DType`, a line of `scalar!`, a line of `dispatch!`.
 
-use std::ops::{AddAssign, Neg};
+use std::ops::{Add, AddAssign, Mul, Neg};
 
 use faer::traits::ComplexField;
 
@@ -59,7 +59,15 @@ impl DType {
 
 /// An element type that the solvers work in.
 pub trait Scalar:
-    ComplexField + Copy + Neg<Output = Self> + AddAssign + Send + Sync + 'static
+    ComplexField<Real: Copy + PartialOrd>
+    + Copy
+    + Neg<Output = Self>
+    + Add<Output = Self>
+    + Mul<Output = Self>
+    + AddAssign
+    + Send
+    + Sync
+    + 'static
 {
     const DTYPE: DType;
     /// A not-a-number in every component.
@@ -73,6 +81,10 @@ pub trait Scalar:
 
     /// |Re| + |Im|.
     fn magnitude(self) -> f64;
+    /// The quotient, which overflows only where it is too large itself (Smith, CACM 5, 1962).
+    fn divided_by(self, by: Self) -> Self;
+    /// 1 / self, where that is a number that is neither subnormal nor infinite.
+    fn safe_reciprocal(self) -> Option<Self>;
 }
 
 macro_rules! scalar {
@@ -91,6 +103,26 @@ macro_rules! scalar {
             fn magnitude(self) -> f64 {
                 f64::from(Self::real_part_impl(&self).abs())
                     + f64::from(Self::imag_part_impl(&self).abs())
+            }
+
+            fn divided_by(self, by: Self) -> Self {
+                let parts = |x: &Self| (Self::real_part_impl(x), Self::imag_part_impl(x));
+                let ((x, y), (re, im)) = (parts(&self), parts(&by));
+                if !Self::IS_COMPLEX {
+                    $of(x / re, 0.0)
+                } else if re.abs() >= im.abs() {
+                    let (ratio, scale) = (im / re, re + im * (im / re));
+                    $of((x + y * ratio) / scale, (y - x * ratio) / scale)
+                } else {
+                    let (ratio, scale) = (re / im, im + re * (re / im));
+                    $of((x * ratio + y) / scale, (y * ratio - x) / scale)
+                }
+            }
+
+            fn safe_reciprocal(self) -> Option<Self> {
+                let reciprocal = Self::ONE.divided_by(self);
+                let size = Self::abs1_impl(&reciprocal);
+                (size >= $real::MIN_POSITIVE && size <= $real::MAX).then_some(reciprocal)
             }
         }
     };

@@ -3,49 +3,18 @@
 
 mod common;
 
-use common::{on_lanes, positive_definite, ratio};
+use common::lanes::{CASES, element, matrix, on_lanes, shards};
+use common::{positive_definite, ratio};
 use faer::Mat;
-use meshsolve::backend::host::Team;
-use meshsolve::dist::cholesky::{factor, mirror_triangle, solve_columns, solve_shared};
+use meshsolve::backend::Backend;
+use meshsolve::backend::host::{HostLane, Team};
+use meshsolve::dist::cholesky::{factor, sweeps};
+use meshsolve::dist::mirror::{Missing, mirror_triangle};
 use meshsolve::dist::redistribute::{Plan, redistribute};
+use meshsolve::dist::triangular::Triangular;
 use meshsolve::layout::{Columns, Order};
-use meshsolve::matrix::{Block, Matrix};
+use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
-
-/// Column-major shards of `a`, n/P columns each, in natural order.
-fn shards<T: Scalar>(a: &Mat<T>, ranks: usize) -> Vec<Vec<T>> {
-    let (n, cols) = (a.nrows(), a.ncols() / ranks);
-    let shard = |r: usize| (0..cols * n).map(|e| a[(e % n, r * cols + e / n)]).collect();
-    (0..ranks).map(shard).collect()
-}
-
-fn matrix<T>(shards: &mut [Vec<T>], columns: Columns) -> Matrix<T> {
-    let bases: Vec<_> = shards.iter_mut().map(Vec::as_mut_ptr).collect();
-    Matrix::new(&bases, columns)
-}
-
-/// Element (i, j) of the matrix whatever its order.
-fn element<T: Scalar>(a: &Matrix<T>, shards: &[Vec<T>], i: usize, j: usize) -> T {
-    let columns = &a.columns;
-    let tile = (0..columns.count())
-        .map(|t| columns.tile(t))
-        .find(|t| (t.global..t.global + t.width).contains(&j))
-        .unwrap();
-    shards[tile.rank][(tile.local + j - tile.global) * columns.n() + i]
-}
-
-const CASES: [(usize, usize, usize, usize); 9] = [
-    // (n, ranks, tile, lanes)
-    (1, 1, 64, 1),
-    (7, 1, 3, 2),
-    (12, 3, 2, 2),
-    (24, 4, 3, 4),
-    (40, 8, 2, 3),
-    (130, 2, 64, 2),
-    (128, 2, 64, 5),
-    (126, 2, 64, 1),
-    (309, 3, 50, 2),
-];
 
 fn redistribution_moves_every_column<T: Scalar>() {
     for (n, ranks, tile, lanes) in CASES {
@@ -66,7 +35,7 @@ fn redistribution_moves_every_column<T: Scalar>() {
     }
 }
 
-fn factor_and_solve<T: Scalar + std::ops::Mul<Output = T>>() {
+fn factor_and_solve<T: Scalar>() {
     for (n, ranks, tile, lanes) in CASES {
         for order in [Order::Natural, Order::Cyclic] {
             for upper_given in [false, true] {
@@ -76,7 +45,7 @@ fn factor_and_solve<T: Scalar + std::ops::Mul<Output = T>>() {
     }
 }
 
-fn one_factorisation<T: Scalar + std::ops::Mul<Output = T>>(
+fn one_factorisation<T: Scalar>(
     n: usize,
     ranks: usize,
     tile: usize,
@@ -105,29 +74,30 @@ fn one_factorisation<T: Scalar + std::ops::Mul<Output = T>>(
     let (mut shared, mut alone, mut conjugated) = (row_major(&b), row_major(&b), row_major(&b));
     let block = |x: &mut Vec<T>| Block::row_major(x.as_mut_ptr(), n, rhs, rhs);
     let (xs, xa, xc) = (block(&mut shared), block(&mut alone), block(&mut conjugated));
-    let mut sums = vec![T::ZERO; 2 * lanes * n * rhs];
+    let sums = vec![T::NAN; lanes * n * rhs];
     let sum =
         |l: usize| Block::row_major(sums.as_ptr().wrapping_add(l * n * rhs) as *mut T, n, rhs, rhs);
-    let (first, second): (Vec<_>, Vec<_>) =
-        ((0..lanes).map(sum).collect(), (lanes..2 * lanes).map(sum).collect());
+    let sums: Vec<_> = (0..lanes).map(sum).collect();
+    let part = |(triangle, op)| Triangular { a: &m, triangle, op };
+    let together = |lane: &mut HostLane<T>, x, conjugated, done| {
+        for (i, sweep) in sweeps(conjugated).map(part).iter().enumerate() {
+            sweep.solve_shared(lane, x, &sums, done + i).unwrap();
+        }
+    };
 
     let team = Team::new(lanes);
     on_lanes::<T>(&team, m.columns.widest(), |lane| {
-        use meshsolve::backend::Backend;
         if upper_given {
-            mirror_triangle(lane, &natural, false).unwrap();
+            mirror_triangle(lane, &natural, Missing::Lower, true).unwrap();
         }
         redistribute(lane, &m, &plan, staging).unwrap();
         factor(lane, &m).unwrap();
-        solve_shared(lane, &m, xs, &first, false).unwrap();
+        together(lane, xs, false, 0);
         if Backend::<T>::lane(lane) == 0 {
-            solve_columns(lane, &m, xa, false);
+            sweeps(false).map(part).iter().for_each(|sweep| sweep.solve_columns(lane, xa));
         }
+        together(lane, xc, true, 2);
     });
-    // Signals count upwards only: a second shared solve is a new call.
-    let again = Team::new(lanes);
-    on_lanes::<T>(&again, 1, |lane| solve_shared(lane, &m, xc, &second, true).unwrap());
-    sums.clear();
 
     let l =
         Mat::<T>::from_fn(n, n, |i, j| if i >= j { element(&m, &memory, i, j) } else { T::ZERO });

@@ -4,111 +4,12 @@
 
 mod common;
 
-use common::{Map, arrive, buffer, collect, int_scalar, outcomes, positive_definite, ratio};
+use common::case::{Case, call, cases};
+use common::{buffer, int_scalar, positive_definite, ratio};
 use faer::Mat;
-use meshsolve::call::{Buffer, Call};
-use meshsolve::layout::Storage;
-use meshsolve::rendezvous::CallSite;
 use meshsolve::scalar::Scalar;
 
-/// One case: how A lies, which triangle is given, in which order columns are worked on.
-#[derive(Clone, Copy, Debug)]
-struct Case {
-    n: usize,
-    ranks: usize,
-    storage: (&'static str, Storage),
-    lower: bool,
-    order: &'static str,
-}
-
-impl Case {
-    fn site(&self, routine: &str) -> CallSite {
-        let map = Map::routine(routine, self.ranks)
-            .text("storage", self.storage.0)
-            .text("order", self.order)
-            .text("rhs", "replicated")
-            .int("lower", self.lower.into())
-            .int("tile", 3);
-        CallSite::new(&map).unwrap()
-    }
-
-    /// Global (row, column) of A at element (i, j) of a rank's shard.
-    fn global(&self, rank: usize, i: usize, j: usize) -> (usize, usize) {
-        let local = self.n / self.ranks;
-        match self.storage.1 {
-            Storage::Rows => (rank * local + i, j),
-            _ => (i, rank * local + j),
-        }
-    }
-
-    /// (address, row, column) of every element of a shard.
-    fn places(&self) -> impl Iterator<Item = (usize, usize, usize)> {
-        let shard = self.storage.1.shard(self.n, self.ranks);
-        (0..shard.size()).map(move |l| {
-            let coordinate = shard.coordinate(l).flat();
-            (shard.index(l), coordinate[0], coordinate[1])
-        })
-    }
-
-    fn shards<T: Scalar>(&self, a: &Mat<T>) -> Vec<Vec<T>> {
-        let shard = |rank| {
-            let mut memory = vec![T::NAN; self.n * self.n / self.ranks];
-            for (at, i, j) in self.places() {
-                memory[at] = a[self.global(rank, i, j)];
-            }
-            memory
-        };
-        (0..self.ranks).map(shard).collect()
-    }
-
-    fn gathered<T: Scalar>(&self, shards: &[Vec<T>]) -> Mat<T> {
-        let mut a = Mat::from_fn(self.n, self.n, |_, _| T::NAN);
-        for (rank, memory) in shards.iter().enumerate() {
-            for (at, i, j) in self.places() {
-                a[self.global(rank, i, j)] = memory[at];
-            }
-        }
-        a
-    }
-
-    /// Dimensions of A on a rank, and of its factor.
-    fn dims(&self) -> ([usize; 2], [usize; 2]) {
-        let (tall, wide) = ([self.n, self.n / self.ranks], [self.n / self.ranks, self.n]);
-        match self.storage.1 {
-            Storage::Rows => (wide, wide),
-            Storage::Columns => (tall, wide),
-            Storage::ColumnMajor => (tall, tall),
-        }
-    }
-
-    /// Lets every rank arrive with the operands and results that `part` gives it.
-    fn run(&self, routine: &str, mut part: impl FnMut(usize) -> Call) {
-        let site = self.site(routine);
-        let (to, from) = outcomes();
-        for rank in 0..self.ranks {
-            arrive(&site, 1, part(rank), &to);
-        }
-        for (rank, outcome) in collect(&from, self.ranks) {
-            outcome.unwrap_or_else(|e| panic!("{self:?} {routine} rank {rank}: {e}"));
-        }
-    }
-}
-
-fn cases() -> impl Iterator<Item = Case> {
-    [(1, 1), (6, 2), (7, 1), (12, 3), (20, 2), (24, 8)].into_iter().flat_map(|(n, ranks)| {
-        Storage::ALL.into_iter().flat_map(move |storage| {
-            [false, true].into_iter().flat_map(move |lower| {
-                ["natural", "cyclic"].map(|order| Case { n, ranks, storage, lower, order })
-            })
-        })
-    })
-}
-
-fn call(rank: usize, args: Vec<Buffer>, rets: Vec<Buffer>) -> Call {
-    Call { rank, device: rank as i32, args, rets }
-}
-
-fn factor_solve_unpack_pack<T: Scalar + std::ops::Mul<Output = T>>() {
+fn factor_solve_unpack_pack<T: Scalar>() {
     for case in cases() {
         let Case { n, ranks, lower, .. } = case;
         let a = positive_definite::<T>(n, 3 + n as u64);

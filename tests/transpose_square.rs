@@ -3,7 +3,7 @@
 mod common;
 mod transposition;
 
-use common::on_lanes;
+use common::lanes::on_lanes;
 use meshsolve::backend::host::Team;
 use meshsolve::dist::transpose_square::transpose_square;
 use meshsolve::layout::{Columns, Order};

@@ -9,21 +9,28 @@ Importing registers nothing, loads no GPU library and changes no setting.
 from meshsolve._core import __version__, last_call, set_timeout, timeout
 from meshsolve._ffi import ffi_target
 from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve
+from meshsolve.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
 from meshsolve.plan import Plan, plan
 from meshsolve.solve import SolveInfo, solve
 from meshsolve.transpose import transpose_inplace
 
 __all__ = [
     "CholeskyFactor",
+    "LUFactor",
     "Plan",
+    "SlogdetResult",
     "SolveInfo",
     "__version__",
     "cho_factor",
     "cho_solve",
+    "det",
     "ffi_target",
     "last_call",
+    "lu_factor",
+    "lu_solve",
     "plan",
     "set_timeout",
+    "slogdet",
     "solve",
     "timeout",
     "transpose_inplace",

@@ -14,7 +14,14 @@ def last_call() -> dict[str, Any] | None: ...
 def gemm_seconds(dtype: str, n: int, threads: int) -> float: ...
 def tile_width(n: int, ranks: int, dtype: str) -> int: ...
 def plan(
-    n: int, ranks: int, dtype: str, storage: str, lower: bool, rhs: int, dealt: bool
+    routine: str,
+    n: int,
+    ranks: int,
+    dtype: str,
+    storage: str,
+    lower: bool,
+    rhs: int,
+    dealt: bool,
 ) -> dict[str, Any]: ...
 def transpose_seconds(
     rows: int, cols: int, size: int, threads: int, c2r: bool

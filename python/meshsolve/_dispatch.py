@@ -187,7 +187,7 @@ def _eager_call(op: Operation, at: Placement | None, mode: str, own: tuple[bool,
         # solve whose A is kept has no use for it.
         return (None, *made[1:]) if drop else made
 
-    drop = op.routine == "posv" and not own[op.matrix]
+    drop = op.routine in ("posv", "gesv") and not own[op.matrix]
     formats = {}
     if at is not None and op.storage == "column-major":
         operand_formats, result_formats = (
@@ -304,9 +304,9 @@ def _partitioned(op: Operation):
         return mesh, functools.partial(_local, settled, at, mode), shardings[1], shardings[0]
 
     # One letter for each dimension: a factor lies as its matrix does, a solution as its b.
-    letters = {"matrix": "i j", "factor": "i j", "rhs": "m k", "scalar": "", "real": ""}
+    letters = {"matrix": "i j", "factor": "i j", "rhs": "m k", "pivots": "p"}
     rule = " -> ".join(
-        ", ".join(letters[kind] for kind in kinds) for kinds in (op.operands, op.results)
+        ", ".join(letters.get(kind, "") for kind in kinds) for kinds in (op.operands, op.results)
     )
     whole = custom_partitioning(functools.partial(_one_device, op))
     whole.def_partition(partition=partition, sharding_rule=rule)

@@ -43,22 +43,26 @@ class Operation(NamedTuple):
     Attributes:
       routine: its name (DESIGN.md lists them).
       operands: what each operand is: "matrix" (A as the caller has it), "factor" (the solver's
-        form), "rhs" or "scalar".
-      results: the same of the results; a matrix, factor or rhs takes the memory of the operand that
-        is one.
+        form), "rhs", "pivots" (int32 [n]), "scalar" (int32).
+      results: the same of the results, and "value" (a scalar of A's dtype) or "real"; a matrix,
+        factor or rhs takes the memory of the operand that is one.
       public: the function that users called, for messages.
       storage: how A lies or lay in memory: "rows", "columns", "column-major".
       lower: which triangle of A is read or made.
       order: order of A without its padding; 0 if it has none.
+      trans: solve with A, A^T or A^H (0, 1, 2).
+      structure: "general", or "hermitian" or "symmetric", of which one triangle is read.
     """
 
     routine: str
     operands: tuple[str, ...]
     results: tuple[str, ...]
     public: str
-    storage: str
-    lower: bool
+    storage: str = "rows"
+    lower: bool = False
     order: int = 0
+    trans: int = 0
+    structure: str = "general"
 
     @property
     def matrix(self) -> int:
@@ -77,10 +81,10 @@ class Operation(NamedTuple):
         return {i: of[kind] for i, kind in enumerate(self.results) if kind in of}
 
 
-def posv(lower: bool, order: int) -> Operation:
+def posv(lower: bool, order: int, trans: int) -> Operation:
     """A, B -> factor, X, info."""
     results = ("factor", "rhs", "scalar")
-    return Operation("posv", ("matrix", "rhs"), results, "solve", "rows", lower, order)
+    return Operation("posv", ("matrix", "rhs"), results, "solve", "rows", lower, order, trans)
 
 
 def potrf(lower: bool, order: int) -> Operation:
@@ -111,6 +115,47 @@ def logdet(storage: str) -> Operation:
     return Operation("logdet", operands, ("real",), "CholeskyFactor.logdet", storage, False)
 
 
+def gesv(structure: str, lower: bool, order: int, trans: int) -> Operation:
+    """A, B -> factor, X, info."""
+    return Operation(
+        "gesv",
+        ("matrix", "rhs"),
+        ("factor", "rhs", "scalar"),
+        "solve",
+        lower=lower,
+        order=order,
+        trans=trans,
+        structure=structure,
+    )
+
+
+def getrf(public: str, order: int) -> Operation:
+    """A -> factor, pivots, info."""
+    return Operation("getrf", ("matrix",), ("factor", "pivots", "scalar"), public, order=order)
+
+
+def getrs(storage: str, order: int, trans: int) -> Operation:
+    """Factor, pivots, info, B -> X."""
+    operands = ("factor", "pivots", "scalar", "rhs")
+    return Operation("getrs", operands, ("rhs",), "lu_solve", storage, order=order, trans=trans)
+
+
+def lupack() -> Operation:
+    """Lu of scipy's (lu, piv) -> factor, info."""
+    return Operation("lupack", ("matrix",), ("factor", "scalar"), "lu_solve")
+
+
+def luunpack(storage: str) -> Operation:
+    """Factor -> lu of scipy's (lu, piv)."""
+    return Operation("luunpack", ("factor",), ("matrix",), "lu_factor", storage)
+
+
+def det(storage: str) -> Operation:
+    """Factor, pivots -> det A, sign, log |det A|."""
+    results = ("value", "value", "real")
+    return Operation("det", ("factor", "pivots"), results, "LUFactor.det", storage)
+
+
 def call(op: Operation, place, world: int, rhs: str, operands):
     """Call the library with one device's operands; a tuple of its results.
 
@@ -127,7 +172,9 @@ def call(op: Operation, place, world: int, rhs: str, operands):
         "matrix": matrix,
         "factor": matrix,
         "rhs": b,
+        "pivots": jax.ShapeDtypeStruct((max(matrix.shape),), np.int32),
         "scalar": jax.ShapeDtypeStruct((), np.int32),
+        "value": jax.ShapeDtypeStruct((), matrix.dtype),
         "real": jax.ShapeDtypeStruct((), real),
     }
     results = [jax.ShapeDtypeStruct(like[kind].shape, like[kind].dtype) for kind in op.results]
@@ -147,6 +194,8 @@ def call(op: Operation, place, world: int, rhs: str, operands):
         "lower": np.int64(op.lower),
         "rhs": rhs,
         "order_of_a": np.int64(op.order),
+        "trans": np.int64(op.trans),
+        "structure": op.structure,
     }
     return tuple(run(place, *operands, routine=op.routine, **attributes))
 

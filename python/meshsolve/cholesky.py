@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import Mesh
 
-from meshsolve import _core, _dispatch, _ffi, _padding
+from meshsolve import _dispatch, _factor, _ffi, _padding
 from meshsolve._errors import wrong_type
 from meshsolve._operands import (
     as_array,
@@ -61,7 +61,7 @@ class CholeskyFactor:
     def logdet(self) -> jax.Array:
         """The logarithm of det A, a real scalar; NaN if A is not positive definite."""
         if self.n == 0:
-            return jnp.zeros((), jnp.finfo(self.work.dtype).dtype)
+            return jnp.zeros((), _factor.real_dtype(self.work.dtype))
         return _dispatch.call(_ffi.logdet(self.storage), self._arrays, (False, False))[0]
 
     def __iter__(self):
@@ -84,19 +84,7 @@ class CholeskyFactor:
 
     def __repr__(self) -> str:
         """N, dtype, mesh and tile."""
-        work = self.work
-        if not hasattr(work, "shape"):  # a pytree of something else, as in tree.map
-            return f"CholeskyFactor(n={self.n}, work={work!r}, info={self.info!r})"
-        order = f"n={self.n}" + (f" (padded to {work.shape[0]})" if work.shape[0] > self.n else "")
-        if not isinstance(work, jax.Array) or isinstance(work, Tracer):
-            return f"CholeskyFactor({order}, {work.dtype}, {type(work).__name__})"
-        at = None if self.n == 0 else _dispatch.eager_placement("cho_factor", work)
-        where = f"mesh {dict(at.mesh.shape)}" if at else "one device"
-        tile = _core.tile_width(work.shape[0], at.world if at else 1, work.dtype.name)
-        return (
-            f"CholeskyFactor({order}, {work.dtype}, {where}, storage={self.storage!r}, "
-            f"tile={tile}, lower={self.lower})"
-        )
+        return _factor.describe(self, "cho_factor", f"lower={self.lower}")
 
 
 def cho_factor(
@@ -137,7 +125,7 @@ def cho_factor(
     a, moved = _padding.on_mesh(a, mesh, dtype)
     if n == 0:
         return CholeskyFactor(a, jnp.int32(0), 0, bool(lower), "rows")
-    form, own = _form(a), overwrite_a or moved or a is not given
+    form, own = _factor.form("cho_factor", a), overwrite_a or moved or a is not given
     work, info = _dispatch.call(_ffi.potrf(bool(lower), n if a.shape[0] != n else 0), (a,), (own,))
     return CholeskyFactor(work, info, n, bool(lower), form)
 
@@ -194,25 +182,9 @@ def _solve(factor: CholeskyFactor, b, own_b: bool):
     return x, factor.info
 
 
-def _form(a) -> str:
-    """The storage of the factor of A."""
-    if isinstance(a, Tracer):
-        return "rows"
-    at = _dispatch.eager_placement("cho_factor", a)
-    return "column-major" if at and at.storage == "column-major" else "rows"
-
-
 def _pair(c_and_lower):
-    try:
-        c, lower = c_and_lower
-    except (TypeError, ValueError) as error:
-        raise wrong_type(
-            "cho_solve",
-            "c_and_lower",
-            "a CholeskyFactor or a pair (c, lower)",
-            type(c_and_lower).__name__,
-            "pass what cho_factor returned",
-        ) from error
+    expected = "a CholeskyFactor or a pair (c, lower)"
+    c, lower = _factor.pair("cho_solve", "c_and_lower", expected, c_and_lower)
     if isinstance(lower, Tracer):
         raise wrong_type(
             "cho_solve",
@@ -229,7 +201,7 @@ def _packed(c, lower: bool, own: bool) -> CholeskyFactor:
     n, info = c.shape[0], jnp.int32(0)
     if n == 0:
         return CholeskyFactor(c, info, 0, lower, "rows")
-    form = _form(c)
+    form = _factor.form("cho_solve", c)
     at = None if isinstance(c, Tracer) else _dispatch.eager_placement("cho_solve", c)
     # As it lies already: U by rows, or L by columns that are column-major.
     by_columns = isinstance(c, Tracer) or (at is not None and at.storage == "columns")

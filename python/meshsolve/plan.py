@@ -11,11 +11,12 @@ from meshsolve import _core, _dispatch, _padding
 from meshsolve._errors import wrong_type
 from meshsolve._operands import check_rhs, check_square, common_dtype
 from meshsolve._sharding import Placement
+from meshsolve.solve import structure_of
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What ``solve`` or ``cho_factor`` will do with a matrix; ``str(plan)`` is a report.
+    """What ``solve``, ``cho_factor`` or ``lu_factor`` will do with a matrix; ``str(plan)`` is a report.
 
     Layouts are written ``shape:stride`` as in CuTe: coordinate (i, j) lies at i and j times the
     strides, in elements.
@@ -84,6 +85,7 @@ def plan(
     b=None,
     lower: bool = False,
     *,
+    assume_a: str = "gen",
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     mesh: Mesh | None = None,
@@ -92,8 +94,10 @@ def plan(
 
     Args:
       a: [n, n], as given to ``solve``: an array, or a ``jax.ShapeDtypeStruct`` with a sharding.
-      b: right-hand sides likewise; None for ``cho_factor(a)``.
-      lower: which triangle of A will be read.
+      b: right-hand sides likewise; None for ``lu_factor(a)``, or ``cho_factor(a)`` if ``assume_a``
+        is "pos".
+      lower: which triangle of A will be read, where one is enough.
+      assume_a: as in ``solve``.
       overwrite_a: whether A will be donated.
       overwrite_b: whether B will be donated.
       mesh: as in ``solve``.
@@ -117,6 +121,7 @@ def plan(
     n = check_square("plan", a)
     if b is not None:
         check_rhs("plan", b, n)
+    structure = structure_of("plan", assume_a)
     dtype = common_dtype("plan", "a and b", a, *([] if b is None else [b]))
     _padding.check_mesh("plan", mesh)
     sharding = getattr(a, "sharding", None)
@@ -136,7 +141,10 @@ def plan(
         mode = "columns"  # zero columns are added with the rows
     storage = at.storage if at else "rows"
     each = k if mode == "replicated" else -(-k // world)
-    core = _core.plan(padded, world, dtype.name, storage, lower, each, mode != "replicated")
+    by_cholesky = structure == "positive definite"
+    routine = ("potrf" if b is None else "posv") if by_cholesky else "getrf" if b is None else "gesv"
+    dealt = mode != "replicated"
+    core = _core.plan(routine, padded, world, dtype.name, storage, lower, each, dealt)
 
     amounts = {"A": padded * padded // world * dtype.itemsize}
     if b is not None:
@@ -150,7 +158,9 @@ def plan(
         amounts["copy of b"] = amounts["b"]
     if core["transposition"]:
         moves.append("every shard is transposed in its own memory")
-    if core["mirrors"]:
+    if core["transposes_across"]:
+        moves.append("the matrix is transposed across the devices, in their memory")
+    if core["mirrors"] or structure in ("hermitian", "symmetric"):
         moves.append(f"the {'lower' if lower else 'upper'} triangle is mirrored in place")
     if mode == "rows":
         moves.append("right-hand sides are exchanged so that each device has whole columns")
@@ -166,7 +176,7 @@ def plan(
         storage=storage if at else "one device",
         shard=core["shard"],
         solver_shard=core["solver_shard"],
-        solves="A^T" if core["is_transpose"] else "A",
+        solves="A^T" if core["is_transpose"] and not core["transposes_across"] else "A",
         natural=core["natural"],
         cyclic=core["cyclic"],
         tiler=core["tiler"],

@@ -23,8 +23,9 @@ class SolveInfo(NamedTuple):
     """What ``solve(..., return_info=True)`` says beside the solution.
 
     Attributes:
-      info: int32 scalar. 0: solved. i > 0: the leading minor of order i of A is not positive
-        definite and the solution is NaN (LAPACK's ``info`` of ``potrf``).
+      info: int32 scalar. 0: solved. i > 0: there is no solution, x is NaN. With "pos" the leading
+        minor of order i of A is not positive definite (LAPACK's ``info`` of ``potrf``); otherwise
+        A is singular, pivot i being zero (``info`` of ``getrf``, of A^T if A is sharded by rows).
     """
 
     info: jax.Array
@@ -39,6 +40,7 @@ def solve(
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
+    transposed: bool = False,
     return_info: bool = False,
     mesh: Mesh | None = None,
 ):
@@ -57,16 +59,21 @@ def solve(
     differentiable.
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128; Hermitian positive definite. Only one
-        triangle is read. n must be divisible by the number of devices on the axis, or ``mesh``
-        given.
+      a: [n, n], float32, float64, complex64 or complex128. n must be divisible by the number of
+        devices on the axis, or ``mesh`` given.
       b: [n] or [n, k] right-hand sides in any sharding, on A's devices or elsewhere.
-      lower: whether A's lower triangle is read instead of its upper one.
-      assume_a: "pos" ("positive definite"); nothing else in this version.
+      lower: whether A's lower triangle is read instead of its upper one, where ``assume_a`` says
+        that one is enough.
+      assume_a: what is known of A. "gen" ("general"): nothing; LU with partial pivoting. "pos"
+        ("positive definite"): Hermitian positive definite, one triangle is read; Cholesky, half the
+        work of LU. "her" ("hermitian") and "sym" ("symmetric"): these, also indefinite, one
+        triangle is read; the other one is filled in and LU does the rest, so that they cost what
+        "gen" costs.
       overwrite_a: donate A: the call then makes no copy of it and A is deleted. Without, one copy
         is made. Has no effect inside ``jax.jit``, where XLA decides about copies.
       overwrite_b: donate B, likewise.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
+      transposed: solve A^T X = B.
       return_info: also return a ``SolveInfo``.
       mesh: the devices to solve on, for an A that is not sharded over them (a NumPy array, an array
         on one device or on other devices) whatever n: A is copied to shards of rows, padded with an
@@ -76,25 +83,18 @@ def solve(
 
     Returns:
       x of the shape and sharding of b (replicated over A's devices if b does not lie there); NaN
-      where A is not positive definite. With ``return_info`` the pair (x, SolveInfo).
+      where A is singular, or not positive definite ("pos"). With ``return_info`` the pair (x, SolveInfo).
 
     Raises:
       ValueError: wrong shapes, an unknown ``assume_a``, n not divisible by the devices.
       TypeError: a dtype that cannot be used.
       jax.errors.JaxRuntimeError: a device did not take part in the call; see ``set_timeout``.
 
-    Source: right-looking Cholesky by tile columns with lookahead (DESIGN.md); ``info`` is LAPACK's.
+    Source: right-looking Cholesky and LU by tile columns with lookahead (DESIGN.md); ``info`` is
+    LAPACK's.
     """
     del check_finite
-    if assume_a not in ("pos", "positive definite"):
-        raise mistake(
-            "solve",
-            "assume_a",
-            '"pos"',
-            repr(assume_a),
-            "this version solves positive definite systems only; for others gather the matrix and "
-            "use jax.scipy.linalg.solve",
-        )
+    structure = structure_of("solve", assume_a)
     given_a, given_b = a, b
     a, b = as_typed(a), as_array(b)
     n = check_square("solve", a)
@@ -104,10 +104,37 @@ def solve(
     a, moved = _padding.on_mesh(a, mesh, dtype)
     own_a = overwrite_a or moved or a is not given_a
     own_b = overwrite_b or b is not given_b or b.dtype != dtype
-    op = _ffi.posv(bool(lower), n if a.shape[0] != n else 0)
+    order, trans = n if a.shape[0] != n else 0, int(bool(transposed))
+    if structure == "positive definite":
+        op = _ffi.posv(bool(lower), order, trans)
+    else:
+        op = _ffi.gesv(structure, bool(lower), order, trans)
     run = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]  # noqa: E731
     x, info = solved(run, promoted(b, dtype), own_b, a)
     return (x, SolveInfo(info)) if return_info else x
+
+
+_STRUCTURES = {
+    "gen": "general",
+    "pos": "positive definite",
+    "her": "hermitian",
+    "sym": "symmetric",
+}
+
+
+def structure_of(operation: str, assume_a: str) -> str:
+    """What is known of A, by its long name."""
+    known = _STRUCTURES.get(assume_a, assume_a)
+    if known not in _STRUCTURES.values():
+        names = ", ".join(f'"{name}"' for name in _STRUCTURES)
+        raise mistake(
+            operation,
+            "assume_a",
+            f"one of {names}",
+            repr(assume_a),
+            'for other structures use "gen", which is right for every matrix',
+        )
+    return known
 
 
 def solved(run, b, own_b: bool, a):

@@ -32,14 +32,43 @@ impl Op {
     }
 }
 
+/// A triangle of a block; the other one is neither read nor written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Triangle {
+    Lower,
+    /// With ones on the diagonal, which is not read.
+    UnitLower,
+    Upper,
+    UnitUpper,
+}
+
+impl Triangle {
+    pub fn is_lower(self) -> bool {
+        matches!(self, Triangle::Lower | Triangle::UnitLower)
+    }
+
+    pub fn has_ones(self) -> bool {
+        matches!(self, Triangle::UnitLower | Triangle::UnitUpper)
+    }
+}
+
+/// What a finished panel k subtracts from the tile columns j right of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// `A_ij -= L_ik L_jk^H` for i >= j.
+    Cholesky,
+    /// `A_ij -= L_ik U_kj` for i > k.
+    Lu,
+}
+
 /// What a lane can announce; each announcement carries a count that only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Factored panels.
     Panels,
-    /// Tile rows whose partial sums from this lane are final (forward substitution).
+    /// Tile rows, in the order of a substitution, whose partial sums from this lane are final.
     PartialSums(usize),
-    /// Tile rows solved by back substitution, counted from the last.
+    /// Tile rows that are solved, in the order of a substitution.
     Solved,
 }
 
@@ -66,11 +95,24 @@ pub trait Backend<T: Scalar> {
     fn potrf(&mut self, a: Block<T>) -> Result<(), usize>;
     /// `X <- X L^-H`, L lower triangular.
     fn trsm_panel(&mut self, l: Block<T>, x: Block<T>);
-    /// For each tile column j of `targets`: `A_ij <- A_ij - L_ik L_jk^H` for all i >= j, with the
-    /// finished panel k.
-    fn update(&mut self, a: &Matrix<T>, k: usize, targets: impl Iterator<Item = usize> + Clone);
-    /// `X <- op(L)^-1 X`, L lower triangular.
-    fn trsm(&mut self, l: Block<T>, op: Op, x: Block<T>);
+    /// `P A = L U` of a panel with at least as many rows as columns, the pivot being the first of the
+    /// largest |Re| + |Im|. The panel's rows count from `first`; row `first + i` was interchanged with
+    /// row `pivots[i]`. The first column whose pivot is zero, if there is one; the factorisation
+    /// goes on all the same.
+    fn getrf(&mut self, panel: Block<T>, first: usize, pivots: Block<i32>) -> Option<usize>;
+    /// Interchanges rows `first + i` and `pivots[i]` of X for all i, ascending, or descending if
+    /// `back`.
+    fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool);
+    /// Subtracts from each tile column of `targets`, ascending, what the finished panel k says.
+    fn update(
+        &mut self,
+        a: &Matrix<T>,
+        k: usize,
+        targets: impl Iterator<Item = usize> + Clone,
+        update: Update,
+    );
+    /// `X <- op(A)^-1 X` with a triangle of A.
+    fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>);
     /// `C <- C + alpha op(A) B`.
     fn gemm(&mut self, c: Block<T>, alpha: T, a: Block<T>, op: Op, b: Block<T>);
 
@@ -85,8 +127,9 @@ pub trait Backend<T: Scalar> {
     // Movement.
 
     fn copy(&mut self, from: Block<T>, to: Block<T>);
-    /// `to <- from^H`; only the strictly lower part of `to` and its diagonal if `diagonal`.
-    fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool);
+    /// `to <- from^T`, or from^H if `conjugated`. Of a tile on the `diagonal` only the lower part is
+    /// made, and the diagonal is real if `conjugated`.
+    fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool);
     fn fill(&mut self, to: Block<T>, value: T);
     fn conjugate(&mut self, x: Block<T>);
     /// Does `units` of `phase` of an in-place transposition of the shard at `shard`.
@@ -109,6 +152,8 @@ pub trait Backend<T: Scalar> {
     fn barrier(&mut self) -> Step;
     /// Gives the call up with LAPACK's `info` and stops every lane.
     fn give_up(&mut self, info: usize) -> Stopped;
+    /// Notes LAPACK's `info`, of which the smallest counts, and goes on.
+    fn report(&mut self, info: usize);
     /// Panel `done` of `total` is factored; for progress lines.
     fn progress(&mut self, done: usize, total: usize);
 }

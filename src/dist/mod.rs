@@ -1,6 +1,21 @@
 //! Distributed algorithms, written once, generic over backend and scalar.
 
 pub mod cholesky;
+pub mod lu;
+pub mod mirror;
 pub mod redistribute;
 pub mod transpose_shards;
 pub mod transpose_square;
+pub mod triangular;
+
+use crate::backend::Backend;
+use crate::scalar::Scalar;
+
+/// The tile columns of a lane from `from` on, without end.
+fn owned_from<T: Scalar, B: Backend<T>>(
+    lane: &B,
+    from: usize,
+) -> impl Iterator<Item = usize> + Clone + use<T, B> {
+    let (index, lanes) = (lane.lane(), lane.lanes());
+    (from + (index + lanes - from % lanes) % lanes..).step_by(lanes)
+}

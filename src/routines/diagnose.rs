@@ -12,11 +12,7 @@ use crate::backend::host::progress::Barrier;
 use crate::call::{Attributes, Call, Job};
 use crate::error::{Error, Kind, Result};
 
-pub const ROUTINE: Routine = Routine {
-    name: "diagnose",
-    summary: "all devices meet and hand their operand back",
-    configure,
-};
+pub struct Diagnose;
 
 #[derive(Clone, Copy)]
 enum Fault {
@@ -30,19 +26,29 @@ struct Options {
     rank: usize,
 }
 
-fn configure(attributes: &dyn Attributes) -> Result<Box<dyn Configured>> {
-    let fault = match attributes.text("fault").as_deref() {
-        None | Some("none") => Fault::None,
-        Some("error") => Fault::Error,
-        Some("panic") => Fault::Panic,
-        Some(other) => {
-            return Err(Error::invalid(format!(
-                "meshsolve.diagnose: attribute `fault`: expected none, error or panic, got {other:?}"
-            )));
-        }
-    };
-    let rank = attributes.int("fault_rank").unwrap_or(0) as usize;
-    Ok(Box::new(Options { fault, rank }))
+impl Routine for Diagnose {
+    fn name(&self) -> &'static str {
+        "diagnose"
+    }
+
+    fn summary(&self) -> &'static str {
+        "all devices meet and hand their operand back"
+    }
+
+    fn configure(&'static self, attributes: &dyn Attributes) -> Result<Box<dyn Configured>> {
+        let fault = match attributes.text("fault").as_deref() {
+            None | Some("none") => Fault::None,
+            Some("error") => Fault::Error,
+            Some("panic") => Fault::Panic,
+            Some(other) => {
+                return Err(Error::invalid(format!(
+                    "meshsolve.diagnose: attribute `fault`: expected none, error or panic, got {other:?}"
+                )));
+            }
+        };
+        let rank = attributes.int("fault_rank").unwrap_or(0) as usize;
+        Ok(Box::new(Options { fault, rank }))
+    }
 }
 
 impl Configured for Options {

@@ -19,17 +19,21 @@ use crate::settings;
 use crate::stats::{self, CallStats};
 use crate::transpose::Plan;
 
-pub const ROUTINE: Routine = Routine {
-    name: "transpose",
-    summary: "every device's part of an array, transposed in its own memory",
-    configure,
-};
+pub struct Transpose;
 
-fn configure(_: &dyn Attributes) -> Result<Box<dyn Configured>> {
-    Ok(Box::new(Transpose))
+impl Routine for Transpose {
+    fn name(&self) -> &'static str {
+        "transpose"
+    }
+
+    fn summary(&self) -> &'static str {
+        "every device's part of an array, transposed in its own memory"
+    }
+
+    fn configure(&'static self, _: &dyn Attributes) -> Result<Box<dyn Configured>> {
+        Ok(Box::new(Transpose))
+    }
 }
-
-struct Transpose;
 
 impl Configured for Transpose {
     fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>> {
@@ -101,7 +105,7 @@ impl<T: Scalar> Job for Turn<T> {
 
     fn finish(&self) -> Result<()> {
         stats::record(CallStats {
-            routine: ROUTINE.name,
+            routine: Transpose.name(),
             dtype: self.calls[0].args[0].dtype.name(),
             n: self.plan.rows(),
             ranks: self.calls.len(),

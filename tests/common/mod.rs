@@ -1,15 +1,16 @@
 //! What the native tests share: a call site without XLA, matrices, residuals.
 #![allow(dead_code)] // each test file uses a part
 
+pub mod case;
+pub mod lanes;
+
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use faer::Mat;
-use meshsolve::backend::host::{HostLane, Team, scratch_elements};
 use meshsolve::call::{Attributes, Buffer, Call};
 use meshsolve::error::{Error, Result};
-use meshsolve::matrix::Block;
 use meshsolve::rendezvous::{Arrival, CallSite};
 use meshsolve::scalar::{DType, Scalar};
 
@@ -82,20 +83,6 @@ pub fn int_scalar(value: &mut i32) -> Buffer {
     Buffer { ptr: std::ptr::from_mut(value).cast(), dtype: DType::S32, dims: vec![] }
 }
 
-/// Runs `work` on every lane of a team.
-pub fn on_lanes<T: Scalar>(team: &Team, widest: usize, work: impl Fn(&mut HostLane<T>) + Sync) {
-    std::thread::scope(|scope| {
-        for lane in 0..team.lanes() {
-            let work = &work;
-            scope.spawn(move || {
-                let mut pack = vec![T::NAN; scratch_elements::<T>(widest)];
-                let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
-                work(&mut HostLane::new(team, lane, widest, pack));
-            });
-        }
-    });
-}
-
 /// Repeatable numbers in [-1, 1).
 pub struct Random(pub u64);
 
@@ -107,7 +94,7 @@ impl Random {
         (self.0 >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
-    pub fn scalar<T: Scalar + std::ops::Mul<Output = T>>(&mut self) -> T {
+    pub fn scalar<T: Scalar>(&mut self) -> T {
         let (re, im) = (T::from_f64_impl(self.next()), T::from_f64_impl(self.next()));
         // 1i for complex types, 1 for real ones: the square root of -1, or of 1.
         let minus_one = -T::ONE;
@@ -116,8 +103,14 @@ impl Random {
     }
 }
 
+/// No structure at all.
+pub fn random<T: Scalar>(rows: usize, cols: usize, seed: u64) -> Mat<T> {
+    let mut random = Random(seed);
+    Mat::<T>::from_fn(rows, cols, |_, _| random.scalar())
+}
+
 /// Hermitian positive definite, well conditioned.
-pub fn positive_definite<T: Scalar + std::ops::Mul<Output = T>>(n: usize, seed: u64) -> Mat<T> {
+pub fn positive_definite<T: Scalar>(n: usize, seed: u64) -> Mat<T> {
     let mut random = Random(seed);
     let g = Mat::<T>::from_fn(n, n, |_, _| random.scalar());
     let shift = T::from_f64_impl(n as f64);
@@ -128,24 +121,32 @@ pub fn positive_definite<T: Scalar + std::ops::Mul<Output = T>>(n: usize, seed: 
     a
 }
 
-/// Norm(A - B) / (n norm(B) u) in the Frobenius norm.
-pub fn ratio<T: Scalar>(a: &Mat<T>, b: &Mat<T>) -> f64 {
-    let unit = match T::DTYPE {
+/// Frobenius norm.
+fn norm<T: Scalar>(m: &Mat<T>) -> f64 {
+    let square = |(i, j)| m[(i, j)].magnitude() * m[(i, j)].magnitude();
+    let places = (0..m.ncols()).flat_map(|j| (0..m.nrows()).map(move |i| (i, j)));
+    places.map(square).sum::<f64>().sqrt()
+}
+
+fn unit<T: Scalar>() -> f64 {
+    match T::DTYPE {
         DType::F32 | DType::C64 => f64::from(f32::EPSILON) / 2.0,
         _ => f64::EPSILON / 2.0,
-    };
-    let norm = |m: &Mat<T>| {
-        let mut sum = 0.0;
-        for j in 0..m.ncols() {
-            for i in 0..m.nrows() {
-                let x = m[(i, j)].magnitude();
-                sum += x * x;
-            }
-        }
-        sum.sqrt()
-    };
-    let difference = Mat::<T>::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)] + -b[(i, j)]);
-    norm(&difference) / (b.nrows().max(1) as f64 * norm(b) * unit)
+    }
+}
+
+fn difference<T: Scalar>(a: &Mat<T>, b: &Mat<T>) -> f64 {
+    norm(&Mat::<T>::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)] + -b[(i, j)]))
+}
+
+/// Norm(A - B) / (n norm(B) u) in the Frobenius norm.
+pub fn ratio<T: Scalar>(a: &Mat<T>, b: &Mat<T>) -> f64 {
+    difference(a, b) / (b.nrows().max(1) as f64 * norm(b) * unit::<T>())
+}
+
+/// Norm(B - A X) / (n norm(A) norm(X) u) in the Frobenius norm.
+pub fn residual<T: Scalar>(a: &Mat<T>, x: &Mat<T>, b: &Mat<T>) -> f64 {
+    difference(b, &(a * x)) / (a.nrows().max(1) as f64 * norm(a) * norm(x) * unit::<T>())
 }
 
 /// Names of a call's parts for `posv`.

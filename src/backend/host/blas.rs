@@ -8,12 +8,13 @@
 use faer::linalg::cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_in_place_scratch};
 use faer::linalg::matmul::matmul_with_conj;
 use faer::linalg::triangular_solve::{
-    solve_lower_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
+    solve_lower_triangular_in_place_with_conj, solve_unit_lower_triangular_in_place_with_conj,
+    solve_unit_upper_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
 };
 use faer::{Accum, Conj, MatMut, MatRef, Par};
 use faer::{dyn_stack::MemBuffer, dyn_stack::MemStack};
 
-use crate::backend::Op;
+use crate::backend::{Op, Triangle};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 
@@ -52,16 +53,25 @@ pub unsafe fn potrf<T: Scalar>(a: Block<T>, scratch: &mut MemBuffer) -> Result<(
     }
 }
 
-/// `X <- op(L)^-1 X`.
-pub unsafe fn trsm<T: Scalar>(l: Block<T>, op: Op, x: Block<T>) {
+/// `X <- op(A)^-1 X` with a triangle of A.
+pub unsafe fn trsm<T: Scalar>(a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
+    use Triangle::{Lower, UnitLower, UnitUpper, Upper};
+    let (stored, triangle) = match (op.transposes(), triangle) {
+        (false, _) => (a, triangle),
+        (true, Lower) => (a.transposed(), Upper),
+        (true, UnitLower) => (a.transposed(), UnitUpper),
+        (true, Upper) => (a.transposed(), Lower),
+        (true, UnitUpper) => (a.transposed(), UnitLower),
+    };
     // SAFETY: the caller's, see the module's contract.
-    let (l, x) = unsafe { (read(l), write(x)) };
-    let conj = conj(op.conjugates());
-    if op.transposes() {
-        solve_upper_triangular_in_place_with_conj(l.transpose(), conj, x, Par::Seq);
-    } else {
-        solve_lower_triangular_in_place_with_conj(l, conj, x, Par::Seq);
-    }
+    let (a, x) = unsafe { (read(stored), write(x)) };
+    let solve = match triangle {
+        Lower => solve_lower_triangular_in_place_with_conj,
+        UnitLower => solve_unit_lower_triangular_in_place_with_conj,
+        Upper => solve_upper_triangular_in_place_with_conj,
+        UnitUpper => solve_unit_upper_triangular_in_place_with_conj,
+    };
+    solve(a, conj(op.conjugates()), x, Par::Seq);
 }
 
 /// `C <- C + alpha op(A) op(B)`.
@@ -80,11 +90,32 @@ pub unsafe fn add<T: Scalar>(c: Block<T>, s: Block<T>) {
     faer::zip!(c, s).for_each(|faer::unzip!(c, s)| *c += *s);
 }
 
+/// The largest |Re| + |Im|, NaN passed over; contiguous columns or rows are read fast.
 pub unsafe fn largest<T: Scalar>(x: Block<T>) -> f64 {
+    let x = if x.row_stride == 1 { x } else { x.transposed() };
+    let column = |j: usize| x.sub(0, j, x.rows, 1);
     // SAFETY: the caller's, see the module's contract.
-    let x = unsafe { read(x) };
-    let entries = (0..x.nrows()).flat_map(|i| (0..x.ncols()).map(move |j| x[(i, j)].magnitude()));
-    entries.fold(0.0, f64::max)
+    let of_column = |j: usize| unsafe {
+        if x.row_stride == 1 {
+            let entries = std::slice::from_raw_parts(column(j).ptr, x.rows);
+            return largest_of_slice(entries);
+        }
+        let column = read(column(j));
+        (0..x.rows).map(|i| column[(i, 0)].magnitude()).fold(0.0, f64::max)
+    };
+    (0..x.cols).map(of_column).fold(0.0, f64::max)
+}
+
+fn largest_of_slice<T: Scalar>(entries: &[T]) -> f64 {
+    // Several maxima side by side: one would be a chain of dependent comparisons.
+    let mut side = [0.0f64; 16];
+    for chunk in entries.chunks(side.len()) {
+        for (most, x) in side.iter_mut().zip(chunk) {
+            let x = x.magnitude();
+            *most = if x > *most { x } else { *most };
+        }
+    }
+    side.into_iter().fold(0.0, f64::max)
 }
 
 pub unsafe fn copy<T: Scalar>(from: Block<T>, to: Block<T>) {
@@ -105,8 +136,14 @@ pub unsafe fn copy<T: Scalar>(from: Block<T>, to: Block<T>) {
 /// where columns are a power of two apart.
 const MIRROR: usize = 8;
 
-/// `to <- from^H`, or only its lower triangle with the diagonal.
-pub unsafe fn mirror<T: Scalar>(from: Block<T>, to: Block<T>, lower_only: bool) {
+/// `to <- from^T`, or from^H if `conjugated`; or only its lower triangle with the diagonal, which is
+/// real if `conjugated`.
+pub unsafe fn mirror<T: Scalar>(from: Block<T>, to: Block<T>, lower_only: bool, conjugated: bool) {
+    let image = |x: T, on_diagonal: bool| match (conjugated, on_diagonal) {
+        (false, _) => x,
+        (true, true) => T::from_real_impl(&T::real_part_impl(&x)),
+        (true, false) => T::conj_impl(&x),
+    };
     // On a diagonal tile both are the same memory: only elements above the diagonal are read, only
     // those on and below it are written, and the diagonal element is read before it is written.
     for left in (0..to.cols).step_by(MIRROR) {
@@ -116,7 +153,7 @@ pub unsafe fn mirror<T: Scalar>(from: Block<T>, to: Block<T>, lower_only: bool) 
                     let source = from.ptr.wrapping_add(j * from.row_stride + i * from.col_stride);
                     let target = to.ptr.wrapping_add(i * to.row_stride + j * to.col_stride);
                     // SAFETY: the caller's, see the module's contract.
-                    unsafe { target.write(T::conj_impl(&source.read())) };
+                    unsafe { target.write(image(source.read(), lower_only && i == j)) };
                 }
             }
         }

@@ -13,8 +13,9 @@ use faer::dyn_stack::MemBuffer;
 
 use super::blas;
 use super::float_mode::FloatMode;
+use super::getrf::{getrf, swap_rows};
 use super::team::Team;
-use crate::backend::{Backend, Op, Signal, Step, Stopped};
+use crate::backend::{Backend, Op, Signal, Step, Stopped, Triangle, Update};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 use crate::transpose;
@@ -90,16 +91,36 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
             let x = x.sub(row, 0, self.pack_rows.min(x.rows - row), x.cols);
             let packed = self.packed(x);
             unsafe {
-                blas::trsm(l, Op::Conjugate, packed.transposed());
+                blas::trsm(l, Triangle::Lower, Op::Conjugate, packed.transposed());
                 blas::copy(packed, x);
             }
         }
     }
 
-    fn update(&mut self, a: &Matrix<T>, k: usize, targets: impl Iterator<Item = usize> + Clone) {
-        let panel = a.tile_column(k);
+    fn getrf(&mut self, panel: Block<T>, first: usize, pivots: Block<i32>) -> Option<usize> {
+        let pivots = unsafe { contiguous(pivots) };
+        let zero = unsafe { getrf(panel, pivots) };
+        pivots.iter_mut().for_each(|row| *row += first as i32);
+        zero
+    }
+
+    fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool) {
+        unsafe { swap_rows(x, first, contiguous(pivots), back) };
+    }
+
+    fn update(
+        &mut self,
+        a: &Matrix<T>,
+        k: usize,
+        targets: impl Iterator<Item = usize> + Clone,
+        update: Update,
+    ) {
+        let (panel, of_panel) = (a.tile_column(k), a.columns.tile(k));
         let Some(first) = targets.clone().next() else { return };
-        let first_row = a.columns.tile(first).global;
+        let first_row = match update {
+            Update::Cholesky => a.columns.tile(first).global,
+            Update::Lu => of_panel.global + of_panel.width,
+        };
         // Blocks of rows start at multiples of their height, whatever the target, so that the
         // arithmetic does not depend on which lane does it.
         let aligned = first_row / self.pack_rows * self.pack_rows;
@@ -108,20 +129,33 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
             let rows = self.packed(panel.sub(top, 0, end - top, panel.cols));
             for j in targets.clone() {
                 let tile = a.columns.tile(j);
-                if tile.global >= end {
-                    break;
-                }
-                let from = tile.global.max(top);
+                let (from, b, op) = match update {
+                    Update::Cholesky if tile.global >= end => break,
+                    Update::Cholesky => {
+                        let b = panel.sub(tile.global, 0, tile.width, panel.cols);
+                        (tile.global.max(top), b, Op::Adjoint)
+                    }
+                    Update::Lu => {
+                        let b = a.tile_column(j);
+                        (top, b.sub(of_panel.global, 0, of_panel.width, tile.width), Op::None)
+                    }
+                };
                 let c = a.tile_column(j).sub(from, 0, end - from, tile.width);
-                let b = panel.sub(tile.global, 0, tile.width, panel.cols);
                 let a = rows.rows_from(from - top);
-                unsafe { blas::gemm(c, -T::ONE, a, Op::None, b, Op::Adjoint) };
+                unsafe { blas::gemm(c, -T::ONE, a, Op::None, b, op) };
             }
         }
     }
 
-    fn trsm(&mut self, l: Block<T>, op: Op, x: Block<T>) {
-        unsafe { blas::trsm(l, op, x) };
+    fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
+        // faer multiplies by reciprocals of the diagonal, and on the way to a complex one, or to that
+        // of a very large number, there are subnormal numbers, which must not be flushed to zero.
+        let mode = FloatMode::current();
+        if !triangle.has_ones() {
+            FloatMode::IEEE.enter();
+        }
+        unsafe { blas::trsm(a, triangle, op, x) };
+        mode.enter();
     }
 
     fn gemm(&mut self, c: Block<T>, alpha: T, a: Block<T>, op: Op, b: Block<T>) {
@@ -144,8 +178,8 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         unsafe { blas::copy(from, to) };
     }
 
-    fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool) {
-        unsafe { blas::mirror(from, to, diagonal) };
+    fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool) {
+        unsafe { blas::mirror(from, to, diagonal, conjugated) };
     }
 
     fn fill(&mut self, to: Block<T>, value: T) {
@@ -194,11 +228,23 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         self.team.give_up(info)
     }
 
+    fn report(&mut self, info: usize) {
+        self.team.report(info);
+    }
+
     fn progress(&mut self, done: usize, total: usize) {
         if self.lane == 0 && crate::settings::log_progress() && report_is_due() {
             eprintln!("meshsolve: rank 0: panel {done} of {total}");
         }
     }
+}
+
+/// # Safety
+/// As for `blas`.
+unsafe fn contiguous<'a>(pivots: Block<i32>) -> &'a mut [i32] {
+    assert!(pivots.cols == 1 && pivots.row_stride == 1, "a vector of pivots");
+    // SAFETY: the caller's.
+    unsafe { std::slice::from_raw_parts_mut(pivots.ptr, pivots.rows) }
 }
 
 /// At most once a second in the whole process.

@@ -2,6 +2,7 @@
 
 mod blas;
 pub mod float_mode;
+mod getrf;
 mod lane;
 pub mod progress;
 mod scratch;

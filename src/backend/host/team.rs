@@ -50,14 +50,20 @@ impl Team {
         self.barrier.stop();
     }
 
-    /// Records LAPACK's `info` (the order of the failing minor) and stops the lanes.
+    /// Records LAPACK's `info` and stops the lanes.
     pub fn give_up(&self, info: usize) -> Stopped {
-        self.info.store(info, Ordering::Release);
+        self.report(info);
         self.stop();
         Stopped
     }
 
-    /// 0, or the order of the leading minor that is not positive definite.
+    /// Records LAPACK's `info`, of which the smallest counts.
+    pub fn report(&self, info: usize) {
+        let smaller = |known: usize| (known == 0 || info < known).then_some(info);
+        let _ = self.info.fetch_update(Ordering::AcqRel, Ordering::Acquire, smaller);
+    }
+
+    /// 0, or the order of the leading minor that is not positive definite, or is singular.
     pub fn info(&self) -> usize {
         self.info.load(Ordering::Acquire)
     }

@@ -8,14 +8,14 @@
 //! The owner of panel k+1 updates and factors it before the rest of its columns, so that the panel
 //! is ready when the others need it. There is no barrier: a panel is announced when it is done.
 
-use crate::backend::{Backend, Signal, Step};
+use crate::backend::{Backend, Signal, Step, Update};
+use crate::dist::owned_from;
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 
 /// One lane's part. A lane that returns `Ok` has seen every panel finished.
 pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>) -> Step {
     let count = a.columns.count();
-    let (index, lanes) = (lane.lane(), lane.lanes());
     if count > 0 && lane.owns(0) {
         factor_panel(lane, a, 0)?;
     }
@@ -23,20 +23,14 @@ pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>) -> Step {
         lane.wait(Signal::Panels, k + 1)?;
         let next = k + 1;
         if next < count && lane.owns(next) {
-            lane.update(a, k, std::iter::once(next));
+            lane.update(a, k, std::iter::once(next), Update::Cholesky);
             factor_panel(lane, a, next)?;
         }
-        let first =
-            if next % lanes == index { next + lanes } else { first_owned(next, index, lanes) };
-        lane.update(a, k, (first..count).step_by(lanes));
+        let others = owned_from(lane, next).filter(|&t| t != next);
+        lane.update(a, k, others.take_while(|&t| t < count), Update::Cholesky);
         lane.progress(next, count);
     }
     Ok(())
-}
-
-/// The first tile column from `from` on that belongs to lane `index` of `lanes`.
-fn first_owned(from: usize, index: usize, lanes: usize) -> usize {
-    from + (index + lanes - from % lanes) % lanes
 }
 
 fn factor_panel<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, k: usize) -> Step {
@@ -47,21 +41,4 @@ fn factor_panel<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, k: usize)
     lane.trsm_panel(diagonal, a.below(k));
     lane.announce(Signal::Panels, k + 1);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::first_owned;
-
-    #[test]
-    fn first_owned_is_the_next_tile_of_the_lane() {
-        for lanes in 1..6 {
-            for index in 0..lanes {
-                for from in 0..20 {
-                    let expected = (from..).find(|t| t % lanes == index).unwrap();
-                    assert_eq!(first_owned(from, index, lanes), expected);
-                }
-            }
-        }
-    }
 }

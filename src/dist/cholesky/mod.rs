@@ -1,15 +1,14 @@
 //! Cholesky: `A = L L^H`, then `L y = b`, `L^H x = y`.
 
 mod factor;
-mod forecast;
-mod job;
-mod mirror;
-mod operands;
-mod solve;
-mod verbs;
 
 pub use factor::factor;
-pub use forecast::Forecast;
-pub use mirror::mirror_triangle;
-pub use solve::{solve_columns, solve_shared};
-pub use verbs::{ROUTINES, tile_width};
+
+use crate::backend::{Op, Triangle};
+
+/// The triangular solves that make up a solve with `L L^H`, or with its conjugate.
+pub fn sweeps(conjugated: bool) -> [(Triangle, Op); 2] {
+    let (forward, backward) =
+        if conjugated { (Op::Conjugate, Op::Transpose) } else { (Op::None, Op::Adjoint) };
+    [(Triangle::Lower, forward), (Triangle::Lower, backward)]
+}

@@ -2,7 +2,8 @@
 //! prints it before anything runs.
 
 use super::operands::Problem;
-use super::verbs::{Options, POSV, Rhs, tile_width};
+use super::options::{Family, Options, Rhs, Structure, Verb, tile_width};
+use crate::backend::Op;
 use crate::backend::host::{lane_count, scratch_elements};
 use crate::dispatch;
 use crate::dist::redistribute;
@@ -70,7 +71,7 @@ impl Sizes {
     }
 }
 
-/// What `meshsolve.plan` tells of a solve.
+/// What `meshsolve.plan` tells of a routine.
 pub struct Forecast {
     /// The caller's shard of A, and the solver's of B, as `(row, column)` within the shard.
     pub shard: Layout,
@@ -79,6 +80,8 @@ pub struct Forecast {
     pub is_transpose: bool,
     /// Whether the triangle that is given has to be mirrored.
     pub mirrors: bool,
+    /// Whether the matrix is transposed across the shards.
+    pub transposes_across: bool,
     /// Global column to position in natural and in block-cyclic order; none where widths differ.
     pub natural: Option<Layout>,
     pub cyclic: Option<Layout>,
@@ -92,7 +95,9 @@ pub struct Forecast {
 }
 
 impl Forecast {
+    #[allow(clippy::too_many_arguments)] // all that a call site says
     pub fn new(
+        verb: &'static Verb,
         n: usize,
         ranks: usize,
         dtype: DType,
@@ -104,8 +109,9 @@ impl Forecast {
         let problem = Problem { n, ranks, rhs, dtype };
         let spread = if dealt { Rhs::Columns } else { Rhs::Replicated };
         let order = Order::Natural;
-        let (tile, unpadded) = (None, None);
-        let options = Options { verb: &POSV, storage, lower, rhs: spread, order, tile, unpadded };
+        let (tile, unpadded, op, structure) = (None, None, Op::None, Structure::General);
+        let options =
+            Options { verb, storage, lower, structure, op, rhs: spread, order, tile, unpadded };
         let sizes = dispatch!(dtype, T => Sizes::new::<T>(&options, &problem),
             else => panic!("{} is no dtype of the solvers", dtype.name()));
         let dealt_out = Columns::new(n, ranks, sizes.columns.widest().max(1), Order::Cyclic);
@@ -113,7 +119,8 @@ impl Forecast {
             shard: storage.shard(n, ranks),
             solver_shard: Storage::column_major(n, ranks),
             is_transpose: storage.is_transpose(),
-            mirrors: storage.mirrors(lower),
+            mirrors: verb.family == Family::Cholesky && storage.mirrors(lower),
+            transposes_across: verb.upright && storage.is_transpose(),
             natural: sizes.columns.layout(),
             cyclic: dealt_out.layout(),
             tiler: dealt_out.tiler().clone(),

@@ -1,7 +1,8 @@
-//! The operands and results of the Cholesky routines, and their checks.
+//! The operands and results of the solvers, and their checks.
 //!
-//! Matrices are `[n/P, n]` on each device, or `[n, n/P]` (`tall`); right-hand sides
-//! `[n, k]`, info an int32 scalar, logdet a real one. A result starts as the operand that `from` names.
+//! Matrices are `[n/P, n]` on each device, or `[n, n/P]` (`tall`); right-hand sides `[n, k]`, pivots
+//! int32 `[n]`, info an int32 scalar; values are scalars of the matrix's dtype, or real ones. A result
+//! starts as the operand that `from` names.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -11,8 +12,10 @@ use crate::scalar::DType;
 pub enum Kind {
     Matrix,
     Rhs,
+    Pivots,
     Info,
     Real,
+    Value,
 }
 
 /// A named operand, or a result with the operand that it starts as.
@@ -23,20 +26,8 @@ pub struct Slot {
     pub from: Option<usize>,
 }
 
-pub const fn matrix(name: &'static str) -> Slot {
-    Slot { name, kind: Kind::Matrix, from: None }
-}
-
-pub const fn rhs(name: &'static str) -> Slot {
-    Slot { name, kind: Kind::Rhs, from: None }
-}
-
-pub const fn info(name: &'static str) -> Slot {
-    Slot { name, kind: Kind::Info, from: None }
-}
-
-pub const fn real(name: &'static str) -> Slot {
-    Slot { name, kind: Kind::Real, from: None }
+pub const fn slot(name: &'static str, kind: Kind) -> Slot {
+    Slot { name, kind, from: None }
 }
 
 impl Slot {
@@ -127,6 +118,8 @@ impl Problem {
                 let what = format!("{} of rank {rank}", slot.name);
                 match slot.kind {
                     Kind::Info => buffer.check(name, &what, DType::S32, &[])?,
+                    Kind::Pivots => buffer.check(name, &what, DType::S32, &[n])?,
+                    Kind::Value => buffer.check(name, &what, dtype, &[])?,
                     Kind::Real => buffer.check(name, &what, dtype.real(), &[])?,
                     Kind::Rhs => buffer.check(name, &what, dtype, &[n, rhs])?,
                     Kind::Matrix if tall => buffer.check(name, &what, dtype, &[n, local])?,

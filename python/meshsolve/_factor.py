@@ -1,0 +1,51 @@
+"""What factor objects share: their leaves, where they lie, how they show themselves."""
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+
+from meshsolve import _core, _dispatch
+from meshsolve._errors import wrong_type
+
+
+def form(operation: str, a) -> str:
+    """The storage of the factor of A."""
+    if isinstance(a, Tracer):
+        return "rows"
+    at = _dispatch.eager_placement(operation, a)
+    return "column-major" if at and at.storage == "column-major" else "rows"
+
+
+def pair(operation: str, argument: str, expected: str, given):
+    """Both parts of a factor in scipy's form."""
+    try:
+        first, second = given
+    except (TypeError, ValueError) as error:
+        raise wrong_type(
+            operation,
+            argument,
+            expected,
+            type(given).__name__,
+            f"pass what {operation.replace('solve', 'factor')} returned",
+        ) from error
+    return first, second
+
+
+def describe(factor, operation: str, *more: str) -> str:
+    """Class, n, dtype, mesh and tile of a factor."""
+    name, work, n = type(factor).__name__, factor.work, factor.n
+    if not hasattr(work, "shape"):  # a pytree of something else, as in tree.map
+        return f"{name}(n={n}, work={work!r}, info={factor.info!r})"
+    order = f"n={n}" + (f" (padded to {work.shape[0]})" if work.shape[0] > n else "")
+    if not isinstance(work, jax.Array) or isinstance(work, Tracer):
+        return f"{name}({order}, {work.dtype}, {type(work).__name__})"
+    at = None if n == 0 else _dispatch.eager_placement(operation, work)
+    where = f"mesh {dict(at.mesh.shape)}" if at else "one device"
+    tile = _core.tile_width(work.shape[0], at.world if at else 1, work.dtype.name)
+    parts = (order, work.dtype, where, f"storage={factor.storage!r}", f"tile={tile}", *more)
+    return f"{name}({', '.join(map(str, parts))})"
+
+
+def real_dtype(dtype):
+    """The dtype of the real part."""
+    return jnp.finfo(dtype).dtype

@@ -1,0 +1,243 @@
+"""LU factors of sharded matrices: ``lu_factor``, ``lu_solve``, ``LUFactor``, ``det``, ``slogdet``."""
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from meshsolve import _dispatch, _factor, _ffi, _padding
+from meshsolve._errors import mistake, wrong_type
+from meshsolve._operands import (
+    as_array,
+    as_typed,
+    check_rhs,
+    check_square,
+    common_dtype,
+    promoted,
+)
+from meshsolve.solve import solved
+
+
+class SlogdetResult(NamedTuple):
+    """The determinant as sign * exp(logabsdet), as ``jnp.linalg.slogdet`` gives it.
+
+    Attributes:
+      sign: scalar of A's dtype: 1, -1, a complex number of modulus 1, or 0 if A is singular.
+      logabsdet: real scalar: the logarithm of |det A|; -inf if A is singular.
+    """
+
+    sign: jax.Array
+    logabsdet: jax.Array
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["work", "pivots", "info"],
+    meta_fields=["n", "storage"],
+)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class LUFactor:
+    """P A = L U of a matrix, in the solver's layout: made by ``lu_factor``.
+
+    A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored, also as
+    NumPy arrays. Unpacks to scipy's pair, ``lu, piv = factor``.
+
+    Attributes:
+      work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh): the
+        transpose of scipy's ``lu``, sharded by rows, or ``lu`` itself, sharded by columns, if
+        ``storage`` is "column-major". It does not depend on the number of devices.
+      pivots: int32 [m], replicated: row i of A was interchanged with row pivots[i], in order.
+      info: int32 scalar. 0, or i > 0: U[i-1, i-1] is zero, A is singular, and solutions are NaN.
+      n: order of A.
+      storage: "column-major" if A was sharded by columns and column-major in memory, else "rows".
+    """
+
+    work: jax.Array
+    pivots: jax.Array
+    info: jax.Array
+    n: int
+    storage: str
+
+    def solve(self, b, trans: int = 0, *, overwrite_b: bool = False):
+        """X with A X = B (``trans`` 0), A^T X = B (1) or A^H X = B (2), for B of shape [n] or
+        [n, k]; NaN if A is singular. See ``lu_solve``.
+        """
+        return lu_solve(self, b, trans, overwrite_b)
+
+    def det(self) -> jax.Array:
+        """The determinant of A, a scalar of its dtype; 0 if A is singular. It over- and underflows
+        where ``slogdet`` does not.
+        """
+        return self._determinant()[0]
+
+    def slogdet(self) -> SlogdetResult:
+        """Sign and logarithm of the determinant of A; (0, -inf) if A is singular."""
+        return SlogdetResult(*self._determinant()[1:])
+
+    def _determinant(self):
+        if self.n == 0:
+            one = jnp.ones((), self.work.dtype)
+            return one, one, jnp.zeros((), _factor.real_dtype(self.work.dtype))
+        operands = (as_array(self.work), as_array(self.pivots))
+        return _dispatch.call(_ffi.det(self.storage), operands, (False, False))
+
+    def __iter__(self):
+        """Scipy's pair (lu, piv): L below the diagonal of lu, U on and above it; row i of A was
+        interchanged with row piv[i]. lu [n, n] is a new array, sharded by rows, or as ``work`` is
+        if that is column-major; if A was padded, on one device, made by way of two more of its
+        size.
+        """
+        return iter((self._unpacked(), self.pivots[: self.n]))
+
+    def _unpacked(self) -> jax.Array:
+        if self.n == 0:
+            return self.work
+        (lu,) = _dispatch.call(_ffi.luunpack(self.storage), (as_array(self.work),), (False,))
+        return _padding.cut(lu, self.n)
+
+    def __repr__(self) -> str:
+        """N, dtype, mesh and tile."""
+        return _factor.describe(self, "lu_factor")
+
+
+def lu_factor(
+    a, overwrite_a: bool = False, check_finite: bool = True, *, mesh: Mesh | None = None
+) -> LUFactor:
+    """Factor P A = L U with all devices that hold A, in its memory, for reuse.
+
+    The call of ``jax.scipy.linalg.lu_factor``; shardings, ``overwrite_a`` and ``mesh`` are those of
+    ``meshsolve.solve``. Pivots, ``info`` and factors are those of A itself for every sharding: an A
+    that is sharded by rows is first transposed across the shards, in its memory.
+
+    Args:
+      a: [n, n], float32, float64, complex64 or complex128.
+      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      check_finite: accepted for compatibility; entries that are not finite lead to NaN.
+      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+
+    Returns:
+      An ``LUFactor``; ``lu, piv = lu_factor(a)`` unpacks it to scipy's pair.
+
+    Raises:
+      ValueError: a is not square, or the devices do not divide n.
+      TypeError: a dtype that cannot be used.
+
+    Source: right-looking LU by tile columns with lookahead, the panel by recursion (Toledo, SIAM J.
+    Matrix Anal. Appl. 18, 1997; DESIGN.md); ``info`` is LAPACK's of ``getrf``.
+    """
+    del check_finite
+    return _factored("lu_factor", a, overwrite_a, mesh)
+
+
+def _factored(public: str, a, overwrite_a: bool, mesh: Mesh | None) -> LUFactor:
+    given, a = a, as_typed(a)
+    n = check_square(public, a)
+    dtype = common_dtype(public, "a", a)
+    _padding.check_mesh(public, mesh)
+    a, moved = _padding.on_mesh(a, mesh, dtype)
+    if n == 0:
+        return LUFactor(a, jnp.zeros(0, jnp.int32), jnp.int32(0), 0, "rows")
+    form, own = _factor.form(public, a), overwrite_a or moved or a is not given
+    op = _ffi.getrf(public, n if a.shape[0] != n else 0)
+    work, pivots, info = _dispatch.call(op, (a,), (own,))
+    return LUFactor(work, pivots, info, n, form)
+
+
+def lu_solve(
+    lu_and_piv, b, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
+) -> jax.Array:
+    """Solve A X = B, A^T X = B or A^H X = B with the LU factors of A.
+
+    The call of ``jax.scipy.linalg.lu_solve``.
+
+    Args:
+      lu_and_piv: an ``LUFactor``, which is used where it lies, or a pair (lu, piv) of scipy's: lu
+        [n, n] in any sharding that ``lu_factor`` takes, piv int [n]. Of the pair's lu one copy is
+        made.
+      b: [n] or [n, k] right-hand sides in any sharding.
+      trans: 0, 1, 2: solve with A, A^T, A^H.
+      overwrite_b: donate B.
+      check_finite: accepted for compatibility; entries that are not finite lead to NaN.
+
+    Returns:
+      x of the shape and sharding of b (replicated over the factor's devices if b does not lie
+      there); NaN if A is singular.
+
+    Raises:
+      ValueError: wrong shapes or ``trans``, n not divisible by the devices of lu.
+      TypeError: dtypes that cannot be used, or neither a factor nor a pair.
+    """
+    del check_finite
+    check_trans("lu_solve", "trans", trans)
+    b_array = as_array(b)
+    if isinstance(lu_and_piv, LUFactor):
+        given = lu_and_piv
+        leaves = {name: as_array(getattr(given, name)) for name in ("work", "pivots", "info")}
+        factor = dataclasses.replace(given, **leaves)
+        dtype = common_dtype("lu_solve", "the factor and b", factor.work, b_array)
+        factor = dataclasses.replace(factor, work=promoted(factor.work, dtype))
+    else:
+        expected = "an LUFactor or a pair (lu, piv)"
+        lu, piv = _factor.pair("lu_solve", "lu_and_piv", expected, lu_and_piv)
+        lu, piv = as_array(lu), as_array(piv)
+        check_square("lu_solve", lu, "lu")
+        dtype = common_dtype("lu_solve", "lu and b", lu, b_array)
+        factor = _packed(promoted(lu, dtype), piv, own=lu.dtype != dtype)
+    check_rhs("lu_solve", b_array, factor.n)
+    x, _ = solved(
+        lambda b, own_b: _solve(factor, b, int(trans), own_b),
+        promoted(b_array, dtype),
+        overwrite_b or b_array is not b or b_array.dtype != dtype,
+        factor.work,
+    )
+    return x
+
+
+def det(a, overwrite_a: bool = False, *, mesh: Mesh | None = None) -> jax.Array:
+    """The determinant of A [n, n] by LU, a scalar of its dtype; 0 if A is singular.
+
+    Arguments and errors as for ``lu_factor``; ``slogdet`` where it would over- or underflow.
+    """
+    return _factored("det", a, overwrite_a, mesh).det()
+
+
+def slogdet(a, overwrite_a: bool = False, *, mesh: Mesh | None = None) -> SlogdetResult:
+    """Sign and logarithm of the determinant of A [n, n] by LU; (0, -inf) if A is singular.
+
+    Arguments and errors as for ``lu_factor``.
+    """
+    return _factored("slogdet", a, overwrite_a, mesh).slogdet()
+
+
+def check_trans(operation: str, argument: str, trans) -> None:
+    """``trans`` is 0, 1 or 2."""
+    if isinstance(trans, jax.core.Tracer) or trans not in (0, 1, 2):
+        got = "a traced value" if isinstance(trans, jax.core.Tracer) else repr(trans)
+        remedy = "0 solves with A, 1 with its transpose, 2 with its conjugate transpose"
+        raise mistake(operation, argument, "0, 1 or 2", got, remedy)
+
+
+def _solve(factor: LUFactor, b, trans: int, own_b: bool):
+    operands = (factor.work, factor.pivots, factor.info, b)
+    order = factor.n if factor.work.shape[0] != factor.n else 0
+    op = _ffi.getrs(factor.storage, order, trans)
+    (x,) = _dispatch.call(op, operands, (False, False, False, own_b))
+    return x, factor.info
+
+
+def _packed(lu, piv, own: bool) -> LUFactor:
+    """A factor that stands for scipy's (lu, piv)."""
+    n = lu.shape[0]
+    if piv.shape != (n,) or not np.issubdtype(piv.dtype, np.integer):
+        expected = f"integers of shape [{n}], to go with lu of shape {lu.shape}"
+        got = f"{piv.dtype} of shape {piv.shape}"
+        raise wrong_type("lu_solve", "piv", expected, got, "pass both parts of scipy's pair")
+    piv = piv.astype(np.int32)
+    if n == 0:
+        return LUFactor(lu, piv, jnp.int32(0), 0, "rows")
+    work, info = _dispatch.call(_ffi.lupack(), (lu,), (own,))
+    return LUFactor(work, piv, info, n, _factor.form("lu_solve", lu))

@@ -1,0 +1,26 @@
+//! LU with partial pivoting: `P A = L U`, L with ones on the diagonal. Pivots are those of LAPACK from
+//! 0 on: row i was interchanged with row `pivots[i]` >= i.
+
+mod factor;
+
+pub use factor::factor;
+
+use crate::backend::{Op, Triangle};
+
+/// The triangular solves that make up a solve with op(L U), and whether rows are interchanged
+/// before them (P b) or after them (P^T x).
+pub fn sweeps(op: Op) -> ([(Triangle, Op); 2], Interchange) {
+    let (lower, upper) = ((Triangle::UnitLower, op), (Triangle::Upper, op));
+    match op.transposes() {
+        false => ([lower, upper], Interchange::Before),
+        true => ([upper, lower], Interchange::After),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interchange {
+    /// In the order of the factorisation.
+    Before,
+    /// Undone in the reverse order.
+    After,
+}

@@ -1,0 +1,38 @@
+//! Gives a triangle from the other one, tile by tile and in place: `A_ij <- A_ji^H`, or `A_ji^T`. The
+//! given triangle, but for the diagonal, is read only; a Hermitian diagonal is made real.
+
+use crate::backend::{Backend, Step};
+use crate::matrix::Matrix;
+use crate::scalar::Scalar;
+
+/// The triangle that is made from the other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    Lower,
+    Upper,
+}
+
+/// One lane's part; afterwards all lanes have met. `conjugated`: A is Hermitian, not symmetric.
+pub fn mirror_triangle<T: Scalar, B: Backend<T>>(
+    lane: &mut B,
+    a: &Matrix<T>,
+    missing: Missing,
+    conjugated: bool,
+) -> Step {
+    let count = a.columns.count();
+    for j in (lane.lane()..count).step_by(lane.lanes()) {
+        let tile = a.columns.tile(j);
+        for i in j..count {
+            let other = a.columns.tile(i);
+            let above = a.tile_column(i).sub(tile.global, 0, tile.width, other.width);
+            let below = a.tile_column(j).sub(other.global, 0, other.width, tile.width);
+            match missing {
+                Missing::Upper => {
+                    lane.mirror(below.transposed(), above.transposed(), i == j, conjugated);
+                }
+                Missing::Lower => lane.mirror(above, below, i == j, conjugated),
+            }
+        }
+    }
+    lane.barrier()
+}

@@ -1,0 +1,152 @@
+//! The Cholesky routines.
+//!
+//! | routine | operands (after `place`) | results | does |
+//! |---|---|---|---|
+//! | `posv` | a, b | work, x, info | factors A and solves A X = B |
+//! | `potrf` | a | work, info | factors A |
+//! | `potrs` | work, info, b | x | solves with a factor |
+//! | `pack` | c | work | a triangle of scipy's `(c, lower)` to the solver's form |
+//! | `unpack` | work, info | c | and back |
+//! | `logdet` | work, info | logdet | log det A from a factor |
+//!
+//! The factor that `potrf` and `pack` leave, `work`, does not depend on the number of devices: read as
+//! JAX's array it holds U of A = U^H U in its upper triangle, sharded by rows; with storage
+//! "column-major" it holds L of A = L L^H in its lower one. Names and `info` are LAPACK's.
+
+use std::time::Instant;
+
+use super::job::{Solver, near_underflow};
+use super::operands::{Kind, slot};
+use super::options::{Family, Verb};
+use crate::backend::host::HostLane;
+use crate::backend::{Backend, Op, Step};
+use crate::dist::cholesky::{factor, sweeps};
+use crate::layout::Storage;
+use crate::scalar::Scalar;
+
+pub static VERBS: [Verb; 6] = [
+    Verb {
+        arrange: true,
+        factor: true,
+        solve: true,
+        ..Verb::new(
+            Family::Cholesky,
+            "posv",
+            "solve A X = B, A Hermitian positive definite",
+            &[slot("a", Kind::Matrix), slot("b", Kind::Rhs)],
+            &[
+                slot("work", Kind::Matrix).starts_as(0),
+                slot("x", Kind::Rhs).starts_as(1),
+                slot("info", Kind::Info),
+            ],
+        )
+    },
+    Verb {
+        arrange: true,
+        factor: true,
+        ..Verb::new(
+            Family::Cholesky,
+            "potrf",
+            "Cholesky factor of A, in the solver's layout",
+            &[slot("a", Kind::Matrix)],
+            &[slot("work", Kind::Matrix).starts_as(0), slot("info", Kind::Info)],
+        )
+    },
+    Verb {
+        solve: true,
+        ..Verb::new(
+            Family::Cholesky,
+            "potrs",
+            "solve A X = B with the factor of A",
+            &[slot("work", Kind::Matrix), slot("info", Kind::Info), slot("b", Kind::Rhs)],
+            &[slot("x", Kind::Rhs).starts_as(2)],
+        )
+    },
+    Verb {
+        arrange: true,
+        ..Verb::new(
+            Family::Cholesky,
+            "pack",
+            "a triangular factor as scipy has it, to the solver's layout",
+            &[slot("c", Kind::Matrix)],
+            &[slot("work", Kind::Matrix).starts_as(0)],
+        )
+    },
+    Verb {
+        restore: true,
+        ..Verb::new(
+            Family::Cholesky,
+            "unpack",
+            "a factor in the solver's layout, to scipy's",
+            &[slot("work", Kind::Matrix), slot("info", Kind::Info)],
+            &[slot("c", Kind::Matrix).starts_as(0)],
+        )
+    },
+    Verb::new(
+        Family::Cholesky,
+        "logdet",
+        "log det A from its factor",
+        &[slot("work", Kind::Matrix), slot("info", Kind::Info)],
+        &[slot("logdet", Kind::Real)],
+    ),
+];
+
+/// One lane's part between `arrange` and `restore`.
+pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Instant) -> Step {
+    let verb = job.options.verb;
+    let scale = if verb.factor || verb.solve { scale(job, lane)? } else { 0.0 };
+    if verb.factor {
+        factor(lane, &job.a)?;
+        *time = job.lap(lane, "factor", *time);
+    }
+    let makes_factor = verb.arrange && !verb.solve;
+    if conjugates_factor(job) && (makes_factor || verb.restore) {
+        lane.barrier()?;
+        conjugate(job, lane)?;
+    }
+    if verb.solve {
+        // With B = A^T = conj(A), and with a factor that stands for one: solve with conj(L).
+        let storage = job.options.storage;
+        let of_conjugate = storage.is_transpose() || storage == Storage::Columns && !verb.factor;
+        // A^T is conj(A), too.
+        let conjugated = of_conjugate != (job.options.op == Op::Transpose);
+        job.solve(lane, sweeps(conjugated), None, scale)?;
+        *time = job.lap(lane, "solve", *time);
+    }
+    Ok(())
+}
+
+/// What a single thread adds to the results.
+pub fn finish<T: Scalar>(job: &Solver<T>) {
+    job.give_real(if job.info() == 0 { logdet(job) } else { f64::NAN });
+}
+
+/// The largest entry of A, which decides about subnormal numbers: it is on the diagonal of a
+/// positive definite matrix. Of a factor, the largest square on the diagonal stands for it.
+fn scale<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>) -> Step<f64> {
+    let largest = job.largest_on_diagonal(lane);
+    let scale = if job.options.verb.factor { largest } else { largest * largest };
+    lane.keep_subnormals(near_underflow::<T>(&[scale]));
+    // All lanes have seen the diagonal before any of them overwrites it.
+    lane.barrier()?;
+    Ok(scale)
+}
+
+/// A factor reads as U^H U = A whatever the storage: of B = A, not conj(A), that is conj(L).
+fn conjugates_factor<T: Scalar>(job: &Solver<T>) -> bool {
+    T::IS_COMPLEX && job.options.storage == Storage::Columns
+}
+
+/// Conjugates B's lower triangle; afterwards all lanes have met.
+fn conjugate<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>) -> Step {
+    let a = &job.a;
+    for t in (lane.lane()..a.columns.count()).step_by(lane.lanes()) {
+        lane.conjugate(a.tile_column(t).rows_from(a.columns.tile(t).global));
+    }
+    lane.barrier()
+}
+
+/// `2 sum log L_ii`.
+fn logdet<T: Scalar>(job: &Solver<T>) -> f64 {
+    2.0 * job.diagonal().map(|entry| entry.magnitude().ln()).sum::<f64>()
+}

@@ -1,0 +1,207 @@
+//! The routines for general matrices, by LU with partial pivoting.
+//!
+//! | routine | operands (after `place`) | results | does |
+//! |---|---|---|---|
+//! | `gesv` | a, b | work, x, info | factors A and solves op(A) X = B |
+//! | `getrf` | a | work, pivots, info | P A = L U |
+//! | `getrs` | work, pivots, info, b | x | solves op(A) X = B with a factor |
+//! | `lupack` | lu | work, info | L and U of scipy's `(lu, piv)` to the solver's form |
+//! | `luunpack` | work | lu | and back |
+//! | `det` | work, pivots | det, sign, logdet | of A from a factor |
+//!
+//! The factor that `getrf` and `lupack` leave, `work`, does not depend on the number of devices: read
+//! as JAX's array it is the transpose of scipy's `lu`, sharded by rows; with storage "column-major" it
+//! is `lu`, sharded by columns. `pivots` are scipy's, from 0 on. Names and `info` are LAPACK's: info =
+//! i > 0 says that U_ii is zero, and solutions are NaN. `gesv` factors what lies in memory, A^T by rows.
+
+use std::time::Instant;
+
+use super::job::{Solver, near_underflow};
+use super::operands::{Kind, slot};
+use super::options::{Family, Verb};
+use crate::backend::host::HostLane;
+use crate::backend::{Backend, Op, Step};
+use crate::dist::lu::{factor, sweeps};
+use crate::scalar::Scalar;
+
+pub static VERBS: [Verb; 6] = [
+    Verb {
+        arrange: true,
+        factor: true,
+        solve: true,
+        ..Verb::new(
+            Family::Lu,
+            "gesv",
+            "solve op(A) X = B, A any square matrix",
+            &[slot("a", Kind::Matrix), slot("b", Kind::Rhs)],
+            &[
+                slot("work", Kind::Matrix).starts_as(0),
+                slot("x", Kind::Rhs).starts_as(1),
+                slot("info", Kind::Info),
+            ],
+        )
+    },
+    Verb {
+        arrange: true,
+        upright: true,
+        factor: true,
+        ..Verb::new(
+            Family::Lu,
+            "getrf",
+            "LU factors of A, in the solver's layout",
+            &[slot("a", Kind::Matrix)],
+            &[
+                slot("work", Kind::Matrix).starts_as(0),
+                slot("pivots", Kind::Pivots),
+                slot("info", Kind::Info),
+            ],
+        )
+    },
+    Verb {
+        solve: true,
+        upright: true,
+        ..Verb::new(
+            Family::Lu,
+            "getrs",
+            "solve op(A) X = B with the LU factors of A",
+            &[
+                slot("work", Kind::Matrix),
+                slot("pivots", Kind::Pivots),
+                slot("info", Kind::Info),
+                slot("b", Kind::Rhs),
+            ],
+            &[slot("x", Kind::Rhs).starts_as(3)],
+        )
+    },
+    Verb {
+        arrange: true,
+        upright: true,
+        ..Verb::new(
+            Family::Lu,
+            "lupack",
+            "LU factors as scipy has them, to the solver's layout",
+            &[slot("lu", Kind::Matrix)],
+            &[slot("work", Kind::Matrix).starts_as(0), slot("info", Kind::Info)],
+        )
+    },
+    Verb {
+        restore: true,
+        upright: true,
+        ..Verb::new(
+            Family::Lu,
+            "luunpack",
+            "LU factors in the solver's layout, to scipy's",
+            &[slot("work", Kind::Matrix)],
+            &[slot("lu", Kind::Matrix).starts_as(0)],
+        )
+    },
+    Verb::new(
+        Family::Lu,
+        "det",
+        "det A, its sign and the logarithm of its size from the LU factors",
+        &[slot("work", Kind::Matrix), slot("pivots", Kind::Pivots)],
+        &[slot("det", Kind::Value), slot("sign", Kind::Value), slot("logdet", Kind::Real)],
+    ),
+];
+
+/// One lane's part between `arrange` and `restore`.
+pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Instant) -> Step {
+    let verb = job.options.verb;
+    let mut scale = 0.0;
+    if verb.factor {
+        scale = job.largest(lane)?;
+        lane.keep_subnormals(near_underflow::<T>(&[scale]));
+        factor(lane, &job.a, job.pivots())?;
+        *time = job.lap(lane, "factor", *time);
+    } else if verb.solve {
+        // The largest pivot is at least the largest entry of the first column.
+        scale = job.largest_on_diagonal(lane);
+    }
+    if verb.arrange
+        && !verb.factor
+        && let Some(zero) = job.diagonal().position(|entry| entry == T::ZERO)
+    {
+        lane.report(zero + 1);
+    }
+    if verb.solve && job.info() == 0 {
+        let (sweeps, interchange) = sweeps(op_on_b(job));
+        job.solve(lane, sweeps, Some(interchange), scale)?;
+        *time = job.lap(lane, "solve", *time);
+    }
+    Ok(())
+}
+
+/// What op(A) is on the solver's matrix, which is A^T by rows unless it was put upright.
+fn op_on_b<T>(job: &Solver<T>) -> Op {
+    let upright = job.options.verb.upright || !job.options.storage.is_transpose();
+    match job.options.op {
+        op if upright => op,
+        Op::None => Op::Transpose,
+        Op::Transpose => Op::None,
+        Op::Adjoint => Op::Conjugate,
+        Op::Conjugate => Op::Adjoint,
+    }
+}
+
+/// What a single thread adds to the results.
+pub fn finish<T: Scalar>(job: &Solver<T>) {
+    if job.gives_values() {
+        let (det, sign, logdet) = determinant(job);
+        job.give_values(&[det, sign]);
+        job.give_real(logdet);
+    }
+}
+
+/// det A, det A / |det A| (0 if it is singular), log |det A|.
+fn determinant<T: Scalar>(job: &Solver<T>) -> (T, T, f64) {
+    let pivots = job.pivots();
+    // SAFETY: as many as rows, which nobody writes during the call.
+    let swapped = |i: &usize| unsafe { pivots.ptr.add(*i).read() } as usize != *i;
+    let odd = (0..job.problem.n).filter(swapped).count() % 2 == 1;
+    let start = if odd { -T::ONE } else { T::ONE };
+    let (mut det, mut sign, mut logdet) = (Scaled { mantissa: start, exponent: 0 }, start, 0.0);
+    for entry in job.diagonal() {
+        let size = T::from_real_impl(&T::abs_impl(&entry));
+        det.multiply(entry);
+        sign = sign * if size == T::ZERO { T::ZERO } else { entry.divided_by(size) };
+        logdet += size.magnitude().ln();
+    }
+    (det.value(), sign, logdet)
+}
+
+/// mantissa * 2^exponent, so that a product overflows only if it is too large at its end.
+struct Scaled<T> {
+    mantissa: T,
+    exponent: i64,
+}
+
+/// Exponents of the largest steps by which every dtype can be scaled.
+const STEP: i64 = 60;
+
+impl<T: Scalar> Scaled<T> {
+    fn multiply(&mut self, by: T) {
+        let exponent = |x: T| match x.magnitude() {
+            size if size > 0.0 && size.is_finite() => size.log2().floor() as i64,
+            _ => 0,
+        };
+        self.exponent += exponent(by);
+        self.mantissa = self.mantissa * shifted(by, -exponent(by));
+        self.exponent += exponent(self.mantissa);
+        self.mantissa = shifted(self.mantissa, -exponent(self.mantissa));
+    }
+
+    fn value(&self) -> T {
+        // Beyond this everything is 0 or infinite.
+        shifted(self.mantissa, self.exponent.clamp(-5000, 5000))
+    }
+}
+
+/// x * 2^exponent.
+fn shifted<T: Scalar>(x: T, exponent: i64) -> T {
+    let by = |exponent: i64| {
+        let power = T::from_f64_impl(2f64.powi(exponent as i32));
+        T::real_part_impl(&power)
+    };
+    let steps = (0..exponent.abs() / STEP).map(|_| STEP * exponent.signum());
+    steps.chain([exponent % STEP]).fold(x, |x, step| T::mul_real_impl(&x, &by(step)))
+}

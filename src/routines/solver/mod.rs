@@ -1,0 +1,19 @@
+//! The solvers as routines of the host: what all share (operands, attributes, sizes, the job), and a
+//! file for each family.
+
+mod cholesky;
+mod job;
+mod lu;
+mod operands;
+mod options;
+mod sizes;
+
+pub use options::tile_width;
+pub use sizes::Forecast;
+
+use options::Verb;
+
+/// The routines of all families.
+pub fn verbs() -> impl Iterator<Item = &'static Verb> {
+    cholesky::VERBS.iter().chain(&lu::VERBS)
+}

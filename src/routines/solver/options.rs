@@ -1,0 +1,204 @@
+//! What a solver routine is, and its attributes.
+//!
+//! Attributes: `storage` ("rows": a is `[n/P, n]`; "columns": a is `[n, n/P]` and so is the result that
+//! takes its memory, which then holds the `[n/P, n]` of rows; "column-major": `[n, n/P]` with layout
+//! (1, 0)), `lower` (0/1: which triangle of A is read or made), `structure` ("general", "hermitian",
+//! "symmetric": of an A that is factored as L U; of the latter two one triangle is read), `trans` (0, 1, 2: solve with A, A^T,
+//! A^H), `rhs` ("replicated": b is equal on all ranks; "columns": each rank has k of its own), `order`
+//! ("auto", "natural", "cyclic": of the columns while they are worked on; a factor keeps it), `tile`
+//! (0: chosen here), `order_of_a` (of A without the identity corner that pads it; 0: there is none).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::job::Solver;
+use super::operands::{Problem, Signature, Slot};
+use crate::backend::Op;
+use crate::call::{Attributes, Call, Job};
+use crate::dispatch;
+use crate::error::{Error, Result};
+use crate::layout::{Order, Storage};
+use crate::routines::{Configured, Routine};
+use crate::scalar::DType;
+
+/// Which factorisation a routine makes or uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    Cholesky,
+    Lu,
+}
+
+/// What a routine does, in this order.
+#[derive(Debug)]
+pub struct Verb {
+    pub name: &'static str,
+    pub summary: &'static str,
+    pub signature: Signature,
+    pub family: Family,
+    /// Brings A to the solver's form: transposes shards, mirrors the triangle, deals columns.
+    pub arrange: bool,
+    pub factor: bool,
+    pub solve: bool,
+    /// The reverse of `arrange`.
+    pub restore: bool,
+    /// The solver's matrix is A itself: rows, which are A^T, are transposed across the shards.
+    pub upright: bool,
+}
+
+impl Verb {
+    /// A routine that does nothing yet.
+    pub const fn new(
+        family: Family,
+        name: &'static str,
+        summary: &'static str,
+        args: &'static [Slot],
+        rets: &'static [Slot],
+    ) -> Verb {
+        let signature = Signature { args, rets };
+        let (arrange, factor, solve, restore, upright) = (false, false, false, false, false);
+        Verb { name, summary, signature, family, arrange, factor, solve, restore, upright }
+    }
+}
+
+/// How B is spread over the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rhs {
+    Replicated,
+    Columns,
+}
+
+/// What is known of a matrix that is factored as L U.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Structure {
+    General,
+    Hermitian,
+    Symmetric,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub verb: &'static Verb,
+    pub storage: Storage,
+    pub lower: bool,
+    pub structure: Structure,
+    /// What is applied to A in a solve.
+    pub op: Op,
+    pub rhs: Rhs,
+    pub order: Order,
+    pub tile: Option<usize>,
+    /// Order of A without the identity corner that pads it, which says nothing about magnitudes.
+    pub unpadded: Option<usize>,
+}
+
+/// Width of the tile columns of an n x n matrix: wide enough for the product kernels, narrow enough
+/// that panels are a small part of the work. Measured, not timed at run time.
+pub fn tile_width(n: usize, dtype: DType) -> usize {
+    let wide = match dtype {
+        DType::C128 => 96,
+        _ => 128,
+    };
+    if n < 1536 { 64 } else { wide }
+}
+
+impl Routine for Verb {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn configure(&'static self, attributes: &dyn Attributes) -> Result<Box<dyn Configured>> {
+        let bad = |name: &str, expected: &str, got: String| {
+            Error::invalid(format!(
+                "meshsolve.{}: attribute `{name}`: expected {expected}, got {got}",
+                self.name
+            ))
+        };
+        let storage = match attributes.text("storage") {
+            None => Storage::Rows,
+            Some(name) => Storage::from_name(&name).ok_or_else(|| {
+                bad("storage", "\"rows\", \"columns\" or \"column-major\"", format!("{name:?}"))
+            })?,
+        };
+        let lower = match attributes.int("lower").unwrap_or(0) {
+            0 => false,
+            1 => true,
+            other => return Err(bad("lower", "0 or 1", other.to_string())),
+        };
+        let structure = match attributes.text("structure").as_deref() {
+            None | Some("general") => Structure::General,
+            Some("hermitian") => Structure::Hermitian,
+            Some("symmetric") => Structure::Symmetric,
+            Some(other) => {
+                let expected = "\"general\", \"hermitian\" or \"symmetric\"";
+                return Err(bad("structure", expected, format!("{other:?}")));
+            }
+        };
+        let op = match attributes.int("trans").unwrap_or(0) {
+            0 => Op::None,
+            1 => Op::Transpose,
+            2 => Op::Adjoint,
+            other => return Err(bad("trans", "0, 1 or 2", other.to_string())),
+        };
+        let rhs = match attributes.text("rhs").as_deref() {
+            Some("replicated") => Rhs::Replicated,
+            Some("columns") => Rhs::Columns,
+            None if !self.solve => Rhs::Replicated,
+            other => return Err(bad("rhs", "\"replicated\" or \"columns\"", format!("{other:?}"))),
+        };
+        // Every lane of the host reaches every shard, so the cyclic order gains nothing there and costs
+        // a pass over the matrix: "auto" stays with the natural one (DESIGN.md has the figures).
+        let order = match attributes.text("order").as_deref() {
+            None | Some("auto" | "natural") => Order::Natural,
+            Some("cyclic") => Order::Cyclic,
+            Some(other) => {
+                return Err(bad(
+                    "order",
+                    "\"auto\", \"natural\" or \"cyclic\"",
+                    format!("{other:?}"),
+                ));
+            }
+        };
+        let tile = match attributes.int("tile").unwrap_or(0) {
+            0 => None,
+            t @ 1..=8192 => Some(t as usize),
+            other => return Err(bad("tile", "a width from 1 to 8192, or 0", other.to_string())),
+        };
+        let unpadded = match attributes.int("order_of_a").unwrap_or(0) {
+            0 => None,
+            n @ 1.. => Some(n as usize),
+            other => return Err(bad("order_of_a", "an order, or 0", other.to_string())),
+        };
+        Ok(Box::new(Options {
+            verb: self,
+            storage,
+            lower,
+            structure,
+            op,
+            rhs,
+            order,
+            tile,
+            unpadded,
+        }))
+    }
+}
+
+impl Configured for Options {
+    fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>> {
+        let name = self.verb.name;
+        // As the caller's array has it; a factor of columns is an array of rows.
+        let tall = match self.storage {
+            Storage::Rows => false,
+            Storage::Columns => self.verb.arrange,
+            Storage::ColumnMajor => true,
+        };
+        let problem = Problem::new(name, &self.verb.signature, tall, &calls)?;
+        dispatch!(problem.dtype, T => Ok(Arc::new(Solver::<T>::new(*self, problem, calls, since)?)),
+        else => Err(Error::invalid(format!(
+            "meshsolve.{name}: a: expected float32, float64, complex64 or complex128, got {}",
+            problem.dtype.name()
+        ))))
+    }
+}

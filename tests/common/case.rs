@@ -1,0 +1,115 @@
+//! A routine on shards of every kind, through a call site without XLA.
+
+use faer::Mat;
+use meshsolve::call::{Buffer, Call};
+use meshsolve::layout::Storage;
+use meshsolve::rendezvous::CallSite;
+use meshsolve::scalar::Scalar;
+
+use super::{Map, arrive, collect, outcomes};
+
+/// One case: how A lies, which triangle is given, in which order columns are worked on.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    pub n: usize,
+    pub ranks: usize,
+    pub storage: (&'static str, Storage),
+    pub lower: bool,
+    pub trans: i64,
+    pub order: &'static str,
+}
+
+impl Case {
+    pub fn site(&self, routine: &str) -> CallSite {
+        let map = Map::routine(routine, self.ranks)
+            .text("storage", self.storage.0)
+            .text("order", self.order)
+            .text("rhs", "replicated")
+            .int("lower", self.lower.into())
+            .int("trans", self.trans)
+            .int("tile", 3);
+        CallSite::new(&map).unwrap()
+    }
+
+    /// Global (row, column) of A at element (i, j) of a rank's shard.
+    fn global(&self, rank: usize, i: usize, j: usize) -> (usize, usize) {
+        let local = self.n / self.ranks;
+        match self.storage.1 {
+            Storage::Rows => (rank * local + i, j),
+            _ => (i, rank * local + j),
+        }
+    }
+
+    /// (address, row, column) of every element of a shard.
+    fn places(&self) -> impl Iterator<Item = (usize, usize, usize)> {
+        let shard = self.storage.1.shard(self.n, self.ranks);
+        (0..shard.size()).map(move |l| {
+            let coordinate = shard.coordinate(l).flat();
+            (shard.index(l), coordinate[0], coordinate[1])
+        })
+    }
+
+    pub fn shards<T: Scalar>(&self, a: &Mat<T>) -> Vec<Vec<T>> {
+        let shard = |rank| {
+            let mut memory = vec![T::NAN; self.n * self.n / self.ranks];
+            for (at, i, j) in self.places() {
+                memory[at] = a[self.global(rank, i, j)];
+            }
+            memory
+        };
+        (0..self.ranks).map(shard).collect()
+    }
+
+    pub fn gathered<T: Scalar>(&self, shards: &[Vec<T>]) -> Mat<T> {
+        let mut a = Mat::from_fn(self.n, self.n, |_, _| T::NAN);
+        for (rank, memory) in shards.iter().enumerate() {
+            for (at, i, j) in self.places() {
+                a[self.global(rank, i, j)] = memory[at];
+            }
+        }
+        a
+    }
+
+    /// Dimensions of A on a rank, and of its factor.
+    pub fn dims(&self) -> ([usize; 2], [usize; 2]) {
+        let (tall, wide) = ([self.n, self.n / self.ranks], [self.n / self.ranks, self.n]);
+        match self.storage.1 {
+            Storage::Rows => (wide, wide),
+            Storage::Columns => (tall, wide),
+            Storage::ColumnMajor => (tall, tall),
+        }
+    }
+
+    /// Lets every rank arrive with the operands and results that `part` gives it.
+    pub fn run(&self, routine: &str, mut part: impl FnMut(usize) -> Call) {
+        let site = self.site(routine);
+        let (to, from) = outcomes();
+        for rank in 0..self.ranks {
+            arrive(&site, 1, part(rank), &to);
+        }
+        for (rank, outcome) in collect(&from, self.ranks) {
+            outcome.unwrap_or_else(|e| panic!("{self:?} {routine} rank {rank}: {e}"));
+        }
+    }
+}
+
+pub fn cases() -> impl Iterator<Item = Case> {
+    [(1, 1), (6, 2), (7, 1), (12, 3), (20, 2), (24, 8)].into_iter().flat_map(|(n, ranks)| {
+        Storage::ALL.into_iter().flat_map(move |storage| {
+            [false, true].into_iter().flat_map(move |lower| {
+                ["natural", "cyclic"].map(|order| Case {
+                    n,
+                    ranks,
+                    storage,
+                    lower,
+                    trans: 0,
+                    order,
+                })
+            })
+        })
+    })
+}
+
+pub fn call(rank: usize, args: Vec<Buffer>, rets: Vec<Buffer>) -> Call {
+    Call { rank, device: rank as i32, args, rets }
+}

@@ -1,0 +1,191 @@
+//! The LU routines as call sites, without XLA: every storage, operation and column order.
+
+mod common;
+
+use common::case::{Case, call, cases};
+use common::{buffer, int_scalar, random, ratio, residual};
+use faer::Mat;
+use meshsolve::call::Buffer;
+use meshsolve::scalar::{DType, Scalar};
+
+fn vector(pivots: &mut [i32]) -> Buffer {
+    Buffer { ptr: pivots.as_mut_ptr().cast(), dtype: DType::S32, dims: vec![pivots.len()] }
+}
+
+fn scalar<T: Scalar>(value: &mut T) -> Buffer {
+    buffer(std::slice::from_mut(value), &[])
+}
+
+fn applied<T: Scalar>(trans: i64, a: &Mat<T>) -> Mat<T> {
+    match trans {
+        0 => a.clone(),
+        1 => a.transpose().to_owned(),
+        _ => a.adjoint().to_owned(),
+    }
+}
+
+/// A with the rows that `pivots` interchange, in order.
+fn interchanged<T: Scalar>(a: &Mat<T>, pivots: &[i32]) -> Mat<T> {
+    let mut rows: Vec<usize> = (0..a.nrows()).collect();
+    pivots.iter().enumerate().for_each(|(i, &p)| rows.swap(i, p as usize));
+    Mat::from_fn(a.nrows(), a.ncols(), |i, j| a[(rows[i], j)])
+}
+
+fn one_case<T: Scalar>(case: Case) {
+    let Case { n, ranks, .. } = case;
+    let name = format!("{case:?} {}", T::DTYPE.name());
+    let mut a = random::<T>(n, n, 17 + n as u64);
+    (0..n).for_each(|i| a[(i, i)] += T::from_f64_impl(1.5));
+    let (rhs, (dims, factor_dims)) = (2, case.dims());
+    let b = random::<T>(n, rhs, 23);
+    let row_major: Vec<T> = (0..n * rhs).map(|e| b[(e / rhs, e % rhs)]).collect();
+    let mut infos = vec![-1; ranks];
+    let check = |xs: &[Vec<T>], what: &str| {
+        for x in xs {
+            let x = Mat::from_fn(n, rhs, |i, j| x[i * rhs + j]);
+            let residual = residual(&applied(case.trans, &a), &x, &b);
+            assert!(residual < 30.0, "{name} {what}: {residual}");
+        }
+    };
+
+    // All at once.
+    let (mut work, mut xs) = (case.shards(&a), vec![row_major.clone(); ranks]);
+    case.run("gesv", |r| {
+        let (w, x) = (buffer(&mut work[r], &dims), buffer(&mut xs[r], &[n, rhs]));
+        call(r, vec![w.clone(), x.clone()], vec![w, x, int_scalar(&mut infos[r])])
+    });
+    check(&xs, "gesv");
+    assert!(infos.iter().all(|&i| i == 0), "{name}");
+
+    // Factor, then solve; the operand of getrf is not its result and stays as it is.
+    let mut kept = case.shards(&a);
+    let mut work = vec![vec![T::NAN; n * n / ranks]; ranks];
+    let mut pivots = vec![vec![-1; n]; ranks];
+    case.run("getrf", |r| {
+        let (from, to) = (buffer(&mut kept[r], &dims), buffer(&mut work[r], &dims));
+        call(r, vec![from], vec![to, vector(&mut pivots[r]), int_scalar(&mut infos[r])])
+    });
+    assert!(kept.iter().flatten().eq(case.shards(&a).iter().flatten()), "{name}: the operand");
+    assert!(pivots.iter().all(|p| *p == pivots[0]), "{name}: pivots on all ranks");
+    let solve = |work: &mut Vec<Vec<T>>, what: &str| {
+        let mut bs = vec![row_major.clone(); ranks];
+        let (mut xs, mut rows, mut zeros) = (bs.clone(), pivots.clone(), vec![0; ranks]);
+        case.run("getrs", |r| {
+            let args = vec![
+                buffer(&mut work[r], &factor_dims),
+                vector(&mut rows[r]),
+                int_scalar(&mut zeros[r]),
+                buffer(&mut bs[r], &[n, rhs]),
+            ];
+            call(r, args, vec![buffer(&mut xs[r], &[n, rhs])])
+        });
+        check(&xs, what);
+    };
+    solve(&mut work, "getrs");
+
+    let (mut det, mut sign, mut log) = (vec![T::NAN; ranks], vec![T::NAN; ranks], vec![0.0; ranks]);
+    let mut rows = pivots.clone();
+    case.run("det", |r| {
+        let args = vec![buffer(&mut work[r], &factor_dims), vector(&mut rows[r])];
+        let log = Buffer {
+            ptr: std::ptr::from_mut::<f64>(&mut log[r]).cast(),
+            dtype: T::DTYPE.real(),
+            dims: vec![],
+        };
+        call(r, args, vec![scalar(&mut det[r]), scalar(&mut sign[r]), log])
+    });
+    let expected = a.determinant();
+    for r in 0..ranks {
+        // SAFETY: written by the routine as a number of this size.
+        let log = match T::DTYPE.real() {
+            DType::F32 => f64::from(unsafe { std::ptr::from_ref(&log[r]).cast::<f32>().read() }),
+            _ => log[r],
+        };
+        let product = sign[r] * T::from_f64_impl(log.exp());
+        for value in [det[r], product] {
+            let (value, expected) = (Mat::full(1, 1, value), Mat::full(1, 1, expected));
+            assert!(ratio(&value, &expected) < 1e3 * n as f64, "{name}: det, sign, log");
+        }
+    }
+
+    // To scipy's form.
+    let mut lu = vec![vec![T::NAN; n * n / ranks]; ranks];
+    case.run("luunpack", |r| {
+        let args = vec![buffer(&mut work[r], &factor_dims)];
+        call(r, args, vec![buffer(&mut lu[r], &factor_dims)])
+    });
+    let whole = case.gathered(&lu);
+    let l = Mat::<T>::from_fn(n, n, |i, j| match i.cmp(&j) {
+        std::cmp::Ordering::Less => T::ZERO,
+        std::cmp::Ordering::Equal => T::ONE,
+        std::cmp::Ordering::Greater => whole[(i, j)],
+    });
+    let u = Mat::<T>::from_fn(n, n, |i, j| if i <= j { whole[(i, j)] } else { T::ZERO });
+    assert!(ratio(&(l * u), &interchanged(&a, &pivots[0])) < 1.0, "{name}: P A is L U");
+
+    // And back.
+    let mut lu = case.shards(&whole);
+    case.run("lupack", |r| {
+        let lu = buffer(&mut lu[r], &dims);
+        call(r, vec![lu.clone()], vec![lu, int_scalar(&mut infos[r])])
+    });
+    solve(&mut lu, "lupack, getrs");
+}
+
+fn every_storage_operation_and_order<T: Scalar>() {
+    for case in cases().filter(|case| !case.lower) {
+        (0..3).for_each(|trans| one_case::<T>(Case { trans, ..case }));
+    }
+}
+
+mod scalars {
+    macro_rules! of {
+        ($($name:ident $scalar:ty),*) => {$(
+            #[test]
+            fn $name() {
+                super::every_storage_operation_and_order::<$scalar>();
+            }
+        )*};
+    }
+    of!(f32 f32, f64 f64, c64 faer::c32, c128 faer::c64);
+}
+
+#[test]
+fn singular_matrices_have_no_solution_but_a_factor_and_a_determinant() {
+    for singular in [0, 4, 11] {
+        for (n, ranks) in [(12, 1), (12, 3)] {
+            let mut a = random::<f64>(n, n, 5);
+            (0..n).for_each(|i| a[(i, singular)] = 0.0);
+            for case in cases().filter(|c| (c.n, c.ranks, c.lower) == (12, 3, false)) {
+                let case = Case { ranks, ..case };
+                let (dims, factor_dims) = case.dims();
+                let mut work = case.shards(&a);
+                let (mut pivots, mut infos) = (vec![vec![0; n]; ranks], vec![-1; ranks]);
+                case.run("getrf", |r| {
+                    let work = buffer(&mut work[r], &dims);
+                    let rets =
+                        vec![work.clone(), vector(&mut pivots[r]), int_scalar(&mut infos[r])];
+                    call(r, vec![work], rets)
+                });
+                assert!(infos.iter().all(|&i| i == singular as i32 + 1), "{case:?} {infos:?}");
+                let (mut det, mut sign, mut log) =
+                    (vec![1.0; ranks], vec![1.0; ranks], vec![1.0; ranks]);
+                case.run("det", |r| {
+                    let args = vec![buffer(&mut work[r], &factor_dims), vector(&mut pivots[r])];
+                    let rets = [&mut det[r], &mut sign[r], &mut log[r]].map(scalar);
+                    call(r, args, rets.into())
+                });
+                assert!(det.iter().all(|&d| d == 0.0) && sign.iter().all(|&s| s == 0.0));
+                assert!(log.iter().all(|&l| l == f64::NEG_INFINITY), "{case:?}");
+
+                let (mut work, mut xs) = (case.shards(&a), vec![vec![1.0; n]; ranks]);
+                case.run("gesv", |r| {
+                    let (w, x) = (buffer(&mut work[r], &dims), buffer(&mut xs[r], &[n, 1]));
+                    call(r, vec![w.clone(), x.clone()], vec![w, x, int_scalar(&mut infos[r])])
+                });
+                assert!(xs.iter().flatten().all(|x: &f64| x.is_nan()), "{case:?}");
+                assert!(infos.iter().all(|&i| i > 0), "{case:?} {infos:?}");
+            }
+        }
+    }
+}
