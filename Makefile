@@ -2,7 +2,8 @@
 #
 #   make demo        a sharded solve on CPU host devices, with timing, residual and peak memory
 #   make test        all quick tests: Rust, model checking, Python on the newest and the oldest JAX
-#   make test-slow   the long cases: random samples of the grid, the GPU probe without a GPU
+#   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (left
+#                    out where memory is short), the GPU probe without a GPU
 #   make test-gpu    builds the wheel and runs the GPU probe (needs an NVIDIA GPU)
 #   make lint        formatters and linters, as CI runs them; `make format` applies the formatters
 #   make bench       this solve against its competitors, one CSV line each
@@ -40,6 +41,7 @@ test-oldest: build/oldest.stamp
 	$(OLDEST)/bin/python -m pytest -q --durations=5
 
 test-slow: build/ready.stamp
+	cargo test --release --locked --test transpose_large -- --ignored --test-threads 1 --nocapture
 	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[slow]"
 	$(BIN)/python -m pytest -q -m slow
 
