@@ -5,8 +5,14 @@ import subprocess
 
 
 def commit() -> str:
-    """Its short name, marked where files differ from it; "unknown" outside of a checkout."""
+    """Its short name, marked where more than results differs from it; "unknown" without git."""
+    named = _git("rev-parse", "--short", "HEAD")
+    if named.returncode:
+        return "unknown"
+    changed = _git("diff", "--quiet", "HEAD", "--", ":/", ":(top,exclude)examples/bench/results")
+    return named.stdout.strip() + ("-changed" if changed.returncode else "")
+
+
+def _git(*arguments: str) -> subprocess.CompletedProcess:
     here = str(pathlib.Path(__file__).resolve().parent)
-    command = ["git", "-C", here, "describe", "--always", "--dirty", "--exclude", "*"]
-    ran = subprocess.run(command, capture_output=True, text=True)
-    return ran.stdout.strip() or "unknown"
+    return subprocess.run(["git", "-C", here, *arguments], capture_output=True, text=True)
