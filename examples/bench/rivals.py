@@ -15,7 +15,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CRATE = pathlib.Path(__file__).resolve().parent / "transpose_rivals"
 # What a plan is asked for; src/lib.rs of the crate has the same numbers.
-PLANS = {"chosen": 0, "decomposition": 1, "shared scratch": 2}
+PLANS = {"chosen": 0, "C2R": 1, "R2C": 2, "shared scratch": 3}
 # Those that have no threads.
 SINGLE = ("transpose crate", "numpy")
 METHODS = (*PLANS, "out of place", *SINGLE)

@@ -1,7 +1,7 @@
 """In-place transposition against copies of memory and other ways to transpose: a CSV line each.
 
 Run: python examples/bench/transpose.py [--out build/bench] [--quick] [--only table|landscape]
-     [--threads 1,2] [--methods chosen,decomposition] [--bytes 8] [--huge-pages]
+     [--threads 1,2] [--methods chosen,C2R,R2C] [--bytes 8] [--huge-pages]
 
 Two files: a table of named shapes, measured in all ways, and a landscape over random shapes. Then
 transpose_report.py draws both and holds them against the bars.
@@ -9,7 +9,7 @@ transpose_report.py draws both and holds them against the bars.
 | method | what it is |
 |---|---|
 | chosen | meshsolve as `Plan::new` decides |
-| decomposition | C2R or R2C, whatever the shape |
+| C2R, R2C | these, whatever the shape |
 | shared scratch | what `Plan::offered` takes where memory is no object |
 | out of place | tiles through a buffer into a second array, streaming or ordinary stores |
 | transpose crate | `transpose::transpose_inplace`, one thread, measured once |

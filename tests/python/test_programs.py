@@ -83,7 +83,7 @@ def test_benchmark_prints_one_csv_line_per_measurement():
 def test_transposition_benchmark(tmp_path):
     """Which checks every answer itself."""
     script = ROOT / "examples/bench/transpose.py"
-    methods = ("chosen", "decomposition", "transpose crate", "numpy", "out of place")
+    methods = ("chosen", "C2R", "R2C", "transpose crate", "numpy", "out of place")
     options = ("--quick", "--out", tmp_path, "--threads", "1,3", "--methods", ",".join(methods))
     ran = program(script, *map(str, options))
     assert ran.returncode == 0, ran.stderr

@@ -13,22 +13,21 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// What `Plan` is asked for; rivals.py has the same numbers.
 const CHOSEN: u32 = 0;
-const DECOMPOSITION: u32 = 1;
-const SHARED_SCRATCH: u32 = 2;
+const C2R: u32 = 1;
+const R2C: u32 = 2;
+const SHARED_SCRATCH: u32 = 3;
 
-/// The plan, if there is one that differs from the chosen one.
+/// The plan, if there is one; with shared scratch, if that makes a difference.
 fn plan(how: u32, rows: usize, cols: usize, size: usize) -> Option<Plan> {
     let chosen = Plan::new(rows, cols, size);
-    let other = match how {
-        CHOSEN => return Some(chosen),
-        DECOMPOSITION => {
-            let algorithm = if rows > cols { Algorithm::C2r } else { Algorithm::R2c };
-            Some(Plan::forced(algorithm, rows, cols, size))
-        }
-        SHARED_SCRATCH => Plan::offered(rows, cols, size, usize::MAX, usize::MAX),
+    match how {
+        CHOSEN => Some(chosen),
+        C2R => Some(Plan::forced(Algorithm::C2r, rows, cols, size)),
+        R2C => Some(Plan::forced(Algorithm::R2c, rows, cols, size)),
+        SHARED_SCRATCH => Plan::offered(rows, cols, size, usize::MAX, usize::MAX)
+            .filter(|plan| plan.algorithm() != chosen.algorithm()),
         _ => None,
-    };
-    other.filter(|plan| plan.algorithm() != chosen.algorithm())
+    }
 }
 
 /// Writes what the plan says of itself to `text`, at most `capacity` bytes, zero included. Returns the
