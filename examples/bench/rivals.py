@@ -18,7 +18,9 @@ CRATE = pathlib.Path(__file__).resolve().parent / "transpose_rivals"
 PLANS = {"chosen": 0, "C2R": 1, "R2C": 2, "shared scratch": 3}
 # Those that have no threads.
 SINGLE = ("transpose crate", "numpy")
-METHODS = (*PLANS, "out of place", *SINGLE)
+SHARDS = 4
+ACROSS = f"across {SHARDS} shards"
+METHODS = (*PLANS, ACROSS, "out of place", *SINGLE)
 _NUMPY = {4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 
@@ -72,6 +74,8 @@ class Rivals:
             numbers = _sizes(rows, cols, size, threads)
             extra = self._library.rivals_plan(PLANS[method], *numbers, text, ctypes.c_size_t(256))
             return None if extra < 0 else (extra, text.value.decode())
+        if method == ACROSS:
+            return (0, "") if rows == cols and rows % SHARDS == 0 else None
         if method == "transpose crate":
             return max(rows, cols) * size, ""
         return rows * cols * size, ""
@@ -98,6 +102,10 @@ class Rivals:
                 PLANS[method], self.first.address, *numbers
             )
             seconds = _seconds(run)
+        elif method == ACROSS:
+            call = self._library.rivals_transpose_square
+            parts = (rows, SHARDS, size, threads)
+            seconds = _seconds(lambda: call(self.first.address, *_sizes(*parts)))
         elif method == "transpose crate":
             run = self._library.rivals_transpose_crate
             seconds = _seconds(lambda: run(self.first.address, *numbers[:3]))

@@ -3,12 +3,6 @@
 Run: python examples/bench/transpose.py [--out build/bench] [--quick] [--only table|landscape]
      [--threads 1,2] [--methods chosen,C2R,R2C] [--bytes 8] [--huge-pages]
 
-<<<<<<< HEAD
-Throughput counts one read and one write of every element, 2 m n size / t, whatever the passes; the
-share is of a plain copy by as many threads, taken in turn in the same process. Each shape is
-measured with the algorithm that is chosen for it and with C2R or R2C. Last come square arrays that
-lie in shards and are transposed as a whole, across the shards.
-=======
 Two files: a table of named shapes, measured in all ways, and a landscape over random shapes. Then
 transpose_report.py draws both and holds them against the bars.
 
@@ -17,6 +11,7 @@ transpose_report.py draws both and holds them against the bars.
 | chosen | meshsolve as `Plan::new` decides |
 | C2R, R2C | these, whatever the shape |
 | shared scratch | what `Plan::offered` takes where memory is no object |
+| across 4 shards | a square one, as `lu_factor` transposes the rows of four devices |
 | out of place | tiles through a buffer into a second array, streaming or ordinary stores |
 | transpose crate | `transpose::transpose_inplace`, one thread, measured once |
 | numpy | `np.ascontiguousarray(x.T)`, one thread |
@@ -24,19 +19,13 @@ transpose_report.py draws both and holds them against the bars.
 Throughput counts one read and one write of every element, 2 m n size / t, whatever the passes. Its
 share is of the faster of an ordinary and a streaming copy by as many threads, taken in turn with
 the methods in the same process. Times are medians. Every answer is checked, element by element.
->>>>>>> bench
 """
 
 import argparse
 import csv
-<<<<<<< HEAD
-import functools
-import itertools
-=======
 import os
 import pathlib
 import random
->>>>>>> bench
 import statistics
 import sys
 from typing import NamedTuple
@@ -49,7 +38,6 @@ COLUMNS = (
     *("kind", "rows", "cols", "bytes", "pages", "threads", "method", "gb_per_s"),
     *("copy_gb_per_s", "share_of_copy", "extra_bytes", "plan", "versions", "commit"),
 )
-SHARDED = ((8192, 1, 8), (8192, 2, 8), (8192, 4, 8), (8192, 4, 4), (4096, 4, 16))  # n, P, bytes
 
 
 def shapes() -> list[tuple[str, int, int, int]]:
@@ -186,27 +174,6 @@ def _options():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-<<<<<<< HEAD
-
-    def line(rows: int, cols: int, size: int, what: str, times: list[tuple[float, float]]) -> None:
-        seconds, copy = (statistics.median(column) for column in zip(*times, strict=True))
-        moved = 2 * rows * cols * size / 1e9
-        rates = (f"{moved / seconds:.2f}", f"{moved / copy:.2f}", f"{copy / seconds:.3f}")
-        table.writerow((rows, cols, size, threads, *rates, what))
-        sys.stdout.flush()
-
-    for (rows, cols, size), c2r in itertools.product(SHAPES, (False, True)):
-        rows, cols = rows // options.scale, cols // options.scale
-        times, plan = [], ""
-        for _ in range(options.repeats):
-            seconds, copy, plan = _core.transpose_seconds(rows, cols, size, threads, c2r)
-            times.append((seconds, copy))
-        line(rows, cols, size, plan, times)
-    for n, shards, size in SHARDED:
-        n = n // options.scale // shards * shards
-        run = functools.partial(_core.transpose_square_seconds, n, shards, size, threads)
-        line(n, n, size, f"square across {shards} shards", [run() for _ in range(options.repeats)])
-=======
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench"))
     parser.add_argument("--quick", action="store_true", help="small arrays, once: does it work?")
     parser.add_argument("--only", choices=("table", "landscape"))
@@ -217,7 +184,6 @@ def _options():
     parser.add_argument("--bytes", type=int, default=8, help="of an element in the landscape")
     parser.add_argument("--huge-pages", action="store_true", help="ask the system for them")
     return parser.parse_args()
->>>>>>> bench
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ mod out_of_place;
 mod threads;
 
 use elements::{Element, with_elements};
-use meshsolve::transpose::{Algorithm, Plan, transpose_with};
+use meshsolve::transpose::{Algorithm, Plan, Square, transpose_with};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
+use threads::shared_out;
 
 /// What `Plan` is asked for; rivals.py has the same numbers.
 const CHOSEN: u32 = 0;
@@ -73,6 +74,27 @@ pub unsafe extern "C" fn rivals_transpose(
         // SAFETY: promised by the caller.
         let data = unsafe { from_raw_parts_mut(data.cast::<E>(), rows * cols) };
         transpose_with(&plan, data, threads);
+    });
+}
+
+/// Transposes an n x n array whose rows lie in `parts` places, here one after the other.
+///
+/// # Safety
+/// As for [`rivals_transpose`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rivals_transpose_square(
+    data: *mut u8,
+    n: usize,
+    parts: usize,
+    size: usize,
+    threads: usize,
+) {
+    let square = Square::new(n, parts, size);
+    let base = data.expose_provenance();
+    let part = |p: usize| std::ptr::with_exposed_provenance_mut(base + p * (n / parts) * n * size);
+    shared_out(threads::parts(square.units(), threads), |units| {
+        // SAFETY: promised by the caller; every unit runs once.
+        unsafe { square.run(units, part) };
     });
 }
 
