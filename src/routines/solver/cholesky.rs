@@ -126,7 +126,7 @@ pub fn finish<T: Scalar>(job: &Solver<T>) {
 fn scale<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>) -> Step<f64> {
     let largest = job.largest_on_diagonal(lane);
     let scale = if job.options.verb.factor { largest } else { largest * largest };
-    lane.keep_subnormals(near_underflow::<T>(&[scale]));
+    lane.keep_subnormals(near_underflow::<T>(scale));
     // All lanes have seen the diagonal before any of them overwrites it.
     lane.barrier()?;
     Ok(scale)

@@ -432,14 +432,16 @@ fn share<'a>(mut results: impl Iterator<Item = &'a Buffer>) {
     }
 }
 
-/// Whether quantities of one of these magnitudes lose digits when subnormal numbers are flushed.
-pub fn near_underflow<T: Scalar>(magnitudes: &[f64]) -> bool {
-    magnitudes.iter().any(|&m| m > 0.0 && m < T::NEAR_UNDERFLOW)
+/// Whether quantities of this magnitude lose digits when subnormal numbers are flushed.
+pub fn near_underflow<T: Scalar>(magnitude: f64) -> bool {
+    magnitude > 0.0 && magnitude < T::NEAR_UNDERFLOW
 }
 
-/// The same for what a solve goes through: A, b, y = L^-1 b and x = A^-1 b, by their least sizes.
+/// The same for what a solve goes through: A, b, y = L^-1 b and x = A^-1 b, by their least sizes b,
+/// b / sqrt(a) and b / a, which are not computed, as they would be flushed themselves.
 fn solution_near_underflow<T: Scalar>(a: f64, b: f64) -> bool {
-    near_underflow::<T>(&[a, b, b / a.sqrt(), b / a])
+    let least = a.sqrt().max(a).max(1.0);
+    near_underflow::<T>(a) || b > 0.0 && b < T::NEAR_UNDERFLOW * least
 }
 
 fn fill_nan<T: Scalar>(x: &Buffer) {

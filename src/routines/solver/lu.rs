@@ -110,7 +110,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
     let mut scale = 0.0;
     if verb.factor {
         scale = job.largest(lane)?;
-        lane.keep_subnormals(near_underflow::<T>(&[scale]));
+        lane.keep_subnormals(near_underflow::<T>(scale));
         factor(lane, &job.a, job.pivots())?;
         *time = job.lap(lane, "factor", *time);
     } else if verb.solve {
