@@ -51,6 +51,7 @@ class Operation(NamedTuple):
       lower: which triangle of A is read or made.
       order: order of A without its padding; 0 if it has none.
       trans: solve with A, A^T or A^H (0, 1, 2).
+      unit_diagonal: whether the diagonal of a triangular A is all ones and not read.
       structure: "general", or "hermitian" or "symmetric", of which one triangle is read.
     """
 
@@ -63,6 +64,7 @@ class Operation(NamedTuple):
     order: int = 0
     trans: int = 0
     structure: str = "general"
+    unit_diagonal: bool = False
 
     @property
     def matrix(self) -> int:
@@ -156,6 +158,20 @@ def det(storage: str) -> Operation:
     return Operation("det", ("factor", "pivots"), results, "LUFactor.det", storage)
 
 
+def trtrs(lower: bool, order: int, trans: int, unit_diagonal: bool) -> Operation:
+    """T, B -> X, info."""
+    return Operation(
+        "trtrs",
+        ("matrix", "rhs"),
+        ("rhs", "scalar"),
+        "solve_triangular",
+        lower=lower,
+        order=order,
+        trans=trans,
+        unit_diagonal=unit_diagonal,
+    )
+
+
 def call(op: Operation, place, world: int, rhs: str, operands):
     """Call the library with one device's operands; a tuple of its results.
 
@@ -196,6 +212,7 @@ def call(op: Operation, place, world: int, rhs: str, operands):
         "order_of_a": np.int64(op.order),
         "trans": np.int64(op.trans),
         "structure": op.structure,
+        "unit_diagonal": np.int64(op.unit_diagonal),
     }
     return tuple(run(place, *operands, routine=op.routine, **attributes))
 

@@ -147,9 +147,7 @@ def test_plan_of_general_matrices():
     )
     b = np.ones(256)
     assert plan("x", None, b=b).moves == [] and plan("x", None, b=b).solves == "A^T"
-    assert plan("x", None, b=b, assume_a="sym").moves == [
-        "the upper triangle is mirrored in place"
-    ]
+    assert plan("x", None, b=b, assume_a="sym").moves == ["the upper triangle is mirrored in place"]
     # A factor is that of A itself.
     assert plan("x", None).moves == ["the matrix is transposed across the devices, in their memory"]
     assert plan("x", None).solves == "A"

@@ -110,7 +110,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         let of_conjugate = storage.is_transpose() || storage == Storage::Columns && !verb.factor;
         // A^T is conj(A), too.
         let conjugated = of_conjugate != (job.options.op == Op::Transpose);
-        job.solve(lane, sweeps(conjugated), None, scale)?;
+        job.solve(lane, &sweeps(conjugated), None, scale)?;
         *time = job.lap(lane, "solve", *time);
     }
     Ok(())

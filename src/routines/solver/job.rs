@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::operands::{Kind, Problem, Signature};
 use super::options::{Family, Options, Rhs, Structure, Verb};
 use super::sizes::Sizes;
-use super::{cholesky, lu};
+use super::{cholesky, lu, triangular};
 use crate::backend::host::{HostLane, Scratch, Team};
 use crate::backend::{Backend, Op, Step, Triangle};
 use crate::call::{Buffer, Call, Job};
@@ -59,7 +59,13 @@ impl<T: Scalar> Solver<T> {
         let pivots = if options.verb.family == Family::Lu { problem.n } else { 0 };
         check_pivots(options.verb, &calls[0], problem.n)?;
         Ok(Solver {
-            a: Matrix::new(&bases, sizes.columns.clone()),
+            a: match options.verb.family {
+                Family::Triangular => {
+                    let shard = options.storage.as_columns(problem.n, problem.ranks);
+                    Matrix::laid_out(&bases, &shard, sizes.columns.clone())
+                }
+                _ => Matrix::new(&bases, sizes.columns.clone()),
+            },
             team: Team::new(sizes.lanes),
             scratch: Scratch::new(sizes.scratch())?,
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
@@ -131,6 +137,7 @@ impl<T: Scalar> Solver<T> {
         match self.options.verb.family {
             Family::Cholesky => cholesky::steps(self, lane, &mut time)?,
             Family::Lu => lu::steps(self, lane, &mut time)?,
+            Family::Triangular => triangular::steps(self, lane, &mut time)?,
         }
         if self.options.verb.restore {
             self.restore(lane)?;
@@ -235,6 +242,18 @@ impl<T: Scalar> Solver<T> {
         self.options.unpadded.unwrap_or(self.problem.n).min(self.problem.n)
     }
 
+    /// What op(A) is on the solver's matrix, which is A^T by rows unless it was put upright.
+    pub fn op_on_b(&self) -> Op {
+        let Options { verb, storage, op, .. } = self.options;
+        match op {
+            op if verb.upright || !storage.is_transpose() => op,
+            Op::None => Op::Transpose,
+            Op::Transpose => Op::None,
+            Op::Adjoint => Op::Conjugate,
+            Op::Conjugate => Op::Adjoint,
+        }
+    }
+
     /// The diagonal of the matrix, from the first entry to the last.
     pub fn diagonal(&self) -> impl Iterator<Item = T> {
         let tiles = (0..self.a.columns.count()).map(|t| self.a.diagonal(t).diagonal());
@@ -242,16 +261,17 @@ impl<T: Scalar> Solver<T> {
         tiles.flat_map(|d| (0..d.rows).map(move |i| unsafe { d.sub(i, 0, 1, 1).ptr.read() }))
     }
 
-    /// Solves for all right-hand sides by two triangular solves, `scale` being the magnitude of A.
+    /// Solves for all right-hand sides by triangular solves, `scale` being the magnitude of A.
     pub fn solve(
         &self,
         lane: &mut HostLane<T>,
-        sweeps: [(Triangle, Op); 2],
+        sweeps: &[(Triangle, Op)],
         interchange: Option<Interchange>,
         scale: f64,
     ) -> Step {
         let Problem { n, ranks, rhs, .. } = self.problem;
-        let sweeps = sweeps.map(|(triangle, op)| Triangular { a: &self.a, triangle, op });
+        let sweep = |&(triangle, op): &(Triangle, Op)| Triangular { a: &self.a, triangle, op };
+        let sweeps: Vec<_> = sweeps.iter().map(sweep).collect();
         let swap = |lane: &mut HostLane<T>, x: Block<T>, when: Interchange| {
             if interchange == Some(when) {
                 lane.swap_rows(x, 0, self.pivots(), when == Interchange::After);
@@ -398,6 +418,7 @@ impl<T: Scalar> Job for Solver<T> {
         match verb.family {
             Family::Cholesky => cholesky::finish(self),
             Family::Lu => lu::finish(self),
+            Family::Triangular => {}
         }
         self.record(info);
         Ok(())

@@ -20,7 +20,7 @@ use super::job::{Solver, near_underflow};
 use super::operands::{Kind, slot};
 use super::options::{Family, Verb};
 use crate::backend::host::HostLane;
-use crate::backend::{Backend, Op, Step};
+use crate::backend::{Backend, Step};
 use crate::dist::lu::{factor, sweeps};
 use crate::scalar::Scalar;
 
@@ -124,23 +124,11 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         lane.report(zero + 1);
     }
     if verb.solve && job.info() == 0 {
-        let (sweeps, interchange) = sweeps(op_on_b(job));
-        job.solve(lane, sweeps, Some(interchange), scale)?;
+        let (sweeps, interchange) = sweeps(job.op_on_b());
+        job.solve(lane, &sweeps, Some(interchange), scale)?;
         *time = job.lap(lane, "solve", *time);
     }
     Ok(())
-}
-
-/// What op(A) is on the solver's matrix, which is A^T by rows unless it was put upright.
-fn op_on_b<T>(job: &Solver<T>) -> Op {
-    let upright = job.options.verb.upright || !job.options.storage.is_transpose();
-    match job.options.op {
-        op if upright => op,
-        Op::None => Op::Transpose,
-        Op::Transpose => Op::None,
-        Op::Adjoint => Op::Conjugate,
-        Op::Conjugate => Op::Adjoint,
-    }
 }
 
 /// What a single thread adds to the results.

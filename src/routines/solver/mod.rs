@@ -7,6 +7,7 @@ mod lu;
 mod operands;
 mod options;
 mod sizes;
+mod triangular;
 
 pub use options::tile_width;
 pub use sizes::Forecast;
@@ -15,5 +16,5 @@ use options::Verb;
 
 /// The routines of all families.
 pub fn verbs() -> impl Iterator<Item = &'static Verb> {
-    cholesky::VERBS.iter().chain(&lu::VERBS)
+    cholesky::VERBS.iter().chain(&lu::VERBS).chain(&triangular::VERBS)
 }

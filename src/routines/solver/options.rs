@@ -4,7 +4,7 @@
 //! takes its memory, which then holds the `[n/P, n]` of rows; "column-major": `[n, n/P]` with layout
 //! (1, 0)), `lower` (0/1: which triangle of A is read or made), `structure` ("general", "hermitian",
 //! "symmetric": of an A that is factored as L U; of the latter two one triangle is read), `trans` (0, 1, 2: solve with A, A^T,
-//! A^H), `rhs` ("replicated": b is equal on all ranks; "columns": each rank has k of its own), `order`
+//! A^H), `unit_diagonal` (0/1), `rhs` ("replicated": b is equal on all ranks; "columns": each rank has k of its own), `order`
 //! ("auto", "natural", "cyclic": of the columns while they are worked on; a factor keeps it), `tile`
 //! (0: chosen here), `order_of_a` (of A without the identity corner that pads it; 0: there is none).
 
@@ -26,6 +26,8 @@ use crate::scalar::DType;
 pub enum Family {
     Cholesky,
     Lu,
+    /// A is triangular itself.
+    Triangular,
 }
 
 /// What a routine does, in this order.
@@ -81,6 +83,8 @@ pub struct Options {
     pub storage: Storage,
     pub lower: bool,
     pub structure: Structure,
+    /// Whether the diagonal of a triangular matrix is all ones and not read.
+    pub unit_diagonal: bool,
     /// What is applied to A in a solve.
     pub op: Op,
     pub rhs: Rhs,
@@ -136,6 +140,11 @@ impl Routine for Verb {
                 return Err(bad("structure", expected, format!("{other:?}")));
             }
         };
+        let unit_diagonal = match attributes.int("unit_diagonal").unwrap_or(0) {
+            0 => false,
+            1 => true,
+            other => return Err(bad("unit_diagonal", "0 or 1", other.to_string())),
+        };
         let op = match attributes.int("trans").unwrap_or(0) {
             0 => Op::None,
             1 => Op::Transpose,
@@ -176,6 +185,7 @@ impl Routine for Verb {
             storage,
             lower,
             structure,
+            unit_diagonal,
             op,
             rhs,
             order,
@@ -191,7 +201,7 @@ impl Configured for Options {
         // As the caller's array has it; a factor of columns is an array of rows.
         let tall = match self.storage {
             Storage::Rows => false,
-            Storage::Columns => self.verb.arrange,
+            Storage::Columns => self.verb.arrange || self.verb.family == Family::Triangular,
             Storage::ColumnMajor => true,
         };
         let problem = Problem::new(name, &self.verb.signature, tall, &calls)?;

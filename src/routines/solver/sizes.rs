@@ -109,9 +109,20 @@ impl Forecast {
         let problem = Problem { n, ranks, rhs, dtype };
         let spread = if dealt { Rhs::Columns } else { Rhs::Replicated };
         let order = Order::Natural;
-        let (tile, unpadded, op, structure) = (None, None, Op::None, Structure::General);
-        let options =
-            Options { verb, storage, lower, structure, op, rhs: spread, order, tile, unpadded };
+        let (tile, unpadded, op) = (None, None, Op::None);
+        let (structure, unit_diagonal) = (Structure::General, false);
+        let options = Options {
+            verb,
+            storage,
+            lower,
+            structure,
+            unit_diagonal,
+            op,
+            rhs: spread,
+            order,
+            tile,
+            unpadded,
+        };
         let sizes = dispatch!(dtype, T => Sizes::new::<T>(&options, &problem),
             else => panic!("{} is no dtype of the solvers", dtype.name()));
         let dealt_out = Columns::new(n, ranks, sizes.columns.widest().max(1), Order::Cyclic);
