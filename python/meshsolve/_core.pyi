@@ -23,9 +23,3 @@ def plan(
     rhs: int,
     dealt: bool,
 ) -> dict[str, Any]: ...
-<<<<<<< HEAD
-def transpose_seconds(
-    rows: int, cols: int, size: int, threads: int, c2r: bool
-) -> tuple[float, float, str]: ...
-=======
->>>>>>> bench

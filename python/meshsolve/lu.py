@@ -1,4 +1,6 @@
-"""LU factors of sharded matrices: ``lu_factor``, ``lu_solve``, ``LUFactor``, ``det``, ``slogdet``."""
+"""LU factors of sharded matrices, and what follows from them: ``lu_factor``, ``lu_solve``, ``det``,
+``slogdet``.
+"""
 
 import dataclasses
 import functools

@@ -16,7 +16,7 @@ from meshsolve.solve import structure_of
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What ``solve``, ``cho_factor`` or ``lu_factor`` will do with a matrix; ``str(plan)`` is a report.
+    """What ``solve``, ``cho_factor`` or ``lu_factor`` will do; ``str(plan)`` is a report.
 
     Layouts are written ``shape:stride`` as in CuTe: coordinate (i, j) lies at i and j times the
     strides, in elements.

@@ -83,7 +83,8 @@ def solve(
 
     Returns:
       x of the shape and sharding of b (replicated over A's devices if b does not lie there); NaN
-      where A is singular, or not positive definite ("pos"). With ``return_info`` the pair (x, SolveInfo).
+      where A is singular, or not positive definite ("pos"). With ``return_info`` the pair
+      (x, SolveInfo).
 
     Raises:
       ValueError: wrong shapes, an unknown ``assume_a``, n not divisible by the devices.

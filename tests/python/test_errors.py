@@ -21,7 +21,8 @@ EYE, ONES = np.eye(4), np.ones(4)
             ONES,
             {"assume_a": "banded"},
             ValueError,
-            'meshsolve.solve: assume_a: expected one of "gen", "pos", "her", "sym", got \'banded\'; '
+            'meshsolve.solve: assume_a: expected one of "gen", "pos", "her", "sym", got '
+            "'banded'; "
             'for other structures use "gen", which is right for every matrix',
         ),
         (
