@@ -171,7 +171,7 @@ fn attributes_are_checked_when_the_program_is_compiled() {
             Map::routine("pots", 2),
             "attribute `routine`: expected a string, one of [\"posv\", \"potrf\", \"potrs\", \
              \"pack\", \"unpack\", \"logdet\", \"gesv\", \"getrf\", \"getrs\", \"lupack\", \
-             \"luunpack\", \"det\", \"trtrs\", \"transpose\", \"diagnose\"], got \"pots\"",
+             \"luunpack\", \"det\", \"trtrs\", \"residual\", \"transpose\", \"diagnose\"], got \"pots\"",
         ),
         (
             Map::routine("posv", 0),

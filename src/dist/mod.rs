@@ -4,6 +4,7 @@ pub mod cholesky;
 pub mod lu;
 pub mod mirror;
 pub mod redistribute;
+pub mod residual;
 pub mod transpose_shards;
 pub mod transpose_square;
 pub mod triangular;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::operands::{Kind, Problem, Signature};
 use super::options::{Family, Options, Rhs, Structure, Verb};
 use super::sizes::Sizes;
-use super::{cholesky, lu, triangular};
+use super::{cholesky, lu, residual, triangular};
 use crate::backend::host::{HostLane, Scratch, Team};
 use crate::backend::{Backend, Op, Step, Triangle};
 use crate::call::{Buffer, Call, Job};
@@ -59,12 +59,11 @@ impl<T: Scalar> Solver<T> {
         let pivots = if options.verb.family == Family::Lu { problem.n } else { 0 };
         check_pivots(options.verb, &calls[0], problem.n)?;
         Ok(Solver {
-            a: match options.verb.family {
-                Family::Triangular => {
-                    let shard = options.storage.as_columns(problem.n, problem.ranks);
-                    Matrix::laid_out(&bases, &shard, sizes.columns.clone())
-                }
-                _ => Matrix::new(&bases, sizes.columns.clone()),
+            a: if options.verb.family.reads_only() {
+                let shard = options.storage.as_columns(problem.n, problem.ranks);
+                Matrix::laid_out(&bases, &shard, sizes.columns.clone())
+            } else {
+                Matrix::new(&bases, sizes.columns.clone())
             },
             team: Team::new(sizes.lanes),
             scratch: Scratch::new(sizes.scratch())?,
@@ -80,7 +79,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// Scratch of one lane alone.
-    fn own_scratch(&self, lane: usize) -> Block<T> {
+    pub fn own_scratch(&self, lane: usize) -> Block<T> {
         let own = self.sizes.own;
         Block::column_major(self.scratch.at(lane * own), own, 1, own)
     }
@@ -101,9 +100,21 @@ impl<T: Scalar> Solver<T> {
         &self.calls[rank].rets[Signature::find(rets, Kind::Rhs).expect("a solve has an x")]
     }
 
-    fn x_block(&self, rank: usize) -> Block<T> {
+    /// Right-hand sides, where they become solutions.
+    pub fn x_block(&self, rank: usize) -> Block<T> {
+        self.columns_of(self.x(rank))
+    }
+
+    /// The operand of that name, as many columns as there are right-hand sides.
+    pub fn operand_block(&self, rank: usize, name: &str) -> Block<T> {
+        let slots = self.options.verb.signature.args;
+        let position = slots.iter().position(|s| s.name == name).expect("an operand of that name");
+        self.columns_of(&self.calls[rank].args[position])
+    }
+
+    fn columns_of(&self, buffer: &Buffer) -> Block<T> {
         let Problem { n, rhs, .. } = self.problem;
-        Block::row_major(self.x(rank).ptr.cast(), n, rhs, rhs)
+        Block::row_major(buffer.ptr.cast(), n, rhs, rhs)
     }
 
     /// The row interchanges: rank 0's operand or result, or the call's own.
@@ -138,6 +149,7 @@ impl<T: Scalar> Solver<T> {
             Family::Cholesky => cholesky::steps(self, lane, &mut time)?,
             Family::Lu => lu::steps(self, lane, &mut time)?,
             Family::Triangular => triangular::steps(self, lane, &mut time)?,
+            Family::Residual => residual::steps(self, lane)?,
         }
         if self.options.verb.restore {
             self.restore(lane)?;
@@ -165,17 +177,12 @@ impl<T: Scalar> Solver<T> {
     fn arrange(&self, lane: &mut HostLane<T>) -> Step {
         self.transpose(lane)?;
         let Options { verb, storage, lower, structure, .. } = self.options;
-        let missing_lower = storage.mirrors(lower);
-        match verb.family {
-            Family::Cholesky if missing_lower => {
-                mirror_triangle(lane, &self.natural(), Missing::Lower, true)?;
-            }
-            Family::Lu if structure != Structure::General => {
-                let missing = if missing_lower { Missing::Lower } else { Missing::Upper };
-                let conjugated = structure == Structure::Hermitian;
-                mirror_triangle(lane, &self.natural(), missing, conjugated)?;
-            }
-            _ => {}
+        if verb.family == Family::Cholesky && storage.mirrors(lower) {
+            mirror_triangle(lane, &self.natural(), Missing::Lower, true)?;
+        }
+        if verb.family == Family::Lu && structure != Structure::General {
+            let conjugated = structure == Structure::Hermitian;
+            mirror_triangle(lane, &self.natural(), self.missing(), conjugated)?;
         }
         self.redistribute(lane)
     }
@@ -242,6 +249,13 @@ impl<T: Scalar> Solver<T> {
         self.options.unpadded.unwrap_or(self.problem.n).min(self.problem.n)
     }
 
+    /// The triangle of the solver's matrix that is not given, if only one is.
+    pub fn missing(&self) -> Missing {
+        let Options { verb, storage, lower, .. } = self.options;
+        let flipped = storage.is_transpose() && !verb.upright;
+        if lower == flipped { Missing::Lower } else { Missing::Upper }
+    }
+
     /// What op(A) is on the solver's matrix, which is A^T by rows unless it was put upright.
     pub fn op_on_b(&self) -> Op {
         let Options { verb, storage, op, .. } = self.options;
@@ -269,7 +283,7 @@ impl<T: Scalar> Solver<T> {
         interchange: Option<Interchange>,
         scale: f64,
     ) -> Step {
-        let Problem { n, ranks, rhs, .. } = self.problem;
+        let n = self.problem.n;
         let sweep = |&(triangle, op): &(Triangle, Op)| Triangular { a: &self.a, triangle, op };
         let sweeps: Vec<_> = sweeps.iter().map(sweep).collect();
         let swap = |lane: &mut HostLane<T>, x: Block<T>, when: Interchange| {
@@ -279,10 +293,7 @@ impl<T: Scalar> Solver<T> {
         };
         match self.options.rhs {
             Rhs::Replicated => {
-                let sum =
-                    |l: usize| Block::row_major(self.shared_scratch(l * n * rhs), n, rhs, rhs);
-                let sums: Vec<_> = (0..lane.lanes()).map(sum).collect();
-                let x = self.x_block(0);
+                let (sums, x) = (self.sums(), self.x_block(0));
                 let rhs_scale = lane.largest(x);
                 // All lanes have seen b before any of them overwrites it.
                 lane.barrier()?;
@@ -300,11 +311,8 @@ impl<T: Scalar> Solver<T> {
                 }
             }
             Rhs::Columns => {
-                let groups = rhs.div_ceil(self.sizes.group);
-                for g in (lane.lane()..ranks * groups).step_by(lane.lanes()) {
-                    let first = g % groups * self.sizes.group;
-                    let width = self.sizes.group.min(rhs - first);
-                    let x = self.x_block(g / groups).sub(0, first, n, width);
+                for (rank, first, width) in self.groups(lane) {
+                    let x = self.x_block(rank).sub(0, first, n, width);
                     let rhs_scale = lane.largest(x);
                     lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
                     swap(lane, x, Interchange::Before);
@@ -314,6 +322,25 @@ impl<T: Scalar> Solver<T> {
             }
         }
         lane.barrier()
+    }
+
+    /// Every lane's partial sums of a few right-hand sides.
+    pub fn sums(&self) -> Vec<Block<T>> {
+        let Problem { n, rhs, .. } = self.problem;
+        let sum = |l: usize| Block::row_major(self.shared_scratch(l * n * rhs), n, rhs, rhs);
+        (0..self.sizes.lanes).map(sum).collect()
+    }
+
+    /// The groups of many right-hand sides that a lane works on: (rank, first column, columns).
+    pub fn groups(&self, lane: &HostLane<T>) -> Vec<(usize, usize, usize)> {
+        let (Problem { ranks, rhs, .. }, group) = (self.problem, self.sizes.group);
+        let groups = rhs.div_ceil(group);
+        let mine = (Backend::<T>::lane(lane)..ranks * groups).step_by(Backend::<T>::lanes(lane));
+        let part = |g: usize| {
+            let first = g % groups * group;
+            (g / groups, first, group.min(rhs - first))
+        };
+        mine.map(part).collect()
     }
 
     /// Lane 0 notes the seconds since `from` under `phase`.
@@ -418,7 +445,7 @@ impl<T: Scalar> Job for Solver<T> {
         match verb.family {
             Family::Cholesky => cholesky::finish(self),
             Family::Lu => lu::finish(self),
-            Family::Triangular => {}
+            Family::Triangular | Family::Residual => {}
         }
         self.record(info);
         Ok(())

@@ -6,6 +6,7 @@ mod job;
 mod lu;
 mod operands;
 mod options;
+mod residual;
 mod sizes;
 mod triangular;
 
@@ -16,5 +17,6 @@ use options::Verb;
 
 /// The routines of all families.
 pub fn verbs() -> impl Iterator<Item = &'static Verb> {
-    cholesky::VERBS.iter().chain(&lu::VERBS).chain(&triangular::VERBS)
+    let direct = cholesky::VERBS.iter().chain(&lu::VERBS);
+    direct.chain(&triangular::VERBS).chain(&residual::VERBS)
 }

@@ -61,7 +61,8 @@ impl Sizes {
         let staging = moves.as_ref().map_or(0, |m| m.staging_columns() * n);
         let sums = if verb.solve && !dealt { lanes * n * rhs } else { 0 };
         let turning = turn.as_ref().map_or(0, |t| t.scratch_bytes().div_ceil(size_of::<T>()));
-        let own = scratch_elements::<T>(columns.widest()).max(turning);
+        let tile = if verb.family.reads_only() { columns.widest().pow(2) } else { 0 };
+        let own = scratch_elements::<T>(columns.widest()).max(turning).max(tile);
         Sizes { columns, lanes, group, moves, turn, own, shared: staging.max(sums) }
     }
 
