@@ -5,7 +5,7 @@ use super::operands::Problem;
 use super::verbs::{Options, POSV, Rhs, tile_width};
 use crate::backend::host::{lane_count, scratch_elements};
 use crate::dispatch;
-use crate::dist::redistribute;
+use crate::dist::{redistribute, transpose_shards};
 use crate::layout::{Columns, Layout, Order, Storage};
 use crate::scalar::{DType, Scalar};
 use crate::settings;
@@ -61,7 +61,9 @@ impl Sizes {
         let sums = if verb.solve && !dealt { lanes * n * rhs } else { 0 };
         let turning = turn.as_ref().map_or(0, |t| t.scratch_bytes().div_ceil(size_of::<T>()));
         let own = scratch_elements::<T>(columns.widest()).max(turning);
-        Sizes { columns, lanes, group, moves, turn, own, shared: staging.max(sums) }
+        let turned = |t| transpose_shards::shared_elements::<T>(t, ranks);
+        let shared = staging.max(sums).max(turn.as_ref().map_or(0, turned));
+        Sizes { columns, lanes, group, moves, turn, own, shared }
     }
 
     /// Elements of scratch.

@@ -28,8 +28,8 @@ pub struct Cholesky<T> {
     team: Team,
     since: Instant,
     phases: Mutex<Vec<(&'static str, f64)>>,
-    /// Every lane's own, then what the phases share: staging columns of the redistribution, which
-    /// make way for the lanes' partial sums.
+    /// Every lane's own, then what the phases share: scratch of the transposition, staging columns of
+    /// the redistribution, the lanes' partial sums, one after another.
     scratch: Scratch<T>,
 }
 
@@ -137,7 +137,8 @@ impl<T: Scalar> Cholesky<T> {
     /// From the caller's memory to B, its lower triangle given, columns in the order of work.
     fn arrange(&self, lane: &mut HostLane<T>) -> Step {
         if let Some(turn) = &self.sizes.turn {
-            transpose_shards(lane, &self.a.bases(), turn, self.own_scratch(lane.lane()))?;
+            let (own, shared) = (self.own_scratch(lane.lane()), self.shared_scratch(0));
+            transpose_shards(lane, &self.a.bases(), turn, own, shared)?;
         }
         if self.options.storage.mirrors(self.options.lower) {
             mirror_triangle(lane, &natural(&self.a), false)?;
@@ -155,7 +156,8 @@ impl<T: Scalar> Cholesky<T> {
             mirror_triangle(lane, &natural(&self.a), true)?;
         }
         if let Some(turn) = &self.sizes.turn {
-            transpose_shards(lane, &self.a.bases(), turn, self.own_scratch(lane.lane()))?;
+            let (own, shared) = (self.own_scratch(lane.lane()), self.shared_scratch(0));
+            transpose_shards(lane, &self.a.bases(), turn, own, shared)?;
         }
         Ok(())
     }
