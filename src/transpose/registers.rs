@@ -162,7 +162,7 @@ impl Turn<'_> {
 
 #[cfg(target_arch = "x86_64")]
 pub mod x86 {
-    use super::super::memory::{LINE, prefetch};
+    use super::super::memory::{LINE, prefetch_far};
     use super::{BITS, Rotation, Tables, Turn, Words};
     use std::arch::x86_64::*;
 
@@ -330,7 +330,7 @@ pub mod x86 {
             let (first, second) = (masks(before), masks(after));
             for step in 0..turn.height / tables.lanes {
                 for line in (0..N * bytes).step_by(LINE) {
-                    prefetch(turn.soon.wrapping_add(step * N * bytes + line));
+                    prefetch_far(turn.soon.wrapping_add(step * N * bytes + line));
                 }
                 let mut x = [R::load(from[0]); N];
                 each!(K => x[K] = R::load(from[K].wrapping_add(step * from_step)));

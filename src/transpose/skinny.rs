@@ -22,8 +22,9 @@ const SLICE: usize = 128;
 /// Bytes of the adjacent slices that move together, at most.
 const WIDE: usize = 8192;
 
-/// Bytes of a panel, at most: it lies in the second-level cache twice.
-const PANEL: usize = 256 << 10;
+/// Bytes of a panel, at most: it lies in the second-level cache twice. With a line for its alignment it
+/// fits in 256 KiB.
+const PANEL: usize = (256 << 10) - LINE;
 
 /// Bytes of a chunk, at most.
 const CHUNK: usize = 16 << 10;
@@ -126,11 +127,12 @@ impl Skinny {
         }
     }
 
-    /// Bytes of scratch of each worker: a panel, or a bit for every chunk and what moves at once of one.
+    /// Bytes of scratch of each worker: an aligned panel, or a bit for every chunk and what moves at
+    /// once of one.
     pub fn scratch_bytes(&self, size: usize) -> usize {
         let chunk = self.height * size;
         let moving = (self.count * self.short).div_ceil(8) + chunk.min(WIDE);
-        (chunk * self.short).max(if self.single() { 0 } else { moving })
+        (chunk * self.short + LINE).max(if self.single() { 0 } else { moving })
     }
 
     /// Elements held for a run, at most.
@@ -262,6 +264,8 @@ impl<const S: usize> Memory<S> {
     unsafe fn turn(&self, r: usize, scratch: *mut u8) {
         let Skinny { short, height, runs, tall, .. } = self.skinny;
         let (first, end) = (self.skinny.first(r), self.skinny.first(r + 1));
+        // Registers are loaded from lines or stored to them: half the work of any other address.
+        let scratch = scratch.wrapping_add(scratch.addr().wrapping_neg() % LINE);
         let bytes = short * height * S;
         for k in 0..end - first {
             let p = if tall { end - 1 - k } else { first + k };
