@@ -26,6 +26,13 @@ SHAPES = (
     (8192, 2048, 16),
     (7919, 4001, 8),
     (4001, 7919, 8),
+    (10007, 9973, 8),
+    # arrays of structures and back
+    (20_000_003, 3, 8),
+    (3, 20_000_003, 8),
+    (5_000_000, 16, 4),
+    (2_000_003, 31, 8),
+    (1_000_003, 100, 8),
 )
 
 
@@ -44,7 +51,7 @@ def main() -> None:
         ("rows", "cols", "bytes", "threads", "gb_per_s", "copy_gb_per_s", "share_of_copy", "plan")
     )
     for (rows, cols, size), c2r in itertools.product(SHAPES, (False, True)):
-        rows, cols = rows // options.scale, cols // options.scale
+        rows, cols = (max(1, side // options.scale) for side in (rows, cols))
         times, plan = [], ""
         for _ in range(options.repeats):
             seconds, copy, plan = _core.transpose_seconds(rows, cols, size, threads, c2r)

@@ -38,16 +38,20 @@ pub mod divide;
 mod fine;
 #[cfg(test)]
 mod fine_tests;
+#[cfg(target_arch = "x86_64")]
+mod kernels;
 pub mod maps;
 mod memory;
 pub mod panels;
 mod plan;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
 mod registers;
 #[cfg(test)]
 mod registers_tests;
 mod rows;
 pub mod segments;
 pub mod skinny;
+mod structures;
 mod tiles;
 #[cfg(test)]
 mod tiles_tests;
@@ -118,12 +122,12 @@ unsafe fn run_sized<const S: usize>(
             // SAFETY: promised by the caller.
             unsafe { memory.run(phase, units, scratch) };
         }
-        // SAFETY: promised by the caller.
         (Phase::Skinny, Work::Skinny(skinny)) => {
-            let memory = skinny::Memory::<S> { skinny: *skinny, data, shared };
+            let memory = structures::Memory::<S> { skinny: *skinny, data, shared };
             // SAFETY: promised by the caller.
             unsafe { memory.run(phase, units, scratch) };
         }
+        // SAFETY: promised by the caller.
         (Phase::Rows, Work::Decomposition(work)) => unsafe {
             rows::shuffle::<S>(&work.maps, work.forward, units, data, scratch);
         },

@@ -53,7 +53,7 @@ fn check_kernel(bytes: usize, kernel: unsafe fn(&Turn, &super::registers::Tables
 #[cfg(target_arch = "x86_64")]
 fn in_registers_of_avx2() {
     if is_x86_feature_detected!("avx2") {
-        check_kernel(32, super::registers::x86::avx2);
+        check_kernel(32, super::kernels::avx2);
     }
 }
 
@@ -61,6 +61,6 @@ fn in_registers_of_avx2() {
 #[cfg(target_arch = "x86_64")]
 fn in_registers_of_avx512() {
     if is_x86_feature_detected!("avx512f") {
-        check_kernel(64, super::registers::x86::avx512);
+        check_kernel(64, super::kernels::avx512);
     }
 }

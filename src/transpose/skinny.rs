@@ -1,26 +1,26 @@
 //! Skinny arrays, with a side of 2 to 32: arrays of structures to structures of arrays, and back.
 //!
 //! With long = count*height + rest, a tall array is read a panel of `height` rows at a time. A panel
-//! becomes `short` chunks, each a piece of one column, about where it was ([`registers`](super::registers)). Then
-//! the chunks, `height` contiguous elements each, move to their places cycle by cycle, as the
-//! segments do ([`segments`](super::segments)). A wide array goes the same way back.
+//! becomes `short` chunks, each a piece of one column, about where it was
+//! ([`registers`](super::registers)). Then the chunks, `height` contiguous elements each, move to their
+//! places cycle by cycle, as the segments do ([`segments`](super::segments)). A wide array goes the
+//! same way back.
 //!
-//! Chunk k of the array with contiguous long lines begins at element k*height + (k/count)*rest. So chunks of
-//! a panel begin behind their panel's place, by less than a panel: going down, panel p only overwrites what
-//! was panel p + 1. Workers take runs of panels; what the run before would overwrite of a run is held in
-//! scratch, and so is the tail of `rest` rows. The height is chosen so that the rest is a few rows.
+//! Chunk k of the array with contiguous long lines begins at element k*height + (k/count)*rest. So
+//! chunks of a panel begin behind their panel's place, by less than a panel: going down, panel p only
+//! overwrites what was panel p + 1. Workers take runs of panels; what the run before would overwrite of
+//! a run is held in scratch, and so is the tail of `rest` rows. The height is chosen so that the rest is
+//! a few rows. [`structures`](super::structures) moves the data.
 
-use super::cycles::{Permutation, gather};
 use super::divide::Divider;
-use super::memory::{Chunks, Element, LINE};
-use super::registers::{MOST, Turn};
-use std::ops::Range;
+use super::memory::LINE;
+use super::registers::MOST;
 
 /// Bytes of a slice of a chunk; as in [`segments`](super::segments), all chunks are cut alike.
-const SLICE: usize = 128;
+pub(super) const SLICE: usize = 128;
 
 /// Bytes of the adjacent slices that move together, at most.
-const WIDE: usize = 8192;
+pub(super) const WIDE: usize = 8192;
 
 /// Bytes of a panel, at most: it lies in the second-level cache twice. With a line for its alignment it
 /// fits in 256 KiB.
@@ -52,7 +52,7 @@ pub struct Skinny {
     pub rest: usize,
     /// Panels are dealt in so many runs.
     pub runs: usize,
-    by_count: Divider,
+    pub(super) by_count: Divider,
     by_short: Divider,
 }
 
@@ -110,12 +110,12 @@ impl Skinny {
     }
 
     pub fn stage(&self, phase: usize) -> Stage {
-        const TALL: [Stage; 3] = [Stage::Hold, Stage::Turn, Stage::Permute];
-        const WIDE: [Stage; 3] = [Stage::Permute, Stage::Hold, Stage::Turn];
+        const TO_LINES: [Stage; 3] = [Stage::Hold, Stage::Turn, Stage::Permute];
+        const TO_ROWS: [Stage; 3] = [Stage::Permute, Stage::Hold, Stage::Turn];
         match self.tall {
             _ if self.single() => Stage::Turn,
-            true => TALL[phase],
-            false => WIDE[phase],
+            true => TO_LINES[phase],
+            false => TO_ROWS[phase],
         }
     }
 
@@ -136,7 +136,7 @@ impl Skinny {
     }
 
     /// Elements held for a run, at most.
-    fn most_held(&self) -> usize {
+    pub(super) fn most_held(&self) -> usize {
         (self.short - 1) * self.rest
     }
 
@@ -171,164 +171,6 @@ impl Skinny {
         } else {
             let i = self.by_short.quotient(h);
             (h - i * short) * count + i
-        }
-    }
-}
-
-/// The memory of a call, for elements of S bytes.
-#[derive(Clone, Copy)]
-pub(super) struct Memory<const S: usize> {
-    pub skinny: Skinny,
-    pub data: *mut u8,
-    /// The tail, as rows, and what is held for the runs.
-    pub shared: *mut u8,
-}
-
-impl<const S: usize> Memory<S> {
-    /// Panel `p` as rows.
-    fn rows(&self, p: usize) -> *mut u8 {
-        self.data.wrapping_add(p * self.skinny.height * self.skinny.short * S)
-    }
-
-    /// What is held for run `r` > 0: the beginning of its place.
-    fn held(&self, r: usize) -> *mut u8 {
-        let Skinny { short, rest, .. } = self.skinny;
-        self.shared.wrapping_add((short * rest + (r - 1) * self.skinny.most_held()) * S)
-    }
-
-    /// Does some units of a phase.
-    ///
-    /// # Safety
-    /// `data` is the array and `shared` holds `shared_bytes`; units and phases are run as for
-    /// [`run_units`](super::run_units); `scratch` holds `scratch_bytes`.
-    pub unsafe fn run(&self, phase: usize, units: Range<usize>, scratch: *mut u8) {
-        let Skinny { tall, runs, .. } = self.skinny;
-        // SAFETY: promised by the caller. The tails of lines are not part of any chunk, and as rows they lie
-        // behind all panels, where only chunks of the last run reach.
-        unsafe {
-            match self.skinny.stage(phase) {
-                Stage::Hold => {
-                    for r in units {
-                        if r == 0 {
-                            self.tail(tall, true);
-                        } else {
-                            let p = self.skinny.first(r);
-                            let bytes = self.skinny.reach(p) * S;
-                            self.held(r).copy_from_nonoverlapping(self.rows(p), bytes);
-                        }
-                    }
-                }
-                Stage::Turn => {
-                    for r in units {
-                        self.turn(r, scratch);
-                        if !tall && r + 1 == runs {
-                            self.tail(true, false);
-                        }
-                    }
-                }
-                Stage::Permute if units.is_empty() => {}
-                Stage::Permute => {
-                    if tall && units.start == 0 {
-                        self.tail(false, false);
-                    }
-                    self.permute(units, scratch);
-                }
-            }
-        }
-    }
-
-    /// The tail between scratch and the array, where it lies as rows or at the ends of the lines.
-    ///
-    /// # Safety
-    /// As for `run`; nobody else uses these parts of the array.
-    unsafe fn tail(&self, rows: bool, hold: bool) {
-        let Skinny { short, height, count, rest, .. } = self.skinny;
-        let held = self.shared.cast::<Element<S>>();
-        let data = self.data.cast::<Element<S>>();
-        for (t, c) in (0..rest).flat_map(|t| (0..short).map(move |c| (t, c))) {
-            let line = c * (count * height + rest);
-            let at =
-                if rows { (count * height + t) * short + c } else { line + count * height + t };
-            // SAFETY: promised by the caller.
-            unsafe {
-                let (x, y) = (data.add(at), held.add(t * short + c));
-                if hold { *y = *x } else { *x = *y }
-            }
-        }
-    }
-
-    /// A run, by way of scratch: the last panel first on the way to chunks, last on the way back.
-    ///
-    /// # Safety
-    /// As for `run`.
-    unsafe fn turn(&self, r: usize, scratch: *mut u8) {
-        let Skinny { short, height, runs, tall, .. } = self.skinny;
-        let (first, end) = (self.skinny.first(r), self.skinny.first(r + 1));
-        // Registers are loaded from lines or stored to them: half the work of any other address.
-        let scratch = scratch.wrapping_add(scratch.addr().wrapping_neg() % LINE);
-        let bytes = short * height * S;
-        for k in 0..end - first {
-            let p = if tall { end - 1 - k } else { first + k };
-            let next = if tall { p.saturating_sub(1) } else { p + 1 };
-            let rows = self.rows(p);
-            let (mut here, mut there) = ([scratch; MOST], [rows; MOST]);
-            for c in 0..short {
-                here[c] = scratch.wrapping_add(c * height * S);
-                there[c] = self.data.wrapping_add(self.skinny.chunk(p * short + c) * S);
-            }
-            // SAFETY: promised by the caller. Parts of the panel that the run before has overwritten, or
-            // is about to overwrite, are held.
-            unsafe {
-                let lines = if tall {
-                    let held = if p == first && r > 0 { self.skinny.reach(p) * S } else { 0 };
-                    if held > 0 {
-                        scratch.copy_from_nonoverlapping(self.held(r), held);
-                    }
-                    scratch.add(held).copy_from_nonoverlapping(rows.add(held), bytes - held);
-                    &there[..short]
-                } else {
-                    for (here, there) in here.iter().zip(&there[..short]) {
-                        let past =
-                            (*there as usize + height * S).saturating_sub(rows as usize + bytes);
-                        let held =
-                            if p + 1 == end && r + 1 < runs { past.min(height * S) } else { 0 };
-                        let own = height * S - held;
-                        here.copy_from_nonoverlapping(*there, own);
-                        if held > 0 {
-                            let from = self.held(r + 1).add(past - held);
-                            here.add(own).copy_from_nonoverlapping(from, held);
-                        }
-                    }
-                    &here[..short]
-                };
-                let rows = if tall { scratch } else { rows };
-                let soon = self.rows(next);
-                Turn { rows, lines, height, split: tall, soon }.run::<S>();
-            }
-        }
-    }
-
-    /// Some slices of all chunks.
-    ///
-    /// # Safety
-    /// As for `run`.
-    unsafe fn permute(&self, units: Range<usize>, scratch: *mut u8) {
-        let Skinny { short, height, count, rest, by_count, .. } = self.skinny;
-        let (start, end) = (units.start * SLICE, (height * S).min(units.end * SLICE));
-        let chunks = count * short;
-        for first in (start..end).step_by(WIDE) {
-            let slices = Chunks {
-                base: self.data.wrapping_add(first),
-                stride: height * S,
-                line: by_count,
-                gap: rest * S,
-                bytes: WIDE.min(end - first),
-            };
-            // SAFETY: promised by the caller.
-            unsafe {
-                let walk = Permutation::new(chunks, |h| self.skinny.source(h), scratch);
-                gather::<0>(&slices, walk, scratch.add(chunks.div_ceil(8)));
-            }
         }
     }
 }
