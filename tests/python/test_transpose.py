@@ -117,7 +117,9 @@ def test_structures_over_four_devices(wide, dtype):
     y = ms.transpose_inplace(owned(x, NamedSharding(mesh_of(range(4)), spec)))
     parts = [(part.index, np.asarray(part.data)) for part in y.addressable_shards]
     assert len(parts) == 4
-    assert all(part.tobytes() == np.ascontiguousarray(x.T[index]).tobytes() for index, part in parts)
+    assert all(
+        part.tobytes() == np.ascontiguousarray(x.T[index]).tobytes() for index, part in parts
+    )
 
 
 @pytest.mark.parametrize("shape", [(1201, 1099), (5000, 100)])
