@@ -1,8 +1,7 @@
 """Records to vectors and back in their own memory: an array of structures as a structure of arrays.
 
-Particles come as records (x, y, z, vx, vy, vz), one after another, as files and other programs have
-them. Whole vectors of each quantity are what a computation wants. `transpose_inplace` turns [n, 6]
-into [6, n] where it lies, then back.
+Particles come as records (x, y, z, vx, vy, vz), one after another; a computation wants a vector of
+each quantity. `transpose_inplace` turns [n, 6] into [6, n] where it lies, then back.
 
 Run: python examples/03_arrays_of_structures.py [--n 4000000] [--devices 1]
 """
