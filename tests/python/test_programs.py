@@ -67,6 +67,14 @@ def test_demo_synthetic():
     assert "Matern" in ran.stdout and "residual ratio" in ran.stdout
 
 
+@pytest.mark.parametrize("devices", ["1", "4"])
+def test_arrays_of_structures(devices):
+    example = ROOT / "examples/03_arrays_of_structures.py"
+    ran = program(example, "--n", "100003", "--devices", devices)
+    assert ran.returncode == 0, ran.stderr
+    assert "the same as by copies: True" in ran.stdout
+
+
 def test_benchmark_prints_one_csv_line_per_measurement():
     ran = program(ROOT / "examples/bench/run.py", "--sizes", "512", "--repeats", "2")
     assert ran.returncode == 0, ran.stderr

@@ -33,8 +33,8 @@ pub struct Solver<T> {
     team: Team,
     since: Instant,
     phases: Mutex<Vec<(&'static str, f64)>>,
-    /// Every lane's own, then what the phases share: staging columns of the redistribution, which
-    /// make way for the lanes' partial sums.
+    /// Every lane's own, then what the phases share: scratch of the transposition, staging columns of
+    /// the redistribution, the lanes' partial sums, one after another.
     scratch: Scratch<T>,
     /// Row interchanges where they are neither operand nor result.
     pivots: Mutex<Vec<i32>>,
@@ -199,7 +199,8 @@ impl<T: Scalar> Solver<T> {
 
     fn transpose(&self, lane: &mut HostLane<T>) -> Step {
         if let Some(turn) = &self.sizes.turn {
-            transpose_shards(lane, &self.a.bases(), turn, self.own_scratch(lane.lane()))?;
+            let (own, shared) = (self.own_scratch(lane.lane()), self.shared_scratch(0));
+            transpose_shards(lane, &self.a.bases(), turn, own, shared)?;
         }
         if self.options.verb.upright && self.options.storage.is_transpose() {
             transpose_square(lane, &self.natural())?;

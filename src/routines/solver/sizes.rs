@@ -6,7 +6,7 @@ use super::options::{Family, Options, Rhs, Structure, Verb, tile_width};
 use crate::backend::Op;
 use crate::backend::host::{lane_count, scratch_elements};
 use crate::dispatch;
-use crate::dist::redistribute;
+use crate::dist::{redistribute, transpose_shards};
 use crate::layout::{Columns, Layout, Order, Storage};
 use crate::scalar::{DType, Scalar};
 use crate::settings;
@@ -63,7 +63,9 @@ impl Sizes {
         let turning = turn.as_ref().map_or(0, |t| t.scratch_bytes().div_ceil(size_of::<T>()));
         let tile = if verb.family.reads_only() { columns.widest().pow(2) } else { 0 };
         let own = scratch_elements::<T>(columns.widest()).max(turning).max(tile);
-        Sizes { columns, lanes, group, moves, turn, own, shared: staging.max(sums) }
+        let turned = |t| transpose_shards::shared_elements::<T>(t, ranks);
+        let shared = staging.max(sums).max(turn.as_ref().map_or(0, turned));
+        Sizes { columns, lanes, group, moves, turn, own, shared }
     }
 
     /// Elements of scratch.
