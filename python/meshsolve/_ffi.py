@@ -95,10 +95,10 @@ def potrf(lower: bool, order: int) -> Operation:
     return Operation("potrf", ("matrix",), results, "cho_factor", "rows", lower, order)
 
 
-def potrs(storage: str, order: int) -> Operation:
+def potrs(storage: str, order: int, trans: int = 0) -> Operation:
     """Factor, info, B -> X."""
     operands = ("factor", "scalar", "rhs")
-    return Operation("potrs", operands, ("rhs",), "cho_solve", storage, False, order)
+    return Operation("potrs", operands, ("rhs",), "cho_solve", storage, order=order, trans=trans)
 
 
 def pack(lower: bool) -> Operation:
@@ -131,9 +131,17 @@ def gesv(structure: str, lower: bool, order: int, trans: int) -> Operation:
     )
 
 
-def getrf(public: str, order: int) -> Operation:
+def getrf(public: str, order: int, structure: str = "general", lower: bool = False) -> Operation:
     """A -> factor, pivots, info."""
-    return Operation("getrf", ("matrix",), ("factor", "pivots", "scalar"), public, order=order)
+    return Operation(
+        "getrf",
+        ("matrix",),
+        ("factor", "pivots", "scalar"),
+        public,
+        lower=lower,
+        order=order,
+        structure=structure,
+    )
 
 
 def getrs(storage: str, order: int, trans: int) -> Operation:
@@ -169,6 +177,19 @@ def trtrs(lower: bool, order: int, trans: int, unit_diagonal: bool) -> Operation
         order=order,
         trans=trans,
         unit_diagonal=unit_diagonal,
+    )
+
+
+def residual(structure: str, lower: bool, trans: int) -> Operation:
+    """A, B, X -> B - op(A) X."""
+    return Operation(
+        "residual",
+        ("matrix", "rhs", "rhs"),
+        ("rhs",),
+        "solve",
+        lower=lower,
+        trans=trans,
+        structure=structure,
     )
 
 

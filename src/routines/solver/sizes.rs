@@ -33,7 +33,9 @@ pub struct Sizes {
 impl Sizes {
     pub fn new<T: Scalar>(options: &Options, problem: &Problem) -> Self {
         let Problem { n, ranks, rhs, dtype } = *problem;
-        let Options { verb, storage, order, .. } = *options;
+        let Options { verb, storage, .. } = *options;
+        // What is only read stays where it is.
+        let order = if verb.family.reads_only() { Order::Natural } else { options.order };
         let tile = options.tile.unwrap_or_else(|| tile_width(n, dtype));
         let columns = Columns::new(n, ranks, tile, order);
         let most_lanes = lane_count(ranks, settings::threads());
