@@ -81,6 +81,13 @@ pub trait Scalar:
 
     /// |Re| + |Im|.
     fn magnitude(self) -> f64;
+    /// Re and Im.
+    fn parts(self) -> (f64, f64);
+    /// The absolute value.
+    fn modulus(self) -> f64 {
+        let (re, im) = self.parts();
+        if Self::IS_COMPLEX { re.hypot(im) } else { re.abs() }
+    }
     /// The quotient, which overflows only where it is too large itself (Smith, CACM 5, 1962).
     fn divided_by(self, by: Self) -> Self;
     /// 1 / self, where that is a number that is neither subnormal nor infinite.
@@ -103,6 +110,10 @@ macro_rules! scalar {
             fn magnitude(self) -> f64 {
                 f64::from(Self::real_part_impl(&self).abs())
                     + f64::from(Self::imag_part_impl(&self).abs())
+            }
+
+            fn parts(self) -> (f64, f64) {
+                (Self::real_part_impl(&self).into(), Self::imag_part_impl(&self).into())
             }
 
             fn divided_by(self, by: Self) -> Self {

@@ -169,9 +169,10 @@ fn attributes_are_checked_when_the_program_is_compiled() {
     let cases = [
         (
             Map::routine("pots", 2),
-            "attribute `routine`: expected a string, one of [\"posv\", \"potrf\", \"potrs\", \
-             \"pack\", \"unpack\", \"logdet\", \"gesv\", \"getrf\", \"getrs\", \"lupack\", \
-             \"luunpack\", \"det\", \"trtrs\", \"residual\", \"transpose\", \"diagnose\"], got \"pots\"",
+            "attribute `routine`: expected a string, one of [\"posv\", \"posvx\", \"potrf\", \
+             \"potrs\", \"pack\", \"unpack\", \"logdet\", \"pocon\", \"gesv\", \"gesvx\", \"getrf\", \
+             \"getrs\", \"lupack\", \"luunpack\", \"det\", \"gecon\", \"trtrs\", \"residual\", \"transpose\", \
+             \"diagnose\"], got \"pots\"",
         ),
         (
             Map::routine("posv", 0),

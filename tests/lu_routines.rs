@@ -3,7 +3,7 @@
 mod common;
 
 use common::case::{Case, call, cases};
-use common::{buffer, int_scalar, random, ratio, residual};
+use common::{buffer, int_scalar, random, ratio, real_scalar, real_value, residual};
 use faer::Mat;
 use meshsolve::call::Buffer;
 use meshsolve::scalar::{DType, Scalar};
@@ -60,10 +60,11 @@ fn one_case<T: Scalar>(case: Case) {
     // Factor, then solve; the operand of getrf is not its result and stays as it is.
     let mut kept = case.shards(&a);
     let mut work = vec![vec![T::NAN; n * n / ranks]; ranks];
-    let mut pivots = vec![vec![-1; n]; ranks];
+    let (mut pivots, mut norms) = (vec![vec![-1; n]; ranks], vec![0.0; ranks]);
     case.run("getrf", |r| {
         let (from, to) = (buffer(&mut kept[r], &dims), buffer(&mut work[r], &dims));
-        call(r, vec![from], vec![to, vector(&mut pivots[r]), int_scalar(&mut infos[r])])
+        let norm = real_scalar::<T>(&mut norms[r]);
+        call(r, vec![from], vec![to, vector(&mut pivots[r]), int_scalar(&mut infos[r]), norm])
     });
     assert!(kept.iter().flatten().eq(case.shards(&a).iter().flatten()), "{name}: the operand");
     assert!(pivots.iter().all(|p| *p == pivots[0]), "{name}: pivots on all ranks");
@@ -87,20 +88,12 @@ fn one_case<T: Scalar>(case: Case) {
     let mut rows = pivots.clone();
     case.run("det", |r| {
         let args = vec![buffer(&mut work[r], &factor_dims), vector(&mut rows[r])];
-        let log = Buffer {
-            ptr: std::ptr::from_mut::<f64>(&mut log[r]).cast(),
-            dtype: T::DTYPE.real(),
-            dims: vec![],
-        };
+        let log = real_scalar::<T>(&mut log[r]);
         call(r, args, vec![scalar(&mut det[r]), scalar(&mut sign[r]), log])
     });
     let expected = a.determinant();
     for r in 0..ranks {
-        // SAFETY: written by the routine as a number of this size.
-        let log = match T::DTYPE.real() {
-            DType::F32 => f64::from(unsafe { std::ptr::from_ref(&log[r]).cast::<f32>().read() }),
-            _ => log[r],
-        };
+        let log = real_value::<T>(&log[r]);
         let product = sign[r] * T::from_f64_impl(log.exp());
         for value in [det[r], product] {
             let (value, expected) = (Mat::full(1, 1, value), Mat::full(1, 1, expected));
@@ -159,12 +152,12 @@ fn singular_matrices_have_no_solution_but_a_factor_and_a_determinant() {
             for case in cases().filter(|c| (c.n, c.ranks, c.lower) == (12, 3, false)) {
                 let case = Case { ranks, ..case };
                 let (dims, factor_dims) = case.dims();
-                let mut work = case.shards(&a);
+                let (mut work, mut norms) = (case.shards(&a), vec![0.0; ranks]);
                 let (mut pivots, mut infos) = (vec![vec![0; n]; ranks], vec![-1; ranks]);
                 case.run("getrf", |r| {
                     let work = buffer(&mut work[r], &dims);
-                    let rets =
-                        vec![work.clone(), vector(&mut pivots[r]), int_scalar(&mut infos[r])];
+                    let (rows, norm) = (vector(&mut pivots[r]), scalar(&mut norms[r]));
+                    let rets = vec![work.clone(), rows, int_scalar(&mut infos[r]), norm];
                     call(r, vec![work], rets)
                 });
                 assert!(infos.iter().all(|&i| i == singular as i32 + 1), "{case:?} {infos:?}");

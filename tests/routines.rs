@@ -5,7 +5,7 @@
 mod common;
 
 use common::case::{Case, call, cases};
-use common::{buffer, int_scalar, positive_definite, ratio};
+use common::{buffer, int_scalar, positive_definite, ratio, real_scalar};
 use faer::Mat;
 use meshsolve::scalar::Scalar;
 
@@ -39,9 +39,11 @@ fn factor_solve_unpack_pack<T: Scalar>() {
         // Factor, then solve; the operand of potrf is not its result and stays as it is.
         let mut kept = case.shards(&given);
         let mut work = vec![vec![T::NAN; n * n / ranks]; ranks];
+        let mut norms = vec![0.0; ranks];
         case.run("potrf", |r| {
             let (from, to) = (buffer(&mut kept[r], &dims), buffer(&mut work[r], &dims));
-            call(r, vec![from], vec![to, int_scalar(&mut infos[r])])
+            let norm = real_scalar::<T>(&mut norms[r]);
+            call(r, vec![from], vec![to, int_scalar(&mut infos[r]), norm])
         });
         assert!(infos.iter().all(|&i| i == 0), "{case:?}");
         let same = |x: &T, y: &T| x == y || x.magnitude().is_nan() && y.magnitude().is_nan();

@@ -187,7 +187,7 @@ def _eager_call(op: Operation, at: Placement | None, mode: str, own: tuple[bool,
         # solve whose A is kept has no use for it.
         return (None, *made[1:]) if drop else made
 
-    drop = op.routine in ("posv", "gesv") and not own[op.matrix]
+    drop = op.routine in ("posv", "posvx", "gesv", "gesvx") and not own[op.matrix]
     formats = {}
     if at is not None and op.storage == "column-major":
         operand_formats, result_formats = (

@@ -6,6 +6,7 @@ from jax.core import Tracer
 
 from meshsolve import _core, _dispatch
 from meshsolve._errors import wrong_type
+from meshsolve._operands import as_array
 
 
 def form(operation: str, a) -> str:
@@ -44,6 +45,20 @@ def describe(factor, operation: str, *more: str) -> str:
     tile = _core.tile_width(work.shape[0], at.world if at else 1, work.dtype.name)
     parts = (order, work.dtype, where, f"storage={factor.storage!r}", f"tile={tile}", *more)
     return f"{name}({', '.join(map(str, parts))})"
+
+
+def unknown_norm(dtype) -> jax.Array:
+    """The norm of a matrix of which only a factor is given."""
+    return jnp.full((), jnp.nan, real_dtype(dtype))
+
+
+def rcond(op, factor, *operands) -> jax.Array:
+    """What the operation ``op`` estimates for a factor; 1 for an empty one."""
+    if factor.n == 0:
+        return jnp.ones((), real_dtype(factor.work.dtype))
+    order = factor.n if factor.work.shape[0] != factor.n else 0
+    operands = tuple(as_array(x) for x in (*operands, factor.anorm))
+    return _dispatch.call(op(factor.storage, order), operands, (False,) * len(operands))[0]
 
 
 def real_dtype(dtype):

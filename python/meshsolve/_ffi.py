@@ -43,9 +43,9 @@ class Operation(NamedTuple):
     Attributes:
       routine: its name (DESIGN.md lists them).
       operands: what each operand is: "matrix" (A as the caller has it), "factor" (the solver's
-        form), "rhs", "pivots" (int32 [n]), "scalar" (int32).
-      results: the same of the results, and "value" (a scalar of A's dtype) or "real"; a matrix,
-        factor or rhs takes the memory of the operand that is one.
+        form), "rhs", "pivots" (int32 [n]), "scalar" (int32), "real".
+      results: the same of the results, and "value" (a scalar of A's dtype); a matrix, factor or
+        rhs takes the memory of the operand that is one.
       public: the function that users called, for messages.
       storage: how A lies or lay in memory: "rows", "columns", "column-major".
       lower: which triangle of A is read or made.
@@ -83,15 +83,21 @@ class Operation(NamedTuple):
         return {i: of[kind] for i, kind in enumerate(self.results) if kind in of}
 
 
-def posv(lower: bool, order: int, trans: int) -> Operation:
-    """A, B -> factor, X, info."""
+def posv(lower: bool, order: int, trans: int, condition: bool = False) -> Operation:
+    """A, B -> factor, X, info, and rcond if ``condition``."""
+    name, results = _solver("posv", condition)
+    return Operation(name, ("matrix", "rhs"), results, "solve", "rows", lower, order, trans)
+
+
+def _solver(name: str, condition: bool) -> tuple[str, tuple[str, ...]]:
+    """Name and results of a routine that factors and solves."""
     results = ("factor", "rhs", "scalar")
-    return Operation("posv", ("matrix", "rhs"), results, "solve", "rows", lower, order, trans)
+    return (f"{name}x", (*results, "real")) if condition else (name, results)
 
 
 def potrf(lower: bool, order: int) -> Operation:
-    """A -> factor, info."""
-    results = ("factor", "scalar")
+    """A -> factor, info, norm."""
+    results = ("factor", "scalar", "real")
     return Operation("potrf", ("matrix",), results, "cho_factor", "rows", lower, order)
 
 
@@ -117,12 +123,19 @@ def logdet(storage: str) -> Operation:
     return Operation("logdet", operands, ("real",), "CholeskyFactor.logdet", storage, False)
 
 
-def gesv(structure: str, lower: bool, order: int, trans: int) -> Operation:
-    """A, B -> factor, X, info."""
+def pocon(storage: str, order: int) -> Operation:
+    """Factor, info, norm -> rcond."""
+    operands = ("factor", "scalar", "real")
+    return Operation("pocon", operands, ("real",), "CholeskyFactor.rcond", storage, order=order)
+
+
+def gesv(structure: str, lower: bool, order: int, trans: int, condition: bool = False) -> Operation:
+    """A, B -> factor, X, info, and rcond if ``condition``."""
+    name, results = _solver("gesv", condition)
     return Operation(
-        "gesv",
+        name,
         ("matrix", "rhs"),
-        ("factor", "rhs", "scalar"),
+        results,
         "solve",
         lower=lower,
         order=order,
@@ -132,11 +145,11 @@ def gesv(structure: str, lower: bool, order: int, trans: int) -> Operation:
 
 
 def getrf(public: str, order: int, structure: str = "general", lower: bool = False) -> Operation:
-    """A -> factor, pivots, info."""
+    """A -> factor, pivots, info, norm."""
     return Operation(
         "getrf",
         ("matrix",),
-        ("factor", "pivots", "scalar"),
+        ("factor", "pivots", "scalar", "real"),
         public,
         lower=lower,
         order=order,
@@ -191,6 +204,12 @@ def residual(structure: str, lower: bool, trans: int) -> Operation:
         trans=trans,
         structure=structure,
     )
+
+
+def gecon(storage: str, order: int) -> Operation:
+    """Factor, pivots, info, norm -> rcond."""
+    operands = ("factor", "pivots", "scalar", "real")
+    return Operation("gecon", operands, ("real",), "LUFactor.rcond", storage, order=order)
 
 
 def call(op: Operation, place, world: int, rhs: str, operands):

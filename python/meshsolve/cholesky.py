@@ -23,7 +23,7 @@ from meshsolve.solve import solved
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=["work", "info"],
+    data_fields=["work", "info", "anorm"],
     meta_fields=["n", "lower", "storage"],
 )
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +40,7 @@ class CholeskyFactor:
         is not defined. It does not depend on the number of devices.
       info: int32 scalar. 0, or i > 0: the leading minor of order i of A is not positive definite,
         and whatever is computed from the factor is NaN.
+      anorm: real scalar: the 1-norm of A, for ``rcond``; NaN if the factor stands for a pair.
       n: order of A.
       lower: which triangle of A was read, and which one holds the factor in scipy's pair.
       storage: "column-major" if A was sharded by columns and column-major in memory, else "rows".
@@ -47,6 +48,7 @@ class CholeskyFactor:
 
     work: jax.Array
     info: jax.Array
+    anorm: jax.Array
     n: int
     lower: bool
     storage: str
@@ -63,6 +65,17 @@ class CholeskyFactor:
         if self.n == 0:
             return jnp.zeros((), _factor.real_dtype(self.work.dtype))
         return _dispatch.call(_ffi.logdet(self.storage), self._arrays, (False, False))[0]
+
+    def rcond(self) -> jax.Array:
+        """The reciprocal of A's condition number, 1 / (norm1(A) norm1(A^-1)), estimated.
+
+        A real scalar, as ``LUFactor.rcond`` has it; 0 if A is not positive definite, NaN if A has a
+        NaN.
+
+        Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; what
+        LAPACK's ``pocon`` estimates.
+        """
+        return _factor.rcond(_ffi.pocon, self, self.work, self.info)
 
     def __iter__(self):
         """Scipy's pair (c, lower): the factor in the triangle of c that ``lower`` names, the other
@@ -124,10 +137,12 @@ def cho_factor(
     _padding.check_mesh("cho_factor", mesh)
     a, moved = _padding.on_mesh(a, mesh, dtype)
     if n == 0:
-        return CholeskyFactor(a, jnp.int32(0), 0, bool(lower), "rows")
+        anorm = jnp.zeros((), _factor.real_dtype(dtype))
+        return CholeskyFactor(a, jnp.int32(0), anorm, 0, bool(lower), "rows")
     form, own = _factor.form("cho_factor", a), overwrite_a or moved or a is not given
-    work, info = _dispatch.call(_ffi.potrf(bool(lower), n if a.shape[0] != n else 0), (a,), (own,))
-    return CholeskyFactor(work, info, n, bool(lower), form)
+    op = _ffi.potrf(bool(lower), n if a.shape[0] != n else 0)
+    work, info, anorm = _dispatch.call(op, (a,), (own,))
+    return CholeskyFactor(work, info, anorm, n, bool(lower), form)
 
 
 def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = True):
@@ -198,13 +213,13 @@ def _pair(c_and_lower):
 
 def _packed(c, lower: bool, own: bool) -> CholeskyFactor:
     """A factor that stands for scipy's (c, lower)."""
-    n, info = c.shape[0], jnp.int32(0)
+    n, info, anorm = c.shape[0], jnp.int32(0), _factor.unknown_norm(c.dtype)
     if n == 0:
-        return CholeskyFactor(c, info, 0, lower, "rows")
+        return CholeskyFactor(c, info, anorm, 0, lower, "rows")
     form = _factor.form("cho_solve", c)
     at = None if isinstance(c, Tracer) else _dispatch.eager_placement("cho_solve", c)
     # As it lies already: U by rows, or L by columns that are column-major.
     by_columns = isinstance(c, Tracer) or (at is not None and at.storage == "columns")
     if by_columns or lower != (form == "column-major"):
         (c,) = _dispatch.call(_ffi.pack(lower), (c,), (own,))
-    return CholeskyFactor(c, info, n, lower, form)
+    return CholeskyFactor(c, info, anorm, n, lower, form)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from meshsolve import _dispatch, _ffi, _padding
+from meshsolve import _dispatch, _ffi, _padding, _refine
 from meshsolve._errors import mistake
 from meshsolve._operands import (
     as_array,
@@ -26,9 +26,15 @@ class SolveInfo(NamedTuple):
       info: int32 scalar. 0: solved. i > 0: there is no solution, x is NaN. With "pos" the leading
         minor of order i of A is not positive definite (LAPACK's ``info`` of ``potrf``); otherwise
         A is singular, pivot i being zero (``info`` of ``getrf``, of A^T if A is sharded by rows).
+      rcond: real scalar. The reciprocal of A's condition number in the 1-norm, estimated: see
+        ``LUFactor.rcond``. 0 where info > 0, NaN where A has a NaN.
+      refinements: None without ``refine``. Otherwise int32 scalar: how often the solution of the
+        factor in half precision was refined, or -1 if the full factorisation was needed.
     """
 
     info: jax.Array
+    rcond: jax.Array
+    refinements: jax.Array | None = None
 
 
 def solve(
@@ -41,6 +47,7 @@ def solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
     transposed: bool = False,
+    refine: bool = False,
     return_info: bool = False,
     mesh: Mesh | None = None,
 ):
@@ -74,7 +81,12 @@ def solve(
       overwrite_b: donate B, likewise.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
       transposed: solve A^T X = B.
-      return_info: also return a ``SolveInfo``.
+      refine: factor A in half its precision (float64 in float32, complex128 in complex64) and refine
+        X by residuals in full precision until it is as good as a solution in full precision. Where
+        A is too ill-conditioned for that (a condition of 1e7 and more), the full factorisation
+        follows by itself. Memory: A and half of it. ``overwrite_a`` matters for the full
+        factorisation only.
+      return_info: also return a ``SolveInfo``, for which A's condition is estimated.
       mesh: the devices to solve on, for an A that is not sharded over them (a NumPy array, an array
         on one device or on other devices) whatever n: A is copied to shards of rows, padded with an
         identity corner to a multiple of the number of devices. Memory: that copy, and one device's
@@ -107,12 +119,23 @@ def solve(
     own_b = overwrite_b or b is not given_b or b.dtype != dtype
     order, trans = n if a.shape[0] != n else 0, int(bool(transposed))
     if structure == "positive definite":
-        op = _ffi.posv(bool(lower), order, trans)
+        op = _ffi.posv(bool(lower), order, trans, return_info)
     else:
-        op = _ffi.gesv(structure, bool(lower), order, trans)
-    run = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]  # noqa: E731
-    x, info = solved(run, promoted(b, dtype), own_b, a)
-    return (x, SolveInfo(info)) if return_info else x
+        op = _ffi.gesv(structure, bool(lower), order, trans, return_info)
+    run = full = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]  # noqa: E731
+    if refine:
+        _refine.check_dtype(dtype)
+        task = _refine.Task(structure, bool(lower), trans, order, return_info)
+        run = lambda b, own_b: _refine.solve(task, a, b, lambda: full(b, own_b))  # noqa: E731
+    b = promoted(b, dtype)
+    if not return_info:
+        return solved(run, b, own_b, a)[0]
+    if n == 0:
+        return b, SolveInfo(jnp.int32(0), jnp.ones((), jnp.finfo(dtype).dtype))
+    if b.size == 0:  # A is factored all the same
+        return b, SolveInfo(*solved(run, jnp.zeros((n, 1), dtype), True, a)[1:])
+    x, *info = solved(run, b, own_b, a)
+    return x, SolveInfo(*info)
 
 
 _STRUCTURES = {
@@ -139,29 +162,29 @@ def structure_of(operation: str, assume_a: str) -> str:
 
 
 def solved(run, b, own_b: bool, a):
-    """(x, info) of ``run(b, own)`` on columns of full length for right-hand sides as users have
-    them: vectors, shorter than a padded A, empty.
+    """(x, info) of ``run(b, own)``, or whatever else it gives beside x, on columns of full length
+    for right-hand sides as users have them: vectors, shorter than a padded A, empty.
     """
     vector, rows = b.ndim == 1, b.shape[0]
     own_b = own_b or vector
     b = b[:, None] if vector else b
     if b.size == 0:
-        x, info = b, jnp.int32(0)
+        x, more = b, (jnp.int32(0),)
     elif rows == a.shape[0]:
-        x, info = run(b, own_b)
+        x, *more = run(b, own_b)
     else:
-        x, info = _padded(run, b, a)
-    return (x[:, 0] if vector else x), info
+        x, *more = _padded(run, b, a)
+    return (x[:, 0] if vector else x), *more
 
 
 def _padded(run, b, a):
     n, k = b.shape
     if isinstance(a, Tracer) or isinstance(b, Tracer):
-        x, info = run(_padding.padded_rows(_padding.replicated(b), a.shape[0]), True)
-        return _padding.replicated(x)[:n], info
+        x, *more = run(_padding.padded_rows(_padding.replicated(b), a.shape[0]), True)
+        return _padding.replicated(x)[:n], *more
     if not isinstance(a.sharding, NamedSharding):
-        x, info = run(_padding.padded_rows(b, a.shape[0]), True)
-        return x[:n], info
+        x, *more = run(_padding.padded_rows(b, a.shape[0]), True)
+        return x[:n], *more
     # Replicated or dealt by columns, so that rows can be added and cut off whatever their number.
     mesh, back = a.sharding.mesh, _dispatch.home(b, a.sharding.mesh)
     few = k <= _dispatch.FEW
@@ -172,7 +195,7 @@ def _padded(run, b, a):
             b = jax.device_put(b, NamedSharding(b.sharding.mesh, PartitionSpec()))
         b = jnp.pad(b, ((0, 0), (0, missing)))
     b = jax.device_put(b, NamedSharding(mesh, spec))
-    x, info = run(_padding.padded_rows(b, a.shape[0]), True)
+    x, *more = run(_padding.padded_rows(b, a.shape[0]), True)
     if missing:
-        return _padding.leading(x, (n, k), back), info
-    return jax.device_put(x[:n], back), info
+        return _padding.leading(x, (n, k), back), *more
+    return jax.device_put(x[:n], back), *more

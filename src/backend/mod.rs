@@ -72,6 +72,28 @@ pub enum Signal {
     Solved,
 }
 
+/// Moduli of the entries of a block.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moduli {
+    /// The largest sum over a column; NaN if an entry is.
+    pub column: f64,
+    /// The largest |Re| + |Im|, NaN passed over.
+    pub entry: f64,
+}
+
+impl Moduli {
+    /// Of two blocks side by side.
+    pub fn and(self, other: Moduli) -> Moduli {
+        let entry = self.entry.max(other.entry);
+        Moduli { column: larger(self.column, other.column), entry }
+    }
+}
+
+/// The larger one; NaN if one is.
+pub fn larger(x: f64, y: f64) -> f64 {
+    if y > x || y.is_nan() { y } else { x }
+}
+
 /// The call has been given up by some lane; unwind without touching the data further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
@@ -121,6 +143,12 @@ pub trait Backend<T: Scalar> {
 
     /// The largest |Re| + |Im|; entries that are no number are passed over.
     fn largest(&mut self, x: Block<T>) -> f64;
+    /// Sums of moduli of X, whose columns are contiguous; row sums are added to `rows`.
+    fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Moduli;
+    /// Adds to the column sums of a Hermitian matrix, from the first column of X on, what its lower
+    /// triangle says: columns of X begin with an entry on the diagonal each, X's upper triangle is not
+    /// read.
+    fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>);
     /// Whether this lane's arithmetic keeps subnormal numbers from now on or flushes them to zero.
     fn keep_subnormals(&mut self, keep: bool);
 
@@ -132,6 +160,10 @@ pub trait Backend<T: Scalar> {
     fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool);
     fn fill(&mut self, to: Block<T>, value: T);
     fn conjugate(&mut self, x: Block<T>);
+    /// Reads a block, row by row.
+    fn get(&mut self, from: Block<T>, to: &mut [T]);
+    /// Writes a block, row by row.
+    fn put(&mut self, from: &[T], to: Block<T>);
     /// Does `units` of `phase` of an in-place transposition of the shard at `shard`, with scratch of this
     /// lane's `own` and what the lanes have as `shared` scratch for this shard.
     fn transpose(

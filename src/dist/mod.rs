@@ -1,8 +1,10 @@
 //! Distributed algorithms, written once, generic over backend and scalar.
 
 pub mod cholesky;
+pub mod condition;
 pub mod lu;
 pub mod mirror;
+pub mod norm;
 pub mod redistribute;
 pub mod residual;
 pub mod transpose_shards;

@@ -83,6 +83,23 @@ pub fn int_scalar(value: &mut i32) -> Buffer {
     Buffer { ptr: std::ptr::from_mut(value).cast(), dtype: DType::S32, dims: vec![] }
 }
 
+pub fn int_vector(values: &mut [i32]) -> Buffer {
+    Buffer { ptr: values.as_mut_ptr().cast(), dtype: DType::S32, dims: vec![values.len()] }
+}
+
+/// A result of the real type of T in the memory of `value`; `real_value` reads it.
+pub fn real_scalar<T: Scalar>(value: &mut f64) -> Buffer {
+    Buffer { ptr: std::ptr::from_mut(value).cast(), dtype: T::DTYPE.real(), dims: vec![] }
+}
+
+pub fn real_value<T: Scalar>(value: &f64) -> f64 {
+    match T::DTYPE.real() {
+        // SAFETY: written by a routine as a number of this size.
+        DType::F32 => f64::from(unsafe { std::ptr::from_ref(value).cast::<f32>().read() }),
+        _ => *value,
+    }
+}
+
 /// Repeatable numbers in [-1, 1).
 pub struct Random(pub u64);
 
@@ -128,7 +145,8 @@ fn norm<T: Scalar>(m: &Mat<T>) -> f64 {
     places.map(square).sum::<f64>().sqrt()
 }
 
-fn unit<T: Scalar>() -> f64 {
+/// The unit roundoff.
+pub fn unit<T: Scalar>() -> f64 {
     match T::DTYPE {
         DType::F32 | DType::C64 => f64::from(f32::EPSILON) / 2.0,
         _ => f64::EPSILON / 2.0,

@@ -30,6 +30,13 @@ unsafe fn write<'a, T>(b: Block<T>) -> MatMut<'a, T> {
     unsafe { MatMut::from_raw_parts_mut(b.ptr, b.rows, b.cols, strides.0, strides.1) }
 }
 
+/// A column whose elements lie side by side.
+pub unsafe fn slice<'a, T>(b: Block<T>) -> &'a mut [T] {
+    assert!(b.cols == 1 && (b.row_stride == 1 || b.rows <= 1), "a contiguous column");
+    // SAFETY: see the module's contract.
+    unsafe { std::slice::from_raw_parts_mut(b.ptr, b.rows) }
+}
+
 fn conj(yes: bool) -> Conj {
     if yes { Conj::Yes } else { Conj::No }
 }

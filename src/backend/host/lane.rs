@@ -14,8 +14,9 @@ use faer::dyn_stack::MemBuffer;
 use super::blas;
 use super::float_mode::FloatMode;
 use super::getrf::{getrf, swap_rows};
+use super::norm;
 use super::team::Team;
-use crate::backend::{Backend, Op, Signal, Step, Stopped, Triangle, Update};
+use crate::backend::{Backend, Moduli, Op, Signal, Step, Stopped, Triangle, Update};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 use crate::transpose;
@@ -170,6 +171,14 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         unsafe { blas::largest(x) }
     }
 
+    fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Moduli {
+        unsafe { norm::moduli(x, rows) }
+    }
+
+    fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>) {
+        unsafe { norm::hermitian_moduli(x, sums) };
+    }
+
     fn keep_subnormals(&mut self, keep: bool) {
         if keep { FloatMode::IEEE.enter() } else { FloatMode::FLUSH.enter() }
     }
@@ -188,6 +197,18 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
 
     fn conjugate(&mut self, x: Block<T>) {
         unsafe { blas::conjugate(x) };
+    }
+
+    fn get(&mut self, from: Block<T>, to: &mut [T]) {
+        assert_eq!(to.len(), from.rows * from.cols, "as many elements");
+        let to = Block::row_major(to.as_mut_ptr(), from.rows, from.cols, from.cols);
+        unsafe { blas::copy(from, to) };
+    }
+
+    fn put(&mut self, from: &[T], to: Block<T>) {
+        assert_eq!(from.len(), to.rows * to.cols, "as many elements");
+        let from = Block::row_major(from.as_ptr().cast_mut(), to.rows, to.cols, to.cols);
+        unsafe { blas::copy(from, to) };
     }
 
     fn transpose(

@@ -4,6 +4,7 @@ mod blas;
 pub mod float_mode;
 mod getrf;
 mod lane;
+mod norm;
 pub mod progress;
 mod scratch;
 mod team;

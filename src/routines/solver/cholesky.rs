@@ -3,11 +3,13 @@
 //! | routine | operands (after `place`) | results | does |
 //! |---|---|---|---|
 //! | `posv` | a, b | work, x, info | factors A and solves A X = B |
-//! | `potrf` | a | work, info | factors A |
+//! | `posvx` | a, b | work, x, info, rcond | the same, and estimates A's condition |
+//! | `potrf` | a | work, info, anorm | factors A; norm1(A) |
 //! | `potrs` | work, info, b | x | solves with a factor |
 //! | `pack` | c | work | a triangle of scipy's `(c, lower)` to the solver's form |
 //! | `unpack` | work, info | c | and back |
 //! | `logdet` | work, info | logdet | log det A from a factor |
+//! | `pocon` | work, info, anorm | rcond | estimates A's condition from a factor and norm1(A) |
 //!
 //! The factor that `potrf` and `pack` leave, `work`, does not depend on the number of devices: read as
 //! JAX's array it holds U of A = U^H U in its upper triangle, sharded by rows; with storage
@@ -24,7 +26,7 @@ use crate::dist::cholesky::{factor, sweeps};
 use crate::layout::Storage;
 use crate::scalar::Scalar;
 
-pub static VERBS: [Verb; 6] = [
+pub static VERBS: [Verb; 8] = [
     Verb {
         arrange: true,
         factor: true,
@@ -43,13 +45,37 @@ pub static VERBS: [Verb; 6] = [
     },
     Verb {
         arrange: true,
+        norm: true,
+        factor: true,
+        solve: true,
+        condition: true,
+        ..Verb::new(
+            Family::Cholesky,
+            "posvx",
+            "solve A X = B, A Hermitian positive definite, and estimate the condition of A",
+            &[slot("a", Kind::Matrix), slot("b", Kind::Rhs)],
+            &[
+                slot("work", Kind::Matrix).starts_as(0),
+                slot("x", Kind::Rhs).starts_as(1),
+                slot("info", Kind::Info),
+                slot("rcond", Kind::Real),
+            ],
+        )
+    },
+    Verb {
+        arrange: true,
+        norm: true,
         factor: true,
         ..Verb::new(
             Family::Cholesky,
             "potrf",
-            "Cholesky factor of A, in the solver's layout",
+            "Cholesky factor of A, in the solver's layout, and norm1(A)",
             &[slot("a", Kind::Matrix)],
-            &[slot("work", Kind::Matrix).starts_as(0), slot("info", Kind::Info)],
+            &[
+                slot("work", Kind::Matrix).starts_as(0),
+                slot("info", Kind::Info),
+                slot("anorm", Kind::Real),
+            ],
         )
     },
     Verb {
@@ -89,12 +115,26 @@ pub static VERBS: [Verb; 6] = [
         &[slot("work", Kind::Matrix), slot("info", Kind::Info)],
         &[slot("logdet", Kind::Real)],
     ),
+    Verb {
+        condition: true,
+        ..Verb::new(
+            Family::Cholesky,
+            "pocon",
+            "the condition of A, estimated from its factor and its 1-norm",
+            &[slot("work", Kind::Matrix), slot("info", Kind::Info), slot("anorm", Kind::Real)],
+            &[slot("rcond", Kind::Real)],
+        )
+    },
 ];
 
 /// One lane's part between `arrange` and `restore`.
 pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
     let scale = if verb.factor || verb.solve { scale(job, lane)? } else { 0.0 };
+    if verb.norm {
+        job.measure_hermitian(lane);
+        *time = job.lap(lane, "norm", *time);
+    }
     if verb.factor {
         factor(lane, &job.a)?;
         *time = job.lap(lane, "factor", *time);
@@ -112,6 +152,12 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         let conjugated = of_conjugate != (job.options.op == Op::Transpose);
         job.solve(lane, &sweeps(conjugated), None, scale)?;
         *time = job.lap(lane, "solve", *time);
+    }
+    if verb.condition {
+        // A is its own adjoint, and the inverse of its conjugate has the same norm.
+        let earlier = if verb.solve { 2 } else { 0 };
+        job.condition(lane, |_| (sweeps(false), None), earlier)?;
+        *time = job.lap(lane, "condition", *time);
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use super::condition::Norms;
 use super::operands::{Kind, Problem, Signature};
 use super::options::{Family, Options, Rhs, Structure, Verb};
 use super::sizes::Sizes;
@@ -30,7 +31,7 @@ pub struct Solver<T> {
     sizes: Sizes,
     /// Columns of B where they are while they are worked on.
     pub a: Matrix<T>,
-    team: Team,
+    pub(super) team: Team,
     since: Instant,
     phases: Mutex<Vec<(&'static str, f64)>>,
     /// Every lane's own, then what the phases share: scratch of the transposition, staging columns of
@@ -40,6 +41,7 @@ pub struct Solver<T> {
     pivots: Mutex<Vec<i32>>,
     /// The bits of the largest magnitude that lanes have found.
     largest: AtomicU64,
+    pub(super) norms: Norms<T>,
 }
 
 impl<T: Scalar> Solver<T> {
@@ -70,6 +72,7 @@ impl<T: Scalar> Solver<T> {
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
             pivots: Mutex::new(vec![0; pivots]),
             largest: AtomicU64::new(0),
+            norms: Norms::new(&options, problem.n, sizes.row_sums)?,
             sizes,
             options,
             problem,
@@ -85,12 +88,12 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// Scratch that the phases share.
-    fn shared_scratch(&self, element: usize) -> *mut T {
+    pub(super) fn shared_scratch(&self, element: usize) -> *mut T {
         self.scratch.at(self.sizes.lanes * self.sizes.own + element)
     }
 
     /// The operand of a kind, on rank 0.
-    fn operand(&self, kind: Kind) -> Option<&Buffer> {
+    pub(super) fn operand(&self, kind: Kind) -> Option<&Buffer> {
         let position = Signature::find(self.options.verb.signature.args, kind)?;
         Some(&self.calls[0].args[position])
     }
@@ -234,19 +237,25 @@ impl<T: Scalar> Solver<T> {
 
     /// The largest entry anywhere, without padding; afterwards all lanes have met.
     pub fn largest(&self, lane: &mut HostLane<T>) -> Step<f64> {
+        let mut largest = 0.0f64;
         for t in (lane.lane()..self.a.columns.count()).step_by(lane.lanes()) {
             let (tile, column) = (self.a.columns.tile(t), self.a.tile_column(t));
             let cols = self.unpadded().saturating_sub(tile.global).min(tile.width);
-            let largest = lane.largest(column.sub(0, 0, self.unpadded(), cols));
-            // Numbers that are not negative are ordered as their bits are.
-            self.largest.fetch_max(largest.to_bits(), Ordering::AcqRel);
+            largest = largest.max(lane.largest(column.sub(0, 0, self.unpadded(), cols)));
         }
+        self.gather_largest(lane, largest)
+    }
+
+    /// The largest of all lanes' numbers, when they have met.
+    pub(super) fn gather_largest(&self, lane: &mut HostLane<T>, largest: f64) -> Step<f64> {
+        // Numbers that are not negative are ordered as their bits are.
+        self.largest.fetch_max(largest.to_bits(), Ordering::AcqRel);
         lane.barrier()?;
         Ok(f64::from_bits(self.largest.load(Ordering::Acquire)))
     }
 
     /// Order of A without its padding.
-    fn unpadded(&self) -> usize {
+    pub(super) fn unpadded(&self) -> usize {
         self.options.unpadded.unwrap_or(self.problem.n).min(self.problem.n)
     }
 
@@ -258,8 +267,8 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// What op(A) is on the solver's matrix, which is A^T by rows unless it was put upright.
-    pub fn op_on_b(&self) -> Op {
-        let Options { verb, storage, op, .. } = self.options;
+    pub fn op_on_b(&self, op: Op) -> Op {
+        let Options { verb, storage, .. } = self.options;
         match op {
             op if verb.upright || !storage.is_transpose() => op,
             Op::None => Op::Transpose,
@@ -285,13 +294,6 @@ impl<T: Scalar> Solver<T> {
         scale: f64,
     ) -> Step {
         let n = self.problem.n;
-        let sweep = |&(triangle, op): &(Triangle, Op)| Triangular { a: &self.a, triangle, op };
-        let sweeps: Vec<_> = sweeps.iter().map(sweep).collect();
-        let swap = |lane: &mut HostLane<T>, x: Block<T>, when: Interchange| {
-            if interchange == Some(when) {
-                lane.swap_rows(x, 0, self.pivots(), when == Interchange::After);
-            }
-        };
         match self.options.rhs {
             Rhs::Replicated => {
                 let (sums, x) = (self.sums(), self.x_block(0));
@@ -299,26 +301,19 @@ impl<T: Scalar> Solver<T> {
                 // All lanes have seen b before any of them overwrites it.
                 lane.barrier()?;
                 lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
-                let is_first = lane.lane() == 0;
-                if is_first {
-                    swap(lane, x, Interchange::Before);
-                }
-                for (done, sweep) in sweeps.iter().enumerate() {
-                    sweep.solve_shared(lane, x, &sums, done)?;
-                }
-                lane.barrier()?;
-                if is_first {
-                    swap(lane, x, Interchange::After);
-                }
+                self.solve_shared(lane, x, &sums, sweeps, interchange, 0)?;
             }
             Rhs::Columns => {
+                let sweep =
+                    |&(triangle, op): &(Triangle, Op)| Triangular { a: &self.a, triangle, op };
+                let sweeps: Vec<_> = sweeps.iter().map(sweep).collect();
                 for (rank, first, width) in self.groups(lane) {
                     let x = self.x_block(rank).sub(0, first, n, width);
                     let rhs_scale = lane.largest(x);
                     lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
-                    swap(lane, x, Interchange::Before);
+                    self.interchange(lane, x, interchange, Interchange::Before);
                     sweeps.iter().for_each(|sweep| sweep.solve_columns(lane, x));
-                    swap(lane, x, Interchange::After);
+                    self.interchange(lane, x, interchange, Interchange::After);
                 }
             }
         }
@@ -342,6 +337,44 @@ impl<T: Scalar> Solver<T> {
             (g / groups, first, group.min(rhs - first))
         };
         mine.map(part).collect()
+    }
+
+    /// Solves for x by triangular solves with all lanes; then lane 0 knows it. `earlier`: sweeps that this
+    /// call has made before.
+    pub(super) fn solve_shared(
+        &self,
+        lane: &mut HostLane<T>,
+        x: Block<T>,
+        sums: &[Block<T>],
+        sweeps: &[(Triangle, Op)],
+        interchange: Option<Interchange>,
+        earlier: usize,
+    ) -> Step {
+        let is_first = lane.lane() == 0;
+        if is_first {
+            self.interchange(lane, x, interchange, Interchange::Before);
+        }
+        for (done, &(triangle, op)) in sweeps.iter().enumerate() {
+            Triangular { a: &self.a, triangle, op }.solve_shared(lane, x, sums, earlier + done)?;
+        }
+        lane.barrier()?;
+        if is_first {
+            self.interchange(lane, x, interchange, Interchange::After);
+        }
+        Ok(())
+    }
+
+    /// Interchanges rows of x if it is time to.
+    fn interchange(
+        &self,
+        lane: &mut HostLane<T>,
+        x: Block<T>,
+        wanted: Option<Interchange>,
+        now: Interchange,
+    ) {
+        if wanted == Some(now) {
+            lane.swap_rows(x, 0, self.pivots(), now == Interchange::After);
+        }
     }
 
     /// Lane 0 notes the seconds since `from` under `phase`.
@@ -398,7 +431,7 @@ impl<T: Scalar> Solver<T> {
             lanes: self.team.lanes(),
             tiles: self.a.columns.count(),
             tile: self.a.columns.widest(),
-            scratch_bytes: self.scratch.bytes(),
+            scratch_bytes: self.sizes.scratch_bytes::<T>(),
             info,
             phases,
         });
@@ -444,6 +477,8 @@ impl<T: Scalar> Job for Solver<T> {
             unsafe { buffer.ptr.cast::<i32>().write(info) };
         }
         match verb.family {
+            _ if verb.condition => self.give_real(self.rcond()),
+            _ if verb.norm => self.give_real(self.norm()),
             Family::Cholesky => cholesky::finish(self),
             Family::Lu => lu::finish(self),
             Family::Triangular | Family::Residual => {}

@@ -3,11 +3,13 @@
 //! | routine | operands (after `place`) | results | does |
 //! |---|---|---|---|
 //! | `gesv` | a, b | work, x, info | factors A and solves op(A) X = B |
-//! | `getrf` | a | work, pivots, info | P A = L U |
+//! | `gesvx` | a, b | work, x, info, rcond | the same, and estimates A's condition |
+//! | `getrf` | a | work, pivots, info, anorm | P A = L U; norm1(A) |
 //! | `getrs` | work, pivots, info, b | x | solves op(A) X = B with a factor |
 //! | `lupack` | lu | work, info | L and U of scipy's `(lu, piv)` to the solver's form |
 //! | `luunpack` | work | lu | and back |
 //! | `det` | work, pivots | det, sign, logdet | of A from a factor |
+//! | `gecon` | work, pivots, info, anorm | rcond | estimates A's condition from a factor and norm1(A) |
 //!
 //! The factor that `getrf` and `lupack` leave, `work`, does not depend on the number of devices: read
 //! as JAX's array it is the transpose of scipy's `lu`, sharded by rows; with storage "column-major" it
@@ -20,11 +22,11 @@ use super::job::{Solver, near_underflow};
 use super::operands::{Kind, slot};
 use super::options::{Family, Verb};
 use crate::backend::host::HostLane;
-use crate::backend::{Backend, Step};
+use crate::backend::{Backend, Op, Step};
 use crate::dist::lu::{factor, sweeps};
 use crate::scalar::Scalar;
 
-pub static VERBS: [Verb; 6] = [
+pub static VERBS: [Verb; 8] = [
     Verb {
         arrange: true,
         factor: true,
@@ -43,17 +45,38 @@ pub static VERBS: [Verb; 6] = [
     },
     Verb {
         arrange: true,
+        norm: true,
+        factor: true,
+        solve: true,
+        condition: true,
+        ..Verb::new(
+            Family::Lu,
+            "gesvx",
+            "solve op(A) X = B, A any square matrix, and estimate the condition of A",
+            &[slot("a", Kind::Matrix), slot("b", Kind::Rhs)],
+            &[
+                slot("work", Kind::Matrix).starts_as(0),
+                slot("x", Kind::Rhs).starts_as(1),
+                slot("info", Kind::Info),
+                slot("rcond", Kind::Real),
+            ],
+        )
+    },
+    Verb {
+        arrange: true,
         upright: true,
+        norm: true,
         factor: true,
         ..Verb::new(
             Family::Lu,
             "getrf",
-            "LU factors of A, in the solver's layout",
+            "LU factors of A, in the solver's layout, and norm1(A)",
             &[slot("a", Kind::Matrix)],
             &[
                 slot("work", Kind::Matrix).starts_as(0),
                 slot("pivots", Kind::Pivots),
                 slot("info", Kind::Info),
+                slot("anorm", Kind::Real),
             ],
         )
     },
@@ -102,6 +125,22 @@ pub static VERBS: [Verb; 6] = [
         &[slot("work", Kind::Matrix), slot("pivots", Kind::Pivots)],
         &[slot("det", Kind::Value), slot("sign", Kind::Value), slot("logdet", Kind::Real)],
     ),
+    Verb {
+        upright: true,
+        condition: true,
+        ..Verb::new(
+            Family::Lu,
+            "gecon",
+            "the condition of A, estimated from its LU factors and its 1-norm",
+            &[
+                slot("work", Kind::Matrix),
+                slot("pivots", Kind::Pivots),
+                slot("info", Kind::Info),
+                slot("anorm", Kind::Real),
+            ],
+            &[slot("rcond", Kind::Real)],
+        )
+    },
 ];
 
 /// One lane's part between `arrange` and `restore`.
@@ -109,7 +148,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
     let verb = job.options.verb;
     let mut scale = 0.0;
     if verb.factor {
-        scale = job.largest(lane)?;
+        scale = if verb.norm { job.measure(lane)? } else { job.largest(lane)? };
         lane.keep_subnormals(near_underflow::<T>(scale));
         factor(lane, &job.a, job.pivots())?;
         *time = job.lap(lane, "factor", *time);
@@ -124,9 +163,18 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         lane.report(zero + 1);
     }
     if verb.solve && job.info() == 0 {
-        let (sweeps, interchange) = sweeps(job.op_on_b());
+        let (sweeps, interchange) = sweeps(job.op_on_b(job.options.op));
         job.solve(lane, &sweeps, Some(interchange), scale)?;
         *time = job.lap(lane, "solve", *time);
+    }
+    if verb.condition {
+        let sweeps = |op: Op| {
+            let (sweeps, interchange) = sweeps(job.op_on_b(op));
+            (sweeps, Some(interchange))
+        };
+        let earlier = if verb.solve { 2 } else { 0 };
+        job.condition(lane, sweeps, earlier)?;
+        *time = job.lap(lane, "condition", *time);
     }
     Ok(())
 }

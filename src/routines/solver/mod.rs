@@ -2,6 +2,7 @@
 //! file for each family.
 
 mod cholesky;
+mod condition;
 mod job;
 mod lu;
 mod operands;

@@ -49,8 +49,12 @@ pub struct Verb {
     pub family: Family,
     /// Brings A to the solver's form: transposes shards, mirrors the triangle, deals columns.
     pub arrange: bool,
+    /// Finds norm1(A) before A is overwritten.
+    pub norm: bool,
     pub factor: bool,
     pub solve: bool,
+    /// Estimates the condition of A from its factor and norm1(A).
+    pub condition: bool,
     /// The reverse of `arrange`.
     pub restore: bool,
     /// The solver's matrix is A itself: rows, which are A^T, are transposed across the shards.
@@ -67,8 +71,19 @@ impl Verb {
         rets: &'static [Slot],
     ) -> Verb {
         let signature = Signature { args, rets };
-        let (arrange, factor, solve, restore, upright) = (false, false, false, false, false);
-        Verb { name, summary, signature, family, arrange, factor, solve, restore, upright }
+        Verb {
+            name,
+            summary,
+            signature,
+            family,
+            arrange: false,
+            norm: false,
+            factor: false,
+            solve: false,
+            condition: false,
+            restore: false,
+            upright: false,
+        }
     }
 }
 

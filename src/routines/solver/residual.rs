@@ -31,7 +31,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>) -> Step {
         Structure::Hermitian => Some((job.missing(), true)),
         Structure::Symmetric => Some((job.missing(), false)),
     };
-    let operator = Operator { a: &job.a, op: job.op_on_b(), half };
+    let operator = Operator { a: &job.a, op: job.op_on_b(job.options.op), half };
     let tile = job.own_scratch(lane.lane());
     lane.keep_subnormals(true);
     match job.options.rhs {

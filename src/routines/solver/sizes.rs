@@ -1,6 +1,7 @@
 //! What a call will do and need, from its sizes alone: the job works by it, and `meshsolve.plan`
 //! prints it before anything runs.
 
+use super::condition;
 use super::operands::Problem;
 use super::options::{Family, Options, Rhs, Structure, Verb, tile_width};
 use crate::backend::Op;
@@ -28,6 +29,8 @@ pub struct Sizes {
     /// Elements of scratch of each lane, and of all together.
     pub own: usize,
     pub shared: usize,
+    /// Sums of rows, real numbers.
+    pub row_sums: usize,
 }
 
 impl Sizes {
@@ -66,13 +69,21 @@ impl Sizes {
         let tile = if verb.family.reads_only() { columns.widest().pow(2) } else { 0 };
         let own = scratch_elements::<T>(columns.widest()).max(turning).max(tile);
         let turned = |t| transpose_shards::shared_elements::<T>(t, ranks);
-        let shared = staging.max(sums).max(turn.as_ref().map_or(0, turned));
-        Sizes { columns, lanes, group, moves, turn, own, shared }
+        let turned = turn.as_ref().map_or(0, turned);
+        let estimate = if verb.condition { condition::scratch_elements(n, lanes) } else { 0 };
+        let shared = staging.max(sums).max(turned).max(estimate);
+        let row_sums = if condition::needs_row_sums(options) { n * lanes } else { 0 };
+        Sizes { columns, lanes, group, moves, turn, own, shared, row_sums }
     }
 
     /// Elements of scratch.
     pub fn scratch(&self) -> usize {
         self.lanes * self.own + self.shared
+    }
+
+    /// Bytes of all scratch.
+    pub fn scratch_bytes<T: Scalar>(&self) -> usize {
+        self.scratch() * size_of::<T>() + self.row_sums * size_of::<f64>()
     }
 }
 
@@ -128,8 +139,13 @@ impl Forecast {
             tile,
             unpadded,
         };
-        let sizes = dispatch!(dtype, T => Sizes::new::<T>(&options, &problem),
+        let sized = dispatch!(dtype, T => {
+            let sizes = Sizes::new::<T>(&options, &problem);
+            let bytes = sizes.scratch_bytes::<T>();
+            (sizes, bytes)
+        },
             else => panic!("{} is no dtype of the solvers", dtype.name()));
+        let (sizes, scratch_bytes) = sized;
         let dealt_out = Columns::new(n, ranks, sizes.columns.widest().max(1), Order::Cyclic);
         Forecast {
             shard: storage.shard(n, ranks),
@@ -142,7 +158,7 @@ impl Forecast {
             tiler: dealt_out.tiler().clone(),
             widths: sizes.columns.widths(),
             lanes: sizes.lanes,
-            scratch_bytes: sizes.scratch() * dtype.size(),
+            scratch_bytes,
             transposition: sizes.turn,
         }
     }

@@ -44,7 +44,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
     };
     let scale = if unit { 1.0 } else { job.largest_on_diagonal(lane) };
     lane.keep_subnormals(near_underflow::<T>(scale));
-    job.solve(lane, &[(triangle, job.op_on_b())], None, scale)?;
+    job.solve(lane, &[(triangle, job.op_on_b(job.options.op))], None, scale)?;
     *time = job.lap(lane, "solve", *time);
     Ok(())
 }

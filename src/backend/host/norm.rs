@@ -1,0 +1,103 @@
+//! Sums of moduli for 1-norms, in binary64 whatever the entries are. A few entries at a time, so that
+//! the compiler makes vector instructions of it: squares that over- or underflow are rare, and found
+//! by the largest of these entries.
+//!
+//! # Safety
+//! As for `blas`.
+
+use super::blas::slice;
+use crate::backend::Moduli;
+use crate::matrix::Block;
+use crate::scalar::Scalar;
+
+const CHUNK: usize = 16;
+/// Squares of what lies between keep their digits.
+const SAFE: std::ops::Range<f64> = 1e-140..1e140;
+
+/// Sums and largest entry of x, whose columns are contiguous; row sums are added to `rows`.
+pub unsafe fn moduli<T: Scalar>(x: Block<T>, rows: Option<Block<f64>>) -> Moduli {
+    // SAFETY: the caller's.
+    let mut rows = rows.map(|rows| unsafe { slice(rows) });
+    let mut found = Moduli::default();
+    for j in 0..x.cols {
+        // SAFETY: the caller's.
+        let column = unsafe { slice(x.sub(0, j, x.rows, 1)) };
+        found = found.and(of_column(column, rows.as_deref_mut()));
+    }
+    found
+}
+
+/// What the columns of a lower trapezoid, the first entry of each being on the diagonal, add to the
+/// column sums of the Hermitian matrix.
+pub unsafe fn hermitian_moduli<T: Scalar>(x: Block<T>, sums: Block<f64>) {
+    // SAFETY: the caller's.
+    let sums = unsafe { slice(sums) };
+    for j in 0..x.cols {
+        // SAFETY: the caller's.
+        let column = unsafe { slice(x.sub(j, j, x.rows - j, 1)) };
+        let (diagonal, below) = column.split_first().expect("a trapezoid");
+        let sum = of_column(below, Some(&mut sums[j + 1..])).column;
+        // The diagonal is real, whatever is stored.
+        sums[j] += sum + diagonal.parts().0.abs();
+    }
+}
+
+/// Of one column, with wide vectors if the processor has them.
+fn of_column<T: Scalar>(column: &[T], rows: Option<&mut [f64]>) -> Moduli {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has been asked.
+        return unsafe { of_column_avx2(column, rows) };
+    }
+    of_column_portable(column, rows)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn of_column_avx2<T: Scalar>(column: &[T], rows: Option<&mut [f64]>) -> Moduli {
+    of_column_portable(column, rows)
+}
+
+#[inline(always)]
+fn of_column_portable<T: Scalar>(column: &[T], mut rows: Option<&mut [f64]>) -> Moduli {
+    let (mut sums, mut largest) = ([0.0; CHUNK], [0.0; CHUNK]);
+    let (chunks, rest) = column.as_chunks::<CHUNK>();
+    for (c, entries) in chunks.iter().enumerate() {
+        let found = moduli_of(entries, &mut largest);
+        (0..CHUNK).for_each(|i| sums[i] += found[i]);
+        if let Some(rows) = &mut rows {
+            let rows = &mut rows[c * CHUNK..][..CHUNK];
+            (0..CHUNK).for_each(|i| rows[i] += found[i]);
+        }
+    }
+    let mut entries = [T::ZERO; CHUNK];
+    entries[..rest.len()].copy_from_slice(rest);
+    let found = moduli_of(&entries, &mut largest);
+    (0..CHUNK).for_each(|i| sums[i] += found[i]);
+    if let Some(rows) = &mut rows {
+        rows[column.len() - rest.len()..].iter_mut().zip(found).for_each(|(row, x)| *row += x);
+    }
+    Moduli { column: sums.iter().sum(), entry: largest.iter().copied().fold(0.0, f64::max) }
+}
+
+/// The moduli; `largest` are raised to |Re| + |Im|.
+#[inline(always)]
+fn moduli_of<T: Scalar>(entries: &[T; CHUNK], largest: &mut [f64; CHUNK]) -> [f64; CHUNK] {
+    let (mut moduli, mut sizes) = ([0.0; CHUNK], [0.0f64; CHUNK]);
+    for i in 0..CHUNK {
+        let (re, im) = entries[i].parts();
+        if T::IS_COMPLEX {
+            (moduli[i], sizes[i]) = ((re * re + im * im).sqrt(), re.abs() + im.abs());
+        } else {
+            (moduli[i], sizes[i]) = (re.abs(), re.abs());
+        }
+    }
+    let unsafe_square = |size: f64| size > SAFE.end || size > 0.0 && size < SAFE.start;
+    if T::IS_COMPLEX && sizes.iter().fold(false, |any, &size| any | unsafe_square(size)) {
+        (0..CHUNK).for_each(|i| moduli[i] = entries[i].modulus());
+    }
+    for i in 0..CHUNK {
+        largest[i] = if sizes[i] > largest[i] { sizes[i] } else { largest[i] };
+    }
+    moduli
+}

@@ -1,0 +1,268 @@
+//! An estimate of norm1(A^-1) by a few solves with A and A^H for a block of vectors: N. J. Higham and
+//! F. Tisseur, A block algorithm for matrix 1-norm estimation, SIAM J. Matrix Anal. Appl. 21 (2000),
+//! 1185-1201, Algorithm 2.4.
+//!
+//! ```text
+//! X = t vectors of 1-norm 1
+//! for k = 1 ..:  Y = A^-1 X,   estimate = max_j norm1(y_j)        until it no longer grows
+//!                S = sign(Y),  Z = A^-H S
+//!                X = e_i for the t largest max_j |z_ij| that have not been tried
+//! ```
+//! The estimate is never above the norm (but for rounding) and seldom much below it; with n <= t it
+//! is the norm. `Estimator` says what to solve with next, and knows no matrix; `inverse_norm` lets
+//! the lanes of a call do it. Vectors are multiplied by a number that is to be near norm1(A), so that
+//! solutions overflow only where the condition number does.
+
+use crate::backend::{Backend, Op, Step, larger};
+use crate::matrix::Block;
+use crate::scalar::Scalar;
+
+/// Vectors in a block: the more, the surer the estimate, and a solve reads the factor once for all.
+const BLOCK: usize = 4;
+/// Rounds with vectors of the unit matrix.
+const ROUNDS: usize = 5;
+/// Attempts to replace a sign vector that is parallel to another one.
+const ATTEMPTS: usize = 10;
+
+/// Vectors that are solved for at a time in an estimate of order n.
+pub fn block(n: usize) -> usize {
+    n.min(BLOCK)
+}
+
+/// What the vectors have to become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A^-1 X
+    Solve,
+    /// A^-H X
+    SolveAdjoint,
+    /// Nothing: the estimate is there.
+    Done,
+}
+
+/// The state of an estimate.
+pub struct Estimator<T> {
+    n: usize,
+    /// Vectors that are multiplied by this.
+    scale: f64,
+    /// X, Y, S or Z in turn: n x t, row-major.
+    vectors: Vec<T>,
+    /// S of the round before.
+    signs: Vec<T>,
+    /// Rows by the size of Z there.
+    order: Vec<usize>,
+    sizes: Vec<f64>,
+    tried: Vec<bool>,
+    /// The unit vectors in X.
+    units: [usize; BLOCK],
+    best: Option<usize>,
+    largest: f64,
+    round: usize,
+    asked: Next,
+    random: u64,
+}
+
+impl<T: Scalar> Estimator<T> {
+    pub fn new(n: usize) -> Self {
+        let size = n * block(n);
+        Estimator {
+            n,
+            scale: 1.0,
+            vectors: vec![T::ZERO; size],
+            signs: vec![T::ZERO; size],
+            order: (0..n).collect(),
+            sizes: vec![0.0; n],
+            tried: vec![false; n],
+            units: [0; BLOCK],
+            best: None,
+            largest: 0.0,
+            round: 0,
+            asked: Next::Done,
+            random: 0x9e37_79b9_7f4a_7c15,
+        }
+    }
+
+    /// The vectors, n x `block(n)`, row-major: to be solved for, and the solutions.
+    pub fn vectors(&mut self) -> &mut [T] {
+        &mut self.vectors
+    }
+
+    /// The estimate of `scale` norm1(A^-1); infinite if a solve overflowed.
+    pub fn estimate(&self) -> f64 {
+        self.largest
+    }
+
+    /// Fills the vectors, multiples of `scale`, for a first solve.
+    pub fn start(&mut self, scale: f64) -> Next {
+        (self.scale, self.round, self.asked) = (scale, 1, Next::Solve);
+        let (n, t) = (self.n, block(self.n));
+        for i in 0..n {
+            for j in 0..t {
+                // Of order t or less: every vector of the unit matrix. Else a vector of ones; LAPACK's
+                // safeguard, whose signs alternate and whose size grows; and signs by chance.
+                let sign = self.sign_by_chance();
+                let value = match j {
+                    _ if n <= t => f64::from(u8::from(i == j)),
+                    0 => 1.0 / n as f64,
+                    1 => {
+                        let sign = if i % 2 == 0 { 1.0 } else { -1.0 };
+                        sign * (1.0 + i as f64 / (n - 1) as f64) / (1.5 * n as f64)
+                    }
+                    _ => sign / n as f64,
+                };
+                self.vectors[i * t + j] = T::from_f64_impl(scale * value);
+            }
+        }
+        if n == 0 { Next::Done } else { self.asked }
+    }
+
+    /// Takes the solutions and says what comes next.
+    pub fn next(&mut self) -> Next {
+        self.asked = match self.asked {
+            Next::Solve => self.after_solve(),
+            Next::SolveAdjoint => self.after_adjoint(),
+            Next::Done => Next::Done,
+        };
+        self.asked
+    }
+
+    fn after_solve(&mut self) -> Next {
+        let (n, t) = (self.n, block(self.n));
+        let norm = |j: usize| self.vectors[j..].iter().step_by(t).map(|x| x.modulus()).sum::<f64>();
+        let mut norms = [0.0; BLOCK];
+        (0..t).for_each(|j| norms[j] = norm(j));
+        if norms.iter().any(|norm| !norm.is_finite()) {
+            self.largest = f64::INFINITY;
+            return Next::Done;
+        }
+        let largest = norms.iter().copied().fold(0.0, f64::max);
+        if self.round > 1 && largest <= self.largest {
+            return Next::Done;
+        }
+        self.largest = largest;
+        if self.round > 1 {
+            self.best = norms.iter().position(|&norm| norm == largest).map(|j| self.units[j]);
+        }
+        if n <= t || self.round > ROUNDS {
+            return Next::Done;
+        }
+        for y in &mut self.vectors {
+            *y = sign(*y);
+        }
+        if !T::IS_COMPLEX {
+            if (0..t).all(|j| (0..t).any(|old| self.parallel(j, &self.signs, old))) {
+                return Next::Done;
+            }
+            (0..t).for_each(|j| self.make_different(j));
+        }
+        self.signs.copy_from_slice(&self.vectors);
+        let scale = T::from_f64_impl(self.scale);
+        self.vectors.iter_mut().for_each(|s| *s = *s * scale);
+        Next::SolveAdjoint
+    }
+
+    fn after_adjoint(&mut self) -> Next {
+        let t = block(self.n);
+        for (size, row) in self.sizes.iter_mut().zip(self.vectors.chunks(t)) {
+            *size = row.iter().map(|z| z.modulus()).fold(0.0, larger);
+        }
+        let (sizes, tried) = (&self.sizes, &mut self.tried);
+        let largest = sizes.iter().copied().fold(0.0, larger);
+        if !largest.is_finite() {
+            self.largest = f64::INFINITY;
+            return Next::Done;
+        }
+        if self.best.is_some_and(|best| sizes[best] == largest) {
+            return Next::Done;
+        }
+        // The larger first, of equal ones that with the smaller number.
+        let by_size = |&i: &usize, &k: &usize| sizes[k].total_cmp(&sizes[i]).then(i.cmp(&k));
+        self.order.sort_unstable_by(by_size);
+        if self.order[..t].iter().all(|&i| tried[i]) {
+            return Next::Done;
+        }
+        self.vectors.fill(T::ZERO);
+        for j in 0..t {
+            let Some(&i) = self.order.iter().find(|&&i| !tried[i]) else { break };
+            self.vectors[i * t + j] = T::from_f64_impl(self.scale);
+            (self.units[j], tried[i]) = (i, true);
+        }
+        self.round += 1;
+        Next::Solve
+    }
+
+    /// Whether sign vector `j` is column `k` of `others` or its opposite.
+    fn parallel(&self, j: usize, others: &[T], k: usize) -> bool {
+        let t = block(self.n);
+        let pairs = || (0..self.n).map(|i| (self.vectors[i * t + j], others[i * t + k]));
+        pairs().all(|(x, y)| x == y) || pairs().all(|(x, y)| x == -y)
+    }
+
+    /// Replaces sign vector `j` by signs by chance while it is parallel to one before it or of the
+    /// last round.
+    fn make_different(&mut self, j: usize) {
+        let t = block(self.n);
+        for _ in 0..ATTEMPTS {
+            let before = (0..j).any(|k| self.parallel(j, &self.vectors, k));
+            if !before && !(0..t).any(|k| self.parallel(j, &self.signs, k)) {
+                return;
+            }
+            for i in 0..self.n {
+                self.vectors[i * t + j] = T::from_f64_impl(self.sign_by_chance());
+            }
+        }
+    }
+
+    /// 1 or -1, the same in every run (Marsaglia's xorshift).
+    fn sign_by_chance(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        if self.random >> 63 == 0 { 1.0 } else { -1.0 }
+    }
+}
+
+/// x / |x|, and 1 for 0.
+fn sign<T: Scalar>(x: T) -> T {
+    match x.modulus() {
+        0.0 => T::ONE,
+        size if T::IS_COMPLEX => x.divided_by(T::from_f64_impl(size)),
+        size => T::from_f64_impl(x.parts().0 / size),
+    }
+}
+
+/// Lets all lanes solve until the estimate is there. `solve` makes A^-1 X (`Op::None`) or A^-H X
+/// (`Op::Adjoint`) of `x` with all lanes, which meet in it; afterwards lane 0 may read it. Lane 0 has
+/// the `estimator`, started, and tells the others by `told` (1 x 1) what comes next.
+pub fn inverse_norm<T: Scalar, B: Backend<T>>(
+    lane: &mut B,
+    mut estimator: Option<&mut Estimator<T>>,
+    x: Block<T>,
+    told: Block<T>,
+    mut solve: impl FnMut(&mut B, Op) -> Step,
+) -> Step {
+    let mut next = estimator.as_ref().map(|e| e.asked);
+    loop {
+        if let (Some(estimator), Some(next)) = (&mut estimator, next) {
+            lane.put(estimator.vectors(), x);
+            let says = match next {
+                Next::Solve => T::ONE,
+                Next::SolveAdjoint => -T::ONE,
+                Next::Done => T::ZERO,
+            };
+            lane.fill(told, says);
+        }
+        lane.barrier()?;
+        let mut says = [T::ZERO];
+        lane.get(told, &mut says);
+        match says[0] {
+            says if says == T::ONE => solve(lane, Op::None)?,
+            says if says == -T::ONE => solve(lane, Op::Adjoint)?,
+            _ => return Ok(()),
+        }
+        if let Some(estimator) = &mut estimator {
+            lane.get(x, estimator.vectors());
+            next = Some(estimator.next());
+        }
+    }
+}
