@@ -83,10 +83,17 @@ pub trait Scalar:
     fn magnitude(self) -> f64;
     /// Re and Im.
     fn parts(self) -> (f64, f64);
-    /// The absolute value.
+    /// The absolute value. (Not by `hypot`, which binds the library to a newer glibc.)
     fn modulus(self) -> f64 {
         let (re, im) = self.parts();
-        if Self::IS_COMPLEX { re.hypot(im) } else { re.abs() }
+        if !Self::IS_COMPLEX || re.is_nan() || im.is_nan() {
+            return re.abs() + 0.0 * im;
+        }
+        let (small, large) = (re.abs().min(im.abs()), re.abs().max(im.abs()));
+        match small / large {
+            ratio if large > 0.0 && large.is_finite() => large * (1.0 + ratio * ratio).sqrt(),
+            _ => large,
+        }
     }
     /// The quotient, which overflows only where it is too large itself (Smith, CACM 5, 1962).
     fn divided_by(self, by: Self) -> Self;

@@ -1,9 +1,8 @@
-"""Mixed precision: a factor in the next lower precision, whose solutions are refined to working
-accuracy.
+"""Mixed precision: a factor in the next lower precision, whose solutions are refined.
 
-Residuals are taken in the working precision from A itself. A solution is good when, for each column,
-norm(b - A x) <= sqrt(n) u norm(A) norm(x), LAPACK's rule (``dsgesv``). Refinement ends early when a
-step does not halve the residual: then the full factorisation is cheaper.
+Residuals are taken in the working precision from A itself. A solution is good when, for each
+column, norm(b - A x) <= sqrt(n) u norm(A) norm(x), LAPACK's rule (``dsgesv``). Refinement ends
+early when a step does not halve the residual: then the full factorisation is cheaper.
 
 Source: Buttari, Dongarra, Langou, Langou, Luszczek, Kurzak, Int. J. High Perform. Comput. Appl. 21
 (2007); Higham, Accuracy and Stability of Numerical Algorithms, chapter 12.
@@ -141,7 +140,7 @@ def _tolerance(a) -> float:
 
 @functools.partial(jax.jit, static_argnums=1)
 def _scaled(r, dtype):
-    """R with a largest entry of 1 in another dtype, so that it does not underflow there; the size."""
+    """(R, scaled to a largest entry of 1 so that it does not underflow in ``dtype``; the size)."""
     size = jnp.abs(r).max()
     size = jnp.where((size > 0) & jnp.isfinite(size), size, 1)
     return (r / size).astype(dtype), size
@@ -161,4 +160,5 @@ def _sum(x, d):
 def _judge(x, r, bound):
     """Whether X is good, and the largest relative residual of its columns."""
     x, r = jnp.abs(x).max(0), jnp.abs(r).max(0)
-    return (r <= bound * x).all(), (r / jnp.where(x > 0, x, 1)).max()
+    good = jnp.isfinite(bound) & (r <= bound * x).all()
+    return good, (r / jnp.where(x > 0, x, 1)).max()

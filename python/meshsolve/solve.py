@@ -81,10 +81,10 @@ def solve(
       overwrite_b: donate B, likewise.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
       transposed: solve A^T X = B.
-      refine: factor A in half its precision (float64 in float32, complex128 in complex64) and refine
-        X by residuals in full precision until it is as good as a solution in full precision. Where
-        A is too ill-conditioned for that (a condition of 1e7 and more), the full factorisation
-        follows by itself. Memory: A and half of it. ``overwrite_a`` matters for the full
+      refine: factor A in half its precision (float64 in float32, complex128 in complex64), and
+        refine X by residuals in full precision until it is as good as a solution in that. Where A
+        is too ill-conditioned (a condition of 1e7 and more), the full factorisation follows by
+        itself. Memory: A and half of it. ``overwrite_a`` matters for the full
         factorisation only.
       return_info: also return a ``SolveInfo``, for which A's condition is estimated.
       mesh: the devices to solve on, for an A that is not sharded over them (a NumPy array, an array
@@ -122,7 +122,7 @@ def solve(
         op = _ffi.posv(bool(lower), order, trans, return_info)
     else:
         op = _ffi.gesv(structure, bool(lower), order, trans, return_info)
-    run = full = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]  # noqa: E731
+    run = full = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]
     if refine:
         _refine.check_dtype(dtype)
         task = _refine.Task(structure, bool(lower), trans, order, return_info)

@@ -1,0 +1,154 @@
+"""solve(refine=True): a factor in half the precision, refined, or the full factorisation."""
+
+import contextlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from allpairspy import AllPairs
+
+import meshsolve as ms
+from helpers import (
+    GENERAL_KINDS,
+    KINDS,
+    STORAGES,
+    general,
+    mesh_of,
+    normal,
+    one_triangle,
+    positive_definite,
+    put,
+    put_matrix,
+    run_fresh,
+    solve_ratio,
+)
+
+ORDERS = {1: (3,), 2: (5, 2), 4: (2, 0, 3, 1)}
+# Well enough conditioned for a factor in half the precision, and within its range.
+REFINABLE = ("random", "dominant", "kms", "one small:2")
+AXES = [
+    ["float64", "complex128"],
+    list(ORDERS),
+    [64, 65],
+    [(), (3,), (40,), (41,)],
+    [*GENERAL_KINDS],
+    [*STORAGES, "padded"],
+    ["gen", "her", "sym", "pos"],
+    [False, True],  # lower
+    [False, True],  # transposed
+    ["auto", "explicit"],
+    [False, True],  # jit
+    [False, True],  # overwrite
+]
+
+
+@pytest.mark.parametrize("case", list(AllPairs(AXES)), ids=lambda c: "-".join(map(str, c)))
+def test_refine(case):
+    dtype, p, size, k, kind, storage, assume, lower, transposed, axis_type, jit, over = case
+    n = size * p - (storage == "padded")
+    rng = np.random.default_rng([n, p])
+    if assume == "pos":
+        kind = kind if kind in KINDS else "random"
+        a = positive_definite(kind, n, dtype, rng)
+    else:
+        a = general(kind, n, dtype, rng)
+        a = {"gen": a, "her": (a + a.conj().T) / 2, "sym": (a + a.T) / 2}[assume].astype(dtype)
+    b = normal(rng, (n, *k), dtype) * np.abs(a).max()
+    given, mesh = a if assume == "gen" else one_triangle(a, lower), mesh_of(ORDERS[p], axis_type)
+    onto = mesh if storage == "padded" else None
+    a_dev = jnp.asarray(given) if onto else put_matrix(mesh, given, storage)
+    b_dev = jnp.asarray(b) if onto else put(mesh, b)
+
+    def call(a, b):
+        options = {"overwrite_a": over, "transposed": transposed, "return_info": True}
+        return ms.solve(a, b, lower, assume_a=assume, mesh=onto, refine=True, **options)
+
+    with jax.set_mesh(mesh) if onto and jit else contextlib.nullcontext():
+        x, info = (jax.jit(call) if jit else call)(a_dev, b_dev)
+    assert x.shape == b.shape and x.dtype == a.dtype and int(info.info) == 0
+    ratio = solve_ratio(a.T if transposed else a, x, b)
+    assert np.isfinite(ratio) and ratio <= (3 if kind in REFINABLE else 30)
+    steps = int(info.refinements)
+    assert steps == -1 or 0 <= steps <= 30
+    if kind in ("dominant", "kms", "one small:2") and assume in ("gen", "pos"):
+        assert 1 <= steps <= 4, "refined"
+    if kind in ("tiny", "hilbert", "geometric:full"):
+        assert steps == -1, "factored in full"
+    assert 0 <= float(info.rcond) <= 1.001
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_singular_and_not_positive_definite(jit):
+    mesh, solve = mesh_of(range(4)), ms.solve
+    if jit:
+        names = ("assume_a", "refine", "return_info")
+        solve = jax.jit(ms.solve, static_argnames=names)
+    a = np.eye(64)
+    a[5, 5] = 0
+    for assume, matrix, expected in (("gen", a, 6), ("pos", np.diag(np.arange(64) - 9.0), 1)):
+        given = put(mesh, matrix, "x", None)
+        x, info = solve(given, np.ones(64), assume_a=assume, refine=True, return_info=True)
+        assert np.isnan(x).all()
+        assert (int(info.info), int(info.refinements), float(info.rcond)) == (expected, -1, 0)
+
+
+def test_without_info_and_with_nothing_to_solve():
+    a = put(mesh_of(range(2)), 2 * np.eye(8), "x", None)
+    np.testing.assert_array_equal(ms.solve(a, np.ones(8), refine=True), np.full(8, 0.5))
+    np.testing.assert_array_equal(ms.solve(a, np.zeros(8), refine=True), np.zeros(8))
+    assert ms.solve(np.zeros((0, 0)), np.zeros(0), refine=True).shape == (0,)
+    assert ms.solve(a, np.zeros((8, 0)), refine=True).shape == (8, 0)
+
+
+def test_right_hand_sides_out_of_range_of_half_the_precision():
+    """Residuals are scaled before they are rounded."""
+    a = general("dominant", 64, "float64", np.random.default_rng(0))
+    given, rng = put(mesh_of(range(2)), a, "x", None), np.random.default_rng(1)
+    for size in (1e-200, 1e200):
+        b = rng.standard_normal((64, 2)) * size
+        x, info = ms.solve(given, b, refine=True, return_info=True)
+        assert solve_ratio(a, x, b) < 3 and int(info.refinements) > 0
+
+
+def test_a_is_kept_whole_whatever_happens():
+    rng = np.random.default_rng(2)
+    for kind in ("dominant", "hilbert"):
+        a = general(kind, 64, "float64", rng)
+        given = put(mesh_of(range(2)), a, None, "x")
+        ms.solve(given, np.ones(64), refine=True)
+        np.testing.assert_array_equal(given, a)
+
+
+def test_memory_is_that_of_the_factor_in_half_the_precision():
+    out = run_fresh(
+        """
+        import sys; sys.path.insert(0, str(ROOT / "examples/bench"))
+        from memory import peak, reset_peak
+        n, mesh = 4096, mesh_of(range(2))
+        a = put(mesh, np.eye(n) * 3 + np.ones((n, n)) / n, "x", None)
+        b = put(mesh, np.ones((n, 1)))
+        ms.solve(a, b, refine=True, return_info=True)  # compiles
+        before = reset_peak()
+        x, info = jax.block_until_ready(ms.solve(a, b, refine=True, return_info=True))
+        print(int(info.refinements), (peak() - before) / (n * n * 8))
+        """,
+        env={"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+    )
+    steps, above = map(float, out.split())
+    assert steps > 0 and 0.4 < above < 0.6, out
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_there_must_be_a_lower_precision(dtype):
+    message = r"solve: refine: expected False for float32 and complex64, got True for " + dtype
+    with pytest.raises(TypeError, match=message):
+        ms.solve(np.eye(4, dtype=dtype), np.ones(4, dtype), refine=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100))
+def test_random_cases_of_the_grid(seed):
+    """A seeded sample of the whole grid."""
+    rng = np.random.default_rng([4, seed])
+    test_refine([options[rng.integers(len(options))] for options in AXES])
