@@ -4,10 +4,10 @@ Run: python examples/bench/memory.py --n 8192 --devices 2 --what meshsolve [--ke
      python examples/bench/memory.py --n 22391 --columns 22409 --devices 1 --what transpose
 
 Prints one JSON line: bytes of A, bytes above, and their ratio. `--what` is meshsolve, factor
-(meshsolve.cho_factor and ten solves), jnp (jax.scipy.linalg.cho_factor and cho_solve on the same
-shards), transpose (meshsolve.transpose_inplace of an n x columns array) or jnp.transpose (the same
-by XLA, donated). With storage "padded" A lies on one device and n - 1 is solved: its sharded copy
-is 1.
+(cho_factor, or lu_factor with `--assume gen`, and ten solves), refine (a solve by a factor in half
+the precision), jnp (jax.scipy.linalg's factorisation and solve on the same shards), transpose
+(meshsolve.transpose_inplace of an n x columns array) or jnp.transpose (the same by XLA, donated).
+With storage "padded" A lies on one device and n - 1 is solved: its sharded copy is 1.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import os
 import pathlib
 
 _TRANSPOSITIONS = ("transpose", "jnp.transpose")
-_WHATS = ("meshsolve", "factor", "jnp", *_TRANSPOSITIONS)
+_WHATS = ("meshsolve", "factor", "refine", "jnp", *_TRANSPOSITIONS)
 _STORAGES = ("rows", "columns", "column-major", "padded")
 
 
@@ -27,6 +27,7 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=2)
     parser.add_argument("--columns", type=int, help="to be transposed; n if left out")
     parser.add_argument("--what", choices=_WHATS, default="meshsolve")
+    parser.add_argument("--assume", choices=("pos", "gen"), default="pos", help="of A")
     parser.add_argument("--storage", choices=_STORAGES, default="rows", help="how A lies")
     parser.add_argument("--upper", action="store_true", help="A's upper triangle is given")
     parser.add_argument("--keep-a", action="store_true", help="do not donate A")
@@ -144,6 +145,7 @@ def measure(options) -> dict:
         "n": n,
         "devices": options.devices,
         "storage": options.storage,
+        "assume": options.assume,
         "lower": not options.upper,
         "rhs": options.rhs,
         "keep_a": options.keep_a,
@@ -160,21 +162,28 @@ def _solver(options, mesh):
     import meshsolve as ms
 
     lower, keep = not options.upper, options.keep_a
+    scipy, general = jax.scipy.linalg, options.assume == "gen"
 
     def jnp(a, b):
-        return jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(a, lower), b)
+        if general:
+            return scipy.lu_solve(scipy.lu_factor(a), b)
+        return scipy.cho_solve(scipy.cho_factor(a, lower), b)
 
     def factor(a, b):
-        made = ms.cho_factor(a, lower, overwrite_a=not keep, mesh=mesh)
+        if general:
+            made = ms.lu_factor(a, overwrite_a=not keep, mesh=mesh)
+        else:
+            made = ms.cho_factor(a, lower, overwrite_a=not keep, mesh=mesh)
         for _ in range(10):
             x = made.solve(b).block_until_ready()
         return x
 
     def solve(a, b):
+        options_of = {"assume_a": options.assume, "mesh": mesh, "refine": options.what == "refine"}
         donated = {"overwrite_a": not keep, "overwrite_b": not keep}
-        return ms.solve(a, b, lower, assume_a="pos", mesh=mesh, **donated)
+        return ms.solve(a, b, lower, **options_of, **donated)
 
-    return {"jnp": jnp, "factor": factor, "meshsolve": solve}[options.what]
+    return {"jnp": jnp, "factor": factor, "meshsolve": solve, "refine": solve}[options.what]
 
 
 def _status(field: str) -> int:

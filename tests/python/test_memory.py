@@ -29,9 +29,27 @@ def test_a_donated_matrix_is_solved_in_its_own_memory(storage, devices):
     assert case["above_over_a"] <= 0.03
 
 
-def test_a_column_major_matrix_too():
-    case = measure("--n", 4096, "--devices", 2, "--storage", "column-major")
+@pytest.mark.parametrize("storage", ["rows", "columns"])
+def test_so_is_a_general_one(storage):
+    case = measure("--n", 8192, "--devices", 2, "--storage", storage, "--assume", "gen")
     assert case["above_over_a"] <= 0.03
+
+
+@pytest.mark.parametrize("assume", ["pos", "gen"])
+def test_a_column_major_matrix_too(assume):
+    case = measure("--n", 4096, "--devices", 2, "--storage", "column-major", "--assume", assume)
+    assert case["above_over_a"] <= 0.03
+
+
+def test_lu_factors_by_rows_are_transposed_in_place():
+    general = ("--assume", "gen", "--what", "factor")
+    case = measure("--n", 4096, "--devices", 4, "--storage", "rows", *general)
+    assert case["above_over_a"] <= 0.03
+
+
+def test_refinement_takes_half_a_matrix():
+    case = measure("--n", 8192, "--devices", 2, "--what", "refine", "--assume", "gen", "--keep-a")
+    assert 0.45 <= case["above_over_a"] <= 0.6
 
 
 @pytest.mark.parametrize("storage", ["rows", "columns", "column-major"])
