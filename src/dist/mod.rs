@@ -7,6 +7,7 @@ pub mod redistribute;
 pub mod transpose_shards;
 pub mod transpose_square;
 pub mod triangular;
+mod triangular_inverse;
 
 use crate::backend::Backend;
 use crate::scalar::Scalar;

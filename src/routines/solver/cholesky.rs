@@ -7,6 +7,8 @@
 //! | `potrs` | work, info, b | x | solves with a factor |
 //! | `pack` | c | work | a triangle of scipy's `(c, lower)` to the solver's form |
 //! | `unpack` | work, info | c | and back |
+//! | `poinv` | a | inverse, info | A^-1, Hermitian to the last bit |
+//! | `potri` | work, info | inverse | the same from a factor, as the caller had A |
 //! | `logdet` | work, info | logdet | log det A from a factor |
 //!
 //! The factor that `potrf` and `pack` leave, `work`, does not depend on the number of devices: read as
@@ -15,16 +17,16 @@
 
 use std::time::Instant;
 
-use super::job::{Solver, near_underflow};
+use super::job::{Solver, inverse_near_underflow, near_underflow};
 use super::operands::{Kind, slot};
 use super::options::{Family, Verb};
 use crate::backend::host::HostLane;
 use crate::backend::{Backend, Op, Step};
-use crate::dist::cholesky::{factor, sweeps};
+use crate::dist::cholesky::{factor, inverse, sweeps};
 use crate::layout::Storage;
 use crate::scalar::Scalar;
 
-pub static VERBS: [Verb; 6] = [
+pub static VERBS: [Verb; 8] = [
     Verb {
         arrange: true,
         factor: true,
@@ -82,6 +84,30 @@ pub static VERBS: [Verb; 6] = [
             &[slot("c", Kind::Matrix).starts_as(0)],
         )
     },
+    Verb {
+        arrange: true,
+        factor: true,
+        invert: true,
+        restore: true,
+        ..Verb::new(
+            Family::Cholesky,
+            "poinv",
+            "the inverse of A, Hermitian positive definite",
+            &[slot("a", Kind::Matrix)],
+            &[slot("inverse", Kind::Matrix).starts_as(0), slot("info", Kind::Info)],
+        )
+    },
+    Verb {
+        invert: true,
+        restore: true,
+        ..Verb::new(
+            Family::Cholesky,
+            "potri",
+            "the inverse of A from its Cholesky factor",
+            &[slot("work", Kind::Matrix), slot("info", Kind::Info)],
+            &[slot("inverse", Kind::Matrix).starts_as(0)],
+        )
+    },
     Verb::new(
         Family::Cholesky,
         "logdet",
@@ -94,13 +120,15 @@ pub static VERBS: [Verb; 6] = [
 /// One lane's part between `arrange` and `restore`.
 pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
-    let scale = if verb.factor || verb.solve { scale(job, lane)? } else { 0.0 };
+    let scale = if verb.factor || verb.solve || verb.invert { scale(job, lane)? } else { 0.0 };
     if verb.factor {
         factor(lane, &job.a)?;
         *time = job.lap(lane, "factor", *time);
     }
-    let makes_factor = verb.arrange && !verb.solve;
-    if conjugates_factor(job) && (makes_factor || verb.restore) {
+    // Where a factor comes or goes, not where it is made and used within the call.
+    let gives_factor = verb.arrange && !verb.solve && !verb.restore;
+    let takes_factor = verb.restore && !verb.arrange;
+    if conjugates_factor(job) && (gives_factor || takes_factor) {
         lane.barrier()?;
         conjugate(job, lane)?;
     }
@@ -112,6 +140,11 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         let conjugated = of_conjugate != (job.options.op == Op::Transpose);
         job.solve(lane, sweeps(conjugated), None, scale)?;
         *time = job.lap(lane, "solve", *time);
+    }
+    if verb.invert {
+        lane.keep_subnormals(inverse_near_underflow::<T>(scale));
+        inverse(lane, &job.a, job.panel())?;
+        *time = job.lap(lane, "invert", *time);
     }
     Ok(())
 }

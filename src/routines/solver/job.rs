@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::operands::{Kind, Problem, Signature};
 use super::options::{Family, Options, Rhs, Structure, Verb};
-use super::sizes::Sizes;
+use super::sizes::{Moves, Sizes, panel_rows};
 use super::{cholesky, lu};
 use crate::backend::host::{HostLane, Scratch, Team};
 use crate::backend::{Backend, Op, Step, Triangle};
@@ -84,6 +84,12 @@ impl<T: Scalar> Solver<T> {
         self.scratch.at(self.sizes.lanes * self.sizes.own + element)
     }
 
+    /// Scratch for one tile column, where inverses are made.
+    pub fn panel(&self) -> Block<T> {
+        let (n, widest) = (self.problem.n, self.a.columns.widest());
+        Block::column_major(self.shared_scratch(0), n, widest, panel_rows(n))
+    }
+
     /// The operand of a kind, on rank 0.
     fn operand(&self, kind: Kind) -> Option<&Buffer> {
         let position = Signature::find(self.options.verb.signature.args, kind)?;
@@ -156,7 +162,7 @@ impl<T: Scalar> Solver<T> {
     /// From the caller's memory to B, the triangle that is worked on given, columns in the order of
     /// work.
     fn arrange(&self, lane: &mut HostLane<T>) -> Step {
-        self.transpose(lane)?;
+        self.transpose(lane, &self.sizes.arrange)?;
         let Options { verb, storage, lower, structure, .. } = self.options;
         let missing_lower = storage.mirrors(lower);
         match verb.family {
@@ -170,21 +176,21 @@ impl<T: Scalar> Solver<T> {
             }
             _ => {}
         }
-        self.redistribute(lane)
+        self.redistribute(lane, &self.sizes.arrange)
     }
 
     /// The reverse: the caller's triangle is given, too, and the shards are as he wants them.
     fn restore(&self, lane: &mut HostLane<T>) -> Step {
-        self.redistribute(lane)?;
+        self.redistribute(lane, &self.sizes.restore)?;
         let Options { verb, storage, lower, .. } = self.options;
-        if verb.family == Family::Cholesky && storage.mirrors(lower) {
+        if verb.family == Family::Cholesky && !verb.invert && storage.mirrors(lower) {
             mirror_triangle(lane, &self.natural(), Missing::Upper, true)?;
         }
-        self.transpose(lane)
+        self.transpose(lane, &self.sizes.restore)
     }
 
-    fn transpose(&self, lane: &mut HostLane<T>) -> Step {
-        if let Some(turn) = &self.sizes.turn {
+    fn transpose(&self, lane: &mut HostLane<T>, moves: &Moves) -> Step {
+        if let Some(turn) = &moves.turn {
             transpose_shards(lane, &self.a.bases(), turn, self.own_scratch(lane.lane()))?;
         }
         if self.options.verb.upright && self.options.storage.is_transpose() {
@@ -193,8 +199,8 @@ impl<T: Scalar> Solver<T> {
         Ok(())
     }
 
-    fn redistribute(&self, lane: &mut HostLane<T>) -> Step {
-        let Some(moves) = &self.sizes.moves else { return Ok(()) };
+    fn redistribute(&self, lane: &mut HostLane<T>, moves: &Moves) -> Step {
+        let Some(moves) = &moves.columns else { return Ok(()) };
         let (n, columns) = (self.problem.n, moves.staging_columns());
         let staging = Block::column_major(self.shared_scratch(0), n, columns, n);
         redistribute(lane, &self.a, moves, staging)
@@ -385,7 +391,8 @@ impl<T: Scalar> Job for Solver<T> {
         share(self.results(Kind::Pivots));
         let invalid = |kind, is| if is { Some(self.results(kind)) } else { None };
         let solutions = invalid(Kind::Rhs, info != 0);
-        let restored = invalid(Kind::Matrix, info != 0 && verb.restore && !verb.upright);
+        let is_answer = verb.invert || verb.restore && !verb.upright;
+        let restored = invalid(Kind::Matrix, info != 0 && is_answer);
         solutions
             .into_iter()
             .flatten()
@@ -435,6 +442,11 @@ fn share<'a>(mut results: impl Iterator<Item = &'a Buffer>) {
 /// Whether quantities of one of these magnitudes lose digits when subnormal numbers are flushed.
 pub fn near_underflow<T: Scalar>(magnitudes: &[f64]) -> bool {
     magnitudes.iter().any(|&m| m > 0.0 && m < T::NEAR_UNDERFLOW)
+}
+
+/// The same for what an inversion goes through: A, its factors, A^-1, by their least sizes.
+pub fn inverse_near_underflow<T: Scalar>(a: f64) -> bool {
+    near_underflow::<T>(&[a, 1.0 / a])
 }
 
 /// The same for what a solve goes through: A, b, y = L^-1 b and x = A^-1 b, by their least sizes.

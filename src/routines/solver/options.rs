@@ -39,6 +39,7 @@ pub struct Verb {
     pub arrange: bool,
     pub factor: bool,
     pub solve: bool,
+    pub invert: bool,
     /// The reverse of `arrange`.
     pub restore: bool,
     /// The solver's matrix is A itself: rows, which are A^T, are transposed across the shards.
@@ -55,8 +56,9 @@ impl Verb {
         rets: &'static [Slot],
     ) -> Verb {
         let signature = Signature { args, rets };
-        let (arrange, factor, solve, restore, upright) = (false, false, false, false, false);
-        Verb { name, summary, signature, family, arrange, factor, solve, restore, upright }
+        let (arrange, factor, solve, invert) = (false, false, false, false);
+        let (restore, upright) = (false, false);
+        Verb { name, summary, signature, family, arrange, factor, solve, invert, restore, upright }
     }
 }
 
