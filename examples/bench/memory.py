@@ -2,8 +2,10 @@
 
 Run: python examples/bench/memory.py --n 8192 --devices 2 --what meshsolve [--keep-a]
 Prints one JSON line: bytes of A, bytes above, and their ratio. `--what` is meshsolve, factor
-(meshsolve.cho_factor and ten solves) or jnp (jax.scipy.linalg.cho_factor and cho_solve on the same
-shards). With storage "padded" A lies on one device and n - 1 is solved: its sharded copy is 1.
+(meshsolve.cho_factor and ten solves), inv (meshsolve.inv), inv-pos (that of a positive definite
+matrix), lu-inv (of a factor, which is kept) or jnp (jax.scipy.linalg.cho_factor and cho_solve on
+the same shards). With storage "padded" A lies on one device and n - 1 is solved: its sharded copy
+is 1.
 """
 
 import argparse
@@ -11,6 +13,7 @@ import json
 import os
 import pathlib
 
+_WHATS = ("meshsolve", "factor", "inv", "inv-pos", "lu-inv", "jnp")
 _STORAGES = ("rows", "columns", "column-major", "padded")
 
 
@@ -19,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=8192)
     parser.add_argument("--devices", type=int, default=2)
-    parser.add_argument("--what", choices=("meshsolve", "factor", "jnp"), default="meshsolve")
+    parser.add_argument("--what", choices=_WHATS, default="meshsolve")
     parser.add_argument("--storage", choices=_STORAGES, default="rows", help="how A lies")
     parser.add_argument("--upper", action="store_true", help="A's upper triangle is given")
     parser.add_argument("--keep-a", action="store_true", help="do not donate A")
@@ -108,7 +111,15 @@ def _solver(options, mesh):
         donated = {"overwrite_a": not keep, "overwrite_b": not keep}
         return ms.solve(a, b, lower, assume_a="pos", mesh=mesh, **donated)
 
-    return {"jnp": jnp, "factor": factor, "meshsolve": solve}[options.what]
+    def inv(a, b):
+        assume_a = "pos" if options.what == "inv-pos" else "gen"
+        return ms.inv(a, not keep, assume_a=assume_a, lower=lower, mesh=mesh)
+
+    def lu_inv(a, b):
+        return ms.lu_factor(a, not keep, mesh=mesh).inv()
+
+    solvers = {"jnp": jnp, "factor": factor, "meshsolve": solve, "lu-inv": lu_inv}
+    return solvers.get(options.what, inv)
 
 
 def _status(field: str) -> int:

@@ -39,6 +39,20 @@ def test_a_factor_and_ten_solves_take_no_more(storage):
     assert case["above_over_a"] <= 0.03
 
 
+@pytest.mark.parametrize(
+    ("what", "storage"), [("inv", "rows"), ("inv", "columns"), ("inv-pos", "column-major")]
+)
+def test_an_inverse_takes_the_place_of_its_matrix(what, storage):
+    # One tile column of scratch: of n = 4096 it is twice the share that it is of 8192.
+    case = measure("--n", 4096, "--devices", 2, "--storage", storage, "--what", what)
+    assert case["above_over_a"] <= 0.05
+
+
+def test_the_inverse_of_a_kept_factor_is_one_more_matrix():
+    case = measure("--n", 4096, "--devices", 2, "--what", "lu-inv")
+    assert 0.97 <= case["above_over_a"] <= 1.05
+
+
 @pytest.mark.parametrize("devices", [2, 4])
 @pytest.mark.parametrize("storage", ["rows", "columns"])
 def test_a_matrix_that_is_kept_costs_one_copy(storage, devices):
