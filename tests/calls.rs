@@ -170,8 +170,8 @@ fn attributes_are_checked_when_the_program_is_compiled() {
         (
             Map::routine("pots", 2),
             "attribute `routine`: expected a string, one of [\"posv\", \"potrf\", \"potrs\", \
-             \"pack\", \"unpack\", \"logdet\", \"gesv\", \"getrf\", \"getrs\", \"lupack\", \
-             \"luunpack\", \"det\", \"transpose\", \"diagnose\"], got \"pots\"",
+             \"pack\", \"unpack\", \"poinv\", \"potri\", \"logdet\", \"gesv\", \"getrf\", \"getrs\", \
+             \"lupack\", \"luunpack\", \"geinv\", \"getri\", \"det\", \"transpose\", \"diagnose\"], got \"pots\"",
         ),
         (
             Map::routine("posv", 0),

@@ -240,6 +240,14 @@ mod scalars {
 }
 
 #[test]
+fn of_nothing_it_is_nothing() {
+    for definite in [false, true] {
+        let x = inverted(&Mat::<f64>::zeros(0, 0), (2, 3, 2), Order::Natural, definite);
+        assert_eq!(x.nrows(), 0);
+    }
+}
+
+#[test]
 fn where_there_is_no_inverse_all_is_nan_and_info_says_why() {
     let no_number =
         |x: &Mat<f64>| (0..x.ncols()).all(|j| (0..x.nrows()).all(|i| x[(i, j)].is_nan()));

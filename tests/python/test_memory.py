@@ -43,14 +43,14 @@ def test_a_factor_and_ten_solves_take_no_more(storage):
     ("what", "storage"), [("inv", "rows"), ("inv", "columns"), ("inv-pos", "column-major")]
 )
 def test_an_inverse_takes_the_place_of_its_matrix(what, storage):
-    # One tile column of scratch: of n = 4096 it is twice the share that it is of 8192.
+    # One tile column and the kernels' scratch: less than 3 % of n = 8192, of 4096 twice that.
     case = measure("--n", 4096, "--devices", 2, "--storage", storage, "--what", what)
-    assert case["above_over_a"] <= 0.05
+    assert case["above_over_a"] <= 0.07
 
 
 def test_the_inverse_of_a_kept_factor_is_one_more_matrix():
     case = measure("--n", 4096, "--devices", 2, "--what", "lu-inv")
-    assert 0.97 <= case["above_over_a"] <= 1.05
+    assert 0.97 <= case["above_over_a"] <= 1.1
 
 
 @pytest.mark.parametrize("devices", [2, 4])

@@ -18,6 +18,10 @@ use crate::scalar::Scalar;
 /// Rows of a lane are multiples of this but at the end.
 const ROWS: usize = 16;
 
+/// Rows of a product: the host's kernels keep so many rows by a few hundred columns in scratch of
+/// their own.
+const PRODUCT_ROWS: usize = 384;
+
 /// One lane's part; `a` holds L and U, `panel` is scratch of n rows and as many columns as the widest
 /// tile. Lanes meet before and after.
 pub fn inverse<T: Scalar, B: Backend<T>>(
@@ -103,7 +107,11 @@ fn finish_column<T: Scalar, B: Backend<T>>(
             (width, k) = (width + next.width, k + 1);
         }
         let solved = a.shards[first.rank].sub(rows.start, first.local, rows.len(), width);
-        lane.gemm(x, -T::ONE, solved, Op::None, lower.sub(first.global, 0, width, tile.width));
+        let factor = lower.sub(first.global, 0, width, tile.width);
+        for top in (0..rows.len()).step_by(PRODUCT_ROWS) {
+            let part = |m: Block<T>| m.sub(top, 0, PRODUCT_ROWS.min(m.rows - top), m.cols);
+            lane.gemm(part(x), -T::ONE, part(solved), Op::None, factor);
+        }
     }
     let diagonal = lower.sub(tile.global, 0, tile.width, tile.width);
     lane.trsm_right(diagonal, Triangle::UnitLower, x);
@@ -119,12 +127,12 @@ fn interchange_columns<T: Scalar, B: Backend<T>>(
 ) {
     let position = a.columns.destination();
     let column = |c: usize| a.column_at(position[c]).sub(rows.start, 0, rows.len(), 1);
-    let saved = panel.sub(rows.start, 0, rows.len(), 1);
     let mut moved = vec![false; source.len()];
     for start in 0..source.len() {
         if moved[start] || source[start] == start {
             continue;
         }
+        let saved = panel.sub(rows.start, 0, rows.len(), 1);
         lane.copy(column(start), saved);
         let mut to = start;
         while source[to] != start {
