@@ -116,6 +116,12 @@ impl<T> Matrix<T> {
         self.tile_column(t).sub(tile.global, 0, tile.width, tile.width)
     }
 
+    /// The rows of tile `i` in tile column `j`.
+    pub fn tile(&self, i: usize, j: usize) -> Block<T> {
+        let rows = self.columns.tile(i);
+        self.tile_column(j).sub(rows.global, 0, rows.width, self.columns.tile(j).width)
+    }
+
     /// The rows of tile column `t` below its diagonal tile.
     pub fn below(&self, t: usize) -> Block<T> {
         let tile = self.columns.tile(t);

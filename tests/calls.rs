@@ -170,8 +170,8 @@ fn attributes_are_checked_when_the_program_is_compiled() {
         (
             Map::routine("pots", 2),
             "attribute `routine`: expected a string, one of [\"posv\", \"posvx\", \"potrf\", \
-             \"potrs\", \"pack\", \"unpack\", \"logdet\", \"pocon\", \"gesv\", \"gesvx\", \"getrf\", \
-             \"getrs\", \"lupack\", \"luunpack\", \"det\", \"gecon\", \"trtrs\", \"residual\", \"transpose\", \
+             \"potrs\", \"pack\", \"unpack\", \"poinv\", \"potri\", \"logdet\", \"pocon\", \"gesv\", \"gesvx\", \"getrf\", \
+             \"getrs\", \"lupack\", \"luunpack\", \"geinv\", \"getri\", \"det\", \"gecon\", \"trtrs\", \"residual\", \"transpose\", \
              \"diagnose\"], got \"pots\"",
         ),
         (

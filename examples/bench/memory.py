@@ -5,7 +5,7 @@ Run: python examples/bench/memory.py --n 8192 --devices 2 --what meshsolve [--ke
 
 Prints one JSON line: bytes of A, bytes above, and their ratio. `--what` is meshsolve, factor
 (cho_factor, or lu_factor with `--assume gen`, and ten solves), refine (a solve by a factor in half
-the precision), jnp (jax.scipy.linalg's factorisation and solve on the same shards), transpose
+the precision), inv (meshsolve.inv), lu-inv (of a factor, which is kept), jnp (jax.scipy.linalg's factorisation and solve on the same shards), transpose
 (meshsolve.transpose_inplace of an n x columns array) or jnp.transpose (the same by XLA, donated).
 With storage "padded" A lies on one device and n - 1 is solved: its sharded copy is 1.
 """
@@ -16,7 +16,7 @@ import os
 import pathlib
 
 _TRANSPOSITIONS = ("transpose", "jnp.transpose")
-_WHATS = ("meshsolve", "factor", "refine", "jnp", *_TRANSPOSITIONS)
+_WHATS = ("meshsolve", "factor", "refine", "inv", "lu-inv", "jnp", *_TRANSPOSITIONS)
 _STORAGES = ("rows", "columns", "column-major", "padded")
 
 
@@ -183,7 +183,14 @@ def _solver(options, mesh):
         donated = {"overwrite_a": not keep, "overwrite_b": not keep}
         return ms.solve(a, b, lower, **options_of, **donated)
 
-    return {"jnp": jnp, "factor": factor, "meshsolve": solve, "refine": solve}[options.what]
+    def inv(a, b):
+        return ms.inv(a, not keep, assume_a=options.assume, lower=lower, mesh=mesh)
+
+    def lu_inv(a, b):
+        return ms.lu_factor(a, not keep, mesh=mesh).inv()
+
+    solvers = {"jnp": jnp, "factor": factor, "inv": inv, "lu-inv": lu_inv}
+    return solvers.get(options.what, solve)
 
 
 def _status(field: str) -> int:

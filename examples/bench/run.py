@@ -4,7 +4,8 @@ Run: python examples/bench/run.py [--sizes 1024,4096,8192] [--devices 2] [--dtyp
 
 Every process takes faer's gemm rate on all threads between its own calls, so that `share_of_gemm`
 compares what the machine gave at the same time. Times are of whole calls, dispatch included; FLOPs
-are n^3/3 for the factorisation and 2 n^2 k for k right-hand sides (4 times that for complex types).
+are n^3/3 for the factorisation and 2 n^2 k for k right-hand sides, 2 n^3 for an inverse and half of
+that for a positive definite one (4 times that for complex types).
 """
 
 import argparse
@@ -28,6 +29,8 @@ WHATS = (
     "meshsolve cyclic",  # through block-cyclic order, in place
     "meshsolve padded",  # a matrix on one device, n one less, copied to the mesh
     "meshsolve ready factor",  # only the solve
+    "meshsolve inv",  # A^-1 by LU, in place
+    "meshsolve inv pos",  # A^-1 by Cholesky
     "jnp sharded",
     "jnp sharded columns",
     "jnp one device",
@@ -89,6 +92,8 @@ def measure(options) -> dict:
     flops = weight * (n**3 / 3 + 2 * n**2 * options.rhs)
     if what == "meshsolve ready factor":
         flops = weight * 2 * n**2 * options.rhs
+    if what.startswith("meshsolve inv"):
+        flops = weight * (1 if what == "meshsolve inv pos" else 2) * n**3
     run = None if what == "faer gemm" else _solver(what)
     if run is None:
         flops = weight * 2 * gemm_n**3
@@ -145,6 +150,9 @@ def _solver(what: str):
         return _cyclic_solver()
     if what == "meshsolve ready factor":
         return _ready_factor
+    if what.startswith("meshsolve inv"):
+        assume_a = "pos" if what == "meshsolve inv pos" else "gen"
+        return lambda a, b: ms.inv(a, True, assume_a=assume_a)
     options = {
         "assume_a": "pos",
         "lower": what in ("meshsolve lower", "meshsolve columns", "meshsolve column-major"),
@@ -233,6 +241,7 @@ def _ratio(system, x) -> float:
     import numpy as np
 
     a, b, x = (np.asarray(m) for m in (*system, x))
+    b = b if x.shape == b.shape else np.eye(len(a))
     norm = lambda m: float(np.abs(m).sum(0).max())  # noqa: E731
     unit = float(np.finfo(a.dtype).eps) / 2
     return norm(b - a @ x) / (len(a) * norm(a) * norm(x) * unit)

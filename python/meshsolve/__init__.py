@@ -9,6 +9,7 @@ Importing registers nothing, loads no GPU library and changes no setting.
 from meshsolve._core import __version__, last_call, set_timeout, timeout
 from meshsolve._ffi import ffi_target
 from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve
+from meshsolve.inverse import inv
 from meshsolve.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
 from meshsolve.plan import Plan, plan
 from meshsolve.solve import SolveInfo, solve
@@ -26,6 +27,7 @@ __all__ = [
     "cho_solve",
     "det",
     "ffi_target",
+    "inv",
     "last_call",
     "lu_factor",
     "lu_solve",

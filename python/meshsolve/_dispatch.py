@@ -60,7 +60,8 @@ def _local(op: Operation, at: Placement, mode: str, *operands):
         # Of columns the library makes rows in the same memory, and back. As XLA adds a copy to a
         # reshape before a call that works in place, but none to one after it, the library takes
         # and gives what the operand was.
-        if at.storage == "columns" and kind in ("matrix", "factor"):
+        is_other = kind in ("matrix", "factor") and kind != op.operands[op.matrix]
+        if at.storage == "columns" and is_other:
             results[i] = results[i].reshape(results[i].shape[::-1])
     return tuple(results)
 

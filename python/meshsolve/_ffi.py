@@ -173,6 +173,31 @@ def luunpack(storage: str) -> Operation:
     return Operation("luunpack", ("factor",), ("matrix",), "lu_factor", storage)
 
 
+def geinv(structure: str, lower: bool, order: int) -> Operation:
+    """A -> its inverse, info."""
+    results = ("matrix", "scalar")
+    return Operation(
+        "geinv", ("matrix",), results, "inv", lower=lower, order=order, structure=structure
+    )
+
+
+def getri(storage: str, order: int) -> Operation:
+    """Factor, pivots, info -> inverse."""
+    operands = ("factor", "pivots", "scalar")
+    return Operation("getri", operands, ("matrix",), "LUFactor.inv", storage, order=order)
+
+
+def poinv(lower: bool, order: int) -> Operation:
+    """A -> its inverse, info."""
+    return Operation("poinv", ("matrix",), ("matrix", "scalar"), "inv", "rows", lower, order)
+
+
+def potri(storage: str, order: int) -> Operation:
+    """Factor, info -> inverse."""
+    operands = ("factor", "scalar")
+    return Operation("potri", operands, ("matrix",), "CholeskyFactor.inv", storage, False, order)
+
+
 def det(storage: str) -> Operation:
     """Factor, pivots -> det A, sign, log |det A|."""
     results = ("value", "value", "real")

@@ -98,7 +98,7 @@ def placement(
             f"n = {n}",
             "give mesh=, which pads A for you, use a mesh whose size divides n, or put A on one "
             "device"
-            if operation in ("solve", "cho_factor", "plan")
+            if operation in ("solve", "cho_factor", "inv", "plan")
             else "put the factor on a number of devices that divides n, or factor A again",
         )
     return at

@@ -77,6 +77,17 @@ class CholeskyFactor:
         """
         return _factor.rcond(_ffi.pocon, self, self.work, self.info)
 
+    def inv(self) -> jax.Array:
+        """The inverse of A [n, n], Hermitian to the last bit; NaN if A is not positive definite.
+
+        A new array, sharded as ``work`` is; if A was padded, on one device, made by way of two more
+        of its size. See ``meshsolve.inv``.
+        """
+        if self.n == 0:
+            return as_array(self.work)
+        op = _ffi.potri(self.storage, self.n if self.work.shape[0] != self.n else 0)
+        return _padding.cut(_dispatch.call(op, self._arrays, (False, False))[0], self.n)
+
     def __iter__(self):
         """Scipy's pair (c, lower): the factor in the triangle of c that ``lower`` names, the other
         triangle not defined. c [n, n] is a new array, sharded as ``work`` is; if A was padded, on

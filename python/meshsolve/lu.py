@@ -104,6 +104,19 @@ class LUFactor:
         operands = (as_array(self.work), as_array(self.pivots))
         return _dispatch.call(_ffi.det(self.storage), operands, (False, False))
 
+    def inv(self) -> jax.Array:
+        """The inverse of A [n, n]; NaN if A is singular.
+
+        A new array, sharded as ``work`` is; if A was padded, on one device, made by way of two more
+        of its size. See ``meshsolve.inv``.
+        """
+        if self.n == 0:
+            return as_array(self.work)
+        op = _ffi.getri(self.storage, self.n if self.work.shape[0] != self.n else 0)
+        operands = tuple(as_array(x) for x in (self.work, self.pivots, self.info))
+        (inverse,) = _dispatch.call(op, operands, (False, False, False))
+        return _padding.cut(inverse, self.n)
+
     def __iter__(self):
         """Scipy's pair (lu, piv): L below the diagonal of lu, U on and above it; row i of A was
         interchanged with row piv[i]. lu [n, n] is a new array, sharded by rows, or as ``work`` is

@@ -52,13 +52,15 @@ impl Triangle {
     }
 }
 
-/// What a finished panel k subtracts from the tile columns j right of it.
+/// What a finished panel k subtracts from other tile columns j.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
     /// `A_ij -= L_ik L_jk^H` for i >= j.
     Cholesky,
-    /// `A_ij -= L_ik U_kj` for i > k.
+    /// `A_ij -= A_ik A_kj` for i > k.
     Lu,
+    /// The same for i < k; targets may lie on either side of k.
+    Above,
 }
 
 /// What a lane can announce; each announcement carries a count that only grows.
@@ -117,6 +119,12 @@ pub trait Backend<T: Scalar> {
     fn potrf(&mut self, a: Block<T>) -> Result<(), usize>;
     /// `X <- X L^-H`, L lower triangular.
     fn trsm_panel(&mut self, l: Block<T>, x: Block<T>);
+    /// `X <- X A^-1` with a triangle of A.
+    fn trsm_right(&mut self, a: Block<T>, triangle: Triangle, x: Block<T>);
+    /// The inverse of a triangle of a tile in its place, by rows of `A^-1 A = I`.
+    fn trtri(&mut self, a: Block<T>, triangle: Triangle);
+    /// `X <- alpha A X` with a triangle of A, X no larger than the widest tile.
+    fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>);
     /// `P A = L U` of a panel with at least as many rows as columns, the pivot being the first of the
     /// largest |Re| + |Im|. The panel's rows count from `first`; row `first + i` was interchanged with
     /// row `pivots[i]`. The first column whose pivot is zero, if there is one; the factorisation
@@ -125,6 +133,8 @@ pub trait Backend<T: Scalar> {
     /// Interchanges rows `first + i` and `pivots[i]` of X for all i, ascending, or descending if
     /// `back`.
     fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool);
+    /// Numbers of the rows 0, 1, .. after all interchanges, in their new order.
+    fn interchanged(&self, pivots: Block<i32>) -> Vec<usize>;
     /// Subtracts from each tile column of `targets`, ascending, what the finished panel k says.
     fn update(
         &mut self,
@@ -159,6 +169,8 @@ pub trait Backend<T: Scalar> {
     /// made, and the diagonal is real if `conjugated`.
     fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool);
     fn fill(&mut self, to: Block<T>, value: T);
+    /// Zeros outside the triangle.
+    fn clear_outside(&mut self, a: Block<T>, triangle: Triangle);
     fn conjugate(&mut self, x: Block<T>);
     /// Reads a block, row by row.
     fn get(&mut self, from: Block<T>, to: &mut [T]);

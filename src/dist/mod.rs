@@ -10,6 +10,7 @@ pub mod residual;
 pub mod transpose_shards;
 pub mod transpose_square;
 pub mod triangular;
+mod triangular_inverse;
 
 use crate::backend::Backend;
 use crate::scalar::Scalar;

@@ -37,13 +37,13 @@ def test_so_is_a_general_one(storage):
 
 @pytest.mark.parametrize("assume", ["pos", "gen"])
 def test_a_column_major_matrix_too(assume):
-    case = measure("--n", 4096, "--devices", 2, "--storage", "column-major", "--assume", assume)
+    case = measure("--n", 8192, "--devices", 2, "--storage", "column-major", "--assume", assume)
     assert case["above_over_a"] <= 0.03
 
 
 def test_lu_factors_by_rows_are_transposed_in_place():
     general = ("--assume", "gen", "--what", "factor")
-    case = measure("--n", 4096, "--devices", 4, "--storage", "rows", *general)
+    case = measure("--n", 8192, "--devices", 4, "--storage", "rows", *general)
     assert case["above_over_a"] <= 0.03
 
 
@@ -56,6 +56,21 @@ def test_refinement_takes_half_a_matrix():
 def test_a_factor_and_ten_solves_take_no_more(storage):
     case = measure("--n", 8192, "--devices", 2, "--storage", storage, "--what", "factor")
     assert case["above_over_a"] <= 0.03
+
+
+@pytest.mark.parametrize(
+    ("assume", "storage"), [("gen", "rows"), ("gen", "columns"), ("pos", "column-major")]
+)
+def test_an_inverse_takes_the_place_of_its_matrix(assume, storage):
+    # One tile column and the kernels' scratch: less than 3 % of n = 8192, of 4096 twice that.
+    kind = ("--storage", storage, "--assume", assume)
+    case = measure("--n", 4096, "--devices", 2, "--what", "inv", *kind)
+    assert case["above_over_a"] <= 0.07
+
+
+def test_the_inverse_of_a_kept_factor_is_one_more_matrix():
+    case = measure("--n", 4096, "--devices", 2, "--what", "lu-inv", "--assume", "gen")
+    assert 0.97 <= case["above_over_a"] <= 1.1
 
 
 @pytest.mark.parametrize("devices", [2, 4])

@@ -5,8 +5,11 @@
 //! needs: a lane writes only blocks it owns in the present phase, and reads others' blocks only after
 //! a signal or barrier that orders those writes before.
 
+use std::ops::Range;
+
 use faer::linalg::cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_in_place_scratch};
 use faer::linalg::matmul::matmul_with_conj;
+use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::linalg::triangular_solve::{
     solve_lower_triangular_in_place_with_conj, solve_unit_lower_triangular_in_place_with_conj,
     solve_unit_upper_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
@@ -88,6 +91,47 @@ pub unsafe fn gemm<T: Scalar>(c: Block<T>, alpha: T, a: Block<T>, op_a: Op, b: B
     let (c, a, b) = unsafe { (write(c), read(stored(a, op_a)), read(stored(b, op_b))) };
     let (conj_a, conj_b) = (conj(op_a.conjugates()), conj(op_b.conjugates()));
     matmul_with_conj(c, Accum::Add, a, conj_a, b, conj_b, alpha, Par::Seq);
+}
+
+/// `C <- alpha A B` with a triangle of A.
+pub unsafe fn trmm<T: Scalar>(c: Block<T>, alpha: T, a: Block<T>, triangle: Triangle, b: Block<T>) {
+    let structure = match triangle {
+        Triangle::Lower => BlockStructure::TriangularLower,
+        Triangle::UnitLower => BlockStructure::UnitTriangularLower,
+        Triangle::Upper => BlockStructure::TriangularUpper,
+        Triangle::UnitUpper => BlockStructure::UnitTriangularUpper,
+    };
+    // SAFETY: the caller's, see the module's contract.
+    let (c, a, b) = unsafe { (write(c), read(a), read(b)) };
+    let full = BlockStructure::Rectangular;
+    triangular::matmul(c, full, Accum::Replace, a, structure, b, full, alpha, Par::Seq);
+}
+
+/// Rows of a column of a square block within a triangle, the diagonal with them, and outside.
+fn cut(column: usize, order: usize, triangle: Triangle) -> [Range<usize>; 2] {
+    match triangle.is_lower() {
+        true => [column..order, 0..column],
+        false => [0..column + 1, column + 1..order],
+    }
+}
+
+/// A triangle with its diagonal.
+pub unsafe fn copy_triangle<T: Scalar>(from: Block<T>, to: Block<T>, triangle: Triangle) {
+    for j in 0..from.cols {
+        let [rows, _] = cut(j, from.cols, triangle);
+        let part = |m: Block<T>| m.sub(rows.start, j, rows.len(), 1);
+        // SAFETY: the caller's, see the module's contract.
+        unsafe { copy(part(from), part(to)) };
+    }
+}
+
+/// Zeros outside a triangle.
+pub unsafe fn clear_outside<T: Scalar>(a: Block<T>, triangle: Triangle) {
+    for j in 0..a.cols {
+        let [_, rows] = cut(j, a.cols, triangle);
+        // SAFETY: the caller's, see the module's contract.
+        unsafe { fill(a.sub(rows.start, j, rows.len(), 1), T::ZERO) };
+    }
 }
 
 /// `C <- C + S`.

@@ -16,6 +16,9 @@ const STRIP: usize = 8;
 /// Rows of a strip that are worked on at a time: they stay in the first-level cache.
 const ROWS: usize = 256;
 
+/// Rows of a product: the kernels pack as much of the panel into scratch of their own as they are given.
+const PRODUCT_ROWS: usize = 1536;
+
 /// Entries that are compared side by side.
 const SIDE: usize = 16;
 
@@ -39,7 +42,11 @@ pub unsafe fn getrf<T: Scalar>(a: Block<T>, pivots: &mut [i32]) -> Option<usize>
         let first = getrf(left, above);
         swap_rows(right, 0, above, false);
         blas::trsm(left.sub(0, 0, half, half), Triangle::UnitLower, Op::None, top);
-        blas::gemm(rest, -T::ONE, left.rows_from(half), Op::None, top, Op::None);
+        let l = left.rows_from(half);
+        for row in (0..rest.rows).step_by(PRODUCT_ROWS) {
+            let part = |m: Block<T>| m.sub(row, 0, PRODUCT_ROWS.min(m.rows - row), m.cols);
+            blas::gemm(part(rest), -T::ONE, part(l), Op::None, top, Op::None);
+        }
         let second = getrf(rest, below);
         swap_rows(left.rows_from(half), 0, below, false);
         below.iter_mut().for_each(|p| *p += half as i32);

@@ -61,9 +61,14 @@ impl<'a, T: Scalar> HostLane<'a, T> {
         }
     }
 
+    /// This lane's scratch as a contiguous block.
+    fn packing(&self, rows: usize, cols: usize) -> Block<T> {
+        assert!(rows * cols <= self.pack.rows, "a packed block fits its scratch");
+        Block::column_major(self.pack.ptr, rows, cols, rows)
+    }
+
     fn packed(&mut self, from: Block<T>) -> Block<T> {
-        let to = Block::column_major(self.pack.ptr, from.rows, from.cols, from.rows);
-        assert!(from.rows * from.cols <= self.pack.rows, "a packed block fits its scratch");
+        let to = self.packing(from.rows, from.cols);
         // SAFETY: `to` is this lane's own scratch, `from` a published panel.
         unsafe { blas::copy(from, to) };
         to
@@ -98,6 +103,28 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         }
     }
 
+    fn trsm_right(&mut self, a: Block<T>, triangle: Triangle, x: Block<T>) {
+        for row in (0..x.rows).step_by(self.pack_rows) {
+            let x = x.sub(row, 0, self.pack_rows.min(x.rows - row), x.cols);
+            let packed = self.packed(x);
+            self.trsm(a, triangle, Op::Transpose, packed.transposed());
+            self.copy(packed, x);
+        }
+    }
+
+    fn trtri(&mut self, a: Block<T>, triangle: Triangle) {
+        let inverse = self.packing(a.rows, a.rows);
+        self.fill(inverse, T::ZERO);
+        self.fill(inverse.diagonal(), T::ONE);
+        self.trsm(a, triangle, Op::Transpose, inverse.transposed());
+        unsafe { blas::copy_triangle(inverse, a, triangle) };
+    }
+
+    fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>) {
+        let packed = self.packed(x);
+        unsafe { blas::trmm(x, alpha, a, triangle, packed) };
+    }
+
     fn getrf(&mut self, panel: Block<T>, first: usize, pivots: Block<i32>) -> Option<usize> {
         let pivots = unsafe { contiguous(pivots) };
         let zero = unsafe { getrf(panel, pivots) };
@@ -109,6 +136,13 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         unsafe { swap_rows(x, first, contiguous(pivots), back) };
     }
 
+    fn interchanged(&self, pivots: Block<i32>) -> Vec<usize> {
+        let mut rows: Vec<usize> = (0..pivots.rows).collect();
+        let pivots = unsafe { contiguous(pivots) };
+        pivots.iter().enumerate().for_each(|(i, &p)| rows.swap(i, p as usize));
+        rows
+    }
+
     fn update(
         &mut self,
         a: &Matrix<T>,
@@ -118,15 +152,16 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
     ) {
         let (panel, of_panel) = (a.tile_column(k), a.columns.tile(k));
         let Some(first) = targets.clone().next() else { return };
-        let first_row = match update {
-            Update::Cholesky => a.columns.tile(first).global,
-            Update::Lu => of_panel.global + of_panel.width,
+        let (first_row, end_row) = match update {
+            Update::Cholesky => (a.columns.tile(first).global, panel.rows),
+            Update::Lu => (of_panel.global + of_panel.width, panel.rows),
+            Update::Above => (0, of_panel.global),
         };
         // Blocks of rows start at multiples of their height, whatever the target, so that the
         // arithmetic does not depend on which lane does it.
         let aligned = first_row / self.pack_rows * self.pack_rows;
-        for start in (aligned..panel.rows).step_by(self.pack_rows) {
-            let (top, end) = (start.max(first_row), (start + self.pack_rows).min(panel.rows));
+        for start in (aligned..end_row).step_by(self.pack_rows) {
+            let (top, end) = (start.max(first_row), (start + self.pack_rows).min(end_row));
             let rows = self.packed(panel.sub(top, 0, end - top, panel.cols));
             for j in targets.clone() {
                 let tile = a.columns.tile(j);
@@ -136,7 +171,7 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
                         let b = panel.sub(tile.global, 0, tile.width, panel.cols);
                         (tile.global.max(top), b, Op::Adjoint)
                     }
-                    Update::Lu => {
+                    Update::Lu | Update::Above => {
                         let b = a.tile_column(j);
                         (top, b.sub(of_panel.global, 0, of_panel.width, tile.width), Op::None)
                     }
@@ -193,6 +228,10 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
 
     fn fill(&mut self, to: Block<T>, value: T) {
         unsafe { blas::fill(to, value) };
+    }
+
+    fn clear_outside(&mut self, a: Block<T>, triangle: Triangle) {
+        unsafe { blas::clear_outside(a, triangle) };
     }
 
     fn conjugate(&mut self, x: Block<T>) {

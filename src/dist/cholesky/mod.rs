@@ -1,8 +1,10 @@
-//! Cholesky: `A = L L^H`, then `L y = b`, `L^H x = y`.
+//! Cholesky: `A = L L^H`, then `L y = b`, `L^H x = y`, or `A^-1 = L^-H L^-1`.
 
 mod factor;
+mod inverse;
 
 pub use factor::factor;
+pub use inverse::inverse;
 
 use crate::backend::{Op, Triangle};
 

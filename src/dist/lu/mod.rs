@@ -2,8 +2,10 @@
 //! 0 on: row i was interchanged with row `pivots[i]` >= i.
 
 mod factor;
+mod inverse;
 
 pub use factor::factor;
+pub use inverse::inverse;
 
 use crate::backend::{Op, Triangle};
 

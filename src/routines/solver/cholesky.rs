@@ -8,6 +8,8 @@
 //! | `potrs` | work, info, b | x | solves with a factor |
 //! | `pack` | c | work | a triangle of scipy's `(c, lower)` to the solver's form |
 //! | `unpack` | work, info | c | and back |
+//! | `poinv` | a | inverse, info | A^-1, Hermitian to the last bit |
+//! | `potri` | work, info | inverse | the same from a factor, as the caller had A |
 //! | `logdet` | work, info | logdet | log det A from a factor |
 //! | `pocon` | work, info, anorm | rcond | estimates A's condition from a factor and norm1(A) |
 //!
@@ -17,16 +19,16 @@
 
 use std::time::Instant;
 
-use super::job::{Solver, near_underflow};
+use super::job::{Solver, inverse_near_underflow, near_underflow};
 use super::operands::{Kind, slot};
 use super::options::{Family, Verb};
 use crate::backend::host::HostLane;
 use crate::backend::{Backend, Op, Step};
-use crate::dist::cholesky::{factor, sweeps};
+use crate::dist::cholesky::{factor, inverse, sweeps};
 use crate::layout::Storage;
 use crate::scalar::Scalar;
 
-pub static VERBS: [Verb; 8] = [
+pub static VERBS: [Verb; 10] = [
     Verb {
         arrange: true,
         factor: true,
@@ -108,6 +110,30 @@ pub static VERBS: [Verb; 8] = [
             &[slot("c", Kind::Matrix).starts_as(0)],
         )
     },
+    Verb {
+        arrange: true,
+        factor: true,
+        invert: true,
+        restore: true,
+        ..Verb::new(
+            Family::Cholesky,
+            "poinv",
+            "the inverse of A, Hermitian positive definite",
+            &[slot("a", Kind::Matrix)],
+            &[slot("inverse", Kind::Matrix).starts_as(0), slot("info", Kind::Info)],
+        )
+    },
+    Verb {
+        invert: true,
+        restore: true,
+        ..Verb::new(
+            Family::Cholesky,
+            "potri",
+            "the inverse of A from its Cholesky factor",
+            &[slot("work", Kind::Matrix), slot("info", Kind::Info)],
+            &[slot("inverse", Kind::Matrix).starts_as(0)],
+        )
+    },
     Verb::new(
         Family::Cholesky,
         "logdet",
@@ -130,7 +156,7 @@ pub static VERBS: [Verb; 8] = [
 /// One lane's part between `arrange` and `restore`.
 pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
-    let scale = if verb.factor || verb.solve { scale(job, lane)? } else { 0.0 };
+    let scale = if verb.factor || verb.solve || verb.invert { scale(job, lane)? } else { 0.0 };
     if verb.norm {
         job.measure_hermitian(lane);
         *time = job.lap(lane, "norm", *time);
@@ -139,8 +165,10 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         factor(lane, &job.a)?;
         *time = job.lap(lane, "factor", *time);
     }
-    let makes_factor = verb.arrange && !verb.solve;
-    if conjugates_factor(job) && (makes_factor || verb.restore) {
+    // Where a factor comes or goes, not where it is made and used within the call.
+    let gives_factor = verb.arrange && !verb.solve && !verb.restore;
+    let takes_factor = verb.restore && !verb.arrange;
+    if conjugates_factor(job) && (gives_factor || takes_factor) {
         lane.barrier()?;
         conjugate(job, lane)?;
     }
@@ -158,6 +186,11 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         let earlier = if verb.solve { 2 } else { 0 };
         job.condition(lane, |_| (sweeps(false), None), earlier)?;
         *time = job.lap(lane, "condition", *time);
+    }
+    if verb.invert {
+        lane.keep_subnormals(inverse_near_underflow::<T>(scale));
+        inverse(lane, &job.a, job.panel())?;
+        *time = job.lap(lane, "invert", *time);
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::condition::Norms;
 use super::operands::{Kind, Problem, Signature};
 use super::options::{Family, Options, Rhs, Structure, Verb};
-use super::sizes::Sizes;
+use super::sizes::{Moves, Sizes, panel_rows};
 use super::{cholesky, lu, residual, triangular};
 use crate::backend::host::{HostLane, Scratch, Team};
 use crate::backend::{Backend, Op, Step, Triangle};
@@ -90,6 +90,12 @@ impl<T: Scalar> Solver<T> {
     /// Scratch that the phases share.
     pub(super) fn shared_scratch(&self, element: usize) -> *mut T {
         self.scratch.at(self.sizes.lanes * self.sizes.own + element)
+    }
+
+    /// Scratch for one tile column, where inverses are made.
+    pub fn panel(&self) -> Block<T> {
+        let (n, widest) = (self.problem.n, self.a.columns.widest());
+        Block::column_major(self.shared_scratch(0), n, widest, panel_rows(n))
     }
 
     /// The operand of a kind, on rank 0.
@@ -178,7 +184,7 @@ impl<T: Scalar> Solver<T> {
     /// From the caller's memory to B, the triangle that is worked on given, columns in the order of
     /// work.
     fn arrange(&self, lane: &mut HostLane<T>) -> Step {
-        self.transpose(lane)?;
+        self.transpose(lane, &self.sizes.arrange)?;
         let Options { verb, storage, lower, structure, .. } = self.options;
         if verb.family == Family::Cholesky && storage.mirrors(lower) {
             mirror_triangle(lane, &self.natural(), Missing::Lower, true)?;
@@ -187,21 +193,21 @@ impl<T: Scalar> Solver<T> {
             let conjugated = structure == Structure::Hermitian;
             mirror_triangle(lane, &self.natural(), self.missing(), conjugated)?;
         }
-        self.redistribute(lane)
+        self.redistribute(lane, &self.sizes.arrange)
     }
 
     /// The reverse: the caller's triangle is given, too, and the shards are as he wants them.
     fn restore(&self, lane: &mut HostLane<T>) -> Step {
-        self.redistribute(lane)?;
+        self.redistribute(lane, &self.sizes.restore)?;
         let Options { verb, storage, lower, .. } = self.options;
-        if verb.family == Family::Cholesky && storage.mirrors(lower) {
+        if verb.family == Family::Cholesky && !verb.invert && storage.mirrors(lower) {
             mirror_triangle(lane, &self.natural(), Missing::Upper, true)?;
         }
-        self.transpose(lane)
+        self.transpose(lane, &self.sizes.restore)
     }
 
-    fn transpose(&self, lane: &mut HostLane<T>) -> Step {
-        if let Some(turn) = &self.sizes.turn {
+    fn transpose(&self, lane: &mut HostLane<T>, moves: &Moves) -> Step {
+        if let Some(turn) = &moves.turn {
             let (own, shared) = (self.own_scratch(lane.lane()), self.shared_scratch(0));
             transpose_shards(lane, &self.a.bases(), turn, own, shared)?;
         }
@@ -211,8 +217,8 @@ impl<T: Scalar> Solver<T> {
         Ok(())
     }
 
-    fn redistribute(&self, lane: &mut HostLane<T>) -> Step {
-        let Some(moves) = &self.sizes.moves else { return Ok(()) };
+    fn redistribute(&self, lane: &mut HostLane<T>, moves: &Moves) -> Step {
+        let Some(moves) = &moves.columns else { return Ok(()) };
         let (n, columns) = (self.problem.n, moves.staging_columns());
         let staging = Block::column_major(self.shared_scratch(0), n, columns, n);
         redistribute(lane, &self.a, moves, staging)
@@ -466,7 +472,8 @@ impl<T: Scalar> Job for Solver<T> {
         share(self.results(Kind::Pivots));
         let invalid = |kind, is| if is { Some(self.results(kind)) } else { None };
         let solutions = invalid(Kind::Rhs, info != 0);
-        let restored = invalid(Kind::Matrix, info != 0 && verb.restore && !verb.upright);
+        let is_answer = verb.invert || verb.restore && !verb.upright;
+        let restored = invalid(Kind::Matrix, info != 0 && is_answer);
         solutions
             .into_iter()
             .flatten()
@@ -519,6 +526,11 @@ fn share<'a>(mut results: impl Iterator<Item = &'a Buffer>) {
 /// Whether quantities of this magnitude lose digits when subnormal numbers are flushed.
 pub fn near_underflow<T: Scalar>(magnitude: f64) -> bool {
     magnitude > 0.0 && magnitude < T::NEAR_UNDERFLOW
+}
+
+/// The same for what an inversion goes through: A and A^-1, by their least sizes.
+pub fn inverse_near_underflow<T: Scalar>(a: f64) -> bool {
+    near_underflow::<T>(a) || 1.0 < T::NEAR_UNDERFLOW * a
 }
 
 /// The same for what a solve goes through: A, b, y = L^-1 b and x = A^-1 b, by their least sizes b,

@@ -8,25 +8,28 @@
 //! | `getrs` | work, pivots, info, b | x | solves op(A) X = B with a factor |
 //! | `lupack` | lu | work, info | L and U of scipy's `(lu, piv)` to the solver's form |
 //! | `luunpack` | work | lu | and back |
+//! | `geinv` | a | inverse, info | A^-1 |
+//! | `getri` | work, pivots, info | inverse | A^-1 from a factor, as the caller had A |
 //! | `det` | work, pivots | det, sign, logdet | of A from a factor |
 //! | `gecon` | work, pivots, info, anorm | rcond | estimates A's condition from a factor and norm1(A) |
 //!
 //! The factor that `getrf` and `lupack` leave, `work`, does not depend on the number of devices: read
 //! as JAX's array it is the transpose of scipy's `lu`, sharded by rows; with storage "column-major" it
 //! is `lu`, sharded by columns. `pivots` are scipy's, from 0 on. Names and `info` are LAPACK's: info =
-//! i > 0 says that U_ii is zero, and solutions are NaN. `gesv` factors what lies in memory, A^T by rows.
+//! i > 0 says that U_ii is zero, and solutions are NaN. `gesv` and `geinv`
+//! factor what lies in memory, A^T by rows, whose inverse lies there as A^-1 does.
 
 use std::time::Instant;
 
-use super::job::{Solver, near_underflow};
+use super::job::{Solver, inverse_near_underflow, near_underflow};
 use super::operands::{Kind, slot};
 use super::options::{Family, Verb};
 use crate::backend::host::HostLane;
 use crate::backend::{Backend, Op, Step};
-use crate::dist::lu::{factor, sweeps};
+use crate::dist::lu::{factor, inverse, sweeps};
 use crate::scalar::Scalar;
 
-pub static VERBS: [Verb; 8] = [
+pub static VERBS: [Verb; 10] = [
     Verb {
         arrange: true,
         factor: true,
@@ -118,6 +121,31 @@ pub static VERBS: [Verb; 8] = [
             &[slot("lu", Kind::Matrix).starts_as(0)],
         )
     },
+    Verb {
+        arrange: true,
+        factor: true,
+        invert: true,
+        restore: true,
+        ..Verb::new(
+            Family::Lu,
+            "geinv",
+            "the inverse of A, any square matrix",
+            &[slot("a", Kind::Matrix)],
+            &[slot("inverse", Kind::Matrix).starts_as(0), slot("info", Kind::Info)],
+        )
+    },
+    Verb {
+        invert: true,
+        restore: true,
+        upright: true,
+        ..Verb::new(
+            Family::Lu,
+            "getri",
+            "the inverse of A from its LU factors",
+            &[slot("work", Kind::Matrix), slot("pivots", Kind::Pivots), slot("info", Kind::Info)],
+            &[slot("inverse", Kind::Matrix).starts_as(0)],
+        )
+    },
     Verb::new(
         Family::Lu,
         "det",
@@ -152,7 +180,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         lane.keep_subnormals(near_underflow::<T>(scale));
         factor(lane, &job.a, job.pivots())?;
         *time = job.lap(lane, "factor", *time);
-    } else if verb.solve {
+    } else if verb.solve || verb.invert {
         // The largest pivot is at least the largest entry of the first column.
         scale = job.largest_on_diagonal(lane);
     }
@@ -175,6 +203,11 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         let earlier = if verb.solve { 2 } else { 0 };
         job.condition(lane, sweeps, earlier)?;
         *time = job.lap(lane, "condition", *time);
+    }
+    if verb.invert && job.info() == 0 {
+        lane.keep_subnormals(inverse_near_underflow::<T>(scale));
+        inverse(lane, &job.a, job.pivots(), job.panel())?;
+        *time = job.lap(lane, "invert", *time);
     }
     Ok(())
 }

@@ -55,6 +55,7 @@ pub struct Verb {
     pub solve: bool,
     /// Estimates the condition of A from its factor and norm1(A).
     pub condition: bool,
+    pub invert: bool,
     /// The reverse of `arrange`.
     pub restore: bool,
     /// The solver's matrix is A itself: rows, which are A^T, are transposed across the shards.
@@ -81,6 +82,7 @@ impl Verb {
             factor: false,
             solve: false,
             condition: false,
+            invert: false,
             restore: false,
             upright: false,
         }

@@ -16,16 +16,30 @@ use crate::transpose;
 /// Widest group of right-hand sides that one lane takes at a time.
 const RHS_GROUP: usize = 192;
 
+/// Rows between columns of a tile column that is kept in scratch: columns of a matrix whose order is a
+/// power of two would fall into the same few cache sets.
+pub fn panel_rows(n: usize) -> usize {
+    n + 16
+}
+
+/// What becomes of the caller's memory before the work, or of the solver's after it.
+#[derive(Default)]
+pub struct Moves {
+    /// Columns that change places, where the order of work is not the natural one.
+    pub columns: Option<redistribute::Plan>,
+    /// The transposition of each shard, where it is needed.
+    pub turn: Option<transpose::Plan>,
+}
+
 /// The parts of a call.
 pub struct Sizes {
     pub columns: Columns,
     pub lanes: usize,
     /// Right-hand sides that a lane takes at a time.
     pub group: usize,
-    /// Columns that change places, where the order of work is not the natural one.
-    pub moves: Option<redistribute::Plan>,
-    /// The transposition of each shard, where it is needed.
-    pub turn: Option<transpose::Plan>,
+    /// What arranging A moves, and what restoring it does.
+    pub arrange: Moves,
+    pub restore: Moves,
     /// Elements of scratch of each lane, and of all together.
     pub own: usize,
     pub shared: usize,
@@ -49,31 +63,33 @@ impl Sizes {
         let lanes = most_lanes.min(columns.count().max(groups).max(1));
 
         let cyclic = order == Order::Cyclic && ranks > 1;
-        let forth = || redistribute::Plan::new(&columns.source(), lanes);
-        let back = || redistribute::Plan::new(&columns.destination(), lanes);
-        let moves = if cyclic && verb.arrange {
-            Some(forth())
-        } else {
-            (cyclic && verb.restore).then(back)
-        };
         let turns = storage.moves(n, ranks);
-        let turn = |rows, cols| transpose::Plan::new(rows, cols, size_of::<T>());
-        let turn = if turns && verb.arrange {
-            Some(turn(n, n / ranks))
-        } else {
-            (turns && verb.restore).then(|| turn(n / ranks, n))
+        let moves = |is: bool, source: &dyn Fn() -> Vec<usize>, rows, cols| Moves {
+            columns: (is && cyclic).then(|| redistribute::Plan::new(&source(), lanes)),
+            turn: (is && turns).then(|| transpose::Plan::new(rows, cols, size_of::<T>())),
         };
-        let staging = moves.as_ref().map_or(0, |m| m.staging_columns() * n);
+        let arrange = moves(verb.arrange, &|| columns.source(), n, n / ranks);
+        let restore = moves(verb.restore, &|| columns.destination(), n / ranks, n);
+        let both = [&arrange, &restore];
+        let staging = |m: &Moves| m.columns.as_ref().map_or(0, |c| c.staging_columns() * n);
+        let staging = both.map(staging).into_iter().max().unwrap_or(0);
+        let turning = |m: &Moves| m.turn.as_ref().map_or(0, transpose::Plan::scratch_bytes);
+        let turning = both.map(turning).into_iter().max().unwrap_or(0).div_ceil(size_of::<T>());
         let sums = if verb.solve && !dealt { lanes * n * rhs } else { 0 };
-        let turning = turn.as_ref().map_or(0, |t| t.scratch_bytes().div_ceil(size_of::<T>()));
-        let tile = if verb.family.reads_only() { columns.widest().pow(2) } else { 0 };
-        let own = scratch_elements::<T>(columns.widest()).max(turning).max(tile);
-        let turned = |t| transpose_shards::shared_elements::<T>(t, ranks);
-        let turned = turn.as_ref().map_or(0, turned);
+        let widest = columns.widest();
+        // A tile column of n rows where inverses are made, and the lane's own tile.
+        let panel = if verb.invert { panel_rows(n) * widest } else { 0 };
+        let tile = if verb.invert || verb.family.reads_only() { widest * widest } else { 0 };
+        let own = scratch_elements::<T>(widest).max(turning).max(tile);
+        let turned = |m: &Moves| {
+            let shared = |turn| transpose_shards::shared_elements::<T>(turn, ranks);
+            m.turn.as_ref().map_or(0, shared)
+        };
+        let turned = both.map(turned).into_iter().max().unwrap_or(0);
         let estimate = if verb.condition { condition::scratch_elements(n, lanes) } else { 0 };
-        let shared = staging.max(sums).max(turned).max(estimate);
+        let shared = staging.max(sums).max(turned).max(estimate).max(panel);
         let row_sums = if condition::needs_row_sums(options) { n * lanes } else { 0 };
-        Sizes { columns, lanes, group, moves, turn, own, shared, row_sums }
+        Sizes { columns, lanes, group, arrange, restore, own, shared, row_sums }
     }
 
     /// Elements of scratch.
@@ -159,7 +175,7 @@ impl Forecast {
             widths: sizes.columns.widths(),
             lanes: sizes.lanes,
             scratch_bytes,
-            transposition: sizes.turn,
+            transposition: sizes.arrange.turn.or(sizes.restore.turn),
         }
     }
 }

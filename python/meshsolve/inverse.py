@@ -1,0 +1,77 @@
+"""The inverse of a sharded matrix: ``inv``."""
+
+import jax
+from jax.core import Tracer
+from jax.sharding import AxisType, Mesh, NamedSharding
+
+from meshsolve import _dispatch, _ffi, _padding
+from meshsolve._operands import as_typed, check_square, common_dtype
+from meshsolve.solve import structure_of
+
+
+def inv(
+    a,
+    overwrite_a: bool = False,
+    *,
+    assume_a: str = "gen",
+    lower: bool = False,
+    mesh: Mesh | None = None,
+) -> jax.Array:
+    """The inverse of A with all devices that hold it, in its memory.
+
+    The call of ``jax.numpy.linalg.inv``; shardings and ``mesh`` are those of ``meshsolve.solve``.
+    Where A^-1 B is wanted, ``solve`` is faster and more accurate. Works eagerly and inside
+    ``jax.jit``. Not differentiable.
+
+    Args:
+      a: [n, n], float32, float64, complex64 or complex128. n must be divisible by the number of
+        devices on the axis, or ``mesh`` given.
+      overwrite_a: donate A: its memory becomes that of the inverse. Without, one copy is made. Has
+        no effect inside ``jax.jit``, where XLA decides about copies.
+      assume_a: what is known of A, as for ``solve``. "gen": nothing. "pos": Hermitian positive
+        definite, one triangle is read; half the work, and the inverse is Hermitian to the last bit.
+        "her" and "sym": these, also indefinite, one triangle is read; the other one is filled in
+        and the rest is that of "gen", so that the inverse is symmetric up to rounding.
+      lower: whether A's lower triangle is read instead of its upper one, where ``assume_a`` says
+        that one is enough.
+      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+
+    Returns:
+      A^-1 [n, n] in the sharding of A, and column-major if A is (outside of ``jax.jit``); by rows
+      over ``mesh`` if that was given, or on one device if it does not divide n, made by way of two
+      more matrices of that size then. NaN where A is singular, or not positive definite ("pos").
+
+    Raises:
+      ValueError: a is not square, an unknown ``assume_a``, n not divisible by the devices.
+      TypeError: a dtype that cannot be used.
+
+    Source: factors as in ``solve``, then U^-1 and X L = U^-1, or L^-1 and L^-H L^-1, by tile
+    columns in place (LAPACK's ``getri`` and ``potri``; Du Croz and Higham, IMA J. Numer. Anal. 12,
+    1992; DESIGN.md).
+    """
+    structure = structure_of("inv", assume_a)
+    given, a = a, as_typed(a)
+    n = check_square("inv", a)
+    dtype = common_dtype("inv", "a", a)
+    _padding.check_mesh("inv", mesh)
+    a, moved = _padding.on_mesh(a, mesh, dtype)
+    if n == 0:
+        return a
+    order, own = n if a.shape[0] != n else 0, overwrite_a or moved or a is not given
+    if structure == "positive definite":
+        op = _ffi.poinv(bool(lower), order)
+    else:
+        op = _ffi.geinv(structure, bool(lower), order)
+    inverse, _ = _dispatch.call(op, (a,), (own,))
+    return _home(inverse, a) if order == 0 else _padding.cut(inverse, n)
+
+
+def _home(x, a):
+    """X, which lies by rows or by columns, in the sharding of A."""
+    if isinstance(x, Tracer):
+        here = jax.typeof(a).sharding
+        explicit = not here.mesh.empty and AxisType.Explicit in here.mesh.axis_types
+        return jax.sharding.reshard(x, here) if explicit else x
+    if not isinstance(a.sharding, NamedSharding) or x.sharding.is_equivalent_to(a.sharding, 2):
+        return x
+    return jax.device_put(x, a.sharding)

@@ -1,0 +1,67 @@
+//! `A^-1 = L^-H L^-1` in the place of L and its mirror image, as LAPACK's `potri`: X = L^-1 by panels,
+//! then the lower triangle of M = X^H X, a tile row of X at a time:
+//!
+//! ```text
+//! for k:  S = X_kj^H (j <= k)                                 all lanes together
+//!         M_ij += S_i X_kj     for all j <= i < k             by the owner of j
+//!         M_kj = S_k X_kj      in the place of X_kj
+//! ```
+//! Tile rows after k are those of X still, so no step waits for the result of another, only for S, one
+//! tile column of scratch. The mirrored triangle makes the result Hermitian to the last bit.
+
+use crate::backend::{Backend, Op, Step, Triangle};
+use crate::dist::mirror::{Missing, mirror_triangle};
+use crate::dist::owned_from;
+use crate::dist::triangular_inverse::invert_triangle;
+use crate::matrix::{Block, Matrix};
+use crate::scalar::Scalar;
+
+/// Rows of scratch that serve all tile columns of a lane before the next ones do.
+const ROWS: usize = 512;
+
+/// One lane's part; `a` holds L in its lower triangle, `panel` is scratch of n rows and as many columns
+/// as the widest tile. Lanes meet before and after.
+pub fn inverse<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, panel: Block<T>) -> Step {
+    lane.barrier()?;
+    invert_triangle(lane, a, Triangle::Lower)?;
+    lane.barrier()?;
+    let count = a.columns.count();
+    let owned = owned_from(lane, 0).take_while(move |&t| t < count);
+    owned.clone().for_each(|t| lane.clear_outside(a.diagonal(t), Triangle::Lower));
+    for k in 0..count {
+        let width = a.columns.tile(k).width;
+        let rows_of = |t: usize| {
+            let tile = a.columns.tile(t);
+            panel.sub(tile.global, 0, tile.width, width)
+        };
+        let mine = owned.clone().take_while(|&t| t <= k);
+        mine.clone().for_each(|j| lane.mirror(a.tile(k, j), rows_of(j), false, true));
+        lane.barrier()?;
+        add_products(lane, a, k, mine.clone(), panel.sub(0, 0, panel.rows, width));
+        mine.for_each(|j| lane.trmm(rows_of(k), Triangle::Upper, T::ONE, a.tile(k, j)));
+        lane.barrier()?;
+    }
+    mirror_triangle(lane, a, Missing::Upper, true)
+}
+
+/// `M_ij += S_i X_kj` for j in `columns`, j <= i < k.
+fn add_products<T: Scalar, B: Backend<T>>(
+    lane: &mut B,
+    a: &Matrix<T>,
+    k: usize,
+    columns: impl Iterator<Item = usize> + Clone,
+    panel: Block<T>,
+) {
+    let all = a.columns.tile(k).global;
+    for start in (0..all).step_by(ROWS) {
+        let end = (start + ROWS).min(all);
+        for j in columns.clone() {
+            let top = a.columns.tile(j).global.max(start);
+            if top >= end {
+                break;
+            }
+            let rows = |m: Block<T>| m.sub(top, 0, end - top, m.cols);
+            lane.gemm(rows(a.tile_column(j)), T::ONE, rows(panel), Op::None, a.tile(k, j));
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `X = U^-1` or `L^-1` in the place of a triangle of a column-distributed matrix, with lookahead 1; the
+//! other triangle is neither read nor written. For U, tile columns k ascending:
+//!
+//! ```text
+//! for k:  X_ik = W_ik U_kk^-1  (i < k),  X_kk = U_kk^-1       panel k, by its owner
+//!         W_ij -= X_ik U_kj    for all i < k, j > k           by the owner of j, k+1 first
+//!         W_kj = -X_kk U_kj    in the place of U_kj
+//! ```
+//! so that `W_ij = -sum_l X_il U_lj` over the l < j that have been, and column j of X is made when all of
+//! them have. For L the same from the last column upwards. Each row of X is a substitution in
+//! `X U = I`: the left residual `X U - I` is small, as the inverse of L U needs it (Du Croz and Higham,
+//! IMA J. Numer. Anal. 12, 1992).
+
+use crate::backend::{Backend, Signal, Step, Triangle, Update};
+use crate::matrix::Matrix;
+use crate::scalar::Scalar;
+
+/// One lane's part; all writes to `a` are complete before. A lane that returns `Ok` has seen every panel
+/// finished.
+pub fn invert_triangle<T: Scalar, B: Backend<T>>(
+    lane: &mut B,
+    a: &Matrix<T>,
+    triangle: Triangle,
+) -> Step {
+    let count = a.columns.count();
+    // Signals count upwards: the panels of a factorisation in the same call came first.
+    let announced = count;
+    let tile = |p: usize| if triangle.is_lower() { count - 1 - p } else { p };
+    if count > 0 && lane.owns(tile(0)) {
+        invert_panel(lane, a, triangle, tile(0));
+        lane.announce(Signal::Panels, announced + 1);
+    }
+    for p in 0..count {
+        lane.wait(Signal::Panels, announced + p + 1)?;
+        let next = p + 1;
+        if next < count && lane.owns(tile(next)) {
+            pass_on(lane, a, triangle, tile(p), std::iter::once(tile(next)));
+            invert_panel(lane, a, triangle, tile(next));
+            lane.announce(Signal::Panels, announced + next + 1);
+        }
+        let (index, lanes) = (lane.lane(), lane.lanes());
+        let others = (next + 1..count).map(tile).filter(move |t| t % lanes == index);
+        pass_on(lane, a, triangle, tile(p), others);
+        lane.progress(next, count);
+    }
+    Ok(())
+}
+
+/// What a finished panel k gives to tile columns that are not.
+fn pass_on<T: Scalar, B: Backend<T>>(
+    lane: &mut B,
+    a: &Matrix<T>,
+    triangle: Triangle,
+    k: usize,
+    targets: impl Iterator<Item = usize> + Clone,
+) {
+    let update = if triangle.is_lower() { Update::Lu } else { Update::Above };
+    lane.update(a, k, targets.clone(), update);
+    for j in targets {
+        lane.trmm(a.diagonal(k), triangle, -T::ONE, a.tile(k, j));
+    }
+}
+
+fn invert_panel<T: Scalar, B: Backend<T>>(
+    lane: &mut B,
+    a: &Matrix<T>,
+    triangle: Triangle,
+    k: usize,
+) {
+    let rest = match triangle.is_lower() {
+        true => a.below(k),
+        false => a.tile_column(k).sub(0, 0, a.columns.tile(k).global, a.columns.tile(k).width),
+    };
+    lane.trsm_right(a.diagonal(k), triangle, rest);
+    lane.trtri(a.diagonal(k), triangle);
+}

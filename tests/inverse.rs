@@ -1,0 +1,268 @@
+//! Inverses on host lanes and as call sites: from L U and from L L^H, for every storage and column
+//! order, symmetric to the last bit where A is, NaN where there is none.
+
+mod common;
+
+use common::case::{Case, call, cases};
+use common::lanes::{CASES, element, matrix, on_lanes, shards};
+use common::{Random, buffer, int_scalar, positive_definite, random, residual};
+use faer::Mat;
+use meshsolve::backend::host::Team;
+use meshsolve::call::Buffer;
+use meshsolve::dist::redistribute::{Plan, redistribute};
+use meshsolve::dist::{cholesky, lu};
+use meshsolve::layout::{Columns, Order};
+use meshsolve::matrix::Block;
+use meshsolve::scalar::{DType, Scalar};
+
+/// Both residuals, A X - I and X A - I, in the scale of the acceptance tests.
+fn ratio<T: Scalar>(a: &Mat<T>, x: &Mat<T>) -> f64 {
+    let identity = Mat::<T>::identity(a.nrows(), a.ncols());
+    let [right, left] = [residual(a, x, &identity), residual(x, a, &identity)];
+    if right > left || right.is_nan() { right } else { left }
+}
+
+/// Well conditioned, the pivots far from the diagonal.
+fn shifted<T: Scalar>(n: usize, seed: u64) -> Mat<T> {
+    let mut a = random::<T>(n, n, seed);
+    let shift = T::from_f64_impl(2.0 * (n as f64).sqrt());
+    (0..n).for_each(|i| a[(i, (3 * n - 1 - i) % n)] += shift);
+    a
+}
+
+/// I - 2 v v^H / (v^H v) for some v.
+fn reflection<T: Scalar>(n: usize, seed: u64) -> Mat<T> {
+    let v = random::<T>(n, 1, seed);
+    let square = (v.adjoint() * &v)[(0, 0)];
+    let outer = &v * v.adjoint();
+    let two = T::from_f64_impl(2.0);
+    Mat::from_fn(n, n, |i, j| {
+        let one = if i == j { T::ONE } else { T::ZERO };
+        one + -(two * outer[(i, j)]).divided_by(square)
+    })
+}
+
+/// Singular values from 1 down to a hundred roundoffs, geometrically; Hermitian if both seeds agree.
+fn ill_conditioned<T: Scalar>(n: usize, seeds: [u64; 2]) -> Mat<T> {
+    let least: f64 = if T::DTYPE.real() == DType::F32 { 1e-5 } else { 1e-14 };
+    let values = Mat::<T>::from_fn(n, n, |i, j| match i == j {
+        true => T::from_f64_impl(least.powf(i as f64 / n as f64)),
+        false => T::ZERO,
+    });
+    let [left, right] = seeds.map(|seed| reflection::<T>(n, seed));
+    let a = left * values * right.adjoint();
+    match seeds[0] == seeds[1] {
+        // Rounding must not leave two different triangles.
+        true => Mat::from_fn(n, n, |i, j| match i.cmp(&j) {
+            std::cmp::Ordering::Less => T::conj_impl(&a[(j, i)]),
+            std::cmp::Ordering::Equal => T::from_real_impl(&T::real_part_impl(&a[(i, i)])),
+            std::cmp::Ordering::Greater => a[(i, j)],
+        }),
+        false => a,
+    }
+}
+
+/// The inverse on lanes, of a matrix whose upper triangle is not read if `definite`.
+fn inverted<T: Scalar>(
+    a: &Mat<T>,
+    (ranks, tile, lanes): (usize, usize, usize),
+    order: Order,
+    definite: bool,
+) -> Mat<T> {
+    let n = a.nrows();
+    let read = |i, j| !definite || i >= j;
+    let given = Mat::from_fn(n, n, |i, j| if read(i, j) { a[(i, j)] } else { T::NAN });
+    let mut memory = shards(&given, ranks);
+    let columns = Columns::new(n, ranks, tile, order);
+    let plan = Plan::new(&columns.source(), lanes);
+    let m = matrix(&mut memory, columns);
+    let block = |memory: &mut Vec<T>, cols: usize| {
+        memory.resize((n + 1) * cols, T::NAN);
+        Block::column_major(memory.as_mut_ptr(), n, cols, n + 1)
+    };
+    let (mut staging, mut panel) = (Vec::new(), Vec::new());
+    let staging = block(&mut staging, plan.staging_columns());
+    let panel = block(&mut panel, m.columns.widest());
+    let mut pivots = vec![-1; n];
+    let pivots = Block::column_major(pivots.as_mut_ptr(), n, 1, n);
+    let team = Team::new(lanes);
+    on_lanes::<T>(&team, m.columns.widest(), |lane| {
+        redistribute(lane, &m, &plan, staging).unwrap();
+        if definite {
+            cholesky::factor(lane, &m).unwrap();
+            cholesky::inverse(lane, &m, panel).unwrap();
+        } else {
+            lu::factor(lane, &m, pivots).unwrap();
+            lu::inverse(lane, &m, pivots, panel).unwrap();
+        }
+    });
+    assert_eq!(team.info(), 0);
+    Mat::from_fn(n, n, |i, j| element(&m, &memory, i, j))
+}
+
+fn is_hermitian<T: Scalar>(x: &Mat<T>) -> bool {
+    let mut places = (0..x.ncols()).flat_map(|j| (j..x.nrows()).map(move |i| (i, j)));
+    places.all(|(i, j)| x[(i, j)] == T::conj_impl(&x[(j, i)]))
+}
+
+fn inverses_from_factors<T: Scalar>() {
+    for (n, ranks, tile, lanes) in CASES {
+        for order in [Order::Natural, Order::Cyclic] {
+            let name = format!("{} n={n} P={ranks} T={tile} L={lanes} {order:?}", T::DTYPE.name());
+            let seed = 7 + n as u64;
+            let matrices = [
+                (shifted::<T>(n, seed), false, 3.0),
+                (ill_conditioned(n, [seed, seed + 1]), false, 30.0),
+                (positive_definite(n, seed), true, 3.0),
+                (ill_conditioned(n, [seed, seed]), true, 30.0),
+            ];
+            for (kind, (a, definite, limit)) in matrices.into_iter().enumerate() {
+                let x = inverted(&a, (ranks, tile, lanes), order, definite);
+                let ratio = ratio(&a, &x);
+                assert!(ratio <= limit, "{name} matrix {kind}: {ratio}");
+                assert!(!definite || is_hermitian(&x), "{name} matrix {kind}: symmetry");
+            }
+        }
+    }
+}
+
+/// Interchanges alone: the inverse of a permutation is its transpose, exactly.
+fn inverses_of_permutations<T: Scalar>() {
+    for (n, ranks, tile, lanes) in CASES {
+        for order in [Order::Natural, Order::Cyclic] {
+            let mut numbers = Random(5 + n as u64);
+            let mut rows: Vec<usize> = (0..n).collect();
+            for i in (1..n).rev() {
+                rows.swap(i, ((numbers.next() + 1.0) / 2.0 * (i + 1) as f64) as usize);
+            }
+            let entry = |i: usize, j: usize| if rows[i] == j { T::ONE } else { T::ZERO };
+            let a = Mat::<T>::from_fn(n, n, entry);
+            let x = inverted(&a, (ranks, tile, lanes), order, false);
+            assert!(x == a.transpose().to_owned(), "n={n} P={ranks} L={lanes} {order:?}");
+        }
+    }
+}
+
+fn vector(pivots: &mut [i32]) -> Buffer {
+    Buffer { ptr: pivots.as_mut_ptr().cast(), dtype: DType::S32, dims: vec![pivots.len()] }
+}
+
+/// The general routines: at once in place, and from a factor, which is kept.
+fn general<T: Scalar>(case: Case, a: &Mat<T>) -> (Mat<T>, Mat<T>, Vec<i32>) {
+    let Case { n, ranks, .. } = case;
+    let (dims, factor_dims) = case.dims();
+    let (mut work, mut infos) = (case.shards(a), vec![-1; ranks]);
+    case.run("geinv", |r| {
+        let w = buffer(&mut work[r], &dims);
+        call(r, vec![w.clone()], vec![w, int_scalar(&mut infos[r])])
+    });
+    let at_once = case.gathered(&work);
+
+    let (mut work, mut pivots) = (case.shards(a), vec![vec![-1; n]; ranks]);
+    case.run("getrf", |r| {
+        let w = buffer(&mut work[r], &dims);
+        call(r, vec![w.clone()], vec![w, vector(&mut pivots[r]), int_scalar(&mut infos[r])])
+    });
+    let (kept, mut inverse) = (work.clone(), vec![vec![T::ONE; n * n / ranks]; ranks]);
+    case.run("getri", |r| {
+        let w = buffer(&mut work[r], &factor_dims);
+        let args = vec![w, vector(&mut pivots[r]), int_scalar(&mut infos[r])];
+        call(r, args, vec![buffer(&mut inverse[r], &factor_dims)])
+    });
+    assert!(kept == work, "{case:?}: the factor");
+    (at_once, case.gathered(&inverse), infos)
+}
+
+/// The same with one triangle of a positive definite matrix.
+fn definite<T: Scalar>(case: Case, a: &Mat<T>) -> (Mat<T>, Mat<T>, Vec<i32>) {
+    let Case { n, ranks, lower, .. } = case;
+    let (dims, factor_dims) = case.dims();
+    let read = |i, j| if lower { i >= j } else { i <= j };
+    let given = Mat::from_fn(n, n, |i, j| if read(i, j) { a[(i, j)] } else { T::NAN });
+    let (mut work, mut infos) = (case.shards(&given), vec![-1; ranks]);
+    case.run("poinv", |r| {
+        let w = buffer(&mut work[r], &dims);
+        call(r, vec![w.clone()], vec![w, int_scalar(&mut infos[r])])
+    });
+    let at_once = case.gathered(&work);
+
+    let mut work = case.shards(&given);
+    case.run("potrf", |r| {
+        let w = buffer(&mut work[r], &dims);
+        call(r, vec![w.clone()], vec![w, int_scalar(&mut infos[r])])
+    });
+    let mut inverse = vec![vec![T::ONE; n * n / ranks]; ranks];
+    case.run("potri", |r| {
+        let args = vec![buffer(&mut work[r], &factor_dims), int_scalar(&mut infos[r])];
+        call(r, args, vec![buffer(&mut inverse[r], &factor_dims)])
+    });
+    (at_once, case.gathered(&inverse), infos)
+}
+
+fn every_storage_triangle_and_order<T: Scalar>() {
+    for case in cases() {
+        let n = case.n;
+        if !case.lower {
+            let a = shifted::<T>(n, 9 + n as u64);
+            let (at_once, from_factor, infos) = general(case, &a);
+            assert!(infos.iter().all(|&i| i == 0), "{case:?}");
+            for x in [at_once, from_factor] {
+                assert!(ratio(&a, &x) <= 3.0, "{case:?} {} general", T::DTYPE.name());
+            }
+        }
+        let a = positive_definite::<T>(n, 9 + n as u64);
+        let (at_once, from_factor, infos) = definite(case, &a);
+        assert!(infos.iter().all(|&i| i == 0), "{case:?}");
+        for x in [at_once, from_factor] {
+            assert!(ratio(&a, &x) <= 3.0, "{case:?} {} definite", T::DTYPE.name());
+            assert!(is_hermitian(&x), "{case:?} {}: symmetry", T::DTYPE.name());
+        }
+    }
+}
+
+mod scalars {
+    macro_rules! for_all_scalars {
+        ($($function:ident)*) => {$(
+            #[test]
+            fn $function() {
+                super::$function::<f32>();
+                super::$function::<f64>();
+                super::$function::<faer::c32>();
+                super::$function::<faer::c64>();
+            }
+        )*};
+    }
+    for_all_scalars!(
+        inverses_from_factors
+        inverses_of_permutations
+        every_storage_triangle_and_order
+    );
+}
+
+#[test]
+fn of_nothing_it_is_nothing() {
+    for definite in [false, true] {
+        let x = inverted(&Mat::<f64>::zeros(0, 0), (2, 3, 2), Order::Natural, definite);
+        assert_eq!(x.nrows(), 0);
+    }
+}
+
+#[test]
+fn where_there_is_no_inverse_all_is_nan_and_info_says_why() {
+    let no_number =
+        |x: &Mat<f64>| (0..x.ncols()).all(|j| (0..x.nrows()).all(|i| x[(i, j)].is_nan()));
+    for failing in [0, 4, 11] {
+        for case in cases().filter(|c| (c.n, c.ranks) == (12, 3)) {
+            let mut a = random::<f64>(12, 12, 5);
+            (0..12).for_each(|i| a[(i, failing)] = 0.0);
+            let (at_once, from_factor, infos) = general(case, &a);
+            assert!(no_number(&at_once) && no_number(&from_factor), "{case:?}");
+            assert!(infos.iter().all(|&i| i == failing as i32 + 1), "{case:?} {infos:?}");
+            let mut a = positive_definite::<f64>(12, 5);
+            a[(failing, failing)] = -1.0;
+            let (at_once, from_factor, infos) = definite(case, &a);
+            assert!(no_number(&at_once) && no_number(&from_factor), "{case:?}");
+            assert!(infos.iter().all(|&i| i == failing as i32 + 1), "{case:?} {infos:?}");
+        }
+    }
+}
