@@ -142,9 +142,7 @@ def plan(
     storage = at.storage if at else "rows"
     each = k if mode == "replicated" else -(-k // world)
     by_cholesky = structure == "positive definite"
-    routine = (
-        ("potrf" if b is None else "posv") if by_cholesky else "getrf" if b is None else "gesv"
-    )
+    routine = ("potrf" if b is None else "posv") if by_cholesky else "getrf" if b is None else "gesv"
     dealt = mode != "replicated"
     core = _core.plan(routine, padded, world, dtype.name, storage, lower, each, dealt)
 
