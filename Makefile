@@ -3,11 +3,13 @@
 #   make demo        a sharded solve on CPU host devices, with timing, residual and peak memory
 #   make test        all quick tests: Rust, model checking, Python on the newest and the oldest JAX
 #   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (left
-#                    out where memory is short), the benchmark of transpositions on small arrays, the
-#                    GPU probe without a GPU
+#                    out where memory is short), the benchmarks on small arrays, the GPU probe without
+#                    a GPU
 #   make test-gpu    builds the wheel and runs the GPU probe (needs an NVIDIA GPU)
 #   make lint        formatters and linters, as CI runs them; `make format` applies the formatters
-#   make bench       this solve against its competitors, one CSV line each
+#   make bench       this solve against its competitors, one CSV line each; about ten minutes for each
+#                    of $(ROUTINES), 8 GB of memory. ScaLAPACK is among them where its packages are
+#                    (CONTRIBUTING.md)
 #   make bench-transpose   the transposition against copies and its competitors: tables, plots and how
 #                    they stand to the bars, in $(RESULTS); about ten minutes, 12 GB of memory
 #   make wheel       the wheel, in dist/
@@ -22,12 +24,13 @@ BIN := $(VENV)/bin
 WHEEL := build/wheel.stamp
 SOURCES := Cargo.toml Cargo.lock pyproject.toml build.rs README.md LICENSE \
 	$(shell find src ffi python -type f -not -path '*/__pycache__/*')
-CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h examples/bench/*.cc)
+CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h examples/bench/*.cc examples/bench/scalapack/*.c)
 PY_SOURCES := python examples tests
 LOOM := tests/loom/Cargo.toml
 # A crate of its own: no other target needs its dependencies.
 RIVALS := examples/bench/transpose_rivals/Cargo.toml
 RESULTS := build/bench
+ROUTINES := cholesky,lu
 
 .PHONY: demo test test-rust test-python test-oldest test-slow test-gpu lint format bench bench-transpose \
 	wheel clean
@@ -76,7 +79,7 @@ format: build/lint.stamp
 	$(BIN)/ruff check --fix $(PY_SOURCES)
 
 bench: build/ready.stamp
-	$(BIN)/python examples/bench/run.py
+	$(BIN)/python examples/bench/run.py --routine $(ROUTINES)
 
 bench-transpose: build/bench.stamp
 	$(BIN)/python examples/bench/transpose.py --out $(RESULTS)

@@ -15,4 +15,8 @@ def commit() -> str:
 
 def _git(*arguments: str) -> subprocess.CompletedProcess:
     here = str(pathlib.Path(__file__).resolve().parent)
-    return subprocess.run(["git", "-C", here, *arguments], capture_output=True, text=True)
+    command = ["git", "-C", here, *arguments]
+    try:
+        return subprocess.run(command, capture_output=True, text=True)
+    except FileNotFoundError:
+        return subprocess.CompletedProcess(command, 127, "", "")

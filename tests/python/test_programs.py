@@ -75,16 +75,72 @@ def test_arrays_of_structures(devices):
     assert "the same as by copies: True" in ran.stdout
 
 
-def test_benchmark_prints_one_csv_line_per_measurement():
-    ran = program(ROOT / "examples/bench/run.py", "--sizes", "512", "--repeats", "2")
+def benchmark(*arguments, env=None, timeout=240):
+    """Rows of run.py, each checked, and what it says of those that it leaves out."""
+    script = ROOT / "examples/bench/run.py"
+    ran = program(script, "--sizes", 256, "--repeats", 2, *arguments, env=env, timeout=timeout)
     assert ran.returncode == 0, ran.stderr
-    header, *rows = [line.split(",") for line in ran.stdout.strip().splitlines()]
-    names = {row[header.index("what")] for row in rows}
-    assert {"meshsolve", "jnp sharded", "jnp one device", "faer gemm"} <= names
+    rows = list(csv.DictReader(ran.stdout.splitlines()))
     for row in rows:
-        assert len(row) == len(header)
-        ratio = row[header.index("residual_ratio")]
-        assert ratio == "" or float(ratio) <= 3
+        assert None not in row and None not in row.values()
+        assert float(row["seconds_median"]) > 0 and float(row["share_of_gemm"]) >= 0
+        assert row["what"] == "faer gemm" or float(row["residual_ratio"]) <= 3
+    return rows, ran.stderr
+
+
+def test_benchmark_prints_one_csv_line_per_measurement():
+    whats = ("meshsolve", "meshsolve ready factor n rhs", "jnp sharded", "scipy", "faer gemm")
+    rows, said = benchmark("--what", ",".join(whats))
+    pairs = [(row["routine"], row["what"]) for row in rows]
+    expected = [(routine, what) for routine in ("cholesky", "lu") for what in whats]
+    inverses = [("inverse", what) for what in whats if "ready" not in what]
+    assert pairs == expected + inverses
+    assert said == ""
+    timed = {
+        what for what in whats if any(r["share_of_gemm_factor"] for r in rows if r["what"] == what)
+    }
+    assert timed == {"meshsolve"}
+    assert {row["rhs"] for row in rows if row["what"] == whats[1]} == {"256"}
+
+
+def test_benchmark_says_which_package_is_missing():
+    options = ("--routine", "lu", "--what", "ScaLAPACK,faer gemm")
+    rows, said = benchmark(*options, env={"PATH": ""})
+    assert [row["what"] for row in rows] == ["faer gemm"]
+    assert "lu: ScaLAPACK at n = 256 left out: no mpicc: apt-get install libopenmpi-dev" in said
+
+
+def test_benchmark_refuses_names_that_it_does_not_know():
+    ran = program(ROOT / "examples/bench/run.py", "--what", "meshsolv")
+    assert ran.returncode == 1 and "got meshsolv" in ran.stderr
+    ran = program(ROOT / "examples/bench/run.py", "--routine", "qr")
+    assert ran.returncode == 2 and "expected some of cholesky, lu, inverse, got qr" in ran.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("routine", ["cholesky", "lu", "inverse"])
+def test_every_row_of_the_benchmark(routine):
+    rows, said = benchmark("--routine", routine, timeout=800)
+    names = {row["what"] for row in rows}
+    left_out = {line.split(": ")[1].split(" at ")[0] for line in said.splitlines()}
+    assert left_out <= {"ScaLAPACK", "ScaLAPACK SkylakeX"} and not left_out & names
+    assert names | left_out >= {"meshsolve columns", "jnp one device", "scipy", "faer gemm"}
+    assert len(names | left_out) == {"cholesky": 21, "lu": 19, "inverse": 6}[routine]
+    for row in rows:
+        solves = row["what"].startswith(("meshsolve", "ScaLAPACK"))
+        solves &= "ready" not in row["what"] and "refine" not in row["what"]
+        assert (row["share_of_gemm_factor"] != "") == solves
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_benchmark_of_other_dtypes(dtype):
+    whats = "meshsolve,jnp one device,scipy,meshsolve ready factor 1 rhs,ScaLAPACK"
+    options = ("--dtype", dtype, "--what", whats, "--rhs", 3, "--routine", "cholesky,lu")
+    rows, said = benchmark(*options)
+    assert len(rows) == 8 and {row["dtype"] for row in rows} == {dtype}
+    assert "left out: float64 only" in said
 
 
 @pytest.mark.slow  # compiles the competitors

@@ -1,0 +1,194 @@
+"""What is timed: systems, and the calls that solve them, of this library and its competitors."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental.layout import Format, Layout
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import meshsolve as ms
+
+# For these a factor is made once, and its solves are timed: of one right-hand side, and of n.
+READY = tuple(
+    f"{who} ready factor {k} rhs"
+    for who in ("meshsolve", "jnp sharded", "jnp one device")
+    for k in ("1", "n")
+)
+_COMMON = (
+    "meshsolve",  # by rows, A donated
+    "meshsolve columns",
+    "meshsolve column-major",
+    "meshsolve keep a",
+    "meshsolve padded",  # a matrix on one device, n one less, copied to the mesh
+    "jnp sharded",
+    "jnp sharded columns",
+    "jnp one device",
+    "scipy",  # on one device, all cores, column-major as LAPACK has it
+    *READY,
+)
+WHATS = {
+    "cholesky": (
+        *_COMMON,
+        "meshsolve lower",  # the triangle that has to be mirrored
+        "meshsolve columns upper",  # mirrored as well as transposed; "columns" are only transposed
+        "meshsolve cyclic",  # through block-cyclic order, in place
+    ),
+    "lu": (
+        *_COMMON,
+        "meshsolve refine",  # a factor in half the precision, refined; A kept
+    ),
+    # A^-1 of the matrix of "lu".
+    "inverse": ("meshsolve", "meshsolve columns", "jnp sharded", "jnp one device", "scipy"),
+}
+
+
+class Contender(NamedTuple):
+    """One row: new (A, B) for each call, the call, and what its answer is checked against."""
+
+    system: Callable
+    solve: Callable
+    check: Callable
+
+
+def sharding(what: str) -> str:
+    """How A lies."""
+    if what == "meshsolve column-major":
+        return "column-major"
+    if what == "scipy":
+        return "one device column-major"
+    if what == "meshsolve padded" or what.startswith("jnp one device"):
+        return "one device"
+    return "columns" if "columns" in what else "rows"
+
+
+def right_hand_sides(what: str, n: int, asked: int) -> int:
+    """How many are solved for at once."""
+    return {"1": 1, "n": n}[what.split()[-2]] if what in READY else asked
+
+
+def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contender:
+    """A row of the table. A is 1 / (1 + |i-j|) + I (times phases if complex), which is free of
+    subnormal numbers, for Cholesky, and standard normal for LU; B is all ones.
+    """
+    n = n - 1 if what == "meshsolve padded" else n
+    mesh = Mesh(np.array(jax.devices()), ("x",))
+    where = sharding(what)
+    spec = PartitionSpec("x", None) if where == "rows" else PartitionSpec(None, "x")
+    placed = NamedSharding(mesh, spec)
+    if where == "column-major":
+        placed = Format(Layout((1, 0)), placed)
+    # Many right-hand sides are dealt out by columns, the layout that the solver works in.
+    rhs_spec = PartitionSpec(None, "x") if rhs == n and rhs % mesh.size == 0 else PartitionSpec()
+    rhs_placed = NamedSharding(mesh, rhs_spec)
+    if where.startswith("one device"):
+        placed = rhs_placed = None
+    make = _positive_definite if routine == "cholesky" else _general
+    first = jax.jit(lambda: make(n, dtype), out_shardings=placed)()
+    again = jax.jit(jnp.copy, out_shardings=placed)
+    ones = jax.jit(lambda: jnp.ones((n, rhs), dtype), out_shardings=rhs_placed)
+
+    def check(x) -> float:
+        """The scaled residual."""
+        a, b, x = np.asarray(first), np.ones((n, rhs), dtype), np.asarray(x)
+        x = x @ b if routine == "inverse" else x
+        norm = lambda m: float(np.abs(m).sum(0).max())  # noqa: E731
+        unit = float(np.finfo(a.dtype).eps) / 2
+        return norm(b - a @ x) / (n * norm(a) * norm(x) * unit)
+
+    if what in READY:
+        b = ones()
+        solve = _ready(what, routine, again(first))
+        return Contender(lambda: (None, b), lambda _, b: solve(b), check)
+    if what == "scipy":
+        host = np.asarray(first)
+        new = lambda: (np.array(host, order="F"), np.ones((n, rhs), dtype))  # noqa: E731
+        return Contender(new, _scipy(routine), check)
+    new = lambda: jax.block_until_ready((again(first), ones()))  # noqa: E731
+    return Contender(new, _solver(what, routine), check)
+
+
+def _positive_definite(n: int, dtype: str):
+    i = jnp.arange(n)
+    d = i[:, None] - i[None, :]
+    a = 1 / (1 + jnp.abs(d)) + jnp.eye(n)
+    return (a * jnp.exp(0.3j * d) if dtype.startswith("complex") else a).astype(dtype)
+
+
+def _general(n: int, dtype: str):
+    return jax.random.normal(jax.random.key(0), (n, n), dtype)
+
+
+def _scipy(routine: str):
+    import scipy.linalg
+
+    if routine == "inverse":
+        return lambda a, _: scipy.linalg.inv(a, overwrite_a=True, check_finite=False)
+    assume = {"cholesky": "pos", "lu": "gen"}[routine]
+    options = {"assume_a": assume, "overwrite_a": True, "check_finite": False}
+    return lambda a, b: scipy.linalg.solve(a, b, **options)
+
+
+def _solver(what: str, routine: str):
+    if what.startswith("jnp"):
+        cho = jax.scipy.linalg
+        if routine == "lu":
+            return jax.jit(jnp.linalg.solve)
+        if routine == "inverse":
+            return jax.jit(lambda a, _: jnp.linalg.inv(a))
+        return jax.jit(lambda a, b: cho.cho_solve(cho.cho_factor(a), b))
+    if what == "meshsolve cyclic":
+        return _cyclic_solver()
+    if routine == "inverse":
+        return lambda a, _: ms.inv(a, overwrite_a=True)
+    options = {
+        "assume_a": {"cholesky": "pos", "lu": "gen"}[routine],
+        "lower": what in ("meshsolve lower", "meshsolve columns", "meshsolve column-major"),
+        "overwrite_a": what != "meshsolve keep a",
+        "refine": what == "meshsolve refine",
+    }
+    if what == "meshsolve padded":
+        mesh = jax.make_mesh((len(jax.devices()),), ("x",))
+        return lambda a, b: ms.solve(a, b, mesh=mesh, **options)
+    return lambda a, b: ms.solve(a, b, **options)
+
+
+def _ready(what: str, routine: str, a):
+    """B -> X with a factor of A that is there already; JAX's lies as A did."""
+    if what.startswith("meshsolve"):
+        made = {"cholesky": ms.cho_factor, "lu": ms.lu_factor}[routine](a, overwrite_a=True)
+        return jax.block_until_ready(made).solve
+    linalg = jax.scipy.linalg
+    if routine == "cholesky":
+        factor = jax.jit(lambda a: linalg.cho_factor(a)[0], out_shardings=a.sharding)
+        solve = jax.jit(lambda c, b: linalg.cho_solve((c, False), b))
+    else:
+        lies = a.sharding
+        whole = (
+            NamedSharding(lies.mesh, PartitionSpec()) if isinstance(lies, NamedSharding) else lies
+        )
+        factor = jax.jit(linalg.lu_factor, out_shardings=(lies, whole))
+        solve = jax.jit(linalg.lu_solve)
+    made = jax.block_until_ready(factor(a))
+    return lambda b: solve(made, b)
+
+
+def _cyclic_solver():
+    mesh = Mesh(np.array(jax.devices()), ("x",))
+    target, rows = ms.ffi_target(), PartitionSpec("x", None)
+
+    def local(a, b):
+        place = jnp.stack([lax.axis_index("x"), 0]).astype(jnp.int32)
+        like = [jax.ShapeDtypeStruct(m.shape, m.dtype) for m in (a, b)]
+        results = (*like, jax.ShapeDtypeStruct((), jnp.int32))
+        call = jax.ffi.ffi_call(target, results, input_output_aliases={1: 0, 2: 1})
+        attributes = {"world": np.int64(mesh.size), "rhs": "replicated", "order": "cyclic"}
+        return call(place, a, b, routine="posv", **attributes)[:2]
+
+    specs = (rows, PartitionSpec())
+    whole = jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=specs, check_vma=False)
+    run = jax.jit(whole, donate_argnums=0)
+    return lambda a, b: run(a, b)[1]
