@@ -40,7 +40,7 @@ fn estimated<T: Scalar>(m: &Mat<T>, scale: f64) -> (f64, usize) {
         let y = if next == Next::Solve { m * x } else { m.adjoint() * x };
         (0..n * t).for_each(|e| estimator.vectors()[e] = y[(e / t, e % t)]);
         products += 1;
-        next = estimator.next();
+        next = estimator.advance();
     }
     (estimator.estimate(), products)
 }
