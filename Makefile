@@ -2,10 +2,14 @@
 #
 #   make demo        a sharded solve on CPU host devices, with timing, residual and peak memory
 #   make test        all quick tests: Rust, model checking, Python on the newest and the oldest JAX
-#   make test-slow   the long cases: random samples of the grid, the GPU probe without a GPU
+#   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (left
+#                    out where memory is short), the benchmark of transpositions on small arrays, the
+#                    GPU probe without a GPU
 #   make test-gpu    builds the wheel and runs the GPU probe (needs an NVIDIA GPU)
 #   make lint        formatters and linters, as CI runs them; `make format` applies the formatters
 #   make bench       this solve against its competitors, one CSV line each
+#   make bench-transpose   the transposition against copies and its competitors: tables, plots and how
+#                    they stand to the bars, in $(RESULTS); about ten minutes, 12 GB of memory
 #   make wheel       the wheel, in dist/
 
 PYTHON ?= python3
@@ -21,8 +25,12 @@ SOURCES := Cargo.toml Cargo.lock pyproject.toml build.rs README.md LICENSE \
 CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h examples/bench/*.cc)
 PY_SOURCES := python examples tests
 LOOM := tests/loom/Cargo.toml
+# A crate of its own: no other target needs its dependencies.
+RIVALS := examples/bench/transpose_rivals/Cargo.toml
+RESULTS := build/bench
 
-.PHONY: demo test test-rust test-python test-oldest test-slow test-gpu lint format bench wheel clean
+.PHONY: demo test test-rust test-python test-oldest test-slow test-gpu lint format bench bench-transpose \
+	wheel clean
 
 demo: build/ready.stamp
 	$(BIN)/python examples/01_solve.py
@@ -39,7 +47,8 @@ test-python: build/ready.stamp
 test-oldest: build/oldest.stamp
 	$(OLDEST)/bin/python -m pytest -q --durations=5
 
-test-slow: build/ready.stamp
+test-slow: build/ready.stamp build/bench.stamp
+	cargo test --release --locked --test transpose_large -- --ignored --test-threads 1 --nocapture
 	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[slow]"
 	$(BIN)/python -m pytest -q -m slow
 
@@ -49,8 +58,10 @@ test-gpu: build/ready.stamp
 lint: build/lint.stamp $(WHEEL)
 	cargo fmt --check
 	cargo fmt --check --manifest-path $(LOOM)
+	cargo fmt --check --manifest-path $(RIVALS)
 	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) \
 		cargo clippy --release --locked --all-targets --features python -- -D warnings
+	cargo clippy --release --locked --target-dir target --manifest-path $(RIVALS) -- -D warnings
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 	$(BIN)/ruff format --check $(PY_SOURCES)
 	$(BIN)/ruff check $(PY_SOURCES)
@@ -59,12 +70,16 @@ lint: build/lint.stamp $(WHEEL)
 format: build/lint.stamp
 	cargo fmt
 	cargo fmt --manifest-path $(LOOM)
+	cargo fmt --manifest-path $(RIVALS)
 	$(BIN)/clang-format -i $(CXX_SOURCES)
 	$(BIN)/ruff format $(PY_SOURCES)
 	$(BIN)/ruff check --fix $(PY_SOURCES)
 
 bench: build/ready.stamp
 	$(BIN)/python examples/bench/run.py
+
+bench-transpose: build/bench.stamp
+	$(BIN)/python examples/bench/transpose.py --out $(RESULTS)
 
 wheel: $(WHEEL)
 
@@ -93,6 +108,10 @@ build/ready.stamp: $(WHEEL) $(VENV)/ready.stamp
 build/oldest.stamp: $(WHEEL)
 	$(OLDEST)/bin/pip install --quiet "$$(ls dist/*.whl)[test]"
 	$(OLDEST)/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
+	touch $@
+
+build/bench.stamp: build/ready.stamp
+	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[bench]"
 	touch $@
 
 build/lint.stamp: build/ready.stamp

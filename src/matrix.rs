@@ -78,8 +78,8 @@ impl<T> Block<T> {
     }
 }
 
-/// An n x n matrix in column-major order, whole columns dealt to ranks as `columns` says: rank r
-/// holds `n/P` columns of n elements each from `shards[r]` on.
+/// An n x n matrix, whole columns dealt to ranks as `columns` says: rank r holds `n/P` columns of n
+/// elements each, `shards[r]`, one after the other if the matrix is to be factored.
 #[derive(Debug)]
 pub struct Matrix<T> {
     pub shards: Vec<Block<T>>,
@@ -88,9 +88,14 @@ pub struct Matrix<T> {
 
 impl<T> Matrix<T> {
     pub fn new(bases: &[*mut T], columns: Columns) -> Self {
-        assert_eq!(bases.len(), columns.ranks(), "one shard per rank");
         let shard = Storage::column_major(columns.n(), columns.ranks());
-        let shards = bases.iter().map(|&p| Block::new(p, &shard)).collect();
+        Self::laid_out(bases, &shard, columns)
+    }
+
+    /// With shards of any layout, (row, column within the shard).
+    pub fn laid_out(bases: &[*mut T], shard: &Layout, columns: Columns) -> Self {
+        assert_eq!(bases.len(), columns.ranks(), "one shard per rank");
+        let shards = bases.iter().map(|&p| Block::new(p, shard)).collect();
         Matrix { shards, columns }
     }
 

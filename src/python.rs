@@ -10,7 +10,6 @@ use pyo3::types::{PyCapsule, PyDict};
 use crate::bridge::ffi;
 use crate::layout::{Columns, Order, Storage};
 use crate::routines::solver;
-use crate::transpose::{Algorithm, Plan};
 use crate::{backend::host::yardstick, dispatch, routines, scalar::DType, settings, stats};
 
 /// A capsule as jax.ffi wants it around a handler or type record of the C++ shim.
@@ -162,54 +161,6 @@ fn gemm_seconds(py: Python<'_>, dtype: &str, n: usize, threads: usize) -> PyResu
     ))
 }
 
-/// Seconds of an in-place transposition of a row-major rows x cols array of elements of `size` bytes,
-/// and of a copy of it, by `threads` threads each; and what the plan says. `c2r`: by C2R or R2C
-/// whatever the shape.
-#[pyfunction]
-fn transpose_seconds(
-    py: Python<'_>,
-    rows: usize,
-    cols: usize,
-    size: usize,
-    threads: usize,
-    c2r: bool,
-) -> PyResult<(f64, f64, String)> {
-    if !matches!(size, 4 | 8 | 16) || threads == 0 {
-        return Err(PyValueError::new_err(format!("transpose_seconds: {size} bytes, {threads}")));
-    }
-    let algorithm = if rows > cols { Algorithm::C2r } else { Algorithm::R2c };
-    let plan = match c2r {
-        true => Plan::forced(algorithm, rows, cols, size),
-        false => Plan::new(rows, cols, size),
-    };
-    let (seconds, copy) = py.detach(|| match size {
-        4 => yardstick::transpose_seconds::<u32>(&plan, threads),
-        8 => yardstick::transpose_seconds::<u64>(&plan, threads),
-        _ => yardstick::transpose_seconds::<u128>(&plan, threads),
-    });
-    Ok((seconds, copy, plan.to_string()))
-}
-
-/// The same for an n x n array whose rows lie in `shards` places, transposed as a whole.
-#[pyfunction]
-fn transpose_square_seconds(
-    py: Python<'_>,
-    n: usize,
-    shards: usize,
-    size: usize,
-    threads: usize,
-) -> PyResult<(f64, f64)> {
-    if !matches!(size, 4 | 8 | 16) || threads == 0 || shards == 0 || !n.is_multiple_of(shards) {
-        let given = format!("n={n} shards={shards} size={size} threads={threads}");
-        return Err(PyValueError::new_err(format!("transpose_square_seconds: {given}")));
-    }
-    Ok(py.detach(|| match size {
-        4 => yardstick::transpose_square_seconds::<u32>(n, shards, threads),
-        8 => yardstick::transpose_square_seconds::<u64>(n, shards, threads),
-        _ => yardstick::transpose_square_seconds::<u128>(n, shards, threads),
-    }))
-}
-
 #[pymodule]
 fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -222,7 +173,5 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(last_call, m)?)?;
     m.add_function(wrap_pyfunction!(tile_width, m)?)?;
     m.add_function(wrap_pyfunction!(plan, m)?)?;
-    m.add_function(wrap_pyfunction!(transpose_seconds, m)?)?;
-    m.add_function(wrap_pyfunction!(transpose_square_seconds, m)?)?;
     m.add_function(wrap_pyfunction!(gemm_seconds, m)?)
 }

@@ -171,7 +171,7 @@ fn attributes_are_checked_when_the_program_is_compiled() {
             Map::routine("pots", 2),
             "attribute `routine`: expected a string, one of [\"posv\", \"posvx\", \"potrf\", \
              \"potrs\", \"pack\", \"unpack\", \"logdet\", \"pocon\", \"gesv\", \"gesvx\", \"getrf\", \
-             \"getrs\", \"lupack\", \"luunpack\", \"det\", \"gecon\", \"transpose\", \
+             \"getrs\", \"lupack\", \"luunpack\", \"det\", \"gecon\", \"trtrs\", \"residual\", \"transpose\", \
              \"diagnose\"], got \"pots\"",
         ),
         (

@@ -261,11 +261,12 @@ fn scratch_is_within_the_bound_of_the_paper() {
 
 #[test]
 fn plans_choose_and_describe_themselves() {
-    let algorithm = |rows, cols| Plan::new(rows, cols, 8).algorithm();
-    assert_eq!(algorithm(8192, 4095), Algorithm::C2r);
-    assert_eq!(algorithm(4095, 8192), Algorithm::R2c);
-    assert_eq!(algorithm(1, 4096), Algorithm::Trivial);
-    assert_eq!(Plan::new(7919, 4001, 8).phases(), 2);
+    // With no scratch to share, and all that one can wish for.
+    let offered = |rows, cols| Plan::offered(rows, cols, 8, 1 << 30, 0).unwrap();
+    assert_eq!(offered(8192, 4095).algorithm(), Algorithm::C2r);
+    assert_eq!(offered(4095, 8192).algorithm(), Algorithm::R2c);
+    assert_eq!(offered(1, 4096).algorithm(), Algorithm::Trivial);
+    assert_eq!(offered(7919, 4001).phases(), 2);
     let text = Plan::forced(Algorithm::C2r, 8192, 4096, 8).to_string();
     let expected = "C2R 8192 x 4096 of 8 bytes, 5 passes, about 0.20 of a copy, ";
     assert_eq!(text, format!("{expected}32768 bytes of scratch"));

@@ -1,11 +1,12 @@
 //! Transposition in place by the panel algorithm against its definition.
 
+use meshsolve::transpose::maps;
 use meshsolve::transpose::panels::{Panels, Stage};
-use meshsolve::transpose::{Algorithm, Plan, run_units, transpose_with};
+use meshsolve::transpose::{Algorithm, Plan, transpose_with};
 
 mod transposition;
 
-use transposition::{Random, SIZES, check, check_shifted};
+use transposition::{Random, SIZES, check, check_shifted, in_any_order};
 
 const THREADS: [usize; 4] = [1, 2, 3, 7];
 
@@ -62,21 +63,7 @@ fn units_in_any_order() {
     let mut random = Random(5);
     for (rows, cols, height) in [(300, 211, 64), (211, 300, 64), (500, 96, 100), (65, 400, 32)] {
         let plan = Plan::forced(panel(height), rows, cols, 8);
-        let mut data: Vec<u64> = (0..(rows * cols) as u64).collect();
-        let mut scratch = vec![0u8; plan.scratch_bytes()];
-        let mut shared = vec![0u8; plan.shared_bytes()];
-        for phase in 0..plan.phases() {
-            let mut units: Vec<usize> = (0..plan.units(phase)).collect();
-            for k in (1..units.len()).rev() {
-                units.swap(k, random.below(k + 1));
-            }
-            for unit in units {
-                let data = data.as_mut_ptr().cast();
-                let (own, common) = (scratch.as_mut_ptr(), shared.as_mut_ptr());
-                // SAFETY: every unit of a phase once, phases in order.
-                unsafe { run_units(&plan, phase, unit..unit + 1, data, own, common) };
-            }
-        }
+        let data = in_any_order(&plan, &mut random);
         let right = |(k, x): (usize, &u64)| *x as usize == k % rows * cols + k / rows;
         assert!(data.iter().enumerate().all(right), "{plan}");
     }
@@ -111,9 +98,8 @@ fn chunks_of_huge_arrays() {
 #[test]
 fn plans_take_panels_when_scratch_is_shared() {
     let offered = |rows, cols, own, shared| Plan::offered(rows, cols, 8, own, shared);
-    assert_eq!(Plan::new(8191, 8101, 8).algorithm(), Algorithm::C2r);
     let plan = offered(8191, 8101, 1 << 20, 40 << 20).unwrap();
-    assert!(matches!(plan.algorithm(), Algorithm::Panel { .. }), "{plan}");
+    assert_eq!(plan.algorithm(), panel(256));
     assert!(plan.shared_bytes() <= 40 << 20 && plan.passes() == 2);
     let text = plan.to_string();
     assert!(text.starts_with("panels of ") && text.ends_with(" shared"), "{text}");
@@ -121,13 +107,34 @@ fn plans_take_panels_when_scratch_is_shared() {
     assert_eq!(offered(8191, 8101, 100, 40 << 20), None);
     assert_eq!(offered(8192, 4096, 1 << 20, 1 << 30), Some(Plan::new(8192, 4096, 8)));
     // Too short for a phase of its own.
-    assert!(offered(1_000_001, 9, 1 << 24, 1 << 40).unwrap().panels().is_none());
-    let (rows, cols) = (1201, 599);
-    let plan = offered(rows, cols, 1 << 20, 8 << 20).unwrap();
-    assert!(plan.panels().is_some(), "{plan}");
-    let mut data: Vec<u64> = (0..(rows * cols) as u64).collect();
-    transpose_with(&plan, &mut data, 3);
-    assert!((0..rows * cols).all(|k| data[k] as usize == k % rows * cols + k / rows));
+    assert!(offered(901, 33, 1 << 24, 1 << 40).unwrap().panels().is_none());
+}
+
+/// What the library's own calls take: panels, within what they offer.
+#[test]
+fn plans_take_panels_by_themselves() {
+    let mut random = Random(41);
+    let mut shapes = vec![(8191, 8101), (7919, 4001), (10007, 9973), (8192, 4095), (1201, 1099)];
+    shapes.extend([(1_000_003, 40), (100, 500_009), ((1 << 34) + 1, 1001), (70_001, 65_537)]);
+    shapes.extend((0..300).map(|_| (4096 + random.below(20_905), 4096 + random.below(20_905))));
+    for (x, y) in shapes {
+        for (rows, cols) in [(x, y), (y, x)] {
+            let plan = Plan::new(rows, cols, 8);
+            let bytes = rows * cols * 8;
+            let shared = (bytes / 32).max((bytes / 8).min(4 << 20));
+            assert!(plan.shared_bytes() <= shared.max(256 << 10), "{plan}");
+            let own = (rows.max(cols) * 8).max(256 << 10).max(bytes / 4096);
+            assert!(plan.scratch_bytes() <= own, "{plan}");
+            assert_eq!(plan.panels().is_none(), maps::gcd(rows, cols) >= 64, "{plan}");
+        }
+    }
+    for (rows, cols) in [(1201, 1099), (599, 1201), (10_007, 40), (100, 5003)] {
+        let plan = Plan::new(rows, cols, 8);
+        assert!(plan.panels().is_some(), "{plan}");
+        let mut data: Vec<u64> = (0..(rows * cols) as u64).collect();
+        transpose_with(&plan, &mut data, 3);
+        assert!((0..rows * cols).all(|k| data[k] as usize == k % rows * cols + k / rows));
+    }
 }
 
 #[test]

@@ -1,9 +1,13 @@
-"""Peak memory of one sharded solve, above what existed before the call, in this fresh process.
+"""Peak memory of one sharded call, above what existed before it, in this fresh process.
 
 Run: python examples/bench/memory.py --n 8192 --devices 2 --what meshsolve [--keep-a]
+     python examples/bench/memory.py --n 22391 --columns 22409 --devices 1 --what transpose
+
 Prints one JSON line: bytes of A, bytes above, and their ratio. `--what` is meshsolve, factor
-(meshsolve.cho_factor and ten solves) or jnp (jax.scipy.linalg.cho_factor and cho_solve on the same
-shards). With storage "padded" A lies on one device and n - 1 is solved: its sharded copy is 1.
+(meshsolve.cho_factor and ten solves), jnp (jax.scipy.linalg.cho_factor and cho_solve on the same
+shards), transpose (meshsolve.transpose_inplace of an n x columns array) or jnp.transpose (the same
+by XLA, donated). With storage "padded" A lies on one device and n - 1 is solved: its sharded copy
+is 1.
 """
 
 import argparse
@@ -11,6 +15,8 @@ import json
 import os
 import pathlib
 
+_TRANSPOSITIONS = ("transpose", "jnp.transpose")
+_WHATS = ("meshsolve", "factor", "jnp", *_TRANSPOSITIONS)
 _STORAGES = ("rows", "columns", "column-major", "padded")
 
 
@@ -19,7 +25,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=8192)
     parser.add_argument("--devices", type=int, default=2)
-    parser.add_argument("--what", choices=("meshsolve", "factor", "jnp"), default="meshsolve")
+    parser.add_argument("--columns", type=int, help="to be transposed; n if left out")
+    parser.add_argument("--what", choices=_WHATS, default="meshsolve")
     parser.add_argument("--storage", choices=_STORAGES, default="rows", help="how A lies")
     parser.add_argument("--upper", action="store_true", help="A's upper triangle is given")
     parser.add_argument("--keep-a", action="store_true", help="do not donate A")
@@ -27,7 +34,66 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={options.devices}"
     os.environ["JAX_PLATFORMS"] = "cpu"
-    print(json.dumps(measure(options)))
+    transposes = options.what in _TRANSPOSITIONS
+    print(json.dumps(transposition(options) if transposes else measure(options)))
+
+
+def transposition(options) -> dict:
+    """The same of one transposition; beside it the scratch that the call has taken."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    import meshsolve as ms
+
+    jax.config.update("jax_enable_x64", True)
+    rows, cols = options.n, options.columns or options.n
+    mesh = Mesh(np.array(jax.devices()), ("x",))
+    specs = (PartitionSpec("x", None), PartitionSpec(None, "x"))
+    given, turned = (NamedSharding(mesh, spec) for spec in specs)
+    if options.storage == "columns":
+        given, turned = turned, given
+
+    def matrix(rows, cols):
+        make = lambda: jnp.arange(float(rows * cols)).reshape(rows, cols)  # noqa: E731
+        return jax.block_until_ready(jax.jit(make, out_shardings=given)())
+
+    transpose = ms.transpose_inplace
+    if options.what == "jnp.transpose":
+        transpose = jax.jit(jnp.transpose, donate_argnums=0, out_shardings=turned)
+    jax.block_until_ready(transpose(matrix(64 * options.devices, 128 * options.devices)))
+    above = []
+    for _ in range(2):  # the first call makes its program too
+        x = matrix(rows, cols)
+        before = reset_peak()
+        y = jax.block_until_ready(transpose(x))
+        above.append(peak() - before)
+        del x
+        _check_transpose(y, rows, cols)
+        del y
+    x_bytes = rows * cols * 8
+    ours = options.what == "transpose"
+    return {
+        "what": options.what,
+        "n": rows,
+        "columns": cols,
+        "devices": options.devices,
+        "storage": options.storage,
+        "a_bytes": x_bytes,
+        "above_bytes": above[0],
+        "above_over_a": above[0] / x_bytes,
+        "above_again_bytes": above[1],
+        "scratch_bytes": ms.last_call()["scratch_bytes"] if ours else None,
+        "jax": jax.__version__,
+    }
+
+
+def _check_transpose(y, rows: int, cols: int) -> None:
+    import numpy as np
+
+    for j, i in np.random.default_rng(0).integers((cols, rows), size=(9, 2)).tolist():
+        assert float(y[j, i]) == i * cols + j
 
 
 def measure(options) -> dict:

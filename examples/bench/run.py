@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 
+from commit import commit
+
 WHATS = (
     "meshsolve",  # by rows, A donated
     "meshsolve lower",  # the triangle that has to be mirrored
@@ -55,14 +57,14 @@ def main() -> None:
         return
     table = csv.DictWriter(sys.stdout, COLUMNS)
     table.writeheader()
-    commit = _commit()
+    here = commit()
     for n in map(int, options.sizes.split(",")):
         for what in options.what.split(","):
             command = [sys.executable, __file__, *sys.argv[1:], "--one", what, "--sizes", str(n)]
             ran = subprocess.run(command, capture_output=True, text=True)
             if ran.returncode:
                 sys.exit(f"{what} at n = {n} failed:\n{ran.stderr}")
-            table.writerow(json.loads(ran.stdout.splitlines()[-1]) | {"commit": commit})
+            table.writerow(json.loads(ran.stdout.splitlines()[-1]) | {"commit": here})
             sys.stdout.flush()
 
 
@@ -234,19 +236,6 @@ def _ratio(system, x) -> float:
     norm = lambda m: float(np.abs(m).sum(0).max())  # noqa: E731
     unit = float(np.finfo(a.dtype).eps) / 2
     return norm(b - a @ x) / (len(a) * norm(a) * norm(x) * unit)
-
-
-def _commit() -> str:
-    command = [
-        "git",
-        "-C",
-        os.path.dirname(os.path.abspath(__file__)),
-        "rev-parse",
-        "--short",
-        "HEAD",
-    ]
-    ran = subprocess.run(command, capture_output=True, text=True)
-    return ran.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

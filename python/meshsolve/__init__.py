@@ -13,6 +13,7 @@ from meshsolve.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slog
 from meshsolve.plan import Plan, plan
 from meshsolve.solve import SolveInfo, solve
 from meshsolve.transpose import transpose_inplace
+from meshsolve.triangular import solve_triangular
 
 __all__ = [
     "CholeskyFactor",
@@ -32,6 +33,7 @@ __all__ = [
     "set_timeout",
     "slogdet",
     "solve",
+    "solve_triangular",
     "timeout",
     "transpose_inplace",
 ]

@@ -23,9 +23,3 @@ def plan(
     rhs: int,
     dealt: bool,
 ) -> dict[str, Any]: ...
-def transpose_seconds(
-    rows: int, cols: int, size: int, threads: int, c2r: bool
-) -> tuple[float, float, str]: ...
-def transpose_square_seconds(
-    n: int, shards: int, size: int, threads: int
-) -> tuple[float, float]: ...

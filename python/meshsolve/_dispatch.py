@@ -46,12 +46,12 @@ def _mode(op: Operation, operands, world: int) -> str:
 def _local(op: Operation, at: Placement, mode: str, *operands):
     """One device's part, where the axes of ``at.mesh`` have names."""
     operands = list(operands)
-    columns, k = mode, 0
-    if mode == "rows" and op.rhs is not None:
-        b = operands[op.rhs]
-        columns, k = "columns", b.shape[1]
-        b = jnp.pad(b, ((0, 0), (0, -k % at.world)))
-        operands[op.rhs] = lax.all_to_all(b, at.axes, split_axis=1, concat_axis=0, tiled=True)
+    columns = "columns" if mode == "rows" else mode
+    k = 0 if op.rhs is None else operands[op.rhs].shape[1]
+    for i, kind in enumerate(op.operands):
+        if kind == "rhs" and mode == "rows":
+            b = jnp.pad(operands[i], ((0, 0), (0, -k % at.world)))
+            operands[i] = lax.all_to_all(b, at.axes, split_axis=1, concat_axis=0, tiled=True)
     results = list(_ffi.call(op, at.place(), at.world, columns, operands))
     for i, kind in enumerate(op.results):
         if kind == "rhs" and mode == "rows":

@@ -51,6 +51,7 @@ class Operation(NamedTuple):
       lower: which triangle of A is read or made.
       order: order of A without its padding; 0 if it has none.
       trans: solve with A, A^T or A^H (0, 1, 2).
+      unit_diagonal: whether the diagonal of a triangular A is all ones and not read.
       structure: "general", or "hermitian" or "symmetric", of which one triangle is read.
     """
 
@@ -63,6 +64,7 @@ class Operation(NamedTuple):
     order: int = 0
     trans: int = 0
     structure: str = "general"
+    unit_diagonal: bool = False
 
     @property
     def matrix(self) -> int:
@@ -99,10 +101,10 @@ def potrf(lower: bool, order: int) -> Operation:
     return Operation("potrf", ("matrix",), results, "cho_factor", "rows", lower, order)
 
 
-def potrs(storage: str, order: int) -> Operation:
+def potrs(storage: str, order: int, trans: int = 0) -> Operation:
     """Factor, info, B -> X."""
     operands = ("factor", "scalar", "rhs")
-    return Operation("potrs", operands, ("rhs",), "cho_solve", storage, False, order)
+    return Operation("potrs", operands, ("rhs",), "cho_solve", storage, order=order, trans=trans)
 
 
 def pack(lower: bool) -> Operation:
@@ -142,10 +144,17 @@ def gesv(structure: str, lower: bool, order: int, trans: int, condition: bool = 
     )
 
 
-def getrf(public: str, order: int) -> Operation:
+def getrf(public: str, order: int, structure: str = "general", lower: bool = False) -> Operation:
     """A -> factor, pivots, info, norm."""
-    results = ("factor", "pivots", "scalar", "real")
-    return Operation("getrf", ("matrix",), results, public, order=order)
+    return Operation(
+        "getrf",
+        ("matrix",),
+        ("factor", "pivots", "scalar", "real"),
+        public,
+        lower=lower,
+        order=order,
+        structure=structure,
+    )
 
 
 def getrs(storage: str, order: int, trans: int) -> Operation:
@@ -168,6 +177,33 @@ def det(storage: str) -> Operation:
     """Factor, pivots -> det A, sign, log |det A|."""
     results = ("value", "value", "real")
     return Operation("det", ("factor", "pivots"), results, "LUFactor.det", storage)
+
+
+def trtrs(lower: bool, order: int, trans: int, unit_diagonal: bool) -> Operation:
+    """T, B -> X, info."""
+    return Operation(
+        "trtrs",
+        ("matrix", "rhs"),
+        ("rhs", "scalar"),
+        "solve_triangular",
+        lower=lower,
+        order=order,
+        trans=trans,
+        unit_diagonal=unit_diagonal,
+    )
+
+
+def residual(structure: str, lower: bool, trans: int) -> Operation:
+    """A, B, X -> B - op(A) X."""
+    return Operation(
+        "residual",
+        ("matrix", "rhs", "rhs"),
+        ("rhs",),
+        "solve",
+        lower=lower,
+        trans=trans,
+        structure=structure,
+    )
 
 
 def gecon(storage: str, order: int) -> Operation:
@@ -216,6 +252,7 @@ def call(op: Operation, place, world: int, rhs: str, operands):
         "order_of_a": np.int64(op.order),
         "trans": np.int64(op.trans),
         "structure": op.structure,
+        "unit_diagonal": np.int64(op.unit_diagonal),
     }
     return tuple(run(place, *operands, routine=op.routine, **attributes))
 

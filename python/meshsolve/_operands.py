@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from meshsolve._errors import mistake, wrong_type
 
@@ -46,6 +47,20 @@ def check_rhs(operation: str, b, n: int) -> None:
             f"shape {b.shape}",
             "give one right-hand side per column",
         )
+
+
+def check_trans(operation: str, trans) -> int:
+    """Which of A, A^T, A^H is meant: 0, 1, 2."""
+    codes = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
+    if not isinstance(trans, (int, str, np.integer)) or trans not in codes:
+        raise mistake(
+            operation,
+            "trans",
+            "0, 1 or 2",
+            "a traced value" if isinstance(trans, Tracer) else repr(trans),
+            "0 solves with A, 1 with its transpose, 2 with its conjugate transpose",
+        )
+    return codes[trans]
 
 
 def common_dtype(operation: str, arguments: str, *arrays):

@@ -1,4 +1,6 @@
-"""LU factors of sharded matrices: ``lu_factor``, ``lu_solve``, ``LUFactor``, ``det``, ``slogdet``."""
+"""LU factors of sharded matrices, and what follows from them: ``lu_factor``, ``lu_solve``, ``det``,
+``slogdet``.
+"""
 
 import dataclasses
 import functools
@@ -10,12 +12,13 @@ import numpy as np
 from jax.sharding import Mesh
 
 from meshsolve import _dispatch, _factor, _ffi, _padding
-from meshsolve._errors import mistake, wrong_type
+from meshsolve._errors import wrong_type
 from meshsolve._operands import (
     as_array,
     as_typed,
     check_rhs,
     check_square,
+    check_trans,
     common_dtype,
     promoted,
 )
@@ -189,7 +192,7 @@ def lu_solve(
       TypeError: dtypes that cannot be used, or neither a factor nor a pair.
     """
     del check_finite
-    check_trans("lu_solve", "trans", trans)
+    code = check_trans("lu_solve", trans)
     b_array = as_array(b)
     if isinstance(lu_and_piv, LUFactor):
         given = lu_and_piv
@@ -206,7 +209,7 @@ def lu_solve(
         factor = _packed(promoted(lu, dtype), piv, own=lu.dtype != dtype)
     check_rhs("lu_solve", b_array, factor.n)
     x, _ = solved(
-        lambda b, own_b: _solve(factor, b, int(trans), own_b),
+        lambda b, own_b: _solve(factor, b, code, own_b),
         promoted(b_array, dtype),
         overwrite_b or b_array is not b or b_array.dtype != dtype,
         factor.work,
@@ -228,14 +231,6 @@ def slogdet(a, overwrite_a: bool = False, *, mesh: Mesh | None = None) -> Slogde
     Arguments and errors as for ``lu_factor``.
     """
     return _factored("slogdet", a, overwrite_a, mesh).slogdet()
-
-
-def check_trans(operation: str, argument: str, trans) -> None:
-    """``trans`` is 0, 1 or 2."""
-    if isinstance(trans, jax.core.Tracer) or trans not in (0, 1, 2):
-        got = "a traced value" if isinstance(trans, jax.core.Tracer) else repr(trans)
-        remedy = "0 solves with A, 1 with its transpose, 2 with its conjugate transpose"
-        raise mistake(operation, argument, "0, 1 or 2", got, remedy)
 
 
 def _solve(factor: LUFactor, b, trans: int, own_b: bool):

@@ -16,7 +16,7 @@ from meshsolve.solve import structure_of
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What ``solve``, ``cho_factor`` or ``lu_factor`` will do with a matrix; ``str(plan)`` is a report.
+    """What ``solve``, ``cho_factor`` or ``lu_factor`` will do; ``str(plan)`` is a report.
 
     Layouts are written ``shape:stride`` as in CuTe: coordinate (i, j) lies at i and j times the
     strides, in elements.
@@ -142,7 +142,9 @@ def plan(
     storage = at.storage if at else "rows"
     each = k if mode == "replicated" else -(-k // world)
     by_cholesky = structure == "positive definite"
-    routine = ("potrf" if b is None else "posv") if by_cholesky else "getrf" if b is None else "gesv"
+    routine = (
+        ("potrf" if b is None else "posv") if by_cholesky else "getrf" if b is None else "gesv"
+    )
     dealt = mode != "replicated"
     core = _core.plan(routine, padded, world, dtype.name, storage, lower, each, dealt)
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from meshsolve import _dispatch, _ffi, _padding
+from meshsolve import _dispatch, _ffi, _padding, _refine
 from meshsolve._errors import mistake
 from meshsolve._operands import (
     as_array,
@@ -28,10 +28,13 @@ class SolveInfo(NamedTuple):
         A is singular, pivot i being zero (``info`` of ``getrf``, of A^T if A is sharded by rows).
       rcond: real scalar. The reciprocal of A's condition number in the 1-norm, estimated: see
         ``LUFactor.rcond``. 0 where info > 0, NaN where A has a NaN.
+      refinements: None without ``refine``. Otherwise int32 scalar: how often the solution of the
+        factor in half precision was refined, or -1 if the full factorisation was needed.
     """
 
     info: jax.Array
     rcond: jax.Array
+    refinements: jax.Array | None = None
 
 
 def solve(
@@ -44,6 +47,7 @@ def solve(
     overwrite_b: bool = False,
     check_finite: bool = True,
     transposed: bool = False,
+    refine: bool = False,
     return_info: bool = False,
     mesh: Mesh | None = None,
 ):
@@ -77,6 +81,11 @@ def solve(
       overwrite_b: donate B, likewise.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
       transposed: solve A^T X = B.
+      refine: factor A in half its precision (float64 in float32, complex128 in complex64) and refine
+        X by residuals in full precision until it is as good as a solution in full precision. Where
+        A is too ill-conditioned for that (a condition of 1e7 and more), the full factorisation
+        follows by itself. Memory: A and half of it. ``overwrite_a`` matters for the full
+        factorisation only.
       return_info: also return a ``SolveInfo``, for which A's condition is estimated.
       mesh: the devices to solve on, for an A that is not sharded over them (a NumPy array, an array
         on one device or on other devices) whatever n: A is copied to shards of rows, padded with an
@@ -86,7 +95,8 @@ def solve(
 
     Returns:
       x of the shape and sharding of b (replicated over A's devices if b does not lie there); NaN
-      where A is singular, or not positive definite ("pos"). With ``return_info`` the pair (x, SolveInfo).
+      where A is singular, or not positive definite ("pos"). With ``return_info`` the pair
+      (x, SolveInfo).
 
     Raises:
       ValueError: wrong shapes, an unknown ``assume_a``, n not divisible by the devices.
@@ -112,7 +122,11 @@ def solve(
         op = _ffi.posv(bool(lower), order, trans, return_info)
     else:
         op = _ffi.gesv(structure, bool(lower), order, trans, return_info)
-    run = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]  # noqa: E731
+    run = full = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]  # noqa: E731
+    if refine:
+        _refine.check_dtype(dtype)
+        task = _refine.Task(structure, bool(lower), trans, order, return_info)
+        run = lambda b, own_b: _refine.solve(task, a, b, lambda: full(b, own_b))  # noqa: E731
     b = promoted(b, dtype)
     if not return_info:
         return solved(run, b, own_b, a)[0]

@@ -22,8 +22,10 @@ def transpose_inplace(x: jax.Array) -> jax.Array:
     columns, and nothing is sent. For arrays of structures [m, s] it gives structures of arrays
     [s, m].
 
-    Memory beside x: 256 KiB for each thread; max(m, n) elements for each where m and n have no
-    common divisor of some size and are not equal, which is much of a very skinny array.
+    Memory beside x, at most: for each thread 256 KiB, or max(m, n) elements, or a bit for 512 bytes
+    of x, whatever is most; for each device 1/32 of its part of x (of parts below 128 MiB 1/8, but
+    no more than 4 MiB), or 256 KiB. Where one side is at most 32, as in arrays of structures: for
+    each thread 256 KiB, or a bit for 4 KiB of x if that is more, and 2 MiB for each device.
 
     Args:
       x: [m, n], elements of 4, 8 or 16 bytes: int32, int64, uint32, uint64, float32, float64,

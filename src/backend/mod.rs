@@ -164,14 +164,16 @@ pub trait Backend<T: Scalar> {
     fn get(&mut self, from: Block<T>, to: &mut [T]);
     /// Writes a block, row by row.
     fn put(&mut self, from: &[T], to: Block<T>);
-    /// Does `units` of `phase` of an in-place transposition of the shard at `shard`.
+    /// Does `units` of `phase` of an in-place transposition of the shard at `shard`, with scratch of this
+    /// lane's `own` and what the lanes have as `shared` scratch for this shard.
     fn transpose(
         &mut self,
         plan: &transpose::Plan,
         phase: usize,
         units: Range<usize>,
         shard: *mut T,
-        scratch: Block<T>,
+        own: Block<T>,
+        shared: *mut T,
     );
     /// Does `units` of the in-place transposition of `a` as a whole, whose columns are in natural order.
     fn transpose_square(&mut self, square: &transpose::Square, units: Range<usize>, a: &Matrix<T>);

@@ -6,6 +6,7 @@ pub mod lu;
 pub mod mirror;
 pub mod norm;
 pub mod redistribute;
+pub mod residual;
 pub mod transpose_shards;
 pub mod transpose_square;
 pub mod triangular;

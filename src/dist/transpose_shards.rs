@@ -5,13 +5,19 @@ use crate::matrix::Block;
 use crate::scalar::Scalar;
 use crate::transpose::Plan;
 
-/// One lane's part; `scratch` is its own, of `plan.scratch_bytes()` or more. Afterwards all lanes
-/// have met.
+/// Elements of scratch that the lanes share for `shards` shards.
+pub fn shared_elements<T>(plan: &Plan, shards: usize) -> usize {
+    shards * plan.shared_bytes().div_ceil(size_of::<T>())
+}
+
+/// One lane's part; `own` is its scratch, of `plan.scratch_bytes()` or more, and `shared` that of all
+/// lanes, of [`shared_elements`]. Afterwards all lanes have met.
 pub fn transpose_shards<T: Scalar, B: Backend<T>>(
     lane: &mut B,
     shards: &[*mut T],
     plan: &Plan,
-    scratch: Block<T>,
+    own: Block<T>,
+    shared: *mut T,
 ) -> Step {
     let (index, lanes) = (lane.lane(), lane.lanes());
     if plan.phases() == 0 {
@@ -26,7 +32,8 @@ pub fn transpose_shards<T: Scalar, B: Backend<T>>(
             let within = |unit: usize| unit.clamp(rank * units, (rank + 1) * units) - rank * units;
             let mine = within(first)..within(end);
             if !mine.is_empty() {
-                lane.transpose(plan, phase, mine, shard, scratch);
+                let shared = shared.wrapping_add(shared_elements::<T>(plan, rank));
+                lane.transpose(plan, phase, mine, shard, own, shared);
             }
         }
         lane.barrier()?;

@@ -11,7 +11,7 @@ use super::{Configured, Routine};
 use crate::backend::Backend;
 use crate::backend::host::{HostLane, Scratch, Team, lane_count};
 use crate::call::{Attributes, Call, Job};
-use crate::dist::transpose_shards::transpose_shards;
+use crate::dist::transpose_shards::{shared_elements, transpose_shards};
 use crate::error::{Error, Result};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
@@ -64,6 +64,7 @@ struct Turn<T> {
     plan: Plan,
     calls: Vec<Call>,
     team: Team,
+    /// Every lane's own, then what they share for each shard.
     scratch: Scratch<T>,
     /// Elements of scratch of each lane.
     own: usize,
@@ -75,7 +76,7 @@ impl<T: Scalar> Turn<T> {
         let units = (0..plan.phases()).map(|phase| plan.units(phase)).max().unwrap_or(1);
         let lanes = lane_count(calls.len(), settings::threads()).min(units * calls.len());
         let own = plan.scratch_bytes().div_ceil(size_of::<T>());
-        let scratch = Scratch::new(lanes * own)?;
+        let scratch = Scratch::new(lanes * own + shared_elements::<T>(&plan, calls.len()))?;
         Ok(Turn { plan, calls, team: Team::new(lanes), scratch, own, since })
     }
 }
@@ -94,7 +95,8 @@ impl<T: Scalar> Job for Turn<T> {
         let shards: Vec<*mut T> = self.calls.iter().map(|c| c.rets[0].ptr.cast()).collect();
         // A stop is no error here: whoever stopped the team has recorded why.
         if self.team.barrier().wait().is_ok() {
-            let _ = transpose_shards(&mut lane, &shards, &self.plan, scratch);
+            let shared = self.scratch.at(self.team.lanes() * self.own);
+            let _ = transpose_shards(&mut lane, &shards, &self.plan, scratch, shared);
         }
         Ok(())
     }

@@ -4,9 +4,19 @@ use super::columns::Tiling;
 use super::maps::gcd;
 use super::memory::LINE;
 use super::plan::{Algorithm, Plan, assert_possible};
+use super::registers::MOST;
+use super::skinny;
 
-/// Scratch that is always there: bytes for each worker.
+/// Scratch that is always there: bytes for each worker, and as many for all together.
 const SMALL: usize = 256 << 10;
+
+/// Each worker has a bit for so many bytes: the walk over segments and chunks marks them.
+const MARKED: usize = 512;
+
+/// Workers may share this part of the array's bytes, and of a small array a larger part up to some bytes.
+const SHARE: usize = 32;
+const SHARE_OF_SMALL: usize = 8;
+const SMALL_SHARED: usize = 4 << 20;
 
 /// Rows of blocks are moved whole and should not be shorter than this, in bytes.
 const SHORTEST: usize = 512;
@@ -15,22 +25,31 @@ const SHORTEST: usize = 512;
 /// pages, shorter ones make the walk longer and leave fewer slices to share.
 const BEST: usize = 16384;
 
-/// Chunks of the panel algorithm in lines: the longest was the fastest and takes the most scratch;
-/// with shorter ones it is no faster than the decomposition.
-const CHUNK: std::ops::RangeInclusive<usize> = 1024 / LINE..=2048 / LINE;
+/// Chunks of the panel algorithm in bytes: of wide panels 2 KiB were the fastest, of narrow ones what
+/// makes a panel of [`PANEL`] bytes; with less than the shortest it is no faster than the decomposition.
+const SHORTEST_CHUNK: usize = 768;
+const BEST_CHUNK: usize = 2048;
+const LONGEST_CHUNK: usize = 16384;
+const PANEL: usize = 512 << 10;
 
 /// Panels are phases of their own: each should be worth it, in bytes.
-const PANEL: usize = 1 << 20;
+const LEAST_PANEL: usize = 256 << 10;
 
 impl Plan {
     /// The best algorithm for a row-major `rows` x `cols` array of elements of `element_size` bytes
-    /// without scratch that workers share.
+    /// with the scratch that the library's own calls offer.
     ///
-    /// It takes at most max(rows, cols) elements of scratch for each worker, or 256 KiB if that is more.
+    /// Each worker has max(rows, cols) elements, or 256 KiB, or a bit for 512 bytes of the array, whatever
+    /// is most. All together share 1/32 of the
+    /// array's bytes; if that is less than 4 MiB, up to 1/8 of them but no more than 4 MiB; and in any case
+    /// 256 KiB. [`Plan::scratch_bytes`] and [`Plan::shared_bytes`] say what is used of it.
     /// Panics unless the size is 4, 8 or 16 and the array fits in the address space.
     pub fn new(rows: usize, cols: usize, element_size: usize) -> Self {
-        let bytes = rows.max(cols).saturating_mul(element_size).max(SMALL);
-        Plan::offered(rows, cols, element_size, bytes, 0).expect("C2R and R2C take no more")
+        assert_possible(rows, cols, element_size);
+        let bytes = rows * cols * element_size;
+        let own = (rows.max(cols) * element_size).max(SMALL).max(bytes / (8 * MARKED));
+        let shared = shared_bytes(bytes);
+        Plan::offered(rows, cols, element_size, own, shared).expect("C2R and R2C take no more")
     }
 
     /// The best algorithm that gets by with `scratch_bytes` of scratch for each worker and
@@ -57,6 +76,13 @@ impl Plan {
         if rows == cols {
             return Some(forced(Algorithm::Square));
         }
+        if least <= MOST {
+            let height = skinny::height(rows, cols, element_size);
+            let skinny = Some(forced(Algorithm::Skinny { height })).filter(fits);
+            if skinny.is_some() {
+                return skinny;
+            }
+        }
         let sides = sides(rows, cols, element_size).into_iter();
         let blocks = sides.map(|side| forced(Algorithm::Blocks { side })).find(fits);
         if blocks.is_some() {
@@ -67,15 +93,22 @@ impl Plan {
         let few_rows = Tiling::new(least, most, element_size).held;
         let last = if (rows > cols) != few_rows { Algorithm::C2r } else { Algorithm::R2c };
         let decomposed = forced(last);
-        let heights = CHUNK.rev().map(|k| k * LINE / element_size);
-        heights
-            .filter(|height| decomposed.passes() > 2 && *height <= most)
-            .filter(|height| height.saturating_mul(least * element_size) >= PANEL)
+        let longest = (PANEL / least).clamp(BEST_CHUNK, LONGEST_CHUNK);
+        let lines = (SHORTEST_CHUNK / LINE..=longest / LINE).rev();
+        lines
+            .map(|lines| lines * LINE / element_size)
+            .filter(|height| *height <= most)
+            .filter(|height| height.saturating_mul(least * element_size) >= LEAST_PANEL)
             .map(|height| forced(Algorithm::Panel { height }))
             .find(fits)
             .or(Some(decomposed))
             .filter(fits)
     }
+}
+
+/// What workers may share for an array of `bytes`.
+fn shared_bytes(bytes: usize) -> usize {
+    (bytes / SHARE).max((bytes / SHARE_OF_SMALL).min(SMALL_SHARED)).max(SMALL)
 }
 
 /// The sides of blocks that are worth it for elements of `size` bytes, best first.

@@ -95,6 +95,19 @@ pub fn prefetch(address: *const u8) {
     let _ = address;
 }
 
+/// As [`prefetch`], but past the first-level cache, for what is needed much later.
+#[inline(always)]
+pub fn prefetch_far(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
 /// Copies a sub-row; W is its size where that is known at compile time, or 0.
 ///
 /// # Safety

@@ -4,14 +4,16 @@
 //! |-----------|------------------------------------|--------------------|------------------------------|
 //! | square    | rows = cols                        | 1                  | none                         |
 //! | blocks    | a common divisor d, 512 B and more | 2                  | a bit per d elements, 8 KiB  |
-//! | panel     | any, and scratch that is shared    | 2                  | a bit per chunk, 2 KiB       |
+//! | skinny    | a side of 2 to 32                  | 1 or 2             | a panel, 256 KiB at most     |
+//! | panel     | any, and scratch that is shared    | 2                  | a bit per chunk, and a chunk |
 //! | C2R, R2C  | any                                | 2 to 5             | at most max(rows, cols) elements |
 //!
 //! Squares exchange pairs of tiles across the diagonal; [`Square`] does so also where the rows lie in
 //! several places, as those of a matrix in shards do. Blocks, the gcd-block algorithm, transpose every
 //! d x d block where it stands and then move the rows of blocks, contiguous segments of d
 //! elements, to their places ([`segments`]). The panel algorithm turns panels of some rows or columns
-//! and moves the pieces in the same way ([`panels`]).
+//! and moves the pieces in the same way ([`panels`]). Skinny arrays, such as arrays of structures, are turned
+//! in panels, too, but each worker has panels of its own and turns them in its registers ([`skinny`]).
 //!
 //! C2R and R2C are the decomposition of Catanzaro, Keller and Garland, "A Decomposition for In-place
 //! Matrix Transposition" (PPoPP'14); equation numbers are theirs. The array is seen as an m x n
@@ -37,15 +39,23 @@ pub mod divide;
 mod fine;
 #[cfg(test)]
 mod fine_tests;
+#[cfg(target_arch = "x86_64")]
+mod kernels;
 pub mod maps;
 mod memory;
 pub mod panels;
 mod plan;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
+mod registers;
+#[cfg(test)]
+mod registers_tests;
 mod rows;
 pub mod segments;
+pub mod skinny;
 mod square;
 #[cfg(test)]
 mod square_tests;
+mod structures;
 mod tiles;
 #[cfg(test)]
 mod tiles_tests;
@@ -114,6 +124,11 @@ unsafe fn run_sized<const S: usize>(
         },
         (Phase::Panels, Work::Panels(panels)) => {
             let memory = panels::Memory::<S> { panels: *panels, data, shared };
+            // SAFETY: promised by the caller.
+            unsafe { memory.run(phase, units, scratch) };
+        }
+        (Phase::Skinny, Work::Skinny(skinny)) => {
+            let memory = structures::Memory::<S> { skinny: *skinny, data, shared };
             // SAFETY: promised by the caller.
             unsafe { memory.run(phase, units, scratch) };
         }

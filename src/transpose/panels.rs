@@ -16,8 +16,10 @@ use std::ops::Range;
 /// Bytes of a slice of a chunk; as in [`segments`](super::segments), all chunks are cut alike.
 const SLICE: usize = 128;
 
-/// Bytes along the short side of a unit.
+/// Bytes along the short side of a unit, and of one of a panel with less than so many wide ones.
 const GROUP: usize = 512;
+const NARROW: usize = LINE;
+const ENOUGH: usize = 32;
 
 /// Panels of an array, as integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +77,13 @@ impl Panels {
     pub fn units(&self, phase: usize, size: usize) -> usize {
         match self.stage(phase) {
             Stage::Permute => (self.height * size).div_ceil(SLICE),
-            _ => (self.short * size).div_ceil(GROUP),
+            _ => self.short.div_ceil(self.group(size)),
         }
+    }
+
+    /// Elements along the short side of a unit.
+    fn group(&self, size: usize) -> usize {
+        if self.short * size >= ENOUGH * GROUP { GROUP / size } else { NARROW / size }
     }
 
     /// Bytes of scratch of each worker: a bit for every chunk, and one chunk.
@@ -154,7 +161,7 @@ impl<const S: usize> Memory<S> {
     /// [`run_units`](super::run_units); `scratch` holds `scratch_bytes`.
     pub unsafe fn run(&self, phase: usize, units: Range<usize>, scratch: *mut u8) {
         let Panels { short, height, count, rest, tall, .. } = self.panels;
-        let group = GROUP / S;
+        let group = self.panels.group(S);
         let columns = units.start * group..short.min(units.end * group);
         match self.panels.stage(phase) {
             Stage::Permute if units.is_empty() => {}
@@ -205,7 +212,7 @@ impl<const S: usize> Memory<S> {
                             to.copy_from_nonoverlapping(from, columns.len() * S);
                         }
                     }
-                    super::turns::run(self, p, columns, GROUP / LINE * (LINE / S));
+                    super::turns::run(self, p, columns, GROUP / S);
                 }
             }
         }

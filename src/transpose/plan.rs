@@ -4,6 +4,7 @@ use super::columns::{Step, Tiling};
 use super::maps::Maps;
 use super::panels::Panels;
 use super::segments::Segments;
+use super::skinny::Skinny;
 use super::square::Blocks;
 use std::fmt;
 
@@ -19,6 +20,9 @@ pub enum Algorithm {
     Blocks { side: usize },
     /// Panels of `height` along the long side become chunks, which then move to their places.
     Panel { height: usize },
+    /// One side is 2 to 32. Panels of `height` along the long side become chunks on chip, which then move to
+    /// their places.
+    Skinny { height: usize },
     /// Columns to rows, on the rows x cols view of the array (theorem 1).
     C2r,
     /// Rows to columns, its inverse, on the cols x rows view (theorem 2).
@@ -34,6 +38,8 @@ pub(super) enum Phase {
     Segments,
     /// A phase of the panel algorithm.
     Panels,
+    /// A phase of the algorithm for skinny arrays.
+    Skinny,
     /// A unit is a group of columns.
     Columns(Step),
     /// A unit is a row.
@@ -56,6 +62,7 @@ pub(super) enum Work {
     Nothing,
     Blocks(Blocks, Segments),
     Panels(Panels),
+    Skinny(Skinny),
     Decomposition(Decomposition),
 }
 
@@ -98,6 +105,9 @@ impl Plan {
                 blocks(side)
             }
             Algorithm::Panel { height } => Work::Panels(Panels::new(rows, cols, height)),
+            Algorithm::Skinny { height } => {
+                Work::Skinny(Skinny::new(rows, cols, height, element_size))
+            }
             Algorithm::C2r => decomposition(rows, cols, true),
             Algorithm::R2c => decomposition(cols, rows, false),
         };
@@ -122,8 +132,10 @@ impl Plan {
 
     /// How often every element is read and written.
     pub fn passes(&self) -> usize {
-        if let Work::Panels(_) = self.work {
-            return 2;
+        match &self.work {
+            Work::Panels(_) => return 2,
+            Work::Skinny(skinny) => return skinny.passes(),
+            _ => {}
         }
         (0..self.phases())
             .map(|phase| match (self.phase(phase), &self.work) {
@@ -140,6 +152,7 @@ impl Plan {
             Work::Blocks(_, segments) if self.phases() > 1 => segments.scratch_bytes(self.size),
             Work::Blocks(..) => 0,
             Work::Panels(panels) => panels.scratch_bytes(self.size),
+            Work::Skinny(skinny) => skinny.scratch_bytes(self.size),
             Work::Decomposition(work) => {
                 let (m, n) = (work.maps.m, work.maps.n);
                 (n * self.size).max(work.tiling.scratch_bytes(m, self.size))
@@ -151,6 +164,7 @@ impl Plan {
     pub fn shared_bytes(&self) -> usize {
         match &self.work {
             Work::Panels(panels) => panels.shared_bytes(self.size),
+            Work::Skinny(skinny) => skinny.shared_bytes(self.size),
             _ => 0,
         }
     }
@@ -159,6 +173,7 @@ impl Plan {
     pub fn phases(&self) -> usize {
         match &self.work {
             Work::Panels(panels) => panels.phases(),
+            Work::Skinny(skinny) => skinny.phases(),
             _ => self.list().len(),
         }
     }
@@ -169,6 +184,7 @@ impl Plan {
             (Phase::Tiles, Work::Blocks(blocks, _)) => blocks.units(self.size),
             (Phase::Segments, Work::Blocks(_, segments)) => segments.units(self.size),
             (Phase::Panels, Work::Panels(panels)) => panels.units(phase, self.size),
+            (Phase::Skinny, Work::Skinny(skinny)) => skinny.units(phase, self.size),
             (Phase::Rows, Work::Decomposition(work)) => work.maps.m,
             (Phase::Columns(_), Work::Decomposition(work)) => {
                 work.maps.n.div_ceil(work.tiling.width)
@@ -180,6 +196,7 @@ impl Plan {
     pub(super) fn phase(&self, phase: usize) -> Phase {
         match &self.work {
             Work::Panels(_) => Phase::Panels,
+            Work::Skinny(_) => Phase::Skinny,
             _ => self.list()[phase],
         }
     }
@@ -215,7 +232,7 @@ impl Plan {
     fn list(&self) -> &'static [Phase] {
         const BLOCKS: [Phase; 2] = [Phase::Tiles, Phase::Segments];
         match &self.work {
-            Work::Nothing | Work::Panels(_) => &[],
+            Work::Nothing | Work::Panels(_) | Work::Skinny(_) => &[],
             Work::Blocks(blocks, _) if blocks.down == 1 && blocks.across == 1 => &BLOCKS[..1],
             Work::Blocks(..) => &BLOCKS,
             Work::Decomposition(work) => work.phases(),
@@ -259,6 +276,7 @@ impl fmt::Display for Plan {
             Algorithm::Square => write!(f, "square")?,
             Algorithm::Blocks { side } => write!(f, "blocks of {side} in")?,
             Algorithm::Panel { height } => write!(f, "panels of {height} in")?,
+            Algorithm::Skinny { height } => write!(f, "skinny panels of {height} in")?,
             Algorithm::C2r => write!(f, "C2R")?,
             Algorithm::R2c => write!(f, "R2C")?,
         }

@@ -20,15 +20,14 @@ pub struct Case {
 }
 
 impl Case {
-    pub fn site(&self, routine: &str) -> CallSite {
-        let map = Map::routine(routine, self.ranks)
+    /// Attributes, without those of the right-hand sides.
+    pub fn map(&self, routine: &str) -> Map {
+        Map::routine(routine, self.ranks)
             .text("storage", self.storage.0)
             .text("order", self.order)
-            .text("rhs", "replicated")
             .int("lower", self.lower.into())
             .int("trans", self.trans)
-            .int("tile", 3);
-        CallSite::new(&map).unwrap()
+            .int("tile", 3)
     }
 
     /// Global (row, column) of A at element (i, j) of a rank's shard.
@@ -81,14 +80,19 @@ impl Case {
     }
 
     /// Lets every rank arrive with the operands and results that `part` gives it.
-    pub fn run(&self, routine: &str, mut part: impl FnMut(usize) -> Call) {
-        let site = self.site(routine);
+    pub fn run(&self, routine: &str, part: impl FnMut(usize) -> Call) {
+        self.run_with(self.map(routine).text("rhs", "replicated"), part);
+    }
+
+    /// The same with attributes of any kind.
+    pub fn run_with(&self, map: Map, mut part: impl FnMut(usize) -> Call) {
+        let site = CallSite::new(&map).unwrap();
         let (to, from) = outcomes();
         for rank in 0..self.ranks {
             arrive(&site, 1, part(rank), &to);
         }
         for (rank, outcome) in collect(&from, self.ranks) {
-            outcome.unwrap_or_else(|e| panic!("{self:?} {routine} rank {rank}: {e}"));
+            outcome.unwrap_or_else(|e| panic!("{self:?} rank {rank}: {e}"));
         }
     }
 }

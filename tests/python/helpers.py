@@ -89,6 +89,73 @@ KINDS = (
 WELL_CONDITIONED = ("random", "kms", "dominant", "tiny", "huge", "one small:2")
 
 
+def general(kind: str, n: int, dtype, rng) -> np.ndarray:
+    """An n x n matrix of the named kind without symmetry, if the kind has none."""
+    wide = np.complex128 if is_complex(dtype) else np.float64
+    eps = float(np.finfo(dtype).eps)
+    i = np.arange(n, dtype=float)
+    if kind == "random":
+        a = normal(rng, (n, n), wide)
+    elif kind == "kms":
+        a = np.tril(0.5 ** np.abs(i[:, None] - i)) + np.triu(0.25 ** np.abs(i[:, None] - i), 1)
+    elif kind == "minij":
+        a = np.minimum(i[:, None], i) + 1
+    elif kind == "hilbert":
+        a = 1 / (i[:, None] + i + 1)
+    elif kind == "dominant":
+        a = normal(rng, (n, n), wide)
+        a = a + np.diag(np.abs(a).sum(0) + 1)
+    elif kind == "growth":  # partial pivoting lets entries grow to 2^(n-1) here
+        a = np.eye(n) - np.tril(np.ones((n, n)), -1)
+        a[:, -1:] = 1
+    elif kind in ("tiny", "huge"):
+        limits = np.finfo(dtype)
+        scale = float(limits.tiny) * 1e6 if kind == "tiny" else float(limits.max) / (1e3 * n**2)
+        a = normal(rng, (n, n), wide) * scale
+    else:
+        name, condition = kind.split(":")
+        condition = {"2": 2.0, "sqrt": np.sqrt(0.1 / eps), "full": 0.1 / eps}[condition]
+        if not n:
+            return np.zeros((0, 0), dtype)
+        left, right = (np.linalg.qr(normal(rng, (n, n), wide))[0] for _ in range(2))
+        a = (left * spectrum(name, n, condition, rng)) @ right
+    return a.astype(dtype)
+
+
+GENERAL_KINDS = (
+    "random",
+    "kms",
+    "minij",
+    "hilbert",
+    "dominant",
+    "tiny",
+    "huge",
+    "one small:2",
+    "one large:sqrt",
+    "geometric:full",
+    "arithmetic:sqrt",
+    "random logarithms:full",
+)
+
+
+def interchanged(a, piv) -> np.ndarray:
+    """P A for scipy's piv."""
+    a = np.array(a)
+    for i, row in enumerate(np.asarray(piv)):
+        a[[i, row]] = a[[row, i]]
+    return a
+
+
+def lu_ratio(a, lu, piv) -> float:
+    """norm(P A - L U) / (n norm(A) u) in the 1-norm, for scipy's pair (lu, piv)."""
+    wide = np.clongdouble if is_complex(a.dtype) else np.longdouble
+    lu = np.asarray(lu).astype(wide)
+    lower, upper = np.tril(lu, -1) + np.eye(len(a)), np.triu(lu)
+    norm = lambda m: np.abs(m).sum(0).max(initial=0)  # noqa: E731
+    scale = max(len(a), 1) * norm(a.astype(wide)) * unit_roundoff(a.dtype)
+    return float(norm(interchanged(a, piv) - lower @ upper) / scale) if scale else 0.0
+
+
 def solve_ratio(a, x, b) -> float:
     """norm(B - A X) / (n norm(A) norm(X) u) in the 1-norm, in twice the working precision."""
     wide = np.clongdouble if is_complex(a.dtype) else np.longdouble

@@ -19,10 +19,11 @@ EYE, ONES = np.eye(4), np.ones(4)
         (
             EYE,
             ONES,
-            {},
+            {"assume_a": "banded"},
             ValueError,
-            "meshsolve.solve: assume_a: expected \"pos\", got 'gen'; this version solves positive "
-            "definite systems only; for others gather the matrix and use jax.scipy.linalg.solve",
+            'meshsolve.solve: assume_a: expected one of "gen", "pos", "her", "sym", got '
+            "'banded'; "
+            'for other structures use "gen", which is right for every matrix',
         ),
         (
             np.ones((4, 3)),

@@ -3,6 +3,7 @@ acceptance document: 3 % of A above the arrays themselves, and one more A where 
 """
 
 import json
+import os
 import subprocess
 import sys
 
@@ -70,6 +71,21 @@ def test_unpacking_a_padded_factor_costs_the_pair_and_two_more():
 def test_many_right_hand_sides_cost_no_second_matrix():
     # 2048 donated columns, already dealt to the devices: nothing beyond scratch.
     assert measure("--n", 4096, "--devices", 4, "--rhs", 2048)["above_over_a"] <= 0.03
+
+
+@pytest.mark.parametrize(
+    "shape", [(5792, 5792, 1), (5792, 5792, 4), (5791, 5801, 1), (5801, 5792, 4)]
+)
+def test_a_transposition_takes_its_scratch(shape):
+    """Of a square, of blocks, of coprime sides, and by the paper's algorithm on four devices."""
+    rows, columns, devices = shape
+    sizes = ("--n", rows, "--columns", columns, "--devices", devices, "--storage", "columns")
+    case = measure(*sizes, "--what", "transpose")
+    # Beside it pages of the allocator, and the first time the program: a hundredth of x.
+    assert case["above_again_bytes"] <= case["scratch_bytes"] + (256 << 10)
+    assert case["above_bytes"] <= case["scratch_bytes"] + (3 << 20)
+    # What `transpose_inplace` promises.
+    assert case["scratch_bytes"] <= (256 << 10) * len(os.sched_getaffinity(0))
 
 
 def test_repeated_calls_do_not_grow():

@@ -1,5 +1,6 @@
 """The programs around the library: info, demo, benchmark, progress lines."""
 
+import csv
 import json
 import os
 import subprocess
@@ -66,6 +67,14 @@ def test_demo_synthetic():
     assert "Matern" in ran.stdout and "residual ratio" in ran.stdout
 
 
+@pytest.mark.parametrize("devices", ["1", "4"])
+def test_arrays_of_structures(devices):
+    example = ROOT / "examples/03_arrays_of_structures.py"
+    ran = program(example, "--n", "100003", "--devices", devices)
+    assert ran.returncode == 0, ran.stderr
+    assert "the same as by copies: True" in ran.stdout
+
+
 def test_benchmark_prints_one_csv_line_per_measurement():
     ran = program(ROOT / "examples/bench/run.py", "--sizes", "512", "--repeats", "2")
     assert ran.returncode == 0, ran.stderr
@@ -78,11 +87,23 @@ def test_benchmark_prints_one_csv_line_per_measurement():
         assert ratio == "" or float(ratio) <= 3
 
 
-def test_transposition_benchmark():
-    ran = program(ROOT / "examples/bench/transpose.py", "--scale", "16", "--repeats", "1")
+@pytest.mark.slow  # compiles the competitors
+def test_transposition_benchmark(tmp_path):
+    """Which checks every answer itself."""
+    script = ROOT / "examples/bench/transpose.py"
+    methods = ("chosen", "C2R", "R2C", "transpose crate", "numpy", "out of place")
+    options = ("--quick", "--out", tmp_path, "--threads", "1,3", "--methods", ",".join(methods))
+    ran = program(script, *map(str, options))
     assert ran.returncode == 0, ran.stderr
-    header, *rows = ran.stdout.strip().splitlines()
-    assert header.startswith("rows,cols,bytes,threads,gb_per_s") and len(rows) >= 10
+    for name, shapes in ("transpose", 40), ("transpose-landscape", 8):
+        (path,) = tmp_path.glob(f"{name}-cpu-*.csv")
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert len({(row["rows"], row["cols"], row["bytes"]) for row in rows}) >= shapes
+        assert {row["method"] for row in rows} == set(methods)
+        assert all(float(row["share_of_copy"]) > 0 for row in rows)
+        assert path.with_suffix(".png").stat().st_size > 10000
+    assert "share of copy, blocks" in ran.stdout and "landscape, chosen" in ran.stdout
 
 
 @pytest.mark.parametrize("on", [False, True])

@@ -108,6 +108,7 @@ def like(mesh, n, *spec, dtype=jnp.float64):
 
 def test_plan_says_what_will_be_done(capsys):
     mesh, donated = mesh_of(range(4)), {"overwrite_a": True, "overwrite_b": True}
+    donated["assume_a"] = "pos"
     plan = ms.plan(like(mesh, 8192, "x", None), np.ones(8192), **donated)
     assert str(plan) + "\n" == capsys.readouterr().out
     assert plan.shard == "(2048,8192):(8192,1)" and plan.solves == "A^T"
@@ -128,7 +129,7 @@ def test_plan_says_what_will_be_done(capsys):
     ]
     assert plan.bytes_per_device["b"] == 8192 * 1024 * 8
 
-    plan = ms.plan(np.eye(1797), np.ones((1797, 33)), overwrite_b=True, mesh=mesh)
+    plan = ms.plan(np.eye(1797), np.ones((1797, 33)), assume_a="pos", overwrite_b=True, mesh=mesh)
     assert (plan.n, plan.padded, plan.devices) == (1797, 1800, 4)
     assert plan.natural is None and plan.widths == [(113, 8), (112, 8)]
     assert plan.tiler == "(4,4):(4,1)"
@@ -137,6 +138,22 @@ def test_plan_says_what_will_be_done(capsys):
         "right-hand sides are dealt to the devices by columns",
     ]
     assert "n = 1797, padded to 1800" in str(plan)
+
+
+def test_plan_of_general_matrices():
+    mesh = mesh_of(range(4))
+    plan = lambda *spec, **options: ms.plan(  # noqa: E731
+        like(mesh, 256, *spec), overwrite_a=True, overwrite_b=True, **options
+    )
+    b = np.ones(256)
+    assert plan("x", None, b=b).moves == [] and plan("x", None, b=b).solves == "A^T"
+    assert plan("x", None, b=b, assume_a="sym").moves == ["the upper triangle is mirrored in place"]
+    # A factor is that of A itself.
+    assert plan("x", None).moves == ["the matrix is transposed across the devices, in their memory"]
+    assert plan("x", None).solves == "A"
+    assert plan(None, "x").moves == ["every shard is transposed in its own memory"]
+    with pytest.raises(ValueError, match=r"meshsolve\.plan: assume_a: expected one of"):
+        plan("x", None, assume_a="diagonal")
 
 
 def column_major(x):
@@ -186,7 +203,7 @@ def column_major(x):
     ],
 )
 def test_plan_lists_every_copy(a, options, storage, moves):
-    plan = ms.plan(a(mesh_of(range(4))), **options)
+    plan = ms.plan(a(mesh_of(range(4))), assume_a="pos", **options)
     assert plan.storage == storage and plan.moves == moves
 
 
@@ -199,13 +216,14 @@ def test_plan_takes_no_tracers_and_checks_as_solve_does():
         ms.plan(np.ones((2, 3)))
 
 
+@pytest.mark.parametrize("assume_a", ["pos", "gen"])
 @pytest.mark.parametrize("storage", STORAGES[:3])
-def test_the_plan_holds(storage):
+def test_the_plan_holds(storage, assume_a):
     """Scratch, lanes and tiles of the plan are those of the call."""
     mesh = mesh_of(range(2))
     a = put_matrix(mesh, np.eye(1024) * 2, storage)
-    plan = ms.plan(a, np.ones((1024, 2)))
-    ms.solve(a, np.ones((1024, 2)), assume_a="pos").block_until_ready()
+    plan = ms.plan(a, np.ones((1024, 2)), assume_a=assume_a)
+    ms.solve(a, np.ones((1024, 2)), assume_a=assume_a).block_until_ready()
     call = ms.last_call()
     assert call["scratch_bytes"] == plan.scratch_bytes and call["lanes"] == plan.lanes
     assert call["tile"] == plan.widths[0][0]

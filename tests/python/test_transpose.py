@@ -91,3 +91,39 @@ def test_messages():
     with pytest.raises(TypeError, match=r"expected one of int32, int64, .* got float16; view"):
         ms.transpose_inplace(jnp.eye(3, dtype=jnp.float16))
     assert ms.transpose_inplace(jnp.zeros((0, 3))).shape == (3, 0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("shape", [(1_000_003, 3), (3, 1_000_003)])
+def test_structures_on_one_device(shape, dtype):
+    x = array(bits(shape, dtype))
+    given = owned(x, jax.sharding.SingleDeviceSharding(jax.devices()[0]))
+    before = pointers(given)
+    y = ms.transpose_inplace(given)
+    assert pointers(y) == before
+    assert np.asarray(y).tobytes() == np.ascontiguousarray(x.T).tobytes()
+    # A panel of 256 KiB for each thread, a bit for each of its chunks, and what is shared.
+    call = ms.last_call()
+    assert call["scratch_bytes"] <= call["lanes"] * (256 << 10) + (2 << 20)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("wide", [False, True])
+def test_structures_over_four_devices(wide, dtype):
+    shape, spec = (1_000_004, 3), P("x", None)
+    if wide:
+        shape, spec = shape[::-1], P(None, "x")
+    x = array(bits(shape, dtype))
+    y = ms.transpose_inplace(owned(x, NamedSharding(mesh_of(range(4)), spec)))
+    parts = [(part.index, np.asarray(part.data)) for part in y.addressable_shards]
+    assert len(parts) == 4
+    assert all(
+        part.tobytes() == np.ascontiguousarray(x.T[index]).tobytes() for index, part in parts
+    )
+
+
+@pytest.mark.parametrize("shape", [(1201, 1099), (5000, 100)])
+def test_panels_with_scratch_that_lanes_share(shape):
+    x = array(bits((4 * shape[0], shape[1]), "float64"))
+    y = ms.transpose_inplace(owned(x, NamedSharding(mesh_of(range(4)), P("x", None))))
+    assert np.asarray(y).tobytes() == np.ascontiguousarray(x.T).tobytes()

@@ -141,16 +141,17 @@ pub fn check_shifted(
 pub fn in_any_order(plan: &Plan, random: &mut Random) -> Vec<u64> {
     let mut data: Vec<u64> = (0..(plan.rows() * plan.cols()) as u64).collect();
     let mut scratch = vec![0u8; plan.scratch_bytes()];
+    let mut shared = vec![0u8; plan.shared_bytes()];
     for phase in 0..plan.phases() {
         let mut units: Vec<usize> = (0..plan.units(phase)).collect();
         for k in (1..units.len()).rev() {
             units.swap(k, random.below(k + 1));
         }
         for unit in units {
-            let (data, scratch) = (data.as_mut_ptr().cast(), scratch.as_mut_ptr());
-            let none = std::ptr::null_mut();
-            // SAFETY: every unit of a phase once, phases in order; the plan shares no scratch.
-            unsafe { run_units(plan, phase, unit..unit + 1, data, scratch, none) };
+            let data = data.as_mut_ptr().cast();
+            let (own, common) = (scratch.as_mut_ptr(), shared.as_mut_ptr());
+            // SAFETY: every unit of a phase once, phases in order.
+            unsafe { run_units(plan, phase, unit..unit + 1, data, own, common) };
         }
     }
     data

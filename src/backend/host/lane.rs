@@ -217,14 +217,11 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         phase: usize,
         units: Range<usize>,
         shard: *mut T,
-        scratch: Block<T>,
+        own: Block<T>,
+        shared: *mut T,
     ) {
-        assert!(
-            scratch.rows * size_of::<T>() >= plan.scratch_bytes(),
-            "scratch of a transposition"
-        );
-        assert_eq!(plan.shared_bytes(), 0, "a plan without scratch that lanes share");
-        let (own, shared) = (scratch.ptr.cast(), std::ptr::null_mut());
+        assert!(own.rows * size_of::<T>() >= plan.scratch_bytes(), "scratch of a transposition");
+        let (own, shared) = (own.ptr.cast(), shared.cast());
         unsafe { transpose::run_units(plan, phase, units, shard.cast(), own, shared) };
     }
 

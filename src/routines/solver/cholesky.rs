@@ -150,7 +150,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         let of_conjugate = storage.is_transpose() || storage == Storage::Columns && !verb.factor;
         // A^T is conj(A), too.
         let conjugated = of_conjugate != (job.options.op == Op::Transpose);
-        job.solve(lane, sweeps(conjugated), None, scale)?;
+        job.solve(lane, &sweeps(conjugated), None, scale)?;
         *time = job.lap(lane, "solve", *time);
     }
     if verb.condition {
@@ -172,7 +172,7 @@ pub fn finish<T: Scalar>(job: &Solver<T>) {
 fn scale<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>) -> Step<f64> {
     let largest = job.largest_on_diagonal(lane);
     let scale = if job.options.verb.factor { largest } else { largest * largest };
-    lane.keep_subnormals(near_underflow::<T>(&[scale]));
+    lane.keep_subnormals(near_underflow::<T>(scale));
     // All lanes have seen the diagonal before any of them overwrites it.
     lane.barrier()?;
     Ok(scale)

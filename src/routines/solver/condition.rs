@@ -105,7 +105,7 @@ impl<T: Scalar> Solver<T> {
         if self.info() != 0 || !(norm > 0.0 && norm.is_finite()) {
             return Ok(());
         }
-        lane.keep_subnormals(near_underflow::<T>(&[norm]));
+        lane.keep_subnormals(near_underflow::<T>(norm));
         let t = block(order);
         let part = |i: usize| Block::row_major(self.shared_scratch(i * n * t), n, t, t);
         let sums: Vec<_> = (0..lane.lanes()).map(|l| part(1 + l)).collect();
@@ -121,7 +121,7 @@ impl<T: Scalar> Solver<T> {
         let estimator = estimator.as_deref_mut();
         inverse_norm(lane, estimator, x.sub(0, 0, order, t), told, |lane, op| {
             let (sweeps, interchange) = sweeps(op);
-            self.solve_shared(lane, x, &sums, sweeps, interchange, earlier)?;
+            self.solve_shared(lane, x, &sums, &sweeps, interchange, earlier)?;
             earlier += sweeps.len();
             Ok(())
         })

@@ -8,7 +8,7 @@ use super::condition::Norms;
 use super::operands::{Kind, Problem, Signature};
 use super::options::{Family, Options, Rhs, Structure, Verb};
 use super::sizes::Sizes;
-use super::{cholesky, lu};
+use super::{cholesky, lu, residual, triangular};
 use crate::backend::host::{HostLane, Scratch, Team};
 use crate::backend::{Backend, Op, Step, Triangle};
 use crate::call::{Buffer, Call, Job};
@@ -34,8 +34,8 @@ pub struct Solver<T> {
     pub(super) team: Team,
     since: Instant,
     phases: Mutex<Vec<(&'static str, f64)>>,
-    /// Every lane's own, then what the phases share: staging columns of the redistribution, which
-    /// make way for the lanes' partial sums.
+    /// Every lane's own, then what the phases share: scratch of the transposition, staging columns of
+    /// the redistribution, the lanes' partial sums, one after another.
     scratch: Scratch<T>,
     /// Row interchanges where they are neither operand nor result.
     pivots: Mutex<Vec<i32>>,
@@ -61,7 +61,12 @@ impl<T: Scalar> Solver<T> {
         let pivots = if options.verb.family == Family::Lu { problem.n } else { 0 };
         check_pivots(options.verb, &calls[0], problem.n)?;
         Ok(Solver {
-            a: Matrix::new(&bases, sizes.columns.clone()),
+            a: if options.verb.family.reads_only() {
+                let shard = options.storage.as_columns(problem.n, problem.ranks);
+                Matrix::laid_out(&bases, &shard, sizes.columns.clone())
+            } else {
+                Matrix::new(&bases, sizes.columns.clone())
+            },
             team: Team::new(sizes.lanes),
             scratch: Scratch::new(sizes.scratch())?,
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
@@ -77,7 +82,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// Scratch of one lane alone.
-    fn own_scratch(&self, lane: usize) -> Block<T> {
+    pub fn own_scratch(&self, lane: usize) -> Block<T> {
         let own = self.sizes.own;
         Block::column_major(self.scratch.at(lane * own), own, 1, own)
     }
@@ -98,9 +103,21 @@ impl<T: Scalar> Solver<T> {
         &self.calls[rank].rets[Signature::find(rets, Kind::Rhs).expect("a solve has an x")]
     }
 
-    fn x_block(&self, rank: usize) -> Block<T> {
+    /// Right-hand sides, where they become solutions.
+    pub fn x_block(&self, rank: usize) -> Block<T> {
+        self.columns_of(self.x(rank))
+    }
+
+    /// The operand of that name, as many columns as there are right-hand sides.
+    pub fn operand_block(&self, rank: usize, name: &str) -> Block<T> {
+        let slots = self.options.verb.signature.args;
+        let position = slots.iter().position(|s| s.name == name).expect("an operand of that name");
+        self.columns_of(&self.calls[rank].args[position])
+    }
+
+    fn columns_of(&self, buffer: &Buffer) -> Block<T> {
         let Problem { n, rhs, .. } = self.problem;
-        Block::row_major(self.x(rank).ptr.cast(), n, rhs, rhs)
+        Block::row_major(buffer.ptr.cast(), n, rhs, rhs)
     }
 
     /// The row interchanges: rank 0's operand or result, or the call's own.
@@ -134,6 +151,8 @@ impl<T: Scalar> Solver<T> {
         match self.options.verb.family {
             Family::Cholesky => cholesky::steps(self, lane, &mut time)?,
             Family::Lu => lu::steps(self, lane, &mut time)?,
+            Family::Triangular => triangular::steps(self, lane, &mut time)?,
+            Family::Residual => residual::steps(self, lane)?,
         }
         if self.options.verb.restore {
             self.restore(lane)?;
@@ -161,17 +180,12 @@ impl<T: Scalar> Solver<T> {
     fn arrange(&self, lane: &mut HostLane<T>) -> Step {
         self.transpose(lane)?;
         let Options { verb, storage, lower, structure, .. } = self.options;
-        let missing_lower = storage.mirrors(lower);
-        match verb.family {
-            Family::Cholesky if missing_lower => {
-                mirror_triangle(lane, &self.natural(), Missing::Lower, true)?;
-            }
-            Family::Lu if structure != Structure::General => {
-                let missing = if missing_lower { Missing::Lower } else { Missing::Upper };
-                let conjugated = structure == Structure::Hermitian;
-                mirror_triangle(lane, &self.natural(), missing, conjugated)?;
-            }
-            _ => {}
+        if verb.family == Family::Cholesky && storage.mirrors(lower) {
+            mirror_triangle(lane, &self.natural(), Missing::Lower, true)?;
+        }
+        if verb.family == Family::Lu && structure != Structure::General {
+            let conjugated = structure == Structure::Hermitian;
+            mirror_triangle(lane, &self.natural(), self.missing(), conjugated)?;
         }
         self.redistribute(lane)
     }
@@ -188,7 +202,8 @@ impl<T: Scalar> Solver<T> {
 
     fn transpose(&self, lane: &mut HostLane<T>) -> Step {
         if let Some(turn) = &self.sizes.turn {
-            transpose_shards(lane, &self.a.bases(), turn, self.own_scratch(lane.lane()))?;
+            let (own, shared) = (self.own_scratch(lane.lane()), self.shared_scratch(0));
+            transpose_shards(lane, &self.a.bases(), turn, own, shared)?;
         }
         if self.options.verb.upright && self.options.storage.is_transpose() {
             transpose_square(lane, &self.natural())?;
@@ -244,6 +259,25 @@ impl<T: Scalar> Solver<T> {
         self.options.unpadded.unwrap_or(self.problem.n).min(self.problem.n)
     }
 
+    /// The triangle of the solver's matrix that is not given, if only one is.
+    pub fn missing(&self) -> Missing {
+        let Options { verb, storage, lower, .. } = self.options;
+        let flipped = storage.is_transpose() && !verb.upright;
+        if lower == flipped { Missing::Lower } else { Missing::Upper }
+    }
+
+    /// What op(A) is on the solver's matrix, which is A^T by rows unless it was put upright.
+    pub fn op_on_b(&self, op: Op) -> Op {
+        let Options { verb, storage, .. } = self.options;
+        match op {
+            op if verb.upright || !storage.is_transpose() => op,
+            Op::None => Op::Transpose,
+            Op::Transpose => Op::None,
+            Op::Adjoint => Op::Conjugate,
+            Op::Conjugate => Op::Adjoint,
+        }
+    }
+
     /// The diagonal of the matrix, from the first entry to the last.
     pub fn diagonal(&self) -> impl Iterator<Item = T> {
         let tiles = (0..self.a.columns.count()).map(|t| self.a.diagonal(t).diagonal());
@@ -251,21 +285,18 @@ impl<T: Scalar> Solver<T> {
         tiles.flat_map(|d| (0..d.rows).map(move |i| unsafe { d.sub(i, 0, 1, 1).ptr.read() }))
     }
 
-    /// Solves for all right-hand sides by two triangular solves, `scale` being the magnitude of A.
+    /// Solves for all right-hand sides by triangular solves, `scale` being the magnitude of A.
     pub fn solve(
         &self,
         lane: &mut HostLane<T>,
-        sweeps: [(Triangle, Op); 2],
+        sweeps: &[(Triangle, Op)],
         interchange: Option<Interchange>,
         scale: f64,
     ) -> Step {
-        let Problem { n, ranks, rhs, .. } = self.problem;
+        let n = self.problem.n;
         match self.options.rhs {
             Rhs::Replicated => {
-                let sum =
-                    |l: usize| Block::row_major(self.shared_scratch(l * n * rhs), n, rhs, rhs);
-                let sums: Vec<_> = (0..lane.lanes()).map(sum).collect();
-                let x = self.x_block(0);
+                let (sums, x) = (self.sums(), self.x_block(0));
                 let rhs_scale = lane.largest(x);
                 // All lanes have seen b before any of them overwrites it.
                 lane.barrier()?;
@@ -273,17 +304,15 @@ impl<T: Scalar> Solver<T> {
                 self.solve_shared(lane, x, &sums, sweeps, interchange, 0)?;
             }
             Rhs::Columns => {
-                let triangular =
-                    sweeps.map(|(triangle, op)| Triangular { a: &self.a, triangle, op });
-                let groups = rhs.div_ceil(self.sizes.group);
-                for g in (lane.lane()..ranks * groups).step_by(lane.lanes()) {
-                    let first = g % groups * self.sizes.group;
-                    let width = self.sizes.group.min(rhs - first);
-                    let x = self.x_block(g / groups).sub(0, first, n, width);
+                let sweep =
+                    |&(triangle, op): &(Triangle, Op)| Triangular { a: &self.a, triangle, op };
+                let sweeps: Vec<_> = sweeps.iter().map(sweep).collect();
+                for (rank, first, width) in self.groups(lane) {
+                    let x = self.x_block(rank).sub(0, first, n, width);
                     let rhs_scale = lane.largest(x);
                     lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
                     self.interchange(lane, x, interchange, Interchange::Before);
-                    triangular.iter().for_each(|sweep| sweep.solve_columns(lane, x));
+                    sweeps.iter().for_each(|sweep| sweep.solve_columns(lane, x));
                     self.interchange(lane, x, interchange, Interchange::After);
                 }
             }
@@ -291,14 +320,33 @@ impl<T: Scalar> Solver<T> {
         lane.barrier()
     }
 
-    /// Solves for x by two sweeps with all lanes; then lane 0 knows it. `earlier`: sweeps that this
+    /// Every lane's partial sums of a few right-hand sides.
+    pub fn sums(&self) -> Vec<Block<T>> {
+        let Problem { n, rhs, .. } = self.problem;
+        let sum = |l: usize| Block::row_major(self.shared_scratch(l * n * rhs), n, rhs, rhs);
+        (0..self.sizes.lanes).map(sum).collect()
+    }
+
+    /// The groups of many right-hand sides that a lane works on: (rank, first column, columns).
+    pub fn groups(&self, lane: &HostLane<T>) -> Vec<(usize, usize, usize)> {
+        let (Problem { ranks, rhs, .. }, group) = (self.problem, self.sizes.group);
+        let groups = rhs.div_ceil(group);
+        let mine = (Backend::<T>::lane(lane)..ranks * groups).step_by(Backend::<T>::lanes(lane));
+        let part = |g: usize| {
+            let first = g % groups * group;
+            (g / groups, first, group.min(rhs - first))
+        };
+        mine.map(part).collect()
+    }
+
+    /// Solves for x by triangular solves with all lanes; then lane 0 knows it. `earlier`: sweeps that this
     /// call has made before.
     pub(super) fn solve_shared(
         &self,
         lane: &mut HostLane<T>,
         x: Block<T>,
         sums: &[Block<T>],
-        sweeps: [(Triangle, Op); 2],
+        sweeps: &[(Triangle, Op)],
         interchange: Option<Interchange>,
         earlier: usize,
     ) -> Step {
@@ -306,7 +354,7 @@ impl<T: Scalar> Solver<T> {
         if is_first {
             self.interchange(lane, x, interchange, Interchange::Before);
         }
-        for (done, (triangle, op)) in sweeps.into_iter().enumerate() {
+        for (done, &(triangle, op)) in sweeps.iter().enumerate() {
             Triangular { a: &self.a, triangle, op }.solve_shared(lane, x, sums, earlier + done)?;
         }
         lane.barrier()?;
@@ -433,6 +481,7 @@ impl<T: Scalar> Job for Solver<T> {
             _ if verb.norm => self.give_real(self.norm()),
             Family::Cholesky => cholesky::finish(self),
             Family::Lu => lu::finish(self),
+            Family::Triangular | Family::Residual => {}
         }
         self.record(info);
         Ok(())
@@ -467,14 +516,16 @@ fn share<'a>(mut results: impl Iterator<Item = &'a Buffer>) {
     }
 }
 
-/// Whether quantities of one of these magnitudes lose digits when subnormal numbers are flushed.
-pub fn near_underflow<T: Scalar>(magnitudes: &[f64]) -> bool {
-    magnitudes.iter().any(|&m| m > 0.0 && m < T::NEAR_UNDERFLOW)
+/// Whether quantities of this magnitude lose digits when subnormal numbers are flushed.
+pub fn near_underflow<T: Scalar>(magnitude: f64) -> bool {
+    magnitude > 0.0 && magnitude < T::NEAR_UNDERFLOW
 }
 
-/// The same for what a solve goes through: A, b, y = L^-1 b and x = A^-1 b, by their least sizes.
+/// The same for what a solve goes through: A, b, y = L^-1 b and x = A^-1 b, by their least sizes b,
+/// b / sqrt(a) and b / a, which are not computed, as they would be flushed themselves.
 fn solution_near_underflow<T: Scalar>(a: f64, b: f64) -> bool {
-    near_underflow::<T>(&[a, b, b / a.sqrt(), b / a])
+    let least = a.sqrt().max(a).max(1.0);
+    near_underflow::<T>(a) || b > 0.0 && b < T::NEAR_UNDERFLOW * least
 }
 
 fn fill_nan<T: Scalar>(x: &Buffer) {

@@ -149,7 +149,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
     let mut scale = 0.0;
     if verb.factor {
         scale = if verb.norm { job.measure(lane)? } else { job.largest(lane)? };
-        lane.keep_subnormals(near_underflow::<T>(&[scale]));
+        lane.keep_subnormals(near_underflow::<T>(scale));
         factor(lane, &job.a, job.pivots())?;
         *time = job.lap(lane, "factor", *time);
     } else if verb.solve {
@@ -163,13 +163,13 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         lane.report(zero + 1);
     }
     if verb.solve && job.info() == 0 {
-        let (sweeps, interchange) = sweeps(op_on_b(job, job.options.op));
-        job.solve(lane, sweeps, Some(interchange), scale)?;
+        let (sweeps, interchange) = sweeps(job.op_on_b(job.options.op));
+        job.solve(lane, &sweeps, Some(interchange), scale)?;
         *time = job.lap(lane, "solve", *time);
     }
     if verb.condition {
         let sweeps = |op: Op| {
-            let (sweeps, interchange) = sweeps(op_on_b(job, op));
+            let (sweeps, interchange) = sweeps(job.op_on_b(op));
             (sweeps, Some(interchange))
         };
         let earlier = if verb.solve { 2 } else { 0 };
@@ -177,18 +177,6 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         *time = job.lap(lane, "condition", *time);
     }
     Ok(())
-}
-
-/// What `op` of A is on the solver's matrix, which is A^T by rows unless it was put upright.
-fn op_on_b<T>(job: &Solver<T>, op: Op) -> Op {
-    let upright = job.options.verb.upright || !job.options.storage.is_transpose();
-    match op {
-        op if upright => op,
-        Op::None => Op::Transpose,
-        Op::Transpose => Op::None,
-        Op::Adjoint => Op::Conjugate,
-        Op::Conjugate => Op::Adjoint,
-    }
 }
 
 /// What a single thread adds to the results.

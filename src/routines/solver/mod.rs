@@ -7,7 +7,9 @@ mod job;
 mod lu;
 mod operands;
 mod options;
+mod residual;
 mod sizes;
+mod triangular;
 
 pub use options::tile_width;
 pub use sizes::Forecast;
@@ -16,5 +18,6 @@ use options::Verb;
 
 /// The routines of all families.
 pub fn verbs() -> impl Iterator<Item = &'static Verb> {
-    cholesky::VERBS.iter().chain(&lu::VERBS)
+    let direct = cholesky::VERBS.iter().chain(&lu::VERBS);
+    direct.chain(&triangular::VERBS).chain(&residual::VERBS)
 }

@@ -3,8 +3,9 @@
 //! Attributes: `storage` ("rows": a is `[n/P, n]`; "columns": a is `[n, n/P]` and so is the result that
 //! takes its memory, which then holds the `[n/P, n]` of rows; "column-major": `[n, n/P]` with layout
 //! (1, 0)), `lower` (0/1: which triangle of A is read or made), `structure` ("general", "hermitian",
-//! "symmetric": of an A that is factored as L U; of the latter two one triangle is read), `trans` (0, 1, 2: solve with A, A^T,
-//! A^H), `rhs` ("replicated": b is equal on all ranks; "columns": each rank has k of its own), `order`
+//! "symmetric": of an A that is factored as L U or multiplied with; of the latter two one triangle is
+//! read), `trans` (0, 1, 2: solve with A, A^T,
+//! A^H), `unit_diagonal` (0/1), `rhs` ("replicated": b is equal on all ranks; "columns": each rank has k of its own), `order`
 //! ("auto", "natural", "cyclic": of the columns while they are worked on; a factor keeps it), `tile`
 //! (0: chosen here), `order_of_a` (of A without the identity corner that pads it; 0: there is none).
 
@@ -26,6 +27,17 @@ use crate::scalar::DType;
 pub enum Family {
     Cholesky,
     Lu,
+    /// A is triangular itself.
+    Triangular,
+    /// A is only multiplied with.
+    Residual,
+}
+
+impl Family {
+    /// Whether the matrix is read where it lies, in any storage, and left as it is.
+    pub fn reads_only(self) -> bool {
+        matches!(self, Family::Triangular | Family::Residual)
+    }
 }
 
 /// What a routine does, in this order.
@@ -82,7 +94,7 @@ pub enum Rhs {
     Columns,
 }
 
-/// What is known of a matrix that is factored as L U.
+/// What is known of a matrix that is factored as L U or multiplied with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Structure {
     General,
@@ -96,6 +108,8 @@ pub struct Options {
     pub storage: Storage,
     pub lower: bool,
     pub structure: Structure,
+    /// Whether the diagonal of a triangular matrix is all ones and not read.
+    pub unit_diagonal: bool,
     /// What is applied to A in a solve.
     pub op: Op,
     pub rhs: Rhs,
@@ -151,6 +165,11 @@ impl Routine for Verb {
                 return Err(bad("structure", expected, format!("{other:?}")));
             }
         };
+        let unit_diagonal = match attributes.int("unit_diagonal").unwrap_or(0) {
+            0 => false,
+            1 => true,
+            other => return Err(bad("unit_diagonal", "0 or 1", other.to_string())),
+        };
         let op = match attributes.int("trans").unwrap_or(0) {
             0 => Op::None,
             1 => Op::Transpose,
@@ -191,6 +210,7 @@ impl Routine for Verb {
             storage,
             lower,
             structure,
+            unit_diagonal,
             op,
             rhs,
             order,
@@ -206,7 +226,7 @@ impl Configured for Options {
         // As the caller's array has it; a factor of columns is an array of rows.
         let tall = match self.storage {
             Storage::Rows => false,
-            Storage::Columns => self.verb.arrange,
+            Storage::Columns => self.verb.arrange || self.verb.family.reads_only(),
             Storage::ColumnMajor => true,
         };
         let problem = Problem::new(name, &self.verb.signature, tall, &calls)?;

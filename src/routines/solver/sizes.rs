@@ -7,7 +7,7 @@ use super::options::{Family, Options, Rhs, Structure, Verb, tile_width};
 use crate::backend::Op;
 use crate::backend::host::{lane_count, scratch_elements};
 use crate::dispatch;
-use crate::dist::redistribute;
+use crate::dist::{redistribute, transpose_shards};
 use crate::layout::{Columns, Layout, Order, Storage};
 use crate::scalar::{DType, Scalar};
 use crate::settings;
@@ -36,7 +36,9 @@ pub struct Sizes {
 impl Sizes {
     pub fn new<T: Scalar>(options: &Options, problem: &Problem) -> Self {
         let Problem { n, ranks, rhs, dtype } = *problem;
-        let Options { verb, storage, order, .. } = *options;
+        let Options { verb, storage, .. } = *options;
+        // What is only read stays where it is.
+        let order = if verb.family.reads_only() { Order::Natural } else { options.order };
         let tile = options.tile.unwrap_or_else(|| tile_width(n, dtype));
         let columns = Columns::new(n, ranks, tile, order);
         let most_lanes = lane_count(ranks, settings::threads());
@@ -64,9 +66,12 @@ impl Sizes {
         let staging = moves.as_ref().map_or(0, |m| m.staging_columns() * n);
         let sums = if verb.solve && !dealt { lanes * n * rhs } else { 0 };
         let turning = turn.as_ref().map_or(0, |t| t.scratch_bytes().div_ceil(size_of::<T>()));
-        let own = scratch_elements::<T>(columns.widest()).max(turning);
+        let tile = if verb.family.reads_only() { columns.widest().pow(2) } else { 0 };
+        let own = scratch_elements::<T>(columns.widest()).max(turning).max(tile);
+        let turned = |t| transpose_shards::shared_elements::<T>(t, ranks);
+        let turned = turn.as_ref().map_or(0, turned);
         let estimate = if verb.condition { condition::scratch_elements(n, lanes) } else { 0 };
-        let shared = staging.max(sums).max(estimate);
+        let shared = staging.max(sums).max(turned).max(estimate);
         let row_sums = if condition::needs_row_sums(options) { n * lanes } else { 0 };
         Sizes { columns, lanes, group, moves, turn, own, shared, row_sums }
     }
@@ -120,9 +125,20 @@ impl Forecast {
         let problem = Problem { n, ranks, rhs, dtype };
         let spread = if dealt { Rhs::Columns } else { Rhs::Replicated };
         let order = Order::Natural;
-        let (tile, unpadded, op, structure) = (None, None, Op::None, Structure::General);
-        let options =
-            Options { verb, storage, lower, structure, op, rhs: spread, order, tile, unpadded };
+        let (tile, unpadded, op) = (None, None, Op::None);
+        let (structure, unit_diagonal) = (Structure::General, false);
+        let options = Options {
+            verb,
+            storage,
+            lower,
+            structure,
+            unit_diagonal,
+            op,
+            rhs: spread,
+            order,
+            tile,
+            unpadded,
+        };
         let sized = dispatch!(dtype, T => {
             let sizes = Sizes::new::<T>(&options, &problem);
             let bytes = sizes.scratch_bytes::<T>();

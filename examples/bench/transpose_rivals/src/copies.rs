@@ -1,0 +1,37 @@
+//! Copies of memory: ordinary ones, and ones past the caches, which do not read what they overwrite.
+
+use crate::threads::shared_out;
+
+/// A copy by `threads` threads.
+pub fn copy(from: &[u8], to: &mut [u8], threads: usize, streaming: bool) {
+    // Whole pages, so that no two threads write to one line.
+    let piece = from.len().div_ceil(threads).next_multiple_of(4096);
+    shared_out(from.chunks(piece).zip(to.chunks_mut(piece)), |(from, to)| {
+        if streaming { stream(from, to) } else { to.copy_from_slice(from) }
+    });
+}
+
+/// Copies past the caches where the processor offers that.
+#[inline]
+pub fn stream(from: &[u8], to: &mut [u8]) {
+    assert_eq!(from.len(), to.len());
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+        const STEP: usize = 16;
+        let head = to.as_ptr().align_offset(STEP).min(to.len());
+        let end = head + (to.len() - head) / STEP * STEP;
+        to[..head].copy_from_slice(&from[..head]);
+        for k in (head..end).step_by(STEP) {
+            // SAFETY: 16 bytes within both slices; the target is aligned to 16.
+            unsafe {
+                let bits = _mm_loadu_si128(from.as_ptr().add(k).cast::<__m128i>());
+                _mm_stream_si128(to.as_mut_ptr().add(k).cast::<__m128i>(), bits);
+            }
+        }
+        to[end..].copy_from_slice(&from[end..]);
+        // The end of the thread orders these stores before what others read: no fence here.
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    to.copy_from_slice(from);
+}

@@ -1,0 +1,164 @@
+"""Mixed precision: a factor in the next lower precision, whose solutions are refined to working
+accuracy.
+
+Residuals are taken in the working precision from A itself. A solution is good when, for each column,
+norm(b - A x) <= sqrt(n) u norm(A) norm(x), LAPACK's rule (``dsgesv``). Refinement ends early when a
+step does not halve the residual: then the full factorisation is cheaper.
+
+Source: Buttari, Dongarra, Langou, Langou, Luszczek, Kurzak, Int. J. High Perform. Comput. Appl. 21
+(2007); Higham, Accuracy and Stability of Numerical Algorithms, chapter 12.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.core import Tracer
+
+from meshsolve import _dispatch, _factor, _ffi
+from meshsolve._errors import wrong_type
+
+_LOWER = {"float64": "float32", "complex128": "complex64"}
+# As many as LAPACK takes.
+_STEPS = 30
+
+
+class Task(NamedTuple):
+    """What is solved.
+
+    Attributes:
+      structure: "general", "hermitian", "symmetric" or "positive definite".
+      lower: which triangle of A is given, if one is enough.
+      trans: solve with A, A^T or A^H.
+      order: order of A without its padding; 0 if it has none.
+      condition: whether rcond is wanted.
+    """
+
+    structure: str
+    lower: bool
+    trans: int
+    order: int
+    condition: bool
+
+
+def check_dtype(dtype) -> None:
+    """There is a lower precision."""
+    if dtype.name not in _LOWER:
+        raise wrong_type(
+            "solve",
+            "refine",
+            "False for float32 and complex64",
+            f"True for {dtype}",
+            "float64 and complex128 are factored in half their precision and refined",
+        )
+
+
+def solve(task: Task, a, b, full):
+    """(X, info[, rcond], steps) for columns b [n, k].
+
+    ``full()`` gives (X, info[, rcond]) by the working precision alone; steps is then -1.
+    """
+    factor, anorm, correct = _lower_factor(task, a)
+    half = "hermitian" if task.structure == "positive definite" else task.structure
+    take = _ffi.residual(half, task.lower, task.trans)
+    residual = lambda x: _dispatch.call(take, (a, b, x), (False,) * 3)[0]  # noqa: E731
+    bound = anorm.astype(jnp.finfo(a.dtype).dtype) * _tolerance(a)
+    if isinstance(a, Tracer) or isinstance(b, Tracer):
+        return _traced(task, b, correct, residual, bound, factor, full)
+    x, previous = correct(b), jnp.inf
+    for step in range(_STEPS):
+        r = residual(x)
+        good, size = _judge(x, r, bound)
+        if good:
+            return x, jnp.int32(0), *_rcond(task, factor), jnp.int32(step)
+        if not size < previous / 2:
+            break
+        x, previous = _sum(x, correct(r)), size
+    del factor, correct
+    return *full(), jnp.int32(-1)
+
+
+def _traced(task: Task, b, correct, residual, bound, factor, full):
+    """The same where convergence is not known while the program is made."""
+
+    def improve(state):
+        x, r, _, size, step = state
+        x = _sum(x, correct(r))
+        r = residual(x)
+        good, new = _judge(x, r, bound)
+        return x, r, good | ~(new < size / 2), new, step + 1
+
+    def ends(state):
+        return ~state[2] & (state[4] < _STEPS)
+
+    x = correct(b)
+    r = residual(x)
+    good, size = _judge(x, r, bound)
+    state = (x, r, good | ~jnp.isfinite(size), size, jnp.int32(0))
+    x, r, _, _, step = lax.while_loop(ends, improve, state)
+    good, _ = _judge(x, r, bound)
+    done = lambda: (x, jnp.int32(0), *_rcond(task, factor), step)  # noqa: E731
+    return lax.cond(good, done, lambda: (*full(), jnp.int32(-1)))
+
+
+def _lower_factor(task: Task, a):
+    """(Operation and operands that estimate rcond, norm of A, solve for a correction)."""
+    work = a.astype(_LOWER[a.dtype.name])
+    form = _factor.form("solve", work)
+    if task.structure == "positive definite":
+        op = _ffi.potrf(task.lower, task.order)
+        work, info, anorm = _dispatch.call(op, (work,), (True,))
+        leaves, back = (work, info), _ffi.potrs(form, task.order, task.trans)
+        condition = _ffi.pocon(form, task.order)
+    else:
+        op = _ffi.getrf("solve", task.order, task.structure, task.lower)
+        work, pivots, info, anorm = _dispatch.call(op, (work,), (True,))
+        leaves, back = (work, pivots, info), _ffi.getrs(form, task.order, task.trans)
+        condition = _ffi.gecon(form, task.order)
+
+    def correct(r):
+        scaled, size = _scaled(r, work.dtype)
+        (x,) = _dispatch.call(back, (*leaves, scaled), (False,) * len(leaves) + (True,))
+        return _unscaled(x, size, r.dtype)
+
+    return (condition, (*leaves, anorm)), anorm, correct
+
+
+def _rcond(task: Task, factor):
+    """What the factor in lower precision says of the condition, if that is wanted."""
+    if not task.condition:
+        return ()
+    op, operands = factor
+    (rcond,) = _dispatch.call(op, operands, (False,) * len(operands))
+    return (rcond.astype(jnp.float64),)
+
+
+def _tolerance(a) -> float:
+    return a.shape[0] ** 0.5 * float(jnp.finfo(a.dtype).eps) / 2
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _scaled(r, dtype):
+    """R with a largest entry of 1 in another dtype, so that it does not underflow there; the size."""
+    size = jnp.abs(r).max()
+    size = jnp.where((size > 0) & jnp.isfinite(size), size, 1)
+    return (r / size).astype(dtype), size
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _unscaled(x, size, dtype):
+    return x.astype(dtype) * size
+
+
+@jax.jit
+def _sum(x, d):
+    return x + d
+
+
+@jax.jit
+def _judge(x, r, bound):
+    """Whether X is good, and the largest relative residual of its columns."""
+    x, r = jnp.abs(x).max(0), jnp.abs(r).max(0)
+    return (r <= bound * x).all(), (r / jnp.where(x > 0, x, 1)).max()

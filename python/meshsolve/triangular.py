@@ -1,0 +1,69 @@
+"""Linear systems with a sharded triangular matrix: ``solve_triangular``."""
+
+import jax
+from jax.sharding import Mesh
+
+from meshsolve import _dispatch, _ffi, _padding
+from meshsolve._operands import (
+    as_array,
+    as_typed,
+    check_rhs,
+    check_square,
+    check_trans,
+    common_dtype,
+    promoted,
+)
+from meshsolve.solve import solved
+
+
+def solve_triangular(
+    a,
+    b,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    *,
+    mesh: Mesh | None = None,
+) -> jax.Array:
+    """Solve A X = B, A^T X = B or A^H X = B, A triangular, with all devices that hold A.
+
+    The call of ``jax.scipy.linalg.solve_triangular``; shardings and ``mesh`` are those of
+    ``meshsolve.solve``. Nothing of A is moved, copied or written, whether it is sharded by rows or
+    by columns, row-major or column-major (which inside ``jax.jit`` XLA copies).
+
+    Args:
+      a: [n, n], float32, float64, complex64 or complex128. Only one triangle is read.
+      b: [n] or [n, k] right-hand sides in any sharding, on A's devices or elsewhere.
+      trans: 0 or "N", 1 or "T", 2 or "C": solve with A, A^T, A^H.
+      lower: whether A is its lower triangle instead of its upper one.
+      unit_diagonal: the diagonal is all ones, and not read.
+      overwrite_b: donate B.
+      check_finite: accepted for compatibility; entries that are not finite lead to NaN.
+      mesh: the devices to solve on, for an A that is not sharded over them whatever n.
+
+    Returns:
+      x of the shape and sharding of b (replicated over A's devices if b does not lie there); NaN
+      if an entry of the diagonal is zero.
+
+    Raises:
+      ValueError: wrong shapes or ``trans``, n not divisible by the devices.
+      TypeError: a dtype that cannot be used.
+
+    Source: substitution by tile columns, each by its owner (DESIGN.md).
+    """
+    del check_finite
+    code = check_trans("solve_triangular", trans)
+    given_b = b
+    a, b = as_typed(a), as_array(b)
+    n = check_square("solve_triangular", a)
+    check_rhs("solve_triangular", b, n)
+    dtype = common_dtype("solve_triangular", "a and b", a, b)
+    _padding.check_mesh("solve_triangular", mesh)
+    a, _ = _padding.on_mesh(a, mesh, dtype)
+    order = n if a.shape[0] != n else 0
+    op = _ffi.trtrs(bool(lower), order, code, bool(unit_diagonal))
+    run = lambda b, own_b: _dispatch.call(op, (a, b), (False, own_b))  # noqa: E731
+    own_b = overwrite_b or b is not given_b or b.dtype != dtype
+    return solved(run, promoted(b, dtype), own_b, a)[0]

@@ -1,0 +1,97 @@
+//! `R = B - op(A) X` with a column-distributed matrix, of which one triangle may be all that is given.
+
+use std::ops::Range;
+
+use crate::backend::{Backend, Op, Step};
+use crate::dist::mirror::Missing;
+use crate::matrix::{Block, Matrix};
+use crate::scalar::Scalar;
+
+/// op(A); with `half`, A is Hermitian (or symmetric, if not `conjugated`) and the other triangle is given.
+pub struct Operator<'a, T> {
+    pub a: &'a Matrix<T>,
+    pub op: Op,
+    pub half: Option<(Missing, bool)>,
+}
+
+impl<T: Scalar> Operator<'_, T> {
+    /// Subtracts op(A) X from R, both n x k, alone. `tile` holds the widest diagonal tile.
+    pub fn subtract_alone<B: Backend<T>>(
+        &self,
+        lane: &mut B,
+        x: Block<T>,
+        r: Block<T>,
+        tile: Block<T>,
+    ) {
+        for t in 0..self.a.columns.count() {
+            self.subtract_tile(lane, t, x, r, r, tile);
+        }
+    }
+
+    /// Subtracts op(A) X from R, both n x k, with all lanes. `sums[lane]` (n x k) and `tile` are the
+    /// lane's scratch. Afterwards all lanes have met.
+    pub fn subtract_shared<B: Backend<T>>(
+        &self,
+        lane: &mut B,
+        x: Block<T>,
+        r: Block<T>,
+        sums: &[Block<T>],
+        tile: Block<T>,
+    ) -> Step {
+        let (index, lanes, n) = (lane.lane(), lane.lanes(), self.a.columns.n());
+        lane.fill(sums[index], T::ZERO);
+        for t in (index..self.a.columns.count()).step_by(lanes) {
+            // Rows of R that nobody else writes, or this lane's own sums.
+            self.subtract_tile(lane, t, x, r, sums[index], tile);
+        }
+        lane.barrier()?;
+        let rows = |lane: usize| n * lane / lanes;
+        let mine = |m: Block<T>| m.sub(rows(index), 0, rows(index + 1) - rows(index), m.cols);
+        sums.iter().for_each(|sum| lane.add(mine(r), mine(*sum)));
+        lane.barrier()
+    }
+
+    /// What tile column t of A gives: `own` takes what belongs to its own rows alone, `any` the rest.
+    fn subtract_tile<B: Backend<T>>(
+        &self,
+        lane: &mut B,
+        t: usize,
+        x: Block<T>,
+        own: Block<T>,
+        any: Block<T>,
+        tile: Block<T>,
+    ) {
+        let (column, place) = (self.a.tile_column(t), self.a.columns.tile(t));
+        let (n, mine) = (column.rows, place.global..place.global + place.width);
+        let rows = |m: Block<T>, r: &Range<usize>| m.sub(r.start, 0, r.len(), m.cols);
+        let Some((missing, conjugated)) = self.half else {
+            if self.op.transposes() {
+                lane.gemm(rows(own, &mine), -T::ONE, column, self.op, x);
+            } else {
+                lane.gemm(any, -T::ONE, column, self.op, rows(x, &mine));
+            }
+            return;
+        };
+        // The transpose of a Hermitian matrix is its conjugate, that of a symmetric one itself.
+        let conjugate = self.op.conjugates() != (conjugated && self.op.transposes());
+        let (down, across) = match (conjugate, conjugated) {
+            (false, true) => (Op::None, Op::Adjoint),
+            (false, false) => (Op::None, Op::Transpose),
+            (true, true) => (Op::Conjugate, Op::Transpose),
+            (true, false) => (Op::Conjugate, Op::Adjoint),
+        };
+        let rest = if missing == Missing::Lower { 0..mine.start } else { mine.end..n };
+        let entries = rows(column, &rest);
+        lane.gemm(rows(any, &rest), -T::ONE, entries, down, rows(x, &mine));
+        lane.gemm(rows(any, &mine), -T::ONE, entries, across, rows(x, &rest));
+        let (given, width) = (rows(column, &mine), place.width);
+        let whole = Block::column_major(tile.ptr, width, width, width);
+        lane.copy(given, whole);
+        let (from, to) = match missing {
+            Missing::Lower => (whole, whole),
+            Missing::Upper => (whole.transposed(), whole.transposed()),
+        };
+        lane.mirror(from, to, true, conjugated);
+        lane.gemm(rows(any, &mine), -T::ONE, whole, down, rows(x, &mine));
+    }
+}

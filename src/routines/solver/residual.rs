@@ -1,0 +1,51 @@
+//! The routine by which solutions are refined: nothing of the matrix is moved or written.
+//!
+//! | routine | operands (after `place`) | results | does |
+//! |---|---|---|---|
+//! | `residual` | a, b, x | r | R = B - op(A) X, from one triangle of A if `structure` says so |
+
+use super::job::Solver;
+use super::operands::{Kind, slot};
+use super::options::{Family, Rhs, Structure, Verb};
+use crate::backend::host::HostLane;
+use crate::backend::{Backend, Step};
+use crate::dist::residual::Operator;
+use crate::scalar::Scalar;
+
+pub static VERBS: [Verb; 1] = [Verb {
+    // It takes the scratch of one.
+    solve: true,
+    ..Verb::new(
+        Family::Residual,
+        "residual",
+        "B - op(A) X",
+        &[slot("a", Kind::Matrix), slot("b", Kind::Rhs), slot("x", Kind::Rhs)],
+        &[slot("r", Kind::Rhs).starts_as(1)],
+    )
+}];
+
+/// One lane's part.
+pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>) -> Step {
+    let half = match job.options.structure {
+        Structure::General => None,
+        Structure::Hermitian => Some((job.missing(), true)),
+        Structure::Symmetric => Some((job.missing(), false)),
+    };
+    let operator = Operator { a: &job.a, op: job.op_on_b(job.options.op), half };
+    let tile = job.own_scratch(lane.lane());
+    lane.keep_subnormals(true);
+    match job.options.rhs {
+        Rhs::Replicated => {
+            let (x, r) = (job.operand_block(0, "x"), job.x_block(0));
+            operator.subtract_shared(lane, x, r, &job.sums(), tile)
+        }
+        Rhs::Columns => {
+            for (rank, first, width) in job.groups(lane) {
+                let part = |m: crate::matrix::Block<T>| m.sub(0, first, m.rows, width);
+                let (x, r) = (job.operand_block(rank, "x"), job.x_block(rank));
+                operator.subtract_alone(lane, part(x), part(r), tile);
+            }
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! The routine for triangular matrices: nothing is factored, and nothing of the matrix is moved or
+//! written, whatever its storage.
+//!
+//! | routine | operands (after `place`) | results | does |
+//! |---|---|---|---|
+//! | `trtrs` | t, b | x, info | solves op(T) X = B, T the triangle of t that `lower` names |
+//!
+//! info = i > 0 says that T_ii is zero, and solutions are NaN (LAPACK's).
+
+use std::time::Instant;
+
+use super::job::{Solver, near_underflow};
+use super::operands::{Kind, slot};
+use super::options::{Family, Verb};
+use crate::backend::host::HostLane;
+use crate::backend::{Backend, Step, Triangle};
+use crate::scalar::Scalar;
+
+pub static VERBS: [Verb; 1] = [Verb {
+    solve: true,
+    ..Verb::new(
+        Family::Triangular,
+        "trtrs",
+        "solve op(T) X = B, T triangular",
+        &[slot("t", Kind::Matrix), slot("b", Kind::Rhs)],
+        &[slot("x", Kind::Rhs).starts_as(1), slot("info", Kind::Info)],
+    )
+}];
+
+/// One lane's part.
+pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Instant) -> Step {
+    let (lower, unit) = (job.options.lower, job.options.unit_diagonal);
+    if !unit && let Some(zero) = job.diagonal().position(|entry| entry == T::ZERO) {
+        // All lanes see the same.
+        lane.report(zero + 1);
+        return Ok(());
+    }
+    // By rows the solver's matrix is the transpose.
+    let triangle = match (lower != job.options.storage.is_transpose(), unit) {
+        (true, false) => Triangle::Lower,
+        (true, true) => Triangle::UnitLower,
+        (false, false) => Triangle::Upper,
+        (false, true) => Triangle::UnitUpper,
+    };
+    let scale = if unit { 1.0 } else { job.largest_on_diagonal(lane) };
+    lane.keep_subnormals(near_underflow::<T>(scale));
+    job.solve(lane, &[(triangle, job.op_on_b(job.options.op))], None, scale)?;
+    *time = job.lap(lane, "solve", *time);
+    Ok(())
+}

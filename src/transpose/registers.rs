@@ -1,0 +1,163 @@
+//! Structures turned to vectors and back on chip: [h, s] <-> [s, h] for s = 2..=32, out of place.
+//!
+//! As many structures of s elements as a register has lanes fill s registers, an s x lanes matrix. C2R
+//! transposes it within the registers when lines become rows of structures, R2C when rows become lines
+//! (section 6.2 of the paper): columns are rotated lane by lane with barrel rotations (6.2.2: where bit
+//! k of its amount is set, a lane takes the register 2^k further on), rows are shuffled within their
+//! register, and the permutation of the rows is only a matter of which register is loaded or stored
+//! where (6.2.3). Amounts and orders are data, so that there is one kernel for each s, whatever
+//! the size of the elements.
+
+#[cfg(target_arch = "x86_64")]
+use super::kernels;
+use super::maps::Maps;
+use super::memory::Element;
+
+/// The most elements of a structure.
+pub const MOST: usize = 32;
+
+/// Words of 4 bytes in the widest register.
+const WORDS: usize = 16;
+
+/// Bits of the amount of a rotation: less than 16 lanes.
+pub const BITS: usize = 4;
+
+/// Rows of `lines.len()` elements and the same elements as lines of `height`, in different memory.
+pub struct Turn<'a> {
+    pub rows: *mut u8,
+    pub lines: &'a [*mut u8],
+    pub height: usize,
+    /// From rows to lines.
+    pub split: bool,
+    /// Memory of the size of the rows that will be needed next.
+    pub soon: *const u8,
+}
+
+/// One value for every word of a register.
+pub type Words = [u32; WORDS];
+
+/// What the registers go through, for registers of `lanes` elements.
+pub struct Tables {
+    pub lanes: usize,
+    /// Which row of the matrix a register takes, and which one it becomes.
+    pub load: [usize; MOST],
+    pub store: [usize; MOST],
+    /// The words that a register's words are taken from.
+    pub shuffle: [Words; MOST],
+    pub rotations: [Rotation; 2],
+}
+
+/// Lane by lane, register k takes from register k + amount.
+#[derive(Clone, Copy)]
+pub struct Rotation {
+    pub bits: usize,
+    /// All bits set where a bit of the amount is.
+    pub masks: [Words; BITS],
+}
+
+impl Rotation {
+    fn new(amounts: impl Iterator<Item = usize>, words: usize) -> Self {
+        let mut rotation = Rotation { bits: 0, masks: [[0; WORDS]; BITS] };
+        for (lane, amount) in amounts.enumerate() {
+            rotation.bits = rotation.bits.max((usize::BITS - amount.leading_zeros()) as usize);
+            for (k, mask) in rotation.masks.iter_mut().enumerate() {
+                let set = if amount >> k & 1 == 1 { u32::MAX } else { 0 };
+                mask[lane * words..][..words].fill(set);
+            }
+        }
+        rotation
+    }
+}
+
+impl Tables {
+    /// For structures of `short` elements of `size` bytes and registers of `bytes`.
+    pub fn new(short: usize, size: usize, bytes: usize, split: bool) -> Self {
+        let (lanes, words) = (bytes / size, size / 4);
+        let maps = Maps::new(short, lanes);
+        // R2C rotates down. It is seen upside down, where that is up.
+        let flip = |k: usize| if split { short - 1 - k } else { k };
+        let mut tables = Tables {
+            lanes,
+            load: [0; MOST],
+            store: [0; MOST],
+            shuffle: [[0; WORDS]; MOST],
+            rotations: [
+                Rotation::new((0..lanes).map(|j| maps.rotation(j)), words),
+                Rotation::new((0..lanes).map(|j| j % short), words),
+            ],
+        };
+        for i in 0..short {
+            // Eq. 33: the permutation of the rows, as eq. 26 for column 0.
+            let permuted = flip(maps.source_row(i, 0));
+            if split {
+                (tables.load[permuted], tables.store[flip(i)]) = (i, i);
+            } else {
+                (tables.load[i], tables.store[permuted]) = (i, i);
+            }
+            for lane in 0..lanes {
+                let from = if split { maps.shuffled(i, lane) } else { maps.unshuffled(i, lane) };
+                for w in 0..words {
+                    tables.shuffle[flip(i)][lane * words + w] = (from * words + w) as u32;
+                }
+            }
+        }
+        if split {
+            tables.rotations.reverse();
+        }
+        tables
+    }
+}
+
+impl Turn<'_> {
+    /// Structures from `start` on, element by element.
+    ///
+    /// # Safety
+    /// Rows and lines are memory of the sizes they should have, they do not overlap, and nobody else
+    /// uses them.
+    pub unsafe fn plain<const S: usize>(&self, start: usize) {
+        let rows = self.rows.cast::<Element<S>>();
+        for t in start..self.height {
+            for (c, line) in self.lines.iter().enumerate() {
+                // SAFETY: promised by the caller.
+                unsafe {
+                    let (x, y) =
+                        (rows.add(t * self.lines.len() + c), line.cast::<Element<S>>().add(t));
+                    if self.split { *y = *x } else { *x = *y }
+                }
+            }
+        }
+    }
+
+    /// With the widest registers there are.
+    ///
+    /// # Safety
+    /// As for [`Turn::plain`]; there are 2 to 32 lines.
+    pub unsafe fn run<const S: usize>(&self) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: promised by the caller; the instruction sets are there.
+        unsafe {
+            if is_x86_feature_detected!("avx512f") {
+                return self.with::<S>(64, kernels::avx512);
+            }
+            if is_x86_feature_detected!("avx2") {
+                return self.with::<S>(32, kernels::avx2);
+            }
+        }
+        // SAFETY: promised by the caller.
+        unsafe { self.plain::<S>(0) };
+    }
+
+    /// With registers of `bytes`, and what is left over element by element.
+    ///
+    /// # Safety
+    /// As for [`Turn::run`]; the machine has what `kernel` needs.
+    #[cfg(target_arch = "x86_64")]
+    pub unsafe fn with<const S: usize>(&self, bytes: usize, kernel: unsafe fn(&Turn, &Tables)) {
+        let tables = Tables::new(self.lines.len(), S, bytes, self.split);
+        // SAFETY: promised by the caller.
+        unsafe {
+            kernel(self, &tables);
+            self.plain::<S>(self.height - self.height % tables.lanes);
+        }
+    }
+}
