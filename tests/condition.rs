@@ -215,7 +215,7 @@ fn every_storage_triangle_and_order<T: Scalar>() {
         let n = case.n;
         // Columns and rows of different sizes: norm1 is not the norm of the transpose.
         let mut a = random::<T>(n, n, 17 + n as u64);
-        (0..n).for_each(|j| a[(n / 2, j)] = a[(n / 2, j)] * T::from_f64_impl(9.0));
+        (0..n).for_each(|j| a[(n / 2, j)] *= T::from_f64_impl(9.0));
         let check = |(norm, of_factor, of_solve): (f64, f64, f64), a: &Mat<T>| {
             let name = format!("{case:?} {}", T::DTYPE.name());
             let tolerance = 4.0 * (n + 1) as f64 * unit::<T>();
