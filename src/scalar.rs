@@ -140,7 +140,7 @@ macro_rules! scalar {
             fn safe_reciprocal(self) -> Option<Self> {
                 let reciprocal = Self::ONE.divided_by(self);
                 let size = Self::abs1_impl(&reciprocal);
-                (size >= $real::MIN_POSITIVE && size <= $real::MAX).then_some(reciprocal)
+                ($real::MIN_POSITIVE..=$real::MAX).contains(&size).then_some(reciprocal)
             }
         }
     };

@@ -38,7 +38,7 @@ fn run<T: Scalar>(
     attributes: impl Fn(Map) -> Map,
     a: &Mat<T>,
     operands: &[&Mat<T>],
-    info: &mut Vec<i32>,
+    info: &mut [i32],
 ) -> Vec<Mat<T>> {
     let Case { n, ranks, .. } = *case;
     let k = operands[0].ncols();
@@ -121,7 +121,7 @@ fn residuals<T: Scalar>() {
             };
             let expected = &b - &applied(case.trans, &whole) * &x;
             let attributes = |map: Map| map.text("structure", structure);
-            for r in run(&case, "residual", attributes, &given, &[&b, &x], &mut vec![]) {
+            for r in run(&case, "residual", attributes, &given, &[&b, &x], &mut []) {
                 let name = format!("{case:?} {structure} {}", T::DTYPE.name());
                 assert!(ratio(&r, &expected) < 20.0, "{name}");
             }

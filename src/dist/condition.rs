@@ -117,7 +117,7 @@ impl<T: Scalar> Estimator<T> {
     }
 
     /// Takes the solutions and says what comes next.
-    pub fn next(&mut self) -> Next {
+    pub fn advance(&mut self) -> Next {
         self.asked = match self.asked {
             Next::Solve => self.after_solve(),
             Next::SolveAdjoint => self.after_adjoint(),
@@ -157,7 +157,7 @@ impl<T: Scalar> Estimator<T> {
         }
         self.signs.copy_from_slice(&self.vectors);
         let scale = T::from_f64_impl(self.scale);
-        self.vectors.iter_mut().for_each(|s| *s = *s * scale);
+        self.vectors.iter_mut().for_each(|s| *s *= scale);
         Next::SolveAdjoint
     }
 
@@ -262,7 +262,7 @@ pub fn inverse_norm<T: Scalar, B: Backend<T>>(
         }
         if let Some(estimator) = &mut estimator {
             lane.get(x, estimator.vectors());
-            next = Some(estimator.next());
+            next = Some(estimator.advance());
         }
     }
 }

@@ -187,7 +187,7 @@ def test_agrees_with_lapack(dtype):
     """And with the true value."""
     mesh = mesh_of(range(4))
     for kind in GENERAL:
-        a = general(kind, 96, dtype, np.random.default_rng(5))
+        a = general(kind, 48, dtype, np.random.default_rng(5))
         getrf, gecon, lange = scipy.linalg.get_lapack_funcs(("getrf", "gecon", "lange"), (a,))
         norm = lange("1", a)
         theirs = gecon(getrf(a)[0], norm)[0]
@@ -197,7 +197,7 @@ def test_agrees_with_lapack(dtype):
         assert 1 / 3 <= ratio <= 1.5, (kind, ratio)
         check(factor.rcond(), a, kind)
     for kind in KINDS:
-        a = positive_definite(kind, 96, dtype, np.random.default_rng(5))
+        a = positive_definite(kind, 48, dtype, np.random.default_rng(5))
         potrf, pocon = scipy.linalg.get_lapack_funcs(("potrf", "pocon"), (a,))
         norm = np.abs(a).sum(0).max()
         theirs = pocon(potrf(a)[0], norm)[0]

@@ -78,16 +78,18 @@ pub unsafe fn swap_rows<T: Scalar>(x: Block<T>, first: usize, pivots: &[i32], ba
 
 /// The same for few columns, with the widest vectors that the processor has.
 unsafe fn strip<T: Scalar>(a: Block<T>, pivots: &mut [i32]) -> Option<usize> {
-    // SAFETY (all three): the caller's; the processor has been asked.
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the caller's; the processor has been asked.
             return unsafe { strip_avx512(a, pivots) };
         }
         if is_x86_feature_detected!("avx2") {
+            // SAFETY: as above.
             return unsafe { strip_avx2(a, pivots) };
         }
     }
+    // SAFETY: the caller's.
     unsafe { strip_portable(a, pivots) }
 }
 
@@ -132,13 +134,13 @@ unsafe fn strip_portable<T: Scalar>(a: Block<T>, pivots: &mut [i32]) -> Option<u
             let l = &mut column(j)[rows.clone()];
             match reciprocal {
                 _ if singular => {}
-                Some(r) => l.iter_mut().for_each(|x| *x = *x * r),
+                Some(r) => l.iter_mut().for_each(|x| *x *= r),
                 None => l.iter_mut().for_each(|x| *x = x.divided_by(at_pivot)),
             }
             for c in j + 1..a.cols {
                 let u = -column(c)[j];
                 let target = &mut column(c)[rows.clone()];
-                target.iter_mut().zip(l.iter()).for_each(|(x, l)| *x = *x + u * *l);
+                target.iter_mut().zip(l.iter()).for_each(|(x, l)| *x += u * *l);
             }
             if j + 1 < a.cols {
                 next.look(&column(j + 1)[rows.clone()], top);

@@ -232,7 +232,7 @@ fn determinant<T: Scalar>(job: &Solver<T>) -> (T, T, f64) {
     for entry in job.diagonal() {
         let size = T::from_real_impl(&T::abs_impl(&entry));
         det.multiply(entry);
-        sign = sign * if size == T::ZERO { T::ZERO } else { entry.divided_by(size) };
+        sign *= if size == T::ZERO { T::ZERO } else { entry.divided_by(size) };
         logdet += size.magnitude().ln();
     }
     (det.value(), sign, logdet)
@@ -254,7 +254,7 @@ impl<T: Scalar> Scaled<T> {
             _ => 0,
         };
         self.exponent += exponent(by);
-        self.mantissa = self.mantissa * shifted(by, -exponent(by));
+        self.mantissa *= shifted(by, -exponent(by));
         self.exponent += exponent(self.mantissa);
         self.mantissa = shifted(self.mantissa, -exponent(self.mantissa));
     }
