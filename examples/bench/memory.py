@@ -5,9 +5,10 @@ Run: python examples/bench/memory.py --n 8192 --devices 2 --what meshsolve [--ke
 
 Prints one JSON line: bytes of A, bytes above, and their ratio. `--what` is meshsolve, factor
 (cho_factor, or lu_factor with `--assume gen`, and ten solves), refine (a solve by a factor in half
-the precision), inv (meshsolve.inv), lu-inv (of a factor, which is kept), jnp (jax.scipy.linalg's factorisation and solve on the same shards), transpose
-(meshsolve.transpose_inplace of an n x columns array) or jnp.transpose (the same by XLA, donated).
-With storage "padded" A lies on one device and n - 1 is solved: its sharded copy is 1.
+the precision), inv (meshsolve.inv), lu-inv (of a factor, which is kept), jnp (jax.scipy.linalg's
+factorisation and solve on the same shards), transpose (meshsolve.transpose_inplace of an n x
+columns array) or jnp.transpose (the same by XLA, donated). With storage "padded" A lies on one
+device and n - 1 is solved: its sharded copy is 1.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """One solve against its competitors: a CSV line per measurement, each in a fresh process.
 
-Run: python examples/bench/run.py [--routine cholesky,lu,inverse] [--sizes 1024,4096,8192] [--devices 2]
-     [--dtype float64] [--what "meshsolve,jnp sharded"]
+Run: python examples/bench/run.py [--routine cholesky,lu,inverse] [--sizes 1024,4096,8192]
+     [--devices 2] [--dtype float64] [--what "meshsolve,jnp sharded"]
 
 Every process takes faer's gemm rate on all threads between its own calls, so that `share_of_gemm`
 compares what the machine gave at the same time (ScaLAPACK, which has processes of its own: before

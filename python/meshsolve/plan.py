@@ -141,8 +141,8 @@ def plan(
         mode = "columns"  # zero columns are added with the rows
     storage = at.storage if at else "rows"
     each = k if mode == "replicated" else -(-k // world)
-    by_cholesky = structure == "positive definite"
-    routine = ("potrf" if b is None else "posv") if by_cholesky else "getrf" if b is None else "gesv"
+    family = "po" if structure == "positive definite" else "ge"
+    routine = family + ("trf" if b is None else "sv")
     dealt = mode != "replicated"
     core = _core.plan(routine, padded, world, dtype.name, storage, lower, each, dealt)
 
