@@ -19,7 +19,8 @@
 
 use std::time::Instant;
 
-use super::job::{Solver, inverse_near_underflow, near_underflow};
+use super::job::Solver;
+use super::magnitude::{inverse_near_underflow, near_underflow};
 use super::operands::{Kind, slot};
 use super::options::{Family, Verb};
 use crate::backend::host::HostLane;

@@ -4,7 +4,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::job::{Solver, near_underflow};
+use super::job::Solver;
+use super::magnitude::near_underflow;
 use super::operands::Kind;
 use super::options::{Family, Options};
 use crate::backend::host::{HostLane, Scratch};

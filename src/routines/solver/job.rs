@@ -1,34 +1,29 @@
-//! One call of a solver on the host: its memory, its lanes, and the steps that all families share.
+//! One call of a solver on the host: its memory, its lanes, and the order of its steps. What the steps
+//! share is beside it: `moves.rs`, `magnitude.rs`, `substitute.rs`, `results.rs`.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use super::condition::Norms;
 use super::operands::{Kind, Problem, Signature};
-use super::options::{Family, Options, Rhs, Structure, Verb};
-use super::sizes::{Moves, Sizes, panel_rows};
+use super::options::{Family, Options, Rhs, Verb};
+use super::results::{fill_nan, share};
+use super::sizes::{Sizes, panel_rows};
 use super::{cholesky, lu, residual, triangular};
 use crate::backend::host::{HostLane, Scratch, Team};
-use crate::backend::{Backend, Op, Step, Triangle};
+use crate::backend::{Backend, Step};
 use crate::call::{Buffer, Call, Job};
-use crate::dist::lu::Interchange;
-use crate::dist::mirror::{Missing, mirror_triangle};
-use crate::dist::redistribute::redistribute;
-use crate::dist::transpose_shards::transpose_shards;
-use crate::dist::transpose_square::transpose_square;
-use crate::dist::triangular::Triangular;
 use crate::error::{Error, Result};
-use crate::layout::{Columns, Order};
 use crate::matrix::{Block, Matrix};
-use crate::scalar::{DType, Scalar};
+use crate::scalar::Scalar;
 use crate::stats::{self, CallStats};
 
 pub struct Solver<T> {
     pub options: Options,
     pub problem: Problem,
-    calls: Vec<Call>,
-    sizes: Sizes,
+    pub(super) calls: Vec<Call>,
+    pub(super) sizes: Sizes,
     /// Columns of B where they are while they are worked on.
     pub a: Matrix<T>,
     pub(super) team: Team,
@@ -40,7 +35,7 @@ pub struct Solver<T> {
     /// Row interchanges where they are neither operand nor result.
     pivots: Mutex<Vec<i32>>,
     /// The bits of the largest magnitude that lanes have found.
-    largest: AtomicU64,
+    pub(super) largest: AtomicU64,
     pub(super) norms: Norms<T>,
 }
 
@@ -104,7 +99,7 @@ impl<T: Scalar> Solver<T> {
         Some(&self.calls[0].args[position])
     }
 
-    fn x(&self, rank: usize) -> &Buffer {
+    pub(super) fn x(&self, rank: usize) -> &Buffer {
         let rets = self.options.verb.signature.rets;
         &self.calls[rank].rets[Signature::find(rets, Kind::Rhs).expect("a solve has an x")]
     }
@@ -136,7 +131,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// The `info` of a factor that was made earlier, 0 if there is none among the operands.
-    fn info_given(&self) -> usize {
+    pub(super) fn info_given(&self) -> usize {
         // SAFETY: an int32 scalar (checked), alive during the call.
         self.operand(Kind::Info).map_or(0, |b| unsafe { b.ptr.cast::<i32>().read() as usize })
     }
@@ -167,220 +162,11 @@ impl<T: Scalar> Solver<T> {
         Ok(())
     }
 
-    /// Copies operands to results where XLA has not aliased them.
-    fn start_results(&self, lane: &mut HostLane<T>) -> Step {
-        let rets = self.options.verb.signature.rets.iter().enumerate();
-        let pairs: Vec<_> = rets.filter_map(|(ret, slot)| Some((slot.from?, ret))).collect();
-        let aliased = |c: &Call| pairs.iter().all(|&(arg, ret)| c.is_aliased(arg, ret));
-        if self.calls.iter().all(aliased) {
-            return Ok(());
-        }
-        for call in self.calls.iter().skip(lane.lane()).step_by(lane.lanes()) {
-            pairs.iter().for_each(|&(arg, ret)| call.pass_through(arg, ret));
-        }
-        lane.barrier()
-    }
-
-    /// From the caller's memory to B, the triangle that is worked on given, columns in the order of
-    /// work.
-    fn arrange(&self, lane: &mut HostLane<T>) -> Step {
-        self.transpose(lane, &self.sizes.arrange)?;
-        let Options { verb, storage, lower, structure, .. } = self.options;
-        if verb.family == Family::Cholesky && storage.mirrors(lower) {
-            mirror_triangle(lane, &self.natural(), Missing::Lower, true)?;
-        }
-        if verb.family == Family::Lu && structure != Structure::General {
-            let conjugated = structure == Structure::Hermitian;
-            mirror_triangle(lane, &self.natural(), self.missing(), conjugated)?;
-        }
-        self.redistribute(lane, &self.sizes.arrange)
-    }
-
-    /// The reverse: the caller's triangle is given, too, and the shards are as he wants them.
-    fn restore(&self, lane: &mut HostLane<T>) -> Step {
-        self.redistribute(lane, &self.sizes.restore)?;
-        let Options { verb, storage, lower, .. } = self.options;
-        if verb.family == Family::Cholesky && !verb.invert && storage.mirrors(lower) {
-            mirror_triangle(lane, &self.natural(), Missing::Upper, true)?;
-        }
-        self.transpose(lane, &self.sizes.restore)
-    }
-
-    fn transpose(&self, lane: &mut HostLane<T>, moves: &Moves) -> Step {
-        if let Some(turn) = &moves.turn {
-            let (own, shared) = (self.own_scratch(lane.lane()), self.shared_scratch(0));
-            transpose_shards(lane, &self.a.bases(), turn, own, shared)?;
-        }
-        if self.options.verb.upright && self.options.storage.is_transpose() {
-            transpose_square(lane, &self.natural())?;
-        }
-        Ok(())
-    }
-
-    fn redistribute(&self, lane: &mut HostLane<T>, moves: &Moves) -> Step {
-        let Some(moves) = &moves.columns else { return Ok(()) };
-        let (n, columns) = (self.problem.n, moves.staging_columns());
-        let staging = Block::column_major(self.shared_scratch(0), n, columns, n);
-        redistribute(lane, &self.a, moves, staging)
-    }
-
-    /// The same shards before redistribution.
-    fn natural(&self) -> Matrix<T> {
-        let c = &self.a.columns;
-        let columns = Columns::new(c.n(), c.ranks(), c.widest().max(1), Order::Natural);
-        Matrix { shards: self.a.shards.clone(), columns }
-    }
-
-    /// The largest entry on the diagonal, without padding.
-    pub fn largest_on_diagonal(&self, lane: &mut HostLane<T>) -> f64 {
-        let of_tile = |t: usize| {
-            let diagonal = self.a.diagonal(t).diagonal();
-            let rows = self.unpadded().saturating_sub(self.a.columns.tile(t).global);
-            lane.largest(diagonal.sub(0, 0, rows.min(diagonal.rows), 1))
-        };
-        (0..self.a.columns.count()).map(of_tile).fold(0.0, f64::max)
-    }
-
-    /// The largest entry anywhere, without padding; afterwards all lanes have met.
-    pub fn largest(&self, lane: &mut HostLane<T>) -> Step<f64> {
-        let mut largest = 0.0f64;
-        for t in (lane.lane()..self.a.columns.count()).step_by(lane.lanes()) {
-            let (tile, column) = (self.a.columns.tile(t), self.a.tile_column(t));
-            let cols = self.unpadded().saturating_sub(tile.global).min(tile.width);
-            largest = largest.max(lane.largest(column.sub(0, 0, self.unpadded(), cols)));
-        }
-        self.gather_largest(lane, largest)
-    }
-
-    /// The largest of all lanes' numbers, when they have met.
-    pub(super) fn gather_largest(&self, lane: &mut HostLane<T>, largest: f64) -> Step<f64> {
-        // Numbers that are not negative are ordered as their bits are.
-        self.largest.fetch_max(largest.to_bits(), Ordering::AcqRel);
-        lane.barrier()?;
-        Ok(f64::from_bits(self.largest.load(Ordering::Acquire)))
-    }
-
-    /// Order of A without its padding.
-    pub(super) fn unpadded(&self) -> usize {
-        self.options.unpadded.unwrap_or(self.problem.n).min(self.problem.n)
-    }
-
-    /// The triangle of the solver's matrix that is not given, if only one is.
-    pub fn missing(&self) -> Missing {
-        let Options { verb, storage, lower, .. } = self.options;
-        let flipped = storage.is_transpose() && !verb.upright;
-        if lower == flipped { Missing::Lower } else { Missing::Upper }
-    }
-
-    /// What op(A) is on the solver's matrix, which is A^T by rows unless it was put upright.
-    pub fn op_on_b(&self, op: Op) -> Op {
-        let Options { verb, storage, .. } = self.options;
-        match op {
-            op if verb.upright || !storage.is_transpose() => op,
-            Op::None => Op::Transpose,
-            Op::Transpose => Op::None,
-            Op::Adjoint => Op::Conjugate,
-            Op::Conjugate => Op::Adjoint,
-        }
-    }
-
     /// The diagonal of the matrix, from the first entry to the last.
     pub fn diagonal(&self) -> impl Iterator<Item = T> {
         let tiles = (0..self.a.columns.count()).map(|t| self.a.diagonal(t).diagonal());
         // SAFETY: elements of a factor, which nobody writes while they are read.
         tiles.flat_map(|d| (0..d.rows).map(move |i| unsafe { d.sub(i, 0, 1, 1).ptr.read() }))
-    }
-
-    /// Solves for all right-hand sides by triangular solves, `scale` being the magnitude of A.
-    pub fn solve(
-        &self,
-        lane: &mut HostLane<T>,
-        sweeps: &[(Triangle, Op)],
-        interchange: Option<Interchange>,
-        scale: f64,
-    ) -> Step {
-        let n = self.problem.n;
-        match self.options.rhs {
-            Rhs::Replicated => {
-                let (sums, x) = (self.sums(), self.x_block(0));
-                let rhs_scale = lane.largest(x);
-                // All lanes have seen b before any of them overwrites it.
-                lane.barrier()?;
-                lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
-                self.solve_shared(lane, x, &sums, sweeps, interchange, 0)?;
-            }
-            Rhs::Columns => {
-                let sweep =
-                    |&(triangle, op): &(Triangle, Op)| Triangular { a: &self.a, triangle, op };
-                let sweeps: Vec<_> = sweeps.iter().map(sweep).collect();
-                for (rank, first, width) in self.groups(lane) {
-                    let x = self.x_block(rank).sub(0, first, n, width);
-                    let rhs_scale = lane.largest(x);
-                    lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
-                    self.interchange(lane, x, interchange, Interchange::Before);
-                    sweeps.iter().for_each(|sweep| sweep.solve_columns(lane, x));
-                    self.interchange(lane, x, interchange, Interchange::After);
-                }
-            }
-        }
-        lane.barrier()
-    }
-
-    /// Every lane's partial sums of a few right-hand sides.
-    pub fn sums(&self) -> Vec<Block<T>> {
-        let Problem { n, rhs, .. } = self.problem;
-        let sum = |l: usize| Block::row_major(self.shared_scratch(l * n * rhs), n, rhs, rhs);
-        (0..self.sizes.lanes).map(sum).collect()
-    }
-
-    /// The groups of many right-hand sides that a lane works on: (rank, first column, columns).
-    pub fn groups(&self, lane: &HostLane<T>) -> Vec<(usize, usize, usize)> {
-        let (Problem { ranks, rhs, .. }, group) = (self.problem, self.sizes.group);
-        let groups = rhs.div_ceil(group);
-        let mine = (Backend::<T>::lane(lane)..ranks * groups).step_by(Backend::<T>::lanes(lane));
-        let part = |g: usize| {
-            let first = g % groups * group;
-            (g / groups, first, group.min(rhs - first))
-        };
-        mine.map(part).collect()
-    }
-
-    /// Solves for x by triangular solves with all lanes; then lane 0 knows it. `earlier`: sweeps that this
-    /// call has made before.
-    pub(super) fn solve_shared(
-        &self,
-        lane: &mut HostLane<T>,
-        x: Block<T>,
-        sums: &[Block<T>],
-        sweeps: &[(Triangle, Op)],
-        interchange: Option<Interchange>,
-        earlier: usize,
-    ) -> Step {
-        let is_first = lane.lane() == 0;
-        if is_first {
-            self.interchange(lane, x, interchange, Interchange::Before);
-        }
-        for (done, &(triangle, op)) in sweeps.iter().enumerate() {
-            Triangular { a: &self.a, triangle, op }.solve_shared(lane, x, sums, earlier + done)?;
-        }
-        lane.barrier()?;
-        if is_first {
-            self.interchange(lane, x, interchange, Interchange::After);
-        }
-        Ok(())
-    }
-
-    /// Interchanges rows of x if it is time to.
-    fn interchange(
-        &self,
-        lane: &mut HostLane<T>,
-        x: Block<T>,
-        wanted: Option<Interchange>,
-        now: Interchange,
-    ) {
-        if wanted == Some(now) {
-            lane.swap_rows(x, 0, self.pivots(), now == Interchange::After);
-        }
     }
 
     /// Lane 0 notes the seconds since `from` under `phase`.
@@ -391,38 +177,6 @@ impl<T: Scalar> Solver<T> {
             phases.push((phase, (now - from).as_secs_f64()));
         }
         now
-    }
-
-    /// Gives a real number as the result of that kind, on all ranks.
-    pub fn give_real(&self, value: f64) {
-        for buffer in self.results(Kind::Real) {
-            match T::DTYPE.real() {
-                // SAFETY: a real scalar (checked), written by this thread alone.
-                DType::F32 => unsafe { buffer.ptr.cast::<f32>().write(value as f32) },
-                // SAFETY: as above.
-                _ => unsafe { buffer.ptr.cast::<f64>().write(value) },
-            }
-        }
-    }
-
-    /// Gives the numbers that are results, in their order, on all ranks.
-    pub fn give_values(&self, values: &[T]) {
-        for (i, buffer) in self.results(Kind::Value).enumerate() {
-            // SAFETY: a scalar of this dtype (checked), written by this thread alone.
-            unsafe { buffer.ptr.cast::<T>().write(values[i % values.len()]) };
-        }
-    }
-
-    /// Whether any result is a number of the matrix's dtype.
-    pub fn gives_values(&self) -> bool {
-        self.results(Kind::Value).next().is_some()
-    }
-
-    /// All results of a kind, rank by rank.
-    fn results(&self, kind: Kind) -> impl Iterator<Item = &Buffer> {
-        let slots = self.options.verb.signature.rets;
-        let all = self.calls.iter().flat_map(move |call| slots.iter().zip(&call.rets));
-        all.filter(move |(slot, _)| slot.kind == kind).map(|(_, buffer)| buffer)
     }
 
     fn record(&self, info: i32) {
@@ -512,39 +266,4 @@ fn check_pivots(verb: &Verb, call: &Call, n: usize) -> Result<()> {
             unsafe { first.add(at).read() }
         ))),
     }
-}
-
-/// Copies what rank 0 has to the others.
-fn share<'a>(mut results: impl Iterator<Item = &'a Buffer>) {
-    let Some(first) = results.next() else { return };
-    for other in results {
-        // SAFETY: equal shapes (checked), distinct results of XLA.
-        unsafe { std::ptr::copy_nonoverlapping(first.ptr, other.ptr, first.bytes()) };
-    }
-}
-
-/// Whether quantities of this magnitude lose digits when subnormal numbers are flushed.
-pub fn near_underflow<T: Scalar>(magnitude: f64) -> bool {
-    magnitude > 0.0 && magnitude < T::NEAR_UNDERFLOW
-}
-
-/// The same for what an inversion goes through: A and A^-1, by their least sizes.
-pub fn inverse_near_underflow<T: Scalar>(a: f64) -> bool {
-    near_underflow::<T>(a) || 1.0 < T::NEAR_UNDERFLOW * a
-}
-
-/// The same for what a solve goes through: A, b, y = L^-1 b and x = A^-1 b, by their least sizes b,
-/// b / sqrt(a) and b / a, which are not computed, as they would be flushed themselves.
-fn solution_near_underflow<T: Scalar>(a: f64, b: f64) -> bool {
-    let least = a.sqrt().max(a).max(1.0);
-    near_underflow::<T>(a) || b > 0.0 && b < T::NEAR_UNDERFLOW * least
-}
-
-fn fill_nan<T: Scalar>(x: &Buffer) {
-    let elements = x.dims.iter().product();
-    if elements == 0 {
-        return;
-    }
-    // SAFETY: a result of XLA of this dtype (checked) and size, written by this thread alone.
-    unsafe { std::slice::from_raw_parts_mut(x.ptr.cast::<T>(), elements) }.fill(T::NAN);
 }

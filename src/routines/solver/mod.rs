@@ -5,10 +5,14 @@ mod cholesky;
 mod condition;
 mod job;
 mod lu;
+mod magnitude;
+mod moves;
 mod operands;
 mod options;
 mod residual;
+mod results;
 mod sizes;
+mod substitute;
 mod triangular;
 
 pub use options::tile_width;

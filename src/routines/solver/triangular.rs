@@ -9,7 +9,8 @@
 
 use std::time::Instant;
 
-use super::job::{Solver, near_underflow};
+use super::job::Solver;
+use super::magnitude::near_underflow;
 use super::operands::{Kind, slot};
 use super::options::{Family, Verb};
 use crate::backend::host::HostLane;

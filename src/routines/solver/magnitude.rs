@@ -1,0 +1,61 @@
+//! How large the numbers are, which decides whether lanes keep subnormal ones.
+
+use std::sync::atomic::Ordering;
+
+use super::job::Solver;
+use crate::backend::host::HostLane;
+use crate::backend::{Backend, Step};
+use crate::scalar::Scalar;
+
+/// Whether quantities of this magnitude lose digits when subnormal numbers are flushed.
+pub fn near_underflow<T: Scalar>(magnitude: f64) -> bool {
+    magnitude > 0.0 && magnitude < T::NEAR_UNDERFLOW
+}
+
+/// The same for what an inversion goes through: A and A^-1, by their least sizes.
+pub fn inverse_near_underflow<T: Scalar>(a: f64) -> bool {
+    near_underflow::<T>(a) || 1.0 < T::NEAR_UNDERFLOW * a
+}
+
+/// The same for what a solve goes through: A, b, y = L^-1 b and x = A^-1 b, by their least sizes b,
+/// b / sqrt(a) and b / a, which are not computed, as they would be flushed themselves.
+pub fn solution_near_underflow<T: Scalar>(a: f64, b: f64) -> bool {
+    let least = a.sqrt().max(a).max(1.0);
+    near_underflow::<T>(a) || b > 0.0 && b < T::NEAR_UNDERFLOW * least
+}
+
+impl<T: Scalar> Solver<T> {
+    /// The largest entry on the diagonal, without padding.
+    pub fn largest_on_diagonal(&self, lane: &mut HostLane<T>) -> f64 {
+        let of_tile = |t: usize| {
+            let diagonal = self.a.diagonal(t).diagonal();
+            let rows = self.unpadded().saturating_sub(self.a.columns.tile(t).global);
+            lane.largest(diagonal.sub(0, 0, rows.min(diagonal.rows), 1))
+        };
+        (0..self.a.columns.count()).map(of_tile).fold(0.0, f64::max)
+    }
+
+    /// The largest entry anywhere, without padding; afterwards all lanes have met.
+    pub fn largest(&self, lane: &mut HostLane<T>) -> Step<f64> {
+        let mut largest = 0.0f64;
+        for t in (lane.lane()..self.a.columns.count()).step_by(lane.lanes()) {
+            let (tile, column) = (self.a.columns.tile(t), self.a.tile_column(t));
+            let cols = self.unpadded().saturating_sub(tile.global).min(tile.width);
+            largest = largest.max(lane.largest(column.sub(0, 0, self.unpadded(), cols)));
+        }
+        self.gather_largest(lane, largest)
+    }
+
+    /// The largest of all lanes' numbers, when they have met.
+    pub(super) fn gather_largest(&self, lane: &mut HostLane<T>, largest: f64) -> Step<f64> {
+        // Numbers that are not negative are ordered as their bits are.
+        self.largest.fetch_max(largest.to_bits(), Ordering::AcqRel);
+        lane.barrier()?;
+        Ok(f64::from_bits(self.largest.load(Ordering::Acquire)))
+    }
+
+    /// Order of A without its padding.
+    pub(super) fn unpadded(&self) -> usize {
+        self.options.unpadded.unwrap_or(self.problem.n).min(self.problem.n)
+    }
+}

@@ -1,0 +1,100 @@
+//! From the caller's memory to the solver's form and back.
+
+use super::job::Solver;
+use super::options::{Family, Options, Structure};
+use super::sizes::Moves;
+use crate::backend::host::HostLane;
+use crate::backend::{Backend, Op, Step};
+use crate::call::Call;
+use crate::dist::mirror::{Missing, mirror_triangle};
+use crate::dist::redistribute::redistribute;
+use crate::dist::transpose_shards::transpose_shards;
+use crate::dist::transpose_square::transpose_square;
+use crate::layout::{Columns, Order};
+use crate::matrix::{Block, Matrix};
+use crate::scalar::Scalar;
+
+impl<T: Scalar> Solver<T> {
+    /// Copies operands to results where XLA has not aliased them.
+    pub(super) fn start_results(&self, lane: &mut HostLane<T>) -> Step {
+        let rets = self.options.verb.signature.rets.iter().enumerate();
+        let pairs: Vec<_> = rets.filter_map(|(ret, slot)| Some((slot.from?, ret))).collect();
+        let aliased = |c: &Call| pairs.iter().all(|&(arg, ret)| c.is_aliased(arg, ret));
+        if self.calls.iter().all(aliased) {
+            return Ok(());
+        }
+        for call in self.calls.iter().skip(lane.lane()).step_by(lane.lanes()) {
+            pairs.iter().for_each(|&(arg, ret)| call.pass_through(arg, ret));
+        }
+        lane.barrier()
+    }
+
+    /// From the caller's memory to B, the triangle that is worked on given, columns in the order of
+    /// work.
+    pub(super) fn arrange(&self, lane: &mut HostLane<T>) -> Step {
+        self.transpose(lane, &self.sizes.arrange)?;
+        let Options { verb, storage, lower, structure, .. } = self.options;
+        if verb.family == Family::Cholesky && storage.mirrors(lower) {
+            mirror_triangle(lane, &self.natural(), Missing::Lower, true)?;
+        }
+        if verb.family == Family::Lu && structure != Structure::General {
+            let conjugated = structure == Structure::Hermitian;
+            mirror_triangle(lane, &self.natural(), self.missing(), conjugated)?;
+        }
+        self.redistribute(lane, &self.sizes.arrange)
+    }
+
+    /// The reverse: the caller's triangle is given, too, and the shards are as he wants them.
+    pub(super) fn restore(&self, lane: &mut HostLane<T>) -> Step {
+        self.redistribute(lane, &self.sizes.restore)?;
+        let Options { verb, storage, lower, .. } = self.options;
+        if verb.family == Family::Cholesky && !verb.invert && storage.mirrors(lower) {
+            mirror_triangle(lane, &self.natural(), Missing::Upper, true)?;
+        }
+        self.transpose(lane, &self.sizes.restore)
+    }
+
+    fn transpose(&self, lane: &mut HostLane<T>, moves: &Moves) -> Step {
+        if let Some(turn) = &moves.turn {
+            let (own, shared) = (self.own_scratch(lane.lane()), self.shared_scratch(0));
+            transpose_shards(lane, &self.a.bases(), turn, own, shared)?;
+        }
+        if self.options.verb.upright && self.options.storage.is_transpose() {
+            transpose_square(lane, &self.natural())?;
+        }
+        Ok(())
+    }
+
+    fn redistribute(&self, lane: &mut HostLane<T>, moves: &Moves) -> Step {
+        let Some(moves) = &moves.columns else { return Ok(()) };
+        let (n, columns) = (self.problem.n, moves.staging_columns());
+        let staging = Block::column_major(self.shared_scratch(0), n, columns, n);
+        redistribute(lane, &self.a, moves, staging)
+    }
+
+    /// The same shards before redistribution.
+    fn natural(&self) -> Matrix<T> {
+        let c = &self.a.columns;
+        let columns = Columns::new(c.n(), c.ranks(), c.widest().max(1), Order::Natural);
+        Matrix { shards: self.a.shards.clone(), columns }
+    }
+
+    /// The triangle of the solver's matrix that is not given, if only one is.
+    pub fn missing(&self) -> Missing {
+        let Options { verb, storage, lower, .. } = self.options;
+        let flipped = storage.is_transpose() && !verb.upright;
+        if lower == flipped { Missing::Lower } else { Missing::Upper }
+    }
+
+    /// What op(A) is on the solver's matrix, which is A^T by rows unless it was put upright.
+    pub fn op_on_b(&self, op: Op) -> Op {
+        let Options { verb, storage, .. } = self.options;
+        match op {
+            op if verb.upright || !storage.is_transpose() => op,
+            Op::None => Op::Transpose,
+            Op::Transpose => Op::None,
+            Op::Adjoint => Op::Conjugate,
+            Op::Conjugate => Op::Adjoint,
+        }
+    }
+}

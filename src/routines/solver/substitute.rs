@@ -1,0 +1,106 @@
+//! Solves with a factor or a triangle: few right-hand sides by all lanes together, many dealt to them.
+
+use super::job::Solver;
+use super::magnitude::solution_near_underflow;
+use super::operands::Problem;
+use super::options::Rhs;
+use crate::backend::host::HostLane;
+use crate::backend::{Backend, Op, Step, Triangle};
+use crate::dist::lu::Interchange;
+use crate::dist::triangular::Triangular;
+use crate::matrix::Block;
+use crate::scalar::Scalar;
+
+impl<T: Scalar> Solver<T> {
+    /// Solves for all right-hand sides by triangular solves, `scale` being the magnitude of A.
+    pub fn solve(
+        &self,
+        lane: &mut HostLane<T>,
+        sweeps: &[(Triangle, Op)],
+        interchange: Option<Interchange>,
+        scale: f64,
+    ) -> Step {
+        let n = self.problem.n;
+        match self.options.rhs {
+            Rhs::Replicated => {
+                let (sums, x) = (self.sums(), self.x_block(0));
+                let rhs_scale = lane.largest(x);
+                // All lanes have seen b before any of them overwrites it.
+                lane.barrier()?;
+                lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
+                self.solve_shared(lane, x, &sums, sweeps, interchange, 0)?;
+            }
+            Rhs::Columns => {
+                let sweep =
+                    |&(triangle, op): &(Triangle, Op)| Triangular { a: &self.a, triangle, op };
+                let sweeps: Vec<_> = sweeps.iter().map(sweep).collect();
+                for (rank, first, width) in self.groups(lane) {
+                    let x = self.x_block(rank).sub(0, first, n, width);
+                    let rhs_scale = lane.largest(x);
+                    lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
+                    self.interchange(lane, x, interchange, Interchange::Before);
+                    sweeps.iter().for_each(|sweep| sweep.solve_columns(lane, x));
+                    self.interchange(lane, x, interchange, Interchange::After);
+                }
+            }
+        }
+        lane.barrier()
+    }
+
+    /// Every lane's partial sums of a few right-hand sides.
+    pub fn sums(&self) -> Vec<Block<T>> {
+        let Problem { n, rhs, .. } = self.problem;
+        let sum = |l: usize| Block::row_major(self.shared_scratch(l * n * rhs), n, rhs, rhs);
+        (0..self.sizes.lanes).map(sum).collect()
+    }
+
+    /// The groups of many right-hand sides that a lane works on: (rank, first column, columns).
+    pub fn groups(&self, lane: &HostLane<T>) -> Vec<(usize, usize, usize)> {
+        let (Problem { ranks, rhs, .. }, group) = (self.problem, self.sizes.group);
+        let groups = rhs.div_ceil(group);
+        let mine = (Backend::<T>::lane(lane)..ranks * groups).step_by(Backend::<T>::lanes(lane));
+        let part = |g: usize| {
+            let first = g % groups * group;
+            (g / groups, first, group.min(rhs - first))
+        };
+        mine.map(part).collect()
+    }
+
+    /// Solves for x by triangular solves with all lanes; then lane 0 knows it. `earlier`: sweeps that this
+    /// call has made before.
+    pub(super) fn solve_shared(
+        &self,
+        lane: &mut HostLane<T>,
+        x: Block<T>,
+        sums: &[Block<T>],
+        sweeps: &[(Triangle, Op)],
+        interchange: Option<Interchange>,
+        earlier: usize,
+    ) -> Step {
+        let is_first = lane.lane() == 0;
+        if is_first {
+            self.interchange(lane, x, interchange, Interchange::Before);
+        }
+        for (done, &(triangle, op)) in sweeps.iter().enumerate() {
+            Triangular { a: &self.a, triangle, op }.solve_shared(lane, x, sums, earlier + done)?;
+        }
+        lane.barrier()?;
+        if is_first {
+            self.interchange(lane, x, interchange, Interchange::After);
+        }
+        Ok(())
+    }
+
+    /// Interchanges rows of x if it is time to.
+    fn interchange(
+        &self,
+        lane: &mut HostLane<T>,
+        x: Block<T>,
+        wanted: Option<Interchange>,
+        now: Interchange,
+    ) {
+        if wanted == Some(now) {
+            lane.swap_rows(x, 0, self.pivots(), now == Interchange::After);
+        }
+    }
+}
