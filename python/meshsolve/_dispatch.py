@@ -271,14 +271,11 @@ def _reshard(x, mesh, spec):
 
 @traced.defjvp
 def _refuse_derivative(op, primals, tangents):
-    raise mistake(
-        op.public,
-        "a, b",
-        "arrays that are not differentiated",
-        "a request for a derivative",
-        f"{op.public} has no derivative rule in this version; wrap it in "
-        "jax.lax.custom_linear_solve",
-    )
+    remedy = f"{op.public} has no derivative rule in this version"
+    if op.rhs is not None:
+        remedy += "; wrap it in jax.lax.custom_linear_solve"
+    expected = "arrays that are not differentiated"
+    raise mistake(op.public, "a, b", expected, "a request for a derivative", remedy)
 
 
 @functools.cache

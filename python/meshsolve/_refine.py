@@ -1,8 +1,9 @@
 """Mixed precision: a factor in the next lower precision, whose solutions are refined.
 
 Residuals are taken in the working precision from A itself. A solution is good when, for each
-column, norm(b - A x) <= sqrt(n) u norm(A) norm(x), LAPACK's rule (``dsgesv``). Refinement ends
-early when a step does not halve the residual: then the full factorisation is cheaper.
+column, norm(b - A x) <= sqrt(n) u norm(A) norm(x) in the infinity norm, LAPACK's rule (``dsgesv``).
+Refinement ends early when a step does not halve the residual: then the full factorisation is
+cheaper.
 
 Source: Buttari, Dongarra, Langou, Langou, Luszczek, Kurzak, Int. J. High Perform. Comput. Appl. 21
 (2007); Higham, Accuracy and Stability of Numerical Algorithms, chapter 12.
@@ -15,9 +16,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.core import Tracer
+from jax.sharding import NamedSharding
 
 from meshsolve import _dispatch, _factor, _ffi
 from meshsolve._errors import wrong_type
+from meshsolve._ffi import Operation
 
 _LOWER = {"float64": "float32", "complex128": "complex64"}
 # As many as LAPACK takes.
@@ -57,16 +60,33 @@ def check_dtype(dtype) -> None:
 def solve(task: Task, a, b, full):
     """(X, info[, rcond], steps) for columns b [n, k].
 
-    ``full()`` gives (X, info[, rcond]) by the working precision alone; steps is then -1.
+    ``full(a, b)`` gives (X, info[, rcond]) by the working precision alone; steps is then -1.
     """
-    factor, anorm, correct = _lower_factor(task, a)
+    sharding = None if isinstance(a, Tracer) or isinstance(b, Tracer) else a.sharding
+    if not isinstance(sharding, NamedSharding):
+        if sharding is not None:
+            b = jax.device_put(b, sharding)
+        return _refined(task, a, b, full)
+    home = _dispatch.home(b, sharding.mesh)
+    with _dispatch.mesh_context(sharding.mesh):
+        if _dispatch.eager_placement("solve", a) is None:
+            # Replicated over devices that do not divide it: the first one works for all.
+            a = a.addressable_data(0)
+            x, *more = _refined(task, a, jax.device_put(b, a.sharding), full)
+            return jax.device_put(x, home), *more
+        return _refined(task, a, jax.device_put(b, home), full)
+
+
+def _refined(task: Task, a, b, full):
+    norm, factor, correct = _lower_factor(task, a)
     half = "hermitian" if task.structure == "positive definite" else task.structure
     take = _ffi.residual(half, task.lower, task.trans)
     residual = lambda x: _dispatch.call(take, (a, b, x), (False,) * 3)[0]  # noqa: E731
-    bound = anorm.astype(jnp.finfo(a.dtype).dtype) * _tolerance(a)
-    if isinstance(a, Tracer) or isinstance(b, Tracer):
-        return _traced(task, b, correct, residual, bound, factor, full)
+    unit = float(jnp.finfo(a.dtype).eps) / 2
+    bound = norm.astype(jnp.finfo(a.dtype).dtype) * (a.shape[0] ** 0.5 * unit)
     x, previous = correct(b), jnp.inf
+    if isinstance(x, Tracer):
+        return _traced(task, a, b, x, correct, residual, bound, factor, full)
     for step in range(_STEPS):
         r = residual(x)
         good, size = _judge(x, r, bound)
@@ -76,10 +96,10 @@ def solve(task: Task, a, b, full):
             break
         x, previous = _sum(x, correct(r)), size
     del factor, correct
-    return *full(), jnp.int32(-1)
+    return *full(a, b), jnp.int32(-1)
 
 
-def _traced(task: Task, b, correct, residual, bound, factor, full):
+def _traced(task: Task, a, b, x, correct, residual, bound, factor, full):
     """The same where convergence is not known while the program is made."""
 
     def improve(state):
@@ -92,22 +112,24 @@ def _traced(task: Task, b, correct, residual, bound, factor, full):
     def ends(state):
         return ~state[2] & (state[4] < _STEPS)
 
-    x = correct(b)
     r = residual(x)
     good, size = _judge(x, r, bound)
     state = (x, r, good | ~jnp.isfinite(size), size, jnp.int32(0))
     x, r, _, _, step = lax.while_loop(ends, improve, state)
     good, _ = _judge(x, r, bound)
     done = lambda: (x, jnp.int32(0), *_rcond(task, factor), step)  # noqa: E731
-    return lax.cond(good, done, lambda: (*full(), jnp.int32(-1)))
+    return lax.cond(good, done, lambda: (*full(a, b), jnp.int32(-1)))
 
 
 def _lower_factor(task: Task, a):
-    """(Operation and operands that estimate rcond, norm of A, solve for a correction)."""
+    """(Infinity norm of op(A), what estimates rcond and its operands, solve for a correction)."""
     work = a.astype(_LOWER[a.dtype.name])
+    # The norms of a Hermitian or symmetric matrix are equal, and the 1-norm is that of A^T.
+    rows = task.structure == "general" and task.trans == 0
+    norm = _row_sum(work, task.order or a.shape[0]) if rows else None
     form = _factor.form("solve", work)
     if task.structure == "positive definite":
-        op = _ffi.potrf(task.lower, task.order)
+        op = _named(_ffi.potrf(task.lower, task.order))
         work, info, anorm = _dispatch.call(op, (work,), (True,))
         leaves, back = (work, info), _ffi.potrs(form, task.order, task.trans)
         condition = _ffi.pocon(form, task.order)
@@ -119,10 +141,16 @@ def _lower_factor(task: Task, a):
 
     def correct(r):
         scaled, size = _scaled(r, work.dtype)
-        (x,) = _dispatch.call(back, (*leaves, scaled), (False,) * len(leaves) + (True,))
+        (x,) = _dispatch.call(_named(back), (*leaves, scaled), (False,) * len(leaves) + (True,))
         return _unscaled(x, size, r.dtype)
 
-    return (condition, (*leaves, anorm)), anorm, correct
+    estimate = (_named(condition), (*leaves, anorm))
+    return anorm if norm is None else norm, estimate, correct
+
+
+def _named(op: Operation) -> Operation:
+    """As part of ``solve``, for messages."""
+    return op._replace(public="solve")
 
 
 def _rcond(task: Task, factor):
@@ -134,8 +162,10 @@ def _rcond(task: Task, factor):
     return (rcond.astype(jnp.float64),)
 
 
-def _tolerance(a) -> float:
-    return a.shape[0] ** 0.5 * float(jnp.finfo(a.dtype).eps) / 2
+@functools.partial(jax.jit, static_argnums=1)
+def _row_sum(a, order: int):
+    """The largest sum of a row, without the identity corner that pads A."""
+    return jnp.abs(a).sum(1)[:order].max()
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -151,7 +181,7 @@ def _unscaled(x, size, dtype):
     return x.astype(dtype) * size
 
 
-@jax.jit
+@functools.partial(jax.jit, donate_argnums=0)
 def _sum(x, d):
     return x + d
 

@@ -96,10 +96,10 @@ def placement(
             "a",
             f"n divisible by the {at.world} devices on mesh axes {axes}",
             f"n = {n}",
-            "give mesh=, which pads A for you, use a mesh whose size divides n, or put A on one "
-            "device"
-            if operation in ("solve", "cho_factor", "inv", "plan")
-            else "put the factor on a number of devices that divides n, or factor A again",
+            "put the factor on a number of devices that divides n, or factor A again"
+            if "." in operation or operation in ("cho_solve", "lu_solve")
+            else "give mesh=, which pads A for you, use a mesh whose size divides n, or put A on "
+            "one device",
         )
     return at
 

@@ -12,6 +12,7 @@ from meshsolve.solve import structure_of
 def inv(
     a,
     overwrite_a: bool = False,
+    check_finite: bool = True,
     *,
     assume_a: str = "gen",
     lower: bool = False,
@@ -19,7 +20,7 @@ def inv(
 ) -> jax.Array:
     """The inverse of A with all devices that hold it, in its memory.
 
-    The call of ``jax.numpy.linalg.inv``; shardings and ``mesh`` are those of ``meshsolve.solve``.
+    The call of ``jax.scipy.linalg.inv``; shardings and ``mesh`` are those of ``meshsolve.solve``.
     Where A^-1 B is wanted, ``solve`` is faster and more accurate. Works eagerly and inside
     ``jax.jit``. Not differentiable.
 
@@ -28,6 +29,7 @@ def inv(
         devices on the axis, or ``mesh`` given.
       overwrite_a: donate A: its memory becomes that of the inverse. Without, one copy is made. Has
         no effect inside ``jax.jit``, where XLA decides about copies.
+      check_finite: accepted for compatibility; entries that are not finite lead to NaN.
       assume_a: what is known of A, as for ``solve``. "gen": nothing. "pos": Hermitian positive
         definite, one triangle is read; half the work, and the inverse is Hermitian to the last bit.
         "her" and "sym": these, also indefinite, one triangle is read; the other one is filled in
@@ -49,6 +51,7 @@ def inv(
     columns in place (LAPACK's ``getri`` and ``potri``; Du Croz and Higham, IMA J. Numer. Anal. 12,
     1992; DESIGN.md).
     """
+    del check_finite
     structure = structure_of("inv", assume_a)
     given, a = a, as_typed(a)
     n = check_square("inv", a)

@@ -89,8 +89,8 @@ class LUFactor:
         A real scalar, near 1 if A is well conditioned; X of ``solve`` loses about -log10(rcond) of
         its digits. norm1(A^-1) is estimated from a few solves for 4 vectors each: never above it
         but for rounding, and seldom below half of it, so that the number returned is the true one
-        or slightly larger. 0 if A is singular, or if the condition number overflows; NaN if A has
-        a NaN; 1 if n = 0.
+        or slightly larger. 0 if A is singular, or if the condition number or norm1(A) overflows;
+        NaN if A has a NaN; 1 if n = 0.
 
         Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; what
         LAPACK's ``gecon`` estimates.
@@ -230,11 +230,14 @@ def lu_solve(
     return x
 
 
-def det(a, overwrite_a: bool = False, *, mesh: Mesh | None = None) -> jax.Array:
+def det(
+    a, overwrite_a: bool = False, check_finite: bool = True, *, mesh: Mesh | None = None
+) -> jax.Array:
     """The determinant of A [n, n] by LU, a scalar of its dtype; 0 if A is singular.
 
     Arguments and errors as for ``lu_factor``; ``slogdet`` where it would over- or underflow.
     """
+    del check_finite
     return _factored("det", a, overwrite_a, mesh).det()
 
 

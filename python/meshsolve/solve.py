@@ -63,7 +63,8 @@ def solve(
     ``jax.set_mesh`` with Auto axes. ``meshsolve.plan`` tells all this beforehand.
 
     Works eagerly and inside ``jax.jit``, on meshes with Auto and with Explicit axes. Not yet
-    differentiable.
+    differentiable. Subnormal entries of A are kept if all of A is small; beside normal ones they
+    count as zeros, which a pivot may then be (DESIGN.md).
 
     Args:
       a: [n, n], float32, float64, complex64 or complex128. n must be divisible by the number of
@@ -85,7 +86,8 @@ def solve(
         refine X by residuals in full precision until it is as good as a solution in that. Where A
         is too ill-conditioned (a condition of 1e7 and more), the full factorisation follows by
         itself. Memory: A and half of it. ``overwrite_a`` matters for the full
-        factorisation only.
+        factorisation only. Beside that a few arrays of the size of B. ``meshsolve.plan`` tells of
+        the full factorisation.
       return_info: also return a ``SolveInfo``, for which A's condition is estimated.
       mesh: the devices to solve on, for an A that is not sharded over them (a NumPy array, an array
         on one device or on other devices) whatever n: A is copied to shards of rows, padded with an
@@ -122,16 +124,19 @@ def solve(
         op = _ffi.posv(bool(lower), order, trans, return_info)
     else:
         op = _ffi.gesv(structure, bool(lower), order, trans, return_info)
-    run = full = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]
+    run = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]  # noqa: E731
     if refine:
         _refine.check_dtype(dtype)
         task = _refine.Task(structure, bool(lower), trans, order, return_info)
-        run = lambda b, own_b: _refine.solve(task, a, b, lambda: full(b, own_b))  # noqa: E731
+        given = a  # may be kept by somebody else where another array takes its place
+        full = lambda a, b: _dispatch.call(op, (a, b), (own_a and a is given, False))[1:]  # noqa: E731
+        run = lambda b, own_b: _refine.solve(task, a, b, full)  # noqa: E731
     b = promoted(b, dtype)
     if not return_info:
         return solved(run, b, own_b, a)[0]
     if n == 0:
-        return b, SolveInfo(jnp.int32(0), jnp.ones((), jnp.finfo(dtype).dtype))
+        one = jnp.ones((), jnp.finfo(dtype).dtype)
+        return b, SolveInfo(jnp.int32(0), one, jnp.int32(0) if refine else None)
     if b.size == 0:  # A is factored all the same
         return b, SolveInfo(*solved(run, jnp.zeros((n, 1), dtype), True, a)[1:])
     x, *info = solved(run, b, own_b, a)
@@ -174,7 +179,15 @@ def solved(run, b, own_b: bool, a):
         x, *more = run(b, own_b)
     else:
         x, *more = _padded(run, b, a)
-    return (x[:, 0] if vector else x), *more
+    return (_column(x) if vector else x), *more
+
+
+def _column(x):
+    """X [n, 1] as a vector, also where the user has set another mesh."""
+    if isinstance(x, Tracer) or not isinstance(x.sharding, NamedSharding):
+        return x[:, 0]
+    with _dispatch.mesh_context(x.sharding.mesh):
+        return x[:, 0]
 
 
 def _padded(run, b, a):

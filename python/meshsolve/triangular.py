@@ -45,7 +45,7 @@ def solve_triangular(
 
     Returns:
       x of the shape and sharding of b (replicated over A's devices if b does not lie there); NaN
-      if an entry of the diagonal is zero.
+      if an entry of the diagonal is zero, or subnormal beside others that are not.
 
     Raises:
       ValueError: wrong shapes or ``trans``, n not divisible by the devices.

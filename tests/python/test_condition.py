@@ -316,3 +316,12 @@ def test_the_same_bits_and_the_same_solution(k):
         for _ in range(3):
             assert ms.solve(a_dev, b_dev, return_info=True)[1].rcond == info.rcond
         check(info.rcond, a)
+
+
+def test_the_norm_is_whole_however_early_the_factorisation_fails():
+    """All lanes have measured before any of them may find that A is not positive definite."""
+    a = np.eye(256)
+    a[0, 0], a[-1, -1] = -1, 1e6
+    given = put_matrix(mesh_of(range(4)), a, "rows")
+    norms = {float(ms.cho_factor(given).anorm) for _ in range(300)}
+    assert norms == {1e6}

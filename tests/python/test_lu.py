@@ -385,6 +385,22 @@ def test_mistakes(call, message):
     assert message in str(error.value)
 
 
+def test_n_that_the_devices_do_not_divide():
+    """The remedy is one that the function has."""
+    mesh = jax.make_mesh((2, 4), ("y", "x"))
+    a = put(mesh, np.eye(12), "y", "x")
+    functions = [ms.lu_factor, ms.det, ms.slogdet, ms.inv, ms.solve_triangular]
+    for function in functions:
+        arguments = (a, np.ones(12))[: 1 + (function is ms.solve_triangular)]
+        with pytest.raises(ValueError, match=r"n divisible by the 8 devices .* give mesh="):
+            function(*arguments)
+        assert function(*arguments, mesh=mesh) is not None
+    factor = dataclasses.replace(ms.lu_factor(np.eye(12)), work=a)
+    for call in (lambda: factor.solve(np.ones(12)), factor.det, factor.rcond, factor.inv):
+        with pytest.raises(ValueError, match=r"n divisible by the 8 devices .* put the factor"):
+            call()
+
+
 @pytest.mark.parametrize("row", [-1, 8])
 def test_pivots_that_name_no_row(row):
     a = put(mesh_of(range(2)), np.eye(8), "x", None)

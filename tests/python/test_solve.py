@@ -274,6 +274,8 @@ def test_under_a_mesh_that_is_set(axis_type, k):
         for own in (other, mesh_of((3, 1, 2, 0), axis_type)):
             x = ms.solve(put(own, a, "x", None), b, assume_a="pos")
             assert solve_ratio(a, x, b) < 3 and x.sharding.mesh == own
+            vector = ms.solve(put(own, a, "x", None), b[:, 0], assume_a="pos")
+            assert solve_ratio(a, vector, b[:, 0]) < 3
 
 
 def test_columns_that_the_devices_do_not_divide_are_dealt_out_under_jit_too():

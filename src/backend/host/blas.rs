@@ -33,8 +33,15 @@ unsafe fn write<'a, T>(b: Block<T>) -> MatMut<'a, T> {
     unsafe { MatMut::from_raw_parts_mut(b.ptr, b.rows, b.cols, strides.0, strides.1) }
 }
 
-/// A column whose elements lie side by side.
-pub unsafe fn slice<'a, T>(b: Block<T>) -> &'a mut [T] {
+/// A column whose elements lie side by side, which nobody writes.
+pub unsafe fn slice<'a, T>(b: Block<T>) -> &'a [T] {
+    assert!(b.cols == 1 && (b.row_stride == 1 || b.rows <= 1), "a contiguous column");
+    // SAFETY: see the module's contract.
+    unsafe { std::slice::from_raw_parts(b.ptr, b.rows) }
+}
+
+/// A column whose elements lie side by side, this lane's alone.
+pub unsafe fn slice_mut<'a, T>(b: Block<T>) -> &'a mut [T] {
     assert!(b.cols == 1 && (b.row_stride == 1 || b.rows <= 1), "a contiguous column");
     // SAFETY: see the module's contract.
     unsafe { std::slice::from_raw_parts_mut(b.ptr, b.rows) }

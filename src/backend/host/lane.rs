@@ -126,19 +126,19 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
     }
 
     fn getrf(&mut self, panel: Block<T>, first: usize, pivots: Block<i32>) -> Option<usize> {
-        let pivots = unsafe { contiguous(pivots) };
+        let pivots = unsafe { blas::slice_mut(pivots) };
         let zero = unsafe { getrf(panel, pivots) };
         pivots.iter_mut().for_each(|row| *row += first as i32);
         zero
     }
 
     fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool) {
-        unsafe { swap_rows(x, first, contiguous(pivots), back) };
+        unsafe { swap_rows(x, first, blas::slice(pivots), back) };
     }
 
     fn interchanged(&self, pivots: Block<i32>) -> Vec<usize> {
         let mut rows: Vec<usize> = (0..pivots.rows).collect();
-        let pivots = unsafe { contiguous(pivots) };
+        let pivots = unsafe { blas::slice(pivots) };
         pivots.iter().enumerate().for_each(|(i, &p)| rows.swap(i, p as usize));
         rows
     }
@@ -294,14 +294,6 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
             eprintln!("meshsolve: rank 0: panel {done} of {total}");
         }
     }
-}
-
-/// # Safety
-/// As for `blas`.
-unsafe fn contiguous<'a>(pivots: Block<i32>) -> &'a mut [i32] {
-    assert!(pivots.cols == 1 && pivots.row_stride == 1, "a vector of pivots");
-    // SAFETY: the caller's.
-    unsafe { std::slice::from_raw_parts_mut(pivots.ptr, pivots.rows) }
 }
 
 /// At most once a second in the whole process.

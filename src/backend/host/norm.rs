@@ -5,7 +5,7 @@
 //! # Safety
 //! As for `blas`.
 
-use super::blas::slice;
+use super::blas::{slice, slice_mut};
 use crate::backend::Moduli;
 use crate::matrix::Block;
 use crate::scalar::Scalar;
@@ -17,7 +17,7 @@ const SAFE: std::ops::Range<f64> = 1e-140..1e140;
 /// Sums and largest entry of x, whose columns are contiguous; row sums are added to `rows`.
 pub unsafe fn moduli<T: Scalar>(x: Block<T>, rows: Option<Block<f64>>) -> Moduli {
     // SAFETY: the caller's.
-    let mut rows = rows.map(|rows| unsafe { slice(rows) });
+    let mut rows = rows.map(|rows| unsafe { slice_mut(rows) });
     let mut found = Moduli::default();
     for j in 0..x.cols {
         // SAFETY: the caller's.
@@ -31,7 +31,7 @@ pub unsafe fn moduli<T: Scalar>(x: Block<T>, rows: Option<Block<f64>>) -> Moduli
 /// column sums of the Hermitian matrix.
 pub unsafe fn hermitian_moduli<T: Scalar>(x: Block<T>, sums: Block<f64>) {
     // SAFETY: the caller's.
-    let sums = unsafe { slice(sums) };
+    let sums = unsafe { slice_mut(sums) };
     for j in 0..x.cols {
         // SAFETY: the caller's.
         let column = unsafe { slice(x.sub(j, j, x.rows - j, 1)) };

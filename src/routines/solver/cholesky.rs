@@ -157,11 +157,12 @@ pub static VERBS: [Verb; 10] = [
 /// One lane's part between `arrange` and `restore`.
 pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
-    let scale = if verb.factor || verb.solve || verb.invert { scale(job, lane)? } else { 0.0 };
     if verb.norm {
+        // Before all lanes meet in `scale`: none of them can have given up yet.
         job.measure_hermitian(lane);
         *time = job.lap(lane, "norm", *time);
     }
+    let scale = if verb.factor || verb.solve || verb.invert { scale(job, lane)? } else { 0.0 };
     if verb.factor {
         factor(lane, &job.a)?;
         *time = job.lap(lane, "factor", *time);
