@@ -228,8 +228,9 @@ def home(b, mesh: Mesh | AbstractMesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec())
 
 
-def mesh_context(mesh: Mesh):
+def mesh_context(mesh: Mesh | AbstractMesh):
     """The array's own mesh where the user has set another one."""
+    assert isinstance(mesh, Mesh), "an array that is not traced lies on devices"
     if jax.sharding.get_abstract_mesh().empty or jax.sharding.get_mesh() == mesh:
         return contextlib.nullcontext()
     return jax.set_mesh(mesh)
