@@ -4,7 +4,7 @@
 mod common;
 
 use common::lanes::{CASES, element, matrix, on_lanes, shards};
-use common::{positive_definite, ratio};
+use common::{for_all_scalars, positive_definite, ratio};
 use faer::Mat;
 use meshsolve::backend::Backend;
 use meshsolve::backend::host::{HostLane, Team};
@@ -109,21 +109,7 @@ fn one_factorisation<T: Scalar>(
     assert!(ratio(&(conjugate * solution(&conjugated)), &b) < 30.0, "{name}: conjugated solve");
 }
 
-macro_rules! for_all_scalars {
-    ($($function:ident)*) => {$(
-        #[test]
-        fn $function() {
-            super::$function::<f32>();
-            super::$function::<f64>();
-            super::$function::<faer::c32>();
-            super::$function::<faer::c64>();
-        }
-    )*};
-}
-
-mod scalars {
-    for_all_scalars!(redistribution_moves_every_column factor_and_solve);
-}
+for_all_scalars!(redistribution_moves_every_column factor_and_solve);
 
 #[test]
 fn staging_is_a_few_columns_per_lane_whatever_the_cycles() {

@@ -5,7 +5,9 @@ mod common;
 
 use common::case::{Case, call, cases};
 use common::lanes::{CASES, element, matrix, on_lanes, shards};
-use common::{Random, buffer, int_scalar, positive_definite, random, residual};
+use common::{
+    Random, buffer, for_all_scalars, int_scalar, positive_definite, random, real_scalar, residual,
+};
 use faer::Mat;
 use meshsolve::backend::host::Team;
 use meshsolve::call::Buffer;
@@ -159,9 +161,10 @@ fn general<T: Scalar>(case: Case, a: &Mat<T>) -> (Mat<T>, Mat<T>, Vec<i32>) {
     let at_once = case.gathered(&work);
 
     let (mut work, mut pivots) = (case.shards(a), vec![vec![-1; n]; ranks]);
+    let mut norms = vec![0.0; ranks];
     case.run("getrf", |r| {
-        let w = buffer(&mut work[r], &dims);
-        call(r, vec![w.clone()], vec![w, vector(&mut pivots[r]), int_scalar(&mut infos[r])])
+        let (w, norm) = (buffer(&mut work[r], &dims), real_scalar::<T>(&mut norms[r]));
+        call(r, vec![w.clone()], vec![w, vector(&mut pivots[r]), int_scalar(&mut infos[r]), norm])
     });
     let (kept, mut inverse) = (work.clone(), vec![vec![T::ONE; n * n / ranks]; ranks]);
     case.run("getri", |r| {
@@ -186,10 +189,10 @@ fn definite<T: Scalar>(case: Case, a: &Mat<T>) -> (Mat<T>, Mat<T>, Vec<i32>) {
     });
     let at_once = case.gathered(&work);
 
-    let mut work = case.shards(&given);
+    let (mut work, mut norms) = (case.shards(&given), vec![0.0; ranks]);
     case.run("potrf", |r| {
-        let w = buffer(&mut work[r], &dims);
-        call(r, vec![w.clone()], vec![w, int_scalar(&mut infos[r])])
+        let (w, norm) = (buffer(&mut work[r], &dims), real_scalar::<T>(&mut norms[r]));
+        call(r, vec![w.clone()], vec![w, int_scalar(&mut infos[r]), norm])
     });
     let mut inverse = vec![vec![T::ONE; n * n / ranks]; ranks];
     case.run("potri", |r| {
@@ -220,24 +223,11 @@ fn every_storage_triangle_and_order<T: Scalar>() {
     }
 }
 
-mod scalars {
-    macro_rules! for_all_scalars {
-        ($($function:ident)*) => {$(
-            #[test]
-            fn $function() {
-                super::$function::<f32>();
-                super::$function::<f64>();
-                super::$function::<faer::c32>();
-                super::$function::<faer::c64>();
-            }
-        )*};
-    }
-    for_all_scalars!(
-        inverses_from_factors
-        inverses_of_permutations
-        every_storage_triangle_and_order
-    );
-}
+for_all_scalars!(
+    inverses_from_factors
+    inverses_of_permutations
+    every_storage_triangle_and_order
+);
 
 #[test]
 fn of_nothing_it_is_nothing() {

@@ -4,7 +4,7 @@
 mod common;
 
 use common::lanes::{CASES, element, matrix, on_lanes, shards};
-use common::{Random, random, ratio, residual};
+use common::{Random, for_all_scalars, random, ratio, residual};
 use faer::Mat;
 use meshsolve::backend::host::{HostLane, Team};
 use meshsolve::backend::{Backend, Op};
@@ -233,18 +233,6 @@ fn the_first_zero_pivot_is_reported_and_nobody_stops<T: Scalar>() {
         let lu = Mat::<T>::from_fn(n, n, |i, j| element(&m, &memory, i, j));
         assert!(ratio(&rebuilt(&lu, &pivots), &a) < 3.0, "column {singular}, {lanes} lanes");
     }
-}
-
-macro_rules! for_all_scalars {
-    ($($function:ident)*) => {mod scalars {$(
-        #[test]
-        fn $function() {
-            super::$function::<f32>();
-            super::$function::<f64>();
-            super::$function::<faer::c32>();
-            super::$function::<faer::c64>();
-        }
-    )*}};
 }
 
 for_all_scalars!(

@@ -4,7 +4,7 @@
 mod common;
 
 use common::case::{Case, call, cases};
-use common::{Map, buffer, int_scalar, random, ratio, residual};
+use common::{Map, buffer, for_all_scalars, int_scalar, random, ratio, residual};
 use faer::Mat;
 use meshsolve::scalar::Scalar;
 
@@ -127,18 +127,6 @@ fn residuals<T: Scalar>() {
             }
         }
     }
-}
-
-macro_rules! for_all_scalars {
-    ($($function:ident)*) => {mod scalars {$(
-        #[test]
-        fn $function() {
-            super::$function::<f32>();
-            super::$function::<f64>();
-            super::$function::<faer::c32>();
-            super::$function::<faer::c64>();
-        }
-    )*}};
 }
 
 for_all_scalars!(triangular_systems residuals);

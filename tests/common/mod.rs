@@ -211,3 +211,19 @@ pub fn run_diagnose(site: &CallSite, run: i64, ranks: &[usize]) -> Vec<(usize, R
     }
     collect(&from, ranks.len())
 }
+
+/// A test for each function, with every type of element.
+#[allow(unused_macros)] // each test file uses a part
+macro_rules! for_all_scalars {
+    ($($function:ident)*) => {mod scalars {$(
+        #[test]
+        fn $function() {
+            super::$function::<f32>();
+            super::$function::<f64>();
+            super::$function::<faer::c32>();
+            super::$function::<faer::c64>();
+        }
+    )*}};
+}
+#[allow(unused_imports)] // each test file uses a part
+pub(crate) use for_all_scalars;
