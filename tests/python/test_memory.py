@@ -117,8 +117,8 @@ def test_a_transposition_takes_its_scratch(shape):
     # Beside it pages of the allocator, and the first time the program: a hundredth of x.
     assert case["above_again_bytes"] <= case["scratch_bytes"] + (256 << 10)
     assert case["above_bytes"] <= case["scratch_bytes"] + (3 << 20)
-    # What `transpose_inplace` promises: for each thread, and for panels 1/32 of each device's part, or
-    # 1/8 of a small one up to 4 MiB.
+    # What `transpose_inplace` promises: for each thread, and for panels 1/32 of each device's part,
+    # or 1/8 of a small one up to 4 MiB.
     part = 8 * rows * columns // devices
     shared = devices * max(part // 32, min(part // 8, 4 << 20))
     panels = rows != columns
