@@ -16,11 +16,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.core import Tracer
-from jax.sharding import NamedSharding
+from jax.sharding import NamedSharding, PartitionSpec
 
 from meshsolve import _dispatch, _factor, _ffi
 from meshsolve._errors import wrong_type
 from meshsolve._ffi import Operation
+from meshsolve._sharding import Placement
 
 _LOWER = {"float64": "float32", "complex128": "complex64"}
 # As many as LAPACK takes.
@@ -162,10 +163,27 @@ def _rcond(task: Task, factor):
     return (rcond.astype(jnp.float64),)
 
 
-@functools.partial(jax.jit, static_argnums=1)
 def _row_sum(a, order: int):
     """The largest sum of a row, without the identity corner that pads A."""
-    return jnp.abs(a).sum(1)[:order].max()
+    if isinstance(a, Tracer):
+        return jnp.abs(a).sum(1)[:order].max()
+    return _largest_row(_dispatch.eager_placement("solve", a), order)(a)
+
+
+@functools.lru_cache(maxsize=256)
+def _largest_row(at: Placement | None, order: int):
+    axes = at.axes if at and at.storage != "rows" else ()
+
+    def sums(a):
+        # Row by row, because XLA may make an array of all absolute values at once.
+        local = lax.map(lambda row: jnp.abs(row).sum(), a)
+        return lax.psum(local, axes) if axes else local
+
+    if at:
+        spec = at.spec("matrix", "")
+        out = PartitionSpec(spec[0])
+        sums = jax.shard_map(sums, mesh=at.mesh, in_specs=spec, out_specs=out, check_vma=False)
+    return jax.jit(lambda a: sums(a)[:order].max())
 
 
 @functools.partial(jax.jit, static_argnums=1)

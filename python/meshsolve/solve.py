@@ -85,9 +85,8 @@ def solve(
       refine: factor A in half its precision (float64 in float32, complex128 in complex64), and
         refine X by residuals in full precision until it is as good as a solution in that. Where A
         is too ill-conditioned (a condition of 1e7 and more), the full factorisation follows by
-        itself. Memory: A and half of it (A twice with jax 0.8, whose XLA needs an array for a
-        norm), and a few arrays of the size of B. ``overwrite_a`` matters for the full factorisation
-        only, of which alone ``meshsolve.plan`` tells.
+        itself. Memory: A and half of it, and a few arrays of the size of B. ``overwrite_a``
+        matters for the full factorisation only, of which alone ``meshsolve.plan`` tells.
       return_info: also return a ``SolveInfo``, for which A's condition is estimated.
       mesh: the devices to solve on, for an A that is not sharded over them (a NumPy array, an array
         on one device or on other devices) whatever n: A is copied to shards of rows, padded with an

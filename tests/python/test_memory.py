@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 
-import jax
 import numpy as np
 import pytest
 
@@ -50,9 +49,7 @@ def test_lu_factors_by_rows_are_transposed_in_place():
 
 def test_refinement_takes_half_a_matrix():
     case = measure("--n", 8192, "--devices", 2, "--what", "refine", "--assume", "gen", "--keep-a")
-    # XLA of jax 0.8 makes an array of the absolute values that are summed for the norm.
-    old = tuple(map(int, jax.__version__.split(".")[:2])) < (0, 9)
-    assert 0.45 <= case["above_over_a"] <= (1.1 if old else 0.6)
+    assert 0.45 <= case["above_over_a"] <= 0.6
 
 
 @pytest.mark.parametrize("storage", ["rows", "columns", "column-major"])
