@@ -302,9 +302,14 @@ def by_rows(x):
 
 
 def _traced(op: Operation, *operands):
-    """In jit, also where a transformation runs it outside of a program."""
-    results = jax.jit(functools.partial(_placed, op))(*operands)
+    results = _program(op)(*operands)
     return (None, *results[1:]) if op.drops_factor else results
+
+
+@functools.cache
+def _program(op: Operation):
+    """In jit, also where a transformation runs it outside of a program."""
+    return jax.jit(functools.partial(_placed, op))
 
 
 def traced_placement(op: Operation, a) -> Placement | None:

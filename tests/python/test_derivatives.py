@@ -246,3 +246,18 @@ def test_a_singular_matrix_gives_nan():
 def test_a_determinant_that_underflows():
     a = 1e-3 * jnp.eye(200)
     np.testing.assert_allclose(jax.grad(lambda a: ms.slogdet(a)[1])(a), 1e3 * np.eye(200))
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_nothing_is_compiled_twice(kind, caplog):
+    """Eagerly, too, where transformations make new functions in every call."""
+    mesh = mesh_of(range(4), kind)
+    a, b = operands("float64")
+    a, b = put(mesh, a, "x", None), put(mesh, b)
+    gradient = jax.grad(lambda a, b: number(ms.solve(a, b)) + ms.slogdet(a)[1])
+    with on(mesh, kind), jax.log_compiles():
+        gradient(a, b)
+        assert "Compiling" in caplog.text
+        caplog.clear()
+        gradient(a, b)
+    assert "Compiling" not in caplog.text
