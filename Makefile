@@ -24,7 +24,8 @@ BIN := $(VENV)/bin
 WHEEL := build/wheel.stamp
 SOURCES := Cargo.toml Cargo.lock pyproject.toml build.rs README.md LICENSE \
 	$(shell find src ffi kernels python -type f -not -path '*/__pycache__/*')
-CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh examples/bench/*.cc examples/bench/scalapack/*.c)
+CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kernels/*.cc \
+	tests/kernels/*.h examples/bench/*.cc examples/bench/scalapack/*.c)
 PY_SOURCES := python examples tests
 LOOM := tests/loom/Cargo.toml
 # A crate of its own: no other target needs its dependencies.

@@ -115,25 +115,31 @@ fn names_of_architectures() {
 }
 
 #[test]
-fn the_table_has_every_kernel_of_the_folder() {
+fn the_table_has_every_file_of_the_folder() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|file| file.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|e| e == "cu"))
-        .collect();
-    files.sort();
+    let files = |extension: &str| {
+        let files = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+        let files = files.filter(|path| path.extension().is_some_and(|e| e == extension));
+        let mut files: Vec<_> = files
+            .map(|path| {
+                let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+                (name, fs::read_to_string(path).unwrap())
+            })
+            .collect();
+        files.sort();
+        files
+    };
     let mut names: Vec<_> = sources::names().collect();
     names.sort();
-    let stems: Vec<_> = files.iter().map(|f| f.file_stem().unwrap().to_str().unwrap()).collect();
-    assert_eq!(names, stems);
-    for (name, file) in names.iter().zip(&files) {
+    let expected = files("cu");
+    assert_eq!(names, expected.iter().map(|f| f.0.trim_end_matches(".cu")).collect::<Vec<_>>());
+    for (name, (file, text)) in names.iter().zip(&expected) {
         let program = sources::kernel(name).unwrap();
-        assert_eq!(program.source, fs::read_to_string(file).unwrap());
-        for include in program.source.lines().filter_map(|l| l.strip_prefix("#include \"")) {
-            let include = include.trim_end_matches('"');
-            assert!(program.headers.iter().any(|h| h.0 == include), "{name} includes {include}");
-        }
+        assert_eq!((program.name, program.source), (file.as_str(), text.as_str()));
+        let mut headers: Vec<_> =
+            program.headers.iter().map(|h| (h.0.to_owned(), h.1.to_owned())).collect();
+        headers.sort();
+        assert_eq!(headers, files("cuh"));
     }
     assert!(sources::kernel("fill.cu").is_none() && sources::kernel("").is_none());
 }

@@ -1,28 +1,37 @@
 //! The kernels of `kernels/`, embedded as source. Each `.cu` file is one translation unit whose entry points
-//! are `extern "C" __global__`; headers are given to NVRTC by the name they are included by.
+//! are `extern "C" __global__`; NVRTC gets all headers with it, by the names they are included by.
 
 use super::nvrtc::Program;
 
 /// For all kernels.
 pub const OPTIONS: &[&str] = &["--std=c++17"];
 
+macro_rules! text {
+    ($file:expr) => {
+        include_str!(concat!("../../../kernels/", $file))
+    };
+}
+
+macro_rules! headers {
+    ($($file:literal)*) => { &[$(($file, text!($file))),*] };
+}
+
 macro_rules! kernels {
-    ($($name:literal $([$($header:literal),*])?;)*) => {
+    ($($name:literal)*) => {
         &[$(Program {
             name: concat!($name, ".cu"),
-            source: include_str!(concat!("../../../kernels/", $name, ".cu")),
-            headers: &[$($(
-                ($header, include_str!(concat!("../../../kernels/", $header))),
-            )*)?],
+            source: text!(concat!($name, ".cu")),
+            headers: HEADERS,
             options: OPTIONS,
         }),*]
     };
 }
 
-/// The table. A file with headers reads `"transpose" ["common.cuh"];`.
-static KERNELS: &[Program<'static>] = kernels! {
-    "fill";
-};
+/// The files `kernels/*.cuh`.
+static HEADERS: &[(&str, &str)] = headers![];
+
+/// The files `kernels/*.cu`.
+static KERNELS: &[Program<'static>] = kernels!["fill"];
 
 /// Names of the kernels.
 pub fn names() -> impl Iterator<Item = &'static str> {
