@@ -312,3 +312,10 @@ def test_the_wheel_links_no_library_of_cuda():
     needed = re.findall(r"\(NEEDED\).*\[(.*?)\.so", shown.stdout)
     system = {"libc", "libm", "libgcc_s", "libstdc++", "libdl", "libpthread", "librt"}
     assert "libc" in needed and {n for n in needed if not n.startswith("ld-linux")} <= system
+
+
+def test_importing_loads_no_library_of_cuda():
+    maps = 'print(json.dumps([line for line in open("/proc/self/maps") if "libnvrtc" in line]))'
+    assert fresh("import meshsolve\n" + maps)[0] == []
+    # It would be seen.
+    assert fresh("_core.cuda_libraries(_cuda.library_folders())\n" + maps)[0] != []
