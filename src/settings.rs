@@ -36,9 +36,14 @@ pub fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| {
         parsed("MESHSOLVE_THREADS", |&t: &usize| t > 0)
-            .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
-            .unwrap_or(1)
+            .unwrap_or_else(cores)
     })
+}
+
+/// Threads that can run at the same time, as far as is known.
+pub fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, Into::into))
 }
 
 /// Whether `MESHSOLVE_LOG` asks for progress lines.

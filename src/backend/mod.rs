@@ -5,7 +5,10 @@
 //! there are as many lanes as cores, whatever the number of ranks, because every lane can reach every
 //! shard; on a GPU a lane is a rank. The algorithms in `dist` only see this trait.
 
+mod group;
 pub mod host;
+
+pub use group::Group;
 
 use std::ops::Range;
 
@@ -125,11 +128,17 @@ pub trait Backend<T: Scalar> {
     fn trtri(&mut self, a: Block<T>, triangle: Triangle);
     /// `X <- alpha A X` with a triangle of A, X no larger than the widest tile.
     fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>);
-    /// `P A = L U` of a panel with at least as many rows as columns, the pivot being the first of the
-    /// largest |Re| + |Im|. The panel's rows count from `first`; row `first + i` was interchanged with
-    /// row `pivots[i]`. The first column whose pivot is zero, if there is one; the factorisation
-    /// goes on all the same.
-    fn getrf(&mut self, panel: Block<T>, first: usize, pivots: Block<i32>) -> Option<usize>;
+    /// This lane's part of `P A = L U` of a panel with at least as many rows as columns, the pivot being
+    /// the first of the largest |Re| + |Im|. The panel's rows count from `first`; row `first + i` was
+    /// interchanged with row `pivots[i]`. The first column whose pivot is zero, if there is one; the
+    /// factorisation goes on all the same. Afterwards the members have met.
+    fn getrf(
+        &mut self,
+        panel: Block<T>,
+        first: usize,
+        pivots: Block<i32>,
+        group: &mut Group,
+    ) -> Step<Option<usize>>;
     /// Interchanges rows `first + i` and `pivots[i]` of X for all i, ascending, or descending if
     /// `back`.
     fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool);
@@ -142,6 +151,15 @@ pub trait Backend<T: Scalar> {
         k: usize,
         targets: impl Iterator<Item = usize> + Clone,
         update: Update,
+    );
+    /// The same for one target, in some of its rows.
+    fn update_rows(
+        &mut self,
+        a: &Matrix<T>,
+        k: usize,
+        target: usize,
+        update: Update,
+        rows: Range<usize>,
     );
     /// `X <- op(A)^-1 X` with a triangle of A.
     fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>);
@@ -194,6 +212,10 @@ pub trait Backend<T: Scalar> {
 
     fn announce(&mut self, signal: Signal, count: usize);
     fn wait(&mut self, signal: Signal, count: usize) -> Step;
+    /// How many lanes of the call can factor a panel of `rows x cols` together.
+    fn sharers(&self, rows: usize, cols: usize) -> usize;
+    /// Waits for all members of a group that this lane is in.
+    fn meet(&mut self, group: &mut Group) -> Step;
     /// Waits for all lanes of the call.
     fn barrier(&mut self) -> Step;
     /// Gives the call up with LAPACK's `info` and stops every lane.

@@ -2,15 +2,19 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::progress::{Barrier, Progress};
+use super::members::Post;
+use super::progress::{Barrier, Meeting, Progress};
 use crate::backend::{Signal, Stopped};
 
 pub struct Team {
     lanes: usize,
+    sharers: usize,
     panels: Progress,
     solved: Progress,
     partial_sums: Vec<Progress>,
     barrier: Barrier,
+    meeting: Meeting,
+    posts: Vec<Post>,
     info: AtomicUsize,
 }
 
@@ -18,12 +22,25 @@ impl Team {
     pub fn new(lanes: usize) -> Self {
         Team {
             lanes,
+            sharers: lanes,
             panels: Progress::default(),
             solved: Progress::default(),
             partial_sums: (0..lanes).map(|_| Progress::default()).collect(),
             barrier: Barrier::new(lanes),
+            meeting: Meeting::new(lanes),
+            posts: (0..lanes).map(|_| Post::default()).collect(),
             info: AtomicUsize::new(0),
         }
+    }
+
+    /// At most so many lanes share a panel, where they wait for each other in every column: no more than
+    /// can run at the same time.
+    pub fn sharing(self, most: usize) -> Self {
+        Team { sharers: most.min(self.lanes), ..self }
+    }
+
+    pub fn sharers(&self) -> usize {
+        self.sharers
     }
 
     pub fn lanes(&self) -> usize {
@@ -42,12 +59,21 @@ impl Team {
         &self.barrier
     }
 
+    pub fn meeting(&self) -> &Meeting {
+        &self.meeting
+    }
+
+    pub fn post(&self, lane: usize) -> &Post {
+        &self.posts[lane]
+    }
+
     /// Wakes every waiting lane; all their waits return `Stopped` from now on.
     pub fn stop(&self) {
         self.panels.stop();
         self.solved.stop();
         self.partial_sums.iter().for_each(Progress::stop);
         self.barrier.stop();
+        self.meeting.stop();
     }
 
     /// Records LAPACK's `info` and stops the lanes.

@@ -7,10 +7,12 @@
 //!         A_ij -= L_ik U_kj   for all i > k, j > k            by the owner of j, k+1 first
 //! then    A_k <- P_count .. P_k+1 A_k                         the rows of L, by the owner of k
 //! ```
-//! A panel is whole columns, so the search for a pivot stays on one lane. The owner of panel k+1
-//! updates and factors it before the rest of its columns. There is no barrier but the one before L's
-//! rows are interchanged, because others still read L until then.
+//! The owner of panel k+1 updates and factors it before the rest of its columns. Where the others have
+//! too few columns to be busy until it is done, it shares that work with other lanes (`share.rs`).
+//! There is no barrier but the one before L's rows are interchanged, because others still read L until
+//! then.
 
+use super::share::group_of;
 use crate::backend::{Backend, Op, Signal, Step, Triangle, Update};
 use crate::dist::owned_from;
 use crate::matrix::{Block, Matrix};
@@ -20,19 +22,17 @@ use crate::scalar::Scalar;
 /// Afterwards all lanes have met.
 pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, pivots: Block<i32>) -> Step {
     let count = a.columns.count();
-    if count > 0 && lane.owns(0) {
-        factor_panel(lane, a, pivots, 0);
+    if count > 0 {
+        advance(lane, a, pivots, 0)?;
     }
     for k in 0..count {
         lane.wait(Signal::Panels, k + 1)?;
         let next = k + 1;
-        if next < count && lane.owns(next) {
-            finish_row(lane, a, pivots, k, next);
-            lane.update(a, k, std::iter::once(next), Update::Lu);
-            factor_panel(lane, a, pivots, next);
+        if next < count {
+            advance(lane, a, pivots, next)?;
         }
         let others = owned_from(lane, next).take_while(|&t| t < count).filter(|&t| t != next);
-        others.clone().for_each(|t| finish_row(lane, a, pivots, k, t));
+        others.clone().for_each(|t| finish_row(lane, a, pivots, k, a.tile_column(t)));
         lane.update(a, k, others, Update::Lu);
         lane.progress(next, count);
     }
@@ -44,31 +44,49 @@ pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, pivots: Blo
     lane.barrier()
 }
 
-/// Interchanges rows of tile column `t` as panel `k` says and makes its part of U.
+/// What this lane does for panel `t`: it is updated with the one before and factored.
+fn advance<T: Scalar, B: Backend<T>>(
+    lane: &mut B,
+    a: &Matrix<T>,
+    pivots: Block<i32>,
+    t: usize,
+) -> Step {
+    let mut group = group_of(lane, a, t);
+    let Some(place) = group.place(lane.lane(), lane.lanes()) else { return Ok(()) };
+    let tile = a.columns.tile(t);
+    let panel = a.tile_column(t).rows_from(tile.global);
+    // The owner is done with the column, as far as the panel before.
+    lane.meet(&mut group)?;
+    if t > 0 {
+        let columns = group.columns(place, 0..tile.width);
+        let part = a.tile_column(t).sub(0, columns.start, a.columns.n(), columns.len());
+        finish_row(lane, a, pivots, t - 1, part);
+        lane.meet(&mut group)?;
+        let rows = group.rows(place, tile.global, panel.rows, panel.cols);
+        let rows = tile.global + rows.start..tile.global + rows.end;
+        lane.update_rows(a, t - 1, t, Update::Lu, rows);
+    }
+    let of_panel = pivots.sub(tile.global, 0, tile.width, 1);
+    let zero = lane.getrf(panel, tile.global, of_panel, &mut group)?;
+    if place == 0 {
+        if let Some(column) = zero {
+            lane.report(tile.global + column + 1);
+        }
+        lane.announce(Signal::Panels, t + 1);
+    }
+    Ok(())
+}
+
+/// Interchanges rows of `columns` of a tile column as panel `k` says and makes their part of U.
 fn finish_row<T: Scalar, B: Backend<T>>(
     lane: &mut B,
     a: &Matrix<T>,
     pivots: Block<i32>,
     k: usize,
-    t: usize,
+    columns: Block<T>,
 ) {
-    let (panel, column) = (a.columns.tile(k), a.tile_column(t));
-    lane.swap_rows(column, panel.global, pivots.sub(panel.global, 0, panel.width, 1), false);
-    let row = column.sub(panel.global, 0, panel.width, column.cols);
+    let panel = a.columns.tile(k);
+    lane.swap_rows(columns, panel.global, pivots.sub(panel.global, 0, panel.width, 1), false);
+    let row = columns.sub(panel.global, 0, panel.width, columns.cols);
     lane.trsm(a.diagonal(k), Triangle::UnitLower, Op::None, row);
-}
-
-fn factor_panel<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
-    a: &Matrix<T>,
-    pivots: Block<i32>,
-    k: usize,
-) {
-    let tile = a.columns.tile(k);
-    let panel = a.tile_column(k).rows_from(tile.global);
-    let pivots = pivots.sub(tile.global, 0, tile.width, 1);
-    if let Some(column) = lane.getrf(panel, tile.global, pivots) {
-        lane.report(tile.global + column + 1);
-    }
-    lane.announce(Signal::Panels, k + 1);
 }

@@ -17,6 +17,7 @@ use crate::call::{Buffer, Call, Job};
 use crate::error::{Error, Result};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
+use crate::settings;
 use crate::stats::{self, CallStats};
 
 pub struct Solver<T> {
@@ -62,7 +63,7 @@ impl<T: Scalar> Solver<T> {
             } else {
                 Matrix::new(&bases, sizes.columns.clone())
             },
-            team: Team::new(sizes.lanes),
+            team: Team::new(sizes.lanes).sharing(settings::cores()),
             scratch: Scratch::new(sizes.scratch())?,
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
             pivots: Mutex::new(vec![0; pivots]),
