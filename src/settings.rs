@@ -34,10 +34,7 @@ pub fn set_timeout(timeout: Duration) {
 /// Threads that one call may use: `MESHSOLVE_THREADS`, else what the machine offers this process.
 pub fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| {
-        parsed("MESHSOLVE_THREADS", |&t: &usize| t > 0)
-            .unwrap_or_else(cores)
-    })
+    *THREADS.get_or_init(|| parsed("MESHSOLVE_THREADS", |&t: &usize| t > 0).unwrap_or_else(cores))
 }
 
 /// Threads that can run at the same time, as far as is known.

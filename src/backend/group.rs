@@ -13,7 +13,7 @@ const COLUMNS: usize = 8;
 const MEETINGS: usize = 8;
 
 /// `size` lanes from lane `leader` on, going round the lanes of the call; places are counted from the
-/// leader, who has the top of the panel.
+/// leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     pub leader: usize,
@@ -51,20 +51,13 @@ impl Group {
         self.met
     }
 
-    /// A member's rows of a panel of `rows x cols` that begins in row `first` of the matrix. Rows on
-    /// the diagonal are the leader's.
-    pub fn rows(&self, place: usize, first: usize, rows: usize, cols: usize) -> Range<usize> {
+    /// A member's rows of a panel of so many rows that begins in row `first` of the matrix.
+    pub fn rows(&self, place: usize, first: usize, rows: usize) -> Range<usize> {
         let start = |place: usize| match place {
             0 => 0,
-            _ if place == self.size => rows,
-            // Rows on the diagonal drop out one by one: on average half of them are work.
-            _ => {
-                let even = (rows - cols / 2) * place / self.size + cols / 2;
-                let aligned = (first + even).next_multiple_of(ROWS) - first;
-                aligned.clamp(cols, rows)
-            }
+            _ => rows.min((first + rows * place / self.size).next_multiple_of(ROWS) - first),
         };
-        start(place)..start(place + 1)
+        start(place)..if place + 1 == self.size { rows } else { start(place + 1) }
     }
 
     /// A member's part of so many columns.

@@ -152,12 +152,12 @@ pub trait Backend<T: Scalar> {
         targets: impl Iterator<Item = usize> + Clone,
         update: Update,
     );
-    /// The same for one target, in some of its rows.
+    /// The same in some rows of the targets.
     fn update_rows(
         &mut self,
         a: &Matrix<T>,
         k: usize,
-        target: usize,
+        targets: impl Iterator<Item = usize> + Clone,
         update: Update,
         rows: Range<usize>,
     );
@@ -212,8 +212,10 @@ pub trait Backend<T: Scalar> {
 
     fn announce(&mut self, signal: Signal, count: usize);
     fn wait(&mut self, signal: Signal, count: usize) -> Step;
-    /// How many lanes of the call can factor a panel of `rows x cols` together.
-    fn sharers(&self, rows: usize, cols: usize) -> usize;
+    /// How many lanes of the call can factor a panel of so many rows together.
+    fn sharers(&self, rows: usize) -> usize;
+    /// What a meeting of a group costs, in multiplications that a lane does meanwhile.
+    fn meeting(&self) -> f64;
     /// Waits for all members of a group that this lane is in.
     fn meet(&mut self, group: &mut Group) -> Step;
     /// Waits for all lanes of the call.

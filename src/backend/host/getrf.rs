@@ -3,8 +3,8 @@
 //! Appl. 18, 1997). Everything but the strips is products and triangular solves.
 //!
 //! Every member has rows of its own for strips and products. Interchanges and triangular solves touch
-//! rows of all members and go by columns, between meetings. No entry's arithmetic depends on how
-//! many members there are.
+//! rows of all members and go by columns, between meetings. The order of operations on an entry depends
+//! on how many members there are, as products of few rows go by other kernels, but not on who is first.
 
 use std::ops::Range;
 
@@ -88,7 +88,9 @@ impl<T: Scalar> Panel<'_, T> {
         while rest.len() > STRIP {
             let middle = middle(&rest);
             // SAFETY: the caller's.
-            unsafe { self.interchange(&(middle..rest.end), self.members.columns(rest.start..middle)) };
+            unsafe {
+                self.interchange(&(middle..rest.end), self.members.columns(rest.start..middle))
+            };
             rest.start = middle;
         }
     }

@@ -25,9 +25,6 @@ use crate::transpose;
 /// Bytes of packed panel that a lane keeps in cache.
 const PACK_BYTES: usize = 512 << 10;
 
-/// Rows of a panel that are worth a lane of its own.
-const SHARED_ROWS: usize = 128;
-
 /// Lanes of a call over `ranks` devices on a machine that offers `threads`: equally many for each
 /// rank, or as many as there are threads when there are more ranks than that.
 pub fn lane_count(ranks: usize, threads: usize) -> usize {
@@ -76,50 +73,6 @@ impl<'a, T: Scalar> HostLane<'a, T> {
         // SAFETY: `to` is this lane's own scratch, `from` a published panel.
         unsafe { blas::copy(from, to) };
         to
-    }
-
-    /// `update` of the rows within `limits`.
-    fn update_within(
-        &mut self,
-        a: &Matrix<T>,
-        k: usize,
-        targets: impl Iterator<Item = usize> + Clone,
-        update: Update,
-        limits: Range<usize>,
-    ) {
-        let (panel, of_panel) = (a.tile_column(k), a.columns.tile(k));
-        let Some(first) = targets.clone().next() else { return };
-        let (first_row, end_row) = match update {
-            Update::Cholesky => (a.columns.tile(first).global, panel.rows),
-            Update::Lu => (of_panel.global + of_panel.width, panel.rows),
-            Update::Above => (0, of_panel.global),
-        };
-        let (first_row, end_row) = (first_row.max(limits.start), end_row.min(limits.end));
-        // Blocks of rows start at multiples of their height, whatever the target, so that the
-        // arithmetic does not depend on which lane does it.
-        let aligned = first_row / self.pack_rows * self.pack_rows;
-        for start in (aligned..end_row).step_by(self.pack_rows) {
-            let (top, end) = (start.max(first_row), (start + self.pack_rows).min(end_row));
-            let rows = self.packed(panel.sub(top, 0, end - top, panel.cols));
-            for j in targets.clone() {
-                let tile = a.columns.tile(j);
-                let (from, b, op) = match update {
-                    Update::Cholesky if tile.global >= end => break,
-                    Update::Cholesky => {
-                        let b = panel.sub(tile.global, 0, tile.width, panel.cols);
-                        (tile.global.max(top), b, Op::Adjoint)
-                    }
-                    Update::Lu | Update::Above => {
-                        let b = a.tile_column(j);
-                        (top, b.sub(of_panel.global, 0, of_panel.width, tile.width), Op::None)
-                    }
-                };
-                let c = a.tile_column(j).sub(from, 0, end - from, tile.width);
-                let a = rows.rows_from(from - top);
-                // SAFETY: as for the implementation of `Backend`.
-                unsafe { blas::gemm(c, -T::ONE, a, Op::None, b, op) };
-            }
-        }
     }
 }
 
@@ -181,7 +134,7 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         group: &mut Group,
     ) -> Step<Option<usize>> {
         let members = Members::new(self.team, self.lane, group);
-        let rows = members.rows(first, panel);
+        let rows = members.rows(first, panel.rows);
         let leads = members.place == 0;
         let zero = unsafe { Panel { a: panel, pivots, rows, members, zero: None }.factor()? };
         if leads {
@@ -208,18 +161,49 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         targets: impl Iterator<Item = usize> + Clone,
         update: Update,
     ) {
-        self.update_within(a, k, targets, update, 0..a.columns.n());
+        self.update_rows(a, k, targets, update, 0..a.columns.n());
     }
 
     fn update_rows(
         &mut self,
         a: &Matrix<T>,
         k: usize,
-        target: usize,
+        targets: impl Iterator<Item = usize> + Clone,
         update: Update,
-        rows: Range<usize>,
+        within: Range<usize>,
     ) {
-        self.update_within(a, k, std::iter::once(target), update, rows);
+        let (panel, of_panel) = (a.tile_column(k), a.columns.tile(k));
+        let Some(first) = targets.clone().next() else { return };
+        let (first_row, end_row) = match update {
+            Update::Cholesky => (a.columns.tile(first).global, panel.rows),
+            Update::Lu => (of_panel.global + of_panel.width, panel.rows),
+            Update::Above => (0, of_panel.global),
+        };
+        let (first_row, end_row) = (first_row.max(within.start), end_row.min(within.end));
+        // Blocks of rows start at multiples of their height, whatever the target, so that the
+        // arithmetic does not depend on which lane does it.
+        let aligned = first_row / self.pack_rows * self.pack_rows;
+        for start in (aligned..end_row).step_by(self.pack_rows) {
+            let (top, end) = (start.max(first_row), (start + self.pack_rows).min(end_row));
+            let rows = self.packed(panel.sub(top, 0, end - top, panel.cols));
+            for j in targets.clone() {
+                let tile = a.columns.tile(j);
+                let (from, b, op) = match update {
+                    Update::Cholesky if tile.global >= end => break,
+                    Update::Cholesky => {
+                        let b = panel.sub(tile.global, 0, tile.width, panel.cols);
+                        (tile.global.max(top), b, Op::Adjoint)
+                    }
+                    Update::Lu | Update::Above => {
+                        let b = a.tile_column(j);
+                        (top, b.sub(of_panel.global, 0, of_panel.width, tile.width), Op::None)
+                    }
+                };
+                let c = a.tile_column(j).sub(from, 0, end - from, tile.width);
+                let a = rows.rows_from(from - top);
+                unsafe { blas::gemm(c, -T::ONE, a, Op::None, b, op) };
+            }
+        }
     }
 
     fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
@@ -316,8 +300,13 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         self.team.signal(signal).wait(count)
     }
 
-    fn sharers(&self, rows: usize, cols: usize) -> usize {
-        self.team.sharers().min(rows / SHARED_ROWS.max(cols)).max(1)
+    fn sharers(&self, rows: usize) -> usize {
+        let sharing = self.team.sharing();
+        self.team.lanes().min(sharing.lanes).min(rows / sharing.rows).max(1)
+    }
+
+    fn meeting(&self) -> f64 {
+        self.team.sharing().meeting
     }
 
     fn meet(&mut self, group: &mut Group) -> Step {

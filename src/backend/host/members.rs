@@ -7,7 +7,6 @@ use std::ops::Range;
 use super::strip::Candidate;
 use super::team::Team;
 use crate::backend::{Group, Step};
-use crate::matrix::Block;
 use crate::scalar::Scalar;
 
 /// Bytes for a candidate of any type of element.
@@ -54,8 +53,8 @@ impl<'a> Members<'a> {
     }
 
     /// This member's rows of a panel that begins in row `first` of the matrix.
-    pub fn rows<T>(&self, first: usize, panel: Block<T>) -> Range<usize> {
-        self.group.rows(self.place, first, panel.rows, panel.cols)
+    pub fn rows(&self, first: usize, rows: usize) -> Range<usize> {
+        self.group.rows(self.place, first, rows)
     }
 
     /// This member's part of so many columns.
@@ -63,25 +62,25 @@ impl<'a> Members<'a> {
         self.group.columns(self.place, columns)
     }
 
-    /// The best of the members' candidates, the first of equal ones, with the diagonal of the leader's.
+    /// The best of the members' candidates, the first of equal ones, with the entries of the row on the
+    /// diagonal.
     pub fn agree<T: Scalar>(&mut self, mine: Candidate<T>) -> Step<Candidate<T>> {
         if self.group.size == 1 {
             return Ok(mine);
         }
         const { assert!(size_of::<Candidate<T>>() <= BYTES && align_of::<Candidate<T>>() <= 128) };
-        let place = (self.group.meetings() + 1) % 2;
-        let post = |lane: usize| self.team.post(lane).0[place].0.get().cast::<Candidate<T>>();
-        // SAFETY: this lane's place, which everybody has read (see `Post`).
-        unsafe { post(self.lane).write(mine) };
+        let turn = (self.group.meetings() + 1) % 2;
+        let post =
+            |team: &'a Team, lane: usize| team.post(lane).0[turn].0.get().cast::<Candidate<T>>();
+        // SAFETY: this lane's place, whose last content everybody has read (see `Post`).
+        unsafe { post(self.team, self.lane).write(mine) };
         self.meet()?;
-        let post = |lane: usize| self.team.post(lane).0[place].0.get().cast::<Candidate<T>>();
-        let mut members = self.group.members(self.team.lanes());
-        let leader = members.next().expect("a leader");
-        // SAFETY: written before the meeting and not before the next but one.
-        let size = |lane: usize| unsafe { (&raw const (*post(lane)).size).read() };
-        let larger = |best: usize, lane: usize| if size(lane) > size(best) { lane } else { best };
-        let best = members.fold(leader, larger);
-        // SAFETY: as above.
-        unsafe { Ok(Candidate { diagonal: (*post(leader)).diagonal, ..*post(best) }) }
+        // SAFETY: written before the meeting and not again before everybody has read it.
+        let read = |lane: usize| unsafe { &*post(self.team, lane) };
+        let mut members = self.group.members(self.team.lanes()).map(read);
+        let top = members.find(|post| post.has_diagonal).expect("the row is a member's");
+        // A NaN on the diagonal is never exceeded, and others' have been passed over.
+        let best = members.fold(top, |best, post| if post.size > best.size { post } else { best });
+        Ok(Candidate { diagonal: top.diagonal, ..*best })
     }
 }

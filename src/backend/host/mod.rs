@@ -15,4 +15,4 @@ pub mod yardstick;
 
 pub use lane::{HostLane, lane_count, scratch_elements};
 pub use scratch::Scratch;
-pub use team::Team;
+pub use team::{Sharing, Team};

@@ -134,12 +134,7 @@ impl Meeting {
     }
 
     /// Meeting `number` of `members`, of which `me` is one; each thread's numbers only grow.
-    pub fn meet(
-        &self,
-        me: usize,
-        mut members: impl Iterator<Item = usize>,
-        number: usize,
-    ) -> Step {
+    pub fn meet(&self, me: usize, mut members: impl Iterator<Item = usize>, number: usize) -> Step {
         self.0[me].0.announce(number);
         members.try_for_each(|member| self.0[member].0.wait(number))
     }

@@ -4,9 +4,9 @@
 //! LAPACK's rules: the pivot is the first entry with the largest |Re| + |Im|, a NaN only where it is
 //! the first candidate; a zero pivot is noted, its column left as it is, and the factorisation goes on.
 //!
-//! Each member of a group has its own rows. For a column they meet once: everybody has posted the
-//! best candidate among the own rows with that row of the strip, and the leader the row on the diagonal
-//! besides; then all know the pivot, and whoever has one of the two rows writes the other into it.
+//! Each member of a group has its own rows. For a column they meet once: everybody has posted the best
+//! candidate among the own rows with that row of the strip, and one the row on the diagonal besides;
+//! then all know the pivot, and whoever has one of the two rows writes the other into it.
 
 use std::ops::Range;
 
@@ -31,9 +31,11 @@ pub struct Candidate<T> {
     /// Its |Re| + |Im|.
     pub size: f64,
     pub row: usize,
+    /// Whether the row on the diagonal is this member's.
+    pub has_diagonal: bool,
     /// The row's entries in the strip.
     pub entries: [T; STRIP],
-    /// The leader's: entries of the row on the diagonal.
+    /// Those of the row on the diagonal.
     pub diagonal: [T; STRIP],
 }
 
@@ -76,13 +78,13 @@ unsafe fn strip_avx2<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> 
 /// pivot while its column is at hand.
 #[inline(always)]
 unsafe fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
-    let (a, own, leads) = (panel.a, panel.rows.clone(), panel.leads());
+    let (a, own) = (panel.a, panel.rows.clone());
     // SAFETY: the caller's; columns are contiguous and disjoint, and the rows are this lane's.
     let column = |j: usize, rows: Range<usize>| unsafe {
         std::slice::from_raw_parts_mut(a.sub(rows.start, j, rows.len(), 1).ptr, rows.len())
     };
-    let first = |j: usize| leads.then_some(j);
-    let top = columns.start.max(own.start);
+    let first = |j: usize| own.contains(&j).then_some(j);
+    let top = columns.start.max(own.start).min(own.end);
     let mut largest = Largest::none::<T>(first(columns.start));
     largest.look(column(columns.start, top..own.end), top);
     for j in columns.clone() {
@@ -92,7 +94,7 @@ unsafe fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>)
         panel.note_pivot(j, row, at_pivot == T::ZERO);
         let singular = at_pivot == T::ZERO;
         let reciprocal = at_pivot.safe_reciprocal();
-        let below = own.start.max(j + 1);
+        let below = own.start.max(j + 1).min(own.end);
         let mut next = Largest::none::<T>(first(j + 1));
         for top in (below..own.end).step_by(ROWS) {
             let rows = top..(top + ROWS).min(own.end);
@@ -128,12 +130,17 @@ unsafe fn interchange<T: Scalar>(
     let strip = panel.a.sub(0, columns.start, panel.a.rows, columns.len());
     // SAFETY: the caller's; only of rows that are this lane's.
     let entries = |row: usize| unsafe { row_of(strip, row) };
-    let size = largest.value.map_or(0.0, |size| T::from_real_impl(&size).magnitude());
+    let has_diagonal = panel.rows.contains(&j);
     let mine = Candidate {
-        size,
+        size: largest.value.map_or(0.0, |size| T::from_real_impl(&size).magnitude()),
         row: largest.index,
-        entries: if largest.index < panel.rows.end { entries(largest.index) } else { [T::ZERO; STRIP] },
-        diagonal: if panel.leads() { entries(j) } else { [T::ZERO; STRIP] },
+        has_diagonal,
+        entries: if largest.index < panel.rows.end {
+            entries(largest.index)
+        } else {
+            [T::ZERO; STRIP]
+        },
+        diagonal: if has_diagonal { entries(j) } else { [T::ZERO; STRIP] },
     };
     let Candidate { row, entries, diagonal, .. } = panel.agree(mine)?;
     if entries[j - columns.start] != T::ZERO && row != j {

@@ -6,9 +6,26 @@ use super::members::Post;
 use super::progress::{Barrier, Meeting, Progress};
 use crate::backend::{Signal, Stopped};
 
+/// When lanes share a panel of LU, where they wait for each other in every column.
+#[derive(Clone, Copy, Debug)]
+pub struct Sharing {
+    /// At most so many lanes: no more than can run at the same time.
+    pub lanes: usize,
+    /// Each with so many rows at least.
+    pub rows: usize,
+    /// Multiplications that a lane does in the time of a meeting.
+    pub meeting: f64,
+}
+
+impl Default for Sharing {
+    fn default() -> Self {
+        Sharing { lanes: usize::MAX, rows: 64, meeting: 40e3 }
+    }
+}
+
 pub struct Team {
     lanes: usize,
-    sharers: usize,
+    sharing: Sharing,
     panels: Progress,
     solved: Progress,
     partial_sums: Vec<Progress>,
@@ -22,7 +39,7 @@ impl Team {
     pub fn new(lanes: usize) -> Self {
         Team {
             lanes,
-            sharers: lanes,
+            sharing: Sharing::default(),
             panels: Progress::default(),
             solved: Progress::default(),
             partial_sums: (0..lanes).map(|_| Progress::default()).collect(),
@@ -33,14 +50,13 @@ impl Team {
         }
     }
 
-    /// At most so many lanes share a panel, where they wait for each other in every column: no more than
-    /// can run at the same time.
-    pub fn sharing(self, most: usize) -> Self {
-        Team { sharers: most.min(self.lanes), ..self }
+    /// With other limits for what lanes share.
+    pub fn with_sharing(self, sharing: Sharing) -> Self {
+        Team { sharing, ..self }
     }
 
-    pub fn sharers(&self) -> usize {
-        self.sharers
+    pub fn sharing(&self) -> &Sharing {
+        &self.sharing
     }
 
     pub fn lanes(&self) -> usize {

@@ -1,34 +1,70 @@
-//! Which lanes work on a panel: its owner while the others have enough to do, else several.
+//! Steps of LU that several lanes share, where the owner of a panel alone would let the others wait.
 //!
-//! Unit of time is what one lane needs to subtract a panel from a tile column. With r columns to the right
-//! of the panel and L lanes a step takes
-//!
-//! ```text
-//! max(1 + PANEL, (r + 1 + PANEL) / L)        with lookahead, by the owner
-//! ceil(r / L) + (1 + PANEL) / G              without, by G lanes
-//! ```
+//! In such a step a lane has no columns but rows, of everything to the right of the finished panel and of
+//! the next one: all lanes have equally much to do however few columns are left, at the price of
+//! waiting for each other in every column of the panel.
 
-use crate::backend::{Backend, Group};
-use crate::matrix::Matrix;
+use super::factor::{factor_panel, finish_row};
+use crate::backend::{Backend, Group, Step, Update};
+use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// What the factorisation of a panel takes.
-const PANEL: f64 = 2.0;
+/// What the factorisation of a panel takes, its product with a tile being 1.
+const PANEL: f64 = 0.8;
+/// Meetings for each column of a panel.
+const MEETINGS: f64 = 1.3;
 
-/// The lanes that factor panel `t`, in front of it its owner.
-pub fn group_of<T: Scalar, B: Backend<T>>(lane: &B, a: &Matrix<T>, t: usize) -> Group {
+/// The lanes that make panel `t` and, where they are several, all of the step before: the owner first.
+pub fn group<T: Scalar, B: Backend<T>>(lane: &B, a: &Matrix<T>, t: usize) -> Group {
     let (tile, lanes) = (a.columns.tile(t), lane.lanes());
-    let size = lane.sharers(a.columns.n() - tile.global, tile.width);
-    let others = a.columns.count() - t - 1;
-    let size = if t == 0 || pays(others, lanes, size) { size } else { 1 };
-    Group::new(t % lanes, size, tile.global)
+    let rows = a.columns.n() - tile.global;
+    let sharers = lane.sharers(rows);
+    // Nothing comes before the first panel.
+    let columns = if t == 0 { 0 } else { a.columns.count() - t };
+    let product = (rows * tile.width * tile.width) as f64;
+    let meetings = MEETINGS * tile.width as f64 * lane.meeting() / product;
+    let pays = pays(columns, lanes, sharers, meetings);
+    Group::new(t % lanes, if pays { sharers } else { 1 }, tile.global)
 }
 
-/// Whether `size` of all lanes are faster together than one with lookahead, `others` tile columns
-/// being to the right of the panel.
-fn pays(others: usize, lanes: usize, size: usize) -> bool {
-    let panel = 1.0 + PANEL;
-    let ahead = panel.max((others as f64 + panel) / lanes as f64);
-    let together = others.div_ceil(lanes) as f64 + panel / size as f64;
-    together < ahead
+/// Whether `sharers` lanes together take less time for a panel and for subtracting the one before from
+/// `columns` tile columns, the panel's with them, than its owner and all others take with lookahead.
+/// Unit of time is the product of a panel and a tile, `meetings` what all meetings take.
+fn pays(columns: usize, lanes: usize, sharers: usize, meetings: f64) -> bool {
+    let work = columns as f64 + PANEL;
+    let alone = (work / lanes as f64).max(columns.min(1) as f64 + PANEL);
+    sharers > 1 && work / sharers as f64 + meetings < alone
 }
+
+/// This lane's part of a step: what panel `k` says to all columns to its right, and the next panel.
+pub fn step<T: Scalar, B: Backend<T>>(
+    lane: &mut B,
+    a: &Matrix<T>,
+    pivots: Block<i32>,
+    k: usize,
+    mut group: Group,
+) -> Step {
+    let Some(place) = group.place(lane.lane(), lane.lanes()) else { return Ok(()) };
+    let (next, n) = (k + 1, a.columns.n());
+    let first = a.columns.tile(next).global;
+    // Interchanges and U concern rows of all lanes and go by columns.
+    let mine = group.columns(place, first..n);
+    for t in next..a.columns.count() {
+        let tile = a.columns.tile(t);
+        let start = mine.start.max(tile.global);
+        let end = mine.end.min(tile.global + tile.width);
+        if start < end {
+            let part = a.tile_column(t).sub(0, start - tile.global, n, end - start);
+            finish_row(lane, a, pivots, k, part);
+        }
+    }
+    lane.meet(&mut group)?;
+    let rows = group.rows(place, first, n - first);
+    let rows = first + rows.start..first + rows.end;
+    lane.update_rows(a, k, next..a.columns.count(), Update::Lu, rows);
+    factor_panel(lane, a, pivots, next, group)
+}
+
+#[cfg(test)]
+#[path = "share_tests.rs"]
+mod tests;
