@@ -306,7 +306,8 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
     }
 
     fn meeting(&self) -> f64 {
-        self.team.sharing().meeting
+        let width = size_of::<f64>() as f64 / size_of::<T::Real>() as f64;
+        self.team.sharing().meeting * if T::IS_COMPLEX { width / 4.0 } else { width }
     }
 
     fn meet(&mut self, group: &mut Group) -> Step {

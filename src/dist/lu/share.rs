@@ -13,6 +13,8 @@ use crate::scalar::Scalar;
 const PANEL: f64 = 0.8;
 /// Meetings for each column of a panel.
 const MEETINGS: f64 = 1.3;
+/// Lanes share where it takes less than this part of the time.
+const GAIN: f64 = 0.75;
 
 /// The lanes that make panel `t` and, where they are several, all of the step before: the owner first.
 pub fn group<T: Scalar, B: Backend<T>>(lane: &B, a: &Matrix<T>, t: usize) -> Group {
@@ -21,19 +23,28 @@ pub fn group<T: Scalar, B: Backend<T>>(lane: &B, a: &Matrix<T>, t: usize) -> Gro
     let sharers = lane.sharers(rows);
     // Nothing comes before the first panel.
     let columns = if t == 0 { 0 } else { a.columns.count() - t };
-    let product = (rows * tile.width * tile.width) as f64;
-    let meetings = MEETINGS * tile.width as f64 * lane.meeting() / product;
-    let pays = pays(columns, lanes, sharers, meetings);
+    let pays = pays(columns, lanes, sharers, meetings(rows, tile.width, lane.meeting()));
     Group::new(t % lanes, if pays { sharers } else { 1 }, tile.global)
 }
 
-/// Whether `sharers` lanes together take less time for a panel and for subtracting the one before from
-/// `columns` tile columns, the panel's with them, than its owner and all others take with lookahead.
-/// Unit of time is the product of a panel and a tile, `meetings` what all meetings take.
+/// What the meetings for a panel take, each as long as `meeting` multiplications.
+fn meetings(rows: usize, width: usize, meeting: f64) -> f64 {
+    MEETINGS * meeting / (rows * width) as f64
+}
+
+/// Whether to share: `sharers` lanes a panel and what the one before subtracts from `columns` tile
+/// columns, the panel's with them.
 fn pays(columns: usize, lanes: usize, sharers: usize, meetings: f64) -> bool {
+    let [alone, together] = times(columns, lanes, sharers, meetings);
+    sharers > 1 && together < GAIN * alone
+}
+
+/// Times of a step, by the owner of the panel with lookahead and by `sharers` together, all meetings
+/// taking `meetings`. Unit is the time of the product of a panel and a tile.
+fn times(columns: usize, lanes: usize, sharers: usize, meetings: f64) -> [f64; 2] {
     let work = columns as f64 + PANEL;
-    let alone = (work / lanes as f64).max(columns.min(1) as f64 + PANEL);
-    sharers > 1 && work / sharers as f64 + meetings < alone
+    let critical = columns.min(1) as f64 + PANEL;
+    [critical.max(work / lanes as f64), work / sharers as f64 + meetings]
 }
 
 /// This lane's part of a step: what panel `k` says to all columns to its right, and the next panel.
