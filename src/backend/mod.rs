@@ -212,7 +212,8 @@ pub trait Backend<T: Scalar> {
 
     fn announce(&mut self, signal: Signal, count: usize);
     fn wait(&mut self, signal: Signal, count: usize) -> Step;
-    /// How many lanes of the call can factor a panel of so many rows together.
+    /// How many lanes of the call can factor a panel of so many rows together; 1 where they do not reach
+    /// each other's memory.
     fn sharers(&self, rows: usize) -> usize;
     /// What a meeting of a group costs, in multiplications that a lane does meanwhile.
     fn meeting(&self) -> f64;
