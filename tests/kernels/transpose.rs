@@ -1,0 +1,229 @@
+//! Transposition in place on a device, driven by the host's plans: one launch for each phase.
+
+use meshsolve::transpose::{Algorithm, Plan};
+
+use crate::emulator::{Emulator, full, small};
+use crate::memory::{Array, Random};
+
+const SIZES: [usize; 3] = [4, 8, 16];
+
+type Square = unsafe extern "C" fn(*mut u8, u64, u64);
+type Shards = unsafe extern "C" fn(*const *mut u8, u64, u64, u64, u64);
+type Blocks = unsafe extern "C" fn(*mut u8, u64, u64, u64);
+type Segments = unsafe extern "C" fn(*mut u8, u64, u64, u64, u64, *mut u32);
+
+fn transposed(data: &[u8], rows: usize, cols: usize, size: usize) -> Vec<u8> {
+    let mut out = vec![0; data.len()];
+    for i in 0..rows {
+        for j in 0..cols {
+            let element = &data[(i * cols + j) * size..][..size];
+            out[(j * rows + i) * size..][..size].copy_from_slice(element);
+        }
+    }
+    out
+}
+
+/// How a plan runs on a device: blocks in a grid, and the order in which threads take turns.
+#[derive(Clone, Copy)]
+struct Device {
+    emulator: &'static Emulator,
+    blocks: u32,
+    seed: u64,
+}
+
+impl Device {
+    fn transpose(&self, plan: &Plan, data: *mut u8) {
+        let size = plan.element_size();
+        match plan.algorithm() {
+            Algorithm::Trivial => {}
+            Algorithm::Square => {
+                let name = format!("transpose_square_{size}");
+                // SAFETY: the parameters of the source.
+                let square: Square = unsafe { self.emulator.kernel(&name) };
+                let n = plan.rows() as u64;
+                // SAFETY: `data` is the array of the plan.
+                self.run(|| unsafe { square(data, n, n) });
+            }
+            Algorithm::Blocks { side } => self.blocks(plan, side as u64, data),
+            other => panic!("no kernels for {other:?}"),
+        }
+    }
+
+    fn blocks(&self, plan: &Plan, side: u64, data: *mut u8) {
+        let size = plan.element_size();
+        // SAFETY: the parameters of the source.
+        let blocks: Blocks = unsafe { self.emulator.kernel(&format!("transpose_blocks_{size}")) };
+        let (down, across) = (plan.rows() as u64 / side, plan.cols() as u64 / side);
+        // SAFETY: `data` is the array of the plan.
+        self.run(|| unsafe { blocks(data, down, across, side) });
+        if plan.phases() == 1 {
+            return;
+        }
+        let bytes = side * size as u64;
+        let width = widest(data, bytes);
+        // SAFETY: the parameters of the source.
+        let segments: Segments = unsafe { self.emulator.kernel(&format!("move_segments_{width}")) };
+        let mut bits = claims(down * across * side, bytes);
+        let claimed = bits.pointer().cast();
+        let length = bytes / width;
+        // SAFETY: as above; there is a bit for every slice.
+        self.run(|| unsafe { segments(data, down, across, side, length, claimed) });
+        bits.check("move_segments");
+    }
+
+    fn run(&self, body: impl Fn()) {
+        self.emulator.launch(self.blocks, self.seed, body);
+    }
+}
+
+/// The widest access to pieces of `bytes` bytes from `data` on.
+fn widest(data: *mut u8, bytes: u64) -> u64 {
+    1 << (data.addr() as u64 | bytes | 16).trailing_zeros()
+}
+
+/// A bit for every 2 KiB of a piece and every piece, as for move_pieces.
+fn claims(pieces: u64, bytes: u64) -> Array {
+    Array::zeros(pieces.div_ceil(32) as usize * bytes.div_ceil(2048) as usize * 4, 16)
+}
+
+fn check(device: Device, algorithm: Algorithm, rows: usize, cols: usize, size: usize) {
+    let plan = Plan::forced(algorithm, rows, cols, size);
+    let mut random = Random(88172645463325252 + (rows * 1000 + cols) as u64);
+    let mut memory = Array::random(rows * cols * size, size, &mut random);
+    let before = memory.content().to_vec();
+    device.transpose(&plan, memory.pointer());
+    memory.check(&plan.to_string());
+    let right = memory.content() == transposed(&before, rows, cols, size);
+    assert!(right, "{plan}, {} blocks, seed {}", device.blocks, device.seed);
+}
+
+fn divisors(x: usize, y: usize) -> impl Iterator<Item = usize> {
+    (1..=x.min(y)).filter(move |d| x.is_multiple_of(*d) && y.is_multiple_of(*d))
+}
+
+#[test]
+fn squares_of_any_side() {
+    for n in (0..=70).chain([96, 127, 128, 129, 191, 193, 256, 331]) {
+        for (k, size) in SIZES.into_iter().enumerate() {
+            let device =
+                Device { emulator: small(), blocks: 1 + (n + k) as u32 % 4, seed: n as u64 };
+            check(device, Algorithm::Square, n, n, size);
+        }
+    }
+}
+
+#[test]
+fn squares_with_space_between_their_rows() {
+    let emulator = small();
+    let mut random = Random(3);
+    for (n, stride) in [(2usize, 3usize), (33, 40), (65, 67), (70, 128)] {
+        for size in SIZES {
+            // SAFETY: the parameters of the source.
+            let square: Square = unsafe { emulator.kernel(&format!("transpose_square_{size}")) };
+            let mut memory = Array::random(n * stride * size, size, &mut random);
+            let mut expected = memory.content().to_vec();
+            for i in 0..n {
+                for j in 0..n {
+                    let element = &memory.content()[(j * stride + i) * size..][..size];
+                    expected[(i * stride + j) * size..][..size].copy_from_slice(element);
+                }
+            }
+            let data = memory.pointer();
+            // SAFETY: n rows of `stride` elements.
+            emulator.launch(2, 5, || unsafe { square(data, n as u64, stride as u64) });
+            memory.check("transpose_square");
+            assert!(memory.content() == expected, "{n} with {stride} of {size}");
+        }
+    }
+}
+
+#[test]
+fn shards_as_a_whole_by_several_devices() {
+    let emulator = small();
+    let mut random = Random(5);
+    for (order, parts) in
+        [(2usize, 2usize), (4, 1), (6, 3), (40, 4), (66, 2), (130, 2), (195, 3), (132, 4)]
+    {
+        for size in SIZES {
+            // SAFETY: the parameters of the source.
+            let shards: Shards = unsafe { emulator.kernel(&format!("transpose_shards_{size}")) };
+            let whole = Array::random(order * order * size, size, &mut random);
+            let expected = transposed(whole.content(), order, order, size);
+            let bytes = order / parts * order * size;
+            let part = |p: usize| Array::of(&whole.content()[p * bytes..][..bytes], size);
+            let mut memory: Vec<_> = (0..parts).map(part).collect();
+            let table: Vec<*mut u8> = memory.iter_mut().map(Array::pointer).collect();
+            let tiles = (parts * (order / parts).div_ceil(256 / size)) as u64;
+            let pairs = tiles * (tiles + 1) / 2;
+            for device in 0..parts as u64 {
+                let share = |device: u64| pairs * device / parts as u64;
+                let (first, end) = (share(device), share(device + 1));
+                let (parts, order) = (parts as u64, order as u64);
+                // SAFETY: the table has all parts, in order.
+                emulator.launch(2, 1, || unsafe {
+                    shards(table.as_ptr(), parts, order, first, end);
+                });
+            }
+            for (p, part) in memory.iter().enumerate() {
+                part.check("transpose_shards");
+                assert!(part.content() == &expected[p * bytes..][..bytes], "{order} in {parts}");
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_of_all_sides_in_all_small_shapes() {
+    for (rows, cols) in (2..=40).flat_map(|i| (2..=40).map(move |j| (i, j))) {
+        // Small blocks are many barriers each: in small arrays only.
+        for side in divisors(rows, cols).filter(|side| rows * cols <= 36 * side * side) {
+            let size = SIZES[(rows + cols + side) % 3];
+            let device = Device { emulator: small(), blocks: 2, seed: (rows * cols) as u64 };
+            check(device, Algorithm::Blocks { side }, rows, cols, size);
+        }
+    }
+}
+
+#[test]
+fn blocks_in_larger_shapes() {
+    let shapes = [
+        (66, 99, 33),
+        (128, 192, 64),
+        (67, 201, 67),
+        (260, 130, 130),
+        (7, 700, 7),
+        (514, 257, 257), // segments of more than one slice
+        (300, 900, 300),
+        (5, 2000, 5),
+        (160, 480, 16),
+    ];
+    for (x, y, side) in shapes {
+        for (rows, cols) in [(x, y), (y, x)] {
+            for size in SIZES {
+                let device = Device { emulator: small(), blocks: 3, seed: 1 };
+                check(device, Algorithm::Blocks { side }, rows, cols, size);
+            }
+        }
+    }
+}
+
+/// One long cycle, many warps on it, in many orders.
+#[test]
+fn claims_in_many_orders() {
+    for seed in 0..120 {
+        let device = Device { emulator: small(), blocks: 1 + seed as u32 % 8, seed };
+        let size = SIZES[seed as usize % 3];
+        check(device, Algorithm::Blocks { side: 4 }, 4 * 23, 4 * 3, size);
+        check(device, Algorithm::Blocks { side: 1 }, 7, 11, size);
+    }
+}
+
+#[test]
+fn blocks_of_threads_as_on_a_device() {
+    for size in SIZES {
+        let device = Device { emulator: full(), blocks: 3, seed: 9 };
+        check(device, Algorithm::Square, 200, 200, size);
+        check(device, Algorithm::Blocks { side: 66 }, 132, 198, size);
+        check(device, Algorithm::Blocks { side: 3 }, 300, 9, size);
+    }
+}
