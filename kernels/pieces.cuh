@@ -1,6 +1,6 @@
 // Pieces of memory of the same length, moved in place by a permutation that is computed.
 //
-// A piece is cut into slices of at most 2 KiB; what happens to one slice of all pieces does not
+// A piece is cut into slices (slice.cuh); what happens to one slice of all pieces does not
 // depend on the others. A warp takes a slice of some piece into registers and goes along the cycle:
 // it takes the slice where its own belongs, stores its own there, and so on. Cycles may be few and
 // as long as the array, so many warps begin on the same cycle. A bit for each slice of each piece,
@@ -15,30 +15,7 @@
 #ifndef MESHSOLVE_PIECES_CUH
 #define MESHSOLVE_PIECES_CUH
 
-#include "common.cuh"
-
-// A part of a piece in the registers of a warp.
-template <int S>
-struct Slice {
-  static constexpr int KEPT = 64 / S, LENGTH = WARP * KEPT;
-  Element<S> kept[KEPT];
-
-  __device__ void load(const Element<S>* from, int length) {
-#pragma unroll
-    for (int k = 0; k < KEPT; k++) {
-      const int i = k * WARP + lane_index();
-      if (i < length) kept[k] = from[i];
-    }
-  }
-
-  __device__ void store(Element<S>* to, int length) const {
-#pragma unroll
-    for (int k = 0; k < KEPT; k++) {
-      const int i = k * WARP + lane_index();
-      if (i < length) to[i] = kept[k];
-    }
-  }
-};
+#include "slice.cuh"
 
 // Sets bit `i` for the warp and says whether it was set.
 __device__ inline bool claimed(unsigned* bits, Size i) {

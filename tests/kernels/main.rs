@@ -1,6 +1,9 @@
 //! The CUDA kernels of `kernels/`, as plain C++ on the host, against plain references.
 
+mod columns;
 mod copy;
 mod emulator;
 mod memory;
+mod rows;
 mod transpose;
+mod triangle;

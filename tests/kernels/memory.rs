@@ -12,6 +12,16 @@ impl Random {
         self.0 ^= self.0 << 17;
         self.0
     }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
+        for k in (1..list.len()).rev() {
+            list.swap(k, self.below(k + 1));
+        }
+    }
 }
 
 /// `len` bytes at a multiple of `alignment`, and of nothing larger.

@@ -63,9 +63,9 @@ impl Device {
         let width = widest(data, bytes);
         // SAFETY: the parameters of the source.
         let segments: Segments = unsafe { self.emulator.kernel(&format!("move_segments_{width}")) };
-        let mut bits = claims(down * across * side, bytes);
-        let claimed = bits.pointer().cast();
         let length = bytes / width;
+        let mut bits = claims(down * across * side, length, width);
+        let claimed = bits.pointer().cast();
         // SAFETY: as above; there is a bit for every slice.
         self.run(|| unsafe { segments(data, down, across, side, length, claimed) });
         bits.check("move_segments");
@@ -81,9 +81,11 @@ fn widest(data: *mut u8, bytes: u64) -> u64 {
     1 << (data.addr() as u64 | bytes | 16).trailing_zeros()
 }
 
-/// A bit for every 2 KiB of a piece and every piece, as for move_pieces.
-fn claims(pieces: u64, bytes: u64) -> Array {
-    Array::zeros(pieces.div_ceil(32) as usize * bytes.div_ceil(2048) as usize * 4, 16)
+/// A bit for every slice of every piece, as for move_pieces; pieces have `length` elements of `width`
+/// bytes.
+fn claims(pieces: u64, length: u64, width: u64) -> Array {
+    let slices = length.div_ceil(if width == 16 { 128 } else { 256 });
+    Array::zeros((pieces.div_ceil(32) * slices * 4) as usize, 16)
 }
 
 fn check(device: Device, algorithm: Algorithm, rows: usize, cols: usize, size: usize) {
