@@ -2,6 +2,7 @@
 
 mod columns;
 mod copy;
+mod device;
 mod emulator;
 mod memory;
 mod rows;

@@ -1,16 +1,15 @@
-//! Transposition in place on a device, driven by the host's plans: one launch for each phase.
+//! Transposition in place on a device against its definition, bit for bit.
 
 use meshsolve::transpose::{Algorithm, Plan};
 
-use crate::emulator::{Emulator, full, small};
+use crate::device::Device;
+use crate::emulator::{full, small};
 use crate::memory::{Array, Random};
 
 const SIZES: [usize; 3] = [4, 8, 16];
 
 type Square = unsafe extern "C" fn(*mut u8, u64, u64);
 type Shards = unsafe extern "C" fn(*const *mut u8, u64, u64, u64, u64);
-type Blocks = unsafe extern "C" fn(*mut u8, u64, u64, u64);
-type Segments = unsafe extern "C" fn(*mut u8, u64, u64, u64, u64, *mut u32);
 
 fn transposed(data: &[u8], rows: usize, cols: usize, size: usize) -> Vec<u8> {
     let mut out = vec![0; data.len()];
@@ -21,71 +20,6 @@ fn transposed(data: &[u8], rows: usize, cols: usize, size: usize) -> Vec<u8> {
         }
     }
     out
-}
-
-/// How a plan runs on a device: blocks in a grid, and the order in which threads take turns.
-#[derive(Clone, Copy)]
-struct Device {
-    emulator: &'static Emulator,
-    blocks: u32,
-    seed: u64,
-}
-
-impl Device {
-    fn transpose(&self, plan: &Plan, data: *mut u8) {
-        let size = plan.element_size();
-        match plan.algorithm() {
-            Algorithm::Trivial => {}
-            Algorithm::Square => {
-                let name = format!("transpose_square_{size}");
-                // SAFETY: the parameters of the source.
-                let square: Square = unsafe { self.emulator.kernel(&name) };
-                let n = plan.rows() as u64;
-                // SAFETY: `data` is the array of the plan.
-                self.run(|| unsafe { square(data, n, n) });
-            }
-            Algorithm::Blocks { side } => self.blocks(plan, side as u64, data),
-            other => panic!("no kernels for {other:?}"),
-        }
-    }
-
-    fn blocks(&self, plan: &Plan, side: u64, data: *mut u8) {
-        let size = plan.element_size();
-        // SAFETY: the parameters of the source.
-        let blocks: Blocks = unsafe { self.emulator.kernel(&format!("transpose_blocks_{size}")) };
-        let (down, across) = (plan.rows() as u64 / side, plan.cols() as u64 / side);
-        // SAFETY: `data` is the array of the plan.
-        self.run(|| unsafe { blocks(data, down, across, side) });
-        if plan.phases() == 1 {
-            return;
-        }
-        let bytes = side * size as u64;
-        let width = widest(data, bytes);
-        // SAFETY: the parameters of the source.
-        let segments: Segments = unsafe { self.emulator.kernel(&format!("move_segments_{width}")) };
-        let length = bytes / width;
-        let mut bits = claims(down * across * side, length, width);
-        let claimed = bits.pointer().cast();
-        // SAFETY: as above; there is a bit for every slice.
-        self.run(|| unsafe { segments(data, down, across, side, length, claimed) });
-        bits.check("move_segments");
-    }
-
-    fn run(&self, body: impl Fn()) {
-        self.emulator.launch(self.blocks, self.seed, body);
-    }
-}
-
-/// The widest access to pieces of `bytes` bytes from `data` on.
-fn widest(data: *mut u8, bytes: u64) -> u64 {
-    1 << (data.addr() as u64 | bytes | 16).trailing_zeros()
-}
-
-/// A bit for every slice of every piece, as for move_pieces; pieces have `length` elements of `width`
-/// bytes.
-fn claims(pieces: u64, length: u64, width: u64) -> Array {
-    let slices = length.div_ceil(if width == 16 { 128 } else { 256 });
-    Array::zeros((pieces.div_ceil(32) * slices * 4) as usize, 16)
 }
 
 fn check(device: Device, algorithm: Algorithm, rows: usize, cols: usize, size: usize) {
@@ -221,11 +155,76 @@ fn claims_in_many_orders() {
 }
 
 #[test]
+fn panels_of_all_small_shapes() {
+    for (rows, cols) in (2..=40).flat_map(|i| (2..=40).map(move |j| (i, j))) {
+        let long = rows.max(cols);
+        let heights = [1, 2, 3, 7, 8, long / 2, long - 1, long];
+        let height = heights[(rows * 7 + cols) % 8].clamp(1, long);
+        if long / height > 12 {
+            continue; // many launches; some are among the larger shapes
+        }
+        let size = SIZES[(rows + cols) % 3];
+        let device = Device { emulator: small(), blocks: 1 + cols as u32 % 3, seed: rows as u64 };
+        check(device, Algorithm::Panel { height }, rows, cols, size);
+    }
+}
+
+#[test]
+fn panels_of_larger_shapes() {
+    let shapes =
+        [(97, 89, 16), (300, 70, 64), (641, 35, 300), (131, 130, 65), (53, 2, 1), (600, 3, 259)];
+    for (x, y, height) in shapes {
+        for (rows, cols) in [(x, y), (y, x)] {
+            for size in SIZES {
+                let device = Device { emulator: small(), blocks: 3, seed: x as u64 };
+                check(device, Algorithm::Panel { height }, rows, cols, size);
+            }
+        }
+    }
+}
+
+#[test]
+fn skinny_arrays() {
+    let heights = [1, 2, 3, 7, 31, 32, 33, 40, 64];
+    for short in 2..=32 {
+        for (k, long) in [short, short + 1, 40, 67, 100, 129, 257].into_iter().enumerate() {
+            let height = heights[(short * 5 + k) % 9].min(long);
+            if long < short || long / height > 40 {
+                continue;
+            }
+            let size = SIZES[(short + k) % 3];
+            let blocks = 1 + k as u32 % 4;
+            let device = Device { emulator: small(), blocks, seed: short as u64 };
+            for (rows, cols) in [(long, short), (short, long)] {
+                check(device, Algorithm::Skinny { height }, rows, cols, size);
+            }
+        }
+    }
+}
+
+#[test]
+fn skinny_arrays_with_runs_of_several_panels() {
+    for (long, short, height) in [(1031, 2, 2), (611, 5, 2), (1501, 3, 4), (2050, 4, 7)] {
+        for (rows, cols) in [(long, short), (short, long)] {
+            for size in SIZES {
+                let plan = Plan::forced(Algorithm::Skinny { height }, rows, cols, size);
+                let skinny = plan.skinny().expect("a plan for skinny arrays");
+                assert!(skinny.runs < skinny.count && skinny.rest > 0, "several panels in a run");
+                let device = Device { emulator: small(), blocks: 5, seed: long as u64 };
+                check(device, Algorithm::Skinny { height }, rows, cols, size);
+            }
+        }
+    }
+}
+
+#[test]
 fn blocks_of_threads_as_on_a_device() {
     for size in SIZES {
         let device = Device { emulator: full(), blocks: 3, seed: 9 };
         check(device, Algorithm::Square, 200, 200, size);
         check(device, Algorithm::Blocks { side: 66 }, 132, 198, size);
         check(device, Algorithm::Blocks { side: 3 }, 300, 9, size);
+        check(device, Algorithm::Panel { height: 70 }, 150, 67, size);
+        check(device, Algorithm::Skinny { height: 2048 / size }, 4600 / size, 13, size);
     }
 }
