@@ -209,14 +209,6 @@ impl Plan {
         }
     }
 
-    /// The panels of the algorithm for skinny arrays.
-    pub fn skinny(&self) -> Option<&Skinny> {
-        match &self.work {
-            Work::Skinny(skinny) => Some(skinny),
-            _ => None,
-        }
-    }
-
     pub(super) fn work(&self) -> &Work {
         &self.work
     }

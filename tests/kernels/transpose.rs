@@ -1,5 +1,6 @@
 //! Transposition in place on a device against its definition, bit for bit.
 
+use meshsolve::transpose::device::Argument::Integer;
 use meshsolve::transpose::{Algorithm, Plan};
 
 use crate::device::Device;
@@ -23,11 +24,15 @@ fn transposed(data: &[u8], rows: usize, cols: usize, size: usize) -> Vec<u8> {
 }
 
 fn check(device: Device, algorithm: Algorithm, rows: usize, cols: usize, size: usize) {
-    let plan = Plan::forced(algorithm, rows, cols, size);
+    check_plan(device, &Plan::forced(algorithm, rows, cols, size));
+}
+
+fn check_plan(device: Device, plan: &Plan) {
+    let (rows, cols, size) = (plan.rows(), plan.cols(), plan.element_size());
     let mut random = Random(88172645463325252 + (rows * 1000 + cols) as u64);
     let mut memory = Array::random(rows * cols * size, size, &mut random);
     let before = memory.content().to_vec();
-    device.transpose(&plan, memory.pointer());
+    device.transpose(plan, memory.pointer());
     memory.check(&plan.to_string());
     let right = memory.content() == transposed(&before, rows, cols, size);
     assert!(right, "{plan}, {} blocks, seed {}", device.blocks, device.seed);
@@ -208,13 +213,70 @@ fn skinny_arrays_with_runs_of_several_panels() {
         for (rows, cols) in [(long, short), (short, long)] {
             for size in SIZES {
                 let plan = Plan::forced(Algorithm::Skinny { height }, rows, cols, size);
-                let skinny = plan.skinny().expect("a plan for skinny arrays");
-                assert!(skinny.runs < skinny.count && skinny.rest > 0, "several panels in a run");
+                let turn = plan.launches(size).into_iter().find(|x| x.name == "turn_runs");
+                let arguments = turn.expect("panels are turned").arguments;
+                let [.., Integer(count), Integer(rest), Integer(runs)] = arguments[..] else {
+                    panic!("the last integers")
+                };
+                assert!(runs < count && rest > 0, "several panels in a run, and a tail");
                 let device = Device { emulator: small(), blocks: 5, seed: long as u64 };
                 check(device, Algorithm::Skinny { height }, rows, cols, size);
             }
         }
     }
+}
+
+/// What users get, with as much scratch as is always enough, and with less.
+#[test]
+fn any_small_shape_as_planned() {
+    let mut seen = std::collections::HashSet::new();
+    for (rows, cols) in (0..=48).flat_map(|i| (0..=48).map(move |j| (i * i % 97, j * 5))) {
+        let size = SIZES[(rows + cols) % 3];
+        let bytes = rows * cols * size;
+        let plan = Plan::on_device(rows, cols, size, bytes + bytes / 8 + 64);
+        let plan = plan.unwrap_or_else(|| panic!("no plan for {rows} x {cols} of {size}"));
+        seen.insert(std::mem::discriminant(&plan.algorithm()));
+        let device = Device { emulator: small(), blocks: 2, seed: bytes as u64 };
+        check_plan(device, &plan);
+        let least = rows.min(cols) * size * 16;
+        if let Some(plan) = Plan::on_device(rows, cols, size, least) {
+            assert!(plan.shared_bytes() + plan.claim_bytes(size) <= least, "{plan}");
+            check_plan(device, &plan);
+        }
+    }
+    assert!(seen.len() == 5, "every algorithm that has kernels");
+}
+
+#[test]
+fn plans_of_large_arrays() {
+    let shapes = [
+        (1 << 17, 1 << 15, "blocks"),
+        (100_003, 50_021, "panels"),
+        (3, 1 << 33, "skinny"),
+        (65_537, 65_537, "square"),
+        (1 << 20, 1, "trivial"),
+    ];
+    for (rows, cols, name) in shapes {
+        for size in SIZES {
+            let offered = (rows * cols * size / 32).max(1 << 20);
+            let plan = Plan::on_device(rows, cols, size, offered).expect("a plan");
+            assert!(plan.to_string().starts_with(name), "{plan}");
+            assert!(plan.launches(256).len() < 64, "{plan}");
+        }
+    }
+    assert!(Plan::on_device(7919, 4001, 8, 1 << 10).is_none(), "no scratch to speak of");
+}
+
+#[test]
+#[should_panic(expected = "C2R and R2C have no kernels")]
+fn decompositions_have_no_kernels() {
+    Plan::forced(Algorithm::C2r, 5, 7, 8).launches(8);
+}
+
+#[test]
+#[should_panic(expected = "panels too large for a device")]
+fn panels_of_skinny_arrays_lie_in_shared_memory() {
+    Plan::forced(Algorithm::Skinny { height: 2049 }, 3000, 2, 8).launches(8);
 }
 
 #[test]
