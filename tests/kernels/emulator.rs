@@ -1,12 +1,10 @@
 //! The kernels of `kernels/` as plain C++ on the host: built once with the C++ compiler of the machine,
 //! loaded, and launched with fibers for threads (`emulate.h`).
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::OnceLock;
-
-use libloading::{Library, Symbol};
 
 type Launch = unsafe extern "C" fn(
     u32,
@@ -21,6 +19,13 @@ pub struct Emulator {
     threads: u32,
     library: Library,
 }
+
+/// A handle of the dynamic loader; it is never closed.
+struct Library(*mut c_void);
+// SAFETY: the loader's functions may be called by any thread.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
 
 /// Blocks of 64 threads, the fewest that every kernel takes: quick.
 pub fn small() -> &'static Emulator {
@@ -65,9 +70,11 @@ impl Emulator {
         let mut command = compiler();
         command.arg("-shared").arg("-o").arg(&library).args(sources.iter().map(|s| object(s)));
         finish(command.spawn().expect("g++ links the kernels for these tests"));
+        let path = CString::new(library.to_str().expect("a path in UTF-8")).expect("a path");
         // SAFETY: it is what has just been built; loading it runs nothing of its own.
-        let library = unsafe { Library::new(&library) }.expect("what was linked");
-        Emulator { threads, library }
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!handle.is_null(), "{} cannot be loaded", library.display());
+        Emulator { threads, library: Library(handle) }
     }
 
     /// An entry point. `F` is the type of the function.
@@ -75,10 +82,13 @@ impl Emulator {
     /// # Safety
     /// `F` says the parameters as the source does.
     pub unsafe fn kernel<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: promised by the caller; the library is never unloaded.
-        let symbol: Symbol<F> = unsafe { self.library.get(name.as_bytes()) }
-            .unwrap_or_else(|e| panic!("no kernel {name}: {e}"));
-        *symbol
+        assert!(size_of::<F>() == size_of::<*mut c_void>(), "the type of a function");
+        let symbol = CString::new(name).expect("a name");
+        // SAFETY: the library is never closed.
+        let address = unsafe { libc::dlsym(self.library.0, symbol.as_ptr()) };
+        assert!(!address.is_null(), "no kernel {name}");
+        // SAFETY: promised by the caller.
+        unsafe { std::mem::transmute_copy(&address) }
     }
 
     /// Calls `body`, which calls a kernel, for every thread of a grid of `blocks`; the threads take
