@@ -24,12 +24,11 @@ OLDEST_JAX := 0.8.3
 BIN := $(VENV)/bin
 WHEEL := build/wheel.stamp
 SOURCES := Cargo.toml Cargo.lock pyproject.toml build.rs README.md LICENSE \
-	$(shell find src ffi python -type f -not -path '*/__pycache__/*')
+	$(shell find src ffi kernels python -type f -not -path '*/__pycache__/*')
 CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kernels/*.cc \
 	tests/kernels/*.h examples/bench/*.cc examples/bench/scalapack/*.c)
-# Compilers of CUDA kernels, which need no GPU: the oldest that knows sm_100, and the newest.
-CUDA_WHEELS := "nvidia-cuda-nvrtc-cu12==12.8.*" "nvidia-cuda-nvcc-cu12==12.8.*" \
-	"nvidia-cuda-nvrtc>=13" "nvidia-cuda-nvcc>=13"
+# The assemblers of the CUDA compilers among the tests' requirements: they tell registers and spills.
+ASSEMBLERS := "nvidia-cuda-nvcc-cu12==12.8.*" "nvidia-cuda-nvcc>=13"
 PY_SOURCES := python examples tests
 LOOM := tests/loom/Cargo.toml
 # A crate of its own: no other target needs its dependencies.
@@ -60,7 +59,6 @@ test-oldest: build/oldest.stamp
 
 test-slow: build/ready.stamp build/bench.stamp
 	cargo test --release --locked --test transpose_large -- --ignored --test-threads 1 --nocapture
-	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[slow]"
 	$(BIN)/python -m pytest -q -m slow
 
 test-gpu: build/ready.stamp
@@ -126,7 +124,7 @@ build/bench.stamp: build/ready.stamp
 	touch $@
 
 build/cuda.stamp: build/ready.stamp
-	$(BIN)/pip install --quiet --no-deps $(CUDA_WHEELS)
+	$(BIN)/pip install --quiet --no-deps $(ASSEMBLERS)
 	touch $@
 
 build/lint.stamp: build/ready.stamp

@@ -58,6 +58,14 @@ impl Array {
         array
     }
 
+    /// The bytes of one value.
+    pub fn of_value<T: Copy>(value: T) -> Self {
+        let mut array = Array::new(size_of::<T>(), align_of::<T>());
+        // SAFETY: as many bytes are there.
+        unsafe { array.pointer().cast::<T>().write_unaligned(value) };
+        array
+    }
+
     pub fn zeros(len: usize, alignment: usize) -> Self {
         let mut array = Array::new(len, alignment);
         array.content_mut().fill(0);

@@ -1,4 +1,4 @@
-//! `kernels/triangle.cu` and `kernels/scale.cu`.
+//! `kernels/triangle.cu`, `kernels/fill.cu` and `kernels/scale.cu`.
 
 use crate::emulator::small;
 use crate::memory::{Array, Random};
@@ -139,6 +139,39 @@ fn outside_of_triangles_cleared() {
             assert!(a.content() == expected, "{rows} x {cols} of {size}, lower {lower}");
         }
     }
+}
+
+#[test]
+fn blocks_filled() {
+    fn check<T: Copy>(value: T) {
+        type Fill<T> = unsafe extern "C" fn(*mut u8, u64, u64, u64, T);
+        let size = size_of::<T>();
+        let mut random = Random(29);
+        // SAFETY: the parameters of the source.
+        let fill: Fill<T> = unsafe { small().kernel(&format!("fill_{size}")) };
+        for (trial, (rows, cols)) in SHAPES.into_iter().enumerate() {
+            let stride = rows + trial % 4;
+            let mut a = Array::random(stride * cols * size, size, &mut random);
+            let mut expected = a.content().to_vec();
+            let image = Array::of_value(value);
+            for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+                expected[(i + j * stride) * size..][..size].copy_from_slice(image.content());
+            }
+            let data = a.pointer();
+            small().launch(2, 1, || {
+                // SAFETY: a block of this shape.
+                unsafe { fill(data, stride as u64, rows as u64, cols as u64, value) };
+            });
+            a.check("fill");
+            assert!(a.content() == expected, "{rows} x {cols} of {size}");
+        }
+    }
+    #[repr(C, align(16))]
+    #[derive(Clone, Copy)]
+    struct Quad([u32; 4]);
+    check(0x7FA0_1234u32);
+    check([0x1234u32, 0xFFF4_5678]);
+    check(Quad([1, 0x7FF4_0000, 3, 0xFFF4_0000]));
 }
 
 /// Whole numbers, so that products are exact whatever is contracted.
