@@ -230,7 +230,7 @@ fn skinny_arrays_with_runs_of_several_panels() {
 #[test]
 fn any_small_shape_as_planned() {
     let mut seen = std::collections::HashSet::new();
-    for (rows, cols) in (0..=48).flat_map(|i| (0..=48).map(move |j| (i * i % 97, j * 5))) {
+    for (rows, cols) in (0..=30).flat_map(|i| (0..=30).map(move |j| (i * i % 97, j * 8))) {
         let size = SIZES[(rows + cols) % 3];
         let bytes = rows * cols * size;
         let plan = Plan::on_device(rows, cols, size, bytes + bytes / 8 + 64);
