@@ -4,6 +4,7 @@ mod columns;
 mod copy;
 mod device;
 mod emulator;
+mod far;
 mod memory;
 mod rows;
 mod transpose;
