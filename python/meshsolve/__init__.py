@@ -9,7 +9,7 @@ solvers for lineax, which is imported when that is first used.
 
 import importlib
 
-from meshsolve._core import __version__, last_call, set_timeout, timeout
+from meshsolve._core import __version__, cancel, last_call, set_timeout, timeout
 from meshsolve._ffi import ffi_target
 from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve
 from meshsolve.inverse import inv
@@ -26,6 +26,7 @@ __all__ = [
     "SlogdetResult",
     "SolveInfo",
     "__version__",
+    "cancel",
     "cho_factor",
     "cho_solve",
     "det",
