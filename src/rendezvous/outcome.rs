@@ -18,11 +18,14 @@ struct Conduct {
     decided: Progress,
 }
 
-/// Calls whose lanes are at work. A job is borrowed from here only while the lock is held, and its last
-/// lane takes it out before it lets go of the job.
-static RUNNING: Mutex<Vec<(Arc<Conduct>, Weak<dyn Job>)>> = Mutex::new(Vec::new());
+/// A call whose lanes are at work.
+type AtWork = (Arc<Conduct>, Weak<dyn Job>);
 
-fn running() -> MutexGuard<'static, Vec<(Arc<Conduct>, Weak<dyn Job>)>> {
+/// All of them. A job is borrowed from here only while the lock is held, and its last lane takes it out
+/// before it lets go of the job.
+static RUNNING: Mutex<Vec<AtWork>> = Mutex::new(Vec::new());
+
+fn running() -> MutexGuard<'static, Vec<AtWork>> {
     RUNNING.lock().unwrap_or_else(|e| e.into_inner())
 }
 
