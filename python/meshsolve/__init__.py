@@ -6,6 +6,7 @@
 Importing registers nothing, loads no GPU library and changes no setting.
 """
 
+from meshsolve import local
 from meshsolve._core import __version__, last_call, set_timeout, timeout
 from meshsolve._ffi import ffi_target
 from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve
@@ -29,6 +30,7 @@ __all__ = [
     "ffi_target",
     "inv",
     "last_call",
+    "local",
     "lu_factor",
     "lu_solve",
     "plan",

@@ -43,7 +43,7 @@ def _mode(op: Operation, operands, world: int) -> str:
     return "replicated" if op.rhs is None else mode_of(operands[op.rhs].shape[1], world)
 
 
-def _local(op: Operation, at: Placement, mode: str, *operands):
+def local(op: Operation, at: Placement, mode: str, *operands):
     """One device's part, where the axes of ``at.mesh`` have names."""
     operands = list(operands)
     columns = "columns" if mode == "rows" else mode
@@ -76,9 +76,9 @@ def _specs(op: Operation, at: Placement, mode: str):
 def _sharded(op: Operation, at: Placement, mode: str):
     """The operation on whole arrays."""
     in_specs, out_specs = _specs(op, at, mode)
-    local = functools.partial(_local, op, at, mode)
+    part = functools.partial(local, op, at, mode)
     return jax.shard_map(
-        local, mesh=at.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+        part, mesh=at.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
     )
 
 
@@ -365,7 +365,7 @@ def _partitioned(op: Operation):
             tuple(NamedSharding(mesh, spec) for spec in specs)
             for specs in _specs(settled, at, mode)
         ]
-        return mesh, functools.partial(_local, settled, at, mode), shardings[1], shardings[0]
+        return mesh, functools.partial(local, settled, at, mode), shardings[1], shardings[0]
 
     # One letter for each dimension: a factor lies as its matrix does, a solution as its b.
     letters = {"matrix": "i j", "factor": "i j", "rhs": "m k", "pivots": "p"}
