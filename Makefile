@@ -23,8 +23,9 @@ OLDEST_JAX := 0.8.3
 BIN := $(VENV)/bin
 WHEEL := build/wheel.stamp
 SOURCES := Cargo.toml Cargo.lock pyproject.toml build.rs README.md LICENSE \
-	$(shell find src ffi python -type f -not -path '*/__pycache__/*')
-CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h examples/bench/*.cc examples/bench/scalapack/*.c)
+	$(shell find src ffi kernels python -type f -not -path '*/__pycache__/*')
+CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kernels/*.cc \
+	tests/kernels/*.h examples/bench/*.cc examples/bench/scalapack/*.c)
 PY_SOURCES := python examples tests
 LOOM := tests/loom/Cargo.toml
 # A crate of its own: no other target needs its dependencies.
@@ -52,7 +53,6 @@ test-oldest: build/oldest.stamp
 
 test-slow: build/ready.stamp build/bench.stamp
 	cargo test --release --locked --test transpose_large -- --ignored --test-threads 1 --nocapture
-	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[slow]"
 	$(BIN)/python -m pytest -q -m slow
 
 test-gpu: build/ready.stamp

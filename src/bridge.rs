@@ -156,6 +156,7 @@ fn xla_code(kind: Kind) -> i32 {
         Kind::InvalidArgument => 3,
         Kind::DeadlineExceeded => 4,
         Kind::ResourceExhausted => 8,
+        Kind::FailedPrecondition => 9,
         Kind::Internal => 13,
     }
 }

@@ -13,6 +13,8 @@ pub enum Kind {
     DeadlineExceeded,
     /// The machine refused something (threads, memory).
     ResourceExhausted,
+    /// The machine lacks something: a library, a driver, a version of them.
+    FailedPrecondition,
     /// A defect of this library, a caught panic among them.
     Internal,
 }

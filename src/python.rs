@@ -1,6 +1,8 @@
 //! The Python module `meshsolve._core`: handler addresses, settings, figures. No mathematics and no
 //! JAX: `python/meshsolve` decides what to call.
 
+mod cuda;
+
 use std::ffi::c_void;
 
 use pyo3::exceptions::PyValueError;
@@ -210,5 +212,6 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(next_event, m)?)?;
     m.add_function(wrap_pyfunction!(tile_width, m)?)?;
     m.add_function(wrap_pyfunction!(plan, m)?)?;
-    m.add_function(wrap_pyfunction!(gemm_seconds, m)?)
+    m.add_function(wrap_pyfunction!(gemm_seconds, m)?)?;
+    cuda::add_to(m)
 }

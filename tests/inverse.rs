@@ -173,7 +173,20 @@ fn general<T: Scalar>(case: Case, a: &Mat<T>) -> (Mat<T>, Mat<T>, Vec<i32>) {
         call(r, args, vec![buffer(&mut inverse[r], &factor_dims)])
     });
     assert!(kept == work, "{case:?}: the factor");
-    (at_once, case.gathered(&inverse), infos)
+    let of_factor = case.gathered(&inverse);
+    case.run("getrit", |r| {
+        let w = buffer(&mut work[r], &factor_dims);
+        let args = vec![w, vector(&mut pivots[r]), int_scalar(&mut infos[r])];
+        call(r, args, vec![buffer(&mut inverse[r], &factor_dims)])
+    });
+    let again = case.gathered(&inverse);
+    let moved = case.storage.0 == "rows";
+    let same = |x: T, y: T| x == y || (x != x && y != y);
+    for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+        let at = if moved { (j, i) } else { (i, j) };
+        assert!(same(again[at], of_factor[(i, j)]), "{case:?}: transposed");
+    }
+    (at_once, of_factor, infos)
 }
 
 /// The same with one triangle of a positive definite matrix.

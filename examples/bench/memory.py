@@ -5,10 +5,11 @@ Run: python examples/bench/memory.py --n 8192 --devices 2 --what meshsolve [--ke
 
 Prints one JSON line: bytes of A, bytes above, and their ratio. `--what` is meshsolve, factor
 (cho_factor, or lu_factor with `--assume gen`, and ten solves), refine (a solve by a factor in half
-the precision), inv (meshsolve.inv), lu-inv (of a factor, which is kept), jnp (jax.scipy.linalg's
-factorisation and solve on the same shards), transpose (meshsolve.transpose_inplace of an n x
-columns array) or jnp.transpose (the same by XLA, donated). With storage "padded" A lies on one
-device and n - 1 is solved: its sharded copy is 1.
+the precision), inv (meshsolve.inv), lu-inv (of a factor, which is kept), grad (the gradient of a
+solution's square with respect to A and b), logdet (the gradient of log |det A|), jnp
+(jax.scipy.linalg's factorisation and solve on the same shards), transpose
+(meshsolve.transpose_inplace of an n x columns array) or jnp.transpose (the same by XLA, donated).
+With storage "padded" A lies on one device and n - 1 is solved: its sharded copy is 1.
 """
 
 import argparse
@@ -17,7 +18,17 @@ import os
 import pathlib
 
 _TRANSPOSITIONS = ("transpose", "jnp.transpose")
-_WHATS = ("meshsolve", "factor", "refine", "inv", "lu-inv", "jnp", *_TRANSPOSITIONS)
+_WHATS = (
+    "meshsolve",
+    "factor",
+    "refine",
+    "inv",
+    "lu-inv",
+    "grad",
+    "logdet",
+    "jnp",
+    *_TRANSPOSITIONS,
+)
 _STORAGES = ("rows", "columns", "column-major", "padded")
 
 
@@ -190,7 +201,19 @@ def _solver(options, mesh):
     def lu_inv(a, b):
         return ms.lu_factor(a, not keep, mesh=mesh).inv()
 
+    def grad(a, b):
+        solve = lambda a, b: ms.solve(a, b, lower, assume_a=options.assume)  # noqa: E731
+        return of_value(lambda a, b: (solve(a, b) ** 2).sum())(a, b)[0]
+
+    def logdet(a, b):
+        value = (lambda a: ms.slogdet(a)[1]) if general else (lambda a: ms.cho_factor(a).logdet())
+        return of_value(lambda a, b: value(a))(a, b)[0]
+
+    def of_value(function):
+        return jax.jit(jax.grad(function, (0, 1)))
+
     solvers = {"jnp": jnp, "factor": factor, "inv": inv, "lu-inv": lu_inv}
+    solvers |= {"grad": grad, "logdet": logdet}
     return solvers.get(options.what, solve)
 
 

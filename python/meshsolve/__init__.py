@@ -9,6 +9,7 @@ solvers for lineax, which is imported when that is first used.
 
 import importlib
 
+from meshsolve import local
 from meshsolve._core import __version__, cancel, last_call, set_timeout, timeout
 from meshsolve._ffi import ffi_target
 from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve
@@ -33,6 +34,7 @@ __all__ = [
     "ffi_target",
     "inv",
     "last_call",
+    "local",
     "lu_factor",
     "lu_solve",
     "plan",

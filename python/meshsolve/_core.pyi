@@ -1,5 +1,6 @@
 """The compiled module (src/python.rs)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 __version__: str
@@ -26,3 +27,17 @@ def plan(
     rhs: int,
     dealt: bool,
 ) -> dict[str, Any]: ...
+def kernel_names() -> list[str]: ...
+def compile_kernel(
+    name: str, arch: str, folders: Sequence[str], library: str | None = None
+) -> dict[str, Any]: ...
+def compile_source(
+    name: str,
+    source: str,
+    headers: Sequence[tuple[str, str]],
+    arch: str,
+    folders: Sequence[str],
+    library: str | None = None,
+) -> dict[str, Any]: ...
+def cuda_libraries(folders: Sequence[str]) -> dict[str, Any]: ...
+def kernel_cache() -> dict[str, Any]: ...

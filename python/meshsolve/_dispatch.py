@@ -43,7 +43,7 @@ def _mode(op: Operation, operands, world: int) -> str:
     return "replicated" if op.rhs is None else mode_of(operands[op.rhs].shape[1], world)
 
 
-def _local(op: Operation, at: Placement, mode: str, *operands):
+def local(op: Operation, at: Placement, mode: str, *operands):
     """One device's part, where the axes of ``at.mesh`` have names."""
     operands = list(operands)
     columns = "columns" if mode == "rows" else mode
@@ -76,9 +76,9 @@ def _specs(op: Operation, at: Placement, mode: str):
 def _sharded(op: Operation, at: Placement, mode: str):
     """The operation on whole arrays."""
     in_specs, out_specs = _specs(op, at, mode)
-    local = functools.partial(_local, op, at, mode)
+    part = functools.partial(local, op, at, mode)
     return jax.shard_map(
-        local, mesh=at.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+        part, mesh=at.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
     )
 
 
@@ -188,7 +188,7 @@ def _eager_call(op: Operation, at: Placement | None, mode: str, own: tuple[bool,
         # solve whose A is kept has no use for it.
         return (None, *made[1:]) if drop else made
 
-    drop = op.routine in ("posv", "posvx", "gesv", "gesvx") and not own[op.matrix]
+    drop = op.drops_factor and not own[op.matrix]
     formats = {}
     if at is not None and op.storage == "column-major":
         operand_formats, result_formats = (
@@ -231,7 +231,10 @@ def home(b, mesh: Mesh | AbstractMesh) -> NamedSharding:
 def mesh_context(mesh: Mesh | AbstractMesh):
     """The array's own mesh where the user has set another one."""
     assert isinstance(mesh, Mesh), "an array that is not traced lies on devices"
-    if jax.sharding.get_abstract_mesh().empty or jax.sharding.get_mesh() == mesh:
+    try:
+        if jax.sharding.get_abstract_mesh().empty or jax.sharding.get_mesh() == mesh:
+            return contextlib.nullcontext()
+    except ValueError:  # while a function is traced none can be asked for or set
         return contextlib.nullcontext()
     return jax.set_mesh(mesh)
 
@@ -241,13 +244,84 @@ def mesh_context(mesh: Mesh | AbstractMesh):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def traced(op: Operation, *operands):
-    """The results of ``op`` where an operand is traced."""
-    a = operands[op.matrix]
+    """The results of ``op`` where an operand is traced; derivatives are in ``_derivatives``."""
+    return _batchable(op)(*operands)
+
+
+@functools.cache
+def _batchable(op: Operation):
+    kinds = tuple(kind == "rhs" for kind in op.results)
+    return batchable(functools.partial(_traced, op), op.rhs, kinds)
+
+
+def batchable(function, rhs: int | None, solutions: tuple[bool, ...]):
+    """``function`` with a rule for ``jax.vmap``: right-hand sides alone (operand ``rhs``) become
+    columns of one call, whose results are ``solutions`` or not; all others go one after another.
+    """
+    run = jax.custom_batching.custom_vmap(function)
+
+    @run.def_vmap
+    def _(size, batched, *operands):
+        if rhs is not None and batched[rhs] and sum(batched) == 1:
+            operands = [folded(x) if i == rhs else x for i, x in enumerate(operands)]
+            pairs = zip(run(*operands), solutions, strict=True)
+            results = tuple(unfolded(x, size) if is_x else x for x, is_x in pairs)
+            # None where there is no result, as for a factor that is dropped.
+            pairs = zip(results, solutions, strict=True)
+            return results, tuple(None if x is None else is_x for x, is_x in pairs)
+
+        def one(mapped):
+            rest = iter(mapped)
+            pairs = zip(operands, batched, strict=True)
+            return run(*(next(rest) if many else x for x, many in pairs))
+
+        results = lax.map(one, [x for x, many in zip(operands, batched, strict=True) if many])
+        return results, jax.tree.map(lambda _: True, results)
+
+    return run
+
+
+def folded(b):
+    """A batch [m, n, k] as columns [n, m k]."""
+    b = by_rows(jnp.moveaxis(b, 0, 1))
+    return b.reshape(b.shape[0], -1)
+
+
+def unfolded(b, m: int):
+    """And back."""
+    b = by_rows(b)
+    return jnp.moveaxis(b.reshape(b.shape[0], m, -1), 1, 0)
+
+
+def by_rows(x):
+    """With Explicit axes: dealt at most by rows, so that columns can be split and joined."""
+    sharding = jax.typeof(x).sharding
+    if AxisType.Explicit not in sharding.mesh.axis_types or x.ndim < 2:
+        return x
+    return _reshard(x, sharding.mesh, PartitionSpec(sharding.spec[0]))
+
+
+def _traced(op: Operation, *operands):
+    results = _program(op)(*operands)
+    return (None, *results[1:]) if op.drops_factor else results
+
+
+@functools.cache
+def _program(op: Operation):
+    """In jit, also where a transformation runs it outside of a program."""
+    return jax.jit(functools.partial(_placed, op))
+
+
+def traced_placement(op: Operation, a) -> Placement | None:
+    """Where a traced matrix lies; None if only the partitioner will know."""
     sharding = traced_sharding(op.public, "a", a)
     if sharding is None:
-        at = ambient_placement(a.shape[0])
-    else:
-        at = placement(op.public, sharding.mesh, sharding.spec, a.shape[0])
+        return ambient_placement(a.shape[0])
+    return placement(op.public, sharding.mesh, sharding.spec, a.shape[0])
+
+
+def _placed(op: Operation, *operands):
+    at = traced_placement(op, operands[op.matrix])
     if at is None:
         return _partitioned(op)(*operands)
     op, at = _settle(op, at)
@@ -268,15 +342,6 @@ def traced(op: Operation, *operands):
 
 def _reshard(x, mesh, spec):
     return jax.sharding.reshard(x, NamedSharding(mesh, spec))
-
-
-@traced.defjvp
-def _refuse_derivative(op, primals, tangents):
-    remedy = f"{op.public} has no derivative rule in this version"
-    if op.rhs is not None:
-        remedy += "; wrap it in jax.lax.custom_linear_solve"
-    expected = "arrays that are not differentiated"
-    raise mistake(op.public, "a, b", expected, "a request for a derivative", remedy)
 
 
 @functools.cache
@@ -300,7 +365,7 @@ def _partitioned(op: Operation):
             tuple(NamedSharding(mesh, spec) for spec in specs)
             for specs in _specs(settled, at, mode)
         ]
-        return mesh, functools.partial(_local, settled, at, mode), shardings[1], shardings[0]
+        return mesh, functools.partial(local, settled, at, mode), shardings[1], shardings[0]
 
     # One letter for each dimension: a factor lies as its matrix does, a solution as its b.
     letters = {"matrix": "i j", "factor": "i j", "rhs": "m k", "pivots": "p"}
@@ -309,5 +374,4 @@ def _partitioned(op: Operation):
     )
     whole = custom_partitioning(functools.partial(_one_device, op))
     whole.def_partition(partition=partition, sharding_rule=rule)
-    # Evaluated outside of a program, as by jax.checkpoint, it would run unpartitioned without jit.
-    return jax.jit(whole)
+    return whole

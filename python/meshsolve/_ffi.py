@@ -98,6 +98,11 @@ class Operation(NamedTuple):
         return self.operands.index("rhs") if "rhs" in self.operands else None
 
     @property
+    def drops_factor(self) -> bool:
+        """Whether the factor is made on the way to a solution, and of no use to the caller."""
+        return self.operands == ("matrix", "rhs") and "factor" in self.results
+
+    @property
     def taken(self) -> dict[int, int]:
         """Which result takes the memory of which operand: {result: operand}."""
         of = {"matrix": self.matrix, "factor": self.matrix, "rhs": self.rhs}
@@ -206,6 +211,11 @@ def getri(storage: str, order: int) -> Operation:
     """Factor, pivots, info -> inverse."""
     operands = ("factor", "pivots", "scalar")
     return Operation("getri", operands, ("matrix",), "LUFactor.inv", storage, order=order)
+
+
+def getrit(order: int) -> Operation:
+    """Factor by rows, pivots, info -> the transpose of the inverse."""
+    return getri("rows", order)._replace(routine="getrit")
 
 
 def poinv(lower: bool, order: int) -> Operation:

@@ -35,7 +35,7 @@ def check_square(operation: str, a, argument: str = "a") -> int:
             argument,
             "a square matrix [n, n]",
             f"shape {a.shape}",
-            "batches: jax.vmap is not supported yet, loop over them",
+            "for a batch of matrices use jax.vmap",
         )
     return a.shape[0]
 

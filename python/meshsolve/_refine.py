@@ -18,7 +18,7 @@ from jax import lax
 from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec
 
-from meshsolve import _dispatch, _factor, _ffi
+from meshsolve import _derivatives, _dispatch, _factor, _ffi
 from meshsolve._errors import wrong_type
 from meshsolve._ffi import Operation
 from meshsolve._sharding import Placement
@@ -63,11 +63,11 @@ def solve(task: Task, a, b, full):
 
     ``full(a, b)`` gives (X, info[, rcond]) by the working precision alone; steps is then -1.
     """
-    sharding = None if isinstance(a, Tracer) or isinstance(b, Tracer) else a.sharding
+    if isinstance(a, Tracer) or isinstance(b, Tracer):
+        return _differentiable(task, a, b, full)
+    sharding = a.sharding
     if not isinstance(sharding, NamedSharding):
-        if sharding is not None:
-            b = jax.device_put(b, sharding)
-        return _refined(task, a, b, full)
+        return _refined(task, a, jax.device_put(b, sharding), full)
     home = _dispatch.home(b, sharding.mesh)
     with _dispatch.mesh_context(sharding.mesh):
         if _dispatch.eager_placement("solve", a) is None:
@@ -76,6 +76,20 @@ def solve(task: Task, a, b, full):
             x, *more = _refined(task, a, jax.device_put(b, a.sharding), full)
             return jax.device_put(x, home), *more
         return _refined(task, a, jax.device_put(b, home), full)
+
+
+def _differentiable(task: Task, a, b, full):
+    """Whose derivatives are those of the full factorisation, which then also gives the solution."""
+    solutions = (True, *(False,) * (3 if task.condition else 2))
+    run = jax.custom_jvp(_dispatch.batchable(lambda a, b: _refined(task, a, b, full), 1, solutions))
+
+    def in_full(_, a, b):
+        x, *more = full(a, b)
+        return (x,), (*more, jnp.int32(-1))
+
+    rule = _derivatives.by(in_full)
+    run.defjvp(functools.partial(rule, None), symbolic_zeros=True)
+    return run(a, b)
 
 
 def _refined(task: Task, a, b, full):

@@ -124,6 +124,6 @@ def traced_sharding(operation: str, argument: str, x) -> NamedSharding | None:
             argument,
             "an array of the whole mesh",
             "the shard of one device, inside shard_map",
-            "call it outside of shard_map, or use jax.ffi.ffi_call with meshsolve.ffi_target()",
+            "call it outside of shard_map, or meshsolve.local.solve inside",
         )
     return sharding if types == {AxisType.Explicit} else None

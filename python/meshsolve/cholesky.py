@@ -31,7 +31,9 @@ class CholeskyFactor:
     """The Cholesky factor of a matrix, in the solver's layout: made by ``cho_factor``.
 
     A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored, also as
-    NumPy arrays. Unpacks to scipy's pair, ``c, lower = factor``, where c is a JAX array.
+    NumPy arrays. Unpacks to scipy's pair, ``c, lower = factor``, where c is a JAX array. Its
+    methods have derivatives, for which it is not made anew: the tangent of ``work`` is that of A
+    (Hermitian). Unpacked it has none.
 
     Attributes:
       work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh). Read as an
@@ -70,7 +72,7 @@ class CholeskyFactor:
         """The reciprocal of A's condition number, 1 / (norm1(A) norm1(A^-1)), estimated.
 
         A real scalar, as ``LUFactor.rcond`` has it; 0 if A is not positive definite, NaN if A has a
-        NaN.
+        NaN. Its derivative is 0.
 
         Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; what
         LAPACK's ``pocon`` estimates.
@@ -165,7 +167,8 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
       c_and_lower: a ``CholeskyFactor``, which is used where it lies, or a pair (c, lower): c [n, n]
         holds L (``lower``) or U (not) in that triangle, in any sharding that ``cho_factor`` takes.
         Of the pair's c one copy is made, unless c holds U and is sharded by rows, or holds L and is
-        column-major (outside of ``jax.jit``).
+        column-major (outside of ``jax.jit``). A traced c is used as two triangles, and has
+        derivatives.
       b: [n] or [n, k] right-hand sides in any sharding.
       overwrite_b: donate B.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
@@ -190,7 +193,12 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
         c, lower = _pair(c_and_lower)
         check_square("cho_solve", c, "c")
         dtype = common_dtype("cho_solve", "c and b", c, b_array)
-        factor = _packed(promoted(c, dtype), lower, own=c.dtype != dtype)
+        c, own = promoted(c, dtype), c.dtype != dtype
+        if isinstance(c, Tracer):
+            check_rhs("cho_solve", b_array, c.shape[0])
+            run = lambda b, _: _substituted(c, lower, b)  # noqa: E731
+            return solved(run, promoted(b_array, dtype), True, c)[0]
+        factor = _packed(c, lower, own)
     check_rhs("cho_solve", b_array, factor.n)
     x, _ = solved(
         lambda b, own_b: _solve(factor, b, own_b),
@@ -199,6 +207,15 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
         factor.work,
     )
     return x
+
+
+def _substituted(c, lower: bool, b):
+    """(X, info) with scipy's (c, lower) as two triangles, which have derivatives."""
+    info = None
+    for trans in (0, 2) if lower else (2, 0):
+        op = _ffi.trtrs(lower, 0, trans, False)._replace(public="cho_solve")
+        b, info = _dispatch.call(op, (c, b), (False, True))
+    return b, info
 
 
 def _solve(factor: CholeskyFactor, b, own_b: bool):
@@ -228,9 +245,9 @@ def _packed(c, lower: bool, own: bool) -> CholeskyFactor:
     if n == 0:
         return CholeskyFactor(c, info, anorm, 0, lower, "rows")
     form = _factor.form("cho_solve", c)
-    at = None if isinstance(c, Tracer) else _dispatch.eager_placement("cho_solve", c)
+    at = _dispatch.eager_placement("cho_solve", c)
     # As it lies already: U by rows, or L by columns that are column-major.
-    by_columns = isinstance(c, Tracer) or (at is not None and at.storage == "columns")
+    by_columns = at is not None and at.storage == "columns"
     if by_columns or lower != (form == "column-major"):
         (c,) = _dispatch.call(_ffi.pack(lower), (c,), (own,))
     return CholeskyFactor(c, info, anorm, n, lower, form)

@@ -10,17 +10,10 @@ import os
 import platform
 import sys
 import time
+from pathlib import Path
 
-_LIBRARIES = (
-    "cuda",
-    "cublas",
-    "cusolver",
-    "cusolverMg",
-    "nccl",
-    "nvrtc",
-    "scalapack-openmpi",
-    "mpi",
-)
+# The driver and NVRTC have a part of their own.
+_LIBRARIES = ("cublas", "cusolver", "cusolverMg", "nccl", "scalapack-openmpi", "mpi")
 
 
 def collect(n: int = 512) -> dict:
@@ -29,7 +22,7 @@ def collect(n: int = 512) -> dict:
     import jaxlib
     import numpy as np
 
-    from meshsolve import _core, timeout
+    from meshsolve import _core, _cuda, timeout
 
     devices = {}
     for device in jax.devices():
@@ -48,9 +41,10 @@ def collect(n: int = 512) -> dict:
         "timeout_seconds": timeout(),
         "ffi_api_compiled": ".".join(map(str, _core.ffi_api_version())),
         "routines": dict(_core.routine_table()),
-        "backends": {"host": "used", "cuda": "not in this version"},
+        "backends": {"host": "used", "cuda": "kernels only, no solver yet"},
         "devices": devices,
-        "libraries": {name: ctypes.util.find_library(name) for name in _LIBRARIES},
+        "cuda": _cuda.report(_architectures(jax.devices())),
+        "libraries": {name: _located(name, _cuda.library_folders()) for name in _LIBRARIES},
         "self_check": self_check(n),
     }
 
@@ -88,6 +82,18 @@ def self_check(n: int) -> dict:
         "seconds": round(seconds, 6),
         "residual_ratio": round(ratio, 4),
     }
+
+
+def _architectures(devices) -> list[str]:
+    """Those of the CUDA devices, by the names that NVRTC has for them."""
+    numbers = {str(getattr(d, "compute_capability", "")).replace(".", "") for d in devices}
+    return [f"sm_{number}" for number in sorted(numbers) if number.isdigit()]
+
+
+def _located(name: str, folders: list[str]) -> str | None:
+    """The library's path where pip has installed it, else what the dynamic loader calls it."""
+    paths = (path for folder in folders for path in sorted(Path(folder).glob(f"lib{name}.so*")))
+    return str(next(paths, None) or ctypes.util.find_library(name) or "") or None
 
 
 def _processor() -> str:

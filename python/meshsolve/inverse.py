@@ -22,7 +22,8 @@ def inv(
 
     The call of ``jax.scipy.linalg.inv``; shardings and ``mesh`` are those of ``meshsolve.solve``.
     Where A^-1 B is wanted, ``solve`` is faster and more accurate. Works eagerly and inside
-    ``jax.jit``. Not differentiable.
+    ``jax.jit``; derivatives and ``jax.vmap`` as for ``solve`` (of second derivatives XLA gathers a
+    matrix of the size of A).
 
     Args:
       a: [n, n], float32, float64, complex64 or complex128. n must be divisible by the number of

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.sharding import Mesh
 
 from meshsolve import _dispatch, _factor, _ffi, _padding
@@ -47,7 +48,8 @@ class LUFactor:
     """P A = L U of a matrix, in the solver's layout: made by ``lu_factor``.
 
     A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored, also as
-    NumPy arrays. Unpacks to scipy's pair, ``lu, piv = factor``.
+    NumPy arrays. Unpacks to scipy's pair, ``lu, piv = factor``. Its methods have derivatives, for
+    which it is not made anew: the tangent of ``work`` is that of A. Unpacked it has none.
 
     Attributes:
       work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh): the
@@ -90,7 +92,7 @@ class LUFactor:
         its digits. norm1(A^-1) is estimated from a few solves for 4 vectors each: never above it
         but for rounding, and seldom below half of it, so that the number returned is the true one
         or slightly larger. 0 if A is singular, or if the condition number or norm1(A) overflows;
-        NaN if A has a NaN; 1 if n = 0.
+        NaN if A has a NaN; 1 if n = 0. Its derivative is 0.
 
         Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; what
         LAPACK's ``gecon`` estimates.
@@ -190,7 +192,7 @@ def lu_solve(
     Args:
       lu_and_piv: an ``LUFactor``, which is used where it lies, or a pair (lu, piv) of scipy's: lu
         [n, n] in any sharding that ``lu_factor`` takes, piv int [n]. Of the pair's lu one copy is
-        made.
+        made, unless it is traced: then it is used as two triangles, and has derivatives.
       b: [n] or [n, k] right-hand sides in any sharding.
       trans: 0, 1, 2: solve with A, A^T, A^H.
       overwrite_b: donate B.
@@ -219,7 +221,13 @@ def lu_solve(
         lu, piv = as_array(lu), as_array(piv)
         check_square("lu_solve", lu, "lu")
         dtype = common_dtype("lu_solve", "lu and b", lu, b_array)
-        factor = _packed(promoted(lu, dtype), piv, own=lu.dtype != dtype)
+        _check_pivots(piv, lu.shape[0])
+        lu, own = promoted(lu, dtype), lu.dtype != dtype
+        if isinstance(lu, Tracer):
+            check_rhs("lu_solve", b_array, lu.shape[0])
+            run = lambda b, _: _substituted(lu, piv, b, code)  # noqa: E731
+            return solved(run, promoted(b_array, dtype), True, lu)[0]
+        factor = _packed(lu, piv, own)
     check_rhs("lu_solve", b_array, factor.n)
     x, _ = solved(
         lambda b, own_b: _solve(factor, b, code, own_b),
@@ -235,7 +243,8 @@ def det(
 ) -> jax.Array:
     """The determinant of A [n, n] by LU, a scalar of its dtype; 0 if A is singular.
 
-    Arguments and errors as for ``lu_factor``; ``slogdet`` where it would over- or underflow.
+    Arguments and errors as for ``lu_factor``; ``slogdet`` where it would over- or underflow. The
+    gradient of a singular matrix is NaN.
     """
     del check_finite
     return _factored("det", a, overwrite_a, mesh).det()
@@ -257,13 +266,28 @@ def _solve(factor: LUFactor, b, trans: int, own_b: bool):
     return x, factor.info
 
 
+def _substituted(lu, piv, b, trans: int):
+    """(X, info) with scipy's (lu, piv) as two triangles, which have derivatives."""
+    order = jax.lax.linalg.lu_pivots_to_permutation(piv.astype(np.int32), piv.shape[0])
+    if trans == 0:
+        b = _padding.replicated(b)[order]
+    info = None
+    for lower in (True, False) if trans == 0 else (False, True):
+        op = _ffi.trtrs(lower, 0, trans, lower)._replace(public="lu_solve")
+        b, info = _dispatch.call(op, (lu, b), (False, True))
+    return (_padding.replicated(b)[jnp.argsort(order)] if trans else b), info
+
+
+def _check_pivots(piv, n: int) -> None:
+    if piv.shape != (n,) or not np.issubdtype(piv.dtype, np.integer):
+        expected = f"integers of shape [{n}], to go with lu of shape {(n, n)}"
+        got = f"{piv.dtype} of shape {piv.shape}"
+        raise wrong_type("lu_solve", "piv", expected, got, "pass both parts of scipy's pair")
+
+
 def _packed(lu, piv, own: bool) -> LUFactor:
     """A factor that stands for scipy's (lu, piv)."""
     n = lu.shape[0]
-    if piv.shape != (n,) or not np.issubdtype(piv.dtype, np.integer):
-        expected = f"integers of shape [{n}], to go with lu of shape {lu.shape}"
-        got = f"{piv.dtype} of shape {piv.shape}"
-        raise wrong_type("lu_solve", "piv", expected, got, "pass both parts of scipy's pair")
     piv, anorm = piv.astype(np.int32), _factor.unknown_norm(lu.dtype)
     if n == 0:
         return LUFactor(lu, piv, jnp.int32(0), anorm, 0, "rows")

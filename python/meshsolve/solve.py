@@ -62,9 +62,13 @@ def solve(
     A is resharded to rows by XLA, which takes a copy, and so is any that is traced under
     ``jax.set_mesh`` with Auto axes. ``meshsolve.plan`` tells all this beforehand.
 
-    Works eagerly and inside ``jax.jit``, on meshes with Auto and with Explicit axes. Not yet
-    differentiable. Subnormal entries of A are kept if all of A is small; beside normal ones they
-    count as zeros, which a pivot may then be (DESIGN.md).
+    Works eagerly and inside ``jax.jit``, on meshes with Auto and with Explicit axes. Derivatives of
+    every order and in both modes use one factorisation (of A itself, so that an A by rows is
+    transposed across its shards); the gradient with respect to A lies as A does. What is read from
+    one triangle has to have a Hermitian (symmetric) tangent. Under ``jax.vmap`` right-hand sides
+    become columns of one call, matrices are solved one after another. Subnormal entries of A are
+    kept if all of A is small; beside normal ones they count as zeros, which a pivot may then be
+    (DESIGN.md).
 
     Args:
       a: [n, n], float32, float64, complex64 or complex128. n must be divisible by the number of
@@ -86,7 +90,8 @@ def solve(
         refine X by residuals in full precision until it is as good as a solution in that. Where A
         is too ill-conditioned (a condition of 1e7 and more), the full factorisation follows by
         itself. Memory: A and half of it, and a few arrays of the size of B. ``overwrite_a``
-        matters for the full factorisation only, of which alone ``meshsolve.plan`` tells.
+        matters for the full factorisation only, of which alone ``meshsolve.plan`` tells. Where
+        derivatives are taken, the full factorisation is used from the start.
       return_info: also return a ``SolveInfo``, for which A's condition is estimated.
       mesh: the devices to solve on, for an A that is not sharded over them (a NumPy array, an array
         on one device or on other devices) whatever n: A is copied to shards of rows, padded with an
@@ -97,7 +102,7 @@ def solve(
     Returns:
       x of the shape and sharding of b (replicated over A's devices if b does not lie there); NaN
       where A is singular, or not positive definite ("pos"). With ``return_info`` the pair
-      (x, SolveInfo).
+      (x, SolveInfo), which has no derivatives.
 
     Raises:
       ValueError: wrong shapes, an unknown ``assume_a``, n not divisible by the devices.

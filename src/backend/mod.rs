@@ -5,6 +5,7 @@
 //! there are as many lanes as cores, whatever the number of ranks, because every lane can reach every
 //! shard; on a GPU a lane is a rank. The algorithms in `dist` only see this trait.
 
+pub mod cuda;
 pub mod host;
 
 use std::ops::Range;

@@ -1,5 +1,6 @@
 """Matrices, meshes, scaled residuals, and fresh processes for what may hang or abort."""
 
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -211,6 +212,13 @@ def mesh_of(order, kind: str = "auto") -> Mesh:
 
 def put(mesh: Mesh, x, *spec):
     return jax.device_put(x, NamedSharding(mesh, P(*spec)))
+
+
+def nvrtc_libraries() -> list[pathlib.Path]:
+    """Those of the wheels, by path."""
+    spec = importlib.util.find_spec("nvidia")
+    places = (spec and spec.submodule_search_locations) or ()
+    return [lib for p in places for lib in sorted(pathlib.Path(p).glob("*/lib/libnvrtc.so.*"))]
 
 
 def run_fresh(code: str, *, timeout: float = 120, env: dict | None = None) -> str:

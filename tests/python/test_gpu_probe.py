@@ -1,16 +1,14 @@
 """The GPU probe without a GPU: its own logic on CPU devices, and its kernels through NVRTC."""
 
 import ctypes
-import importlib.util
 import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from helpers import ROOT
+from helpers import ROOT, nvrtc_libraries
 
 PROBE = ROOT / "examples/bench/gpu_probe.py"
 
@@ -27,19 +25,11 @@ def test_the_probe_on_cpu_devices(tmp_path):
     assert len((tmp_path / "gpu_baselines.csv").read_text().splitlines()) > 1
 
 
-def nvrtc_libraries() -> list[Path]:
-    spec = importlib.util.find_spec("nvidia")
-    places = spec.submodule_search_locations if spec else ()
-    return [
-        lib for place in places or () for lib in sorted(Path(place).glob("*/lib/libnvrtc.so.*"))
-    ]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
 def test_the_kernels_compile_without_warnings(arch):
     libraries = nvrtc_libraries()
-    assert len(libraries) >= 2, "make test-slow installs the NVRTC wheels of CUDA 12 and 13"
+    assert len(libraries) >= 2, "make test installs the NVRTC wheels of CUDA 12 and 13"
     text = PROBE.with_suffix(".cc").read_text()
     (source,) = re.findall(r'kKernels = R"\((.*?)\)"', text, re.DOTALL)
     for library in libraries:

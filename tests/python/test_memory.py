@@ -73,6 +73,14 @@ def test_the_inverse_of_a_kept_factor_is_one_more_matrix():
     assert 0.97 <= case["above_over_a"] <= 1.1
 
 
+@pytest.mark.parametrize("assume", ["gen", "pos"])
+@pytest.mark.parametrize("what", ["grad", "logdet"])
+def test_a_gradient_takes_one_more_matrix(what, assume):
+    """The factor, in whose place the gradient is made."""
+    case = measure("--n", 4096, "--devices", 2, "--what", what, "--assume", assume, "--keep-a")
+    assert 0.97 <= case["above_over_a"] <= 1.15
+
+
 @pytest.mark.parametrize("devices", [2, 4])
 @pytest.mark.parametrize("storage", ["rows", "columns"])
 def test_a_matrix_that_is_kept_costs_one_copy(storage, devices):

@@ -10,6 +10,7 @@
 //! | `luunpack` | work | lu | and back |
 //! | `geinv` | a | inverse, info | A^-1 |
 //! | `getri` | work, pivots, info | inverse | A^-1 from a factor, as the caller had A |
+//! | `getrit` | work, pivots, info | inverse | the transpose of that by rows, where it need not move |
 //! | `det` | work, pivots | det, sign, logdet | of A from a factor |
 //! | `gecon` | work, pivots, info, anorm | rcond | estimates A's condition from a factor and norm1(A) |
 //!
@@ -30,7 +31,7 @@ use crate::backend::{Backend, Op, Step};
 use crate::dist::lu::{factor, inverse, sweeps};
 use crate::scalar::Scalar;
 
-pub static VERBS: [Verb; 10] = [
+pub static VERBS: [Verb; 11] = [
     Verb {
         arrange: true,
         factor: true,
@@ -143,6 +144,17 @@ pub static VERBS: [Verb; 10] = [
             Family::Lu,
             "getri",
             "the inverse of A from its LU factors",
+            &[slot("work", Kind::Matrix), slot("pivots", Kind::Pivots), slot("info", Kind::Info)],
+            &[slot("inverse", Kind::Matrix).starts_as(0)],
+        )
+    },
+    Verb {
+        invert: true,
+        restore: true,
+        ..Verb::new(
+            Family::Lu,
+            "getrit",
+            "the inverse of A from its LU factors, by rows transposed",
             &[slot("work", Kind::Matrix), slot("pivots", Kind::Pivots), slot("info", Kind::Info)],
             &[slot("inverse", Kind::Matrix).starts_as(0)],
         )

@@ -1,0 +1,52 @@
+"""CUDA's libraries and kernels, as far as they can be told of and compiled without a device."""
+
+import importlib.util
+from pathlib import Path
+
+from meshsolve import _core
+
+
+def library_folders() -> list[str]:
+    """Folders of the CUDA libraries that pip has installed, which need no LD_LIBRARY_PATH then."""
+    spec = importlib.util.find_spec("nvidia")
+    places = (spec and spec.submodule_search_locations) or ()
+    return [str(folder) for place in places for folder in sorted(Path(place).glob("*/lib"))]
+
+
+def compile_kernel(name: str, arch: str, library: str | None = None) -> dict:
+    """Compile a kernel for an architecture such as "sm_90", as its first use on a device does.
+
+    ``library`` is the path of an NVRTC; by default the best one found. The result has ``cubin``,
+    ``log`` (warnings), ``nvrtc`` (its path), ``version`` and ``cached``. Raises ValueError for a
+    name or an architecture that there is not, RuntimeError if the machine lacks a library.
+    """
+    return _core.compile_kernel(name, arch, library_folders(), library)
+
+
+def report(architectures: list[str] | None = None) -> dict:
+    """Driver, NVRTC, the cache, and which kernels compile for the architectures.
+
+    By default for those that the kernels are tested for, if this NVRTC knows them.
+    """
+    said = _core.cuda_libraries(library_folders())
+    if isinstance(said["nvrtc"], dict):
+        known = said["nvrtc"]["architectures"]
+        architectures = architectures or [f"sm_{n}" for n in (80, 90, 100) if n in known]
+        said["nvrtc"]["architectures"] = " ".join(f"sm_{n}" for n in known)
+        said["kernels"] = {
+            name: {arch: _compiles(name, arch) for arch in architectures}
+            for name in _core.kernel_names()
+        }
+    else:
+        said["kernels"] = "not compiled: no NVRTC"
+    said["kernel_cache"] = _core.kernel_cache()
+    return said
+
+
+def _compiles(name: str, arch: str) -> str:
+    try:
+        result = compile_kernel(name, arch)
+    except RuntimeError as error:
+        return str(error)
+    said = f"{len(result['cubin'])} bytes, cache: {result['cached']}"
+    return f"{said}, with warnings: {result['log']}" if result["log"] else said

@@ -1,0 +1,135 @@
+"""How the sides of a matrix are dealt to devices, so that vectors and matrices can lie likewise."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+from meshsolve import _dispatch
+
+
+class Sides(NamedTuple):
+    """Where the rows and the columns of a traced matrix lie.
+
+    With Explicit axes the types of arrays say so. With Auto axes only the partitioner knows: a
+    vector of zeros for each side carries it from where the matrix is to where it is wanted.
+
+    Attributes:
+      shardings: of [rows, k] and [columns, k]; empty with Auto axes.
+      marks: the vectors; empty with Explicit axes.
+    """
+
+    shardings: tuple
+    marks: tuple
+
+    @classmethod
+    def of(cls, a) -> "Sides":
+        sharding = jax.typeof(a).sharding
+        if AxisType.Explicit not in sharding.mesh.axis_types:
+            return cls((None, None), _marks(lax.stop_gradient(a)))
+        specs = (PartitionSpec(entry, None) for entry in sharding.spec)
+        return cls(tuple(NamedSharding(sharding.mesh, spec) for spec in specs), ())
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether types say where arrays lie."""
+        return not self.marks
+
+    def rows(self, x):
+        """X [rows, k] as the rows of the matrix lie."""
+        return self._placed(0, x)
+
+    def columns(self, x):
+        """X [columns, k] as the columns of the matrix lie."""
+        return self._placed(1, x)
+
+    def dealt(self, x):
+        """X by rows, over the axes that the matrix is dealt to (with Auto axes: its rows)."""
+        by_row = not self.is_explicit or self.shardings[0].spec[0] is not None
+        return self._placed(0 if by_row else 1, x)
+
+    def replicated(self, x):
+        """X on all devices of the matrix; Explicit axes."""
+        return jax.sharding.reshard(x, NamedSharding(self.shardings[0].mesh, PartitionSpec()))
+
+    def both(self, x):
+        """A matrix as this one lies; Auto axes."""
+        return _matrix_like(*self.marks, x)
+
+    def _placed(self, side: int, x):
+        if self.is_explicit:
+            return jax.sharding.reshard(x, self.shardings[side])
+        move = lambda _, x: _rows_like(self.marks[side], x)  # noqa: E731
+        return lax.custom_linear_solve(lambda x: x, x, move, move)
+
+
+def resharded(x, sharding):
+    """X in a sharding of Explicit axes; itself if these are Auto."""
+    explicit = AxisType.Explicit in sharding.mesh.axis_types
+    return jax.sharding.reshard(x, sharding) if explicit else x
+
+
+def _partitioned(rule: str, specs):
+    """Makes an operation for Auto axes that every device does on its part; ``specs`` makes those of
+    the results and of the operands from those that the operands come with.
+    """
+
+    def decorate(function):
+        def partition(mesh, operands, results):
+            given = []
+            for x in operands:
+                spec = getattr(x.sharding, "spec", ())
+                given.append((*spec, *(None,) * (len(x.shape) - len(spec))))
+            made, taken = (
+                tuple(NamedSharding(mesh, PartitionSpec(*spec)) for spec in some)
+                for some in specs(*given)
+            )
+            many = isinstance(results, tuple | list)
+            return mesh, function, made if many else made[0], taken
+
+        whole = custom_partitioning(function)
+        whole.def_partition(partition=partition, sharding_rule=rule)
+        return jax.custom_batching.custom_vmap(jax.jit(whole))
+
+    return decorate
+
+
+# In the rules only marks share letters with the result: nothing else decides where it lies.
+
+
+@_partitioned("i j -> i, j", lambda a: (((a[0],), (a[1],)), (a,)))
+def _marks(a):
+    return tuple(jnp.zeros(m, jnp.int8) for m in a.shape)
+
+
+@_marks.def_vmap
+def _(size, batched, a):
+    del size, batched  # they all lie alike
+    return _marks(a[0]), (False, False)
+
+
+@_partitioned("i, m l -> i k", lambda i, _: (((*i, None),), (i, (*i, None))))
+def _rows_like(mark, x):
+    del mark
+    return x
+
+
+@_rows_like.def_vmap
+def _(size, batched, mark, x):
+    del batched
+    return _dispatch.unfolded(_rows_like(mark, _dispatch.folded(x)), size), True
+
+
+@_partitioned("i, j, m k -> i j", lambda i, j, _: (((*i, *j),), (i, j, (*i, *j))))
+def _matrix_like(i, j, x):
+    del i, j
+    return x
+
+
+@_matrix_like.def_vmap
+def _(size, batched, i, j, x):
+    move = lambda x: _matrix_like(i, j, x)  # noqa: E731
+    return (lax.map(move, x), True) if batched[2] else (move(x), False)

@@ -1,0 +1,100 @@
+"""Solving inside a ``jax.shard_map`` of one's own, on the shard that each device has there."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType
+
+from meshsolve import _dispatch, _ffi
+from meshsolve._errors import mistake
+from meshsolve._operands import as_array, check_rhs, common_dtype, promoted
+from meshsolve._sharding import Placement
+from meshsolve.solve import SolveInfo, solved, structure_of
+
+
+def solve(
+    a,
+    b,
+    axis_name: str | tuple[str, ...],
+    lower: bool = False,
+    *,
+    assume_a: str = "gen",
+    transposed: bool = False,
+    return_info: bool = False,
+):
+    """Solve A X = B together with all devices along a mesh axis, inside of ``jax.shard_map``.
+
+    What ``meshsolve.solve`` does outside of it, without a choice of storage: nothing is moved
+    between devices but what the algorithm needs. ``jax.export`` works on programs of it (with
+    ``DisabledSafetyCheck.custom_call("meshsolve")``). No derivatives: take them of
+    ``meshsolve.solve`` outside of ``shard_map``.
+
+    Args:
+      a: this device's rows [n/P, n] of A, or its columns [n, n/P], for P devices along the axis;
+        float32, float64, complex64 or complex128. Copied by XLA if it is used elsewhere.
+      b: [n] or [n, k], the same on all devices.
+      axis_name: the axis of ``shard_map`` that A is dealt to, or several that it is dealt to in
+        this order.
+      lower: as for ``meshsolve.solve``, and so ``assume_a`` and ``transposed``.
+      return_info: also return a ``SolveInfo``.
+
+    Returns:
+      x of the shape of b, the same on all devices; with ``return_info`` the pair (x, SolveInfo).
+
+    Raises:
+      ValueError: not inside of ``shard_map`` over that axis, wrong shapes, unknown ``assume_a``.
+      TypeError: a dtype that cannot be used.
+    """
+    structure = structure_of("local.solve", assume_a)
+    axes = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
+    mesh = jax.sharding.get_abstract_mesh()
+    manual = set(mesh.axis_types) == {AxisType.Manual}
+    if not axes or not manual or not set(mesh.axis_names).issuperset(axes):
+        raise mistake(
+            "local.solve",
+            "axis_name",
+            "an axis of the jax.shard_map over all axes of a mesh that this is called in",
+            f"{axis_name!r}, with axes {list(mesh.axis_names) if manual else []} there",
+            "outside of shard_map use meshsolve.solve",
+        )
+    a, b = as_array(a), as_array(b)
+    world = math.prod(mesh.shape[axis] for axis in axes)
+    n = max(a.shape) if a.ndim == 2 else 0
+    if a.shape not in ((n // world, n), (n, n // world)) or n % world:
+        raise mistake(
+            "local.solve",
+            "a",
+            f"a device's rows [n/{world}, n] or columns [n, n/{world}]",
+            f"shape {a.shape}",
+            "give in_specs=P(axis_name, None) for it",
+        )
+    check_rhs("local.solve", b, n)
+    dtype = common_dtype("local.solve", "a and b", a, b)
+    a, b = promoted(a, dtype), promoted(b, dtype)
+    at = Placement(mesh, axes, "rows" if a.shape[1] == n else "columns")
+    if structure == "positive definite":
+        op = _ffi.posv(bool(lower), 0, int(transposed), return_info)
+    else:
+        op = _ffi.gesv(structure, bool(lower), 0, int(transposed), return_info)
+    op = op._replace(public="local.solve", storage=at.storage)
+
+    @jax.custom_jvp
+    def run(a, b):
+        return _dispatch.local(op, at, "replicated", a, b)[1:]
+
+    @run.defjvp
+    def _(primals, tangents):
+        del primals, tangents
+        raise mistake(
+            "local.solve",
+            "a, b",
+            "arrays that are not differentiated",
+            "a request for a derivative",
+            "differentiate meshsolve.solve, outside of shard_map",
+        )
+
+    if b.size == 0:
+        return (b, SolveInfo(*run(a, jnp.zeros((n, 1), dtype))[1:])) if return_info else b
+    x, *info = solved(lambda b, _: run(a, b), b, True, jax.ShapeDtypeStruct((n, n), dtype))
+    return (x, SolveInfo(*info)) if return_info else x

@@ -1,0 +1,279 @@
+//! NVRTC: a source text becomes a cubin for one architecture, without a GPU or a toolkit.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
+
+use super::driver::Driver;
+use super::load::{Library, Wanted, functions};
+use crate::error::{Error, Kind, Result};
+
+/// CUDA's major versions, newest first.
+const MAJORS: [i32; 2] = [13, 12];
+
+const REMEDY: &str = "install JAX with its CUDA libraries, pip install \"jax[cuda13]\" or \"jax[cuda12]\", \
+    or NVRTC alone, pip install nvidia-cuda-nvrtc (CUDA 13) or nvidia-cuda-nvrtc-cu12 (CUDA 12)";
+
+/// nvrtcProgram.
+type Handle = *mut std::ffi::c_void;
+type Texts = *const *const c_char;
+
+functions! {
+    nvrtcVersion(*mut c_int, *mut c_int) -> c_int;
+    nvrtcGetNumSupportedArchs(*mut c_int) -> c_int;
+    nvrtcGetSupportedArchs(*mut c_int) -> c_int;
+    nvrtcGetErrorString(c_int) -> *const c_char;
+    nvrtcCreateProgram(*mut Handle, *const c_char, *const c_char, c_int, Texts, Texts) -> c_int;
+    nvrtcDestroyProgram(*mut Handle) -> c_int;
+    nvrtcCompileProgram(Handle, c_int, Texts) -> c_int;
+    nvrtcGetProgramLogSize(Handle, *mut usize) -> c_int;
+    nvrtcGetProgramLog(Handle, *mut c_char) -> c_int;
+    nvrtcGetCUBINSize(Handle, *mut usize) -> c_int;
+    nvrtcGetCUBIN(Handle, *mut c_char) -> c_int;
+}
+
+/// One translation unit. Headers are (name as included, text).
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    pub name: &'a str,
+    pub source: &'a str,
+    pub headers: &'a [(&'a str, &'a str)],
+    pub options: &'a [&'a str],
+}
+
+/// What came out, and what the compiler had to say: warnings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiled {
+    pub cubin: Vec<u8>,
+    pub log: String,
+}
+
+#[derive(Debug)]
+pub struct Nvrtc {
+    library: Library,
+    functions: Functions,
+    /// CUDA (major, minor).
+    pub version: (i32, i32),
+    /// Numbers of the architectures that it compiles for: 80 for sm_80.
+    pub architectures: Vec<i32>,
+}
+
+impl Nvrtc {
+    /// The best NVRTC of this machine. With a driver, one whose cubins the driver takes: of its major
+    /// version of CUDA or of an older one.
+    pub fn find(folders: &[PathBuf], driver: Option<&Driver>) -> Result<Nvrtc> {
+        let newest = driver.map_or(MAJORS[0], |driver| driver.version.0);
+        let sonames: Vec<String> =
+            MAJORS.iter().filter(|&&m| m <= newest).map(|m| format!("libnvrtc.so.{m}")).collect();
+        if let Some(driver) = driver.filter(|_| sonames.is_empty()) {
+            let message = format!(
+                "meshsolve: NVIDIA driver {}: expected CUDA {} or newer, got {}.{}; install a newer driver",
+                driver.path().display(),
+                MAJORS[MAJORS.len() - 1],
+                driver.version.0,
+                driver.version.1,
+            );
+            return Err(Error::new(Kind::FailedPrecondition, message));
+        }
+        let product = match driver {
+            Some(driver) => {
+                format!("NVRTC for a driver of CUDA {}.{}", driver.version.0, driver.version.1)
+            }
+            None => "NVRTC".into(),
+        };
+        Nvrtc::of(Library::find(&Wanted {
+            product: &product,
+            sonames: &sonames.iter().map(String::as_str).collect::<Vec<_>>(),
+            witness: c"nvrtcVersion",
+            folders,
+            last_folders: &toolkits(),
+            remedy: REMEDY,
+        })?)
+    }
+
+    /// The NVRTC at a path.
+    pub fn at(path: &Path) -> Result<Nvrtc> {
+        let library = Library::open(path, 0, c"nvrtcVersion").map_err(|why| {
+            let message =
+                format!("meshsolve: NVRTC: expected a library that loads, got {why}; {REMEDY}");
+            Error::new(Kind::FailedPrecondition, message)
+        })?;
+        Nvrtc::of(library)
+    }
+
+    fn of(library: Library) -> Result<Nvrtc> {
+        let functions = Functions::of(&library)?;
+        let mut nvrtc = Nvrtc { library, functions, version: (0, 0), architectures: Vec::new() };
+        let (mut major, mut minor, mut count) = (0, 0, 0);
+        // SAFETY: all arguments are valid places; the last one has room for as many numbers as the
+        // library said.
+        unsafe {
+            let f = &nvrtc.functions;
+            nvrtc.check("nvrtcVersion", (f.nvrtcVersion)(&mut major, &mut minor))?;
+            let status = (f.nvrtcGetNumSupportedArchs)(&mut count);
+            nvrtc.check("nvrtcGetNumSupportedArchs", status)?;
+            let mut architectures = vec![0; count.max(0) as usize];
+            let status = (f.nvrtcGetSupportedArchs)(architectures.as_mut_ptr());
+            nvrtc.check("nvrtcGetSupportedArchs", status)?;
+            nvrtc.architectures = architectures;
+        }
+        nvrtc.version = (major, minor);
+        Ok(nvrtc)
+    }
+
+    pub fn path(&self) -> &Path {
+        self.library.path()
+    }
+
+    /// What tells one build of NVRTC from another: it names no patch level, but its size differs.
+    pub fn fingerprint(&self) -> String {
+        let bytes = std::fs::metadata(self.path()).map_or(0, |file| file.len());
+        format!("NVRTC {}.{}, {bytes} bytes", self.version.0, self.version.1)
+    }
+
+    /// Compiles for an architecture such as `sm_90` or `sm_90a`.
+    pub fn compile(&self, program: &Program, arch: &str) -> Result<Compiled> {
+        self.expect_known(program.name, arch)?;
+        let text = |text: &str| {
+            CString::new(text).map_err(|_| {
+                let name = program.name;
+                Error::invalid(format!("meshsolve: {name}: expected a source without NUL, got one"))
+            })
+        };
+        let (source, name) = (text(program.source)?, text(program.name)?);
+        let texts = program.headers.iter().map(|h| text(h.1)).collect::<Result<Vec<_>>>()?;
+        let names = program.headers.iter().map(|h| text(h.0)).collect::<Result<Vec<_>>>()?;
+        let architecture = format!("--gpu-architecture={arch}");
+        let options = program.options.iter().copied().chain([architecture.as_str()]);
+        let options = options.map(text).collect::<Result<Vec<_>>>()?;
+        let [texts, names, options] = [&texts, &names, &options]
+            .map(|list| list.iter().map(|text| text.as_ptr()).collect::<Vec<_>>());
+
+        let mut running = Running { nvrtc: self, handle: null_mut() };
+        // SAFETY: C strings and lists of them that outlive the calls, with their lengths.
+        let status = unsafe {
+            (self.functions.nvrtcCreateProgram)(
+                &mut running.handle,
+                source.as_ptr(),
+                name.as_ptr(),
+                texts.len() as c_int,
+                texts.as_ptr(),
+                names.as_ptr(),
+            )
+        };
+        self.check("nvrtcCreateProgram", status)?;
+        // SAFETY: as above; the program exists.
+        let status = unsafe {
+            let count = options.len() as c_int;
+            (self.functions.nvrtcCompileProgram)(running.handle, count, options.as_ptr())
+        };
+        let log = running
+            .bytes(self.functions.nvrtcGetProgramLogSize, self.functions.nvrtcGetProgramLog)?;
+        let log = String::from_utf8_lossy(&log).trim_matches(['\0', '\n']).to_owned();
+        if status != 0 {
+            let message = format!(
+                "meshsolve: {}: expected NVRTC {}.{} ({}) to compile it for {arch}, got {}; with a kernel \
+                 of meshsolve this is a defect, please report it with the log:\n{log}",
+                program.name,
+                self.version.0,
+                self.version.1,
+                self.path().display(),
+                self.says(status),
+            );
+            return Err(Error::new(Kind::Internal, message));
+        }
+        let cubin =
+            running.bytes(self.functions.nvrtcGetCUBINSize, self.functions.nvrtcGetCUBIN)?;
+        Ok(Compiled { cubin, log })
+    }
+
+    fn expect_known(&self, name: &str, arch: &str) -> Result<()> {
+        if self.architectures.contains(&number(name, arch)?) {
+            return Ok(());
+        }
+        let all: Vec<_> = self.architectures.iter().map(|n| format!("sm_{n}")).collect();
+        let message = format!(
+            "meshsolve: {name}: arch: expected one that NVRTC {}.{} ({}) compiles for, {}, got {arch}; \
+             another version of CUDA may know it, pip install --upgrade \"jax[cuda13]\" or \"jax[cuda12]\"",
+            self.version.0,
+            self.version.1,
+            self.path().display(),
+            all.join(", "),
+        );
+        Err(Error::new(Kind::FailedPrecondition, message))
+    }
+
+    fn says(&self, status: c_int) -> String {
+        // SAFETY: gives null or a C string of static storage for every number.
+        unsafe {
+            let text = (self.functions.nvrtcGetErrorString)(status);
+            if text.is_null() {
+                return format!("error {status}");
+            }
+            CStr::from_ptr(text).to_string_lossy().into_owned()
+        }
+    }
+
+    fn check(&self, function: &str, status: c_int) -> Result<()> {
+        if status == 0 {
+            return Ok(());
+        }
+        let message = format!(
+            "meshsolve: NVRTC {}: expected {function} to succeed, got {}; {REMEDY}",
+            self.path().display(),
+            self.says(status)
+        );
+        Err(Error::new(Kind::FailedPrecondition, message))
+    }
+}
+
+/// The number of an architecture: 90 of `sm_90` and `sm_90a`.
+pub fn number(name: &str, arch: &str) -> Result<i32> {
+    let digits = arch.strip_prefix("sm_").map(|a| a.strip_suffix(['a', 'f']).unwrap_or(a));
+    let digits = digits.filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
+    digits.and_then(|d| d.parse().ok()).ok_or_else(|| {
+        let text = "expected an architecture such as sm_90";
+        Error::invalid(format!(
+            "meshsolve: {name}: arch: {text}, got {arch:?}; of a JAX device it is \"sm_\" and \
+             device.compute_capability without the dot"
+        ))
+    })
+}
+
+/// Folders of installed toolkits.
+fn toolkits() -> Vec<PathBuf> {
+    let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os);
+    let named = named.filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    named.chain(["/usr/local/cuda".into()]).map(|folder| folder.join("lib64")).collect()
+}
+
+/// A program that NVRTC holds; destroyed when dropped.
+struct Running<'a> {
+    nvrtc: &'a Nvrtc,
+    handle: Handle,
+}
+
+impl Running<'_> {
+    fn bytes(
+        &self,
+        size: unsafe extern "C" fn(Handle, *mut usize) -> c_int,
+        get: unsafe extern "C" fn(Handle, *mut c_char) -> c_int,
+    ) -> Result<Vec<u8>> {
+        let mut count = 0;
+        // SAFETY: the program exists, the place is valid.
+        self.nvrtc.check("the size of a result", unsafe { size(self.handle, &mut count) })?;
+        let mut bytes = vec![0u8; count];
+        // SAFETY: there is room for as many bytes as the library said.
+        self.nvrtc.check("a result", unsafe { get(self.handle, bytes.as_mut_ptr().cast()) })?;
+        Ok(bytes)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: the program exists and is not used again. What the call returns helps nobody.
+            unsafe { (self.nvrtc.functions.nvrtcDestroyProgram)(&mut self.handle) };
+        }
+    }
+}

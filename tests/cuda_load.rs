@@ -1,0 +1,145 @@
+//! Libraries at run time: where they are looked for, and what is said of those that are not there. None of
+//! CUDA is needed; libm, which every machine has, is what can be found.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use meshsolve::backend::cuda::load::{Library, Wanted};
+use meshsolve::backend::cuda::nvrtc::{Nvrtc, number};
+use meshsolve::backend::cuda::sources;
+use meshsolve::error::Kind;
+
+fn scratch(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("meshsolve-load-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir(&path).unwrap();
+    path
+}
+
+fn wanted<'a>(sonames: &'a [&'a str], folders: &'a [PathBuf]) -> Wanted<'a> {
+    Wanted {
+        product: "the library of the test",
+        sonames,
+        witness: c"cos",
+        folders,
+        last_folders: &[],
+        remedy: "install it",
+    }
+}
+
+#[test]
+fn a_library_that_is_nowhere() {
+    let folders = [PathBuf::from("/nowhere/lib"), scratch("nowhere")];
+    let sonames = ["libmeshsolve-none.so.2", "libmeshsolve-none.so.1"];
+    let last = [PathBuf::from("/nowhere/else")];
+    let error =
+        Library::find(&Wanted { last_folders: &last, ..wanted(&sonames, &folders) }).unwrap_err();
+    assert_eq!(error.kind, Kind::FailedPrecondition);
+    let expected = format!(
+        "meshsolve: the library of the test: expected libmeshsolve-none.so.2 or libmeshsolve-none.so.1, \
+         got none; tried what this process has loaded, /nowhere/lib, {}, the search path of the dynamic \
+         loader, /nowhere/else; install it",
+        folders[1].display()
+    );
+    assert_eq!(error.message, expected);
+    fs::remove_dir_all(&folders[1]).unwrap();
+}
+
+#[test]
+fn a_file_that_does_not_load_is_named_and_the_search_goes_on() {
+    let [bad, good] = [scratch("bad"), scratch("good")];
+    fs::write(bad.join("libmeshsolve-bad.so.1"), "no library").unwrap();
+    let sonames = ["libmeshsolve-bad.so.1"];
+    let error = Library::find(&wanted(&sonames, std::slice::from_ref(&bad))).unwrap_err().message;
+    let file = bad.join(sonames[0]);
+    assert!(error.contains(&format!("({}: ", file.display())), "{error}");
+    assert!(error.ends_with("; install it"), "{error}");
+
+    let libm = Library::find(&wanted(&["libm.so.6"], &[])).unwrap();
+    assert!(libm.path().ends_with("libm.so.6"), "{libm:?}");
+    symlink(libm.path(), good.join(sonames[0])).unwrap();
+    let found = Library::find(&wanted(&sonames, &[bad.clone(), good.clone()])).unwrap();
+    // The dynamic loader knows that it is the same library.
+    assert!(found.path().ends_with("libm.so.6") || found.path().starts_with(&good), "{found:?}");
+    [bad, good].iter().for_each(|folder| fs::remove_dir_all(folder).unwrap());
+}
+
+#[test]
+fn a_library_without_the_function_is_another_one() {
+    let witness = c"meshsolve_no_such_function";
+    let error = Library::find(&Wanted { witness, ..wanted(&["libm.so.6"], &[]) }).unwrap_err();
+    assert!(error.message.contains("(libm.so.6: has no meshsolve_no_such_function)"), "{error}");
+
+    let libm = Library::find(&wanted(&["libm.so.6"], &[])).unwrap();
+    // SAFETY: none; the function is never called.
+    let error = unsafe { libm.function::<usize>(witness) }.unwrap_err();
+    let expected = format!(
+        "meshsolve: {}: expected the function meshsolve_no_such_function, got none; install a newer version \
+         of this library",
+        libm.path().display()
+    );
+    assert_eq!(error.message, expected);
+    // SAFETY: the type of cos.
+    let cos: extern "C" fn(f64) -> f64 = unsafe { libm.function(c"cos") }.unwrap();
+    assert_eq!(cos(0.0), 1.0);
+}
+
+#[test]
+fn an_nvrtc_that_is_not_there() {
+    let error = Nvrtc::at(Path::new("/nowhere/libnvrtc.so.12")).unwrap_err();
+    assert_eq!(error.kind, Kind::FailedPrecondition);
+    let expected = "meshsolve: NVRTC: expected a library that loads, got /nowhere/libnvrtc.so.12: cannot \
+                    open shared object file: No such file or directory; install JAX with its CUDA \
+                    libraries, pip install \"jax[cuda13]\" or \"jax[cuda12]\", or NVRTC alone, pip install \
+                    nvidia-cuda-nvrtc (CUDA 13) or nvidia-cuda-nvrtc-cu12 (CUDA 12)";
+    assert_eq!(error.message, expected);
+}
+
+#[test]
+fn names_of_architectures() {
+    for (arch, expected) in [("sm_80", 80), ("sm_90a", 90), ("sm_103f", 103)] {
+        assert_eq!(number("fill.cu", arch), Ok(expected));
+    }
+    for arch in
+        ["", "80", "sm_", "sm_a", "sm_9x", "sm_-9", "compute_90", "sm_90aa", "sm_99999999999"]
+    {
+        let error = number("fill.cu", arch).unwrap_err();
+        assert_eq!(error.kind, Kind::InvalidArgument);
+        let expected = format!(
+            "meshsolve: fill.cu: arch: expected an architecture such as sm_90, got {arch:?}; of a JAX \
+             device it is \"sm_\" and device.compute_capability without the dot"
+        );
+        assert_eq!(error.message, expected);
+    }
+}
+
+#[test]
+fn the_table_has_every_file_of_the_folder() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    let files = |extension: &str| {
+        let files = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+        let files = files.filter(|path| path.extension().is_some_and(|e| e == extension));
+        let mut files: Vec<_> = files
+            .map(|path| {
+                let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+                (name, fs::read_to_string(path).unwrap())
+            })
+            .collect();
+        files.sort();
+        files
+    };
+    let mut names: Vec<_> = sources::names().collect();
+    names.sort();
+    let expected = files("cu");
+    assert_eq!(names, expected.iter().map(|f| f.0.trim_end_matches(".cu")).collect::<Vec<_>>());
+    for (name, (file, text)) in names.iter().zip(&expected) {
+        let program = sources::kernel(name).unwrap();
+        assert_eq!((program.name, program.source), (file.as_str(), text.as_str()));
+        let mut headers: Vec<_> =
+            program.headers.iter().map(|h| (h.0.to_owned(), h.1.to_owned())).collect();
+        headers.sort();
+        assert_eq!(headers, files("cuh"));
+    }
+    assert!(sources::kernel("fill.cu").is_none() && sources::kernel("").is_none());
+}

@@ -1,0 +1,107 @@
+"""jax.vmap: right-hand sides become columns of one call, matrices go one after another; nested with
+grad and jit, on one device and on four.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import meshsolve as ms
+from derivatives import FUNCTIONS, number, on, operands
+from helpers import mesh_of, put
+from test_derivatives import FACTORING, PLACES, calls
+
+
+def assert_close(got, wanted):
+    for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(x, y, rtol=0, atol=1e-11 * max(1, np.abs(y).max()))
+
+
+def batches(function, m: int = 3):
+    """Some matrices and right-hand sides."""
+    pairs = [operands("float64", seed=i) for i in range(m)]
+    a = np.stack([np.asarray(function.prepare(jnp.asarray(a))) for a, _ in pairs])
+    return a, np.stack([b for _, b in pairs])
+
+
+@pytest.mark.parametrize(("i", "name"), list(enumerate(FUNCTIONS)))
+def test_over_matrices_and_right_hand_sides(i, name):
+    """Over A, over B, over both; values and gradients; eagerly and in jit by turns."""
+    function = FUNCTIONS[name]
+    kind, storage = PLACES[i % 4]
+    mesh = mesh_of(range(4), kind)
+    a, b = batches(function)
+    spec = ("x", None) if storage == "rows" else (None, "x")
+    many_a, many_b = put(mesh, a, None, *spec), put(mesh, b)
+    one_a, one_b = put(mesh, a[0], *spec), put(mesh, b[0])
+    transform = jax.jit if i % 2 else lambda f: f
+    cases = (
+        ((0, 0), (a, b), (many_a, many_b)),
+        ((0, None), (a, b[0]), (many_a, one_b)),
+        ((None, 0), (a[0], b), (one_a, many_b)),
+    )
+    for axes, given, on_mesh in cases:
+        with on(mesh, kind):
+            got = transform(jax.vmap(function.ours, axes))(*on_mesh)
+        assert_close(got, jax.vmap(function.jnps, axes)(*given))
+
+    def gradient(f):
+        return jax.grad(lambda a, b: number(f(a, b)), (0, 1))
+
+    axes, given, on_mesh = cases[i % 3]
+    with on(mesh, kind):
+        got = transform(jax.vmap(gradient(function.ours), axes))(*on_mesh)
+    assert_close(got, jax.vmap(gradient(function.jnps), axes)(*given))
+    with on(mesh, kind):
+        of_batch = lambda a, b: number(jax.vmap(function.ours, axes)(a, b))  # noqa: E731
+        got = transform(jax.grad(of_batch, (0, 1)))(*on_mesh)
+    assert_close(
+        got, jax.grad(lambda a, b: number(jax.vmap(function.jnps, axes)(a, b)), (0, 1))(*given)
+    )
+
+
+@pytest.mark.parametrize("name", ["solve", "cho_solve", "slogdet", "inv"])
+def test_on_one_device_and_nested(name):
+    function = FUNCTIONS[name]
+    a, b = batches(function, 4)
+    a, b = a.reshape(2, 2, 8, 8), b.reshape(2, 2, 8, 3)
+    for axes in (((0, 0), (0, 0)), ((0, None), (0, 0)), ((None, 0), (0, 0))):
+        outer, inner = axes
+        pick = [x if axis == 0 else x[0] for x, axis in zip((a, b), outer, strict=True)]
+        got = jax.vmap(jax.vmap(function.ours, inner), outer)(*map(jnp.asarray, pick))
+        assert_close(got, jax.vmap(jax.vmap(function.jnps, inner), outer)(*pick))
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_right_hand_sides_are_solved_together(kind):
+    """One call of the library for all of them, vectors and columns, along any axis."""
+    mesh = mesh_of(range(4), kind)
+    a, _ = operands("float64")
+    rng = np.random.default_rng(0)
+    on_mesh = put(mesh, a, "x", None)
+    for shape, axis in (((5, 8), 0), ((8, 5), 1), ((5, 8, 2), 0), ((8, 2, 40), 2)):
+        b = rng.standard_normal(shape)
+        solve = jax.jit(jax.vmap(ms.solve, (None, axis), axis))
+        with on(mesh, kind):
+            x = solve(on_mesh, put(mesh, b))
+            hlo = solve.lower(on_mesh, put(mesh, b)).compile().as_text()
+        assert calls(hlo, *FACTORING) == 1 and "while(" not in hlo
+        assert_close(x, jax.vmap(jnp.linalg.solve, (None, axis), axis)(a, b))
+
+
+def test_a_factor_that_is_batched_or_not():
+    mesh = mesh_of(range(4))
+    a, b = batches(FUNCTIONS["cho_solve"])
+    factors = jax.vmap(ms.cho_factor)(put(mesh, a, None, "x", None))
+    x = jax.vmap(ms.cho_solve)(factors, put(mesh, b))
+    assert_close(x, np.linalg.solve(a, b))
+    factor = ms.lu_factor(put(mesh, a[0], "x", None))
+    assert_close(jax.vmap(factor.solve)(put(mesh, b)), np.linalg.solve(a[0], b))
+
+
+def test_info_of_each_matrix():
+    a = np.stack([np.eye(4), np.diag([1.0, 0, 1, 1])])
+    x, info = jax.vmap(lambda a: ms.solve(a, jnp.ones(4), return_info=True))(jnp.asarray(a))
+    np.testing.assert_array_equal(info.info, [0, 2])
+    np.testing.assert_array_equal(np.isnan(x), [[False] * 4, [True] * 4])
