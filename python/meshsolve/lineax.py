@@ -104,8 +104,8 @@ class _Direct(lx.AbstractLinearSolver[State]):
 class LU(_Direct):
     """Solves with any square operator, by ``meshsolve.lu_factor``.
 
-    A solver for ``lineax.linear_solve``, eagerly, inside ``jax.jit``, and differentiated. All
-    devices that hold the matrix factor it, once: the solves with A^T that derivatives take use the
+    A solver for ``lineax.linear_solve``, eagerly, inside ``jax.jit``, under ``jax.vmap`` and
+    differentiated. All devices that hold the matrix factor it, once: the solves with A^T that derivatives take use the
     same factor, and so do those with its conjugate.
 
     ``linear_solve`` is always a program of its own, in which A is copied, to rows over all axes of
