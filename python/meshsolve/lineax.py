@@ -105,8 +105,8 @@ class LU(_Direct):
     """Solves with any square operator, by ``meshsolve.lu_factor``.
 
     A solver for ``lineax.linear_solve``, eagerly, inside ``jax.jit``, under ``jax.vmap`` and
-    differentiated. All devices that hold the matrix factor it, once: the solves with A^T that derivatives take use the
-    same factor, and so do those with its conjugate.
+    differentiated. All devices that hold the matrix factor it, once: the solves with A^T that
+    derivatives take use the same factor, and so do those with its conjugate.
 
     ``linear_solve`` is always a program of its own, in which A is copied, to rows over all axes of
     its mesh (Auto axes), for the factor. For a matrix that is used several times
