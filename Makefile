@@ -1,7 +1,8 @@
 # Every target sets up what it needs on a machine that has python3 (3.11 or newer), cargo, g++, make.
 #
 #   make demo        a sharded solve on CPU host devices, with timing, residual and peak memory
-#   make test        all quick tests: Rust, model checking, Python on the newest and the oldest JAX
+#   make test        all quick tests: Rust (CUDA kernels too, as plain C++), model checking, the kernels
+#                    through the compilers of CUDA, Python on the newest and the oldest JAX
 #   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (left
 #                    out where memory is short), the benchmarks on small arrays, the GPU probe without
 #                    a GPU
@@ -26,6 +27,8 @@ SOURCES := Cargo.toml Cargo.lock pyproject.toml build.rs README.md LICENSE \
 	$(shell find src ffi kernels python -type f -not -path '*/__pycache__/*')
 CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kernels/*.cc \
 	tests/kernels/*.h examples/bench/*.cc examples/bench/scalapack/*.c)
+# The assemblers of the CUDA compilers among the tests' requirements: they tell registers and spills.
+ASSEMBLERS := "nvidia-cuda-nvcc-cu12==12.8.*" "nvidia-cuda-nvcc>=13"
 PY_SOURCES := python examples tests
 LOOM := tests/loom/Cargo.toml
 # A crate of its own: no other target needs its dependencies.
@@ -33,17 +36,20 @@ RIVALS := examples/bench/transpose_rivals/Cargo.toml
 RESULTS := build/bench
 ROUTINES := cholesky,lu
 
-.PHONY: demo test test-rust test-python test-oldest test-slow test-gpu lint format bench bench-transpose \
+.PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-gpu lint format bench bench-transpose \
 	wheel clean
 
 demo: build/ready.stamp
 	$(BIN)/python examples/01_solve.py
 
-test: test-rust test-python test-oldest
+test: test-rust test-kernels test-python test-oldest
 
 test-rust:
 	cargo test --release --locked --quiet
 	cargo test --release --quiet --manifest-path $(LOOM)
+
+test-kernels: build/cuda.stamp
+	$(BIN)/python -m pytest -q tests/kernels
 
 test-python: build/ready.stamp
 	$(BIN)/python -m pytest -q --durations=10
@@ -116,6 +122,10 @@ build/oldest.stamp: $(WHEEL)
 
 build/bench.stamp: build/ready.stamp
 	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[bench]"
+	touch $@
+
+build/cuda.stamp: build/ready.stamp
+	$(BIN)/pip install --quiet --no-deps $(ASSEMBLERS)
 	touch $@
 
 build/lint.stamp: build/ready.stamp

@@ -34,11 +34,13 @@ pub fn set_timeout(timeout: Duration) {
 /// Threads that one call may use: `MESHSOLVE_THREADS`, else what the machine offers this process.
 pub fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| {
-        parsed("MESHSOLVE_THREADS", |&t: &usize| t > 0)
-            .or_else(|| std::thread::available_parallelism().ok().map(Into::into))
-            .unwrap_or(1)
-    })
+    *THREADS.get_or_init(|| parsed("MESHSOLVE_THREADS", |&t: &usize| t > 0).unwrap_or_else(cores))
+}
+
+/// Threads that can run at the same time, as far as is known.
+pub fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, Into::into))
 }
 
 /// Whether `MESHSOLVE_LOG` asks for progress lines.

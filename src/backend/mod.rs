@@ -6,7 +6,10 @@
 //! shard; on a GPU a lane is a rank. The algorithms in `dist` only see this trait.
 
 pub mod cuda;
+mod group;
 pub mod host;
+
+pub use group::Group;
 
 use std::ops::Range;
 
@@ -126,11 +129,17 @@ pub trait Backend<T: Scalar> {
     fn trtri(&mut self, a: Block<T>, triangle: Triangle);
     /// `X <- alpha A X` with a triangle of A, X no larger than the widest tile.
     fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>);
-    /// `P A = L U` of a panel with at least as many rows as columns, the pivot being the first of the
-    /// largest |Re| + |Im|. The panel's rows count from `first`; row `first + i` was interchanged with
-    /// row `pivots[i]`. The first column whose pivot is zero, if there is one; the factorisation
-    /// goes on all the same.
-    fn getrf(&mut self, panel: Block<T>, first: usize, pivots: Block<i32>) -> Option<usize>;
+    /// This lane's part of `P A = L U` of a panel with at least as many rows as columns, the pivot being
+    /// the first of the largest |Re| + |Im|. The panel's rows count from `first`; row `first + i` was
+    /// interchanged with row `pivots[i]`. The first column whose pivot is zero, if there is one; the
+    /// factorisation goes on all the same. Afterwards the members have met.
+    fn getrf(
+        &mut self,
+        panel: Block<T>,
+        first: usize,
+        pivots: Block<i32>,
+        group: &mut Group,
+    ) -> Step<Option<usize>>;
     /// Interchanges rows `first + i` and `pivots[i]` of X for all i, ascending, or descending if
     /// `back`.
     fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool);
@@ -143,6 +152,15 @@ pub trait Backend<T: Scalar> {
         k: usize,
         targets: impl Iterator<Item = usize> + Clone,
         update: Update,
+    );
+    /// The same in some rows of the targets.
+    fn update_rows(
+        &mut self,
+        a: &Matrix<T>,
+        k: usize,
+        targets: impl Iterator<Item = usize> + Clone,
+        update: Update,
+        rows: Range<usize>,
     );
     /// `X <- op(A)^-1 X` with a triangle of A.
     fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>);
@@ -195,6 +213,13 @@ pub trait Backend<T: Scalar> {
 
     fn announce(&mut self, signal: Signal, count: usize);
     fn wait(&mut self, signal: Signal, count: usize) -> Step;
+    /// How many lanes of the call can factor a panel of so many rows together; 1 where they do not reach
+    /// each other's memory.
+    fn sharers(&self, rows: usize) -> usize;
+    /// What a meeting of a group costs, in multiplications that a lane does meanwhile.
+    fn meeting(&self) -> f64;
+    /// Waits for all members of a group that this lane is in.
+    fn meet(&mut self, group: &mut Group) -> Step;
     /// Waits for all lanes of the call.
     fn barrier(&mut self) -> Step;
     /// Gives the call up with LAPACK's `info` and stops every lane.

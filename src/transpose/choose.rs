@@ -112,7 +112,7 @@ fn shared_bytes(bytes: usize) -> usize {
 }
 
 /// The sides of blocks that are worth it for elements of `size` bytes, best first.
-fn sides(rows: usize, cols: usize, size: usize) -> Vec<usize> {
+pub(super) fn sides(rows: usize, cols: usize, size: usize) -> Vec<usize> {
     let mut sides = divisors(gcd(rows, cols));
     sides.retain(|d| d.saturating_mul(size) >= SHORTEST);
     let best = BEST / size;

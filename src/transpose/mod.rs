@@ -30,11 +30,12 @@
 //! group of columns at least four lines wide fits in scratch, a column phase is one sweep.
 //!
 //! A [`Plan`] says what to do and how much scratch it takes; [`run_units`] does a part of one phase, so
-//! that callers bring their own threads and barriers.
+//! that callers bring their own threads and barriers. [`device`] says what a CUDA device launches.
 
 mod choose;
 mod columns;
 mod cycles;
+pub mod device;
 pub mod divide;
 mod fine;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 pub mod case;
 pub mod lanes;
+pub mod lu;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -45,13 +45,14 @@ def refused(call: str, **env) -> str:
     return fresh(code, **env)[0]
 
 
-def test_every_kernel_compiles_for_every_architecture_without_warnings():
+def test_every_kernel_compiles_without_warnings():
+    """All architectures for one of them; tests/kernels has the others of each."""
     libraries = nvrtc_libraries()
     majors = {path.name.rpartition(".")[2] for path in libraries}
     assert majors >= {"12", "13"}, "`make test` installs the NVRTC wheels of CUDA 12 and 13"
     for library in libraries:
         for name in _core.kernel_names():
-            for arch in ARCHITECTURES:
+            for arch in ARCHITECTURES if name == "fill" else ["sm_90"]:
                 result = _cuda.compile_kernel(name, arch, str(library))
                 place = (name, arch, library)
                 assert result["log"] == "", place

@@ -29,7 +29,7 @@ EYE, ONES = np.eye(4), np.ones(4)
             ONES,
             {"assume_a": "pos"},
             ValueError,
-            "meshsolve.solve: a: expected a square matrix [n, n], got shape (4, 3); batches: "
+            "meshsolve.solve: a: expected a square matrix [n, n], got shape (4, 3); "
             "for a batch of matrices use jax.vmap",
         ),
         (
@@ -37,7 +37,7 @@ EYE, ONES = np.eye(4), np.ones(4)
             ONES,
             {"assume_a": "pos"},
             ValueError,
-            "meshsolve.solve: a: expected a square matrix [n, n], got shape (2, 4, 4); batches: "
+            "meshsolve.solve: a: expected a square matrix [n, n], got shape (2, 4, 4); "
             "for a batch of matrices use jax.vmap",
         ),
         (
@@ -71,7 +71,7 @@ def test_messages(a, b, options, error, message):
         (
             lambda: ms.cho_factor(np.ones((4, 3))),
             ValueError,
-            "meshsolve.cho_factor: a: expected a square matrix [n, n], got shape (4, 3); batches: "
+            "meshsolve.cho_factor: a: expected a square matrix [n, n], got shape (4, 3); "
             "for a batch of matrices use jax.vmap",
         ),
         (
@@ -96,7 +96,7 @@ def test_messages(a, b, options, error, message):
         (
             lambda: ms.cho_solve((np.ones((4, 3)), True), ONES),
             ValueError,
-            "meshsolve.cho_solve: c: expected a square matrix [n, n], got shape (4, 3); batches: "
+            "meshsolve.cho_solve: c: expected a square matrix [n, n], got shape (4, 3); "
             "for a batch of matrices use jax.vmap",
         ),
         (

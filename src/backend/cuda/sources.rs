@@ -28,10 +28,13 @@ macro_rules! kernels {
 }
 
 /// The files `kernels/*.cuh`.
-static HEADERS: &[(&str, &str)] = headers![];
+static HEADERS: &[(&str, &str)] = headers!["common.cuh" "pieces.cuh" "slice.cuh" "tiles.cuh"];
 
 /// The files `kernels/*.cu`.
-static KERNELS: &[Program<'static>] = kernels!["fill"];
+static KERNELS: &[Program<'static>] = kernels![
+    "columns" "copy" "fill" "rows" "scale" "transpose_blocks" "transpose_panels" "transpose_skinny"
+    "transpose_square" "triangle"
+];
 
 /// Names of the kernels.
 pub fn names() -> impl Iterator<Item = &'static str> {

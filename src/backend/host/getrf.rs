@@ -1,57 +1,135 @@
-//! LU factorisation of a panel with partial pivoting on one thread: recursive halving of the columns
-//! down to strips that stay in cache, as in LAPACK's `getrf2` (Toledo, SIAM J. Matrix Anal. Appl. 18,
-//! 1997). Everything but the strips is products and triangular solves.
+//! LU factorisation of a panel with partial pivoting by the lanes of a group: recursive halving of the
+//! columns down to strips that stay in cache, as in LAPACK's `getrf2` (Toledo, SIAM J. Matrix Anal.
+//! Appl. 18, 1997). Everything but the strips is products and triangular solves.
 //!
-//! LAPACK's rules: the pivot is the first entry with the largest |Re| + |Im|, a NaN only where it is
-//! the first candidate; a zero pivot is noted, its column left as it is, and the factorisation goes on.
+//! Every member has rows of its own for strips and products. Interchanges and triangular solves touch
+//! rows of all members and go by columns, between meetings. The order of operations on an entry depends
+//! on how many members there are, as products of few rows go by other kernels, but not on who is first.
+
+use std::ops::Range;
 
 use super::blas;
-use crate::backend::{Op, Triangle};
+use super::members::Members;
+use super::strip::{Candidate, STRIP, strip};
+use crate::backend::{Op, Step, Triangle};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
-
-/// Columns of a strip.
-const STRIP: usize = 8;
-
-/// Rows of a strip that are worked on at a time: they stay in the first-level cache.
-const ROWS: usize = 256;
 
 /// Rows of a product: the kernels pack as much of the panel into scratch of their own as they are given.
 const PRODUCT_ROWS: usize = 1536;
 
-/// Entries that are compared side by side.
-const SIDE: usize = 16;
+/// A panel as one member of the group sees it.
+pub struct Panel<'a, T> {
+    /// Column-major, rows >= columns.
+    pub a: Block<T>,
+    /// Row that was interchanged with row i; written by the leader.
+    pub pivots: Block<i32>,
+    /// This member's rows.
+    pub rows: Range<usize>,
+    pub members: Members<'a>,
+    /// The first column whose pivot is zero.
+    pub zero: Option<usize>,
+}
 
-/// `P A = L U` for a column-major panel, rows >= columns. `pivots[i]` becomes the row that was
-/// interchanged with row i. The first column whose pivot is zero, if there is one.
-///
-/// # Safety
-/// As for all of `blas`.
-pub unsafe fn getrf<T: Scalar>(a: Block<T>, pivots: &mut [i32]) -> Option<usize> {
-    assert!(a.row_stride == 1 && a.rows >= a.cols && pivots.len() == a.cols, "a tall panel");
-    if a.cols <= STRIP {
+impl<T: Scalar> Panel<'_, T> {
+    /// `P A = L U`; the first column whose pivot is zero, if there is one.
+    ///
+    /// # Safety
+    /// As for all of `blas`, with the members' parts as parts of one lane.
+    pub unsafe fn factor(mut self) -> Step<Option<usize>> {
+        let (a, pivots) = (self.a, self.pivots);
+        assert!(a.row_stride == 1 && a.rows >= a.cols && pivots.rows == a.cols, "a tall panel");
         // SAFETY: the caller's.
-        return unsafe { strip(a, pivots) };
-    }
-    let half = (a.cols / 2).next_multiple_of(STRIP);
-    let (left, right) = (a.sub(0, 0, a.rows, half), a.sub(0, half, a.rows, a.cols - half));
-    let (above, below) = pivots.split_at_mut(half);
-    let (top, rest) = (right.sub(0, 0, half, right.cols), right.rows_from(half));
-    // SAFETY: the caller's; the parts of the panel do not overlap.
-    unsafe {
-        let first = getrf(left, above);
-        swap_rows(right, 0, above, false);
-        blas::trsm(left.sub(0, 0, half, half), Triangle::UnitLower, Op::None, top);
-        let l = left.rows_from(half);
-        for row in (0..rest.rows).step_by(PRODUCT_ROWS) {
-            let part = |m: Block<T>| m.sub(row, 0, PRODUCT_ROWS.min(m.rows - row), m.cols);
-            blas::gemm(part(rest), -T::ONE, part(l), Op::None, top, Op::None);
+        unsafe {
+            self.factor_columns(0..a.cols)?;
+            self.members.meet()?;
+            self.interchange_left(0..a.cols);
         }
-        let second = getrf(rest, below);
-        swap_rows(left.rows_from(half), 0, below, false);
-        below.iter_mut().for_each(|p| *p += half as i32);
-        first.or(second.map(|column| half + column))
+        self.members.meet()?;
+        Ok(self.zero)
     }
+
+    unsafe fn factor_columns(&mut self, columns: Range<usize>) -> Step {
+        if columns.len() <= STRIP {
+            // SAFETY: the caller's.
+            return unsafe { strip(self, columns) };
+        }
+        let (a, middle) = (self.a, middle(&columns));
+        let (left, right) = (columns.start..middle, middle..columns.end);
+        // SAFETY: the caller's; the parts of the panel do not overlap.
+        unsafe {
+            self.factor_columns(left.clone())?;
+            self.members.meet()?;
+            self.interchange_left(left.clone());
+            let mine = self.members.columns(right.clone());
+            self.interchange(&left, mine.clone());
+            let part = |rows: &Range<usize>, columns: &Range<usize>| {
+                a.sub(rows.start, columns.start, rows.len(), columns.len())
+            };
+            if left.len() > STRIP {
+                self.members.meet()?;
+            }
+            let unit = Triangle::UnitLower;
+            blas::trsm(part(&left, &left), unit, Op::None, part(&left, &mine));
+            self.members.meet()?;
+            let own = middle.max(self.rows.start)..self.rows.end;
+            for top in own.clone().step_by(PRODUCT_ROWS) {
+                let rows = top..own.end.min(top + PRODUCT_ROWS);
+                let (c, l) = (part(&rows, &right), part(&rows, &left));
+                blas::gemm(c, -T::ONE, l, Op::None, part(&left, &right), Op::None);
+            }
+            self.factor_columns(right)
+        }
+    }
+
+    /// What later columns of a factored range have interchanged, in the columns to their left.
+    unsafe fn interchange_left(&self, columns: Range<usize>) {
+        let mut rest = columns;
+        while rest.len() > STRIP {
+            let middle = middle(&rest);
+            // SAFETY: the caller's.
+            unsafe {
+                self.interchange(&(middle..rest.end), self.members.columns(rest.start..middle))
+            };
+            rest.start = middle;
+        }
+    }
+
+    /// Interchanges rows of `columns` as the pivots of `of` say.
+    unsafe fn interchange(&self, of: &Range<usize>, columns: Range<usize>) {
+        let x = self.a.sub(0, columns.start, self.a.rows, columns.len());
+        // SAFETY: the caller's.
+        unsafe {
+            let pivots = blas::slice(self.pivots.sub(of.start, 0, of.len(), 1));
+            swap_rows(x, of.start, pivots, false);
+        }
+    }
+
+    /// Whether this lane leads the group.
+    pub fn leads(&self) -> bool {
+        self.members.place == 0
+    }
+
+    /// Notes the pivot of column `j`.
+    pub fn note_pivot(&mut self, j: usize, row: usize, is_zero: bool) {
+        if is_zero && self.zero.is_none() {
+            self.zero = Some(j);
+        }
+        if self.leads() {
+            // SAFETY: the leader's to write, between the meetings that others read it after.
+            unsafe { self.pivots.sub(j, 0, 1, 1).ptr.write(row as i32) };
+        }
+    }
+
+    /// The best of the members' candidates, with the leader's row on the diagonal.
+    pub fn agree(&mut self, mine: Candidate<T>) -> Step<Candidate<T>> {
+        self.members.agree(mine)
+    }
+}
+
+/// Where a range of columns is halved.
+fn middle(columns: &Range<usize>) -> usize {
+    columns.start + (columns.len() / 2).next_multiple_of(STRIP)
 }
 
 /// Interchanges row `first + i` with row `pivots[i]`, i ascending, or descending if `back`.
@@ -73,125 +151,5 @@ pub unsafe fn swap_rows<T: Scalar>(x: Block<T>, first: usize, pivots: &[i32], ba
         (0..x.cols).for_each(|j| pairs.clone().for_each(|(i, p)| swap(i, p, j)));
     } else {
         pairs.for_each(|(i, p)| (0..x.cols).for_each(|j| swap(i, p, j)));
-    }
-}
-
-/// The same for few columns, with the widest vectors that the processor has.
-unsafe fn strip<T: Scalar>(a: Block<T>, pivots: &mut [i32]) -> Option<usize> {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the caller's; the processor has been asked.
-            return unsafe { strip_avx512(a, pivots) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: as above.
-            return unsafe { strip_avx2(a, pivots) };
-        }
-    }
-    // SAFETY: the caller's.
-    unsafe { strip_portable(a, pivots) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512vl,avx512dq")]
-unsafe fn strip_avx512<T: Scalar>(a: Block<T>, pivots: &mut [i32]) -> Option<usize> {
-    // SAFETY: the caller's.
-    unsafe { strip_portable(a, pivots) }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn strip_avx2<T: Scalar>(a: Block<T>, pivots: &mut [i32]) -> Option<usize> {
-    // SAFETY: the caller's.
-    unsafe { strip_portable(a, pivots) }
-}
-
-/// Column by column: interchange, divide, subtract from the columns to the right, and look for the next
-/// pivot while its column is at hand.
-#[inline(always)]
-unsafe fn strip_portable<T: Scalar>(a: Block<T>, pivots: &mut [i32]) -> Option<usize> {
-    // SAFETY: the caller's; columns are contiguous and disjoint.
-    let column = |j: usize| unsafe {
-        std::slice::from_raw_parts_mut(a.ptr.wrapping_add(j * a.col_stride), a.rows)
-    };
-    let mut zero = None;
-    let mut pivot = Largest::of(column(0), 0);
-    for j in 0..a.cols {
-        pivots[j] = pivot.index as i32;
-        let at_pivot = column(j)[pivot.index];
-        let singular = at_pivot == T::ZERO;
-        if singular {
-            zero = zero.or(Some(j));
-        } else {
-            // SAFETY: the caller's.
-            unsafe { swap_rows(a, j, &pivots[j..=j], false) };
-        }
-        let reciprocal = at_pivot.safe_reciprocal();
-        let mut next = Largest::none(j + 1);
-        for top in (j + 1..a.rows).step_by(ROWS) {
-            let rows = top..(top + ROWS).min(a.rows);
-            let l = &mut column(j)[rows.clone()];
-            match reciprocal {
-                _ if singular => {}
-                Some(r) => l.iter_mut().for_each(|x| *x *= r),
-                None => l.iter_mut().for_each(|x| *x = x.divided_by(at_pivot)),
-            }
-            for c in j + 1..a.cols {
-                let u = -column(c)[j];
-                let target = &mut column(c)[rows.clone()];
-                target.iter_mut().zip(l.iter()).for_each(|(x, l)| *x += u * *l);
-            }
-            if j + 1 < a.cols {
-                next.look(&column(j + 1)[rows.clone()], top);
-            }
-        }
-        pivot = next;
-    }
-    zero
-}
-
-/// The first of the largest entries seen so far.
-struct Largest<R> {
-    index: usize,
-    value: Option<R>,
-}
-
-impl<R: PartialOrd + Copy> Largest<R> {
-    #[inline(always)]
-    fn none(index: usize) -> Self {
-        Largest { index, value: None }
-    }
-
-    #[inline(always)]
-    fn of<T: Scalar<Real = R>>(entries: &[T], offset: usize) -> Self {
-        let mut largest = Largest::none(offset);
-        largest.look(entries, offset);
-        largest
-    }
-
-    /// Sees more entries, `offset` the index of the first.
-    #[inline(always)]
-    fn look<T: Scalar<Real = R>>(&mut self, entries: &[T], offset: usize) {
-        let Some(first) = entries.first().map(T::abs1_impl) else { return };
-        let seen = *self.value.get_or_insert(first);
-        let mut side = [seen; SIDE];
-        let (whole, rest) = entries.as_chunks::<SIDE>();
-        for chunk in whole {
-            for (most, x) in side.iter_mut().zip(chunk) {
-                let x = T::abs1_impl(x);
-                *most = if x > *most { x } else { *most };
-            }
-        }
-        for (most, x) in side.iter_mut().zip(rest) {
-            let x = T::abs1_impl(x);
-            *most = if x > *most { x } else { *most };
-        }
-        let most = side.into_iter().fold(seen, |most, x| if x > most { x } else { most });
-        if most > seen {
-            let place = entries.iter().position(|x| T::abs1_impl(x) == most);
-            self.index = offset + place.expect("just seen");
-            self.value = Some(most);
-        }
     }
 }

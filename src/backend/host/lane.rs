@@ -13,10 +13,11 @@ use faer::dyn_stack::MemBuffer;
 
 use super::blas;
 use super::float_mode::FloatMode;
-use super::getrf::{getrf, swap_rows};
+use super::getrf::{Panel, swap_rows};
+use super::members::Members;
 use super::norm;
 use super::team::Team;
-use crate::backend::{Backend, Moduli, Op, Signal, Step, Stopped, Triangle, Update};
+use crate::backend::{Backend, Group, Moduli, Op, Signal, Step, Stopped, Triangle, Update};
 use crate::log::{self, Event};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
@@ -130,11 +131,21 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         unsafe { blas::trmm(x, alpha, a, triangle, packed) };
     }
 
-    fn getrf(&mut self, panel: Block<T>, first: usize, pivots: Block<i32>) -> Option<usize> {
-        let pivots = unsafe { blas::slice_mut(pivots) };
-        let zero = unsafe { getrf(panel, pivots) };
-        pivots.iter_mut().for_each(|row| *row += first as i32);
-        zero
+    fn getrf(
+        &mut self,
+        panel: Block<T>,
+        first: usize,
+        pivots: Block<i32>,
+        group: &mut Group,
+    ) -> Step<Option<usize>> {
+        let members = Members::new(self.team, self.lane, group);
+        let rows = members.rows(first, panel.rows);
+        let leads = members.place == 0;
+        let zero = unsafe { Panel { a: panel, pivots, rows, members, zero: None }.factor()? };
+        if leads {
+            unsafe { blas::slice_mut(pivots) }.iter_mut().for_each(|row| *row += first as i32);
+        }
+        Ok(zero)
     }
 
     fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool) {
@@ -155,6 +166,17 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         targets: impl Iterator<Item = usize> + Clone,
         update: Update,
     ) {
+        self.update_rows(a, k, targets, update, 0..a.columns.n());
+    }
+
+    fn update_rows(
+        &mut self,
+        a: &Matrix<T>,
+        k: usize,
+        targets: impl Iterator<Item = usize> + Clone,
+        update: Update,
+        within: Range<usize>,
+    ) {
         let (panel, of_panel) = (a.tile_column(k), a.columns.tile(k));
         let Some(first) = targets.clone().next() else { return };
         let (first_row, end_row) = match update {
@@ -162,6 +184,7 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
             Update::Lu => (of_panel.global + of_panel.width, panel.rows),
             Update::Above => (0, of_panel.global),
         };
+        let (first_row, end_row) = (first_row.max(within.start), end_row.min(within.end));
         // Blocks of rows start at multiples of their height, whatever the target, so that the
         // arithmetic does not depend on which lane does it.
         let aligned = first_row / self.pack_rows * self.pack_rows;
@@ -280,6 +303,20 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
 
     fn wait(&mut self, signal: Signal, count: usize) -> Step {
         self.team.signal(signal).wait(count)
+    }
+
+    fn sharers(&self, rows: usize) -> usize {
+        let sharing = self.team.sharing();
+        self.team.lanes().min(sharing.lanes).min(rows / sharing.rows).max(1)
+    }
+
+    fn meeting(&self) -> f64 {
+        let width = size_of::<f64>() as f64 / size_of::<T::Real>() as f64;
+        self.team.sharing().meeting * if T::IS_COMPLEX { width / 4.0 } else { width }
+    }
+
+    fn meet(&mut self, group: &mut Group) -> Step {
+        Members::new(self.team, self.lane, group).meet()
     }
 
     fn barrier(&mut self) -> Step {

@@ -4,13 +4,15 @@ mod blas;
 pub mod float_mode;
 mod getrf;
 mod lane;
+mod members;
 mod norm;
 pub mod progress;
 mod scratch;
+mod strip;
 mod team;
 pub mod workers;
 pub mod yardstick;
 
 pub use lane::{HostLane, lane_count, scratch_elements};
 pub use scratch::Scratch;
-pub use team::Team;
+pub use team::{Sharing, Team};

@@ -1,4 +1,5 @@
-//! A counter that only grows and that threads wait on, and a barrier made of it; both can be stopped.
+//! A counter that only grows and that threads wait on, and what is made of it: a barrier of all threads,
+//! and meetings of some; all can be stopped.
 //!
 //! Contract. `announce(c)` publishes everything the caller wrote before it to every thread whose
 //! `wait(c' <= c)` returns `Ok`. A waiter spins briefly (tile kernels take tens of microseconds), then
@@ -116,5 +117,29 @@ impl Barrier {
 
     pub fn stop(&self) {
         self.passed.stop();
+    }
+}
+
+/// Lets some of the threads meet, now these, now those. Each has a counter of its own, on lines of its
+/// own, that the others wait for.
+pub struct Meeting(Box<[Arrived]>);
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Arrived(Progress);
+
+impl Meeting {
+    pub fn new(threads: usize) -> Self {
+        Meeting((0..threads).map(|_| Arrived::default()).collect())
+    }
+
+    /// Meeting `number` of `members`, of which `me` is one; each thread's numbers only grow.
+    pub fn meet(&self, me: usize, mut members: impl Iterator<Item = usize>, number: usize) -> Step {
+        self.0[me].0.announce(number);
+        members.try_for_each(|member| self.0[member].0.wait(number))
+    }
+
+    pub fn stop(&self) {
+        self.0.iter().for_each(|arrived| arrived.0.stop());
     }
 }

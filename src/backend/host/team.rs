@@ -2,15 +2,37 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::progress::{Barrier, Progress};
+use super::members::Post;
+use super::progress::{Barrier, Meeting, Progress};
 use crate::backend::{Signal, Stopped};
+
+/// When lanes share a panel of LU, where they wait for each other in every column.
+#[derive(Clone, Copy, Debug)]
+pub struct Sharing {
+    /// At most so many lanes: no more than can run at the same time.
+    pub lanes: usize,
+    /// Each with so many rows at least.
+    pub rows: usize,
+    /// Multiplications of float64 that a lane does in the time of a meeting. On two cores a meeting takes
+    /// 1 us with what it exchanges; with more lanes it takes longer.
+    pub meeting: f64,
+}
+
+impl Default for Sharing {
+    fn default() -> Self {
+        Sharing { lanes: usize::MAX, rows: 64, meeting: 80e3 }
+    }
+}
 
 pub struct Team {
     lanes: usize,
+    sharing: Sharing,
     panels: Progress,
     solved: Progress,
     partial_sums: Vec<Progress>,
     barrier: Barrier,
+    meeting: Meeting,
+    posts: Vec<Post>,
     info: AtomicUsize,
 }
 
@@ -18,12 +40,24 @@ impl Team {
     pub fn new(lanes: usize) -> Self {
         Team {
             lanes,
+            sharing: Sharing::default(),
             panels: Progress::default(),
             solved: Progress::default(),
             partial_sums: (0..lanes).map(|_| Progress::default()).collect(),
             barrier: Barrier::new(lanes),
+            meeting: Meeting::new(lanes),
+            posts: (0..lanes).map(|_| Post::default()).collect(),
             info: AtomicUsize::new(0),
         }
+    }
+
+    /// With other limits for what lanes share.
+    pub fn with_sharing(self, sharing: Sharing) -> Self {
+        Team { sharing, ..self }
+    }
+
+    pub fn sharing(&self) -> &Sharing {
+        &self.sharing
     }
 
     pub fn lanes(&self) -> usize {
@@ -42,12 +76,21 @@ impl Team {
         &self.barrier
     }
 
+    pub fn meeting(&self) -> &Meeting {
+        &self.meeting
+    }
+
+    pub fn post(&self, lane: usize) -> &Post {
+        &self.posts[lane]
+    }
+
     /// Wakes every waiting lane; all their waits return `Stopped` from now on.
     pub fn stop(&self) {
         self.panels.stop();
         self.solved.stop();
         self.partial_sums.iter().for_each(Progress::stop);
         self.barrier.stop();
+        self.meeting.stop();
     }
 
     /// Records LAPACK's `info` and stops the lanes.

@@ -1,5 +1,5 @@
-//! `P A = L U` of a column-distributed matrix with partial pivoting, right-looking with lookahead 1.
-//! Tile columns A_k are dealt to lanes; L and U overwrite A.
+//! `P A = L U` of a column-distributed matrix with partial pivoting, right-looking. Tile columns A_k are
+//! dealt to lanes; L and U overwrite A.
 //!
 //! ```text
 //! for k:  P_k A_k = L_k U_kk                                  panel k, by its owner
@@ -7,11 +7,13 @@
 //!         A_ij -= L_ik U_kj   for all i > k, j > k            by the owner of j, k+1 first
 //! then    A_k <- P_count .. P_k+1 A_k                         the rows of L, by the owner of k
 //! ```
-//! A panel is whole columns, so the search for a pivot stays on one lane. The owner of panel k+1
-//! updates and factors it before the rest of its columns. There is no barrier but the one before L's
-//! rows are interchanged, because others still read L until then.
+//! The owner of panel k+1 updates and factors it before the rest of its columns (lookahead 1). Where the
+//! others have too few columns to be busy until it is done, lanes share the whole step instead
+//! (`share.rs`). There is no barrier but on the way from the one to the other, and before L's rows are
+//! interchanged, because others still read L until then.
 
-use crate::backend::{Backend, Op, Signal, Step, Triangle, Update};
+use super::share;
+use crate::backend::{Backend, Group, Op, Signal, Step, Triangle, Update};
 use crate::dist::owned_from;
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
@@ -20,20 +22,25 @@ use crate::scalar::Scalar;
 /// Afterwards all lanes have met.
 pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, pivots: Block<i32>) -> Step {
     let count = a.columns.count();
-    if count > 0 && lane.owns(0) {
-        factor_panel(lane, a, pivots, 0);
+    if count > 0 {
+        let group = share::group(lane, a, 0);
+        factor_panel(lane, a, pivots, 0, group)?;
     }
+    let mut shared = false;
     for k in 0..count {
         lane.wait(Signal::Panels, k + 1)?;
         let next = k + 1;
-        if next < count && lane.owns(next) {
-            finish_row(lane, a, pivots, k, next);
-            lane.update(a, k, std::iter::once(next), Update::Lu);
-            factor_panel(lane, a, pivots, next);
+        if next < count {
+            let group = share::group(lane, a, next);
+            if group.size > 1 && !shared {
+                lane.barrier()?;
+            }
+            shared = group.size > 1;
+            match shared {
+                true => share::step(lane, a, pivots, k, group)?,
+                false => step(lane, a, pivots, k, group)?,
+            }
         }
-        let others = owned_from(lane, next).take_while(|&t| t < count).filter(|&t| t != next);
-        others.clone().for_each(|t| finish_row(lane, a, pivots, k, t));
-        lane.update(a, k, others, Update::Lu);
         lane.progress(next, count);
     }
     lane.barrier()?;
@@ -44,31 +51,59 @@ pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, pivots: Blo
     lane.barrier()
 }
 
-/// Interchanges rows of tile column `t` as panel `k` says and makes its part of U.
-fn finish_row<T: Scalar, B: Backend<T>>(
+/// What panel `k` says to this lane's columns, and the next panel.
+fn step<T: Scalar, B: Backend<T>>(
     lane: &mut B,
     a: &Matrix<T>,
     pivots: Block<i32>,
     k: usize,
-    t: usize,
+    owner: Group,
+) -> Step {
+    let next = k + 1;
+    if lane.owns(next) {
+        finish_row(lane, a, pivots, k, a.tile_column(next));
+        lane.update(a, k, std::iter::once(next), Update::Lu);
+        factor_panel(lane, a, pivots, next, owner)?;
+    }
+    let count = a.columns.count();
+    let others = owned_from(lane, next).take_while(|&t| t < count).filter(|&t| t != next);
+    others.clone().for_each(|t| finish_row(lane, a, pivots, k, a.tile_column(t)));
+    lane.update(a, k, others, Update::Lu);
+    Ok(())
+}
+
+/// Interchanges rows of `columns` of a tile column as panel `k` says and makes their part of U.
+pub(super) fn finish_row<T: Scalar, B: Backend<T>>(
+    lane: &mut B,
+    a: &Matrix<T>,
+    pivots: Block<i32>,
+    k: usize,
+    columns: Block<T>,
 ) {
-    let (panel, column) = (a.columns.tile(k), a.tile_column(t));
-    lane.swap_rows(column, panel.global, pivots.sub(panel.global, 0, panel.width, 1), false);
-    let row = column.sub(panel.global, 0, panel.width, column.cols);
+    let panel = a.columns.tile(k);
+    lane.swap_rows(columns, panel.global, pivots.sub(panel.global, 0, panel.width, 1), false);
+    let row = columns.sub(panel.global, 0, panel.width, columns.cols);
     lane.trsm(a.diagonal(k), Triangle::UnitLower, Op::None, row);
 }
 
-fn factor_panel<T: Scalar, B: Backend<T>>(
+/// This lane's part of panel `t`, if it is in the group.
+pub(super) fn factor_panel<T: Scalar, B: Backend<T>>(
     lane: &mut B,
     a: &Matrix<T>,
     pivots: Block<i32>,
-    k: usize,
-) {
-    let tile = a.columns.tile(k);
-    let panel = a.tile_column(k).rows_from(tile.global);
+    t: usize,
+    mut group: Group,
+) -> Step {
+    let Some(place) = group.place(lane.lane(), lane.lanes()) else { return Ok(()) };
+    let tile = a.columns.tile(t);
+    let panel = a.tile_column(t).rows_from(tile.global);
     let pivots = pivots.sub(tile.global, 0, tile.width, 1);
-    if let Some(column) = lane.getrf(panel, tile.global, pivots) {
-        lane.report(tile.global + column + 1);
+    let zero = lane.getrf(panel, tile.global, pivots, &mut group)?;
+    if place == 0 {
+        if let Some(column) = zero {
+            lane.report(tile.global + column + 1);
+        }
+        lane.announce(Signal::Panels, t + 1);
     }
-    lane.announce(Signal::Panels, k + 1);
+    Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod factor;
 mod inverse;
+mod share;
 
 pub use factor::factor;
 pub use inverse::inverse;

@@ -11,12 +11,13 @@ use super::options::{Family, Options, Rhs, Verb};
 use super::results::{fill_nan, share};
 use super::sizes::{Sizes, panel_rows};
 use super::{cholesky, lu, residual, triangular};
-use crate::backend::host::{HostLane, Scratch, Team};
+use crate::backend::host::{HostLane, Scratch, Sharing, Team};
 use crate::backend::{Backend, Step};
 use crate::call::{Buffer, Call, Job};
 use crate::error::{Error, Result};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
+use crate::settings;
 use crate::stats::{self, CallStats};
 
 pub struct Solver<T> {
@@ -55,6 +56,7 @@ impl<T: Scalar> Solver<T> {
         let bases: Vec<*mut T> = calls.iter().map(base).collect();
         let pivots = if options.verb.family == Family::Lu { problem.n } else { 0 };
         check_pivots(options.verb, &calls[0], problem.n)?;
+        let sharing = Sharing { lanes: settings::cores(), ..Sharing::default() };
         Ok(Solver {
             a: if options.verb.family.reads_only() {
                 let shard = options.storage.as_columns(problem.n, problem.ranks);
@@ -62,7 +64,7 @@ impl<T: Scalar> Solver<T> {
             } else {
                 Matrix::new(&bases, sizes.columns.clone())
             },
-            team: Team::new(sizes.lanes),
+            team: Team::new(sizes.lanes).with_sharing(sharing),
             scratch: Scratch::new(sizes.scratch())?,
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
             pivots: Mutex::new(vec![0; pivots]),

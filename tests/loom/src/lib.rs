@@ -17,7 +17,7 @@ mod tests {
     use loom::thread;
 
     use crate::backend::Stopped;
-    use crate::progress::{Barrier, Progress};
+    use crate::progress::{Barrier, Meeting, Progress};
 
     /// A wake-up that is lost shows as a deadlock, a missing ordering as a race on the cell.
     #[test]
@@ -93,6 +93,48 @@ mod tests {
             assert_eq!(shared.1.with(|p| unsafe { *p }), 1);
             shared.0.wait().unwrap();
             other.join().unwrap();
+        });
+    }
+
+    /// What is posted before a meeting is read after it, and the same place is free at the next but one.
+    #[test]
+    fn meetings_exchange_posts_in_two_places_by_turns() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(|| {
+            let posts = || [UnsafeCell::new(0), UnsafeCell::new(0)];
+            let shared = Arc::new((Meeting::new(2), [posts(), posts()]));
+            let member = |me: usize| {
+                let shared = shared.clone();
+                move || {
+                    let (meeting, posts) = &*shared;
+                    for number in 1..4 {
+                        // SAFETY: the other one has read what was here before the last meeting.
+                        posts[me][number % 2].with_mut(|p| unsafe { *p = 10 * me + number });
+                        meeting.meet(me, 0..2, number).unwrap();
+                        let other = 1 - me;
+                        // SAFETY: written before this meeting, not before the next but one.
+                        let read = posts[other][number % 2].with(|p| unsafe { *p });
+                        assert_eq!(read, 10 * other + number);
+                    }
+                }
+            };
+            let other = thread::spawn(member(1));
+            member(0)();
+            other.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn stop_releases_whoever_waits_at_a_meeting() {
+        loom::model(|| {
+            let meeting = Arc::new(Meeting::new(2));
+            let member = {
+                let meeting = meeting.clone();
+                thread::spawn(move || meeting.meet(1, 0..2, 1))
+            };
+            meeting.stop();
+            assert_eq!(member.join().unwrap(), Err(Stopped));
         });
     }
 }

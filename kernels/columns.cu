@@ -1,0 +1,66 @@
+// Whole columns from one order to another in place, as `dist/redistribute.rs` plans it: natural to
+// block-cyclic and back, within a device and between devices that reach each other's memory.
+//
+// Columns are given by their addresses, which may lie on any device, and have `length` elements
+// each. First the columns that begin a chain are saved (`copy_columns`); then, once all devices
+// have done so, the chains shift and the cycles rotate. What happens to one slice of all columns
+// does not depend on the others, so a unit of work is a slice of a chain.
+
+#include "slice.cuh"
+
+// Calls visit(which, offset, length) for every slice of `count` things of `length` elements.
+template <int S, typename Visit>
+__device__ void visit_slices(Size count, Size length, Visit visit) {
+  constexpr Size LENGTH = Slice<S>::LENGTH;
+  const Size slices = ceil_div(length, LENGTH);
+  for (Size unit = warp_index(); unit < count * slices; unit += warp_count()) {
+    const Size offset = unit % slices * LENGTH;
+    visit(unit / slices, offset, int(smaller(LENGTH, length - offset)));
+  }
+}
+
+// Column to[i] takes column from[i].
+template <int S>
+__device__ void copy_columns(Element<S>* const* to, const Element<S>* const* from, Size count,
+                             Size length) {
+  visit_slices<S>(count, length, [&](Size i, Size offset, int part) {
+    Slice<S> held;
+    held.load(from[i] + offset, part);
+    held.store(to[i] + offset, part);
+  });
+}
+
+// Of each list of columns begin[i], begin[i] + 1, .. before begin[i + 1] every one takes the next
+// one's content. The last one of a chain is a saved one and stays; the last one of a cycle takes
+// the first one's. A list has two columns or more. They are gone through from the end, where what
+// is overwritten is already in registers.
+template <int S, bool CYCLE>
+__device__ void shift_columns(Element<S>* const* column, const Size* begin, Size lists,
+                              Size length) {
+  visit_slices<S>(lists, length, [&](Size i, Size offset, int part) {
+    const Size first = begin[i], last = begin[i + 1] - 1;
+    Slice<S> held, next;
+    held.load(column[CYCLE ? first : last] + offset, part);
+    for (Size k = CYCLE ? last : last - 1; k > first; k--) {
+      next.load(column[k] + offset, part);
+      held.store(column[k] + offset, part);
+      held = next;
+    }
+    held.store(column[first] + offset, part);
+  });
+}
+
+#define ENTRY(S)                                                                            \
+  KERNEL copy_columns_##S(Element<S>* const* to, const Element<S>* const* from, Size count, \
+                          Size length) {                                                    \
+    copy_columns<S>(to, from, count, length);                                               \
+  }                                                                                         \
+  KERNEL shift_columns_##S(Element<S>* const* column, const Size* begin, Size chains,       \
+                           Size length) {                                                   \
+    shift_columns<S, false>(column, begin, chains, length);                                 \
+  }                                                                                         \
+  KERNEL rotate_columns_##S(Element<S>* const* column, const Size* begin, Size cycles,      \
+                            Size length) {                                                  \
+    shift_columns<S, true>(column, begin, cycles, length);                                  \
+  }
+EACH_SIZE(ENTRY)

@@ -1,0 +1,92 @@
+// Triangles of a matrix, columns `stride` elements apart: one given from the other, zeros outside.
+
+#include "tiles.cuh"
+
+// What of a block is meant.
+enum Part { WHOLE, LOWER, UPPER };
+
+__device__ inline bool within(int part, Size i, Size j) {
+  return part == WHOLE || (part == LOWER ? i >= j : i <= j);
+}
+
+// Elements of 8 and 16 bytes as complex numbers, the real part first; those of 4 bytes are real.
+// Only bits: a NaN stays what it is.
+template <int S>
+struct Complex;
+template <>
+struct Complex<4> {
+  static __device__ unsigned conjugate(unsigned x) { return x; }
+  static __device__ unsigned real(unsigned x) { return x; }
+};
+template <>
+struct Complex<8> {
+  static __device__ uint2 conjugate(uint2 x) {
+    x.y ^= 0x80000000;
+    return x;
+  }
+  static __device__ uint2 real(uint2 x) {
+    x.y = 0;
+    return x;
+  }
+};
+template <>
+struct Complex<16> {
+  static __device__ uint4 conjugate(uint4 x) {
+    x.w ^= 0x80000000;
+    return x;
+  }
+  static __device__ uint4 real(uint4 x) {
+    x.z = x.w = 0;
+    return x;
+  }
+};
+
+// to(i, j) <- from(j, i) for i < rows and j < cols within `part`; the conjugate if `conjugated`,
+// and then a diagonal that is the edge of a part is real. Of both only what is within the part is
+// touched, so that they may be the triangles of one block.
+template <int S>
+__device__ void mirror(Tile<S>& tile, Element<S>* to, Size to_stride, const Element<S>* from,
+                       Size from_stride, Size rows, Size cols, int part, bool conjugated) {
+  constexpr Size SIDE = Tile<S>::SIDE;
+  const Size down = ceil_div(rows, SIDE), across = ceil_div(cols, SIDE);
+  for (Size unit = blockIdx.x; unit < down * across; unit += gridDim.x) {
+    const Size top = unit % down * SIDE, left = unit / down * SIDE;
+    const int height = int(smaller(SIDE, rows - top)), width = int(smaller(SIDE, cols - left));
+    visit_tile<S>(height, width, [&](int i, int j) {
+      if (within(part, top + i, left + j)) {
+        tile.at[i][j] = from[(top + i) * from_stride + left + j];
+      }
+    });
+    __syncthreads();
+    visit_tile<S>(width, height, [&](int j, int i) {
+      if (!within(part, top + i, left + j)) return;
+      Element<S> x = tile.at[i][j];
+      if (conjugated) {
+        const bool edge = part != WHOLE && top + i == left + j;
+        x = edge ? Complex<S>::real(x) : Complex<S>::conjugate(x);
+      }
+      to[(left + j) * to_stride + top + i] = x;
+    });
+    __syncthreads();
+  }
+}
+
+// Zeros outside a triangle with its diagonal.
+template <int S>
+__device__ void clear_outside(Element<S>* a, Size stride, Size rows, Size cols, bool lower) {
+  for (Size j = blockIdx.x; j < cols; j += gridDim.x) {
+    const Size first = lower ? 0 : j + 1, end = lower ? smaller(rows, j) : rows;
+    for (Size i = first + threadIdx.x; i < end; i += THREADS) a[j * stride + i] = Element<S>{};
+  }
+}
+
+#define ENTRY(S)                                                                              \
+  KERNEL mirror_##S(Element<S>* to, Size to_stride, const Element<S>* from, Size from_stride, \
+                    Size rows, Size cols, int part, int conjugated) {                         \
+    SHARED(Tile<S>, tile);                                                                    \
+    mirror<S>(tile, to, to_stride, from, from_stride, rows, cols, part, conjugated != 0);     \
+  }                                                                                           \
+  KERNEL clear_outside_##S(Element<S>* a, Size stride, Size rows, Size cols, int lower) {     \
+    clear_outside<S>(a, stride, rows, cols, lower != 0);                                      \
+  }
+EACH_SIZE(ENTRY)

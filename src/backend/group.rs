@@ -1,0 +1,69 @@
+//! Lanes that work on one panel together, and what part of it is whose.
+
+use std::ops::Range;
+
+/// Rows of a member are multiples of this, counted from the top of the matrix, so that two members do
+/// not write to one line of memory.
+const ROWS: usize = 16;
+
+/// Columns of a member come in multiples of this.
+const COLUMNS: usize = 8;
+
+/// More than the members of a group meet for each column of their panel.
+const MEETINGS: usize = 8;
+
+/// `size` lanes from lane `leader` on, going round the lanes of the call; places are counted from the
+/// leader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    pub leader: usize,
+    pub size: usize,
+    /// How often the members have met; a later panel's group begins with a higher count.
+    met: usize,
+}
+
+impl Group {
+    /// For the panel that begins at column `first` of the matrix.
+    pub fn new(leader: usize, size: usize, first: usize) -> Self {
+        Group { leader, size, met: MEETINGS * first }
+    }
+
+    /// The place of a lane among the members.
+    pub fn place(&self, lane: usize, lanes: usize) -> Option<usize> {
+        let place = (lane + lanes - self.leader) % lanes;
+        (place < self.size).then_some(place)
+    }
+
+    /// The lanes, in the order of their places.
+    pub fn members(&self, lanes: usize) -> impl Iterator<Item = usize> + use<> {
+        let leader = self.leader;
+        (0..self.size).map(move |place| (leader + place) % lanes)
+    }
+
+    /// The number of the last meeting.
+    pub fn meetings(&self) -> usize {
+        self.met
+    }
+
+    /// The number of the next meeting, which takes place.
+    pub fn next_meeting(&mut self) -> usize {
+        self.met += 1;
+        self.met
+    }
+
+    /// A member's rows of a panel of so many rows that begins in row `first` of the matrix.
+    pub fn rows(&self, place: usize, first: usize, rows: usize) -> Range<usize> {
+        let start = |place: usize| match place {
+            0 => 0,
+            _ => rows.min((first + rows * place / self.size).next_multiple_of(ROWS) - first),
+        };
+        start(place)..if place + 1 == self.size { rows } else { start(place + 1) }
+    }
+
+    /// A member's part of so many columns.
+    pub fn columns(&self, place: usize, columns: Range<usize>) -> Range<usize> {
+        let part = columns.len().div_ceil(self.size).next_multiple_of(COLUMNS);
+        let start = |place: usize| columns.end.min(columns.start + place * part);
+        start(place)..start(place + 1)
+    }
+}

@@ -1,0 +1,200 @@
+//! Plans on a CUDA device: which kernels of `kernels/transpose_*.cu` a plan launches, one after the other,
+//! with which integers. Nothing here needs a device.
+//!
+//! C2R and R2C have no kernels: a plan by panels takes any shape, with more scratch.
+
+use super::choose::sides;
+use super::panels::Panels;
+use super::plan::{Algorithm, Plan, Work, assert_possible};
+use super::registers::MOST;
+use super::segments::Segments;
+use super::skinny::Skinny;
+use super::{panels, skinny};
+
+/// Bytes of a panel of a skinny array, at most: it lies in the shared memory of a block of threads.
+const SKINNY_PANEL: usize = 32 << 10;
+
+/// Panels are launches, one after the other: at most so many.
+const MOST_PANELS: usize = 256;
+
+/// What a kernel is given, 64 bits each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// The address of the array.
+    Data,
+    /// The address of [`Plan::shared_bytes`] bytes of scratch, the same for all launches.
+    Scratch,
+    /// The address of [`Plan::claim_bytes`] bytes of scratch, set to zero before the launch.
+    Claims,
+    Integer(u64),
+}
+
+/// A kernel and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// The file in `kernels/`, without `.cu`.
+    pub file: &'static str,
+    /// The entry point without the bytes of its elements.
+    pub name: &'static str,
+    /// The bytes of its elements.
+    pub width: usize,
+    pub arguments: Vec<Argument>,
+}
+
+impl Launch {
+    /// The name of the entry point.
+    pub fn entry(&self) -> String {
+        format!("{}_{}", self.name, self.width)
+    }
+}
+
+/// Contiguous pieces that move to their places: their number and their length in elements of `width` bytes.
+#[derive(Clone, Copy)]
+struct Pieces {
+    count: usize,
+    length: usize,
+    width: usize,
+}
+
+impl Pieces {
+    /// Bytes for a bit for every slice of every piece, as `slice.cuh` and `pieces.cuh` want them.
+    fn claim_bytes(self) -> usize {
+        let slice = if self.width == 16 { 128 } else { 256 };
+        self.count.div_ceil(32) * self.length.div_ceil(slice) * 4
+    }
+}
+
+impl Plan {
+    /// A plan that has kernels and gets by with `scratch_bytes` of [`Plan::shared_bytes`] and
+    /// [`Plan::claim_bytes`] together, if there is one. 9/8 of the array's bytes and 64 more are always
+    /// enough.
+    ///
+    /// Panics as [`Plan::new`] does.
+    pub fn on_device(
+        rows: usize,
+        cols: usize,
+        element_size: usize,
+        scratch_bytes: usize,
+    ) -> Option<Self> {
+        assert_possible(rows, cols, element_size);
+        let forced = |algorithm| Plan::forced(algorithm, rows, cols, element_size);
+        let fits =
+            |plan: &Plan| plan.shared_bytes() + plan.claim_bytes(element_size) <= scratch_bytes;
+        let (least, most) = (rows.min(cols), rows.max(cols));
+        if least <= 1 {
+            return Some(forced(Algorithm::Trivial));
+        }
+        if rows == cols {
+            return Some(forced(Algorithm::Square));
+        }
+        let narrow = (least <= MOST).then(|| {
+            // Of the heights that fill a panel, the one that leaves the shortest rest.
+            let longest = (SKINNY_PANEL / (least * element_size)).min(most);
+            let heights = (longest.div_ceil(2)..=longest).rev();
+            let height = heights.min_by_key(|height| most % height).expect("at least one");
+            forced(Algorithm::Skinny { height })
+        });
+        let sides = sides(rows, cols, element_size).into_iter();
+        let panels =
+            (1..=MOST_PANELS.min(most)).map(|count| Algorithm::Panel { height: most / count });
+        narrow
+            .into_iter()
+            .chain(sides.map(|side| forced(Algorithm::Blocks { side })))
+            .chain(panels.map(forced))
+            .find(fits)
+    }
+
+    /// Bytes of scratch for [`Argument::Claims`], of an array whose address is a multiple of `alignment`.
+    pub fn claim_bytes(&self, alignment: usize) -> usize {
+        self.pieces(alignment).map_or(0, Pieces::claim_bytes)
+    }
+
+    /// What the device does, one after the other, with an array whose address is a multiple of
+    /// `alignment`.
+    ///
+    /// Panics when the algorithm has no kernels, and when a panel of a skinny array is too large for them.
+    pub fn launches(&self, alignment: usize) -> Vec<Launch> {
+        let size = self.element_size();
+        let launch = |file, name, width, pointers: &[Argument], integers: &[usize]| {
+            let integers = integers.iter().map(|&x| Argument::Integer(x as u64));
+            let arguments = pointers.iter().copied().chain(integers).collect();
+            Launch { file, name, width, arguments }
+        };
+        let claiming = |file, name, integers: &[usize]| {
+            let width = self.pieces(alignment).expect("pieces move").width;
+            let mut moves = launch(file, name, width, &[Argument::Data], integers);
+            moves.arguments.push(Argument::Claims);
+            moves
+        };
+        match self.work() {
+            Work::Nothing => Vec::new(),
+            Work::Blocks(blocks, _) if self.phases() == 1 => {
+                let integers = [blocks.side, blocks.side];
+                let (file, name) = ("transpose_square", "transpose_square");
+                vec![launch(file, name, size, &[Argument::Data], &integers)]
+            }
+            Work::Blocks(_, segments) => {
+                let Segments { down, across, side, .. } = *segments;
+                let length = self.pieces(alignment).expect("segments move").length;
+                let (file, integers) = ("transpose_blocks", [down, across, side, length]);
+                let tiles = launch(file, file, size, &[Argument::Data], &integers[..3]);
+                vec![tiles, claiming(file, "move_segments", &integers)]
+            }
+            Work::Panels(panels) => {
+                let Panels { tall, short, height, count, rest, .. } = *panels;
+                let (file, memory) = ("transpose_panels", [Argument::Data, Argument::Scratch]);
+                let integers = [tall as usize, short, height, count, rest];
+                let step = |phase| match panels.stage(phase) {
+                    panels::Stage::Turn(p) => {
+                        let integers = [&integers[..], &[p]].concat();
+                        launch(file, "turn_panel", size, &memory, &integers)
+                    }
+                    panels::Stage::Hold => launch(file, "hold_panel", size, &memory, &integers),
+                    panels::Stage::Permute => claiming(file, "move_chunks", &integers),
+                };
+                (0..self.phases()).map(step).collect()
+            }
+            Work::Skinny(skinny) => {
+                let Skinny { tall, short, height, count, rest, runs, .. } = *skinny;
+                assert!(
+                    short * height * size <= SKINNY_PANEL,
+                    "{self}: panels too large for a device"
+                );
+                let (file, memory) = ("transpose_skinny", [Argument::Data, Argument::Scratch]);
+                let integers = [tall as usize, short, height, count, rest, runs];
+                let step = |phase| match skinny.stage(phase) {
+                    skinny::Stage::Hold => launch(file, "hold_runs", size, &memory, &integers),
+                    skinny::Stage::Turn => launch(file, "turn_runs", size, &memory, &integers),
+                    skinny::Stage::Permute => claiming(file, "move_structures", &integers[..5]),
+                };
+                let mut launches: Vec<_> = (0..self.phases()).map(step).collect();
+                if tall && rest > 0 {
+                    launches.push(launch(file, "place_tail", size, &memory, &integers[1..5]));
+                }
+                launches
+            }
+            Work::Decomposition(_) => panic!("{self}: C2R and R2C have no kernels"),
+        }
+    }
+
+    fn pieces(&self, alignment: usize) -> Option<Pieces> {
+        let size = self.element_size();
+        match self.work() {
+            Work::Blocks(_, segments) if self.phases() > 1 => {
+                // The widest access that segments and array are aligned to.
+                let bytes = segments.side * size;
+                let width = 1 << (alignment | bytes | 16).trailing_zeros();
+                Some(Pieces { count: segments.count(), length: bytes / width, width })
+            }
+            Work::Panels(panels) => {
+                let count = panels.count * panels.short;
+                Some(Pieces { count, length: panels.height, width: size })
+            }
+            Work::Skinny(skinny) if self.phases() > 1 => {
+                let count = skinny.count * skinny.short;
+                Some(Pieces { count, length: skinny.height, width: size })
+            }
+            _ => None,
+        }
+    }
+}

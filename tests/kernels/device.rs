@@ -1,0 +1,64 @@
+//! The host's plans of transposition on an emulated device.
+
+use meshsolve::transpose::Plan;
+use meshsolve::transpose::device::{Argument, Launch};
+
+use crate::emulator::Emulator;
+use crate::memory::Array;
+
+/// Blocks in a grid, and the order in which threads take turns.
+#[derive(Clone, Copy)]
+pub struct Device {
+    pub emulator: &'static Emulator,
+    pub blocks: u32,
+    pub seed: u64,
+}
+
+impl Device {
+    /// All launches of a plan, with scratch of exactly the size that it asks for.
+    pub fn transpose(&self, plan: &Plan, data: *mut u8) {
+        let size = plan.element_size();
+        let alignment = 1 << data.addr().trailing_zeros();
+        let mut scratch = Array::new(plan.shared_bytes(), size);
+        for launch in plan.launches(alignment) {
+            let mut claims = Array::zeros(plan.claim_bytes(alignment), 16);
+            let values: Vec<u64> = launch
+                .arguments
+                .iter()
+                .map(|argument| match argument {
+                    Argument::Data => data.addr() as u64,
+                    Argument::Scratch => scratch.pointer().addr() as u64,
+                    Argument::Claims => claims.pointer().addr() as u64,
+                    Argument::Integer(x) => *x,
+                })
+                .collect();
+            self.launch(&launch, &values);
+            claims.check(&launch.entry());
+            scratch.check(&launch.entry());
+        }
+    }
+
+    fn launch(&self, launch: &Launch, values: &[u64]) {
+        let name = launch.entry();
+        macro_rules! call {
+            ($($argument:ident)*) => {{
+                let &[$($argument),*] = values else { unreachable!() };
+                type Kernel = unsafe extern "C" fn($(call!(@ $argument)),*);
+                // SAFETY: all parameters are addresses and 64-bit integers, which are passed alike.
+                let kernel: Kernel = unsafe { self.emulator.kernel(&name) };
+                // SAFETY: the array is the plan's, and scratch is what the plan asks for.
+                let body = || unsafe { kernel($($argument),*) };
+                self.emulator.launch(self.blocks, self.seed, body);
+            }};
+            (@ $argument:ident) => { u64 };
+        }
+        match values.len() {
+            3 => call!(a b c),
+            4 => call!(a b c d),
+            6 => call!(a b c d e f),
+            7 => call!(a b c d e f g),
+            8 => call!(a b c d e f g h),
+            other => panic!("{name} with {other} arguments"),
+        }
+    }
+}

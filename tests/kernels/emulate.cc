@@ -1,0 +1,212 @@
+// The threads of emulate.h: fibers, switched by setjmp and longjmp once ucontext has given each a
+// stack.
+
+#include "emulate.h"
+
+#include <ucontext.h>
+
+#include <csetjmp>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace emulate {
+
+thread_local const Thread* current = nullptr;
+
+namespace {
+
+constexpr size_t STACK = 64 << 10;
+// What a block may have without asking for more.
+constexpr size_t SHARED_BYTES = 48 << 10;
+constexpr unsigned LANES = 32;
+constexpr unsigned char GARBAGE = 0xCB;
+
+struct Site {
+  const char* file = nullptr;
+  int line = 0;
+  bool operator!=(const Site& other) const {
+    return line != other.line || (file != other.file && std::strcmp(file, other.file) != 0);
+  }
+};
+
+// Threads that wait for each other.
+struct Meeting {
+  std::vector<struct Fiber*> waiting;
+  Site site;
+};
+
+struct Warp {
+  Meeting meeting;
+  // Of this exchange and of the one before, which slower lanes have yet to read.
+  unsigned long long brought[2][LANES];
+  unsigned round = 0;
+};
+
+struct Block {
+  std::vector<struct Fiber*> ready;
+  Meeting meeting;
+  std::vector<Warp> warps;
+  alignas(128) unsigned char shared[SHARED_BYTES];
+};
+
+struct Fiber {
+  Thread index;
+  Block* block = nullptr;
+  Warp* warp = nullptr;
+  size_t shared = 0;
+  jmp_buf where;
+  ucontext_t start;
+  std::unique_ptr<char[]> stack;
+  bool started = false;
+};
+
+struct Machine {
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<std::unique_ptr<Block>> blocks;
+  Fiber* running = nullptr;
+  jmp_buf scheduler;
+  ucontext_t scheduler_context;
+  void (*body)(void*) = nullptr;
+  void* context = nullptr;
+  size_t left = 0;
+  unsigned threads = 0;
+  std::string error;
+  unsigned long long random = 0;
+
+  unsigned long long next() {
+    random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+    return random;
+  }
+};
+
+// By a pointer: what is addressed for each thread has little room in a library loaded late.
+thread_local Machine* own = nullptr;
+#define machine (*own)
+
+void leave() {
+  if (!_setjmp(machine.running->where)) _longjmp(machine.scheduler, 1);
+}
+
+// A fiber is used again for the next launch.
+void run_fiber() {
+  for (;;) {
+    machine.body(machine.context);
+    machine.left--;
+    leave();
+  }
+}
+
+void resume(Fiber* fiber) {
+  machine.running = fiber;
+  current = &fiber->index;
+  if (_setjmp(machine.scheduler)) return;
+  if (fiber->started) _longjmp(fiber->where, 1);
+  fiber->started = true;
+  fiber->stack.reset(new char[STACK]);
+  getcontext(&fiber->start);
+  fiber->start.uc_stack.ss_sp = fiber->stack.get();
+  fiber->start.uc_stack.ss_size = STACK;
+  fiber->start.uc_link = nullptr;
+  makecontext(&fiber->start, run_fiber, 0);
+  swapcontext(&machine.scheduler_context, &fiber->start);
+}
+
+void wait(Meeting& meeting, size_t expected, Site site, const char* differ) {
+  Fiber* self = machine.running;
+  if (meeting.waiting.empty()) {
+    meeting.site = site;
+  } else if (meeting.site != site) {
+    fail(differ, site.file, site.line);
+  }
+  meeting.waiting.push_back(self);
+  if (meeting.waiting.size() == expected) {
+    auto& ready = self->block->ready;
+    ready.insert(ready.end(), meeting.waiting.begin(), meeting.waiting.end());
+    meeting.waiting.clear();
+  }
+  leave();
+}
+
+}  // namespace
+
+void* shared_memory(size_t bytes, size_t alignment) {
+  Fiber* self = machine.running;
+  const size_t at = (self->shared + alignment - 1) / alignment * alignment;
+  self->shared = at + bytes;
+  if (self->shared > SHARED_BYTES) fail("too much shared memory", __FILE__, __LINE__);
+  return self->block->shared + at;
+}
+
+void pause() {
+  machine.running->block->ready.push_back(machine.running);
+  leave();
+}
+
+void meet_block(const char* file, int line) {
+  wait(machine.running->block->meeting, machine.threads, {file, line},
+       "threads of a block meet at different lines");
+}
+
+unsigned long long meet_warp(unsigned long long bits, unsigned lane, const char* file, int line) {
+  Warp* warp = machine.running->warp;
+  const unsigned round = warp->round % 2;
+  warp->brought[round][machine.running->index.thread.x % LANES] = bits;
+  if (warp->meeting.waiting.size() + 1 == LANES) warp->round++;
+  wait(warp->meeting, LANES, {file, line}, "lanes of a warp meet at different lines");
+  return warp->brought[round][lane];
+}
+
+void fail(const char* what, const char* file, int line) {
+  machine.error = std::string(what) + ": " + file + ":" + std::to_string(line);
+  _longjmp(machine.scheduler, 1);
+}
+
+}  // namespace emulate
+
+// Calls `body(context)` for every thread of a grid. Null, or what went wrong.
+extern "C" const char* emulate_launch(unsigned blocks, unsigned threads, unsigned long long seed,
+                                      void (*body)(void*), void* context) {
+  using namespace emulate;
+  if (own == nullptr) own = new Machine;  // lives as long as the system's thread may launch
+  Machine& m = machine;
+  m.body = body, m.context = context, m.threads = threads;
+  m.left = size_t(blocks) * threads, m.random = seed * 0x9E3779B97F4A7C15 | 1;
+  m.error.clear();
+  while (m.blocks.size() < blocks) m.blocks.emplace_back(new Block);
+  while (m.fibers.size() < m.left) m.fibers.emplace_back(new Fiber);
+  for (unsigned b = 0; b < blocks; b++) {
+    Block& block = *m.blocks[b];
+    block.ready.clear();
+    block.meeting = {};
+    block.warps.assign(threads / LANES, {});
+    std::memset(block.shared, GARBAGE, SHARED_BYTES);
+    for (unsigned t = 0; t < threads; t++) {
+      Fiber* fiber = m.fibers[b * threads + t].get();
+      fiber->index = {{t, 0, 0}, {b, 0, 0}, {blocks, 1, 1}};
+      fiber->block = &block, fiber->warp = &block.warps[t / LANES], fiber->shared = 0;
+      block.ready.push_back(fiber);
+    }
+  }
+  std::vector<Block*> live;
+  for (unsigned b = 0; b < blocks; b++) live.push_back(m.blocks[b].get());
+  while (m.left > 0 && m.error.empty()) {
+    if (live.empty()) {
+      m.error = "some threads wait for others that have ended";
+      break;
+    }
+    const size_t chosen = m.next() % live.size();
+    auto& ready = live[chosen]->ready;
+    if (ready.empty()) {  // nobody else lets threads of this block go on
+      live[chosen] = live.back(), live.pop_back();
+      continue;
+    }
+    if (m.next() % 2) std::swap(ready.back(), ready[m.next() % ready.size()]);
+    Fiber* fiber = ready.back();
+    ready.pop_back();
+    resume(fiber);
+  }
+  if (m.error.empty()) return nullptr;
+  m.fibers.clear();  // they are in the middle of something
+  return m.error.c_str();
+}

@@ -1,0 +1,118 @@
+//! The kernels of `kernels/` as plain C++ on the host: built once with the C++ compiler of the machine,
+//! loaded, and launched with fibers for threads (`emulate.h`).
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::OnceLock;
+
+type Launch = unsafe extern "C" fn(
+    u32,
+    u32,
+    u64,
+    unsafe extern "C" fn(*mut c_void),
+    *mut c_void,
+) -> *const c_char;
+
+/// Kernels built for a number of threads in a block.
+pub struct Emulator {
+    threads: u32,
+    library: Library,
+}
+
+/// A handle of the dynamic loader; it is never closed.
+struct Library(*mut c_void);
+// SAFETY: the loader's functions may be called by any thread.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+/// Blocks of 64 threads, the fewest that every kernel takes: quick.
+pub fn small() -> &'static Emulator {
+    static EMULATOR: OnceLock<Emulator> = OnceLock::new();
+    EMULATOR.get_or_init(|| Emulator::new(64))
+}
+
+/// Blocks as on a device.
+pub fn full() -> &'static Emulator {
+    static EMULATOR: OnceLock<Emulator> = OnceLock::new();
+    EMULATOR.get_or_init(|| Emulator::new(256))
+}
+
+impl Emulator {
+    fn new(threads: u32) -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{threads}"));
+        std::fs::create_dir_all(&folder).expect("a folder for what is built");
+        let listed = std::fs::read_dir(root.join("kernels")).expect("the folder of the kernels");
+        let mut sources: Vec<_> = listed.map(|entry| entry.expect("a file").path()).collect();
+        sources.retain(|path| path.extension().is_some_and(|kind| kind == "cu"));
+        assert!(!sources.is_empty(), "no kernels");
+        sources.push(root.join("tests/kernels/emulate.cc"));
+        let object =
+            |source: &Path| folder.join(source.file_name().expect("a name")).with_extension("o");
+        let compile = |source: &Path| {
+            let mut command = compiler();
+            command.args(["-std=c++17", "-O2", "-g", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
+            // Pragmas are for the other compiler. A misaligned access ends in a trap, as on a device.
+            command.args(["-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE", "-fsanitize=undefined"]);
+            command.args(["-fsanitize-undefined-trap-on-error", "-fno-strict-aliasing"]);
+            command.arg("-ftls-model=initial-exec");
+            command.arg(format!("-DTHREADS={threads}"));
+            command.arg("-include").arg(root.join("tests/kernels/emulate.h"));
+            command.args(["-x", "c++", "-c"]).arg(source).arg("-o").arg(object(source));
+            command.spawn().expect("g++ (or what CXX names) compiles the kernels for these tests")
+        };
+        let finish = |mut child: Child| assert!(child.wait().expect("a compiler").success());
+        let running: Vec<_> = sources.iter().map(|source| compile(source)).collect();
+        running.into_iter().for_each(finish);
+        let library = folder.join("libkernels.so");
+        let mut command = compiler();
+        command.arg("-shared").arg("-o").arg(&library).args(sources.iter().map(|s| object(s)));
+        finish(command.spawn().expect("g++ links the kernels for these tests"));
+        let path = CString::new(library.to_str().expect("a path in UTF-8")).expect("a path");
+        // SAFETY: it is what has just been built; loading it runs nothing of its own.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!handle.is_null(), "{} cannot be loaded", library.display());
+        Emulator { threads, library: Library(handle) }
+    }
+
+    /// An entry point. `F` is the type of the function.
+    ///
+    /// # Safety
+    /// `F` says the parameters as the source does.
+    pub unsafe fn kernel<F: Copy>(&self, name: &str) -> F {
+        assert!(size_of::<F>() == size_of::<*mut c_void>(), "the type of a function");
+        let symbol = CString::new(name).expect("a name");
+        // SAFETY: the library is never closed.
+        let address = unsafe { libc::dlsym(self.library.0, symbol.as_ptr()) };
+        assert!(!address.is_null(), "no kernel {name}");
+        // SAFETY: promised by the caller.
+        unsafe { std::mem::transmute_copy(&address) }
+    }
+
+    /// Calls `body`, which calls a kernel, for every thread of a grid of `blocks`; the threads take
+    /// turns as `seed` says.
+    pub fn launch(&self, blocks: u32, seed: u64, body: impl Fn()) {
+        unsafe extern "C" fn call<B: Fn()>(body: *mut c_void) {
+            // SAFETY: it is the one below, which outlives the launch.
+            unsafe { (*body.cast::<B>())() }
+        }
+        fn caller<B: Fn()>(_: &B) -> unsafe extern "C" fn(*mut c_void) {
+            call::<B>
+        }
+        // SAFETY: the parameters are those of the function in `emulate.cc`.
+        let launch: Launch = unsafe { self.kernel("emulate_launch") };
+        let context = (&raw const body).cast_mut().cast();
+        // SAFETY: `body` lives until all threads have ended, all on this one of the system's.
+        let error = unsafe { launch(blocks, self.threads, seed, caller(&body), context) };
+        if !error.is_null() {
+            // SAFETY: a string that lives until this thread launches again.
+            panic!("{}", unsafe { CStr::from_ptr(error) }.to_string_lossy());
+        }
+    }
+}
+
+fn compiler() -> Command {
+    Command::new(std::env::var_os("CXX").unwrap_or_else(|| "g++".into()))
+}

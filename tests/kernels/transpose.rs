@@ -1,0 +1,292 @@
+//! Transposition in place on a device against its definition, bit for bit.
+
+use meshsolve::transpose::device::Argument::Integer;
+use meshsolve::transpose::{Algorithm, Plan};
+
+use crate::device::Device;
+use crate::emulator::{full, small};
+use crate::memory::{Array, Random};
+
+const SIZES: [usize; 3] = [4, 8, 16];
+
+type Square = unsafe extern "C" fn(*mut u8, u64, u64);
+type Shards = unsafe extern "C" fn(*const *mut u8, u64, u64, u64, u64);
+
+fn transposed(data: &[u8], rows: usize, cols: usize, size: usize) -> Vec<u8> {
+    let mut out = vec![0; data.len()];
+    for i in 0..rows {
+        for j in 0..cols {
+            let element = &data[(i * cols + j) * size..][..size];
+            out[(j * rows + i) * size..][..size].copy_from_slice(element);
+        }
+    }
+    out
+}
+
+fn check(device: Device, algorithm: Algorithm, rows: usize, cols: usize, size: usize) {
+    check_plan(device, &Plan::forced(algorithm, rows, cols, size));
+}
+
+fn check_plan(device: Device, plan: &Plan) {
+    let (rows, cols, size) = (plan.rows(), plan.cols(), plan.element_size());
+    let mut random = Random(88172645463325252 + (rows * 1000 + cols) as u64);
+    let mut memory = Array::random(rows * cols * size, size, &mut random);
+    let before = memory.content().to_vec();
+    device.transpose(plan, memory.pointer());
+    memory.check(&plan.to_string());
+    let right = memory.content() == transposed(&before, rows, cols, size);
+    assert!(right, "{plan}, {} blocks, seed {}", device.blocks, device.seed);
+}
+
+fn divisors(x: usize, y: usize) -> impl Iterator<Item = usize> {
+    (1..=x.min(y)).filter(move |d| x.is_multiple_of(*d) && y.is_multiple_of(*d))
+}
+
+#[test]
+fn squares_of_any_side() {
+    for n in (0..=70).chain([96, 127, 128, 129, 191, 193, 256, 331]) {
+        for (k, size) in SIZES.into_iter().enumerate() {
+            let device =
+                Device { emulator: small(), blocks: 1 + (n + k) as u32 % 4, seed: n as u64 };
+            check(device, Algorithm::Square, n, n, size);
+        }
+    }
+}
+
+#[test]
+fn squares_with_space_between_their_rows() {
+    let emulator = small();
+    let mut random = Random(3);
+    for (n, stride) in [(2usize, 3usize), (33, 40), (65, 67), (70, 128)] {
+        for size in SIZES {
+            // SAFETY: the parameters of the source.
+            let square: Square = unsafe { emulator.kernel(&format!("transpose_square_{size}")) };
+            let mut memory = Array::random(n * stride * size, size, &mut random);
+            let mut expected = memory.content().to_vec();
+            for i in 0..n {
+                for j in 0..n {
+                    let element = &memory.content()[(j * stride + i) * size..][..size];
+                    expected[(i * stride + j) * size..][..size].copy_from_slice(element);
+                }
+            }
+            let data = memory.pointer();
+            // SAFETY: n rows of `stride` elements.
+            emulator.launch(2, 5, || unsafe { square(data, n as u64, stride as u64) });
+            memory.check("transpose_square");
+            assert!(memory.content() == expected, "{n} with {stride} of {size}");
+        }
+    }
+}
+
+#[test]
+fn shards_as_a_whole_by_several_devices() {
+    let emulator = small();
+    let mut random = Random(5);
+    for (order, parts) in
+        [(2usize, 2usize), (4, 1), (6, 3), (40, 4), (66, 2), (130, 2), (195, 3), (132, 4)]
+    {
+        for size in SIZES {
+            // SAFETY: the parameters of the source.
+            let shards: Shards = unsafe { emulator.kernel(&format!("transpose_shards_{size}")) };
+            let whole = Array::random(order * order * size, size, &mut random);
+            let expected = transposed(whole.content(), order, order, size);
+            let bytes = order / parts * order * size;
+            let part = |p: usize| Array::of(&whole.content()[p * bytes..][..bytes], size);
+            let mut memory: Vec<_> = (0..parts).map(part).collect();
+            let table: Vec<*mut u8> = memory.iter_mut().map(Array::pointer).collect();
+            let tiles = (parts * (order / parts).div_ceil(256 / size)) as u64;
+            let pairs = tiles * (tiles + 1) / 2;
+            for device in 0..parts as u64 {
+                let share = |device: u64| pairs * device / parts as u64;
+                let (first, end) = (share(device), share(device + 1));
+                let (parts, order) = (parts as u64, order as u64);
+                // SAFETY: the table has all parts, in order.
+                emulator.launch(2, 1, || unsafe {
+                    shards(table.as_ptr(), parts, order, first, end);
+                });
+            }
+            for (p, part) in memory.iter().enumerate() {
+                part.check("transpose_shards");
+                assert!(part.content() == &expected[p * bytes..][..bytes], "{order} in {parts}");
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_of_all_sides_in_all_small_shapes() {
+    for (rows, cols) in (2..=40).flat_map(|i| (2..=40).map(move |j| (i, j))) {
+        // Small blocks are many barriers each: in small arrays only.
+        for side in divisors(rows, cols).filter(|side| rows * cols <= 36 * side * side) {
+            let size = SIZES[(rows + cols + side) % 3];
+            let device = Device { emulator: small(), blocks: 2, seed: (rows * cols) as u64 };
+            check(device, Algorithm::Blocks { side }, rows, cols, size);
+        }
+    }
+}
+
+#[test]
+fn blocks_in_larger_shapes() {
+    let shapes = [
+        (66, 99, 33),
+        (128, 192, 64),
+        (67, 201, 67),
+        (260, 130, 130),
+        (7, 700, 7),
+        (514, 257, 257), // segments of more than one slice
+        (300, 900, 300),
+        (5, 2000, 5),
+        (160, 480, 16),
+    ];
+    for (x, y, side) in shapes {
+        for (rows, cols) in [(x, y), (y, x)] {
+            for size in SIZES {
+                let device = Device { emulator: small(), blocks: 3, seed: 1 };
+                check(device, Algorithm::Blocks { side }, rows, cols, size);
+            }
+        }
+    }
+}
+
+/// One long cycle, many warps on it, in many orders.
+#[test]
+fn claims_in_many_orders() {
+    for seed in 0..120 {
+        let device = Device { emulator: small(), blocks: 1 + seed as u32 % 8, seed };
+        let size = SIZES[seed as usize % 3];
+        check(device, Algorithm::Blocks { side: 4 }, 4 * 23, 4 * 3, size);
+        check(device, Algorithm::Blocks { side: 1 }, 7, 11, size);
+    }
+}
+
+#[test]
+fn panels_of_all_small_shapes() {
+    for (rows, cols) in (2..=40).flat_map(|i| (2..=40).map(move |j| (i, j))) {
+        let long = rows.max(cols);
+        let heights = [1, 2, 3, 7, 8, long / 2, long - 1, long];
+        let height = heights[(rows * 7 + cols) % 8].clamp(1, long);
+        if long / height > 12 {
+            continue; // many launches; some are among the larger shapes
+        }
+        let size = SIZES[(rows + cols) % 3];
+        let device = Device { emulator: small(), blocks: 1 + cols as u32 % 3, seed: rows as u64 };
+        check(device, Algorithm::Panel { height }, rows, cols, size);
+    }
+}
+
+#[test]
+fn panels_of_larger_shapes() {
+    let shapes =
+        [(97, 89, 16), (300, 70, 64), (641, 35, 300), (131, 130, 65), (53, 2, 1), (600, 3, 259)];
+    for (x, y, height) in shapes {
+        for (rows, cols) in [(x, y), (y, x)] {
+            for size in SIZES {
+                let device = Device { emulator: small(), blocks: 3, seed: x as u64 };
+                check(device, Algorithm::Panel { height }, rows, cols, size);
+            }
+        }
+    }
+}
+
+#[test]
+fn skinny_arrays() {
+    let heights = [1, 2, 3, 7, 31, 32, 33, 40, 64];
+    for short in 2..=32 {
+        for (k, long) in [short, short + 1, 40, 67, 100, 129, 257].into_iter().enumerate() {
+            let height = heights[(short * 5 + k) % 9].min(long);
+            if long < short || long / height > 40 {
+                continue;
+            }
+            let size = SIZES[(short + k) % 3];
+            let blocks = 1 + k as u32 % 4;
+            let device = Device { emulator: small(), blocks, seed: short as u64 };
+            for (rows, cols) in [(long, short), (short, long)] {
+                check(device, Algorithm::Skinny { height }, rows, cols, size);
+            }
+        }
+    }
+}
+
+#[test]
+fn skinny_arrays_with_runs_of_several_panels() {
+    for (long, short, height) in [(1031, 2, 2), (611, 5, 2), (1501, 3, 4), (2050, 4, 7)] {
+        for (rows, cols) in [(long, short), (short, long)] {
+            for size in SIZES {
+                let plan = Plan::forced(Algorithm::Skinny { height }, rows, cols, size);
+                let turn = plan.launches(size).into_iter().find(|x| x.name == "turn_runs");
+                let arguments = turn.expect("panels are turned").arguments;
+                let [.., Integer(count), Integer(rest), Integer(runs)] = arguments[..] else {
+                    panic!("the last integers")
+                };
+                assert!(runs < count && rest > 0, "several panels in a run, and a tail");
+                let device = Device { emulator: small(), blocks: 5, seed: long as u64 };
+                check(device, Algorithm::Skinny { height }, rows, cols, size);
+            }
+        }
+    }
+}
+
+/// What users get, with as much scratch as is always enough, and with less.
+#[test]
+fn any_small_shape_as_planned() {
+    let mut seen = std::collections::HashSet::new();
+    for (rows, cols) in (0..=30).flat_map(|i| (0..=30).map(move |j| (i * i % 97, j * 8))) {
+        let size = SIZES[(rows + cols) % 3];
+        let bytes = rows * cols * size;
+        let plan = Plan::on_device(rows, cols, size, bytes + bytes / 8 + 64);
+        let plan = plan.unwrap_or_else(|| panic!("no plan for {rows} x {cols} of {size}"));
+        seen.insert(std::mem::discriminant(&plan.algorithm()));
+        let device = Device { emulator: small(), blocks: 2, seed: bytes as u64 };
+        check_plan(device, &plan);
+        let least = rows.min(cols) * size * 16;
+        if let Some(plan) = Plan::on_device(rows, cols, size, least) {
+            assert!(plan.shared_bytes() + plan.claim_bytes(size) <= least, "{plan}");
+            check_plan(device, &plan);
+        }
+    }
+    assert!(seen.len() == 5, "every algorithm that has kernels");
+}
+
+#[test]
+fn plans_of_large_arrays() {
+    let shapes = [
+        (1 << 17, 1 << 15, "blocks"),
+        (100_003, 50_021, "panels"),
+        (3, 1 << 33, "skinny"),
+        (65_537, 65_537, "square"),
+        (1 << 20, 1, "trivial"),
+    ];
+    for (rows, cols, name) in shapes {
+        for size in SIZES {
+            let offered = (rows * cols * size / 32).max(1 << 20);
+            let plan = Plan::on_device(rows, cols, size, offered).expect("a plan");
+            assert!(plan.to_string().starts_with(name), "{plan}");
+            assert!(plan.launches(256).len() < 64, "{plan}");
+        }
+    }
+    assert!(Plan::on_device(7919, 4001, 8, 1 << 10).is_none(), "no scratch to speak of");
+}
+
+#[test]
+#[should_panic(expected = "C2R and R2C have no kernels")]
+fn decompositions_have_no_kernels() {
+    Plan::forced(Algorithm::C2r, 5, 7, 8).launches(8);
+}
+
+#[test]
+#[should_panic(expected = "panels too large for a device")]
+fn panels_of_skinny_arrays_lie_in_shared_memory() {
+    Plan::forced(Algorithm::Skinny { height: 2049 }, 3000, 2, 8).launches(8);
+}
+
+#[test]
+fn blocks_of_threads_as_on_a_device() {
+    for size in SIZES {
+        let device = Device { emulator: full(), blocks: 3, seed: 9 };
+        check(device, Algorithm::Square, 200, 200, size);
+        check(device, Algorithm::Blocks { side: 66 }, 132, 198, size);
+        check(device, Algorithm::Blocks { side: 3 }, 300, 9, size);
+        check(device, Algorithm::Panel { height: 70 }, 150, 67, size);
+        check(device, Algorithm::Skinny { height: 2048 / size }, 4600 / size, 13, size);
+    }
+}
