@@ -114,8 +114,9 @@ build/ready.stamp: $(WHEEL) $(VENV)/ready.stamp
 	$(BIN)/pip install --quiet --force-reinstall --no-deps dist/*.whl
 	touch $@
 
+# With the newest of everything else that goes with that JAX.
 build/oldest.stamp: $(WHEEL)
-	$(OLDEST)/bin/pip install --quiet "$$(ls dist/*.whl)[test]"
+	$(OLDEST)/bin/pip install --quiet "$$(ls dist/*.whl)[test]" "jax==$(OLDEST_JAX)"
 	$(OLDEST)/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
 	touch $@
 

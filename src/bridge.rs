@@ -152,6 +152,7 @@ fn read_place(place: &Buffer) -> Result<(usize, i64)> {
 
 fn xla_code(kind: Kind) -> i32 {
     match kind {
+        Kind::Cancelled => 1,
         Kind::InvalidArgument => 3,
         Kind::DeadlineExceeded => 4,
         Kind::ResourceExhausted => 8,

@@ -7,6 +7,8 @@ use std::fmt;
 pub enum Kind {
     /// The call itself is wrong: shapes, types, attributes, ranks.
     InvalidArgument,
+    /// The user has ended the call.
+    Cancelled,
     /// A device did not arrive in time.
     DeadlineExceeded,
     /// The machine refused something (threads, memory).

@@ -10,6 +10,7 @@ pub mod call;
 pub mod dist;
 pub mod error;
 pub mod layout;
+pub mod log;
 pub mod matrix;
 pub mod rendezvous;
 pub mod routines;

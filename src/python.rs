@@ -11,8 +11,11 @@ use pyo3::types::{PyCapsule, PyDict};
 
 use crate::bridge::ffi;
 use crate::layout::{Columns, Order, Storage};
+use crate::log::{self, Event};
 use crate::routines::solver;
-use crate::{backend::host::yardstick, dispatch, routines, scalar::DType, settings, stats};
+use crate::{
+    backend::host::yardstick, dispatch, rendezvous, routines, scalar::DType, settings, stats,
+};
 
 /// A capsule as jax.ffi wants it around a handler or type record of the C++ shim.
 #[pyfunction]
@@ -75,7 +78,10 @@ fn set_timeout(seconds: f64) -> PyResult<()> {
 /// Figures of the last finished call as a dictionary; None before the first.
 #[pyfunction]
 fn last_call(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
-    let Some(call) = stats::last() else { return Ok(None) };
+    stats::last().map(|call| figures(py, call)).transpose()
+}
+
+fn figures(py: Python<'_>, call: stats::CallStats) -> PyResult<Bound<'_, PyDict>> {
     let figures = PyDict::new(py);
     figures.set_item("routine", call.routine)?;
     figures.set_item("dtype", call.dtype)?;
@@ -97,7 +103,35 @@ fn last_call(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
         seconds.set_item(phase, time)?;
     }
     figures.set_item("seconds", seconds)?;
-    Ok(Some(figures))
+    Ok(figures)
+}
+
+/// End the calls that are running; how many there were.
+///
+/// Ctrl-C interrupts the wait for a result, not the call, which goes on behind and keeps the cores
+/// and the devices until it is through. This ends it: its lanes stop at the next panel, whoever looks
+/// at its results gets a jax.errors.JaxRuntimeError, and the next call can begin. A donated matrix is
+/// lost. Calls that have not begun yet are not ended.
+#[pyfunction]
+fn cancel(py: Python<'_>) -> usize {
+    py.detach(rendezvous::cancel)
+}
+
+/// Whether calls are to be told of by `next_event`.
+#[pyfunction]
+fn listen(on: bool) {
+    log::listen(on);
+}
+
+/// Waits for what is to be told: a dictionary as `last_call` gives it, a pair (panels done, of so
+/// many), or None when nobody listens any more.
+#[pyfunction]
+fn next_event(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
+    Ok(match py.detach(log::next) {
+        None => None,
+        Some(Event::Call(call)) => Some(figures(py, call)?.into_any()),
+        Some(Event::Panel { done, total }) => Some((done, total).into_pyobject(py)?.into_any()),
+    })
 }
 
 /// An element type of the solvers by NumPy's name.
@@ -173,6 +207,9 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(timeout, m)?)?;
     m.add_function(wrap_pyfunction!(set_timeout, m)?)?;
     m.add_function(wrap_pyfunction!(last_call, m)?)?;
+    m.add_function(wrap_pyfunction!(cancel, m)?)?;
+    m.add_function(wrap_pyfunction!(listen, m)?)?;
+    m.add_function(wrap_pyfunction!(next_event, m)?)?;
     m.add_function(wrap_pyfunction!(tile_width, m)?)?;
     m.add_function(wrap_pyfunction!(plan, m)?)?;
     m.add_function(wrap_pyfunction!(gemm_seconds, m)?)?;

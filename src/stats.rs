@@ -2,6 +2,8 @@
 
 use std::sync::Mutex;
 
+use crate::log::{self, Event};
+
 /// Seconds of each phase of one call, by name, in order.
 #[derive(Clone, Debug, Default)]
 pub struct CallStats {
@@ -21,6 +23,7 @@ pub struct CallStats {
 static LAST: Mutex<Option<CallStats>> = Mutex::new(None);
 
 pub fn record(stats: CallStats) {
+    log::tell(|| Event::Call(stats.clone()));
     *LAST.lock().unwrap_or_else(|e| e.into_inner()) = Some(stats);
 }
 

@@ -30,6 +30,7 @@ _COMMON = (
     "scipy",  # on one device, all cores, column-major as LAPACK has it
     *READY,
 )
+_FEW = ("meshsolve", "meshsolve columns", "jnp sharded", "jnp one device", "scipy")
 WHATS = {
     "cholesky": (
         *_COMMON,
@@ -42,7 +43,11 @@ WHATS = {
         "meshsolve refine",  # a factor in half the precision, refined; A kept
     ),
     # A^-1 of the matrix of "lu".
-    "inverse": ("meshsolve", "meshsolve columns", "jnp sharded", "jnp one device", "scipy"),
+    "inverse": _FEW,
+    # The upper triangle of the matrix of "cholesky", with one right-hand side and with n.
+    "triangular": tuple(f"{who} {k} rhs" for who in _FEW for k in ("1", "n")),
+    # Sign and logarithm, of the matrix of "lu".
+    "determinant": _FEW,
 }
 
 
@@ -58,7 +63,7 @@ def sharding(what: str) -> str:
     """How A lies."""
     if what == "meshsolve column-major":
         return "column-major"
-    if what == "scipy":
+    if what.startswith("scipy"):
         return "one device column-major"
     if what == "meshsolve padded" or what.startswith("jnp one device"):
         return "one device"
@@ -67,12 +72,12 @@ def sharding(what: str) -> str:
 
 def right_hand_sides(what: str, n: int, asked: int) -> int:
     """How many are solved for at once."""
-    return {"1": 1, "n": n}[what.split()[-2]] if what in READY else asked
+    return {"1": 1, "n": n}[what.split()[-2]] if what.endswith(" rhs") else asked
 
 
 def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contender:
     """A row of the table. A is 1 / (1 + |i-j|) + I (times phases if complex), which is free of
-    subnormal numbers, for Cholesky, and standard normal for LU; B is all ones.
+    subnormal numbers, for Cholesky and triangular, and standard normal otherwise; B is all ones.
     """
     n = n - 1 if what == "meshsolve padded" else n
     mesh = Mesh(np.array(jax.devices()), ("x",))
@@ -86,24 +91,29 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
     rhs_placed = NamedSharding(mesh, rhs_spec)
     if where.startswith("one device"):
         placed = rhs_placed = None
-    make = _positive_definite if routine == "cholesky" else _general
+    make = _positive_definite if routine in ("cholesky", "triangular") else _general
     first = jax.jit(lambda: make(n, dtype), out_shardings=placed)()
     again = jax.jit(jnp.copy, out_shardings=placed)
     ones = jax.jit(lambda: jnp.ones((n, rhs), dtype), out_shardings=rhs_placed)
 
     def check(x) -> float:
-        """The scaled residual."""
-        a, b, x = np.asarray(first), np.ones((n, rhs), dtype), np.asarray(x)
+        """The scaled residual; of a determinant how far its logarithm is from NumPy's."""
+        a, unit = np.asarray(first), float(jnp.finfo(dtype).eps) / 2
+        if routine == "determinant":
+            (sign, logarithm), (right, exact) = map(np.asarray, x), np.linalg.slogdet(a)
+            apart = abs(logarithm - exact) + abs(sign - right)
+            return float(apart / (n * unit * max(abs(exact), 1)))
+        b, x = np.ones((n, rhs), dtype), np.asarray(x)
+        a = np.triu(a) if routine == "triangular" else a
         x = x @ b if routine == "inverse" else x
         norm = lambda m: float(np.abs(m).sum(0).max())  # noqa: E731
-        unit = float(np.finfo(a.dtype).eps) / 2
         return norm(b - a @ x) / (n * norm(a) * norm(x) * unit)
 
     if what in READY:
         b = ones()
         solve = _ready(what, routine, again(first))
         return Contender(lambda: (None, b), lambda _, b: solve(b), check)
-    if what == "scipy":
+    if what.startswith("scipy"):
         host = np.asarray(first)
         new = lambda: (np.array(host, order="F"), np.ones((n, rhs), dtype))  # noqa: E731
         return Contender(new, _scipy(routine), check)
@@ -127,9 +137,25 @@ def _scipy(routine: str):
 
     if routine == "inverse":
         return lambda a, _: scipy.linalg.inv(a, overwrite_a=True, check_finite=False)
+    if routine == "triangular":
+        solve = scipy.linalg.solve_triangular
+        return lambda a, b: solve(a, b, overwrite_b=True, check_finite=False)
+    if routine == "determinant":
+        return _logarithm_of_scipys_factor
     assume = {"cholesky": "pos", "lu": "gen"}[routine]
     options = {"assume_a": assume, "overwrite_a": True, "check_finite": False}
     return lambda a, b: scipy.linalg.solve(a, b, **options)
+
+
+def _logarithm_of_scipys_factor(a, _):
+    """Scipy has no slogdet."""
+    import scipy.linalg
+
+    lu, piv = scipy.linalg.lu_factor(a, overwrite_a=True, check_finite=False)
+    diagonal = lu.diagonal()
+    swaps = np.count_nonzero(piv != np.arange(len(piv)))
+    sign = (-1) ** swaps * np.prod(diagonal / np.abs(diagonal))
+    return sign, np.log(np.abs(diagonal)).sum()
 
 
 def _solver(what: str, routine: str):
@@ -139,11 +165,19 @@ def _solver(what: str, routine: str):
             return jax.jit(jnp.linalg.solve)
         if routine == "inverse":
             return jax.jit(lambda a, _: jnp.linalg.inv(a))
+        if routine == "triangular":
+            return jax.jit(cho.solve_triangular)
+        if routine == "determinant":
+            return jax.jit(lambda a, _: jnp.linalg.slogdet(a))
         return jax.jit(lambda a, b: cho.cho_solve(cho.cho_factor(a), b))
     if what == "meshsolve cyclic":
         return _cyclic_solver()
     if routine == "inverse":
         return lambda a, _: ms.inv(a, overwrite_a=True)
+    if routine == "triangular":
+        return lambda a, b: ms.solve_triangular(a, b, overwrite_b=True)
+    if routine == "determinant":
+        return lambda a, _: ms.slogdet(a, overwrite_a=True)
     options = {
         "assume_a": {"cholesky": "pos", "lu": "gen"}[routine],
         "lower": what in ("meshsolve lower", "meshsolve columns", "meshsolve column-major"),

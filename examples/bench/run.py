@@ -1,12 +1,13 @@
 """One solve against its competitors: a CSV line per measurement, each in a fresh process.
 
-Run: python examples/bench/run.py [--routine cholesky,lu,inverse] [--sizes 1024,4096,8192]
-     [--devices 2] [--dtype float64] [--what "meshsolve,jnp sharded"]
+Run: python examples/bench/run.py [--routine cholesky,lu,inverse,triangular,determinant]
+     [--sizes 1024,4096,8192] [--devices 2] [--dtype float64] [--what "meshsolve,jnp sharded"]
 
 Every process takes faer's gemm rate on all threads between its own calls, so that `share_of_gemm`
 compares what the machine gave at the same time (ScaLAPACK, which has processes of its own: before
 and after them). Times are of whole calls, dispatch included; FLOPs are n^3/3 for Cholesky, 2/3 n^3
-for LU, 2 n^3 for an inverse, and 2 n^2 k for k right-hand sides (4 times that for complex types).
+for LU and a determinant, 2 n^3 for an inverse, and 2 n^2 k for k right-hand sides, n^2 k with a
+triangular matrix (4 times that for complex types).
 `share_of_gemm_factor` is of the factorisation alone, by the clock inside the call.
 
 Rows that cannot be measured are left out, and standard error says why. So are solves of n
@@ -26,13 +27,15 @@ import time
 import scalapack
 from commit import commit
 
-ROUTINES = ("cholesky", "lu", "inverse")
+ROUTINES = ("cholesky", "lu", "inverse", "triangular", "determinant")
 COLUMNS = (
     *("routine", "what", "n", "rhs", "dtype", "devices", "threads", "sharding"),
     *("seconds_min", "seconds_median", "seconds_max", "gflops", "share_of_gemm"),
     *("seconds_factor", "share_of_gemm_factor", "gemm_gflops"),
     *("peak_over_a", "residual_ratio", "jax", "meshsolve", "commit", "note"),
 )
+# Those whose last call is the one that factors.
+FACTORING = ("cholesky", "lu", "inverse")
 GEMM_N = 4096
 SLOW = 3.0  # seconds of a call, of a competitor, beyond which three have to do
 
@@ -81,7 +84,7 @@ def main() -> None:
 def _rows(asked: str | None, routine: str, n: int) -> list[str]:
     from contenders import WHATS
 
-    others = scalapack.WHATS if routine != "inverse" else ()
+    others = scalapack.WHATS if routine in ("cholesky", "lu") else ()
     every = (*WHATS[routine], *others, "faer gemm")
     if asked is None:
         return [what for what in every if n <= GEMM_N or not what.endswith(" n rhs")]
@@ -142,7 +145,7 @@ def _solves(options, what: str, n: int) -> dict:
         x = jax.block_until_ready(row.solve(a, b))
         times.append(time.perf_counter() - start)
         above = peak() - before
-        if ours and what not in (*READY, "meshsolve refine"):
+        if ours and what not in (*READY, "meshsolve refine") and routine in FACTORING:
             factor.append(ms.last_call()["seconds"]["factor"])
         if len(times) == 1:
             ratio = row.check(x)
@@ -192,10 +195,11 @@ def _gemm(options, n: int) -> dict:
 
 def _shares(routine, ready, n, rhs, dtype, times, factor, rates) -> dict:
     """The columns of seconds and rates."""
-    cubes = {"cholesky": 1 / 3, "lu": 2 / 3, "inverse": 2, "gemm": 2}[routine] * n**3
-    rhs = 0 if routine == "inverse" else rhs
+    cubes = {"cholesky": 1 / 3, "lu": 2 / 3, "inverse": 2, "triangular": 0, "determinant": 2 / 3}
+    cubes = cubes.get(routine, 2) * n**3
+    squares = {"cholesky": 2, "lu": 2, "triangular": 1}.get(routine, 0) * n**2 * rhs
     weight, gemm = _weight(dtype), statistics.median(rates)
-    flops = weight * (cubes * (not ready) + 2 * n**2 * rhs)
+    flops = weight * (cubes * (not ready) + squares)
     median = statistics.median(times)
     row = {
         "seconds_min": f"{min(times):.5f}",

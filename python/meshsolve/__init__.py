@@ -3,11 +3,14 @@
 >>> import meshsolve as ms
 >>> x = ms.solve(a, b, assume_a="pos")
 
-Importing registers nothing, loads no GPU library and changes no setting.
+Importing registers nothing, loads no GPU library and changes no setting. ``meshsolve.lineax`` has
+solvers for lineax, which is imported when that is first used.
 """
 
+import importlib
+
 from meshsolve import local
-from meshsolve._core import __version__, last_call, set_timeout, timeout
+from meshsolve._core import __version__, cancel, last_call, set_timeout, timeout
 from meshsolve._ffi import ffi_target
 from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve
 from meshsolve.inverse import inv
@@ -24,6 +27,7 @@ __all__ = [
     "SlogdetResult",
     "SolveInfo",
     "__version__",
+    "cancel",
     "cho_factor",
     "cho_solve",
     "det",
@@ -41,3 +45,9 @@ __all__ = [
     "timeout",
     "transpose_inplace",
 ]
+
+
+def __getattr__(name: str):
+    if name == "lineax":
+        return importlib.import_module("meshsolve.lineax")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,5 +11,14 @@ def wrong_type(operation: str, argument: str, expected: str, got: object, remedy
     return TypeError(_message(operation, argument, expected, got, remedy))
 
 
+def wrong_process(got: int, expected: int) -> RuntimeError:
+    """Describe a use in a fork of the process that has used the library, for ``raise``."""
+    return RuntimeError(
+        f"meshsolve: expected the process that has used it, {expected}, got a fork of that, {got}; "
+        'neither JAX nor meshsolve works there: start processes by multiprocessing\'s "spawn" or '
+        '"forkserver", or fork before the first use'
+    )
+
+
 def _message(operation: str, argument: str, expected: str, got: object, remedy: str) -> str:
     return f"meshsolve.{operation}: {argument}: expected {expected}, got {got}; {remedy}"

@@ -1,6 +1,7 @@
 """The way into the compiled library: registration with XLA, and the calls it takes."""
 
 import functools
+import os
 import threading
 from typing import NamedTuple
 
@@ -8,10 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from meshsolve import _core
+from meshsolve import _core, _log
+from meshsolve._errors import wrong_process
 
 _TARGET = "meshsolve"
 _lock = threading.Lock()
+_process: int | None = None
 
 
 def ffi_target() -> str:
@@ -21,12 +24,21 @@ def ffi_target() -> str:
     results and attributes of each routine are listed in DESIGN.md under "Calling the target", with
     an example in ``examples/02_ffi_call.py``.
     """
+    enter()
     with _lock:
         return _register()
 
 
+def enter() -> None:
+    """What every use begins with: refuses a fork, in which it would hang; starts the logging."""
+    if _process is not None and os.getpid() != _process:
+        raise wrong_process(os.getpid(), _process)
+    _log.attend()
+
+
 @functools.cache
 def _register() -> str:
+    global _process
     # The CPU backend has to exist before a state type is registered for it.
     jax.devices("cpu")
     symbol = _core.symbol
@@ -34,6 +46,15 @@ def _register() -> str:
     handlers = {"instantiate": symbol("instantiate"), "execute": symbol("execute")}
     jax.ffi.register_ffi_type(f"{_TARGET}_instance", instance, platform="cpu")  # type: ignore
     jax.ffi.register_ffi_target(_TARGET, handlers, platform="cpu")
+    _process = os.getpid()
+    version = ".".join(map(str, _core.ffi_api_version()))
+    _log.logger.info(
+        "meshsolve %s registered with jax %s (FFI API %s), %d thread(s) a call",
+        _core.__version__,
+        jax.__version__,
+        version,
+        _core.threads(),
+    )
     return _TARGET
 
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from meshsolve import _ffi
 from meshsolve._errors import mistake, wrong_type
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -12,11 +13,13 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 
 def as_array(x) -> jax.Array:
     """``x`` as a jax.Array."""
+    _ffi.enter()
     return x if isinstance(x, jax.Array) else jnp.asarray(x)
 
 
 def as_typed(x):
     """``x`` with a shape and a dtype of JAX's: a jax.Array or an array of NumPy's."""
+    _ffi.enter()
     if isinstance(x, jax.Array):
         return x
     x = np.asarray(x)

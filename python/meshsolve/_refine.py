@@ -58,6 +58,12 @@ def check_dtype(dtype) -> None:
         )
 
 
+def lower_dtype(dtype):
+    """The dtype that A is factored in."""
+    check_dtype(dtype)
+    return jnp.dtype(_LOWER[dtype.name])
+
+
 def solve(task: Task, a, b, full):
     """(X, info[, rcond], steps) for columns b [n, k].
 

@@ -7,8 +7,8 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding
 
-from meshsolve import _core, _dispatch, _padding
-from meshsolve._errors import wrong_type
+from meshsolve import _core, _dispatch, _padding, _refine
+from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import check_rhs, check_square, common_dtype
 from meshsolve._sharding import Placement
 from meshsolve.solve import structure_of
@@ -16,7 +16,7 @@ from meshsolve.solve import structure_of
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What ``solve``, ``cho_factor`` or ``lu_factor`` will do; ``str(plan)`` is a report.
+    """What ``solve``, ``cho_factor``, ``lu_factor`` or ``inv`` will do; ``str(plan)`` is a report.
 
     Layouts are written ``shape:stride`` as in CuTe: coordinate (i, j) lies at i and j times the
     strides, in elements.
@@ -40,7 +40,7 @@ class Plan:
       transposition: what is done to each shard in its own memory, or None.
       moves: what is moved or copied, in words, in order.
       bytes_per_device: a dictionary: A, right-hand sides, copies.
-      scratch_bytes: scratch of the whole call.
+      scratch_bytes: scratch of the whole call; with ``refine`` of the one that takes most.
     """
 
     n: int
@@ -88,6 +88,8 @@ def plan(
     assume_a: str = "gen",
     overwrite_a: bool = False,
     overwrite_b: bool = False,
+    refine: bool = False,
+    inverse: bool = False,
     mesh: Mesh | None = None,
 ) -> Plan:
     """Print what ``solve(a, b, ...)`` will do, and return it; nothing is computed or moved.
@@ -100,6 +102,8 @@ def plan(
       assume_a: as in ``solve``.
       overwrite_a: whether A will be donated.
       overwrite_b: whether B will be donated.
+      refine: as in ``solve``.
+      inverse: tell of ``inv(a)`` instead; there is no b then.
       mesh: as in ``solve``.
 
     Returns:
@@ -121,13 +125,15 @@ def plan(
     n = check_square("plan", a)
     if b is not None:
         check_rhs("plan", b, n)
+    _check_task(b is not None, refine, inverse)
     structure = structure_of("plan", assume_a)
     dtype = common_dtype("plan", "a and b", a, *([] if b is None else [b]))
+    lower_dtype = _refine.lower_dtype(dtype) if refine else None
     _padding.check_mesh("plan", mesh)
     sharding = getattr(a, "sharding", None)
     if mesh is None or _padding.lies_on(sharding, mesh, n):
         at = None if sharding is None else _dispatch.eager_placement("plan", a)
-        copied = _copied(a, at, dtype, overwrite_a)
+        copied = _copied(a, at, dtype, overwrite_a or refine)
     else:
         at = Placement(mesh, tuple(mesh.axis_names))
         copied = "A is copied to shards of rows"
@@ -142,9 +148,17 @@ def plan(
     storage = at.storage if at else "rows"
     each = k if mode == "replicated" else -(-k // world)
     family = "po" if structure == "positive definite" else "ge"
-    routine = family + ("trf" if b is None else "sv")
     dealt = mode != "replicated"
-    core = _core.plan(routine, padded, world, dtype.name, storage, lower, each, dealt)
+    told = lambda routine, dtype: _core.plan(  # noqa: E731
+        routine, padded, world, dtype.name, storage, lower, each, dealt
+    )
+    if lower_dtype is not None:
+        core = told(family + "trf", lower_dtype)
+        rest = [(family + "trs", lower_dtype), ("residual", dtype), (family + "sv", dtype)]
+        scratch = [core["scratch_bytes"], *(told(*call)["scratch_bytes"] for call in rest)]
+    else:
+        core = told(family + ("inv" if inverse else "trf" if b is None else "sv"), dtype)
+        scratch = [core["scratch_bytes"]]
 
     amounts = {"A": padded * padded // world * dtype.itemsize}
     if b is not None:
@@ -153,7 +167,11 @@ def plan(
     if copied:
         moves.append(copied)
         amounts["copy of A"] = amounts["A"]
-    if b is not None and not overwrite_b:
+    if lower_dtype is not None:
+        moves.append(f"A is copied to {lower_dtype}, of which the factor is made")
+        amounts[f"A in {lower_dtype}"] = amounts["A"] // 2
+        amounts["solution, residual, correction"] = 3 * amounts["b"]
+    elif b is not None and not overwrite_b:
         moves.append("b is copied: overwrite_b is not set")
         amounts["copy of b"] = amounts["b"]
     if core["transposition"]:
@@ -168,6 +186,14 @@ def plan(
         moves.append("right-hand sides are dealt to the devices by columns")
     if at is None and isinstance(sharding, NamedSharding):
         moves.append("one device solves for all, as they do not divide n")
+    if lower_dtype is not None:
+        again = "" if overwrite_a or copied else "A is copied and "
+        moves.append(f"if refinement does not converge: {again}all is done in {dtype}")
+        if again:
+            amounts["copy of A, if it does not converge"] = amounts["A"]
+    if inverse:
+        sizes = {"n": n, "padded": padded, "itemsize": dtype.itemsize}
+        _tell_of_inverse(moves, amounts, core | sizes, a, at)
     report = Plan(
         n=n,
         padded=padded,
@@ -185,10 +211,37 @@ def plan(
         transposition=core["transposition"],
         moves=moves,
         bytes_per_device=amounts,
-        scratch_bytes=core["scratch_bytes"],
+        scratch_bytes=max(scratch),
     )
     print(report)
     return report
+
+
+def _check_task(has_b: bool, refine: bool, inverse: bool) -> None:
+    if inverse and (has_b or refine):
+        got = "right-hand sides" if has_b else "refine=True"
+        raise mistake(
+            "plan", "inverse", "A alone, as inv takes it", got, "leave them out, or inverse"
+        )
+    if refine and not has_b:
+        remedy = "give b; factors are not refined"
+        raise mistake("plan", "refine", "right-hand sides to solve for", "none", remedy)
+
+
+def _tell_of_inverse(moves, amounts, report, a, at: Placement | None) -> None:
+    """What becomes of the inverse once it is there."""
+    n, itemsize = report["n"], report["itemsize"]
+    if report["transposition"]:
+        moves.append("every shard of the inverse is transposed back")
+    sharding = getattr(a, "sharding", None)
+    if report["padded"] > n:
+        moves.append("the inverse is cut to n and comes to one device")
+        amounts["there, while it is made"] = 2 * n * n * itemsize
+    elif isinstance(sharding, NamedSharding):
+        lies = at and NamedSharding(at.mesh, at.spec("matrix", ""))
+        if not (lies and sharding.is_equivalent_to(lies, 2)):
+            moves.append("the inverse is resharded as A is")
+            amounts["resharded inverse"] = math.prod(sharding.shard_shape((n, n))) * itemsize
 
 
 def _copied(a, at: Placement | None, dtype, overwrite_a: bool) -> str | None:

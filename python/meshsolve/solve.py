@@ -90,8 +90,8 @@ def solve(
         refine X by residuals in full precision until it is as good as a solution in that. Where A
         is too ill-conditioned (a condition of 1e7 and more), the full factorisation follows by
         itself. Memory: A and half of it, and a few arrays of the size of B. ``overwrite_a``
-        matters for the full factorisation only, of which alone ``meshsolve.plan`` tells. Where
-        derivatives are taken, the full factorisation is used from the start.
+        matters for the full factorisation only. Where derivatives are taken, that is used from the
+        start.
       return_info: also return a ``SolveInfo``, for which A's condition is estimated.
       mesh: the devices to solve on, for an A that is not sharded over them (a NumPy array, an array
         on one device or on other devices) whatever n: A is copied to shards of rows, padded with an

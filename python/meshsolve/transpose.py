@@ -42,6 +42,7 @@ def transpose_inplace(x: jax.Array) -> jax.Array:
     Source: Catanzaro, Keller, Garland, "A Decomposition for In-place Matrix Transposition" (PPoPP
     2014); DESIGN.md tells which algorithm is used when.
     """
+    _ffi.enter()
     if isinstance(x, Tracer):
         raise mistake(
             "transpose_inplace",

@@ -5,4 +5,4 @@ mod outcome;
 mod watchdog;
 
 pub use collect::{Arrival, CallSite};
-pub use outcome::{Reply, answer_all, conduct};
+pub use outcome::{Reply, answer_all, cancel, conduct};

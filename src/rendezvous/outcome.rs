@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::backend::host::{float_mode::FloatMode, progress::Progress, workers};
 use crate::call::Job;
@@ -16,6 +16,30 @@ struct Conduct {
     running: AtomicUsize,
     outcome: Mutex<Result<()>>,
     decided: Progress,
+}
+
+/// A call whose lanes are at work.
+type AtWork = (Arc<Conduct>, Weak<dyn Job>);
+
+/// All of them. A job is borrowed from here only while the lock is held, and its last lane takes it out
+/// before it lets go of the job.
+static RUNNING: Mutex<Vec<AtWork>> = Mutex::new(Vec::new());
+
+fn running() -> MutexGuard<'static, Vec<AtWork>> {
+    RUNNING.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Ends every call whose lanes are at work with an error on all its ranks; how many there were. Lanes
+/// stop where they next wait for each other.
+pub fn cancel() -> usize {
+    let running = running();
+    for (shared, job) in running.iter() {
+        let text = "meshsolve: the call was ended by meshsolve.cancel()";
+        if let Some(job) = job.upgrade() {
+            shared.note(&*job, Ok(Err(Error::new(Kind::Cancelled, text))), "a call");
+        }
+    }
+    running.len()
 }
 
 /// Starts all lanes of `job`, or none; each of `replies` then gets the outcome on a thread of its
@@ -35,6 +59,7 @@ pub fn conduct(job: Arc<dyn Job>, replies: Vec<Reply>) {
         outcome: Mutex::new(Ok(())),
         decided: Progress::default(),
     });
+    running().push((shared.clone(), Arc::downgrade(&job)));
     let callers_mode = FloatMode::current();
     let mut replies = replies.into_iter();
     for (lane, worker) in workers.into_iter().enumerate() {
@@ -67,6 +92,7 @@ impl Conduct {
         if self.running.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
+        running().retain(|(other, _)| !std::ptr::eq(&**other, self));
         if self.outcome().is_ok() {
             let finish = catch_unwind(AssertUnwindSafe(|| job.finish()));
             self.note(&*job, finish, "finishing a call");

@@ -7,10 +7,14 @@ import os
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
-from helpers import ROOT, run_fresh
+import meshsolve as ms
+from helpers import ROOT, mesh_of, run_fresh
 
 
 def measure(*arguments) -> dict:
@@ -50,6 +54,23 @@ def test_lu_factors_by_rows_are_transposed_in_place():
 def test_refinement_takes_half_a_matrix():
     case = measure("--n", 8192, "--devices", 2, "--what", "refine", "--assume", "gen", "--keep-a")
     assert 0.45 <= case["above_over_a"] <= 0.6
+
+
+@pytest.mark.parametrize("what", ["refine", "inv"])
+def test_memory_is_what_the_plan_says(what):
+    n, mesh = 4096, mesh_of(range(2))
+    kept = ["--keep-a"] * (what == "refine")
+    case = measure("--n", n, "--devices", 2, "--what", what, "--assume", "gen", *kept)
+    a = jax.ShapeDtypeStruct((n, n), np.float64, sharding=NamedSharding(mesh, P("x", None)))
+    if what == "refine":
+        plan = ms.plan(a, np.ones((n, 1)), refine=True)
+    else:
+        plan = ms.plan(a, inverse=True, overwrite_a=True)
+    copies = {name: size for name, size in plan.bytes_per_device.items() if name not in ("A", "b")}
+    copies.pop("copy of A, if it does not converge", None)  # it does converge
+    planned = plan.scratch_bytes + 2 * sum(copies.values())
+    # The kernels' own scratch, pages of the allocator, programs.
+    assert 0.9 * planned <= case["above_bytes"] <= planned + (24 << 20)
 
 
 @pytest.mark.parametrize("storage", ["rows", "columns", "column-major"])

@@ -20,7 +20,7 @@ from helpers import (
     put_matrix,
     solve_ratio,
 )
-from meshsolve import _dispatch, _ffi
+from meshsolve import _core, _dispatch, _ffi
 
 EYE = np.eye(64)
 KEPT = "A is copied: overwrite_a is not set"
@@ -227,6 +227,98 @@ def test_the_plan_holds(storage, assume_a):
     call = ms.last_call()
     assert call["scratch_bytes"] == plan.scratch_bytes and call["lanes"] == plan.lanes
     assert call["tile"] == plan.widths[0][0]
+
+
+@pytest.mark.parametrize("assume_a", ["pos", "gen"])
+@pytest.mark.parametrize("storage", STORAGES[:3])
+def test_the_plan_of_an_inverse_holds(storage, assume_a):
+    a = put_matrix(mesh_of(range(2)), np.eye(512) * 2, storage)
+    plan = ms.plan(a, assume_a=assume_a, overwrite_a=True, inverse=True)
+    assert plan.bytes_per_device == {"A": 512 * 512 * 4}
+    turned = ["every shard is transposed in its own memory"] * (storage == "columns")
+    mirrored = storage != "rows" and assume_a == "pos"
+    mirrored = ["the upper triangle is mirrored in place"] * mirrored
+    back = ["every shard of the inverse is transposed back"] * (storage == "columns")
+    assert plan.moves == turned + mirrored + back
+    ms.inv(a, assume_a=assume_a, overwrite_a=True).block_until_ready()
+    call = ms.last_call()
+    assert call["scratch_bytes"] == plan.scratch_bytes and call["lanes"] == plan.lanes
+    assert call["tile"] == plan.widths[0][0]
+
+
+@pytest.mark.parametrize("assume_a", ["pos", "gen"])
+@pytest.mark.parametrize("storage", STORAGES[:3])
+@pytest.mark.parametrize("k", [2, 64])
+def test_the_plan_of_a_refinement_holds(storage, assume_a, k):
+    """Of all calls that it consists of, as they are logged."""
+    a, b = put_matrix(mesh_of(range(2)), np.eye(512) * 3, storage), np.ones((512, k))
+    plan = ms.plan(a, b, assume_a=assume_a, refine=True)
+    _core.listen(True)
+    ms.solve(a, b, assume_a=assume_a, refine=True).block_until_ready()
+    _core.listen(False)
+    made = list(iter(_core.next_event, None))
+    factor = [call for call in made if call["routine"].endswith("trf")]
+    assert [call["dtype"] for call in factor] == ["float32"]
+    assert factor[0]["lanes"] == plan.lanes and factor[0]["tile"] == plan.widths[0][0]
+    assert {"residual", factor[0]["routine"][:2] + "trs"} < {call["routine"] for call in made}
+    assert max(call["scratch_bytes"] for call in made) == plan.scratch_bytes
+    shard = 512 * 256 * 8
+    assert plan.bytes_per_device["A in float32"] == shard // 2
+    assert plan.moves[0] == "A is copied to float32, of which the factor is made"
+    again = "if refinement does not converge: A is copied and all is done in float64"
+    assert plan.moves[-1] == again
+
+
+def test_plans_of_refinements_and_inverses_tell_of_every_copy():
+    mesh, b = mesh_of(range(4)), np.ones(64)
+    plan = ms.plan(put(mesh, EYE, "x", None), b, refine=True, overwrite_a=True)
+    across = "the matrix is transposed across the devices, in their memory"
+    first = "A is copied to float32, of which the factor is made"
+    last = "if refinement does not converge: all is done in float64"
+    assert plan.moves == [first, across, last]
+    amounts = {"A": 8192, "b": 512, "A in float32": 4096, "solution, residual, correction": 1536}
+    assert plan.bytes_per_device == amounts
+    plan = ms.plan(put(mesh, EYE), inverse=True)
+    resharded = "A is resharded to P('x', None)"
+    assert plan.moves == [resharded, "the inverse is resharded as A is"]
+    amounts = {"A": 8192, "copy of A": 8192, "resharded inverse": 4 * 8192}
+    assert plan.bytes_per_device == amounts
+    plan = ms.plan(np.eye(63), inverse=True, mesh=mesh)
+    cut = "the inverse is cut to n and comes to one device"
+    assert plan.moves == ["A is copied to shards of rows, padded", cut]
+    assert plan.bytes_per_device["there, while it is made"] == 2 * 63 * 63 * 8
+
+
+@pytest.mark.parametrize(
+    ("b", "options", "error", "message"),
+    [
+        (
+            np.ones(64),
+            {"inverse": True},
+            ValueError,
+            "meshsolve.plan: inverse: expected A alone, as inv takes it, got right-hand sides; "
+            "leave them out, or inverse",
+        ),
+        (
+            None,
+            {"refine": True},
+            ValueError,
+            "meshsolve.plan: refine: expected right-hand sides to solve for, got none; give b; "
+            "factors are not refined",
+        ),
+        (
+            np.ones(64, np.float32),
+            {"refine": True, "a": EYE.astype(np.float32)},
+            TypeError,
+            "meshsolve.solve: refine: expected False for float32 and complex64, got True for "
+            "float32; float64 and complex128 are factored in half their precision and refined",
+        ),
+    ],
+)
+def test_plans_that_cannot_be(b, options, error, message):
+    with pytest.raises(error) as raised:
+        ms.plan(options.pop("a", EYE), b, **options)
+    assert str(raised.value) == message
 
 
 def test_numpy_arrays_and_other_meshes_are_dealt_to_the_mesh_that_is_given():

@@ -18,12 +18,15 @@ use super::members::Members;
 use super::norm;
 use super::team::Team;
 use crate::backend::{Backend, Group, Moduli, Op, Signal, Step, Stopped, Triangle, Update};
+use crate::log::{self, Event};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
-use crate::transpose;
+use crate::{settings, transpose};
 
 /// Bytes of packed panel that a lane keeps in cache.
 const PACK_BYTES: usize = 512 << 10;
+/// Progress is reported after, and every.
+const LONG: Duration = Duration::from_secs(1);
 
 /// Lanes of a call over `ranks` devices on a machine that offers `threads`: equally many for each
 /// rank, or as many as there are threads when there are more ranks than that.
@@ -48,6 +51,7 @@ pub struct HostLane<'a, T> {
     pack_rows: usize,
     pack: Block<T>,
     potrf: MemBuffer,
+    since: Instant,
 }
 
 impl<'a, T: Scalar> HostLane<'a, T> {
@@ -59,6 +63,7 @@ impl<'a, T: Scalar> HostLane<'a, T> {
             pack_rows: packed_rows::<T>(widest_tile),
             pack,
             potrf: blas::potrf_scratch::<T>(widest_tile),
+            since: Instant::now(),
         }
     }
 
@@ -327,17 +332,23 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
     }
 
     fn progress(&mut self, done: usize, total: usize) {
-        if self.lane == 0 && crate::settings::log_progress() && report_is_due() {
-            eprintln!("meshsolve: rank 0: panel {done} of {total}");
+        let printed = settings::log_progress();
+        if self.lane == 0 && (printed || log::is_on()) && report_is_due() {
+            if printed {
+                eprintln!("meshsolve: rank 0: panel {done} of {total}");
+            }
+            if self.since.elapsed() >= LONG {
+                log::tell(|| Event::Panel { done, total });
+            }
         }
     }
 }
 
-/// At most once a second in the whole process.
+/// At most that often in the whole process.
 fn report_is_due() -> bool {
     static LAST: Mutex<Option<Instant>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(|e| e.into_inner());
-    let due = last.is_none_or(|last| last.elapsed() >= Duration::from_secs(1));
+    let due = last.is_none_or(|last| last.elapsed() >= LONG);
     if due {
         *last = Some(Instant::now());
     }

@@ -1,0 +1,281 @@
+"""Solvers for ``lineax.linear_solve``: ``Cholesky`` and ``LU`` of matrices sharded over devices.
+
+Needs lineax, ``pip install "meshsolve[lineax]"``; ``import meshsolve`` alone does not load it.
+"""
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.core import Tracer
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.flatten_util import ravel_pytree
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+
+from meshsolve._errors import mistake
+from meshsolve.cholesky import CholeskyFactor, cho_factor
+from meshsolve.lu import LUFactor, lu_factor
+
+try:
+    import equinox as eqx
+    import lineax as lx
+except ImportError as error:
+    raise ImportError(
+        "meshsolve.lineax: expected lineax to be installed, got: "
+        f"{error}; install it with pip install 'meshsolve[lineax]'"
+    ) from error
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclasses.dataclass(frozen=True, eq=False)
+class State:
+    """What ``init`` makes of an operator: its factor, and which operator that factor solves with.
+
+    Attributes:
+      factor: of the matrix A of the operator that was given to ``init``, or of -A.
+      is_negative: whether it is the factor of -A.
+      is_transposed: whether to solve with A^T,
+      is_conjugate: with the complex conjugate of A, or if both are set with A^H.
+      mesh: what the factor lies on, if that is known.
+      structures: those of the vectors that the operator as it is takes and gives.
+    """
+
+    factor: CholeskyFactor | LUFactor
+    mesh: AbstractMesh | None
+    structures: tuple[Any, Any]
+    is_negative: bool = False
+    is_transposed: bool = False
+    is_conjugate: bool = False
+
+    def tree_flatten(self):
+        """The factor; everything else is static."""
+        flat = (jax.tree.flatten(s) for s in self.structures)
+        structures = tuple((tree, tuple(leaves)) for leaves, tree in flat)
+        flags = (self.is_negative, self.is_transposed, self.is_conjugate)
+        return (self.factor,), (self.mesh, structures, *flags)
+
+    @classmethod
+    def tree_unflatten(cls, auxiliary, children):
+        """The inverse of ``tree_flatten``."""
+        mesh, structures, *flags = auxiliary
+        before, after = (jax.tree.unflatten(*s) for s in structures)
+        return cls(children[0], mesh, (before, after), *flags)
+
+
+class _Direct(lx.AbstractLinearSolver[State]):
+    """What both solvers share: everything but the factorisation."""
+
+    def compute(
+        self, state: State, vector: Any, options: dict[str, Any]
+    ) -> tuple[Any, lx.RESULTS, dict[str, Any]]:
+        """X of the state's operator; ``RESULTS.singular`` where the factor's ``info`` is not 0."""
+        del options
+        b = vector if isinstance(vector, jax.Array) and vector.ndim == 1 else _ravelled(vector)
+        with _context(state.factor.work, state.mesh):
+            x = _solved(state, b)
+        x = -x if state.is_negative else x
+        result = lx.RESULTS.where(
+            jnp.asarray(state.factor.info) == 0, lx.RESULTS.successful, lx.RESULTS.singular
+        )
+        return _unravelled(x, state.structures[0]), result, {}
+
+    def transpose(self, state: State, options: dict[str, Any]) -> tuple[State, dict[str, Any]]:
+        """The state of A^T: the same factor."""
+        factor, back = state.factor, state.structures[::-1]
+        if state.mesh is None:
+            # What follows may be all of a program, that of a derivative.
+            factor = dataclasses.replace(factor, info=_with_devices(factor.info))
+        other = not state.is_transposed
+        state = dataclasses.replace(state, factor=factor, is_transposed=other, structures=back)
+        return state, options
+
+    def conj(self, state: State, options: dict[str, Any]) -> tuple[State, dict[str, Any]]:
+        """The state of the conjugate of A: the same factor."""
+        return dataclasses.replace(state, is_conjugate=not state.is_conjugate), options
+
+    def assume_full_rank(self) -> bool:
+        """True: an operator that is singular has no solution."""
+        return True
+
+
+class LU(_Direct):
+    """Solves with any square operator, by ``meshsolve.lu_factor``.
+
+    A solver for ``lineax.linear_solve``, eagerly, inside ``jax.jit``, under ``jax.vmap`` and
+    differentiated. All devices that hold the matrix factor it, once: the solves with A^T that
+    derivatives take use the same factor, and so do those with its conjugate.
+
+    ``linear_solve`` is always a program of its own, in which A is copied, to rows over all axes of
+    its mesh (Auto axes), for the factor. For a matrix that is used several times
+    ``state = solver.init(operator, {})`` makes it beforehand, as ``meshsolve.lu_factor`` does, and
+    ``linear_solve(operator, b, solver, state=state)`` uses it.
+
+    On a mesh with Explicit axes lineax itself refuses vectors that have a sharding; there
+    ``jax.sharding.auto_axes`` goes around the call of ``linear_solve``.
+
+    An A that is singular gives NaN and ``RESULTS.singular``. On several devices look for that with
+    ``throw=False``: the error that lineax raises otherwise, also for solvers of its own, ends the
+    process if it is raised in a program for several CPU devices (jax 0.10.2).
+
+    Attributes:
+      mesh: the devices to work on, for a matrix that is not sharded over them, or whose order they
+        do not divide: as in ``meshsolve.solve``.
+
+    >>> solver = meshsolve.lineax.LU()
+    >>> x = lineax.linear_solve(lineax.MatrixLinearOperator(a), b, solver).value
+    """
+
+    mesh: Mesh | None = eqx.field(default=None, static=True, kw_only=True)
+
+    def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]) -> State:
+        """Factor the operator's matrix.
+
+        Raises:
+          ValueError: the operator is not square, or the devices do not divide its order.
+        """
+        del options
+        _check_square("lineax.LU", operator)
+        a = _matrix(operator)
+        with _context(a, _mesh(a)):
+            factor = lu_factor(a, mesh=self.mesh)
+        return _state("lineax.LU", factor, operator)
+
+
+class Cholesky(_Direct):
+    """Solves with a positive or negative definite operator, by ``meshsolve.cho_factor``.
+
+    As ``LU``, at half the work. The operator must be tagged ``lineax.positive_semidefinite_tag``,
+    or ``negative_semidefinite_tag``: then -A is factored. Complex ones are Hermitian. One triangle
+    of the matrix is read.
+
+    Attributes:
+      lower: whether that is its lower triangle.
+      mesh: as for ``LU``.
+    """
+
+    lower: bool = eqx.field(default=False, static=True, kw_only=True)
+    mesh: Mesh | None = eqx.field(default=None, static=True, kw_only=True)
+
+    def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]) -> State:
+        """Factor the operator's matrix.
+
+        Raises:
+          ValueError: the operator is not square or not tagged as definite, or the devices do not
+            divide its order.
+        """
+        del options
+        _check_square("lineax.Cholesky", operator)
+        is_negative = lx.is_negative_semidefinite(operator)
+        if not (is_negative or lx.is_positive_semidefinite(operator)):
+            tags = sorted(map(str, getattr(operator, "tags", ())))
+            raise mistake(
+                "lineax.Cholesky",
+                "operator",
+                "one that is known to be positive or negative definite",
+                f"a {type(operator).__name__} tagged {', '.join(tags) or 'with nothing'}",
+                "tag it with lineax.positive_semidefinite_tag or negative_semidefinite_tag, or use "
+                "meshsolve.lineax.LU",
+            )
+        a = _matrix(operator)
+        a = -a if is_negative else a
+        with _context(a, _mesh(a)):
+            factor = cho_factor(a, self.lower, overwrite_a=is_negative, mesh=self.mesh)
+        return _state("lineax.Cholesky", factor, operator, is_negative)
+
+
+def _check_square(solver: str, operator: lx.AbstractLinearOperator) -> None:
+    rows, columns = operator.out_size(), operator.in_size()
+    if rows != columns:
+        raise mistake(
+            solver,
+            "operator",
+            "a square one",
+            f"one from {columns} to {rows} elements",
+            "use lineax.AutoLinearSolver(well_posed=False) for least squares",
+        )
+
+
+def _matrix(operator: lx.AbstractLinearOperator):
+    """The operator's matrix, without its derivative: lineax has a rule of its own for solves."""
+    a = operator.as_matrix()
+    return lax.stop_gradient(a) if isinstance(a, Tracer) else a
+
+
+def _state(
+    solver: str, factor, operator: lx.AbstractLinearOperator, is_negative: bool = False
+) -> State:
+    mesh, work = _mesh(factor.work), factor.work
+    if mesh is None and not isinstance(work, Tracer):
+        raise mistake(
+            solver,
+            "operator",
+            f"an order that all {jax.typeof(work).sharding.mesh.size} devices of its mesh divide, "
+            "to make a state of outside of jax.jit",
+            f"n = {factor.n}",
+            "let lineax.linear_solve make it, or put the matrix on a mesh whose devices divide n",
+        )
+    structures = operator.in_structure(), operator.out_structure()
+    return State(factor, mesh, structures, is_negative)
+
+
+def _mesh(a) -> AbstractMesh | None:
+    """The mesh that a matrix lies on, of one device if it is not sharded; None if it is traced and
+    that is not known, or if the devices of the whole mesh do not divide its order.
+    """
+    mesh = jax.typeof(a).sharding.mesh
+    if mesh.empty:
+        return None if isinstance(a, Tracer) else AbstractMesh((1,), ("x",))
+    return None if a.shape[0] % mesh.size else mesh
+
+
+def _context(a, mesh: AbstractMesh | None):
+    """Where ``mesh`` tells how a traced matrix is dealt out: by rows over all axes. The other way,
+    ``custom_partitioning``, needs the devices of the program, and a primitive of lineax's, of which
+    the program may consist, does not ask for them.
+    """
+    known = not jax.sharding.get_abstract_mesh().empty
+    if mesh is None or known or not isinstance(a, Tracer) or AxisType.Explicit in mesh.axis_types:
+        return contextlib.nullcontext()
+    return jax.sharding.use_abstract_mesh(mesh)
+
+
+def _partition(mesh, operands, results):
+    everywhere = NamedSharding(mesh, PartitionSpec())
+    return mesh, lambda x: x, everywhere, (everywhere,)
+
+
+_scalar = custom_partitioning(lambda x: x)
+_scalar.def_partition(partition=_partition, sharding_rule="->")
+# A scalar; a program that has this in it knows its devices. Not run as it stands, but under jit.
+_with_devices = jax.jit(_scalar)
+
+
+def _solved(state: State, b: jax.Array) -> jax.Array:
+    """X of the state's factor for a vector."""
+    factor, transposed, conjugate = state.factor, state.is_transposed, state.is_conjugate
+    # A Hermitian A is the conjugate of its transpose.
+    if isinstance(factor, CholeskyFactor):
+        return factor.solve(b) if transposed == conjugate else factor.solve(b.conj()).conj()
+    if not transposed and conjugate:
+        return factor.solve(b.conj()).conj()
+    return factor.solve(b, trans=transposed + conjugate)
+
+
+def _ravelled(vector) -> jax.Array:
+    return ravel_pytree(vector)[0]
+
+
+def _unravelled(x: jax.Array, structure):
+    """X as the pytree that ``structure`` describes."""
+    leaves, tree = jax.tree.flatten(structure)
+    if len(leaves) == 1 and leaves[0].shape == x.shape:
+        return jax.tree.unflatten(tree, [x.astype(leaves[0].dtype)])
+    parts, first = [], 0
+    for leaf in leaves:
+        part = x[first : first + leaf.size].reshape(leaf.shape)
+        parts.append(part.astype(leaf.dtype))
+        first += leaf.size
+    return jax.tree.unflatten(tree, parts)

@@ -1,0 +1,151 @@
+"""Ctrl-C, the end of the interpreter, forks, logging: each in a process of its own."""
+
+import re
+
+import pytest
+
+from helpers import run_fresh
+
+# A call of a second or more on any machine, by one thread, and one that is over at once.
+LONG = """
+import os, signal, threading, time
+mesh = mesh_of(range(2))
+small = put(mesh, 2 * np.eye(8), "x", None)
+def check():
+    np.testing.assert_array_equal(ms.solve(small, np.ones(8)), np.full(8, 0.5))
+check()
+a = jax.block_until_ready(jax.device_put(jnp.eye(6144), NamedSharding(mesh, P("x", None))))
+x = ms.solve(a, put(mesh, np.ones((6144, 1))), overwrite_a=True)
+"""
+ONE_THREAD = {"MESHSOLVE_THREADS": "1"}
+INTERRUPTED = """
+threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    x.block_until_ready()
+except KeyboardInterrupt:
+    print("interrupted" if not x.is_ready() else "over")
+"""
+
+
+def test_an_interrupted_call_goes_on_and_the_next_one_works():
+    out = run_fresh(LONG + INTERRUPTED + "check()\nprint(x.min(), x.max())", env=ONE_THREAD)
+    assert out == "interrupted\n1.0 1.0\n"
+
+
+def test_an_interrupted_call_is_ended_by_cancel():
+    code = """
+while not (ended := ms.cancel()):
+    assert not x.is_ready()
+print(ended)
+try:
+    x.block_until_ready()
+except jax.errors.JaxRuntimeError as error:
+    print(error)
+check()
+print(ms.cancel())
+"""
+    out = run_fresh(LONG + INTERRUPTED + code, env=ONE_THREAD).splitlines()
+    assert out[:2] == ["interrupted", "1"] and out[-1] == "0"
+    assert out[2].startswith("CANCELLED: ")
+    assert out[2].endswith("meshsolve: the call was ended by meshsolve.cancel()")
+
+
+def test_the_interpreter_ends_during_a_call():
+    assert run_fresh(LONG + "print(x.is_ready())", env=ONE_THREAD) == "False\n"
+
+
+def test_a_fork_is_refused_before_it_hangs():
+    out = run_fresh(
+        """
+        import os, signal, warnings
+        warnings.simplefilter("ignore")
+        mesh = mesh_of(range(2))
+        a, b = put(mesh, 4 * np.eye(8), "x", None), put(mesh, np.ones(8))
+        factor = ms.cho_factor(a)
+        calls = {
+            "solve": lambda: ms.solve(a, b), "jit": lambda: jax.jit(ms.det)(a),
+            "factor": factor.logdet, "numpy": lambda: ms.inv(np.eye(3)),
+            "transpose": lambda: ms.transpose_inplace(a), "target": ms.ffi_target,
+        }
+        for name, call in calls.items():
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                try:
+                    call()
+                except RuntimeError as error:
+                    ours = str(error).replace(str(os.getpid()), "<child>")
+                    print(name, ours.replace(str(os.getppid()), "<parent>"), flush=True)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0, name
+        np.testing.assert_array_equal(ms.solve(a, b), np.full(8, 0.25))
+        """
+    )
+    message = (
+        "meshsolve: expected the process that has used it, <parent>, got a fork of that, <child>; "
+        'neither JAX nor meshsolve works there: start processes by multiprocessing\'s "spawn" or '
+        '"forkserver", or fork before the first use'
+    )
+    names = ("solve", "jit", "factor", "numpy", "transpose", "target")
+    assert out.splitlines() == [f"{name} {message}" for name in names]
+
+
+def test_a_fork_before_the_first_use_works():
+    out = run_fresh(
+        """
+        import os
+        child = os.fork()
+        np.testing.assert_array_equal(ms.solve(2 * np.eye(4), np.ones(4)), np.full(4, 0.5))
+        if child:
+            print(os.waitpid(child, 0)[1])
+        """
+    )
+    assert out == "0\n"
+
+
+LOGGED = """
+import logging
+form = "%(name)s %(levelname)s %(message)s"
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format=form)
+"""
+
+
+def test_a_line_for_each_call():
+    code = """
+mesh = mesh_of(range(4))
+a = put(mesh, np.eye(96, dtype=np.float32), None, "x")
+factor = ms.lu_factor(a)
+jax.jit(lambda f, b: f.solve(b))(factor, np.ones((96, 3), np.float32)).block_until_ready()
+ms.transpose_inplace(put(mesh, np.ones((8, 4)), "x", None)).block_until_ready()
+"""
+    out = run_fresh(LOGGED + code).splitlines()
+    lines = [line.removeprefix("meshsolve INFO ") for line in out if line.startswith("meshsolve ")]
+    version = r"meshsolve \S+ registered with jax \S+ \(FFI API 0\.2\), \d+ thread\(s\) a call"
+    assert re.fullmatch(version, lines[0])
+    seconds = r"info 0: \d+\.\d{3} s \(wait \d+\.\d{3}, .*factor \d+\.\d{3}.*\)"
+    assert re.fullmatch(
+        rf"getrf: n = 96, float32, 4 device\(s\), \d+ lane\(s\), {seconds}", lines[1]
+    )
+    assert lines[2].startswith("getrs: n = 96, 3 right-hand side(s), float32, 4 device(s), ")
+    assert lines[3].startswith("transpose: n = ") and len(lines) == 4
+
+
+def test_progress_of_a_long_call():
+    out = run_fresh(LOGGED + LONG + "x.block_until_ready()", env=ONE_THREAD).splitlines()
+    panels = [re.fullmatch(r"meshsolve INFO panel (\d+) of 48", line) for line in out]
+    done = [int(panel[1]) for panel in panels if panel]
+    assert done == sorted(done) and all(1 < panel <= 48 for panel in done)
+    assert [line for line in out if line.startswith("meshsolve INFO gesv: n = 6144, ")]
+
+
+@pytest.mark.parametrize("level", ["WARNING", "INFO"])
+def test_logging_that_is_off_starts_nothing(level):
+    out = run_fresh(
+        f"""
+        import logging, threading
+        logging.getLogger("meshsolve").setLevel("{level}")
+        ms.solve(np.eye(8), np.ones(8)).block_until_ready()
+        print([thread.name for thread in threading.enumerate()])
+        """
+    )
+    assert ("meshsolve-log" in out) == (level == "INFO")
