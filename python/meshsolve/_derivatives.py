@@ -149,21 +149,30 @@ def _product(op: Operation, sides: Sides, a, x):
         a = _triangle(op, a)
     a = a.conj() if op.trans == 2 else a
 
-    def columns(x):
-        if op.trans:
-            return sides.columns(_dot(a, sides.rows(x), 0, sides.shardings[1]))
-        return sides.rows(_dot(a, sides.columns(x), 1, sides.shardings[0]))
-
     n, k = x.shape
-    parts = -(-k // max(_LEAST_COLUMNS, n // _MOST_PARTS))
+    parts = max(1, -(-k // max(_LEAST_COLUMNS, n // _MOST_PARTS)))
     if parts == 1:
-        y = columns(x)
+        y = _columns(op, sides, a, x)
     else:
-        some = _dispatch.unfolded(jnp.pad(sides.dealt(x), ((0, 0), (0, -k % parts))), parts)
-        # Without a checkpoint what each device was given would be kept for the way back.
-        y = sides.dealt(_dispatch.folded(lax.map(jax.checkpoint(columns), some))[:, :k])
+        y = _by_parts(op, parts, sides.shardings, sides.marks, a, x)
     y = resharded(y, jax.typeof(x).sharding)
     return y + x if op.unit_diagonal else y
+
+
+def _columns(op: Operation, sides: Sides, a, x):
+    if op.trans:
+        return sides.columns(_dot(a, sides.rows(x), 0, sides.shardings[1]))
+    return sides.rows(_dot(a, sides.columns(x), 1, sides.shardings[0]))
+
+
+# In jit, because eagerly a loop over a new function would be compiled in every call.
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _by_parts(op: Operation, parts: int, shardings, marks, a, x):
+    sides, k = Sides(shardings, marks), x.shape[1]
+    some = _dispatch.unfolded(jnp.pad(sides.dealt(x), ((0, 0), (0, -k % parts))), parts)
+    # Without a checkpoint what each device was given would be kept for the way back.
+    columns = jax.checkpoint(lambda x: _columns(op, sides, a, x))
+    return sides.dealt(_dispatch.folded(lax.map(columns, some))[:, :k])
 
 
 def _triangle(op: Operation, a):

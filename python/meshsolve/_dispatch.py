@@ -262,7 +262,7 @@ def batchable(function, rhs: int | None, solutions: tuple[bool, ...]):
 
     @run.def_vmap
     def _(size, batched, *operands):
-        if rhs is not None and batched[rhs] and sum(batched) == 1:
+        if size and rhs is not None and batched[rhs] and sum(batched) == 1:
             operands = [folded(x) if i == rhs else x for i, x in enumerate(operands)]
             pairs = zip(run(*operands), solutions, strict=True)
             results = tuple(unfolded(x, size) if is_x else x for x, is_x in pairs)
@@ -270,13 +270,21 @@ def batchable(function, rhs: int | None, solutions: tuple[bool, ...]):
             pairs = zip(results, solutions, strict=True)
             return results, tuple(None if x is None else is_x for x, is_x in pairs)
 
-        def one(mapped):
-            rest = iter(mapped)
-            pairs = zip(operands, batched, strict=True)
-            return run(*(next(rest) if many else x for x, many in pairs))
-
-        results = lax.map(one, [x for x, many in zip(operands, batched, strict=True) if many])
+        results = one_by_one(tuple(batched))(*operands)
         return results, jax.tree.map(lambda _: True, results)
+
+    # Eagerly a loop over a new function would be compiled in every call.
+    @functools.cache
+    def one_by_one(batched):
+        def loop(*operands):
+            def one(mapped):
+                rest = iter(mapped)
+                pairs = zip(operands, batched, strict=True)
+                return run(*(next(rest) if many else x for x, many in pairs))
+
+            return lax.map(one, [x for x, many in zip(operands, batched, strict=True) if many])
+
+        return jax.jit(loop)
 
     return run
 
@@ -308,8 +316,17 @@ def _traced(op: Operation, *operands):
 
 @functools.cache
 def _program(op: Operation):
-    """In jit, also where a transformation runs it outside of a program."""
-    return jax.jit(functools.partial(_placed, op))
+    """In jit, also where a transformation runs it outside of a program.
+
+    Its name tells operations apart: of what ``_partitioned`` does nothing else is in the text of a
+    program, by which JAX's persistent compilation cache knows it.
+    """
+
+    def run(*operands):
+        return _placed(op, *operands)
+
+    run.__name__ = "_".join(("meshsolve", *(str(x) for x in op if not isinstance(x, tuple))))
+    return jax.jit(run)
 
 
 def traced_placement(op: Operation, a) -> Placement | None:

@@ -117,9 +117,16 @@ def _rows_like(mark, x):
     return x
 
 
+# A mark that has become a batch, as of a cond whose predicates are one, is zeros in any case.
+
+
 @_rows_like.def_vmap
 def _(size, batched, mark, x):
-    del batched
+    mark = mark[0] if batched[0] else mark
+    if not batched[1]:
+        return _rows_like(mark, x), False
+    if not size:
+        return x, True
     return _dispatch.unfolded(_rows_like(mark, _dispatch.folded(x)), size), True
 
 
@@ -131,5 +138,10 @@ def _matrix_like(i, j, x):
 
 @_matrix_like.def_vmap
 def _(size, batched, i, j, x):
-    move = lambda x: _matrix_like(i, j, x)  # noqa: E731
-    return (lax.map(move, x), True) if batched[2] else (move(x), False)
+    i, j = (mark[0] if many else mark for mark, many in zip((i, j), batched, strict=False))
+    return (_matrices_like(i, j, x), True) if batched[2] else (_matrix_like(i, j, x), False)
+
+
+@jax.jit
+def _matrices_like(i, j, x):
+    return lax.map(lambda x: _matrix_like(i, j, x), x)

@@ -105,3 +105,28 @@ def test_info_of_each_matrix():
     x, info = jax.vmap(lambda a: ms.solve(a, jnp.ones(4), return_info=True))(jnp.asarray(a))
     np.testing.assert_array_equal(info.info, [0, 2])
     np.testing.assert_array_equal(np.isnan(x), [[False] * 4, [True] * 4])
+
+
+@pytest.mark.parametrize("storage", ["rows", "columns"])
+def test_gradients_of_a_batch_of_conditions(storage):
+    """A switch whose index is a batch becomes a selection, of what its branches remember too."""
+    mesh = mesh_of(range(4))
+    a, b = operands("float64")
+    on_mesh = put(mesh, a, *(("x", None) if storage == "rows" else (None, "x"))), put(mesh, b)
+
+    def gradients(solve, inv):
+        branches = [lambda a, b: number(solve(a, b)), lambda a, b: number(inv(a))]
+        value = lambda i, a, b: jax.lax.switch(i, branches, a, b)  # noqa: E731
+        return jax.vmap(jax.grad(value, (1, 2)), (0, None, None))
+
+    got = gradients(ms.solve, ms.inv)(jnp.arange(2), *on_mesh)
+    assert_close(got, gradients(jnp.linalg.solve, jnp.linalg.inv)(jnp.arange(2), a, b))
+
+
+def test_empty_batches():
+    mesh = mesh_of(range(4))
+    a = put(mesh, operands("float64")[0], "x", None)
+    assert jax.vmap(ms.solve, (None, 0))(a, jnp.zeros((0, 8))).shape == (0, 8)
+    assert jax.vmap(ms.solve)(jnp.zeros((0, 8, 8)), jnp.zeros((0, 8))).shape == (0, 8)
+    gradient = jax.grad(lambda a, b: ms.solve(a, b).sum())
+    assert jax.vmap(gradient, (None, 0))(a, jnp.zeros((0, 8))).shape == (0, 8, 8)

@@ -1,5 +1,7 @@
 """Programs around the calls: a shard_map of the user's own, export, caches, lowering, shapes."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -117,7 +119,7 @@ def test_shapes_and_lowering_ahead_of_time():
 
 
 def test_the_persistent_compilation_cache(tmp_path):
-    """With Explicit axes: JAX does not cache programs that ask Python how to be partitioned."""
+    """With Explicit axes; with Auto axes JAX knows programs by an address, unless told not to."""
     program = f"""
         from jax._src import monitoring  # counts hits; no public way to ask
         hits = []
@@ -153,3 +155,15 @@ def test_loops_and_branches():
     }
     for name, program in programs.items():
         np.testing.assert_allclose(jax.jit(program)(b), three, atol=1e-13, err_msg=name)
+
+
+def test_programs_of_different_operations_differ_in_the_compilation_cache():
+    """With Auto axes, too, where what the partitioner will ask of Python is not in their text."""
+    mesh = mesh_of(range(4))
+    a, b = operands("float64")
+    a, b = put(mesh, a, "x", None), put(mesh, b)
+    calls = [lambda a, b, t=t: ms.solve_triangular(a, b, t) for t in range(3)]
+    calls += [lambda a, b, u=u: ms.solve_triangular(a, b, unit_diagonal=u) for u in (True,)]
+    texts = [jax.jit(call).lower(a, b).as_text() for call in calls]
+    pointers = re.compile(r'backend_config = "\d+"')
+    assert len({pointers.sub("", text) for text in texts}) == len(texts)
