@@ -171,7 +171,7 @@ fn attributes_are_checked_when_the_program_is_compiled() {
             Map::routine("pots", 2),
             "attribute `routine`: expected a string, one of [\"posv\", \"posvx\", \"potrf\", \
              \"potrs\", \"pack\", \"unpack\", \"poinv\", \"potri\", \"logdet\", \"pocon\", \"gesv\", \"gesvx\", \"getrf\", \
-             \"getrs\", \"lupack\", \"luunpack\", \"geinv\", \"getri\", \"det\", \"gecon\", \"trtrs\", \"residual\", \"transpose\", \
+             \"getrs\", \"lupack\", \"luunpack\", \"geinv\", \"getri\", \"getrit\", \"det\", \"gecon\", \"trtrs\", \"residual\", \"transpose\", \
              \"diagnose\"], got \"pots\"",
         ),
         (
