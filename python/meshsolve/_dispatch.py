@@ -248,7 +248,7 @@ def traced(op: Operation, *operands):
     return _batchable(op)(*operands)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _batchable(op: Operation):
     kinds = tuple(kind == "rhs" for kind in op.results)
     return batchable(functools.partial(_traced, op), op.rhs, kinds)
@@ -314,7 +314,7 @@ def _traced(op: Operation, *operands):
     return (None, *results[1:]) if op.drops_factor else results
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _program(op: Operation):
     """In jit, also where a transformation runs it outside of a program.
 
@@ -361,7 +361,7 @@ def _reshard(x, mesh, spec):
     return jax.sharding.reshard(x, NamedSharding(mesh, spec))
 
 
-@functools.cache
+@functools.lru_cache(maxsize=256)
 def _partitioned(op: Operation):
     """``op`` with Auto axes: where things lie is known when the program is partitioned."""
 

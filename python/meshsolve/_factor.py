@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 
 from meshsolve import _core, _dispatch
-from meshsolve._errors import wrong_type
+from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import as_array
 
 
@@ -15,6 +15,19 @@ def form(operation: str, a) -> str:
         return "rows"
     at = _dispatch.eager_placement(operation, a)
     return "column-major" if at and at.storage == "column-major" else "rows"
+
+
+def one(factor) -> jax.Array:
+    """``work`` of one factor; a restored one may be NumPy's."""
+    if len(factor.work.shape) != 2:
+        raise mistake(
+            type(factor).__name__,
+            "work",
+            "one factor, of shape [m, m]",
+            f"a batch of them, of shape {factor.work.shape}",
+            "use jax.vmap over the factor",
+        )
+    return as_array(factor.work)
 
 
 def pair(operation: str, argument: str, expected: str, given):
@@ -56,8 +69,9 @@ def rcond(op, factor, *operands) -> jax.Array:
     """What the operation ``op`` estimates for a factor; 1 for an empty one."""
     if factor.n == 0:
         return jnp.ones((), real_dtype(factor.work.dtype))
-    order = factor.n if factor.work.shape[0] != factor.n else 0
-    operands = tuple(as_array(x) for x in (*operands, factor.anorm))
+    work = one(factor)
+    order = factor.n if work.shape[0] != factor.n else 0
+    operands = (work, *(as_array(x) for x in (*operands, factor.anorm)))
     return _dispatch.call(op(factor.storage, order), operands, (False,) * len(operands))[0]
 
 

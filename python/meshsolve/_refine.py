@@ -64,13 +64,13 @@ def lower_dtype(dtype):
     return jnp.dtype(_LOWER[dtype.name])
 
 
-def solve(task: Task, a, b, full):
+def solve(task: Task, op: Operation, a, b, full):
     """(X, info[, rcond], steps) for columns b [n, k].
 
     ``full(a, b)`` gives (X, info[, rcond]) by the working precision alone; steps is then -1.
     """
     if isinstance(a, Tracer) or isinstance(b, Tracer):
-        return _differentiable(task, a, b, full)
+        return _differentiable(task, op)(a, b)
     sharding = a.sharding
     if not isinstance(sharding, NamedSharding):
         return _refined(task, a, jax.device_put(b, sharding), full)
@@ -84,18 +84,23 @@ def solve(task: Task, a, b, full):
         return _refined(task, a, jax.device_put(b, home), full)
 
 
-def _differentiable(task: Task, a, b, full):
+@functools.lru_cache(maxsize=256)
+def _differentiable(task: Task, op: Operation):
     """Whose derivatives are those of the full factorisation, which then also gives the solution."""
-    solutions = (True, *(False,) * (3 if task.condition else 2))
-    run = jax.custom_jvp(_dispatch.batchable(lambda a, b: _refined(task, a, b, full), 1, solutions))
+
+    def full(a, b):
+        return _dispatch.traced(op, a, b)[1:]
 
     def in_full(_, a, b):
         x, *more = full(a, b)
         return (x,), (*more, jnp.int32(-1))
 
+    refined = jax.jit(lambda a, b: _refined(task, a, b, full))
+    solutions = (True, *(False,) * (3 if task.condition else 2))
+    run = jax.custom_jvp(_dispatch.batchable(refined, 1, solutions))
     rule = _derivatives.by(in_full)
     run.defjvp(functools.partial(rule, None), symbolic_zeros=True)
-    return run(a, b)
+    return run
 
 
 def _refined(task: Task, a, b, full):

@@ -77,7 +77,7 @@ class CholeskyFactor:
         Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; what
         LAPACK's ``pocon`` estimates.
         """
-        return _factor.rcond(_ffi.pocon, self, self.work, self.info)
+        return _factor.rcond(_ffi.pocon, self, self.info)
 
     def inv(self) -> jax.Array:
         """The inverse of A [n, n], Hermitian to the last bit; NaN if A is not positive definite.
@@ -100,7 +100,7 @@ class CholeskyFactor:
     @property
     def _arrays(self) -> tuple[jax.Array, jax.Array]:
         """Work and info; restored leaves may be NumPy's."""
-        return as_array(self.work), as_array(self.info)
+        return _factor.one(self), as_array(self.info)
 
     def _unpacked(self) -> jax.Array:
         if self.n == 0:

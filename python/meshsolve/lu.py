@@ -97,13 +97,13 @@ class LUFactor:
         Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; what
         LAPACK's ``gecon`` estimates.
         """
-        return _factor.rcond(_ffi.gecon, self, self.work, self.pivots, self.info)
+        return _factor.rcond(_ffi.gecon, self, self.pivots, self.info)
 
     def _determinant(self):
         if self.n == 0:
             one = jnp.ones((), self.work.dtype)
             return one, one, jnp.zeros((), _factor.real_dtype(self.work.dtype))
-        operands = (as_array(self.work), as_array(self.pivots))
+        operands = (_factor.one(self), as_array(self.pivots))
         return _dispatch.call(_ffi.det(self.storage), operands, (False, False))
 
     def inv(self) -> jax.Array:
@@ -115,7 +115,7 @@ class LUFactor:
         if self.n == 0:
             return as_array(self.work)
         op = _ffi.getri(self.storage, self.n if self.work.shape[0] != self.n else 0)
-        operands = tuple(as_array(x) for x in (self.work, self.pivots, self.info))
+        operands = (_factor.one(self), as_array(self.pivots), as_array(self.info))
         (inverse,) = _dispatch.call(op, operands, (False, False, False))
         return _padding.cut(inverse, self.n)
 
@@ -130,7 +130,7 @@ class LUFactor:
     def _unpacked(self) -> jax.Array:
         if self.n == 0:
             return self.work
-        (lu,) = _dispatch.call(_ffi.luunpack(self.storage), (as_array(self.work),), (False,))
+        (lu,) = _dispatch.call(_ffi.luunpack(self.storage), (_factor.one(self),), (False,))
         return _padding.cut(lu, self.n)
 
     def __repr__(self) -> str:
@@ -211,8 +211,8 @@ def lu_solve(
     b_array = as_array(b)
     if isinstance(lu_and_piv, LUFactor):
         given = lu_and_piv
-        leaves = {name: as_array(getattr(given, name)) for name in ("work", "pivots", "info")}
-        factor = dataclasses.replace(given, **leaves)
+        leaves = {name: as_array(getattr(given, name)) for name in ("pivots", "info")}
+        factor = dataclasses.replace(given, work=_factor.one(given), **leaves)
         dtype = common_dtype("lu_solve", "the factor and b", factor.work, b_array)
         factor = dataclasses.replace(factor, work=promoted(factor.work, dtype))
     else:

@@ -102,7 +102,7 @@ def solve(
     Returns:
       x of the shape and sharding of b (replicated over A's devices if b does not lie there); NaN
       where A is singular, or not positive definite ("pos"). With ``return_info`` the pair
-      (x, SolveInfo), which has no derivatives.
+      (x, SolveInfo), which has no derivatives (where they are taken, ``info`` is that of A itself).
 
     Raises:
       ValueError: wrong shapes, an unknown ``assume_a``, n not divisible by the devices.
@@ -134,7 +134,7 @@ def solve(
         task = _refine.Task(structure, bool(lower), trans, order, return_info)
         given = a  # may be kept by somebody else where another array takes its place
         full = lambda a, b: _dispatch.call(op, (a, b), (own_a and a is given, False))[1:]  # noqa: E731
-        run = lambda b, own_b: _refine.solve(task, a, b, full)  # noqa: E731
+        run = lambda b, own_b: _refine.solve(task, op, a, b, full)  # noqa: E731
     b = promoted(b, dtype)
     if not return_info:
         return solved(run, b, own_b, a)[0]

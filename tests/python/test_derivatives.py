@@ -250,16 +250,20 @@ def test_a_determinant_that_underflows():
 
 
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
-@pytest.mark.parametrize("what", ["gradient", "many right-hand sides", "matrices", "gradients"])
+@pytest.mark.parametrize(
+    "what", ["gradient", "many right-hand sides", "matrices", "gradients", "refined"]
+)
 def test_nothing_is_compiled_twice(kind, what, caplog):
     """Eagerly, too, where transformations make new functions in every call."""
     mesh = mesh_of(range(4), kind)
-    a, b = operands("float64", k=300 if what == "many right-hand sides" else 3)
+    a, b = operands("float64", 20, k=300 if what == "many right-hand sides" else 3)
     a, b = put(mesh, a, "x", None), put(mesh, b)
     gradient = jax.grad(lambda a, b: number(ms.solve(a, b)) + ms.slogdet(a)[1])
     if what == "matrices":
         gradient = jax.vmap(ms.solve, (0, None))
-    if what == "gradients":
+    if what == "refined":
+        gradient = lambda a, b: ms.solve(a, b, refine=True)  # noqa: E731
+    if what in ("gradients", "refined"):
         gradient = jax.vmap(gradient, (None, 0))
         b = put(mesh, np.stack([b, b]))
     if what == "matrices":
