@@ -48,6 +48,8 @@ WHATS = {
     "triangular": tuple(f"{who} {k} rhs" for who in _FEW for k in ("1", "n")),
     # Sign and logarithm, of the matrix of "lu".
     "determinant": _FEW,
+    # The gradient of the solution's square with respect to A, of the matrix of "lu"; A kept.
+    "gradient": _FEW[:-1],
 }
 
 
@@ -97,7 +99,9 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
     ones = jax.jit(lambda: jnp.ones((n, rhs), dtype), out_shardings=rhs_placed)
 
     def check(x) -> float:
-        """The scaled residual; of a determinant how far its logarithm is from NumPy's."""
+        """The scaled residual; of a determinant how far its logarithm is from NumPy's; of a
+        gradient G = -Z X^T, A^T Z = 2 X, the residual of A^T G B = -2 X X^T B.
+        """
         a, unit = np.asarray(first), float(jnp.finfo(dtype).eps) / 2
         if routine == "determinant":
             (sign, logarithm), (right, exact) = map(np.asarray, x), np.linalg.slogdet(a)
@@ -105,6 +109,9 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
             return float(apart / (n * unit * max(abs(exact), 1)))
         b, x = np.ones((n, rhs), dtype), np.asarray(x)
         a = np.triu(a) if routine == "triangular" else a
+        if routine == "gradient":
+            y = np.linalg.solve(a, b)
+            a, b, x = a.T, -2 * y @ (y.T @ b), x @ b
         x = x @ b if routine == "inverse" else x
         norm = lambda m: float(np.abs(m).sum(0).max())  # noqa: E731
         return norm(b - a @ x) / (n * norm(a) * norm(x) * unit)
@@ -169,6 +176,8 @@ def _solver(what: str, routine: str):
             return jax.jit(cho.solve_triangular)
         if routine == "determinant":
             return jax.jit(lambda a, _: jnp.linalg.slogdet(a))
+        if routine == "gradient":
+            return _gradient(jnp.linalg.solve)
         return jax.jit(lambda a, b: cho.cho_solve(cho.cho_factor(a), b))
     if what == "meshsolve cyclic":
         return _cyclic_solver()
@@ -178,6 +187,8 @@ def _solver(what: str, routine: str):
         return lambda a, b: ms.solve_triangular(a, b, overwrite_b=True)
     if routine == "determinant":
         return lambda a, _: ms.slogdet(a, overwrite_a=True)
+    if routine == "gradient":
+        return _gradient(ms.solve)
     options = {
         "assume_a": {"cholesky": "pos", "lu": "gen"}[routine],
         "lower": what in ("meshsolve lower", "meshsolve columns", "meshsolve column-major"),
@@ -188,6 +199,10 @@ def _solver(what: str, routine: str):
         mesh = jax.make_mesh((len(jax.devices()),), ("x",))
         return lambda a, b: ms.solve(a, b, mesh=mesh, **options)
     return lambda a, b: ms.solve(a, b, **options)
+
+
+def _gradient(solve):
+    return jax.jit(jax.grad(lambda a, b: (solve(a, b) ** 2).sum()))
 
 
 def _ready(what: str, routine: str, a):

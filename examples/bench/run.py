@@ -1,13 +1,13 @@
 """One solve against its competitors: a CSV line per measurement, each in a fresh process.
 
-Run: python examples/bench/run.py [--routine cholesky,lu,inverse,triangular,determinant]
-     [--sizes 1024,4096,8192] [--devices 2] [--dtype float64] [--what "meshsolve,jnp sharded"]
+Run: python examples/bench/run.py [--sizes 1024,4096,8192] [--devices 2] [--dtype float64]
+     [--routine cholesky,lu,inverse,triangular,determinant,gradient] [--what "meshsolve,scipy"]
 
 Every process takes faer's gemm rate on all threads between its own calls, so that `share_of_gemm`
 compares what the machine gave at the same time (ScaLAPACK, which has processes of its own: before
 and after them). Times are of whole calls, dispatch included; FLOPs are n^3/3 for Cholesky, 2/3 n^3
-for LU and a determinant, 2 n^3 for an inverse, and 2 n^2 k for k right-hand sides, n^2 k with a
-triangular matrix (4 times that for complex types).
+for LU, a determinant and a gradient, 2 n^3 for an inverse, and 2 n^2 k for k right-hand sides,
+n^2 k with a triangular matrix (4 times that for complex types).
 `share_of_gemm_factor` is of the factorisation alone, by the clock inside the call.
 
 Rows that cannot be measured are left out, and standard error says why. So are solves of n
@@ -27,7 +27,7 @@ import time
 import scalapack
 from commit import commit
 
-ROUTINES = ("cholesky", "lu", "inverse", "triangular", "determinant")
+ROUTINES = ("cholesky", "lu", "inverse", "triangular", "determinant", "gradient")
 COLUMNS = (
     *("routine", "what", "n", "rhs", "dtype", "devices", "threads", "sharding"),
     *("seconds_min", "seconds_median", "seconds_max", "gflops", "share_of_gemm"),
@@ -195,8 +195,7 @@ def _gemm(options, n: int) -> dict:
 
 def _shares(routine, ready, n, rhs, dtype, times, factor, rates) -> dict:
     """The columns of seconds and rates."""
-    cubes = {"cholesky": 1 / 3, "lu": 2 / 3, "inverse": 2, "triangular": 0, "determinant": 2 / 3}
-    cubes = cubes.get(routine, 2) * n**3
+    cubes = {"cholesky": 1 / 3, "inverse": 2, "triangular": 0, "gemm": 2}.get(routine, 2 / 3) * n**3
     squares = {"cholesky": 2, "lu": 2, "triangular": 1}.get(routine, 0) * n**2 * rhs
     weight, gemm = _weight(dtype), statistics.median(rates)
     flops = weight * (cubes * (not ready) + squares)
