@@ -54,8 +54,9 @@ test-kernels: build/cuda.stamp
 test-python: build/ready.stamp
 	$(BIN)/python -m pytest -q --durations=10
 
+# The tests of CUDA's compilers have nothing to do with JAX.
 test-oldest: build/oldest.stamp
-	$(OLDEST)/bin/python -m pytest -q --durations=5
+	$(OLDEST)/bin/python -m pytest -q --durations=5 --ignore tests/python/test_cuda.py
 
 test-slow: build/ready.stamp build/bench.stamp
 	cargo test --release --locked --test transpose_large -- --ignored --test-threads 1 --nocapture

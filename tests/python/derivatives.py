@@ -112,6 +112,9 @@ FUNCTIONS = {
     },
 }
 
+# Whose every combination is tested; of the others some by turns.
+THOROUGHLY = ("solve", "cho_solve", "lu_solve", "slogdet", "inv", "solve_triangular 1 True False")
+
 
 def operands(dtype, n: int = 8, k: int = 3, seed: int = 0):
     """A well-conditioned A [n, n] and B [n, k]."""
