@@ -6,7 +6,7 @@ from pathlib import Path
 from meshsolve import _core
 
 
-def library_folders() -> list[str]:
+def search_folders() -> list[str]:
     """Folders of the CUDA libraries that pip has installed, which need no LD_LIBRARY_PATH then."""
     spec = importlib.util.find_spec("nvidia")
     places = (spec and spec.submodule_search_locations) or ()
@@ -20,7 +20,7 @@ def compile_kernel(name: str, arch: str, library: str | None = None) -> dict:
     ``log`` (warnings), ``nvrtc`` (its path), ``version`` and ``cached``. Raises ValueError for a
     name or an architecture that there is not, RuntimeError if the machine lacks a library.
     """
-    return _core.compile_kernel(name, arch, library_folders(), library)
+    return _core.compile_kernel(name, arch, search_folders(), library)
 
 
 def report(architectures: list[str] | None = None) -> dict:
@@ -28,7 +28,7 @@ def report(architectures: list[str] | None = None) -> dict:
 
     By default for those that the kernels are tested for, if this NVRTC knows them.
     """
-    said = _core.cuda_libraries(library_folders())
+    said = _core.cuda_libraries(search_folders())
     if isinstance(said["nvrtc"], dict):
         known = said["nvrtc"]["architectures"]
         architectures = architectures or [f"sm_{n}" for n in (80, 90, 100) if n in known]

@@ -44,7 +44,7 @@ def collect(n: int = 512) -> dict:
         "backends": {"host": "used", "cuda": "kernels only, no solver yet"},
         "devices": devices,
         "cuda": _cuda.report(_architectures(jax.devices())),
-        "libraries": {name: _located(name, _cuda.library_folders()) for name in _LIBRARIES},
+        "libraries": {name: _located(name, _cuda.search_folders()) for name in _LIBRARIES},
         "self_check": self_check(n),
     }
 

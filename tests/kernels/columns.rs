@@ -1,7 +1,8 @@
 //! `kernels/columns.cu`: whole columns in another order, cut into chains and cycles.
 
 use crate::emulator::{Emulator, small};
-use crate::memory::{Array, Random};
+use crate::memory::Array;
+use crate::transposition::Random;
 
 type Copy = unsafe extern "C" fn(*const *mut u8, *const *mut u8, u64, u64);
 type Shift = unsafe extern "C" fn(*const *mut u8, *const u64, u64, u64);

@@ -1,7 +1,8 @@
 //! `kernels/copy.cu`.
 
 use crate::emulator::small;
-use crate::memory::{Array, Random};
+use crate::memory::Array;
+use crate::transposition::Random;
 
 #[test]
 fn copies_keep_all_bits() {

@@ -17,7 +17,7 @@ type Launch = unsafe extern "C" fn(
 /// Kernels built for a number of threads in a block.
 pub struct Emulator {
     threads: u32,
-    library: Library,
+    loaded: Library,
 }
 
 /// A handle of the dynamic loader; it is never closed.
@@ -74,7 +74,7 @@ impl Emulator {
         // SAFETY: it is what has just been built; loading it runs nothing of its own.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null(), "{} cannot be loaded", library.display());
-        Emulator { threads, library: Library(handle) }
+        Emulator { threads, loaded: Library(handle) }
     }
 
     /// An entry point. `F` is the type of the function.
@@ -85,7 +85,7 @@ impl Emulator {
         assert!(size_of::<F>() == size_of::<*mut c_void>(), "the type of a function");
         let symbol = CString::new(name).expect("a name");
         // SAFETY: the library is never closed.
-        let address = unsafe { libc::dlsym(self.library.0, symbol.as_ptr()) };
+        let address = unsafe { libc::dlsym(self.loaded.0, symbol.as_ptr()) };
         assert!(!address.is_null(), "no kernel {name}");
         // SAFETY: promised by the caller.
         unsafe { std::mem::transmute_copy(&address) }

@@ -8,4 +8,6 @@ mod far;
 mod memory;
 mod rows;
 mod transpose;
+#[path = "../transposition/mod.rs"]
+mod transposition;
 mod triangle;

@@ -1,28 +1,9 @@
 //! Arrays between canaries, filled with bits of which many are NaNs with a payload.
 
+use crate::transposition::Random;
+
 const CANARY: u8 = 0xA5;
 const MARGIN: usize = 256;
-
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    pub fn shuffle<T>(&mut self, list: &mut [T]) {
-        for k in (1..list.len()).rev() {
-            list.swap(k, self.below(k + 1));
-        }
-    }
-}
 
 /// `len` bytes at a multiple of `alignment`, and of nothing larger.
 pub struct Array {

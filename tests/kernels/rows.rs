@@ -1,7 +1,8 @@
 //! `kernels/rows.cu`: interchanges one after the other.
 
 use crate::emulator::{full, small};
-use crate::memory::{Array, Random};
+use crate::memory::Array;
+use crate::transposition::Random;
 
 type Swap = unsafe extern "C" fn(*mut u8, u64, u64, u64, i32, *const i32, i32, i32);
 

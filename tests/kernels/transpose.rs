@@ -5,23 +5,11 @@ use meshsolve::transpose::{Algorithm, Plan};
 
 use crate::device::Device;
 use crate::emulator::{full, small};
-use crate::memory::{Array, Random};
-
-const SIZES: [usize; 3] = [4, 8, 16];
+use crate::memory::Array;
+use crate::transposition::{Random, SIZES, transposed};
 
 type Square = unsafe extern "C" fn(*mut u8, u64, u64);
 type Shards = unsafe extern "C" fn(*const *mut u8, u64, u64, u64, u64);
-
-fn transposed(data: &[u8], rows: usize, cols: usize, size: usize) -> Vec<u8> {
-    let mut out = vec![0; data.len()];
-    for i in 0..rows {
-        for j in 0..cols {
-            let element = &data[(i * cols + j) * size..][..size];
-            out[(j * rows + i) * size..][..size].copy_from_slice(element);
-        }
-    }
-    out
-}
 
 fn check(device: Device, algorithm: Algorithm, rows: usize, cols: usize, size: usize) {
     check_plan(device, &Plan::forced(algorithm, rows, cols, size));

@@ -1,7 +1,8 @@
 //! `kernels/triangle.cu`, `kernels/fill.cu` and `kernels/scale.cu`.
 
 use crate::emulator::small;
-use crate::memory::{Array, Random};
+use crate::memory::Array;
+use crate::transposition::Random;
 
 type Mirror = unsafe extern "C" fn(*mut u8, u64, *const u8, u64, u64, u64, i32, i32);
 type Clear = unsafe extern "C" fn(*mut u8, u64, u64, u64, i32);

@@ -161,7 +161,7 @@ def test_what_jax_has_loaded_is_found_first():
 
 
 def test_wheels_are_found_without_a_search_path():
-    found, _ = fresh("print(json.dumps(_core.cuda_libraries(_cuda.library_folders())))")
+    found, _ = fresh("print(json.dumps(_core.cuda_libraries(_cuda.search_folders())))")
     paths = [p for p in nvrtc_libraries() if p.samefile(found["nvrtc"]["path"])]
     assert [p.name for p in paths] == ["libnvrtc.so.13"]
     version, architectures = found["nvrtc"]["version"], found["nvrtc"]["architectures"]
@@ -190,7 +190,7 @@ def driver(tmp_path_factory):
     return make
 
 
-LIBRARIES = "print(json.dumps(_core.cuda_libraries(_cuda.library_folders())))"
+LIBRARIES = "print(json.dumps(_core.cuda_libraries(_cuda.search_folders())))"
 
 
 @pytest.mark.parametrize(
@@ -319,4 +319,4 @@ def test_importing_loads_no_library_of_cuda():
     maps = 'print(json.dumps([line for line in open("/proc/self/maps") if "libnvrtc" in line]))'
     assert fresh("import meshsolve\n" + maps)[0] == []
     # It would be seen.
-    assert fresh("_core.cuda_libraries(_cuda.library_folders())\n" + maps)[0] != []
+    assert fresh("_core.cuda_libraries(_cuda.search_folders())\n" + maps)[0] != []

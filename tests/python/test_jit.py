@@ -121,7 +121,7 @@ def test_shapes_and_lowering_ahead_of_time():
 def test_the_persistent_compilation_cache(tmp_path):
     """With Explicit axes; with Auto axes JAX knows programs by an address, unless told not to."""
     program = f"""
-        from jax._src import monitoring  # counts hits; no public way to ask
+        from jax import monitoring
         hits = []
         monitoring.register_event_listener(lambda e, **_: hits.append("cache_hit" in e))
         jax.config.update("jax_compilation_cache_dir", {str(tmp_path)!r})

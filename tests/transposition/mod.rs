@@ -21,6 +21,12 @@ impl Random {
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
+
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
+        for k in (1..list.len()).rev() {
+            list.swap(k, self.below(k + 1));
+        }
+    }
 }
 
 /// Memory between canaries, `shift` bytes after the start of a cache line.

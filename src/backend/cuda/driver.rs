@@ -17,7 +17,7 @@ functions! {
 
 #[derive(Debug)]
 pub struct Driver {
-    library: Library,
+    loaded: Library,
     functions: Functions,
     /// CUDA (major, minor).
     pub version: (i32, i32),
@@ -36,7 +36,7 @@ impl Driver {
                      --gpus all). Without a GPU nothing is missing: meshsolve works on CPU devices",
         })?;
         let functions = Functions::of(&library)?;
-        let mut driver = Driver { library, functions, version: (0, 0) };
+        let mut driver = Driver { loaded: library, functions, version: (0, 0) };
         let mut version = 0;
         // SAFETY: the argument is a valid place.
         let status = unsafe { (driver.functions.cuDriverGetVersion)(&mut version) };
@@ -46,7 +46,7 @@ impl Driver {
     }
 
     pub fn path(&self) -> &Path {
-        self.library.path()
+        self.loaded.path()
     }
 
     /// Initialises the driver and counts the devices that this process may use.

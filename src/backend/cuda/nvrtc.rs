@@ -50,7 +50,7 @@ pub struct Compiled {
 
 #[derive(Debug)]
 pub struct Nvrtc {
-    library: Library,
+    loaded: Library,
     functions: Functions,
     /// CUDA (major, minor).
     pub version: (i32, i32),
@@ -103,7 +103,8 @@ impl Nvrtc {
 
     fn of(library: Library) -> Result<Nvrtc> {
         let functions = Functions::of(&library)?;
-        let mut nvrtc = Nvrtc { library, functions, version: (0, 0), architectures: Vec::new() };
+        let mut nvrtc =
+            Nvrtc { loaded: library, functions, version: (0, 0), architectures: Vec::new() };
         let (mut major, mut minor, mut count) = (0, 0, 0);
         // SAFETY: all arguments are valid places; the last one has room for as many numbers as the
         // library said.
@@ -122,7 +123,7 @@ impl Nvrtc {
     }
 
     pub fn path(&self) -> &Path {
-        self.library.path()
+        self.loaded.path()
     }
 
     /// What tells one build of NVRTC from another: it names no patch level, but its size differs.
