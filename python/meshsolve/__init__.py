@@ -12,7 +12,7 @@ import importlib
 from meshsolve import local
 from meshsolve._core import __version__, cancel, last_call, set_timeout, timeout
 from meshsolve._ffi import ffi_target
-from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve
+from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve, logdet
 from meshsolve.inverse import inv
 from meshsolve.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
 from meshsolve.plan import Plan, plan
@@ -35,6 +35,7 @@ __all__ = [
     "inv",
     "last_call",
     "local",
+    "logdet",
     "lu_factor",
     "lu_solve",
     "plan",

@@ -187,13 +187,18 @@ def _dot(a, x, contracted: int, sharding):
     return lax.dot_general(a, x, axes, precision="highest", out_sharding=sharding)
 
 
+def _said(op: Operation) -> dict:
+    """What the factorisation that stands for ``op`` has of it."""
+    return {"public": op.public, "raises": op.raises}
+
+
 def _factor_and_solve(op: Operation, a, b):
     if op.routine.startswith("posv"):
-        *leaves, norm = traced(_ffi.potrf(op.lower, op.order), a)
+        *leaves, norm = traced(_ffi.potrf(op.lower, op.order)._replace(**_said(op)), a)
         back, condition = _ffi.potrs("rows", op.order, op.trans), _ffi.pocon
     else:
         factor = _ffi.getrf("solve", op.order, op.structure, op.lower)
-        *leaves, norm = traced(factor, a)
+        *leaves, norm = traced(factor._replace(**_said(op)), a)
         back, condition = _ffi.getrs("rows", op.order, op.trans), _ffi.gecon
     (x,) = traced(back._replace(public="solve"), *leaves, b)
     more = (leaves[-1],)
@@ -221,7 +226,9 @@ def _det(op: Operation, primals, tangents):
         (inverse,) = traced(_ffi.getri(op.storage, 0), work, pivots, info)
         transposed = _transposed(inverse, jax.typeof(work).sharding)
     trace = jnp.sum(transposed * da)
-    turn = sign * 1j * trace.imag if jnp.iscomplexobj(sign) else _zero(sign)
+    turn = _zero(sign)
+    if jnp.iscomplexobj(sign):
+        turn = sign * lax.complex(jnp.zeros_like(trace.imag), trace.imag)
     return (det, sign, logabs), (det * trace, turn, trace.real)
 
 
@@ -244,10 +251,11 @@ def _transposed(x, sharding):
 
 def _factor_and_invert(op: Operation, a):
     if op.routine == "poinv":
-        *leaves, _ = traced(_ffi.potrf(op.lower, op.order), a)
+        *leaves, _ = traced(_ffi.potrf(op.lower, op.order)._replace(**_said(op)), a)
         back = _ffi.potri("rows", op.order)
     else:
-        *leaves, _ = traced(_ffi.getrf("inv", op.order, op.structure, op.lower), a)
+        factor = _ffi.getrf("inv", op.order, op.structure, op.lower)
+        *leaves, _ = traced(factor._replace(**_said(op)), a)
         back = _ffi.getri("rows", op.order)
     (inverse,) = traced(back._replace(public="inv"), *leaves)
     at = _dispatch.traced_placement(op, a)

@@ -23,7 +23,7 @@ from jax.sharding import (
     SingleDeviceSharding,
 )
 
-from meshsolve import _ffi
+from meshsolve import _failure, _ffi
 from meshsolve._errors import mistake
 from meshsolve._ffi import Operation
 from meshsolve._sharding import Placement, ambient_placement, placement, traced_sharding
@@ -94,7 +94,10 @@ def call(op: Operation, operands, own):
     """
     if any(isinstance(x, Tracer) for x in operands):
         return traced(op, *operands)
-    return _eager(op, operands, own)
+    results = _eager(op._replace(raises=False), operands, own)
+    if op.raises:
+        _failure.check(op, results)
+    return results
 
 
 # Eager: mesh and specs are those of the arrays.

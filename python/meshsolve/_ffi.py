@@ -74,6 +74,7 @@ class Operation(NamedTuple):
       trans: solve with A, A^T or A^H (0, 1, 2).
       unit_diagonal: whether the diagonal of a triangular A is all ones and not read.
       structure: "general", or "hermitian" or "symmetric", of which one triangle is read.
+      raises: whether it fails where there is no answer, instead of giving NaN and info.
     """
 
     routine: str
@@ -86,6 +87,7 @@ class Operation(NamedTuple):
     trans: int = 0
     structure: str = "general"
     unit_diagonal: bool = False
+    raises: bool = False
 
     @property
     def matrix(self) -> int:
@@ -309,6 +311,7 @@ def call(op: Operation, place, world: int, rhs: str, operands):
         "trans": np.int64(op.trans),
         "structure": op.structure,
         "unit_diagonal": np.int64(op.unit_diagonal),
+        "on_failure": "raise" if op.raises else "nan",
     }
     return tuple(run(place, *operands, routine=op.routine, **attributes))
 

@@ -192,7 +192,9 @@ def _row_sum(a, order: int):
     """The largest sum of a row, without the identity corner that pads A."""
     if isinstance(a, Tracer):
         return jnp.abs(a).sum(1)[:order].max()
-    return _largest_row(_dispatch.eager_placement("solve", a), order)(a)
+    replicated = a.sharding.is_fully_replicated
+    at = None if replicated else _dispatch.eager_placement("solve", a)
+    return _largest_row(at, order)(a)
 
 
 @functools.lru_cache(maxsize=256)

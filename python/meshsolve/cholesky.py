@@ -2,13 +2,14 @@
 
 import dataclasses
 import functools
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import Mesh
 
-from meshsolve import _dispatch, _factor, _ffi, _padding
+from meshsolve import _batch, _dispatch, _factor, _failure, _ffi, _padding
 from meshsolve._errors import wrong_type
 from meshsolve._operands import (
     as_array,
@@ -26,8 +27,8 @@ from meshsolve.solve import solved
     data_fields=["work", "info", "anorm"],
     meta_fields=["n", "lower", "storage"],
 )
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class CholeskyFactor:
+@dataclasses.dataclass(frozen=True, repr=False)
+class CholeskyFactor(_factor.Pair):
     """The Cholesky factor of a matrix, in the solver's layout: made by ``cho_factor``.
 
     A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored, also as
@@ -55,6 +56,8 @@ class CholeskyFactor:
     lower: bool
     storage: str
 
+    RANKS: ClassVar = {"work": 2, "info": 0, "anorm": 0}
+
     def solve(self, b, *, overwrite_b: bool = False):
         """X with A X = B, for B of shape [n] or [n, k]; NaN if A is not positive definite.
 
@@ -62,12 +65,14 @@ class CholeskyFactor:
         """
         return cho_solve(self, b, overwrite_b)
 
+    @_batch.each
     def logdet(self) -> jax.Array:
         """The logarithm of det A, a real scalar; NaN if A is not positive definite."""
         if self.n == 0:
             return jnp.zeros((), _factor.real_dtype(self.work.dtype))
         return _dispatch.call(_ffi.logdet(self.storage), self._arrays, (False, False))[0]
 
+    @_batch.each
     def rcond(self) -> jax.Array:
         """The reciprocal of A's condition number, 1 / (norm1(A) norm1(A^-1)), estimated.
 
@@ -79,6 +84,7 @@ class CholeskyFactor:
         """
         return _factor.rcond(_ffi.pocon, self, self.info)
 
+    @_batch.each
     def inv(self) -> jax.Array:
         """The inverse of A [n, n], Hermitian to the last bit; NaN if A is not positive definite.
 
@@ -102,6 +108,7 @@ class CholeskyFactor:
         """Work and info; restored leaves may be NumPy's."""
         return _factor.one(self), as_array(self.info)
 
+    @_batch.each
     def _unpacked(self) -> jax.Array:
         if self.n == 0:
             return self.work
@@ -119,6 +126,7 @@ def cho_factor(
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
+    on_failure: str = "nan",
     mesh: Mesh | None = None,
 ) -> CholeskyFactor:
     """Factor A = L L^H with all devices that hold it, in its memory, for reuse.
@@ -132,6 +140,7 @@ def cho_factor(
       lower: whether A's lower triangle is read instead of its upper one.
       overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
       check_finite: accepted for compatibility; entries that are not finite lead to ``info`` > 0.
+      on_failure: "nan", or "raise" where A is not positive definite; see ``meshsolve.solve``.
       mesh: the devices to work on, for an A that is not sharded over them whatever n.
 
     Returns:
@@ -140,20 +149,33 @@ def cho_factor(
     Raises:
       ValueError: a is not square, or the devices do not divide n.
       TypeError: a dtype that cannot be used.
+      numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
+        jax.errors.JaxRuntimeError.
 
     Source: as ``meshsolve.solve``; ``info`` is LAPACK's of ``potrf``.
     """
     del check_finite
+    raises = _failure.raises("cho_factor", on_failure)
+    return _factored("cho_factor", a, lower, overwrite_a, mesh, raises)
+
+
+def _factored(
+    public: str, a, lower: bool, overwrite_a: bool, mesh: Mesh | None, raises: bool
+) -> CholeskyFactor:
     given, a = a, as_typed(a)
-    n = check_square("cho_factor", a)
-    dtype = common_dtype("cho_factor", "a", a)
-    _padding.check_mesh("cho_factor", mesh)
+    n = check_square(public, a)
+    if _batch.has_leading((a, 2)):
+        one = lambda a: _factored(public, a, lower, False, mesh, raises)  # noqa: E731
+        return _batch.over(public, one, (a, 2))
+    dtype = common_dtype(public, "a", a)
+    _padding.check_mesh(public, mesh)
     a, moved = _padding.on_mesh(a, mesh, dtype)
     if n == 0:
         anorm = jnp.zeros((), _factor.real_dtype(dtype))
         return CholeskyFactor(a, jnp.int32(0), anorm, 0, bool(lower), "rows")
-    form, own = _factor.form("cho_factor", a), overwrite_a or moved or a is not given
+    form, own = _factor.form(public, a), overwrite_a or moved or a is not given
     op = _ffi.potrf(bool(lower), n if a.shape[0] != n else 0)
+    op = op._replace(public=public, raises=raises)
     work, info, anorm = _dispatch.call(op, (a,), (own,))
     return CholeskyFactor(work, info, anorm, n, bool(lower), form)
 
@@ -184,6 +206,11 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
     del check_finite
     b_array = as_array(b)
     if isinstance(c_and_lower, CholeskyFactor):
+        leaves, sides = _batch.leaves(c_and_lower), (b_array, _batch.rank_of_rhs(b_array))
+        if _batch.has_leading(*leaves, sides):
+            check_rhs("cho_solve", b_array, c_and_lower.n)
+            one = lambda *x: cho_solve(_batch.remade(c_and_lower, x[:-1]), x[-1])  # noqa: E731
+            return _batch.over("cho_solve", one, *leaves, sides)
         work, info = c_and_lower._arrays
         factor = dataclasses.replace(c_and_lower, work=work, info=info)
         dtype = common_dtype("cho_solve", "the factor and b", factor.work, b_array)
@@ -191,7 +218,12 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
             factor = dataclasses.replace(factor, work=factor.work.astype(dtype))
     else:
         c, lower = _pair(c_and_lower)
-        check_square("cho_solve", c, "c")
+        n = check_square("cho_solve", c, "c")
+        matrices, sides = (c, 2), (b_array, _batch.rank_of_rhs(b_array))
+        if _batch.has_leading(matrices, sides):
+            check_rhs("cho_solve", b_array, n)
+            one = lambda c, b: cho_solve((c, lower), b)  # noqa: E731
+            return _batch.over("cho_solve", one, matrices, sides)
         dtype = common_dtype("cho_solve", "c and b", c, b_array)
         c, own = promoted(c, dtype), c.dtype != dtype
         if isinstance(c, Tracer):
@@ -207,6 +239,24 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
         factor.work,
     )
     return x
+
+
+def logdet(
+    a,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    mesh: Mesh | None = None,
+) -> jax.Array:
+    """The logarithm of det A of a Hermitian positive definite A, by Cholesky: half the work of
+    ``slogdet``. A real scalar; NaN if A is not positive definite.
+
+    Arguments and errors as for ``cho_factor``. Where solutions are wanted, too, ``cho_factor`` once
+    and ``CholeskyFactor.logdet``.
+    """
+    del check_finite
+    return _factored("logdet", a, lower, overwrite_a, mesh, False).logdet()
 
 
 def _substituted(c, lower: bool, b):

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType
 
-from meshsolve import _dispatch, _ffi
+from meshsolve import _dispatch, _failure, _ffi
 from meshsolve._errors import mistake
 from meshsolve._operands import as_array, check_rhs, common_dtype, promoted
 from meshsolve._sharding import Placement
@@ -22,6 +22,7 @@ def solve(
     assume_a: str = "gen",
     transposed: bool = False,
     return_info: bool = False,
+    on_failure: str = "nan",
 ):
     """Solve A X = B together with all devices along a mesh axis, inside of ``jax.shard_map``.
 
@@ -38,6 +39,7 @@ def solve(
         this order.
       lower: as for ``meshsolve.solve``, and so ``assume_a`` and ``transposed``.
       return_info: also return a ``SolveInfo``.
+      on_failure: "nan", or "raise": the program fails where there is no answer.
 
     Returns:
       x of the shape of b, the same on all devices; with ``return_info`` the pair (x, SolveInfo).
@@ -47,6 +49,7 @@ def solve(
       TypeError: a dtype that cannot be used.
     """
     structure = structure_of("local.solve", assume_a)
+    raises = _failure.raises("local.solve", on_failure)
     axes = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
     mesh = jax.sharding.get_abstract_mesh()
     manual = set(mesh.axis_types) == {AxisType.Manual}
@@ -70,6 +73,9 @@ def solve(
             "give in_specs=P(axis_name, None) for it",
         )
     check_rhs("local.solve", b, n)
+    if b.ndim > 2:
+        expected, remedy = f"shape [{n}] or [{n}, k]", "use jax.vmap over b"
+        raise mistake("local.solve", "b", expected, f"shape {b.shape}", remedy)
     dtype = common_dtype("local.solve", "a and b", a, b)
     a, b = promoted(a, dtype), promoted(b, dtype)
     at = Placement(mesh, axes, "rows" if a.shape[1] == n else "columns")
@@ -77,7 +83,7 @@ def solve(
         op = _ffi.posv(bool(lower), 0, int(transposed), return_info)
     else:
         op = _ffi.gesv(structure, bool(lower), 0, int(transposed), return_info)
-    op = op._replace(public="local.solve", storage=at.storage)
+    op = op._replace(public="local.solve", storage=at.storage, raises=raises)
 
     @jax.custom_jvp
     def run(a, b):

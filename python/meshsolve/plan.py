@@ -123,6 +123,9 @@ def plan(
     a = a if hasattr(a, "shape") else np.asarray(a)
     b = b if hasattr(b, "shape") or b is None else np.asarray(b)
     n = check_square("plan", a)
+    if len(a.shape) > 2 or (b is not None and len(b.shape) > 2):
+        remedy = "of a batch ask for one matrix and for its right-hand sides"
+        raise mistake("plan", "a, b", "one matrix [n, n], and b [n] or [n, k]", "a batch", remedy)
     if b is not None:
         check_rhs("plan", b, n)
     _check_task(b is not None, refine, inverse)

@@ -1,5 +1,6 @@
 """Linear systems with a sharded matrix: ``solve``."""
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -7,7 +8,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from meshsolve import _dispatch, _ffi, _padding, _refine
+from meshsolve import _batch, _dispatch, _failure, _ffi, _padding, _refine
 from meshsolve._errors import mistake
 from meshsolve._operands import (
     as_array,
@@ -49,6 +50,7 @@ def solve(
     transposed: bool = False,
     refine: bool = False,
     return_info: bool = False,
+    on_failure: str = "nan",
     mesh: Mesh | None = None,
 ):
     """Solve A X = B with all devices that hold A, in the memory of A.
@@ -93,6 +95,8 @@ def solve(
         matters for the full factorisation only. Where derivatives are taken, that is used from the
         start.
       return_info: also return a ``SolveInfo``, for which A's condition is estimated.
+      on_failure: "nan": where there is no answer it is NaN. "raise": an error instead, for which
+        the call waits until A is factored; inside ``jax.jit`` the error of the program.
       mesh: the devices to solve on, for an A that is not sharded over them (a NumPy array, an array
         on one device or on other devices) whatever n: A is copied to shards of rows, padded with an
         identity corner to a multiple of the number of devices. Memory: that copy, and one device's
@@ -107,6 +111,8 @@ def solve(
     Raises:
       ValueError: wrong shapes, an unknown ``assume_a``, n not divisible by the devices.
       TypeError: a dtype that cannot be used.
+      numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
+        jax.errors.JaxRuntimeError.
       jax.errors.JaxRuntimeError: a device did not take part in the call; see ``set_timeout``.
 
     Source: right-looking Cholesky and LU by tile columns with lookahead (DESIGN.md); ``info`` is
@@ -114,10 +120,24 @@ def solve(
     """
     del check_finite
     structure = structure_of("solve", assume_a)
+    raises = _failure.raises("solve", on_failure)
     given_a, given_b = a, b
     a, b = as_typed(a), as_array(b)
     n = check_square("solve", a)
     check_rhs("solve", b, n)
+    matrices, sides = (a, 2), (b, _batch.rank_of_rhs(b))
+    if _batch.has_leading(matrices, sides):
+        one = functools.partial(
+            solve,
+            lower=lower,
+            assume_a=assume_a,
+            transposed=transposed,
+            refine=refine,
+            return_info=return_info,
+            on_failure=on_failure,
+            mesh=mesh,
+        )
+        return _batch.over("solve", one, matrices, sides)
     dtype = common_dtype("solve", "a and b", a, b)
     _padding.check_mesh("solve", mesh)
     a, moved = _padding.on_mesh(a, mesh, dtype)
@@ -128,6 +148,7 @@ def solve(
         op = _ffi.posv(bool(lower), order, trans, return_info)
     else:
         op = _ffi.gesv(structure, bool(lower), order, trans, return_info)
+    op = op._replace(raises=raises)
     run = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]  # noqa: E731
     if refine:
         _refine.check_dtype(dtype)

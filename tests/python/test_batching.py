@@ -102,19 +102,6 @@ def test_a_factor_that_is_batched_or_not():
     assert_close(jax.vmap(factor.solve)(put(mesh, b)), np.linalg.solve(a[0], b))
 
 
-def test_a_batch_of_factors_says_what_it_is():
-    factors = jax.vmap(ms.cho_factor)(jnp.stack([jnp.eye(4)] * 2))
-    message = (
-        r"meshsolve\.CholeskyFactor: work: expected one factor, of shape \[m, m\], got a batch of "
-        r"them, of shape \(2, 4, 4\); use jax\.vmap over the factor"
-    )
-    for use in (lambda f: f.solve(jnp.ones(4)), lambda f: f.logdet(), lambda f: f.rcond(), iter):
-        with pytest.raises(ValueError, match=message):
-            use(factors)
-    with pytest.raises(ValueError, match=r"meshsolve\.LUFactor: work: expected one factor"):
-        jax.vmap(ms.lu_factor)(jnp.stack([jnp.eye(4)] * 2)).solve(jnp.ones(4))
-
-
 def test_info_of_each_matrix():
     a = np.stack([np.eye(4), np.diag([1.0, 0, 1, 1])])
     x, info = jax.vmap(lambda a: ms.solve(a, jnp.ones(4), return_info=True))(jnp.asarray(a))

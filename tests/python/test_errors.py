@@ -29,16 +29,16 @@ EYE, ONES = np.eye(4), np.ones(4)
             ONES,
             {"assume_a": "pos"},
             ValueError,
-            "meshsolve.solve: a: expected a square matrix [n, n], got shape (4, 3); "
-            "for a batch of matrices use jax.vmap",
+            "meshsolve.solve: a: expected a square matrix [n, n], or a batch of "
+            "them, got shape (4, 3); give as many rows as columns",
         ),
         (
-            np.ones((2, 4, 4)),
+            np.ones(4),
             ONES,
             {"assume_a": "pos"},
             ValueError,
-            "meshsolve.solve: a: expected a square matrix [n, n], got shape (2, 4, 4); "
-            "for a batch of matrices use jax.vmap",
+            "meshsolve.solve: a: expected a square matrix [n, n], or a batch of them, got shape "
+            "(4,); give as many rows as columns",
         ),
         (
             EYE,
@@ -71,8 +71,8 @@ def test_messages(a, b, options, error, message):
         (
             lambda: ms.cho_factor(np.ones((4, 3))),
             ValueError,
-            "meshsolve.cho_factor: a: expected a square matrix [n, n], got shape (4, 3); "
-            "for a batch of matrices use jax.vmap",
+            "meshsolve.cho_factor: a: expected a square matrix [n, n], or a batch of "
+            "them, got shape (4, 3); give as many rows as columns",
         ),
         (
             lambda: ms.cho_factor(EYE.astype(np.float16)),
@@ -96,8 +96,8 @@ def test_messages(a, b, options, error, message):
         (
             lambda: ms.cho_solve((np.ones((4, 3)), True), ONES),
             ValueError,
-            "meshsolve.cho_solve: c: expected a square matrix [n, n], got shape (4, 3); "
-            "for a batch of matrices use jax.vmap",
+            "meshsolve.cho_solve: c: expected a square matrix [n, n], or a batch of "
+            "them, got shape (4, 3); give as many rows as columns",
         ),
         (
             lambda: ms.cho_solve((EYE.astype(np.float16), True), ONES.astype(np.float16)),
