@@ -31,6 +31,7 @@ from jax.custom_derivatives import SymbolicZero, zero_from_primal
 from jax.sharding import AxisType, NamedSharding
 
 from meshsolve import _dispatch, _ffi
+from meshsolve._batched import folded, unfolded
 from meshsolve._dispatch import traced
 from meshsolve._errors import mistake
 from meshsolve._ffi import Operation
@@ -169,10 +170,10 @@ def _columns(op: Operation, sides: Sides, a, x):
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _by_parts(op: Operation, parts: int, shardings, marks, a, x):
     sides, k = Sides(shardings, marks), x.shape[1]
-    some = _dispatch.unfolded(jnp.pad(sides.dealt(x), ((0, 0), (0, -k % parts))), parts)
+    some = unfolded(jnp.pad(sides.dealt(x), ((0, 0), (0, -k % parts))), parts)
     # Without a checkpoint what each device was given would be kept for the way back.
     columns = jax.checkpoint(lambda x: _columns(op, sides, a, x))
-    return sides.dealt(_dispatch.folded(lax.map(columns, some))[:, :k])
+    return sides.dealt(folded(lax.map(columns, some))[:, :k])
 
 
 def _triangle(op: Operation, a):
@@ -258,7 +259,7 @@ def _factor_and_invert(op: Operation, a):
         *leaves, _ = traced(factor._replace(**_said(op)), a)
         back = _ffi.getri("rows", op.order)
     (inverse,) = traced(back._replace(public="inv"), *leaves)
-    at = _dispatch.traced_placement(op, a)
+    at, _ = _dispatch.traced_placement(op, a)
     if at and AxisType.Explicit in at.mesh.axis_types:
         inverse = jax.sharding.reshard(inverse, NamedSharding(at.mesh, at.spec("matrix", "")))
     return (inverse,), (leaves[-1],)

@@ -19,6 +19,7 @@ from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec
 
 from meshsolve import _derivatives, _dispatch, _factor, _ffi
+from meshsolve._batched import batchable
 from meshsolve._errors import wrong_type
 from meshsolve._ffi import Operation
 from meshsolve._sharding import Placement
@@ -97,7 +98,7 @@ def _differentiable(task: Task, op: Operation):
 
     refined = jax.jit(lambda a, b: _refined(task, a, b, full))
     solutions = (True, *(False,) * (3 if task.condition else 2))
-    run = jax.custom_jvp(_dispatch.batchable(refined, 1, solutions))
+    run = jax.custom_jvp(batchable(refined, 1, solutions))
     rule = _derivatives.by(in_full)
     run.defjvp(functools.partial(rule, None), symbolic_zeros=True)
     return run

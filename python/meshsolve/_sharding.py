@@ -47,7 +47,10 @@ class Placement(NamedTuple):
 
     def place(self) -> jax.Array:
         """int32[2] (rank, group) of the calling device, where mesh axes have names."""
-        others = tuple(axis for axis in self.mesh.axis_names if axis not in self.axes)
+        # Under vmap over a mesh axis this has no name in shard_map yet.
+        here = jax.sharding.get_abstract_mesh()
+        named = here.manual_axes or self.mesh.axis_names
+        others = tuple(axis for axis in named if axis not in self.axes)
         rank = lax.axis_index(self.axes) if self.axes else 0
         group = lax.axis_index(others) if others else 0
         return jnp.stack([jnp.asarray(i, dtype=np.int32) for i in (rank, group)])
@@ -67,17 +70,24 @@ def devices_dealt_to(spec: PartitionSpec, mesh: Mesh) -> int:
 
 
 def placement(
-    operation: str, mesh: Mesh | AbstractMesh, spec: PartitionSpec, n: int, column_major=False
+    operation: str,
+    mesh: Mesh | AbstractMesh,
+    spec: PartitionSpec,
+    n: int,
+    column_major: bool = False,
+    taken: tuple[str, ...] = (),
 ) -> Placement:
     """Choose axes and direction for an n x n matrix of sharding ``spec``: those that it has if it
     is sharded by rows or by columns; rows over the axes of both if it is sharded in two directions,
-    over all axes if it is replicated. n must be divisible by the number of devices on them; a
-    replicated matrix that is not is solved by every device for itself.
+    over all axes but those that are ``taken`` if it is replicated. n must be divisible by the
+    number of devices on them; a replicated matrix that is not is solved by every device for itself.
     """
     by_row, by_column = _axes(spec)
     axes = by_row + by_column
-    if not axes and n % mesh.size == 0:
-        axes = tuple(mesh.axis_names)
+    if not axes:
+        free = tuple(axis for axis in mesh.axis_names if axis not in taken)
+        if n % math.prod(mesh.shape[axis] for axis in free) == 0:
+            axes = free
     storage = "rows"
     if by_column and not by_row:
         storage = "column-major" if column_major else "columns"
@@ -112,6 +122,18 @@ def ambient_placement(n: int) -> Placement | None:
     if mesh.empty or AxisType.Manual in mesh.axis_types or n % mesh.size:
         return None
     return Placement(mesh, tuple(mesh.axis_names))
+
+
+def mapped_axes(mesh: Mesh | AbstractMesh) -> list[str]:
+    """The axes that a surrounding ``jax.vmap`` maps over: no shard_map can have them."""
+    named = []
+
+    def look():
+        named.extend(jax.sharding.get_abstract_mesh().manual_axes)
+        return jnp.zeros(())
+
+    jax.eval_shape(jax.shard_map(look, mesh=mesh, in_specs=(), out_specs=PartitionSpec()))
+    return [axis for axis in mesh.axis_names if axis not in named]
 
 
 def traced_sharding(operation: str, argument: str, x) -> NamedSharding | None:
