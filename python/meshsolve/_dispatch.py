@@ -310,6 +310,14 @@ def traced_placement(op: Operation, a, batch: Batch = ONE) -> tuple[Placement | 
         return ambient_placement(n), batch
     batch, spec = batch.on(sharding.spec, op.matrix)
     taken = batch.axes if any(spec) else (*batch.axes, *mapped_axes(sharding.mesh))
+    if jax.__version_info__ < (0, 10) and set(batch.axes) & set(mapped_axes(sharding.mesh)):
+        raise mistake(
+            op.public,
+            "a",
+            "a batch that is not dealt to devices with Explicit axes, or JAX 0.10",
+            f"one over axes {batch.axes}, with JAX {jax.__version__}",
+            "use a mesh with Auto axes, or jax.sharding.reshard",
+        )
     return placement(op.public, sharding.mesh, spec, n, taken=taken), batch
 
 

@@ -146,6 +146,15 @@ def test_a_batch_that_is_dealt_to_devices(kind, storage):
     a, b = batches(FUNCTIONS["solve"], 4)
     spec = {"rows": ("x", None), "columns": (None, "x"), "whole": (None, None)}[storage]
     many = put(mesh, a, "g", *spec), put(mesh, b, "g", None, None)
+    if kind == "explicit" and jax.__version_info__ < (0, 10):
+        message = (
+            r"meshsolve\.solve: a: expected a batch that is not dealt to devices with Explicit "
+            r"axes, or JAX 0\.10, got one over axes \('g',\), with JAX .*; use a mesh with Auto "
+            r"axes, or jax\.sharding\.reshard"
+        )
+        with on(mesh, kind), pytest.raises(ValueError, match=message):
+            jax.jit(jax.vmap(ms.solve))(*many)
+        return
     for name in ("solve", "cho_solve", "slogdet", "inv"):
         function = FUNCTIONS[name]
         given = (
