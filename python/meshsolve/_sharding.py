@@ -63,6 +63,11 @@ def _axes(spec: PartitionSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return by_row, by_column
 
 
+def is_two_way(spec: PartitionSpec) -> bool:
+    """Whether rows and columns of a matrix are dealt to devices: it lies in blocks."""
+    return all(_axes(spec))
+
+
 def devices_dealt_to(spec: PartitionSpec, mesh: Mesh) -> int:
     """Number of devices that share a matrix of this spec."""
     by_row, by_column = _axes(spec)

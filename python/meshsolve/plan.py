@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding
 from meshsolve import _core, _dispatch, _padding, _refine
 from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import check_rhs, check_square, common_dtype
-from meshsolve._sharding import Placement
+from meshsolve._sharding import Placement, is_two_way
 from meshsolve.solve import structure_of
 
 
@@ -170,6 +170,8 @@ def plan(
     if copied:
         moves.append(copied)
         amounts["copy of A"] = amounts["A"]
+        if isinstance(sharding, NamedSharding) and is_two_way(sharding.spec):
+            amounts["exchange of A"] = amounts["A"]
     if lower_dtype is not None:
         moves.append(f"A is copied to {lower_dtype}, of which the factor is made")
         amounts[f"A in {lower_dtype}"] = amounts["A"] // 2
