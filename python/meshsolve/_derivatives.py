@@ -118,11 +118,14 @@ def _tangent_of_factor(work, a, da):
 # Solutions.
 
 
-def _solve(op: Operation, *operands):
-    """((X,), what else there is) of a solve with a factor or a triangle."""
+def _solve(op: Operation, *operands, matrix=None):
+    """((X,), what else there is) of a solve with a factor or a triangle, which stands for
+    ``matrix`` or, in its own layout, for itself.
+    """
     *leaves, b = operands
     fixed = tuple(map(lax.stop_gradient, leaves))
-    sides = Sides.of(leaves[0])
+    matrix = leaves[0] if matrix is None else matrix
+    sides = Sides.of(matrix)
     if sides.is_explicit and jax.typeof(b).sharding.mesh.empty:
         b = sides.replicated(b)
 
@@ -139,7 +142,7 @@ def _solve(op: Operation, *operands):
             return x.conj(), more
         return run(1 - op.trans, r)
 
-    product = functools.partial(_product, op, sides, leaves[0])
+    product = functools.partial(_product, op, sides, matrix)
     x, more = lax.custom_linear_solve(product, b, solve, solve_transposed, has_aux=True)
     return (x,), more
 
@@ -201,7 +204,8 @@ def _factor_and_solve(op: Operation, a, b):
         factor = _ffi.getrf("solve", op.order, op.structure, op.lower)
         *leaves, norm = traced(factor._replace(**_said(op)), a)
         back, condition = _ffi.getrs("rows", op.order, op.trans), _ffi.gecon
-    (x,) = traced(back._replace(public="solve"), *leaves, b)
+    # The gradient is made where A lies, not where the factor does.
+    (x,), _ = _solve(back._replace(public="solve"), *leaves, b, matrix=a)
     more = (leaves[-1],)
     if op.routine.endswith("x"):
         more += traced(condition("rows", op.order), *leaves, norm)

@@ -153,4 +153,14 @@ def traced_sharding(operation: str, argument: str, x) -> NamedSharding | None:
             "the shard of one device, inside shard_map",
             "call it outside of shard_map, or meshsolve.local.solve inside",
         )
+    if types == {AxisType.Auto, AxisType.Explicit}:
+        given = dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True))
+        raise mistake(
+            operation,
+            argument,
+            "an array on a mesh whose axes are all Explicit or all Auto",
+            f"axis types {given}",
+            "inside jax.jit use jax.sharding.auto_axes or explicit_axes, or such a mesh; eagerly "
+            "both work",
+        )
     return sharding if types == {AxisType.Explicit} else None
