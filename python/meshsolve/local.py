@@ -37,7 +37,9 @@ def solve(
       b: [n] or [n, k], the same on all devices.
       axis_name: the axis of ``shard_map`` that A is dealt to, or several that it is dealt to in
         this order.
-      lower: as for ``meshsolve.solve``, and so ``assume_a`` and ``transposed``.
+      lower: which triangle is read, as for ``meshsolve.solve``.
+      assume_a: what is known of A, likewise.
+      transposed: solve A^T X = B.
       return_info: also return a ``SolveInfo``.
       on_failure: "nan", or "raise": the program fails where there is no answer.
 
@@ -47,6 +49,15 @@ def solve(
     Raises:
       ValueError: not inside of ``shard_map`` over that axis, wrong shapes, unknown ``assume_a``.
       TypeError: a dtype that cannot be used.
+
+    Source: as ``meshsolve.solve``.
+
+    Examples:
+      >>> specs = P("x", None), P()
+      >>> inside = lambda a, b: ms.local.solve(a, b, "x")
+      >>> x = jax.jit(jax.shard_map(inside, mesh=mesh, in_specs=specs, out_specs=P()))(a, b)
+      >>> print(x.round(3))
+      [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
     structure = structure_of("local.solve", assume_a)
     raises = _failure.raises("local.solve", on_failure)

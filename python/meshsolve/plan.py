@@ -41,6 +41,12 @@ class Plan:
       moves: what is moved or copied, in words, in order.
       bytes_per_device: a dictionary: A, right-hand sides, copies.
       scratch_bytes: scratch of the whole call; with ``refine`` of the one that takes most.
+
+    Examples:
+      >>> report = ms.plan(a, b, assume_a="pos")
+      matrix:        n = 8, ...
+      >>> report.storage, report.moves
+      ('rows', ['A is copied: overwrite_a is not set', 'b is copied: overwrite_b is not set'])
     """
 
     n: int
@@ -111,6 +117,14 @@ def plan(
 
     Raises:
       ValueError, TypeError: those that ``solve`` would raise for these operands.
+
+    Examples:
+      >>> big = jax.ShapeDtypeStruct((4096, 4096), jnp.float32, sharding=a.sharding)
+      >>> report = ms.plan(big, overwrite_a=True)
+      matrix:        n = 4096, float32, 4 device(s), rows
+      ...
+      >>> report.moves
+      ['the matrix is transposed across the devices, in their memory']
     """
     if isinstance(a, Tracer) or isinstance(b, Tracer):
         raise wrong_type(

@@ -31,6 +31,11 @@ class SolveInfo(NamedTuple):
         ``LUFactor.rcond``. 0 where info > 0, NaN where A has a NaN.
       refinements: None without ``refine``. Otherwise int32 scalar: how often the solution of the
         factor in half precision was refined, or -1 if the full factorisation was needed.
+
+    Examples:
+      >>> x, said = ms.solve(a - a, b, return_info=True)
+      >>> int(said.info), float(said.rcond), bool(jnp.isnan(x).all())
+      (1, 0.0, True)
     """
 
     info: jax.Array
@@ -117,6 +122,15 @@ def solve(
 
     Source: right-looking Cholesky and LU by tile columns with lookahead (DESIGN.md); ``info`` is
     LAPACK's.
+
+    Examples:
+      >>> x = ms.solve(a, b, assume_a="pos")
+      >>> x, said = ms.solve(a, jnp.stack([b, b], axis=1), return_info=True)
+      >>> x.shape, int(said.info)
+      ((8, 2), 0)
+      >>> ms.solve(a, jnp.ones(7))
+      Traceback (most recent call last):
+      ValueError: meshsolve.solve: b: expected shape [8] or [8, k], ...
     """
     del check_finite
     structure = structure_of("solve", assume_a)

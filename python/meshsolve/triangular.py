@@ -58,6 +58,11 @@ def solve_triangular(
         jax.errors.JaxRuntimeError.
 
     Source: substitution by tile columns, each by its owner (DESIGN.md).
+
+    Examples:
+      >>> x = ms.solve_triangular(a, b, lower=True)
+      >>> print(x[:3].round(3))
+      [0.333 0.222 0.148]
     """
     del check_finite
     code = check_trans("solve_triangular", trans)
