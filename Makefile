@@ -79,6 +79,7 @@ lint: build/lint.stamp build/docs.stamp $(WHEEL)
 	$(BIN)/ruff format --check $(PY_SOURCES)
 	$(BIN)/ruff check $(PY_SOURCES)
 	$(BIN)/basedpyright --level error
+	$(BIN)/python tests/public_types.py
 	$(MKDOCS) build --quiet
 
 format: build/lint.stamp

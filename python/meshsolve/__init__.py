@@ -21,6 +21,7 @@ The examples of the functions go on with these names.
 """
 
 import importlib
+from typing import Any
 
 from meshsolve import local
 from meshsolve._calls import cancel, last_call, set_timeout, timeout
@@ -62,7 +63,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name == "lineax":
         return importlib.import_module("meshsolve.lineax")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,12 +2,14 @@
 
 import dataclasses
 import functools
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 
 from meshsolve import _batch, _dispatch, _factor, _failure, _ffi, _padding
 from meshsolve._errors import wrong_type
@@ -64,7 +66,7 @@ class CholeskyFactor(_factor.Pair):
 
     RANKS: ClassVar = {"work": 2, "info": 0, "anorm": 0}
 
-    def solve(self, b, *, overwrite_b: bool = False):
+    def solve(self, b: ArrayLike, *, overwrite_b: bool = False) -> jax.Array:
         """X with A X = B, for B of shape [n] or [n, k]; NaN if A is not positive definite.
 
         See ``cho_solve``.
@@ -102,7 +104,7 @@ class CholeskyFactor(_factor.Pair):
         op = _ffi.potri(self.storage, self.n if self.work.shape[0] != self.n else 0)
         return _padding.cut(_dispatch.call(op, self._arrays, (False, False))[0], self.n)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         """Scipy's pair (c, lower): the factor in the triangle of c that ``lower`` names, the other
         triangle not defined. c [n, n] is a new array, sharded as ``work`` is; if A was padded, on
         one device, made by way of two more of its size.
@@ -127,7 +129,7 @@ class CholeskyFactor(_factor.Pair):
 
 
 def cho_factor(
-    a,
+    a: ArrayLike,
     lower: bool = False,
     overwrite_a: bool = False,
     check_finite: bool = True,
@@ -192,7 +194,12 @@ def _factored(
     return CholeskyFactor(work, info, anorm, n, bool(lower), form)
 
 
-def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = True):
+def cho_solve(
+    c_and_lower: CholeskyFactor | tuple[ArrayLike, bool],
+    b: ArrayLike,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> jax.Array:
     """Solve A X = B with a Cholesky factor of A.
 
     The call of ``jax.scipy.linalg.cho_solve``.

@@ -5,6 +5,7 @@ import functools
 import jax
 from jax.core import Tracer
 from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.typing import ArrayLike
 
 from meshsolve import _batch, _dispatch, _failure, _ffi, _padding
 from meshsolve._operands import as_typed, check_square, common_dtype
@@ -12,7 +13,7 @@ from meshsolve.solve import structure_of
 
 
 def inv(
-    a,
+    a: ArrayLike,
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,

@@ -22,11 +22,11 @@ from meshsolve.lu import LUFactor, lu_factor
 try:
     import equinox as eqx
     import lineax as lx
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "meshsolve.lineax: expected lineax to be installed, got: "
-        f"{error}; install it with pip install 'meshsolve[lineax]'"
-    ) from error
+        f"{_error}; install it with pip install 'meshsolve[lineax]'"
+    ) from _error
 
 
 @jax.tree_util.register_pytree_node_class
@@ -56,7 +56,7 @@ class State:
     is_transposed: bool = False
     is_conjugate: bool = False
 
-    def tree_flatten(self):
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The factor; everything else is static."""
         flat = (jax.tree.flatten(s) for s in self.structures)
         structures = tuple((tree, tuple(leaves)) for leaves, tree in flat)
@@ -64,7 +64,7 @@ class State:
         return (self.factor,), (self.mesh, structures, *flags)
 
     @classmethod
-    def tree_unflatten(cls, auxiliary, children):
+    def tree_unflatten(cls, auxiliary: tuple[Any, ...], children: tuple[Any, ...]) -> "State":
         """The inverse of ``tree_flatten``."""
         mesh, structures, *flags = auxiliary
         before, after = (jax.tree.unflatten(*s) for s in structures)

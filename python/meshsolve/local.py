@@ -1,10 +1,12 @@
 """Solving inside a ``jax.shard_map`` of one's own, on the shard that each device has there."""
 
 import math
+from typing import Literal, overload
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType
+from jax.typing import ArrayLike
 
 from meshsolve import _dispatch, _failure, _ffi
 from meshsolve._errors import mistake
@@ -13,9 +15,37 @@ from meshsolve._sharding import Placement
 from meshsolve.solve import SolveInfo, solved, structure_of
 
 
+@overload
 def solve(
-    a,
-    b,
+    a: ArrayLike,
+    b: ArrayLike,
+    axis_name: str | tuple[str, ...],
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    transposed: bool = ...,
+    return_info: Literal[False] = ...,
+    on_failure: str = ...,
+) -> jax.Array: ...
+
+
+@overload
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    axis_name: str | tuple[str, ...],
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    transposed: bool = ...,
+    return_info: Literal[True],
+    on_failure: str = ...,
+) -> tuple[jax.Array, SolveInfo]: ...
+
+
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
     axis_name: str | tuple[str, ...],
     lower: bool = False,
     *,
@@ -23,7 +53,7 @@ def solve(
     transposed: bool = False,
     return_info: bool = False,
     on_failure: str = "nan",
-):
+) -> jax.Array | tuple[jax.Array, SolveInfo]:
     """Solve A X = B together with all devices along a mesh axis, inside of ``jax.shard_map``.
 
     What ``meshsolve.solve`` does outside of it, without a choice of storage: nothing is moved

@@ -4,6 +4,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 
 from meshsolve import _batch, _dispatch, _factor, _failure, _ffi, _padding
 from meshsolve._errors import mistake, wrong_type
@@ -81,7 +83,7 @@ class LUFactor(_factor.Pair):
 
     RANKS: ClassVar = {"work": 2, "pivots": 1, "info": 0, "anorm": 0}
 
-    def solve(self, b, trans: int = 0, *, overwrite_b: bool = False):
+    def solve(self, b: ArrayLike, trans: int = 0, *, overwrite_b: bool = False) -> jax.Array:
         """X with A X = B (``trans`` 0), A^T X = B (1) or A^H X = B (2), for B of shape [n] or
         [n, k]; NaN if A is singular. See ``lu_solve``.
         """
@@ -134,7 +136,7 @@ class LUFactor(_factor.Pair):
         (inverse,) = _dispatch.call(op, operands, (False, False, False))
         return _padding.cut(inverse, self.n)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[jax.Array]:
         """Scipy's pair (lu, piv): L below the diagonal of lu, U on and above it; row i of A was
         interchanged with row piv[i]. lu [n, n] is a new array, sharded by rows, or as ``work`` is
         if that is column-major; if A was padded, on one device, made by way of two more of its
@@ -155,7 +157,7 @@ class LUFactor(_factor.Pair):
 
 
 def lu_factor(
-    a,
+    a: ArrayLike,
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
@@ -218,7 +220,11 @@ def _factored(
 
 
 def lu_solve(
-    lu_and_piv, b, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
+    lu_and_piv: LUFactor | tuple[ArrayLike, ArrayLike],
+    b: ArrayLike,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
 ) -> jax.Array:
     """Solve A X = B, A^T X = B or A^H X = B with the LU factors of A.
 
@@ -291,7 +297,11 @@ def lu_solve(
 
 
 def det(
-    a, overwrite_a: bool = False, check_finite: bool = True, *, mesh: Mesh | None = None
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    mesh: Mesh | None = None,
 ) -> jax.Array:
     """The determinant of A [n, n] by LU, a scalar of its dtype; 0 if A is singular.
 
@@ -319,7 +329,11 @@ def det(
 
 
 def slogdet(
-    a, overwrite_a: bool = False, *, method: str | None = None, mesh: Mesh | None = None
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    *,
+    method: str | None = None,
+    mesh: Mesh | None = None,
 ) -> SlogdetResult:
     """Sign and logarithm of the determinant of A [n, n] by LU; (0, -inf) if A is singular.
 

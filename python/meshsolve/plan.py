@@ -2,16 +2,33 @@
 
 import dataclasses
 import math
+from typing import Any, Protocol, cast
 
+import jax
 import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding
+from jax.typing import ArrayLike
 
 from meshsolve import _core, _dispatch, _padding, _refine
 from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import check_rhs, check_square, common_dtype
 from meshsolve._sharding import Placement, is_two_way
 from meshsolve.solve import structure_of
+
+
+class Described(Protocol):
+    """What is known of an array that there need not be, such as a ``jax.ShapeDtypeStruct``."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        ...
+
+    @property
+    def dtype(self) -> Any:
+        """Its dtype."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,8 +104,8 @@ class Plan:
 
 
 def plan(
-    a,
-    b=None,
+    a: ArrayLike | Described,
+    b: ArrayLike | Described | None = None,
     lower: bool = False,
     *,
     assume_a: str = "gen",
@@ -135,7 +152,7 @@ def plan(
             "call plan outside of jax.jit",
         )
     a = a if hasattr(a, "shape") else np.asarray(a)
-    b = b if hasattr(b, "shape") or b is None else np.asarray(b)
+    b = cast(jax.Array | None, b if hasattr(b, "shape") or b is None else np.asarray(b))
     n = check_square("plan", a)
     if len(a.shape) > 2 or (b is not None and len(b.shape) > 2):
         remedy = "of a batch ask for one matrix and for its right-hand sides"

@@ -1,12 +1,14 @@
 """Linear systems with a sharded matrix: ``solve``."""
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.typing import ArrayLike
 
 from meshsolve import _batch, _dispatch, _failure, _ffi, _padding, _refine
 from meshsolve._errors import mistake
@@ -43,9 +45,45 @@ class SolveInfo(NamedTuple):
     refinements: jax.Array | None = None
 
 
+@overload
 def solve(
-    a,
-    b,
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    check_finite: bool = ...,
+    transposed: bool = ...,
+    refine: bool = ...,
+    return_info: Literal[False] = ...,
+    on_failure: str = ...,
+    mesh: Mesh | None = ...,
+) -> jax.Array: ...
+
+
+@overload
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    check_finite: bool = ...,
+    transposed: bool = ...,
+    refine: bool = ...,
+    return_info: Literal[True],
+    on_failure: str = ...,
+    mesh: Mesh | None = ...,
+) -> tuple[jax.Array, SolveInfo]: ...
+
+
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
     lower: bool = False,
     *,
     assume_a: str = "gen",
@@ -57,7 +95,7 @@ def solve(
     return_info: bool = False,
     on_failure: str = "nan",
     mesh: Mesh | None = None,
-):
+) -> jax.Array | tuple[jax.Array, SolveInfo]:
     """Solve A X = B with all devices that hold A, in the memory of A.
 
     The call of ``jax.scipy.linalg.solve`` for a matrix that is sharded over one mesh axis by rows,
@@ -205,7 +243,7 @@ def structure_of(operation: str, assume_a: str) -> str:
     return known
 
 
-def solved(run, b, own_b: bool, a):
+def solved(run: Callable[..., Any], b: jax.Array, own_b: bool, a: Any) -> tuple[Any, ...]:
     """(x, info) of ``run(b, own)``, or whatever else it gives beside x, on columns of full length
     for right-hand sides as users have them: vectors, shorter than a padded A, empty.
     """

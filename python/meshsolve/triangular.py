@@ -4,6 +4,7 @@ import functools
 
 import jax
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 
 from meshsolve import _batch, _dispatch, _failure, _ffi, _padding
 from meshsolve._operands import (
@@ -19,8 +20,8 @@ from meshsolve.solve import solved
 
 
 def solve_triangular(
-    a,
-    b,
+    a: ArrayLike,
+    b: ArrayLike,
     trans: int | str = 0,
     lower: bool = False,
     unit_diagonal: bool = False,

@@ -14,6 +14,7 @@ import logging
 import os
 import re
 import textwrap
+import typing
 from unittest import mock
 
 import jax
@@ -43,6 +44,7 @@ def has_code(page) -> bool:
 
 @pytest.fixture
 def settings_put_back():
+    assert len(jax.devices()) == 8  # made here, if no test has before
     logger, seconds = logging.getLogger("meshsolve"), ms.timeout()
     level, handlers = logger.level, [*logger.handlers]
     with mock.patch.dict(os.environ):
@@ -146,6 +148,15 @@ def test_docstrings_are_complete(name):
     arguments = text.partition("Args:\n")[2]
     for argument in inspect.signature(thing).parameters:
         assert f"\n  {argument}: " in f"\n{arguments}", f"{name}: {argument} is not described"
+
+
+@pytest.mark.parametrize("name", ["solve", "local.solve"])
+def test_the_types_of_a_call_are_those_of_all_its_arguments(name):
+    """Type checkers look at the overloads, the interpreter at what follows them."""
+    names = list(inspect.signature(public()[name]).parameters)
+    overloads = typing.get_overloads(public()[name])
+    assert len(overloads) == 2
+    assert all(list(inspect.signature(each).parameters) == names for each in overloads)
 
 
 def test_functions_md_and_the_reference_have_every_public_name():
