@@ -80,7 +80,7 @@ lint: build/lint.stamp build/docs.stamp $(WHEEL)
 	$(BIN)/ruff check $(PY_SOURCES)
 	$(BIN)/basedpyright --level error
 	$(BIN)/python tests/public_types.py
-	$(MKDOCS) build --quiet
+	$(MKDOCS) build
 
 format: build/lint.stamp
 	cargo fmt
@@ -97,7 +97,7 @@ bench-transpose: build/bench.stamp
 	$(BIN)/python examples/bench/transpose.py --out $(RESULTS)
 
 docs: build/docs.stamp
-	$(MKDOCS) build --quiet
+	$(MKDOCS) build
 
 wheel: $(WHEEL)
 

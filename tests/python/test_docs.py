@@ -189,3 +189,5 @@ def test_the_pages_link_to_each_other_and_are_all_in_the_navigation():
     for name in pages:
         for target in re.findall(r"\]\(([\w-]+\.md)", PAGES[name].read_text()):
             assert target in pages | added, f"{name} links to {target}"
+    for target in re.findall(r"\]\(([\w./-]+)\)", PAGES["README.md"].read_text()):
+        assert (ROOT / target).exists(), f"README.md links to {target}"
