@@ -64,7 +64,7 @@ class CholeskyFactor(_factor.Pair):
     lower: bool
     storage: str
 
-    RANKS: ClassVar = {"work": 2, "info": 0, "anorm": 0}
+    RANKS: ClassVar[dict[str, int]] = {"work": 2, "info": 0, "anorm": 0}
 
     def solve(self, b: ArrayLike, *, overwrite_b: bool = False) -> jax.Array:
         """X with A X = B, for B of shape [n] or [n, k]; NaN if A is not positive definite.
@@ -143,8 +143,8 @@ def cho_factor(
     of ``meshsolve.solve``.
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128; Hermitian positive definite. Only one
-        triangle is read.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128; Hermitian
+        positive definite. Only one triangle is read.
       lower: whether A's lower triangle is read instead of its upper one.
       overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
       check_finite: accepted for compatibility; entries that are not finite lead to ``info`` > 0.
@@ -210,7 +210,7 @@ def cho_solve(
         Of the pair's c one copy is made, unless c holds U and is sharded by rows, or holds L and is
         column-major (outside of ``jax.jit``). A traced c is used as two triangles, and has
         derivatives.
-      b: [n] or [n, k] right-hand sides in any sharding.
+      b: [n], [n, k] or [..., n, k] right-hand sides in any sharding.
       overwrite_b: donate B.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
 
@@ -268,7 +268,7 @@ def cho_solve(
 
 
 def logdet(
-    a,
+    a: ArrayLike,
     lower: bool = False,
     overwrite_a: bool = False,
     check_finite: bool = True,
@@ -278,8 +278,26 @@ def logdet(
     """The logarithm of det A of a Hermitian positive definite A, by Cholesky: half the work of
     ``slogdet``. A real scalar; NaN if A is not positive definite.
 
-    Arguments and errors as for ``cho_factor``. Where solutions are wanted, too, ``cho_factor`` once
-    and ``CholeskyFactor.logdet``.
+    Shardings are those of ``meshsolve.solve``. Derivatives are of every order. Where solutions are
+    wanted, too, ``cho_factor`` once and ``CholeskyFactor.logdet``.
+
+    Args:
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. Only one
+        triangle is read.
+      lower: whether A's lower triangle is read instead of its upper one.
+      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      check_finite: accepted for compatibility; entries that are not finite lead to NaN.
+      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+
+    Raises:
+      ValueError: a is not square, or the devices do not divide n.
+      TypeError: a dtype that cannot be used.
+
+    Source: the logarithms of the diagonal of ``cho_factor``'s factor, added up.
+
+    Examples:
+      >>> round(float(jnp.exp(ms.logdet(a))))
+      1280
     """
     del check_finite
     return _factored("logdet", a, lower, overwrite_a, mesh, False).logdet()

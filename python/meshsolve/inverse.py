@@ -30,8 +30,8 @@ def inv(
     matrix of the size of A).
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128. n must be divisible by the number of
-        devices on the axis, or ``mesh`` given.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. n must be
+        divisible by the number of devices on the axis, or ``mesh`` given.
       overwrite_a: donate A: its memory becomes that of the inverse. Without, one copy is made. Has
         no effect inside ``jax.jit``, where XLA decides about copies.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.

@@ -43,6 +43,20 @@ def solve(
 ) -> tuple[jax.Array, SolveInfo]: ...
 
 
+@overload
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    axis_name: str | tuple[str, ...],
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    transposed: bool = ...,
+    return_info: bool = ...,
+    on_failure: str = ...,
+) -> jax.Array | tuple[jax.Array, SolveInfo]: ...
+
+
 def solve(
     a: ArrayLike,
     b: ArrayLike,

@@ -81,7 +81,7 @@ class LUFactor(_factor.Pair):
     n: int
     storage: str
 
-    RANKS: ClassVar = {"work": 2, "pivots": 1, "info": 0, "anorm": 0}
+    RANKS: ClassVar[dict[str, int]] = {"work": 2, "pivots": 1, "info": 0, "anorm": 0}
 
     def solve(self, b: ArrayLike, trans: int = 0, *, overwrite_b: bool = False) -> jax.Array:
         """X with A X = B (``trans`` 0), A^T X = B (1) or A^H X = B (2), for B of shape [n] or
@@ -171,7 +171,7 @@ def lu_factor(
     that is sharded by rows is first transposed across the shards, in its memory.
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
       overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
       on_failure: "nan", or "raise" where A is singular; see ``meshsolve.solve``.
@@ -234,7 +234,7 @@ def lu_solve(
       lu_and_piv: an ``LUFactor``, which is used where it lies, or a pair (lu, piv) of scipy's: lu
         [n, n] in any sharding that ``lu_factor`` takes, piv int [n]. Of the pair's lu one copy is
         made, unless it is traced: then it is used as two triangles, and has derivatives.
-      b: [n] or [n, k] right-hand sides in any sharding.
+      b: [n], [n, k] or [..., n, k] right-hand sides in any sharding.
       trans: 0, 1, 2: solve with A, A^T, A^H.
       overwrite_b: donate B.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
@@ -309,7 +309,7 @@ def det(
     Derivatives are of every order; the gradient of a singular matrix is NaN.
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
       overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
       mesh: the devices to work on, for an A that is not sharded over them whatever n.
@@ -340,7 +340,7 @@ def slogdet(
     Shardings are those of ``meshsolve.solve``. Derivatives are of every order.
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
       overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
       method: None, "lu" or "qr", for ``jnp.linalg.slogdet``: accepted for compatibility, LU it is.
       mesh: the devices to work on, for an A that is not sharded over them whatever n.

@@ -151,7 +151,7 @@ def plan(
             "traced values, whose place is not known yet",
             "call plan outside of jax.jit",
         )
-    a = a if hasattr(a, "shape") else np.asarray(a)
+    a = cast(jax.Array, a if hasattr(a, "shape") else np.asarray(a))
     b = cast(jax.Array | None, b if hasattr(b, "shape") or b is None else np.asarray(b))
     n = check_square("plan", a)
     if len(a.shape) > 2 or (b is not None and len(b.shape) > 2):

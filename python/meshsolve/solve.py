@@ -81,6 +81,24 @@ def solve(
 ) -> tuple[jax.Array, SolveInfo]: ...
 
 
+@overload
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    check_finite: bool = ...,
+    transposed: bool = ...,
+    refine: bool = ...,
+    return_info: bool = ...,
+    on_failure: str = ...,
+    mesh: Mesh | None = ...,
+) -> jax.Array | tuple[jax.Array, SolveInfo]: ...
+
+
 def solve(
     a: ArrayLike,
     b: ArrayLike,
@@ -111,14 +129,15 @@ def solve(
     every order and in both modes use one factorisation (of A itself, so that an A by rows is
     transposed across its shards); the gradient with respect to A lies as A does. What is read from
     one triangle has to have a Hermitian (symmetric) tangent. Under ``jax.vmap`` right-hand sides
-    become columns of one call, matrices are solved one after another. Subnormal entries of A are
+    become columns of one call, matrices are solved one after another, and so they do with leading
+    axes, which broadcast as in NumPy. Subnormal entries of A are
     kept if all of A is small; beside normal ones they count as zeros, which a pivot may then be
     (DESIGN.md).
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128. n must be divisible by the number of
-        devices on the axis, or ``mesh`` given.
-      b: [n] or [n, k] right-hand sides in any sharding, on A's devices or elsewhere.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. n must be
+        divisible by the number of devices on the axis, or ``mesh`` given.
+      b: [n], [n, k] or [..., n, k] right-hand sides in any sharding, on A's devices or elsewhere.
       lower: whether A's lower triangle is read instead of its upper one, where ``assume_a`` says
         that one is enough.
       assume_a: what is known of A. "gen" ("general"): nothing; LU with partial pivoting. "pos"

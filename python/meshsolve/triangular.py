@@ -38,8 +38,9 @@ def solve_triangular(
     by columns, row-major or column-major (which inside ``jax.jit`` XLA copies).
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128. Only one triangle is read.
-      b: [n] or [n, k] right-hand sides in any sharding, on A's devices or elsewhere.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. Only one
+        triangle is read.
+      b: [n], [n, k] or [..., n, k] right-hand sides in any sharding, on A's devices or elsewhere.
       trans: 0 or "N", 1 or "T", 2 or "C": solve with A, A^T, A^H.
       lower: whether A is its lower triangle instead of its upper one.
       unit_diagonal: the diagonal is all ones, and not read.
