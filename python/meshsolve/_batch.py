@@ -2,11 +2,15 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
 
 from meshsolve._errors import mistake
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def rank_of_rhs(b) -> int:
@@ -19,7 +23,7 @@ def has_leading(*operands) -> bool:
     return any(len(x.shape) > rank for x, rank in operands)
 
 
-def over(operation: str, function, *operands):
+def over(operation: str, function, *operands) -> Any:
     """``function`` of arrays of their ranks, for operands (array, rank) with leading axes.
 
     By ``jax.vmap``: right-hand sides alone become columns of one call, all else goes one by one.
@@ -50,7 +54,7 @@ def over(operation: str, function, *operands):
     return run(*arrays)
 
 
-def each(method):
+def each(method: Method) -> Method:
     """A method of a factor object also for a batch of them: ``RANKS`` has its leaves and ranks."""
 
     @functools.wraps(method)
@@ -60,7 +64,7 @@ def each(method):
         name = f"{type(self).__name__}.{method.__name__}"
         return over(name, lambda *x: method(remade(self, x), *arguments), *leaves(self))
 
-    return run
+    return cast(Method, run)
 
 
 def leaves(factor):

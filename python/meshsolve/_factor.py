@@ -1,6 +1,7 @@
 """What factor objects share: their leaves, where they lie, how they show themselves."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,7 @@ from meshsolve._operands import as_array
 class Pair:
     """What unpacks to a pair of scipy's also is one to ``len`` and ``factor[i]``."""
 
-    def __iter__(self) -> Iterator:
+    def __iter__(self) -> Iterator[Any]:
         """The parts of the pair."""
         raise NotImplementedError
 
@@ -22,7 +23,7 @@ class Pair:
         """The two parts of the pair."""
         return 2
 
-    def __getitem__(self, i):
+    def __getitem__(self, i: int | slice) -> Any:
         """A part of the pair, or parts by a slice."""
         return tuple(self)[i]
 

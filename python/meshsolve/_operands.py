@@ -17,7 +17,7 @@ def as_array(x) -> jax.Array:
     return x if isinstance(x, jax.Array) else jnp.asarray(x)
 
 
-def as_typed(x):
+def as_typed(x) -> jax.Array | np.ndarray:
     """``x`` with a shape and a dtype of JAX's: a jax.Array or an array of NumPy's."""
     _ffi.enter()
     if isinstance(x, jax.Array):
@@ -82,6 +82,6 @@ def common_dtype(operation: str, arguments: str, *arrays):
     return dtype
 
 
-def promoted(x, dtype):
+def promoted(x, dtype) -> jax.Array:
     """``x`` in ``dtype``; itself if it is that already."""
     return x if x.dtype == dtype else x.astype(dtype)

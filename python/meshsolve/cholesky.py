@@ -2,12 +2,14 @@
 
 import dataclasses
 import functools
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 
 from meshsolve import _batch, _dispatch, _factor, _failure, _ffi, _padding
 from meshsolve._errors import wrong_type
@@ -47,6 +49,12 @@ class CholeskyFactor(_factor.Pair):
       n: order of A.
       lower: which triangle of A was read, and which one holds the factor in scipy's pair.
       storage: "column-major" if A was sharded by columns and column-major in memory, else "rows".
+
+    Examples:
+      >>> factor = ms.cho_factor(a)
+      >>> x, inverse = factor.solve(b), factor.inv()
+      >>> round(float(jnp.exp(factor.logdet()))), 0 < float(factor.rcond()) < 1
+      (1280, True)
     """
 
     work: jax.Array
@@ -56,9 +64,9 @@ class CholeskyFactor(_factor.Pair):
     lower: bool
     storage: str
 
-    RANKS: ClassVar = {"work": 2, "info": 0, "anorm": 0}
+    RANKS: ClassVar[dict[str, int]] = {"work": 2, "info": 0, "anorm": 0}
 
-    def solve(self, b, *, overwrite_b: bool = False):
+    def solve(self, b: ArrayLike, *, overwrite_b: bool = False) -> jax.Array:
         """X with A X = B, for B of shape [n] or [n, k]; NaN if A is not positive definite.
 
         See ``cho_solve``.
@@ -96,7 +104,7 @@ class CholeskyFactor(_factor.Pair):
         op = _ffi.potri(self.storage, self.n if self.work.shape[0] != self.n else 0)
         return _padding.cut(_dispatch.call(op, self._arrays, (False, False))[0], self.n)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         """Scipy's pair (c, lower): the factor in the triangle of c that ``lower`` names, the other
         triangle not defined. c [n, n] is a new array, sharded as ``work`` is; if A was padded, on
         one device, made by way of two more of its size.
@@ -121,7 +129,7 @@ class CholeskyFactor(_factor.Pair):
 
 
 def cho_factor(
-    a,
+    a: ArrayLike,
     lower: bool = False,
     overwrite_a: bool = False,
     check_finite: bool = True,
@@ -135,8 +143,8 @@ def cho_factor(
     of ``meshsolve.solve``.
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128; Hermitian positive definite. Only one
-        triangle is read.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128; Hermitian
+        positive definite. Only one triangle is read.
       lower: whether A's lower triangle is read instead of its upper one.
       overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
       check_finite: accepted for compatibility; entries that are not finite lead to ``info`` > 0.
@@ -153,6 +161,12 @@ def cho_factor(
         jax.errors.JaxRuntimeError.
 
     Source: as ``meshsolve.solve``; ``info`` is LAPACK's of ``potrf``.
+
+    Examples:
+      >>> factor = ms.cho_factor(a)
+      >>> print(factor.solve(b).round(3))
+      [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
+      >>> c, lower = factor
     """
     del check_finite
     raises = _failure.raises("cho_factor", on_failure)
@@ -180,7 +194,12 @@ def _factored(
     return CholeskyFactor(work, info, anorm, n, bool(lower), form)
 
 
-def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = True):
+def cho_solve(
+    c_and_lower: CholeskyFactor | tuple[ArrayLike, bool],
+    b: ArrayLike,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> jax.Array:
     """Solve A X = B with a Cholesky factor of A.
 
     The call of ``jax.scipy.linalg.cho_solve``.
@@ -191,7 +210,7 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
         Of the pair's c one copy is made, unless c holds U and is sharded by rows, or holds L and is
         column-major (outside of ``jax.jit``). A traced c is used as two triangles, and has
         derivatives.
-      b: [n] or [n, k] right-hand sides in any sharding.
+      b: [n], [n, k] or [..., n, k] right-hand sides in any sharding.
       overwrite_b: donate B.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
 
@@ -202,6 +221,13 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
     Raises:
       ValueError: wrong shapes, n not divisible by the devices of c.
       TypeError: dtypes that cannot be used, or neither a factor nor a pair.
+
+    Source: two triangular solves by tile columns (LAPACK's ``potrs``; DESIGN.md).
+
+    Examples:
+      >>> c, lower = ms.cho_factor(a, lower=True)
+      >>> print(ms.cho_solve((c, lower), b).round(3))
+      [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
     del check_finite
     b_array = as_array(b)
@@ -242,7 +268,7 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
 
 
 def logdet(
-    a,
+    a: ArrayLike,
     lower: bool = False,
     overwrite_a: bool = False,
     check_finite: bool = True,
@@ -252,8 +278,26 @@ def logdet(
     """The logarithm of det A of a Hermitian positive definite A, by Cholesky: half the work of
     ``slogdet``. A real scalar; NaN if A is not positive definite.
 
-    Arguments and errors as for ``cho_factor``. Where solutions are wanted, too, ``cho_factor`` once
-    and ``CholeskyFactor.logdet``.
+    Shardings are those of ``meshsolve.solve``. Derivatives are of every order. Where solutions are
+    wanted, too, ``cho_factor`` once and ``CholeskyFactor.logdet``.
+
+    Args:
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. Only one
+        triangle is read.
+      lower: whether A's lower triangle is read instead of its upper one.
+      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      check_finite: accepted for compatibility; entries that are not finite lead to NaN.
+      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+
+    Raises:
+      ValueError: a is not square, or the devices do not divide n.
+      TypeError: a dtype that cannot be used.
+
+    Source: the logarithms of the diagonal of ``cho_factor``'s factor, added up.
+
+    Examples:
+      >>> round(float(jnp.exp(ms.logdet(a))))
+      1280
     """
     del check_finite
     return _factored("logdet", a, lower, overwrite_a, mesh, False).logdet()

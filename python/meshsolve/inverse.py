@@ -5,6 +5,7 @@ import functools
 import jax
 from jax.core import Tracer
 from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.typing import ArrayLike
 
 from meshsolve import _batch, _dispatch, _failure, _ffi, _padding
 from meshsolve._operands import as_typed, check_square, common_dtype
@@ -12,7 +13,7 @@ from meshsolve.solve import structure_of
 
 
 def inv(
-    a,
+    a: ArrayLike,
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
@@ -29,8 +30,8 @@ def inv(
     matrix of the size of A).
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128. n must be divisible by the number of
-        devices on the axis, or ``mesh`` given.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. n must be
+        divisible by the number of devices on the axis, or ``mesh`` given.
       overwrite_a: donate A: its memory becomes that of the inverse. Without, one copy is made. Has
         no effect inside ``jax.jit``, where XLA decides about copies.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
@@ -57,6 +58,11 @@ def inv(
     Source: factors as in ``solve``, then U^-1 and X L = U^-1, or L^-1 and L^-H L^-1, by tile
     columns in place (LAPACK's ``getri`` and ``potri``; Du Croz and Higham, IMA J. Numer. Anal. 12,
     1992; DESIGN.md).
+
+    Examples:
+      >>> inverse = ms.inv(a, assume_a="pos")
+      >>> print(np.asarray(inverse)[0].round(3), inverse.sharding == a.sharding)
+      [ 0.45 -0.05 -0.05 -0.05 -0.05 -0.05 -0.05 -0.05] True
     """
     del check_finite
     structure = structure_of("inv", assume_a)

@@ -1,10 +1,12 @@
 """Solving inside a ``jax.shard_map`` of one's own, on the shard that each device has there."""
 
 import math
+from typing import Literal, overload
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType
+from jax.typing import ArrayLike
 
 from meshsolve import _dispatch, _failure, _ffi
 from meshsolve._errors import mistake
@@ -13,9 +15,51 @@ from meshsolve._sharding import Placement
 from meshsolve.solve import SolveInfo, solved, structure_of
 
 
+@overload
 def solve(
-    a,
-    b,
+    a: ArrayLike,
+    b: ArrayLike,
+    axis_name: str | tuple[str, ...],
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    transposed: bool = ...,
+    return_info: Literal[False] = ...,
+    on_failure: str = ...,
+) -> jax.Array: ...
+
+
+@overload
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    axis_name: str | tuple[str, ...],
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    transposed: bool = ...,
+    return_info: Literal[True],
+    on_failure: str = ...,
+) -> tuple[jax.Array, SolveInfo]: ...
+
+
+@overload
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    axis_name: str | tuple[str, ...],
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    transposed: bool = ...,
+    return_info: bool = ...,
+    on_failure: str = ...,
+) -> jax.Array | tuple[jax.Array, SolveInfo]: ...
+
+
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
     axis_name: str | tuple[str, ...],
     lower: bool = False,
     *,
@@ -23,7 +67,7 @@ def solve(
     transposed: bool = False,
     return_info: bool = False,
     on_failure: str = "nan",
-):
+) -> jax.Array | tuple[jax.Array, SolveInfo]:
     """Solve A X = B together with all devices along a mesh axis, inside of ``jax.shard_map``.
 
     What ``meshsolve.solve`` does outside of it, without a choice of storage: nothing is moved
@@ -37,7 +81,9 @@ def solve(
       b: [n] or [n, k], the same on all devices.
       axis_name: the axis of ``shard_map`` that A is dealt to, or several that it is dealt to in
         this order.
-      lower: as for ``meshsolve.solve``, and so ``assume_a`` and ``transposed``.
+      lower: which triangle is read, as for ``meshsolve.solve``.
+      assume_a: what is known of A, likewise.
+      transposed: solve A^T X = B.
       return_info: also return a ``SolveInfo``.
       on_failure: "nan", or "raise": the program fails where there is no answer.
 
@@ -47,6 +93,15 @@ def solve(
     Raises:
       ValueError: not inside of ``shard_map`` over that axis, wrong shapes, unknown ``assume_a``.
       TypeError: a dtype that cannot be used.
+
+    Source: as ``meshsolve.solve``.
+
+    Examples:
+      >>> specs = P("x", None), P()
+      >>> inside = lambda a, b: ms.local.solve(a, b, "x")
+      >>> x = jax.jit(jax.shard_map(inside, mesh=mesh, in_specs=specs, out_specs=P()))(a, b)
+      >>> print(x.round(3))
+      [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
     structure = structure_of("local.solve", assume_a)
     raises = _failure.raises("local.solve", on_failure)

@@ -4,6 +4,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
 import jax
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 
 from meshsolve import _batch, _dispatch, _factor, _failure, _ffi, _padding
 from meshsolve._errors import mistake, wrong_type
@@ -32,6 +34,10 @@ class SlogdetResult(NamedTuple):
     Attributes:
       sign: scalar of A's dtype: 1, -1, a complex number of modulus 1, or 0 if A is singular.
       logabsdet: real scalar: the logarithm of |det A|; -inf if A is singular.
+
+    Examples:
+      >>> ms.slogdet(a).sign.item()
+      1.0
     """
 
     sign: jax.Array
@@ -60,6 +66,12 @@ class LUFactor(_factor.Pair):
       anorm: real scalar: the 1-norm of A, for ``rcond``; NaN if the factor stands for a pair.
       n: order of A.
       storage: "column-major" if A was sharded by columns and column-major in memory, else "rows".
+
+    Examples:
+      >>> factor = ms.lu_factor(a)
+      >>> x, inverse = factor.solve(b), factor.inv()
+      >>> round(float(factor.det())), 0 < float(factor.rcond()) < 1
+      (1280, True)
     """
 
     work: jax.Array
@@ -69,9 +81,9 @@ class LUFactor(_factor.Pair):
     n: int
     storage: str
 
-    RANKS: ClassVar = {"work": 2, "pivots": 1, "info": 0, "anorm": 0}
+    RANKS: ClassVar[dict[str, int]] = {"work": 2, "pivots": 1, "info": 0, "anorm": 0}
 
-    def solve(self, b, trans: int = 0, *, overwrite_b: bool = False):
+    def solve(self, b: ArrayLike, trans: int = 0, *, overwrite_b: bool = False) -> jax.Array:
         """X with A X = B (``trans`` 0), A^T X = B (1) or A^H X = B (2), for B of shape [n] or
         [n, k]; NaN if A is singular. See ``lu_solve``.
         """
@@ -124,7 +136,7 @@ class LUFactor(_factor.Pair):
         (inverse,) = _dispatch.call(op, operands, (False, False, False))
         return _padding.cut(inverse, self.n)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[jax.Array]:
         """Scipy's pair (lu, piv): L below the diagonal of lu, U on and above it; row i of A was
         interchanged with row piv[i]. lu [n, n] is a new array, sharded by rows, or as ``work`` is
         if that is column-major; if A was padded, on one device, made by way of two more of its
@@ -145,7 +157,7 @@ class LUFactor(_factor.Pair):
 
 
 def lu_factor(
-    a,
+    a: ArrayLike,
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
@@ -159,7 +171,7 @@ def lu_factor(
     that is sharded by rows is first transposed across the shards, in its memory.
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
       overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
       on_failure: "nan", or "raise" where A is singular; see ``meshsolve.solve``.
@@ -176,6 +188,12 @@ def lu_factor(
 
     Source: right-looking LU by tile columns with lookahead, the panel by recursion (Toledo, SIAM J.
     Matrix Anal. Appl. 18, 1997; DESIGN.md); ``info`` is LAPACK's of ``getrf``.
+
+    Examples:
+      >>> factor = ms.lu_factor(a)
+      >>> print(factor.solve(b, trans=1).round(3))
+      [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
+      >>> lu, piv = factor
     """
     del check_finite
     return _factored("lu_factor", a, overwrite_a, mesh, _failure.raises("lu_factor", on_failure))
@@ -202,7 +220,11 @@ def _factored(
 
 
 def lu_solve(
-    lu_and_piv, b, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
+    lu_and_piv: LUFactor | tuple[ArrayLike, ArrayLike],
+    b: ArrayLike,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
 ) -> jax.Array:
     """Solve A X = B, A^T X = B or A^H X = B with the LU factors of A.
 
@@ -212,7 +234,7 @@ def lu_solve(
       lu_and_piv: an ``LUFactor``, which is used where it lies, or a pair (lu, piv) of scipy's: lu
         [n, n] in any sharding that ``lu_factor`` takes, piv int [n]. Of the pair's lu one copy is
         made, unless it is traced: then it is used as two triangles, and has derivatives.
-      b: [n] or [n, k] right-hand sides in any sharding.
+      b: [n], [n, k] or [..., n, k] right-hand sides in any sharding.
       trans: 0, 1, 2: solve with A, A^T, A^H.
       overwrite_b: donate B.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
@@ -224,6 +246,13 @@ def lu_solve(
     Raises:
       ValueError: wrong shapes or ``trans``, n not divisible by the devices of lu.
       TypeError: dtypes that cannot be used, or neither a factor nor a pair.
+
+    Source: two triangular solves by tile columns (LAPACK's ``getrs``; DESIGN.md).
+
+    Examples:
+      >>> lu, piv = ms.lu_factor(a)
+      >>> print(ms.lu_solve((lu, piv), b).round(3))
+      [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
     del check_finite
     code = check_trans("lu_solve", trans)
@@ -268,24 +297,67 @@ def lu_solve(
 
 
 def det(
-    a, overwrite_a: bool = False, check_finite: bool = True, *, mesh: Mesh | None = None
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    mesh: Mesh | None = None,
 ) -> jax.Array:
     """The determinant of A [n, n] by LU, a scalar of its dtype; 0 if A is singular.
 
-    Arguments and errors as for ``lu_factor``; ``slogdet`` where it would over- or underflow. The
-    gradient of a singular matrix is NaN.
+    It over- and underflows where ``slogdet`` does not. Shardings are those of ``meshsolve.solve``.
+    Derivatives are of every order; the gradient of a singular matrix is NaN.
+
+    Args:
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
+      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      check_finite: accepted for compatibility; entries that are not finite lead to NaN.
+      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+
+    Raises:
+      ValueError: a is not square, or the devices do not divide n.
+      TypeError: a dtype that cannot be used.
+
+    Source: the product of the pivots of ``lu_factor``, with its exponent kept apart (DESIGN.md).
+
+    Examples:
+      >>> round(float(ms.det(a)))
+      1280
     """
     del check_finite
     return _factored("det", a, overwrite_a, mesh).det()
 
 
 def slogdet(
-    a, overwrite_a: bool = False, *, method: str | None = None, mesh: Mesh | None = None
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    *,
+    method: str | None = None,
+    mesh: Mesh | None = None,
 ) -> SlogdetResult:
     """Sign and logarithm of the determinant of A [n, n] by LU; (0, -inf) if A is singular.
 
-    Arguments and errors as for ``lu_factor``; ``method``, None, "lu" or "qr" for
-    ``jnp.linalg.slogdet``, is accepted for compatibility, and LU it is.
+    Shardings are those of ``meshsolve.solve``. Derivatives are of every order.
+
+    Args:
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
+      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      method: None, "lu" or "qr", for ``jnp.linalg.slogdet``: accepted for compatibility, LU it is.
+      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+
+    Returns:
+      A ``SlogdetResult``, (sign, logabsdet), of replicated scalars.
+
+    Raises:
+      ValueError: a is not square, an unknown ``method``, or the devices do not divide n.
+      TypeError: a dtype that cannot be used.
+
+    Source: as ``det``.
+
+    Examples:
+      >>> sign, logabsdet = ms.slogdet(-1 * a)
+      >>> float(sign), round(float(jnp.exp(logabsdet)))
+      (1.0, 1280)
     """
     if method not in (None, "lu", "qr"):
         expected, remedy = 'None, "lu" or "qr"', "leave it out: LU is used in any case"

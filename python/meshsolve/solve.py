@@ -1,12 +1,14 @@
 """Linear systems with a sharded matrix: ``solve``."""
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.typing import ArrayLike
 
 from meshsolve import _batch, _dispatch, _failure, _ffi, _padding, _refine
 from meshsolve._errors import mistake
@@ -31,6 +33,11 @@ class SolveInfo(NamedTuple):
         ``LUFactor.rcond``. 0 where info > 0, NaN where A has a NaN.
       refinements: None without ``refine``. Otherwise int32 scalar: how often the solution of the
         factor in half precision was refined, or -1 if the full factorisation was needed.
+
+    Examples:
+      >>> x, said = ms.solve(a - a, b, return_info=True)
+      >>> int(said.info), float(said.rcond), bool(jnp.isnan(x).all())
+      (1, 0.0, True)
     """
 
     info: jax.Array
@@ -38,9 +45,63 @@ class SolveInfo(NamedTuple):
     refinements: jax.Array | None = None
 
 
+@overload
 def solve(
-    a,
-    b,
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    check_finite: bool = ...,
+    transposed: bool = ...,
+    refine: bool = ...,
+    return_info: Literal[False] = ...,
+    on_failure: str = ...,
+    mesh: Mesh | None = ...,
+) -> jax.Array: ...
+
+
+@overload
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    check_finite: bool = ...,
+    transposed: bool = ...,
+    refine: bool = ...,
+    return_info: Literal[True],
+    on_failure: str = ...,
+    mesh: Mesh | None = ...,
+) -> tuple[jax.Array, SolveInfo]: ...
+
+
+@overload
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    check_finite: bool = ...,
+    transposed: bool = ...,
+    refine: bool = ...,
+    return_info: bool = ...,
+    on_failure: str = ...,
+    mesh: Mesh | None = ...,
+) -> jax.Array | tuple[jax.Array, SolveInfo]: ...
+
+
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
     lower: bool = False,
     *,
     assume_a: str = "gen",
@@ -52,7 +113,7 @@ def solve(
     return_info: bool = False,
     on_failure: str = "nan",
     mesh: Mesh | None = None,
-):
+) -> jax.Array | tuple[jax.Array, SolveInfo]:
     """Solve A X = B with all devices that hold A, in the memory of A.
 
     The call of ``jax.scipy.linalg.solve`` for a matrix that is sharded over one mesh axis by rows,
@@ -68,14 +129,15 @@ def solve(
     every order and in both modes use one factorisation (of A itself, so that an A by rows is
     transposed across its shards); the gradient with respect to A lies as A does. What is read from
     one triangle has to have a Hermitian (symmetric) tangent. Under ``jax.vmap`` right-hand sides
-    become columns of one call, matrices are solved one after another. Subnormal entries of A are
+    become columns of one call, matrices are solved one after another, and so they do with leading
+    axes, which broadcast as in NumPy. Subnormal entries of A are
     kept if all of A is small; beside normal ones they count as zeros, which a pivot may then be
     (DESIGN.md).
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128. n must be divisible by the number of
-        devices on the axis, or ``mesh`` given.
-      b: [n] or [n, k] right-hand sides in any sharding, on A's devices or elsewhere.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. n must be
+        divisible by the number of devices on the axis, or ``mesh`` given.
+      b: [n], [n, k] or [..., n, k] right-hand sides in any sharding, on A's devices or elsewhere.
       lower: whether A's lower triangle is read instead of its upper one, where ``assume_a`` says
         that one is enough.
       assume_a: what is known of A. "gen" ("general"): nothing; LU with partial pivoting. "pos"
@@ -117,6 +179,15 @@ def solve(
 
     Source: right-looking Cholesky and LU by tile columns with lookahead (DESIGN.md); ``info`` is
     LAPACK's.
+
+    Examples:
+      >>> x = ms.solve(a, b, assume_a="pos")
+      >>> x, said = ms.solve(a, jnp.stack([b, b], axis=1), return_info=True)
+      >>> x.shape, int(said.info)
+      ((8, 2), 0)
+      >>> ms.solve(a, jnp.ones(7))
+      Traceback (most recent call last):
+      ValueError: meshsolve.solve: b: expected shape [8] or [8, k], ...
     """
     del check_finite
     structure = structure_of("solve", assume_a)
@@ -191,7 +262,7 @@ def structure_of(operation: str, assume_a: str) -> str:
     return known
 
 
-def solved(run, b, own_b: bool, a):
+def solved(run: Callable[..., Any], b: jax.Array, own_b: bool, a: Any) -> tuple[Any, ...]:
     """(x, info) of ``run(b, own)``, or whatever else it gives beside x, on columns of full length
     for right-hand sides as users have them: vectors, shorter than a padded A, empty.
     """

@@ -4,6 +4,7 @@ import functools
 
 import jax
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 
 from meshsolve import _batch, _dispatch, _failure, _ffi, _padding
 from meshsolve._operands import (
@@ -19,8 +20,8 @@ from meshsolve.solve import solved
 
 
 def solve_triangular(
-    a,
-    b,
+    a: ArrayLike,
+    b: ArrayLike,
     trans: int | str = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
@@ -37,8 +38,9 @@ def solve_triangular(
     by columns, row-major or column-major (which inside ``jax.jit`` XLA copies).
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128. Only one triangle is read.
-      b: [n] or [n, k] right-hand sides in any sharding, on A's devices or elsewhere.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. Only one
+        triangle is read.
+      b: [n], [n, k] or [..., n, k] right-hand sides in any sharding, on A's devices or elsewhere.
       trans: 0 or "N", 1 or "T", 2 or "C": solve with A, A^T, A^H.
       lower: whether A is its lower triangle instead of its upper one.
       unit_diagonal: the diagonal is all ones, and not read.
@@ -58,6 +60,11 @@ def solve_triangular(
         jax.errors.JaxRuntimeError.
 
     Source: substitution by tile columns, each by its owner (DESIGN.md).
+
+    Examples:
+      >>> x = ms.solve_triangular(a, b, lower=True)
+      >>> print(x[:3].round(3))
+      [0.333 0.222 0.148]
     """
     del check_finite
     code = check_trans("solve_triangular", trans)
