@@ -198,17 +198,17 @@ def _said(op: Operation) -> dict:
 
 def _factor_and_solve(op: Operation, a, b):
     if op.routine.startswith("posv"):
-        *leaves, norm = traced(_ffi.potrf(op.lower, op.order)._replace(**_said(op)), a)
+        factor = _ffi.potrf(op.lower, op.order)
         back, condition = _ffi.potrs("rows", op.order, op.trans), _ffi.pocon
     else:
         factor = _ffi.getrf("solve", op.order, op.structure, op.lower)
-        *leaves, norm = traced(factor._replace(**_said(op)), a)
         back, condition = _ffi.getrs("rows", op.order, op.trans), _ffi.gecon
-    # The gradient is made where A lies, not where the factor does.
-    (x,), _ = _solve(back._replace(public="solve"), *leaves, b, matrix=a)
+    *leaves, norm = traced(factor._replace(**_said(op)).held, lax.stop_gradient(a))
+    # The gradient is made where A lies.
+    (x,), _ = _solve(back._replace(public="solve").held, *leaves, b, matrix=a)
     more = (leaves[-1],)
     if op.routine.endswith("x"):
-        more += traced(condition("rows", op.order), *leaves, norm)
+        more += traced(condition("rows", op.order).held, *leaves, norm)
     return (None, x), more
 
 

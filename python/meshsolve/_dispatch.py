@@ -56,6 +56,8 @@ def local(op: Operation, at: Placement, mode: str, *operands):
     columns = "columns" if mode == "rows" else mode
     k = 0 if op.rhs is None else operands[op.rhs].shape[1]
     for i, kind in enumerate(op.operands):
+        if kind == "held" and at.storage == "columns":
+            operands[i] = operands[i].reshape(operands[i].shape[::-1])
         if kind == "rhs" and mode == "rows":
             b = jnp.pad(operands[i], ((0, 0), (0, -k % at.world)))
             operands[i] = lax.all_to_all(b, at.axes, split_axis=1, concat_axis=0, tiled=True)
@@ -137,8 +139,11 @@ def eager_placement(operation: str, a) -> Placement | None:
 
 def _settle(op: Operation, at: Placement) -> tuple[Operation, Placement]:
     """Both with one storage: that of the matrix, or that which the factor was made from."""
-    if op.operands[op.matrix] == "matrix":
+    kind = op.operands[op.matrix]
+    if kind == "matrix":
         return op._replace(storage=at.storage), at
+    if kind == "held":
+        return op, at
     return op, at._replace(storage=op.storage)
 
 
@@ -373,7 +378,7 @@ def _partitioned(op: Operation, batch: Batch):
         return mesh, part, shardings[1], shardings[0]
 
     # One letter for each dimension: a factor lies as its matrix does, a solution as its b.
-    letters = {"matrix": "i j", "factor": "i j", "rhs": "m k", "pivots": "p"}
+    letters = {"matrix": "i j", "factor": "i j", "held": "i j", "rhs": "m k", "pivots": "p"}
     terms = batch.terms(
         *([letters.get(k, "") for k in kinds] for kinds in (op.operands, op.results))
     )

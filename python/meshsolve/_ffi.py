@@ -65,13 +65,17 @@ def _register() -> str:
     return _TARGET
 
 
+_MATRICES = ("matrix", "factor", "held")
+
+
 class Operation(NamedTuple):
     """A routine of the library, called by every device of a mesh axis on its shards.
 
     Attributes:
       routine: its name (DESIGN.md lists them).
       operands: what each operand is: "matrix" (A as the caller has it), "factor" (the solver's
-        form), "rhs", "pivots" (int32 [n]), "scalar" (int32), "real".
+        form), "held" (that form in the memory and the sharding of A), "rhs", "pivots" (int32 [n]),
+        "scalar" (int32), "real".
       results: the same of the results, and "value" (a scalar of A's dtype); a matrix, factor or
         rhs takes the memory of the operand that is one.
       public: the function that users called, for messages.
@@ -99,12 +103,23 @@ class Operation(NamedTuple):
     @property
     def matrix(self) -> int:
         """Position of the matrix or factor among the operands."""
-        return next(i for i, kind in enumerate(self.operands) if kind in ("matrix", "factor"))
+        return next(i for i, kind in enumerate(self.operands) if kind in _MATRICES)
 
     @property
     def rhs(self) -> int | None:
         """Position of the right-hand sides among the operands, if there are any."""
         return self.operands.index("rhs") if "rhs" in self.operands else None
+
+    @property
+    def held(self) -> "Operation":
+        """The same with a factor that stays where its matrix lies, whatever that makes of it as an
+        array: nothing but this library is to see it.
+        """
+        operands, results = (
+            tuple("held" if kind == "factor" else kind for kind in kinds)
+            for kinds in (self.operands, self.results)
+        )
+        return self._replace(operands=operands, results=results)
 
     @property
     def drops_factor(self) -> bool:
@@ -114,7 +129,7 @@ class Operation(NamedTuple):
     @property
     def taken(self) -> dict[int, int]:
         """Which result takes the memory of which operand: {result: operand}."""
-        of = {"matrix": self.matrix, "factor": self.matrix, "rhs": self.rhs}
+        of = {"rhs": self.rhs, **dict.fromkeys(_MATRICES, self.matrix)}
         return {i: of[kind] for i, kind in enumerate(self.results) if kind in of}
 
 
@@ -292,6 +307,7 @@ def call(op: Operation, place, world: int, rhs: str, operands):
     like = {
         "matrix": matrix,
         "factor": matrix,
+        "held": matrix,
         "rhs": b,
         "pivots": jax.ShapeDtypeStruct((max(matrix.shape),), np.int32),
         "scalar": jax.ShapeDtypeStruct((), np.int32),

@@ -32,12 +32,12 @@ class Placement(NamedTuple):
         return math.prod(self.mesh.shape[axis] for axis in self.axes)
 
     def spec(self, kind: str, mode: str) -> PartitionSpec:
-        """Spec of an operand or result: "matrix" as the caller has it, "factor", "rhs" or "scalar";
-        right-hand sides are "replicated", or dealt by "columns" or by "rows".
+        """Spec of an operand or result: "matrix" as the caller has it, "held" likewise, "factor",
+        "rhs" or "scalar"; right-hand sides are "replicated", or dealt by "columns" or by "rows".
         """
         entry = self.axes[0] if len(self.axes) == 1 else self.axes or None
         rows, columns = PartitionSpec(entry, None), PartitionSpec(None, entry)
-        if kind == "matrix":
+        if kind in ("matrix", "held"):
             return rows if self.storage == "rows" else columns
         if kind == "factor":
             return columns if self.storage == "column-major" else rows
