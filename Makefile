@@ -6,6 +6,7 @@
 #   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (left
 #                    out where memory is short), the benchmarks on small arrays, the GPU probe without
 #                    a GPU
+#   make test-valgrind   some of the Rust tests under valgrind's memcheck (needs valgrind); 3 minutes
 #   make test-gpu    builds the wheel and runs the GPU probe (needs an NVIDIA GPU)
 #   make lint        formatters and linters, as CI runs them; `make format` applies the formatters
 #   make bench       this solve against its competitors, one CSV line each; about ten minutes for each
@@ -36,11 +37,16 @@ LOOM := tests/loom/Cargo.toml
 RIVALS := examples/bench/transpose_rivals/Cargo.toml
 RESULTS := build/bench
 ROUTINES := cholesky,lu
+# Most of the time of a test goes into tracing and compiling, by one thread. Each worker takes a
+# stretch of the tests, as neighbours use the same programs.
+WORKERS := -n 2 --dist worksteal
+VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=full \
+	--errors-for-leak-kinds=definite
 # Without its advertisement.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
-.PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-gpu lint format bench bench-transpose \
-	docs wheel clean
+.PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-valgrind test-gpu \
+	lint format bench bench-transpose docs wheel clean
 
 demo: build/ready.stamp
 	$(BIN)/python examples/01_solve.py
@@ -55,11 +61,17 @@ test-kernels: build/cuda.stamp
 	$(BIN)/python -m pytest -q tests/kernels
 
 test-python: build/ready.stamp
-	$(BIN)/python -m pytest -q --durations=10
+	$(BIN)/python -m pytest -q $(WORKERS) --durations=10
 
 # The tests of CUDA's compilers have nothing to do with JAX.
 test-oldest: build/oldest.stamp
-	$(OLDEST)/bin/python -m pytest -q --durations=5 --ignore tests/python/test_cuda.py
+	$(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 --ignore tests/python/test_cuda.py
+
+# It knows no AVX-512, so that the kernels are those for AVX2.
+test-valgrind:
+	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(VALGRIND)" \
+		cargo test --release --locked --quiet --test calls --test lu_routines --test transpose_panel \
+		-- --test-threads 1
 
 test-slow: build/ready.stamp build/bench.stamp
 	cargo test --release --locked --test transpose_large -- --ignored --test-threads 1 --nocapture
