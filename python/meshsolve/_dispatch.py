@@ -26,7 +26,13 @@ from jax.sharding import (
 from meshsolve import _ffi
 from meshsolve._errors import mistake
 from meshsolve._ffi import Operation
-from meshsolve._sharding import Placement, ambient_placement, placement, traced_sharding
+from meshsolve._sharding import (
+    Placement,
+    ambient_placement,
+    expect_cpu,
+    placement,
+    traced_sharding,
+)
 
 # Up to this many right-hand sides are few.
 FEW = 32
@@ -108,6 +114,7 @@ def is_column_major(x) -> bool:
 
 def eager_placement(operation: str, a) -> Placement | None:
     """Where a matrix lies that is not traced; None if one device is to work on it alone."""
+    expect_cpu(operation, a.sharding.device_set)
     if isinstance(a.sharding, SingleDeviceSharding):
         return None
     if not isinstance(a.sharding, NamedSharding):

@@ -11,7 +11,7 @@ use crate::backend::cuda::cache::Cache;
 use crate::backend::cuda::driver::Driver;
 use crate::backend::cuda::kernels::{self, Cached};
 use crate::backend::cuda::nvrtc::{Compiled, Nvrtc, Program};
-use crate::backend::cuda::sources;
+use crate::backend::cuda::{process, sources};
 use crate::error::{Error, Kind, Result};
 
 impl From<Error> for PyErr {
@@ -153,10 +153,17 @@ fn kernel_cache(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(says)
 }
 
+/// Where pip has installed CUDA's libraries, for calls on CUDA devices.
+#[pyfunction]
+fn set_cuda_folders(folders: Vec<PathBuf>) {
+    process::set_folders(folders);
+}
+
 pub fn add_to(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(kernel_names, m)?)?;
     m.add_function(wrap_pyfunction!(compile_kernel, m)?)?;
     m.add_function(wrap_pyfunction!(compile_source, m)?)?;
     m.add_function(wrap_pyfunction!(cuda_libraries, m)?)?;
+    m.add_function(wrap_pyfunction!(set_cuda_folders, m)?)?;
     m.add_function(wrap_pyfunction!(kernel_cache, m)?)
 }

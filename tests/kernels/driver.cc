@@ -5,13 +5,13 @@
 // A cubin is the name of a file of kernels. Contexts, modules and streams are checked as the driver
 // does: what belongs to another context, or is none, is refused.
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,7 +72,7 @@ Device devices[3];
 
 struct Module {
   Device* context;
-  std::string file;
+  std::vector<const Entry*> entries;
 };
 
 struct Function {
@@ -167,6 +167,33 @@ void call(void (*function)(), const std::vector<Word>& a) {
     case 12:
       return call_with(function, a.data(), std::make_index_sequence<12>());
   }
+}
+
+// The names of an ELF file's sections.
+std::set<std::string> sections(const char* elf) {
+  auto number = [&](const char* at, size_t bytes) {
+    Word value = 0;
+    std::memcpy(&value, at, bytes);
+    return size_t(value);
+  };
+  const size_t table = number(elf + 0x28, 8), each = number(elf + 0x3A, 2);
+  const size_t count = number(elf + 0x3C, 2), names = number(elf + 0x3E, 2);
+  const char* strings = elf + number(elf + table + names * each + 0x18, 8);
+  std::set<std::string> all;
+  for (size_t i = 0; i < count; i++) all.insert(strings + number(elf + table + i * each, 4));
+  return all;
+}
+
+// The entry points of a cubin, which has a section for each, or of a file of kernels by its name.
+std::vector<const Entry*> entries_of(const char* image) {
+  const bool elf = std::memcmp(image, "\177ELF", 4) == 0;
+  const std::set<std::string> there = elf ? sections(image) : std::set<std::string>{image};
+  std::vector<const Entry*> entries;
+  for (const Entry& entry : kEntries) {
+    if (there.count(elf ? std::string(".text.") + entry.name : entry.file))
+      entries.push_back(&entry);
+  }
+  return entries;
 }
 
 struct Launch {
@@ -303,11 +330,10 @@ int cuCtxGetDevice(int* device) {
 int cuModuleLoadData(void** module, const void* image) {
   REFUSED
   EXPECT(current(), INVALID_CONTEXT)
-  const char* file = static_cast<const char*>(image);
-  auto has = [&](const Entry& entry) { return std::strcmp(entry.file, file) == 0; };
-  EXPECT(std::any_of(std::begin(kEntries), std::end(kEntries), has), INVALID_IMAGE)
+  std::vector<const Entry*> entries = entries_of(static_cast<const char*>(image));
+  EXPECT(!entries.empty(), INVALID_IMAGE)
   std::lock_guard<std::mutex> lock(mutex);
-  modules.emplace_back(new Module{current(), file});
+  modules.emplace_back(new Module{current(), std::move(entries)});
   *module = modules.back().get();
   return SUCCESS;
 }
@@ -316,10 +342,10 @@ int cuModuleGetFunction(void** function, void* handle, const char* name) {
   REFUSED
   Module* module = known(modules, handle);
   EXPECT(module && module->context == current(), INVALID_HANDLE)
-  for (const Entry& entry : kEntries) {
-    if (module->file == entry.file && std::strcmp(entry.name, name) == 0) {
+  for (const Entry* entry : module->entries) {
+    if (std::strcmp(entry->name, name) == 0) {
       std::lock_guard<std::mutex> lock(mutex);
-      functions.emplace_back(new Function{current(), &entry});
+      functions.emplace_back(new Function{current(), entry});
       *function = functions.back().get();
       return SUCCESS;
     }

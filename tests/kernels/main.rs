@@ -2,6 +2,8 @@
 //! them, on an emulated driver.
 
 mod columns;
+#[path = "../common/mod.rs"]
+mod common;
 mod copy;
 mod device;
 mod emulator;
@@ -11,6 +13,7 @@ mod gpu;
 mod launch;
 mod memory;
 mod rows;
+mod site;
 mod transpose;
 #[path = "../transposition/mod.rs"]
 mod transposition;

@@ -12,6 +12,7 @@
 //! | `sources` | the table of `kernels/*.cu` |
 //! | `kernels` | a kernel of the table for an architecture, by way of the cache |
 //! | `cache` | cubins on disk |
+//! | `process` | the devices of this process, with what was found |
 
 pub mod cache;
 pub mod device;
@@ -19,5 +20,6 @@ pub mod driver;
 pub mod kernels;
 pub mod load;
 pub mod nvrtc;
+pub mod process;
 pub mod sources;
 pub mod transposition;
