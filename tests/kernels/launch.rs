@@ -57,6 +57,8 @@ fn plans() -> Vec<Plan> {
         (Algorithm::Panel { height: 9 }, 29, 31),
         (Algorithm::Skinny { height: 8 }, 83, 5),
         (Algorithm::Skinny { height: 8 }, 5, 83),
+        (Algorithm::C2r, 48, 36),
+        (Algorithm::R2c, 48, 35),
     ];
     let plan = |size: usize| shapes.map(|(how, m, n)| Plan::forced(how, m, n, size));
     SIZES.into_iter().flat_map(plan).collect()

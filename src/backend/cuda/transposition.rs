@@ -18,7 +18,7 @@ fn alignment(data: Address) -> usize {
 
 /// Bytes of scratch for a plan, at a multiple of 16.
 pub fn scratch_bytes(plan: &Plan, data: Address) -> usize {
-    plan.shared_bytes().next_multiple_of(ALIGNMENT) + plan.claim_bytes(alignment(data))
+    plan.device_bytes().next_multiple_of(ALIGNMENT) + plan.claim_bytes(alignment(data))
 }
 
 /// Gives the stream all launches of a plan.
@@ -35,7 +35,7 @@ pub unsafe fn transpose(
     stream: Stream,
 ) -> Result<()> {
     let alignment = alignment(data);
-    let claims = scratch + plan.shared_bytes().next_multiple_of(ALIGNMENT) as Address;
+    let claims = scratch + plan.device_bytes().next_multiple_of(ALIGNMENT) as Address;
     for launch in plan.launches(alignment) {
         let kernel = device.kernel(launch.file, &launch.entry())?;
         if launch.arguments.contains(&Argument::Claims) {
