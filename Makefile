@@ -6,13 +6,15 @@
 #   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (left
 #                    out where memory is short), the benchmarks on small arrays, the GPU probe without
 #                    a GPU
-#   make test-gpu    builds the wheel and runs the GPU probe (needs an NVIDIA GPU)
+#   make test-gpu    builds the wheel, runs the GPU probe and the tests of CUDA devices (needs an
+#                    NVIDIA GPU and JAX with its CUDA libraries in $(VENV))
 #   make lint        formatters and linters, as CI runs them; `make format` applies the formatters
 #   make bench       this solve against its competitors, one CSV line each; about ten minutes for each
 #                    of $(ROUTINES), 8 GB of memory. ScaLAPACK is among them where its packages are
 #                    (CONTRIBUTING.md)
 #   make bench-transpose   the transposition against copies and its competitors: tables, plots and how
 #                    they stand to the bars, in $(RESULTS); about ten minutes, 12 GB of memory
+#   make bench-gpu   the transposition on a CUDA device against the library's own copy kernel
 #   make wheel       the wheel, in dist/
 
 PYTHON ?= python3
@@ -36,8 +38,8 @@ RIVALS := examples/bench/transpose_rivals/Cargo.toml
 RESULTS := build/bench
 ROUTINES := cholesky,lu
 
-.PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-gpu lint format bench bench-transpose \
-	wheel clean
+.PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-gpu lint format bench bench-gpu \
+	bench-transpose wheel clean
 
 demo: build/ready.stamp
 	$(BIN)/python examples/01_solve.py
@@ -63,6 +65,7 @@ test-slow: build/ready.stamp build/bench.stamp
 	$(BIN)/python -m pytest -q -m slow
 
 test-gpu: build/ready.stamp
+	$(BIN)/python -m pytest -q tests/gpu
 	$(BIN)/python examples/bench/gpu_probe.py --out build/gpu-probe
 
 lint: build/lint.stamp $(WHEEL)
@@ -87,6 +90,9 @@ format: build/lint.stamp
 
 bench: build/ready.stamp
 	$(BIN)/python examples/bench/run.py --routine $(ROUTINES)
+
+bench-gpu: build/bench.stamp
+	$(BIN)/python examples/bench/gpu.py --out $(RESULTS)
 
 bench-transpose: build/bench.stamp
 	$(BIN)/python examples/bench/transpose.py --out $(RESULTS)

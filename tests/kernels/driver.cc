@@ -5,7 +5,10 @@
 // A cubin is the name of a file of kernels. Contexts, modules and streams are checked as the driver
 // does: what belongs to another context, or is none, is refused.
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -84,13 +87,17 @@ struct Stream {
   Device* context;
   std::vector<std::function<int()>> queue;
   int failed = SUCCESS;
+  // Who made it: tests run at the same time.
+  const struct Thread* thread = nullptr;
 };
 
 std::mutex mutex;
 std::vector<std::unique_ptr<Module>> modules;
 std::vector<std::unique_ptr<Function>> functions;
 std::vector<std::unique_ptr<Stream>> streams;
+std::map<Word, size_t> allocated;
 bool initialised = false;
+using Event = std::chrono::steady_clock::time_point;
 
 // By a pointer: what is addressed for each thread has little room in a library loaded late.
 struct Thread {
@@ -201,6 +208,14 @@ struct Launch {
   std::vector<Word> arguments;
 };
 
+int finish(Stream& stream) {
+  for (auto& work : stream.queue) {
+    if (stream.failed == SUCCESS) stream.failed = work();
+  }
+  stream.queue.clear();
+  return stream.failed;
+}
+
 int run(const Launch& launch, unsigned blocks) {
   auto body = [](void* context) {
     const Launch& launch = *static_cast<Launch*>(context);
@@ -231,8 +246,14 @@ const char* emulated_launches() {
 // A stream of a device, and that of the current context.
 void* emulated_stream(int device) {
   std::lock_guard<std::mutex> lock(mutex);
-  streams.emplace_back(new Stream{&devices[device], {}});
+  streams.emplace_back(new Stream{&devices[device], {}, SUCCESS, &self()});
   return streams.back().get();
+}
+
+// Pieces of memory that were allocated and not freed.
+int emulated_pieces() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return int(allocated.size());
 }
 
 int emulated_contexts() { return int(self().contexts.size()); }
@@ -414,15 +435,103 @@ int cuMemcpyDtoHAsync_v2(void* to, Word from, size_t bytes, void* handle) {
   return SUCCESS;
 }
 
+int cuDeviceGetName(char* name, int room, int device) {
+  REFUSED
+  EXPECT(device >= 0 && device < 3, INVALID_DEVICE)
+  std::strncpy(name, "emulated", size_t(room));
+  return SUCCESS;
+}
+
+int cuMemGetInfo_v2(size_t* free, size_t* total) {
+  REFUSED
+  EXPECT(current(), INVALID_CONTEXT)
+  *free = *total = 64 << 20;
+  return SUCCESS;
+}
+
+int cuMemAlloc_v2(Word* at, size_t bytes) {
+  REFUSED
+  EXPECT(current(), INVALID_CONTEXT)
+  void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  std::memset(memory, 0xCB, bytes);
+  std::lock_guard<std::mutex> lock(mutex);
+  allocated[*at = reinterpret_cast<Word>(memory)] = bytes;
+  return SUCCESS;
+}
+
+// Waits for the device first, as the driver does.
+int cuMemFree_v2(Word at) {
+  REFUSED
+  std::vector<Stream*> all;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (auto& stream : streams) {
+      if (stream->context == current() && stream->thread == &self()) all.push_back(stream.get());
+    }
+  }
+  for (Stream* stream : all) finish(*stream);
+  std::lock_guard<std::mutex> lock(mutex);
+  EXPECT(allocated.erase(at) == 1, INVALID_VALUE)
+  std::free(reinterpret_cast<void*>(at));
+  return SUCCESS;
+}
+
+int cuStreamCreate(void** stream, unsigned flags) {
+  REFUSED
+  EXPECT(current() && flags == 0, INVALID_CONTEXT)
+  *stream = emulated_stream(int(current() - devices));
+  return SUCCESS;
+}
+
+int cuStreamDestroy_v2(void* handle) {
+  REFUSED
+  Stream* stream = here(handle);
+  EXPECT(stream && stream->queue.empty(), INVALID_HANDLE)
+  std::lock_guard<std::mutex> lock(mutex);
+  auto same = [&](auto& one) { return one.get() == stream; };
+  streams.erase(std::find_if(streams.begin(), streams.end(), same));
+  return SUCCESS;
+}
+
+int cuEventCreate(void** event, unsigned flags) {
+  REFUSED
+  EXPECT(current() && flags == 0, INVALID_VALUE)
+  *event = new Event;
+  return SUCCESS;
+}
+
+int cuEventRecord(void* event, void* handle) {
+  REFUSED
+  Stream* stream = here(handle);
+  EXPECT(stream, INVALID_HANDLE)
+  stream->queue.push_back([=] {
+    *static_cast<Event*>(event) = std::chrono::steady_clock::now();
+    return SUCCESS;
+  });
+  return SUCCESS;
+}
+
+int cuEventElapsedTime(float* milliseconds, void* first, void* second) {
+  REFUSED
+  EXPECT(*static_cast<Event*>(second) > Event{}, INVALID_HANDLE)
+  const auto between = *static_cast<Event*>(second) - *static_cast<Event*>(first);
+  *milliseconds = std::chrono::duration<float, std::milli>(between).count();
+  return SUCCESS;
+}
+
+int cuEventDestroy_v2(void* event) {
+  // Work that was given to a stream before still needs it.
+  static auto* destroyed = new std::vector<Event*>;
+  std::lock_guard<std::mutex> lock(mutex);
+  destroyed->push_back(static_cast<Event*>(event));
+  return SUCCESS;
+}
+
 int cuStreamSynchronize(void* handle) {
   REFUSED
   Stream* stream = here(handle);
   EXPECT(stream, INVALID_HANDLE)
-  for (auto& work : stream->queue) {
-    if (stream->failed == SUCCESS) stream->failed = work();
-  }
-  stream->queue.clear();
-  return stream->failed;
+  return finish(*stream);
 }
 
 }  // extern "C"

@@ -54,6 +54,14 @@ pub fn launches() -> Vec<String> {
     lines.lines().map(str::to_owned).collect()
 }
 
+/// Pieces of the devices' memory that were allocated and not freed.
+pub fn pieces() -> i32 {
+    // SAFETY: as above.
+    let count: unsafe extern "C" fn() -> i32 = unsafe { full().kernel("emulated_pieces") };
+    // SAFETY: no precondition.
+    unsafe { count() }
+}
+
 /// How many contexts this thread has entered and not left.
 pub fn contexts() -> i32 {
     // SAFETY: as above.

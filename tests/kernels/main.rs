@@ -18,3 +18,4 @@ mod transpose;
 #[path = "../transposition/mod.rs"]
 mod transposition;
 mod triangle;
+mod yardstick;

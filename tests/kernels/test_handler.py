@@ -5,6 +5,7 @@ launched by the names in the cubins runs as plain C++. Each test is a process of
 nothing has been loaded yet.
 """
 
+import csv
 import importlib.util
 import json
 import os
@@ -178,6 +179,26 @@ print(json.dumps([[launch(site("diagnose", 3, fault), -7), launch(site("diagnose
         "later calls are not affected."
     )
     assert panicked == [[[13, text]] * 3] * 2
+
+
+def test_the_benchmark(libraries, tmp_path):
+    _, driver = libraries
+    environment = os.environ | {
+        "LD_LIBRARY_PATH": str(driver.parent),
+        "MESHSOLVE_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    script = ROOT / "examples/bench/gpu.py"
+    command = [sys.executable, script, "--quick", "--no-plot", "--repeats", "1", "--out", tmp_path]
+    ran = subprocess.run(
+        [*map(str, command)], env=environment, capture_output=True, text=True, timeout=280
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "emulated, CUDA 12.8, commit " in ran.stdout and "square: least" in ran.stdout
+    with open(tmp_path / "transpose-gpu-emulated.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["method"] for row in rows} == {"chosen", "C2R", "R2C"}
+    plans = {row["plan"].split()[0] for row in rows}
+    assert plans >= {"square", "panels", "skinny", "C2R", "R2C"}
 
 
 def test_refusals(libraries):

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import os
 import subprocess
 import sys
 from typing import NamedTuple
@@ -12,7 +13,7 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from helpers import mesh_of
+from helpers import ROOT, mesh_of
 from meshsolve import _core, _sharding, transpose
 
 REGISTER = """
@@ -107,3 +108,20 @@ def test_solvers_refuse_devices_of_other_platforms():
         "of CUDA devices transpose_inplace is all that this version supports: move it with "
         'jax.device_put(a, jax.devices("cpu")[0])'
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(["examples/bench/gpu.py"], 1), (["-m", "pytest", "-q", "tests/gpu"], 3)],
+)
+def test_what_needs_a_device_says_that_there_is_none(command, code):
+    environment = os.environ | {"JAX_PLATFORMS": "", "CUDA_VISIBLE_DEVICES": ""}
+    ran = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == code and "no CUDA device: " in ran.stdout + ran.stderr

@@ -112,6 +112,11 @@ impl Devices {
         Ok(Devices { interface, known: Mutex::default() })
     }
 
+    /// The driver's version of CUDA (major, minor).
+    pub fn cuda_version(&self) -> (i32, i32) {
+        self.interface.driver.version
+    }
+
     /// The device that a stream belongs to.
     pub fn of_stream(&self, stream: Stream) -> Result<Arc<Device>> {
         let interface = &*self.interface;
@@ -171,7 +176,7 @@ impl Interface {
 }
 
 /// The context of a device as the thread's current one; the one before comes back when this is dropped.
-struct Entered<'a>(&'a Interface);
+pub(super) struct Entered<'a>(&'a Interface);
 
 impl<'a> Entered<'a> {
     fn new(interface: &'a Interface, what: &str, context: Handle) -> Result<Self> {
@@ -212,6 +217,14 @@ impl Device {
         Ok(Device { interface, number, context, architecture, multiprocessors, loaded })
     }
 
+    pub(super) fn driver(&self) -> &Driver {
+        &self.interface.driver
+    }
+
+    pub(super) fn number(&self) -> c_int {
+        self.number
+    }
+
     /// As messages name it.
     pub fn name(&self) -> String {
         format!("CUDA device {}", self.number)
@@ -222,11 +235,11 @@ impl Device {
         &self.architecture
     }
 
-    fn enter(&self) -> Result<Entered<'_>> {
+    pub(super) fn enter(&self) -> Result<Entered<'_>> {
         Entered::new(&self.interface, &self.name(), self.context)
     }
 
-    fn check(&self, what: &str, function: &str, status: c_int) -> Result<()> {
+    pub(super) fn check(&self, what: &str, function: &str, status: c_int) -> Result<()> {
         match status {
             0 => Ok(()),
             _ => self.interface.check(&format!("{what} on {}", self.name()), function, status),

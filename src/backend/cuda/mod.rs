@@ -12,6 +12,7 @@
 //! | `sources` | the table of `kernels/*.cu` |
 //! | `kernels` | a kernel of the table for an architecture, by way of the cache |
 //! | `cache` | cubins on disk |
+//! | `yardstick` | transpositions measured and checked, for benchmarks |
 //! | `process` | the devices of this process, with what was found |
 
 pub mod cache;
@@ -23,3 +24,4 @@ pub mod nvrtc;
 pub mod process;
 pub mod sources;
 pub mod transposition;
+pub mod yardstick;
