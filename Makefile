@@ -15,6 +15,7 @@
 #   make bench-transpose   the transposition against copies and its competitors: tables, plots and how
 #                    they stand to the bars, in $(RESULTS); about ten minutes, 12 GB of memory
 #   make bench-gpu   the transposition on a CUDA device against the library's own copy kernel
+#   make docs        the documentation as a site, in build/site; a broken link is an error
 #   make wheel       the wheel, in dist/
 
 PYTHON ?= python3
@@ -31,15 +32,17 @@ CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kern
 	tests/kernels/*.h examples/bench/*.cc examples/bench/scalapack/*.c)
 # The assemblers of the CUDA compilers among the tests' requirements: they tell registers and spills.
 ASSEMBLERS := "nvidia-cuda-nvcc-cu12==12.8.*" "nvidia-cuda-nvcc>=13"
-PY_SOURCES := python examples tests
+PY_SOURCES := python examples tests docs/hooks.py
 LOOM := tests/loom/Cargo.toml
 # A crate of its own: no other target needs its dependencies.
 RIVALS := examples/bench/transpose_rivals/Cargo.toml
 RESULTS := build/bench
 ROUTINES := cholesky,lu
+# Without its advertisement.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-gpu lint format bench bench-gpu \
-	bench-transpose wheel clean
+	bench-transpose docs wheel clean
 
 demo: build/ready.stamp
 	$(BIN)/python examples/01_solve.py
@@ -68,7 +71,7 @@ test-gpu: build/ready.stamp
 	$(BIN)/python -m pytest -q tests/gpu
 	$(BIN)/python examples/bench/gpu_probe.py --out build/gpu-probe
 
-lint: build/lint.stamp $(WHEEL)
+lint: build/lint.stamp build/docs.stamp $(WHEEL)
 	cargo fmt --check
 	cargo fmt --check --manifest-path $(LOOM)
 	cargo fmt --check --manifest-path $(RIVALS)
@@ -79,6 +82,8 @@ lint: build/lint.stamp $(WHEEL)
 	$(BIN)/ruff format --check $(PY_SOURCES)
 	$(BIN)/ruff check $(PY_SOURCES)
 	$(BIN)/basedpyright --level error
+	$(BIN)/python tests/public_types.py
+	$(MKDOCS) build
 
 format: build/lint.stamp
 	cargo fmt
@@ -96,6 +101,9 @@ bench-gpu: build/bench.stamp
 
 bench-transpose: build/bench.stamp
 	$(BIN)/python examples/bench/transpose.py --out $(RESULTS)
+
+docs: build/docs.stamp
+	$(MKDOCS) build
 
 wheel: $(WHEEL)
 
@@ -137,6 +145,10 @@ build/cuda.stamp: build/ready.stamp
 
 build/lint.stamp: build/ready.stamp
 	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[lint]"
+	touch $@
+
+build/docs.stamp: build/ready.stamp
+	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[docs]"
 	touch $@
 
 clean:

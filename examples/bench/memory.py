@@ -9,7 +9,8 @@ the precision), inv (meshsolve.inv), lu-inv (of a factor, which is kept), grad (
 solution's square with respect to A and b), logdet (the gradient of log |det A|), jnp
 (jax.scipy.linalg's factorisation and solve on the same shards), transpose
 (meshsolve.transpose_inplace of an n x columns array) or jnp.transpose (the same by XLA, donated).
-With storage "padded" A lies on one device and n - 1 is solved: its sharded copy is 1.
+With storage "padded" A lies on one device and n - 1 is solved: its sharded copy is 1. "two ways" is
+a matrix in blocks, its rows and its columns dealt to half of the devices each.
 """
 
 import argparse
@@ -29,7 +30,7 @@ _WHATS = (
     "jnp",
     *_TRANSPOSITIONS,
 )
-_STORAGES = ("rows", "columns", "column-major", "padded")
+_STORAGES = ("rows", "columns", "column-major", "padded", "two ways", "replicated")
 
 
 def main() -> None:
@@ -118,9 +119,11 @@ def measure(options) -> dict:
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     jax.config.update("jax_enable_x64", True)
-    mesh = Mesh(np.array(jax.devices()), ("x",))
-    rows = options.storage == "rows"
-    sharding = NamedSharding(mesh, PartitionSpec("x", None) if rows else PartitionSpec(None, "x"))
+    mesh, axes = Mesh(np.array(jax.devices()), ("x",)), "x"
+    if options.storage == "two ways":
+        mesh, axes = Mesh(np.array(jax.devices()).reshape(2, -1), ("y", "x")), ("y", "x")
+    specs = {"rows": ("x", None), "two ways": ("y", "x"), "replicated": ()}
+    sharding = NamedSharding(mesh, PartitionSpec(*specs.get(options.storage, (None, "x"))))
     if options.storage == "column-major":
         sharding = Format(Layout((1, 0)), sharding)
     padded = options.storage == "padded"
@@ -136,7 +139,7 @@ def measure(options) -> dict:
     def rhs(n):
         n -= padded
         # Few are replicated, many dealt out by columns: the layouts that the solver works in.
-        spec = PartitionSpec() if options.rhs <= 32 else PartitionSpec(None, "x")
+        spec = PartitionSpec() if options.rhs <= 32 else PartitionSpec(None, axes)
         ones = lambda: jnp.ones((n, options.rhs))  # noqa: E731
         made = jax.jit(ones, out_shardings=None if padded else NamedSharding(mesh, spec))()
         return jax.block_until_ready(made)

@@ -1,18 +1,33 @@
 """Dense linear solvers for JAX arrays that are sharded over devices.
 
->>> import meshsolve as ms
->>> x = ms.solve(a, b, assume_a="pos")
-
 Importing registers nothing, loads no GPU library and changes no setting. ``meshsolve.lineax`` has
 solvers for lineax, which is imported when that is first used.
+
+Examples:
+  >>> import jax
+  >>> import jax.numpy as jnp
+  >>> import numpy as np
+  >>> from jax.sharding import NamedSharding, PartitionSpec as P
+  >>> import meshsolve as ms
+
+  >>> mesh = jax.make_mesh((4,), ("x",))
+  >>> a = jax.device_put(2 * jnp.eye(8) + 1, NamedSharding(mesh, P("x", None)))  # by rows
+  >>> b = jnp.ones(8)
+  >>> x = ms.solve(a, b, assume_a="pos")
+  >>> print(x.round(3))
+  [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
+
+The examples of the functions go on with these names.
 """
 
 import importlib
+from typing import Any
 
 from meshsolve import local
-from meshsolve._core import __version__, cancel, last_call, set_timeout, timeout
+from meshsolve._calls import cancel, last_call, set_timeout, timeout
+from meshsolve._core import __version__
 from meshsolve._ffi import ffi_target
-from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve
+from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve, logdet
 from meshsolve.inverse import inv
 from meshsolve.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
 from meshsolve.plan import Plan, plan
@@ -35,6 +50,7 @@ __all__ = [
     "inv",
     "last_call",
     "local",
+    "logdet",
     "lu_factor",
     "lu_solve",
     "plan",
@@ -47,7 +63,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name == "lineax":
         return importlib.import_module("meshsolve.lineax")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -31,6 +31,7 @@ from jax.custom_derivatives import SymbolicZero, zero_from_primal
 from jax.sharding import AxisType, NamedSharding
 
 from meshsolve import _dispatch, _ffi
+from meshsolve._batched import folded, unfolded
 from meshsolve._dispatch import traced
 from meshsolve._errors import mistake
 from meshsolve._ffi import Operation
@@ -117,11 +118,14 @@ def _tangent_of_factor(work, a, da):
 # Solutions.
 
 
-def _solve(op: Operation, *operands):
-    """((X,), what else there is) of a solve with a factor or a triangle."""
+def _solve(op: Operation, *operands, matrix=None):
+    """((X,), what else there is) of a solve with a factor or a triangle, which stands for
+    ``matrix`` or, in its own layout, for itself.
+    """
     *leaves, b = operands
     fixed = tuple(map(lax.stop_gradient, leaves))
-    sides = Sides.of(leaves[0])
+    matrix = leaves[0] if matrix is None else matrix
+    sides = Sides.of(matrix)
     if sides.is_explicit and jax.typeof(b).sharding.mesh.empty:
         b = sides.replicated(b)
 
@@ -138,7 +142,7 @@ def _solve(op: Operation, *operands):
             return x.conj(), more
         return run(1 - op.trans, r)
 
-    product = functools.partial(_product, op, sides, leaves[0])
+    product = functools.partial(_product, op, sides, matrix)
     x, more = lax.custom_linear_solve(product, b, solve, solve_transposed, has_aux=True)
     return (x,), more
 
@@ -169,10 +173,10 @@ def _columns(op: Operation, sides: Sides, a, x):
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _by_parts(op: Operation, parts: int, shardings, marks, a, x):
     sides, k = Sides(shardings, marks), x.shape[1]
-    some = _dispatch.unfolded(jnp.pad(sides.dealt(x), ((0, 0), (0, -k % parts))), parts)
+    some = unfolded(jnp.pad(sides.dealt(x), ((0, 0), (0, -k % parts))), parts)
     # Without a checkpoint what each device was given would be kept for the way back.
     columns = jax.checkpoint(lambda x: _columns(op, sides, a, x))
-    return sides.dealt(_dispatch.folded(lax.map(columns, some))[:, :k])
+    return sides.dealt(folded(lax.map(columns, some))[:, :k])
 
 
 def _triangle(op: Operation, a):
@@ -187,18 +191,24 @@ def _dot(a, x, contracted: int, sharding):
     return lax.dot_general(a, x, axes, precision="highest", out_sharding=sharding)
 
 
+def _said(op: Operation) -> dict:
+    """What the factorisation that stands for ``op`` has of it."""
+    return {"public": op.public, "raises": op.raises}
+
+
 def _factor_and_solve(op: Operation, a, b):
     if op.routine.startswith("posv"):
-        *leaves, norm = traced(_ffi.potrf(op.lower, op.order), a)
+        factor = _ffi.potrf(op.lower, op.order)
         back, condition = _ffi.potrs("rows", op.order, op.trans), _ffi.pocon
     else:
         factor = _ffi.getrf("solve", op.order, op.structure, op.lower)
-        *leaves, norm = traced(factor, a)
         back, condition = _ffi.getrs("rows", op.order, op.trans), _ffi.gecon
-    (x,) = traced(back._replace(public="solve"), *leaves, b)
+    *leaves, norm = traced(factor._replace(**_said(op)).held, lax.stop_gradient(a))
+    # The gradient is made where A lies.
+    (x,), _ = _solve(back._replace(public="solve").held, *leaves, b, matrix=a)
     more = (leaves[-1],)
     if op.routine.endswith("x"):
-        more += traced(condition("rows", op.order), *leaves, norm)
+        more += traced(condition("rows", op.order).held, *leaves, norm)
     return (None, x), more
 
 
@@ -221,7 +231,9 @@ def _det(op: Operation, primals, tangents):
         (inverse,) = traced(_ffi.getri(op.storage, 0), work, pivots, info)
         transposed = _transposed(inverse, jax.typeof(work).sharding)
     trace = jnp.sum(transposed * da)
-    turn = sign * 1j * trace.imag if jnp.iscomplexobj(sign) else _zero(sign)
+    turn = _zero(sign)
+    if jnp.iscomplexobj(sign):
+        turn = sign * lax.complex(jnp.zeros_like(trace.imag), trace.imag)
     return (det, sign, logabs), (det * trace, turn, trace.real)
 
 
@@ -244,13 +256,14 @@ def _transposed(x, sharding):
 
 def _factor_and_invert(op: Operation, a):
     if op.routine == "poinv":
-        *leaves, _ = traced(_ffi.potrf(op.lower, op.order), a)
+        *leaves, _ = traced(_ffi.potrf(op.lower, op.order)._replace(**_said(op)), a)
         back = _ffi.potri("rows", op.order)
     else:
-        *leaves, _ = traced(_ffi.getrf("inv", op.order, op.structure, op.lower), a)
+        factor = _ffi.getrf("inv", op.order, op.structure, op.lower)
+        *leaves, _ = traced(factor._replace(**_said(op)), a)
         back = _ffi.getri("rows", op.order)
     (inverse,) = traced(back._replace(public="inv"), *leaves)
-    at = _dispatch.traced_placement(op, a)
+    at, _ = _dispatch.traced_placement(op, a)
     if at and AxisType.Explicit in at.mesh.axis_types:
         inverse = jax.sharding.reshard(inverse, NamedSharding(at.mesh, at.spec("matrix", "")))
     return (inverse,), (leaves[-1],)

@@ -23,13 +23,15 @@ from jax.sharding import (
     SingleDeviceSharding,
 )
 
-from meshsolve import _ffi
+from meshsolve import _failure, _ffi
+from meshsolve._batched import ONE, Batch, batchable
 from meshsolve._errors import mistake
 from meshsolve._ffi import Operation
 from meshsolve._sharding import (
     Placement,
     ambient_placement,
     expect_cpu,
+    mapped_axes,
     placement,
     traced_sharding,
 )
@@ -46,7 +48,7 @@ def mode_of(k: int, world: int) -> str:
 
 
 def _mode(op: Operation, operands, world: int) -> str:
-    return "replicated" if op.rhs is None else mode_of(operands[op.rhs].shape[1], world)
+    return "replicated" if op.rhs is None else mode_of(operands[op.rhs].shape[-1], world)
 
 
 def local(op: Operation, at: Placement, mode: str, *operands):
@@ -55,6 +57,8 @@ def local(op: Operation, at: Placement, mode: str, *operands):
     columns = "columns" if mode == "rows" else mode
     k = 0 if op.rhs is None else operands[op.rhs].shape[1]
     for i, kind in enumerate(op.operands):
+        if kind == "held" and at.storage == "columns":
+            operands[i] = operands[i].reshape(operands[i].shape[::-1])
         if kind == "rhs" and mode == "rows":
             b = jnp.pad(operands[i], ((0, 0), (0, -k % at.world)))
             operands[i] = lax.all_to_all(b, at.axes, split_axis=1, concat_axis=0, tiled=True)
@@ -79,10 +83,10 @@ def _specs(op: Operation, at: Placement, mode: str):
     )
 
 
-def _sharded(op: Operation, at: Placement, mode: str):
+def _sharded(op: Operation, at: Placement, mode: str, batch: Batch = ONE):
     """The operation on whole arrays."""
-    in_specs, out_specs = _specs(op, at, mode)
-    part = functools.partial(local, op, at, mode)
+    in_specs, out_specs = batch.specs(*_specs(op, at, mode))
+    part = batch.each(functools.partial(local, op, at, mode))
     return jax.shard_map(
         part, mesh=at.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
     )
@@ -100,7 +104,10 @@ def call(op: Operation, operands, own):
     """
     if any(isinstance(x, Tracer) for x in operands):
         return traced(op, *operands)
-    return _eager(op, operands, own)
+    results = _eager(op._replace(raises=False), operands, own)
+    if op.raises:
+        _failure.check(op, results)
+    return results
 
 
 # Eager: mesh and specs are those of the arrays.
@@ -134,8 +141,11 @@ def eager_placement(operation: str, a) -> Placement | None:
 
 def _settle(op: Operation, at: Placement) -> tuple[Operation, Placement]:
     """Both with one storage: that of the matrix, or that which the factor was made from."""
-    if op.operands[op.matrix] == "matrix":
+    kind = op.operands[op.matrix]
+    if kind == "matrix":
         return op._replace(storage=at.storage), at
+    if kind == "held":
+        return op, at
     return op, at._replace(storage=op.storage)
 
 
@@ -257,72 +267,33 @@ def traced(op: Operation, *operands):
 
 @functools.lru_cache(maxsize=256)
 def _batchable(op: Operation):
-    kinds = tuple(kind == "rhs" for kind in op.results)
-    return batchable(functools.partial(_traced, op), op.rhs, kinds)
+    return batchable(functools.partial(_traced, op, ONE), op.rhs, _solutions(op), _many(op))
 
 
-def batchable(function, rhs: int | None, solutions: tuple[bool, ...]):
-    """``function`` with a rule for ``jax.vmap``: right-hand sides alone (operand ``rhs``) become
-    columns of one call, whose results are ``solutions`` or not; all others go one after another.
-    """
-    run = jax.custom_batching.custom_vmap(function)
+def _solutions(op: Operation) -> tuple[bool, ...]:
+    return tuple(kind == "rhs" for kind in op.results)
 
-    @run.def_vmap
-    def _(size, batched, *operands):
-        if size and rhs is not None and batched[rhs] and sum(batched) == 1:
-            operands = [folded(x) if i == rhs else x for i, x in enumerate(operands)]
-            pairs = zip(run(*operands), solutions, strict=True)
-            results = tuple(unfolded(x, size) if is_x else x for x, is_x in pairs)
-            # None where there is no result, as for a factor that is dropped.
-            pairs = zip(results, solutions, strict=True)
-            return results, tuple(None if x is None else is_x for x, is_x in pairs)
 
-        results = one_by_one(tuple(batched))(*operands)
-        return results, jax.tree.map(lambda _: True, results)
+def _many(op: Operation):
+    """The operation on a batch, some of whose operands have a leading axis."""
 
-    # Eagerly a loop over a new function would be compiled in every call.
     @functools.cache
-    def one_by_one(batched):
-        def loop(*operands):
-            def one(mapped):
-                rest = iter(mapped)
-                pairs = zip(operands, batched, strict=True)
-                return run(*(next(rest) if many else x for x, many in pairs))
+    def many(batched: tuple[bool, ...]):
+        if not batched[op.matrix]:
+            return None
+        run = functools.partial(_traced, op, Batch(batched))
+        return batchable(run, None, _solutions(op))
 
-            return lax.map(one, [x for x, many in zip(operands, batched, strict=True) if many])
-
-        return jax.jit(loop)
-
-    return run
+    return many
 
 
-def folded(b):
-    """A batch [m, n, k] as columns [n, m k]."""
-    b = by_rows(jnp.moveaxis(b, 0, 1))
-    return b.reshape(b.shape[0], -1)
-
-
-def unfolded(b, m: int):
-    """And back."""
-    b = by_rows(b)
-    return jnp.moveaxis(b.reshape(b.shape[0], m, -1), 1, 0)
-
-
-def by_rows(x):
-    """With Explicit axes: dealt at most by rows, so that columns can be split and joined."""
-    sharding = jax.typeof(x).sharding
-    if AxisType.Explicit not in sharding.mesh.axis_types or x.ndim < 2:
-        return x
-    return _reshard(x, sharding.mesh, PartitionSpec(sharding.spec[0]))
-
-
-def _traced(op: Operation, *operands):
-    results = _program(op)(*operands)
+def _traced(op: Operation, batch: Batch, *operands):
+    results = _program(op, batch)(*operands)
     return (None, *results[1:]) if op.drops_factor else results
 
 
 @functools.lru_cache(maxsize=256)
-def _program(op: Operation):
+def _program(op: Operation, batch: Batch):
     """In jit, also where a transformation runs it outside of a program.
 
     Its name tells operations apart: of what ``_partitioned`` does nothing else is in the text of a
@@ -330,36 +301,50 @@ def _program(op: Operation):
     """
 
     def run(*operands):
-        return _placed(op, *operands)
+        return _placed(op, batch, *operands)
 
-    run.__name__ = "_".join(("meshsolve", *(str(x) for x in op if not isinstance(x, tuple))))
+    fields = [str(x) for x in op if not isinstance(x, tuple)]
+    run.__name__ = "_".join(("meshsolve", *fields, *batch.name))
     return jax.jit(run)
 
 
-def traced_placement(op: Operation, a) -> Placement | None:
-    """Where a traced matrix lies; None if only the partitioner will know."""
-    sharding = traced_sharding(op.public, "a", a)
+def traced_placement(op: Operation, a, batch: Batch = ONE) -> tuple[Placement | None, Batch]:
+    """Where a traced matrix lies, or the matrices of a batch do, and that axis of theirs; no
+    placement if only the partitioner will know.
+    """
+    sharding, n = traced_sharding(op.public, "a", a), a.shape[-2]
     if sharding is None:
-        return ambient_placement(a.shape[0])
-    return placement(op.public, sharding.mesh, sharding.spec, a.shape[0])
+        return ambient_placement(n), batch
+    batch, spec = batch.on(sharding.spec, op.matrix)
+    taken = batch.axes if any(spec) else (*batch.axes, *mapped_axes(sharding.mesh))
+    if jax.__version_info__ < (0, 10) and set(batch.axes) & set(mapped_axes(sharding.mesh)):
+        raise mistake(
+            op.public,
+            "a",
+            "a batch that is not dealt to devices with Explicit axes, or JAX 0.10",
+            f"one over axes {batch.axes}, with JAX {jax.__version__}",
+            "use a mesh with Auto axes, or jax.sharding.reshard",
+        )
+    return placement(op.public, sharding.mesh, spec, n, taken=taken), batch
 
 
-def _placed(op: Operation, *operands):
-    at = traced_placement(op, operands[op.matrix])
+def _placed(op: Operation, batch: Batch, *operands):
+    at, batch = traced_placement(op, operands[op.matrix], batch)
     if at is None:
-        return _partitioned(op)(*operands)
+        return _partitioned(op, batch)(*operands)
     op, at = _settle(op, at)
     mode = _mode(op, operands, at.world)
-    call = _sharded(op, at, mode)
+    call = _sharded(op, at, mode, batch)
     if AxisType.Explicit not in at.mesh.axis_types:
         return call(*operands)
-    specs = _specs(op, at, mode)[0]
+    specs, _ = batch.specs(*_specs(op, at, mode))
     results = call(*(_reshard(x, at.mesh, s) for x, s in zip(operands, specs, strict=True)))
     back = None if op.rhs is None else jax.typeof(operands[op.rhs]).sharding
     if back is None or back.mesh.empty:
         return results
+    spec = batch.result(back.spec, op.rhs)
     return tuple(
-        _reshard(x, at.mesh, back.spec) if kind == "rhs" else x
+        _reshard(x, at.mesh, spec) if kind == "rhs" else x
         for kind, x in zip(op.results, results, strict=True)
     )
 
@@ -369,7 +354,7 @@ def _reshard(x, mesh, spec):
 
 
 @functools.lru_cache(maxsize=256)
-def _partitioned(op: Operation):
+def _partitioned(op: Operation, batch: Batch):
     """``op`` with Auto axes: where things lie is known when the program is partitioned."""
 
     def partition(mesh, operands, results):
@@ -383,19 +368,23 @@ def _partitioned(op: Operation):
                 "one without a sharding in a program for several devices",
                 "give A a NamedSharding, or set the mesh with jax.set_mesh",
             )
-        settled, at = _settle(op, placement(op.public, mesh, a.sharding.spec, a.shape[0]))
+        there, spec = batch.on(a.sharding.spec, op.matrix)
+        at = placement(op.public, mesh, spec, a.shape[-2], taken=there.axes)
+        settled, at = _settle(op, at)
         mode = _mode(op, operands, at.world)
         shardings = [
             tuple(NamedSharding(mesh, spec) for spec in specs)
-            for specs in _specs(settled, at, mode)
+            for specs in there.specs(*_specs(settled, at, mode))
         ]
-        return mesh, functools.partial(local, settled, at, mode), shardings[1], shardings[0]
+        part = there.each(functools.partial(local, settled, at, mode))
+        return mesh, part, shardings[1], shardings[0]
 
     # One letter for each dimension: a factor lies as its matrix does, a solution as its b.
-    letters = {"matrix": "i j", "factor": "i j", "rhs": "m k", "pivots": "p"}
-    rule = " -> ".join(
-        ", ".join(letters.get(kind, "") for kind in kinds) for kinds in (op.operands, op.results)
+    letters = {"matrix": "i j", "factor": "i j", "held": "i j", "rhs": "m k", "pivots": "p"}
+    terms = batch.terms(
+        *([letters.get(k, "") for k in kinds] for kinds in (op.operands, op.results))
     )
-    whole = custom_partitioning(functools.partial(_one_device, op))
+    whole = custom_partitioning(batch.each(functools.partial(_one_device, op)))
+    rule = " -> ".join(", ".join(side) for side in terms)
     whole.def_partition(partition=partition, sharding_rule=rule)
     return whole

@@ -1,5 +1,7 @@
 """User mistakes, in one form: operation, argument, expected, got, remedy."""
 
+import numpy as np
+
 
 def mistake(operation: str, argument: str, expected: str, got: object, remedy: str) -> ValueError:
     """Describe what is wrong with a call, for ``raise``."""
@@ -9,6 +11,18 @@ def mistake(operation: str, argument: str, expected: str, got: object, remedy: s
 def wrong_type(operation: str, argument: str, expected: str, got: object, remedy: str) -> TypeError:
     """Describe an argument of a type that cannot be used, for ``raise``."""
     return TypeError(_message(operation, argument, expected, got, remedy))
+
+
+def no_answer(operation: str, kind: str, got: str, info: int) -> np.linalg.LinAlgError:
+    """Describe a matrix for which there is no answer, for ``raise``."""
+    text = _message(
+        operation,
+        "a",
+        f"a {kind} matrix",
+        f"one whose {got} (info = {info})",
+        'with on_failure="nan" the answer is NaN and info tells it',
+    )
+    return np.linalg.LinAlgError(text)
 
 
 def wrong_process(got: int, expected: int) -> RuntimeError:

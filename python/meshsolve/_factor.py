@@ -1,12 +1,31 @@
 """What factor objects share: their leaves, where they lie, how they show themselves."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
 from meshsolve import _core, _dispatch
-from meshsolve._errors import mistake, wrong_type
+from meshsolve._errors import wrong_type
 from meshsolve._operands import as_array
+
+
+class Pair:
+    """What unpacks to a pair of scipy's also is one to ``len`` and ``factor[i]``."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """The parts of the pair."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        """The two parts of the pair."""
+        return 2
+
+    def __getitem__(self, i: int | slice) -> Any:
+        """A part of the pair, or parts by a slice."""
+        return tuple(self)[i]
 
 
 def form(operation: str, a) -> str:
@@ -19,14 +38,6 @@ def form(operation: str, a) -> str:
 
 def one(factor) -> jax.Array:
     """``work`` of one factor; a restored one may be NumPy's."""
-    if len(factor.work.shape) != 2:
-        raise mistake(
-            type(factor).__name__,
-            "work",
-            "one factor, of shape [m, m]",
-            f"a batch of them, of shape {factor.work.shape}",
-            "use jax.vmap over the factor",
-        )
     return as_array(factor.work)
 
 
@@ -50,8 +61,10 @@ def describe(factor, operation: str, *more: str) -> str:
     name, work, n = type(factor).__name__, factor.work, factor.n
     if not hasattr(work, "shape"):  # a pytree of something else, as in tree.map
         return f"{name}(n={n}, work={work!r}, info={factor.info!r})"
-    order = f"n={n}" + (f" (padded to {work.shape[0]})" if work.shape[0] > n else "")
-    if not isinstance(work, jax.Array) or isinstance(work, Tracer):
+    order = f"n={n}" + (f" (padded to {work.shape[-1]})" if work.shape[-1] > n else "")
+    if work.ndim > 2:
+        order = f"{work.shape[:-2]} of {order}"
+    if not isinstance(work, jax.Array) or isinstance(work, Tracer) or work.ndim > 2:
         return f"{name}({order}, {work.dtype}, {type(work).__name__})"
     at = None if n == 0 else _dispatch.eager_placement(operation, work)
     where = f"mesh {dict(at.mesh.shape)}" if at else "one device"

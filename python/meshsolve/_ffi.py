@@ -24,6 +24,13 @@ def ffi_target() -> str:
     For those who want to use ``jax.ffi.ffi_call`` themselves, inside ``jax.shard_map``; operands,
     results and attributes of each routine are listed in DESIGN.md under "Calling the target", with
     an example in ``examples/02_ffi_call.py``.
+
+    Raises:
+      RuntimeError: in a fork of a process that has used the library.
+
+    Examples:
+      >>> ms.ffi_target()
+      'meshsolve'
     """
     enter()
     with _lock:
@@ -69,13 +76,17 @@ def _register_for(name: str, platform: str) -> None:
     jax.ffi.register_ffi_target(_TARGET, symbols, platform=platform)
 
 
+_MATRICES = ("matrix", "factor", "held")
+
+
 class Operation(NamedTuple):
     """A routine of the library, called by every device of a mesh axis on its shards.
 
     Attributes:
       routine: its name (DESIGN.md lists them).
       operands: what each operand is: "matrix" (A as the caller has it), "factor" (the solver's
-        form), "rhs", "pivots" (int32 [n]), "scalar" (int32), "real".
+        form), "held" (that form in the memory and the sharding of A), "rhs", "pivots" (int32 [n]),
+        "scalar" (int32), "real".
       results: the same of the results, and "value" (a scalar of A's dtype); a matrix, factor or
         rhs takes the memory of the operand that is one.
       public: the function that users called, for messages.
@@ -85,6 +96,7 @@ class Operation(NamedTuple):
       trans: solve with A, A^T or A^H (0, 1, 2).
       unit_diagonal: whether the diagonal of a triangular A is all ones and not read.
       structure: "general", or "hermitian" or "symmetric", of which one triangle is read.
+      raises: whether it fails where there is no answer, instead of giving NaN and info.
     """
 
     routine: str
@@ -97,16 +109,28 @@ class Operation(NamedTuple):
     trans: int = 0
     structure: str = "general"
     unit_diagonal: bool = False
+    raises: bool = False
 
     @property
     def matrix(self) -> int:
         """Position of the matrix or factor among the operands."""
-        return next(i for i, kind in enumerate(self.operands) if kind in ("matrix", "factor"))
+        return next(i for i, kind in enumerate(self.operands) if kind in _MATRICES)
 
     @property
     def rhs(self) -> int | None:
         """Position of the right-hand sides among the operands, if there are any."""
         return self.operands.index("rhs") if "rhs" in self.operands else None
+
+    @property
+    def held(self) -> "Operation":
+        """The same with a factor that stays where its matrix lies, whatever that makes of it as an
+        array: nothing but this library is to see it.
+        """
+        operands, results = (
+            tuple("held" if kind == "factor" else kind for kind in kinds)
+            for kinds in (self.operands, self.results)
+        )
+        return self._replace(operands=operands, results=results)
 
     @property
     def drops_factor(self) -> bool:
@@ -116,7 +140,7 @@ class Operation(NamedTuple):
     @property
     def taken(self) -> dict[int, int]:
         """Which result takes the memory of which operand: {result: operand}."""
-        of = {"matrix": self.matrix, "factor": self.matrix, "rhs": self.rhs}
+        of = {"rhs": self.rhs, **dict.fromkeys(_MATRICES, self.matrix)}
         return {i: of[kind] for i, kind in enumerate(self.results) if kind in of}
 
 
@@ -294,6 +318,7 @@ def call(op: Operation, place, world: int, rhs: str, operands):
     like = {
         "matrix": matrix,
         "factor": matrix,
+        "held": matrix,
         "rhs": b,
         "pivots": jax.ShapeDtypeStruct((max(matrix.shape),), np.int32),
         "scalar": jax.ShapeDtypeStruct((), np.int32),
@@ -320,6 +345,7 @@ def call(op: Operation, place, world: int, rhs: str, operands):
         "trans": np.int64(op.trans),
         "structure": op.structure,
         "unit_diagonal": np.int64(op.unit_diagonal),
+        "on_failure": "raise" if op.raises else "nan",
     }
     return tuple(run(place, *operands, routine=op.routine, **attributes))
 

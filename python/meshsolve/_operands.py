@@ -17,7 +17,7 @@ def as_array(x) -> jax.Array:
     return x if isinstance(x, jax.Array) else jnp.asarray(x)
 
 
-def as_typed(x):
+def as_typed(x) -> jax.Array | np.ndarray:
     """``x`` with a shape and a dtype of JAX's: a jax.Array or an array of NumPy's."""
     _ffi.enter()
     if isinstance(x, jax.Array):
@@ -28,21 +28,21 @@ def as_typed(x):
 
 
 def check_square(operation: str, a, argument: str = "a") -> int:
-    """The order of a square matrix."""
-    if len(a.shape) != 2 or a.shape[0] != a.shape[1]:
+    """The order of a square matrix, or of the matrices of a batch."""
+    if len(a.shape) < 2 or a.shape[-2] != a.shape[-1]:
         raise mistake(
             operation,
             argument,
-            "a square matrix [n, n]",
+            "a square matrix [n, n], or a batch of them",
             f"shape {a.shape}",
-            "for a batch of matrices use jax.vmap",
+            "give as many rows as columns",
         )
-    return a.shape[0]
+    return a.shape[-1]
 
 
 def check_rhs(operation: str, b, n: int) -> None:
-    """Right-hand sides fit a matrix of order n."""
-    if len(b.shape) not in (1, 2) or b.shape[0] != n:
+    """Right-hand sides, or those of a batch, fit a matrix of order n."""
+    if not b.shape or b.shape[-min(len(b.shape), 2)] != n:
         raise mistake(
             operation,
             "b",
@@ -82,6 +82,6 @@ def common_dtype(operation: str, arguments: str, *arrays):
     return dtype
 
 
-def promoted(x, dtype):
+def promoted(x, dtype) -> jax.Array:
     """``x`` in ``dtype``; itself if it is that already."""
     return x if x.dtype == dtype else x.astype(dtype)

@@ -16,7 +16,7 @@ from meshsolve._operands import as_array, promoted
 from meshsolve._sharding import devices_dealt_to
 
 
-def on_mesh(a, mesh: Mesh | None, dtype):
+def on_mesh(a, mesh: Mesh | None, dtype) -> tuple[jax.Array, bool]:
     """(A in ``dtype`` for the devices of ``mesh``, whether that is memory of its own).
 
     A itself if no mesh is given, or if it is sharded over that mesh already. Otherwise a copy, made

@@ -19,6 +19,7 @@ from jax.core import Tracer
 from jax.sharding import NamedSharding, PartitionSpec
 
 from meshsolve import _derivatives, _dispatch, _factor, _ffi
+from meshsolve._batched import batchable
 from meshsolve._errors import wrong_type
 from meshsolve._ffi import Operation
 from meshsolve._sharding import Placement
@@ -97,7 +98,7 @@ def _differentiable(task: Task, op: Operation):
 
     refined = jax.jit(lambda a, b: _refined(task, a, b, full))
     solutions = (True, *(False,) * (3 if task.condition else 2))
-    run = jax.custom_jvp(_dispatch.batchable(refined, 1, solutions))
+    run = jax.custom_jvp(batchable(refined, 1, solutions))
     rule = _derivatives.by(in_full)
     run.defjvp(functools.partial(rule, None), symbolic_zeros=True)
     return run
@@ -192,7 +193,9 @@ def _row_sum(a, order: int):
     """The largest sum of a row, without the identity corner that pads A."""
     if isinstance(a, Tracer):
         return jnp.abs(a).sum(1)[:order].max()
-    return _largest_row(_dispatch.eager_placement("solve", a), order)(a)
+    replicated = a.sharding.is_fully_replicated
+    at = None if replicated else _dispatch.eager_placement("solve", a)
+    return _largest_row(at, order)(a)
 
 
 @functools.lru_cache(maxsize=256)

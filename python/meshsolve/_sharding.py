@@ -32,12 +32,12 @@ class Placement(NamedTuple):
         return math.prod(self.mesh.shape[axis] for axis in self.axes)
 
     def spec(self, kind: str, mode: str) -> PartitionSpec:
-        """Spec of an operand or result: "matrix" as the caller has it, "factor", "rhs" or "scalar";
-        right-hand sides are "replicated", or dealt by "columns" or by "rows".
+        """Spec of an operand or result: "matrix" as the caller has it, "held" likewise, "factor",
+        "rhs" or "scalar"; right-hand sides are "replicated", or dealt by "columns" or by "rows".
         """
         entry = self.axes[0] if len(self.axes) == 1 else self.axes or None
         rows, columns = PartitionSpec(entry, None), PartitionSpec(None, entry)
-        if kind == "matrix":
+        if kind in ("matrix", "held"):
             return rows if self.storage == "rows" else columns
         if kind == "factor":
             return columns if self.storage == "column-major" else rows
@@ -47,7 +47,10 @@ class Placement(NamedTuple):
 
     def place(self) -> jax.Array:
         """int32[2] (rank, group) of the calling device, where mesh axes have names."""
-        others = tuple(axis for axis in self.mesh.axis_names if axis not in self.axes)
+        # Under vmap over a mesh axis this has no name in shard_map yet.
+        here = jax.sharding.get_abstract_mesh()
+        named = here.manual_axes or self.mesh.axis_names
+        others = tuple(axis for axis in named if axis not in self.axes)
         rank = lax.axis_index(self.axes) if self.axes else 0
         group = lax.axis_index(others) if others else 0
         return jnp.stack([jnp.asarray(i, dtype=np.int32) for i in (rank, group)])
@@ -58,6 +61,11 @@ def _axes(spec: PartitionSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     entries = [e if isinstance(e, tuple) else () if e is None else (e,) for e in spec]
     by_row, by_column = (*entries, (), ())[:2]
     return by_row, by_column
+
+
+def is_two_way(spec: PartitionSpec) -> bool:
+    """Whether rows and columns of a matrix are dealt to devices: it lies in blocks."""
+    return all(_axes(spec))
 
 
 def devices_dealt_to(spec: PartitionSpec, mesh: Mesh) -> int:
@@ -81,17 +89,24 @@ def expect_cpu(operation: str, devices) -> None:
 
 
 def placement(
-    operation: str, mesh: Mesh | AbstractMesh, spec: PartitionSpec, n: int, column_major=False
+    operation: str,
+    mesh: Mesh | AbstractMesh,
+    spec: PartitionSpec,
+    n: int,
+    column_major: bool = False,
+    taken: tuple[str, ...] = (),
 ) -> Placement:
     """Choose axes and direction for an n x n matrix of sharding ``spec``: those that it has if it
     is sharded by rows or by columns; rows over the axes of both if it is sharded in two directions,
-    over all axes if it is replicated. n must be divisible by the number of devices on them; a
-    replicated matrix that is not is solved by every device for itself.
+    over all axes but those that are ``taken`` if it is replicated. n must be divisible by the
+    number of devices on them; a replicated matrix that is not is solved by every device for itself.
     """
     by_row, by_column = _axes(spec)
     axes = by_row + by_column
-    if not axes and n % mesh.size == 0:
-        axes = tuple(mesh.axis_names)
+    if not axes:
+        free = tuple(axis for axis in mesh.axis_names if axis not in taken)
+        if n % math.prod(mesh.shape[axis] for axis in free) == 0:
+            axes = free
     storage = "rows"
     if by_column and not by_row:
         storage = "column-major" if column_major else "columns"
@@ -130,6 +145,18 @@ def ambient_placement(n: int) -> Placement | None:
     return Placement(mesh, tuple(mesh.axis_names))
 
 
+def mapped_axes(mesh: Mesh | AbstractMesh) -> list[str]:
+    """The axes that a surrounding ``jax.vmap`` maps over: no shard_map can have them."""
+    named = []
+
+    def look():
+        named.extend(jax.sharding.get_abstract_mesh().manual_axes)
+        return jnp.zeros(())
+
+    jax.eval_shape(jax.shard_map(look, mesh=mesh, in_specs=(), out_specs=PartitionSpec()))
+    return [axis for axis in mesh.axis_names if axis not in named]
+
+
 def traced_sharding(operation: str, argument: str, x) -> NamedSharding | None:
     """The sharding of a tracer if its type carries one (Explicit axes), else None (Auto axes)."""
     sharding = jax.typeof(x).sharding
@@ -141,5 +168,15 @@ def traced_sharding(operation: str, argument: str, x) -> NamedSharding | None:
             "an array of the whole mesh",
             "the shard of one device, inside shard_map",
             "call it outside of shard_map, or meshsolve.local.solve inside",
+        )
+    if types == {AxisType.Auto, AxisType.Explicit}:
+        given = dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True))
+        raise mistake(
+            operation,
+            argument,
+            "an array on a mesh whose axes are all Explicit or all Auto",
+            f"axis types {given}",
+            "inside jax.jit use jax.sharding.auto_axes or explicit_axes, or such a mesh; eagerly "
+            "both work",
         )
     return sharding if types == {AxisType.Explicit} else None

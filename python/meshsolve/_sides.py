@@ -8,7 +8,7 @@ from jax import lax
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from meshsolve import _dispatch
+from meshsolve._batched import folded, unfolded
 
 
 class Sides(NamedTuple):
@@ -127,7 +127,7 @@ def _(size, batched, mark, x):
         return _rows_like(mark, x), False
     if not size:
         return x, True
-    return _dispatch.unfolded(_rows_like(mark, _dispatch.folded(x)), size), True
+    return unfolded(_rows_like(mark, folded(x)), size), True
 
 
 @_partitioned("i, j, m k -> i j", lambda i, j, _: (((*i, *j),), (i, j, (*i, *j))))

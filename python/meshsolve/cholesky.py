@@ -2,13 +2,16 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 
-from meshsolve import _dispatch, _factor, _ffi, _padding
+from meshsolve import _batch, _dispatch, _factor, _failure, _ffi, _padding
 from meshsolve._errors import wrong_type
 from meshsolve._operands import (
     as_array,
@@ -26,8 +29,8 @@ from meshsolve.solve import solved
     data_fields=["work", "info", "anorm"],
     meta_fields=["n", "lower", "storage"],
 )
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class CholeskyFactor:
+@dataclasses.dataclass(frozen=True, repr=False)
+class CholeskyFactor(_factor.Pair):
     """The Cholesky factor of a matrix, in the solver's layout: made by ``cho_factor``.
 
     A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored, also as
@@ -46,6 +49,12 @@ class CholeskyFactor:
       n: order of A.
       lower: which triangle of A was read, and which one holds the factor in scipy's pair.
       storage: "column-major" if A was sharded by columns and column-major in memory, else "rows".
+
+    Examples:
+      >>> factor = ms.cho_factor(a)
+      >>> x, inverse = factor.solve(b), factor.inv()
+      >>> round(float(jnp.exp(factor.logdet()))), 0 < float(factor.rcond()) < 1
+      (1280, True)
     """
 
     work: jax.Array
@@ -55,19 +64,23 @@ class CholeskyFactor:
     lower: bool
     storage: str
 
-    def solve(self, b, *, overwrite_b: bool = False):
+    RANKS: ClassVar[dict[str, int]] = {"work": 2, "info": 0, "anorm": 0}
+
+    def solve(self, b: ArrayLike, *, overwrite_b: bool = False) -> jax.Array:
         """X with A X = B, for B of shape [n] or [n, k]; NaN if A is not positive definite.
 
         See ``cho_solve``.
         """
         return cho_solve(self, b, overwrite_b)
 
+    @_batch.each
     def logdet(self) -> jax.Array:
         """The logarithm of det A, a real scalar; NaN if A is not positive definite."""
         if self.n == 0:
             return jnp.zeros((), _factor.real_dtype(self.work.dtype))
         return _dispatch.call(_ffi.logdet(self.storage), self._arrays, (False, False))[0]
 
+    @_batch.each
     def rcond(self) -> jax.Array:
         """The reciprocal of A's condition number, 1 / (norm1(A) norm1(A^-1)), estimated.
 
@@ -79,6 +92,7 @@ class CholeskyFactor:
         """
         return _factor.rcond(_ffi.pocon, self, self.info)
 
+    @_batch.each
     def inv(self) -> jax.Array:
         """The inverse of A [n, n], Hermitian to the last bit; NaN if A is not positive definite.
 
@@ -90,7 +104,7 @@ class CholeskyFactor:
         op = _ffi.potri(self.storage, self.n if self.work.shape[0] != self.n else 0)
         return _padding.cut(_dispatch.call(op, self._arrays, (False, False))[0], self.n)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         """Scipy's pair (c, lower): the factor in the triangle of c that ``lower`` names, the other
         triangle not defined. c [n, n] is a new array, sharded as ``work`` is; if A was padded, on
         one device, made by way of two more of its size.
@@ -102,6 +116,7 @@ class CholeskyFactor:
         """Work and info; restored leaves may be NumPy's."""
         return _factor.one(self), as_array(self.info)
 
+    @_batch.each
     def _unpacked(self) -> jax.Array:
         if self.n == 0:
             return self.work
@@ -114,11 +129,12 @@ class CholeskyFactor:
 
 
 def cho_factor(
-    a,
+    a: ArrayLike,
     lower: bool = False,
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
+    on_failure: str = "nan",
     mesh: Mesh | None = None,
 ) -> CholeskyFactor:
     """Factor A = L L^H with all devices that hold it, in its memory, for reuse.
@@ -127,11 +143,12 @@ def cho_factor(
     of ``meshsolve.solve``.
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128; Hermitian positive definite. Only one
-        triangle is read.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128; Hermitian
+        positive definite. Only one triangle is read.
       lower: whether A's lower triangle is read instead of its upper one.
       overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
       check_finite: accepted for compatibility; entries that are not finite lead to ``info`` > 0.
+      on_failure: "nan", or "raise" where A is not positive definite; see ``meshsolve.solve``.
       mesh: the devices to work on, for an A that is not sharded over them whatever n.
 
     Returns:
@@ -140,25 +157,49 @@ def cho_factor(
     Raises:
       ValueError: a is not square, or the devices do not divide n.
       TypeError: a dtype that cannot be used.
+      numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
+        jax.errors.JaxRuntimeError.
 
     Source: as ``meshsolve.solve``; ``info`` is LAPACK's of ``potrf``.
+
+    Examples:
+      >>> factor = ms.cho_factor(a)
+      >>> print(factor.solve(b).round(3))
+      [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
+      >>> c, lower = factor
     """
     del check_finite
+    raises = _failure.raises("cho_factor", on_failure)
+    return _factored("cho_factor", a, lower, overwrite_a, mesh, raises)
+
+
+def _factored(
+    public: str, a, lower: bool, overwrite_a: bool, mesh: Mesh | None, raises: bool
+) -> CholeskyFactor:
     given, a = a, as_typed(a)
-    n = check_square("cho_factor", a)
-    dtype = common_dtype("cho_factor", "a", a)
-    _padding.check_mesh("cho_factor", mesh)
+    n = check_square(public, a)
+    if _batch.has_leading((a, 2)):
+        one = lambda a: _factored(public, a, lower, False, mesh, raises)  # noqa: E731
+        return _batch.over(public, one, (a, 2))
+    dtype = common_dtype(public, "a", a)
+    _padding.check_mesh(public, mesh)
     a, moved = _padding.on_mesh(a, mesh, dtype)
     if n == 0:
         anorm = jnp.zeros((), _factor.real_dtype(dtype))
         return CholeskyFactor(a, jnp.int32(0), anorm, 0, bool(lower), "rows")
-    form, own = _factor.form("cho_factor", a), overwrite_a or moved or a is not given
+    form, own = _factor.form(public, a), overwrite_a or moved or a is not given
     op = _ffi.potrf(bool(lower), n if a.shape[0] != n else 0)
+    op = op._replace(public=public, raises=raises)
     work, info, anorm = _dispatch.call(op, (a,), (own,))
     return CholeskyFactor(work, info, anorm, n, bool(lower), form)
 
 
-def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = True):
+def cho_solve(
+    c_and_lower: CholeskyFactor | tuple[ArrayLike, bool],
+    b: ArrayLike,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> jax.Array:
     """Solve A X = B with a Cholesky factor of A.
 
     The call of ``jax.scipy.linalg.cho_solve``.
@@ -169,7 +210,7 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
         Of the pair's c one copy is made, unless c holds U and is sharded by rows, or holds L and is
         column-major (outside of ``jax.jit``). A traced c is used as two triangles, and has
         derivatives.
-      b: [n] or [n, k] right-hand sides in any sharding.
+      b: [n], [n, k] or [..., n, k] right-hand sides in any sharding.
       overwrite_b: donate B.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
 
@@ -180,10 +221,22 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
     Raises:
       ValueError: wrong shapes, n not divisible by the devices of c.
       TypeError: dtypes that cannot be used, or neither a factor nor a pair.
+
+    Source: two triangular solves by tile columns (LAPACK's ``potrs``; DESIGN.md).
+
+    Examples:
+      >>> c, lower = ms.cho_factor(a, lower=True)
+      >>> print(ms.cho_solve((c, lower), b).round(3))
+      [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
     del check_finite
     b_array = as_array(b)
     if isinstance(c_and_lower, CholeskyFactor):
+        leaves, sides = _batch.leaves(c_and_lower), (b_array, _batch.rank_of_rhs(b_array))
+        if _batch.has_leading(*leaves, sides):
+            check_rhs("cho_solve", b_array, c_and_lower.n)
+            one = lambda *x: cho_solve(_batch.remade(c_and_lower, x[:-1]), x[-1])  # noqa: E731
+            return _batch.over("cho_solve", one, *leaves, sides)
         work, info = c_and_lower._arrays
         factor = dataclasses.replace(c_and_lower, work=work, info=info)
         dtype = common_dtype("cho_solve", "the factor and b", factor.work, b_array)
@@ -191,7 +244,12 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
             factor = dataclasses.replace(factor, work=factor.work.astype(dtype))
     else:
         c, lower = _pair(c_and_lower)
-        check_square("cho_solve", c, "c")
+        n = check_square("cho_solve", c, "c")
+        matrices, sides = (c, 2), (b_array, _batch.rank_of_rhs(b_array))
+        if _batch.has_leading(matrices, sides):
+            check_rhs("cho_solve", b_array, n)
+            one = lambda c, b: cho_solve((c, lower), b)  # noqa: E731
+            return _batch.over("cho_solve", one, matrices, sides)
         dtype = common_dtype("cho_solve", "c and b", c, b_array)
         c, own = promoted(c, dtype), c.dtype != dtype
         if isinstance(c, Tracer):
@@ -207,6 +265,42 @@ def cho_solve(c_and_lower, b, overwrite_b: bool = False, check_finite: bool = Tr
         factor.work,
     )
     return x
+
+
+def logdet(
+    a: ArrayLike,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    mesh: Mesh | None = None,
+) -> jax.Array:
+    """The logarithm of det A of a Hermitian positive definite A, by Cholesky: half the work of
+    ``slogdet``. A real scalar; NaN if A is not positive definite.
+
+    Shardings are those of ``meshsolve.solve``. Derivatives are of every order. Where solutions are
+    wanted, too, ``cho_factor`` once and ``CholeskyFactor.logdet``.
+
+    Args:
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. Only one
+        triangle is read.
+      lower: whether A's lower triangle is read instead of its upper one.
+      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      check_finite: accepted for compatibility; entries that are not finite lead to NaN.
+      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+
+    Raises:
+      ValueError: a is not square, or the devices do not divide n.
+      TypeError: a dtype that cannot be used.
+
+    Source: the logarithms of the diagonal of ``cho_factor``'s factor, added up.
+
+    Examples:
+      >>> round(float(jnp.exp(ms.logdet(a))))
+      1280
+    """
+    del check_finite
+    return _factored("logdet", a, lower, overwrite_a, mesh, False).logdet()
 
 
 def _substituted(c, lower: bool, b):

@@ -1,21 +1,25 @@
 """The inverse of a sharded matrix: ``inv``."""
 
+import functools
+
 import jax
 from jax.core import Tracer
 from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.typing import ArrayLike
 
-from meshsolve import _dispatch, _ffi, _padding
+from meshsolve import _batch, _dispatch, _failure, _ffi, _padding
 from meshsolve._operands import as_typed, check_square, common_dtype
 from meshsolve.solve import structure_of
 
 
 def inv(
-    a,
+    a: ArrayLike,
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
     assume_a: str = "gen",
     lower: bool = False,
+    on_failure: str = "nan",
     mesh: Mesh | None = None,
 ) -> jax.Array:
     """The inverse of A with all devices that hold it, in its memory.
@@ -26,8 +30,8 @@ def inv(
     matrix of the size of A).
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128. n must be divisible by the number of
-        devices on the axis, or ``mesh`` given.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. n must be
+        divisible by the number of devices on the axis, or ``mesh`` given.
       overwrite_a: donate A: its memory becomes that of the inverse. Without, one copy is made. Has
         no effect inside ``jax.jit``, where XLA decides about copies.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
@@ -37,6 +41,7 @@ def inv(
         and the rest is that of "gen", so that the inverse is symmetric up to rounding.
       lower: whether A's lower triangle is read instead of its upper one, where ``assume_a`` says
         that one is enough.
+      on_failure: "nan", or "raise" where there is no inverse; see ``meshsolve.solve``.
       mesh: the devices to work on, for an A that is not sharded over them whatever n.
 
     Returns:
@@ -47,15 +52,26 @@ def inv(
     Raises:
       ValueError: a is not square, an unknown ``assume_a``, n not divisible by the devices.
       TypeError: a dtype that cannot be used.
+      numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
+        jax.errors.JaxRuntimeError.
 
     Source: factors as in ``solve``, then U^-1 and X L = U^-1, or L^-1 and L^-H L^-1, by tile
     columns in place (LAPACK's ``getri`` and ``potri``; Du Croz and Higham, IMA J. Numer. Anal. 12,
     1992; DESIGN.md).
+
+    Examples:
+      >>> inverse = ms.inv(a, assume_a="pos")
+      >>> print(np.asarray(inverse)[0].round(3), inverse.sharding == a.sharding)
+      [ 0.45 -0.05 -0.05 -0.05 -0.05 -0.05 -0.05 -0.05] True
     """
     del check_finite
     structure = structure_of("inv", assume_a)
+    raises = _failure.raises("inv", on_failure)
     given, a = a, as_typed(a)
     n = check_square("inv", a)
+    if _batch.has_leading((a, 2)):
+        kept = {"assume_a": assume_a, "lower": lower, "on_failure": on_failure, "mesh": mesh}
+        return _batch.over("inv", functools.partial(inv, **kept), (a, 2))
     dtype = common_dtype("inv", "a", a)
     _padding.check_mesh("inv", mesh)
     a, moved = _padding.on_mesh(a, mesh, dtype)
@@ -66,7 +82,7 @@ def inv(
         op = _ffi.poinv(bool(lower), order)
     else:
         op = _ffi.geinv(structure, bool(lower), order)
-    inverse, _ = _dispatch.call(op, (a,), (own,))
+    inverse, _ = _dispatch.call(op._replace(raises=raises), (a,), (own,))
     return _home(inverse, a) if order == 0 else _padding.cut(inverse, n)
 
 

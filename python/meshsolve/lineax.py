@@ -22,11 +22,11 @@ from meshsolve.lu import LUFactor, lu_factor
 try:
     import equinox as eqx
     import lineax as lx
-except ImportError as error:
+except ImportError as _error:
     raise ImportError(
         "meshsolve.lineax: expected lineax to be installed, got: "
-        f"{error}; install it with pip install 'meshsolve[lineax]'"
-    ) from error
+        f"{_error}; install it with pip install 'meshsolve[lineax]'"
+    ) from _error
 
 
 @jax.tree_util.register_pytree_node_class
@@ -41,6 +41,12 @@ class State:
       is_conjugate: with the complex conjugate of A, or if both are set with A^H.
       mesh: what the factor lies on, if that is known.
       structures: those of the vectors that the operator as it is takes and gives.
+
+    Examples:
+      >>> import lineax as lx
+      >>> operator = lx.MatrixLinearOperator(2 * jnp.eye(8) + 1)
+      >>> state = ms.lineax.LU().init(operator, {})
+      >>> x = lx.linear_solve(operator, b, ms.lineax.LU(), state=state).value
     """
 
     factor: CholeskyFactor | LUFactor
@@ -50,7 +56,7 @@ class State:
     is_transposed: bool = False
     is_conjugate: bool = False
 
-    def tree_flatten(self):
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The factor; everything else is static."""
         flat = (jax.tree.flatten(s) for s in self.structures)
         structures = tuple((tree, tuple(leaves)) for leaves, tree in flat)
@@ -58,7 +64,7 @@ class State:
         return (self.factor,), (self.mesh, structures, *flags)
 
     @classmethod
-    def tree_unflatten(cls, auxiliary, children):
+    def tree_unflatten(cls, auxiliary: tuple[Any, ...], children: tuple[Any, ...]) -> "State":
         """The inverse of ``tree_flatten``."""
         mesh, structures, *flags = auxiliary
         before, after = (jax.tree.unflatten(*s) for s in structures)
@@ -124,8 +130,11 @@ class LU(_Direct):
       mesh: the devices to work on, for a matrix that is not sharded over them, or whose order they
         do not divide: as in ``meshsolve.solve``.
 
-    >>> solver = meshsolve.lineax.LU()
-    >>> x = lineax.linear_solve(lineax.MatrixLinearOperator(a), b, solver).value
+    Examples:
+      >>> import lineax as lx
+      >>> operator = lx.MatrixLinearOperator(2 * jnp.eye(8) + 1)
+      >>> print(lx.linear_solve(operator, b, ms.lineax.LU()).value.round(3))
+      [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
 
     mesh: Mesh | None = eqx.field(default=None, static=True, kw_only=True)
@@ -154,6 +163,12 @@ class Cholesky(_Direct):
     Attributes:
       lower: whether that is its lower triangle.
       mesh: as for ``LU``.
+
+    Examples:
+      >>> import lineax as lx
+      >>> operator = lx.MatrixLinearOperator(2 * jnp.eye(8) + 1, lx.positive_semidefinite_tag)
+      >>> print(lx.linear_solve(operator, b, ms.lineax.Cholesky()).value.round(3))
+      [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
 
     lower: bool = eqx.field(default=False, static=True, kw_only=True)

@@ -1,28 +1,73 @@
 """Solving inside a ``jax.shard_map`` of one's own, on the shard that each device has there."""
 
 import math
+from typing import Literal, overload
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType
+from jax.typing import ArrayLike
 
-from meshsolve import _dispatch, _ffi
+from meshsolve import _dispatch, _failure, _ffi
 from meshsolve._errors import mistake
 from meshsolve._operands import as_array, check_rhs, common_dtype, promoted
 from meshsolve._sharding import Placement
 from meshsolve.solve import SolveInfo, solved, structure_of
 
 
+@overload
 def solve(
-    a,
-    b,
+    a: ArrayLike,
+    b: ArrayLike,
+    axis_name: str | tuple[str, ...],
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    transposed: bool = ...,
+    return_info: Literal[False] = ...,
+    on_failure: str = ...,
+) -> jax.Array: ...
+
+
+@overload
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    axis_name: str | tuple[str, ...],
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    transposed: bool = ...,
+    return_info: Literal[True],
+    on_failure: str = ...,
+) -> tuple[jax.Array, SolveInfo]: ...
+
+
+@overload
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    axis_name: str | tuple[str, ...],
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    transposed: bool = ...,
+    return_info: bool = ...,
+    on_failure: str = ...,
+) -> jax.Array | tuple[jax.Array, SolveInfo]: ...
+
+
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
     axis_name: str | tuple[str, ...],
     lower: bool = False,
     *,
     assume_a: str = "gen",
     transposed: bool = False,
     return_info: bool = False,
-):
+    on_failure: str = "nan",
+) -> jax.Array | tuple[jax.Array, SolveInfo]:
     """Solve A X = B together with all devices along a mesh axis, inside of ``jax.shard_map``.
 
     What ``meshsolve.solve`` does outside of it, without a choice of storage: nothing is moved
@@ -36,8 +81,11 @@ def solve(
       b: [n] or [n, k], the same on all devices.
       axis_name: the axis of ``shard_map`` that A is dealt to, or several that it is dealt to in
         this order.
-      lower: as for ``meshsolve.solve``, and so ``assume_a`` and ``transposed``.
+      lower: which triangle is read, as for ``meshsolve.solve``.
+      assume_a: what is known of A, likewise.
+      transposed: solve A^T X = B.
       return_info: also return a ``SolveInfo``.
+      on_failure: "nan", or "raise": the program fails where there is no answer.
 
     Returns:
       x of the shape of b, the same on all devices; with ``return_info`` the pair (x, SolveInfo).
@@ -45,8 +93,18 @@ def solve(
     Raises:
       ValueError: not inside of ``shard_map`` over that axis, wrong shapes, unknown ``assume_a``.
       TypeError: a dtype that cannot be used.
+
+    Source: as ``meshsolve.solve``.
+
+    Examples:
+      >>> specs = P("x", None), P()
+      >>> inside = lambda a, b: ms.local.solve(a, b, "x")
+      >>> x = jax.jit(jax.shard_map(inside, mesh=mesh, in_specs=specs, out_specs=P()))(a, b)
+      >>> print(x.round(3))
+      [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
     structure = structure_of("local.solve", assume_a)
+    raises = _failure.raises("local.solve", on_failure)
     axes = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
     mesh = jax.sharding.get_abstract_mesh()
     manual = set(mesh.axis_types) == {AxisType.Manual}
@@ -70,6 +128,9 @@ def solve(
             "give in_specs=P(axis_name, None) for it",
         )
     check_rhs("local.solve", b, n)
+    if b.ndim > 2:
+        expected, remedy = f"shape [{n}] or [{n}, k]", "use jax.vmap over b"
+        raise mistake("local.solve", "b", expected, f"shape {b.shape}", remedy)
     dtype = common_dtype("local.solve", "a and b", a, b)
     a, b = promoted(a, dtype), promoted(b, dtype)
     at = Placement(mesh, axes, "rows" if a.shape[1] == n else "columns")
@@ -77,7 +138,7 @@ def solve(
         op = _ffi.posv(bool(lower), 0, int(transposed), return_info)
     else:
         op = _ffi.gesv(structure, bool(lower), 0, int(transposed), return_info)
-    op = op._replace(public="local.solve", storage=at.storage)
+    op = op._replace(public="local.solve", storage=at.storage, raises=raises)
 
     @jax.custom_jvp
     def run(a, b):

@@ -4,16 +4,18 @@
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 
-from meshsolve import _dispatch, _factor, _ffi, _padding
-from meshsolve._errors import wrong_type
+from meshsolve import _batch, _dispatch, _factor, _failure, _ffi, _padding
+from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import (
     as_array,
     as_typed,
@@ -32,6 +34,10 @@ class SlogdetResult(NamedTuple):
     Attributes:
       sign: scalar of A's dtype: 1, -1, a complex number of modulus 1, or 0 if A is singular.
       logabsdet: real scalar: the logarithm of |det A|; -inf if A is singular.
+
+    Examples:
+      >>> ms.slogdet(a).sign.item()
+      1.0
     """
 
     sign: jax.Array
@@ -43,8 +49,8 @@ class SlogdetResult(NamedTuple):
     data_fields=["work", "pivots", "info", "anorm"],
     meta_fields=["n", "storage"],
 )
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class LUFactor:
+@dataclasses.dataclass(frozen=True, repr=False)
+class LUFactor(_factor.Pair):
     """P A = L U of a matrix, in the solver's layout: made by ``lu_factor``.
 
     A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored, also as
@@ -60,6 +66,12 @@ class LUFactor:
       anorm: real scalar: the 1-norm of A, for ``rcond``; NaN if the factor stands for a pair.
       n: order of A.
       storage: "column-major" if A was sharded by columns and column-major in memory, else "rows".
+
+    Examples:
+      >>> factor = ms.lu_factor(a)
+      >>> x, inverse = factor.solve(b), factor.inv()
+      >>> round(float(factor.det())), 0 < float(factor.rcond()) < 1
+      (1280, True)
     """
 
     work: jax.Array
@@ -69,7 +81,9 @@ class LUFactor:
     n: int
     storage: str
 
-    def solve(self, b, trans: int = 0, *, overwrite_b: bool = False):
+    RANKS: ClassVar[dict[str, int]] = {"work": 2, "pivots": 1, "info": 0, "anorm": 0}
+
+    def solve(self, b: ArrayLike, trans: int = 0, *, overwrite_b: bool = False) -> jax.Array:
         """X with A X = B (``trans`` 0), A^T X = B (1) or A^H X = B (2), for B of shape [n] or
         [n, k]; NaN if A is singular. See ``lu_solve``.
         """
@@ -85,6 +99,7 @@ class LUFactor:
         """Sign and logarithm of the determinant of A; (0, -inf) if A is singular."""
         return SlogdetResult(*self._determinant()[1:])
 
+    @_batch.each
     def rcond(self) -> jax.Array:
         """The reciprocal of A's condition number, 1 / (norm1(A) norm1(A^-1)), estimated.
 
@@ -99,6 +114,7 @@ class LUFactor:
         """
         return _factor.rcond(_ffi.gecon, self, self.pivots, self.info)
 
+    @_batch.each
     def _determinant(self):
         if self.n == 0:
             one = jnp.ones((), self.work.dtype)
@@ -106,6 +122,7 @@ class LUFactor:
         operands = (_factor.one(self), as_array(self.pivots))
         return _dispatch.call(_ffi.det(self.storage), operands, (False, False))
 
+    @_batch.each
     def inv(self) -> jax.Array:
         """The inverse of A [n, n]; NaN if A is singular.
 
@@ -119,14 +136,15 @@ class LUFactor:
         (inverse,) = _dispatch.call(op, operands, (False, False, False))
         return _padding.cut(inverse, self.n)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[jax.Array]:
         """Scipy's pair (lu, piv): L below the diagonal of lu, U on and above it; row i of A was
         interchanged with row piv[i]. lu [n, n] is a new array, sharded by rows, or as ``work`` is
         if that is column-major; if A was padded, on one device, made by way of two more of its
         size.
         """
-        return iter((self._unpacked(), self.pivots[: self.n]))
+        return iter((self._unpacked(), self.pivots[..., : self.n]))
 
+    @_batch.each
     def _unpacked(self) -> jax.Array:
         if self.n == 0:
             return self.work
@@ -139,7 +157,12 @@ class LUFactor:
 
 
 def lu_factor(
-    a, overwrite_a: bool = False, check_finite: bool = True, *, mesh: Mesh | None = None
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    on_failure: str = "nan",
+    mesh: Mesh | None = None,
 ) -> LUFactor:
     """Factor P A = L U with all devices that hold A, in its memory, for reuse.
 
@@ -148,9 +171,10 @@ def lu_factor(
     that is sharded by rows is first transposed across the shards, in its memory.
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
       overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
+      on_failure: "nan", or "raise" where A is singular; see ``meshsolve.solve``.
       mesh: the devices to work on, for an A that is not sharded over them whatever n.
 
     Returns:
@@ -159,17 +183,30 @@ def lu_factor(
     Raises:
       ValueError: a is not square, or the devices do not divide n.
       TypeError: a dtype that cannot be used.
+      numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
+        jax.errors.JaxRuntimeError.
 
     Source: right-looking LU by tile columns with lookahead, the panel by recursion (Toledo, SIAM J.
     Matrix Anal. Appl. 18, 1997; DESIGN.md); ``info`` is LAPACK's of ``getrf``.
+
+    Examples:
+      >>> factor = ms.lu_factor(a)
+      >>> print(factor.solve(b, trans=1).round(3))
+      [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
+      >>> lu, piv = factor
     """
     del check_finite
-    return _factored("lu_factor", a, overwrite_a, mesh)
+    return _factored("lu_factor", a, overwrite_a, mesh, _failure.raises("lu_factor", on_failure))
 
 
-def _factored(public: str, a, overwrite_a: bool, mesh: Mesh | None) -> LUFactor:
+def _factored(
+    public: str, a, overwrite_a: bool, mesh: Mesh | None, raises: bool = False
+) -> LUFactor:
     given, a = a, as_typed(a)
     n = check_square(public, a)
+    if _batch.has_leading((a, 2)):
+        one = lambda a: _factored(public, a, False, mesh, raises)  # noqa: E731
+        return _batch.over(public, one, (a, 2))
     dtype = common_dtype(public, "a", a)
     _padding.check_mesh(public, mesh)
     a, moved = _padding.on_mesh(a, mesh, dtype)
@@ -177,13 +214,17 @@ def _factored(public: str, a, overwrite_a: bool, mesh: Mesh | None) -> LUFactor:
         anorm = jnp.zeros((), _factor.real_dtype(dtype))
         return LUFactor(a, jnp.zeros(0, jnp.int32), jnp.int32(0), anorm, 0, "rows")
     form, own = _factor.form(public, a), overwrite_a or moved or a is not given
-    op = _ffi.getrf(public, n if a.shape[0] != n else 0)
+    op = _ffi.getrf(public, n if a.shape[0] != n else 0)._replace(raises=raises)
     work, pivots, info, anorm = _dispatch.call(op, (a,), (own,))
     return LUFactor(work, pivots, info, anorm, n, form)
 
 
 def lu_solve(
-    lu_and_piv, b, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True
+    lu_and_piv: LUFactor | tuple[ArrayLike, ArrayLike],
+    b: ArrayLike,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
 ) -> jax.Array:
     """Solve A X = B, A^T X = B or A^H X = B with the LU factors of A.
 
@@ -193,7 +234,7 @@ def lu_solve(
       lu_and_piv: an ``LUFactor``, which is used where it lies, or a pair (lu, piv) of scipy's: lu
         [n, n] in any sharding that ``lu_factor`` takes, piv int [n]. Of the pair's lu one copy is
         made, unless it is traced: then it is used as two triangles, and has derivatives.
-      b: [n] or [n, k] right-hand sides in any sharding.
+      b: [n], [n, k] or [..., n, k] right-hand sides in any sharding.
       trans: 0, 1, 2: solve with A, A^T, A^H.
       overwrite_b: donate B.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
@@ -205,12 +246,24 @@ def lu_solve(
     Raises:
       ValueError: wrong shapes or ``trans``, n not divisible by the devices of lu.
       TypeError: dtypes that cannot be used, or neither a factor nor a pair.
+
+    Source: two triangular solves by tile columns (LAPACK's ``getrs``; DESIGN.md).
+
+    Examples:
+      >>> lu, piv = ms.lu_factor(a)
+      >>> print(ms.lu_solve((lu, piv), b).round(3))
+      [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
     del check_finite
     code = check_trans("lu_solve", trans)
     b_array = as_array(b)
     if isinstance(lu_and_piv, LUFactor):
         given = lu_and_piv
+        leaves, sides = _batch.leaves(given), (b_array, _batch.rank_of_rhs(b_array))
+        if _batch.has_leading(*leaves, sides):
+            check_rhs("lu_solve", b_array, given.n)
+            one = lambda *x: lu_solve(_batch.remade(given, x[:-1]), x[-1], code)  # noqa: E731
+            return _batch.over("lu_solve", one, *leaves, sides)
         leaves = {name: as_array(getattr(given, name)) for name in ("pivots", "info")}
         factor = dataclasses.replace(given, work=_factor.one(given), **leaves)
         dtype = common_dtype("lu_solve", "the factor and b", factor.work, b_array)
@@ -219,7 +272,12 @@ def lu_solve(
         expected = "an LUFactor or a pair (lu, piv)"
         lu, piv = _factor.pair("lu_solve", "lu_and_piv", expected, lu_and_piv)
         lu, piv = as_array(lu), as_array(piv)
-        check_square("lu_solve", lu, "lu")
+        n = check_square("lu_solve", lu, "lu")
+        matrices, sides = (lu, 2), (b_array, _batch.rank_of_rhs(b_array))
+        if _batch.has_leading(matrices, (piv, 1), sides):
+            check_rhs("lu_solve", b_array, n)
+            one = lambda lu, piv, b: lu_solve((lu, piv), b, code)  # noqa: E731
+            return _batch.over("lu_solve", one, matrices, (piv, 1), sides)
         dtype = common_dtype("lu_solve", "lu and b", lu, b_array)
         _check_pivots(piv, lu.shape[0])
         lu, own = promoted(lu, dtype), lu.dtype != dtype
@@ -239,22 +297,71 @@ def lu_solve(
 
 
 def det(
-    a, overwrite_a: bool = False, check_finite: bool = True, *, mesh: Mesh | None = None
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    mesh: Mesh | None = None,
 ) -> jax.Array:
     """The determinant of A [n, n] by LU, a scalar of its dtype; 0 if A is singular.
 
-    Arguments and errors as for ``lu_factor``; ``slogdet`` where it would over- or underflow. The
-    gradient of a singular matrix is NaN.
+    It over- and underflows where ``slogdet`` does not. Shardings are those of ``meshsolve.solve``.
+    Derivatives are of every order; the gradient of a singular matrix is NaN.
+
+    Args:
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
+      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      check_finite: accepted for compatibility; entries that are not finite lead to NaN.
+      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+
+    Raises:
+      ValueError: a is not square, or the devices do not divide n.
+      TypeError: a dtype that cannot be used.
+
+    Source: the product of the pivots of ``lu_factor``, with its exponent kept apart (DESIGN.md).
+
+    Examples:
+      >>> round(float(ms.det(a)))
+      1280
     """
     del check_finite
     return _factored("det", a, overwrite_a, mesh).det()
 
 
-def slogdet(a, overwrite_a: bool = False, *, mesh: Mesh | None = None) -> SlogdetResult:
+def slogdet(
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    *,
+    method: str | None = None,
+    mesh: Mesh | None = None,
+) -> SlogdetResult:
     """Sign and logarithm of the determinant of A [n, n] by LU; (0, -inf) if A is singular.
 
-    Arguments and errors as for ``lu_factor``.
+    Shardings are those of ``meshsolve.solve``. Derivatives are of every order.
+
+    Args:
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
+      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      method: None, "lu" or "qr", for ``jnp.linalg.slogdet``: accepted for compatibility, LU it is.
+      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+
+    Returns:
+      A ``SlogdetResult``, (sign, logabsdet), of replicated scalars.
+
+    Raises:
+      ValueError: a is not square, an unknown ``method``, or the devices do not divide n.
+      TypeError: a dtype that cannot be used.
+
+    Source: as ``det``.
+
+    Examples:
+      >>> sign, logabsdet = ms.slogdet(-1 * a)
+      >>> float(sign), round(float(jnp.exp(logabsdet)))
+      (1.0, 1280)
     """
+    if method not in (None, "lu", "qr"):
+        expected, remedy = 'None, "lu" or "qr"', "leave it out: LU is used in any case"
+        raise mistake("slogdet", "method", expected, repr(method), remedy)
     return _factored("slogdet", a, overwrite_a, mesh).slogdet()
 
 
@@ -279,7 +386,7 @@ def _substituted(lu, piv, b, trans: int):
 
 
 def _check_pivots(piv, n: int) -> None:
-    if piv.shape != (n,) or not np.issubdtype(piv.dtype, np.integer):
+    if piv.shape != (n,) or (n and not np.issubdtype(piv.dtype, np.integer)):
         expected = f"integers of shape [{n}], to go with lu of shape {(n, n)}"
         got = f"{piv.dtype} of shape {piv.shape}"
         raise wrong_type("lu_solve", "piv", expected, got, "pass both parts of scipy's pair")

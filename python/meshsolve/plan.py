@@ -2,16 +2,33 @@
 
 import dataclasses
 import math
+from typing import Any, Protocol, cast
 
+import jax
 import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding
+from jax.typing import ArrayLike
 
 from meshsolve import _core, _dispatch, _padding, _refine
 from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import check_rhs, check_square, common_dtype
-from meshsolve._sharding import Placement
+from meshsolve._sharding import Placement, is_two_way
 from meshsolve.solve import structure_of
+
+
+class Described(Protocol):
+    """What is known of an array that there need not be, such as a ``jax.ShapeDtypeStruct``."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        ...
+
+    @property
+    def dtype(self) -> Any:
+        """Its dtype."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +58,12 @@ class Plan:
       moves: what is moved or copied, in words, in order.
       bytes_per_device: a dictionary: A, right-hand sides, copies.
       scratch_bytes: scratch of the whole call; with ``refine`` of the one that takes most.
+
+    Examples:
+      >>> report = ms.plan(a, b, assume_a="pos")
+      matrix:        n = 8, ...
+      >>> report.storage, report.moves
+      ('rows', ['A is copied: overwrite_a is not set', 'b is copied: overwrite_b is not set'])
     """
 
     n: int
@@ -81,8 +104,8 @@ class Plan:
 
 
 def plan(
-    a,
-    b=None,
+    a: ArrayLike | Described,
+    b: ArrayLike | Described | None = None,
     lower: bool = False,
     *,
     assume_a: str = "gen",
@@ -111,6 +134,14 @@ def plan(
 
     Raises:
       ValueError, TypeError: those that ``solve`` would raise for these operands.
+
+    Examples:
+      >>> big = jax.ShapeDtypeStruct((4096, 4096), jnp.float32, sharding=a.sharding)
+      >>> report = ms.plan(big, overwrite_a=True)
+      matrix:        n = 4096, float32, 4 device(s), rows
+      ...
+      >>> report.moves
+      ['the matrix is transposed across the devices, in their memory']
     """
     if isinstance(a, Tracer) or isinstance(b, Tracer):
         raise wrong_type(
@@ -120,9 +151,12 @@ def plan(
             "traced values, whose place is not known yet",
             "call plan outside of jax.jit",
         )
-    a = a if hasattr(a, "shape") else np.asarray(a)
-    b = b if hasattr(b, "shape") or b is None else np.asarray(b)
+    a = cast(jax.Array, a if hasattr(a, "shape") else np.asarray(a))
+    b = cast(jax.Array | None, b if hasattr(b, "shape") or b is None else np.asarray(b))
     n = check_square("plan", a)
+    if len(a.shape) > 2 or (b is not None and len(b.shape) > 2):
+        remedy = "of a batch ask for one matrix and for its right-hand sides"
+        raise mistake("plan", "a, b", "one matrix [n, n], and b [n] or [n, k]", "a batch", remedy)
     if b is not None:
         check_rhs("plan", b, n)
     _check_task(b is not None, refine, inverse)
@@ -167,6 +201,8 @@ def plan(
     if copied:
         moves.append(copied)
         amounts["copy of A"] = amounts["A"]
+        if isinstance(sharding, NamedSharding) and is_two_way(sharding.spec):
+            amounts["exchange of A"] = amounts["A"]
     if lower_dtype is not None:
         moves.append(f"A is copied to {lower_dtype}, of which the factor is made")
         amounts[f"A in {lower_dtype}"] = amounts["A"] // 2

@@ -1,13 +1,16 @@
 """Linear systems with a sharded matrix: ``solve``."""
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.typing import ArrayLike
 
-from meshsolve import _dispatch, _ffi, _padding, _refine
+from meshsolve import _batch, _dispatch, _failure, _ffi, _padding, _refine
 from meshsolve._errors import mistake
 from meshsolve._operands import (
     as_array,
@@ -30,6 +33,11 @@ class SolveInfo(NamedTuple):
         ``LUFactor.rcond``. 0 where info > 0, NaN where A has a NaN.
       refinements: None without ``refine``. Otherwise int32 scalar: how often the solution of the
         factor in half precision was refined, or -1 if the full factorisation was needed.
+
+    Examples:
+      >>> x, said = ms.solve(a - a, b, return_info=True)
+      >>> int(said.info), float(said.rcond), bool(jnp.isnan(x).all())
+      (1, 0.0, True)
     """
 
     info: jax.Array
@@ -37,9 +45,63 @@ class SolveInfo(NamedTuple):
     refinements: jax.Array | None = None
 
 
+@overload
 def solve(
-    a,
-    b,
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    check_finite: bool = ...,
+    transposed: bool = ...,
+    refine: bool = ...,
+    return_info: Literal[False] = ...,
+    on_failure: str = ...,
+    mesh: Mesh | None = ...,
+) -> jax.Array: ...
+
+
+@overload
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    check_finite: bool = ...,
+    transposed: bool = ...,
+    refine: bool = ...,
+    return_info: Literal[True],
+    on_failure: str = ...,
+    mesh: Mesh | None = ...,
+) -> tuple[jax.Array, SolveInfo]: ...
+
+
+@overload
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = ...,
+    *,
+    assume_a: str = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    check_finite: bool = ...,
+    transposed: bool = ...,
+    refine: bool = ...,
+    return_info: bool = ...,
+    on_failure: str = ...,
+    mesh: Mesh | None = ...,
+) -> jax.Array | tuple[jax.Array, SolveInfo]: ...
+
+
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
     lower: bool = False,
     *,
     assume_a: str = "gen",
@@ -49,8 +111,9 @@ def solve(
     transposed: bool = False,
     refine: bool = False,
     return_info: bool = False,
+    on_failure: str = "nan",
     mesh: Mesh | None = None,
-):
+) -> jax.Array | tuple[jax.Array, SolveInfo]:
     """Solve A X = B with all devices that hold A, in the memory of A.
 
     The call of ``jax.scipy.linalg.solve`` for a matrix that is sharded over one mesh axis by rows,
@@ -66,14 +129,15 @@ def solve(
     every order and in both modes use one factorisation (of A itself, so that an A by rows is
     transposed across its shards); the gradient with respect to A lies as A does. What is read from
     one triangle has to have a Hermitian (symmetric) tangent. Under ``jax.vmap`` right-hand sides
-    become columns of one call, matrices are solved one after another. Subnormal entries of A are
+    become columns of one call, matrices are solved one after another, and so they do with leading
+    axes, which broadcast as in NumPy. Subnormal entries of A are
     kept if all of A is small; beside normal ones they count as zeros, which a pivot may then be
     (DESIGN.md).
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128. n must be divisible by the number of
-        devices on the axis, or ``mesh`` given.
-      b: [n] or [n, k] right-hand sides in any sharding, on A's devices or elsewhere.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. n must be
+        divisible by the number of devices on the axis, or ``mesh`` given.
+      b: [n], [n, k] or [..., n, k] right-hand sides in any sharding, on A's devices or elsewhere.
       lower: whether A's lower triangle is read instead of its upper one, where ``assume_a`` says
         that one is enough.
       assume_a: what is known of A. "gen" ("general"): nothing; LU with partial pivoting. "pos"
@@ -93,6 +157,8 @@ def solve(
         matters for the full factorisation only. Where derivatives are taken, that is used from the
         start.
       return_info: also return a ``SolveInfo``, for which A's condition is estimated.
+      on_failure: "nan": where there is no answer it is NaN. "raise": an error instead, for which
+        the call waits until A is factored; inside ``jax.jit`` the error of the program.
       mesh: the devices to solve on, for an A that is not sharded over them (a NumPy array, an array
         on one device or on other devices) whatever n: A is copied to shards of rows, padded with an
         identity corner to a multiple of the number of devices. Memory: that copy, and one device's
@@ -107,17 +173,42 @@ def solve(
     Raises:
       ValueError: wrong shapes, an unknown ``assume_a``, n not divisible by the devices.
       TypeError: a dtype that cannot be used.
+      numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
+        jax.errors.JaxRuntimeError.
       jax.errors.JaxRuntimeError: a device did not take part in the call; see ``set_timeout``.
 
     Source: right-looking Cholesky and LU by tile columns with lookahead (DESIGN.md); ``info`` is
     LAPACK's.
+
+    Examples:
+      >>> x = ms.solve(a, b, assume_a="pos")
+      >>> x, said = ms.solve(a, jnp.stack([b, b], axis=1), return_info=True)
+      >>> x.shape, int(said.info)
+      ((8, 2), 0)
+      >>> ms.solve(a, jnp.ones(7))
+      Traceback (most recent call last):
+      ValueError: meshsolve.solve: b: expected shape [8] or [8, k], ...
     """
     del check_finite
     structure = structure_of("solve", assume_a)
+    raises = _failure.raises("solve", on_failure)
     given_a, given_b = a, b
     a, b = as_typed(a), as_array(b)
     n = check_square("solve", a)
     check_rhs("solve", b, n)
+    matrices, sides = (a, 2), (b, _batch.rank_of_rhs(b))
+    if _batch.has_leading(matrices, sides):
+        one = functools.partial(
+            solve,
+            lower=lower,
+            assume_a=assume_a,
+            transposed=transposed,
+            refine=refine,
+            return_info=return_info,
+            on_failure=on_failure,
+            mesh=mesh,
+        )
+        return _batch.over("solve", one, matrices, sides)
     dtype = common_dtype("solve", "a and b", a, b)
     _padding.check_mesh("solve", mesh)
     a, moved = _padding.on_mesh(a, mesh, dtype)
@@ -128,6 +219,7 @@ def solve(
         op = _ffi.posv(bool(lower), order, trans, return_info)
     else:
         op = _ffi.gesv(structure, bool(lower), order, trans, return_info)
+    op = op._replace(raises=raises)
     run = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]  # noqa: E731
     if refine:
         _refine.check_dtype(dtype)
@@ -170,7 +262,7 @@ def structure_of(operation: str, assume_a: str) -> str:
     return known
 
 
-def solved(run, b, own_b: bool, a):
+def solved(run: Callable[..., Any], b: jax.Array, own_b: bool, a: Any) -> tuple[Any, ...]:
     """(x, info) of ``run(b, own)``, or whatever else it gives beside x, on columns of full length
     for right-hand sides as users have them: vectors, shorter than a padded A, empty.
     """

@@ -43,6 +43,12 @@ def transpose_inplace(x: jax.Array) -> jax.Array:
 
     Source: Catanzaro, Keller, Garland, "A Decomposition for In-place Matrix Transposition" (PPoPP
     2014); DESIGN.md tells which algorithm is used when.
+
+    Examples:
+      >>> x = jax.device_put(jnp.ones((8, 4)), a.sharding)
+      >>> y = ms.transpose_inplace(x)
+      >>> y.shape, y.sharding.spec == P(None, "x"), x.is_deleted()
+      ((4, 8), True, True)
     """
     _ffi.enter()
     if isinstance(x, Tracer):

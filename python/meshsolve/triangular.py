@@ -1,9 +1,12 @@
 """Linear systems with a sharded triangular matrix: ``solve_triangular``."""
 
+import functools
+
 import jax
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 
-from meshsolve import _dispatch, _ffi, _padding
+from meshsolve import _batch, _dispatch, _failure, _ffi, _padding
 from meshsolve._operands import (
     as_array,
     as_typed,
@@ -17,14 +20,15 @@ from meshsolve.solve import solved
 
 
 def solve_triangular(
-    a,
-    b,
+    a: ArrayLike,
+    b: ArrayLike,
     trans: int | str = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
     *,
+    on_failure: str = "nan",
     mesh: Mesh | None = None,
 ) -> jax.Array:
     """Solve A X = B, A^T X = B or A^H X = B, A triangular, with all devices that hold A.
@@ -34,13 +38,15 @@ def solve_triangular(
     by columns, row-major or column-major (which inside ``jax.jit`` XLA copies).
 
     Args:
-      a: [n, n], float32, float64, complex64 or complex128. Only one triangle is read.
-      b: [n] or [n, k] right-hand sides in any sharding, on A's devices or elsewhere.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. Only one
+        triangle is read.
+      b: [n], [n, k] or [..., n, k] right-hand sides in any sharding, on A's devices or elsewhere.
       trans: 0 or "N", 1 or "T", 2 or "C": solve with A, A^T, A^H.
       lower: whether A is its lower triangle instead of its upper one.
       unit_diagonal: the diagonal is all ones, and not read.
       overwrite_b: donate B.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
+      on_failure: "nan", or "raise" where A is singular; see ``meshsolve.solve``.
       mesh: the devices to solve on, for an A that is not sharded over them whatever n.
 
     Returns:
@@ -50,20 +56,40 @@ def solve_triangular(
     Raises:
       ValueError: wrong shapes or ``trans``, n not divisible by the devices.
       TypeError: a dtype that cannot be used.
+      numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
+        jax.errors.JaxRuntimeError.
 
     Source: substitution by tile columns, each by its owner (DESIGN.md).
+
+    Examples:
+      >>> x = ms.solve_triangular(a, b, lower=True)
+      >>> print(x[:3].round(3))
+      [0.333 0.222 0.148]
     """
     del check_finite
     code = check_trans("solve_triangular", trans)
+    raises = _failure.raises("solve_triangular", on_failure)
     given_b = b
     a, b = as_typed(a), as_array(b)
     n = check_square("solve_triangular", a)
     check_rhs("solve_triangular", b, n)
+    matrices, sides = (a, 2), (b, _batch.rank_of_rhs(b))
+    if _batch.has_leading(matrices, sides):
+        one = functools.partial(
+            solve_triangular,
+            trans=code,
+            lower=lower,
+            unit_diagonal=unit_diagonal,
+            on_failure=on_failure,
+            mesh=mesh,
+        )
+        return _batch.over("solve_triangular", one, matrices, sides)
     dtype = common_dtype("solve_triangular", "a and b", a, b)
     _padding.check_mesh("solve_triangular", mesh)
     a, _ = _padding.on_mesh(a, mesh, dtype)
     order = n if a.shape[0] != n else 0
     op = _ffi.trtrs(bool(lower), order, code, bool(unit_diagonal))
+    op = op._replace(raises=raises)
     run = lambda b, own_b: _dispatch.call(op, (a, b), (False, own_b))  # noqa: E731
     own_b = overwrite_b or b is not given_b or b.dtype != dtype
     return solved(run, promoted(b, dtype), own_b, a)[0]

@@ -2,10 +2,13 @@
 grad and jit, on one device and on four.
 """
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AxisType
 
 import meshsolve as ms
 from derivatives import FUNCTIONS, THOROUGHLY, number, on, operands
@@ -102,19 +105,6 @@ def test_a_factor_that_is_batched_or_not():
     assert_close(jax.vmap(factor.solve)(put(mesh, b)), np.linalg.solve(a[0], b))
 
 
-def test_a_batch_of_factors_says_what_it_is():
-    factors = jax.vmap(ms.cho_factor)(jnp.stack([jnp.eye(4)] * 2))
-    message = (
-        r"meshsolve\.CholeskyFactor: work: expected one factor, of shape \[m, m\], got a batch of "
-        r"them, of shape \(2, 4, 4\); use jax\.vmap over the factor"
-    )
-    for use in (lambda f: f.solve(jnp.ones(4)), lambda f: f.logdet(), lambda f: f.rcond(), iter):
-        with pytest.raises(ValueError, match=message):
-            use(factors)
-    with pytest.raises(ValueError, match=r"meshsolve\.LUFactor: work: expected one factor"):
-        jax.vmap(ms.lu_factor)(jnp.stack([jnp.eye(4)] * 2)).solve(jnp.ones(4))
-
-
 def test_info_of_each_matrix():
     a = np.stack([np.eye(4), np.diag([1.0, 0, 1, 1])])
     x, info = jax.vmap(lambda a: ms.solve(a, jnp.ones(4), return_info=True))(jnp.asarray(a))
@@ -145,3 +135,56 @@ def test_empty_batches():
     assert jax.vmap(ms.solve)(jnp.zeros((0, 8, 8)), jnp.zeros((0, 8))).shape == (0, 8)
     gradient = jax.grad(lambda a, b: ms.solve(a, b).sum())
     assert jax.vmap(gradient, (None, 0))(a, jnp.zeros((0, 8))).shape == (0, 8, 8)
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("storage", ["rows", "columns", "whole"])
+def test_a_batch_that_is_dealt_to_devices(kind, storage):
+    """Each group of devices solves its part; nothing is moved, and solutions lie as the batch."""
+    axis_type = {"auto": AxisType.Auto, "explicit": AxisType.Explicit}[kind]
+    mesh = jax.make_mesh((2, 4), ("g", "x"), axis_types=(axis_type,) * 2)
+    a, b = batches(FUNCTIONS["solve"], 4)
+    spec = {"rows": ("x", None), "columns": (None, "x"), "whole": (None, None)}[storage]
+    many = put(mesh, a, "g", *spec), put(mesh, b, "g", None, None)
+    if kind == "explicit" and jax.__version_info__ < (0, 10):
+        message = (
+            r"meshsolve\.solve: a: expected a batch that is not dealt to devices with Explicit "
+            r"axes, or JAX 0\.10, got one over axes \('g',\), with JAX .*; use a mesh with Auto "
+            r"axes, or jax\.sharding\.reshard"
+        )
+        with on(mesh, kind), pytest.raises(ValueError, match=message):
+            jax.jit(jax.vmap(ms.solve))(*many)
+        return
+    for name in ("solve", "cho_solve", "slogdet", "inv"):
+        function = FUNCTIONS[name]
+        given = (
+            put(mesh, np.stack([function.prepare(x) for x in np.asarray(a)]), "g", *spec),
+            many[1],
+        )
+        run = jax.jit(jax.vmap(function.ours))
+        with on(mesh, kind):
+            got = run(*given)
+            hlo = run.lower(*given).compile().as_text()
+        assert_close(got, jax.vmap(function.jnps)(*map(np.asarray, given)))
+        if storage != "whole" or name == "solve":  # what is made of a whole matrix becomes whole
+            gathered = [n for n in map(elements, hlo.splitlines()) if n]
+            assert max(gathered, default=0) < a[0].size
+        for x in jax.tree.leaves(got):
+            assert x.sharding.spec[0] == "g"
+    gradient = jax.jit(jax.grad(lambda a, b: number(jax.vmap(ms.solve)(a, b))))
+    with on(mesh, kind):
+        got = gradient(*many)
+    assert_close(got, jax.grad(lambda a, b: number(jnp.linalg.solve(a, b)))(a, b))
+    if kind == "explicit":
+        assert got.sharding == many[0].sharding
+    one = put(mesh, b[0], None, None)
+    with on(mesh, kind):
+        x = jax.vmap(ms.solve, (0, None))(many[0], one)  # eagerly, and of right-hand sides for all
+    assert x.sharding.spec[0] == "g"
+    assert_close(x, np.linalg.solve(a, b[0]))
+
+
+def elements(line: str) -> int | None:
+    """How many elements an all-gather or all-to-all of a program gives."""
+    found = re.search(r"= \w+\[([\d,]*)\]\S* (all-gather|all-to-all)\(", line)
+    return found and int(np.prod([int(size) for size in found[1].split(",")]))

@@ -1,5 +1,7 @@
 """User mistakes: each message as users see it."""
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -29,16 +31,16 @@ EYE, ONES = np.eye(4), np.ones(4)
             ONES,
             {"assume_a": "pos"},
             ValueError,
-            "meshsolve.solve: a: expected a square matrix [n, n], got shape (4, 3); "
-            "for a batch of matrices use jax.vmap",
+            "meshsolve.solve: a: expected a square matrix [n, n], or a batch of "
+            "them, got shape (4, 3); give as many rows as columns",
         ),
         (
-            np.ones((2, 4, 4)),
+            np.ones(4),
             ONES,
             {"assume_a": "pos"},
             ValueError,
-            "meshsolve.solve: a: expected a square matrix [n, n], got shape (2, 4, 4); "
-            "for a batch of matrices use jax.vmap",
+            "meshsolve.solve: a: expected a square matrix [n, n], or a batch of them, got shape "
+            "(4,); give as many rows as columns",
         ),
         (
             EYE,
@@ -71,8 +73,8 @@ def test_messages(a, b, options, error, message):
         (
             lambda: ms.cho_factor(np.ones((4, 3))),
             ValueError,
-            "meshsolve.cho_factor: a: expected a square matrix [n, n], got shape (4, 3); "
-            "for a batch of matrices use jax.vmap",
+            "meshsolve.cho_factor: a: expected a square matrix [n, n], or a batch of "
+            "them, got shape (4, 3); give as many rows as columns",
         ),
         (
             lambda: ms.cho_factor(EYE.astype(np.float16)),
@@ -96,8 +98,8 @@ def test_messages(a, b, options, error, message):
         (
             lambda: ms.cho_solve((np.ones((4, 3)), True), ONES),
             ValueError,
-            "meshsolve.cho_solve: c: expected a square matrix [n, n], got shape (4, 3); "
-            "for a batch of matrices use jax.vmap",
+            "meshsolve.cho_solve: c: expected a square matrix [n, n], or a batch of "
+            "them, got shape (4, 3); give as many rows as columns",
         ),
         (
             lambda: ms.cho_solve((EYE.astype(np.float16), True), ONES.astype(np.float16)),
@@ -145,6 +147,21 @@ def test_n_that_the_devices_do_not_divide(jit, kind):
         a = put(mesh, 4 * np.eye(12), "y", "x")
         x = ms.solve(a, put(mesh, np.ones(12)), assume_a="pos", mesh=mesh)
         np.testing.assert_array_equal(x, 0.25 * np.ones(12))
+
+
+@pytest.mark.parametrize("kinds", [*itertools.permutations((AxisType.Auto, AxisType.Explicit))])
+def test_axes_of_both_types(kinds):
+    mesh = jax.make_mesh((2, 4), ("y", "x"), axis_types=kinds)
+    a, b = put(mesh, 2 * np.eye(8), "x", None), put(mesh, np.ones(8))
+    with jax.set_mesh(mesh):
+        with pytest.raises(ValueError) as raised:
+            jax.jit(ms.solve)(a, b)
+        np.testing.assert_array_equal(ms.solve(a, b), 0.5 * np.ones(8))
+    assert str(raised.value) == (
+        "meshsolve.solve: a: expected an array on a mesh whose axes are all Explicit or all Auto, "
+        f"got axis types {dict(zip(('y', 'x'), kinds, strict=True))}; inside jax.jit use "
+        "jax.sharding.auto_axes or explicit_axes, or such a mesh; eagerly both work"
+    )
 
 
 def test_inside_shard_map():

@@ -94,11 +94,19 @@ def test_the_inverse_of_a_kept_factor_is_one_more_matrix():
     assert 0.97 <= case["above_over_a"] <= 1.1
 
 
-@pytest.mark.parametrize("assume", ["gen", "pos"])
-@pytest.mark.parametrize("what", ["grad", "logdet"])
-def test_a_gradient_takes_one_more_matrix(what, assume):
+@pytest.mark.parametrize(
+    ("what", "assume", "storage"),
+    [
+        ("grad", "gen", "columns"),
+        ("grad", "pos", "rows"),
+        ("logdet", "gen", "rows"),
+        ("logdet", "pos", "rows"),
+    ],
+)
+def test_a_gradient_takes_one_more_matrix(what, assume, storage):
     """The factor, in whose place the gradient is made."""
-    case = measure("--n", 4096, "--devices", 2, "--what", what, "--assume", assume, "--keep-a")
+    kind = ("--assume", assume, "--storage", storage)
+    case = measure("--n", 4096, "--devices", 2, "--what", what, *kind, "--keep-a")
     assert 0.97 <= case["above_over_a"] <= 1.15
 
 

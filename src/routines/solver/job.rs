@@ -247,8 +247,27 @@ impl<T: Scalar> Job for Solver<T> {
             Family::Triangular | Family::Residual => {}
         }
         self.record(info);
-        Ok(())
+        if self.options.raises && info > 0 { Err(no_answer(verb, info)) } else { Ok(()) }
     }
+}
+
+/// What `info` says, for those who want an error where there is no answer.
+fn no_answer(verb: &Verb, info: i32) -> Error {
+    let (expected, got) = match verb.family {
+        Family::Cholesky => (
+            "positive definite",
+            format!("one whose leading minor of order {info} is not positive definite"),
+        ),
+        Family::Lu => ("nonsingular", format!("one whose pivot {info} is zero or not finite")),
+        Family::Triangular | Family::Residual => {
+            ("nonsingular", format!("one whose diagonal entry {info} is zero or not finite"))
+        }
+    };
+    Error::invalid(format!(
+        "meshsolve.{}: a: expected a {expected} matrix, got {got} (info = {info}); with \
+         on_failure=\"nan\" the answer is NaN and info tells it",
+        verb.name
+    ))
 }
 
 /// Row interchanges that are handed over must name rows.

@@ -7,7 +7,8 @@
 //! read), `trans` (0, 1, 2: solve with A, A^T,
 //! A^H), `unit_diagonal` (0/1), `rhs` ("replicated": b is equal on all ranks; "columns": each rank has k of its own), `order`
 //! ("auto", "natural", "cyclic": of the columns while they are worked on; a factor keeps it), `tile`
-//! (0: chosen here), `order_of_a` (of A without the identity corner that pads it; 0: there is none).
+//! (0: chosen here), `order_of_a` (of A without the identity corner that pads it; 0: there is none),
+//! `on_failure` ("nan"; "raise": the call fails where `info` is not 0).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -119,6 +120,8 @@ pub struct Options {
     pub tile: Option<usize>,
     /// Order of A without the identity corner that pads it, which says nothing about magnitudes.
     pub unpadded: Option<usize>,
+    /// Whether the call fails where there is no answer, instead of giving NaN.
+    pub raises: bool,
 }
 
 /// Width of the tile columns of an n x n matrix: wide enough for the product kernels, narrow enough
@@ -207,6 +210,13 @@ impl Routine for Verb {
             n @ 1.. => Some(n as usize),
             other => return Err(bad("order_of_a", "an order, or 0", other.to_string())),
         };
+        let raises = match attributes.text("on_failure").as_deref() {
+            None | Some("nan") => false,
+            Some("raise") => true,
+            Some(other) => {
+                return Err(bad("on_failure", "\"nan\" or \"raise\"", format!("{other:?}")));
+            }
+        };
         Ok(Box::new(Options {
             verb: self,
             storage,
@@ -218,6 +228,7 @@ impl Routine for Verb {
             order,
             tile,
             unpadded,
+            raises,
         }))
     }
 }

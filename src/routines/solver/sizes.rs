@@ -154,6 +154,7 @@ impl Forecast {
             order,
             tile,
             unpadded,
+            raises: false,
         };
         let sized = dispatch!(dtype, T => {
             let sizes = Sizes::new::<T>(&options, &problem);

@@ -1,0 +1,81 @@
+"""What MkDocs adds to the pages: documents and plots from elsewhere in the repository, and tables
+of what has been measured.
+
+A fenced block ``results`` is replaced by a table of figures from examples/bench/results: its first
+line names the file, ``columns`` the head of the table, ``cells`` the text of each further column,
+made of a row's fields; of each line ``label | condition | condition`` the conditions say which row
+a cell is of, such as ``what=scipy n=4096 routine=lu``.
+"""
+
+import csv
+import decimal
+import json
+import pathlib
+import re
+import shlex
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "examples/bench/results"
+COPIED = {"design.md": ROOT / "DESIGN.md", "changelog.md": ROOT / "CHANGELOG.md"}
+
+
+def on_files(files, config):
+    """Add the documents and the plots."""
+    from mkdocs.structure.files import File
+
+    plots = {f"plots/{plot.name}": plot for plot in RESULTS.glob("*.png")}
+    for uri, path in (COPIED | plots).items():
+        files.append(File.generated(config, uri, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown, **_):
+    """Replace the blocks of results."""
+    return re.sub(r"^```results\n(.*?)^```$", lambda m: table(m[1]), markdown, flags=re.M | re.S)
+
+
+def table(block: str) -> str:
+    """The table that a block asks for."""
+    name, *lines = block.strip().splitlines()
+    rows, settings = _read(RESULTS / name), {}
+    while lines[0].startswith(("columns:", "cells:")):
+        key, _, value = lines.pop(0).partition(":")
+        settings[key] = value.strip()
+    head = [column.strip() for column in settings["columns"].split("|")]
+    made = [head, ["---"] * len(head)]
+    for line in lines:
+        label, *conditions = (part.strip() for part in line.split("|"))
+        with decimal.localcontext(rounding=decimal.ROUND_HALF_UP):
+            cells = [settings["cells"].format(**_row(rows, c)) if c else "" for c in conditions]
+        made.append([label, *cells])
+        if len(made[-1]) != len(head):
+            raise ValueError(f"{name}: {len(head)} columns expected, got {line!r}")
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in made)
+
+
+def _read(path: pathlib.Path) -> list[dict]:
+    text = path.read_text()
+    if path.suffix == ".jsonl":
+        return [json.loads(line, parse_float=decimal.Decimal) for line in text.splitlines()]
+    return [{k: _number(v) for k, v in row.items()} for row in csv.DictReader(text.splitlines())]
+
+
+def _number(text: str):
+    try:
+        return decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        return text
+
+
+def _row(rows: list[dict], condition: str) -> dict:
+    """The one row that agrees with ``key=value`` for each key."""
+    wanted = dict(part.split("=", 1) for part in shlex.split(condition))
+    agrees = lambda row: all(_same(row.get(k), v) for k, v in wanted.items())  # noqa: E731
+    found = [row for row in rows if agrees(row)]
+    if len(found) != 1:
+        raise ValueError(f"one row with {condition} expected, got {len(found)}")
+    return found[0]
+
+
+def _same(value, text: str) -> bool:
+    return str(value).lower() == text.lower()

@@ -1,0 +1,77 @@
+"""Leading axes: a batch of matrices, factors, right-hand sides, broadcast as NumPy does it."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import jax
+import jax.numpy as jnp
+
+from meshsolve._errors import mistake
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def rank_of_rhs(b) -> int:
+    """How many axes one right-hand side has: [n], or else [..., n, k]."""
+    return min(b.ndim, 2)
+
+
+def has_leading(*operands) -> bool:
+    """Whether one of the (array, rank) has axes before its last ``rank`` ones."""
+    return any(len(x.shape) > rank for x, rank in operands)
+
+
+def over(operation: str, function, *operands) -> Any:
+    """``function`` of arrays of their ranks, for operands (array, rank) with leading axes.
+
+    By ``jax.vmap``: right-hand sides alone become columns of one call, all else goes one by one.
+    """
+    arrays = [jnp.asarray(x) for x, _ in operands]
+    shapes = [x.shape[: x.ndim - rank] for x, (_, rank) in zip(arrays, operands, strict=True)]
+    try:
+        batch = jnp.broadcast_shapes(*shapes)
+    except ValueError as error:
+        given = " and ".join(str(x.shape) for x in arrays if x.ndim)
+        raise mistake(
+            operation,
+            "the leading axes",
+            "axes that broadcast",
+            given,
+            "b is a vector only if it has one axis: otherwise append one, b[..., None]",
+        ) from error
+    run = function
+    for size, position in zip(reversed(batch), range(-1, -len(batch) - 1, -1), strict=True):
+        mapped = [len(shape) >= -position and shape[position] == size for shape in shapes]
+        run = jax.vmap(run, in_axes=[0 if m else None for m in mapped], axis_size=size)
+    # What is broadcast along an axis of the batch has none of its own.
+    for i, (x, shape) in enumerate(zip(arrays, shapes, strict=True)):
+        ones = [j for j, size in enumerate(shape) if size != batch[j - len(shape)]]
+        arrays[i] = x.reshape([size for j, size in enumerate(x.shape) if j not in ones])
+    if 0 in batch:
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(run, *arrays))
+    return run(*arrays)
+
+
+def each(method: Method) -> Method:
+    """A method of a factor object also for a batch of them: ``RANKS`` has its leaves and ranks."""
+
+    @functools.wraps(method)
+    def run(self, *arguments):
+        if len(self.work.shape) == 2:
+            return method(self, *arguments)
+        name = f"{type(self).__name__}.{method.__name__}"
+        return over(name, lambda *x: method(remade(self, x), *arguments), *leaves(self))
+
+    return cast(Method, run)
+
+
+def leaves(factor):
+    """The arrays of a factor object and their ranks."""
+    return [(getattr(factor, name), rank) for name, rank in factor.RANKS.items()]
+
+
+def remade(factor, arrays):
+    """The factor object with other arrays."""
+    return dataclasses.replace(factor, **dict(zip(factor.RANKS, arrays, strict=True)))

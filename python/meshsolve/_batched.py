@@ -1,0 +1,143 @@
+"""What ``jax.vmap`` makes of an operation: right-hand sides become columns of one call, matrices
+are solved one after another by the devices that hold them; of a batch that is dealt to devices
+itself, each group of them solves its part.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+
+class Batch(NamedTuple):
+    """The leading axis that some operands and all results have.
+
+    Attributes:
+      operands: which operands have it; none of them where there is no batch.
+      entry: what it is dealt to, as in a PartitionSpec.
+    """
+
+    operands: tuple[bool, ...] = ()
+    entry: str | tuple[str, ...] | None = None
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The mesh axes that it is dealt to."""
+        return (self.entry,) if isinstance(self.entry, str) else self.entry or ()
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        """Which operands have it, for the name of a program."""
+        return ("".join("01"[x] for x in self.operands),) if self.operands else ()
+
+    def on(self, spec: PartitionSpec, operand: int) -> tuple["Batch", PartitionSpec]:
+        """The batch as it is dealt where an operand that has it has that spec, and the spec of one
+        of its elements.
+        """
+        if not self.operands or not self.operands[operand]:
+            return self, spec
+        entry, *rest = spec if spec else (None,)
+        return self._replace(entry=entry), PartitionSpec(*rest)
+
+    def specs(self, operands, results):
+        """Specs with it, of specs without."""
+        if not self.operands:
+            return operands, results
+        pairs = zip(operands, self.operands, strict=True)
+        given = tuple(PartitionSpec(self.entry, *s) if has else s for s, has in pairs)
+        return given, tuple(PartitionSpec(self.entry, *s) for s in results)
+
+    def result(self, spec: PartitionSpec, operand: int | None) -> PartitionSpec:
+        """The spec of a result that goes where an operand of that spec came from."""
+        if not self.operands or operand is None or self.operands[operand]:
+            return spec
+        return PartitionSpec(self.entry, *spec)
+
+    def terms(self, operands, results):
+        """The terms of a sharding rule with its letter."""
+        if not self.operands:
+            return operands, results
+        pairs = zip(operands, self.operands, strict=True)
+        given = [f"z {term}".strip() if has else term for term, has in pairs]
+        return given, [f"z {term}".strip() for term in results]
+
+    def each(self, function):
+        """``function`` of one element for the whole batch, one after another."""
+        if not self.operands:
+            return function
+
+        def run(*operands):
+            def one(mapped):
+                rest = iter(mapped)
+                pairs = zip(operands, self.operands, strict=True)
+                return function(*(next(rest) if has else x for x, has in pairs))
+
+            return lax.map(one, [x for x, has in zip(operands, self.operands, strict=True) if has])
+
+        return run
+
+
+ONE = Batch()
+
+
+def batchable(function, rhs: int | None, solutions: tuple[bool, ...], many=None):
+    """``function`` with a rule for ``jax.vmap``: right-hand sides alone (operand ``rhs``) become
+    columns of one call, whose results are ``solutions`` or not; all others go one after another, by
+    ``many(batched)`` if that is a function.
+    """
+    run = jax.custom_batching.custom_vmap(function)
+
+    @run.def_vmap
+    def _(size, batched, *operands):
+        if size and rhs is not None and batched[rhs] and sum(batched) == 1:
+            operands = [folded(x) if i == rhs else x for i, x in enumerate(operands)]
+            pairs = zip(run(*operands), solutions, strict=True)
+            results = tuple(unfolded(x, size) if is_x else x for x, is_x in pairs)
+            # None where there is no result, as for a factor that is dropped.
+            pairs = zip(results, solutions, strict=True)
+            return results, tuple(None if x is None else is_x for x, is_x in pairs)
+
+        together = many and many(tuple(batched))
+        results = (together or one_by_one(tuple(batched)))(*operands)
+        return results, jax.tree.map(lambda _: True, results)
+
+    # Eagerly a loop over a new function would be compiled in every call.
+    @functools.cache
+    def one_by_one(batched):
+        each = Batch(batched).each(run)
+        return jax.jit(lambda *operands: each(*map(_leading_whole, operands, batched)))
+
+    return run
+
+
+def _leading_whole(x, has: bool):
+    """With Explicit axes: a leading axis that a loop can go along."""
+    sharding = jax.typeof(x).sharding
+    if not has or AxisType.Explicit not in sharding.mesh.axis_types or sharding.spec[0] is None:
+        return x
+    target = NamedSharding(sharding.mesh, PartitionSpec(None, *sharding.spec[1:]))
+    return jax.sharding.reshard(x, target)
+
+
+def folded(b):
+    """A batch [m, n, k] as columns [n, m k]."""
+    b = by_rows(jnp.moveaxis(b, 0, 1))
+    return b.reshape(b.shape[0], -1)
+
+
+def unfolded(b, m: int):
+    """And back."""
+    b = by_rows(b)
+    return jnp.moveaxis(b.reshape(b.shape[0], m, -1), 1, 0)
+
+
+def by_rows(x):
+    """With Explicit axes: dealt at most by rows, so that columns can be split and joined."""
+    sharding = jax.typeof(x).sharding
+    if AxisType.Explicit not in sharding.mesh.axis_types or x.ndim < 2:
+        return x
+    target = NamedSharding(sharding.mesh, PartitionSpec(sharding.spec[0]))
+    return jax.sharding.reshard(x, target)

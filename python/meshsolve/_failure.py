@@ -1,0 +1,25 @@
+"""What becomes of a matrix for which there is no answer: NaN and ``info``, or an error."""
+
+from meshsolve._errors import mistake, no_answer
+from meshsolve._ffi import Operation
+
+
+def raises(operation: str, on_failure: str) -> bool:
+    """Whether there is to be an error."""
+    if on_failure not in ("nan", "raise"):
+        remedy = 'use return_info=True or a factor\'s info to see it, or "raise" for an error'
+        raise mistake(operation, "on_failure", '"nan" or "raise"', repr(on_failure), remedy)
+    return on_failure == "raise"
+
+
+def check(op: Operation, results) -> None:
+    """Wait for ``op`` and raise its error, outside of traced programs: there the library does."""
+    info = int(results[op.results.index("scalar")])
+    if info > 0:
+        if op.routine.startswith("po"):
+            kind, got = "positive definite", f"leading minor of order {info} is not"
+            got += " positive definite"
+        else:
+            part = "diagonal entry" if op.routine == "trtrs" else "pivot"
+            kind, got = "nonsingular", f"{part} {info} is zero or not finite"
+        raise no_answer(op.public, kind, got, info)

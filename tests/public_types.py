@@ -1,0 +1,43 @@
+"""Whether type checkers know the types of all that users call, in the installed package.
+
+Run by `make lint` with the Python of the environment that has basedpyright: prints what is not
+known, exit code 1 if there is any. lineax has no types, so that the bases of what derives from its
+classes are unknown, and they alone may be.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+of_lineax = "Type of metaclass unknown", "Type of base class"
+
+# Where it finds packages depends on the search path alone; beside pyproject.toml it finds sources.
+environment = os.environ | {"VIRTUAL_ENV": sys.prefix}
+environment["PATH"] = f"{pathlib.Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
+command = [sys.executable, "-m", "basedpyright", "--outputjson", "--ignoreexternal"]
+with tempfile.TemporaryDirectory() as folder:
+    ran = subprocess.run(
+        [*command, "--verifytypes", "meshsolve"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+report = json.loads(ran.stdout)["typeCompleteness"]
+symbols = [s for s in report["symbols"] if s["isExported"] or s["referenceCount"]]
+unknown = []
+for symbol in symbols:
+    said = [diagnostic["message"] for diagnostic in symbol["diagnostics"]]
+    if symbol["name"].startswith("meshsolve.lineax."):
+        said = [message for message in said if not message.startswith(of_lineax)]
+    elif not (symbol["isTypeKnown"] and not symbol["isTypeAmbiguous"]):
+        said = said or ["its type is not known"]
+    unknown += [f"{symbol['name']}: {message}" for message in said]
+exported = sum(symbol["isExported"] for symbol in symbols)
+if "py.typed" not in report.get("pyTypedPath", "") or exported < 100:
+    unknown.append(f"the installed package was not found: {exported} symbols")
+print("\n".join(unknown) or f"the types of {exported} public symbols are known")
+sys.exit(bool(unknown))

@@ -1,0 +1,132 @@
+"""``on_failure="raise"``: an error where there is no answer, eagerly and in programs, and none
+where there is one.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import meshsolve as ms
+from derivatives import number, on
+from helpers import STORAGES, mesh_of, put, put_matrix
+
+ONES = np.ones(8)
+MINOR = "leading minor of order 6 is not positive definite"
+PIVOT = "pivot 6 is zero or not finite"
+
+
+def failing(definite: bool):
+    """The sixth pivot is zero, or the sixth minor is not positive."""
+    a = np.eye(8)
+    a[5, 5] = -1 if definite else 0
+    return a
+
+
+# What is called, whether by Cholesky, the library's routine, what the message says.
+CALLS = {
+    "solve": (lambda a, **o: ms.solve(a, ONES, **o), False, "gesv", PIVOT),
+    "solve with info": (
+        lambda a, **o: ms.solve(a, ONES, return_info=True, **o),
+        False,
+        "gesvx",
+        PIVOT,
+    ),
+    "solve pos": (lambda a, **o: ms.solve(a, ONES, assume_a="pos", **o), True, "posv", MINOR),
+    "solve refined": (lambda a, **o: ms.solve(a, ONES, refine=True, **o), False, "gesv", PIVOT),
+    "cho_factor": (ms.cho_factor, True, "potrf", MINOR),
+    "lu_factor": (ms.lu_factor, False, "getrf", PIVOT),
+    "inv": (ms.inv, False, "geinv", PIVOT),
+    "inv pos": (lambda a, **o: ms.inv(a, assume_a="pos", **o), True, "poinv", MINOR),
+    "solve_triangular": (
+        lambda a, **o: ms.solve_triangular(a, ONES, **o),
+        False,
+        "trtrs",
+        "diagonal entry 6 is zero or not finite",
+    ),
+}
+
+
+def message(name: str, says: str, definite: bool) -> str:
+    kind = "positive definite" if definite else "nonsingular"
+    return (
+        f"meshsolve.{name}: a: expected a {kind} matrix, got one whose {says} (info = 6); with "
+        'on_failure="nan" the answer is NaN and info tells it'
+    )
+
+
+@pytest.mark.parametrize(("i", "name"), list(enumerate(CALLS)))
+def test_where_there_is_no_answer(i, name):
+    """Storages and kinds of meshes change from function to function."""
+    call, definite, routine, says = CALLS[name]
+    kind = ("auto", "explicit")[i % 2]
+    mesh = mesh_of(range(4), kind)
+    a = failing(definite)
+    with pytest.raises(np.linalg.LinAlgError) as raised:
+        call(put_matrix(mesh, a, STORAGES[i % 4]), on_failure="raise")
+    assert str(raised.value) == message(name.split()[0], says, definite)
+
+    on_mesh = put(mesh, a, *(("x", None) if i // 2 % 2 else (None, "x")))
+    with pytest.raises(jax.errors.JaxRuntimeError) as raised, on(mesh, kind):
+        jax.block_until_ready(jax.jit(lambda a: call(a, on_failure="raise"))(on_mesh))
+    assert message(routine, says, definite) in str(raised.value)
+
+    good = put(mesh, 2 * np.eye(8), "x", None)
+    for run in (call, jax.jit(call, static_argnames="on_failure")):
+        with on(mesh, kind):  # also after a failure
+            got, same = run(good, on_failure="raise"), run(good, on_failure="nan")
+        jax.tree.map(np.testing.assert_array_equal, got, same)
+
+
+def test_a_failure_on_one_of_the_other_devices_is_one_of_the_call():
+    """Whichever device finds it."""
+    mesh = mesh_of(range(8))
+    for where in range(8):
+        a = np.eye(16)
+        a[2 * where, 2 * where] = 0
+        with pytest.raises(np.linalg.LinAlgError, match=f"pivot {2 * where + 1} is"):
+            ms.solve(put(mesh, a, "x", None), np.ones(16), on_failure="raise")
+
+
+def test_derivatives_and_batches():
+    mesh = mesh_of(range(4))
+
+    def value(a):
+        return number(ms.solve(a, jnp.ones(8), on_failure="raise"))
+
+    one = put(mesh, failing(False), "x", None)
+    two = put(mesh, np.stack([np.eye(8), failing(False)]), None, "x")
+    for run, a in ((jax.grad(value), one), (jax.jit(jax.grad(value)), one), (jax.vmap(value), two)):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=PIVOT):
+            jax.block_until_ready(run(a))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=PIVOT):
+        jax.block_until_ready(ms.inv(np.asarray(two), on_failure="raise"))
+
+
+def test_local_solve():
+    mesh = mesh_of(range(4))
+    spec = jax.sharding.PartitionSpec
+
+    def run(a):
+        return ms.local.solve(a, jnp.ones(8), "x", on_failure="raise")
+
+    run = jax.jit(jax.shard_map(run, mesh=mesh, in_specs=spec("x"), out_specs=spec()))
+    np.testing.assert_array_equal(run(put(mesh, 2 * np.eye(8), "x")), np.full(8, 0.5))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=PIVOT):
+        jax.block_until_ready(run(put(mesh, failing(False), "x")))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [ms.cho_factor, ms.lu_factor, ms.inv]
+    + [lambda a, f=f, **o: f(a, ONES, **o) for f in (ms.solve, ms.solve_triangular)],
+)
+def test_what_else_is_asked_for(call):
+    with pytest.raises(ValueError) as raised:
+        call(np.eye(8), on_failure="warn")
+    text = str(raised.value)
+    assert text.endswith(
+        ': on_failure: expected "nan" or "raise", got \'warn\'; use return_info=True or a '
+        'factor\'s info to see it, or "raise" for an error'
+    )
+    assert text.startswith("meshsolve.")
