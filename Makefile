@@ -7,13 +7,15 @@
 #                    out where memory is short), the benchmarks on small arrays, the GPU probe without
 #                    a GPU
 #   make test-valgrind   some of the Rust tests under valgrind's memcheck (needs valgrind); 3 minutes
-#   make test-gpu    builds the wheel and runs the GPU probe (needs an NVIDIA GPU)
+#   make test-gpu    builds the wheel, runs the GPU probe and the tests of CUDA devices (needs an
+#                    NVIDIA GPU and JAX with its CUDA libraries in $(VENV))
 #   make lint        formatters and linters, as CI runs them; `make format` applies the formatters
 #   make bench       this solve against its competitors, one CSV line each; about ten minutes for each
 #                    of $(ROUTINES), 8 GB of memory. ScaLAPACK is among them where its packages are
 #                    (CONTRIBUTING.md)
 #   make bench-transpose   the transposition against copies and its competitors: tables, plots and how
 #                    they stand to the bars, in $(RESULTS); about ten minutes, 12 GB of memory
+#   make bench-gpu   the transposition on a CUDA device against the library's own copy kernel
 #   make docs        the documentation as a site, in build/site; a broken link is an error
 #   make wheel       the wheel, in dist/
 
@@ -46,7 +48,7 @@ VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=fu
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-valgrind test-gpu \
-	lint format bench bench-transpose docs wheel clean
+	lint format bench bench-gpu bench-transpose docs wheel clean
 
 demo: build/ready.stamp
 	$(BIN)/python examples/01_solve.py
@@ -78,6 +80,7 @@ test-slow: build/ready.stamp build/bench.stamp
 	$(BIN)/python -m pytest -q -m slow
 
 test-gpu: build/ready.stamp
+	$(BIN)/python -m pytest -q tests/gpu
 	$(BIN)/python examples/bench/gpu_probe.py --out build/gpu-probe
 
 lint: build/lint.stamp build/docs.stamp $(WHEEL)
@@ -104,6 +107,9 @@ format: build/lint.stamp
 
 bench: build/ready.stamp
 	$(BIN)/python examples/bench/run.py --routine $(ROUTINES)
+
+bench-gpu: build/bench.stamp
+	$(BIN)/python examples/bench/gpu.py --out $(RESULTS)
 
 bench-transpose: build/bench.stamp
 	$(BIN)/python examples/bench/transpose.py --out $(RESULTS)

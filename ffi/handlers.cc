@@ -14,23 +14,39 @@ namespace {
 
 std::string_view View(rust::Str text) { return {text.data(), text.size()}; }
 
-// XLA's instance state: one per call site and executable, shared by all local devices.
-struct InstanceState {
+// XLA's instance state: one per call site and executable, shared by all local devices. Each
+// platform has a registry of types of its own, hence a state of its own.
+template <typename T>
+struct State {
   static ffi::TypeId id;
-  explicit InstanceState(rust::Box<Instance> i) : instance(std::move(i)) {}
-  rust::Box<Instance> instance;
+  explicit State(rust::Box<T> i) : instance(std::move(i)) {}
+  rust::Box<T> instance;
 };
-ffi::TypeId InstanceState::id = {};
-XLA_FFI_TypeInfo instance_type_info = ffi::MakeTypeInfo<InstanceState>();
+template <typename T>
+ffi::TypeId State<T>::id = {};
+using HostState = State<Instance>;
+using CudaState = State<CudaInstance>;
+XLA_FFI_TypeInfo host_type_info = ffi::MakeTypeInfo<HostState>();
+XLA_FFI_TypeInfo cuda_type_info = ffi::MakeTypeInfo<CudaState>();
 
-ffi::ErrorOr<std::unique_ptr<InstanceState>> Instantiate(ffi::Dictionary attributes) {
-  rust::Box<Instance> instance = new_instance(AttributeReader(attributes));
-  Status status = instance->status();
-  if (status.code != 0) {
-    return ffi::Unexpected(
-        ffi::Error(static_cast<ffi::ErrorCode>(status.code), std::string(status.message)));
-  }
-  return std::make_unique<InstanceState>(std::move(instance));
+ffi::Error Outcome(const Status& status) {
+  if (status.code == 0) return ffi::Error::Success();
+  return ffi::Error(static_cast<ffi::ErrorCode>(status.code), std::string(status.message));
+}
+
+template <typename T>
+ffi::ErrorOr<std::unique_ptr<State<T>>> NewState(rust::Box<T> instance) {
+  ffi::Error refusal = Outcome(instance->status());
+  if (refusal.failure()) return ffi::Unexpected(std::move(refusal));
+  return std::make_unique<State<T>>(std::move(instance));
+}
+
+ffi::ErrorOr<std::unique_ptr<HostState>> Instantiate(ffi::Dictionary attributes) {
+  return NewState(new_instance(AttributeReader(attributes)));
+}
+
+ffi::ErrorOr<std::unique_ptr<CudaState>> InstantiateOnCuda(ffi::Dictionary attributes) {
+  return NewState(new_cuda_instance(AttributeReader(attributes)));
 }
 
 RawBuffer Describe(const ffi::AnyBuffer& buffer) {
@@ -41,31 +57,60 @@ RawBuffer Describe(const ffi::AnyBuffer& buffer) {
   return raw;
 }
 
+rust::Vec<RawBuffer> Operands(const ffi::RemainingArgs& args) {
+  rust::Vec<RawBuffer> all;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    if (auto buffer = args.get<ffi::AnyBuffer>(i); buffer.has_value())
+      all.push_back(Describe(*buffer));
+  }
+  return all;
+}
+
+rust::Vec<RawBuffer> Results(const ffi::RemainingRets& rets) {
+  rust::Vec<RawBuffer> all;
+  for (std::size_t i = 0; i < rets.size(); ++i) {
+    if (auto buffer = rets.get<ffi::AnyBuffer>(i); buffer.has_value())
+      all.push_back(Describe(**buffer));
+  }
+  return all;
+}
+
 // Returns at once: the library computes on threads of its own and completes the future.
-ffi::Future Execute(InstanceState* state, ffi::RunId run, std::int32_t device, ffi::Dictionary,
+ffi::Future Execute(HostState* state, ffi::RunId run, std::int32_t device, ffi::Dictionary,
                     ffi::RemainingArgs args, ffi::RemainingRets rets) {
   auto completion = std::make_unique<Completion>();
   ffi::Future future = completion->future();
-  rust::Vec<RawBuffer> raw_args, raw_rets;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    if (auto buffer = args.get<ffi::AnyBuffer>(i); buffer.has_value())
-      raw_args.push_back(Describe(*buffer));
-  }
-  for (std::size_t i = 0; i < rets.size(); ++i) {
-    if (auto buffer = rets.get<ffi::AnyBuffer>(i); buffer.has_value())
-      raw_rets.push_back(Describe(**buffer));
-  }
-  state->instance->arrive(run.run_id, device, std::move(raw_args), std::move(raw_rets),
-                          std::move(completion));
+  state->instance->arrive(run.run_id, device, Operands(args), Results(rets), std::move(completion));
   return future;
+}
+
+// Returns when the device's stream has been given its part.
+ffi::Error ExecuteOnCuda(CudaState* state, ffi::RunId run, std::int32_t device, void* stream,
+                         ffi::ScratchAllocator allocator, ffi::Dictionary, ffi::RemainingArgs args,
+                         ffi::RemainingRets rets) {
+  Scratch scratch(std::move(allocator));
+  return Outcome(state->instance->run(run.run_id, device, reinterpret_cast<std::size_t>(stream),
+                                      scratch, Operands(args), Results(rets)));
 }
 
 XLA_FFI_DEFINE_HANDLER(kInstantiate, Instantiate, ffi::Ffi::BindInstantiate().Attrs());
 XLA_FFI_DEFINE_HANDLER(kExecute, Execute,
                        ffi::Ffi::Bind()
-                           .Ctx<ffi::State<InstanceState>>()
+                           .Ctx<ffi::State<HostState>>()
                            .Ctx<ffi::RunId>()
                            .Ctx<ffi::DeviceOrdinal>()
+                           .Attrs()
+                           .RemainingArgs()
+                           .RemainingRets());
+
+XLA_FFI_DEFINE_HANDLER(kInstantiateOnCuda, InstantiateOnCuda, ffi::Ffi::BindInstantiate().Attrs());
+XLA_FFI_DEFINE_HANDLER(kExecuteOnCuda, ExecuteOnCuda,
+                       ffi::Ffi::Bind()
+                           .Ctx<ffi::State<CudaState>>()
+                           .Ctx<ffi::RunId>()
+                           .Ctx<ffi::DeviceOrdinal>()
+                           .Ctx<ffi::PlatformStream<void*>>()
+                           .Ctx<ffi::ScratchAllocator>()
                            .Attrs()
                            .RemainingArgs()
                            .RemainingRets());
@@ -113,12 +158,20 @@ void Completion::complete(std::int32_t code, rust::Str message) {
   }
 }
 
+std::size_t Scratch::allocate(std::size_t bytes, std::size_t alignment) {
+  return reinterpret_cast<std::size_t>(allocator_.Allocate(bytes, alignment).value_or(nullptr));
+}
+
 std::size_t symbol(rust::Str name) {
   const void* address = nullptr;
-  if (View(name) == "instantiate") address = reinterpret_cast<const void*>(kInstantiate);
-  if (View(name) == "execute") address = reinterpret_cast<const void*>(kExecute);
-  if (View(name) == "type_id") address = &InstanceState::id;
-  if (View(name) == "type_info") address = &instance_type_info;
+  if (View(name) == "cpu_instantiate") address = reinterpret_cast<const void*>(kInstantiate);
+  if (View(name) == "cpu_execute") address = reinterpret_cast<const void*>(kExecute);
+  if (View(name) == "cpu_type_id") address = &HostState::id;
+  if (View(name) == "cpu_type_info") address = &host_type_info;
+  if (View(name) == "cuda_instantiate") address = reinterpret_cast<const void*>(kInstantiateOnCuda);
+  if (View(name) == "cuda_execute") address = reinterpret_cast<const void*>(kExecuteOnCuda);
+  if (View(name) == "cuda_type_id") address = &CudaState::id;
+  if (View(name) == "cuda_type_info") address = &cuda_type_info;
   return reinterpret_cast<std::size_t>(address);
 }
 

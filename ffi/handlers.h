@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "rust/cxx.h"
 #include "xla/ffi/api/ffi.h"
@@ -37,6 +38,16 @@ class Completion {
  private:
   xla::ffi::Promise promise_;
   bool done_ = false;
+};
+
+// XLA's scratch memory of a device, which goes back when the handler returns.
+class Scratch {
+ public:
+  explicit Scratch(xla::ffi::ScratchAllocator allocator) : allocator_(std::move(allocator)) {}
+  std::size_t allocate(std::size_t bytes, std::size_t alignment);
+
+ private:
+  xla::ffi::ScratchAllocator allocator_;
 };
 
 std::size_t symbol(rust::Str name);

@@ -32,13 +32,14 @@ __device__ inline unsigned peek(const unsigned* bits) {
 }
 
 // From piece `start` on until a slice that somebody else has taken. `pieces.target(h)` says where
-// piece h belongs and `pieces.at(h)` where it lies, in elements.
-template <int S, typename Pieces>
+// piece h belongs and `pieces.at(h)` where it lies, in elements. The `length` is that of a slice at
+// most.
+template <int S, typename Slice, typename Pieces>
 __device__ void follow(const Pieces& pieces, Element<S>* data, int length, unsigned* bits,
                        Size start) {
   Size place = pieces.target(start);
   if (place == start) return;
-  Slice<S> held, next;
+  Slice held, next;
   held.load(data + pieces.at(start), length);
   __threadfence();  // all lanes have loaded before the bit is set
   __syncwarp();
@@ -57,23 +58,33 @@ __device__ void follow(const Pieces& pieces, Element<S>* data, int length, unsig
   }
 }
 
-// Every piece of `length` elements goes where it belongs. Units of work are 32 pieces of a slice;
-// `bits` has ceil(count / 32) words, all zero, for each of ceil(length / LENGTH) slices.
-template <int S, typename Pieces>
-__device__ void move_pieces(const Pieces& pieces, Size count, Size length, Element<S>* data,
-                            unsigned* bits) {
-  constexpr Size LENGTH = Slice<S>::LENGTH;
-  const Size words = ceil_div(count, 32), units = words * ceil_div(length, LENGTH);
+// Calls begin(slice, bits of the slice, piece) for pieces that nobody has taken, `count` of them in
+// each slice. Units of work are 32 pieces of a slice; `bits` has ceil(count / 32) words, all zero,
+// for each slice.
+template <typename Begin>
+__device__ void begin_everywhere(Size count, Size slices, unsigned* bits, Begin begin) {
+  const Size words = ceil_div(count, 32), units = words * slices;
   for (Size unit = warp_index(); unit < units; unit += warp_count()) {
-    const Size slice = unit / words, first = unit % words * 32, offset = slice * LENGTH;
+    const Size slice = unit / words, first = unit % words * 32;
     unsigned* mine = bits + slice * words;
     unsigned open = count - first < 32 ? (1u << (count - first)) - 1 : ALL_LANES;
     while ((open &= ~peek(mine + first / 32)) != 0) {
       const Size start = first + (__ffs(open) - 1);
       open &= open - 1;
-      follow<S>(pieces, data + offset, int(smaller(LENGTH, length - offset)), mine, start);
+      begin(slice, mine, start);
     }
   }
+}
+
+// Every piece of `length` elements goes where it belongs.
+template <int S, typename Pieces>
+__device__ void move_pieces(const Pieces& pieces, Size count, Size length, Element<S>* data,
+                            unsigned* bits) {
+  constexpr Size LENGTH = Slice<S>::LENGTH;
+  begin_everywhere(count, ceil_div(length, LENGTH), bits, [&](Size slice, unsigned* mine, Size h) {
+    const Size offset = slice * LENGTH;
+    follow<S, Slice<S>>(pieces, data + offset, int(smaller(LENGTH, length - offset)), mine, h);
+  });
 }
 
 #endif

@@ -1,13 +1,13 @@
 // A contiguous part of something long, in the registers of a warp: 128 elements of 16 bytes or 256
-// smaller ones.
+// smaller ones, or fewer.
 #ifndef MESHSOLVE_SLICE_CUH
 #define MESHSOLVE_SLICE_CUH
 
 #include "common.cuh"
 
-template <int S>
+template <int S, int KEPT = S == 16 ? 4 : 8>
 struct Slice {
-  static constexpr int KEPT = S == 16 ? 4 : 8, LENGTH = WARP * KEPT;
+  static constexpr int LENGTH = WARP * KEPT;
   Element<S> kept[KEPT];
 
   __device__ void load(const Element<S>* from, int length) {

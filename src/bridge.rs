@@ -2,12 +2,15 @@
 //! Every entry from C++ catches panics, because a panic in an `extern "Rust"` function aborts.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 
 use cxx::UniquePtr;
 
-use crate::call::{Attributes, Buffer, Call};
+use crate::backend::cuda::device::Stream;
+use crate::backend::cuda::process;
+use crate::call::{Allocate, Attributes, Buffer, Call};
 use crate::error::{Error, Kind, Result};
-use crate::rendezvous::{Arrival, CallSite};
+use crate::rendezvous::{Arrival, CallSite, CudaArrival, CudaSite};
 use crate::scalar::DType;
 
 #[cxx::bridge(namespace = "meshsolve")]
@@ -37,6 +40,19 @@ pub mod ffi {
             rets: Vec<RawBuffer>,
             completion: UniquePtr<Completion>,
         );
+
+        type CudaInstance;
+        fn new_cuda_instance(attributes: &AttributeReader) -> Box<CudaInstance>;
+        fn status(self: &CudaInstance) -> Status;
+        fn run(
+            self: &CudaInstance,
+            run: i64,
+            device: i32,
+            stream: usize,
+            scratch: Pin<&mut Scratch>,
+            args: Vec<RawBuffer>,
+            rets: Vec<RawBuffer>,
+        ) -> Status;
     }
 
     unsafe extern "C++" {
@@ -50,6 +66,10 @@ pub mod ffi {
         /// The promise of one device. Dropped without an outcome it reports a defect.
         type Completion;
         fn complete(self: Pin<&mut Completion>, code: i32, message: &str);
+
+        /// Memory of a device that is lent until the handler returns; 0 if there is not as much.
+        type Scratch;
+        fn allocate(self: Pin<&mut Scratch>, bytes: usize, alignment: usize) -> usize;
 
         /// Address of a handler or type record by name; 0 if there is none of that name.
         fn symbol(name: &str) -> usize;
@@ -85,10 +105,7 @@ fn new_instance(attributes: &ffi::AttributeReader) -> Box<Instance> {
 
 impl Instance {
     fn status(&self) -> ffi::Status {
-        match &self.0 {
-            Ok(_) => ffi::Status { code: 0, message: String::new() },
-            Err(e) => ffi::Status { code: xla_code(e.kind), message: e.message.clone() },
-        }
+        status(self.0.as_ref())
     }
 
     fn arrive(
@@ -101,12 +118,8 @@ impl Instance {
     ) {
         let taken = catch_unwind(AssertUnwindSafe(|| -> Result<()> {
             let site = self.0.as_ref().map_err(Clone::clone)?;
-            let (place, args) = args
-                .split_first()
-                .ok_or_else(|| Error::invalid("meshsolve: expected the operand `place` first"))?;
-            let (rank, group) = read_place(&buffer(place)?)?;
-            let args = args.iter().map(buffer).collect::<Result<_>>()?;
-            let rets = rets.iter().map(buffer).collect::<Result<_>>()?;
+            let (place, args, rets) = buffers(&args, &rets)?;
+            let (rank, group) = read_place(&place)?;
             let call = Call { rank, device, args, rets };
             let mut completion = std::mem::replace(&mut completion, UniquePtr::null());
             let reply = Box::new(move |outcome: Result<()>| answer(&mut completion, outcome));
@@ -118,6 +131,73 @@ impl Instance {
             answer(&mut completion, failure);
         }
     }
+}
+
+/// XLA's instance state of one call site on CUDA devices.
+pub struct CudaInstance(Result<CudaSite>);
+
+fn new_cuda_instance(attributes: &ffi::AttributeReader) -> Box<CudaInstance> {
+    let site = catch_unwind(AssertUnwindSafe(|| CudaSite::new(attributes)))
+        .unwrap_or_else(|panic| Err(Error::from_panic("reading attributes", &*panic)));
+    Box::new(CudaInstance(site))
+}
+
+impl CudaInstance {
+    fn status(&self) -> ffi::Status {
+        status(self.0.as_ref())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn run(
+        &self,
+        run: i64,
+        device: i32,
+        stream: usize,
+        mut scratch: Pin<&mut ffi::Scratch>,
+        args: Vec<ffi::RawBuffer>,
+        rets: Vec<ffi::RawBuffer>,
+    ) -> ffi::Status {
+        let done = catch_unwind(AssertUnwindSafe(|| -> Result<()> {
+            let site = self.0.as_ref().map_err(Clone::clone)?;
+            let (place, args, rets) = buffers(&args, &rets)?;
+            let (stream, scratch) = (Stream(stream), &mut scratch);
+            let arrival = CudaArrival { run, device, stream, scratch, place, args, rets };
+            site.run(process::devices()?, arrival)
+        }));
+        let done = done.unwrap_or_else(|p| Err(Error::from_panic("taking a call", &*p)));
+        status(done.as_ref())
+    }
+}
+
+/// What XLA aligns scratch to.
+const SCRATCH_ALIGNMENT: usize = 16;
+
+impl Allocate for Pin<&mut ffi::Scratch> {
+    fn allocate(&mut self, bytes: usize) -> Option<u64> {
+        match ffi::Scratch::allocate(self.as_mut(), bytes, SCRATCH_ALIGNMENT) {
+            0 => None,
+            address => Some(address as u64),
+        }
+    }
+}
+
+fn status<T>(result: std::result::Result<T, &Error>) -> ffi::Status {
+    match result {
+        Ok(_) => ffi::Status { code: 0, message: String::new() },
+        Err(e) => ffi::Status { code: xla_code(e.kind), message: e.message.clone() },
+    }
+}
+
+/// `place`, the other operands, the results.
+fn buffers(
+    args: &[ffi::RawBuffer],
+    rets: &[ffi::RawBuffer],
+) -> Result<(Buffer, Vec<Buffer>, Vec<Buffer>)> {
+    let (place, args) = args
+        .split_first()
+        .ok_or_else(|| Error::invalid("meshsolve: expected the operand `place` first"))?;
+    let all = |list: &[ffi::RawBuffer]| list.iter().map(buffer).collect::<Result<Vec<_>>>();
+    Ok((buffer(place)?, all(args)?, all(rets)?))
 }
 
 fn answer(completion: &mut UniquePtr<ffi::Completion>, outcome: Result<()>) {

@@ -63,6 +63,13 @@ pub struct Call {
     pub rets: Vec<Buffer>,
 }
 
+/// Where scratch in a device's memory comes from. It goes back when the handler returns, which is why only
+/// work on the handler's own stream may use it.
+pub trait Allocate {
+    /// The address of so many bytes at a multiple of 16; `None` if there are not as many.
+    fn allocate(&mut self, bytes: usize) -> Option<u64>;
+}
+
 /// The work of one call, done by `lanes` threads at once.
 pub trait Job: Send + Sync {
     fn lanes(&self) -> usize;

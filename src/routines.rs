@@ -9,8 +9,11 @@ use crate::call::{Attributes, Call, Job};
 use crate::error::{Error, Result};
 
 mod diagnose;
+mod on_cuda;
 pub mod solver;
 mod transpose;
+
+pub use on_cuda::{OnCuda, Part};
 
 pub trait Routine: Sync {
     fn name(&self) -> &'static str;
@@ -24,6 +27,11 @@ pub trait Configured: Send + Sync {
     /// Checks all buffers against each other and makes the job. `calls` is in rank order;
     /// `since` is when the first device arrived.
     fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>>;
+
+    /// The routine on CUDA devices, if it works there.
+    fn on_cuda(&self) -> Option<&dyn OnCuda> {
+        None
+    }
 }
 
 /// All routines there are.

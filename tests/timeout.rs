@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use common::{diagnose, errors, run_diagnose};
 use meshsolve::error::Kind;
+use meshsolve::rendezvous::Hosts;
 use meshsolve::settings;
 
 /// The limit is process-wide: one test at a time.
@@ -47,4 +48,30 @@ fn a_deadline_does_not_outlive_its_meeting() {
         common::arrive(&site, 1, common::diagnose_call(1, second), &to);
         assert!(common::collect(&from, 2).into_iter().all(|(_, o)| o.is_ok()));
     }
+}
+
+/// Host threads of devices, which wait themselves.
+#[test]
+fn a_host_thread_that_never_comes() {
+    let _alone = LIMIT.lock();
+    settings::set_timeout(Duration::from_millis(200));
+    let hosts = Hosts::new("diagnose", 3);
+    let meet = |run, ranks: &[usize]| {
+        std::thread::scope(|scope| {
+            let come = |&rank: &usize| {
+                let hosts = &hosts;
+                scope.spawn(move || hosts.meet(run, 0, rank, rank as i32))
+            };
+            let threads: Vec<_> = ranks.iter().map(come).collect();
+            threads.into_iter().map(|t| t.join().unwrap()).collect::<Vec<_>>()
+        })
+    };
+    let early = meet(1, &[0, 2]);
+    let error = early[0].clone().unwrap_err();
+    assert_eq!((error.kind, &early[1]), (Kind::DeadlineExceeded, &early[0]));
+    let text = "meshsolve.diagnose: rank 1 of 3 did not arrive within 0.2";
+    assert!(error.message.starts_with(text), "{error}");
+    assert_eq!(meet(1, &[1]), early[..1], "who comes late is told the same");
+    settings::set_timeout(Duration::from_secs(60));
+    assert_eq!(meet(2, &[2, 0, 1]), [Ok(()), Ok(()), Ok(())]);
 }

@@ -1,4 +1,4 @@
-"""CUDA's libraries and kernels, as far as they can be told of and compiled without a device."""
+"""CUDA's libraries and kernels: where they are, what can be told of them without a device."""
 
 import importlib.util
 from pathlib import Path

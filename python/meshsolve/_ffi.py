@@ -8,8 +8,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend import backend
 
-from meshsolve import _core, _log
+from meshsolve import _core, _cuda, _log
 from meshsolve._errors import wrong_process
 
 _TARGET = "meshsolve"
@@ -46,13 +47,12 @@ def enter() -> None:
 @functools.cache
 def _register() -> str:
     global _process
-    # The CPU backend has to exist before a state type is registered for it.
-    jax.devices("cpu")
-    symbol = _core.symbol
-    instance = {"type_id": symbol("type_id"), "type_info": symbol("type_info")}
-    handlers = {"instantiate": symbol("instantiate"), "execute": symbol("execute")}
-    jax.ffi.register_ffi_type(f"{_TARGET}_instance", instance, platform="cpu")  # type: ignore
-    jax.ffi.register_ffi_target(_TARGET, handlers, platform="cpu")
+    # A backend has to exist before a state type is registered for it.
+    exist = backend.backends()
+    for name, platform in (("cpu", "cpu"), ("cuda", "CUDA")):
+        if name in exist:
+            _register_for(name, platform)
+    _core.set_cuda_folders(_cuda.search_folders())
     _process = os.getpid()
     version = ".".join(map(str, _core.ffi_api_version()))
     _log.logger.info(
@@ -63,6 +63,17 @@ def _register() -> str:
         _core.threads(),
     )
     return _TARGET
+
+
+def _register_for(name: str, platform: str) -> None:
+    symbols = {
+        stage: _core.symbol(f"{name}_{stage}")
+        for stage in ("type_id", "type_info", "instantiate", "execute")
+    }
+    # Each platform has a registry of types of its own.
+    instance = {stage: symbols.pop(stage) for stage in ("type_id", "type_info")}
+    jax.ffi.register_ffi_type(f"{_TARGET}_{name}_instance", instance, platform=platform)  # type: ignore
+    jax.ffi.register_ffi_target(_TARGET, symbols, platform=platform)
 
 
 _MATRICES = ("matrix", "factor", "held")

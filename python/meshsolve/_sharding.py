@@ -74,6 +74,20 @@ def devices_dealt_to(spec: PartitionSpec, mesh: Mesh) -> int:
     return math.prod(mesh.shape[axis] for axis in by_row + by_column)
 
 
+def expect_cpu(operation: str, devices) -> None:
+    """Refuse devices of another platform, on which there are no solvers."""
+    others = {device.platform for device in devices} - {"cpu"}
+    if others:
+        raise mistake(
+            operation,
+            "a",
+            "an array on CPU devices",
+            f"one on devices of platform {', '.join(sorted(others))}",
+            "of CUDA devices transpose_inplace is all that this version supports: move it with "
+            'jax.device_put(a, jax.devices("cpu")[0])',
+        )
+
+
 def placement(
     operation: str,
     mesh: Mesh | AbstractMesh,
@@ -97,6 +111,8 @@ def placement(
     if by_column and not by_row:
         storage = "column-major" if column_major else "columns"
     at = Placement(mesh, axes, storage)
+    if isinstance(mesh, Mesh):
+        expect_cpu(operation, mesh.devices.flat)
     if isinstance(mesh, Mesh) and len({d.process_index for d in mesh.devices.flat}) > 1:
         raise mistake(
             operation,

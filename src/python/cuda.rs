@@ -11,8 +11,10 @@ use crate::backend::cuda::cache::Cache;
 use crate::backend::cuda::driver::Driver;
 use crate::backend::cuda::kernels::{self, Cached};
 use crate::backend::cuda::nvrtc::{Compiled, Nvrtc, Program};
-use crate::backend::cuda::sources;
+use crate::backend::cuda::yardstick::{Order, Yardstick};
+use crate::backend::cuda::{process, sources};
 use crate::error::{Error, Kind, Result};
+use crate::transpose::Algorithm;
 
 impl From<Error> for PyErr {
     fn from(error: Error) -> PyErr {
@@ -153,10 +155,68 @@ fn kernel_cache(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(says)
 }
 
+/// Name, free bytes and driver (CUDA's version) of a CUDA device; an error where there is none.
+#[pyfunction]
+fn cuda_device(
+    py: Python<'_>,
+    number: i32,
+    folders: Vec<PathBuf>,
+) -> PyResult<(String, usize, (i32, i32))> {
+    process::set_folders(folders);
+    Ok(py.detach(|| -> Result<_> {
+        let devices = process::devices()?;
+        let (name, free) = Yardstick::new(devices, number)?.describe()?;
+        Ok((name, free, devices.cuda_version()))
+    })?)
+}
+
+/// A transposition on a CUDA device, checked and measured: a dictionary with `plan`, `scratch_bytes`,
+/// `seconds` of each repeat and `copy_seconds` of copying half of the array to the other half. `method`:
+/// "C2R", "R2C" or "chosen" by the bytes of scratch that are offered.
+#[pyfunction]
+#[pyo3(signature = (number, rows, cols, size, method, offered, repeats, folders))]
+#[allow(clippy::too_many_arguments)]
+fn cuda_yardstick<'py>(
+    py: Python<'py>,
+    number: i32,
+    rows: usize,
+    cols: usize,
+    size: usize,
+    method: &str,
+    offered: usize,
+    repeats: usize,
+    folders: Vec<PathBuf>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let forced = match method {
+        "chosen" => None,
+        "C2R" => Some(Algorithm::C2r),
+        "R2C" => Some(Algorithm::R2c),
+        _ => return Err(PyValueError::new_err(format!("{method:?} is no method"))),
+    };
+    process::set_folders(folders);
+    let order = Order { rows, cols, element_size: size, forced, scratch_bytes: offered, repeats };
+    let found = py.detach(|| Yardstick::new(process::devices()?, number)?.measure(order))?;
+    let says = PyDict::new(py);
+    says.set_item("plan", found.plan.to_string())?;
+    says.set_item("scratch_bytes", found.scratch_bytes)?;
+    says.set_item("seconds", found.transpositions)?;
+    says.set_item("copy_seconds", found.copies)?;
+    Ok(says)
+}
+
+/// Where pip has installed CUDA's libraries, for calls on CUDA devices.
+#[pyfunction]
+fn set_cuda_folders(folders: Vec<PathBuf>) {
+    process::set_folders(folders);
+}
+
 pub fn add_to(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(kernel_names, m)?)?;
     m.add_function(wrap_pyfunction!(compile_kernel, m)?)?;
     m.add_function(wrap_pyfunction!(compile_source, m)?)?;
     m.add_function(wrap_pyfunction!(cuda_libraries, m)?)?;
+    m.add_function(wrap_pyfunction!(set_cuda_folders, m)?)?;
+    m.add_function(wrap_pyfunction!(cuda_device, m)?)?;
+    m.add_function(wrap_pyfunction!(cuda_yardstick, m)?)?;
     m.add_function(wrap_pyfunction!(kernel_cache, m)?)
 }

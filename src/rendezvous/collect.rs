@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::outcome::{Reply, answer_all, conduct};
-use super::watchdog;
+use super::{messages, watchdog};
 use crate::call::{Attributes, Call};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::routines::Site;
 use crate::settings;
 
@@ -107,17 +107,10 @@ impl Meetings {
         let Call { rank, device, .. } = arrival.call;
         let (name, world) = (self.site.routine, self.site.world);
         let Some(place) = meeting.parts.get(rank) else {
-            return Some(Error::invalid(format!(
-                "meshsolve.{name}: operand `place` of device {device}: expected a rank below \
-                 world = {world}, got {}; pass lax.axis_index of the mesh axis",
-                rank as i64
-            )));
+            return Some(messages::out_of_range(name, world, rank, device));
         };
         let other = place.as_ref()?.call.device;
-        Some(Error::invalid(format!(
-            "meshsolve.{name}: operand `place`: devices {other} and {device} both claim rank {rank} of \
-             {world}; pass lax.axis_index of the mesh axis, and its group if the mesh has more axes"
-        )))
+        Some(messages::claimed_twice(name, world, rank, (other, device)))
     }
 
     fn start(&self, meeting: Meeting) {
@@ -138,21 +131,7 @@ impl Meetings {
         let mut open = self.open();
         let waits = |m: &&mut Meeting| m.failed.is_none() && m.ticket == Some(ticket);
         let Some(meeting) = open.get_mut(&key).filter(waits) else { return };
-        let missing: Vec<String> = (0..meeting.parts.len())
-            .filter(|&rank| meeting.parts[rank].is_none())
-            .map(|rank| rank.to_string())
-            .collect();
-        let (name, world) = (self.site.routine, self.site.world);
-        let error = Error::new(
-            Kind::DeadlineExceeded,
-            format!(
-                "meshsolve.{name}: rank {} of {world} did not arrive within {:.3} s of the first; every \
-                 device of the mesh axis must make the call. If a device is merely late, raise the \
-                 limit with meshsolve.set_timeout(seconds) or MESHSOLVE_TIMEOUT",
-                missing.join(", "),
-                meeting.since.elapsed().as_secs_f64(),
-            ),
-        );
+        let error = messages::missing(self.site.routine, &meeting.parts, meeting.since.elapsed());
         let waiting = meeting.fail(error.clone());
         drop(open);
         answer_all(waiting, Err(error));

@@ -1,8 +1,13 @@
 //! The devices of one call meet, the call runs, all devices get the same outcome. See README.md here.
 
 mod collect;
+mod cuda_site;
+mod hosts;
+mod messages;
 mod outcome;
 mod watchdog;
 
 pub use collect::{Arrival, CallSite};
+pub use cuda_site::{CudaArrival, CudaSite};
+pub use hosts::Hosts;
 pub use outcome::{Reply, answer_all, cancel, conduct};

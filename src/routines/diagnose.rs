@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Configured, Routine};
+use super::{Configured, OnCuda, Part, Routine};
 use crate::backend::host::progress::Barrier;
-use crate::call::{Attributes, Call, Job};
+use crate::call::{Attributes, Buffer, Call, Job};
 use crate::error::{Error, Kind, Result};
 
 pub struct Diagnose;
@@ -21,6 +21,7 @@ enum Fault {
     Panic,
 }
 
+#[derive(Clone, Copy)]
 struct Options {
     fault: Fault,
     rank: usize,
@@ -54,19 +55,49 @@ impl Routine for Diagnose {
 impl Configured for Options {
     fn prepare(&self, calls: Vec<Call>, _since: Instant) -> Result<Arc<dyn Job>> {
         for call in &calls {
-            let (Some(x), Some(y)) = (call.args.first(), call.rets.first()) else {
-                return Err(Error::invalid("meshsolve.diagnose: expected one operand, one result"));
-            };
-            y.check("diagnose", "result", x.dtype, &x.dims)?;
+            check(&call.args, &call.rets)?;
         }
         let meeting = Barrier::new(calls.len());
-        Ok(Arc::new(Diagnosis { fault: self.fault, rank: self.rank, calls, meeting }))
+        Ok(Arc::new(Diagnosis { options: *self, calls, meeting }))
+    }
+
+    fn on_cuda(&self) -> Option<&dyn OnCuda> {
+        Some(self)
+    }
+}
+
+impl OnCuda for Options {
+    fn run(&self, part: &mut Part) -> Result<()> {
+        check(part.args(), part.rets())?;
+        self.fail(part.place()?.0)?;
+        part.meet()?;
+        part.pass_through(0, 0)
+    }
+}
+
+fn check(args: &[Buffer], rets: &[Buffer]) -> Result<()> {
+    let (Some(x), Some(y)) = (args.first(), rets.first()) else {
+        return Err(Error::invalid("meshsolve.diagnose: expected one operand, one result"));
+    };
+    y.check("diagnose", "result", x.dtype, &x.dims)
+}
+
+impl Options {
+    /// What was asked of this rank.
+    fn fail(&self, rank: usize) -> Result<()> {
+        match self.fault {
+            Fault::Error if rank == self.rank => {
+                let text = format!("meshsolve.diagnose: rank {rank} was asked to fail");
+                Err(Error::new(Kind::Internal, text))
+            }
+            Fault::Panic if rank == self.rank => panic!("rank {rank} was asked to panic"),
+            _ => Ok(()),
+        }
     }
 }
 
 struct Diagnosis {
-    fault: Fault,
-    rank: usize,
+    options: Options,
     calls: Vec<Call>,
     meeting: Barrier,
 }
@@ -77,16 +108,7 @@ impl Job for Diagnosis {
     }
 
     fn run(&self, lane: usize) -> Result<()> {
-        if lane == self.rank {
-            match self.fault {
-                Fault::None => {}
-                Fault::Error => {
-                    let text = format!("meshsolve.diagnose: rank {lane} was asked to fail");
-                    return Err(Error::new(Kind::Internal, text));
-                }
-                Fault::Panic => panic!("rank {lane} was asked to panic"),
-            }
-        }
+        self.options.fail(lane)?;
         if self.meeting.wait().is_ok() {
             self.calls[lane].pass_through(0, 0);
         }

@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Configured, Routine};
+use super::{Configured, OnCuda, Part, Routine};
 use crate::backend::Backend;
+use crate::backend::cuda::transposition;
 use crate::backend::host::{HostLane, Scratch, Team, lane_count};
 use crate::call::{Attributes, Call, Job};
 use crate::dist::transpose_shards::{shared_elements, transpose_shards};
@@ -57,6 +58,50 @@ impl Configured for Transpose {
             8 => Arc::new(Turn::<f64>::new(plan, calls, since)?),
             _ => Arc::new(Turn::<faer::c64>::new(plan, calls, since)?),
         })
+    }
+
+    fn on_cuda(&self) -> Option<&dyn OnCuda> {
+        Some(self)
+    }
+}
+
+/// What XLA lends of a device's memory for an array of so many bytes: small ones get what is always enough.
+fn offered_on_cuda(bytes: usize) -> usize {
+    (bytes / 32).max((bytes + bytes / 8 + 64).min(4 << 20))
+}
+
+/// Nobody waits for anybody: a device's part has nothing to do with that of the others.
+impl OnCuda for Transpose {
+    fn run(&self, part: &mut Part) -> Result<()> {
+        let ([x], [y]) = (part.args(), part.rets()) else {
+            return Err(Error::invalid(
+                "meshsolve.transpose: expected operands place, x and result y",
+            ));
+        };
+        let &[rows, cols] = &x.dims[..] else {
+            return Err(Error::invalid("meshsolve.transpose: x: expected a matrix as operand"));
+        };
+        y.check("transpose", "y", x.dtype, &x.dims)?;
+        let (data, dtype, bytes) = (y.ptr.addr() as u64, x.dtype, x.bytes());
+        let size = dtype.size();
+        let plan = Plan::on_device(rows, cols, size, offered_on_cuda(bytes))
+            .or_else(|| Plan::on_device(rows, cols, size, bytes + bytes / 8 + 64))
+            .ok_or_else(|| Error::invalid(format!("no plan for {rows} x {cols} on a device")))?;
+        let scratch_bytes = transposition::scratch_bytes(&plan, data);
+        let scratch = part.scratch("transpose", scratch_bytes)?;
+        part.pass_through(0, 0)?;
+        // SAFETY: y is XLA's for this call, of this shape; the scratch is the stream's until what follows
+        // the call.
+        unsafe { transposition::transpose(part.device(), &plan, data, scratch, part.stream()) }?;
+        stats::record(CallStats {
+            routine: Transpose.name(),
+            dtype: dtype.name(),
+            n: rows,
+            ranks: part.world,
+            scratch_bytes,
+            ..CallStats::default()
+        });
+        Ok(())
     }
 }
 

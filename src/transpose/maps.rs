@@ -123,7 +123,7 @@ pub fn multiply(x: usize, y: usize, modulus: usize) -> usize {
 }
 
 /// x^-1 mod modulus for coprime numbers; 0 for modulus 1.
-fn inverse(x: usize, modulus: usize) -> usize {
+pub(super) fn inverse(x: usize, modulus: usize) -> usize {
     let (mut r, mut next_r) = (modulus as i128, (x % modulus) as i128);
     let (mut t, mut next_t) = (0i128, 1i128);
     while next_r != 0 {

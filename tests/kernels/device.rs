@@ -19,7 +19,7 @@ impl Device {
     pub fn transpose(&self, plan: &Plan, data: *mut u8) {
         let size = plan.element_size();
         let alignment = 1 << data.addr().trailing_zeros();
-        let mut scratch = Array::new(plan.shared_bytes(), size);
+        let mut scratch = Array::new(plan.device_bytes(), size);
         for launch in plan.launches(alignment) {
             let mut claims = Array::zeros(plan.claim_bytes(alignment), 16);
             let values: Vec<u64> = launch
@@ -58,6 +58,7 @@ impl Device {
             6 => call!(a b c d e f),
             7 => call!(a b c d e f g),
             8 => call!(a b c d e f g h),
+            9 => call!(a b c d e f g h i),
             other => panic!("{name} with {other} arguments"),
         }
     }

@@ -2,9 +2,11 @@
 //! loaded, and launched with fibers for threads (`emulate.h`).
 
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::OnceLock;
+
+use crate::entries;
 
 type Launch = unsafe extern "C" fn(
     u32,
@@ -17,6 +19,7 @@ type Launch = unsafe extern "C" fn(
 /// Kernels built for a number of threads in a block.
 pub struct Emulator {
     threads: u32,
+    path: PathBuf,
     loaded: Library,
 }
 
@@ -48,7 +51,10 @@ impl Emulator {
         let mut sources: Vec<_> = listed.map(|entry| entry.expect("a file").path()).collect();
         sources.retain(|path| path.extension().is_some_and(|kind| kind == "cu"));
         assert!(!sources.is_empty(), "no kernels");
-        sources.push(root.join("tests/kernels/emulate.cc"));
+        sources
+            .extend(["emulate.cc", "driver.cc"].map(|file| root.join("tests/kernels").join(file)));
+        let table = entries::table(&root.join("kernels"));
+        std::fs::write(folder.join("entries.inc"), table).expect("a table for the driver");
         let object =
             |source: &Path| folder.join(source.file_name().expect("a name")).with_extension("o");
         let compile = |source: &Path| {
@@ -59,7 +65,11 @@ impl Emulator {
             command.args(["-fsanitize-undefined-trap-on-error", "-fno-strict-aliasing"]);
             command.arg("-ftls-model=initial-exec");
             command.arg(format!("-DTHREADS={threads}"));
-            command.arg("-include").arg(root.join("tests/kernels/emulate.h"));
+            command
+                .arg("-I")
+                .arg(&folder)
+                .arg("-include")
+                .arg(root.join("tests/kernels/emulate.h"));
             command.args(["-x", "c++", "-c"]).arg(source).arg("-o").arg(object(source));
             command.spawn().expect("g++ (or what CXX names) compiles the kernels for these tests")
         };
@@ -74,7 +84,12 @@ impl Emulator {
         // SAFETY: it is what has just been built; loading it runs nothing of its own.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null(), "{} cannot be loaded", library.display());
-        Emulator { threads, loaded: Library(handle) }
+        Emulator { threads, path: library, loaded: Library(handle) }
+    }
+
+    /// Where the library lies, which is also that of the emulated driver.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// An entry point. `F` is the type of the function.

@@ -1,13 +1,21 @@
-//! The CUDA kernels of `kernels/`, as plain C++ on the host, against plain references.
+//! The CUDA kernels of `kernels/`, as plain C++ on the host, against plain references; and what launches
+//! them, on an emulated driver.
 
 mod columns;
+#[path = "../common/mod.rs"]
+mod common;
 mod copy;
 mod device;
 mod emulator;
+mod entries;
 mod far;
+mod gpu;
+mod launch;
 mod memory;
 mod rows;
+mod site;
 mod transpose;
 #[path = "../transposition/mod.rs"]
 mod transposition;
 mod triangle;
+mod yardstick;

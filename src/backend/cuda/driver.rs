@@ -15,6 +15,12 @@ functions! {
     cuGetErrorString(c_int, *mut *const c_char) -> c_int;
 }
 
+/// A function that every version has.
+const WITNESS: &CStr = c"cuDriverGetVersion";
+
+const REMEDY: &str = "install the driver of the GPU; in a container, start it with the GPUs (for Docker \
+    --gpus all). Without a GPU nothing is missing: meshsolve works on CPU devices";
+
 #[derive(Debug)]
 pub struct Driver {
     loaded: Library,
@@ -26,15 +32,27 @@ pub struct Driver {
 impl Driver {
     /// Loads the library and asks for its version, which starts nothing on any device.
     pub fn find() -> Result<Driver> {
-        let library = Library::find(&Wanted {
+        Driver::of(Library::find(&Wanted {
             product: "NVIDIA driver",
             sonames: &["libcuda.so.1"],
-            witness: c"cuDriverGetVersion",
+            witness: WITNESS,
             folders: &[],
             last_folders: &[PathBuf::from("/usr/lib/wsl/lib")],
-            remedy: "install the driver of the GPU; in a container, start it with the GPUs (for Docker \
-                     --gpus all). Without a GPU nothing is missing: meshsolve works on CPU devices",
+            remedy: REMEDY,
+        })?)
+    }
+
+    /// The driver at a path.
+    pub fn at(path: &Path) -> Result<Driver> {
+        let library = Library::open(path, 0, WITNESS).map_err(|why| {
+            let text = "expected a library that loads, got";
+            let message = format!("meshsolve: NVIDIA driver: {text} {why}; {REMEDY}");
+            Error::new(Kind::FailedPrecondition, message)
         })?;
+        Driver::of(library)
+    }
+
+    fn of(library: Library) -> Result<Driver> {
         let functions = Functions::of(&library)?;
         let mut driver = Driver { loaded: library, functions, version: (0, 0) };
         let mut version = 0;
@@ -49,6 +67,10 @@ impl Driver {
         self.loaded.path()
     }
 
+    pub(super) fn library(&self) -> &Library {
+        &self.loaded
+    }
+
     /// Initialises the driver and counts the devices that this process may use.
     pub fn devices(&self) -> Result<usize> {
         // SAFETY: 0 is the only value that flags may have.
@@ -60,10 +82,8 @@ impl Driver {
         Ok(count.max(0) as usize)
     }
 
-    fn check(&self, function: &str, status: c_int) -> Result<()> {
-        if status == 0 {
-            return Ok(());
-        }
+    /// A status in the driver's own words: number, name, text.
+    pub(super) fn says(&self, status: c_int) -> String {
         let text = |get: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int| {
             let mut text = null();
             // SAFETY: the place is valid; what the driver writes there is null or a C string of static
@@ -75,10 +95,18 @@ impl Driver {
         };
         let name = text(self.functions.cuGetErrorName).unwrap_or("unknown error".into());
         let says = text(self.functions.cuGetErrorString).unwrap_or_default();
+        format!("{status} {name} ({says})")
+    }
+
+    fn check(&self, function: &str, status: c_int) -> Result<()> {
+        if status == 0 {
+            return Ok(());
+        }
         let message = format!(
-            "meshsolve: NVIDIA driver {}: expected {function} to succeed, got {status} {name} ({says}); \
+            "meshsolve: NVIDIA driver {}: expected {function} to succeed, got {}; \
              see what nvidia-smi says, and whether CUDA_VISIBLE_DEVICES hides the GPUs",
-            self.path().display()
+            self.path().display(),
+            self.says(status),
         );
         Err(Error::new(Kind::FailedPrecondition, message))
     }

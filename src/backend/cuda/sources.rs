@@ -32,8 +32,8 @@ static HEADERS: &[(&str, &str)] = headers!["common.cuh" "pieces.cuh" "slice.cuh"
 
 /// The files `kernels/*.cu`.
 static KERNELS: &[Program<'static>] = kernels![
-    "columns" "copy" "fill" "rows" "scale" "transpose_blocks" "transpose_panels" "transpose_skinny"
-    "transpose_square" "triangle"
+    "columns" "copy" "fill" "rows" "scale" "transpose_blocks" "transpose_c2r" "transpose_panels"
+    "transpose_skinny" "transpose_square" "triangle" "yardstick"
 ];
 
 /// Names of the kernels.

@@ -1,7 +1,7 @@
 //! Plans on a CUDA device: which kernels of `kernels/transpose_*.cu` a plan launches, one after the other,
 //! with which integers. Nothing here needs a device.
-//!
-//! C2R and R2C have no kernels: a plan by panels takes any shape, with more scratch.
+
+mod decomposition;
 
 use super::choose::sides;
 use super::panels::Panels;
@@ -10,6 +10,7 @@ use super::registers::MOST;
 use super::segments::Segments;
 use super::skinny::Skinny;
 use super::{panels, skinny};
+use decomposition::Parts;
 
 /// Bytes of a panel of a skinny array, at most: it lies in the shared memory of a block of threads.
 const SKINNY_PANEL: usize = 32 << 10;
@@ -22,7 +23,7 @@ const MOST_PANELS: usize = 256;
 pub enum Argument {
     /// The address of the array.
     Data,
-    /// The address of [`Plan::shared_bytes`] bytes of scratch, the same for all launches.
+    /// The address of [`Plan::device_bytes`] bytes of scratch, the same for all launches.
     Scratch,
     /// The address of [`Plan::claim_bytes`] bytes of scratch, set to zero before the launch.
     Claims,
@@ -65,9 +66,8 @@ impl Pieces {
 }
 
 impl Plan {
-    /// A plan that has kernels and gets by with `scratch_bytes` of [`Plan::shared_bytes`] and
-    /// [`Plan::claim_bytes`] together, if there is one. 9/8 of the array's bytes and 64 more are always
-    /// enough.
+    /// A plan that gets by with `scratch_bytes` of [`Plan::device_bytes`] and [`Plan::claim_bytes`]
+    /// together, if there is one. 9/8 of the array's bytes and 64 more are always enough.
     ///
     /// Panics as [`Plan::new`] does.
     pub fn on_device(
@@ -79,7 +79,7 @@ impl Plan {
         assert_possible(rows, cols, element_size);
         let forced = |algorithm| Plan::forced(algorithm, rows, cols, element_size);
         let fits =
-            |plan: &Plan| plan.shared_bytes() + plan.claim_bytes(element_size) <= scratch_bytes;
+            |plan: &Plan| plan.device_bytes() + plan.claim_bytes(element_size) <= scratch_bytes;
         let (least, most) = (rows.min(cols), rows.max(cols));
         if least <= 1 {
             return Some(forced(Algorithm::Trivial));
@@ -101,18 +101,39 @@ impl Plan {
             .into_iter()
             .chain(sides.map(|side| forced(Algorithm::Blocks { side })))
             .chain(panels.map(forced))
-            .find(fits)
+            // Rows of the view with fewer columns fit on the chip sooner.
+            .chain([forced(if rows > cols { Algorithm::C2r } else { Algorithm::R2c })])
+            .find(|plan| plan.has_kernels() && fits(plan))
+    }
+
+    fn has_kernels(&self) -> bool {
+        match self.work() {
+            Work::Decomposition(work) => Parts::possible(work),
+            _ => true,
+        }
+    }
+
+    /// Bytes of scratch for [`Argument::Scratch`].
+    pub fn device_bytes(&self) -> usize {
+        match self.work() {
+            Work::Decomposition(work) => Parts::new(work, self.element_size()).scratch_bytes(),
+            _ => self.shared_bytes(),
+        }
     }
 
     /// Bytes of scratch for [`Argument::Claims`], of an array whose address is a multiple of `alignment`.
     pub fn claim_bytes(&self, alignment: usize) -> usize {
-        self.pieces(alignment).map_or(0, Pieces::claim_bytes)
+        match self.work() {
+            Work::Decomposition(work) => Parts::new(work, self.element_size()).claim_bytes(),
+            _ => self.pieces(alignment).map_or(0, Pieces::claim_bytes),
+        }
     }
 
     /// What the device does, one after the other, with an array whose address is a multiple of
     /// `alignment`.
     ///
-    /// Panics when the algorithm has no kernels, and when a panel of a skinny array is too large for them.
+    /// Panics when a panel of a skinny array is too large for the kernels, or a side of 2^31 and more is for
+    /// those of C2R and R2C.
     pub fn launches(&self, alignment: usize) -> Vec<Launch> {
         let size = self.element_size();
         let launch = |file, name, width, pointers: &[Argument], integers: &[usize]| {
@@ -173,7 +194,10 @@ impl Plan {
                 }
                 launches
             }
-            Work::Decomposition(_) => panic!("{self}: C2R and R2C have no kernels"),
+            Work::Decomposition(work) => {
+                assert!(self.has_kernels(), "{self}: too long for a device");
+                Parts::new(work, size).launches()
+            }
         }
     }
 

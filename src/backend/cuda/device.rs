@@ -1,0 +1,382 @@
+//! A CUDA device at work: its context, kernels that are found once and kept, and what goes on a stream.
+//!
+//! Nothing here allocates memory or waits for a device, but for what says so. Streams, and with them
+//! contexts, are the caller's: of XLA, which uses the primary context of each device.
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::ptr::null;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::driver::Driver;
+use super::load::functions;
+use super::nvrtc::Program;
+use super::sources;
+use crate::error::{Error, Kind, Result};
+
+/// Threads of a block, as `kernels/common.cuh` has it.
+const THREADS: c_uint = 256;
+
+/// CUdevice_attribute.
+const MULTIPROCESSORS: c_int = 16;
+const MAJOR: c_int = 75;
+const MINOR: c_int = 76;
+
+/// CUDA_ERROR_OUT_OF_MEMORY.
+const OUT_OF_MEMORY: c_int = 2;
+
+/// A pointer that only the driver can follow.
+type Handle = usize;
+
+/// An address in a device's memory: CUdeviceptr.
+pub type Address = u64;
+
+/// CUstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream(pub usize);
+
+functions! {
+    cuDeviceGet(*mut c_int, c_int) -> c_int;
+    cuDevicePrimaryCtxRetain(*mut Handle, c_int) -> c_int;
+    cuDeviceGetAttribute(*mut c_int, c_int, c_int) -> c_int;
+    cuStreamGetCtx(Handle, *mut Handle) -> c_int;
+    cuCtxPushCurrent_v2(Handle) -> c_int;
+    cuCtxPopCurrent_v2(*mut Handle) -> c_int;
+    cuCtxGetDevice(*mut c_int) -> c_int;
+    cuModuleLoadData(*mut Handle, *const c_void) -> c_int;
+    cuModuleGetFunction(*mut Handle, Handle, *const c_char) -> c_int;
+    cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut c_int, Handle, c_int, usize) -> c_int;
+    cuLaunchKernel(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle,
+        *const *const u64, *const c_void) -> c_int;
+    cuMemsetD8Async(Address, u8, usize, Handle) -> c_int;
+    cuMemcpyDtoDAsync_v2(Address, Address, usize, Handle) -> c_int;
+    cuMemcpyDtoHAsync_v2(*mut c_void, Address, usize, Handle) -> c_int;
+    cuStreamSynchronize(Handle) -> c_int;
+}
+
+/// Makes a cubin of a kernel's source for an architecture ("sm_90").
+pub type Compile = Box<dyn Fn(&Program, &str) -> Result<Vec<u8>> + Send + Sync>;
+
+/// What all devices share.
+struct Interface {
+    driver: Driver,
+    functions: Functions,
+    compile: Compile,
+}
+
+/// The devices of a driver that have been used.
+pub struct Devices {
+    interface: Arc<Interface>,
+    /// By context.
+    known: Mutex<HashMap<Handle, Arc<Device>>>,
+}
+
+/// A device by way of one of its contexts.
+pub struct Device {
+    interface: Arc<Interface>,
+    /// The number that CUDA has for it in this process.
+    number: c_int,
+    context: Handle,
+    architecture: String,
+    multiprocessors: c_uint,
+    loaded: Mutex<Loaded>,
+}
+
+#[derive(Default)]
+struct Loaded {
+    /// By file.
+    modules: HashMap<&'static str, Handle>,
+    /// By entry point.
+    kernels: HashMap<String, Kernel>,
+}
+
+/// An entry point and how many blocks of it a device holds.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    name: String,
+    function: Handle,
+    pub blocks: u32,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Devices {
+    /// `compile` is asked once for each file of kernels and device.
+    pub fn new(driver: Driver, compile: Compile) -> Result<Devices> {
+        // Without cuInit nothing else works; what counts the devices is otherwise harmless.
+        driver.devices()?;
+        let functions = Functions::of(driver.library())?;
+        let interface = Arc::new(Interface { driver, functions, compile });
+        Ok(Devices { interface, known: Mutex::default() })
+    }
+
+    /// The driver's version of CUDA (major, minor).
+    pub fn cuda_version(&self) -> (i32, i32) {
+        self.interface.driver.version
+    }
+
+    /// The device that a stream belongs to.
+    pub fn of_stream(&self, stream: Stream) -> Result<Arc<Device>> {
+        let interface = &*self.interface;
+        let mut context = 0;
+        // SAFETY: the caller's stream, and a valid place.
+        let status = unsafe { (interface.functions.cuStreamGetCtx)(stream.0, &mut context) };
+        interface.check("a CUDA stream", "cuStreamGetCtx", status)?;
+        self.of_context(context)
+    }
+
+    /// The device with this number, by its primary context.
+    pub fn numbered(&self, number: i32) -> Result<Arc<Device>> {
+        let (interface, what) = (&*self.interface, format!("CUDA device {number}"));
+        let (mut device, mut context) = (0, 0);
+        // SAFETY: the arguments are valid places. The context is kept as long as the process lives.
+        unsafe {
+            let status = (interface.functions.cuDeviceGet)(&mut device, number);
+            interface.check(&what, "cuDeviceGet", status)?;
+            let status = (interface.functions.cuDevicePrimaryCtxRetain)(&mut context, device);
+            interface.check(&what, "cuDevicePrimaryCtxRetain", status)?;
+        }
+        self.of_context(context)
+    }
+
+    fn of_context(&self, context: Handle) -> Result<Arc<Device>> {
+        let mut known = locked(&self.known);
+        if let Some(device) = known.get(&context) {
+            return Ok(device.clone());
+        }
+        let device = Arc::new(Device::new(self.interface.clone(), context)?);
+        known.insert(context, device.clone());
+        Ok(device)
+    }
+}
+
+impl Interface {
+    /// `what` the function was called for.
+    fn check(&self, what: &str, function: &str, status: c_int) -> Result<()> {
+        let (kind, remedy) = match status {
+            0 => return Ok(()),
+            OUT_OF_MEMORY => (
+                Kind::ResourceExhausted,
+                "free memory of the device: other processes' is in nvidia-smi, JAX's in \
+                 device.memory_stats()",
+            ),
+            _ => (
+                Kind::Internal,
+                "an error of work that was given to the device before may show only here: run the program \
+                 with CUDA_LAUNCH_BLOCKING=1. If it is meshsolve's, please report it",
+            ),
+        };
+        let says = self.driver.says(status);
+        let message =
+            format!("meshsolve: {what}: expected {function} to succeed, got {says}; {remedy}");
+        Err(Error::new(kind, message))
+    }
+}
+
+/// The context of a device as the thread's current one; the one before comes back when this is dropped.
+pub(super) struct Entered<'a>(&'a Interface);
+
+impl<'a> Entered<'a> {
+    fn new(interface: &'a Interface, what: &str, context: Handle) -> Result<Self> {
+        // SAFETY: a context that is never destroyed.
+        let status = unsafe { (interface.functions.cuCtxPushCurrent_v2)(context) };
+        interface.check(what, "cuCtxPushCurrent", status)?;
+        Ok(Entered(interface))
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let mut context = 0;
+        // SAFETY: a valid place. What the call returns helps nobody.
+        unsafe { (self.0.functions.cuCtxPopCurrent_v2)(&mut context) };
+    }
+}
+
+impl Device {
+    fn new(interface: Arc<Interface>, context: Handle) -> Result<Device> {
+        let (mut number, what) = (0, "a CUDA device");
+        let mut values = [0; 3];
+        {
+            let _entered = Entered::new(&interface, what, context)?;
+            let functions = &interface.functions;
+            // SAFETY: the argument is a valid place.
+            let status = unsafe { (functions.cuCtxGetDevice)(&mut number) };
+            interface.check(what, "cuCtxGetDevice", status)?;
+            for (value, attribute) in values.iter_mut().zip([MULTIPROCESSORS, MAJOR, MINOR]) {
+                // SAFETY: as above.
+                let status = unsafe { (functions.cuDeviceGetAttribute)(value, attribute, number) };
+                interface.check(what, "cuDeviceGetAttribute", status)?;
+            }
+        }
+        let [multiprocessors, major, minor] = values;
+        let (architecture, loaded) = (format!("sm_{major}{minor}"), Mutex::default());
+        let multiprocessors = multiprocessors as c_uint;
+        Ok(Device { interface, number, context, architecture, multiprocessors, loaded })
+    }
+
+    pub(super) fn driver(&self) -> &Driver {
+        &self.interface.driver
+    }
+
+    pub(super) fn number(&self) -> c_int {
+        self.number
+    }
+
+    /// As messages name it.
+    pub fn name(&self) -> String {
+        format!("CUDA device {}", self.number)
+    }
+
+    /// "sm_90"
+    pub fn architecture(&self) -> &str {
+        &self.architecture
+    }
+
+    pub(super) fn enter(&self) -> Result<Entered<'_>> {
+        Entered::new(&self.interface, &self.name(), self.context)
+    }
+
+    pub(super) fn check(&self, what: &str, function: &str, status: c_int) -> Result<()> {
+        match status {
+            0 => Ok(()),
+            _ => self.interface.check(&format!("{what} on {}", self.name()), function, status),
+        }
+    }
+
+    /// An entry point of `kernels/<file>.cu`; compiled, loaded and found when it is first asked for.
+    pub fn kernel(&self, file: &'static str, entry: &str) -> Result<Kernel> {
+        let mut loaded = locked(&self.loaded);
+        if let Some(kernel) = loaded.kernels.get(entry) {
+            return Ok(kernel.clone());
+        }
+        let _entered = self.enter()?;
+        let module = match loaded.modules.get(file) {
+            Some(module) => *module,
+            None => {
+                let module = self.load(file)?;
+                loaded.modules.insert(file, module);
+                module
+            }
+        };
+        let kernel = self.find(module, entry)?;
+        loaded.kernels.insert(entry.into(), kernel.clone());
+        Ok(kernel)
+    }
+
+    fn load(&self, file: &str) -> Result<Handle> {
+        let program = sources::kernel(file).ok_or_else(|| {
+            let message = format!(
+                "meshsolve: there is no file {file}.cu of kernels; this is a defect of meshsolve"
+            );
+            Error::new(Kind::Internal, message)
+        })?;
+        let cubin = (self.interface.compile)(program, &self.architecture)?;
+        let mut module = 0;
+        // SAFETY: an ELF file says how long it is; the driver keeps a copy.
+        let status = unsafe {
+            (self.interface.functions.cuModuleLoadData)(&mut module, cubin.as_ptr().cast())
+        };
+        self.check(program.name, "cuModuleLoadData", status)?;
+        Ok(module)
+    }
+
+    fn find(&self, module: Handle, entry: &str) -> Result<Kernel> {
+        let functions = &self.interface.functions;
+        let name = CString::new(entry).map_err(|_| Error::invalid("a name with NUL"))?;
+        let (mut function, mut blocks) = (0, 0);
+        // SAFETY: a module of the current context, a C string, valid places.
+        unsafe {
+            let status = (functions.cuModuleGetFunction)(&mut function, module, name.as_ptr());
+            self.check(entry, "cuModuleGetFunction", status)?;
+            let most = functions.cuOccupancyMaxActiveBlocksPerMultiprocessor;
+            let status = most(&mut blocks, function, THREADS as c_int, 0);
+            self.check(entry, "cuOccupancyMaxActiveBlocksPerMultiprocessor", status)?;
+        }
+        let blocks = blocks.max(1) as u32 * self.multiprocessors;
+        Ok(Kernel { name: entry.into(), function, blocks })
+    }
+
+    /// Launches a kernel on as many blocks as the device holds. Every argument has 64 bits; of a
+    /// narrower parameter they are the lower ones.
+    ///
+    /// # Safety
+    /// The arguments are as many as the kernel has parameters and of their types; what they point to
+    /// belongs to this work until the stream has done it.
+    pub unsafe fn launch(&self, kernel: &Kernel, arguments: &[u64], stream: Stream) -> Result<()> {
+        let _entered = self.enter()?;
+        let places: Vec<*const u64> = arguments.iter().map(std::ptr::from_ref).collect();
+        // SAFETY: promised by the caller. The driver reads the arguments before it returns.
+        let status = unsafe {
+            (self.interface.functions.cuLaunchKernel)(
+                kernel.function,
+                kernel.blocks,
+                1,
+                1,
+                THREADS,
+                1,
+                1,
+                0,
+                stream.0,
+                places.as_ptr(),
+                null(),
+            )
+        };
+        self.check(&kernel.name, "cuLaunchKernel", status)
+    }
+
+    /// Sets bytes to zero.
+    ///
+    /// # Safety
+    /// They are memory of the device that nothing else uses until the stream has done it.
+    pub unsafe fn clear(&self, at: Address, bytes: usize, stream: Stream) -> Result<()> {
+        let _entered = self.enter()?;
+        // SAFETY: promised by the caller.
+        let status = unsafe { (self.interface.functions.cuMemsetD8Async)(at, 0, bytes, stream.0) };
+        self.check("clearing memory", "cuMemsetD8Async", status)
+    }
+
+    /// Copies from one place in the device's memory to another.
+    ///
+    /// # Safety
+    /// Both have so many bytes and do not overlap; as for [`Device::clear`].
+    pub unsafe fn copy(
+        &self,
+        to: Address,
+        from: Address,
+        bytes: usize,
+        stream: Stream,
+    ) -> Result<()> {
+        let _entered = self.enter()?;
+        // SAFETY: promised by the caller.
+        let status =
+            unsafe { (self.interface.functions.cuMemcpyDtoDAsync_v2)(to, from, bytes, stream.0) };
+        self.check("copying", "cuMemcpyDtoDAsync", status)
+    }
+
+    /// Bytes of the device's memory, after waiting for all that the stream has been given.
+    ///
+    /// # Safety
+    /// There are N bytes.
+    pub unsafe fn read<const N: usize>(&self, from: Address, stream: Stream) -> Result<[u8; N]> {
+        let _entered = self.enter()?;
+        let (mut bytes, functions) = ([0; N], &self.interface.functions);
+        // SAFETY: promised by the caller; `bytes` lives until the stream is done.
+        let status = unsafe {
+            (functions.cuMemcpyDtoHAsync_v2)(bytes.as_mut_ptr().cast(), from, N, stream.0)
+        };
+        self.check("reading", "cuMemcpyDtoHAsync", status)?;
+        self.wait(stream)?;
+        Ok(bytes)
+    }
+
+    /// Waits until a stream of the device has done all that it has been given.
+    pub fn wait(&self, stream: Stream) -> Result<()> {
+        let _entered = self.enter()?;
+        // SAFETY: the caller's stream.
+        let status = unsafe { (self.interface.functions.cuStreamSynchronize)(stream.0) };
+        self.check("waiting", "cuStreamSynchronize", status)
+    }
+}

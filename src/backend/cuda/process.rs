@@ -1,0 +1,34 @@
+//! The CUDA devices of this process: the driver, NVRTC and the cache as they are found, at first use.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock};
+
+use super::cache::Cache;
+use super::device::Devices;
+use super::driver::Driver;
+use super::kernels;
+use super::nvrtc::{Nvrtc, Program};
+use crate::error::Result;
+
+static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Where pip has installed CUDA's libraries; said before the first use.
+pub fn set_folders(folders: Vec<PathBuf>) {
+    *FOLDERS.lock().unwrap_or_else(|e| e.into_inner()) = folders;
+}
+
+pub fn devices() -> Result<&'static Devices> {
+    static DEVICES: OnceLock<Result<Devices>> = OnceLock::new();
+    let find = || Devices::new(Driver::find()?, Box::new(compile));
+    DEVICES.get_or_init(find).as_ref().map_err(Clone::clone)
+}
+
+fn compile(program: &Program, arch: &str) -> Result<Vec<u8>> {
+    static NVRTC: OnceLock<Result<Nvrtc>> = OnceLock::new();
+    let find = || {
+        let folders = FOLDERS.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        Nvrtc::find(&folders, Some(&Driver::find()?))
+    };
+    let nvrtc = NVRTC.get_or_init(find).as_ref().map_err(Clone::clone)?;
+    Ok(kernels::compile(program, arch, nvrtc, Cache::of_process())?.0.cubin)
+}

@@ -1,0 +1,56 @@
+//! A plan of transposition on a CUDA device.
+
+use super::device::{Address, Device, Stream};
+use crate::error::Result;
+use crate::transpose::Plan;
+use crate::transpose::device::Argument;
+
+/// What accesses are aligned to at most.
+const LINE: usize = 128;
+
+/// Of the claims, within scratch.
+const ALIGNMENT: usize = 16;
+
+/// What the address of an array is a multiple of, as far as it matters.
+fn alignment(data: Address) -> usize {
+    1 << (data | LINE as Address).trailing_zeros()
+}
+
+/// Bytes of scratch for a plan, at a multiple of 16.
+pub fn scratch_bytes(plan: &Plan, data: Address) -> usize {
+    plan.device_bytes().next_multiple_of(ALIGNMENT) + plan.claim_bytes(alignment(data))
+}
+
+/// Gives the stream all launches of a plan.
+///
+/// # Safety
+/// `data` is an array of the plan's shape, aligned to its elements, and `scratch` has
+/// [`scratch_bytes`] at a multiple of 16, both in the device's memory, of nobody else until the
+/// stream has done it all.
+pub unsafe fn transpose(
+    device: &Device,
+    plan: &Plan,
+    data: Address,
+    scratch: Address,
+    stream: Stream,
+) -> Result<()> {
+    let alignment = alignment(data);
+    let claims = scratch + plan.device_bytes().next_multiple_of(ALIGNMENT) as Address;
+    for launch in plan.launches(alignment) {
+        let kernel = device.kernel(launch.file, &launch.entry())?;
+        if launch.arguments.contains(&Argument::Claims) {
+            // SAFETY: promised by the caller.
+            unsafe { device.clear(claims, plan.claim_bytes(alignment), stream) }?;
+        }
+        let value = |argument: &Argument| match argument {
+            Argument::Data => data,
+            Argument::Scratch => scratch,
+            Argument::Claims => claims,
+            Argument::Integer(x) => *x,
+        };
+        let arguments: Vec<u64> = launch.arguments.iter().map(value).collect();
+        // SAFETY: promised by the caller; the arguments are those of the plan.
+        unsafe { device.launch(&kernel, &arguments, stream) }?;
+    }
+    Ok(())
+}

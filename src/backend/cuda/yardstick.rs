@@ -1,0 +1,218 @@
+//! Transpositions on a device measured against the library's own copy, by events of the device; for
+//! benchmarks and tests, which give it memory of its own.
+
+use std::ffi::{CStr, c_char, c_int, c_uint};
+
+use super::device::{Address, Device, Devices, Stream};
+use super::load::functions;
+use super::transposition::{scratch_bytes, transpose};
+use crate::error::{Error, Kind, Result};
+use crate::transpose::{Algorithm, Plan};
+
+functions! {
+    cuDeviceGetName(*mut c_char, c_int, c_int) -> c_int;
+    cuMemGetInfo_v2(*mut usize, *mut usize) -> c_int;
+    cuMemAlloc_v2(*mut Address, usize) -> c_int;
+    cuMemFree_v2(Address) -> c_int;
+    cuStreamCreate(*mut usize, c_uint) -> c_int;
+    cuStreamDestroy_v2(usize) -> c_int;
+    cuEventCreate(*mut usize, c_uint) -> c_int;
+    cuEventRecord(usize, usize) -> c_int;
+    cuEventElapsedTime(*mut f32, usize, usize) -> c_int;
+    cuEventDestroy_v2(usize) -> c_int;
+}
+
+/// What is to be measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    pub rows: usize,
+    pub cols: usize,
+    pub element_size: usize,
+    /// C2R or R2C; otherwise what the scratch that is offered allows.
+    pub forced: Option<Algorithm>,
+    pub scratch_bytes: usize,
+    pub repeats: usize,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    pub plan: Plan,
+    pub scratch_bytes: usize,
+    /// Seconds of each transposition, and of each copy of one half of the array to the other.
+    pub transpositions: Vec<f64>,
+    pub copies: Vec<f64>,
+}
+
+/// A device with its stream.
+pub struct Yardstick {
+    device: std::sync::Arc<Device>,
+    functions: Functions,
+    stream: Stream,
+}
+
+/// Memory that goes back when this is dropped.
+struct Memory<'a> {
+    of: &'a Yardstick,
+    at: Address,
+}
+
+impl Drop for Memory<'_> {
+    fn drop(&mut self) {
+        let Yardstick { device, functions, .. } = self.of;
+        if let Ok(_entered) = device.enter() {
+            // SAFETY: it was allocated, and the stream has been waited for or has failed.
+            unsafe { (functions.cuMemFree_v2)(self.at) };
+        }
+    }
+}
+
+impl Drop for Yardstick {
+    fn drop(&mut self) {
+        if let Ok(_entered) = self.device.enter() {
+            // SAFETY: it was created, and nothing uses it any more.
+            unsafe { (self.functions.cuStreamDestroy_v2)(self.stream.0) };
+        }
+    }
+}
+
+impl Yardstick {
+    pub fn new(devices: &Devices, number: i32) -> Result<Yardstick> {
+        let device = devices.numbered(number)?;
+        let functions = Functions::of(device.driver().library())?;
+        let mut stream = 0;
+        {
+            let _entered = device.enter()?;
+            // SAFETY: a valid place; 0 is a stream like any other.
+            let status = unsafe { (functions.cuStreamCreate)(&mut stream, 0) };
+            device.check("measuring", "cuStreamCreate", status)?;
+        }
+        Ok(Yardstick { device, functions, stream: Stream(stream) })
+    }
+
+    /// The device's name, and bytes of its memory that are free.
+    pub fn describe(&self) -> Result<(String, usize)> {
+        let _entered = self.device.enter()?;
+        let mut name = [0 as c_char; 256];
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the places are valid, and as long as is said.
+        unsafe {
+            let (place, room) = (name.as_mut_ptr(), name.len() as c_int);
+            let status = (self.functions.cuDeviceGetName)(place, room, self.device.number());
+            self.device.check("measuring", "cuDeviceGetName", status)?;
+            let status = (self.functions.cuMemGetInfo_v2)(&mut free, &mut total);
+            self.device.check("measuring", "cuMemGetInfo", status)?;
+            Ok((CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned(), free))
+        }
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Memory<'_>> {
+        let _entered = self.device.enter()?;
+        let mut at = 0;
+        // SAFETY: a valid place.
+        let status = unsafe { (self.functions.cuMemAlloc_v2)(&mut at, bytes.max(1)) };
+        self.device.check(&format!("{bytes} bytes"), "cuMemAlloc", status)?;
+        Ok(Memory { of: self, at })
+    }
+
+    /// Seconds between two events around what `work` gives the stream.
+    fn seconds(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+        let mut events = [0; 2];
+        let check = |function, status| self.device.check("measuring", function, status);
+        let record = |event| {
+            let _entered = self.device.enter()?;
+            // SAFETY: both exist.
+            check("cuEventRecord", unsafe { (self.functions.cuEventRecord)(event, self.stream.0) })
+        };
+        for event in &mut events {
+            let _entered = self.device.enter()?;
+            // SAFETY: a valid place; 0 is an event that keeps the time.
+            check("cuEventCreate", unsafe { (self.functions.cuEventCreate)(event, 0) })?;
+        }
+        let timed = (|| {
+            record(events[0])?;
+            work()?;
+            record(events[1])?;
+            self.device.wait(self.stream)?;
+            let mut milliseconds = 0.0;
+            let _entered = self.device.enter()?;
+            // SAFETY: a valid place, and events that the stream has passed.
+            let status = unsafe {
+                (self.functions.cuEventElapsedTime)(&mut milliseconds, events[0], events[1])
+            };
+            check("cuEventElapsedTime", status)?;
+            Ok(f64::from(milliseconds) / 1e3)
+        })();
+        let _entered = self.device.enter()?;
+        for event in events {
+            // SAFETY: it was created, and is not used again.
+            unsafe { (self.functions.cuEventDestroy_v2)(event) };
+        }
+        timed
+    }
+
+    fn launch(&self, file: &'static str, entry: &str, arguments: &[u64]) -> Result<()> {
+        let kernel = self.device.kernel(file, entry)?;
+        // SAFETY: the arguments are those of the kernel at all callers, within memory of `measure`.
+        unsafe { self.device.launch(&kernel, arguments, self.stream) }
+    }
+
+    /// The first transposition is checked, the others are measured. An error if an element is not where it
+    /// belongs.
+    pub fn measure(&self, order: Order) -> Result<Measured> {
+        let Order { rows, cols, element_size: size, repeats, .. } = order;
+        let bytes = rows * cols * size;
+        let plan = match order.forced {
+            Some(algorithm) => Some(Plan::forced(algorithm, rows, cols, size)),
+            None => Plan::on_device(rows, cols, size, order.scratch_bytes),
+        };
+        let plan = plan.ok_or_else(|| {
+            let offered = order.scratch_bytes;
+            Error::invalid(format!(
+                "meshsolve: {rows} x {cols} of {size} bytes: expected more scratch than {offered} bytes; \
+                 9/8 of the array's are always enough"
+            ))
+        })?;
+        let (data, wrong) = (self.allocate(bytes)?, self.allocate(4)?);
+        let scratch_bytes = scratch_bytes(&plan, data.at);
+        let scratch = self.allocate(scratch_bytes)?;
+        let turn = || {
+            // SAFETY: memory of these sizes, of nobody else.
+            unsafe { transpose(&self.device, &plan, data.at, scratch.at, self.stream) }
+        };
+        let [number, check] = ["number", "check"].map(|name| format!("{name}_{size}"));
+        self.launch("yardstick", &number, &[data.at, (rows * cols) as u64])?;
+        turn()?;
+        // SAFETY: four bytes.
+        unsafe { self.device.clear(wrong.at, 4, self.stream) }?;
+        self.launch("yardstick", &check, &[data.at, rows as u64, cols as u64, wrong.at])?;
+        // SAFETY: as above.
+        if unsafe { self.device.read::<4>(wrong.at, self.stream) }? != [0; 4] {
+            let message = format!(
+                "meshsolve: {plan} on {}: elements are not where they belong; this is a defect of \
+                 meshsolve, please report it",
+                self.device.name()
+            );
+            return Err(Error::new(Kind::Internal, message));
+        }
+        let half = bytes / 2 / 16;
+        let mut measured = Measured {
+            plan: plan.clone(),
+            scratch_bytes,
+            transpositions: Vec::new(),
+            copies: Vec::new(),
+        };
+        let copy = || {
+            let (to, from) = (data.at, data.at + 16 * half as Address);
+            self.launch("copy", "copy_16", &[to, from, half as u64])
+        };
+        copy()?;
+        for _ in 0..repeats {
+            measured.copies.push(self.seconds(copy)?);
+            measured.transpositions.push(self.seconds(turn)?);
+        }
+        // Memory goes back only when nothing uses it.
+        self.device.wait(self.stream)?;
+        Ok(measured)
+    }
+}

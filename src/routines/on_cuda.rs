@@ -1,0 +1,107 @@
+//! Routines on CUDA devices. XLA has a host thread for each local device, which issues what a program
+//! contains in the program's order. So each thread gives its device's stream the work of its part, and
+//! returns without waiting for it.
+
+use crate::backend::cuda::device::{Device, Stream};
+use crate::call::Buffer;
+use crate::error::{Error, Kind, Result};
+use crate::rendezvous::{CudaArrival, Hosts};
+use crate::scalar::DType;
+
+/// A routine with its attributes.
+pub trait OnCuda: Send + Sync {
+    /// Checks the buffers of one device and gives the stream its part.
+    fn run(&self, part: &mut Part) -> Result<()>;
+}
+
+/// One device's part of a call.
+pub struct Part<'a, 's> {
+    device: &'a Device,
+    hosts: &'a Hosts,
+    /// Number of devices on the mesh axis.
+    pub world: usize,
+    arrival: CudaArrival<'s>,
+    /// Rank and group, once they have been read.
+    place: Option<(usize, i64)>,
+}
+
+impl<'a, 's> Part<'a, 's> {
+    pub fn new(
+        device: &'a Device,
+        hosts: &'a Hosts,
+        world: usize,
+        arrival: CudaArrival<'s>,
+    ) -> Self {
+        Part { device, hosts, world, arrival, place: None }
+    }
+
+    pub fn device(&self) -> &'a Device {
+        self.device
+    }
+
+    pub fn stream(&self) -> Stream {
+        self.arrival.stream
+    }
+
+    pub fn args(&self) -> &[Buffer] {
+        &self.arrival.args
+    }
+
+    pub fn rets(&self) -> &[Buffer] {
+        &self.arrival.rets
+    }
+
+    /// Rank along the mesh axis and group of the call. They lie in the device's memory: the first time,
+    /// all work that the stream has been given is waited for.
+    pub fn place(&mut self) -> Result<(usize, i64)> {
+        if let Some(place) = self.place {
+            return Ok(place);
+        }
+        let place = &self.arrival.place;
+        place.check("ffi_target", "operand `place`", DType::S32, &[2])?;
+        // SAFETY: two int32 in the device's memory (checked), alive during the call.
+        let bytes: [u8; 8] =
+            unsafe { self.device.read(place.ptr.addr() as u64, self.arrival.stream) }?;
+        let number = |k: usize| i32::from_ne_bytes([0, 1, 2, 3].map(|b| bytes[4 * k + b]));
+        // A negative rank becomes one past every world and is refused by name where ranks meet.
+        Ok(*self.place.insert((number(0) as usize, number(1).into())))
+    }
+
+    /// Waits for the host threads of all ranks of the group.
+    pub fn meet(&mut self) -> Result<()> {
+        let (rank, group) = self.place()?;
+        self.hosts.meet(self.arrival.run, group, rank, self.arrival.device)
+    }
+
+    /// Who has met the others meets them once more, so that all return the same.
+    pub fn leave(mut self) -> Result<()> {
+        if self.place.is_some() { self.meet() } else { Ok(()) }
+    }
+
+    /// The address of so many bytes of the device's memory, for work on the stream.
+    pub fn scratch(&mut self, routine: &str, bytes: usize) -> Result<u64> {
+        if bytes == 0 {
+            return Ok(0);
+        }
+        self.arrival.scratch.allocate(bytes).ok_or_else(|| {
+            let message = format!(
+                "meshsolve.{routine}: {}: expected {bytes} bytes of scratch, got none; free memory of the \
+                 device, or give JAX more of it with XLA_PYTHON_CLIENT_MEM_FRACTION",
+                self.device.name()
+            );
+            Error::new(Kind::ResourceExhausted, message)
+        })
+    }
+
+    /// Result `ret` starts as operand `arg`; nothing to do where XLA has aliased them.
+    pub fn pass_through(&self, arg: usize, ret: usize) -> Result<()> {
+        let (from, to) = (&self.args()[arg], &self.rets()[ret]);
+        if from.ptr == to.ptr || from.bytes() == 0 {
+            return Ok(());
+        }
+        let [to, source] = [to, from].map(|buffer| buffer.ptr.addr() as u64);
+        // SAFETY: XLA's buffers are either one and the same or disjoint; the routine has checked that they
+        // are equal in size.
+        unsafe { self.device.copy(to, source, from.bytes(), self.stream()) }
+    }
+}

@@ -1,0 +1,139 @@
+"""transpose_inplace on CUDA devices: the cases of the host, in the same memory, bit for bit."""
+
+import shutil
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
+from jax.sharding import PartitionSpec as P
+
+import meshsolve as ms
+from meshsolve import _core, _cuda
+
+jax.config.update("jax_enable_x64", True)
+
+DTYPES = ("int32", "uint32", "float32", "int64", "uint64", "float64", "complex64", "complex128")
+SHAPES = [
+    *((1, 1), (1, 9), (2, 3), (63, 64), (64, 64), (65, 65), (8192, 8192), (8192, 2048)),
+    *((96, 32), (131, 67), (7919, 4001), (4001, 7919), (10007, 9973), (300_003, 3), (3, 300_003)),
+    *((100_001, 32), (12288, 1024), (9973, 799)),
+]
+
+
+def bits(shape, dtype, seed=0):
+    """Any bits: among them numbers that are none."""
+    raw = np.random.default_rng(seed).bytes(int(np.prod(shape)) * np.dtype(dtype).itemsize)
+    return np.frombuffer(raw, dtype).reshape(shape)
+
+
+def owned(x, sharding):
+    """In memory that JAX has made itself and can give away."""
+    return jax.jit(jnp.copy, out_shardings=sharding)(jax.device_put(x, sharding))
+
+
+def pointers(x):
+    return sorted(shard.data.unsafe_buffer_pointer() for shard in x.addressable_shards)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_one_device(shape, dtype):
+    x = bits(shape, dtype)
+    given = owned(x, SingleDeviceSharding(jax.devices("cuda")[0]))
+    before = pointers(given)
+    y = ms.transpose_inplace(given)
+    assert given.is_deleted() and pointers(y) == before and y.shape == shape[::-1]
+    assert np.asarray(y).tobytes() == np.ascontiguousarray(x.T).tobytes()
+
+
+@pytest.mark.parametrize("spec", [("x", None), (None, "x"), ()])
+def test_all_devices(spec):
+    devices = jax.devices("cuda")
+    mesh = Mesh(np.array(devices), ("x",))
+    x = bits((64 * len(devices), 40 * len(devices)), "float64")
+    given = owned(x, NamedSharding(mesh, P(*spec)))
+    before = pointers(given)
+    y = ms.transpose_inplace(given)
+    assert pointers(y) == before
+    assert np.asarray(y).tobytes() == np.ascontiguousarray(x.T).tobytes()
+
+
+def test_calls_follow_each_other_on_the_stream():
+    """What comes before and after in the program sees what it should; nobody waits in between."""
+    x = jnp.arange(3000.0 * 1000).reshape(3000, 1000) + 1
+    for turn in range(20):
+        x = ms.transpose_inplace(x + 1)
+        assert x.shape == ((1000, 3000), (3000, 1000))[turn % 2]
+    expected = np.arange(3000.0 * 1000).reshape(3000, 1000) + 21
+    np.testing.assert_array_equal(np.asarray(x), expected)
+
+
+def test_memory():
+    device = jax.devices("cuda")[0]
+    x = jax.jit(lambda: jnp.ones((20011, 10007)), out_shardings=SingleDeviceSharding(device))()
+    bytes_before = device.memory_stats()["peak_bytes_in_use"]
+    y = jax.block_until_ready(ms.transpose_inplace(x))
+    grown = device.memory_stats()["peak_bytes_in_use"] - bytes_before
+    assert grown <= y.nbytes / 32 + (4 << 20)
+
+
+@pytest.mark.parametrize("method", ["chosen", "C2R", "R2C"])
+@pytest.mark.parametrize(
+    ("rows", "cols", "size"),
+    # More than 2^31 elements; a product that 32 bits do not hold; one long cycle.
+    [(65539, 32771, 4), (65536, 32776, 4), (1001, 70001, 8), (12288, 98304, 8), (9973, 79999, 16)],
+)
+def test_large_arrays(rows, cols, size, method):
+    """An element that is not where it belongs is an error."""
+    offered = rows * cols * size // 32
+    _core.cuda_yardstick(0, rows, cols, size, method, offered, 0, _cuda.search_folders())
+
+
+@pytest.mark.parametrize("fault", ["none", "error", "panic"])
+def test_devices_meet(fault):
+    devices = jax.devices("cuda")
+    mesh = Mesh(np.array(devices), ("x",))
+
+    def local(x):
+        place = jnp.stack([jax.lax.axis_index("x").astype(jnp.int32), jnp.int32(0)])
+        like = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        call = jax.ffi.ffi_call(ms.ffi_target(), like, has_side_effect=True)
+        world = np.int64(len(devices))
+        return call(place, x, routine="diagnose", world=world, fault=fault, fault_rank=np.int64(0))
+
+    spec = P("x")
+    run = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False))
+    x = jnp.arange(4.0 * len(devices))
+    if fault == "none":
+        np.testing.assert_array_equal(run(x), x)
+        return
+    with pytest.raises(jax.errors.JaxRuntimeError, match="rank 0 was asked to"):
+        jax.block_until_ready(run(x))
+
+
+def test_solvers_refuse():
+    with pytest.raises(ValueError, match="expected an array on CPU devices, got one on devices"):
+        ms.solve(jnp.eye(8), jnp.ones(8))
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+def test_sanitizer(tool):
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        pytest.skip("no compute-sanitizer")
+    code = (
+        "from meshsolve import _core, _cuda\n"
+        "for rows, cols in ((97, 97), (512, 256), (301, 211), (997, 5), (5, 997)):\n"
+        "    for size in (4, 8, 16):\n"
+        "        for method in ('chosen', 'C2R', 'R2C'):\n"
+        "            offered = rows * cols * size * 2 + 64\n"
+        "            _core.cuda_yardstick(0, rows, cols, size, method, offered, 0,\n"
+        "                                 _cuda.search_folders())\n"
+    )
+    command = [sanitizer, "--tool", tool, "--error-exitcode", "9", sys.executable, "-c", code]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]

@@ -1,0 +1,71 @@
+//! The library's devices on the emulated driver (`driver.cc`).
+
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use meshsolve::backend::cuda::device::{Devices, Stream};
+use meshsolve::backend::cuda::driver::Driver;
+
+use crate::emulator::full;
+
+/// Devices that nobody has used, and how often a kernel has been compiled for one.
+pub fn devices() -> (Devices, Arc<AtomicUsize>) {
+    let compiled = Arc::new(AtomicUsize::new(0));
+    let count = compiled.clone();
+    let devices = Devices::new(
+        Driver::at(full().path()).expect("the emulated driver"),
+        Box::new(move |program, arch| {
+            assert_eq!(arch, "sm_90");
+            count.fetch_add(1, Relaxed);
+            // What the emulated driver takes for a cubin.
+            Ok(format!("{}\0", program.name.trim_end_matches(".cu")).into_bytes())
+        }),
+    );
+    (devices.expect("the driver works"), compiled)
+}
+
+/// A new stream of a device.
+pub fn stream(device: i32) -> Stream {
+    // SAFETY: the type of the function in `driver.cc`, here and below.
+    let make: unsafe extern "C" fn(i32) -> *mut c_void =
+        unsafe { full().kernel("emulated_stream") };
+    // SAFETY: there are three devices, here and below: no precondition but that.
+    Stream(unsafe { make(device) }.addr())
+}
+
+/// Lets this thread's call of `function` after `skip` others fail.
+pub fn fail(function: &str, skip: i32, status: i32) {
+    type Fail = unsafe extern "C" fn(*const c_char, i32, i32);
+    // SAFETY: as above.
+    let fail: Fail = unsafe { full().kernel("emulated_failure") };
+    let name = CString::new(function).expect("a name");
+    // SAFETY: a C string, which is copied.
+    unsafe { fail(name.as_ptr(), skip, status) };
+}
+
+/// The entry points that this thread has launched since it last asked.
+pub fn launches() -> Vec<String> {
+    // SAFETY: as above.
+    let list: unsafe extern "C" fn() -> *const c_char =
+        unsafe { full().kernel("emulated_launches") };
+    // SAFETY: a string that lives until this thread asks again.
+    let lines = unsafe { CStr::from_ptr(list()) }.to_str().expect("names");
+    lines.lines().map(str::to_owned).collect()
+}
+
+/// Pieces of the devices' memory that were allocated and not freed.
+pub fn pieces() -> i32 {
+    // SAFETY: as above.
+    let count: unsafe extern "C" fn() -> i32 = unsafe { full().kernel("emulated_pieces") };
+    // SAFETY: no precondition.
+    unsafe { count() }
+}
+
+/// How many contexts this thread has entered and not left.
+pub fn contexts() -> i32 {
+    // SAFETY: as above.
+    let count: unsafe extern "C" fn() -> i32 = unsafe { full().kernel("emulated_contexts") };
+    // SAFETY: no precondition.
+    unsafe { count() }
+}

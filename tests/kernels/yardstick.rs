@@ -1,0 +1,100 @@
+//! What measures transpositions on a device, on the emulated driver: that it checks, and gives all back.
+
+use std::sync::Mutex;
+
+use meshsolve::backend::cuda::yardstick::{Order, Yardstick};
+use meshsolve::error::Kind;
+use meshsolve::transpose::Algorithm;
+
+use crate::emulator::small;
+use crate::gpu::{contexts, devices, fail, pieces};
+use crate::memory::Array;
+use crate::transposition::{Random, SIZES, transposed};
+
+/// Memory is counted for all threads: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn order(rows: usize, cols: usize, element_size: usize) -> Order {
+    let scratch_bytes = rows * cols * element_size * 9 / 8 + 64;
+    Order { rows, cols, element_size, forced: None, scratch_bytes, repeats: 2 }
+}
+
+#[test]
+fn transpositions_are_checked_and_measured() {
+    let _alone = ALONE.lock();
+    let (devices, _) = devices();
+    let yardstick = Yardstick::new(&devices, 1).unwrap();
+    assert_eq!(yardstick.describe().unwrap(), ("emulated".into(), 64 << 20));
+    for (rows, cols) in [(1, 1), (40, 40), (61, 47), (5, 90), (128, 256)] {
+        for size in SIZES {
+            let forced = (rows * cols > 1000).then_some(Algorithm::C2r);
+            for forced in [None, forced] {
+                let order = Order { forced, ..order(rows, cols, size) };
+                let found = yardstick.measure(order).unwrap();
+                assert_eq!((found.copies.len(), found.transpositions.len()), (2, 2));
+                assert!(found.copies.iter().all(|seconds| *seconds > 0.0));
+                assert!(forced.is_none_or(|algorithm| found.plan.algorithm() == algorithm));
+                assert!(found.scratch_bytes <= order.scratch_bytes, "{}", found.plan);
+            }
+        }
+    }
+    drop(yardstick);
+    assert_eq!((pieces(), contexts()), (0, 0));
+}
+
+#[test]
+fn errors_give_memory_back() {
+    let _alone = ALONE.lock();
+    let (devices, _) = devices();
+    let yardstick = Yardstick::new(&devices, 0).unwrap();
+    let none = yardstick.measure(Order { scratch_bytes: 8, ..order(61, 47, 8) }).unwrap_err();
+    let expected = "meshsolve: 61 x 47 of 8 bytes: expected more scratch than 8 bytes; 9/8 of the array's \
+                    are always enough";
+    assert_eq!((none.kind, &*none.message), (Kind::InvalidArgument, expected));
+    let cases = [
+        ("cuMemAlloc_v2", 0, "22936 bytes on CUDA device 0: expected cuMemAlloc to succeed, got 2"),
+        ("cuMemAlloc_v2", 2, "bytes on CUDA device 0: expected cuMemAlloc to succeed, got 2"),
+        ("cuLaunchKernel", 0, "number_8 on CUDA device 0: expected cuLaunchKernel to succeed"),
+        ("cuEventRecord", 1, "measuring on CUDA device 0: expected cuEventRecord to succeed"),
+        ("cuStreamSynchronize", 1, "waiting on CUDA device 0: expected cuStreamSynchronize"),
+    ];
+    for (function, skip, text) in cases {
+        fail(function, skip, 2);
+        let error = yardstick.measure(order(61, 47, 8)).unwrap_err();
+        assert!(error.message.contains(text) && error.kind == Kind::ResourceExhausted, "{error}");
+        assert_eq!((pieces(), contexts()), (0, 0));
+    }
+}
+
+/// One wrong bit anywhere is found.
+#[test]
+fn what_is_wrong_is_noticed() {
+    type Number = unsafe extern "C" fn(*mut u8, u64);
+    type Check = unsafe extern "C" fn(*const u8, u64, u64, *mut u32);
+    let (rows, cols, emulator, mut random) = (9, 7, small(), Random(4));
+    for size in SIZES {
+        // SAFETY: the parameters of the source, here and below.
+        let number: Number = unsafe { emulator.kernel(&format!("number_{size}")) };
+        // SAFETY: as above.
+        let check: Check = unsafe { emulator.kernel(&format!("check_{size}")) };
+        let mut array = Array::new(rows * cols * size, size);
+        let data = array.pointer();
+        // SAFETY: as many elements.
+        emulator.launch(2, 1, || unsafe { number(data, (rows * cols) as u64) });
+        let right = transposed(array.content(), rows, cols, size);
+        let wrong = |content: &[u8]| {
+            let (mut array, mut wrong) = (Array::of(content, size), 0u32);
+            let (data, place) = (array.pointer().cast_const(), &raw mut wrong);
+            // SAFETY: as many elements, and a place.
+            emulator.launch(2, 1, || unsafe { check(data, rows as u64, cols as u64, place) });
+            wrong
+        };
+        assert_eq!(wrong(&right), 0);
+        assert_eq!(wrong(array.content()), 1, "not transposed");
+        for _ in 0..20 {
+            let mut other = right.clone();
+            other[random.below(rows * cols * size)] ^= 1 << random.below(8);
+            assert_eq!(wrong(&other), 1);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+"""CUDA devices without one: what is registered with JAX, programs, messages."""
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from helpers import ROOT, mesh_of
+from meshsolve import _core, _sharding, transpose
+
+REGISTER = """
+import json
+import jax
+from jax.extend import backend
+
+{patch}
+calls = []
+for name in ("register_ffi_type", "register_ffi_target"):
+    def listen(*given, name=name, real=getattr(jax.ffi, name), **more):
+        calls.append([name, more["platform"], given[0], sorted(given[1])])
+        real(*given, **more)
+    setattr(jax.ffi, name, listen)
+import meshsolve as ms
+assert calls == []
+ms.ffi_target(), ms.ffi_target()
+print(json.dumps(calls))
+"""
+INSTANCE, HANDLERS = ["type_id", "type_info"], ["execute", "instantiate"]
+
+
+def registered(patch: str = ""):
+    code = REGISTER.format(patch=patch)
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def of(platform: str, name: str):
+    """Types come first, as a target refers to them."""
+    return [
+        ["register_ffi_type", platform, f"meshsolve_{name}_instance", INSTANCE],
+        ["register_ffi_target", platform, "meshsolve", HANDLERS],
+    ]
+
+
+def test_without_a_cuda_backend_nothing_is_registered_for_it():
+    assert registered() == of("cpu", "cpu")
+
+
+def test_a_cuda_backend_gets_handlers_and_a_type_of_its_own():
+    there = "own = backend.backends()\nbackend.backends = lambda: own | {'cuda': None}"
+    assert registered(there) == of("cpu", "cpu") + of("CUDA", "cuda")
+
+
+def test_importing_initialises_no_backend():
+    code = (
+        "import jax, meshsolve\n"
+        # Refused once a backend exists.
+        "jax.config.update('jax_num_cpu_devices', 3)\n"
+        "print(len(jax.devices()))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert ran.stdout == "3\n", ran.stderr
+
+
+def test_symbols_of_both_platforms_are_different_ones():
+    names = [f"{p}_{s}" for p in ("cpu", "cuda") for s in INSTANCE + HANDLERS]
+    address = ctypes.pythonapi.PyCapsule_GetPointer
+    address.restype, address.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    assert len({address(_core.symbol(name), b"xla._CUSTOM_CALL_TARGET") for name in names}) == 8
+    with pytest.raises(ValueError, match='the FFI layer has no symbol "execute"'):
+        _core.symbol("execute")
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+def test_the_program_of_a_transposition_for_cuda(sharded):
+    """One call, whose result takes the memory of its operand."""
+    mesh, spec = mesh_of(range(4)), P("x", None)
+    sharding = NamedSharding(mesh, spec) if sharded else None
+    x = jax.ShapeDtypeStruct((64, 32), jnp.float32, sharding=sharding)
+    program = transpose._transposed(mesh if sharded else None, spec if sharded else P())
+    text = program.trace(x).lower(lowering_platforms=("cuda",)).as_text()
+    (call,) = (line for line in text.splitlines() if "@meshsolve" in line)
+    assert 'routine = "transpose"' in call
+    assert "output_operand_alias<output_tuple_indices = [], operand_index = 1" in call
+
+
+class Elsewhere(NamedTuple):
+    """What is asked of a device of JAX."""
+
+    platform: str
+
+
+def test_solvers_refuse_devices_of_other_platforms():
+    _sharding.expect_cpu("solve", jax.devices("cpu"))
+    with pytest.raises(ValueError) as error:
+        _sharding.expect_cpu("solve", [*jax.devices("cpu"), Elsewhere("gpu")])
+    assert str(error.value) == (
+        "meshsolve.solve: a: expected an array on CPU devices, got one on devices of platform gpu; "
+        "of CUDA devices transpose_inplace is all that this version supports: move it with "
+        'jax.device_put(a, jax.devices("cpu")[0])'
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(["examples/bench/gpu.py"], 1), (["-m", "pytest", "-q", "tests/gpu"], 3)],
+)
+def test_what_needs_a_device_says_that_there_is_none(command, code):
+    environment = os.environ | {"JAX_PLATFORMS": "", "CUDA_VISIBLE_DEVICES": ""}
+    ran = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == code and "no CUDA device: " in ran.stdout + ran.stderr
