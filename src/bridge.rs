@@ -165,6 +165,10 @@ impl CudaInstance {
             site.run(process::devices()?, arrival)
         }));
         let done = done.unwrap_or_else(|p| Err(Error::from_panic("taking a call", &*p)));
+        let done = match (done, &self.0) {
+            (Err(error), Ok(site)) => Err(site.fail(run, error)),
+            (done, _) => done,
+        };
         status(done.as_ref())
     }
 }

@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import AxisType
 
 from meshsolve._errors import mistake
 
@@ -41,6 +42,7 @@ def over(operation: str, function, *operands) -> Any:
             given,
             "b is a vector only if it has one axis: otherwise append one, b[..., None]",
         ) from error
+    _expect_alike(operation, arrays, shapes)
     run = function
     for size, position in zip(reversed(batch), range(-1, -len(batch) - 1, -1), strict=True):
         mapped = [len(shape) >= -position and shape[position] == size for shape in shapes]
@@ -52,6 +54,29 @@ def over(operation: str, function, *operands) -> Any:
     if 0 in batch:
         return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(run, *arrays))
     return run(*arrays)
+
+
+def _expect_alike(operation: str, arrays, shapes) -> None:
+    """With Explicit axes ``jax.vmap`` takes operands whose leading axes are dealt alike."""
+    given = []
+    for x, shape in zip(arrays, shapes, strict=True):
+        sharding, n = jax.typeof(x).sharding, len(shape)
+        explicit = AxisType.Explicit in sharding.mesh.axis_types
+        given.append((*sharding.spec, *(None,) * n)[:n] if explicit else (None,) * n)
+    for position in range(-max(map(len, shapes)), 0):
+        some = {
+            spec[position]
+            for spec, shape in zip(given, shapes, strict=True)
+            if len(shape) >= -position and shape[position] > 1
+        }
+        if len(some) > 1:
+            raise mistake(
+                operation,
+                "the leading axes",
+                "axes that lie on the same devices, for a mesh with Explicit axes",
+                " and ".join(str(spec) for spec in given if spec),
+                "use jax.device_put or jax.sharding.reshard, or a mesh with Auto axes",
+            )
 
 
 def each(method: Method) -> Method:

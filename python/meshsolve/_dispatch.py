@@ -51,8 +51,11 @@ def _mode(op: Operation, operands, world: int) -> str:
     return "replicated" if op.rhs is None else mode_of(operands[op.rhs].shape[-1], world)
 
 
-def local(op: Operation, at: Placement, mode: str, *operands):
-    """One device's part, where the axes of ``at.mesh`` have names."""
+def local(op: Operation, at: Placement, mode: str, *operands, named: tuple[str, ...] | None = None):
+    """One device's part, where axes of ``at.mesh`` have names: all, or in shard_map under vmap but
+    those that are mapped over.
+    """
+    named = jax.sharding.get_abstract_mesh().manual_axes if named is None else named
     operands = list(operands)
     columns = "columns" if mode == "rows" else mode
     k = 0 if op.rhs is None else operands[op.rhs].shape[1]
@@ -62,7 +65,7 @@ def local(op: Operation, at: Placement, mode: str, *operands):
         if kind == "rhs" and mode == "rows":
             b = jnp.pad(operands[i], ((0, 0), (0, -k % at.world)))
             operands[i] = lax.all_to_all(b, at.axes, split_axis=1, concat_axis=0, tiled=True)
-    results = list(_ffi.call(op, at.place(), at.world, columns, operands))
+    results = list(_ffi.call(op, at.place(named), at.world, columns, operands))
     for i, kind in enumerate(op.results):
         if kind == "rhs" and mode == "rows":
             x = lax.all_to_all(results[i], at.axes, split_axis=0, concat_axis=1, tiled=True)
@@ -102,12 +105,26 @@ def call(op: Operation, operands, own):
 
     For a matrix the storage of ``op`` is settled here, by where the matrix lies.
     """
-    if any(isinstance(x, Tracer) for x in operands):
+    if is_traced(*operands):
         return traced(op, *operands)
-    results = _eager(op._replace(raises=False), operands, own)
-    if op.raises:
+    # Where a function is traced that closes over the operands, results are not known.
+    known = op.raises and not isinstance(jnp.zeros(()), Tracer)
+    results = _eager(op._replace(raises=False) if known else op, operands, own)
+    if known:
         _failure.check(op, results)
     return results
+
+
+def is_traced(*operands) -> bool:
+    """Whether operands are traced, or are closed over under a ``jax.vmap`` over an axis of their
+    mesh, which only programs know of.
+    """
+    if any(isinstance(x, Tracer) for x in operands):
+        return True
+    meshes = [jax.typeof(x).sharding.mesh for x in operands]
+    return not jax.sharding.get_abstract_mesh().empty and any(
+        AxisType.Explicit in mesh.axis_types and mapped_axes(mesh) for mesh in meshes
+    )
 
 
 # Eager: mesh and specs are those of the arrays.
@@ -304,6 +321,7 @@ def _program(op: Operation, batch: Batch):
         return _placed(op, batch, *operands)
 
     fields = [str(x) for x in op if not isinstance(x, tuple)]
+    fields += ["held"] if "held" in (*op.operands, *op.results) else []
     run.__name__ = "_".join(("meshsolve", *fields, *batch.name))
     return jax.jit(run)
 
@@ -316,6 +334,8 @@ def traced_placement(op: Operation, a, batch: Batch = ONE) -> tuple[Placement | 
     if sharding is None:
         return ambient_placement(n), batch
     batch, spec = batch.on(sharding.spec, op.matrix)
+    if op.raises:
+        _failure.expect_one_call(op.public, batch.axes)
     taken = batch.axes if any(spec) else (*batch.axes, *mapped_axes(sharding.mesh))
     if jax.__version_info__ < (0, 10) and set(batch.axes) & set(mapped_axes(sharding.mesh)):
         raise mistake(
@@ -369,6 +389,8 @@ def _partitioned(op: Operation, batch: Batch):
                 "give A a NamedSharding, or set the mesh with jax.set_mesh",
             )
         there, spec = batch.on(a.sharding.spec, op.matrix)
+        if op.raises:
+            _failure.expect_one_call(op.public, there.axes)
         at = placement(op.public, mesh, spec, a.shape[-2], taken=there.axes)
         settled, at = _settle(op, at)
         mode = _mode(op, operands, at.world)
@@ -376,8 +398,8 @@ def _partitioned(op: Operation, batch: Batch):
             tuple(NamedSharding(mesh, spec) for spec in specs)
             for specs in there.specs(*_specs(settled, at, mode))
         ]
-        part = there.each(functools.partial(local, settled, at, mode))
-        return mesh, part, shardings[1], shardings[0]
+        part = functools.partial(local, settled, at, mode, named=tuple(mesh.axis_names))
+        return mesh, there.each(part), shardings[1], shardings[0]
 
     # One letter for each dimension: a factor lies as its matrix does, a solution as its b.
     letters = {"matrix": "i j", "factor": "i j", "held": "i j", "rhs": "m k", "pivots": "p"}

@@ -12,6 +12,20 @@ def raises(operation: str, on_failure: str) -> bool:
     return on_failure == "raise"
 
 
+def expect_one_call(operation: str, groups: tuple[str, ...]) -> None:
+    """Refuse an error that only one of several groups of devices would have: the others would wait
+    for it in XLA, which ends the process.
+    """
+    if groups:
+        raise mistake(
+            operation,
+            "on_failure",
+            '"nan" where groups of devices have matrices of their own',
+            f'"raise", with groups along {groups}',
+            "use return_info=True or a factor's info",
+        )
+
+
 def check(op: Operation, results) -> None:
     """Wait for ``op`` and raise its error, outside of traced programs: there the library does."""
     info = int(results[op.results.index("scalar")])

@@ -14,7 +14,19 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 def as_array(x) -> jax.Array:
     """``x`` as a jax.Array."""
     _ffi.enter()
-    return x if isinstance(x, jax.Array) else jnp.asarray(x)
+    return x if isinstance(x, jax.Array) else _converted(jnp.asarray, x)
+
+
+def _converted(convert, x):
+    try:
+        if hasattr(x, "RANKS"):
+            raise TypeError("a factor, which is what functions of factors take")
+        return convert(x)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"meshsolve: expected an array, or what makes one, got {type(x).__name__}: {error}; "
+            "give numbers in an array of JAX's or of NumPy's"
+        ) from error
 
 
 def as_typed(x) -> jax.Array | np.ndarray:
@@ -22,7 +34,7 @@ def as_typed(x) -> jax.Array | np.ndarray:
     _ffi.enter()
     if isinstance(x, jax.Array):
         return x
-    x = np.asarray(x)
+    x = _converted(np.asarray, x)
     # Without 64-bit types JAX has 32-bit ones for them.
     return x.astype(jax.dtypes.canonicalize_dtype(x.dtype), copy=False)
 

@@ -11,9 +11,9 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from meshsolve._errors import wrong_type
+from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import as_array, promoted
-from meshsolve._sharding import devices_dealt_to
+from meshsolve._sharding import devices_dealt_to, mapped_axes
 
 
 def on_mesh(a, mesh: Mesh | None, dtype) -> tuple[jax.Array, bool]:
@@ -87,6 +87,14 @@ def replicated(x):
 
 
 def _traced(a, order: int, target: NamedSharding):
+    if AxisType.Explicit in target.mesh.axis_types and mapped_axes(target.mesh):
+        raise mistake(
+            "solve",
+            "mesh",
+            "None for a batch that is dealt to devices with Explicit axes",
+            f"a mesh of which {mapped_axes(target.mesh)} are the batch's",
+            "leave mesh out, and deal matrices of an order that the other devices divide",
+        )
     missing, i = order - a.shape[0], jnp.arange(order)
     if missing:
         a = replicated(a)

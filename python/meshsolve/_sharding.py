@@ -45,11 +45,8 @@ class Placement(NamedTuple):
             return {"replicated": PartitionSpec(), "columns": columns, "rows": rows}[mode]
         return PartitionSpec()
 
-    def place(self) -> jax.Array:
-        """int32[2] (rank, group) of the calling device, where mesh axes have names."""
-        # Under vmap over a mesh axis this has no name in shard_map yet.
-        here = jax.sharding.get_abstract_mesh()
-        named = here.manual_axes or self.mesh.axis_names
+    def place(self, named: tuple[str, ...]) -> jax.Array:
+        """int32[2] (rank, group) of the calling device, where mesh axes are ``named``."""
         others = tuple(axis for axis in named if axis not in self.axes)
         rank = lax.axis_index(self.axes) if self.axes else 0
         group = lax.axis_index(others) if others else 0

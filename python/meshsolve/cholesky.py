@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
@@ -330,6 +331,9 @@ def _pair(c_and_lower):
             "a traced value",
             "make it static: pass c alone through jax.jit, or a CholeskyFactor",
         )
+    if not isinstance(lower, (bool, int, np.bool_)):
+        got = f"a {type(lower).__name__}"
+        raise wrong_type("cho_solve", "lower", "a bool", got, "pass what cho_factor returned")
     return as_array(c), bool(lower)
 
 

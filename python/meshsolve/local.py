@@ -116,6 +116,9 @@ def solve(
             f"{axis_name!r}, with axes {list(mesh.axis_names) if manual else []} there",
             "outside of shard_map use meshsolve.solve",
         )
+    if raises:
+        others = (axis for axis in mesh.axis_names if axis not in axes and mesh.shape[axis] > 1)
+        _failure.expect_one_call("local.solve", tuple(others))
     a, b = as_array(a), as_array(b)
     world = math.prod(mesh.shape[axis] for axis in axes)
     n = max(a.shape) if a.ndim == 2 else 0
@@ -129,7 +132,7 @@ def solve(
         )
     check_rhs("local.solve", b, n)
     if b.ndim > 2:
-        expected, remedy = f"shape [{n}] or [{n}, k]", "use jax.vmap over b"
+        expected, remedy = f"shape [{n}] or [{n}, k]", "give them as columns of b"
         raise mistake("local.solve", "b", expected, f"shape {b.shape}", remedy)
     dtype = common_dtype("local.solve", "a and b", a, b)
     a, b = promoted(a, dtype), promoted(b, dtype)

@@ -228,6 +228,8 @@ def solve(
         full = lambda a, b: _dispatch.call(op, (a, b), (own_a and a is given, False))[1:]  # noqa: E731
         run = lambda b, own_b: _refine.solve(task, op, a, b, full)  # noqa: E731
     b = promoted(b, dtype)
+    if not return_info and b.size == 0 and raises and n:
+        solved(run, jnp.zeros((n, 1), dtype), True, a)
     if not return_info:
         return solved(run, b, own_b, a)[0]
     if n == 0:

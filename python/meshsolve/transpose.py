@@ -98,7 +98,7 @@ def _transposed(mesh: Mesh | None, spec: PartitionSpec):
     at = Placement(mesh, axes) if mesh else None
 
     def local(x):
-        place = at.place() if at else jnp.zeros(2, jnp.int32)
+        place = at.place(tuple(at.mesh.axis_names)) if at else jnp.zeros(2, jnp.int32)
         # The result has the dimensions of its operand, and the memory of its transpose.
         return _ffi.transpose(place, at.world if at else 1, x).reshape(x.shape[::-1])
 

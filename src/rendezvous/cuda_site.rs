@@ -59,6 +59,11 @@ impl CudaSite {
         };
         let done = catch_unwind(AssertUnwindSafe(part))
             .unwrap_or_else(|panic| Err(Error::from_panic("a call on a CUDA device", &*panic)));
-        done.map_err(|error| self.hosts.fail(run, error))
+        done.map_err(|error| self.fail(run, error))
+    }
+
+    /// Makes an error that of all devices of the run, unless another one is already.
+    pub fn fail(&self, run: i64, error: Error) -> Error {
+        self.hosts.fail(run, error)
     }
 }

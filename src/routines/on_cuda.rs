@@ -23,6 +23,7 @@ pub struct Part<'a, 's> {
     arrival: CudaArrival<'s>,
     /// Rank and group, once they have been read.
     place: Option<(usize, i64)>,
+    met: bool,
 }
 
 impl<'a, 's> Part<'a, 's> {
@@ -32,7 +33,7 @@ impl<'a, 's> Part<'a, 's> {
         world: usize,
         arrival: CudaArrival<'s>,
     ) -> Self {
-        Part { device, hosts, world, arrival, place: None }
+        Part { device, hosts, world, arrival, place: None, met: false }
     }
 
     pub fn device(&self) -> &'a Device {
@@ -70,12 +71,13 @@ impl<'a, 's> Part<'a, 's> {
     /// Waits for the host threads of all ranks of the group.
     pub fn meet(&mut self) -> Result<()> {
         let (rank, group) = self.place()?;
+        self.met = true;
         self.hosts.meet(self.arrival.run, group, rank, self.arrival.device)
     }
 
     /// Who has met the others meets them once more, so that all return the same.
     pub fn leave(mut self) -> Result<()> {
-        if self.place.is_some() { self.meet() } else { Ok(()) }
+        if self.met { self.meet() } else { Ok(()) }
     }
 
     /// The address of so many bytes of the device's memory, for work on the stream.

@@ -86,7 +86,15 @@ impl OnCuda for Transpose {
         let size = dtype.size();
         let plan = Plan::on_device(rows, cols, size, offered_on_cuda(bytes))
             .or_else(|| Plan::on_device(rows, cols, size, bytes + bytes / 8 + 64))
-            .ok_or_else(|| Error::invalid(format!("no plan for {rows} x {cols} on a device")))?;
+            .ok_or_else(|| {
+                Error::new(
+                    crate::error::Kind::Internal,
+                    format!(
+                        "meshsolve.transpose: there is no plan for {rows} x {cols} on a device; this \
+                         is a defect of meshsolve"
+                    ),
+                )
+            })?;
         let scratch_bytes = transposition::scratch_bytes(&plan, data);
         let scratch = part.scratch("transpose", scratch_bytes)?;
         part.pass_through(0, 0)?;

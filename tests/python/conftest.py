@@ -1,7 +1,13 @@
-"""Eight CPU host devices and 64-bit types, set before JAX is imported anywhere."""
+"""Eight CPU host devices and 64-bit types, set before JAX is imported anywhere.
 
+``TESTS_EVERY=3`` in the environment runs every third case of each test.
+"""
+
+import collections
 import faulthandler
 import os
+
+import pytest
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_ENABLE_X64"] = "1"
@@ -12,3 +18,15 @@ os.environ["MESHSOLVE_CACHE_DIR"] = ""
 os.environ.setdefault("NPROC", "16")
 
 faulthandler.enable()
+
+
+@pytest.hookimpl(trylast=True)  # of those that are selected
+def pytest_collection_modifyitems(config, items):
+    every, seen = int(os.environ.get("TESTS_EVERY", "1")), collections.Counter()
+    kept, left = [], []
+    for item in items:
+        test = (item.path, item.originalname)
+        (kept if seen[test] % every == 0 else left).append(item)
+        seen[test] += 1
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)

@@ -109,6 +109,18 @@ def test_messages(a, b, options, error, message):
             "convert with .astype(jnp.float32)",
         ),
         (
+            lambda: ms.cho_solve(ms.lu_factor(EYE), ONES),
+            TypeError,
+            "meshsolve.cho_solve: lower: expected a bool, got a ArrayImpl; pass what cho_factor "
+            "returned",
+        ),
+        (
+            lambda: ms.solve(ms.lu_factor(EYE), ONES),
+            TypeError,
+            "meshsolve: expected an array, or what makes one, got LUFactor: a factor, which is "
+            "what functions of factors take; give numbers in an array of JAX's or of NumPy's",
+        ),
+        (
             lambda: ms.solve(EYE, ONES, assume_a="pos", mesh="x"),
             TypeError,
             "meshsolve.solve: mesh: expected a jax.sharding.Mesh, got str; see jax.make_mesh",

@@ -182,6 +182,16 @@ GRADIENTS = {
 }
 
 
+def test_factors_are_compared_and_counted_as_pairs():
+    factor = ms.lu_factor(np.eye(4))
+    shapes = jax.tree.map(jnp.shape, factor)
+    assert shapes == jax.tree.map(jnp.shape, ms.lu_factor(2 * np.eye(4)))
+    assert shapes != jax.tree.map(jnp.shape, ms.lu_factor(np.eye(2)))
+    assert len(factor) == 2 and factor[0].shape == (4, 4) and factor[-1].shape == (4,)
+    with pytest.raises(TypeError, match="unhashable"):  # as arrays are
+        hash(factor)
+
+
 @pytest.mark.parametrize("place", PLACES[:3])
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_of_batches(name, place):

@@ -116,6 +116,47 @@ def test_local_solve():
         jax.block_until_ready(run(put(mesh, failing(False), "x")))
 
 
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_groups_with_matrices_of_their_own(kind):
+    """One would fail, and XLA would end the process, in which the others wait."""
+    mesh = jax.make_mesh((2, 4), ("g", "x"), axis_types=(mesh_of((0,), kind).axis_types[0],) * 2)
+    two = put(mesh, np.stack([np.eye(8), failing(False)]), "g", "x", None)
+    message = (
+        r"on_failure: expected \"nan\" where groups of devices have matrices of their own, got "
+        r"\"raise\", with groups along \('g',\); use return_info=True or a factor's info"
+    )
+    if kind == "explicit" and jax.__version_info__ < (0, 10):
+        return  # refused in any case
+    with on(mesh, kind), pytest.raises(Exception, match=r"meshsolve\.lu_factor: " + message):
+        jax.block_until_ready(ms.lu_factor(two, on_failure="raise"))
+    spec = jax.sharding.PartitionSpec
+    inside = jax.shard_map(
+        lambda a: ms.local.solve(a[0], jnp.ones(8), "x", on_failure="raise"),
+        mesh=mesh,
+        in_specs=spec("g", "x"),
+        out_specs=spec("g"),
+        check_vma=False,
+    )
+    with pytest.raises(ValueError, match=r"meshsolve\.local\.solve: " + message):
+        inside(two)
+
+
+def test_matrices_that_are_closed_over():
+    mesh = mesh_of(range(4))
+    good, bad = put(mesh, 2 * np.eye(8), "x", None), put(mesh, failing(False), "x", None)
+    run = lambda a: jax.jit(lambda b: ms.lu_factor(a, on_failure="raise").solve(b))  # noqa: E731
+    np.testing.assert_array_equal(run(good)(ONES), np.full(8, 0.5))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=PIVOT):
+        jax.block_until_ready(run(bad)(ONES))
+
+
+def test_no_right_hand_sides():
+    bad = put(mesh_of(range(4)), failing(False), "x", None)
+    assert ms.solve(bad, np.ones((8, 0))).shape == (8, 0)
+    with pytest.raises(np.linalg.LinAlgError, match=PIVOT):
+        ms.solve(bad, np.ones((8, 0)), on_failure="raise")
+
+
 @pytest.mark.parametrize(
     "call",
     [ms.cho_factor, ms.lu_factor, ms.inv]
