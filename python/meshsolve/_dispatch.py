@@ -105,8 +105,9 @@ def call(op: Operation, operands, own):
 
     For a matrix the storage of ``op`` is settled here, by where the matrix lies.
     """
-    if is_traced(*operands):
+    if any(isinstance(x, Tracer) for x in operands):
         return traced(op, *operands)
+    _expect_not_mapped(op, operands[op.matrix])
     # Where a function is traced that closes over the operands, results are not known.
     known = op.raises and not isinstance(jnp.zeros(()), Tracer)
     results = _eager(op._replace(raises=False) if known else op, operands, own)
@@ -115,16 +116,21 @@ def call(op: Operation, operands, own):
     return results
 
 
-def is_traced(*operands) -> bool:
-    """Whether operands are traced, or are closed over under a ``jax.vmap`` over an axis of their
-    mesh, which only programs know of.
+def _expect_not_mapped(op: Operation, a) -> None:
+    """Refuse a matrix that is closed over under a ``jax.vmap`` over another axis of its mesh: which
+    group of devices calls cannot be known there.
     """
-    if any(isinstance(x, Tracer) for x in operands):
-        return True
-    meshes = [jax.typeof(x).sharding.mesh for x in operands]
-    return not jax.sharding.get_abstract_mesh().empty and any(
-        AxisType.Explicit in mesh.axis_types and mapped_axes(mesh) for mesh in meshes
-    )
+    mesh, here = jax.typeof(a).sharding.mesh, jax.sharding.get_abstract_mesh()
+    if here.empty or here != mesh or AxisType.Explicit not in mesh.axis_types:
+        return
+    if mapped := mapped_axes(mesh):
+        raise mistake(
+            op.public,
+            "a",
+            "a matrix of the batch that jax.vmap maps over, or a mesh with Auto axes",
+            f"one for the whole batch, which is dealt to mesh axes {mapped}",
+            "factor it outside of jax.vmap, and call the factor's methods inside",
+        )
 
 
 # Eager: mesh and specs are those of the arrays.

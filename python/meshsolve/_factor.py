@@ -30,7 +30,7 @@ class Pair:
 
 def form(operation: str, a) -> str:
     """The storage of the factor of A."""
-    if _dispatch.is_traced(a):
+    if isinstance(a, Tracer):
         return "rows"
     at = _dispatch.eager_placement(operation, a)
     return "column-major" if at and at.storage == "column-major" else "rows"

@@ -209,9 +209,15 @@ def test_a_matrix_that_is_closed_over_by_a_dealt_batch():
     with jax.set_mesh(mesh):
         for _ in range(3):
             factor = ms.lu_factor(one)
-            assert_close(jax.vmap(lambda b: ms.lu_factor(one).solve(b))(dealt), wanted)
             assert_close(jax.vmap(factor.solve)(dealt), wanted)
             assert_close(factor.solve(b[0]), wanted[0])
+            with pytest.raises(ValueError) as raised:
+                jax.vmap(lambda b: ms.lu_factor(one).solve(b))(dealt)
+    assert str(raised.value) == (
+        "meshsolve.lu_factor: a: expected a matrix of the batch that jax.vmap maps over, or a mesh "
+        "with Auto axes, got one for the whole batch, which is dealt to mesh axes ['g']; factor it "
+        "outside of jax.vmap, and call the factor's methods inside"
+    )
 
 
 def test_leading_axes_that_lie_on_different_devices():
