@@ -24,6 +24,14 @@ def has_leading(*operands) -> bool:
     return any(len(x.shape) > rank for x, rank in operands)
 
 
+def systems(function, a, b, **kept) -> Any:
+    """``function(a, b, **kept)`` of each system where a or b has leading axes; None where not."""
+    operands = (a, 2), (b, rank_of_rhs(b))
+    if not has_leading(*operands):
+        return None
+    return over(function.__name__, functools.partial(function, **kept), *operands)
+
+
 def over(operation: str, function, *operands) -> Any:
     """``function`` of arrays of their ranks, for operands (array, rank) with leading axes.
 

@@ -1,5 +1,6 @@
 """What factor objects share: their leaves, where they lie, how they show themselves."""
 
+import abc
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,12 +13,12 @@ from meshsolve._errors import wrong_type
 from meshsolve._operands import as_array
 
 
-class Pair:
+class Pair(abc.ABC):
     """What unpacks to a pair of scipy's also is one to ``len`` and ``factor[i]``."""
 
+    @abc.abstractmethod
     def __iter__(self) -> Iterator[Any]:
         """The parts of the pair."""
-        raise NotImplementedError
 
     def __len__(self) -> int:
         """The two parts of the pair."""

@@ -16,7 +16,7 @@ from meshsolve._operands import as_array, promoted
 from meshsolve._sharding import devices_dealt_to, mapped_axes
 
 
-def on_mesh(a, mesh: Mesh | None, dtype) -> tuple[jax.Array, bool]:
+def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> tuple[jax.Array, bool]:
     """(A in ``dtype`` for the devices of ``mesh``, whether that is memory of its own).
 
     A itself if no mesh is given, or if it is sharded over that mesh already. Otherwise a copy, made
@@ -29,7 +29,7 @@ def on_mesh(a, mesh: Mesh | None, dtype) -> tuple[jax.Array, bool]:
     axes = tuple(mesh.axis_names)
     target = NamedSharding(mesh, PartitionSpec(axes[0] if len(axes) == 1 else axes, None))
     if isinstance(a, Tracer):
-        return _traced(promoted(a, dtype), order, target), True
+        return _traced(operation, promoted(a, dtype), order, target), True
     # At once, also where a function that closes over A is being traced.
     with jax.ensure_compile_time_eval():
         return _dealt(a, order, target, dtype), True
@@ -86,10 +86,10 @@ def replicated(x):
     return jax.sharding.reshard(x, NamedSharding(mesh, PartitionSpec()))
 
 
-def _traced(a, order: int, target: NamedSharding):
+def _traced(operation: str, a, order: int, target: NamedSharding):
     if AxisType.Explicit in target.mesh.axis_types and mapped_axes(target.mesh):
         raise mistake(
-            "solve",
+            operation,
             "mesh",
             "None for a batch that is dealt to devices with Explicit axes",
             f"a mesh of which {mapped_axes(target.mesh)} are the batch's",

@@ -74,7 +74,7 @@ def inv(
         return _batch.over("inv", functools.partial(inv, **kept), (a, 2))
     dtype = common_dtype("inv", "a", a)
     _padding.check_mesh("inv", mesh)
-    a, moved = _padding.on_mesh(a, mesh, dtype)
+    a, moved = _padding.on_mesh("inv", a, mesh, dtype)
     if n == 0:
         return a
     order, own = n if a.shape[0] != n else 0, overwrite_a or moved or a is not given

@@ -209,7 +209,7 @@ def _factored(
         return _batch.over(public, one, (a, 2))
     dtype = common_dtype(public, "a", a)
     _padding.check_mesh(public, mesh)
-    a, moved = _padding.on_mesh(a, mesh, dtype)
+    a, moved = _padding.on_mesh(public, a, mesh, dtype)
     if n == 0:
         anorm = jnp.zeros((), _factor.real_dtype(dtype))
         return LUFactor(a, jnp.zeros(0, jnp.int32), jnp.int32(0), anorm, 0, "rows")

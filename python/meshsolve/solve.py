@@ -1,6 +1,5 @@
 """Linear systems with a sharded matrix: ``solve``."""
 
-import functools
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, overload
 
@@ -196,22 +195,13 @@ def solve(
     a, b = as_typed(a), as_array(b)
     n = check_square("solve", a)
     check_rhs("solve", b, n)
-    matrices, sides = (a, 2), (b, _batch.rank_of_rhs(b))
-    if _batch.has_leading(matrices, sides):
-        one = functools.partial(
-            solve,
-            lower=lower,
-            assume_a=assume_a,
-            transposed=transposed,
-            refine=refine,
-            return_info=return_info,
-            on_failure=on_failure,
-            mesh=mesh,
-        )
-        return _batch.over("solve", one, matrices, sides)
+    kept = {"lower": lower, "assume_a": assume_a, "transposed": transposed, "refine": refine}
+    kept |= {"return_info": return_info, "on_failure": on_failure, "mesh": mesh}
+    if (batch := _batch.systems(solve, a, b, **kept)) is not None:
+        return batch
     dtype = common_dtype("solve", "a and b", a, b)
     _padding.check_mesh("solve", mesh)
-    a, moved = _padding.on_mesh(a, mesh, dtype)
+    a, moved = _padding.on_mesh("solve", a, mesh, dtype)
     own_a = overwrite_a or moved or a is not given_a
     own_b = overwrite_b or b is not given_b or b.dtype != dtype
     order, trans = n if a.shape[0] != n else 0, int(bool(transposed))

@@ -1,6 +1,5 @@
 """Linear systems with a sharded triangular matrix: ``solve_triangular``."""
 
-import functools
 
 import jax
 from jax.sharding import Mesh
@@ -73,20 +72,13 @@ def solve_triangular(
     a, b = as_typed(a), as_array(b)
     n = check_square("solve_triangular", a)
     check_rhs("solve_triangular", b, n)
-    matrices, sides = (a, 2), (b, _batch.rank_of_rhs(b))
-    if _batch.has_leading(matrices, sides):
-        one = functools.partial(
-            solve_triangular,
-            trans=code,
-            lower=lower,
-            unit_diagonal=unit_diagonal,
-            on_failure=on_failure,
-            mesh=mesh,
-        )
-        return _batch.over("solve_triangular", one, matrices, sides)
+    kept = {"trans": code, "lower": lower, "unit_diagonal": unit_diagonal}
+    kept |= {"on_failure": on_failure, "mesh": mesh}
+    if (batch := _batch.systems(solve_triangular, a, b, **kept)) is not None:
+        return batch
     dtype = common_dtype("solve_triangular", "a and b", a, b)
     _padding.check_mesh("solve_triangular", mesh)
-    a, _ = _padding.on_mesh(a, mesh, dtype)
+    a, _ = _padding.on_mesh("solve_triangular", a, mesh, dtype)
     order = n if a.shape[0] != n else 0
     op = _ffi.trtrs(bool(lower), order, code, bool(unit_diagonal))
     op = op._replace(raises=raises)

@@ -198,7 +198,7 @@ def test_a_batch_that_is_dealt_to_all_devices():
         assert_close((x, inverse), (np.linalg.solve(a, b), np.linalg.inv(a)))
 
 
-@pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="see above")
+@pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="JAX cannot map over a dealt axis")
 def test_a_matrix_that_is_closed_over_by_a_dealt_batch():
     """In any order with calls that have no batch."""
     mesh = jax.make_mesh((2, 4), ("g", "x"), axis_types=(AxisType.Explicit,) * 2)
@@ -229,4 +229,17 @@ def test_leading_axes_that_lie_on_different_devices():
         "meshsolve.solve: the leading axes: expected axes that lie on the same devices, for a mesh "
         "with Explicit axes, got ('g',) and (None,); use jax.device_put or jax.sharding.reshard, "
         "or a mesh with Auto axes"
+    )
+
+
+@pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="JAX cannot map over a dealt axis")
+def test_a_dealt_batch_with_a_mesh_that_pads():
+    mesh = jax.make_mesh((2, 4), ("g", "x"), axis_types=(AxisType.Explicit,) * 2)
+    a = put(mesh, np.stack([np.eye(7)] * 4), "g")
+    with jax.set_mesh(mesh), pytest.raises(ValueError) as raised:
+        ms.inv(a, mesh=mesh)
+    assert str(raised.value) == (
+        "meshsolve.inv: mesh: expected None for a batch that is dealt to devices with Explicit "
+        "axes, got a mesh of which ['g'] are the batch's; leave mesh out, and deal matrices of an "
+        "order that the other devices divide"
     )
