@@ -1,6 +1,5 @@
 """Linear systems with a sharded triangular matrix: ``solve_triangular``."""
 
-
 import jax
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
