@@ -8,11 +8,13 @@
 pub mod cuda;
 mod group;
 pub mod host;
+pub mod memory;
 
 pub use group::Group;
 
 use std::ops::Range;
 
+use crate::error::Error;
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 use crate::transpose;
@@ -107,6 +109,12 @@ pub struct Stopped;
 pub type Step<V = ()> = Result<V, Stopped>;
 
 pub trait Backend<T: Scalar> {
+    /// Whether a lane is a rank: the shard of that number is its own memory, that of others is far.
+    const IS_RANK: bool;
+    /// Whether arithmetic is slow where it keeps subnormal numbers, so that it does so only where they
+    /// matter.
+    const FLUSHES: bool;
+
     /// Index of this lane.
     fn lane(&self) -> usize;
     /// Number of lanes of the call.
@@ -118,9 +126,10 @@ pub trait Backend<T: Scalar> {
 
     // Tile kernels.
 
-    /// `A = L L^H` in the lower triangle of `a`, the other one is neither read nor kept.
-    /// `Err(i)`: the leading minor of order `i + 1` is not positive definite.
-    fn potrf(&mut self, a: Block<T>) -> Result<(), usize>;
+    /// `A = L L^H` in the lower triangle of `a`, the other one is neither read nor kept. `before` rows of
+    /// the matrix come before it: if its leading minor of order i is not positive definite, that is
+    /// reported as `before + i`, at once or when the lane has done all its work.
+    fn potrf(&mut self, a: Block<T>, before: usize) -> Step;
     /// `X <- X L^-H`, L lower triangular.
     fn trsm_panel(&mut self, l: Block<T>, x: Block<T>);
     /// `X <- X A^-1` with a triangle of A.
@@ -131,20 +140,20 @@ pub trait Backend<T: Scalar> {
     fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>);
     /// This lane's part of `P A = L U` of a panel with at least as many rows as columns, the pivot being
     /// the first of the largest |Re| + |Im|. The panel's rows count from `first`; row `first + i` was
-    /// interchanged with row `pivots[i]`. The first column whose pivot is zero, if there is one; the
-    /// factorisation goes on all the same. Afterwards the members have met.
+    /// interchanged with row `pivots[i]`. A pivot i, counted from 1, that is zero is reported as
+    /// `first + i`; the factorisation goes on all the same. Afterwards the members have met.
     fn getrf(
         &mut self,
         panel: Block<T>,
         first: usize,
         pivots: Block<i32>,
         group: &mut Group,
-    ) -> Step<Option<usize>>;
+    ) -> Step;
     /// Interchanges rows `first + i` and `pivots[i]` of X for all i, ascending, or descending if
     /// `back`.
     fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool);
     /// Numbers of the rows 0, 1, .. after all interchanges, in their new order.
-    fn interchanged(&self, pivots: Block<i32>) -> Vec<usize>;
+    fn interchanged(&mut self, pivots: Block<i32>) -> Step<Vec<usize>>;
     /// Subtracts from each tile column of `targets`, ascending, what the finished panel k says.
     fn update(
         &mut self,
@@ -171,15 +180,19 @@ pub trait Backend<T: Scalar> {
     fn add(&mut self, c: Block<T>, s: Block<T>);
 
     /// The largest |Re| + |Im|; entries that are no number are passed over.
-    fn largest(&mut self, x: Block<T>) -> f64;
+    fn largest(&mut self, x: Block<T>) -> Step<f64>;
     /// Sums of moduli of X, whose columns are contiguous; row sums are added to `rows`.
-    fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Moduli;
+    fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Step<Moduli>;
     /// Adds to the column sums of a Hermitian matrix, from the first column of X on, what its lower
     /// triangle says: columns of X begin with an entry on the diagonal each, X's upper triangle is not
     /// read.
     fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>);
-    /// Whether this lane's arithmetic keeps subnormal numbers from now on or flushes them to zero.
+    /// Whether this lane's arithmetic keeps subnormal numbers from now on or flushes them to zero, where
+    /// it can do both.
     fn keep_subnormals(&mut self, keep: bool);
+    /// What follows is awaited by other lanes (or, with `false`, no longer): a panel and what leads to it.
+    /// A device does it beside the work that it has been given before.
+    fn ahead(&mut self, _: bool) {}
 
     // Movement.
 
@@ -192,20 +205,18 @@ pub trait Backend<T: Scalar> {
     fn clear_outside(&mut self, a: Block<T>, triangle: Triangle);
     fn conjugate(&mut self, x: Block<T>);
     /// Reads a block, row by row.
-    fn get(&mut self, from: Block<T>, to: &mut [T]);
+    fn get(&mut self, from: Block<T>, to: &mut [T]) -> Step;
     /// Writes a block, row by row.
     fn put(&mut self, from: &[T], to: Block<T>);
-    /// Does `units` of `phase` of an in-place transposition of the shard at `shard`, with scratch of this
-    /// lane's `own` and what the lanes have as `shared` scratch for this shard.
-    fn transpose(
+    /// This lane's part of transposing every shard in its own memory as `plan` says; `own` is its scratch,
+    /// `shared` that of all lanes. Afterwards all lanes have met.
+    fn transpose_shards(
         &mut self,
         plan: &transpose::Plan,
-        phase: usize,
-        units: Range<usize>,
-        shard: *mut T,
+        shards: &[*mut T],
         own: Block<T>,
         shared: *mut T,
-    );
+    ) -> Step;
     /// Does `units` of the in-place transposition of `a` as a whole, whose columns are in natural order.
     fn transpose_square(&mut self, square: &transpose::Square, units: Range<usize>, a: &Matrix<T>);
 
@@ -224,6 +235,8 @@ pub trait Backend<T: Scalar> {
     fn barrier(&mut self) -> Step;
     /// Gives the call up with LAPACK's `info` and stops every lane.
     fn give_up(&mut self, info: usize) -> Stopped;
+    /// Gives the call up because the machine failed, and stops every lane.
+    fn fail(&mut self, error: Error) -> Stopped;
     /// Notes LAPACK's `info`, of which the smallest counts, and goes on.
     fn report(&mut self, info: usize);
     /// Panel `done` of `total` is factored; for progress lines.

@@ -254,14 +254,14 @@ pub fn inverse_norm<T: Scalar, B: Backend<T>>(
         }
         lane.barrier()?;
         let mut says = [T::ZERO];
-        lane.get(told, &mut says);
+        lane.get(told, &mut says)?;
         match says[0] {
             says if says == T::ONE => solve(lane, Op::None)?,
             says if says == -T::ONE => solve(lane, Op::Adjoint)?,
             _ => return Ok(()),
         }
         if let Some(estimator) = &mut estimator {
-            lane.get(x, estimator.vectors());
+            lane.get(x, estimator.vectors())?;
             next = Some(estimator.advance());
         }
     }

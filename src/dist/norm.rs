@@ -2,7 +2,7 @@
 //! The sum of a column is one lane's; to the sum of a row all lanes contribute.
 
 use super::owned_from;
-use crate::backend::{Backend, Moduli};
+use crate::backend::{Backend, Moduli, Step};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
@@ -13,14 +13,14 @@ pub fn of_all<T: Scalar, B: Backend<T>>(
     a: &Matrix<T>,
     n: usize,
     rows: Option<Block<f64>>,
-) -> Moduli {
+) -> Step<Moduli> {
     let mut found = Moduli::default();
     for t in owned_from(lane, 0).take_while(|&t| t < a.columns.count()) {
         let tile = a.columns.tile(t);
         let columns = n.saturating_sub(tile.global).min(tile.width);
-        found = found.and(lane.moduli(a.tile_column(t).sub(0, 0, n, columns), rows));
+        found = found.and(lane.moduli(a.tile_column(t).sub(0, 0, n, columns), rows)?);
     }
-    found
+    Ok(found)
 }
 
 /// One lane's part of the leading part of order `n` of a Hermitian matrix, of which the lower

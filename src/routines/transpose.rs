@@ -10,9 +10,8 @@ use std::time::Instant;
 use super::{Configured, OnCuda, Part, Routine};
 use crate::backend::Backend;
 use crate::backend::cuda::transposition;
-use crate::backend::host::{HostLane, Scratch, Team, lane_count};
+use crate::backend::host::{HostLane, Scratch, Team, lane_count, shared_elements};
 use crate::call::{Attributes, Call, Job};
-use crate::dist::transpose_shards::{shared_elements, transpose_shards};
 use crate::error::{Error, Result};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
@@ -149,7 +148,7 @@ impl<T: Scalar> Job for Turn<T> {
         // A stop is no error here: whoever stopped the team has recorded why.
         if self.team.barrier().wait().is_ok() {
             let shared = self.scratch.at(self.team.lanes() * self.own);
-            let _ = transpose_shards(&mut lane, &shards, &self.plan, scratch, shared);
+            let _ = lane.transpose_shards(&self.plan, &shards, scratch, shared);
         }
         Ok(())
     }

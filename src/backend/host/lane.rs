@@ -18,6 +18,7 @@ use super::members::Members;
 use super::norm;
 use super::team::Team;
 use crate::backend::{Backend, Group, Moduli, Op, Signal, Step, Stopped, Triangle, Update};
+use crate::error::Error;
 use crate::log::{self, Event};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
@@ -38,6 +39,27 @@ pub fn lane_count(ranks: usize, threads: usize) -> usize {
 fn packed_rows<T>(width: usize) -> usize {
     let rows = PACK_BYTES / (width.max(1) * size_of::<T>());
     (rows / 64 * 64).clamp(64, 1024)
+}
+
+/// Elements of scratch that the lanes share while they transpose `shards` shards.
+pub fn shared_elements<T>(plan: &transpose::Plan, shards: usize) -> usize {
+    shards * plan.shared_bytes().div_ceil(size_of::<T>())
+}
+
+/// The units of all shards in one row, cut into one run for each lane: which of which shards are the
+/// lane's.
+fn shares(
+    units: usize,
+    shards: usize,
+    lane: usize,
+    lanes: usize,
+) -> impl Iterator<Item = (usize, Range<usize>)> {
+    let all = units * shards;
+    let (first, end) = (all * lane / lanes, all * (lane + 1) / lanes);
+    let within =
+        move |unit: usize, rank: usize| unit.clamp(rank * units, (rank + 1) * units) - rank * units;
+    let share = move |rank| (rank, within(first, rank)..within(end, rank));
+    (0..shards).map(share).filter(|(_, units)| !units.is_empty())
 }
 
 /// Elements of scratch that a lane packs panels into, for tiles of `width` columns.
@@ -85,6 +107,9 @@ impl<'a, T: Scalar> HostLane<'a, T> {
 // which name for every phase the lane that owns a block.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl<T: Scalar> Backend<T> for HostLane<'_, T> {
+    const IS_RANK: bool = false;
+    const FLUSHES: bool = true;
+
     fn lane(&self) -> usize {
         self.lane
     }
@@ -93,8 +118,9 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         self.team.lanes()
     }
 
-    fn potrf(&mut self, a: Block<T>) -> Result<(), usize> {
-        unsafe { blas::potrf(a, &mut self.potrf) }
+    fn potrf(&mut self, a: Block<T>, before: usize) -> Step {
+        let done = unsafe { blas::potrf(a, &mut self.potrf) };
+        done.map_err(|minor| self.give_up(before + minor + 1))
     }
 
     fn trsm_panel(&mut self, l: Block<T>, x: Block<T>) {
@@ -137,26 +163,27 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         first: usize,
         pivots: Block<i32>,
         group: &mut Group,
-    ) -> Step<Option<usize>> {
+    ) -> Step {
         let members = Members::new(self.team, self.lane, group);
         let rows = members.rows(first, panel.rows);
         let leads = members.place == 0;
         let zero = unsafe { Panel { a: panel, pivots, rows, members, zero: None }.factor()? };
         if leads {
             unsafe { blas::slice_mut(pivots) }.iter_mut().for_each(|row| *row += first as i32);
+            zero.into_iter().for_each(|column| self.report(first + column + 1));
         }
-        Ok(zero)
+        Ok(())
     }
 
     fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool) {
         unsafe { swap_rows(x, first, blas::slice(pivots), back) };
     }
 
-    fn interchanged(&self, pivots: Block<i32>) -> Vec<usize> {
+    fn interchanged(&mut self, pivots: Block<i32>) -> Step<Vec<usize>> {
         let mut rows: Vec<usize> = (0..pivots.rows).collect();
         let pivots = unsafe { blas::slice(pivots) };
         pivots.iter().enumerate().for_each(|(i, &p)| rows.swap(i, p as usize));
-        rows
+        Ok(rows)
     }
 
     fn update(
@@ -230,12 +257,12 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         unsafe { blas::add(c, s) };
     }
 
-    fn largest(&mut self, x: Block<T>) -> f64 {
-        unsafe { blas::largest(x) }
+    fn largest(&mut self, x: Block<T>) -> Step<f64> {
+        Ok(unsafe { blas::largest(x) })
     }
 
-    fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Moduli {
-        unsafe { norm::moduli(x, rows) }
+    fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Step<Moduli> {
+        Ok(unsafe { norm::moduli(x, rows) })
     }
 
     fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>) {
@@ -266,10 +293,11 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         unsafe { blas::conjugate(x) };
     }
 
-    fn get(&mut self, from: Block<T>, to: &mut [T]) {
+    fn get(&mut self, from: Block<T>, to: &mut [T]) -> Step {
         assert_eq!(to.len(), from.rows * from.cols, "as many elements");
         let to = Block::row_major(to.as_mut_ptr(), from.rows, from.cols, from.cols);
         unsafe { blas::copy(from, to) };
+        Ok(())
     }
 
     fn put(&mut self, from: &[T], to: Block<T>) {
@@ -278,18 +306,23 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         unsafe { blas::copy(from, to) };
     }
 
-    fn transpose(
+    fn transpose_shards(
         &mut self,
         plan: &transpose::Plan,
-        phase: usize,
-        units: Range<usize>,
-        shard: *mut T,
+        shards: &[*mut T],
         own: Block<T>,
         shared: *mut T,
-    ) {
+    ) -> Step {
         assert!(own.rows * size_of::<T>() >= plan.scratch_bytes(), "scratch of a transposition");
-        let (own, shared) = (own.ptr.cast(), shared.cast());
-        unsafe { transpose::run_units(plan, phase, units, shard.cast(), own, shared) };
+        for phase in 0..plan.phases() {
+            for (rank, units) in shares(plan.units(phase), shards.len(), self.lane, self.lanes()) {
+                let shared = shared.wrapping_add(shared_elements::<T>(plan, rank)).cast();
+                let (shard, own) = (shards[rank].cast(), own.ptr.cast());
+                unsafe { transpose::run_units(plan, phase, units, shard, own, shared) };
+            }
+            self.barrier()?;
+        }
+        if plan.phases() == 0 { self.barrier() } else { Ok(()) }
     }
 
     fn transpose_square(&mut self, square: &transpose::Square, units: Range<usize>, a: &Matrix<T>) {
@@ -325,6 +358,10 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
 
     fn give_up(&mut self, info: usize) -> Stopped {
         self.team.give_up(info)
+    }
+
+    fn fail(&mut self, error: Error) -> Stopped {
+        self.team.fail(error)
     }
 
     fn report(&mut self, info: usize) {

@@ -13,6 +13,6 @@ mod team;
 pub mod workers;
 pub mod yardstick;
 
-pub use lane::{HostLane, lane_count, scratch_elements};
+pub use lane::{HostLane, lane_count, scratch_elements, shared_elements};
 pub use scratch::Scratch;
 pub use team::{Sharing, Team};

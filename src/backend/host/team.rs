@@ -1,10 +1,12 @@
 //! What the lanes of one call share: their signals, their barrier, and why they stopped.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::members::Post;
 use super::progress::{Barrier, Meeting, Progress};
 use crate::backend::{Signal, Stopped};
+use crate::error::Error;
 
 /// When lanes share a panel of LU, where they wait for each other in every column.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,7 @@ pub struct Team {
     meeting: Meeting,
     posts: Vec<Post>,
     info: AtomicUsize,
+    failure: Mutex<Option<Error>>,
 }
 
 impl Team {
@@ -48,6 +51,7 @@ impl Team {
             meeting: Meeting::new(lanes),
             posts: (0..lanes).map(|_| Post::default()).collect(),
             info: AtomicUsize::new(0),
+            failure: Mutex::new(None),
         }
     }
 
@@ -98,6 +102,18 @@ impl Team {
         self.report(info);
         self.stop();
         Stopped
+    }
+
+    /// Records why the machine failed, if it is the first failure, and stops the lanes.
+    pub fn fail(&self, error: Error) -> Stopped {
+        self.failure.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(error);
+        self.stop();
+        Stopped
+    }
+
+    /// Why the machine failed, if it did.
+    pub fn failure(&self) -> Option<Error> {
+        self.failure.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
     /// Records LAPACK's `info`, of which the smallest counts.

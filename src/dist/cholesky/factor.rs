@@ -23,8 +23,10 @@ pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>) -> Step {
         lane.wait(Signal::Panels, k + 1)?;
         let next = k + 1;
         if next < count && lane.owns(next) {
+            lane.ahead(true);
             lane.update(a, k, std::iter::once(next), Update::Cholesky);
             factor_panel(lane, a, next)?;
+            lane.ahead(false);
         }
         let others = owned_from(lane, next).filter(|&t| t != next);
         lane.update(a, k, others.take_while(|&t| t < count), Update::Cholesky);
@@ -35,9 +37,7 @@ pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>) -> Step {
 
 fn factor_panel<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, k: usize) -> Step {
     let diagonal = a.diagonal(k);
-    if let Err(minor) = lane.potrf(diagonal) {
-        return Err(lane.give_up(a.columns.tile(k).global + minor + 1));
-    }
+    lane.potrf(diagonal, a.columns.tile(k).global)?;
     lane.trsm_panel(diagonal, a.below(k));
     lane.announce(Signal::Panels, k + 1);
     Ok(())

@@ -61,9 +61,11 @@ fn step<T: Scalar, B: Backend<T>>(
 ) -> Step {
     let next = k + 1;
     if lane.owns(next) {
+        lane.ahead(true);
         finish_row(lane, a, pivots, k, a.tile_column(next));
         lane.update(a, k, std::iter::once(next), Update::Lu);
         factor_panel(lane, a, pivots, next, owner)?;
+        lane.ahead(false);
     }
     let count = a.columns.count();
     let others = owned_from(lane, next).take_while(|&t| t < count).filter(|&t| t != next);
@@ -98,11 +100,8 @@ pub(super) fn factor_panel<T: Scalar, B: Backend<T>>(
     let tile = a.columns.tile(t);
     let panel = a.tile_column(t).rows_from(tile.global);
     let pivots = pivots.sub(tile.global, 0, tile.width, 1);
-    let zero = lane.getrf(panel, tile.global, pivots, &mut group)?;
+    lane.getrf(panel, tile.global, pivots, &mut group)?;
     if place == 0 {
-        if let Some(column) = zero {
-            lane.report(tile.global + column + 1);
-        }
         lane.announce(Signal::Panels, t + 1);
     }
     Ok(())

@@ -41,7 +41,7 @@ pub fn inverse<T: Scalar, B: Backend<T>>(
         lane.barrier()?;
     }
     let mut source = vec![0; a.columns.n()];
-    let order = lane.interchanged(pivots);
+    let order = lane.interchanged(pivots)?;
     order.into_iter().enumerate().for_each(|(from, to)| source[to] = from);
     interchange_columns(lane, a, &source, &rows, panel);
     lane.barrier()

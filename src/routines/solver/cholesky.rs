@@ -23,9 +23,9 @@ use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
 use super::operands::{Kind, slot};
 use super::options::{Family, Verb};
-use crate::backend::host::HostLane;
 use crate::backend::{Backend, Op, Step};
 use crate::dist::cholesky::{factor, inverse, sweeps};
+use crate::error::Result;
 use crate::layout::Storage;
 use crate::scalar::Scalar;
 
@@ -155,7 +155,7 @@ pub static VERBS: [Verb; 10] = [
 ];
 
 /// One lane's part between `arrange` and `restore`.
-pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Instant) -> Step {
+pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
     if verb.norm {
         // Before all lanes meet in `scale`: none of them can have given up yet.
@@ -198,14 +198,14 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
 }
 
 /// What a single thread adds to the results.
-pub fn finish<T: Scalar>(job: &Solver<T>) {
-    job.give_real(if job.info() == 0 { logdet(job) } else { f64::NAN });
+pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
+    job.give_real(if job.info() == 0 { logdet(job)? } else { f64::NAN })
 }
 
 /// The largest entry of A, which decides about subnormal numbers: it is on the diagonal of a
 /// positive definite matrix. Of a factor, the largest square on the diagonal stands for it.
-fn scale<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>) -> Step<f64> {
-    let largest = job.largest_on_diagonal(lane);
+fn scale<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>) -> Step<f64> {
+    let largest = job.largest_on_diagonal(lane)?;
     let scale = if job.options.verb.factor { largest } else { largest * largest };
     lane.keep_subnormals(near_underflow::<T>(scale));
     // All lanes have seen the diagonal before any of them overwrites it.
@@ -219,7 +219,7 @@ fn conjugates_factor<T: Scalar>(job: &Solver<T>) -> bool {
 }
 
 /// Conjugates B's lower triangle; afterwards all lanes have met.
-fn conjugate<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>) -> Step {
+fn conjugate<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>) -> Step {
     let a = &job.a;
     for t in (lane.lane()..a.columns.count()).step_by(lane.lanes()) {
         lane.conjugate(a.tile_column(t).rows_from(a.columns.tile(t).global));
@@ -228,6 +228,6 @@ fn conjugate<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>) -> Step {
 }
 
 /// `2 sum log L_ii`.
-fn logdet<T: Scalar>(job: &Solver<T>) -> f64 {
-    2.0 * job.diagonal().map(|entry| entry.magnitude().ln()).sum::<f64>()
+fn logdet<T: Scalar>(job: &Solver<T>) -> Result<f64> {
+    Ok(2.0 * job.diagonal()?.into_iter().map(|entry| entry.magnitude().ln()).sum::<f64>())
 }

@@ -6,35 +6,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::job::Solver;
 use super::magnitude::near_underflow;
-use super::operands::Kind;
 use super::options::{Family, Options};
-use crate::backend::host::{HostLane, Scratch};
+use crate::backend::memory;
 use crate::backend::{Backend, Op, Step, Triangle, larger};
 use crate::dist::condition::{Estimator, block, inverse_norm};
 use crate::dist::lu::Interchange;
 use crate::dist::norm;
 use crate::error::Result;
 use crate::matrix::Block;
-use crate::scalar::{DType, Scalar};
+use crate::scalar::Scalar;
 
 /// What the lanes of a call find out.
 pub struct Norms<T> {
+    /// norm1(A) as an operand.
+    given: Option<f64>,
     /// The bits of the largest column sum of B.
     column: AtomicU64,
-    /// Every lane's part of row sums of B, where these are what is asked for.
-    rows: Option<Scratch<f64>>,
     estimator: Mutex<Estimator<T>>,
 }
 
 impl<T: Scalar> Norms<T> {
-    /// For a call that needs so many `row_sums`.
-    pub fn new(options: &Options, n: usize, row_sums: usize) -> Result<Self> {
+    pub fn new(options: &Options, n: usize, given: Option<f64>) -> Self {
         let order = if options.verb.condition { options.unpadded.unwrap_or(n).min(n) } else { 0 };
-        Ok(Norms {
-            column: AtomicU64::new(0),
-            rows: if row_sums > 0 { Some(Scratch::new(row_sums)?) } else { None },
-            estimator: Mutex::new(Estimator::new(order)),
-        })
+        let estimator = Mutex::new(Estimator::new(order));
+        Norms { given, column: AtomicU64::new(0), estimator }
     }
 }
 
@@ -52,57 +47,56 @@ pub fn scratch_elements(n: usize, lanes: usize) -> usize {
 }
 
 impl<T: Scalar> Solver<T> {
-    fn row_sums(&self, lane: usize) -> Option<Block<f64>> {
-        let (n, rows) = (self.problem.n, self.norms.rows.as_ref()?);
-        Some(Block::column_major(rows.at(lane * n), n, 1, n).sub(0, 0, self.unpadded(), 1))
-    }
-
     /// Finds norm1(A), and the largest entry on the way, as `largest` does; afterwards all lanes have
     /// met.
-    pub fn measure(&self, lane: &mut HostLane<T>) -> Step<f64> {
+    pub fn measure(&self, lane: &mut impl Backend<T>) -> Step<f64> {
         lane.keep_subnormals(true);
         let rows = self.row_sums(lane.lane());
-        let found = norm::of_all(lane, &self.a, self.unpadded(), rows);
+        let found = norm::of_all(lane, &self.a, self.unpadded(), rows)?;
         // The bits of numbers that are not negative are ordered as they are, NaN being the largest.
         self.norms.column.fetch_max(found.column.abs().to_bits(), Ordering::AcqRel);
         self.gather_largest(lane, found.entry)
     }
 
     /// The lane's part of norm1(A) of a Hermitian A, from the tile columns that are its own.
-    pub fn measure_hermitian(&self, lane: &mut HostLane<T>) {
+    pub fn measure_hermitian(&self, lane: &mut impl Backend<T>) {
         if let Some(sums) = self.row_sums(lane.lane()) {
             norm::of_lower_triangle(lane, &self.a, self.unpadded(), sums);
         }
     }
 
     /// norm1(A) as a number of the matrix's precision, given or found by lanes that have met.
-    pub fn norm(&self) -> f64 {
-        let given = self.operand(Kind::Real).map(|norm| match norm.dtype {
-            // SAFETY: a real scalar (checked), alive during the call.
-            DType::F32 => f64::from(unsafe { norm.ptr.cast::<f32>().read() }),
-            // SAFETY: as above.
-            _ => unsafe { norm.ptr.cast::<f64>().read() },
-        });
-        let lanes: Vec<_> = (0..self.team.lanes()).map_while(|l| self.row_sums(l)).collect();
-        // SAFETY: numbers of the scratch, which nobody writes any more.
-        let row = |i: usize| lanes.iter().map(|sums| unsafe { sums.ptr.add(i).read() }).sum();
-        let found = || match lanes.is_empty() {
-            true => f64::from_bits(self.norms.column.load(Ordering::Acquire)),
-            false => (0..self.unpadded()).map(row).fold(0.0, larger),
+    pub fn norm(&self) -> Result<f64> {
+        let found = match self.norms.given {
+            Some(given) => given,
+            None => self.found_norm()?,
         };
-        T::from_f64_impl(given.unwrap_or_else(found)).parts().0
+        Ok(T::from_f64_impl(found).parts().0)
+    }
+
+    fn found_norm(&self) -> Result<f64> {
+        let lanes = (0..self.team.lanes()).map_while(|lane| self.row_sums(lane));
+        // SAFETY: numbers of the scratch, which nobody writes any more.
+        let read = |s: Block<f64>| unsafe { memory::read(self.memory(), s.ptr, 1, s.rows) };
+        let sums = lanes.map(read).collect::<Result<Vec<_>>>()?;
+        if sums.is_empty() {
+            return Ok(f64::from_bits(self.norms.column.load(Ordering::Acquire)));
+        }
+        let row = |i: usize| sums.iter().map(|of_lane| of_lane[i]).sum();
+        Ok((0..self.unpadded()).map(row).fold(0.0, larger))
     }
 
     /// Estimates the condition. `sweeps` are those of a solve with A or with A^H; `earlier` is how
     /// many sweeps all lanes have made in this call.
     pub fn condition(
         &self,
-        lane: &mut HostLane<T>,
+        lane: &mut impl Backend<T>,
         sweeps: impl Fn(Op) -> ([(Triangle, Op); 2], Option<Interchange>),
         mut earlier: usize,
     ) -> Step {
         lane.barrier()?;
-        let (n, order, norm) = (self.problem.n, self.unpadded(), self.norm());
+        let (n, order) = (self.problem.n, self.unpadded());
+        let norm = self.norm().map_err(|error| lane.fail(error))?;
         if self.info() != 0 || !(norm > 0.0 && norm.is_finite()) {
             return Ok(());
         }
@@ -130,18 +124,17 @@ impl<T: Scalar> Solver<T> {
 
     /// 1 / (norm1(A) norm1(A^-1)), estimated: 0 if `info` says that there is no inverse, NaN if
     /// norm1(A) is.
-    pub fn rcond(&self) -> f64 {
-        let norm = self.norm();
+    pub fn rcond(&self) -> Result<f64> {
+        let norm = self.norm()?;
         if self.unpadded() == 0 {
-            1.0
+            return Ok(1.0);
         } else if norm.is_nan() {
-            norm
-        } else {
-            let estimator = self.norms.estimator.lock().unwrap_or_else(|e| e.into_inner());
-            match estimator.estimate() {
-                condition if self.info() == 0 && condition > 0.0 => 1.0 / condition,
-                _ => 0.0,
-            }
+            return Ok(norm);
         }
+        let estimator = self.norms.estimator.lock().unwrap_or_else(|e| e.into_inner());
+        Ok(match estimator.estimate() {
+            condition if self.info() == 0 && condition > 0.0 => 1.0 / condition,
+            _ => 0.0,
+        })
     }
 }

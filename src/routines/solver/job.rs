@@ -1,22 +1,23 @@
-//! One call of a solver on the host: its memory, its lanes, and the order of its steps. What the steps
-//! share is beside it: `moves.rs`, `magnitude.rs`, `substitute.rs`, `results.rs`.
+//! One call of a solver: its memory, its lanes, and the order of its steps. What the steps share is
+//! beside it: `moves.rs`, `magnitude.rs`, `substitute.rs`, `results.rs`; where it works, in `ground.rs`.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use super::condition::Norms;
+use super::ground::Ground;
 use super::operands::{Kind, Problem, Signature};
 use super::options::{Family, Options, Rhs, Verb};
-use super::results::{fill_nan, share};
 use super::sizes::{Sizes, panel_rows};
 use super::{cholesky, lu, residual, triangular};
-use crate::backend::host::{HostLane, Scratch, Sharing, Team};
+use crate::backend::host::{HostLane, Sharing, Team};
+use crate::backend::memory::{self, Memory};
 use crate::backend::{Backend, Step};
 use crate::call::{Buffer, Call, Job};
 use crate::error::{Error, Result};
 use crate::matrix::{Block, Matrix};
-use crate::scalar::Scalar;
+use crate::scalar::{DType, Scalar};
 use crate::settings;
 use crate::stats::{self, CallStats};
 
@@ -30,32 +31,39 @@ pub struct Solver<T> {
     pub(super) team: Team,
     since: Instant,
     phases: Mutex<Vec<(&'static str, f64)>>,
-    /// Every lane's own, then what the phases share: scratch of the transposition, staging columns of
-    /// the redistribution, the lanes' partial sums, one after another.
-    scratch: Scratch<T>,
-    /// Row interchanges where they are neither operand nor result.
-    pivots: Mutex<Vec<i32>>,
+    ground: Ground<T>,
+    /// The `info` of a factor that was made earlier, 0 if there is none among the operands.
+    info_given: usize,
     /// The bits of the largest magnitude that lanes have found.
     pub(super) largest: AtomicU64,
     pub(super) norms: Norms<T>,
 }
 
 impl<T: Scalar> Solver<T> {
+    /// `sizes` are those of the `ground`.
     pub fn new(
         options: Options,
         problem: Problem,
         calls: Vec<Call>,
         since: Instant,
+        sizes: Sizes,
+        ground: Ground<T>,
     ) -> Result<Self> {
-        let sizes = Sizes::new::<T>(&options, &problem);
         let Signature { args, rets } = options.verb.signature;
         let base = |call: &Call| match Signature::find(rets, Kind::Matrix) {
             Some(result) => call.rets[result].ptr.cast(),
             None => call.args[Signature::find(args, Kind::Matrix).expect("a matrix")].ptr.cast(),
         };
         let bases: Vec<*mut T> = calls.iter().map(base).collect();
-        let pivots = if options.verb.family == Family::Lu { problem.n } else { 0 };
-        check_pivots(options.verb, &calls[0], problem.n)?;
+        check_pivots(&*ground.memory, options.verb, &calls[0], problem.n)?;
+        let given = Signature::find(args, Kind::Info).map(|info| calls[0].args[info].ptr.cast());
+        let info_given = match given {
+            // SAFETY: an int32 scalar (checked), alive during the call.
+            Some(info) => (unsafe { memory::read_one::<i32>(&*ground.memory, info) })?,
+            None => 0,
+        };
+        let given = Signature::find(args, Kind::Real).map(|norm| &calls[0].args[norm]);
+        let norm = given.map(|norm| real_at(&*ground.memory, norm)).transpose()?;
         let sharing = Sharing { lanes: settings::cores(), ..Sharing::default() };
         Ok(Solver {
             a: if options.verb.family.reads_only() {
@@ -65,11 +73,11 @@ impl<T: Scalar> Solver<T> {
                 Matrix::new(&bases, sizes.columns.clone())
             },
             team: Team::new(sizes.lanes).with_sharing(sharing),
-            scratch: Scratch::new(sizes.scratch())?,
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
-            pivots: Mutex::new(vec![0; pivots]),
             largest: AtomicU64::new(0),
-            norms: Norms::new(&options, problem.n, sizes.row_sums)?,
+            norms: Norms::new(&options, problem.n, norm),
+            info_given: info_given as usize,
+            ground,
             sizes,
             options,
             problem,
@@ -78,15 +86,27 @@ impl<T: Scalar> Solver<T> {
         })
     }
 
+    pub(super) fn memory(&self) -> &dyn Memory {
+        &*self.ground.memory
+    }
+
+    /// Scratch for the sums of rows of a lane, if the call needs any.
+    pub(super) fn row_sums(&self, lane: usize) -> Option<Block<f64>> {
+        let n = self.problem.n;
+        let rows = *self.ground.row_sums.get(lane)?;
+        Some(Block::column_major(rows, n, 1, n).sub(0, 0, self.unpadded(), 1))
+    }
+
     /// Scratch of one lane alone.
     pub fn own_scratch(&self, lane: usize) -> Block<T> {
         let own = self.sizes.own;
-        Block::column_major(self.scratch.at(lane * own), own, 1, own)
+        Block::column_major(self.ground.own[lane], own, 1, own)
     }
 
     /// Scratch that the phases share.
     pub(super) fn shared_scratch(&self, element: usize) -> *mut T {
-        self.scratch.at(self.sizes.lanes * self.sizes.own + element)
+        assert!(element <= self.sizes.shared, "inside the scratch");
+        self.ground.shared.wrapping_add(element)
     }
 
     /// Scratch for one tile column, where inverses are made.
@@ -127,24 +147,20 @@ impl<T: Scalar> Solver<T> {
     pub fn pivots(&self) -> Block<i32> {
         let result = Signature::find(self.options.verb.signature.rets, Kind::Pivots);
         let buffer = self.operand(Kind::Pivots).or(result.map(|i| &self.calls[0].rets[i]));
-        let own = || self.pivots.lock().unwrap_or_else(|e| e.into_inner()).as_mut_ptr();
-        let ptr = buffer.map_or_else(own, |b| b.ptr.cast());
+        let ptr = buffer.map_or(self.ground.pivots, |b| b.ptr.cast());
         Block::column_major(ptr, self.problem.n, 1, self.problem.n)
-    }
-
-    /// The `info` of a factor that was made earlier, 0 if there is none among the operands.
-    pub(super) fn info_given(&self) -> usize {
-        // SAFETY: an int32 scalar (checked), alive during the call.
-        self.operand(Kind::Info).map_or(0, |b| unsafe { b.ptr.cast::<i32>().read() as usize })
     }
 
     /// `info` so far: lanes that have met agree on it.
     pub fn info(&self) -> usize {
-        self.team.info().max(self.info_given())
+        self.team.info().max(self.info_given)
     }
 
     /// One lane's part of the whole routine.
-    fn steps(&self, lane: &mut HostLane<T>) -> Step {
+    pub fn steps(&self, lane: &mut impl Backend<T>) -> Step {
+        if self.info_given != 0 {
+            return Ok(());
+        }
         let mut time = Instant::now();
         self.start_results(lane)?;
         if self.options.verb.arrange {
@@ -165,16 +181,18 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// The diagonal of the matrix, from the first entry to the last.
-    pub fn diagonal(&self) -> impl Iterator<Item = T> {
+    pub fn diagonal(&self) -> Result<Vec<T>> {
         let tiles = (0..self.a.columns.count()).map(|t| self.a.diagonal(t).diagonal());
-        // SAFETY: elements of a factor, which nobody writes while they are read.
-        tiles.flat_map(|d| (0..d.rows).map(move |i| unsafe { d.sub(i, 0, 1, 1).ptr.read() }))
+        // SAFETY: elements of a matrix, which nobody writes while they are read.
+        let read =
+            |d: Block<T>| unsafe { memory::read(self.memory(), d.ptr, d.row_stride, d.rows) };
+        Ok(tiles.map(read).collect::<Result<Vec<_>>>()?.concat())
     }
 
     /// Lane 0 notes the seconds since `from` under `phase`.
-    pub fn lap(&self, lane: &HostLane<T>, phase: &'static str, from: Instant) -> Instant {
+    pub fn lap(&self, lane: &impl Backend<T>, phase: &'static str, from: Instant) -> Instant {
         let now = Instant::now();
-        if Backend::<T>::lane(lane) == 0 {
+        if lane.lane() == 0 {
             let mut phases = self.phases.lock().unwrap_or_else(|e| e.into_inner());
             phases.push((phase, (now - from).as_secs_f64()));
         }
@@ -208,11 +226,9 @@ impl<T: Scalar> Job for Solver<T> {
     fn run(&self, lane: usize) -> Result<()> {
         let widest = self.a.columns.widest();
         let mut lane = HostLane::new(&self.team, lane, widest, self.own_scratch(lane));
-        if self.info_given() == 0 {
-            // A stop is no error here: whoever stopped the team has recorded why.
-            let _ = self.steps(&mut lane);
-        }
-        Ok(())
+        // A stop is no error here: whoever stopped the team has recorded why.
+        let _ = self.steps(&mut lane);
+        self.team.failure().map_or(Ok(()), Err)
     }
 
     fn stop(&self) {
@@ -223,27 +239,21 @@ impl<T: Scalar> Job for Solver<T> {
         let info = self.info() as i32;
         let verb = self.options.verb;
         if verb.solve && info == 0 && self.options.rhs == Rhs::Replicated {
-            share(self.results(Kind::Rhs));
+            self.share(Kind::Rhs)?;
         }
-        share(self.results(Kind::Pivots));
-        let invalid = |kind, is| if is { Some(self.results(kind)) } else { None };
-        let solutions = invalid(Kind::Rhs, info != 0);
-        let is_answer = verb.invert || verb.restore && !verb.upright;
-        let restored = invalid(Kind::Matrix, info != 0 && is_answer);
-        solutions
-            .into_iter()
-            .flatten()
-            .chain(restored.into_iter().flatten())
-            .for_each(fill_nan::<T>);
-        for buffer in self.results(Kind::Info) {
-            // SAFETY: an int32 scalar (checked), written by this thread alone.
-            unsafe { buffer.ptr.cast::<i32>().write(info) };
+        self.share(Kind::Pivots)?;
+        if info != 0 {
+            self.fill_nan(Kind::Rhs)?;
+            if verb.invert || verb.restore && !verb.upright {
+                self.fill_nan(Kind::Matrix)?;
+            }
         }
+        self.give_info(info)?;
         match verb.family {
-            _ if verb.condition => self.give_real(self.rcond()),
-            _ if verb.norm => self.give_real(self.norm()),
-            Family::Cholesky => cholesky::finish(self),
-            Family::Lu => lu::finish(self),
+            _ if verb.condition => self.give_real(self.rcond()?)?,
+            _ if verb.norm => self.give_real(self.norm()?)?,
+            Family::Cholesky => cholesky::finish(self)?,
+            Family::Lu => lu::finish(self)?,
             Family::Triangular | Family::Residual => {}
         }
         self.record(info);
@@ -270,21 +280,32 @@ fn no_answer(verb: &Verb, info: i32) -> Error {
     ))
 }
 
+/// A real number that is an operand.
+fn real_at(memory: &dyn Memory, number: &Buffer) -> Result<f64> {
+    match number.dtype {
+        // SAFETY: a real scalar (checked), alive during the call.
+        DType::F32 => {
+            (unsafe { memory::read_one::<f32>(memory, number.ptr.cast()) }).map(f64::from)
+        }
+        // SAFETY: as above.
+        _ => unsafe { memory::read_one::<f64>(memory, number.ptr.cast()) },
+    }
+}
+
 /// Row interchanges that are handed over must name rows.
-fn check_pivots(verb: &Verb, call: &Call, n: usize) -> Result<()> {
+fn check_pivots(memory: &dyn Memory, verb: &Verb, call: &Call, n: usize) -> Result<()> {
     let Some(position) = Signature::find(verb.signature.args, Kind::Pivots) else { return Ok(()) };
-    let first = call.args[position].ptr.cast::<i32>();
     // SAFETY: as many int32 as rows (checked), which nobody writes during the call.
-    let mut rows = (0..n).map(|i| unsafe { first.add(i).read() });
-    match rows.position(|row| usize::try_from(row).is_err() || row as usize >= n) {
+    let rows: Vec<i32> = unsafe { memory::read(memory, call.args[position].ptr.cast(), 1, n) }?;
+    let wrong = |&row: &i32| usize::try_from(row).map_or(true, |row| row >= n);
+    match rows.iter().position(wrong) {
         None => Ok(()),
         Some(at) => Err(Error::invalid(format!(
             "meshsolve.{}: pivots: expected row numbers from 0 to {}, got {} at position {at}; pass \
              the pivots of the factorisation",
             verb.name,
             n - 1,
-            // SAFETY: as above.
-            unsafe { first.add(at).read() }
+            rows[at]
         ))),
     }
 }

@@ -26,9 +26,10 @@ use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
 use super::operands::{Kind, slot};
 use super::options::{Family, Verb};
-use crate::backend::host::HostLane;
+use crate::backend::memory;
 use crate::backend::{Backend, Op, Step};
 use crate::dist::lu::{factor, inverse, sweeps};
+use crate::error::Result;
 use crate::scalar::Scalar;
 
 pub static VERBS: [Verb; 11] = [
@@ -185,7 +186,7 @@ pub static VERBS: [Verb; 11] = [
 ];
 
 /// One lane's part between `arrange` and `restore`.
-pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Instant) -> Step {
+pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
     let mut scale = 0.0;
     if verb.factor {
@@ -195,11 +196,11 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         *time = job.lap(lane, "factor", *time);
     } else if verb.solve || verb.invert {
         // The largest pivot is at least the largest entry of the first column.
-        scale = job.largest_on_diagonal(lane);
+        scale = job.largest_on_diagonal(lane)?;
     }
     if verb.arrange
         && !verb.factor
-        && let Some(zero) = job.diagonal().position(|entry| entry == T::ZERO)
+        && let Some(zero) = job.zero_on_diagonal(lane)?
     {
         lane.report(zero + 1);
     }
@@ -226,29 +227,30 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
 }
 
 /// What a single thread adds to the results.
-pub fn finish<T: Scalar>(job: &Solver<T>) {
-    if job.gives_values() {
-        let (det, sign, logdet) = determinant(job);
-        job.give_values(&[det, sign]);
-        job.give_real(logdet);
+pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
+    if !job.gives_values() {
+        return Ok(());
     }
+    let (det, sign, logdet) = determinant(job)?;
+    job.give_values(&[det, sign])?;
+    job.give_real(logdet)
 }
 
 /// det A, det A / |det A| (0 if it is singular), log |det A|.
-fn determinant<T: Scalar>(job: &Solver<T>) -> (T, T, f64) {
+fn determinant<T: Scalar>(job: &Solver<T>) -> Result<(T, T, f64)> {
     let pivots = job.pivots();
-    // SAFETY: as many as rows, which nobody writes during the call.
-    let swapped = |i: &usize| unsafe { pivots.ptr.add(*i).read() } as usize != *i;
-    let odd = (0..job.problem.n).filter(swapped).count() % 2 == 1;
+    // SAFETY: as many as rows, which nobody writes any more.
+    let pivots = unsafe { memory::read(job.memory(), pivots.ptr, 1, pivots.rows) }?;
+    let odd = (0..).zip(pivots).filter(|(i, pivot)| i != pivot).count() % 2 == 1;
     let start = if odd { -T::ONE } else { T::ONE };
     let (mut det, mut sign, mut logdet) = (Scaled { mantissa: start, exponent: 0 }, start, 0.0);
-    for entry in job.diagonal() {
+    for entry in job.diagonal()? {
         let size = T::from_real_impl(&T::abs_impl(&entry));
         det.multiply(entry);
         sign *= if size == T::ZERO { T::ZERO } else { entry.divided_by(size) };
         logdet += size.magnitude().ln();
     }
-    (det.value(), sign, logdet)
+    Ok((det.value(), sign, logdet))
 }
 
 /// mantissa * 2^exponent, so that a product overflows only if it is too large at its end.

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use super::job::Solver;
-use crate::backend::host::HostLane;
 use crate::backend::{Backend, Step};
 use crate::scalar::Scalar;
 
@@ -25,29 +24,41 @@ pub fn solution_near_underflow<T: Scalar>(a: f64, b: f64) -> bool {
 }
 
 impl<T: Scalar> Solver<T> {
-    /// The largest entry on the diagonal, without padding.
-    pub fn largest_on_diagonal(&self, lane: &mut HostLane<T>) -> f64 {
-        let of_tile = |t: usize| {
+    /// The largest entry on the diagonal, without padding; 0 where it makes no difference to lanes.
+    pub fn largest_on_diagonal<B: Backend<T>>(&self, lane: &mut B) -> Step<f64> {
+        if !B::FLUSHES {
+            return Ok(0.0);
+        }
+        let mut of_tile = |t: usize| {
             let diagonal = self.a.diagonal(t).diagonal();
             let rows = self.unpadded().saturating_sub(self.a.columns.tile(t).global);
             lane.largest(diagonal.sub(0, 0, rows.min(diagonal.rows), 1))
         };
-        (0..self.a.columns.count()).map(of_tile).fold(0.0, f64::max)
+        (0..self.a.columns.count()).try_fold(0.0, |most, t| Ok(f64::max(most, of_tile(t)?)))
     }
 
-    /// The largest entry anywhere, without padding; afterwards all lanes have met.
-    pub fn largest(&self, lane: &mut HostLane<T>) -> Step<f64> {
+    /// The number of the first entry on the diagonal that is zero, if there is one.
+    pub fn zero_on_diagonal(&self, lane: &mut impl Backend<T>) -> Step<Option<usize>> {
+        let diagonal = self.diagonal().map_err(|error| lane.fail(error))?;
+        Ok(diagonal.into_iter().position(|entry| entry == T::ZERO))
+    }
+
+    /// The largest entry anywhere, without padding, and 0 as above; afterwards all lanes have met.
+    pub fn largest<B: Backend<T>>(&self, lane: &mut B) -> Step<f64> {
         let mut largest = 0.0f64;
+        if !B::FLUSHES {
+            return self.gather_largest(lane, largest);
+        }
         for t in (lane.lane()..self.a.columns.count()).step_by(lane.lanes()) {
             let (tile, column) = (self.a.columns.tile(t), self.a.tile_column(t));
             let cols = self.unpadded().saturating_sub(tile.global).min(tile.width);
-            largest = largest.max(lane.largest(column.sub(0, 0, self.unpadded(), cols)));
+            largest = largest.max(lane.largest(column.sub(0, 0, self.unpadded(), cols))?);
         }
         self.gather_largest(lane, largest)
     }
 
     /// The largest of all lanes' numbers, when they have met.
-    pub(super) fn gather_largest(&self, lane: &mut HostLane<T>, largest: f64) -> Step<f64> {
+    pub(super) fn gather_largest(&self, lane: &mut impl Backend<T>, largest: f64) -> Step<f64> {
         // Numbers that are not negative are ordered as their bits are.
         self.largest.fetch_max(largest.to_bits(), Ordering::AcqRel);
         lane.barrier()?;

@@ -3,6 +3,7 @@
 
 mod cholesky;
 mod condition;
+mod ground;
 mod job;
 mod lu;
 mod magnitude;

@@ -3,12 +3,10 @@
 use super::job::Solver;
 use super::options::{Family, Options, Structure};
 use super::sizes::Moves;
-use crate::backend::host::HostLane;
 use crate::backend::{Backend, Op, Step};
 use crate::call::Call;
 use crate::dist::mirror::{Missing, mirror_triangle};
 use crate::dist::redistribute::redistribute;
-use crate::dist::transpose_shards::transpose_shards;
 use crate::dist::transpose_square::transpose_square;
 use crate::layout::{Columns, Order};
 use crate::matrix::{Block, Matrix};
@@ -16,7 +14,7 @@ use crate::scalar::Scalar;
 
 impl<T: Scalar> Solver<T> {
     /// Copies operands to results where XLA has not aliased them.
-    pub(super) fn start_results(&self, lane: &mut HostLane<T>) -> Step {
+    pub(super) fn start_results(&self, lane: &mut impl Backend<T>) -> Step {
         let rets = self.options.verb.signature.rets.iter().enumerate();
         let pairs: Vec<_> = rets.filter_map(|(ret, slot)| Some((slot.from?, ret))).collect();
         let aliased = |c: &Call| pairs.iter().all(|&(arg, ret)| c.is_aliased(arg, ret));
@@ -31,7 +29,7 @@ impl<T: Scalar> Solver<T> {
 
     /// From the caller's memory to B, the triangle that is worked on given, columns in the order of
     /// work.
-    pub(super) fn arrange(&self, lane: &mut HostLane<T>) -> Step {
+    pub(super) fn arrange(&self, lane: &mut impl Backend<T>) -> Step {
         self.transpose(lane, &self.sizes.arrange)?;
         let Options { verb, storage, lower, structure, .. } = self.options;
         if verb.family == Family::Cholesky && storage.mirrors(lower) {
@@ -45,7 +43,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// The reverse: the caller's triangle is given, too, and the shards are as he wants them.
-    pub(super) fn restore(&self, lane: &mut HostLane<T>) -> Step {
+    pub(super) fn restore(&self, lane: &mut impl Backend<T>) -> Step {
         self.redistribute(lane, &self.sizes.restore)?;
         let Options { verb, storage, lower, .. } = self.options;
         if verb.family == Family::Cholesky && !verb.invert && storage.mirrors(lower) {
@@ -54,10 +52,10 @@ impl<T: Scalar> Solver<T> {
         self.transpose(lane, &self.sizes.restore)
     }
 
-    fn transpose(&self, lane: &mut HostLane<T>, moves: &Moves) -> Step {
+    fn transpose(&self, lane: &mut impl Backend<T>, moves: &Moves) -> Step {
         if let Some(turn) = &moves.turn {
             let (own, shared) = (self.own_scratch(lane.lane()), self.shared_scratch(0));
-            transpose_shards(lane, &self.a.bases(), turn, own, shared)?;
+            lane.transpose_shards(turn, &self.a.bases(), own, shared)?;
         }
         if self.options.verb.upright && self.options.storage.is_transpose() {
             transpose_square(lane, &self.natural())?;
@@ -65,7 +63,7 @@ impl<T: Scalar> Solver<T> {
         Ok(())
     }
 
-    fn redistribute(&self, lane: &mut HostLane<T>, moves: &Moves) -> Step {
+    fn redistribute(&self, lane: &mut impl Backend<T>, moves: &Moves) -> Step {
         let Some(moves) = &moves.columns else { return Ok(()) };
         let (n, columns) = (self.problem.n, moves.staging_columns());
         let staging = Block::column_major(self.shared_scratch(0), n, columns, n);

@@ -13,8 +13,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::ground::Ground;
 use super::job::Solver;
 use super::operands::{Problem, Signature, Slot};
+use super::sizes::Sizes;
 use crate::backend::Op;
 use crate::call::{Attributes, Call, Job};
 use crate::dispatch;
@@ -243,7 +245,11 @@ impl Configured for Options {
             Storage::ColumnMajor => true,
         };
         let problem = Problem::new(name, &self.verb.signature, tall, &calls)?;
-        dispatch!(problem.dtype, T => Ok(Arc::new(Solver::<T>::new(*self, problem, calls, since)?)),
+        dispatch!(problem.dtype, T => {
+            let sizes = Sizes::new::<T>(self, &problem);
+            let ground = Ground::host(&sizes)?;
+            Ok(Arc::new(Solver::<T>::new(*self, problem, calls, since, sizes, ground)?))
+        },
         else => Err(Error::invalid(format!(
             "meshsolve.{name}: a: expected float32, float64, complex64 or complex128, got {}",
             problem.dtype.name()

@@ -7,7 +7,6 @@
 use super::job::Solver;
 use super::operands::{Kind, slot};
 use super::options::{Family, Rhs, Structure, Verb};
-use crate::backend::host::HostLane;
 use crate::backend::{Backend, Step};
 use crate::dist::residual::Operator;
 use crate::scalar::Scalar;
@@ -25,7 +24,7 @@ pub static VERBS: [Verb; 1] = [Verb {
 }];
 
 /// One lane's part.
-pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>) -> Step {
+pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>) -> Step {
     let half = match job.options.structure {
         Structure::General => None,
         Structure::Hermitian => Some((job.missing(), true)),

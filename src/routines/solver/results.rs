@@ -2,28 +2,35 @@
 
 use super::job::Solver;
 use super::operands::Kind;
+use crate::backend::memory::write_one;
 use crate::call::Buffer;
+use crate::error::Result;
 use crate::scalar::{DType, Scalar};
 
 impl<T: Scalar> Solver<T> {
     /// Gives a real number as the result of that kind, on all ranks.
-    pub fn give_real(&self, value: f64) {
-        for buffer in self.results(Kind::Real) {
-            match T::DTYPE.real() {
-                // SAFETY: a real scalar (checked), written by this thread alone.
-                DType::F32 => unsafe { buffer.ptr.cast::<f32>().write(value as f32) },
-                // SAFETY: as above.
-                _ => unsafe { buffer.ptr.cast::<f64>().write(value) },
-            }
-        }
+    pub fn give_real(&self, value: f64) -> Result<()> {
+        self.results(Kind::Real).try_for_each(|buffer| match T::DTYPE.real() {
+            // SAFETY: a real scalar (checked), written by this thread alone.
+            DType::F32 => unsafe { write_one(self.memory(), value as f32, buffer.ptr.cast()) },
+            // SAFETY: as above.
+            _ => unsafe { write_one(self.memory(), value, buffer.ptr.cast()) },
+        })
     }
 
     /// Gives the numbers that are results, in their order, on all ranks.
-    pub fn give_values(&self, values: &[T]) {
-        for (i, buffer) in self.results(Kind::Value).enumerate() {
+    pub fn give_values(&self, values: &[T]) -> Result<()> {
+        self.results(Kind::Value).enumerate().try_for_each(|(i, buffer)| {
             // SAFETY: a scalar of this dtype (checked), written by this thread alone.
-            unsafe { buffer.ptr.cast::<T>().write(values[i % values.len()]) };
-        }
+            unsafe { write_one(self.memory(), values[i % values.len()], buffer.ptr.cast()) }
+        })
+    }
+
+    /// LAPACK's `info`, on all ranks.
+    pub(super) fn give_info(&self, info: i32) -> Result<()> {
+        // SAFETY: int32 scalars (checked), written by this thread alone.
+        let give = |b: &Buffer| unsafe { write_one(self.memory(), info, b.ptr.cast()) };
+        self.results(Kind::Info).try_for_each(give)
     }
 
     /// Whether any result is a number of the matrix's dtype.
@@ -32,28 +39,29 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// All results of a kind, rank by rank.
-    pub(super) fn results(&self, kind: Kind) -> impl Iterator<Item = &Buffer> {
+    fn results(&self, kind: Kind) -> impl Iterator<Item = &Buffer> {
         let slots = self.options.verb.signature.rets;
         let all = self.calls.iter().flat_map(move |call| slots.iter().zip(&call.rets));
         all.filter(move |(slot, _)| slot.kind == kind).map(|(_, buffer)| buffer)
     }
-}
 
-/// Copies what rank 0 has to the others.
-pub fn share<'a>(mut results: impl Iterator<Item = &'a Buffer>) {
-    let Some(first) = results.next() else { return };
-    for other in results {
-        // SAFETY: equal shapes (checked), distinct results of XLA.
-        unsafe { std::ptr::copy_nonoverlapping(first.ptr, other.ptr, first.bytes()) };
+    /// Copies what rank 0 has of a kind to the others.
+    pub(super) fn share(&self, kind: Kind) -> Result<()> {
+        let mut results = self.results(kind);
+        let Some(first) = results.next() else { return Ok(()) };
+        results.try_for_each(|other| {
+            // SAFETY: equal shapes (checked), distinct results of XLA.
+            unsafe { self.memory().copy(first.ptr, other.ptr, first.bytes()) }
+        })
     }
-}
 
-/// Makes all of a result no number.
-pub fn fill_nan<T: Scalar>(x: &Buffer) {
-    let elements = x.dims.iter().product();
-    if elements == 0 {
-        return;
+    /// Makes all of the results of a kind no numbers.
+    pub(super) fn fill_nan(&self, kind: Kind) -> Result<()> {
+        let (f32, f64) = (f32::NAN.to_ne_bytes(), f64::NAN.to_ne_bytes());
+        let word: &[u8] = if T::DTYPE.real() == DType::F32 { &f32 } else { &f64 };
+        self.results(kind).try_for_each(|x| {
+            // SAFETY: a result of XLA, whose numbers are made of these, written by this thread alone.
+            unsafe { self.memory().fill(x.ptr, word, x.bytes() / word.len()) }
+        })
     }
-    // SAFETY: a result of XLA of this dtype (checked) and size, written by this thread alone.
-    unsafe { std::slice::from_raw_parts_mut(x.ptr.cast::<T>(), elements) }.fill(T::NAN);
 }

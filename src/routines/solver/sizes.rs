@@ -5,9 +5,9 @@ use super::condition;
 use super::operands::Problem;
 use super::options::{Family, Options, Rhs, Structure, Verb, tile_width};
 use crate::backend::Op;
-use crate::backend::host::{lane_count, scratch_elements};
+use crate::backend::host::{lane_count, scratch_elements, shared_elements};
 use crate::dispatch;
-use crate::dist::{redistribute, transpose_shards};
+use crate::dist::redistribute;
 use crate::layout::{Columns, Layout, Order, Storage};
 use crate::scalar::{DType, Scalar};
 use crate::settings;
@@ -43,8 +43,10 @@ pub struct Sizes {
     /// Elements of scratch of each lane, and of all together.
     pub own: usize,
     pub shared: usize,
-    /// Sums of rows, real numbers.
+    /// Sums of rows of each lane, real numbers.
     pub row_sums: usize,
+    /// Row interchanges that are neither operand nor result.
+    pub pivots: usize,
 }
 
 impl Sizes {
@@ -81,15 +83,14 @@ impl Sizes {
         let panel = if verb.invert { panel_rows(n) * widest } else { 0 };
         let tile = if verb.invert || verb.family.reads_only() { widest * widest } else { 0 };
         let own = scratch_elements::<T>(widest).max(turning).max(tile);
-        let turned = |m: &Moves| {
-            let shared = |turn| transpose_shards::shared_elements::<T>(turn, ranks);
-            m.turn.as_ref().map_or(0, shared)
-        };
+        let turned =
+            |m: &Moves| m.turn.as_ref().map_or(0, |turn| shared_elements::<T>(turn, ranks));
         let turned = both.map(turned).into_iter().max().unwrap_or(0);
         let estimate = if verb.condition { condition::scratch_elements(n, lanes) } else { 0 };
         let shared = staging.max(sums).max(turned).max(estimate).max(panel);
-        let row_sums = if condition::needs_row_sums(options) { n * lanes } else { 0 };
-        Sizes { columns, lanes, group, arrange, restore, own, shared, row_sums }
+        let row_sums = if condition::needs_row_sums(options) { n } else { 0 };
+        let pivots = if verb.family == Family::Lu { n } else { 0 };
+        Sizes { columns, lanes, group, arrange, restore, own, shared, row_sums, pivots }
     }
 
     /// Elements of scratch.
@@ -99,7 +100,7 @@ impl Sizes {
 
     /// Bytes of all scratch.
     pub fn scratch_bytes<T: Scalar>(&self) -> usize {
-        self.scratch() * size_of::<T>() + self.row_sums * size_of::<f64>()
+        self.scratch() * size_of::<T>() + self.lanes * self.row_sums * size_of::<f64>()
     }
 }
 

@@ -4,7 +4,6 @@ use super::job::Solver;
 use super::magnitude::solution_near_underflow;
 use super::operands::Problem;
 use super::options::Rhs;
-use crate::backend::host::HostLane;
 use crate::backend::{Backend, Op, Step, Triangle};
 use crate::dist::lu::Interchange;
 use crate::dist::triangular::Triangular;
@@ -13,18 +12,19 @@ use crate::scalar::Scalar;
 
 impl<T: Scalar> Solver<T> {
     /// Solves for all right-hand sides by triangular solves, `scale` being the magnitude of A.
-    pub fn solve(
+    pub fn solve<B: Backend<T>>(
         &self,
-        lane: &mut HostLane<T>,
+        lane: &mut B,
         sweeps: &[(Triangle, Op)],
         interchange: Option<Interchange>,
         scale: f64,
     ) -> Step {
         let n = self.problem.n;
+        let magnitude = |lane: &mut B, x| if B::FLUSHES { lane.largest(x) } else { Ok(0.0) };
         match self.options.rhs {
             Rhs::Replicated => {
                 let (sums, x) = (self.sums(), self.x_block(0));
-                let rhs_scale = lane.largest(x);
+                let rhs_scale = magnitude(lane, x)?;
                 // All lanes have seen b before any of them overwrites it.
                 lane.barrier()?;
                 lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
@@ -36,7 +36,7 @@ impl<T: Scalar> Solver<T> {
                 let sweeps: Vec<_> = sweeps.iter().map(sweep).collect();
                 for (rank, first, width) in self.groups(lane) {
                     let x = self.x_block(rank).sub(0, first, n, width);
-                    let rhs_scale = lane.largest(x);
+                    let rhs_scale = magnitude(lane, x)?;
                     lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
                     self.interchange(lane, x, interchange, Interchange::Before);
                     sweeps.iter().for_each(|sweep| sweep.solve_columns(lane, x));
@@ -55,22 +55,26 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// The groups of many right-hand sides that a lane works on: (rank, first column, columns).
-    pub fn groups(&self, lane: &HostLane<T>) -> Vec<(usize, usize, usize)> {
+    pub fn groups<B: Backend<T>>(&self, lane: &B) -> Vec<(usize, usize, usize)> {
         let (Problem { ranks, rhs, .. }, group) = (self.problem, self.sizes.group);
         let groups = rhs.div_ceil(group);
-        let mine = (Backend::<T>::lane(lane)..ranks * groups).step_by(Backend::<T>::lanes(lane));
         let part = |g: usize| {
             let first = g % groups * group;
             (g / groups, first, group.min(rhs - first))
         };
-        mine.map(part).collect()
+        let (index, all) = (lane.lane(), ranks * groups);
+        if B::IS_RANK {
+            (index * groups..(index + 1) * groups).map(part).collect()
+        } else {
+            (index..all).step_by(lane.lanes()).map(part).collect()
+        }
     }
 
     /// Solves for x by triangular solves with all lanes; then lane 0 knows it. `earlier`: sweeps that this
     /// call has made before.
     pub(super) fn solve_shared(
         &self,
-        lane: &mut HostLane<T>,
+        lane: &mut impl Backend<T>,
         x: Block<T>,
         sums: &[Block<T>],
         sweeps: &[(Triangle, Op)],
@@ -94,7 +98,7 @@ impl<T: Scalar> Solver<T> {
     /// Interchanges rows of x if it is time to.
     fn interchange(
         &self,
-        lane: &mut HostLane<T>,
+        lane: &mut impl Backend<T>,
         x: Block<T>,
         wanted: Option<Interchange>,
         now: Interchange,

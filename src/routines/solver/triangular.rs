@@ -13,7 +13,6 @@ use super::job::Solver;
 use super::magnitude::near_underflow;
 use super::operands::{Kind, slot};
 use super::options::{Family, Verb};
-use crate::backend::host::HostLane;
 use crate::backend::{Backend, Step, Triangle};
 use crate::scalar::Scalar;
 
@@ -29,9 +28,9 @@ pub static VERBS: [Verb; 1] = [Verb {
 }];
 
 /// One lane's part.
-pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Instant) -> Step {
+pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut Instant) -> Step {
     let (lower, unit) = (job.options.lower, job.options.unit_diagonal);
-    if !unit && let Some(zero) = job.diagonal().position(|entry| entry == T::ZERO) {
+    if !unit && let Some(zero) = job.zero_on_diagonal(lane)? {
         // All lanes see the same.
         lane.report(zero + 1);
         return Ok(());
@@ -43,7 +42,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut HostLane<T>, time: &mut Inst
         (false, false) => Triangle::Upper,
         (false, true) => Triangle::UnitUpper,
     };
-    let scale = if unit { 1.0 } else { job.largest_on_diagonal(lane) };
+    let scale = if unit { 1.0 } else { job.largest_on_diagonal(lane)? };
     lane.keep_subnormals(near_underflow::<T>(scale));
     job.solve(lane, &[(triangle, job.op_on_b(job.options.op))], None, scale)?;
     *time = job.lap(lane, "solve", *time);

@@ -1,0 +1,100 @@
+//! The memory that the operands and results of a call lie in, as far as a single thread reads and writes
+//! it before and after the lanes' work.
+
+use crate::error::Result;
+
+/// Addresses are those of operands, results and scratch of one call, which nobody else uses meanwhile.
+///
+/// # Safety
+/// All functions that follow addresses need as many bytes there as they say.
+pub trait Memory: Send + Sync {
+    /// Reads `count` times `size` bytes that lie `stride` bytes apart, one after the other.
+    unsafe fn read(
+        &self,
+        from: *const u8,
+        size: usize,
+        stride: usize,
+        count: usize,
+        to: *mut u8,
+    ) -> Result<()>;
+    unsafe fn write(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
+    /// Between two places that do not overlap, which may be those of two ranks.
+    unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
+    /// Writes a word of 4 or 8 bytes again and again.
+    unsafe fn fill(&self, to: *mut u8, word: &[u8], count: usize) -> Result<()>;
+}
+
+/// Memory that this process can follow addresses into.
+pub struct HostMemory;
+
+// SAFETY (all of this impl): promised by the callers.
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl Memory for HostMemory {
+    unsafe fn read(
+        &self,
+        from: *const u8,
+        size: usize,
+        stride: usize,
+        count: usize,
+        to: *mut u8,
+    ) -> Result<()> {
+        for i in 0..count {
+            let (from, to) = (from.wrapping_add(i * stride), to.wrapping_add(i * size));
+            unsafe { std::ptr::copy_nonoverlapping(from, to, size) };
+        }
+        Ok(())
+    }
+
+    unsafe fn write(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()> {
+        unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+        Ok(())
+    }
+
+    unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()> {
+        unsafe { self.write(from, to, bytes) }
+    }
+
+    unsafe fn fill(&self, to: *mut u8, word: &[u8], count: usize) -> Result<()> {
+        unsafe { std::slice::from_raw_parts_mut(to, word.len() * count) }
+            .chunks_exact_mut(word.len())
+            .for_each(|place| place.copy_from_slice(word));
+        Ok(())
+    }
+}
+
+/// `count` values that lie `stride` values apart.
+///
+/// # Safety
+/// They are there, and any bits make a T.
+pub unsafe fn read<T: Copy>(
+    memory: &dyn Memory,
+    from: *const T,
+    stride: usize,
+    count: usize,
+) -> Result<Vec<T>> {
+    let (size, mut values) = (size_of::<T>(), Vec::<T>::with_capacity(count));
+    if count > 0 {
+        // SAFETY: promised by the caller; the vector has room.
+        unsafe {
+            memory.read(from.cast(), size, stride * size, count, values.as_mut_ptr().cast())?;
+            values.set_len(count);
+        }
+    }
+    Ok(values)
+}
+
+/// One value.
+///
+/// # Safety
+/// As for [`read`].
+pub unsafe fn read_one<T: Copy>(memory: &dyn Memory, from: *const T) -> Result<T> {
+    // SAFETY: promised by the caller.
+    Ok(unsafe { read(memory, from, 1, 1) }?[0])
+}
+
+/// # Safety
+/// There is room for it.
+pub unsafe fn write_one<T: Copy>(memory: &dyn Memory, value: T, to: *mut T) -> Result<()> {
+    // SAFETY: promised by the caller.
+    unsafe { memory.write((&raw const value).cast(), to.cast(), size_of::<T>()) }
+}
