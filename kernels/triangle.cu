@@ -1,5 +1,6 @@
 // Triangles of a matrix, columns `stride` elements apart: one given from the other, zeros outside.
 
+#include "bits.cuh"
 #include "tiles.cuh"
 
 // What of a block is meant.
@@ -8,38 +9,6 @@ enum Part { WHOLE, LOWER, UPPER };
 __device__ inline bool within(int part, Size i, Size j) {
   return part == WHOLE || (part == LOWER ? i >= j : i <= j);
 }
-
-// Elements of 8 and 16 bytes as complex numbers, the real part first; those of 4 bytes are real.
-// Only bits: a NaN stays what it is.
-template <int S>
-struct Complex;
-template <>
-struct Complex<4> {
-  static __device__ unsigned conjugate(unsigned x) { return x; }
-  static __device__ unsigned real(unsigned x) { return x; }
-};
-template <>
-struct Complex<8> {
-  static __device__ uint2 conjugate(uint2 x) {
-    x.y ^= 0x80000000;
-    return x;
-  }
-  static __device__ uint2 real(uint2 x) {
-    x.y = 0;
-    return x;
-  }
-};
-template <>
-struct Complex<16> {
-  static __device__ uint4 conjugate(uint4 x) {
-    x.w ^= 0x80000000;
-    return x;
-  }
-  static __device__ uint4 real(uint4 x) {
-    x.z = x.w = 0;
-    return x;
-  }
-};
 
 // to(i, j) <- from(j, i) for i < rows and j < cols within `part`; the conjugate if `conjugated`,
 // and then a diagonal that is the edge of a part is real. Of both only what is within the part is
@@ -63,7 +32,7 @@ __device__ void mirror(Tile<S>& tile, Element<S>* to, Size to_stride, const Elem
       Element<S> x = tile.at[i][j];
       if (conjugated) {
         const bool edge = part != WHOLE && top + i == left + j;
-        x = edge ? Complex<S>::real(x) : Complex<S>::conjugate(x);
+        x = edge ? ComplexBits<S>::real(x) : ComplexBits<S>::conjugate(x);
       }
       to[(left + j) * to_stride + top + i] = x;
     });

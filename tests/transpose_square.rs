@@ -5,7 +5,6 @@ mod transposition;
 
 use common::lanes::on_lanes;
 use meshsolve::backend::host::Team;
-use meshsolve::dist::transpose_square::transpose_square;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Matrix;
 use meshsolve::scalar::Scalar;
@@ -38,7 +37,7 @@ impl<T: Scalar> Shards<T> {
 
     fn transpose(&self, lanes: usize) {
         let team = Team::new(lanes);
-        on_lanes::<T>(&team, 1, |lane| transpose_square(lane, &self.matrix).unwrap());
+        on_lanes::<T>(&team, 1, |lane| lane.transpose_square(&self.matrix).unwrap());
     }
 
     /// All shards side by side.

@@ -217,8 +217,10 @@ pub trait Backend<T: Scalar> {
         own: Block<T>,
         shared: *mut T,
     ) -> Step;
-    /// Does `units` of the in-place transposition of `a` as a whole, whose columns are in natural order.
-    fn transpose_square(&mut self, square: &transpose::Square, units: Range<usize>, a: &Matrix<T>);
+    /// This lane's part of transposing `a` as a whole, whose columns are in natural order, across the
+    /// shards: tiles (I, J) and (J, I) change places, wherever they lie, so that each is read and written
+    /// once. Afterwards all lanes have met.
+    fn transpose_square(&mut self, a: &Matrix<T>) -> Step;
 
     // Between lanes.
 
@@ -233,8 +235,6 @@ pub trait Backend<T: Scalar> {
     fn meet(&mut self, group: &mut Group) -> Step;
     /// Waits for all lanes of the call.
     fn barrier(&mut self) -> Step;
-    /// Gives the call up with LAPACK's `info` and stops every lane.
-    fn give_up(&mut self, info: usize) -> Stopped;
     /// Gives the call up because the machine failed, and stops every lane.
     fn fail(&mut self, error: Error) -> Stopped;
     /// Notes LAPACK's `info`, of which the smallest counts, and goes on.

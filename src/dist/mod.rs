@@ -7,7 +7,6 @@ pub mod mirror;
 pub mod norm;
 pub mod redistribute;
 pub mod residual;
-pub mod transpose_square;
 pub mod triangular;
 mod triangular_inverse;
 

@@ -1,11 +1,12 @@
 //! Host threads of devices meet and wait for each other. Contract in README.md.
 
+use std::any::Any;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::messages;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::settings;
 
 /// Runs whose failure is remembered for those who come late.
@@ -20,6 +21,22 @@ pub struct Hosts {
     world: usize,
     state: Mutex<State>,
     changed: Condvar,
+    exchange: Mutex<Exchange>,
+}
+
+/// What ranks bring to a meeting, and what has been made of it.
+#[derive(Default)]
+struct Exchange {
+    brought: HashMap<Key, Vec<Option<Parcel>>>,
+    made: HashMap<Key, Made>,
+}
+
+type Parcel = Box<dyn Any + Send>;
+
+struct Made {
+    what: Result<Arc<dyn Any + Send + Sync>>,
+    /// Ranks that have not taken it.
+    left: usize,
 }
 
 #[derive(Default)]
@@ -56,7 +73,8 @@ impl State {
 
 impl Hosts {
     pub fn new(routine: &'static str, world: usize) -> Hosts {
-        Hosts { routine, world, state: Mutex::default(), changed: Condvar::new() }
+        let (state, exchange) = (Mutex::default(), Mutex::default());
+        Hosts { routine, world, state, changed: Condvar::new(), exchange }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -108,9 +126,61 @@ impl Hosts {
         }
     }
 
+    /// As [`Hosts::meet`]; from what all ranks bring, in their order, one of them makes what all get.
+    pub fn gather<V: Send + 'static, S: Send + Sync + 'static>(
+        &self,
+        run: i64,
+        group: i64,
+        rank: usize,
+        device: i32,
+        parcel: V,
+        make: impl FnOnce(Vec<V>) -> Result<S>,
+    ) -> Result<Arc<S>> {
+        let key = (run, group);
+        let nobodys = || {
+            let text =
+                "meshsolve: ranks that have met brought nothing; this is a defect of meshsolve";
+            Error::new(Kind::Internal, text)
+        };
+        {
+            let mut exchange = self.exchange();
+            let none = || (0..self.world).map(|_| None).collect();
+            let brought = exchange.brought.entry(key).or_insert_with(none);
+            // A rank that there is not is refused below.
+            if let Some(place) = brought.get_mut(rank) {
+                *place = Some(Box::new(parcel));
+            }
+        }
+        if let Err(error) = self.meet(run, group, rank, device) {
+            self.exchange().brought.remove(&key);
+            return Err(error);
+        }
+        let mut exchange = self.exchange();
+        if !exchange.made.contains_key(&key) {
+            let brought = exchange.brought.remove(&key).unwrap_or_default();
+            let own = |parcel: Option<Parcel>| parcel?.downcast::<V>().ok().map(|v| *v);
+            let all: Option<Vec<V>> = brought.into_iter().map(own).collect();
+            let made = all.ok_or_else(nobodys).and_then(make);
+            let what = made.map(|made| Arc::new(made) as Arc<dyn Any + Send + Sync>);
+            exchange.made.insert(key, Made { what, left: self.world });
+        }
+        let made = exchange.made.get_mut(&key).ok_or_else(nobodys)?;
+        let what = made.what.clone();
+        made.left -= 1;
+        if made.left == 0 {
+            exchange.made.remove(&key);
+        }
+        what?.downcast::<S>().map_err(|_| nobodys())
+    }
+
+    fn exchange(&self) -> MutexGuard<'_, Exchange> {
+        self.exchange.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     /// Makes the first failure of a run that of all who wait or come later, and returns it.
     pub fn fail(&self, run: i64, error: Error) -> Error {
         let first = self.state().fail(run, error);
+        self.exchange().brought.retain(|key, _| key.0 != run);
         self.changed.notify_all();
         first
     }

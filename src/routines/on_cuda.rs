@@ -2,6 +2,8 @@
 //! contains in the program's order. So each thread gives its device's stream the work of its part, and
 //! returns without waiting for it.
 
+use std::sync::Arc;
+
 use crate::backend::cuda::device::{Device, Stream};
 use crate::call::Buffer;
 use crate::error::{Error, Kind, Result};
@@ -16,7 +18,7 @@ pub trait OnCuda: Send + Sync {
 
 /// One device's part of a call.
 pub struct Part<'a, 's> {
-    device: &'a Device,
+    device: &'a Arc<Device>,
     hosts: &'a Hosts,
     /// Number of devices on the mesh axis.
     pub world: usize,
@@ -28,7 +30,7 @@ pub struct Part<'a, 's> {
 
 impl<'a, 's> Part<'a, 's> {
     pub fn new(
-        device: &'a Device,
+        device: &'a Arc<Device>,
         hosts: &'a Hosts,
         world: usize,
         arrival: CudaArrival<'s>,
@@ -36,7 +38,7 @@ impl<'a, 's> Part<'a, 's> {
         Part { device, hosts, world, arrival, place: None, met: false }
     }
 
-    pub fn device(&self) -> &'a Device {
+    pub fn device(&self) -> &'a Arc<Device> {
         self.device
     }
 
@@ -73,6 +75,23 @@ impl<'a, 's> Part<'a, 's> {
         let (rank, group) = self.place()?;
         self.met = true;
         self.hosts.meet(self.arrival.run, group, rank, self.arrival.device)
+    }
+
+    /// XLA's number of the device, for messages.
+    pub fn number(&self) -> i32 {
+        self.arrival.device
+    }
+
+    /// Waits for the host threads of all ranks of the group; from what they bring one of them makes what
+    /// all get. They must all end alike by themselves.
+    pub fn gather<V: Send + 'static, S: Send + Sync + 'static>(
+        &mut self,
+        parcel: V,
+        make: impl FnOnce(Vec<V>) -> Result<S>,
+    ) -> Result<Arc<S>> {
+        let (rank, group) = self.place()?;
+        let CudaArrival { run, device, .. } = self.arrival;
+        self.hosts.gather(run, group, rank, device, parcel, make)
     }
 
     /// Who has met the others meets them once more, so that all return the same.

@@ -8,6 +8,9 @@ use meshsolve::scalar::Scalar;
 
 use super::{Map, arrive, collect, outcomes};
 
+/// What runs a routine with attributes on the parts of all ranks, if not the host's call sites.
+pub type Place = Option<fn(&Map, Vec<Call>)>;
+
 /// One case: how A lies, which triangle is given, in which order columns are worked on.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
@@ -17,6 +20,7 @@ pub struct Case {
     pub lower: bool,
     pub trans: i64,
     pub order: &'static str,
+    pub at: Place,
 }
 
 impl Case {
@@ -86,6 +90,10 @@ impl Case {
 
     /// The same with attributes of any kind.
     pub fn run_with(&self, map: Map, mut part: impl FnMut(usize) -> Call) {
+        if let Some(elsewhere) = self.at {
+            let calls = (0..self.ranks).map(part).collect();
+            return elsewhere(&map, calls);
+        }
         let site = CallSite::new(&map).unwrap();
         let (to, from) = outcomes();
         for rank in 0..self.ranks {
@@ -97,18 +105,17 @@ impl Case {
     }
 }
 
-pub fn cases() -> impl Iterator<Item = Case> {
-    [(1, 1), (6, 2), (7, 1), (12, 3), (20, 2), (24, 8)].into_iter().flat_map(|(n, ranks)| {
+/// Fewer where every step is slow.
+pub fn cases(at: Place) -> impl Iterator<Item = Case> {
+    let shapes = [(7, 1), (12, 3), (1, 1), (6, 2), (20, 2), (24, 8)];
+    let shapes = if at.is_some() { &shapes[..2] } else { &shapes[..] };
+    shapes.to_vec().into_iter().flat_map(move |(n, ranks)| {
         Storage::ALL.into_iter().flat_map(move |storage| {
             [false, true].into_iter().flat_map(move |lower| {
-                ["natural", "cyclic"].map(|order| Case {
-                    n,
-                    ranks,
-                    storage,
-                    lower,
-                    trans: 0,
-                    order,
-                })
+                let orders = ["natural", "cyclic"].into_iter();
+                let orders =
+                    orders.filter(move |o| at.is_none() || (*o == "cyclic") == (ranks > 1));
+                orders.map(move |order| Case { n, ranks, storage, lower, trans: 0, order, at })
             })
         })
     })

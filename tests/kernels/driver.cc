@@ -5,11 +5,15 @@
 // A cubin is the name of a file of kernels. Contexts, modules and streams are checked as the driver
 // does: what belongs to another context, or is none, is refused.
 
+#include "driver.h"
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -85,19 +89,31 @@ struct Function {
 
 struct Stream {
   Device* context;
-  std::vector<std::function<int()>> queue;
+  std::deque<std::function<int()>> queue;
   int failed = SUCCESS;
   // Who made it: tests run at the same time.
   const struct Thread* thread = nullptr;
+  // Pieces of work that it has been given and that it has done.
+  size_t given = 0, done = 0;
+};
+
+// The place in a stream's work that an event stands for.
+struct Event {
+  std::chrono::steady_clock::time_point when;
+  Stream* stream = nullptr;
+  size_t number = 0;
 };
 
 std::mutex mutex;
 std::vector<std::unique_ptr<Module>> modules;
 std::vector<std::unique_ptr<Function>> functions;
-std::vector<std::unique_ptr<Stream>> streams;
+std::vector<std::unique_ptr<Stream>> streams, destroyed_streams;
+// Held while streams work or are given work, as one may let another one work.
+std::recursive_mutex working;
 std::map<Word, size_t> allocated;
 bool initialised = false;
-using Event = std::chrono::steady_clock::time_point;
+// Streams of the library's own and events that have not been destroyed.
+std::atomic<int> own_streams{0}, living_events{0};
 
 // By a pointer: what is addressed for each thread has little room in a library loaded late.
 struct Thread {
@@ -208,13 +224,27 @@ struct Launch {
   std::vector<Word> arguments;
 };
 
-int finish(Stream& stream) {
-  for (auto& work : stream.queue) {
-    if (stream.failed == SUCCESS) stream.failed = work();
+int give(Stream& stream, std::function<int()> work) {
+  std::lock_guard<std::recursive_mutex> lock(working);
+  stream.queue.push_back(std::move(work));
+  stream.given++;
+  return SUCCESS;
+}
+
+// Lets a stream work until it has done so many pieces in all.
+int work_until(Stream& stream, size_t number) {
+  std::lock_guard<std::recursive_mutex> lock(working);
+  while (stream.done < number && !stream.queue.empty()) {
+    auto work = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    const int status = stream.failed == SUCCESS ? work() : SUCCESS;
+    if (stream.failed == SUCCESS) stream.failed = status;
+    stream.done++;
   }
-  stream.queue.clear();
   return stream.failed;
 }
+
+int finish(Stream& stream) { return work_until(stream, ~size_t(0)); }
 
 int run(const Launch& launch, unsigned blocks) {
   auto body = [](void* context) {
@@ -249,6 +279,9 @@ void* emulated_stream(int device) {
   streams.emplace_back(new Stream{&devices[device], {}, SUCCESS, &self()});
   return streams.back().get();
 }
+
+// Streams and events of the library's own that are there.
+int emulated_things() { return own_streams + living_events; }
 
 // Pieces of memory that were allocated and not freed.
 int emulated_pieces() {
@@ -306,7 +339,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
   EXPECT(device >= 0 && device < 3, INVALID_DEVICE)
   switch (attribute) {
     case 16:
-      *value = 2;
+      *value = device == 2 ? 2 : 1;
       return SUCCESS;
     case 75:
       *value = 9;
@@ -398,41 +431,37 @@ int cuLaunchKernel(void* handle, unsigned blocks, unsigned y, unsigned z, unsign
     launch.arguments.push_back(value);
   }
   self().launched.push_back(launch.entry->name);
-  stream->queue.push_back([launch, blocks] { return run(launch, blocks); });
-  return SUCCESS;
+  return give(*stream, [launch, blocks] { return run(launch, blocks); });
 }
 
 int cuMemsetD8Async(Word at, unsigned char value, size_t bytes, void* handle) {
   REFUSED
   Stream* stream = here(handle);
   EXPECT(stream, INVALID_HANDLE)
-  stream->queue.push_back([=] {
+  return give(*stream, [=] {
     std::memset(reinterpret_cast<void*>(at), value, bytes);
     return SUCCESS;
   });
-  return SUCCESS;
 }
 
 int cuMemcpyDtoDAsync_v2(Word to, Word from, size_t bytes, void* handle) {
   REFUSED
   Stream* stream = here(handle);
   EXPECT(stream, INVALID_HANDLE)
-  stream->queue.push_back([=] {
+  return give(*stream, [=] {
     std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
     return SUCCESS;
   });
-  return SUCCESS;
 }
 
 int cuMemcpyDtoHAsync_v2(void* to, Word from, size_t bytes, void* handle) {
   REFUSED
   Stream* stream = here(handle);
   EXPECT(stream, INVALID_HANDLE)
-  stream->queue.push_back([=] {
+  return give(*stream, [=] {
     std::memcpy(to, reinterpret_cast<void*>(from), bytes);
     return SUCCESS;
   });
-  return SUCCESS;
 }
 
 int cuDeviceGetName(char* name, int room, int device) {
@@ -479,8 +508,36 @@ int cuMemFree_v2(Word at) {
 int cuStreamCreate(void** stream, unsigned flags) {
   REFUSED
   EXPECT(current() && flags == 0, INVALID_CONTEXT)
+  own_streams++;
   *stream = emulated_stream(int(current() - devices));
   return SUCCESS;
+}
+
+int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  REFUSED
+  EXPECT(current(), INVALID_CONTEXT)
+  *least = 0, *greatest = -5;
+  return SUCCESS;
+}
+
+int cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
+  REFUSED
+  EXPECT(current() && flags == 1 && -5 <= priority && priority <= 0, INVALID_VALUE)
+  own_streams++;
+  *stream = emulated_stream(int(current() - devices));
+  return SUCCESS;
+}
+
+// Another stream may be of any context.
+int cuStreamWaitEvent(void* handle, void* event, unsigned flags) {
+  REFUSED
+  Stream* stream = here(handle);
+  EXPECT(stream && flags == 0, INVALID_HANDLE)
+  std::lock_guard<std::recursive_mutex> lock(working);
+  // What it stands for now, whatever is recorded later.
+  const Event now = *static_cast<Event*>(event);
+  if (now.stream == nullptr) return SUCCESS;
+  return give(*stream, [now] { return work_until(*now.stream, now.number); });
 }
 
 int cuStreamDestroy_v2(void* handle) {
@@ -489,14 +546,18 @@ int cuStreamDestroy_v2(void* handle) {
   EXPECT(stream && stream->queue.empty(), INVALID_HANDLE)
   std::lock_guard<std::mutex> lock(mutex);
   auto same = [&](auto& one) { return one.get() == stream; };
-  streams.erase(std::find_if(streams.begin(), streams.end(), same));
+  auto place = std::find_if(streams.begin(), streams.end(), same);
+  destroyed_streams.push_back(std::move(*place));  // events still name it
+  streams.erase(place);
+  own_streams--;
   return SUCCESS;
 }
 
 int cuEventCreate(void** event, unsigned flags) {
   REFUSED
-  EXPECT(current() && flags == 0, INVALID_VALUE)
+  EXPECT(current() && (flags == 0 || flags == 2), INVALID_VALUE)
   *event = new Event;
+  living_events++;
   return SUCCESS;
 }
 
@@ -504,17 +565,20 @@ int cuEventRecord(void* event, void* handle) {
   REFUSED
   Stream* stream = here(handle);
   EXPECT(stream, INVALID_HANDLE)
-  stream->queue.push_back([=] {
-    *static_cast<Event*>(event) = std::chrono::steady_clock::now();
+  std::lock_guard<std::recursive_mutex> lock(working);
+  static_cast<Event*>(event)->stream = stream;
+  static_cast<Event*>(event)->number = stream->given + 1;
+  return give(*stream, [=] {
+    static_cast<Event*>(event)->when = std::chrono::steady_clock::now();
     return SUCCESS;
   });
-  return SUCCESS;
 }
 
 int cuEventElapsedTime(float* milliseconds, void* first, void* second) {
   REFUSED
-  EXPECT(*static_cast<Event*>(second) > Event{}, INVALID_HANDLE)
-  const auto between = *static_cast<Event*>(second) - *static_cast<Event*>(first);
+  const auto until = static_cast<Event*>(second)->when, from = static_cast<Event*>(first)->when;
+  EXPECT(until > std::chrono::steady_clock::time_point{}, INVALID_HANDLE)
+  const auto between = until - from;
   *milliseconds = std::chrono::duration<float, std::milli>(between).count();
   return SUCCESS;
 }
@@ -524,7 +588,99 @@ int cuEventDestroy_v2(void* event) {
   static auto* destroyed = new std::vector<Event*>;
   std::lock_guard<std::mutex> lock(mutex);
   destroyed->push_back(static_cast<Event*>(event));
+  living_events--;
   return SUCCESS;
+}
+
+// CUDA_MEMCPY2D.
+struct Side {
+  size_t x, y;
+  unsigned kind;
+  char* host;
+  Word device;
+  void* array;
+  size_t pitch;
+  char* at() const { return kind == 1 ? host : reinterpret_cast<char*>(device); }
+};
+struct Copy2d {
+  Side from, to;
+  size_t width, height;
+};
+
+int cuMemcpy2DAsync_v2(const Copy2d* given, void* handle) {
+  REFUSED
+  Stream* stream = here(handle);
+  EXPECT(stream, INVALID_HANDLE)
+  const Copy2d copy = *given;
+  for (const Side& side : {copy.from, copy.to}) {
+    EXPECT((side.kind == 1 || side.kind == 2) && side.x == 0 && side.y == 0, INVALID_VALUE)
+    EXPECT(copy.width <= side.pitch && side.pitch < (size_t(1) << 31), INVALID_VALUE)
+  }
+  return give(*stream, [copy] {
+    for (size_t line = 0; line < copy.height; line++) {
+      std::memcpy(copy.to.at() + line * copy.to.pitch, copy.from.at() + line * copy.from.pitch,
+                  copy.width);
+    }
+    return SUCCESS;
+  });
+}
+
+// CUDA_MEMCPY3D_PEER.
+struct FarSide {
+  size_t x, y, z, level;
+  unsigned kind;
+  char* host;
+  Word device;
+  void* array;
+  Device* context;
+  size_t pitch, height;
+};
+struct Copy3d {
+  FarSide from, to;
+  size_t width, height, depth;
+};
+
+int cuMemcpy3DPeerAsync(const Copy3d* given, void* handle) {
+  REFUSED
+  Stream* stream = here(handle);
+  EXPECT(stream, INVALID_HANDLE)
+  const Copy3d copy = *given;
+  EXPECT(copy.depth == 1, INVALID_VALUE)
+  for (const FarSide& side : {copy.from, copy.to}) {
+    EXPECT(side.kind == 2 && side.context >= devices && side.context < devices + 3, INVALID_VALUE)
+    EXPECT(copy.width <= side.pitch && copy.height <= side.height, INVALID_VALUE)
+  }
+  return give(*stream, [copy] {
+    auto line = [](const FarSide& side, size_t i) {
+      return reinterpret_cast<char*>(side.device) + i * side.pitch;
+    };
+    for (size_t i = 0; i < copy.height; i++) {
+      std::memmove(line(copy.to, i), line(copy.from, i), copy.width);
+    }
+    return SUCCESS;
+  });
+}
+
+int cuMemsetD2D8Async(Word at, size_t pitch, unsigned char value, size_t width, size_t height,
+                      void* handle) {
+  REFUSED
+  Stream* stream = here(handle);
+  EXPECT(stream, INVALID_HANDLE)
+  EXPECT(width <= pitch, INVALID_VALUE)
+  return give(*stream, [=] {
+    for (size_t i = 0; i < height; i++) {
+      std::memset(reinterpret_cast<char*>(at) + i * pitch, value, width);
+    }
+    return SUCCESS;
+  });
+}
+
+int cuCtxEnablePeerAccess(void* context, unsigned flags) {
+  REFUSED
+  EXPECT(current() && context != current() && flags == 0, INVALID_CONTEXT)
+  static std::set<std::pair<void*, void*>> enabled;
+  std::lock_guard<std::mutex> lock(mutex);
+  return enabled.insert({current(), context}).second ? SUCCESS : 704;
 }
 
 int cuStreamSynchronize(void* handle) {
@@ -535,3 +691,17 @@ int cuStreamSynchronize(void* handle) {
 }
 
 }  // extern "C"
+
+namespace driver {
+
+int refused(const char* function) { return ::refused(function); }
+
+int enqueue(void* handle, std::function<int()> work) {
+  Stream* stream = here(handle);
+  EXPECT(stream, INVALID_HANDLE)
+  return give(*stream, std::move(work));
+}
+
+void* context() { return current(); }
+
+}  // namespace driver

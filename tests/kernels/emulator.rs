@@ -51,8 +51,10 @@ impl Emulator {
         let mut sources: Vec<_> = listed.map(|entry| entry.expect("a file").path()).collect();
         sources.retain(|path| path.extension().is_some_and(|kind| kind == "cu"));
         assert!(!sources.is_empty(), "no kernels");
-        sources
-            .extend(["emulate.cc", "driver.cc"].map(|file| root.join("tests/kernels").join(file)));
+        sources.extend(
+            ["emulate.cc", "driver.cc", "vendor.cc"]
+                .map(|file| root.join("tests/kernels").join(file)),
+        );
         let table = entries::table(&root.join("kernels"));
         std::fs::write(folder.join("entries.inc"), table).expect("a table for the driver");
         let object =

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use meshsolve::backend::cuda::device::{Devices, Stream};
 use meshsolve::backend::cuda::driver::Driver;
+use meshsolve::backend::cuda::vendor::Libraries;
 
 use crate::emulator::full;
 
@@ -21,6 +22,7 @@ pub fn devices() -> (Devices, Arc<AtomicUsize>) {
             // What the emulated driver takes for a cubin.
             Ok(format!("{}\0", program.name.trim_end_matches(".cu")).into_bytes())
         }),
+        Box::new(|_| Libraries::at(full().path(), full().path())),
     );
     (devices.expect("the driver works"), compiled)
 }

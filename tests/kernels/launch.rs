@@ -206,7 +206,12 @@ fn errors_of_the_compiler_are_passed_on() {
     let driver = Driver::at(crate::emulator::full().path()).unwrap();
     let refuse = Error::new(Kind::FailedPrecondition, "no compiler");
     let expected = refuse.clone();
-    let devices = Devices::new(driver, Box::new(move |_, _| Err(refuse.clone()))).unwrap();
+    let devices = Devices::new(
+        driver,
+        Box::new(move |_, _| Err(refuse.clone())),
+        Box::new(|_| unreachable!()),
+    )
+    .unwrap();
     let error = devices.numbered(0).unwrap().kernel("copy", "copy_4").unwrap_err();
     assert_eq!(error, expected);
 }
@@ -221,7 +226,9 @@ fn drivers_that_do_not_work() {
     assert_eq!((error.kind, &*error.message), (Kind::FailedPrecondition, expected));
     let driver = Driver::at(crate::emulator::full().path()).unwrap();
     fail("cuInit", 0, 3);
-    let error = Devices::new(driver, Box::new(|_, _| unreachable!())).err().unwrap();
+    let error = Devices::new(driver, Box::new(|_, _| unreachable!()), Box::new(|_| unreachable!()))
+        .err()
+        .unwrap();
     assert!(
         error.message.contains("expected cuInit to succeed, got 3 CUDA_ERROR_NOT_INITIALIZED"),
         "{error}"

@@ -12,8 +12,11 @@ mod far;
 mod gpu;
 mod launch;
 mod memory;
+#[path = "../routines/mod.rs"]
+mod routines;
 mod rows;
 mod site;
+mod solve;
 mod transpose;
 #[path = "../transposition/mod.rs"]
 mod transposition;

@@ -6,12 +6,15 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::ptr::null;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::driver::Driver;
 use super::load::functions;
 use super::nvrtc::Program;
+use super::queue::Queues;
 use super::sources;
+use super::tools::Tools;
+use super::vendor::{self, Libraries};
 use crate::error::{Error, Kind, Result};
 
 /// Threads of a block, as `kernels/common.cuh` has it.
@@ -61,7 +64,16 @@ pub type Compile = Box<dyn Fn(&Program, &str) -> Result<Vec<u8>> + Send + Sync>;
 struct Interface {
     driver: Driver,
     functions: Functions,
+    queues: Queues,
     compile: Compile,
+    /// Where the vendor's libraries are looked for.
+    vendor: Vendor,
+}
+
+/// The vendor's libraries, when they are first needed.
+struct Vendor {
+    find: vendor::Find,
+    found: OnceLock<Result<Libraries>>,
 }
 
 /// The devices of a driver that have been used.
@@ -80,6 +92,8 @@ pub struct Device {
     architecture: String,
     multiprocessors: c_uint,
     loaded: Mutex<Loaded>,
+    /// What calls have used and left for the next ones.
+    tools: Mutex<Vec<Tools>>,
 }
 
 #[derive(Default)]
@@ -103,12 +117,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Devices {
-    /// `compile` is asked once for each file of kernels and device.
-    pub fn new(driver: Driver, compile: Compile) -> Result<Devices> {
+    /// `compile` is asked once for each file of kernels and device, `vendor` once.
+    pub fn new(driver: Driver, compile: Compile, vendor: vendor::Find) -> Result<Devices> {
         // Without cuInit nothing else works; what counts the devices is otherwise harmless.
         driver.devices()?;
         let functions = Functions::of(driver.library())?;
-        let interface = Arc::new(Interface { driver, functions, compile });
+        let queues = Queues::of(driver.library())?;
+        let vendor = Vendor { find: vendor, found: OnceLock::new() };
+        let interface = Arc::new(Interface { driver, functions, queues, compile, vendor });
         Ok(Devices { interface, known: Mutex::default() })
     }
 
@@ -176,7 +192,7 @@ impl Interface {
 }
 
 /// The context of a device as the thread's current one; the one before comes back when this is dropped.
-pub(super) struct Entered<'a>(&'a Interface);
+pub struct Entered<'a>(&'a Interface);
 
 impl<'a> Entered<'a> {
     fn new(interface: &'a Interface, what: &str, context: Handle) -> Result<Self> {
@@ -214,11 +230,37 @@ impl Device {
         let [multiprocessors, major, minor] = values;
         let (architecture, loaded) = (format!("sm_{major}{minor}"), Mutex::default());
         let multiprocessors = multiprocessors as c_uint;
-        Ok(Device { interface, number, context, architecture, multiprocessors, loaded })
+        let tools = Mutex::default();
+        Ok(Device { interface, number, context, architecture, multiprocessors, loaded, tools })
     }
 
     pub(super) fn driver(&self) -> &Driver {
         &self.interface.driver
+    }
+
+    pub(super) fn context(&self) -> Handle {
+        self.context
+    }
+
+    pub(super) fn queues_of_driver(&self) -> &Queues {
+        &self.interface.queues
+    }
+
+    /// cuBLAS and cuSOLVER.
+    pub fn vendor(&self) -> Result<&Libraries> {
+        let Vendor { find, found } = &self.interface.vendor;
+        found.get_or_init(|| find(&self.interface.driver)).as_ref().map_err(Clone::clone)
+    }
+
+    /// A second stream, handles and events for one call: those of an earlier one, if there are any left.
+    pub fn tools(self: &Arc<Self>) -> Result<Tools> {
+        let left = locked(&self.tools).pop();
+        left.map_or_else(|| Tools::new(self), Ok)
+    }
+
+    /// Keeps them for the next call; all work that they were used for is done.
+    pub fn keep(&self, tools: Tools) {
+        locked(&self.tools).push(tools);
     }
 
     pub(super) fn number(&self) -> c_int {
@@ -235,7 +277,8 @@ impl Device {
         &self.architecture
     }
 
-    pub(super) fn enter(&self) -> Result<Entered<'_>> {
+    /// Makes the device's context the thread's for a while, for libraries that take it from there.
+    pub fn enter(&self) -> Result<Entered<'_>> {
         Entered::new(&self.interface, &self.name(), self.context)
     }
 

@@ -112,6 +112,13 @@ impl Library {
     }
 }
 
+/// Folders of installed toolkits.
+pub fn toolkits() -> Vec<PathBuf> {
+    let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os);
+    let named = named.filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    named.chain(["/usr/local/cuda".into()]).map(|folder| folder.join("lib64")).collect()
+}
+
 /// What the dynamic loader says of a name that is nowhere.
 fn not_there(soname: &str) -> String {
     format!("{soname}: cannot open shared object file: No such file or directory")

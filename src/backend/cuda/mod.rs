@@ -7,7 +7,13 @@
 //! | `load` | shared libraries by name, path, or as somebody else loaded them |
 //! | `driver` | libcuda: its version, and whether it works |
 //! | `device` | a device's context, its kernels, what goes on a stream |
+//! | `queue` | streams, events by which they wait for each other, copies of blocks |
+//! | `vendor` | cuBLAS and cuSOLVER, as far as they are called |
+//! | `tools` | what a call needs of them, kept from call to call |
 //! | `transposition` | a plan of transposition on a device |
+//! | `crew` | the ranks of a call: whose memory is where, what has been announced |
+//! | `room` | what a rank needs of scratch |
+//! | `lane` | one rank of a call: the `Backend` |
 //! | `nvrtc` | libnvrtc: a source text becomes a cubin |
 //! | `sources` | the table of `kernels/*.cu` |
 //! | `kernels` | a kernel of the table for an architecture, by way of the cache |
@@ -16,12 +22,18 @@
 //! | `process` | the devices of this process, with what was found |
 
 pub mod cache;
+pub mod crew;
 pub mod device;
 pub mod driver;
 pub mod kernels;
+pub mod lane;
 pub mod load;
 pub mod nvrtc;
 pub mod process;
+pub mod queue;
+pub mod room;
 pub mod sources;
+pub mod tools;
 pub mod transposition;
+pub mod vendor;
 pub mod yardstick;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
 use super::driver::Driver;
-use super::load::{Library, Wanted, functions};
+use super::load::{Library, Wanted, functions, toolkits};
 use crate::error::{Error, Kind, Result};
 
 /// CUDA's major versions, newest first.
@@ -239,13 +239,6 @@ pub fn number(name: &str, arch: &str) -> Result<i32> {
              device.compute_capability without the dot"
         ))
     })
-}
-
-/// Folders of installed toolkits.
-fn toolkits() -> Vec<PathBuf> {
-    let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os);
-    let named = named.filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    named.chain(["/usr/local/cuda".into()]).map(|folder| folder.join("lib64")).collect()
 }
 
 /// A program that NVRTC holds; destroyed when dropped.

@@ -8,6 +8,7 @@ use super::device::Devices;
 use super::driver::Driver;
 use super::kernels;
 use super::nvrtc::{Nvrtc, Program};
+use super::vendor::Libraries;
 use crate::error::Result;
 
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -17,18 +18,20 @@ pub fn set_folders(folders: Vec<PathBuf>) {
     *FOLDERS.lock().unwrap_or_else(|e| e.into_inner()) = folders;
 }
 
+fn folders() -> Vec<PathBuf> {
+    FOLDERS.lock().unwrap_or_else(|e| e.into_inner()).clone()
+}
+
 pub fn devices() -> Result<&'static Devices> {
     static DEVICES: OnceLock<Result<Devices>> = OnceLock::new();
-    let find = || Devices::new(Driver::find()?, Box::new(compile));
+    let vendor = |driver: &Driver| Libraries::find(&folders(), driver);
+    let find = || Devices::new(Driver::find()?, Box::new(compile), Box::new(vendor));
     DEVICES.get_or_init(find).as_ref().map_err(Clone::clone)
 }
 
 fn compile(program: &Program, arch: &str) -> Result<Vec<u8>> {
     static NVRTC: OnceLock<Result<Nvrtc>> = OnceLock::new();
-    let find = || {
-        let folders = FOLDERS.lock().unwrap_or_else(|e| e.into_inner()).clone();
-        Nvrtc::find(&folders, Some(&Driver::find()?))
-    };
+    let find = || Nvrtc::find(&folders(), Some(&Driver::find()?));
     let nvrtc = NVRTC.get_or_init(find).as_ref().map_err(Clone::clone)?;
     Ok(kernels::compile(program, arch, nvrtc, Cache::of_process())?.0.cubin)
 }

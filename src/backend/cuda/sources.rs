@@ -28,11 +28,12 @@ macro_rules! kernels {
 }
 
 /// The files `kernels/*.cuh`.
-static HEADERS: &[(&str, &str)] = headers!["common.cuh" "pieces.cuh" "slice.cuh" "tiles.cuh"];
+static HEADERS: &[(&str, &str)] =
+    headers!["bits.cuh" "common.cuh" "pieces.cuh" "slice.cuh" "tiles.cuh"];
 
 /// The files `kernels/*.cu`.
 static KERNELS: &[Program<'static>] = kernels![
-    "columns" "copy" "fill" "rows" "scale" "transpose_blocks" "transpose_c2r" "transpose_panels"
+    "columns" "conjugate" "copy" "fill" "moduli" "pivots" "rows" "scale" "transpose_blocks" "transpose_c2r" "transpose_panels"
     "transpose_skinny" "transpose_square" "triangle" "yardstick"
 ];
 

@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::log::{self, Event};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
+use crate::transpose::Square;
 use crate::{settings, transpose};
 
 /// Bytes of packed panel that a lane keeps in cache.
@@ -120,7 +121,7 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
 
     fn potrf(&mut self, a: Block<T>, before: usize) -> Step {
         let done = unsafe { blas::potrf(a, &mut self.potrf) };
-        done.map_err(|minor| self.give_up(before + minor + 1))
+        done.map_err(|minor| self.team.give_up(before + minor + 1))
     }
 
     fn trsm_panel(&mut self, l: Block<T>, x: Block<T>) {
@@ -325,9 +326,14 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         if plan.phases() == 0 { self.barrier() } else { Ok(()) }
     }
 
-    fn transpose_square(&mut self, square: &transpose::Square, units: Range<usize>, a: &Matrix<T>) {
+    fn transpose_square(&mut self, a: &Matrix<T>) -> Step {
+        let square = Square::new(a.columns.n(), a.columns.ranks(), size_of::<T>());
+        let (units, lanes) = (square.units(), self.lanes());
+        let share = |lane: usize| (units as u128 * lane as u128 / lanes as u128) as usize;
         // A column of the matrix is a row to `transpose`.
-        unsafe { square.run(units, |rank| a.shards[rank].ptr.cast()) };
+        let part = |rank: usize| a.shards[rank].ptr.cast();
+        unsafe { square.run(share(self.lane)..share(self.lane + 1), part) };
+        self.barrier()
     }
 
     fn announce(&mut self, signal: Signal, count: usize) {
@@ -354,10 +360,6 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
 
     fn barrier(&mut self) -> Step {
         self.team.barrier().wait()
-    }
-
-    fn give_up(&mut self, info: usize) -> Stopped {
-        self.team.give_up(info)
     }
 
     fn fail(&mut self, error: Error) -> Stopped {

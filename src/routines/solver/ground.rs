@@ -33,6 +33,17 @@ struct Held<T> {
 }
 
 impl<T: Scalar> Ground<T> {
+    /// Memory of devices, which somebody else frees after the call.
+    pub fn on_devices(
+        memory: Box<dyn Memory>,
+        own: Vec<*mut T>,
+        shared: *mut T,
+        pivots: *mut i32,
+        row_sums: Vec<*mut f64>,
+    ) -> Self {
+        Ground { memory, own, shared, pivots, row_sums, _held: None }
+    }
+
     /// Memory of the host.
     pub fn host(sizes: &Sizes) -> Result<Self> {
         let Sizes { lanes, own, shared, .. } = *sizes;

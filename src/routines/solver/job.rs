@@ -86,6 +86,10 @@ impl<T: Scalar> Solver<T> {
         })
     }
 
+    pub(super) fn team(&self) -> &Team {
+        &self.team
+    }
+
     pub(super) fn memory(&self) -> &dyn Memory {
         &*self.ground.memory
     }

@@ -8,6 +8,7 @@ mod job;
 mod lu;
 mod magnitude;
 mod moves;
+mod on_cuda;
 mod operands;
 mod options;
 mod residual;

@@ -4,10 +4,9 @@ use super::job::Solver;
 use super::options::{Family, Options, Structure};
 use super::sizes::Moves;
 use crate::backend::{Backend, Op, Step};
-use crate::call::Call;
+use crate::call::{Buffer, Call};
 use crate::dist::mirror::{Missing, mirror_triangle};
 use crate::dist::redistribute::redistribute;
-use crate::dist::transpose_square::transpose_square;
 use crate::layout::{Columns, Order};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
@@ -22,7 +21,12 @@ impl<T: Scalar> Solver<T> {
             return Ok(());
         }
         for call in self.calls.iter().skip(lane.lane()).step_by(lane.lanes()) {
-            pairs.iter().for_each(|&(arg, ret)| call.pass_through(arg, ret));
+            for &(arg, ret) in pairs.iter().filter(|&&(arg, ret)| !call.is_aliased(arg, ret)) {
+                // Matrices, all of them.
+                let whole =
+                    |b: &Buffer| Block::row_major(b.ptr.cast(), b.dims[0], b.dims[1], b.dims[1]);
+                lane.copy(whole(&call.args[arg]), whole(&call.rets[ret]));
+            }
         }
         lane.barrier()
     }
@@ -58,7 +62,7 @@ impl<T: Scalar> Solver<T> {
             lane.transpose_shards(turn, &self.a.bases(), own, shared)?;
         }
         if self.options.verb.upright && self.options.storage.is_transpose() {
-            transpose_square(lane, &self.natural())?;
+            lane.transpose_square(&self.natural())?;
         }
         Ok(())
     }

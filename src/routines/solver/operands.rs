@@ -67,10 +67,16 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Checks every buffer of every rank; `calls` is in rank order.
+    /// Checks every buffer of some or all of the `ranks`; `calls` is in rank order.
     ///
     /// Matrices are `tall`, `[n, n/P]`, or wide, `[n/P, n]`.
-    pub fn new(name: &str, signature: &Signature, tall: bool, calls: &[Call]) -> Result<Problem> {
+    pub fn new(
+        name: &str,
+        signature: &Signature,
+        tall: bool,
+        ranks: usize,
+        calls: &[Call],
+    ) -> Result<Problem> {
         let Signature { args, rets } = *signature;
         for Call { rank, args: a, rets: r, .. } in calls {
             if a.len() != args.len() || r.len() != rets.len() {
@@ -83,7 +89,6 @@ impl Problem {
                 )));
             }
         }
-        let ranks = calls.len();
         let matrix = &calls[0].args[Signature::find(args, Kind::Matrix).expect("a matrix")];
         let n = match (&matrix.dims[..], tall) {
             (&[n, _], true) | (&[_, n], false) => n,

@@ -16,13 +16,13 @@ use std::time::Instant;
 use super::ground::Ground;
 use super::job::Solver;
 use super::operands::{Problem, Signature, Slot};
-use super::sizes::Sizes;
+use super::sizes::{Machine, Sizes};
 use crate::backend::Op;
 use crate::call::{Attributes, Call, Job};
 use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::layout::{Order, Storage};
-use crate::routines::{Configured, Routine};
+use crate::routines::{Configured, OnCuda, Routine};
 use crate::scalar::DType;
 
 /// Which factorisation a routine makes or uses.
@@ -118,7 +118,8 @@ pub struct Options {
     /// What is applied to A in a solve.
     pub op: Op,
     pub rhs: Rhs,
-    pub order: Order,
+    /// What was asked for.
+    pub order: Option<Order>,
     pub tile: Option<usize>,
     /// Order of A without the identity corner that pads it, which says nothing about magnitudes.
     pub unpadded: Option<usize>,
@@ -189,11 +190,10 @@ impl Routine for Verb {
             None if !self.solve => Rhs::Replicated,
             other => return Err(bad("rhs", "\"replicated\" or \"columns\"", format!("{other:?}"))),
         };
-        // Every lane of the host reaches every shard, so the cyclic order gains nothing there and costs
-        // a pass over the matrix: "auto" stays with the natural one (DESIGN.md has the figures).
         let order = match attributes.text("order").as_deref() {
-            None | Some("auto" | "natural") => Order::Natural,
-            Some("cyclic") => Order::Cyclic,
+            None | Some("auto") => None,
+            Some("natural") => Some(Order::Natural),
+            Some("cyclic") => Some(Order::Cyclic),
             Some(other) => {
                 return Err(bad(
                     "order",
@@ -237,22 +237,37 @@ impl Routine for Verb {
 
 impl Configured for Options {
     fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>> {
-        let name = self.verb.name;
+        let problem = self.problem(calls.len(), &calls)?;
+        dispatch!(problem.dtype, T => {
+            let sizes = Sizes::new::<T>(self, &problem, &Machine::host::<T>(problem.ranks));
+            let ground = Ground::host(&sizes)?;
+            Ok(Arc::new(Solver::<T>::new(*self, problem, calls, since, sizes, ground)?))
+        },
+        else => Err(self.wrong_dtype(problem.dtype)))
+    }
+
+    fn on_cuda(&self) -> Option<&dyn OnCuda> {
+        Some(self)
+    }
+}
+
+impl Options {
+    /// Checks the buffers of `calls`, which are of a call by so many ranks.
+    pub(super) fn problem(&self, ranks: usize, calls: &[Call]) -> Result<Problem> {
         // As the caller's array has it; a factor of columns is an array of rows.
         let tall = match self.storage {
             Storage::Rows => false,
             Storage::Columns => self.verb.arrange || self.verb.family.reads_only(),
             Storage::ColumnMajor => true,
         };
-        let problem = Problem::new(name, &self.verb.signature, tall, &calls)?;
-        dispatch!(problem.dtype, T => {
-            let sizes = Sizes::new::<T>(self, &problem);
-            let ground = Ground::host(&sizes)?;
-            Ok(Arc::new(Solver::<T>::new(*self, problem, calls, since, sizes, ground)?))
-        },
-        else => Err(Error::invalid(format!(
-            "meshsolve.{name}: a: expected float32, float64, complex64 or complex128, got {}",
-            problem.dtype.name()
-        ))))
+        Problem::new(self.verb.name, &self.verb.signature, tall, ranks, calls)
+    }
+
+    pub(super) fn wrong_dtype(&self, dtype: DType) -> Error {
+        Error::invalid(format!(
+            "meshsolve.{}: a: expected float32, float64, complex64 or complex128, got {}",
+            self.verb.name,
+            dtype.name()
+        ))
     }
 }

@@ -22,6 +22,42 @@ pub fn panel_rows(n: usize) -> usize {
     n + 16
 }
 
+/// What sizes depend on beside the problem.
+pub struct Machine<'a> {
+    /// Lanes for a call by so many ranks, if there is work for them.
+    pub lanes: usize,
+    /// So many there are in any case.
+    pub least: usize,
+    /// The order of columns where none was asked for.
+    pub order: Order,
+    pub tile: &'a dyn Fn(usize, DType) -> usize,
+    /// Elements of scratch that a lane needs for tiles of a width.
+    pub own: fn(usize) -> usize,
+    /// The plan of transposing shards of so many rows and columns, and elements of scratch for it: a
+    /// lane's own, and what all have together for so many shards.
+    pub turn: fn(usize, usize) -> transpose::Plan,
+    pub turning: fn(&transpose::Plan, usize) -> (usize, usize),
+}
+
+impl Machine<'_> {
+    /// Every lane of the host reaches every shard, so the cyclic order gains nothing there and costs a
+    /// pass over the matrix (DESIGN.md has the figures).
+    pub fn host<T: Scalar>(ranks: usize) -> Self {
+        Machine {
+            lanes: lane_count(ranks, settings::threads()),
+            least: 1,
+            order: Order::Natural,
+            tile: &tile_width,
+            own: scratch_elements::<T>,
+            turn: |rows, cols| transpose::Plan::new(rows, cols, size_of::<T>()),
+            turning: |plan, shards| {
+                let own = plan.scratch_bytes().div_ceil(size_of::<T>());
+                (own, shared_elements::<T>(plan, shards))
+            },
+        }
+    }
+}
+
 /// What becomes of the caller's memory before the work, or of the solver's after it.
 #[derive(Default)]
 pub struct Moves {
@@ -50,42 +86,43 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    pub fn new<T: Scalar>(options: &Options, problem: &Problem) -> Self {
+    pub fn new<T: Scalar>(options: &Options, problem: &Problem, machine: &Machine) -> Self {
         let Problem { n, ranks, rhs, dtype } = *problem;
         let Options { verb, storage, .. } = *options;
         // What is only read stays where it is.
-        let order = if verb.family.reads_only() { Order::Natural } else { options.order };
-        let tile = options.tile.unwrap_or_else(|| tile_width(n, dtype));
+        let asked = options.order.unwrap_or(machine.order);
+        let order = if verb.family.reads_only() { Order::Natural } else { asked };
+        let tile = options.tile.unwrap_or_else(|| (machine.tile)(n, dtype));
         let columns = Columns::new(n, ranks, tile, order);
-        let most_lanes = lane_count(ranks, settings::threads());
+        let most_lanes = machine.lanes;
         // Every lane gets some right-hand sides.
         let group = rhs.div_ceil(most_lanes.div_ceil(ranks)).clamp(1, RHS_GROUP);
         let dealt = verb.solve && options.rhs == Rhs::Columns;
         let groups = if dealt { ranks * rhs.div_ceil(group) } else { 0 };
-        let lanes = most_lanes.min(columns.count().max(groups).max(1));
+        // Where a lane is a rank, none is left out.
+        let lanes = most_lanes.min(columns.count().max(groups).max(machine.least).max(1));
 
         let cyclic = order == Order::Cyclic && ranks > 1;
         let turns = storage.moves(n, ranks);
         let moves = |is: bool, source: &dyn Fn() -> Vec<usize>, rows, cols| Moves {
             columns: (is && cyclic).then(|| redistribute::Plan::new(&source(), lanes)),
-            turn: (is && turns).then(|| transpose::Plan::new(rows, cols, size_of::<T>())),
+            turn: (is && turns).then(|| (machine.turn)(rows, cols)),
         };
         let arrange = moves(verb.arrange, &|| columns.source(), n, n / ranks);
         let restore = moves(verb.restore, &|| columns.destination(), n / ranks, n);
         let both = [&arrange, &restore];
         let staging = |m: &Moves| m.columns.as_ref().map_or(0, |c| c.staging_columns() * n);
         let staging = both.map(staging).into_iter().max().unwrap_or(0);
-        let turning = |m: &Moves| m.turn.as_ref().map_or(0, transpose::Plan::scratch_bytes);
-        let turning = both.map(turning).into_iter().max().unwrap_or(0).div_ceil(size_of::<T>());
+        let turning =
+            |m: &Moves| m.turn.as_ref().map_or((0, 0), |turn| (machine.turning)(turn, ranks));
+        let [before, after] = both.map(turning);
+        let (turning, turned) = (before.0.max(after.0), before.1.max(after.1));
         let sums = if verb.solve && !dealt { lanes * n * rhs } else { 0 };
         let widest = columns.widest();
         // A tile column of n rows where inverses are made, and the lane's own tile.
         let panel = if verb.invert { panel_rows(n) * widest } else { 0 };
         let tile = if verb.invert || verb.family.reads_only() { widest * widest } else { 0 };
-        let own = scratch_elements::<T>(widest).max(turning).max(tile);
-        let turned =
-            |m: &Moves| m.turn.as_ref().map_or(0, |turn| shared_elements::<T>(turn, ranks));
-        let turned = both.map(turned).into_iter().max().unwrap_or(0);
+        let own = (machine.own)(widest).max(turning).max(tile);
         let estimate = if verb.condition { condition::scratch_elements(n, lanes) } else { 0 };
         let shared = staging.max(sums).max(turned).max(estimate).max(panel);
         let row_sums = if condition::needs_row_sums(options) { n } else { 0 };
@@ -141,7 +178,7 @@ impl Forecast {
     ) -> Self {
         let problem = Problem { n, ranks, rhs, dtype };
         let spread = if dealt { Rhs::Columns } else { Rhs::Replicated };
-        let order = Order::Natural;
+        let order = None;
         let (tile, unpadded, op) = (None, None, Op::None);
         let (structure, unit_diagonal) = (Structure::General, false);
         let options = Options {
@@ -158,7 +195,7 @@ impl Forecast {
             raises: false,
         };
         let sized = dispatch!(dtype, T => {
-            let sizes = Sizes::new::<T>(&options, &problem);
+            let sizes = Sizes::new::<T>(&options, &problem, &Machine::host::<T>(ranks));
             let bytes = sizes.scratch_bytes::<T>();
             (sizes, bytes)
         },

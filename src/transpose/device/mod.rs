@@ -15,6 +15,11 @@ use decomposition::Parts;
 /// Bytes of a panel of a skinny array, at most: it lies in the shared memory of a block of threads.
 const SKINNY_PANEL: usize = 32 << 10;
 
+/// Elements along a side of the tiles of squares, of so many bytes each (`kernels/tiles.cuh`).
+pub fn tile_side(size: usize) -> usize {
+    256 / size
+}
+
 /// Panels are launches, one after the other: at most so many.
 const MOST_PANELS: usize = 256;
 

@@ -1,9 +1,7 @@
 //! The LU routines as call sites, without XLA: every storage, operation and column order.
 
-mod common;
-
-use common::case::{Case, call, cases};
-use common::{buffer, int_scalar, random, ratio, real_scalar, real_value, residual};
+use crate::common::case::{Case, Place, call, cases};
+use crate::common::{buffer, int_scalar, random, ratio, real_scalar, real_value, residual};
 use faer::Mat;
 use meshsolve::call::Buffer;
 use meshsolve::scalar::{DType, Scalar};
@@ -125,31 +123,18 @@ fn one_case<T: Scalar>(case: Case) {
     solve(&mut lu, "lupack, getrs");
 }
 
-fn every_storage_operation_and_order<T: Scalar>() {
-    for case in cases().filter(|case| !case.lower) {
+pub fn lu_in_every_storage<T: Scalar>(at: Place) {
+    for case in cases(at).filter(|case| !case.lower) {
         (0..3).for_each(|trans| one_case::<T>(Case { trans, ..case }));
     }
 }
 
-mod scalars {
-    macro_rules! of {
-        ($($name:ident $scalar:ty),*) => {$(
-            #[test]
-            fn $name() {
-                super::every_storage_operation_and_order::<$scalar>();
-            }
-        )*};
-    }
-    of!(f32 f32, f64 f64, c64 faer::c32, c128 faer::c64);
-}
-
-#[test]
-fn singular_matrices_have_no_solution_but_a_factor_and_a_determinant() {
+pub fn singular_matrices_have_no_solution_but_a_factor_and_a_determinant(at: Place) {
     for singular in [0, 4, 11] {
         for (n, ranks) in [(12, 1), (12, 3)] {
             let mut a = random::<f64>(n, n, 5);
             (0..n).for_each(|i| a[(i, singular)] = 0.0);
-            for case in cases().filter(|c| (c.n, c.ranks, c.lower) == (12, 3, false)) {
+            for case in cases(at).filter(|c| (c.n, c.ranks, c.lower) == (12, 3, false)) {
                 let case = Case { ranks, ..case };
                 let (dims, factor_dims) = case.dims();
                 let (mut work, mut norms) = (case.shards(&a), vec![0.0; ranks]);

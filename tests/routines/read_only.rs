@@ -1,10 +1,8 @@
 //! Routines that read the matrix where it lies, as call sites without XLA: trtrs and residual, for every
 //! storage, triangle and operation, with NaN wherever nothing may be read.
 
-mod common;
-
-use common::case::{Case, call, cases};
-use common::{Map, buffer, for_all_scalars, int_scalar, random, ratio, residual};
+use crate::common::case::{Case, Place, call, cases};
+use crate::common::{Map, buffer, int_scalar, random, ratio, residual};
 use faer::Mat;
 use meshsolve::scalar::Scalar;
 
@@ -67,8 +65,8 @@ fn run<T: Scalar>(
     made
 }
 
-fn triangular_systems<T: Scalar>() {
-    for case in cases().flat_map(|case| (0..3).map(move |trans| Case { trans, ..case })) {
+pub fn triangular_systems<T: Scalar>(at: Place) {
+    for case in cases(at).flat_map(|case| (0..3).map(move |trans| Case { trans, ..case })) {
         let n = case.n;
         let mut a = random::<T>(n, n, 5 + n as u64);
         (0..n).for_each(|i| a[(i, i)] += T::from_f64_impl(3.0));
@@ -98,8 +96,8 @@ fn triangular_systems<T: Scalar>() {
     }
 }
 
-fn residuals<T: Scalar>() {
-    for case in cases().flat_map(|case| (0..3).map(move |trans| Case { trans, ..case })) {
+pub fn residuals<T: Scalar>(at: Place) {
+    for case in cases(at).flat_map(|case| (0..3).map(move |trans| Case { trans, ..case })) {
         let n = case.n;
         let a = random::<T>(n, n, 5 + n as u64);
         let (b, x) = (random::<T>(n, 3, 7), random::<T>(n, 3, 8));
@@ -128,5 +126,3 @@ fn residuals<T: Scalar>() {
         }
     }
 }
-
-for_all_scalars!(triangular_systems residuals);

@@ -1,0 +1,183 @@
+//! The ranks of a call: whose memory is where, and what they have announced to each other. A host thread
+//! that has seen an announcement lets its stream wait for the event that goes with it; none waits for a
+//! device.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use super::device::{Address, Device, Stream};
+use super::queue::{Event, Lines};
+use crate::backend::Signal;
+use crate::backend::memory::Memory;
+use crate::error::{Error, Kind, Result};
+
+/// One rank: its device, the caller's stream there, and all its memory that is used in the call.
+pub struct Seat {
+    pub device: Arc<Device>,
+    pub stream: Stream,
+    pub memory: Vec<Range<Address>>,
+}
+
+pub struct Crew {
+    pub seats: Vec<Seat>,
+    panels: Announced,
+    solved: Announced,
+    partial_sums: Vec<Announced>,
+    /// Of each rank, an event for each barrier that it has come to.
+    barriers: Vec<Mutex<Vec<Event>>>,
+}
+
+/// Counts with their events, ascending.
+type Announced = Mutex<Vec<(usize, Event)>>;
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Crew {
+    pub fn new(seats: Vec<Seat>) -> Crew {
+        let ranks = seats.len();
+        Crew {
+            seats,
+            panels: Mutex::default(),
+            solved: Mutex::default(),
+            partial_sums: (0..ranks).map(|_| Mutex::default()).collect(),
+            barriers: (0..ranks).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// The rank whose memory it is.
+    pub fn rank_of(&self, at: Address) -> Result<usize> {
+        let of = |seat: &Seat| seat.memory.iter().any(|range| range.contains(&at));
+        self.seats.iter().position(of).ok_or_else(|| {
+            let text = "meshsolve: an address that is no rank's; this is a defect of meshsolve";
+            Error::new(Kind::Internal, text)
+        })
+    }
+
+    fn announced(&self, signal: Signal) -> &Announced {
+        match signal {
+            Signal::Panels => &self.panels,
+            Signal::PartialSums(rank) => &self.partial_sums[rank],
+            Signal::Solved => &self.solved,
+        }
+    }
+
+    /// Before the count is announced to host threads.
+    pub fn announce(&self, signal: Signal, count: usize, event: Event) {
+        locked(self.announced(signal)).push((count, event));
+    }
+
+    /// The event of a count that has been announced.
+    pub fn event(&self, signal: Signal, count: usize) -> Option<Event> {
+        let all = locked(self.announced(signal));
+        let place = all.partition_point(|(announced, _)| *announced < count);
+        all.get(place).map(|(_, event)| *event)
+    }
+
+    /// Before the rank comes to its next barrier; the barrier's number.
+    pub fn arrive(&self, rank: usize, event: Event) -> usize {
+        let mut events = locked(&self.barriers[rank]);
+        events.push(event);
+        events.len() - 1
+    }
+
+    /// The events of the other ranks at a barrier that all have come to.
+    pub fn at_barrier(&self, rank: usize, number: usize) -> Vec<Event> {
+        let others = (0..self.seats.len()).filter(|other| *other != rank);
+        others.map(|other| locked(&self.barriers[other])[number]).collect()
+    }
+
+    /// Copies lines from one rank's memory to another's, or within it, on a stream of a third one.
+    ///
+    /// # Safety
+    /// They are there, and are of nobody else until the stream has done it.
+    pub unsafe fn copy(
+        &self,
+        to: Lines,
+        from: Lines,
+        (width, height): (usize, usize),
+        by: &Device,
+        stream: Stream,
+    ) -> Result<()> {
+        let device = |lines: Lines| Ok(&*self.seats[self.rank_of(lines.at)?].device);
+        let (target, source) = (device(to)?, device(from)?);
+        // SAFETY: promised by the caller.
+        unsafe {
+            if std::ptr::eq(target, source) && std::ptr::eq(target, by) {
+                by.copy_lines(to, from, width, height, stream)
+            } else {
+                by.copy_lines_between((to, target), (from, source), width, height, stream)
+            }
+        }
+    }
+}
+
+/// The memory of all ranks, each by way of its own stream: what a rank has been given before is done before.
+pub struct CudaMemory(pub Arc<Crew>);
+
+impl CudaMemory {
+    fn seat(&self, at: *const u8) -> Result<(&Seat, Address)> {
+        let at = at.addr() as Address;
+        Ok((&self.0.seats[self.0.rank_of(at)?], at))
+    }
+}
+
+// SAFETY (all of this impl): promised by the callers.
+#[allow(clippy::undocumented_unsafe_blocks)]
+impl Memory for CudaMemory {
+    unsafe fn read(
+        &self,
+        from: *const u8,
+        size: usize,
+        stride: usize,
+        count: usize,
+        to: *mut u8,
+    ) -> Result<()> {
+        let (seat, at) = self.seat(from)?;
+        let packed = stride == size || count <= 1;
+        let (width, height) = if packed { (size * count, 1) } else { (size, count) };
+        let lines = Lines { at, pitch: if packed { width } else { stride } };
+        unsafe { seat.device.read_lines(lines, width, height, to, seat.stream) }
+    }
+
+    unsafe fn write(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()> {
+        let (seat, at) = self.seat(to)?;
+        let lines = Lines { at, pitch: bytes };
+        unsafe { seat.device.write_lines(lines, from, bytes, 1, seat.stream) }
+    }
+
+    unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let (source, from) = self.seat(from)?;
+        let (_, to) = self.seat(to)?;
+        let lines = |at| Lines { at, pitch: bytes };
+        let (device, stream) = (&source.device, source.stream);
+        unsafe { self.0.copy(lines(to), lines(from), (bytes, 1), device, stream)? };
+        device.wait(stream)
+    }
+
+    unsafe fn fill(&self, to: *mut u8, word: &[u8], count: usize) -> Result<()> {
+        if count == 0 {
+            return Ok(());
+        }
+        let (Seat { device, stream, .. }, at) = self.seat(to)?;
+        let mut value = [0; 8];
+        value[..word.len()].copy_from_slice(word);
+        // In columns, as many as keep the device busy.
+        let rows = count.min(1 << 14);
+        let fill = |at: Address, rows: usize, cols: usize| {
+            let kernel = device.kernel("fill", &format!("fill_{}", word.len()))?;
+            let arguments = [at, rows as u64, rows as u64, cols as u64, u64::from_ne_bytes(value)];
+            unsafe { device.launch(&kernel, &arguments, *stream) }
+        };
+        let whole = count / rows;
+        fill(at, rows, whole)?;
+        if count % rows > 0 {
+            fill(at + (whole * rows * word.len()) as Address, count % rows, 1)?;
+        }
+        device.wait(*stream)
+    }
+}

@@ -1,0 +1,417 @@
+//! Blocks as operands of the vendor's libraries and of kernels: how they lie, which are another rank's, and
+//! conjugates, which the libraries only know of transposes.
+
+use super::*;
+
+/// Whether a block's columns lie in one piece each, rather than its rows.
+pub(super) fn is_columns<T>(block: &Block<T>) -> bool {
+    let columns = block.row_stride == 1 || block.rows <= 1;
+    assert!(columns || block.col_stride == 1 || block.cols <= 1, "columns or rows in one piece");
+    columns
+}
+
+/// A block as lines of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub lines: Lines,
+    pub width: usize,
+    pub height: usize,
+}
+
+impl Piece {
+    pub fn of<T>(block: Block<T>) -> Piece {
+        let size = size_of::<T>();
+        let block = if is_columns(&block) { block } else { block.transposed() };
+        let (length, count) = match block.row_stride {
+            1 => (block.rows, block.cols),
+            // One line of elements apart.
+            _ => (block.rows.min(1), block.cols),
+        };
+        let pitch = if count > 1 { block.col_stride * size } else { length * size };
+        Piece { lines: Lines { at: address(block), pitch }, width: length * size, height: count }
+    }
+
+    pub fn size(self) -> (usize, usize) {
+        (self.width, self.height)
+    }
+}
+
+/// A block as the libraries take it: stored by columns, transposed or conjugated when it is used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    at: Address,
+    leading: usize,
+    rows: usize,
+    cols: usize,
+    pub transposed: bool,
+    pub conjugated: bool,
+}
+
+impl Form {
+    pub fn of<T: Scalar>(block: Block<T>, op: Op) -> Form {
+        let columns = is_columns(&block);
+        let stored = if columns { block } else { block.transposed() };
+        Form {
+            at: address(stored),
+            leading: stored.col_stride.max(stored.rows).max(1),
+            rows: stored.rows,
+            cols: stored.cols,
+            transposed: op.transposes() == columns,
+            conjugated: op.conjugates() && T::IS_COMPLEX,
+        }
+    }
+
+    /// The same in the transpose of a product.
+    fn flipped(self) -> Form {
+        Form { transposed: !self.transposed, ..self }
+    }
+
+    /// The same in the conjugate of a product.
+    fn conjugate(self) -> Form {
+        Form { conjugated: !self.conjugated, ..self }
+    }
+
+    /// A conjugate that is not transposed is what the libraries do not know.
+    fn is_strange(self) -> bool {
+        self.conjugated && !self.transposed
+    }
+
+    pub fn op(self) -> Op {
+        match (self.transposed, self.conjugated) {
+            (false, false) => Op::None,
+            (true, false) => Op::Transpose,
+            (true, true) => Op::Adjoint,
+            (false, true) => Op::Conjugate,
+        }
+    }
+
+    pub fn operand(self) -> Operand {
+        Operand { at: self.at, leading: self.leading, op: self.op() }
+    }
+}
+
+/// A triangle of the transpose.
+fn other(triangle: Triangle) -> Triangle {
+    match triangle {
+        Triangle::Lower => Triangle::Upper,
+        Triangle::UnitLower => Triangle::UnitUpper,
+        Triangle::Upper => Triangle::Lower,
+        Triangle::UnitUpper => Triangle::UnitLower,
+    }
+}
+
+impl CudaLane<'_> {
+    pub(super) fn is_near<U>(&self, block: Block<U>) -> Result<bool> {
+        let empty = block.rows * block.cols == 0;
+        Ok(self.crew.seats.len() == 1 || empty || self.crew.rank_of(address(block))? == self.rank)
+    }
+
+    /// So many bytes of the arena of the stream that is worked on, until the next operation.
+    fn take(&mut self, bytes: usize) -> Address {
+        let arena = usize::from(self.ahead);
+        let start = self.taken.next_multiple_of(16);
+        self.taken = start + bytes;
+        assert!(self.taken <= self.room.needs.arenas[arena], "room for what an operation needs");
+        self.room.arenas[arena] + start as Address
+    }
+
+    /// The block if it is this rank's, else a copy of it.
+    pub(super) fn near<U>(&mut self, block: Block<U>) -> Result<Block<U>> {
+        if self.is_near(block)? {
+            return Ok(block);
+        }
+        let at = self.take(block.rows * block.cols * size_of::<U>());
+        let ptr = std::ptr::without_provenance_mut(at as usize);
+        let near = match is_columns(&block) {
+            true => Block::column_major(ptr, block.rows, block.cols, block.rows),
+            false => Block::row_major(ptr, block.rows, block.cols, block.cols),
+        };
+        self.transfer(block, near)?;
+        Ok(near)
+    }
+
+    /// Writes a copy back to where the block is, if it is another rank's.
+    pub(super) fn back<U>(&mut self, near: Block<U>, home: Block<U>) -> Result<()> {
+        if near.ptr == home.ptr { Ok(()) } else { self.transfer(near, home) }
+    }
+
+    /// From one place to another, both stored alike.
+    fn transfer<U>(&mut self, from: Block<U>, to: Block<U>) -> Result<()> {
+        let (from, to) = (Piece::of(from), Piece::of(to));
+        if from.width * from.height == 0 {
+            return Ok(());
+        }
+        let (device, stream) = (self.device, self.stream());
+        // SAFETY: blocks of this call that its phases leave to this rank.
+        unsafe { self.crew.copy(to.lines, from.lines, from.size(), device, stream) }
+    }
+
+    /// Copies a block wherever it is to wherever.
+    pub(super) fn put_at<T: Scalar>(&mut self, from: Block<T>, to: Block<T>) -> Result<()> {
+        assert_eq!((from.rows, from.cols), (to.rows, to.cols), "shapes of a copy");
+        let alike = is_columns(&from) == is_columns(&to) || from.rows <= 1 && from.cols <= 1;
+        if alike || from.rows * from.cols == 0 {
+            return self.transfer(from, to);
+        }
+        let (source, target) = (self.near(from)?, self.near(to)?);
+        self.reflect(source.transposed(), target, None, false)?;
+        self.back(target, to)
+    }
+
+    /// `to <- from^T`, or from^H; only what is in the `lower` (or upper) triangle of `to`, if one is named,
+    /// whose diagonal is then real if `conjugated`.
+    pub(super) fn reflect<T: Scalar>(
+        &mut self,
+        from: Block<T>,
+        to: Block<T>,
+        lower: Option<bool>,
+        conjugated: bool,
+    ) -> Result<()> {
+        if to.rows * to.cols == 0 {
+            return Ok(());
+        }
+        let (from, to, lower) = match is_columns(&to) && (to.rows > 1 || is_columns(&from)) {
+            true => (from, to, lower),
+            false => (from.transposed(), to.transposed(), lower.map(|lower| !lower)),
+        };
+        assert!(is_columns(&from) && is_columns(&to), "blocks that lie alike");
+        let part = match lower {
+            None => 0,
+            Some(true) => 1,
+            Some(false) => 2,
+        };
+        let arguments = [
+            address(to),
+            to.col_stride as u64,
+            address(from),
+            from.col_stride as u64,
+            to.rows as u64,
+            to.cols as u64,
+            part,
+            u64::from(conjugated && T::IS_COMPLEX),
+        ];
+        self.launch("triangle", &format!("mirror_{}", size_of::<T>()), &arguments)
+    }
+
+    /// Conjugates this rank's block.
+    pub(super) fn conjugate_in_place<T: Scalar>(&mut self, x: Block<T>) -> Result<()> {
+        let stored = Form::of(x, Op::None);
+        self.conjugate_to::<T>(stored, stored)
+    }
+
+    fn conjugate_to<T: Scalar>(&mut self, from: Form, to: Form) -> Result<()> {
+        let arguments = [
+            to.at,
+            to.leading as u64,
+            from.at,
+            from.leading as u64,
+            from.rows as u64,
+            from.cols as u64,
+        ];
+        self.launch("conjugate", &format!("conjugate_{}", size_of::<T>()), &arguments)
+    }
+
+    /// A copy of the conjugate, of which the conjugate is then what is meant.
+    fn conjugated_copy<T: Scalar>(&mut self, form: Form) -> Result<Form> {
+        let at = self.take(form.rows * form.cols * size_of::<T>());
+        let copy = Form { at, leading: form.rows.max(1), ..form.conjugate() };
+        self.conjugate_to::<T>(form, copy)?;
+        Ok(copy)
+    }
+
+    /// `C <- C + alpha op(A) op(B)`.
+    pub(super) fn multiply_at<T: Scalar>(
+        &mut self,
+        c: Block<T>,
+        alpha: T,
+        a: (Block<T>, Op),
+        b: (Block<T>, Op),
+    ) -> Result<()> {
+        let taken = self.taken;
+        let near = self.near(c)?;
+        self.multiply(near, alpha, a, b)?;
+        self.taken = taken;
+        self.back(near, c)
+    }
+
+    /// The same, C being this rank's.
+    fn multiply<T: Scalar>(
+        &mut self,
+        c: Block<T>,
+        alpha: T,
+        (a, op_a): (Block<T>, Op),
+        (b, op_b): (Block<T>, Op),
+    ) -> Result<()> {
+        let inner = if op_a.transposes() { a.rows } else { a.cols };
+        if c.rows * c.cols * inner == 0 {
+            return Ok(());
+        }
+        let (a, b) = (Form::of(self.near(a)?, op_a), Form::of(self.near(b)?, op_b));
+        let target = Form::of(c, Op::None);
+        // Of a C by rows the transpose is by columns.
+        let (mut left, mut right, [m, n]) = match target.transposed {
+            false => (a, b, [c.rows, c.cols]),
+            true => (b.flipped(), a.flipped(), [c.cols, c.rows]),
+        };
+        let strange = [left, right].into_iter().filter(|form| form.is_strange()).count();
+        // The conjugate of everything, and a copy of what that makes strange: a part of x, and few
+        // columns where products are many.
+        if strange > 0 {
+            self.conjugate_to::<T>(target, target)?;
+            (left, right) = (left.conjugate(), right.conjugate());
+            for form in [&mut left, &mut right] {
+                if form.is_strange() {
+                    *form = self.conjugated_copy::<T>(*form)?;
+                }
+            }
+        }
+        let alpha = if strange > 0 { T::conj_impl(&alpha) } else { alpha };
+        {
+            let _entered = self.device.enter()?;
+            let (blas, handle) = (&self.libraries()?.blas, self.handle());
+            let operands = (left.operand(), right.operand());
+            let c = Operand { op: Op::None, ..target.operand() };
+            // SAFETY: operands of this call by its phases.
+            unsafe { blas.gemm(handle, [m, n, inner], alpha, operands.0, operands.1, c)? };
+        }
+        if strange > 0 { self.conjugate_to::<T>(target, target) } else { Ok(()) }
+    }
+
+    /// `X <- op(A)^-1 X` with a triangle of A, X being this rank's.
+    pub(super) fn solve_left<T: Scalar>(
+        &mut self,
+        (a, op): (Block<T>, Op),
+        triangle: Triangle,
+        x: Block<T>,
+    ) -> Result<()> {
+        self.solve_triangle((a, op), triangle, x, false)
+    }
+
+    /// `X <- X op(A)^-1`.
+    pub(super) fn solve_right_at<T: Scalar>(
+        &mut self,
+        a: (Block<T>, Op),
+        triangle: Triangle,
+        x: Block<T>,
+    ) -> Result<()> {
+        let near = self.near(x)?;
+        self.solve_triangle(a, triangle, near, true)?;
+        self.back(near, x)
+    }
+
+    fn solve_triangle<T: Scalar>(
+        &mut self,
+        (a, op): (Block<T>, Op),
+        triangle: Triangle,
+        x: Block<T>,
+        right: bool,
+    ) -> Result<()> {
+        if x.rows * x.cols == 0 {
+            return Ok(());
+        }
+        let a = self.near(a)?;
+        let triangle = if is_columns(&a) { triangle } else { other(triangle) };
+        let (mut form, target) = (Form::of(a, op), Form::of(x, Op::None));
+        // Of an X by rows the transpose is by columns.
+        let (right, shape) = match target.transposed {
+            false => (right, [x.rows, x.cols]),
+            true => (!right, [x.cols, x.rows]),
+        };
+        if target.transposed {
+            form = form.flipped();
+        }
+        let strange = form.is_strange();
+        if strange {
+            self.conjugate_to::<T>(target, target)?;
+            form = form.conjugate();
+        }
+        {
+            let _entered = self.device.enter()?;
+            let (blas, handle) = (&self.libraries()?.blas, self.handle());
+            let x = Operand { op: Op::None, ..target.operand() };
+            // SAFETY: operands of this call by its phases.
+            unsafe { blas.trsm::<T>(handle, right, triangle, shape, form.operand(), x)? };
+        }
+        if strange { self.conjugate_to::<T>(target, target) } else { Ok(()) }
+    }
+
+    /// `C <- C + S`, both this rank's.
+    pub(super) fn raise<T: Scalar>(&mut self, c: Block<T>, s: Block<T>) -> Result<()> {
+        if c.rows * c.cols == 0 {
+            return Ok(());
+        }
+        let (target, mut from) = (Form::of(c, Op::None), Form::of(s, Op::None));
+        let shape = if target.transposed { [c.cols, c.rows] } else { [c.rows, c.cols] };
+        if target.transposed {
+            from = from.flipped();
+        }
+        let _entered = self.device.enter()?;
+        let c = Operand { op: Op::None, ..target.operand() };
+        // SAFETY: operands of this call by its phases.
+        unsafe { self.libraries()?.blas.add::<T>(self.handle(), shape, from.operand(), c) }
+    }
+
+    /// The unit matrix.
+    pub(super) fn identity<T: Scalar>(&mut self, to: Block<T>) -> Result<()> {
+        let Piece { lines, width, height } = Piece::of(to);
+        // SAFETY: this rank's scratch.
+        unsafe { self.device.clear_lines(lines, width, height, self.stream())? };
+        // Real parts of the diagonal, each a column of one number.
+        let words = size_of::<T>() / size_of::<T::Real>();
+        let (name, one) = match T::DTYPE.real() {
+            DType::F32 => ("fill_4", u64::from(1f32.to_bits())),
+            _ => ("fill_8", 1f64.to_bits()),
+        };
+        let stride = (to.col_stride + 1) * words;
+        self.launch("fill", name, &[address(to), stride as u64, 1, to.cols as u64, one])
+    }
+
+    /// Sums of moduli of X; row sums are added to `rows`.
+    pub(super) fn sums<T: Scalar>(
+        &mut self,
+        x: Block<T>,
+        rows: Option<Block<f64>>,
+    ) -> Result<Moduli> {
+        if x.rows * x.cols == 0 {
+            return Ok(Moduli::default());
+        }
+        let x = self.near(x)?;
+        let (cols, sums) = (x.cols, self.room.moduli);
+        assert!(2 * cols * size_of::<f64>() <= self.room.needs.moduli, "room for a tile's sums");
+        let largest = sums + (cols * size_of::<f64>()) as Address;
+        let shape = [address(x), x.col_stride as u64, x.rows as u64, cols as u64, 0];
+        let arguments = [&shape[..], &[sums, largest]].concat();
+        self.launch("moduli", &format!("column_moduli_{}", suffix(T::DTYPE)), &arguments)?;
+        if let Some(rows) = rows {
+            let arguments = [&shape[..], &[address(rows)]].concat();
+            self.launch("moduli", &format!("row_moduli_{}", suffix(T::DTYPE)), &arguments)?;
+        }
+        let mut found = vec![0f64; 2 * cols];
+        let bytes = size_of_val(&found[..]);
+        // SAFETY: as many numbers.
+        unsafe {
+            let (from, to) = (Lines { at: sums, pitch: bytes }, found.as_mut_ptr().cast());
+            self.device.read_lines(from, bytes, 1, to, self.stream())?;
+        }
+        let (sums, largest) = found.split_at(cols);
+        let of_column = |(&column, &entry): (&f64, &f64)| Moduli { column, entry };
+        Ok(sums.iter().zip(largest).map(of_column).fold(Moduli::default(), Moduli::and))
+    }
+
+    /// Adds to the column sums of a Hermitian matrix what its lower triangle says.
+    pub(super) fn hermitian_sums<T: Scalar>(
+        &mut self,
+        x: Block<T>,
+        sums: Block<f64>,
+    ) -> Result<()> {
+        if x.rows * x.cols == 0 {
+            return Ok(());
+        }
+        let x = self.near(x)?;
+        let shape = [address(x), x.col_stride as u64, x.rows as u64, x.cols as u64, 1];
+        let arguments = [&shape[..], &[address(sums), self.room.moduli]].concat();
+        self.launch("moduli", &format!("column_moduli_{}", suffix(T::DTYPE)), &arguments)?;
+        let arguments = [&shape[..], &[address(sums)]].concat();
+        self.launch("moduli", &format!("row_moduli_{}", suffix(T::DTYPE)), &arguments)
+    }
+}

@@ -1,0 +1,91 @@
+//! What a rank needs of a device's memory beside operands and results, as one piece.
+
+use super::device::Address;
+
+/// What parts begin at multiples of.
+const ALIGNMENT: usize = 256;
+
+/// cuBLAS recommends 32 MiB on newer devices; small problems make do with less.
+const WORKSPACE: [usize; 2] = [4 << 20, 32 << 20];
+/// A shard from which on 32 MiB are little.
+const LARGE: usize = 2 << 30;
+
+/// Sizes of the parts, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Scratch that the algorithms know of: the rank's own, and on rank 0 what is shared.
+    pub own: usize,
+    pub shared: usize,
+    pub row_sums: usize,
+    pub pivots: usize,
+    /// Copies of others' blocks, and conjugates, on the caller's stream and on the other one.
+    pub arenas: [usize; 2],
+    /// A panel of another rank, twice.
+    pub panel: usize,
+    /// An int32 for each factorisation of a tile or panel.
+    pub infos: usize,
+    /// The library's pivots of a panel, int64.
+    pub panel_pivots: usize,
+    /// Sums and largest entries of a tile's columns.
+    pub moduli: usize,
+    pub transposition: usize,
+    /// What cuBLAS and cuSOLVER work in.
+    pub blas: usize,
+    pub solver: usize,
+}
+
+/// Where the parts are.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    pub needs: Needs,
+    pub own: Address,
+    pub shared: Address,
+    pub row_sums: Address,
+    pub pivots: Address,
+    pub arenas: [Address; 2],
+    pub panels: [Address; 2],
+    pub infos: Address,
+    pub panel_pivots: Address,
+    pub moduli: Address,
+    pub transposition: Address,
+    pub blas: [Address; 2],
+    pub solver: Address,
+}
+
+/// Bytes of workspace for cuBLAS, for a shard of so many.
+pub fn blas_workspace(shard: usize) -> usize {
+    WORKSPACE[usize::from(shard >= LARGE)]
+}
+
+impl Needs {
+    /// Places the parts one after the other from `at` on.
+    pub fn place(self, at: Address) -> Room {
+        let mut next = at.next_multiple_of(ALIGNMENT as Address);
+        let mut part = |bytes: usize| {
+            let place = next;
+            next += bytes.next_multiple_of(ALIGNMENT) as Address;
+            place
+        };
+        Room {
+            needs: self,
+            own: part(self.own),
+            shared: part(self.shared),
+            row_sums: part(self.row_sums),
+            pivots: part(self.pivots),
+            arenas: [part(self.arenas[0]), part(self.arenas[1])],
+            panels: [part(self.panel), part(self.panel)],
+            infos: part(self.infos),
+            panel_pivots: part(self.panel_pivots),
+            moduli: part(self.moduli),
+            transposition: part(self.transposition),
+            blas: [part(self.blas), part(self.blas)],
+            solver: part(self.solver),
+        }
+    }
+
+    /// Bytes of all parts, wherever they begin.
+    pub fn bytes(self) -> usize {
+        let room = self.place(ALIGNMENT as Address);
+        room.solver as usize + self.solver.next_multiple_of(ALIGNMENT)
+    }
+}

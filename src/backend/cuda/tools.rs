@@ -1,0 +1,55 @@
+//! What a call needs of a device beside memory: a second stream, handles of the vendor's libraries and
+//! events. Making them takes milliseconds, so that they are kept from call to call.
+
+use std::sync::Arc;
+
+use super::device::{Device, Stream};
+use super::queue::Event;
+use super::vendor::blas::BlasHandle;
+use super::vendor::solver::SolverHandle;
+use crate::error::Result;
+
+pub struct Tools {
+    /// What is awaited by others goes here, beside the caller's stream.
+    pub side: Stream,
+    /// A handle for each of the two streams: the caller's, then this one.
+    pub blas: [BlasHandle; 2],
+    pub solver: SolverHandle,
+    events: Vec<Event>,
+    used: usize,
+}
+
+impl Tools {
+    pub(super) fn new(device: &Arc<Device>) -> Result<Tools> {
+        let libraries = device.vendor()?;
+        let side = device.new_stream()?;
+        let _entered = device.enter()?;
+        let blas = [libraries.blas.create()?, libraries.blas.create()?];
+        let solver = libraries.solver.create()?;
+        Ok(Tools { side, blas, solver, events: Vec::new(), used: 0 })
+    }
+
+    /// An event that this call has not used yet.
+    pub fn event(&mut self, device: &Device) -> Result<Event> {
+        if self.used == self.events.len() {
+            self.events.push(device.new_event()?);
+        }
+        self.used += 1;
+        Ok(self.events[self.used - 1])
+    }
+
+    /// For the next call: nobody waits for the events any more.
+    pub fn reset(&mut self) {
+        self.used = 0;
+    }
+
+    /// Gives back all that was made, when the device has done its work.
+    pub fn destroy(self, device: &Device) -> Result<()> {
+        let libraries = device.vendor()?;
+        let _entered = device.enter()?;
+        self.events.into_iter().try_for_each(|event| device.destroy_event(event))?;
+        self.blas.into_iter().try_for_each(|handle| libraries.blas.destroy(handle))?;
+        libraries.solver.destroy(self.solver)?;
+        device.destroy_stream(self.side)
+    }
+}

@@ -1,0 +1,211 @@
+//! cuSOLVER: factorisations of tiles and panels on a stream, by the interface whose sizes have 64 bits.
+
+use super::*;
+use crate::backend::cuda::load::functions;
+
+type Handle = usize;
+
+functions! {
+    cusolverDnCreate(*mut Handle) -> c_int;
+    cusolverDnDestroy(Handle) -> c_int;
+    cusolverDnSetStream(Handle, usize) -> c_int;
+    cusolverDnCreateParams(*mut Handle) -> c_int;
+    cusolverDnDestroyParams(Handle) -> c_int;
+    cusolverDnXpotrf_bufferSize(Handle, Handle, c_int, i64, c_int, Address, i64, c_int, *mut usize,
+        *mut usize) -> c_int;
+    cusolverDnXpotrf(Handle, Handle, c_int, i64, c_int, Address, i64, c_int, Address, usize,
+        *mut c_void, usize, Address) -> c_int;
+    cusolverDnXgetrf_bufferSize(Handle, Handle, i64, i64, c_int, Address, i64, c_int, *mut usize,
+        *mut usize) -> c_int;
+    cusolverDnXgetrf(Handle, Handle, i64, i64, c_int, Address, i64, Address, c_int, Address, usize,
+        *mut c_void, usize, Address) -> c_int;
+}
+
+const ALLOC_FAILED: c_int = 2;
+
+pub struct Solver {
+    functions: Functions,
+}
+
+/// cusolverDnHandle_t and the parameters that go with it.
+#[derive(Debug)]
+pub struct SolverHandle {
+    handle: Handle,
+    parameters: Handle,
+    /// What the library works in on the host.
+    on_host: Vec<u8>,
+}
+
+/// Memory of the device that a factorisation works in, and the number that it leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Workspace {
+    pub at: Address,
+    pub bytes: usize,
+    /// Of `info`, an int32.
+    pub info: Address,
+}
+
+impl Solver {
+    pub(super) fn of(library: &Library) -> Result<Solver> {
+        Ok(Solver { functions: Functions::of(library)? })
+    }
+
+    fn check(&self, function: &str, status: c_int) -> Result<()> {
+        match status {
+            0 => Ok(()),
+            _ => Err(failed("cuSOLVER", function, status, "", status == ALLOC_FAILED)),
+        }
+    }
+
+    /// A handle of the current context.
+    pub fn create(&self) -> Result<SolverHandle> {
+        let (mut handle, mut parameters) = (0, 0);
+        // SAFETY: valid places.
+        unsafe {
+            self.check("cusolverDnCreate", (self.functions.cusolverDnCreate)(&mut handle))?;
+            let status = (self.functions.cusolverDnCreateParams)(&mut parameters);
+            self.check("cusolverDnCreateParams", status)?;
+        }
+        Ok(SolverHandle { handle, parameters, on_host: Vec::new() })
+    }
+
+    pub fn destroy(&self, handle: SolverHandle) -> Result<()> {
+        // SAFETY: handles that are not used any more.
+        unsafe {
+            let status = (self.functions.cusolverDnDestroyParams)(handle.parameters);
+            self.check("cusolverDnDestroyParams", status)?;
+            self.check("cusolverDnDestroy", (self.functions.cusolverDnDestroy)(handle.handle))
+        }
+    }
+
+    /// What the handle is given from now on goes on the stream.
+    pub fn work_on(&self, handle: &SolverHandle, stream: Stream) -> Result<()> {
+        // SAFETY: a stream of the handle's context.
+        let status = unsafe { (self.functions.cusolverDnSetStream)(handle.handle, stream.0) };
+        self.check("cusolverDnSetStream", status)
+    }
+
+    /// Bytes of the device's memory that a Cholesky factorisation of order n needs, and that of an m x n
+    /// panel as L U; memory of the host is taken here.
+    pub fn workspace<T: Scalar>(
+        &self,
+        handle: &mut SolverHandle,
+        cholesky: usize,
+        lu: (usize, usize),
+    ) -> Result<usize> {
+        let (kind, mut most, mut host) = (data_type(T::DTYPE), 0, 0);
+        let SolverHandle { handle: h, parameters, on_host } = handle;
+        let (mut on_device, mut bytes) = (0, 0);
+        if cholesky > 0 {
+            let n = cholesky as i64;
+            // SAFETY: valid places; no address is followed.
+            let status = unsafe {
+                (self.functions.cusolverDnXpotrf_bufferSize)(
+                    *h,
+                    *parameters,
+                    0,
+                    n,
+                    kind,
+                    0,
+                    n,
+                    kind,
+                    &mut on_device,
+                    &mut bytes,
+                )
+            };
+            self.check("cusolverDnXpotrf_bufferSize", status)?;
+            (most, host) = (on_device, bytes);
+        }
+        if lu.1 > 0 {
+            let (m, n) = (lu.0 as i64, lu.1 as i64);
+            // SAFETY: as above.
+            let status = unsafe {
+                (self.functions.cusolverDnXgetrf_bufferSize)(
+                    *h,
+                    *parameters,
+                    m,
+                    n,
+                    kind,
+                    0,
+                    m,
+                    kind,
+                    &mut on_device,
+                    &mut bytes,
+                )
+            };
+            self.check("cusolverDnXgetrf_bufferSize", status)?;
+            (most, host) = (most.max(on_device), host.max(bytes));
+        }
+        on_host.resize(host.max(on_host.len()), 0);
+        Ok(most)
+    }
+
+    /// `A = L L^H` in the lower triangle.
+    ///
+    /// # Safety
+    /// A is a matrix of T of order n in the device's memory, and the workspace is large enough; both are
+    /// nobody else's until the stream has done it, and the handle is used for nothing else.
+    pub unsafe fn potrf<T: Scalar>(
+        &self,
+        handle: &mut SolverHandle,
+        n: usize,
+        a: Operand,
+        workspace: Workspace,
+    ) -> Result<()> {
+        let (kind, SolverHandle { handle: h, parameters, on_host }) = (data_type(T::DTYPE), handle);
+        // SAFETY: promised by the caller.
+        let status = unsafe {
+            (self.functions.cusolverDnXpotrf)(
+                *h,
+                *parameters,
+                0,
+                n as i64,
+                kind,
+                a.at,
+                a.leading as i64,
+                kind,
+                workspace.at,
+                workspace.bytes,
+                on_host.as_mut_ptr().cast(),
+                on_host.len(),
+                workspace.info,
+            )
+        };
+        self.check("cusolverDnXpotrf", status)
+    }
+
+    /// `P A = L U`; `pivots` are int64, rows of A from 1.
+    ///
+    /// # Safety
+    /// As for [`Solver::potrf`], with A of m x n.
+    pub unsafe fn getrf<T: Scalar>(
+        &self,
+        handle: &mut SolverHandle,
+        [m, n]: [usize; 2],
+        a: Operand,
+        pivots: Address,
+        workspace: Workspace,
+    ) -> Result<()> {
+        let (kind, SolverHandle { handle: h, parameters, on_host }) = (data_type(T::DTYPE), handle);
+        // SAFETY: promised by the caller.
+        let status = unsafe {
+            (self.functions.cusolverDnXgetrf)(
+                *h,
+                *parameters,
+                m as i64,
+                n as i64,
+                kind,
+                a.at,
+                a.leading as i64,
+                pivots,
+                kind,
+                workspace.at,
+                workspace.bytes,
+                on_host.as_mut_ptr().cast(),
+                on_host.len(),
+                workspace.info,
+            )
+        };
+        self.check("cusolverDnXgetrf", status)
+    }
+}

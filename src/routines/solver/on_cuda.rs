@@ -1,0 +1,253 @@
+//! The solvers on CUDA devices: a lane is a rank, whose host thread gives its device the work.
+//!
+//! The host threads of all ranks meet once and share the call; from then on each of them comes to its end,
+//! whatever fails, and waits there for the others, so that nobody's memory goes while another device may
+//! still use it, and all return the same.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Instant;
+
+use super::ground::Ground;
+use super::job::Solver;
+use super::operands::Problem;
+use super::options::{Family, Options};
+use super::sizes::{Machine, Sizes};
+use crate::backend::cuda::crew::{Crew, CudaMemory, Seat};
+use crate::backend::cuda::device::{Address, Device};
+use crate::backend::cuda::lane::CudaLane;
+use crate::backend::cuda::room::{Needs, Room, blas_workspace};
+use crate::backend::cuda::tools::Tools;
+use crate::backend::cuda::transposition;
+use crate::call::{Buffer, Call, Job};
+use crate::dispatch;
+use crate::error::{Error, Result};
+use crate::layout::Order;
+use crate::routines::{OnCuda, Part};
+use crate::scalar::{DType, Scalar};
+use crate::transpose::Plan;
+
+/// Width of the tile columns on a device: wide enough that a product with one keeps it busy, narrow enough
+/// that each rank has several. Not measured on any device yet.
+fn tile_width(n: usize, ranks: usize) -> usize {
+    let wide = match n {
+        0..4096 => 256,
+        4096..16384 => 512,
+        _ => 1024,
+    };
+    wide.min((n / (4 * ranks)).next_multiple_of(64)).max(64)
+}
+
+/// Plans of transpositions have scratch of 1/32 of the shard, small ones what is always enough.
+fn turn<T>(rows: usize, cols: usize) -> Plan {
+    let (size, bytes) = (size_of::<T>(), rows * cols * size_of::<T>());
+    let always = bytes + bytes / 8 + 64;
+    let plan = Plan::on_device(rows, cols, size, (bytes / 32).max(always.min(4 << 20)));
+    plan.or_else(|| Plan::on_device(rows, cols, size, always)).expect("9/8 are always enough")
+}
+
+/// Rows of a product of an inversion, as `dist/lu/inverse.rs` and `dist/cholesky/inverse.rs` have them.
+const INVERSE_ROWS: usize = 512;
+
+impl Sizes {
+    fn on_cuda<T: Scalar>(options: &Options, problem: &Problem) -> Sizes {
+        let ranks = problem.ranks;
+        let machine = Machine {
+            lanes: ranks,
+            least: ranks,
+            order: if ranks > 1 { Order::Cyclic } else { Order::Natural },
+            tile: &|n, _| tile_width(n, ranks),
+            own: |widest| widest * widest,
+            turn: turn::<T>,
+            // It has memory of its own.
+            turning: |_, _| (0, 0),
+        };
+        Sizes::new::<T>(options, problem, &machine)
+    }
+
+    /// What a rank needs of its device's memory, its shard being at `shard`.
+    fn needs<T: Scalar>(
+        &self,
+        options: &Options,
+        problem: &Problem,
+        rank: usize,
+        shard: Address,
+        tools: &mut Tools,
+        device: &Device,
+    ) -> Result<Needs> {
+        let (size, &Problem { n, ranks, rhs, .. }) = (size_of::<T>(), problem);
+        let (widest, count) = (self.columns.widest(), self.columns.count());
+        let turns = [&self.arrange, &self.restore].map(|moves| moves.turn.as_ref());
+        let turning = turns.map(|p| p.map_or(0, |p| transposition::scratch_bytes(p, shard)));
+        let verb = options.verb;
+        let estimate = if verb.condition { crate::dist::condition::block(n) } else { 0 };
+        // Columns of right-hand sides that one operation works on.
+        let columns = self.group.min(rhs).max(rhs.min(self.shared / n.max(1))).max(estimate);
+        // What one operation copies of other ranks, a tile column, a tile, parts of x; of inverses rows of
+        // all columns of another rank; and conjugates of what x is multiplied with.
+        let tall = (n + widest) * widest;
+        let rows = if verb.invert { INVERSE_ROWS.min(n) * (n / ranks) + 2 * tall } else { 0 };
+        let far = if ranks > 1 { 2 * tall + 2 * n * columns + rows } else { 0 };
+        let own = n * columns + widest * (columns + widest);
+        let pivots = if verb.family == Family::Lu { n * size_of::<i32>() } else { 0 };
+        let arena = (own + far) * size + pivots + ranks * size_of::<Address>() + 256;
+        // A panel that is worked on is the rank's own, where columns are dealt out.
+        let dealt = (0..count).all(|t| self.columns.tile(t).rank == t % ranks);
+        let beside = if dealt { 2 * widest * widest * size + pivots + 256 } else { arena };
+        let factors = |family| if verb.factor && verb.family == family { widest } else { 0 };
+        let (cholesky, lu) = (factors(Family::Cholesky), factors(Family::Lu));
+        let _entered = device.enter()?;
+        let solver = &device.vendor()?.solver;
+        Ok(Needs {
+            own: self.own * size,
+            shared: if rank == 0 { self.shared * size } else { 0 },
+            row_sums: self.row_sums * size_of::<f64>(),
+            pivots: if rank == 0 { self.pivots * size_of::<i32>() } else { 0 },
+            arenas: [arena, beside],
+            panel: if ranks > 1 { n * widest * size } else { 0 },
+            infos: count * size_of::<i32>(),
+            panel_pivots: widest * size_of::<i64>(),
+            moduli: 2 * widest.max(columns) * size_of::<f64>(),
+            transposition: turning.into_iter().max().unwrap_or(0),
+            blas: blas_workspace(n * (n / ranks) * size),
+            solver: solver.workspace::<T>(&mut tools.solver, cholesky, (n.min(n * lu), lu))?,
+        })
+    }
+}
+
+/// What a rank brings.
+struct Brought {
+    call: Call,
+    seat: Seat,
+    room: Room,
+    since: Instant,
+}
+
+/// The call that all ranks share.
+struct Shared<T> {
+    solver: Solver<T>,
+    crew: Arc<Crew>,
+    ends: Mutex<Ends>,
+    changed: Condvar,
+}
+
+/// Who has come to the end.
+#[derive(Default)]
+struct Ends {
+    arrived: usize,
+    outcome: Option<Result<()>>,
+}
+
+impl<T: Scalar> Shared<T> {
+    fn new(options: Options, brought: Vec<Brought>) -> Result<Self> {
+        let calls: Vec<Call> = brought.iter().map(|b| b.call.clone()).collect();
+        let problem = options.problem(calls.len(), &calls)?;
+        let sizes = Sizes::on_cuda::<T>(&options, &problem);
+        let since = brought.iter().map(|b| b.since).min().unwrap_or_else(Instant::now);
+        let rooms: Vec<Room> = brought.iter().map(|b| b.room).collect();
+        let crew = Arc::new(Crew::new(brought.into_iter().map(|b| b.seat).collect()));
+        let at = |address: Address| std::ptr::without_provenance_mut::<T>(address as usize);
+        let sums = if sizes.row_sums > 0 { &rooms[..] } else { &[] };
+        let ground = Ground::on_devices(
+            Box::new(CudaMemory(crew.clone())),
+            rooms.iter().map(|room| at(room.own)).collect(),
+            at(rooms[0].shared),
+            at(rooms[0].pivots).cast(),
+            sums.iter().map(|room| at(room.row_sums).cast()).collect(),
+        );
+        let solver = Solver::new(options, problem, calls, since, sizes, ground)?;
+        let (ends, changed) = (Mutex::default(), Condvar::new());
+        Ok(Shared { solver, crew, ends, changed })
+    }
+
+    /// One rank's part, to the end.
+    fn run(&self, rank: usize, tools: Tools, room: Room) -> Result<()> {
+        let team = self.solver.team();
+        let mut lane = CudaLane::new(team, &self.crew, rank, tools, room);
+        // A stop is no error here: whoever stopped the team has recorded why.
+        let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut lane)));
+        if let Err(panic) = steps {
+            team.fail(Error::from_panic("a rank of a call on CUDA devices", &*panic));
+        }
+        if let Err(error) = lane.close() {
+            team.fail(error);
+        }
+        self.end()
+    }
+
+    /// Waits until all ranks have come; the last one finishes the call.
+    fn end(&self) -> Result<()> {
+        let mut ends = self.ends.lock().unwrap_or_else(|e| e.into_inner());
+        ends.arrived += 1;
+        if ends.arrived == self.crew.seats.len() {
+            let finish = || self.solver.team().failure().map_or_else(|| self.solver.finish(), Err);
+            let finished = catch_unwind(AssertUnwindSafe(finish));
+            let panic = |panic: Box<dyn std::any::Any + Send>| {
+                Err(Error::from_panic("finishing a call on CUDA devices", &*panic))
+            };
+            ends.outcome = Some(finished.unwrap_or_else(panic));
+            self.changed.notify_all();
+        }
+        loop {
+            match &ends.outcome {
+                Some(outcome) => return outcome.clone(),
+                None => ends = self.changed.wait(ends).unwrap_or_else(|e| e.into_inner()),
+            }
+        }
+    }
+}
+
+impl OnCuda for Options {
+    fn run(&self, part: &mut Part) -> Result<()> {
+        let dtype = part.args().first().map_or(DType::F64, |a| a.dtype);
+        dispatch!(dtype, T => run::<T>(*self, part), else => Err(self.wrong_dtype(dtype)))
+    }
+}
+
+fn run<T: Scalar>(options: Options, part: &mut Part) -> Result<()> {
+    let since = Instant::now();
+    let (rank, _) = part.place()?;
+    let (args, rets) = (part.args().to_vec(), part.rets().to_vec());
+    let call = Call { rank, device: part.number(), args, rets };
+    let problem = options.problem(part.world, std::slice::from_ref(&call))?;
+    let device = part.device().clone();
+    let mut tools = device.tools()?;
+    let prepared = prepare::<T>(&options, &problem, part, call, &mut tools, since);
+    let shared = prepared.and_then(|brought| {
+        let room = brought.room;
+        Ok((part.gather(brought, |all| Shared::<T>::new(options, all))?, room))
+    });
+    match shared {
+        Ok((shared, room)) => shared.run(rank, tools, room),
+        Err(error) => {
+            device.keep(tools);
+            Err(error)
+        }
+    }
+}
+
+/// Takes the scratch of a rank.
+fn prepare<T: Scalar>(
+    options: &Options,
+    problem: &Problem,
+    part: &mut Part,
+    call: Call,
+    tools: &mut Tools,
+    since: Instant,
+) -> Result<Brought> {
+    let sizes = Sizes::on_cuda::<T>(options, problem);
+    let device = part.device().clone();
+    let matrices = call.rets.iter().chain(&call.args);
+    let shard = matrices.map(|b| b.ptr.addr() as Address).next().unwrap_or_default();
+    let needs = sizes.needs::<T>(options, problem, call.rank, shard, tools, &device)?;
+    let bytes = needs.bytes();
+    let scratch = part.scratch(options.verb.name, bytes)?;
+    let range = |b: &Buffer| {
+        let first = b.ptr.addr() as Address;
+        first..first + b.bytes().max(1) as Address
+    };
+    let mut memory: Vec<_> = call.args.iter().chain(&call.rets).map(range).collect();
+    memory.push(scratch..scratch + bytes as Address);
+    let seat = Seat { device, stream: part.stream(), memory };
+    Ok(Brought { call, seat, room: needs.place(scratch), since })
+}

@@ -1,0 +1,414 @@
+// cuBLAS and cuSOLVER on a machine without a GPU, as far as meshsolve calls them: textbook loops that
+// the emulated driver's streams do when somebody waits for them. What a real library would refuse is
+// refused.
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "driver.h"
+
+namespace {
+
+using Int = std::int64_t;
+using Word = unsigned long long;
+
+enum { NO_HANDLE = 1, OUT_OF_MEMORY = 3, INVALID = 7, FAILED = 13 };
+
+struct Handle {
+  void* context;
+  void* stream = nullptr;
+  Word workspace = 0;
+  size_t bytes = 0;
+};
+
+std::mutex mutex;
+int living = 0;
+
+template <typename T>
+T conjugate(T x) {
+  return x;
+}
+template <typename T>
+std::complex<T> conjugate(std::complex<T> x) {
+  return std::conj(x);
+}
+template <typename T>
+double size(T x) {
+  return std::fabs(double(x));
+}
+template <typename T>
+double size(std::complex<T> x) {
+  return std::fabs(double(x.real())) + std::fabs(double(x.imag()));
+}
+template <typename T>
+double real_part(T x) {
+  return double(x);
+}
+template <typename T>
+double real_part(std::complex<T> x) {
+  return double(x.real());
+}
+
+// A column-major matrix with an operation: 0 none, 1 transposed, 2 adjoint.
+template <typename T>
+struct Matrix {
+  T* at;
+  Int leading;
+  int op;
+  T& stored(Int i, Int j) const { return at[i + j * leading]; }
+  T operator()(Int i, Int j) const {
+    if (op == 0) return stored(i, j);
+    return op == 1 ? stored(j, i) : conjugate(stored(j, i));
+  }
+};
+
+template <typename T>
+Matrix<T> matrix(Word at, Int leading, int op = 0) {
+  return {reinterpret_cast<T*>(at), leading, op};
+}
+
+bool fits(Int rows, Int leading) { return leading >= (rows > 1 ? rows : 1); }
+
+Handle* here(void* handle) {
+  Handle* known = static_cast<Handle*>(handle);
+  return known && known->context == driver::context() ? known : nullptr;
+}
+
+#define REFUSED \
+  if (int status = driver::refused(__func__)) return status;
+#define EXPECT(condition, status) \
+  if (!(condition)) return status;
+
+int give(Handle* handle, std::function<int()> work) {
+  // Both libraries need memory to work in, of the caller's choice.
+  return driver::enqueue(handle->stream, std::move(work)) == 0 ? 0 : FAILED;
+}
+
+template <typename T>
+int gemm(Handle* handle, int ta, int tb, Int m, Int n, Int k, const T* alpha, Word a, Int lda,
+         Word b, Int ldb, const T* beta, Word c, Int ldc) {
+  EXPECT(handle, NO_HANDLE)
+  EXPECT(0 <= ta && ta < 3 && 0 <= tb && tb < 3 && m >= 0 && n >= 0 && k >= 0, INVALID)
+  EXPECT(fits(ta ? k : m, lda) && fits(tb ? n : k, ldb) && fits(m, ldc), INVALID)
+  const T x = *alpha, y = *beta;
+  return give(handle, [=] {
+    const Matrix<T> A = matrix<T>(a, lda, ta), B = matrix<T>(b, ldb, tb), C = matrix<T>(c, ldc);
+    for (Int j = 0; j < n; j++) {
+      for (Int i = 0; i < m; i++) {
+        T sum = 0;
+        for (Int l = 0; l < k; l++) sum += A(i, l) * B(l, j);
+        C.stored(i, j) = y * C.stored(i, j) + x * sum;
+      }
+    }
+    return 0;
+  });
+}
+
+// An entry of op(A), A a triangle: what lies outside is not read.
+template <typename T>
+T entry(const Matrix<T>& a, bool lower, bool unit, Int i, Int j) {
+  const Int row = a.op ? j : i, column = a.op ? i : j;
+  if (row == column && unit) return 1;
+  if (lower ? row < column : row > column) return 0;
+  return a(i, j);
+}
+
+template <typename T>
+int trsm(Handle* handle, int side, int fill, int op, int diagonal, Int m, Int n, const T* alpha,
+         Word a, Int lda, Word b, Int ldb) {
+  EXPECT(handle, NO_HANDLE)
+  EXPECT(0 <= op && op < 3 && m >= 0 && n >= 0, INVALID)
+  const Int order = side ? n : m;
+  EXPECT(fits(order, lda) && fits(m, ldb) && *alpha == T(1), INVALID)
+  return give(handle, [=] {
+    const Matrix<T> A = matrix<T>(a, lda, op), X = matrix<T>(b, ldb);
+    const bool lower = fill == 0, unit = diagonal == 1;
+    // op(A) is lower where it is to be gone through downwards.
+    const bool down = (lower == (op == 0)) == (side == 0);
+    for (Int line = 0; line < (side ? m : n); line++) {
+      auto x = [&](Int i) -> T& { return side ? X.stored(line, i) : X.stored(i, line); };
+      for (Int step = 0; step < order; step++) {
+        const Int i = down ? step : order - 1 - step;
+        T sum = x(i);
+        for (Int l = 0; l < order; l++) {
+          if (down ? l >= i : l <= i) continue;
+          sum -= (side ? entry(A, lower, unit, l, i) : entry(A, lower, unit, i, l)) * x(l);
+        }
+        x(i) = unit ? sum : sum / A(i, i);
+      }
+    }
+    return 0;
+  });
+}
+
+template <typename T>
+int trmm(Handle* handle, int side, int fill, int op, int diagonal, Int m, Int n, const T* alpha,
+         Word a, Int lda, Word b, Int ldb, Word c, Int ldc) {
+  EXPECT(handle, NO_HANDLE)
+  EXPECT(side == 0 && 0 <= op && op < 3 && fits(m, lda) && fits(m, ldb) && fits(m, ldc), INVALID)
+  const T factor = *alpha;
+  return give(handle, [=] {
+    const Matrix<T> A = matrix<T>(a, lda, op), B = matrix<T>(b, ldb), C = matrix<T>(c, ldc);
+    std::vector<T> product(static_cast<size_t>(m));
+    for (Int j = 0; j < n; j++) {
+      for (Int i = 0; i < m; i++) {
+        T sum = 0;
+        for (Int l = 0; l < m; l++) {
+          const T x = entry(A, fill == 0, diagonal == 1, i, l);
+          if (x != T(0)) sum += x * B.stored(l, j);
+        }
+        product[size_t(i)] = factor * sum;
+      }
+      for (Int i = 0; i < m; i++) C.stored(i, j) = product[size_t(i)];
+    }
+    return 0;
+  });
+}
+
+template <typename T>
+int geam(Handle* handle, int ta, int tb, Int m, Int n, const T* alpha, Word a, Int lda,
+         const T* beta, Word b, Int ldb, Word c, Int ldc) {
+  EXPECT(handle, NO_HANDLE)
+  EXPECT(fits(ta ? n : m, lda) && fits(tb ? n : m, ldb) && fits(m, ldc), INVALID)
+  // In place only where it is not transposed and lies alike.
+  EXPECT(a != c || (ta == 0 && lda == ldc), INVALID)
+  EXPECT(b != c || (tb == 0 && ldb == ldc), INVALID)
+  const T x = *alpha, y = *beta;
+  return give(handle, [=] {
+    const Matrix<T> A = matrix<T>(a, lda, ta), B = matrix<T>(b, ldb, tb), C = matrix<T>(c, ldc);
+    for (Int j = 0; j < n; j++) {
+      for (Int i = 0; i < m; i++) C.stored(i, j) = x * A(i, j) + y * B(i, j);
+    }
+    return 0;
+  });
+}
+
+template <typename T>
+int factor_cholesky(const Matrix<T>& a, Int n) {
+  for (Int j = 0; j < n; j++) {
+    double diagonal = real_part(a.stored(j, j));
+    for (Int l = 0; l < j; l++) diagonal -= real_part(a.stored(j, l) * conjugate(a.stored(j, l)));
+    if (!(diagonal > 0)) return int(j + 1);
+    a.stored(j, j) = T(std::sqrt(diagonal));
+    for (Int i = j + 1; i < n; i++) {
+      T sum = a.stored(i, j);
+      for (Int l = 0; l < j; l++) sum -= a.stored(i, l) * conjugate(a.stored(j, l));
+      a.stored(i, j) = sum / a.stored(j, j);
+    }
+  }
+  return 0;
+}
+
+template <typename T>
+int factor_lu(const Matrix<T>& a, Int m, Int n, Int* pivots) {
+  int info = 0;
+  for (Int j = 0; j < (m < n ? m : n); j++) {
+    Int pivot = j;
+    for (Int i = j + 1; i < m; i++) {
+      if (size(a.stored(i, j)) > size(a.stored(pivot, j))) pivot = i;
+    }
+    pivots[j] = pivot + 1;
+    if (a.stored(pivot, j) == T(0)) {
+      if (info == 0) info = int(j + 1);
+      continue;
+    }
+    for (Int l = 0; l < n; l++) std::swap(a.stored(j, l), a.stored(pivot, l));
+    for (Int i = j + 1; i < m; i++) {
+      a.stored(i, j) /= a.stored(j, j);
+      for (Int l = j + 1; l < n; l++) a.stored(i, l) -= a.stored(i, j) * a.stored(j, l);
+    }
+  }
+  return info;
+}
+
+// Calls work(T{}) with the type of a cudaDataType.
+template <typename Work>
+int with_type(int type, Work work) {
+  switch (type) {
+    case 0:
+      return work(float{});
+    case 1:
+      return work(double{});
+    case 4:
+      return work(std::complex<float>{});
+    case 5:
+      return work(std::complex<double>{});
+  }
+  return INVALID;
+}
+
+// Bytes of workspace, which are filled, so that too few are noticed.
+size_t device_bytes(Int m, Int n) { return size_t(16 * (m + n) + 32); }
+constexpr size_t HOST_BYTES = 24;
+
+}  // namespace
+
+extern "C" {
+
+// Handles that have not been destroyed.
+int emulated_handles() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return living;
+}
+
+int cublasCreate_v2(void** handle) {
+  REFUSED
+  EXPECT(driver::context(), NO_HANDLE)
+  std::lock_guard<std::mutex> lock(mutex);
+  *handle = new Handle{driver::context()};
+  living++;
+  return 0;
+}
+
+int cublasDestroy_v2(void* handle) {
+  REFUSED
+  EXPECT(here(handle), NO_HANDLE)
+  std::lock_guard<std::mutex> lock(mutex);
+  delete static_cast<Handle*>(handle);
+  living--;
+  return 0;
+}
+
+int cublasSetStream_v2(void* handle, void* stream) {
+  REFUSED
+  EXPECT(here(handle), NO_HANDLE)
+  here(handle)->stream = stream;
+  return 0;
+}
+
+int cublasSetWorkspace_v2(void* handle, Word at, size_t bytes) {
+  REFUSED
+  EXPECT(here(handle), NO_HANDLE)
+  EXPECT(at % 256 == 0 && bytes >= (4 << 20), INVALID)
+  here(handle)->workspace = at, here(handle)->bytes = bytes;
+  return 0;
+}
+
+const char* cublasGetStatusString(int status) {
+  switch (status) {
+    case NO_HANDLE:
+      return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case OUT_OF_MEMORY:
+      return "CUBLAS_STATUS_ALLOC_FAILED";
+    case INVALID:
+      return "CUBLAS_STATUS_INVALID_VALUE";
+  }
+  return "CUBLAS_STATUS_EXECUTION_FAILED";
+}
+
+#define BLAS(X, T)                                                                                 \
+  int cublas##X##gemm_v2_64(void* h, int ta, int tb, Int m, Int n, Int k, const void* alpha,       \
+                            Word a, Int lda, Word b, Int ldb, const void* beta, Word c, Int ldc) { \
+    REFUSED                                                                                        \
+    return gemm<T>(here(h), ta, tb, m, n, k, static_cast<const T*>(alpha), a, lda, b, ldb,         \
+                   static_cast<const T*>(beta), c, ldc);                                           \
+  }                                                                                                \
+  int cublas##X##trsm_v2_64(void* h, int side, int fill, int op, int diagonal, Int m, Int n,       \
+                            const void* alpha, Word a, Int lda, Word b, Int ldb) {                 \
+    REFUSED                                                                                        \
+    return trsm<T>(here(h), side, fill, op, diagonal, m, n, static_cast<const T*>(alpha), a, lda,  \
+                   b, ldb);                                                                        \
+  }                                                                                                \
+  int cublas##X##trmm_v2_64(void* h, int side, int fill, int op, int diagonal, Int m, Int n,       \
+                            const void* alpha, Word a, Int lda, Word b, Int ldb, Word c,           \
+                            Int ldc) {                                                             \
+    REFUSED                                                                                        \
+    return trmm<T>(here(h), side, fill, op, diagonal, m, n, static_cast<const T*>(alpha), a, lda,  \
+                   b, ldb, c, ldc);                                                                \
+  }                                                                                                \
+  int cublas##X##geam_64(void* h, int ta, int tb, Int m, Int n, const void* alpha, Word a,         \
+                         Int lda, const void* beta, Word b, Int ldb, Word c, Int ldc) {            \
+    REFUSED                                                                                        \
+    return geam<T>(here(h), ta, tb, m, n, static_cast<const T*>(alpha), a, lda,                    \
+                   static_cast<const T*>(beta), b, ldb, c, ldc);                                   \
+  }
+BLAS(S, float)
+BLAS(D, double)
+BLAS(C, std::complex<float>)
+BLAS(Z, std::complex<double>)
+
+int cusolverDnCreate(void** handle) {
+  REFUSED
+  return cublasCreate_v2(handle);
+}
+
+int cusolverDnDestroy(void* handle) {
+  REFUSED
+  return cublasDestroy_v2(handle);
+}
+
+int cusolverDnSetStream(void* handle, void* stream) {
+  REFUSED
+  return cublasSetStream_v2(handle, stream);
+}
+
+int cusolverDnCreateParams(void** parameters) {
+  REFUSED
+  return cublasCreate_v2(parameters);
+}
+
+int cusolverDnDestroyParams(void* parameters) {
+  REFUSED
+  return cublasDestroy_v2(parameters);
+}
+
+int cusolverDnXpotrf_bufferSize(void* handle, void*, int, Int n, int, Word, Int lda, int,
+                                size_t* device, size_t* host) {
+  REFUSED
+  EXPECT(here(handle), NO_HANDLE)
+  EXPECT(fits(n, lda), INVALID)
+  *device = device_bytes(n, n), *host = HOST_BYTES;
+  return 0;
+}
+
+int cusolverDnXpotrf(void* handle, void*, int fill, Int n, int type, Word a, Int lda, int compute,
+                     Word work, size_t bytes, void* host, size_t host_bytes, Word info) {
+  REFUSED
+  EXPECT(here(handle), NO_HANDLE)
+  EXPECT(fill == 0 && type == compute && fits(n, lda), INVALID)
+  EXPECT(bytes >= device_bytes(n, n) && host && host_bytes >= HOST_BYTES, INVALID)
+  return give(here(handle), [=] {
+    std::memset(reinterpret_cast<void*>(work), 0xEE, device_bytes(n, n));
+    int& found = *reinterpret_cast<int*>(info);
+    return with_type(type, [&](auto zero) {
+      found = factor_cholesky(matrix<decltype(zero)>(a, lda), n);
+      return 0;
+    });
+  });
+}
+
+int cusolverDnXgetrf_bufferSize(void* handle, void*, Int m, Int n, int, Word, Int lda, int,
+                                size_t* device, size_t* host) {
+  REFUSED
+  EXPECT(here(handle), NO_HANDLE)
+  EXPECT(fits(m, lda), INVALID)
+  *device = device_bytes(m, n), *host = HOST_BYTES;
+  return 0;
+}
+
+int cusolverDnXgetrf(void* handle, void*, Int m, Int n, int type, Word a, Int lda, Word pivots,
+                     int compute, Word work, size_t bytes, void* host, size_t host_bytes,
+                     Word info) {
+  REFUSED
+  EXPECT(here(handle), NO_HANDLE)
+  EXPECT(type == compute && fits(m, lda), INVALID)
+  EXPECT(bytes >= device_bytes(m, n) && host && host_bytes >= HOST_BYTES, INVALID)
+  return give(here(handle), [=] {
+    std::memset(reinterpret_cast<void*>(work), 0xEE, device_bytes(m, n));
+    int& found = *reinterpret_cast<int*>(info);
+    return with_type(type, [&](auto zero) {
+      Int* numbers = reinterpret_cast<Int*>(pivots);
+      found = factor_lu(matrix<decltype(zero)>(a, lda), m, n, numbers);
+      return 0;
+    });
+  });
+}
+
+}  // extern "C"

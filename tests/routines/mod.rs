@@ -1,0 +1,44 @@
+//! What the solvers' routines do as call sites, wherever they work: on the host, on emulated devices.
+
+pub mod cholesky;
+pub mod condition;
+pub mod inverse;
+pub mod lu;
+pub mod read_only;
+
+/// A test for each function, at a place; where matrices may be of any type, for each of those named.
+macro_rules! every_routine {
+    ($at:expr; $($name:ident $scalar:ty),*) => {
+        $(mod $name {
+            $crate::routines::every_routine! { $at, ::<$scalar>,
+                cholesky::cholesky_in_every_storage lu::lu_in_every_storage
+                inverse::inverses_in_every_storage condition::conditions_in_every_storage
+                read_only::triangular_systems read_only::residuals
+            }
+        })*
+    };
+    ($at:expr) => {
+        $crate::routines::every_routine! { $at; f32 f32, f64 f64, c64 faer::c32, c128 faer::c64 }
+        mod f64_only {
+            $crate::routines::every_routine! { $at,
+                lu::singular_matrices_have_no_solution_but_a_factor_and_a_determinant
+                inverse::where_there_is_no_inverse_all_is_nan_and_info_says_why
+                condition::what_is_singular_or_no_number
+                condition::moduli_at_the_ends_of_the_range
+            }
+        }
+    };
+    ($at:expr, ::<$scalar:ty>, $($module:ident::$function:ident)*) => {$(
+        #[test]
+        fn $function() {
+            crate::routines::$module::$function::<$scalar>($at);
+        }
+    )*};
+    ($at:expr, $($module:ident::$function:ident)*) => {$(
+        #[test]
+        fn $function() {
+            crate::routines::$module::$function($at);
+        }
+    )*};
+}
+pub(crate) use every_routine;
