@@ -58,3 +58,10 @@ def test_arrays_of_structures(devices):
     flags = f"--xla_force_host_platform_device_count={devices}"
     out = run_example("08", "--n", "100003", XLA_FLAGS=flags)
     assert f"on {devices} host devices" in out and "the same as by copies: True" in out
+
+
+def test_gaussian_process():
+    out = run_example("03", "--n", "400")
+    first, best = number(out, "loss"), number(out, "->")
+    assert best < first - 0.3 and number(out, "gradient") < 1e-5
+    assert number(out, "held out") < number(out, "nearest given height:")
