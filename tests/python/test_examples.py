@@ -65,3 +65,8 @@ def test_gaussian_process():
     first, best = number(out, "loss"), number(out, "->")
     assert best < first - 0.3 and number(out, "gradient") < 1e-5
     assert number(out, "held out") < number(out, "nearest given height:")
+
+
+def test_natural_gradient():
+    out = run_example("04", "--samples", "256", "--steps", "40")
+    assert 0 < number(out, "exactly -15.322595:") < 1e-3
