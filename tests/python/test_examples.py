@@ -70,3 +70,13 @@ def test_gaussian_process():
 def test_natural_gradient():
     out = run_example("04", "--samples", "256", "--steps", "40")
     assert 0 < number(out, "exactly -15.322595:") < 1e-3
+
+
+def test_scattering():
+    out = run_example("05", "--n", "256")
+    assert number(out, "off Mie's series") < 1e-12 and number(out, "off a source's") < 1e-12
+
+
+def test_reuse_of_a_factor():
+    out = run_example("06", "--n", "256", "--steps", "20")
+    assert number(out, "largest error") < 1e-12 and "a step without" in out
