@@ -30,17 +30,15 @@ n, dt = options.n, 0.5 / options.steps
 mesh = Mesh(np.array(jax.devices()), ("x",))
 by_rows = NamedSharding(mesh, PartitionSpec("x", None))
 waves = np.abs(np.fft.fftfreq(n, 1 / n))  # L multiplies a wave by its number
-first_row = jnp.asarray(np.fft.ifft(waves).real)
+i, first_row = jnp.arange(n), jnp.asarray(np.fft.ifft(waves).real)
 
 
 def step_matrix(sign):
     """I + sign dt/2 L, each device making its own rows."""
-    i = jnp.arange(n)
     return jnp.eye(n) + sign * dt / 2 * first_row[(i[:, None] - i) % n]
 
 
-made = jax.jit(step_matrix, out_shardings=by_rows)
-implicit, explicit = made(1.0), made(-1.0)
+implicit, explicit = map(jax.jit(step_matrix, out_shardings=by_rows), (1.0, -1.0))
 angle = 2 * np.pi * np.arange(n) / n
 start = jnp.asarray(((angle > 2) & (angle < 3)) + np.exp(-50 * (angle - 4.5) ** 2))
 

@@ -80,3 +80,9 @@ def test_scattering():
 def test_reuse_of_a_factor():
     out = run_example("06", "--n", "256", "--steps", "20")
     assert number(out, "largest error") < 1e-12 and "a step without" in out
+
+
+def test_lineax():
+    out = run_example("09", "--n", "256")
+    assert number(out, "estimate") < 1e-8 and number(out, "gradient") < 1e-4
+    assert number(out, "->") < number(out, "misfit")
