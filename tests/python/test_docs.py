@@ -38,8 +38,14 @@ def blocks(page):
         yield line, found[2], found[3].strip(), textwrap.dedent(found[4])
 
 
+def is_cited(options: str) -> bool:
+    return options.startswith('title="examples/')
+
+
 def has_code(page) -> bool:
-    return any(language == "python" for _, language, *_ in blocks(page))
+    return any(
+        language == "python" and not is_cited(options) for _, language, options, _ in blocks(page)
+    )
 
 
 @pytest.fixture
@@ -61,7 +67,7 @@ def test_code_of_a_page(name, settings_put_back):
     """All blocks in order, in one namespace; an "Output" is that of the block before it."""
     printed, space = None, {"__name__": name}
     for line, language, options, text in blocks(PAGES[name]):
-        if language == "python":
+        if language == "python" and not is_cited(options):
             code = compile("\n" * line + text, str(PAGES[name]), "exec")
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 exec(code, space)
@@ -71,6 +77,16 @@ def test_code_of_a_page(name, settings_put_back):
             if not doctest.OutputChecker().check_output(text, printed, FLAGS):
                 pytest.fail(f"{name}, line {line}: expected\n{text}\ngot\n{printed}")
             printed = None
+
+
+def test_code_that_is_cited_is_in_the_examples():
+    """Which test_examples.py runs."""
+    cited = [(o, text) for page in PAGES.values() for _, _, o, text in blocks(page) if is_cited(o)]
+    assert cited
+    for options, text in cited:
+        example = (ROOT / options.split('"')[1]).read_text()
+        lines = [line.strip() for line in text.splitlines()]
+        assert "\n".join(lines) in "\n".join(line.strip() for line in example.splitlines()), options
 
 
 def test_blocks_are_of_known_languages():
