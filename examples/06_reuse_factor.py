@@ -47,8 +47,7 @@ start = jnp.asarray(((angle > 2) & (angle < 3)) + np.exp(-50 * (angle - 4.5) ** 
 def keeping(implicit, explicit, u):
     """All steps with one factor, and u after each."""
     factor = ms.cho_factor(implicit)
-    step = lambda u, _: (factor.solve(explicit @ u),) * 2  # noqa: E731
-    return jax.lax.scan(step, u, length=options.steps)[1]
+    return jax.lax.scan(lambda u, _: (factor.solve(explicit @ u),) * 2, u, length=options.steps)[1]
 
 
 @jax.jit

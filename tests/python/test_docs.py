@@ -6,6 +6,7 @@ any more, and that and other settings are put back.
 """
 
 import contextlib
+import csv
 import doctest
 import importlib.util
 import inspect
@@ -207,3 +208,27 @@ def test_the_pages_link_to_each_other_and_are_all_in_the_navigation():
             assert target in pages | added, f"{name} links to {target}"
     for target in re.findall(r"\]\(([\w./-]+)\)", PAGES["README.md"].read_text()):
         assert (ROOT / target).exists(), f"README.md links to {target}"
+
+
+# What the lines of README.md's table are, in their order.
+CHOLESKY = ("meshsolve", "meshsolve keep a", "jnp sharded", "jnp one device")
+LU = ("meshsolve keep a", "meshsolve refine", *CHOLESKY[2:], "scipy", "ScaLAPACK SkylakeX")
+
+
+def test_figures_of_the_readme_are_those_of_the_results():
+    table = PAGES["README.md"].read_text().partition("| positive definite |")[2]
+    cells = re.findall(r"\| ([\d.]+) \(([\d.]+)\) \| ([\d.]+) \(([\d.]+)\) \|", table)
+    assert len(cells) == len(CHOLESKY) + len(LU)
+    measured = {"cpu-2-cores.csv": CHOLESKY, "lu-cpu-2-cores.csv": LU}
+    lines = [(file, what) for file, whats in measured.items() for what in whats]
+    for (name, what), found in zip(lines, cells, strict=True):
+        with open(ROOT / "examples/bench/results" / name, newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["what"] == what]
+        for n, *told in ("4096", *found[:2]), ("8192", *found[2:]):
+            near = [
+                abs(float(row["seconds_median"]) - float(told[0])) <= 0.00051
+                and abs(float(row["share_of_gemm"]) - float(told[1])) <= 0.0051
+                for row in rows
+                if row["n"] == n and row.get("routine", "lu") == "lu"
+            ]
+            assert any(near), f"{name}: {what}, n = {n}: {told}"
