@@ -19,12 +19,14 @@ import typing
 from unittest import mock
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import meshsolve as ms
 import meshsolve.info
 import meshsolve.lineax
-from helpers import ROOT
+from helpers import ROOT, mesh_of, put
 
 FENCE = re.compile(r"^( *)```(\w+)([^\n]*)\n(.*?)^\1```$", re.M | re.S)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -232,3 +234,22 @@ def test_figures_of_the_readme_are_those_of_the_results():
                 if row["n"] == n and row.get("routine", "lu") == "lu"
             ]
             assert any(near), f"{name}: {what}, n = {n}: {told}"
+
+
+def test_messages_of_jax_are_those_of_the_page_of_errors():
+    page = PAGES["errors.md"].read_text().partition("### Messages of JAX's own")[2]
+    told = re.findall(r"^\| `([^`]+)` \|", page, re.M)
+    mesh = mesh_of(range(4), "explicit")
+    a, b = put(mesh, np.eye(8), "x", None), jnp.ones(8)
+    here = jax.device_put(np.eye(63), jax.devices()[0])
+    raised = [
+        lambda: put(mesh, here, "x", None),
+        lambda: jax.grad(lambda a: ms.solve(a, b).sum())(a),
+        lambda: a + a.T,
+        lambda: here @ ms.solve(here, jnp.ones(63), mesh=mesh),
+    ]
+    for text, action in zip(told, raised, strict=True):
+        with pytest.raises(Exception) as error:
+            action()
+        said = f"{error.typename}: {error.value}"
+        assert all(part.strip() in said for part in text.split("...")), said
