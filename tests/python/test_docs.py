@@ -237,8 +237,8 @@ def test_figures_of_the_readme_are_those_of_the_results():
 
 
 def test_messages_of_jax_are_those_of_the_page_of_errors():
-    page = PAGES["errors.md"].read_text().partition("### Messages of JAX's own")[2]
-    told = re.findall(r"^\| `([^`]+)` \|", page, re.M)
+    page = PAGES["errors.md"].read_text().partition("### Messages of JAX's own\n")[2]
+    told = re.findall(r"^\| `([^`]+)` \|", page.partition("\n## ")[0], re.M)
     mesh = mesh_of(range(4), "explicit")
     a, b = put(mesh, np.eye(8), "x", None), jnp.ones(8)
     here = jax.device_put(np.eye(63), jax.devices()[0])
