@@ -17,6 +17,7 @@
 #                    they stand to the bars, in $(RESULTS); about ten minutes, 12 GB of memory
 #   make bench-gpu   the transposition on a CUDA device against the library's own copy kernel
 #   make docs        the documentation as a site, in build/site; a broken link is an error
+#   make pictures    runs the examples and draws the pictures of the documentation anew, in docs/pictures
 #   make wheel       the wheel, in dist/
 
 PYTHON ?= python3
@@ -33,7 +34,7 @@ CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kern
 	tests/kernels/*.h examples/bench/*.cc examples/bench/scalapack/*.c)
 # The assemblers of the CUDA compilers among the tests' requirements: they tell registers and spills.
 ASSEMBLERS := "nvidia-cuda-nvcc-cu12==12.8.*" "nvidia-cuda-nvcc>=13"
-PY_SOURCES := python examples tests docs/hooks.py
+PY_SOURCES := python examples tests docs/hooks.py docs/pictures.py
 LOOM := tests/loom/Cargo.toml
 # A crate of its own: no other target needs its dependencies.
 RIVALS := examples/bench/transpose_rivals/Cargo.toml
@@ -48,7 +49,7 @@ VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=fu
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-valgrind test-gpu \
-	lint format bench bench-gpu bench-transpose docs wheel clean
+	lint format bench bench-gpu bench-transpose docs pictures wheel clean
 
 demo: build/ready.stamp
 	$(BIN)/python examples/01_solve.py
@@ -117,6 +118,10 @@ bench-transpose: build/bench.stamp
 
 docs: build/docs.stamp
 	$(MKDOCS) build
+
+pictures: build/bench.stamp
+	$(BIN)/python docs/pictures.py
+	$(BIN)/python examples/bench/memory_report.py
 
 wheel: $(WHEEL)
 

@@ -23,7 +23,7 @@ def ffi_target() -> str:
 
     For those who want to use ``jax.ffi.ffi_call`` themselves, inside ``jax.shard_map``; operands,
     results and attributes of each routine are listed in DESIGN.md under "Calling the target", with
-    an example in ``examples/02_ffi_call.py``.
+    an example in ``examples/07_ffi_call.py``.
 
     Raises:
       RuntimeError: in a fork of a process that has used the library.

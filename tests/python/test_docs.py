@@ -6,6 +6,7 @@ any more, and that and other settings are put back.
 """
 
 import contextlib
+import csv
 import doctest
 import importlib.util
 import inspect
@@ -18,12 +19,14 @@ import typing
 from unittest import mock
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import meshsolve as ms
 import meshsolve.info
 import meshsolve.lineax
-from helpers import ROOT
+from helpers import ROOT, mesh_of, put
 
 FENCE = re.compile(r"^( *)```(\w+)([^\n]*)\n(.*?)^\1```$", re.M | re.S)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -38,8 +41,14 @@ def blocks(page):
         yield line, found[2], found[3].strip(), textwrap.dedent(found[4])
 
 
+def is_cited(options: str) -> bool:
+    return options.startswith('title="examples/')
+
+
 def has_code(page) -> bool:
-    return any(language == "python" for _, language, *_ in blocks(page))
+    return any(
+        language == "python" and not is_cited(options) for _, language, options, _ in blocks(page)
+    )
 
 
 @pytest.fixture
@@ -61,7 +70,7 @@ def test_code_of_a_page(name, settings_put_back):
     """All blocks in order, in one namespace; an "Output" is that of the block before it."""
     printed, space = None, {"__name__": name}
     for line, language, options, text in blocks(PAGES[name]):
-        if language == "python":
+        if language == "python" and not is_cited(options):
             code = compile("\n" * line + text, str(PAGES[name]), "exec")
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 exec(code, space)
@@ -71,6 +80,16 @@ def test_code_of_a_page(name, settings_put_back):
             if not doctest.OutputChecker().check_output(text, printed, FLAGS):
                 pytest.fail(f"{name}, line {line}: expected\n{text}\ngot\n{printed}")
             printed = None
+
+
+def test_code_that_is_cited_is_in_the_examples():
+    """Which test_examples.py runs."""
+    cited = [(o, text) for page in PAGES.values() for _, _, o, text in blocks(page) if is_cited(o)]
+    assert cited
+    for options, text in cited:
+        example = (ROOT / options.split('"')[1]).read_text()
+        lines = [line.strip() for line in text.splitlines()]
+        assert "\n".join(lines) in "\n".join(line.strip() for line in example.splitlines()), options
 
 
 def test_blocks_are_of_known_languages():
@@ -191,3 +210,46 @@ def test_the_pages_link_to_each_other_and_are_all_in_the_navigation():
             assert target in pages | added, f"{name} links to {target}"
     for target in re.findall(r"\]\(([\w./-]+)\)", PAGES["README.md"].read_text()):
         assert (ROOT / target).exists(), f"README.md links to {target}"
+
+
+# What the lines of README.md's table are, in their order.
+CHOLESKY = ("meshsolve", "meshsolve keep a", "jnp sharded", "jnp one device")
+LU = ("meshsolve keep a", "meshsolve refine", *CHOLESKY[2:], "scipy", "ScaLAPACK SkylakeX")
+
+
+def test_figures_of_the_readme_are_those_of_the_results():
+    table = PAGES["README.md"].read_text().partition("| positive definite |")[2]
+    cells = re.findall(r"\| ([\d.]+) \(([\d.]+)\) \| ([\d.]+) \(([\d.]+)\) \|", table)
+    assert len(cells) == len(CHOLESKY) + len(LU)
+    measured = {"cpu-2-cores.csv": CHOLESKY, "lu-cpu-2-cores.csv": LU}
+    lines = [(file, what) for file, whats in measured.items() for what in whats]
+    for (name, what), found in zip(lines, cells, strict=True):
+        with open(ROOT / "examples/bench/results" / name, newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["what"] == what]
+        for n, *told in ("4096", *found[:2]), ("8192", *found[2:]):
+            near = [
+                abs(float(row["seconds_median"]) - float(told[0])) <= 0.00051
+                and abs(float(row["share_of_gemm"]) - float(told[1])) <= 0.0051
+                for row in rows
+                if row["n"] == n and row.get("routine", "lu") == "lu"
+            ]
+            assert any(near), f"{name}: {what}, n = {n}: {told}"
+
+
+def test_messages_of_jax_are_those_of_the_page_of_errors():
+    page = PAGES["errors.md"].read_text().partition("### Messages of JAX's own\n")[2]
+    told = re.findall(r"^\| `([^`]+)` \|", page.partition("\n## ")[0], re.M)
+    mesh = mesh_of(range(4), "explicit")
+    a, b = put(mesh, np.eye(8), "x", None), jnp.ones(8)
+    here = jax.device_put(np.eye(63), jax.devices()[0])
+    raised = [
+        lambda: put(mesh, here, "x", None),
+        lambda: jax.grad(lambda a: ms.solve(a, b).sum())(a),
+        lambda: a + a.T,
+        lambda: here @ ms.solve(here, jnp.ones(63), mesh=mesh),
+    ]
+    for text, action in zip(told, raised, strict=True):
+        with pytest.raises(Exception) as error:
+            action()
+        said = f"{error.typename}: {error.value}"
+        assert all(part.strip() in said for part in text.split("...")), said

@@ -11,7 +11,7 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
-from helpers import ROOT, mesh_of, positive_definite, put, run_fresh, solve_ratio
+from helpers import mesh_of, positive_definite, put, run_fresh, solve_ratio
 
 # Six calls or more of the target in one program, each on a matrix that takes a while to make, so
 # that devices take the calls in different order.
@@ -222,11 +222,6 @@ def test_more_launches_than_cores_in_flight():
     xs = [f(a, (i + 1) * b) for i in range(12)]
     for i, x in enumerate(xs):
         np.testing.assert_allclose(x, i + 1)
-
-
-def test_the_example_of_a_direct_call():
-    out = run_fresh(f"exec(open({str(ROOT / 'examples/02_ffi_call.py')!r}).read())")
-    assert "ratio" in out
 
 
 def test_natural_and_cyclic_order_agree():

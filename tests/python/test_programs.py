@@ -1,4 +1,4 @@
-"""The programs around the library: info, demo, benchmark, progress lines."""
+"""The programs around the library: info, benchmark, progress lines."""
 
 import csv
 import json
@@ -52,29 +52,6 @@ def test_info_fails_when_the_self_check_does(monkeypatch, capsys):
     monkeypatch.setattr(info, "self_check", lambda n: {"ok": False, "error": "broken"})
     assert info.main(["--json"]) == 1
     assert json.loads(capsys.readouterr().out)["self_check"]["error"] == "broken"
-
-
-def test_demo_on_fewer_digits():
-    ran = program(ROOT / "examples/01_solve.py", "--samples", "400", "--no-compare")
-    assert ran.returncode == 0, ran.stderr
-    for text in ("accuracy", "residual ratio", "factor", "peak memory"):
-        assert text in ran.stdout
-    accuracy = float(ran.stdout.split("accuracy")[1].split("%")[0])
-    assert accuracy > 90
-
-
-def test_demo_synthetic():
-    ran = program(ROOT / "examples/01_solve.py", "--n", "512", "--no-compare")
-    assert ran.returncode == 0, ran.stderr
-    assert "Matern" in ran.stdout and "residual ratio" in ran.stdout
-
-
-@pytest.mark.parametrize("devices", ["1", "4"])
-def test_arrays_of_structures(devices):
-    example = ROOT / "examples/03_arrays_of_structures.py"
-    ran = program(example, "--n", "100003", "--devices", devices)
-    assert ran.returncode == 0, ran.stderr
-    assert "the same as by copies: True" in ran.stdout
 
 
 def benchmark(*arguments, env=None, timeout=240):

@@ -3,29 +3,28 @@
 Particles come as records (x, y, z, vx, vy, vz), one after another; a computation wants a vector of
 each quantity. `transpose_inplace` turns [n, 6] into [6, n] where it lies, then back.
 
-Run: python examples/03_arrays_of_structures.py [--n 4000000] [--devices 1]
+Run: python examples/08_arrays_of_structures.py [--n 4000000]
 """
 
 import argparse
 import os
 import time
 
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import meshsolve as ms
+
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--n", type=int, default=4_000_000, help="particles")
-parser.add_argument("--devices", type=int, default=1, help="CPU host devices that share them")
 options = parser.parse_args()
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={options.devices}"
-os.environ["JAX_PLATFORMS"] = "cpu"
-
-import jax  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
-
-import meshsolve as ms  # noqa: E402
-
-n = options.n - options.n % options.devices
 mesh = Mesh(np.array(jax.devices()), ("particles",))
+n = options.n - options.n % mesh.size
 by_records = NamedSharding(mesh, PartitionSpec("particles", None))
 
 
@@ -70,10 +69,10 @@ scratch = ms.last_call()["scratch_bytes"]
 moved = leapfrog(vectors)
 change = float(drift(vectors, moved))
 back, back_seconds = timed(ms.transpose_inplace, moved)
-right = bool(jnp.array_equal(back, leapfrog(copied(records())).T))
+assert bool(jnp.array_equal(back, leapfrog(copied(records())).T))
 size = back.nbytes / 1e6
 print(f"{n} particles, {size:.1f} MB, on {mesh.size} host devices")
 print(f"in place  {1e3 * seconds:6.1f} ms to vectors, {1e3 * back_seconds:6.1f} ms to records")
 print(f"x.T       {1e3 * copy_seconds:6.1f} ms to vectors")
 print(f"memory beside the records: {scratch / 1e6:.1f} MB in place, {size:.1f} MB with x.T")
-print(f"energy drift {change:.0e}, the same as by copies: {right}")
+print(f"energy drift {change:.0e}, the same as by copies: True")

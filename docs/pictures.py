@@ -1,0 +1,206 @@
+"""The pictures of the page of examples: each example runs, and what it leaves is drawn.
+
+Run: python docs/pictures.py [NUMBER ...] [--out FOLDER]
+"""
+
+import argparse
+import csv
+import io
+import pathlib
+import runpy
+import subprocess
+import sys
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+DEVICES = ("#7aa6d8", "#e0a868", "#88b888", "#c992b8")
+GREY = "#555555"
+
+
+def digits(plt, of):
+    """Those that are taken for others."""
+    said = np.argmax(of["b"] - np.asarray(of["x"]) / of["inverse"][:, None], axis=1)
+    wrong = np.flatnonzero(said != of["problem"].labels)[:12]
+    figure, axes = plt.subplots(1, len(wrong), figsize=(10, 1.5))
+    for i, axis in zip(wrong, axes, strict=True):
+        axis.imshow(of["problem"].points[i].reshape(8, 8), cmap="Greys")
+        axis.set_title(f"{of['problem'].labels[i]}, said {said[i]}", fontsize=8)
+        axis.axis("off")
+    return figure
+
+
+def gaussian_process(plt, of):
+    """The map, what is given of it, what is predicted, and how sure that is."""
+    height, step = of["elevation"], 3
+    fit, x, factor = of["fit"].x, of["x"], of["factor"]
+    grid = of["places"].reshape(*height.shape, 2)[::step, ::step].reshape(-1, 2)
+    parts = np.array_split(grid, 20)
+    mean = np.concatenate([of["predict"](part) for part in parts]) * of["deviation"] + of["mean"]
+    across = [np.asarray(of["kernel"](fit, x, part)) for part in parts]
+    explained = np.concatenate([(c * np.asarray(factor.solve(c))).sum(0) for c in across])
+    sure = of["deviation"] * np.sqrt(np.exp(2 * fit[0]) - explained)
+    shape = height[::step, ::step].shape
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3), layout="constrained")
+    rows, columns = np.unravel_index(of["given"], height.shape)
+    limits = {"vmin": height.min(), "vmax": height.max(), "cmap": "terrain"}
+    axes[0].imshow(height[::step, ::step], **limits)
+    axes[0].plot(columns / step, rows / step, ".k", ms=0.8)
+    axes[0].set_title(f"measured, {of['n']} given")
+    shown = axes[1].imshow(mean.reshape(shape), **limits)
+    axes[1].set_title("predicted")
+    figure.colorbar(shown, ax=axes[:2], label="m", shrink=0.8)
+    axes[2].set_title("standard deviation")
+    shown = axes[2].imshow(sure.reshape(shape), cmap="magma")
+    figure.colorbar(shown, ax=axes[2], label="m", shrink=0.8)
+    for axis in axes:
+        axis.set(xticks=[], yticks=[])
+    return figure
+
+
+def natural_gradient(plt, of):
+    """How far the energy is above the exact one."""
+    figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
+    axis.semilogy((np.array(of["energies"]) - of["exact"]) / abs(of["exact"]))
+    axis.set(xlabel="step", ylabel="relative error of the energy")
+    axis.grid(alpha=0.3)
+    return figure
+
+
+def scattering(plt, of):
+    """The total field."""
+    side = np.linspace(-3, 3, 240)
+    points = (side + 1j * side[:, None]).ravel()
+    outside = points[np.abs(points) > 1.02]
+    scattered = [of["scattered"](part)[:, 0] for part in np.array_split(outside, 50)]
+    field = np.full(points.shape, np.nan)
+    field[np.abs(points) > 1.02] = (
+        np.exp(1j * of["k"] * outside.real) + np.concatenate(scattered)
+    ).real
+    figure, axis = plt.subplots(figsize=(4.4, 4), layout="constrained")
+    shown = axis.imshow(field.reshape(240, 240), extent=(-3, 3, -3, 3), cmap="RdBu_r", clim=(-2, 2))
+    axis.add_patch(plt.Circle((0, 0), 1.02, color=GREY))
+    axis.set(xticks=[], yticks=[])
+    figure.colorbar(shown, label="Re u", shrink=0.8)
+    return figure
+
+
+def reuse_factor(plt, of):
+    """What the steps compute, and what they would take, by the figures of the benchmarks."""
+    with open(ROOT / "examples/bench/results/cpu-2-cores.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["n"] == "8192"]
+    rows = [row for row in rows if row["devices"] == "2" or row["what"] == "jnp one device"]
+    seconds = {row["what"]: float(row["seconds_median"]) for row in rows}
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3), layout="constrained")
+    shown = left.imshow(of["history"][:, ::8], aspect="auto", extent=(0, 360, 0.5, 0), cmap="magma")
+    left.set(xlabel="angle", ylabel="time", title="u, 200 steps with one factor")
+    figure.colorbar(shown, ax=left)
+    count = np.arange(1, 101)
+    right.plot(count, count * seconds["jnp one device"], label="jax.scipy on one device, each time")
+    right.plot(count, count * seconds["meshsolve"], label="solve, each time")
+    once = seconds["meshsolve keep a"] + (count - 1) * seconds["meshsolve ready factor"]
+    right.plot(count, once, label="one factor")
+    right.set(xlabel="right-hand sides, one after another", ylabel="seconds", yscale="log")
+    right.set_title("by the benchmarks, n = 8192, 2 cores")
+    right.legend(fontsize=8)
+    right.grid(alpha=0.3)
+    return figure
+
+
+def ffi_call(plt, of):
+    """What each device hands over and gets back."""
+    figure, axis = plt.subplots(figsize=(8, 2.8), layout="constrained")
+
+    def box(x, y, width, height, text, color):
+        made = plt.Rectangle((x, y), width, height, facecolor=color, edgecolor="white", lw=2)
+        axis.add_patch(made)
+        axis.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=8)
+
+    for rank, color in enumerate(DEVICES):
+        y = 3 - rank
+        box(0, y, 1.2, 1, f"place\n({rank}, 0)", color)
+        box(1.5, y, 4, 1, "a [128, 512]", color)
+        box(5.8, y, 0.8, 1, "b", color)
+        box(7.6, y, 4, 1, "work: a's memory", color)
+        box(11.9, y, 1.2, 1, "x: b's", color)
+        box(13.4, y, 0.8, 1, "info", color)
+        axis.annotate("", (7.5, y + 0.5), (6.7, y + 0.5), arrowprops={"arrowstyle": "->"})
+    axis.text(3.3, 4.2, "operands of each device", ha="center")
+    axis.text(10.9, 4.2, "results", ha="center")
+    axis.set(xlim=(-0.1, 14.3), ylim=(0, 4.6))
+    axis.axis("off")
+    return figure
+
+
+def arrays_of_structures(plt, of):
+    """Memory before and after, each cell a number and its colour the field."""
+    jax, ms = of["jax"], of["ms"]
+    fields = of["np"].tile(np.arange(6, dtype=np.float32), (16, 1))
+    x = jax.device_put(jax.device_put(fields, jax.devices()[0]), of["by_records"]).copy()
+    cells = [np.concatenate([np.ravel(s.data) for s in x.addressable_shards])]
+    y = ms.transpose_inplace(x)
+    cells.append(np.concatenate([np.ravel(s.data) for s in y.addressable_shards]))
+    figure, axes = plt.subplots(2, 1, figsize=(10, 1.9), layout="constrained")
+    titles = "records, [16, 6] on four devices", "vectors, [6, 16], in the same memory"
+    for axis, row, title in zip(axes, cells, titles, strict=True):
+        axis.pcolormesh(row[None], cmap="Set2", edgecolors="white", linewidth=0.5)
+        axis.vlines([24, 48, 72], 0, 1, color="black", lw=2)
+        axis.set_title(title, fontsize=9)
+        axis.axis("off")
+    return figure
+
+
+def lineax(plt, of):
+    """The signal, what is seen of it, and what is made of that."""
+    figure, axis = plt.subplots(figsize=(9, 3), layout="constrained")
+    axis.plot(of["t"], of["first"], ".", ms=2, color="#aaaaaa", label="seen")
+    axis.plot(of["t"], of["before"], lw=0.8, label="estimated at first")
+    axis.plot(of["t"], of["after"], lw=2, label="estimated at last")
+    axis.plot(of["t"], of["truth"], "k--", lw=1, label="truth")
+    axis.legend(fontsize=8)
+    axis.set(xticks=[])
+    return figure
+
+
+DRAWN = {
+    "01": (digits, "--no-compare"),
+    "03": (gaussian_process,),
+    "04": (natural_gradient,),
+    "05": (scattering, "--n", "256"),
+    "06": (reuse_factor,),
+    "07": (ffi_call,),
+    "08": (arrays_of_structures, "--n", "100000"),
+    "09": (lineax,),
+}
+
+
+def main(numbers: list[str], folder: pathlib.Path) -> None:
+    """Each in a process of its own, as users run them."""
+    if len(numbers) != 1:
+        for number in numbers or DRAWN:
+            subprocess.run([sys.executable, __file__, "--out", folder, number], check=True)
+        return
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from PIL import Image
+
+    draw, *arguments = DRAWN[numbers[0]]
+    (example,) = (ROOT / "examples").glob(f"{numbers[0]}_*.py")
+    sys.argv = [str(example), *arguments]
+    figure = draw(plt, runpy.run_path(str(example), run_name="__main__"))
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{example.stem}.png"
+    whole, colors = io.BytesIO(), 128 if draw is gaussian_process else 256
+    figure.savefig(whole, dpi=110, bbox_inches="tight")
+    Image.open(whole).convert("RGB").quantize(colors).save(path, optimize=True)
+    print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("numbers", nargs="*", metavar="NUMBER", help=f"of {', '.join(DRAWN)}")
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs/pictures")
+    given = parser.parse_args()
+    main(given.numbers, given.out)

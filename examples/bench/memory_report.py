@@ -1,0 +1,53 @@
+"""A plot of what memory.py has measured: peaks above A, of this library and of jax.scipy.
+
+Run: python examples/bench/memory_report.py [FOLDER]    reads, and writes to, examples/bench/results
+"""
+
+import json
+import pathlib
+import sys
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+SOLVES = {"what": "meshsolve", "storage": "rows", "devices": 2}
+# Label, and what the one row that it is of agrees with.
+BARS = (
+    ("solve, in place: general", SOLVES | {"assume": "gen", "keep_a": False}),
+    ("solve, in place: positive definite", SOLVES | {"assume": None, "keep_a": False}),
+    ("cho_factor and ten solves", {"what": "factor", "storage": "rows", "assume": None}),
+    ("inv", {"what": "inv", "assume": "gen"}),
+    ("solve, refine=True, A kept", {"what": "refine"}),
+    ("solve, A kept", SOLVES | {"assume": None, "keep_a": True}),
+    ("gradient of solve, A kept *", {"what": "grad", "assume": "gen", "storage": "rows"}),
+    ("jax.scipy cho_solve, same shards *", {"what": "jnp", "storage": "rows"}),
+)
+
+
+def main(folder: pathlib.Path) -> None:
+    """Read the rows, draw the bars."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    text = (RESULTS / "memory-cpu.jsonl").read_text()
+    rows = [json.loads(line) for line in text.splitlines()]
+    values = [_one(rows, wanted)["above_over_a"] for _, wanted in BARS]
+    figure, axis = plt.subplots(figsize=(8, 2.9), layout="constrained")
+    colors = ["#c0504d" if "scipy" in label else "#4f81bd" for label, _ in BARS]
+    bars = axis.barh([label for label, _ in BARS], values, color=colors)
+    texts = [f"{value:.3f}" if value < 0.1 else f"{value:.2f}" for value in values]
+    axis.bar_label(bars, texts, padding=3)
+    axis.invert_yaxis()
+    axis.set(xlim=(0, 4.6), xlabel="peak memory above A and b, in multiples of A")
+    axis.set_title("float64, 2 host devices, by rows, n = 8192 (* 4096)", fontsize=10)
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.savefig(folder / "memory-cpu.png", dpi=110)
+
+
+def _one(rows: list[dict], wanted: dict) -> dict:
+    (row,) = [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
+    return row
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(*sys.argv[1:] or [RESULTS]))
