@@ -15,6 +15,21 @@ use decomposition::Parts;
 /// Bytes of a panel of a skinny array, at most: it lies in the shared memory of a block of threads.
 const SKINNY_PANEL: usize = 32 << 10;
 
+/// Bytes of a structure that a panel of structures is turned in registers for, at most.
+const IN_REGISTERS: usize = 128;
+
+/// Threads of a block.
+const THREADS: usize = 256;
+
+macro_rules! files {
+    ($($elements:literal)*) => { [$(concat!("transpose_registers_", $elements)),*] };
+}
+
+/// The file of structures of 2 elements, of 3, and so on.
+const REGISTERS: [&str; MOST - 1] = files!(
+    2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+);
+
 /// Panels are launches, one after the other: at most so many.
 const MOST_PANELS: usize = 256;
 
@@ -33,7 +48,7 @@ pub enum Argument {
 /// A kernel and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// The file in `kernels/`, without `.cu`.
+    /// The file in `kernels/`, without `.cu`; with a number of elements that it is compiled for, if any.
     pub file: &'static str,
     /// The entry point without the bytes of its elements.
     pub name: &'static str,
@@ -65,6 +80,12 @@ impl Pieces {
     }
 }
 
+/// The most structures that a block turns in its registers, `bytes` each: a thread has a whole number of
+/// them.
+fn most_in_registers(bytes: usize) -> Option<usize> {
+    (bytes <= IN_REGISTERS).then(|| SKINNY_PANEL / (THREADS * bytes) * THREADS)
+}
+
 impl Plan {
     /// A plan that gets by with `scratch_bytes` of [`Plan::device_bytes`] and [`Plan::claim_bytes`]
     /// together, if there is one. 9/8 of the array's bytes and 64 more are always enough.
@@ -89,7 +110,8 @@ impl Plan {
         }
         let narrow = (least <= MOST).then(|| {
             // Of the heights that fill a panel, the one that leaves the shortest rest.
-            let longest = (SKINNY_PANEL / (least * element_size)).min(most);
+            let bytes = least * element_size;
+            let longest = most_in_registers(bytes).unwrap_or(SKINNY_PANEL / bytes).min(most);
             let heights = (longest.div_ceil(2)..=longest).rev();
             let height = heights.min_by_key(|height| most % height).expect("at least one");
             forced(Algorithm::Skinny { height })
@@ -183,12 +205,24 @@ impl Plan {
                 );
                 let (file, memory) = ("transpose_skinny", [Argument::Data, Argument::Scratch]);
                 let integers = [tall as usize, short, height, count, rest, runs];
+                let turn = |file, name| launch(file, name, size, &memory, &integers);
                 let step = |phase| match skinny.stage(phase) {
-                    skinny::Stage::Hold => launch(file, "hold_runs", size, &memory, &integers),
-                    skinny::Stage::Turn => launch(file, "turn_runs", size, &memory, &integers),
-                    skinny::Stage::Permute => claiming(file, "move_structures", &integers[..5]),
+                    skinny::Stage::Hold => vec![turn(file, "hold_runs")],
+                    skinny::Stage::Turn
+                        if most_in_registers(short * size).is_some_and(|most| height <= most) =>
+                    {
+                        let mut launches = vec![turn(REGISTERS[short - 2], "turn_registers")];
+                        if runs > 1 && rest > 0 {
+                            launches.push(turn(file, "turn_held"));
+                        }
+                        launches
+                    }
+                    skinny::Stage::Turn => vec![turn(file, "turn_panels")],
+                    skinny::Stage::Permute => {
+                        vec![claiming(file, "move_structures", &integers[..5])]
+                    }
                 };
-                let mut launches: Vec<_> = (0..self.phases()).map(step).collect();
+                let mut launches: Vec<_> = (0..self.phases()).flat_map(step).collect();
                 if tall && rest > 0 {
                     launches.push(launch(file, "place_tail", size, &memory, &integers[1..5]));
                 }
