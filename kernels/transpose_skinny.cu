@@ -50,7 +50,8 @@ __device__ void turn_held(Panel<S>& panel, const Skinny& skinny, Element<S>* dat
   KERNEL move_structures_##S(Element<S>* data, Size tall, Size shorter, Size height, Size count,  \
                              Size rest, unsigned* bits) {                                         \
     const Skinny skinny = {tall, shorter, height, count, rest, 1};                                \
-    move_pieces<S>(skinny, count * shorter, height, data, bits);                                  \
+    SHARED(Buffers<S>, buffers);                                                                  \
+    move_pieces<S>(buffers, skinny, count * shorter, height, data, bits);                         \
   }                                                                                               \
   KERNEL place_tail_##S(Element<S>* data, Element<S>* scratch, Size shorter, Size height,         \
                         Size count, Size rest) {                                                  \

@@ -6,7 +6,7 @@ use meshsolve::transpose::device::Launch;
 use meshsolve::transpose::{Algorithm, Plan};
 
 use crate::device::Device;
-use crate::emulator::{full, small};
+use crate::emulator::{full, older, small};
 use crate::memory::Array;
 use crate::transposition::{Random, SIZES, transposed};
 
@@ -22,9 +22,19 @@ fn check_plan(device: Device, plan: &Plan) {
 }
 
 fn check_launches(device: Device, plan: &Plan, launches: impl Fn(usize) -> Vec<Launch>) {
+    check_at(device, plan, plan.element_size(), launches);
+}
+
+/// At a multiple of `alignment`, and of nothing larger.
+fn check_at(
+    device: Device,
+    plan: &Plan,
+    alignment: usize,
+    launches: impl Fn(usize) -> Vec<Launch>,
+) {
     let (rows, cols, size) = (plan.rows(), plan.cols(), plan.element_size());
     let mut random = Random(88172645463325252 + (rows * 1000 + cols) as u64);
-    let mut memory = Array::random(rows * cols * size, size, &mut random);
+    let mut memory = Array::random(rows * cols * size, alignment, &mut random);
     let before = memory.content().to_vec();
     let data = memory.pointer();
     device.transpose(plan, &launches(1 << data.addr().trailing_zeros()), data);
@@ -151,6 +161,40 @@ fn claims_in_many_orders() {
         let size = SIZES[seed as usize % 3];
         check(device, Algorithm::Blocks { side: 4 }, 4 * 23, 4 * 3, size);
         check(device, Algorithm::Blocks { side: 1 }, 7, 11, size);
+    }
+}
+
+/// Pieces of 16-byte elements that hold a slice and more, by bulk copies and without.
+#[test]
+fn long_pieces_in_many_orders() {
+    let plans = |size: usize| {
+        let (unit, forced) = (16 / size, Plan::forced);
+        let blocks = Algorithm::Blocks { side: 130 * unit };
+        let panels = |height: usize| Algorithm::Panel { height: height * unit };
+        let skinny = |height: usize| Algorithm::Skinny { height: height * unit };
+        [
+            forced(blocks, 260 * unit, 130 * unit, size),
+            forced(panels(128), 128 * 5 * unit + 3 * unit, 7, size),
+            forced(panels(300), 6, 300 * 4 * unit + unit, size),
+            forced(skinny(280), 280 * 6 * unit + 2 * unit, 3, size),
+            forced(skinny(140), 5, 140 * 7 * unit, size),
+        ]
+    };
+    for seed in 0..16 {
+        let emulator = if seed % 4 == 3 { older() } else { small() };
+        let device = Device { emulator, blocks: 1 + seed as u32 % 5, seed };
+        let size = SIZES[seed as usize % 3];
+        for plan in plans(size) {
+            for alignment in if size == 16 { vec![16] } else { vec![16, size] } {
+                check_at(device, &plan, alignment, |given| {
+                    let launches = plan.launches(given);
+                    let moves = launches.iter().find(|x| x.name.starts_with("move_"));
+                    let bulk = given >= 16;
+                    assert!(moves.is_some_and(|x| (x.width == 16) == bulk), "{plan} at {given}");
+                    launches
+                });
+            }
+        }
     }
 }
 

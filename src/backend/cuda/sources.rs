@@ -40,8 +40,9 @@ macro_rules! structures {
 }
 
 /// The files `kernels/*.cuh`.
-static HEADERS: &[(&str, &str)] =
-    headers!["common.cuh" "pieces.cuh" "registers.cuh" "skinny.cuh" "slice.cuh" "tiles.cuh"];
+static HEADERS: &[(&str, &str)] = headers![
+    "bulk.cuh" "carrier.cuh" "common.cuh" "pieces.cuh" "registers.cuh" "skinny.cuh" "slice.cuh" "tiles.cuh"
+];
 
 /// The files `kernels/*.cu`.
 static KERNELS: &[Program<'static>] = kernels![

@@ -64,11 +64,13 @@ impl Launch {
     }
 }
 
-/// Contiguous pieces that move to their places: their number and their length in elements of `width` bytes.
+/// Contiguous pieces that move to their places: their number, and their length and what is left of a line
+/// in elements of `width` bytes.
 #[derive(Clone, Copy)]
 struct Pieces {
     count: usize,
     length: usize,
+    rest: usize,
     width: usize,
 }
 
@@ -84,6 +86,13 @@ impl Pieces {
 /// them.
 fn most_in_registers(bytes: usize) -> Option<usize> {
     (bytes <= IN_REGISTERS).then(|| SKINNY_PANEL / (THREADS * bytes) * THREADS)
+}
+
+/// What the height of a panel, `height` at most, is to be a multiple of: the elements in 16 bytes, if lines of
+/// `length` are such a multiple and there is a choice.
+fn aligned(height: usize, length: usize, size: usize) -> usize {
+    let elements = 16 / size;
+    if length.is_multiple_of(elements) && height >= 2 * elements { elements } else { 1 }
 }
 
 impl Plan {
@@ -112,13 +121,17 @@ impl Plan {
             // Of the heights that fill a panel, the one that leaves the shortest rest.
             let bytes = least * element_size;
             let longest = most_in_registers(bytes).unwrap_or(SKINNY_PANEL / bytes).min(most);
-            let heights = (longest.div_ceil(2)..=longest).rev();
+            // Chunks move faster where they are multiples of 16 bytes.
+            let unit = aligned(longest, most, element_size);
+            let heights = (longest.div_ceil(2)..=longest).rev().filter(|height| height % unit == 0);
             let height = heights.min_by_key(|height| most % height).expect("at least one");
             forced(Algorithm::Skinny { height })
         });
         let sides = sides(rows, cols, element_size).into_iter();
-        let panels =
-            (1..=MOST_PANELS.min(most)).map(|count| Algorithm::Panel { height: most / count });
+        let panels = (1..=MOST_PANELS.min(most)).map(|count| {
+            let height = most / count;
+            Algorithm::Panel { height: height - height % aligned(height, most, element_size) }
+        });
         narrow
             .into_iter()
             .chain(sides.map(|side| forced(Algorithm::Blocks { side })))
@@ -163,9 +176,10 @@ impl Plan {
             let arguments = pointers.iter().copied().chain(integers).collect();
             Launch { file, name, width, arguments }
         };
-        let claiming = |file, name, integers: &[usize]| {
-            let width = self.pieces(alignment).expect("pieces move").width;
-            let mut moves = launch(file, name, width, &[Argument::Data], integers);
+        let claiming = |file, name, integers: &dyn Fn(Pieces) -> Vec<usize>| {
+            let pieces = self.pieces(alignment).expect("pieces move");
+            let integers = integers(pieces);
+            let mut moves = launch(file, name, pieces.width, &[Argument::Data], &integers);
             moves.arguments.push(Argument::Claims);
             moves
         };
@@ -178,9 +192,9 @@ impl Plan {
             }
             Work::Blocks(_, segments) => {
                 let Segments { down, across, side, .. } = *segments;
-                let length = self.pieces(alignment).expect("segments move").length;
-                let (file, integers) = ("transpose_blocks", [down, across, side, length]);
-                let tiles = launch(file, file, size, &[Argument::Data], &integers[..3]);
+                let file = "transpose_blocks";
+                let tiles = launch(file, file, size, &[Argument::Data], &[down, across, side]);
+                let integers = |pieces: Pieces| vec![down, across, side, pieces.length];
                 vec![tiles, claiming(file, "move_segments", &integers)]
             }
             Work::Panels(panels) => {
@@ -193,7 +207,9 @@ impl Plan {
                         launch(file, "turn_panel", size, &memory, &integers)
                     }
                     panels::Stage::Hold => launch(file, "hold_panel", size, &memory, &integers),
-                    panels::Stage::Permute => claiming(file, "move_chunks", &integers),
+                    panels::Stage::Permute => claiming(file, "move_chunks", &|pieces| {
+                        vec![tall as usize, short, pieces.length, count, pieces.rest]
+                    }),
                 };
                 (0..self.phases()).map(step).collect()
             }
@@ -218,9 +234,9 @@ impl Plan {
                         launches
                     }
                     skinny::Stage::Turn => vec![turn(file, "turn_panels")],
-                    skinny::Stage::Permute => {
-                        vec![claiming(file, "move_structures", &integers[..5])]
-                    }
+                    skinny::Stage::Permute => vec![claiming(file, "move_structures", &|pieces| {
+                        vec![tall as usize, short, pieces.length, count, pieces.rest]
+                    })],
                 };
                 let mut launches: Vec<_> = (0..self.phases()).flat_map(step).collect();
                 if tall && rest > 0 {
@@ -237,20 +253,20 @@ impl Plan {
 
     fn pieces(&self, alignment: usize) -> Option<Pieces> {
         let size = self.element_size();
+        // By the widest access that the array and these numbers of elements are aligned to.
+        let pieces = |count, length: usize, rest: usize| {
+            let width = 1 << (alignment | length * size | rest * size | 16).trailing_zeros();
+            Pieces { count, length: length * size / width, rest: rest * size / width, width }
+        };
         match self.work() {
             Work::Blocks(_, segments) if self.phases() > 1 => {
-                // The widest access that segments and array are aligned to.
-                let bytes = segments.side * size;
-                let width = 1 << (alignment | bytes | 16).trailing_zeros();
-                Some(Pieces { count: segments.count(), length: bytes / width, width })
+                Some(pieces(segments.count(), segments.side, 0))
             }
             Work::Panels(panels) => {
-                let count = panels.count * panels.short;
-                Some(Pieces { count, length: panels.height, width: size })
+                Some(pieces(panels.count * panels.short, panels.height, panels.rest))
             }
             Work::Skinny(skinny) if self.phases() > 1 => {
-                let count = skinny.count * skinny.short;
-                Some(Pieces { count, length: skinny.height, width: size })
+                Some(pieces(skinny.count * skinny.short, skinny.height, skinny.rest))
             }
             _ => None,
         }
