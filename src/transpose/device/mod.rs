@@ -255,8 +255,9 @@ impl Plan {
         let size = self.element_size();
         // By the widest access that the array and these numbers of elements are aligned to.
         let pieces = |count, length: usize, rest: usize| {
-            let width = 1 << (alignment | length * size | rest * size | 16).trailing_zeros();
-            Pieces { count, length: length * size / width, rest: rest * size / width, width }
+            let (length, rest) = (length * size, rest * size);
+            let width = 1 << (alignment | length | rest | 16).trailing_zeros();
+            Pieces { count, length: length / width, rest: rest / width, width }
         };
         match self.work() {
             Work::Blocks(_, segments) if self.phases() > 1 => {
