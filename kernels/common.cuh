@@ -25,6 +25,8 @@ constexpr int BLOCKS = 3;
 // Defines an entry point for every size of elements.
 #define EACH_SIZE(ENTRY) ENTRY(4) ENTRY(8) ENTRY(16)
 #define KERNEL extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+// One whose data is in its registers: two blocks on a multiprocessor, 128 registers.
+#define LARGE_KERNEL extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS - 1)
 
 using Size = unsigned long long;
 

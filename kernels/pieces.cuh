@@ -1,8 +1,9 @@
 // Pieces of memory of the same length, moved in place by a permutation that is computed.
 //
 // A piece is cut into slices (slice.cuh); what happens to one slice of all pieces does not
-// depend on the others. A warp takes a slice of some piece into registers and goes along the cycle:
-// it takes the slice where its own belongs, stores its own there, and so on. Cycles may be few and
+// depend on the others. A warp takes a slice of some piece on chip (in registers, or by copies that
+// go on by themselves, carrier.cuh) and goes along the cycle: it takes the slice where its own
+// belongs, stores its own there, and so on. Cycles may be few and
 // as long as the array, so many warps begin on the same cycle. A bit for each slice of each piece,
 // all zero before, says that somebody has taken it.
 //
@@ -15,7 +16,7 @@
 #ifndef MESHSOLVE_PIECES_CUH
 #define MESHSOLVE_PIECES_CUH
 
-#include "slice.cuh"
+#include "carrier.cuh"
 
 // Sets bit `i` for the warp and says whether it was set.
 __device__ inline bool claimed(unsigned* bits, Size i) {
@@ -34,26 +35,29 @@ __device__ inline unsigned peek(const unsigned* bits) {
 // From piece `start` on until a slice that somebody else has taken. `pieces.target(h)` says where
 // piece h belongs and `pieces.at(h)` where it lies, in elements. The `length` is that of a slice at
 // most.
-template <int S, typename Slice, typename Pieces>
-__device__ void follow(const Pieces& pieces, Element<S>* data, int length, unsigned* bits,
-                       Size start) {
+template <int S, typename Carrier, typename Pieces>
+__device__ void follow(Carrier& carrier, const Pieces& pieces, Element<S>* data, int length,
+                       unsigned* bits, Size start) {
   Size place = pieces.target(start);
   if (place == start) return;
-  Slice held, next;
-  held.load(data + pieces.at(start), length);
+  carrier.take(data + pieces.at(start), length);
+  carrier.taken();
   __threadfence();  // all lanes have loaded before the bit is set
   __syncwarp();
   if (claimed(bits, start)) return;
+  carrier.turn();
   for (;;) {
     Element<S>* there = data + pieces.at(place);
-    next.load(there, length);
-    if (claimed(bits, place)) {
+    carrier.take(there, length);
+    const bool last = claimed(bits, place);
+    carrier.taken();
+    if (last) {
       __threadfence();  // as the one who set it had
-      held.store(there, length);
+      carrier.put(there, length);
       return;
     }
-    held.store(there, length);
-    held = next;
+    carrier.put(there, length);
+    carrier.turn();
     place = pieces.target(place);
   }
 }
@@ -76,15 +80,34 @@ __device__ void begin_everywhere(Size count, Size slices, unsigned* bits, Begin 
   }
 }
 
-// Every piece of `length` elements goes where it belongs.
-template <int S, typename Pieces>
-__device__ void move_pieces(const Pieces& pieces, Size count, Size length, Element<S>* data,
-                            unsigned* bits) {
+template <int S, typename Carrier, typename Pieces>
+__device__ void move_by(Carrier& carrier, const Pieces& pieces, Size count, Size length,
+                        Element<S>* data, unsigned* bits) {
   constexpr Size LENGTH = Slice<S>::LENGTH;
   begin_everywhere(count, ceil_div(length, LENGTH), bits, [&](Size slice, unsigned* mine, Size h) {
     const Size offset = slice * LENGTH;
-    follow<S, Slice<S>>(pieces, data + offset, int(smaller(LENGTH, length - offset)), mine, h);
+    const int part = int(smaller(LENGTH, length - offset));
+    follow<S>(carrier, pieces, data + offset, part, mine, h);
   });
+}
+
+// Every piece of `length` elements goes where it belongs; long ones of 16-byte elements by bulk
+// copies, if there are such.
+template <int S, typename Pieces>
+__device__ void move_pieces(Buffers<S>& buffers, const Pieces& pieces, Size count, Size length,
+                            Element<S>* data, unsigned* bits) {
+#if HAS_BULK_COPIES
+  if constexpr (S == 16) {
+    if (bulk_copies() && length >= Size(Slice<S>::LENGTH)) {
+      ByCopies carrier(buffers);
+      move_by<S>(carrier, pieces, count, length, data, bits);
+      carrier.finish();
+      return;
+    }
+  }
+#endif
+  InRegisters<Slice<S>> carrier;
+  move_by<S>(carrier, pieces, count, length, data, bits);
 }
 
 #endif

@@ -43,6 +43,7 @@ struct Segments {
   KERNEL move_segments_##S(Element<S>* data, Size down, Size across, Size side, Size length, \
                            unsigned* bits) {                                                 \
     const Segments segments = {down, across, side, length};                                  \
-    move_pieces<S>(segments, down * side * across, length, data, bits);                      \
+    SHARED(Buffers<S>, buffers);                                                             \
+    move_pieces<S>(buffers, segments, down * side * across, length, data, bits);             \
   }
 EACH_SIZE(ENTRY)

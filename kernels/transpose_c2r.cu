@@ -109,7 +109,8 @@ __device__ void move_rows(SubRows rows, Element<S>* data, Size width, unsigned* 
     rows.j0 = group * width;
     const int length = int(smaller(width, rows.n - rows.j0));
     using Part = Slice<S, (Window<S>::WIDTH + WARP - 1) / WARP>;
-    follow<S, Part>(rows, data + rows.j0, length, mine, h);
+    InRegisters<Part> carrier;
+    follow<S>(carrier, rows, data + rows.j0, length, mine, h);
   });
 }
 

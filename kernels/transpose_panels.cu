@@ -113,6 +113,7 @@ __device__ void hold_panel(Turner<S>& turner, const Panels& panels, Element<S>* 
   KERNEL move_chunks_##S(Element<S>* data, Size tall, Size shorter, Size height, Size count, \
                          Size rest, unsigned* bits) {                                        \
     const Panels panels = {tall, shorter, height, count, rest};                              \
-    move_pieces<S>(panels, count * shorter, height, data, bits);                             \
+    SHARED(Buffers<S>, buffers);                                                             \
+    move_pieces<S>(buffers, panels, count * shorter, height, data, bits);                    \
   }
 EACH_SIZE(ENTRY)

@@ -133,7 +133,7 @@ fn a_lane_that_stops_releases_those_that_share_a_panel<T: Scalar>() {
         let team = sharing_team(3);
         on_lanes::<T>(&team, 40, |lane| {
             if Backend::<T>::lane(lane) == absent {
-                Backend::<T>::give_up(lane, 7);
+                team.give_up(7);
             } else {
                 assert_eq!(factor(lane, &m, rows), Err(Stopped), "without lane {absent}");
             }

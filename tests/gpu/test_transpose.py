@@ -50,6 +50,17 @@ def test_one_device(shape, dtype):
     assert np.asarray(y).tobytes() == np.ascontiguousarray(x.T).tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("elements", range(2, 33))
+def test_structures_of_all_sizes(elements, dtype):
+    """To vectors and back; odd lengths, and multiples of 16 bytes."""
+    for length in (40_961, 65_536):
+        x = bits((length, elements), dtype)
+        y = ms.transpose_inplace(owned(x, SingleDeviceSharding(jax.devices("cuda")[0])))
+        assert np.asarray(y).tobytes() == np.ascontiguousarray(x.T).tobytes()
+        assert np.asarray(ms.transpose_inplace(y)).tobytes() == x.tobytes()
+
+
 @pytest.mark.parametrize("spec", [("x", None), (None, "x"), ()])
 def test_all_devices(spec):
     devices = jax.devices("cuda")

@@ -15,12 +15,11 @@ pub struct Device {
 }
 
 impl Device {
-    /// All launches of a plan, with scratch of exactly the size that it asks for.
-    pub fn transpose(&self, plan: &Plan, data: *mut u8) {
-        let size = plan.element_size();
-        let alignment = 1 << data.addr().trailing_zeros();
+    /// All launches of a plan, or others in their place, with scratch of exactly the size that it asks for.
+    pub fn transpose(&self, plan: &Plan, launches: &[Launch], data: *mut u8) {
+        let (size, alignment) = (plan.element_size(), 1 << data.addr().trailing_zeros());
         let mut scratch = Array::new(plan.device_bytes(), size);
-        for launch in plan.launches(alignment) {
+        for launch in launches {
             let mut claims = Array::zeros(plan.claim_bytes(alignment), 16);
             let values: Vec<u64> = launch
                 .arguments
@@ -32,7 +31,7 @@ impl Device {
                     Argument::Integer(x) => *x,
                 })
                 .collect();
-            self.launch(&launch, &values);
+            self.launch(launch, &values);
             claims.check(&launch.entry());
             scratch.check(&launch.entry());
         }

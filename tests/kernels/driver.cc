@@ -24,7 +24,7 @@
 #include <vector>
 
 extern "C" const char* emulate_launch(unsigned blocks, unsigned threads, unsigned long long seed,
-                                      void (*body)(void*), void* context);
+                                      int bulk_copies, void (*body)(void*), void* context);
 
 // ENTRY(file, name, sizes): an entry point and a digit for the bytes of each parameter, 9 for what
 // is not passed as integers are.
@@ -251,7 +251,8 @@ int run(const Launch& launch, unsigned blocks) {
     const Launch& launch = *static_cast<Launch*>(context);
     call(launch.entry->function, launch.arguments);
   };
-  const char* error = emulate_launch(blocks, THREADS, blocks, body, const_cast<Launch*>(&launch));
+  const char* error =
+      emulate_launch(blocks, THREADS, blocks, 1, body, const_cast<Launch*>(&launch));
   return error == nullptr ? SUCCESS : LAUNCH_FAILED;
 }
 

@@ -5,7 +5,9 @@
 
 #include <ucontext.h>
 
+#include <algorithm>
 #include <csetjmp>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,6 +63,19 @@ struct Fiber {
   bool started = false;
 };
 
+// A bulk copy that has begun.
+struct Copy {
+  struct Fiber* owner;
+  unsigned char* to;
+  const unsigned char* from;
+  Arrival* arrival;
+  std::vector<unsigned char> content;
+  bool read = false;
+};
+
+// An arrival that is expected: this, the bytes that are yet to come, and the phase in the last bit.
+constexpr unsigned long long EXPECTED = 0xA1B2C3D4ull << 32;
+
 struct Machine {
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<std::unique_ptr<Block>> blocks;
@@ -73,6 +88,8 @@ struct Machine {
   unsigned threads = 0;
   std::string error;
   unsigned long long random = 0;
+  bool bulk_copies = true;
+  std::vector<Copy> copies;
 
   unsigned long long next() {
     random ^= random << 13, random ^= random >> 7, random ^= random << 17;
@@ -88,10 +105,39 @@ void leave() {
   if (!_setjmp(machine.running->where)) _longjmp(machine.scheduler, 1);
 }
 
+// One of the copies is read, or written if it has been read.
+void go_on(size_t which) {
+  Copy& copy = machine.copies[which];
+  if (!copy.read) {
+    std::memcpy(copy.content.data(), copy.from, copy.content.size());
+    copy.read = true;
+    return;
+  }
+  std::memcpy(copy.to, copy.content.data(), copy.content.size());
+  // The phase ends with its only load.
+  if (copy.arrival) copy.arrival->state = (copy.arrival->state & 1) ^ (EXPECTED | 1);
+  std::swap(copy, machine.copies.back());
+  machine.copies.pop_back();
+}
+
+bool in_shared_memory(const void* at, size_t bytes) {
+  const unsigned char* shared = machine.running->block->shared;
+  const unsigned char* first = static_cast<const unsigned char*>(at);
+  return shared <= first && first + bytes <= shared + SHARED_BYTES;
+}
+
+unsigned long long state_of(const Arrival* arrival) {
+  if ((arrival->state ^ EXPECTED) >> 32 != 0) fail("an arrival without loads", __FILE__, __LINE__);
+  return arrival->state;
+}
+
 // A fiber is used again for the next launch.
 void run_fiber() {
   for (;;) {
     machine.body(machine.context);
+    for (const Copy& copy : machine.copies) {
+      if (copy.owner == machine.running) fail("bulk copies outlive a thread", __FILE__, __LINE__);
+    }
     machine.left--;
     leave();
   }
@@ -157,6 +203,49 @@ unsigned long long meet_warp(unsigned long long bits, unsigned lane, const char*
   return warp->brought[round][lane];
 }
 
+bool bulk_copies() { return machine.bulk_copies; }
+
+void expect_loads(Arrival* arrival) {
+  if (!in_shared_memory(arrival, sizeof(Arrival))) fail("an arrival elsewhere", __FILE__, __LINE__);
+  arrival->state = EXPECTED;
+}
+
+void bulk_copy(void* to, const void* from, size_t bytes, Arrival* arrival) {
+  const bool aligned = (uintptr_t(to) | uintptr_t(from) | bytes) % 16 == 0 && bytes > 0;
+  if (!aligned) fail("a bulk copy at odd places", __FILE__, __LINE__);
+  const bool load = arrival != nullptr;
+  if (in_shared_memory(to, bytes) != load || in_shared_memory(from, bytes) == load) {
+    fail("a bulk copy between other memories", __FILE__, __LINE__);
+  }
+  if (load) {
+    if (state_of(arrival) >> 1 != EXPECTED >> 1) fail("two loads at once", __FILE__, __LINE__);
+    arrival->state += bytes << 1;
+  }
+  Copy copy = {machine.running,
+               static_cast<unsigned char*>(to),
+               static_cast<const unsigned char*>(from),
+               arrival,
+               {}};
+  copy.content.resize(bytes);
+  machine.copies.push_back(std::move(copy));
+  pause();
+}
+
+void await_load(Arrival* arrival, unsigned phase) {
+  while ((state_of(arrival) & 1) == phase) {
+    if (arrival->state >> 1 == EXPECTED >> 1) fail("nothing is loaded", __FILE__, __LINE__);
+    pause();
+  }
+}
+
+void await_stores(bool written) {
+  const Fiber* self = machine.running;
+  auto waits = [&](const Copy& copy) {
+    return copy.owner == self && copy.arrival == nullptr && (written || !copy.read);
+  };
+  while (std::any_of(machine.copies.begin(), machine.copies.end(), waits)) pause();
+}
+
 void fail(const char* what, const char* file, int line) {
   machine.error = std::string(what) + ": " + file + ":" + std::to_string(line);
   _longjmp(machine.scheduler, 1);
@@ -164,15 +253,16 @@ void fail(const char* what, const char* file, int line) {
 
 }  // namespace emulate
 
-// Calls `body(context)` for every thread of a grid. Null, or what went wrong.
+// Calls `body(context)` for every thread of a grid, on a device with bulk copies or without. Null,
+// or what went wrong.
 extern "C" const char* emulate_launch(unsigned blocks, unsigned threads, unsigned long long seed,
-                                      void (*body)(void*), void* context) {
+                                      int bulk_copies, void (*body)(void*), void* context) {
   using namespace emulate;
   if (own == nullptr) own = new Machine;  // lives as long as the system's thread may launch
   Machine& m = machine;
   m.body = body, m.context = context, m.threads = threads;
   m.left = size_t(blocks) * threads, m.random = seed * 0x9E3779B97F4A7C15 | 1;
-  m.error.clear();
+  m.error.clear(), m.copies.clear(), m.bulk_copies = bulk_copies != 0;
   while (m.blocks.size() < blocks) m.blocks.emplace_back(new Block);
   while (m.fibers.size() < m.left) m.fibers.emplace_back(new Fiber);
   for (unsigned b = 0; b < blocks; b++) {
@@ -195,6 +285,7 @@ extern "C" const char* emulate_launch(unsigned blocks, unsigned threads, unsigne
       m.error = "some threads wait for others that have ended";
       break;
     }
+    if (!m.copies.empty() && m.next() % 4 == 0) go_on(m.next() % m.copies.size());
     const size_t chosen = m.next() % live.size();
     auto& ready = live[chosen]->ready;
     if (ready.empty()) {  // nobody else lets threads of this block go on

@@ -4,7 +4,9 @@
 // ordinary functions, and emulate.cc calls one of them for every thread of a grid. All blocks are
 // resident; threads are fibers, of which one runs until it comes to a barrier, an exchange within
 // its warp, an atomic operation or a fence; then any thread of any block goes on, chosen by a seed.
-// So missing barriers show, and blocks are interleaved in as many ways as there are seeds.
+// So missing barriers show, and blocks are interleaved in as many ways as there are seeds. Bulk
+// copies (kernels/bulk.cuh) are read and written at times that the seed chooses, too: who does not
+// wait for them finds what was there before.
 #pragma once
 
 #include <cmath>
@@ -21,6 +23,10 @@ struct alignas(8) uint2 {
 };
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
+};
+// Where bulk loads arrive: which phase it is in, and the bytes that are yet to come.
+struct Arrival {
+  unsigned long long state;
 };
 struct Index {
   unsigned x, y, z;
@@ -45,6 +51,15 @@ void meet_block(const char* file, int line);
 unsigned long long meet_warp(unsigned long long bits, unsigned lane, const char* file, int line);
 // Stops the launch; it reports this message.
 [[noreturn]] void fail(const char* what, const char* file, int line);
+
+// Whether the device has bulk copies.
+bool bulk_copies();
+void expect_loads(Arrival* arrival);
+// A load if there is an `arrival`, else a store.
+void bulk_copy(void* to, const void* from, size_t bytes, Arrival* arrival);
+void await_load(Arrival* arrival, unsigned phase);
+// Until all stores of this thread are read, or also written.
+void await_stores(bool written);
 
 template <typename T>
 T exchange(unsigned mask, T value, unsigned lane, const char* file, int line) {
@@ -78,3 +93,18 @@ T atomic_or(T* at, T bits) {
 #define __threadfence() emulate::pause()
 #define atomicOr(at, bits) emulate::atomic_or(at, bits)
 #define __ffs(word) __builtin_ffs(int(word))
+
+#define HAS_BULK_COPIES 1
+
+inline bool bulk_copies() { return emulate::bulk_copies(); }
+inline void expect_loads(Arrival& arrival) { emulate::expect_loads(&arrival); }
+inline void bulk_load(uint4* to, const uint4* from, int count, Arrival& arrival) {
+  emulate::bulk_copy(to, from, size_t(count) * 16, &arrival);
+}
+inline void await_load(Arrival& arrival, unsigned phase) { emulate::await_load(&arrival, phase); }
+inline void bulk_store(uint4* to, const uint4* from, int count) {
+  emulate::bulk_copy(to, from, size_t(count) * 16, nullptr);
+}
+inline void await_stores_read() { emulate::await_stores(false); }
+inline void await_stores() { emulate::await_stores(true); }
+inline void fence_copies() { emulate::pause(); }

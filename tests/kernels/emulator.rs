@@ -12,6 +12,7 @@ type Launch = unsafe extern "C" fn(
     u32,
     u32,
     u64,
+    i32,
     unsafe extern "C" fn(*mut c_void),
     *mut c_void,
 ) -> *const c_char;
@@ -19,11 +20,13 @@ type Launch = unsafe extern "C" fn(
 /// Kernels built for a number of threads in a block.
 pub struct Emulator {
     threads: u32,
+    bulk_copies: bool,
     path: PathBuf,
     loaded: Library,
 }
 
 /// A handle of the dynamic loader; it is never closed.
+#[derive(Clone, Copy)]
 struct Library(*mut c_void);
 // SAFETY: the loader's functions may be called by any thread.
 unsafe impl Send for Library {}
@@ -34,6 +37,15 @@ unsafe impl Sync for Library {}
 pub fn small() -> &'static Emulator {
     static EMULATOR: OnceLock<Emulator> = OnceLock::new();
     EMULATOR.get_or_init(|| Emulator::new(64))
+}
+
+/// The same on a device without bulk copies.
+pub fn older() -> &'static Emulator {
+    static EMULATOR: OnceLock<Emulator> = OnceLock::new();
+    EMULATOR.get_or_init(|| {
+        let Emulator { threads, ref path, loaded, .. } = *small();
+        Emulator { threads, bulk_copies: false, path: path.clone(), loaded }
+    })
 }
 
 /// Blocks as on a device.
@@ -86,7 +98,7 @@ impl Emulator {
         // SAFETY: it is what has just been built; loading it runs nothing of its own.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null(), "{} cannot be loaded", library.display());
-        Emulator { threads, path: library, loaded: Library(handle) }
+        Emulator { threads, bulk_copies: true, path: library, loaded: Library(handle) }
     }
 
     /// Where the library lies, which is also that of the emulated driver.
@@ -122,7 +134,9 @@ impl Emulator {
         let launch: Launch = unsafe { self.kernel("emulate_launch") };
         let context = (&raw const body).cast_mut().cast();
         // SAFETY: `body` lives until all threads have ended, all on this one of the system's.
-        let error = unsafe { launch(blocks, self.threads, seed, caller(&body), context) };
+        let error = unsafe {
+            launch(blocks, self.threads, seed, self.bulk_copies.into(), caller(&body), context)
+        };
         if !error.is_null() {
             // SAFETY: a string that lives until this thread launches again.
             panic!("{}", unsafe { CStr::from_ptr(error) }.to_string_lossy());

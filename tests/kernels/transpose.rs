@@ -1,10 +1,12 @@
 //! Transposition in place on a device against its definition, bit for bit.
 
+use meshsolve::backend::cuda::sources;
 use meshsolve::transpose::device::Argument::Integer;
+use meshsolve::transpose::device::Launch;
 use meshsolve::transpose::{Algorithm, Plan};
 
 use crate::device::Device;
-use crate::emulator::{full, small};
+use crate::emulator::{full, older, small};
 use crate::memory::Array;
 use crate::transposition::{Random, SIZES, transposed};
 
@@ -16,11 +18,26 @@ fn check(device: Device, algorithm: Algorithm, rows: usize, cols: usize, size: u
 }
 
 fn check_plan(device: Device, plan: &Plan) {
+    check_launches(device, plan, |alignment| plan.launches(alignment));
+}
+
+fn check_launches(device: Device, plan: &Plan, launches: impl Fn(usize) -> Vec<Launch>) {
+    check_at(device, plan, plan.element_size(), launches);
+}
+
+/// At a multiple of `alignment`, and of nothing larger.
+fn check_at(
+    device: Device,
+    plan: &Plan,
+    alignment: usize,
+    launches: impl Fn(usize) -> Vec<Launch>,
+) {
     let (rows, cols, size) = (plan.rows(), plan.cols(), plan.element_size());
     let mut random = Random(88172645463325252 + (rows * 1000 + cols) as u64);
-    let mut memory = Array::random(rows * cols * size, size, &mut random);
+    let mut memory = Array::random(rows * cols * size, alignment, &mut random);
     let before = memory.content().to_vec();
-    device.transpose(plan, memory.pointer());
+    let data = memory.pointer();
+    device.transpose(plan, &launches(1 << data.addr().trailing_zeros()), data);
     memory.check(&plan.to_string());
     let right = memory.content() == transposed(&before, rows, cols, size);
     assert!(right, "{plan}, {} blocks, seed {}", device.blocks, device.seed);
@@ -147,6 +164,40 @@ fn claims_in_many_orders() {
     }
 }
 
+/// Pieces of 16-byte elements that hold a slice and more, by bulk copies and without.
+#[test]
+fn long_pieces_in_many_orders() {
+    let plans = |size: usize| {
+        let (unit, forced) = (16 / size, Plan::forced);
+        let blocks = Algorithm::Blocks { side: 130 * unit };
+        let panels = |height: usize| Algorithm::Panel { height: height * unit };
+        let skinny = |height: usize| Algorithm::Skinny { height: height * unit };
+        [
+            forced(blocks, 260 * unit, 130 * unit, size),
+            forced(panels(128), 128 * 5 * unit + 3 * unit, 7, size),
+            forced(panels(300), 6, 300 * 4 * unit + unit, size),
+            forced(skinny(280), 280 * 6 * unit + 2 * unit, 3, size),
+            forced(skinny(140), 5, 140 * 7 * unit, size),
+        ]
+    };
+    for seed in 0..16 {
+        let emulator = if seed % 4 == 3 { older() } else { small() };
+        let device = Device { emulator, blocks: 1 + seed as u32 % 5, seed };
+        let size = SIZES[seed as usize % 3];
+        for plan in plans(size) {
+            for alignment in if size == 16 { vec![16] } else { vec![16, size] } {
+                check_at(device, &plan, alignment, |given| {
+                    let launches = plan.launches(given);
+                    let moves = launches.iter().find(|x| x.name.starts_with("move_"));
+                    let bulk = given >= 16;
+                    assert!(moves.is_some_and(|x| (x.width == 16) == bulk), "{plan} at {given}");
+                    launches
+                });
+            }
+        }
+    }
+}
+
 #[test]
 fn panels_of_all_small_shapes() {
     for (rows, cols) in (2..=40).flat_map(|i| (2..=40).map(move |j| (i, j))) {
@@ -201,7 +252,7 @@ fn skinny_arrays_with_runs_of_several_panels() {
         for (rows, cols) in [(long, short), (short, long)] {
             for size in SIZES {
                 let plan = Plan::forced(Algorithm::Skinny { height }, rows, cols, size);
-                let turn = plan.launches(size).into_iter().find(|x| x.name == "turn_runs");
+                let turn = plan.launches(size).into_iter().find(|x| x.name == "turn_registers");
                 let arguments = turn.expect("panels are turned").arguments;
                 let [.., Integer(count), Integer(rest), Integer(runs)] = arguments[..] else {
                     panic!("the last integers")
@@ -211,6 +262,70 @@ fn skinny_arrays_with_runs_of_several_panels() {
                 check(device, Algorithm::Skinny { height }, rows, cols, size);
             }
         }
+    }
+}
+
+/// Structures of all sizes, turned as planned and by the plain form, in a few runs and in many.
+#[test]
+fn skinny_arrays_in_registers_and_plainly() {
+    let mut random = Random(11);
+    for (short, size) in (2..=32).flat_map(|short| SIZES.map(|size| (short, size))) {
+        for runs in [1, 2, 3, 5] {
+            let height =
+                [1, 5, 31, 32, 33, 64, 70][random.below(7)].min((32 << 10) / (short * size));
+            let count = runs.max(1 + random.below(5));
+            let rest = [0, 1, height - 1][random.below(3)].min(height - 1);
+            let long = (count * height + rest).max(short);
+            let blocks = 1 + random.below(4) as u32;
+            let device = Device { emulator: small(), blocks, seed: random.next() };
+            for (rows, cols) in [(long, short), (short, long)] {
+                let plan = Plan::forced(Algorithm::Skinny { height }, rows, cols, size);
+                let names: Vec<_> = plan.launches(size).iter().map(|x| x.name).collect();
+                let registers = names.contains(&"turn_registers");
+                assert_eq!(registers, short * size <= 128, "{plan}");
+                for plain in [false, true] {
+                    check_launches(device, &plan, |alignment| {
+                        let mut launches = plan.launches(alignment);
+                        launches.retain(|x| !plain || x.name != "turn_held");
+                        for x in &mut launches {
+                            if plain && x.name == "turn_registers" {
+                                x.name = "turn_panels";
+                            }
+                            if x.name.starts_with("hold_") || x.name.starts_with("turn_") {
+                                let last = x.arguments.last_mut().expect("the number of runs");
+                                let Integer(planned) = *last else { panic!("an integer") };
+                                *last = Integer(planned.min(runs as u64));
+                            }
+                        }
+                        launches
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Every number of elements has a file, and registers for as many structures as a panel is planned with.
+#[test]
+fn files_for_structures_of_all_sizes() {
+    for (short, size) in (2..=32).flat_map(|short| SIZES.map(|size| (short, size))) {
+        for (rows, cols) in [(1 << 20, short), (short, 1 << 20)] {
+            let plan = Plan::on_device(rows, cols, size, 1 << 22).expect("a plan");
+            let launches = plan.launches(256);
+            let turn = launches.iter().find(|x| x.name.starts_with("turn_")).expect("a turn");
+            if short * size <= 128 {
+                assert_eq!(turn.name, "turn_registers", "{plan}");
+                assert_eq!(turn.file, format!("transpose_registers_{short}"));
+            } else {
+                assert_eq!((turn.name, turn.file), ("turn_panels", "transpose_skinny"), "{plan}");
+            }
+            let program = sources::kernel(turn.file).expect("a file");
+            let option = format!("-DELEMENTS={short}");
+            assert_eq!(program.options.contains(&&*option), short * size <= 128, "{plan}");
+        }
+    }
+    for name in ["transpose_registers_1", "transpose_registers_33", "transpose_registers_x"] {
+        assert!(sources::kernel(name).is_none(), "{name}");
     }
 }
 
@@ -355,7 +470,15 @@ fn blocks_of_threads_as_on_a_device() {
         check(device, Algorithm::Blocks { side: 66 }, 132, 198, size);
         check(device, Algorithm::Blocks { side: 3 }, 300, 9, size);
         check(device, Algorithm::Panel { height: 70 }, 150, 67, size);
-        check(device, Algorithm::Skinny { height: 2048 / size }, 4600 / size, 13, size);
+        check(device, Algorithm::Skinny { height: 1024 / size }, 2300 / size, 32, size);
+        for short in [2, 3, 8, 17, 32] {
+            // All of a block's registers.
+            let height = 128 / (short * size) * 256;
+            if height > 0 {
+                check(device, Algorithm::Skinny { height }, 2 * height + 5, short, size);
+                check(device, Algorithm::Skinny { height }, short, 2 * height, size);
+            }
+        }
         check(device, Algorithm::C2r, 150, 66, size);
         check(device, Algorithm::R2c, 150, 66, size);
     }

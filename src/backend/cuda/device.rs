@@ -100,8 +100,8 @@ pub struct Device {
 struct Loaded {
     /// By file.
     modules: HashMap<&'static str, Handle>,
-    /// By entry point.
-    kernels: HashMap<String, Kernel>,
+    /// By file and entry point.
+    kernels: HashMap<(&'static str, String), Kernel>,
 }
 
 /// An entry point and how many blocks of it a device holds.
@@ -292,7 +292,8 @@ impl Device {
     /// An entry point of `kernels/<file>.cu`; compiled, loaded and found when it is first asked for.
     pub fn kernel(&self, file: &'static str, entry: &str) -> Result<Kernel> {
         let mut loaded = locked(&self.loaded);
-        if let Some(kernel) = loaded.kernels.get(entry) {
+        let key = (file, entry.to_owned());
+        if let Some(kernel) = loaded.kernels.get(&key) {
             return Ok(kernel.clone());
         }
         let _entered = self.enter()?;
@@ -305,7 +306,7 @@ impl Device {
             }
         };
         let kernel = self.find(module, entry)?;
-        loaded.kernels.insert(entry.into(), kernel.clone());
+        loaded.kernels.insert(key, kernel.clone());
         Ok(kernel)
     }
 

@@ -4,7 +4,8 @@
 use super::nvrtc::Program;
 
 /// For all kernels.
-pub const OPTIONS: &[&str] = &["--std=c++17"];
+pub const OPTIONS: &[&str] = &[STANDARD];
+const STANDARD: &str = "--std=c++17";
 
 macro_rules! text {
     ($file:expr) => {
@@ -27,9 +28,21 @@ macro_rules! kernels {
     };
 }
 
+macro_rules! structures {
+    ($($elements:literal)*) => {
+        &[$(Program {
+            name: "transpose_registers.cu",
+            source: text!("transpose_registers.cu"),
+            headers: HEADERS,
+            options: &[STANDARD, concat!("-DELEMENTS=", $elements)],
+        }),*]
+    };
+}
+
 /// The files `kernels/*.cuh`.
-static HEADERS: &[(&str, &str)] =
-    headers!["bits.cuh" "common.cuh" "pieces.cuh" "slice.cuh" "tiles.cuh"];
+static HEADERS: &[(&str, &str)] = headers![
+    "bits.cuh" "bulk.cuh" "carrier.cuh" "common.cuh" "pieces.cuh" "registers.cuh" "skinny.cuh" "slice.cuh" "tiles.cuh"
+];
 
 /// The files `kernels/*.cu`.
 static KERNELS: &[Program<'static>] = kernels![
@@ -37,12 +50,26 @@ static KERNELS: &[Program<'static>] = kernels![
     "transpose_skinny" "transpose_square" "triangle" "yardstick"
 ];
 
+/// The file whose kernels are for structures of one number of elements, for 2 elements, 3 and so on.
+static STRUCTURES: &[Program<'static>] = structures![
+    2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+];
+
+/// Its name, without the number.
+const STRUCTURE: &str = "transpose_registers_";
+
+/// Of those for structures, what stands for all of them: it has kernels for all sizes of elements.
+const ONE_STRUCTURE: &str = "transpose_registers_8";
+
 /// Names of the kernels.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    KERNELS.iter().map(|kernel| kernel.name.trim_end_matches(".cu"))
+    KERNELS.iter().map(|kernel| kernel.name.trim_end_matches(".cu")).chain([ONE_STRUCTURE])
 }
 
-/// A kernel by its name, that of its file without `.cu`.
+/// A kernel by its name, that of its file without `.cu`, and the number of elements of its structures.
 pub fn kernel(name: &str) -> Option<&'static Program<'static>> {
+    if let Some(elements) = name.strip_prefix(STRUCTURE) {
+        return STRUCTURES.get(elements.parse::<usize>().ok()?.checked_sub(2)?);
+    }
     KERNELS.iter().find(|kernel| kernel.name.strip_suffix(".cu") == Some(name))
 }

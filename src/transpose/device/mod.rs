@@ -20,6 +20,21 @@ pub fn tile_side(size: usize) -> usize {
     256 / size
 }
 
+/// Bytes of a structure that a panel of structures is turned in registers for, at most.
+const IN_REGISTERS: usize = 128;
+
+/// Threads of a block.
+const THREADS: usize = 256;
+
+macro_rules! files {
+    ($($elements:literal)*) => { [$(concat!("transpose_registers_", $elements)),*] };
+}
+
+/// The file of structures of 2 elements, of 3, and so on.
+const REGISTERS: [&str; MOST - 1] = files!(
+    2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
+);
+
 /// Panels are launches, one after the other: at most so many.
 const MOST_PANELS: usize = 256;
 
@@ -38,7 +53,7 @@ pub enum Argument {
 /// A kernel and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// The file in `kernels/`, without `.cu`.
+    /// The file in `kernels/`, without `.cu`; with a number of elements that it is compiled for, if any.
     pub file: &'static str,
     /// The entry point without the bytes of its elements.
     pub name: &'static str,
@@ -54,11 +69,13 @@ impl Launch {
     }
 }
 
-/// Contiguous pieces that move to their places: their number and their length in elements of `width` bytes.
+/// Contiguous pieces that move to their places: their number, and their length and what is left of a line
+/// in elements of `width` bytes.
 #[derive(Clone, Copy)]
 struct Pieces {
     count: usize,
     length: usize,
+    rest: usize,
     width: usize,
 }
 
@@ -68,6 +85,19 @@ impl Pieces {
         let slice = if self.width == 16 { 128 } else { 256 };
         self.count.div_ceil(32) * self.length.div_ceil(slice) * 4
     }
+}
+
+/// The most structures that a block turns in its registers, `bytes` each: a thread has a whole number of
+/// them.
+fn most_in_registers(bytes: usize) -> Option<usize> {
+    (bytes <= IN_REGISTERS).then(|| SKINNY_PANEL / (THREADS * bytes) * THREADS)
+}
+
+/// What the height of a panel, `height` at most, is to be a multiple of: the elements in 16 bytes, if lines of
+/// `length` are such a multiple and there is a choice.
+fn aligned(height: usize, length: usize, size: usize) -> usize {
+    let elements = 16 / size;
+    if length.is_multiple_of(elements) && height >= 2 * elements { elements } else { 1 }
 }
 
 impl Plan {
@@ -94,14 +124,19 @@ impl Plan {
         }
         let narrow = (least <= MOST).then(|| {
             // Of the heights that fill a panel, the one that leaves the shortest rest.
-            let longest = (SKINNY_PANEL / (least * element_size)).min(most);
-            let heights = (longest.div_ceil(2)..=longest).rev();
+            let bytes = least * element_size;
+            let longest = most_in_registers(bytes).unwrap_or(SKINNY_PANEL / bytes).min(most);
+            // Chunks move faster where they are multiples of 16 bytes.
+            let unit = aligned(longest, most, element_size);
+            let heights = (longest.div_ceil(2)..=longest).rev().filter(|height| height % unit == 0);
             let height = heights.min_by_key(|height| most % height).expect("at least one");
             forced(Algorithm::Skinny { height })
         });
         let sides = sides(rows, cols, element_size).into_iter();
-        let panels =
-            (1..=MOST_PANELS.min(most)).map(|count| Algorithm::Panel { height: most / count });
+        let panels = (1..=MOST_PANELS.min(most)).map(|count| {
+            let height = most / count;
+            Algorithm::Panel { height: height - height % aligned(height, most, element_size) }
+        });
         narrow
             .into_iter()
             .chain(sides.map(|side| forced(Algorithm::Blocks { side })))
@@ -146,9 +181,10 @@ impl Plan {
             let arguments = pointers.iter().copied().chain(integers).collect();
             Launch { file, name, width, arguments }
         };
-        let claiming = |file, name, integers: &[usize]| {
-            let width = self.pieces(alignment).expect("pieces move").width;
-            let mut moves = launch(file, name, width, &[Argument::Data], integers);
+        let claiming = |file, name, integers: &dyn Fn(Pieces) -> Vec<usize>| {
+            let pieces = self.pieces(alignment).expect("pieces move");
+            let integers = integers(pieces);
+            let mut moves = launch(file, name, pieces.width, &[Argument::Data], &integers);
             moves.arguments.push(Argument::Claims);
             moves
         };
@@ -161,9 +197,9 @@ impl Plan {
             }
             Work::Blocks(_, segments) => {
                 let Segments { down, across, side, .. } = *segments;
-                let length = self.pieces(alignment).expect("segments move").length;
-                let (file, integers) = ("transpose_blocks", [down, across, side, length]);
-                let tiles = launch(file, file, size, &[Argument::Data], &integers[..3]);
+                let file = "transpose_blocks";
+                let tiles = launch(file, file, size, &[Argument::Data], &[down, across, side]);
+                let integers = |pieces: Pieces| vec![down, across, side, pieces.length];
                 vec![tiles, claiming(file, "move_segments", &integers)]
             }
             Work::Panels(panels) => {
@@ -176,7 +212,9 @@ impl Plan {
                         launch(file, "turn_panel", size, &memory, &integers)
                     }
                     panels::Stage::Hold => launch(file, "hold_panel", size, &memory, &integers),
-                    panels::Stage::Permute => claiming(file, "move_chunks", &integers),
+                    panels::Stage::Permute => claiming(file, "move_chunks", &|pieces| {
+                        vec![tall as usize, short, pieces.length, count, pieces.rest]
+                    }),
                 };
                 (0..self.phases()).map(step).collect()
             }
@@ -188,12 +226,24 @@ impl Plan {
                 );
                 let (file, memory) = ("transpose_skinny", [Argument::Data, Argument::Scratch]);
                 let integers = [tall as usize, short, height, count, rest, runs];
+                let turn = |file, name| launch(file, name, size, &memory, &integers);
                 let step = |phase| match skinny.stage(phase) {
-                    skinny::Stage::Hold => launch(file, "hold_runs", size, &memory, &integers),
-                    skinny::Stage::Turn => launch(file, "turn_runs", size, &memory, &integers),
-                    skinny::Stage::Permute => claiming(file, "move_structures", &integers[..5]),
+                    skinny::Stage::Hold => vec![turn(file, "hold_runs")],
+                    skinny::Stage::Turn
+                        if most_in_registers(short * size).is_some_and(|most| height <= most) =>
+                    {
+                        let mut launches = vec![turn(REGISTERS[short - 2], "turn_registers")];
+                        if runs > 1 && rest > 0 {
+                            launches.push(turn(file, "turn_held"));
+                        }
+                        launches
+                    }
+                    skinny::Stage::Turn => vec![turn(file, "turn_panels")],
+                    skinny::Stage::Permute => vec![claiming(file, "move_structures", &|pieces| {
+                        vec![tall as usize, short, pieces.length, count, pieces.rest]
+                    })],
                 };
-                let mut launches: Vec<_> = (0..self.phases()).map(step).collect();
+                let mut launches: Vec<_> = (0..self.phases()).flat_map(step).collect();
                 if tall && rest > 0 {
                     launches.push(launch(file, "place_tail", size, &memory, &integers[1..5]));
                 }
@@ -208,20 +258,21 @@ impl Plan {
 
     fn pieces(&self, alignment: usize) -> Option<Pieces> {
         let size = self.element_size();
+        // By the widest access that the array and these numbers of elements are aligned to.
+        let pieces = |count, length: usize, rest: usize| {
+            let (length, rest) = (length * size, rest * size);
+            let width = 1 << (alignment | length | rest | 16).trailing_zeros();
+            Pieces { count, length: length / width, rest: rest / width, width }
+        };
         match self.work() {
             Work::Blocks(_, segments) if self.phases() > 1 => {
-                // The widest access that segments and array are aligned to.
-                let bytes = segments.side * size;
-                let width = 1 << (alignment | bytes | 16).trailing_zeros();
-                Some(Pieces { count: segments.count(), length: bytes / width, width })
+                Some(pieces(segments.count(), segments.side, 0))
             }
             Work::Panels(panels) => {
-                let count = panels.count * panels.short;
-                Some(Pieces { count, length: panels.height, width: size })
+                Some(pieces(panels.count * panels.short, panels.height, panels.rest))
             }
             Work::Skinny(skinny) if self.phases() > 1 => {
-                let count = skinny.count * skinny.short;
-                Some(Pieces { count, length: skinny.height, width: size })
+                Some(pieces(skinny.count * skinny.short, skinny.height, skinny.rest))
             }
             _ => None,
         }
