@@ -3,14 +3,10 @@
 
 mod common;
 
-use common::case::{Case, call, cases};
 use common::lanes::{CASES, element, matrix, on_lanes, shards};
-use common::{
-    Random, buffer, for_all_scalars, int_scalar, positive_definite, random, real_scalar, residual,
-};
+use common::{Random, for_all_scalars, positive_definite, random, residual};
 use faer::Mat;
 use meshsolve::backend::host::Team;
-use meshsolve::call::Buffer;
 use meshsolve::dist::redistribute::{Plan, redistribute};
 use meshsolve::dist::{cholesky, lu};
 use meshsolve::layout::{Columns, Order};

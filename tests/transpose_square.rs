@@ -4,6 +4,7 @@ mod common;
 mod transposition;
 
 use common::lanes::on_lanes;
+use meshsolve::backend::Backend;
 use meshsolve::backend::host::Team;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Matrix;
