@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::members::Post;
 use super::progress::{Barrier, Meeting, Progress};
 use crate::backend::{Signal, Stopped};
+use crate::trace::CallTrace;
 
 /// When lanes share a panel of LU, where they wait for each other in every column.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,7 @@ pub struct Team {
     meeting: Meeting,
     posts: Vec<Post>,
     info: AtomicUsize,
+    trace: Option<CallTrace>,
 }
 
 impl Team {
@@ -48,12 +50,22 @@ impl Team {
             meeting: Meeting::new(lanes),
             posts: (0..lanes).map(|_| Post::default()).collect(),
             info: AtomicUsize::new(0),
+            trace: None,
         }
     }
 
     /// With other limits for what lanes share.
     pub fn with_sharing(self, sharing: Sharing) -> Self {
         Team { sharing, ..self }
+    }
+
+    /// Traced, if there is a trace.
+    pub fn with_trace(self, trace: Option<CallTrace>) -> Self {
+        Team { trace, ..self }
+    }
+
+    pub fn trace(&self) -> Option<&CallTrace> {
+        self.trace.as_ref()
     }
 
     pub fn sharing(&self) -> &Sharing {
