@@ -122,6 +122,54 @@ def test_benchmark_refuses_names_that_it_does_not_know():
     assert ran.returncode == 2 and "expected some of cholesky, lu, inverse, " in ran.stderr
 
 
+def test_benchmark_keeps_a_table_and_goes_on(tmp_path):
+    """The split of a call's time, faer's own solver; rows that are there are not taken again."""
+    options = ("--routine", "lu", "--sizes", 64, "--repeats", 2, "--out", tmp_path)
+    script = ROOT / "examples/bench/run.py"
+    whats = ("meshsolve columns", "faer")
+    for end in range(1, 3):
+        ran = program(script, *map(str, options), "--what", ",".join(whats[:end]))
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stderr.startswith(f"{end}/{end}: lu {whats[end - 1]} 64 float64 2: ")
+        assert len(ran.stderr.splitlines()) == 1
+    [path] = tmp_path.glob("solve-cpu-*-cores.csv")
+    with open(path, newline="") as file:
+        ours, faer = csv.DictReader(file)
+    assert (ours["what"], faer["what"], faer["devices"]) == (*whats, "1")
+    phases = ("wait", "arrange", "factor", "solve", "other", "outside")
+    parts = [float(ours[f"seconds_{phase}"]) for phase in phases]
+    assert min(parts) >= 0 and sum(parts) > 0
+    assert float(faer["seconds_factor"]) > 0 and float(faer["residual_ratio"]) < 3
+    assert faer["share_of_copy"] == faer["seconds_arrange"] == "" == ours["share_of_copy"]
+
+
+def test_share_of_copy(monkeypatch):
+    """Of a transposition of 64 MiB that took a second."""
+    monkeypatch.syspath_prepend(ROOT / "examples/bench")
+    import run
+
+    columns = run._share_of_copy(run.COPIED, 1.0)
+    rate = float(columns["copy_gb_per_s"])
+    assert float(columns["share_of_copy"]) == pytest.approx(0.134 / rate, rel=0.1, abs=1e-3)
+
+
+def test_suites_of_the_benchmark():
+    """Rows that run.py knows, each once."""
+    script = ROOT / "examples/bench/run.py"
+    lists = {}
+    for suite in ("bench", "full", "check"):
+        ran = program(script, "--suite", suite, "--list")
+        assert ran.returncode == 0, ran.stderr
+        lists[suite] = ran.stdout.splitlines()
+        assert len(set(lists[suite])) == len(lists[suite])
+    assert set(lists["bench"]) < set(lists["full"]) > set(lists["check"])
+    for p in (1, 2, 4, 8):
+        assert f"cholesky meshsolve 8192 float64 {p}" in lists["full"]
+    for n in (256, 1024, 2048, 4096, 8192, 16384):
+        assert f"lu meshsolve {n} float64 2" in lists["full"]
+    assert program(script, "--suite", "all").returncode == 1
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("routine", ROUTINES)
@@ -133,10 +181,10 @@ def test_every_row_of_the_benchmark(routine):
     few = ["meshsolve columns", "jnp one device", *["scipy"] * (routine != "gradient")]
     few = [f"{who} {k} rhs" for who in few for k in "1n"] if routine == "triangular" else few
     assert names | left_out >= {*few, "faer gemm"}
-    counts = {"cholesky": 21, "lu": 19, "triangular": 11, "gradient": 5}
+    counts = {"cholesky": 23, "lu": 21, "triangular": 11, "gradient": 5}
     assert len(names | left_out) == counts.get(routine, 6)
     for row in rows:
-        solves = row["what"].startswith(("meshsolve", "ScaLAPACK"))
+        solves = row["what"].startswith(("meshsolve", "ScaLAPACK")) or row["what"] == "faer"
         solves &= routine in ("cholesky", "lu", "inverse")
         solves &= "ready" not in row["what"] and "refine" not in row["what"]
         assert (row["share_of_gemm_factor"] != "") == solves
