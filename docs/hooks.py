@@ -24,7 +24,8 @@ def on_files(files, config):
     """Add the documents and the plots."""
     from mkdocs.structure.files import File
 
-    plots = {f"plots/{plot.name}": plot for plot in RESULTS.glob("*.png")}
+    made = (*RESULTS.glob("*.png"), *RESULTS.glob("*.svg"))
+    plots = {f"plots/{plot.name}": plot for plot in made}
     for uri, path in (COPIED | plots).items():
         files.append(File.generated(config, uri, abs_src_path=str(path)))
     return files

@@ -35,7 +35,7 @@ import sys
 import time
 
 import scalapack
-from commit import commit
+from commit import commit, machine
 
 ROUTINES = ("cholesky", "lu", "inverse", "triangular", "determinant", "gradient")
 # What `ms.last_call()` tells, by columns; the rest of its phases are "other".
@@ -46,7 +46,7 @@ COLUMNS = (
     *("seconds_factor", "share_of_gemm_factor", "gemm_gflops"),
     *("seconds_wait", "seconds_arrange", "seconds_solve", "seconds_other", "seconds_outside"),
     *("copy_gb_per_s", "share_of_copy"),
-    *("peak_over_a", "residual_ratio", "jax", "meshsolve", "commit", "note"),
+    *("peak_over_a", "residual_ratio", "jax", "meshsolve", "commit", "machine", "note"),
 )
 # Those whose last call is the one that factors.
 FACTORING = ("cholesky", "lu", "inverse")
@@ -158,7 +158,7 @@ class Table:
 
     def add(self, row: dict) -> None:
         """Take a row that was measured now."""
-        row["commit"] = self._here
+        row |= {"commit": self._here, "machine": machine()}
         if self._path is None:
             csv.DictWriter(sys.stdout, COLUMNS).writerow(row)
             sys.stdout.flush()

@@ -153,6 +153,69 @@ def test_share_of_copy(monkeypatch):
     assert float(columns["share_of_copy"]) == pytest.approx(0.134 / rate, rel=0.1, abs=1e-3)
 
 
+@pytest.mark.parametrize("columns", ["all", "old"])
+def test_plots_of_the_benchmark(tmp_path, columns):
+    """Of the committed table, and of one without the columns that came later."""
+    pytest.importorskip("matplotlib")
+    [source] = (ROOT / "examples/bench/results").glob("solve-cpu-*.csv")
+    with open(source, newline="") as file:
+        rows = list(csv.DictReader(file))
+    later = ("seconds_wait", "seconds_outside", "machine")
+    kept = [name for name in rows[0] if columns == "all" or name not in later]
+    with open(tmp_path / source.name, "w", newline="") as file:
+        table = csv.DictWriter(file, kept, extrasaction="ignore")
+        table.writeheader()
+        table.writerows(rows)
+    ran = program(ROOT / "examples/bench/plot.py", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    drawn = {path.stem.removeprefix(f"{source.stem}-"): path for path in tmp_path.glob("*.svg")}
+    assert set(drawn) == {"time", "share", "memory", "devices", "split"}
+    for path in drawn.values():
+        text = path.read_text()
+        assert rows[-1]["commit"] in text
+        assert (rows[-1]["machine"] in text) == (columns == "all")
+    for name in ("meshsolve, 2 devices, by rows", "jax.scipy / jnp, the same shards", "AVX-512 k"):
+        assert name in drawn["time"].read_text() and name in drawn["share"].read_text()
+
+
+def shares(folder, **of):
+    """A table of run.py with a share for each "what", and of a copy for "meshsolve columns"."""
+    folder.mkdir()
+    fixed = {"routine": "lu", "n": 4096, "dtype": "float64", "devices": 2}
+    with open(folder / "solve-cpu-2-cores.csv", "w", newline="") as file:
+        names = ("what", "share_of_gemm", "share_of_copy")
+        table = csv.DictWriter(file, (*fixed, *names))
+        table.writeheader()
+        for what, share in of.items():
+            name = what.replace("_", " ")
+            copied = share if "columns" in what else ""
+            table.writerow(fixed | dict(zip(names, (name, share, copied), strict=True)))
+
+
+def test_shares_are_checked_with_a_margin(tmp_path):
+    script = ROOT / "examples/bench/check.py"
+    shares(tmp_path / "recorded", meshsolve=0.9, meshsolve_columns=0.8, scipy=1.0)
+    check = lambda now, *more: program(script, tmp_path / now, tmp_path / "recorded", *more)  # noqa: E731
+    shares(tmp_path / "same", meshsolve=0.75, meshsolve_columns=0.95, faer=0.1)
+    ran = check("same")
+    assert ran.returncode == 0, ran.stderr
+    told = [line.split() for line in ran.stdout.splitlines()]
+    assert told[1] == ["lu", "meshsolve", "4096", "float64", "2", "gemm", "0.90", "0.75", "ok"]
+    assert [line[-4:] for line in told[2:4]] == [
+        ["gemm", "0.80", "0.95", "ok"],
+        ["copy", "0.80", "0.95", "ok"],
+    ]
+    assert ran.stdout.splitlines()[4] == "0 of 3 shares below 0.80 of the recorded ones"
+    assert check("same", "--margin", "0.1").returncode == 1
+    shares(tmp_path / "slower", meshsolve=0.71, meshsolve_columns=0.8)
+    ran = check("slower")
+    assert ran.returncode == 1
+    assert [line.split()[-1] for line in ran.stdout.splitlines()[1:4]] == ["LOST", "ok", "ok"]
+    shares(tmp_path / "others", faer=0.9)
+    ran = check("others")
+    assert ran.returncode == 2 and "got none; record some by make bench RESULTS=" in ran.stderr
+
+
 def test_suites_of_the_benchmark():
     """Rows that run.py knows, each once."""
     script = ROOT / "examples/bench/run.py"
