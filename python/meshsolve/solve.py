@@ -260,7 +260,7 @@ def solved(run: Callable[..., Any], b: jax.Array, own_b: bool, a: Any) -> tuple[
     """
     vector, rows = b.ndim == 1, b.shape[0]
     own_b = own_b or vector
-    b = b[:, None] if vector else b
+    b = _as_column(b) if vector else b
     if b.size == 0:
         x, more = b, (jnp.int32(0),)
     elif rows == a.shape[0]:
@@ -270,12 +270,24 @@ def solved(run: Callable[..., Any], b: jax.Array, own_b: bool, a: Any) -> tuple[
     return (_column(x) if vector else x), *more
 
 
+# Indexing that is compiled once: op by op, which is what it is to JAX otherwise, the two take longer
+# than everything else that is done in Python for a solve.
+_to_column = jax.jit(lambda b: b[:, None])
+_to_vector = jax.jit(lambda x: x[:, 0])
+
+
+def _as_column(b):
+    return b[:, None] if isinstance(b, Tracer) else _to_column(b)
+
+
 def _column(x):
     """X [n, 1] as a vector, also where the user has set another mesh."""
-    if isinstance(x, Tracer) or not isinstance(x.sharding, NamedSharding):
+    if isinstance(x, Tracer):
         return x[:, 0]
+    if not isinstance(x.sharding, NamedSharding):
+        return _to_vector(x)
     with _dispatch.mesh_context(x.sharding.mesh):
-        return x[:, 0]
+        return _to_vector(x)
 
 
 def _padded(run, b, a):
