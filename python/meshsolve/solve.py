@@ -221,13 +221,13 @@ def solve(
     if not return_info and b.size == 0 and raises and n:
         solved(run, jnp.zeros((n, 1), dtype), True, a)
     if not return_info:
-        return solved(run, b, own_b, a)[0]
+        return solved(run, b, own_b, a, not refine)[0]
     if n == 0:
         one = jnp.ones((), jnp.finfo(dtype).dtype)
         return b, SolveInfo(jnp.int32(0), one, jnp.int32(0) if refine else None)
     if b.size == 0:  # A is factored all the same
         return b, SolveInfo(*solved(run, jnp.zeros((n, 1), dtype), True, a)[1:])
-    x, *info = solved(run, b, own_b, a)
+    x, *info = solved(run, b, own_b, a, not refine)
     return x, SolveInfo(*info)
 
 
@@ -254,11 +254,16 @@ def structure_of(operation: str, assume_a: str) -> str:
     return known
 
 
-def solved(run: Callable[..., Any], b: jax.Array, own_b: bool, a: Any) -> tuple[Any, ...]:
+def solved(
+    run: Callable[..., Any], b: jax.Array, own_b: bool, a: Any, vectors: bool = False
+) -> tuple[Any, ...]:
     """(x, info) of ``run(b, own)``, or whatever else it gives beside x, on columns of full length
-    for right-hand sides as users have them: vectors, shorter than a padded A, empty.
+    for right-hand sides as users have them: vectors, shorter than a padded A, empty. ``vectors``:
+    it takes these, too, which saves steps that are programs of their own.
     """
     vector, rows = b.ndim == 1, b.shape[0]
+    if vector and vectors and b.size and rows == a.shape[0]:
+        return run(b, own_b)
     own_b = own_b or vector
     b = _as_column(b) if vector else b
     if b.size == 0:
@@ -270,8 +275,7 @@ def solved(run: Callable[..., Any], b: jax.Array, own_b: bool, a: Any) -> tuple[
     return (_column(x) if vector else x), *more
 
 
-# Indexing that is compiled once: op by op, which is what it is to JAX otherwise, the two take longer
-# than everything else that is done in Python for a solve.
+# Compiled once: indexing outside of programs takes JAX longer than all that is done here to solve.
 _to_column = jax.jit(lambda b: b[:, None])
 _to_vector = jax.jit(lambda x: x[:, 0])
 
