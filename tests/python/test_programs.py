@@ -216,6 +216,27 @@ def test_shares_are_checked_with_a_margin(tmp_path):
     assert ran.returncode == 2 and "got none; record some by make bench RESULTS=" in ran.stderr
 
 
+def test_model_of_growth(monkeypatch):
+    """Its sums against what DESIGN.md derives from them."""
+    monkeypatch.syspath_prepend(ROOT / "examples/bench")
+    import model
+
+    for method, constant in zip(model.METHODS, (13.5, 2.9), strict=True):
+        assert model.share(method, 64, 1) == pytest.approx(1, abs=1e-3)
+        for devices in (8, 64):
+            columns = 10 * devices
+            lost = 1 / model.share(method, columns, devices) - 1
+            assert lost == pytest.approx(constant * (devices / columns) ** 3, rel=0.25)
+            least = model.least_order(method, devices, 128, 0.9)
+            assert model.share(method, least // 128, devices) >= 0.9
+            assert model.share(method, least // 128 - 1, devices) < 0.9
+    lu, network = model.METHODS[1], model.MACHINES[2]
+    for devices in (64, 1024):
+        columns, grid = model.on_links(network, lu, 1e6, devices)
+        assert columns / grid == pytest.approx((devices**0.5 + 1) / 2, rel=0.01)
+    assert program(ROOT / "examples/bench/model.py").returncode == 0
+
+
 def test_suites_of_the_benchmark():
     """Rows that run.py knows, each once."""
     script = ROOT / "examples/bench/run.py"
