@@ -96,8 +96,7 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
     rhs_placed = NamedSharding(mesh, rhs_spec)
     if where.startswith("one device"):
         placed = rhs_placed = None
-    make = _positive_definite if routine in ("cholesky", "triangular") else _general
-    first = jax.jit(lambda: make(n, dtype), out_shardings=placed)()
+    first = jax.jit(lambda: matrix(routine, n, dtype), out_shardings=placed)()
     again = jax.jit(jnp.copy, out_shardings=placed)
     ones = jax.jit(lambda: jnp.ones((n, rhs), dtype), out_shardings=rhs_placed)
 
@@ -129,6 +128,12 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
         return Contender(new, Faer(routine) if what == "faer" else _scipy(routine), check)
     new = lambda: jax.block_until_ready((again(first), ones()))  # noqa: E731
     return Contender(new, _solver(what, routine), check)
+
+
+def matrix(routine: str, n: int, dtype: str):
+    """A as ``contender`` describes it."""
+    make = _positive_definite if routine in ("cholesky", "triangular") else _general
+    return make(n, dtype)
 
 
 def _positive_definite(n: int, dtype: str):

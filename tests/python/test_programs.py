@@ -216,6 +216,46 @@ def test_shares_are_checked_with_a_margin(tmp_path):
     assert ran.returncode == 2 and "got none; record some by make bench RESULTS=" in ran.stderr
 
 
+def test_aims_of_the_benchmark(tmp_path):
+    """Met, missed, and not told of where there is no row."""
+    fixed = {"routine": "cholesky", "dtype": "float64"}
+    names = ("what", "n", "devices", "seconds_median", "share_of_gemm", "peak_over_a")
+    rows = [
+        ("meshsolve", 4096, 2, 0.2, 0.9, 0.04),
+        ("meshsolve", 4096, 8, 0.2, 0.7, ""),
+        ("jnp one device", 4096, 1, 0.5, 0.3, 2),
+        ("meshsolve jit", 256, 1, 0.003, 0.1, ""),
+        ("jnp one device", 256, 1, 0.0025, 0.12, ""),
+    ]
+    with open(tmp_path / "solve-cpu-2-cores.csv", "w", newline="") as file:
+        table = csv.DictWriter(file, (*fixed, *names))
+        table.writeheader()
+        table.writerows(fixed | dict(zip(names, row, strict=True)) for row in rows)
+    ran = program(ROOT / "examples/bench/bars.py", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == [
+        "ok   cholesky, n = 4096: share by rows: 0.90, >= 0.85",
+        "ok   cholesky, n = 4096: times as fast as jnp one device: 3.00, >= 1.80",
+        "MISS cholesky, n = 4096: memory over A: 0.04, <= 0.03",
+        "MISS cholesky, n = 4096: 8 device(s) against 2: 0.78, >= 0.85",
+        "ok   cholesky, n = 256: meshsolve jit on 1 device(s) / jnp on one: 1.20, <= 1.50",
+    ]
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_small_solves_are_timed(devices):
+    options = ("--devices", devices, "--sizes", 8, "--calls", 3)
+    ran = program(ROOT / "examples/bench/dispatch.py", *options)
+    assert ran.returncode == 0, ran.stderr
+    rows = list(csv.DictReader(ran.stdout.splitlines()))
+    told = [(row["routine"], row["what"], int(row["devices"])) for row in rows]
+    whats = (("jnp jit", 1), ("meshsolve", devices), ("meshsolve jit", devices))
+    assert told == [(routine, *what) for routine in ("cholesky", "lu") for what in whats]
+    for row in rows:
+        assert 0 < int(row["least"]) <= int(row["median"])
+        assert (row["inside"] == "") == row["what"].startswith("jnp")
+
+
 def test_model_of_growth(monkeypatch):
     """Its sums against what DESIGN.md derives from them."""
     monkeypatch.syspath_prepend(ROOT / "examples/bench")
