@@ -73,7 +73,7 @@ def main() -> None:
     )
     parser.add_argument("--what", help="comma-separated selection of rows")
     parser.add_argument("--nb", default="64,128", help="ScaLAPACK's blocks; the best is taken")
-    parser.add_argument("--suite", help="rows of suites.py instead: bench, full or check")
+    parser.add_argument("--suite", help="rows of suites.py instead: bench, growth, full or check")
     parser.add_argument("--out", type=pathlib.Path, help="folder of the table; else it is printed")
     parser.add_argument("--list", action="store_true", help="only name the rows")
     parser.add_argument("--one", help=argparse.SUPPRESS)

@@ -281,7 +281,7 @@ def test_suites_of_the_benchmark():
     """Rows that run.py knows, each once."""
     script = ROOT / "examples/bench/run.py"
     lists = {}
-    for suite in ("bench", "full", "check"):
+    for suite in ("bench", "growth", "full", "check"):
         ran = program(script, "--suite", suite, "--list")
         assert ran.returncode == 0, ran.stderr
         lists[suite] = ran.stdout.splitlines()
