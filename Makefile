@@ -10,9 +10,11 @@
 #   make test-gpu    builds the wheel, runs the GPU probe and the tests of CUDA devices (needs an
 #                    NVIDIA GPU and JAX with its CUDA libraries in $(VENV))
 #   make lint        formatters and linters, as CI runs them; `make format` applies the formatters
-#   make bench       this solve against its competitors, one CSV line each; about ten minutes for each
-#                    of $(ROUTINES), 8 GB of memory. ScaLAPACK is among them where its packages are
-#                    (CONTRIBUTING.md)
+#   make bench       Cholesky and LU against their competitors: a table and plots in $(RESULTS), and how
+#                    they stand to the aims; about twelve minutes, 8 GB of memory. Broken off, it goes on where it was. ScaLAPACK is
+#                    among the competitors where its packages are (CONTRIBUTING.md)
+#   make bench-full  all routines and rows, n = 256 to 16384: an hour and a half, 16 GB
+#   make bench-check a few shares against those that are committed; two minutes, not for CI
 #   make bench-transpose   the transposition against copies and its competitors: tables, plots and how
 #                    they stand to the bars, in $(RESULTS); about ten minutes, 12 GB of memory
 #   make bench-gpu   the transposition on a CUDA device against the library's own copy kernel
@@ -39,7 +41,7 @@ LOOM := tests/loom/Cargo.toml
 # A crate of its own: no other target needs its dependencies.
 RIVALS := examples/bench/transpose_rivals/Cargo.toml
 RESULTS := build/bench
-ROUTINES := cholesky,lu
+ROUTINES := cholesky,lu,inverse,triangular,determinant,gradient
 # Most of the time of a test goes into tracing and compiling, by one thread. Each worker takes a
 # stretch of the tests, as neighbours use the same programs.
 WORKERS := -n 2 --dist worksteal
@@ -49,7 +51,7 @@ VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=fu
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-valgrind test-gpu \
-	lint format bench bench-gpu bench-transpose docs pictures wheel clean
+	lint format bench bench-full bench-check bench-gpu bench-transpose docs pictures wheel clean
 
 demo: build/ready.stamp
 	$(BIN)/python examples/01_solve.py
@@ -107,8 +109,20 @@ format: build/lint.stamp
 	$(BIN)/ruff format $(PY_SOURCES)
 	$(BIN)/ruff check --fix $(PY_SOURCES)
 
-bench: build/ready.stamp
-	$(BIN)/python examples/bench/run.py --routine $(ROUTINES)
+bench: build/bench.stamp
+	$(BIN)/python examples/bench/run.py --suite bench --routine $(ROUTINES) --out $(RESULTS)
+	$(BIN)/python examples/bench/plot.py $(RESULTS)
+	$(BIN)/python examples/bench/bars.py $(RESULTS)
+
+bench-full: build/bench.stamp
+	$(BIN)/python examples/bench/run.py --suite full --routine $(ROUTINES) --out $(RESULTS)
+	$(BIN)/python examples/bench/plot.py $(RESULTS)
+	$(BIN)/python examples/bench/bars.py $(RESULTS)
+
+bench-check: build/ready.stamp
+	rm -rf build/check
+	$(BIN)/python examples/bench/run.py --suite check --out build/check
+	$(BIN)/python examples/bench/check.py build/check examples/bench/results
 
 bench-gpu: build/bench.stamp
 	$(BIN)/python examples/bench/gpu.py --out $(RESULTS)

@@ -4,7 +4,8 @@ of what has been measured.
 A fenced block ``results`` is replaced by a table of figures from examples/bench/results: its first
 line names the file, ``columns`` the head of the table, ``cells`` the text of each further column,
 made of a row's fields; of each line ``label | condition | condition`` the conditions say which row
-a cell is of, such as ``what=scipy n=4096 routine=lu``.
+a cell is of, such as ``what=scipy n=4096 routine=lu``. Keys that a condition lacks are taken from
+``where``.
 """
 
 import csv
@@ -23,7 +24,8 @@ def on_files(files, config):
     """Add the documents and the plots."""
     from mkdocs.structure.files import File
 
-    plots = {f"plots/{plot.name}": plot for plot in RESULTS.glob("*.png")}
+    made = (*RESULTS.glob("*.png"), *RESULTS.glob("*.svg"))
+    plots = {f"plots/{plot.name}": plot for plot in made}
     for uri, path in (COPIED | plots).items():
         files.append(File.generated(config, uri, abs_src_path=str(path)))
     return files
@@ -38,7 +40,7 @@ def table(block: str) -> str:
     """The table that a block asks for."""
     name, *lines = block.strip().splitlines()
     rows, settings = _read(RESULTS / name), {}
-    while lines[0].startswith(("columns:", "cells:")):
+    while lines[0].startswith(("columns:", "cells:", "where:")):
         key, _, value = lines.pop(0).partition(":")
         settings[key] = value.strip()
     head = [column.strip() for column in settings["columns"].split("|")]
@@ -46,7 +48,8 @@ def table(block: str) -> str:
     for line in lines:
         label, *conditions = (part.strip() for part in line.split("|"))
         with decimal.localcontext(rounding=decimal.ROUND_HALF_UP):
-            cells = [settings["cells"].format(**_row(rows, c)) if c else "" for c in conditions]
+            found = [_row(rows, c, settings.get("where", "")) if c else None for c in conditions]
+            cells = [settings["cells"].format(**row) if row else "" for row in found]
         made.append([label, *cells])
         if len(made[-1]) != len(head):
             raise ValueError(f"{name}: {len(head)} columns expected, got {line!r}")
@@ -67,9 +70,9 @@ def _number(text: str):
         return text
 
 
-def _row(rows: list[dict], condition: str) -> dict:
+def _row(rows: list[dict], condition: str, where: str = "") -> dict:
     """The one row that agrees with ``key=value`` for each key."""
-    wanted = dict(part.split("=", 1) for part in shlex.split(condition))
+    wanted = dict(part.split("=", 1) for part in shlex.split(f"{where} {condition}"))
     agrees = lambda row: all(_same(row.get(k), v) for k, v in wanted.items())  # noqa: E731
     found = [row for row in rows if agrees(row)]
     if len(found) != 1:

@@ -17,6 +17,7 @@ pub mod routines;
 pub mod scalar;
 pub mod settings;
 pub mod stats;
+pub mod trace;
 pub mod transpose;
 
 #[cfg(feature = "python")]

@@ -5,6 +5,7 @@ mod cuda;
 
 use std::ffi::c_void;
 
+use faer::MatMut;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
@@ -197,6 +198,42 @@ fn gemm_seconds(py: Python<'_>, dtype: &str, n: usize, threads: usize) -> PyResu
     ))
 }
 
+/// Seconds of a copy of so many bytes on `threads` threads, for ratios in benchmarks.
+#[pyfunction]
+fn copy_seconds(py: Python<'_>, bytes: usize, threads: usize) -> f64 {
+    py.detach(|| yardstick::copy_seconds(bytes, threads))
+}
+
+/// Solves by faer alone on `threads` threads, a competitor in benchmarks: A (n x n) and B (n x k), column-major,
+/// at two addresses that are theirs, become factor and solution. Seconds of the factorisation.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+fn faer_solve(
+    py: Python<'_>,
+    dtype: &str,
+    n: usize,
+    k: usize,
+    a: usize,
+    b: usize,
+    positive_definite: bool,
+    threads: usize,
+) -> PyResult<f64> {
+    let dtype = solver_dtype(dtype)?;
+    let seconds = py.detach(|| {
+        dispatch!(dtype, T => {
+            // SAFETY: the caller has two arrays of these shapes there, which nobody else uses.
+            let (a, b) = unsafe {
+                let at = |address: usize, cols: usize| {
+                    MatMut::from_raw_parts_mut(address as *mut T, n, cols, 1, n as isize)
+                };
+                (at(a, n), at(b, k))
+            };
+            yardstick::solve(a, b, positive_definite, threads)
+        }, else => None)
+    });
+    seconds.ok_or_else(|| PyValueError::new_err("faer: the matrix is not positive definite"))
+}
+
 #[pymodule]
 fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -213,5 +250,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(tile_width, m)?)?;
     m.add_function(wrap_pyfunction!(plan, m)?)?;
     m.add_function(wrap_pyfunction!(gemm_seconds, m)?)?;
+    m.add_function(wrap_pyfunction!(copy_seconds, m)?)?;
+    m.add_function(wrap_pyfunction!(faer_solve, m)?)?;
     cuda::add_to(m)
 }

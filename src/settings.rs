@@ -1,7 +1,9 @@
 //! Process-wide settings, read from the environment once and never written to it:
 //! `MESHSOLVE_TIMEOUT` (seconds a call waits for all its devices), `MESHSOLVE_THREADS` (threads of
-//! one call), `MESHSOLVE_LOG=progress` (panel k of K on standard error).
+//! one call), `MESHSOLVE_LOG=progress` (panel k of K on standard error), `MESHSOLVE_TRACE` (what lanes do
+//! when, as a file).
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -47,6 +49,11 @@ pub fn cores() -> usize {
 pub fn log_progress() -> bool {
     static LOG: OnceLock<bool> = OnceLock::new();
     *LOG.get_or_init(|| std::env::var("MESHSOLVE_LOG").is_ok_and(|v| v == "progress"))
+}
+
+/// The file that `MESHSOLVE_TRACE` names.
+pub fn trace() -> Option<PathBuf> {
+    std::env::var_os("MESHSOLVE_TRACE").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// The value of environment variable `name`; one that cannot be used is named on standard error

@@ -1,5 +1,6 @@
-"""The commit that a row of a table was taken on."""
+"""The commit that a row of a table was taken on, and the machine."""
 
+import os
 import pathlib
 import subprocess
 
@@ -20,3 +21,12 @@ def _git(*arguments: str) -> subprocess.CompletedProcess:
         return subprocess.run(command, capture_output=True, text=True)
     except FileNotFoundError:
         return subprocess.CompletedProcess(command, 127, "", "")
+
+
+def machine() -> str:
+    """Its processor, as Linux names it, and how many cores this process may use."""
+    told = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in told if ":" in line)
+    named = {name.strip(): value.strip() for name, value in fields.items()}
+    wide = ", AVX-512" if "avx512f" in named.get("flags", "").split() else ""
+    return f"{named.get('model name', 'CPU')}, {len(os.sched_getaffinity(0))} cores{wide}"

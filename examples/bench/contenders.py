@@ -11,6 +11,7 @@ from jax.experimental.layout import Format, Layout
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import meshsolve as ms
+from meshsolve import _core
 
 # For these a factor is made once, and its solves are timed: of one right-hand side, and of n.
 READY = tuple(
@@ -28,6 +29,8 @@ _COMMON = (
     "jnp sharded columns",
     "jnp one device",
     "scipy",  # on one device, all cores, column-major as LAPACK has it
+    "faer",  # its own solvers, likewise
+    "meshsolve jit",  # inside a jax.jit; A kept
     *READY,
 )
 _FEW = ("meshsolve", "meshsolve columns", "jnp sharded", "jnp one device", "scipy")
@@ -65,7 +68,7 @@ def sharding(what: str) -> str:
     """How A lies."""
     if what == "meshsolve column-major":
         return "column-major"
-    if what.startswith("scipy"):
+    if what == "faer" or what.startswith("scipy"):
         return "one device column-major"
     if what == "meshsolve padded" or what.startswith("jnp one device"):
         return "one device"
@@ -93,8 +96,7 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
     rhs_placed = NamedSharding(mesh, rhs_spec)
     if where.startswith("one device"):
         placed = rhs_placed = None
-    make = _positive_definite if routine in ("cholesky", "triangular") else _general
-    first = jax.jit(lambda: make(n, dtype), out_shardings=placed)()
+    first = jax.jit(lambda: matrix(routine, n, dtype), out_shardings=placed)()
     again = jax.jit(jnp.copy, out_shardings=placed)
     ones = jax.jit(lambda: jnp.ones((n, rhs), dtype), out_shardings=rhs_placed)
 
@@ -120,12 +122,18 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
         b = ones()
         solve = _ready(what, routine, again(first))
         return Contender(lambda: (None, b), lambda _, b: solve(b), check)
-    if what.startswith("scipy"):
+    if what == "faer" or what.startswith("scipy"):
         host = np.asarray(first)
-        new = lambda: (np.array(host, order="F"), np.ones((n, rhs), dtype))  # noqa: E731
-        return Contender(new, _scipy(routine), check)
+        new = lambda: (np.array(host, order="F"), np.ones((n, rhs), dtype, order="F"))  # noqa: E731
+        return Contender(new, Faer(routine) if what == "faer" else _scipy(routine), check)
     new = lambda: jax.block_until_ready((again(first), ones()))  # noqa: E731
     return Contender(new, _solver(what, routine), check)
+
+
+def matrix(routine: str, n: int, dtype: str):
+    """A as ``contender`` describes it."""
+    make = _positive_definite if routine in ("cholesky", "triangular") else _general
+    return make(n, dtype)
 
 
 def _positive_definite(n: int, dtype: str):
@@ -165,6 +173,22 @@ def _logarithm_of_scipys_factor(a, _):
     return sign, np.log(np.abs(diagonal)).sum()
 
 
+class Faer:
+    """faer's own solvers, by all cores, in the memory of A and B; seconds of its factorisations."""
+
+    def __init__(self, routine: str):
+        self._positive_definite = routine == "cholesky"
+        self.factor = []
+
+    def __call__(self, a, b):
+        """X, which is where B was."""
+        threads, (n, k), name = _core.threads(), b.shape, a.dtype.name
+        addresses = a.ctypes.data, b.ctypes.data
+        made = _core.faer_solve(name, n, k, *addresses, self._positive_definite, threads)
+        self.factor.append(made)
+        return b
+
+
 def _solver(what: str, routine: str):
     if what.startswith("jnp"):
         cho = jax.scipy.linalg
@@ -198,6 +222,8 @@ def _solver(what: str, routine: str):
     if what == "meshsolve padded":
         mesh = jax.make_mesh((len(jax.devices()),), ("x",))
         return lambda a, b: ms.solve(a, b, mesh=mesh, **options)
+    if what == "meshsolve jit":
+        return jax.jit(lambda a, b: ms.solve(a, b, assume_a=options["assume_a"]))
     return lambda a, b: ms.solve(a, b, **options)
 
 

@@ -48,7 +48,22 @@ def mode_of(k: int, world: int) -> str:
 
 
 def _mode(op: Operation, operands, world: int) -> str:
-    return "replicated" if op.rhs is None else mode_of(operands[op.rhs].shape[-1], world)
+    if op.rhs is None or _is_vector(op, operands):
+        return "replicated"
+    return mode_of(operands[op.rhs].shape[-1], world)
+
+
+def _is_vector(op: Operation, operands) -> bool:
+    return op.rhs is not None and operands[op.rhs].ndim == 1
+
+
+def _on_columns(op: Operation, run, operands):
+    """The results of ``run``, which takes and gives columns, of a vector b a vector."""
+    if not _is_vector(op, operands):
+        return run(*operands)
+    operands = [x[:, None] if i == op.rhs else x for i, x in enumerate(operands)]
+    pairs = zip(op.results, run(*operands), strict=True)
+    return tuple(x[:, 0] if kind == "rhs" else x for kind, x in pairs)
 
 
 def local(op: Operation, at: Placement, mode: str, *operands, named: tuple[str, ...] | None = None):
@@ -101,12 +116,13 @@ def _one_device(op: Operation, *operands):
 
 
 def call(op: Operation, operands, own):
-    """The results of ``op``; operands that are ``own`` may be overwritten.
+    """The results of ``op``; operands that are ``own`` may be overwritten. Right-hand sides are
+    columns or, as their solution then is, a vector.
 
     For a matrix the storage of ``op`` is settled here, by where the matrix lies.
     """
     if any(isinstance(x, Tracer) for x in operands):
-        return traced(op, *operands)
+        return _on_columns(op, functools.partial(traced, op), operands)
     _expect_not_mapped(op, operands[op.matrix])
     # Where a function is traced that closes over the operands, results are not known.
     known = op.raises and not isinstance(jnp.zeros(()), Tracer)
@@ -180,13 +196,17 @@ def _eager(op: Operation, operands, own):
     op, at = _settle(op, at)
     mode, mesh = _mode(op, operands, at.world), a.sharding.mesh
     with mesh_context(mesh):
-        moved = [
-            _moved(x, _format(op, kind, NamedSharding(mesh, spec)))
-            for kind, x, spec in zip(op.operands, operands, _specs(op, at, mode)[0], strict=True)
-        ]
+        moved = [_moved(x, to) for x, to in zip(operands, _targets(op, at, mode), strict=True)]
         own = tuple(mine or new for mine, (_, new) in zip(own, moved, strict=True))
         results = _eager_call(op, at, mode, own)(*(x for x, _ in moved))
         return _sent_home(op, results, None if op.rhs is None else home(operands[op.rhs], mesh))
+
+
+@functools.lru_cache(maxsize=256)
+def _targets(op: Operation, at: Placement, mode: str) -> tuple[NamedSharding | Format, ...]:
+    """Where each operand is to lie."""
+    pairs = zip(op.operands, _specs(op, at, mode)[0], strict=True)
+    return tuple(_format(op, kind, NamedSharding(at.mesh, spec)) for kind, spec in pairs)
 
 
 def _eager_on_one_device(op: Operation, operands, own):
@@ -223,7 +243,7 @@ def _eager_call(op: Operation, at: Placement | None, mode: str, own: tuple[bool,
     run = _sharded(op, at, mode) if at else functools.partial(_one_device, op)
 
     def results(*operands):
-        made = run(*operands)
+        made = _on_columns(op, run, operands)
         # A donated A can only be used in place if its memory is also returned, so the factor is; a
         # solve whose A is kept has no use for it.
         return (None, *made[1:]) if drop else made

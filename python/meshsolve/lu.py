@@ -292,6 +292,7 @@ def lu_solve(
         promoted(b_array, dtype),
         overwrite_b or b_array is not b or b_array.dtype != dtype,
         factor.work,
+        vectors=True,
     )
     return x
 

@@ -221,13 +221,13 @@ def solve(
     if not return_info and b.size == 0 and raises and n:
         solved(run, jnp.zeros((n, 1), dtype), True, a)
     if not return_info:
-        return solved(run, b, own_b, a)[0]
+        return solved(run, b, own_b, a, not refine)[0]
     if n == 0:
         one = jnp.ones((), jnp.finfo(dtype).dtype)
         return b, SolveInfo(jnp.int32(0), one, jnp.int32(0) if refine else None)
     if b.size == 0:  # A is factored all the same
         return b, SolveInfo(*solved(run, jnp.zeros((n, 1), dtype), True, a)[1:])
-    x, *info = solved(run, b, own_b, a)
+    x, *info = solved(run, b, own_b, a, not refine)
     return x, SolveInfo(*info)
 
 
@@ -254,13 +254,18 @@ def structure_of(operation: str, assume_a: str) -> str:
     return known
 
 
-def solved(run: Callable[..., Any], b: jax.Array, own_b: bool, a: Any) -> tuple[Any, ...]:
+def solved(
+    run: Callable[..., Any], b: jax.Array, own_b: bool, a: Any, vectors: bool = False
+) -> tuple[Any, ...]:
     """(x, info) of ``run(b, own)``, or whatever else it gives beside x, on columns of full length
-    for right-hand sides as users have them: vectors, shorter than a padded A, empty.
+    for right-hand sides as users have them: vectors, shorter than a padded A, empty. ``vectors``:
+    it takes these, too, which saves steps that are programs of their own.
     """
     vector, rows = b.ndim == 1, b.shape[0]
+    if vector and vectors and b.size and rows == a.shape[0]:
+        return run(b, own_b)
     own_b = own_b or vector
-    b = b[:, None] if vector else b
+    b = _as_column(b) if vector else b
     if b.size == 0:
         x, more = b, (jnp.int32(0),)
     elif rows == a.shape[0]:
@@ -270,12 +275,23 @@ def solved(run: Callable[..., Any], b: jax.Array, own_b: bool, a: Any) -> tuple[
     return (_column(x) if vector else x), *more
 
 
+# Compiled once: indexing outside of programs takes JAX longer than all that is done here to solve.
+_to_column = jax.jit(lambda b: b[:, None])
+_to_vector = jax.jit(lambda x: x[:, 0])
+
+
+def _as_column(b):
+    return b[:, None] if isinstance(b, Tracer) else _to_column(b)
+
+
 def _column(x):
     """X [n, 1] as a vector, also where the user has set another mesh."""
-    if isinstance(x, Tracer) or not isinstance(x.sharding, NamedSharding):
+    if isinstance(x, Tracer):
         return x[:, 0]
+    if not isinstance(x.sharding, NamedSharding):
+        return _to_vector(x)
     with _dispatch.mesh_context(x.sharding.mesh):
-        return x[:, 0]
+        return _to_vector(x)
 
 
 def _padded(run, b, a):

@@ -83,4 +83,4 @@ def solve_triangular(
     op = op._replace(raises=raises)
     run = lambda b, own_b: _dispatch.call(op, (a, b), (False, own_b))  # noqa: E731
     own_b = overwrite_b or b is not given_b or b.dtype != dtype
-    return solved(run, promoted(b, dtype), own_b, a)[0]
+    return solved(run, promoted(b, dtype), own_b, a, vectors=True)[0]

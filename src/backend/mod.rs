@@ -13,6 +13,7 @@ pub mod memory;
 pub use group::Group;
 
 use std::ops::Range;
+use std::time::Instant;
 
 use crate::error::Error;
 use crate::matrix::{Block, Matrix};
@@ -239,6 +240,8 @@ pub trait Backend<T: Scalar> {
     fn fail(&mut self, error: Error) -> Stopped;
     /// Notes LAPACK's `info`, of which the smallest counts, and goes on.
     fn report(&mut self, info: usize);
+    /// A phase of the call is over for this lane; for traces.
+    fn ends_phase(&mut self, _: &'static str, _from: Instant, _to: Instant) {}
     /// Panel `done` of `total` is factored; for progress lines.
     fn progress(&mut self, done: usize, total: usize);
 }

@@ -17,6 +17,7 @@ use crate::matrix::Block;
 use crate::scalar::Scalar;
 use crate::settings;
 use crate::stats::{self, CallStats};
+use crate::trace;
 use crate::transpose::Plan;
 
 pub struct Transpose;
@@ -129,7 +130,16 @@ impl<T: Scalar> Turn<T> {
         let lanes = lane_count(calls.len(), settings::threads()).min(units * calls.len());
         let own = plan.scratch_bytes().div_ceil(size_of::<T>());
         let scratch = Scratch::new(lanes * own + shared_elements::<T>(&plan, calls.len()))?;
-        Ok(Turn { plan, calls, team: Team::new(lanes), scratch, own, since })
+        let figures = || CallStats {
+            routine: Transpose.name(),
+            dtype: calls[0].args[0].dtype.name(),
+            n: plan.rows(),
+            ranks: calls.len(),
+            lanes,
+            ..CallStats::default()
+        };
+        let team = Team::new(lanes).with_trace(trace::call(since, figures));
+        Ok(Turn { plan, calls, team, scratch, own, since })
     }
 }
 

@@ -111,7 +111,7 @@ def test_tables_of_results():
     assert "```results" in page and "```results" not in made
     assert re.search(r"\| `solve`, by rows \| 0\.\d{3} \(0\.\d\d\), 1\.0 A \|", made)
     with pytest.raises(ValueError, match="one row with what=nobody expected, got 0"):
-        hooks.table("cpu-2-cores.csv\ncolumns: a | b\ncells: {n}\nx | what=nobody")
+        hooks.table("solve-cpu-2-cores.csv\ncolumns: a | b\ncells: {n}\nx | what=nobody")
 
 
 MODULES = (

@@ -99,6 +99,178 @@ def test_benchmark_refuses_names_that_it_does_not_know():
     assert ran.returncode == 2 and "expected some of cholesky, lu, inverse, " in ran.stderr
 
 
+def test_benchmark_keeps_a_table_and_goes_on(tmp_path):
+    """The split of a call's time, faer's own solver; rows that are there are not taken again."""
+    options = ("--routine", "lu", "--sizes", 64, "--repeats", 2, "--out", tmp_path)
+    script = ROOT / "examples/bench/run.py"
+    whats = ("meshsolve columns", "faer")
+    for end in range(1, 3):
+        ran = program(script, *map(str, options), "--what", ",".join(whats[:end]))
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stderr.startswith(f"{end}/{end}: lu {whats[end - 1]} 64 float64 2: ")
+        assert len(ran.stderr.splitlines()) == 1
+    [path] = tmp_path.glob("solve-cpu-*-cores.csv")
+    with open(path, newline="") as file:
+        ours, faer = csv.DictReader(file)
+    assert (ours["what"], faer["what"], faer["devices"]) == (*whats, "1")
+    phases = ("wait", "arrange", "factor", "solve", "other", "outside")
+    parts = [float(ours[f"seconds_{phase}"]) for phase in phases]
+    assert min(parts) >= 0 and sum(parts) > 0
+    assert float(faer["seconds_factor"]) > 0 and float(faer["residual_ratio"]) < 3
+    assert faer["share_of_copy"] == faer["seconds_arrange"] == "" == ours["share_of_copy"]
+
+
+def test_share_of_copy(monkeypatch):
+    """Of a transposition of 64 MiB that took a second."""
+    monkeypatch.syspath_prepend(ROOT / "examples/bench")
+    import run
+
+    columns = run._share_of_copy(run.COPIED, 1.0)
+    rate = float(columns["copy_gb_per_s"])
+    assert float(columns["share_of_copy"]) == pytest.approx(0.134 / rate, rel=0.1, abs=1e-3)
+
+
+@pytest.mark.parametrize("columns", ["all", "old"])
+def test_plots_of_the_benchmark(tmp_path, columns):
+    """Of the committed table, and of one without the columns that came later."""
+    pytest.importorskip("matplotlib")
+    [source] = (ROOT / "examples/bench/results").glob("solve-cpu-*.csv")
+    with open(source, newline="") as file:
+        rows = list(csv.DictReader(file))
+    later = ("seconds_wait", "seconds_outside", "machine")
+    kept = [name for name in rows[0] if columns == "all" or name not in later]
+    with open(tmp_path / source.name, "w", newline="") as file:
+        table = csv.DictWriter(file, kept, extrasaction="ignore")
+        table.writeheader()
+        table.writerows(rows)
+    ran = program(ROOT / "examples/bench/plot.py", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    drawn = {path.stem.removeprefix(f"{source.stem}-"): path for path in tmp_path.glob("*.svg")}
+    assert set(drawn) == {"time", "share", "memory", "devices", "split"}
+    for path in drawn.values():
+        text = path.read_text()
+        assert rows[-1]["commit"] in text
+        assert (rows[-1]["machine"] in text) == (columns == "all")
+    for name in ("meshsolve, 2 devices, by rows", "jax.scipy / jnp, the same shards", "AVX-512 k"):
+        assert name in drawn["time"].read_text() and name in drawn["share"].read_text()
+
+
+def shares(folder, **of):
+    """A table of run.py with a share for each "what", and of a copy for "meshsolve columns"."""
+    folder.mkdir()
+    fixed = {"routine": "lu", "n": 4096, "dtype": "float64", "devices": 2}
+    with open(folder / "solve-cpu-2-cores.csv", "w", newline="") as file:
+        names = ("what", "share_of_gemm", "share_of_copy")
+        table = csv.DictWriter(file, (*fixed, *names))
+        table.writeheader()
+        for what, share in of.items():
+            name = what.replace("_", " ")
+            copied = share if "columns" in what else ""
+            table.writerow(fixed | dict(zip(names, (name, share, copied), strict=True)))
+
+
+def test_shares_are_checked_with_a_margin(tmp_path):
+    script = ROOT / "examples/bench/check.py"
+    shares(tmp_path / "recorded", meshsolve=0.9, meshsolve_columns=0.8, scipy=1.0)
+    check = lambda now, *more: program(script, tmp_path / now, tmp_path / "recorded", *more)  # noqa: E731
+    shares(tmp_path / "same", meshsolve=0.75, meshsolve_columns=0.95, faer=0.1)
+    ran = check("same")
+    assert ran.returncode == 0, ran.stderr
+    told = [line.split() for line in ran.stdout.splitlines()]
+    assert told[1] == ["lu", "meshsolve", "4096", "float64", "2", "gemm", "0.90", "0.75", "ok"]
+    assert [line[-4:] for line in told[2:4]] == [
+        ["gemm", "0.80", "0.95", "ok"],
+        ["copy", "0.80", "0.95", "ok"],
+    ]
+    assert ran.stdout.splitlines()[4] == "0 of 3 shares below 0.80 of the recorded ones"
+    assert check("same", "--margin", "0.1").returncode == 1
+    shares(tmp_path / "slower", meshsolve=0.71, meshsolve_columns=0.8)
+    ran = check("slower")
+    assert ran.returncode == 1
+    assert [line.split()[-1] for line in ran.stdout.splitlines()[1:4]] == ["LOST", "ok", "ok"]
+    shares(tmp_path / "others", faer=0.9)
+    ran = check("others")
+    assert ran.returncode == 2 and "got none; record some by make bench RESULTS=" in ran.stderr
+
+
+def test_aims_of_the_benchmark(tmp_path):
+    """Met, missed, and not told of where there is no row."""
+    fixed = {"routine": "cholesky", "dtype": "float64"}
+    names = ("what", "n", "devices", "seconds_median", "share_of_gemm", "peak_over_a")
+    rows = [
+        ("meshsolve", 4096, 2, 0.2, 0.9, 0.04),
+        ("meshsolve", 4096, 8, 0.2, 0.7, ""),
+        ("jnp one device", 4096, 1, 0.5, 0.3, 2),
+        ("meshsolve jit", 256, 1, 0.003, 0.1, ""),
+        ("jnp one device", 256, 1, 0.0025, 0.12, ""),
+    ]
+    with open(tmp_path / "solve-cpu-2-cores.csv", "w", newline="") as file:
+        table = csv.DictWriter(file, (*fixed, *names))
+        table.writeheader()
+        table.writerows(fixed | dict(zip(names, row, strict=True)) for row in rows)
+    ran = program(ROOT / "examples/bench/bars.py", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines() == [
+        "ok   cholesky, n = 4096: share by rows: 0.90, >= 0.85",
+        "ok   cholesky, n = 4096: times as fast as jnp one device: 3.00, >= 1.80",
+        "MISS cholesky, n = 4096: memory over A: 0.04, <= 0.03",
+        "MISS cholesky, n = 4096: 8 device(s) against 2: 0.78, >= 0.85",
+        "ok   cholesky, n = 256: meshsolve jit on 1 device(s) / jnp on one: 1.20, <= 1.50",
+    ]
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_small_solves_are_timed(devices):
+    options = ("--devices", devices, "--sizes", 8, "--calls", 3)
+    ran = program(ROOT / "examples/bench/dispatch.py", *options)
+    assert ran.returncode == 0, ran.stderr
+    rows = list(csv.DictReader(ran.stdout.splitlines()))
+    told = [(row["routine"], row["what"], int(row["devices"])) for row in rows]
+    whats = (("jnp jit", 1), ("meshsolve", devices), ("meshsolve jit", devices))
+    assert told == [(routine, *what) for routine in ("cholesky", "lu") for what in whats]
+    for row in rows:
+        assert 0 < int(row["least"]) <= int(row["median"])
+        assert (row["inside"] == "") == row["what"].startswith("jnp")
+
+
+def test_model_of_growth(monkeypatch):
+    """Its sums against what DESIGN.md derives from them."""
+    monkeypatch.syspath_prepend(ROOT / "examples/bench")
+    import model
+
+    for method, constant in zip(model.METHODS, (13.5, 2.9), strict=True):
+        assert model.share(method, 64, 1) == pytest.approx(1, abs=1e-3)
+        for devices in (8, 64):
+            columns = 10 * devices
+            lost = 1 / model.share(method, columns, devices) - 1
+            assert lost == pytest.approx(constant * (devices / columns) ** 3, rel=0.25)
+            least = model.least_order(method, devices, 128, 0.9)
+            assert model.share(method, least // 128, devices) >= 0.9
+            assert model.share(method, least // 128 - 1, devices) < 0.9
+    lu, network = model.METHODS[1], model.MACHINES[2]
+    for devices in (64, 1024):
+        columns, grid = model.on_links(network, lu, 1e6, devices)
+        assert columns / grid == pytest.approx((devices**0.5 + 1) / 2, rel=0.01)
+    assert program(ROOT / "examples/bench/model.py").returncode == 0
+
+
+def test_suites_of_the_benchmark():
+    """Rows that run.py knows, each once."""
+    script = ROOT / "examples/bench/run.py"
+    lists = {}
+    for suite in ("bench", "growth", "full", "check"):
+        ran = program(script, "--suite", suite, "--list")
+        assert ran.returncode == 0, ran.stderr
+        lists[suite] = ran.stdout.splitlines()
+        assert len(set(lists[suite])) == len(lists[suite])
+    assert set(lists["bench"]) < set(lists["full"]) > set(lists["check"])
+    for p in (1, 2, 4, 8):
+        assert f"cholesky meshsolve 8192 float64 {p}" in lists["full"]
+    for n in (256, 1024, 2048, 4096, 8192, 16384):
+        assert f"lu meshsolve {n} float64 2" in lists["full"]
+    assert program(script, "--suite", "all").returncode == 1
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("routine", ROUTINES)
@@ -110,10 +282,10 @@ def test_every_row_of_the_benchmark(routine):
     few = ["meshsolve columns", "jnp one device", *["scipy"] * (routine != "gradient")]
     few = [f"{who} {k} rhs" for who in few for k in "1n"] if routine == "triangular" else few
     assert names | left_out >= {*few, "faer gemm"}
-    counts = {"cholesky": 21, "lu": 19, "triangular": 11, "gradient": 5}
+    counts = {"cholesky": 23, "lu": 21, "triangular": 11, "gradient": 5}
     assert len(names | left_out) == counts.get(routine, 6)
     for row in rows:
-        solves = row["what"].startswith(("meshsolve", "ScaLAPACK"))
+        solves = row["what"].startswith(("meshsolve", "ScaLAPACK")) or row["what"] == "faer"
         solves &= routine in ("cholesky", "lu", "inverse")
         solves &= "ready" not in row["what"] and "refine" not in row["what"]
         assert (row["share_of_gemm_factor"] != "") == solves

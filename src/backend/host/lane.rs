@@ -1,4 +1,4 @@
-//! One lane of a call on the host: the `Backend` of a thread.
+//! One lane of a call on the host: the `Backend` of a thread, without what traces it (`traced.rs`).
 //!
 //! The trailing update goes by blocks of rows: the block of the panel is packed once into contiguous
 //! scratch that stays in the second-level cache and then serves every tile column of the lane. Packing
@@ -68,7 +68,7 @@ pub fn scratch_elements<T>(width: usize) -> usize {
     packed_rows::<T>(width) * width
 }
 
-pub struct HostLane<'a, T> {
+pub struct Untraced<'a, T> {
     team: &'a Team,
     lane: usize,
     pack_rows: usize,
@@ -77,10 +77,10 @@ pub struct HostLane<'a, T> {
     since: Instant,
 }
 
-impl<'a, T: Scalar> HostLane<'a, T> {
+impl<'a, T: Scalar> Untraced<'a, T> {
     /// `pack` is contiguous memory of `scratch_elements(widest_tile)` elements for this lane alone.
     pub fn new(team: &'a Team, lane: usize, widest_tile: usize, pack: Block<T>) -> Self {
-        HostLane {
+        Untraced {
             team,
             lane,
             pack_rows: packed_rows::<T>(widest_tile),
@@ -107,7 +107,7 @@ impl<'a, T: Scalar> HostLane<'a, T> {
 // SAFETY (all unsafe calls in this impl): the contract of `blas` is kept by the algorithms in `dist`,
 // which name for every phase the lane that owns a block.
 #[allow(clippy::undocumented_unsafe_blocks)]
-impl<T: Scalar> Backend<T> for HostLane<'_, T> {
+impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     const IS_RANK: bool = false;
     const FLUSHES: bool = true;
 

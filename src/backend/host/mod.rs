@@ -10,9 +10,11 @@ pub mod progress;
 mod scratch;
 mod strip;
 mod team;
+mod traced;
 pub mod workers;
 pub mod yardstick;
 
-pub use lane::{HostLane, lane_count, scratch_elements, shared_elements};
+pub use lane::{lane_count, scratch_elements, shared_elements};
 pub use scratch::Scratch;
 pub use team::{Sharing, Team};
+pub use traced::HostLane;

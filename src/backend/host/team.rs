@@ -7,6 +7,7 @@ use super::members::Post;
 use super::progress::{Barrier, Meeting, Progress};
 use crate::backend::{Signal, Stopped};
 use crate::error::Error;
+use crate::trace::CallTrace;
 
 /// When lanes share a panel of LU, where they wait for each other in every column.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,7 @@ pub struct Team {
     posts: Vec<Post>,
     info: AtomicUsize,
     failure: Mutex<Option<Error>>,
+    trace: Option<CallTrace>,
 }
 
 impl Team {
@@ -52,12 +54,22 @@ impl Team {
             posts: (0..lanes).map(|_| Post::default()).collect(),
             info: AtomicUsize::new(0),
             failure: Mutex::new(None),
+            trace: None,
         }
     }
 
     /// With other limits for what lanes share.
     pub fn with_sharing(self, sharing: Sharing) -> Self {
         Team { sharing, ..self }
+    }
+
+    /// Traced, if there is a trace.
+    pub fn with_trace(self, trace: Option<CallTrace>) -> Self {
+        Team { trace, ..self }
+    }
+
+    pub fn trace(&self) -> Option<&CallTrace> {
+        self.trace.as_ref()
     }
 
     pub fn sharing(&self) -> &Sharing {

@@ -1,10 +1,19 @@
-//! What speeds are measured against, in the same process: faer's product.
+//! What speeds are measured against, in the same process: faer's product, faer's own solvers by all
+//! threads on one array, a copy of memory.
 
 use std::time::Instant;
 
-use faer::{Accum, Mat, Par, linalg::matmul::matmul};
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::cholesky::llt;
+use faer::linalg::lu::partial_pivoting as lu;
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Conj, Mat, MatMut, Par};
 
 use crate::scalar::Scalar;
+
+fn par(threads: usize) -> Par {
+    if threads > 1 { Par::rayon(threads) } else { Par::Seq }
+}
 
 /// Seconds of one n x n x n product by faer on `threads` threads: the yardstick of all speed ratios.
 pub fn gemm_seconds<T: Scalar>(n: usize, threads: usize) -> f64 {
@@ -15,10 +24,79 @@ pub fn gemm_seconds<T: Scalar>(n: usize, threads: usize) -> f64 {
     let a = Mat::<T>::from_fn(n, n, |i, j| entry(i, j, 7, 13));
     let b = Mat::<T>::from_fn(n, n, |i, j| entry(i, j, 11, 5));
     let mut c = Mat::<T>::zeros(n, n);
-    let par = if threads > 1 { Par::rayon(threads) } else { Par::Seq };
     let start = Instant::now();
-    matmul(c.as_mut(), Accum::Replace, a.as_ref(), b.as_ref(), T::ONE, par);
+    matmul(c.as_mut(), Accum::Replace, a.as_ref(), b.as_ref(), T::ONE, par(threads));
     let seconds = start.elapsed().as_secs_f64();
     std::hint::black_box(c.as_ref());
     seconds
+}
+
+/// Seconds of a copy of so many bytes, by runs of it on `threads` threads.
+pub fn copy_seconds(bytes: usize, threads: usize) -> f64 {
+    let (from, mut to) = (vec![1u64; bytes / 8], vec![2u64; bytes / 8]);
+    let part = from.len().div_ceil(threads).max(1);
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for (from, to) in from.chunks(part).zip(to.chunks_mut(part)) {
+            scope.spawn(|| to.copy_from_slice(from));
+        }
+    });
+    let seconds = start.elapsed().as_secs_f64();
+    std::hint::black_box(&to);
+    seconds
+}
+
+/// Solves A X = B by faer on `threads` threads, in place: by Cholesky if A is `positive_definite`, else by
+/// LU with partial pivoting. Seconds of the factorisation; `None` where it fails.
+pub fn solve<T: Scalar>(
+    mut a: MatMut<'_, T>,
+    b: MatMut<'_, T>,
+    positive_definite: bool,
+    threads: usize,
+) -> Option<f64> {
+    let (n, k, par) = (a.nrows(), b.ncols(), par(threads));
+    let scratch = match positive_definite {
+        true => llt::factor::cholesky_in_place_scratch::<T>(n, par, Default::default()),
+        false => lu::factor::lu_in_place_scratch::<usize, T>(n, n, par, Default::default())
+            .or(lu::solve::solve_in_place_scratch::<usize, T>(n, k, par)),
+    };
+    let mut memory = MemBuffer::new(scratch);
+    let (stack, other) = (MemStack::new(&mut memory), Default::default());
+    let start = Instant::now();
+    if positive_definite {
+        llt::factor::cholesky_in_place(a.as_mut(), other, par, stack, Default::default()).ok()?;
+        let factored = start.elapsed().as_secs_f64();
+        llt::solve::solve_in_place_with_conj(a.as_ref(), Conj::No, b, par, stack);
+        return Some(factored);
+    }
+    let (mut rows, mut back) = (vec![0usize; n], vec![0usize; n]);
+    let (_, rows) =
+        lu::factor::lu_in_place(a.as_mut(), &mut rows, &mut back, par, stack, Default::default());
+    let factored = start.elapsed().as_secs_f64();
+    lu::solve::solve_in_place_with_conj(a.as_ref(), a.as_ref(), rows, Conj::No, b, par, stack);
+    Some(factored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faer_solves_what_it_is_given() {
+        let n = 40;
+        let entry = |i: usize, j: usize| 1.0 / (1 + i.abs_diff(j)) as f64 + f64::from(i == j);
+        let general = |i: usize, j: usize| entry(i, n - 1 - j) + i as f64 * 1e-3;
+        for (positive_definite, threads) in [(true, 1), (true, 2), (false, 1), (false, 2)] {
+            let kept = match positive_definite {
+                true => Mat::from_fn(n, n, entry),
+                false => Mat::from_fn(n, n, general),
+            };
+            let x = Mat::from_fn(n, 2, |i, j| (i + j) as f64);
+            let (mut a, mut b) = (kept.clone(), &kept * &x);
+            assert!(solve(a.as_mut(), b.as_mut(), positive_definite, threads).is_some());
+            assert!((b - x).norm_max() < 1e-10, "{positive_definite} {threads}");
+        }
+        let mut indefinite = Mat::from_fn(2, 2, |i, j| if i == j { -1.0 } else { 0.0 });
+        assert!(solve(indefinite.as_mut(), Mat::zeros(2, 1).as_mut(), true, 1).is_none());
+    }
 }

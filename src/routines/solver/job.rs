@@ -20,6 +20,7 @@ use crate::matrix::{Block, Matrix};
 use crate::scalar::{DType, Scalar};
 use crate::settings;
 use crate::stats::{self, CallStats};
+use crate::trace;
 
 pub struct Solver<T> {
     pub options: Options,
@@ -65,6 +66,7 @@ impl<T: Scalar> Solver<T> {
         let given = Signature::find(args, Kind::Real).map(|norm| &calls[0].args[norm]);
         let norm = given.map(|norm| real_at(&*ground.memory, norm)).transpose()?;
         let sharing = Sharing { lanes: settings::cores(), ..Sharing::default() };
+        let trace = trace::call(since, || figures::<T>(&options, &problem, &sizes));
         Ok(Solver {
             a: if options.verb.family.reads_only() {
                 let shard = options.storage.as_columns(problem.n, problem.ranks);
@@ -72,7 +74,7 @@ impl<T: Scalar> Solver<T> {
             } else {
                 Matrix::new(&bases, sizes.columns.clone())
             },
-            team: Team::new(sizes.lanes).with_sharing(sharing),
+            team: Team::new(sizes.lanes).with_sharing(sharing).with_trace(trace),
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
             largest: AtomicU64::new(0),
             norms: Norms::new(&options, problem.n, norm),
@@ -194,8 +196,9 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// Lane 0 notes the seconds since `from` under `phase`.
-    pub fn lap(&self, lane: &impl Backend<T>, phase: &'static str, from: Instant) -> Instant {
+    pub fn lap(&self, lane: &mut impl Backend<T>, phase: &'static str, from: Instant) -> Instant {
         let now = Instant::now();
+        lane.ends_phase(phase, from, now);
         if lane.lane() == 0 {
             let mut phases = self.phases.lock().unwrap_or_else(|e| e.into_inner());
             phases.push((phase, (now - from).as_secs_f64()));
@@ -206,19 +209,24 @@ impl<T: Scalar> Solver<T> {
     fn record(&self, info: i32) {
         let mut phases = self.phases.lock().unwrap_or_else(|e| e.into_inner()).clone();
         phases.push(("total", self.since.elapsed().as_secs_f64()));
-        stats::record(CallStats {
-            routine: self.options.verb.name,
-            dtype: T::DTYPE.name(),
-            n: self.problem.n,
-            rhs: self.problem.rhs,
-            ranks: self.problem.ranks,
-            lanes: self.team.lanes(),
-            tiles: self.a.columns.count(),
-            tile: self.a.columns.widest(),
-            scratch_bytes: self.sizes.scratch_bytes::<T>(),
-            info,
-            phases,
-        });
+        let figures = figures::<T>(&self.options, &self.problem, &self.sizes);
+        stats::record(CallStats { info, phases, ..figures });
+    }
+}
+
+/// What is known of a call before it begins.
+fn figures<T: Scalar>(options: &Options, problem: &Problem, sizes: &Sizes) -> CallStats {
+    CallStats {
+        routine: options.verb.name,
+        dtype: T::DTYPE.name(),
+        n: problem.n,
+        rhs: problem.rhs,
+        ranks: problem.ranks,
+        lanes: sizes.lanes,
+        tiles: sizes.columns.count(),
+        tile: sizes.columns.widest(),
+        scratch_bytes: sizes.scratch_bytes::<T>(),
+        ..CallStats::default()
     }
 }
 

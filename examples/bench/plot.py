@@ -1,0 +1,250 @@
+"""Plots of what run.py has measured: time, share, memory, devices, and the split of calls.
+
+Run: python examples/bench/plot.py FOLDER
+
+For each FOLDER/solve-cpu-*.csv five SVGs beside it: NAME-time, -share, -memory, -devices, -split.
+Rows and columns that a table lacks are left out of its plots; plots without rows are not made.
+"""
+
+import csv
+import pathlib
+import sys
+
+BOTH = {"cholesky": "positive definite (Cholesky)", "lu": "general (LU)"}
+# Legend, colour, mark of each competitor; ours are drawn last, above the others.
+LOOKS = {
+    "ScaLAPACK": ("ScaLAPACK, 2 processes, OpenBLAS's choice of kernels", "#b8a1cf", "v"),
+    "ScaLAPACK SkylakeX": ("ScaLAPACK, 2 processes, AVX-512 kernels", "#7b4fa3", "^"),
+    "jnp sharded": ("jax.scipy / jnp, the same shards", "#d1495b", "s"),
+    "jnp one device": ("jax.scipy / jnp, one device, all cores", "#e8a33d", "D"),
+    "scipy": ("scipy, one array, all cores", "#6b8f3d", "P"),
+    "faer": ("faer, one array, all cores", "#8d6e52", "X"),
+    "meshsolve keep a": ("meshsolve, 2 devices, A kept", "#7fb2dd", "o"),
+    "meshsolve columns": ("meshsolve, 2 devices, by columns", "#4b90cc", "o"),
+    "meshsolve": ("meshsolve, 2 devices, by rows", "#0b5394", "o"),
+}
+LINES = tuple(name for name in LOOKS if name not in ("meshsolve keep a", "meshsolve columns"))
+# The columns of seconds, from the beginning of a call to its end.
+SPLIT = {
+    "outside": ("outside: Python, XLA", "#999999"),
+    "wait": ("waiting for devices", "#cfcfcf"),
+    "arrange": ("transposing, mirroring", "#e8a33d"),
+    "factor": ("factorising", "#0b5394"),
+    "solve": ("substituting", "#6b8f3d"),
+    "other": ("other", "#7b4fa3"),
+}
+MEMORY = ("jnp sharded", "jnp one device", "scipy", "meshsolve keep a", "meshsolve")
+
+
+def main() -> None:
+    """Draw every table of the folder."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update(
+        {
+            "svg.fonttype": "none",
+            "svg.hashsalt": "meshsolve",
+            "font.size": 9,
+            "axes.grid": True,
+            "grid.alpha": 0.3,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+        }
+    )
+    for path in sorted(pathlib.Path(sys.argv[1]).glob("solve-cpu-*.csv")):
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file))
+        for name, draw in PLOTS.items():
+            figure = draw([row for row in rows if row["routine"] in BOTH])
+            if figure:
+                figure.text(0.01, 0.005, _origin(rows), size=7, color="#555555", va="bottom")
+                target = path.with_name(f"{path.stem}-{name}.svg")
+                figure.savefig(target, metadata={"Date": None})
+                print(target)
+
+
+def _origin(rows: list[dict]) -> str:
+    """The machine and the commits, beneath a plot."""
+    last = next((row["machine"] for row in reversed(rows) if row.get("machine")), "CPU")
+    commits = list(dict.fromkeys(row["commit"] for row in rows))
+    return f"{last}; medians; commits {', '.join(commits)}"
+
+
+def _float64(rows: list[dict], **wanted) -> list[dict]:
+    wanted |= {"dtype": "float64", "rhs": "1"}
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+
+
+def _lines(rows: list[dict], routine: str, what: str, column: str) -> list[tuple[int, float]]:
+    """(n, value) of a competitor, ours on two devices."""
+    devices = "2" if what.startswith(("meshsolve", "jnp sharded", "ScaLAPACK")) else "1"
+    found = _float64(rows, routine=routine, what=what, devices=devices)
+    return sorted((int(row["n"]), float(row[column])) for row in found if row[column] != "")
+
+
+def _orders(axes, points: list[int]) -> None:
+    """An axis of orders, by powers of two."""
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sorted(set(points)), [str(n) for n in sorted(set(points))])
+    axes.minorticks_off()
+    axes.set_xlabel("n")
+
+
+def _against_n(rows: list[dict], column: str, label: str, names: tuple[str, ...], least: int = 0):
+    """One panel for each routine with a line for each competitor, and the legend below."""
+    from matplotlib import pyplot
+
+    figure, panels = pyplot.subplots(1, 2, figsize=(9, 4.6), sharey=True)
+    orders, drawn = [], {}
+    for (routine, title), axes in zip(BOTH.items(), panels, strict=True):
+        for what in names:
+            points = [p for p in _lines(rows, routine, what, column) if p[0] >= least]
+            if not points:
+                continue
+            text, colour, mark = LOOKS[what]
+            ours = what == "meshsolve"
+            style = {"linewidth": 2.4 if ours else 1.3, "markersize": 6 if ours else 5}
+            xs, ys = zip(*points, strict=True)
+            drawn[text] = axes.plot(xs, ys, color=colour, marker=mark, label=text, **style)[0]
+            orders += xs
+        axes.set_title(title)
+    if not drawn:
+        return None
+    for axes in panels:
+        _orders(axes, orders)
+    panels[0].set_ylabel(label)
+    texts = list(drawn)[::-1]
+    figure.legend(
+        [drawn[t] for t in texts], texts, loc="lower center", ncols=2, frameon=False,
+        bbox_to_anchor=(0.5, 0.03),
+    )  # fmt: skip
+    figure.subplots_adjust(left=0.08, right=0.98, top=0.92, bottom=0.36, wspace=0.06)
+    return figure
+
+
+def time(rows: list[dict]):
+    """Seconds of a whole call against n, beside lines of n^3."""
+    figure = _against_n(rows, "seconds_median", "seconds of a call, float64", LINES)
+    if figure:
+        for axes in figure.axes:
+            axes.set_yscale("log")
+            low, high = axes.get_xlim()
+            bottom, top = axes.get_ylim()
+            ends = [2e-11 * n**3 / 3 for n in (low, high)]
+            axes.plot((low, high), ends, color="#bbbbbb", linestyle=":", zorder=0)
+            axes.set_xlim(low, high)
+            axes.set_ylim(bottom, top)
+        figure.axes[0].annotate(
+            "dotted: as n³", (0.97, 0.04), xycoords="axes fraction", ha="right", color="#777777"
+        )
+    return figure
+
+
+def share(rows: list[dict]):
+    """The share of faer's product rate against n."""
+    figure = _against_n(
+        rows, "share_of_gemm", "share of the rate of a matrix product, float64", LINES
+    )
+    if figure:
+        figure.axes[0].set_ylim(0, None)
+        for axes in figure.axes:
+            axes.axhline(1, color="#bbbbbb", linestyle=":", zorder=0)
+    return figure
+
+
+def memory(rows: list[dict]):
+    """The peak of memory against n."""
+    total = [
+        row | {"peak": str(1 + float(row["peak_over_a"])) if row["peak_over_a"] else ""}
+        for row in rows
+    ]
+    label = "peak of memory, A itself being 1"
+    # Smaller arrays come from memory that the process has already.
+    figure = _against_n(total, "peak", label, MEMORY, least=4096)
+    if figure:
+        figure.axes[0].set_ylim(0, None)
+        for axes in figure.axes:
+            axes.axhline(1, color="#bbbbbb", linestyle=":", zorder=0)
+    return figure
+
+
+def devices(rows: list[dict]):
+    """Shares on 1, 2, 4, 8 devices of the same cores."""
+    from matplotlib import pyplot
+
+    lines = {}
+    for row in _float64(rows, what="meshsolve"):
+        if int(row["n"]) >= 4096:
+            point = (int(row["devices"]), float(row["share_of_gemm"]))
+            lines.setdefault((row["routine"], int(row["n"])), []).append(point)
+    lines = {name: sorted(points) for name, points in lines.items() if len(points) > 1}
+    if not lines:
+        return None
+    figure, axes = pyplot.subplots(figsize=(6, 3.8))
+    colours = {"cholesky": "#0b5394", "lu": "#d1495b"}
+    for (routine, n), points in sorted(lines.items()):
+        xs, ys = zip(*points, strict=True)
+        text, dashes = f"{BOTH[routine]}, n = {n}", "-" if n > 4096 else "--"
+        axes.plot(xs, ys, dashes, color=colours[routine], marker="o", label=text)
+    axes.set_xscale("log", base=2)
+    places = sorted({x for points in lines.values() for x, _ in points})
+    axes.set_xticks(places, list(map(str, places)))
+    axes.minorticks_off()
+    threads = max(int(row["threads"]) for row in rows)
+    axes.set_xlabel(f"devices on {threads} cores")
+    axes.set_ylabel("share of the rate of a matrix product")
+    axes.set_ylim(0, 1.1)
+    axes.legend(frameon=False, loc="lower left")
+    figure.subplots_adjust(left=0.11, right=0.98, top=0.96, bottom=0.18)
+    return figure
+
+
+def split(rows: list[dict]):
+    """Where the time of calls goes, as parts of their seconds."""
+    from matplotlib import pyplot
+
+    names = ("meshsolve", "meshsolve columns", "meshsolve jit")
+    bars = []
+    for routine, n in [(r, n) for r in BOTH for n in (256, 1024, 4096, 8192, 16384)]:
+        for what in names:
+            for row in _float64(rows, routine=routine, what=what, devices="2", n=str(n)):
+                if row.get("seconds_factor"):
+                    bars.append(
+                        (f"{'LU' if routine == 'lu' else 'Cholesky'}, {what}, n = {n}", row)
+                    )
+    if not bars:
+        return None
+    figure, axes = pyplot.subplots(figsize=(9, 0.3 * len(bars) + 1.7))
+    for place, (_, row) in enumerate(bars):
+        parts = {name: float(row.get(f"seconds_{name}") or 0) for name in SPLIT}
+        whole = max(float(row["seconds_median"]), sum(parts.values()))
+        if not row.get("seconds_outside"):  # of before there were such columns
+            parts["other"] = whole - parts["factor"]
+        left = 0.0
+        for name, seconds in parts.items():
+            text, colour = SPLIT[name]
+            axes.barh(place, seconds / whole, 0.75, left, color=colour, label=text)
+            left += seconds / whole
+        told = f"{whole:.2f} s" if whole >= 1 else f"{1e3 * whole:.3g} ms"
+        axes.text(1.005, place, told, va="center", size=8)
+    axes.set_yticks(range(len(bars)), [name for name, _ in bars])
+    axes.set_ylim(len(bars) - 0.4, -0.6)
+    axes.set_xlim(0, 1)
+    axes.grid(axis="y", visible=False)
+    handles, texts = axes.get_legend_handles_labels()
+    first = {text: handle for handle, text in zip(handles[::-1], texts[::-1], strict=True)}
+    chosen = [text for text, _ in SPLIT.values() if text in first]
+    figure.legend(
+        [first[text] for text in chosen], chosen, loc="upper center", ncols=6, frameon=False
+    )
+    high = figure.get_figheight()
+    axes.set_xlabel("part of a call")
+    figure.subplots_adjust(left=0.27, right=0.92, top=1 - 0.35 / high, bottom=0.75 / high)
+    return figure
+
+
+PLOTS = {"time": time, "share": share, "memory": memory, "devices": devices, "split": split}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""What `make bench`, `make bench-full` and `make bench-check` measure, in the order they do.
+
+"growth" is a part of "full": orders up to 16384, which take ten minutes, and 8192 by more devices.
+"""
+
+from typing import NamedTuple
+
+import scalapack
+from contenders import WHATS
+
+BOTH = ("cholesky", "lu")
+# From the first on rows of n right-hand sides take minutes; the other is the largest.
+LARGE, HUGE = 8192, 16384
+
+
+class Case(NamedTuple):
+    """One row of the table; rows of competitors on one device have ``devices`` 1."""
+
+    routine: str
+    what: str
+    n: int
+    dtype: str = "float64"
+    devices: int = 2
+
+
+def _small() -> list[Case]:
+    """Steady state where dispatch counts."""
+    ours, others = ("meshsolve", "meshsolve jit"), ("jnp one device", "faer")
+    sizes = [(r, n) for n in (256, 1024) for r in BOTH]
+    cases = [Case(r, w, n) for r, n in sizes for w in (*ours, *others)]
+    return cases + [Case(r, w, n, devices=1) for r, n in sizes for w in ours]
+
+
+def _competitors() -> list[Case]:
+    """The slowest only for the smaller matrices."""
+    few = ("meshsolve", "meshsolve columns", "jnp sharded", "jnp one device", "scipy")
+    few += ("ScaLAPACK SkylakeX",)
+    more = ("meshsolve column-major", "meshsolve keep a", "faer", "ScaLAPACK")
+    cases = [Case(r, w, 4096) for r in BOTH for w in (*few, *more)]
+    cases += [Case(r, w, LARGE) for r in BOTH for w in few]
+    return [*cases, Case("cholesky", "ScaLAPACK", LARGE)]
+
+
+def _devices(n: int) -> list[Case]:
+    return [Case(r, "meshsolve", n, devices=p) for r in BOTH for p in (1, 4, 8)]
+
+
+def _dtypes(n: int) -> list[Case]:
+    dtypes = ("float32", "complex64", "complex128")
+    ours = [Case(r, "meshsolve", n, dtype) for dtype in dtypes for r in BOTH]
+    return ours + [Case("cholesky", "jnp one device", n, dtype) for dtype in dtypes]
+
+
+def _growth() -> list[Case]:
+    whats = ("meshsolve", "jnp one device", "scipy", "faer")
+    return [Case(r, w, n) for n in (2048, HUGE) for r in BOTH for w in whats] + _devices(LARGE)
+
+
+def _everything(n: int) -> list[Case]:
+    every = lambda r: (*WHATS[r], *(scalapack.WHATS if r in BOTH else ()), "faer gemm")  # noqa: E731
+    return [Case(r, w, n) for r in WHATS for w in every(r) if n < LARGE or not w.endswith(" n rhs")]
+
+
+def _bench() -> list[Case]:
+    gemm = [Case("cholesky", "faer gemm", 4096)]
+    return gemm + _competitors() + _devices(4096) + _dtypes(4096) + _small()
+
+
+def _full() -> list[Case]:
+    more = [case for n in (4096, 8192, 1024) for case in _everything(n)]
+    return _bench() + _growth() + more + _dtypes(1024) + _dtypes(LARGE)
+
+
+def _check() -> list[Case]:
+    """Shares that say whether something was lost, in two minutes."""
+    whats = ("meshsolve", "meshsolve columns", "meshsolve keep a")
+    return [Case(r, w, 4096) for r in BOTH for w in whats] + [
+        Case("cholesky", "meshsolve", 4096, devices=4),
+        Case("cholesky", "meshsolve", 4096, "complex128"),
+        Case("lu", "meshsolve", 4096, "float32"),
+        Case("cholesky", "meshsolve", 1024),
+        Case("inverse", "meshsolve", 4096),
+    ]
+
+
+SUITES = {"bench": _bench, "growth": _growth, "full": _full, "check": _check}
+
+
+def cases(suite: str) -> list[Case]:
+    """Each once."""
+    return list(dict.fromkeys(SUITES[suite]()))

@@ -1,0 +1,295 @@
+//! What the lanes of calls do when, as Chrome trace JSON (`MESHSOLVE_TRACE`), for chrome://tracing and
+//! Perfetto.
+//!
+//! Lanes keep their spans to themselves. A call writes those of all its lanes when its job goes, which is
+//! before anybody is answered. The file is one array, an event a line, and complete after each
+//! call, which writes over the closing bracket. A lane's spans are phases and, within them, pieces
+//! of work one after another. Rows of the picture are lanes; calls at the same time have rows of their
+//! own.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Instant;
+
+use crate::settings;
+use crate::stats::CallStats;
+
+/// Numbers of rows from one set of rows to the next.
+const ROWS: usize = 1000;
+const END: &str = "\n]\n";
+
+/// Which panel a piece of work is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// No panel.
+    Call,
+    /// This one.
+    Panel(usize),
+    /// The one that the lane has awaited last.
+    Last,
+    /// The one that it announces or awaits next.
+    Next,
+}
+
+/// A file of spans.
+pub struct Trace {
+    start: Instant,
+    state: Mutex<State>,
+}
+
+struct State {
+    path: PathBuf,
+    /// None after a failure to write.
+    file: Option<File>,
+    /// Where the closing bracket is.
+    end: u64,
+    calls: usize,
+    /// Which sets of rows are taken by calls at work.
+    taken: Vec<bool>,
+    /// Rows of each set that have names.
+    named: Vec<usize>,
+}
+
+/// A call that is traced.
+pub struct CallTrace {
+    trace: Arc<Trace>,
+    since: Instant,
+    number: usize,
+    set: usize,
+    call: CallStats,
+    lanes: Mutex<Vec<(usize, Vec<Span>)>>,
+}
+
+/// A lane of it.
+pub struct LaneTrace<'a> {
+    call: &'a CallTrace,
+    lane: usize,
+    spans: Vec<Span>,
+    /// The panel awaited last.
+    panel: Option<usize>,
+    /// Spans from here on may be of the next panel.
+    open: usize,
+}
+
+struct Span {
+    name: &'static str,
+    of: Of,
+    from: Instant,
+    to: Instant,
+}
+
+/// The trace of a call that began at `since`, if this process is traced.
+pub fn call(since: Instant, call: impl FnOnce() -> CallStats) -> Option<CallTrace> {
+    static TRACE: OnceLock<Option<Arc<Trace>>> = OnceLock::new();
+    let trace = TRACE.get_or_init(|| {
+        let path = settings::trace()?;
+        let failed = |e: &io::Error| eprintln!("meshsolve: {}", no_trace(&path, e));
+        Trace::create(&path, since).inspect_err(failed).ok()
+    });
+    trace.as_ref().map(|trace| trace.call(since, call()))
+}
+
+fn no_trace(path: &Path, error: &io::Error) -> String {
+    format!(
+        "MESHSOLVE_TRACE={path:?}: expected a file that can be written, got: {error}; calls are not \
+         traced"
+    )
+}
+
+/// `solve.json` of process 17 is `solve-17.json`; another one of that name is `solve-17-2.json`.
+fn numbered(path: &Path, again: usize) -> PathBuf {
+    let mut name: OsString = path.file_stem().unwrap_or_default().into();
+    name.push(format!("-{}", std::process::id()));
+    if again > 1 {
+        name.push(format!("-{again}"));
+    }
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
+impl Trace {
+    /// A new file, named after `path` and this process. Time counts from `start`.
+    pub fn create(path: &Path, start: Instant) -> io::Result<Arc<Trace>> {
+        let open = |path: &Path| OpenOptions::new().write(true).create_new(true).open(path);
+        let (path, file) = (1..)
+            .map(|again| numbered(path, again))
+            .map(|path| open(&path).map(|file| (path, file)))
+            .find(|made| !matches!(made, Err(e) if e.kind() == io::ErrorKind::AlreadyExists))
+            .expect("numbers do not end")?;
+        let state = State {
+            path,
+            file: Some(file),
+            end: 0,
+            calls: 0,
+            taken: Vec::new(),
+            named: Vec::new(),
+        };
+        let trace = Trace { start, state: Mutex::new(state) };
+        trace.state().write("[\n", &[metadata("process_name", 0, "meshsolve")])?;
+        Ok(Arc::new(trace))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        self.state().path.clone()
+    }
+
+    /// A call that began at `since`, as far as its figures are known.
+    pub fn call(self: &Arc<Self>, since: Instant, call: CallStats) -> CallTrace {
+        let mut state = self.state();
+        state.calls += 1;
+        let number = state.calls;
+        let set = state.taken.iter().position(|taken| !taken).unwrap_or_else(|| {
+            state.taken.push(false);
+            state.named.push(0);
+            state.taken.len() - 1
+        });
+        state.taken[set] = true;
+        drop(state);
+        CallTrace { trace: self.clone(), since, number, set, call, lanes: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn microseconds(&self, at: Instant) -> f64 {
+        1e6 * at.saturating_duration_since(self.start).as_secs_f64()
+    }
+}
+
+impl State {
+    /// Adds events in place of the end; one write, so that the file is complete before and after.
+    fn write(&mut self, begin: &str, events: &[String]) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let text = format!("{begin}{}", events.join(",\n"));
+        file.write_all_at(format!("{text}{END}").as_bytes(), self.end)?;
+        self.end += text.len() as u64;
+        Ok(())
+    }
+}
+
+impl CallTrace {
+    /// The trace of one of its lanes.
+    pub fn lane(&self, lane: usize) -> LaneTrace<'_> {
+        LaneTrace { call: self, lane, spans: Vec::new(), panel: None, open: 0 }
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Vec<(usize, Vec<Span>)>> {
+        self.lanes.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The call as a whole, beside the rows of its lanes.
+    fn events(&self) -> [String; 2] {
+        let CallStats { routine, dtype, n, rhs, ranks, lanes, tile, .. } = &self.call;
+        let row = format!("\"pid\":{},\"tid\":{}", std::process::id(), self.set * ROWS);
+        let event = |phase: &str, at: Instant| {
+            format!(
+                "{{\"name\":\"{routine} n={n}\",\"cat\":\"call\",\"ph\":\"{phase}\",\"id\":{},{row},\
+                 \"ts\":{:.3},\"args\":{{\"call\":{},\"routine\":\"{routine}\",\"dtype\":\"{dtype}\",\
+                 \"n\":{n},\"rhs\":{rhs},\"devices\":{ranks},\"lanes\":{lanes},\"tile\":{tile}}}}}",
+                self.number,
+                self.trace.microseconds(at),
+                self.number
+            )
+        };
+        [event("b", self.since), event("e", Instant::now())]
+    }
+
+    fn span(&self, lane: usize, span: &Span) -> String {
+        let [from, to] = [span.from, span.to].map(|at| self.trace.microseconds(at));
+        let panel = match span.of {
+            Of::Panel(k) => format!(",\"k\":{k}"),
+            _ => String::new(),
+        };
+        format!(
+            "{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{from:.3},\"dur\":{:.3},\
+             \"args\":{{\"call\":{},\"n\":{}{panel}}}}}",
+            span.name,
+            std::process::id(),
+            self.set * ROWS + lane,
+            to - from,
+            self.number,
+            self.call.n
+        )
+    }
+}
+
+fn metadata(kind: &str, row: usize, name: &str) -> String {
+    let pid = std::process::id();
+    format!(
+        "{{\"name\":\"{kind}\",\"ph\":\"M\",\"pid\":{pid},\"tid\":{row},\"args\":{{\"name\":\"{name}\"}}}}"
+    )
+}
+
+impl Drop for CallTrace {
+    fn drop(&mut self) {
+        let lanes = std::mem::take(&mut *self.lanes());
+        let mut events = Vec::from(self.events());
+        for (lane, spans) in &lanes {
+            events.extend(spans.iter().map(|span| self.span(*lane, span)));
+        }
+        let mut state = self.trace.state();
+        state.taken[self.set] = false;
+        for lane in state.named[self.set]..self.call.lanes {
+            let name = match self.set {
+                0 => format!("lane {lane}"),
+                set => format!("lane {lane}, {} calls at once", set + 1),
+            };
+            events.push(metadata("thread_name", self.set * ROWS + lane, &name));
+        }
+        state.named[self.set] = state.named[self.set].max(self.call.lanes);
+        if let Err(e) = state.write(",\n", &events) {
+            eprintln!("meshsolve: {}", no_trace(&state.path, &e));
+            state.file = None;
+        }
+    }
+}
+
+impl LaneTrace<'_> {
+    /// A piece of work that began at `from` is done.
+    pub fn note(&mut self, name: &'static str, of: Of, from: Instant) {
+        let of = match (of, self.panel) {
+            (Of::Last, Some(k)) => Of::Panel(k),
+            (Of::Last, None) => Of::Call,
+            (of, _) => of,
+        };
+        self.spans.push(Span { name, of, from, to: Instant::now() });
+    }
+
+    /// This panel is announced: what was for the next one was for this one.
+    pub fn announced(&mut self, panel: usize) {
+        for span in &mut self.spans[self.open..] {
+            if span.of == Of::Next {
+                span.of = Of::Panel(panel);
+            }
+        }
+        self.open = self.spans.len();
+    }
+
+    /// This panel is awaited.
+    pub fn awaits(&mut self, panel: usize) {
+        self.announced(panel);
+        self.panel = Some(panel);
+    }
+
+    /// A phase is over, and panels with it.
+    pub fn phase(&mut self, name: &'static str, from: Instant, to: Instant) {
+        self.panel = None;
+        self.spans.push(Span { name, of: Of::Call, from, to });
+    }
+}
+
+impl Drop for LaneTrace<'_> {
+    fn drop(&mut self) {
+        let spans = std::mem::take(&mut self.spans);
+        self.call.lanes().push((self.lane, spans));
+    }
+}

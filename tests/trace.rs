@@ -1,0 +1,183 @@
+//! Traces of calls: what is in the file, and when it is complete.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use common::lanes::{matrix, on_lanes, shards};
+use faer::Mat;
+use meshsolve::backend::Backend;
+use meshsolve::backend::host::{HostLane, Sharing, Team};
+use meshsolve::dist::{cholesky, lu};
+use meshsolve::layout::{Columns, Order};
+use meshsolve::matrix::Block;
+use meshsolve::stats::CallStats;
+use meshsolve::trace::Trace;
+
+const N: usize = 200;
+const TILE: usize = 24;
+
+/// An event of the file, without its braces.
+struct Event(String);
+
+impl Event {
+    fn field(&self, name: &str) -> Option<&str> {
+        let (_, rest) = self.0.split_once(&format!("\"{name}\":"))?;
+        Some(rest.split([',', '}']).next().unwrap().trim_matches('"'))
+    }
+
+    fn number(&self, name: &str) -> f64 {
+        self.field(name).unwrap().parse().unwrap()
+    }
+
+    fn is(&self, phase: &str) -> bool {
+        self.field("ph") == Some(phase)
+    }
+}
+
+/// The events of a file, which must be complete.
+fn events(trace: &Trace) -> Vec<Event> {
+    let text = std::fs::read_to_string(trace.path()).unwrap();
+    let inside = text.strip_prefix("[\n").unwrap().strip_suffix("\n]\n").unwrap();
+    let event = |line: &str| Event(line.strip_suffix("}").unwrap().to_string());
+    inside.split(",\n").map(event).collect()
+}
+
+/// A name for a file of this test alone.
+fn new_trace(test: &str) -> Arc<Trace> {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    Trace::create(&folder.join("calls.json"), Instant::now()).unwrap()
+}
+
+fn figures(routine: &'static str, lanes: usize) -> CallStats {
+    CallStats { routine, dtype: "float64", n: N, ranks: 2, lanes, ..CallStats::default() }
+}
+
+/// A factorisation, in a phase, by a team of its own.
+fn factor(trace: &Arc<Trace>, routine: &'static str, lanes: usize, sharing: Sharing) {
+    let a = Mat::from_fn(N, N, |i, j| if i == j { N as f64 } else { 1.0 / (1 + i + j) as f64 });
+    let mut memory = shards(&a, 2);
+    let a = matrix(&mut memory, Columns::new(N, 2, TILE, Order::Natural));
+    let mut pivots = vec![0; N];
+    let pivots = Block::column_major(pivots.as_mut_ptr(), N, 1, N);
+    let call = trace.call(Instant::now(), figures(routine, lanes));
+    let team = Team::new(lanes).with_sharing(sharing).with_trace(Some(call));
+    on_lanes(&team, TILE, |lane: &mut HostLane<f64>| {
+        let from = Instant::now();
+        match routine {
+            "potrf" => cholesky::factor(lane, &a).unwrap(),
+            _ => lu::factor(lane, &a, pivots).unwrap(),
+        }
+        lane.ends_phase("factor", from, Instant::now());
+    });
+}
+
+/// Pieces of work follow each other within the lane's phase; times have three decimals.
+fn check_rows(events: &[Event], lanes: usize) {
+    let mut rows: BTreeMap<usize, Vec<(f64, f64, bool)>> = BTreeMap::new();
+    for event in events.iter().filter(|e| e.is("X")) {
+        let (from, long) = (event.number("ts"), event.number("dur"));
+        let span = (from, from + long, event.field("name") == Some("factor"));
+        rows.entry(event.number("tid") as usize).or_default().push(span);
+    }
+    assert_eq!(rows.keys().copied().collect::<Vec<_>>(), (0..lanes).collect::<Vec<_>>());
+    for spans in rows.values() {
+        type Spans = Vec<(f64, f64, bool)>;
+        let (phases, work): (Spans, Spans) = spans.iter().partition(|span| span.2);
+        let [phase] = phases[..] else { panic!("one phase") };
+        assert!(work.windows(2).all(|pair| pair[0].1 <= pair[1].0 + 2e-3));
+        assert!(phase.0 <= work[0].0 + 2e-3 && work[work.len() - 1].1 <= phase.1 + 2e-3);
+    }
+}
+
+/// How often each panel is named by spans of a name.
+fn panels(events: &[Event], name: &str) -> Vec<usize> {
+    let mut counts = vec![0; N.div_ceil(TILE) + 1];
+    for event in events.iter().filter(|e| e.is("X") && e.field("name") == Some(name)) {
+        counts[event.number("k") as usize] += 1;
+    }
+    while counts.last() == Some(&0) {
+        counts.pop();
+    }
+    counts
+}
+
+#[test]
+fn every_lane_and_every_panel_is_there() {
+    let count = Columns::new(N, 2, TILE, Order::Natural).count();
+    for lanes in 1..4 {
+        let trace = new_trace(&format!("potrf-{lanes}"));
+        factor(&trace, "potrf", lanes, Sharing::default());
+        let events = events(&trace);
+        check_rows(&events, lanes);
+        assert_eq!(panels(&events, "potrf"), vec![1; count]);
+        assert_eq!(panels(&events, "trsm panel"), vec![1; count]);
+        assert_eq!(panels(&events, "wait for panel"), vec![lanes; count]);
+        assert!(panels(&events, "update").len() >= count - 1);
+
+        let trace = new_trace(&format!("getrf-{lanes}"));
+        factor(&trace, "getrf", lanes, Sharing { lanes: 1, ..Sharing::default() });
+        let alone = self::events(&trace);
+        check_rows(&alone, lanes);
+        assert_eq!(panels(&alone, "getrf panel"), vec![1; count]);
+        assert_eq!(panels(&alone, "wait for panel"), vec![lanes; count]);
+        // A tile to the right of panel k has its rows of U by k's triangle, whatever lane does it.
+        assert_eq!(panels(&alone, "trsm"), (1..count).rev().collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn panels_that_lanes_share_are_named_by_each_of_them() {
+    let trace = new_trace("shared");
+    factor(&trace, "getrf", 2, Sharing { meeting: 0.0, rows: 1, ..Sharing::default() });
+    let events = events(&trace);
+    check_rows(&events, 2);
+    let shared = panels(&events, "getrf panel");
+    assert!(shared.iter().all(|&count| count == 1 || count == 2) && shared.contains(&2));
+}
+
+#[test]
+fn calls_at_once_have_rows_of_their_own() {
+    let trace = new_trace("rows");
+    let call = |routine, lanes| trace.call(Instant::now(), figures(routine, lanes));
+    let (first, second) = (call("first", 1), call("second", 2));
+    first.lane(0).note("work", meshsolve::trace::Of::Call, Instant::now());
+    for lane in 0..2 {
+        second.lane(lane).note("work", meshsolve::trace::Of::Call, Instant::now());
+    }
+    drop(first);
+    assert_eq!(events(&trace).iter().filter(|e| e.is("X")).count(), 1, "complete in between");
+    // Rows that are free again are taken by whoever comes next.
+    let third = call("third", 1);
+    third.lane(0).note("work", meshsolve::trace::Of::Call, Instant::now());
+    drop(third);
+    drop(second);
+    let events = events(&trace);
+    let spans = events.iter().filter(|e| e.is("X"));
+    let place = |e: &Event| (e.number("call") as usize, e.number("tid") as usize);
+    let places: BTreeSet<_> = spans.map(place).collect();
+    assert_eq!(places, BTreeSet::from([(1, 0), (2, 1000), (2, 1001), (3, 0)]));
+    let names = events.iter().filter(|e| e.field("name") == Some("thread_name"));
+    assert_eq!(names.map(|e| e.number("tid") as usize).collect::<Vec<_>>(), [0, 1000, 1001]);
+    let calls = |phase| events.iter().filter(|e| e.is(phase)).count();
+    assert_eq!((calls("b"), calls("e")), (3, 3));
+}
+
+#[test]
+fn no_file_is_written_over() {
+    let first = new_trace("names");
+    let named = first.path().with_file_name("calls.json");
+    let second = Trace::create(&named, Instant::now()).unwrap();
+    let name = |trace: &Trace| trace.path().file_name().unwrap().to_str().unwrap().to_string();
+    let pid = std::process::id();
+    assert_eq!(name(&first), format!("calls-{pid}.json"));
+    assert_eq!(name(&second), format!("calls-{pid}-2.json"));
+    assert_eq!(events(&second).len(), 1, "the name of the process");
+    let nowhere = named.with_file_name("nowhere").join("calls.json");
+    assert!(Trace::create(&nowhere, Instant::now()).is_err());
+}
