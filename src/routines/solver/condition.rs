@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::job::Solver;
 use super::magnitude::near_underflow;
 use super::operands::Kind;
-use super::options::{Family, Options};
+use super::options::{Family, Norm, Options};
 use crate::backend::host::{HostLane, Scratch};
 use crate::backend::{Backend, Op, Step, Triangle, larger};
 use crate::dist::condition::{Estimator, block, inverse_norm};
@@ -21,29 +21,34 @@ use crate::scalar::{DType, Scalar};
 pub struct Norms<T> {
     /// The bits of the largest column sum of B.
     column: AtomicU64,
-    /// Every lane's part of row sums of B, where these are what is asked for.
-    rows: Option<Scratch<f64>>,
+    /// Every lane's part of the sums that are asked for.
+    sums: Option<Scratch<f64>>,
     estimator: Mutex<Estimator<T>>,
 }
 
 impl<T: Scalar> Norms<T> {
-    /// For a call that needs so many `row_sums`.
-    pub fn new(options: &Options, n: usize, row_sums: usize) -> Result<Self> {
+    /// For a call that needs so many `sums`.
+    pub fn new(options: &Options, n: usize, sums: usize) -> Result<Self> {
         let order = if options.verb.condition { options.unpadded.unwrap_or(n).min(n) } else { 0 };
         Ok(Norms {
             column: AtomicU64::new(0),
-            rows: if row_sums > 0 { Some(Scratch::new(row_sums)?) } else { None },
+            sums: if sums > 0 { Some(Scratch::new(sums)?) } else { None },
             estimator: Mutex::new(Estimator::new(order)),
         })
     }
 }
 
-/// Whether norm1(A) takes sums over rows of B: of A^T they are A's columns, and of one triangle they
-/// are the part of a column that is not given.
-pub fn needs_row_sums(options: &Options) -> bool {
-    let Options { verb, storage, .. } = options;
+/// How many sums each lane keeps. norm1(A) takes those over rows of B where these are A's columns, as
+/// of A^T, or the part of a column that is not given, as of one triangle; squares have three sizes.
+pub fn sums_of_lane(options: &Options, n: usize) -> usize {
+    let Options { verb, storage, norm, .. } = options;
     let of_transpose = storage.is_transpose() && !verb.upright;
-    verb.norm && (verb.family == Family::Cholesky || of_transpose)
+    match verb.family {
+        Family::Norm if *norm == Norm::Frobenius => 3,
+        Family::Norm => n,
+        family if verb.norm && (family == Family::Cholesky || of_transpose) => n,
+        _ => 0,
+    }
 }
 
 /// Elements of scratch that an estimate needs.
@@ -52,9 +57,26 @@ pub fn scratch_elements(n: usize, lanes: usize) -> usize {
 }
 
 impl<T: Scalar> Solver<T> {
+    /// The sums of a lane, zeros at first, if it keeps any.
+    pub(super) fn sums_of(&self, lane: usize) -> Option<Block<f64>> {
+        let (each, sums) = (self.sizes.sums / self.sizes.lanes, self.norms.sums.as_ref()?);
+        Some(Block::column_major(sums.at(lane * each), each, 1, each))
+    }
+
+    /// Sum i of all lanes, which have met.
+    pub(super) fn total(&self, i: usize) -> f64 {
+        let lanes = (0..self.team.lanes()).map_while(|lane| self.sums_of(lane));
+        // SAFETY: numbers of the scratch, which nobody writes any more.
+        lanes.map(|sums| unsafe { sums.sub(i, 0, 1, 1).ptr.read() }).sum()
+    }
+
+    /// The largest sum over a row or column.
+    pub(super) fn largest_total(&self) -> f64 {
+        (0..self.unpadded()).map(|i| self.total(i)).fold(0.0, larger)
+    }
+
     fn row_sums(&self, lane: usize) -> Option<Block<f64>> {
-        let (n, rows) = (self.problem.n, self.norms.rows.as_ref()?);
-        Some(Block::column_major(rows.at(lane * n), n, 1, n).sub(0, 0, self.unpadded(), 1))
+        Some(self.sums_of(lane)?.sub(0, 0, self.unpadded(), 1))
     }
 
     /// Finds norm1(A), and the largest entry on the way, as `largest` does; afterwards all lanes have
@@ -83,12 +105,9 @@ impl<T: Scalar> Solver<T> {
             // SAFETY: as above.
             _ => unsafe { norm.ptr.cast::<f64>().read() },
         });
-        let lanes: Vec<_> = (0..self.team.lanes()).map_while(|l| self.row_sums(l)).collect();
-        // SAFETY: numbers of the scratch, which nobody writes any more.
-        let row = |i: usize| lanes.iter().map(|sums| unsafe { sums.ptr.add(i).read() }).sum();
-        let found = || match lanes.is_empty() {
-            true => f64::from_bits(self.norms.column.load(Ordering::Acquire)),
-            false => (0..self.unpadded()).map(row).fold(0.0, larger),
+        let found = || match self.norms.sums {
+            None => f64::from_bits(self.norms.column.load(Ordering::Acquire)),
+            Some(_) => self.largest_total(),
         };
         T::from_f64_impl(given.unwrap_or_else(found)).parts().0
     }

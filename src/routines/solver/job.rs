@@ -10,7 +10,7 @@ use super::operands::{Kind, Problem, Signature};
 use super::options::{Family, Options, Rhs, Verb};
 use super::results::{fill_nan, share};
 use super::sizes::{Sizes, panel_rows};
-use super::{cholesky, lu, residual, triangular};
+use super::{cholesky, lu, norm, residual, triangular};
 use crate::backend::host::{HostLane, Scratch, Sharing, Team};
 use crate::backend::{Backend, Step};
 use crate::call::{Buffer, Call, Job};
@@ -69,7 +69,7 @@ impl<T: Scalar> Solver<T> {
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
             pivots: Mutex::new(vec![0; pivots]),
             largest: AtomicU64::new(0),
-            norms: Norms::new(&options, problem.n, sizes.row_sums)?,
+            norms: Norms::new(&options, problem.n, sizes.sums)?,
             sizes,
             options,
             problem,
@@ -156,6 +156,7 @@ impl<T: Scalar> Solver<T> {
             Family::Lu => lu::steps(self, lane, &mut time)?,
             Family::Triangular => triangular::steps(self, lane, &mut time)?,
             Family::Residual => residual::steps(self, lane)?,
+            Family::Norm => norm::steps(self, lane),
         }
         if self.options.verb.restore {
             self.restore(lane)?;
@@ -244,6 +245,7 @@ impl<T: Scalar> Job for Solver<T> {
             _ if verb.norm => self.give_real(self.norm()),
             Family::Cholesky => cholesky::finish(self),
             Family::Lu => lu::finish(self),
+            Family::Norm => norm::finish(self),
             Family::Triangular | Family::Residual => {}
         }
         self.record(info);
@@ -259,7 +261,8 @@ fn no_answer(verb: &Verb, info: i32) -> Error {
             format!("one whose leading minor of order {info} is not positive definite"),
         ),
         Family::Lu => ("nonsingular", format!("one whose pivot {info} is zero or not finite")),
-        Family::Triangular | Family::Residual => {
+        // The last two have an answer whatever the matrix.
+        Family::Triangular | Family::Residual | Family::Norm => {
             ("nonsingular", format!("one whose diagonal entry {info} is zero or not finite"))
         }
     };

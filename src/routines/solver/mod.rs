@@ -7,6 +7,7 @@ mod job;
 mod lu;
 mod magnitude;
 mod moves;
+mod norm;
 mod operands;
 mod options;
 mod residual;
@@ -23,5 +24,5 @@ use options::Verb;
 /// The routines of all families.
 pub fn verbs() -> impl Iterator<Item = &'static Verb> {
     let direct = cholesky::VERBS.iter().chain(&lu::VERBS);
-    direct.chain(&triangular::VERBS).chain(&residual::VERBS)
+    direct.chain(&triangular::VERBS).chain(&residual::VERBS).chain(&norm::VERBS)
 }

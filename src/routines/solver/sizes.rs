@@ -3,7 +3,7 @@
 
 use super::condition;
 use super::operands::Problem;
-use super::options::{Family, Options, Rhs, Structure, Verb, tile_width};
+use super::options::{Family, Norm, Options, Rhs, Structure, Verb, tile_width};
 use crate::backend::Op;
 use crate::backend::host::{lane_count, scratch_elements};
 use crate::dispatch;
@@ -43,8 +43,8 @@ pub struct Sizes {
     /// Elements of scratch of each lane, and of all together.
     pub own: usize,
     pub shared: usize,
-    /// Sums of rows, real numbers.
-    pub row_sums: usize,
+    /// Sums of moduli or squares of all lanes, real numbers.
+    pub sums: usize,
 }
 
 impl Sizes {
@@ -75,7 +75,7 @@ impl Sizes {
         let staging = both.map(staging).into_iter().max().unwrap_or(0);
         let turning = |m: &Moves| m.turn.as_ref().map_or(0, transpose::Plan::scratch_bytes);
         let turning = both.map(turning).into_iter().max().unwrap_or(0).div_ceil(size_of::<T>());
-        let sums = if verb.solve && !dealt { lanes * n * rhs } else { 0 };
+        let partial = if verb.solve && !dealt { lanes * n * rhs } else { 0 };
         let widest = columns.widest();
         // A tile column of n rows where inverses are made, and the lane's own tile.
         let panel = if verb.invert { panel_rows(n) * widest } else { 0 };
@@ -87,9 +87,9 @@ impl Sizes {
         };
         let turned = both.map(turned).into_iter().max().unwrap_or(0);
         let estimate = if verb.condition { condition::scratch_elements(n, lanes) } else { 0 };
-        let shared = staging.max(sums).max(turned).max(estimate).max(panel);
-        let row_sums = if condition::needs_row_sums(options) { n * lanes } else { 0 };
-        Sizes { columns, lanes, group, arrange, restore, own, shared, row_sums }
+        let shared = staging.max(partial).max(turned).max(estimate).max(panel);
+        let sums = lanes * condition::sums_of_lane(options, n);
+        Sizes { columns, lanes, group, arrange, restore, own, shared, sums }
     }
 
     /// Elements of scratch.
@@ -99,7 +99,7 @@ impl Sizes {
 
     /// Bytes of all scratch.
     pub fn scratch_bytes<T: Scalar>(&self) -> usize {
-        self.scratch() * size_of::<T>() + self.row_sums * size_of::<f64>()
+        self.scratch() * size_of::<T>() + self.sums * size_of::<f64>()
     }
 }
 
@@ -150,6 +150,7 @@ impl Forecast {
             structure,
             unit_diagonal,
             op,
+            norm: Norm::One,
             rhs: spread,
             order,
             tile,
