@@ -18,6 +18,7 @@
 #   make bench-gpu   the transposition on a CUDA device against the library's own copy kernel
 #   make docs        the documentation as a site, in build/site; a broken link is an error
 #   make wheel       the wheel, in dist/
+#   make release-check   whether wheel and sdist can be published; installs two versions of JAX, some minutes
 
 PYTHON ?= python3
 VENV := .venv
@@ -27,13 +28,13 @@ OLDEST := .venv-oldest
 OLDEST_JAX := 0.8.3
 BIN := $(VENV)/bin
 WHEEL := build/wheel.stamp
-SOURCES := Cargo.toml Cargo.lock pyproject.toml build.rs README.md LICENSE \
+SOURCES := Cargo.toml Cargo.lock pyproject.toml build.rs README.md LICENSE THIRD-PARTY-LICENCES \
 	$(shell find src ffi kernels python -type f -not -path '*/__pycache__/*')
 CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kernels/*.cc \
 	tests/kernels/*.h examples/bench/*.cc examples/bench/scalapack/*.c)
 # The assemblers of the CUDA compilers among the tests' requirements: they tell registers and spills.
 ASSEMBLERS := "nvidia-cuda-nvcc-cu12==12.8.*" "nvidia-cuda-nvcc>=13"
-PY_SOURCES := python examples tests docs/hooks.py
+PY_SOURCES := python examples tests release docs/hooks.py
 LOOM := tests/loom/Cargo.toml
 # A crate of its own: no other target needs its dependencies.
 RIVALS := examples/bench/transpose_rivals/Cargo.toml
@@ -48,7 +49,7 @@ VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=fu
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-valgrind test-gpu \
-	lint format bench bench-gpu bench-transpose docs wheel clean
+	lint format bench bench-gpu bench-transpose docs wheel release-check clean
 
 demo: build/ready.stamp
 	$(BIN)/python examples/01_solve.py
@@ -96,6 +97,7 @@ lint: build/lint.stamp build/docs.stamp $(WHEEL)
 	$(BIN)/ruff check $(PY_SOURCES)
 	$(BIN)/basedpyright --level error
 	$(BIN)/python tests/public_types.py
+	$(BIN)/python release/licences.py
 	$(MKDOCS) build
 
 format: build/lint.stamp
@@ -119,6 +121,10 @@ docs: build/docs.stamp
 	$(MKDOCS) build
 
 wheel: $(WHEEL)
+
+# With the tools that have built the wheel.
+release-check: $(WHEEL)
+	$(OLDEST)/bin/python release/check.py dist/*.whl
 
 $(OLDEST)/ready.stamp:
 	$(PYTHON) -m venv $(OLDEST)
