@@ -12,11 +12,18 @@ from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
 from derivatives import number, on, operands
-from helpers import DTYPES, STORAGES, general, mesh_of, put_matrix, unit_roundoff
+from helpers import (
+    DTYPES,
+    ORDERS,
+    SIZES,
+    STORAGES,
+    general,
+    mesh_of,
+    put_matrix,
+    unit_roundoff,
+)
 from test_sharding_page import collectives
 
-ORDERS = {1: (3,), 2: (5, 2), 3: (7, 0, 3), 4: (2, 0, 3, 1), 8: (7, 6, 5, 4, 3, 2, 1, 0)}
-SIZES = {"P": 1, "tile-1": 63, "tile": 64, "tile+1": 65, "prime": 37}
 NORMS = (1, np.inf, "fro", None)
 AXES = [
     list(DTYPES),
