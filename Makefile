@@ -21,6 +21,7 @@
 #   make docs        the documentation as a site, in build/site; a broken link is an error
 #   make pictures    runs the examples and draws the pictures of the documentation anew, in docs/pictures
 #   make wheel       the wheel, in dist/
+#   make release-check   whether wheel and sdist can be published; installs two versions of JAX, some minutes
 
 PYTHON ?= python3
 VENV := .venv
@@ -30,13 +31,13 @@ OLDEST := .venv-oldest
 OLDEST_JAX := 0.8.3
 BIN := $(VENV)/bin
 WHEEL := build/wheel.stamp
-SOURCES := Cargo.toml Cargo.lock pyproject.toml build.rs README.md LICENSE \
+SOURCES := Cargo.toml Cargo.lock pyproject.toml build.rs README.md LICENSE THIRD-PARTY-LICENCES \
 	$(shell find src ffi kernels python -type f -not -path '*/__pycache__/*')
 CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kernels/*.cc \
 	tests/kernels/*.h examples/bench/*.cc examples/bench/scalapack/*.c)
 # The assemblers of the CUDA compilers among the tests' requirements: they tell registers and spills.
 ASSEMBLERS := "nvidia-cuda-nvcc-cu12==12.8.*" "nvidia-cuda-nvcc>=13"
-PY_SOURCES := python examples tests docs/hooks.py docs/pictures.py
+PY_SOURCES := python examples tests release docs/hooks.py docs/pictures.py
 LOOM := tests/loom/Cargo.toml
 # A crate of its own: no other target needs its dependencies.
 RIVALS := examples/bench/transpose_rivals/Cargo.toml
@@ -51,7 +52,8 @@ VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=fu
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-valgrind test-gpu \
-	lint format bench bench-full bench-check bench-gpu bench-transpose docs pictures wheel clean
+	lint format bench bench-full bench-check bench-gpu bench-transpose docs pictures wheel release-check \
+	clean
 
 demo: build/ready.stamp
 	$(BIN)/python examples/01_solve.py
@@ -99,6 +101,7 @@ lint: build/lint.stamp build/docs.stamp $(WHEEL)
 	$(BIN)/ruff check $(PY_SOURCES)
 	$(BIN)/basedpyright --level error
 	$(BIN)/python tests/public_types.py
+	$(BIN)/python release/licences.py
 	$(MKDOCS) build
 
 format: build/lint.stamp
@@ -138,6 +141,10 @@ pictures: build/bench.stamp
 	$(BIN)/python examples/bench/memory_report.py
 
 wheel: $(WHEEL)
+
+# With the tools that have built the wheel.
+release-check: $(WHEEL)
+	$(OLDEST)/bin/python release/check.py dist/*.whl
 
 $(OLDEST)/ready.stamp:
 	$(PYTHON) -m venv $(OLDEST)

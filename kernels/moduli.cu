@@ -36,12 +36,16 @@ struct Found {
   double sum[THREADS], largest[THREADS];
 };
 
-// sums[j] <- the sum of column j and largest[j] <- its largest |Re| + |Im|, NaN passed over. Of a
-// Hermitian matrix, whose columns begin with an entry on the diagonal each, sums[j] is raised by
-// what lies on and below the diagonal, the former being real.
+// What becomes of the sums of columns.
+enum How { SET, HERMITIAN, ADDED };
+
+// sums[j] <- the sum of column j and largest[j] <- its largest |Re| + |Im|, NaN passed over; or
+// sums[j] is raised by the sum. Of a Hermitian matrix, whose columns begin with an entry on the
+// diagonal each, it is raised by what lies on and below the diagonal, the former being real.
 template <typename T>
-__device__ void column_moduli(Found& found, const T* x, Size stride, Size rows, Size cols,
-                              bool hermitian, double* sums, double* largest) {
+__device__ void column_moduli(Found& found, const T* x, Size stride, Size rows, Size cols, int how,
+                              double* sums, double* largest) {
+  const bool hermitian = how == HERMITIAN;
   for (Size j = blockIdx.x; j < cols; j += gridDim.x) {
     const T* column = x + j * stride;
     double sum = 0, most = 0;
@@ -62,8 +66,8 @@ __device__ void column_moduli(Found& found, const T* x, Size stride, Size rows, 
       __syncthreads();
     }
     if (threadIdx.x == 0) {
-      sums[j] = hermitian ? sums[j] + found.sum[0] : found.sum[0];
-      if (!hermitian) largest[j] = found.largest[0];
+      sums[j] = how == SET ? found.sum[0] : sums[j] + found.sum[0];
+      if (how == SET) largest[j] = found.largest[0];
     }
     __syncthreads();
   }
@@ -81,37 +85,93 @@ __device__ void row_moduli(const T* x, Size stride, Size rows, Size cols, bool h
   }
 }
 
-KERNEL column_moduli_f32(const float* x, Size stride, Size rows, Size cols, int hermitian,
-                         double* sums, double* largest) {
+// Squares of numbers of three sizes, small ones times 2^1200 and large ones times 2^-1200
+// (`src/backend/squares.rs`).
+struct Squares {
+  double small, medium, large;
+};
+constexpr double SMALL = 1e-140, LARGE = 1e140;
+
+__device__ inline double scale_up(double x) { return ldexp(x, 600); }
+__device__ inline double scale_down(double x) { return ldexp(x, -600); }
+
+__device__ inline void raise(Squares& all, double x) {
+  const double size = fabs(x);
+  if (size >= LARGE) {
+    all.large += scale_down(x) * scale_down(x);
+  } else if (size < SMALL) {
+    all.small += scale_up(x) * scale_up(x);
+  } else {
+    all.medium += x * x;
+  }
+}
+
+// squares[j] <- those of column j.
+template <typename T>
+__device__ void column_squares(Squares* held, const T* x, Size stride, Size rows, Size cols,
+                               Squares* squares) {
+  for (Size j = blockIdx.x; j < cols; j += gridDim.x) {
+    Squares own = {0, 0, 0};
+    for (Size i = threadIdx.x; i < rows; i += THREADS) raise(own, double(x[j * stride + i]));
+    held[threadIdx.x] = own;
+    __syncthreads();
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+      if (int(threadIdx.x) < half) {
+        const Squares other = held[threadIdx.x + half];
+        held[threadIdx.x].small += other.small;
+        held[threadIdx.x].medium += other.medium;
+        held[threadIdx.x].large += other.large;
+      }
+      __syncthreads();
+    }
+    if (threadIdx.x == 0) squares[j] = held[0];
+    __syncthreads();
+  }
+}
+
+struct AllSquares {
+  Squares of[THREADS];
+};
+
+KERNEL column_squares_f32(const float* x, Size stride, Size rows, Size cols, Squares* squares) {
+  SHARED(AllSquares, held);
+  column_squares(held.of, x, stride, rows, cols, squares);
+}
+KERNEL column_squares_f64(const double* x, Size stride, Size rows, Size cols, Squares* squares) {
+  SHARED(AllSquares, held);
+  column_squares(held.of, x, stride, rows, cols, squares);
+}
+KERNEL column_moduli_f32(const float* x, Size stride, Size rows, Size cols, int how, double* sums,
+                         double* largest) {
   SHARED(Found, found);
-  column_moduli(found, x, stride, rows, cols, hermitian != 0, sums, largest);
+  column_moduli(found, x, stride, rows, cols, how, sums, largest);
 }
 KERNEL row_moduli_f32(const float* x, Size stride, Size rows, Size cols, int hermitian,
                       double* sums) {
   row_moduli(x, stride, rows, cols, hermitian != 0, sums);
 }
-KERNEL column_moduli_f64(const double* x, Size stride, Size rows, Size cols, int hermitian,
-                         double* sums, double* largest) {
+KERNEL column_moduli_f64(const double* x, Size stride, Size rows, Size cols, int how, double* sums,
+                         double* largest) {
   SHARED(Found, found);
-  column_moduli(found, x, stride, rows, cols, hermitian != 0, sums, largest);
+  column_moduli(found, x, stride, rows, cols, how, sums, largest);
 }
 KERNEL row_moduli_f64(const double* x, Size stride, Size rows, Size cols, int hermitian,
                       double* sums) {
   row_moduli(x, stride, rows, cols, hermitian != 0, sums);
 }
-KERNEL column_moduli_c64(const Complex<float>* x, Size stride, Size rows, Size cols, int hermitian,
+KERNEL column_moduli_c64(const Complex<float>* x, Size stride, Size rows, Size cols, int how,
                          double* sums, double* largest) {
   SHARED(Found, found);
-  column_moduli(found, x, stride, rows, cols, hermitian != 0, sums, largest);
+  column_moduli(found, x, stride, rows, cols, how, sums, largest);
 }
 KERNEL row_moduli_c64(const Complex<float>* x, Size stride, Size rows, Size cols, int hermitian,
                       double* sums) {
   row_moduli(x, stride, rows, cols, hermitian != 0, sums);
 }
-KERNEL column_moduli_c128(const Complex<double>* x, Size stride, Size rows, Size cols,
-                          int hermitian, double* sums, double* largest) {
+KERNEL column_moduli_c128(const Complex<double>* x, Size stride, Size rows, Size cols, int how,
+                          double* sums, double* largest) {
   SHARED(Found, found);
-  column_moduli(found, x, stride, rows, cols, hermitian != 0, sums, largest);
+  column_moduli(found, x, stride, rows, cols, how, sums, largest);
 }
 KERNEL row_moduli_c128(const Complex<double>* x, Size stride, Size rows, Size cols, int hermitian,
                        double* sums) {

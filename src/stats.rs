@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use crate::log::{self, Event};
 
-/// Seconds of each phase of one call, by name, in order.
+/// One call.
 #[derive(Clone, Debug, Default)]
 pub struct CallStats {
     pub routine: &'static str,
@@ -17,6 +17,7 @@ pub struct CallStats {
     pub tile: usize,
     pub scratch_bytes: usize,
     pub info: i32,
+    /// Seconds of each phase, by name, in order.
     pub phases: Vec<(&'static str, f64)>,
 }
 

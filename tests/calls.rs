@@ -171,7 +171,7 @@ fn attributes_are_checked_when_the_program_is_compiled() {
             Map::routine("pots", 2),
             "attribute `routine`: expected a string, one of [\"posv\", \"posvx\", \"potrf\", \
              \"potrs\", \"pack\", \"unpack\", \"poinv\", \"potri\", \"logdet\", \"pocon\", \"gesv\", \"gesvx\", \"getrf\", \
-             \"getrs\", \"lupack\", \"luunpack\", \"geinv\", \"getri\", \"getrit\", \"det\", \"gecon\", \"trtrs\", \"residual\", \"transpose\", \
+             \"getrs\", \"lupack\", \"luunpack\", \"geinv\", \"getri\", \"getrit\", \"det\", \"gecon\", \"trtrs\", \"residual\", \"lange\", \"transpose\", \
              \"diagnose\"], got \"pots\"",
         ),
         (
@@ -186,6 +186,10 @@ fn attributes_are_checked_when_the_program_is_compiled() {
             posv(2).text("storage", "diagonals"),
             "attribute `storage`: expected \"rows\", \"columns\" or \"column-major\", got \
              \"diagonals\"",
+        ),
+        (
+            Map::routine("lange", 2).text("norm", "2"),
+            "meshsolve.lange: attribute `norm`: expected \"1\", \"inf\" or \"fro\", got \"2\"",
         ),
         (posv(2).int("order_of_a", -3), "attribute `order_of_a`: expected an order, or 0, got -3"),
         (posv(2).int("lower", 2), "attribute `lower`: expected 0 or 1, got 2"),

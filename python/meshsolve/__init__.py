@@ -30,6 +30,7 @@ from meshsolve._ffi import ffi_target
 from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve, logdet
 from meshsolve.inverse import inv
 from meshsolve.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
+from meshsolve.norm import norm
 from meshsolve.plan import Plan, plan
 from meshsolve.solve import SolveInfo, solve
 from meshsolve.transpose import transpose_inplace
@@ -53,6 +54,7 @@ __all__ = [
     "logdet",
     "lu_factor",
     "lu_solve",
+    "norm",
     "plan",
     "set_timeout",
     "slogdet",

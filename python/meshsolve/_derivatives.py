@@ -7,6 +7,7 @@ only this library reads it. So one factor serves the solution and all its deriva
     op(A) X = B            X' = op(A)^-1 (B' - op(A') X)
     log |det A|            tr(A^-1 A'), its real part
     Y = A^-1               Y' = -Y A' Y, by two solves
+    ||A||_F                Re <A / ||A||_F, A'>
 
 ``lax.custom_linear_solve`` does the second one, to all orders and in both directions. Of the
 product op(A) X it only uses the derivative, in which A' stands where A does: so ``work`` may stand
@@ -269,6 +270,25 @@ def _factor_and_invert(op: Operation, a):
     return (inverse,), (leaves[-1],)
 
 
+# Norms.
+
+
+def _norm(op: Operation, primals, tangents):
+    (a,), (da,) = primals, tangents
+    (value,) = traced(op, a)
+    if op.norm == "fro":
+        return (value,), (jnp.sum((a.conj() / value * da).real),)
+    _, tangent = jax.jvp(functools.partial(_largest_sum, op), (a,), (da,))
+    return (value,), (tangent,)
+
+
+def _largest_sum(op: Operation, a):
+    sums = jnp.sum(jnp.abs(a), axis=0 if op.norm == "1" else 1)
+    if op.order:  # the identity corner counts for nothing
+        sums = jnp.where(jnp.arange(len(sums)) < op.order, sums, 0)
+    return jnp.max(sums)
+
+
 _RULES = {
     **dict.fromkeys(("potrf", "getrf"), _factor),
     **dict.fromkeys(("potrs", "getrs", "trtrs"), by(_solve)),
@@ -278,4 +298,5 @@ _RULES = {
     **dict.fromkeys(("pocon", "gecon"), _constant),
     "logdet": _logdet,
     "det": _det,
+    "lange": _norm,
 }

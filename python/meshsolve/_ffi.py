@@ -96,6 +96,7 @@ class Operation(NamedTuple):
       trans: solve with A, A^T or A^H (0, 1, 2).
       unit_diagonal: whether the diagonal of a triangular A is all ones and not read.
       structure: "general", or "hermitian" or "symmetric", of which one triangle is read.
+      norm: which norm is found: "1", "inf", "fro".
       raises: whether it fails where there is no answer, instead of giving NaN and info.
     """
 
@@ -109,6 +110,7 @@ class Operation(NamedTuple):
     trans: int = 0
     structure: str = "general"
     unit_diagonal: bool = False
+    norm: str = "1"
     raises: bool = False
 
     @property
@@ -297,6 +299,11 @@ def residual(structure: str, lower: bool, trans: int) -> Operation:
     )
 
 
+def lange(norm: str, order: int) -> Operation:
+    """A -> its norm."""
+    return Operation("lange", ("matrix",), ("real",), "norm", order=order, norm=norm)
+
+
 def gecon(storage: str, order: int) -> Operation:
     """Factor, pivots, info, norm -> rcond."""
     operands = ("factor", "pivots", "scalar", "real")
@@ -345,6 +352,7 @@ def call(op: Operation, place, world: int, rhs: str, operands):
         "trans": np.int64(op.trans),
         "structure": op.structure,
         "unit_diagonal": np.int64(op.unit_diagonal),
+        "norm": op.norm,
         "on_failure": "raise" if op.raises else "nan",
     }
     return tuple(run(place, *operands, routine=op.routine, **attributes))

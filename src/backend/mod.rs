@@ -9,8 +9,10 @@ pub mod cuda;
 mod group;
 pub mod host;
 pub mod memory;
+pub mod squares;
 
 pub use group::Group;
+pub use squares::Squares;
 
 use std::ops::Range;
 use std::time::Instant;
@@ -184,6 +186,10 @@ pub trait Backend<T: Scalar> {
     fn largest(&mut self, x: Block<T>) -> Step<f64>;
     /// Sums of moduli of X, whose columns are contiguous; row sums are added to `rows`.
     fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Step<Moduli>;
+    /// Adds to `sums` those of moduli over the rows of X, whose columns or rows are contiguous.
+    fn add_moduli(&mut self, x: Block<T>, sums: Block<f64>);
+    /// Squares of the moduli of X, whose columns or rows are contiguous.
+    fn squares(&mut self, x: Block<T>) -> Step<Squares>;
     /// Adds to the column sums of a Hermitian matrix, from the first column of X on, what its lower
     /// triangle says: columns of X begin with an entry on the diagonal each, X's upper triangle is not
     /// read.

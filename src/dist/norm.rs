@@ -1,8 +1,9 @@
-//! 1-norms of a column-distributed matrix in one pass over its memory, LAPACK's `lange` and `lanhe`.
-//! The sum of a column is one lane's; to the sum of a row all lanes contribute.
+//! Norms of a column-distributed matrix in one pass over its memory, LAPACK's `lange` and `lanhe`. The
+//! sum of a column is one lane's; to the sum of a row all lanes contribute. Where A is only read, lanes share
+//! the lines that are contiguous instead.
 
 use super::owned_from;
-use crate::backend::{Backend, Moduli, Step};
+use crate::backend::{Backend, Moduli, Squares, Step};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
@@ -40,4 +41,55 @@ pub fn of_lower_triangle<T: Scalar, B: Backend<T>>(
             sums.rows_from(first),
         );
     }
+}
+
+/// A part of the matrix, and its first row and column.
+type Part<T> = (usize, usize, Block<T>);
+
+/// One lane's parts of the leading part of order `n`, columns being in natural order: of each shard some
+/// of the lines that are contiguous, be they columns or rows; of its own
+/// shard all, where a lane is a rank.
+fn parts<'a, T: Scalar, B: Backend<T>>(
+    lane: &B,
+    a: &'a Matrix<T>,
+    n: usize,
+) -> impl Iterator<Item = Part<T>> + use<'a, T, B> {
+    let (index, lanes, per_rank) = (lane.lane(), lane.lanes(), a.columns.per_rank());
+    let of_lane = move |lines: usize| match B::IS_RANK {
+        true => (0, lines),
+        false => (lines * index / lanes, lines * (index + 1) / lanes),
+    };
+    let shards = a.shards.iter().enumerate().filter(move |(rank, _)| !B::IS_RANK || *rank == index);
+    shards.map(move |(rank, shard)| {
+        let first = (rank * per_rank).min(n);
+        let columns = per_rank.min(n - first);
+        if shard.row_stride == 1 {
+            let (from, to) = of_lane(columns);
+            (0, first + from, shard.sub(0, from, n, to - from))
+        } else {
+            let (from, to) = of_lane(n);
+            (from, first, shard.sub(from, 0, to - from, columns))
+        }
+    })
+}
+
+/// One lane's part of the row sums of the leading part of order `n`, or of its column sums, which are
+/// those of the `sums` (n x 1, zeros before) of all lanes.
+pub fn sums<T: Scalar, B: Backend<T>>(
+    lane: &mut B,
+    a: &Matrix<T>,
+    n: usize,
+    of_columns: bool,
+    sums: Block<f64>,
+) {
+    for (row, column, part) in parts(lane, a, n) {
+        let (first, part) = if of_columns { (column, part.transposed()) } else { (row, part) };
+        lane.add_moduli(part, sums.sub(first, 0, part.rows, 1));
+    }
+}
+
+/// One lane's part of the squares of the leading part of order `n`.
+pub fn squares<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, n: usize) -> Step<Squares> {
+    let mut parts = parts(lane, a, n);
+    parts.try_fold(Squares::default(), |all, (_, _, part)| Ok(all.and(lane.squares(part)?)))
 }

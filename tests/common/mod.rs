@@ -4,6 +4,7 @@
 pub mod case;
 pub mod lanes;
 pub mod lu;
+pub mod norms;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -96,6 +96,11 @@ FUNCTIONS = {
     "slogdet": Function(
         lambda a, b: tuple(ms.slogdet(a)), lambda a, b: tuple(jnp.linalg.slogdet(a))
     ),
+    "norm": Function(lambda a, b: ms.norm(a), lambda a, b: jnp.linalg.norm(a)),
+    "norm 1": Function(lambda a, b: ms.norm(a, 1), lambda a, b: jnp.linalg.norm(a, 1)),
+    "norm inf": Function(
+        lambda a, b: ms.norm(a, jnp.inf), lambda a, b: jnp.linalg.norm(a, jnp.inf)
+    ),
     "logdet": Function(
         lambda a, b: ms.cho_factor(a).logdet(),
         lambda a, b: jnp.linalg.slogdet(a)[1],

@@ -16,6 +16,9 @@ from jax.sharding import PartitionSpec as P
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DTYPES = ("float32", "float64", "complex64", "complex128")
+# Devices of meshes of so many, in no natural order; orders of matrices, for each device.
+ORDERS = {1: (3,), 2: (5, 2), 3: (7, 0, 3), 4: (2, 0, 3, 1), 8: (7, 6, 5, 4, 3, 2, 1, 0)}
+SIZES = {"P": 1, "tile-1": 63, "tile": 64, "tile+1": 65, "prime": 37}
 
 
 def unit_roundoff(dtype) -> float:

@@ -14,6 +14,7 @@ import meshsolve as ms
 from helpers import (
     DTYPES,
     KINDS,
+    ORDERS,
     STORAGES,
     is_complex,
     mesh_of,
@@ -26,7 +27,6 @@ from helpers import (
     unit_roundoff,
 )
 
-ORDERS = {1: (3,), 2: (5, 2), 3: (7, 0, 3), 4: (2, 0, 3, 1), 8: (7, 6, 5, 4, 3, 2, 1, 0)}
 SPECTRA = ("one small", "one large", "geometric", "arithmetic", "random logarithms")
 GENERAL = (
     *(f"{name}:{condition}" for name in SPECTRA for condition in ("2", "sqrt", "full")),

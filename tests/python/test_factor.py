@@ -16,6 +16,8 @@ import meshsolve as ms
 from helpers import (
     DTYPES,
     KINDS,
+    ORDERS,
+    SIZES,
     STORAGES,
     WELL_CONDITIONED,
     factor_ratio,
@@ -29,8 +31,6 @@ from helpers import (
     unit_roundoff,
 )
 
-ORDERS = {1: (3,), 2: (5, 2), 3: (7, 0, 3), 4: (2, 0, 3, 1), 8: (7, 6, 5, 4, 3, 2, 1, 0)}
-SIZES = {"P": 1, "tile-1": 63, "tile": 64, "tile+1": 65, "prime": 37}
 AXES = [
     list(DTYPES),
     list(ORDERS),

@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from helpers import (
     DTYPES,
+    ORDERS,
     STORAGES,
     is_complex,
     mesh_of,
@@ -25,7 +26,6 @@ from helpers import (
     unit_roundoff,
 )
 
-ORDERS = {1: (3,), 2: (5, 2), 3: (7, 0, 3), 4: (2, 0, 3, 1), 8: (7, 6, 5, 4, 3, 2, 1, 0)}
 SIZES = {"P": 1, "tile-1": 63, "tile+1": 65, "prime": 37}
 KINDS = ("random", "tiny", "huge", "one small:sqrt", "geometric:full")
 WELL_CONDITIONED = ("random", "tiny", "huge")

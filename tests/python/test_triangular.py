@@ -11,10 +11,19 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
-from helpers import DTYPES, STORAGES, general, mesh_of, normal, put, put_matrix, solve_ratio
+from helpers import (
+    DTYPES,
+    ORDERS,
+    SIZES,
+    STORAGES,
+    general,
+    mesh_of,
+    normal,
+    put,
+    put_matrix,
+    solve_ratio,
+)
 
-ORDERS = {1: (3,), 2: (5, 2), 3: (7, 0, 3), 4: (2, 0, 3, 1), 8: (7, 6, 5, 4, 3, 2, 1, 0)}
-SIZES = {"P": 1, "tile-1": 63, "tile": 64, "tile+1": 65, "prime": 37}
 AXES = [
     list(DTYPES),
     list(ORDERS),

@@ -4,6 +4,7 @@ pub mod cholesky;
 pub mod condition;
 pub mod inverse;
 pub mod lu;
+pub mod norm;
 pub mod read_only;
 
 /// A test for each function, at a place; where matrices may be of any type, for each of those named.
@@ -13,7 +14,7 @@ macro_rules! every_routine {
             $crate::routines::every_routine! { $at, ::<$scalar>,
                 cholesky::cholesky_in_every_storage lu::lu_in_every_storage
                 inverse::inverses_in_every_storage condition::conditions_in_every_storage
-                read_only::triangular_systems read_only::residuals
+                read_only::triangular_systems read_only::residuals norm::norms_in_every_storage
             }
         })*
     };
@@ -25,6 +26,7 @@ macro_rules! every_routine {
                 inverse::where_there_is_no_inverse_all_is_nan_and_info_says_why
                 condition::what_is_singular_or_no_number
                 condition::moduli_at_the_ends_of_the_range
+                norm::norms_at_the_ends_of_the_range norm::norms_of_what_is_no_number
             }
         }
     };

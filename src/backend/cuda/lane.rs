@@ -20,7 +20,9 @@ use super::vendor::blas::BlasHandle;
 use super::vendor::solver::Workspace;
 use super::vendor::{Libraries, Operand};
 use crate::backend::host::Team;
-use crate::backend::{Backend, Group, Moduli, Op, Signal, Step, Stopped, Triangle, Update};
+use crate::backend::{
+    Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update,
+};
 use crate::error::{Error, Kind, Result};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::{DType, Scalar};
@@ -105,7 +107,7 @@ impl<'a> CudaLane<'a> {
         let before = self.mark(main)?;
         self.device.wait_for(before, self.tools.side)?;
         // SAFETY: scratch of this call; sums are added to what is there.
-        unsafe { self.device.clear(room.row_sums, room.needs.row_sums, main) }
+        unsafe { self.device.clear(room.sums, room.needs.sums, main) }
     }
 
     fn libraries(&self) -> Result<&'a Libraries> {
@@ -547,6 +549,14 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
 
     fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Step<Moduli> {
         self.ask(|lane| lane.sums(x, rows))
+    }
+
+    fn add_moduli(&mut self, x: Block<T>, sums: Block<f64>) {
+        self.give(|lane| lane.add_sums(x, sums));
+    }
+
+    fn squares(&mut self, x: Block<T>) -> Step<Squares> {
+        self.ask(|lane| lane.sum_squares(x))
     }
 
     fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>) {

@@ -16,7 +16,7 @@ pub struct Needs {
     /// Scratch that the algorithms know of: the rank's own, and on rank 0 what is shared.
     pub own: usize,
     pub shared: usize,
-    pub row_sums: usize,
+    pub sums: usize,
     pub pivots: usize,
     /// Copies of others' blocks, and conjugates, on the caller's stream and on the other one.
     pub arenas: [usize; 2],
@@ -40,7 +40,7 @@ pub struct Room {
     pub needs: Needs,
     pub own: Address,
     pub shared: Address,
-    pub row_sums: Address,
+    pub sums: Address,
     pub pivots: Address,
     pub arenas: [Address; 2],
     pub panels: [Address; 2],
@@ -70,7 +70,7 @@ impl Needs {
             needs: self,
             own: part(self.own),
             shared: part(self.shared),
-            row_sums: part(self.row_sums),
+            sums: part(self.sums),
             pivots: part(self.pivots),
             arenas: [part(self.arenas[0]), part(self.arenas[1])],
             panels: [part(self.panel), part(self.panel)],

@@ -17,7 +17,9 @@ use super::getrf::{Panel, swap_rows};
 use super::members::Members;
 use super::norm;
 use super::team::Team;
-use crate::backend::{Backend, Group, Moduli, Op, Signal, Step, Stopped, Triangle, Update};
+use crate::backend::{
+    Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update,
+};
 use crate::error::Error;
 use crate::log::{self, Event};
 use crate::matrix::{Block, Matrix};
@@ -264,6 +266,14 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
 
     fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Step<Moduli> {
         Ok(unsafe { norm::moduli(x, rows) })
+    }
+
+    fn add_moduli(&mut self, x: Block<T>, sums: Block<f64>) {
+        unsafe { norm::add_moduli(x, sums) };
+    }
+
+    fn squares(&mut self, x: Block<T>) -> Step<Squares> {
+        Ok(unsafe { norm::squares(x) })
     }
 
     fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>) {

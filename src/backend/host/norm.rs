@@ -1,4 +1,4 @@
-//! Sums of moduli for 1-norms, in binary64 whatever the entries are. A few entries at a time, so that
+//! Sums of moduli and of squares for norms, in binary64 whatever the entries are. A few entries at a time, so that
 //! the compiler makes vector instructions of it: squares that over- or underflow are rare, and found
 //! by the largest of these entries.
 //!
@@ -7,12 +7,11 @@
 
 use super::blas::{slice, slice_mut};
 use crate::backend::Moduli;
+use crate::backend::squares::{SAFE, Squares};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 
 const CHUNK: usize = 16;
-/// Squares of what lies between keep their digits.
-const SAFE: std::ops::Range<f64> = 1e-140..1e140;
 
 /// Sums and largest entry of x, whose columns are contiguous; row sums are added to `rows`.
 pub unsafe fn moduli<T: Scalar>(x: Block<T>, rows: Option<Block<f64>>) -> Moduli {
@@ -23,6 +22,33 @@ pub unsafe fn moduli<T: Scalar>(x: Block<T>, rows: Option<Block<f64>>) -> Moduli
         // SAFETY: the caller's.
         let column = unsafe { slice(x.sub(0, j, x.rows, 1)) };
         found = found.and(of_column(column, rows.as_deref_mut()));
+    }
+    found
+}
+
+/// Adds to `sums` those over the rows of x, whose columns or rows are contiguous.
+pub unsafe fn add_moduli<T: Scalar>(x: Block<T>, sums: Block<f64>) {
+    if x.row_stride == 1 {
+        // SAFETY: the caller's.
+        unsafe { moduli(x, Some(sums)) };
+        return;
+    }
+    // SAFETY: the caller's.
+    let sums = unsafe { slice_mut(sums) };
+    for (i, sum) in sums.iter_mut().enumerate() {
+        // SAFETY: the caller's.
+        let row = unsafe { slice(x.sub(i, 0, 1, x.cols).transposed()) };
+        *sum += of_column(row, None).column;
+    }
+}
+
+/// Squares of the moduli of x, whose columns or rows are contiguous.
+pub unsafe fn squares<T: Scalar>(x: Block<T>) -> Squares {
+    let x = if x.row_stride == 1 { x } else { x.transposed() };
+    let mut found = Squares::default();
+    for j in 0..x.cols {
+        // SAFETY: the caller's.
+        found = found.and(squares_of_column(unsafe { slice(x.sub(0, j, x.rows, 1)) }));
     }
     found
 }
@@ -100,4 +126,44 @@ fn moduli_of<T: Scalar>(entries: &[T; CHUNK], largest: &mut [f64; CHUNK]) -> [f6
         largest[i] = if sizes[i] > largest[i] { sizes[i] } else { largest[i] };
     }
     moduli
+}
+
+/// Of one column, with wide vectors if the processor has them.
+fn squares_of_column<T: Scalar>(column: &[T]) -> Squares {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has been asked.
+        return unsafe { squares_avx2(column) };
+    }
+    squares_portable(column)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn squares_avx2<T: Scalar>(column: &[T]) -> Squares {
+    squares_portable(column)
+}
+
+#[inline(always)]
+fn squares_portable<T: Scalar>(column: &[T]) -> Squares {
+    let mut sums = [0.0; 2 * CHUNK];
+    let (chunks, rest) = column.as_chunks::<{ 2 * CHUNK }>();
+    let square = |entry: T| {
+        let (re, im) = entry.parts();
+        re * re + im * im
+    };
+    for entries in chunks {
+        (0..2 * CHUNK).for_each(|i| sums[i] += square(entries[i]));
+    }
+    let medium = sums.iter().sum::<f64>() + rest.iter().map(|&entry| square(entry)).sum::<f64>();
+    // What underflows is far below such a sum.
+    if (SAFE.start * SAFE.start..SAFE.end * SAFE.end).contains(&medium) {
+        return Squares { medium, ..Squares::default() };
+    }
+    let mut found = Squares::default();
+    for (re, im) in column.iter().map(|entry| entry.parts()) {
+        found.add(re);
+        found.add(im);
+    }
+    found
 }

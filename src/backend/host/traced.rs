@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use super::lane::Untraced;
 use super::team::Team;
-use crate::backend::{Backend, Group, Moduli, Op, Signal, Step, Stopped, Triangle, Update};
+use crate::backend::{
+    Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update,
+};
 use crate::error::Error;
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
@@ -121,6 +123,14 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
 
     fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Step<Moduli> {
         self.span("norms", Of::Call, |lane| lane.moduli(x, rows))
+    }
+
+    fn add_moduli(&mut self, x: Block<T>, sums: Block<f64>) {
+        self.span("norms", Of::Call, |lane| lane.add_moduli(x, sums));
+    }
+
+    fn squares(&mut self, x: Block<T>) -> Step<Squares> {
+        self.span("norms", Of::Call, |lane| lane.squares(x))
     }
 
     fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>) {

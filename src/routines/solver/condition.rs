@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::job::Solver;
 use super::magnitude::near_underflow;
-use super::options::{Family, Options};
+use super::options::{Family, Norm, Options};
 use crate::backend::memory;
 use crate::backend::{Backend, Op, Step, Triangle, larger};
 use crate::dist::condition::{Estimator, block, inverse_norm};
@@ -33,12 +33,17 @@ impl<T: Scalar> Norms<T> {
     }
 }
 
-/// Whether norm1(A) takes sums over rows of B: of A^T they are A's columns, and of one triangle they
-/// are the part of a column that is not given.
-pub fn needs_row_sums(options: &Options) -> bool {
-    let Options { verb, storage, .. } = options;
+/// How many sums each lane keeps. norm1(A) takes those over rows of B where these are A's columns, as
+/// of A^T, or the part of a column that is not given, as of one triangle; squares have three sizes.
+pub fn sums_of_lane(options: &Options, n: usize) -> usize {
+    let Options { verb, storage, norm, .. } = options;
     let of_transpose = storage.is_transpose() && !verb.upright;
-    verb.norm && (verb.family == Family::Cholesky || of_transpose)
+    match verb.family {
+        Family::Norm if *norm == Norm::Frobenius => 3,
+        Family::Norm => n,
+        family if verb.norm && (family == Family::Cholesky || of_transpose) => n,
+        _ => 0,
+    }
 }
 
 /// Elements of scratch that an estimate needs.
@@ -47,6 +52,31 @@ pub fn scratch_elements(n: usize, lanes: usize) -> usize {
 }
 
 impl<T: Scalar> Solver<T> {
+    /// The sums of a lane, zeros at first, if it keeps any.
+    pub(super) fn sums_of(&self, lane: usize) -> Option<Block<f64>> {
+        let each = self.sizes.sums;
+        Some(Block::column_major(*self.ground.sums.get(lane)?, each, 1, each))
+    }
+
+    /// Sums of all lanes, which have met, in their places.
+    pub(super) fn totals(&self) -> Result<Vec<f64>> {
+        let lanes = (0..self.team.lanes()).map_while(|lane| self.sums_of(lane));
+        // SAFETY: numbers of the scratch, which nobody writes any more.
+        let read = |s: Block<f64>| unsafe { memory::read(self.memory(), s.ptr, 1, s.rows) };
+        let sums = lanes.map(read).collect::<Result<Vec<_>>>()?;
+        let total = |i: usize| sums.iter().map(|of_lane| of_lane[i]).sum();
+        Ok((0..sums.first().map_or(0, Vec::len)).map(total).collect())
+    }
+
+    /// The largest sum over a row or column.
+    pub(super) fn largest_total(&self) -> Result<f64> {
+        Ok(self.totals()?.into_iter().take(self.unpadded()).fold(0.0, larger))
+    }
+
+    fn row_sums(&self, lane: usize) -> Option<Block<f64>> {
+        Some(self.sums_of(lane)?.sub(0, 0, self.unpadded(), 1))
+    }
+
     /// Finds norm1(A), and the largest entry on the way, as `largest` does; afterwards all lanes have
     /// met.
     pub fn measure(&self, lane: &mut impl Backend<T>) -> Step<f64> {
@@ -75,15 +105,10 @@ impl<T: Scalar> Solver<T> {
     }
 
     fn found_norm(&self) -> Result<f64> {
-        let lanes = (0..self.team.lanes()).map_while(|lane| self.row_sums(lane));
-        // SAFETY: numbers of the scratch, which nobody writes any more.
-        let read = |s: Block<f64>| unsafe { memory::read(self.memory(), s.ptr, 1, s.rows) };
-        let sums = lanes.map(read).collect::<Result<Vec<_>>>()?;
-        if sums.is_empty() {
+        if self.ground.sums.is_empty() {
             return Ok(f64::from_bits(self.norms.column.load(Ordering::Acquire)));
         }
-        let row = |i: usize| sums.iter().map(|of_lane| of_lane[i]).sum();
-        Ok((0..self.unpadded()).map(row).fold(0.0, larger))
+        self.largest_total()
     }
 
     /// Estimates the condition. `sweeps` are those of a solve with A or with A^H; `earlier` is how

@@ -15,8 +15,8 @@ pub struct Ground<T> {
     pub shared: *mut T,
     /// Row interchanges where they are neither operand nor result.
     pub pivots: *mut i32,
-    /// The lanes' sums of rows, zeros at first; none where the call needs none.
-    pub row_sums: Vec<*mut f64>,
+    /// The lanes' sums, zeros at first; none where the call needs none.
+    pub sums: Vec<*mut f64>,
     /// What of it is to be freed after the call.
     _held: Option<Held<T>>,
 }
@@ -28,7 +28,7 @@ unsafe impl<T> Sync for Ground<T> {}
 
 struct Held<T> {
     _scratch: Scratch<T>,
-    _row_sums: Scratch<f64>,
+    _sums: Scratch<f64>,
     _pivots: Vec<i32>,
 }
 
@@ -39,25 +39,25 @@ impl<T: Scalar> Ground<T> {
         own: Vec<*mut T>,
         shared: *mut T,
         pivots: *mut i32,
-        row_sums: Vec<*mut f64>,
+        sums: Vec<*mut f64>,
     ) -> Self {
-        Ground { memory, own, shared, pivots, row_sums, _held: None }
+        Ground { memory, own, shared, pivots, sums, _held: None }
     }
 
     /// Memory of the host.
     pub fn host(sizes: &Sizes) -> Result<Self> {
         let Sizes { lanes, own, shared, .. } = *sizes;
         let scratch = Scratch::new(lanes * own + shared)?;
-        let row_sums = Scratch::new(sizes.row_sums * lanes)?;
+        let numbers = Scratch::new(sizes.sums * lanes)?;
         let mut pivots = vec![0; sizes.pivots];
-        let sums = if sizes.row_sums > 0 { 0..lanes } else { 0..0 };
+        let with = if sizes.sums > 0 { 0..lanes } else { 0..0 };
         Ok(Ground {
             memory: Box::new(HostMemory),
             own: (0..lanes).map(|lane| scratch.at(lane * own)).collect(),
             shared: scratch.at(lanes * own),
             pivots: pivots.as_mut_ptr(),
-            row_sums: sums.map(|lane| row_sums.at(lane * sizes.row_sums)).collect(),
-            _held: Some(Held { _scratch: scratch, _row_sums: row_sums, _pivots: pivots }),
+            sums: with.map(|lane| numbers.at(lane * sizes.sums)).collect(),
+            _held: Some(Held { _scratch: scratch, _sums: numbers, _pivots: pivots }),
         })
     }
 }

@@ -10,7 +10,7 @@ use super::ground::Ground;
 use super::operands::{Kind, Problem, Signature};
 use super::options::{Family, Options, Rhs, Verb};
 use super::sizes::{Sizes, panel_rows};
-use super::{cholesky, lu, residual, triangular};
+use super::{cholesky, lu, norm, residual, triangular};
 use crate::backend::host::{HostLane, Sharing, Team};
 use crate::backend::memory::{self, Memory};
 use crate::backend::{Backend, Step};
@@ -32,7 +32,7 @@ pub struct Solver<T> {
     pub(super) team: Team,
     since: Instant,
     phases: Mutex<Vec<(&'static str, f64)>>,
-    ground: Ground<T>,
+    pub(super) ground: Ground<T>,
     /// The `info` of a factor that was made earlier, 0 if there is none among the operands.
     info_given: usize,
     /// The bits of the largest magnitude that lanes have found.
@@ -94,13 +94,6 @@ impl<T: Scalar> Solver<T> {
 
     pub(super) fn memory(&self) -> &dyn Memory {
         &*self.ground.memory
-    }
-
-    /// Scratch for the sums of rows of a lane, if the call needs any.
-    pub(super) fn row_sums(&self, lane: usize) -> Option<Block<f64>> {
-        let n = self.problem.n;
-        let rows = *self.ground.row_sums.get(lane)?;
-        Some(Block::column_major(rows, n, 1, n).sub(0, 0, self.unpadded(), 1))
     }
 
     /// Scratch of one lane alone.
@@ -178,6 +171,7 @@ impl<T: Scalar> Solver<T> {
             Family::Lu => lu::steps(self, lane, &mut time)?,
             Family::Triangular => triangular::steps(self, lane, &mut time)?,
             Family::Residual => residual::steps(self, lane)?,
+            Family::Norm => norm::steps(self, lane)?,
         }
         if self.options.verb.restore {
             self.restore(lane)?;
@@ -266,6 +260,7 @@ impl<T: Scalar> Job for Solver<T> {
             _ if verb.norm => self.give_real(self.norm()?)?,
             Family::Cholesky => cholesky::finish(self)?,
             Family::Lu => lu::finish(self)?,
+            Family::Norm => norm::finish(self)?,
             Family::Triangular | Family::Residual => {}
         }
         self.record(info);
@@ -281,7 +276,8 @@ fn no_answer(verb: &Verb, info: i32) -> Error {
             format!("one whose leading minor of order {info} is not positive definite"),
         ),
         Family::Lu => ("nonsingular", format!("one whose pivot {info} is zero or not finite")),
-        Family::Triangular | Family::Residual => {
+        // The last two have an answer whatever the matrix.
+        Family::Triangular | Family::Residual | Family::Norm => {
             ("nonsingular", format!("one whose diagonal entry {info} is zero or not finite"))
         }
     };

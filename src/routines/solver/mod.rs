@@ -8,6 +8,7 @@ mod job;
 mod lu;
 mod magnitude;
 mod moves;
+mod norm;
 mod on_cuda;
 mod operands;
 mod options;
@@ -25,5 +26,5 @@ use options::Verb;
 /// The routines of all families.
 pub fn verbs() -> impl Iterator<Item = &'static Verb> {
     let direct = cholesky::VERBS.iter().chain(&lu::VERBS);
-    direct.chain(&triangular::VERBS).chain(&residual::VERBS)
+    direct.chain(&triangular::VERBS).chain(&residual::VERBS).chain(&norm::VERBS)
 }

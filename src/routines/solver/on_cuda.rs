@@ -101,13 +101,13 @@ impl Sizes {
         Ok(Needs {
             own: self.own * size,
             shared: if rank == 0 { self.shared * size } else { 0 },
-            row_sums: self.row_sums * size_of::<f64>(),
+            sums: self.sums * size_of::<f64>(),
             pivots: if rank == 0 { self.pivots * size_of::<i32>() } else { 0 },
             arenas: [arena, beside],
             panel: if ranks > 1 { n * widest * size } else { 0 },
             infos: count * size_of::<i32>(),
             panel_pivots: widest * size_of::<i64>(),
-            moduli: 2 * widest.max(columns) * size_of::<f64>(),
+            moduli: 3 * widest.max(columns).max(32) * size_of::<f64>(),
             transposition: turning.into_iter().max().unwrap_or(0),
             blas: blas_workspace(n * (n / ranks) * size),
             solver: solver.workspace::<T>(&mut tools.solver, cholesky, (n.min(n * lu), lu))?,
@@ -147,13 +147,13 @@ impl<T: Scalar> Shared<T> {
         let rooms: Vec<Room> = brought.iter().map(|b| b.room).collect();
         let crew = Arc::new(Crew::new(brought.into_iter().map(|b| b.seat).collect()));
         let at = |address: Address| std::ptr::without_provenance_mut::<T>(address as usize);
-        let sums = if sizes.row_sums > 0 { &rooms[..] } else { &[] };
+        let sums = if sizes.sums > 0 { &rooms[..] } else { &[] };
         let ground = Ground::on_devices(
             Box::new(CudaMemory(crew.clone())),
             rooms.iter().map(|room| at(room.own)).collect(),
             at(rooms[0].shared),
             at(rooms[0].pivots).cast(),
-            sums.iter().map(|room| at(room.row_sums).cast()).collect(),
+            sums.iter().map(|room| at(room.sums).cast()).collect(),
         );
         let solver = Solver::new(options, problem, calls, since, sizes, ground)?;
         let (ends, changed) = (Mutex::default(), Condvar::new());

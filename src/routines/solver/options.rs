@@ -5,7 +5,7 @@
 //! (1, 0)), `lower` (0/1: which triangle of A is read or made), `structure` ("general", "hermitian",
 //! "symmetric": of an A that is factored as L U or multiplied with; of the latter two one triangle is
 //! read), `trans` (0, 1, 2: solve with A, A^T,
-//! A^H), `unit_diagonal` (0/1), `rhs` ("replicated": b is equal on all ranks; "columns": each rank has k of its own), `order`
+//! A^H), `unit_diagonal` (0/1), `norm` ("1", "inf", "fro": which one is found), `rhs` ("replicated": b is equal on all ranks; "columns": each rank has k of its own), `order`
 //! ("auto", "natural", "cyclic": of the columns while they are worked on; a factor keeps it), `tile`
 //! (0: chosen here), `order_of_a` (of A without the identity corner that pads it; 0: there is none),
 //! `on_failure` ("nan"; "raise": the call fails where `info` is not 0).
@@ -34,12 +34,14 @@ pub enum Family {
     Triangular,
     /// A is only multiplied with.
     Residual,
+    /// A norm of A is found.
+    Norm,
 }
 
 impl Family {
     /// Whether the matrix is read where it lies, in any storage, and left as it is.
     pub fn reads_only(self) -> bool {
-        matches!(self, Family::Triangular | Family::Residual)
+        matches!(self, Family::Triangular | Family::Residual | Family::Norm)
     }
 }
 
@@ -107,6 +109,14 @@ pub enum Structure {
     Symmetric,
 }
 
+/// Which norm is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Norm {
+    One,
+    Infinity,
+    Frobenius,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub verb: &'static Verb,
@@ -117,6 +127,7 @@ pub struct Options {
     pub unit_diagonal: bool,
     /// What is applied to A in a solve.
     pub op: Op,
+    pub norm: Norm,
     pub rhs: Rhs,
     /// What was asked for.
     pub order: Option<Order>,
@@ -184,6 +195,14 @@ impl Routine for Verb {
             2 => Op::Adjoint,
             other => return Err(bad("trans", "0, 1 or 2", other.to_string())),
         };
+        let norm = match attributes.text("norm").as_deref() {
+            None | Some("1") => Norm::One,
+            Some("inf") => Norm::Infinity,
+            Some("fro") => Norm::Frobenius,
+            Some(other) => {
+                return Err(bad("norm", "\"1\", \"inf\" or \"fro\"", format!("{other:?}")));
+            }
+        };
         let rhs = match attributes.text("rhs").as_deref() {
             Some("replicated") => Rhs::Replicated,
             Some("columns") => Rhs::Columns,
@@ -226,6 +245,7 @@ impl Routine for Verb {
             structure,
             unit_diagonal,
             op,
+            norm,
             rhs,
             order,
             tile,

@@ -3,7 +3,7 @@
 
 use super::condition;
 use super::operands::Problem;
-use super::options::{Family, Options, Rhs, Structure, Verb, tile_width};
+use super::options::{Family, Norm, Options, Rhs, Structure, Verb, tile_width};
 use crate::backend::Op;
 use crate::backend::host::{lane_count, scratch_elements, shared_elements};
 use crate::dispatch;
@@ -79,8 +79,8 @@ pub struct Sizes {
     /// Elements of scratch of each lane, and of all together.
     pub own: usize,
     pub shared: usize,
-    /// Sums of rows of each lane, real numbers.
-    pub row_sums: usize,
+    /// Sums of moduli or squares of each lane, real numbers.
+    pub sums: usize,
     /// Row interchanges that are neither operand nor result.
     pub pivots: usize,
 }
@@ -117,17 +117,17 @@ impl Sizes {
             |m: &Moves| m.turn.as_ref().map_or((0, 0), |turn| (machine.turning)(turn, ranks));
         let [before, after] = both.map(turning);
         let (turning, turned) = (before.0.max(after.0), before.1.max(after.1));
-        let sums = if verb.solve && !dealt { lanes * n * rhs } else { 0 };
+        let partial = if verb.solve && !dealt { lanes * n * rhs } else { 0 };
         let widest = columns.widest();
         // A tile column of n rows where inverses are made, and the lane's own tile.
         let panel = if verb.invert { panel_rows(n) * widest } else { 0 };
         let tile = if verb.invert || verb.family.reads_only() { widest * widest } else { 0 };
         let own = (machine.own)(widest).max(turning).max(tile);
         let estimate = if verb.condition { condition::scratch_elements(n, lanes) } else { 0 };
-        let shared = staging.max(sums).max(turned).max(estimate).max(panel);
-        let row_sums = if condition::needs_row_sums(options) { n } else { 0 };
+        let shared = staging.max(partial).max(turned).max(estimate).max(panel);
+        let sums = condition::sums_of_lane(options, n);
         let pivots = if verb.family == Family::Lu { n } else { 0 };
-        Sizes { columns, lanes, group, arrange, restore, own, shared, row_sums, pivots }
+        Sizes { columns, lanes, group, arrange, restore, own, shared, sums, pivots }
     }
 
     /// Elements of scratch.
@@ -137,7 +137,7 @@ impl Sizes {
 
     /// Bytes of all scratch.
     pub fn scratch_bytes<T: Scalar>(&self) -> usize {
-        self.scratch() * size_of::<T>() + self.lanes * self.row_sums * size_of::<f64>()
+        self.scratch() * size_of::<T>() + self.lanes * self.sums * size_of::<f64>()
     }
 }
 
@@ -188,6 +188,7 @@ impl Forecast {
             structure,
             unit_diagonal,
             op,
+            norm: Norm::One,
             rhs: spread,
             order,
             tile,

@@ -10,6 +10,11 @@ pub(super) fn is_columns<T>(block: &Block<T>) -> bool {
     columns
 }
 
+/// What becomes of the sums of `kernels/moduli.cu`.
+const SET: u64 = 0;
+const HERMITIAN: u64 = 1;
+const ADDED: u64 = 2;
+
 /// A block as lines of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
@@ -379,7 +384,7 @@ impl CudaLane<'_> {
         let (cols, sums) = (x.cols, self.room.moduli);
         assert!(2 * cols * size_of::<f64>() <= self.room.needs.moduli, "room for a tile's sums");
         let largest = sums + (cols * size_of::<f64>()) as Address;
-        let shape = [address(x), x.col_stride as u64, x.rows as u64, cols as u64, 0];
+        let shape = [address(x), x.col_stride as u64, x.rows as u64, cols as u64, SET];
         let arguments = [&shape[..], &[sums, largest]].concat();
         self.launch("moduli", &format!("column_moduli_{}", suffix(T::DTYPE)), &arguments)?;
         if let Some(rows) = rows {
@@ -398,6 +403,53 @@ impl CudaLane<'_> {
         Ok(sums.iter().zip(largest).map(of_column).fold(Moduli::default(), Moduli::and))
     }
 
+    /// Adds to `sums` those of moduli over the rows of X.
+    pub(super) fn add_sums<T: Scalar>(&mut self, x: Block<T>, sums: Block<f64>) -> Result<()> {
+        if x.rows * x.cols == 0 {
+            return Ok(());
+        }
+        let x = self.near(x)?;
+        let by_columns = is_columns(&x);
+        let stored = if by_columns { x } else { x.transposed() };
+        let shape = [address(stored), stored.col_stride as u64, stored.rows as u64];
+        let (kernel, how, rest) = match by_columns {
+            true => ("row", 0, vec![address(sums)]),
+            false => ("column", ADDED, vec![address(sums), self.room.moduli]),
+        };
+        let arguments = [&shape[..], &[stored.cols as u64, how], &rest].concat();
+        self.launch("moduli", &format!("{kernel}_moduli_{}", suffix(T::DTYPE)), &arguments)
+    }
+
+    /// Squares of the moduli of X.
+    pub(super) fn sum_squares<T: Scalar>(&mut self, x: Block<T>) -> Result<Squares> {
+        let mut all = Squares::default();
+        if x.rows * x.cols == 0 {
+            return Ok(all);
+        }
+        let near = self.near(x)?;
+        let stored = if is_columns(&near) { near } else { near.transposed() };
+        // Real numbers, three for each column at a time.
+        let words = size_of::<T>() / size_of::<T::Real>();
+        let most = self.room.needs.moduli / (3 * size_of::<f64>());
+        let (rows, stride) = (stored.rows * words, stored.col_stride * words);
+        let name = format!("column_squares_{}", suffix(T::DTYPE.real()));
+        for first in (0..stored.cols).step_by(most) {
+            let part = stored.sub(0, first, stored.rows, most.min(stored.cols - first));
+            let (cols, to) = (part.cols, self.room.moduli);
+            let arguments = [address(part), stride as u64, rows as u64, cols as u64, to];
+            self.launch("moduli", &name, &arguments)?;
+            let mut found = vec![Squares::default(); cols];
+            let bytes = size_of_val(&found[..]);
+            // SAFETY: as many numbers, in this order.
+            unsafe {
+                let (from, to) = (Lines { at: to, pitch: bytes }, found.as_mut_ptr().cast());
+                self.device.read_lines(from, bytes, 1, to, self.stream())?;
+            }
+            all = found.into_iter().fold(all, Squares::and);
+        }
+        Ok(all)
+    }
+
     /// Adds to the column sums of a Hermitian matrix what its lower triangle says.
     pub(super) fn hermitian_sums<T: Scalar>(
         &mut self,
@@ -408,7 +460,7 @@ impl CudaLane<'_> {
             return Ok(());
         }
         let x = self.near(x)?;
-        let shape = [address(x), x.col_stride as u64, x.rows as u64, x.cols as u64, 1];
+        let shape = [address(x), x.col_stride as u64, x.rows as u64, x.cols as u64, HERMITIAN];
         let arguments = [&shape[..], &[address(sums), self.room.moduli]].concat();
         self.launch("moduli", &format!("column_moduli_{}", suffix(T::DTYPE)), &arguments)?;
         let arguments = [&shape[..], &[address(sums)]].concat();

@@ -1,0 +1,200 @@
+"""Whether the wheel and the sdist can be published: what `make release-check` runs.
+
+Run: python release/check.py WHEEL [--only STEP ...]
+
+Builds the sdist beside the wheel that is given, a wheel from the sdist alone, looks into all of
+them, and installs the wheel where there is nothing else, with the oldest and the newest JAX, to run
+the examples away from the checkout. Each step prints what it has found; the first that fails ends
+all with exit code 1.
+"""
+
+import argparse
+import email
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import venv
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+WORK = ROOT / "build/release"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["version"]
+OLDEST = re.search(r"jax>=([\d.]+)", str(PROJECT["project"]["dependencies"]))[1]
+EXTRAS = ("cuda12", "cuda13", "cuda12-local", "cuda13-local")  # JAX's own
+# What a compiled module may need of a system (PEP 600): no library of CUDA, none of ours.
+LIBRARIES = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libpthread.so.0"}
+LIBRARIES |= {"libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+# So that an example takes seconds.
+SMALL = {"--n": "400", "--samples": "400", "--steps": "20"}
+
+
+def run(*command, **options) -> str:
+    """What a command prints; its failure is ours."""
+    command = [str(word) for word in command]
+    ran = subprocess.run(command, capture_output=True, text=True, **options)
+    if ran.returncode:
+        sys.exit(f"{' '.join(command)}\n{ran.stdout}\n{ran.stderr}\nexit code {ran.returncode}")
+    return ran.stdout
+
+
+def expect(what: str, expected, got) -> None:
+    """End all if they differ."""
+    if expected != got:
+        sys.exit(f"{what}: expected {expected}, got {got}")
+
+
+def environment(name: str, *requirements) -> pathlib.Path:
+    """The Python of a new environment that has these and what they need."""
+    folder = WORK / name
+    shutil.rmtree(folder, ignore_errors=True)
+    venv.create(folder, with_pip=True)
+    python = folder / "bin/python"
+    run(python, "-m", "pip", "install", "--quiet", *requirements)
+    run(python, "-m", "pip", "check")
+    return python
+
+
+def metadata(wheel: pathlib.Path):
+    """That of a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return email.message_from_bytes(archive.read(f"meshsolve-{VERSION}.dist-info/METADATA"))
+
+
+def contents(wheel: pathlib.Path) -> set[str]:
+    """The files of a wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def versions(wheel: pathlib.Path) -> None:
+    """All have that of Cargo.toml."""
+    top = re.search(r"^## (\S+), (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    expect("CHANGELOG.md", VERSION, top[1])
+    expect("Cargo.lock", [VERSION], [p["version"] for p in lock if p["name"] == "meshsolve"])
+    expect("the wheel's metadata", VERSION, metadata(wheel)["Version"])
+    expect("pyproject.toml's dynamic fields", ["version"], PROJECT["project"]["dynamic"])
+    print(f"version {VERSION}, {top[2]}")
+
+
+def tags(wheel: pathlib.Path) -> None:
+    """One wheel for every Python from 3.11 on, for the systems that its symbols allow."""
+    _, _, python, abi, platform = wheel.stem.split("-")
+    expect("tags", ("cp311", "abi3"), (python, abi))
+    tools = environment("tools", "auditwheel", "twine")
+    said = " ".join(run(tools, "-m", "auditwheel", "show", wheel).split())
+    found = re.search(r'consistent with the following platform tag: "(\w+)"', said)
+    expect("the platform of the symbols", platform.split(".")[0], found and found[1])
+    needed = """
+import sys, zipfile, io
+from elftools.elf.elffile import ELFFile
+wheel = zipfile.ZipFile(sys.argv[1])
+for name in wheel.namelist():
+    if ".so" in name:
+        section = ELFFile(io.BytesIO(wheel.read(name))).get_section_by_name(".dynamic")
+        print(*[t.needed for t in section.iter_tags("DT_NEEDED")], sep="\\n")
+"""
+    libraries = set(run(tools, "-c", needed, wheel).split())
+    expect("libraries that are neither the system's", set(), libraries - LIBRARIES)
+    print(f"wheel {python}-{abi}-{platform} needs {', '.join(sorted(libraries))}")
+
+
+def sdist(wheel: pathlib.Path) -> None:
+    """It has what it is built from, builds by itself, and gives the same files."""
+    maturin = pathlib.Path(sys.executable).parent / "maturin"
+    shutil.rmtree(WORK / "sdist", ignore_errors=True)
+    run(maturin, "sdist", "--out", WORK / "sdist", cwd=ROOT)
+    (archive,) = (WORK / "sdist").glob("*.tar.gz")
+    run(WORK / "tools/bin/python", "-m", "twine", "check", "--strict", wheel, archive)
+    with tarfile.open(archive) as files:
+        names = {name.partition("/")[2] for name in files.getnames()}
+    for name in ("Cargo.lock", "LICENSE", "THIRD-PARTY-LICENCES", "README.md", "ffi/handlers.cc"):
+        expect(f"{name} in the sdist", True, name in names)
+    with tempfile.TemporaryDirectory() as folder:
+        # Compiled dependencies may be used again; what is the sdist's own lies elsewhere.
+        environ = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target")}
+        pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps")
+        run(*pip, "--wheel-dir", folder, archive, cwd=folder, env=environ)
+        (built,) = pathlib.Path(folder).glob("*.whl")
+        missing = contents(wheel) ^ contents(built)
+        expect("files that only one of both wheels has", set(), missing)
+        # For this machine: its platform is the plain one.
+        name = built.name.rpartition("-")[0]
+        expect("the sdist's wheel", wheel.name.rpartition("-")[0], name)
+    size = archive.stat().st_size
+    print(f"sdist {archive.name}: {len(names)} files, {size >> 10} KiB, builds {name}")
+
+
+def extras(wheel: pathlib.Path) -> None:
+    """Those of CUDA are JAX's of the same names; what is run without a GPU needs none of them."""
+    said = metadata(wheel).get_all("Requires-Dist")
+    for extra in EXTRAS:
+        lines = [line for line in said if re.search(rf"extra == '{extra}'", line)]
+        expect(extra, [f"jax[{extra}]>={OLDEST} ; extra == '{extra}'"], lines)
+    print("extras " + ", ".join(sorted(metadata(wheel).get_all("Provides-Extra"))))
+
+
+def licences(wheel: pathlib.Path) -> None:
+    """Of what is compiled into the wheel, and the files that name them."""
+    print(run(sys.executable, ROOT / "release/licences.py").strip())
+    said = metadata(wheel)
+    expect("licence", "Apache-2.0", said["License-Expression"])
+    files = {f"meshsolve-{VERSION}.dist-info/licenses/{n}" for n in said.get_all("License-File")}
+    expect("files of licences in the wheel", files, files & contents(wheel))
+
+
+def installed(wheel: pathlib.Path) -> None:
+    """In empty environments: info, and all examples, with the oldest and the newest JAX."""
+    for name, jax in (("oldest", f"jax=={OLDEST}"), ("newest", "jax")):
+        python = environment(name, f"{wheel}[examples,lineax]", jax)
+        # None of ours, and none of JAX's that somebody has set.
+        ours = ("PYTHON", "JAX_", "XLA_", "MESHSOLVE_", "VIRTUAL_ENV")
+        environ = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(ROOT / "examples", f"{folder}/examples", ignore=_what_is_measured)
+            here = {"cwd": folder, "env": environ, "timeout": 600}
+            info = json.loads(run(python, "-m", "meshsolve.info", "--json", **here))
+            expect("meshsolve.__version__", VERSION, info["meshsolve"])
+            known = (
+                "import importlib.metadata as m; print(m.metadata('jax').get_all('Provides-Extra'))"
+            )
+            provided = run(python, "-c", known, **here)
+            expect("extras that JAX lacks", [], [e for e in EXTRAS if f"'{e}'" not in provided])
+            examples = sorted(pathlib.Path(folder).glob("examples/[0-9]*.py"))
+            for example in examples:
+                text = example.read_text()
+                sizes = [w for s in SMALL.items() if f'add_argument("{s[0]}"' in text for w in s]
+                run(python, example, *sizes, **here)
+            print(f"{name}: jax {info['jax']}, {len(examples)} examples run from the wheel")
+
+
+def _what_is_measured(folder: str, names: list[str]) -> list[str]:
+    """Of the benchmarks the examples use modules alone."""
+    return [n for n in names if pathlib.Path(folder, n).is_dir() and n != "bench"]
+
+
+STEPS = (versions, tags, sdist, extras, licences, installed)
+
+
+def main() -> None:
+    """Run the steps."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("wheel", type=pathlib.Path)
+    parser.add_argument("--only", nargs="+", choices=[step.__name__ for step in STEPS])
+    options = parser.parse_args()
+    WORK.mkdir(parents=True, exist_ok=True)
+    for step in STEPS:
+        if not options.only or step.__name__ in options.only:
+            step(options.wheel.resolve())
+
+
+if __name__ == "__main__":
+    main()

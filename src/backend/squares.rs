@@ -1,0 +1,94 @@
+//! Sums of squares whose root neither over- nor underflows before it does itself: numbers of three
+//! sizes have a sum each, large and small ones scaled (Blue, ACM Trans. Math. Softw. 4, 1978).
+
+/// Squares of what lies between keep their digits, in sums of any length.
+pub const SAFE: std::ops::Range<f64> = 1e-140..1e140;
+/// By which small numbers are multiplied and large ones divided: a power of two, which rounds nothing.
+const SCALE: f64 = f64::from_bits((1023 + 600) << 52);
+
+/// The sums, of small and large numbers times 2^1200 and 2^-1200.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Squares {
+    pub small: f64,
+    pub medium: f64,
+    pub large: f64,
+}
+
+impl Squares {
+    /// One number more; medium is also what is no number.
+    pub fn add(&mut self, x: f64) {
+        let size = x.abs();
+        if size >= SAFE.end {
+            self.large += (x / SCALE) * (x / SCALE);
+        } else if size < SAFE.start {
+            self.small += (x * SCALE) * (x * SCALE);
+        } else {
+            self.medium += x * x;
+        }
+    }
+
+    /// Of the numbers of both.
+    pub fn and(self, other: Squares) -> Squares {
+        Squares {
+            small: self.small + other.small,
+            medium: self.medium + other.medium,
+            large: self.large + other.large,
+        }
+    }
+
+    /// The root of the whole sum.
+    pub fn root(self) -> f64 {
+        let scaled_down = |sum: f64| sum / SCALE / SCALE;
+        if self.large != 0.0 {
+            (self.large + scaled_down(self.medium)).sqrt() * SCALE
+        } else if self.medium != 0.0 {
+            (self.medium + scaled_down(self.small)).sqrt()
+        } else {
+            self.small.sqrt() / SCALE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root(numbers: &[f64]) -> f64 {
+        let mut squares = Squares::default();
+        numbers.iter().for_each(|&x| squares.add(x));
+        squares.root()
+    }
+
+    #[test]
+    fn roots_over_the_whole_range() {
+        for exponent in -1070..1020 {
+            let unit = 2f64.powi(exponent.max(-1022)) * 2f64.powi(exponent.min(-1022) + 1022);
+            assert_eq!(root(&[3.0 * unit, -4.0 * unit]), 5.0 * unit, "2^{exponent}");
+            assert_eq!(root(&[unit, 0.0]), unit, "2^{exponent}");
+        }
+        assert_eq!(root(&[]), 0.0);
+        assert_eq!(root(&[f64::MAX]), f64::MAX);
+    }
+
+    #[test]
+    fn numbers_of_different_sizes() {
+        for border in [SAFE.start, SAFE.end] {
+            // One on each side: neither is lost.
+            let got = root(&[3.0 * border.next_down(), 4.0 * border, 12.0 * border]);
+            assert!((got / border / 13.0 - 1.0).abs() < 1e-15, "{got}");
+        }
+        assert_eq!(root(&[1e300, 1.0, 1e-300]), 1e300);
+        assert_eq!(root(&[1.0, 1e-300]), 1.0);
+    }
+
+    #[test]
+    fn what_is_no_number() {
+        for others in [1e300, 1.0, 1e-300, 0.0] {
+            assert!(root(&[others, f64::NAN]).is_nan());
+            assert_eq!(root(&[others, f64::NEG_INFINITY]), f64::INFINITY);
+        }
+        assert!(root(&[f64::NAN, f64::INFINITY]).is_nan());
+        assert_eq!(root(&[f64::MAX, f64::MAX]), f64::INFINITY, "it overflows itself");
+    }
+}

@@ -1,0 +1,54 @@
+//! The routine for norms: nothing of the matrix is moved or written, whatever its storage.
+//!
+//! | routine | operands (after `place`) | results | does |
+//! |---|---|---|---|
+//! | `lange` | a | value | the norm of A that `norm` names, a real scalar |
+
+use super::job::Solver;
+use super::operands::{Kind, slot};
+use super::options::{Family, Norm, Verb};
+use crate::backend::host::float_mode::FloatMode;
+use crate::backend::memory::write_one;
+use crate::backend::{Backend, Squares, Step};
+use crate::dist::norm::{squares, sums};
+use crate::error::Result;
+use crate::scalar::Scalar;
+
+pub static VERBS: [Verb; 1] = [Verb::new(
+    Family::Norm,
+    "lange",
+    "a norm of A: 1, infinity or Frobenius'",
+    &[slot("a", Kind::Matrix)],
+    &[slot("value", Kind::Real)],
+)];
+
+/// One lane's part.
+pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>) -> Step {
+    let (n, Some(own)) = (job.unpadded(), job.sums_of(lane.lane())) else { return Ok(()) };
+    lane.keep_subnormals(true);
+    if job.options.norm == Norm::Frobenius {
+        let found = squares(lane, &job.a, n)?;
+        // SAFETY: three numbers of scratch, this lane's alone.
+        let written = unsafe { write_one(job.memory(), found, own.ptr.cast()) };
+        return written.map_err(|error| lane.fail(error));
+    }
+    // By rows the solver's matrix is the transpose.
+    let of_columns = (job.options.norm == Norm::One) != job.options.storage.is_transpose();
+    sums(lane, &job.a, n, of_columns, own.sub(0, 0, n, 1));
+    Ok(())
+}
+
+/// What a single thread writes to the result.
+pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
+    let mode = FloatMode::current();
+    FloatMode::IEEE.enter();
+    let norm = match job.options.norm {
+        Norm::One | Norm::Infinity => job.largest_total(),
+        Norm::Frobenius => job.totals().map(|totals| match totals[..] {
+            [small, medium, large, ..] => Squares { small, medium, large }.root(),
+            _ => 0.0,
+        }),
+    };
+    mode.enter();
+    job.give_real(norm?)
+}

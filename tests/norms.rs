@@ -1,0 +1,50 @@
+//! Norms of a matrix that is only read, with lanes of the host.
+
+mod common;
+
+use std::sync::Mutex;
+
+use common::for_all_scalars;
+use common::lanes::{CASES, matrix, on_lanes, shards};
+use common::norms::{norms, uneven};
+use meshsolve::backend::Squares;
+use meshsolve::backend::host::Team;
+use meshsolve::dist::norm::{squares, sums};
+use meshsolve::layout::{Columns, Order};
+use meshsolve::matrix::Block;
+use meshsolve::scalar::Scalar;
+
+fn lanes_together<T: Scalar>() {
+    for (n, ranks, tile, lanes) in CASES {
+        let a = uneven::<T>(n);
+        let mut memory = shards(&a, ranks);
+        let m = matrix(&mut memory, Columns::new(n, ranks, tile, Order::Natural));
+        for order in [n, n - n / 3] {
+            let mut found = vec![0.0; 2 * lanes * n];
+            let base = found.as_mut_ptr() as usize;
+            let part = |i: usize| {
+                let first = (base as *mut f64).wrapping_add(i * n);
+                Block::column_major(first, order, 1, order)
+            };
+            let all = Mutex::new(Squares::default());
+            on_lanes::<T>(&Team::new(lanes), m.columns.widest(), |lane| {
+                let l = meshsolve::backend::Backend::<T>::lane(lane);
+                sums(lane, &m, order, true, part(2 * l));
+                sums(lane, &m, order, false, part(2 * l + 1));
+                let own = squares(lane, &m, order).unwrap();
+                let mut all = all.lock().unwrap();
+                *all = all.and(own);
+            });
+            let largest = |which: usize| {
+                let total = |i: usize| (0..lanes).map(|l| found[(2 * l + which) * n + i]).sum();
+                (0..order).map(total).fold(0.0, f64::max)
+            };
+            let got = [largest(0), largest(1), all.into_inner().unwrap().root()];
+            for (got, exact) in got.into_iter().zip(norms(&a, order)) {
+                assert!((got / exact - 1.0).abs() < 1e-13, "n {n} order {order}: {got} {exact}");
+            }
+        }
+    }
+}
+
+for_all_scalars!(lanes_together);

@@ -1,0 +1,165 @@
+"""Norms: for every storage, eagerly and in jit, at the ends of the range, and what they cost."""
+
+import contextlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from allpairspy import AllPairs
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import meshsolve as ms
+from derivatives import number, on, operands
+from helpers import (
+    DTYPES,
+    ORDERS,
+    SIZES,
+    STORAGES,
+    general,
+    mesh_of,
+    put_matrix,
+    unit_roundoff,
+)
+from test_sharding_page import collectives
+
+NORMS = (1, np.inf, "fro", None)
+AXES = [
+    list(DTYPES),
+    list(ORDERS),
+    list(SIZES),
+    ["random", "kms", "minij", "tiny", "huge"],
+    [*STORAGES, "padded"],
+    list(NORMS),
+    ["auto", "explicit"],
+    [False, True],  # jit
+]
+
+
+def exact(a, which) -> np.longdouble:
+    moduli = np.abs(a.astype(np.clongdouble))
+    if which in (1, np.inf):
+        return moduli.sum(0 if which == 1 else 1).max(initial=0)
+    return np.sqrt((moduli**2).sum())
+
+
+@pytest.mark.parametrize("case", list(AllPairs(AXES)), ids=lambda c: "-".join(map(str, c)))
+def test_norm(case):
+    dtype, p, size, kind, storage, which, axis_type, jit = case
+    n = SIZES[size] * p - (storage == "padded")
+    # No two rows and columns are of the same size.
+    a = general(kind, n, dtype, np.random.default_rng([n, p]))
+    a = (a * np.linspace(0.5, 1, n)[:, None]).astype(dtype)
+    mesh = mesh_of(ORDERS[p], axis_type)
+    onto = mesh if storage == "padded" else None
+    on_mesh = a if onto else put_matrix(mesh, a, storage)
+    call = lambda a: ms.norm(a, which, mesh=onto)  # noqa: E731
+    # A program of unsharded arrays alone has to be told about Explicit axes.
+    with jax.set_mesh(mesh) if onto and jit else contextlib.nullcontext():
+        value = (jax.jit(call) if jit else call)(on_mesh)
+    assert value.shape == () and value.dtype == np.finfo(dtype).dtype
+    wanted = exact(a, which)
+    assert abs(np.asarray(value) - wanted) <= 3 * unit_roundoff(dtype) * wanted
+    if not onto:
+        assert value.sharding.is_fully_replicated
+        np.testing.assert_array_equal(on_mesh, a)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_at_the_ends_of_the_range(dtype, storage):
+    """Squares over- and underflow, subnormal numbers are kept, also on XLA's threads."""
+    mesh, limits = mesh_of(range(4)), np.finfo(dtype)
+    a = np.ones((8, 8), dtype)
+    for scale in (limits.max / 10, limits.tiny, limits.smallest_subnormal):
+        given = put_matrix(mesh, a * scale, storage)
+        for which in NORMS:
+            value = np.asarray(ms.norm(given, which))
+            np.testing.assert_allclose(value, scale * 8, rtol=4 * unit_roundoff(dtype))
+    given = put_matrix(mesh, a * limits.max, storage)
+    assert [float(ms.norm(given, which)) for which in NORMS] == [np.inf] * 4
+
+
+def test_what_is_no_number_and_empty_matrices():
+    mesh = mesh_of(range(4))
+    a = np.ones((8, 8))
+    a[5, 2] = np.nan
+    for storage in STORAGES:
+        assert all(np.isnan(ms.norm(put_matrix(mesh, a, storage), which)) for which in NORMS)
+    assert [float(ms.norm(np.zeros((0, 0)), which)) for which in NORMS] == [0] * 4
+    assert ms.norm(np.zeros((2, 0, 0))).shape == (2,)
+
+
+def test_what_is_given_as_in_numpy():
+    """Lists, integers, norms as numbers of other types, batches."""
+    a = [[3, 0], [4, 0]]
+    assert (ms.norm(a), ms.norm(a, 1.0), ms.norm(a, float("inf"))) == (5, 7, 4)
+    assert ms.norm(a).dtype == jnp.asarray(1.0).dtype
+    many = np.random.default_rng(0).standard_normal((2, 3, 4, 4))
+    for which in ("fro", np.int64(1), jnp.inf):
+        wanted = jnp.linalg.matrix_norm(many, ord=which)
+        np.testing.assert_allclose(ms.norm(many, which), wanted, rtol=1e-14)
+
+
+@pytest.mark.parametrize("storage", ["rows", "columns"])
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_the_matrix_is_neither_moved_nor_copied(kind, storage):
+    """Nor for the gradient, which is one more."""
+    n, mesh = 512, mesh_of(range(4), kind)
+    spec = NamedSharding(mesh, P("x", None) if storage == "rows" else P(None, "x"))
+    like = jax.ShapeDtypeStruct((n, n), np.float64, sharding=spec)
+    for which in NORMS:
+        run = lambda a, which=which: ms.norm(a, which)  # noqa: E731
+        with on(mesh, kind):
+            compiled = jax.jit(run).lower(like).compile()
+            gradient = jax.jit(jax.grad(run)).lower(like).compile()
+        assert compiled.memory_analysis().temp_size_in_bytes < 4096
+        assert not collectives(compiled.as_text())
+        assert collectives(gradient.as_text()) <= {"all-reduce", "all-gather"}
+        assert f"f64[{n},{n}]" not in gradient.as_text()
+
+
+@pytest.mark.parametrize("which", NORMS)
+def test_gradients_of_a_padded_matrix(which):
+    """Whose identity corner has no part in it."""
+    a = operands("complex128", 7)[0] / 100
+    ours = jax.grad(lambda a: number(ms.norm(a, which, mesh=mesh_of(range(4)))))
+    wanted = jax.grad(lambda a: number(jnp.linalg.norm(a, which)))(jnp.asarray(a))
+    for transform in (lambda f: f, jax.jit):
+        np.testing.assert_allclose(transform(ours)(jnp.asarray(a)), wanted, rtol=0, atol=1e-14)
+
+
+def test_gradients_of_large_and_small_matrices():
+    """Squares are not what they are made of."""
+    a = operands("float64")[0]
+    for scale in (1e-200, 1e200):
+        got = jax.grad(ms.norm)(put_matrix(mesh_of(range(4)), scale * a, "rows"))
+        np.testing.assert_allclose(got, a / np.linalg.norm(a), rtol=1e-13)
+
+
+@pytest.mark.parametrize("which", [2, -1, -np.inf, "nuc", "1", [1], np.ones(2)])
+def test_other_norms(which):
+    with pytest.raises(ValueError) as raised:
+        ms.norm(np.eye(4), which)
+    assert str(raised.value) == (
+        f'meshsolve.norm: ord: expected 1, jnp.inf, "fro" or None, got {which!r}; others, of '
+        "singular values or least sums, are in jnp.linalg.norm"
+    )
+
+
+def test_other_mistakes():
+    with pytest.raises(ValueError, match=r"norm: ord: expected 1, .* got a traced value; others"):
+        jax.jit(ms.norm)(np.eye(4), 1)
+    with pytest.raises(ValueError, match=r"meshsolve\.norm: a: expected a square matrix \[n, n\]"):
+        ms.norm(np.ones((4, 3)))
+    with pytest.raises(TypeError, match=r"meshsolve\.norm: mesh: expected a jax\.sharding\.Mesh"):
+        ms.norm(np.eye(4), mesh="x")  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100))
+def test_random_cases_of_the_grid(seed):
+    """A seeded sample of the whole grid."""
+    rng = np.random.default_rng([4, seed])
+    test_norm([options[rng.integers(len(options))] for options in AXES])

@@ -1,0 +1,57 @@
+"""What a release says of itself: one version everywhere, allowed licences, extras of JAX."""
+
+import importlib.metadata
+import re
+import sys
+import tomllib
+
+import pytest
+
+import meshsolve as ms
+from helpers import ROOT
+
+sys.path.insert(0, str(ROOT / "release"))
+import licences
+
+
+def test_one_version():
+    """That of Cargo.toml."""
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["version"]
+    changes = re.search(r"^## (\S+), ", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert ms.__version__ == importlib.metadata.version("meshsolve") == version == changes[1]
+
+
+def test_the_oldest_jax_is_the_same_everywhere():
+    project = (ROOT / "pyproject.toml").read_text()
+    built = re.search(r"jaxlib==([\d.]+)", project)[1]
+    assert set(re.findall(r"jax(?:\[[\w-]+\])?>=([\d.]+)", project)) == {built}
+    assert f"OLDEST_JAX := {built}\n" in (ROOT / "Makefile").read_text()
+
+
+def test_extras_are_those_of_jax():
+    of_jax = importlib.metadata.metadata("jax").get_all("Provides-Extra")
+    needed = importlib.metadata.requires("meshsolve")
+    for extra in ("cuda12", "cuda13", "cuda12-local", "cuda13-local"):
+        assert extra in of_jax
+        (line,) = [line for line in needed if f"extra == '{extra}'" in line]
+        assert line.startswith(f"jax[{extra}]>=")
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_allowed", "is_ours"),
+    [
+        ("MIT", True, False),
+        ("MIT/Apache-2.0", True, True),
+        ("MIT OR GPL-3.0-only", True, False),
+        ("MIT AND GPL-3.0-only", False, False),
+        ("(MIT OR Apache-2.0) AND Unicode-3.0", True, False),
+        ("GPL-2.0-only OR (Apache-2.0 AND GPL-3.0-only)", False, False),
+        ("MPL-2.0 OR Apache-2.0 WITH LLVM-exception", True, False),
+        ("MIT Apache-2.0", False, False),
+        ("", False, False),
+        (None, False, False),
+    ],
+)
+def test_expressions_of_licences(expression, is_allowed, is_ours):
+    assert licences.satisfied(expression, licences.ALLOWED) == is_allowed
+    assert licences.satisfied(expression, licences.OURS) == is_ours
