@@ -30,6 +30,18 @@ def digits(plt, of):
     return figure
 
 
+def multi_gpu(plt, of):
+    """What the call takes beside A, by the number of devices."""
+    counts, _, part, above, _ = zip(*reversed(of["table"]), strict=True)
+    figure, axis = plt.subplots(figsize=(6, 2.4), layout="constrained")
+    names = [f"{count} device{'s' * (count > 1)}" for count in counts]
+    axis.barh(names, part, color=GREY, label="A on each device")
+    axis.barh(names, above, left=part, label="beside it, in all")
+    axis.set(xlabel=f"multiples of A, {of['n']} x {of['n']}")
+    axis.legend(fontsize=8)
+    return figure
+
+
 def gaussian_process(plt, of):
     """The map, what is given of it, what is predicted, and how sure that is."""
     height, step = of["elevation"], 3
@@ -87,8 +99,9 @@ def scattering(plt, of):
 
 def reuse_factor(plt, of):
     """What the steps compute, and what they would take, by the figures of the benchmarks."""
-    with open(ROOT / "examples/bench/results/cpu-2-cores.csv", newline="") as file:
+    with open(ROOT / "examples/bench/results/solve-cpu-2-cores.csv", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["n"] == "8192"]
+    rows = [row for row in rows if row["routine"] == "cholesky" and row["dtype"] == "float64"]
     rows = [row for row in rows if row["devices"] == "2" or row["what"] == "jnp one device"]
     seconds = {row["what"]: float(row["seconds_median"]) for row in rows}
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3), layout="constrained")
@@ -164,6 +177,7 @@ def lineax(plt, of):
 
 DRAWN = {
     "01": (digits, "--no-compare"),
+    "02": (multi_gpu,),
     "03": (gaussian_process,),
     "04": (natural_gradient,),
     "05": (scattering, "--n", "256"),

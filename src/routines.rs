@@ -28,10 +28,8 @@ pub trait Configured: Send + Sync {
     /// `since` is when the first device arrived.
     fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>>;
 
-    /// The routine on CUDA devices, if it works there.
-    fn on_cuda(&self) -> Option<&dyn OnCuda> {
-        None
-    }
+    /// The routine on CUDA devices.
+    fn on_cuda(&self) -> &dyn OnCuda;
 }
 
 /// All routines there are.

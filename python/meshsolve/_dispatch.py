@@ -30,7 +30,7 @@ from meshsolve._ffi import Operation
 from meshsolve._sharding import (
     Placement,
     ambient_placement,
-    expect_cpu,
+    expect_known,
     mapped_axes,
     placement,
     traced_sharding,
@@ -160,7 +160,7 @@ def is_column_major(x) -> bool:
 
 def eager_placement(operation: str, a) -> Placement | None:
     """Where a matrix lies that is not traced; None if one device is to work on it alone."""
-    expect_cpu(operation, a.sharding.device_set)
+    expect_known(operation, a.sharding.device_set)
     if isinstance(a.sharding, SingleDeviceSharding):
         return None
     if not isinstance(a.sharding, NamedSharding):

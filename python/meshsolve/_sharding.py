@@ -2,7 +2,9 @@
 place on them.
 """
 
+import functools
 import math
+import warnings
 from typing import NamedTuple
 
 import jax
@@ -71,18 +73,29 @@ def devices_dealt_to(spec: PartitionSpec, mesh: Mesh) -> int:
     return math.prod(mesh.shape[axis] for axis in by_row + by_column)
 
 
-def expect_cpu(operation: str, devices) -> None:
-    """Refuse devices of another platform, on which there are no solvers."""
-    others = {device.platform for device in devices} - {"cpu"}
-    if others:
+def expect_known(operation: str, devices) -> None:
+    """Refuse devices of platforms without solvers; say once what is known of those on GPUs."""
+    platforms = {device.platform for device in devices}
+    if others := platforms - {"cpu", "gpu"}:
         raise mistake(
             operation,
             "a",
-            "an array on CPU devices",
+            "an array on CPU or CUDA devices",
             f"one on devices of platform {', '.join(sorted(others))}",
-            "of CUDA devices transpose_inplace is all that this version supports: move it with "
-            'jax.device_put(a, jax.devices("cpu")[0])',
+            'move it with jax.device_put(a, jax.devices("cpu")[0])',
         )
+    if "gpu" in platforms:
+        _warn_of_gpus()
+
+
+@functools.cache
+def _warn_of_gpus() -> None:
+    warnings.warn(
+        "meshsolve's solvers on CUDA devices have been tested on emulated devices only: check "
+        "residuals, and please report how it went. warnings.filterwarnings('ignore', "
+        "module='meshsolve') silences this",
+        stacklevel=2,
+    )
 
 
 def placement(
@@ -109,7 +122,7 @@ def placement(
         storage = "column-major" if column_major else "columns"
     at = Placement(mesh, axes, storage)
     if isinstance(mesh, Mesh):
-        expect_cpu(operation, mesh.devices.flat)
+        expect_known(operation, mesh.devices.flat)
     if isinstance(mesh, Mesh) and len({d.process_index for d in mesh.devices.flat}) > 1:
         raise mistake(
             operation,

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::hosts::Hosts;
 use crate::backend::cuda::device::{Devices, Stream};
 use crate::call::{Allocate, Attributes, Buffer};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::routines::{Part, Site};
 
 /// A call site of an executable, shared by all its local devices.
@@ -27,18 +27,8 @@ pub struct CudaArrival<'a> {
 }
 
 impl CudaSite {
-    /// An error for routines that do not work on CUDA devices.
     pub fn new(attributes: &dyn Attributes) -> Result<CudaSite> {
         let site = Site::new(attributes)?;
-        if site.configured.on_cuda().is_none() {
-            let message = format!(
-                "meshsolve.{}: expected operands on CPU devices, got CUDA devices; of CUDA devices \
-                 transpose_inplace is all that this version supports: move them with \
-                 jax.device_put(x, jax.devices(\"cpu\")[0])",
-                site.routine
-            );
-            return Err(Error::new(Kind::FailedPrecondition, message));
-        }
         let hosts = Hosts::new(site.routine, site.world);
         Ok(CudaSite { site, hosts })
     }
@@ -49,12 +39,9 @@ impl CudaSite {
         let run = arrival.run;
         let part = || -> Result<()> {
             self.hosts.failure(run)?;
-            let routine = self.site.configured.on_cuda().ok_or_else(|| {
-                Error::new(Kind::Internal, "meshsolve: a routine that is not for CUDA devices")
-            })?;
             let device = devices.of_stream(arrival.stream)?;
             let mut part = Part::new(&device, &self.hosts, self.site.world, arrival);
-            routine.run(&mut part)?;
+            self.site.configured.on_cuda().run(&mut part)?;
             part.leave()
         };
         let done = catch_unwind(AssertUnwindSafe(part))

@@ -61,8 +61,8 @@ impl Configured for Options {
         Ok(Arc::new(Diagnosis { options: *self, calls, meeting }))
     }
 
-    fn on_cuda(&self) -> Option<&dyn OnCuda> {
-        Some(self)
+    fn on_cuda(&self) -> &dyn OnCuda {
+        self
     }
 }
 

@@ -101,6 +101,14 @@ struct Machine {
 thread_local Machine* own = nullptr;
 #define machine (*own)
 
+// Frees it when the thread ends: stacks of a thousand fibers are much.
+struct Owner {
+  ~Owner() {
+    delete own;
+    own = nullptr;
+  }
+};
+
 void leave() {
   if (!_setjmp(machine.running->where)) _longjmp(machine.scheduler, 1);
 }
@@ -258,7 +266,10 @@ void fail(const char* what, const char* file, int line) {
 extern "C" const char* emulate_launch(unsigned blocks, unsigned threads, unsigned long long seed,
                                       int bulk_copies, void (*body)(void*), void* context) {
   using namespace emulate;
-  if (own == nullptr) own = new Machine;  // lives as long as the system's thread may launch
+  thread_local Owner owner;
+  if (own == nullptr)
+    own = new Machine,
+    static_cast<void>(&owner);  // lives as long as the system's thread may launch
   Machine& m = machine;
   m.body = body, m.context = context, m.threads = threads;
   m.left = size_t(blocks) * threads, m.random = seed * 0x9E3779B97F4A7C15 | 1;

@@ -1,24 +1,29 @@
 //! The solvers' routines on the emulated devices: the cases of the host, by ranks on three devices and by
 //! ranks that share one.
 
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use meshsolve::backend::cuda::device::{Devices, Stream};
+use meshsolve::backend::cuda::driver::Driver;
+use meshsolve::backend::cuda::vendor::Libraries;
 use meshsolve::call::{Allocate, Buffer, Call};
-use meshsolve::error::Result;
+use meshsolve::error::{Kind, Result};
 use meshsolve::rendezvous::{CudaArrival, CudaSite};
 use meshsolve::scalar::DType;
 
 use crate::common::Map;
 use crate::common::case::Place;
-use crate::gpu::{contexts, devices, stream};
+use crate::common::{buffer, int_scalar};
+use crate::gpu::{contexts, devices, fail, stream};
 use crate::memory::Array;
 
 /// Scratch that holds garbage, between canaries.
 #[derive(Default)]
-pub struct Lender {
+struct Lender {
     lent: Vec<Array>,
+    is_poor: bool,
 }
 
 impl Allocate for Lender {
@@ -27,37 +32,61 @@ impl Allocate for Lender {
         array.content_mut().fill(0xEE);
         let address = array.pointer().addr() as u64;
         self.lent.push(array);
-        Some(address)
+        (!self.is_poor).then_some(address)
     }
 }
 
 impl Lender {
-    pub fn check(&self) {
+    fn check(&self) {
         self.lent.iter().for_each(|array| array.check("a call"));
     }
 }
 
 /// Runs all ranks, each by a thread of its own; outcomes by rank.
-pub fn run(
+fn run(
     site: &CudaSite,
     devices: &Devices,
     streams: &[Stream],
     calls: Vec<Call>,
 ) -> Vec<Result<()>> {
+    run_after(site, devices, streams, calls, |_| ())
+}
+
+/// The same, each thread doing something before.
+fn run_after(
+    site: &CudaSite,
+    devices: &Devices,
+    streams: &[Stream],
+    calls: Vec<Call>,
+    before: impl Fn(usize) + Sync,
+) -> Vec<Result<()>> {
+    run_with(site, devices, streams, calls, before, |_| false)
+}
+
+/// The same, some ranks getting no scratch.
+fn run_with(
+    site: &CudaSite,
+    devices: &Devices,
+    streams: &[Stream],
+    calls: Vec<Call>,
+    before: impl Fn(usize) + Sync,
+    poor: impl Fn(usize) -> bool + Sync,
+) -> Vec<Result<()>> {
     static RUN: AtomicI64 = AtomicI64::new(0);
     let (run, outcomes) = (RUN.fetch_add(1, Relaxed), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for (Call { rank, device, args, rets }, &stream) in calls.into_iter().zip(streams) {
-            let outcomes = &outcomes;
+            let (outcomes, before, poor) = (&outcomes, &before, &poor);
             scope.spawn(move || {
-                let (mut scratch, mut place) = (Lender::default(), [rank as i32, 0]);
+                let mut lender = Lender { is_poor: poor(rank), ..Lender::default() };
+                let mut place = [rank as i32, 0];
                 let ptr = place.as_mut_ptr().cast();
                 let place = Buffer { ptr, dtype: DType::S32, dims: vec![2] };
-                let scratch_of = &mut scratch;
-                let arrival =
-                    CudaArrival { run, device, stream, scratch: scratch_of, place, args, rets };
+                let scratch = &mut lender;
+                before(rank);
+                let arrival = CudaArrival { run, device, stream, scratch, place, args, rets };
                 let outcome = site.run(devices, arrival);
-                scratch.check();
+                lender.check();
                 assert_eq!(contexts(), 0);
                 outcomes.lock().unwrap().push((rank, outcome));
             });
@@ -93,4 +122,204 @@ mod ranks_on_three_devices {
 
 mod ranks_that_share_a_device {
     crate::routines::every_routine!(crate::solve::ONE_DEVICE; c128 faer::c64);
+}
+
+/// A system of order 12 on three ranks by rows; what `call` of a rank is given.
+struct System {
+    a: Vec<Vec<f64>>,
+    x: Vec<Vec<f64>>,
+    info: Vec<i32>,
+}
+
+impl System {
+    const RANKS: usize = 3;
+    const N: usize = 12;
+
+    /// Diagonally dominant, `diagonal` in one place of the diagonal.
+    fn new(diagonal: Option<(usize, f64)>) -> Self {
+        let entry = |i: usize, j: usize| match (i == j, diagonal) {
+            (true, Some((place, value))) if place == i => value,
+            (true, _) => 20.0,
+            (false, _) => 1.0 / (1.0 + i.abs_diff(j) as f64),
+        };
+        let local = Self::N / Self::RANKS;
+        let shard = |rank: usize| {
+            (0..local * Self::N).map(|e| entry(rank * local + e / Self::N, e % Self::N)).collect()
+        };
+        System {
+            a: (0..Self::RANKS).map(shard).collect(),
+            x: vec![vec![1.0; Self::N]; Self::RANKS],
+            info: vec![-1; Self::RANKS],
+        }
+    }
+
+    fn map(routine: &str) -> Map {
+        Map::routine(routine, Self::RANKS).text("rhs", "replicated").int("tile", 2).int("lower", 1)
+    }
+
+    fn calls(&mut self) -> Vec<Call> {
+        let parts = self.a.iter_mut().zip(&mut self.x).zip(&mut self.info).enumerate();
+        let call = |(rank, ((a, x), info)): (usize, ((&mut Vec<f64>, &mut Vec<f64>), &mut i32))| {
+            let (a, x) = (buffer(a, &[Self::N / Self::RANKS, Self::N]), buffer(x, &[Self::N, 1]));
+            let rets = vec![a.clone(), x.clone(), int_scalar(info)];
+            Call { rank, device: rank as i32, args: vec![a, x], rets }
+        };
+        parts.map(call).collect()
+    }
+
+    fn is_solved(&self) -> bool {
+        let System { a, x, .. } = System::new(None);
+        let rows = a.concat();
+        let row =
+            |i: usize| (0..Self::N).map(|j| rows[i * Self::N + j] * self.x[0][j]).sum::<f64>();
+        let right = (0..Self::N).all(|i| (row(i) - x[0][i]).abs() < 1e-13);
+        right && self.x.iter().all(|x| *x == self.x[0])
+    }
+}
+
+fn streams() -> Vec<Stream> {
+    (0..System::RANKS).map(|rank| stream(rank as i32)).collect()
+}
+
+/// Whatever fails on one device, at the first, a later or the last of its calls: all ranks get that error,
+/// and the next call works.
+#[test]
+fn a_failure_on_one_device_is_that_of_all() {
+    let functions = [
+        "cublasCreate_v2",
+        "cublasSetStream_v2",
+        "cublasSetWorkspace_v2",
+        "cusolverDnCreate",
+        "cusolverDnCreateParams",
+        "cusolverDnXpotrf_bufferSize",
+        "cusolverDnXpotrf",
+        "cusolverDnSetStream",
+        "cublasDgemm_v2_64",
+        "cublasDtrsm_v2_64",
+        "cublasDgeam_64",
+        "cuStreamCreateWithPriority",
+        "cuCtxGetStreamPriorityRange",
+        "cuEventCreate",
+        "cuEventRecord",
+        "cuStreamWaitEvent",
+        "cuMemcpy2DAsync_v2",
+        "cuMemcpy3DPeerAsync",
+        "cuMemsetD8Async",
+        "cuMemsetD2D8Async",
+        "cuStreamSynchronize",
+        "cuLaunchKernel",
+    ];
+    let mut failed = 0;
+    for (k, function) in functions.into_iter().enumerate() {
+        for skip in [0, 1, 2, 5] {
+            let (devices, site) = (devices().0, CudaSite::new(&System::map("posv")).unwrap());
+            let victim = (k + skip as usize) % System::RANKS;
+            let mut system = System::new(None);
+            let before = |rank: usize| {
+                if rank == victim {
+                    fail(function, skip, 2);
+                }
+            };
+            let outcomes = run_after(&site, &devices, &streams(), system.calls(), before);
+            let first = outcomes[0].clone();
+            assert!(outcomes.iter().all(|o| *o == first), "{function} {skip}: {outcomes:?}");
+            match first {
+                // It is not called as often.
+                Ok(()) => assert!(skip > 0 && system.is_solved(), "{function} {skip}"),
+                Err(error) => {
+                    failed += 1;
+                    assert!(error.message.contains("to succeed, got 2"), "{function}: {error}");
+                }
+            }
+            let mut again = System::new(None);
+            for outcome in run(&site, &devices, &streams(), again.calls()) {
+                outcome.unwrap();
+            }
+            assert!(again.is_solved() && again.info == [0; 3], "{function} {skip}: the next call");
+        }
+    }
+    assert!(failed > 2 * functions.len(), "{failed} calls failed");
+}
+
+#[test]
+fn handles_streams_and_events_are_used_again() {
+    let (devices, site) = (devices().0, CudaSite::new(&System::map("posv")).unwrap());
+    let streams = streams();
+    let mut made = None;
+    for turn in 0..4 {
+        let mut system = System::new(None);
+        run(&site, &devices, &streams, system.calls()).into_iter().for_each(|o| o.unwrap());
+        let things = devices_tools(&devices);
+        assert_eq!(things, [1; 3], "each device keeps what one call needs");
+        assert!(turn == 0 || made == Some(things));
+        made = Some(things);
+    }
+}
+
+/// How many sets of tools the devices keep.
+fn devices_tools(devices: &Devices) -> [usize; 3] {
+    [0, 1, 2].map(|number| devices.numbered(number).unwrap().kept())
+}
+
+#[test]
+fn scratch_that_there_is_not() {
+    let (devices, site) = (devices().0, CudaSite::new(&System::map("posv")).unwrap());
+    let mut system = System::new(None);
+    let calls = system.calls();
+    let outcomes = run_with(&site, &devices, &streams(), calls, |_| (), |rank| rank == 1);
+    for outcome in outcomes {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind, Kind::ResourceExhausted);
+        assert!(error.message.starts_with("meshsolve.posv: CUDA device 1: expected "), "{error}");
+    }
+}
+
+#[test]
+fn no_solution_is_nan_and_info_or_an_error() {
+    let (devices, streams) = (devices().0, streams());
+    for (routine, place, value, info) in
+        [("posv", 11, -1.0, 12), ("posv", 4, f64::NAN, 5), ("posv", 0, 0.0, 1)]
+    {
+        let site = CudaSite::new(&System::map(routine)).unwrap();
+        let mut system = System::new(Some((place, value)));
+        run(&site, &devices, &streams, system.calls()).into_iter().for_each(|o| o.unwrap());
+        assert_eq!(system.info, [info; 3], "{routine} {place}");
+        assert!(system.x.iter().flatten().all(|x| x.is_nan()), "{routine} {place}");
+        let site = CudaSite::new(&System::map(routine).text("on_failure", "raise")).unwrap();
+        let mut system = System::new(Some((place, value)));
+        for outcome in run(&site, &devices, &streams, system.calls()) {
+            let text = format!("leading minor of order {info} is not positive definite");
+            assert!(outcome.unwrap_err().message.contains(&text));
+        }
+    }
+}
+
+#[test]
+fn operands_that_differ_between_ranks() {
+    let (devices, site) = (devices().0, CudaSite::new(&System::map("posv")).unwrap());
+    let mut system = System::new(None);
+    let mut calls = system.calls();
+    let Call { args, rets, .. } = &mut calls[2];
+    [args, rets].into_iter().for_each(|buffers| buffers[1].dims = vec![6, 2]);
+    for outcome in run(&site, &devices, &streams(), calls) {
+        let message = outcome.unwrap_err().message;
+        assert!(
+            message.starts_with("meshsolve.posv: b of rank 2: expected float64[12,"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn libraries_that_there_are_not() {
+    let driver = Driver::at(crate::emulator::full().path()).unwrap();
+    let error = Libraries::find(&[], &driver).err().expect("no cuBLAS among the tests' libraries");
+    assert_eq!(error.kind, Kind::FailedPrecondition);
+    let begins =
+        "meshsolve: cuBLAS: expected libcublas.so.12, got none; tried what this process has loaded";
+    assert!(error.message.starts_with(begins), "{error}");
+    assert!(error.message.ends_with("pip install \"jax[cuda13]\" or \"jax[cuda12]\""), "{error}");
+    let (nowhere, here) = (Path::new("/nowhere/libcublas.so.12"), crate::emulator::full().path());
+    let error = Libraries::at(nowhere, here).err().unwrap();
+    assert!(error.message.contains("expected a library that loads, got /nowhere/"), "{error}");
 }

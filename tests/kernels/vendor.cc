@@ -1,6 +1,6 @@
-// cuBLAS and cuSOLVER on a machine without a GPU, as far as meshsolve calls them: textbook loops that
-// the emulated driver's streams do when somebody waits for them. What a real library would refuse is
-// refused.
+// cuBLAS and cuSOLVER on a machine without a GPU, as far as meshsolve calls them: textbook loops
+// that the emulated driver's streams do when somebody waits for them. What a real library would
+// refuse is refused.
 
 #include <cmath>
 #include <complex>

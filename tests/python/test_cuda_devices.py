@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from typing import NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+import meshsolve as ms
 from helpers import ROOT, mesh_of
 from meshsolve import _core, _sharding, transpose
 
@@ -100,14 +102,36 @@ class Elsewhere(NamedTuple):
 
 
 def test_solvers_refuse_devices_of_other_platforms():
-    _sharding.expect_cpu("solve", jax.devices("cpu"))
+    _sharding.expect_known("solve", jax.devices("cpu"))
     with pytest.raises(ValueError) as error:
-        _sharding.expect_cpu("solve", [*jax.devices("cpu"), Elsewhere("gpu")])
+        _sharding.expect_known("solve", [*jax.devices("cpu"), Elsewhere("tpu")])
     assert str(error.value) == (
-        "meshsolve.solve: a: expected an array on CPU devices, got one on devices of platform gpu; "
-        "of CUDA devices transpose_inplace is all that this version supports: move it with "
-        'jax.device_put(a, jax.devices("cpu")[0])'
+        "meshsolve.solve: a: expected an array on CPU or CUDA devices, got one on devices of "
+        'platform tpu; move it with jax.device_put(a, jax.devices("cpu")[0])'
     )
+
+
+def test_what_is_known_of_gpus_is_said_once():
+    _sharding._warn_of_gpus.cache_clear()
+    with pytest.warns(UserWarning, match="tested on emulated devices only: check residuals"):
+        _sharding.expect_known("solve", [Elsewhere("gpu")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _sharding.expect_known("solve", [Elsewhere("gpu")])
+
+
+@pytest.mark.parametrize("spec", [P("x", None), P(None, "x")])
+@pytest.mark.parametrize(("assume", "routine"), [("pos", "posv"), ("gen", "gesv")])
+def test_the_program_of_a_solve_for_cuda(spec, assume, routine):
+    """One call, whose results take the memory of a and b."""
+    mesh = mesh_of(range(4), "explicit")
+    a = jax.ShapeDtypeStruct((64, 64), jnp.float32, sharding=NamedSharding(mesh, spec))
+    b = jax.ShapeDtypeStruct((64,), jnp.float32, sharding=NamedSharding(mesh, P()))
+    traced = jax.jit(lambda a, b: ms.solve(a, b, assume_a=assume)).trace(a, b)
+    text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    (call,) = (line for line in text.splitlines() if "@meshsolve" in line)
+    assert f'routine = "{routine}"' in call and "world = 4" in call
+    assert call.count("output_operand_alias") == 2
 
 
 @pytest.mark.parametrize(

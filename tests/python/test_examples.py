@@ -59,6 +59,13 @@ def test_a_synthetic_kernel_beside_jax_scipy():
     assert number(out, "residual ratio") <= 3
 
 
+def test_all_visible_devices():
+    out = run_example("02", "--n", "512")
+    lines = [line.split() for line in out.splitlines()[2:]]
+    assert [line[0] for line in lines] == ["4", "2", "1"]
+    assert all(float(line[-1]) < 3 for line in lines)
+
+
 def test_direct_call():
     out = run_example("07")
     assert "info 0" in out and "on 4 devices" in out and number(out, "residual ratio") <= 3

@@ -258,6 +258,11 @@ impl Device {
         left.map_or_else(|| Tools::new(self), Ok)
     }
 
+    /// How many of them are kept.
+    pub fn kept(&self) -> usize {
+        locked(&self.tools).len()
+    }
+
     /// Keeps them for the next call; all work that they were used for is done.
     pub fn keep(&self, tools: Tools) {
         locked(&self.tools).push(tools);

@@ -266,8 +266,8 @@ impl Configured for Options {
         else => Err(self.wrong_dtype(problem.dtype)))
     }
 
-    fn on_cuda(&self) -> Option<&dyn OnCuda> {
-        Some(self)
+    fn on_cuda(&self) -> &dyn OnCuda {
+        self
     }
 }
 

@@ -1,0 +1,114 @@
+"""Solvers on CUDA devices against NumPy: all dtypes and shardings, over the devices there are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import meshsolve as ms
+
+jax.config.update("jax_enable_x64", True)
+
+DTYPES = ("float32", "float64", "complex64", "complex128")
+SPECS = {"rows": P("x", None), "columns": P(None, "x"), "replicated": P()}
+
+
+def mesh():
+    return Mesh(np.array(jax.devices("cuda")), ("x",))
+
+
+def matrix(n, dtype, positive=False):
+    random = np.random.default_rng(n)
+    a = random.standard_normal((n, n)) + 1j * random.standard_normal((n, n))
+    a = a if np.dtype(dtype).kind == "c" else a.real
+    return (a @ a.conj().T + n * np.eye(n) if positive else a).astype(dtype)
+
+
+def ratio(a, x, b):
+    """norm(b - a x) / (n norm(a) norm(x) u), 1-norms."""
+    norm = lambda m: np.abs(m).sum(0).max()  # noqa: E731
+    u = np.finfo(a.dtype).eps / 2
+    x, b = (np.asarray(m).reshape(len(a), -1) for m in (x, b))
+    return norm(b - a @ x) / (len(a) * norm(a) * norm(x) * u)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("assume", ["pos", "gen"])
+@pytest.mark.parametrize("columns", [None, 3, 100])
+def test_solve(dtype, spec, assume, columns):
+    n = 840
+    a = matrix(n, dtype, assume == "pos")
+    b = np.ones(n if columns is None else (n, columns), dtype)
+    x = ms.solve(jax.device_put(a, NamedSharding(mesh(), SPECS[spec])), b, assume_a=assume)
+    assert ratio(a, x, b) < 30
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("spec", ["rows", "columns"])
+def test_factors(dtype, spec):
+    n = 840
+    a, b = matrix(n, dtype), np.ones(n, dtype)
+    factor = ms.lu_factor(jax.device_put(a, NamedSharding(mesh(), SPECS[spec])))
+    for trans, applied in enumerate((a, a.T, a.conj().T)):
+        assert ratio(applied, factor.solve(b, trans=trans), b) < 30
+    sign, logdet = np.linalg.slogdet(a)
+    got = factor.slogdet()
+    u = np.finfo(dtype).eps
+    assert abs(got[0] - sign) < 1e4 * u and abs(got[1] - logdet) < 1e4 * u * abs(logdet)
+    assert float(factor.rcond()) == pytest.approx(1 / np.linalg.cond(a, 1), rel=2)
+    lu, piv = factor
+    rows = np.arange(n)
+    for i, p in enumerate(np.asarray(piv)):
+        rows[[i, p]] = rows[[p, i]]
+    lower = np.tril(lu, -1) + np.eye(n, dtype=dtype)
+    assert np.abs(lower @ np.triu(lu) - a[rows]).max() < 1e3 * u * np.abs(a).max()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_inverses_triangles_and_norms(dtype):
+    n = 840
+    a = matrix(n, dtype, positive=True)
+    sharded = jax.device_put(a, NamedSharding(mesh(), P("x", None)))
+    identity = np.eye(n, dtype=dtype)
+    for assume in ("pos", "gen"):
+        assert ratio(a, ms.inv(sharded, assume_a=assume), identity) < 30
+    t = np.tril(a)
+    x = ms.solve_triangular(jax.device_put(t, sharded.sharding), identity[:, 0], lower=True)
+    assert ratio(t, x, identity[:, 0]) < 30
+    for ord in (1, np.inf, "fro"):
+        assert float(ms.norm(sharded, ord)) == pytest.approx(np.linalg.norm(a, ord), rel=1e-5)
+
+
+def test_a_gradient():
+    n = 420
+    a, b = matrix(n, "float64", positive=True), np.ones(n)
+    rows = NamedSharding(mesh(), P("x", None))
+    value = lambda a: ms.solve(a, b, assume_a="pos").sum()  # noqa: E731
+    gradient = jax.jit(jax.grad(value))(jax.device_put(a, rows))
+    x = np.linalg.solve(a, b)
+    np.testing.assert_allclose(gradient, -np.outer(x, x), rtol=1e-8)
+
+
+def test_no_solution_is_nan_and_info():
+    a = matrix(840, "float64", positive=True)
+    a[700, 700] = -1
+    rows = NamedSharding(mesh(), P("x", None))
+    x, info = ms.solve(jax.device_put(a, rows), np.ones(840), assume_a="pos", return_info=True)
+    assert int(info.info) == 701 and bool(jnp.isnan(x).all())
+
+
+def test_memory_stays_near_one_matrix():
+    n = 8192
+    rows = NamedSharding(mesh(), P("x", None))
+    make = jax.jit(lambda: jnp.eye(n) * n + 1.0, out_shardings=rows)
+    device = jax.devices("cuda")[0]
+    part = n * n * 8 // len(jax.devices("cuda"))
+    for _ in range(2):
+        a = jax.block_until_ready(make())
+        ms.solve(a, jnp.ones(n), assume_a="pos", overwrite_a=True).block_until_ready()
+    statistics = device.memory_stats()
+    assert statistics is not None
+    assert statistics["peak_bytes_in_use"] < 1.25 * part + (96 << 20)
