@@ -78,7 +78,7 @@ test-oldest: build/oldest.stamp
 # It knows no AVX-512, so that the kernels are those for AVX2.
 test-valgrind:
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(VALGRIND)" \
-		cargo test --release --locked --quiet --test calls --test lu_routines --test transpose_panel \
+		cargo test --release --locked --quiet --test calls --test routines --test transpose_panel \
 		-- --test-threads 1
 
 test-slow: build/ready.stamp build/bench.stamp

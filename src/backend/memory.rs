@@ -3,12 +3,12 @@
 
 use crate::error::Result;
 
-/// Addresses are those of operands, results and scratch of one call, which nobody else uses meanwhile.
-///
-/// # Safety
-/// All functions that follow addresses need as many bytes there as they say.
+/// Addresses are those of operands, results and scratch of one call.
 pub trait Memory: Send + Sync {
     /// Reads `count` times `size` bytes that lie `stride` bytes apart, one after the other.
+    ///
+    /// # Safety
+    /// They are there, nobody writes them meanwhile, and at `to` there is room.
     unsafe fn read(
         &self,
         from: *const u8,
@@ -17,10 +17,20 @@ pub trait Memory: Send + Sync {
         count: usize,
         to: *mut u8,
     ) -> Result<()>;
+    /// From the host's memory.
+    ///
+    /// # Safety
+    /// There are as many bytes, which nobody else uses meanwhile.
     unsafe fn write(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
     /// Between two places that do not overlap, which may be those of two ranks.
+    ///
+    /// # Safety
+    /// As for `write`.
     unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
     /// Writes a word of 4 or 8 bytes again and again.
+    ///
+    /// # Safety
+    /// As for `write`.
     unsafe fn fill(&self, to: *mut u8, word: &[u8], count: usize) -> Result<()>;
 }
 

@@ -108,8 +108,8 @@ impl Case {
 /// Fewer where every step is slow.
 pub fn cases(at: Place) -> impl Iterator<Item = Case> {
     let shapes = [(7, 1), (12, 3), (1, 1), (6, 2), (20, 2), (24, 8)];
-    let shapes = if at.is_some() { &shapes[..2] } else { &shapes[..] };
-    shapes.to_vec().into_iter().flat_map(move |(n, ranks)| {
+    let count = if at.is_some() { 2 } else { shapes.len() };
+    shapes.into_iter().take(count).flat_map(move |(n, ranks)| {
         Storage::ALL.into_iter().flat_map(move |storage| {
             [false, true].into_iter().flat_map(move |lower| {
                 let orders = ["natural", "cyclic"].into_iter();

@@ -158,13 +158,14 @@ impl System {
     }
 
     fn calls(&mut self) -> Vec<Call> {
-        let parts = self.a.iter_mut().zip(&mut self.x).zip(&mut self.info).enumerate();
-        let call = |(rank, ((a, x), info)): (usize, ((&mut Vec<f64>, &mut Vec<f64>), &mut i32))| {
-            let (a, x) = (buffer(a, &[Self::N / Self::RANKS, Self::N]), buffer(x, &[Self::N, 1]));
-            let rets = vec![a.clone(), x.clone(), int_scalar(info)];
+        let shape = [Self::N / Self::RANKS, Self::N];
+        let call = |rank: usize| {
+            let (a, x) =
+                (buffer(&mut self.a[rank], &shape), buffer(&mut self.x[rank], &[Self::N, 1]));
+            let rets = vec![a.clone(), x.clone(), int_scalar(&mut self.info[rank])];
             Call { rank, device: rank as i32, args: vec![a, x], rets }
         };
-        parts.map(call).collect()
+        (0..Self::RANKS).map(call).collect()
     }
 
     fn is_solved(&self) -> bool {

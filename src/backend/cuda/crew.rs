@@ -175,7 +175,7 @@ impl Memory for CudaMemory {
         };
         let whole = count / rows;
         fill(at, rows, whole)?;
-        if count % rows > 0 {
+        if !count.is_multiple_of(rows) {
             fill(at + (whole * rows * word.len()) as Address, count % rows, 1)?;
         }
         device.wait(*stream)

@@ -291,9 +291,10 @@ fn no_answer(verb: &Verb, info: i32) -> Error {
 /// A real number that is an operand.
 fn real_at(memory: &dyn Memory, number: &Buffer) -> Result<f64> {
     match number.dtype {
-        // SAFETY: a real scalar (checked), alive during the call.
         DType::F32 => {
-            (unsafe { memory::read_one::<f32>(memory, number.ptr.cast()) }).map(f64::from)
+            // SAFETY: a real scalar (checked), alive during the call.
+            let read = unsafe { memory::read_one::<f32>(memory, number.ptr.cast()) };
+            read.map(f64::from)
         }
         // SAFETY: as above.
         _ => unsafe { memory::read_one::<f64>(memory, number.ptr.cast()) },

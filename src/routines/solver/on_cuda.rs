@@ -62,7 +62,7 @@ impl Sizes {
             // It has memory of its own.
             turning: |_, _| (0, 0),
         };
-        Sizes::new::<T>(options, problem, &machine)
+        Sizes::new(options, problem, &machine)
     }
 
     /// What a rank needs of its device's memory, its shard being at `shard`.

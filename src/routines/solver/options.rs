@@ -259,7 +259,7 @@ impl Configured for Options {
     fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>> {
         let problem = self.problem(calls.len(), &calls)?;
         dispatch!(problem.dtype, T => {
-            let sizes = Sizes::new::<T>(self, &problem, &Machine::host::<T>(problem.ranks));
+            let sizes = Sizes::new(self, &problem, &Machine::host::<T>(problem.ranks));
             let ground = Ground::host(&sizes)?;
             Ok(Arc::new(Solver::<T>::new(*self, problem, calls, since, sizes, ground)?))
         },

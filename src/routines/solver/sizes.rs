@@ -86,7 +86,7 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    pub fn new<T: Scalar>(options: &Options, problem: &Problem, machine: &Machine) -> Self {
+    pub fn new(options: &Options, problem: &Problem, machine: &Machine) -> Self {
         let Problem { n, ranks, rhs, dtype } = *problem;
         let Options { verb, storage, .. } = *options;
         // What is only read stays where it is.
@@ -196,7 +196,7 @@ impl Forecast {
             raises: false,
         };
         let sized = dispatch!(dtype, T => {
-            let sizes = Sizes::new::<T>(&options, &problem, &Machine::host::<T>(ranks));
+            let sizes = Sizes::new(&options, &problem, &Machine::host::<T>(ranks));
             let bytes = sizes.scratch_bytes::<T>();
             (sizes, bytes)
         },

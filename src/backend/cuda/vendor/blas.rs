@@ -88,9 +88,9 @@ const ALLOC_FAILED: c_int = 3;
 
 impl Blas {
     pub(super) fn of(library: &Library) -> Result<Blas> {
-        // SAFETY (all): the types are those of the vendor's header.
+        let functions = Functions::of(library)?;
+        // SAFETY: the types are those of the vendor's header.
         unsafe {
-            let functions = Functions::of(library)?;
             Ok(Blas {
                 functions,
                 gemm: [
