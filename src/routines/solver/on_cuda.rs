@@ -110,7 +110,7 @@ impl Sizes {
             moduli: 3 * widest.max(columns).max(32) * size_of::<f64>(),
             transposition: turning.into_iter().max().unwrap_or(0),
             blas: blas_workspace(n * (n / ranks) * size),
-            solver: solver.workspace::<T>(&mut tools.solver, cholesky, (n.min(n * lu), lu))?,
+            solver: solver.workspace::<T>(&mut tools.solver, shard, cholesky, (n, lu))?,
         })
     }
 }

@@ -86,10 +86,11 @@ impl Solver {
     }
 
     /// Bytes of the device's memory that a Cholesky factorisation of order n needs, and that of an m x n
-    /// panel as L U; memory of the host is taken here.
+    /// panel as L U, both of a matrix at `a`, which is not followed; memory of the host is taken here.
     pub fn workspace<T: Scalar>(
         &self,
         handle: &mut SolverHandle,
+        a: Address,
         cholesky: usize,
         lu: (usize, usize),
     ) -> Result<usize> {
@@ -106,7 +107,7 @@ impl Solver {
                     0,
                     n,
                     kind,
-                    0,
+                    a,
                     n,
                     kind,
                     &mut on_device,
@@ -126,7 +127,7 @@ impl Solver {
                     m,
                     n,
                     kind,
-                    0,
+                    a,
                     m,
                     kind,
                     &mut on_device,
