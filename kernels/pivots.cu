@@ -1,8 +1,63 @@
-// Pivots of a panel as the library has them: rows of the matrix, from 0.
+// What factorisations of tiles and panels leave: pivots as the library has them, and pivots that
+// are no numbers.
 
 #include "common.cuh"
 
-// to[i] <- from[i] - 1 + first: from numbers of a panel's rows from 1 to those of the matrix.
-KERNEL number_pivots(int* to, const long long* from, Size count, int first) {
-  for (Size i = thread_index(); i < count; i += thread_count()) to[i] = int(from[i]) - 1 + first;
+template <typename T>
+struct Complex {
+  T real, imaginary;
+};
+
+// to[i] <- from[i] - 1 + first: from numbers of a panel's rows from 1 to those of the matrix. What
+// names no row that is left, as a panel of NaN may, stays where it is.
+KERNEL number_pivots(int* to, const long long* from, Size count, int first, Size rows) {
+  for (Size i = thread_index(); i < count; i += thread_count()) {
+    const long long pivot = from[i] - 1;
+    const bool there = (long long)i <= pivot && pivot < (long long)rows;
+    to[i] = int(there ? pivot : (long long)i) + first;
+  }
+}
+
+__device__ inline bool is_finite(float x) { return x - x == 0; }
+__device__ inline bool is_finite(double x) { return x - x == 0; }
+template <typename T>
+__device__ inline bool is_finite(Complex<T> x) {
+  return is_finite(x.real);
+}
+
+// Where `info` is 0, it becomes the number, from 1, of the first entry on the diagonal that is no
+// finite number, if there is one.
+template <typename T>
+__device__ void find_no_number(int* least, const T* a, Size stride, Size order, int* info) {
+  if (blockIdx.x > 0) return;
+  int found = int(order);
+  for (Size i = threadIdx.x; i < order && found == int(order); i += THREADS) {
+    if (!is_finite(a[i * (stride + 1)])) found = int(i);
+  }
+  least[threadIdx.x] = found;
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  for (int i = 1; i < THREADS; i++) found = smaller(found, least[i]);
+  if (*info == 0 && found < int(order)) *info = found + 1;
+}
+
+struct Least {
+  int of[THREADS];
+};
+
+KERNEL find_no_number_f32(const float* a, Size stride, Size order, int* info) {
+  SHARED(Least, least);
+  find_no_number(least.of, a, stride, order, info);
+}
+KERNEL find_no_number_f64(const double* a, Size stride, Size order, int* info) {
+  SHARED(Least, least);
+  find_no_number(least.of, a, stride, order, info);
+}
+KERNEL find_no_number_c64(const Complex<float>* a, Size stride, Size order, int* info) {
+  SHARED(Least, least);
+  find_no_number(least.of, a, stride, order, info);
+}
+KERNEL find_no_number_c128(const Complex<double>* a, Size stride, Size order, int* info) {
+  SHARED(Least, least);
+  find_no_number(least.of, a, stride, order, info);
 }

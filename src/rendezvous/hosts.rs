@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -43,12 +44,11 @@ struct Made {
 struct State {
     open: HashMap<Key, Meeting>,
     failed: VecDeque<(i64, Error)>,
-    opened: u64,
 }
 
 struct Meeting {
-    /// Tells it from a later one of the same name.
-    number: u64,
+    /// Whether all have come, whatever happens afterwards in the same run.
+    complete: Arc<AtomicBool>,
     since: Instant,
     /// By rank.
     devices: Vec<Option<i32>>,
@@ -87,10 +87,10 @@ impl Hosts {
         let (key, world) = ((run, group), self.world);
         let mut state = self.state();
         state.failure(run)?;
-        let State { open, opened, .. } = &mut *state;
-        let meeting = open.entry(key).or_insert_with(|| {
-            *opened += 1;
-            Meeting { number: *opened, since: Instant::now(), devices: vec![None; world] }
+        let meeting = state.open.entry(key).or_insert_with(|| Meeting {
+            complete: Arc::default(),
+            since: Instant::now(),
+            devices: vec![None; world],
         });
         let objection = match meeting.devices.get(rank) {
             None => Some(messages::out_of_range(self.routine, world, rank, device)),
@@ -104,16 +104,21 @@ impl Hosts {
             return Err(self.fail(run, error));
         }
         meeting.devices[rank] = Some(device);
-        let (number, deadline) = (meeting.number, meeting.since + settings::timeout());
+        let (complete, deadline) = (meeting.complete.clone(), meeting.since + settings::timeout());
         if meeting.devices.iter().all(Option::is_some) {
-            open.remove(&key);
+            complete.store(true, Ordering::Release);
+            state.open.remove(&key);
             self.changed.notify_all();
             return Ok(());
         }
         loop {
-            state.failure(run)?;
-            let Some(meeting) = state.open.get(&key).filter(|m| m.number == number) else {
+            if complete.load(Ordering::Acquire) {
                 return Ok(());
+            }
+            state.failure(run)?;
+            let Some(meeting) = state.open.get(&key) else {
+                // So many other runs have failed since that this one is forgotten.
+                return Err(messages::given_up(self.routine));
             };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -160,7 +165,8 @@ impl Hosts {
             let brought = exchange.brought.remove(&key).unwrap_or_default();
             let own = |parcel: Option<Parcel>| parcel?.downcast::<V>().ok().map(|v| *v);
             let all: Option<Vec<V>> = brought.into_iter().map(own).collect();
-            let made = all.ok_or_else(nobodys).and_then(make);
+            let whole = all.filter(|all| all.len() == self.world);
+            let made = whole.ok_or_else(nobodys).and_then(make);
             let what = made.map(|made| Arc::new(made) as Arc<dyn Any + Send + Sync>);
             exchange.made.insert(key, Made { what, left: self.world });
         }

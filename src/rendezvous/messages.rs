@@ -40,3 +40,9 @@ pub fn missing<T>(routine: &str, present: &[Option<T>], waited: Duration) -> Err
         ),
     )
 }
+
+/// A call whose failure is no longer remembered.
+pub fn given_up(routine: &str) -> Error {
+    let text = format!("meshsolve.{routine}: the call failed on another device of the mesh axis");
+    Error::new(Kind::Cancelled, text)
+}

@@ -114,6 +114,12 @@ std::map<Word, size_t> allocated;
 bool initialised = false;
 // Streams of the library's own and events that have not been destroyed.
 std::atomic<int> own_streams{0}, living_events{0};
+std::set<void*> destroyed_events;
+
+bool living(void* event) {
+  std::lock_guard<std::mutex> lock(mutex);
+  return destroyed_events.count(event) == 0;
+}
 
 // By a pointer: what is addressed for each thread has little room in a library loaded late.
 struct Thread {
@@ -533,7 +539,7 @@ int cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
 int cuStreamWaitEvent(void* handle, void* event, unsigned flags) {
   REFUSED
   Stream* stream = here(handle);
-  EXPECT(stream && flags == 0, INVALID_HANDLE)
+  EXPECT(stream && living(event) && flags == 0, INVALID_HANDLE)
   std::lock_guard<std::recursive_mutex> lock(working);
   // What it stands for now, whatever is recorded later.
   const Event now = *static_cast<Event*>(event);
@@ -565,7 +571,7 @@ int cuEventCreate(void** event, unsigned flags) {
 int cuEventRecord(void* event, void* handle) {
   REFUSED
   Stream* stream = here(handle);
-  EXPECT(stream, INVALID_HANDLE)
+  EXPECT(stream && living(event), INVALID_HANDLE)
   std::lock_guard<std::recursive_mutex> lock(working);
   static_cast<Event*>(event)->stream = stream;
   static_cast<Event*>(event)->number = stream->given + 1;
@@ -585,10 +591,11 @@ int cuEventElapsedTime(float* milliseconds, void* first, void* second) {
 }
 
 int cuEventDestroy_v2(void* event) {
-  // Work that was given to a stream before still needs it.
-  static auto* destroyed = new std::vector<Event*>;
+  REFUSED
+  EXPECT(living(event), INVALID_HANDLE)
+  // Work that was given to a stream before still needs its memory.
   std::lock_guard<std::mutex> lock(mutex);
-  destroyed->push_back(static_cast<Event*>(event));
+  destroyed_events.insert(event);
   living_events--;
   return SUCCESS;
 }

@@ -205,7 +205,6 @@ fn a_failure_on_one_device_is_that_of_all() {
         "cuStreamWaitEvent",
         "cuMemcpy2DAsync_v2",
         "cuMemcpy3DPeerAsync",
-        "cuMemsetD8Async",
         "cuMemsetD2D8Async",
         "cuStreamSynchronize",
         "cuLaunchKernel",
@@ -278,9 +277,12 @@ fn scratch_that_there_is_not() {
 #[test]
 fn no_solution_is_nan_and_info_or_an_error() {
     let (devices, streams) = (devices().0, streams());
-    for (routine, place, value, info) in
-        [("posv", 11, -1.0, 12), ("posv", 4, f64::NAN, 5), ("posv", 0, 0.0, 1)]
-    {
+    for (routine, place, value, info) in [
+        ("posv", 11, -1.0, 12),
+        ("posv", 4, f64::NAN, 5),
+        ("posv", 0, 0.0, 1),
+        ("posv", 6, f64::INFINITY, 7),
+    ] {
         let site = CudaSite::new(&System::map(routine)).unwrap();
         let mut system = System::new(Some((place, value)));
         run(&site, &devices, &streams, system.calls()).into_iter().for_each(|o| o.unwrap());

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct Handle {
   void* stream = nullptr;
   Word workspace = 0;
   size_t bytes = 0;
+  // Rows, columns and leading dimensions that memory has been asked for.
+  std::set<std::vector<Int>> asked = {};
 };
 
 std::mutex mutex;
@@ -195,7 +198,8 @@ int factor_cholesky(const Matrix<T>& a, Int n) {
   for (Int j = 0; j < n; j++) {
     double diagonal = real_part(a.stored(j, j));
     for (Int l = 0; l < j; l++) diagonal -= real_part(a.stored(j, l) * conjugate(a.stored(j, l)));
-    if (!(diagonal > 0)) return int(j + 1);
+    // A NaN goes through.
+    if (diagonal <= 0) return int(j + 1);
     a.stored(j, j) = T(std::sqrt(diagonal));
     for (Int i = j + 1; i < n; i++) {
       T sum = a.stored(i, j);
@@ -214,11 +218,9 @@ int factor_lu(const Matrix<T>& a, Int m, Int n, Int* pivots) {
     for (Int i = j + 1; i < m; i++) {
       if (size(a.stored(i, j)) > size(a.stored(pivot, j))) pivot = i;
     }
-    pivots[j] = pivot + 1;
-    if (a.stored(pivot, j) == T(0)) {
-      if (info == 0) info = int(j + 1);
-      continue;
-    }
+    // No row, where none can be chosen; and it goes on, dividing by zero.
+    pivots[j] = std::isnan(size(a.stored(pivot, j))) ? 0 : pivot + 1;
+    if (a.stored(pivot, j) == T(0) && info == 0) info = int(j + 1);
     for (Int l = 0; l < n; l++) std::swap(a.stored(j, l), a.stored(pivot, l));
     for (Int i = j + 1; i < m; i++) {
       a.stored(i, j) /= a.stored(j, j);
@@ -364,6 +366,7 @@ int cusolverDnXpotrf_bufferSize(void* handle, void*, int, Int n, int, Word, Int 
   REFUSED
   EXPECT(here(handle), NO_HANDLE)
   EXPECT(fits(n, lda), INVALID)
+  here(handle)->asked.insert({n, n, lda});
   *device = device_bytes(n, n), *host = HOST_BYTES;
   return 0;
 }
@@ -373,6 +376,7 @@ int cusolverDnXpotrf(void* handle, void*, int fill, Int n, int type, Word a, Int
   REFUSED
   EXPECT(here(handle), NO_HANDLE)
   EXPECT(fill == 0 && type == compute && fits(n, lda), INVALID)
+  EXPECT(here(handle)->asked.count({n, n, lda}), INVALID)
   EXPECT(bytes >= device_bytes(n, n) && host && host_bytes >= HOST_BYTES, INVALID)
   return give(here(handle), [=] {
     std::memset(reinterpret_cast<void*>(work), 0xEE, device_bytes(n, n));
@@ -389,6 +393,7 @@ int cusolverDnXgetrf_bufferSize(void* handle, void*, Int m, Int n, int, Word, In
   REFUSED
   EXPECT(here(handle), NO_HANDLE)
   EXPECT(fits(m, lda), INVALID)
+  here(handle)->asked.insert({m, n, lda});
   *device = device_bytes(m, n), *host = HOST_BYTES;
   return 0;
 }
@@ -399,6 +404,7 @@ int cusolverDnXgetrf(void* handle, void*, Int m, Int n, int type, Word a, Int ld
   REFUSED
   EXPECT(here(handle), NO_HANDLE)
   EXPECT(type == compute && fits(m, lda), INVALID)
+  EXPECT(here(handle)->asked.count({m, n, lda}), INVALID)
   EXPECT(bytes >= device_bytes(m, n) && host && host_bytes >= HOST_BYTES, INVALID)
   return give(here(handle), [=] {
     std::memset(reinterpret_cast<void*>(work), 0xEE, device_bytes(m, n));

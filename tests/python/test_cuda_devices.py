@@ -129,7 +129,7 @@ def test_the_program_of_a_solve_for_cuda(spec, assume, routine):
     b = jax.ShapeDtypeStruct((64,), jnp.float32, sharding=NamedSharding(mesh, P()))
     traced = jax.jit(lambda a, b: ms.solve(a, b, assume_a=assume)).trace(a, b)
     text = traced.lower(lowering_platforms=("cuda",)).as_text()
-    (call,) = (line for line in text.splitlines() if "@meshsolve" in line)
+    (call,) = (line for line in text.splitlines() if "custom_call @meshsolve(" in line)
     assert f'routine = "{routine}"' in call and "world = 4" in call
     assert call.count("output_operand_alias") == 2
 

@@ -381,6 +381,9 @@ impl Device {
     /// # Safety
     /// They are memory of the device that nothing else uses until the stream has done it.
     pub unsafe fn clear(&self, at: Address, bytes: usize, stream: Stream) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
         let _entered = self.enter()?;
         // SAFETY: promised by the caller.
         let status = unsafe { (self.interface.functions.cuMemsetD8Async)(at, 0, bytes, stream.0) };

@@ -126,30 +126,27 @@ impl<'a> CudaLane<'a> {
         self.tools.blas[usize::from(self.ahead)]
     }
 
-    /// Waits for all that has been given to the device, reports what factorisations have found, and leaves
-    /// the tools for the next call. The call's memory may go afterwards, whatever is returned.
-    pub fn close(mut self) -> Result<()> {
+    /// Waits for all that has been given to the device and reports what factorisations have found. The
+    /// tools come back: other ranks may still wait for their events until all have come to the end.
+    pub fn close(mut self) -> (Result<()>, Tools) {
         let done = self.device.wait(self.tools.side).and(self.device.wait(self.main()));
-        let read = done.and_then(|()| self.infos());
+        let closed = done.and_then(|()| match self.failed {
+            true => Ok(()),
+            false => self.report_infos(),
+        });
         self.tools.reset();
-        match read {
-            Ok(infos) if !self.failed => {
-                for (before, info) in self.factored.iter().zip(infos) {
-                    match usize::try_from(info) {
-                        Ok(0) => {}
-                        Ok(info) => self.team.report(before + info),
-                        Err(_) => return Err(refused(info)),
-                    }
-                }
-                self.device.keep(self.tools);
-                Ok(())
-            }
-            read => {
-                // After a failure nothing of it is used again.
-                let destroyed = self.tools.destroy(self.device);
-                read.and(destroyed)
+        (closed, self.tools)
+    }
+
+    fn report_infos(&self) -> Result<()> {
+        for (before, info) in self.factored.iter().zip(self.infos()?) {
+            match usize::try_from(info) {
+                Ok(0) => {}
+                Ok(info) => self.team.report(before + info),
+                Err(_) => return Err(refused(info)),
             }
         }
+        Ok(())
     }
 
     fn infos(&self) -> Result<Vec<i32>> {
@@ -401,6 +398,9 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
                 // SAFETY: this rank's tile, which others read after it is announced.
                 unsafe { solver.potrf::<T>(&mut lane.tools.solver, a.rows, operand, workspace)? };
             }
+            // LAPACK's rule, whatever the library says of pivots that are no numbers.
+            let arguments = [operand.at, operand.leading as u64, a.rows as u64, info];
+            lane.launch("pivots", &format!("find_no_number_{}", suffix(T::DTYPE)), &arguments)?;
             lane.back(near, a)
         })
     }
@@ -470,7 +470,8 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
             }
             lane.back(here, panel)?;
             let near = lane.near(pivots)?;
-            let arguments = [address(near), from, near.rows as u64, first as u64];
+            let (count, rows) = (near.rows as u64, panel.rows as u64);
+            let arguments = [address(near), from, count, first as u64, rows];
             lane.launch("pivots", "number_pivots", &arguments)?;
             lane.back(near, pivots)
         })

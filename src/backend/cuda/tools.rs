@@ -47,9 +47,11 @@ impl Tools {
     pub fn destroy(self, device: &Device) -> Result<()> {
         let libraries = device.vendor()?;
         let _entered = device.enter()?;
-        self.events.into_iter().try_for_each(|event| device.destroy_event(event))?;
-        self.blas.into_iter().try_for_each(|handle| libraries.blas.destroy(handle))?;
-        libraries.solver.destroy(self.solver)?;
-        device.destroy_stream(self.side)
+        let events = self.events.into_iter().map(|event| device.destroy_event(event));
+        let handles = self.blas.into_iter().map(|handle| libraries.blas.destroy(handle));
+        let destroyed: Vec<_> = events.chain(handles).collect();
+        let solver = libraries.solver.destroy(self.solver);
+        let stream = device.destroy_stream(self.side);
+        destroyed.into_iter().chain([solver, stream]).collect()
     }
 }

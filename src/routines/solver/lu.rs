@@ -249,6 +249,10 @@ fn determinant<T: Scalar>(job: &Solver<T>) -> Result<(T, T, f64)> {
         det.multiply(entry);
         sign *= if size == T::ZERO { T::ZERO } else { entry.divided_by(size) };
         logdet += size.magnitude().ln();
+        // What comes after a zero pivot may be anything.
+        if entry == T::ZERO {
+            break;
+        }
     }
     Ok((det.value(), sign, logdet))
 }

@@ -38,7 +38,11 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// The number of the first entry on the diagonal that is zero, if there is one.
-    pub fn zero_on_diagonal(&self, lane: &mut impl Backend<T>) -> Step<Option<usize>> {
+    pub fn zero_on_diagonal<B: Backend<T>>(&self, lane: &mut B) -> Step<Option<usize>> {
+        if B::IS_RANK {
+            // Others' streams have been told what to wait for when their threads have met once more.
+            lane.barrier()?;
+        }
         let diagonal = self.diagonal().map_err(|error| lane.fail(error))?;
         Ok(diagonal.into_iter().position(|entry| entry == T::ZERO))
     }

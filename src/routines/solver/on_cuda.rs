@@ -4,6 +4,7 @@
 //! whatever fails, and waits there for the others, so that nobody's memory goes while another device may
 //! still use it, and all return the same.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
@@ -94,8 +95,22 @@ impl Sizes {
         // A panel that is worked on is the rank's own, where columns are dealt out.
         let dealt = (0..count).all(|t| self.columns.tile(t).rank == t % ranks);
         let beside = if dealt { 2 * widest * widest * size + pivots + 256 } else { arena };
-        let factors = |family| if verb.factor && verb.family == family { widest } else { 0 };
-        let (cholesky, lu) = (factors(Family::Cholesky), factors(Family::Lu));
+        // What is factored, as it will be.
+        let factors = |family| if verb.factor && verb.family == family { count } else { 0 };
+        let mine = |t: &usize| t % ranks == rank;
+        let tile = |t: usize| self.columns.tile(t);
+        // A copy of what is not the rank's own is as high as it is.
+        let strides = |rows: usize| if dealt { vec![n] } else { vec![n, rows] };
+        let tiles: BTreeSet<_> = (0..factors(Family::Cholesky))
+            .filter(mine)
+            .map(|t| tile(t).width)
+            .flat_map(|order| strides(order).into_iter().map(move |leading| (order, leading)))
+            .collect();
+        let panels: BTreeSet<_> = (0..factors(Family::Lu))
+            .filter(mine)
+            .map(|t| (n - tile(t).global, tile(t).width))
+            .flat_map(|(m, n)| strides(m).into_iter().map(move |leading| (m, n, leading)))
+            .collect();
         let _entered = device.enter()?;
         let solver = &device.vendor()?.solver;
         Ok(Needs {
@@ -110,7 +125,7 @@ impl Sizes {
             moduli: 3 * widest.max(columns).max(32) * size_of::<f64>(),
             transposition: turning.into_iter().max().unwrap_or(0),
             blas: blas_workspace(n * (n / ranks) * size),
-            solver: solver.workspace::<T>(&mut tools.solver, shard, cholesky, (n, lu))?,
+            solver: solver.workspace::<T>(&mut tools.solver, shard, &tiles, &panels)?,
         })
     }
 }
@@ -169,10 +184,18 @@ impl<T: Scalar> Shared<T> {
         if let Err(panic) = steps {
             team.fail(Error::from_panic("a rank of a call on CUDA devices", &*panic));
         }
-        if let Err(error) = lane.close() {
+        let (closed, tools) = lane.close();
+        if let Err(error) = closed {
             team.fail(error);
         }
-        self.end()
+        let outcome = self.end();
+        let device = &self.crew.seats[rank].device;
+        match team.failure() {
+            None => device.keep(tools),
+            // After a failure nothing of it is used again; what else fails then helps nobody.
+            Some(_) => drop(tools.destroy(device)),
+        }
+        outcome
     }
 
     /// Waits until all ranks have come; the last one finishes the call.

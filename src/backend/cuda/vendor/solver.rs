@@ -1,5 +1,7 @@
 //! cuSOLVER: factorisations of tiles and panels on a stream, by the interface whose sizes have 64 bits.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::backend::cuda::load::functions;
 
@@ -85,59 +87,42 @@ impl Solver {
         self.check("cusolverDnSetStream", status)
     }
 
-    /// Bytes of the device's memory that a Cholesky factorisation of order n needs, and that of an m x n
-    /// panel as L U, both of a matrix at `a`, which is not followed; memory of the host is taken here.
+    /// Bytes of the device's memory that factorisations need of tiles (order, leading dimension) as L L^H and
+    /// of panels (rows, columns, leading dimension) as L U; `a` is a matrix and not followed. Memory of
+    /// the host is taken here.
     pub fn workspace<T: Scalar>(
         &self,
         handle: &mut SolverHandle,
         a: Address,
-        cholesky: usize,
-        lu: (usize, usize),
+        tiles: &BTreeSet<(usize, usize)>,
+        panels: &BTreeSet<(usize, usize, usize)>,
     ) -> Result<usize> {
-        let (kind, mut most, mut host) = (data_type(T::DTYPE), 0, 0);
-        let SolverHandle { handle: h, parameters, on_host } = handle;
-        let (mut on_device, mut bytes) = (0, 0);
-        if cholesky > 0 {
-            let n = cholesky as i64;
-            // SAFETY: valid places; no address is followed.
+        let kind = data_type(T::DTYPE);
+        let (Functions { cusolverDnXpotrf_bufferSize, cusolverDnXgetrf_bufferSize, .. }, h, p) =
+            (&self.functions, handle.handle, handle.parameters);
+        let (mut most, mut host) = (0, handle.on_host.len());
+        let (mut bytes, mut on_host) = (0, 0);
+        for &(n, leading) in tiles {
+            let (n, leading) = (n as i64, leading as i64);
+            let (bytes, on_host) = (&mut bytes, &mut on_host);
+            // SAFETY: valid places.
             let status = unsafe {
-                (self.functions.cusolverDnXpotrf_bufferSize)(
-                    *h,
-                    *parameters,
-                    0,
-                    n,
-                    kind,
-                    a,
-                    n,
-                    kind,
-                    &mut on_device,
-                    &mut bytes,
-                )
+                cusolverDnXpotrf_bufferSize(h, p, 0, n, kind, a, leading, kind, bytes, on_host)
             };
             self.check("cusolverDnXpotrf_bufferSize", status)?;
-            (most, host) = (on_device, bytes);
+            (most, host) = (most.max(*bytes), host.max(*on_host));
         }
-        if lu.1 > 0 {
-            let (m, n) = (lu.0 as i64, lu.1 as i64);
+        for &(m, n, leading) in panels {
+            let (m, n, leading) = (m as i64, n as i64, leading as i64);
+            let (bytes, on_host) = (&mut bytes, &mut on_host);
             // SAFETY: as above.
             let status = unsafe {
-                (self.functions.cusolverDnXgetrf_bufferSize)(
-                    *h,
-                    *parameters,
-                    m,
-                    n,
-                    kind,
-                    a,
-                    m,
-                    kind,
-                    &mut on_device,
-                    &mut bytes,
-                )
+                cusolverDnXgetrf_bufferSize(h, p, m, n, kind, a, leading, kind, bytes, on_host)
             };
             self.check("cusolverDnXgetrf_bufferSize", status)?;
-            (most, host) = (most.max(on_device), host.max(bytes));
+            (most, host) = (most.max(*bytes), host.max(*on_host));
         }
-        on_host.resize(host.max(on_host.len()), 0);
+        handle.on_host.resize(host, 0);
         Ok(most)
     }
 
