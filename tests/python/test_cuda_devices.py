@@ -131,7 +131,7 @@ def test_the_program_of_a_solve_for_cuda(spec, assume, routine):
     text = traced.lower(lowering_platforms=("cuda",)).as_text()
     (call,) = (line for line in text.splitlines() if "custom_call @meshsolve(" in line)
     assert f'routine = "{routine}"' in call and "world = 4" in call
-    assert call.count("output_operand_alias") == 2
+    assert call.count("output_tuple_indices") == 2
 
 
 @pytest.mark.parametrize(
