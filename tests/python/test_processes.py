@@ -18,7 +18,9 @@ a = jax.block_until_ready(jax.device_put(jnp.eye(6144), NamedSharding(mesh, P("x
 x = ms.solve(a, put(mesh, np.ones((6144, 1))), overwrite_a=True)
 """
 ONE_THREAD = {"MESHSOLVE_THREADS": "1"}
+# Background jobs of some shells have SIGINT ignored.
 INTERRUPTED = """
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     x.block_until_ready()
