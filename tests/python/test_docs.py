@@ -214,7 +214,8 @@ def test_the_pages_link_to_each_other_and_are_all_in_the_navigation():
 
 # What the lines of README.md's table are, in their order.
 CHOLESKY = ("meshsolve", "meshsolve keep a", "jnp sharded", "jnp one device")
-LU = ("meshsolve keep a", "meshsolve refine", *CHOLESKY[2:], "scipy", "ScaLAPACK SkylakeX")
+SCALAPACK = "ScaLAPACK SkylakeX"
+LU = ("meshsolve keep a", "meshsolve refine", *CHOLESKY[2:], "scipy", SCALAPACK, "faer")
 
 
 def test_figures_of_the_readme_are_those_of_the_results():
