@@ -105,6 +105,13 @@ pub fn larger(x: f64, y: f64) -> f64 {
     if y > x || y.is_nan() { y } else { x }
 }
 
+/// Numbers of the rows 0, 1, .. after all interchanges, in their new order.
+fn in_new_order(pivots: &[i32]) -> Vec<usize> {
+    let mut rows: Vec<usize> = (0..pivots.len()).collect();
+    pivots.iter().enumerate().for_each(|(i, &p)| rows.swap(i, p as usize));
+    rows
+}
+
 /// The call has been given up by some lane; unwind without touching the data further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;

@@ -8,7 +8,6 @@
 #include "driver.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -112,8 +111,6 @@ std::vector<std::unique_ptr<Stream>> streams, destroyed_streams;
 std::recursive_mutex working;
 std::map<Word, size_t> allocated;
 bool initialised = false;
-// Streams of the library's own and events that have not been destroyed.
-std::atomic<int> own_streams{0}, living_events{0};
 std::set<void*> destroyed_events;
 
 bool living(void* event) {
@@ -286,9 +283,6 @@ void* emulated_stream(int device) {
   streams.emplace_back(new Stream{&devices[device], {}, SUCCESS, &self()});
   return streams.back().get();
 }
-
-// Streams and events of the library's own that are there.
-int emulated_things() { return own_streams + living_events; }
 
 // Pieces of memory that were allocated and not freed.
 int emulated_pieces() {
@@ -515,7 +509,6 @@ int cuMemFree_v2(Word at) {
 int cuStreamCreate(void** stream, unsigned flags) {
   REFUSED
   EXPECT(current() && flags == 0, INVALID_CONTEXT)
-  own_streams++;
   *stream = emulated_stream(int(current() - devices));
   return SUCCESS;
 }
@@ -530,7 +523,6 @@ int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 int cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
   REFUSED
   EXPECT(current() && flags == 1 && -5 <= priority && priority <= 0, INVALID_VALUE)
-  own_streams++;
   *stream = emulated_stream(int(current() - devices));
   return SUCCESS;
 }
@@ -556,7 +548,6 @@ int cuStreamDestroy_v2(void* handle) {
   auto place = std::find_if(streams.begin(), streams.end(), same);
   destroyed_streams.push_back(std::move(*place));  // events still name it
   streams.erase(place);
-  own_streams--;
   return SUCCESS;
 }
 
@@ -564,7 +555,6 @@ int cuEventCreate(void** event, unsigned flags) {
   REFUSED
   EXPECT(current() && (flags == 0 || flags == 2), INVALID_VALUE)
   *event = new Event;
-  living_events++;
   return SUCCESS;
 }
 
@@ -596,7 +586,6 @@ int cuEventDestroy_v2(void* event) {
   // Work that was given to a stream before still needs its memory.
   std::lock_guard<std::mutex> lock(mutex);
   destroyed_events.insert(event);
-  living_events--;
   return SUCCESS;
 }
 

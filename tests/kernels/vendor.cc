@@ -8,7 +8,6 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,14 +24,9 @@ enum { NO_HANDLE = 1, OUT_OF_MEMORY = 3, INVALID = 7, FAILED = 13 };
 struct Handle {
   void* context;
   void* stream = nullptr;
-  Word workspace = 0;
-  size_t bytes = 0;
   // Rows, columns and leading dimensions that memory has been asked for.
   std::set<std::vector<Int>> asked = {};
 };
-
-std::mutex mutex;
-int living = 0;
 
 template <typename T>
 T conjugate(T x) {
@@ -90,7 +84,6 @@ Handle* here(void* handle) {
   if (!(condition)) return status;
 
 int give(Handle* handle, std::function<int()> work) {
-  // Both libraries need memory to work in, of the caller's choice.
   return driver::enqueue(handle->stream, std::move(work)) == 0 ? 0 : FAILED;
 }
 
@@ -254,27 +247,17 @@ constexpr size_t HOST_BYTES = 24;
 
 extern "C" {
 
-// Handles that have not been destroyed.
-int emulated_handles() {
-  std::lock_guard<std::mutex> lock(mutex);
-  return living;
-}
-
 int cublasCreate_v2(void** handle) {
   REFUSED
   EXPECT(driver::context(), NO_HANDLE)
-  std::lock_guard<std::mutex> lock(mutex);
   *handle = new Handle{driver::context()};
-  living++;
   return 0;
 }
 
 int cublasDestroy_v2(void* handle) {
   REFUSED
   EXPECT(here(handle), NO_HANDLE)
-  std::lock_guard<std::mutex> lock(mutex);
   delete static_cast<Handle*>(handle);
-  living--;
   return 0;
 }
 
@@ -289,7 +272,6 @@ int cublasSetWorkspace_v2(void* handle, Word at, size_t bytes) {
   REFUSED
   EXPECT(here(handle), NO_HANDLE)
   EXPECT(at % 256 == 0 && bytes >= (4 << 20), INVALID)
-  here(handle)->workspace = at, here(handle)->bytes = bytes;
   return 0;
 }
 

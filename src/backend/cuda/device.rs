@@ -121,8 +121,8 @@ impl Devices {
     pub fn new(driver: Driver, compile: Compile, vendor: vendor::Find) -> Result<Devices> {
         // Without cuInit nothing else works; what counts the devices is otherwise harmless.
         driver.devices()?;
-        let functions = Functions::of(driver.library())?;
-        let queues = Queues::of(driver.library())?;
+        let functions = Functions::of(driver.loaded())?;
+        let queues = Queues::of(driver.loaded())?;
         let vendor = Vendor { find: vendor, found: OnceLock::new() };
         let interface = Arc::new(Interface { driver, functions, queues, compile, vendor });
         Ok(Devices { interface, known: Mutex::default() })

@@ -67,7 +67,7 @@ impl Driver {
         self.loaded.path()
     }
 
-    pub(super) fn library(&self) -> &Library {
+    pub(super) fn loaded(&self) -> &Library {
         &self.loaded
     }
 

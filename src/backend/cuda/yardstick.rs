@@ -79,7 +79,7 @@ impl Drop for Yardstick {
 impl Yardstick {
     pub fn new(devices: &Devices, number: i32) -> Result<Yardstick> {
         let device = devices.numbered(number)?;
-        let functions = Functions::of(device.driver().library())?;
+        let functions = Functions::of(device.driver().loaded())?;
         let mut stream = 0;
         {
             let _entered = device.enter()?;

@@ -17,6 +17,7 @@ use super::getrf::{Panel, swap_rows};
 use super::members::Members;
 use super::norm;
 use super::team::Team;
+use crate::backend::in_new_order;
 use crate::backend::{
     Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update,
 };
@@ -183,10 +184,7 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     }
 
     fn interchanged(&mut self, pivots: Block<i32>) -> Step<Vec<usize>> {
-        let mut rows: Vec<usize> = (0..pivots.rows).collect();
-        let pivots = unsafe { blas::slice(pivots) };
-        pivots.iter().enumerate().for_each(|(i, &p)| rows.swap(i, p as usize));
-        Ok(rows)
+        Ok(in_new_order(unsafe { blas::slice(pivots) }))
     }
 
     fn update(
