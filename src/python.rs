@@ -15,7 +15,8 @@ use crate::layout::{Columns, Order, Storage};
 use crate::log::{self, Event};
 use crate::routines::solver;
 use crate::{
-    backend::host::yardstick, dispatch, rendezvous, routines, scalar::DType, settings, stats,
+    backend::cuda::engine, backend::host::yardstick, dispatch, rendezvous, routines, scalar::DType,
+    settings, stats,
 };
 
 /// A capsule as jax.ffi wants it around a handler or type record of the C++ shim.
@@ -142,6 +143,12 @@ fn solver_dtype(name: &str) -> PyResult<DType> {
     found.ok_or_else(|| PyValueError::new_err(format!("{name:?} is no dtype of the solvers")))
 }
 
+/// The order from n on, divided by `ranks`, for which cuSolverMg has a width of tile columns.
+#[pyfunction]
+fn engine_order(n: usize, ranks: usize) -> usize {
+    engine::tile_width(n, ranks).err().unwrap_or(n)
+}
+
 /// Width of the widest tile of a matrix of order n over so many ranks, which divide n.
 #[pyfunction]
 fn tile_width(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
@@ -247,6 +254,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(cancel, m)?)?;
     m.add_function(wrap_pyfunction!(listen, m)?)?;
     m.add_function(wrap_pyfunction!(next_event, m)?)?;
+    m.add_function(wrap_pyfunction!(engine_order, m)?)?;
     m.add_function(wrap_pyfunction!(tile_width, m)?)?;
     m.add_function(wrap_pyfunction!(plan, m)?)?;
     m.add_function(wrap_pyfunction!(gemm_seconds, m)?)?;

@@ -218,7 +218,7 @@ def _factor_and_solve(op: Operation, a, b):
 
 def _logdet(op: Operation, primals, tangents):
     (work, info), (da, _) = primals, tangents
-    (inverse,) = traced(_ffi.potri(op.storage, 0), work, info)
+    (inverse,) = traced(_ffi.potri(op.storage, 0)._replace(engine=op.engine), work, info)
     return traced(op, work, info), (jnp.sum((inverse.conj() * da).real),)
 
 
@@ -227,9 +227,10 @@ def _det(op: Operation, primals, tangents):
     det, sign, logabs = traced(op, work, pivots)
     info = (sign == 0).astype(jnp.int32)  # unlike det, it does not underflow
     if op.storage == "rows":
-        (transposed,) = traced(_ffi.getrit(0), work, pivots, info)
+        (transposed,) = traced(_ffi.getrit(0)._replace(engine=op.engine), work, pivots, info)
     else:
-        (inverse,) = traced(_ffi.getri(op.storage, 0), work, pivots, info)
+        back = _ffi.getri(op.storage, 0)._replace(engine=op.engine)
+        (inverse,) = traced(back, work, pivots, info)
         transposed = _transposed(inverse, jax.typeof(work).sharding)
     trace = jnp.sum(transposed * da)
     turn = _zero(sign)
@@ -242,7 +243,7 @@ def _inverse(op: Operation, primals, tangents):
     (inverse,) = traced(op, *primals)
     here = jax.typeof(inverse).sharding
     form = _ffi.potrs if op.routine == "potri" else _ffi.getrs
-    solve = form(op.storage, op.order, 0)
+    solve = form(op.storage, op.order, 0)._replace(engine=op.engine)
     (right,), _ = _solve(solve, *primals, tangents[0])
     (left,), _ = _solve(solve._replace(trans=1), *primals, _transposed(right, here))
     if op.routine == "getrit":

@@ -10,6 +10,7 @@ from jax.core import Tracer
 
 from meshsolve import _core, _dispatch
 from meshsolve._errors import wrong_type
+from meshsolve._ffi import Operation
 from meshsolve._operands import as_array
 
 
@@ -35,6 +36,11 @@ def form(operation: str, a) -> str:
         return "rows"
     at = _dispatch.eager_placement(operation, a)
     return "column-major" if at and at.storage == "column-major" else "rows"
+
+
+def of_engine(op: Operation, factor) -> Operation:
+    """``op`` on a factor, which is used as its engine has made it."""
+    return op._replace(engine=factor.engine)
 
 
 def one(factor) -> jax.Array:
@@ -71,6 +77,8 @@ def describe(factor, operation: str, *more: str) -> str:
     where = f"mesh {dict(at.mesh.shape)}" if at else "one device"
     tile = _core.tile_width(work.shape[0], at.world if at else 1, work.dtype.name)
     parts = (order, work.dtype, where, f"storage={factor.storage!r}", f"tile={tile}", *more)
+    if factor.engine:
+        parts = (*parts[:4], f"engine={factor.engine!r}", *more)
     return f"{name}({', '.join(map(str, parts))})"
 
 
@@ -86,7 +94,8 @@ def rcond(op, factor, *operands) -> jax.Array:
     work = one(factor)
     order = factor.n if work.shape[0] != factor.n else 0
     operands = (work, *(as_array(x) for x in (*operands, factor.anorm)))
-    return _dispatch.call(op(factor.storage, order), operands, (False,) * len(operands))[0]
+    taken = of_engine(op(factor.storage, order), factor)
+    return _dispatch.call(taken, operands, (False,) * len(operands))[0]
 
 
 def real_dtype(dtype):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import backend
 
-from meshsolve import _core, _cuda, _log
+from meshsolve import _core, _cuda, _engine, _log
 from meshsolve._errors import wrong_process
 
 _TARGET = "meshsolve"
@@ -98,6 +98,7 @@ class Operation(NamedTuple):
       structure: "general", or "hermitian" or "symmetric", of which one triangle is read.
       norm: which norm is found: "1", "inf", "fro".
       raises: whether it fails where there is no answer, instead of giving NaN and info.
+      engine: who factors, or has made the factor: "" for this library, or "cusolvermg".
     """
 
     routine: str
@@ -112,6 +113,7 @@ class Operation(NamedTuple):
     unit_diagonal: bool = False
     norm: str = "1"
     raises: bool = False
+    engine: str = ""
 
     @property
     def matrix(self) -> int:
@@ -321,6 +323,8 @@ def call(op: Operation, place, world: int, rhs: str, operands):
       operands: matrices are [n/world, n], or [n, n/world] if their storage is "column-major".
     """
     matrix, b = operands[op.matrix], None if op.rhs is None else operands[op.rhs]
+    if op.engine:
+        _engine.expect_width(op.public, max(matrix.shape), world)
     real = jnp.finfo(matrix.dtype).dtype
     like = {
         "matrix": matrix,
@@ -354,6 +358,7 @@ def call(op: Operation, place, world: int, rhs: str, operands):
         "unit_diagonal": np.int64(op.unit_diagonal),
         "norm": op.norm,
         "on_failure": "raise" if op.raises else "nan",
+        "engine": op.engine or "meshsolve",
     }
     return tuple(run(place, *operands, routine=op.routine, **attributes))
 

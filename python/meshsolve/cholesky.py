@@ -12,7 +12,7 @@ from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
-from meshsolve import _batch, _dispatch, _factor, _failure, _ffi, _padding
+from meshsolve import _batch, _dispatch, _engine, _factor, _failure, _ffi, _padding
 from meshsolve._errors import wrong_type
 from meshsolve._operands import (
     as_array,
@@ -28,7 +28,7 @@ from meshsolve.solve import solved
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["work", "info", "anorm"],
-    meta_fields=["n", "lower", "storage"],
+    meta_fields=["n", "lower", "storage", "engine"],
 )
 @dataclasses.dataclass(frozen=True, repr=False)
 class CholeskyFactor(_factor.Pair):
@@ -50,6 +50,7 @@ class CholeskyFactor(_factor.Pair):
       n: order of A.
       lower: which triangle of A was read, and which one holds the factor in scipy's pair.
       storage: "column-major" if A was sharded by columns and column-major in memory, else "rows".
+      engine: "" or what ``cho_factor`` was told, which then decides how ``work`` is laid out.
 
     Examples:
       >>> factor = ms.cho_factor(a)
@@ -64,6 +65,7 @@ class CholeskyFactor(_factor.Pair):
     n: int
     lower: bool
     storage: str
+    engine: str = ""
 
     RANKS: ClassVar[dict[str, int]] = {"work": 2, "info": 0, "anorm": 0}
 
@@ -79,7 +81,8 @@ class CholeskyFactor(_factor.Pair):
         """The logarithm of det A, a real scalar; NaN if A is not positive definite."""
         if self.n == 0:
             return jnp.zeros((), _factor.real_dtype(self.work.dtype))
-        return _dispatch.call(_ffi.logdet(self.storage), self._arrays, (False, False))[0]
+        op = _factor.of_engine(_ffi.logdet(self.storage), self)
+        return _dispatch.call(op, self._arrays, (False, False))[0]
 
     @_batch.each
     def rcond(self) -> jax.Array:
@@ -102,7 +105,8 @@ class CholeskyFactor(_factor.Pair):
         """
         if self.n == 0:
             return as_array(self.work)
-        op = _ffi.potri(self.storage, self.n if self.work.shape[0] != self.n else 0)
+        order = self.n if self.work.shape[0] != self.n else 0
+        op = _factor.of_engine(_ffi.potri(self.storage, order), self)
         return _padding.cut(_dispatch.call(op, self._arrays, (False, False))[0], self.n)
 
     def __iter__(self) -> Iterator[Any]:
@@ -121,7 +125,7 @@ class CholeskyFactor(_factor.Pair):
     def _unpacked(self) -> jax.Array:
         if self.n == 0:
             return self.work
-        op = _ffi.unpack(self.storage, self.lower)
+        op = _factor.of_engine(_ffi.unpack(self.storage, self.lower), self)
         return _padding.cut(_dispatch.call(op, self._arrays, (False, False))[0], self.n)
 
     def __repr__(self) -> str:
@@ -137,6 +141,7 @@ def cho_factor(
     *,
     on_failure: str = "nan",
     mesh: Mesh | None = None,
+    engine: str | None = None,
 ) -> CholeskyFactor:
     """Factor A = L L^H with all devices that hold it, in its memory, for reuse.
 
@@ -151,6 +156,7 @@ def cho_factor(
       check_finite: accepted for compatibility; entries that are not finite lead to ``info`` > 0.
       on_failure: "nan", or "raise" where A is not positive definite; see ``meshsolve.solve``.
       mesh: the devices to work on, for an A that is not sharded over them whatever n.
+      engine: None, or "cusolvermg" on CUDA devices; see ``meshsolve.solve``.
 
     Returns:
       A ``CholeskyFactor``; ``c, lower = cho_factor(a)`` unpacks it to scipy's pair.
@@ -171,28 +177,35 @@ def cho_factor(
     """
     del check_finite
     raises = _failure.raises("cho_factor", on_failure)
-    return _factored("cho_factor", a, lower, overwrite_a, mesh, raises)
+    return _factored("cho_factor", a, lower, overwrite_a, mesh, raises, engine)
 
 
 def _factored(
-    public: str, a, lower: bool, overwrite_a: bool, mesh: Mesh | None, raises: bool
+    public: str,
+    a,
+    lower: bool,
+    overwrite_a: bool,
+    mesh: Mesh | None,
+    raises: bool,
+    engine: str | None = None,
 ) -> CholeskyFactor:
     given, a = a, as_typed(a)
     n = check_square(public, a)
     if _batch.has_leading((a, 2)):
-        one = lambda a: _factored(public, a, lower, False, mesh, raises)  # noqa: E731
+        one = lambda a: _factored(public, a, lower, False, mesh, raises, engine)  # noqa: E731
         return _batch.over(public, one, (a, 2))
     dtype = common_dtype(public, "a", a)
     _padding.check_mesh(public, mesh)
     a, moved = _padding.on_mesh(public, a, mesh, dtype)
+    maker = _engine.checked(public, engine, a)
     if n == 0:
         anorm = jnp.zeros((), _factor.real_dtype(dtype))
         return CholeskyFactor(a, jnp.int32(0), anorm, 0, bool(lower), "rows")
     form, own = _factor.form(public, a), overwrite_a or moved or a is not given
     op = _ffi.potrf(bool(lower), n if a.shape[0] != n else 0)
-    op = op._replace(public=public, raises=raises)
+    op = op._replace(public=public, raises=raises, engine=maker)
     work, info, anorm = _dispatch.call(op, (a,), (own,))
-    return CholeskyFactor(work, info, anorm, n, bool(lower), form)
+    return CholeskyFactor(work, info, anorm, n, bool(lower), form, maker)
 
 
 def cho_solve(
@@ -317,7 +330,8 @@ def _substituted(c, lower: bool, b):
 def _solve(factor: CholeskyFactor, b, own_b: bool):
     operands = (factor.work, factor.info, b)
     order = factor.n if factor.work.shape[0] != factor.n else 0
-    (x,) = _dispatch.call(_ffi.potrs(factor.storage, order), operands, (False, False, own_b))
+    op = _factor.of_engine(_ffi.potrs(factor.storage, order), factor)
+    (x,) = _dispatch.call(op, operands, (False, False, own_b))
     return x, factor.info
 
 

@@ -7,7 +7,7 @@ from jax.core import Tracer
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.typing import ArrayLike
 
-from meshsolve import _batch, _dispatch, _failure, _ffi, _padding
+from meshsolve import _batch, _dispatch, _engine, _failure, _ffi, _padding
 from meshsolve._operands import as_typed, check_square, common_dtype
 from meshsolve.solve import structure_of
 
@@ -21,6 +21,7 @@ def inv(
     lower: bool = False,
     on_failure: str = "nan",
     mesh: Mesh | None = None,
+    engine: str | None = None,
 ) -> jax.Array:
     """The inverse of A with all devices that hold it, in its memory.
 
@@ -43,6 +44,8 @@ def inv(
         that one is enough.
       on_failure: "nan", or "raise" where there is no inverse; see ``meshsolve.solve``.
       mesh: the devices to work on, for an A that is not sharded over them whatever n.
+      engine: None, or "cusolvermg" on CUDA devices, which inverts positive definite matrices and
+        factors others; see ``meshsolve.solve``.
 
     Returns:
       A^-1 [n, n] in the sharding of A, and column-major if A is (outside of ``jax.jit``); by rows
@@ -71,10 +74,12 @@ def inv(
     n = check_square("inv", a)
     if _batch.has_leading((a, 2)):
         kept = {"assume_a": assume_a, "lower": lower, "on_failure": on_failure, "mesh": mesh}
+        kept |= {"engine": engine}
         return _batch.over("inv", functools.partial(inv, **kept), (a, 2))
     dtype = common_dtype("inv", "a", a)
     _padding.check_mesh("inv", mesh)
     a, moved = _padding.on_mesh("inv", a, mesh, dtype)
+    maker = _engine.checked("inv", engine, a)
     if n == 0:
         return a
     order, own = n if a.shape[0] != n else 0, overwrite_a or moved or a is not given
@@ -82,7 +87,7 @@ def inv(
         op = _ffi.poinv(bool(lower), order)
     else:
         op = _ffi.geinv(structure, bool(lower), order)
-    inverse, _ = _dispatch.call(op._replace(raises=raises), (a,), (own,))
+    inverse, _ = _dispatch.call(op._replace(raises=raises, engine=maker), (a,), (own,))
     return _home(inverse, a) if order == 0 else _padding.cut(inverse, n)
 
 

@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
-from meshsolve import _batch, _dispatch, _factor, _failure, _ffi, _padding
+from meshsolve import _batch, _dispatch, _engine, _factor, _failure, _ffi, _padding
 from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import (
     as_array,
@@ -47,7 +47,7 @@ class SlogdetResult(NamedTuple):
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["work", "pivots", "info", "anorm"],
-    meta_fields=["n", "storage"],
+    meta_fields=["n", "storage", "engine"],
 )
 @dataclasses.dataclass(frozen=True, repr=False)
 class LUFactor(_factor.Pair):
@@ -66,6 +66,7 @@ class LUFactor(_factor.Pair):
       anorm: real scalar: the 1-norm of A, for ``rcond``; NaN if the factor stands for a pair.
       n: order of A.
       storage: "column-major" if A was sharded by columns and column-major in memory, else "rows".
+      engine: "" or what ``lu_factor`` was told, which then decides how ``work`` is laid out.
 
     Examples:
       >>> factor = ms.lu_factor(a)
@@ -80,6 +81,7 @@ class LUFactor(_factor.Pair):
     anorm: jax.Array
     n: int
     storage: str
+    engine: str = ""
 
     RANKS: ClassVar[dict[str, int]] = {"work": 2, "pivots": 1, "info": 0, "anorm": 0}
 
@@ -120,7 +122,8 @@ class LUFactor(_factor.Pair):
             one = jnp.ones((), self.work.dtype)
             return one, one, jnp.zeros((), _factor.real_dtype(self.work.dtype))
         operands = (_factor.one(self), as_array(self.pivots))
-        return _dispatch.call(_ffi.det(self.storage), operands, (False, False))
+        op = _factor.of_engine(_ffi.det(self.storage), self)
+        return _dispatch.call(op, operands, (False, False))
 
     @_batch.each
     def inv(self) -> jax.Array:
@@ -131,7 +134,8 @@ class LUFactor(_factor.Pair):
         """
         if self.n == 0:
             return as_array(self.work)
-        op = _ffi.getri(self.storage, self.n if self.work.shape[0] != self.n else 0)
+        order = self.n if self.work.shape[0] != self.n else 0
+        op = _factor.of_engine(_ffi.getri(self.storage, order), self)
         operands = (_factor.one(self), as_array(self.pivots), as_array(self.info))
         (inverse,) = _dispatch.call(op, operands, (False, False, False))
         return _padding.cut(inverse, self.n)
@@ -148,7 +152,8 @@ class LUFactor(_factor.Pair):
     def _unpacked(self) -> jax.Array:
         if self.n == 0:
             return self.work
-        (lu,) = _dispatch.call(_ffi.luunpack(self.storage), (_factor.one(self),), (False,))
+        op = _factor.of_engine(_ffi.luunpack(self.storage), self)
+        (lu,) = _dispatch.call(op, (_factor.one(self),), (False,))
         return _padding.cut(lu, self.n)
 
     def __repr__(self) -> str:
@@ -163,6 +168,7 @@ def lu_factor(
     *,
     on_failure: str = "nan",
     mesh: Mesh | None = None,
+    engine: str | None = None,
 ) -> LUFactor:
     """Factor P A = L U with all devices that hold A, in its memory, for reuse.
 
@@ -176,6 +182,7 @@ def lu_factor(
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
       on_failure: "nan", or "raise" where A is singular; see ``meshsolve.solve``.
       mesh: the devices to work on, for an A that is not sharded over them whatever n.
+      engine: None, or "cusolvermg" on CUDA devices; see ``meshsolve.solve``.
 
     Returns:
       An ``LUFactor``; ``lu, piv = lu_factor(a)`` unpacks it to scipy's pair.
@@ -196,27 +203,34 @@ def lu_factor(
       >>> lu, piv = factor
     """
     del check_finite
-    return _factored("lu_factor", a, overwrite_a, mesh, _failure.raises("lu_factor", on_failure))
+    raises = _failure.raises("lu_factor", on_failure)
+    return _factored("lu_factor", a, overwrite_a, mesh, raises, engine)
 
 
 def _factored(
-    public: str, a, overwrite_a: bool, mesh: Mesh | None, raises: bool = False
+    public: str,
+    a,
+    overwrite_a: bool,
+    mesh: Mesh | None,
+    raises: bool = False,
+    engine: str | None = None,
 ) -> LUFactor:
     given, a = a, as_typed(a)
     n = check_square(public, a)
     if _batch.has_leading((a, 2)):
-        one = lambda a: _factored(public, a, False, mesh, raises)  # noqa: E731
+        one = lambda a: _factored(public, a, False, mesh, raises, engine)  # noqa: E731
         return _batch.over(public, one, (a, 2))
     dtype = common_dtype(public, "a", a)
     _padding.check_mesh(public, mesh)
     a, moved = _padding.on_mesh(public, a, mesh, dtype)
+    maker = _engine.checked(public, engine, a)
     if n == 0:
         anorm = jnp.zeros((), _factor.real_dtype(dtype))
         return LUFactor(a, jnp.zeros(0, jnp.int32), jnp.int32(0), anorm, 0, "rows")
     form, own = _factor.form(public, a), overwrite_a or moved or a is not given
-    op = _ffi.getrf(public, n if a.shape[0] != n else 0)._replace(raises=raises)
+    op = _ffi.getrf(public, n if a.shape[0] != n else 0)._replace(raises=raises, engine=maker)
     work, pivots, info, anorm = _dispatch.call(op, (a,), (own,))
-    return LUFactor(work, pivots, info, anorm, n, form)
+    return LUFactor(work, pivots, info, anorm, n, form, maker)
 
 
 def lu_solve(
@@ -369,7 +383,7 @@ def slogdet(
 def _solve(factor: LUFactor, b, trans: int, own_b: bool):
     operands = (factor.work, factor.pivots, factor.info, b)
     order = factor.n if factor.work.shape[0] != factor.n else 0
-    op = _ffi.getrs(factor.storage, order, trans)
+    op = _factor.of_engine(_ffi.getrs(factor.storage, order, trans), factor)
     (x,) = _dispatch.call(op, operands, (False, False, False, own_b))
     return x, factor.info
 

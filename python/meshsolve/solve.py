@@ -9,7 +9,7 @@ from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
-from meshsolve import _batch, _dispatch, _failure, _ffi, _padding, _refine
+from meshsolve import _batch, _dispatch, _engine, _failure, _ffi, _padding, _refine
 from meshsolve._errors import mistake
 from meshsolve._operands import (
     as_array,
@@ -59,6 +59,7 @@ def solve(
     return_info: Literal[False] = ...,
     on_failure: str = ...,
     mesh: Mesh | None = ...,
+    engine: str | None = ...,
 ) -> jax.Array: ...
 
 
@@ -77,6 +78,7 @@ def solve(
     return_info: Literal[True],
     on_failure: str = ...,
     mesh: Mesh | None = ...,
+    engine: str | None = ...,
 ) -> tuple[jax.Array, SolveInfo]: ...
 
 
@@ -95,6 +97,7 @@ def solve(
     return_info: bool = ...,
     on_failure: str = ...,
     mesh: Mesh | None = ...,
+    engine: str | None = ...,
 ) -> jax.Array | tuple[jax.Array, SolveInfo]: ...
 
 
@@ -112,6 +115,7 @@ def solve(
     return_info: bool = False,
     on_failure: str = "nan",
     mesh: Mesh | None = None,
+    engine: str | None = None,
 ) -> jax.Array | tuple[jax.Array, SolveInfo]:
     """Solve A X = B with all devices that hold A, in the memory of A.
 
@@ -163,6 +167,11 @@ def solve(
         identity corner to a multiple of the number of devices. Memory: that copy, and one device's
         rows while they are made. An A that is sharded over ``mesh`` already is used as it is.
         Inside ``jax.jit``, if its axes are Explicit, within ``jax.set_mesh(mesh)``.
+      engine: None: this library's own algorithms. "cusolvermg", on CUDA devices only: NVIDIA's
+        cuSolverMg factors and solves, on the same shards; n over the devices must have a divisor
+        from 128 to 1024, or be at most 1024. It knows no transposes: with LU, an A by rows is
+        factored by it and solved for by this library. Not with ``refine``. Derivatives of ``solve``
+        and ``inv`` are this library's own.
 
     Returns:
       x of the shape and sharding of b (replicated over A's devices if b does not lie there); NaN
@@ -196,12 +205,16 @@ def solve(
     n = check_square("solve", a)
     check_rhs("solve", b, n)
     kept = {"lower": lower, "assume_a": assume_a, "transposed": transposed, "refine": refine}
-    kept |= {"return_info": return_info, "on_failure": on_failure, "mesh": mesh}
+    kept |= {"return_info": return_info, "on_failure": on_failure, "mesh": mesh, "engine": engine}
     if (batch := _batch.systems(solve, a, b, **kept)) is not None:
         return batch
     dtype = common_dtype("solve", "a and b", a, b)
     _padding.check_mesh("solve", mesh)
     a, moved = _padding.on_mesh("solve", a, mesh, dtype)
+    maker = _engine.checked("solve", engine, a)
+    if maker and refine:
+        remedy = "leave one of them out"
+        raise mistake("solve", "refine", f'False with engine="{engine}"', "True", remedy)
     own_a = overwrite_a or moved or a is not given_a
     own_b = overwrite_b or b is not given_b or b.dtype != dtype
     order, trans = n if a.shape[0] != n else 0, int(bool(transposed))
@@ -209,7 +222,7 @@ def solve(
         op = _ffi.posv(bool(lower), order, trans, return_info)
     else:
         op = _ffi.gesv(structure, bool(lower), order, trans, return_info)
-    op = op._replace(raises=raises)
+    op = op._replace(raises=raises, engine=maker)
     run = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]  # noqa: E731
     if refine:
         _refine.check_dtype(dtype)

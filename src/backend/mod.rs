@@ -17,7 +17,7 @@ pub use squares::Squares;
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 use crate::transpose;
@@ -70,6 +70,20 @@ pub enum Update {
     Lu,
     /// The same for i < k; targets may lie on either side of k.
     Above,
+}
+
+/// What a vendor's solver does with a matrix as a whole.
+#[derive(Clone, Copy, Debug)]
+pub enum WholeStep<T> {
+    /// `A = L L^H` in the lower triangle.
+    Potrf,
+    /// The lower triangle of A^-1 in the place of L.
+    Potri,
+    /// `P A = L U`; the numbers of interchanged rows.
+    Getrf(Block<i32>),
+    /// `A X = B` from L, or with those numbers from L and U; `conjugated`: with conj(A). A lane brings
+    /// the right-hand sides that it has.
+    Solve { x: Option<Block<T>>, pivots: Option<Block<i32>>, conjugated: bool },
 }
 
 /// What a lane can announce; each announcement carries a count that only grows.
@@ -207,6 +221,15 @@ pub trait Backend<T: Scalar> {
     /// What follows is awaited by other lanes (or, with `false`, no longer): a panel and what leads to it.
     /// A device does it beside the work that it has been given before.
     fn ahead(&mut self, _: bool) {}
+
+    /// A step that a vendor's solver of whole matrices does, where the call has one; all lanes come, and
+    /// have met afterwards.
+    fn whole(&mut self, _: &Matrix<T>, step: WholeStep<T>) -> Step {
+        let name = std::mem::discriminant(&step);
+        let text =
+            format!("meshsolve: {name:?}: expected an engine; this is a defect of meshsolve");
+        Err(self.fail(Error::new(Kind::Internal, text)))
+    }
 
     // Movement.
 

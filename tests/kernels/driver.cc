@@ -125,6 +125,8 @@ struct Thread {
   std::string fails;
   int skip = 0, status = SUCCESS;
   std::vector<std::string> launched;
+  // What devices do beside all streams.
+  std::vector<std::pair<Device*, std::function<void()>>> beside;
 };
 thread_local Thread* own = nullptr;
 Thread& self() {
@@ -680,6 +682,22 @@ int cuCtxEnablePeerAccess(void* context, unsigned flags) {
   return enabled.insert({current(), context}).second ? SUCCESS : 704;
 }
 
+// What this thread has given the device beside its streams, which is all that those who call wait for.
+int cuCtxSynchronize() {
+  REFUSED
+  EXPECT(current(), INVALID_CONTEXT)
+  auto beside = std::move(self().beside);
+  self().beside.clear();
+  for (auto& [device, work] : beside) {
+    if (device == current()) {
+      work();
+    } else {
+      self().beside.emplace_back(device, std::move(work));
+    }
+  }
+  return SUCCESS;
+}
+
 int cuStreamSynchronize(void* handle) {
   REFUSED
   Stream* stream = here(handle);
@@ -700,5 +718,11 @@ int enqueue(void* handle, std::function<int()> work) {
 }
 
 void* context() { return current(); }
+
+bool beside(int number, std::function<void()> work) {
+  if (number < 0 || number >= 3) return false;
+  self().beside.emplace_back(&devices[number], std::move(work));
+  return true;
+}
 
 }  // namespace driver

@@ -22,7 +22,7 @@ pub fn devices() -> (Devices, Arc<AtomicUsize>) {
             // What the emulated driver takes for a cubin.
             Ok(format!("{}\0", program.name.trim_end_matches(".cu")).into_bytes())
         }),
-        Box::new(|_| Libraries::at(full().path(), full().path())),
+        Box::new(|_| Libraries::at(full().path(), full().path(), full().path())),
     );
     (devices.expect("the driver works"), compiled)
 }

@@ -7,6 +7,7 @@ mod common;
 mod copy;
 mod device;
 mod emulator;
+mod engine;
 mod entries;
 mod far;
 mod gpu;

@@ -43,7 +43,7 @@ impl Lender {
 }
 
 /// Runs all ranks, each by a thread of its own; outcomes by rank.
-fn run(
+pub fn run(
     site: &CudaSite,
     devices: &Devices,
     streams: &[Stream],
@@ -53,7 +53,7 @@ fn run(
 }
 
 /// The same, each thread doing something before.
-fn run_after(
+pub fn run_after(
     site: &CudaSite,
     devices: &Devices,
     streams: &[Stream],
@@ -97,7 +97,7 @@ fn run_with(
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-fn on_streams(map: &Map, calls: Vec<Call>, device: fn(usize) -> i32) {
+pub fn on_streams(map: &Map, calls: Vec<Call>, device: fn(usize) -> i32) {
     let (devices, site) = (devices().0, CudaSite::new(map).unwrap());
     let streams: Vec<_> = (0..calls.len()).map(|rank| stream(device(rank))).collect();
     for (rank, outcome) in run(&site, &devices, &streams, calls).into_iter().enumerate() {
@@ -125,18 +125,18 @@ mod ranks_that_share_a_device {
 }
 
 /// A system of order 12 on three ranks by rows; what `call` of a rank is given.
-struct System {
+pub struct System {
     a: Vec<Vec<f64>>,
-    x: Vec<Vec<f64>>,
-    info: Vec<i32>,
+    pub x: Vec<Vec<f64>>,
+    pub info: Vec<i32>,
 }
 
 impl System {
-    const RANKS: usize = 3;
-    const N: usize = 12;
+    pub const RANKS: usize = 3;
+    pub const N: usize = 12;
 
     /// Diagonally dominant, `diagonal` in one place of the diagonal.
-    fn new(diagonal: Option<(usize, f64)>) -> Self {
+    pub fn new(diagonal: Option<(usize, f64)>) -> Self {
         let entry = |i: usize, j: usize| match (i == j, diagonal) {
             (true, Some((place, value))) if place == i => value,
             (true, _) => 20.0,
@@ -153,11 +153,11 @@ impl System {
         }
     }
 
-    fn map(routine: &str) -> Map {
+    pub fn map(routine: &str) -> Map {
         Map::routine(routine, Self::RANKS).text("rhs", "replicated").int("tile", 2).int("lower", 1)
     }
 
-    fn calls(&mut self) -> Vec<Call> {
+    pub fn calls(&mut self) -> Vec<Call> {
         let shape = [Self::N / Self::RANKS, Self::N];
         let call = |rank: usize| {
             let (a, x) =
@@ -168,7 +168,7 @@ impl System {
         (0..Self::RANKS).map(call).collect()
     }
 
-    fn is_solved(&self) -> bool {
+    pub fn is_solved(&self) -> bool {
         let System { a, x, .. } = System::new(None);
         let rows = a.concat();
         let row =
@@ -178,7 +178,7 @@ impl System {
     }
 }
 
-fn streams() -> Vec<Stream> {
+pub fn streams() -> Vec<Stream> {
     (0..System::RANKS).map(|rank| stream(rank as i32)).collect()
 }
 
@@ -323,6 +323,6 @@ fn libraries_that_there_are_not() {
     assert!(error.message.starts_with(begins), "{error}");
     assert!(error.message.ends_with("pip install \"jax[cuda13]\" or \"jax[cuda12]\""), "{error}");
     let (nowhere, here) = (Path::new("/nowhere/libcublas.so.12"), crate::emulator::full().path());
-    let error = Libraries::at(nowhere, here).err().unwrap();
+    let error = Libraries::at(nowhere, here, here).err().unwrap();
     assert!(error.message.contains("expected a library that loads, got /nowhere/"), "{error}");
 }

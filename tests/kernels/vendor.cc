@@ -2,24 +2,19 @@
 // that the emulated driver's streams do when somebody waits for them. What a real library would
 // refuse is refused.
 
-#include <cmath>
 #include <complex>
-#include <cstdint>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "driver.h"
+#include "textbook.h"
 
 namespace {
 
-using Int = std::int64_t;
-using Word = unsigned long long;
-
-enum { NO_HANDLE = 1, OUT_OF_MEMORY = 3, INVALID = 7, FAILED = 13 };
+enum { NO_HANDLE = 1, OUT_OF_MEMORY = 3, FAILED = 13 };
 
 struct Handle {
   void* context;
@@ -27,49 +22,6 @@ struct Handle {
   // Rows, columns and leading dimensions that memory has been asked for.
   std::set<std::vector<Int>> asked = {};
 };
-
-template <typename T>
-T conjugate(T x) {
-  return x;
-}
-template <typename T>
-std::complex<T> conjugate(std::complex<T> x) {
-  return std::conj(x);
-}
-template <typename T>
-double size(T x) {
-  return std::fabs(double(x));
-}
-template <typename T>
-double size(std::complex<T> x) {
-  return std::fabs(double(x.real())) + std::fabs(double(x.imag()));
-}
-template <typename T>
-double real_part(T x) {
-  return double(x);
-}
-template <typename T>
-double real_part(std::complex<T> x) {
-  return double(x.real());
-}
-
-// A column-major matrix with an operation: 0 none, 1 transposed, 2 adjoint.
-template <typename T>
-struct Matrix {
-  T* at;
-  Int leading;
-  int op;
-  T& stored(Int i, Int j) const { return at[i + j * leading]; }
-  T operator()(Int i, Int j) const {
-    if (op == 0) return stored(i, j);
-    return op == 1 ? stored(j, i) : conjugate(stored(j, i));
-  }
-};
-
-template <typename T>
-Matrix<T> matrix(Word at, Int leading, int op = 0) {
-  return {reinterpret_cast<T*>(at), leading, op};
-}
 
 bool fits(Int rows, Int leading) { return leading >= (rows > 1 ? rows : 1); }
 
@@ -184,59 +136,6 @@ int geam(Handle* handle, int ta, int tb, Int m, Int n, const T* alpha, Word a, I
     }
     return 0;
   });
-}
-
-template <typename T>
-int factor_cholesky(const Matrix<T>& a, Int n) {
-  for (Int j = 0; j < n; j++) {
-    double diagonal = real_part(a.stored(j, j));
-    for (Int l = 0; l < j; l++) diagonal -= real_part(a.stored(j, l) * conjugate(a.stored(j, l)));
-    // A NaN goes through.
-    if (diagonal <= 0) return int(j + 1);
-    a.stored(j, j) = T(std::sqrt(diagonal));
-    for (Int i = j + 1; i < n; i++) {
-      T sum = a.stored(i, j);
-      for (Int l = 0; l < j; l++) sum -= a.stored(i, l) * conjugate(a.stored(j, l));
-      a.stored(i, j) = sum / a.stored(j, j);
-    }
-  }
-  return 0;
-}
-
-template <typename T>
-int factor_lu(const Matrix<T>& a, Int m, Int n, Int* pivots) {
-  int info = 0;
-  for (Int j = 0; j < (m < n ? m : n); j++) {
-    Int pivot = j;
-    for (Int i = j + 1; i < m; i++) {
-      if (size(a.stored(i, j)) > size(a.stored(pivot, j))) pivot = i;
-    }
-    // No row, where none can be chosen; and it goes on, dividing by zero.
-    pivots[j] = std::isnan(size(a.stored(pivot, j))) ? 0 : pivot + 1;
-    if (a.stored(pivot, j) == T(0) && info == 0) info = int(j + 1);
-    for (Int l = 0; l < n; l++) std::swap(a.stored(j, l), a.stored(pivot, l));
-    for (Int i = j + 1; i < m; i++) {
-      a.stored(i, j) /= a.stored(j, j);
-      for (Int l = j + 1; l < n; l++) a.stored(i, l) -= a.stored(i, j) * a.stored(j, l);
-    }
-  }
-  return info;
-}
-
-// Calls work(T{}) with the type of a cudaDataType.
-template <typename Work>
-int with_type(int type, Work work) {
-  switch (type) {
-    case 0:
-      return work(float{});
-    case 1:
-      return work(double{});
-    case 4:
-      return work(std::complex<float>{});
-    case 5:
-      return work(std::complex<double>{});
-  }
-  return INVALID;
 }
 
 // Bytes of workspace, which are filled, so that too few are noticed.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use super::device::{Address, Device, Stream};
+use super::engine::Engine;
 use super::queue::{Event, Lines};
 use crate::backend::Signal;
 use crate::backend::memory::Memory;
@@ -16,10 +17,14 @@ pub struct Seat {
     pub device: Arc<Device>,
     pub stream: Stream,
     pub memory: Vec<Range<Address>>,
+    /// Where its memory for the engine begins, if the call has one.
+    pub engine: Address,
 }
 
 pub struct Crew {
     pub seats: Vec<Seat>,
+    /// The vendor's solver of whole matrices that the call uses.
+    pub engine: Option<Arc<Engine>>,
     panels: Announced,
     solved: Announced,
     partial_sums: Vec<Announced>,
@@ -35,10 +40,11 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Crew {
-    pub fn new(seats: Vec<Seat>) -> Crew {
+    pub fn new(seats: Vec<Seat>, engine: Option<Arc<Engine>>) -> Crew {
         let ranks = seats.len();
         Crew {
             seats,
+            engine,
             panels: Mutex::default(),
             solved: Mutex::default(),
             partial_sums: (0..ranks).map(|_| Mutex::default()).collect(),

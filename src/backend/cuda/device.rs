@@ -55,6 +55,7 @@ functions! {
     cuMemcpyDtoDAsync_v2(Address, Address, usize, Handle) -> c_int;
     cuMemcpyDtoHAsync_v2(*mut c_void, Address, usize, Handle) -> c_int;
     cuStreamSynchronize(Handle) -> c_int;
+    cuCtxSynchronize() -> c_int;
 }
 
 /// Makes a cubin of a kernel's source for an architecture ("sm_90").
@@ -422,6 +423,14 @@ impl Device {
         self.check("reading", "cuMemcpyDtoHAsync", status)?;
         self.wait(stream)?;
         Ok(bytes)
+    }
+
+    /// Waits until the device has done all that anybody has given it.
+    pub fn finish(&self) -> Result<()> {
+        let _entered = self.enter()?;
+        // SAFETY: no precondition.
+        let status = unsafe { (self.interface.functions.cuCtxSynchronize)() };
+        self.check("waiting", "cuCtxSynchronize", status)
     }
 
     /// Waits until a stream of the device has done all that it has been given.

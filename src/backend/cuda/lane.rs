@@ -21,7 +21,7 @@ use super::vendor::solver::Workspace;
 use super::vendor::{Libraries, Operand};
 use crate::backend::host::Team;
 use crate::backend::{
-    Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update,
+    Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update, WholeStep,
 };
 use crate::error::{Error, Kind, Result};
 use crate::matrix::{Block, Matrix};
@@ -148,6 +148,19 @@ impl<'a> CudaLane<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Where the next factorisation leaves its number, of a tile or panel below so many rows.
+    fn next_info(&mut self, before: usize) -> Address {
+        self.factored.push(before);
+        self.room.infos + ((self.factored.len() - 1) * size_of::<i32>()) as Address
+    }
+
+    /// LAPACK's rule, whatever the library says of pivots that are no numbers.
+    fn find_no_number<T: Scalar>(&self, factor: Block<T>, info: Address) -> Result<()> {
+        let Operand { at, leading, .. } = Form::of(factor, Op::None).operand();
+        let arguments = [at, leading as u64, factor.rows as u64, info];
+        self.launch("pivots", &format!("find_no_number_{}", suffix(T::DTYPE)), &arguments)
     }
 
     fn infos(&self) -> Result<Vec<i32>> {
@@ -349,6 +362,11 @@ fn side_by_side<T>(a: &Matrix<T>, tiles: impl Iterator<Item = usize>) -> Vec<Blo
         end = Some((tile.rank, tile.local + tile.width));
     }
     blocks
+}
+
+fn no_engine() -> Error {
+    let text = "meshsolve: expected a call with an engine; this is a defect of meshsolve";
+    Error::new(Kind::Internal, text)
 }
 
 fn refused(info: i32) -> Error {

@@ -8,9 +8,10 @@
 //! | `driver` | libcuda: its version, and whether it works |
 //! | `device` | a device's context, its kernels, what goes on a stream |
 //! | `queue` | streams, events by which they wait for each other, copies of blocks |
-//! | `vendor` | cuBLAS and cuSOLVER, as far as they are called |
+//! | `vendor` | cuBLAS, cuSOLVER and cuSolverMg, as far as they are called |
 //! | `tools` | what a call needs of them, kept from call to call |
 //! | `transposition` | a plan of transposition on a device |
+//! | `engine` | cuSolverMg for the ranks of a call |
 //! | `crew` | the ranks of a call: whose memory is where, what has been announced |
 //! | `room` | what a rank needs of scratch |
 //! | `lane` | one rank of a call: the `Backend` |
@@ -25,6 +26,7 @@ pub mod cache;
 pub mod crew;
 pub mod device;
 pub mod driver;
+pub mod engine;
 pub mod kernels;
 pub mod lane;
 pub mod load;

@@ -32,6 +32,8 @@ pub struct Needs {
     /// What cuBLAS and cuSOLVER work in.
     pub blas: usize,
     pub solver: usize,
+    /// What the vendor's solver of whole matrices needs, where the call has one.
+    pub engine: usize,
 }
 
 /// Where the parts are.
@@ -50,6 +52,7 @@ pub struct Room {
     pub transposition: Address,
     pub blas: [Address; 2],
     pub solver: Address,
+    pub engine: Address,
 }
 
 /// Bytes of workspace for cuBLAS, for a shard of so many.
@@ -80,12 +83,13 @@ impl Needs {
             transposition: part(self.transposition),
             blas: [part(self.blas), part(self.blas)],
             solver: part(self.solver),
+            engine: part(self.engine),
         }
     }
 
     /// Bytes of all parts, wherever they begin.
     pub fn bytes(self) -> usize {
         let room = self.place(ALIGNMENT as Address);
-        room.solver as usize + self.solver.next_multiple_of(ALIGNMENT)
+        room.engine as usize + self.engine.next_multiple_of(ALIGNMENT)
     }
 }

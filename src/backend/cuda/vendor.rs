@@ -1,8 +1,9 @@
-//! The vendor's libraries of linear algebra, cuBLAS and cuSOLVER: found and loaded at run time, at first
-//! use. Sizes have 64 bits everywhere.
+//! The vendor's libraries of linear algebra, cuBLAS, cuSOLVER and cuSolverMg: found and loaded at run time,
+//! at first use. Sizes have 64 bits everywhere but in the last one.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::device::{Address, Stream};
 use super::driver::Driver;
@@ -17,35 +18,47 @@ pub type Find = Box<dyn Fn(&Driver) -> Result<Libraries> + Send + Sync>;
 pub struct Libraries {
     pub blas: blas::Blas,
     pub solver: solver::Solver,
+    /// What solves on several devices, found when it is first asked for.
+    many: Box<dyn Fn() -> Result<Library> + Send + Sync>,
+    mg: OnceLock<Result<mg::Mg>>,
 }
 
 const REMEDY: &str =
     "install JAX with its CUDA libraries, pip install \"jax[cuda13]\" or \"jax[cuda12]\"";
 
-/// Majors of CUDA with the sonames of cuBLAS and cuSOLVER, newest first.
-const VERSIONS: [(i32, &str, &str); 2] =
-    [(13, "libcublas.so.13", "libcusolver.so.12"), (12, "libcublas.so.12", "libcusolver.so.11")];
+/// Majors of CUDA with the sonames of cuBLAS, cuSOLVER and cuSolverMg, newest first.
+const VERSIONS: [(i32, [&str; 3]); 2] = [
+    (13, ["libcublas.so.13", "libcusolver.so.12", "libcusolverMg.so.12"]),
+    (12, ["libcublas.so.12", "libcusolver.so.11", "libcusolverMg.so.11"]),
+];
+
+/// A library among the folders of pip's packages and of toolkits.
+fn find(product: &str, soname: &str, witness: &CStr, folders: &[PathBuf]) -> Result<Library> {
+    Library::find(&Wanted {
+        product,
+        sonames: &[soname],
+        witness,
+        folders,
+        last_folders: &toolkits(),
+        remedy: REMEDY,
+    })
+}
 
 impl Libraries {
     /// The best of this machine that the driver takes, both of the same version of CUDA.
     pub fn find(folders: &[PathBuf], driver: &Driver) -> Result<Libraries> {
         let fits = |major: &i32| *major <= driver.version.0;
         let mut failure = None;
-        for (_, blas, solver) in VERSIONS.iter().filter(|(major, ..)| fits(major)) {
-            let library = |product, soname: &str, witness| {
-                Library::find(&Wanted {
-                    product,
-                    sonames: &[soname],
-                    witness,
-                    folders,
-                    last_folders: &toolkits(),
-                    remedy: REMEDY,
-                })
-            };
-            let found = library("cuBLAS", blas, c"cublasCreate_v2")
-                .and_then(|blas| Ok((blas, library("cuSOLVER", solver, c"cusolverDnCreate")?)));
+        for (_, [blas, solver, many]) in VERSIONS.iter().filter(|(major, ..)| fits(major)) {
+            let found = find("cuBLAS", blas, c"cublasCreate_v2", folders).and_then(|blas| {
+                Ok((blas, find("cuSOLVER", solver, c"cusolverDnCreate", folders)?))
+            });
             match found {
-                Ok((blas, solver)) => return Libraries::of(&blas, &solver),
+                Ok((blas, solver)) => {
+                    let folders = folders.to_vec();
+                    let many = move || find("cuSolverMg", many, c"cusolverMgCreate", &folders);
+                    return Libraries::of(&blas, &solver, Box::new(many));
+                }
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
@@ -62,18 +75,31 @@ impl Libraries {
     }
 
     /// The libraries at these paths.
-    pub fn at(blas: &Path, solver: &Path) -> Result<Libraries> {
+    pub fn at(blas: &Path, solver: &Path, many: &Path) -> Result<Libraries> {
         let open = |path: &Path, witness| {
             Library::open(path, 0, witness).map_err(|why| {
                 let text = format!("meshsolve: expected a library that loads, got {why}; {REMEDY}");
                 Error::new(Kind::FailedPrecondition, text)
             })
         };
-        Libraries::of(&open(blas, c"cublasCreate_v2")?, &open(solver, c"cusolverDnCreate")?)
+        let (blas, solver) = (open(blas, c"cublasCreate_v2")?, open(solver, c"cusolverDnCreate")?);
+        let many = many.to_owned();
+        Libraries::of(&blas, &solver, Box::new(move || open(&many, c"cusolverMgCreate")))
     }
 
-    fn of(blas: &Library, solver: &Library) -> Result<Libraries> {
-        Ok(Libraries { blas: blas::Blas::of(blas)?, solver: solver::Solver::of(solver)? })
+    fn of(
+        blas: &Library,
+        solver: &Library,
+        many: Box<dyn Fn() -> Result<Library> + Send + Sync>,
+    ) -> Result<Libraries> {
+        let (blas, solver) = (blas::Blas::of(blas)?, solver::Solver::of(solver)?);
+        Ok(Libraries { blas, solver, many, mg: OnceLock::new() })
+    }
+
+    /// cuSolverMg, of the same version of CUDA.
+    pub fn mg(&self) -> Result<&mg::Mg> {
+        let found = self.mg.get_or_init(|| mg::Mg::of(&(self.many)()?));
+        found.as_ref().map_err(Clone::clone)
     }
 }
 
@@ -120,4 +146,5 @@ pub struct Operand {
 }
 
 pub mod blas;
+pub mod mg;
 pub mod solver;

@@ -22,9 +22,10 @@ use std::time::Instant;
 use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
 use super::operands::{Kind, slot};
-use super::options::{Family, Verb};
-use crate::backend::{Backend, Op, Step};
+use super::options::{Engine, Family, Verb};
+use crate::backend::{Backend, Op, Step, WholeStep};
 use crate::dist::cholesky::{factor, inverse, sweeps};
+use crate::dist::mirror::{Missing, mirror_triangle};
 use crate::error::Result;
 use crate::layout::Storage;
 use crate::scalar::Scalar;
@@ -164,7 +165,10 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut 
     }
     let scale = if verb.factor || verb.solve || verb.invert { scale(job, lane)? } else { 0.0 };
     if verb.factor {
-        factor(lane, &job.a)?;
+        match job.options.engine {
+            Engine::Own => factor(lane, &job.a)?,
+            Engine::CusolverMg => lane.whole(&job.a, WholeStep::Potrf)?,
+        }
         *time = job.lap(lane, "factor", *time);
     }
     // Where a factor comes or goes, not where it is made and used within the call.
@@ -180,7 +184,10 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut 
         let of_conjugate = storage.is_transpose() || storage == Storage::Columns && !verb.factor;
         // A^T is conj(A), too.
         let conjugated = of_conjugate != (job.options.op == Op::Transpose);
-        job.solve(lane, &sweeps(conjugated), None, scale)?;
+        match job.options.engine {
+            Engine::Own => job.solve(lane, &sweeps(conjugated), None, scale)?,
+            Engine::CusolverMg => job.solve_whole(lane, None, conjugated)?,
+        }
         *time = job.lap(lane, "solve", *time);
     }
     if verb.condition {
@@ -191,7 +198,13 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut 
     }
     if verb.invert {
         lane.keep_subnormals(inverse_near_underflow::<T>(scale));
-        inverse(lane, &job.a, job.panel())?;
+        match job.options.engine {
+            Engine::Own => inverse(lane, &job.a, job.panel())?,
+            Engine::CusolverMg => {
+                lane.whole(&job.a, WholeStep::Potri)?;
+                mirror_triangle(lane, &job.a, Missing::Upper, true)?;
+            }
+        }
         *time = job.lap(lane, "invert", *time);
     }
     Ok(())

@@ -25,9 +25,9 @@ use std::time::Instant;
 use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
 use super::operands::{Kind, slot};
-use super::options::{Family, Verb};
+use super::options::{Engine, Family, Verb};
 use crate::backend::memory;
-use crate::backend::{Backend, Op, Step};
+use crate::backend::{Backend, Op, Step, WholeStep};
 use crate::dist::lu::{factor, inverse, sweeps};
 use crate::error::Result;
 use crate::scalar::Scalar;
@@ -192,7 +192,10 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut 
     if verb.factor {
         scale = if verb.norm { job.measure(lane)? } else { job.largest(lane)? };
         lane.keep_subnormals(near_underflow::<T>(scale));
-        factor(lane, &job.a, job.pivots())?;
+        match job.options.engine {
+            Engine::Own => factor(lane, &job.a, job.pivots())?,
+            Engine::CusolverMg => lane.whole(&job.a, WholeStep::Getrf(job.pivots()))?,
+        }
         *time = job.lap(lane, "factor", *time);
     } else if verb.solve || verb.invert {
         // The largest pivot is at least the largest entry of the first column.
@@ -205,8 +208,13 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut 
         lane.report(zero + 1);
     }
     if verb.solve && job.info() == 0 {
-        let (sweeps, interchange) = sweeps(job.op_on_b(job.options.op));
-        job.solve(lane, &sweeps, Some(interchange), scale)?;
+        let op = job.op_on_b(job.options.op);
+        if job.options.engine_solves() {
+            job.solve_whole(lane, Some(job.pivots()), op.conjugates())?;
+        } else {
+            let (sweeps, interchange) = sweeps(op);
+            job.solve(lane, &sweeps, Some(interchange), scale)?;
+        }
         *time = job.lap(lane, "solve", *time);
     }
     if verb.condition {

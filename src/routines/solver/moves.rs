@@ -90,7 +90,13 @@ impl<T: Scalar> Solver<T> {
 
     /// What op(A) is on the solver's matrix, which is A^T by rows unless it was put upright.
     pub fn op_on_b(&self, op: Op) -> Op {
-        let Options { verb, storage, .. } = self.options;
+        self.options.op_on_b(op)
+    }
+}
+
+impl Options {
+    pub fn op_on_b(&self, op: Op) -> Op {
+        let Options { verb, storage, .. } = *self;
         match op {
             op if verb.upright || !storage.is_transpose() => op,
             Op::None => Op::Transpose,

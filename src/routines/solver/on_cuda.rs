@@ -12,10 +12,11 @@ use std::time::Instant;
 use super::ground::Ground;
 use super::job::Solver;
 use super::operands::Problem;
-use super::options::{Family, Options};
+use super::options::{Engine, Family, Options, Rhs};
 use super::sizes::{Machine, Sizes};
 use crate::backend::cuda::crew::{Crew, CudaMemory, Seat};
 use crate::backend::cuda::device::{Address, Device};
+use crate::backend::cuda::engine::{self, Asked, Member};
 use crate::backend::cuda::lane::CudaLane;
 use crate::backend::cuda::room::{Needs, Room, blas_workspace};
 use crate::backend::cuda::tools::Tools;
@@ -53,11 +54,15 @@ const INVERSE_ROWS: usize = 512;
 impl Sizes {
     fn on_cuda<T: Scalar>(options: &Options, problem: &Problem) -> Sizes {
         let ranks = problem.ranks;
+        let width = |n, _| match options.engine {
+            Engine::Own => tile_width(n, ranks),
+            Engine::CusolverMg => engine::tile_width(n, ranks).unwrap_or(1),
+        };
         let machine = Machine {
             lanes: ranks,
             least: ranks,
             order: if ranks > 1 { Order::Cyclic } else { Order::Natural },
-            tile: &|n, _| tile_width(n, ranks),
+            tile: &width,
             own: |widest| widest * widest,
             turn: turn::<T>,
             // It has memory of its own.
@@ -96,7 +101,8 @@ impl Sizes {
         let dealt = (0..count).all(|t| self.columns.tile(t).rank == t % ranks);
         let beside = if dealt { 2 * widest * widest * size + pivots + 256 } else { arena };
         // What is factored, as it will be.
-        let factors = |family| if verb.factor && verb.family == family { count } else { 0 };
+        let own = options.engine == Engine::Own;
+        let factors = |family| if own && verb.factor && verb.family == family { count } else { 0 };
         let mine = |t: &usize| t % ranks == rank;
         let tile = |t: usize| self.columns.tile(t);
         // A copy of what is not the rank's own is as high as it is.
@@ -126,6 +132,7 @@ impl Sizes {
             transposition: turning.into_iter().max().unwrap_or(0),
             blas: blas_workspace(n * (n / ranks) * size),
             solver: solver.workspace::<T>(&mut tools.solver, shard, &tiles, &panels)?,
+            engine: 0,
         })
     }
 }
@@ -154,13 +161,18 @@ struct Ends {
 }
 
 impl<T: Scalar> Shared<T> {
-    fn new(options: Options, brought: Vec<Brought>) -> Result<Self> {
+    fn new(
+        options: Options,
+        engine: Option<Arc<engine::Engine>>,
+        brought: Vec<Brought>,
+    ) -> Result<Self> {
         let calls: Vec<Call> = brought.iter().map(|b| b.call.clone()).collect();
         let problem = options.problem(calls.len(), &calls)?;
         let sizes = Sizes::on_cuda::<T>(&options, &problem);
         let since = brought.iter().map(|b| b.since).min().unwrap_or_else(Instant::now);
         let rooms: Vec<Room> = brought.iter().map(|b| b.room).collect();
-        let crew = Arc::new(Crew::new(brought.into_iter().map(|b| b.seat).collect()));
+        let seats = brought.into_iter().map(|b| b.seat).collect();
+        let crew = Arc::new(Crew::new(seats, engine));
         let at = |address: Address| std::ptr::without_provenance_mut::<T>(address as usize);
         let sums = if sizes.sums > 0 { &rooms[..] } else { &[] };
         let ground = Ground::on_devices(
@@ -203,7 +215,9 @@ impl<T: Scalar> Shared<T> {
         let mut ends = self.ends.lock().unwrap_or_else(|e| e.into_inner());
         ends.arrived += 1;
         if ends.arrived == self.crew.seats.len() {
-            let finish = || self.solver.team().failure().map_or_else(|| self.solver.finish(), Err);
+            let failure = self.solver.team().failure();
+            let closed = self.crew.engine.as_ref().map_or(Ok(()), |e| e.close(failure.is_some()));
+            let finish = || failure.map_or_else(|| closed.and_then(|()| self.solver.finish()), Err);
             let finished = catch_unwind(AssertUnwindSafe(finish));
             let panic = |panic: Box<dyn std::any::Any + Send>| {
                 Err(Error::from_panic("finishing a call on CUDA devices", &*panic))
@@ -234,11 +248,13 @@ fn run<T: Scalar>(options: Options, part: &mut Part) -> Result<()> {
     let call = Call { rank, device: part.number(), args, rets };
     let problem = options.problem(part.world, std::slice::from_ref(&call))?;
     let device = part.device().clone();
+    let engine = enlist::<T>(&options, &problem, part, &call)?;
     let mut tools = device.tools()?;
-    let prepared = prepare::<T>(&options, &problem, part, call, &mut tools, since);
+    let bytes = engine.as_ref().map_or(0, |engine| engine.bytes());
+    let prepared = prepare::<T>(&options, &problem, part, call, &mut tools, bytes, since);
     let shared = prepared.and_then(|brought| {
         let room = brought.room;
-        Ok((part.gather(brought, |all| Shared::<T>::new(options, all))?, room))
+        Ok((part.gather(brought, |all| Shared::<T>::new(options, engine, all))?, room))
     });
     match shared {
         Ok((shared, room)) => shared.run(rank, tools, room),
@@ -249,6 +265,81 @@ fn run<T: Scalar>(options: Options, part: &mut Part) -> Result<()> {
     }
 }
 
+/// The vendor's solver of whole matrices, if the routine uses it; all ranks meet for it.
+fn enlist<T: Scalar>(
+    options: &Options,
+    problem: &Problem,
+    part: &mut Part,
+    call: &Call,
+) -> Result<Option<Arc<engine::Engine>>> {
+    let Options { verb, engine, .. } = *options;
+    let asked = options.asked(problem);
+    if engine == Engine::Own || verb.family.reads_only() {
+        return Ok(None);
+    }
+    if options.order == Some(Order::Natural) && problem.ranks > 1 {
+        return Err(Error::invalid(format!(
+            "meshsolve.{}: attribute `order`: expected \"auto\" or \"cyclic\" with engine \
+             \"cusolvermg\", got \"natural\"; leave it out, or leave engine=None",
+            verb.name
+        )));
+    }
+    if options.tile.is_none() && engine::tile_width(problem.n, problem.ranks).is_err() {
+        return Err(options.no_width(problem));
+    }
+    let columns = Sizes::on_cuda::<T>(options, problem).columns;
+    let tile = columns.widest();
+    if (0..columns.count()).any(|t| columns.tile(t).width != tile) {
+        return Err(options.no_width(problem));
+    }
+    if asked.is_nothing() {
+        return Ok(None);
+    }
+    let member = Member { device: part.device().clone(), shard: shard(call) };
+    let n = problem.n;
+    let make = |members| engine::Engine::new::<T>(members, n, tile, asked);
+    part.gather(member, make).map(Some)
+}
+
+impl Options {
+    /// What the routine asks of the vendor's solver of whole matrices.
+    fn asked(&self, problem: &Problem) -> Asked {
+        let Options { verb, rhs, .. } = *self;
+        let cholesky = verb.family == Family::Cholesky;
+        let solves = verb.solve && self.engine_solves();
+        Asked {
+            potrf: cholesky && verb.factor,
+            potri: cholesky && verb.invert,
+            getrf: !cholesky && verb.factor,
+            potrs: cholesky && solves,
+            getrs: !cholesky && solves,
+            rhs: if solves { problem.rhs } else { 0 },
+            dealt: rhs == Rhs::Columns,
+        }
+    }
+
+    fn no_width(&self, problem: &Problem) -> Error {
+        let Problem { n, ranks, .. } = *problem;
+        let remedy = match (self.tile, engine::tile_width(n, ranks)) {
+            (None, Err(order)) => format!("pad A with an identity corner to order {order}"),
+            _ => "leave `tile` out".to_owned(),
+        };
+        Error::invalid(format!(
+            "meshsolve.{}: a: engine \"cusolvermg\" expected one width of tile columns that divides \
+             {} columns of a device, got none for order {n} over {ranks} devices; {remedy}, or leave \
+             engine=None",
+            self.verb.name,
+            n / ranks
+        ))
+    }
+}
+
+/// An address among the rank's matrices, for questions about sizes.
+fn shard(call: &Call) -> Address {
+    let matrices = call.rets.iter().chain(&call.args);
+    matrices.map(|b| b.ptr.addr() as Address).next().unwrap_or_default()
+}
+
 /// Takes the scratch of a rank.
 fn prepare<T: Scalar>(
     options: &Options,
@@ -256,13 +347,13 @@ fn prepare<T: Scalar>(
     part: &mut Part,
     call: Call,
     tools: &mut Tools,
+    engine: usize,
     since: Instant,
 ) -> Result<Brought> {
     let sizes = Sizes::on_cuda::<T>(options, problem);
     let device = part.device().clone();
-    let matrices = call.rets.iter().chain(&call.args);
-    let shard = matrices.map(|b| b.ptr.addr() as Address).next().unwrap_or_default();
-    let needs = sizes.needs::<T>(options, problem, call.rank, shard, tools, &device)?;
+    let mut needs = sizes.needs::<T>(options, problem, call.rank, shard(&call), tools, &device)?;
+    needs.engine = engine;
     let bytes = needs.bytes();
     let scratch = part.scratch(options.verb.name, bytes)?;
     let range = |b: &Buffer| {
@@ -271,6 +362,7 @@ fn prepare<T: Scalar>(
     };
     let mut memory: Vec<_> = call.args.iter().chain(&call.rets).map(range).collect();
     memory.push(scratch..scratch + bytes as Address);
-    let seat = Seat { device, stream: part.stream(), memory };
-    Ok(Brought { call, seat, room: needs.place(scratch), since })
+    let room = needs.place(scratch);
+    let seat = Seat { device, stream: part.stream(), memory, engine: room.engine };
+    Ok(Brought { call, seat, room, since })
 }

@@ -7,7 +7,8 @@
 //! read), `trans` (0, 1, 2: solve with A, A^T,
 //! A^H), `unit_diagonal` (0/1), `norm` ("1", "inf", "fro": which one is found), `rhs` ("replicated": b is equal on all ranks; "columns": each rank has k of its own), `order`
 //! ("auto", "natural", "cyclic": of the columns while they are worked on; a factor keeps it), `tile`
-//! (0: chosen here), `order_of_a` (of A without the identity corner that pads it; 0: there is none),
+//! (0: chosen here), `engine` ("meshsolve", or "cusolvermg" on CUDA devices; a factor keeps it, since it
+//! decides about tiles), `order_of_a` (of A without the identity corner that pads it; 0: there is none),
 //! `on_failure` ("nan"; "raise": the call fails where `info` is not 0).
 
 use std::sync::Arc;
@@ -117,6 +118,13 @@ pub enum Norm {
     Frobenius,
 }
 
+/// Who factors a matrix, and solves with its factor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    Own,
+    CusolverMg,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub verb: &'static Verb,
@@ -132,6 +140,7 @@ pub struct Options {
     /// What was asked for.
     pub order: Option<Order>,
     pub tile: Option<usize>,
+    pub engine: Engine,
     /// Order of A without the identity corner that pads it, which says nothing about magnitudes.
     pub unpadded: Option<usize>,
     /// Whether the call fails where there is no answer, instead of giving NaN.
@@ -226,6 +235,14 @@ impl Routine for Verb {
             t @ 1..=8192 => Some(t as usize),
             other => return Err(bad("tile", "a width from 1 to 8192, or 0", other.to_string())),
         };
+        let engine = match attributes.text("engine").as_deref() {
+            None | Some("meshsolve") => Engine::Own,
+            Some("cusolvermg") => Engine::CusolverMg,
+            Some(other) => {
+                let expected = "\"meshsolve\" or \"cusolvermg\"";
+                return Err(bad("engine", expected, format!("{other:?}")));
+            }
+        };
         let unpadded = match attributes.int("order_of_a").unwrap_or(0) {
             0 => None,
             n @ 1.. => Some(n as usize),
@@ -249,6 +266,7 @@ impl Routine for Verb {
             rhs,
             order,
             tile,
+            engine,
             unpadded,
             raises,
         }))
@@ -257,6 +275,13 @@ impl Routine for Verb {
 
 impl Configured for Options {
     fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>> {
+        if self.engine != Engine::Own {
+            return Err(Error::invalid(format!(
+                "meshsolve.{}: engine: expected \"meshsolve\" for arrays in the host's memory, got \
+                 \"cusolvermg\"; leave engine=None, or put A on CUDA devices",
+                self.verb.name
+            )));
+        }
         let problem = self.problem(calls.len(), &calls)?;
         dispatch!(problem.dtype, T => {
             let sizes = Sizes::new(self, &problem, &Machine::host::<T>(problem.ranks));
@@ -289,5 +314,11 @@ impl Options {
             self.verb.name,
             dtype.name()
         ))
+    }
+
+    /// Whether the engine solves with a factor: its `getrs` knows no transposes.
+    pub fn engine_solves(&self) -> bool {
+        let transposes = self.verb.family == Family::Lu && self.op_on_b(self.op).transposes();
+        self.engine == Engine::CusolverMg && !transposes
     }
 }

@@ -3,7 +3,7 @@
 
 use super::condition;
 use super::operands::Problem;
-use super::options::{Family, Norm, Options, Rhs, Structure, Verb, tile_width};
+use super::options::{Engine, Family, Norm, Options, Rhs, Structure, Verb, tile_width};
 use crate::backend::Op;
 use crate::backend::host::{lane_count, scratch_elements, shared_elements};
 use crate::dispatch;
@@ -192,6 +192,7 @@ impl Forecast {
             rhs: spread,
             order,
             tile,
+            engine: Engine::Own,
             unpadded,
             raises: false,
         };

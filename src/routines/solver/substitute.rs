@@ -4,7 +4,7 @@ use super::job::Solver;
 use super::magnitude::solution_near_underflow;
 use super::operands::Problem;
 use super::options::Rhs;
-use crate::backend::{Backend, Op, Step, Triangle};
+use crate::backend::{Backend, Op, Step, Triangle, WholeStep};
 use crate::dist::lu::Interchange;
 use crate::dist::triangular::Triangular;
 use crate::matrix::Block;
@@ -44,6 +44,20 @@ impl<T: Scalar> Solver<T> {
                 }
             }
         }
+        lane.barrier()
+    }
+
+    /// The same by the engine.
+    pub fn solve_whole(
+        &self,
+        lane: &mut impl Backend<T>,
+        pivots: Option<Block<i32>>,
+        conjugated: bool,
+    ) -> Step {
+        let index = lane.lane();
+        let has = index == 0 || self.options.rhs == Rhs::Columns;
+        let x = has.then(|| self.x_block(index));
+        lane.whole(&self.a, WholeStep::Solve { x, pivots, conjugated })?;
         lane.barrier()
     }
 

@@ -17,8 +17,7 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
 
     fn potrf(&mut self, a: Block<T>, before: usize) -> Step {
         self.ask(|lane| {
-            let info = lane.room.infos + (lane.factored.len() * size_of::<i32>()) as Address;
-            lane.factored.push(before);
+            let info = lane.next_info(before);
             let workspace = Workspace { at: lane.room.solver, bytes: lane.room.needs.solver, info };
             let near = lane.near(a)?;
             let operand = Form::of(near, Op::None).operand();
@@ -29,9 +28,7 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
                 // SAFETY: this rank's tile, which others read after it is announced.
                 unsafe { solver.potrf::<T>(&mut lane.tools.solver, a.rows, operand, workspace)? };
             }
-            // LAPACK's rule, whatever the library says of pivots that are no numbers.
-            let arguments = [operand.at, operand.leading as u64, a.rows as u64, info];
-            lane.launch("pivots", &format!("find_no_number_{}", suffix(T::DTYPE)), &arguments)?;
+            lane.find_no_number(near, info)?;
             lane.back(near, a)
         })
     }
@@ -84,8 +81,7 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
     ) -> Step {
         assert_eq!(group.size, 1, "a rank has its panels alone");
         self.ask(|lane| {
-            let info = lane.room.infos + (lane.factored.len() * size_of::<i32>()) as Address;
-            lane.factored.push(first);
+            let info = lane.next_info(first);
             let workspace = Workspace { at: lane.room.solver, bytes: lane.room.needs.solver, info };
             let here = lane.near(panel)?;
             let (operand, from) = (Form::of(here, Op::None).operand(), lane.room.panel_pivots);
@@ -205,6 +201,57 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
             self.apart = true;
         }
         self.ahead = on;
+    }
+
+    fn whole(&mut self, a: &Matrix<T>, step: WholeStep<T>) -> Step {
+        let (crew, rank) = (self.crew, self.rank);
+        let Some(engine) = &crew.engine else { return Err(self.fail_with(no_engine())) };
+        let seats = &crew.seats;
+        let sides = match step {
+            WholeStep::Solve { x, conjugated, .. } => x.map(|x| (x, conjugated)),
+            _ => None,
+        };
+        if let Some((x, conjugated)) = sides {
+            let b = engine.rhs(&seats[rank]);
+            self.copy(x, b);
+            if conjugated {
+                self.conjugate(b);
+            }
+        }
+        // The engine knows nothing of streams.
+        self.ask(|lane| {
+            lane.join()?;
+            lane.device.wait(lane.main())
+        })?;
+        Backend::<T>::barrier(self)?;
+        if rank == 0 {
+            // SAFETY: the others wait below, and all ranks' work is done.
+            let info = self.ask(|_| unsafe { engine.run(seats, a, step) })?;
+            if info > 0 {
+                self.team.report(info);
+            }
+        }
+        Backend::<T>::barrier(self)?;
+        if let Some((x, conjugated)) = sides {
+            let b = engine.rhs(&seats[rank]);
+            if conjugated {
+                self.conjugate(b);
+            }
+            self.copy(b, x);
+        }
+        if let WholeStep::Potrf = step {
+            let mine = (rank..a.columns.count()).step_by(seats.len());
+            for t in mine {
+                let (tile, before) = (a.diagonal(t), a.columns.tile(t).global);
+                self.ask(|lane| {
+                    let info = lane.next_info(before);
+                    // SAFETY: a number of this rank's scratch.
+                    unsafe { lane.device.clear(info, size_of::<i32>(), lane.main())? };
+                    lane.find_no_number(tile, info)
+                })?;
+            }
+        }
+        Ok(())
     }
 
     fn copy(&mut self, from: Block<T>, to: Block<T>) {

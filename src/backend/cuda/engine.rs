@@ -1,0 +1,340 @@
+//! cuSolverMg in one call of several ranks: the grid of their devices, descriptions of their matrices and
+//! what they need of each other. The host thread of rank 0 calls, the others wait for it.
+
+use std::sync::{Arc, Mutex};
+
+use super::crew::Seat;
+use super::device::{Address, Device};
+use super::queue::Lines;
+use super::vendor::mg::{Dealt, Grid, Whole, Work};
+use crate::backend::WholeStep;
+use crate::error::Result;
+use crate::matrix::{Block, Matrix};
+use crate::scalar::Scalar;
+
+/// What parts of a rank's memory begin at multiples of.
+const ALIGNMENT: usize = 256;
+
+/// Widths of tile columns that are neither slow nor leave devices without work, on paper: below 128 the
+/// library is said to be slow. Not measured on any device yet.
+const WIDTHS: [usize; 3] = [128, 512, 1024];
+
+/// The width of tile columns, one for all of them: it divides n / ranks. If there is none, the next larger
+/// order that has one.
+pub fn tile_width(n: usize, ranks: usize) -> std::result::Result<usize, usize> {
+    let [least, good, most] = WIDTHS;
+    let columns = (n / ranks).max(1);
+    let divides = |width: &usize| columns.is_multiple_of(*width);
+    let found = (1..=good).rev().find(divides).filter(|&w| w >= least || w == columns);
+    let wider = || (good + 1..=most).find(divides);
+    found.or_else(wider).ok_or(columns.next_multiple_of(least) * ranks)
+}
+
+/// What a call asks of the library.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    pub potrf: bool,
+    pub potri: bool,
+    pub potrs: bool,
+    pub getrf: bool,
+    pub getrs: bool,
+    /// Right-hand sides on each rank, and whether each rank has its own.
+    pub rhs: usize,
+    pub dealt: bool,
+}
+
+impl Asked {
+    pub fn is_nothing(self) -> bool {
+        let Asked { potrf, potri, potrs, getrf, getrs, .. } = self;
+        ![potrf, potri, potrs, getrf, getrs].contains(&true)
+    }
+}
+
+/// What a rank brings.
+pub struct Member {
+    pub device: Arc<Device>,
+    pub shard: Address,
+}
+
+/// Where the parts of a rank's memory for this begin.
+#[derive(Clone, Copy, Debug)]
+struct Parts {
+    /// Numbers of interchanged rows, int32.
+    rows: Address,
+    /// Right-hand sides by columns.
+    b: Address,
+    work: Address,
+}
+
+pub struct Engine {
+    devices: Vec<Arc<Device>>,
+    n: usize,
+    tile: usize,
+    asked: Asked,
+    size: usize,
+    /// Elements on each device that the library works in.
+    work: usize,
+    /// While a call lasts.
+    used: Mutex<Option<Used>>,
+}
+
+/// What the library has made for a call; given back at its end.
+struct Used {
+    device: Arc<Device>,
+    grid: Grid,
+    /// A and, where there are right-hand sides, B.
+    matrices: Vec<Dealt>,
+}
+
+impl Used {
+    /// Beside it, elements of memory that steps work in on each device. Where matrices will be is not looked
+    /// at before they are used.
+    fn new<T: Scalar>(
+        devices: &[Arc<Device>],
+        shards: &[Address],
+        n: usize,
+        tile: usize,
+        asked: Asked,
+    ) -> Result<(Used, usize)> {
+        let device = devices[0].clone();
+        let mg = devices[0].vendor()?.mg()?;
+        let _entered = devices[0].enter()?;
+        let grid = mg.grid(devices.iter().map(|device| device.number()).collect())?;
+        let mut used = Used { device, grid, matrices: Vec::new() };
+        let all = if asked.dealt { asked.rhs * devices.len() } else { asked.rhs };
+        for (cols, width) in [(n, tile), (all, asked.rhs)] {
+            if width > 0 {
+                let parts = shards.to_vec();
+                used.matrices.push(mg.matrix::<T>(&used.grid, [n, cols], width, parts)?);
+            }
+        }
+        let Some(a) = used.matrices.first() else { return Ok((used, 0)) };
+        let b = used.matrices.get(1);
+        let steps = [
+            asked.potrf.then_some(Whole::Potrf),
+            asked.potri.then_some(Whole::Potri),
+            asked.getrf.then_some(Whole::Getrf(shards)),
+            b.filter(|_| asked.potrs).map(Whole::Potrs),
+            b.filter(|_| asked.getrs).map(|b| Whole::Getrs(shards, b)),
+        ];
+        let needed = steps.into_iter().flatten().map(|step| mg.work(&used.grid, a, step));
+        let work = needed.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0);
+        Ok((used, work))
+    }
+
+    /// Gives the matrices back, and the grid if it is not used again.
+    fn give_back(&mut self, again: bool) -> Result<()> {
+        let _entered = self.device.enter()?;
+        let mg = self.device.vendor()?.mg()?;
+        let matrices = std::mem::take(&mut self.matrices);
+        let all: Vec<_> = matrices.into_iter().map(|matrix| mg.forget(matrix)).collect();
+        let forgotten: Result<()> = all.into_iter().collect();
+        let grid = std::mem::take(&mut self.grid);
+        if again && forgotten.is_ok() {
+            mg.keep(grid);
+            return Ok(());
+        }
+        forgotten.and(mg.destroy(grid))
+    }
+}
+
+impl Drop for Used {
+    fn drop(&mut self) {
+        if self.grid != Grid::default() {
+            // Something has failed before, which is told.
+            drop(self.give_back(false));
+        }
+    }
+}
+
+impl Engine {
+    /// For a matrix of order n, of which the ranks' shards are column-major, dealt by tile columns.
+    pub fn new<T: Scalar>(
+        members: Vec<Member>,
+        n: usize,
+        tile: usize,
+        asked: Asked,
+    ) -> Result<Engine> {
+        let (devices, shards): (Vec<_>, Vec<_>) =
+            members.into_iter().map(|member| (member.device, member.shard)).unzip();
+        for device in &devices {
+            devices.iter().try_for_each(|other| device.reach(other))?;
+        }
+        let (used, work) = Used::new::<T>(&devices, &shards, n, tile, asked)?;
+        let (size, used) = (size_of::<T>(), Mutex::new(Some(used)));
+        Ok(Engine { devices, n, tile, asked, size, work, used })
+    }
+
+    fn columns(&self) -> usize {
+        self.n / self.devices.len()
+    }
+
+    fn sizes(&self) -> [usize; 3] {
+        let Engine { n, size, asked, work, .. } = *self;
+        [self.columns() * size_of::<i32>(), n * asked.rhs * size, work * size]
+    }
+
+    /// Bytes of each rank's memory.
+    pub fn bytes(&self) -> usize {
+        self.sizes().into_iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT)).sum()
+    }
+
+    fn parts(&self, seat: &Seat) -> Parts {
+        let [rows, b, _] = self.sizes().map(|bytes| bytes.next_multiple_of(ALIGNMENT) as Address);
+        Parts { rows: seat.engine, b: seat.engine + rows, work: seat.engine + rows + b }
+    }
+
+    /// Where a rank's right-hand sides are to be, and its part of the solution is then.
+    pub fn rhs<T>(&self, seat: &Seat) -> Block<T> {
+        let at = std::ptr::without_provenance_mut(self.parts(seat).b as usize);
+        Block::column_major(at, self.n, self.asked.rhs, self.n)
+    }
+
+    /// Does a step, and waits until all devices have done it; LAPACK's `info`.
+    ///
+    /// # Safety
+    /// Called by rank 0 while the others wait; what all devices have been given before is done.
+    pub unsafe fn run<T: Scalar>(
+        &self,
+        seats: &[Seat],
+        matrix: &Matrix<T>,
+        step: WholeStep<T>,
+    ) -> Result<usize> {
+        let parts: Vec<Parts> = seats.iter().map(|seat| self.parts(seat)).collect();
+        let all = |part: fn(&Parts) -> Address| parts.iter().map(part).collect::<Vec<_>>();
+        let (rows, places) = (all(|p| p.rows), all(|p| p.work));
+        let work = Work { parts: &places, elements: self.work };
+        let mut used = self.used.lock().unwrap_or_else(|e| e.into_inner());
+        let Some(Used { grid, matrices, .. }) = &mut *used else { return Ok(0) };
+        let shards = matrix.shards.iter().map(|shard| shard.ptr.addr() as Address).collect();
+        for (matrix, parts) in matrices.iter_mut().zip([shards, all(|p| p.b)]) {
+            matrix.parts = parts;
+        }
+        let (a, b) = (&matrices[0], matrices.get(1));
+        if let WholeStep::Solve { pivots: Some(pivots), .. } = step {
+            self.deal_rows(seats, &rows, pivots)?;
+        }
+        let info = {
+            let _entered = self.devices[0].enter()?;
+            let mg = self.devices[0].vendor()?.mg()?;
+            let run = |step| {
+                // SAFETY: memory of this call, whose ranks wait.
+                unsafe { mg.run(grid, a, step, work) }
+            };
+            match (step, b) {
+                (WholeStep::Potrf, _) => run(Whole::Potrf)?,
+                (WholeStep::Potri, _) => run(Whole::Potri)?,
+                (WholeStep::Getrf(_), _) => run(Whole::Getrf(&rows))?,
+                (WholeStep::Solve { pivots: None, .. }, Some(b)) => run(Whole::Potrs(b))?,
+                (WholeStep::Solve { .. }, Some(b)) => run(Whole::Getrs(&rows, b))?,
+                // No right-hand sides.
+                (WholeStep::Solve { .. }, None) => 0,
+            }
+        };
+        self.devices.iter().try_for_each(|device| device.finish())?;
+        if let WholeStep::Getrf(pivots) = step {
+            self.collect_rows(seats, &rows, pivots)?;
+        }
+        Ok(info)
+    }
+
+    /// The rank that has a column, and the column's number there.
+    fn place(&self, column: usize) -> (usize, usize) {
+        let (tile, ranks) = (column / self.tile, self.devices.len());
+        (tile % ranks, tile / ranks * self.tile + column % self.tile)
+    }
+
+    /// Rows that were interchanged, from 1, as they are dealt, to numbers from 0 in one place.
+    fn collect_rows(&self, seats: &[Seat], dealt: &[Address], to: Block<i32>) -> Result<()> {
+        let columns = self.columns();
+        let mut of = vec![vec![0i32; columns]; seats.len()];
+        let bytes = columns * size_of::<i32>();
+        for ((seat, numbers), &at) in seats.iter().zip(&mut of).zip(dealt) {
+            let (from, numbers) = (Lines { at, pitch: bytes }, numbers.as_mut_ptr().cast());
+            // SAFETY: as many numbers, of a rank that waits.
+            unsafe { seat.device.read_lines(from, bytes, 1, numbers, seat.stream)? };
+        }
+        let row = |column: usize| {
+            let (rank, local) = self.place(column);
+            // A matrix with entries that are no numbers may leave anything.
+            of[rank][local].wrapping_sub(1).clamp(column as i32, self.n as i32 - 1)
+        };
+        let rows: Vec<i32> = (0..self.n).map(row).collect();
+        let (bytes, at) = (size_of_val(&rows[..]), to.ptr.addr() as Address);
+        // SAFETY: as many numbers, of rank 0.
+        unsafe {
+            let to = Lines { at, pitch: bytes };
+            seats[0].device.write_lines(to, rows.as_ptr().cast(), bytes, 1, seats[0].stream)
+        }
+    }
+
+    /// The reverse.
+    fn deal_rows(&self, seats: &[Seat], dealt: &[Address], from: Block<i32>) -> Result<()> {
+        let mut rows = vec![0i32; self.n];
+        let (bytes, at) = (size_of_val(&rows[..]), from.ptr.addr() as Address);
+        // SAFETY: as many numbers, of rank 0.
+        unsafe {
+            let to = rows.as_mut_ptr().cast();
+            let from = Lines { at, pitch: bytes };
+            seats[0].device.read_lines(from, bytes, 1, to, seats[0].stream)?;
+        }
+        let mut of = vec![vec![0i32; self.columns()]; seats.len()];
+        for (column, row) in rows.into_iter().enumerate() {
+            let (rank, local) = self.place(column);
+            of[rank][local] = row + 1;
+        }
+        let bytes = self.columns() * size_of::<i32>();
+        for ((seat, numbers), &at) in seats.iter().zip(&of).zip(dealt) {
+            let to = Lines { at, pitch: bytes };
+            // SAFETY: as many numbers, of a rank that waits.
+            unsafe {
+                seat.device.write_lines(to, numbers.as_ptr().cast(), bytes, 1, seat.stream)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The call is over; `failed`: nothing of it is used again.
+    pub fn close(&self, failed: bool) -> Result<()> {
+        let used = self.used.lock().unwrap_or_else(|e| e.into_inner()).take();
+        used.map_or(Ok(()), |mut used| used.give_back(!failed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tile_width;
+
+    #[test]
+    fn one_width_divides_the_columns_of_a_rank() {
+        for (n, ranks, width) in [
+            (0, 3, 1),
+            (7, 1, 7),
+            (12, 3, 4),
+            (254, 2, 127),
+            (4096, 2, 512),
+            (2 * 7 * 73, 2, 511),
+            (2 * 1009, 2, 1009),
+            (3 * 640, 3, 320),
+        ] {
+            assert_eq!(tile_width(n, ranks), Ok(width), "{n} over {ranks}");
+        }
+        // 1031 is prime, 2 * 521 has 521 only.
+        assert_eq!(tile_width(2 * 1031, 2), Err(2 * 1152));
+        assert_eq!(tile_width(2 * 521, 1), Ok(521));
+        for ranks in 1..9 {
+            for columns in 1..3000 {
+                match tile_width(ranks * columns, ranks) {
+                    Ok(width) => {
+                        assert_eq!(columns % width, 0);
+                        assert!((128..=1024).contains(&width) || width == columns);
+                    }
+                    Err(padded) => {
+                        assert!(padded > ranks * columns && padded < ranks * (columns + 128));
+                        assert!(tile_width(padded, ranks).is_ok(), "{padded}");
+                    }
+                }
+            }
+        }
+    }
+}

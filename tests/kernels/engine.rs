@@ -1,0 +1,157 @@
+//! cuSolverMg as the engine of the routines, emulated (`mg.cc`): the cases of the host, and what it refuses.
+
+use std::path::Path;
+
+use meshsolve::backend::cuda::vendor::Libraries;
+use meshsolve::call::Call;
+use meshsolve::error::Kind;
+use meshsolve::rendezvous::{CallSite, CudaSite};
+
+use crate::common::Map;
+use crate::common::case::Place;
+use crate::gpu::{devices, fail};
+use crate::solve::{System, on_streams, run, run_after, streams};
+
+/// The same attributes, with a width that divides the columns of a rank.
+fn engaged(map: &Map, calls: &[Call]) -> Map {
+    let order = |call: &Call| call.args.iter().find(|b| b.dims.len() == 2).map(|b| b.dims.clone());
+    let n = order(&calls[0]).and_then(|dims| dims.into_iter().max()).unwrap_or(1);
+    let columns = (n / calls.len()).max(1);
+    let width = if columns.is_multiple_of(2) { columns / 2 } else { columns };
+    map.clone().text("engine", "cusolvermg").text("order", "auto").int("tile", width as i64)
+}
+
+fn by_the_engine(map: &Map, calls: Vec<Call>) {
+    on_streams(&engaged(map, &calls), calls, |rank| rank as i32 % 3);
+}
+
+fn on_one_device(map: &Map, calls: Vec<Call>) {
+    on_streams(&engaged(map, &calls), calls, |_| 2);
+}
+
+const ENGINE: Place = Some(by_the_engine);
+const ONE_DEVICE: Place = Some(on_one_device);
+
+mod on_three_devices {
+    crate::routines::every_routine!(crate::engine::ENGINE);
+}
+
+mod on_one_that_is_named_several_times {
+    crate::routines::every_routine!(crate::engine::ONE_DEVICE; f32 f32);
+}
+
+fn map(routine: &str) -> Map {
+    System::map(routine).text("engine", "cusolvermg")
+}
+
+#[test]
+fn a_failure_of_the_engine_is_that_of_all() {
+    let functions = [
+        ("cusolverMgCreate", 0),
+        ("cusolverMgDeviceSelect", 0),
+        ("cusolverMgCreateDeviceGrid", 0),
+        ("cusolverMgCreateMatrixDesc", 0),
+        ("cusolverMgCreateMatrixDesc", 1),
+        ("cusolverMgPotrf_bufferSize", 0),
+        ("cusolverMgPotrs_bufferSize", 0),
+        ("cusolverMgPotrf", 0),
+        ("cusolverMgPotrs", 0),
+        ("cuCtxSynchronize", 0),
+        ("cuCtxSynchronize", 4),
+        ("cusolverMgDestroyMatrixDesc", 0),
+    ];
+    for (function, skip) in functions {
+        let (devices, site) = (devices().0, CudaSite::new(&map("posv")).unwrap());
+        let mut system = System::new(None);
+        // Whoever comes last makes the engine, rank 0 calls it.
+        let before = |_| fail(function, skip, 6);
+        let outcomes = run_after(&site, &devices, &streams(), system.calls(), before);
+        let error = outcomes[0].clone().expect_err(function);
+        assert!(outcomes.iter().all(|o| o.as_ref() == Err(&error)), "{function}: {outcomes:?}");
+        let text = format!("expected {function} to succeed, got 6");
+        assert!(error.message.contains(&text), "{function}: {error}");
+        let mut again = System::new(None);
+        run(&site, &devices, &streams(), again.calls()).into_iter().for_each(|o| o.unwrap());
+        assert!(again.is_solved() && again.info == [0; 3], "{function}: the next call");
+    }
+}
+
+#[test]
+fn a_matrix_that_is_not_positive_definite() {
+    let (devices, streams) = (devices().0, streams());
+    let site = CudaSite::new(&map("posv")).unwrap();
+    let check = |system: &System, info: i32| {
+        assert_eq!(system.info, [info; 3]);
+        assert!(system.x.iter().flatten().all(|x| x.is_nan()));
+    };
+    for (place, value, info) in [(4, -1.0, 5), (0, 0.0, 1), (4, f64::NAN, 5)] {
+        let mut system = System::new(Some((place, value)));
+        run(&site, &devices, &streams, system.calls()).into_iter().for_each(|o| o.unwrap());
+        check(&system, info);
+    }
+    // It may not say which minor: the last one is not positive in any case.
+    let mut system = System::new(None);
+    let before = |_| fail("cusolverMgPotrf", 0, 7);
+    let outcomes = run_after(&site, &devices, &streams, system.calls(), before);
+    outcomes.into_iter().for_each(|o| o.unwrap());
+    check(&system, 12);
+}
+
+#[test]
+fn orders_that_it_does_not_take() {
+    let (devices, streams) = (devices().0, streams());
+    let message = |map: Map, columns: usize| {
+        let mut system = System::new(None);
+        let mut calls = system.calls();
+        // Nothing of them is looked at.
+        for Call { args, rets, .. } in &mut calls {
+            for buffers in [args, rets] {
+                buffers[0].dims = vec![columns, 3 * columns];
+                buffers[1].dims = vec![3 * columns, 1];
+            }
+        }
+        let site = CudaSite::new(&map).unwrap();
+        let outcomes = run(&site, &devices, &streams, calls);
+        let error = outcomes[0].clone().unwrap_err();
+        assert!(outcomes.iter().all(|o| o.as_ref() == Err(&error)));
+        assert_eq!(error.kind, Kind::InvalidArgument);
+        error.message
+    };
+    let expected = "meshsolve.posv: a: engine \"cusolvermg\" expected one width of tile columns that divides \
+                    5 columns of a device, got none for order 15 over 3 devices; leave `tile` out, or \
+                    leave engine=None";
+    assert_eq!(message(map("posv").int("tile", 3), 5), expected);
+    let expected = "meshsolve.posv: a: engine \"cusolvermg\" expected one width of tile columns that divides \
+                    1031 columns of a device, got none for order 3093 over 3 devices; pad A with an \
+                    identity corner to order 3456, or leave engine=None";
+    assert_eq!(message(map("posv").int("tile", 0), 1031), expected);
+    let expected = "meshsolve.posv: attribute `order`: expected \"auto\" or \"cyclic\" with engine \
+                    \"cusolvermg\", got \"natural\"; leave it out, or leave engine=None";
+    assert_eq!(message(map("posv").text("order", "natural"), 4), expected);
+}
+
+#[test]
+fn the_host_has_no_such_engine() {
+    let site = CallSite::new(&map("posv")).unwrap();
+    let (to, from) = crate::common::outcomes();
+    for call in System::new(None).calls() {
+        crate::common::arrive(&site, 1, call, &to);
+    }
+    for (_, outcome) in crate::common::collect(&from, System::RANKS) {
+        let text = "meshsolve.posv: engine: expected \"meshsolve\" for arrays in the host's memory, got \
+                    \"cusolvermg\"; leave engine=None, or put A on CUDA devices";
+        assert_eq!(outcome.unwrap_err().message, text);
+    }
+}
+
+#[test]
+fn engines_that_there_are_not() {
+    let map = map("posv").text("engine", "magma");
+    let error = CudaSite::new(&map).err().unwrap();
+    let text = "attribute `engine`: expected \"meshsolve\" or \"cusolvermg\", got \"magma\"";
+    assert!(error.message.contains(text), "{error}");
+    let (nowhere, here) = (Path::new("/nowhere/libMg.so"), crate::emulator::full().path());
+    let libraries = Libraries::at(here, here, nowhere).unwrap();
+    let error = libraries.mg().err().unwrap();
+    assert!(error.message.contains("expected a library that loads, got /nowhere/"), "{error}");
+}

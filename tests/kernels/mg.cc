@@ -1,0 +1,308 @@
+// cuSolverMg on a machine without a GPU, as far as meshsolve calls it: the parts of a matrix are put
+// together when it is called, and what comes out is there when the devices have been waited for. What
+// the real library would refuse is refused.
+
+#include <cstring>
+#include <vector>
+
+#include "driver.h"
+#include "textbook.h"
+
+namespace {
+
+enum { NO_HANDLE = 1, INVALID_VALUE = 3, INTERNAL_ERROR = 7 };
+
+struct Context {
+  std::vector<int> devices;
+};
+
+struct Grid {
+  std::vector<int> devices;
+};
+
+// What is dealt to the devices of a grid, `width` columns at a time.
+struct Dealt {
+  Int rows, cols, width;
+  int type;
+  const Grid* grid;
+
+  Int ranks() const { return Int(grid->devices.size()); }
+  Int rank(Int column) const { return column / width % ranks(); }
+  Int place(Int column) const { return column / (width * ranks()) * width + column % width; }
+};
+
+#define REFUSED \
+  if (int status = driver::refused(__func__)) return status;
+#define EXPECT(condition, status) \
+  if (!(condition)) return status;
+
+// The columns of all parts, side by side.
+template <typename T>
+std::vector<T> collected(const Dealt& dealt, const Word* parts) {
+  std::vector<T> whole(size_t(dealt.rows * dealt.cols));
+  for (Int j = 0; j < dealt.cols; j++) {
+    const T* part = reinterpret_cast<const T*>(parts[dealt.rank(j)]);
+    std::memcpy(&whole[size_t(j * dealt.rows)], part + dealt.place(j) * dealt.rows,
+                sizeof(T) * size_t(dealt.rows));
+  }
+  return whole;
+}
+
+// The reverse, by each device when somebody waits for it.
+template <typename T>
+void deal(const Dealt& dealt, const Word* parts, const std::vector<T>& whole) {
+  for (Int rank = 0; rank < dealt.ranks(); rank++) {
+    T* part = reinterpret_cast<T*>(parts[rank]);
+    driver::beside(dealt.grid->devices[size_t(rank)], [=] {
+      for (Int j = 0; j < dealt.cols; j++) {
+        if (dealt.rank(j) != rank) continue;
+        std::memcpy(part + dealt.place(j) * dealt.rows, &whole[size_t(j * dealt.rows)],
+                    sizeof(T) * size_t(dealt.rows));
+      }
+    });
+  }
+}
+
+// Elements of workspace on each device, which are filled, so that too few are noticed.
+Int elements(Int n, Int k) { return 2 * n + k + 3; }
+
+template <typename T>
+void fill(const Word* work, Int ranks, Int count) {
+  for (Int rank = 0; rank < ranks; rank++)
+    std::memset(reinterpret_cast<void*>(work[rank]), 0xEE, sizeof(T) * size_t(count));
+}
+
+bool is_square(const void* handle, const Dealt* a, int n, int i, int j, int type) {
+  const Context* context = static_cast<const Context*>(handle);
+  const bool there = context && a && driver::context();
+  return there && context->devices == a->grid->devices && a->rows == n && a->cols == n && i == 1 &&
+         j == 1 && type == a->type && a->width * a->ranks() <= (n > 0 ? n : a->ranks());
+}
+
+bool is_beside(const Dealt* a, const Dealt* b, int k, int i, int j) {
+  return b && b->grid == a->grid && b->rows == a->rows && b->cols == k && b->type == a->type &&
+         i == 1 && j == 1;
+}
+
+const Dealt* dealt(const void* descriptor) { return static_cast<const Dealt*>(descriptor); }
+
+// x <- op(L)^-1 x or op(U)^-1 x, with ones on the diagonal or not.
+template <typename T>
+void substitute(const Matrix<T>& a, Int n, bool down, bool unit, T* x) {
+  for (Int step = 0; step < n; step++) {
+    const Int i = down ? step : n - 1 - step;
+    T sum = x[i];
+    for (Int l = down ? 0 : i + 1; l < (down ? i : n); l++) sum -= a(i, l) * x[l];
+    x[i] = unit ? sum : sum / a(i, i);
+  }
+}
+
+template <typename T>
+Matrix<T> matrix_of(std::vector<T>& whole, Int n, int op = 0) {
+  return {whole.data(), n, op};
+}
+
+}  // namespace
+
+extern "C" {
+
+int cusolverMgCreate(void** handle) {
+  REFUSED
+  *handle = new Context;
+  return 0;
+}
+
+int cusolverMgDestroy(void* handle) {
+  REFUSED
+  EXPECT(handle, NO_HANDLE)
+  delete static_cast<Context*>(handle);
+  return 0;
+}
+
+int cusolverMgDeviceSelect(void* handle, int count, const int* devices) {
+  REFUSED
+  EXPECT(handle && count > 0, NO_HANDLE)
+  for (int i = 0; i < count; i++) EXPECT(0 <= devices[i] && devices[i] < 3, INVALID_VALUE)
+  static_cast<Context*>(handle)->devices.assign(devices, devices + count);
+  return 0;
+}
+
+int cusolverMgCreateDeviceGrid(void** grid, int rows, int cols, const int* devices, int mapping) {
+  REFUSED
+  EXPECT(rows == 1 && cols > 0 && (mapping == 0 || mapping == 1), INVALID_VALUE)
+  *grid = new Grid{{devices, devices + cols}};
+  return 0;
+}
+
+int cusolverMgDestroyGrid(void* grid) {
+  REFUSED
+  EXPECT(grid, INVALID_VALUE)
+  delete static_cast<Grid*>(grid);
+  return 0;
+}
+
+int cusolverMgCreateMatrixDesc(void** descriptor, Int rows, Int cols, Int high, Int wide, int type,
+                               const void* grid) {
+  REFUSED
+  EXPECT(grid && rows >= 0 && cols >= 0 && high == rows && wide > 0, INVALID_VALUE)
+  *descriptor = new Dealt{rows, cols, wide, type, static_cast<const Grid*>(grid)};
+  return 0;
+}
+
+int cusolverMgDestroyMatrixDesc(void* descriptor) {
+  REFUSED
+  EXPECT(descriptor, INVALID_VALUE)
+  delete static_cast<Dealt*>(descriptor);
+  return 0;
+}
+
+#define LIKE_POTRF(name)                                                                           \
+  int cusolverMg##name##_bufferSize(void* handle, int fill, int n, const Word*, int i, int j,      \
+                                    void* descriptor, int type, Int* lwork) {                      \
+    REFUSED                                                                                        \
+    EXPECT(is_square(handle, dealt(descriptor), n, i, j, type) && fill == 0, INVALID_VALUE)        \
+    *lwork = elements(n, 0);                                                                       \
+    return 0;                                                                                      \
+  }
+LIKE_POTRF(Potrf)
+LIKE_POTRF(Potri)
+
+int cusolverMgPotrf(void* handle, int uplo, int n, const Word* parts, int i, int j,
+                    void* descriptor, int type, const Word* work, Int lwork, int* info) {
+  REFUSED
+  const Dealt* a = dealt(descriptor);
+  EXPECT(is_square(handle, a, n, i, j, type) && uplo == 0, INVALID_VALUE)
+  EXPECT(lwork >= elements(n, 0), INVALID_VALUE)
+  return with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    fill<T>(work, a->ranks(), lwork);
+    auto whole = collected<T>(*a, parts);
+    const int minor = factor_cholesky(matrix_of(whole, n), n);
+    deal(*a, parts, whole);
+    *info = minor;
+    return minor ? INTERNAL_ERROR : 0;
+  });
+}
+
+int cusolverMgPotri(void* handle, int uplo, int n, const Word* parts, int i, int j,
+                    void* descriptor, int type, const Word* work, Int lwork, int* info) {
+  REFUSED
+  const Dealt* a = dealt(descriptor);
+  EXPECT(is_square(handle, a, n, i, j, type) && uplo == 0, INVALID_VALUE)
+  EXPECT(lwork >= elements(n, 0), INVALID_VALUE)
+  return with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    fill<T>(work, a->ranks(), lwork);
+    auto whole = collected<T>(*a, parts);
+    std::vector<T> inverse(whole.size());
+    for (Int column = 0; column < n; column++) {
+      T* x = &inverse[size_t(column * n)];
+      x[column] = T(1);
+      substitute(matrix_of(whole, n), n, true, false, x);
+      substitute(matrix_of(whole, n, 2), n, false, false, x);
+      // The upper triangle is left as it was.
+      for (Int row = 0; row < column; row++) x[row] = whole[size_t(column * n + row)];
+    }
+    deal(*a, parts, inverse);
+    *info = 0;
+    return 0;
+  });
+}
+
+int cusolverMgPotrs_bufferSize(void* handle, int fill, int n, int k, const Word*, int i, int j,
+                               void* descriptor, const Word*, int ib, int jb, void* right, int type,
+                               Int* lwork) {
+  REFUSED
+  const Dealt* a = dealt(descriptor);
+  EXPECT(is_square(handle, a, n, i, j, type) && fill == 0, INVALID_VALUE)
+  EXPECT(is_beside(a, dealt(right), k, ib, jb), INVALID_VALUE)
+  *lwork = elements(n, k);
+  return 0;
+}
+
+int cusolverMgPotrs(void* handle, int uplo, int n, int k, const Word* parts, int i, int j,
+                    void* descriptor, const Word* sides, int ib, int jb, void* right, int type,
+                    const Word* work, Int lwork, int* info) {
+  REFUSED
+  const Dealt *a = dealt(descriptor), *b = dealt(right);
+  EXPECT(is_square(handle, a, n, i, j, type) && uplo == 0, INVALID_VALUE)
+  EXPECT(is_beside(a, b, k, ib, jb) && lwork >= elements(n, k), INVALID_VALUE)
+  return with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    fill<T>(work, a->ranks(), lwork);
+    auto whole = collected<T>(*a, parts), x = collected<T>(*b, sides);
+    for (Int column = 0; column < k; column++) {
+      substitute(matrix_of(whole, n), n, true, false, &x[size_t(column * n)]);
+      substitute(matrix_of(whole, n, 2), n, false, false, &x[size_t(column * n)]);
+    }
+    deal(*b, sides, x);
+    *info = 0;
+    return 0;
+  });
+}
+
+int cusolverMgGetrf_bufferSize(void* handle, int m, int n, const Word*, int i, int j,
+                               void* descriptor, const Word* rows, int type, Int* lwork) {
+  REFUSED
+  EXPECT(is_square(handle, dealt(descriptor), n, i, j, type) && m == n && rows, INVALID_VALUE)
+  *lwork = elements(n, 1);
+  return 0;
+}
+
+int cusolverMgGetrf(void* handle, int m, int n, const Word* parts, int i, int j, void* descriptor,
+                    const Word* rows, int type, const Word* work, Int lwork, int* info) {
+  REFUSED
+  const Dealt* a = dealt(descriptor);
+  EXPECT(is_square(handle, a, n, i, j, type) && m == n && lwork >= elements(n, 1), INVALID_VALUE)
+  return with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    fill<T>(work, a->ranks(), lwork);
+    auto whole = collected<T>(*a, parts);
+    std::vector<Int> pivots(static_cast<size_t>(n));
+    *info = factor_lu(matrix_of(whole, n), n, n, pivots.data());
+    deal(*a, parts, whole);
+    // A row of numbers that is dealt as the matrix is.
+    deal(Dealt{1, a->cols, a->width, 0, a->grid}, rows, std::vector<int>(pivots.begin(), pivots.end()));
+    return 0;
+  });
+}
+
+int cusolverMgGetrs_bufferSize(void* handle, int op, int n, int k, const Word*, int i, int j,
+                               void* descriptor, const Word* rows, const Word*, int ib, int jb,
+                               void* right, int type, Int* lwork) {
+  REFUSED
+  const Dealt* a = dealt(descriptor);
+  EXPECT(is_square(handle, a, n, i, j, type) && op == 0 && rows, INVALID_VALUE)
+  EXPECT(is_beside(a, dealt(right), k, ib, jb), INVALID_VALUE)
+  *lwork = elements(n, k);
+  return 0;
+}
+
+int cusolverMgGetrs(void* handle, int op, int n, int k, const Word* parts, int i, int j,
+                    void* descriptor, const Word* rows, const Word* sides, int ib, int jb,
+                    void* right, int type, const Word* work, Int lwork, int* info) {
+  REFUSED
+  const Dealt *a = dealt(descriptor), *b = dealt(right);
+  EXPECT(is_square(handle, a, n, i, j, type) && op == 0, INVALID_VALUE)
+  EXPECT(is_beside(a, b, k, ib, jb) && lwork >= elements(n, k), INVALID_VALUE)
+  return with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    fill<T>(work, a->ranks(), lwork);
+    auto whole = collected<T>(*a, parts), x = collected<T>(*b, sides);
+    const auto pivots = collected<int>(Dealt{1, a->cols, a->width, 0, a->grid}, rows);
+    for (Int column = 0; column < k; column++) {
+      T* right_side = &x[size_t(column * n)];
+      for (Int row = 0; row < n; row++) {
+        const Int other = pivots[size_t(row)] - 1;
+        if (row <= other && other < n) std::swap(right_side[row], right_side[other]);
+      }
+      substitute(matrix_of(whole, n), n, true, true, right_side);
+      substitute(matrix_of(whole, n), n, false, false, right_side);
+    }
+    deal(*b, sides, x);
+    *info = 0;
+    return 0;
+  });
+}
+
+}  // extern "C"
