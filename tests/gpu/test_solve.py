@@ -82,6 +82,30 @@ def test_inverses_triangles_and_norms(dtype):
         assert float(ms.norm(sharded, ord)) == pytest.approx(np.linalg.norm(a, ord), rel=1e-5)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("spec", ["rows", "columns"])
+def test_cusolvermg(dtype, spec):
+    n = 840 * len(jax.devices("cuda"))
+    b = np.ones((n, 3), dtype)
+    for assume, factor_of in (("pos", ms.cho_factor), ("gen", ms.lu_factor)):
+        a = matrix(n, dtype, assume == "pos")
+        sharded = jax.device_put(a, NamedSharding(mesh(), SPECS[spec]))
+        x = ms.solve(sharded, b, assume_a=assume, engine="cusolvermg")
+        assert ratio(a, x, b) < 30
+        factor = factor_of(sharded, engine="cusolvermg")
+        assert ratio(a, factor.solve(b), b) < 30
+        assert float(factor.rcond()) == pytest.approx(1 / np.linalg.cond(a, 1), rel=2)
+        inverse = ms.inv(sharded, assume_a=assume, engine="cusolvermg")
+        assert ratio(a, inverse, np.eye(n, dtype=dtype)) < 30
+    lu, piv = factor
+    rows = np.arange(n)
+    for i, p in enumerate(np.asarray(piv)):
+        rows[[i, p]] = rows[[p, i]]
+    lower = np.tril(lu, -1) + np.eye(n, dtype=dtype)
+    difference = np.abs(lower @ np.triu(lu) - a[rows]).max()
+    assert difference < 1e3 * np.finfo(dtype).eps * np.abs(a).max()
+
+
 def test_a_gradient():
     n = 420
     a, b = matrix(n, "float64", positive=True), np.ones(n)

@@ -682,7 +682,8 @@ int cuCtxEnablePeerAccess(void* context, unsigned flags) {
   return enabled.insert({current(), context}).second ? SUCCESS : 704;
 }
 
-// What this thread has given the device beside its streams, which is all that those who call wait for.
+// What this thread has given the device beside its streams, which is all that those who call wait
+// for.
 int cuCtxSynchronize() {
   REFUSED
   EXPECT(current(), INVALID_CONTEXT)

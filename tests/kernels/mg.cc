@@ -1,6 +1,6 @@
-// cuSolverMg on a machine without a GPU, as far as meshsolve calls it: the parts of a matrix are put
-// together when it is called, and what comes out is there when the devices have been waited for. What
-// the real library would refuse is refused.
+// cuSolverMg on a machine without a GPU, as far as meshsolve calls it: the parts of a matrix are
+// put together when it is called, and what comes out is there when the devices have been waited
+// for. What the real library would refuse is refused.
 
 #include <cstring>
 #include <vector>
@@ -156,13 +156,13 @@ int cusolverMgDestroyMatrixDesc(void* descriptor) {
   return 0;
 }
 
-#define LIKE_POTRF(name)                                                                           \
-  int cusolverMg##name##_bufferSize(void* handle, int fill, int n, const Word*, int i, int j,      \
-                                    void* descriptor, int type, Int* lwork) {                      \
-    REFUSED                                                                                        \
-    EXPECT(is_square(handle, dealt(descriptor), n, i, j, type) && fill == 0, INVALID_VALUE)        \
-    *lwork = elements(n, 0);                                                                       \
-    return 0;                                                                                      \
+#define LIKE_POTRF(name)                                                                      \
+  int cusolverMg##name##_bufferSize(void* handle, int fill, int n, const Word*, int i, int j, \
+                                    void* descriptor, int type, Int* lwork) {                 \
+    REFUSED                                                                                   \
+    EXPECT(is_square(handle, dealt(descriptor), n, i, j, type) && fill == 0, INVALID_VALUE)   \
+    *lwork = elements(n, 0);                                                                  \
+    return 0;                                                                                 \
   }
 LIKE_POTRF(Potrf)
 LIKE_POTRF(Potri)
@@ -262,7 +262,8 @@ int cusolverMgGetrf(void* handle, int m, int n, const Word* parts, int i, int j,
     *info = factor_lu(matrix_of(whole, n), n, n, pivots.data());
     deal(*a, parts, whole);
     // A row of numbers that is dealt as the matrix is.
-    deal(Dealt{1, a->cols, a->width, 0, a->grid}, rows, std::vector<int>(pivots.begin(), pivots.end()));
+    deal(Dealt{1, a->cols, a->width, 0, a->grid}, rows,
+         std::vector<int>(pivots.begin(), pivots.end()));
     return 0;
   });
 }
