@@ -35,8 +35,8 @@ def expect_width(operation: str, n: int, world: int) -> None:
         raise mistake(
             operation,
             "a",
-            f"an order whose share of each device, n / {world}, has a divisor from 128 to 1024 (or "
+            f"an order whose part for each device, n / {world}, has a divisor from 128 to 1024 (or "
             f'is at most 1024) with engine="{_MG}"',
             f"{n}",
-            f"pad A with an identity corner, and B with zeros, to order {order}, or leave engine out",
+            f"pad A with an identity corner, B with zeros, to order {order}, or leave engine out",
         )

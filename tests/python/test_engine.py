@@ -100,9 +100,9 @@ def test_orders_without_a_width():
     with pytest.raises(ValueError) as error:
         calls(lambda a: ms.lu_factor(a, engine="cusolvermg").work, shaped(4 * 1031))
     assert str(error.value) == (
-        "meshsolve.lu_factor: a: expected an order whose share of each device, n / 4, has a divisor "
-        'from 128 to 1024 (or is at most 1024) with engine="cusolvermg", got 4124; pad A with an '
-        "identity corner, and B with zeros, to order 4608, or leave engine out"
+        "meshsolve.lu_factor: a: expected an order whose part for each device, n / 4, has a "
+        'divisor from 128 to 1024 (or is at most 1024) with engine="cusolvermg", got 4124; pad A '
+        "with an identity corner, B with zeros, to order 4608, or leave engine out"
     )
 
 
