@@ -126,6 +126,11 @@ fn in_new_order(pivots: &[i32]) -> Vec<usize> {
     rows
 }
 
+fn no_engine() -> Error {
+    let text = "meshsolve: expected a call with an engine; this is a defect of meshsolve";
+    Error::new(Kind::Internal, text)
+}
+
 /// The call has been given up by some lane; unwind without touching the data further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
@@ -224,11 +229,8 @@ pub trait Backend<T: Scalar> {
 
     /// A step that a vendor's solver of whole matrices does, where the call has one; all lanes come, and
     /// have met afterwards.
-    fn whole(&mut self, _: &Matrix<T>, step: WholeStep<T>) -> Step {
-        let name = std::mem::discriminant(&step);
-        let text =
-            format!("meshsolve: {name:?}: expected an engine; this is a defect of meshsolve");
-        Err(self.fail(Error::new(Kind::Internal, text)))
+    fn whole(&mut self, _: &Matrix<T>, _: WholeStep<T>) -> Step {
+        Err(self.fail(no_engine()))
     }
 
     // Movement.

@@ -210,7 +210,8 @@ impl Engine {
         for (matrix, parts) in matrices.iter_mut().zip([shards, all(|p| p.b)]) {
             matrix.parts = parts;
         }
-        let (a, b) = (&matrices[0], matrices.get(1));
+        let Some(a) = matrices.first() else { return Ok(0) };
+        let b = matrices.get(1);
         if let WholeStep::Solve { pivots: Some(pivots), .. } = step {
             self.deal_rows(seats, &rows, pivots)?;
         }

@@ -364,11 +364,6 @@ fn side_by_side<T>(a: &Matrix<T>, tiles: impl Iterator<Item = usize>) -> Vec<Blo
     blocks
 }
 
-fn no_engine() -> Error {
-    let text = "meshsolve: expected a call with an engine; this is a defect of meshsolve";
-    Error::new(Kind::Internal, text)
-}
-
 fn refused(info: i32) -> Error {
     let text = format!(
         "meshsolve: cuSOLVER: expected arguments that it takes, got info = {info}; this is a defect of \
