@@ -12,6 +12,7 @@ mod far;
 mod gpu;
 mod launch;
 mod memory;
+mod panels;
 #[path = "../routines/mod.rs"]
 mod routines;
 mod rows;

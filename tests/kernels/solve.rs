@@ -43,7 +43,7 @@ impl Lender {
 }
 
 /// Runs all ranks, each by a thread of its own; outcomes by rank.
-fn run(
+pub fn run(
     site: &CudaSite,
     devices: &Devices,
     streams: &[Stream],
@@ -53,7 +53,7 @@ fn run(
 }
 
 /// The same, each thread doing something before.
-fn run_after(
+pub fn run_after(
     site: &CudaSite,
     devices: &Devices,
     streams: &[Stream],
@@ -97,20 +97,20 @@ fn run_with(
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-fn on_streams(map: &Map, calls: Vec<Call>, device: fn(usize) -> i32) {
-    let (devices, site) = (devices().0, CudaSite::new(map).unwrap());
+pub fn on_streams(devices: &Devices, map: &Map, calls: Vec<Call>, device: fn(usize) -> i32) {
+    let site = CudaSite::new(map).unwrap();
     let streams: Vec<_> = (0..calls.len()).map(|rank| stream(device(rank))).collect();
-    for (rank, outcome) in run(&site, &devices, &streams, calls).into_iter().enumerate() {
+    for (rank, outcome) in run(&site, devices, &streams, calls).into_iter().enumerate() {
         outcome.unwrap_or_else(|error| panic!("rank {rank}: {error}"));
     }
 }
 
 fn on_three_devices(map: &Map, calls: Vec<Call>) {
-    on_streams(map, calls, |rank| rank as i32 % 3);
+    on_streams(&devices().0, map, calls, |rank| rank as i32 % 3);
 }
 
 fn on_one_device(map: &Map, calls: Vec<Call>) {
-    on_streams(map, calls, |_| 1);
+    on_streams(&devices().0, map, calls, |_| 1);
 }
 
 const THREE_DEVICES: Place = Some(on_three_devices);
@@ -125,18 +125,18 @@ mod ranks_that_share_a_device {
 }
 
 /// A system of order 12 on three ranks by rows; what `call` of a rank is given.
-struct System {
+pub struct System {
     a: Vec<Vec<f64>>,
     x: Vec<Vec<f64>>,
-    info: Vec<i32>,
+    pub info: Vec<i32>,
 }
 
 impl System {
-    const RANKS: usize = 3;
+    pub const RANKS: usize = 3;
     const N: usize = 12;
 
     /// Diagonally dominant, `diagonal` in one place of the diagonal.
-    fn new(diagonal: Option<(usize, f64)>) -> Self {
+    pub fn new(diagonal: Option<(usize, f64)>) -> Self {
         let entry = |i: usize, j: usize| match (i == j, diagonal) {
             (true, Some((place, value))) if place == i => value,
             (true, _) => 20.0,
@@ -153,11 +153,11 @@ impl System {
         }
     }
 
-    fn map(routine: &str) -> Map {
+    pub fn map(routine: &str) -> Map {
         Map::routine(routine, Self::RANKS).text("rhs", "replicated").int("tile", 2).int("lower", 1)
     }
 
-    fn calls(&mut self) -> Vec<Call> {
+    pub fn calls(&mut self) -> Vec<Call> {
         let shape = [Self::N / Self::RANKS, Self::N];
         let call = |rank: usize| {
             let (a, x) =
@@ -168,7 +168,7 @@ impl System {
         (0..Self::RANKS).map(call).collect()
     }
 
-    fn is_solved(&self) -> bool {
+    pub fn is_solved(&self) -> bool {
         let System { a, x, .. } = System::new(None);
         let rows = a.concat();
         let row =
@@ -178,7 +178,7 @@ impl System {
     }
 }
 
-fn streams() -> Vec<Stream> {
+pub fn streams() -> Vec<Stream> {
     (0..System::RANKS).map(|rank| stream(rank as i32)).collect()
 }
 
@@ -209,10 +209,17 @@ fn a_failure_on_one_device_is_that_of_all() {
         "cuStreamSynchronize",
         "cuLaunchKernel",
     ];
+    let failed = fail_on_one_rank(|| devices().0, &functions);
+    assert!(failed > 2 * functions.len(), "{failed} calls failed");
+}
+
+/// Lets functions fail on one rank, at the first, a later or the last of their calls: each time that is the
+/// error of all ranks, and the next call works. How often one of them was called so often.
+pub fn fail_on_one_rank(devices: fn() -> Devices, functions: &[&str]) -> usize {
     let mut failed = 0;
-    for (k, function) in functions.into_iter().enumerate() {
+    for (k, function) in functions.iter().enumerate() {
         for skip in [0, 1, 2, 5] {
-            let (devices, site) = (devices().0, CudaSite::new(&System::map("posv")).unwrap());
+            let (devices, site) = (devices(), CudaSite::new(&System::map("posv")).unwrap());
             let victim = (k + skip as usize) % System::RANKS;
             let mut system = System::new(None);
             let before = |rank: usize| {
@@ -238,7 +245,7 @@ fn a_failure_on_one_device_is_that_of_all() {
             assert!(again.is_solved() && again.info == [0; 3], "{function} {skip}: the next call");
         }
     }
-    assert!(failed > 2 * functions.len(), "{failed} calls failed");
+    failed
 }
 
 #[test]

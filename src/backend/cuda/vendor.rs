@@ -1,5 +1,5 @@
-//! The vendor's libraries of linear algebra, cuBLAS and cuSOLVER: found and loaded at run time, at first
-//! use. Sizes have 64 bits everywhere.
+//! The vendor's libraries, cuBLAS and cuSOLVER of linear algebra and NCCL, by which ranks send panels where
+//! that is asked for: found and loaded at run time, at first use. Sizes have 64 bits everywhere.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use crate::scalar::{DType, Scalar};
 /// Looks for the libraries, for a driver.
 pub type Find = Box<dyn Fn(&Driver) -> Result<Libraries> + Send + Sync>;
 
+/// cuBLAS and cuSOLVER.
 pub struct Libraries {
     pub blas: blas::Blas,
     pub solver: solver::Solver,
@@ -120,4 +121,5 @@ pub struct Operand {
 }
 
 pub mod blas;
+pub mod nccl;
 pub mod solver;
