@@ -1,8 +1,9 @@
 // NVIDIA's driver library on a machine without a GPU, as far as meshsolve calls it: three devices
 // whose memory is the host's and whose kernels are the emulated ones (emulate.h).
 //
-// Streams and what they do are in queue.cc. A cubin is the name of a file of kernels. Contexts, modules and streams are checked as the driver
-// does: what belongs to another context, or is none, is refused.
+// Streams and what they do are in queue.cc. A cubin is the name of a file of kernels. Contexts,
+// modules and streams are checked as the driver does: what belongs to another context, or is none,
+// is refused.
 
 #include <cstdint>
 #include <cstdlib>

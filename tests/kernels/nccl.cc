@@ -1,7 +1,8 @@
-// NCCL on a machine without a GPU, as far as meshsolve calls it: a broadcast is done when the streams
-// of all ranks have come to it, and not before somebody waits for one of them. What goes wrong or
-// waits for ever with the real one is refused: a device twice, ranks that do not agree, and a first
-// broadcast outside of a group, where NCCL connects the devices and lets hosts wait for each other.
+// NCCL on a machine without a GPU, as far as meshsolve calls it: a broadcast is done when the
+// streams of all ranks have come to it, and not before somebody waits for one of them. What goes
+// wrong or waits for ever with the real one is refused: a device twice, ranks that do not agree,
+// and a first broadcast outside of a group, where NCCL connects the devices and lets hosts wait for
+// each other.
 
 #include <cstring>
 #include <memory>
