@@ -66,16 +66,15 @@ int give(Stream& stream, std::function<int()> work) {
   return SUCCESS;
 }
 
-// What nobody will ever make possible is a failure after a minute.
+// What nobody makes possible is a failure in the end.
 int finish(Stream& stream) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   std::unique_lock<std::recursive_mutex> lock(working);
-  int status = work_until(stream, ~size_t(0));
-  while (status == NOT_YET) {
-    const auto woken = changed.wait_for(lock, std::chrono::minutes(1));
-    status = work_until(stream, ~size_t(0));
-    if (status == NOT_YET && woken == std::cv_status::timeout) return LAUNCH_FAILED;
+  for (;;) {
+    const int status = work_until(stream, ~size_t(0));
+    if (status != NOT_YET) return status;
+    if (changed.wait_until(lock, end) == std::cv_status::timeout) return LAUNCH_FAILED;
   }
-  return status;
 }
 
 int enqueue(void* handle, std::function<int()> work, Place* place) {

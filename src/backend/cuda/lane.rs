@@ -131,7 +131,7 @@ impl<'a> CudaLane<'a> {
     /// Waits for all that has been given to the device and reports what factorisations have found. The
     /// tools come back: other ranks may still wait for their events until all have come to the end.
     pub fn close(mut self) -> (Result<()>, Tools) {
-        let done = self.device.wait(self.tools.side).and(self.device.wait(self.main()));
+        let done = self.device.wait(self.main()).and(self.device.wait(self.tools.side));
         let closed = done.and_then(|()| match self.failed {
             true => Ok(()),
             false => self.report_infos(),

@@ -224,8 +224,8 @@ impl<T: Scalar> Shared<T> {
             let panic = |panic: Box<dyn std::any::Any + Send>| {
                 Err(Error::from_panic("finishing a call on CUDA devices", &*panic))
             };
-            if self.clique.is_some() {
-                self.crew.seats[0].device.cliques().inspect(|cliques| cliques.done());
+            if let (Some(_), Some(cliques)) = (&self.clique, self.crew.seats[0].device.cliques()) {
+                cliques.done();
             }
             ends.outcome = Some(finished.unwrap_or_else(panic));
             self.changed.notify_all();

@@ -107,16 +107,8 @@ impl Nccl {
         // SAFETY: a valid place.
         let status = unsafe { (nccl.functions.ncclGetVersion)(&mut code) };
         nccl.check("ncclGetVersion", status)?;
-        // Up to 2.8 a digit for the minor version.
-        let (major, rest) =
-            if code < 10_000 { (code / 1000, code % 1000) } else { (code / 10_000, code % 10_000) };
-        nccl.version = format!("{major}.{}.{}", rest / 100, rest % 100);
+        nccl.version = format!("{}.{}.{}", code / 10_000, code / 100 % 100, code % 100);
         Ok(nccl)
-    }
-
-    /// "2.27.3"
-    pub fn version(&self) -> &str {
-        &self.version
     }
 
     fn check(&self, function: &str, status: c_int) -> Result<()> {
@@ -214,7 +206,7 @@ impl Clique {
     }
 
     /// Ends the communicators, whatever the devices are doing: none waits for another one any more. What is
-    /// on its way is lost. Any thread may call it, which has `device` for its current one.
+    /// on its way is lost. Any rank's thread may call it, `device` being its own.
     pub fn abort(&self, device: &Device) {
         // What fails after a failure helps nobody.
         let _entered = device.enter();
