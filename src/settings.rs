@@ -1,9 +1,10 @@
 //! Process-wide settings, read from the environment once and never written to it:
 //! `MESHSOLVE_TIMEOUT` (seconds a call waits for all its devices), `MESHSOLVE_THREADS` (threads of
 //! one call), `MESHSOLVE_LOG=progress` (panel k of K on standard error), `MESHSOLVE_TRACE` (what lanes do
-//! when, as a file).
+//! when, as a file), `MESHSOLVE_PANELS` (how panels go from one CUDA device to the others).
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -56,13 +57,40 @@ pub fn trace() -> Option<PathBuf> {
     std::env::var_os("MESHSOLVE_TRACE").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
+/// How panels of a factorisation go from the CUDA device that has made them to the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Panels {
+    /// Each device copies what it needs.
+    #[default]
+    Copies,
+    /// Broadcasts of NCCL.
+    Nccl,
+}
+
+impl FromStr for Panels {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Panels, ()> {
+        match text {
+            "copies" => Ok(Panels::Copies),
+            "nccl" => Ok(Panels::Nccl),
+            _ => Err(()),
+        }
+    }
+}
+
+pub fn panels() -> Panels {
+    static PANELS: OnceLock<Panels> = OnceLock::new();
+    *PANELS.get_or_init(|| parsed("MESHSOLVE_PANELS", |_| true).unwrap_or_default())
+}
+
 /// The value of environment variable `name`; one that cannot be used is named on standard error
 /// and ignored, because no user call has the fault.
-fn parsed<V: std::str::FromStr>(name: &str, usable: impl Fn(&V) -> bool) -> Option<V> {
+fn parsed<V: FromStr>(name: &str, usable: impl Fn(&V) -> bool) -> Option<V> {
     let text = std::env::var(name).ok()?;
     let value = text.parse().ok().filter(usable);
     if value.is_none() {
-        eprintln!("meshsolve: {name}={text:?} is no number that can be used; the default is used");
+        eprintln!("meshsolve: {name}={text:?} is nothing that can be used; the default is used");
     }
     value
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use meshsolve::backend::cuda::load::{Library, Wanted};
 use meshsolve::backend::cuda::nvrtc::{Nvrtc, number};
 use meshsolve::backend::cuda::sources;
+use meshsolve::backend::cuda::vendor::nccl::Nccl;
 use meshsolve::error::Kind;
 
 fn scratch(name: &str) -> PathBuf {
@@ -94,6 +95,31 @@ fn an_nvrtc_that_is_not_there() {
                     libraries, pip install \"jax[cuda13]\" or \"jax[cuda12]\", or NVRTC alone, pip install \
                     nvidia-cuda-nvrtc (CUDA 13) or nvidia-cuda-nvrtc-cu12 (CUDA 12)";
     assert_eq!(error.message, expected);
+}
+
+#[test]
+fn an_nccl_that_is_not_there() {
+    let remedy = "install it, pip install nvidia-nccl-cu13 or nvidia-nccl-cu12, as JAX with its CUDA \
+                  libraries does, or leave MESHSOLVE_PANELS out";
+    let error = Nccl::at(Path::new("/nowhere/libnccl.so.2")).unwrap_err();
+    assert_eq!(error.kind, Kind::FailedPrecondition);
+    let expected = "meshsolve: NCCL: expected a library that loads, got /nowhere/libnccl.so.2: cannot open \
+                    shared object file: No such file or directory; ";
+    assert_eq!(error.message, format!("{expected}{remedy}"));
+    // Where pip puts it, something else of that name.
+    let folder = scratch("nccl");
+    let libm = Library::find(&wanted(&["libm.so.6"], &[])).unwrap();
+    symlink(libm.path(), folder.join("libnccl.so.2")).unwrap();
+    let error = Nccl::find(std::slice::from_ref(&folder)).unwrap_err();
+    let file = folder.join("libnccl.so.2");
+    let begins = format!(
+        "meshsolve: NCCL: expected libnccl.so.2, got none; tried what this process has loaded, {}, ",
+        folder.display()
+    );
+    assert!(error.message.starts_with(&begins), "{error}");
+    let other = format!("({}: has no ncclGetVersion", file.display());
+    assert!(error.message.contains(&other) && error.message.ends_with(remedy), "{error}");
+    fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

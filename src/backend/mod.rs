@@ -226,6 +226,9 @@ pub trait Backend<T: Scalar> {
     /// What follows is awaited by other lanes (or, with `false`, no longer): a panel and what leads to it.
     /// A device does it beside the work that it has been given before.
     fn ahead(&mut self, _: bool) {}
+    /// The factored panel k may be brought to all lanes at once, before they update anything by it: all of them
+    /// come here with the same panels, in the same order.
+    fn broadcast(&mut self, _a: &Matrix<T>, _k: usize) {}
 
     /// A step that a vendor's solver of whole matrices does, where the call has one; all lanes come, and
     /// have met afterwards.

@@ -1,5 +1,9 @@
 """Solvers on CUDA devices against NumPy: all dtypes and shardings, over the devices there are."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -104,6 +108,36 @@ def test_cusolvermg(dtype, spec):
     lower = np.tril(lu, -1) + np.eye(n, dtype=dtype)
     difference = np.abs(lower @ np.triu(lu) - a[rows]).max()
     assert difference < 1e3 * np.finfo(dtype).eps * np.abs(a).max()
+
+
+BY_NCCL = """
+import sys
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import meshsolve as ms
+
+n, devices = 840, jax.devices("cuda")[: int(sys.argv[1])]
+rows = NamedSharding(Mesh(np.array(devices), ("x",)), PartitionSpec("x", None))
+a = np.random.default_rng(0).standard_normal((n, n)).astype("float32")
+b = np.ones(n, "float32")
+for _ in range(2):
+    for assume, matrix in (("pos", a @ a.T + n * np.eye(n, dtype="float32")), ("gen", a)):
+        x = np.asarray(ms.solve(jax.device_put(matrix, rows), b, assume_a=assume))
+        residual = np.abs(b - matrix @ x).max() / (np.abs(matrix).sum(1).max() * np.abs(x).max())
+        assert residual < 30 * n * np.finfo("float32").eps, (assume, residual)
+"""
+
+
+@pytest.mark.parametrize("devices", sorted({1, len(jax.devices())}))
+def test_panels_by_nccl(devices):
+    # NCCL tells its version when it makes the first communicators.
+    env = os.environ | {"MESHSOLVE_PANELS": "nccl", "NCCL_DEBUG": "VERSION"}
+    command = [sys.executable, "-c", BY_NCCL, str(devices)]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280)
+    assert ran.returncode == 0, ran.stderr
+    assert "NCCL version" in ran.stdout + ran.stderr
 
 
 def test_a_gradient():

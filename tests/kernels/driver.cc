@@ -1,26 +1,20 @@
 // NVIDIA's driver library on a machine without a GPU, as far as meshsolve calls it: three devices
 // whose memory is the host's and whose kernels are the emulated ones (emulate.h).
 //
-// A stream does nothing until somebody waits for it, so what is read too early is wrong here, too.
-// A cubin is the name of a file of kernels. Contexts, modules and streams are checked as the driver
-// does: what belongs to another context, or is none, is refused.
+// Streams and what they do are in queue.cc. A cubin is the name of a file of kernels. Contexts,
+// modules and streams are checked as the driver does: what belongs to another context, or is none,
+// is refused.
 
-#include "driver.h"
-
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <functional>
 #include <map>
-#include <memory>
-#include <mutex>
 #include <set>
-#include <string>
 #include <utility>
-#include <vector>
+
+#include "state.h"
+
+using namespace driver;
 
 extern "C" const char* emulate_launch(unsigned blocks, unsigned threads, unsigned long long seed,
                                       int bulk_copies, void (*body)(void*), void* context);
@@ -32,21 +26,6 @@ extern "C" const char* emulate_launch(unsigned blocks, unsigned threads, unsigne
 #undef ENTRY
 
 namespace {
-
-using Word = unsigned long long;
-
-enum Status {
-  SUCCESS = 0,
-  INVALID_VALUE = 1,
-  OUT_OF_MEMORY = 2,
-  NOT_INITIALIZED = 3,
-  INVALID_DEVICE = 101,
-  INVALID_IMAGE = 200,
-  INVALID_CONTEXT = 201,
-  INVALID_HANDLE = 400,
-  NOT_FOUND = 500,
-  LAUNCH_FAILED = 719,
-};
 
 const std::map<int, std::pair<const char*, const char*>> kTexts = {
     {INVALID_VALUE, {"CUDA_ERROR_INVALID_VALUE", "invalid argument"}},
@@ -71,11 +50,6 @@ constexpr Entry kEntries[] = {
 };
 #undef ENTRY
 
-struct Device {
-  int retained = 0;
-};
-Device devices[3];
-
 struct Module {
   Device* context;
   std::vector<const Entry*> entries;
@@ -86,84 +60,10 @@ struct Function {
   const Entry* entry;
 };
 
-struct Stream {
-  Device* context;
-  std::deque<std::function<int()>> queue;
-  int failed = SUCCESS;
-  // Who made it: tests run at the same time.
-  const struct Thread* thread = nullptr;
-  // Pieces of work that it has been given and that it has done.
-  size_t given = 0, done = 0;
-};
-
-// The place in a stream's work that an event stands for.
-struct Event {
-  std::chrono::steady_clock::time_point when;
-  Stream* stream = nullptr;
-  size_t number = 0;
-};
-
-std::mutex mutex;
 std::vector<std::unique_ptr<Module>> modules;
 std::vector<std::unique_ptr<Function>> functions;
-std::vector<std::unique_ptr<Stream>> streams, destroyed_streams;
-// Held while streams work or are given work, as one may let another one work.
-std::recursive_mutex working;
 std::map<Word, size_t> allocated;
 bool initialised = false;
-std::set<void*> destroyed_events;
-
-bool living(void* event) {
-  std::lock_guard<std::mutex> lock(mutex);
-  return destroyed_events.count(event) == 0;
-}
-
-// By a pointer: what is addressed for each thread has little room in a library loaded late.
-struct Thread {
-  std::vector<Device*> contexts;
-  // The call of this function after `skip` others returns `status`.
-  std::string fails;
-  int skip = 0, status = SUCCESS;
-  std::vector<std::string> launched;
-  // What devices do beside all streams.
-  std::vector<std::pair<Device*, std::function<void()>>> beside;
-};
-thread_local Thread* own = nullptr;
-Thread& self() {
-  if (own == nullptr) own = new Thread;  // lives as long as the system's thread may call
-  return *own;
-}
-
-template <typename T>
-T* known(const std::vector<std::unique_ptr<T>>& all, void* handle) {
-  std::lock_guard<std::mutex> lock(mutex);
-  for (auto& one : all) {
-    if (one.get() == handle) return one.get();
-  }
-  return nullptr;
-}
-
-Device* current() { return self().contexts.empty() ? nullptr : self().contexts.back(); }
-
-// What a function returns instead of doing anything.
-int refused(const char* function) {
-  Thread& thread = self();
-  if (thread.fails == function && thread.skip-- == 0) {
-    thread.fails.clear();
-    return thread.status;
-  }
-  return initialised ? SUCCESS : NOT_INITIALIZED;
-}
-#define REFUSED \
-  if (int status = refused(__func__)) return status;
-#define EXPECT(condition, status) \
-  if (!(condition)) return status;
-
-// A stream of the current context.
-Stream* here(void* handle) {
-  Stream* stream = known(streams, handle);
-  return stream && stream->context == current() ? stream : nullptr;
-}
 
 template <size_t... I>
 void call_with(void (*function)(), const Word* a, std::index_sequence<I...>) {
@@ -229,28 +129,6 @@ struct Launch {
   std::vector<Word> arguments;
 };
 
-int give(Stream& stream, std::function<int()> work) {
-  std::lock_guard<std::recursive_mutex> lock(working);
-  stream.queue.push_back(std::move(work));
-  stream.given++;
-  return SUCCESS;
-}
-
-// Lets a stream work until it has done so many pieces in all.
-int work_until(Stream& stream, size_t number) {
-  std::lock_guard<std::recursive_mutex> lock(working);
-  while (stream.done < number && !stream.queue.empty()) {
-    auto work = std::move(stream.queue.front());
-    stream.queue.pop_front();
-    const int status = stream.failed == SUCCESS ? work() : SUCCESS;
-    if (stream.failed == SUCCESS) stream.failed = status;
-    stream.done++;
-  }
-  return stream.failed;
-}
-
-int finish(Stream& stream) { return work_until(stream, ~size_t(0)); }
-
 int run(const Launch& launch, unsigned blocks) {
   auto body = [](void* context) {
     const Launch& launch = *static_cast<Launch*>(context);
@@ -262,6 +140,34 @@ int run(const Launch& launch, unsigned blocks) {
 }
 
 }  // namespace
+
+namespace driver {
+
+Device devices[3];
+std::mutex mutex;
+
+thread_local Thread* own = nullptr;
+Thread& self() {
+  if (own == nullptr) own = new Thread;  // lives as long as the system's thread may call
+  return *own;
+}
+
+Device* current() { return self().contexts.empty() ? nullptr : self().contexts.back(); }
+
+int refused(const char* function) {
+  Thread& thread = self();
+  if (thread.fails == function && thread.skip-- == 0) {
+    thread.fails.clear();
+    return thread.status;
+  }
+  return initialised ? SUCCESS : NOT_INITIALIZED;
+}
+
+void* context() { return current(); }
+
+int device() { return int(current() - devices); }
+
+}  // namespace driver
 
 extern "C" {
 
@@ -277,13 +183,6 @@ const char* emulated_launches() {
   for (const std::string& name : self().launched) *text += name + "\n";
   self().launched.clear();
   return text->c_str();
-}
-
-// A stream of a device, and that of the current context.
-void* emulated_stream(int device) {
-  std::lock_guard<std::mutex> lock(mutex);
-  streams.emplace_back(new Stream{&devices[device], {}, SUCCESS, &self()});
-  return streams.back().get();
 }
 
 // Pieces of memory that were allocated and not freed.
@@ -437,36 +336,6 @@ int cuLaunchKernel(void* handle, unsigned blocks, unsigned y, unsigned z, unsign
   return give(*stream, [launch, blocks] { return run(launch, blocks); });
 }
 
-int cuMemsetD8Async(Word at, unsigned char value, size_t bytes, void* handle) {
-  REFUSED
-  Stream* stream = here(handle);
-  EXPECT(stream, INVALID_HANDLE)
-  return give(*stream, [=] {
-    std::memset(reinterpret_cast<void*>(at), value, bytes);
-    return SUCCESS;
-  });
-}
-
-int cuMemcpyDtoDAsync_v2(Word to, Word from, size_t bytes, void* handle) {
-  REFUSED
-  Stream* stream = here(handle);
-  EXPECT(stream, INVALID_HANDLE)
-  return give(*stream, [=] {
-    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
-    return SUCCESS;
-  });
-}
-
-int cuMemcpyDtoHAsync_v2(void* to, Word from, size_t bytes, void* handle) {
-  REFUSED
-  Stream* stream = here(handle);
-  EXPECT(stream, INVALID_HANDLE)
-  return give(*stream, [=] {
-    std::memcpy(to, reinterpret_cast<void*>(from), bytes);
-    return SUCCESS;
-  });
-}
-
 int cuDeviceGetName(char* name, int room, int device) {
   REFUSED
   EXPECT(device >= 0 && device < 3, INVALID_DEVICE)
@@ -508,222 +377,4 @@ int cuMemFree_v2(Word at) {
   return SUCCESS;
 }
 
-int cuStreamCreate(void** stream, unsigned flags) {
-  REFUSED
-  EXPECT(current() && flags == 0, INVALID_CONTEXT)
-  *stream = emulated_stream(int(current() - devices));
-  return SUCCESS;
-}
-
-int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
-  REFUSED
-  EXPECT(current(), INVALID_CONTEXT)
-  *least = 0, *greatest = -5;
-  return SUCCESS;
-}
-
-int cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
-  REFUSED
-  EXPECT(current() && flags == 1 && -5 <= priority && priority <= 0, INVALID_VALUE)
-  *stream = emulated_stream(int(current() - devices));
-  return SUCCESS;
-}
-
-// Another stream may be of any context.
-int cuStreamWaitEvent(void* handle, void* event, unsigned flags) {
-  REFUSED
-  Stream* stream = here(handle);
-  EXPECT(stream && living(event) && flags == 0, INVALID_HANDLE)
-  std::lock_guard<std::recursive_mutex> lock(working);
-  // What it stands for now, whatever is recorded later.
-  const Event now = *static_cast<Event*>(event);
-  if (now.stream == nullptr) return SUCCESS;
-  return give(*stream, [now] { return work_until(*now.stream, now.number); });
-}
-
-int cuStreamDestroy_v2(void* handle) {
-  REFUSED
-  Stream* stream = here(handle);
-  EXPECT(stream && stream->queue.empty(), INVALID_HANDLE)
-  std::lock_guard<std::mutex> lock(mutex);
-  auto same = [&](auto& one) { return one.get() == stream; };
-  auto place = std::find_if(streams.begin(), streams.end(), same);
-  destroyed_streams.push_back(std::move(*place));  // events still name it
-  streams.erase(place);
-  return SUCCESS;
-}
-
-int cuEventCreate(void** event, unsigned flags) {
-  REFUSED
-  EXPECT(current() && (flags == 0 || flags == 2), INVALID_VALUE)
-  *event = new Event;
-  return SUCCESS;
-}
-
-int cuEventRecord(void* event, void* handle) {
-  REFUSED
-  Stream* stream = here(handle);
-  EXPECT(stream && living(event), INVALID_HANDLE)
-  std::lock_guard<std::recursive_mutex> lock(working);
-  static_cast<Event*>(event)->stream = stream;
-  static_cast<Event*>(event)->number = stream->given + 1;
-  return give(*stream, [=] {
-    static_cast<Event*>(event)->when = std::chrono::steady_clock::now();
-    return SUCCESS;
-  });
-}
-
-int cuEventElapsedTime(float* milliseconds, void* first, void* second) {
-  REFUSED
-  const auto until = static_cast<Event*>(second)->when, from = static_cast<Event*>(first)->when;
-  EXPECT(until > std::chrono::steady_clock::time_point{}, INVALID_HANDLE)
-  const auto between = until - from;
-  *milliseconds = std::chrono::duration<float, std::milli>(between).count();
-  return SUCCESS;
-}
-
-int cuEventDestroy_v2(void* event) {
-  REFUSED
-  EXPECT(living(event), INVALID_HANDLE)
-  // Work that was given to a stream before still needs its memory.
-  std::lock_guard<std::mutex> lock(mutex);
-  destroyed_events.insert(event);
-  return SUCCESS;
-}
-
-// CUDA_MEMCPY2D.
-struct Side {
-  size_t x, y;
-  unsigned kind;
-  char* host;
-  Word device;
-  void* array;
-  size_t pitch;
-  char* at() const { return kind == 1 ? host : reinterpret_cast<char*>(device); }
-};
-struct Copy2d {
-  Side from, to;
-  size_t width, height;
-};
-
-int cuMemcpy2DAsync_v2(const Copy2d* given, void* handle) {
-  REFUSED
-  Stream* stream = here(handle);
-  EXPECT(stream, INVALID_HANDLE)
-  const Copy2d copy = *given;
-  for (const Side& side : {copy.from, copy.to}) {
-    EXPECT((side.kind == 1 || side.kind == 2) && side.x == 0 && side.y == 0, INVALID_VALUE)
-    EXPECT(copy.width <= side.pitch && side.pitch < (size_t(1) << 31), INVALID_VALUE)
-  }
-  return give(*stream, [copy] {
-    for (size_t line = 0; line < copy.height; line++) {
-      std::memcpy(copy.to.at() + line * copy.to.pitch, copy.from.at() + line * copy.from.pitch,
-                  copy.width);
-    }
-    return SUCCESS;
-  });
-}
-
-// CUDA_MEMCPY3D_PEER.
-struct FarSide {
-  size_t x, y, z, level;
-  unsigned kind;
-  char* host;
-  Word device;
-  void* array;
-  Device* context;
-  size_t pitch, height;
-};
-struct Copy3d {
-  FarSide from, to;
-  size_t width, height, depth;
-};
-
-int cuMemcpy3DPeerAsync(const Copy3d* given, void* handle) {
-  REFUSED
-  Stream* stream = here(handle);
-  EXPECT(stream, INVALID_HANDLE)
-  const Copy3d copy = *given;
-  EXPECT(copy.depth == 1, INVALID_VALUE)
-  for (const FarSide& side : {copy.from, copy.to}) {
-    EXPECT(side.kind == 2 && side.context >= devices && side.context < devices + 3, INVALID_VALUE)
-    EXPECT(copy.width <= side.pitch && copy.height <= side.height, INVALID_VALUE)
-  }
-  return give(*stream, [copy] {
-    auto line = [](const FarSide& side, size_t i) {
-      return reinterpret_cast<char*>(side.device) + i * side.pitch;
-    };
-    for (size_t i = 0; i < copy.height; i++) {
-      std::memmove(line(copy.to, i), line(copy.from, i), copy.width);
-    }
-    return SUCCESS;
-  });
-}
-
-int cuMemsetD2D8Async(Word at, size_t pitch, unsigned char value, size_t width, size_t height,
-                      void* handle) {
-  REFUSED
-  Stream* stream = here(handle);
-  EXPECT(stream, INVALID_HANDLE)
-  EXPECT(width <= pitch, INVALID_VALUE)
-  return give(*stream, [=] {
-    for (size_t i = 0; i < height; i++) {
-      std::memset(reinterpret_cast<char*>(at) + i * pitch, value, width);
-    }
-    return SUCCESS;
-  });
-}
-
-int cuCtxEnablePeerAccess(void* context, unsigned flags) {
-  REFUSED
-  EXPECT(current() && context != current() && flags == 0, INVALID_CONTEXT)
-  static std::set<std::pair<void*, void*>> enabled;
-  std::lock_guard<std::mutex> lock(mutex);
-  return enabled.insert({current(), context}).second ? SUCCESS : 704;
-}
-
-// What this thread has given the device beside its streams, which is all that those who call wait
-// for.
-int cuCtxSynchronize() {
-  REFUSED
-  EXPECT(current(), INVALID_CONTEXT)
-  auto beside = std::move(self().beside);
-  self().beside.clear();
-  for (auto& [device, work] : beside) {
-    if (device == current()) {
-      work();
-    } else {
-      self().beside.emplace_back(device, std::move(work));
-    }
-  }
-  return SUCCESS;
-}
-
-int cuStreamSynchronize(void* handle) {
-  REFUSED
-  Stream* stream = here(handle);
-  EXPECT(stream, INVALID_HANDLE)
-  return finish(*stream);
-}
-
 }  // extern "C"
-
-namespace driver {
-
-int refused(const char* function) { return ::refused(function); }
-
-int enqueue(void* handle, std::function<int()> work) {
-  Stream* stream = here(handle);
-  EXPECT(stream, INVALID_HANDLE)
-  return give(*stream, std::move(work));
-}
-
-void* context() { return current(); }
-
-bool beside(int number, std::function<void()> work) {
-  if (number < 0 || number >= 3) return false;
-  self().beside.emplace_back(&devices[number], std::move(work));
-  return true;
-}
-
-}  // namespace driver

@@ -64,7 +64,7 @@ impl Emulator {
         sources.retain(|path| path.extension().is_some_and(|kind| kind == "cu"));
         assert!(!sources.is_empty(), "no kernels");
         sources.extend(
-            ["emulate.cc", "driver.cc", "vendor.cc", "mg.cc"]
+            ["emulate.cc", "driver.cc", "queue.cc", "vendor.cc", "mg.cc", "nccl.cc"]
                 .map(|file| root.join("tests/kernels").join(file)),
         );
         let table = entries::table(&root.join("kernels"));

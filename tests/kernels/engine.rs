@@ -22,11 +22,11 @@ fn engaged(map: &Map, calls: &[Call]) -> Map {
 }
 
 fn by_the_engine(map: &Map, calls: Vec<Call>) {
-    on_streams(&engaged(map, &calls), calls, |rank| rank as i32 % 3);
+    on_streams(&devices().0, &engaged(map, &calls), calls, |rank| rank as i32 % 3);
 }
 
 fn on_one_device(map: &Map, calls: Vec<Call>) {
-    on_streams(&engaged(map, &calls), calls, |_| 2);
+    on_streams(&devices().0, &engaged(map, &calls), calls, |_| 2);
 }
 
 const ENGINE: Place = Some(by_the_engine);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use meshsolve::backend::cuda::device::{Devices, Stream};
 use meshsolve::backend::cuda::driver::Driver;
 use meshsolve::backend::cuda::vendor::Libraries;
+use meshsolve::backend::cuda::vendor::nccl::Nccl;
 
 use crate::emulator::full;
 
@@ -25,6 +26,11 @@ pub fn devices() -> (Devices, Arc<AtomicUsize>) {
         Box::new(|_| Libraries::at(full().path(), full().path(), full().path())),
     );
     (devices.expect("the driver works"), compiled)
+}
+
+/// The same, their panels going by the emulated NCCL.
+pub fn devices_with_nccl() -> Devices {
+    devices().0.with_nccl(Box::new(|| Nccl::at(full().path())))
 }
 
 /// A new stream of a device.

@@ -13,6 +13,7 @@ mod far;
 mod gpu;
 mod launch;
 mod memory;
+mod panels;
 #[path = "../routines/mod.rs"]
 mod routines;
 mod rows;

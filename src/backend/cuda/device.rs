@@ -14,6 +14,7 @@ use super::nvrtc::Program;
 use super::queue::Queues;
 use super::sources;
 use super::tools::Tools;
+use super::vendor::nccl::{self, Cliques};
 use super::vendor::{self, Libraries};
 use crate::error::{Error, Kind, Result};
 
@@ -69,6 +70,8 @@ struct Interface {
     compile: Compile,
     /// Where the vendor's libraries are looked for.
     vendor: Vendor,
+    /// Communicators of NCCL, where panels go that way.
+    cliques: Option<Cliques>,
 }
 
 /// The vendor's libraries, when they are first needed.
@@ -125,8 +128,16 @@ impl Devices {
         let functions = Functions::of(driver.loaded())?;
         let queues = Queues::of(driver.loaded())?;
         let vendor = Vendor { find: vendor, found: OnceLock::new() };
-        let interface = Arc::new(Interface { driver, functions, queues, compile, vendor });
+        let cliques = None;
+        let interface = Arc::new(Interface { driver, functions, queues, compile, vendor, cliques });
         Ok(Devices { interface, known: Mutex::default() })
+    }
+
+    /// The same with panels that go from device to device by NCCL, where it can be used.
+    pub fn with_nccl(mut self, find: nccl::Find) -> Devices {
+        let interface = Arc::get_mut(&mut self.interface).expect("no device has been used");
+        interface.cliques = Some(Cliques::new(find));
+        self
     }
 
     /// The driver's version of CUDA (major, minor).
@@ -251,6 +262,11 @@ impl Device {
     pub fn vendor(&self) -> Result<&Libraries> {
         let Vendor { find, found } = &self.interface.vendor;
         found.get_or_init(|| find(&self.interface.driver)).as_ref().map_err(Clone::clone)
+    }
+
+    /// Communicators of NCCL, where panels go that way.
+    pub fn cliques(&self) -> Option<&Cliques> {
+        self.interface.cliques.as_ref()
     }
 
     /// A second stream, handles and events for one call: those of an earlier one, if there are any left.

@@ -4,7 +4,7 @@
 //! threads where the algorithm waits for a signal, and lets its streams wait for the events that go with
 //! it. Operands may be any rank's: what is far is copied to the rank's own memory first, what is far and
 //! written is copied back. There are two streams, the caller's and one beside it for panels that others
-//! wait for (`Backend::ahead`), which joins the other at a signal or a barrier.
+//! wait for (`Backend::ahead`), which joins the other at a signal or a barrier. Panels come there, too.
 //!
 //! A failure of the driver or of a library ends the call for all ranks where they next wait.
 
@@ -17,6 +17,7 @@ use super::room::Room;
 use super::tools::Tools;
 use super::transposition;
 use super::vendor::blas::BlasHandle;
+use super::vendor::nccl::Clique;
 use super::vendor::solver::Workspace;
 use super::vendor::{Libraries, Operand};
 use crate::backend::host::Team;
@@ -30,8 +31,10 @@ use crate::transpose;
 
 mod backend;
 mod operands;
+mod panels;
 
 use operands::{Form, Piece, is_columns};
+use panels::Staged;
 
 /// Interchanges of one launch, as `kernels/rows.cu` has it.
 const INTERCHANGES: usize = 128;
@@ -39,6 +42,8 @@ const INTERCHANGES: usize = 128;
 pub struct CudaLane<'a> {
     team: &'a Team,
     crew: &'a Crew,
+    /// Where panels go by NCCL.
+    clique: Option<&'a Clique>,
     rank: usize,
     device: &'a Device,
     tools: Tools,
@@ -58,16 +63,11 @@ pub struct CudaLane<'a> {
     failed: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Staged {
-    from: Piece,
-    number: usize,
-}
-
 impl<'a> CudaLane<'a> {
     pub fn new(
         team: &'a Team,
         crew: &'a Crew,
+        clique: Option<&'a Clique>,
         rank: usize,
         tools: Tools,
         room: Room,
@@ -75,6 +75,7 @@ impl<'a> CudaLane<'a> {
         let mut lane = CudaLane {
             team,
             crew,
+            clique,
             rank,
             device: &crew.seats[rank].device,
             tools,
@@ -130,7 +131,7 @@ impl<'a> CudaLane<'a> {
     /// Waits for all that has been given to the device and reports what factorisations have found. The
     /// tools come back: other ranks may still wait for their events until all have come to the end.
     pub fn close(mut self) -> (Result<()>, Tools) {
-        let done = self.device.wait(self.tools.side).and(self.device.wait(self.main()));
+        let done = self.device.wait(self.main()).and(self.device.wait(self.tools.side));
         let closed = done.and_then(|()| match self.failed {
             true => Ok(()),
             false => self.report_infos(),
@@ -197,7 +198,12 @@ impl<'a> CudaLane<'a> {
 
     fn fail_with(&mut self, error: Error) -> Stopped {
         self.failed = true;
-        self.team.fail(error)
+        let stopped = self.team.fail(error);
+        // Nobody's device waits for what this rank does not give its own any more.
+        if let Some(clique) = self.clique {
+            clique.abort(self.device);
+        }
+        stopped
     }
 
     fn launch(&self, file: &'static str, entry: &str, arguments: &[u64]) -> Result<()> {
@@ -307,42 +313,6 @@ impl<'a> CudaLane<'a> {
             self.read[used] = Some(self.mark(self.main())?);
         }
         Ok(())
-    }
-
-    /// Rows of a panel in this rank's memory. Another rank's is copied beside the work on the caller's
-    /// stream, once for all targets.
-    fn panel<T: Scalar>(
-        &mut self,
-        whole: Block<T>,
-        rows: Range<usize>,
-        number: usize,
-    ) -> Result<Block<T>> {
-        let far = whole.sub(rows.start, 0, rows.len(), whole.cols);
-        if self.is_near(far)? {
-            return Ok(far);
-        }
-        let from = Piece::of(far);
-        let place = number % 2;
-        let near = Block::column_major(
-            std::ptr::without_provenance_mut(self.room.panels[place] as usize),
-            far.rows,
-            far.cols,
-            far.rows,
-        );
-        let staged = Some(Staged { from, number });
-        if self.staged[place] != staged {
-            let side = self.tools.side;
-            if let Some(read) = self.read[place].take() {
-                self.device.wait_for(read, side)?;
-            }
-            let (to, from) = (Piece::of(near), from);
-            // SAFETY: a panel that its owner has announced, and this rank's scratch.
-            unsafe { self.crew.copy(to.lines, from.lines, from.size(), self.device, side)? };
-            self.staged[place] = staged;
-            let copied = self.mark(side)?;
-            self.device.wait_for(copied, self.main())?;
-        }
-        Ok(near)
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `driver` | libcuda: its version, and whether it works |
 //! | `device` | a device's context, its kernels, what goes on a stream |
 //! | `queue` | streams, events by which they wait for each other, copies of blocks |
-//! | `vendor` | cuBLAS, cuSOLVER and cuSolverMg, as far as they are called |
+//! | `vendor` | cuBLAS, cuSOLVER, cuSolverMg and NCCL, as far as they are called |
 //! | `tools` | what a call needs of them, kept from call to call |
 //! | `transposition` | a plan of transposition on a device |
 //! | `engine` | cuSolverMg for the ranks of a call |

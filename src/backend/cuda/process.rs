@@ -9,7 +9,9 @@ use super::driver::Driver;
 use super::kernels;
 use super::nvrtc::{Nvrtc, Program};
 use super::vendor::Libraries;
+use super::vendor::nccl::Nccl;
 use crate::error::Result;
+use crate::settings::{self, Panels};
 
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -25,7 +27,13 @@ fn folders() -> Vec<PathBuf> {
 pub fn devices() -> Result<&'static Devices> {
     static DEVICES: OnceLock<Result<Devices>> = OnceLock::new();
     let vendor = |driver: &Driver| Libraries::find(&folders(), driver);
-    let find = || Devices::new(Driver::find()?, Box::new(compile), Box::new(vendor));
+    let find = || {
+        let devices = Devices::new(Driver::find()?, Box::new(compile), Box::new(vendor))?;
+        Ok(match settings::panels() {
+            Panels::Copies => devices,
+            Panels::Nccl => devices.with_nccl(Box::new(|| Nccl::find(&folders()))),
+        })
+    };
     DEVICES.get_or_init(find).as_ref().map_err(Clone::clone)
 }
 

@@ -1,5 +1,6 @@
-//! The vendor's libraries of linear algebra, cuBLAS, cuSOLVER and cuSolverMg: found and loaded at run time,
-//! at first use. Sizes have 64 bits everywhere but in the last one.
+//! The vendor's libraries: cuBLAS, cuSOLVER and cuSolverMg of linear algebra, and NCCL, by which ranks send
+//! panels where that is asked for; found and loaded at run time, at first use. Sizes have 64 bits everywhere
+//! but in cuSolverMg.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use crate::scalar::{DType, Scalar};
 /// Looks for the libraries, for a driver.
 pub type Find = Box<dyn Fn(&Driver) -> Result<Libraries> + Send + Sync>;
 
+/// cuBLAS and cuSOLVER.
 pub struct Libraries {
     pub blas: blas::Blas,
     pub solver: solver::Solver,
@@ -147,4 +149,5 @@ pub struct Operand {
 
 pub mod blas;
 pub mod mg;
+pub mod nccl;
 pub mod solver;

@@ -22,6 +22,9 @@ pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>) -> Step {
     for k in 0..count {
         lane.wait(Signal::Panels, k + 1)?;
         let next = k + 1;
+        if next < count {
+            lane.broadcast(a, k);
+        }
         if next < count && lane.owns(next) {
             lane.ahead(true);
             lane.update(a, k, std::iter::once(next), Update::Cholesky);

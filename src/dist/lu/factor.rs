@@ -31,6 +31,7 @@ pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, pivots: Blo
         lane.wait(Signal::Panels, k + 1)?;
         let next = k + 1;
         if next < count {
+            lane.broadcast(a, k);
             let group = share::group(lane, a, next);
             if group.size > 1 && !shared {
                 lane.barrier()?;

@@ -16,11 +16,12 @@ use super::options::{Engine, Family, Options, Rhs};
 use super::sizes::{Machine, Sizes};
 use crate::backend::cuda::crew::{Crew, CudaMemory, Seat};
 use crate::backend::cuda::device::{Address, Device};
-use crate::backend::cuda::engine::{self, Asked, Member};
+use crate::backend::cuda::engine::{self, Asked};
 use crate::backend::cuda::lane::CudaLane;
 use crate::backend::cuda::room::{Needs, Room, blas_workspace};
 use crate::backend::cuda::tools::Tools;
 use crate::backend::cuda::transposition;
+use crate::backend::cuda::vendor::nccl::{Clique, Member};
 use crate::call::{Buffer, Call, Job};
 use crate::dispatch;
 use crate::error::{Error, Result};
@@ -125,7 +126,7 @@ impl Sizes {
             sums: self.sums * size_of::<f64>(),
             pivots: if rank == 0 { self.pivots * size_of::<i32>() } else { 0 },
             arenas: [arena, beside],
-            panel: if ranks > 1 { n * widest * size } else { 0 },
+            panel: if ranks > 1 || sends(options, device) { n * widest * size } else { 0 },
             infos: count * size_of::<i32>(),
             panel_pivots: widest * size_of::<i64>(),
             moduli: 3 * widest.max(columns).max(32) * size_of::<f64>(),
@@ -135,6 +136,11 @@ impl Sizes {
             engine: 0,
         })
     }
+}
+
+/// Whether panels may go by NCCL.
+fn sends(options: &Options, device: &Device) -> bool {
+    options.verb.factor && device.cliques().is_some()
 }
 
 /// What a rank brings.
@@ -149,6 +155,7 @@ struct Brought {
 struct Shared<T> {
     solver: Solver<T>,
     crew: Arc<Crew>,
+    clique: Option<Arc<Clique>>,
     ends: Mutex<Ends>,
     changed: Condvar,
 }
@@ -183,22 +190,24 @@ impl<T: Scalar> Shared<T> {
             sums.iter().map(|room| at(room.sums).cast()).collect(),
         );
         let solver = Solver::new(options, problem, calls, since, sizes, ground)?;
+        let clique = clique(&options, &crew, &rooms)?;
         let (ends, changed) = (Mutex::default(), Condvar::new());
-        Ok(Shared { solver, crew, ends, changed })
+        Ok(Shared { solver, crew, clique, ends, changed })
     }
 
     /// One rank's part, to the end.
     fn run(&self, rank: usize, tools: Tools, room: Room) -> Result<()> {
         let team = self.solver.team();
-        let mut lane = CudaLane::new(team, &self.crew, rank, tools, room);
+        let clique = self.clique.as_deref();
+        let mut lane = CudaLane::new(team, &self.crew, clique, rank, tools, room);
         // A stop is no error here: whoever stopped the team has recorded why.
         let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut lane)));
         if let Err(panic) = steps {
-            team.fail(Error::from_panic("a rank of a call on CUDA devices", &*panic));
+            self.fail(rank, Error::from_panic("a rank of a call on CUDA devices", &*panic));
         }
         let (closed, tools) = lane.close();
         if let Err(error) = closed {
-            team.fail(error);
+            self.fail(rank, error);
         }
         let outcome = self.end();
         let device = &self.crew.seats[rank].device;
@@ -208,6 +217,13 @@ impl<T: Scalar> Shared<T> {
             Some(_) => drop(tools.destroy(device)),
         }
         outcome
+    }
+
+    fn fail(&self, rank: usize, error: Error) {
+        self.solver.team().fail(error);
+        if let Some(clique) = &self.clique {
+            clique.abort(&self.crew.seats[rank].device);
+        }
     }
 
     /// Waits until all ranks have come; the last one finishes the call.
@@ -222,6 +238,9 @@ impl<T: Scalar> Shared<T> {
             let panic = |panic: Box<dyn std::any::Any + Send>| {
                 Err(Error::from_panic("finishing a call on CUDA devices", &*panic))
             };
+            if let (Some(_), Some(cliques)) = (&self.clique, self.crew.seats[0].device.cliques()) {
+                cliques.done();
+            }
             ends.outcome = Some(finished.unwrap_or_else(panic));
             self.changed.notify_all();
         }
@@ -232,6 +251,23 @@ impl<T: Scalar> Shared<T> {
             }
         }
     }
+}
+
+/// Communicators for the panels of a call, where they go by NCCL.
+fn clique(options: &Options, crew: &Crew, rooms: &[Room]) -> Result<Option<Arc<Clique>>> {
+    let device = &crew.seats[0].device;
+    let cliques = device.cliques().filter(|_| sends(options, device) && rooms[0].needs.panel > 0);
+    let Some(cliques) = cliques else { return Ok(None) };
+    let members = crew.seats.iter().zip(rooms);
+    let members: Vec<_> = members
+        .map(|(seat, room)| Member {
+            device: &seat.device,
+            stream: seat.stream,
+            at: room.panels[0],
+        })
+        .collect();
+    // SAFETY: scratch of this call.
+    unsafe { cliques.take(&members) }
 }
 
 impl OnCuda for Options {
@@ -295,7 +331,7 @@ fn enlist<T: Scalar>(
     if asked.is_nothing() {
         return Ok(None);
     }
-    let member = Member { device: part.device().clone(), shard: shard(call) };
+    let member = engine::Member { device: part.device().clone(), shard: shard(call) };
     let n = problem.n;
     let make = |members| engine::Engine::new::<T>(members, n, tile, asked);
     part.gather(member, make).map(Some)

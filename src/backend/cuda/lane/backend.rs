@@ -254,6 +254,10 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
         Ok(())
     }
 
+    fn broadcast(&mut self, a: &Matrix<T>, k: usize) {
+        self.give(|lane| lane.send_panel(a, k));
+    }
+
     fn copy(&mut self, from: Block<T>, to: Block<T>) {
         self.give(|lane| lane.put_at(from, to));
     }
@@ -389,7 +393,7 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
     fn announce(&mut self, signal: Signal, count: usize) {
         let ranks = self.crew.seats.len();
         self.give(|lane| {
-            if ranks > 1 || lane.ahead {
+            if ranks > 1 || lane.ahead || lane.clique.is_some() {
                 let event = lane.mark(lane.stream())?;
                 lane.crew.announce(signal, count, event);
             }

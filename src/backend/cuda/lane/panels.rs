@@ -1,0 +1,81 @@
+//! Panels of other ranks in this rank's memory, in one of two places in turn: copied by whoever reads them,
+//! or sent to all ranks by NCCL, beside the work on the caller's stream.
+
+use super::*;
+
+/// A panel: where it lies in its rank's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Staged {
+    from: Piece,
+    pub number: usize,
+}
+
+impl CudaLane<'_> {
+    /// The place for a panel, which has been read when the side stream comes to what it is given next.
+    fn place<T>(&mut self, panel: Block<T>, number: usize) -> Result<Block<T>> {
+        if let Some(read) = self.read[number % 2].take() {
+            self.device.wait_for(read, self.tools.side)?;
+        }
+        Ok(self.staging(panel, number))
+    }
+
+    fn staging<T>(&self, panel: Block<T>, number: usize) -> Block<T> {
+        let at = std::ptr::without_provenance_mut(self.room.panels[number % 2] as usize);
+        Block::column_major(at, panel.rows, panel.cols, panel.rows)
+    }
+
+    /// Rows of a panel in this rank's memory. Another rank's is copied unless it has been sent, once for
+    /// all targets.
+    pub(super) fn panel<T: Scalar>(
+        &mut self,
+        whole: Block<T>,
+        rows: Range<usize>,
+        number: usize,
+    ) -> Result<Block<T>> {
+        let far = whole.sub(rows.start, 0, rows.len(), whole.cols);
+        if self.is_near(far)? {
+            return Ok(far);
+        }
+        let from = Piece::of(far);
+        let staged = Some(Staged { from, number });
+        if self.staged[number % 2] == staged {
+            return Ok(self.staging(far, number));
+        }
+        let (near, side) = (self.place(far, number)?, self.tools.side);
+        let to = Piece::of(near).lines;
+        // SAFETY: a panel that its owner has announced, and this rank's scratch.
+        unsafe { self.crew.copy(to, from.lines, from.size(), self.device, side)? };
+        self.staged[number % 2] = staged;
+        let copied = self.mark(side)?;
+        self.device.wait_for(copied, self.main())?;
+        Ok(near)
+    }
+
+    /// This rank's part in sending the factored panel k to all ranks.
+    pub(super) fn send_panel<T: Scalar>(&mut self, a: &Matrix<T>, k: usize) -> Result<()> {
+        let Some(clique) = self.clique else { return Ok(()) };
+        let (tile, side) = (a.columns.tile(k), self.tools.side);
+        let panel = a.tile_column(k).rows_from(tile.global);
+        let (from, near) = (Piece::of(panel), self.place(panel, k)?);
+        let is_root = tile.rank == self.rank;
+        if is_root {
+            let (to, (width, height)) = (Piece::of(near).lines, from.size());
+            // SAFETY: a panel that has been announced, and this rank's scratch.
+            unsafe { self.device.copy_lines(to, from.lines, width, height, side)? };
+        }
+        let bytes = near.rows * near.cols * size_of::<T>();
+        let this = (self.rank, self.device);
+        // SAFETY: this rank's scratch, which is as large.
+        unsafe { clique.broadcast(this, tile.rank, address(near), bytes, side)? };
+        if is_root {
+            self.staged[k % 2] = None;
+            // The caller's stream overwrites the panel after a barrier at the earliest.
+            self.apart = true;
+        } else {
+            self.staged[k % 2] = Some(Staged { from, number: k });
+            let sent = self.mark(side)?;
+            self.device.wait_for(sent, self.main())?;
+        }
+        Ok(())
+    }
+}

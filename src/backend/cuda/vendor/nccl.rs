@@ -1,0 +1,276 @@
+//! NCCL: the same bytes in the memory of all devices of a call, by one operation of each.
+//!
+//! A rank's communicator is used by that rank's host thread; another one may only end it. The operations of
+//! all communicators on a device have to come in one order, so one call at a time has communicators.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use super::*;
+use crate::backend::cuda::device::Device;
+use crate::backend::cuda::load::functions;
+
+type Handle = usize;
+
+functions! {
+    ncclGetVersion(*mut c_int) -> c_int;
+    ncclGetErrorString(c_int) -> *const c_char;
+    ncclGetLastError(Handle) -> *const c_char;
+    ncclCommInitAll(*mut Handle, c_int, *const c_int) -> c_int;
+    ncclCommAbort(Handle) -> c_int;
+    ncclGroupStart() -> c_int;
+    ncclGroupEnd() -> c_int;
+    ncclBroadcast(Address, Address, usize, c_int, c_int, Handle, usize) -> c_int;
+}
+
+const WITNESS: &CStr = c"ncclGetVersion";
+
+const REMEDY: &str = "install it, pip install nvidia-nccl-cu13 or nvidia-nccl-cu12, as JAX with its CUDA \
+    libraries does, or leave MESHSOLVE_PANELS out";
+
+const SAYS_MORE: &str = "run the program with NCCL_DEBUG=WARN, and NCCL says more; without \
+    MESHSOLVE_PANELS=nccl it is not used";
+
+/// ncclUint8.
+const BYTES: c_int = 1;
+
+/// Looks for the library.
+pub type Find = Box<dyn Fn() -> Result<Nccl> + Send + Sync>;
+
+#[derive(Debug)]
+pub struct Nccl {
+    functions: Functions,
+    /// "2.27.3"
+    version: String,
+}
+
+/// One rank: its device, a stream there, and a byte of the device's memory.
+pub struct Member<'a> {
+    pub device: &'a Device,
+    pub stream: Stream,
+    pub at: Address,
+}
+
+/// Communicators for a rank on each of some devices.
+pub struct Clique {
+    nccl: Arc<Nccl>,
+    /// Numbers, by rank.
+    devices: Vec<c_int>,
+    /// None where it has been ended.
+    communicators: Vec<Mutex<Option<Handle>>>,
+}
+
+/// The library when it is first needed, and communicators from call to call.
+pub struct Cliques {
+    find: Find,
+    found: OnceLock<Result<Arc<Nccl>>>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    cliques: Vec<Arc<Clique>>,
+    /// Whether a call has one of them.
+    in_use: bool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Nccl {
+    /// The library of this machine; it has one soname for all versions of CUDA.
+    pub fn find(folders: &[PathBuf]) -> Result<Nccl> {
+        Nccl::of(&Library::find(&Wanted {
+            product: "NCCL",
+            sonames: &["libnccl.so.2"],
+            witness: WITNESS,
+            folders,
+            last_folders: &toolkits(),
+            remedy: REMEDY,
+        })?)
+    }
+
+    /// The library at a path.
+    pub fn at(path: &Path) -> Result<Nccl> {
+        let library = Library::open(path, 0, WITNESS).map_err(|why| {
+            let text =
+                format!("meshsolve: NCCL: expected a library that loads, got {why}; {REMEDY}");
+            Error::new(Kind::FailedPrecondition, text)
+        })?;
+        Nccl::of(&library)
+    }
+
+    fn of(library: &Library) -> Result<Nccl> {
+        let mut nccl = Nccl { functions: Functions::of(library)?, version: String::new() };
+        let mut code = 0;
+        // SAFETY: a valid place.
+        let status = unsafe { (nccl.functions.ncclGetVersion)(&mut code) };
+        nccl.check("ncclGetVersion", status)?;
+        nccl.version = format!("{}.{}.{}", code / 10_000, code / 100 % 100, code % 100);
+        Ok(nccl)
+    }
+
+    fn check(&self, function: &str, status: c_int) -> Result<()> {
+        if status == 0 {
+            return Ok(());
+        }
+        let text = |at: *const c_char| {
+            // SAFETY: null or a C string of the library's.
+            unsafe { (!at.is_null()).then(|| CStr::from_ptr(at).to_string_lossy().into_owned()) }
+        };
+        // SAFETY: any number is allowed; no communicator is needed.
+        let said = unsafe {
+            let last = text((self.functions.ncclGetLastError)(0)).unwrap_or_default();
+            [text((self.functions.ncclGetErrorString)(status)).unwrap_or_default(), last]
+        };
+        let said: Vec<_> = said.iter().map(|text| text.trim()).filter(|t| !t.is_empty()).collect();
+        let message = format!(
+            "meshsolve: NCCL {}: expected {function} to succeed, got {status} ({}); {SAYS_MORE}",
+            self.version,
+            said.join(": ")
+        );
+        Err(Error::new(Kind::Internal, message))
+    }
+}
+
+impl Clique {
+    /// Communicators whose operations wait for no other host thread: NCCL connects devices when they first
+    /// have one in common, which is here.
+    ///
+    /// # Safety
+    /// The bytes are nobody else's until the streams have come to them.
+    unsafe fn new(nccl: Arc<Nccl>, members: &[Member]) -> Result<Clique> {
+        let devices = numbers(members);
+        let mut handles = vec![0; devices.len()];
+        let first = members[0].device;
+        // What the library leaves as the current device is forgotten.
+        let _entered = first.enter()?;
+        let count = devices.len() as c_int;
+        // SAFETY: as many places as numbers of devices.
+        let status = unsafe {
+            (nccl.functions.ncclCommInitAll)(handles.as_mut_ptr(), count, devices.as_ptr())
+        };
+        nccl.check("ncclCommInitAll", status)?;
+        let communicators = handles.into_iter().map(|handle| Mutex::new(Some(handle))).collect();
+        let clique = Clique { nccl, devices, communicators };
+        // SAFETY: promised by the caller.
+        match unsafe { clique.connect(members) } {
+            Ok(()) => Ok(clique),
+            Err(error) => {
+                clique.abort(first);
+                Err(error)
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Clique::new`].
+    unsafe fn connect(&self, members: &[Member]) -> Result<()> {
+        let Functions { ncclGroupStart, ncclGroupEnd, .. } = self.nccl.functions;
+        // SAFETY: what belongs together is given by this thread.
+        self.nccl.check("ncclGroupStart", unsafe { ncclGroupStart() })?;
+        let given = members.iter().enumerate().try_for_each(|(rank, member)| {
+            // SAFETY: promised by the caller.
+            unsafe { self.broadcast((rank, member.device), 0, member.at, 1, member.stream) }
+        });
+        // SAFETY: as above.
+        let ended = self.nccl.check("ncclGroupEnd", unsafe { ncclGroupEnd() });
+        given.and(ended)
+    }
+
+    /// Gives a rank's stream its part: the bytes at `at` of rank `root` come to `at` of all ranks. All of them
+    /// give their streams the same broadcasts in the same order, or the communicators are ended.
+    ///
+    /// # Safety
+    /// There are as many bytes on the rank's device, which are nobody else's until the stream has done it.
+    pub unsafe fn broadcast(
+        &self,
+        (rank, device): (usize, &Device),
+        root: usize,
+        at: Address,
+        bytes: usize,
+        stream: Stream,
+    ) -> Result<()> {
+        let _entered = device.enter()?;
+        let communicator = locked(&self.communicators[rank]);
+        let Some(communicator) = *communicator else {
+            let text = "meshsolve: NCCL: a broadcast after the end; this is a defect of meshsolve";
+            return Err(Error::new(Kind::Internal, text));
+        };
+        let broadcast = self.nccl.functions.ncclBroadcast;
+        // SAFETY: promised by the caller; nobody else uses the communicator now.
+        let status =
+            unsafe { broadcast(at, at, bytes, BYTES, root as c_int, communicator, stream.0) };
+        self.nccl.check("ncclBroadcast", status)
+    }
+
+    /// Ends the communicators, whatever the devices are doing: none waits for another one any more. What is
+    /// on its way is lost. Any rank's thread may call it, `device` being its own.
+    pub fn abort(&self, device: &Device) {
+        // What fails after a failure helps nobody.
+        let _entered = device.enter();
+        for communicator in &self.communicators {
+            if let Some(communicator) = locked(communicator).take() {
+                // SAFETY: nobody else uses it now, or will.
+                unsafe { (self.nccl.functions.ncclCommAbort)(communicator) };
+            }
+        }
+    }
+
+    fn is_ended(&self) -> bool {
+        self.communicators.iter().any(|communicator| locked(communicator).is_none())
+    }
+}
+
+impl Cliques {
+    pub fn new(find: Find) -> Cliques {
+        Cliques { find, found: OnceLock::new(), kept: Mutex::default() }
+    }
+
+    fn nccl(&self) -> Result<Arc<Nccl>> {
+        self.found.get_or_init(|| (self.find)().map(Arc::new)).clone()
+    }
+
+    /// Communicators for a call, until it is [`Cliques::done`] with them: those of an earlier one, if it
+    /// had the same devices. None where ranks share a device, or while another call has some.
+    ///
+    /// # Safety
+    /// As for [`Clique::new`].
+    pub unsafe fn take(&self, members: &[Member]) -> Result<Option<Arc<Clique>>> {
+        let devices = numbers(members);
+        let are_distinct = devices.iter().collect::<BTreeSet<_>>().len() == devices.len();
+        let mut kept = locked(&self.kept);
+        if kept.in_use || !are_distinct {
+            return Ok(None);
+        }
+        let known = kept.cliques.iter().find(|clique| clique.devices == devices).cloned();
+        let clique = match known {
+            Some(clique) => clique,
+            None => {
+                // SAFETY: promised by the caller.
+                let clique = Arc::new(unsafe { Clique::new(self.nccl()?, members)? });
+                kept.cliques.push(clique.clone());
+                clique
+            }
+        };
+        kept.in_use = true;
+        Ok(Some(clique))
+    }
+
+    /// The call that has them has come to its end. Those that it has not ended are kept.
+    pub fn done(&self) {
+        let mut kept = locked(&self.kept);
+        kept.in_use = false;
+        kept.cliques.retain(|clique| !clique.is_ended());
+    }
+
+    /// How many sets of communicators are kept.
+    pub fn kept(&self) -> usize {
+        locked(&self.kept).cliques.len()
+    }
+}
+
+fn numbers(members: &[Member]) -> Vec<c_int> {
+    members.iter().map(|member| member.device.number()).collect()
+}
