@@ -11,7 +11,7 @@
 #                    NVIDIA GPU and JAX with its CUDA libraries in $(VENV))
 #   make lint        formatters and linters, as CI runs them; `make format` applies the formatters
 #   make bench       Cholesky and LU against their competitors: a table and plots in $(RESULTS), and how
-#                    they stand to the aims; about twelve minutes, 8 GB of memory. Broken off, it goes on where it was. ScaLAPACK is
+#                    they stand to the aims, and traces of calls; about fourteen minutes, 8 GB of memory. Broken off, it goes on where it was. ScaLAPACK is
 #                    among the competitors where its packages are (CONTRIBUTING.md)
 #   make bench-full  all routines and rows, n = 256 to 16384: an hour and a half, 16 GB
 #   make bench-check a few shares against those that are committed; two minutes, not for CI
@@ -116,6 +116,7 @@ bench: build/bench.stamp
 	$(BIN)/python examples/bench/run.py --suite bench --routine $(ROUTINES) --out $(RESULTS)
 	$(BIN)/python examples/bench/plot.py $(RESULTS)
 	$(BIN)/python examples/bench/bars.py $(RESULTS)
+	$(BIN)/python examples/bench/traces.py --out $(RESULTS)
 
 bench-full: build/bench.stamp
 	$(BIN)/python examples/bench/run.py --suite full --routine $(ROUTINES) --out $(RESULTS)

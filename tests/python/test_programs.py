@@ -1,6 +1,7 @@
 """The programs around the library: info, benchmark, progress lines."""
 
 import csv
+import gzip
 import json
 import os
 import subprocess
@@ -231,6 +232,24 @@ def test_small_solves_are_timed(devices):
     for row in rows:
         assert 0 < int(row["least"]) <= int(row["median"])
         assert (row["inside"] == "") == row["what"].startswith("jnp")
+
+
+def test_traces_are_kept_and_summed_up(tmp_path):
+    cases = "cholesky-96-2,lu-96-1"
+    ran = program(ROOT / "examples/bench/traces.py", "--cases", cases, "--out", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    (table,) = tmp_path.glob("traces-cpu-*-cores.csv")
+    rows = list(csv.DictReader(table.open()))
+    assert {row["case"] for row in rows} == set(cases.split(","))
+    kinds = ("update", "panel", "substitution", "other", "wait", "between")
+    for row in rows:
+        assert sum(float(row[kind]) for kind in kinds) == pytest.approx(1, abs=0.004)
+        assert float(row["panel"]) > 0 and float(row["update_share_of_gemm"]) > 0
+    for case in cases.split(","):
+        with gzip.open(tmp_path / f"trace-{case}.json.gz", "rt") as file:
+            events = json.load(file)
+        (call,) = {event["args"]["call"] for event in events if event["ph"] != "M"}
+        assert call > 1, "the first one makes the program"
 
 
 def test_model_of_growth(monkeypatch):

@@ -102,8 +102,10 @@ impl Sizes {
         let dealt = (0..count).all(|t| self.columns.tile(t).rank == t % ranks);
         let beside = if dealt { 2 * widest * widest * size + pivots + 256 } else { arena };
         // What is factored, as it will be.
-        let own = options.engine == Engine::Own;
-        let factors = |family| if own && verb.factor && verb.family == family { count } else { 0 };
+        let factors = |family| match options.engine {
+            Engine::Own if verb.factor && verb.family == family => count,
+            _ => 0,
+        };
         let mine = |t: &usize| t % ranks == rank;
         let tile = |t: usize| self.columns.tile(t);
         // A copy of what is not the rank's own is as high as it is.
@@ -140,7 +142,7 @@ impl Sizes {
 
 /// Whether panels may go by NCCL.
 fn sends(options: &Options, device: &Device) -> bool {
-    options.verb.factor && device.cliques().is_some()
+    options.verb.factor && options.engine == Engine::Own && device.cliques().is_some()
 }
 
 /// What a rank brings.

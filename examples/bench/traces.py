@@ -1,0 +1,158 @@
+"""Where the time of one call goes: traces, and what they add up to.
+
+Run: python examples/bench/traces.py [--out FOLDER] [--cases cholesky-8192-2,...]
+
+A case is a routine, an order and a number of devices; each runs in a process of its own, with
+products of all threads between its calls. Of the call that takes the median time the spans go to
+FOLDER/trace-CASE.json.gz, which Perfetto opens, and their sums to FOLDER/traces-cpu-*-cores.csv:
+for each lane the shares of the call's time in updates, panels, substitutions, other work, waits and
+between spans (handing over, dispatch), and the rate of its updates, arithmetic of whole tiles, as a
+share of a thread's part of the product rate.
+"""
+
+import argparse
+import collections
+import csv
+import gzip
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+CASES = "cholesky-8192-2,lu-8192-2,cholesky-256-2,lu-256-1"
+COLUMNS = (
+    *("case", "seconds", "gemm_gflops", "lane", "update", "panel", "substitution", "other"),
+    *("wait", "between", "update_share_of_gemm", "jax", "commit", "machine"),
+)
+PANEL = ("potrf", "trsm panel", "getrf panel")
+SUBSTITUTION = ("trsm", "gemm")
+# Spans around other ones.
+PHASES = ("arrange", "norm", "factor", "solve", "restore")
+REPEATS = 7
+
+
+def main() -> None:
+    """Take all traces and their table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cases", default=CASES, help="comma-separated")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench"))
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(_calls(*_case(options.one))))
+        return
+    options.out.mkdir(parents=True, exist_ok=True)
+    rows = [row for name in options.cases.split(",") for row in _traced(name, options.out)]
+    path = options.out / f"traces-cpu-{len(os.sched_getaffinity(0))}-cores.csv"
+    with open(path, "w", newline="") as file:
+        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+    print(path.read_text(), end="")
+
+
+def _case(name: str) -> tuple[str, int, int]:
+    try:
+        routine, n, devices = name.split("-")
+        return routine, int(n), int(devices)
+    except ValueError:
+        sys.exit(f"--cases: expected names as cholesky-8192-2, got {name}")
+
+
+def _traced(name: str, folder: pathlib.Path) -> list[dict]:
+    """The rows of a case, whose trace is kept."""
+    from commit import commit, machine
+
+    _, n, devices = _case(name)
+    with tempfile.TemporaryDirectory() as scratch:
+        here = pathlib.Path(scratch)
+        environment = os.environ | {
+            "MESHSOLVE_TRACE": str(here / "trace.json"),
+            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+            "JAX_PLATFORMS": "cpu",
+        }
+        command = [sys.executable, __file__, "--one", name]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+        if ran.returncode:
+            sys.exit(f"{name} failed:\n{ran.stderr}")
+        (written,) = here.glob("*.json")
+        events = json.loads(written.read_text())
+    said = json.loads(ran.stdout.splitlines()[-1])
+    # The first call makes the program.
+    seconds = said["seconds"]
+    middle = min(range(1, len(seconds)), key=lambda i: abs(seconds[i] - said["median"]))
+    kept = [e for e in events if e["ph"] == "M" or e["args"].get("call") == middle + 1]
+    with gzip.open(folder / f"trace-{name}.json.gz", "wt") as file:
+        file.write("[\n" + ",\n".join(json.dumps(event) for event in kept) + "\n]\n")
+    common = {"case": name, "seconds": f"{seconds[middle]:.5f}", "jax": said["jax"]}
+    common |= {"gemm_gflops": f"{said['gemm']:.1f}", "commit": commit(), "machine": machine()}
+    tile = next(e["args"]["tile"] for e in kept if e["ph"] == "b")
+    arithmetic = _arithmetic(_case(name)[0], n, tile)
+    return [common | row for row in _sums(kept, seconds[middle], arithmetic, said["gemm"])]
+
+
+def _calls(routine: str, n: int, devices: int) -> dict:
+    """Times of calls, and the rate of products between them."""
+    import jax
+
+    from contenders import contender
+    from run import _gemm_rate
+
+    jax.config.update("jax_enable_x64", True)
+    assert len(jax.devices()) == devices
+    row, seconds, rates = contender("meshsolve", routine, n, 1, "float64"), [], []
+    for _ in range(REPEATS if n > 2048 else 50):
+        a, b = row.system()
+        start = time.perf_counter()
+        jax.block_until_ready(row.solve(a, b))
+        seconds.append(time.perf_counter() - start)
+        if n > 2048:
+            rates.append(_gemm_rate("float64", n))
+    rates = rates or [_gemm_rate("float64", n) for _ in range(5)]
+    middle, rate = statistics.median(seconds[1:]), statistics.median(rates)
+    return {"seconds": seconds, "median": middle, "gemm": rate, "jax": jax.__version__}
+
+
+def _arithmetic(routine: str, n: int, tile: int) -> float:
+    """Operations of all updates, which are of whole tiles."""
+    starts = range(0, n, tile)
+    width = lambda start: min(tile, n - start)  # noqa: E731
+    rows = lambda k, j: n - (j if routine == "cholesky" else k + width(k))  # noqa: E731
+    pairs = ((k, j) for k in starts for j in starts if j > k)
+    return sum(2.0 * width(k) * width(j) * rows(k, j) for k, j in pairs)
+
+
+def _sums(events: list[dict], seconds: float, arithmetic: float, gemm: float):
+    """A row for each lane."""
+    lanes: dict[int, collections.Counter] = collections.defaultdict(collections.Counter)
+    for event in events:
+        if event["ph"] == "X" and event["name"] not in PHASES:
+            lanes[event["tid"]][_kind(event["name"])] += event["dur"] / 1e6
+    whole = sum(times["update"] for times in lanes.values())
+    rate = arithmetic / whole / 1e9 if whole else 0.0
+    for lane, times in sorted(lanes.items()):
+        told = sum(times.values())
+        row = {kind: f"{times[kind] / seconds:.3f}" for kind in COLUMNS[4:9]}
+        row |= {"lane": str(lane), "between": f"{1 - told / seconds:.3f}"}
+        # Of all lanes, whose products are of the same kinds.
+        yield row | {"update_share_of_gemm": f"{rate * len(lanes) / gemm:.3f}"}
+
+
+def _kind(name: str) -> str:
+    if name == "update":
+        return "update"
+    if name.startswith("wait") or name in ("barrier", "meet"):
+        return "wait"
+    if name in PANEL:
+        return "panel"
+    return "substitution" if name in SUBSTITUTION else "other"
+
+
+if __name__ == "__main__":
+    main()
