@@ -124,6 +124,10 @@ struct Thread {
   // The call of this function after `skip` others returns `status`.
   std::string fails;
   int skip = 0, status = SUCCESS;
+  // Of the devices that it asks for, major.
+  int capability = 9;
+  // Its next clearing of memory takes a byte too many.
+  bool overruns = false;
   std::vector<std::string> launched;
 };
 thread_local Thread* own = nullptr;
@@ -268,6 +272,12 @@ void emulated_failure(const char* function, int skip, int status) {
   self().fails = function, self().skip = skip, self().status = status;
 }
 
+// The devices that the current thread asks for from now on are of this compute capability.
+void emulated_capability(int major) { self().capability = major; }
+
+// The current thread's next clearing of memory takes a byte too many.
+void emulated_overrun() { self().overruns = true; }
+
 // The entry points that the current thread has launched since it last asked, a line each.
 const char* emulated_launches() {
   static thread_local std::string* text = new std::string;
@@ -343,7 +353,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
       *value = device == 2 ? 2 : 1;
       return SUCCESS;
     case 75:
-      *value = 9;
+      *value = self().capability;
       return SUCCESS;
     case 76:
       *value = 0;
@@ -439,6 +449,7 @@ int cuMemsetD8Async(Word at, unsigned char value, size_t bytes, void* handle) {
   REFUSED
   Stream* stream = here(handle);
   EXPECT(stream, INVALID_HANDLE)
+  bytes += std::exchange(self().overruns, false);
   return give(*stream, [=] {
     std::memset(reinterpret_cast<void*>(at), value, bytes);
     return SUCCESS;

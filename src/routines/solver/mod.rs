@@ -17,6 +17,7 @@ mod results;
 mod sizes;
 mod substitute;
 mod triangular;
+mod widths;
 
 pub use options::tile_width;
 pub use sizes::Forecast;

@@ -14,9 +14,11 @@ use super::job::Solver;
 use super::operands::Problem;
 use super::options::{Family, Options};
 use super::sizes::{Machine, Sizes};
+use super::widths::tile_width;
 use crate::backend::cuda::crew::{Crew, CudaMemory, Seat};
 use crate::backend::cuda::device::{Address, Device};
 use crate::backend::cuda::lane::CudaLane;
+use crate::backend::cuda::lane::columns::table_bytes;
 use crate::backend::cuda::room::{Needs, Room, blas_workspace};
 use crate::backend::cuda::tools::Tools;
 use crate::backend::cuda::transposition;
@@ -27,17 +29,6 @@ use crate::layout::Order;
 use crate::routines::{OnCuda, Part};
 use crate::scalar::{DType, Scalar};
 use crate::transpose::Plan;
-
-/// Width of the tile columns on a device: wide enough that a product with one keeps it busy, narrow enough
-/// that each rank has several. Not measured on any device yet.
-fn tile_width(n: usize, ranks: usize) -> usize {
-    let wide = match n {
-        0..4096 => 256,
-        4096..16384 => 512,
-        _ => 1024,
-    };
-    wide.min((n / (4 * ranks)).next_multiple_of(64)).max(64)
-}
 
 /// Plans of transpositions have scratch of 1/32 of the shard, small ones what is always enough.
 fn turn<T>(rows: usize, cols: usize) -> Plan {
@@ -51,13 +42,13 @@ fn turn<T>(rows: usize, cols: usize) -> Plan {
 const INVERSE_ROWS: usize = 512;
 
 impl Sizes {
-    fn on_cuda<T: Scalar>(options: &Options, problem: &Problem) -> Sizes {
+    fn on_cuda<T: Scalar>(options: &Options, problem: &Problem, device: &Device) -> Sizes {
         let ranks = problem.ranks;
         let machine = Machine {
             lanes: ranks,
             least: ranks,
             order: if ranks > 1 { Order::Cyclic } else { Order::Natural },
-            tile: &|n, _| tile_width(n, ranks),
+            tile: &|n, _| tile_width(device.architecture(), n, ranks),
             own: |widest| widest * widest,
             turn: turn::<T>,
             // It has memory of its own.
@@ -91,7 +82,12 @@ impl Sizes {
         let far = if ranks > 1 { 2 * tall + 2 * n * columns + rows } else { 0 };
         let own = n * columns + widest * (columns + widest);
         let pivots = if verb.family == Family::Lu { n * size_of::<i32>() } else { 0 };
-        let arena = (own + far) * size + pivots + ranks * size_of::<Address>() + 256;
+        let table = [&self.arrange, &self.restore]
+            .into_iter()
+            .filter_map(|moves| moves.columns.as_ref())
+            .map(|plan| table_bytes(plan.most_lists()))
+            .fold(ranks * size_of::<Address>(), usize::max);
+        let arena = ((own + far) * size + pivots + 256).max(table);
         // A panel that is worked on is the rank's own, where columns are dealt out.
         let dealt = (0..count).all(|t| self.columns.tile(t).rank == t % ranks);
         let beside = if dealt { 2 * widest * widest * size + pivots + 256 } else { arena };
@@ -157,7 +153,8 @@ impl<T: Scalar> Shared<T> {
     fn new(options: Options, brought: Vec<Brought>) -> Result<Self> {
         let calls: Vec<Call> = brought.iter().map(|b| b.call.clone()).collect();
         let problem = options.problem(calls.len(), &calls)?;
-        let sizes = Sizes::on_cuda::<T>(&options, &problem);
+        let device = alike(&options, &brought)?;
+        let sizes = Sizes::on_cuda::<T>(&options, &problem, &device);
         let since = brought.iter().map(|b| b.since).min().unwrap_or_else(Instant::now);
         let rooms: Vec<Room> = brought.iter().map(|b| b.room).collect();
         let crew = Arc::new(Crew::new(brought.into_iter().map(|b| b.seat).collect()));
@@ -249,6 +246,24 @@ fn run<T: Scalar>(options: Options, part: &mut Part) -> Result<()> {
     }
 }
 
+/// One of the devices, for which all ranks have planned alike.
+fn alike(options: &Options, brought: &[Brought]) -> Result<Arc<Device>> {
+    let devices: Vec<_> = brought.iter().map(|one| &one.seat.device).collect();
+    let first = devices[0];
+    match devices.iter().find(|device| device.architecture() != first.architecture()) {
+        None => Ok(first.clone()),
+        Some(other) => Err(Error::invalid(format!(
+            "meshsolve.{}: devices: expected GPUs of one compute capability, got {} for {} and {} for {}; use \
+             a mesh of equal devices",
+            options.verb.name,
+            first.architecture(),
+            first.name(),
+            other.architecture(),
+            other.name(),
+        ))),
+    }
+}
+
 /// Takes the scratch of a rank.
 fn prepare<T: Scalar>(
     options: &Options,
@@ -258,8 +273,8 @@ fn prepare<T: Scalar>(
     tools: &mut Tools,
     since: Instant,
 ) -> Result<Brought> {
-    let sizes = Sizes::on_cuda::<T>(options, problem);
     let device = part.device().clone();
+    let sizes = Sizes::on_cuda::<T>(options, problem, &device);
     let matrices = call.rets.iter().chain(&call.args);
     let shard = matrices.map(|b| b.ptr.addr() as Address).next().unwrap_or_default();
     let needs = sizes.needs::<T>(options, problem, call.rank, shard, tools, &device)?;
