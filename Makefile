@@ -17,7 +17,8 @@
 #   make bench-check a few shares against those that are committed; two minutes, not for CI
 #   make bench-transpose   the transposition against copies and its competitors: tables, plots and how
 #                    they stand to the bars, in $(RESULTS); about ten minutes, 12 GB of memory
-#   make bench-gpu   the transposition on a CUDA device against the library's own copy kernel
+#   make bench-gpu   the transposition on a CUDA device against the library's own copy kernel; solves
+#                    on all of them against jax.numpy's and products. Broken off, the latter go on
 #   make docs        the documentation as a site, in build/site; a broken link is an error
 #   make pictures    runs the examples and draws the pictures of the documentation anew, in docs/pictures
 #   make wheel       the wheel, in dist/
@@ -130,6 +131,7 @@ bench-check: build/ready.stamp
 
 bench-gpu: build/bench.stamp
 	$(BIN)/python examples/bench/gpu.py --out $(RESULTS)
+	$(BIN)/python examples/bench/gpu_solve.py --out $(RESULTS)
 
 bench-transpose: build/bench.stamp
 	$(BIN)/python examples/bench/transpose.py --out $(RESULTS)

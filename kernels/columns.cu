@@ -2,9 +2,9 @@
 // block-cyclic and back, within a device and between devices that reach each other's memory.
 //
 // Columns are given by their addresses, which may lie on any device, and have `length` elements
-// each. First the columns that begin a chain are saved (`copy_columns`); then, once all devices
-// have done so, the chains shift and the cycles rotate. What happens to one slice of all columns
-// does not depend on the others, so a unit of work is a slice of a chain.
+// each. First the columns that begin a chain are saved, each list a place and such a column; then,
+// once all devices have done so, the chains shift and the cycles rotate. What happens to one slice
+// of all columns does not depend on the others, so a unit of work is a slice of a list.
 
 #include "slice.cuh"
 
@@ -19,19 +19,8 @@ __device__ void visit_slices(Size count, Size length, Visit visit) {
   }
 }
 
-// Column to[i] takes column from[i].
-template <int S>
-__device__ void copy_columns(Element<S>* const* to, const Element<S>* const* from, Size count,
-                             Size length) {
-  visit_slices<S>(count, length, [&](Size i, Size offset, int part) {
-    Slice<S> held;
-    held.load(from[i] + offset, part);
-    held.store(to[i] + offset, part);
-  });
-}
-
 // Of each list of columns begin[i], begin[i] + 1, .. before begin[i + 1] every one takes the next
-// one's content. The last one of a chain is a saved one and stays; the last one of a cycle takes
+// one's content. The last one of a chain stays; the last one of a cycle takes
 // the first one's. A list has two columns or more. They are gone through from the end, where what
 // is overwritten is already in registers.
 template <int S, bool CYCLE>
@@ -50,17 +39,13 @@ __device__ void shift_columns(Element<S>* const* column, const Size* begin, Size
   });
 }
 
-#define ENTRY(S)                                                                            \
-  KERNEL copy_columns_##S(Element<S>* const* to, const Element<S>* const* from, Size count, \
-                          Size length) {                                                    \
-    copy_columns<S>(to, from, count, length);                                               \
-  }                                                                                         \
-  KERNEL shift_columns_##S(Element<S>* const* column, const Size* begin, Size chains,       \
-                           Size length) {                                                   \
-    shift_columns<S, false>(column, begin, chains, length);                                 \
-  }                                                                                         \
-  KERNEL rotate_columns_##S(Element<S>* const* column, const Size* begin, Size cycles,      \
-                            Size length) {                                                  \
-    shift_columns<S, true>(column, begin, cycles, length);                                  \
+#define ENTRY(S)                                                                       \
+  KERNEL shift_columns_##S(Element<S>* const* column, const Size* begin, Size chains,  \
+                           Size length) {                                              \
+    shift_columns<S, false>(column, begin, chains, length);                            \
+  }                                                                                    \
+  KERNEL rotate_columns_##S(Element<S>* const* column, const Size* begin, Size cycles, \
+                            Size length) {                                             \
+    shift_columns<S, true>(column, begin, cycles, length);                             \
   }
 EACH_SIZE(ENTRY)

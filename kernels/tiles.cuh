@@ -12,17 +12,59 @@ struct Tile {
 };
 
 // Calls visit(row, column) for this thread's part of a tile with at most SIDE rows and columns;
-// neighbours have neighbouring columns.
-template <int S, typename Visit>
+// neighbours have neighbouring columns, or pieces of WIDTH columns, of which there are whole ones.
+template <int S, int WIDTH = 1, typename Visit>
 __device__ inline void visit_tile(int rows, int columns, Visit visit) {
-  constexpr int SIDE = Tile<S>::SIDE, STEP = THREADS / SIDE;
-  static_assert(THREADS % SIDE == 0 && SIDE % STEP == 0, "whole rows of a tile at a time");
-  const int column = threadIdx.x % SIDE, first = threadIdx.x / SIDE;
+  constexpr int SIDE = Tile<S>::SIDE, ACROSS = SIDE / WIDTH, STEP = THREADS / ACROSS;
+  static_assert(THREADS % ACROSS == 0 && SIDE % STEP == 0, "whole rows of a tile at a time");
+  const int column = threadIdx.x % ACROSS * WIDTH, first = threadIdx.x / ACROSS;
 #pragma unroll 8
   for (int k = 0; k < SIDE; k += STEP) {
     if (first + k < rows && column < columns) visit(first + k, column);
   }
 }
+
+// WIDTH elements beside each other, one or 16 bytes of them, by one access of the device's memory:
+// `load` puts them beside each other in a row of a tile, `store` takes them from below each other.
+// A plain store of 16 bytes that come from several places is compiled to several stores, hence
+// __stwb, which is an ordinary store otherwise.
+template <int S, int WIDTH>
+struct Access {
+  static_assert(WIDTH == 1, "16 bytes of smaller elements are below");
+  static __device__ void load(Element<S>* row, const Element<S>* from) { *row = *from; }
+  static __device__ void store(Element<S>* to, const Element<S>* below) { *to = *below; }
+};
+template <>
+struct Access<4, 4> {
+  static __device__ void load(unsigned* row, const unsigned* from) {
+    const uint4 all = *reinterpret_cast<const uint4*>(from);
+    row[0] = all.x, row[1] = all.y, row[2] = all.z, row[3] = all.w;
+  }
+  static __device__ void store(unsigned* to, const unsigned* below) {
+    constexpr int ROW = Tile<4>::SIDE + 1;
+    const uint4 all = {below[0], below[ROW], below[2 * ROW], below[3 * ROW]};
+    __stwb(reinterpret_cast<uint4*>(to), all);
+  }
+};
+template <>
+struct Access<8, 2> {
+  static __device__ void load(uint2* row, const uint2* from) {
+    const uint4 all = *reinterpret_cast<const uint4*>(from);
+    row[0] = uint2{all.x, all.y}, row[1] = uint2{all.z, all.w};
+  }
+  static __device__ void store(uint2* to, const uint2* below) {
+    const uint2 first = below[0], second = below[Tile<8>::SIDE + 1];
+    __stwb(reinterpret_cast<uint4*>(to), uint4{first.x, first.y, second.x, second.y});
+  }
+};
+
+// What is or-ed together of addresses and bytes is a multiple of 16.
+__device__ inline bool is_aligned(Size bits) { return bits % 16 == 0; }
+__device__ inline Size bits_of(const void* at) { return reinterpret_cast<Size>(at); }
+
+// Elements that go by one access where everything is a multiple of 16 bytes.
+template <int S>
+constexpr int WIDE = 16 / S;
 
 // Two places in an array of rows `stride` elements apart: `x` is rows x columns and `y` columns x
 // rows. They are the same or do not overlap.
@@ -32,6 +74,11 @@ struct Pair {
   Element<S>* y;
   Size stride;
   int rows, columns;
+
+  // Whether every line begins and ends at a multiple of 16 bytes.
+  __device__ bool is_wide() const {
+    return is_aligned(bits_of(x) | bits_of(y) | (stride | Size(rows) | Size(columns)) * S);
+  }
 };
 
 template <int S>
@@ -39,25 +86,38 @@ struct PairOfTiles {
   Tile<S> x, y;
 };
 
+template <int S, int WIDTH>
+__device__ void exchange_by(PairOfTiles<S>& tiles, const Pair<S>& pair) {
+  using By = Access<S, WIDTH>;
+  const Size stride = pair.stride;
+  const bool two = pair.x != pair.y;
+  visit_tile<S, WIDTH>(pair.rows, pair.columns,
+                       [&](int i, int j) { By::load(&tiles.x.at[i][j], pair.x + i * stride + j); });
+  if (two) {
+    visit_tile<S, WIDTH>(pair.columns, pair.rows, [&](int i, int j) {
+      By::load(&tiles.y.at[i][j], pair.y + i * stride + j);
+    });
+  }
+  __syncthreads();
+  visit_tile<S, WIDTH>(pair.columns, pair.rows, [&](int i, int j) {
+    By::store(pair.y + i * stride + j, &tiles.x.at[j][i]);
+  });
+  if (two) {
+    visit_tile<S, WIDTH>(pair.rows, pair.columns, [&](int i, int j) {
+      By::store(pair.x + i * stride + j, &tiles.y.at[j][i]);
+    });
+  }
+  __syncthreads();
+}
+
 // The tiles at both places change places, transposed.
 template <int S>
 __device__ void exchange(PairOfTiles<S>& tiles, const Pair<S>& pair) {
-  const Size stride = pair.stride;
-  const bool two = pair.x != pair.y;
-  visit_tile<S>(pair.rows, pair.columns,
-                [&](int i, int j) { tiles.x.at[i][j] = pair.x[i * stride + j]; });
-  if (two) {
-    visit_tile<S>(pair.columns, pair.rows,
-                  [&](int i, int j) { tiles.y.at[i][j] = pair.y[i * stride + j]; });
+  if (WIDE<S> > 1 && pair.is_wide()) {
+    exchange_by<S, WIDE<S>>(tiles, pair);
+  } else {
+    exchange_by<S, 1>(tiles, pair);
   }
-  __syncthreads();
-  visit_tile<S>(pair.columns, pair.rows,
-                [&](int i, int j) { pair.y[i * stride + j] = tiles.x.at[j][i]; });
-  if (two) {
-    visit_tile<S>(pair.rows, pair.columns,
-                  [&](int i, int j) { pair.x[i * stride + j] = tiles.y.at[j][i]; });
-  }
-  __syncthreads();
 }
 
 // The pairs (i, j), j <= i, of `tiles` things as a rectangle of tiles + 1 rows if their number is

@@ -14,6 +14,12 @@ struct Panels {
 
   __device__ Size at(Size s) const { return s * height + s / count * rest; }
 
+  // What all chunks and the tail's lines begin and end at multiples of, of elements of S bytes.
+  template <int S>
+  __device__ Size bits(const void* data) const {
+    return bits_of(data) | (height | rest) * S;
+  }
+
   // Where chunk s belongs.
   __device__ Size target(Size s) const {
     if (tall) {
@@ -32,31 +38,62 @@ struct Turner {
   Element<S>* line[Tile<S>::SIDE];
 };
 
+// Whether lines that begin at multiples of 16 bytes where `bits` is one go by 16 bytes.
+template <int S>
+__device__ bool by_16(Size bits) {
+  return WIDE<S> > 1 && is_aligned(bits);
+}
+
+// A tile of `height` rows and `width` columns from memory, line i beginning at line(i).
+template <int S, typename Line>
+__device__ void fetch(Tile<S>& tile, bool wide, int height, int width, Line line) {
+  if (wide) {
+    constexpr int WIDTH = WIDE<S>;
+    visit_tile<S, WIDTH>(
+        height, width, [&](int i, int j) { Access<S, WIDTH>::load(&tile.at[i][j], line(i) + j); });
+  } else {
+    visit_tile<S>(height, width, [&](int i, int j) { tile.at[i][j] = line(i)[j]; });
+  }
+}
+
+// Its transpose, of `height` rows and `width` columns, to memory.
+template <int S, typename Line>
+__device__ void put(Tile<S>& tile, bool wide, int height, int width, Line line) {
+  if (wide) {
+    constexpr int WIDTH = WIDE<S>;
+    visit_tile<S, WIDTH>(
+        height, width, [&](int i, int j) { Access<S, WIDTH>::store(line(i) + j, &tile.at[j][i]); });
+  } else {
+    visit_tile<S>(height, width, [&](int i, int j) { line(i)[j] = tile.at[j][i]; });
+  }
+}
+
 // `lines` lines of length `length`, the elements of line c at line(c), from or to rows of `lines`
-// elements each.
+// elements each. Where `bits` is a multiple of 16, all lines begin and end at such a one.
 template <int S, typename Line>
 __device__ void turn(Turner<S>& turner, Element<S>* rows, Size lines, Size length, bool to_lines,
-                     Line line) {
+                     Size bits, Line line) {
   constexpr Size SIDE = Tile<S>::SIDE;
   Tile<S>& tile = turner.tile;
+  const bool wide_rows = by_16<S>(bits_of(rows) | lines * S), wide_lines = by_16<S>(bits);
   const Size down = ceil_div(length, SIDE), across = ceil_div(lines, SIDE);
   for (Size unit = blockIdx.x; unit < down * across; unit += gridDim.x) {
     const Size t = unit / across * SIDE, c = unit % across * SIDE;
     const int height = int(smaller(SIDE, length - t)), width = int(smaller(SIDE, lines - c));
     if (threadIdx.x < unsigned(width)) turner.line[threadIdx.x] = line(c + threadIdx.x) + t;
+    const auto row = [&](int i) { return rows + (t + i) * lines + c; };
+    const auto line_of = [&](int i) { return turner.line[i]; };
     __syncthreads();
     if (to_lines) {
-      visit_tile<S>(height, width,
-                    [&](int i, int j) { tile.at[i][j] = rows[(t + i) * lines + c + j]; });
+      fetch<S>(tile, wide_rows, height, width, row);
     } else {
-      visit_tile<S>(width, height, [&](int j, int i) { tile.at[j][i] = turner.line[j][i]; });
+      fetch<S>(tile, wide_lines, width, height, line_of);
     }
     __syncthreads();
     if (to_lines) {
-      visit_tile<S>(width, height, [&](int j, int i) { turner.line[j][i] = tile.at[i][j]; });
+      put<S>(tile, wide_lines, width, height, line_of);
     } else {
-      visit_tile<S>(height, width,
-                    [&](int i, int j) { rows[(t + i) * lines + c + j] = tile.at[j][i]; });
+      put<S>(tile, wide_rows, height, width, row);
     }
     __syncthreads();
   }
@@ -74,7 +111,8 @@ __device__ void turn_panel(Turner<S>& turner, const Panels& panels, Element<S>* 
                            Element<S>* shared, Size p) {
   const Size lines = panels.shorter, height = panels.height, count = panels.count;
   const bool last = p + 1 == count;
-  turn<S>(turner, data + p * height * lines, lines, height, panels.tall, [&](Size c) {
+  const Size bits = last ? bits_of(shared) | height * S : panels.bits<S>(data);
+  turn<S>(turner, data + p * height * lines, lines, height, panels.tall, bits, [&](Size c) {
     return last ? shared + c * height : data + panels.at((p + 1) * lines + c);
   });
   if (last) {
@@ -95,7 +133,7 @@ __device__ void hold_panel(Turner<S>& turner, const Panels& panels, Element<S>* 
       shared[k] = *there;
     }
   }
-  turn<S>(turner, shared + height * lines, lines, panels.rest, panels.tall,
+  turn<S>(turner, shared + height * lines, lines, panels.rest, panels.tall, panels.bits<S>(data),
           [&](Size c) { return data + c * (count * height + panels.rest) + count * height; });
 }
 

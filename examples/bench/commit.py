@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 
 
@@ -21,6 +22,13 @@ def _git(*arguments: str) -> subprocess.CompletedProcess:
         return subprocess.run(command, capture_output=True, text=True)
     except FileNotFoundError:
         return subprocess.CompletedProcess(command, 127, "", "")
+
+
+def driver() -> str:
+    """The version of NVIDIA's driver, if there is one."""
+    told = pathlib.Path("/proc/driver/nvidia/version")
+    found = re.search(r"\d+\.\d+(\.\d+)?", told.read_text()) if told.exists() else None
+    return found[0] if found else ""
 
 
 def machine() -> str:

@@ -127,7 +127,7 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
         new = lambda: (np.array(host, order="F"), np.ones((n, rhs), dtype, order="F"))  # noqa: E731
         return Contender(new, Faer(routine) if what == "faer" else _scipy(routine), check)
     new = lambda: jax.block_until_ready((again(first), ones()))  # noqa: E731
-    return Contender(new, _solver(what, routine), check)
+    return Contender(new, solver(what, routine), check)
 
 
 def matrix(routine: str, n: int, dtype: str):
@@ -189,7 +189,8 @@ class Faer:
         return b
 
 
-def _solver(what: str, routine: str):
+def solver(what: str, routine: str):
+    """(A, B) -> X, which may take the memory of A."""
     if what.startswith("jnp"):
         cho = jax.scipy.linalg
         if routine == "lu":
@@ -204,7 +205,7 @@ def _solver(what: str, routine: str):
             return _gradient(jnp.linalg.solve)
         return jax.jit(lambda a, b: cho.cho_solve(cho.cho_factor(a), b))
     if what == "meshsolve cyclic":
-        return _cyclic_solver()
+        return ffi_solver("posv", order="cyclic")
     if routine == "inverse":
         return lambda a, _: ms.inv(a, overwrite_a=True)
     if routine == "triangular":
@@ -251,7 +252,8 @@ def _ready(what: str, routine: str, a):
     return lambda b: solve(made, b)
 
 
-def _cyclic_solver():
+def ffi_solver(routine: str, **attributes):
+    """(A, B) -> X by a call of the target with these attributes; A is donated."""
     mesh = Mesh(np.array(jax.devices()), ("x",))
     target, rows = ms.ffi_target(), PartitionSpec("x", None)
 
@@ -260,8 +262,8 @@ def _cyclic_solver():
         like = [jax.ShapeDtypeStruct(m.shape, m.dtype) for m in (a, b)]
         results = (*like, jax.ShapeDtypeStruct((), jnp.int32))
         call = jax.ffi.ffi_call(target, results, input_output_aliases={1: 0, 2: 1})
-        attributes = {"world": np.int64(mesh.size), "rhs": "replicated", "order": "cyclic"}
-        return call(place, a, b, routine="posv", **attributes)[:2]
+        fixed = {"world": np.int64(mesh.size), "rhs": "replicated", "routine": routine}
+        return call(place, a, b, **fixed, **attributes)[:2]
 
     specs = (rows, PartitionSpec())
     whole = jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=specs, check_vma=False)

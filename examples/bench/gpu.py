@@ -16,13 +16,13 @@ import pathlib
 import statistics
 import sys
 
-from commit import commit
+from commit import commit, driver
 from meshsolve import _core, _cuda
 from transpose import shapes
 
 COLUMNS = (
     *("kind", "rows", "cols", "bytes", "method", "gb_per_s", "copy_gb_per_s", "share_of_copy"),
-    *("scratch_bytes", "plan", "device", "cuda", "commit"),
+    *("scratch_bytes", "plan", "device", "driver", "cuda", "commit"),
 )
 # Least share of a copy, by the algorithm of the plan.
 BARS = {"square": 0.80, "blocks": 0.40, "panels": 0.32, "skinny": 0.30}
@@ -44,7 +44,8 @@ def main() -> int:
     except RuntimeError as error:
         print(f"no CUDA device: {error}", file=sys.stderr)
         return 1
-    fixed = {"device": name, "cuda": ".".join(map(str, version)), "commit": commit()}
+    cuda = ".".join(map(str, version))
+    fixed = {"device": name, "driver": driver(), "cuda": cuda, "commit": commit()}
     chosen = [*shapes(), *shards()]
     if options.quick:
         chosen = [_quick(*shape) for shape in chosen]
@@ -61,7 +62,7 @@ def main() -> int:
                     rows.append({"kind": kind} | row | fixed)
                     table.writerow(rows[-1])
                     file.flush()
-    print(f"{path}: {name}, CUDA {fixed['cuda']}, commit {fixed['commit']}")
+    print(f"{path}: {name}, CUDA {cuda}, commit {fixed['commit']}")
     print("\n".join(_verdicts(rows)))
     if not options.no_plot:
         _draw(rows, path.with_suffix(".png"))

@@ -20,6 +20,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "xla/ffi/api/ffi.h"
@@ -447,7 +448,49 @@ int64_t probe_cuda(int what) {
   if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) return -1;
   return static_cast<int64_t>(free_bytes);
 }
+
+// Copies from device `from` to device `to`, or to another place of the same one, on a stream of
+// device `by`, as the library does; returns what went wrong, or an empty string.
+const char* probe_copy_by(int from, int to, int by) {
+  static std::string wrong;
+  constexpr size_t kWidth = 4096, kHeight = 256, kBytes = kWidth * kHeight;
+  cudaMemcpy3DPeerParms copy = {};
+  cudaStream_t stream = nullptr;
+  int before = 0;
+  std::vector<unsigned char> host(kBytes);
+  auto attempt = [&]() -> cudaError_t {
+    for (auto [device, place, value] :
+         {std::tuple(from, &copy.srcPtr, 0x5A), std::tuple(to, &copy.dstPtr, 0)}) {
+      place->pitch = place->xsize = kWidth;
+      place->ysize = kHeight;
+      if (auto status = cudaSetDevice(device)) return status;
+      if (auto status = cudaMalloc(&place->ptr, kBytes)) return status;
+      if (auto status = cudaMemset(place->ptr, value, kBytes)) return status;
+      if (auto status = cudaDeviceSynchronize()) return status;
+    }
+    copy.srcDevice = from;
+    copy.dstDevice = to;
+    copy.extent = {kWidth, kHeight, 1};
+    if (auto status = cudaSetDevice(by)) return status;
+    if (auto status = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking)) return status;
+    if (auto status = cudaMemcpy3DPeerAsync(&copy, stream)) return status;
+    if (auto status = cudaStreamSynchronize(stream)) return status;
+    return cudaMemcpy(host.data(), copy.dstPtr.ptr, kBytes, cudaMemcpyDeviceToHost);
+  };
+  cudaGetDevice(&before);
+  const cudaError_t status = attempt();
+  wrong = status == cudaSuccess ? "" : cudaGetErrorString(status);
+  const bool same = std::all_of(host.begin(), host.end(), [](int x) { return x == 0x5A; });
+  if (status == cudaSuccess && !same) wrong = "the copy differs";
+  cudaGetLastError();
+  if (stream != nullptr) cudaStreamDestroy(stream);
+  cudaFree(copy.srcPtr.ptr);
+  cudaFree(copy.dstPtr.ptr);
+  cudaSetDevice(before);
+  return wrong.c_str();
+}
 #else
+const char* probe_copy_by(int, int, int) { return "built without CUDA"; }
 const char* probe_compile(const char*, const char*) { return "built without CUDA"; }
 int64_t probe_cuda(int) { return -1; }
 #endif

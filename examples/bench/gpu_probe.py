@@ -89,6 +89,7 @@ def _load(library):
     lib.probe_type_id.restype = lib.probe_type_info.restype = ctypes.c_void_p
     lib.probe_measured.restype, lib.probe_compile.restype = ctypes.c_double, ctypes.c_char_p
     lib.probe_log_size.restype = lib.probe_cuda.restype = ctypes.c_int64
+    lib.probe_copy_by.restype = ctypes.c_char_p
     return lib
 
 
@@ -346,6 +347,13 @@ class Checks(Probe):
         bad, ms = self._ordinal(self.devices[-1]), 25000 if self.cuda else 3000
         return None, self._meet(None, 1, bad=bad, ms=ms)
 
+    def third_device(self):
+        """A stream of one device copies between two others (with two: within the other)."""
+        ways = [(0, 1, 2), (1, 0, 2), (0, 0, 2)] if len(self.devices) > 2 else [(0, 0, 1)]
+        said = [self.lib.probe_copy_by(*way).decode(errors="replace") for way in ways]
+        told = {"{} to {} by {}".format(*way): text for way, text in zip(ways, said, strict=True)}
+        return not any(said), {way: text or "works" for way, text in told.items()}
+
     def libraries(self):
         """Cuda: cuBLAS and cuSOLVER are loaded by jax itself; the others recorded."""
         a, linalg, got = 4 * self.jnp.eye(64) + 0.01, self.jnp.linalg, {}
@@ -361,6 +369,7 @@ CHECKS = {name: f for name, f in vars(Checks).items() if not name.startswith("_"
 # What a check is skipped without, and for which the end of the process is an answer.
 NEEDS = {"stream": ["a GPU"], "failure_poisoned": ["several devices"], "meeting_twelve": ["time"]}
 NEEDS["failure_unpoisoned"] = ["several devices", "time"]
+NEEDS["third_device"] = ["a GPU", "several devices"]
 MAY_DIE = ("meeting_twelve", "failure_unpoisoned")
 
 

@@ -24,7 +24,6 @@ right-hand sides above n = 4096, which take minutes, unless `--what` names them.
 """
 
 import argparse
-import csv
 import itertools
 import json
 import os
@@ -36,6 +35,7 @@ import time
 
 import scalapack
 from commit import commit, machine
+from table import Table
 
 ROUTINES = ("cholesky", "lu", "inverse", "triangular", "determinant", "gradient")
 # What `ms.last_call()` tells, by columns; the rest of its phases are "other".
@@ -88,9 +88,13 @@ def main() -> None:
     if options.list:
         print("\n".join(" ".join(map(str, case)) for case in rows))
         return
-    table = Table(options.out, commit())
+    path = None
+    if options.out:
+        path = options.out / f"solve-cpu-{len(os.sched_getaffinity(0))}-cores.csv"
+    keys = ("routine", "what", "n", "dtype", "devices")
+    table = Table(path, COLUMNS, keys, {"commit": commit(), "machine": machine()})
     for number, case in enumerate(rows):
-        if table.has(case):
+        if table.has(_named(case)):
             continue
         start = time.monotonic()
         row = _ran(options, case)
@@ -133,47 +137,10 @@ def _ran(options, case) -> dict:
     return json.loads(ran.stdout.splitlines()[-1])
 
 
-class Table:
-    """The rows so far: printed as they come, or kept in a file."""
-
-    def __init__(self, folder: pathlib.Path | None, here: str):
-        self._here = here
-        self._path = None
-        self._rows = {}
-        if folder:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._path = folder / f"solve-cpu-{len(os.sched_getaffinity(0))}-cores.csv"
-            if self._path.exists():
-                with open(self._path, newline="") as file:
-                    self._rows = {_key(row): row for row in csv.DictReader(file)}
-        else:
-            csv.DictWriter(sys.stdout, COLUMNS).writeheader()
-
-    def has(self, case) -> bool:
-        """Whether this commit has measured that row."""
-        devices = 1 if on_one_device(case.what) else case.devices
-        devices = "" if case.what == "faer gemm" else devices
-        same = case._replace(devices=devices)._asdict()
-        return self._rows.get(_key(same), {}).get("commit") == self._here
-
-    def add(self, row: dict) -> None:
-        """Take a row that was measured now."""
-        row |= {"commit": self._here, "machine": machine()}
-        if self._path is None:
-            csv.DictWriter(sys.stdout, COLUMNS).writerow(row)
-            sys.stdout.flush()
-            return
-        self._rows[_key(row)] = row
-        new = self._path.with_suffix(".new")
-        with open(new, "w", newline="") as file:
-            table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            table.writeheader()
-            table.writerows(self._rows.values())
-        new.replace(self._path)
-
-
-def _key(row: dict) -> tuple:
-    return tuple(str(row[name]) for name in ("routine", "what", "n", "dtype", "devices"))
+def _named(case) -> dict:
+    """What its row is found by."""
+    devices = 1 if on_one_device(case.what) else case.devices
+    return case._replace(devices="" if case.what == "faer gemm" else devices)._asdict()
 
 
 def on_one_device(what: str) -> bool:
@@ -271,7 +238,7 @@ def _solves(options, what: str, n: int) -> dict:
             "peak_over_a": f"{above / size:.3f}",
             "residual_ratio": f"{ratio:.4f}",
         }
-        | _shares(routine, what in READY, n, rhs, dtype, times, factor, rates)
+        | shares(routine, what in READY, n, rhs, dtype, times, factor, rates)
         | split
     )
 
@@ -320,23 +287,23 @@ def _scalapack(options, what: str, n: int) -> dict:
         "sharding": f"block-cyclic {nb}",
         "residual_ratio": f"{timed.ratio:.4f}",
         "note": f"OpenBLAS kernels {timed.kernels}",
-    } | _shares(routine, False, n, rhs, "float64", timed.whole[1:], timed.factor[1:], rates)
+    } | shares(routine, False, n, rhs, "float64", timed.whole[1:], timed.factor[1:], rates)
 
 
 def _gemm(options, n: int) -> dict:
     rates = [_gemm_rate(options.dtype, n) for _ in range(_repeats(options, n) + 1)][1:]
     n = min(n, GEMM_N)
-    seconds = [_weight(options.dtype) * 2 * n**3 / rate / 1e9 for rate in rates]
-    row = _shares("gemm", False, n, 0, options.dtype, seconds, [], rates)
+    seconds = [weight(options.dtype) * 2 * n**3 / rate / 1e9 for rate in rates]
+    row = shares("gemm", False, n, 0, options.dtype, seconds, [], rates)
     return row | {"n": n, "rhs": "", "devices": ""}
 
 
-def _shares(routine, ready, n, rhs, dtype, times, factor, rates) -> dict:
+def shares(routine, ready, n, rhs, dtype, times, factor, rates) -> dict:
     """The columns of seconds and rates."""
     cubes = {"cholesky": 1 / 3, "inverse": 2, "triangular": 0, "gemm": 2}.get(routine, 2 / 3) * n**3
     squares = {"cholesky": 2, "lu": 2, "triangular": 1}.get(routine, 0) * n**2 * rhs
-    weight, gemm = _weight(dtype), statistics.median(rates)
-    flops = weight * (cubes * (not ready) + squares)
+    times_real, gemm = weight(dtype), statistics.median(rates)
+    flops = times_real * (cubes * (not ready) + squares)
     median = statistics.median(times)
     row = {
         "seconds_min": f"{min(times):.5f}",
@@ -350,7 +317,7 @@ def _shares(routine, ready, n, rhs, dtype, times, factor, rates) -> dict:
         seconds = statistics.median(factor)
         row["seconds_factor"] = f"{seconds:.5f}"
         cubes = 2 / 3 * n**3 if routine == "inverse" else cubes
-        row["share_of_gemm_factor"] = f"{weight * cubes / seconds / 1e9 / gemm:.3f}"
+        row["share_of_gemm_factor"] = f"{times_real * cubes / seconds / 1e9 / gemm:.3f}"
     return row
 
 
@@ -358,7 +325,8 @@ def _repeats(options, n: int) -> int:
     return options.repeats or (51 if n < SMALL_N else 11 if n < 4096 else 5)
 
 
-def _weight(dtype: str) -> int:
+def weight(dtype: str) -> int:
+    """Real operations in the place of one."""
     return 4 if dtype.startswith("complex") else 1
 
 
@@ -367,7 +335,7 @@ def _gemm_rate(dtype: str, n: int) -> float:
 
     n = min(n, GEMM_N)
     seconds = _core.gemm_seconds(dtype, n, _core.threads())
-    return _weight(dtype) * 2 * n**3 / seconds / 1e9
+    return weight(dtype) * 2 * n**3 / seconds / 1e9
 
 
 if __name__ == "__main__":

@@ -239,6 +239,29 @@ pub trait Backend<T: Scalar> {
     // Movement.
 
     fn copy(&mut self, from: Block<T>, to: Block<T>);
+    /// In each list of columns, wherever they lie, every one takes the next one's content. The last one
+    /// stays or, if there is a `spare` column to hold something, takes what was the first one's. No column
+    /// is in two lists.
+    fn shift_columns(
+        &mut self,
+        lists: impl Iterator<Item = impl Iterator<Item = Block<T>>>,
+        spare: Option<Block<T>>,
+    ) {
+        for mut list in lists {
+            let Some(first) = list.next() else { continue };
+            if let Some(spare) = spare {
+                self.copy(first, spare);
+            }
+            let mut last = first;
+            for next in list {
+                self.copy(next, last);
+                last = next;
+            }
+            if let Some(spare) = spare {
+                self.copy(spare, last);
+            }
+        }
+    }
     /// `to <- from^T`, or from^H if `conjugated`. Of a tile on the `diagonal` only the lower part is
     /// made, and the diagonal is real if `conjugated`.
     fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool);

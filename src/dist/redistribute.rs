@@ -6,6 +6,8 @@
 //! the first column of every chain is saved before anything moves, then all chains move at once, each
 //! ending with a saved column. Scratch: one column per lane and one per chain, a few per lane in all.
 
+use std::iter::once;
+
 use crate::backend::{Backend, Step};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
@@ -63,44 +65,40 @@ impl Plan {
     pub fn staging_columns(&self) -> usize {
         self.lanes + self.chains.len()
     }
+
+    /// Lists of columns that a lane shifts at a time, at most, and columns in all of them.
+    pub fn most_lists(&self) -> (usize, usize) {
+        let of_lane = |lengths: &dyn Fn(usize) -> Option<usize>, lane| {
+            let mine = (lane..).step_by(self.lanes).map_while(lengths);
+            mine.fold((0, 0), |(lists, columns), length| (lists + 1, columns + length))
+        };
+        let chain = |i: usize| self.chains.get(i).map(|chain| chain.positions.len() + 1);
+        let cycle = |i: usize| self.cycles.get(i).map(Vec::len);
+        let all = (0..self.lanes).flat_map(|lane| [of_lane(&chain, lane), of_lane(&cycle, lane)]);
+        all.fold((0, 0), |most, one| (most.0.max(one.0), most.1.max(one.1)))
+    }
 }
 
 /// One lane's part of moving `a` as `plan` says; `staging` holds `plan.staging_columns()` columns.
 /// Afterwards all lanes have met.
-pub fn redistribute<T: Scalar, B: Backend<T>>(
+pub fn redistribute<'p, T: Scalar, B: Backend<T>>(
     lane: &mut B,
-    a: &Matrix<T>,
-    plan: &Plan,
+    a: &'p Matrix<T>,
+    plan: &'p Plan,
     staging: Block<T>,
 ) -> Step {
     assert_eq!(plan.lanes, lane.lanes(), "a plan for as many lanes as there are");
     let (index, lanes) = (lane.lane(), plan.lanes);
     let slot = |i: usize| staging.sub(0, i, staging.rows, 1);
     let saved = |chain: usize| slot(lanes + chain);
+    let columns = |positions: &'p [usize]| positions.iter().map(|&p| a.column_at(p));
     let mine = (index..plan.chains.len()).step_by(lanes);
-    for c in mine.clone() {
-        lane.copy(a.column_at(plan.chains[c].positions[0]), saved(c));
-    }
+    let first = |c: usize| a.column_at(plan.chains[c].positions[0]);
+    lane.shift_columns(mine.clone().map(|c| [saved(c), first(c)].into_iter()), None);
     lane.barrier()?;
-    for chain in mine.map(|c| &plan.chains[c]) {
-        shift(lane, a, &chain.positions, saved(chain.successor));
-    }
-    for cycle in plan.cycles.iter().skip(index).step_by(lanes) {
-        lane.copy(a.column_at(cycle[0]), slot(index));
-        shift(lane, a, cycle, slot(index));
-    }
+    let chain = |chain: &'p Chain| columns(&chain.positions).chain(once(saved(chain.successor)));
+    lane.shift_columns(mine.map(|c| chain(&plan.chains[c])), None);
+    let cycles = plan.cycles.iter().skip(index).step_by(lanes);
+    lane.shift_columns(cycles.map(|cycle| columns(cycle)), Some(slot(index)));
     lane.barrier()
-}
-
-/// Each position takes the column of the next one, the last one takes `last`.
-fn shift<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
-    a: &Matrix<T>,
-    positions: &[usize],
-    last: Block<T>,
-) {
-    for pair in positions.windows(2) {
-        lane.copy(a.column_at(pair[1]), a.column_at(pair[0]));
-    }
-    lane.copy(last, a.column_at(positions[positions.len() - 1]));
 }

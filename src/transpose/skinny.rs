@@ -32,6 +32,11 @@ const CHUNK: usize = 16 << 10;
 /// Runs of panels, at most.
 const RUNS: usize = 256;
 
+/// On a device, whose blocks have a run each: so many, but so many panels in each beyond [`RUNS`], as one of
+/// them takes longer.
+const RUNS_OF_BLOCKS: usize = 4096;
+const PANELS_OF_RUN: usize = 16;
+
 /// Bytes of scratch of all workers: this part of the array within these limits, or less. A tail, which
 /// is shorter than a panel, is within them.
 const SHARE: usize = 64;
@@ -88,12 +93,27 @@ impl Skinny {
         let fits = 0 < height && height <= long;
         assert!(fits, "{rows} x {cols} has no panels of height {height}");
         let (count, rest) = (long / height, long % height);
-        let (tail, held) = (short * rest * size, (short - 1) * rest * size);
-        let shared = (long * short * size / SHARE).clamp(LEAST_SHARED, MOST_SHARED);
-        let others = shared.saturating_sub(tail).checked_div(held).unwrap_or(RUNS);
-        let runs = (1 + others).min(RUNS).min(count);
         let (by_count, by_short) = (Divider::new(count), Divider::new(short));
-        Skinny { tall, short, height, count, rest, runs, by_count, by_short }
+        Skinny { tall, short, height, count, rest, runs: 1, by_count, by_short }.in_runs(RUNS, size)
+    }
+
+    /// The same for a device: enough runs for all blocks that it may hold, and to deal them evenly.
+    pub fn on_device(self, size: usize) -> Self {
+        match self.rest {
+            // A panel stays in its place, and no run needs anything of another one.
+            0 => Skinny { runs: self.count, ..self },
+            _ => self.in_runs((self.count / PANELS_OF_RUN).clamp(RUNS, RUNS_OF_BLOCKS), size),
+        }
+    }
+
+    /// In so many runs at most, as far as scratch holds what lies between them.
+    fn in_runs(self, most: usize, size: usize) -> Self {
+        let Skinny { short, height, count, rest, .. } = self;
+        let (tail, held) = (short * rest * size, self.most_held() * size);
+        let bytes = (count * height + rest) * short * size;
+        let shared = (bytes / SHARE).clamp(LEAST_SHARED, MOST_SHARED);
+        let others = shared.saturating_sub(tail).checked_div(held).unwrap_or(most);
+        Skinny { runs: (1 + others).min(most).min(count), ..self }
     }
 
     /// A single panel is turned, and that is all.

@@ -4,7 +4,6 @@ use crate::emulator::{Emulator, small};
 use crate::memory::Array;
 use crate::transposition::Random;
 
-type Copy = unsafe extern "C" fn(*const *mut u8, *const *mut u8, u64, u64);
 type Shift = unsafe extern "C" fn(*const *mut u8, *const u64, u64, u64);
 
 /// Lists of columns by their addresses, and where each list begins.
@@ -67,29 +66,24 @@ fn check(columns: usize, rows: usize, size: usize, longest: usize, random: &mut 
     let at = |p: usize| [first, second][p / half].wrapping_add(p % half * bytes);
     let staging = saved.pointer();
 
-    let (mut from, mut to) = (Vec::new(), Vec::new());
-    let (mut chains, mut rotations) = (Lists::default(), Lists::default());
+    let (mut firsts, mut chains, mut rotations) =
+        (Lists::default(), Lists::default(), Lists::default());
     for cycle in cycles(&source) {
         if cycle.len() <= longest {
             rotations.push(cycle.iter().map(|&p| at(p)));
             continue;
         }
         let pieces: Vec<_> = cycle.chunks(longest).collect();
-        let slot = from.len();
+        let slot = firsts.begin.len();
         for (k, piece) in pieces.iter().enumerate() {
-            from.push(at(piece[0]));
-            to.push(staging.wrapping_add((slot + k) * bytes));
+            firsts.push([staging.wrapping_add((slot + k) * bytes), at(piece[0])]);
             let successor = slot + (k + 1) % pieces.len();
             let last = staging.wrapping_add(successor * bytes);
             chains.push(piece.iter().map(|&p| at(p)).chain([last]));
         }
     }
-    // SAFETY: the parameters of the source.
-    let copy: Copy = unsafe { emulator.kernel(&format!("copy_columns_{size}")) };
-    let (count, length) = (from.len() as u64, rows as u64);
-    let seed = random.next();
-    // SAFETY: columns of `length` elements.
-    emulator.launch(2, seed, || unsafe { copy(to.as_ptr(), from.as_ptr(), count, length) });
+    let (length, seed) = (rows as u64, random.next());
+    firsts.run(emulator, &format!("shift_columns_{size}"), length, seed);
     chains.run(emulator, &format!("shift_columns_{size}"), length, seed);
     rotations.run(emulator, &format!("rotate_columns_{size}"), length, seed);
 

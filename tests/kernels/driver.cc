@@ -176,6 +176,12 @@ void emulated_failure(const char* function, int skip, int status) {
   self().fails = function, self().skip = skip, self().status = status;
 }
 
+// The devices that the current thread asks for from now on are of this compute capability.
+void emulated_capability(int major) { self().capability = major; }
+
+// The current thread's next clearing of memory takes a byte too many.
+void emulated_overrun() { self().overruns = true; }
+
 // The entry points that the current thread has launched since it last asked, a line each.
 const char* emulated_launches() {
   static thread_local std::string* text = new std::string;
@@ -244,7 +250,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
       *value = device == 2 ? 2 : 1;
       return SUCCESS;
     case 75:
-      *value = 9;
+      *value = self().capability;
       return SUCCESS;
     case 76:
       *value = 0;

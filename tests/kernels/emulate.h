@@ -94,6 +94,8 @@ T atomic_or(T* at, T bits) {
 #define atomicOr(at, bits) emulate::atomic_or(at, bits)
 #define __ffs(word) __builtin_ffs(int(word))
 
+inline void __stwb(uint4* to, uint4 value) { *to = value; }
+
 #define HAS_BULK_COPIES 1
 
 inline bool bulk_copies() { return emulate::bulk_copies(); }

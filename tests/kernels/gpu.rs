@@ -52,6 +52,22 @@ pub fn fail(function: &str, skip: i32, status: i32) {
     unsafe { fail(name.as_ptr(), skip, status) };
 }
 
+/// Devices that this thread uses first are of another compute capability.
+pub fn capability(major: i32) {
+    // SAFETY: as above.
+    let set: unsafe extern "C" fn(i32) = unsafe { full().kernel("emulated_capability") };
+    // SAFETY: no precondition.
+    unsafe { set(major) };
+}
+
+/// This thread's next clearing of memory takes a byte too many.
+pub fn overrun() {
+    // SAFETY: as above.
+    let set: unsafe extern "C" fn() = unsafe { full().kernel("emulated_overrun") };
+    // SAFETY: no precondition.
+    unsafe { set() };
+}
+
 /// The entry points that this thread has launched since it last asked.
 pub fn launches() -> Vec<String> {
     // SAFETY: as above.

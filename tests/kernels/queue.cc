@@ -117,6 +117,7 @@ int cuMemsetD8Async(Word at, unsigned char value, size_t bytes, void* handle) {
   REFUSED
   Stream* stream = here(handle);
   EXPECT(stream, INVALID_HANDLE)
+  bytes += std::exchange(self().overruns, false);
   return give(*stream, [=] {
     std::memset(reinterpret_cast<void*>(at), value, bytes);
     return SUCCESS;

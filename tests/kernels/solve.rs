@@ -16,7 +16,7 @@ use meshsolve::scalar::DType;
 use crate::common::Map;
 use crate::common::case::Place;
 use crate::common::{buffer, int_scalar};
-use crate::gpu::{contexts, devices, fail, stream};
+use crate::gpu::{capability, contexts, devices, fail, launches, stream};
 use crate::memory::Array;
 
 /// Scratch that holds garbage, between canaries.
@@ -60,10 +60,10 @@ pub fn run_after(
     calls: Vec<Call>,
     before: impl Fn(usize) + Sync,
 ) -> Vec<Result<()>> {
-    run_with(site, devices, streams, calls, before, |_| false)
+    run_with(site, devices, streams, calls, before, |_| false, |_| ())
 }
 
-/// The same, some ranks getting no scratch.
+/// The same, some ranks getting no scratch, and each thread doing something after.
 fn run_with(
     site: &CudaSite,
     devices: &Devices,
@@ -71,12 +71,13 @@ fn run_with(
     calls: Vec<Call>,
     before: impl Fn(usize) + Sync,
     poor: impl Fn(usize) -> bool + Sync,
+    after: impl Fn(usize) + Sync,
 ) -> Vec<Result<()>> {
     static RUN: AtomicI64 = AtomicI64::new(0);
     let (run, outcomes) = (RUN.fetch_add(1, Relaxed), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for (Call { rank, device, args, rets }, &stream) in calls.into_iter().zip(streams) {
-            let (outcomes, before, poor) = (&outcomes, &before, &poor);
+            let (outcomes, before, poor, after) = (&outcomes, &before, &poor, &after);
             scope.spawn(move || {
                 let mut lender = Lender { is_poor: poor(rank), ..Lender::default() };
                 let mut place = [rank as i32, 0];
@@ -87,6 +88,7 @@ fn run_with(
                 let arrival = CudaArrival { run, device, stream, scratch, place, args, rets };
                 let outcome = site.run(devices, arrival);
                 lender.check();
+                after(rank);
                 assert_eq!(contexts(), 0);
                 outcomes.lock().unwrap().push((rank, outcome));
             });
@@ -248,6 +250,31 @@ pub fn fail_on_one_rank(devices: fn() -> Devices, functions: &[&str]) -> usize {
     failed
 }
 
+/// Columns are dealt out by kernels, or by copies where one device's kernels do not reach another's memory.
+#[test]
+fn columns_move_by_kernels_or_by_copies() {
+    for apart in [false, true] {
+        let (devices, site) = (devices().0, CudaSite::new(&System::map("posv")).unwrap());
+        let before = |_| {
+            launches();
+            if apart {
+                fail("cuCtxEnablePeerAccess", 0, 217);
+            }
+        };
+        let launched = Mutex::new(Vec::new());
+        let after = |_| launched.lock().unwrap().extend(launches());
+        let mut system = System::new(None);
+        let calls = system.calls();
+        run_with(&site, &devices, &streams(), calls, before, |_| false, after)
+            .into_iter()
+            .for_each(|outcome| outcome.unwrap());
+        assert!(system.is_solved() && system.info == [0; 3]);
+        let launched = launched.into_inner().unwrap();
+        let moved = launched.iter().any(|name| name.contains("_columns_"));
+        assert_eq!(moved, !apart, "{launched:?}");
+    }
+}
+
 #[test]
 fn handles_streams_and_events_are_used_again() {
     let (devices, site) = (devices().0, CudaSite::new(&System::map("posv")).unwrap());
@@ -273,7 +300,7 @@ fn scratch_that_there_is_not() {
     let (devices, site) = (devices().0, CudaSite::new(&System::map("posv")).unwrap());
     let mut system = System::new(None);
     let calls = system.calls();
-    let outcomes = run_with(&site, &devices, &streams(), calls, |_| (), |rank| rank == 1);
+    let outcomes = run_with(&site, &devices, &streams(), calls, |_| (), |rank| rank == 1, |_| ());
     for outcome in outcomes {
         let error = outcome.unwrap_err();
         assert_eq!(error.kind, Kind::ResourceExhausted);
@@ -317,6 +344,23 @@ fn operands_that_differ_between_ranks() {
             message.starts_with("meshsolve.posv: b of rank 2: expected float64[12,"),
             "{message}"
         );
+    }
+}
+
+#[test]
+fn devices_of_two_generations() {
+    let (devices, site) = (devices().0, CudaSite::new(&System::map("posv")).unwrap());
+    let mut system = System::new(None);
+    let before = |rank| {
+        if rank == 2 {
+            capability(8);
+        }
+    };
+    for outcome in run_after(&site, &devices, &streams(), system.calls(), before) {
+        let error = outcome.unwrap_err();
+        let expected = "meshsolve.posv: devices: expected GPUs of one compute capability, got sm_90 for CUDA \
+                        device 0 and sm_80 for CUDA device 2; use a mesh of equal devices";
+        assert_eq!((error.kind, &*error.message), (Kind::InvalidArgument, expected));
     }
 }
 

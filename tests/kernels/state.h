@@ -39,6 +39,10 @@ struct Thread {
   // The call of this function after `skip` others returns `status`.
   std::string fails;
   int skip = 0, status = SUCCESS;
+  // Of the devices that it asks for, major.
+  int capability = 9;
+  // Its next clearing of memory takes a byte too many.
+  bool overruns = false;
   std::vector<std::string> launched;
   // What devices do beside all streams.
   std::vector<std::pair<Device*, std::function<void()>>> beside;

@@ -112,3 +112,21 @@ def test_compiles_without_warnings_and_without_spills(cuda, arch, source, define
         assert (frame, stores, loads) == ("0", "0", "0"), f"{name} spills"
         most = REGISTERS_OF_PANELS if source.stem == OF_STRUCTURES else REGISTERS
         assert int(registers) <= most and shared <= SHARED, name
+
+
+@pytest.mark.parametrize("cuda", TOOLKITS)
+@pytest.mark.parametrize(
+    ("file", "entries"),
+    [
+        ("transpose_square", ("transpose_square", "transpose_shards")),
+        ("transpose_blocks", ("transpose_blocks",)),
+        ("transpose_panels", ("turn_panel", "hold_panel")),
+    ],
+)
+def test_tiles_of_small_elements_go_by_16_bytes(cuda, file, entries):
+    library, _ = toolkit(cuda)
+    ptx = compile_ptx(library, KERNELS / f"{file}.cu", "sm_90", []).decode()
+    kernels = {part.split("(")[0]: part for part in ptx.split(".entry ")[1:]}
+    for name in [f"{entry}_{size}" for entry in entries for size in (4, 8)]:
+        for access in (r"\bld\.(global\.)?v4\.", r"\bst\.(global\.)?(wb\.)?v4\."):
+            assert re.search(access, kernels[name]), (name, access)

@@ -43,6 +43,13 @@ fn check_at(
     assert!(right, "{plan}, {} blocks, seed {}", device.blocks, device.seed);
 }
 
+/// An argument of the kernel `name`.
+fn integer(plan: &Plan, name: &str, place: usize) -> u64 {
+    let launch = plan.launches(16).into_iter().find(|x| x.name == name).expect("a launch");
+    let Integer(x) = launch.arguments[place] else { panic!("an integer") };
+    x
+}
+
 fn divisors(x: usize, y: usize) -> impl Iterator<Item = usize> {
     (1..=x.min(y)).filter(move |d| x.is_multiple_of(*d) && y.is_multiple_of(*d))
 }
@@ -54,6 +61,33 @@ fn squares_of_any_side() {
             let device =
                 Device { emulator: small(), blocks: 1 + (n + k) as u32 % 4, seed: n as u64 };
             check(device, Algorithm::Square, n, n, size);
+        }
+    }
+}
+
+/// Arrays and lines at multiples of 16 bytes, of which 16 are accessed at once, and others.
+#[test]
+fn small_elements_by_16_bytes() {
+    for (k, n) in [4usize, 8, 36, 64, 66, 68, 132, 200].into_iter().enumerate() {
+        for size in [4, 8] {
+            let device = Device { emulator: small(), blocks: 1 + k as u32 % 3, seed: n as u64 };
+            let forced = |how, rows, cols| Plan::forced(how, rows, cols, size);
+            let mut plans = vec![
+                forced(Algorithm::Square, n, n),
+                forced(Algorithm::Blocks { side: n }, n, 2 * n),
+                forced(Algorithm::Blocks { side: n }, 2 * n, n),
+            ];
+            for (long, height) in [(3 * n + 4, n), (2 * n, n), (2 * n + 5, n - 1)] {
+                for short in [n, n + 1] {
+                    plans.push(forced(Algorithm::Panel { height }, long, short));
+                    plans.push(forced(Algorithm::Panel { height }, short, long));
+                }
+            }
+            for plan in plans {
+                for alignment in [16, size] {
+                    check_at(device, &plan, alignment, |given| plan.launches(given));
+                }
+            }
         }
     }
 }
@@ -246,6 +280,22 @@ fn skinny_arrays() {
     }
 }
 
+/// Where no chunk reaches out of its panel's place every panel is a run; long arrays have more runs than short
+/// ones.
+#[test]
+fn skinny_arrays_with_runs_for_many_blocks() {
+    for (long, short, height, expected) in
+        [(40, 5, 8, 5), (2000, 3, 4, 500), (2001, 3, 4, 256), (9001, 2, 2, 281)]
+    {
+        for (rows, cols) in [(long, short), (short, long)] {
+            let plan = Plan::forced(Algorithm::Skinny { height }, rows, cols, 8);
+            let runs = integer(&plan, "turn_registers", 7);
+            assert_eq!(runs, expected, "{plan}");
+            check_plan(Device { emulator: small(), blocks: 7, seed: long as u64 }, &plan);
+        }
+    }
+}
+
 #[test]
 fn skinny_arrays_with_runs_of_several_panels() {
     for (long, short, height) in [(1031, 2, 2), (611, 5, 2), (1501, 3, 4), (2050, 4, 7)] {
@@ -399,11 +449,6 @@ fn decompositions_of_larger_shapes() {
 /// Long columns are swept by slabs, long rows are shuffled by way of scratch.
 #[test]
 fn decompositions_with_long_sides() {
-    let integer = |plan: &Plan, name: &str, place: usize| {
-        let launch = plan.launches(16).into_iter().find(|x| x.name == name).expect("a launch");
-        let Integer(x) = launch.arguments[place] else { panic!("an integer") };
-        x
-    };
     for (rows, cols) in [(2100, 21), (2112, 18)] {
         for (algorithm, rows, cols) in [(Algorithm::C2r, rows, cols), (Algorithm::R2c, cols, rows)]
         {

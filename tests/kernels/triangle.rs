@@ -1,4 +1,4 @@
-//! `kernels/triangle.cu`, `kernels/fill.cu` and `kernels/scale.cu`.
+//! `kernels/triangle.cu` and `kernels/fill.cu`.
 
 use crate::emulator::small;
 use crate::memory::Array;
@@ -173,63 +173,4 @@ fn blocks_filled() {
     check(0x7FA0_1234u32);
     check([0x1234u32, 0xFFF4_5678]);
     check(Quad([1, 0x7FF4_0000, 3, 0xFFF4_0000]));
-}
-
-/// Whole numbers, so that products are exact whatever is contracted.
-#[test]
-fn blocks_scaled() {
-    let emulator = small();
-    for (rows, cols) in SHAPES {
-        let stride = rows + 2;
-        let number = |k: usize| (k * 37 % 101) as f64 - 50.0;
-        let inside = |k: usize| k % stride < rows;
-        let (at, down, across) = (stride as u64, rows as u64, cols as u64);
-
-        let mut x: Vec<f64> = (0..stride * cols).map(number).collect();
-        let data = x.as_mut_ptr();
-        type Real = unsafe extern "C" fn(*mut f64, u64, u64, u64, f64);
-        // SAFETY: the parameters of the source.
-        let scale: Real = unsafe { emulator.kernel("scale_f64") };
-        // SAFETY: a block of this shape.
-        emulator.launch(2, 1, || unsafe { scale(data, at, down, across, -3.0) });
-        let right = |(k, x): (usize, &f64)| *x == number(k) * if inside(k) { -3.0 } else { 1.0 };
-        assert!(x.iter().enumerate().all(right), "{rows} x {cols} f64");
-
-        let mut x: Vec<f32> = (0..stride * cols).map(|k| number(k) as f32).collect();
-        let data = x.as_mut_ptr();
-        type Single = unsafe extern "C" fn(*mut f32, u64, u64, u64, f32);
-        // SAFETY: the parameters of the source.
-        let scale: Single = unsafe { emulator.kernel("scale_f32") };
-        // SAFETY: a block of this shape.
-        emulator.launch(2, 1, || unsafe { scale(data, at, down, across, 0.5) });
-        let factor = |k: usize| if inside(k) { 0.5 } else { 1.0 };
-        let right = |(k, x): (usize, &f32)| f64::from(*x) == number(k) * factor(k);
-        assert!(x.iter().enumerate().all(right), "{rows} x {cols} f32");
-
-        // (a + bi)(2 - 3i)
-        let product = |k: usize| {
-            let (a, b) = (number(k), number(k + 7));
-            if inside(k) { [2.0 * a + 3.0 * b, 2.0 * b - 3.0 * a] } else { [a, b] }
-        };
-        let mut x: Vec<[f64; 2]> = (0..stride * cols).map(|k| [number(k), number(k + 7)]).collect();
-        let data = x.as_mut_ptr();
-        type Complex = unsafe extern "C" fn(*mut [f64; 2], u64, u64, u64, f64, f64);
-        // SAFETY: the parameters of the source.
-        let scale: Complex = unsafe { emulator.kernel("scale_c128") };
-        // SAFETY: a block of this shape.
-        emulator.launch(2, 1, || unsafe { scale(data, at, down, across, 2.0, -3.0) });
-        assert!(x.iter().enumerate().all(|(k, x)| *x == product(k)), "{rows} x {cols} c128");
-
-        let single = |x: f64| x as f32;
-        let pair = |k: usize| [number(k), number(k + 7)].map(single);
-        let mut x: Vec<[f32; 2]> = (0..stride * cols).map(pair).collect();
-        let data = x.as_mut_ptr();
-        type ComplexSingle = unsafe extern "C" fn(*mut [f32; 2], u64, u64, u64, f32, f32);
-        // SAFETY: the parameters of the source.
-        let scale: ComplexSingle = unsafe { emulator.kernel("scale_c64") };
-        // SAFETY: a block of this shape.
-        emulator.launch(2, 1, || unsafe { scale(data, at, down, across, 2.0, -3.0) });
-        let right = |(k, x): (usize, &[f32; 2])| *x == product(k).map(single);
-        assert!(x.iter().enumerate().all(right), "{rows} x {cols} c64");
-    }
 }

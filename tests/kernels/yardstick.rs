@@ -7,7 +7,7 @@ use meshsolve::error::Kind;
 use meshsolve::transpose::Algorithm;
 
 use crate::emulator::small;
-use crate::gpu::{contexts, devices, fail, pieces};
+use crate::gpu::{contexts, devices, fail, overrun, pieces};
 use crate::memory::Array;
 use crate::transposition::{Random, SIZES, transposed};
 
@@ -54,7 +54,8 @@ fn errors_give_memory_back() {
     let cases = [
         ("cuMemAlloc_v2", 0, "22936 bytes on CUDA device 0: expected cuMemAlloc to succeed, got 2"),
         ("cuMemAlloc_v2", 2, "bytes on CUDA device 0: expected cuMemAlloc to succeed, got 2"),
-        ("cuLaunchKernel", 0, "number_8 on CUDA device 0: expected cuLaunchKernel to succeed"),
+        ("cuLaunchKernel", 0, "fill_4 on CUDA device 0: expected cuLaunchKernel to succeed"),
+        ("cuLaunchKernel", 6, "number_8 on CUDA device 0: expected cuLaunchKernel to succeed"),
         ("cuEventRecord", 1, "measuring on CUDA device 0: expected cuEventRecord to succeed"),
         ("cuStreamSynchronize", 1, "waiting on CUDA device 0: expected cuStreamSynchronize"),
     ];
@@ -64,6 +65,21 @@ fn errors_give_memory_back() {
         assert!(error.message.contains(text) && error.kind == Kind::ResourceExhausted, "{error}");
         assert_eq!((pieces(), contexts()), (0, 0));
     }
+}
+
+#[test]
+fn what_is_written_beside_an_array_is_noticed() {
+    let _alone = ALONE.lock();
+    let (devices, _) = devices();
+    let yardstick = Yardstick::new(&devices, 2).unwrap();
+    overrun();
+    let error = yardstick.measure(order(40, 40, 4)).unwrap_err();
+    let expected = "on CUDA device 2: something was written beside an array of 4 bytes; this is a defect of \
+                    meshsolve, please report it";
+    assert!(error.kind == Kind::Internal && error.message.ends_with(expected), "{error}");
+    yardstick.measure(order(40, 40, 4)).unwrap();
+    drop(yardstick);
+    assert_eq!((pieces(), contexts()), (0, 0));
 }
 
 /// One wrong bit anywhere is found.

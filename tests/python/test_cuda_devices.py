@@ -136,7 +136,11 @@ def test_the_program_of_a_solve_for_cuda(spec, assume, routine):
 
 @pytest.mark.parametrize(
     ("command", "code"),
-    [(["examples/bench/gpu.py"], 1), (["-m", "pytest", "-q", "tests/gpu"], 3)],
+    [
+        (["examples/bench/gpu.py"], 1),
+        (["examples/bench/gpu_solve.py"], 1),
+        (["-m", "pytest", "-q", "tests/gpu"], 3),
+    ],
 )
 def test_what_needs_a_device_says_that_there_is_none(command, code):
     environment = os.environ | {"JAX_PLATFORMS": "", "CUDA_VISIBLE_DEVICES": ""}

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::crew::Crew;
+use super::crew::{Crew, Seat};
 use super::device::{Address, Device, Stream};
 use super::queue::{Event, Lines};
 use super::room::Room;
@@ -30,6 +30,7 @@ use crate::scalar::{DType, Scalar};
 use crate::transpose;
 
 mod backend;
+pub mod columns;
 mod operands;
 mod panels;
 
@@ -60,6 +61,8 @@ pub struct CudaLane<'a> {
     read: [Option<Event>; 2],
     /// Rows of the matrix before each tile or panel that has been factored.
     factored: Vec<usize>,
+    /// Whether kernels follow addresses of all ranks, once that was asked.
+    reaches: Option<bool>,
     failed: bool,
 }
 
@@ -86,6 +89,7 @@ impl<'a> CudaLane<'a> {
             staged: [None; 2],
             read: [None; 2],
             factored: Vec::new(),
+            reaches: None,
             failed: false,
         };
         lane.give(CudaLane::start);
@@ -342,7 +346,7 @@ fn refused(info: i32) -> Error {
     Error::new(Kind::Internal, text)
 }
 
-/// As `kernels/scale.cu` and `moduli.cu` call the types.
+/// As `kernels/moduli.cu` and `pivots.cu` call the types.
 fn suffix(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 => "f32",

@@ -46,7 +46,7 @@ static HEADERS: &[(&str, &str)] = headers![
 
 /// The files `kernels/*.cu`.
 static KERNELS: &[Program<'static>] = kernels![
-    "columns" "conjugate" "copy" "fill" "moduli" "pivots" "rows" "scale" "transpose_blocks" "transpose_c2r" "transpose_panels"
+    "columns" "conjugate" "copy" "fill" "moduli" "pivots" "rows" "transpose_blocks" "transpose_c2r" "transpose_panels"
     "transpose_skinny" "transpose_square" "triangle" "yardstick"
 ];
 

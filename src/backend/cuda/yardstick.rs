@@ -51,10 +51,43 @@ pub struct Yardstick {
     stream: Stream,
 }
 
-/// Memory that goes back when this is dropped.
+/// Bytes of canaries before and after what is worked on, and the words they are made of.
+const MARGIN: usize = 4096;
+const CANARY: u32 = 0x7FA5_A5A5;
+
+/// Memory between canaries that goes back when this is dropped.
 struct Memory<'a> {
     of: &'a Yardstick,
+    /// Where it was allocated.
+    base: Address,
     at: Address,
+    bytes: usize,
+}
+
+impl Memory<'_> {
+    /// Where the canaries are.
+    fn margins(&self) -> [Address; 2] {
+        [self.base, self.at + self.bytes as Address]
+    }
+
+    /// An error if a canary is another one now.
+    fn check(&self, plan: &Plan) -> Result<()> {
+        let Yardstick { device, stream, .. } = self.of;
+        for margin in self.margins() {
+            // SAFETY: as many bytes were allocated.
+            let found: [u8; MARGIN] = unsafe { device.read(margin, *stream) }?;
+            if found.chunks(4).any(|word| *word != CANARY.to_ne_bytes()) {
+                let message = format!(
+                    "meshsolve: {plan} on {}: something was written beside an array of {} bytes; this is a \
+                     defect of meshsolve, please report it",
+                    device.name(),
+                    self.bytes,
+                );
+                return Err(Error::new(Kind::Internal, message));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Memory<'_> {
@@ -62,7 +95,7 @@ impl Drop for Memory<'_> {
         let Yardstick { device, functions, .. } = self.of;
         if let Ok(_entered) = device.enter() {
             // SAFETY: it was allocated, and the stream has been waited for or has failed.
-            unsafe { (functions.cuMemFree_v2)(self.at) };
+            unsafe { (functions.cuMemFree_v2)(self.base) };
         }
     }
 }
@@ -106,13 +139,21 @@ impl Yardstick {
         }
     }
 
+    /// Memory of so many bytes, a multiple of 4.
     fn allocate(&self, bytes: usize) -> Result<Memory<'_>> {
-        let _entered = self.device.enter()?;
-        let mut at = 0;
-        // SAFETY: a valid place.
-        let status = unsafe { (self.functions.cuMemAlloc_v2)(&mut at, bytes.max(1)) };
-        self.device.check(&format!("{bytes} bytes"), "cuMemAlloc", status)?;
-        Ok(Memory { of: self, at })
+        let mut base = 0;
+        {
+            let _entered = self.device.enter()?;
+            // SAFETY: a valid place.
+            let status = unsafe { (self.functions.cuMemAlloc_v2)(&mut base, bytes + 2 * MARGIN) };
+            self.device.check(&format!("{bytes} bytes"), "cuMemAlloc", status)?;
+        }
+        let memory = Memory { of: self, base, at: base + MARGIN as Address, bytes };
+        let words = (MARGIN / 4) as u64;
+        for margin in memory.margins() {
+            self.launch("fill", "fill_4", &[margin, words, words, 1, CANARY.into()])?;
+        }
+        Ok(memory)
     }
 
     /// Seconds between two events around what `work` gives the stream.
@@ -158,7 +199,7 @@ impl Yardstick {
     }
 
     /// The first transposition is checked, the others are measured. An error if an element is not where it
-    /// belongs.
+    /// belongs, or something beside the array or its scratch is another thing afterwards.
     pub fn measure(&self, order: Order) -> Result<Measured> {
         let Order { rows, cols, element_size: size, repeats, .. } = order;
         let bytes = rows * cols * size;
@@ -213,6 +254,7 @@ impl Yardstick {
         }
         // Memory goes back only when nothing uses it.
         self.device.wait(self.stream)?;
+        [data, scratch, wrong].iter().try_for_each(|memory| memory.check(&plan))?;
         Ok(measured)
     }
 }

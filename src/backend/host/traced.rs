@@ -141,6 +141,14 @@ impl<T: Scalar> Backend<T> for HostLane<'_, T> {
         self.span("copy", Of::Call, |lane| lane.copy(from, to));
     }
 
+    fn shift_columns(
+        &mut self,
+        lists: impl Iterator<Item = impl Iterator<Item = Block<T>>>,
+        spare: Option<Block<T>>,
+    ) {
+        self.span("shift columns", Of::Call, |lane| lane.shift_columns(lists, spare));
+    }
+
     fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool) {
         self.span("mirror", Of::Call, |lane| lane.mirror(from, to, diagonal, conjugated));
     }

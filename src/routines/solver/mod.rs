@@ -3,6 +3,7 @@
 
 mod cholesky;
 mod condition;
+mod engine;
 mod ground;
 mod job;
 mod lu;
@@ -17,6 +18,7 @@ mod results;
 mod sizes;
 mod substitute;
 mod triangular;
+mod widths;
 
 pub use options::tile_width;
 pub use sizes::Forecast;

@@ -9,15 +9,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
+use super::engine::enlist;
 use super::ground::Ground;
 use super::job::Solver;
 use super::operands::Problem;
-use super::options::{Engine, Family, Options, Rhs};
+use super::options::{Engine, Family, Options};
 use super::sizes::{Machine, Sizes};
+use super::widths::tile_width;
 use crate::backend::cuda::crew::{Crew, CudaMemory, Seat};
 use crate::backend::cuda::device::{Address, Device};
-use crate::backend::cuda::engine::{self, Asked};
+use crate::backend::cuda::engine;
 use crate::backend::cuda::lane::CudaLane;
+use crate::backend::cuda::lane::columns::table_bytes;
 use crate::backend::cuda::room::{Needs, Room, blas_workspace};
 use crate::backend::cuda::tools::Tools;
 use crate::backend::cuda::transposition;
@@ -29,17 +32,6 @@ use crate::layout::Order;
 use crate::routines::{OnCuda, Part};
 use crate::scalar::{DType, Scalar};
 use crate::transpose::Plan;
-
-/// Width of the tile columns on a device: wide enough that a product with one keeps it busy, narrow enough
-/// that each rank has several. Not measured on any device yet.
-fn tile_width(n: usize, ranks: usize) -> usize {
-    let wide = match n {
-        0..4096 => 256,
-        4096..16384 => 512,
-        _ => 1024,
-    };
-    wide.min((n / (4 * ranks)).next_multiple_of(64)).max(64)
-}
 
 /// Plans of transpositions have scratch of 1/32 of the shard, small ones what is always enough.
 fn turn<T>(rows: usize, cols: usize) -> Plan {
@@ -53,10 +45,14 @@ fn turn<T>(rows: usize, cols: usize) -> Plan {
 const INVERSE_ROWS: usize = 512;
 
 impl Sizes {
-    fn on_cuda<T: Scalar>(options: &Options, problem: &Problem) -> Sizes {
+    pub(super) fn on_cuda<T: Scalar>(
+        options: &Options,
+        problem: &Problem,
+        device: &Device,
+    ) -> Sizes {
         let ranks = problem.ranks;
         let width = |n, _| match options.engine {
-            Engine::Own => tile_width(n, ranks),
+            Engine::Own => tile_width(device.architecture(), n, ranks),
             Engine::CusolverMg => engine::tile_width(n, ranks).unwrap_or(1),
         };
         let machine = Machine {
@@ -97,7 +93,12 @@ impl Sizes {
         let far = if ranks > 1 { 2 * tall + 2 * n * columns + rows } else { 0 };
         let own = n * columns + widest * (columns + widest);
         let pivots = if verb.family == Family::Lu { n * size_of::<i32>() } else { 0 };
-        let arena = (own + far) * size + pivots + ranks * size_of::<Address>() + 256;
+        let table = [&self.arrange, &self.restore]
+            .into_iter()
+            .filter_map(|moves| moves.columns.as_ref())
+            .map(|plan| table_bytes(plan.most_lists()))
+            .fold(ranks * size_of::<Address>(), usize::max);
+        let arena = ((own + far) * size + pivots + 256).max(table);
         // A panel that is worked on is the rank's own, where columns are dealt out.
         let dealt = (0..count).all(|t| self.columns.tile(t).rank == t % ranks);
         let beside = if dealt { 2 * widest * widest * size + pivots + 256 } else { arena };
@@ -177,7 +178,8 @@ impl<T: Scalar> Shared<T> {
     ) -> Result<Self> {
         let calls: Vec<Call> = brought.iter().map(|b| b.call.clone()).collect();
         let problem = options.problem(calls.len(), &calls)?;
-        let sizes = Sizes::on_cuda::<T>(&options, &problem);
+        let device = alike(&options, &brought)?;
+        let sizes = Sizes::on_cuda::<T>(&options, &problem, &device);
         let since = brought.iter().map(|b| b.since).min().unwrap_or_else(Instant::now);
         let rooms: Vec<Room> = brought.iter().map(|b| b.room).collect();
         let seats = brought.into_iter().map(|b| b.seat).collect();
@@ -303,77 +305,26 @@ fn run<T: Scalar>(options: Options, part: &mut Part) -> Result<()> {
     }
 }
 
-/// The vendor's solver of whole matrices, if the routine uses it; all ranks meet for it.
-fn enlist<T: Scalar>(
-    options: &Options,
-    problem: &Problem,
-    part: &mut Part,
-    call: &Call,
-) -> Result<Option<Arc<engine::Engine>>> {
-    let Options { verb, engine, .. } = *options;
-    let asked = options.asked(problem);
-    if engine == Engine::Own || verb.family.reads_only() {
-        return Ok(None);
-    }
-    if options.order == Some(Order::Natural) && problem.ranks > 1 {
-        return Err(Error::invalid(format!(
-            "meshsolve.{}: attribute `order`: expected \"auto\" or \"cyclic\" with engine \
-             \"cusolvermg\", got \"natural\"; leave it out, or leave engine=None",
-            verb.name
-        )));
-    }
-    if options.tile.is_none() && engine::tile_width(problem.n, problem.ranks).is_err() {
-        return Err(options.no_width(problem));
-    }
-    let columns = Sizes::on_cuda::<T>(options, problem).columns;
-    let tile = columns.widest();
-    if (0..columns.count()).any(|t| columns.tile(t).width != tile) {
-        return Err(options.no_width(problem));
-    }
-    if asked.is_nothing() {
-        return Ok(None);
-    }
-    let member = engine::Member { device: part.device().clone(), shard: shard(call) };
-    let n = problem.n;
-    let make = |members| engine::Engine::new::<T>(members, n, tile, asked);
-    part.gather(member, make).map(Some)
-}
-
-impl Options {
-    /// What the routine asks of the vendor's solver of whole matrices.
-    fn asked(&self, problem: &Problem) -> Asked {
-        let Options { verb, rhs, .. } = *self;
-        let cholesky = verb.family == Family::Cholesky;
-        let solves = verb.solve && self.engine_solves();
-        Asked {
-            potrf: cholesky && verb.factor,
-            potri: cholesky && verb.invert,
-            getrf: !cholesky && verb.factor,
-            potrs: cholesky && solves,
-            getrs: !cholesky && solves,
-            rhs: if solves { problem.rhs } else { 0 },
-            dealt: rhs == Rhs::Columns,
-        }
-    }
-
-    fn no_width(&self, problem: &Problem) -> Error {
-        let Problem { n, ranks, .. } = *problem;
-        let remedy = match (self.tile, engine::tile_width(n, ranks)) {
-            (None, Err(order)) => format!("pad A with an identity corner to order {order}"),
-            _ => "leave `tile` out".to_owned(),
-        };
-        Error::invalid(format!(
-            "meshsolve.{}: a: engine \"cusolvermg\" expected one width of tile columns that divides \
-             {} columns of a device, got none for order {n} over {ranks} devices; {remedy}, or leave \
-             engine=None",
-            self.verb.name,
-            n / ranks
-        ))
+/// One of the devices, for which all ranks have planned alike.
+fn alike(options: &Options, brought: &[Brought]) -> Result<Arc<Device>> {
+    let devices: Vec<_> = brought.iter().map(|one| &one.seat.device).collect();
+    let first = devices[0];
+    match devices.iter().find(|device| device.architecture() != first.architecture()) {
+        None => Ok(first.clone()),
+        Some(other) => Err(Error::invalid(format!(
+            "meshsolve.{}: devices: expected GPUs of one compute capability, got {} for {} and {} for {}; use \
+             a mesh of equal devices",
+            options.verb.name,
+            first.architecture(),
+            first.name(),
+            other.architecture(),
+            other.name(),
+        ))),
     }
 }
 
 /// An address among the rank's matrices, for questions about sizes.
-fn shard(call: &Call) -> Address {
+pub(super) fn shard(call: &Call) -> Address {
     let matrices = call.rets.iter().chain(&call.args);
     matrices.map(|b| b.ptr.addr() as Address).next().unwrap_or_default()
 }
@@ -388,8 +339,8 @@ fn prepare<T: Scalar>(
     engine: usize,
     since: Instant,
 ) -> Result<Brought> {
-    let sizes = Sizes::on_cuda::<T>(options, problem);
     let device = part.device().clone();
+    let sizes = Sizes::on_cuda::<T>(options, problem, &device);
     let mut needs = sizes.needs::<T>(options, problem, call.rank, shard(&call), tools, &device)?;
     needs.engine = engine;
     let bytes = needs.bytes();

@@ -157,6 +157,9 @@ impl Plan {
     pub fn device_bytes(&self) -> usize {
         match self.work() {
             Work::Decomposition(work) => Parts::new(work, self.element_size()).scratch_bytes(),
+            Work::Skinny(skinny) => {
+                skinny.on_device(self.element_size()).shared_bytes(self.element_size())
+            }
             _ => self.shared_bytes(),
         }
     }
@@ -219,7 +222,8 @@ impl Plan {
                 (0..self.phases()).map(step).collect()
             }
             Work::Skinny(skinny) => {
-                let Skinny { tall, short, height, count, rest, runs, .. } = *skinny;
+                let skinny = skinny.on_device(size);
+                let Skinny { tall, short, height, count, rest, runs, .. } = skinny;
                 assert!(
                     short * height * size <= SKINNY_PANEL,
                     "{self}: panels too large for a device"

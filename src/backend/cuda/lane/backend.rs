@@ -262,6 +262,14 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
         self.give(|lane| lane.put_at(from, to));
     }
 
+    fn shift_columns(
+        &mut self,
+        lists: impl Iterator<Item = impl Iterator<Item = Block<T>>>,
+        spare: Option<Block<T>>,
+    ) {
+        self.give(|lane| lane.shift_all(lists.map(Iterator::collect), spare));
+    }
+
     fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool) {
         self.give(|lane| {
             let (source, target) = (lane.near(from)?, lane.near(to)?);

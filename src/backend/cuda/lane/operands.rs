@@ -112,7 +112,7 @@ impl CudaLane<'_> {
     }
 
     /// So many bytes of the arena of the stream that is worked on, until the next operation.
-    fn take(&mut self, bytes: usize) -> Address {
+    pub(super) fn take(&mut self, bytes: usize) -> Address {
         let arena = usize::from(self.ahead);
         let start = self.taken.next_multiple_of(16);
         self.taken = start + bytes;

@@ -1,0 +1,83 @@
+//! What a call asks of a vendor's solver of whole matrices on CUDA devices, and what that refuses.
+
+use std::sync::Arc;
+
+use super::on_cuda::shard;
+use super::operands::Problem;
+use super::options::{Engine, Family, Options, Rhs};
+use super::sizes::Sizes;
+use crate::backend::cuda::engine::{self, Asked};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::layout::Order;
+use crate::routines::Part;
+use crate::scalar::Scalar;
+
+/// The vendor's solver of whole matrices, if the routine uses it; all ranks meet for it.
+pub(super) fn enlist<T: Scalar>(
+    options: &Options,
+    problem: &Problem,
+    part: &mut Part,
+    call: &Call,
+) -> Result<Option<Arc<engine::Engine>>> {
+    let Options { verb, engine, .. } = *options;
+    let asked = options.asked(problem);
+    if engine == Engine::Own || verb.family.reads_only() {
+        return Ok(None);
+    }
+    if options.order == Some(Order::Natural) && problem.ranks > 1 {
+        return Err(Error::invalid(format!(
+            "meshsolve.{}: attribute `order`: expected \"auto\" or \"cyclic\" with engine \
+             \"cusolvermg\", got \"natural\"; leave it out, or leave engine=None",
+            verb.name
+        )));
+    }
+    if options.tile.is_none() && engine::tile_width(problem.n, problem.ranks).is_err() {
+        return Err(options.no_width(problem));
+    }
+    let columns = Sizes::on_cuda::<T>(options, problem, part.device()).columns;
+    let tile = columns.widest();
+    if (0..columns.count()).any(|t| columns.tile(t).width != tile) {
+        return Err(options.no_width(problem));
+    }
+    if asked.is_nothing() {
+        return Ok(None);
+    }
+    let member = engine::Member { device: part.device().clone(), shard: shard(call) };
+    let n = problem.n;
+    let make = |members| engine::Engine::new::<T>(members, n, tile, asked);
+    part.gather(member, make).map(Some)
+}
+
+impl Options {
+    /// What the routine asks of the vendor's solver of whole matrices.
+    fn asked(&self, problem: &Problem) -> Asked {
+        let Options { verb, rhs, .. } = *self;
+        let cholesky = verb.family == Family::Cholesky;
+        let solves = verb.solve && self.engine_solves();
+        Asked {
+            potrf: cholesky && verb.factor,
+            potri: cholesky && verb.invert,
+            getrf: !cholesky && verb.factor,
+            potrs: cholesky && solves,
+            getrs: !cholesky && solves,
+            rhs: if solves { problem.rhs } else { 0 },
+            dealt: rhs == Rhs::Columns,
+        }
+    }
+
+    fn no_width(&self, problem: &Problem) -> Error {
+        let Problem { n, ranks, .. } = *problem;
+        let remedy = match (self.tile, engine::tile_width(n, ranks)) {
+            (None, Err(order)) => format!("pad A with an identity corner to order {order}"),
+            _ => "leave `tile` out".to_owned(),
+        };
+        Error::invalid(format!(
+            "meshsolve.{}: a: engine \"cusolvermg\" expected one width of tile columns that divides \
+             {} columns of a device, got none for order {n} over {ranks} devices; {remedy}, or leave \
+             engine=None",
+            self.verb.name,
+            n / ranks
+        ))
+    }
+}

@@ -1,0 +1,120 @@
+"""The benchmark of solves on CUDA devices, as far as CPU host devices show that it works."""
+
+import csv
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+
+from helpers import ROOT
+
+SCRIPT = ROOT / "examples/bench/gpu_solve.py"
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples/bench")
+    import gpu_solve
+
+    return gpu_solve
+
+
+def run(*arguments):
+    environment = {name: os.environ[name] for name in os.environ if name != "XLA_FLAGS"}
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *map(str, arguments)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("routine", ["cholesky", "lu"])
+@pytest.mark.parametrize(
+    "what", ["meshsolve", "jnp", "meshsolve factor", "jnp factor", "meshsolve tile 16"]
+)
+def test_a_row(bench, routine, what, dtype):
+    row = bench.measure(bench.Case(routine, what, 96, dtype), 1)
+    assert float(row["seconds_median"]) > 0 and float(row["gemm_gflops"]) > 0
+    assert set(row) <= set(bench.COLUMNS)
+    assert ("residual_ratio" in row) == (not what.endswith("factor"))
+    assert float(row.get("residual_ratio", 0)) < 3
+
+
+def test_tiles_are_as_wide_as_asked_for(bench):
+    """A width that there is not is refused by the library."""
+    with pytest.raises(Exception, match="tile"):
+        bench.measure(bench.Case("lu", "meshsolve tile -3", 96), 1)
+
+
+def test_a_table(tmp_path):
+    """Rows that fail say why; what is there is not measured again."""
+    options = ("--platform", "cpu", "--sizes", 96, "--routine", "cholesky", "--repeats", 1)
+    options += ("--dtypes", "", "--tiles", "16", "--step", 32, "--most", 64, "--out", tmp_path)
+    ran = run(*options)
+    assert ran.returncode == 0, ran.stderr
+    [path] = tmp_path.glob("solve-gpu-2-*.csv")
+    with open(path, newline="") as file:
+        rows = {row["what"]: row for row in csv.DictReader(file)}
+    whats = ("meshsolve", "jnp", "meshsolve factor", "jnp factor", "meshsolve tile 16")
+    largest = ("meshsolve largest", "jnp largest")
+    assert list(rows) == [*whats, "meshsolve cusolvermg", *largest]
+    assert all(float(rows[what]["share_of_gemm"]) >= 0 for what in whats)
+    assert rows["meshsolve"]["devices"] == "2" and rows["jnp"]["devices"] == "1"
+    assert all(rows[what]["n"] == "64" for what in largest)
+    assert all(rows[what]["note"] == "no larger one was tried" for what in largest)
+    failed = rows["meshsolve cusolvermg"]
+    assert failed["note"].startswith("failed: ") and failed["seconds_median"] == ""
+    assert "ok   cholesky: largest n / that of jnp: 1.00" not in ran.stdout
+    assert "MISS cholesky: largest n / that of jnp: 1.00, >= 1.40" in ran.stdout
+    again = run(*options)
+    assert again.returncode == 0 and again.stderr == ""
+
+
+@pytest.mark.slow
+def test_all_rows_on_tiny_matrices(tmp_path):
+    ran = run("--platform", "cpu", "--quick", "--out", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    [path] = tmp_path.glob("solve-gpu-2-*.csv")
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(run("--quick", "--list").stdout.splitlines()) + 4
+    failed = {row["what"] for row in rows if row["note"].startswith("failed")}
+    assert failed <= {"meshsolve cusolvermg"}
+
+
+@pytest.mark.parametrize("most", [0, 3, 4, 5, 17, 61, 62, 63])
+def test_the_largest_that_works(bench, most):
+    tried = []
+
+    def works(n):
+        tried.append(n)
+        return n <= most * 2
+
+    found, fails = bench.largest(125, 2, works)
+    assert found == 2 * min(most, 62)
+    assert fails == (found + 2 if found < 124 else 0)
+    assert len(tried) == len(set(tried)) <= 2 + math.log2(62) and max(tried) <= 125
+
+
+def test_verdicts(bench):
+    fixed = {"dtype": "float64", "routine": "lu"}
+    rows = [
+        {"what": "meshsolve", "n": 32768, "seconds_median": "2", "peak_of_a": "1.04"},
+        {"what": "jnp", "n": 32768, "seconds_median": "3", "peak_of_a": "2.5"},
+        {"what": "meshsolve factor", "n": 32768, "seconds_median": "2", "share_of_gemm": "0.65"},
+        {"what": "jnp factor", "n": 4096, "seconds_median": "1"},
+        {"what": "meshsolve", "n": 4096, "seconds_median": "2"},
+        {"what": "meshsolve largest", "n": 122880, "seconds_median": ""},
+        {"what": "jnp largest", "n": 81920, "seconds_median": ""},
+    ]
+    assert [aim.line for aim in bench.aims([fixed | row for row in rows])] == [
+        "MISS lu, n = 32768: share of the product rate: 0.65, >= 0.70",
+        "ok   lu, n = 32768: memory at its peak / A: 1.04, <= 1.05",
+        "ok   lu, n = 32768: times as fast as jnp: 1.50, >= 1.00",
+        "ok   lu: largest n / that of jnp: 1.50, >= 1.40",
+    ]
