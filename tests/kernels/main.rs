@@ -12,6 +12,7 @@ mod far;
 mod gpu;
 mod launch;
 mod memory;
+mod ranks;
 #[path = "../routines/mod.rs"]
 mod routines;
 mod rows;
