@@ -8,7 +8,9 @@ Each row is a process of its own, so that the peak of the device's memory is tha
 call makes the program and is not timed; between the others the rate of a product of two matrices of
 the same dtype is taken, at n = 8192 at most, of which `share_of_gemm` is a share. FLOPs are those
 of run.py. `peak_of_a` is the peak of all memory in use on a device, A included, over its part of A.
-Rows that fail say why in `note`, among them those of an engine that there is not.
+Rows that fail say why in `note`, among them those of an engine that there is not. `K ranks on one
+device` are solves by K ranks that share the first device, through the code that several devices
+run, in memory that is not JAX's.
 
 `meshsolve` solves with A's memory given away, `jnp` is jnp.linalg.solve or cho_solve(cho_factor),
 on one device; `... factor` are cho_factor, lu_factor, jnp.linalg.cholesky and
@@ -47,11 +49,13 @@ COLUMNS = (
 KEYS = ("routine", "what", "n", "dtype", "devices")
 WHATS = ("meshsolve", "jnp", "meshsolve factor", "jnp factor")
 ENGINE = "meshsolve cusolvermg"
+RANKS = (1, 2, 4, 8)
+CALLED = {"cholesky": "posv", "lu": "gesv"}
 GEMM_N = 8192
 LARGE = 16384  # from here on three calls are timed
 # Least shares of the product rate, and what else is aimed at.
 SHARES, SHARES_AT = {"cholesky": 0.80, "lu": 0.70}, 32768
-NOT_SLOWER_FROM, PEAK, TIMES_AS_LARGE = 8192, 1.05, 1.4
+NOT_SLOWER_FROM, PEAK, TIMES_AS_LARGE, SHARED = 8192, 1.05, 1.4, 1.15
 RESIDUAL = 30.0
 # Of the device's memory, what JAX takes.
 FRACTION = "0.92"
@@ -83,7 +87,7 @@ def main() -> int:
         options.out / f"solve-gpu-{count}-{name}.csv", COLUMNS, KEYS, here | {"commit": commit()}
     )
     for number, case in enumerate(cases):
-        devices = 1 if case.what.startswith("jnp") else count
+        devices = count if case.what.startswith("meshsolve") else 1
         named = case._asdict() | {"devices": devices}
         if table.has(named):
             continue
@@ -107,6 +111,8 @@ def suite(options) -> list[Case]:
     widths = [f"meshsolve tile {tile}" for tile in tiles if tile]
     cases += [Case(routine, what, n) for n, routine in pairs for what in widths]
     cases += [Case(routine, ENGINE, n) for n, routine in pairs]
+    shared = [f"{ranks} ranks on one device" for ranks in RANKS]
+    cases += [Case(r, what, max(sizes)) for r in routines for what in shared]
     # One order for the other dtypes.
     n = sorted(sizes)[len(sizes) // 2]
     dtypes = [dtype for dtype in options.dtypes.split(",") if dtype]
@@ -179,6 +185,13 @@ def aims(rows: list[dict]):
             if ours and theirs:
                 name = f"{routine}{kind}, n = {n}: times as fast as jnp"
                 yield Aim(name, theirs / ours, 1.0)
+        largest_n = max((n for _, what, n in by if what == "1 ranks on one device"), default=0)
+        one, four = (
+            of("seconds_median", routine, f"{ranks} ranks on one device", largest_n)
+            for ranks in (1, 4)
+        )
+        if one and four:
+            yield Aim(f"{routine}, n = {largest_n}: 4 ranks / 1 rank", four / one, SHARED, False)
         most = {w: n for (r, w, _), n in sizes.items() if r == routine}
         if most.get("meshsolve largest") and most.get("jnp largest"):
             ratio = most["meshsolve largest"] / most["jnp largest"]
@@ -198,6 +211,8 @@ def _child(options, task: str, *case, **more) -> dict:
         count = f"--xla_force_host_platform_device_count={options.devices}"
         environment["XLA_FLAGS"] = count
     environment.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", FRACTION)
+    if case and "ranks" in case[0].what:
+        environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     order = {"task": task, "case": case[0] if case else None, "repeats": options.repeats} | more
     command = [sys.executable, __file__, "--child", json.dumps(order)]
     try:
@@ -245,6 +260,8 @@ def measure(case: Case, repeats: int | None) -> dict:
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     routine, what, n, dtype = case
+    if "ranks" in what:
+        return measure_ranks(routine, int(what.split()[0]), n, repeats)
     devices = jax.devices()[: 1 if what.startswith("jnp") else None]
     rows = NamedSharding(Mesh(np.array(devices), ("x",)), PartitionSpec("x", None))
     whole = NamedSharding(rows.mesh, PartitionSpec())
@@ -265,7 +282,7 @@ def measure(case: Case, repeats: int | None) -> dict:
     del x
     times, rates = [], []
     rate = product_rate(min(n, GEMM_N), dtype, devices[0])
-    for _ in range(repeats or (3 if n >= LARGE else 7)):
+    for _ in range(_repeats(repeats, n)):
         rates.append(rate() * len(devices))
         a = jax.block_until_ready(new_a())
         start = time.perf_counter()
@@ -275,6 +292,24 @@ def measure(case: Case, repeats: int | None) -> dict:
     factors = what.endswith("factor")
     told = shares(routine, False, n, 0 if factors else 1, dtype, times, [], rates)
     return row | {name: value for name, value in told.items() if name in COLUMNS}
+
+
+def measure_ranks(routine: str, ranks: int, n: int, repeats: int | None) -> dict:
+    """The same of ranks that share a device."""
+    import jax
+
+    from meshsolve import _core, _cuda
+
+    order = (0, CALLED[routine], n, ranks, None, _repeats(repeats, n), _cuda.search_folders())
+    times, error = _core.cuda_ranks(*order)
+    rate = product_rate(min(n, GEMM_N), "float64", jax.devices()[0])
+    told = shares(routine, False, n, 1, "float64", times, [], [rate() for _ in range(3)])
+    kept = {name: value for name, value in told.items() if name in COLUMNS}
+    return kept | {"note": f"largest error of x: {error:.1e}"}
+
+
+def _repeats(asked: int | None, n: int) -> int:
+    return asked or (3 if n >= LARGE else 7)
 
 
 def one_kernel(routine: str, n: int, dtype: str):
@@ -316,8 +351,7 @@ def solver(what: str, routine: str):
         factor = {"cholesky": jnp.linalg.cholesky, "lu": jax.scipy.linalg.lu_factor}[routine]
         return jax.jit(lambda a, _: factor(a))
     if what.startswith("meshsolve tile "):
-        called = {"cholesky": "posv", "lu": "gesv"}[routine]
-        return contenders.ffi_solver(called, tile=np.int64(what.split()[-1]))
+        return contenders.ffi_solver(CALLED[routine], tile=np.int64(what.split()[-1]))
     if what == ENGINE:
         assume = {"cholesky": "pos", "lu": "gen"}[routine]
         engine: dict = {"engine": "cusolvermg"}

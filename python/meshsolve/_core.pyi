@@ -56,5 +56,14 @@ def cuda_yardstick(
     repeats: int,
     folders: Sequence[str],
 ) -> dict[str, Any]: ...
+def cuda_ranks(
+    number: int,
+    routine: str,
+    n: int,
+    ranks: int,
+    width: int | None,
+    repeats: int,
+    folders: Sequence[str],
+) -> tuple[list[float], float]: ...
 def set_cuda_folders(folders: Sequence[str]) -> None: ...
 def kernel_cache() -> dict[str, Any]: ...

@@ -14,6 +14,7 @@ use crate::backend::cuda::nvrtc::{Compiled, Nvrtc, Program};
 use crate::backend::cuda::yardstick::{Order, Yardstick};
 use crate::backend::cuda::{process, sources};
 use crate::error::{Error, Kind, Result};
+use crate::rendezvous::cuda_ranks as several;
 use crate::transpose::Algorithm;
 
 impl From<Error> for PyErr {
@@ -204,6 +205,27 @@ fn cuda_yardstick<'py>(
     Ok(says)
 }
 
+/// Solves by several ranks on one CUDA device: seconds of each repeat, and how far x is from what it should
+/// be. `routine`: "posv" or "gesv"; `width`: of the tiles, if it is not to be chosen.
+#[pyfunction]
+#[pyo3(signature = (number, routine, n, ranks, width, repeats, folders))]
+#[allow(clippy::too_many_arguments)]
+fn cuda_ranks(
+    py: Python<'_>,
+    number: i32,
+    routine: String,
+    n: usize,
+    ranks: usize,
+    width: Option<usize>,
+    repeats: usize,
+    folders: Vec<PathBuf>,
+) -> PyResult<(Vec<f64>, f64)> {
+    process::set_folders(folders);
+    let order = several::Order { routine, n, ranks, width, repeats };
+    let found = py.detach(|| several::measure(process::devices()?, number, &order))?;
+    Ok((found.seconds, found.error))
+}
+
 /// Where pip has installed CUDA's libraries, for calls on CUDA devices.
 #[pyfunction]
 fn set_cuda_folders(folders: Vec<PathBuf>) {
@@ -218,5 +240,6 @@ pub fn add_to(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(set_cuda_folders, m)?)?;
     m.add_function(wrap_pyfunction!(cuda_device, m)?)?;
     m.add_function(wrap_pyfunction!(cuda_yardstick, m)?)?;
+    m.add_function(wrap_pyfunction!(cuda_ranks, m)?)?;
     m.add_function(wrap_pyfunction!(kernel_cache, m)?)
 }

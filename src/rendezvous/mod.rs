@@ -1,6 +1,7 @@
 //! The devices of one call meet, the call runs, all devices get the same outcome. See README.md here.
 
 mod collect;
+pub mod cuda_ranks;
 mod cuda_site;
 mod hosts;
 mod messages;

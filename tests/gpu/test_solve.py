@@ -12,6 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
+from meshsolve import _core, _cuda
 
 jax.config.update("jax_enable_x64", True)
 
@@ -148,6 +149,16 @@ def test_a_gradient():
     gradient = jax.jit(jax.grad(value))(jax.device_put(a, rows))
     x = np.linalg.solve(a, b)
     np.testing.assert_allclose(gradient, -np.outer(x, x), rtol=1e-8)
+
+
+@pytest.mark.parametrize("routine", ["posv", "gesv"])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
+def test_ranks_that_share_a_device(routine, ranks):
+    """Through the code that several devices run, each rank on a stream of its own."""
+    folders = _cuda.search_folders()
+    for n, width in ((24 * 64, None), (24 * 64, 32), (24 * 7, 5)):
+        _, error = _core.cuda_ranks(0, routine, n, ranks, width, 2, folders)
+        assert error < 1e-11
 
 
 def test_no_solution_is_nan_and_info():

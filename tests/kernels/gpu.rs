@@ -1,8 +1,8 @@
 //! The library's devices on the emulated driver (`driver.cc`).
 
 use std::ffi::{CStr, CString, c_char, c_void};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use meshsolve::backend::cuda::device::{Devices, Stream};
 use meshsolve::backend::cuda::driver::Driver;
@@ -10,6 +10,9 @@ use meshsolve::backend::cuda::vendor::Libraries;
 use meshsolve::backend::cuda::vendor::nccl::Nccl;
 
 use crate::emulator::full;
+
+/// Memory is counted for all threads: one test at a time allocates some.
+pub static ALONE: Mutex<()> = Mutex::new(());
 
 /// Devices that nobody has used, and how often a kernel has been compiled for one.
 pub fn devices() -> (Devices, Arc<AtomicUsize>) {

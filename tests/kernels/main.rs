@@ -14,6 +14,7 @@ mod gpu;
 mod launch;
 mod memory;
 mod panels;
+mod ranks;
 #[path = "../routines/mod.rs"]
 mod routines;
 mod rows;

@@ -1,18 +1,13 @@
 //! What measures transpositions on a device, on the emulated driver: that it checks, and gives all back.
 
-use std::sync::Mutex;
-
 use meshsolve::backend::cuda::yardstick::{Order, Yardstick};
 use meshsolve::error::Kind;
 use meshsolve::transpose::Algorithm;
 
 use crate::emulator::small;
-use crate::gpu::{contexts, devices, fail, overrun, pieces};
+use crate::gpu::{ALONE, contexts, devices, fail, overrun, pieces};
 use crate::memory::Array;
 use crate::transposition::{Random, SIZES, transposed};
-
-/// Memory is counted for all threads: one test at a time.
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn order(rows: usize, cols: usize, element_size: usize) -> Order {
     let scratch_bytes = rows * cols * element_size * 9 / 8 + 64;

@@ -62,13 +62,16 @@ def test_a_table(tmp_path):
         rows = {row["what"]: row for row in csv.DictReader(file)}
     whats = ("meshsolve", "jnp", "meshsolve factor", "jnp factor", "meshsolve tile 16")
     largest = ("meshsolve largest", "jnp largest")
-    assert list(rows) == [*whats, "meshsolve cusolvermg", *largest]
+    shared = [f"{ranks} ranks on one device" for ranks in (1, 2, 4, 8)]
+    assert list(rows) == [*whats, "meshsolve cusolvermg", *shared, *largest]
     assert all(float(rows[what]["share_of_gemm"]) >= 0 for what in whats)
     assert rows["meshsolve"]["devices"] == "2" and rows["jnp"]["devices"] == "1"
     assert all(rows[what]["n"] == "64" for what in largest)
     assert all(rows[what]["note"] == "no larger one was tried" for what in largest)
-    failed = rows["meshsolve cusolvermg"]
-    assert failed["note"].startswith("failed: ") and failed["seconds_median"] == ""
+    for what in ("meshsolve cusolvermg", *shared):
+        failed = rows[what]
+        assert failed["note"].startswith("failed: ") and failed["seconds_median"] == ""
+    assert "expected" in rows[shared[0]]["note"]
     assert "ok   cholesky: largest n / that of jnp: 1.00" not in ran.stdout
     assert "MISS cholesky: largest n / that of jnp: 1.00, >= 1.40" in ran.stdout
     again = run(*options)
@@ -84,7 +87,7 @@ def test_all_rows_on_tiny_matrices(tmp_path):
         rows = list(csv.DictReader(file))
     assert len(rows) == len(run("--quick", "--list").stdout.splitlines()) + 4
     failed = {row["what"] for row in rows if row["note"].startswith("failed")}
-    assert failed <= {"meshsolve cusolvermg"}
+    assert failed <= {"meshsolve cusolvermg"} | {f"{k} ranks on one device" for k in (1, 2, 4, 8)}
 
 
 @pytest.mark.parametrize("most", [0, 3, 4, 5, 17, 61, 62, 63])
@@ -108,6 +111,8 @@ def test_verdicts(bench):
         {"what": "jnp", "n": 32768, "seconds_median": "3", "peak_of_a": "2.5"},
         {"what": "meshsolve factor", "n": 32768, "seconds_median": "2", "share_of_gemm": "0.65"},
         {"what": "jnp factor", "n": 4096, "seconds_median": "1"},
+        {"what": "1 ranks on one device", "n": 32768, "seconds_median": "2"},
+        {"what": "4 ranks on one device", "n": 32768, "seconds_median": "2.4"},
         {"what": "meshsolve", "n": 4096, "seconds_median": "2"},
         {"what": "meshsolve largest", "n": 122880, "seconds_median": ""},
         {"what": "jnp largest", "n": 81920, "seconds_median": ""},
@@ -116,5 +121,6 @@ def test_verdicts(bench):
         "MISS lu, n = 32768: share of the product rate: 0.65, >= 0.70",
         "ok   lu, n = 32768: memory at its peak / A: 1.04, <= 1.05",
         "ok   lu, n = 32768: times as fast as jnp: 1.50, >= 1.00",
+        "MISS lu, n = 32768: 4 ranks / 1 rank: 1.20, <= 1.15",
         "ok   lu: largest n / that of jnp: 1.50, >= 1.40",
     ]

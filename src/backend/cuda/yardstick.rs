@@ -56,12 +56,12 @@ const MARGIN: usize = 4096;
 const CANARY: u32 = 0x7FA5_A5A5;
 
 /// Memory between canaries that goes back when this is dropped.
-struct Memory<'a> {
+pub(crate) struct Memory<'a> {
     of: &'a Yardstick,
     /// Where it was allocated.
     base: Address,
-    at: Address,
-    bytes: usize,
+    pub at: Address,
+    pub bytes: usize,
 }
 
 impl Memory<'_> {
@@ -70,15 +70,15 @@ impl Memory<'_> {
         [self.base, self.at + self.bytes as Address]
     }
 
-    /// An error if a canary is another one now.
-    fn check(&self, plan: &Plan) -> Result<()> {
+    /// An error if a canary is another one now, after `what` was done.
+    pub fn check(&self, what: &str) -> Result<()> {
         let Yardstick { device, stream, .. } = self.of;
         for margin in self.margins() {
             // SAFETY: as many bytes were allocated.
             let found: [u8; MARGIN] = unsafe { device.read(margin, *stream) }?;
             if found.chunks(4).any(|word| *word != CANARY.to_ne_bytes()) {
                 let message = format!(
-                    "meshsolve: {plan} on {}: something was written beside an array of {} bytes; this is a \
+                    "meshsolve: {what} on {}: something was written beside an array of {} bytes; this is a \
                      defect of meshsolve, please report it",
                     device.name(),
                     self.bytes,
@@ -139,8 +139,16 @@ impl Yardstick {
         }
     }
 
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn stream(&self) -> Stream {
+        self.stream
+    }
+
     /// Memory of so many bytes, a multiple of 4.
-    fn allocate(&self, bytes: usize) -> Result<Memory<'_>> {
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<Memory<'_>> {
         let mut base = 0;
         {
             let _entered = self.device.enter()?;
@@ -254,7 +262,7 @@ impl Yardstick {
         }
         // Memory goes back only when nothing uses it.
         self.device.wait(self.stream)?;
-        [data, scratch, wrong].iter().try_for_each(|memory| memory.check(&plan))?;
+        [data, scratch, wrong].iter().try_for_each(|m| m.check(&plan.to_string()))?;
         Ok(measured)
     }
 }

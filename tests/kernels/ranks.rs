@@ -1,0 +1,38 @@
+//! What measures solves by several ranks on one device, on the emulated driver.
+
+use meshsolve::error::Kind;
+use meshsolve::rendezvous::cuda_ranks::{Order, measure};
+
+use crate::gpu::{ALONE, contexts, devices, fail};
+
+fn order(routine: &str, n: usize, ranks: usize) -> Order {
+    Order { routine: routine.into(), n, ranks, width: Some(3), repeats: 2 }
+}
+
+#[test]
+fn ranks_on_one_device() {
+    let _alone = ALONE.lock();
+    let (devices, _) = devices();
+    for (routine, ranks) in [("posv", 1), ("posv", 2), ("posv", 4), ("gesv", 1), ("gesv", 3)] {
+        let found = measure(&devices, 1, &order(routine, 24, ranks)).unwrap();
+        assert!(found.error < 1e-12, "{routine} {ranks}: {}", found.error);
+        assert!(found.seconds.len() == 2 && found.seconds.iter().all(|s| *s > 0.0));
+    }
+    let found = measure(&devices, 2, &Order { width: None, ..order("gesv", 10, 2) }).unwrap();
+    assert!(found.error < 1e-12, "{}", found.error);
+    assert_eq!(contexts(), 0);
+}
+
+#[test]
+fn orders_that_ranks_do_not_divide_and_failures() {
+    let _alone = ALONE.lock();
+    let (devices, _) = devices();
+    let error = measure(&devices, 0, &order("posv", 10, 3)).unwrap_err();
+    let expected = "meshsolve: ranks on one device: expected n to be a multiple of their number, got n = 10 \
+                    and 3 ranks";
+    assert_eq!((error.kind, &*error.message), (Kind::InvalidArgument, expected));
+    fail("cuMemAlloc_v2", 3, 2);
+    let error = measure(&devices, 0, &order("posv", 12, 3)).unwrap_err();
+    assert!(error.message.contains("cuMemAlloc to succeed, got 2"), "{error}");
+    assert!(measure(&devices, 0, &order("posv", 12, 3)).unwrap().error < 1e-12);
+}
