@@ -1,6 +1,7 @@
 // Streams of the emulated driver, events by which they wait for each other, and copies.
 //
-// A stream does nothing until somebody waits for it, so what is read too early is wrong here, too.
+// A stream does nothing until somebody waits for it, so what is read too early is wrong here, too;
+// but for those beside the caller's on the first device, which do everything as early as they may.
 
 #include <algorithm>
 #include <chrono>
@@ -65,6 +66,7 @@ int give(Stream& stream, std::function<int()> work) {
   stream.queue.push_back(std::move(work));
   stream.given++;
   changed.notify_all();
+  if (stream.is_eager) work_until(stream, ~size_t(0));
   return SUCCESS;
 }
 
@@ -159,7 +161,8 @@ int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 int cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
   REFUSED
   EXPECT(current() && flags == 1 && -5 <= priority && priority <= 0, INVALID_VALUE)
-  *stream = emulated_stream(int(current() - devices));
+  *stream = emulated_stream(device());
+  static_cast<Stream*>(*stream)->is_eager = device() == 0;
   return SUCCESS;
 }
 
