@@ -59,6 +59,8 @@ struct Stream {
   const Thread* thread = nullptr;
   // Pieces of work that it has been given and that it has done.
   size_t given = 0, done = 0;
+  // Whether it works as soon as it is given something.
+  bool is_eager = false;
 };
 
 // Held while the lists below are looked at.
