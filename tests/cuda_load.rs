@@ -10,6 +10,7 @@ use meshsolve::backend::cuda::nvrtc::{Nvrtc, number};
 use meshsolve::backend::cuda::sources;
 use meshsolve::backend::cuda::vendor::nccl::Nccl;
 use meshsolve::error::Kind;
+use meshsolve::settings::Panels;
 
 fn scratch(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("meshsolve-load-{name}-{}", std::process::id()));
@@ -95,6 +96,13 @@ fn an_nvrtc_that_is_not_there() {
                     libraries, pip install \"jax[cuda13]\" or \"jax[cuda12]\", or NVRTC alone, pip install \
                     nvidia-cuda-nvrtc (CUDA 13) or nvidia-cuda-nvrtc-cu12 (CUDA 12)";
     assert_eq!(error.message, expected);
+}
+
+#[test]
+fn ways_of_panels() {
+    assert_eq!(["copies", "nccl"].map(str::parse), [Ok(Panels::Copies), Ok(Panels::Nccl)]);
+    assert!(["", "NCCL", "1"].iter().all(|text| text.parse::<Panels>().is_err()));
+    assert_eq!(Panels::default(), Panels::Copies);
 }
 
 #[test]
