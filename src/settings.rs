@@ -34,10 +34,15 @@ pub fn set_timeout(timeout: Duration) {
     timeout_millis().store(timeout.as_millis() as u64, Relaxed);
 }
 
-/// Threads that one call may use: `MESHSOLVE_THREADS`, else what the machine offers this process.
+/// `MESHSOLVE_THREADS`, if it is given.
+pub fn threads_asked_for() -> Option<usize> {
+    static THREADS: OnceLock<Option<usize>> = OnceLock::new();
+    *THREADS.get_or_init(|| parsed("MESHSOLVE_THREADS", |&t: &usize| t > 0))
+}
+
+/// Threads that one call may use: those, else what the machine offers this process.
 pub fn threads() -> usize {
-    static THREADS: OnceLock<usize> = OnceLock::new();
-    *THREADS.get_or_init(|| parsed("MESHSOLVE_THREADS", |&t: &usize| t > 0).unwrap_or_else(cores))
+    threads_asked_for().unwrap_or_else(cores)
 }
 
 /// Threads that can run at the same time, as far as is known.

@@ -17,6 +17,9 @@ os.environ["MESHSOLVE_CACHE_DIR"] = ""
 # XLA hangs with many unsynchronised launches in flight on a machine with few cores.
 os.environ.setdefault("NPROC", "16")
 
+# Else small calls, as most here are, have a single thread.
+os.environ.setdefault("MESHSOLVE_THREADS", str(len(os.sched_getaffinity(0))))
+
 faulthandler.enable()
 
 

@@ -1,5 +1,6 @@
 """Ctrl-C, the end of the interpreter, forks, logging: each in a process of its own."""
 
+import os
 import re
 
 import pytest
@@ -151,3 +152,28 @@ def test_logging_that_is_off_starts_nothing(level):
         """
     )
     assert ("meshsolve-log" in out) == (level == "INFO")
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_little_work_has_one_thread_unless_more_are_asked_for():
+    code = """
+import os
+{ask}
+b = np.ones(640)
+for dtype, k in (("float64", 1), ("float64", 2000), ("complex128", 1)):
+    for n in (320, 512, 640):
+        a = put(mesh_of(range(2)), np.eye(n, dtype=dtype), "x", None)
+        jax.block_until_ready(ms.solve(a, np.ones((n, k))))
+        print(ms.last_call()["lanes"], end=" ")
+"""
+    left = 'del os.environ["MESHSOLVE_THREADS"]'
+    two = 'os.environ["MESHSOLVE_THREADS"] = "2"'
+    assert run_fresh(code.format(ask=two)) == "2 " * 9
+    several = run_fresh(code.format(ask=left)).split()
+    assert [count == "1" for count in several] == [
+        *[True, True, False],
+        *[False] * 3,
+        True,
+        False,
+        False,
+    ]

@@ -284,7 +284,7 @@ impl Configured for Options {
         }
         let problem = self.problem(calls.len(), &calls)?;
         dispatch!(problem.dtype, T => {
-            let sizes = Sizes::new(self, &problem, &Machine::host::<T>(problem.ranks));
+            let sizes = Sizes::new(self, &problem, &Machine::host::<T>(self, &problem));
             let ground = Ground::host(&sizes)?;
             Ok(Arc::new(Solver::<T>::new(*self, problem, calls, since, sizes, ground)?))
         },

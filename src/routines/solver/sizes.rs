@@ -22,6 +22,22 @@ pub fn panel_rows(n: usize) -> usize {
     n + 16
 }
 
+/// Multiplications in the time of those of float64, below which one thread is done before others have woken
+/// up: those of n = 512 (DESIGN.md, "Small orders").
+const FEW: f64 = (512 * 512 * 512) as f64;
+
+/// Threads for a call on the host: all of them, unless there is little to do and nobody has asked for
+/// several.
+fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
+    let asked = settings::threads_asked_for().or(options.tile.map(|_| settings::threads()));
+    let Problem { n, ranks, rhs, .. } = *problem;
+    let columns = if options.rhs == Rhs::Columns { ranks * rhs } else { rhs };
+    // Complex numbers take four real multiplications, narrow ones half the time.
+    let weight = size_of::<T>() as f64 / 8.0 * if T::IS_COMPLEX { 2.0 } else { 1.0 };
+    let work = weight * (n * n) as f64 * n.max(columns) as f64;
+    asked.unwrap_or(if work <= FEW { 1 } else { settings::threads() })
+}
+
 /// What sizes depend on beside the problem.
 pub struct Machine<'a> {
     /// Lanes for a call by so many ranks, if there is work for them.
@@ -42,9 +58,9 @@ pub struct Machine<'a> {
 impl Machine<'_> {
     /// Every lane of the host reaches every shard, so the cyclic order gains nothing there and costs a
     /// pass over the matrix (DESIGN.md has the figures).
-    pub fn host<T: Scalar>(ranks: usize) -> Self {
+    pub fn host<T: Scalar>(options: &Options, problem: &Problem) -> Self {
         Machine {
-            lanes: lane_count(ranks, settings::threads()),
+            lanes: lane_count(problem.ranks, threads::<T>(options, problem)),
             least: 1,
             order: Order::Natural,
             tile: &tile_width,
@@ -197,7 +213,7 @@ impl Forecast {
             raises: false,
         };
         let sized = dispatch!(dtype, T => {
-            let sizes = Sizes::new(&options, &problem, &Machine::host::<T>(ranks));
+            let sizes = Sizes::new(&options, &problem, &Machine::host::<T>(&options, &problem));
             let bytes = sizes.scratch_bytes::<T>();
             (sizes, bytes)
         },
