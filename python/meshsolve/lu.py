@@ -60,7 +60,9 @@ class LUFactor(_factor.Pair):
     Attributes:
       work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh): the
         transpose of scipy's ``lu``, sharded by rows, or ``lu`` itself, sharded by columns, if
-        ``storage`` is "column-major". It does not depend on the number of devices.
+        ``storage`` is "column-major". On the host it does not depend on the number of
+        devices; on several CUDA devices columns are dealt by their number, kind and engine, and it
+        is to be used on as many of the same kind.
       pivots: int32 [m], replicated: row i of A was interchanged with row pivots[i], in order.
       info: int32 scalar. 0, or i > 0: U[i-1, i-1] is zero, A is singular, and solutions are NaN.
       anorm: real scalar: the 1-norm of A, for ``rcond``; NaN if the factor stands for a pair.

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
@@ -23,6 +24,7 @@ pub struct Hosts {
     state: Mutex<State>,
     changed: Condvar,
     exchange: Mutex<Exchange>,
+    is_made: Condvar,
 }
 
 /// What ranks bring to a meeting, and what has been made of it.
@@ -74,7 +76,8 @@ impl State {
 impl Hosts {
     pub fn new(routine: &'static str, world: usize) -> Hosts {
         let (state, exchange) = (Mutex::default(), Mutex::default());
-        Hosts { routine, world, state, changed: Condvar::new(), exchange }
+        let (changed, is_made) = (Condvar::new(), Condvar::new());
+        Hosts { routine, world, state, changed, exchange, is_made }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -161,15 +164,28 @@ impl Hosts {
             return Err(error);
         }
         let mut exchange = self.exchange();
-        if !exchange.made.contains_key(&key) {
-            let brought = exchange.brought.remove(&key).unwrap_or_default();
+        // One of them finds what all have brought, and nothing made: what is there then is for their next
+        // gathering. Others, and other groups, wait for no lock meanwhile.
+        if !exchange.made.contains_key(&key)
+            && let Some(brought) = exchange.brought.remove(&key)
+        {
+            drop(exchange);
             let own = |parcel: Option<Parcel>| parcel?.downcast::<V>().ok().map(|v| *v);
             let all: Option<Vec<V>> = brought.into_iter().map(own).collect();
             let whole = all.filter(|all| all.len() == self.world);
-            let made = whole.ok_or_else(nobodys).and_then(make);
+            let made = catch_unwind(AssertUnwindSafe(|| whole.ok_or_else(nobodys).and_then(make)));
+            let panic = |panic: Box<dyn Any + Send>| {
+                Err(Error::from_panic("what ranks have in common", &*panic))
+            };
+            let made = made.unwrap_or_else(panic);
             let what = made.map(|made| Arc::new(made) as Arc<dyn Any + Send + Sync>);
+            exchange = self.exchange();
             exchange.made.insert(key, Made { what, left: self.world });
+            self.is_made.notify_all();
         }
+        let nothing = |exchange: &mut Exchange| !exchange.made.contains_key(&key);
+        let waited = self.is_made.wait_while(exchange, nothing);
+        let mut exchange = waited.unwrap_or_else(|e| e.into_inner());
         let made = exchange.made.get_mut(&key).ok_or_else(nobodys)?;
         let what = made.what.clone();
         made.left -= 1;

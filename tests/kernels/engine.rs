@@ -44,35 +44,61 @@ fn map(routine: &str) -> Map {
     System::map(routine).text("engine", "cusolvermg")
 }
 
+/// Calls of a routine that factors, with what all of them have: A, and B unless it inverts.
+fn calls_of(routine: &str, system: &mut System) -> Vec<Call> {
+    let mut calls = system.calls();
+    for Call { args, rets, .. } in &mut calls {
+        if routine.ends_with("inv") {
+            args.truncate(1);
+            rets.remove(1);
+        }
+        // Its own transpose, so that the same memory is column-major.
+        for matrix in [&mut args[0], &mut rets[0]] {
+            matrix.dims.reverse();
+        }
+    }
+    calls
+}
+
 #[test]
 fn a_failure_of_the_engine_is_that_of_all() {
     let functions = [
-        ("cusolverMgCreate", 0),
-        ("cusolverMgDeviceSelect", 0),
-        ("cusolverMgCreateDeviceGrid", 0),
-        ("cusolverMgCreateMatrixDesc", 0),
-        ("cusolverMgCreateMatrixDesc", 1),
-        ("cusolverMgPotrf_bufferSize", 0),
-        ("cusolverMgPotrs_bufferSize", 0),
-        ("cusolverMgPotrf", 0),
-        ("cusolverMgPotrs", 0),
-        ("cuCtxSynchronize", 0),
-        ("cuCtxSynchronize", 4),
-        ("cusolverMgDestroyMatrixDesc", 0),
+        ("posv", "cusolverMgCreate", 0),
+        ("posv", "cusolverMgDeviceSelect", 0),
+        ("posv", "cusolverMgCreateDeviceGrid", 0),
+        ("posv", "cusolverMgCreateMatrixDesc", 0),
+        ("posv", "cusolverMgCreateMatrixDesc", 1),
+        ("posv", "cusolverMgPotrf_bufferSize", 0),
+        ("posv", "cusolverMgPotrs_bufferSize", 0),
+        ("posv", "cusolverMgPotrf", 0),
+        ("posv", "cusolverMgPotrs", 0),
+        ("posv", "cuCtxSynchronize", 0),
+        ("posv", "cuCtxSynchronize", 4),
+        ("posv", "cusolverMgDestroyMatrixDesc", 0),
+        ("poinv", "cusolverMgPotri_bufferSize", 0),
+        ("poinv", "cusolverMgPotri", 0),
+        ("gesv", "cusolverMgGetrf_bufferSize", 0),
+        ("gesv", "cusolverMgGetrs_bufferSize", 0),
+        ("gesv", "cusolverMgGetrf", 0),
+        ("gesv", "cusolverMgGetrs", 0),
     ];
-    for (function, skip) in functions {
-        let (devices, site) = (devices().0, CudaSite::new(&map("posv")).unwrap());
+    for (routine, function, skip) in functions {
+        let map = map(routine).text("storage", "column-major");
+        let (devices, site) = (devices().0, CudaSite::new(&map).unwrap());
         let mut system = System::new(None);
         // Whoever comes last makes the engine, rank 0 calls it.
         let before = |_| fail(function, skip, 6);
-        let outcomes = run_after(&site, &devices, &streams(), system.calls(), before);
+        let calls = calls_of(routine, &mut system);
+        let outcomes = run_after(&site, &devices, &streams(), calls, before);
         let error = outcomes[0].clone().expect_err(function);
         assert!(outcomes.iter().all(|o| o.as_ref() == Err(&error)), "{function}: {outcomes:?}");
         let text = format!("expected {function} to succeed, got 6");
         assert!(error.message.contains(&text), "{function}: {error}");
         let mut again = System::new(None);
-        run(&site, &devices, &streams(), again.calls()).into_iter().for_each(|o| o.unwrap());
-        assert!(again.is_solved() && again.info == [0; 3], "{function}: the next call");
+        let calls = calls_of(routine, &mut again);
+        run(&site, &devices, &streams(), calls).into_iter().for_each(|o| o.unwrap());
+        let right = routine == "poinv" || again.is_solved();
+        assert!(right && again.info == [0; 3], "{function}: the next call");
     }
 }
 
@@ -89,12 +115,22 @@ fn a_matrix_that_is_not_positive_definite() {
         run(&site, &devices, &streams, system.calls()).into_iter().for_each(|o| o.unwrap());
         check(&system, info);
     }
-    // It may not say which minor: the last one is not positive in any case.
-    let mut system = System::new(None);
-    let before = |_| fail("cusolverMgPotrf", 0, 7);
-    let outcomes = run_after(&site, &devices, &streams, system.calls(), before);
-    outcomes.into_iter().for_each(|o| o.unwrap());
-    check(&system, 12);
+    // It may not say which minor: the last one is not positive in any case. Of a matrix that may be
+    // factored it is an error.
+    for (wrong, outcome) in [(Some((4, -1.0)), Ok(())), (None, Err("got 7"))] {
+        let mut system = System::new(wrong);
+        let before = |_| fail("cusolverMgPotrf", 0, 7);
+        let outcomes = run_after(&site, &devices, &streams, system.calls(), before);
+        for said in outcomes {
+            match outcome {
+                Ok(()) => said.unwrap(),
+                Err(text) => assert!(said.unwrap_err().message.contains(text)),
+            }
+        }
+        if outcome.is_ok() {
+            check(&system, 12);
+        }
+    }
 }
 
 #[test]
@@ -139,7 +175,7 @@ fn the_host_has_no_such_engine() {
     }
     for (_, outcome) in crate::common::collect(&from, System::RANKS) {
         let text = "meshsolve.posv: engine: expected \"meshsolve\" for arrays in the host's memory, got \
-                    \"cusolvermg\"; leave engine=None, or put A on CUDA devices";
+                    \"cusolvermg\"; leave engine=None where A is factored, or put A on CUDA devices";
         assert_eq!(outcome.unwrap_err().message, text);
     }
 }

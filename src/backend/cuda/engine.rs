@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::crew::Seat;
 use super::device::{Address, Device};
 use super::queue::Lines;
-use super::vendor::mg::{Dealt, Grid, Whole, Work};
+use super::vendor::mg::{Dealt, Grid, Said, Whole, Work};
 use crate::backend::WholeStep;
 use crate::error::Result;
 use crate::matrix::{Block, Matrix};
@@ -169,24 +169,26 @@ impl Engine {
         self.n / self.devices.len()
     }
 
-    fn sizes(&self) -> [usize; 3] {
+    fn sizes(&self, rank: usize) -> [usize; 3] {
         let Engine { n, size, asked, work, .. } = *self;
-        [self.columns() * size_of::<i32>(), n * asked.rhs * size, work * size]
+        let rhs = if asked.dealt || rank == 0 { asked.rhs } else { 0 };
+        let sizes = [self.columns() * size_of::<i32>(), n * rhs * size, work * size];
+        sizes.map(|bytes| bytes.next_multiple_of(ALIGNMENT))
     }
 
-    /// Bytes of each rank's memory.
-    pub fn bytes(&self) -> usize {
-        self.sizes().into_iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT)).sum()
+    /// Bytes of a rank's memory.
+    pub fn bytes(&self, rank: usize) -> usize {
+        self.sizes(rank).into_iter().sum()
     }
 
-    fn parts(&self, seat: &Seat) -> Parts {
-        let [rows, b, _] = self.sizes().map(|bytes| bytes.next_multiple_of(ALIGNMENT) as Address);
+    fn parts(&self, rank: usize, seat: &Seat) -> Parts {
+        let [rows, b, _] = self.sizes(rank).map(|bytes| bytes as Address);
         Parts { rows: seat.engine, b: seat.engine + rows, work: seat.engine + rows + b }
     }
 
     /// Where a rank's right-hand sides are to be, and its part of the solution is then.
-    pub fn rhs<T>(&self, seat: &Seat) -> Block<T> {
-        let at = std::ptr::without_provenance_mut(self.parts(seat).b as usize);
+    pub fn rhs<T>(&self, rank: usize, seat: &Seat) -> Block<T> {
+        let at = std::ptr::without_provenance_mut(self.parts(rank, seat).b as usize);
         Block::column_major(at, self.n, self.asked.rhs, self.n)
     }
 
@@ -200,7 +202,8 @@ impl Engine {
         matrix: &Matrix<T>,
         step: WholeStep<T>,
     ) -> Result<usize> {
-        let parts: Vec<Parts> = seats.iter().map(|seat| self.parts(seat)).collect();
+        let parts = seats.iter().enumerate().map(|(rank, seat)| self.parts(rank, seat));
+        let parts: Vec<Parts> = parts.collect();
         let all = |part: fn(&Parts) -> Address| parts.iter().map(part).collect::<Vec<_>>();
         let (rows, places) = (all(|p| p.rows), all(|p| p.work));
         let work = Work { parts: &places, elements: self.work };
@@ -215,28 +218,57 @@ impl Engine {
         if let WholeStep::Solve { pivots: Some(pivots), .. } = step {
             self.deal_rows(seats, &rows, pivots)?;
         }
-        let info = {
+        let whole = match (step, b) {
+            (WholeStep::Potrf, _) => Whole::Potrf,
+            (WholeStep::Potri, _) => Whole::Potri,
+            (WholeStep::Getrf(_), _) => Whole::Getrf(&rows),
+            (WholeStep::Solve { pivots: None, .. }, Some(b)) => Whole::Potrs(b),
+            (WholeStep::Solve { .. }, Some(b)) => Whole::Getrs(&rows, b),
+            // No right-hand sides.
+            (WholeStep::Solve { .. }, None) => return Ok(0),
+        };
+        let said = {
             let _entered = self.devices[0].enter()?;
             let mg = self.devices[0].vendor()?.mg()?;
-            let run = |step| {
-                // SAFETY: memory of this call, whose ranks wait.
-                unsafe { mg.run(grid, a, step, work) }
-            };
-            match (step, b) {
-                (WholeStep::Potrf, _) => run(Whole::Potrf)?,
-                (WholeStep::Potri, _) => run(Whole::Potri)?,
-                (WholeStep::Getrf(_), _) => run(Whole::Getrf(&rows))?,
-                (WholeStep::Solve { pivots: None, .. }, Some(b)) => run(Whole::Potrs(b))?,
-                (WholeStep::Solve { .. }, Some(b)) => run(Whole::Getrs(&rows, b))?,
-                // No right-hand sides.
-                (WholeStep::Solve { .. }, None) => 0,
-            }
+            // SAFETY: memory of this call, whose ranks wait.
+            unsafe { mg.run(grid, a, whole, work) }
         };
-        self.devices.iter().try_for_each(|device| device.finish())?;
+        // What has failed may still be at work.
+        let finished: Vec<_> = self.devices.iter().map(|device| device.finish()).collect();
+        let info = match said? {
+            Said::Info(info) => info,
+            Said::Nothing(error) if self.is_factor(seats, matrix)? => return Err(error),
+            Said::Nothing(_) => self.n,
+        };
+        finished.into_iter().collect::<Result<()>>()?;
         if let WholeStep::Getrf(pivots) = step {
             self.collect_rows(seats, &rows, pivots)?;
         }
         Ok(info)
+    }
+
+    /// Whether a diagonal is that of a Cholesky factor: of positive numbers.
+    fn is_factor<T: Scalar>(&self, seats: &[Seat], matrix: &Matrix<T>) -> Result<bool> {
+        for t in 0..matrix.columns.count() {
+            let (diagonal, size) = (matrix.diagonal(t).diagonal(), size_of::<T>());
+            let Seat { device, stream, .. } = &seats[matrix.columns.tile(t).rank];
+            let mut entries = vec![T::ZERO; diagonal.rows];
+            let at = diagonal.ptr.addr() as Address;
+            let from = Lines { at, pitch: diagonal.row_stride * size };
+            // SAFETY: as many entries, of a rank that waits.
+            unsafe {
+                let to = entries.as_mut_ptr().cast();
+                device.read_lines(from, size, diagonal.rows, to, *stream)?;
+            }
+            let is_positive = |entry: &T| {
+                let size = entry.magnitude();
+                size > 0.0 && size.is_finite() && *entry == T::from_f64_impl(size)
+            };
+            if !entries.iter().all(is_positive) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The rank that has a column, and the column's number there.

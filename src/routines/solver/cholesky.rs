@@ -13,7 +13,8 @@
 //! | `logdet` | work, info | logdet | log det A from a factor |
 //! | `pocon` | work, info, anorm | rcond | estimates A's condition from a factor and norm1(A) |
 //!
-//! The factor that `potrf` and `pack` leave, `work`, does not depend on the number of devices: read as
+//! The factor that `potrf` and `pack` leave, `work`, does not depend on the number of devices, but for the order of its
+//! columns on several CUDA devices: read as
 //! JAX's array it holds U of A = U^H U in its upper triangle, sharded by rows; with storage
 //! "column-major" it holds L of A = L L^H in its lower one. Names and `info` are LAPACK's.
 
@@ -186,6 +187,8 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut 
         let conjugated = of_conjugate != (job.options.op == Op::Transpose);
         match job.options.engine {
             Engine::Own => job.solve(lane, &sweeps(conjugated), None, scale)?,
+            // What has failed is known to all lanes.
+            Engine::CusolverMg if job.info() != 0 => {}
             Engine::CusolverMg => job.solve_whole(lane, None, conjugated)?,
         }
         *time = job.lap(lane, "solve", *time);
@@ -200,6 +203,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut 
         lane.keep_subnormals(inverse_near_underflow::<T>(scale));
         match job.options.engine {
             Engine::Own => inverse(lane, &job.a, job.panel())?,
+            Engine::CusolverMg if job.info() != 0 => {}
             Engine::CusolverMg => {
                 lane.whole(&job.a, WholeStep::Potri)?;
                 mirror_triangle(lane, &job.a, Missing::Upper, true)?;

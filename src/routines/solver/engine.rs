@@ -40,7 +40,7 @@ pub(super) fn enlist<T: Scalar>(
     if (0..columns.count()).any(|t| columns.tile(t).width != tile) {
         return Err(options.no_width(problem));
     }
-    if asked.is_nothing() {
+    if asked.is_nothing() || problem.n == 0 {
         return Ok(None);
     }
     let member = engine::Member { device: part.device().clone(), shard: shard(call) };

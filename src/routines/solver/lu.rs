@@ -14,7 +14,8 @@
 //! | `det` | work, pivots | det, sign, logdet | of A from a factor |
 //! | `gecon` | work, pivots, info, anorm | rcond | estimates A's condition from a factor and norm1(A) |
 //!
-//! The factor that `getrf` and `lupack` leave, `work`, does not depend on the number of devices: read
+//! The factor that `getrf` and `lupack` leave, `work`, does not depend on the number of devices, but for the order of its
+//! columns on several CUDA devices: read
 //! as JAX's array it is the transpose of scipy's `lu`, sharded by rows; with storage "column-major" it
 //! is `lu`, sharded by columns. `pivots` are scipy's, from 0 on. Names and `info` are LAPACK's: info =
 //! i > 0 says that U_ii is zero, and solutions are NaN. `gesv` and `geinv`

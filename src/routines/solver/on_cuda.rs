@@ -52,8 +52,10 @@ impl Sizes {
     ) -> Sizes {
         let ranks = problem.ranks;
         let width = |n, _| match options.engine {
-            Engine::Own => tile_width(device.architecture(), n, ranks),
-            Engine::CusolverMg => engine::tile_width(n, ranks).unwrap_or(1),
+            Engine::CusolverMg if !options.verb.family.reads_only() => {
+                engine::tile_width(n, ranks).unwrap_or(1)
+            }
+            _ => tile_width(device.architecture(), n, ranks),
         };
         let machine = Machine {
             lanes: ranks,
@@ -290,7 +292,7 @@ fn run<T: Scalar>(options: Options, part: &mut Part) -> Result<()> {
     let device = part.device().clone();
     let engine = enlist::<T>(&options, &problem, part, &call)?;
     let mut tools = device.tools()?;
-    let bytes = engine.as_ref().map_or(0, |engine| engine.bytes());
+    let bytes = engine.as_ref().map_or(0, |engine| engine.bytes(rank));
     let prepared = prepare::<T>(&options, &problem, part, call, &mut tools, bytes, since);
     let shared = prepared.and_then(|brought| {
         let room = brought.room;

@@ -278,7 +278,7 @@ impl Configured for Options {
         if self.engine != Engine::Own {
             return Err(Error::invalid(format!(
                 "meshsolve.{}: engine: expected \"meshsolve\" for arrays in the host's memory, got \
-                 \"cusolvermg\"; leave engine=None, or put A on CUDA devices",
+                 \"cusolvermg\"; leave engine=None where A is factored, or put A on CUDA devices",
                 self.verb.name
             )));
         }

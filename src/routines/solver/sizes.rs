@@ -22,7 +22,7 @@ pub fn panel_rows(n: usize) -> usize {
     n + 16
 }
 
-/// Multiplications in the time of those of float64, below which one thread is done before others have woken
+/// Multiplications in the time of those of float64, up to which one thread is done before others have woken
 /// up: those of n = 512 (DESIGN.md, "Small orders").
 const FEW: f64 = (512 * 512 * 512) as f64;
 

@@ -205,6 +205,9 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
 
     fn whole(&mut self, a: &Matrix<T>, step: WholeStep<T>) -> Step {
         let (crew, rank) = (self.crew, self.rank);
+        if a.columns.n() == 0 {
+            return Ok(());
+        }
         let Some(engine) = &crew.engine else { return Err(self.fail_with(no_engine())) };
         let seats = &crew.seats;
         let sides = match step {
@@ -212,7 +215,7 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
             _ => None,
         };
         if let Some((x, conjugated)) = sides {
-            let b = engine.rhs(&seats[rank]);
+            let b = engine.rhs(rank, &seats[rank]);
             self.copy(x, b);
             if conjugated {
                 self.conjugate(b);
@@ -233,7 +236,7 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
         }
         Backend::<T>::barrier(self)?;
         if let Some((x, conjugated)) = sides {
-            let b = engine.rhs(&seats[rank]);
+            let b = engine.rhs(rank, &seats[rank]);
             if conjugated {
                 self.conjugate(b);
             }

@@ -97,6 +97,14 @@ pub enum Whole<'a> {
     Getrs(&'a [Address], &'a Dealt),
 }
 
+/// What a step has to tell.
+pub enum Said {
+    /// LAPACK's number.
+    Info(usize),
+    /// An error that a matrix leads to for which there is such a number, but none was told.
+    Nothing(Error),
+}
+
 impl Mg {
     pub(super) fn of(library: &Library) -> Result<Mg> {
         Ok(Mg { functions: Functions::of(library)?, kept: Mutex::default() })
@@ -232,12 +240,12 @@ impl Mg {
         Ok(elements.max(0) as usize)
     }
 
-    /// Does a step on the square matrix A; LAPACK's `info`.
+    /// Does a step on the square matrix A.
     ///
     /// # Safety
     /// All parts are there on the grid's devices, in its order, and nobody else's until these have done
     /// all work.
-    pub unsafe fn run(&self, grid: &Grid, a: &Dealt, step: Whole, work: Work) -> Result<usize> {
+    pub unsafe fn run(&self, grid: &Grid, a: &Dealt, step: Whole, work: Work) -> Result<Said> {
         let (f, h, n, at, d, t) =
             (&self.functions, grid.handle, a.cols, a.parts.as_ptr(), a.descriptor, a.kind);
         let (w, length) = (work.parts.as_ptr(), work.elements as i64);
@@ -274,14 +282,15 @@ impl Mg {
                 }
             }
         };
-        match (step, status) {
-            // The matrix is to blame. Which minor is the first one may not be said; the last one is not
-            // positive definite in any case.
-            (Whole::Potrf, INTERNAL_ERROR) if info <= 0 => return Ok(n as usize),
-            (Whole::Potrf, INTERNAL_ERROR) => {}
-            _ => self.check(function, status)?,
+        match (step, status, self.check(function, status)) {
+            // The matrix may be to blame.
+            (Whole::Potrf, INTERNAL_ERROR, Err(error)) if info == 0 => {
+                return Ok(Said::Nothing(error));
+            }
+            (Whole::Potrf, INTERNAL_ERROR, _) => {}
+            (_, _, checked) => checked?,
         }
-        usize::try_from(info).map_err(|_| {
+        usize::try_from(info).map(Said::Info).map_err(|_| {
             let text = format!(
                 "meshsolve: cuSolverMg: expected arguments that {function} takes, got info = {info}; \
                  this is a defect of meshsolve"

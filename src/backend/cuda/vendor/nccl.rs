@@ -210,11 +210,17 @@ impl Clique {
     pub fn abort(&self, device: &Device) {
         // What fails after a failure helps nobody.
         let _entered = device.enter();
-        for communicator in &self.communicators {
-            if let Some(communicator) = locked(communicator).take() {
-                // SAFETY: nobody else uses it now, or will.
-                unsafe { (self.nccl.functions.ncclCommAbort)(communicator) };
+        let Functions { ncclGroupStart, ncclGroupEnd, ncclCommAbort, .. } = self.nccl.functions;
+        let ended = self.communicators.iter().filter_map(|one| locked(one).take());
+        let ended: Vec<_> = ended.collect();
+        // In a group: the end of one may wait for that of the others.
+        // SAFETY: nobody else uses them now, or will.
+        unsafe {
+            ncclGroupStart();
+            for communicator in ended {
+                ncclCommAbort(communicator);
             }
+            ncclGroupEnd();
         }
     }
 
