@@ -33,11 +33,17 @@ const ENGINE: Place = Some(by_the_engine);
 const ONE_DEVICE: Place = Some(on_one_device);
 
 mod on_three_devices {
-    crate::routines::every_routine!(crate::engine::ENGINE);
+    crate::routines::every_routine!(crate::engine::ENGINE; f64 f64, c64 faer::c32);
 }
 
 mod on_one_that_is_named_several_times {
-    crate::routines::every_routine!(crate::engine::ONE_DEVICE; f32 f32);
+    crate::routines::every_routine!(crate::engine::ONE_DEVICE; f32 f32, c128 faer::c64);
+}
+
+#[test]
+fn singular_matrices() {
+    crate::routines::lu::singular_matrices_have_no_solution_but_a_factor_and_a_determinant(ENGINE);
+    crate::routines::inverse::where_there_is_no_inverse_all_is_nan_and_info_says_why(ENGINE);
 }
 
 fn map(routine: &str) -> Map {

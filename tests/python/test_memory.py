@@ -178,4 +178,5 @@ def test_repeated_calls_do_not_grow():
                 early = resident()
         print(resident() - early)
     """)
-    assert int(np.array(out.split())[-1]) <= 4 << 20
+    # A call that kept A would be 400 MiB; allocators move by some.
+    assert int(np.array(out.split())[-1]) <= 8 << 20
