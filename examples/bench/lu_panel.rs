@@ -67,7 +67,7 @@ fn on_lanes(team: &Team, widest: usize, work: impl Fn(&mut HostLane<f64>) + Sync
         for lane in 0..team.lanes() {
             let work = &work;
             scope.spawn(move || {
-                let mut pack = vec![0.0; scratch_elements::<f64>(widest)];
+                let mut pack = vec![0.0; scratch_elements::<f64>(widest, 64)];
                 let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
                 work(&mut HostLane::new(team, lane, widest, pack));
             });

@@ -12,11 +12,11 @@ SOLVES = {"what": "meshsolve", "storage": "rows", "devices": 2}
 # Label, and what the one row that it is of agrees with.
 BARS = (
     ("solve, in place: general", SOLVES | {"assume": "gen", "keep_a": False}),
-    ("solve, in place: positive definite", SOLVES | {"assume": None, "keep_a": False}),
-    ("cho_factor and ten solves", {"what": "factor", "storage": "rows", "assume": None}),
+    ("solve, in place: positive definite", SOLVES | {"assume": "pos", "keep_a": False}),
+    ("cho_factor and ten solves", {"what": "factor", "storage": "rows", "assume": "pos"}),
     ("inv", {"what": "inv", "assume": "gen"}),
     ("solve, refine=True, A kept", {"what": "refine"}),
-    ("solve, A kept", SOLVES | {"assume": None, "keep_a": True}),
+    ("solve, A kept", SOLVES | {"assume": "pos", "keep_a": True}),
     ("gradient of solve, A kept *", {"what": "grad", "assume": "gen", "storage": "rows"}),
     ("jax.scipy cho_solve, same shards *", {"what": "jnp", "storage": "rows"}),
 )

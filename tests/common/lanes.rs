@@ -12,7 +12,7 @@ pub fn on_lanes<T: Scalar>(team: &Team, widest: usize, work: impl Fn(&mut HostLa
         for lane in 0..team.lanes() {
             let work = &work;
             scope.spawn(move || {
-                let mut pack = vec![T::NAN; scratch_elements::<T>(widest)];
+                let mut pack = vec![T::NAN; scratch_elements::<T>(widest, 3)];
                 let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
                 work(&mut HostLane::new(team, lane, widest, pack));
             });

@@ -97,6 +97,17 @@ void substitute(const Matrix<T>& a, Int n, bool down, bool unit, T* x) {
   }
 }
 
+// A step on the parts of a matrix, put together; work(whole) returns its status.
+template <typename Work>
+int step(const Dealt& a, int type, const Word* parts, const Word* memory, Int lwork, Work work) {
+  return with_type(type, [&](auto zero) {
+    using T = decltype(zero);
+    fill<T>(memory, a.ranks(), lwork);
+    auto whole = collected<T>(a, parts);
+    return work(whole);
+  });
+}
+
 template <typename T>
 Matrix<T> matrix_of(std::vector<T>& whole, Int n, int op = 0) {
   return {whole.data(), n, op};
@@ -173,10 +184,7 @@ int cusolverMgPotrf(void* handle, int uplo, int n, const Word* parts, int i, int
   const Dealt* a = dealt(descriptor);
   EXPECT(is_square(handle, a, n, i, j, type) && uplo == 0, INVALID_VALUE)
   EXPECT(lwork >= elements(n, 0), INVALID_VALUE)
-  return with_type(type, [&](auto zero) {
-    using T = decltype(zero);
-    fill<T>(work, a->ranks(), lwork);
-    auto whole = collected<T>(*a, parts);
+  return step(*a, type, parts, work, lwork, [&](auto& whole) {
     const int minor = factor_cholesky(matrix_of(whole, n), n);
     deal(*a, parts, whole);
     *info = minor;
@@ -190,14 +198,11 @@ int cusolverMgPotri(void* handle, int uplo, int n, const Word* parts, int i, int
   const Dealt* a = dealt(descriptor);
   EXPECT(is_square(handle, a, n, i, j, type) && uplo == 0, INVALID_VALUE)
   EXPECT(lwork >= elements(n, 0), INVALID_VALUE)
-  return with_type(type, [&](auto zero) {
-    using T = decltype(zero);
-    fill<T>(work, a->ranks(), lwork);
-    auto whole = collected<T>(*a, parts);
-    std::vector<T> inverse(whole.size());
+  return step(*a, type, parts, work, lwork, [&](auto& whole) {
+    auto inverse = whole;
     for (Int column = 0; column < n; column++) {
-      T* x = &inverse[size_t(column * n)];
-      x[column] = T(1);
+      auto* x = &inverse[size_t(column * n)];
+      for (Int row = 0; row < n; row++) x[row] = row == column;
       substitute(matrix_of(whole, n), n, true, false, x);
       substitute(matrix_of(whole, n, 2), n, false, false, x);
       // The upper triangle is left as it was.
@@ -227,10 +232,8 @@ int cusolverMgPotrs(void* handle, int uplo, int n, int k, const Word* parts, int
   const Dealt *a = dealt(descriptor), *b = dealt(right);
   EXPECT(is_square(handle, a, n, i, j, type) && uplo == 0, INVALID_VALUE)
   EXPECT(is_beside(a, b, k, ib, jb) && lwork >= elements(n, k), INVALID_VALUE)
-  return with_type(type, [&](auto zero) {
-    using T = decltype(zero);
-    fill<T>(work, a->ranks(), lwork);
-    auto whole = collected<T>(*a, parts), x = collected<T>(*b, sides);
+  return step(*a, type, parts, work, lwork, [&](auto& whole) {
+    auto x = collected<typename std::decay_t<decltype(whole)>::value_type>(*b, sides);
     for (Int column = 0; column < k; column++) {
       substitute(matrix_of(whole, n), n, true, false, &x[size_t(column * n)]);
       substitute(matrix_of(whole, n, 2), n, false, false, &x[size_t(column * n)]);
@@ -254,10 +257,7 @@ int cusolverMgGetrf(void* handle, int m, int n, const Word* parts, int i, int j,
   REFUSED
   const Dealt* a = dealt(descriptor);
   EXPECT(is_square(handle, a, n, i, j, type) && m == n && lwork >= elements(n, 1), INVALID_VALUE)
-  return with_type(type, [&](auto zero) {
-    using T = decltype(zero);
-    fill<T>(work, a->ranks(), lwork);
-    auto whole = collected<T>(*a, parts);
+  return step(*a, type, parts, work, lwork, [&](auto& whole) {
     std::vector<Int> pivots(static_cast<size_t>(n));
     *info = factor_lu(matrix_of(whole, n), n, n, pivots.data());
     deal(*a, parts, whole);
@@ -286,13 +286,11 @@ int cusolverMgGetrs(void* handle, int op, int n, int k, const Word* parts, int i
   const Dealt *a = dealt(descriptor), *b = dealt(right);
   EXPECT(is_square(handle, a, n, i, j, type) && op == 0, INVALID_VALUE)
   EXPECT(is_beside(a, b, k, ib, jb) && lwork >= elements(n, k), INVALID_VALUE)
-  return with_type(type, [&](auto zero) {
-    using T = decltype(zero);
-    fill<T>(work, a->ranks(), lwork);
-    auto whole = collected<T>(*a, parts), x = collected<T>(*b, sides);
+  return step(*a, type, parts, work, lwork, [&](auto& whole) {
+    auto x = collected<typename std::decay_t<decltype(whole)>::value_type>(*b, sides);
     const auto pivots = collected<int>(Dealt{1, a->cols, a->width, 0, a->grid}, rows);
     for (Int column = 0; column < k; column++) {
-      T* right_side = &x[size_t(column * n)];
+      auto* right_side = &x[size_t(column * n)];
       for (Int row = 0; row < n; row++) {
         const Int other = pivots[size_t(row)] - 1;
         if (row <= other && other < n) std::swap(right_side[row], right_side[other]);

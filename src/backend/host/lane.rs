@@ -1,9 +1,10 @@
 //! One lane of a call on the host: the `Backend` of a thread, without what traces it (`traced.rs`).
 //!
-//! The trailing update goes by blocks of rows: the block of the panel is packed once into contiguous
-//! scratch that stays in the second-level cache and then serves every tile column of the lane. Packing
-//! matters because a panel's columns lie n elements apart; with n a power of two they all fall into
-//! the same few cache sets.
+//! The trailing update packs both factors of its products into contiguous scratch: first the tiles by
+//! which the panel is multiplied, for as many tile columns of the lane as there is room for, then, a
+//! block of rows at a time, the panel, which stays in the second-level cache and serves all of them.
+//! Packing matters because columns lie n elements apart; with n a power of two they all fall into the
+//! same few cache sets.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -30,6 +31,10 @@ use crate::{settings, transpose};
 
 /// Bytes of packed panel that a lane keeps in cache.
 const PACK_BYTES: usize = 512 << 10;
+/// Bytes of tiles that the panel is multiplied by, packed at a time.
+const TILES_BYTES: usize = 640 << 10;
+/// Bytes between packed columns, so that they do not all fall into the same sets of the first-level cache.
+const LINE: usize = 64;
 /// Progress is reported after, and every.
 const LONG: Duration = Duration::from_secs(1);
 
@@ -66,9 +71,15 @@ fn shares(
     (0..shards).map(share).filter(|(_, units)| !units.is_empty())
 }
 
-/// Elements of scratch that a lane packs panels into, for tiles of `width` columns.
-pub fn scratch_elements<T>(width: usize) -> usize {
-    packed_rows::<T>(width) * width
+/// Elements of packed panel, or of a square tile.
+fn packed_elements<T>(width: usize) -> usize {
+    (packed_rows::<T>(width).max(width) + LINE / size_of::<T>()) * width
+}
+
+/// Elements of scratch that a lane packs into, for so many tile columns of `width` columns.
+pub fn scratch_elements<T>(width: usize, tiles: usize) -> usize {
+    let most = TILES_BYTES / (width * width).max(1) / size_of::<T>();
+    packed_elements::<T>(width) + tiles.clamp(1, most.max(1)) * width * width
 }
 
 pub struct Untraced<'a, T> {
@@ -76,27 +87,34 @@ pub struct Untraced<'a, T> {
     lane: usize,
     pack_rows: usize,
     pack: Block<T>,
+    widest: usize,
+    /// Memory of as many packed tiles.
+    tiles: Block<T>,
     potrf: MemBuffer,
     since: Instant,
 }
 
 impl<'a, T: Scalar> Untraced<'a, T> {
-    /// `pack` is contiguous memory of `scratch_elements(widest_tile)` elements for this lane alone.
-    pub fn new(team: &'a Team, lane: usize, widest_tile: usize, pack: Block<T>) -> Self {
+    /// `scratch` is contiguous memory of `scratch_elements(widest_tile, ..)` elements for this lane alone.
+    pub fn new(team: &'a Team, lane: usize, widest_tile: usize, scratch: Block<T>) -> Self {
+        let packed = packed_elements::<T>(widest_tile);
         Untraced {
             team,
             lane,
             pack_rows: packed_rows::<T>(widest_tile),
-            pack,
+            pack: scratch.sub(0, 0, packed, 1),
+            widest: widest_tile,
+            tiles: scratch.rows_from(packed),
             potrf: blas::potrf_scratch::<T>(widest_tile),
             since: Instant::now(),
         }
     }
 
-    /// This lane's scratch as a contiguous block.
+    /// This lane's scratch as a block.
     fn packing(&self, rows: usize, cols: usize) -> Block<T> {
-        assert!(rows * cols <= self.pack.rows, "a packed block fits its scratch");
-        Block::column_major(self.pack.ptr, rows, cols, rows)
+        let apart = rows + LINE / size_of::<T>();
+        assert!(apart * cols <= self.pack.rows, "a packed block fits its scratch");
+        Block::column_major(self.pack.ptr, rows, cols, apart)
     }
 
     fn packed(&mut self, from: Block<T>) -> Block<T> {
@@ -104,6 +122,64 @@ impl<'a, T: Scalar> Untraced<'a, T> {
         // SAFETY: `to` is this lane's own scratch, `from` a published panel.
         unsafe { blas::copy(from, to) };
         to
+    }
+
+    /// `Backend::update_rows` for as many targets as there is room to pack tiles of.
+    fn update_some(
+        &mut self,
+        a: &Matrix<T>,
+        k: usize,
+        targets: &[usize],
+        update: Update,
+        within: &Range<usize>,
+    ) {
+        let (panel, of_panel) = (a.tile_column(k), a.columns.tile(k));
+        let (first_row, end_row) = match update {
+            Update::Cholesky => (a.columns.tile(targets[0]).global, panel.rows),
+            Update::Lu => (of_panel.global + of_panel.width, panel.rows),
+            Update::Above => (0, of_panel.global),
+        };
+        let (first_row, end_row) = (first_row.max(within.start), end_row.min(within.end));
+        if first_row >= end_row {
+            return;
+        }
+        let (tiles, size) = (self.tiles, self.widest * self.widest);
+        let other = |place: usize, j: usize| {
+            let memory = tiles.rows_from(place * size);
+            Block::column_major(memory.ptr, panel.cols, a.columns.tile(j).width, panel.cols)
+        };
+        for (place, &j) in targets.iter().enumerate() {
+            // SAFETY: this lane's own scratch, a published panel and this lane's own tile.
+            unsafe {
+                match update {
+                    Update::Cholesky => blas::mirror(a.tile(j, k), other(place, j), false, true),
+                    Update::Lu | Update::Above => blas::copy(a.tile(k, j), other(place, j)),
+                }
+            }
+        }
+        // Blocks of rows start at multiples of their height, whatever the target, so that the
+        // arithmetic does not depend on which lane does it.
+        let aligned = first_row / self.pack_rows * self.pack_rows;
+        for start in (aligned..end_row).step_by(self.pack_rows) {
+            let (top, end) = (start.max(first_row), (start + self.pack_rows).min(end_row));
+            let rows = panel.sub(top, 0, end - top, panel.cols);
+            // For a single product the copy costs more than it saves.
+            let rows = if targets.len() > 1 { self.packed(rows) } else { rows };
+            for (place, &j) in targets.iter().enumerate() {
+                let from = match update {
+                    Update::Cholesky => top.max(a.columns.tile(j).global),
+                    Update::Lu | Update::Above => top,
+                };
+                if from >= end {
+                    break;
+                }
+                let c = a.tile_column(j);
+                let c = c.sub(from, 0, end - from, c.cols);
+                let rows = rows.rows_from(from - top);
+                // SAFETY: this lane's own tile column and scratch.
+                unsafe { blas::gemm(c, -T::ONE, rows, Op::None, other(place, j), Op::None) };
+            }
+        }
     }
 }
 
@@ -201,41 +277,17 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
         &mut self,
         a: &Matrix<T>,
         k: usize,
-        targets: impl Iterator<Item = usize> + Clone,
+        mut targets: impl Iterator<Item = usize> + Clone,
         update: Update,
         within: Range<usize>,
     ) {
-        let (panel, of_panel) = (a.tile_column(k), a.columns.tile(k));
-        let Some(first) = targets.clone().next() else { return };
-        let (first_row, end_row) = match update {
-            Update::Cholesky => (a.columns.tile(first).global, panel.rows),
-            Update::Lu => (of_panel.global + of_panel.width, panel.rows),
-            Update::Above => (0, of_panel.global),
-        };
-        let (first_row, end_row) = (first_row.max(within.start), end_row.min(within.end));
-        // Blocks of rows start at multiples of their height, whatever the target, so that the
-        // arithmetic does not depend on which lane does it.
-        let aligned = first_row / self.pack_rows * self.pack_rows;
-        for start in (aligned..end_row).step_by(self.pack_rows) {
-            let (top, end) = (start.max(first_row), (start + self.pack_rows).min(end_row));
-            let rows = self.packed(panel.sub(top, 0, end - top, panel.cols));
-            for j in targets.clone() {
-                let tile = a.columns.tile(j);
-                let (from, b, op) = match update {
-                    Update::Cholesky if tile.global >= end => break,
-                    Update::Cholesky => {
-                        let b = panel.sub(tile.global, 0, tile.width, panel.cols);
-                        (tile.global.max(top), b, Op::Adjoint)
-                    }
-                    Update::Lu | Update::Above => {
-                        let b = a.tile_column(j);
-                        (top, b.sub(of_panel.global, 0, of_panel.width, tile.width), Op::None)
-                    }
-                };
-                let c = a.tile_column(j).sub(from, 0, end - from, tile.width);
-                let a = rows.rows_from(from - top);
-                unsafe { blas::gemm(c, -T::ONE, a, Op::None, b, op) };
+        let most = (self.tiles.rows / (self.widest * self.widest).max(1)).max(1);
+        loop {
+            let some: Vec<usize> = targets.by_ref().take(most).collect();
+            if some.is_empty() {
+                return;
             }
+            self.update_some(a, k, &some, update, &within);
         }
     }
 

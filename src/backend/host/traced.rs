@@ -20,10 +20,10 @@ pub struct HostLane<'a, T> {
 }
 
 impl<'a, T: Scalar> HostLane<'a, T> {
-    /// `pack` is contiguous memory of `scratch_elements(widest_tile)` elements for this lane alone.
-    pub fn new(team: &'a Team, lane: usize, widest_tile: usize, pack: Block<T>) -> Self {
+    /// `scratch` is contiguous memory of `scratch_elements(widest_tile, ..)` elements for this lane alone.
+    pub fn new(team: &'a Team, lane: usize, widest_tile: usize, scratch: Block<T>) -> Self {
         HostLane {
-            lane: Untraced::new(team, lane, widest_tile, pack),
+            lane: Untraced::new(team, lane, widest_tile, scratch),
             trace: team.trace().map(|call| call.lane(lane)),
         }
     }

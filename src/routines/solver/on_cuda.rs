@@ -62,7 +62,7 @@ impl Sizes {
             least: ranks,
             order: if ranks > 1 { Order::Cyclic } else { Order::Natural },
             tile: &width,
-            own: |widest| widest * widest,
+            own: |widest, _| widest * widest,
             turn: turn::<T>,
             // It has memory of its own.
             turning: |_, _| (0, 0),

@@ -47,8 +47,8 @@ pub struct Machine<'a> {
     /// The order of columns where none was asked for.
     pub order: Order,
     pub tile: &'a dyn Fn(usize, DType) -> usize,
-    /// Elements of scratch that a lane needs for tiles of a width.
-    pub own: fn(usize) -> usize,
+    /// Elements of scratch that a lane needs for tiles of a width, so many of them; no fewer than one tile has.
+    pub own: fn(usize, usize) -> usize,
     /// The plan of transposing shards of so many rows and columns, and elements of scratch for it: a
     /// lane's own, and what all have together for so many shards.
     pub turn: fn(usize, usize) -> transpose::Plan,
@@ -135,10 +135,9 @@ impl Sizes {
         let (turning, turned) = (before.0.max(after.0), before.1.max(after.1));
         let partial = if verb.solve && !dealt { lanes * n * rhs } else { 0 };
         let widest = columns.widest();
-        // A tile column of n rows where inverses are made, and the lane's own tile.
+        // A tile column of n rows where inverses are made.
         let panel = if verb.invert { panel_rows(n) * widest } else { 0 };
-        let tile = if verb.invert || verb.family.reads_only() { widest * widest } else { 0 };
-        let own = (machine.own)(widest).max(turning).max(tile);
+        let own = (machine.own)(widest, columns.count().div_ceil(lanes)).max(turning);
         let estimate = if verb.condition { condition::scratch_elements(n, lanes) } else { 0 };
         let shared = staging.max(partial).max(turned).max(estimate).max(panel);
         let sums = condition::sums_of_lane(options, n);

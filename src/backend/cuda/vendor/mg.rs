@@ -105,6 +105,40 @@ pub enum Said {
     Nothing(Error),
 }
 
+/// The function of a step, by its name, with the arguments that the library wants and the `last` ones; what
+/// it returns, too.
+macro_rules! call {
+    (($mg:ident, $grid:ident, $a:ident, $step:ident), $potrf:ident, $potri:ident, $potrs:ident,
+        $getrf:ident, $getrs:ident, ($($last:expr),*)) => {{
+        let (f, h, n) = (&$mg.functions, $grid.handle, $a.cols);
+        let (at, d, t) = ($a.parts.as_ptr(), $a.descriptor, $a.kind);
+        let side = |b: &Dealt| (b.cols, b.parts.as_ptr(), b.descriptor);
+        match $step {
+            Whole::Potrf => {
+                (stringify!($potrf), (f.$potrf)(h, LOWER, n, at, 1, 1, d, t, $($last),*))
+            }
+            Whole::Potri => {
+                (stringify!($potri), (f.$potri)(h, LOWER, n, at, 1, 1, d, t, $($last),*))
+            }
+            Whole::Potrs(b) => {
+                let (k, x, e) = side(b);
+                let status = (f.$potrs)(h, LOWER, n, k, at, 1, 1, d, x, 1, 1, e, t, $($last),*);
+                (stringify!($potrs), status)
+            }
+            Whole::Getrf(rows) => {
+                let r = rows.as_ptr();
+                (stringify!($getrf), (f.$getrf)(h, n, n, at, 1, 1, d, r, t, $($last),*))
+            }
+            Whole::Getrs(rows, b) => {
+                let ((k, x, e), r) = (side(b), rows.as_ptr());
+                let status =
+                    (f.$getrs)(h, AS_IT_IS, n, k, at, 1, 1, d, r, x, 1, 1, e, t, $($last),*);
+                (stringify!($getrs), status)
+            }
+        }
+    }};
+}
+
 impl Mg {
     pub(super) fn of(library: &Library) -> Result<Mg> {
         Ok(Mg { functions: Functions::of(library)?, kept: Mutex::default() })
@@ -202,39 +236,18 @@ impl Mg {
 
     /// Elements of memory on each device that a step on the square matrix A works in.
     pub fn work(&self, grid: &Grid, a: &Dealt, step: Whole) -> Result<usize> {
-        let (f, h, n, at, d, t) =
-            (&self.functions, grid.handle, a.cols, a.parts.as_ptr(), a.descriptor, a.kind);
         let mut elements = 0;
-        let most = &mut elements;
         // SAFETY: a valid place, and as many parts as devices, whose memory is not followed.
         let (function, status) = unsafe {
-            match step {
-                Whole::Potrf => {
-                    let ask = f.cusolverMgPotrf_bufferSize;
-                    ("cusolverMgPotrf_bufferSize", ask(h, LOWER, n, at, 1, 1, d, t, most))
-                }
-                Whole::Potri => {
-                    let ask = f.cusolverMgPotri_bufferSize;
-                    ("cusolverMgPotri_bufferSize", ask(h, LOWER, n, at, 1, 1, d, t, most))
-                }
-                Whole::Potrs(b) => {
-                    let (k, x, e, ask) =
-                        (b.cols, b.parts.as_ptr(), b.descriptor, f.cusolverMgPotrs_bufferSize);
-                    let status = ask(h, LOWER, n, k, at, 1, 1, d, x, 1, 1, e, t, most);
-                    ("cusolverMgPotrs_bufferSize", status)
-                }
-                Whole::Getrf(rows) => {
-                    let (rows, ask) = (rows.as_ptr(), f.cusolverMgGetrf_bufferSize);
-                    ("cusolverMgGetrf_bufferSize", ask(h, n, n, at, 1, 1, d, rows, t, most))
-                }
-                Whole::Getrs(rows, b) => {
-                    let (k, x, e, ask) =
-                        (b.cols, b.parts.as_ptr(), b.descriptor, f.cusolverMgGetrs_bufferSize);
-                    let rows = rows.as_ptr();
-                    let status = ask(h, AS_IT_IS, n, k, at, 1, 1, d, rows, x, 1, 1, e, t, most);
-                    ("cusolverMgGetrs_bufferSize", status)
-                }
-            }
+            call!(
+                (self, grid, a, step),
+                cusolverMgPotrf_bufferSize,
+                cusolverMgPotri_bufferSize,
+                cusolverMgPotrs_bufferSize,
+                cusolverMgGetrf_bufferSize,
+                cusolverMgGetrs_bufferSize,
+                (&mut elements)
+            )
         };
         self.check(function, status)?;
         Ok(elements.max(0) as usize)
@@ -246,41 +259,18 @@ impl Mg {
     /// All parts are there on the grid's devices, in its order, and nobody else's until these have done
     /// all work.
     pub unsafe fn run(&self, grid: &Grid, a: &Dealt, step: Whole, work: Work) -> Result<Said> {
-        let (f, h, n, at, d, t) =
-            (&self.functions, grid.handle, a.cols, a.parts.as_ptr(), a.descriptor, a.kind);
-        let (w, length) = (work.parts.as_ptr(), work.elements as i64);
         let mut info = 0;
-        let i = &mut info;
         // SAFETY: promised by the caller, and a valid place.
         let (function, status) = unsafe {
-            match step {
-                Whole::Potrf => {
-                    let run = f.cusolverMgPotrf;
-                    ("cusolverMgPotrf", run(h, LOWER, n, at, 1, 1, d, t, w, length, i))
-                }
-                Whole::Potri => {
-                    let run = f.cusolverMgPotri;
-                    ("cusolverMgPotri", run(h, LOWER, n, at, 1, 1, d, t, w, length, i))
-                }
-                Whole::Potrs(b) => {
-                    let (k, x, e, run) =
-                        (b.cols, b.parts.as_ptr(), b.descriptor, f.cusolverMgPotrs);
-                    let status = run(h, LOWER, n, k, at, 1, 1, d, x, 1, 1, e, t, w, length, i);
-                    ("cusolverMgPotrs", status)
-                }
-                Whole::Getrf(rows) => {
-                    let (rows, run) = (rows.as_ptr(), f.cusolverMgGetrf);
-                    ("cusolverMgGetrf", run(h, n, n, at, 1, 1, d, rows, t, w, length, i))
-                }
-                Whole::Getrs(rows, b) => {
-                    let (k, x, e, run) =
-                        (b.cols, b.parts.as_ptr(), b.descriptor, f.cusolverMgGetrs);
-                    let rows = rows.as_ptr();
-                    let status =
-                        run(h, AS_IT_IS, n, k, at, 1, 1, d, rows, x, 1, 1, e, t, w, length, i);
-                    ("cusolverMgGetrs", status)
-                }
-            }
+            call!(
+                (self, grid, a, step),
+                cusolverMgPotrf,
+                cusolverMgPotri,
+                cusolverMgPotrs,
+                cusolverMgGetrf,
+                cusolverMgGetrs,
+                (work.parts.as_ptr(), work.elements as i64, &mut info)
+            )
         };
         match (step, status, self.check(function, status)) {
             // The matrix may be to blame.
