@@ -1,15 +1,32 @@
-//! The memory of one call beside its operands, allocated before the lanes start.
+//! The memory of one call beside its operands, had before the lanes start.
+//!
+//! Pages of its own, of which the last are kept for the next call. `malloc` would keep what is freed for
+//! the thread that asked, and each call may ask on another thread of XLA's: up to eight scratches for
+//! each core stayed resident.
 
 use std::marker::PhantomData;
+use std::sync::{Mutex, MutexGuard};
+
+use memmap2::MmapMut;
 
 use crate::error::{Error, Kind, Result};
 use crate::scalar::Scalar;
 
-/// Zeroed memory that lanes share by agreement of the phases.
+/// Bytes of which a call at the most leaves its scratch to the next one.
+const KEPT_BYTES: usize = 16 << 20;
+
+static KEPT: Mutex<Option<MmapMut>> = Mutex::new(None);
+
+fn kept() -> MutexGuard<'static, Option<MmapMut>> {
+    KEPT.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Memory that lanes share by agreement of the phases; what it holds at first is anything.
 pub struct Scratch<T> {
+    pages: Option<MmapMut>,
     base: *mut T,
     elements: usize,
-    owner: PhantomData<T>,
+    of: PhantomData<T>,
 }
 
 // SAFETY: memory that this object owns; the phases of the routine say which lane uses which part.
@@ -19,15 +36,15 @@ unsafe impl<T: Send> Sync for Scratch<T> {}
 
 impl<T: Scalar> Scratch<T> {
     pub fn new(elements: usize) -> Result<Self> {
-        let mut memory: Vec<T> = Vec::new();
-        memory.try_reserve_exact(elements).map_err(|e| {
-            let bytes = elements * size_of::<T>();
+        let bytes = elements.saturating_mul(size_of::<T>());
+        let enough = |pages: &MmapMut| pages.len() >= bytes;
+        let kept = kept().take().filter(enough);
+        let mut pages = kept.map_or_else(|| MmapMut::map_anon(bytes), Ok).map_err(|e| {
             let text = format!("meshsolve: {bytes} bytes of scratch cannot be had: {e}");
             Error::new(Kind::ResourceExhausted, text)
         })?;
-        memory.resize(elements, T::ZERO);
-        let base = Box::into_raw(memory.into_boxed_slice()).cast();
-        Ok(Scratch { base, elements, owner: PhantomData })
+        let base = pages.as_mut_ptr().cast();
+        Ok(Scratch { pages: Some(pages), base, elements, of: PhantomData })
     }
 
     pub fn bytes(&self) -> usize {
@@ -42,8 +59,36 @@ impl<T: Scalar> Scratch<T> {
 
 impl<T> Drop for Scratch<T> {
     fn drop(&mut self) {
-        let slice = std::ptr::slice_from_raw_parts_mut(self.base, self.elements);
-        // SAFETY: made by `Box::into_raw` from a slice of this length.
-        drop(unsafe { Box::from_raw(slice) });
+        let longer =
+            |pages: &MmapMut| kept().as_ref().is_none_or(|other| other.len() < pages.len());
+        let pages = self.pages.take().filter(|pages| pages.len() <= KEPT_BYTES && longer(pages));
+        if pages.is_some() {
+            *kept() = pages;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // One test, as they share what is kept.
+    #[test]
+    fn the_last_scratch_is_left_to_the_next_call() {
+        let most = KEPT_BYTES / size_of::<f64>();
+        let large = Scratch::<f64>::new(most).unwrap();
+        let place = large.at(0);
+        drop(large);
+        let [next, beside] = [1000, 1000].map(|elements| Scratch::<f64>::new(elements).unwrap());
+        assert_eq!((next.at(0), next.bytes()), (place, 8000));
+        assert_ne!(beside.at(0), place, "two calls at a time");
+        drop(next);
+        drop(beside);
+        assert_eq!(kept().as_ref().map(|pages| pages.len()), Some(KEPT_BYTES), "the longer one");
+        drop(Scratch::<f64>::new(most + 1).unwrap());
+        assert!(kept().is_none(), "too small for that call, which leaves nothing");
+        let Err(error) = Scratch::<f64>::new(usize::MAX) else { panic!("no such memory") };
+        let text = error.to_string();
+        assert!(text.contains("bytes of scratch cannot be had"), "{text}");
     }
 }

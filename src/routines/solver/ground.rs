@@ -28,7 +28,7 @@ unsafe impl<T> Sync for Ground<T> {}
 
 struct Held<T> {
     _scratch: Scratch<T>,
-    _sums: Scratch<f64>,
+    _sums: Vec<f64>,
     _pivots: Vec<i32>,
 }
 
@@ -48,16 +48,16 @@ impl<T: Scalar> Ground<T> {
     pub fn host(sizes: &Sizes) -> Result<Self> {
         let Sizes { lanes, own, shared, .. } = *sizes;
         let scratch = Scratch::new(lanes * own + shared)?;
-        let numbers = Scratch::new(sizes.sums * lanes)?;
+        let mut sums = vec![0.0; sizes.sums * lanes];
         let mut pivots = vec![0; sizes.pivots];
-        let with = if sizes.sums > 0 { 0..lanes } else { 0..0 };
+        let each = sizes.sums.max(1);
         Ok(Ground {
             memory: Box::new(HostMemory),
             own: (0..lanes).map(|lane| scratch.at(lane * own)).collect(),
             shared: scratch.at(lanes * own),
             pivots: pivots.as_mut_ptr(),
-            sums: with.map(|lane| numbers.at(lane * sizes.sums)).collect(),
-            _held: Some(Held { _scratch: scratch, _sums: numbers, _pivots: pivots }),
+            sums: sums.chunks_exact_mut(each).map(|own| own.as_mut_ptr()).collect(),
+            _held: Some(Held { _scratch: scratch, _sums: sums, _pivots: pivots }),
         })
     }
 }
