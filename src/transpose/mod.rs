@@ -43,7 +43,7 @@ mod fine_tests;
 #[cfg(target_arch = "x86_64")]
 mod kernels;
 pub mod maps;
-mod memory;
+pub(crate) mod memory;
 pub mod panels;
 mod plan;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels

@@ -10,7 +10,7 @@
 //! pair is prefetched row by row, and into the second-level cache. Rows that are a power of two apart
 //! share one set of the first-level cache, which holds fewer lines than a tile has rows.
 
-use super::memory::{Element, LINE};
+use super::memory::{Element, LINE, prefetch_far};
 use super::vector::Vector;
 use std::ops::Range;
 
@@ -72,27 +72,14 @@ impl Pair {
             for i in rows.start..rows.end.min(end) {
                 let row = tile.wrapping_add(i * self.stride);
                 for line in (0..side(S) * S).step_by(LINE) {
-                    prefetch(row.wrapping_add(line));
+                    prefetch_far(row.wrapping_add(line));
                 }
                 if row.addr() % LINE > 0 {
-                    prefetch(row.wrapping_add(side(S) * S));
+                    prefetch_far(row.wrapping_add(side(S) * S));
                 }
             }
         }
     }
-}
-
-/// Asks for a line, into the second-level cache. Only a hint: it never faults.
-#[inline(always)]
-fn prefetch(line: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetching is part of every x86-64 machine and accepts any address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(line.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }
 
 /// Two chips become each other's transposes; they are the same one or do not overlap.

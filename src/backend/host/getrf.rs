@@ -14,6 +14,7 @@ use super::strip::{Candidate, STRIP, strip};
 use crate::backend::{Op, Step, Triangle};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
+use crate::transpose::memory::prefetch;
 
 /// Rows of a product: the kernels pack as much of the panel into scratch of their own as they are given.
 const PRODUCT_ROWS: usize = 1536;
@@ -132,7 +133,8 @@ fn middle(columns: &Range<usize>) -> usize {
     columns.start + (columns.len() / 2).next_multiple_of(STRIP)
 }
 
-/// Interchanges row `first + i` with row `pivots[i]`, i ascending, or descending if `back`.
+/// Interchanges row `first + i` with row `pivots[i]`, i ascending, or descending if `back`. Where columns
+/// are contiguous, lines of the next column are asked for beside each interchange.
 ///
 /// # Safety
 /// As for all of `blas`.
@@ -141,14 +143,19 @@ pub unsafe fn swap_rows<T: Scalar>(x: Block<T>, first: usize, pivots: &[i32], ba
     let ordered = |i: usize| if back { count - 1 - i } else { i };
     let pairs = (0..count).map(|i| (first + ordered(i), pivots[ordered(i)] as usize));
     let pairs = pairs.filter(|(i, p)| i != p);
+    let at = |i: usize, j: usize| x.ptr.wrapping_add(i * x.row_stride + j * x.col_stride);
     let swap = |i: usize, p: usize, j: usize| {
         assert!(i < x.rows && p < x.rows, "rows of the block");
-        let at = |row: usize| x.ptr.wrapping_add(row * x.row_stride + j * x.col_stride);
         // SAFETY: two elements of the block.
-        unsafe { std::ptr::swap(at(i), at(p)) };
+        unsafe { std::ptr::swap(at(i, j), at(p, j)) };
     };
     if x.row_stride < x.col_stride {
-        (0..x.cols).for_each(|j| pairs.clone().for_each(|(i, p)| swap(i, p, j)));
+        for j in 0..x.cols {
+            for (i, p) in pairs.clone() {
+                prefetch(at(p, j + 1).cast());
+                swap(i, p, j);
+            }
+        }
     } else {
         pairs.for_each(|(i, p)| (0..x.cols).for_each(|j| swap(i, p, j)));
     }

@@ -35,6 +35,8 @@ const PACK_BYTES: usize = 512 << 10;
 const TILES_BYTES: usize = 640 << 10;
 /// Bytes between packed columns, so that they do not all fall into the same sets of the first-level cache.
 const LINE: usize = 64;
+/// Columns that a substitution takes where they lie: so few find room in one set of a cache.
+const FEW: usize = 8;
 /// Progress is reported after, and every.
 const LONG: Duration = Duration::from_secs(1);
 
@@ -122,6 +124,19 @@ impl<'a, T: Scalar> Untraced<'a, T> {
         // SAFETY: `to` is this lane's own scratch, `from` a published panel.
         unsafe { blas::copy(from, to) };
         to
+    }
+
+    /// `X <- op(A)^-1 X` where X lies.
+    fn substitute(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
+        // faer multiplies by reciprocals of the diagonal, and on the way to a complex one, or to that
+        // of a very large number, there are subnormal numbers, which must not be flushed to zero.
+        let mode = FloatMode::current();
+        if !triangle.has_ones() {
+            FloatMode::IEEE.enter();
+        }
+        // SAFETY: the caller's, see the module's contract.
+        unsafe { blas::trsm(a, triangle, op, x) };
+        mode.enter();
     }
 
     /// `Backend::update_rows` for as many targets as there is room to pack tiles of.
@@ -219,7 +234,7 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
         for row in (0..x.rows).step_by(self.pack_rows) {
             let x = x.sub(row, 0, self.pack_rows.min(x.rows - row), x.cols);
             let packed = self.packed(x);
-            self.trsm(a, triangle, Op::Transpose, packed.transposed());
+            self.substitute(a, triangle, Op::Transpose, packed.transposed());
             self.copy(packed, x);
         }
     }
@@ -228,7 +243,7 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
         let inverse = self.packing(a.rows, a.rows);
         self.fill(inverse, T::ZERO);
         self.fill(inverse.diagonal(), T::ONE);
-        self.trsm(a, triangle, Op::Transpose, inverse.transposed());
+        self.substitute(a, triangle, Op::Transpose, inverse.transposed());
         unsafe { blas::copy_triangle(inverse, a, triangle) };
     }
 
@@ -292,14 +307,16 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     }
 
     fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
-        // faer multiplies by reciprocals of the diagonal, and on the way to a complex one, or to that
-        // of a very large number, there are subnormal numbers, which must not be flushed to zero.
-        let mode = FloatMode::current();
-        if !triangle.has_ones() {
-            FloatMode::IEEE.enter();
+        let room = self.pack.rows / (x.rows + LINE / size_of::<T>());
+        if x.row_stride != 1 || x.cols < FEW || room < FEW {
+            return self.substitute(a, triangle, op, x);
         }
-        unsafe { blas::trsm(a, triangle, op, x) };
-        mode.enter();
+        for left in (0..x.cols).step_by(room) {
+            let x = x.sub(0, left, x.rows, room.min(x.cols - left));
+            let packed = self.packed(x);
+            self.substitute(a, triangle, op, packed);
+            self.copy(packed, x);
+        }
     }
 
     fn gemm(&mut self, c: Block<T>, alpha: T, a: Block<T>, op: Op, b: Block<T>) {
