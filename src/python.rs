@@ -15,8 +15,8 @@ use crate::layout::{Columns, Order, Storage};
 use crate::log::{self, Event};
 use crate::routines::solver;
 use crate::{
-    backend::cuda::engine, backend::host::yardstick, dispatch, rendezvous, routines, scalar::DType,
-    settings, stats,
+    backend::cuda::engine, backend::host::lane_count, backend::host::yardstick, dispatch,
+    rendezvous, routines, scalar::DType, settings, stats,
 };
 
 /// A capsule as jax.ffi wants it around a handler or type record of the C++ shim.
@@ -149,10 +149,11 @@ fn engine_order(n: usize, ranks: usize) -> usize {
     engine::tile_width(n, ranks).err().unwrap_or(n)
 }
 
-/// Width of the widest tile of a matrix of order n over so many ranks, which divide n.
+/// Width of the widest tile of a matrix of order n over so many ranks of the host, which divide n.
 #[pyfunction]
 fn tile_width(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
-    let widest = solver::tile_width(n, solver_dtype(dtype)?);
+    let widest =
+        solver::tile_width(n, solver_dtype(dtype)?, lane_count(ranks, settings::threads()));
     Ok(Columns::new(n, ranks, widest, Order::Natural).widest())
 }
 

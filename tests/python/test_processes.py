@@ -172,3 +172,32 @@ for dtype, k in (("float64", 1), ("float64", 2000), ("complex128", 1)):
     little = [True, True, False, False, False, False, True, False, False]
     cores = len(os.sched_getaffinity(0))
     assert [count == "1" for count in several] == [few or cores == 1 for few in little]
+
+
+def test_tiles_are_wide_where_every_lane_has_many():
+    out = run_fresh("""
+        import os
+        os.environ["MESHSOLVE_THREADS"] = "1"
+        rng, mesh = np.random.default_rng(3), mesh_of(range(2))
+
+        def tile_and_error(n, dtype, assume):
+            a = rng.standard_normal((n, n)).astype(dtype)
+            a = a + a.T.conj() + 4 * n**0.5 * np.eye(n) if assume == "pos" else a
+            a, x = a.astype(dtype), rng.standard_normal((n, 2)).astype(dtype)
+            b = put(mesh, a @ x)
+            solved = np.asarray(ms.solve(put(mesh, a, "x", None), b, assume_a=assume))
+            off = np.abs(a @ solved - np.asarray(b)).sum(0).max()
+            norms = np.abs(a).sum(0).max() * np.abs(solved).sum(0).max()
+            return ms.last_call()["tile"], off / (n * norms * np.finfo(dtype).eps / 2)
+
+        cases = [(4094, "float32", "gen"), (4096, "float64", "gen"), (4096, "float32", "pos")]
+        for case in [*cases, (4160, "complex64", "gen"), (4096, "complex128", "pos")]:
+            print(*tile_and_error(*case))
+        factor = ms.lu_factor(put(mesh, np.eye(4096), "x", None))
+        print("tile=256" in repr(factor), ms.inv(np.eye(4096), mesh=mesh)[0, 0])
+        print(ms.last_call()["tile"])
+    """)
+    *lines, factor, inverse = out.strip().splitlines()
+    tiles, errors = zip(*(map(float, line.split()) for line in lines), strict=True)
+    assert tiles == (128, 256, 256, 232, 187) and max(errors) < 3
+    assert (factor, inverse) == ("True 1.0", "128")

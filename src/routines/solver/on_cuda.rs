@@ -50,18 +50,17 @@ impl Sizes {
         problem: &Problem,
         device: &Device,
     ) -> Sizes {
-        let ranks = problem.ranks;
-        let width = |n, _| match options.engine {
-            Engine::CusolverMg if !options.verb.family.reads_only() => {
-                engine::tile_width(n, ranks).unwrap_or(1)
-            }
-            _ => tile_width(device.architecture(), n, ranks),
-        };
+        let Problem { n, ranks, .. } = *problem;
         let machine = Machine {
             lanes: ranks,
             least: ranks,
             order: if ranks > 1 { Order::Cyclic } else { Order::Natural },
-            tile: &width,
+            tile: match options.engine {
+                Engine::CusolverMg if !options.verb.family.reads_only() => {
+                    engine::tile_width(n, ranks).unwrap_or(1)
+                }
+                _ => tile_width(device.architecture(), n, ranks),
+            },
             own: |widest, _| widest * widest,
             turn: turn::<T>,
             // It has memory of its own.

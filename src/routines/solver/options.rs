@@ -147,14 +147,22 @@ pub struct Options {
     pub raises: bool,
 }
 
-/// Width of the tile columns of an n x n matrix: wide enough for the product kernels, narrow enough
-/// that panels are a small part of the work. Measured, not timed at run time.
-pub fn tile_width(n: usize, dtype: DType) -> usize {
+/// Columns of each lane from which on tiles are twice as wide.
+const WIDE_FROM: usize = 4096;
+
+/// Width of the tile columns of an n x n matrix: wide enough for the product kernels, and that updates, one
+/// for each tile column, pass over the matrix few times; narrow enough that panels are a small part of
+/// the work and every lane has many. Measured, not timed at run time.
+pub fn tile_width(n: usize, dtype: DType, lanes: usize) -> usize {
     let wide = match dtype {
         DType::C128 => 96,
         _ => 128,
     };
-    if n < 1536 { 64 } else { wide }
+    match n {
+        0..1536 => 64,
+        _ if n / lanes < WIDE_FROM => wide,
+        _ => 2 * wide,
+    }
 }
 
 impl Routine for Verb {

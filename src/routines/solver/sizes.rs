@@ -39,14 +39,15 @@ fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
 }
 
 /// What sizes depend on beside the problem.
-pub struct Machine<'a> {
+pub struct Machine {
     /// Lanes for a call by so many ranks, if there is work for them.
     pub lanes: usize,
     /// So many there are in any case.
     pub least: usize,
     /// The order of columns where none was asked for.
     pub order: Order,
-    pub tile: &'a dyn Fn(usize, DType) -> usize,
+    /// Width of the tile columns.
+    pub tile: usize,
     /// Elements of scratch that a lane needs for tiles of a width, so many of them; no fewer than one tile has.
     pub own: fn(usize, usize) -> usize,
     /// The plan of transposing shards of so many rows and columns, and elements of scratch for it: a
@@ -55,15 +56,18 @@ pub struct Machine<'a> {
     pub turning: fn(&transpose::Plan, usize) -> (usize, usize),
 }
 
-impl Machine<'_> {
+impl Machine {
     /// Every lane of the host reaches every shard, so the cyclic order gains nothing there and costs a
     /// pass over the matrix (DESIGN.md has the figures).
     pub fn host<T: Scalar>(options: &Options, problem: &Problem) -> Self {
+        let lanes = lane_count(problem.ranks, threads::<T>(options, problem));
+        // Where inverses are made a tile column is kept in scratch.
+        let sharers = if options.verb.invert { problem.n.max(1) } else { lanes };
         Machine {
-            lanes: lane_count(problem.ranks, threads::<T>(options, problem)),
+            lanes,
             least: 1,
             order: Order::Natural,
-            tile: &tile_width,
+            tile: tile_width(problem.n, problem.dtype, sharers),
             own: scratch_elements::<T>,
             turn: |rows, cols| transpose::Plan::new(rows, cols, size_of::<T>()),
             turning: |plan, shards| {
@@ -103,12 +107,12 @@ pub struct Sizes {
 
 impl Sizes {
     pub fn new(options: &Options, problem: &Problem, machine: &Machine) -> Self {
-        let Problem { n, ranks, rhs, dtype } = *problem;
+        let Problem { n, ranks, rhs, .. } = *problem;
         let Options { verb, storage, .. } = *options;
         // What is only read stays where it is.
         let asked = options.order.unwrap_or(machine.order);
         let order = if verb.family.reads_only() { Order::Natural } else { asked };
-        let tile = options.tile.unwrap_or_else(|| (machine.tile)(n, dtype));
+        let tile = options.tile.unwrap_or(machine.tile);
         let columns = Columns::new(n, ranks, tile, order);
         let most_lanes = machine.lanes;
         // Every lane gets some right-hand sides.
