@@ -113,9 +113,12 @@ def test_plan_says_what_will_be_done(capsys):
     assert str(plan) + "\n" == capsys.readouterr().out
     assert plan.shard == "(2048,8192):(8192,1)" and plan.solves == "A^T"
     assert plan.solver_shard == "(8192,2048):(1,8192)"
-    assert plan.natural == "(128,(16,4)):(1,(128,2048))"
-    assert plan.cyclic == "(128,(4,16)):(1,(2048,128))"
-    assert plan.widths == [(128, 64)] and plan.transposition is None and plan.moves == []
+    width = 256 if plan.lanes <= 2 else 128
+    count = 2048 // width
+    assert plan.natural == f"({width},({count},4)):(1,({width},2048))"
+    assert plan.cyclic == f"({width},(4,{count})):(1,(2048,{width}))"
+    assert plan.widths == [(width, 4 * count)]
+    assert plan.transposition is None and plan.moves == []
     assert plan.bytes_per_device == {"A": 8192 * 2048 * 8, "b": 8192 * 8}
     assert plan.scratch_bytes < 0.03 * 8 * 8192**2
 
