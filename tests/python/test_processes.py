@@ -181,9 +181,8 @@ def test_tiles_are_wide_where_every_lane_has_many():
         rng, mesh = np.random.default_rng(3), mesh_of(range(2))
 
         def tile_and_error(n, dtype, assume):
-            a = rng.standard_normal((n, n)).astype(dtype)
-            a = a + a.T.conj() + 4 * n**0.5 * np.eye(n) if assume == "pos" else a
-            a, x = a.astype(dtype), rng.standard_normal((n, 2)).astype(dtype)
+            a, x = normal(rng, (n, n), dtype), normal(rng, (n, 2), dtype)
+            a = (a + a.T.conj() + 6 * n**0.5 * np.eye(n)).astype(dtype) if assume == "pos" else a
             b = put(mesh, a @ x)
             solved = np.asarray(ms.solve(put(mesh, a, "x", None), b, assume_a=assume))
             off = np.abs(a @ solved - np.asarray(b)).sum(0).max()

@@ -4,7 +4,8 @@
 //! which the panel is multiplied, for as many tile columns of the lane as there is room for, then, a
 //! block of rows at a time, the panel, which stays in the second-level cache and serves all of them.
 //! Packing matters because columns lie n elements apart; with n a power of two they all fall into the
-//! same few cache sets.
+//! same few cache sets. Of wide tiles (`options.rs`) there is room for one, and then a block of the panel,
+//! which would serve that one only, goes as it lies.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -307,16 +308,13 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     }
 
     fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
-        let room = self.pack.rows / (x.rows + LINE / size_of::<T>());
-        if x.row_stride != 1 || x.cols < FEW || room < FEW {
+        let fits = (x.rows + LINE / size_of::<T>()) * x.cols <= self.pack.rows;
+        if x.row_stride != 1 || x.cols < FEW || !fits {
             return self.substitute(a, triangle, op, x);
         }
-        for left in (0..x.cols).step_by(room) {
-            let x = x.sub(0, left, x.rows, room.min(x.cols - left));
-            let packed = self.packed(x);
-            self.substitute(a, triangle, op, packed);
-            self.copy(packed, x);
-        }
+        let packed = self.packed(x);
+        self.substitute(a, triangle, op, packed);
+        self.copy(packed, x);
     }
 
     fn gemm(&mut self, c: Block<T>, alpha: T, a: Block<T>, op: Op, b: Block<T>) {

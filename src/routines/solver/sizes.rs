@@ -61,8 +61,10 @@ impl Machine {
     /// pass over the matrix (DESIGN.md has the figures).
     pub fn host<T: Scalar>(options: &Options, problem: &Problem) -> Self {
         let lanes = lane_count(problem.ranks, threads::<T>(options, problem));
-        // Where inverses are made a tile column is kept in scratch.
-        let sharers = if options.verb.invert { problem.n.max(1) } else { lanes };
+        // Where inverses are made a tile column is kept in scratch. Cyclic order stays in a factor, which
+        // other routines and other numbers of threads have to read.
+        let narrow = options.verb.invert || options.order == Some(Order::Cyclic);
+        let sharers = if narrow { problem.n.max(1) } else { lanes };
         Machine {
             lanes,
             least: 1,
@@ -183,6 +185,25 @@ pub struct Forecast {
     pub scratch_bytes: usize,
 }
 
+/// What a call asks for that says nothing else.
+fn plain(verb: &'static Verb, storage: Storage, lower: bool, rhs: Rhs) -> Options {
+    Options {
+        verb,
+        storage,
+        lower,
+        structure: Structure::General,
+        unit_diagonal: false,
+        op: Op::None,
+        norm: Norm::One,
+        rhs,
+        order: None,
+        tile: None,
+        engine: Engine::Own,
+        unpadded: None,
+        raises: false,
+    }
+}
+
 impl Forecast {
     #[allow(clippy::too_many_arguments)] // all that a call site says
     pub fn new(
@@ -197,24 +218,7 @@ impl Forecast {
     ) -> Self {
         let problem = Problem { n, ranks, rhs, dtype };
         let spread = if dealt { Rhs::Columns } else { Rhs::Replicated };
-        let order = None;
-        let (tile, unpadded, op) = (None, None, Op::None);
-        let (structure, unit_diagonal) = (Structure::General, false);
-        let options = Options {
-            verb,
-            storage,
-            lower,
-            structure,
-            unit_diagonal,
-            op,
-            norm: Norm::One,
-            rhs: spread,
-            order,
-            tile,
-            engine: Engine::Own,
-            unpadded,
-            raises: false,
-        };
+        let options = plain(verb, storage, lower, spread);
         let sized = dispatch!(dtype, T => {
             let sizes = Sizes::new(&options, &problem, &Machine::host::<T>(&options, &problem));
             let bytes = sizes.scratch_bytes::<T>();
@@ -237,5 +241,25 @@ impl Forecast {
             scratch_bytes,
             transposition: sizes.arrange.turn.or(sizes.restore.turn),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routines::solver::verbs;
+
+    #[test]
+    fn a_factor_in_cyclic_order_has_the_same_tiles_for_all_routines() {
+        // Every lane of 128 threads has enough columns for wide tiles.
+        let problem = Problem { n: 1 << 19, ranks: 2, rhs: 1, dtype: DType::F64 };
+        let width = |name: &str, order: Option<Order>| {
+            let verb = verbs().find(|verb| verb.name == name).expect("a routine");
+            let options = Options { order, ..plain(verb, Storage::Rows, true, Rhs::Replicated) };
+            Machine::host::<f64>(&options, &problem).tile
+        };
+        let routines = ["getrf", "getrs", "getri", "gecon", "potrf", "potrs", "potri"];
+        assert!(routines.iter().all(|name| width(name, Some(Order::Cyclic)) == 128));
+        assert_eq!((width("getrf", None), width("getri", None)), (256, 128));
     }
 }
