@@ -38,6 +38,9 @@ fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
     asked.unwrap_or(if work <= FEW { 1 } else { settings::threads() })
 }
 
+/// Tiles that lanes pack are together no more than this part of the matrix, one for each lane apart.
+const PACKED_SHARE: usize = 90;
+
 /// What sizes depend on beside the problem.
 pub struct Machine {
     /// Lanes for a call by so many ranks, if there is work for them.
@@ -143,7 +146,9 @@ impl Sizes {
         let widest = columns.widest();
         // A tile column of n rows where inverses are made.
         let panel = if verb.invert { panel_rows(n) * widest } else { 0 };
-        let own = (machine.own)(widest, columns.count().div_ceil(lanes)).max(turning);
+        // Of all lanes' packed tiles, so that many lanes do not take more than some hundredths of A.
+        let most = (n * n / PACKED_SHARE).div_ceil(lanes * (widest * widest).max(1));
+        let own = (machine.own)(widest, columns.count().div_ceil(lanes).min(most)).max(turning);
         let estimate = if verb.condition { condition::scratch_elements(n, lanes) } else { 0 };
         let shared = staging.max(partial).max(turned).max(estimate).max(panel);
         let sums = condition::sums_of_lane(options, n);
