@@ -87,12 +87,14 @@ fn chunks_of_huge_arrays() {
             assert_eq!(wide.source(there), here);
         }
     }
-    // Phases of a wide array are those of a tall one in reverse.
+    // Phases of a wide array are those of a tall one in reverse, but chunks are marked before they move.
     let (tall, wide) = (Panels::new(10, 4, 3), Panels::new(4, 10, 3));
     let stages = |p: &Panels| (0..p.phases()).map(|k| p.stage(k)).collect::<Vec<_>>();
-    let forward = [Stage::Turn(2), Stage::Turn(1), Stage::Turn(0), Stage::Hold, Stage::Permute];
+    let back = [Stage::Hold, Stage::Turn(0), Stage::Turn(1), Stage::Turn(2)];
+    let order = [Stage::Mark, Stage::Permute];
+    let forward: Vec<_> = back.into_iter().rev().chain(order).collect();
     assert_eq!(stages(&tall), forward);
-    assert_eq!(stages(&wide), forward.into_iter().rev().collect::<Vec<_>>());
+    assert_eq!(stages(&wide), order.into_iter().chain(back).collect::<Vec<_>>());
 }
 
 #[test]

@@ -6,18 +6,33 @@
 use super::maps::gcd;
 use super::memory::{Group, Pieces, WIDEST, copy};
 use std::mem::MaybeUninit;
+use std::ptr::null;
 
 /// How many sub-rows the walk is ahead of the copies.
 const AHEAD: usize = 8;
 
-/// One step of a walk over all cycles of length two and more.
+/// One step of a walk over cycles of length two and more.
 #[derive(Clone, Copy)]
 pub enum Visit {
     /// The first row of a cycle; the one before is complete.
     Leader(usize),
+    /// The first row of a walk that begins within a cycle.
+    Resume(usize),
     /// The image of the row before.
     Next(usize),
+    /// The walk ends within a cycle, before the image of the row before.
+    Cut,
     Done,
+}
+
+impl Visit {
+    #[inline(always)]
+    fn row(self) -> Option<usize> {
+        match self {
+            Visit::Leader(i) | Visit::Resume(i) | Visit::Next(i) => Some(i),
+            Visit::Cut | Visit::Done => None,
+        }
+    }
 }
 
 pub trait Walk {
@@ -125,7 +140,7 @@ impl<F: Fn(usize) -> usize> Walk for Permutation<F> {
 /// is no wider than WIDEST.
 pub unsafe fn follow(group: &Group, walk: impl Walk, forward: bool) {
     let mut first = [MaybeUninit::<u8>::uninit(); WIDEST];
-    let first = first.as_mut_ptr().cast();
+    let first = Saved::room(first.as_mut_ptr().cast());
     // SAFETY: promised by the caller; W is the size of a sub-row or 0.
     unsafe {
         match (group.bytes, forward) {
@@ -160,7 +175,7 @@ impl<W: Walk> Lead<W> {
     #[inline(always)]
     fn step(&mut self, group: &impl Pieces) -> Visit {
         let ahead = self.walk.step();
-        if let Visit::Leader(i) | Visit::Next(i) = ahead {
+        if let Some(i) = ahead.row() {
             group.prefetch(i);
         }
         let visit = std::mem::replace(&mut self.ring[self.next], ahead);
@@ -169,35 +184,55 @@ impl<W: Walk> Lead<W> {
     }
 }
 
-/// Every row of the group takes the sub-row of its image; W is its size where that is known at
+/// Sub-rows that are needed after their rows have been overwritten.
+#[derive(Clone, Copy)]
+pub struct Saved {
+    /// Room for the leader's.
+    pub first: *mut u8,
+    /// That of the leader of the cycle within which the walk begins, if it does.
+    pub open: *const u8,
+    /// That of the image of the last row, if the walk ends within a cycle.
+    pub end: *const u8,
+}
+
+impl Saved {
+    /// For walks over whole cycles.
+    pub fn room(first: *mut u8) -> Self {
+        Saved { first, open: null(), end: null() }
+    }
+}
+
+/// Every row of the walk takes the sub-row of its image; W is its size where that is known at
 /// compile time, or 0.
 ///
 /// # Safety
-/// The walk is over the cycles of a permutation of the group's rows; nobody else uses the group;
-/// `first` holds a sub-row; W is 0 or the size of a sub-row.
-pub unsafe fn gather<const W: usize>(group: &impl Pieces, walk: impl Walk, first: *mut u8) {
+/// The walk is over cycles of a permutation of the group's rows, of which nobody else uses those it visits;
+/// `saved` holds sub-rows; W is 0 or the size of a sub-row.
+pub unsafe fn gather<const W: usize>(group: &impl Pieces, walk: impl Walk, saved: Saved) {
     let bytes = group.bytes();
     let mut lead = Lead::new(walk, group);
-    let mut at = None;
+    let (mut at, mut leader) = (None, saved.open);
     loop {
         let visit = lead.step(group);
         // SAFETY: rows of the walk are rows of the group, and none is its own image.
         unsafe {
-            match (visit, at) {
-                (Visit::Next(i), Some(row)) => copy::<W>(group.at(row), group.at(i), bytes),
-                (_, Some(row)) => copy::<W>(group.at(row), first, bytes),
-                (_, None) => {}
+            if let Some(row) = at {
+                let from = match visit {
+                    Visit::Next(i) => group.at(i).cast_const(),
+                    Visit::Cut => saved.end,
+                    _ => leader,
+                };
+                copy::<W>(group.at(row), from, bytes);
             }
-            match visit {
-                Visit::Leader(i) => copy::<W>(first, group.at(i), bytes),
-                Visit::Next(_) => {}
-                Visit::Done => return,
+            if let Visit::Leader(i) = visit {
+                copy::<W>(saved.first, group.at(i), bytes);
+                leader = saved.first;
             }
         }
-        at = match visit {
-            Visit::Leader(i) | Visit::Next(i) => Some(i),
-            Visit::Done => None,
-        };
+        at = visit.row();
+        if at.is_none() {
+            return;
+        }
     }
 }
 
@@ -231,6 +266,7 @@ unsafe fn scatter<const W: usize>(group: &Group, walk: impl Walk) {
                 }
                 Visit::Next(_) => {}
                 Visit::Done => return,
+                Visit::Resume(_) | Visit::Cut => unreachable!("columns go by whole cycles"),
             }
         }
     }

@@ -13,6 +13,10 @@ pub const LINE: usize = 64;
 /// The widest sub-row, in bytes.
 pub const WIDEST: usize = 512;
 
+/// Bytes of a piece that are asked for ahead. All of 2 KiB and more took a third longer: there is room for few
+/// requests, and what comes early leaves the first level again.
+const ASKED: usize = 512;
+
 /// Some adjacent columns of a row-major array.
 #[derive(Clone, Copy)]
 pub struct Group {
@@ -33,12 +37,13 @@ pub trait Pieces {
     /// Bytes of a piece.
     fn bytes(&self) -> usize;
 
-    /// Asks for piece `i` before it is needed. Only a hint: it never faults.
+    /// Asks for the first lines of piece `i` before it is needed; after so many the processor asks for the
+    /// rest of a long piece itself. Only a hint: it never faults.
     #[inline(always)]
     fn prefetch(&self, i: usize) {
         let address = self.at(i);
-        for offset in (0..self.bytes()).step_by(LINE) {
-            prefetch(address.wrapping_add(offset));
+        for offset in (0..self.bytes().min(ASKED)).step_by(LINE) {
+            prefetch_far(address.wrapping_add(offset));
         }
     }
 }

@@ -5,7 +5,7 @@
 //! | square    | rows = cols                        | 1                  | none                         |
 //! | blocks    | a common divisor d, 512 B and more | 2                  | a bit per d elements, 8 KiB  |
 //! | skinny    | a side of 2 to 32                  | 1 or 2             | a panel, 256 KiB at most     |
-//! | panel     | any, and scratch that is shared    | 2                  | a bit per chunk, and a chunk |
+//! | panel     | any, and scratch that is shared    | 2                  | a chunk                      |
 //! | C2R, R2C  | any                                | 2 to 5             | at most max(rows, cols) elements |
 //!
 //! Squares exchange pairs of tiles across the diagonal; [`Square`] does so also where the rows lie in
@@ -32,6 +32,9 @@
 //! A [`Plan`] says what to do and how much scratch it takes; [`run_units`] does a part of one phase, so
 //! that callers bring their own threads and barriers. [`device`] says what a CUDA device launches.
 
+mod chains;
+#[cfg(test)]
+mod chains_tests;
 mod choose;
 mod columns;
 mod cycles;

@@ -3,18 +3,15 @@
 //! With long = count*height + rest, a tall array (by rows) is read a panel of `height` rows at a time, the
 //! last one first. A panel becomes `short` chunks, each a piece of one column, which go where
 //! the panel after it was; the last panel is held in scratch, and so is the tail of `rest` rows. Then
-//! the chunks, now `height` contiguous elements each, move to their places cycle by cycle, as
-//! the segments do ([`segments`](super::segments)). A wide array (by columns) goes the same way back.
+//! the chunks, now `height` contiguous elements each, move to their places along chains
+//! ([`chains`](super::chains)). A wide array (by columns) goes the same way back.
 //!
 //! Chunk s of the array with contiguous long lines begins at element s*height + (s/count)*rest.
 
-use super::cycles::{Permutation, gather};
+use super::chains::Chains;
 use super::divide::Divider;
 use super::memory::{Chunks, Element, LINE};
 use std::ops::Range;
-
-/// Bytes of a slice of a chunk; as in [`segments`](super::segments), all chunks are cut alike.
-const SLICE: usize = 128;
 
 /// Bytes along the short side of a unit, and of one of a panel with less than so many wide ones.
 const GROUP: usize = 512;
@@ -45,6 +42,8 @@ pub enum Stage {
     Turn(usize),
     /// Chunks between scratch and the array, and the tail.
     Hold,
+    /// Where the chains of chunks begin.
+    Mark,
     /// Chunks move.
     Permute,
 }
@@ -61,22 +60,25 @@ impl Panels {
     }
 
     pub fn phases(&self) -> usize {
-        self.count + 2
+        self.count + 3
     }
 
     pub fn stage(&self, phase: usize) -> Stage {
-        let step = if self.tall { phase } else { self.count + 1 - phase };
-        match step {
+        let last = self.phases() - 1;
+        match if self.tall { phase } else { last - phase } {
             k if k < self.count => Stage::Turn(self.count - 1 - k),
             k if k == self.count => Stage::Hold,
+            // Chunks are marked before they move, both ways.
+            _ if phase + 1 == last || phase == 0 => Stage::Mark,
             _ => Stage::Permute,
         }
     }
 
-    /// Units of work of a phase: slices of all chunks, or groups along the short side.
+    /// Units of work of a phase: chains of chunks, or groups along the short side.
     pub fn units(&self, phase: usize, size: usize) -> usize {
         match self.stage(phase) {
-            Stage::Permute => (self.height * size).div_ceil(SLICE),
+            Stage::Mark => 1,
+            Stage::Permute => self.chains(size).count(),
             _ => self.short.div_ceil(self.group(size)),
         }
     }
@@ -86,14 +88,23 @@ impl Panels {
         if self.short * size >= ENOUGH * GROUP { GROUP / size } else { NARROW / size }
     }
 
-    /// Bytes of scratch of each worker: a bit for every chunk, and one chunk.
-    pub fn scratch_bytes(&self, size: usize) -> usize {
-        (self.count * self.short).div_ceil(8) + self.height * size
+    fn chains(&self, size: usize) -> Chains {
+        Chains { pieces: self.count * self.short, bytes: self.height * size }
     }
 
-    /// Bytes of scratch of all workers: a panel and the tail.
-    pub fn shared_bytes(&self, size: usize) -> usize {
+    /// Bytes of scratch of each worker: one chunk.
+    pub fn scratch_bytes(&self, size: usize) -> usize {
+        self.height * size
+    }
+
+    /// Bytes of a panel and the tail.
+    pub fn held_bytes(&self, size: usize) -> usize {
         (self.height + self.rest) * self.short * size
+    }
+
+    /// Bytes of scratch of all workers: a panel and the tail, or what chains need, never both at a time.
+    pub fn shared_bytes(&self, size: usize) -> usize {
+        self.held_bytes(size).max(self.chains(size).shared_bytes())
     }
 
     /// The chunk that belongs where chunk `h` is.
@@ -117,7 +128,7 @@ impl Panels {
 pub(super) struct Memory<const S: usize> {
     pub panels: Panels,
     pub data: *mut u8,
-    /// The panel that is held, as chunks, and the tail, as rows.
+    /// The panel that is held, as chunks, and the tail, as rows; or what chains need.
     pub shared: *mut u8,
 }
 
@@ -164,21 +175,25 @@ impl<const S: usize> Memory<S> {
         let group = self.panels.group(S);
         let columns = units.start * group..short.min(units.end * group);
         match self.panels.stage(phase) {
-            Stage::Permute if units.is_empty() => {}
-            Stage::Permute => {
-                let (start, end) = (units.start * SLICE, (height * S).min(units.end * SLICE));
+            Stage::Mark | Stage::Permute => {
+                let chains = self.panels.chains(S);
                 let chunks = Chunks {
-                    base: self.data.wrapping_add(start),
+                    base: self.data,
                     stride: height * S,
                     line: self.panels.by_count,
                     gap: rest * S,
-                    bytes: end - start,
+                    bytes: height * S,
                 };
-                let rows = count * short;
-                // SAFETY: promised by the caller.
-                unsafe {
-                    let walk = Permutation::new(rows, |h| self.panels.source(h), scratch);
-                    gather::<0>(&chunks, walk, scratch.add(rows.div_ceil(8)));
+                let source = |h| self.panels.source(h);
+                for unit in units {
+                    // SAFETY: promised by the caller.
+                    unsafe {
+                        if self.panels.stage(phase) == Stage::Mark {
+                            chains.mark(&chunks, source, self.shared);
+                        } else {
+                            chains.run(unit, &chunks, source, self.shared, scratch);
+                        }
+                    }
                 }
             }
             Stage::Hold => {

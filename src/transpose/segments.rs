@@ -9,7 +9,7 @@
 //! everything. But what happens to one part of all segments does not depend on the other parts: a unit
 //! is a slice of every segment, and all workers walk the same cycles, each moving slices of its own.
 
-use super::cycles::{Permutation, gather};
+use super::cycles::{Permutation, Saved, gather};
 use super::divide::Divider;
 use super::memory::Group;
 use std::ops::Range;
@@ -82,7 +82,7 @@ pub unsafe fn run(
         // SAFETY: promised by the caller; the bits of the walk come before the saved part.
         unsafe {
             let walk = Permutation::new(rows, |h| segments.source(h), scratch);
-            gather::<0>(&group, walk, scratch.add(rows.div_ceil(8)));
+            gather::<0>(&group, walk, Saved::room(scratch.add(rows.div_ceil(8))));
         }
     }
 }

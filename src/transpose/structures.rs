@@ -1,6 +1,6 @@
 //! The data of a skinny array, moved as [`skinny`](super::skinny) says.
 
-use super::cycles::{Permutation, gather};
+use super::cycles::{Permutation, Saved, gather};
 use super::memory::{Chunks, Element, LINE};
 use super::registers::{MOST, Turn};
 use super::skinny::{SLICE, Skinny, Stage, WIDE};
@@ -158,7 +158,7 @@ impl<const S: usize> Memory<S> {
             // SAFETY: promised by the caller.
             unsafe {
                 let walk = Permutation::new(chunks, |h| self.skinny.source(h), scratch);
-                gather::<0>(&slices, walk, scratch.add(chunks.div_ceil(8)));
+                gather::<0>(&slices, walk, Saved::room(scratch.add(chunks.div_ceil(8))));
             }
         }
     }

@@ -160,7 +160,8 @@ impl Plan {
             Work::Skinny(skinny) => {
                 skinny.on_device(self.element_size()).shared_bytes(self.element_size())
             }
-            _ => self.shared_bytes(),
+            Work::Panels(panels) => panels.held_bytes(self.element_size()),
+            _ => 0,
         }
     }
 
@@ -212,14 +213,18 @@ impl Plan {
                 let step = |phase| match panels.stage(phase) {
                     panels::Stage::Turn(p) => {
                         let integers = [&integers[..], &[p]].concat();
-                        launch(file, "turn_panel", size, &memory, &integers)
+                        Some(launch(file, "turn_panel", size, &memory, &integers))
                     }
-                    panels::Stage::Hold => launch(file, "hold_panel", size, &memory, &integers),
-                    panels::Stage::Permute => claiming(file, "move_chunks", &|pieces| {
+                    panels::Stage::Hold => {
+                        Some(launch(file, "hold_panel", size, &memory, &integers))
+                    }
+                    // The kernel claims chunks as it comes to them.
+                    panels::Stage::Mark => None,
+                    panels::Stage::Permute => Some(claiming(file, "move_chunks", &|pieces| {
                         vec![tall as usize, short, pieces.length, count, pieces.rest]
-                    }),
+                    })),
                 };
-                (0..self.phases()).map(step).collect()
+                (0..self.phases()).filter_map(step).collect()
             }
             Work::Skinny(skinny) => {
                 let skinny = skinny.on_device(size);

@@ -1,0 +1,79 @@
+use super::chains::Chains;
+use super::memory::Group;
+
+/// A permutation of `pieces` numbers: a shuffle that leaves one in `still` where it is.
+fn shuffled(pieces: usize, still: usize) -> Vec<usize> {
+    let (mut map, mut state): (Vec<usize>, u64) = ((0..pieces).collect(), 0x9E37_79B9);
+    let moving: Vec<usize> = (0..pieces).filter(|k| k % still != still - 1).collect();
+    for k in (1..moving.len()).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        map.swap(moving[k], moving[(state >> 33) as usize % (k + 1)]);
+    }
+    map
+}
+
+/// Moves the pieces chain by chain, in this order.
+fn moved(map: &[usize], bytes: usize, order: impl Fn(usize) -> Vec<usize>) -> Vec<u8> {
+    let chains = Chains { pieces: map.len(), bytes };
+    let mut data: Vec<u8> = (0..map.len() * bytes).map(|x| (x % 251) as u8).collect();
+    let mut memory = vec![0xAA; chains.shared_bytes() + 8];
+    let mut room = vec![0xAA; bytes];
+    let shared = memory.as_mut_ptr().wrapping_add(3);
+    let (base, stride, rows) = (data.as_mut_ptr(), bytes, map.len());
+    let pieces = Group { base, stride, rows, bytes };
+    // SAFETY: all memory is ours, and large enough.
+    unsafe {
+        chains.mark(&pieces, |i| map[i], shared);
+        for k in order(chains.count()) {
+            chains.run(k, &pieces, |i| map[i], shared, room.as_mut_ptr());
+        }
+    }
+    let outside = memory[..3].iter().chain(&memory[chains.shared_bytes() + 3..]);
+    assert!(outside.into_iter().all(|x| *x == 0xAA), "memory of others");
+    data
+}
+
+fn check(map: &[usize], bytes: usize) {
+    let piece = |i: usize| (i * bytes..(i + 1) * bytes).map(|x| (x % 251) as u8);
+    let right: Vec<u8> = map.iter().flat_map(|&i| piece(i)).collect();
+    assert!(moved(map, bytes, |n| (0..n).collect()) == right, "{} in order", map.len());
+    assert!(moved(map, bytes, |n| (0..n).rev().collect()) == right, "{} in reverse", map.len());
+    let odd_first = |n| (0..n).filter(|k| k % 2 == 1).chain((0..n).step_by(2)).collect();
+    assert!(moved(map, bytes, odd_first) == right, "{} odd ones first", map.len());
+}
+
+#[test]
+fn one_cycle_of_all() {
+    for pieces in [1, 2, 255, 511, 512, 513, 2047, 20_011] {
+        let by = if pieces > 7 { 7 } else { 1 };
+        check(&(0..pieces).map(|i| (i + by) % pieces).collect::<Vec<_>>(), 5);
+    }
+}
+
+#[test]
+fn short_cycles() {
+    for length in [1, 2, 3, 64, 255, 256, 257, 300] {
+        let next = |i: usize| if i % length == length - 1 { i + 1 - length } else { i + 1 };
+        check(&(0..length * 1500usize.div_ceil(length)).map(next).collect::<Vec<_>>(), 3);
+    }
+}
+
+#[test]
+fn cycles_of_all_lengths() {
+    for pieces in [1, 5, 700, 5003, 40_000] {
+        for still in [2, 3, 100, pieces + 1] {
+            check(&shuffled(pieces, still), 9);
+        }
+    }
+}
+
+/// Any number of workers have much the same to do, whatever the cycles are.
+#[test]
+fn chains_are_even() {
+    for pieces in [256, 513, 100_000, 7 << 20] {
+        let chains = Chains { pieces, bytes: 2048 };
+        let least = (0..chains.count()).map(|k| chains.first(k + 1) - chains.first(k)).min();
+        assert!(least.unwrap() >= 256, "{pieces}");
+        assert!(chains.shared_bytes() * 64 <= pieces * 2048 + (1 << 16), "{pieces}");
+    }
+}
