@@ -57,6 +57,18 @@ fn larger_shapes() {
     }
 }
 
+/// Cycles of chunks cut into all the chains there may be.
+#[test]
+fn many_chains() {
+    for (long, short, height, size) in
+        [(2903, 2999, 250, 4), (2111, 2003, 61, 8), (1511, 1447, 100, 16), (200_003, 41, 300, 8)]
+    {
+        check(panel(height), long, short, size, 3);
+        check(panel(height), short, long, size, 2);
+        check_shifted(panel(height), (long, short), size, 2, 1);
+    }
+}
+
 /// One worker does the units of each phase in random order.
 #[test]
 fn units_in_any_order() {

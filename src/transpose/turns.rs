@@ -6,8 +6,10 @@ use super::tiles::turn;
 use super::vector::Vector;
 use std::ops::Range;
 
-/// How many chips are asked for before they are needed, along the panel's height.
-const AHEAD: usize = 2;
+/// How many chips are asked for before they are needed, along the panel's height: rows of lines, which
+/// lie far apart, and lines of chunks.
+const ROWS_AHEAD: usize = 1;
+const LINES_AHEAD: usize = 2;
 
 /// Panel `p`, some columns of it, in groups.
 ///
@@ -35,8 +37,8 @@ unsafe fn panel<V: Vector, const S: usize, const K: usize>(
                 let chunks: [*mut u8; K] = std::array::from_fn(|k| chunk(c + k, t));
                 let rows = row(c, t);
                 for (k, chunk) in chunks.iter().enumerate() {
-                    prefetch(rows.wrapping_add((k + AHEAD * K) * stride));
-                    prefetch(chunk.wrapping_add(AHEAD * LINE));
+                    prefetch(rows.wrapping_add((k + ROWS_AHEAD * K) * stride));
+                    prefetch(chunk.wrapping_add(LINES_AHEAD * LINE));
                 }
                 // SAFETY: promised by the caller.
                 unsafe {
