@@ -1,5 +1,6 @@
 // The phases of a plan by panels: `Turn` (a panel from rows to chunks, or back), `Hold` (between
-// scratch and the array), `Permute` (chunks move to their places).
+// scratch and the array), `Permute` (chunks move to their places; `Mark`, which comes before it, is
+// the host's alone).
 //
 // The long side is count * height + rest. Rows are short and lie one after the other on one side of
 // the transposition; on the other the lines are long, and chunk s, `height` elements, begins at s *

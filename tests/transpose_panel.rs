@@ -109,6 +109,21 @@ fn chunks_of_huge_arrays() {
     assert_eq!(stages(&wide), order.into_iter().chain(back).collect::<Vec<_>>());
 }
 
+/// The chunks of narrow arrays are long and few, but many workers have some, in scratch that is there anyway.
+#[test]
+fn chains_of_narrow_arrays() {
+    for (long, short) in [(10_007, 40), (20_011, 40), (50_021, 40), (200_003, 34), (8191, 8101)] {
+        for (rows, cols) in [(long, short), (short, long)] {
+            let plan = Plan::new(rows, cols, 8);
+            let panels = plan.panels().expect("panels");
+            let permute = (0..plan.phases()).find(|k| panels.stage(*k) == Stage::Permute).unwrap();
+            assert!(plan.units(permute) >= 16, "{plan}: {} chains", plan.units(permute));
+            let (held, bits) = (panels.held_bytes(8), panels.count * panels.short / 4);
+            assert!(plan.shared_bytes() <= held + bits + (8 << 10), "{plan}");
+        }
+    }
+}
+
 #[test]
 fn plans_take_panels_when_scratch_is_shared() {
     let offered = |rows, cols, own, shared| Plan::offered(rows, cols, 8, own, shared);

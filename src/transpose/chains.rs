@@ -1,5 +1,4 @@
-//! The cycles of a permutation cut into chains of the same length, so that any number of workers move
-//! whole pieces.
+//! The cycles of a permutation cut into chains of the same length, so that many workers move whole pieces.
 //!
 //! Cycles are taken in the order of their leaders, their least members; each piece that is filled is a step,
 //! a fixed point one that does nothing. Chain k has the steps from `first(k)` to `first(k + 1)`. One that
@@ -9,10 +8,6 @@
 use super::cycles::{Saved, Visit, Walk, gather};
 use super::memory::Pieces;
 use std::ptr::null;
-
-/// Steps of a chain at least, and chains at most: what is saved is little beside the array.
-const LEAST: usize = 256;
-const MOST: usize = 64;
 
 /// Bytes of the numbers kept of a chain: its first piece and its leader.
 const STARTS: usize = 2 * size_of::<usize>();
@@ -24,22 +19,20 @@ pub struct Chains {
     pub pieces: usize,
     /// Bytes of a piece.
     pub bytes: usize,
+    /// Number of chains, from one to one for each piece.
+    pub count: usize,
 }
 
 impl Chains {
-    pub fn count(&self) -> usize {
-        (self.pieces / LEAST).clamp(1, MOST)
-    }
-
     /// The first step of chain `k`.
     pub fn first(&self, k: usize) -> usize {
-        (self.pieces as u128 * k as u128 / self.count() as u128) as usize
+        (self.pieces as u128 * k as u128 / self.count as u128) as usize
     }
 
     /// Bytes of memory that all workers share: a bit for every leader and one for every piece that has been
     /// visited, and for each chain where it begins and two pieces.
     pub fn shared_bytes(&self) -> usize {
-        2 * self.bits() + self.count() * (STARTS + 2 * self.bytes)
+        2 * self.bits() + self.count * (STARTS + 2 * self.bytes)
     }
 
     fn bits(&self) -> usize {
@@ -52,7 +45,7 @@ impl Chains {
 
     /// The pieces saved for chain `k`: its first one, and the leader of its first cycle.
     fn saved(&self, memory: *mut u8, k: usize) -> [*mut u8; 2] {
-        let at = 2 * self.bits() + self.count() * STARTS + 2 * k * self.bytes;
+        let at = 2 * self.bits() + self.count * STARTS + 2 * k * self.bytes;
         [memory.wrapping_add(at), memory.wrapping_add(at + self.bytes)]
     }
 
@@ -68,7 +61,7 @@ impl Chains {
         memory: *mut u8,
     ) {
         let (leaders, visited) = (memory, memory.wrapping_add(self.bits()));
-        let (mut step, mut chain) = (0, 0);
+        let (mut step, mut chain, mut next) = (0, 0, 0);
         // SAFETY: promised by the caller.
         unsafe {
             memory.write_bytes(0, 2 * self.bits());
@@ -80,7 +73,7 @@ impl Chains {
                 let mut at = leader;
                 loop {
                     set(visited, at);
-                    if step == self.first(chain) {
+                    if step == next {
                         self.starts(memory, chain).write_unaligned([at, leader]);
                         if at != leader {
                             let [first, open] = self.saved(memory, chain);
@@ -88,6 +81,7 @@ impl Chains {
                             open.copy_from_nonoverlapping(pieces.at(leader), self.bytes);
                         }
                         chain += 1;
+                        next = self.first(chain);
                     }
                     step += 1;
                     at = source(at);
@@ -116,7 +110,7 @@ impl Chains {
         unsafe {
             let [at, leader] = self.starts(memory, k).read_unaligned();
             let open = if at == leader { null() } else { self.saved(memory, k)[1].cast_const() };
-            let end = self.saved(memory, (k + 1).min(self.count() - 1))[0].cast_const();
+            let end = self.saved(memory, (k + 1).min(self.count - 1))[0].cast_const();
             let walk = Chain {
                 source,
                 leaders: memory,

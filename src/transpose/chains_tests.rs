@@ -12,10 +12,19 @@ fn shuffled(pieces: usize, still: usize) -> Vec<usize> {
     map
 }
 
+/// Piece `i`: its number, again and again.
+fn piece(i: usize, bytes: usize) -> impl Iterator<Item = u8> {
+    (i as u32).to_le_bytes().into_iter().cycle().take(bytes)
+}
+
 /// Moves the pieces chain by chain, in this order.
-fn moved(map: &[usize], bytes: usize, order: impl Fn(usize) -> Vec<usize>) -> Vec<u8> {
-    let chains = Chains { pieces: map.len(), bytes };
-    let mut data: Vec<u8> = (0..map.len() * bytes).map(|x| (x % 251) as u8).collect();
+fn moved(
+    map: &[usize],
+    (bytes, count): (usize, usize),
+    order: impl Fn(usize) -> Vec<usize>,
+) -> Vec<u8> {
+    let chains = Chains { pieces: map.len(), bytes, count };
+    let mut data: Vec<u8> = (0..map.len()).flat_map(|i| piece(i, bytes)).collect();
     let mut memory = vec![0xAA; chains.shared_bytes() + 8];
     let mut room = vec![0xAA; bytes];
     let shared = memory.as_mut_ptr().wrapping_add(3);
@@ -24,7 +33,7 @@ fn moved(map: &[usize], bytes: usize, order: impl Fn(usize) -> Vec<usize>) -> Ve
     // SAFETY: all memory is ours, and large enough.
     unsafe {
         chains.mark(&pieces, |i| map[i], shared);
-        for k in order(chains.count()) {
+        for k in order(count) {
             chains.run(k, &pieces, |i| map[i], shared, room.as_mut_ptr());
         }
     }
@@ -34,12 +43,15 @@ fn moved(map: &[usize], bytes: usize, order: impl Fn(usize) -> Vec<usize>) -> Ve
 }
 
 fn check(map: &[usize], bytes: usize) {
-    let piece = |i: usize| (i * bytes..(i + 1) * bytes).map(|x| (x % 251) as u8);
-    let right: Vec<u8> = map.iter().flat_map(|&i| piece(i)).collect();
-    assert!(moved(map, bytes, |n| (0..n).collect()) == right, "{} in order", map.len());
-    assert!(moved(map, bytes, |n| (0..n).rev().collect()) == right, "{} in reverse", map.len());
-    let odd_first = |n| (0..n).filter(|k| k % 2 == 1).chain((0..n).step_by(2)).collect();
-    assert!(moved(map, bytes, odd_first) == right, "{} odd ones first", map.len());
+    let right: Vec<u8> = map.iter().flat_map(|&i| piece(i, bytes)).collect();
+    for count in [1, 2, 7, 64, 1000].into_iter().filter(|count| *count <= map.len()) {
+        let moved = |order: &dyn Fn(usize) -> Vec<usize>| moved(map, (bytes, count), order);
+        let says = format!("{} pieces, {count} chains", map.len());
+        assert!(moved(&|n| (0..n).collect()) == right, "{says}");
+        assert!(moved(&|n| (0..n).rev().collect()) == right, "{says}, in reverse");
+        let odd_first = |n| (0..n).filter(|k| k % 2 == 1).chain((0..n).step_by(2)).collect();
+        assert!(moved(&odd_first) == right, "{says}, odd ones first");
+    }
 }
 
 #[test]
@@ -54,7 +66,7 @@ fn one_cycle_of_all() {
 fn short_cycles() {
     for length in [1, 2, 3, 64, 255, 256, 257, 300] {
         let next = |i: usize| if i % length == length - 1 { i + 1 - length } else { i + 1 };
-        check(&(0..length * 1500usize.div_ceil(length)).map(next).collect::<Vec<_>>(), 3);
+        check(&(0..length * 1500usize.div_ceil(length)).map(next).collect::<Vec<_>>(), 4);
     }
 }
 
@@ -67,13 +79,14 @@ fn cycles_of_all_lengths() {
     }
 }
 
-/// Any number of workers have much the same to do, whatever the cycles are.
+/// Chains differ by a step at most, and are all of the steps.
 #[test]
 fn chains_are_even() {
-    for pieces in [256, 513, 100_000, 7 << 20] {
-        let chains = Chains { pieces, bytes: 2048 };
-        let least = (0..chains.count()).map(|k| chains.first(k + 1) - chains.first(k)).min();
-        assert!(least.unwrap() >= 256, "{pieces}");
-        assert!(chains.shared_bytes() * 64 <= pieces * 2048 + (1 << 16), "{pieces}");
+    for (pieces, count) in [(256, 1), (513, 256), (100_000, 64), (7 << 20, 255), (5, 5)] {
+        let chains = Chains { pieces, bytes: 2048, count };
+        let steps = |k: usize| chains.first(k + 1) - chains.first(k);
+        let (least, most) = ((0..count).map(steps).min(), (0..count).map(steps).max());
+        assert!(most.unwrap() - least.unwrap() <= 1, "{pieces} in {count}");
+        assert_eq!((chains.first(0), chains.first(count)), (0, pieces));
     }
 }

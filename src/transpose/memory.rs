@@ -100,7 +100,7 @@ pub fn prefetch(address: *const u8) {
     let _ = address;
 }
 
-/// As [`prefetch`], but past the first-level cache, for what is needed much later.
+/// As [`prefetch`], but past the first-level cache, for what is not needed at once.
 #[inline(always)]
 pub fn prefetch_far(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

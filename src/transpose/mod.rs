@@ -12,7 +12,7 @@
 //! several places, as those of a matrix in shards do. Blocks, the gcd-block algorithm, transpose every
 //! d x d block where it stands and then move the rows of blocks, contiguous segments of d
 //! elements, to their places ([`segments`]). The panel algorithm turns panels of some rows or columns
-//! and moves the pieces in the same way ([`panels`]). Skinny arrays, such as arrays of structures, are turned
+//! and moves the pieces along chains ([`panels`]). Skinny arrays, such as arrays of structures, are turned
 //! in panels, too, but each worker has panels of its own and turns them in its registers ([`skinny`]).
 //!
 //! C2R and R2C are the decomposition of Catanzaro, Keller and Garland, "A Decomposition for In-place

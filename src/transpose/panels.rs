@@ -18,6 +18,10 @@ const GROUP: usize = 512;
 const NARROW: usize = LINE;
 const ENOUGH: usize = 32;
 
+/// Chunks of a chain, at least, and chains, at most.
+const SHORTEST_CHAIN: usize = 16;
+const MOST_CHAINS: usize = 256;
+
 /// Panels of an array, as integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Panels {
@@ -78,7 +82,7 @@ impl Panels {
     pub fn units(&self, phase: usize, size: usize) -> usize {
         match self.stage(phase) {
             Stage::Mark => 1,
-            Stage::Permute => self.chains(size).count(),
+            Stage::Permute => self.chains(size).count,
             _ => self.short.div_ceil(self.group(size)),
         }
     }
@@ -88,8 +92,11 @@ impl Panels {
         if self.short * size >= ENOUGH * GROUP { GROUP / size } else { NARROW / size }
     }
 
+    /// As many chains as the panel that is held has room for: two chunks for each.
     fn chains(&self, size: usize) -> Chains {
-        Chains { pieces: self.count * self.short, bytes: self.height * size }
+        let pieces = self.count * self.short;
+        let count = (pieces / SHORTEST_CHAIN).min(self.short / 2).clamp(1, MOST_CHAINS);
+        Chains { pieces, bytes: self.height * size, count }
     }
 
     /// Bytes of scratch of each worker: one chunk.
