@@ -11,8 +11,8 @@ const THREADS: [usize; 4] = [1, 2, 3, 7];
 
 /// The side of a tile and of a field of tiles, in elements.
 fn tile_and_field(size: usize) -> [usize; 2] {
-    let tile = if size == 4 { 32 } else { 16 };
-    [tile, 32 * tile]
+    let tile = 256 / size;
+    [tile, 16 * tile]
 }
 
 fn blocks(side: usize) -> Algorithm {
@@ -162,7 +162,7 @@ fn segments_of_huge_arrays() {
         let plan = Plan::forced(blocks(side), rows, cols, 8);
         let (down, across) = (rows / side, cols / side);
         assert_eq!((plan.passes(), plan.phases()), (2, 2));
-        let tiles = side.div_ceil(16);
+        let tiles = side.div_ceil(tile_and_field(8)[0]);
         assert_eq!(plan.units(0), down * across * (tiles * (tiles + 1) / 2));
         assert_eq!(plan.units(1), (side * 8).div_ceil(128));
         let (there, back) = (plan.segments().unwrap(), Segments::new(across, down, side));

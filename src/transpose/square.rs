@@ -7,9 +7,10 @@
 use super::tiles::{Pair, exchange, side};
 use std::ops::Range;
 
-/// Tiles along the side of a field. Within a field no page is left before it is done with, so that
-/// the pages in use are few; nearly a thousand of them have room in the second-level TLB.
-const FIELD: usize = 32;
+/// Tiles along the side of a field, which is then 4 KiB wide. Within a field no page is left before it is
+/// done with, so that the pages in use are few: about a thousand for float64, which have room in the
+/// second-level TLB.
+const FIELD: usize = 16;
 
 /// The pairs (i, j), j <= i, of `tiles` things: by fields, rows of fields one after the other, and
 /// within a field by diagonals. Neither i nor j is then the same in two successive pairs: where rows are

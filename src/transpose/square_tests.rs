@@ -32,8 +32,9 @@ fn tiles_of_huge_arrays() {
             let (x, y) = (pair.x as usize / 8 - place, pair.y as usize / 8 - place);
             let (i, j) = (x / (side * across), x % (side * across));
             assert_eq!((y / (side * across), y % (side * across)), (j, i));
-            assert!(j <= i && i < side && i % 16 == 0 && j % 16 == 0);
-            assert_eq!((pair.rows, pair.columns), (16.min(side - i), 16.min(side - j)));
+            let tile = super::tiles::side(8);
+            assert!(j <= i && i < side && i.is_multiple_of(tile) && j.is_multiple_of(tile));
+            assert_eq!((pair.rows, pair.columns), (tile.min(side - i), tile.min(side - j)));
         }
     }
 }

@@ -14,12 +14,10 @@ use super::memory::{Element, LINE, prefetch_far};
 use super::vector::Vector;
 use std::ops::Range;
 
-/// The side of a tile in elements of `size` bytes: two chips, or 16 rows if that is more. Tiles are small
-/// so that the next pair finds room in the second-level cache even where all rows share a few of its
-/// sets, and no smaller so that there is enough to ask for at a time.
+/// The side of a tile in elements of `size` bytes: four lines. With two, squares of float64 took a sixth
+/// longer, with eight a twentieth and with sixteen a quarter (DESIGN.md).
 pub const fn side(size: usize) -> usize {
-    let chips = 2 * LINE / size;
-    if chips > 16 { chips } else { 16 }
+    4 * LINE / size
 }
 
 /// Two tiles that change places transposed; they are the same one, on the diagonal, or do not overlap.
