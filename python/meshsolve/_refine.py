@@ -22,6 +22,7 @@ from meshsolve import _derivatives, _dispatch, _factor, _ffi
 from meshsolve._batched import batchable
 from meshsolve._errors import wrong_type
 from meshsolve._ffi import Operation
+from meshsolve._padding import beside, replicated
 from meshsolve._sharding import Placement
 
 _LOWER = {"float64": "float32", "complex128": "complex64"}
@@ -90,13 +91,13 @@ def _differentiable(task: Task, op: Operation):
     """Whose derivatives are those of the full factorisation, which then also gives the solution."""
 
     def full(a, b):
-        return _dispatch.traced(op, a, b)[1:]
+        return _dispatch.traced(op, a, beside(a, b))[1:]
 
     def in_full(_, a, b):
         x, *more = full(a, b)
         return (x,), (*more, jnp.int32(-1))
 
-    refined = jax.jit(lambda a, b: _refined(task, a, b, full))
+    refined = jax.jit(lambda a, b: _refined(task, a, beside(a, b), full))
     solutions = (True, *(False,) * (3 if task.condition else 2))
     run = jax.custom_jvp(batchable(refined, 1, solutions))
     rule = _derivatives.by(in_full)
@@ -192,9 +193,9 @@ def _rcond(task: Task, factor):
 def _row_sum(a, order: int):
     """The largest sum of a row, without the identity corner that pads A."""
     if isinstance(a, Tracer):
-        return jnp.abs(a).sum(1)[:order].max()
-    replicated = a.sharding.is_fully_replicated
-    at = None if replicated else _dispatch.eager_placement("solve", a)
+        return replicated(jnp.abs(a).sum(1))[:order].max()
+    in_full = a.sharding.is_fully_replicated
+    at = None if in_full else _dispatch.eager_placement("solve", a)
     return _largest_row(at, order)(a)
 
 
@@ -211,7 +212,9 @@ def _largest_row(at: Placement | None, order: int):
         spec = at.spec("matrix", "")
         out = PartitionSpec(spec[0])
         sums = jax.shard_map(sums, mesh=at.mesh, in_specs=spec, out_specs=out, check_vma=False)
-    return jax.jit(lambda a: sums(a)[:order].max())
+    # One device with Explicit axes has all of A, and calls it sharded.
+    of_all = sums if at else lambda a: sums(replicated(a))
+    return jax.jit(lambda a: replicated(of_all(a))[:order].max())
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -236,5 +239,5 @@ def _sum(x, d):
 def _judge(x, r, bound):
     """Whether X is good, and the largest relative residual of its columns."""
     x, r = jnp.abs(x).max(0), jnp.abs(r).max(0)
-    good = jnp.isfinite(bound) & (r <= bound * x).all()
+    good = jnp.isfinite(bound) & (jnp.isfinite(x) & (r <= bound * x)).all()
     return good, (r / jnp.where(x > 0, x, 1)).max()

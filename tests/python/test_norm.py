@@ -60,7 +60,9 @@ def test_norm(case):
         value = (jax.jit(call) if jit else call)(on_mesh)
     assert value.shape == () and value.dtype == np.finfo(dtype).dtype
     wanted = exact(a, which)
-    assert abs(np.asarray(value) - wanted) <= 3 * unit_roundoff(dtype) * wanted
+    # Sums in binary64, maybe term by term: within sqrt(n) u, nearly always (Higham and Mary, 2019).
+    bound = 3 * unit_roundoff(dtype) + np.sqrt(n) * unit_roundoff("float64")
+    assert abs(np.asarray(value) - wanted) <= bound * wanted
     if not onto:
         assert value.sharding.is_fully_replicated
         np.testing.assert_array_equal(on_mesh, a)

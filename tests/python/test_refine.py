@@ -80,6 +80,42 @@ def test_refine(case):
     assert 0 <= float(info.rcond) <= 1.001
 
 
+# Pairs of options say nothing of these.
+CROSSED = [
+    # One device that calls A sharded.
+    ["float64", 1, 65, (3,), "random", "rows", "gen", True, False, "explicit", False, False],
+    # Row sums of a padded matrix.
+    ["float64", 2, 64, (40,), "dominant", "padded", "gen", True, False, "explicit", False, False],
+    # Right-hand sides of no mesh, which the devices do not divide.
+    ["complex128", 2, 65, (41,), "random", "padded", "gen", False, False, "explicit", True, True],
+    ["complex128", 4, 65, (41,), "kms", "padded", "pos", False, True, "explicit", True, False],
+    # Infinities from the factor in half the precision: no residual is above that size of X.
+    ["complex128", 4, 65, (40,), "geometric:full", "rows", "pos", True, True, "auto", False, True],
+]
+
+
+@pytest.mark.parametrize("case", CROSSED, ids=lambda c: "-".join(map(str, c)))
+def test_several_options_at_once(case):
+    test_refine(case)
+
+
+def test_derivatives_where_no_mesh_says_where_right_hand_sides_lie():
+    a, mesh = (
+        general("dominant", 65, "float64", np.random.default_rng(7)),
+        mesh_of(range(2), "explicit"),
+    )
+    b = jnp.asarray(np.random.default_rng(8).standard_normal((65, 41)))
+
+    def size(refine):
+        total = lambda b: (ms.solve(jnp.asarray(a), b, mesh=mesh, refine=refine) ** 2).sum()  # noqa: E731
+        return jax.jit(jax.value_and_grad(total))(b)
+
+    with jax.set_mesh(mesh):
+        (value, gradient), (other, wanted) = size(refine=True), size(refine=False)
+    np.testing.assert_allclose(value, other, rtol=1e-12)
+    np.testing.assert_allclose(gradient, wanted, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("storage", STORAGES)
 def test_good_is_good_in_the_infinity_norm(storage, transposed):
