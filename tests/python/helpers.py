@@ -114,7 +114,11 @@ def general(kind: str, n: int, dtype, rng) -> np.ndarray:
         a[:, -1:] = 1
     elif kind in ("tiny", "huge"):
         limits = np.finfo(dtype)
-        scale = float(limits.tiny) * 1e6 if kind == "tiny" else float(limits.max) / (1e3 * n**2)
+        scale = (
+            float(limits.tiny) * 1e6
+            if kind == "tiny"
+            else float(limits.max) / (1e3 * max(n, 1) ** 2)
+        )
         a = normal(rng, (n, n), wide) * scale
     else:
         name, condition = kind.split(":")
