@@ -10,7 +10,7 @@
 //! 2^k rows below. Each bit is one blend of a row with a later one, and rows stay in
 //! registers in between.
 
-use super::memory::{Element, LINE, WIDEST, prefetch};
+use super::memory::{Element, LINE, WIDEST, prefetch_far};
 use super::vector::Vector;
 use std::mem::MaybeUninit;
 
@@ -100,7 +100,7 @@ impl Sweep<'_> {
             let count = BLOCK.min(self.rows - start);
             let soon = start + self.depth() + BLOCK;
             for row in soon..(soon + BLOCK).min(self.rows) {
-                (0..pitch).step_by(LINE).for_each(|column| prefetch(self.at(row, column)));
+                (0..pitch).step_by(LINE).for_each(|column| prefetch_far(self.at(row, column)));
             }
             for (line, amounts) in self.amounts.chunks(LINE / S).enumerate() {
                 let last = amounts[amounts.len() - 1];
