@@ -86,16 +86,6 @@ def replicated(x):
     return jax.sharding.reshard(x, NamedSharding(mesh, PartitionSpec()))
 
 
-def beside(a, b):
-    """Traced right-hand sides, with Explicit axes dealt by rows as A is, if no mesh says where they
-    lie: what is made of them in several ways is then of one type.
-    """
-    mesh, spec = jax.typeof(a).sharding.mesh, jax.typeof(a).sharding.spec
-    if AxisType.Explicit not in mesh.axis_types or not jax.typeof(b).sharding.mesh.empty:
-        return b
-    return jax.sharding.reshard(b, NamedSharding(mesh, PartitionSpec(spec[0] or spec[1])))
-
-
 def _traced(operation: str, a, order: int, target: NamedSharding):
     if AxisType.Explicit in target.mesh.axis_types and mapped_axes(target.mesh):
         raise mistake(

@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.core import Tracer
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from meshsolve import _derivatives, _dispatch, _factor, _ffi
 from meshsolve._batched import batchable
 from meshsolve._errors import wrong_type
 from meshsolve._ffi import Operation
-from meshsolve._padding import beside, replicated
+from meshsolve._padding import replicated
 from meshsolve._sharding import Placement
 
 _LOWER = {"float64": "float32", "complex128": "complex64"}
@@ -91,18 +91,31 @@ def _differentiable(task: Task, op: Operation):
     """Whose derivatives are those of the full factorisation, which then also gives the solution."""
 
     def full(a, b):
-        return _dispatch.traced(op, a, beside(a, b))[1:]
+        return _dispatch.traced(op, a, b)[1:]
 
     def in_full(_, a, b):
         x, *more = full(a, b)
         return (x,), (*more, jnp.int32(-1))
 
-    refined = jax.jit(lambda a, b: _refined(task, a, beside(a, b), full))
+    refined = jax.jit(lambda a, b: _refined(task, a, _beside(op, a, b), full))
     solutions = (True, *(False,) * (3 if task.condition else 2))
     run = jax.custom_jvp(batchable(refined, 1, solutions))
     rule = _derivatives.by(in_full)
     run.defjvp(functools.partial(rule, None), symbolic_zeros=True)
     return run
+
+
+def _beside(op: Operation, a, b):
+    """Traced right-hand sides, with Explicit axes where ``op`` leaves its solutions if no mesh says
+    where they lie: what is made of them in several ways is then of one type.
+    """
+    at, _ = _dispatch.traced_placement(op, a)
+    if at is None or AxisType.Explicit not in at.mesh.axis_types:
+        return b
+    if not jax.typeof(b).sharding.mesh.empty:
+        return b
+    spec = at.spec("rhs", _dispatch.mode_of(b.shape[1], at.world))
+    return jax.sharding.reshard(b, NamedSharding(at.mesh, spec))
 
 
 def _refined(task: Task, a, b, full):
@@ -194,8 +207,8 @@ def _row_sum(a, order: int):
     """The largest sum of a row, without the identity corner that pads A."""
     if isinstance(a, Tracer):
         return replicated(jnp.abs(a).sum(1))[:order].max()
-    in_full = a.sharding.is_fully_replicated
-    at = None if in_full else _dispatch.eager_placement("solve", a)
+    everywhere = a.sharding.is_fully_replicated
+    at = None if everywhere else _dispatch.eager_placement("solve", a)
     return _largest_row(at, order)(a)
 
 
@@ -239,5 +252,6 @@ def _sum(x, d):
 def _judge(x, r, bound):
     """Whether X is good, and the largest relative residual of its columns."""
     x, r = jnp.abs(x).max(0), jnp.abs(r).max(0)
-    good = jnp.isfinite(bound) & (jnp.isfinite(x) & (r <= bound * x)).all()
+    limit = bound * x
+    good = (jnp.isfinite(limit) & (r <= limit)).all()
     return good, (r / jnp.where(x > 0, x, 1)).max()

@@ -8,8 +8,8 @@ use super::tiles::{Pair, exchange, side};
 use std::ops::Range;
 
 /// Tiles along the side of a field, which is then 4 KiB wide. Within a field no page is left before it is
-/// done with, so that the pages in use are few: about a thousand for float64, which have room in the
-/// second-level TLB.
+/// done with, so that the pages in use are few: about a thousand for float64, twice that for float32, of
+/// which most have room in the second-level TLB.
 const FIELD: usize = 16;
 
 /// The pairs (i, j), j <= i, of `tiles` things: by fields, rows of fields one after the other, and

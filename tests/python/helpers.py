@@ -63,7 +63,11 @@ def positive_definite(kind: str, n: int, dtype, rng) -> np.ndarray:
         a = a + a.conj().T + np.diag(2 * np.abs(a).sum(1) + 2 * np.abs(a).sum(0) + 1)
     elif kind in ("tiny", "huge"):
         limits = np.finfo(dtype)
-        scale = float(limits.tiny) * 1e6 if kind == "tiny" else float(limits.max) / (1e3 * n**2)
+        scale = (
+            float(limits.tiny) * 1e6
+            if kind == "tiny"
+            else float(limits.max) / (1e3 * max(n, 1) ** 2)
+        )
         a = positive_definite("random", n, dtype, rng).astype(wide) * scale
     elif kind == "random":
         g = normal(rng, (n, n), wide)

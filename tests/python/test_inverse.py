@@ -50,7 +50,7 @@ def matrix(kind: str, assume_a: str, n: int, dtype, rng) -> np.ndarray:
     wide = np.complex128 if is_complex(dtype) else np.float64
     if kind in WELL_CONDITIONED:
         limits = np.finfo(dtype)
-        large = float(limits.max) / (1e3 * n**2)
+        large = float(limits.max) / (1e3 * max(n, 1) ** 2)
         scale = {"random": 1.0, "tiny": float(limits.tiny) * 1e6, "huge": large}[kind]
         a = np.eye(n)[::-1] * 3 * np.sqrt(n) + normal(rng, (n, n), wide)
         return (structured(a, assume_a) * scale).astype(dtype)

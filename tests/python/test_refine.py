@@ -99,6 +99,22 @@ def test_several_options_at_once(case):
     test_refine(case)
 
 
+@pytest.mark.parametrize("k", [(), (1,), (40,), (41,)])
+@pytest.mark.parametrize("storage", ["rows", "columns", "replicated", "padded"])
+def test_solutions_lie_where_those_of_the_full_factorisation_do(storage, k):
+    """With Explicit axes, of right-hand sides that no mesh says anything of."""
+    mesh, n = mesh_of(range(2), "explicit"), 64 - (storage == "padded")
+    rng = np.random.default_rng(9)
+    a, b = general("dominant", n, "float64", rng), jnp.asarray(rng.standard_normal((n, *k)))
+    onto = mesh if storage == "padded" else None
+    given = jnp.asarray(a) if onto else put_matrix(mesh, a, storage)
+    with jax.set_mesh(mesh) if onto else contextlib.nullcontext():
+        call = jax.jit(ms.solve, static_argnames=("mesh", "refine"))
+        refined, full = (call(given, b, mesh=onto, refine=refine) for refine in (True, False))
+    assert solve_ratio(a, refined, b) < 3
+    assert refined.sharding.is_equivalent_to(full.sharding, b.ndim)
+
+
 def test_derivatives_where_no_mesh_says_where_right_hand_sides_lie():
     a, mesh = (
         general("dominant", 65, "float64", np.random.default_rng(7)),
