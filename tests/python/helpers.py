@@ -49,6 +49,14 @@ def spectrum(kind: str, n: int, condition: float, rng) -> np.ndarray:
     return values[kind]
 
 
+def extreme(kind: str, n: int, dtype) -> float:
+    """What brings the norms of a matrix of order n near an end of the range, "tiny" or "huge"."""
+    limits = np.finfo(dtype)
+    return (
+        float(limits.tiny) * 1e6 if kind == "tiny" else float(limits.max) / (1e3 * max(n, 1) ** 2)
+    )
+
+
 def positive_definite(kind: str, n: int, dtype, rng) -> np.ndarray:
     """An n x n Hermitian positive definite matrix of the named kind."""
     wide = np.complex128 if is_complex(dtype) else np.float64
@@ -62,13 +70,7 @@ def positive_definite(kind: str, n: int, dtype, rng) -> np.ndarray:
         a = normal(rng, (n, n), wide)
         a = a + a.conj().T + np.diag(2 * np.abs(a).sum(1) + 2 * np.abs(a).sum(0) + 1)
     elif kind in ("tiny", "huge"):
-        limits = np.finfo(dtype)
-        scale = (
-            float(limits.tiny) * 1e6
-            if kind == "tiny"
-            else float(limits.max) / (1e3 * max(n, 1) ** 2)
-        )
-        a = positive_definite("random", n, dtype, rng).astype(wide) * scale
+        a = positive_definite("random", n, dtype, rng).astype(wide) * extreme(kind, n, dtype)
     elif kind == "random":
         g = normal(rng, (n, n), wide)
         a = g @ g.conj().T / max(n, 1) + np.eye(n)
@@ -117,13 +119,7 @@ def general(kind: str, n: int, dtype, rng) -> np.ndarray:
         a = np.eye(n) - np.tril(np.ones((n, n)), -1)
         a[:, -1:] = 1
     elif kind in ("tiny", "huge"):
-        limits = np.finfo(dtype)
-        scale = (
-            float(limits.tiny) * 1e6
-            if kind == "tiny"
-            else float(limits.max) / (1e3 * max(n, 1) ** 2)
-        )
-        a = normal(rng, (n, n), wide) * scale
+        a = normal(rng, (n, n), wide) * extreme(kind, n, dtype)
     else:
         name, condition = kind.split(":")
         condition = {"2": 2.0, "sqrt": np.sqrt(0.1 / eps), "full": 0.1 / eps}[condition]

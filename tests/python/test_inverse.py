@@ -16,6 +16,7 @@ from helpers import (
     DTYPES,
     ORDERS,
     STORAGES,
+    extreme,
     is_complex,
     mesh_of,
     normal,
@@ -49,9 +50,7 @@ def matrix(kind: str, assume_a: str, n: int, dtype, rng) -> np.ndarray:
         return positive_definite(kind, n, dtype, rng)
     wide = np.complex128 if is_complex(dtype) else np.float64
     if kind in WELL_CONDITIONED:
-        limits = np.finfo(dtype)
-        large = float(limits.max) / (1e3 * max(n, 1) ** 2)
-        scale = {"random": 1.0, "tiny": float(limits.tiny) * 1e6, "huge": large}[kind]
+        scale = 1.0 if kind == "random" else extreme(kind, n, dtype)
         a = np.eye(n)[::-1] * 3 * np.sqrt(n) + normal(rng, (n, n), wide)
         return (structured(a, assume_a) * scale).astype(dtype)
     name, condition = kind.split(":")
