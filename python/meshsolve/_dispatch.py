@@ -358,7 +358,7 @@ def traced_placement(op: Operation, a, batch: Batch = ONE) -> tuple[Placement | 
     """
     sharding, n = traced_sharding(op.public, "a", a), a.shape[-2]
     if sharding is None:
-        return ambient_placement(n), batch
+        return ambient_placement(op.public, n), batch
     batch, spec = batch.on(sharding.spec, op.matrix)
     if op.raises:
         _failure.expect_one_call(op.public, batch.axes)

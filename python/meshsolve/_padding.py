@@ -13,7 +13,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import as_array, promoted
-from meshsolve._sharding import devices_dealt_to, mapped_axes
+from meshsolve._sharding import devices_dealt_to, expect_one_type, mapped_axes
 
 
 def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> tuple[jax.Array, bool]:
@@ -87,6 +87,7 @@ def replicated(x):
 
 
 def _traced(operation: str, a, order: int, target: NamedSharding):
+    expect_one_type(operation, "mesh", "a mesh", target.mesh)
     if AxisType.Explicit in target.mesh.axis_types and mapped_axes(target.mesh):
         raise mistake(
             operation,

@@ -23,7 +23,7 @@ from meshsolve._batched import batchable
 from meshsolve._errors import wrong_type
 from meshsolve._ffi import Operation
 from meshsolve._padding import replicated
-from meshsolve._sharding import Placement
+from meshsolve._sharding import axes_of
 
 _LOWER = {"float64": "float32", "complex128": "complex64"}
 # As many as LAPACK takes.
@@ -207,27 +207,27 @@ def _row_sum(a, order: int):
     """The largest sum of a row, without the identity corner that pads A."""
     if isinstance(a, Tracer):
         return replicated(jnp.abs(a).sum(1))[:order].max()
-    everywhere = a.sharding.is_fully_replicated
-    at = None if everywhere else _dispatch.eager_placement("solve", a)
-    return _largest_row(at, order)(a)
+    sharding = a.sharding if isinstance(a.sharding, NamedSharding) else None
+    return _largest_row(sharding, order)(a)
 
 
 @functools.lru_cache(maxsize=256)
-def _largest_row(at: Placement | None, order: int):
-    axes = at.axes if at and at.storage != "rows" else ()
+def _largest_row(sharding: NamedSharding | None, order: int):
+    """Of a matrix as it lies: nothing of it is sent."""
 
     def sums(a):
         # Row by row, because XLA may make an array of all absolute values at once.
         local = lax.map(lambda row: jnp.abs(row).sum(), a)
-        return lax.psum(local, axes) if axes else local
+        return lax.psum(local, by_column) if by_column else local
 
-    if at:
-        spec = at.spec("matrix", "")
+    spec = PartitionSpec(*(*(sharding.spec if sharding else ()), None, None)[:2])
+    _, by_column = axes_of(spec)
+    if sharding:
         out = PartitionSpec(spec[0])
-        sums = jax.shard_map(sums, mesh=at.mesh, in_specs=spec, out_specs=out, check_vma=False)
-    # One device with Explicit axes has all of A, and calls it sharded.
-    of_all = sums if at else lambda a: sums(replicated(a))
-    return jax.jit(lambda a: replicated(of_all(a))[:order].max())
+        sums = jax.shard_map(
+            sums, mesh=sharding.mesh, in_specs=spec, out_specs=out, check_vma=False
+        )
+    return jax.jit(lambda a: replicated(sums(a))[:order].max())
 
 
 @functools.partial(jax.jit, static_argnums=1)

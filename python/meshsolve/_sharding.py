@@ -55,7 +55,7 @@ class Placement(NamedTuple):
         return jnp.stack([jnp.asarray(i, dtype=np.int32) for i in (rank, group)])
 
 
-def _axes(spec: PartitionSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def axes_of(spec: PartitionSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The axes that rows and columns of a matrix are dealt to."""
     entries = [e if isinstance(e, tuple) else () if e is None else (e,) for e in spec]
     by_row, by_column = (*entries, (), ())[:2]
@@ -64,12 +64,12 @@ def _axes(spec: PartitionSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def is_two_way(spec: PartitionSpec) -> bool:
     """Whether rows and columns of a matrix are dealt to devices: it lies in blocks."""
-    return all(_axes(spec))
+    return all(axes_of(spec))
 
 
 def devices_dealt_to(spec: PartitionSpec, mesh: Mesh) -> int:
     """Number of devices that share a matrix of this spec."""
-    by_row, by_column = _axes(spec)
+    by_row, by_column = axes_of(spec)
     return math.prod(mesh.shape[axis] for axis in by_row + by_column)
 
 
@@ -111,7 +111,7 @@ def placement(
     over all axes but those that are ``taken`` if it is replicated. n must be divisible by the
     number of devices on them; a replicated matrix that is not is solved by every device for itself.
     """
-    by_row, by_column = _axes(spec)
+    by_row, by_column = axes_of(spec)
     axes = by_row + by_column
     if not axes:
         free = tuple(axis for axis in mesh.axis_names if axis not in taken)
@@ -145,13 +145,14 @@ def placement(
     return at
 
 
-def ambient_placement(n: int) -> Placement | None:
+def ambient_placement(operation: str, n: int) -> Placement | None:
     """Rows over all axes of the mesh that the user has set, if there is one and it divides n: of
     arrays that are not sharded the partitioner would not know the mesh.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or AxisType.Manual in mesh.axis_types or n % mesh.size:
         return None
+    expect_one_type(operation, "a", "an array on a mesh", mesh)
     return Placement(mesh, tuple(mesh.axis_names))
 
 
@@ -170,7 +171,7 @@ def mapped_axes(mesh: Mesh | AbstractMesh) -> list[str]:
 def traced_sharding(operation: str, argument: str, x) -> NamedSharding | None:
     """The sharding of a tracer if its type carries one (Explicit axes), else None (Auto axes)."""
     sharding = jax.typeof(x).sharding
-    types = set(sharding.mesh.axis_types) if not sharding.mesh.empty else set()
+    types = {*sharding.mesh.axis_types}
     if AxisType.Manual in types:
         raise mistake(
             operation,
@@ -179,14 +180,19 @@ def traced_sharding(operation: str, argument: str, x) -> NamedSharding | None:
             "the shard of one device, inside shard_map",
             "call it outside of shard_map, or meshsolve.local.solve inside",
         )
-    if types == {AxisType.Auto, AxisType.Explicit}:
-        given = dict(zip(sharding.mesh.axis_names, sharding.mesh.axis_types, strict=True))
-        raise mistake(
-            operation,
-            argument,
-            "an array on a mesh whose axes are all Explicit or all Auto",
-            f"axis types {given}",
-            "inside jax.jit use jax.sharding.auto_axes or explicit_axes, or such a mesh; eagerly "
-            "both work",
-        )
+    expect_one_type(operation, argument, "an array on a mesh", sharding.mesh)
     return sharding if types == {AxisType.Explicit} else None
+
+
+def expect_one_type(operation: str, argument: str, expected: str, mesh) -> None:
+    """Refuse a mesh of Auto and Explicit axes, where something is traced."""
+    if not {AxisType.Auto, AxisType.Explicit} <= {*mesh.axis_types}:
+        return
+    raise mistake(
+        operation,
+        argument,
+        f"{expected} whose axes are all Explicit or all Auto",
+        f"axis types {dict(zip(mesh.axis_names, mesh.axis_types, strict=True))}",
+        "inside jax.jit use jax.sharding.auto_axes or explicit_axes, or such a mesh; eagerly both "
+        "work",
+    )

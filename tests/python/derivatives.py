@@ -25,6 +25,11 @@ def hermitian(a):
     return a @ a.conj().T
 
 
+def real_on_the_diagonal(a):
+    """As a Cholesky factor is."""
+    return jnp.where(jnp.eye(len(a), dtype=bool), a.real, a)
+
+
 def _tri(a, lower, unit):
     t = jnp.tril(a) if lower else jnp.triu(a)
     return t - jnp.diag(jnp.diag(t)) + jnp.eye(len(a), dtype=a.dtype) if unit else t
@@ -65,10 +70,14 @@ FUNCTIONS = {
         lambda a, b: ms.cho_solve(ms.cho_factor(a, lower=True), b), jnp.linalg.solve, hermitian
     ),
     "cho_solve of a pair": Function(
-        lambda a, b: ms.cho_solve((a, True), b), lambda a, b: jsl.cho_solve((a, True), b)
+        lambda a, b: ms.cho_solve((a, True), b),
+        lambda a, b: jsl.cho_solve((a, True), b),
+        real_on_the_diagonal,
     ),
     "cho_solve of an upper pair": Function(
-        lambda a, b: ms.cho_solve((a, False), b), lambda a, b: jsl.cho_solve((a, False), b)
+        lambda a, b: ms.cho_solve((a, False), b),
+        lambda a, b: jsl.cho_solve((a, False), b),
+        real_on_the_diagonal,
     ),
     "lu_solve": Function(lambda a, b: ms.lu_solve(ms.lu_factor(a), b), jnp.linalg.solve),
     "lu_solve transposed": Function(

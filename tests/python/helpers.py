@@ -1,5 +1,6 @@
 """Matrices, meshes, scaled residuals, and fresh processes for what may hang or abort."""
 
+import contextlib
 import importlib.util
 import os
 import pathlib
@@ -215,6 +216,15 @@ def mesh_of(order, kind: str = "auto") -> Mesh:
     axis_type = {"auto": AxisType.Auto, "explicit": AxisType.Explicit}[kind]
     devices = np.array([jax.devices()[i] for i in order])
     return Mesh(devices, ("x",), axis_types=(axis_type,))
+
+
+def told_of(mesh: Mesh | None):
+    """The context of a jitted call whose arrays say nothing of its mesh, if it has one.
+
+    JAX has to be told about Explicit axes; of Auto axes the call alone is to know.
+    """
+    explicit = mesh is not None and AxisType.Explicit in mesh.axis_types
+    return jax.set_mesh(mesh) if explicit else contextlib.nullcontext()
 
 
 def put(mesh: Mesh, x, *spec):

@@ -1,6 +1,5 @@
 """Condition estimates: ``rcond`` of factors and of ``solve(..., return_info=True)``."""
 
-import contextlib
 import dataclasses
 
 import jax
@@ -24,6 +23,7 @@ from helpers import (
     put,
     put_matrix,
     spectrum,
+    told_of,
     unit_roundoff,
 )
 
@@ -119,7 +119,7 @@ def estimated(how, factorise, solve, a, mesh):
     """Rcond by one of the ways to have it; ``mesh`` where A is to be padded for it."""
     if how == "solve":
         return solve(a)[1].rcond
-    with jax.set_mesh(mesh) if mesh else contextlib.nullcontext():
+    with told_of(mesh):
         if how == "solve in jit":
             return jax.jit(lambda a: solve(a)[1])(a).rcond
         if how == "jit":

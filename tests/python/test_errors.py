@@ -1,5 +1,6 @@
 """User mistakes: each message as users see it."""
 
+import functools
 import itertools
 
 import jax
@@ -165,15 +166,22 @@ def test_n_that_the_devices_do_not_divide(jit, kind):
 def test_axes_of_both_types(kinds):
     mesh = jax.make_mesh((2, 4), ("y", "x"), axis_types=kinds)
     a, b = put(mesh, 2 * np.eye(8), "x", None), put(mesh, np.ones(8))
+    whole, onto = 2 * np.eye(8), functools.partial(ms.solve, mesh=mesh)
+    calls = [
+        (ms.solve, a, "a: expected an array on a mesh"),
+        (ms.solve, whole, "a: expected an array on a mesh"),
+        (onto, whole, "mesh: expected a mesh"),
+    ]
     with jax.set_mesh(mesh):
-        with pytest.raises(ValueError) as raised:
-            jax.jit(ms.solve)(a, b)
-        np.testing.assert_array_equal(ms.solve(a, b), 0.5 * np.ones(8))
-    assert str(raised.value) == (
-        "meshsolve.solve: a: expected an array on a mesh whose axes are all Explicit or all Auto, "
-        f"got axis types {dict(zip(('y', 'x'), kinds, strict=True))}; inside jax.jit use "
-        "jax.sharding.auto_axes or explicit_axes, or such a mesh; eagerly both work"
-    )
+        for solve, given, expected in calls:
+            with pytest.raises(ValueError) as raised:
+                jax.jit(solve)(given, b)
+            assert str(raised.value) == (
+                f"meshsolve.solve: {expected} whose axes are all Explicit or all Auto, got axis "
+                f"types {dict(zip(('y', 'x'), kinds, strict=True))}; inside jax.jit use "
+                "jax.sharding.auto_axes or explicit_axes, or such a mesh; eagerly both work"
+            )
+            np.testing.assert_array_equal(solve(given, b), 0.5 * np.ones(8))
 
 
 def test_inside_shard_map():

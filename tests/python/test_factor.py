@@ -1,6 +1,5 @@
 """Factors: cho_factor, cho_solve, CholeskyFactor, for every storage and triangle."""
 
-import contextlib
 import dataclasses
 
 import jax
@@ -28,6 +27,7 @@ from helpers import (
     put,
     put_matrix,
     solve_ratio,
+    told_of,
     unit_roundoff,
 )
 
@@ -60,8 +60,7 @@ def test_factor(case):
     factorise = lambda a: ms.cho_factor(a, lower, overwrite, mesh=over)  # noqa: E731
     solve = lambda f, b: f.solve(b)  # noqa: E731
     if how == "jit":
-        # A program of unsharded arrays alone has to be told about Explicit axes.
-        with jax.set_mesh(mesh) if over else contextlib.nullcontext():
+        with told_of(over):
             x = jax.jit(lambda a, b: solve(factorise(a), b))(a_dev, b_dev)
             factor = jax.jit(factorise)(a_dev)
     else:

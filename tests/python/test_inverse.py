@@ -1,7 +1,5 @@
 """inv, LUFactor.inv, CholeskyFactor.inv: for every storage, structure and way of calling."""
 
-import contextlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +22,7 @@ from helpers import (
     positive_definite,
     put_matrix,
     spectrum,
+    told_of,
     unit_roundoff,
 )
 
@@ -99,8 +98,7 @@ def test_inverse(case):
         return ms.lu_factor(a, overwrite, mesh=over).inv()
 
     in_jit = how in ("jit", "factor in jit")
-    # A program of unsharded arrays alone has to be told about Explicit axes.
-    with jax.set_mesh(mesh) if over and in_jit else contextlib.nullcontext():
+    with told_of(over if in_jit else None):
         x = (jax.jit(invert) if in_jit else invert)(a_dev)
 
     check(a, x, 3 if kind in WELL_CONDITIONED else 30)

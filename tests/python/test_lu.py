@@ -1,6 +1,5 @@
 """General matrices: solve by LU, lu_factor, lu_solve, LUFactor, for every storage and operation."""
 
-import contextlib
 import dataclasses
 
 import jax
@@ -28,6 +27,7 @@ from helpers import (
     put,
     put_matrix,
     solve_ratio,
+    told_of,
     unit_roundoff,
 )
 
@@ -76,8 +76,7 @@ def test_solve(case):
         options = {"overwrite_a": over, "transposed": transposed, "return_info": True}
         return ms.solve(a, b, lower, assume_a=assume, mesh=onto, **options)
 
-    # A program of unsharded arrays alone has to be told about Explicit axes.
-    with jax.set_mesh(mesh) if onto and jit else contextlib.nullcontext():
+    with told_of(onto if jit else None):
         x, info = (jax.jit(call) if jit else call)(a_dev, b_dev)
     assert x.shape == b.shape and x.dtype == a.dtype
     assert int(info.info) == 0
@@ -117,8 +116,7 @@ def test_factor(case):
     factorise = lambda a: ms.lu_factor(a, overwrite, mesh=over)  # noqa: E731
     solve = lambda f, b: f.solve(b, trans)  # noqa: E731
     if how == "jit":
-        # A program of unsharded arrays alone has to be told about Explicit axes.
-        with jax.set_mesh(mesh) if over else contextlib.nullcontext():
+        with told_of(over):
             x = jax.jit(lambda a, b: solve(factorise(a), b))(a_dev, b_dev)
             factor = jax.jit(factorise)(a_dev)
     else:

@@ -1,7 +1,5 @@
 """Norms: for every storage, eagerly and in jit, at the ends of the range, and what they cost."""
 
-import contextlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +18,7 @@ from helpers import (
     general,
     mesh_of,
     put_matrix,
+    told_of,
     unit_roundoff,
 )
 from test_sharding_page import collectives
@@ -55,8 +54,7 @@ def test_norm(case):
     onto = mesh if storage == "padded" else None
     on_mesh = a if onto else put_matrix(mesh, a, storage)
     call = lambda a: ms.norm(a, which, mesh=onto)  # noqa: E731
-    # A program of unsharded arrays alone has to be told about Explicit axes.
-    with jax.set_mesh(mesh) if onto and jit else contextlib.nullcontext():
+    with told_of(onto if jit else None):
         value = (jax.jit(call) if jit else call)(on_mesh)
     assert value.shape == () and value.dtype == np.finfo(dtype).dtype
     wanted = exact(a, which)

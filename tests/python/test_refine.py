@@ -1,12 +1,11 @@
 """solve(refine=True): a factor in half the precision, refined, or the full factorisation."""
 
-import contextlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from allpairspy import AllPairs
+from jax.sharding import AxisType
 
 import meshsolve as ms
 from helpers import (
@@ -21,6 +20,7 @@ from helpers import (
     put,
     put_matrix,
     solve_ratio,
+    told_of,
 )
 
 ORDERS = {1: (3,), 2: (5, 2), 4: (2, 0, 3, 1)}
@@ -63,7 +63,7 @@ def test_refine(case):
         options = {"overwrite_a": over, "transposed": transposed, "return_info": True}
         return ms.solve(a, b, lower, assume_a=assume, mesh=onto, refine=True, **options)
 
-    with jax.set_mesh(mesh) if onto and jit else contextlib.nullcontext():
+    with told_of(onto if jit else None):
         x, info = (jax.jit(call) if jit else call)(a_dev, b_dev)
     assert x.shape == b.shape and x.dtype == a.dtype and int(info.info) == 0
     ratio = solve_ratio(a.T if transposed else a, x, b)
@@ -108,11 +108,44 @@ def test_solutions_lie_where_those_of_the_full_factorisation_do(storage, k):
     a, b = general("dominant", n, "float64", rng), jnp.asarray(rng.standard_normal((n, *k)))
     onto = mesh if storage == "padded" else None
     given = jnp.asarray(a) if onto else put_matrix(mesh, a, storage)
-    with jax.set_mesh(mesh) if onto else contextlib.nullcontext():
+    with told_of(onto):
         call = jax.jit(ms.solve, static_argnames=("mesh", "refine"))
         refined, full = (call(given, b, mesh=onto, refine=refine) for refine in (True, False))
     assert solve_ratio(a, refined, b) < 3
     assert refined.sharding.is_equivalent_to(full.sharding, b.ndim)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("axis_type", ["auto", "explicit"])
+def test_a_matrix_in_blocks(axis_type, jit):
+    """Whose right-hand sides say nothing of a mesh."""
+    kinds = ({"auto": AxisType.Auto, "explicit": AxisType.Explicit}[axis_type],) * 2
+    mesh, rng = jax.make_mesh((2, 2), ("x", "y"), axis_types=kinds), np.random.default_rng(10)
+    a, b = general("dominant", 64, "float64", rng), rng.standard_normal((64, 41))
+    given, names = put(mesh, a, "x", "y"), ("refine", "return_info", "transposed")
+    solve = jax.jit(ms.solve, static_argnames=names) if jit else ms.solve
+    for transposed in (False, True):
+        call = lambda **options: solve(given, jnp.asarray(b), transposed=transposed, **options)  # noqa: E731, B023
+        x, info = call(refine=True, return_info=True)
+        assert solve_ratio(a.T if transposed else a, x, b) < 3 and int(info.refinements) > 0
+        assert x.sharding.is_equivalent_to(call().sharding, b.ndim)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("axis_type", ["auto", "explicit"])
+@pytest.mark.parametrize("storage", [*STORAGES, "padded"])
+def test_mapped_right_hand_sides_of_no_mesh(storage, axis_type, jit):
+    mesh, n = mesh_of(range(4), axis_type), 64 - (storage == "padded")
+    rng = np.random.default_rng(11)
+    a, b = general("dominant", n, "float64", rng), rng.standard_normal((3, n, 5))
+    onto = mesh if storage == "padded" else None
+    given = jnp.asarray(a) if onto else put_matrix(mesh, a, storage)
+    solve = jax.vmap(lambda a, b: ms.solve(a, b, mesh=onto, refine=True), (None, 0))
+    exact = np.linalg.solve(a, b)
+    with told_of(onto if jit else None):
+        for columns, wanted in (b, exact), (b[..., 0], exact[..., 0]):
+            x = (jax.jit(solve) if jit else solve)(given, jnp.asarray(columns))
+            np.testing.assert_allclose(x, wanted, rtol=1e-9)
 
 
 def test_derivatives_where_no_mesh_says_where_right_hand_sides_lie():

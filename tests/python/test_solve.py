@@ -1,6 +1,5 @@
 """Solutions: a pairwise selection of the grid of cases, and what the grid cannot say."""
 
-import contextlib
 import itertools
 
 import jax
@@ -25,6 +24,7 @@ from helpers import (
     put,
     put_matrix,
     solve_ratio,
+    told_of,
 )
 
 # Sizes in units that fit every number of devices: multiples of P around P itself, around tile
@@ -100,9 +100,7 @@ def test_solve(case):
     if jit and where == "elsewhere" and storage != "padded":
         b_dev = put(mesh, b)
     home = b_dev.sharding
-    # A program of unsharded arrays alone has to be told about Explicit axes.
-    told = over and jit and axis_type == "explicit"
-    with jax.set_mesh(mesh) if told else contextlib.nullcontext():
+    with told_of(over if jit else None):
         x, info = (jax.jit(call) if jit else call)(a_dev, b_dev)
 
     assert x.shape == b.shape and x.dtype == a.dtype
