@@ -7,9 +7,12 @@ with zero columns added, inside the call.
 
 import contextlib
 import functools
+from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.core import Tracer
 from jax.experimental.custom_partitioning import custom_partitioning
@@ -20,6 +23,7 @@ from jax.sharding import (
     Mesh,
     NamedSharding,
     PartitionSpec,
+    Sharding,
     SingleDeviceSharding,
 )
 
@@ -199,7 +203,8 @@ def _eager(op: Operation, operands, own):
         moved = [_moved(x, to) for x, to in zip(operands, _targets(op, at, mode), strict=True)]
         own = tuple(mine or new for mine, (_, new) in zip(own, moved, strict=True))
         results = _eager_call(op, at, mode, own)(*(x for x, _ in moved))
-        return _sent_home(op, results, None if op.rhs is None else home(operands[op.rhs], mesh))
+        homes = {} if op.rhs is None else {"rhs": home(operands[op.rhs], mesh)}
+        return _sent_home(op, results, homes)
 
 
 @functools.lru_cache(maxsize=256)
@@ -210,12 +215,13 @@ def _targets(op: Operation, at: Placement, mode: str) -> tuple[NamedSharding | F
 
 
 def _eager_on_one_device(op: Operation, operands, own):
-    a = operands[op.matrix]
-    back = None
+    a, whole = operands[op.matrix], None
+    homes: dict[str, Sharding] = {}
     if not isinstance(a.sharding, SingleDeviceSharding):
         # Replicated over devices that do not divide it: the first one works, all get the answer.
+        whole = NamedSharding(a.sharding.mesh, PartitionSpec())
         if op.rhs is not None:
-            back = home(operands[op.rhs], a.sharding.mesh)
+            homes["rhs"] = home(operands[op.rhs], a.sharding.mesh)
         own = tuple(mine and i != op.matrix for i, mine in enumerate(own))
         operands = [*operands]
         operands[op.matrix] = a.addressable_data(0)
@@ -223,19 +229,26 @@ def _eager_on_one_device(op: Operation, operands, own):
     stays = [x.sharding.device_set == here.device_set for x in operands]
     operands = [x if s else jax.device_put(x, here) for x, s in zip(operands, stays, strict=True)]
     own = tuple(mine and s for mine, s in zip(own, stays, strict=True))
-    return _sent_home(op, _eager_call(op, None, "", own)(*operands), back)
+    with device_context(operands[op.matrix]):
+        results = _eager_call(op, None, "", own)(*operands)
+    made = [kind for kind, x in zip(op.results, results, strict=True) if x is not None]
+    if not any(isinstance(x, Tracer) for x in results):
+        # What is known of a factor stays beside it.
+        rest = here if whole is None or "factor" in made else whole
+        homes = {kind: rest for kind in made} | homes
+    return _sent_home(op, results, homes)
 
 
-def _sent_home(op: Operation, results, back: NamedSharding | None):
-    """The solution in the sharding that it goes back to."""
+def _sent_home(op: Operation, results, homes: Mapping[str, Sharding]):
+    """The results in the shardings, by their kind, that they go back to."""
 
-    def put(x):
-        if back is None or (not isinstance(x, Tracer) and x.sharding == back):
+    def put(kind, x) -> Any:
+        to = homes.get(kind)
+        if x is None or to is None or (not isinstance(x, Tracer) and x.sharding == to):
             return x
-        return jax.device_put(x, back)
+        return jax.device_put(x, to)
 
-    pairs = zip(op.results, results, strict=True)
-    return tuple(put(x) if kind == "rhs" else x for kind, x in pairs)
+    return tuple(put(kind, x) for kind, x in zip(op.results, results, strict=True))
 
 
 @functools.lru_cache(maxsize=256)
@@ -297,6 +310,17 @@ def mesh_context(mesh: Mesh | AbstractMesh):
     except ValueError:  # while a function is traced none can be asked for or set
         return contextlib.nullcontext()
     return jax.set_mesh(mesh)
+
+
+def device_context(a):
+    """The device of an array that is tied to it, where the user has set a mesh."""
+    (device,) = a.sharding.device_set
+    return mesh_context(_mesh_of_one(device)) if a.committed else contextlib.nullcontext()
+
+
+@functools.cache
+def _mesh_of_one(device) -> Mesh:
+    return Mesh(np.array([device]), ("device",))
 
 
 # Traced: Explicit axes are part of the types; with Auto axes the partitioner knows mesh and specs.
@@ -412,7 +436,8 @@ def _partitioned(op: Operation, batch: Batch):
                 "a",
                 "an array that is sharded over a mesh",
                 "one without a sharding in a program for several devices",
-                "give A a NamedSharding, or set the mesh with jax.set_mesh",
+                "give A a NamedSharding or mesh=, or set a mesh whose devices divide n with "
+                "jax.set_mesh",
             )
         there, spec = batch.on(a.sharding.spec, op.matrix)
         if op.raises:

@@ -87,7 +87,8 @@ def replicated(x):
 
 
 def _traced(operation: str, a, order: int, target: NamedSharding):
-    expect_one_type(operation, "mesh", "a mesh", target.mesh)
+    remedy = "give a mesh whose axes are of one type; eagerly both work"
+    expect_one_type(operation, "mesh", "a mesh", target.mesh, remedy)
     if AxisType.Explicit in target.mesh.axis_types and mapped_axes(target.mesh):
         raise mistake(
             operation,

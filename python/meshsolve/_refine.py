@@ -69,20 +69,29 @@ def lower_dtype(dtype):
 def solve(task: Task, op: Operation, a, b, full):
     """(X, info[, rcond], steps) for columns b [n, k].
 
-    ``full(a, b)`` gives (X, info[, rcond]) by the working precision alone; steps is then -1.
+    ``full(a, b)`` gives (X, info[, rcond]) by the working precision alone; steps is then -1. If it
+    may use the memory of a for that, it is told so, ``own=True``.
     """
     if isinstance(a, Tracer) or isinstance(b, Tracer):
         return _differentiable(task, op)(a, b)
     sharding = a.sharding
     if not isinstance(sharding, NamedSharding):
-        return _refined(task, a, jax.device_put(b, sharding), full)
+        with _dispatch.device_context(a):
+            return _refined(task, a, jax.device_put(b, sharding), full)
     home = _dispatch.home(b, sharding.mesh)
     with _dispatch.mesh_context(sharding.mesh):
-        if _dispatch.eager_placement("solve", a) is None:
+        at = _dispatch.eager_placement("solve", a)
+        if at is None:
             # Replicated over devices that do not divide it: the first one works for all.
             a = a.addressable_data(0)
-            x, *more = _refined(task, a, jax.device_put(b, a.sharding), full)
-            return jax.device_put(x, home), *more
+            with _dispatch.device_context(a):
+                x, *more = _refined(task, a, jax.device_put(b, a.sharding), full)
+            whole = NamedSharding(sharding.mesh, PartitionSpec())
+            return jax.device_put(x, home), *jax.device_put(more, whole)
+        # Once, and not for each residual, if A lies in blocks or everywhere in full.
+        target = NamedSharding(at.mesh, at.spec("matrix", ""))
+        if not sharding.is_equivalent_to(target, 2):
+            a, full = jax.device_put(a, target), functools.partial(full, own=True)
         return _refined(task, a, jax.device_put(b, home), full)
 
 
@@ -97,7 +106,7 @@ def _differentiable(task: Task, op: Operation):
         x, *more = full(a, b)
         return (x,), (*more, jnp.int32(-1))
 
-    refined = jax.jit(lambda a, b: _refined(task, a, _beside(op, a, b), full))
+    refined = jax.jit(lambda a, b: _refined(task, *_laid_out(op, a, b), full))
     solutions = (True, *(False,) * (3 if task.condition else 2))
     run = jax.custom_jvp(batchable(refined, 1, solutions))
     rule = _derivatives.by(in_full)
@@ -105,17 +114,18 @@ def _differentiable(task: Task, op: Operation):
     return run
 
 
-def _beside(op: Operation, a, b):
-    """Traced right-hand sides, with Explicit axes where ``op`` leaves its solutions if no mesh says
-    where they lie: what is made of them in several ways is then of one type.
+def _laid_out(op: Operation, a, b):
+    """A and B, traced, with Explicit axes where ``op`` has A and, if no mesh says where B lies,
+    where it leaves its solutions: what is made of them in several ways is then of one type.
     """
     at, _ = _dispatch.traced_placement(op, a)
     if at is None or AxisType.Explicit not in at.mesh.axis_types:
-        return b
-    if not jax.typeof(b).sharding.mesh.empty:
-        return b
-    spec = at.spec("rhs", _dispatch.mode_of(b.shape[1], at.world))
-    return jax.sharding.reshard(b, NamedSharding(at.mesh, spec))
+        return a, b
+    a = jax.sharding.reshard(a, NamedSharding(at.mesh, at.spec("matrix", "")))
+    if jax.typeof(b).sharding.mesh.empty:
+        spec = at.spec("rhs", _dispatch.mode_of(b.shape[1], at.world))
+        b = jax.sharding.reshard(b, NamedSharding(at.mesh, spec))
+    return a, b
 
 
 def _refined(task: Task, a, b, full):
@@ -213,7 +223,7 @@ def _row_sum(a, order: int):
 
 @functools.lru_cache(maxsize=256)
 def _largest_row(sharding: NamedSharding | None, order: int):
-    """Of a matrix as it lies: nothing of it is sent."""
+    """The largest row sum of a matrix as it lies, of which only sums are sent."""
 
     def sums(a):
         # Row by row, because XLA may make an array of all absolute values at once.

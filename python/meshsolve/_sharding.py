@@ -147,13 +147,13 @@ def placement(
 
 def ambient_placement(operation: str, n: int) -> Placement | None:
     """Rows over all axes of the mesh that the user has set, if there is one and it divides n: of
-    arrays that are not sharded the partitioner would not know the mesh.
+    arrays that are not sharded the partitioner would not know the mesh. Its axes have one type.
     """
     mesh = jax.sharding.get_abstract_mesh()
-    if mesh.empty or AxisType.Manual in mesh.axis_types or n % mesh.size:
+    if mesh.empty or AxisType.Manual in mesh.axis_types:
         return None
-    expect_one_type(operation, "a", "an array on a mesh", mesh)
-    return Placement(mesh, tuple(mesh.axis_names))
+    expect_one_type(operation, "the mesh that is set", "one", mesh)
+    return None if n % mesh.size else Placement(mesh, tuple(mesh.axis_names))
 
 
 def mapped_axes(mesh: Mesh | AbstractMesh) -> list[str]:
@@ -184,7 +184,9 @@ def traced_sharding(operation: str, argument: str, x) -> NamedSharding | None:
     return sharding if types == {AxisType.Explicit} else None
 
 
-def expect_one_type(operation: str, argument: str, expected: str, mesh) -> None:
+def expect_one_type(
+    operation: str, argument: str, expected: str, mesh: Mesh | AbstractMesh, remedy: str = ""
+) -> None:
     """Refuse a mesh of Auto and Explicit axes, where something is traced."""
     if not {AxisType.Auto, AxisType.Explicit} <= {*mesh.axis_types}:
         return
@@ -193,6 +195,7 @@ def expect_one_type(operation: str, argument: str, expected: str, mesh) -> None:
         argument,
         f"{expected} whose axes are all Explicit or all Auto",
         f"axis types {dict(zip(mesh.axis_names, mesh.axis_types, strict=True))}",
-        "inside jax.jit use jax.sharding.auto_axes or explicit_axes, or such a mesh; eagerly both "
-        "work",
+        remedy
+        or "inside jax.jit use jax.sharding.auto_axes or explicit_axes, or such a mesh; eagerly "
+        "both work",
     )

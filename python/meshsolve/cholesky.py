@@ -222,10 +222,10 @@ def cho_solve(
 
     Args:
       c_and_lower: a ``CholeskyFactor``, which is used where it lies, or a pair (c, lower): c [n, n]
-        holds L (``lower``) or U (not) in that triangle, in any sharding that ``cho_factor`` takes.
-        Of the pair's c one copy is made, unless c holds U and is sharded by rows, or holds L and is
-        column-major (outside of ``jax.jit``). A traced c is used as two triangles, and has
-        derivatives.
+        holds L (``lower``) or U (not) in that triangle, with a real diagonal, in any sharding that
+        ``cho_factor`` takes. Of the pair's c one copy is made, unless c holds U and is sharded by
+        rows, or holds L and is column-major (outside of ``jax.jit``). A traced c is used as two
+        triangles, and has derivatives.
       b: [n], [n, k] or [..., n, k] right-hand sides in any sharding.
       overwrite_b: donate B.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.

@@ -156,7 +156,8 @@ def solve(
       refine: factor A in half its precision (float64 in float32, complex128 in complex64), and
         refine X by residuals in full precision until it is as good as a solution in that. Where A
         is too ill-conditioned (a condition of 1e7 and more), the full factorisation follows by
-        itself. Memory: A and half of it, and a few arrays of the size of B. ``overwrite_a``
+        itself. Memory: A and half of it, and a few arrays of the size of B; also the copy by rows
+        of an A in blocks or in full on each device. ``overwrite_a``
         matters for the full factorisation only. Where derivatives are taken, that is used from the
         start.
       return_info: also return a ``SolveInfo``, for which A's condition is estimated.
@@ -179,7 +180,8 @@ def solve(
       (x, SolveInfo), which has no derivatives (where they are taken, ``info`` is that of A itself).
 
     Raises:
-      ValueError: wrong shapes, an unknown ``assume_a``, n not divisible by the devices.
+      ValueError: wrong shapes, an unknown ``assume_a``, n not divisible by the devices; inside
+        ``jax.jit`` a mesh with both Auto and Explicit axes.
       TypeError: a dtype that cannot be used.
       numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
         jax.errors.JaxRuntimeError.
@@ -228,7 +230,10 @@ def solve(
         _refine.check_dtype(dtype)
         task = _refine.Task(structure, bool(lower), trans, order, return_info)
         given = a  # may be kept by somebody else where another array takes its place
-        full = lambda a, b: _dispatch.call(op, (a, b), (own_a and a is given, False))[1:]  # noqa: E731
+
+        def full(a, b, own=False):
+            return _dispatch.call(op, (a, b), (own or (own_a and a is given), False))[1:]
+
         run = lambda b, own_b: _refine.solve(task, op, a, b, full)  # noqa: E731
     b = promoted(b, dtype)
     if not return_info and b.size == 0 and raises and n:

@@ -2,7 +2,6 @@
 beside the same in jnp. What takes one triangle is given a Hermitian (symmetric) function of A.
 """
 
-import contextlib
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -140,8 +139,3 @@ def operands(dtype, n: int = 8, k: int = 3, seed: int = 0):
 def number(x):
     """A real number that depends on every entry of the results."""
     return sum(jnp.sum(y.real / (1 + jnp.abs(y) ** 2) + y.imag) for y in jax.tree.leaves(x))
-
-
-def on(mesh, kind: str):
-    """The context that JAX needs to differentiate eagerly with Explicit axes."""
-    return jax.set_mesh(mesh) if kind == "explicit" else contextlib.nullcontext()

@@ -219,9 +219,8 @@ def mesh_of(order, kind: str = "auto") -> Mesh:
 
 
 def told_of(mesh: Mesh | None):
-    """The context of a jitted call whose arrays say nothing of its mesh, if it has one.
-
-    JAX has to be told about Explicit axes; of Auto axes the call alone is to know.
+    """The context in which JAX is told of Explicit axes: where it makes arrays itself, as for
+    derivatives, or a jitted call has operands that say nothing of its mesh. Not of Auto axes.
     """
     explicit = mesh is not None and AxisType.Explicit in mesh.axis_types
     return jax.set_mesh(mesh) if explicit else contextlib.nullcontext()

@@ -9,8 +9,8 @@ import pytest
 from jax.sharding import AxisType
 
 import meshsolve as ms
-from derivatives import FUNCTIONS, THOROUGHLY, number, on, operands
-from helpers import mesh_of, put
+from derivatives import FUNCTIONS, THOROUGHLY, number, operands
+from helpers import mesh_of, put, told_of
 from test_derivatives import FACTORING, PLACES, calls
 from test_sharding_page import collectives
 
@@ -46,7 +46,7 @@ def test_over_matrices_and_right_hand_sides(i, name):
         ((None, 0), (a[0], b), (one_a, many_b)),
     )
     for axes, given, on_mesh in cases if name in THOROUGHLY else cases[i % 3 :][:1]:
-        with on(mesh, kind):
+        with told_of(mesh):
             got = transform(jax.vmap(function.ours, axes))(*on_mesh)
         assert_close(got, jax.vmap(function.jnps, axes)(*given))
 
@@ -54,10 +54,10 @@ def test_over_matrices_and_right_hand_sides(i, name):
         return jax.grad(lambda a, b: number(f(a, b)), (0, 1))
 
     axes, given, on_mesh = cases[i % 3]
-    with on(mesh, kind):
+    with told_of(mesh):
         got = transform(jax.vmap(gradient(function.ours), axes))(*on_mesh)
     assert_close(got, jax.vmap(gradient(function.jnps), axes)(*given))
-    with on(mesh, kind):
+    with told_of(mesh):
         of_batch = lambda a, b: number(jax.vmap(function.ours, axes)(a, b))  # noqa: E731
         got = transform(jax.grad(of_batch, (0, 1)))(*on_mesh)
     assert_close(
@@ -87,7 +87,7 @@ def test_right_hand_sides_are_solved_together(kind):
     for shape, axis in (((5, 8), 0), ((8, 5), 1), ((5, 8, 2), 0), ((8, 2, 40), 2)):
         b = rng.standard_normal(shape)
         solve = jax.jit(jax.vmap(ms.solve, (None, axis), axis))
-        with on(mesh, kind):
+        with told_of(mesh):
             x = solve(on_mesh, put(mesh, b))
             hlo = solve.lower(on_mesh, put(mesh, b)).compile().as_text()
         assert calls(hlo, *FACTORING) == 1 and "while(" not in hlo
@@ -151,7 +151,7 @@ def test_a_batch_that_is_dealt_to_devices(kind, storage):
             r"axes, or JAX 0\.10, got one over axes \('g',\), with JAX .*; use a mesh with Auto "
             r"axes, or jax\.sharding\.reshard"
         )
-        with on(mesh, kind), pytest.raises(ValueError, match=message):
+        with told_of(mesh), pytest.raises(ValueError, match=message):
             jax.jit(jax.vmap(ms.solve))(*many)
         return
     for name in ("solve", "cho_solve", "slogdet", "inv"):
@@ -161,7 +161,7 @@ def test_a_batch_that_is_dealt_to_devices(kind, storage):
             many[1],
         )
         run = jax.jit(jax.vmap(function.ours))
-        with on(mesh, kind):
+        with told_of(mesh):
             got = run(*given)
             hlo = run.lower(*given).compile().as_text()
         assert_close(got, jax.vmap(function.jnps)(*map(np.asarray, given)))
@@ -173,13 +173,13 @@ def test_a_batch_that_is_dealt_to_devices(kind, storage):
         for x in jax.tree.leaves(got):
             assert x.sharding.spec[0] == "g"
     gradient = jax.jit(jax.grad(lambda a, b: number(jax.vmap(ms.solve)(a, b))))
-    with on(mesh, kind):
+    with told_of(mesh):
         got = gradient(*many)
     assert_close(got, jax.grad(lambda a, b: number(jnp.linalg.solve(a, b)))(a, b))
     if kind == "explicit":
         assert got.sharding == many[0].sharding
     one = put(mesh, b[0], None, None)
-    with on(mesh, kind):
+    with told_of(mesh):
         x = jax.vmap(ms.solve, (0, None))(many[0], one)  # eagerly, and of right-hand sides for all
     assert x.sharding.spec[0] == "g"
     assert_close(x, np.linalg.solve(a, b[0]))
@@ -193,7 +193,7 @@ def test_a_batch_that_is_dealt_to_all_devices():
         mesh = mesh_of(range(4), kind)
         a, b = batches(FUNCTIONS["solve"], 4)
         many = put(mesh, a, "x"), put(mesh, b, "x")
-        with on(mesh, kind):
+        with told_of(mesh):
             x, inverse = ms.solve(*many), jax.jit(jax.vmap(ms.inv))(many[0])
         assert_close((x, inverse), (np.linalg.solve(a, b), np.linalg.inv(a)))
 

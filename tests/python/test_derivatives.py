@@ -13,8 +13,8 @@ from jax.sharding import PartitionSpec as P
 from jax.test_util import check_grads
 
 import meshsolve as ms
-from derivatives import FUNCTIONS, THOROUGHLY, hermitian, number, on, operands
-from helpers import DTYPES, mesh_of, put, put_matrix
+from derivatives import FUNCTIONS, THOROUGHLY, hermitian, number, operands
+from helpers import DTYPES, mesh_of, put, put_matrix, told_of
 
 PLACES = tuple(itertools.product(("auto", "explicit"), ("rows", "columns")))
 
@@ -41,7 +41,7 @@ def test_two_orders_by_differences(i, name):
         x = function.ours(lay(mesh, function.prepare(a), *spec), b)
         return jax.tree.map(lambda y: lay(mesh, y), x)
 
-    with on(mesh, kind):
+    with told_of(mesh):
         check_grads(run, (jnp.asarray(a), jnp.asarray(b)), 2, rtol=2e-4, atol=2e-4)
 
 
@@ -66,7 +66,7 @@ def test_gradients_are_those_of_jnp_and_lie_as_their_matrix_does(name, kind, sto
     wanted = jax.grad(lambda a, b: number(function.jnps(a, b)), (0, 1))(a, b)
     gradient = jax.grad(lambda a, b: number(function.ours(a, b)), (0, 1))
     on_mesh = (put_matrix(mesh, a, storage), put(mesh, b))
-    with on(mesh, kind):
+    with told_of(mesh):
         got = (jax.jit(gradient) if jit else gradient)(*on_mesh)
     bound = 2e3 * float(np.finfo(dtype).eps)
     for x, y in zip(got, wanted, strict=True):
@@ -112,7 +112,7 @@ def test_many_right_hand_sides(kind, storage, k):
     mesh = mesh_of(range(4), kind)
     a, b = operands("float64", 8, k)
     wanted = jax.grad(lambda a, b: number(jnp.linalg.solve(a, b)), (0, 1))(a, b)
-    with on(mesh, kind):
+    with told_of(mesh):
         got = jax.jit(jax.grad(lambda a, b: number(ms.solve(a, b)), (0, 1)))(
             put_matrix(mesh, a, storage), put(mesh, b)
         )
@@ -175,7 +175,7 @@ def test_all_ways_to_ask_for_derivatives(kind):
         )(p),
     }
     for name, way in ways.items():
-        with on(mesh, kind):
+        with told_of(mesh):
             got = jax.jit(lambda _, way=way: put(mesh, way(ours)))(0)
         wanted = way(jnps)
         scale = max(1, np.abs(wanted).max())
@@ -204,7 +204,7 @@ def test_one_factorisation_and_nothing_gathered(name, kind, storage):
         tangents = jax.jvp(jax.grad(value), (a, b), (a, b))
         return jax.value_and_grad(value, (0, 1))(a, b), tangents
 
-    with on(mesh, kind):
+    with told_of(mesh):
         hlo = jax.jit(run).lower(a, put(mesh, b)).compile().as_text()
         first = jax.jit(jax.value_and_grad(lambda a: number(function.ours(a, b))))
         of_gradient = first.lower(a).compile().as_text()
@@ -277,7 +277,7 @@ def test_nothing_is_compiled_twice(kind, what, caplog):
         b = put(mesh, np.stack([b, b]))
     if what == "matrices":
         a = put(mesh, np.stack([a, a]), None, "x", None)
-    with on(mesh, kind), jax.log_compiles():
+    with told_of(mesh), jax.log_compiles():
         gradient(a, b)
         assert "Compiling" in caplog.text
         caplog.clear()

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import re
 
 import jax
 import numpy as np
@@ -167,21 +168,36 @@ def test_axes_of_both_types(kinds):
     mesh = jax.make_mesh((2, 4), ("y", "x"), axis_types=kinds)
     a, b = put(mesh, 2 * np.eye(8), "x", None), put(mesh, np.ones(8))
     whole, onto = 2 * np.eye(8), functools.partial(ms.solve, mesh=mesh)
+    inside = "inside jax.jit use jax.sharding.auto_axes or explicit_axes, or such a mesh"
+    given = "give a mesh whose axes are of one type"
     calls = [
-        (ms.solve, a, "a: expected an array on a mesh"),
-        (ms.solve, whole, "a: expected an array on a mesh"),
-        (onto, whole, "mesh: expected a mesh"),
+        (ms.solve, a, b, "a: expected an array on a mesh", inside),
+        (ms.solve, whole, b, "the mesh that is set: expected one", inside),
+        (ms.solve, 2 * np.eye(9), np.ones(9), "the mesh that is set: expected one", inside),
+        (onto, whole, b, "mesh: expected a mesh", given),
     ]
     with jax.set_mesh(mesh):
-        for solve, given, expected in calls:
+        for solve, matrix, rhs, expected, remedy in calls:
             with pytest.raises(ValueError) as raised:
-                jax.jit(solve)(given, b)
+                jax.jit(solve)(matrix, rhs)
             assert str(raised.value) == (
                 f"meshsolve.solve: {expected} whose axes are all Explicit or all Auto, got axis "
-                f"types {dict(zip(('y', 'x'), kinds, strict=True))}; inside jax.jit use "
-                "jax.sharding.auto_axes or explicit_axes, or such a mesh; eagerly both work"
+                f"types {dict(zip(('y', 'x'), kinds, strict=True))}; {remedy}; eagerly both work"
             )
-            np.testing.assert_array_equal(solve(given, b), 0.5 * np.ones(8))
+            np.testing.assert_array_equal(solve(matrix, rhs), 0.5 * np.ones(len(rhs)))
+        for spec in (("x", None), (None, "y"), ("x", "y"), ()):
+            x = ms.solve(put(mesh, whole, *spec), b, refine=True)
+            np.testing.assert_array_equal(x, 0.5 * np.ones(8))
+
+
+def test_an_order_that_the_mesh_that_is_set_does_not_divide():
+    message = (
+        "meshsolve.inv: a: expected an array that is sharded over a mesh, got one without a "
+        "sharding in a program for several devices; give A a NamedSharding or mesh=, or set a mesh "
+        "whose devices divide n with jax.set_mesh"
+    )
+    with jax.set_mesh(mesh_of(range(2))), pytest.raises(Exception, match=re.escape(message)):
+        jax.jit(ms.inv)(np.eye(9))
 
 
 def test_inside_shard_map():

@@ -10,8 +10,8 @@ from jax import export
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
-from derivatives import number, on, operands
-from helpers import DTYPES, mesh_of, put, put_matrix, run_fresh, unit_roundoff
+from derivatives import number, operands
+from helpers import DTYPES, mesh_of, put, put_matrix, run_fresh, told_of, unit_roundoff
 
 CUSTOM_CALL = [export.DisabledSafetyCheck.custom_call("meshsolve")]
 
@@ -98,7 +98,7 @@ def test_export_of_local_and_of_explicit_programs():
             programs += [ms.solve, lambda a, b: jax.grad(lambda b: ms.solve(a, b).sum())(b)]
         wanted = [np.linalg.solve(a, b)] * 2 + [np.linalg.solve(a.T, np.ones_like(b))]
         for program, x in zip(programs, wanted, strict=False):
-            with on(mesh, kind):
+            with told_of(mesh):
                 made = export.export(jax.jit(program), disabled_checks=CUSTOM_CALL)(*on_mesh)
                 again = export.deserialize(made.serialize())
                 np.testing.assert_allclose(again.call(*on_mesh), x, atol=1e-13)

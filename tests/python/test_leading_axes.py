@@ -11,8 +11,8 @@ import pytest
 import scipy.linalg
 
 import meshsolve as ms
-from derivatives import number, on
-from helpers import DTYPES, is_complex, mesh_of, normal, put, unit_roundoff
+from derivatives import number
+from helpers import DTYPES, is_complex, mesh_of, normal, put, told_of, unit_roundoff
 
 PLACES = ("one device", ("auto", "rows"), ("explicit", "columns"), ("explicit", "rows"))
 
@@ -39,7 +39,7 @@ def placed(place, a, *others):
 
 def run(place, function, a, *others):
     mesh, operands = placed(place, a, *others)
-    with on(mesh, place[0]):
+    with told_of(mesh):
         return function(*operands)
 
 
@@ -160,7 +160,7 @@ def test_factors_of_batches_unpack_and_tell(place):
 
     cho, lu = run(place, both, a, h)
     mesh, _ = placed(place, a)
-    with on(mesh, place[0]):
+    with told_of(mesh):
         c, lower = cho
         factors, piv = lu
         assert lower and piv.shape == (2, 3, 4) and cho.info.shape == lu.info.shape == (2, 3)

@@ -9,7 +9,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
-from derivatives import number, on, operands
+from derivatives import number, operands
 from helpers import (
     DTYPES,
     ORDERS,
@@ -109,7 +109,7 @@ def test_the_matrix_is_neither_moved_nor_copied(kind, storage):
     like = jax.ShapeDtypeStruct((n, n), np.float64, sharding=spec)
     for which in NORMS:
         run = lambda a, which=which: ms.norm(a, which)  # noqa: E731
-        with on(mesh, kind):
+        with told_of(mesh):
             compiled = jax.jit(run).lower(like).compile()
             gradient = jax.jit(jax.grad(run)).lower(like).compile()
         assert compiled.memory_analysis().temp_size_in_bytes < 4096

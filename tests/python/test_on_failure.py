@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import meshsolve as ms
-from derivatives import number, on
-from helpers import STORAGES, mesh_of, put, put_matrix
+from derivatives import number
+from helpers import STORAGES, mesh_of, put, put_matrix, told_of
 
 ONES = np.ones(8)
 MINOR = "leading minor of order 6 is not positive definite"
@@ -67,13 +67,13 @@ def test_where_there_is_no_answer(i, name):
     assert str(raised.value) == message(name.split()[0], says, definite)
 
     on_mesh = put(mesh, a, *(("x", None) if i // 2 % 2 else (None, "x")))
-    with pytest.raises(jax.errors.JaxRuntimeError) as raised, on(mesh, kind):
+    with pytest.raises(jax.errors.JaxRuntimeError) as raised, told_of(mesh):
         jax.block_until_ready(jax.jit(lambda a: call(a, on_failure="raise"))(on_mesh))
     assert message(routine, says, definite) in str(raised.value)
 
     good = put(mesh, 2 * np.eye(8), "x", None)
     for run in (call, jax.jit(call, static_argnames="on_failure")):
-        with on(mesh, kind):  # also after a failure
+        with told_of(mesh):  # also after a failure
             got, same = run(good, on_failure="raise"), run(good, on_failure="nan")
         jax.tree.map(np.testing.assert_array_equal, got, same)
 
@@ -127,7 +127,7 @@ def test_groups_with_matrices_of_their_own(kind):
     )
     if kind == "explicit" and jax.__version_info__ < (0, 10):
         return  # refused in any case
-    with on(mesh, kind), pytest.raises(Exception, match=r"meshsolve\.lu_factor: " + message):
+    with told_of(mesh), pytest.raises(Exception, match=r"meshsolve\.lu_factor: " + message):
         jax.block_until_ready(ms.lu_factor(two, on_failure="raise"))
     spec = jax.sharding.PartitionSpec
     inside = jax.shard_map(

@@ -118,7 +118,7 @@ def test_solutions_lie_where_those_of_the_full_factorisation_do(storage, k):
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("axis_type", ["auto", "explicit"])
 def test_a_matrix_in_blocks(axis_type, jit):
-    """Whose right-hand sides say nothing of a mesh."""
+    """Of which every residual reads, and whose right-hand sides say nothing of a mesh."""
     kinds = ({"auto": AxisType.Auto, "explicit": AxisType.Explicit}[axis_type],) * 2
     mesh, rng = jax.make_mesh((2, 2), ("x", "y"), axis_types=kinds), np.random.default_rng(10)
     a, b = general("dominant", 64, "float64", rng), rng.standard_normal((64, 41))
@@ -140,11 +140,13 @@ def test_mapped_right_hand_sides_of_no_mesh(storage, axis_type, jit):
     a, b = general("dominant", n, "float64", rng), rng.standard_normal((3, n, 5))
     onto = mesh if storage == "padded" else None
     given = jnp.asarray(a) if onto else put_matrix(mesh, a, storage)
-    solve = jax.vmap(lambda a, b: ms.solve(a, b, mesh=onto, refine=True), (None, 0))
+    call = lambda a, b: ms.solve(a, b, mesh=onto, refine=True, return_info=True)  # noqa: E731
+    solve = jax.vmap(call, (None, 0))
     exact = np.linalg.solve(a, b)
     with told_of(onto if jit else None):
         for columns, wanted in (b, exact), (b[..., 0], exact[..., 0]):
-            x = (jax.jit(solve) if jit else solve)(given, jnp.asarray(columns))
+            x, info = (jax.jit(solve) if jit else solve)(given, jnp.asarray(columns))
+            assert (info.refinements > 0).all()
             np.testing.assert_allclose(x, wanted, rtol=1e-9)
 
 

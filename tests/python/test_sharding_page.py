@@ -9,8 +9,7 @@ from jax import lax
 from jax.sharding import AxisType, PartitionSpec
 
 import meshsolve as ms
-from derivatives import on
-from helpers import ROOT, mesh_of, put
+from helpers import ROOT, mesh_of, put, told_of
 from test_memory import measure
 
 N = 512
@@ -51,7 +50,7 @@ def test_what_is_moved(row, kind):
     axis_type = {"auto": AxisType.Auto, "explicit": AxisType.Explicit}[kind]
     mesh = jax.make_mesh((2, 4), ("y", "x"), axis_types=(axis_type,) * 2)
     a, b = put(mesh, matrix(), *spec), put(mesh, np.ones(N))
-    with on(mesh, kind):
+    with told_of(mesh):
         compiled = jax.jit(ms.solve).lower(a, b).compile()
     exchanged = {"nothing": set(), "A once, all to all": {"all-to-all"}}[moved]
     assert collectives(compiled.as_text()) == exchanged

@@ -272,12 +272,40 @@ def test_under_a_mesh_that_is_set(axis_type, k):
         for call in (solve, lambda a, b: ms.solve(a, b, assume_a="pos")):
             assert solve_ratio(a, call(a, b), b) < 3
             assert solve_ratio(a, call(put(mesh, a, "x", None), put(mesh, b)), b) < 3
+        padded = jax.jit(lambda a, b: ms.solve(a, b, assume_a="pos", mesh=mesh))
+        assert solve_ratio(a[1:, 1:], padded(a[1:, 1:], b[1:]), b[1:]) < 3
         # An eager call goes by the array's own mesh, also if that has the same axes.
         for own in (other, mesh_of((3, 1, 2, 0), axis_type)):
             x = ms.solve(put(own, a, "x", None), b, assume_a="pos")
             assert solve_ratio(a, x, b) < 3 and x.sharding.mesh == own
             vector = ms.solve(put(own, a, "x", None), b[:, 0], assume_a="pos")
             assert solve_ratio(a, vector, b[:, 0]) < 3
+
+
+@pytest.mark.parametrize("axis_type", ["auto", "explicit"])
+@pytest.mark.parametrize("alone", [False, True])
+def test_one_device_works_under_a_mesh_that_is_set(axis_type, alone):
+    """For all of them, as they do not divide n, or because A is tied to it."""
+    mesh, there, n = mesh_of(range(4), axis_type), jax.devices()[6], 65
+    a, b = positive_definite("random", n, "float64", np.random.default_rng(9)), np.ones((n, 3))
+    calls = {
+        "solve": lambda a, b: ms.solve(a, b, return_info=True),
+        "refine": lambda a, b: ms.solve(a, b, refine=True, return_info=True),
+        "norm": lambda a, b: ms.norm(a),
+        "inv": lambda a, b: ms.inv(a),
+        "slogdet": lambda a, b: ms.slogdet(a),
+        "cho_factor": lambda a, b: [(f := ms.cho_factor(a)).solve(b), f.logdet(), f.inv()],
+        "lu_factor": lambda a, b: [(f := ms.lu_factor(a)).solve(b), f.det(), f.rcond()],
+    }
+    given = jax.device_put(a, there) if alone else a
+    wanted = [call(jax.device_put(a, there), b) for call in calls.values()]
+    with jax.set_mesh(mesh):
+        got = [call(given, b) for call in calls.values()]
+        if not alone:  # what lies on the mesh can be used
+            assert all((2 * x).sharding.mesh == mesh for x in jax.tree.leaves(got[:4]))
+    for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12)
+        assert not alone or x.devices() == {there}
 
 
 def test_columns_that_the_devices_do_not_divide_are_dealt_out_under_jit_too():
