@@ -193,16 +193,17 @@ def _settle(op: Operation, at: Placement) -> tuple[Operation, Placement]:
 
 
 def _eager(op: Operation, operands, own):
-    a = operands[op.matrix]
+    operands = [*operands]
+    a = operands[op.matrix] = anchored(operands[op.matrix])
     at = eager_placement(op.public, a)
     if at is None:
         return _eager_on_one_device(op, operands, own)
     op, at = _settle(op, at)
     mode, mesh = _mode(op, operands, at.world), a.sharding.mesh
     with mesh_context(mesh):
-        moved = [_moved(x, to) for x, to in zip(operands, _targets(op, at, mode), strict=True)]
-        own = tuple(mine or new for mine, (_, new) in zip(own, moved, strict=True))
-        results = _eager_call(op, at, mode, own)(*(x for x, _ in moved))
+        there = [moved(x, to) for x, to in zip(operands, _targets(op, at, mode), strict=True)]
+        own = tuple(mine or new for mine, (_, new) in zip(own, there, strict=True))
+        results = _eager_call(op, at, mode, own)(*(x for x, _ in there))
         homes = {} if op.rhs is None else {"rhs": home(operands[op.rhs], mesh)}
         return _sent_home(op, results, homes)
 
@@ -231,9 +232,9 @@ def _eager_on_one_device(op: Operation, operands, own):
     own = tuple(mine and s for mine, s in zip(own, stays, strict=True))
     with device_context(operands[op.matrix]):
         results = _eager_call(op, None, "", own)(*operands)
-    made = [kind for kind, x in zip(op.results, results, strict=True) if x is not None]
-    if not any(isinstance(x, Tracer) for x in results):
-        # What is known of a factor stays beside it.
+    if not any(isinstance(x, Tracer) for x in results) and mesh_is_set():
+        # Nothing is left on a mesh of this module's own. What is known of a factor stays beside it.
+        made = [kind for kind, x in zip(op.results, results, strict=True) if x is not None]
         rest = here if whole is None or "factor" in made else whole
         homes = {kind: rest for kind in made} | homes
     return _sent_home(op, results, homes)
@@ -281,7 +282,7 @@ def _format(op: Operation, kind: str, sharding: NamedSharding):
     return sharding
 
 
-def _moved(x, target: NamedSharding | Format):
+def moved(x, target: NamedSharding | Format):
     """(x in sharding and layout ``target``, whether that is memory of its own)."""
     by_format = isinstance(target, Format)
     sharding = target.sharding if by_format else target
@@ -305,17 +306,34 @@ def mesh_context(mesh: Mesh | AbstractMesh):
     """The array's own mesh where the user has set another one."""
     assert isinstance(mesh, Mesh), "an array that is not traced lies on devices"
     try:
-        if jax.sharding.get_abstract_mesh().empty or jax.sharding.get_mesh() == mesh:
+        if not mesh_is_set() or jax.sharding.get_mesh() == mesh:
             return contextlib.nullcontext()
     except ValueError:  # while a function is traced none can be asked for or set
         return contextlib.nullcontext()
     return jax.set_mesh(mesh)
 
 
+def mesh_is_set() -> bool:
+    """Whether the user has set one."""
+    return not jax.sharding.get_abstract_mesh().empty
+
+
 def device_context(a):
-    """The device of an array that is tied to it, where the user has set a mesh."""
+    """The one device of an array, where the user has set a mesh."""
     (device,) = a.sharding.device_set
-    return mesh_context(_mesh_of_one(device)) if a.committed else contextlib.nullcontext()
+    return mesh_context(_mesh_of_one(device))
+
+
+def anchored(a):
+    """An array that is not traced; if it is tied to no device, on all devices of the mesh that is
+    set, where JAX takes it to be.
+    """
+    if a.committed or not mesh_is_set():
+        return a
+    try:
+        return jax.device_put(a, NamedSharding(jax.sharding.get_mesh(), PartitionSpec()))
+    except ValueError:  # while a function is traced none can be asked for
+        return a
 
 
 @functools.cache

@@ -74,24 +74,26 @@ def solve(task: Task, op: Operation, a, b, full):
     """
     if isinstance(a, Tracer) or isinstance(b, Tracer):
         return _differentiable(task, op)(a, b)
-    sharding = a.sharding
-    if not isinstance(sharding, NamedSharding):
-        with _dispatch.device_context(a):
-            return _refined(task, a, jax.device_put(b, sharding), full)
-    home = _dispatch.home(b, sharding.mesh)
-    with _dispatch.mesh_context(sharding.mesh):
-        at = _dispatch.eager_placement("solve", a)
-        if at is None:
+    a = _dispatch.anchored(a)
+    at, sharding = _dispatch.eager_placement("solve", a), a.sharding
+    if at is None:
+        home = rest = sharding
+        if isinstance(sharding, NamedSharding):
             # Replicated over devices that do not divide it: the first one works for all.
+            home, rest = (
+                _dispatch.home(b, sharding.mesh),
+                NamedSharding(sharding.mesh, PartitionSpec()),
+            )
             a = a.addressable_data(0)
-            with _dispatch.device_context(a):
-                x, *more = _refined(task, a, jax.device_put(b, a.sharding), full)
-            whole = NamedSharding(sharding.mesh, PartitionSpec())
-            return jax.device_put(x, home), *jax.device_put(more, whole)
+        with _dispatch.device_context(a):
+            x, *more = _refined(task, a, jax.device_put(b, a.sharding), full)
+        return jax.device_put(x, home), *jax.device_put(more, rest)
+    home, target = _dispatch.home(b, at.mesh), NamedSharding(at.mesh, at.spec("matrix", ""))
+    with _dispatch.mesh_context(at.mesh):
         # Once, and not for each residual, if A lies in blocks or everywhere in full.
-        target = NamedSharding(at.mesh, at.spec("matrix", ""))
         if not sharding.is_equivalent_to(target, 2):
-            a, full = jax.device_put(a, target), functools.partial(full, own=True)
+            a, own = _dispatch.moved(a, target)
+            full = functools.partial(full, own=own)
         return _refined(task, a, jax.device_put(b, home), full)
 
 

@@ -250,11 +250,14 @@ def test_right_hand_sides_out_of_range_of_half_the_precision():
 
 def test_a_is_kept_whole_whatever_happens():
     rng = np.random.default_rng(2)
+    mesh = jax.make_mesh((2, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
     for kind in ("dominant", "hilbert"):
         a = general(kind, 64, "float64", rng)
-        given = put(mesh_of(range(2)), a, None, "x")
-        ms.solve(given, np.ones(64), refine=True)
-        np.testing.assert_array_equal(given, a)
+        for spec in ((None, "x"), ("x", "y"), ()):
+            given = put(mesh, a, *spec)
+            _, info = ms.solve(given, np.ones(64), refine=True, return_info=True)
+            assert (int(info.refinements) == -1) == (kind == "hilbert")
+            np.testing.assert_array_equal(given, a)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])

@@ -283,8 +283,8 @@ def test_under_a_mesh_that_is_set(axis_type, k):
 
 
 @pytest.mark.parametrize("axis_type", ["auto", "explicit"])
-@pytest.mark.parametrize("alone", [False, True])
-def test_one_device_works_under_a_mesh_that_is_set(axis_type, alone):
+@pytest.mark.parametrize("where", ["NumPy", "tied to no device", "tied to a device"])
+def test_one_device_works_under_a_mesh_that_is_set(axis_type, where):
     """For all of them, as they do not divide n, or because A is tied to it."""
     mesh, there, n = mesh_of(range(4), axis_type), jax.devices()[6], 65
     a, b = positive_definite("random", n, "float64", np.random.default_rng(9)), np.ones((n, 3))
@@ -297,10 +297,13 @@ def test_one_device_works_under_a_mesh_that_is_set(axis_type, alone):
         "cho_factor": lambda a, b: [(f := ms.cho_factor(a)).solve(b), f.logdet(), f.inv()],
         "lu_factor": lambda a, b: [(f := ms.lu_factor(a)).solve(b), f.det(), f.rcond()],
     }
-    given = jax.device_put(a, there) if alone else a
+    alone = where == "tied to a device"
+    given = jax.device_put(a, there) if alone else a if where == "NumPy" else jnp.asarray(a)
     wanted = [call(jax.device_put(a, there), b) for call in calls.values()]
     with jax.set_mesh(mesh):
         got = [call(given, b) for call in calls.values()]
+        on_mesh = put(mesh, b)
+        np.testing.assert_allclose(ms.solve(given, on_mesh), wanted[0][0], rtol=1e-12)
         if not alone:  # what lies on the mesh can be used
             assert all((2 * x).sharding.mesh == mesh for x in jax.tree.leaves(got[:4]))
     for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
