@@ -80,10 +80,8 @@ def solve(task: Task, op: Operation, a, b, full):
         home = rest = sharding
         if isinstance(sharding, NamedSharding):
             # Replicated over devices that do not divide it: the first one works for all.
-            home, rest = (
-                _dispatch.home(b, sharding.mesh),
-                NamedSharding(sharding.mesh, PartitionSpec()),
-            )
+            home = _dispatch.home(b, sharding.mesh)
+            rest = NamedSharding(sharding.mesh, PartitionSpec())
             a = a.addressable_data(0)
         with _dispatch.device_context(a):
             x, *more = _refined(task, a, jax.device_put(b, a.sharding), full)

@@ -131,6 +131,23 @@ def test_a_matrix_in_blocks(axis_type, jit):
         assert x.sharding.is_equivalent_to(call().sharding, b.ndim)
 
 
+@pytest.mark.parametrize("spec", [("x", "y"), (), ("x", None)])
+def test_a_matrix_is_moved_once_at_most(spec, monkeypatch):
+    """And not for each residual."""
+    mesh = jax.make_mesh((2, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    a = general("one small:2", 64, "float64", np.random.default_rng(12))
+    given, moved, put_there = put(mesh, a, *spec), [], jax.device_put
+
+    def counted(x, *args, **options):
+        if getattr(x, "shape", ()) == a.shape:
+            moved.append(x)
+        return put_there(x, *args, **options)
+
+    monkeypatch.setattr(jax, "device_put", counted)
+    _, info = ms.solve(given, np.ones((64, 3)), refine=True, return_info=True)
+    assert int(info.refinements) > 0 and len(moved) == (spec != ("x", None))
+
+
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("axis_type", ["auto", "explicit"])
 @pytest.mark.parametrize("storage", [*STORAGES, "padded"])
