@@ -5,7 +5,7 @@
 #                    through the compilers of CUDA, Python on the newest and the oldest JAX
 #   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (left
 #                    out where memory is short), the benchmarks on small arrays, the GPU probe without
-#                    a GPU
+#                    a GPU; what depends on JAX's version (`make test-between`) on 0.9, 0.10 and 0.11
 #   make test-valgrind   some of the Rust tests under valgrind's memcheck (needs valgrind); 3 minutes
 #   make test-gpu    builds the wheel, runs the GPU probe and the tests of CUDA devices (needs an
 #                    NVIDIA GPU and JAX with its CUDA libraries in $(VENV))
@@ -25,11 +25,14 @@
 #   make release-check   whether wheel and sdist can be published; installs two versions of JAX, some minutes
 
 PYTHON ?= python3
+# The newest JAX on the newest Python that runs here, which has to be 3.12 at least.
 VENV := .venv
 # The oldest JAX supported. It is also the build environment: its headers are what the handlers are
-# compiled against (see pyproject.toml).
+# compiled against (see pyproject.toml). On the oldest Python supported.
 OLDEST := .venv-oldest
 OLDEST_JAX := 0.8.3
+# One JAX of each series between them; 0.10.2 is the last for Python 3.11.
+BETWEEN_JAX := 0.9.2 0.10.2 0.11.2
 BIN := $(VENV)/bin
 WHEEL := build/wheel.stamp
 SOURCES := Cargo.toml Cargo.lock pyproject.toml build.rs README.md LICENSE THIRD-PARTY-LICENCES \
@@ -52,7 +55,7 @@ VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=fu
 # Without its advertisement.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
-.PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-valgrind test-gpu \
+.PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-between test-valgrind test-gpu \
 	lint format bench bench-full bench-check bench-gpu bench-transpose docs pictures wheel release-check \
 	clean
 
@@ -82,9 +85,14 @@ test-valgrind:
 		cargo test --release --locked --quiet --test calls --test routines --test transpose_panel \
 		-- --test-threads 1
 
-test-slow: build/ready.stamp build/bench.stamp
+test-slow: build/ready.stamp build/bench.stamp test-between
 	cargo test --release --locked --test transpose_large -- --ignored --test-threads 1 --nocapture
 	$(BIN)/python -m pytest -q -m slow
+
+test-between: $(BETWEEN_JAX:%=test-jax-%)
+
+test-jax-%: build/jax-%.stamp
+	.venv-$*/bin/python -m pytest -q $(WORKERS) -m "versions and not slow"
 
 test-gpu: build/ready.stamp
 	$(BIN)/python -m pytest -q tests/gpu
@@ -150,7 +158,7 @@ release-check: $(WHEEL)
 	$(OLDEST)/bin/python release/check.py dist/*.whl
 
 $(OLDEST)/ready.stamp:
-	$(PYTHON) -m venv $(OLDEST)
+	$$($(PYTHON) release/pythons.py oldest --or-else) -m venv $(OLDEST)
 	$(OLDEST)/bin/pip install --quiet "jax==$(OLDEST_JAX)" "jaxlib==$(OLDEST_JAX)" "maturin>=1.9,<2"
 	touch $@
 
@@ -161,7 +169,7 @@ $(WHEEL): $(SOURCES) $(OLDEST)/ready.stamp
 	mkdir -p build && touch $@
 
 $(VENV)/ready.stamp:
-	$(PYTHON) -m venv $(VENV)
+	$$($(PYTHON) release/pythons.py newest --or-else) -m venv $(VENV)
 	touch $@
 
 # The wheel, first with what it asks for, then anew: the version number does not change with each
@@ -175,6 +183,13 @@ build/ready.stamp: $(WHEEL) $(VENV)/ready.stamp
 build/oldest.stamp: $(WHEEL)
 	$(OLDEST)/bin/pip install --quiet "$$(ls dist/*.whl)[test]" "jax==$(OLDEST_JAX)"
 	$(OLDEST)/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
+	touch $@
+
+# On the newest Python, as 0.11 needs 3.12.
+build/jax-%.stamp: $(WHEEL)
+	$$($(PYTHON) release/pythons.py newest --or-else) -m venv .venv-$*
+	.venv-$*/bin/pip install --quiet "$$(ls dist/*.whl)[test]" "jax==$*"
+	.venv-$*/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
 	touch $@
 
 build/bench.stamp: build/ready.stamp
@@ -194,4 +209,4 @@ build/docs.stamp: build/ready.stamp
 	touch $@
 
 clean:
-	rm -rf build dist target $(VENV) $(OLDEST)
+	rm -rf build dist target $(VENV) $(OLDEST) $(BETWEEN_JAX:%=.venv-%)

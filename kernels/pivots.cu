@@ -22,11 +22,11 @@ __device__ inline bool is_finite(float x) { return x - x == 0; }
 __device__ inline bool is_finite(double x) { return x - x == 0; }
 template <typename T>
 __device__ inline bool is_finite(Complex<T> x) {
-  return is_finite(x.real);
+  return is_finite(x.real) && is_finite(x.imaginary);
 }
 
-// Where `info` is 0, it becomes the number, from 1, of the first entry on the diagonal that is no
-// finite number, if there is one.
+// `info` becomes the number, from 1, of the first entry on the diagonal that is no finite number, if
+// there is one and `info` is 0 or larger.
 template <typename T>
 __device__ void find_no_number(int* least, const T* a, Size stride, Size order, int* info) {
   if (blockIdx.x > 0) return;
@@ -38,7 +38,7 @@ __device__ void find_no_number(int* least, const T* a, Size stride, Size order, 
   __syncthreads();
   if (threadIdx.x > 0) return;
   for (int i = 1; i < THREADS; i++) found = smaller(found, least[i]);
-  if (*info == 0 && found < int(order)) *info = found + 1;
+  if (found < int(order) && (*info == 0 || found + 1 < *info)) *info = found + 1;
 }
 
 struct Least {

@@ -20,8 +20,9 @@ import sys
 import tarfile
 import tempfile
 import tomllib
-import venv
 import zipfile
+
+import pythons
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WORK = ROOT / "build/release"
@@ -51,11 +52,11 @@ def expect(what: str, expected, got) -> None:
         sys.exit(f"{what}: expected {expected}, got {got}")
 
 
-def environment(name: str, *requirements) -> pathlib.Path:
+def environment(name: str, *requirements, made_with: str = sys.executable) -> pathlib.Path:
     """The Python of a new environment that has these and what they need."""
     folder = WORK / name
     shutil.rmtree(folder, ignore_errors=True)
-    venv.create(folder, with_pip=True)
+    run(made_with, "-m", "venv", folder)
     python = folder / "bin/python"
     run(python, "-m", "pip", "install", "--quiet", *requirements)
     run(python, "-m", "pip", "check")
@@ -152,9 +153,14 @@ def licences(wheel: pathlib.Path) -> None:
 
 
 def installed(wheel: pathlib.Path) -> None:
-    """In empty environments: info, and all examples, with the oldest and the newest JAX."""
+    """In empty environments: info, and all examples, with the oldest and the newest JAX, each on
+    the Python that it is tested on.
+    """
     for name, jax in (("oldest", f"jax=={OLDEST}"), ("newest", "jax")):
-        python = environment(name, f"{wheel}[examples,lineax]", jax)
+        made_with = pythons.python(name)
+        if made_with is None:
+            sys.exit(f"no Python for the {name} JAX: see release/pythons.py")
+        python = environment(name, f"{wheel}[examples,lineax]", jax, made_with=made_with)
         # None of ours, and none of JAX's that somebody has set.
         ours = ("PYTHON", "JAX_", "XLA_", "MESHSOLVE_", "VIRTUAL_ENV")
         environ = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
@@ -173,7 +179,8 @@ def installed(wheel: pathlib.Path) -> None:
                 text = example.read_text()
                 sizes = [w for s in SMALL.items() if f'add_argument("{s[0]}"' in text for w in s]
                 run(python, example, *sizes, **here)
-            print(f"{name}: jax {info['jax']}, {len(examples)} examples run from the wheel")
+            versions = f"jax {info['jax']}, Python {info['python']}"
+            print(f"{name}: {versions}, {len(examples)} examples run from the wheel")
 
 
 def _what_is_measured(folder: str, names: list[str]) -> list[str]:

@@ -3,7 +3,7 @@
 
 mod cuda;
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 use faer::MatMut;
 use pyo3::exceptions::PyValueError;
@@ -15,8 +15,8 @@ use crate::layout::{Columns, Order, Storage};
 use crate::log::{self, Event};
 use crate::routines::solver;
 use crate::{
-    backend::cuda::engine, backend::host::lane_count, backend::host::yardstick, dispatch,
-    rendezvous, routines, scalar::DType, settings, stats,
+    backend::cuda::engine, backend::host::lane_count, backend::host::peak,
+    backend::host::yardstick, dispatch, rendezvous, routines, scalar::DType, settings, stats,
 };
 
 /// A capsule as jax.ffi wants it around a handler or type record of the C++ shim.
@@ -91,6 +91,7 @@ fn figures(py: Python<'_>, call: stats::CallStats) -> PyResult<Bound<'_, PyDict>
         ("n", call.n),
         ("rhs", call.rhs),
         ("ranks", call.ranks),
+        ("visible", call.visible),
         ("lanes", call.lanes),
         ("tiles", call.tiles),
         ("tile", call.tile),
@@ -117,6 +118,45 @@ fn figures(py: Python<'_>, call: stats::CallStats) -> PyResult<Bound<'_, PyDict>
 #[pyfunction]
 fn cancel(py: Python<'_>) -> usize {
     py.detach(rendezvous::cancel)
+}
+
+/// Set how many devices of platform "cpu" or "cuda" the process sees.
+#[pyfunction]
+fn set_visible(platform: &str, devices: usize) {
+    stats::set_visible(platform == "cuda", devices);
+}
+
+/// Lets Python's main thread warn of a call, when it comes to it: this thread must not wait for it.
+fn warn_of_one_device(call: &stats::CallStats) {
+    let told = Box::into_raw(Box::new((call.n, call.visible)));
+    // SAFETY: any thread may ask; the box is given to the one call of `warn`.
+    if unsafe { pyo3::ffi::Py_AddPendingCall(Some(warn), told.cast()) } != 0 {
+        // SAFETY: nobody has taken it.
+        drop(unsafe { Box::from_raw(told) });
+    }
+}
+
+/// 0, or -1 with an exception, which a warning becomes where the user wants that.
+extern "C" fn warn(told: *mut c_void) -> c_int {
+    // SAFETY: from `warn_of_one_device`, and called once.
+    let told = unsafe { Box::from_raw(told.cast::<(usize, usize)>()) };
+    Python::attach(|py| {
+        let warned =
+            py.import("meshsolve._log").and_then(|m| m.call_method1("warn_of_one_device", *told));
+        warned.map_or_else(
+            |error| {
+                error.restore(py);
+                -1
+            },
+            |_| 0,
+        )
+    })
+}
+
+/// End the calls that are running and all that would begin later, because the interpreter ends.
+#[pyfunction]
+fn close(py: Python<'_>) -> usize {
+    py.detach(rendezvous::close)
 }
 
 /// Whether calls are to be told of by `next_event`.
@@ -206,6 +246,29 @@ fn gemm_seconds(py: Python<'_>, dtype: &str, n: usize, threads: usize) -> PyResu
     ))
 }
 
+/// Real operations in a second of fused multiply-adds on `threads` threads, which no product exceeds,
+/// and what they are computed with: "AVX-512", "AVX2" or "portable".
+#[pyfunction]
+fn peak_flops(py: Python<'_>, dtype: &str, threads: usize) -> PyResult<(f64, &'static str)> {
+    let single = solver_dtype(dtype)?.real() == DType::F32;
+    let (rate, kernel) = py.detach(|| match single {
+        true => peak::flops::<f32>(threads),
+        false => peak::flops::<f64>(threads),
+    });
+    Ok((rate, kernel.name()))
+}
+
+/// Operations in a second of the product by which factorisations update their tiles, packing included: the
+/// first one of an LU factorisation of order n by `lanes` lanes.
+#[pyfunction]
+fn update_flops(py: Python<'_>, dtype: &str, n: usize, lanes: usize) -> PyResult<f64> {
+    let dtype = solver_dtype(dtype)?;
+    let width = solver::tile_width(n, dtype, lanes);
+    Ok(py.detach(
+        || dispatch!(dtype, T => yardstick::update_flops::<T>(n, width, lanes), else => f64::NAN),
+    ))
+}
+
 /// Seconds of a copy of so many bytes on `threads` threads, for ratios in benchmarks.
 #[pyfunction]
 fn copy_seconds(py: Python<'_>, bytes: usize, threads: usize) -> f64 {
@@ -253,12 +316,17 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(set_timeout, m)?)?;
     m.add_function(wrap_pyfunction!(last_call, m)?)?;
     m.add_function(wrap_pyfunction!(cancel, m)?)?;
+    m.add_function(wrap_pyfunction!(close, m)?)?;
+    m.add_function(wrap_pyfunction!(set_visible, m)?)?;
+    stats::tell_of_one_device(warn_of_one_device);
     m.add_function(wrap_pyfunction!(listen, m)?)?;
     m.add_function(wrap_pyfunction!(next_event, m)?)?;
     m.add_function(wrap_pyfunction!(engine_order, m)?)?;
     m.add_function(wrap_pyfunction!(tile_width, m)?)?;
     m.add_function(wrap_pyfunction!(plan, m)?)?;
     m.add_function(wrap_pyfunction!(gemm_seconds, m)?)?;
+    m.add_function(wrap_pyfunction!(peak_flops, m)?)?;
+    m.add_function(wrap_pyfunction!(update_flops, m)?)?;
     m.add_function(wrap_pyfunction!(copy_seconds, m)?)?;
     m.add_function(wrap_pyfunction!(faer_solve, m)?)?;
     cuda::add_to(m)

@@ -83,6 +83,11 @@ pub trait Scalar:
     fn magnitude(self) -> f64;
     /// Re and Im.
     fn parts(self) -> (f64, f64);
+    /// Whether Re and Im are finite.
+    fn is_number(self) -> bool {
+        let (re, im) = self.parts();
+        re.is_finite() && im.is_finite()
+    }
     /// The absolute value. (Not by `hypot`, which binds the library to a newer glibc.)
     fn modulus(self) -> f64 {
         let (re, im) = self.parts();

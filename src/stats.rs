@@ -1,6 +1,7 @@
 //! What the last finished call did and how long each part took, for `meshsolve.last_call()`.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock};
 
 use crate::log::{self, Event};
 
@@ -12,6 +13,8 @@ pub struct CallStats {
     pub n: usize,
     pub rhs: usize,
     pub ranks: usize,
+    /// Devices of the ranks' kind that the process sees; 0 if that is not known.
+    pub visible: usize,
     pub lanes: usize,
     pub tiles: usize,
     pub tile: usize,
@@ -26,6 +29,39 @@ static LAST: Mutex<Option<CallStats>> = Mutex::new(None);
 pub fn record(stats: CallStats) {
     log::tell(|| Event::Call(stats.clone()));
     *LAST.lock().unwrap_or_else(|e| e.into_inner()) = Some(stats);
+}
+
+/// Orders from which on one device is told of where there are several.
+const LARGE: usize = 2048;
+
+/// Host devices and CUDA devices that the process sees.
+static VISIBLE: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+
+pub fn set_visible(on_cuda: bool, devices: usize) {
+    VISIBLE[usize::from(on_cuda)].store(devices, Relaxed);
+}
+
+pub fn visible(on_cuda: bool) -> usize {
+    VISIBLE[usize::from(on_cuda)].load(Relaxed)
+}
+
+/// Tells the user of a call.
+type Tell = fn(&CallStats);
+
+static TELL: OnceLock<Tell> = OnceLock::new();
+
+/// Who is told, once in the process, that one of several devices solves a large matrix alone.
+pub fn tell_of_one_device(tell: Tell) {
+    let _ = TELL.set(tell);
+}
+
+/// Before a call begins.
+pub fn begins(call: &CallStats) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    let alone = call.ranks == 1 && call.visible > 1 && call.n >= LARGE;
+    if let Some(tell) = TELL.get().filter(|_| alone && !TOLD.swap(true, Relaxed)) {
+        tell(call);
+    }
 }
 
 pub fn last() -> Option<CallStats> {

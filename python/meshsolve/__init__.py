@@ -27,6 +27,7 @@ from meshsolve import local
 from meshsolve._calls import cancel, last_call, set_timeout, timeout
 from meshsolve._core import __version__
 from meshsolve._ffi import ffi_target
+from meshsolve._rows import Rows
 from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve, logdet
 from meshsolve.inverse import inv
 from meshsolve.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
@@ -40,6 +41,7 @@ __all__ = [
     "CholeskyFactor",
     "LUFactor",
     "Plan",
+    "Rows",
     "SlogdetResult",
     "SolveInfo",
     "__version__",

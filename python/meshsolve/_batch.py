@@ -7,9 +7,12 @@ from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jax.sharding import AxisType
 
+from meshsolve import _failure
 from meshsolve._errors import mistake
+from meshsolve._operands import expect_alive
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -29,13 +32,16 @@ def systems(function, a, b, **kept) -> Any:
     operands = (a, 2), (b, rank_of_rhs(b))
     if not has_leading(*operands):
         return None
-    return over(function.__name__, functools.partial(function, **kept), *operands)
+    raises = kept["on_failure"] == "raise"
+    return over(function.__name__, functools.partial(function, **kept), *operands, raises=raises)
 
 
-def over(operation: str, function, *operands) -> Any:
+def over(operation: str, function, *operands, raises: bool = False) -> Any:
     """``function`` of arrays of their ranks, for operands (array, rank) with leading axes.
 
     By ``jax.vmap``: right-hand sides alone become columns of one call, all else goes one by one.
+    If it ``raises`` where there is no answer, it is waited for and its error is a LinAlgError;
+    inside of programs it is theirs.
     """
     arrays = [jnp.asarray(x) for x, _ in operands]
     shapes = [x.shape[: x.ndim - rank] for x, (_, rank) in zip(arrays, operands, strict=True)]
@@ -61,7 +67,12 @@ def over(operation: str, function, *operands) -> Any:
         arrays[i] = x.reshape([size for j, size in enumerate(x.shape) if j not in ones])
     if 0 in batch:
         return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(run, *arrays))
-    return run(*arrays)
+    if not raises or any(isinstance(x, Tracer) for x in arrays):
+        return run(*arrays)
+    try:
+        return jax.block_until_ready(run(*arrays))
+    except jax.errors.JaxRuntimeError as error:
+        raise (_failure.of_program(operation, error) or error) from error
 
 
 def _expect_alike(operation: str, arrays, shapes) -> None:
@@ -92,9 +103,10 @@ def each(method: Method) -> Method:
 
     @functools.wraps(method)
     def run(self, *arguments):
+        name = f"{type(self).__name__}.{method.__name__}"
+        expect_alive(name, **{leaf: getattr(self, leaf) for leaf in self.RANKS})
         if len(self.work.shape) == 2:
             return method(self, *arguments)
-        name = f"{type(self).__name__}.{method.__name__}"
         return over(name, lambda *x: method(remade(self, x), *arguments), *leaves(self))
 
     return cast(Method, run)

@@ -4,7 +4,7 @@ itself, each group of them solves its part.
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -83,12 +83,35 @@ class Batch(NamedTuple):
 ONE = Batch()
 
 
+class CustomVmap:
+    """``jax.custom_batching.custom_vmap``, traced anew in each call.
+
+    JAX 0.12 finds what it has traced of one by the types of the operands alone. These are equal for
+    two meshes of the same devices in another order, but a program inside keeps the mesh that was
+    set. Programs inside are not compiled anew.
+    """
+
+    def __init__(self, function):
+        self._function = function
+        self._rule: Any = None
+
+    def def_vmap(self, rule):
+        """Set the rule, as a decorator."""
+        self._rule = rule
+        return rule
+
+    def __call__(self, *operands) -> Any:
+        run = jax.custom_batching.custom_vmap(functools.partial(self._function))
+        run.def_vmap(self._rule)
+        return run(*operands)
+
+
 def batchable(function, rhs: int | None, solutions: tuple[bool, ...], many=None):
     """``function`` with a rule for ``jax.vmap``: right-hand sides alone (operand ``rhs``) become
     columns of one call, whose results are ``solutions`` or not; all others go one after another, by
     ``many(batched)`` if that is a function.
     """
-    run = jax.custom_batching.custom_vmap(function)
+    run = CustomVmap(function)
 
     @run.def_vmap
     def _(size, batched, *operands):

@@ -44,8 +44,9 @@ def last_call() -> dict[str, Any] | None:
 
     Returns:
       A dictionary: "routine" (its name in DESIGN.md), "dtype", "n", "rhs" (right-hand sides),
-      "ranks" (devices), "lanes" (threads), "tiles", "tile" (their width), "scratch_bytes", "info",
-      and "seconds", a dictionary of the phases and their "total".
+      "ranks" (devices), "visible" (devices of their kind that there are), "lanes" (threads),
+      "tiles", "tile" (their width), "scratch_bytes", "info", and "seconds", a
+      dictionary of the phases and their "total".
 
     Raises nothing. Of programs with several calls it tells of the one that ended last.
 

@@ -24,6 +24,7 @@ differentiation, 2008.
 
 import functools
 import sys
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -144,7 +145,8 @@ def _solve(op: Operation, *operands, matrix=None):
         return run(1 - op.trans, r)
 
     product = functools.partial(_product, op, sides, matrix)
-    x, more = lax.custom_linear_solve(product, b, solve, solve_transposed, has_aux=True)
+    solved: Any = lax.custom_linear_solve(product, b, solve, solve_transposed, has_aux=True)
+    x, more = solved
     return (x,), more
 
 

@@ -31,10 +31,14 @@ from meshsolve import _failure, _ffi
 from meshsolve._batched import ONE, Batch, batchable
 from meshsolve._errors import mistake
 from meshsolve._ffi import Operation
+from meshsolve._rows import dealt
 from meshsolve._sharding import (
     Placement,
     ambient_placement,
+    axes_of,
     expect_known,
+    expect_mesh_that_is_set,
+    is_two_way,
     mapped_axes,
     placement,
     traced_sharding,
@@ -126,6 +130,7 @@ def call(op: Operation, operands, own):
     For a matrix the storage of ``op`` is settled here, by where the matrix lies.
     """
     if any(isinstance(x, Tracer) for x in operands):
+        expect_mesh_that_is_set(op.public, "a", operands[op.matrix])
         return _on_columns(op, functools.partial(traced, op), operands)
     _expect_not_mapped(op, operands[op.matrix])
     # Where a function is traced that closes over the operands, results are not known.
@@ -288,11 +293,25 @@ def moved(x, target: NamedSharding | Format):
     sharding = target.sharding if by_format else target
     if x.sharding == sharding and by_format == is_column_major(x):
         return x, False
+    if isinstance(target, NamedSharding) and goes_by_rows(x, target):
+        return dealt(x, x.shape[0], target, x.dtype), True
     y = jax.device_put(x, target)
     if isinstance(y, Tracer):  # closed over by a function that is being traced
         return y, False
     pointers = [{s.data.unsafe_buffer_pointer() for s in z.addressable_shards} for z in (x, y)]
     return y, pointers[0].isdisjoint(pointers[1])
+
+
+def goes_by_rows(x, target: NamedSharding) -> bool:
+    """Whether a matrix in blocks becomes rows one device's at a time: on CPU devices, where JAX
+    would gather it in host memory.
+    """
+    if isinstance(jnp.zeros(()), Tracer):  # closed over by a function that is being traced
+        return False
+    blocks = isinstance(x.sharding, NamedSharding) and is_two_way(x.sharding.spec)
+    square = len(x.shape) == 2 and x.shape[0] == x.shape[1]
+    on_cpus = all(device.platform == "cpu" for device in target.device_set)
+    return blocks and square and on_cpus and not axes_of(target.spec)[1]
 
 
 def home(b, mesh: Mesh | AbstractMesh) -> NamedSharding:

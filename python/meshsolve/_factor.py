@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
-from meshsolve import _core, _dispatch
+from meshsolve import _core, _dispatch, _operands
 from meshsolve._errors import wrong_type
 from meshsolve._ffi import Operation
 from meshsolve._operands import as_array
@@ -43,9 +43,15 @@ def of_engine(op: Operation, factor) -> Operation:
     return op._replace(engine=factor.engine)
 
 
-def one(factor) -> jax.Array:
-    """``work`` of one factor; a restored one may be NumPy's."""
-    return as_array(factor.work)
+def expect_alive(operation: str, factor, **operands) -> None:
+    """Refuse a factor, or operands beside it, whose memory is gone."""
+    leaves = {name: getattr(factor, name) for name in factor.RANKS}
+    _operands.expect_alive(operation, **leaves, **operands)
+
+
+def array(factor, name: str) -> jax.Array:
+    """A leaf of one factor; a restored one may be NumPy's."""
+    return as_array(type(factor).__name__, name, getattr(factor, name))
 
 
 def pair(operation: str, argument: str, expected: str, given):
@@ -87,13 +93,15 @@ def unknown_norm(dtype) -> jax.Array:
     return jnp.full((), jnp.nan, real_dtype(dtype))
 
 
-def rcond(op, factor, *operands) -> jax.Array:
-    """What the operation ``op`` estimates for a factor; 1 for an empty one."""
+def rcond(op, factor, *names: str) -> jax.Array:
+    """What the operation ``op`` estimates for a factor, from its ``work``, the leaves of these
+    names and ``anorm``; 1 for an empty one.
+    """
     if factor.n == 0:
         return jnp.ones((), real_dtype(factor.work.dtype))
-    work = one(factor)
+    work = array(factor, "work")
     order = factor.n if work.shape[0] != factor.n else 0
-    operands = (work, *(as_array(x) for x in (*operands, factor.anorm)))
+    operands = (work, *(array(factor, name) for name in (*names, "anorm")))
     taken = of_engine(op(factor.storage, order), factor)
     return _dispatch.call(taken, operands, (False,) * len(operands))[0]
 

@@ -1,5 +1,9 @@
 """What becomes of a matrix for which there is no answer: NaN and ``info``, or an error."""
 
+import re
+
+import numpy as np
+
 from meshsolve._errors import mistake, no_answer
 from meshsolve._ffi import Operation
 
@@ -24,6 +28,14 @@ def expect_one_call(operation: str, groups: tuple[str, ...]) -> None:
             f'"raise", with groups along {groups}',
             "use return_info=True or a factor's info",
         )
+
+
+def of_program(operation: str, error: Exception) -> np.linalg.LinAlgError | None:
+    """The error of an operation whose program has ended with that of a routine of the library; None
+    if it has another reason.
+    """
+    told = re.search(r"meshsolve\.\w+: (a: expected .* \(info = \d+\); [^\n]*)", str(error))
+    return told and np.linalg.LinAlgError(f"meshsolve.{operation}: {told[1]}")
 
 
 def check(op: Operation, results) -> None:

@@ -1,7 +1,9 @@
 """The way into the compiled library: registration with XLA, and the calls it takes."""
 
+import atexit
 import functools
 import os
+import sys
 import threading
 from typing import NamedTuple
 
@@ -52,8 +54,10 @@ def _register() -> str:
     for name, platform in (("cpu", "cpu"), ("cuda", "CUDA")):
         if name in exist:
             _register_for(name, platform)
+            _core.set_visible(name, jax.local_device_count(name))
     _core.set_cuda_folders(_cuda.search_folders())
     _process = os.getpid()
+    atexit.register(_end)
     version = ".".join(map(str, _core.ffi_api_version()))
     _log.logger.info(
         "meshsolve %s registered with jax %s (FFI API %s), %d thread(s) a call",
@@ -63,6 +67,18 @@ def _register() -> str:
         _core.threads(),
     )
     return _TARGET
+
+
+def _end() -> None:
+    """Before the interpreter ends, and JAX waits for what is running: end it. Programs that print
+    or call back come to their end first, unless an exception has ended the user's program.
+    """
+    try:
+        if getattr(sys, "last_value", None) is None:
+            jax.effects_barrier()
+    finally:
+        if os.getpid() == _process:
+            _core.close()
 
 
 def _register_for(name: str, platform: str) -> None:

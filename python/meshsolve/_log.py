@@ -8,8 +8,13 @@ kept.
 
 import atexit
 import logging
+import os
+import sys
 import threading
+import warnings
 from typing import Any
+
+import jax
 
 from meshsolve import _core
 
@@ -46,6 +51,27 @@ def _stop() -> None:
         _thread.join()
 
 
+def devices(used: int, visible: int) -> str:
+    """How many take part in a call, in words."""
+    return f"{used} of {visible} devices" if used < visible else f"{used} device(s)"
+
+
+def warn_of_one_device(n: int, visible: int) -> None:
+    """Once in a process, from the library: nothing else tells of what was forgotten."""
+    # The main thread may be anywhere: tell where the user's own code is.
+    passed = tuple(os.path.dirname(path) + os.sep for path in (jax.__file__, __file__))
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_code.co_filename.startswith(passed):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(
+        f"meshsolve: a matrix of order {n} is solved by 1 of {visible} devices. For all of them "
+        "deal it out, jax.device_put(a, NamedSharding(mesh, PartitionSpec('x', None))), or give "
+        "mesh=; inside jax.jit give it as an argument, or constrain it where it is made "
+        '(docs/sharding.md). warnings.filterwarnings("ignore", "meshsolve: ") silences this',
+        stacklevel=level,
+    )
+
+
 def _line(event: dict[str, Any] | tuple[int, int]) -> str:
     if isinstance(event, tuple):
         return "panel {} of {}".format(*event)
@@ -54,7 +80,8 @@ def _line(event: dict[str, Any] | tuple[int, int]) -> str:
     parts = [f"n = {event['n']}"]
     if event["rhs"]:
         parts.append(f"{event['rhs']} right-hand side(s)")
-    parts += [event["dtype"], f"{event['ranks']} device(s)", f"{event['lanes']} lane(s)"]
+    parts += [event["dtype"], devices(event["ranks"], event["visible"])]
+    parts += [f"{event['lanes']} lane(s)"]
     phases = ", ".join(f"{phase} {time:.3f}" for phase, time in seconds.items())
     told = f"{event['routine']}: {', '.join(parts)}, info {event['info']}: {total:.3f} s"
     return f"{told} ({phases})" if phases else told

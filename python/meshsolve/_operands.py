@@ -7,34 +7,55 @@ from jax.core import Tracer
 
 from meshsolve import _ffi
 from meshsolve._errors import mistake, wrong_type
+from meshsolve._rows import Rows
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
-def as_array(x) -> jax.Array:
-    """``x`` as a jax.Array."""
+def as_array(operation: str, argument: str, x) -> jax.Array:
+    """``x`` as a jax.Array that exists."""
     _ffi.enter()
-    return x if isinstance(x, jax.Array) else _converted(jnp.asarray, x)
+    expect_alive(operation, **{argument: x})
+    return x if isinstance(x, jax.Array) else _converted(operation, argument, jnp.asarray, x)
 
 
-def _converted(convert, x):
+def expect_alive(operation: str, **arguments) -> None:
+    """Refuse arrays whose memory is gone: calls that use it end the process (JAX 0.10.2)."""
+    for argument, x in arguments.items():
+        if isinstance(x, jax.Array) and not isinstance(x, Tracer) and x.is_deleted():
+            raise mistake(
+                operation,
+                argument,
+                "an array that still has its memory",
+                f"one of shape {x.shape} that was donated to an earlier call, or deleted",
+                "use what that call returned, or make that call without overwrite_a, overwrite_b "
+                "or donate_argnums, which copies",
+            )
+
+
+def _converted(operation: str, argument: str, convert, x):
+    remedy = "give numbers in an array of JAX's or of NumPy's"
+    if isinstance(x, Rows):
+        remedy = "it may be the matrix of a function that has mesh="
+        raise wrong_type(operation, argument, "an array, or what makes one", "Rows", remedy)
+    if hasattr(x, "RANKS"):
+        got = type(x).__name__
+        remedy = "a factor is for its own methods, and for lu_solve or cho_solve"
+        raise wrong_type(operation, argument, "an array, or what makes one", got, remedy)
     try:
-        if hasattr(x, "RANKS"):
-            raise TypeError("a factor, which is what functions of factors take")
         return convert(x)
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"meshsolve: expected an array, or what makes one, got {type(x).__name__}: {error}; "
-            "give numbers in an array of JAX's or of NumPy's"
-        ) from error
+        got = f"{type(x).__name__} ({error})"
+        raise wrong_type(operation, argument, "an array, or what makes one", got, remedy) from error
 
 
-def as_typed(x) -> jax.Array | np.ndarray:
-    """``x`` with a shape and a dtype of JAX's: a jax.Array or an array of NumPy's."""
+def as_typed(operation: str, argument: str, x) -> jax.Array | np.ndarray | Rows:
+    """``x``, which exists, with a shape and a dtype of JAX's: its array, one of NumPy's, rows."""
     _ffi.enter()
-    if isinstance(x, jax.Array):
+    expect_alive(operation, **{argument: x})
+    if isinstance(x, jax.Array | Rows):
         return x
-    x = _converted(np.asarray, x)
+    x = _converted(operation, argument, np.asarray, x)
     # Without 64-bit types JAX has 32-bit ones for them.
     return x.astype(jax.dtypes.canonicalize_dtype(x.dtype), copy=False)
 

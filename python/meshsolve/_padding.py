@@ -13,6 +13,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import as_array, promoted
+from meshsolve._rows import Rows, dealt, read
 from meshsolve._sharding import devices_dealt_to, expect_one_type, mapped_axes
 
 
@@ -22,8 +23,11 @@ def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> tuple[jax.Array, boo
     A itself if no mesh is given, or if it is sharded over that mesh already. Otherwise a copy, made
     one device's rows at a time: beside A and the copy no more than that is needed.
     """
+    if mesh is None and isinstance(a, Rows):
+        remedy = "tell by mesh= which devices the rows are for, jax.make_mesh((4,), ('x',))"
+        raise mistake(operation, "mesh", "a mesh for a matrix of Rows", "None", remedy)
     if mesh is None or lies_on(getattr(a, "sharding", None), mesh, a.shape[0]):
-        return promoted(as_array(a), dtype), a.dtype != dtype
+        return promoted(as_array(operation, "a", a), dtype), a.dtype != dtype
     n, size = a.shape[0], mesh.size
     order = -(-n // size) * size
     axes = tuple(mesh.axis_names)
@@ -32,7 +36,7 @@ def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> tuple[jax.Array, boo
         return _traced(operation, promoted(a, dtype), order, target), True
     # At once, also where a function that closes over A is being traced.
     with jax.ensure_compile_time_eval():
-        return _dealt(a, order, target, dtype), True
+        return dealt(a, order, target, dtype), True
 
 
 def check_mesh(operation: str, mesh: Mesh | None) -> None:
@@ -74,7 +78,7 @@ def leading(x, shape: tuple[int, int], where) -> jax.Array:
     or sharding.
     """
     part = np.empty(shape, x.dtype)
-    _read_rows(x, 0, part)
+    read(x, 0, part)
     return jax.device_put(part, where)
 
 
@@ -106,35 +110,3 @@ def _traced(operation: str, a, order: int, target: NamedSharding):
     if AxisType.Explicit in target.mesh.axis_types:
         return jax.sharding.reshard(a, target)
     return jax.lax.with_sharding_constraint(a, target)
-
-
-def _dealt(a, order: int, target: NamedSharding, dtype) -> jax.Array:
-    n = a.shape[0]
-    indices = target.addressable_devices_indices_map((order, order))
-    pieces = []
-    for device, index in indices.items():
-        assert index is not None, "devices of one process"
-        first, end, _ = index[0].indices(order)
-        piece = np.zeros((end - first, order), dtype)
-        _read_rows(a, first, piece[: max(min(end, n) - first, 0), :n])
-        for i in range(max(first, n), end):
-            piece[i - first, i] = 1
-        pieces.append(jax.device_put(piece, device, may_alias=False))
-        jax.block_until_ready(pieces[-1])
-    return jax.make_array_from_single_device_arrays((order, order), target, pieces)
-
-
-def _read_rows(a, first: int, to: np.ndarray) -> None:
-    """Rows of A from ``first`` on, as many columns as ``to`` has, shard by shard."""
-    rows, cols = to.shape
-    if not isinstance(a, jax.Array):
-        to[:] = np.asarray(a)[first : first + rows, :cols]
-        return
-    for shard in a.addressable_shards:
-        (top, bottom, _), (left, right, _) = (
-            i.indices(m) for i, m in zip(shard.index, a.shape, strict=True)
-        )
-        low, high, right = max(top, first), min(bottom, first + rows), min(right, cols)
-        if shard.replica_id == 0 and low < high and left < right:
-            values = np.asarray(shard.data)[low - top : high - top, : right - left]
-            to[low - first : high - first, left:right] = values

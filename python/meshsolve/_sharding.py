@@ -156,6 +156,30 @@ def ambient_placement(operation: str, n: int) -> Placement | None:
     return None if n % mesh.size else Placement(mesh, tuple(mesh.axis_names))
 
 
+def expect_mesh_that_is_set(operation: str, argument: str, x) -> None:
+    """Refuse a tracer of an array on another mesh than the one that the user has set, one of them
+    with Explicit axes: no operation of JAX takes both.
+    """
+    here, mesh = jax.sharding.get_abstract_mesh(), jax.typeof(x).sharding.mesh
+    types = {*here.axis_types, *mesh.axis_types}
+    if here.empty or mesh.empty or AxisType.Manual in types or AxisType.Explicit not in types:
+        return
+    if (here.shape, here.axis_types) != (mesh.shape, mesh.axis_types):
+        raise mistake(
+            operation,
+            argument,
+            f"an array on the mesh that jax.set_mesh has set, {_told(here)}",
+            f"one on {_told(mesh)}",
+            "call it within jax.set_mesh of its own mesh, or put it on the mesh that is set; what "
+            "is neither differentiated nor in jax.jit may lie on any",
+        )
+
+
+def _told(mesh: AbstractMesh) -> str:
+    types = dict(zip(mesh.axis_names, (t.name for t in mesh.axis_types), strict=True))
+    return f"axes {dict(mesh.shape)} of types {types}"
+
+
 def mapped_axes(mesh: Mesh | AbstractMesh) -> list[str]:
     """The axes that a surrounding ``jax.vmap`` maps over: no shard_map can have them."""
     named = []

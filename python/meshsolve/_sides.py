@@ -8,7 +8,7 @@ from jax import lax
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from meshsolve._batched import folded, unfolded
+from meshsolve._batched import CustomVmap, folded, unfolded
 
 
 class Sides(NamedTuple):
@@ -92,7 +92,7 @@ def _partitioned(rule: str, specs):
 
         whole = custom_partitioning(function)
         whole.def_partition(partition=partition, sharding_rule=rule)
-        return jax.custom_batching.custom_vmap(jax.jit(whole))
+        return CustomVmap(jax.jit(whole))
 
     return decorate
 

@@ -22,6 +22,7 @@ from meshsolve._operands import (
     common_dtype,
     promoted,
 )
+from meshsolve._rows import Rows
 from meshsolve.solve import solved
 
 
@@ -46,8 +47,8 @@ class CholeskyFactor(_factor.Pair):
         is not defined. On the host it does not depend on the number of
         devices; on several CUDA devices columns are dealt by their number, kind and engine, and it
         is to be used on as many of the same kind.
-      info: int32 scalar. 0, or i > 0: the leading minor of order i of A is not positive definite,
-        and whatever is computed from the factor is NaN.
+      info: int32 scalar. 0, or i > 0: the leading minor of order i of A is not positive definite
+        or not finite, and whatever is computed from the factor is NaN.
       anorm: real scalar: the 1-norm of A, for ``rcond``; NaN if the factor stands for a pair.
       n: order of A.
       lower: which triangle of A was read, and which one holds the factor in scipy's pair.
@@ -76,6 +77,7 @@ class CholeskyFactor(_factor.Pair):
 
         See ``cho_solve``.
         """
+        _factor.expect_alive("CholeskyFactor.solve", self, b=b)
         return cho_solve(self, b, overwrite_b)
 
     @_batch.each
@@ -90,13 +92,13 @@ class CholeskyFactor(_factor.Pair):
     def rcond(self) -> jax.Array:
         """The reciprocal of A's condition number, 1 / (norm1(A) norm1(A^-1)), estimated.
 
-        A real scalar, as ``LUFactor.rcond`` has it; 0 if A is not positive definite, NaN if A has a
-        NaN. Its derivative is 0.
+        A real scalar, as ``LUFactor.rcond`` has it; 0 if A is not positive definite, NaN if A has
+        an entry that is not finite. Its derivative is 0.
 
         Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; what
         LAPACK's ``pocon`` estimates.
         """
-        return _factor.rcond(_ffi.pocon, self, self.info)
+        return _factor.rcond(_ffi.pocon, self, "info")
 
     @_batch.each
     def inv(self) -> jax.Array:
@@ -106,7 +108,7 @@ class CholeskyFactor(_factor.Pair):
         of its size. See ``meshsolve.inv``.
         """
         if self.n == 0:
-            return as_array(self.work)
+            return _factor.array(self, "work")
         order = self.n if self.work.shape[0] != self.n else 0
         op = _factor.of_engine(_ffi.potri(self.storage, order), self)
         return _padding.cut(_dispatch.call(op, self._arrays, (False, False))[0], self.n)
@@ -116,12 +118,13 @@ class CholeskyFactor(_factor.Pair):
         triangle not defined. c [n, n] is a new array, sharded as ``work`` is; if A was padded, on
         one device, made by way of two more of its size.
         """
+        _factor.expect_alive("CholeskyFactor.__iter__", self)
         return iter((self._unpacked(), self.lower))
 
     @property
     def _arrays(self) -> tuple[jax.Array, jax.Array]:
         """Work and info; restored leaves may be NumPy's."""
-        return _factor.one(self), as_array(self.info)
+        return _factor.array(self, "work"), _factor.array(self, "info")
 
     @_batch.each
     def _unpacked(self) -> jax.Array:
@@ -136,7 +139,7 @@ class CholeskyFactor(_factor.Pair):
 
 
 def cho_factor(
-    a: ArrayLike,
+    a: ArrayLike | Rows,
     lower: bool = False,
     overwrite_a: bool = False,
     check_finite: bool = True,
@@ -191,11 +194,11 @@ def _factored(
     raises: bool,
     engine: str | None = None,
 ) -> CholeskyFactor:
-    given, a = a, as_typed(a)
+    given, a = a, as_typed(public, "a", a)
     n = check_square(public, a)
     if _batch.has_leading((a, 2)):
         one = lambda a: _factored(public, a, lower, False, mesh, raises, engine)  # noqa: E731
-        return _batch.over(public, one, (a, 2))
+        return _batch.over(public, one, (a, 2), raises=raises)
     dtype = common_dtype(public, "a", a)
     _padding.check_mesh(public, mesh)
     a, moved = _padding.on_mesh(public, a, mesh, dtype)
@@ -246,8 +249,9 @@ def cho_solve(
       [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
     del check_finite
-    b_array = as_array(b)
+    b_array = as_array("cho_solve", "b", b)
     if isinstance(c_and_lower, CholeskyFactor):
+        _factor.expect_alive("cho_solve", c_and_lower)
         leaves, sides = _batch.leaves(c_and_lower), (b_array, _batch.rank_of_rhs(b_array))
         if _batch.has_leading(*leaves, sides):
             check_rhs("cho_solve", b_array, c_and_lower.n)
@@ -285,7 +289,7 @@ def cho_solve(
 
 
 def logdet(
-    a: ArrayLike,
+    a: ArrayLike | Rows,
     lower: bool = False,
     overwrite_a: bool = False,
     check_finite: bool = True,
@@ -351,7 +355,7 @@ def _pair(c_and_lower):
     if not isinstance(lower, (bool, int, np.bool_)):
         got = f"a {type(lower).__name__}"
         raise wrong_type("cho_solve", "lower", "a bool", got, "pass what cho_factor returned")
-    return as_array(c), bool(lower)
+    return as_array("cho_solve", "c", c), bool(lower)
 
 
 def _packed(c, lower: bool, own: bool) -> CholeskyFactor:

@@ -9,11 +9,12 @@ from jax.typing import ArrayLike
 
 from meshsolve import _batch, _dispatch, _engine, _failure, _ffi, _padding
 from meshsolve._operands import as_typed, check_square, common_dtype
+from meshsolve._rows import Rows
 from meshsolve.solve import structure_of
 
 
 def inv(
-    a: ArrayLike,
+    a: ArrayLike | Rows,
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
@@ -70,12 +71,12 @@ def inv(
     del check_finite
     structure = structure_of("inv", assume_a)
     raises = _failure.raises("inv", on_failure)
-    given, a = a, as_typed(a)
+    given, a = a, as_typed("inv", "a", a)
     n = check_square("inv", a)
     if _batch.has_leading((a, 2)):
         kept = {"assume_a": assume_a, "lower": lower, "on_failure": on_failure, "mesh": mesh}
         kept |= {"engine": engine}
-        return _batch.over("inv", functools.partial(inv, **kept), (a, 2))
+        return _batch.over("inv", functools.partial(inv, **kept), (a, 2), raises=raises)
     dtype = common_dtype("inv", "a", a)
     _padding.check_mesh("inv", mesh)
     a, moved = _padding.on_mesh("inv", a, mesh, dtype)

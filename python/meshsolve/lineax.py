@@ -29,6 +29,10 @@ except ImportError as _error:
     ) from _error
 
 
+# By default its axis would be Explicit from JAX 0.9 on.
+_ONE_DEVICE = AbstractMesh((1,), ("x",), axis_types=(AxisType.Auto,))
+
+
 @jax.tree_util.register_pytree_node_class
 @dataclasses.dataclass(frozen=True, eq=False)
 class State:
@@ -242,7 +246,7 @@ def _mesh(a) -> AbstractMesh | None:
     """
     mesh = jax.typeof(a).sharding.mesh
     if mesh.empty:
-        return None if isinstance(a, Tracer) else AbstractMesh((1,), ("x",))
+        return None if isinstance(a, Tracer) else _ONE_DEVICE
     return None if a.shape[0] % mesh.size else mesh
 
 

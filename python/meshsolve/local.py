@@ -119,7 +119,7 @@ def solve(
     if raises:
         others = (axis for axis in mesh.axis_names if axis not in axes and mesh.shape[axis] > 1)
         _failure.expect_one_call("local.solve", tuple(others))
-    a, b = as_array(a), as_array(b)
+    a, b = as_array("local.solve", "a", a), as_array("local.solve", "b", b)
     world = math.prod(mesh.shape[axis] for axis in axes)
     n = max(a.shape) if a.ndim == 2 else 0
     if a.shape not in ((n // world, n), (n, n // world)) or n % world:

@@ -25,6 +25,7 @@ from meshsolve._operands import (
     common_dtype,
     promoted,
 )
+from meshsolve._rows import Rows
 from meshsolve.solve import solved
 
 
@@ -64,7 +65,8 @@ class LUFactor(_factor.Pair):
         devices; on several CUDA devices columns are dealt by their number, kind and engine, and it
         is to be used on as many of the same kind.
       pivots: int32 [m], replicated: row i of A was interchanged with row pivots[i], in order.
-      info: int32 scalar. 0, or i > 0: U[i-1, i-1] is zero, A is singular, and solutions are NaN.
+      info: int32 scalar. 0, or i > 0: U[i-1, i-1] is zero, so that A is singular, or not finite;
+        solutions are NaN.
       anorm: real scalar: the 1-norm of A, for ``rcond``; NaN if the factor stands for a pair.
       n: order of A.
       storage: "column-major" if A was sharded by columns and column-major in memory, else "rows".
@@ -91,16 +93,19 @@ class LUFactor(_factor.Pair):
         """X with A X = B (``trans`` 0), A^T X = B (1) or A^H X = B (2), for B of shape [n] or
         [n, k]; NaN if A is singular. See ``lu_solve``.
         """
+        _factor.expect_alive("LUFactor.solve", self, b=b)
         return lu_solve(self, b, trans, overwrite_b)
 
     def det(self) -> jax.Array:
         """The determinant of A, a scalar of its dtype; 0 if A is singular. It over- and underflows
         where ``slogdet`` does not.
         """
+        _factor.expect_alive("LUFactor.det", self)
         return self._determinant()[0]
 
     def slogdet(self) -> SlogdetResult:
         """Sign and logarithm of the determinant of A; (0, -inf) if A is singular."""
+        _factor.expect_alive("LUFactor.slogdet", self)
         return SlogdetResult(*self._determinant()[1:])
 
     @_batch.each
@@ -111,19 +116,19 @@ class LUFactor(_factor.Pair):
         its digits. norm1(A^-1) is estimated from a few solves for 4 vectors each: never above it
         but for rounding, and seldom below half of it, so that the number returned is the true one
         or slightly larger. 0 if A is singular, or if the condition number or norm1(A) overflows;
-        NaN if A has a NaN; 1 if n = 0. Its derivative is 0.
+        NaN if A has an entry that is not finite; 1 if n = 0. Its derivative is 0.
 
         Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; what
         LAPACK's ``gecon`` estimates.
         """
-        return _factor.rcond(_ffi.gecon, self, self.pivots, self.info)
+        return _factor.rcond(_ffi.gecon, self, "pivots", "info")
 
     @_batch.each
     def _determinant(self):
         if self.n == 0:
             one = jnp.ones((), self.work.dtype)
             return one, one, jnp.zeros((), _factor.real_dtype(self.work.dtype))
-        operands = (_factor.one(self), as_array(self.pivots))
+        operands = (_factor.array(self, "work"), _factor.array(self, "pivots"))
         op = _factor.of_engine(_ffi.det(self.storage), self)
         return _dispatch.call(op, operands, (False, False))
 
@@ -135,10 +140,10 @@ class LUFactor(_factor.Pair):
         of its size. See ``meshsolve.inv``.
         """
         if self.n == 0:
-            return as_array(self.work)
+            return _factor.array(self, "work")
         order = self.n if self.work.shape[0] != self.n else 0
         op = _factor.of_engine(_ffi.getri(self.storage, order), self)
-        operands = (_factor.one(self), as_array(self.pivots), as_array(self.info))
+        operands = tuple(_factor.array(self, name) for name in ("work", "pivots", "info"))
         (inverse,) = _dispatch.call(op, operands, (False, False, False))
         return _padding.cut(inverse, self.n)
 
@@ -148,6 +153,7 @@ class LUFactor(_factor.Pair):
         if that is column-major; if A was padded, on one device, made by way of two more of its
         size.
         """
+        _factor.expect_alive("LUFactor.__iter__", self)
         return iter((self._unpacked(), self.pivots[..., : self.n]))
 
     @_batch.each
@@ -155,7 +161,7 @@ class LUFactor(_factor.Pair):
         if self.n == 0:
             return self.work
         op = _factor.of_engine(_ffi.luunpack(self.storage), self)
-        (lu,) = _dispatch.call(op, (_factor.one(self),), (False,))
+        (lu,) = _dispatch.call(op, (_factor.array(self, "work"),), (False,))
         return _padding.cut(lu, self.n)
 
     def __repr__(self) -> str:
@@ -164,7 +170,7 @@ class LUFactor(_factor.Pair):
 
 
 def lu_factor(
-    a: ArrayLike,
+    a: ArrayLike | Rows,
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
@@ -217,11 +223,11 @@ def _factored(
     raises: bool = False,
     engine: str | None = None,
 ) -> LUFactor:
-    given, a = a, as_typed(a)
+    given, a = a, as_typed(public, "a", a)
     n = check_square(public, a)
     if _batch.has_leading((a, 2)):
         one = lambda a: _factored(public, a, False, mesh, raises, engine)  # noqa: E731
-        return _batch.over(public, one, (a, 2))
+        return _batch.over(public, one, (a, 2), raises=raises)
     dtype = common_dtype(public, "a", a)
     _padding.check_mesh(public, mesh)
     a, moved = _padding.on_mesh(public, a, mesh, dtype)
@@ -272,22 +278,23 @@ def lu_solve(
     """
     del check_finite
     code = check_trans("lu_solve", trans)
-    b_array = as_array(b)
+    b_array = as_array("lu_solve", "b", b)
     if isinstance(lu_and_piv, LUFactor):
         given = lu_and_piv
+        _factor.expect_alive("lu_solve", given)
         leaves, sides = _batch.leaves(given), (b_array, _batch.rank_of_rhs(b_array))
         if _batch.has_leading(*leaves, sides):
             check_rhs("lu_solve", b_array, given.n)
             one = lambda *x: lu_solve(_batch.remade(given, x[:-1]), x[-1], code)  # noqa: E731
             return _batch.over("lu_solve", one, *leaves, sides)
-        leaves = {name: as_array(getattr(given, name)) for name in ("pivots", "info")}
-        factor = dataclasses.replace(given, work=_factor.one(given), **leaves)
+        leaves = {name: _factor.array(given, name) for name in ("work", "pivots", "info")}
+        factor = dataclasses.replace(given, **leaves)
         dtype = common_dtype("lu_solve", "the factor and b", factor.work, b_array)
         factor = dataclasses.replace(factor, work=promoted(factor.work, dtype))
     else:
         expected = "an LUFactor or a pair (lu, piv)"
         lu, piv = _factor.pair("lu_solve", "lu_and_piv", expected, lu_and_piv)
-        lu, piv = as_array(lu), as_array(piv)
+        lu, piv = as_array("lu_solve", "lu", lu), as_array("lu_solve", "piv", piv)
         n = check_square("lu_solve", lu, "lu")
         matrices, sides = (lu, 2), (b_array, _batch.rank_of_rhs(b_array))
         if _batch.has_leading(matrices, (piv, 1), sides):
@@ -314,7 +321,7 @@ def lu_solve(
 
 
 def det(
-    a: ArrayLike,
+    a: ArrayLike | Rows,
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
@@ -346,7 +353,7 @@ def det(
 
 
 def slogdet(
-    a: ArrayLike,
+    a: ArrayLike | Rows,
     overwrite_a: bool = False,
     *,
     method: str | None = None,

@@ -12,12 +12,13 @@ from jax.typing import ArrayLike
 from meshsolve import _batch, _dispatch, _factor, _ffi, _padding
 from meshsolve._errors import mistake
 from meshsolve._operands import as_typed, check_square, common_dtype
+from meshsolve._rows import Rows
 
 _NAMES = {1: "1", np.inf: "inf", "fro": "fro", None: "fro"}
 
 
 def norm(
-    a: ArrayLike, ord: int | float | str | None = None, *, mesh: Mesh | None = None
+    a: ArrayLike | Rows, ord: int | float | str | None = None, *, mesh: Mesh | None = None
 ) -> jax.Array:
     """A norm of A with all devices that hold it: the largest column or row sum, or Frobenius'.
 
@@ -51,7 +52,7 @@ def norm(
       10.0 10.0 11.314
     """
     name = _name(ord)
-    a = as_typed(a)
+    a = as_typed("norm", "a", a)
     n = check_square("norm", a)
     if _batch.has_leading((a, 2)):
         return _batch.over("norm", functools.partial(norm, ord=ord, mesh=mesh), (a, 2))

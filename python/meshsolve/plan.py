@@ -10,9 +10,9 @@ from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding
 from jax.typing import ArrayLike
 
-from meshsolve import _core, _dispatch, _padding, _refine
+from meshsolve import _core, _dispatch, _log, _padding, _refine
 from meshsolve._errors import mistake, wrong_type
-from meshsolve._operands import check_rhs, check_square, common_dtype
+from meshsolve._operands import check_rhs, check_square, common_dtype, expect_alive
 from meshsolve._sharding import Placement, is_two_way
 from meshsolve.solve import structure_of
 
@@ -43,6 +43,7 @@ class Plan:
       padded: order of the matrix that is factored.
       dtype: name of the dtype that all operands are promoted to.
       devices: number of devices that share the matrix.
+      visible: number of devices of their kind that there are.
       storage: how A is solved: by "rows", by "columns", by columns and "column-major", or on "one
         device".
       shard: layout of one device's part of A.
@@ -70,6 +71,7 @@ class Plan:
     padded: int
     dtype: str
     devices: int
+    visible: int
     storage: str
     shard: str
     solver_shard: str
@@ -90,7 +92,8 @@ class Plan:
         tiles = " + ".join(f"{count} of {width}" for width, count in self.widths)
         amounts = ", ".join(f"{name} {_bytes(b)}" for name, b in self.bytes_per_device.items())
         lines = {
-            "matrix": f"{order}, {self.dtype}, {self.devices} device(s), {self.storage}",
+            "matrix": f"{order}, {self.dtype}, {_log.devices(self.devices, self.visible)}, "
+            f"{self.storage}",
             "shard": f"{self.shard}, factored as B = {self.solves}: {self.solver_shard}",
             "column order": f"natural {self.natural or '(uneven tiles)'}; block-cyclic "
             f"{self.cyclic or f'tiles {self.tiler}'}",
@@ -151,6 +154,7 @@ def plan(
             "traced values, whose place is not known yet",
             "call plan outside of jax.jit",
         )
+    expect_alive("plan", a=a, b=b)
     a = cast(jax.Array, a if hasattr(a, "shape") else np.asarray(a))
     b = cast(jax.Array | None, b if hasattr(b, "shape") or b is None else np.asarray(b))
     n = check_square("plan", a)
@@ -201,8 +205,9 @@ def plan(
     if copied:
         moves.append(copied)
         amounts["copy of A"] = amounts["A"]
-        if isinstance(sharding, NamedSharding) and is_two_way(sharding.spec):
-            amounts["exchange of A"] = amounts["A"]
+        if at and isinstance(sharding, NamedSharding) and is_two_way(sharding.spec):
+            by_rows = _dispatch.goes_by_rows(a, NamedSharding(at.mesh, at.spec("matrix", "")))
+            amounts["exchange of A"] = amounts["A"] // (world if by_rows else 1)
     if lower_dtype is not None:
         moves.append(f"A is copied to {lower_dtype}, of which the factor is made")
         amounts[f"A in {lower_dtype}"] = amounts["A"] // 2
@@ -235,6 +240,7 @@ def plan(
         padded=padded,
         dtype=dtype.name,
         devices=world,
+        visible=_visible(sharding, mesh),
         storage=storage if at else "one device",
         shard=core["shard"],
         solver_shard=core["solver_shard"],
@@ -251,6 +257,12 @@ def plan(
     )
     print(report)
     return report
+
+
+def _visible(sharding, mesh: Mesh | None) -> int:
+    """Number of devices of the kind that a matrix will lie on."""
+    devices = mesh.devices.flat if mesh else sharding.device_set if sharding else jax.devices()
+    return jax.local_device_count(next(iter(devices)).platform)
 
 
 def _check_task(has_b: bool, refine: bool, inverse: bool) -> None:

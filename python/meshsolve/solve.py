@@ -19,6 +19,7 @@ from meshsolve._operands import (
     common_dtype,
     promoted,
 )
+from meshsolve._rows import Rows
 
 
 class SolveInfo(NamedTuple):
@@ -27,9 +28,10 @@ class SolveInfo(NamedTuple):
     Attributes:
       info: int32 scalar. 0: solved. i > 0: there is no solution, x is NaN. With "pos" the leading
         minor of order i of A is not positive definite (LAPACK's ``info`` of ``potrf``); otherwise
-        A is singular, pivot i being zero (``info`` of ``getrf``, of A^T if A is sharded by rows).
+        pivot i is zero, A being singular, or not finite (``info`` of ``getrf``, of A^T if A is
+        sharded by rows).
       rcond: real scalar. The reciprocal of A's condition number in the 1-norm, estimated: see
-        ``LUFactor.rcond``. 0 where info > 0, NaN where A has a NaN.
+        ``LUFactor.rcond``. 0 where info > 0, NaN where A has an entry that is not finite.
       refinements: None without ``refine``. Otherwise int32 scalar: how often the solution of the
         factor in half precision was refined, or -1 if the full factorisation was needed.
 
@@ -46,7 +48,7 @@ class SolveInfo(NamedTuple):
 
 @overload
 def solve(
-    a: ArrayLike,
+    a: ArrayLike | Rows,
     b: ArrayLike,
     lower: bool = ...,
     *,
@@ -65,7 +67,7 @@ def solve(
 
 @overload
 def solve(
-    a: ArrayLike,
+    a: ArrayLike | Rows,
     b: ArrayLike,
     lower: bool = ...,
     *,
@@ -84,7 +86,7 @@ def solve(
 
 @overload
 def solve(
-    a: ArrayLike,
+    a: ArrayLike | Rows,
     b: ArrayLike,
     lower: bool = ...,
     *,
@@ -102,7 +104,7 @@ def solve(
 
 
 def solve(
-    a: ArrayLike,
+    a: ArrayLike | Rows,
     b: ArrayLike,
     lower: bool = False,
     *,
@@ -164,10 +166,11 @@ def solve(
       on_failure: "nan": where there is no answer it is NaN. "raise": an error instead, for which
         the call waits until A is factored; inside ``jax.jit`` the error of the program.
       mesh: the devices to solve on, for an A that is not sharded over them (a NumPy array, an array
-        on one device or on other devices) whatever n: A is copied to shards of rows, padded with an
-        identity corner to a multiple of the number of devices. Memory: that copy, and one device's
-        rows while they are made. An A that is sharded over ``mesh`` already is used as it is.
-        Inside ``jax.jit``, if its axes are Explicit, within ``jax.set_mesh(mesh)``.
+        on one device or on other devices, a function for its rows: ``Rows``) whatever n: A is
+        copied to shards of rows, padded with an identity corner to a multiple of the number of
+        devices. Memory: that copy, and one device's rows while they are made. An A that is
+        sharded over ``mesh`` already is used as it is. Inside ``jax.jit``, if its axes are
+        Explicit, within ``jax.set_mesh(mesh)``.
       engine: None: this library's own algorithms. "cusolvermg", on CUDA devices only: NVIDIA's
         cuSolverMg factors and solves, on the same shards; n over the devices must have a divisor
         from 128 to 1024, or be at most 1024. It knows no transposes: with LU, an A by rows is
@@ -203,7 +206,7 @@ def solve(
     structure = structure_of("solve", assume_a)
     raises = _failure.raises("solve", on_failure)
     given_a, given_b = a, b
-    a, b = as_typed(a), as_array(b)
+    a, b = as_typed("solve", "a", a), as_array("solve", "b", b)
     n = check_square("solve", a)
     check_rhs("solve", b, n)
     kept = {"lower": lower, "assume_a": assume_a, "transposed": transposed, "refine": refine}

@@ -9,7 +9,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 
 from meshsolve import _dispatch, _ffi
 from meshsolve._errors import mistake, wrong_type
-from meshsolve._operands import DTYPES
+from meshsolve._operands import DTYPES, expect_alive
 from meshsolve._sharding import Placement
 
 _DTYPES = ("int32", "int64", "uint32", "uint64", *DTYPES)
@@ -75,6 +75,7 @@ def transpose_inplace(x: jax.Array) -> jax.Array:
             x.dtype,
             "view it as such elements with jax.lax.bitcast_convert_type",
         )
+    expect_alive("transpose_inplace", x=x)
     if x.size == 0:
         return jnp.zeros(x.shape[::-1], x.dtype)
     if isinstance(x.sharding, SingleDeviceSharding):

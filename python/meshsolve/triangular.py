@@ -14,11 +14,12 @@ from meshsolve._operands import (
     common_dtype,
     promoted,
 )
+from meshsolve._rows import Rows
 from meshsolve.solve import solved
 
 
 def solve_triangular(
-    a: ArrayLike,
+    a: ArrayLike | Rows,
     b: ArrayLike,
     trans: int | str = 0,
     lower: bool = False,
@@ -68,7 +69,8 @@ def solve_triangular(
     code = check_trans("solve_triangular", trans)
     raises = _failure.raises("solve_triangular", on_failure)
     given_b = b
-    a, b = as_typed(a), as_array(b)
+    name = "solve_triangular"
+    a, b = as_typed(name, "a", a), as_array(name, "b", b)
     n = check_square("solve_triangular", a)
     check_rhs("solve_triangular", b, n)
     kept = {"trans": code, "lower": lower, "unit_diagonal": unit_diagonal}

@@ -156,8 +156,8 @@ pub trait Backend<T: Scalar> {
     // Tile kernels.
 
     /// `A = L L^H` in the lower triangle of `a`, the other one is neither read nor kept. `before` rows of
-    /// the matrix come before it: if its leading minor of order i is not positive definite, that is
-    /// reported as `before + i`, at once or when the lane has done all its work.
+    /// the matrix come before it: if its leading minor of order i is not positive definite, or its pivot not
+    /// finite, that is reported as `before + i`, at once or when the lane has done all its work.
     fn potrf(&mut self, a: Block<T>, before: usize) -> Step;
     /// `X <- X L^-H`, L lower triangular.
     fn trsm_panel(&mut self, l: Block<T>, x: Block<T>);
@@ -169,7 +169,7 @@ pub trait Backend<T: Scalar> {
     fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>);
     /// This lane's part of `P A = L U` of a panel with at least as many rows as columns, the pivot being
     /// the first of the largest |Re| + |Im|. The panel's rows count from `first`; row `first + i` was
-    /// interchanged with row `pivots[i]`. A pivot i, counted from 1, that is zero is reported as
+    /// interchanged with row `pivots[i]`. A pivot i, counted from 1, that is zero or not finite is reported as
     /// `first + i`; the factorisation goes on all the same. Afterwards the members have met.
     fn getrf(
         &mut self,

@@ -11,4 +11,4 @@ mod watchdog;
 pub use collect::{Arrival, CallSite};
 pub use cuda_site::{CudaArrival, CudaSite};
 pub use hosts::Hosts;
-pub use outcome::{Reply, answer_all, cancel, conduct};
+pub use outcome::{Reply, answer_all, cancel, close, conduct};

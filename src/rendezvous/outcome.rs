@@ -21,25 +21,45 @@ struct Conduct {
 /// A call whose lanes are at work.
 type AtWork = (Arc<Conduct>, Weak<dyn Job>);
 
-/// All of them. A job is borrowed from here only while the lock is held, and its last lane takes it out
-/// before it lets go of the job.
-static RUNNING: Mutex<Vec<AtWork>> = Mutex::new(Vec::new());
-
-fn running() -> MutexGuard<'static, Vec<AtWork>> {
-    RUNNING.lock().unwrap_or_else(|e| e.into_inner())
+/// All calls of the process.
+struct Calls {
+    /// A job is borrowed from here only while the lock is held, and its last lane takes it out before
+    /// it lets go of the job.
+    running: Vec<AtWork>,
+    /// Whether none begins any more.
+    closed: bool,
 }
 
-/// Ends every call whose lanes are at work with an error on all its ranks; how many there were. Lanes
-/// stop where they next wait for each other.
-pub fn cancel() -> usize {
-    let running = running();
-    for (shared, job) in running.iter() {
-        let text = "meshsolve: the call was ended by meshsolve.cancel()";
-        if let Some(job) = job.upgrade() {
-            shared.note(&*job, Ok(Err(Error::new(Kind::Cancelled, text))), "a call");
+static CALLS: Mutex<Calls> = Mutex::new(Calls { running: Vec::new(), closed: false });
+
+fn calls() -> MutexGuard<'static, Calls> {
+    CALLS.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl Calls {
+    /// Ends those whose lanes are at work. Lanes stop where they next wait for each other.
+    fn end(&self, text: &str) -> usize {
+        for (shared, job) in &self.running {
+            if let Some(job) = job.upgrade() {
+                shared.note(&*job, Ok(Err(Error::new(Kind::Cancelled, text))), "a call");
+            }
         }
+        self.running.len()
     }
-    running.len()
+}
+
+/// Ends every call whose lanes are at work with an error on all its ranks; how many there were.
+pub fn cancel() -> usize {
+    calls().end("meshsolve: the call was ended by meshsolve.cancel()")
+}
+
+const CLOSED: &str = "meshsolve: the call was ended because the process ends";
+
+/// The same before the process ends: calls that would begin later are ended, too.
+pub fn close() -> usize {
+    let mut calls = calls();
+    calls.closed = true;
+    calls.end(CLOSED)
 }
 
 /// Starts all lanes of `job`, or none; each of `replies` then gets the outcome on a thread of its
@@ -59,7 +79,12 @@ pub fn conduct(job: Arc<dyn Job>, replies: Vec<Reply>) {
         outcome: Mutex::new(Ok(())),
         decided: Progress::default(),
     });
-    running().push((shared.clone(), Arc::downgrade(&job)));
+    let mut calls = calls();
+    calls.running.push((shared.clone(), Arc::downgrade(&job)));
+    if calls.closed {
+        calls.end(CLOSED);
+    }
+    drop(calls);
     let callers_mode = FloatMode::current();
     let mut replies = replies.into_iter();
     for (lane, worker) in workers.into_iter().enumerate() {
@@ -92,7 +117,7 @@ impl Conduct {
         if self.running.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
-        running().retain(|(other, _)| !std::ptr::eq(&**other, self));
+        calls().running.retain(|(other, _)| !std::ptr::eq(&**other, self));
         if self.outcome().is_ok() {
             let finish = catch_unwind(AssertUnwindSafe(|| job.finish()));
             self.note(&*job, finish, "finishing a call");

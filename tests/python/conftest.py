@@ -6,6 +6,7 @@
 import collections
 import faulthandler
 import os
+import sys
 
 import pytest
 
@@ -33,3 +34,12 @@ def pytest_collection_modifyitems(config, items):
         seen[test] += 1
     items[:] = kept
     config.hook.pytest_deselected(items=left)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What was tested, and whether it can have been the newest JAX, which needs Python 3.12."""
+    import jax
+
+    old = "" if sys.version_info >= (3, 12) else ", which is too old for the newest JAX"
+    python = sys.version.split()[0]
+    terminalreporter.write_line(f"tested with jax {jax.__version__} on Python {python}{old}")

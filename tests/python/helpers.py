@@ -237,7 +237,9 @@ def nvrtc_libraries() -> list[pathlib.Path]:
     return [lib for p in places for lib in sorted(pathlib.Path(p).glob("*/lib/libnvrtc.so.*"))]
 
 
-def run_fresh(code: str, *, timeout: float = 120, env: dict | None = None) -> str:
+def run_fresh(
+    code: str, *, timeout: float = 120, env: dict | None = None, code_at_end: int = 0
+) -> str:
     """Run a program in a process of its own; a hang or an abort fails the test. Its output."""
     prelude = (
         f"import sys; sys.path[:0] = [{str(ROOT / 'tests/python')!r}]\n"
@@ -252,5 +254,7 @@ def run_fresh(code: str, *, timeout: float = 120, env: dict | None = None) -> st
         text=True,
         timeout=timeout,
     )
-    assert ran.returncode == 0, f"exit {ran.returncode}\n{ran.stdout}\n{ran.stderr[-4000:]}"
+    assert ran.returncode == code_at_end, (
+        f"exit {ran.returncode}\n{ran.stdout}\n{ran.stderr[-4000:]}"
+    )
     return ran.stdout

@@ -14,6 +14,8 @@ from helpers import mesh_of, put, told_of
 from test_derivatives import FACTORING, PLACES, calls
 from test_sharding_page import collectives
 
+pytestmark = pytest.mark.versions
+
 
 def assert_close(got, wanted):
     for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):

@@ -14,6 +14,8 @@ from jax.sharding import AxisType, Mesh
 from derivatives import FUNCTIONS, number, operands
 from helpers import put
 
+pytestmark = pytest.mark.versions
+
 AXES = [
     [
         *("eager", "jit", "jit that closes over A"),

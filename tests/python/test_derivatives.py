@@ -16,6 +16,8 @@ import meshsolve as ms
 from derivatives import FUNCTIONS, THOROUGHLY, hermitian, number, operands
 from helpers import DTYPES, mesh_of, put, put_matrix, told_of
 
+pytestmark = pytest.mark.versions
+
 PLACES = tuple(itertools.product(("auto", "explicit"), ("rows", "columns")))
 
 

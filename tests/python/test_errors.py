@@ -119,8 +119,8 @@ def test_messages(a, b, options, error, message):
         (
             lambda: ms.solve(ms.lu_factor(EYE), ONES),
             TypeError,
-            "meshsolve: expected an array, or what makes one, got LUFactor: a factor, which is "
-            "what functions of factors take; give numbers in an array of JAX's or of NumPy's",
+            "meshsolve.solve: a: expected an array, or what makes one, got LUFactor; a factor is "
+            "for its own methods, and for lu_solve or cho_solve",
         ),
         (
             lambda: ms.solve(EYE, ONES, assume_a="pos", mesh="x"),

@@ -13,6 +13,8 @@ import meshsolve as ms
 from derivatives import number, operands
 from helpers import DTYPES, mesh_of, put, put_matrix, run_fresh, told_of, unit_roundoff
 
+pytestmark = pytest.mark.versions
+
 CUSTOM_CALL = [export.DisabledSafetyCheck.custom_call("meshsolve")]
 
 

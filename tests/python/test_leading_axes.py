@@ -14,6 +14,8 @@ import meshsolve as ms
 from derivatives import number
 from helpers import DTYPES, is_complex, mesh_of, normal, put, told_of, unit_roundoff
 
+pytestmark = pytest.mark.versions
+
 PLACES = ("one device", ("auto", "rows"), ("explicit", "columns"), ("explicit", "rows"))
 
 

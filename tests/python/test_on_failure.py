@@ -11,6 +11,8 @@ import meshsolve as ms
 from derivatives import number
 from helpers import STORAGES, mesh_of, put, put_matrix, told_of
 
+pytestmark = pytest.mark.versions
+
 ONES = np.ones(8)
 MINOR = "leading minor of order 6 is not positive definite"
 PIVOT = "pivot 6 is zero or not finite"
@@ -99,8 +101,23 @@ def test_derivatives_and_batches():
     for run, a in ((jax.grad(value), one), (jax.jit(jax.grad(value)), one), (jax.vmap(value), two)):
         with pytest.raises(jax.errors.JaxRuntimeError, match=PIVOT):
             jax.block_until_ready(run(a))
-    with pytest.raises(jax.errors.JaxRuntimeError, match=PIVOT):
-        jax.block_until_ready(ms.inv(np.asarray(two), on_failure="raise"))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_batches(name):
+    """With leading axes eagerly, one of whose matrices has no answer; in programs, theirs."""
+    call, definite, routine, says = CALLS[name]
+    good = put(mesh_of(range(4)), np.stack([np.eye(8), 2 * np.eye(8)]), None, "x")
+    bad = put(mesh_of(range(4)), np.stack([np.eye(8), failing(definite)]), None, "x")
+    got, same = (call(good, on_failure=on_failure) for on_failure in ("raise", "nan"))
+    jax.tree.map(np.testing.assert_array_equal, got, same)
+    for a in (bad, np.asarray(bad)):
+        with pytest.raises(np.linalg.LinAlgError) as raised:
+            call(a, on_failure="raise")
+        assert str(raised.value) == message(name.split()[0], says, definite)
+    with pytest.raises(jax.errors.JaxRuntimeError) as failed:
+        jax.block_until_ready(jax.jit(lambda a: call(a, on_failure="raise"))(bad))
+    assert message(routine, says, definite) in str(failed.value)
 
 
 def test_local_solve():

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 
 import pytest
 
@@ -51,6 +52,50 @@ print(ms.cancel())
     assert out[:2] == ["interrupted", "1"] and out[-1] == "0"
     assert out[2].startswith("CANCELLED: ")
     assert out[2].endswith("meshsolve: the call was ended by meshsolve.cancel()")
+
+
+# What is registered before the library's first use comes after it at the end.
+UNCAUGHT = (
+    """
+import atexit
+def what_became_of_them():
+    for y in (x, *later):
+        try:
+            y.block_until_ready()
+            print("over")
+        except jax.errors.JaxRuntimeError as error:
+            print(error)
+atexit.register(what_became_of_them)
+"""
+    + LONG
+    + """
+later = [ms.solve(put(mesh, np.eye(64), "x", None), np.ones(64)) for _ in range(2)]
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+"""
+)
+
+
+@pytest.mark.parametrize("wait", ["later[-1].block_until_ready()", "time.sleep(60)"])
+def test_calls_are_ended_when_ctrl_c_is_not_caught(wait):
+    """That which runs, and those behind it."""
+    out = run_fresh(UNCAUGHT + wait, env=ONE_THREAD, code_at_end=-signal.SIGINT).splitlines()
+    text = "meshsolve: the call was ended because the process ends"
+    assert len(out) == 3 and all(line.startswith("CANCELLED: ") for line in out), out
+    assert all(line.endswith(text) for line in out), out
+
+
+def test_what_a_program_prints_is_not_lost_at_the_end():
+    code = """
+def run(a, b):
+    x = ms.solve(a, b)
+    jax.debug.print("largest {}", x.max())
+    return x
+a = put(mesh_of(range(2)), 2 * np.eye(3072), "x", None)
+x = jax.jit(run)(a, np.ones(3072))
+print(x.is_ready(), flush=True)
+"""
+    assert run_fresh(code, env=ONE_THREAD) == "False\nlargest 0.5\n"
 
 
 def test_the_interpreter_ends_during_a_call():
@@ -127,9 +172,9 @@ ms.transpose_inplace(put(mesh, np.ones((8, 4)), "x", None)).block_until_ready()
     assert re.fullmatch(version, lines[0])
     seconds = r"info 0: \d+\.\d{3} s \(wait \d+\.\d{3}, .*factor \d+\.\d{3}.*\)"
     assert re.fullmatch(
-        rf"getrf: n = 96, float32, 4 device\(s\), \d+ lane\(s\), {seconds}", lines[1]
+        rf"getrf: n = 96, float32, 4 of 8 devices, \d+ lane\(s\), {seconds}", lines[1]
     )
-    assert lines[2].startswith("getrs: n = 96, 3 right-hand side(s), float32, 4 device(s), ")
+    assert lines[2].startswith("getrs: n = 96, 3 right-hand side(s), float32, 4 of 8 devices, ")
     assert lines[3].startswith("transpose: n = ") and len(lines) == 4
 
 

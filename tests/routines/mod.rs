@@ -5,6 +5,7 @@ pub mod condition;
 pub mod inverse;
 pub mod lu;
 pub mod norm;
+pub mod not_finite;
 pub mod read_only;
 
 /// A test for each function, at a place; where matrices may be of any type, for each of those named.
@@ -15,6 +16,7 @@ macro_rules! every_routine {
                 cholesky::cholesky_in_every_storage lu::lu_in_every_storage
                 inverse::inverses_in_every_storage condition::conditions_in_every_storage
                 read_only::triangular_systems read_only::residuals norm::norms_in_every_storage
+                not_finite::lu_of_what_is_not_finite not_finite::cholesky_of_what_is_not_finite
             }
         })*
     };

@@ -161,10 +161,10 @@ impl<'a> CudaLane<'a> {
         self.room.infos + ((self.factored.len() - 1) * size_of::<i32>()) as Address
     }
 
-    /// LAPACK's rule, whatever the library says of pivots that are no numbers.
+    /// The rule for pivots that are no finite numbers, whatever the library says of them.
     fn find_no_number<T: Scalar>(&self, factor: Block<T>, info: Address) -> Result<()> {
         let Operand { at, leading, .. } = Form::of(factor, Op::None).operand();
-        let arguments = [at, leading as u64, factor.rows as u64, info];
+        let arguments = [at, leading as u64, factor.rows.min(factor.cols) as u64, info];
         self.launch("pivots", &format!("find_no_number_{}", suffix(T::DTYPE)), &arguments)
     }
 

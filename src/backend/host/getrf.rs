@@ -28,12 +28,12 @@ pub struct Panel<'a, T> {
     /// This member's rows.
     pub rows: Range<usize>,
     pub members: Members<'a>,
-    /// The first column whose pivot is zero.
-    pub zero: Option<usize>,
+    /// The first column whose pivot is zero or not finite.
+    pub unusable: Option<usize>,
 }
 
 impl<T: Scalar> Panel<'_, T> {
-    /// `P A = L U`; the first column whose pivot is zero, if there is one.
+    /// `P A = L U`; the first column whose pivot is zero or not finite, if there is one.
     ///
     /// # Safety
     /// As for all of `blas`, with the members' parts as parts of one lane.
@@ -47,7 +47,7 @@ impl<T: Scalar> Panel<'_, T> {
             self.interchange_left(0..a.cols);
         }
         self.members.meet()?;
-        Ok(self.zero)
+        Ok(self.unusable)
     }
 
     unsafe fn factor_columns(&mut self, columns: Range<usize>) -> Step {
@@ -112,9 +112,9 @@ impl<T: Scalar> Panel<'_, T> {
     }
 
     /// Notes the pivot of column `j`.
-    pub fn note_pivot(&mut self, j: usize, row: usize, is_zero: bool) {
-        if is_zero && self.zero.is_none() {
-            self.zero = Some(j);
+    pub fn note_pivot(&mut self, j: usize, row: usize, usable: bool) {
+        if !usable {
+            self.unusable.get_or_insert(j);
         }
         if self.leads() {
             // SAFETY: the leader's to write, between the meetings that others read it after.

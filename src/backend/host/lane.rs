@@ -177,6 +177,10 @@ impl<'a, T: Scalar> Untraced<'a, T> {
         // arithmetic does not depend on which lane does it.
         let aligned = first_row / self.pack_rows * self.pack_rows;
         for start in (aligned..end_row).step_by(self.pack_rows) {
+            // The next wait says so, but an update of a large matrix takes a second.
+            if self.team.is_stopped() {
+                return;
+            }
             let (top, end) = (start.max(first_row), (start + self.pack_rows).min(end_row));
             let rows = panel.sub(top, 0, end - top, panel.cols);
             // For a single product the copy costs more than it saves.
@@ -263,10 +267,11 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
         let members = Members::new(self.team, self.lane, group);
         let rows = members.rows(first, panel.rows);
         let leads = members.place == 0;
-        let zero = unsafe { Panel { a: panel, pivots, rows, members, zero: None }.factor()? };
+        let panel = Panel { a: panel, pivots, rows, members, unusable: None };
+        let unusable = unsafe { panel.factor()? };
         if leads {
             unsafe { blas::slice_mut(pivots) }.iter_mut().for_each(|row| *row += first as i32);
-            zero.into_iter().for_each(|column| self.report(first + column + 1));
+            unusable.into_iter().for_each(|column| self.report(first + column + 1));
         }
         Ok(())
     }

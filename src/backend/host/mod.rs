@@ -6,6 +6,7 @@ mod getrf;
 mod lane;
 mod members;
 mod norm;
+pub mod peak;
 pub mod progress;
 mod scratch;
 mod strip;

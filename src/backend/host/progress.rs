@@ -54,6 +54,10 @@ impl Progress {
         self.wake_sleepers();
     }
 
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
     pub fn wait(&self, count: usize) -> Step {
         for _ in 0..SPINS {
             if let Some(step) = self.state(count) {
@@ -76,7 +80,7 @@ impl Progress {
     }
 
     fn state(&self, count: usize) -> Option<Step> {
-        if self.stopped.load(Ordering::Acquire) {
+        if self.is_stopped() {
             Some(Err(Stopped))
         } else if self.count.load(Ordering::Acquire) >= count {
             Some(Ok(()))

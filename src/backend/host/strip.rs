@@ -3,6 +3,7 @@
 //!
 //! LAPACK's rules: the pivot is the first entry with the largest |Re| + |Im|, a NaN only where it is
 //! the first candidate; a zero pivot is noted, its column left as it is, and the factorisation goes on.
+//! So is one that is not finite.
 //!
 //! Each member of a group has its own rows. For a column they meet once: everybody has posted the best
 //! candidate among the own rows with that row of the strip, and one the row on the diagonal besides;
@@ -91,7 +92,8 @@ unsafe fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>)
         // SAFETY: the caller's.
         let (row, pivot) = unsafe { interchange(panel, &columns, j, &largest)? };
         let at_pivot = pivot[j - columns.start];
-        panel.note_pivot(j, row, at_pivot == T::ZERO);
+        let usable = at_pivot != T::ZERO && at_pivot.is_number();
+        panel.note_pivot(j, row, usable);
         let singular = at_pivot == T::ZERO;
         let reciprocal = at_pivot.safe_reciprocal();
         let below = own.start.max(j + 1).min(own.end);

@@ -109,6 +109,11 @@ impl Team {
         self.meeting.stop();
     }
 
+    /// Whether all waits return `Stopped`: nothing that is computed from now on will be used.
+    pub fn is_stopped(&self) -> bool {
+        self.panels.is_stopped()
+    }
+
     /// Records LAPACK's `info` and stops the lanes.
     pub fn give_up(&self, info: usize) -> Stopped {
         self.report(info);

@@ -1,6 +1,8 @@
 //! What speeds are measured against, in the same process: faer's product, faer's own solvers by all
-//! threads on one array, a copy of memory.
+//! threads on one array, the product of our own updates, a copy of memory. (The processor's peak:
+//! `peak.rs`.)
 
+use std::sync::Barrier;
 use std::time::Instant;
 
 use faer::dyn_stack::{MemBuffer, MemStack};
@@ -9,6 +11,10 @@ use faer::linalg::lu::partial_pivoting as lu;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Conj, Mat, MatMut, Par};
 
+use super::{HostLane, Team, scratch_elements};
+use crate::backend::{Backend, Update};
+use crate::layout::{Columns, Order};
+use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
 fn par(threads: usize) -> Par {
@@ -29,6 +35,43 @@ pub fn gemm_seconds<T: Scalar>(n: usize, threads: usize) -> f64 {
     let seconds = start.elapsed().as_secs_f64();
     std::hint::black_box(c.as_ref());
     seconds
+}
+
+/// Operations in a second of the product with which `lanes` lanes update an n x n matrix behind its first
+/// panel of LU, in tiles of `width`: each its share of the tile columns, packing included. The median of
+/// five.
+pub fn update_flops<T: Scalar>(n: usize, width: usize, lanes: usize) -> f64 {
+    const TIMES: usize = 5;
+    let columns = Columns::new(n, 1, width, Order::Natural);
+    let (tiles, widest) = (columns.count(), columns.widest());
+    // Small, as the panel is applied again and again.
+    let mut memory: Vec<T> = (0..n * n).map(|i| T::from_f64_impl((i % 7) as f64 / 1e4)).collect();
+    let matrix = Matrix::new(&[memory.as_mut_ptr()], columns);
+    let (team, together) = (Team::new(lanes), Barrier::new(lanes));
+    let work = |own: usize| {
+        let mut pack = vec![T::ZERO; scratch_elements::<T>(widest, tiles)];
+        let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
+        let mut lane = HostLane::new(&team, own, widest, pack);
+        let mut seconds = [0.0; TIMES];
+        for seconds in &mut seconds {
+            together.wait();
+            let start = Instant::now();
+            lane.update(&matrix, 0, (1 + own..tiles).step_by(lanes), Update::Lu);
+            together.wait();
+            *seconds = start.elapsed().as_secs_f64();
+        }
+        seconds
+    };
+    let mut seconds = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..lanes).map(|own| scope.spawn(move || work(own))).collect();
+        let seconds = work(0);
+        others.into_iter().for_each(|other| drop(other.join()));
+        seconds
+    });
+    seconds.sort_by(f64::total_cmp);
+    let left = n - matrix.columns.tile(0).width;
+    let operations = if T::IS_COMPLEX { 8.0 } else { 2.0 };
+    operations * (left * left * (n - left)) as f64 / seconds[TIMES / 2]
 }
 
 /// Seconds of a copy of so many bytes, by runs of it on `threads` threads.
@@ -80,6 +123,14 @@ pub fn solve<T: Scalar>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn updates_have_a_rate() {
+        for lanes in 1..=3 {
+            let rates = [update_flops::<f64>(200, 64, lanes), update_flops::<f32>(200, 64, lanes)];
+            assert!(rates.iter().all(|rate| rate.is_finite() && *rate > 0.0), "{rates:?}");
+        }
+    }
 
     #[test]
     fn faer_solves_what_it_is_given() {

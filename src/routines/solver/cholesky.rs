@@ -16,7 +16,8 @@
 //! The factor that `potrf` and `pack` leave, `work`, does not depend on the number of devices, but for the order of its
 //! columns on several CUDA devices: read as
 //! JAX's array it holds U of A = U^H U in its upper triangle, sharded by rows; with storage
-//! "column-major" it holds L of A = L L^H in its lower one. Names and `info` are LAPACK's.
+//! "column-major" it holds L of A = L L^H in its lower one. Names and `info` are LAPACK's; a pivot that is
+//! not finite counts as one that is not positive, and then `work` and `anorm` are NaN.
 
 use std::time::Instant;
 

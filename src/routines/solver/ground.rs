@@ -5,6 +5,7 @@ use crate::backend::host::Scratch;
 use crate::backend::memory::{HostMemory, Memory};
 use crate::error::Result;
 use crate::scalar::Scalar;
+use crate::stats::visible;
 
 pub struct Ground<T> {
     pub memory: Box<dyn Memory>,
@@ -17,6 +18,8 @@ pub struct Ground<T> {
     pub pivots: *mut i32,
     /// The lanes' sums, zeros at first; none where the call needs none.
     pub sums: Vec<*mut f64>,
+    /// Devices of this kind that the process sees.
+    pub visible: usize,
     /// What of it is to be freed after the call.
     _held: Option<Held<T>>,
 }
@@ -41,7 +44,7 @@ impl<T: Scalar> Ground<T> {
         pivots: *mut i32,
         sums: Vec<*mut f64>,
     ) -> Self {
-        Ground { memory, own, shared, pivots, sums, _held: None }
+        Ground { memory, own, shared, pivots, sums, visible: visible(true), _held: None }
     }
 
     /// Memory of the host.
@@ -57,6 +60,7 @@ impl<T: Scalar> Ground<T> {
             shared: scratch.at(lanes * own),
             pivots: pivots.as_mut_ptr(),
             sums: sums.chunks_exact_mut(each).map(|own| own.as_mut_ptr()).collect(),
+            visible: visible(false),
             _held: Some(Held { _scratch: scratch, _sums: sums, _pivots: pivots }),
         })
     }

@@ -2,7 +2,7 @@
 //! beside it: `moves.rs`, `magnitude.rs`, `substitute.rs`, `results.rs`; where it works, in `ground.rs`.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::condition::Norms;
@@ -66,7 +66,9 @@ impl<T: Scalar> Solver<T> {
         let given = Signature::find(args, Kind::Real).map(|norm| &calls[0].args[norm]);
         let norm = given.map(|norm| real_at(&*ground.memory, norm)).transpose()?;
         let sharing = Sharing { lanes: settings::cores(), ..Sharing::default() };
-        let trace = trace::call(since, || figures::<T>(&options, &problem, &sizes));
+        let figures = figures::<T>(&options, &problem, &sizes, ground.visible);
+        stats::begins(&figures);
+        let trace = trace::call(since, || figures);
         Ok(Solver {
             a: if options.verb.family.reads_only() {
                 let shard = options.storage.as_columns(problem.n, problem.ranks);
@@ -180,6 +182,20 @@ impl<T: Scalar> Solver<T> {
         Ok(())
     }
 
+    /// Whether A had finite entries alone, as far as a factorisation that has failed and, where it is
+    /// found, norm1(A) show: what comes after a zero pivot may be anything.
+    fn is_of_numbers(&self) -> Result<bool> {
+        let verb = self.options.verb;
+        let norm = if verb.norm { self.norm()? } else { 0.0 };
+        let largest = f64::from_bits(self.largest.load(Ordering::Acquire));
+        let seen = match verb.family {
+            // Sums of finite entries may overflow.
+            Family::Lu => !norm.is_nan() && largest.is_finite(),
+            _ => norm.is_finite(),
+        };
+        Ok(seen && self.diagonal()?[self.info() - 1].is_number())
+    }
+
     /// The diagonal of the matrix, from the first entry to the last.
     pub fn diagonal(&self) -> Result<Vec<T>> {
         let tiles = (0..self.a.columns.count()).map(|t| self.a.diagonal(t).diagonal());
@@ -203,19 +219,26 @@ impl<T: Scalar> Solver<T> {
     fn record(&self, info: i32) {
         let mut phases = self.phases.lock().unwrap_or_else(|e| e.into_inner()).clone();
         phases.push(("total", self.since.elapsed().as_secs_f64()));
-        let figures = figures::<T>(&self.options, &self.problem, &self.sizes);
+        let visible = self.ground.visible;
+        let figures = figures::<T>(&self.options, &self.problem, &self.sizes, visible);
         stats::record(CallStats { info, phases, ..figures });
     }
 }
 
 /// What is known of a call before it begins.
-fn figures<T: Scalar>(options: &Options, problem: &Problem, sizes: &Sizes) -> CallStats {
+fn figures<T: Scalar>(
+    options: &Options,
+    problem: &Problem,
+    sizes: &Sizes,
+    visible: usize,
+) -> CallStats {
     CallStats {
         routine: options.verb.name,
         dtype: T::DTYPE.name(),
         n: problem.n,
         rhs: problem.rhs,
         ranks: problem.ranks,
+        visible,
         lanes: sizes.lanes,
         tiles: sizes.columns.count(),
         tile: sizes.columns.widest(),
@@ -244,6 +267,8 @@ impl<T: Scalar> Job for Solver<T> {
     fn finish(&self) -> Result<()> {
         let info = self.info() as i32;
         let verb = self.options.verb;
+        // An inverse that there is not is NaN in any case.
+        let of_numbers = !verb.factor || verb.invert || info == 0 || self.is_of_numbers()?;
         if verb.solve && info == 0 && self.options.rhs == Rhs::Replicated {
             self.share(Kind::Rhs)?;
         }
@@ -254,8 +279,12 @@ impl<T: Scalar> Job for Solver<T> {
                 self.fill_nan(Kind::Matrix)?;
             }
         }
+        if !of_numbers {
+            self.fill_nan(Kind::Matrix)?;
+        }
         self.give_info(info)?;
         match verb.family {
+            _ if !of_numbers => self.give_real(f64::NAN)?,
             _ if verb.condition => self.give_real(self.rcond()?)?,
             _ if verb.norm => self.give_real(self.norm()?)?,
             Family::Cholesky => cholesky::finish(self)?,

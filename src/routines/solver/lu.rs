@@ -18,7 +18,8 @@
 //! columns on several CUDA devices: read
 //! as JAX's array it is the transpose of scipy's `lu`, sharded by rows; with storage "column-major" it
 //! is `lu`, sharded by columns. `pivots` are scipy's, from 0 on. Names and `info` are LAPACK's: info =
-//! i > 0 says that U_ii is zero, and solutions are NaN. `gesv` and `geinv`
+//! i > 0 says that U_ii is zero or not finite, and solutions are NaN; if A has an entry that is not
+//! finite so are `work` and `anorm`. `gesv` and `geinv`
 //! factor what lies in memory, A^T by rows, whose inverse lies there as A^-1 does.
 
 use std::time::Instant;
@@ -202,11 +203,8 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut 
         // The largest pivot is at least the largest entry of the first column.
         scale = job.largest_on_diagonal(lane)?;
     }
-    if verb.arrange
-        && !verb.factor
-        && let Some(zero) = job.zero_on_diagonal(lane)?
-    {
-        lane.report(zero + 1);
+    if verb.arrange && !verb.factor {
+        job.check_diagonal(lane)?;
     }
     if verb.solve && job.info() == 0 {
         let op = job.op_on_b(job.options.op);

@@ -37,14 +37,17 @@ impl<T: Scalar> Solver<T> {
         (0..self.a.columns.count()).try_fold(0.0, |most, t| Ok(f64::max(most, of_tile(t)?)))
     }
 
-    /// The number of the first entry on the diagonal that is zero, if there is one.
-    pub fn zero_on_diagonal<B: Backend<T>>(&self, lane: &mut B) -> Step<Option<usize>> {
+    /// Reports the first entry on the diagonal that is zero or not finite, if there is one: all lanes see
+    /// the same.
+    pub fn check_diagonal<B: Backend<T>>(&self, lane: &mut B) -> Step {
         if B::IS_RANK {
             // Others' streams have been told what to wait for when their threads have met once more.
             lane.barrier()?;
         }
         let diagonal = self.diagonal().map_err(|error| lane.fail(error))?;
-        Ok(diagonal.into_iter().position(|entry| entry == T::ZERO))
+        let unusable = |entry: &T| *entry == T::ZERO || !entry.is_number();
+        diagonal.iter().position(unusable).into_iter().for_each(|i| lane.report(i + 1));
+        Ok(())
     }
 
     /// The largest entry anywhere, without padding, and 0 as above; afterwards all lanes have met.

@@ -30,10 +30,11 @@ pub static VERBS: [Verb; 1] = [Verb {
 /// One lane's part.
 pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut Instant) -> Step {
     let (lower, unit) = (job.options.lower, job.options.unit_diagonal);
-    if !unit && let Some(zero) = job.zero_on_diagonal(lane)? {
-        // All lanes see the same.
-        lane.report(zero + 1);
-        return Ok(());
+    if !unit {
+        job.check_diagonal(lane)?;
+        if job.info() != 0 {
+            return Ok(());
+        }
     }
     // By rows the solver's matrix is the transpose.
     let triangle = match (lower != job.options.storage.is_transpose(), unit) {

@@ -95,6 +95,7 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
                     solver.getrf::<T>(&mut lane.tools.solver, shape, operand, from, workspace)?;
                 }
             }
+            lane.find_no_number(here, info)?;
             lane.back(here, panel)?;
             let near = lane.near(pivots)?;
             let (count, rows) = (near.rows as u64, panel.rows as u64);
@@ -242,7 +243,7 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
             }
             self.copy(b, x);
         }
-        if let WholeStep::Potrf = step {
+        if let WholeStep::Potrf | WholeStep::Getrf(_) = step {
             let mine = (rank..a.columns.count()).step_by(seats.len());
             for t in mine {
                 let (tile, before) = (a.diagonal(t), a.columns.tile(t).global);

@@ -1,0 +1,106 @@
+"""Matrices that are dealt to devices by rows, one device's rows at a time."""
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding
+from jax.typing import ArrayLike, DTypeLike
+
+from meshsolve._errors import mistake
+
+# Rows that a function makes at a time, in bytes.
+_BLOCK = 1 << 25
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """A matrix [n, n] that a function makes some rows of at a time: it is nowhere in full.
+
+    For ``mesh=`` of the functions that have it, whatever n: each device's rows are made, in blocks
+    of up to 32 MiB, and put there, padded if the devices do not divide n. Beside the shards there
+    are one device's rows and a block.
+
+    Attributes:
+      function: called as ``function(first, end)`` for rows first to end - 1, in ascending order for
+        each device; gives an array [end - first, n], of JAX or NumPy.
+      n: order of the matrix.
+      dtype: its dtype: float32, float64, complex64 or complex128.
+
+    Raises, where it is used: ValueError if the function gives another shape, or without ``mesh=``.
+
+    Examples:
+      >>> kernel = lambda first, end: 2 * np.eye(7)[first:end] + 1
+      >>> x = ms.solve(ms.Rows(kernel, 7, np.float32), np.ones(7), mesh=mesh)
+      >>> print(x.round(3))
+      [0.111 0.111 0.111 0.111 0.111 0.111 0.111]
+    """
+
+    function: Callable[[int, int], ArrayLike]
+    n: int
+    dtype: DTypeLike
+
+    def __post_init__(self) -> None:
+        dtype = jax.dtypes.canonicalize_dtype(self.dtype)
+        object.__setattr__(self, "dtype", dtype)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """That of the matrix."""
+        return (self.n, self.n)
+
+    def block(self, first: int, end: int) -> np.ndarray:
+        """Some rows, of the right shape."""
+        made = np.asarray(self.function(first, end))
+        if made.shape != (end - first, self.n):
+            raise mistake(
+                "Rows",
+                "function",
+                f"an array of shape {(end - first, self.n)} for rows {first} to {end - 1}",
+                f"shape {made.shape}",
+                "give one row of the matrix in each row, all of its columns",
+            )
+        return made
+
+
+def dealt(a, order: int, target: NamedSharding, dtype) -> jax.Array:
+    """A, which is not traced, in ``dtype`` by rows, with an identity corner up to ``order``.
+
+    Beside the result there are one device's rows, in host memory.
+    """
+    n = a.shape[0]
+    indices = target.addressable_devices_indices_map((order, order))
+    pieces = []
+    for device, index in indices.items():
+        assert index is not None, "devices of one process"
+        first, end, _ = index[0].indices(order)
+        piece = np.zeros((end - first, order), dtype)
+        read(a, first, piece[: max(min(end, n) - first, 0), :n])
+        for i in range(max(first, n), end):
+            piece[i - first, i] = 1
+        pieces.append(jax.device_put(piece, device, may_alias=False))
+        jax.block_until_ready(pieces[-1])
+    return jax.make_array_from_single_device_arrays((order, order), target, pieces)
+
+
+def read(a, first: int, to: np.ndarray) -> None:
+    """Rows of A from ``first`` on, as many columns as ``to`` has, shard by shard."""
+    rows, cols = to.shape
+    if isinstance(a, Rows):
+        step = max(1, _BLOCK // max(1, cols * to.itemsize))
+        for start in range(0, rows, step):
+            end = min(start + step, rows)
+            to[start:end] = a.block(first + start, first + end)
+        return
+    if not isinstance(a, jax.Array):
+        to[:] = np.asarray(a)[first : first + rows, :cols]
+        return
+    for shard in a.addressable_shards:
+        (top, bottom, _), (left, right, _) = (
+            i.indices(m) for i, m in zip(shard.index, a.shape, strict=True)
+        )
+        low, high, right = max(top, first), min(bottom, first + rows), min(right, cols)
+        if shard.replica_id == 0 and low < high and left < right:
+            values = np.asarray(shard.data)[low - top : high - top, : right - left]
+            to[low - first : high - first, left:right] = values

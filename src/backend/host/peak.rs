@@ -1,0 +1,189 @@
+//! The processor's peak of fused multiply-adds, which no product of matrices exceeds: chains of them in
+//! registers, on all threads.
+
+use std::hint::black_box;
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+/// The best of so many windows counts, so that a short interruption does not.
+const WINDOWS: usize = 4;
+const WINDOW: Duration = Duration::from_millis(20);
+/// Steps of all chains between two looks at the clock: tens of microseconds.
+const STEPS: usize = 10_000;
+
+/// What the chains are computed with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kernel {
+    Avx512,
+    Avx2,
+    Portable,
+}
+
+impl Kernel {
+    /// Those that this processor has, the widest first.
+    fn all() -> impl Iterator<Item = Kernel> {
+        [Kernel::Avx512, Kernel::Avx2, Kernel::Portable].into_iter().filter(|kernel| kernel.there())
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Kernel::Avx512 => "AVX-512",
+            Kernel::Avx2 => "AVX2",
+            Kernel::Portable => "portable",
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn there(self) -> bool {
+        match self {
+            Kernel::Avx512 => is_x86_feature_detected!("avx512f"),
+            Kernel::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            Kernel::Portable => true,
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn there(self) -> bool {
+        self == Kernel::Portable
+    }
+}
+
+/// A real type. The peak of complex arithmetic, in real operations, is that of its parts.
+pub trait Real {
+    /// So many steps of independent chains x -> x / 2 + 1, each from a number of its own, whose limit is
+    /// 2: how many chains there are, and the sum of what they have come to.
+    fn run(kernel: Kernel, steps: usize) -> (usize, f64);
+}
+
+/// A kernel of `$registers` registers of `$lanes` numbers.
+#[cfg(target_arch = "x86_64")]
+macro_rules! wide {
+    ($name:ident, $real:ty, $features:literal, $registers:literal, $lanes:literal,
+     $set:ident, $fma:ident) => {
+        #[target_feature(enable = $features)]
+        fn $name(steps: usize) -> (usize, f64) {
+            use std::arch::x86_64::{$fma, $set};
+            let (half, one) = ($set(black_box(0.5)), $set(black_box(1.0)));
+            let mut x = [half; $registers];
+            for (i, x) in x.iter_mut().enumerate() {
+                *x = $set(black_box(i as $real));
+            }
+            for _ in 0..steps {
+                for x in &mut x {
+                    *x = $fma(*x, half, one);
+                }
+            }
+            // SAFETY: as many bytes of numbers, of which any bits are one.
+            let x: [[$real; $lanes]; $registers] = unsafe { std::mem::transmute(x) };
+            let sum = x.as_flattened().iter().map(|&x| f64::from(x)).sum();
+            ($registers * $lanes, sum)
+        }
+    };
+}
+
+// Half of the registers wait for the other half: a multiply-add takes four cycles, two start in each.
+#[cfg(target_arch = "x86_64")]
+wide!(f64_avx512, f64, "avx512f", 24, 8, _mm512_set1_pd, _mm512_fmadd_pd);
+#[cfg(target_arch = "x86_64")]
+wide!(f32_avx512, f32, "avx512f", 24, 16, _mm512_set1_ps, _mm512_fmadd_ps);
+#[cfg(target_arch = "x86_64")]
+wide!(f64_avx2, f64, "avx2,fma", 12, 4, _mm256_set1_pd, _mm256_fmadd_pd);
+#[cfg(target_arch = "x86_64")]
+wide!(f32_avx2, f32, "avx2,fma", 12, 8, _mm256_set1_ps, _mm256_fmadd_ps);
+
+/// Whether `mul_add` is an instruction of whatever this is compiled for, and no call of a function.
+const FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
+
+macro_rules! real {
+    ($real:ty, $avx512:ident, $avx2:ident) => {
+        impl Real for $real {
+            fn run(kernel: Kernel, steps: usize) -> (usize, f64) {
+                // Twelve registers of 16 bytes, which all 64-bit processors have.
+                const COUNT: usize = 12 * 16 / size_of::<$real>();
+                assert!(kernel.there(), "{} on this processor", kernel.name());
+                #[cfg(target_arch = "x86_64")]
+                match kernel {
+                    // SAFETY: the processor has it, as was checked.
+                    Kernel::Avx512 => return unsafe { $avx512(steps) },
+                    // SAFETY: likewise.
+                    Kernel::Avx2 => return unsafe { $avx2(steps) },
+                    Kernel::Portable => {}
+                }
+                let (half, one): ($real, $real) = (black_box(0.5), black_box(1.0));
+                let mut x: [$real; COUNT] = black_box(std::array::from_fn(|i| i as $real));
+                for _ in 0..steps {
+                    for x in &mut x {
+                        *x = if FUSED { x.mul_add(half, one) } else { *x * half + one };
+                    }
+                }
+                (COUNT, x.iter().map(|&x| f64::from(x)).sum())
+            }
+        }
+    };
+}
+real!(f32, f32_avx512, f32_avx2);
+real!(f64, f64_avx512, f64_avx2);
+
+/// Operations in a second of multiply-adds, two each, on `threads` threads at once, and the kernel.
+/// Takes a tenth of a second.
+pub fn flops<T: Real>(threads: usize) -> (f64, Kernel) {
+    let kernel = Kernel::all().next().unwrap_or(Kernel::Portable);
+    let (together, rates) = (Barrier::new(threads), Mutex::new([0.0; WINDOWS]));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                window::<T>(kernel); // at a higher clock rate than before it
+                together.wait();
+                let own: [f64; WINDOWS] = std::array::from_fn(|_| window::<T>(kernel));
+                let mut rates = rates.lock().unwrap();
+                rates.iter_mut().zip(own).for_each(|(rate, own)| *rate += own);
+            });
+        }
+    });
+    let rates = rates.into_inner().unwrap();
+    (rates.into_iter().fold(0.0, f64::max), kernel)
+}
+
+/// Operations in a second of one thread.
+fn window<T: Real>(kernel: Kernel) -> f64 {
+    let (start, mut done) = (Instant::now(), 0);
+    loop {
+        done += 2 * STEPS * black_box(T::run(kernel, STEPS)).0;
+        let seconds = start.elapsed();
+        if seconds >= WINDOW {
+            return done as f64 / seconds.as_secs_f64();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every chain that is counted was computed, to its limit.
+    fn chains<T: Real>(kernel: Kernel) {
+        let (count, sum) = T::run(kernel, 200);
+        assert!(count >= 16 && (sum - 2.0 * count as f64).abs() < 1e-3, "{kernel:?} {count} {sum}");
+        let (_, begun) = T::run(kernel, 1);
+        assert!(begun > 2.0 * count as f64 && begun < sum * sum, "{kernel:?} {begun}");
+    }
+
+    #[test]
+    fn chains_are_counted_and_computed() {
+        for kernel in Kernel::all() {
+            chains::<f32>(kernel);
+            chains::<f64>(kernel);
+        }
+        assert!(Kernel::all().any(|kernel| kernel == Kernel::Portable));
+    }
+
+    #[test]
+    fn a_rate_is_a_positive_number() {
+        for threads in 1..=2 {
+            for (rate, kernel) in [flops::<f32>(threads), flops::<f64>(threads)] {
+                assert!(rate.is_finite() && rate > 0.0, "{rate}");
+                assert_eq!(Some(kernel), Kernel::all().next());
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+"""A large matrix that one of several devices solves: a warning, once, however it came there."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import meshsolve as ms
+from helpers import mesh_of, put, run_fresh
+
+pytestmark = pytest.mark.versions
+
+CODE = """
+import warnings
+n, ones = {n}, jnp.ones({n})
+mesh = mesh_of(range(4), {kind!r})
+a = put(mesh, 2 * np.eye(n), "x", None)
+calls = {{
+    "forgotten": lambda: ms.solve(2 * jnp.eye(n), ones),
+    "made inside": lambda: jax.jit(lambda b: ms.solve(2 * jnp.eye(n), b))(ones),
+    "closed over": lambda: jax.jit(lambda b: ms.solve(a, b))(ones),
+    "factor": lambda: ms.cho_factor(2 * jnp.eye(n)).work,
+    "dealt": lambda: ms.solve(a, ones),
+    "mesh": lambda: ms.solve(2 * np.eye(n), ones, mesh=mesh),
+}}
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for _ in range(2):
+        calls[{name!r}]().block_until_ready()
+for warning in caught:
+    if "meshsolve" in str(warning.message):
+        print(warning.category.__name__, warning.filename, warning.message)
+"""
+TEXT = (
+    "UserWarning <string> meshsolve: a matrix of order 2048 is solved by 1 of 8 devices. For all "
+    "of them deal it out, jax.device_put(a, NamedSharding(mesh, PartitionSpec('x', None))), or "
+    "give mesh=; inside jax.jit give it as an argument, or constrain it where it is made "
+    '(docs/sharding.md). warnings.filterwarnings("ignore", "meshsolve: ") silences this\n'
+)
+
+
+@pytest.mark.parametrize("name", ["forgotten", "made inside", "closed over", "factor"])
+def test_a_warning_once(name):
+    assert run_fresh(CODE.format(n=2048, name=name, kind="auto")) == TEXT
+
+
+@pytest.mark.parametrize(
+    ("n", "name", "kind"),
+    [
+        (2048, "dealt", "auto"),
+        (2048, "mesh", "explicit"),
+        (512, "forgotten", "auto"),
+    ],
+)
+def test_no_warning(n, name, kind):
+    """Of matrices that are dealt out, or so small that one device will do."""
+    assert run_fresh(CODE.format(n=n, name=name, kind=kind)) == ""
+
+
+def test_the_warning_as_an_error():
+    code = """
+    import warnings
+    warnings.simplefilter("error", UserWarning)
+    try:
+        ms.solve(2 * jnp.eye(2048), jnp.ones(2048)).block_until_ready()
+    except UserWarning as warning:
+        print(str(warning)[:40])
+    print(ms.solve(2 * jnp.eye(8), jnp.ones(8)).max())
+    """
+    assert run_fresh(code) == "meshsolve: a matrix of order 2048 is sol\n0.5\n"
+
+
+def test_plan_and_last_call_tell():
+    report = ms.plan(jax.ShapeDtypeStruct((4096, 4096), np.float64), np.ones(4096))
+    assert (report.devices, report.visible) == (1, 8)
+    assert "n = 4096, float64, 1 of 8 devices, one device\n" in str(report)
+    on_all = ms.plan(put(mesh_of(range(8)), np.eye(8), "x", None))
+    assert "n = 8, float64, 8 device(s), rows\n" in str(on_all)
+    ms.solve(jnp.eye(8), jnp.ones(8)).block_until_ready()
+    said = ms.last_call()
+    assert (said["ranks"], said["visible"]) == (1, 8)

@@ -1,0 +1,49 @@
+"""Meshes that follow each other in a process: in another order, of other axis types, set or not."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, Mesh
+
+import meshsolve as ms
+from derivatives import FUNCTIONS, number
+from helpers import mesh_of, put
+
+pytestmark = pytest.mark.versions
+
+A, B = 8 * np.eye(8) + np.arange(64).reshape(8, 8) / 64, np.ones((8, 2))
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("name", ["solve", "solve pos", "det", "norm", "lu_solve"])
+def test_eager_gradients_on_the_same_devices_in_another_order(name, kind):
+    """JAX 0.12 finds what it has traced by types, which do not tell the two meshes apart."""
+    function = FUNCTIONS[name]
+    matrix = np.asarray(function.prepare(jnp.asarray(A)))
+    wanted = jax.grad(lambda a, b: number(function.jnps(a, b)), (0, 1))(matrix, B)
+    for order in ((0, 1, 2, 3), (2, 0, 1, 3)):
+        mesh = mesh_of(order, kind)
+        a, b = put(mesh, matrix, "x", None), put(mesh, B)
+        with jax.set_mesh(mesh):
+            got = jax.grad(lambda a, b: number(function.ours(a, b)), (0, 1))(a, b)
+        for x, y in zip(got, wanted, strict=True):
+            np.testing.assert_allclose(x, y, rtol=0, atol=1e-12 * np.abs(y).max())
+        assert got[0].sharding.mesh == mesh
+
+
+@pytest.mark.parametrize("run", [jax.grad, jax.jit], ids=["grad", "jit"])
+def test_an_explicit_mesh_that_is_set_and_an_array_on_another(run):
+    """JAX's own functions refuse both eagerly; the library takes what is not traced."""
+    devices = np.array(jax.devices()[:4])
+    a = put(Mesh(devices, ("x",), axis_types=(AxisType.Auto,)), A, "x", None)
+    with jax.set_mesh(Mesh(devices, ("x",), axis_types=(AxisType.Explicit,))):
+        np.testing.assert_allclose(A @ np.asarray(ms.solve(a, B)), B, rtol=0, atol=1e-12)
+        with pytest.raises(ValueError) as raised:
+            run(lambda a: number(ms.solve(a, jnp.asarray(B))))(a)
+    assert str(raised.value) == (
+        "meshsolve.solve: a: expected an array on the mesh that jax.set_mesh has set, axes "
+        "{'x': 4} of types {'x': 'Explicit'}, got one on axes {'x': 4} of types {'x': 'Auto'}; "
+        "call it within jax.set_mesh of its own mesh, or put it on the mesh that is set; what is "
+        "neither differentiated nor in jax.jit may lie on any"
+    )
