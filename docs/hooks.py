@@ -5,7 +5,7 @@ A fenced block ``results`` is replaced by a table of figures from examples/bench
 line names the file, ``columns`` the head of the table, ``cells`` the text of each further column,
 made of a row's fields; of each line ``label | condition | condition`` the conditions say which row
 a cell is of, such as ``what=scipy n=4096 routine=lu``. Keys that a condition lacks are taken from
-``where``.
+``where``. Cells of rows that were disturbed while they were measured are marked.
 """
 
 import csv
@@ -17,6 +17,8 @@ import shlex
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "examples/bench/results"
+MARK = "†"
+DISTURBED = "disturbed: the processor's peak moved by more than 5 % while this was measured."
 COPIED = {"design.md": ROOT / "DESIGN.md", "changelog.md": ROOT / "CHANGELOG.md"}
 
 
@@ -39,7 +41,7 @@ def on_page_markdown(markdown, **_):
 def table(block: str) -> str:
     """The table that a block asks for."""
     name, *lines = block.strip().splitlines()
-    rows, settings = _read(RESULTS / name), {}
+    rows, settings, disturbed = _read(RESULTS / name), {}, False
     while lines[0].startswith(("columns:", "cells:", "where:")):
         key, _, value = lines.pop(0).partition(":")
         settings[key] = value.strip()
@@ -50,10 +52,14 @@ def table(block: str) -> str:
         with decimal.localcontext(rounding=decimal.ROUND_HALF_UP):
             found = [_row(rows, c, settings.get("where", "")) if c else None for c in conditions]
             cells = [settings["cells"].format(**row) if row else "" for row in found]
+        marked = [bool(row and row.get("disturbed")) for row in found]
+        disturbed |= any(marked)
+        cells = [cell + MARK * mark for cell, mark in zip(cells, marked, strict=True)]
         made.append([label, *cells])
         if len(made[-1]) != len(head):
             raise ValueError(f"{name}: {len(head)} columns expected, got {line!r}")
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in made)
+    rows = "\n".join(f"| {' | '.join(cells)} |" for cells in made)
+    return rows + (f"\n\n{MARK} {DISTURBED}" if disturbed else "")
 
 
 def _read(path: pathlib.Path) -> list[dict]:

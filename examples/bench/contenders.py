@@ -81,8 +81,8 @@ def right_hand_sides(what: str, n: int, asked: int) -> int:
 
 
 def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contender:
-    """A row of the table. A is 1 / (1 + |i-j|) + I (times phases if complex), which is free of
-    subnormal numbers, for Cholesky and triangular, and standard normal otherwise; B is all ones.
+    """A row of the table. A is that of ``matrix``, made anew for each call, so that rows that wait
+    for their turn hold no memory; B is all ones.
     """
     n = n - 1 if what == "meshsolve padded" else n
     mesh = Mesh(np.array(jax.devices()), ("x",))
@@ -96,15 +96,14 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
     rhs_placed = NamedSharding(mesh, rhs_spec)
     if where.startswith("one device"):
         placed = rhs_placed = None
-    first = jax.jit(lambda: matrix(routine, n, dtype), out_shardings=placed)()
-    again = jax.jit(jnp.copy, out_shardings=placed)
+    make = jax.jit(lambda: matrix(routine, n, dtype), out_shardings=placed)
     ones = jax.jit(lambda: jnp.ones((n, rhs), dtype), out_shardings=rhs_placed)
 
     def check(x) -> float:
         """The scaled residual; of a determinant how far its logarithm is from NumPy's; of a
         gradient G = -Z X^T, A^T Z = 2 X, the residual of A^T G B = -2 X X^T B.
         """
-        a, unit = np.asarray(first), float(jnp.finfo(dtype).eps) / 2
+        a, unit = np.asarray(make()), float(jnp.finfo(dtype).eps) / 2
         if routine == "determinant":
             (sign, logarithm), (right, exact) = map(np.asarray, x), np.linalg.slogdet(a)
             apart = abs(logarithm - exact) + abs(sign - right)
@@ -120,18 +119,21 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
 
     if what in READY:
         b = ones()
-        solve = _ready(what, routine, again(first))
+        solve = _ready(what, routine, make())
         return Contender(lambda: (None, b), lambda _, b: solve(b), check)
     if what == "faer" or what.startswith("scipy"):
-        host = np.asarray(first)
-        new = lambda: (np.array(host, order="F"), np.ones((n, rhs), dtype, order="F"))  # noqa: E731
+        turned = jax.jit(lambda: matrix(routine, n, dtype).T)
+        new = lambda: (np.array(turned()).T, np.ones((n, rhs), dtype, order="F"))  # noqa: E731
         return Contender(new, Faer(routine) if what == "faer" else _scipy(routine), check)
-    new = lambda: jax.block_until_ready((again(first), ones()))  # noqa: E731
+    new = lambda: jax.block_until_ready((make(), ones()))  # noqa: E731
     return Contender(new, solver(what, routine), check)
 
 
 def matrix(routine: str, n: int, dtype: str):
-    """A as ``contender`` describes it."""
+    """A: 1 / (1 + |i-j|) + I (times phases if complex), which is free of subnormal numbers, for
+    Cholesky and triangular; otherwise random numbers about as normal ones, of variance 1, which
+    take a tenth of the time.
+    """
     make = _positive_definite if routine in ("cholesky", "triangular") else _general
     return make(n, dtype)
 
@@ -144,7 +146,25 @@ def _positive_definite(n: int, dtype: str):
 
 
 def _general(n: int, dtype: str):
-    return jax.random.normal(jax.random.key(0), (n, n), dtype)
+    if dtype.startswith("complex"):
+        return ((_random(n, 0) + 1j * _random(n, 1)) * 0.5**0.5).astype(dtype)
+    return _random(n, 0).astype(dtype)
+
+
+def _random(n: int, seed: int):
+    """Sums of four uniform numbers, 16 bits each of two hashes of an entry's place."""
+
+    def mixed(z):
+        for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+            z = (z ^ (z >> shift)) * jnp.uint32(factor)
+        return z ^ (z >> 16)
+
+    i = jnp.arange(n, dtype=jnp.uint32)
+    first = mixed(i[:, None] * jnp.uint32(n) + i + jnp.uint32(seed * 0x9E3779B9))
+    words = (first, mixed(first + jnp.uint32(1)))
+    parts = [(word >> shift) & 0xFFFF for word in words for shift in (0, 16)]
+    finer = (words[0] * words[1]).astype(jnp.float64) / (1 << 32)  # else many were equal
+    return (sum(parts) + finer - 2 * (1 << 16) + 1.5) * (3**0.5 / (1 << 16))
 
 
 def _scipy(routine: str):
@@ -174,18 +194,19 @@ def _logarithm_of_scipys_factor(a, _):
 
 
 class Faer:
-    """faer's own solvers, by all cores, in the memory of A and B; seconds of its factorisations."""
+    """faer's own solvers, by all cores, in the memory of A and B; ``factor`` has the seconds of the
+    last factorisation.
+    """
 
     def __init__(self, routine: str):
         self._positive_definite = routine == "cholesky"
-        self.factor = []
+        self.factor = 0.0
 
     def __call__(self, a, b):
         """X, which is where B was."""
         threads, (n, k), name = _core.threads(), b.shape, a.dtype.name
         addresses = a.ctypes.data, b.ctypes.data
-        made = _core.faer_solve(name, n, k, *addresses, self._positive_definite, threads)
-        self.factor.append(made)
+        self.factor = _core.faer_solve(name, n, k, *addresses, self._positive_definite, threads)
         return b
 
 

@@ -4,7 +4,8 @@ Run: python examples/bench/dispatch.py [--devices 2] [--sizes 8,256,1024] [--cal
 
 A CSV line for each: microseconds of a call, least and median; the processor time of the whole
 process and of the calling thread for each call, which others on the machine disturb less; and for
-meshsolve the median of what the call says of itself (`last_call()`). jnp runs on one device.
+meshsolve the median of what the call says of itself (`last_call()`). jnp runs on one device. Peak,
+libraries and `disturbed` are as in run.py; orders are not measured by turns.
 """
 
 import argparse
@@ -15,9 +16,13 @@ import statistics
 import sys
 import time
 
+import environment
+from libraries import COLUMNS as LIBRARIES
+
 COLUMNS = (
     *("routine", "what", "n", "devices", "least", "median"),
-    *("processor", "caller", "inside", "jax", "commit"),
+    *("processor", "caller", "inside", "peak_gflops", "peak_moved", "disturbed"),
+    *(*LIBRARIES, "jax", "commit"),
 )
 
 
@@ -30,12 +35,17 @@ def main() -> None:
     parser.add_argument("--sizes", default="8,256,1024")
     parser.add_argument("--calls", type=int, default=200)
     options = parser.parse_args()
+    environment.restart()
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={options.devices}"
     os.environ["JAX_PLATFORMS"] = "cpu"
     import jax
 
     from commit import commit
+    from figures import of_peak, peak_rate
+    from libraries import of_this_process
+    from meshsolve import _core
 
+    threads = _core.threads()
     jax.config.update("jax_enable_x64", True)
     table = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
     table.writeheader()
@@ -43,7 +53,10 @@ def main() -> None:
         for routine in ("cholesky", "lu"):
             for what, devices, solve, a, b in _contenders(routine, n, options.devices):
                 row = {"routine": routine, "what": what, "n": n, "devices": devices}
+                row |= of_this_process(what, threads)
+                peaks = [peak_rate("float64", threads)]
                 figures = _timed(solve, a, b, options.calls, what.startswith("meshsolve"))
+                figures |= of_peak([*peaks, peak_rate("float64", threads)])
                 table.writerow(row | figures | {"jax": jax.__version__, "commit": commit()})
                 sys.stdout.flush()
 

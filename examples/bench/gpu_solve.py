@@ -25,7 +25,6 @@ Rows that this commit has measured on this device are not measured again.
 import argparse
 import json
 import math
-import os
 import pathlib
 import re
 import statistics
@@ -35,9 +34,10 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import environment
 from bars import Aim
 from commit import commit, driver, machine
-from run import shares, weight
+from figures import shares, weight
 from table import Table
 
 COLUMNS = (
@@ -206,18 +206,18 @@ def _noted(row: dict) -> dict:
 def _child(options, task: str, *case, **more) -> dict:
     """What a process of its own says; ``failed`` if it does not get there."""
     platform = {"cuda": "cuda", "cpu": "cpu"}[options.platform]
-    environment = os.environ | {"JAX_PLATFORMS": platform, "JAX_ENABLE_X64": "1"}
+    own = environment.clean(JAX_PLATFORMS=platform, JAX_ENABLE_X64="1")
     if options.platform == "cpu":
         count = f"--xla_force_host_platform_device_count={options.devices}"
-        environment["XLA_FLAGS"] = count
-    environment.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", FRACTION)
+        own["XLA_FLAGS"] = count
+    own.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", FRACTION)
     if case and "ranks" in case[0].what:
-        environment["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+        own["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     order = {"task": task, "case": case[0] if case else None, "repeats": options.repeats} | more
     command = [sys.executable, __file__, "--child", json.dumps(order)]
     try:
         ran = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=options.timeout
+            command, env=own, capture_output=True, text=True, timeout=options.timeout
         )
     except subprocess.TimeoutExpired:
         return {"failed": f"not done after {options.timeout} s"}

@@ -18,6 +18,8 @@ import json
 import os
 import pathlib
 
+import environment
+
 _TRANSPOSITIONS = ("transpose", "jnp.transpose")
 _WHATS = (
     "meshsolve",
@@ -48,6 +50,7 @@ def main() -> None:
     options = parser.parse_args()
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={options.devices}"
     os.environ["JAX_PLATFORMS"] = "cpu"
+    environment.restart()
     transposes = options.what in _TRANSPOSITIONS
     print(json.dumps(transposition(options) if transposes else measure(options)))
 

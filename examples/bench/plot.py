@@ -3,11 +3,14 @@
 Run: python examples/bench/plot.py FOLDER
 
 For each FOLDER/solve-cpu-*.csv five SVGs beside it: NAME-time, -share, -memory, -devices, -split.
+Shares are of the processor's peak of fused multiply-adds. Rows that were disturbed have hollow
+marks.
 Rows and columns that a table lacks are left out of its plots; plots without rows are not made.
 """
 
 import csv
 import pathlib
+import statistics
 import sys
 
 BOTH = {"cholesky": "positive definite (Cholesky)", "lu": "general (LU)"}
@@ -80,7 +83,22 @@ def _lines(rows: list[dict], routine: str, what: str, column: str) -> list[tuple
     """(n, value) of a competitor, ours on two devices."""
     devices = "2" if what.startswith(("meshsolve", "jnp sharded", "ScaLAPACK")) else "1"
     found = _float64(rows, routine=routine, what=what, devices=devices)
-    return sorted((int(row["n"]), float(row[column])) for row in found if row[column] != "")
+    return sorted((int(row["n"]), float(row[column])) for row in found if row.get(column))
+
+
+def _disturbed(rows: list[dict], routine: str, what: str) -> set[int]:
+    """Orders of those rows of a line that were disturbed."""
+    found = _float64(rows, routine=routine, what=what)
+    return {int(row["n"]) for row in found if row.get("disturbed")}
+
+
+def _median_by_order(rows: list[dict], figure) -> list[tuple[int, float]]:
+    """(n, median of ``figure(row)``) over all rows of an order that have it."""
+    values: dict[int, list[float]] = {}
+    for row in rows:
+        if row["dtype"] == "float64" and row.get("peak_gflops"):
+            values.setdefault(int(row["n"]), []).append(figure(row))
+    return sorted((n, statistics.median(of)) for n, of in values.items())
 
 
 def _orders(axes, points: list[int]) -> None:
@@ -107,6 +125,15 @@ def _against_n(rows: list[dict], column: str, label: str, names: tuple[str, ...]
             style = {"linewidth": 2.4 if ours else 1.3, "markersize": 6 if ours else 5}
             xs, ys = zip(*points, strict=True)
             drawn[text] = axes.plot(xs, ys, color=colour, marker=mark, label=text, **style)[0]
+            hollow = [point for point in points if point[0] in _disturbed(rows, routine, what)]
+            if hollow:
+                axes.plot(
+                    *zip(*hollow, strict=True),
+                    mark,
+                    color=colour,
+                    markerfacecolor="white",
+                    zorder=3,
+                )
             orders += xs
         axes.set_title(title)
     if not drawn:
@@ -124,33 +151,52 @@ def _against_n(rows: list[dict], column: str, label: str, names: tuple[str, ...]
 
 
 def time(rows: list[dict]):
-    """Seconds of a whole call against n, beside lines of n^3."""
+    """Seconds of a whole call against n, beside what the processor's peak would take."""
     figure = _against_n(rows, "seconds_median", "seconds of a call, float64", LINES)
     if figure:
-        for axes in figure.axes:
+        peaks = _median_by_order(rows, lambda row: float(row["peak_gflops"]))
+        # Of a table that has none: a line of n^3 alone.
+        peak, text = (peaks[-1][1], "dotted: at the peak") if peaks else (50, "dotted: as n³")
+        for cubes, axes in zip((1 / 3, 2 / 3), figure.axes, strict=True):
             axes.set_yscale("log")
             low, high = axes.get_xlim()
             bottom, top = axes.get_ylim()
-            ends = [2e-11 * n**3 / 3 for n in (low, high)]
+            ends = [cubes * n**3 / peak / 1e9 for n in (low, high)]
             axes.plot((low, high), ends, color="#bbbbbb", linestyle=":", zorder=0)
             axes.set_xlim(low, high)
             axes.set_ylim(bottom, top)
         figure.axes[0].annotate(
-            "dotted: as n³", (0.97, 0.04), xycoords="axes fraction", ha="right", color="#777777"
+            text, (0.97, 0.04), xycoords="axes fraction", ha="right", color="#777777"
         )
     return figure
 
 
 def share(rows: list[dict]):
-    """The share of faer's product rate against n."""
-    figure = _against_n(
-        rows, "share_of_gemm", "share of the rate of a matrix product, float64", LINES
-    )
+    """The share of the processor's peak against n; faer's product beside it."""
+    column, label = _measured_share(rows)
+    figure = _against_n(rows, column, f"{label}, float64", LINES)
     if figure:
         figure.axes[0].set_ylim(0, None)
+        of_gemm = lambda row: float(row["gemm_gflops"]) / float(row["peak_gflops"])  # noqa: E731
+        products = _median_by_order(rows, of_gemm)
         for axes in figure.axes:
             axes.axhline(1, color="#bbbbbb", linestyle=":", zorder=0)
+            if products:
+                xs, ys = zip(*products, strict=True)
+                axes.plot(xs, ys, color="#777777", linestyle="--", linewidth=1, zorder=0)
+        if products:
+            figure.axes[0].annotate(
+                "dashed: faer's product", (0.97, 0.04), xycoords="axes fraction", ha="right",
+                color="#777777",
+            )  # fmt: skip
     return figure
+
+
+def _measured_share(rows: list[dict]) -> tuple[str, str]:
+    """The column of shares, and its label: of products where a table has no peak yet."""
+    if any(row.get("share_of_peak") for row in rows):
+        return "share_of_peak", "share of the peak of multiply-adds"
+    return "share_of_gemm", "share of the rate of a matrix product"
 
 
 def memory(rows: list[dict]):
@@ -173,10 +219,10 @@ def devices(rows: list[dict]):
     """Shares on 1, 2, 4, 8 devices of the same cores."""
     from matplotlib import pyplot
 
-    lines = {}
+    lines, (column, label) = {}, _measured_share(rows)
     for row in _float64(rows, what="meshsolve"):
-        if int(row["n"]) >= 4096:
-            point = (int(row["devices"]), float(row["share_of_gemm"]))
+        if int(row["n"]) >= 4096 and row.get(column):
+            point = (int(row["devices"]), float(row[column]))
             lines.setdefault((row["routine"], int(row["n"])), []).append(point)
     lines = {name: sorted(points) for name, points in lines.items() if len(points) > 1}
     if not lines:
@@ -193,7 +239,7 @@ def devices(rows: list[dict]):
     axes.minorticks_off()
     threads = max(int(row["threads"]) for row in rows)
     axes.set_xlabel(f"devices on {threads} cores")
-    axes.set_ylabel("share of the rate of a matrix product")
+    axes.set_ylabel(label)
     axes.set_ylim(0, 1.1)
     axes.legend(frameon=False, loc="lower left")
     figure.subplots_adjust(left=0.11, right=0.98, top=0.96, bottom=0.18)

@@ -4,7 +4,10 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 from typing import NamedTuple
+
+import environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = pathlib.Path(__file__).resolve().parent / "scalapack/solve.c"
@@ -23,12 +26,11 @@ class Unavailable(Exception):
 
 
 class Timed(NamedTuple):
-    """What the program has printed."""
+    """Seconds of a solve, and its scaled residual."""
 
-    factor: list[float]
-    whole: list[float]
+    factor: float
+    whole: float
     ratio: float
-    kernels: str
 
 
 def build() -> pathlib.Path:
@@ -51,25 +53,54 @@ def build() -> pathlib.Path:
     return made
 
 
-def measure(
-    what: str, routine: str, n: int, rhs: int, nb: int, repeats: int, processes: int
-) -> Timed:
-    """Solve ``repeats`` times on a 1 x ``processes`` grid, one thread each."""
-    kernels = what.removeprefix("ScaLAPACK").strip()
-    if (
-        kernels == "SkylakeX"
-        and not set(pathlib.Path("/proc/cpuinfo").read_text().split()) >= _AVX512
-    ):
-        raise Unavailable("no AVX-512")
-    settings = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    if kernels:
-        settings["OPENBLAS_CORETYPE"] = kernels
-    command = ["mpirun", "-n", str(processes), "--allow-run-as-root", "--oversubscribe"]
-    command += [str(build()), routine, *map(str, (n, rhs, nb, repeats))]
-    environment = {name: v for name, v in os.environ.items() if name != "OPENBLAS_CORETYPE"}
-    ran = subprocess.run(command, env=environment | settings, capture_output=True, text=True)
-    if ran.returncode:
-        raise RuntimeError(f"{' '.join(command)}:\n{ran.stdout}{ran.stderr}")
-    *lines, chosen = ran.stdout.splitlines()
-    factor, whole, ratios = zip(*(map(float, line.split()) for line in lines), strict=True)
-    return Timed(list(factor), list(whole), max(ratios), chosen)
+class Program:
+    """Processes on a 1 x ``processes`` grid, of one thread each, which solve when they are told to
+    and sleep in between.
+    """
+
+    def __init__(self, what: str, routine: str, n: int, rhs: int, nb: int, processes: int):
+        kernels = what.removeprefix("ScaLAPACK").strip()
+        flags = set(pathlib.Path("/proc/cpuinfo").read_text().split())
+        if kernels == "SkylakeX" and not flags >= _AVX512:
+            raise Unavailable("no AVX-512")
+        settings = environment.clean(**({"OPENBLAS_CORETYPE": kernels} if kernels else {}))
+        self.variables = environment.told(settings)
+        self._folder = tempfile.TemporaryDirectory()
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115, closed at the end
+        place = pathlib.Path(self._folder.name) / "go"
+        pipes = [f"{place}.{rank}" for rank in range(processes)]
+        for pipe in pipes:
+            os.mkfifo(pipe)
+        command = ["mpirun", "-n", str(processes), "--allow-run-as-root", "--oversubscribe"]
+        command += [str(build()), routine, *map(str, (n, rhs, nb, place))]
+        # Without the input of this process, which mpirun would read.
+        quiet = {"stdin": subprocess.DEVNULL, "stderr": self._errors}
+        self._process = subprocess.Popen(
+            command, env=settings, stdout=subprocess.PIPE, text=True, **quiet
+        )
+        # Open for reading as well, so that none waits for a process that has failed.
+        self._pipes = [os.open(pipe, os.O_RDWR) for pipe in pipes]
+
+    def _tell(self, word: bytes) -> list[str]:
+        for pipe in self._pipes:
+            os.write(pipe, word)
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait()
+            self._errors.seek(0)
+            raise RuntimeError(f"{' '.join(self._process.args)}:\n{self._errors.read()}")
+        return line.split()
+
+    def solve(self) -> Timed:
+        """Of a new system."""
+        return Timed(*map(float, self._tell(b"s")))
+
+    def end(self) -> tuple[str, str]:
+        """End it; the version of OpenBLAS and its kernels."""
+        kernels, _, *version = self._tell(b"e")
+        self._process.communicate()
+        for pipe in self._pipes:
+            os.close(pipe)
+        self._errors.close()
+        self._folder.cleanup()
+        return version[0], kernels

@@ -34,11 +34,12 @@ def _small() -> list[Case]:
 def _competitors() -> list[Case]:
     """The slowest only for the smaller matrices."""
     few = ("meshsolve", "meshsolve columns", "jnp sharded", "jnp one device", "scipy")
-    few += ("ScaLAPACK SkylakeX",)
-    more = ("meshsolve column-major", "meshsolve keep a", "faer", "ScaLAPACK")
+    few += ("meshsolve keep a", "ScaLAPACK SkylakeX")
+    more = ("meshsolve column-major", "faer", "ScaLAPACK")
     cases = [Case(r, w, 4096) for r in BOTH for w in (*few, *more)]
     cases += [Case(r, w, LARGE) for r in BOTH for w in few]
-    return [*cases, Case("cholesky", "ScaLAPACK", LARGE)]
+    cases += [Case("cholesky", "ScaLAPACK", LARGE)]
+    return cases + [Case(r, "meshsolve", 2048) for r in BOTH]
 
 
 def _devices(n: int) -> list[Case]:

@@ -7,7 +7,8 @@ products of all threads between its calls. Of the call that takes the median tim
 FOLDER/trace-CASE.json.gz, which Perfetto opens, and their sums to FOLDER/traces-cpu-*-cores.csv:
 for each lane the shares of the call's time in updates, panels, substitutions, other work, waits and
 between spans (handing over, dispatch), and the rate of its updates, arithmetic of whole tiles, as a
-share of a thread's part of the product rate.
+share of a thread's part of the processor's peak, and of the product rate. The peak is measured
+before and after the calls; where it moved by more than 5 % the rows are marked as disturbed.
 """
 
 import argparse
@@ -23,11 +24,15 @@ import sys
 import tempfile
 import time
 
+import environment
+
 CASES = "cholesky-8192-2,lu-8192-2,cholesky-256-2,lu-256-1"
 COLUMNS = (
-    *("case", "seconds", "gemm_gflops", "lane", "update", "panel", "substitution", "other"),
-    *("wait", "between", "update_share_of_gemm", "jax", "commit", "machine"),
+    *("case", "seconds", "peak_gflops", "peak_moved", "disturbed", "gemm_gflops", "lane"),
+    *("update", "panel", "substitution", "other", "wait", "between"),
+    *("update_share_of_peak", "update_share_of_gemm", "jax", "commit", "machine"),
 )
+KINDS = ("update", "panel", "substitution", "other", "wait")
 PANEL = ("potrf", "trsm panel", "getrf panel")
 SUBSTITUTION = ("trsm", "gemm")
 # Spans around other ones.
@@ -72,13 +77,13 @@ def _traced(name: str, folder: pathlib.Path) -> list[dict]:
     _, n, devices = _case(name)
     with tempfile.TemporaryDirectory() as scratch:
         here = pathlib.Path(scratch)
-        environment = os.environ | {
-            "MESHSOLVE_TRACE": str(here / "trace.json"),
-            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
-            "JAX_PLATFORMS": "cpu",
-        }
+        own = environment.clean(
+            MESHSOLVE_TRACE=str(here / "trace.json"),
+            XLA_FLAGS=f"--xla_force_host_platform_device_count={devices}",
+            JAX_PLATFORMS="cpu",
+        )
         command = [sys.executable, __file__, "--one", name]
-        ran = subprocess.run(command, env=environment, capture_output=True, text=True)
+        ran = subprocess.run(command, env=own, capture_output=True, text=True)
         if ran.returncode:
             sys.exit(f"{name} failed:\n{ran.stderr}")
         (written,) = here.glob("*.json")
@@ -92,9 +97,11 @@ def _traced(name: str, folder: pathlib.Path) -> list[dict]:
         file.write("[\n" + ",\n".join(json.dumps(event) for event in kept) + "\n]\n")
     common = {"case": name, "seconds": f"{seconds[middle]:.5f}", "jax": said["jax"]}
     common |= {"gemm_gflops": f"{said['gemm']:.1f}", "commit": commit(), "machine": machine()}
+    common |= said["peak"]
     tile = next(e["args"]["tile"] for e in kept if e["ph"] == "b")
     arithmetic = _arithmetic(_case(name)[0], n, tile)
-    return [common | row for row in _sums(kept, seconds[middle], arithmetic, said["gemm"])]
+    rates = {"peak": float(said["peak"]["peak_gflops"]), "gemm": said["gemm"]}
+    return [common | row for row in _sums(kept, seconds[middle], arithmetic, rates)]
 
 
 def _calls(routine: str, n: int, devices: int) -> dict:
@@ -102,21 +109,25 @@ def _calls(routine: str, n: int, devices: int) -> dict:
     import jax
 
     from contenders import contender
-    from run import _gemm_rate
+    from figures import gemm_rate, of_peak, peak_rate
+    from meshsolve import _core
 
     jax.config.update("jax_enable_x64", True)
     assert len(jax.devices()) == devices
     row, seconds, rates = contender("meshsolve", routine, n, 1, "float64"), [], []
+    peaks = [peak_rate("float64", _core.threads())]
     for _ in range(REPEATS if n > 2048 else 50):
         a, b = row.system()
         start = time.perf_counter()
         jax.block_until_ready(row.solve(a, b))
         seconds.append(time.perf_counter() - start)
         if n > 2048:
-            rates.append(_gemm_rate("float64", n))
-    rates = rates or [_gemm_rate("float64", n) for _ in range(5)]
+            rates.append(gemm_rate("float64", n))
+    rates = rates or [gemm_rate("float64", n) for _ in range(5)]
+    peaks.append(peak_rate("float64", _core.threads()))
     middle, rate = statistics.median(seconds[1:]), statistics.median(rates)
-    return {"seconds": seconds, "median": middle, "gemm": rate, "jax": jax.__version__}
+    told = {"seconds": seconds, "median": middle, "gemm": rate, "jax": jax.__version__}
+    return told | {"peak": of_peak(peaks)}
 
 
 def _arithmetic(routine: str, n: int, tile: int) -> float:
@@ -128,7 +139,7 @@ def _arithmetic(routine: str, n: int, tile: int) -> float:
     return sum(2.0 * width(k) * width(j) * rows(k, j) for k, j in pairs)
 
 
-def _sums(events: list[dict], seconds: float, arithmetic: float, gemm: float):
+def _sums(events: list[dict], seconds: float, arithmetic: float, rates: dict):
     """A row for each lane."""
     lanes: dict[int, collections.Counter] = collections.defaultdict(collections.Counter)
     for event in events:
@@ -138,10 +149,12 @@ def _sums(events: list[dict], seconds: float, arithmetic: float, gemm: float):
     rate = arithmetic / whole / 1e9 if whole else 0.0
     for lane, times in sorted(lanes.items()):
         told = sum(times.values())
-        row = {kind: f"{times[kind] / seconds:.3f}" for kind in COLUMNS[4:9]}
+        row = {kind: f"{times[kind] / seconds:.3f}" for kind in KINDS}
         row |= {"lane": str(lane), "between": f"{1 - told / seconds:.3f}"}
         # Of all lanes, whose products are of the same kinds.
-        yield row | {"update_share_of_gemm": f"{rate * len(lanes) / gemm:.3f}"}
+        whole_rate = rate * len(lanes)
+        shares = {f"update_share_of_{of}": f"{whole_rate / by:.3f}" for of, by in rates.items()}
+        yield row | shares
 
 
 def _kind(name: str) -> str:

@@ -30,6 +30,7 @@ import statistics
 import sys
 from typing import NamedTuple
 
+import environment
 import transpose_report
 from commit import commit
 from rivals import METHODS, SINGLE, Rivals, versions
@@ -84,6 +85,7 @@ class Run(NamedTuple):
 
 def main() -> None:
     """Measure what was asked for and draw it."""
+    environment.restart()
     options = _options()
     cores = len(os.sched_getaffinity(0))
     methods = options.methods.split(",") if options.methods else None

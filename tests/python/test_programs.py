@@ -111,7 +111,7 @@ def test_benchmark_keeps_a_table_and_goes_on(tmp_path):
     for end in range(1, 3):
         ran = program(script, *map(str, options), "--what", ",".join(whats[:end]))
         assert ran.returncode == 0, ran.stderr
-        assert ran.stderr.startswith(f"{end}/{end}: lu {whats[end - 1]} 64 float64 2: ")
+        assert ran.stderr.startswith(f"{end}/{end}: lu 64 float64: 1 rows: ")
         assert len(ran.stderr.splitlines()) == 1
     [path] = tmp_path.glob("solve-cpu-*-cores.csv")
     with open(path, newline="") as file:
@@ -127,9 +127,9 @@ def test_benchmark_keeps_a_table_and_goes_on(tmp_path):
 def test_share_of_copy(monkeypatch):
     """Of a transposition of 64 MiB that took a second."""
     monkeypatch.syspath_prepend(ROOT / "examples/bench")
-    import run
+    import rows
 
-    columns = run._share_of_copy(run.COPIED, 1.0)
+    columns = rows.share_of_copy(rows.COPIED, 1.0)
     rate = float(columns["copy_gb_per_s"])
     assert float(columns["share_of_copy"]) == pytest.approx(0.134 / rate, rel=0.1, abs=1e-3)
 
@@ -200,25 +200,32 @@ def test_shares_are_checked_with_a_margin(tmp_path):
 def test_aims_of_the_benchmark(tmp_path):
     """Met, missed, and not told of where there is no row."""
     fixed = {"routine": "cholesky", "dtype": "float64"}
-    names = ("what", "n", "devices", "seconds_median", "share_of_gemm", "peak_over_a")
+    names = ("what", "n", "devices", "seconds_median", "share_of_update_factor", "peak_over_a")
+    names += ("peak_gflops", "update_gflops", "disturbed", "share_of_peak_factor")
     rows = [
-        ("meshsolve", 4096, 2, 0.2, 0.9, 0.04),
-        ("meshsolve", 4096, 8, 0.2, 0.7, ""),
-        ("jnp one device", 4096, 1, 0.5, 0.3, 2),
-        ("meshsolve jit", 256, 1, 0.003, 0.1, ""),
-        ("jnp one device", 256, 1, 0.0025, 0.12, ""),
+        ("meshsolve", 4096, 2, 0.2, 0.9, 0.04, 254, 232, "", 0.8),
+        ("meshsolve", 4096, 8, 0.25, "", "", "", "", "yes"),
+        ("ScaLAPACK", 4096, 2, 0.3),
+        ("ScaLAPACK SkylakeX", 4096, 2, 0.25),
+        ("meshsolve", 8192, 1, 0.9),
+        ("meshsolve keep a", 8192, 2, 1.2),
+        ("jnp one device", 8192, 1, 1.8),
+        ("meshsolve jit", 256, 1, 0.003),
+        ("jnp one device", 256, 1, 0.0025),
     ]
     with open(tmp_path / "solve-cpu-2-cores.csv", "w", newline="") as file:
         table = csv.DictWriter(file, (*fixed, *names))
         table.writeheader()
-        table.writerows(fixed | dict(zip(names, row, strict=True)) for row in rows)
+        table.writerows(fixed | dict(zip(names, row, strict=False)) for row in rows)
     ran = program(ROOT / "examples/bench/bars.py", tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines() == [
-        "ok   cholesky, n = 4096: share by rows: 0.90, >= 0.85",
-        "ok   cholesky, n = 4096: times as fast as jnp one device: 3.00, >= 1.80",
+        "ok   cholesky, n = 4096: updates, share of the peak: 0.91, >= 0.90",
+        "MISS cholesky, n = 4096: factorisation, share of the updates' rate: 0.90, >= 0.91",
+        "ok   cholesky, n = 8192, A kept: times as fast as jnp one device: 1.50, >= 1.40",
+        "ok   cholesky, n = 4096: times as fast as ScaLAPACK's best: 1.25, >= 1.15",
         "MISS cholesky, n = 4096: memory over A: 0.04, <= 0.03",
-        "MISS cholesky, n = 4096: 8 device(s) against 2: 0.78, >= 0.85",
+        "MISS cholesky, n = 4096: 8 device(s) against 2: 0.80, >= 0.85 (disturbed)",
         "ok   cholesky, n = 256: meshsolve jit on 1 device(s) / jnp on one: 1.20, <= 1.50",
     ]
 
@@ -248,6 +255,7 @@ def test_traces_are_kept_and_summed_up(tmp_path):
     for row in rows:
         assert sum(float(row[kind]) for kind in kinds) == pytest.approx(1, abs=0.004)
         assert float(row["panel"]) > 0 and float(row["update_share_of_gemm"]) > 0
+        assert float(row["update_share_of_peak"]) > 0 and row["disturbed"] in ("", "yes")
     for case in cases.split(","):
         with gzip.open(tmp_path / f"trace-{case}.json.gz", "rt") as file:
             events = json.load(file)

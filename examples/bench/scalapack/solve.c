@@ -1,10 +1,12 @@
 // ScaLAPACK's solve of A X = B on a 1 x p process grid, double precision, timed.
 //
-//   mpirun -n p solve cholesky|lu n rhs nb repeats
+//   mpirun -n p solve cholesky|lu n rhs nb PIPE
 //
-// A is 1 / (1 + |i-j|) + I for Cholesky and standard normal for LU, B is all ones. Per repeat one
-// line: seconds of the factorisation, of the whole solve, and the scaled residual. The last line
-// names the kernels that OpenBLAS has chosen. Everything is checked by the caller of this program.
+// A is 1 / (1 + |i-j|) + I for Cholesky and standard normal for LU, B is all ones. Each process reads
+// letters from a pipe of its own, PIPE.rank, and sleeps until there is one. After s one line: seconds of
+// the factorisation, of the whole solve, and the scaled residual. After e one line with the kernels that
+// OpenBLAS has chosen and what it says of itself, and the end. Everything is checked by the caller of
+// this program.
 
 #include <math.h>
 #include <mpi.h>
@@ -37,6 +39,8 @@ extern void pdgemm_(const char*, const char*, const int* m, const int* n, const 
 extern double pdlange_(const char*, const int* m, const int* n, double* a, const int*, const int*,
                        const int*, double* work);
 extern char* openblas_get_corename(void);
+extern char* openblas_get_config(void);
+extern void openblas_set_num_threads(int);
 
 static const int ZERO = 0, ONE = 1;
 
@@ -73,9 +77,10 @@ static double now(void) {
 
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  if (argc != 6) check(argc, "usage: solve cholesky|lu n rhs nb repeats; arguments");
+  if (argc != 6) check(argc, "usage: solve cholesky|lu n rhs nb PIPE; arguments");
+  openblas_set_num_threads(1);
   const int lu = strcmp(argv[1], "lu") == 0;
-  const int n = atoi(argv[2]), k = atoi(argv[3]), nb = atoi(argv[4]), repeats = atoi(argv[5]);
+  const int n = atoi(argv[2]), k = atoi(argv[3]), nb = atoi(argv[4]);
   int processes, context, rows, row, me, info;
   MPI_Comm_size(MPI_COMM_WORLD, &processes);
   Cblacs_get(0, 0, &context);
@@ -95,7 +100,11 @@ int main(int argc, char** argv) {
   double* work = malloc((cols + rhs + 1) * sizeof *work);
   int* pivots = malloc((n + nb) * sizeof *pivots);
   if (!a || !x || !residual || !work || !pivots) check(1, "malloc");
-  for (int repeat = 0; repeat < repeats; repeat++) {
+  char name[4096];
+  snprintf(name, sizeof name, "%s.%d", argv[5], me);
+  FILE* pipe = fopen(name, "r");
+  if (!pipe) check(1, name);
+  while (fgetc(pipe) == 's') {
     fill(lu, n, nb, cols, me, processes, a);
     for (size_t i = 0; i < count; i++) x[i] = residual[i] = 1;
     const double start = now();
@@ -118,10 +127,12 @@ int main(int argc, char** argv) {
     const double off = pdlange_("1", &n, &k, residual, &ONE, &ONE, of_b, work);
     const double of = pdlange_("1", &n, &n, a, &ONE, &ONE, of_a, work) *
                       pdlange_("1", &n, &k, x, &ONE, &ONE, of_b, work);
-    if (me == 0)
+    if (me == 0) {
       printf("%.6f %.6f %.6f\n", factored - start, solved - start, off / (n * of * 0x1p-53));
+      fflush(stdout);
+    }
   }
-  if (me == 0) printf("%s\n", openblas_get_corename());
+  if (me == 0) printf("%s %s\n", openblas_get_corename(), openblas_get_config());
   MPI_Finalize();
   return 0;
 }

@@ -1,0 +1,71 @@
+"""From seconds of calls, and of what was measured beside them, to the figures of a row."""
+
+import statistics
+import time
+
+# A row is disturbed where the processor's peak moved by more.
+MOVED = 0.05
+# Until threads of the call before have gone to sleep.
+REST = 0.05
+GEMM_N = 4096
+
+
+def weight(dtype: str) -> int:
+    """Real operations in the place of one."""
+    return 4 if dtype.startswith("complex") else 1
+
+
+def gemm_rate(dtype: str, n: int) -> float:
+    """GF/s of faer's product on all threads."""
+    from meshsolve import _core
+
+    n = min(n, GEMM_N)
+    seconds = _core.gemm_seconds(dtype, n, _core.threads())
+    return weight(dtype) * 2 * n**3 / seconds / 1e9
+
+
+def peak_rate(dtype: str, threads: int) -> float:
+    """GF/s of fused multiply-adds, in real operations also for complex types."""
+    from meshsolve import _core
+
+    time.sleep(REST)
+    return _core.peak_flops(dtype, threads)[0] / 1e9
+
+
+def of_peak(peaks: list[float]) -> dict:
+    """The columns of the peak before and after each turn."""
+    moved = 1 - min(peaks) / max(peaks)
+    return {
+        "peak_gflops": f"{statistics.median(peaks):.1f}",
+        "peak_moved": f"{moved:.3f}",
+        "disturbed": "yes" if moved > MOVED else "",
+    }
+
+
+def shares(routine, ready, n, rhs, dtype, times, factor, rates, peaks=(), updates=()) -> dict:
+    """The columns of seconds and rates; shares of the peak where there are ``peaks``, and of the
+    updates' product where there are ``updates``.
+    """
+    cubes = {"cholesky": 1 / 3, "inverse": 2, "triangular": 0, "gemm": 2}.get(routine, 2 / 3) * n**3
+    squares = {"cholesky": 2, "lu": 2, "triangular": 1}.get(routine, 0) * n**2 * rhs
+    median = statistics.median(times)
+    rate = weight(dtype) * (cubes * (not ready) + squares) / median / 1e9
+    row = {
+        "seconds_min": f"{min(times):.5f}",
+        "seconds_median": f"{median:.5f}",
+        "seconds_max": f"{max(times):.5f}",
+        "gflops": f"{rate:.1f}",
+    }
+    known = {"peak": peaks, "gemm": rates, "update": updates}
+    known = {name: statistics.median(of) for name, of in known.items() if of}
+    for name in known.keys() - {"update"}:
+        row[f"share_of_{name}"] = f"{rate / known[name]:.3f}"
+    for name in known.keys() - {"peak"}:
+        row[f"{name}_gflops"] = f"{known[name]:.1f}"
+    if factor:
+        seconds = statistics.median(factor)
+        row["seconds_factor"] = f"{seconds:.5f}"
+        cubes = 2 / 3 * n**3 if routine == "inverse" else cubes
+        factored = weight(dtype) * cubes / seconds / 1e9
+        row |= {f"share_of_{name}_factor": f"{factored / known[name]:.3f}" for name in known}
+    return row | ({"calls": len(times)} | of_peak(list(peaks)) if peaks else {})

@@ -1,0 +1,105 @@
+"""Rows by turns: each in a process of its own, which sleeps while the others are measured.
+
+A row is an object with ``prepare()``, which gets all ready and is not measured, ``turn()``, which
+measures a little and says whether there is more to do, and ``row()``, the figures of all its turns.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+import environment
+
+
+class LeftOut(Exception):
+    """Why a row is not measured."""
+
+
+class Worker:
+    """A row in another process, which is started at once and has to be asked for everything."""
+
+    def __init__(self, command: list[str], name: str, may_die: bool):
+        self._name, self._may_die = name, may_die
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115, closed at the end
+        self._process = subprocess.Popen(
+            [sys.executable, *command],
+            env=environment.clean(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+
+    def ask(self, what: str):
+        """The answer of ``serve``; raises LeftOut, or SystemExit if the process has failed."""
+        try:
+            self._process.stdin.write(what + "\n")
+            self._process.stdin.flush()
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            self._failed()
+        told = json.loads(answer)
+        if "left_out" in told:
+            raise LeftOut(told["left_out"])
+        return told["answer"]
+
+    def _failed(self):
+        code = self._process.wait()
+        if code < 0 and self._may_die:
+            raise LeftOut(f"it died of {signal.Signals(-code).name}")
+        self._errors.seek(0)
+        sys.exit(f"{self._name} failed:\n{self._errors.read()}")
+
+    def end(self) -> None:
+        """Let the process end; it does so at the end of what it is asked."""
+        for stream in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+        self._process.wait()
+        self._errors.close()
+
+
+def by_turns(workers: dict) -> dict:
+    """The figures of each worker, or LeftOut with the reason."""
+    made: dict = {}
+
+    def asked(key, what: str):
+        try:
+            return workers[key].ask(what)
+        except LeftOut as reason:
+            made[key] = reason
+            return None
+
+    try:
+        for key in workers:
+            asked(key, "prepare")
+        going = [key for key in workers if key not in made]
+        while going:
+            going = [key for key in going if asked(key, "turn")]
+        for key in workers:
+            row = None if key in made else asked(key, "row")
+            made.setdefault(key, row)
+    finally:
+        for worker in workers.values():
+            worker.end()
+    return {key: made[key] for key in workers}
+
+
+def serve(make) -> None:
+    """Be such a process: ``make()`` is the row."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever libraries print
+    row = None
+    for line in sys.stdin:
+        try:
+            row = row or make()
+            told = {"answer": getattr(row, line.strip())()}
+        except LeftOut as reason:
+            told = {"left_out": str(reason)}
+        print(json.dumps(told), file=answers, flush=True)
