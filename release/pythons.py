@@ -11,7 +11,6 @@ import argparse
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
@@ -69,9 +68,8 @@ def main() -> None:
         where = "on PATH or among pyenv's versions"
         if not options.or_else:
             sys.exit(f"No Python {wanted} that runs is {where}: install one.")
-        here = shutil.which(sys.executable) or sys.executable
-        print(f"No Python {wanted} that runs is {where}: taking {here}.", file=sys.stderr)
         path = sys.executable
+        print(f"No Python {wanted} that runs is {where}: taking {path}.", file=sys.stderr)
     print(path)
 
 

@@ -25,20 +25,23 @@ class Case(NamedTuple):
 
 def _small() -> list[Case]:
     """Steady state where dispatch counts."""
-    ours, others = ("meshsolve", "meshsolve jit"), ("jnp one device", "faer")
+    ours = ("meshsolve", "meshsolve jit")
     sizes = [(r, n) for n in (256, 1024) for r in BOTH]
-    cases = [Case(r, w, n) for r, n in sizes for w in (*ours, *others)]
+    cases = [Case(r, w, n) for r, n in sizes for w in (*ours, "jnp one device")]
     return cases + [Case(r, w, n, devices=1) for r, n in sizes for w in ours]
 
 
 def _competitors() -> list[Case]:
     """The slowest only for the smaller matrices."""
-    few = ("meshsolve", "meshsolve columns", "jnp sharded", "jnp one device", "scipy")
-    few += ("meshsolve keep a", "ScaLAPACK SkylakeX")
-    more = ("meshsolve column-major", "faer", "ScaLAPACK")
-    cases = [Case(r, w, 4096) for r in BOTH for w in (*few, *more)]
-    cases += [Case(r, w, LARGE) for r in BOTH for w in few]
-    cases += [Case("cholesky", "ScaLAPACK", LARGE)]
+    few = ("meshsolve", "meshsolve columns", "meshsolve keep a", "meshsolve ready factor 1 rhs")
+    few += ("jnp sharded", "jnp one device", "scipy", "faer", "ScaLAPACK", "ScaLAPACK SkylakeX")
+    cases = []
+    for n in (4096, LARGE):
+        cases += [Case(r, w, n) for r in BOTH for w in few]
+        cases += [Case("lu", "meshsolve refine", n)]
+    cases += [Case(r, "meshsolve column-major", 4096) for r in BOTH]
+    others = ("meshsolve", "meshsolve columns", "jnp sharded", "jnp one device")
+    cases += [Case(r, w, 4096) for r in ("inverse", "gradient") for w in others]
     return cases + [Case(r, "meshsolve", 2048) for r in BOTH]
 
 
@@ -48,8 +51,7 @@ def _devices(n: int) -> list[Case]:
 
 def _dtypes(n: int) -> list[Case]:
     dtypes = ("float32", "complex64", "complex128")
-    ours = [Case(r, "meshsolve", n, dtype) for dtype in dtypes for r in BOTH]
-    return ours + [Case("cholesky", "jnp one device", n, dtype) for dtype in dtypes]
+    return [Case(r, "meshsolve", n, dtype) for dtype in dtypes for r in BOTH]
 
 
 def _growth() -> list[Case]:

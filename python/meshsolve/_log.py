@@ -52,8 +52,8 @@ def _stop() -> None:
 
 
 def devices(used: int, visible: int) -> str:
-    """How many take part in a call, in words."""
-    return f"{used} of {visible} devices" if used < visible else f"{used} device(s)"
+    """How many take part in a call, in words: whether there are more is told of one alone."""
+    return f"1 of {visible} devices" if used == 1 < visible else f"{used} device(s)"
 
 
 def warn_of_one_device(n: int, visible: int) -> None:

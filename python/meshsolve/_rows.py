@@ -50,7 +50,7 @@ class Rows:
         """That of the matrix."""
         return (self.n, self.n)
 
-    def block(self, first: int, end: int) -> np.ndarray:
+    def _block(self, first: int, end: int) -> np.ndarray:
         """Some rows, of the right shape."""
         made = np.asarray(self.function(first, end))
         if made.shape != (end - first, self.n):
@@ -91,7 +91,7 @@ def read(a, first: int, to: np.ndarray) -> None:
         step = max(1, _BLOCK // max(1, cols * to.itemsize))
         for start in range(0, rows, step):
             end = min(start + step, rows)
-            to[start:end] = a.block(first + start, first + end)
+            to[start:end] = a._block(first + start, first + end)
         return
     if not isinstance(a, jax.Array):
         to[:] = np.asarray(a)[first : first + rows, :cols]

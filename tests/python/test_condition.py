@@ -239,7 +239,7 @@ def test_singular_indefinite_and_not_finite(storage, dtype):
     a[5, 7] = np.nan
     assert np.isnan(all_rconds(a, storage)[0]).all()
     a[5, 7] = np.inf
-    assert all_rconds(a, storage)[0] == [0, 0]
+    assert np.isnan(all_rconds(a, storage)[0]).all()
     a = positive_definite("random", n, dtype, np.random.default_rng(3))
     a[9, 9] = -1
     rconds, info, _ = all_rconds(a, storage, "pos")

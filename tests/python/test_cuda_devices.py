@@ -58,7 +58,8 @@ def test_without_a_cuda_backend_nothing_is_registered_for_it():
 
 
 def test_a_cuda_backend_gets_handlers_and_a_type_of_its_own():
-    there = "own = backend.backends()\nbackend.backends = lambda: own | {'cuda': None}"
+    there = "own = backend.backends()\nbackend.backends = lambda: own | {'cuda': None}\n"
+    there += "jax.local_device_count = lambda name: 1"
     assert registered(there) == of("cpu", "cpu") + of("CUDA", "cuda")
 
 

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import re
+import subprocess
 import sys
 import tomllib
 
@@ -35,6 +36,24 @@ def test_extras_are_those_of_jax():
         assert extra in of_jax
         (line,) = [line for line in needed if f"extra == '{extra}'" in line]
         assert line.startswith(f"jax[{extra}]>=")
+
+
+def test_the_pythons_of_the_environments():
+    """Where only this one is, it serves one of the two environments; for the other it is named."""
+    alone = {"PATH": "", "PYENV_ROOT": "/nowhere", "HOME": "/nowhere"}
+    is_new = sys.version_info >= (3, 12)
+    for which, fits in (("newest", is_new), ("oldest", sys.version_info[:2] == (3, 11))):
+        for more in ([], ["--or-else"]):
+            command = [sys.executable, str(ROOT / "release/pythons.py"), which, *more]
+            ran = subprocess.run(command, env=alone, capture_output=True, text=True)
+            wanted = {"newest": "3.12 or newer", "oldest": "3.11"}[which]
+            none = f"No Python {wanted} that runs is on PATH or among pyenv's versions: "
+            if fits or more:
+                assert (ran.returncode, ran.stdout) == (0, f"{sys.executable}\n")
+            else:
+                assert ran.returncode == 1 and ran.stderr == f"{none}install one.\n"
+            if more and not fits:
+                assert ran.stderr == f"{none}taking {sys.executable}.\n"
 
 
 @pytest.mark.parametrize(
