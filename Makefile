@@ -11,8 +11,9 @@
 #                    NVIDIA GPU and JAX with its CUDA libraries in $(VENV))
 #   make lint        formatters and linters, as CI runs them; `make format` applies the formatters
 #   make bench       Cholesky and LU against their competitors: a table and plots in $(RESULTS), and how
-#                    they stand to the aims, and traces of calls; about fourteen minutes, 8 GB of memory. Broken off, it goes on where it was. ScaLAPACK is
-#                    among the competitors where its packages are (CONTRIBUTING.md)
+#                    they stand to the aims, and traces of calls; about half an hour, 8 GB of memory. Broken off,
+#                    it goes on where it was. ScaLAPACK is among the competitors where its packages are
+#                    (CONTRIBUTING.md)
 #   make bench-full  all routines and rows, n = 256 to 16384: an hour and a half, 16 GB
 #   make bench-check a few shares against those that are committed; two minutes, not for CI
 #   make bench-transpose   the transposition against copies and its competitors: tables, plots and how
@@ -185,7 +186,8 @@ build/oldest.stamp: $(WHEEL)
 	$(OLDEST)/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
 	touch $@
 
-# On the newest Python, as 0.11 needs 3.12.
+# On the newest Python, as 0.11 needs 3.12. Kept, though nothing names them.
+.SECONDARY: $(BETWEEN_JAX:%=build/jax-%.stamp)
 build/jax-%.stamp: $(WHEEL)
 	$$($(PYTHON) release/pythons.py newest --or-else) -m venv .venv-$*
 	.venv-$*/bin/pip install --quiet "$$(ls dist/*.whl)[test]" "jax==$*"

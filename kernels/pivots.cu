@@ -25,8 +25,8 @@ __device__ inline bool is_finite(Complex<T> x) {
   return is_finite(x.real) && is_finite(x.imaginary);
 }
 
-// `info` becomes the number, from 1, of the first entry on the diagonal that is no finite number, if
-// there is one and `info` is 0 or larger.
+// `info` becomes the number, from 1, of the first entry on the diagonal that is no finite number,
+// if there is one and `info` is 0 or larger.
 template <typename T>
 __device__ void find_no_number(int* least, const T* a, Size stride, Size order, int* info) {
   if (blockIdx.x > 0) return;

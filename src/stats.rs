@@ -55,11 +55,11 @@ pub fn tell_of_one_device(tell: Tell) {
     let _ = TELL.set(tell);
 }
 
-/// Before a call begins.
-pub fn begins(call: &CallStats) {
+/// Before a call of one device begins.
+pub fn begins_alone(call: &CallStats) {
     static TOLD: AtomicBool = AtomicBool::new(false);
-    let alone = call.ranks == 1 && call.visible > 1 && call.n >= LARGE;
-    if let Some(tell) = TELL.get().filter(|_| alone && !TOLD.swap(true, Relaxed)) {
+    let is_told = call.visible > 1 && call.n >= LARGE;
+    if let Some(tell) = TELL.get().filter(|_| is_told && !TOLD.swap(true, Relaxed)) {
         tell(call);
     }
 }

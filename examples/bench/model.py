@@ -31,8 +31,8 @@ class Method(NamedTuple):
     operations: float  # of all, times n^3
 
 
-# A core's rate and copy and the panels' times are measured on the machine of the tables (`make
-# bench`, `make bench-transpose`, `cargo run --release --example lu_panel`). What concerns GPUs is
+# A core's rate and copy and the panels' times are measured on a Zen 5 (`make bench`, `make
+# bench-transpose`, `cargo run --release --example lu_panel`). What concerns GPUs is
 # assumed: data sheets of one with 80 GB, a third off its rate, half of its memory given to A.
 MACHINES = (
     Machine("cores of one host", 95e9, 2.5e9, 1e9),

@@ -13,6 +13,7 @@ from jax.sharding import AxisType
 from meshsolve import _failure
 from meshsolve._errors import mistake
 from meshsolve._operands import expect_alive
+from meshsolve._rows import Rows
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -43,6 +44,9 @@ def over(operation: str, function, *operands, raises: bool = False) -> Any:
     If it ``raises`` where there is no answer, it is waited for and its error is a LinAlgError;
     inside of programs it is theirs.
     """
+    if any(isinstance(x, Rows) for x, _ in operands):
+        expected, remedy = "shape [n] or [n, k], to go with Rows", "give them as columns"
+        raise mistake(operation, "b", expected, "a batch", remedy)
     arrays = [jnp.asarray(x) for x, _ in operands]
     shapes = [x.shape[: x.ndim - rank] for x, (_, rank) in zip(arrays, operands, strict=True)]
     try:
@@ -72,7 +76,9 @@ def over(operation: str, function, *operands, raises: bool = False) -> Any:
     try:
         return jax.block_until_ready(run(*arrays))
     except jax.errors.JaxRuntimeError as error:
-        raise (_failure.of_program(operation, error) or error) from error
+        if told := _failure.of_program(operation, error):
+            raise told from error
+        raise
 
 
 def _expect_alike(operation: str, arrays, shapes) -> None:

@@ -37,6 +37,7 @@ from meshsolve._batched import folded, unfolded
 from meshsolve._dispatch import traced
 from meshsolve._errors import mistake
 from meshsolve._ffi import Operation
+from meshsolve._sharding import expect_mesh_that_is_set
 from meshsolve._sides import Sides, resharded
 
 # Right-hand sides of a product that all devices hold at a time: so many at least, and in so many
@@ -55,6 +56,7 @@ def _rule(op: Operation, primals, tangents):
             "a request for a derivative",
             "unpacking a factor has none: use the factor object itself, which has",
         )
+    expect_mesh_that_is_set(op.public, "a", primals[op.matrix])
     return _RULES[op.routine](op, primals, tangents)
 
 

@@ -37,7 +37,6 @@ from meshsolve._sharding import (
     ambient_placement,
     axes_of,
     expect_known,
-    expect_mesh_that_is_set,
     is_two_way,
     mapped_axes,
     placement,
@@ -120,7 +119,7 @@ def _sharded(op: Operation, at: Placement, mode: str, batch: Batch = ONE):
 
 def _one_device(op: Operation, *operands):
     mode = _mode(op, operands, 1)
-    return _ffi.call(op, jnp.zeros(2, jnp.int32), 1, mode, operands)
+    return _ffi.call(op, jnp.zeros(2, jnp.int32), 1, mode, operands, alone=True)
 
 
 def call(op: Operation, operands, own):
@@ -130,7 +129,6 @@ def call(op: Operation, operands, own):
     For a matrix the storage of ``op`` is settled here, by where the matrix lies.
     """
     if any(isinstance(x, Tracer) for x in operands):
-        expect_mesh_that_is_set(op.public, "a", operands[op.matrix])
         return _on_columns(op, functools.partial(traced, op), operands)
     _expect_not_mapped(op, operands[op.matrix])
     # Where a function is traced that closes over the operands, results are not known.
@@ -306,12 +304,13 @@ def goes_by_rows(x, target: NamedSharding) -> bool:
     """Whether a matrix in blocks becomes rows one device's at a time: on CPU devices, where JAX
     would gather it in host memory.
     """
-    if isinstance(jnp.zeros(()), Tracer):  # closed over by a function that is being traced
-        return False
     blocks = isinstance(x.sharding, NamedSharding) and is_two_way(x.sharding.spec)
     square = len(x.shape) == 2 and x.shape[0] == x.shape[1]
+    if not blocks or not square or axes_of(target.spec)[1]:
+        return False
     on_cpus = all(device.platform == "cpu" for device in target.device_set)
-    return blocks and square and on_cpus and not axes_of(target.spec)[1]
+    # A function that closes over x and is being traced has no values.
+    return on_cpus and not isinstance(jnp.zeros(()), Tracer)
 
 
 def home(b, mesh: Mesh | AbstractMesh) -> NamedSharding:

@@ -73,12 +73,13 @@ def _end() -> None:
     """Before the interpreter ends, and JAX waits for what is running: end it. Programs that print
     or call back come to their end first, unless an exception has ended the user's program.
     """
+    if os.getpid() != _process:
+        return
     try:
         if getattr(sys, "last_value", None) is None:
             jax.effects_barrier()
     finally:
-        if os.getpid() == _process:
-            _core.close()
+        _core.close()
 
 
 def _register_for(name: str, platform: str) -> None:
@@ -328,7 +329,7 @@ def gecon(storage: str, order: int) -> Operation:
     return Operation("gecon", operands, ("real",), "LUFactor.rcond", storage, order=order)
 
 
-def call(op: Operation, place, world: int, rhs: str, operands):
+def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = False):
     """Call the library with one device's operands; a tuple of its results.
 
     Args:
@@ -336,6 +337,7 @@ def call(op: Operation, place, world: int, rhs: str, operands):
       place: int32[2], rank along the axis and group (which of the calls side by side).
       world: number of devices on the axis.
       rhs: "replicated" (b is equal on all devices) or "columns" (each has its own).
+      alone: whether no other device has a call of its own beside this one.
       operands: matrices are [n/world, n], or [n, n/world] if their storage is "column-major".
     """
     matrix, b = operands[op.matrix], None if op.rhs is None else operands[op.rhs]
@@ -375,6 +377,7 @@ def call(op: Operation, place, world: int, rhs: str, operands):
         "norm": op.norm,
         "on_failure": "raise" if op.raises else "nan",
         "engine": op.engine or "meshsolve",
+        "alone": np.int64(alone),
     }
     return tuple(run(place, *operands, routine=op.routine, **attributes))
 

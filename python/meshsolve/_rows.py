@@ -61,6 +61,9 @@ class Rows:
                 f"shape {made.shape}",
                 "give one row of the matrix in each row, all of its columns",
             )
+        if not np.can_cast(made.dtype, np.dtype(self.dtype), "same_kind"):
+            remedy = "give Rows the dtype of what the function makes"
+            raise mistake("Rows", "function", f"numbers for {self.dtype}", str(made.dtype), remedy)
         return made
 
 

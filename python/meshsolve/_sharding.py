@@ -157,8 +157,8 @@ def ambient_placement(operation: str, n: int) -> Placement | None:
 
 
 def expect_mesh_that_is_set(operation: str, argument: str, x) -> None:
-    """Refuse a tracer of an array on another mesh than the one that the user has set, one of them
-    with Explicit axes: no operation of JAX takes both.
+    """Refuse to differentiate by an array on another mesh than the one that the user has set, one
+    of them with Explicit axes: programs of derivatives would not know which one counts.
     """
     here, mesh = jax.sharding.get_abstract_mesh(), jax.typeof(x).sharding.mesh
     types = {*here.axis_types, *mesh.axis_types}
@@ -170,8 +170,7 @@ def expect_mesh_that_is_set(operation: str, argument: str, x) -> None:
             argument,
             f"an array on the mesh that jax.set_mesh has set, {_told(here)}",
             f"one on {_told(mesh)}",
-            "call it within jax.set_mesh of its own mesh, or put it on the mesh that is set; what "
-            "is neither differentiated nor in jax.jit may lie on any",
+            "differentiate within jax.set_mesh of its own mesh, or put it on the mesh that is set",
         )
 
 

@@ -22,6 +22,7 @@ calls = {{
     "factor": lambda: ms.cho_factor(2 * jnp.eye(n)).work,
     "dealt": lambda: ms.solve(a, ones),
     "mesh": lambda: ms.solve(2 * np.eye(n), ones, mesh=mesh),
+    "groups": lambda: ms.solve(put(mesh, np.stack([2 * np.eye(n)] * 4), "x"), ones[:, None]),
 }}
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -49,6 +50,7 @@ def test_a_warning_once(name):
     [
         (2048, "dealt", "auto"),
         (2048, "mesh", "explicit"),
+        (2048, "groups", "auto"),
         (512, "forgotten", "auto"),
     ],
 )

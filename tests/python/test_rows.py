@@ -68,6 +68,10 @@ def test_messages():
         f"meshsolve.Rows: function: expected an array of shape (4, {N}) for rows 0 to 3, got shape "
         f"(4, {N - 1}); give one row of the matrix in each row, all of its columns"
     )
+    with pytest.raises(ValueError, match="expected numbers for float32, got complex128; give Rows"):
+        ms.norm(ms.Rows(lambda *i: kernel("complex128")[slice(*i)], N, "float32"), mesh=mesh)
+    with pytest.raises(ValueError, match=r"go with Rows, got a batch; give them as columns"):
+        ms.solve(rows("float64"), np.ones((2, N, 1)), mesh=mesh)
     with pytest.raises(ValueError) as raised:
         ms.solve(rows("float64"), np.ones(N))
     assert str(raised.value) == (

@@ -135,14 +135,11 @@ pub fn what_is_singular_or_no_number(at: Place) {
         let (zero, of_factor, of_solve) = by_lu(case, &a);
         assert!(zero <= norm && zero > 0.0, "{case:?}");
         assert_eq!((of_factor, of_solve), (0.0, 0.0), "{case:?}: singular");
-        for (what, value, expected) in
-            [("NaN", f64::NAN, f64::NAN), ("infinite", f64::INFINITY, 0.0)]
-        {
+        for value in [f64::NAN, f64::INFINITY] {
             a[(3, 7)] = value;
             let (norm, of_factor, of_solve) = by_lu(case, &a);
-            let same = |x: f64, y: f64| x == y || x.is_nan() && y.is_nan();
-            assert!(same(norm, value), "{case:?} {what}: norm {norm}");
-            assert!(same(of_factor, expected) && same(of_solve, expected), "{case:?} {what}");
+            let all = [norm, of_factor, of_solve];
+            assert!(all.iter().all(|x| x.is_nan()), "{case:?} {value}: {all:?}");
         }
         let mut a = positive_definite::<f64>(n, 5);
         a[(8, 8)] = -a[(8, 8)];

@@ -2,11 +2,11 @@
 //
 //   mpirun -n p solve cholesky|lu n rhs nb PIPE
 //
-// A is 1 / (1 + |i-j|) + I for Cholesky and standard normal for LU, B is all ones. Each process reads
-// letters from a pipe of its own, PIPE.rank, and sleeps until there is one. After s one line: seconds of
-// the factorisation, of the whole solve, and the scaled residual. After e one line with the kernels that
-// OpenBLAS has chosen and what it says of itself, and the end. Everything is checked by the caller of
-// this program.
+// A is 1 / (1 + |i-j|) + I for Cholesky and standard normal for LU, B is all ones. Each process
+// reads letters from a pipe of its own, PIPE.rank, and sleeps until there is one. After s one line:
+// seconds of the factorisation, of the whole solve, and the scaled residual. After e one line with
+// the kernels that OpenBLAS has chosen and what it says of itself, and the end. Everything is
+// checked by the caller of this program.
 
 #include <math.h>
 #include <mpi.h>

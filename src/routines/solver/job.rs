@@ -67,7 +67,9 @@ impl<T: Scalar> Solver<T> {
         let norm = given.map(|norm| real_at(&*ground.memory, norm)).transpose()?;
         let sharing = Sharing { lanes: settings::cores(), ..Sharing::default() };
         let figures = figures::<T>(&options, &problem, &sizes, ground.visible);
-        stats::begins(&figures);
+        if options.alone {
+            stats::begins_alone(&figures);
+        }
         let trace = trace::call(since, || figures);
         Ok(Solver {
             a: if options.verb.family.reads_only() {

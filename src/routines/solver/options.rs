@@ -9,7 +9,8 @@
 //! ("auto", "natural", "cyclic": of the columns while they are worked on; a factor keeps it), `tile`
 //! (0: chosen here), `engine` ("meshsolve", or "cusolvermg" on CUDA devices; a factor keeps it, since it
 //! decides about tiles), `order_of_a` (of A without the identity corner that pads it; 0: there is none),
-//! `on_failure` ("nan"; "raise": the call fails where `info` is not 0).
+//! `on_failure` ("nan"; "raise": the call fails where `info` is not 0), `alone` (1: no other device has a call of its
+//! own beside this one, of which the user is told if the matrix is large).
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -145,6 +146,8 @@ pub struct Options {
     pub unpadded: Option<usize>,
     /// Whether the call fails where there is no answer, instead of giving NaN.
     pub raises: bool,
+    /// Whether no other device has a call of its own beside this one.
+    pub alone: bool,
 }
 
 /// Columns of each lane from which on tiles are twice as wide.
@@ -277,6 +280,7 @@ impl Routine for Verb {
             engine,
             unpadded,
             raises,
+            alone: attributes.int("alone") == Some(1),
         }))
     }
 }

@@ -206,6 +206,7 @@ fn plain(verb: &'static Verb, storage: Storage, lower: bool, rhs: Rhs) -> Option
         engine: Engine::Own,
         unpadded: None,
         raises: false,
+        alone: false,
     }
 }
 
