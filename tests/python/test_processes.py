@@ -69,7 +69,8 @@ atexit.register(what_became_of_them)
 """
     + LONG
     + """
-later = [ms.solve(put(mesh, np.eye(64), "x", None), np.ones(64)) for _ in range(2)]
+b = put(mesh, np.ones((64, 1)))
+later = [ms.solve(put(mesh, np.eye(64), "x", None), b) for _ in range(2)]
 signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
 """
