@@ -60,8 +60,8 @@ def warn_of_one_device(n: int, visible: int) -> None:
     """Once in a process, from the library: nothing else tells of what was forgotten."""
     # The main thread may be anywhere: tell where the user's own code is.
     passed = tuple(os.path.dirname(path) + os.sep for path in (jax.__file__, __file__))
-    frame, level = sys._getframe(1), 2
-    while frame.f_back and frame.f_code.co_filename.startswith(passed):
+    frame, level = sys._getframe().f_back, 2
+    while frame and frame.f_back and frame.f_code.co_filename.startswith(passed):
         frame, level = frame.f_back, level + 1
     warnings.warn(
         f"meshsolve: a matrix of order {n} is solved by 1 of {visible} devices. For all of them "

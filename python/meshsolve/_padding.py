@@ -23,9 +23,7 @@ def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> tuple[jax.Array, boo
     A itself if no mesh is given, or if it is sharded over that mesh already. Otherwise a copy, made
     one device's rows at a time: beside A and the copy no more than that is needed.
     """
-    if mesh is None and isinstance(a, Rows):
-        remedy = "tell by mesh= which devices the rows are for, jax.make_mesh((4,), ('x',))"
-        raise mistake(operation, "mesh", "a mesh for a matrix of Rows", "None", remedy)
+    expect_mesh_of_rows(operation, a, mesh)
     if mesh is None or lies_on(getattr(a, "sharding", None), mesh, a.shape[0]):
         return promoted(as_array(operation, "a", a), dtype), a.dtype != dtype
     n, size = a.shape[0], mesh.size
@@ -37,6 +35,13 @@ def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> tuple[jax.Array, boo
     # At once, also where a function that closes over A is being traced.
     with jax.ensure_compile_time_eval():
         return dealt(a, order, target, dtype), True
+
+
+def expect_mesh_of_rows(operation: str, a, mesh: Mesh | None) -> None:
+    """Refuse a matrix by rows that nothing says the devices of."""
+    if mesh is None and isinstance(a, Rows):
+        remedy = "tell by mesh= which devices the rows are for, jax.make_mesh((4,), ('x',))"
+        raise mistake(operation, "mesh", "a mesh for a matrix of Rows", "None", remedy)
 
 
 def check_mesh(operation: str, mesh: Mesh | None) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from jax.sharding import NamedSharding
 from jax.typing import ArrayLike, DTypeLike
 
-from meshsolve._errors import mistake
+from meshsolve._errors import mistake, wrong_type
 
 # Rows that a function makes at a time, in bytes.
 _BLOCK = 1 << 25
@@ -28,7 +29,11 @@ class Rows:
       n: order of the matrix.
       dtype: its dtype: float32, float64, complex64 or complex128.
 
-    Raises, where it is used: ValueError if the function gives another shape, or without ``mesh=``.
+    Raises:
+      ValueError: n is no order; where it is used: the function gives another shape, or numbers that
+        do not fit the dtype, or ``mesh=`` is missing.
+      TypeError: no function, no dtype; where it is used: the function gives a traced value, as it
+        does of parameters of ``jax.jit`` and ``jax.grad``.
 
     Examples:
       >>> kernel = lambda first, end: 2 * np.eye(7)[first:end] + 1
@@ -42,7 +47,17 @@ class Rows:
     dtype: DTypeLike
 
     def __post_init__(self) -> None:
-        dtype = jax.dtypes.canonicalize_dtype(self.dtype)
+        if not callable(self.function):
+            got, remedy = type(self.function).__name__, "give lambda first, end: ..."
+            raise wrong_type("Rows", "function", "a function of two row numbers", got, remedy)
+        if not isinstance(self.n, (int, np.integer)) or self.n < 0:
+            remedy = "give the order of the matrix"
+            raise mistake("Rows", "n", "an integer from 0 on", repr(self.n), remedy)
+        try:
+            dtype = jax.dtypes.canonicalize_dtype(self.dtype)
+        except TypeError as error:
+            expected, remedy = "a dtype of NumPy's or JAX's", "give jnp.float32 or the like"
+            raise wrong_type("Rows", "dtype", expected, repr(self.dtype), remedy) from error
         object.__setattr__(self, "dtype", dtype)
 
     @property
@@ -52,7 +67,16 @@ class Rows:
 
     def _block(self, first: int, end: int) -> np.ndarray:
         """Some rows, of the right shape."""
-        made = np.asarray(self.function(first, end))
+        made = self.function(first, end)
+        if isinstance(made, Tracer):
+            raise wrong_type(
+                "Rows",
+                "function",
+                "rows that are not traced",
+                "a traced value",
+                "make A as an array inside of jax.jit and where derivatives are taken",
+            )
+        made = np.asarray(made)
         if made.shape != (end - first, self.n):
             raise mistake(
                 "Rows",

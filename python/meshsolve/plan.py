@@ -168,6 +168,7 @@ def plan(
     dtype = common_dtype("plan", "a and b", a, *([] if b is None else [b]))
     lower_dtype = _refine.lower_dtype(dtype) if refine else None
     _padding.check_mesh("plan", mesh)
+    _padding.expect_mesh_of_rows("plan", a, mesh)
     sharding = getattr(a, "sharding", None)
     if mesh is None or _padding.lies_on(sharding, mesh, n):
         at = None if sharding is None else _dispatch.eager_placement("plan", a)

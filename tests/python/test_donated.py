@@ -86,8 +86,8 @@ for make, (name, of_it) in kinds.items():
     for method, call in of_it.items():
         if warm:
             jax.block_until_ready(call(make(rows())))
-        refused(f"{{name}} {{method}} work", lambda: call(without(make(rows()), "work")))
-        refused(f"{{name}} {{method}} info", lambda: call(without(make(rows()), "info")))
+        for leaf in make(rows()).RANKS:
+            refused(f"{{name}} {{method}} {{leaf}}", lambda: call(without(make(rows()), leaf)))
     b = gone(vector())
     refused(f"{{name}} solve b", lambda: make(rows()).solve(b))
 

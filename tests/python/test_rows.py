@@ -72,6 +72,21 @@ def test_messages():
         ms.norm(ms.Rows(lambda *i: kernel("complex128")[slice(*i)], N, "float32"), mesh=mesh)
     with pytest.raises(ValueError, match=r"go with Rows, got a batch; give them as columns"):
         ms.solve(rows("float64"), np.ones((2, N, 1)), mesh=mesh)
+    make = lambda first, end: np.eye(N)[first:end]  # noqa: E731
+    for wrong, error, text in (
+        ((5, N, "float32"), TypeError, "function: expected a function of two row numbers, got int"),
+        ((make, -3, "float32"), ValueError, "n: expected an integer from 0 on, got -3"),
+        ((make, 7.0, "float32"), ValueError, "n: expected an integer from 0 on, got 7.0"),
+        ((make, N, "float65"), TypeError, "dtype: expected a dtype of NumPy's or JAX's, got 'floa"),
+    ):
+        with pytest.raises(error) as raised:
+            ms.Rows(*wrong)
+        assert str(raised.value).startswith(f"meshsolve.Rows: {text}")
+    scaled = lambda s: ms.Rows(lambda first, end: s * make(first, end), N, "float64")  # noqa: E731
+    with pytest.raises(TypeError, match="expected rows that are not traced, got a traced value"):
+        jax.grad(lambda s: ms.solve(scaled(s), np.ones(N), mesh=mesh).sum())(1.0)
+    with pytest.raises(ValueError, match=r"meshsolve\.plan: mesh: expected a mesh for a matrix of"):
+        ms.plan(rows("float64"))
     with pytest.raises(ValueError) as raised:
         ms.solve(rows("float64"), np.ones(N))
     assert str(raised.value) == (

@@ -64,15 +64,11 @@ pub unsafe fn potrf<T: Scalar>(a: Block<T>, scratch: &mut MemBuffer) -> Result<(
         a[(i, i)] = T::from_real_impl(&T::real_part_impl(&a[(i, i)]));
     }
     let stack = MemStack::new(scratch);
-    let ended =
-        cholesky_in_place(a.as_mut(), Default::default(), Par::Seq, stack, Default::default());
-    let (made, failure) = match ended {
-        Ok(_) => (a.ncols(), None),
-        Err(LltError::NonPositivePivot { index }) => (index, Some(index)),
-    };
-    // An infinite pivot divides out of all that comes after it.
-    let infinite = (0..made).find(|&i| !a[(i, i)].is_number());
-    infinite.or(failure).map_or(Ok(()), Err)
+    // It refuses pivots that are not finite, too.
+    match cholesky_in_place(a, Default::default(), Par::Seq, stack, Default::default()) {
+        Ok(_) => Ok(()),
+        Err(LltError::NonPositivePivot { index }) => Err(index),
+    }
 }
 
 /// `X <- op(A)^-1 X` with a triangle of A.
