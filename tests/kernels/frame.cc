@@ -1,5 +1,5 @@
 // Calls an XLA FFI handler as XLA does on a GPU: a call frame with its context, made by hand. What
-// is called is the handler as it was built into the wheel.
+// is called is the handler as it was built into the wheel. To be compiled with the same headers.
 
 #include <cstdint>
 #include <cstdlib>
@@ -39,22 +39,6 @@ constexpr size_t kAlignment = 16;
 
 XLA_FFI_Error* Fail(const char* text) { return new XLA_FFI_Error{13, text}; }
 
-// Of State_Set and State_Get as the headers have it that the handlers are built with, those of API
-// 0.2: later ones have one more field.
-struct StateArgs {
-  size_t struct_size;
-  XLA_FFI_Extension_Base* extension_start;
-  Context* ctx;
-  XLA_FFI_TypeId* type_id;
-  void* state;
-};
-
-template <typename Args>
-StateArgs* OfHandler(Args* args) {
-  auto* of_handler = reinterpret_cast<StateArgs*>(args);
-  return of_handler->struct_size == sizeof(StateArgs) ? of_handler : nullptr;
-}
-
 XLA_FFI_Api MakeApi() {
   XLA_FFI_Api api{};
   api.struct_size = XLA_FFI_Api_STRUCT_SIZE;
@@ -71,15 +55,12 @@ XLA_FFI_Api MakeApi() {
     a->stream = a->ctx->stream;
     return nullptr;
   };
-  api.XLA_FFI_State_Set = [](XLA_FFI_State_Set_Args* args) -> XLA_FFI_Error* {
-    StateArgs* a = OfHandler(args);
-    if (a == nullptr) return Fail("other headers than those of API 0.2");
+  api.XLA_FFI_State_Set = [](XLA_FFI_State_Set_Args* a) -> XLA_FFI_Error* {
     a->ctx->site->state = a->state, a->ctx->site->type = a->type_id->type_id;
     return nullptr;
   };
-  api.XLA_FFI_State_Get = [](XLA_FFI_State_Get_Args* args) -> XLA_FFI_Error* {
-    StateArgs* a = OfHandler(args);
-    if (a == nullptr || a->type_id->type_id != a->ctx->site->type) return Fail("another type");
+  api.XLA_FFI_State_Get = [](XLA_FFI_State_Get_Args* a) -> XLA_FFI_Error* {
+    if (a->type_id->type_id != a->ctx->site->type) return Fail("another type");
     a->state = a->ctx->site->state;
     return nullptr;
   };
