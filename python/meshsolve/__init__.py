@@ -25,17 +25,18 @@ from typing import Any
 
 from meshsolve import local
 from meshsolve._calls import cancel, last_call, set_timeout, timeout
+from meshsolve._cholesky import CholeskyFactor, cho_factor, cho_solve, cholesky, logdet
 from meshsolve._core import __version__
+from meshsolve._elsewhere import absent
 from meshsolve._ffi import ffi_target
+from meshsolve._inverse import inv
+from meshsolve._lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
+from meshsolve._norm import norm
+from meshsolve._plan import Plan, plan
 from meshsolve._rows import Rows
-from meshsolve.cholesky import CholeskyFactor, cho_factor, cho_solve, logdet
-from meshsolve.inverse import inv
-from meshsolve.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
-from meshsolve.norm import norm
-from meshsolve.plan import Plan, plan
-from meshsolve.solve import SolveInfo, solve
-from meshsolve.transpose import transpose_inplace
-from meshsolve.triangular import solve_triangular
+from meshsolve._solve import SolveInfo, solve
+from meshsolve._transpose import transpose_inplace
+from meshsolve._triangular import solve_triangular
 
 __all__ = [
     "CholeskyFactor",
@@ -48,6 +49,7 @@ __all__ = [
     "cancel",
     "cho_factor",
     "cho_solve",
+    "cholesky",
     "det",
     "ffi_target",
     "inv",
@@ -70,4 +72,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "lineax":
         return importlib.import_module("meshsolve.lineax")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise absent(name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "lineax"]

@@ -8,23 +8,19 @@ only this library reads it. So one factor serves the solution and all its deriva
     log |det A|            tr(A^-1 A'), its real part
     Y = A^-1               Y' = -Y A' Y, by two solves
     ||A||_F                Re <A / ||A||_F, A'>
+    A = L L^H              L' = L F(L^-1 A' L^-H), F the lower triangle with half of the diagonal
 
-``lax.custom_linear_solve`` does the second one, to all orders and in both directions. Of the
-product op(A) X it only uses the derivative, in which A' stands where A does: so ``work`` may stand
-for A.
+
+``_linear`` does the second one. Of the product op(A) X it only uses the derivative, in which A'
+stands where A does: so ``work`` may stand for A.
 
 Where A is Hermitian or symmetric A' has to be, too: it is read in full.
-
-Nothing of A's size is gathered. A's cotangent is the product of two blocks of vectors, and lies as
-A does because they do: see ``Sides``.
 
 Source: M. Giles, Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation, 2008.
 """
 
 import functools
-import sys
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,18 +28,14 @@ from jax import lax
 from jax.custom_derivatives import SymbolicZero, zero_from_primal
 from jax.sharding import AxisType, NamedSharding
 
-from meshsolve import _dispatch, _ffi
-from meshsolve._batched import folded, unfolded
+from meshsolve import _cofactors, _dispatch, _ffi
+from meshsolve._batched import batchable
 from meshsolve._dispatch import traced
 from meshsolve._errors import mistake
 from meshsolve._ffi import Operation
+from meshsolve._linear import product, triangle
 from meshsolve._sharding import expect_mesh_that_is_set
 from meshsolve._sides import Sides, resharded
-
-# Right-hand sides of a product that all devices hold at a time: so many at least, and in so many
-# parts at most. Before 0.10 JAX fails to transpose a loop over parts.
-_LEAST_COLUMNS = 128 if jax.__version_info__ >= (0, 10) else sys.maxsize
-_MOST_PARTS = 64
 
 
 @functools.partial(traced.defjvp, symbolic_zeros=True)
@@ -54,7 +46,7 @@ def _rule(op: Operation, primals, tangents):
             "a",
             "an array that is not differentiated",
             "a request for a derivative",
-            "unpacking a factor has none: use the factor object itself, which has",
+            "use the factor object itself: what it is unpacked to has none",
         )
     expect_mesh_that_is_set(op.public, "a", primals[op.matrix])
     return _RULES[op.routine](op, primals, tangents)
@@ -126,74 +118,8 @@ def _solve(op: Operation, *operands, matrix=None):
     """((X,), what else there is) of a solve with a factor or a triangle, which stands for
     ``matrix`` or, in its own layout, for itself.
     """
-    *leaves, b = operands
-    fixed = tuple(map(lax.stop_gradient, leaves))
-    matrix = leaves[0] if matrix is None else matrix
-    sides = Sides.of(matrix)
-    if sides.is_explicit and jax.typeof(b).sharding.mesh.empty:
-        b = sides.replicated(b)
-
-    def run(trans, r):
-        x, *more = traced(op._replace(trans=trans), *fixed, r)
-        return x, tuple(more)
-
-    def solve(_, r):
-        return run(op.trans, r)
-
-    def solve_transposed(_, r):
-        if op.trans == 2:  # conj(A) X = R
-            x, more = run(0, r.conj())
-            return x.conj(), more
-        return run(1 - op.trans, r)
-
-    product = functools.partial(_product, op, sides, matrix)
-    solved: Any = lax.custom_linear_solve(product, b, solve, solve_transposed, has_aux=True)
-    x, more = solved
-    return (x,), more
-
-
-def _product(op: Operation, sides: Sides, a, x):
-    """Op(A) X, where X lies; by some columns at a time, as each device needs all rows of these."""
-    if op.routine == "trtrs":
-        a = _triangle(op, a)
-    a = a.conj() if op.trans == 2 else a
-
-    n, k = x.shape
-    parts = max(1, -(-k // max(_LEAST_COLUMNS, n // _MOST_PARTS)))
-    if parts == 1:
-        y = _columns(op, sides, a, x)
-    else:
-        y = _by_parts(op, parts, sides.shardings, sides.marks, a, x)
-    y = resharded(y, jax.typeof(x).sharding)
-    return y + x if op.unit_diagonal else y
-
-
-def _columns(op: Operation, sides: Sides, a, x):
-    if op.trans:
-        return sides.columns(_dot(a, sides.rows(x), 0, sides.shardings[1]))
-    return sides.rows(_dot(a, sides.columns(x), 1, sides.shardings[0]))
-
-
-# In jit, because eagerly a loop over a new function would be compiled in every call.
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _by_parts(op: Operation, parts: int, shardings, marks, a, x):
-    sides, k = Sides(shardings, marks), x.shape[1]
-    some = unfolded(jnp.pad(sides.dealt(x), ((0, 0), (0, -k % parts))), parts)
-    # Without a checkpoint what each device was given would be kept for the way back.
-    columns = jax.checkpoint(lambda x: _columns(op, sides, a, x))
-    return sides.dealt(folded(lax.map(columns, some))[:, :k])
-
-
-def _triangle(op: Operation, a):
-    ones = jnp.ones(a.shape, bool)
-    kept = jnp.tril(ones, -op.unit_diagonal) if op.lower else jnp.triu(ones, op.unit_diagonal)
-    return lax.select(resharded(kept, jax.typeof(a).sharding), a, jnp.zeros_like(a))
-
-
-def _dot(a, x, contracted: int, sharding):
-    """A X or A^T X; with Explicit axes in the sharding that is given."""
-    axes = (((contracted,), (0,)), ((), ()))
-    return lax.dot_general(a, x, axes, precision="highest", out_sharding=sharding)
+    x, *more = _dispatch.linear(op, *operands, matrix=matrix)
+    return (x,), tuple(more)
 
 
 def _said(op: Operation) -> dict:
@@ -217,6 +143,38 @@ def _factor_and_solve(op: Operation, a, b):
     return (None, x), more
 
 
+# The triangles of Cholesky factors.
+
+
+def _unpack(op: Operation, primals, tangents):
+    (work, info), (da, _) = primals, tangents
+    (c,) = traced(op, work, info)
+    return (c,), (_zero(c) if _is_zero(da) else _tangent_of_triangle(op, c, da),)
+
+
+def _tangent_of_triangle(op: Operation, c, da):
+    """L' of L = C, or L'^H if C is L^H, for the Hermitian part of A'."""
+    here = jax.typeof(c).sharding
+    once = _ffi.trtrs(op.lower, 0, 0 if op.lower else 2, False)._replace(public=op.public)
+    solve = lambda x: _dispatch.linear(once, c, x)[0]  # noqa: E731
+    adjoint = lambda x: _transposed(x.conj(), here)  # noqa: E731
+    s = resharded(solve(adjoint(resharded(solve(da), here))), here)
+    s = (s + adjoint(s)) / 2
+    half = (triangle(s, lower=True) + triangle(s, lower=True, without_diagonal=True)) / 2
+    dl = resharded(product(once, Sides.of(c), c, half), here)
+    return dl if op.lower else adjoint(dl)
+
+
+def _multiply_and_add(op: Operation, a, b, x):
+    """B - op(A) X, or with a triangle of A."""
+    times = op
+    if op.structure == "triangular":
+        times = _ffi.trtrs(op.lower, 0, op.trans, False)
+    a = _dispatch.of_operand(op, a)
+    x = product(times, Sides.of(a), a, x)
+    return (resharded(b, jax.typeof(x).sharding) - x,), ()
+
+
 # Determinants and inverses.
 
 
@@ -229,18 +187,58 @@ def _logdet(op: Operation, primals, tangents):
 def _det(op: Operation, primals, tangents):
     (work, pivots), (da, _) = primals, tangents
     det, sign, logabs = traced(op, work, pivots)
-    info = (sign == 0).astype(jnp.int32)  # unlike det, it does not underflow
-    if op.storage == "rows":
-        (transposed,) = traced(_ffi.getrit(0)._replace(engine=op.engine), work, pivots, info)
+    is_singular = sign == 0  # unlike det, it does not underflow
+    if op.logarithmic:
+        matrix = _inverse_transposed(op, is_singular, work, pivots)
     else:
-        back = _ffi.getri(op.storage, 0)._replace(engine=op.engine)
-        (inverse,) = traced(back, work, pivots, info)
-        transposed = _transposed(inverse, jax.typeof(work).sharding)
-    trace = jnp.sum(transposed * da)
+        matrix = _cofactors_or_inverse(op, is_singular, work, pivots)
+    change = jnp.sum(matrix * da)
+    ddet = jnp.where(is_singular, change, det * change)
+    # What is 0 has no direction, and its logarithm no derivative.
+    change = change * jnp.where(is_singular, jnp.nan, 1)
     turn = _zero(sign)
     if jnp.iscomplexobj(sign):
-        turn = sign * lax.complex(jnp.zeros_like(trace.imag), trace.imag)
-    return (det, sign, logabs), (det * trace, turn, trace.real)
+        turn = sign * lax.complex(jnp.zeros_like(change.imag), change.imag)
+    return (det, sign, logabs), (ddet, turn, change.real)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _cofactors_or_inverse(op: Operation, is_singular, work, pivots):
+    """The cofactors of a singular A, A^-T of another."""
+    return _one_of_both(op)(is_singular, work, pivots)
+
+
+@_cofactors_or_inverse.defjvp
+def _(op, primals, tangents):
+    """Second derivatives of determinants at singular matrices are not made, but NaN."""
+    is_singular, work, pivots = primals
+    inverse = lambda work: _inverse_transposed(op, is_singular, work, pivots)  # noqa: E731
+    _, change = jax.jvp(inverse, (work,), tangents[1:2])
+    change = change * jnp.where(is_singular, jnp.nan, 1)
+    return _cofactors_or_inverse(op, *primals), change
+
+
+@functools.lru_cache(maxsize=256)
+def _one_of_both(op: Operation):
+    """One after another under ``jax.vmap``, where else both would be made of each matrix."""
+
+    @jax.jit
+    def run(is_singular, work, pivots):
+        of_singular = lambda: _cofactors.of_singular(op, work, pivots)  # noqa: E731
+        of_regular = lambda: _inverse_transposed(op, is_singular, work, pivots)  # noqa: E731
+        return lax.cond(is_singular, of_singular, of_regular)
+
+    return batchable(run, None, (False,))
+
+
+def _inverse_transposed(op: Operation, is_singular, work, pivots):
+    """A^-T from the factor of A, as ``op`` takes it; NaN if there is none."""
+    info = is_singular.astype(jnp.int32)
+    if op.storage == "rows":
+        return traced(_ffi.getrit(0)._replace(engine=op.engine), work, pivots, info)[0]
+    back = _ffi.getri(op.storage, 0)._replace(engine=op.engine)
+    (inverse,) = traced(back, work, pivots, info)
+    return _transposed(inverse, jax.typeof(work).sharding)
 
 
 def _inverse(op: Operation, primals, tangents):
@@ -304,4 +302,6 @@ _RULES = {
     "logdet": _logdet,
     "det": _det,
     "lange": _norm,
+    "unpack": _unpack,
+    "residual": by(_multiply_and_add),
 }

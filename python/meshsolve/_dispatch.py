@@ -27,10 +27,11 @@ from jax.sharding import (
     SingleDeviceSharding,
 )
 
-from meshsolve import _failure, _ffi
+from meshsolve import _failure, _ffi, _lowered
 from meshsolve._batched import ONE, Batch, batchable
 from meshsolve._errors import mistake
 from meshsolve._ffi import Operation
+from meshsolve._linear import solution
 from meshsolve._rows import dealt
 from meshsolve._sharding import (
     Placement,
@@ -320,6 +321,23 @@ def home(b, mesh: Mesh | AbstractMesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec())
 
 
+def as_given(x, a):
+    """X, which lies by rows, by columns or on one device, as A lies; as JAX takes A to lie if it is
+    tied to no device and a mesh is set.
+    """
+    if isinstance(x, Tracer):
+        here = jax.typeof(a).sharding
+        explicit = not here.mesh.empty and AxisType.Explicit in here.mesh.axis_types
+        return jax.sharding.reshard(x, here) if explicit else x
+    if isinstance(a, jax.Array) and (a.committed or not mesh_is_set()):
+        to = a.sharding
+    elif mesh_is_set():
+        to = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
+    else:
+        return x
+    return x if x.sharding.is_equivalent_to(to, x.ndim) else jax.device_put(x, to)
+
+
 def mesh_context(mesh: Mesh | AbstractMesh):
     """The array's own mesh where the user has set another one."""
     assert isinstance(mesh, Mesh), "an array that is not traced lies on devices"
@@ -354,6 +372,22 @@ def anchored(a):
         return a
 
 
+def where_it_lies(run, x, *more):
+    """``run(x, *more)``, a program without calls of the library, whatever mesh the user has set."""
+    if isinstance(x, Tracer):
+        return run(x, *more)
+    x = anchored(x)
+    if isinstance(x.sharding, NamedSharding):
+        with mesh_context(x.sharding.mesh):
+            return run(x, *more)
+    if not isinstance(x.sharding, SingleDeviceSharding) or not mesh_is_set():
+        return run(x, *more)
+    with device_context(x):
+        results = run(x, *more)
+    # Nothing is left on a mesh of this module's own.
+    return jax.device_put(results, x.sharding)
+
+
 @functools.cache
 def _mesh_of_one(device) -> Mesh:
     return Mesh(np.array([device]), ("device",))
@@ -365,7 +399,63 @@ def _mesh_of_one(device) -> Mesh:
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def traced(op: Operation, *operands):
     """The results of ``op`` where an operand is traced; derivatives are in ``_derivatives``."""
-    return _batchable(op)(*operands)
+    if not op.solves:
+        return _batchable(op)(*operands)
+    results = iter(linear(op, *operands))
+    x = next(results)
+    return tuple(x if kind == "rhs" else next(results) for kind in op.results)
+
+
+def linear(op: Operation, *operands, matrix=None):
+    """(X, the other results) of a solve for ``b``, its last operand, in which it is linear.
+
+    A factor stands for ``matrix`` or, in its own layout, for itself.
+    """
+    *leaves, b = operands
+    fixed = tuple(map(lax.stop_gradient, leaves))
+    b = laid_out(op, leaves[0], b)
+
+    def run(trans, r):
+        results = [*_batchable(op._replace(trans=trans))(*fixed, r)]
+        return results.pop(op.results.index("rhs")), tuple(results)
+
+    a, of = (leaves[0], of_operand) if matrix is None else (matrix, itself)
+    x, more = solution(op, run, of, a, b)
+    return x, *more
+
+
+def itself(op: Operation, a):
+    """A matrix that ``op`` applies."""
+    del op
+    return a
+
+
+def of_operand(op: Operation, a):
+    """The matrix that ``op`` applies: the triangle of a Cholesky factor where that is used as one,
+    and otherwise what it stands for.
+    """
+    if op.routine in ("trtrs", "residual") and op.operands[op.matrix] == "factor":
+        (a,) = traced(_ffi.unpack(op.storage, op.lower), a, jnp.int32(0))
+    return a
+
+
+def laid_out(op: Operation, a, b):
+    """Traced columns ``b`` of which no mesh says where they lie, where ``op`` leaves its solutions
+    with Explicit axes: those are of one type then.
+    """
+    if not jax.typeof(b).sharding.mesh.empty:
+        return b
+    at, _ = traced_placement(op, a)
+    if at is None or AxisType.Explicit not in at.mesh.axis_types:
+        return b
+    return _beside(NamedSharding(at.mesh, at.spec("rhs", mode_of(b.shape[1], at.world))), a, b)
+
+
+# Of operands one tells the program, if no mesh is set, which devices there are.
+@functools.partial(jax.jit, static_argnums=0, keep_unused=True)
+def _beside(sharding: NamedSharding, a, b):
+    del a
+    return jax.sharding.reshard(b, sharding)
 
 
 @functools.lru_cache(maxsize=256)
@@ -437,6 +527,9 @@ def traced_placement(op: Operation, a, batch: Batch = ONE) -> tuple[Placement | 
 def _placed(op: Operation, batch: Batch, *operands):
     at, batch = traced_placement(op, operands[op.matrix], batch)
     if at is None:
+        operands = list(operands)
+        check = functools.partial(_expect_not_exported, op.public)
+        operands[op.matrix] = _lowered.expect(operands[op.matrix], check)
         return _partitioned(op, batch)(*operands)
     op, at = _settle(op, at)
     mode = _mode(op, operands, at.world)
@@ -453,6 +546,18 @@ def _placed(op: Operation, batch: Batch, *operands):
         _reshard(x, at.mesh, spec) if kind == "rhs" else x
         for kind, x in zip(op.results, results, strict=True)
     )
+
+
+def _expect_not_exported(operation: str, program: _lowered.Program) -> None:
+    """Refuse to export what is settled in the process that compiles it."""
+    if program.is_exported and program.devices != 1:
+        raise mistake(
+            operation,
+            "a",
+            "Explicit axes, or a mesh that is set, for jax.export of a program for several devices",
+            "a matrix on Auto axes, where only the partitioner knows how it lies",
+            "export within jax.set_mesh(mesh), whose devices divide n",
+        )
 
 
 def _reshard(x, mesh, spec):

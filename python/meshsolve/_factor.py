@@ -56,6 +56,13 @@ def array(factor, name: str) -> jax.Array:
 
 def pair(operation: str, argument: str, expected: str, given):
     """Both parts of a factor in scipy's form."""
+    if isinstance(given, Pair):
+        other = "cho_solve" if operation == "lu_solve" else "lu_solve"
+        remedy = f"use {other}, or the factor's own method solve"
+        raise wrong_type(operation, argument, expected, type(given).__name__, remedy)
+    if isinstance(given, str):
+        remedy = f"pass what {operation.replace('solve', 'factor')} returned"
+        raise wrong_type(operation, argument, expected, "str", remedy)
     try:
         first, second = given
     except (TypeError, ValueError) as error:

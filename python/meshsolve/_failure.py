@@ -49,3 +49,10 @@ def check(op: Operation, results) -> None:
             part = "diagonal entry" if op.routine == "trtrs" else "pivot"
             kind, got = "nonsingular", f"{part} {info} is zero or not finite"
         raise no_answer(op.public, kind, got, info)
+
+
+def expect_pivots(operation: str, info: int) -> None:
+    """Raise the error of a matrix with a pivot that is zero or not finite."""
+    if info > 0:
+        got = f"pivot {info} is zero or not finite"
+        raise no_answer(operation, "nonsingular", got, info)

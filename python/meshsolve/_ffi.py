@@ -112,8 +112,10 @@ class Operation(NamedTuple):
       order: order of A without its padding; 0 if it has none.
       trans: solve with A, A^T or A^H (0, 1, 2).
       unit_diagonal: whether the diagonal of a triangular A is all ones and not read.
-      structure: "general", or "hermitian" or "symmetric", of which one triangle is read.
+      structure: "general", or "hermitian", "symmetric" or "triangular", of which one triangle is
+        read.
       norm: which norm is found: "1", "inf", "fro".
+      logarithmic: whether of a determinant only its sign and logarithm are wanted.
       raises: whether it fails where there is no answer, instead of giving NaN and info.
       engine: who factors, or has made the factor: "" for this library, or "cusolvermg".
     """
@@ -129,6 +131,7 @@ class Operation(NamedTuple):
     structure: str = "general"
     unit_diagonal: bool = False
     norm: str = "1"
+    logarithmic: bool = False
     raises: bool = False
     engine: str = ""
 
@@ -141,6 +144,11 @@ class Operation(NamedTuple):
     def rhs(self) -> int | None:
         """Position of the right-hand sides among the operands, if there are any."""
         return self.operands.index("rhs") if "rhs" in self.operands else None
+
+    @property
+    def solves(self) -> bool:
+        """Whether it gives op(A)^-1 B for right-hand sides B, its last operand."""
+        return self.operands[-1] == "rhs" and self.routine != "residual"
 
     @property
     def held(self) -> "Operation":
@@ -285,10 +293,11 @@ def potri(storage: str, order: int) -> Operation:
     return Operation("potri", operands, ("matrix",), "CholeskyFactor.inv", storage, False, order)
 
 
-def det(storage: str) -> Operation:
+def det(storage: str, logarithmic: bool = False) -> Operation:
     """Factor, pivots -> det A, sign, log |det A|."""
     results = ("value", "value", "real")
-    return Operation("det", ("factor", "pivots"), results, "LUFactor.det", storage)
+    public = "LUFactor.slogdet" if logarithmic else "LUFactor.det"
+    return Operation("det", ("factor", "pivots"), results, public, storage, logarithmic=logarithmic)
 
 
 def trtrs(lower: bool, order: int, trans: int, unit_diagonal: bool) -> Operation:
@@ -306,7 +315,7 @@ def trtrs(lower: bool, order: int, trans: int, unit_diagonal: bool) -> Operation
 
 
 def residual(structure: str, lower: bool, trans: int) -> Operation:
-    """A, B, X -> B - op(A) X."""
+    """A, B, X -> B - op(A) X; of a "triangular" A one triangle is what is meant."""
     return Operation(
         "residual",
         ("matrix", "rhs", "rhs"),

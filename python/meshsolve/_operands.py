@@ -34,19 +34,25 @@ def expect_alive(operation: str, **arguments) -> None:
 
 
 def _converted(operation: str, argument: str, convert, x):
+    expected, got = "an array, or what makes one", type(x).__name__
     remedy = "give numbers in an array of JAX's or of NumPy's"
     if isinstance(x, Rows):
         remedy = "it may be the matrix of a function that has mesh="
-        raise wrong_type(operation, argument, "an array, or what makes one", "Rows", remedy)
-    if hasattr(x, "RANKS"):
-        got = type(x).__name__
+    elif hasattr(x, "RANKS"):
         remedy = "a factor is for its own methods, and for lu_solve or cho_solve"
-        raise wrong_type(operation, argument, "an array, or what makes one", got, remedy)
-    try:
-        return convert(x)
-    except (TypeError, ValueError) as error:
-        got = f"{type(x).__name__} ({error})"
-        raise wrong_type(operation, argument, "an array, or what makes one", got, remedy) from error
+    elif hasattr(x, "todense"):
+        expected, got = "a dense array", f"a sparse one, {got}"
+        remedy = "give its todense(), or use jax.experimental.sparse.linalg.spsolve on one device"
+    elif x is not None and not isinstance(x, str | bytes):
+        try:
+            x = convert(x)
+        except (TypeError, ValueError) as error:
+            got = f"{got} ({error})"
+            raise wrong_type(operation, argument, expected, got, remedy) from error
+        if x.dtype.kind not in "OSUMm":
+            return x
+        got = f"{got} with elements of type {x.dtype}"
+    raise wrong_type(operation, argument, expected, got, remedy)
 
 
 def as_typed(operation: str, argument: str, x) -> jax.Array | np.ndarray | Rows:
@@ -73,12 +79,12 @@ def check_square(operation: str, a, argument: str = "a") -> int:
     return a.shape[-1]
 
 
-def check_rhs(operation: str, b, n: int) -> None:
+def check_rhs(operation: str, b, n: int, argument: str = "b") -> None:
     """Right-hand sides, or those of a batch, fit a matrix of order n."""
     if not b.shape or b.shape[-min(len(b.shape), 2)] != n:
         raise mistake(
             operation,
-            "b",
+            argument,
             f"shape [{n}] or [{n}, k], to go with a of shape {(n, n)}",
             f"shape {b.shape}",
             "give one right-hand side per column",

@@ -22,6 +22,7 @@ from meshsolve import _derivatives, _dispatch, _factor, _ffi
 from meshsolve._batched import batchable
 from meshsolve._errors import wrong_type
 from meshsolve._ffi import Operation
+from meshsolve._linear import solution
 from meshsolve._padding import replicated
 from meshsolve._sharding import axes_of
 
@@ -106,26 +107,38 @@ def _differentiable(task: Task, op: Operation):
         x, *more = full(a, b)
         return (x,), (*more, jnp.int32(-1))
 
-    refined = jax.jit(lambda a, b: _refined(task, *_laid_out(op, a, b), full))
+    refined = jax.jit(lambda a, b: _refined(task, _where_solved(op, a), b, full))
     solutions = (True, *(False,) * (3 if task.condition else 2))
-    run = jax.custom_jvp(batchable(refined, 1, solutions))
+    each = batchable(refined, 1, solutions)
+
+    def solved(a, b):
+        fixed = lax.stop_gradient(a)
+
+        def run(trans, r):
+            if trans == op.trans:
+                x, *more = each(fixed, r)
+            else:
+                _, x, *more = _dispatch.traced(op._replace(trans=trans), fixed, r)
+                more = (*more, jnp.int32(-1))
+            return x, tuple(more)
+
+        x, more = solution(op, run, _dispatch.itself, a, _dispatch.laid_out(op, a, b))
+        return x, *more
+
+    run = jax.custom_jvp(solved)
     rule = _derivatives.by(in_full)
     run.defjvp(functools.partial(rule, None), symbolic_zeros=True)
     return run
 
 
-def _laid_out(op: Operation, a, b):
-    """A and B, traced, with Explicit axes where ``op`` has A and, if no mesh says where B lies,
-    where it leaves its solutions: what is made of them in several ways is then of one type.
+def _where_solved(op: Operation, a):
+    """A, traced, with Explicit axes where ``op`` has it: what is made of it in several ways is of
+    one type then.
     """
     at, _ = _dispatch.traced_placement(op, a)
     if at is None or AxisType.Explicit not in at.mesh.axis_types:
-        return a, b
-    a = jax.sharding.reshard(a, NamedSharding(at.mesh, at.spec("matrix", "")))
-    if jax.typeof(b).sharding.mesh.empty:
-        spec = at.spec("rhs", _dispatch.mode_of(b.shape[1], at.world))
-        b = jax.sharding.reshard(b, NamedSharding(at.mesh, spec))
-    return a, b
+        return a
+    return jax.sharding.reshard(a, NamedSharding(at.mesh, at.spec("matrix", "")))
 
 
 def _refined(task: Task, a, b, full):

@@ -15,9 +15,10 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.flatten_util import ravel_pytree
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
+from meshsolve import _lowered
+from meshsolve._cholesky import CholeskyFactor, cho_factor
 from meshsolve._errors import mistake
-from meshsolve.cholesky import CholeskyFactor, cho_factor
-from meshsolve.lu import LUFactor, lu_factor
+from meshsolve._lu import LUFactor, lu_factor
 
 try:
     import equinox as eqx
@@ -84,8 +85,10 @@ class _Direct(lx.AbstractLinearSolver[State]):
         """X of the state's operator; ``RESULTS.singular`` where the factor's ``info`` is not 0."""
         del options
         b = vector if isinstance(vector, jax.Array) and vector.ndim == 1 else _ravelled(vector)
-        with _context(state.factor.work, state.mesh):
-            x = _solved(state, b)
+        work = _in_program(self, state.factor.work, state.mesh)
+        with _context(work, state.mesh):
+            factor = dataclasses.replace(state.factor, work=work)
+            x = _solved(dataclasses.replace(state, factor=factor), b)
         x = -x if state.is_negative else x
         result = lx.RESULTS.where(
             jnp.asarray(state.factor.info) == 0, lx.RESULTS.successful, lx.RESULTS.singular
@@ -152,7 +155,9 @@ class LU(_Direct):
         del options
         _check_square("lineax.LU", operator)
         a = _matrix(operator)
-        with _context(a, _mesh(a)):
+        mesh = _mesh(a)
+        a = _in_program(self, a, mesh)
+        with _context(a, mesh):
             factor = lu_factor(a, mesh=self.mesh)
         return _state("lineax.LU", factor, operator)
 
@@ -199,10 +204,34 @@ class Cholesky(_Direct):
                 "meshsolve.lineax.LU",
             )
         a = _matrix(operator)
-        a = -a if is_negative else a
-        with _context(a, _mesh(a)):
+        mesh = _mesh(a)
+        a = _in_program(self, a, mesh)
+        with _context(a, mesh):
+            a = -a if is_negative else a
             factor = cho_factor(a, self.lower, overwrite_a=is_negative, mesh=self.mesh)
         return _state("lineax.Cholesky", factor, operator, is_negative)
+
+
+def _in_program(solver, a, mesh: AbstractMesh | None):
+    """A traced matrix or factor, of which is expected that it lies on the devices of the program:
+    if that closes over it JAX does not see in lineax's primitives which devices these must be.
+    """
+    if mesh is None or mesh.size == 1 or not isinstance(jnp.zeros(()), Tracer):
+        return a
+
+    def check(program: _lowered.Program) -> None:
+        if program.devices not in (None, mesh.size):
+            raise mistake(
+                f"lineax.{type(solver).__name__}",
+                "operator",
+                "an operand of the program, as is its vector, or both on the same devices",
+                f"an operator on {mesh.size} devices, which a program for {program.devices} closes "
+                "over",
+                "pass the operator (or its state) through jax.jit, or set its mesh with "
+                "jax.set_mesh",
+            )
+
+    return _lowered.expect(a, check)
 
 
 def _check_square(solver: str, operator: lx.AbstractLinearOperator) -> None:
@@ -244,10 +273,18 @@ def _mesh(a) -> AbstractMesh | None:
     """The mesh that a matrix lies on, of one device if it is not sharded; None if it is traced and
     that is not known, or if the devices of the whole mesh do not divide its order.
     """
+    a = _mapped(a)
     mesh = jax.typeof(a).sharding.mesh
     if mesh.empty:
         return None if isinstance(a, Tracer) else _ONE_DEVICE
-    return None if a.shape[0] % mesh.size else mesh
+    return None if a.shape[-1] % mesh.size else mesh
+
+
+def _mapped(a):
+    """Of a matrix that ``jax.vmap`` maps over outside of programs, the array of all of them."""
+    while isinstance(a, Tracer) and isinstance(getattr(a, "val", None), jax.Array):
+        a = a.val  # type: ignore[attr-defined]
+    return a
 
 
 def _context(a, mesh: AbstractMesh | None):

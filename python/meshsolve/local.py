@@ -12,7 +12,8 @@ from meshsolve import _dispatch, _failure, _ffi
 from meshsolve._errors import mistake
 from meshsolve._operands import as_array, check_rhs, common_dtype, promoted
 from meshsolve._sharding import Placement
-from meshsolve.solve import SolveInfo, solved, structure_of
+from meshsolve._solve import SolveInfo, solved, structure_of
+from meshsolve._types import AssumeA, OnFailure
 
 
 @overload
@@ -22,10 +23,10 @@ def solve(
     axis_name: str | tuple[str, ...],
     lower: bool = ...,
     *,
-    assume_a: str = ...,
+    assume_a: AssumeA = ...,
     transposed: bool = ...,
     return_info: Literal[False] = ...,
-    on_failure: str = ...,
+    on_failure: OnFailure = ...,
 ) -> jax.Array: ...
 
 
@@ -36,10 +37,10 @@ def solve(
     axis_name: str | tuple[str, ...],
     lower: bool = ...,
     *,
-    assume_a: str = ...,
+    assume_a: AssumeA = ...,
     transposed: bool = ...,
     return_info: Literal[True],
-    on_failure: str = ...,
+    on_failure: OnFailure = ...,
 ) -> tuple[jax.Array, SolveInfo]: ...
 
 
@@ -50,10 +51,10 @@ def solve(
     axis_name: str | tuple[str, ...],
     lower: bool = ...,
     *,
-    assume_a: str = ...,
+    assume_a: AssumeA = ...,
     transposed: bool = ...,
     return_info: bool = ...,
-    on_failure: str = ...,
+    on_failure: OnFailure = ...,
 ) -> jax.Array | tuple[jax.Array, SolveInfo]: ...
 
 
@@ -63,10 +64,10 @@ def solve(
     axis_name: str | tuple[str, ...],
     lower: bool = False,
     *,
-    assume_a: str = "gen",
+    assume_a: AssumeA = "gen",
     transposed: bool = False,
     return_info: bool = False,
-    on_failure: str = "nan",
+    on_failure: OnFailure = "nan",
 ) -> jax.Array | tuple[jax.Array, SolveInfo]:
     """Solve A X = B together with all devices along a mesh axis, inside of ``jax.shard_map``.
 

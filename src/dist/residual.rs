@@ -2,16 +2,26 @@
 
 use std::ops::Range;
 
-use crate::backend::{Backend, Op, Step};
+use crate::backend::{Backend, Op, Step, Triangle};
 use crate::dist::mirror::Missing;
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// op(A); with `half`, A is Hermitian (or symmetric, if not `conjugated`) and the other triangle is given.
+/// What is given of A, in its memory.
+#[derive(Clone, Copy)]
+pub enum Given {
+    Whole,
+    /// The other triangle of a Hermitian matrix, or if it is not `conjugated` of a symmetric one.
+    Half { missing: Missing, conjugated: bool },
+    /// The other triangle, A having zeros in this one.
+    Triangle { missing: Missing },
+}
+
+/// op(A).
 pub struct Operator<'a, T> {
     pub a: &'a Matrix<T>,
     pub op: Op,
-    pub half: Option<(Missing, bool)>,
+    pub given: Given,
 }
 
 impl<T: Scalar> Operator<'_, T> {
@@ -64,13 +74,27 @@ impl<T: Scalar> Operator<'_, T> {
         let (column, place) = (self.a.tile_column(t), self.a.columns.tile(t));
         let (n, mine) = (column.rows, place.global..place.global + place.width);
         let rows = |m: Block<T>, r: &Range<usize>| m.sub(r.start, 0, r.len(), m.cols);
-        let Some((missing, conjugated)) = self.half else {
-            if self.op.transposes() {
-                lane.gemm(rows(own, &mine), -T::ONE, column, self.op, x);
-            } else {
-                lane.gemm(any, -T::ONE, column, self.op, rows(x, &mine));
+        let missing = match self.given {
+            Given::Half { missing, .. } | Given::Triangle { missing } => missing,
+            Given::Whole if self.op.transposes() => {
+                return lane.gemm(rows(own, &mine), -T::ONE, column, self.op, x);
             }
-            return;
+            Given::Whole => return lane.gemm(any, -T::ONE, column, self.op, rows(x, &mine)),
+        };
+        let rest = if missing == Missing::Lower { 0..mine.start } else { mine.end..n };
+        let entries = rows(column, &rest);
+        let (diagonal, width) = (rows(column, &mine), place.width);
+        let whole = Block::column_major(tile.ptr, width, width, width);
+        lane.copy(diagonal, whole);
+        let Given::Half { conjugated, .. } = self.given else {
+            if self.op.transposes() {
+                lane.gemm(rows(own, &mine), -T::ONE, entries, self.op, rows(x, &rest));
+            } else {
+                lane.gemm(rows(any, &rest), -T::ONE, entries, self.op, rows(x, &mine));
+            }
+            let lower = missing == Missing::Upper;
+            lane.clear_outside(whole, if lower { Triangle::Lower } else { Triangle::Upper });
+            return lane.gemm(rows(any, &mine), -T::ONE, whole, self.op, rows(x, &mine));
         };
         // The transpose of a Hermitian matrix is its conjugate, that of a symmetric one itself.
         let conjugate = self.op.conjugates() != (conjugated && self.op.transposes());
@@ -80,13 +104,8 @@ impl<T: Scalar> Operator<'_, T> {
             (true, true) => (Op::Conjugate, Op::Transpose),
             (true, false) => (Op::Conjugate, Op::Adjoint),
         };
-        let rest = if missing == Missing::Lower { 0..mine.start } else { mine.end..n };
-        let entries = rows(column, &rest);
         lane.gemm(rows(any, &rest), -T::ONE, entries, down, rows(x, &mine));
         lane.gemm(rows(any, &mine), -T::ONE, entries, across, rows(x, &rest));
-        let (given, width) = (rows(column, &mine), place.width);
-        let whole = Block::column_major(tile.ptr, width, width, width);
-        lane.copy(given, whole);
         let (from, to) = match missing {
             Missing::Lower => (whole, whole),
             Missing::Upper => (whole.transposed(), whole.transposed()),

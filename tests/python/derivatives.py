@@ -93,6 +93,19 @@ FUNCTIONS = {
         lambda a, b: ms.lu_solve((a, jnp.array(PIVOTS)), b, 2),
         lambda a, b: jnp.linalg.solve(_permuted(a).conj().T, b),
     ),
+    "cholesky": Function(
+        lambda a, b: ms.cholesky(a, lower=True), lambda a, b: jnp.linalg.cholesky(a), hermitian
+    ),
+    "half of a solve": Function(
+        lambda a, b: ms.cho_factor(a).solve_triangular(b),
+        lambda a, b: jnp.linalg.solve(jnp.linalg.cholesky(a), b),
+        hermitian,
+    ),
+    "product with half": Function(
+        lambda a, b: ms.cho_factor(a, lower=True).dot_triangular(b, 2),
+        lambda a, b: jnp.linalg.cholesky(a).conj().T @ b,
+        hermitian,
+    ),
     "inv": Function(lambda a, b: ms.inv(a), lambda a, b: jnp.linalg.inv(a)),
     "inv pos": Function(
         lambda a, b: ms.inv(a, assume_a="pos"), lambda a, b: jnp.linalg.inv(a), hermitian
@@ -108,6 +121,9 @@ FUNCTIONS = {
     "norm 1": Function(lambda a, b: ms.norm(a, 1), lambda a, b: jnp.linalg.norm(a, 1)),
     "norm inf": Function(
         lambda a, b: ms.norm(a, jnp.inf), lambda a, b: jnp.linalg.norm(a, jnp.inf)
+    ),
+    "norms of columns": Function(
+        lambda a, b: ms.norm(a, 3, 0), lambda a, b: jnp.linalg.norm(a, 3, 0)
     ),
     "logdet": Function(
         lambda a, b: ms.cho_factor(a).logdet(),

@@ -16,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
 from helpers import ROOT, mesh_of
-from meshsolve import _core, _sharding, transpose
+from meshsolve import _core, _sharding, _transpose
 
 REGISTER = """
 import json
@@ -89,7 +89,7 @@ def test_the_program_of_a_transposition_for_cuda(sharded):
     mesh, spec = mesh_of(range(4)), P("x", None)
     sharding = NamedSharding(mesh, spec) if sharded else None
     x = jax.ShapeDtypeStruct((64, 32), jnp.float32, sharding=sharding)
-    program = transpose._transposed(mesh if sharded else None, spec if sharded else P())
+    program = _transpose._transposed(mesh if sharded else None, spec if sharded else P())
     text = program.trace(x).lower(lowering_platforms=("cuda",)).as_text()
     (call,) = (line for line in text.splitlines() if "@meshsolve" in line)
     assert 'routine = "transpose"' in call

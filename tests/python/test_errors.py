@@ -111,7 +111,7 @@ def test_messages(a, b, options, error, message):
             "convert with .astype(jnp.float32)",
         ),
         (
-            lambda: ms.cho_solve(ms.lu_factor(EYE), ONES),
+            lambda: ms.cho_solve(tuple(ms.lu_factor(EYE)), ONES),
             TypeError,
             "meshsolve.cho_solve: lower: expected a bool, got a ArrayImpl; pass what cho_factor "
             "returned",

@@ -122,7 +122,7 @@ FUNCTIONS = {
     "inv, Hermitian": (lambda a: ms.inv(a, assume_a="pos"), np.linalg.inv),
     "det": (ms.det, np.linalg.det),
     "slogdet": (lambda a: tuple(ms.slogdet(a)), lambda a: tuple(np.linalg.slogdet(a))),
-    "norm": (lambda a: ms.norm(a, 1), lambda a: np.linalg.norm(a, 1, (-2, -1))),
+    "norm": (lambda a: ms.norm(a, 1, (-2, -1)), lambda a: np.linalg.norm(a, 1, (-2, -1))),
     "logdet, Hermitian": (ms.logdet, lambda a: np.linalg.slogdet(a)[1]),
     "inverses of factors, Hermitian": (
         lambda a: (ms.cho_factor(a).inv(), ms.lu_factor(a).inv()),

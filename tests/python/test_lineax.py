@@ -43,6 +43,55 @@ def solver_and_tags(name: str, **options):
     return ms.lineax.Cholesky(**options), POSITIVE
 
 
+@pytest.mark.parametrize("name", ["LU", "Cholesky"])
+@pytest.mark.parametrize("where", ["one device", "sharded", "batch sharded"])
+def test_states_made_under_an_eager_vmap(name, where):
+    """Which then solves with each of them; with many matrices and with one."""
+    n = 8
+    many = np.stack([matrix(name, "float64", n), 2 * matrix(name, "float64", n)])
+    b, (solver, tags) = np.ones((2, n)), solver_and_tags(name)
+    at = jnp.asarray(many)
+    if where != "one device":
+        mesh = mesh_of(range(2))
+        at = put(mesh, many, *((None, "x") if where == "sharded" else ("x",)))
+
+    def run(a, b):
+        operator = lx.MatrixLinearOperator(a, tags)
+        state = solver.init(operator, {})
+        return lx.linear_solve(operator, b, solver, state=state).value
+
+    wanted = np.linalg.solve(many, b[..., None])[..., 0]
+    for transform in (lambda f: f, jax.jit):
+        np.testing.assert_allclose(transform(jax.vmap(run))(at, b), wanted, rtol=0, atol=1e-12)
+    one = jax.vmap(run, (None, 0))(at[0], b)
+    np.testing.assert_allclose(one, np.linalg.solve(many[0], b.T).T, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("name", ["LU", "Cholesky"])
+@pytest.mark.parametrize("with_state", [False, True])
+def test_operators_that_a_program_closes_over(name, kind, with_state):
+    """Whose devices JAX does not see: a message where the program is for others."""
+    a, mesh = matrix(name, "float64", 8), mesh_of(range(4), kind)
+    solver, tags = solver_and_tags(name)
+    operator = lx.MatrixLinearOperator(put(mesh, a, "x", None), tags)
+    state = {"state": solver.init(operator, {})} if with_state else {}
+    run = jax.jit(lambda b: lx.linear_solve(operator, b, solver, **state).value)
+    b = np.ones(8)
+    with pytest.raises(ValueError) as raised:
+        run(b)
+    assert (
+        f"meshsolve.lineax.{name}: operator: expected an operand of the program, as is its vector, "
+        "or both on the same devices, got an operator on 4 devices, which a program for 1 closes "
+        "over; pass the operator (or its state) through jax.jit, or set its mesh with jax.set_mesh"
+    ) in str(raised.value)
+    wanted = np.linalg.solve(a, b)
+    with jax.set_mesh(mesh):
+        np.testing.assert_allclose(run(b), wanted, rtol=0, atol=1e-12)
+    if kind == "auto":
+        np.testing.assert_allclose(run(put(mesh, b)), wanted, rtol=0, atol=1e-12)
+
+
 def two_axes():
     return jax.make_mesh((2, 4), ("y", "x"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 

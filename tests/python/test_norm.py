@@ -17,6 +17,8 @@ from helpers import (
     STORAGES,
     general,
     mesh_of,
+    normal,
+    put,
     put_matrix,
     told_of,
     unit_roundoff,
@@ -86,7 +88,7 @@ def test_what_is_no_number_and_empty_matrices():
     for storage in STORAGES:
         assert all(np.isnan(ms.norm(put_matrix(mesh, a, storage), which)) for which in NORMS)
     assert [float(ms.norm(np.zeros((0, 0)), which)) for which in NORMS] == [0] * 4
-    assert ms.norm(np.zeros((2, 0, 0))).shape == (2,)
+    assert ms.norm(np.zeros((2, 0, 0)), axis=(-2, -1)).shape == (2,)
 
 
 def test_what_is_given_as_in_numpy():
@@ -97,7 +99,7 @@ def test_what_is_given_as_in_numpy():
     many = np.random.default_rng(0).standard_normal((2, 3, 4, 4))
     for which in ("fro", np.int64(1), jnp.inf):
         wanted = jnp.linalg.matrix_norm(many, ord=which)
-        np.testing.assert_allclose(ms.norm(many, which), wanted, rtol=1e-14)
+        np.testing.assert_allclose(ms.norm(many, which, (-2, -1)), wanted, rtol=1e-14)
 
 
 @pytest.mark.parametrize("storage", ["rows", "columns"])
@@ -136,21 +138,104 @@ def test_gradients_of_large_and_small_matrices():
         np.testing.assert_allclose(got, a / np.linalg.norm(a), rtol=1e-13)
 
 
-@pytest.mark.parametrize("which", [2, -1, -np.inf, "nuc", "1", [1], np.ones(2)])
+SHAPES = {
+    (8,): [None, 0],
+    (8, 4): [None, 0, 1, -1, (0, 1), (1, 0), (-2, -1)],
+    (8, 8): [None, 0, (0, 1), (1, 0)],
+    (4, 8, 4): [None, 1, (0, 1), (2, 0)],
+    (2, 4, 4): [(1, 2), (2, 1), (0, 2)],
+}
+ORDERS_OF_NORMS = (None, 1, -1, 2, 0, 3, -2.5, np.inf, -np.inf, "fro")
+
+
+@pytest.mark.parametrize(
+    ("where", "dtype"),
+    [("one device", "float64"), ("auto", "complex64"), ("explicit", "float32")],
+)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_as_numpy_has_them(shape, dtype, where):
+    """Vectors, rectangles, axes, orders: what numpy gives, and where it refuses an error, too."""
+    x = normal(np.random.default_rng(0), shape, dtype)
+    x.flat[1] = 0
+    at = jnp.asarray(x)
+    if where != "one device":
+        spec = [None] * len(shape)
+        spec[0 if shape[0] > 2 else 1] = "x"
+        at = put(mesh_of(range(4), where), x, *spec)
+    for axis in SHAPES[shape]:
+        rank = len(shape) if axis is None else np.size(axis)
+        for i, which in enumerate(ORDERS_OF_NORMS):
+            keepdims = i % 2 == 0
+            call = lambda x, o=(which, axis, keepdims): ms.norm(x, *o)  # noqa: E731
+            singular = rank == 2 and which == 2
+            try:
+                wide = x.astype(np.clongdouble)
+                wanted = None if singular else np.linalg.norm(wide, which, axis, keepdims)
+            except ValueError:
+                wanted = None
+            if wanted is None:
+                with pytest.raises(ValueError, match=r"meshsolve\.norm: (ord|axis): expected"):
+                    call(at)
+                continue
+            value = (jax.jit(call) if i % 3 == 0 else call)(at)
+            assert value.shape == np.shape(wanted)
+            np.testing.assert_allclose(value, wanted, rtol=30 * unit_roundoff(dtype))
+
+
+@pytest.mark.parametrize("which", [None, 1, np.inf, -np.inf, 3])
+def test_gradients_of_vectors_and_rectangles(which):
+    mesh = mesh_of(range(4), "explicit")
+    rng = np.random.default_rng(0)
+    for shape, axis in (((8,), None), ((8, 4), 0), ((8, 4), 1), ((8, 4), None)):
+        if which == 3 and (shape, axis) == ((8, 4), None):
+            continue
+        x = rng.standard_normal(shape)
+
+        def number(norm, o=(which, axis)):
+            return lambda y: jnp.sum(norm(y, *o) ** 2)
+
+        at = put(mesh, x, "x", *([None] * (len(shape) - 1)))
+        with jax.set_mesh(mesh):
+            got = jax.grad(number(ms.norm))(at)
+        wanted = jax.grad(number(jnp.linalg.norm))(jnp.asarray(x))
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-13)
+        assert got.sharding == at.sharding
+
+
+def test_squares_of_vectors_do_not_overflow():
+    for scale in (1e-300, 1e300):
+        np.testing.assert_allclose(ms.norm(scale * np.ones(16)), 4 * scale, rtol=1e-15)
+        np.testing.assert_allclose(ms.norm(scale * np.ones((8, 2))), 4 * scale, rtol=1e-15)
+    assert np.isinf(ms.norm(np.array([1, np.inf]))) and np.isnan(ms.norm(np.array([1, np.nan])))
+    assert ms.norm(np.zeros(3)) == 0 and ms.norm(np.zeros(0)) == 0
+
+
+@pytest.mark.parametrize("which", [2, -2, "nuc", "1", [1], np.ones(2)])
 def test_other_norms(which):
     with pytest.raises(ValueError) as raised:
         ms.norm(np.eye(4), which)
     assert str(raised.value) == (
-        f'meshsolve.norm: ord: expected 1, jnp.inf, "fro" or None, got {which!r}; others, of '
-        "singular values or least sums, are in jnp.linalg.norm"
+        'meshsolve.norm: ord: expected 1, -1, jnp.inf, -jnp.inf, "fro" or None for matrices, got '
+        f"{which!r}; 2, -2 and 'nuc' take singular values, of one device's matrix: jnp.linalg.norm"
     )
 
 
 def test_other_mistakes():
-    with pytest.raises(ValueError, match=r"norm: ord: expected 1, .* got a traced value; others"):
+    with pytest.raises(ValueError, match=r"norm: ord: expected 1, .* got a traced value; 2, -2"):
         jax.jit(ms.norm)(np.eye(4), 1)
-    with pytest.raises(ValueError, match=r"meshsolve\.norm: a: expected a square matrix \[n, n\]"):
-        ms.norm(np.ones((4, 3)))
+    with pytest.raises(ValueError) as raised:
+        ms.norm(np.ones((2, 4, 3)), 1)
+    assert str(raised.value) == (
+        "meshsolve.norm: axis: expected axes of vectors or matrices, got None, and x with 3 axes; "
+        "give axis=(-2, -1) for the matrices of a batch"
+    )
+    for axis in (2, (0, 0), (0, -2), (), (0, 1, 2), "x", 0.5):
+        with pytest.raises(ValueError, match=r"norm: axis: expected an axis from -2 to 1, or two"):
+            ms.norm(np.eye(4), axis=axis)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"norm: ord: expected a number or None for vectors, got "):
+        ms.norm(np.ones(4), "fro")
+    with pytest.raises(ValueError, match=r"norm: mesh: expected None for what is not a square"):
+        ms.norm(np.ones((4, 3)), mesh=mesh_of(range(2)))
     with pytest.raises(TypeError, match=r"meshsolve\.norm: mesh: expected a jax\.sharding\.Mesh"):
         ms.norm(np.eye(4), mesh="x")  # type: ignore[arg-type]
 

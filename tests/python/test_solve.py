@@ -291,10 +291,13 @@ def test_one_device_works_under_a_mesh_that_is_set(axis_type, where):
     calls = {
         "solve": lambda a, b: ms.solve(a, b, return_info=True),
         "refine": lambda a, b: ms.solve(a, b, refine=True, return_info=True),
-        "norm": lambda a, b: ms.norm(a),
+        "norm": lambda a, b: [ms.norm(a), ms.norm(a, axis=0), ms.cholesky(a)],
         "inv": lambda a, b: ms.inv(a),
         "slogdet": lambda a, b: ms.slogdet(a),
-        "cho_factor": lambda a, b: [(f := ms.cho_factor(a)).solve(b), f.logdet(), f.inv()],
+        "cho_factor": lambda a, b: [
+            *((f := ms.cho_factor(a)).solve(b), f.logdet(), f.inv()),
+            *(f.solve_triangular(b), f.dot_triangular(b)),
+        ],
         "lu_factor": lambda a, b: [(f := ms.lu_factor(a)).solve(b), f.det(), f.rcond()],
     }
     alone = where == "tied to a device"

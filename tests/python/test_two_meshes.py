@@ -45,3 +45,29 @@ def test_an_explicit_mesh_that_is_set_and_an_array_on_another():
         "{'x': 4} of types {'x': 'Explicit'}, got one on axes {'x': 4} of types {'x': 'Auto'}; "
         "differentiate within jax.set_mesh of its own mesh, or put it on the mesh that is set"
     )
+
+
+def test_what_is_not_differentiated_while_another_mesh_is_set():
+    """What the library does in programs of JAX's own: norms, triangles, rectangles."""
+    matrix = np.eye(8) * 8 + np.arange(64).reshape(8, 8).T @ np.arange(64).reshape(8, 8) / 1e4
+    calls = {
+        "norm": lambda a, b: [ms.norm(a, -1), ms.norm(b), ms.norm(b, axis=0)],
+        "cholesky": lambda a, b: ms.cholesky(a, lower=True),
+        "half": lambda a, b: [ms.cho_factor(a).solve_triangular(b, trans) for trans in (0, 1, 2)],
+        "product": lambda a, b: [ms.cho_factor(a).dot_triangular(b, trans) for trans in (0, 1, 2)],
+        "rectangle": lambda a, b: tuple(ms.lu_factor(np.asarray(b))),
+    }
+    devices = np.array(jax.devices()[:4])
+    for kinds in ((AxisType.Auto, AxisType.Explicit), (AxisType.Explicit, AxisType.Auto)):
+        own, other = (
+            Mesh(d, ("x",), axis_types=(k,))
+            for d, k in zip((devices, devices[:2]), kinds, strict=True)
+        )
+        a = put(own, matrix, "x", None)
+        for b in (put(own, B), put(own, B, "x", None), jnp.asarray(B)):
+            for call in calls.values():
+                wanted = call(jnp.asarray(matrix), B)
+                with jax.set_mesh(other):
+                    got = call(a, b)
+                for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+                    np.testing.assert_allclose(x, y, rtol=0, atol=1e-12)

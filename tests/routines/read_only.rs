@@ -101,7 +101,7 @@ pub fn residuals<T: Scalar>(at: Place) {
         let n = case.n;
         let a = random::<T>(n, n, 5 + n as u64);
         let (b, x) = (random::<T>(n, 3, 7), random::<T>(n, 3, 8));
-        for structure in ["general", "hermitian", "symmetric"] {
+        for structure in ["general", "hermitian", "symmetric", "triangular"] {
             let mirrored = |i: usize, j: usize| {
                 let x = a[(j, i)];
                 if structure == "hermitian" { T::conj_impl(&x) } else { x }
@@ -110,6 +110,7 @@ pub fn residuals<T: Scalar>(at: Place) {
                 "general" => a[(i, j)],
                 "hermitian" if i == j => T::from_real_impl(&T::real_part_impl(&a[(i, i)])),
                 _ if i == j || (i > j) == case.lower => a[(i, j)],
+                "triangular" => T::ZERO,
                 _ => mirrored(i, j),
             });
             let given = match structure {

@@ -4,7 +4,7 @@
 //! takes its memory, which then holds the `[n/P, n]` of rows; "column-major": `[n, n/P]` with layout
 //! (1, 0)), `lower` (0/1: which triangle of A is read or made), `structure` ("general", "hermitian",
 //! "symmetric": of an A that is factored as L U or multiplied with; of the latter two one triangle is
-//! read), `trans` (0, 1, 2: solve with A, A^T,
+//! read; "triangular": a triangle is all of an A that is multiplied with), `trans` (0, 1, 2: solve with A, A^T,
 //! A^H), `unit_diagonal` (0/1), `norm` ("1", "inf", "fro": which one is found), `rhs` ("replicated": b is equal on all ranks; "columns": each rank has k of its own), `order`
 //! ("auto", "natural", "cyclic": of the columns while they are worked on; a factor keeps it), `tile`
 //! (0: chosen here), `engine` ("meshsolve", or "cusolvermg" on CUDA devices; a factor keeps it, since it
@@ -109,6 +109,8 @@ pub enum Structure {
     General,
     Hermitian,
     Symmetric,
+    /// To be multiplied with, not to be factored.
+    Triangular,
 }
 
 /// Which norm is found.
@@ -199,8 +201,14 @@ impl Routine for Verb {
             None | Some("general") => Structure::General,
             Some("hermitian") => Structure::Hermitian,
             Some("symmetric") => Structure::Symmetric,
+            Some("triangular") if self.family == Family::Residual => Structure::Triangular,
             Some(other) => {
-                let expected = "\"general\", \"hermitian\" or \"symmetric\"";
+                let expected = match self.family {
+                    Family::Residual => {
+                        "\"general\", \"hermitian\", \"symmetric\" or \"triangular\""
+                    }
+                    _ => "\"general\", \"hermitian\" or \"symmetric\"",
+                };
                 return Err(bad("structure", expected, format!("{other:?}")));
             }
         };

@@ -2,13 +2,13 @@
 //!
 //! | routine | operands (after `place`) | results | does |
 //! |---|---|---|---|
-//! | `residual` | a, b, x | r | R = B - op(A) X, from one triangle of A if `structure` says so |
+//! | `residual` | a, b, x | r | R = B - op(A) X, from one triangle of A if `structure` says so: of a "triangular" one that is all |
 
 use super::job::Solver;
 use super::operands::{Kind, slot};
 use super::options::{Family, Rhs, Structure, Verb};
 use crate::backend::{Backend, Step};
-use crate::dist::residual::Operator;
+use crate::dist::residual::{Given, Operator};
 use crate::scalar::Scalar;
 
 pub static VERBS: [Verb; 1] = [Verb {
@@ -25,12 +25,14 @@ pub static VERBS: [Verb; 1] = [Verb {
 
 /// One lane's part.
 pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>) -> Step {
-    let half = match job.options.structure {
-        Structure::General => None,
-        Structure::Hermitian => Some((job.missing(), true)),
-        Structure::Symmetric => Some((job.missing(), false)),
+    let missing = job.missing();
+    let given = match job.options.structure {
+        Structure::General => Given::Whole,
+        Structure::Hermitian => Given::Half { missing, conjugated: true },
+        Structure::Symmetric => Given::Half { missing, conjugated: false },
+        Structure::Triangular => Given::Triangle { missing },
     };
-    let operator = Operator { a: &job.a, op: job.op_on_b(job.options.op), half };
+    let operator = Operator { a: &job.a, op: job.op_on_b(job.options.op), given };
     let tile = job.own_scratch(lane.lane());
     lane.keep_subnormals(true);
     match job.options.rhs {

@@ -3,14 +3,14 @@
 import functools
 
 import jax
-from jax.core import Tracer
-from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
 from meshsolve import _batch, _dispatch, _engine, _failure, _ffi, _padding
 from meshsolve._operands import as_typed, check_square, common_dtype
 from meshsolve._rows import Rows
-from meshsolve.solve import structure_of
+from meshsolve._solve import structure_of
+from meshsolve._types import AssumeA, Engine, OnFailure
 
 
 def inv(
@@ -18,11 +18,11 @@ def inv(
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
-    assume_a: str = "gen",
+    assume_a: AssumeA = "gen",
     lower: bool = False,
-    on_failure: str = "nan",
+    on_failure: OnFailure = "nan",
     mesh: Mesh | None = None,
-    engine: str | None = None,
+    engine: Engine | None = None,
 ) -> jax.Array:
     """The inverse of A with all devices that hold it, in its memory.
 
@@ -89,15 +89,4 @@ def inv(
     else:
         op = _ffi.geinv(structure, bool(lower), order)
     inverse, _ = _dispatch.call(op._replace(raises=raises, engine=maker), (a,), (own,))
-    return _home(inverse, a) if order == 0 else _padding.cut(inverse, n)
-
-
-def _home(x, a):
-    """X, which lies by rows or by columns, in the sharding of A."""
-    if isinstance(x, Tracer):
-        here = jax.typeof(a).sharding
-        explicit = not here.mesh.empty and AxisType.Explicit in here.mesh.axis_types
-        return jax.sharding.reshard(x, here) if explicit else x
-    if not isinstance(a.sharding, NamedSharding) or x.sharding.is_equivalent_to(a.sharding, 2):
-        return x
-    return jax.device_put(x, a.sharding)
+    return _dispatch.as_given(inverse, a) if order == 0 else _padding.cut(inverse, n)

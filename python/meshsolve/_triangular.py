@@ -15,19 +15,20 @@ from meshsolve._operands import (
     promoted,
 )
 from meshsolve._rows import Rows
-from meshsolve.solve import solved
+from meshsolve._solve import solved
+from meshsolve._types import OnFailure, Trans
 
 
 def solve_triangular(
     a: ArrayLike | Rows,
     b: ArrayLike,
-    trans: int | str = 0,
+    trans: Trans = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
     *,
-    on_failure: str = "nan",
+    on_failure: OnFailure = "nan",
     mesh: Mesh | None = None,
 ) -> jax.Array:
     """Solve A X = B, A^T X = B or A^H X = B, A triangular, with all devices that hold A.

@@ -14,7 +14,8 @@ from meshsolve import _core, _dispatch, _log, _padding, _refine
 from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import check_rhs, check_square, common_dtype, expect_alive
 from meshsolve._sharding import Placement, is_two_way
-from meshsolve.solve import structure_of
+from meshsolve._solve import structure_of
+from meshsolve._types import AssumeA
 
 
 class Described(Protocol):
@@ -111,7 +112,7 @@ def plan(
     b: ArrayLike | Described | None = None,
     lower: bool = False,
     *,
-    assume_a: str = "gen",
+    assume_a: AssumeA = "gen",
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     refine: bool = False,

@@ -1,4 +1,4 @@
-"""Cholesky factors of sharded matrices: ``cho_factor``, ``cho_solve``, ``CholeskyFactor``."""
+"""Cholesky factors of sharded matrices: ``cho_factor``, ``cho_solve``, ``cholesky``, ``logdet``."""
 
 import dataclasses
 import functools
@@ -12,18 +12,21 @@ from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
-from meshsolve import _batch, _dispatch, _engine, _factor, _failure, _ffi, _padding
+from meshsolve import _batch, _dispatch, _engine, _factor, _failure, _ffi, _half, _padding
 from meshsolve._errors import wrong_type
+from meshsolve._linear import triangle
 from meshsolve._operands import (
     as_array,
     as_typed,
     check_rhs,
     check_square,
+    check_trans,
     common_dtype,
     promoted,
 )
 from meshsolve._rows import Rows
-from meshsolve.solve import solved
+from meshsolve._solve import solved
+from meshsolve._types import Engine, OnFailure, Trans
 
 
 @functools.partial(
@@ -37,8 +40,8 @@ class CholeskyFactor(_factor.Pair):
 
     A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored, also as
     NumPy arrays. Unpacks to scipy's pair, ``c, lower = factor``, where c is a JAX array. Its
-    methods have derivatives, for which it is not made anew: the tangent of ``work`` is that of A
-    (Hermitian). Unpacked it has none.
+    methods and that pair have derivatives, for which it is not made anew: the tangent of ``work``
+    is that of A (Hermitian).
 
     Attributes:
       work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh). Read as an
@@ -60,6 +63,9 @@ class CholeskyFactor(_factor.Pair):
       >>> x, inverse = factor.solve(b), factor.inv()
       >>> round(float(jnp.exp(factor.logdet()))), 0 < float(factor.rcond()) < 1
       (1280, True)
+      >>> white = factor.solve_triangular(b)  # L^-1 b
+      >>> print(factor.dot_triangular(white))  # L (L^-1 b)
+      [1. 1. 1. 1. 1. 1. 1. 1.]
     """
 
     work: jax.Array
@@ -79,6 +85,30 @@ class CholeskyFactor(_factor.Pair):
         """
         _factor.expect_alive("CholeskyFactor.solve", self, b=b)
         return cho_solve(self, b, overwrite_b)
+
+    def solve_triangular(
+        self, b: ArrayLike, trans: Trans = 0, *, overwrite_b: bool = False
+    ) -> jax.Array:
+        """X with L X = B (``trans`` 0 or "N"), L^T X = B (1, "T") or L^H X = B (2, "C") for L of
+        A = L L^H, whatever ``lower`` is.
+
+        Half of ``solve``: X of L X = B is white noise where B has the covariance A. B is [n],
+        [n, k] or [..., n, k]; X has its shape and sharding, and is NaN if A is not positive
+        definite. On the host the factor is used where it lies; CUDA devices unpack it, which takes
+        a copy.
+        """
+        return _by_half("solve_triangular", "b", _half.solve, self, b, trans, overwrite_b)
+
+    def dot_triangular(self, z: ArrayLike, trans: Trans = 0) -> jax.Array:
+        """L Z (``trans`` 0 or "N"), L^T Z (1, "T") or L^H Z (2, "C") for L of A = L L^H, whatever
+        ``lower`` is.
+
+        Samples: L Z has the covariance A where Z is white noise. Z is [n], [n, k] or [..., n, k];
+        the product has its shape and sharding, and is NaN if A is not positive definite. On the
+        host the factor is used where it lies; CUDA devices unpack it, which takes a copy.
+        """
+        run = lambda factor, z, trans, own: _half.multiply(factor, z, trans)  # noqa: E731
+        return _by_half("dot_triangular", "z", run, self, z, trans, False)
 
     @_batch.each
     def logdet(self) -> jax.Array:
@@ -144,9 +174,9 @@ def cho_factor(
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
-    on_failure: str = "nan",
+    on_failure: OnFailure = "nan",
     mesh: Mesh | None = None,
-    engine: str | None = None,
+    engine: Engine | None = None,
 ) -> CholeskyFactor:
     """Factor A = L L^H with all devices that hold it, in its memory, for reuse.
 
@@ -192,7 +222,7 @@ def _factored(
     overwrite_a: bool,
     mesh: Mesh | None,
     raises: bool,
-    engine: str | None = None,
+    engine: Engine | None = None,
 ) -> CholeskyFactor:
     given, a = a, as_typed(public, "a", a)
     n = check_square(public, a)
@@ -286,6 +316,87 @@ def cho_solve(
         vectors=True,
     )
     return x
+
+
+def _by_half(method: str, argument: str, run, factor, b, trans, own_b: bool):
+    """What ``run(factor, b, trans, own)`` gives, for right-hand sides as users have them."""
+    name = f"CholeskyFactor.{method}"
+    code = check_trans(name, trans)
+    given, b = b, as_array(name, argument, b)
+    _factor.expect_alive(name, factor)
+    check_rhs(name, b, factor.n, argument)
+    leaves, sides = _batch.leaves(factor), (b, _batch.rank_of_rhs(b))
+    if _batch.has_leading(*leaves, sides):
+        again = functools.partial(_by_half, method, argument, run)
+        one = lambda *x: again(_batch.remade(factor, x[:-1]), x[-1], code, False)  # noqa: E731
+        return _batch.over(name, one, *leaves, sides)
+    factor = dataclasses.replace(factor, work=factor._arrays[0], info=factor._arrays[1])
+    dtype = common_dtype(name, f"the factor and {argument}", factor.work, b)
+    own_b = own_b or b is not given or b.dtype != dtype
+    part = lambda b, own: run(factor, b, code, own)  # noqa: E731
+    return solved(part, promoted(b, dtype), own_b, factor.work)[0]
+
+
+def cholesky(
+    a: ArrayLike | Rows,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    on_failure: OnFailure = "nan",
+    mesh: Mesh | None = None,
+    engine: Engine | None = None,
+) -> jax.Array:
+    """The Cholesky factor as an array: U of A = U^H U, or L of A = L L^H if ``lower``.
+
+    The call of ``jax.scipy.linalg.cholesky``; shardings, ``overwrite_a`` and ``mesh`` are those of
+    ``meshsolve.solve``. Derivatives are of every order, in both modes, and so is ``jax.vmap``: of
+    a tangent of A the Hermitian part counts, as in ``jnp.linalg.cholesky``. For solves, samples
+    and determinants ``cho_factor`` saves what is done here to make an array of its factor.
+
+    Args:
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128; Hermitian
+        positive definite. Only one triangle is read.
+      lower: whether A's lower triangle is read, and L made, instead of the upper one and U.
+      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      check_finite: accepted for compatibility; entries that are not finite lead to NaN.
+      on_failure: "nan", or "raise" where A is not positive definite; see ``meshsolve.solve``.
+      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+      engine: None, or "cusolvermg" on CUDA devices; see ``meshsolve.solve``.
+
+    Returns:
+      U or L [n, n] in the sharding of A, with zeros in the other triangle; by rows over ``mesh`` if
+      that was given, or on one device if it does not divide n, as ``CholeskyFactor`` unpacks. NaN
+      if A is not positive definite.
+
+    Raises:
+      ValueError: a is not square, or the devices do not divide n.
+      TypeError: a dtype that cannot be used.
+      numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
+        jax.errors.JaxRuntimeError.
+
+    Source: as ``cho_factor``; derivatives: I. Murray, Differentiation of the Cholesky
+    decomposition, 2016.
+
+    Examples:
+      >>> l = np.asarray(ms.cholesky(a, lower=True))
+      >>> print(np.abs(l @ l.T - a).max() < 1e-5, l[0, 1])
+      True 0.0
+    """
+    del check_finite
+    raises = _failure.raises("cholesky", on_failure)
+    a = as_typed("cholesky", "a", a)
+    factor = _factored("cholesky", a, lower, overwrite_a, mesh, raises, engine)
+    c = factor._unpacked()
+    if isinstance(c, Tracer):
+        c = triangle(c, factor.lower)
+    else:
+        c = _dispatch.where_it_lies(_cleared, c, factor.lower)
+    return c if mesh else _dispatch.as_given(c, a)
+
+
+# In the memory of what it is given.
+_cleared = jax.jit(triangle, static_argnums=1, donate_argnums=0)
 
 
 def logdet(

@@ -5,7 +5,7 @@
 import dataclasses
 import functools
 from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
-from meshsolve import _batch, _dispatch, _engine, _factor, _failure, _ffi, _padding
+from meshsolve import _batch, _dispatch, _engine, _factor, _failure, _ffi, _padding, _rectangle
 from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import (
     as_array,
@@ -26,7 +26,8 @@ from meshsolve._operands import (
     promoted,
 )
 from meshsolve._rows import Rows
-from meshsolve.solve import solved
+from meshsolve._solve import solved
+from meshsolve._types import Engine, OnFailure, Trans
 
 
 class SlogdetResult(NamedTuple):
@@ -69,7 +70,8 @@ class LUFactor(_factor.Pair):
         solutions are NaN.
       anorm: real scalar: the 1-norm of A, for ``rcond``; NaN if the factor stands for a pair.
       n: order of A.
-      storage: "column-major" if A was sharded by columns and column-major in memory, else "rows".
+      storage: "column-major" if A was sharded by columns and column-major in memory, "rectangle"
+        if it was not square (then work is scipy's ``lu`` and n the shorter side), else "rows".
       engine: "" or what ``lu_factor`` was told, which then decides how ``work`` is laid out.
 
     Examples:
@@ -89,7 +91,7 @@ class LUFactor(_factor.Pair):
 
     RANKS: ClassVar[dict[str, int]] = {"work": 2, "pivots": 1, "info": 0, "anorm": 0}
 
-    def solve(self, b: ArrayLike, trans: int = 0, *, overwrite_b: bool = False) -> jax.Array:
+    def solve(self, b: ArrayLike, trans: Trans = 0, *, overwrite_b: bool = False) -> jax.Array:
         """X with A X = B (``trans`` 0), A^T X = B (1) or A^H X = B (2), for B of shape [n] or
         [n, k]; NaN if A is singular. See ``lu_solve``.
         """
@@ -101,12 +103,14 @@ class LUFactor(_factor.Pair):
         where ``slogdet`` does not.
         """
         _factor.expect_alive("LUFactor.det", self)
-        return self._determinant()[0]
+        _rectangle.expect_none("LUFactor.det", self)
+        return self._determinant(False)[0]
 
     def slogdet(self) -> SlogdetResult:
         """Sign and logarithm of the determinant of A; (0, -inf) if A is singular."""
         _factor.expect_alive("LUFactor.slogdet", self)
-        return SlogdetResult(*self._determinant()[1:])
+        _rectangle.expect_none("LUFactor.slogdet", self)
+        return SlogdetResult(*self._determinant(True)[1:])
 
     @_batch.each
     def rcond(self) -> jax.Array:
@@ -121,15 +125,16 @@ class LUFactor(_factor.Pair):
         Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; what
         LAPACK's ``gecon`` estimates.
         """
+        _rectangle.expect_none("LUFactor.rcond", self)
         return _factor.rcond(_ffi.gecon, self, "pivots", "info")
 
     @_batch.each
-    def _determinant(self):
+    def _determinant(self, logarithmic: bool):
         if self.n == 0:
             one = jnp.ones((), self.work.dtype)
             return one, one, jnp.zeros((), _factor.real_dtype(self.work.dtype))
         operands = (_factor.array(self, "work"), _factor.array(self, "pivots"))
-        op = _factor.of_engine(_ffi.det(self.storage), self)
+        op = _factor.of_engine(_ffi.det(self.storage, logarithmic), self)
         return _dispatch.call(op, operands, (False, False))
 
     @_batch.each
@@ -139,6 +144,7 @@ class LUFactor(_factor.Pair):
         A new array, sharded as ``work`` is; if A was padded, on one device, made by way of two more
         of its size. See ``meshsolve.inv``.
         """
+        _rectangle.expect_none("LUFactor.inv", self)
         if self.n == 0:
             return _factor.array(self, "work")
         order = self.n if self.work.shape[0] != self.n else 0
@@ -154,6 +160,8 @@ class LUFactor(_factor.Pair):
         size.
         """
         _factor.expect_alive("LUFactor.__iter__", self)
+        if self.storage == _rectangle.STORAGE:
+            return iter((self.work, self.pivots))
         return iter((self._unpacked(), self.pivots[..., : self.n]))
 
     @_batch.each
@@ -174,9 +182,9 @@ def lu_factor(
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
-    on_failure: str = "nan",
+    on_failure: OnFailure = "nan",
     mesh: Mesh | None = None,
-    engine: str | None = None,
+    engine: Engine | None = None,
 ) -> LUFactor:
     """Factor P A = L U with all devices that hold A, in its memory, for reuse.
 
@@ -185,7 +193,9 @@ def lu_factor(
     that is sharded by rows is first transposed across the shards, in its memory.
 
     Args:
-      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. On one
+        device or replicated also [m, n], which JAX factors: that factor is for its pair (lu, piv)
+        alone.
       overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
       on_failure: "nan", or "raise" where A is singular; see ``meshsolve.solve``.
@@ -196,7 +206,7 @@ def lu_factor(
       An ``LUFactor``; ``lu, piv = lu_factor(a)`` unpacks it to scipy's pair.
 
     Raises:
-      ValueError: a is not square, or the devices do not divide n.
+      ValueError: a is not square and sharded, or the devices do not divide n.
       TypeError: a dtype that cannot be used.
       numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
         jax.errors.JaxRuntimeError.
@@ -212,6 +222,11 @@ def lu_factor(
     """
     del check_finite
     raises = _failure.raises("lu_factor", on_failure)
+    a = as_typed("lu_factor", "a", a)
+    if _rectangle.is_one(a):
+        lu, piv, info = _rectangle.factored(a, mesh, raises, engine)
+        anorm = jnp.full(info.shape, jnp.nan, _factor.real_dtype(lu.dtype))
+        return LUFactor(lu, piv, info, anorm, min(lu.shape[-2:]), _rectangle.STORAGE)
     return _factored("lu_factor", a, overwrite_a, mesh, raises, engine)
 
 
@@ -221,7 +236,7 @@ def _factored(
     overwrite_a: bool,
     mesh: Mesh | None,
     raises: bool = False,
-    engine: str | None = None,
+    engine: Engine | None = None,
 ) -> LUFactor:
     given, a = a, as_typed(public, "a", a)
     n = check_square(public, a)
@@ -244,7 +259,7 @@ def _factored(
 def lu_solve(
     lu_and_piv: LUFactor | tuple[ArrayLike, ArrayLike],
     b: ArrayLike,
-    trans: int = 0,
+    trans: Trans = 0,
     overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> jax.Array:
@@ -281,6 +296,7 @@ def lu_solve(
     b_array = as_array("lu_solve", "b", b)
     if isinstance(lu_and_piv, LUFactor):
         given = lu_and_piv
+        _rectangle.expect_none("lu_solve", given)
         _factor.expect_alive("lu_solve", given)
         leaves, sides = _batch.leaves(given), (b_array, _batch.rank_of_rhs(b_array))
         if _batch.has_leading(*leaves, sides):
@@ -330,7 +346,8 @@ def det(
     """The determinant of A [n, n] by LU, a scalar of its dtype; 0 if A is singular.
 
     It over- and underflows where ``slogdet`` does not. Shardings are those of ``meshsolve.solve``.
-    Derivatives are of every order; the gradient of a singular matrix is NaN.
+    Derivatives are of every order; the first ones also of a singular matrix, whose cofactors they
+    are (second ones are NaN there).
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
@@ -356,7 +373,7 @@ def slogdet(
     a: ArrayLike | Rows,
     overwrite_a: bool = False,
     *,
-    method: str | None = None,
+    method: Literal["lu", "qr"] | None = None,
     mesh: Mesh | None = None,
 ) -> SlogdetResult:
     """Sign and logarithm of the determinant of A [n, n] by LU; (0, -inf) if A is singular.

@@ -20,6 +20,7 @@ from meshsolve._operands import (
     promoted,
 )
 from meshsolve._rows import Rows
+from meshsolve._types import AssumeA, Engine, OnFailure
 
 
 class SolveInfo(NamedTuple):
@@ -52,16 +53,16 @@ def solve(
     b: ArrayLike,
     lower: bool = ...,
     *,
-    assume_a: str = ...,
+    assume_a: AssumeA = ...,
     overwrite_a: bool = ...,
     overwrite_b: bool = ...,
     check_finite: bool = ...,
     transposed: bool = ...,
     refine: bool = ...,
     return_info: Literal[False] = ...,
-    on_failure: str = ...,
+    on_failure: OnFailure = ...,
     mesh: Mesh | None = ...,
-    engine: str | None = ...,
+    engine: Engine | None = ...,
 ) -> jax.Array: ...
 
 
@@ -71,16 +72,16 @@ def solve(
     b: ArrayLike,
     lower: bool = ...,
     *,
-    assume_a: str = ...,
+    assume_a: AssumeA = ...,
     overwrite_a: bool = ...,
     overwrite_b: bool = ...,
     check_finite: bool = ...,
     transposed: bool = ...,
     refine: bool = ...,
     return_info: Literal[True],
-    on_failure: str = ...,
+    on_failure: OnFailure = ...,
     mesh: Mesh | None = ...,
-    engine: str | None = ...,
+    engine: Engine | None = ...,
 ) -> tuple[jax.Array, SolveInfo]: ...
 
 
@@ -90,16 +91,16 @@ def solve(
     b: ArrayLike,
     lower: bool = ...,
     *,
-    assume_a: str = ...,
+    assume_a: AssumeA = ...,
     overwrite_a: bool = ...,
     overwrite_b: bool = ...,
     check_finite: bool = ...,
     transposed: bool = ...,
     refine: bool = ...,
     return_info: bool = ...,
-    on_failure: str = ...,
+    on_failure: OnFailure = ...,
     mesh: Mesh | None = ...,
-    engine: str | None = ...,
+    engine: Engine | None = ...,
 ) -> jax.Array | tuple[jax.Array, SolveInfo]: ...
 
 
@@ -108,16 +109,16 @@ def solve(
     b: ArrayLike,
     lower: bool = False,
     *,
-    assume_a: str = "gen",
+    assume_a: AssumeA = "gen",
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
     transposed: bool = False,
     refine: bool = False,
     return_info: bool = False,
-    on_failure: str = "nan",
+    on_failure: OnFailure = "nan",
     mesh: Mesh | None = None,
-    engine: str | None = None,
+    engine: Engine | None = None,
 ) -> jax.Array | tuple[jax.Array, SolveInfo]:
     """Solve A X = B with all devices that hold A, in the memory of A.
 
@@ -260,7 +261,7 @@ _STRUCTURES = {
 }
 
 
-def structure_of(operation: str, assume_a: str) -> str:
+def structure_of(operation: str, assume_a: AssumeA) -> str:
     """What is known of A, by its long name."""
     known = _STRUCTURES.get(assume_a, assume_a)
     if known not in _STRUCTURES.values():

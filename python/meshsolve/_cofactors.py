@@ -1,0 +1,57 @@
+"""The cofactors of a singular matrix, which are the derivatives of its determinant.
+
+Where det A = 0 there is no A^-1 to take them from. The adjugate of an A of rank n - 1 is
+adj A = g v u^T, with A v = 0 and u^T A = 0; below that rank it is 0. With P A = L U, and i and j
+the first and the last zero on the diagonal of U:
+
+    U' v = e_i,   (L U')^T P u = e_j,   g = det(P) det(U + e_j e_i^T),
+
+U' being U with ones for its zeros: v ends with v_i = 1, and y of U'^T y = e_j, the left null vector
+of U, begins with y_j = 1, so that the cofactor of U at (j, i) is det(P) g itself.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from meshsolve import _dispatch, _ffi, _padding
+from meshsolve._ffi import Operation
+from meshsolve._sides import resharded
+
+
+def of_singular(op: Operation, work, pivots):
+    """The cofactor matrix, adj(A)^T, from the factor of a singular A, as ``op`` takes it."""
+    run = _dispatch.traced
+    there = jax.typeof(work).sharding
+    (lu,) = run(_ffi.luunpack(op.storage)._replace(public=op.public, engine=op.engine), work)
+    here, n = jax.typeof(lu).sharding, lu.shape[0]
+    i = jnp.arange(n)
+    eye = resharded(i[:, None] == i, here)
+    diagonal = _padding.replicated(jnp.where(eye, lu, 0).sum(1))
+    is_zero = diagonal == 0
+    first, last = jnp.argmax(is_zero), n - 1 - jnp.argmax(is_zero[::-1])
+
+    zeros = resharded(jnp.broadcast_to(is_zero, (n, n)), here)
+    one = jnp.ones((), lu.dtype)
+    regular = jnp.where(eye & zeros, one, lu)
+    below = resharded(i[:, None] > i, here)
+    corner = resharded((i[:, None] == last) & (i == first), here)
+    bordered = jnp.where(corner, one, jnp.where(below, jnp.zeros_like(lu), lu))
+
+    factor = _ffi.getrf(op.public, 0)
+    (matrix, interchanges, _, _) = run(factor, bordered)
+    g, _, _ = run(_ffi.det("rows")._replace(public=op.public), matrix, interchanges)
+    swaps = jnp.sum(pivots != jnp.arange(n, dtype=pivots.dtype))
+    g = jnp.where(swaps % 2 == 0, g, -g)
+
+    def solved(lower, trans, unit, b):
+        once = _ffi.trtrs(lower, 0, trans, unit)._replace(public=op.public)
+        return run(once, regular, b)[0]
+
+    unit_vector = lambda k: (i == k).astype(lu.dtype)[:, None]  # noqa: E731
+    v = solved(False, 0, False, unit_vector(first))
+    u = solved(True, 1, True, solved(False, 1, False, unit_vector(last)))
+    order = lax.linalg.lu_pivots_to_permutation(pivots, n)
+    u = _padding.replicated(u)[jnp.argsort(order)]
+    cofactors = g * u * _padding.replicated(v)[:, 0]
+    return resharded(cofactors, there)

@@ -1,0 +1,43 @@
+"""Names of linear algebra that this library does not have, and what to use instead."""
+
+_ONE_DEVICE = "for a matrix that one device can hold use {}"
+_LEAST_SQUARES = (
+    "of a tall A of full rank with a modest condition the least-squares solution is "
+    'solve(A.T @ A, A.T @ b, assume_a="pos"); else, if one device can hold it, use {}'
+)
+
+_INSTEAD = {
+    "qr": _ONE_DEVICE.format("jnp.linalg.qr"),
+    "lstsq": _LEAST_SQUARES.format("jnp.linalg.lstsq"),
+    "pinv": _LEAST_SQUARES.format("jnp.linalg.pinv"),
+    "eig": _ONE_DEVICE.format("jnp.linalg.eig, on a CPU"),
+    "eigvals": _ONE_DEVICE.format("jnp.linalg.eigvals, on a CPU"),
+    "eigh": _ONE_DEVICE.format("jnp.linalg.eigh"),
+    "eigvalsh": _ONE_DEVICE.format("jnp.linalg.eigvalsh"),
+    "svd": _ONE_DEVICE.format("jnp.linalg.svd"),
+    "svdvals": _ONE_DEVICE.format("jnp.linalg.svdvals"),
+    "matrix_rank": _ONE_DEVICE.format("jnp.linalg.matrix_rank"),
+    "polar": _ONE_DEVICE.format("jax.scipy.linalg.polar"),
+    "schur": _ONE_DEVICE.format("jax.scipy.linalg.schur, on a CPU"),
+    "hessenberg": _ONE_DEVICE.format("jax.scipy.linalg.hessenberg, on a CPU"),
+    "expm": _ONE_DEVICE.format("jax.scipy.linalg.expm"),
+    "sqrtm": _ONE_DEVICE.format("jax.scipy.linalg.sqrtm, on a CPU"),
+    "funm": _ONE_DEVICE.format("jax.scipy.linalg.funm, on a CPU"),
+    "ldl": 'an indefinite Hermitian A is solved by solve(a, b, assume_a="her"), which uses LU',
+    "cond": "1 / lu_factor(a).rcond() estimates the condition number in the 1-norm",
+    "matmul": "products of sharded arrays are JAX's own, a @ b",
+    "lu": "lu_factor(a) is the factorisation, whose parts are lu, piv = lu_factor(a)",
+    "inverse": "the function is inv",
+    "matrix_norm": "the function is norm",
+    "triangular": "the function is solve_triangular",
+    "transpose": "transpose_inplace(x) transposes in the memory of x, and x.T is JAX's own",
+    "cholesky_solve": "the function is cho_solve",
+    "logabsdet": "slogdet(a).logabsdet, or logdet(a) of a positive definite A",
+}
+
+
+def absent(name: str) -> AttributeError:
+    """Describe a name that the package does not have, for ``raise``."""
+    instead = _INSTEAD.get(name)
+    told = f"module 'meshsolve' has no attribute {name!r}"
+    return AttributeError(f"{told}; {instead}" if instead else told)
