@@ -1,5 +1,7 @@
 """What users hand over, checked and brought to one dtype."""
 
+from typing import Any, Literal
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -91,9 +93,9 @@ def check_rhs(operation: str, b, n: int, argument: str = "b") -> None:
         )
 
 
-def check_trans(operation: str, trans) -> int:
+def check_trans(operation: str, trans) -> Literal[0, 1, 2]:
     """Which of A, A^T, A^H is meant: 0, 1, 2."""
-    codes = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
+    codes: dict[Any, Literal[0, 1, 2]] = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
     if not isinstance(trans, (int, str, np.integer)) or trans not in codes:
         raise mistake(
             operation,

@@ -273,17 +273,17 @@ def _mesh(a) -> AbstractMesh | None:
     """The mesh that a matrix lies on, of one device if it is not sharded; None if it is traced and
     that is not known, or if the devices of the whole mesh do not divide its order.
     """
-    a = _mapped(a)
-    mesh = jax.typeof(a).sharding.mesh
+    n, whole = a.shape[0], _mapped(a)
+    mesh = jax.typeof(whole).sharding.mesh
     if mesh.empty:
-        return None if isinstance(a, Tracer) else _ONE_DEVICE
-    return None if a.shape[-1] % mesh.size else mesh
+        return None if isinstance(whole, Tracer) else _ONE_DEVICE
+    return None if n % mesh.size else mesh
 
 
-def _mapped(a):
+def _mapped(a: Any) -> Any:
     """Of a matrix that ``jax.vmap`` maps over outside of programs, the array of all of them."""
     while isinstance(a, Tracer) and isinstance(getattr(a, "val", None), jax.Array):
-        a = a.val  # type: ignore[attr-defined]
+        a = a.val
     return a
 
 
@@ -317,7 +317,7 @@ def _solved(state: State, b: jax.Array) -> jax.Array:
         return factor.solve(b) if transposed == conjugate else factor.solve(b.conj()).conj()
     if not transposed and conjugate:
         return factor.solve(b.conj()).conj()
-    return factor.solve(b, trans=transposed + conjugate)
+    return factor.solve(b, trans=2 if transposed and conjugate else 1 if transposed else 0)
 
 
 def _ravelled(vector) -> jax.Array:

@@ -12,9 +12,14 @@ use crate::scalar::Scalar;
 pub enum Given {
     Whole,
     /// The other triangle of a Hermitian matrix, or if it is not `conjugated` of a symmetric one.
-    Half { missing: Missing, conjugated: bool },
+    Half {
+        missing: Missing,
+        conjugated: bool,
+    },
     /// The other triangle, A having zeros in this one.
-    Triangle { missing: Missing },
+    Triangle {
+        missing: Missing,
+    },
 }
 
 /// op(A).
