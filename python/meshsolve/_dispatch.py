@@ -130,6 +130,7 @@ def call(op: Operation, operands, own):
     For a matrix the storage of ``op`` is settled here, by where the matrix lies.
     """
     if any(isinstance(x, Tracer) for x in operands):
+        operands = [_on_mesh_that_is_set(x) for x in operands]
         return _on_columns(op, functools.partial(traced, op), operands)
     _expect_not_mapped(op, operands[op.matrix])
     # Where a function is traced that closes over the operands, results are not known.
@@ -138,6 +139,15 @@ def call(op: Operation, operands, own):
     if known:
         _failure.check(op, results)
     return results
+
+
+def _on_mesh_that_is_set(x):
+    """An operand that is tied to no device, where JAX takes it to be if axes are Explicit."""
+    mesh = jax.sharding.get_abstract_mesh()
+    types = {*mesh.axis_types}
+    if types != {AxisType.Explicit} or not jax.typeof(x).sharding.mesh.empty:
+        return x
+    return jax.sharding.reshard(x, NamedSharding(mesh, PartitionSpec()))
 
 
 def _expect_not_mapped(op: Operation, a) -> None:
