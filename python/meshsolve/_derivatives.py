@@ -172,7 +172,7 @@ def _multiply_and_add(op: Operation, a, b, x):
         times = _ffi.trtrs(op.lower, 0, op.trans, False)
     a = _dispatch.of_operand(op, a)
     x = product(times, Sides.of(a), a, x)
-    return (resharded(b, jax.typeof(x).sharding) - x,), ()
+    return (b - resharded(x, jax.typeof(b).sharding),), ()
 
 
 # Determinants and inverses.
