@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 
+import meshsolve
+
 of_lineax = "Type of metaclass unknown", "Type of base class"
 
 # Where it finds packages depends on the search path alone; beside pyproject.toml it finds sources.
@@ -36,8 +38,13 @@ for symbol in symbols:
     elif not (symbol["isTypeKnown"] and not symbol["isTypeAmbiguous"]):
         said = said or ["its type is not known"]
     unknown += [f"{symbol['name']}: {message}" for message in said]
-exported = sum(symbol["isExported"] for symbol in symbols)
-if "py.typed" not in report.get("pyTypedPath", "") or exported < 50:
-    unknown.append(f"the installed package was not found: {exported} symbols")
-print("\n".join(unknown) or f"the types of {exported} public symbols are known")
+exported = {symbol["name"] for symbol in symbols if symbol["isExported"]}
+if "py.typed" not in report.get("pyTypedPath", ""):
+    unknown.append("the installed package was not found")
+unknown += [
+    f"{name}: it is not among the symbols"
+    for name in meshsolve.__all__
+    if name != "__version__" and not any(symbol.split(".")[-1] == name for symbol in exported)
+]
+print("\n".join(unknown) or f"the types of {len(exported)} public symbols are known")
 sys.exit(bool(unknown))

@@ -12,7 +12,7 @@ from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
-from meshsolve import _batch, _dispatch, _engine, _factor, _failure, _ffi, _half, _padding
+from meshsolve import _batch, _dispatch, _engine, _factor, _failure, _ffi, _half, _meshes, _padding
 from meshsolve._errors import wrong_type
 from meshsolve._linear import triangle
 from meshsolve._operands import (
@@ -388,11 +388,13 @@ def cholesky(
     a = as_typed("cholesky", "a", a)
     factor = _factored("cholesky", a, lower, overwrite_a, mesh, raises, engine)
     c = factor._unpacked()
+    if factor.n == 0:
+        return c
     if isinstance(c, Tracer):
         c = triangle(c, factor.lower)
     else:
-        c = _dispatch.where_it_lies(_cleared, c, factor.lower)
-    return c if mesh else _dispatch.as_given(c, a)
+        c = _meshes.where_it_lies(_cleared, c, factor.lower)
+    return c if mesh else _meshes.as_given(c, a)
 
 
 # In the memory of what it is given.

@@ -10,7 +10,6 @@ only this library reads it. So one factor serves the solution and all its deriva
     ||A||_F                Re <A / ||A||_F, A'>
     A = L L^H              L' = L F(L^-1 A' L^-H), F the lower triangle with half of the diagonal
 
-
 ``_linear`` does the second one. Of the product op(A) X it only uses the derivative, in which A'
 stands where A does: so ``work`` may stand for A.
 
@@ -280,7 +279,7 @@ def _norm(op: Operation, primals, tangents):
     (a,), (da,) = primals, tangents
     (value,) = traced(op, a)
     if op.norm == "fro":
-        return (value,), (jnp.sum((a.conj() / value * da).real),)
+        return (value,), (jnp.sum((jnp.conj(a) / value * da).real),)
     _, tangent = jax.jvp(functools.partial(_largest_sum, op), (a,), (da,))
     return (value,), (tangent,)
 

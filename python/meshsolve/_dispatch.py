@@ -5,20 +5,17 @@ by "columns". Columns that the devices do not divide enter and leave by "rows" a
 with zero columns added, inside the call.
 """
 
-import contextlib
 import functools
 from collections.abc import Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.core import Tracer
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.experimental.layout import Format, Layout
 from jax.sharding import (
-    AbstractMesh,
     AxisType,
     Mesh,
     NamedSharding,
@@ -27,7 +24,7 @@ from jax.sharding import (
     SingleDeviceSharding,
 )
 
-from meshsolve import _failure, _ffi, _lowered
+from meshsolve import _failure, _ffi, _lowered, _meshes
 from meshsolve._batched import ONE, Batch, batchable
 from meshsolve._errors import mistake
 from meshsolve._ffi import Operation
@@ -130,7 +127,7 @@ def call(op: Operation, operands, own):
     For a matrix the storage of ``op`` is settled here, by where the matrix lies.
     """
     if any(isinstance(x, Tracer) for x in operands):
-        operands = [_on_mesh_that_is_set(x) for x in operands]
+        operands = [_meshes.typed(x) for x in operands]
         return _on_columns(op, functools.partial(traced, op), operands)
     _expect_not_mapped(op, operands[op.matrix])
     # Where a function is traced that closes over the operands, results are not known.
@@ -139,15 +136,6 @@ def call(op: Operation, operands, own):
     if known:
         _failure.check(op, results)
     return results
-
-
-def _on_mesh_that_is_set(x):
-    """An operand that is tied to no device, where JAX takes it to be if axes are Explicit."""
-    mesh = jax.sharding.get_abstract_mesh()
-    types = {*mesh.axis_types}
-    if types != {AxisType.Explicit} or not jax.typeof(x).sharding.mesh.empty:
-        return x
-    return jax.sharding.reshard(x, NamedSharding(mesh, PartitionSpec()))
 
 
 def _expect_not_mapped(op: Operation, a) -> None:
@@ -208,17 +196,17 @@ def _settle(op: Operation, at: Placement) -> tuple[Operation, Placement]:
 
 def _eager(op: Operation, operands, own):
     operands = [*operands]
-    a = operands[op.matrix] = anchored(operands[op.matrix])
+    a = operands[op.matrix] = _meshes.anchored(operands[op.matrix])
     at = eager_placement(op.public, a)
     if at is None:
         return _eager_on_one_device(op, operands, own)
     op, at = _settle(op, at)
     mode, mesh = _mode(op, operands, at.world), a.sharding.mesh
-    with mesh_context(mesh):
+    with _meshes.mesh_context(mesh):
         there = [moved(x, to) for x, to in zip(operands, _targets(op, at, mode), strict=True)]
         own = tuple(mine or new for mine, (_, new) in zip(own, there, strict=True))
         results = _eager_call(op, at, mode, own)(*(x for x, _ in there))
-        homes = {} if op.rhs is None else {"rhs": home(operands[op.rhs], mesh)}
+        homes = {} if op.rhs is None else {"rhs": _meshes.home(operands[op.rhs], mesh)}
         return _sent_home(op, results, homes)
 
 
@@ -236,7 +224,7 @@ def _eager_on_one_device(op: Operation, operands, own):
         # Replicated over devices that do not divide it: the first one works, all get the answer.
         whole = NamedSharding(a.sharding.mesh, PartitionSpec())
         if op.rhs is not None:
-            homes["rhs"] = home(operands[op.rhs], a.sharding.mesh)
+            homes["rhs"] = _meshes.home(operands[op.rhs], a.sharding.mesh)
         own = tuple(mine and i != op.matrix for i, mine in enumerate(own))
         operands = [*operands]
         operands[op.matrix] = a.addressable_data(0)
@@ -244,9 +232,9 @@ def _eager_on_one_device(op: Operation, operands, own):
     stays = [x.sharding.device_set == here.device_set for x in operands]
     operands = [x if s else jax.device_put(x, here) for x, s in zip(operands, stays, strict=True)]
     own = tuple(mine and s for mine, s in zip(own, stays, strict=True))
-    with device_context(operands[op.matrix]):
+    with _meshes.device_context(operands[op.matrix]):
         results = _eager_call(op, None, "", own)(*operands)
-    if not any(isinstance(x, Tracer) for x in results) and mesh_is_set():
+    if not any(isinstance(x, Tracer) for x in results) and _meshes.mesh_is_set():
         # Nothing is left on a mesh of this module's own. What is known of a factor stays beside it.
         made = [kind for kind, x in zip(op.results, results, strict=True) if x is not None]
         rest = here if whole is None or "factor" in made else whole
@@ -322,85 +310,6 @@ def goes_by_rows(x, target: NamedSharding) -> bool:
     on_cpus = all(device.platform == "cpu" for device in target.device_set)
     # A function that closes over x and is being traced has no values.
     return on_cpus and not isinstance(jnp.zeros(()), Tracer)
-
-
-def home(b, mesh: Mesh | AbstractMesh) -> NamedSharding:
-    """The sharding that the solution goes back to."""
-    if isinstance(b.sharding, NamedSharding) and b.sharding.mesh == mesh:
-        return b.sharding
-    return NamedSharding(mesh, PartitionSpec())
-
-
-def as_given(x, a):
-    """X, which lies by rows, by columns or on one device, as A lies; as JAX takes A to lie if it is
-    tied to no device and a mesh is set.
-    """
-    if isinstance(x, Tracer):
-        here = jax.typeof(a).sharding
-        explicit = not here.mesh.empty and AxisType.Explicit in here.mesh.axis_types
-        return jax.sharding.reshard(x, here) if explicit else x
-    if isinstance(a, jax.Array) and (a.committed or not mesh_is_set()):
-        to = a.sharding
-    elif mesh_is_set():
-        to = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
-    else:
-        return x
-    return x if x.sharding.is_equivalent_to(to, x.ndim) else jax.device_put(x, to)
-
-
-def mesh_context(mesh: Mesh | AbstractMesh):
-    """The array's own mesh where the user has set another one."""
-    assert isinstance(mesh, Mesh), "an array that is not traced lies on devices"
-    try:
-        if not mesh_is_set() or jax.sharding.get_mesh() == mesh:
-            return contextlib.nullcontext()
-    except ValueError:  # while a function is traced none can be asked for or set
-        return contextlib.nullcontext()
-    return jax.set_mesh(mesh)
-
-
-def mesh_is_set() -> bool:
-    """Whether the user has set one."""
-    return not jax.sharding.get_abstract_mesh().empty
-
-
-def device_context(a):
-    """The one device of an array, where the user has set a mesh."""
-    (device,) = a.sharding.device_set
-    return mesh_context(_mesh_of_one(device))
-
-
-def anchored(a):
-    """An array that is not traced; if it is tied to no device, on all devices of the mesh that is
-    set, where JAX takes it to be.
-    """
-    if a.committed or not mesh_is_set():
-        return a
-    try:
-        return jax.device_put(a, NamedSharding(jax.sharding.get_mesh(), PartitionSpec()))
-    except ValueError:  # while a function is traced none can be asked for
-        return a
-
-
-def where_it_lies(run, x, *more):
-    """``run(x, *more)``, a program without calls of the library, whatever mesh the user has set."""
-    if isinstance(x, Tracer):
-        return run(x, *more)
-    x = anchored(x)
-    if isinstance(x.sharding, NamedSharding):
-        with mesh_context(x.sharding.mesh):
-            return run(x, *more)
-    if not isinstance(x.sharding, SingleDeviceSharding) or not mesh_is_set():
-        return run(x, *more)
-    with device_context(x):
-        results = run(x, *more)
-    # Nothing is left on a mesh of this module's own.
-    return jax.device_put(results, x.sharding)
-
-
-@functools.cache
-def _mesh_of_one(device) -> Mesh:
-    return Mesh(np.array([device]), ("device",))
 
 
 # Traced: Explicit axes are part of the types; with Auto axes the partitioner knows mesh and specs.
@@ -538,8 +447,12 @@ def _placed(op: Operation, batch: Batch, *operands):
     at, batch = traced_placement(op, operands[op.matrix], batch)
     if at is None:
         operands = list(operands)
-        check = functools.partial(_expect_not_exported, op.public)
-        operands[op.matrix] = _lowered.expect(operands[op.matrix], check)
+        operands[op.matrix] = _lowered.expect_not_exported(
+            operands[op.matrix],
+            op.public,
+            "Explicit axes, or a mesh that is set,",
+            "export within jax.set_mesh(mesh), whose devices divide n",
+        )
         return _partitioned(op, batch)(*operands)
     op, at = _settle(op, at)
     mode = _mode(op, operands, at.world)
@@ -556,18 +469,6 @@ def _placed(op: Operation, batch: Batch, *operands):
         _reshard(x, at.mesh, spec) if kind == "rhs" else x
         for kind, x in zip(op.results, results, strict=True)
     )
-
-
-def _expect_not_exported(operation: str, program: _lowered.Program) -> None:
-    """Refuse to export what is settled in the process that compiles it."""
-    if program.is_exported and program.devices != 1:
-        raise mistake(
-            operation,
-            "a",
-            "Explicit axes, or a mesh that is set, for jax.export of a program for several devices",
-            "a matrix on Auto axes, where only the partitioner knows how it lies",
-            "export within jax.set_mesh(mesh), whose devices divide n",
-        )
 
 
 def _reshard(x, mesh, spec):

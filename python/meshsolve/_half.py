@@ -10,8 +10,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
+from jax.extend.backend import backends
 
-from meshsolve import _dispatch, _ffi
+from meshsolve import _dispatch, _ffi, _meshes
 from meshsolve._ffi import Operation
 from meshsolve._operands import promoted
 
@@ -40,16 +41,19 @@ class _Triangle(NamedTuple):
 
 def _triangle_of(factor, dtype) -> _Triangle:
     work = promoted(factor.work, dtype)
-    if isinstance(work, Tracer):
-        platforms = {jax.default_backend()}
-    else:
-        platforms = {device.platform for device in work.devices()}
-    if platforms == {"cpu"}:
+    if _platforms(work) == {"cpu"}:
         return _Triangle(work, "factor", factor.storage == "column-major", factor.storage)
     lower = factor.storage == "column-major"
     op = _ffi.unpack(factor.storage, lower)._replace(engine=factor.engine)
     (c,) = _dispatch.call(op, (work, factor.info), (False, False))
     return _Triangle(c, "matrix", lower, factor.storage)
+
+
+def _platforms(x) -> set[str]:
+    """Those of the devices that X may be on: which ones is not known while it is traced."""
+    if isinstance(x, Tracer):
+        return {backend.platform for backend in backends().values()}
+    return {device.platform for device in x.devices()}
 
 
 def solve(factor, b, trans: int, own_b: bool):
@@ -59,9 +63,9 @@ def solve(factor, b, trans: int, own_b: bool):
     op = _ffi.trtrs(triangle.lower, 0, trans, False)
     op = _of(op, triangle, "CholeskyFactor.solve_triangular")
     if conjugated:
-        b, own_b = _dispatch.where_it_lies(_conjugate, b), True
+        b, own_b = _meshes.where_it_lies(_conjugate, b), True
     x, _ = _dispatch.call(op, (triangle.array, b), (False, own_b))
-    return _dispatch.where_it_lies(_finished, x, factor.info, conjugated), factor.info
+    return _meshes.where_it_lies(_finished, x, factor.info, conjugated), factor.info
 
 
 def multiply(factor, z, trans: int):
@@ -70,9 +74,9 @@ def multiply(factor, z, trans: int):
     trans, conjugated = triangle.turned(trans)
     op = _ffi.residual("triangular", triangle.lower, trans)
     op = _of(op, triangle, "CholeskyFactor.dot_triangular")
-    zero, x = _dispatch.where_it_lies(_residual_operands, z, conjugated)
+    zero, x = _meshes.where_it_lies(_residual_operands, z, conjugated)
     (y,) = _dispatch.call(op, (triangle.array, zero, x), (False, True, True))
-    return _dispatch.where_it_lies(_finished, y, factor.info, conjugated), factor.info
+    return _meshes.where_it_lies(_finished, y, factor.info, conjugated), factor.info
 
 
 def _of(op: Operation, triangle: _Triangle, public: str) -> Operation:

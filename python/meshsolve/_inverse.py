@@ -6,7 +6,7 @@ import jax
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
-from meshsolve import _batch, _dispatch, _engine, _failure, _ffi, _padding
+from meshsolve import _batch, _dispatch, _engine, _failure, _ffi, _meshes, _padding
 from meshsolve._operands import as_typed, check_square, common_dtype
 from meshsolve._rows import Rows
 from meshsolve._solve import structure_of
@@ -89,4 +89,4 @@ def inv(
     else:
         op = _ffi.geinv(structure, bool(lower), order)
     inverse, _ = _dispatch.call(op._replace(raises=raises, engine=maker), (a,), (own,))
-    return _dispatch.as_given(inverse, a) if order == 0 else _padding.cut(inverse, n)
+    return _meshes.as_given(inverse, a) if order == 0 else _padding.cut(inverse, n)

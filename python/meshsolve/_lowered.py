@@ -1,10 +1,13 @@
 """What is known of a program only when JAX lowers it: its devices, and whether it is exported."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+
+from meshsolve._errors import mistake
 
 
 class Program(NamedTuple):
@@ -22,6 +25,25 @@ class Program(NamedTuple):
 def expect(x, check: Callable[[Program], None]) -> Any:
     """X, in whose program ``check``, which is hashable, may raise an error."""
     return _expecting.bind(x, check=check)
+
+
+def expect_not_exported(x, operation: str, expected: str, remedy: str) -> Any:
+    """A matrix on Auto axes, whose program refuses to be exported for several devices: how it lies
+    is settled in the process that compiles it.
+    """
+    return expect(x, _not_exported(operation, expected, remedy))
+
+
+# The same function for the same message: by it JAX knows what it has compiled.
+@functools.lru_cache(maxsize=256)
+def _not_exported(operation: str, expected: str, remedy: str) -> Callable[[Program], None]:
+    def check(program: Program) -> None:
+        if program.is_exported and program.devices != 1:
+            wanted = f"{expected} for jax.export of a program for several devices"
+            got = "a matrix on Auto axes, where only the partitioner knows how it lies"
+            raise mistake(operation, "a", wanted, got, remedy)
+
+    return check
 
 
 _expecting = Primitive("meshsolve_expecting")

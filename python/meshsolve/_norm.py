@@ -10,7 +10,7 @@ from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
-from meshsolve import _batch, _dispatch, _ffi, _padding
+from meshsolve import _batch, _dispatch, _ffi, _meshes, _padding
 from meshsolve._errors import mistake
 from meshsolve._operands import as_array, as_typed, common_dtype, promoted
 from meshsolve._rows import Rows
@@ -87,7 +87,7 @@ def norm(
         remedy = "put x on the mesh with jax.device_put"
         raise mistake("norm", "mesh", expected, "a mesh", remedy)
     x = promoted(as_array("norm", "x", x), dtype)
-    return _dispatch.where_it_lies(_reduced, x, ord, axes, bool(keepdims))
+    return _meshes.where_it_lies(_reduced, x, ord, axes, bool(keepdims))
 
 
 def _of_square(x, name: str, mesh: Mesh | None) -> jax.Array:

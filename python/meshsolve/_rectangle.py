@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import AxisType
 
-from meshsolve import _dispatch, _failure
+from meshsolve import _failure, _meshes
 from meshsolve._errors import mistake
 from meshsolve._operands import as_array, common_dtype, promoted
 
@@ -27,7 +27,7 @@ def factored(a, mesh, raises: bool, engine) -> tuple[jax.Array, jax.Array, jax.A
     a = as_array("lu_factor", "a", a)
     a = promoted(a, common_dtype("lu_factor", "a", a))
     _expect_whole(a)
-    lu, piv, info = _dispatch.where_it_lies(_factored, a)
+    lu, piv, info = _meshes.where_it_lies(_factored, a)
     if raises and info.size:
         if isinstance(info, Tracer):
             expected, got = '"nan" for a rectangle inside of jax.jit', '"raise"'

@@ -18,7 +18,7 @@ from jax import lax
 from jax.core import Tracer
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from meshsolve import _derivatives, _dispatch, _factor, _ffi
+from meshsolve import _derivatives, _dispatch, _factor, _ffi, _meshes
 from meshsolve._batched import batchable
 from meshsolve._errors import wrong_type
 from meshsolve._ffi import Operation
@@ -75,20 +75,20 @@ def solve(task: Task, op: Operation, a, b, full):
     """
     if isinstance(a, Tracer) or isinstance(b, Tracer):
         return _differentiable(task, op)(a, b)
-    a = _dispatch.anchored(a)
+    a = _meshes.anchored(a)
     at, sharding = _dispatch.eager_placement("solve", a), a.sharding
     if at is None:
         home = rest = sharding
         if isinstance(sharding, NamedSharding):
             # Replicated over devices that do not divide it: the first one works for all.
-            home = _dispatch.home(b, sharding.mesh)
+            home = _meshes.home(b, sharding.mesh)
             rest = NamedSharding(sharding.mesh, PartitionSpec())
             a = a.addressable_data(0)
-        with _dispatch.device_context(a):
+        with _meshes.device_context(a):
             x, *more = _refined(task, a, jax.device_put(b, a.sharding), full)
         return jax.device_put(x, home), *jax.device_put(more, rest)
-    home, target = _dispatch.home(b, at.mesh), NamedSharding(at.mesh, at.spec("matrix", ""))
-    with _dispatch.mesh_context(at.mesh):
+    home, target = _meshes.home(b, at.mesh), NamedSharding(at.mesh, at.spec("matrix", ""))
+    with _meshes.mesh_context(at.mesh):
         # Once, and not for each residual, if A lies in blocks or everywhere in full.
         if not sharding.is_equivalent_to(target, 2):
             a, own = _dispatch.moved(a, target)

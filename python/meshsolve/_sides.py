@@ -10,7 +10,6 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from meshsolve import _lowered
 from meshsolve._batched import CustomVmap, folded, unfolded
-from meshsolve._errors import mistake
 
 
 class Sides(NamedTuple):
@@ -31,7 +30,12 @@ class Sides(NamedTuple):
     def of(cls, a) -> "Sides":
         sharding = jax.typeof(a).sharding
         if AxisType.Explicit not in sharding.mesh.axis_types:
-            a = _lowered.expect(lax.stop_gradient(a), _expect_not_exported)
+            a = _lowered.expect_not_exported(
+                lax.stop_gradient(a),
+                "derivatives",
+                "Explicit axes",
+                "put it on a mesh with Explicit axes",
+            )
             return cls((None, None), _marks(a))
         specs = (PartitionSpec(entry, None) for entry in sharding.spec)
         return cls(tuple(NamedSharding(sharding.mesh, spec) for spec in specs), ())
@@ -67,17 +71,6 @@ class Sides(NamedTuple):
             return jax.sharding.reshard(x, self.shardings[side])
         move = lambda _, x: _rows_like(self.marks[side], x)  # noqa: E731
         return lax.custom_linear_solve(lambda x: x, x, move, move)
-
-
-def _expect_not_exported(program: _lowered.Program) -> None:
-    if program.is_exported and program.devices != 1:
-        raise mistake(
-            "derivatives",
-            "a",
-            "Explicit axes for jax.export of a program for several devices",
-            "a matrix on Auto axes, where only the partitioner knows how it lies",
-            "put it on a mesh with Explicit axes",
-        )
 
 
 def resharded(x, sharding):

@@ -9,7 +9,7 @@ from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
-from meshsolve import _batch, _dispatch, _engine, _failure, _ffi, _padding, _refine
+from meshsolve import _batch, _dispatch, _engine, _failure, _ffi, _meshes, _padding, _refine
 from meshsolve._errors import mistake
 from meshsolve._operands import (
     as_array,
@@ -312,7 +312,7 @@ def _column(x):
         return x[:, 0]
     if not isinstance(x.sharding, NamedSharding):
         return _to_vector(x)
-    with _dispatch.mesh_context(x.sharding.mesh):
+    with _meshes.mesh_context(x.sharding.mesh):
         return _to_vector(x)
 
 
@@ -325,7 +325,7 @@ def _padded(run, b, a):
         x, *more = run(_padding.padded_rows(b, a.shape[0]), True)
         return x[:n], *more
     # Replicated or dealt by columns, so that rows can be added and cut off whatever their number.
-    mesh, back = a.sharding.mesh, _dispatch.home(b, a.sharding.mesh)
+    mesh, back = a.sharding.mesh, _meshes.home(b, a.sharding.mesh)
     few = k <= _dispatch.FEW
     spec = PartitionSpec() if few else PartitionSpec(None, tuple(mesh.axis_names))
     missing = 0 if few else -k % mesh.size

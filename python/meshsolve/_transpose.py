@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from meshsolve import _dispatch, _ffi
+from meshsolve import _ffi, _meshes
 from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import DTYPES, expect_alive
 from meshsolve._sharding import Placement
@@ -89,7 +89,7 @@ def transpose_inplace(x: jax.Array) -> jax.Array:
             "use jax.device_put(x, NamedSharding(mesh, PartitionSpec('x', None)))",
         )
     mesh = x.sharding.mesh
-    with _dispatch.mesh_context(mesh):
+    with _meshes.mesh_context(mesh):
         return _transposed(mesh, x.sharding.spec)(x)
 
 

@@ -1,9 +1,12 @@
 """Cholesky factors as arrays: ``cholesky``, scipy's pair, and what a factor does as a triangle."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from allpairspy import AllPairs
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -20,6 +23,7 @@ from helpers import (
     told_of,
     unit_roundoff,
 )
+from meshsolve import _half
 
 pytestmark = pytest.mark.versions
 
@@ -75,6 +79,8 @@ def test_other_matrices():
     ms.cholesky(donated, overwrite_a=True)
     assert donated.is_deleted()
     assert ms.cholesky(np.zeros((0, 0))).shape == (0, 0)
+    empty = jnp.zeros((0, 0))
+    assert ms.cholesky(empty).shape == (0, 0) and not empty.is_deleted()
     bad = put(mesh_of(range(4)), a - 10 * np.eye(N), "x", None)
     c = np.asarray(ms.cholesky(bad, lower=True))
     assert np.isnan(c[np.tril_indices(N)]).all()
@@ -103,10 +109,13 @@ def triangular_part(factor):
     return c * kept(np.ones(c.shape))
 
 
-@pytest.mark.parametrize("where", ["one device", "auto", "explicit", "padded"])
-@pytest.mark.parametrize("lower", [False, True])
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("way", WAYS)
+PLACES = ["one device", "auto", "explicit", "padded"]
+
+
+@pytest.mark.parametrize(
+    ("way", "dtype", "lower", "where"),
+    list(AllPairs([[*WAYS], ["float64", "complex128"], [False, True], PLACES])),
+)
 def test_derivatives(way, dtype, lower, where):
     """Those of ``jnp.linalg.cholesky``, which takes the Hermitian part; of second order, too."""
     n = 7 if where == "padded" else 8
@@ -176,6 +185,22 @@ def test_half_of_a_solve(dtype, storage, kind):
     inside = jax.jit(lambda f, b: f.dot_triangular(f.solve_triangular(b)))
     b = normal(rng, (N, 2), dtype)
     np.testing.assert_allclose(inside(factor, b), b, rtol=0, atol=500 * unit_roundoff(dtype))
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_half_of_a_solve_with_an_unpacked_factor(monkeypatch, dtype, storage):
+    """As on devices that deal the factor's columns in an order of their own."""
+    a, mesh = matrix(dtype), mesh_of(range(4), "explicit")
+    tri, b = np.linalg.cholesky(a), normal(np.random.default_rng(1), (N, 3), dtype)
+    factor = ms.cho_factor(put_matrix(mesh, a, storage), lower=storage == "rows")
+    monkeypatch.setattr(_half, "_platforms", lambda x: {"cuda"})
+    for trans, turned in TURNED.items():
+        for run in (lambda f: f, functools.partial(jax.jit, static_argnums=2)):
+            x = run(ms.CholeskyFactor.solve_triangular)(factor, b, trans)
+            y = run(ms.CholeskyFactor.dot_triangular)(factor, b, trans)
+            np.testing.assert_allclose(x, np.linalg.solve(turned(tri), b), rtol=0, atol=1e-12)
+            np.testing.assert_allclose(y, turned(tri) @ b, rtol=0, atol=1e-12)
 
 
 def test_half_of_a_solve_of_other_operands():

@@ -38,9 +38,6 @@ def possible(case) -> bool:
     """JAX is told of Explicit axes where it makes arrays itself, or sees none that lies on them."""
     how, *mesh = case[:3]
     told = any(word in how for word in ("closes over", "grad", "jvp"))
-    if how == "vmap over B" and case[5:6] == ["numpy"] and jax.__version_info__ < (0, 10):
-        # There JAX does not say which mesh is set while it maps: A is factored by one device.
-        return mesh != ["auto", "a mesh set"]
     return not (told and mesh == ["explicit", "no mesh set"])
 
 

@@ -71,3 +71,34 @@ def test_what_is_not_differentiated_while_another_mesh_is_set():
                     got = call(a, b)
                 for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
                     np.testing.assert_allclose(x, y, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("name", ["solve", "cholesky", "logdet", "norm"])
+def test_derivatives_by_arrays_that_no_device_holds(name, kind):
+    """A mesh is set, and A and B are NumPy's: JAX takes them to be on all of it."""
+    function = FUNCTIONS[name]
+    matrix = np.asarray(function.prepare(jnp.asarray(A)))
+    mine, theirs = (lambda a, b, f=f: number(f(a, b)) for f in (function.ours, function.jnps))
+    wanted = jax.grad(theirs, (0, 1))(matrix, B)
+    _, tangent = jax.jvp(theirs, (matrix, B), (np.eye(8), B))
+    mesh = mesh_of(range(4), kind)
+    with jax.set_mesh(mesh):
+        for run in (lambda f: f, jax.jit):
+            got = run(jax.grad(mine, (0, 1)))(matrix, B)
+            for x, y in zip(got, wanted, strict=True):
+                np.testing.assert_allclose(x, y, rtol=0, atol=1e-12 * max(1, np.abs(y).max()))
+            _, moved = run(lambda *x: jax.jvp(mine, x[:2], x[2:]))(matrix, B, np.eye(8), B)
+            np.testing.assert_allclose(moved, tangent, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_a_matrix_that_no_device_holds_inside_vmap(kind):
+    """All devices of the mesh that is set solve, and the solution lies on them."""
+    mesh = mesh_of(range(4), kind)
+    with jax.set_mesh(mesh):
+        x = jax.vmap(lambda b: ms.solve(A, b))(B.T)
+        y = jax.vmap(lambda b: ms.lu_factor(A).solve(b))(B.T)
+    for got in (x, y):
+        np.testing.assert_allclose(got, np.linalg.solve(A, B).T, rtol=0, atol=1e-14)
+        assert got.sharding.device_set == {*mesh.devices.flat}
