@@ -75,19 +75,18 @@ test-kernels: build/cuda.stamp
 test-python: build/ready.stamp
 	$(BIN)/python -m pytest -q $(WORKERS) --durations=10
 
-# Every test, but of many cases a third: the wheel is the same. The tests of CUDA's compilers have
-# nothing to do with JAX.
+# What depends on JAX's version, of many cases a third: the wheel is the same.
 test-oldest: build/oldest.stamp
-	TESTS_EVERY=3 $(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 --ignore tests/python/test_cuda.py
+	TESTS_EVERY=3 $(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow"
 
 # It knows no AVX-512, so that the kernels are those for AVX2.
 test-valgrind:
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(VALGRIND)" \
-		cargo test --release --locked --quiet --test calls --test routines --test transpose_panel \
-		-- --test-threads 1
+		cargo test --release --locked --quiet --test suite \
+		-- --test-threads 1 calls:: on_the_host:: transpose_panel::
 
 test-slow: build/ready.stamp build/bench.stamp test-between
-	cargo test --release --locked --test transpose_large -- --ignored --test-threads 1 --nocapture
+	cargo test --release --locked --test suite -- transpose_large:: --ignored --test-threads 1 --nocapture
 	$(BIN)/python -m pytest -q -m slow
 
 test-between: $(BETWEEN_JAX:%=test-jax-%)

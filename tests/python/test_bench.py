@@ -2,6 +2,7 @@
 
 import csv
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -165,6 +166,16 @@ def test_rows_take_turns(bench):
     assert [name for name, what in told if what == "turn"] == ["a", "b", "a", "a"]
     assert [name for name, what in told if what in ("prepare", "end")] == [*"abc", *"abc"]
     assert made["a"] == {"name": "a"} and str(made["c"]) == "no such package"
+
+
+def test_two_builds_take_turns(bench):
+    """Here one build under two names: seconds of it, and ratios, one round after another."""
+    import meshsolve
+    import wheels
+
+    here = str(pathlib.Path(meshsolve.__file__).parents[1])
+    made = wheels.compared({"old": here, "new": here}, ("lu", "64", "float64", "rows"))
+    assert set(made) == {"seconds", "new"} and min(made.values()) > 0
 
 
 def test_tables_show_what_was_disturbed(monkeypatch, tmp_path):

@@ -13,6 +13,8 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from helpers import mesh_of, put
 
+pytestmark = pytest.mark.versions
+
 EYE, ONES = np.eye(4), np.ones(4)
 
 

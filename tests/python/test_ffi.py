@@ -13,6 +13,8 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from helpers import mesh_of, positive_definite, put, run_fresh, solve_ratio
 
+pytestmark = pytest.mark.versions
+
 # Six calls or more of the target in one program, each on a matrix that takes a while to make, so
 # that devices take the calls in different order.
 MANY_CALLS = """

@@ -26,6 +26,8 @@ from helpers import (
     solve_ratio,
 )
 
+pytestmark = pytest.mark.versions
+
 N = 96
 POSITIVE, NEGATIVE = lx.positive_semidefinite_tag, lx.negative_semidefinite_tag
 

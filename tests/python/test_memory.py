@@ -16,6 +16,8 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from helpers import ROOT, mesh_of, run_fresh
 
+pytestmark = pytest.mark.versions
+
 
 def measure(*arguments) -> dict:
     command = [sys.executable, str(ROOT / "examples/bench/memory.py"), *map(str, arguments)]

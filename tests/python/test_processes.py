@@ -8,6 +8,8 @@ import pytest
 
 from helpers import run_fresh
 
+pytestmark = pytest.mark.versions
+
 # A call of a second or more on any machine, by one thread, and one that is over at once.
 LONG = """
 import os, signal, threading, time

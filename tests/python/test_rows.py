@@ -10,6 +10,8 @@ import pytest
 import meshsolve as ms
 from helpers import DTYPES, mesh_of, run_fresh
 
+pytestmark = pytest.mark.versions
+
 N = 13
 POINTS = np.random.default_rng(5).standard_normal((N, 3))
 

@@ -22,6 +22,8 @@ from helpers import (
 )
 from meshsolve import _core, _dispatch, _ffi
 
+pytestmark = pytest.mark.versions
+
 EYE = np.eye(64)
 KEPT = "A is copied: overwrite_a is not set"
 

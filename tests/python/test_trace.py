@@ -3,7 +3,11 @@
 import json
 import re
 
+import pytest
+
 from helpers import run_fresh
+
+pytestmark = pytest.mark.versions
 
 TWO_SOLVES = """
 mesh = mesh_of(range(2))

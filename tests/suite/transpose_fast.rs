@@ -3,9 +3,7 @@
 use meshsolve::transpose::segments::Segments;
 use meshsolve::transpose::{Algorithm, Plan, transpose_in_place, transpose_with};
 
-mod transposition;
-
-use transposition::{Random, SIZES, check, check_shifted, in_any_order};
+use crate::transposition::{Random, SIZES, check, check_shifted, in_any_order};
 
 const THREADS: [usize; 4] = [1, 2, 3, 7];
 

@@ -208,7 +208,7 @@ fn worked_table() {
         ]);
     }
     let docs =
-        include_str!("../src/layout/mod.rs").lines().filter_map(|l| l.strip_prefix("//! | "));
+        include_str!("../../src/layout/mod.rs").lines().filter_map(|l| l.strip_prefix("//! | "));
     let cells = |l: &str| l.trim_end_matches('|').split('|').map(|c| c.trim().into()).collect();
     let written: Vec<Vec<String>> = docs.map(cells).collect();
     let text = table.iter().map(|l| format!("//! | {} |\n", l.join(" | "))).collect::<String>();

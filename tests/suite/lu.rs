@@ -1,11 +1,9 @@
 //! LU with partial pivoting on host lanes, without call sites: factors by any number of lanes, all four
 //! solves, zero pivots.
 
-mod common;
-
-use common::lanes::{CASES, element, matrix, on_lanes, shards};
-use common::lu::{rebuilt, reference, vector};
-use common::{Random, for_all_scalars, random, ratio, residual};
+use crate::common::lanes::{CASES, element, matrix, on_lanes, shards};
+use crate::common::lu::{rebuilt, reference, vector};
+use crate::common::{Random, for_all_scalars, random, ratio, residual};
 use faer::Mat;
 use meshsolve::backend::host::{Sharing, Team};
 use meshsolve::backend::{Backend, Op, Stopped};

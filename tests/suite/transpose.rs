@@ -4,9 +4,7 @@ use meshsolve::transpose::divide::Divider;
 use meshsolve::transpose::maps::{Maps, gcd, multiply};
 use meshsolve::transpose::{Algorithm, Plan, transpose_in_place, transpose_with};
 
-mod transposition;
-
-use transposition::{Random, SIZES, check, in_any_order};
+use crate::transposition::{Random, SIZES, check, in_any_order};
 
 const BOTH: [Algorithm; 2] = [Algorithm::C2r, Algorithm::R2c];
 #[test]

@@ -1,11 +1,9 @@
 //! Condition estimates against norms of inverses: the estimator alone, and with lanes.
 
-mod common;
-
 use std::sync::Mutex;
 
-use common::lanes::{CASES, matrix, on_lanes, shards};
-use common::{random, unit};
+use crate::common::lanes::{CASES, matrix, on_lanes, shards};
+use crate::common::{random, unit};
 use faer::Mat;
 use faer::linalg::solvers::DenseSolveCore;
 use meshsolve::backend::Backend;

@@ -1,13 +1,11 @@
 //! Panels of LU with partial pivoting by one lane and by several: the textbook's pivots, LAPACK's rules
 //! for those that are zero or no number, the same bits in every run.
 
-mod common;
-
 use std::sync::Mutex;
 
-use common::lanes::on_lanes;
-use common::lu::{rebuilt, reference, vector};
-use common::{for_all_scalars, random, ratio};
+use crate::common::lanes::on_lanes;
+use crate::common::lu::{rebuilt, reference, vector};
+use crate::common::{for_all_scalars, random, ratio};
 use faer::Mat;
 use meshsolve::backend::host::Team;
 use meshsolve::backend::{Backend, Group, Step, Stopped};

@@ -1,10 +1,8 @@
 //! Inverses on host lanes: from L U and from L L^H, for every storage and column
 //! order, symmetric to the last bit where A is, NaN where there is none.
 
-mod common;
-
-use common::lanes::{CASES, element, matrix, on_lanes, shards};
-use common::{Random, for_all_scalars, positive_definite, random, residual};
+use crate::common::lanes::{CASES, element, matrix, on_lanes, shards};
+use crate::common::{Random, for_all_scalars, positive_definite, random, residual};
 use faer::Mat;
 use meshsolve::backend::host::Team;
 use meshsolve::dist::redistribute::{Plan, redistribute};

@@ -1,15 +1,12 @@
 //! A square matrix transposed in place across its shards, against the definition, bit for bit.
 
-mod common;
-mod transposition;
-
-use common::lanes::on_lanes;
+use crate::common::lanes::on_lanes;
+use crate::transposition::{Guarded, Random, fill, transposed};
 use meshsolve::backend::Backend;
 use meshsolve::backend::host::Team;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Matrix;
 use meshsolve::scalar::Scalar;
-use transposition::{Guarded, Random, fill, transposed};
 
 const RANKS: [usize; 5] = [1, 2, 3, 4, 8];
 

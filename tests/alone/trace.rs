@@ -1,13 +1,12 @@
 //! Traces of calls: what is in the file, and when it is complete.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use common::lanes::{matrix, on_lanes, shards};
+use crate::alone;
+use crate::common::lanes::{matrix, on_lanes, shards};
 use faer::Mat;
 use meshsolve::backend::Backend;
 use meshsolve::backend::host::{HostLane, Sharing, Team};
@@ -109,75 +108,83 @@ fn panels(events: &[Event], name: &str) -> Vec<usize> {
 
 #[test]
 fn every_lane_and_every_panel_is_there() {
-    let count = Columns::new(N, 2, TILE, Order::Natural).count();
-    for lanes in 1..4 {
-        let trace = new_trace(&format!("potrf-{lanes}"));
-        factor(&trace, "potrf", lanes, Sharing::default());
-        let events = events(&trace);
-        check_rows(&events, lanes);
-        assert_eq!(panels(&events, "potrf"), vec![1; count]);
-        assert_eq!(panels(&events, "trsm panel"), vec![1; count]);
-        assert_eq!(panels(&events, "wait for panel"), vec![lanes; count]);
-        assert!(panels(&events, "update").len() >= count - 1);
+    alone(|| {
+        let count = Columns::new(N, 2, TILE, Order::Natural).count();
+        for lanes in 1..4 {
+            let trace = new_trace(&format!("potrf-{lanes}"));
+            factor(&trace, "potrf", lanes, Sharing::default());
+            let events = events(&trace);
+            check_rows(&events, lanes);
+            assert_eq!(panels(&events, "potrf"), vec![1; count]);
+            assert_eq!(panels(&events, "trsm panel"), vec![1; count]);
+            assert_eq!(panels(&events, "wait for panel"), vec![lanes; count]);
+            assert!(panels(&events, "update").len() >= count - 1);
 
-        let trace = new_trace(&format!("getrf-{lanes}"));
-        factor(&trace, "getrf", lanes, Sharing { lanes: 1, ..Sharing::default() });
-        let alone = self::events(&trace);
-        check_rows(&alone, lanes);
-        assert_eq!(panels(&alone, "getrf panel"), vec![1; count]);
-        assert_eq!(panels(&alone, "wait for panel"), vec![lanes; count]);
-        // A tile to the right of panel k has its rows of U by k's triangle, whatever lane does it.
-        assert_eq!(panels(&alone, "trsm"), (1..count).rev().collect::<Vec<_>>());
-    }
+            let trace = new_trace(&format!("getrf-{lanes}"));
+            factor(&trace, "getrf", lanes, Sharing { lanes: 1, ..Sharing::default() });
+            let alone = self::events(&trace);
+            check_rows(&alone, lanes);
+            assert_eq!(panels(&alone, "getrf panel"), vec![1; count]);
+            assert_eq!(panels(&alone, "wait for panel"), vec![lanes; count]);
+            // A tile to the right of panel k has its rows of U by k's triangle, whatever lane does it.
+            assert_eq!(panels(&alone, "trsm"), (1..count).rev().collect::<Vec<_>>());
+        }
+    });
 }
 
 #[test]
 fn panels_that_lanes_share_are_named_by_each_of_them() {
-    let trace = new_trace("shared");
-    factor(&trace, "getrf", 2, Sharing { meeting: 0.0, rows: 1, ..Sharing::default() });
-    let events = events(&trace);
-    check_rows(&events, 2);
-    let shared = panels(&events, "getrf panel");
-    assert!(shared.iter().all(|&count| count == 1 || count == 2) && shared.contains(&2));
+    alone(|| {
+        let trace = new_trace("shared");
+        factor(&trace, "getrf", 2, Sharing { meeting: 0.0, rows: 1, ..Sharing::default() });
+        let events = events(&trace);
+        check_rows(&events, 2);
+        let shared = panels(&events, "getrf panel");
+        assert!(shared.iter().all(|&count| count == 1 || count == 2) && shared.contains(&2));
+    });
 }
 
 #[test]
 fn calls_at_once_have_rows_of_their_own() {
-    let trace = new_trace("rows");
-    let call = |routine, lanes| trace.call(Instant::now(), figures(routine, lanes));
-    let (first, second) = (call("first", 1), call("second", 2));
-    first.lane(0).note("work", meshsolve::trace::Of::Call, Instant::now());
-    for lane in 0..2 {
-        second.lane(lane).note("work", meshsolve::trace::Of::Call, Instant::now());
-    }
-    drop(first);
-    assert_eq!(events(&trace).iter().filter(|e| e.is("X")).count(), 1, "complete in between");
-    // Rows that are free again are taken by whoever comes next.
-    let third = call("third", 1);
-    third.lane(0).note("work", meshsolve::trace::Of::Call, Instant::now());
-    drop(third);
-    drop(second);
-    let events = events(&trace);
-    let spans = events.iter().filter(|e| e.is("X"));
-    let place = |e: &Event| (e.number("call") as usize, e.number("tid") as usize);
-    let places: BTreeSet<_> = spans.map(place).collect();
-    assert_eq!(places, BTreeSet::from([(1, 0), (2, 1000), (2, 1001), (3, 0)]));
-    let names = events.iter().filter(|e| e.field("name") == Some("thread_name"));
-    assert_eq!(names.map(|e| e.number("tid") as usize).collect::<Vec<_>>(), [0, 1000, 1001]);
-    let calls = |phase| events.iter().filter(|e| e.is(phase)).count();
-    assert_eq!((calls("b"), calls("e")), (3, 3));
+    alone(|| {
+        let trace = new_trace("rows");
+        let call = |routine, lanes| trace.call(Instant::now(), figures(routine, lanes));
+        let (first, second) = (call("first", 1), call("second", 2));
+        first.lane(0).note("work", meshsolve::trace::Of::Call, Instant::now());
+        for lane in 0..2 {
+            second.lane(lane).note("work", meshsolve::trace::Of::Call, Instant::now());
+        }
+        drop(first);
+        assert_eq!(events(&trace).iter().filter(|e| e.is("X")).count(), 1, "complete in between");
+        // Rows that are free again are taken by whoever comes next.
+        let third = call("third", 1);
+        third.lane(0).note("work", meshsolve::trace::Of::Call, Instant::now());
+        drop(third);
+        drop(second);
+        let events = events(&trace);
+        let spans = events.iter().filter(|e| e.is("X"));
+        let place = |e: &Event| (e.number("call") as usize, e.number("tid") as usize);
+        let places: BTreeSet<_> = spans.map(place).collect();
+        assert_eq!(places, BTreeSet::from([(1, 0), (2, 1000), (2, 1001), (3, 0)]));
+        let names = events.iter().filter(|e| e.field("name") == Some("thread_name"));
+        assert_eq!(names.map(|e| e.number("tid") as usize).collect::<Vec<_>>(), [0, 1000, 1001]);
+        let calls = |phase| events.iter().filter(|e| e.is(phase)).count();
+        assert_eq!((calls("b"), calls("e")), (3, 3));
+    });
 }
 
 #[test]
 fn no_file_is_written_over() {
-    let first = new_trace("names");
-    let named = first.path().with_file_name("calls.json");
-    let second = Trace::create(&named, Instant::now()).unwrap();
-    let name = |trace: &Trace| trace.path().file_name().unwrap().to_str().unwrap().to_string();
-    let pid = std::process::id();
-    assert_eq!(name(&first), format!("calls-{pid}.json"));
-    assert_eq!(name(&second), format!("calls-{pid}-2.json"));
-    assert_eq!(events(&second).len(), 1, "the name of the process");
-    let nowhere = named.with_file_name("nowhere").join("calls.json");
-    assert!(Trace::create(&nowhere, Instant::now()).is_err());
+    alone(|| {
+        let first = new_trace("names");
+        let named = first.path().with_file_name("calls.json");
+        let second = Trace::create(&named, Instant::now()).unwrap();
+        let name = |trace: &Trace| trace.path().file_name().unwrap().to_str().unwrap().to_string();
+        let pid = std::process::id();
+        assert_eq!(name(&first), format!("calls-{pid}.json"));
+        assert_eq!(name(&second), format!("calls-{pid}-2.json"));
+        assert_eq!(events(&second).len(), 1, "the name of the process");
+        let nowhere = named.with_file_name("nowhere").join("calls.json");
+        assert!(Trace::create(&nowhere, Instant::now()).is_err());
+    });
 }

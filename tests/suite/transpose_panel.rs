@@ -4,9 +4,7 @@ use meshsolve::transpose::maps;
 use meshsolve::transpose::panels::{Panels, Stage};
 use meshsolve::transpose::{Algorithm, Plan, transpose_with};
 
-mod transposition;
-
-use transposition::{Random, SIZES, check, check_shifted, in_any_order};
+use crate::transposition::{Random, SIZES, check, check_shifted, in_any_order};
 
 const THREADS: [usize; 4] = [1, 2, 3, 7];
 

@@ -1,10 +1,8 @@
 //! The distributed algorithms on host lanes, without call sites: redistribution, factor, mirror,
 //! both kinds of solve, for all scalars, orders, ragged tiles, more and fewer lanes than ranks.
 
-mod common;
-
-use common::lanes::{CASES, element, matrix, on_lanes, shards};
-use common::{for_all_scalars, positive_definite, ratio};
+use crate::common::lanes::{CASES, element, matrix, on_lanes, shards};
+use crate::common::{for_all_scalars, positive_definite, ratio};
 use faer::Mat;
 use meshsolve::backend::Backend;
 use meshsolve::backend::host::{HostLane, Team};
@@ -74,10 +72,11 @@ fn one_factorisation<T: Scalar>(
     let (mut shared, mut alone, mut conjugated) = (row_major(&b), row_major(&b), row_major(&b));
     let block = |x: &mut Vec<T>| Block::row_major(x.as_mut_ptr(), n, rhs, rhs);
     let (xs, xa, xc) = (block(&mut shared), block(&mut alone), block(&mut conjugated));
-    let sums = vec![T::NAN; lanes * n * rhs];
-    let sum =
-        |l: usize| Block::row_major(sums.as_ptr().wrapping_add(l * n * rhs) as *mut T, n, rhs, rhs);
-    let sums: Vec<_> = (0..lanes).map(sum).collect();
+    let mut sums = vec![T::NAN; lanes * n * rhs];
+    let sums: Vec<_> = sums
+        .chunks_exact_mut(n * rhs)
+        .map(|sum| Block::row_major(sum.as_mut_ptr(), n, rhs, rhs))
+        .collect();
     let part = |(triangle, op)| Triangular { a: &m, triangle, op };
     let together = |lane: &mut HostLane<T>, x, conjugated, done| {
         for (i, sweep) in sweeps(conjugated).map(part).iter().enumerate() {

@@ -3,9 +3,7 @@
 use meshsolve::transpose::skinny::{self, Skinny, Stage};
 use meshsolve::transpose::{Algorithm, Plan, transpose_in_place};
 
-mod transposition;
-
-use transposition::{Random, SIZES, check, check_shifted, in_any_order};
+use crate::transposition::{Random, SIZES, check, check_shifted, in_any_order};
 
 fn forced(height: usize) -> Algorithm {
     Algorithm::Skinny { height }

@@ -1,8 +1,6 @@
 //! Whole calls through a call site, without XLA: results, meetings, failures, messages.
 
-mod common;
-
-use common::{
+use crate::common::{
     Map, arrive, collect, diagnose, errors, outcomes, positive_definite, posv_call, row_shards,
     run_diagnose,
 };

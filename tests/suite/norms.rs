@@ -1,12 +1,10 @@
 //! Norms of a matrix that is only read, with lanes of the host.
 
-mod common;
-
 use std::sync::Mutex;
 
-use common::for_all_scalars;
-use common::lanes::{CASES, matrix, on_lanes, shards};
-use common::norms::{norms, uneven};
+use crate::common::for_all_scalars;
+use crate::common::lanes::{CASES, matrix, on_lanes, shards};
+use crate::common::norms::{norms, uneven};
 use meshsolve::backend::Squares;
 use meshsolve::backend::host::Team;
 use meshsolve::dist::norm::{squares, sums};

@@ -1,0 +1,30 @@
+//! What Rust tests, but for what belongs to the whole process (`tests/alone`) and CUDA (`tests/kernels`).
+
+mod algorithms;
+mod calls;
+#[path = "../common/mod.rs"]
+mod common;
+mod condition;
+mod cuda_load;
+mod inverse;
+mod layout;
+mod layout_algebra;
+mod layout_values;
+mod lu;
+mod lu_panel;
+mod norms;
+#[path = "../routines/mod.rs"]
+mod routines;
+mod transpose;
+mod transpose_fast;
+mod transpose_large;
+mod transpose_panel;
+mod transpose_skinny;
+mod transpose_square;
+#[path = "../transposition/mod.rs"]
+mod transposition;
+
+/// The solvers' routines on the host, as call sites without XLA.
+mod on_the_host {
+    crate::routines::every_routine!(None);
+}
