@@ -39,10 +39,10 @@ def triangle_of(a, lower):
     return tri if lower else tri.conj().T
 
 
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("lower", [False, True])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("dtype", "lower", "storage", "kind"),
+    list(AllPairs([DTYPES, [False, True], STORAGES, ["auto", "explicit"]])),
+)
 def test_cholesky(dtype, lower, storage, kind):
     """Of one triangle, with zeros in the other one, where A lies; as numpy's."""
     a, mesh = matrix(dtype), mesh_of(range(4), kind)
@@ -164,9 +164,9 @@ def test_derivatives_of_a_batch():
 TURNED = {0: lambda tri: tri, "T": lambda tri: tri.T, 2: lambda tri: tri.conj().T}
 
 
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("dtype", "storage", "kind"), list(AllPairs([DTYPES, STORAGES, ["auto", "explicit"]]))
+)
 def test_half_of_a_solve(dtype, storage, kind):
     """Solves and products with L, L^T and L^H, of vectors and few and many columns."""
     a, mesh = matrix(dtype), mesh_of(range(4), kind)

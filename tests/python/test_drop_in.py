@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
+from allpairspy import AllPairs
 from jax.experimental import checkify, sparse
 
 import meshsolve as ms
@@ -169,9 +170,18 @@ def singular(kind, n, dtype):
     return a
 
 
-@pytest.mark.parametrize("where", ["one device", "auto", "explicit", "columns", "padded"])
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("kind", ["column", "row", "first and last", "shift", "block", "zero"])
+@pytest.mark.parametrize(
+    ("kind", "dtype", "where"),
+    list(
+        AllPairs(
+            [
+                ["column", "row", "first and last", "shift", "block", "zero"],
+                ["float64", "complex128"],
+                ["one device", "auto", "explicit", "columns", "padded"],
+            ]
+        )
+    ),
+)
 def test_gradients_of_determinants_at_singular_matrices(kind, dtype, where):
     """The cofactors, whatever the rank."""
     a = singular(kind, 7 if where == "padded" else 8, dtype)

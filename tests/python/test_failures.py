@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from allpairspy import AllPairs
 
 import meshsolve as ms
 from helpers import (
@@ -25,9 +26,9 @@ def solve_info(a, p=4, lower=False, k=1, storage="rows"):
     return np.asarray(x), int(info.info)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("lower", [False, True])
-@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize(
+    ("dtype", "lower", "storage"), list(AllPairs([DTYPES, [False, True], STORAGES]))
+)
 def test_info_is_lapacks_on_every_rank_and_in_the_last_tile(dtype, lower, storage):
     n, p = 520, 4  # three tiles a rank
     rng = np.random.default_rng(0)
@@ -59,9 +60,10 @@ def test_zero_and_semidefinite():
     assert solve_info(a)[1] == 31 == lapack_info(a, False)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("where", [(5, 5), (3, 50), (63, 63)])
-@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize(
+    ("value", "where", "storage"),
+    list(AllPairs([[np.nan, np.inf, -np.inf], [(5, 5), (3, 50), (63, 63)], STORAGES])),
+)
 def test_entries_that_are_not_finite_give_nan_and_no_crash(value, where, storage):
     a = np.eye(64)
     a[where] = a[where[::-1]] = value

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from allpairspy import AllPairs
 
 import meshsolve as ms
 from helpers import mesh_of, normal, positive_definite, put, told_of
@@ -43,9 +44,10 @@ SOLVES = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("where", ["one device", "auto", "explicit"])
-@pytest.mark.parametrize("name", SOLVES)
+@pytest.mark.parametrize(
+    ("name", "where", "dtype"),
+    list(AllPairs([[*SOLVES], ["one device", "auto", "explicit"], ["float64", "complex128"]])),
+)
 def test_transposed_solves(name, where, dtype):
     """By vectors and by columns, also mapped over, and inside of jit."""
     solve, applied = SOLVES[name]

@@ -14,9 +14,9 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from helpers import (
     DTYPES,
-    GENERAL_KINDS,
     ORDERS,
     SIZES,
+    SOME_KINDS,
     STORAGES,
     WELL_CONDITIONED,
     general,
@@ -48,7 +48,7 @@ SOLVES = [
     list(ORDERS),
     list(SIZES),
     [(), (1,), (3,), (40,)],
-    list(GENERAL_KINDS),
+    list(SOME_KINDS),
     [*STORAGES, "padded"],
     ["gen", "her", "sym"],
     [False, True],  # lower
@@ -92,7 +92,7 @@ FACTORS = [
     list(ORDERS),
     list(SIZES),
     [1, 3, 40],
-    list(GENERAL_KINDS),
+    list(SOME_KINDS),
     [*STORAGES, "padded"],
     [0, 1, 2],
     ["auto", "explicit"],

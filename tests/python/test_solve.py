@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from helpers import (
     DTYPES,
-    KINDS,
+    SOME_KINDS,
     STORAGES,
     WELL_CONDITIONED,
     mesh_of,
@@ -50,7 +50,7 @@ AXES = [
     list(ORDERS),
     list(SIZES),
     ["vector", "1", "3", "33", "n"],
-    list(KINDS),
+    list(SOME_KINDS),
     [*STORAGES, "padded"],
     ["replicated", "rows", "columns", "elsewhere"],
     [False, True],  # lower

@@ -7,6 +7,7 @@ mod common;
 mod condition;
 mod cuda_load;
 mod inverse;
+mod kinds;
 mod layout;
 mod layout_algebra;
 mod layout_values;
