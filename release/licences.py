@@ -1,4 +1,5 @@
-"""The licences of the Rust dependencies: all are allowed, and what the wheel contains is named.
+"""The Rust dependencies: their licences are allowed, and those in the wheel are named; they are
+crates.io's; and none of them needs a newer Rust than this project declares.
 
 Run: python release/licences.py            whether that is so; exit code 1 if not
      python release/licences.py --write    THIRD-PARTY-LICENCES anew, after a change of Cargo.lock
@@ -20,6 +21,7 @@ ALLOWED = OURS | {
     *("MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "0BSD", "BSL-1.0", "Unlicense"),
     *("CC0-1.0", "Unicode-3.0", "Apache-2.0 WITH LLVM-exception"),
 }
+SOURCE = "registry+https://github.com/rust-lang/crates.io-index"
 # Of wheels; other systems need other packages.
 TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 HEAD = """\
@@ -112,6 +114,27 @@ def linked(metadata: dict) -> set[str]:
     return found
 
 
+def version(text: str | None) -> tuple[int, ...]:
+    """A version of Rust, or none, as numbers: (1, 89, 0)."""
+    numbers = [int(part) for part in (text or "0").split(".")]
+    return (*numbers, *(0,) * (3 - len(numbers)))
+
+
+def faults(package: dict, rust: str) -> list[str]:
+    """Why a dependency, as cargo describes it, cannot be one, with that oldest version of Rust."""
+    name, licence = f"{package['name']} {package['version']}", package["license"]
+    found = []
+    if not satisfied(licence, ALLOWED):
+        found.append(
+            f"{name}: expected a licence among {', '.join(sorted(ALLOWED))}, got {licence}"
+        )
+    if package["source"] not in (None, SOURCE):
+        found.append(f"{name}: expected a package of crates.io, got {package['source']}")
+    if version(package["rust_version"]) > version(rust):
+        found.append(f"{name}: expected Rust {rust} or older, got {package['rust_version']}")
+    return found
+
+
 def text_of(package: dict) -> str:
     """The licence as the package brings it, or the usual text with its authors."""
     folder = pathlib.Path(package["manifest_path"]).parent
@@ -147,14 +170,10 @@ def main() -> None:
     packages = {package["id"]: package for m in every for package in m["packages"]}
     ids = sorted(set().union(*map(linked, every)), key=lambda i: (packages[i]["name"], i))
     made = notices([packages[i] for i in ids])
-    refused = [
-        f"{package['name']} {package['version']}: {package['license']}"
-        for package in packages.values()
-        if not satisfied(package["license"], ALLOWED)
-    ]
+    rust = packages[every[0]["resolve"]["root"]]["rust_version"]
+    refused = [fault for package in packages.values() for fault in faults(package, rust)]
     if refused:
-        allowed = ", ".join(sorted(ALLOWED))
-        sys.exit(f"licences: expected a choice among {allowed}; got " + "; ".join(refused))
+        sys.exit("licences: " + "; ".join(refused))
     if "--write" in sys.argv:
         NOTICES.write_text(made)
     elif not NOTICES.exists() or NOTICES.read_text() != made:

@@ -146,6 +146,8 @@ def _by_parts(op: Operation, parts: int, shardings, marks, a, x):
     return sides.dealt(folded(lax.map(columns, some))[:, :k])
 
 
+# In jit, where A tells the mask, too, which devices there are.
+@functools.partial(jax.jit, static_argnums=(1, 2))
 def triangle(a, lower: bool, without_diagonal: bool = False):
     """A with zeros outside of one of its triangles, where it lies."""
     ones = jnp.ones(a.shape, bool)

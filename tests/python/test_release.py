@@ -74,3 +74,17 @@ def test_the_pythons_of_the_environments():
 def test_expressions_of_licences(expression, is_allowed, is_ours):
     assert licences.satisfied(expression, licences.ALLOWED) == is_allowed
     assert licences.satisfied(expression, licences.OURS) == is_ours
+
+
+def test_dependencies_that_cannot_be():
+    """By licence, by source, by the version of Rust; one that can be has nothing against it."""
+    package = {"name": "it", "version": "1.0", "license": "MIT OR GPL-3.0-only"}
+    package |= {"source": licences.SOURCE, "rust_version": "1.85"}
+    assert licences.faults(package, "1.89") == []
+    assert licences.faults(package | {"source": None, "rust_version": None}, "1.89") == []
+    copyleft = licences.faults(package | {"license": "GPL-3.0-only"}, "1.89")
+    assert len(copyleft) == 1 and copyleft[0].endswith("got GPL-3.0-only")
+    fork = licences.faults(package | {"source": "git+https://example.org/it"}, "1.89")
+    assert fork == ["it 1.0: expected a package of crates.io, got git+https://example.org/it"]
+    newer = licences.faults(package | {"rust_version": "1.89.1"}, "1.89")
+    assert newer == ["it 1.0: expected Rust 1.89 or older, got 1.89.1"]
