@@ -98,5 +98,5 @@ def _residual_operands(z, conjugated: bool):
 @functools.partial(jax.jit, static_argnums=2)
 def _finished(x, info, conjugated: bool):
     x = x.conj() if conjugated else x
-    # As a factor: mapped over, a choice between X and NaN has no sharding if JAX knows no mesh.
-    return x * jnp.where(info == 0, 1, jnp.nan).astype(x.real.dtype)
+    # A sum, which keeps infinities: mapped over, a choice has no sharding if JAX knows no mesh.
+    return x + jnp.where(info == 0, -0.0, jnp.nan).astype(x.real.dtype)

@@ -319,7 +319,7 @@ fn processes_side_by_side_find_whole_entries() {
                 Command::new(std::env::current_exe().unwrap())
                     .args(["--ignored", "--exact", "kernel_cache::one_of_several_processes"])
                     .env(SHARED, scratch.0.join("cache"))
-                    .stdout(Stdio::null())
+                    .stdout(Stdio::piped())
                     .spawn()
                     .unwrap()
             })
@@ -334,8 +334,10 @@ fn processes_side_by_side_find_whole_entries() {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        for mut child in children {
-            assert!(child.wait().unwrap().success());
+        for child in children {
+            let ended = child.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&ended.stdout);
+            assert!(ended.status.success() && said.contains("1 passed"), "{said}");
         }
         work(&cache, 3 * KEYS);
         let census = cache.census();

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test file uses a part
 
 pub mod case;
+pub mod inverse;
 pub mod lanes;
 pub mod lu;
 pub mod norms;

@@ -2,25 +2,11 @@
 //! last bit where A is, NaN where there is none.
 
 use crate::common::case::{Case, Place, call, cases};
-use crate::common::{buffer, int_scalar, positive_definite, random, real_scalar, residual};
+use crate::common::inverse::{ratio, shifted};
+use crate::common::{buffer, int_scalar, positive_definite, random, real_scalar};
 use faer::Mat;
 use meshsolve::call::Buffer;
 use meshsolve::scalar::{DType, Scalar};
-
-/// Both residuals, A X - I and X A - I, in the scale of the acceptance tests.
-fn ratio<T: Scalar>(a: &Mat<T>, x: &Mat<T>) -> f64 {
-    let identity = Mat::<T>::identity(a.nrows(), a.ncols());
-    let [right, left] = [residual(a, x, &identity), residual(x, a, &identity)];
-    if right > left || right.is_nan() { right } else { left }
-}
-
-/// Well conditioned, the pivots far from the diagonal.
-fn shifted<T: Scalar>(n: usize, seed: u64) -> Mat<T> {
-    let mut a = random::<T>(n, n, seed);
-    let shift = T::from_f64_impl(2.0 * (n as f64).sqrt());
-    (0..n).for_each(|i| a[(i, (3 * n - 1 - i) % n)] += shift);
-    a
-}
 
 fn is_hermitian<T: Scalar>(x: &Mat<T>) -> bool {
     let mut places = (0..x.ncols()).flat_map(|j| (j..x.nrows()).map(move |i| (i, j)));

@@ -1,8 +1,9 @@
 //! Inverses on host lanes: from L U and from L L^H, for every storage and column
 //! order, symmetric to the last bit where A is, NaN where there is none.
 
+use crate::common::inverse::{ratio, reflection, shifted};
 use crate::common::lanes::{CASES, element, matrix, on_lanes, shards};
-use crate::common::{Random, for_all_scalars, positive_definite, random, residual};
+use crate::common::{Random, for_all_scalars, positive_definite};
 use faer::Mat;
 use meshsolve::backend::host::Team;
 use meshsolve::dist::redistribute::{Plan, redistribute};
@@ -10,33 +11,6 @@ use meshsolve::dist::{cholesky, lu};
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::{DType, Scalar};
-
-/// Both residuals, A X - I and X A - I, in the scale of the acceptance tests.
-fn ratio<T: Scalar>(a: &Mat<T>, x: &Mat<T>) -> f64 {
-    let identity = Mat::<T>::identity(a.nrows(), a.ncols());
-    let [right, left] = [residual(a, x, &identity), residual(x, a, &identity)];
-    if right > left || right.is_nan() { right } else { left }
-}
-
-/// Well conditioned, the pivots far from the diagonal.
-fn shifted<T: Scalar>(n: usize, seed: u64) -> Mat<T> {
-    let mut a = random::<T>(n, n, seed);
-    let shift = T::from_f64_impl(2.0 * (n as f64).sqrt());
-    (0..n).for_each(|i| a[(i, (3 * n - 1 - i) % n)] += shift);
-    a
-}
-
-/// I - 2 v v^H / (v^H v) for some v.
-fn reflection<T: Scalar>(n: usize, seed: u64) -> Mat<T> {
-    let v = random::<T>(n, 1, seed);
-    let square = (v.adjoint() * &v)[(0, 0)];
-    let outer = &v * v.adjoint();
-    let two = T::from_f64_impl(2.0);
-    Mat::from_fn(n, n, |i, j| {
-        let one = if i == j { T::ONE } else { T::ZERO };
-        one + -(two * outer[(i, j)]).divided_by(square)
-    })
-}
 
 /// Singular values from 1 down to a hundred roundoffs, geometrically; Hermitian if both seeds agree.
 fn ill_conditioned<T: Scalar>(n: usize, seeds: [u64; 2]) -> Mat<T> {

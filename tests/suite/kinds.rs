@@ -4,6 +4,7 @@
 use std::iter;
 
 use crate::common::case::{Case, call};
+use crate::common::inverse::reflection;
 use crate::common::{Random, buffer, for_all_scalars, int_scalar, random, residual, unit};
 use faer::Mat;
 use meshsolve::layout::Storage;
@@ -117,14 +118,9 @@ fn spectrum<T: Scalar>(shape: Shape, condition: Condition, n: usize, full: f64) 
         .collect()
 }
 
-/// A product of three random reflections, in turn.
+/// A product of three random reflections.
 fn unitary<T: Scalar>(n: usize, seed: u64) -> Mat<T> {
-    (0..3).fold(Mat::identity(n, n), |q, i| {
-        let v = random::<T>(n, 1, seed + i);
-        let norm: f64 = (0..n).map(|i| v[(i, 0)].magnitude().powi(2)).sum();
-        let (product, two) = (&q * &v, T::from_f64_impl(-2.0 / norm));
-        Mat::from_fn(n, n, |i, j| q[(i, j)] + product[(i, 0)] * T::conj_impl(&v[(j, 0)]) * two)
-    })
+    (0..3).fold(Mat::identity(n, n), |q, i| q * reflection::<T>(n, seed + i))
 }
 
 /// The matrix without symmetry, if its kind has none.
