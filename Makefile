@@ -3,6 +3,7 @@
 #   make demo        a sharded solve on CPU host devices, with timing, residual and peak memory
 #   make test        all quick tests: Rust (CUDA kernels too, as plain C++), model checking, the kernels
 #                    through the compilers of CUDA, Python on the newest and the oldest JAX
+#   make test-tools  benchmarks, plots and pictures at length; their smoke is in `make test`
 #   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (left
 #                    out where memory is short), the benchmarks on small arrays, the GPU probe without
 #                    a GPU; what depends on JAX's version (`make test-between`) on 0.9, 0.10 and 0.11
@@ -56,7 +57,7 @@ VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=fu
 # Without its advertisement.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
-.PHONY: demo test test-rust test-kernels test-python test-oldest test-slow test-between test-valgrind test-gpu \
+.PHONY: demo test test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-valgrind test-gpu \
 	lint format bench bench-full bench-check bench-gpu bench-transpose docs pictures wheel release-check \
 	clean
 
@@ -65,19 +66,25 @@ demo: build/ready.stamp
 
 test: test-rust test-kernels test-python test-oldest
 
+# The emulated driver works by one thread at a time, so its tests are two processes.
 test-rust:
-	cargo test --release --locked --quiet
+	cargo test --release --locked --quiet --no-run
+	cargo test --release --locked --quiet --test kernels -- solve:: & half=$$!; \
+	cargo test --release --locked --quiet --test kernels -- --skip solve::; \
+	rest=$$?; wait $$half && exit $$rest
+	cargo test --release --locked --quiet --lib --test suite --test alone
+	cargo test --release --locked --quiet --doc
 	cargo test --release --quiet --manifest-path $(LOOM)
 
 test-kernels: build/cuda.stamp
-	$(BIN)/python -m pytest -q tests/kernels
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/kernels
 
 test-python: build/ready.stamp
 	$(BIN)/python -m pytest -q $(WORKERS) --durations=10
 
 # What depends on JAX's version, of many cases a third: the wheel is the same.
 test-oldest: build/oldest.stamp
-	TESTS_EVERY=3 $(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow"
+	TESTS_EVERY=3 $(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"
 
 # It knows no AVX-512, so that the kernels are those for AVX2.
 test-valgrind:
@@ -85,14 +92,18 @@ test-valgrind:
 		cargo test --release --locked --quiet --test suite \
 		-- --test-threads 1 calls:: on_the_host:: transpose_panel::
 
-test-slow: build/ready.stamp build/bench.stamp test-between
+test-tools: build/ready.stamp build/bench.stamp
+	$(BIN)/python -m pytest -q $(WORKERS) -m "tools and not slow"
+
+test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between test-tools
 	cargo test --release --locked --test suite -- transpose_large:: --ignored --test-threads 1 --nocapture
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow tests/kernels
 	$(BIN)/python -m pytest -q -m slow
 
 test-between: $(BETWEEN_JAX:%=test-jax-%)
 
 test-jax-%: build/jax-%.stamp
-	.venv-$*/bin/python -m pytest -q $(WORKERS) -m "versions and not slow"
+	.venv-$*/bin/python -m pytest -q $(WORKERS) -m "versions and not slow and not tools"
 
 test-gpu: build/ready.stamp
 	$(BIN)/python -m pytest -q tests/gpu

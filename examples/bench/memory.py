@@ -2,8 +2,11 @@
 
 Run: python examples/bench/memory.py --n 8192 --devices 2 --what meshsolve [--keep-a]
      python examples/bench/memory.py --n 22391 --columns 22409 --devices 1 --what transpose
+     python examples/bench/memory.py --n 4096 --devices 2 + --n 4096 --devices 2 --what inv
 
-Prints one JSON line: bytes of A, bytes above, and their ratio. `--what` is meshsolve, factor
+Prints one JSON line: bytes of A, bytes above, and their ratio. Several cases, with "+" between
+them and as many devices each, take one process, and what one leaves unused goes back to the system;
+"other_bytes" is what the process holds before a case beside A and b. `--what` is meshsolve, factor
 (cho_factor, or lu_factor with `--assume gen`, and ten solves), refine (a solve by a factor in half
 the precision), inv (meshsolve.inv), lu-inv (of a factor, which is kept), grad (the gradient of a
 solution's square with respect to A and b), logdet (the gradient of log |det A|), jnp
@@ -14,9 +17,11 @@ a matrix in blocks, its rows and its columns dealt to half of the devices each.
 """
 
 import argparse
+import ctypes
 import json
 import os
 import pathlib
+import sys
 
 import environment
 
@@ -47,12 +52,25 @@ def main() -> None:
     parser.add_argument("--upper", action="store_true", help="A's upper triangle is given")
     parser.add_argument("--keep-a", action="store_true", help="do not donate A")
     parser.add_argument("--rhs", type=int, default=1, help="right-hand sides")
-    options = parser.parse_args()
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={options.devices}"
+    cases = [parser.parse_args(case) for case in _split(sys.argv[1:])]
+    (devices,) = {options.devices for options in cases}
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
     os.environ["JAX_PLATFORMS"] = "cpu"
     environment.restart()
-    transposes = options.what in _TRANSPOSITIONS
-    print(json.dumps(transposition(options) if transposes else measure(options)))
+    for options in cases:
+        transposes = options.what in _TRANSPOSITIONS
+        print(json.dumps(transposition(options) if transposes else measure(options)), flush=True)
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _split(arguments: list[str]) -> list[list[str]]:
+    cases = [[]]
+    for argument in arguments:
+        if argument == "+":
+            cases.append([])
+        else:
+            cases[-1].append(argument)
+    return cases
 
 
 def transposition(options) -> dict:
@@ -153,6 +171,7 @@ def measure(options) -> dict:
 
     n = options.n
     a, b = matrix(n), rhs(n)
+    held = sum(shard.data.nbytes for x in (a, b) for shard in x.addressable_shards)
     before = reset_peak()
     x = solve(a, b).block_until_ready()
     above = peak() - before
@@ -170,6 +189,7 @@ def measure(options) -> dict:
         "a_bytes": a_bytes,
         "above_bytes": above,
         "above_over_a": above / a_bytes,
+        "other_bytes": before - held,
         "jax": jax.__version__,
     }
 

@@ -26,12 +26,12 @@ def compile_kernel(name: str, arch: str, library: str | None = None) -> dict:
 def report(architectures: list[str] | None = None) -> dict:
     """Driver, NVRTC, the cache, and which kernels compile for the architectures.
 
-    By default for those that the kernels are tested for, if this NVRTC knows them.
+    By default for sm_90, if this NVRTC knows it.
     """
     said = _core.cuda_libraries(search_folders())
     if isinstance(said["nvrtc"], dict):
         known = said["nvrtc"]["architectures"]
-        architectures = architectures or [f"sm_{n}" for n in (80, 90, 100) if n in known]
+        architectures = architectures or [f"sm_{n}" for n in known if n == 90]
         said["nvrtc"]["architectures"] = " ".join(f"sm_{n}" for n in known)
         said["kernels"] = {
             name: {arch: _compiles(name, arch) for arch in architectures}

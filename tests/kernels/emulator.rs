@@ -1,7 +1,8 @@
-//! The kernels of `kernels/` as plain C++ on the host: built once with the C++ compiler of the machine,
-//! loaded, and launched with fibers for threads (`emulate.h`).
+//! The kernels of `kernels/` as plain C++ on the host: built with the C++ compiler of the machine where
+//! a source has changed, loaded, and launched with fibers for threads (`emulate.h`).
 
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::OnceLock;
@@ -59,8 +60,24 @@ impl Emulator {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{threads}"));
         std::fs::create_dir_all(&folder).expect("a folder for what is built");
-        let listed = std::fs::read_dir(root.join("kernels")).expect("the folder of the kernels");
-        let mut sources: Vec<_> = listed.map(|entry| entry.expect("a file").path()).collect();
+        let library = folder.join("libkernels.so");
+        // Several processes may want it.
+        let lock = std::fs::File::create(folder.join("lock")).expect("a file to lock");
+        lock.lock().expect("no other process builds it");
+        let (stamp, now) = (folder.join("built-from"), fingerprint(root));
+        if std::fs::read_to_string(&stamp).ok().as_deref() != Some(&now) || !library.exists() {
+            Self::build(root, &folder, threads);
+            std::fs::write(stamp, now).expect("a file that says what it was built from");
+        }
+        let path = CString::new(library.to_str().expect("a path in UTF-8")).expect("a path");
+        // SAFETY: it is what has been built; loading it runs nothing of its own.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        assert!(!handle.is_null(), "{} cannot be loaded", library.display());
+        Emulator { threads, bulk_copies: true, path: library, loaded: Library(handle) }
+    }
+
+    fn build(root: &Path, folder: &Path, threads: u32) {
+        let mut sources = files(&root.join("kernels"));
         sources.retain(|path| path.extension().is_some_and(|kind| kind == "cu"));
         assert!(!sources.is_empty(), "no kernels");
         sources.extend(
@@ -73,32 +90,26 @@ impl Emulator {
             |source: &Path| folder.join(source.file_name().expect("a name")).with_extension("o");
         let compile = |source: &Path| {
             let mut command = compiler();
-            command.args(["-std=c++17", "-O2", "-g", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
+            command.args(["-std=c++17", "-O1", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
             // Pragmas are for the other compiler. A misaligned access ends in a trap, as on a device.
             command.args(["-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE", "-fsanitize=undefined"]);
             command.args(["-fsanitize-undefined-trap-on-error", "-fno-strict-aliasing"]);
             command.arg("-ftls-model=initial-exec");
             command.arg(format!("-DTHREADS={threads}"));
-            command
-                .arg("-I")
-                .arg(&folder)
-                .arg("-include")
-                .arg(root.join("tests/kernels/emulate.h"));
+            command.arg("-I").arg(folder).arg("-include").arg(root.join("tests/kernels/emulate.h"));
             command.args(["-x", "c++", "-c"]).arg(source).arg("-o").arg(object(source));
             command.spawn().expect("g++ (or what CXX names) compiles the kernels for these tests")
         };
         let finish = |mut child: Child| assert!(child.wait().expect("a compiler").success());
         let running: Vec<_> = sources.iter().map(|source| compile(source)).collect();
         running.into_iter().for_each(finish);
-        let library = folder.join("libkernels.so");
         let mut command = compiler();
-        command.arg("-shared").arg("-o").arg(&library).args(sources.iter().map(|s| object(s)));
+        command
+            .arg("-shared")
+            .arg("-o")
+            .arg(folder.join("libkernels.so"))
+            .args(sources.iter().map(|s| object(s)));
         finish(command.spawn().expect("g++ links the kernels for these tests"));
-        let path = CString::new(library.to_str().expect("a path in UTF-8")).expect("a path");
-        // SAFETY: it is what has just been built; loading it runs nothing of its own.
-        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
-        assert!(!handle.is_null(), "{} cannot be loaded", library.display());
-        Emulator { threads, bulk_copies: true, path: library, loaded: Library(handle) }
     }
 
     /// Where the library lies, which is also that of the emulated driver.
@@ -142,6 +153,28 @@ impl Emulator {
             panic!("{}", unsafe { CStr::from_ptr(error) }.to_string_lossy());
         }
     }
+}
+
+/// The files of a folder, by name.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let listed = std::fs::read_dir(folder).expect("a folder of sources");
+    let mut files: Vec<_> = listed.map(|entry| entry.expect("a file").path()).collect();
+    files.sort();
+    files
+}
+
+/// Of the compiler and of all that is compiled, how it is compiled included: this file is one of them.
+fn fingerprint(root: &Path) -> String {
+    let mut hasher = DefaultHasher::new();
+    let version = compiler().arg("--version").output().expect("g++ (or what CXX names)");
+    version.stdout.hash(&mut hasher);
+    for folder in ["kernels", "tests/kernels"] {
+        for path in files(&root.join(folder)).iter().filter(|path| path.is_file()) {
+            path.hash(&mut hasher);
+            std::fs::read(path).expect("a source").hash(&mut hasher);
+        }
+    }
+    format!("{:x}", hasher.finish())
 }
 
 fn compiler() -> Command {

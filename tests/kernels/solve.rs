@@ -119,11 +119,12 @@ const THREE_DEVICES: Place = Some(on_three_devices);
 const ONE_DEVICE: Place = Some(on_one_device);
 
 mod ranks_on_three_devices {
-    crate::routines::every_routine!(crate::solve::THREE_DEVICES);
+    crate::routines::every_routine!(crate::solve::THREE_DEVICES; f32 f32, c128 faer::c64);
+    crate::routines::every_routine!(crate::solve::THREE_DEVICES; f64_only);
 }
 
 mod ranks_that_share_a_device {
-    crate::routines::every_routine!(crate::solve::ONE_DEVICE; c128 faer::c64);
+    crate::routines::every_routine!(crate::solve::ONE_DEVICE; f64 f64, c64 faer::c32);
 }
 
 /// A system of order 12 on three ranks by rows; what `call` of a rank is given.

@@ -1,4 +1,5 @@
-"""Every kernel compiles for every architecture by NVRTC of CUDA 12.8 and 13, without a GPU.
+"""Every kernel compiles for every architecture by NVRTC of CUDA 12.8 or 13, without a GPU; by both
+of them, and for structures of all sizes, if slow tests run too.
 
 `make test-kernels` installs both, each with its `ptxas`. A warning fails, and so does a kernel that
 spills registers or uses local memory.
@@ -6,6 +7,7 @@ spills registers or uses local memory.
 
 import ctypes
 import importlib.util
+import itertools
 import re
 import subprocess
 from pathlib import Path
@@ -20,10 +22,11 @@ SHARED = 48 << 10
 # are in registers.
 REGISTERS = 80
 REGISTERS_OF_PANELS = 128
-# Compiled for structures of so many elements: all for one architecture, some for the others.
+# Compiled for structures of so many elements.
 OF_STRUCTURES = "transpose_registers"
-ELEMENTS = {("13", "sm_90"): range(2, 33)}
-SOME_ELEMENTS = [3, 8, 16, 32]
+ELEMENTS, SOME_ELEMENTS = range(2, 33), (3, 8, 16, 32)
+# The quick ones of all combinations.
+QUICK = {("12.8", "sm_80"), ("13", "sm_90"), ("13", "sm_100")}
 KERNEL = re.compile(
     r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, "
     r"(\d+) bytes spill loads.*?Used (\d+) registers([^\n]*)",
@@ -81,15 +84,15 @@ def compile_ptx(library: Path, source: Path, arch: str, defines: list[str]) -> b
 
 def cases():
     """CUDA, architecture, file and what is defined for it."""
-    for cuda in TOOLKITS:
-        for arch in ("sm_80", "sm_90", "sm_100"):
-            for source in sorted(KERNELS.glob("*.cu")):
-                if source.stem == OF_STRUCTURES:
-                    for elements in ELEMENTS.get((cuda, arch), SOME_ELEMENTS):
-                        name = f"{source.stem}_{elements}-{arch}-{cuda}"
-                        yield pytest.param(cuda, arch, source, [f"-DELEMENTS={elements}"], id=name)
-                else:
-                    yield pytest.param(cuda, arch, source, [], id=f"{source.stem}-{arch}-{cuda}")
+    for cuda, arch in itertools.product(TOOLKITS, ("sm_80", "sm_90", "sm_100")):
+        for source in sorted(KERNELS.glob("*.cu")):
+            for elements in ELEMENTS if source.stem == OF_STRUCTURES else (0,):
+                quick = (cuda, arch) in QUICK and elements in (0, *SOME_ELEMENTS)
+                yield pytest.param(
+                    *(cuda, arch, source, [f"-DELEMENTS={elements}"] if elements else []),
+                    id=f"{source.stem}-{elements or 'all'}-{arch}-{cuda}",
+                    marks=[] if quick else pytest.mark.slow,
+                )
 
 
 @pytest.mark.parametrize(("cuda", "arch", "source", "defines"), list(cases()))

@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+# One worker builds what all of them need.
+pytestmark = pytest.mark.xdist_group("emulated")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 PRELUDE = """
@@ -190,6 +193,7 @@ print(json.dumps([[launch(site("diagnose", 3, fault), -7), launch(site("diagnose
     assert panicked == [[[13, text]] * 3] * 2
 
 
+@pytest.mark.slow
 def test_the_benchmark(libraries, tmp_path):
     _, driver = libraries
     environment = os.environ | {

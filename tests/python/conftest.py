@@ -12,14 +12,18 @@ import pytest
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_ENABLE_X64"] = "1"
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+# Compiling is most of the time of a test; what is compiled here need not be fast.
+os.environ["XLA_FLAGS"] = (
+    "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+)
 # Compiled kernels of tests are none of the user's; test_cuda.py has folders of its own.
 os.environ["MESHSOLVE_CACHE_DIR"] = ""
 # XLA hangs with many unsynchronised launches in flight on a machine with few cores.
 os.environ.setdefault("NPROC", "16")
 
-# Else small calls, as most here are, have a single thread.
-os.environ.setdefault("MESHSOLVE_THREADS", str(len(os.sched_getaffinity(0))))
+# Tests of several threads ask for them; each core has a worker of pytest's own.
+os.environ.setdefault("MESHSOLVE_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 faulthandler.enable()
 

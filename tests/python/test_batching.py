@@ -9,10 +9,9 @@ import pytest
 from jax.sharding import AxisType
 
 import meshsolve as ms
-from derivatives import FUNCTIONS, THOROUGHLY, number, operands
+from compiled import FACTORING, calls, collectives
+from derivatives import FUNCTIONS, PLACES, THOROUGHLY, number, operands
 from helpers import mesh_of, put, told_of
-from test_derivatives import FACTORING, PLACES, calls
-from test_sharding_page import collectives
 
 pytestmark = pytest.mark.versions
 
@@ -25,46 +24,48 @@ def assert_close(got, wanted):
 def batches(function, m: int = 3):
     """Some matrices and right-hand sides."""
     pairs = [operands("float64", seed=i) for i in range(m)]
-    a = np.stack([np.asarray(function.prepare(jnp.asarray(a))) for a, _ in pairs])
+    a = np.stack([np.asarray(function.prepare(a)) for a, _ in pairs])
     return a, np.stack([b for _, b in pairs])
 
 
-@pytest.mark.parametrize(("i", "name"), list(enumerate(FUNCTIONS)))
-def test_over_matrices_and_right_hand_sides(i, name):
-    """Over A, over B, over both (by turns, but for some functions); values and gradients; eagerly
-    and in jit by turns.
-    """
+def mapped(function, axes):
+    """What it gives mapped over those axes, its mapped gradients, and the gradient of the batch."""
+    total = lambda a, b: number(jax.vmap(function, axes)(a, b))  # noqa: E731
+    gradient = jax.grad(lambda a, b: number(function(a, b)), (0, 1))
+
+    def run(a, b):
+        x = jax.vmap(function, axes)(a, b)
+        return x, jax.vmap(gradient, axes)(a, b), jax.grad(total, (0, 1))(a, b)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("i", "name", "j"),
+    [
+        (i, name, j)
+        for i, name in enumerate(FUNCTIONS)
+        for j in (range(3) if name in THOROUGHLY else (i % 3,))
+    ],
+)
+def test_over_matrices_and_right_hand_sides(i, name, j):
+    """Over both, over A, over B (by turns, but for some functions); eagerly and in jit by turns."""
     function = FUNCTIONS[name]
-    kind, storage = PLACES[i % 4]
+    kind, storage = PLACES[(i + j) % 4]
     mesh = mesh_of(range(4), kind)
     a, b = batches(function)
     spec = ("x", None) if storage == "rows" else (None, "x")
     many_a, many_b = put(mesh, a, None, *spec), put(mesh, b)
     one_a, one_b = put(mesh, a[0], *spec), put(mesh, b[0])
-    transform = jax.jit if i % 2 else lambda f: f
-    cases = (
+    axes, given, on_mesh = (
         ((0, 0), (a, b), (many_a, many_b)),
         ((0, None), (a, b[0]), (many_a, one_b)),
         ((None, 0), (a[0], b), (one_a, many_b)),
-    )
-    for axes, given, on_mesh in cases if name in THOROUGHLY else cases[i % 3 :][:1]:
-        with told_of(mesh):
-            got = transform(jax.vmap(function.ours, axes))(*on_mesh)
-        assert_close(got, jax.vmap(function.jnps, axes)(*given))
-
-    def gradient(f):
-        return jax.grad(lambda a, b: number(f(a, b)), (0, 1))
-
-    axes, given, on_mesh = cases[i % 3]
+    )[j]
+    run = mapped(function.ours, axes)
     with told_of(mesh):
-        got = transform(jax.vmap(gradient(function.ours), axes))(*on_mesh)
-    assert_close(got, jax.vmap(gradient(function.jnps), axes)(*given))
-    with told_of(mesh):
-        of_batch = lambda a, b: number(jax.vmap(function.ours, axes)(a, b))  # noqa: E731
-        got = transform(jax.grad(of_batch, (0, 1)))(*on_mesh)
-    assert_close(
-        got, jax.grad(lambda a, b: number(jax.vmap(function.jnps, axes)(a, b)), (0, 1))(*given)
-    )
+        got = (jax.jit(run) if (i + j) % 2 else run)(*on_mesh)
+    assert_close(got, jax.jit(mapped(function.jnps, axes))(*given))
 
 
 @pytest.mark.parametrize("name", ["solve", "cho_solve", "slogdet", "inv"])
@@ -76,7 +77,7 @@ def test_on_one_device_and_nested(name):
         outer, inner = axes
         pick = [x if axis == 0 else x[0] for x, axis in zip((a, b), outer, strict=True)]
         got = jax.vmap(jax.vmap(function.ours, inner), outer)(*map(jnp.asarray, pick))
-        assert_close(got, jax.vmap(jax.vmap(function.jnps, inner), outer)(*pick))
+        assert_close(got, jax.jit(jax.vmap(jax.vmap(function.jnps, inner), outer))(*pick))
 
 
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
@@ -123,7 +124,7 @@ def test_gradients_of_a_batch_of_conditions(storage):
     def gradients(solve, inv):
         branches = [lambda a, b: number(solve(a, b)), lambda a, b: number(inv(a))]
         value = lambda i, a, b: jax.lax.switch(i, branches, a, b)  # noqa: E731
-        return jax.vmap(jax.grad(value, (1, 2)), (0, None, None))
+        return jax.jit(jax.vmap(jax.grad(value, (1, 2)), (0, None, None)))
 
     got = gradients(ms.solve, ms.inv)(jnp.arange(2), *on_mesh)
     assert_close(got, gradients(jnp.linalg.solve, jnp.linalg.inv)(jnp.arange(2), a, b))
@@ -166,7 +167,7 @@ def test_a_batch_that_is_dealt_to_devices(kind, storage):
         with told_of(mesh):
             got = run(*given)
             hlo = run.lower(*given).compile().as_text()
-        assert_close(got, jax.vmap(function.jnps)(*map(np.asarray, given)))
+        assert_close(got, jax.jit(jax.vmap(function.jnps))(*map(np.asarray, given)))
         # What is made of a whole matrix becomes whole; a factor of columns lies by rows, which with
         # Auto axes XLA exchanges.
         moves = {"whole": {"all-gather"}, "columns": {"all-to-all"} if kind == "auto" else set()}

@@ -87,6 +87,7 @@ def test_programs_of_one_process_start_anew(script):
     assert ran.stdout.strip() == "''", ran.stderr
 
 
+@pytest.mark.tools
 def test_rows_say_which_library_ran(left_over, monkeypatch):
     """The kernels are those that are chosen without the variables."""
     options = ("--routine", "lu", "--sizes", 64, "--repeats", 1)

@@ -2,6 +2,7 @@
 results lie, and what they cost.
 """
 
+import functools
 import itertools
 
 import jax
@@ -13,12 +14,11 @@ from jax.sharding import PartitionSpec as P
 from jax.test_util import check_grads
 
 import meshsolve as ms
-from derivatives import FUNCTIONS, THOROUGHLY, hermitian, number, operands
+from compiled import FACTORING, calls
+from derivatives import FUNCTIONS, PLACES, THOROUGHLY, hermitian, number, operands
 from helpers import DTYPES, mesh_of, put, put_matrix, told_of
 
 pytestmark = pytest.mark.versions
-
-PLACES = tuple(itertools.product(("auto", "explicit"), ("rows", "columns")))
 
 
 def lay(mesh, x, *spec):
@@ -27,24 +27,62 @@ def lay(mesh, x, *spec):
     return (jax.sharding.reshard if explicit else jax.device_put)(x, NamedSharding(mesh, P(*spec)))
 
 
-@pytest.mark.parametrize(("i", "name"), list(enumerate(FUNCTIONS)))
-def test_two_orders_by_differences(i, name):
-    """In both modes; mesh, storage and complexity change from function to function."""
+def laid_out(i, name):
+    """A function of operands that lie in the i-th of places, its mesh, the operands."""
     function = FUNCTIONS[name]
     kind, storage = PLACES[i % 4]
     if function.prepare is hermitian and jax.__version_info__ < (0, 10):
         kind = "auto"  # a @ a.T has no second derivative in reverse with Explicit axes there
     mesh = mesh_of(range(4), kind)
-    a, b = operands(("float64", "complex128")[i // 2 % 2], k=2)
+    spec = ("x", None) if storage == "rows" else (None, "x")
 
-    @jax.jit
     def run(a, b):
-        spec = ("x", None) if storage == "rows" else (None, "x")
         x = function.ours(lay(mesh, function.prepare(a), *spec), b)
         return jax.tree.map(lambda y: lay(mesh, y), x)
 
+    return run, mesh, operands(("float64", "complex128")[i // 2 % 2], k=2)
+
+
+def derivatives(function, a, b, along):
+    """Of both orders, in all pairs of modes; the first of them along the given direction."""
+    value = lambda a, b: number(function(a, b))  # noqa: E731
+    gradient = jax.grad(value, (0, 1))
+    tangent = lambda *x: jax.jvp(function, x, along)[1]  # noqa: E731
+    product = lambda *x: sum(  # noqa: E731
+        jnp.sum(g * d).real for g, d in zip(gradient(*x), along, strict=True)
+    )
+    return {
+        "jvp": tangent(a, b),
+        "grad": gradient(a, b),
+        "jvp of jvp": jax.jvp(tangent, (a, b), along)[1],
+        "jvp of grad": jax.jvp(gradient, (a, b), along)[1],
+        "grad of jvp": jax.grad(lambda *x: number(tangent(*x)), (0, 1))(a, b),
+        "grad of grad": jax.grad(product, (0, 1))(a, b),
+    }
+
+
+@pytest.mark.parametrize(("i", "name"), list(enumerate(FUNCTIONS)))
+def test_two_orders_are_those_of_jnp(i, name):
+    """In all modes; mesh, storage and complexity change from function to function."""
+    function = FUNCTIONS[name]
+    run, mesh, (a, b) = laid_out(i, name)
+    along = tuple(map(np.asarray, operands(a.dtype, k=2, seed=1)))
     with told_of(mesh):
-        check_grads(run, (jnp.asarray(a), jnp.asarray(b)), 2, rtol=2e-4, atol=2e-4)
+        got = jax.jit(functools.partial(derivatives, run))(a, b, along)
+    of_jnp = functools.partial(derivatives, lambda a, b: function.jnps(function.prepare(a), b))
+    wanted = jax.jit(of_jnp)(a, b, along)
+    for what, values in wanted.items():
+        for x, y in zip(jax.tree.leaves(got[what]), jax.tree.leaves(values), strict=True):
+            scale = max(1, np.abs(y).max())
+            np.testing.assert_allclose(x, y, rtol=0, atol=1e-10 * scale, err_msg=what)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("i", "name"), list(enumerate(FUNCTIONS)))
+def test_two_orders_by_differences(i, name):
+    run, mesh, given = laid_out(i, name)
+    with told_of(mesh):
+        check_grads(jax.jit(run), tuple(map(jnp.asarray, given)), 2, rtol=2e-4, atol=2e-4)
 
 
 @pytest.mark.parametrize(
@@ -53,47 +91,55 @@ def test_two_orders_by_differences(i, name):
         (name, *place)
         for i, name in enumerate(FUNCTIONS)
         for j, place in enumerate(PLACES)
-        if name in THOROUGHLY or (i + j) % 2 == i // 2 % 2
+        if name in THOROUGHLY or j == (i + 2) % 4  # not where those of both orders are
     ],
 )
 def test_gradients_are_those_of_jnp_and_lie_as_their_matrix_does(name, kind, storage):
-    """Eagerly and in jit and for all dtypes by turns."""
+    """Eagerly, where operations are programs of their own, and for all dtypes by turns."""
     function, mesh = FUNCTIONS[name], mesh_of((2, 0, 1, 3), kind)
     i, j = list(FUNCTIONS).index(name), PLACES.index((kind, storage))
-    jit, dtype = (i // 2 + j // 2) % 2, DTYPES[(i + j) % 4]
+    dtype = DTYPES[(i + j // 2) % 4]
     if name == "solve refined":
         dtype = ("float64", "complex128")[j % 2]
     a, b = operands(dtype)
-    a = np.asarray(function.prepare(jnp.asarray(a)))
-    wanted = jax.grad(lambda a, b: number(function.jnps(a, b)), (0, 1))(a, b)
-    gradient = jax.grad(lambda a, b: number(function.ours(a, b)), (0, 1))
+    a = np.asarray(function.prepare(a))
+    wanted = jax.jit(jax.grad(lambda a, b: number(function.jnps(a, b)), (0, 1)))(a, b)
     on_mesh = (put_matrix(mesh, a, storage), put(mesh, b))
     with told_of(mesh):
-        got = (jax.jit(gradient) if jit else gradient)(*on_mesh)
+        got = jax.grad(lambda a, b: number(function.ours(a, b)), (0, 1))(*on_mesh)
     bound = 2e3 * float(np.finfo(dtype).eps)
     for x, y in zip(got, wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=bound * max(1, np.abs(y).max()))
     assert got[0].sharding.is_equivalent_to(on_mesh[0].sharding, 2)
 
 
-@pytest.mark.parametrize("storage", ["replicated", "column-major"])
-@pytest.mark.parametrize("name", ["solve", "solve pos", "lu_solve", "logdet", "inv"])
+@pytest.mark.parametrize(
+    ("name", "storage"),
+    list(
+        zip(
+            ("solve", "solve", "solve pos", "lu_solve", "logdet", "inv"),
+            itertools.cycle(("replicated", "column-major")),
+        )
+    ),
+)
 def test_matrices_that_lie_otherwise(name, storage):
     function, mesh = FUNCTIONS[name], mesh_of(range(4))
     a, b = operands("float64")
-    a = np.asarray(function.prepare(jnp.asarray(a)))
-    wanted = jax.grad(lambda a: number(function.jnps(a, b)))(a)
+    a = np.asarray(function.prepare(a))
+    wanted = jax.jit(jax.grad(lambda a: number(function.jnps(a, b))))(a)
     got = jax.grad(lambda a: number(function.ours(a, put(mesh, b))))(put_matrix(mesh, a, storage))
     np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-11 * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("n", [7, 8])
-@pytest.mark.parametrize("name", ["solve", "cho_solve", "logdet", "slogdet", "inv"])
+@pytest.mark.parametrize(
+    ("name", "n"),
+    [("solve", 8), *((f, 7) for f in ("solve", "cho_solve", "logdet", "slogdet", "inv"))],
+)
 def test_matrices_that_are_padded_for_their_mesh(name, n):
     mesh = mesh_of(range(4))
     a, b = operands("float64", n)
     function = FUNCTIONS[name]
-    a = jnp.asarray(function.prepare(jnp.asarray(a)))
+    a = jnp.asarray(function.prepare(a))
     ours = {
         "solve": lambda a: ms.solve(a, b, mesh=mesh),
         "cho_solve": lambda a: ms.cho_factor(a, mesh=mesh).solve(b),
@@ -101,19 +147,21 @@ def test_matrices_that_are_padded_for_their_mesh(name, n):
         "slogdet": lambda a: tuple(ms.slogdet(a, mesh=mesh)),
         "inv": lambda a: ms.inv(a, mesh=mesh),
     }[name]
-    wanted = jax.grad(lambda a: number(function.jnps(a, b)))(a)
+    wanted = jax.jit(jax.grad(lambda a: number(function.jnps(a, b))))(a)
     for transform in (lambda f: f, jax.jit):
         got = transform(jax.grad(lambda a: number(ours(a))))(a)
         np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-11 * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("k", [40, 41, 700])
-@pytest.mark.parametrize(("kind", "storage"), PLACES)
+@pytest.mark.parametrize(
+    ("kind", "storage", "k"),
+    [(*place, k) for place, k in zip(PLACES, (40, 41, 700, 41), strict=True)],
+)
 def test_many_right_hand_sides(kind, storage, k):
     """Dealt to the devices, and exchanged where these do not divide their number."""
     mesh = mesh_of(range(4), kind)
     a, b = operands("float64", 8, k)
-    wanted = jax.grad(lambda a, b: number(jnp.linalg.solve(a, b)), (0, 1))(a, b)
+    wanted = jax.jit(jax.grad(lambda a, b: number(jnp.linalg.solve(a, b)), (0, 1)))(a, b)
     with told_of(mesh):
         got = jax.jit(jax.grad(lambda a, b: number(ms.solve(a, b)), (0, 1)))(
             put_matrix(mesh, a, storage), put(mesh, b)
@@ -184,22 +232,20 @@ def test_all_ways_to_ask_for_derivatives(kind):
         np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-10 * scale, err_msg=name)
 
 
-def calls(hlo: str, *routines: str) -> int:
-    lines = [line for line in hlo.splitlines() if 'custom_call_target="meshsolve"' in line]
-    return sum(f'routine = "{name}"' in line for line in lines for name in routines)
-
-
-FACTORING = ("posv", "gesv", "potrf", "getrf", "poinv", "geinv", "posvx", "gesvx")
-
-
-@pytest.mark.parametrize("name", ["solve", "solve pos", "cho_solve", "lu_solve", "slogdet", "inv"])
-@pytest.mark.parametrize(("kind", "storage"), PLACES)
+@pytest.mark.parametrize(
+    ("name", "kind", "storage"),
+    [
+        (name, *PLACES[(i + j) % 4])
+        for i, name in enumerate(("solve", "solve pos", "cho_solve", "lu_solve", "slogdet", "inv"))
+        for j in range(4 if name == "solve" else 2)
+    ],
+)
 def test_one_factorisation_and_nothing_gathered(name, kind, storage):
     n, mesh = 256, mesh_of(range(4), kind)
     a, b = operands("float64", n)
     a = a / 8 + np.eye(n)
     function = FUNCTIONS[name]
-    a = put_matrix(mesh, np.asarray(function.prepare(jnp.asarray(a))), storage)
+    a = put_matrix(mesh, np.asarray(function.prepare(a)), storage)
 
     def run(a, b):
         value = lambda a, b: number(function.ours(a, b))  # noqa: E731

@@ -171,18 +171,21 @@ def singular(kind, n, dtype):
 
 
 @pytest.mark.parametrize(
-    ("kind", "dtype", "where"),
-    list(
-        AllPairs(
+    ("kind", "dtype", "where", "jit"),
+    [
+        *AllPairs(
             [
-                ["column", "row", "first and last", "shift", "block", "zero"],
+                ["column", "first and last", "block", "zero"],
                 ["float64", "complex128"],
                 ["one device", "auto", "explicit", "columns", "padded"],
+                [False, True],
             ]
-        )
-    ),
+        ),
+        ("row", "float64", "one device", True),
+        ("shift", "complex128", "one device", True),
+    ],
 )
-def test_gradients_of_determinants_at_singular_matrices(kind, dtype, where):
+def test_gradients_of_determinants_at_singular_matrices(kind, dtype, where, jit):
     """The cofactors, whatever the rank."""
     a = singular(kind, 7 if where == "padded" else 8, dtype)
     at, mesh = jnp.asarray(a), mesh_of(range(4), "explicit" if where == "explicit" else "auto")
@@ -192,11 +195,9 @@ def test_gradients_of_determinants_at_singular_matrices(kind, dtype, where):
     gradient = jax.grad(lambda a: ms.det(a, **options), holomorphic=dtype == "complex128")
     wanted = cofactors(a)
     assert ms.det(at, **options) == 0
-    for transform in (lambda f: f, jax.jit):
-        scale = max(np.abs(wanted).max(), 1)
-        with told_of(mesh):
-            got = transform(gradient)(at)
-        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12 * scale)
+    with told_of(mesh):
+        got = (jax.jit(gradient) if jit else gradient)(at)
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12 * max(np.abs(wanted).max(), 1))
 
 
 def test_determinants_of_singular_matrices_in_other_ways():
@@ -237,8 +238,10 @@ def test_float_checks_see_a_failed_solve(solve, where):
     assert error.get() is None and not np.isnan(x).any()
 
 
-@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 4, 3), (3, 0)])
-@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [((5, 3), "float32"), ((3, 5), "complex128"), ((2, 4, 3), "float64"), ((3, 0), "complex64")],
+)
 def test_factors_of_rectangles(shape, dtype):
     """As ``jax.scipy.linalg.lu_factor`` gives them; eagerly, in jit, replicated."""
     a = np.random.default_rng(0).standard_normal(shape).astype(dtype)

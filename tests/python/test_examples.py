@@ -36,6 +36,7 @@ def test_they_are_short_and_each_is_on_the_page_of_examples():
         assert (ROOT / f"docs/pictures/{path.stem}.png").stat().st_size < 150_000
 
 
+@pytest.mark.tools
 def test_pictures(tmp_path):
     """Two of them, and that of the memory's figures."""
     for script in (["docs/pictures.py", "07", "08", "--out"], ["examples/bench/memory_report.py"]):
@@ -71,7 +72,7 @@ def test_direct_call():
     assert "info 0" in out and "on 4 devices" in out and number(out, "residual ratio") <= 3
 
 
-@pytest.mark.parametrize("devices", [1, 4])
+@pytest.mark.parametrize("devices", [pytest.param(1, marks=pytest.mark.tools), 4])
 def test_arrays_of_structures(devices):
     flags = f"--xla_force_host_platform_device_count={devices}"
     out = run_example("08", "--n", "100003", XLA_FLAGS=flags)

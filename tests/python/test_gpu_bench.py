@@ -1,6 +1,7 @@
 """The benchmark of solves on CUDA devices, as far as CPU host devices show that it works."""
 
 import csv
+import itertools
 import math
 import os
 import subprocess
@@ -8,7 +9,7 @@ import sys
 
 import pytest
 
-from helpers import ROOT
+from helpers import DTYPES, ROOT
 
 SCRIPT = ROOT / "examples/bench/gpu_solve.py"
 
@@ -32,10 +33,16 @@ def run(*arguments):
     )
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize("routine", ["cholesky", "lu"])
+WHATS = ("meshsolve", "jnp", "meshsolve factor", "jnp factor", "meshsolve tile 16")
+ROWS = list(itertools.product(("cholesky", "lu"), WHATS, DTYPES))
+
+
 @pytest.mark.parametrize(
-    "what", ["meshsolve", "jnp", "meshsolve factor", "jnp factor", "meshsolve tile 16"]
+    ("routine", "what", "dtype"),
+    [
+        row if i % 9 == 0 else pytest.param(*row, marks=pytest.mark.tools)
+        for i, row in enumerate(ROWS)
+    ],
 )
 def test_a_row(bench, routine, what, dtype):
     row = bench.measure(bench.Case(routine, what, 96, dtype), 1)
@@ -51,6 +58,7 @@ def test_tiles_are_as_wide_as_asked_for(bench):
         bench.measure(bench.Case("lu", "meshsolve tile -3", 96), 1)
 
 
+@pytest.mark.tools
 def test_a_table(tmp_path):
     """Rows that fail say why; what is there is not measured again."""
     options = ("--platform", "cpu", "--sizes", 96, "--routine", "cholesky", "--repeats", 1)

@@ -102,7 +102,13 @@ SHAPES = (
 
 
 @pytest.mark.parametrize(
-    ("name", "i", "shapes"), [(n, *case) for n in SOLVERS for case in enumerate(SHAPES)]
+    ("name", "i", "shapes"),
+    [
+        (name, i, shapes)
+        for j, name in enumerate(SOLVERS)
+        for i, shapes in enumerate(SHAPES)
+        if name == "solve" or (i + j) % 4 == 0
+    ],
 )
 def test_solutions_of_batches(name, i, shapes):
     """Places, dtypes, and eager and jit change from case to case."""
@@ -135,8 +141,9 @@ FUNCTIONS = {
     ("name", "i", "shape"),
     [
         (name, i, shape)
-        for name in FUNCTIONS
+        for j, name in enumerate(FUNCTIONS)
         for i, shape in enumerate([(1, 1), (8, 8), (3, 4, 4), (2, 2, 4, 4), (2, 0, 0), (0, 4, 4)])
+        if name == "inv" or (i + j) % 2 == 0
     ],
 )
 def test_functions_of_batches(name, i, shape):
@@ -202,7 +209,7 @@ def test_gradients_of_batches(name, place):
     a = hermitian(a) if "Hermitian" in name else a
     gradient = lambda f: jax.grad(lambda a, b: number(f(a, b)), (0, 1))  # noqa: E731
     got = run(place, gradient(SOLVERS[name][0]), a, b)
-    assert_close(got, gradient(GRADIENTS[name])(a, b), "float64")
+    assert_close(got, jax.jit(gradient(GRADIENTS[name]))(a, b), "float64")
 
 
 @pytest.mark.parametrize("mode", ["eager", "jit"])

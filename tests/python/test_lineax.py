@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 import pytest
+from allpairspy import AllPairs
 from jax.sharding import PartitionSpec as P
 from jax.test_util import check_grads
 
 import meshsolve as ms
+from derivatives import number
 from helpers import (
     DTYPES,
     STORAGES,
@@ -24,6 +26,7 @@ from helpers import (
     put_matrix,
     run_fresh,
     solve_ratio,
+    told_of,
 )
 
 pytestmark = pytest.mark.versions
@@ -102,33 +105,40 @@ def solution(a, b, solver, tags, **options):
     return lx.linear_solve(lx.MatrixLinearOperator(a, tags), b, solver, **options)
 
 
-@pytest.mark.parametrize("name", ["LU", "Cholesky"])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
-def test_solutions(name, dtype, kind):
+@pytest.mark.parametrize(
+    ("name", "dtype", "kind", "p", "storage", "jit"),
+    list(
+        AllPairs(
+            [["LU", "Cholesky"], DTYPES, ["auto", "explicit"], [1, 4], STORAGES, [False, True]]
+        )
+    ),
+)
+def test_solutions(name, dtype, kind, p, storage, jit):
     """On Explicit axes inside of auto_axes, as lineax itself refuses sharded vectors otherwise."""
     a, b = matrix(name, dtype), normal(np.random.default_rng(0), N, dtype)
     solver, tags = solver_and_tags(name)
     solve = lambda a, b: solution(a, b, solver, tags).value  # noqa: E731
-    first = DTYPES.index(dtype)
-    for p, storage in (1, STORAGES[first]), (4, STORAGES[first - (kind == "auto")]):
-        mesh = mesh_of(range(p), kind)
-        given, rhs = put_matrix(mesh, a, storage), put(mesh, b)
-        if kind == "explicit":
-            run = jax.sharding.auto_axes(solve, out_sharding=P())
-            with jax.set_mesh(mesh):
-                answers = [run(given, rhs), jax.jit(run)(given, rhs)]
-        else:
-            answers = [solve(given, rhs), jax.jit(solve)(given, rhs)]
-        for x in answers:
-            assert x.dtype == dtype and x.shape == (N,)
-            assert solve_ratio(a, x, b) < 3, (p, storage)
-        np.testing.assert_array_equal(given, a)
+    mesh = mesh_of(range(p), kind)
+    given, rhs = put_matrix(mesh, a, storage), put(mesh, b)
+    if kind == "explicit":
+        solve = jax.sharding.auto_axes(solve, out_sharding=P())
+    with told_of(mesh):
+        x = (jax.jit(solve) if jit else solve)(given, rhs)
+    assert x.dtype == dtype and x.shape == (N,)
+    assert solve_ratio(a, x, b) < 3
+    np.testing.assert_array_equal(given, a)
 
 
-@pytest.mark.parametrize("name", ["LU", "Cholesky"])
 @pytest.mark.parametrize(
-    "dtype, storage", [("float64", "columns"), *(("complex128", s) for s in STORAGES)]
+    ("name", "dtype", "storage"),
+    [
+        ("LU", "complex128", "rows"),
+        ("LU", "complex128", "columns"),
+        ("LU", "float64", "column-major"),
+        ("Cholesky", "complex128", "columns"),
+        ("Cholesky", "complex128", "replicated"),
+        ("Cholesky", "float64", "rows"),
+    ],
 )
 def test_transposes_and_conjugates_use_the_same_factor(name, dtype, storage):
     a, b = matrix(name, dtype), normal(np.random.default_rng(1), N, dtype)
@@ -186,29 +196,32 @@ def test_definite_operators_and_the_triangle_that_is_read(lower, dtype, sign):
         assert solve_ratio(meant, solver.compute(made, jnp.asarray(b), {})[0], b) < 3
 
 
-@pytest.mark.parametrize("name", ["LU", "Cholesky"])
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_derivatives_are_those_of_jax(name, dtype):
+@pytest.mark.parametrize(
+    ("name", "dtype", "p", "spec", "jit"),
+    list(
+        AllPairs(
+            [["LU", "Cholesky"], ["float32", "complex128"], [1, 4], ["rows", "columns"], [0, 1]]
+        )
+    ),
+)
+def test_derivatives_are_those_of_jax(name, dtype, p, spec, jit):
     """Eagerly, where the backward pass is a program of its own, and under jit."""
     n = 24
     a, b = matrix(name, dtype, n), normal(np.random.default_rng(3), n, dtype)
     ta, tb = (normal(np.random.default_rng(4), x.shape, dtype) for x in (a, b))
     solver, tags = solver_and_tags(name)
     solve = lambda a, b: solution(a, b, solver, tags).value  # noqa: E731
-    size = lambda solve: lambda a, b: (jnp.abs(solve(a, b)) ** 2).sum()  # noqa: E731
-    expected = jax.grad(size(jnp.linalg.solve), (0, 1))(jnp.asarray(a), jnp.asarray(b))
-    _, tangent = jax.jvp(jnp.linalg.solve, (jnp.asarray(a), b), (jnp.asarray(ta), tb))
+    gradient = lambda solve: jax.grad(lambda a, b: number(solve(a, b)), (0, 1))  # noqa: E731
+    expected = jax.jit(gradient(jnp.linalg.solve))(a, b)
+    tangent = np.linalg.solve(a, tb - ta @ np.linalg.solve(a, b))
     tolerance = 1e3 * n * float(np.finfo(dtype).eps)
     close = lambda x, y: np.abs(x - y).max() <= tolerance * np.abs(y).max()  # noqa: E731
-    for p, spec in (1, ("x", None)), (4, ("x", None)), (4, (None, "x")):
-        mesh = mesh_of(range(p))
-        given, rhs = put(mesh, a, *spec), put(mesh, b)
-        gradient = jax.grad(size(solve), (0, 1))
-        for run in (gradient, jax.jit(gradient)):
-            assert all(map(close, run(given, rhs), expected)), p
-        assert close(
-            jax.jvp(solve, (given, rhs), (put(mesh, ta, *spec), put(mesh, tb)))[1], tangent
-        )
+    mesh, run = mesh_of(range(p)), jax.jit if jit else lambda f: f
+    given, rhs = put_matrix(mesh, a, spec), put(mesh, b)
+    assert all(map(close, run(gradient(solve))(given, rhs), expected))
+    moved = put_matrix(mesh, ta, spec), put(mesh, tb)
+    jvp = run(lambda *x: jax.jvp(solve, x[:2], x[2:])[1])
+    assert close(jvp(given, rhs, *moved), tangent)
 
 
 @pytest.mark.parametrize("name", ["LU", "Cholesky"])
@@ -246,7 +259,7 @@ def test_vmap(name):
     solve = lambda a, b: solution(a, b, solver, tags).value  # noqa: E731
     reuse = lambda b: lx.linear_solve(operator, b, solver, state=state).value  # noqa: E731
     total = lambda solve: lambda a, b: jax.vmap(solve, (None, 0))(a, b).sum()  # noqa: E731
-    expected = jax.grad(total(jnp.linalg.solve))(jnp.asarray(a), jnp.asarray(b))
+    expected = jax.jit(jax.grad(total(jnp.linalg.solve)))(a, b)
     for run in (lambda f: f, jax.jit):
         for x in (run(jax.vmap(solve, (None, 0)))(given, rhs), run(jax.vmap(reuse))(rhs)):
             assert solve_ratio(a, x.T, b.T) < 3

@@ -9,6 +9,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
+from compiled import collectives
 from derivatives import number, operands
 from helpers import (
     DTYPES,
@@ -23,7 +24,6 @@ from helpers import (
     told_of,
     unit_roundoff,
 )
-from test_sharding_page import collectives
 
 NORMS = (1, np.inf, "fro", None)
 AXES = [
@@ -149,10 +149,18 @@ ORDERS_OF_NORMS = (None, 1, -1, 2, 0, 3, -2.5, np.inf, -np.inf, "fro")
 
 
 @pytest.mark.parametrize(
-    ("where", "dtype"),
-    [("one device", "float64"), ("auto", "complex64"), ("explicit", "float32")],
+    ("shape", "where", "dtype"),
+    [
+        ((8,), "explicit", "complex128"),
+        ((8, 4), "one device", "float64"),
+        ((8, 4), "auto", "complex64"),
+        ((8, 4), "explicit", "float32"),
+        ((8, 8), "auto", "float64"),
+        ((4, 8, 4), "explicit", "float64"),
+        ((2, 4, 4), "one device", "complex128"),
+    ],
+    ids=str,
 )
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_as_numpy_has_them(shape, dtype, where):
     """Vectors, rectangles, axes, orders: what numpy gives, and where it refuses an error, too."""
     x = normal(np.random.default_rng(0), shape, dtype)

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.versions
 
 CODE = """
 import warnings
-n, ones = {n}, jnp.ones({n})
-mesh = mesh_of(range(4), {kind!r})
+n, ones = 2048, jnp.ones(2048)
+mesh, explicit = mesh_of(range(4)), mesh_of(range(4), "explicit")
 a = put(mesh, 2 * np.eye(n), "x", None)
 calls = {{
     "forgotten": lambda: ms.solve(2 * jnp.eye(n), ones),
@@ -21,13 +21,14 @@ calls = {{
     "closed over": lambda: jax.jit(lambda b: ms.solve(a, b))(ones),
     "factor": lambda: ms.cho_factor(2 * jnp.eye(n)).work,
     "dealt": lambda: ms.solve(a, ones),
-    "mesh": lambda: ms.solve(2 * np.eye(n), ones, mesh=mesh),
+    "mesh": lambda: ms.solve(2 * np.eye(n), ones, mesh=explicit),
     "groups": lambda: ms.solve(put(mesh, np.stack([2 * np.eye(n)] * 4), "x"), ones[:, None]),
+    "small": lambda: ms.solve(2 * jnp.eye(512), ones[:512]),
 }}
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    for _ in range(2):
-        calls[{name!r}]().block_until_ready()
+    for name in {names} * 2:
+        calls[name]().block_until_ready()
 for warning in caught:
     if "meshsolve" in str(warning.message):
         print(warning.category.__name__, warning.filename, warning.message)
@@ -42,21 +43,12 @@ TEXT = (
 
 @pytest.mark.parametrize("name", ["forgotten", "made inside", "closed over", "factor"])
 def test_a_warning_once(name):
-    assert run_fresh(CODE.format(n=2048, name=name, kind="auto")) == TEXT
+    assert run_fresh(CODE.format(names=[name])) == TEXT
 
 
-@pytest.mark.parametrize(
-    ("n", "name", "kind"),
-    [
-        (2048, "dealt", "auto"),
-        (2048, "mesh", "explicit"),
-        (2048, "groups", "auto"),
-        (512, "forgotten", "auto"),
-    ],
-)
-def test_no_warning(n, name, kind):
+def test_no_warning():
     """Of matrices that are dealt out, or so small that one device will do."""
-    assert run_fresh(CODE.format(n=n, name=name, kind=kind)) == ""
+    assert run_fresh(CODE.format(names=["dealt", "mesh", "groups", "small"])) == ""
 
 
 def test_the_warning_as_an_error():

@@ -1,4 +1,4 @@
-"""The programs around the library: info, benchmark, progress lines."""
+"""The programs around the library: the benchmark, its plots and checks; progress lines."""
 
 import csv
 import gzip
@@ -10,7 +10,6 @@ import sys
 import pytest
 
 from helpers import ROOT, run_fresh
-from meshsolve import _cuda, info
 
 ROUTINES = ("cholesky", "lu", "inverse", "triangular", "determinant", "gradient")
 
@@ -25,20 +24,6 @@ def program(*arguments, env=None, timeout=240):
     )
 
 
-def test_info_as_json_and_as_text(tmp_path):
-    # The second time no kernel is compiled.
-    kept = {"MESHSOLVE_CACHE_DIR": str(tmp_path / "kernels")}
-    ran = program("-m", "meshsolve.info", "--json", env=kept)
-    assert ran.returncode == 0, ran.stderr
-    report = json.loads(ran.stdout)
-    check = report["self_check"]
-    assert check["ok"] and check["devices"] == 8 and 0 < check["residual_ratio"] <= 3
-    assert report["ffi_api_compiled"] == "0.2"
-    assert {"posv", "potrf", "potrs", "diagnose"} <= set(report["routines"])
-    ran = program("-m", "meshsolve.info", env=kept)
-    assert ran.returncode == 0 and "self_check:\n  ok: True" in ran.stdout
-
-
 @pytest.mark.slow
 def test_the_wheel_in_an_empty_environment(tmp_path):
     (wheel,) = (ROOT / "dist").glob("*.whl")
@@ -49,13 +34,6 @@ def test_the_wheel_in_an_empty_environment(tmp_path):
         [python, "-m", "meshsolve.info"], capture_output=True, text=True, cwd=tmp_path, timeout=120
     )
     assert ran.returncode == 0 and "ok: True" in ran.stdout, ran.stdout + ran.stderr
-
-
-def test_info_fails_when_the_self_check_does(monkeypatch, capsys):
-    monkeypatch.setattr(info, "self_check", lambda n: {"ok": False, "error": "broken"})
-    monkeypatch.setattr(_cuda, "report", lambda _: {})  # kernels take half a minute
-    assert info.main(["--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["self_check"]["error"] == "broken"
 
 
 def benchmark(*arguments, env=None, timeout=240):
@@ -71,6 +49,7 @@ def benchmark(*arguments, env=None, timeout=240):
     return rows, ran.stderr
 
 
+@pytest.mark.tools
 def test_benchmark_prints_one_csv_line_per_measurement():
     whats = ("meshsolve", "meshsolve ready factor n rhs", "jnp sharded", "scipy", "faer gemm")
     rows, said = benchmark("--what", ",".join(whats))
@@ -134,7 +113,7 @@ def test_share_of_copy(monkeypatch):
     assert float(columns["share_of_copy"]) == pytest.approx(0.134 / rate, rel=0.1, abs=1e-3)
 
 
-@pytest.mark.parametrize("columns", ["all", "old"])
+@pytest.mark.parametrize("columns", ["all", pytest.param("old", marks=pytest.mark.tools)])
 def test_plots_of_the_benchmark(tmp_path, columns):
     """Of the committed table, and of one without the columns that came later."""
     pytest.importorskip("matplotlib")
@@ -230,7 +209,7 @@ def test_aims_of_the_benchmark(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("devices", [pytest.param(1, marks=pytest.mark.tools), 2])
 def test_small_solves_are_timed(devices):
     options = ("--devices", devices, "--sizes", 8, "--calls", 3)
     ran = program(ROOT / "examples/bench/dispatch.py", *options)
@@ -284,6 +263,7 @@ def test_model_of_growth(monkeypatch):
     assert program(ROOT / "examples/bench/model.py").returncode == 0
 
 
+@pytest.mark.tools
 def test_suites_of_the_benchmark():
     """Rows that run.py knows, each once."""
     script = ROOT / "examples/bench/run.py"

@@ -97,8 +97,18 @@ def test_several_options_at_once(case):
     test_refine(case)
 
 
-@pytest.mark.parametrize("k", [(), (1,), (40,), (41,)])
-@pytest.mark.parametrize("storage", ["rows", "columns", "replicated", "padded"])
+@pytest.mark.parametrize(
+    ("storage", "k"),
+    [
+        ("rows", (40,)),
+        ("rows", (41,)),
+        ("columns", (1,)),
+        ("replicated", (41,)),
+        ("padded", ()),
+        ("padded", (40,)),
+        ("padded", (41,)),
+    ],
+)
 def test_solutions_lie_where_those_of_the_full_factorisation_do(storage, k):
     """With Explicit axes, of right-hand sides that no mesh says anything of."""
     mesh, n = mesh_of(range(2), "explicit"), 64 - (storage == "padded")
@@ -147,23 +157,22 @@ def test_a_matrix_is_moved_once_at_most(spec, monkeypatch):
     assert int(info.refinements) > 0 and len(moved) == (spec != ("x", None))
 
 
-@pytest.mark.parametrize("jit", [False, True])
-@pytest.mark.parametrize("axis_type", ["auto", "explicit"])
-@pytest.mark.parametrize("storage", [*STORAGES, "padded"])
-def test_mapped_right_hand_sides_of_no_mesh(storage, axis_type, jit):
+@pytest.mark.parametrize(
+    ("storage", "axis_type", "jit", "k"),
+    list(AllPairs([[*STORAGES, "padded"], ["auto", "explicit"], [False, True], [(), (5,)]])),
+)
+def test_mapped_right_hand_sides_of_no_mesh(storage, axis_type, jit, k):
     mesh, n = mesh_of(range(4), axis_type), 64 - (storage == "padded")
     rng = np.random.default_rng(11)
-    a, b = general("dominant", n, "float64", rng), rng.standard_normal((3, n, 5))
+    a, b = general("dominant", n, "float64", rng), rng.standard_normal((3, n, *k))
     onto = mesh if storage == "padded" else None
     given = jnp.asarray(a) if onto else put_matrix(mesh, a, storage)
     call = lambda a, b: ms.solve(a, b, mesh=onto, refine=True, return_info=True)  # noqa: E731
     solve = jax.vmap(call, (None, 0))
-    exact = np.linalg.solve(a, b)
     with told_of(onto if jit else None):
-        for columns, wanted in (b, exact), (b[..., 0], exact[..., 0]):
-            x, info = (jax.jit(solve) if jit else solve)(given, jnp.asarray(columns))
-            assert (info.refinements > 0).all()
-            np.testing.assert_allclose(x, wanted, rtol=1e-9)
+        x, info = (jax.jit(solve) if jit else solve)(given, jnp.asarray(b))
+    assert (info.refinements > 0).all()
+    assert all(solve_ratio(a, *pair) < 3 for pair in zip(x, b, strict=True))
 
 
 def test_derivatives_where_no_mesh_says_where_right_hand_sides_lie():

@@ -1,7 +1,5 @@
 """The tables of docs/sharding.md hold: what is moved, which memory is needed; the plan agrees."""
 
-import re
-
 import jax
 import numpy as np
 import pytest
@@ -9,8 +7,8 @@ from jax import lax
 from jax.sharding import AxisType, PartitionSpec
 
 import meshsolve as ms
+from compiled import collectives
 from helpers import ROOT, mesh_of, put, told_of
-from test_memory import measure
 
 pytestmark = pytest.mark.versions
 
@@ -32,11 +30,6 @@ def table(heading: str) -> list[list[str]]:
 
 def matrix():
     return np.random.default_rng(0).standard_normal((N, N)) + 3 * N**0.5 * np.eye(N)
-
-
-def collectives(hlo: str) -> set[str]:
-    names = "all-gather|all-to-all|all-reduce|collective-permute|reduce-scatter"
-    return set(re.findall(rf" ({names})(?:-start)?\(", hlo))
 
 
 def share(cell: str) -> float:
@@ -76,11 +69,6 @@ def test_what_is_moved(row, kind):
         axes = tuple(spec)
         told = [f"A is resharded to P({axes}, None)"]
     assert [move for move in plan.moves if not move.startswith("b is copied")] == told
-
-
-def test_blocks_take_their_rows_and_those_of_one_device():
-    case = measure("--n", 4096, "--devices", 4, "--storage", "two ways", "--assume", "gen")
-    assert 1.22 <= case["above_over_a"] <= 1.28
 
 
 def eager(a, b):

@@ -36,7 +36,7 @@ SIZES = {
     "tile": lambda p: 64 * p,
     "tile+1": lambda p: 64 * p + p,
     "prime": lambda p: 37 * p,
-    "1000": lambda p: 1000 // p * p,
+    "300": lambda p: 300 // p * p,
 }
 ORDERS = {
     1: ((0,), (3,)),

@@ -99,6 +99,8 @@ pub fn conditions_in_every_storage<T: Scalar>(at: Place) {
         lower,
         ..cases(at).next().unwrap()
     });
+    // Whose many steps are long on an emulated device.
+    let larger = larger.into_iter().filter(|_| at.is_none());
     for case in cases(at).chain(larger) {
         let n = case.n;
         // Columns and rows of different sizes: norm1 is not the norm of the transpose.

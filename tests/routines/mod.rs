@@ -22,6 +22,9 @@ macro_rules! every_routine {
     };
     ($at:expr) => {
         $crate::routines::every_routine! { $at; f32 f32, f64 f64, c64 faer::c32, c128 faer::c64 }
+        $crate::routines::every_routine! { $at; f64_only }
+    };
+    ($at:expr; f64_only) => {
         mod f64_only {
             $crate::routines::every_routine! { $at,
                 lu::singular_matrices_have_no_solution_but_a_factor_and_a_determinant

@@ -11,10 +11,8 @@ const BOTH: [Algorithm; 2] = [Algorithm::C2r, Algorithm::R2c];
 fn small_shapes_exhaustively() {
     for algorithm in BOTH {
         for (rows, cols) in (0..=64).flat_map(|i| (0..=64).map(move |j| (i, j))) {
-            for size in SIZES {
-                for threads in 1..=3 {
-                    check(algorithm, rows, cols, size, threads);
-                }
+            for (i, size) in SIZES.into_iter().enumerate() {
+                check(algorithm, rows, cols, size, 1 + (rows + 2 * cols + i) % 3);
             }
         }
     }

@@ -1,0 +1,53 @@
+"""``python -m meshsolve.info``: the report as JSON and as text, and what makes it fail."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+from helpers import nvrtc_libraries
+from meshsolve import _core, _cuda, info
+
+
+def report(*arguments, **environment) -> str:
+    """What it prints, in a process of its own."""
+    outside = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")  # found before the wheels
+    own = {name: value for name, value in os.environ.items() if name not in outside}
+    ran = subprocess.run(
+        [sys.executable, "-m", "meshsolve.info", *arguments],
+        env=own | environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert ran.returncode == 0 and ran.stderr == "", ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_as_json_and_as_text(tmp_path):
+    """Every kernel compiles without a warning; the second time they come from the cache."""
+    assert nvrtc_libraries(), "`make test` installs the NVRTC wheels"
+    cached = {"MESHSOLVE_CACHE_DIR": str(tmp_path / "own")}
+    told = json.loads(report("--json", "--n", "64", **cached))
+    check, cuda = told["self_check"], told["cuda"]
+    assert check["ok"] and check["devices"] == 8 and 0 < check["residual_ratio"] <= 3
+    assert told["ffi_api_compiled"] == "0.2"
+    assert {"posv", "potrf", "potrs", "diagnose"} <= set(told["routines"])
+    assert cuda["nvrtc"]["version"].startswith("13.") and "sm_90" in cuda["nvrtc"]["architectures"]
+    assert set(cuda["kernels"]) == set(_core.kernel_names()) and "driver" in cuda
+    for compiled in cuda["kernels"].values():
+        assert set(compiled) == {"sm_90"}
+        assert re.fullmatch(r"\d+ bytes, cache: stored", compiled["sm_90"])
+    cache = cuda["kernel_cache"]
+    assert (cache["folder"], cache["damaged"]) == (str(tmp_path / "own"), 0)
+    assert cache["entries"] == len(_core.kernel_names())
+    text = report("--n", "64", **cached)
+    assert "self_check:\n  ok: True" in text and text.count("cache: found") == cache["entries"]
+
+
+def test_it_fails_when_the_self_check_does(monkeypatch, capsys):
+    monkeypatch.setattr(info, "self_check", lambda n: {"ok": False, "error": "broken"})
+    monkeypatch.setattr(_cuda, "report", lambda _: {})  # kernels take seconds
+    assert info.main(["--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["self_check"]["error"] == "broken"
