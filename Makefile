@@ -79,8 +79,11 @@ test-rust:
 test-kernels: build/cuda.stamp
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/kernels
 
+# Programs that are as in the run before are not compiled anew; older JAX warns of each.
 test-python: build/ready.stamp
-	$(BIN)/python -m pytest -q $(WORKERS) --durations=10
+	JAX_COMPILATION_CACHE_DIR=$(abspath build/programs) JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
+		JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 \
+		$(BIN)/python -m pytest -q $(WORKERS) --durations=10
 
 # What depends on JAX's version, of many cases a third: the wheel is the same.
 test-oldest: build/oldest.stamp

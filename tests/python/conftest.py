@@ -5,6 +5,7 @@
 
 import collections
 import faulthandler
+import gc
 import os
 import sys
 
@@ -26,6 +27,7 @@ os.environ.setdefault("MESHSOLVE_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 faulthandler.enable()
+gc.set_threshold(100_000)  # JAX's programs are many objects, which stay
 
 
 @pytest.hookimpl(trylast=True)  # of those that are selected

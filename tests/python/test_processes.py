@@ -237,8 +237,7 @@ def test_tiles_are_wide_where_every_lane_has_many():
             norms = np.abs(a).sum(0).max() * np.abs(solved).sum(0).max()
             return ms.last_call()["tile"], off / (n * norms * np.finfo(dtype).eps / 2)
 
-        cases = [(4094, "float32", "gen"), (4096, "float32", "pos"), (4160, "complex64", "gen")]
-        for case in cases:
+        for case in [(4094, "float32", "gen"), (4096, "float32", "pos")]:
             print(*tile_and_error(*case))
         factor = ms.lu_factor(put(mesh, np.eye(4096), "x", None))
         print("tile=256" in repr(factor), ms.inv(np.eye(4096), mesh=mesh)[0, 0])
@@ -246,5 +245,5 @@ def test_tiles_are_wide_where_every_lane_has_many():
     """)
     *lines, factor, inverse = out.strip().splitlines()
     tiles, errors = zip(*(map(float, line.split()) for line in lines), strict=True)
-    assert tiles == (128, 256, 232) and max(errors) < 3
+    assert tiles == (128, 256) and max(errors) < 3
     assert (factor, inverse) == ("True 1.0", "128")
