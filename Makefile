@@ -96,6 +96,7 @@ test-valgrind:
 		-- --test-threads 1 calls:: on_the_host:: transpose_panel::
 
 test-tools: build/ready.stamp build/bench.stamp
+	cargo clippy --release --locked --target-dir target --manifest-path $(RIVALS) -- -D warnings
 	$(BIN)/python -m pytest -q $(WORKERS) -m "tools and not slow"
 
 test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between test-tools
@@ -118,7 +119,6 @@ lint: build/lint.stamp build/docs.stamp $(WHEEL)
 	cargo fmt --check --manifest-path $(RIVALS)
 	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) \
 		cargo clippy --release --locked --all-targets --features python -- -D warnings
-	cargo clippy --release --locked --target-dir target --manifest-path $(RIVALS) -- -D warnings
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 	$(BIN)/ruff format --check $(PY_SOURCES)
 	$(BIN)/ruff check $(PY_SOURCES)

@@ -97,8 +97,9 @@ KINDS = (
     "arithmetic:sqrt",
     "random logarithms:full",
 )
-# Kinds of matrices and orders are the matter of Rust's tests (`tests/suite/kinds.rs`).
+# Kinds of matrices, orders and dtypes are the matter of Rust's tests (`tests/suite/kinds.rs`).
 SOME_KINDS = ("random", "geometric:full")
+FEW = {"dtype": ("float32", "complex128"), "p": (1, 3, 4), "size": ("P", "tile+1")}
 WELL_CONDITIONED = ("random", "kms", "dominant", "tiny", "huge", "one small:2")
 
 

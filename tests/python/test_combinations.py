@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from allpairspy import AllPairs
 from jax.sharding import AxisType, Mesh
 
 from derivatives import FUNCTIONS, number, operands
+from grids import Grid
 from helpers import put
 
 pytestmark = pytest.mark.versions
@@ -21,29 +21,41 @@ SOME = [
     *("solve", "solve pos", "solve refined", "cho_solve", "lu_solve of a pair, adjoint"),
     *("cholesky", "product with half", "inverse of a factor", "det", "norm"),
 ]
-AXES = [
-    [
+
+
+def possible(case: dict) -> bool:
+    """JAX is told of Explicit axes where it makes arrays itself, or sees none that lies on them."""
+    told = any(word in case["how"] for word in ("closes over", "grad", "jvp"))
+    without = case.get("axis_type") == "explicit" and case.get("is_set") == "no mesh set"
+    return not (told and without)
+
+
+GRID = Grid(
+    possible,
+    how=[
         *("eager", "jit", "jit that closes over A"),
         *("vmap over B", "jit of vmap over B", "vmap", "jit of vmap"),
         *("grad", "jit of grad", "jvp", "jit of jvp"),
     ],
-    ["auto", "explicit"],
-    ["no mesh set", "a mesh set"],
-    SOME,
-    [(2, 2), (2, 4), (1, 2), (4, 1), (1, 1)],
+    axis_type=["auto", "explicit"],
+    is_set=["no mesh set", "a mesh set"],
+    name=SOME,
+    shape=[(2, 2), (2, 4), (1, 2), (4, 1), (1, 1)],
     # Where A lies, and where B does.
-    ["numpy", (), ("x",), (None, "x"), ("x", "y"), ("y", "x"), (("x", "y"),), (None, ("y", "x"))],
-    ["numpy", "one device", (), ("x",), (None, "y"), ("y", "x"), (("x", "y"),)],
-    [None, 8, 40],  # right-hand sides: a vector, few and many columns
-    ["float64", "complex128"],
-]
-
-
-def possible(case) -> bool:
-    """JAX is told of Explicit axes where it makes arrays itself, or sees none that lies on them."""
-    how, *mesh = case[:3]
-    told = any(word in how for word in ("closes over", "grad", "jvp"))
-    return not (told and mesh == ["explicit", "no mesh set"])
+    of_a=[
+        "numpy",
+        (),
+        ("x",),
+        (None, "x"),
+        ("x", "y"),
+        ("y", "x"),
+        (("x", "y"),),
+        (None, ("y", "x")),
+    ],
+    of_b=["numpy", "one device", (), ("x",), (None, "y"), ("y", "x"), (("x", "y"),)],
+    k=[None, 8, 40],  # right-hand sides: a vector, few and many columns
+    dtype=["float64", "complex128"],
+)
 
 
 def called(how: str, function, a, b, lay=lambda x, _: x):
@@ -66,11 +78,7 @@ def called(how: str, function, a, b, lay=lambda x, _: x):
     return run(function)(*first)
 
 
-@pytest.mark.parametrize(
-    "case", list(AllPairs(AXES, filter_func=possible)), ids=lambda c: "-".join(map(str, c))
-)
-def test_pairs_of_options(case, seed=0):
-    how, axis_type, is_set, name, shape, of_a, of_b, k, dtype = case
+def check_pairs_of_options(how, axis_type, is_set, name, shape, of_a, of_b, k, dtype, seed=0):
     order = np.random.default_rng([seed, *map(ord, name)]).permutation(len(jax.devices()))
     devices = np.array(jax.devices())[order[: np.prod(shape)]].reshape(shape)
     kind = {"auto": AxisType.Auto, "explicit": AxisType.Explicit}[axis_type]
@@ -95,10 +103,13 @@ def test_pairs_of_options(case, seed=0):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-10 * max(1, np.abs(y).max()))
 
 
+@pytest.mark.parametrize("case", GRID.pairs(), ids=str)
+def test_pairs_of_options(case):
+    check_pairs_of_options(**case)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(500))
 def test_random_combinations(seed):
-    rng = np.random.default_rng([5, seed])
-    axes = [[*FUNCTIONS] if options is SOME else options for options in AXES]
-    draw = lambda: [options[rng.integers(len(options))] for options in axes]  # noqa: E731
-    test_pairs_of_options(next(filter(possible, iter(draw, None))), seed)
+    every = Grid(**GRID.kinds | {"name": FUNCTIONS}, possible=possible)
+    check_pairs_of_options(**every.draw([5, seed]), seed=seed)

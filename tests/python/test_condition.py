@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
-from allpairspy import AllPairs
 
 import meshsolve as ms
+from grids import Grid
 from helpers import (
     DTYPES,
+    FEW,
     KINDS,
     ORDERS,
     SOME_KINDS,
@@ -130,21 +131,19 @@ def estimated(how, factorise, solve, a, mesh):
 
 
 SIZES = [1, 3, 17, 24]  # per device
-AXES = [
-    ["random", "geometric:full", "last entry"],  # all of them are in `test_agrees_with_lapack`
-    list(DTYPES),
-    list(ORDERS),
-    SIZES,
-    [*STORAGES, "padded"],
-    ["auto", "explicit"],
-    HOW,
-    [False, True],  # transposed
-]
+GRID = Grid(
+    kind=["random", "geometric:full", "last entry"],  # all of them are in `test_agrees_with_lapack`
+    dtype=DTYPES,
+    p=ORDERS,
+    size=SIZES,
+    storage=[*STORAGES, "padded"],
+    axis_type=["auto", "explicit"],
+    how=HOW,
+    transposed=[False, True],
+)
 
 
-@pytest.mark.parametrize("case", list(AllPairs(AXES)), ids=lambda c: "-".join(map(str, c)))
-def test_of_general_matrices(case):
-    kind, dtype, p, size, storage, axis_type, how, transposed = case
+def check_of_general_matrices(kind, dtype, p, size, storage, axis_type, how, transposed):
     n = max(size * p - (storage == "padded"), 1)
     a = general(kind, n, dtype, np.random.default_rng([n, p]))
     given, over = placed(mesh_of(ORDERS[p], axis_type), a, storage)
@@ -154,22 +153,25 @@ def test_of_general_matrices(case):
     check(estimated(how, factorise, lambda a: ms.solve(a, b, **options), given, over), a, how)
 
 
-CHOLESKY_AXES = [
-    list(SOME_KINDS),
-    list(DTYPES),
-    list(ORDERS),
-    SIZES,
-    [*STORAGES, "padded"],
-    ["auto", "explicit"],
-    HOW,
-    [False, True],  # lower
-]
+@pytest.mark.parametrize("case", GRID.pairs(**FEW | {"size": (1, 17)}), ids=str)
+def test_of_general_matrices(case):
+    check_of_general_matrices(**case)
 
 
-@pytest.mark.parametrize("case", list(AllPairs(CHOLESKY_AXES)), ids=lambda c: "-".join(map(str, c)))
-def test_of_positive_definite_matrices(case):
+CHOLESKY_GRID = Grid(
+    kind=SOME_KINDS,
+    dtype=DTYPES,
+    p=ORDERS,
+    size=SIZES,
+    storage=[*STORAGES, "padded"],
+    axis_type=["auto", "explicit"],
+    how=HOW,
+    lower=[False, True],
+)
+
+
+def check_of_positive_definite_matrices(kind, dtype, p, size, storage, axis_type, how, lower):
     """Of which one triangle is given."""
-    kind, dtype, p, size, storage, axis_type, how, lower = case
     n = max(size * p - (storage == "padded"), 1)
     a = positive_definite(kind, n, dtype, np.random.default_rng([n, p]))
     given, over = placed(mesh_of(ORDERS[p], axis_type), one_triangle(a, lower), storage)
@@ -179,6 +181,11 @@ def test_of_positive_definite_matrices(case):
     check(
         estimated(how, factorise, lambda a: ms.solve(a, b, lower, **options), given, over), a, how
     )
+
+
+@pytest.mark.parametrize("case", CHOLESKY_GRID.pairs(**FEW | {"size": (1, 17)}), ids=str)
+def test_of_positive_definite_matrices(case):
+    check_of_positive_definite_matrices(**case)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

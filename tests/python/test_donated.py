@@ -117,8 +117,7 @@ REMEDY = (
 )
 
 
-@pytest.mark.parametrize("warm", [True, False], ids=["warm", "cold"])
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize(("kind", "warm"), [("auto", True), ("explicit", False)])
 def test_every_function_and_method_names_the_operand_that_is_gone(kind, warm):
     printed = run_fresh(CODE.format(kind=kind, warm=warm), timeout=240).splitlines()
     lines = [line.removeprefix("said ") for line in printed if line.startswith("said ")]

@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
 from derivatives import number, operands
-from helpers import DTYPES, mesh_of, put, put_matrix, run_fresh, told_of, unit_roundoff
+from helpers import mesh_of, put, put_matrix, run_fresh, told_of, unit_roundoff
 
 pytestmark = pytest.mark.versions
 
@@ -23,9 +23,15 @@ def residual_ratio(a, x, b) -> float:
     return norm(b - a @ x) / (len(a) * norm(a) * norm(x) * unit_roundoff(a.dtype))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("storage", ["rows", "columns"])
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize(
+    ("kind", "storage", "dtype"),
+    [
+        ("auto", "rows", "float64"),
+        ("auto", "columns", "complex128"),
+        ("explicit", "rows", "complex64"),
+        ("explicit", "columns", "float32"),
+    ],
+)
 def test_inside_a_shard_map_of_ones_own(kind, storage, dtype):
     mesh = mesh_of((3, 1, 0, 2), kind)
     a, b = operands(dtype, 24)

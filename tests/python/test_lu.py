@@ -7,13 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
-from allpairspy import AllPairs
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
+from grids import Grid
 from helpers import (
     DTYPES,
+    FEW,
     ORDERS,
     SIZES,
     SOME_KINDS,
@@ -43,25 +44,23 @@ def structured(kind, n, dtype, assume, rng):
     return ((a + a.T) / 2).astype(dtype) if assume == "sym" else a
 
 
-SOLVES = [
-    list(DTYPES),
-    list(ORDERS),
-    list(SIZES),
-    [(), (1,), (3,), (40,)],
-    list(SOME_KINDS),
-    [*STORAGES, "padded"],
-    ["gen", "her", "sym"],
-    [False, True],  # lower
-    [False, True],  # transposed
-    ["auto", "explicit"],
-    [False, True],  # jit
-    [False, True],  # overwrite
-]
+SOLVES = Grid(
+    dtype=DTYPES,
+    p=ORDERS,
+    size=SIZES,
+    k=[(), (1,), (3,), (40,)],
+    kind=SOME_KINDS,
+    storage=[*STORAGES, "padded"],
+    assume=["gen", "her", "sym"],
+    lower=[False, True],
+    transposed=[False, True],
+    axis_type=["auto", "explicit"],
+    jit=[False, True],
+    over=[False, True],
+)
 
 
-@pytest.mark.parametrize("case", list(AllPairs(SOLVES)), ids=lambda c: "-".join(map(str, c)))
-def test_solve(case):
-    dtype, p, size, k, kind, storage, assume, lower, transposed, axis_type, jit, over = case
+def check_solve(dtype, p, size, k, kind, storage, assume, lower, transposed, axis_type, jit, over):
     n = SIZES[size] * p - (storage == "padded")
     rng = np.random.default_rng([n, p])
     a = structured(kind, n, dtype, assume, rng)
@@ -87,23 +86,26 @@ def test_solve(case):
     assert a_dev.is_deleted() == (over and not jit and n > 0 and in_place)
 
 
-FACTORS = [
-    list(DTYPES),
-    list(ORDERS),
-    list(SIZES),
-    [1, 3, 40],
-    list(SOME_KINDS),
-    [*STORAGES, "padded"],
-    [0, 1, 2],
-    ["auto", "explicit"],
-    ["eager", "jit", "outside jit", "pair", "pair in jit"],
-    [False, True],  # overwrite
-]
+@pytest.mark.parametrize("case", SOLVES.pairs(**FEW), ids=str)
+def test_solve(case):
+    check_solve(**case)
 
 
-@pytest.mark.parametrize("case", list(AllPairs(FACTORS)), ids=lambda c: "-".join(map(str, c)))
-def test_factor(case):
-    dtype, p, size, k, kind, storage, trans, axis_type, how, overwrite = case
+FACTORS = Grid(
+    dtype=DTYPES,
+    p=ORDERS,
+    size=SIZES,
+    k=[1, 3, 40],
+    kind=SOME_KINDS,
+    storage=[*STORAGES, "padded"],
+    trans=[0, 1, 2],
+    axis_type=["auto", "explicit"],
+    how=["eager", "jit", "outside jit", "pair", "pair in jit"],
+    overwrite=[False, True],
+)
+
+
+def check_factor(dtype, p, size, k, kind, storage, trans, axis_type, how, overwrite):
     n = SIZES[size] * p - (storage == "padded")
     rng = np.random.default_rng([n, p])
     a = general(kind, n, dtype, rng)
@@ -142,6 +144,11 @@ def test_factor(case):
         assert lu.sharding.is_equivalent_to(factor.work.sharding, 2)
     if storage in ("rows", "columns", "column-major") and n:
         assert a_dev.is_deleted() == (overwrite and how != "jit")
+
+
+@pytest.mark.parametrize("case", FACTORS.pairs(**FEW), ids=str)
+def test_factor(case):
+    check_factor(**case)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -409,6 +416,5 @@ def test_pivots_that_name_no_row(row):
 @pytest.mark.parametrize("seed", range(200))
 def test_random_cases_of_the_grids(seed):
     """A seeded sample of both grids, of which the tests above take a pairwise selection."""
-    rng = np.random.default_rng([2, seed])
-    test_solve([options[rng.integers(len(options))] for options in SOLVES])
-    test_factor([options[rng.integers(len(options))] for options in FACTORS])
+    check_solve(**SOLVES.draw([2, seed]))
+    check_factor(**FACTORS.draw([2, seed]))

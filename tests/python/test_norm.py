@@ -4,15 +4,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from allpairspy import AllPairs
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
 from compiled import collectives
 from derivatives import number, operands
+from grids import Grid
 from helpers import (
     DTYPES,
+    FEW,
     ORDERS,
     SIZES,
     STORAGES,
@@ -26,16 +27,16 @@ from helpers import (
 )
 
 NORMS = (1, np.inf, "fro", None)
-AXES = [
-    list(DTYPES),
-    list(ORDERS),
-    list(SIZES),
-    ["random", "kms", "minij", "tiny", "huge"],
-    [*STORAGES, "padded"],
-    list(NORMS),
-    ["auto", "explicit"],
-    [False, True],  # jit
-]
+GRID = Grid(
+    dtype=DTYPES,
+    p=ORDERS,
+    size=SIZES,
+    kind=["random", "kms", "minij", "tiny", "huge"],
+    storage=[*STORAGES, "padded"],
+    which=NORMS,
+    axis_type=["auto", "explicit"],
+    jit=[False, True],
+)
 
 
 def exact(a, which) -> np.longdouble:
@@ -45,9 +46,7 @@ def exact(a, which) -> np.longdouble:
     return np.sqrt((moduli**2).sum())
 
 
-@pytest.mark.parametrize("case", list(AllPairs(AXES)), ids=lambda c: "-".join(map(str, c)))
-def test_norm(case):
-    dtype, p, size, kind, storage, which, axis_type, jit = case
+def check_norm(dtype, p, size, kind, storage, which, axis_type, jit):
     n = SIZES[size] * p - (storage == "padded")
     # No two rows and columns are of the same size.
     a = general(kind, n, dtype, np.random.default_rng([n, p]))
@@ -64,6 +63,11 @@ def test_norm(case):
     if not onto:
         assert value.sharding.is_fully_replicated
         np.testing.assert_array_equal(on_mesh, a)
+
+
+@pytest.mark.parametrize("case", GRID.pairs(**FEW), ids=str)
+def test_norm(case):
+    check_norm(**case)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -252,5 +256,4 @@ def test_other_mistakes():
 @pytest.mark.parametrize("seed", range(100))
 def test_random_cases_of_the_grid(seed):
     """A seeded sample of the whole grid."""
-    rng = np.random.default_rng([4, seed])
-    test_norm([options[rng.integers(len(options))] for options in AXES])
+    check_norm(**GRID.draw([4, seed]))

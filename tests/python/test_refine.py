@@ -8,6 +8,7 @@ from allpairspy import AllPairs
 from jax.sharding import AxisType
 
 import meshsolve as ms
+from grids import Grid
 from helpers import (
     STORAGES,
     general,
@@ -25,25 +26,23 @@ from meshsolve import _dispatch
 ORDERS = {1: (3,), 2: (5, 2), 4: (2, 0, 3, 1)}
 # Well enough conditioned for a factor in half the precision, and within its range.
 REFINABLE = ("random", "dominant", "kms", "one small:2")
-AXES = [
-    ["float64", "complex128"],
-    list(ORDERS),
-    [64, 65],
-    [(), (3,), (40,), (41,)],
-    ["dominant", "kms", "one small:2", "tiny", "geometric:full"],
-    [*STORAGES, "padded"],
-    ["gen", "her", "sym", "pos"],
-    [False, True],  # lower
-    [False, True],  # transposed
-    ["auto", "explicit"],
-    [False, True],  # jit
-    [False, True],  # overwrite
-]
+GRID = Grid(
+    dtype=["float64", "complex128"],
+    p=ORDERS,
+    size=[64, 65],
+    k=[(), (3,), (40,), (41,)],
+    kind=["dominant", "kms", "one small:2", "tiny", "geometric:full"],
+    storage=[*STORAGES, "padded"],
+    assume=["gen", "her", "sym", "pos"],
+    lower=[False, True],
+    transposed=[False, True],
+    axis_type=["auto", "explicit"],
+    jit=[False, True],
+    over=[False, True],
+)
 
 
-@pytest.mark.parametrize("case", list(AllPairs(AXES)), ids=lambda c: "-".join(map(str, c)))
-def test_refine(case):
-    dtype, p, size, k, kind, storage, assume, lower, transposed, axis_type, jit, over = case
+def check_refine(dtype, p, size, k, kind, storage, assume, lower, transposed, axis_type, jit, over):
     n = size * p - (storage == "padded")
     rng = np.random.default_rng([n, p])
     if assume == "pos":
@@ -78,23 +77,37 @@ def test_refine(case):
     assert 0 <= float(info.rcond) <= 1.001
 
 
+@pytest.mark.parametrize("case", GRID.pairs(), ids=str)
+def test_refine(case):
+    check_refine(**case)
+
+
 # Pairs of options say nothing of these.
 CROSSED = [
     # One device that calls A sharded.
-    ["float64", 1, 65, (3,), "random", "rows", "gen", True, False, "explicit", False, False],
+    GRID.case(size=65, k=(3,), kind="random", lower=True, axis_type="explicit"),
     # Row sums of a padded matrix.
-    ["float64", 2, 64, (40,), "dominant", "padded", "gen", True, False, "explicit", False, False],
+    GRID.case(p=2, k=(40,), storage="padded", lower=True, axis_type="explicit"),
     # Right-hand sides of no mesh, which the devices do not divide.
-    ["complex128", 2, 65, (41,), "random", "padded", "gen", False, False, "explicit", True, True],
-    ["complex128", 4, 65, (41,), "kms", "padded", "pos", False, True, "explicit", True, False],
+    GRID.case(
+        **{"dtype": "complex128", "p": 2, "size": 65, "k": (41,), "kind": "random"},
+        **{"storage": "padded", "axis_type": "explicit", "jit": True, "over": True},
+    ),
+    GRID.case(
+        **{"dtype": "complex128", "p": 4, "size": 65, "k": (41,), "kind": "kms", "assume": "pos"},
+        **{"storage": "padded", "axis_type": "explicit", "jit": True, "transposed": True},
+    ),
     # Infinities from the factor in half the precision: no residual is above that size of X.
-    ["complex128", 4, 65, (40,), "geometric:full", "rows", "pos", True, True, "auto", False, True],
+    GRID.case(
+        **{"dtype": "complex128", "p": 4, "size": 65, "k": (40,), "kind": "geometric:full"},
+        **{"assume": "pos", "lower": True, "transposed": True, "over": True},
+    ),
 ]
 
 
-@pytest.mark.parametrize("case", CROSSED, ids=lambda c: "-".join(map(str, c)))
+@pytest.mark.parametrize("case", CROSSED, ids=str)
 def test_several_options_at_once(case):
-    test_refine(case)
+    check_refine(**case)
 
 
 @pytest.mark.parametrize(
@@ -296,5 +309,4 @@ def test_there_must_be_a_lower_precision(dtype):
 @pytest.mark.parametrize("seed", range(100))
 def test_random_cases_of_the_grid(seed):
     """A seeded sample of the whole grid."""
-    rng = np.random.default_rng([4, seed])
-    test_refine([options[rng.integers(len(options))] for options in AXES])
+    check_refine(**GRID.draw([4, seed]))

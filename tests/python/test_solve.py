@@ -7,13 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
-from allpairspy import AllPairs
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
+from grids import Grid
 from helpers import (
     DTYPES,
+    FEW,
     SOME_KINDS,
     STORAGES,
     WELL_CONDITIONED,
@@ -45,21 +46,20 @@ ORDERS = {
     4: ((0, 1, 2, 3), (2, 0, 3, 1)),
     8: (tuple(range(8)), (7, 6, 5, 4, 3, 2, 1, 0)),
 }
-AXES = [
-    list(DTYPES),
-    list(ORDERS),
-    list(SIZES),
-    ["vector", "1", "3", "33", "n"],
-    list(SOME_KINDS),
-    [*STORAGES, "padded"],
-    ["replicated", "rows", "columns", "elsewhere"],
-    [False, True],  # lower
-    ["auto", "explicit"],
-    [False, True],  # jit
-    [0, 1],  # which order of devices
-    [False, True],  # overwrite
-]
-GRID = list(AllPairs(AXES))
+GRID = Grid(
+    dtype=DTYPES,
+    p=ORDERS,
+    size=SIZES,
+    rhs=["vector", "1", "3", "33", "n"],
+    kind=SOME_KINDS,
+    storage=[*STORAGES, "padded"],
+    where=["replicated", "rows", "columns", "elsewhere"],
+    lower=[False, True],
+    axis_type=["auto", "explicit"],
+    jit=[False, True],
+    which=[0, 1],  # which order of devices
+    overwrite=[False, True],
+)
 
 
 def place_rhs(mesh, b, where):
@@ -75,9 +75,7 @@ def place_rhs(mesh, b, where):
     return put(mesh, b, *axes)
 
 
-@pytest.mark.parametrize("case", GRID, ids=lambda c: "-".join(map(str, c)))
-def test_solve(case):
-    dtype, p, size, rhs, kind, storage, where, lower, axis_type, jit, which, overwrite = case
+def check_solve(dtype, p, size, rhs, kind, storage, where, lower, axis_type, jit, which, overwrite):
     # One less than a multiple of P where A is padded to one: also 0, and P - 1.
     n = SIZES[size](p) - (storage == "padded")
     rng = np.random.default_rng([n, p, which])
@@ -113,6 +111,11 @@ def test_solve(case):
     # What is replicated over one device lies as its rows do.
     in_place = storage in STORAGES[:3] or (storage == "replicated" and p == 1)
     assert a_dev.is_deleted() == (overwrite and not jit and n > 0 and in_place)
+
+
+@pytest.mark.parametrize("case", GRID.pairs(**FEW), ids=str)
+def test_solve(case):
+    check_solve(**case)
 
 
 def test_bit_identical_from_run_to_run():
@@ -349,5 +352,4 @@ def test_order_one_is_as_good_as_lapack(dtype):
 @pytest.mark.parametrize("seed", range(300))
 def test_random_cases_of_the_grid(seed):
     """A seeded sample of the whole grid, of which GRID is a pairwise selection."""
-    rng = np.random.default_rng([1, seed])
-    test_solve([options[rng.integers(len(options))] for options in AXES])
+    check_solve(**GRID.draw([1, seed]))

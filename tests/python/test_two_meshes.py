@@ -15,8 +15,17 @@ pytestmark = pytest.mark.versions
 A, B = 8 * np.eye(8) + np.arange(64).reshape(8, 8) / 64, np.ones((8, 2))
 
 
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
-@pytest.mark.parametrize("name", ["solve", "solve pos", "det", "norm", "lu_solve"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("solve", "auto"),
+        ("solve", "explicit"),
+        ("solve pos", "auto"),
+        ("det", "explicit"),
+        ("norm", "auto"),
+        ("lu_solve", "explicit"),
+    ],
+)
 def test_eager_gradients_on_the_same_devices_in_another_order(name, kind):
     """JAX 0.12 finds what it has traced by types, which do not tell the two meshes apart."""
     function = FUNCTIONS[name]
@@ -73,8 +82,16 @@ def test_what_is_not_differentiated_while_another_mesh_is_set():
                     np.testing.assert_allclose(x, y, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
-@pytest.mark.parametrize("name", ["solve", "cholesky", "logdet", "norm"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("solve", "auto"),
+        ("solve", "explicit"),
+        ("cholesky", "explicit"),
+        ("logdet", "auto"),
+        ("norm", "explicit"),
+    ],
+)
 def test_derivatives_by_arrays_that_no_device_holds(name, kind):
     """A mesh is set, and A and B are NumPy's: JAX takes them to be on all of it."""
     function = FUNCTIONS[name]
