@@ -85,9 +85,9 @@ test-python: build/ready.stamp
 		JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 \
 		$(BIN)/python -m pytest -q $(WORKERS) --durations=10
 
-# What depends on JAX's version, of many cases a third: the wheel is the same.
+# What depends on JAX's version, of many cases a fourth: the wheel is the same.
 test-oldest: build/oldest.stamp
-	TESTS_EVERY=3 $(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"
+	TESTS_EVERY=4 $(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"
 
 # It knows no AVX-512, so that the kernels are those for AVX2.
 test-valgrind:

@@ -1,6 +1,6 @@
 """Eight CPU host devices and 64-bit types, set before JAX is imported anywhere.
 
-``TESTS_EVERY=3`` in the environment runs every third case of each test.
+``TESTS_EVERY=4`` in the environment runs every fourth case of each test.
 """
 
 import collections
