@@ -68,7 +68,7 @@ test: test-rust test-kernels test-python test-oldest
 
 # The emulated driver works by one thread at a time, so its tests are two processes.
 test-rust:
-	cargo test --release --locked --quiet --no-run
+	cargo test --release --locked --quiet --no-run --tests
 	cargo test --release --locked --quiet --test kernels -- solve:: & half=$$!; \
 	cargo test --release --locked --quiet --test kernels -- --skip solve::; \
 	rest=$$?; wait $$half && exit $$rest
