@@ -42,7 +42,9 @@ def measure(*options: str) -> list[dict]:
     """What memory.py says of cases, one after another in one process."""
     program = [sys.executable, str(ROOT / "examples/bench/memory.py")]
     command = [*program, *shlex.split(" + ".join(options))]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    # A program that is loaded takes other memory than one that is compiled.
+    own = {name: x for name, x in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    ran = subprocess.run(command, env=own, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
@@ -101,8 +103,8 @@ def test_other_calls(cases, keep):
     held = [told["other_bytes"] for told in found]
     for case, told, before in zip(cases.values(), found, [held[0], *held], strict=False):
         case.check(told)
-        # A case leaves its program behind, but nothing that would serve the next one.
-        assert told["other_bytes"] <= before + 24 * MIB, case
+        # A case leaves its program behind, but no shard that would serve the next one.
+        assert told["other_bytes"] <= before + told["a_bytes"] / 2, case
 
 
 @pytest.mark.slow
