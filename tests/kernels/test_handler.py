@@ -193,7 +193,6 @@ print(json.dumps([[launch(site("diagnose", 3, fault), -7), launch(site("diagnose
     assert panicked == [[[13, text]] * 3] * 2
 
 
-@pytest.mark.slow
 def test_the_benchmark(libraries, tmp_path):
     _, driver = libraries
     environment = os.environ | {

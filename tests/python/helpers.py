@@ -99,6 +99,13 @@ KINDS = (
 )
 # Kinds of matrices, orders and dtypes are the matter of Rust's tests (`tests/suite/kinds.rs`).
 SOME_KINDS = ("random", "geometric:full")
+WHOLE = {
+    "dtype": DTYPES,
+    "p": ORDERS,
+    "size": SIZES,
+    "storage": ("rows", "columns", "column-major", "replicated", "padded"),
+    "axis_type": ("auto", "explicit"),
+}
 FEW = {"dtype": ("float32", "complex128"), "p": (1, 3, 4), "size": ("P", "tile+1")}
 WELL_CONDITIONED = ("random", "kms", "dominant", "tiny", "huge", "one small:2")
 

@@ -17,6 +17,7 @@ from helpers import (
     ORDERS,
     SOME_KINDS,
     STORAGES,
+    WHOLE,
     is_complex,
     mesh_of,
     normal,
@@ -131,14 +132,10 @@ def estimated(how, factorise, solve, a, mesh):
 
 
 SIZES = [1, 3, 17, 24]  # per device
+ESTIMATES = WHOLE | {"size": SIZES, "how": HOW}
 GRID = Grid(
+    **ESTIMATES,
     kind=["random", "geometric:full", "last entry"],  # all of them are in `test_agrees_with_lapack`
-    dtype=DTYPES,
-    p=ORDERS,
-    size=SIZES,
-    storage=[*STORAGES, "padded"],
-    axis_type=["auto", "explicit"],
-    how=HOW,
     transposed=[False, True],
 )
 
@@ -159,13 +156,8 @@ def test_of_general_matrices(case):
 
 
 CHOLESKY_GRID = Grid(
+    **ESTIMATES,
     kind=SOME_KINDS,
-    dtype=DTYPES,
-    p=ORDERS,
-    size=SIZES,
-    storage=[*STORAGES, "padded"],
-    axis_type=["auto", "explicit"],
-    how=HOW,
     lower=[False, True],
 )
 

@@ -1,5 +1,5 @@
-"""Derivatives of all functions: to second order by finite differences, against jnp's, where their
-results lie, and what they cost.
+"""Derivatives of all functions: to second order against jnp's (slow: by finite differences), where
+their results lie, and what they cost.
 """
 
 import functools

@@ -36,7 +36,6 @@ def test_they_are_short_and_each_is_on_the_page_of_examples():
         assert (ROOT / f"docs/pictures/{path.stem}.png").stat().st_size < 150_000
 
 
-@pytest.mark.tools
 def test_pictures(tmp_path):
     """Two of them, and that of the memory's figures."""
     for script in (["docs/pictures.py", "07", "08", "--out"], ["examples/bench/memory_report.py"]):

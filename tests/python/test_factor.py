@@ -13,13 +13,13 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from grids import Grid
 from helpers import (
-    DTYPES,
     FEW,
     ORDERS,
     SIZES,
     SOME_KINDS,
     STORAGES,
     WELL_CONDITIONED,
+    WHOLE,
     factor_ratio,
     mesh_of,
     normal,
@@ -33,14 +33,10 @@ from helpers import (
 )
 
 GRID = Grid(
-    dtype=DTYPES,
-    p=ORDERS,
-    size=SIZES,
+    **WHOLE,
     k=[1, 3, 40],
     kind=SOME_KINDS,
-    storage=[*STORAGES, "padded"],
     lower=[False, True],
-    axis_type=["auto", "explicit"],
     how=["eager", "jit", "outside jit", "pair"],
     overwrite=[False, True],
 )

@@ -16,6 +16,7 @@ from helpers import (
     ORDERS,
     SOME_KINDS,
     STORAGES,
+    WHOLE,
     extreme,
     is_complex,
     mesh_of,
@@ -32,14 +33,10 @@ SIZES = {"P": 1, "tile-1": 63, "tile+1": 65, "prime": 37}
 KINDS = ("random", "tiny", "huge", "one small:sqrt", "geometric:full")
 WELL_CONDITIONED = ("random", "tiny", "huge")
 GRID = Grid(
-    dtype=DTYPES,
-    p=ORDERS,
-    size=SIZES,
+    **WHOLE | {"size": SIZES},
     kind=list(KINDS),
     assume_a=["gen", "pos", "her", "sym"],
-    storage=[*STORAGES, "padded"],
     lower=[False, True],
-    axis_type=["auto", "explicit"],
     how=["eager", "jit", "factor", "factor in jit"],
     overwrite=[False, True],
 )

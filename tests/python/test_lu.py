@@ -20,6 +20,7 @@ from helpers import (
     SOME_KINDS,
     STORAGES,
     WELL_CONDITIONED,
+    WHOLE,
     general,
     lu_ratio,
     mesh_of,
@@ -45,16 +46,12 @@ def structured(kind, n, dtype, assume, rng):
 
 
 SOLVES = Grid(
-    dtype=DTYPES,
-    p=ORDERS,
-    size=SIZES,
+    **WHOLE,
     k=[(), (1,), (3,), (40,)],
     kind=SOME_KINDS,
-    storage=[*STORAGES, "padded"],
     assume=["gen", "her", "sym"],
     lower=[False, True],
     transposed=[False, True],
-    axis_type=["auto", "explicit"],
     jit=[False, True],
     over=[False, True],
 )
@@ -92,14 +89,10 @@ def test_solve(case):
 
 
 FACTORS = Grid(
-    dtype=DTYPES,
-    p=ORDERS,
-    size=SIZES,
+    **WHOLE,
     k=[1, 3, 40],
     kind=SOME_KINDS,
-    storage=[*STORAGES, "padded"],
     trans=[0, 1, 2],
-    axis_type=["auto", "explicit"],
     how=["eager", "jit", "outside jit", "pair", "pair in jit"],
     overwrite=[False, True],
 )

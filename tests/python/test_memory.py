@@ -1,5 +1,5 @@
 """Peak memory: one matrix, not two. The bar is the acceptance document's: above the arrays
-themselves 3 % of A for n = 8192, which is 16 MiB; one more A where A is kept.
+themselves 3 % of A for n = 8192, which is 15 MiB; one more A where A is kept.
 """
 
 import json
@@ -31,11 +31,12 @@ class Case(NamedTuple):
     options: str
     matrices: float = 0
     parts: int = 0
-    scratch: int = 16 * MIB
+    scratch: int = 15 * MIB
 
     def check(self, told: dict):
         matrices = (self.matrices + self.parts / told["devices"]) * told["a_bytes"]
-        assert 0.97 * matrices - MIB <= told["above_bytes"] <= matrices + self.scratch, (self, told)
+        assert told["above_bytes"] <= matrices + self.scratch, (self, told)
+        assert not matrices or told["above_bytes"] >= 0.97 * matrices, (self, told)
 
 
 def measure(*options: str) -> list[dict]:
@@ -44,6 +45,7 @@ def measure(*options: str) -> list[dict]:
     command = [*program, *shlex.split(" + ".join(options))]
     # A program that is loaded takes other memory than one that is compiled.
     own = {name: x for name, x in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    own["MESHSOLVE_THREADS"] = str(len(os.sched_getaffinity(0)))  # each of which has scratch
     ran = subprocess.run(command, env=own, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
     return [json.loads(line) for line in ran.stdout.splitlines()]
@@ -52,12 +54,12 @@ def measure(*options: str) -> list[dict]:
 # Every family of factorisations from every storage; of Cholesky's by columns the triangle that has
 # to be mirrored, in place.
 SOLVES = {
-    "Cholesky by rows": "--devices 4 --storage rows",
-    "Cholesky by columns": "--devices 2 --storage columns --upper",
-    "Cholesky, column-major": "--devices 2 --storage column-major",
-    "LU by rows": "--devices 2 --storage rows --assume gen",
-    "LU by columns": "--devices 4 --storage columns --assume gen",
-    "LU, column-major": "--devices 2 --storage column-major --assume gen",
+    "Cholesky by rows": Case("--devices 4 --storage rows"),
+    "Cholesky by columns": Case("--devices 2 --storage columns --upper"),
+    "Cholesky, column-major": Case("--devices 2 --storage column-major"),
+    "LU by rows": Case("--devices 2 --storage rows --assume gen"),
+    "LU by columns": Case("--devices 4 --storage columns --assume gen"),
+    "LU, column-major": Case("--devices 2 --storage column-major --assume gen"),
 }
 # One process for the cases of each.
 DONATED = {
@@ -66,33 +68,34 @@ DONATED = {
     "factor, column-major": Case("--what factor --storage column-major"),
     "LU factor by rows": Case("--what factor --storage rows --assume gen"),
     "LU factor by columns": Case("--what factor --storage columns --assume gen"),
-    "inverse by rows": Case("--what inv --storage rows --assume gen"),
-    "inverse by columns": Case("--what inv --storage columns --assume gen"),
-    "inverse, column-major": Case("--what inv --storage column-major --assume pos"),
-    "inverse of a factor, which is kept": Case("--what lu-inv --assume gen", 1),
-    "many right-hand sides": Case("--rhs 2048"),  # dealt to the devices, and donated too
+    "inverse by rows": Case("--what inv --storage rows --assume gen", scratch=8 * MIB),
+    "inverse by columns": Case("--what inv --storage columns --assume gen", scratch=8 * MIB),
+    "inverse, column-major": Case("--what inv --storage column-major", scratch=8 * MIB),
+    "inverse of a factor, which is kept": Case("--what lu-inv --assume gen", 1, scratch=12 * MIB),
+    # Dealt to the devices, and donated too.
+    "many right-hand sides": Case("--rhs 2048", scratch=3 * MIB),
 }
 KEPT = {
-    "solve by rows": Case("--storage rows", 1),
-    "solve by columns": Case("--storage columns", 1),
+    "solve by rows": Case("--storage rows", 1, scratch=6 * MIB),
+    "solve by columns": Case("--storage columns", 1, scratch=6 * MIB),
     # A factor in half the precision.
-    "refined": Case("--what refine --assume gen", 0.5, scratch=24 * MIB),
+    "refined": Case("--what refine --assume gen", 0.5, scratch=12 * MIB),
     # The factor, in whose place the gradient is made.
-    "gradient of LU": Case("--what grad --assume gen --storage columns", 1, scratch=24 * MIB),
-    "gradient of Cholesky": Case("--what grad --assume pos", 1, scratch=24 * MIB),
-    "gradient of slogdet": Case("--what logdet --assume gen", 1, scratch=24 * MIB),
-    "gradient of logdet": Case("--what logdet --assume pos", 1, scratch=24 * MIB),
+    "gradient of LU": Case("--what grad --assume gen --storage columns", 1, scratch=19 * MIB),
+    "gradient of Cholesky": Case("--what grad --assume pos", 1, scratch=19 * MIB),
+    "gradient of slogdet": Case("--what logdet --assume gen", 1, scratch=19 * MIB),
+    "gradient of logdet": Case("--what logdet --assume pos", 1, scratch=19 * MIB),
     # One more A for the shards, and one device's rows of it while they are made.
-    "dealt to a mesh": Case("--storage padded", 1, parts=1),
+    "dealt to a mesh": Case("--storage padded", 1, parts=1, scratch=6 * MIB),
     # Each device takes its rows of the blocks.
-    "in blocks": Case("--storage 'two ways' --assume gen", 1, parts=1),
+    "in blocks": Case("--storage 'two ways' --assume gen", 1, parts=1, scratch=3 * MIB),
 }
 
 
 @pytest.mark.parametrize("name", SOLVES)
 def test_a_donated_matrix_is_solved_in_its_own_memory(name):
-    [told] = measure(f"--n 8192 {SOLVES[name]}")
-    Case(SOLVES[name]).check(told)
+    [told] = measure(f"--n 8192 {SOLVES[name].options}")
+    SOLVES[name].check(told)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +114,9 @@ def test_other_calls(cases, keep):
 @pytest.mark.parametrize("devices", [2, 4])
 @pytest.mark.parametrize("name", [*SOLVES, *DONATED, *KEPT])
 def test_large(name, devices):
-    """Each in a process of its own."""
-    case = DONATED.get(name) or KEPT.get(name) or Case(SOLVES[name])
+    """Each in a process of its own; what scratch there is grows with n."""
+    case = (SOLVES | DONATED | KEPT)[name]
+    case = case._replace(scratch=max(case.scratch, 15 * MIB))
     keep = "--keep-a" if name in KEPT else ""
     [told] = measure(f"--n 8192 {case.options} --devices {devices} {keep}")
     case.check(told)

@@ -17,6 +17,7 @@ from helpers import (
     ORDERS,
     SIZES,
     STORAGES,
+    WHOLE,
     general,
     mesh_of,
     normal,
@@ -28,13 +29,9 @@ from helpers import (
 
 NORMS = (1, np.inf, "fro", None)
 GRID = Grid(
-    dtype=DTYPES,
-    p=ORDERS,
-    size=SIZES,
+    **WHOLE,
     kind=["random", "kms", "minij", "tiny", "huge"],
-    storage=[*STORAGES, "padded"],
     which=NORMS,
-    axis_type=["auto", "explicit"],
     jit=[False, True],
 )
 

@@ -18,6 +18,7 @@ from helpers import (
     SOME_KINDS,
     STORAGES,
     WELL_CONDITIONED,
+    WHOLE,
     mesh_of,
     normal,
     one_triangle,
@@ -47,15 +48,11 @@ ORDERS = {
     8: (tuple(range(8)), (7, 6, 5, 4, 3, 2, 1, 0)),
 }
 GRID = Grid(
-    dtype=DTYPES,
-    p=ORDERS,
-    size=SIZES,
+    **WHOLE | {"p": ORDERS, "size": SIZES},
     rhs=["vector", "1", "3", "33", "n"],
     kind=SOME_KINDS,
-    storage=[*STORAGES, "padded"],
     where=["replicated", "rows", "columns", "elsewhere"],
     lower=[False, True],
-    axis_type=["auto", "explicit"],
     jit=[False, True],
     which=[0, 1],  # which order of devices
     overwrite=[False, True],

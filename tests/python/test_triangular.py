@@ -10,11 +10,11 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from grids import Grid
 from helpers import (
-    DTYPES,
     FEW,
     ORDERS,
     SIZES,
     STORAGES,
+    WHOLE,
     general,
     mesh_of,
     normal,
@@ -25,16 +25,12 @@ from helpers import (
 )
 
 GRID = Grid(
-    dtype=DTYPES,
-    p=ORDERS,
-    size=SIZES,
+    **WHOLE,
     k=[(), (1,), (3,), (40,), (320,)],
     kind=["dominant", "kms", "minij"],
-    storage=[*STORAGES, "padded"],
     trans=[0, 1, 2, "N", "T", "C"],
     lower=[False, True],
     unit=[False, True],  # unit_diagonal
-    axis_type=["auto", "explicit"],
     jit=[False, True],
     over=[False, True],  # overwrite_b
 )
