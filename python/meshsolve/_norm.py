@@ -77,8 +77,10 @@ def norm(
     axes = _axes(axis, len(x.shape), ord)
     _check_order(ord, len(axes))
     rank, *sizes = len(x.shape), *x.shape[-2:]
-    square = {*axes} == {rank - 2, rank - 1} and sizes[0] == sizes[1] > 0
-    if square and ord in _NAMES:
+    square = {*axes} == {rank - 2, rank - 1} and sizes[0] == sizes[1] and ord in _NAMES
+    if square and sizes[0] == 0 and not isinstance(x, Rows):
+        mesh = None  # there is nothing to deal to it
+    elif square:
         name = _NAMES[ord] if axes[0] < axes[1] else _OF_TRANSPOSE[_NAMES[ord]]
         value = _of_square(x, name, mesh)
         return jnp.expand_dims(value, axes) if keepdims else value

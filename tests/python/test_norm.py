@@ -88,7 +88,8 @@ def test_what_is_no_number_and_empty_matrices():
     a[5, 2] = np.nan
     for storage in STORAGES:
         assert all(np.isnan(ms.norm(put_matrix(mesh, a, storage), which)) for which in NORMS)
-    assert [float(ms.norm(np.zeros((0, 0)), which)) for which in NORMS] == [0] * 4
+    for onto in (None, mesh, mesh_of((3,), "explicit")):
+        assert [float(ms.norm(np.zeros((0, 0)), which, mesh=onto)) for which in NORMS] == [0] * 4
     assert ms.norm(np.zeros((2, 0, 0)), axis=(-2, -1)).shape == (2,)
 
 
