@@ -7,7 +7,11 @@
 #   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (left
 #                    out where memory is short), the benchmarks on small arrays, the GPU probe without
 #                    a GPU; what depends on JAX's version (`make test-between`) on 0.9, 0.10 and 0.11
-#   make test-valgrind   some of the Rust tests under valgrind's memcheck (needs valgrind); 3 minutes
+#   make test-sanitize   the Rust tests with the address and the thread sanitizer (needs the component
+#                    rust-src of the toolchain); half an hour
+#   make test-miri   small Rust tests interpreted by Miri (needs a nightly toolchain with miri and rust-src);
+#                    four minutes
+#   make test-valgrind   some of the Rust tests under valgrind's memcheck (needs valgrind); 6 minutes
 #   make test-gpu    builds the wheel, runs the GPU probe and the tests of CUDA devices (needs an
 #                    NVIDIA GPU and JAX with its CUDA libraries in $(VENV))
 #   make lint        formatters and linters, as CI runs them; `make format` applies the formatters
@@ -57,7 +61,8 @@ VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=fu
 # Without its advertisement.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
-.PHONY: demo test test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-valgrind test-gpu \
+.PHONY: demo test test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
+	test-address test-thread test-miri test-valgrind test-gpu \
 	lint format bench bench-full bench-check bench-gpu bench-transpose docs pictures wheel release-check \
 	clean
 
@@ -88,6 +93,39 @@ test-python: build/ready.stamp
 # What depends on JAX's version, of many cases a fourth: the wheel is the same.
 test-oldest: build/oldest.stamp
 	TESTS_EVERY=4 $(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"
+
+# The thread sanitizer has to see what the standard library's locks do, so that is built with it.
+LIBRARY_thread := -Zbuild-std
+SANITIZED = RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" \
+	cargo test $(LIBRARY_$(1)) --release --locked --quiet --target x86_64-unknown-linux-gnu --target-dir target/$(1)
+
+test-sanitize: test-address test-thread
+
+# The planted faults come first: a sanitizer that does not see them sees nothing. The emulated driver keeps
+# what was destroyed, to refuse it.
+test-address:
+	$(call SANITIZED,address) --no-run --test suite --test alone --test kernels
+	! $(call SANITIZED,address) --test alone -- --ignored sanitizers::a_number 2> /dev/null
+	$(call SANITIZED,address) --test suite --test alone
+	ASAN_OPTIONS=detect_leaks=0 $(call SANITIZED,address) --test kernels
+
+# The C++ of the emulated driver is not instrumented, so without the kernels; what Rayon does in products
+# of the tests is done by one thread.
+test-thread: export RAYON_NUM_THREADS := 1
+test-thread:
+	$(call SANITIZED,thread) --no-run --test suite --test alone
+	! $(call SANITIZED,thread) --test alone -- --ignored sanitizers::two_threads 2> /dev/null
+	$(call SANITIZED,thread) --test suite --test alone
+
+# Interpreted, so only what is small. Threads that wait for the next call are no leak.
+MIRI_TESTS := layout::the_worked layout_algebra::empty layout_algebra::misuse layout_algebra::tiles_of \
+	transpose::plans transpose_fast::plans_choose transpose_skinny::plans_choose calls::attributes \
+	calls::a_panic calls::equal_ranks calls::twelve
+test-miri:
+	@cargo +nightly miri --version > /dev/null 2>&1 || { echo "test-miri: no nightly toolchain with Miri \
+	here: rustup toolchain install nightly --component miri,rust-src"; exit 1; }
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" \
+		cargo +nightly miri test --locked --quiet --target-dir target/miri --test suite -- $(MIRI_TESTS)
 
 # It knows no AVX-512, so that the kernels are those for AVX2.
 test-valgrind:

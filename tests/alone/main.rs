@@ -4,6 +4,7 @@ mod cancel;
 #[path = "../common/mod.rs"]
 mod common;
 mod kernel_cache;
+mod sanitizers;
 mod timeout;
 mod trace;
 

@@ -9,14 +9,17 @@ use meshsolve::scalar::Scalar;
 /// Runs `work` on every lane of a team.
 pub fn on_lanes<T: Scalar>(team: &Team, widest: usize, work: impl Fn(&mut HostLane<T>) + Sync) {
     std::thread::scope(|scope| {
-        for lane in 0..team.lanes() {
-            let work = &work;
+        let work = &work;
+        let lane = |lane| {
             scope.spawn(move || {
                 let mut pack = vec![T::NAN; scratch_elements::<T>(widest, 3)];
                 let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
                 work(&mut HostLane::new(team, lane, widest, pack));
-            });
-        }
+            })
+        };
+        let lanes: Vec<_> = (0..team.lanes()).map(lane).collect();
+        // Joined here, as the thread sanitizer does not see the scope do it.
+        lanes.into_iter().for_each(|lane| lane.join().unwrap());
     });
 }
 

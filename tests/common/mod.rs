@@ -4,6 +4,7 @@
 pub mod case;
 pub mod inverse;
 pub mod lanes;
+pub mod layouts;
 pub mod lu;
 pub mod norms;
 

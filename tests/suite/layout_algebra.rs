@@ -4,6 +4,8 @@ use std::panic::{UnwindSafe, catch_unwind};
 
 use meshsolve::layout::{Layout, Tuple};
 
+use crate::common::layouts::{count, map, translates, with};
+
 /// All shapes of rank 1 to 3 with integers 0..=3, flat and nested.
 fn shapes() -> Vec<Tuple> {
     let mut all = Vec::new();
@@ -23,19 +25,6 @@ fn shapes() -> Vec<Tuple> {
     all
 }
 
-/// `shape` with strides taken in turn from `strides`.
-fn with(shape: &Tuple, strides: &[usize]) -> Layout {
-    let mut strides = strides.iter();
-    Layout::new(shape, fill(shape, &mut strides))
-}
-
-fn fill<'a>(shape: &Tuple, strides: &mut impl Iterator<Item = &'a usize>) -> Tuple {
-    match shape {
-        Tuple::Int(_) => Tuple::Int(*strides.next().unwrap()),
-        Tuple::Tuple(modes) => Tuple::Tuple(modes.iter().map(|m| fill(m, strides)).collect()),
-    }
-}
-
 /// Compact, padded, broadcast, overlapping and permuted layouts of every small shape.
 fn layouts() -> Vec<Layout> {
     let mut all = Vec::new();
@@ -46,25 +35,6 @@ fn layouts() -> Vec<Layout> {
         }
     }
     all
-}
-
-/// The natural coordinates in 1-D order as integer lists, counted without the library.
-fn count(sizes: &[usize]) -> Vec<Vec<usize>> {
-    match sizes.split_last() {
-        None => vec![vec![]],
-        Some((&last, rest)) => {
-            let inner = count(rest);
-            let with_last = |i| inner.iter().map(move |c| [c.as_slice(), &[i]].concat());
-            (0..last).flat_map(with_last).collect()
-        }
-    }
-}
-
-/// The index of every 1-D coordinate, by definition.
-fn map(layout: &Layout) -> Vec<usize> {
-    let stride = layout.stride().flat();
-    let dot = |c: Vec<usize>| c.iter().zip(&stride).map(|(c, d)| c * d).sum();
-    count(&layout.shape().flat()).into_iter().map(dot).collect()
 }
 
 fn panics<T: std::fmt::Debug>(f: impl FnOnce() -> T + UnwindSafe) -> String {
@@ -190,18 +160,6 @@ fn ragged_products() {
     assert!(product.is_dense());
     let text = "(((2,3),2),(2,(2,(1,3)))):(((2,4),1),(72,(36,(0,12))))";
     assert_eq!(tile.logical_product(&tiler).to_string(), text);
-}
-
-/// Whether the runs of `t` indices are the same up to where they start.
-fn translates(layout: &Layout, t: usize) -> bool {
-    let indices = map(layout);
-    let run = |start: usize| (1..t).map(move |i| (start, start + i));
-    let same = |start| {
-        run(start)
-            .zip(run(0))
-            .all(|((a, b), (c, d))| indices[b] + indices[c] == indices[d] + indices[a])
-    };
-    indices.len().is_multiple_of(t) && (0..indices.len()).step_by(t).all(same)
 }
 
 fn pairs(m: usize, n: usize) -> impl Iterator<Item = (usize, usize)> {

@@ -156,6 +156,8 @@ fn a_stop_in_the_middle_releases_all<T: Scalar>() {
         let (block, rows) =
             (Block::column_major(memory.as_mut_ptr(), m, n, m), vector(&mut pivots));
         let team = Team::new(4);
+        // No lane begins anew while another one is still in the panel, as in a call.
+        let all_out = std::sync::Barrier::new(4);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(std::time::Duration::from_micros(pause));
@@ -164,6 +166,7 @@ fn a_stop_in_the_middle_releases_all<T: Scalar>() {
             on_lanes::<T>(&team, 0, |lane| {
                 let found = lane.getrf(block, 0, rows, &mut Group::new(0, 4, 0));
                 assert!(matches!(found, Err(Stopped) | Ok(())));
+                all_out.wait();
                 let again = lane.getrf(block, 0, rows, &mut Group::new(0, 4, n));
                 assert_eq!(again, Err(Stopped));
             });

@@ -14,6 +14,7 @@ mod layout_values;
 mod lu;
 mod lu_panel;
 mod norms;
+mod properties;
 #[path = "../routines/mod.rs"]
 mod routines;
 mod transpose;

@@ -20,7 +20,8 @@ mod substitute;
 mod triangular;
 mod widths;
 
-pub use options::tile_width;
+pub use operands::Kind;
+pub use options::{Family, tile_width};
 pub use sizes::Forecast;
 
 use options::Verb;

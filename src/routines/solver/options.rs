@@ -274,6 +274,11 @@ impl Routine for Verb {
                 return Err(bad("on_failure", "\"nan\" or \"raise\"", format!("{other:?}")));
             }
         };
+        let alone = match attributes.int("alone").unwrap_or(0) {
+            0 => false,
+            1 => true,
+            other => return Err(bad("alone", "0 or 1", other.to_string())),
+        };
         Ok(Box::new(Options {
             verb: self,
             storage,
@@ -288,7 +293,7 @@ impl Routine for Verb {
             engine,
             unpadded,
             raises,
-            alone: attributes.int("alone") == Some(1),
+            alone,
         }))
     }
 }

@@ -1,0 +1,132 @@
+"""Breaks the library on purpose, one change at a time, and tells which changes the tests notice.
+
+    python tests/mutants.py --count 30 --seed 24    # drawn from what `cargo mutants` would change
+    python tests/mutants.py --chosen                # those of CHOSEN, in Python and C++
+
+Needs cargo-mutants (`cargo install cargo-mutants`). Works in a copy of the committed tree, in
+build/mutants.
+A change is killed by the first of the tests that fails; the cheap ones come first.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+ROOT = pathlib.Path(__file__).parents[1]
+COPY = ROOT / "build" / "mutants"
+# Where mutants are drawn: layouts, algorithms, routines, and how devices meet.
+FILES = ("layout/**", "dist/**", "routines.rs", "routines/**", "rendezvous/**")
+RUST = "cargo test --release --locked --quiet"
+STAGES = (
+    f"{RUST} --lib --test suite --test alone",
+    f"{RUST} --test kernels",
+    "make test-python PYTEST_ADDOPTS=-x",
+)
+
+# File, what stands there, what takes its place.
+PYTHON = "python/meshsolve"
+CHOSEN = [
+    (f"{PYTHON}/_padding.py", "& (i >= a.shape[0])", "& (i > a.shape[0])"),
+    (f"{PYTHON}/_padding.py", "return dealt and n %", "return dealt or n %"),
+    (f"{PYTHON}/_batch.py", "-position and shape[position] == size", "-position"),
+    (f"{PYTHON}/_batch.py", "if 0 in batch:", "if False:"),
+    (
+        f"{PYTHON}/_derivatives.py",
+        "jnp.sum((inverse.conj() * da).real)",
+        "jnp.sum((inverse * da).real)",
+    ),
+    (f"{PYTHON}/_refine.py", "return good, (r /", "return good | True, (r /"),
+    (
+        f"{PYTHON}/_sharding.py",
+        "rank = lax.axis_index(self.axes) if self.axes",
+        "rank = 0 if self.axes",
+    ),
+    (
+        "ffi/handlers.cc",
+        "if (!text.has_value()) return false;",
+        "if (!text.has_value()) return true;",
+    ),
+    ("ffi/handlers.cc", "value = *flag;", "value = !*flag;"),
+    ("kernels/columns.cu", "k = CYCLE ? last : last - 1;", "k = last - 1;"),
+]
+
+
+def drawn(count: int, seed: int) -> list[dict]:
+    """Mutants as `cargo mutants` lists them, with their differences."""
+    command = ["cargo", "mutants", "--list", "--json"]
+    for file in FILES:
+        command += ["-f", f"src/{file}"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
+    return random.Random(seed).sample(json.loads(listed), count)
+
+
+def run(command: str, limit: float) -> bool:
+    """Whether the command succeeds within so many seconds."""
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    env = {**os.environ, "CARGO_INCREMENTAL": "1", "CARGO_PROFILE_RELEASE_DEBUG": "0"}
+    with subprocess.Popen(
+        command, shell=True, cwd=COPY, env=env, start_new_session=True, **quiet
+    ) as process:
+        try:
+            return process.wait(limit) == 0
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            return False
+
+
+def fate(stages: tuple[str, ...]) -> str:
+    """What notices the change that was made in the copy."""
+    if not run(f"{RUST} --no-run --lib", 600):
+        return "does not compile"
+    for stage in stages:
+        if not run(stage, 1800):
+            return f"killed by {stage}"
+    return "SURVIVES"
+
+
+def changes(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Names of changes, and what makes them in the copy."""
+    if options.chosen:
+        for file, old, new in CHOSEN:
+            path = COPY / file
+            text = path.read_text()
+            if text.count(old) != 1:
+                sys.exit(f"{file} has {text.count(old)} of {old!r}")
+            yield f"{file}: {old!r} > {new!r}", partial(path.write_text, text.replace(old, new))
+        return
+    for mutant in drawn(options.count, options.seed):
+        patch = ["patch", "--quiet", mutant["file"]]
+        diff = mutant["diff"].encode()
+        yield mutant["name"], partial(subprocess.run, patch, input=diff, cwd=COPY, check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=24)
+    parser.add_argument("--chosen", action="store_true")
+    parser.add_argument("--stages", type=int, default=len(STAGES), help="only the first ones")
+    options = parser.parse_args()
+    if not COPY.exists():
+        COPY.parent.mkdir(exist_ok=True)
+        subprocess.run(["git", "clone", "--quiet", ROOT, COPY], check=True)
+    if not all(run(stage, 3600) for stage in STAGES[: options.stages]):
+        sys.exit("the tests fail without any change")
+    for name, make in changes(options):
+        subprocess.run(["git", "checkout", "--quiet", "."], cwd=COPY, check=True)
+        make()
+        began = time.monotonic()
+        verdict = fate(STAGES[: options.stages])
+        print(f"{verdict} ({time.monotonic() - began:.0f} s): {name}", flush=True)
+    subprocess.run(["git", "checkout", "--quiet", "."], cwd=COPY, check=True)
+
+
+if __name__ == "__main__":
+    main()

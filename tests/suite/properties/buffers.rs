@@ -1,0 +1,231 @@
+//! Whatever arrays the devices bring: all of them get one answer, and nothing outside the arrays is
+//! touched (which the address sanitizer sees).
+
+use meshsolve::call::{Buffer, Call};
+use meshsolve::error::Error;
+use meshsolve::error::Kind::InvalidArgument;
+use meshsolve::layout::Storage;
+use meshsolve::rendezvous::CallSite;
+use meshsolve::routines::solver::{Kind, verbs};
+use meshsolve::scalar::DType;
+use proptest::collection::vec;
+use proptest::prelude::{Just, Strategy, any};
+use proptest::sample::select;
+use proptest::{prop_assert, prop_assert_eq, prop_oneof};
+
+use super::check;
+use crate::common::{Map, Random, arrive, collect, outcomes};
+
+const DTYPES: [DType; 5] = [DType::F32, DType::F64, DType::C64, DType::C128, DType::S32];
+
+/// One array that is not as it should be.
+#[derive(Clone, Debug)]
+enum Fault {
+    Dimension {
+        of: usize,
+        now: usize,
+    },
+    Rank,
+    DType(DType),
+    Missing,
+    /// A pivot that is no row, if there are pivots.
+    Pivot(i32),
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    routine: &'static str,
+    storage: usize,
+    per_rank: usize,
+    ranks: usize,
+    rhs: usize,
+    dtype: DType,
+    seed: u64,
+    /// Whether results that start as operands are in their memory.
+    aliased: bool,
+    /// Of which rank, of which array.
+    faults: Vec<(usize, usize, Fault)>,
+}
+
+fn faults() -> impl Strategy<Value = Fault> {
+    prop_oneof![
+        (0..2usize, 0..20usize).prop_map(|(of, now)| Fault::Dimension { of, now }),
+        Just(Fault::Rank),
+        select(&DTYPES[..]).prop_map(Fault::DType),
+        Just(Fault::Missing),
+        any::<i32>().prop_map(Fault::Pivot),
+    ]
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let routines: Vec<_> = verbs().map(|verb| verb.name).collect();
+    let sizes = (0..3usize, 0..7usize, 1..5usize, 0..4usize);
+    let faults =
+        prop_oneof![Just(Vec::new()), vec((any::<usize>(), any::<usize>(), faults()), 1..3)];
+    (select(routines), sizes, select(&DTYPES[..]), 1..u64::MAX, any::<bool>(), faults).prop_map(
+        |(routine, (storage, per_rank, ranks, rhs), dtype, seed, aliased, faults)| Case {
+            routine,
+            storage,
+            per_rank,
+            ranks,
+            rhs,
+            dtype,
+            seed,
+            aliased,
+            faults,
+        },
+    )
+}
+
+type Shape = (Vec<usize>, DType);
+
+/// What an array of a kind has to be.
+fn expected(kind: Kind, case: &Case, tall: bool) -> Shape {
+    let (local, n) = (case.per_rank, case.per_rank * case.ranks);
+    match kind {
+        Kind::Matrix if tall => (vec![n, local], case.dtype),
+        Kind::Matrix => (vec![local, n], case.dtype),
+        Kind::Rhs => (vec![n, case.rhs], case.dtype),
+        Kind::Pivots => (vec![n], DType::S32),
+        Kind::Info => (vec![], DType::S32),
+        Kind::Real => (vec![], case.dtype.real()),
+        Kind::Value => (vec![], case.dtype),
+    }
+}
+
+/// An array in memory of exactly its size, whose ends the sanitizer guards.
+struct Array {
+    dims: Vec<usize>,
+    dtype: DType,
+    memory: *mut u8,
+}
+
+impl Array {
+    /// Numbers in [-1, 1); pivots that are rows; zeros in other integers.
+    fn new((dims, dtype): Shape, kind: Kind, random: &mut Random) -> Array {
+        let count = dims.iter().product::<usize>() * dtype.size();
+        let bytes: Vec<u8> = match dtype.real() {
+            DType::F32 => {
+                (0..count / 4).flat_map(|_| (random.next() as f32).to_ne_bytes()).collect()
+            }
+            DType::F64 => (0..count / 8).flat_map(|_| random.next().to_ne_bytes()).collect(),
+            _ if kind == Kind::Pivots => (0..count as i32 / 4).flat_map(i32::to_ne_bytes).collect(),
+            _ => vec![0; count],
+        };
+        // SAFETY: the size is not 0; as many bytes are copied as there are.
+        let memory = unsafe {
+            let memory = std::alloc::alloc(Self::layout(bytes.len()));
+            memory.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            memory
+        };
+        Array { dims, dtype, memory }
+    }
+
+    /// At least one byte, as XLA aligns.
+    fn layout(bytes: usize) -> std::alloc::Layout {
+        std::alloc::Layout::from_size_align(bytes.max(1), 64).unwrap()
+    }
+
+    fn buffer(&self) -> Buffer {
+        Buffer { ptr: self.memory, dtype: self.dtype, dims: self.dims.clone() }
+    }
+}
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and no call is under way.
+        unsafe { std::alloc::dealloc(self.memory, Self::layout(self.buffer().bytes())) };
+    }
+}
+
+/// What the faults make of the arrays of all ranks, and which are not there.
+fn with_faults(case: &Case, right: &[Shape]) -> (Vec<Vec<Shape>>, Vec<Option<usize>>) {
+    let mut shapes = vec![right.to_vec(); case.ranks];
+    let mut missing = vec![None; case.ranks];
+    for (rank, array, fault) in &case.faults {
+        let (rank, array) = (rank % case.ranks, array % right.len());
+        let (dims, dtype) = &mut shapes[rank][array];
+        match fault {
+            Fault::Dimension { of, now } if *of < dims.len() => dims[*of] = *now,
+            Fault::Rank => dims.push(1),
+            Fault::DType(other) => *dtype = *other,
+            Fault::Missing => missing[rank] = Some(array),
+            Fault::Dimension { .. } | Fault::Pivot(_) => {}
+        }
+    }
+    (shapes, missing)
+}
+
+/// Whether the arrays are right, if their descriptions tell, and what every rank was answered.
+fn answers(case: &Case) -> (Option<bool>, Vec<Result<(), Error>>) {
+    let verb = verbs().find(|verb| verb.name == case.routine).unwrap();
+    let (storage_name, storage) = Storage::ALL[case.storage];
+    let tall = match storage {
+        Storage::Rows => false,
+        Storage::Columns => verb.arrange || verb.family.reads_only(),
+        Storage::ColumnMajor => true,
+    };
+    let (args, rets) = (verb.signature.args, verb.signature.rets);
+    let kinds: Vec<_> = args.iter().chain(rets).map(|slot| slot.kind).collect();
+    let right: Vec<_> = kinds.iter().map(|kind| expected(*kind, case, tall)).collect();
+    let (shapes, missing) = with_faults(case, &right);
+    let same = shapes.iter().all(|shapes| *shapes == right);
+    let described = same && missing.iter().all(Option::is_none) && case.dtype != DType::S32;
+
+    let mut random = Random(case.seed);
+    let mut array = |(shape, kind): (&Shape, &Kind)| Array::new(shape.clone(), *kind, &mut random);
+    let arrays: Vec<Vec<_>> =
+        shapes.iter().map(|shapes| shapes.iter().zip(&kinds).map(&mut array).collect()).collect();
+    let pivots = args.iter().position(|slot| slot.kind == Kind::Pivots);
+    let mut wild = false;
+    for (rank, _, fault) in &case.faults {
+        let (Fault::Pivot(pivot), Some(pivots)) = (fault, pivots) else { continue };
+        let array = &arrays[rank % case.ranks][pivots];
+        if array.buffer().bytes() >= 4 {
+            // SAFETY: so much memory is there, and no call is under way.
+            unsafe { array.memory.cast::<i32>().write(*pivot) };
+            wild = true;
+        }
+    }
+
+    let map = Map::routine(case.routine, case.ranks).text("rhs", "replicated").int("tile", 2);
+    let map = map.text("storage", storage_name).text("order", ["natural", "cyclic"][case.rhs % 2]);
+    let site = CallSite::new(&map).unwrap();
+    let (to, from) = outcomes();
+    for (rank, arrays) in arrays.iter().enumerate() {
+        let mut given: Vec<_> = arrays.iter().map(Array::buffer).collect();
+        for (i, slot) in rets.iter().enumerate() {
+            if let Some(operand) = slot.from.filter(|_| same && case.aliased) {
+                given[args.len() + i].ptr = given[operand].ptr;
+            }
+        }
+        let mut count = args.len();
+        if let Some(array) = missing[rank] {
+            given.remove(array);
+            count -= usize::from(array < count);
+        }
+        let rets = given.split_off(count);
+        arrive(&site, 1, Call { rank, device: rank as i32, args: given, rets }, &to);
+    }
+    let answers = collect(&from, case.ranks).into_iter().map(|(_, outcome)| outcome).collect();
+    // Of one rank, other sizes may fit together, too.
+    let known = !(described && wild) && (described || case.ranks > 1);
+    (known.then_some(described), answers)
+}
+
+#[test]
+fn right_arrays_are_worked_on_and_wrong_ones_are_an_error_for_all() {
+    check(1500, &cases(), |case| {
+        let (right, answers) = answers(&case);
+        for answer in &answers {
+            prop_assert_eq!(answer.is_ok(), answers[0].is_ok());
+            prop_assert!(right.is_none_or(|right| right == answer.is_ok()), "{:?}", answer);
+            if let Err(error) = answer {
+                prop_assert_eq!(error.kind, InvalidArgument, "{}", error);
+                let start = format!("meshsolve.{}: ", case.routine);
+                prop_assert!(error.message.starts_with(&start), "{}", error);
+            }
+        }
+        Ok(())
+    });
+}

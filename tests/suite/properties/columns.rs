@@ -1,0 +1,95 @@
+//! Distributions of columns, and moves from one to another by any number of lanes.
+
+use meshsolve::backend::host::Team;
+use meshsolve::dist::redistribute::{Plan, redistribute};
+use meshsolve::layout::{Columns, Order};
+use meshsolve::matrix::Block;
+use proptest::prelude::{Just, Strategy, any};
+use proptest::{prop_assert, prop_assert_eq};
+
+use super::check;
+use crate::common::lanes::{matrix, on_lanes};
+
+/// Columns per rank, ranks, width of tiles.
+fn sizes() -> impl Strategy<Value = (usize, usize, usize)> {
+    (0..300usize, 1..17usize, 1..80usize)
+}
+
+#[test]
+fn distributions_are_permutations_by_tiles() {
+    check(300, &sizes(), |(per_rank, ranks, width)| {
+        let n = per_rank * ranks;
+        let natural = Columns::new(n, ranks, width, Order::Natural);
+        prop_assert_eq!(natural.source(), (0..n).collect::<Vec<_>>());
+        let columns = Columns::new(n, ranks, width, Order::Cyclic);
+        let (source, destination) = (columns.source(), columns.destination());
+        for position in 0..n {
+            prop_assert_eq!(destination[source[position]], position);
+        }
+        // Tile t is on rank t mod P, and stands there in the order of the tiles.
+        for t in 0..columns.count() {
+            let tile = columns.tile(t);
+            prop_assert_eq!(tile.rank, t % ranks);
+            prop_assert!((1..=width).contains(&tile.width));
+            for column in 0..tile.width {
+                let position = tile.rank * per_rank + tile.local + column;
+                prop_assert_eq!(source[position], tile.global + column);
+            }
+        }
+        let widths = columns.widths();
+        prop_assert_eq!(widths.iter().map(|(width, count)| width * count).sum::<usize>(), n);
+        if let Some(layout) = columns.layout() {
+            let positions: Vec<_> = (0..n).map(|column| layout.index(column)).collect();
+            prop_assert_eq!(positions, destination);
+        }
+        Ok(())
+    });
+}
+
+/// Moves the columns of an n x n matrix of numbers by `source`, and gives the columns' first numbers.
+fn moved(source: &[usize], before: &[usize], ranks: usize, lanes: usize) -> Vec<Vec<usize>> {
+    let n = source.len();
+    let number = |column: usize, row: usize| (column * n + row) as f64;
+    let mut shards: Vec<Vec<f64>> = before
+        .chunks(n / ranks)
+        .map(|columns| columns.iter().flat_map(|&c| (0..n).map(move |r| number(c, r))).collect())
+        .collect();
+    let natural = matrix(&mut shards, Columns::new(n, ranks, n, Order::Natural));
+    let plan = Plan::new(source, lanes);
+    let mut staging = vec![f64::NAN; plan.staging_columns() * n];
+    let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
+    on_lanes::<f64>(&Team::new(lanes), 1, |lane| {
+        redistribute(lane, &natural, &plan, staging).unwrap();
+    });
+    shards.concat().chunks(n).map(|column| column.iter().map(|&x| x as usize).collect()).collect()
+}
+
+#[test]
+fn any_permutation_is_moved_and_moved_back_by_any_number_of_lanes() {
+    let cases = (1..12usize, 1..6usize, 1..8usize, any::<bool>()).prop_flat_map(
+        |(per_rank, ranks, lanes, shuffled)| {
+            let identity: Vec<_> = (0..per_rank * ranks).collect();
+            let source = match shuffled {
+                true => Just(identity).prop_shuffle().boxed(),
+                // One cycle through all columns, which lanes share.
+                false => (0..identity.len())
+                    .prop_map(move |by| [&identity[by..], &identity[..by]].concat())
+                    .boxed(),
+            };
+            (source, Just(ranks), Just(lanes))
+        },
+    );
+    check(120, &cases, |(source, ranks, lanes)| {
+        let n = source.len();
+        prop_assert!(Plan::new(&source, lanes).staging_columns() <= 9 * lanes);
+        let whole = |columns: &[usize]| {
+            columns.iter().map(|c| (c * n..(c + 1) * n).collect()).collect::<Vec<Vec<_>>>()
+        };
+        let identity: Vec<_> = (0..n).collect();
+        prop_assert_eq!(moved(&source, &identity, ranks, lanes), whole(&source));
+        let mut back = vec![0; n];
+        source.iter().enumerate().for_each(|(position, &from)| back[from] = position);
+        prop_assert_eq!(moved(&back, &source, ranks, lanes), whole(&identity));
+        Ok(())
+    });
+}
