@@ -41,7 +41,7 @@ OLDEST_JAX := 0.8.3
 BETWEEN_JAX := 0.9.2 0.10.2 0.11.2
 BIN := $(VENV)/bin
 WHEEL := build/wheel.stamp
-SOURCES := Cargo.toml Cargo.lock pyproject.toml build.rs README.md LICENSE THIRD-PARTY-LICENCES \
+SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE THIRD-PARTY-LICENCES \
 	$(shell find src ffi kernels python -type f -not -path '*/__pycache__/*')
 CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kernels/*.cc \
 	tests/kernels/*.h examples/bench/*.cc examples/bench/scalapack/*.c)
@@ -71,15 +71,15 @@ demo: build/ready.stamp
 
 test: test-rust test-kernels test-python test-oldest
 
-# The emulated driver works by one thread at a time, so its tests are two processes.
+# The emulated driver works by one thread at a time, so part of its tests is a process of its own,
+# which is followed by the model checks.
 test-rust:
 	cargo test --release --locked --quiet --no-run --tests
-	cargo test --release --locked --quiet --test kernels -- solve:: & half=$$!; \
-	cargo test --release --locked --quiet --test kernels -- --skip solve::; \
-	rest=$$?; wait $$half && exit $$rest
-	cargo test --release --locked --quiet --lib --test suite --test alone
+	(cargo test --release --locked --quiet --test kernels -- solve:: && \
+		cargo test --release --quiet --manifest-path $(LOOM)) & part=$$!; \
+	cargo test --release --locked --quiet --tests -- --skip solve::; \
+	rest=$$?; wait $$part && exit $$rest
 	cargo test --release --locked --quiet --doc
-	cargo test --release --quiet --manifest-path $(LOOM)
 
 test-kernels: build/cuda.stamp
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/kernels
@@ -156,7 +156,7 @@ lint: build/lint.stamp build/docs.stamp $(WHEEL)
 	cargo fmt --check --manifest-path $(LOOM)
 	cargo fmt --check --manifest-path $(RIVALS)
 	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) \
-		cargo clippy --release --locked --all-targets --features python -- -D warnings
+		cargo clippy --release --locked --workspace --all-targets -- -D warnings
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 	$(BIN)/ruff format --check $(PY_SOURCES)
 	$(BIN)/ruff check $(PY_SOURCES)

@@ -1,10 +1,10 @@
-#include "meshsolve/ffi/handlers.h"
+#include "meshsolve-ffi/handlers.h"
 
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "meshsolve/src/bridge.rs.h"
+#include "meshsolve-ffi/src/bridge.rs.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;

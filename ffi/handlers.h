@@ -1,4 +1,4 @@
-// The FFI border, C++ side: what src/bridge.rs sees of XLA. One generic handler serves every
+// The FFI border, C++ side: what ffi/src/bridge.rs sees of XLA. One generic handler serves every
 // routine, so adding a routine never touches this folder.
 #pragma once
 

@@ -27,7 +27,7 @@ import pythons
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WORK = ROOT / "build/release"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["version"]
+VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 OLDEST = re.search(r"jax>=([\d.]+)", str(PROJECT["project"]["dependencies"]))[1]
 EXTRAS = ("cuda12", "cuda13", "cuda12-local", "cuda13-local")  # JAX's own
 # What a compiled module may need of a system (PEP 600): no library of CUDA, none of ours.

@@ -86,10 +86,16 @@ def satisfied(expression: str | None, by: set[str]) -> bool:
 
 def described(target: str) -> dict:
     """What cargo knows of the packages of the wheel on that target, those to build it included."""
-    command = ["cargo", "metadata", "--locked", "--format-version", "1", "--features", "python"]
-    ran = subprocess.run(
-        [*command, "--filter-platform", target], cwd=ROOT, capture_output=True, text=True
-    )
+    command = [
+        "cargo",
+        "metadata",
+        "--locked",
+        "--format-version",
+        "1",
+        "--filter-platform",
+        target,
+    ]
+    ran = subprocess.run(command, cwd=ROOT / "ffi", capture_output=True, text=True)
     if ran.returncode:
         sys.exit(ran.stderr)
     return json.loads(ran.stdout)
@@ -111,7 +117,7 @@ def linked(metadata: dict) -> set[str]:
             if normal and needed["pkg"] not in found | macros:
                 found.add(needed["pkg"])
                 new.append(needed["pkg"])
-    return found
+    return found - {package["id"] for package in metadata["packages"] if not package["source"]}
 
 
 def version(text: str | None) -> tuple[int, ...]:

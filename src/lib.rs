@@ -1,7 +1,7 @@
 //! meshsolve: dense linear solvers for matrices that are sharded over devices.
 //!
 //! Layers, lowest last (a file belongs to exactly one):
-//! `python` and `bridge` (XLA call frame to plain data) > `rendezvous` (devices of one call meet) >
+//! the crate `ffi` (XLA call frame to plain data) > `rendezvous` (devices of one call meet) >
 //! `routines` (the table) > `dist` (distributed algorithms, generic over device and scalar) >
 //! `backend` (one device) > `transpose` (in place), `layout` (index maths). DESIGN.md tells why.
 
@@ -19,8 +19,3 @@ pub mod settings;
 pub mod stats;
 pub mod trace;
 pub mod transpose;
-
-#[cfg(feature = "python")]
-mod bridge;
-#[cfg(feature = "python")]
-mod python;

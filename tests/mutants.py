@@ -25,8 +25,8 @@ COPY = ROOT / "build" / "mutants"
 FILES = ("layout/**", "dist/**", "routines.rs", "routines/**", "rendezvous/**")
 RUST = "cargo test --release --locked --quiet"
 STAGES = (
-    f"{RUST} --lib --test suite --test alone",
-    f"{RUST} --test kernels",
+    f"{RUST} --test suite --test alone",
+    f"{RUST} --tests",
     "make test-python PYTEST_ADDOPTS=-x",
 )
 
@@ -83,7 +83,7 @@ def run(command: str, limit: float) -> bool:
 
 def fate(stages: tuple[str, ...]) -> str:
     """What notices the change that was made in the copy."""
-    if not run(f"{RUST} --no-run --lib", 600):
+    if not run(f"{RUST} --no-run --tests", 600):
         return "does not compile"
     for stage in stages:
         if not run(stage, 1800):

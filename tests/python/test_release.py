@@ -17,7 +17,7 @@ import licences
 
 def test_one_version():
     """That of Cargo.toml."""
-    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["version"]
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     changes = re.search(r"^## (\S+), ", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert ms.__version__ == importlib.metadata.version("meshsolve") == version == changes[1]
 

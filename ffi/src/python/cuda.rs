@@ -7,22 +7,21 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::backend::cuda::cache::Cache;
-use crate::backend::cuda::driver::Driver;
-use crate::backend::cuda::kernels::{self, Cached};
-use crate::backend::cuda::nvrtc::{Compiled, Nvrtc, Program};
-use crate::backend::cuda::yardstick::{Order, Yardstick};
-use crate::backend::cuda::{process, sources};
-use crate::error::{Error, Kind, Result};
-use crate::rendezvous::cuda_ranks as several;
-use crate::transpose::Algorithm;
+use meshsolve::backend::cuda::cache::Cache;
+use meshsolve::backend::cuda::driver::Driver;
+use meshsolve::backend::cuda::kernels::{self, Cached};
+use meshsolve::backend::cuda::nvrtc::{Compiled, Nvrtc, Program};
+use meshsolve::backend::cuda::yardstick::{Order, Yardstick};
+use meshsolve::backend::cuda::{process, sources};
+use meshsolve::error::{Error, Kind, Result};
+use meshsolve::rendezvous::cuda_ranks as several;
+use meshsolve::transpose::Algorithm;
 
-impl From<Error> for PyErr {
-    fn from(error: Error) -> PyErr {
-        match error.kind {
-            Kind::InvalidArgument => PyValueError::new_err(error.message),
-            _ => PyRuntimeError::new_err(error.message),
-        }
+/// An error of the library as Python has it.
+fn raised(error: Error) -> PyErr {
+    match error.kind {
+        Kind::InvalidArgument => PyValueError::new_err(error.message),
+        _ => PyRuntimeError::new_err(error.message),
     }
 }
 
@@ -46,7 +45,7 @@ fn compile_kernel<'py>(
     let program = sources::kernel(name).ok_or_else(|| {
         let names: Vec<_> = sources::names().collect();
         let (names, remedy) = (names.join(", "), "name one of them");
-        Error::invalid(format!(
+        PyValueError::new_err(format!(
             "meshsolve.compile_kernel: name: expected one of {names}, got {name:?}; {remedy}"
         ))
     })?;
@@ -78,7 +77,7 @@ fn compile<'py>(
     library: Option<PathBuf>,
     with_cache: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (nvrtc, (Compiled { cubin, log }, cached)) = py.detach(|| -> Result<_> {
+    let compile = || -> Result<_> {
         let nvrtc = match library {
             Some(path) => Nvrtc::at(&path)?,
             None => Nvrtc::find(folders, Driver::find().ok().as_ref())?,
@@ -86,7 +85,8 @@ fn compile<'py>(
         let cache = if with_cache { Cache::of_process() } else { Err("not asked for") };
         let compiled = kernels::compile(program, arch, &nvrtc, cache)?;
         Ok((nvrtc, compiled))
-    })?;
+    };
+    let (nvrtc, (Compiled { cubin, log }, cached)) = py.detach(compile).map_err(raised)?;
     let says = PyDict::new(py);
     says.set_item("cubin", PyBytes::new(py, &cubin))?;
     says.set_item("log", log)?;
@@ -164,11 +164,12 @@ fn cuda_device(
     folders: Vec<PathBuf>,
 ) -> PyResult<(String, usize, (i32, i32))> {
     process::set_folders(folders);
-    Ok(py.detach(|| -> Result<_> {
+    py.detach(|| -> Result<_> {
         let devices = process::devices()?;
         let (name, free) = Yardstick::new(devices, number)?.describe()?;
         Ok((name, free, devices.cuda_version()))
-    })?)
+    })
+    .map_err(raised)
 }
 
 /// A transposition on a CUDA device, checked and measured: a dictionary with `plan`, `scratch_bytes`,
@@ -196,7 +197,9 @@ fn cuda_yardstick<'py>(
     };
     process::set_folders(folders);
     let order = Order { rows, cols, element_size: size, forced, scratch_bytes: offered, repeats };
-    let found = py.detach(|| Yardstick::new(process::devices()?, number)?.measure(order))?;
+    let found = py
+        .detach(|| Yardstick::new(process::devices()?, number)?.measure(order))
+        .map_err(raised)?;
     let says = PyDict::new(py);
     says.set_item("plan", found.plan.to_string())?;
     says.set_item("scratch_bytes", found.scratch_bytes)?;
@@ -222,7 +225,8 @@ fn cuda_ranks(
 ) -> PyResult<(Vec<f64>, f64)> {
     process::set_folders(folders);
     let order = several::Order { routine, n, ranks, width, repeats };
-    let found = py.detach(|| several::measure(process::devices()?, number, &order))?;
+    let found =
+        py.detach(|| several::measure(process::devices()?, number, &order)).map_err(raised)?;
     Ok((found.seconds, found.error))
 }
 

@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::bridge::ffi;
-use crate::layout::{Columns, Order, Storage};
-use crate::log::{self, Event};
-use crate::routines::solver;
-use crate::{
+use meshsolve::layout::{Columns, Order, Storage};
+use meshsolve::log::{self, Event};
+use meshsolve::routines::solver;
+use meshsolve::{
     backend::cuda::engine, backend::host::lane_count, backend::host::peak,
     backend::host::yardstick, dispatch, rendezvous, routines, scalar::DType, settings, stats,
 };

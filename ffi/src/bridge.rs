@@ -6,12 +6,12 @@ use std::pin::Pin;
 
 use cxx::UniquePtr;
 
-use crate::backend::cuda::device::Stream;
-use crate::backend::cuda::process;
-use crate::call::{Allocate, Attributes, Buffer, Call};
-use crate::error::{Error, Kind, Result};
-use crate::rendezvous::{Arrival, CallSite, CudaArrival, CudaSite};
-use crate::scalar::DType;
+use meshsolve::backend::cuda::device::Stream;
+use meshsolve::backend::cuda::process;
+use meshsolve::call::{Allocate, Attributes, Buffer, Call};
+use meshsolve::error::{Error, Kind, Result};
+use meshsolve::rendezvous::{Arrival, CallSite, CudaArrival, CudaSite};
+use meshsolve::scalar::DType;
 
 #[cxx::bridge(namespace = "meshsolve")]
 pub mod ffi {
@@ -56,7 +56,7 @@ pub mod ffi {
     }
 
     unsafe extern "C++" {
-        include!("meshsolve/ffi/handlers.h");
+        include!("meshsolve-ffi/handlers.h");
 
         type AttributeReader;
         fn get_int(self: &AttributeReader, name: &str, value: &mut i64) -> bool;

@@ -1,0 +1,4 @@
+//! The border to XLA and to Python: handlers, and the module `meshsolve._core`.
+
+mod bridge;
+mod python;
