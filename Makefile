@@ -56,6 +56,8 @@ ROUTINES := cholesky,lu,inverse,triangular,determinant,gradient
 # Most of the time of a test goes into tracing and compiling, by one thread. Each worker takes a
 # stretch of the tests, as neighbours use the same programs.
 WORKERS := -n 2 --dist worksteal
+# What extras ask for, into an environment: $(call INSTALL,its folder of programs,extras).
+INSTALL = $(1)/pip install --quiet $$($(1)/python release/requirements.py $(2))
 VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=full \
 	--errors-for-leak-kinds=definite
 # Without its advertisement.
@@ -151,7 +153,7 @@ test-gpu: build/ready.stamp
 	$(BIN)/python -m pytest -q tests/gpu
 	$(BIN)/python examples/bench/gpu_probe.py --out build/gpu-probe
 
-lint: build/lint.stamp build/docs.stamp $(WHEEL)
+lint: build/lint.stamp $(WHEEL)
 	cargo fmt --check
 	cargo fmt --check --manifest-path $(LOOM)
 	cargo fmt --check --manifest-path $(RIVALS)
@@ -196,7 +198,7 @@ bench-gpu: build/bench.stamp
 bench-transpose: build/bench.stamp
 	$(BIN)/python examples/bench/transpose.py --out $(RESULTS)
 
-docs: build/docs.stamp
+docs: build/lint.stamp
 	$(MKDOCS) build
 
 pictures: build/bench.stamp
@@ -220,20 +222,20 @@ $(WHEEL): $(SOURCES) $(OLDEST)/ready.stamp
 		$(OLDEST)/bin/maturin build --release --locked --out dist
 	mkdir -p build && touch $@
 
-$(VENV)/ready.stamp:
+# With all that the tests ask for, which needs no wheel: `make -j2` installs it while that is built.
+$(VENV)/ready.stamp: pyproject.toml
 	$$($(PYTHON) release/pythons.py newest --or-else) -m venv $(VENV)
+	$(call INSTALL,$(BIN),test)
 	touch $@
 
-# The wheel, first with what it asks for, then anew: the version number does not change with each
-# build.
+# Anew: the version number does not change with each build.
 build/ready.stamp: $(WHEEL) $(VENV)/ready.stamp
-	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[test]"
 	$(BIN)/pip install --quiet --force-reinstall --no-deps dist/*.whl
 	touch $@
 
 # With the newest of everything else that goes with that JAX.
 build/oldest.stamp: $(WHEEL)
-	$(OLDEST)/bin/pip install --quiet "$$(ls dist/*.whl)[test]" "jax==$(OLDEST_JAX)"
+	$(call INSTALL,$(OLDEST)/bin,test) "jax==$(OLDEST_JAX)"
 	$(OLDEST)/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
 	touch $@
 
@@ -241,24 +243,21 @@ build/oldest.stamp: $(WHEEL)
 .SECONDARY: $(BETWEEN_JAX:%=build/jax-%.stamp)
 build/jax-%.stamp: $(WHEEL)
 	$$($(PYTHON) release/pythons.py newest --or-else) -m venv .venv-$*
-	.venv-$*/bin/pip install --quiet "$$(ls dist/*.whl)[test]" "jax==$*"
+	$(call INSTALL,.venv-$*/bin,test) "jax==$*"
 	.venv-$*/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
 	touch $@
 
 build/bench.stamp: build/ready.stamp
-	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[bench]"
+	$(call INSTALL,$(BIN),bench)
 	touch $@
 
 build/cuda.stamp: build/ready.stamp
 	$(BIN)/pip install --quiet --no-deps $(ASSEMBLERS)
 	touch $@
 
+# With what the documentation is made by.
 build/lint.stamp: build/ready.stamp
-	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[lint]"
-	touch $@
-
-build/docs.stamp: build/ready.stamp
-	$(BIN)/pip install --quiet "$$(ls dist/*.whl)[docs]"
+	$(call INSTALL,$(BIN),lint docs)
 	touch $@
 
 clean:

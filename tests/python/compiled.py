@@ -1,17 +1,64 @@
-"""What compiled programs do, as their text says."""
+"""What compiled programs do, operation by operation."""
 
+import math
 import re
+from typing import NamedTuple
 
 FACTORING = ("posv", "gesv", "potrf", "getrf", "poinv", "geinv", "posvx", "gesvx")
+COLLECTIVES = {"all-gather", "all-to-all", "all-reduce", "collective-permute", "reduce-scatter"}
+# `%x = (f64[8,4]{1,0}, s32[]) custom-call(...), attributes`
+OPERATION = re.compile(r"\s*(?:ROOT )?%?[\w.-]+ = (\((?:[^()]|\([^()]*\))*\)|\S+) ([\w-]+)\((.*)")
 
 
-def calls(hlo: str, *routines: str) -> int:
-    """How often the program calls these routines of the library."""
-    lines = [line for line in hlo.splitlines() if 'custom_call_target="meshsolve"' in line]
-    return sum(f'routine = "{name}"' in line for line in lines for name in routines)
+class Operation(NamedTuple):
+    """Its name in HLO, the shapes of its results, and the rest of the line."""
+
+    name: str
+    shapes: tuple[tuple[int, ...], ...]
+    rest: str
+
+    @property
+    def routine(self) -> str | None:
+        """The routine of the library that it calls."""
+        ours = 'custom_call_target="meshsolve"' in self.rest
+        return re.search(r'routine = "(\w+)"', self.rest)[1] if ours else None
 
 
-def collectives(hlo: str) -> set[str]:
-    """The kinds of exchanges between devices."""
-    names = "all-gather|all-to-all|all-reduce|collective-permute|reduce-scatter"
-    return set(re.findall(rf" ({names})(?:-start)?\(", hlo))
+class Program:
+    """The operations of a program that is compiled, or that a jitted function is for operands."""
+
+    def __init__(self, compiled, *operands):
+        self.compiled = compiled.lower(*operands).compile() if operands else compiled
+        self.operations = []
+        for line in self.compiled.as_text().splitlines():
+            if found := OPERATION.match(line):
+                sizes = re.findall(r"\w+\[([\d,]*)\]", found[1])
+                shapes = tuple(tuple(int(n) for n in s.split(",") if n) for s in sizes)
+                name = found[2].removesuffix("-start")
+                self.operations.append(Operation(name, shapes, found[3]))
+
+    def routines(self) -> list[str]:
+        """The library's, one for each call."""
+        return [op.routine for op in self.operations if op.routine]
+
+    def factorisations(self) -> int:
+        """How many calls factor a matrix."""
+        return sum(name in FACTORING for name in self.routines())
+
+    def has(self, name: str) -> bool:
+        """Whether there is an operation of this name."""
+        return any(op.name == name for op in self.operations)
+
+    def collectives(self) -> set[str]:
+        """The kinds of exchanges between devices."""
+        return COLLECTIVES & {op.name for op in self.operations}
+
+    def makes(self, *shape: int) -> bool:
+        """Whether an operation on a device has a result of this shape."""
+        return any(shape in op.shapes for op in self.operations)
+
+    def makers(self, size: int) -> set[str]:
+        """The operations that have a result of that many elements or more."""
+        return {
+            op.name for op in self.operations if max(map(math.prod, op.shapes), default=0) >= size
+        }

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import numpy as np
+import pytest
 
 import meshsolve as ms
 from helpers import normal
@@ -145,6 +146,18 @@ FUNCTIONS = {
 PLACES = tuple(itertools.product(("auto", "explicit"), ("rows", "columns")))
 # Whose every combination is tested; of the others some by turns.
 THOROUGHLY = ("solve", "slogdet")
+# Whose derivatives follow a rule that another function's follow too, with other flags: their second
+# orders and batches are left to `make test-slow`.
+ALIKE = (
+    "solve transposed", "solve pos", "solve sym", "solve with info", "cho_solve",
+    "cho_solve of an upper pair", "lu_solve", "lu_solve transposed", "lu_solve of a pair",
+    "inv pos", "norm 1", "solve_triangular 0 False False",
+)  # fmt: skip
+
+
+def by_rule(*values, name: str):
+    """A parameter set, marked as slow for functions that are like others."""
+    return pytest.param(*values, marks=[pytest.mark.slow] if name in ALIKE else [])
 
 
 def operands(dtype, n: int = 8, k: int = 3, seed: int = 0):

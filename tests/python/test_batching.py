@@ -9,8 +9,8 @@ import pytest
 from jax.sharding import AxisType
 
 import meshsolve as ms
-from compiled import FACTORING, calls, collectives
-from derivatives import FUNCTIONS, PLACES, THOROUGHLY, number, operands
+from compiled import Program
+from derivatives import FUNCTIONS, PLACES, THOROUGHLY, by_rule, number, operands
 from helpers import mesh_of, put, told_of
 
 pytestmark = pytest.mark.versions
@@ -43,7 +43,7 @@ def mapped(function, axes):
 @pytest.mark.parametrize(
     ("i", "name", "j"),
     [
-        (i, name, j)
+        by_rule(i, name, j, name=name)
         for i, name in enumerate(FUNCTIONS)
         for j in (range(3) if name in THOROUGHLY else (i % 3,))
     ],
@@ -92,8 +92,8 @@ def test_right_hand_sides_are_solved_together(kind):
         solve = jax.jit(jax.vmap(ms.solve, (None, axis), axis))
         with told_of(mesh):
             x = solve(on_mesh, put(mesh, b))
-            hlo = solve.lower(on_mesh, put(mesh, b)).compile().as_text()
-        assert calls(hlo, *FACTORING) == 1 and "while(" not in hlo
+            program = Program(solve, on_mesh, put(mesh, b))
+        assert program.factorisations() == 1 and not program.has("while")
         assert_close(x, jax.vmap(jnp.linalg.solve, (None, axis), axis)(a, b))
 
 
@@ -166,13 +166,13 @@ def test_a_batch_that_is_dealt_to_devices(kind, storage):
         run = jax.jit(jax.vmap(function.ours))
         with told_of(mesh):
             got = run(*given)
-            hlo = run.lower(*given).compile().as_text()
+            moved = Program(run, *given).collectives()
         assert_close(got, jax.jit(jax.vmap(function.jnps))(*map(np.asarray, given)))
         # What is made of a whole matrix becomes whole; a factor of columns lies by rows, which with
         # Auto axes XLA exchanges.
         moves = {"whole": {"all-gather"}, "columns": {"all-to-all"} if kind == "auto" else set()}
         allowed = set() if name == "solve" else moves.get(storage, set())
-        assert collectives(hlo) <= allowed, (name, collectives(hlo))
+        assert moved <= allowed, (name, moved)
         for x in jax.tree.leaves(got):
             assert x.sharding.spec[0] == "g"
     gradient = jax.jit(jax.grad(lambda a, b: number(jax.vmap(ms.solve)(a, b))))

@@ -7,7 +7,7 @@ from jax import lax
 from jax.sharding import AxisType, PartitionSpec
 
 import meshsolve as ms
-from compiled import collectives
+from compiled import Program
 from helpers import ROOT, mesh_of, put, told_of
 
 pytestmark = pytest.mark.versions
@@ -46,10 +46,10 @@ def test_what_is_moved(row, kind):
     mesh = jax.make_mesh((2, 4), ("y", "x"), axis_types=(axis_type,) * 2)
     a, b = put(mesh, matrix(), *spec), put(mesh, np.ones(N))
     with told_of(mesh):
-        compiled = jax.jit(ms.solve).lower(a, b).compile()
+        program = Program(jax.jit(ms.solve), a, b)
     exchanged = {"nothing": set(), "A once, all to all": {"all-to-all"}}[moved]
-    assert collectives(compiled.as_text()) == exchanged
-    temporary = compiled.memory_analysis().temp_size_in_bytes / a.nbytes
+    assert program.collectives() == exchanged
+    temporary = program.compiled.memory_analysis().temp_size_in_bytes / a.nbytes
     assert share(in_jit) <= temporary < share(in_jit) + 0.02
     np.testing.assert_allclose(matrix() @ ms.solve(a, b), np.ones(N), rtol=0, atol=1e-9)
 
