@@ -6,7 +6,8 @@
 #   make test-tools  benchmarks, plots and pictures at length; their smoke is in `make test`
 #   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (left
 #                    out where memory is short), the benchmarks on small arrays, the GPU probe without
-#                    a GPU; what depends on JAX's version (`make test-between`) on 0.9, 0.10 and 0.11
+#                    a GPU; what depends on JAX's version on the oldest and (`make test-between`) on 0.9,
+#                    0.10 and 0.11
 #   make test-sanitize   the Rust tests with the address and the thread sanitizer (needs the component
 #                    rust-src of the toolchain); half an hour
 #   make test-miri   small Rust tests interpreted by Miri (needs a nightly toolchain with miri and rust-src);
@@ -60,6 +61,8 @@ WORKERS := -n 2 --dist worksteal
 INSTALL = $(1)/pip install --quiet $$($(1)/python release/requirements.py $(2))
 VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=full \
 	--errors-for-leak-kinds=definite
+# Of the cases of a test on the oldest JAX; `make test-slow` runs all.
+EVERY := 5
 # Without its advertisement.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
@@ -92,9 +95,9 @@ test-python: build/ready.stamp
 		JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 \
 		$(BIN)/python -m pytest -q $(WORKERS) --durations=10
 
-# What depends on JAX's version, of many cases a fourth: the wheel is the same.
+# What depends on JAX's version, of many cases a fifth: the wheel is the same.
 test-oldest: build/oldest.stamp
-	TESTS_EVERY=4 $(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"
+	TESTS_EVERY=$(EVERY) $(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"
 
 # The thread sanitizer has to see what the standard library's locks do, so that is built with it.
 LIBRARY_thread := -Zbuild-std
@@ -143,6 +146,7 @@ test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between tes
 	cargo test --release --locked --test suite -- transpose_large:: --ignored --test-threads 1 --nocapture
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow tests/kernels
 	$(BIN)/python -m pytest -q -m slow
+	$(MAKE) test-oldest EVERY=1
 
 test-between: $(BETWEEN_JAX:%=test-jax-%)
 
@@ -154,7 +158,7 @@ test-gpu: build/ready.stamp
 	$(BIN)/python examples/bench/gpu_probe.py --out build/gpu-probe
 
 lint: build/lint.stamp $(WHEEL)
-	cargo fmt --check
+	cargo fmt --all --check
 	cargo fmt --check --manifest-path $(LOOM)
 	cargo fmt --check --manifest-path $(RIVALS)
 	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) \
@@ -168,7 +172,7 @@ lint: build/lint.stamp $(WHEEL)
 	$(MKDOCS) build
 
 format: build/lint.stamp
-	cargo fmt
+	cargo fmt --all
 	cargo fmt --manifest-path $(LOOM)
 	cargo fmt --manifest-path $(RIVALS)
 	$(BIN)/clang-format -i $(CXX_SOURCES)

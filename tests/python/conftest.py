@@ -1,6 +1,6 @@
 """Eight CPU host devices and 64-bit types, set before JAX is imported anywhere.
 
-``TESTS_EVERY=4`` in the environment runs every fourth case of each test.
+``TESTS_EVERY=5`` in the environment runs every fifth case of each test.
 """
 
 import collections

@@ -170,7 +170,8 @@ def test_calls_on_other_threads_leave_no_scratch_of_theirs():
                 list(thread.map(solve, range(3)))
         print((peak() - before) / ms.last_call()["scratch_bytes"])
     """)
-    assert float(out.split()[-1]) <= 1
+    # The next call's, and pages of the threads' own; 9 to 12 where each thread keeps its scratch.
+    assert float(out.split()[-1]) < 2
 
 
 @pytest.mark.parametrize(
