@@ -1,6 +1,6 @@
 """Breaks the library on purpose, one change at a time, and tells which changes the tests notice.
 
-    python tests/mutants.py --count 30 --seed 24    # drawn from what `cargo mutants` would change
+    python tests/mutants.py --count 30 --seed 24    # so many that compile, of `cargo mutants`'
     python tests/mutants.py --chosen                # those of CHOSEN, in Python and C++
 
 Needs cargo-mutants (`cargo install cargo-mutants`). Works in a copy of the committed tree, in
@@ -31,8 +31,10 @@ RUST = (
 STAGES = {
     f"{RUST} --test suite --test alone": 300,
     f"{RUST} --tests": 600,
-    "make test-python PYTEST_ADDOPTS=-x": 1800,
 }
+STAGES_OF_PYTHON = {"make test-python PYTEST_ADDOPTS=-x": 1800}
+
+UNVIABLE = "does not compile"
 
 # File, what stands there, what takes its place.
 PYTHON = "python/meshsolve"
@@ -62,13 +64,15 @@ CHOSEN = [
 ]
 
 
-def drawn(count: int, seed: int) -> list[dict]:
-    """Mutants as `cargo mutants` lists them, with their differences."""
+def drawn(seed: int) -> list[dict]:
+    """Mutants as `cargo mutants` lists them, with their differences, in an order of chance."""
     command = ["cargo", "mutants", "--list", "--json"]
     for file in FILES:
         command += ["-f", f"src/{file}"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True).stdout
-    return random.Random(seed).sample(json.loads(listed), count)
+    mutants = json.loads(listed)
+    random.Random(seed).shuffle(mutants)
+    return mutants
 
 
 def run(command: str, limit: float) -> bool:
@@ -88,7 +92,7 @@ def run(command: str, limit: float) -> bool:
 def fate(stages: dict[str, float]) -> str:
     """What notices the change that was made in the copy."""
     if not run(f"{RUST} --no-run --tests", 600):
-        return "does not compile"
+        return UNVIABLE
     for stage, limit in stages.items():
         if not run(stage, limit):
             return f"killed by {stage}"
@@ -105,7 +109,7 @@ def changes(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Non
                 sys.exit(f"{file} has {text.count(old)} of {old!r}")
             yield f"{file}: {old!r} > {new!r}", partial(path.write_text, text.replace(old, new))
         return
-    for mutant in drawn(options.count, options.seed):
+    for mutant in drawn(options.seed):
         patch = ["patch", "--quiet", mutant["file"]]
         diff = mutant["diff"].encode()
         yield mutant["name"], partial(subprocess.run, patch, input=diff, cwd=COPY, check=True)
@@ -116,20 +120,26 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=24)
     parser.add_argument("--chosen", action="store_true")
-    parser.add_argument("--stages", type=int, default=len(STAGES), help="only the first ones")
+    parser.add_argument("--stages", type=int, default=3, help="only the first ones")
     options = parser.parse_args()
     if not COPY.exists():
         COPY.parent.mkdir(exist_ok=True)
         subprocess.run(["git", "clone", "--quiet", ROOT, COPY], check=True)
-    stages = dict(list(STAGES.items())[: options.stages])
+    subprocess.run(["git", "fetch", "--quiet", "origin", "HEAD"], cwd=COPY, check=True)
+    subprocess.run(["git", "reset", "--quiet", "--hard", "FETCH_HEAD"], cwd=COPY, check=True)
+    stages = dict(list((STAGES | STAGES_OF_PYTHON).items())[: options.stages])
     if not all(run(stage, 3600) for stage in stages):
         sys.exit("the tests fail without any change")
+    left = len(CHOSEN) if options.chosen else options.count
     for name, make in changes(options):
         subprocess.run(["git", "checkout", "--quiet", "."], cwd=COPY, check=True)
         make()
         began = time.monotonic()
-        verdict = fate(stages)
+        verdict = fate(STAGES_OF_PYTHON if name.startswith(PYTHON) else stages)
         print(f"{verdict} ({time.monotonic() - began:.0f} s): {name}", flush=True)
+        left -= verdict != UNVIABLE
+        if not left:
+            break
     subprocess.run(["git", "checkout", "--quiet", "."], cwd=COPY, check=True)
 
 

@@ -94,13 +94,17 @@ impl Attributes for ffi::AttributeReader {
     }
 }
 
+/// What `work` gives; a panic in it is an error, since it must not reach C++.
+fn caught<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(Error::from_panic(what, &*panic)))
+}
+
 /// XLA's instance state of one call site.
 pub struct Instance(Result<CallSite>);
 
 fn new_instance(attributes: &ffi::AttributeReader) -> Box<Instance> {
-    let site = catch_unwind(AssertUnwindSafe(|| CallSite::new(attributes)))
-        .unwrap_or_else(|panic| Err(Error::from_panic("reading attributes", &*panic)));
-    Box::new(Instance(site))
+    Box::new(Instance(caught("reading attributes", || CallSite::new(attributes))))
 }
 
 impl Instance {
@@ -116,7 +120,7 @@ impl Instance {
         rets: Vec<ffi::RawBuffer>,
         mut completion: UniquePtr<ffi::Completion>,
     ) {
-        let taken = catch_unwind(AssertUnwindSafe(|| -> Result<()> {
+        let taken = caught("taking a call", || {
             let site = self.0.as_ref().map_err(Clone::clone)?;
             let (place, args, rets) = buffers(&args, &rets)?;
             let (rank, group) = read_place(&place)?;
@@ -125,10 +129,9 @@ impl Instance {
             let reply = Box::new(move |outcome: Result<()>| answer(&mut completion, outcome));
             site.arrive(run, group, Arrival { call, reply });
             Ok(())
-        }));
-        let failure = taken.unwrap_or_else(|p| Err(Error::from_panic("taking a call", &*p)));
-        if failure.is_err() && !completion.is_null() {
-            answer(&mut completion, failure);
+        });
+        if taken.is_err() && !completion.is_null() {
+            answer(&mut completion, taken);
         }
     }
 }
@@ -137,9 +140,7 @@ impl Instance {
 pub struct CudaInstance(Result<CudaSite>);
 
 fn new_cuda_instance(attributes: &ffi::AttributeReader) -> Box<CudaInstance> {
-    let site = catch_unwind(AssertUnwindSafe(|| CudaSite::new(attributes)))
-        .unwrap_or_else(|panic| Err(Error::from_panic("reading attributes", &*panic)));
-    Box::new(CudaInstance(site))
+    Box::new(CudaInstance(caught("reading attributes", || CudaSite::new(attributes))))
 }
 
 impl CudaInstance {
@@ -157,14 +158,13 @@ impl CudaInstance {
         args: Vec<ffi::RawBuffer>,
         rets: Vec<ffi::RawBuffer>,
     ) -> ffi::Status {
-        let done = catch_unwind(AssertUnwindSafe(|| -> Result<()> {
+        let done = caught("taking a call", || {
             let site = self.0.as_ref().map_err(Clone::clone)?;
             let (place, args, rets) = buffers(&args, &rets)?;
             let (stream, scratch) = (Stream(stream), &mut scratch);
             let arrival = CudaArrival { run, device, stream, scratch, place, args, rets };
             site.run(process::devices()?, arrival)
-        }));
-        let done = done.unwrap_or_else(|p| Err(Error::from_panic("taking a call", &*p)));
+        });
         let done = match (done, &self.0) {
             (Err(error), Ok(site)) => Err(site.fail(run, error)),
             (done, _) => done,

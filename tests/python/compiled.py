@@ -31,7 +31,10 @@ class Program:
         self.compiled = compiled.lower(*operands).compile() if operands else compiled
         self.operations = []
         for line in self.compiled.as_text().splitlines():
-            if found := OPERATION.match(line):
+            found = OPERATION.match(line)
+            # What is overlooked could not fail a test.
+            assert found or not re.match(r"\s*(ROOT )?%\S+ = ", line), line
+            if found:
                 sizes = re.findall(r"\w+\[([\d,]*)\]", found[1])
                 shapes = tuple(tuple(int(n) for n in s.split(",") if n) for s in sizes)
                 name = found[2].removesuffix("-start")

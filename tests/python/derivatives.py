@@ -146,12 +146,11 @@ FUNCTIONS = {
 PLACES = tuple(itertools.product(("auto", "explicit"), ("rows", "columns")))
 # Whose every combination is tested; of the others some by turns.
 THOROUGHLY = ("solve", "slogdet")
-# Whose derivatives follow a rule that another function's follow too, with other flags: their second
-# orders and batches are left to `make test-slow`.
+# Which go another function's way through the rules, with another triangle, operation or axis: their
+# second orders and batches are left to `make test-slow`.
 ALIKE = (
-    "solve transposed", "solve pos", "solve sym", "solve with info", "cho_solve",
-    "cho_solve of an upper pair", "lu_solve", "lu_solve transposed", "lu_solve of a pair",
-    "inv pos", "norm 1", "solve_triangular 0 False False",
+    "solve transposed", "solve pos", "cho_solve of an upper pair", "lu_solve",
+    "lu_solve transposed", "lu_solve of a pair", "norm 1", "solve_triangular 0 False False",
 )  # fmt: skip
 
 
