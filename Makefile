@@ -50,8 +50,6 @@ CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kern
 ASSEMBLERS := "nvidia-cuda-nvcc-cu12==12.8.*" "nvidia-cuda-nvcc>=13"
 PY_SOURCES := python examples tests release docs/hooks.py docs/pictures.py
 LOOM := tests/loom/Cargo.toml
-# A crate of its own: no other target needs its dependencies.
-RIVALS := examples/bench/transpose_rivals/Cargo.toml
 RESULTS := build/bench
 ROUTINES := cholesky,lu,inverse,triangular,determinant,gradient
 # Most of the time of a test goes into tracing and compiling, by one thread. Each worker takes a
@@ -139,7 +137,6 @@ test-valgrind:
 		-- --test-threads 1 calls:: on_the_host:: transpose_panel::
 
 test-tools: build/ready.stamp build/bench.stamp
-	cargo clippy --release --locked --target-dir target --manifest-path $(RIVALS) -- -D warnings
 	$(BIN)/python -m pytest -q $(WORKERS) -m "tools and not slow"
 
 test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between test-tools
@@ -160,7 +157,6 @@ test-gpu: build/ready.stamp
 lint: build/lint.stamp $(WHEEL)
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path $(LOOM)
-	cargo fmt --check --manifest-path $(RIVALS)
 	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) \
 		cargo clippy --release --locked --workspace --all-targets -- -D warnings
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
@@ -174,7 +170,6 @@ lint: build/lint.stamp $(WHEEL)
 format: build/lint.stamp
 	cargo fmt --all
 	cargo fmt --manifest-path $(LOOM)
-	cargo fmt --manifest-path $(RIVALS)
 	$(BIN)/clang-format -i $(CXX_SOURCES)
 	$(BIN)/ruff format $(PY_SOURCES)
 	$(BIN)/ruff check --fix $(PY_SOURCES)

@@ -99,6 +99,11 @@ def fate(stages: dict[str, float]) -> str:
     return "SURVIVES"
 
 
+def asked_for(name: str, options: argparse.Namespace) -> bool:
+    """Whether a mutant is one of those that are asked for."""
+    return any(text in name for text in options.only)
+
+
 def changes(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], None]]]:
     """Names of changes, and what makes them in the copy."""
     if options.chosen:
@@ -107,12 +112,15 @@ def changes(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Non
             text = path.read_text()
             if text.count(old) != 1:
                 sys.exit(f"{file} has {text.count(old)} of {old!r}")
-            yield f"{file}: {old!r} > {new!r}", partial(path.write_text, text.replace(old, new))
+            name = f"{file}: {old!r} > {new!r}"
+            if asked_for(name, options):
+                yield name, partial(path.write_text, text.replace(old, new))
         return
     for mutant in drawn(options.seed):
         patch = ["patch", "--quiet", mutant["file"]]
         diff = mutant["diff"].encode()
-        yield mutant["name"], partial(subprocess.run, patch, input=diff, cwd=COPY, check=True)
+        if asked_for(mutant["name"], options):
+            yield mutant["name"], partial(subprocess.run, patch, input=diff, cwd=COPY, check=True)
 
 
 def main() -> None:
@@ -120,6 +128,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=24)
     parser.add_argument("--chosen", action="store_true")
+    parser.add_argument("--only", nargs="*", default=[""], help="those with this in their names")
     parser.add_argument("--stages", type=int, default=3, help="only the first ones")
     options = parser.parse_args()
     if not COPY.exists():

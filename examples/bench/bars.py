@@ -40,11 +40,15 @@ class Aim(NamedTuple):
     disturbed: bool = False
 
     @property
+    def met(self) -> bool:
+        """Whether what there is will do."""
+        return self.value >= self.bound if self.at_least else self.value <= self.bound
+
+    @property
     def line(self) -> str:
         """For people."""
-        met = self.value >= self.bound if self.at_least else self.value <= self.bound
-        sign = ">=" if self.at_least else "<="
-        line = f"{'ok  ' if met else 'MISS'} {self.name}: {self.value:.2f}, {sign} {self.bound:.2f}"
+        verdict, sign = "ok  " if self.met else "MISS", ">=" if self.at_least else "<="
+        line = f"{verdict} {self.name}: {self.value:.2f}, {sign} {self.bound:.2f}"
         return line + (" (disturbed)" if self.disturbed else "")
 
 

@@ -461,7 +461,9 @@ class Run:
         self.machine["cuda"] = first["got"].get("cuda")
         lack = {"several devices": len(devices) < 2, "a GPU": not self.cuda}
         lack["time"] = self.args.quick
-        for name in [*list(CHECKS)[1:], *cases(self.cuda, self.args.quick)]:
+        begins = tuple(self.args.only.split(","))
+        names = [*list(CHECKS)[1:], *cases(self.cuda, self.args.quick)]
+        for name in filter(lambda name: name.startswith(begins), names):
             room = self._left() - (0 if name in CHECKS else self.args.suite_timeout)
             if lacks := [need for need in NEEDS.get(name, ()) if lack[need]]:
                 self._add(name, {"ok": None, "got": f"skipped: needs {lacks[0]}"})
@@ -509,6 +511,7 @@ def main():
     parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--platform", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--quick", action="store_true", help="small sizes, no slow checks")
+    parser.add_argument("--only", default="", help="checks and cases whose names begin so: a,b")
     parser.add_argument("--budget", type=float, default=560, help="seconds for everything")
     parser.add_argument("--suite-timeout", type=float, default=200, help="for pytest; 0: skip it")
     return Run(parser.parse_args()).all()

@@ -1,4 +1,4 @@
-"""Ways to transpose a matrix, and copies, in one process: the Rust library of transpose_rivals/ and
+"""Ways to transpose a matrix, and copies, in one process: the Cargo example transpose_rivals and
 NumPy. Arrays are filled with indices, so that every answer can be checked element by element.
 """
 
@@ -13,8 +13,8 @@ import tomllib
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CRATE = pathlib.Path(__file__).resolve().parent / "transpose_rivals"
-# What a plan is asked for; src/lib.rs of the crate has the same numbers.
+EXAMPLE = "transpose_rivals"
+# What a plan is asked for; transpose_rivals/lib.rs has the same numbers.
 PLANS = {"chosen": 0, "C2R": 1, "R2C": 2, "shared scratch": 3}
 # Those that have no threads.
 SINGLE = ("transpose crate", "numpy")
@@ -25,18 +25,18 @@ _NUMPY = {4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 
 def build() -> pathlib.Path:
-    """Build the crate, in the project's target folder; the path of its library."""
+    """Build the example; the path of its library."""
     command = ["cargo", "build", "--release", "--locked", "--message-format=json"]
-    command += ["--manifest-path", str(CRATE / "Cargo.toml"), "--target-dir", str(ROOT / "target")]
-    ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    command += ["--example", EXAMPLE]
+    ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     messages = map(json.loads, ran.stdout.splitlines())
-    (made,) = (m for m in messages if m.get("target", {}).get("name") == "transpose_rivals")
+    (made,) = (m for m in messages if m.get("target", {}).get("name") == EXAMPLE)
     return pathlib.Path(made["filenames"][0])
 
 
 def versions() -> str:
     """Of everything that is measured, and of the compiler."""
-    packages = tomllib.loads((CRATE / "Cargo.lock").read_text())["package"]
+    packages = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     locked = {package["name"]: package["version"] for package in packages}
     rustc = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True)
     names = [f"{name} {locked[name]}" for name in ("meshsolve", "transpose")]

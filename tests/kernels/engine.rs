@@ -14,11 +14,13 @@ use crate::solve::{System, on_streams, run, run_after, streams};
 
 /// The same attributes, with a width that divides the columns of a rank.
 fn engaged(map: &Map, calls: &[Call]) -> Map {
-    let order = |call: &Call| call.args.iter().find(|b| b.dims.len() == 2).map(|b| b.dims.clone());
-    let n = order(&calls[0]).and_then(|dims| dims.into_iter().max()).unwrap_or(1);
+    let sides = |call: &Call| call.args.iter().find(|b| b.dims.len() == 2).map(|b| b.dims.clone());
+    let n = sides(&calls[0]).and_then(|dims| dims.into_iter().max()).unwrap_or(1);
     let columns = (n / calls.len()).max(1);
     let width = if columns.is_multiple_of(2) { columns / 2 } else { columns };
-    map.clone().text("engine", "cusolvermg").text("order", "auto").int("tile", width as i64)
+    // Of one rank both are the same.
+    let order = if calls.len() == 1 { "natural" } else { "auto" };
+    map.clone().text("engine", "cusolvermg").text("order", order).int("tile", width as i64)
 }
 
 fn by_the_engine(map: &Map, calls: Vec<Call>) {

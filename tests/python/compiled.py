@@ -1,5 +1,6 @@
 """What compiled programs do, operation by operation."""
 
+import itertools
 import math
 import re
 from typing import NamedTuple
@@ -22,6 +23,38 @@ class Operation(NamedTuple):
         """The routine of the library that it calls."""
         ours = 'custom_call_target="meshsolve"' in self.rest
         return re.search(r'routine = "(\w+)"', self.rest)[1] if ours else None
+
+
+class Call(NamedTuple):
+    """A call of the library: its attributes, and the operand whose memory each result takes."""
+
+    attributes: dict[str, str | int]
+    aliases: list[int]
+
+
+def calls_for_cuda(function, *operands) -> list[Call]:
+    """Those in the program of a jitted function for CUDA devices, which need not be here."""
+    traced = function.trace(*operands)
+    module = traced.lower(lowering_platforms=("cuda",)).compiler_ir("stablehlo")
+    found = []
+
+    def visit(operation):
+        for block in itertools.chain.from_iterable(operation.regions):
+            for inner in block.operations:
+                attributes = inner.attributes
+                if inner.name == "stablehlo.custom_call" and "meshsolve" in str(
+                    attributes["call_target_name"]
+                ):
+                    of_ours = {x.name: x.attr.value for x in attributes["mhlo.backend_config"]}
+                    aliases = [
+                        int(re.search(r"operand_index = (\d+)", str(alias))[1])
+                        for alias in attributes["output_operand_aliases"]
+                    ]
+                    found.append(Call(of_ours, aliases))
+                visit(inner)
+
+    visit(module.operation)
+    return found
 
 
 class Program:

@@ -8,6 +8,8 @@ import faulthandler
 import gc
 import os
 import sys
+from collections.abc import Iterable
+from enum import Enum
 
 import pytest
 
@@ -26,8 +28,30 @@ os.environ.setdefault("NPROC", "16")
 os.environ.setdefault("MESHSOLVE_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+PLAIN = (str, int, float, complex, type(None))
+
 faulthandler.enable()
 gc.set_threshold(100_000)  # JAX's programs are many objects, which stay
+
+
+def _name(value) -> str | None:
+    """Of a value and what it holds; None where pytest knows a better one, or there is none."""
+    if isinstance(value, dict):
+        value = tuple(f"{key}={_name(x) or key}" for key, x in value.items())
+    elif isinstance(value, PLAIN):
+        return str(value)[:80]
+    elif isinstance(value, Enum):
+        return value.name
+    elif isinstance(getattr(value, "shape", None), tuple):
+        return f"{value.dtype}{list(value.shape)}"
+    if isinstance(value, Iterable) and all(map(_name, value := tuple(value))):
+        return " ".join(_name(x).replace(" ", ",") for x in value) or "()"
+    return None
+
+
+def pytest_make_parametrize_id(val):
+    """Cases are named by their values, not by their places in a list."""
+    return _name(val) if val is not None and not isinstance(val, bool | float) else None
 
 
 @pytest.hookimpl(trylast=True)  # of those that are selected

@@ -2,11 +2,14 @@
 
 import contextlib
 import importlib.util
+import json
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import textwrap
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -231,24 +234,42 @@ def nvrtc_libraries() -> list[pathlib.Path]:
     return [lib for p in places for lib in sorted(pathlib.Path(p).glob("*/lib/libnvrtc.so.*"))]
 
 
+class Ran(NamedTuple):
+    """What a program gave to `tell`, and its output."""
+
+    told: list
+    out: str
+    err: str
+
+
+def tell(*values) -> None:
+    """Give these to the test that runs this program by run_fresh."""
+    with open(int(os.environ["TOLD"]), "a", closefd=False) as told:
+        for value in values:
+            print(json.dumps(value, default=lambda x: np.asarray(x).tolist()), file=told)
+
+
 def run_fresh(
     code: str, *, timeout: float = 120, env: dict | None = None, code_at_end: int = 0
-) -> str:
-    """Run a program in a process of its own; a hang or an abort fails the test. Its output."""
+) -> Ran:
+    """Run a program in a process of its own; a hang or an abort fails the test."""
     prelude = (
         f"import sys; sys.path[:0] = [{str(ROOT / 'tests/python')!r}]\n"
         "import conftest\nimport jax, jax.numpy as jnp, numpy as np\n"
         "from jax import lax\nfrom jax.sharding import NamedSharding, PartitionSpec as P\n"
         "import meshsolve as ms\nfrom helpers import *\n"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", prelude + textwrap.dedent(code)],
-        env=os.environ | (env or {}),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-    assert ran.returncode == code_at_end, (
-        f"exit {ran.returncode}\n{ran.stdout}\n{ran.stderr[-4000:]}"
-    )
-    return ran.stdout
+    with tempfile.TemporaryFile("w+") as told:
+        ran = subprocess.run(
+            [sys.executable, "-c", prelude + textwrap.dedent(code)],
+            env=os.environ | {"TOLD": str(told.fileno())} | (env or {}),
+            pass_fds=(told.fileno(),),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        assert ran.returncode == code_at_end, (
+            f"exit {ran.returncode}\n{ran.stdout}\n{ran.stderr[-4000:]}"
+        )
+        told.seek(0)
+        return Ran([json.loads(line) for line in told], ran.stdout, ran.stderr)

@@ -15,6 +15,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
+from compiled import calls_for_cuda
 from helpers import ROOT, mesh_of
 from meshsolve import _core, _sharding, _transpose
 
@@ -90,10 +91,8 @@ def test_the_program_of_a_transposition_for_cuda(sharded):
     sharding = NamedSharding(mesh, spec) if sharded else None
     x = jax.ShapeDtypeStruct((64, 32), jnp.float32, sharding=sharding)
     program = _transpose._transposed(mesh if sharded else None, spec if sharded else P())
-    text = program.trace(x).lower(lowering_platforms=("cuda",)).as_text()
-    (call,) = (line for line in text.splitlines() if "@meshsolve" in line)
-    assert 'routine = "transpose"' in call
-    assert "output_operand_alias<output_tuple_indices = [], operand_index = 1" in call
+    (call,) = calls_for_cuda(program, x)
+    assert (call.attributes["routine"], call.aliases) == ("transpose", [1])
 
 
 class Elsewhere(NamedTuple):
@@ -128,11 +127,9 @@ def test_the_program_of_a_solve_for_cuda(spec, assume, routine):
     mesh = mesh_of(range(4), "explicit")
     a = jax.ShapeDtypeStruct((64, 64), jnp.float32, sharding=NamedSharding(mesh, spec))
     b = jax.ShapeDtypeStruct((64,), jnp.float32, sharding=NamedSharding(mesh, P()))
-    traced = jax.jit(lambda a, b: ms.solve(a, b, assume_a=assume)).trace(a, b)
-    text = traced.lower(lowering_platforms=("cuda",)).as_text()
-    (call,) = (line for line in text.splitlines() if "custom_call @meshsolve(" in line)
-    assert f'routine = "{routine}"' in call and "world = 4" in call
-    assert call.count("output_tuple_indices") == 2
+    (call,) = calls_for_cuda(jax.jit(lambda a, b: ms.solve(a, b, assume_a=assume)), a, b)
+    assert (call.attributes["routine"], call.attributes["world"]) == (routine, 4)
+    assert call.aliases == [1, 2]
 
 
 @pytest.mark.parametrize(

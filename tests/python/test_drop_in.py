@@ -5,6 +5,7 @@ messages, determinants of singular matrices, rectangles, checks.
 import inspect
 import types
 import typing
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -221,10 +222,10 @@ def test_determinants_of_singular_matrices_in_other_ways():
 @pytest.mark.parametrize(
     "solve",
     [
-        lambda a, b: ms.solve(a, b),
-        lambda a, b: ms.solve(a, b, assume_a="pos"),
-        lambda a, b: ms.lu_factor(a).solve(b),
-        lambda a, b: ms.solve_triangular(a, b),
+        pytest.param(ms.solve, id="solve"),
+        pytest.param(partial(ms.solve, assume_a="pos"), id="solve pos"),
+        pytest.param(lambda a, b: ms.lu_factor(a).solve(b), id="lu_factor"),
+        pytest.param(ms.solve_triangular, id="solve_triangular"),
     ],
 )
 def test_float_checks_see_a_failed_solve(solve, where):

@@ -8,6 +8,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
+from compiled import calls_for_cuda
 from helpers import mesh_of
 from meshsolve import _engine
 
@@ -58,47 +59,49 @@ def shaped(n: int, world: int = 4):
     return jax.ShapeDtypeStruct((n, n), jnp.float32, sharding=sharding)
 
 
-def calls(function, a) -> list[str]:
-    """The library's calls in the program of a function for CUDA devices."""
-    text = jax.jit(function).trace(a).lower(lowering_platforms=("cuda",)).as_text()
-    return [line for line in text.splitlines() if "custom_call @meshsolve(" in line]
+B = np.ones(64, np.float32)
 
 
 def of_factor(factor):
     """All that is done with a factor."""
-    b = jnp.ones(factor.n, jnp.float32)
-    return factor.solve(b), factor.inv(), factor.rcond(), factor[0]
+    return factor.solve(B), factor.inv(), factor.rcond(), factor[0]
 
 
-@pytest.mark.parametrize(
-    ("function", "count"),
-    [
-        (lambda a, e: ms.solve(a, jnp.ones(64, jnp.float32), assume_a="pos", engine=e), 1),
-        (lambda a, e: ms.solve(a, jnp.ones(64, jnp.float32), return_info=True, engine=e), 1),
-        (lambda a, e: ms.inv(a, engine=e), 1),
-        (lambda a, e: ms.inv(a, assume_a="pos", engine=e), 1),
-        (lambda a, e: (*of_factor(f := ms.cho_factor(a, engine=e)), f.logdet()), 6),
-        (lambda a, e: (*of_factor(f := ms.lu_factor(a, engine=e)), f.det()), 6),
-        # The inverse of the factor as it lies.
-        (lambda a, e: jax.jvp(lambda a: ms.cho_factor(a, engine=e).logdet(), (a,), (a,)), 3),
-        (lambda a, e: jax.jvp(lambda a: ms.lu_factor(a, engine=e).slogdet(), (a,), (a,)), 3),
-        (lambda a, e: jax.jvp(lambda a: ms.lu_factor(a, engine=e).inv(), (a,), (a,)), 4),
-    ],
-)
+def along(function):
+    """The function and its derivative along its argument."""
+    return lambda a, e: jax.jvp(lambda a: function(a, e), (a,), (a,))
+
+
+# Functions, and how many calls each makes.
+CALLS = {
+    "solve pos": (lambda a, e: ms.solve(a, B, assume_a="pos", engine=e), 1),
+    "solve with info": (lambda a, e: ms.solve(a, B, return_info=True, engine=e), 1),
+    "inv": (lambda a, e: ms.inv(a, engine=e), 1),
+    "inv pos": (lambda a, e: ms.inv(a, assume_a="pos", engine=e), 1),
+    "cho_factor": (lambda a, e: (*of_factor(f := ms.cho_factor(a, engine=e)), f.logdet()), 6),
+    "lu_factor": (lambda a, e: (*of_factor(f := ms.lu_factor(a, engine=e)), f.det()), 6),
+    # The inverse of the factor as it lies.
+    "logdet along": (along(lambda a, e: ms.cho_factor(a, engine=e).logdet()), 3),
+    "slogdet along": (along(lambda a, e: ms.lu_factor(a, engine=e).slogdet()), 3),
+    "inv along": (along(lambda a, e: ms.lu_factor(a, engine=e).inv()), 4),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("engine", [None, "cusolvermg"])
-def test_programs_for_cuda_say_who_factors(function, count, engine):
+def test_programs_for_cuda_say_who_factors(name, engine):
     """Whatever is done with a factor, it is read as it was made."""
-    made = calls(lambda a: function(a, engine), shaped(64))
-    assert len(made) == count
-    name = engine or "meshsolve"
-    assert all(f'engine = "{name}"' in call for call in made)
+    function, count = CALLS[name]
+    made = calls_for_cuda(jax.jit(lambda a: function(a, engine)), shaped(64))
+    assert [call.attributes["engine"] for call in made] == [engine or "meshsolve"] * count
 
 
 def test_orders_without_a_width():
     for n in (0, 7, 2048, 4 * 1024, 4 * 1009):
         _engine.expect_width("solve", n, 4 if n % 4 == 0 else 1)
+    factor = jax.jit(lambda a: ms.lu_factor(a, engine="cusolvermg").work)
     with pytest.raises(ValueError) as error:
-        calls(lambda a: ms.lu_factor(a, engine="cusolvermg").work, shaped(4 * 1031))
+        factor.trace(shaped(4 * 1031))
     assert str(error.value) == (
         "meshsolve.lu_factor: a: expected an order whose part for each device, n / 4, has a "
         'divisor from 128 to 1024 (or is at most 1024) with engine="cusolvermg", got 4124; pad A '
@@ -107,9 +110,9 @@ def test_orders_without_a_width():
 
 
 def test_no_refinement_by_another_engine():
-    a = shaped(64)
+    refined = jax.jit(lambda a: ms.solve(a, B, engine="cusolvermg", refine=True))
     with pytest.raises(ValueError) as error:
-        calls(lambda a: ms.solve(a, jnp.ones(64), engine="cusolvermg", refine=True), a)
+        refined.trace(shaped(64))
     assert str(error.value) == (
         'meshsolve.solve: refine: expected False with engine="cusolvermg", got True; leave one of '
         "them out"

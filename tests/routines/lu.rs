@@ -167,3 +167,34 @@ pub fn singular_matrices_have_no_solution_but_a_factor_and_a_determinant(at: Pla
         }
     }
 }
+
+pub fn determinants_at_the_ends_of_the_range(at: Place) {
+    // Two entries of the diagonal by turns, of twelve.
+    let powers =
+        [(80, 80), (-85, -85), (1000, -1000), (1000, -830), (-1000, 830), (90, 90), (-90, -90)];
+    for case in cases(at).filter(|c| (c.n, c.ranks, c.lower) == (12, 3, false)) {
+        let (dims, factor_dims) = case.dims();
+        for (one, other) in powers {
+            let entry = |i: usize| 2f64.powi(if i % 2 == 0 { one } else { other });
+            let a = Mat::from_fn(12, 12, |i, j| if i == j { entry(i) } else { 0.0 });
+            let (mut work, mut pivots) = (case.shards(&a), [[-1; 12]; 3]);
+            let (mut infos, mut norms) = ([-1; 3], [0.0; 3]);
+            case.run("getrf", |r| {
+                let work = buffer(&mut work[r], &dims);
+                let (rows, norm) = (vector(&mut pivots[r]), scalar(&mut norms[r]));
+                let rets = vec![work.clone(), rows, int_scalar(&mut infos[r]), norm];
+                call(r, vec![work], rets)
+            });
+            let [mut det, mut sign, mut log] = [[f64::NAN; 3]; 3];
+            case.run("det", |r| {
+                let args = vec![buffer(&mut work[r], &factor_dims), vector(&mut pivots[r])];
+                let rets = [&mut det[r], &mut sign[r], &mut log[r]].map(scalar);
+                call(r, args, rets.into())
+            });
+            let exponent = 6 * (one + other);
+            assert_eq!((det, sign), ([2f64.powi(exponent); 3], [1.0; 3]), "{case:?}");
+            let expected = f64::from(exponent) * std::f64::consts::LN_2;
+            assert!(log.iter().all(|log| (log - expected).abs() < 1e-11), "{case:?}: {log:?}");
+        }
+    }
+}

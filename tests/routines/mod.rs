@@ -28,6 +28,7 @@ macro_rules! every_routine {
         mod f64_only {
             $crate::routines::every_routine! { $at,
                 lu::singular_matrices_have_no_solution_but_a_factor_and_a_determinant
+                lu::determinants_at_the_ends_of_the_range
                 inverse::where_there_is_no_inverse_all_is_nan_and_info_says_why
                 condition::what_is_singular_or_no_number
                 condition::moduli_at_the_ends_of_the_range

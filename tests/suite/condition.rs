@@ -40,6 +40,21 @@ fn estimated<T: Scalar>(m: &Mat<T>, scale: f64) -> (f64, usize) {
     (estimator.estimate(), products)
 }
 
+#[test]
+fn the_first_vectors_have_signs_by_chance_after_two_that_are_given() {
+    let (n, t) = (100, block(100));
+    let mut estimator = Estimator::<f64>::new(n);
+    estimator.start(1.0);
+    let vectors = estimator.vectors();
+    let signs: Vec<Vec<bool>> =
+        (0..t).map(|j| vectors[j..].iter().step_by(t).map(|x| *x > 0.0).collect()).collect();
+    for j in 2..t {
+        let positive = signs[j].iter().filter(|x| **x).count();
+        assert!((n / 4..=3 * n / 4).contains(&positive), "vector {j}: {positive} of {n}");
+        assert!(!signs[..j].contains(&signs[j]), "vector {j} is one before it");
+    }
+}
+
 fn estimates_are_near_the_norm_and_not_above<T: Scalar>() {
     let mut least = f64::INFINITY;
     for n in (1..20).chain([33, 64, 100]) {
