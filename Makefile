@@ -13,6 +13,9 @@
 #   make test-miri   small Rust tests interpreted by Miri (needs a nightly toolchain with miri and rust-src);
 #                    four minutes
 #   make test-valgrind   some of the Rust tests under valgrind's memcheck (needs valgrind); 6 minutes
+#   make first-gpu-run   the first run on a CUDA device, at most 25 minutes: what works, what is wrong,
+#                    what is slow, in build/first-gpu-run; `make gpu-kit` compiles its kernels beforehand
+#                    on a machine without one
 #   make test-gpu    builds the wheel, runs the GPU probe and the tests of CUDA devices (needs an
 #                    NVIDIA GPU and JAX with its CUDA libraries in $(VENV))
 #   make lint        formatters and linters, as CI runs them; `make format` applies the formatters
@@ -65,7 +68,7 @@ EVERY := 5
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: demo test test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
-	test-address test-thread test-miri test-valgrind test-gpu \
+	test-address test-thread test-miri test-valgrind test-gpu first-gpu-run gpu-kit \
 	lint format bench bench-full bench-check bench-gpu bench-transpose docs pictures wheel release-check \
 	clean
 
@@ -149,6 +152,12 @@ test-between: $(BETWEEN_JAX:%=test-jax-%)
 
 test-jax-%: build/jax-%.stamp
 	.venv-$*/bin/python -m pytest -q $(WORKERS) -m "versions and not slow and not tools"
+
+first-gpu-run: build/ready.stamp
+	$(BIN)/python examples/bench/first_gpu_run.py
+
+gpu-kit: build/ready.stamp
+	$(BIN)/python examples/bench/first_gpu_run.py --prepare sm_80,sm_90,sm_100
 
 test-gpu: build/ready.stamp
 	$(BIN)/python -m pytest -q tests/gpu

@@ -2,7 +2,8 @@
 
 Run: python examples/bench/gpu_solve.py [--out build/bench] [--sizes 32768,8192,16384,4096]
      [--dtypes float32,complex64,complex128] [--tiles 256,512,1024,2048] [--routine cholesky,lu]
-     [--repeats 3] [--no-largest] [--platform cuda|cpu] [--devices 2] [--quick] [--list]
+     [--repeats 3] [--no-largest] [--only-largest] [--platform cuda|cpu] [--devices 2] [--quick]
+     [--list]
 
 Each row is a process of its own, so that the peak of the device's memory is that row's. The first
 call makes the program and is not timed; between the others the rate of a product of two matrices of
@@ -14,7 +15,8 @@ run, in memory that is not JAX's.
 
 `meshsolve` solves with A's memory given away, `jnp` is jnp.linalg.solve or cho_solve(cho_factor),
 on one device; `... factor` are cho_factor, lu_factor, jnp.linalg.cholesky and
-jax.scipy.linalg.lu_factor. Tile widths other than the chosen one are rows `meshsolve tile W`.
+jax.scipy.linalg.lu_factor. Tile widths other than the chosen one are rows `meshsolve tile W`; the
+width n is the vendor's factorisation where there is one device.
 `meshsolve largest` and `jnp largest` are the largest n of float64 that is solved, found by halving
 what lies between a size that is and one that is not; each is solved, and its residual checked.
 
@@ -73,7 +75,7 @@ class Case(NamedTuple):
 def main() -> int:
     """Measure what was asked for; the exit code is 1 without a device."""
     options = _options()
-    cases = suite(options)
+    cases = [] if options.only_largest else suite(options)
     if options.list:
         print("\n".join(" ".join(map(str, case)) for case in cases))
         return 0
@@ -108,8 +110,9 @@ def suite(options) -> list[Case]:
     routines, tiles = options.routine.split(","), options.tiles.split(",")
     pairs = [(n, routine) for n in sizes for routine in routines]
     cases = [Case(routine, what, n) for n, routine in pairs for what in WHATS]
-    widths = [f"meshsolve tile {tile}" for tile in tiles if tile]
-    cases += [Case(routine, what, n) for n, routine in pairs for what in widths]
+    for n, routine in pairs:
+        widths = [n if tile == "n" else tile for tile in tiles if tile]
+        cases += [Case(routine, f"meshsolve tile {width}", n) for width in widths]
     cases += [Case(routine, ENGINE, n) for n, routine in pairs]
     shared = [f"{ranks} ranks on one device" for ranks in RANKS]
     cases += [Case(r, what, max(sizes)) for r in routines for what in shared]
@@ -402,10 +405,11 @@ def _options():
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench"))
     parser.add_argument("--sizes", default="32768,8192,16384,4096")
     parser.add_argument("--dtypes", default="float32,complex64,complex128", help="beside float64")
-    parser.add_argument("--tiles", default="256,512,1024,2048", help="widths to compare")
+    parser.add_argument("--tiles", default="256,512,1024,2048", help="widths to compare; n")
     parser.add_argument("--routine", default="cholesky,lu")
     parser.add_argument("--repeats", type=int, help="calls timed; 7, 3 from n = 16384")
     parser.add_argument("--no-largest", action="store_true", help="do not look for it")
+    parser.add_argument("--only-largest", action="store_true", help="look for nothing else")
     parser.add_argument("--step", type=int, default=2048, help="the largest n to this multiple")
     parser.add_argument("--most", type=int, help="and not beyond this")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for a row")

@@ -1,6 +1,7 @@
 """Peak memory of one sharded call, above what existed before it, in this fresh process.
 
 Run: python examples/bench/memory.py --n 8192 --devices 2 --what meshsolve [--keep-a]
+     python examples/bench/memory.py --n 8192 --devices 1 --platform cuda
      python examples/bench/memory.py --n 22391 --columns 22409 --devices 1 --what transpose
      python examples/bench/memory.py --n 4096 --devices 2 + --n 4096 --devices 2 --what inv
 
@@ -14,6 +15,9 @@ solution's square with respect to A and b), logdet (the gradient of log |det A|)
 (meshsolve.transpose_inplace of an n x columns array) or jnp.transpose (the same by XLA, donated).
 With storage "padded" A lies on one device and n - 1 is solved: its sharded copy is 1. "two ways" is
 a matrix in blocks, its rows and its columns dealt to half of the devices each.
+
+Of CPU host devices it is the resident memory of the process; of CUDA devices what JAX's allocator
+has given at its peak, summed over devices, which is one for the whole process: one case at a time.
 """
 
 import argparse
@@ -45,6 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--n", type=int, default=8192)
     parser.add_argument("--devices", type=int, default=2)
+    parser.add_argument("--platform", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--columns", type=int, help="to be transposed; n if left out")
     parser.add_argument("--what", choices=_WHATS, default="meshsolve")
     parser.add_argument("--assume", choices=("pos", "gen"), default="pos", help="of A")
@@ -53,9 +58,13 @@ def main() -> None:
     parser.add_argument("--keep-a", action="store_true", help="do not donate A")
     parser.add_argument("--rhs", type=int, default=1, help="right-hand sides")
     cases = [parser.parse_args(case) for case in _split(sys.argv[1:])]
-    (devices,) = {options.devices for options in cases}
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
-    os.environ["JAX_PLATFORMS"] = "cpu"
+    [(devices, platform)] = {(options.devices, options.platform) for options in cases}
+    if platform == "cpu":
+        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
+    elif len(cases) > 1:
+        parser.error("the peak of CUDA devices is that of all cases: give one")
+    os.environ["JAX_PLATFORMS"] = platform
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     environment.restart()
     for options in cases:
         transposes = options.what in _TRANSPOSITIONS
@@ -84,7 +93,7 @@ def transposition(options) -> dict:
 
     jax.config.update("jax_enable_x64", True)
     rows, cols = options.n, options.columns or options.n
-    mesh = Mesh(np.array(jax.devices()), ("x",))
+    mesh = Mesh(np.array(jax.devices()[: options.devices]), ("x",))
     specs = (PartitionSpec("x", None), PartitionSpec(None, "x"))
     given, turned = (NamedSharding(mesh, spec) for spec in specs)
     if options.storage == "columns":
@@ -140,9 +149,10 @@ def measure(options) -> dict:
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     jax.config.update("jax_enable_x64", True)
-    mesh, axes = Mesh(np.array(jax.devices()), ("x",)), "x"
+    devices = np.array(jax.devices()[: options.devices])
+    mesh, axes = Mesh(devices, ("x",)), "x"
     if options.storage == "two ways":
-        mesh, axes = Mesh(np.array(jax.devices()).reshape(2, -1), ("y", "x")), ("y", "x")
+        mesh, axes = Mesh(devices.reshape(2, -1), ("y", "x")), ("y", "x")
     specs = {"rows": ("x", None), "two ways": ("y", "x"), "replicated": ()}
     sharding = NamedSharding(mesh, PartitionSpec(*specs.get(options.storage, (None, "x"))))
     if options.storage == "column-major":
@@ -250,15 +260,27 @@ def _status(field: str) -> int:
     raise RuntimeError(f"/proc/self/status has no {field}; Linux is needed to measure memory")
 
 
+def _of_devices(what: str) -> int | None:
+    """Bytes that JAX's allocators count, if they do."""
+    import jax
+
+    counts = [device.memory_stats() for device in jax.devices()]
+    return sum(count[what] for count in counts if count) if all(counts) else None
+
+
 def reset_peak() -> int:
-    """Start a new peak; returns the resident bytes now."""
+    """Start a new peak, if that can be; returns the bytes in use now."""
+    in_use = _of_devices("bytes_in_use")
+    if in_use is not None:
+        return in_use
     pathlib.Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
 
 
 def peak() -> int:
-    """Highest resident bytes since ``reset_peak``."""
-    return _status("VmHWM")
+    """The most bytes in use since ``reset_peak``, or ever."""
+    most = _of_devices("peak_bytes_in_use")
+    return _status("VmHWM") if most is None else most
 
 
 if __name__ == "__main__":

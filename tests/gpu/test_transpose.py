@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
+from platforms import devices, needs_cuda
 
 import meshsolve as ms
 from meshsolve import _core, _cuda
-
-jax.config.update("jax_enable_x64", True)
 
 DTYPES = ("int32", "uint32", "float32", "int64", "uint64", "float64", "complex64", "complex128")
 SHAPES = [
@@ -55,7 +54,7 @@ def pointers(x):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_one_device(shape, dtype):
     x = bits(shape, dtype)
-    given = owned(x, SingleDeviceSharding(jax.devices("cuda")[0]))
+    given = owned(x, SingleDeviceSharding(devices()[0]))
     before = pointers(given)
     y = ms.transpose_inplace(given)
     assert given.is_deleted() and pointers(y) == before and y.shape == shape[::-1]
@@ -68,16 +67,15 @@ def test_structures_of_all_sizes(elements, dtype):
     """To vectors and back; odd lengths, and multiples of 16 bytes."""
     for length in (40_961, 65_536):
         x = bits((length, elements), dtype)
-        y = ms.transpose_inplace(owned(x, SingleDeviceSharding(jax.devices("cuda")[0])))
+        y = ms.transpose_inplace(owned(x, SingleDeviceSharding(devices()[0])))
         assert np.asarray(y).tobytes() == np.ascontiguousarray(x.T).tobytes()
         assert np.asarray(ms.transpose_inplace(y)).tobytes() == x.tobytes()
 
 
 @pytest.mark.parametrize("spec", [("x", None), (None, "x"), ()])
 def test_all_devices(spec):
-    devices = jax.devices("cuda")
-    mesh = Mesh(np.array(devices), ("x",))
-    x = bits((64 * len(devices), 40 * len(devices)), "float64")
+    mesh = Mesh(np.array(devices()), ("x",))
+    x = bits((64 * len(devices()), 40 * len(devices())), "float64")
     given = owned(x, NamedSharding(mesh, P(*spec)))
     before = pointers(given)
     y = ms.transpose_inplace(given)
@@ -95,8 +93,9 @@ def test_calls_follow_each_other_on_the_stream():
     np.testing.assert_array_equal(np.asarray(x), expected)
 
 
+@needs_cuda
 def test_memory():
-    device = jax.devices("cuda")[0]
+    device = devices()[0]
     x = jax.jit(lambda: jnp.ones((20011, 10007)), out_shardings=SingleDeviceSharding(device))()
     bytes_before = device.memory_stats()["peak_bytes_in_use"]
     y = jax.block_until_ready(ms.transpose_inplace(x))
@@ -104,10 +103,11 @@ def test_memory():
     assert grown <= y.nbytes / 32 + (4 << 20)
 
 
+@needs_cuda
 @pytest.mark.parametrize("shape", [(65539, 32771), (46400, 46400), (1_073_741_825, 2)])
 def test_more_than_two_to_the_31_elements(shape):
     """Each element is its number, of which 32 bits tell it among its neighbours."""
-    device, (rows, cols) = jax.devices("cuda")[0], shape
+    device, (rows, cols) = devices()[0], shape
     if device.memory_stats()["bytes_limit"] < 1.2 * 4 * rows * cols:
         pytest.skip("not enough memory on the device")
 
@@ -121,6 +121,7 @@ def test_more_than_two_to_the_31_elements(shape):
     assert y.shape == (cols, rows) and not bool(wrong(y))
 
 
+@needs_cuda
 @pytest.mark.parametrize("method", ["chosen", "C2R", "R2C"])
 @pytest.mark.parametrize(
     ("rows", "cols", "size"),
@@ -137,19 +138,18 @@ def test_large_arrays(rows, cols, size, method):
 
 @pytest.mark.parametrize("fault", ["none", "error", "panic"])
 def test_devices_meet(fault):
-    devices = jax.devices("cuda")
-    mesh = Mesh(np.array(devices), ("x",))
+    mesh = Mesh(np.array(devices()), ("x",))
 
     def local(x):
         place = jnp.stack([jax.lax.axis_index("x").astype(jnp.int32), jnp.int32(0)])
         like = jax.ShapeDtypeStruct(x.shape, x.dtype)
         call = jax.ffi.ffi_call(ms.ffi_target(), like, has_side_effect=True)
-        world = np.int64(len(devices))
+        world = np.int64(len(devices()))
         return call(place, x, routine="diagnose", world=world, fault=fault, fault_rank=np.int64(0))
 
     spec = P("x")
     run = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False))
-    x = jnp.arange(4.0 * len(devices))
+    x = jnp.arange(4.0 * len(devices()))
     if fault == "none":
         np.testing.assert_array_equal(run(x), x)
         return
@@ -157,6 +157,7 @@ def test_devices_meet(fault):
         jax.block_until_ready(run(x))
 
 
+@needs_cuda
 @pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
 def test_sanitizer(tool):
     sanitizer = shutil.which("compute-sanitizer")

@@ -1,17 +1,11 @@
-"""Eight CPU host devices and 64-bit types, set before JAX is imported anywhere.
+"""Eight CPU host devices and 64-bit types, set before JAX is imported anywhere."""
 
-``TESTS_EVERY=5`` in the environment runs every fifth case of each test.
-"""
-
-import collections
 import faulthandler
 import gc
 import os
 import sys
 from collections.abc import Iterable
 from enum import Enum
-
-import pytest
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_ENABLE_X64"] = "1"
@@ -52,18 +46,6 @@ def _name(value) -> str | None:
 def pytest_make_parametrize_id(val):
     """Cases are named by their values, not by their places in a list."""
     return _name(val) if val is not None and not isinstance(val, bool | float) else None
-
-
-@pytest.hookimpl(trylast=True)  # of those that are selected
-def pytest_collection_modifyitems(config, items):
-    every, seen = int(os.environ.get("TESTS_EVERY", "1")), collections.Counter()
-    kept, left = [], []
-    for item in items:
-        test = (item.path, item.originalname)
-        (kept if seen[test] % every == 0 else left).append(item)
-        seen[test] += 1
-    items[:] = kept
-    config.hook.pytest_deselected(items=left)
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,5 +1,7 @@
 //! Whole calls through a call site, without XLA: results, meetings, failures, messages.
 
+use std::collections::HashSet;
+
 use crate::common::{
     Map, arrive, collect, diagnose, errors, outcomes, positive_definite, posv_call, row_shards,
     run_diagnose,
@@ -7,6 +9,17 @@ use crate::common::{
 use meshsolve::call::Call;
 use meshsolve::error::Kind;
 use meshsolve::rendezvous::CallSite;
+use meshsolve::routines::table;
+
+#[test]
+fn every_routine_has_a_name_of_its_own_and_says_what_it_does() {
+    let mut names = HashSet::new();
+    for routine in table() {
+        assert!(names.insert(routine.name()), "{} twice", routine.name());
+        assert!(routine.summary().contains(' '), "{}: {:?}", routine.name(), routine.summary());
+    }
+    assert!(names.contains("posv") && names.contains("transpose") && names.contains("diagnose"));
+}
 
 fn posv(world: usize) -> Map {
     Map::routine("posv", world).text("rhs", "replicated")

@@ -255,12 +255,25 @@ mod tests {
     use super::*;
     use crate::routines::solver::verbs;
 
+    fn verb(name: &str) -> &'static Verb {
+        verbs().find(|verb| verb.name == name).expect("a routine")
+    }
+
+    #[test]
+    fn sums_of_moduli_are_scratch_too_and_doubles() {
+        let problem = Problem { n: 256, ranks: 2, rhs: 1, dtype: DType::F32 };
+        let options = plain(verb("lange"), Storage::Rows, true, Rhs::Replicated);
+        let sizes = Sizes::new(&options, &problem, &Machine::host::<f32>(&options, &problem));
+        let expected = 4 * sizes.scratch() + sizes.lanes * 256 * 8;
+        assert_eq!(sizes.scratch_bytes::<f32>(), expected);
+    }
+
     #[test]
     fn a_factor_in_cyclic_order_has_the_same_tiles_for_all_routines() {
         // Every lane of 128 threads has enough columns for wide tiles.
         let problem = Problem { n: 1 << 19, ranks: 2, rhs: 1, dtype: DType::F64 };
         let width = |name: &str, order: Option<Order>| {
-            let verb = verbs().find(|verb| verb.name == name).expect("a routine");
+            let verb = verb(name);
             let options = Options { order, ..plain(verb, Storage::Rows, true, Rhs::Replicated) };
             Machine::host::<f64>(&options, &problem).tile
         };

@@ -1,0 +1,294 @@
+"""The first run on a CUDA device: what works, what is wrong, what is slow, in 25 minutes.
+
+Run: python examples/bench/first_gpu_run.py [--out build/first-gpu-run] [--minutes 25]
+     [--platform cuda|cpu] [--quick] [--only solve,speed] [--list]
+     python examples/bench/first_gpu_run.py --prepare sm_80,sm_90,sm_100 [--out ...]
+
+Each step is a process with a time limit of its own; after a failure the next one begins, after that
+of a first step it is tried once more with CUDA_LAUNCH_BLOCKING=1, which tells what has failed. What
+comes first settles most. first-gpu-run.json has device, driver, versions, commit and what every
+step said; it is written after each of them, and ends with a summary of ten lines, which is printed.
+
+--prepare needs no device: it compiles the kernels into the folder, where the steps find them.
+
+With --platform cpu the same steps run on CPU host devices, but for those that need CUDA: that shows
+that the script itself works. --quick takes tiny matrices and one case of each test.
+"""
+
+import argparse
+import csv
+import json
+import os
+import pathlib
+import sys
+import time
+from importlib.metadata import version
+from typing import NamedTuple
+
+import environment
+from commit import commit, driver, machine
+from gpu_probe_build import run
+from gpu_solve import aims
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parents[1]
+SELF = str(pathlib.Path(__file__).resolve())
+RANKS = "ranks_that_share_a_device"
+# Of what a step has said, so many characters are kept.
+KEPT = 3000
+KERNELS = "kernels"  # a folder of what is compiled
+LEAST = 10  # seconds, for which a step is begun
+
+
+class Step(NamedTuple):
+    """A program, what it settles, and the seconds that it may take."""
+
+    name: str
+    settles: str
+    seconds: float
+    command: list[str]
+    # Tried once more where a launch that waits tells more.
+    again: bool = False
+    needs_cuda: bool = False
+
+
+def steps(options) -> list[Step]:
+    """What is run, in the order of what it settles."""
+    quick = ["--quick"] if options.quick else []
+    out = ["--out", str(options.out)]
+    rows = [str(HERE / "gpu_solve.py"), *out, "--platform", options.platform, "--timeout", "90"]
+    sizes = ["--tiles", "16,n"]
+    if not options.quick:
+        sizes = ["--sizes", "32768,16384", "--tiles", "256,512,1024,n"]
+    short = ["--dtypes", "float32", "--no-largest"]
+    largest = ["--only-largest", *([] if options.quick else ["--step", "4096"])]
+    moves = ("one_device", "all_devices", "calls_follow_each_other_on_the_stream", "memory")
+    large = ("structures_of_all_sizes", "more_than_two_to_the_31_elements", "large_arrays")
+    others = ("inverses_triangles_and_norms", "a_gradient", "no_solution_is_nan_and_info")
+    every, peak = ("solve", "factors"), "a_donated_matrix_is_solved_in_its_own_memory"
+    return [
+        Step("info", "driver, libraries, kernels", 120, ["-m", "meshsolve.info", "--json"]),
+        Step("solve", "registration, contexts, signatures", 120, [SELF, "--child"], again=True),
+        Step("solves", "all dtypes and shardings", 180, _tests("solve", *every), again=True),
+        Step("others", "what else there is", 120, _tests("solve", *others), again=True),
+        Step("moves", "transpositions", 150, _tests("transpose", *moves), again=True),
+        Step("meetings", "devices meet, and fail", 60, _tests("transpose", "devices_meet")),
+        Step("ranks", "several on a device", 60, _tests("solve", RANKS), needs_cuda=True),
+        Step("speed", "seconds by tile width", 420, [*rows, *quick, *sizes, *short]),
+        Step("memory", "peak over A", 120, _tests("memory", peak)),
+        Step("largest", "the largest matrix", 180, [*rows, *quick, *largest]),
+        Step("cuSolverMg", "the engine", 90, _tests("solve", "cusolvermg"), needs_cuda=True),
+        Step("NCCL", "broadcasts", 60, _tests("solve", "panels_by_nccl"), needs_cuda=True),
+        Step("large moves", "long indices", 120, _tests("transpose", *large), needs_cuda=True),
+        Step(
+            "sanitizer", "accesses, races", 240, _tests("transpose", "sanitizer"), needs_cuda=True
+        ),
+        Step(
+            "copies", "shares of a copy", 180, [str(HERE / "gpu.py"), *out, *quick], needs_cuda=True
+        ),
+    ]
+
+
+def _tests(file: str, *names: str) -> list[str]:
+    chosen = [f"tests/gpu/test_{file}.py::test_{name}" for name in names]
+    return ["-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
+
+
+class Report:
+    """What is known so far, in a file."""
+
+    def __init__(self, path: pathlib.Path, platform: str):
+        packages = ("jax", "jaxlib", "meshsolve", "numpy")
+        self.path = path
+        self.told = {"platform": platform, "machine": machine(), "driver": driver()}
+        self.told |= {"commit": commit(), "python": sys.version.split()[0]}
+        self.told |= {name: version(name) for name in packages} | {"steps": []}
+
+    def add(self, name: str, **found) -> None:
+        """Takes what a step has found."""
+        self.told["steps"].append({"name": name, **found})
+        self.write()
+
+    def write(self) -> None:
+        """So that a run that is cut short leaves what it had."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(json.dumps(self.told, indent=1) + "\n")
+
+
+def main() -> int:
+    """Run the steps; 0 unless one has failed."""
+    options = _options()
+    chosen = [s for s in steps(options) if not options.only or s.name in options.only.split(",")]
+    if options.prepare:
+        return prepare(options)
+    if options.list:
+        print("\n".join(f"{s.name}: {s.settles}, at most {s.seconds:.0f} s" for s in chosen))
+        return 0
+    report = Report(options.out / "first-gpu-run.json", options.platform)
+    start = time.monotonic()
+    left = lambda: 60 * options.minutes - (time.monotonic() - start)  # noqa: E731
+    for step in chosen:
+        if step.needs_cuda and options.platform != "cuda":
+            found = {"state": "skipped"}
+        elif left() < LEAST:
+            found = {"state": "not run"}
+        else:
+            found = try_step(step, min(step.seconds, left()), options)
+            if found["state"] == "failed" and step.again and left() >= LEAST:
+                limit = min(step.seconds, left())
+                found["blocking"] = try_step(step, limit, options, CUDA_LAUNCH_BLOCKING="1")
+        report.add(step.name, **found)
+        print(f"{found['state']:9} {step.name} ({found.get('seconds', 0):.0f} s)", flush=True)
+    report.told["seconds"] = round(time.monotonic() - start)
+    report.told["summary"] = summary(report.told, options.out)
+    report.write()
+    print("\n".join([f"{report.path}:", *report.told["summary"]]))
+    return int(any(step["state"] in ("failed", "timed out") for step in report.told["steps"]))
+
+
+def prepare(options) -> int:
+    """Compile all kernels for the architectures; 1 if one does not compile."""
+    os.environ["MESHSOLVE_CACHE_DIR"] = str(options.out / KERNELS)
+    from meshsolve import _core, _cuda
+
+    for arch in options.prepare.split(","):
+        for name in _core.kernel_names():
+            try:
+                _cuda.compile_kernel(name, arch)
+            except (RuntimeError, ValueError) as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                return 1
+    kept = _core.kernel_cache()
+    print(f"{kept['folder']}: {kept['entries']} kernels")
+    return 0
+
+
+def try_step(step: Step, limit: float, options, **more: str) -> dict:
+    """The state of a step's process, its seconds, the end of what it said."""
+    own = {"JAX_PLATFORMS": "cpu", "GPU_TESTS_PLATFORM": options.platform} | more
+    own["MESHSOLVE_CACHE_DIR"] = str(options.out / KERNELS)
+    if options.platform == "cuda":
+        own |= {"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    if options.quick:
+        own["TESTS_EVERY"] = "1000000"
+    start = time.monotonic()
+    code, out, err = run([sys.executable, *step.command], limit, env=environment.clean(**own))
+    state = "timed out" if code is None else "failed" if code else "ok"
+    seconds = round(time.monotonic() - start, 1)
+    return {"state": state, "seconds": seconds, "out": out[-KEPT:], "err": err[-KEPT:]}
+
+
+def summary(told: dict, out: pathlib.Path) -> list[str]:
+    """Ten lines: works, wrong, slow, and the figures by which the next step is chosen."""
+    states = {step["name"]: step["state"] for step in told["steps"]}
+    named = lambda *which: ", ".join(n for n, s in states.items() if s in which) or "nothing"  # noqa: E731
+    rows = [row for path in out.glob("solve-gpu-*.csv") for row in _rows(path)]
+    missed = [aim.name for aim in aims(rows) if not aim.met]
+    device = f"{rows[0]['devices']} x {rows[0]['device']}" if rows else told["machine"]
+    versions = f"jax {told['jax']}, meshsolve {told['meshsolve']}, commit {told['commit']}"
+    return [
+        f"device: {device}, driver {told['driver'] or 'none'}, {versions}",
+        f"works: {named('ok')}",
+        f"wrong: {named('failed', 'timed out')}",
+        f"not tried: {named('skipped', 'not run')}",
+        f"slow: {'; '.join(missed) or 'nothing'}",
+        *(_share_of_gemm(routine, rows) for routine in ("cholesky", "lu")),
+        _best_width(rows),
+        _largest(rows),
+        _peak(rows),
+    ]
+
+
+def _rows(path: pathlib.Path) -> list[dict]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _of(rows: list[dict], routine: str, column: str, *whats: str) -> list[tuple[float, dict]]:
+    """Figures of a column in float64, with their rows, the largest n first."""
+    found = [
+        (float(row[column]), row)
+        for row in rows
+        if row["routine"] == routine
+        and row["dtype"] == "float64"
+        and row[column]
+        and (not whats or row["what"] in whats)
+    ]
+    return sorted(found, key=lambda pair: -int(pair[1]["n"]))
+
+
+def _share_of_gemm(routine: str, rows: list[dict]) -> str:
+    whats = ("meshsolve factor", "meshsolve", "jnp factor", "jnp")
+    shares = _of(rows, routine, "share_of_gemm", *whats)
+    largest = [pair for pair in shares if pair[1]["n"] == shares[0][1]["n"]]
+    told = ", ".join(f"{row['what']} {share:.2f}" for share, row in largest)
+    at = f", n = {largest[0][1]['n']}" if largest else ""
+    return f"share of gemm, {routine}{at}: {told or 'not measured'}"
+
+
+def _best_width(rows: list[dict]) -> str:
+    told = []
+    for routine in ("cholesky", "lu"):
+        times = _of(rows, routine, "seconds_median")
+        times = [pair for pair in times if pair[1]["what"].startswith("meshsolve tile ")]
+        times = [pair for pair in times if pair[1]["n"] == times[0][1]["n"]]
+        if times:
+            seconds, row = min(times, key=lambda pair: pair[0])
+            told.append(f"{routine} {row['what'].split()[-1]} of n = {row['n']} ({seconds:.3g} s)")
+    return f"fastest tile width: {', '.join(told) or 'not measured'}"
+
+
+def _largest(rows: list[dict]) -> str:
+    sizes = [row for row in rows if row["what"].endswith(" largest")]
+    told = ", ".join(f"{row['routine']} {row['what'].split()[0]} {row['n']}" for row in sizes)
+    return f"largest n: {told or 'not measured'}"
+
+
+def _peak(rows: list[dict]) -> str:
+    peaks = [_of(rows, routine, "peak_of_a", "meshsolve")[:1] for routine in ("cholesky", "lu")]
+    told = [
+        f"{row['routine']} {peak:.3f} at n = {row['n']}" for ((peak, row),) in filter(None, peaks)
+    ]
+    return f"peak over A: {', '.join(told) or 'not measured'}"
+
+
+def solve() -> int:
+    """In a process of its own: a system of each kind on all devices."""
+    import jax
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    import meshsolve as ms
+
+    n, devices = 840, jax.devices()
+    rows = NamedSharding(Mesh(np.array(devices), ("x",)), PartitionSpec("x", None))
+    general = np.random.default_rng(0).standard_normal((n, n)).astype("float32")
+    for assume, a in (
+        ("pos", general @ general.T + n * np.eye(n, dtype="float32")),
+        ("gen", general),
+    ):
+        x = np.asarray(ms.solve(jax.device_put(a, rows), np.ones(n, "float32"), assume_a=assume))
+        norms = np.abs(a).sum(1).max() * np.abs(x).max()
+        ratio = np.abs(a @ x - 1).max() / (n * norms * np.finfo("float32").eps / 2)
+        print(f"{assume}: residual ratio {ratio:.2g} on {len(devices)} x {devices[0].device_kind}")
+        if not ratio < 30:
+            return 1
+    return 0
+
+
+def _options():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/first-gpu-run")
+    parser.add_argument("--minutes", type=float, default=25, help="for everything")
+    parser.add_argument("--platform", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--quick", action="store_true", help="tiny matrices, a case of each test")
+    parser.add_argument("--prepare", metavar="ARCHITECTURES", help="compile kernels, run nothing")
+    parser.add_argument("--only", default="", help="steps by name: solve,speed")
+    parser.add_argument("--list", action="store_true", help="only name the steps")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(solve() if sys.argv[1:] == ["--child"] else main())

@@ -1,0 +1,17 @@
+"""Where these tests run: on CUDA devices, or on CPU host devices."""
+
+import os
+
+import jax
+import pytest
+
+PLATFORM = os.environ.get("GPU_TESTS_PLATFORM", "cuda")
+jax.config.update("jax_enable_x64", True)
+
+# What calls CUDA's libraries, or asks the allocator of a device.
+needs_cuda = pytest.mark.skipif(PLATFORM != "cuda", reason="needs CUDA devices")
+
+
+def devices() -> list[jax.Device]:
+    """All that there are; raises RuntimeError where there is none."""
+    return jax.devices(PLATFORM)

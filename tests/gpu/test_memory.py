@@ -1,0 +1,22 @@
+"""Peak memory on devices: the bounds of the host (tests/python/test_memory.py)."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from platforms import PLATFORM, devices
+
+SCRIPT = pathlib.Path(__file__).parents[2] / "examples/bench/memory.py"
+
+
+@pytest.mark.parametrize("assume", ["pos", "gen"])
+@pytest.mark.parametrize("storage", ["rows", "columns", "column-major"])
+def test_a_donated_matrix_is_solved_in_its_own_memory(storage, assume):
+    """At its peak three hundredths of A lie beside it and b."""
+    options = f"--n 8192 --platform {PLATFORM} --devices {len(devices())}"
+    command = [sys.executable, SCRIPT, *options.split(), "--storage", storage, "--assume", assume]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["above_over_a"] <= 0.03
