@@ -18,6 +18,12 @@ fn ranks_on_one_device() {
         assert!(found.error < 1e-12, "{routine} {ranks}: {}", found.error);
         assert!(found.seconds.len() == 2 && found.seconds.iter().all(|s| *s > 0.0));
     }
+    // Tiles that need more memory than what parts of it are rounded up to.
+    for routine in ["posv", "gesv"] {
+        let wide = Order { width: Some(40), ..order(routine, 240, 3) };
+        let found = measure(&devices, 1, &wide).unwrap();
+        assert!(found.error < 1e-11, "{routine}: {}", found.error);
+    }
     let found = measure(&devices, 2, &Order { width: None, ..order("gesv", 10, 2) }).unwrap();
     assert!(found.error < 1e-12, "{}", found.error);
     assert_eq!(contexts(), 0);

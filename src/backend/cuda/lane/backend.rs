@@ -85,6 +85,8 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
             let workspace = Workspace { at: lane.room.solver, bytes: lane.room.needs.solver, info };
             let here = lane.near(panel)?;
             let (operand, from) = (Form::of(here, Op::None).operand(), lane.room.panel_pivots);
+            let bytes = panel.cols.min(panel.rows) * size_of::<i64>();
+            assert!(bytes <= lane.room.needs.panel_pivots, "room for a panel's interchanges");
             {
                 let (solver, stream) = (&lane.libraries()?.solver, lane.stream());
                 let _entered = lane.device.enter()?;
