@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[1]
 COPY = ROOT / "build" / "mutants"
@@ -32,35 +33,67 @@ STAGES = {
     f"{RUST} --test suite --test alone": 300,
     f"{RUST} --tests": 600,
 }
-STAGES_OF_PYTHON = {"make test-python PYTEST_ADDOPTS=-x": 1800}
+PYTEST = "make test-python PYTEST_ADDOPTS='-x {}'"
+LAST = {PYTEST.format(""): 1800}
 
 UNVIABLE = "does not compile"
 
-# File, what stands there, what takes its place.
-PYTHON = "python/meshsolve"
+
+class Chosen(NamedTuple):
+    """A file, what stands there, what takes its place, and the tests that come first."""
+
+    file: str
+    old: str
+    new: str
+    first: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.file}: {self.old!r} > {self.new!r}"
+
+
+def of_python(file: str, old: str, new: str, tests: str) -> Chosen:
+    """In a file of the Python package; the name of a file of its tests."""
+    first = PYTEST.format(f"tests/python/test_{tests}.py")
+    return Chosen(f"python/meshsolve/_{file}.py", old, new, first)
+
+
 CHOSEN = [
-    (f"{PYTHON}/_padding.py", "& (i >= a.shape[0])", "& (i > a.shape[0])"),
-    (f"{PYTHON}/_padding.py", "return dealt and n %", "return dealt or n %"),
-    (f"{PYTHON}/_batch.py", "-position and shape[position] == size", "-position"),
-    (f"{PYTHON}/_batch.py", "if 0 in batch:", "if False:"),
-    (
-        f"{PYTHON}/_derivatives.py",
+    of_python("padding", "& (i >= a.shape[0])", "& (i > a.shape[0])", "solve"),
+    of_python("padding", "return dealt and n %", "return dealt or n %", "solve"),
+    of_python("batch", "-position and shape[position] == size", "-position", "leading_axes"),
+    of_python("batch", "if 0 in batch:", "if False:", "batching"),
+    of_python(
+        "derivatives",
         "jnp.sum((inverse.conj() * da).real)",
         "jnp.sum((inverse * da).real)",
+        "derivatives",
     ),
-    (f"{PYTHON}/_refine.py", "return good, (r /", "return good | True, (r /"),
-    (
-        f"{PYTHON}/_sharding.py",
+    of_python("refine", "return good, (r /", "return good | True, (r /", "refine"),
+    of_python(
+        "sharding",
         "rank = lax.axis_index(self.axes) if self.axes",
         "rank = 0 if self.axes",
+        "solve",
     ),
-    (
+    Chosen(
         "ffi/handlers.cc",
         "if (!text.has_value()) return false;",
         "if (!text.has_value()) return true;",
+        PYTEST.format("tests/python/test_ffi.py"),
     ),
-    ("ffi/handlers.cc", "value = *flag;", "value = !*flag;"),
-    ("kernels/columns.cu", "k = CYCLE ? last : last - 1;", "k = last - 1;"),
+    Chosen(
+        "ffi/handlers.cc",
+        "value = *flag;",
+        "value = !*flag;",
+        PYTEST.format("tests/python/test_ffi.py"),
+    ),
+    Chosen(
+        "kernels/columns.cu",
+        "k = CYCLE ? last : last - 1;",
+        "k = last - 1;",
+        f"{RUST} --test kernels columns",
+    ),
 ]
 
 
@@ -104,23 +137,24 @@ def asked_for(name: str, options: argparse.Namespace) -> bool:
     return any(text in name for text in options.only)
 
 
-def changes(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Names of changes, and what makes them in the copy."""
+def changes(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], None], dict]]:
+    """Names of changes, what makes them in the copy, and what comes before STAGES."""
     if options.chosen:
-        for file, old, new in CHOSEN:
-            path = COPY / file
+        for chosen in CHOSEN:
+            path = COPY / chosen.file
             text = path.read_text()
-            if text.count(old) != 1:
-                sys.exit(f"{file} has {text.count(old)} of {old!r}")
-            name = f"{file}: {old!r} > {new!r}"
-            if asked_for(name, options):
-                yield name, partial(path.write_text, text.replace(old, new))
+            if text.count(chosen.old) != 1:
+                sys.exit(f"{chosen.file} has {text.count(chosen.old)} of {chosen.old!r}")
+            if asked_for(chosen.name, options):
+                make = partial(path.write_text, text.replace(chosen.old, chosen.new))
+                yield chosen.name, make, {chosen.first: 600}
         return
     for mutant in drawn(options.seed):
         patch = ["patch", "--quiet", mutant["file"]]
         diff = mutant["diff"].encode()
         if asked_for(mutant["name"], options):
-            yield mutant["name"], partial(subprocess.run, patch, input=diff, cwd=COPY, check=True)
+            make = partial(subprocess.run, patch, input=diff, cwd=COPY, check=True)
+            yield mutant["name"], make, {}
 
 
 def main() -> None:
@@ -136,15 +170,15 @@ def main() -> None:
         subprocess.run(["git", "clone", "--quiet", ROOT, COPY], check=True)
     subprocess.run(["git", "fetch", "--quiet", "origin", "HEAD"], cwd=COPY, check=True)
     subprocess.run(["git", "reset", "--quiet", "--hard", "FETCH_HEAD"], cwd=COPY, check=True)
-    stages = dict(list((STAGES | STAGES_OF_PYTHON).items())[: options.stages])
+    stages = dict(list((STAGES | LAST).items())[: options.stages])
     if not all(run(stage, 3600) for stage in stages):
         sys.exit("the tests fail without any change")
     left = len(CHOSEN) if options.chosen else options.count
-    for name, make in changes(options):
+    for name, make, first in changes(options):
         subprocess.run(["git", "checkout", "--quiet", "."], cwd=COPY, check=True)
         make()
         began = time.monotonic()
-        verdict = fate(STAGES_OF_PYTHON if name.startswith(PYTHON) else stages)
+        verdict = fate(first | (LAST if name.startswith("python/") else stages))
         print(f"{verdict} ({time.monotonic() - began:.0f} s): {name}", flush=True)
         left -= verdict != UNVIABLE
         if not left:

@@ -69,7 +69,7 @@ def test_it_goes_on_after_failures(tmp_path, script, monkeypatch, capsys):
     assert (fails["state"], fails["blocking"]["state"]) == ("failed", "failed")
     assert hangs["state"] == "timed out"
     assert (works["state"], works["out"]) == ("ok", "said\n")
-    assert "wrong: fails, hangs" in capsys.readouterr().out
+    assert "wrong: fails, hangs (timed out)\n" in capsys.readouterr().out
     monkeypatch.setattr(sys, "argv", [*command, "--minutes", "0"])
     assert script.main() == 0
     assert {step["state"] for step in told(tmp_path)["steps"]} == {"not run"}
