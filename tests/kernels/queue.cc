@@ -141,6 +141,16 @@ int cuMemcpyDtoDAsync_v2(Word to, Word from, size_t bytes, void* handle) {
   });
 }
 
+int cuMemcpyHtoDAsync_v2(Word to, const void* from, size_t bytes, void* handle) {
+  REFUSED
+  Stream* stream = here(handle);
+  EXPECT(stream, INVALID_HANDLE)
+  return give(*stream, [=] {
+    std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+    return SUCCESS;
+  });
+}
+
 int cuMemcpyDtoHAsync_v2(void* to, Word from, size_t bytes, void* handle) {
   REFUSED
   Stream* stream = here(handle);
@@ -250,6 +260,9 @@ struct Copy2d {
   size_t width, height;
 };
 
+// CU_DEVICE_ATTRIBUTE_MAX_PITCH, which is 2^31 - 1 on devices: here small matrices can be beyond it.
+const size_t MAX_PITCH = 4096;
+
 int cuMemcpy2DAsync_v2(const Copy2d* given, void* handle) {
   REFUSED
   Stream* stream = here(handle);
@@ -257,7 +270,7 @@ int cuMemcpy2DAsync_v2(const Copy2d* given, void* handle) {
   const Copy2d copy = *given;
   for (const Side& side : {copy.from, copy.to}) {
     EXPECT((side.kind == 1 || side.kind == 2) && side.x == 0 && side.y == 0, INVALID_VALUE)
-    EXPECT(copy.width <= side.pitch && side.pitch < (size_t(1) << 31), INVALID_VALUE)
+    EXPECT(copy.width <= side.pitch && side.pitch <= MAX_PITCH, INVALID_VALUE)
   }
   return give(*stream, [copy] {
     for (size_t line = 0; line < copy.height; line++) {
@@ -292,6 +305,7 @@ int cuMemcpy3DPeerAsync(const Copy3d* given, void* handle) {
   for (const FarSide& side : {copy.from, copy.to}) {
     EXPECT(side.kind == 2 && side.context >= devices && side.context < devices + 3, INVALID_VALUE)
     EXPECT(copy.width <= side.pitch && copy.height <= side.height, INVALID_VALUE)
+    EXPECT(side.pitch <= MAX_PITCH, INVALID_VALUE)
   }
   return give(*stream, [copy] {
     auto line = [](const FarSide& side, size_t i) {
@@ -300,6 +314,20 @@ int cuMemcpy3DPeerAsync(const Copy3d* given, void* handle) {
     for (size_t i = 0; i < copy.height; i++) {
       std::memmove(line(copy.to, i), line(copy.from, i), copy.width);
     }
+    return SUCCESS;
+  });
+}
+
+int cuMemcpyPeerAsync(Word to, void* to_context, Word from, void* from_context, size_t bytes,
+                      void* handle) {
+  REFUSED
+  Stream* stream = here(handle);
+  EXPECT(stream, INVALID_HANDLE)
+  for (void* context : {to_context, from_context}) {
+    EXPECT(context >= devices && context < devices + 3, INVALID_CONTEXT)
+  }
+  return give(*stream, [=] {
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
     return SUCCESS;
   });
 }

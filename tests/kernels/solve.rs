@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
+use faer::Mat;
 use meshsolve::backend::cuda::device::{Devices, Stream};
 use meshsolve::backend::cuda::driver::Driver;
 use meshsolve::backend::cuda::vendor::Libraries;
@@ -15,7 +16,9 @@ use meshsolve::scalar::DType;
 
 use crate::common::Map;
 use crate::common::case::Place;
-use crate::common::{buffer, int_scalar};
+use crate::common::{
+    buffer, int_scalar, positive_definite, posv_call, random, residual, row_shards,
+};
 use crate::gpu::{capability, contexts, devices, fail, launches, stream};
 use crate::memory::Array;
 
@@ -181,6 +184,25 @@ impl System {
     }
 }
 
+/// A replicated solution is one line, which may be longer than any pitch: here than 4 KiB.
+#[test]
+fn solutions_longer_than_the_largest_pitch() {
+    let (n, ranks, rhs) = (12, 3, 100);
+    let a = positive_definite::<f64>(n, 4);
+    let b = random::<f64>(n, rhs, 5);
+    for device in [|rank: usize| rank as i32, |_| 2] {
+        let mut shards = row_shards(&a, ranks);
+        let mut xs = vec![(0..n * rhs).map(|e| b[(e / rhs, e % rhs)]).collect::<Vec<_>>(); ranks];
+        let mut infos = vec![-1; ranks];
+        let parts = shards.iter_mut().zip(&mut xs).zip(&mut infos).enumerate();
+        let calls = parts.map(|(r, ((a, x), info))| posv_call(r, a, x, info, n, ranks, rhs));
+        on_streams(&devices().0, &System::map("posv"), calls.collect(), device);
+        assert!(infos == [0; 3] && xs.iter().all(|x| *x == xs[0]));
+        let x = Mat::from_fn(n, rhs, |i, j| xs[0][i * rhs + j]);
+        assert!(residual(&a, &x, &b) < 3.0);
+    }
+}
+
 pub fn streams() -> Vec<Stream> {
     (0..System::RANKS).map(|rank| stream(rank as i32)).collect()
 }
@@ -206,6 +228,9 @@ fn a_failure_on_one_device_is_that_of_all() {
         "cuEventCreate",
         "cuEventRecord",
         "cuStreamWaitEvent",
+        "cuMemcpyHtoDAsync_v2",
+        "cuMemcpyDtoHAsync_v2",
+        "cuMemcpyPeerAsync",
         "cuMemcpy2DAsync_v2",
         "cuMemcpy3DPeerAsync",
         "cuMemsetD2D8Async",

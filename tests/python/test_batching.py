@@ -137,6 +137,8 @@ def test_empty_batches():
     assert jax.vmap(ms.solve)(jnp.zeros((0, 8, 8)), jnp.zeros((0, 8))).shape == (0, 8)
     gradient = jax.grad(lambda a, b: ms.solve(a, b).sum())
     assert jax.vmap(gradient, (None, 0))(a, jnp.zeros((0, 8))).shape == (0, 8, 8)
+    none = put(mesh, np.zeros((0, 8, 8)), None, "x", None)
+    assert gradient(none, jnp.zeros((0, 8, 2))).shape == (0, 8, 8)
 
 
 @pytest.mark.parametrize("kind", ["auto", "explicit"])

@@ -107,12 +107,12 @@ def test_two_orders_by_differences(i, name):
     ],
 )
 def test_gradients_are_those_of_jnp_and_lie_as_their_matrix_does(name, kind, storage):
-    """Eagerly, where operations are programs of their own, and for all dtypes by turns."""
+    """Eagerly, where operations are programs of their own; of complex numbers where those of both
+    orders are real, and the reverse.
+    """
     function, mesh = FUNCTIONS[name], mesh_of((2, 0, 1, 3), kind)
-    i, j = list(FUNCTIONS).index(name), PLACES.index((kind, storage))
-    dtype = DTYPES[(i + j // 2) % 4]
-    if name == "solve refined":
-        dtype = ("float64", "complex128")[j % 2]
+    j = PLACES.index((kind, storage))
+    dtype = ("float64", "complex128")[j // 2] if name == "solve refined" else DTYPES[j]
     a, b = operands(dtype)
     a = np.asarray(function.prepare(a))
     wanted = jax.jit(jax.grad(lambda a, b: number(function.jnps(a, b)), (0, 1)))(a, b)

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use super::driver::Driver;
 use super::load::functions;
 use super::nvrtc::Program;
-use super::queue::Queues;
+use super::queue::{Lines, Queues};
 use super::sources;
 use super::tools::Tools;
 use super::vendor::nccl::{self, Cliques};
@@ -54,7 +54,6 @@ functions! {
         *const *const u64, *const c_void) -> c_int;
     cuMemsetD8Async(Address, u8, usize, Handle) -> c_int;
     cuMemcpyDtoDAsync_v2(Address, Address, usize, Handle) -> c_int;
-    cuMemcpyDtoHAsync_v2(*mut c_void, Address, usize, Handle) -> c_int;
     cuStreamSynchronize(Handle) -> c_int;
     cuCtxSynchronize() -> c_int;
 }
@@ -430,14 +429,10 @@ impl Device {
     /// # Safety
     /// There are N bytes.
     pub unsafe fn read<const N: usize>(&self, from: Address, stream: Stream) -> Result<[u8; N]> {
-        let _entered = self.enter()?;
-        let (mut bytes, functions) = ([0; N], &self.interface.functions);
-        // SAFETY: promised by the caller; `bytes` lives until the stream is done.
-        let status = unsafe {
-            (functions.cuMemcpyDtoHAsync_v2)(bytes.as_mut_ptr().cast(), from, N, stream.0)
-        };
-        self.check("reading", "cuMemcpyDtoHAsync", status)?;
-        self.wait(stream)?;
+        let mut bytes = [0; N];
+        let line = Lines { at: from, pitch: N };
+        // SAFETY: promised by the caller.
+        unsafe { self.read_lines(line, N, 1, bytes.as_mut_ptr(), stream)? };
         Ok(bytes)
     }
 

@@ -18,6 +18,9 @@ functions! {
     cuEventCreate(*mut Handle, c_uint) -> c_int;
     cuEventRecord(Handle, Handle) -> c_int;
     cuEventDestroy_v2(Handle) -> c_int;
+    cuMemcpyHtoDAsync_v2(Address, *const c_void, usize, Handle) -> c_int;
+    cuMemcpyDtoHAsync_v2(*mut c_void, Address, usize, Handle) -> c_int;
+    cuMemcpyPeerAsync(Address, Handle, Address, Handle, usize, Handle) -> c_int;
     cuMemcpy2DAsync_v2(*const Copy2d, Handle) -> c_int;
     cuMemcpy3DPeerAsync(*const Copy3dPeer, Handle) -> c_int;
     cuMemsetD2D8Async(Address, usize, u8, usize, usize, Handle) -> c_int;
@@ -222,6 +225,13 @@ impl Device {
             return Ok(());
         }
         let _entered = self.enter()?;
+        if height == 1 {
+            let contexts = (to_device.context(), from_device.context());
+            let copy = self.queues().cuMemcpyPeerAsync;
+            // SAFETY: promised by the caller.
+            let status = unsafe { copy(to.at, contexts.0, from.at, contexts.1, width, stream.0) };
+            return self.check("copying between devices", "cuMemcpyPeerAsync", status);
+        }
         let (from, to) = (from.side_of(from_device, height), to.side_of(to_device, height));
         let copy = Copy3dPeer { from, to, width, height, depth: 1 };
         // SAFETY: promised by the caller. The driver reads the description before it returns.
@@ -262,6 +272,7 @@ impl Device {
         self.wait(stream)
     }
 
+    /// One line may be longer than the largest pitch, 2 GiB, which no line of several may.
     fn copy_2d(
         &self,
         to: Side2d,
@@ -273,11 +284,29 @@ impl Device {
         if width * height == 0 {
             return Ok(());
         }
-        let _entered = self.enter()?;
-        let copy = Copy2d { from, to, width, height };
+        let (_entered, functions) = (self.enter()?, self.queues());
         // SAFETY: promised by the callers. The driver reads the description before it returns.
-        let status = unsafe { (self.queues().cuMemcpy2DAsync_v2)(&copy, stream.0) };
-        self.check("copying", "cuMemcpy2DAsync", status)
+        let (what, name, status) = unsafe {
+            match (height, from.kind, to.kind) {
+                (1, HOST, _) => {
+                    let status =
+                        (functions.cuMemcpyHtoDAsync_v2)(to.device, from.host, width, stream.0);
+                    ("writing", "cuMemcpyHtoDAsync", status)
+                }
+                (1, _, HOST) => {
+                    let status =
+                        (functions.cuMemcpyDtoHAsync_v2)(to.host, from.device, width, stream.0);
+                    ("reading", "cuMemcpyDtoHAsync", status)
+                }
+                (1, _, _) => return self.copy(to.device, from.device, width, stream),
+                _ => {
+                    let copy = Copy2d { from, to, width, height };
+                    let status = (functions.cuMemcpy2DAsync_v2)(&copy, stream.0);
+                    ("copying", "cuMemcpy2DAsync", status)
+                }
+            }
+        };
+        self.check(what, name, status)
     }
 
     /// Sets lines of bytes to zero.
