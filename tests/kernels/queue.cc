@@ -260,7 +260,7 @@ struct Copy2d {
   size_t width, height;
 };
 
-// CU_DEVICE_ATTRIBUTE_MAX_PITCH, which is 2^31 - 1 on devices: here small matrices can be beyond it.
+// CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2^31 - 1 on devices: here small matrices can be beyond it.
 const size_t MAX_PITCH = 4096;
 
 int cuMemcpy2DAsync_v2(const Copy2d* given, void* handle) {

@@ -175,7 +175,7 @@ pub fn determinants_at_the_ends_of_the_range(at: Place) {
     for case in cases(at).filter(|c| (c.n, c.ranks, c.lower) == (12, 3, false)) {
         let (dims, factor_dims) = case.dims();
         for (one, other) in powers {
-            let entry = |i: usize| 2f64.powi(if i % 2 == 0 { one } else { other });
+            let entry = |i: usize| 2f64.powi(if i.is_multiple_of(2) { one } else { other });
             let a = Mat::from_fn(12, 12, |i, j| if i == j { entry(i) } else { 0.0 });
             let (mut work, mut pivots) = (case.shards(&a), [[-1; 12]; 3]);
             let (mut infos, mut norms) = ([-1; 3], [0.0; 3]);
