@@ -230,7 +230,6 @@ fn a_failure_on_one_device_is_that_of_all() {
         "cuStreamWaitEvent",
         "cuMemcpyHtoDAsync_v2",
         "cuMemcpyDtoHAsync_v2",
-        "cuMemcpyPeerAsync",
         "cuMemcpy2DAsync_v2",
         "cuMemcpy3DPeerAsync",
         "cuMemsetD2D8Async",
@@ -241,14 +240,30 @@ fn a_failure_on_one_device_is_that_of_all() {
     assert!(failed > 2 * functions.len(), "{failed} calls failed");
 }
 
+/// The solution is copied to the others by whichever thread comes last.
+#[test]
+fn a_failure_of_the_last_one_is_that_of_all() {
+    let (devices, site) = (devices().0, CudaSite::new(&System::map("posv")).unwrap());
+    let mut system = System::new(None);
+    let before = |_| fail("cuMemcpyPeerAsync", 0, 2);
+    let outcomes = run_after(&site, &devices, &streams(), system.calls(), before);
+    let error = outcomes[0].clone().unwrap_err();
+    assert!(outcomes.iter().all(|o| o.as_ref() == Err(&error)), "{outcomes:?}");
+    assert!(error.message.contains("expected cuMemcpyPeerAsync to succeed, got 2"), "{error}");
+    let mut again = System::new(None);
+    run(&site, &devices, &streams(), again.calls()).into_iter().for_each(|o| o.unwrap());
+    assert!(again.is_solved() && again.info == [0; 3], "the next call");
+}
+
 /// Lets functions fail on one rank, at the first, a later or the last of their calls: each time that is the
-/// error of all ranks, and the next call works. How often one of them was called so often.
+/// error of all ranks, and the next call works. Some rank calls each; how often one was called so often.
 pub fn fail_on_one_rank(devices: fn() -> Devices, functions: &[&str]) -> usize {
     let mut failed = 0;
     for (k, function) in functions.iter().enumerate() {
-        for skip in [0, 1, 2, 5] {
+        let so_far = failed;
+        for (skip, of) in [(0, 0), (0, 1), (0, 2), (1, 1), (2, 2), (5, 5)] {
             let (devices, site) = (devices(), CudaSite::new(&System::map("posv")).unwrap());
-            let victim = (k + skip as usize) % System::RANKS;
+            let victim = (k + of) % System::RANKS;
             let mut system = System::new(None);
             let before = |rank: usize| {
                 if rank == victim {
@@ -260,7 +275,7 @@ pub fn fail_on_one_rank(devices: fn() -> Devices, functions: &[&str]) -> usize {
             assert!(outcomes.iter().all(|o| *o == first), "{function} {skip}: {outcomes:?}");
             match first {
                 // It is not called as often.
-                Ok(()) => assert!(skip > 0 && system.is_solved(), "{function} {skip}"),
+                Ok(()) => assert!(system.is_solved(), "{function} {skip}"),
                 Err(error) => {
                     failed += 1;
                     assert!(error.message.contains("to succeed, got 2"), "{function}: {error}");
@@ -272,6 +287,7 @@ pub fn fail_on_one_rank(devices: fn() -> Devices, functions: &[&str]) -> usize {
             }
             assert!(again.is_solved() && again.info == [0; 3], "{function} {skip}: the next call");
         }
+        assert!(failed > so_far, "no rank calls {function}");
     }
     failed
 }
