@@ -33,10 +33,12 @@ from gpu_solve import aims
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 SELF = str(pathlib.Path(__file__).resolve())
+DESCRIBE = '{"task": "describe"}'
 RANKS = "ranks_that_share_a_device"
 # Of what a step has said, so many characters are kept.
-KEPT = 3000
+KEPT = 10_000
 KERNELS = "kernels"  # a folder of what is compiled
+NO_DEVICE = {"devices": 0, "device": "unknown"}
 LEAST = 10  # seconds, for which a step is begun
 
 
@@ -57,16 +59,16 @@ def steps(options) -> list[Step]:
     quick = ["--quick"] if options.quick else []
     out = ["--out", str(options.out)]
     rows = [str(HERE / "gpu_solve.py"), *out, "--platform", options.platform, "--timeout", "90"]
-    sizes = ["--tiles", "16,n"]
-    if not options.quick:
-        sizes = ["--sizes", "32768,16384", "--tiles", "256,512,1024,n"]
-    short = ["--dtypes", "float32", "--no-largest"]
-    largest = ["--only-largest", *([] if options.quick else ["--step", "4096"])]
+    sizes, step = ["--sizes", "32768,16384", "--tiles", "256,512,1024,n"], ["--step", "4096"]
+    speed = [*rows, *(quick or sizes), "--dtypes", "float32", "--no-largest"]
+    largest = [*rows, *(quick or step), "--only-largest"]
+    copies = [str(HERE / "gpu.py"), *out, *quick, "--no-plot"]
     moves = ("one_device", "all_devices", "calls_follow_each_other_on_the_stream", "memory")
     large = ("structures_of_all_sizes", "more_than_two_to_the_31_elements", "large_arrays")
     others = ("inverses_triangles_and_norms", "a_gradient", "no_solution_is_nan_and_info")
     every, peak = ("solve", "factors"), "a_donated_matrix_is_solved_in_its_own_memory"
     return [
+        Step("device", "whether there is one", 120, [rows[0], "--child", DESCRIBE]),
         Step("info", "driver, libraries, kernels", 120, ["-m", "meshsolve.info", "--json"]),
         Step("solve", "registration, contexts, signatures", 120, [SELF, "--child"], again=True),
         Step("solves", "all dtypes and shardings", 180, _tests("solve", *every), again=True),
@@ -74,18 +76,14 @@ def steps(options) -> list[Step]:
         Step("moves", "transpositions", 150, _tests("transpose", *moves), again=True),
         Step("meetings", "devices meet, and fail", 60, _tests("transpose", "devices_meet")),
         Step("ranks", "several on a device", 60, _tests("solve", RANKS), needs_cuda=True),
-        Step("speed", "seconds by tile width", 480, [*rows, *quick, *sizes, *short]),
+        Step("speed", "seconds by tile width", 480, speed),
         Step("memory", "peak over A", 120, _tests("memory", peak)),
-        Step("largest", "the largest matrix", 180, [*rows, *quick, *largest]),
+        Step("largest", "the largest matrix", 180, largest),
         Step("cuSolverMg", "the engine", 90, _tests("solve", "cusolvermg"), needs_cuda=True),
         Step("NCCL", "broadcasts", 60, _tests("solve", "panels_by_nccl"), needs_cuda=True),
         Step("large moves", "long indices", 120, _tests("transpose", *large), needs_cuda=True),
-        Step(
-            "sanitizer", "accesses, races", 240, _tests("transpose", "sanitizer"), needs_cuda=True
-        ),
-        Step(
-            "copies", "shares of a copy", 180, [str(HERE / "gpu.py"), *out, *quick], needs_cuda=True
-        ),
+        Step("sanitizer", "races", 240, _tests("transpose", "sanitizer"), needs_cuda=True),
+        Step("copies", "shares of a copy", 180, copies, needs_cuda=True),
     ]
 
 
@@ -118,12 +116,22 @@ class Report:
 def main() -> int:
     """Run the steps; 0 unless one has failed."""
     options = _options()
-    chosen = [s for s in steps(options) if not options.only or s.name in options.only.split(",")]
     if options.prepare:
         return prepare(options)
+    known = {step.name: step for step in steps(options)}
+    names = options.only.split(",") if options.only else list(known)
+    if not known.keys() >= set(names):
+        print(f"--only: expected some of {', '.join(known)}, got {options.only}", file=sys.stderr)
+        return 2
+    chosen = [known[name] for name in names]
     if options.list:
         print("\n".join(f"{s.name}: {s.settles}, at most {s.seconds:.0f} s" for s in chosen))
         return 0
+    return run_all(chosen, options)
+
+
+def run_all(chosen: list[Step], options) -> int:
+    """Each of them, as long as there is time; 0 unless one has failed."""
     report = Report(options.out / "first-gpu-run.json", options.platform)
     start = time.monotonic()
     left = lambda: 60 * options.minutes - (time.monotonic() - start)  # noqa: E731
@@ -137,6 +145,8 @@ def main() -> int:
             if found["state"] == "failed" and step.again and left() >= LEAST:
                 limit = min(step.seconds, left())
                 found["blocking"] = try_step(step, limit, options, CUDA_LAUNCH_BLOCKING="1")
+        if step.name == "device" and found["state"] == "ok":
+            report.told["device"] = json.loads(found["out"].splitlines()[-1])
         report.add(step.name, **found)
         print(f"{found['state']:9} {step.name} ({found.get('seconds', 0):.0f} s)", flush=True)
     report.told["seconds"] = round(time.monotonic() - start)
@@ -167,6 +177,7 @@ def try_step(step: Step, limit: float, options, **more: str) -> dict:
     """The state of a step's process, its seconds, the end of what it said."""
     own = {"JAX_PLATFORMS": "cpu", "GPU_TESTS_PLATFORM": options.platform} | more
     own["MESHSOLVE_CACHE_DIR"] = str(options.out / KERNELS)
+    own["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
     if options.platform == "cuda":
         own["JAX_PLATFORMS"] = "cuda,cpu"
     if options.quick:
@@ -186,7 +197,7 @@ def summary(told: dict, out: pathlib.Path) -> list[str]:
     named = lambda *which: ", ".join(n for n, s in states.items() if s in which) or "nothing"  # noqa: E731
     rows = [row for path in out.glob("solve-gpu-*.csv") for row in _rows(path)]
     missed = [aim.name for aim in aims(rows) if not aim.met]
-    device = f"{rows[0]['devices']} x {rows[0]['device']}" if rows else told["machine"]
+    device = "{devices} x {device}".format_map(told.get("device", NO_DEVICE))
     versions = f"jax {told['jax']}, meshsolve {told['meshsolve']}, commit {told['commit']}"
     return [
         f"device: {device}, driver {told['driver'] or 'none'}, {versions}",

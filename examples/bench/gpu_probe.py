@@ -374,6 +374,15 @@ def cases(cuda, quick):
     yield from (f"{c}:{t}:{n}" for t in types for n in sizes for c in solvers)
 
 
+def chosen(args):
+    """What is run after the environment; exits where --only names nothing."""
+    begins = tuple(args.only.split(","))
+    names = [*list(CHECKS)[1:], *cases(args.platform == "cuda", args.quick)]
+    if not (found := [name for name in names if name.startswith(begins)]):
+        sys.exit(f"gpu_probe: --only: expected beginnings of {', '.join(names)}, got {args.only}")
+    return found
+
+
 # ---- Child and parent ----
 
 
@@ -461,9 +470,7 @@ class Run:
         self.machine["cuda"] = first["got"].get("cuda")
         lack = {"several devices": len(devices) < 2, "a GPU": not self.cuda}
         lack["time"] = self.args.quick
-        begins = tuple(self.args.only.split(","))
-        names = [*list(CHECKS)[1:], *cases(self.cuda, self.args.quick)]
-        for name in filter(lambda name: name.startswith(begins), names):
+        for name in chosen(self.args):
             room = self._left() - (0 if name in CHECKS else self.args.suite_timeout)
             if lacks := [need for need in NEEDS.get(name, ()) if lack[need]]:
                 self._add(name, {"ok": None, "got": f"skipped: needs {lacks[0]}"})
@@ -514,7 +521,9 @@ def main():
     parser.add_argument("--only", default="", help="checks and cases whose names begin so: a,b")
     parser.add_argument("--budget", type=float, default=560, help="seconds for everything")
     parser.add_argument("--suite-timeout", type=float, default=200, help="for pytest; 0: skip it")
-    return Run(parser.parse_args()).all()
+    args = parser.parse_args()
+    chosen(args)
+    return Run(args).all()
 
 
 if __name__ == "__main__":

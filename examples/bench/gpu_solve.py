@@ -16,7 +16,7 @@ run, in memory that is not JAX's.
 `meshsolve` solves with A's memory given away, `jnp` is jnp.linalg.solve or cho_solve(cho_factor),
 on one device; `... factor` are cho_factor, lu_factor, jnp.linalg.cholesky and
 jax.scipy.linalg.lu_factor. Tile widths other than the chosen one are rows `meshsolve tile W`; the
-width n is the vendor's factorisation where there is one device.
+width n is one tile, on one CUDA device the vendor's factorisation.
 `meshsolve largest` and `jnp largest` are the largest n of float64 that is solved, found by halving
 what lies between a size that is and one that is not; each is solved, and its residual checked.
 
@@ -405,7 +405,9 @@ def _options():
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench"))
     parser.add_argument("--sizes", default="32768,8192,16384,4096")
     parser.add_argument("--dtypes", default="float32,complex64,complex128", help="beside float64")
-    parser.add_argument("--tiles", default="256,512,1024,2048", help="widths to compare; n")
+    parser.add_argument(
+        "--tiles", default="256,512,1024,2048", help="widths to compare; n: one tile"
+    )
     parser.add_argument("--routine", default="cholesky,lu")
     parser.add_argument("--repeats", type=int, help="calls timed; 7, 3 from n = 16384")
     parser.add_argument("--no-largest", action="store_true", help="do not look for it")
@@ -420,7 +422,7 @@ def _options():
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.quick:
-        options.sizes, options.tiles, options.repeats = "192,128", "16,32", 1
+        options.sizes, options.tiles, options.repeats = "192,128", "16,n", 1
         options.step, options.most = 64, 192
     return options
 

@@ -17,7 +17,8 @@ With storage "padded" A lies on one device and n - 1 is solved: its sharded copy
 a matrix in blocks, its rows and its columns dealt to half of the devices each.
 
 Of CPU host devices it is the resident memory of the process; of CUDA devices what JAX's allocator
-has given at its peak, summed over devices, which is one for the whole process: one case at a time.
+has given at its peak, summed over devices. That peak is of the whole process: one case at a time,
+and "before_bytes" is how far it was above what is in use before the call.
 """
 
 import argparse
@@ -61,8 +62,8 @@ def main() -> None:
     [(devices, platform)] = {(options.devices, options.platform) for options in cases}
     if platform == "cpu":
         os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
-    elif len(cases) > 1:
-        parser.error("the peak of CUDA devices is that of all cases: give one")
+    elif len(cases) > 1 or cases[0].what in _TRANSPOSITIONS:
+        parser.error("--platform cuda: expected one case that is no transposition")
     os.environ["JAX_PLATFORMS"] = platform
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     environment.restart()
@@ -93,7 +94,7 @@ def transposition(options) -> dict:
 
     jax.config.update("jax_enable_x64", True)
     rows, cols = options.n, options.columns or options.n
-    mesh = Mesh(np.array(jax.devices()[: options.devices]), ("x",))
+    mesh = Mesh(np.array(jax.devices()), ("x",))
     specs = (PartitionSpec("x", None), PartitionSpec(None, "x"))
     given, turned = (NamedSharding(mesh, spec) for spec in specs)
     if options.storage == "columns":
@@ -183,6 +184,7 @@ def measure(options) -> dict:
     a, b = matrix(n), rhs(n)
     held = sum(shard.data.nbytes for x in (a, b) for shard in x.addressable_shards)
     before = reset_peak()
+    earlier = peak() - before
     x = solve(a, b).block_until_ready()
     above = peak() - before
     assert bool(jnp.isfinite(x).all())
@@ -199,6 +201,7 @@ def measure(options) -> dict:
         "a_bytes": a_bytes,
         "above_bytes": above,
         "above_over_a": above / a_bytes,
+        "before_bytes": earlier,
         "other_bytes": before - held,
         "jax": jax.__version__,
     }

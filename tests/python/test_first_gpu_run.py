@@ -1,5 +1,6 @@
 """The script of the first run on a CUDA device, on CPU host devices: it cannot fail by itself."""
 
+import argparse
 import json
 import subprocess
 import sys
@@ -31,12 +32,12 @@ def told(out):
 
 
 def test_steps_on_the_host(tmp_path):
-    ran = run("--out", tmp_path, "--only", "solve,meetings,ranks")
+    ran = run("--out", tmp_path, "--only", "device,solve,meetings,ranks")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     report = told(tmp_path)
     states = {step["name"]: step["state"] for step in report["steps"]}
-    assert states == {"solve": "ok", "meetings": "ok", "ranks": "skipped"}
-    assert report["commit"] and report["jax"] and report["machine"]
+    assert states == {"device": "ok", "solve": "ok", "meetings": "ok", "ranks": "skipped"}
+    assert report["commit"] and report["jax"] and report["device"]["devices"] == 2
     assert len(report["summary"]) == 10
     assert all(line in ran.stdout for line in report["summary"])
 
@@ -51,7 +52,7 @@ def test_all_steps_on_the_host(tmp_path):
     assert {state for name, state in states.items() if name not in NEED_CUDA} == {"ok"}
 
 
-def test_it_goes_on_after_failures(tmp_path, script, monkeypatch, capsys):
+def test_it_goes_on_after_failures(tmp_path, script, capsys):
     """And tries once more, with launches that wait, what the step says."""
     leave = "import os, sys; sys.exit(int(os.environ.get('CUDA_LAUNCH_BLOCKING', '3')))"
     sleep = "import time; time.sleep(60)"
@@ -61,18 +62,21 @@ def test_it_goes_on_after_failures(tmp_path, script, monkeypatch, capsys):
         script.Step("hangs", "", 1, ["-c", child]),
         script.Step("works", "", 60, ["-c", "print('said')"]),
     ]
-    monkeypatch.setattr(script, "steps", lambda options: steps)
-    command = ["", "--platform", "cpu", "--out", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", command)
-    assert script.main() == 1
+    options = argparse.Namespace(platform="cpu", out=tmp_path, quick=True, minutes=25)
+    assert script.run_all(steps, options) == 1
     fails, hangs, works = told(tmp_path)["steps"]
     assert (fails["state"], fails["blocking"]["state"]) == ("failed", "failed")
     assert hangs["state"] == "timed out"
     assert (works["state"], works["out"]) == ("ok", "said\n")
     assert "wrong: fails, hangs (timed out)\n" in capsys.readouterr().out
-    monkeypatch.setattr(sys, "argv", [*command, "--minutes", "0"])
-    assert script.main() == 0
+    options.minutes = 0
+    assert script.run_all(steps, options) == 0
     assert {step["state"] for step in told(tmp_path)["steps"]} == {"not run"}
+
+
+def test_steps_that_there_are_not(tmp_path):
+    ran = run("--out", tmp_path, "--only", "solve,sped")
+    assert ran.returncode == 2 and "got solve,sped" in ran.stderr
 
 
 def test_architectures_that_there_are_not(tmp_path):
