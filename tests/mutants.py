@@ -51,6 +51,14 @@ class Chosen(NamedTuple):
     def name(self) -> str:
         return f"{self.file}: {self.old!r} > {self.new!r}"
 
+    def make(self) -> None:
+        """Change the file in the copy, which is as committed."""
+        path = COPY / self.file
+        text = path.read_text()
+        if text.count(self.old) != 1:
+            sys.exit(f"{self.file} has {text.count(self.old)} of {self.old!r}")
+        path.write_text(text.replace(self.old, self.new))
+
 
 def of_python(file: str, old: str, new: str, tests: str) -> Chosen:
     """In a file of the Python package; the name of a file of its tests."""
@@ -141,13 +149,8 @@ def changes(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Non
     """Names of changes, what makes them in the copy, and what comes before STAGES."""
     if options.chosen:
         for chosen in CHOSEN:
-            path = COPY / chosen.file
-            text = path.read_text()
-            if text.count(chosen.old) != 1:
-                sys.exit(f"{chosen.file} has {text.count(chosen.old)} of {chosen.old!r}")
             if asked_for(chosen.name, options):
-                make = partial(path.write_text, text.replace(chosen.old, chosen.new))
-                yield chosen.name, make, {chosen.first: 600}
+                yield chosen.name, chosen.make, {chosen.first: 600}
         return
     for mutant in drawn(options.seed):
         patch = ["patch", "--quiet", mutant["file"]]

@@ -181,6 +181,13 @@ def test_wrong_attributes_are_refused_when_compiling():
             direct(mesh, attributes)
 
 
+def test_attributes_are_integers_of_any_width_and_booleans():
+    mesh = mesh_of(range(4))
+    for rank, value in ((2, np.int64(2)), (2, np.int32(2)), (1, True), (0, False)):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=f"rank {rank} was asked to fail"):
+            direct(mesh, DIAGNOSE | {"fault": "error", "fault_rank": value})
+
+
 def test_an_element_type_that_is_not_served():
     with pytest.raises(
         jax.errors.JaxRuntimeError, match="has XLA's element type 10; expected int32"

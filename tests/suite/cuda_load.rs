@@ -69,22 +69,41 @@ fn a_file_that_does_not_load_is_named_and_the_search_goes_on() {
 
 #[test]
 fn a_library_without_the_function_is_another_one() {
-    let witness = c"meshsolve_no_such_function";
+    let (witness, name) = (c"meshsolve_no_such_function", "meshsolve_no_such_function");
     let error = Library::find(&Wanted { witness, ..wanted(&["libm.so.6"], &[]) }).unwrap_err();
     assert!(error.message.contains("(libm.so.6: has no meshsolve_no_such_function)"), "{error}");
 
     let libm = Library::find(&wanted(&["libm.so.6"], &[])).unwrap();
-    // SAFETY: none; the function is never called.
-    let error = unsafe { libm.function::<usize>(witness) }.unwrap_err();
+    assert!(libm.newer(name).unwrap().is_none());
+    let error = libm.symbol(name).unwrap_err();
     let expected = format!(
         "meshsolve: {}: expected the function meshsolve_no_such_function, got none; install a newer version \
          of this library",
         libm.path().display()
     );
     assert_eq!(error.message, expected);
-    // SAFETY: the type of cos.
-    let cos: extern "C" fn(f64) -> f64 = unsafe { libm.function(c"cos") }.unwrap();
-    assert_eq!(cos(0.0), 1.0);
+    // SAFETY: the C library has the same function, and the type of a status is that of its result.
+    let abs = unsafe { libm.symbol("ilogb").unwrap().pointer(|| declared as unsafe fn(f64) -> _) };
+    // SAFETY: no precondition.
+    assert_eq!(unsafe { abs(8.0) }, 3);
+}
+
+/// As cudarc declares functions.
+unsafe fn declared(_: f64) -> cudarc::driver::sys::CUresult {
+    unreachable!("only its type is used")
+}
+
+/// cudarc's functions look for libraries in their own way, and panic.
+#[test]
+fn nothing_of_cudarc_is_linked() {
+    let program = fs::read(std::env::current_exe().unwrap()).unwrap();
+    let has = |text: &str| program.windows(text.len()).any(|part| part == text.as_bytes());
+    assert!(has("cuda_load") && has("cuMemcpy3DPeerAsync"), "names of functions are there");
+    // Backwards, as this test is in the program, too.
+    for backwards in ["gnidaolbil", "setadidnac_eman_bil_teg", "dnuof_bil_on_cinap"] {
+        let name: String = backwards.chars().rev().collect();
+        assert!(!has(&name), "{name}");
+    }
 }
 
 #[test]

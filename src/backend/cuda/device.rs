@@ -4,12 +4,14 @@
 //! contexts, are the caller's: of XLA, which uses the primary context of each device.
 
 use std::collections::HashMap;
-use std::ffi::{CString, c_char, c_int, c_uint, c_void};
-use std::ptr::null;
+use std::ffi::{CString, c_int, c_uint, c_void};
+use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use cudarc::driver::sys;
+
 use super::driver::Driver;
-use super::load::functions;
+use super::load::{call, functions};
 use super::nvrtc::Program;
 use super::queue::{Lines, Queues};
 use super::sources;
@@ -21,13 +23,14 @@ use crate::error::{Error, Kind, Result};
 /// Threads of a block, as `kernels/common.cuh` has it.
 const THREADS: c_uint = 256;
 
-/// CUdevice_attribute.
-const MULTIPROCESSORS: c_int = 16;
-const MAJOR: c_int = 75;
-const MINOR: c_int = 76;
+/// What is asked of a device: multiprocessors, and its compute capability.
+const ATTRIBUTES: [sys::CUdevice_attribute; 3] = [
+    sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+    sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+    sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+];
 
-/// CUDA_ERROR_OUT_OF_MEMORY.
-const OUT_OF_MEMORY: c_int = 2;
+const OUT_OF_MEMORY: c_int = sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as c_int;
 
 /// A pointer that only the driver can follow.
 type Handle = usize;
@@ -39,23 +42,23 @@ pub type Address = u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream(pub usize);
 
+impl Stream {
+    /// As a library declares it.
+    pub(super) fn raw<S>(self) -> *mut S {
+        raw(self.0)
+    }
+}
+
+/// A handle as a library declares it.
+pub(super) fn raw<S>(handle: Handle) -> *mut S {
+    std::ptr::without_provenance_mut(handle)
+}
+
 functions! {
-    cuDeviceGet(*mut c_int, c_int) -> c_int;
-    cuDevicePrimaryCtxRetain(*mut Handle, c_int) -> c_int;
-    cuDeviceGetAttribute(*mut c_int, c_int, c_int) -> c_int;
-    cuStreamGetCtx(Handle, *mut Handle) -> c_int;
-    cuCtxPushCurrent_v2(Handle) -> c_int;
-    cuCtxPopCurrent_v2(*mut Handle) -> c_int;
-    cuCtxGetDevice(*mut c_int) -> c_int;
-    cuModuleLoadData(*mut Handle, *const c_void) -> c_int;
-    cuModuleGetFunction(*mut Handle, Handle, *const c_char) -> c_int;
-    cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut c_int, Handle, c_int, usize) -> c_int;
-    cuLaunchKernel(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle,
-        *const *const u64, *const c_void) -> c_int;
-    cuMemsetD8Async(Address, u8, usize, Handle) -> c_int;
-    cuMemcpyDtoDAsync_v2(Address, Address, usize, Handle) -> c_int;
-    cuStreamSynchronize(Handle) -> c_int;
-    cuCtxSynchronize() -> c_int;
+    cuDeviceGet cuDevicePrimaryCtxRetain cuDeviceGetAttribute cuStreamGetCtx cuCtxPushCurrent_v2
+    cuCtxPopCurrent_v2 cuCtxGetDevice cuModuleLoadData cuModuleGetFunction
+    cuOccupancyMaxActiveBlocksPerMultiprocessor cuLaunchKernel cuMemsetD8Async cuMemcpyDtoDAsync_v2
+    cuStreamSynchronize cuCtxSynchronize
 }
 
 /// Makes a cubin of a kernel's source for an architecture ("sm_90").
@@ -149,7 +152,9 @@ impl Devices {
         let interface = &*self.interface;
         let mut context = 0;
         // SAFETY: the caller's stream, and a valid place.
-        let status = unsafe { (interface.functions.cuStreamGetCtx)(stream.0, &mut context) };
+        let status = unsafe {
+            call!(interface.functions, cuStreamGetCtx(stream.raw(), (&raw mut context).cast()))
+        };
         interface.check("a CUDA stream", "cuStreamGetCtx", status)?;
         self.of_context(context)
     }
@@ -160,9 +165,12 @@ impl Devices {
         let (mut device, mut context) = (0, 0);
         // SAFETY: the arguments are valid places. The context is kept as long as the process lives.
         unsafe {
-            let status = (interface.functions.cuDeviceGet)(&mut device, number);
+            let status = call!(interface.functions, cuDeviceGet(&mut device, number));
             interface.check(&what, "cuDeviceGet", status)?;
-            let status = (interface.functions.cuDevicePrimaryCtxRetain)(&mut context, device);
+            let status = call!(
+                interface.functions,
+                cuDevicePrimaryCtxRetain((&raw mut context).cast(), device)
+            );
             interface.check(&what, "cuDevicePrimaryCtxRetain", status)?;
         }
         self.of_context(context)
@@ -208,7 +216,7 @@ pub struct Entered<'a>(&'a Interface);
 impl<'a> Entered<'a> {
     fn new(interface: &'a Interface, what: &str, context: Handle) -> Result<Self> {
         // SAFETY: a context that is never destroyed.
-        let status = unsafe { (interface.functions.cuCtxPushCurrent_v2)(context) };
+        let status = unsafe { call!(interface.functions, cuCtxPushCurrent_v2(raw(context))) };
         interface.check(what, "cuCtxPushCurrent", status)?;
         Ok(Entered(interface))
     }
@@ -216,9 +224,9 @@ impl<'a> Entered<'a> {
 
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        let mut context = 0;
+        let mut context = null_mut();
         // SAFETY: a valid place. What the call returns helps nobody.
-        unsafe { (self.0.functions.cuCtxPopCurrent_v2)(&mut context) };
+        unsafe { call!(self.0.functions, cuCtxPopCurrent_v2(&mut context)) };
     }
 }
 
@@ -230,11 +238,12 @@ impl Device {
             let _entered = Entered::new(&interface, what, context)?;
             let functions = &interface.functions;
             // SAFETY: the argument is a valid place.
-            let status = unsafe { (functions.cuCtxGetDevice)(&mut number) };
+            let status = unsafe { call!(functions, cuCtxGetDevice(&mut number)) };
             interface.check(what, "cuCtxGetDevice", status)?;
-            for (value, attribute) in values.iter_mut().zip([MULTIPROCESSORS, MAJOR, MINOR]) {
+            for (value, attribute) in values.iter_mut().zip(ATTRIBUTES) {
                 // SAFETY: as above.
-                let status = unsafe { (functions.cuDeviceGetAttribute)(value, attribute, number) };
+                let status =
+                    unsafe { call!(functions, cuDeviceGetAttribute(value, attribute, number)) };
                 interface.check(what, "cuDeviceGetAttribute", status)?;
             }
         }
@@ -342,7 +351,8 @@ impl Device {
         let mut module = 0;
         // SAFETY: an ELF file says how long it is; the driver keeps a copy.
         let status = unsafe {
-            (self.interface.functions.cuModuleLoadData)(&mut module, cubin.as_ptr().cast())
+            let place = (&raw mut module).cast();
+            call!(self.interface.functions, cuModuleLoadData(place, cubin.as_ptr().cast()))
         };
         self.check(program.name, "cuModuleLoadData", status)?;
         Ok(module)
@@ -354,10 +364,16 @@ impl Device {
         let (mut function, mut blocks) = (0, 0);
         // SAFETY: a module of the current context, a C string, valid places.
         unsafe {
-            let status = (functions.cuModuleGetFunction)(&mut function, module, name.as_ptr());
+            let status = call!(
+                functions,
+                cuModuleGetFunction((&raw mut function).cast(), raw(module), name.as_ptr())
+            );
             self.check(entry, "cuModuleGetFunction", status)?;
-            let most = functions.cuOccupancyMaxActiveBlocksPerMultiprocessor;
-            let status = most(&mut blocks, function, THREADS as c_int, 0);
+            let (place, threads) = (&mut blocks, THREADS as c_int);
+            let status = call!(
+                functions,
+                cuOccupancyMaxActiveBlocksPerMultiprocessor(place, raw(function), threads, 0)
+            );
             self.check(entry, "cuOccupancyMaxActiveBlocksPerMultiprocessor", status)?;
         }
         let blocks = blocks.max(1) as u32 * self.multiprocessors;
@@ -372,21 +388,27 @@ impl Device {
     /// belongs to this work until the stream has done it.
     pub unsafe fn launch(&self, kernel: &Kernel, arguments: &[u64], stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
-        let places: Vec<*const u64> = arguments.iter().map(std::ptr::from_ref).collect();
+        let places = arguments.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast());
+        let mut places: Vec<*mut c_void> = places.collect();
         // SAFETY: promised by the caller. The driver reads the arguments before it returns.
         let status = unsafe {
-            (self.interface.functions.cuLaunchKernel)(
-                kernel.function,
-                kernel.blocks,
-                1,
-                1,
-                THREADS,
-                1,
-                1,
-                0,
-                stream.0,
-                places.as_ptr(),
-                null(),
+            let (function, stream) = (raw(kernel.function), stream.raw());
+            let (blocks, arguments) = (kernel.blocks, places.as_mut_ptr());
+            call!(
+                self.interface.functions,
+                cuLaunchKernel(
+                    function,
+                    blocks,
+                    1,
+                    1,
+                    THREADS,
+                    1,
+                    1,
+                    0,
+                    stream,
+                    arguments,
+                    null_mut()
+                )
             )
         };
         self.check(&kernel.name, "cuLaunchKernel", status)
@@ -402,7 +424,8 @@ impl Device {
         }
         let _entered = self.enter()?;
         // SAFETY: promised by the caller.
-        let status = unsafe { (self.interface.functions.cuMemsetD8Async)(at, 0, bytes, stream.0) };
+        let status =
+            unsafe { call!(self.interface.functions, cuMemsetD8Async(at, 0, bytes, stream.raw())) };
         self.check("clearing memory", "cuMemsetD8Async", status)
     }
 
@@ -419,8 +442,9 @@ impl Device {
     ) -> Result<()> {
         let _entered = self.enter()?;
         // SAFETY: promised by the caller.
-        let status =
-            unsafe { (self.interface.functions.cuMemcpyDtoDAsync_v2)(to, from, bytes, stream.0) };
+        let status = unsafe {
+            call!(self.interface.functions, cuMemcpyDtoDAsync_v2(to, from, bytes, stream.raw()))
+        };
         self.check("copying", "cuMemcpyDtoDAsync", status)
     }
 
@@ -440,7 +464,7 @@ impl Device {
     pub fn finish(&self) -> Result<()> {
         let _entered = self.enter()?;
         // SAFETY: no precondition.
-        let status = unsafe { (self.interface.functions.cuCtxSynchronize)() };
+        let status = unsafe { call!(self.interface.functions, cuCtxSynchronize()) };
         self.check("waiting", "cuCtxSynchronize", status)
     }
 
@@ -448,7 +472,7 @@ impl Device {
     pub fn wait(&self, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
         // SAFETY: the caller's stream.
-        let status = unsafe { (self.interface.functions.cuStreamSynchronize)(stream.0) };
+        let status = unsafe { call!(self.interface.functions, cuStreamSynchronize(stream.raw())) };
         self.check("waiting", "cuStreamSynchronize", status)
     }
 }

@@ -1,19 +1,14 @@
 //! The driver library: which version of CUDA it takes cubins of, and whether it works.
 
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{CStr, c_int};
 use std::path::{Path, PathBuf};
-use std::ptr::null;
 
-use super::load::{Library, Wanted, functions};
+use cudarc::driver::sys;
+
+use super::load::{Library, Wanted, call, functions};
 use crate::error::{Error, Kind, Result};
 
-functions! {
-    cuDriverGetVersion(*mut c_int) -> c_int;
-    cuInit(c_uint) -> c_int;
-    cuDeviceGetCount(*mut c_int) -> c_int;
-    cuGetErrorName(c_int, *mut *const c_char) -> c_int;
-    cuGetErrorString(c_int, *mut *const c_char) -> c_int;
-}
+functions! { cuDriverGetVersion cuInit cuDeviceGetCount cuGetErrorName cuGetErrorString }
 
 /// A function that every version has.
 const WITNESS: &CStr = c"cuDriverGetVersion";
@@ -57,7 +52,7 @@ impl Driver {
         let mut driver = Driver { loaded: library, functions, version: (0, 0) };
         let mut version = 0;
         // SAFETY: the argument is a valid place.
-        let status = unsafe { (driver.functions.cuDriverGetVersion)(&mut version) };
+        let status = unsafe { call!(driver.functions, cuDriverGetVersion(&mut version)) };
         driver.check("cuDriverGetVersion", status)?;
         driver.version = (version / 1000, version % 1000 / 10);
         Ok(driver)
@@ -74,27 +69,26 @@ impl Driver {
     /// Initialises the driver and counts the devices that this process may use.
     pub fn devices(&self) -> Result<usize> {
         // SAFETY: 0 is the only value that flags may have.
-        self.check("cuInit", unsafe { (self.functions.cuInit)(0) })?;
+        self.check("cuInit", unsafe { call!(self.functions, cuInit(0)) })?;
         let mut count = 0;
         // SAFETY: the argument is a valid place.
-        let status = unsafe { (self.functions.cuDeviceGetCount)(&mut count) };
+        let status = unsafe { call!(self.functions, cuDeviceGetCount(&mut count)) };
         self.check("cuDeviceGetCount", status)?;
         Ok(count.max(0) as usize)
     }
 
     /// A status in the driver's own words: number, name, text.
     pub(super) fn says(&self, status: c_int) -> String {
-        let text = |get: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int| {
-            let mut text = null();
-            // SAFETY: the place is valid; what the driver writes there is null or a C string of static
-            // storage.
-            unsafe {
-                get(status, &mut text);
-                (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy())
-            }
+        // SAFETY: functions of the driver, whose texts live as long as it does.
+        let (name, says) = unsafe {
+            let Functions { cuGetErrorName: name, cuGetErrorString: says, .. } = self.functions;
+            (
+                name.says_there(|| sys::cuGetErrorName, status),
+                says.says_there(|| sys::cuGetErrorString, status),
+            )
         };
-        let name = text(self.functions.cuGetErrorName).unwrap_or("unknown error".into());
-        let says = text(self.functions.cuGetErrorString).unwrap_or_default();
+        let name = name.unwrap_or("unknown error".into());
+        let says = says.unwrap_or_default();
         format!("{status} {name} ({says})")
     }
 

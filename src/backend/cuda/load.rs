@@ -1,10 +1,10 @@
 //! Shared libraries found and loaded at run time. They are never unloaded: JAX uses the same ones.
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::{MaybeUninit, transmute_copy};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null};
 
 use crate::error::{Error, Kind, Result};
 
@@ -98,19 +98,125 @@ impl Library {
         NonNull::new(unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) })
     }
 
-    /// # Safety
-    /// `F` is the type of a pointer to the function of that name.
-    pub unsafe fn function<F: Copy>(&self, name: &CStr) -> Result<F> {
-        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-        let address = self.address(name).ok_or_else(|| {
-            let (path, name) = (self.path.display(), name.to_string_lossy());
+    /// A function of every version that is supported.
+    pub fn symbol(&self, name: &str) -> Result<Symbol> {
+        self.newer(name)?.ok_or_else(|| {
+            let path = self.path.display();
             let text = format!("meshsolve: {path}: expected the function {name}, got none; install a newer version of this library");
             Error::new(Kind::FailedPrecondition, text)
-        })?;
-        // SAFETY: by contract `F` is a pointer to a function, of the same size.
-        Ok(unsafe { transmute_copy(&address.as_ptr()) })
+        })
+    }
+
+    /// A function that older versions lack.
+    pub fn newer(&self, name: &str) -> Result<Option<Symbol>> {
+        let name = CString::new(name).map_err(|_| Error::invalid("a name with NUL"))?;
+        Ok(self.address(&name).map(Symbol))
     }
 }
+
+/// The address of a function in a library.
+#[derive(Clone, Copy, Debug)]
+pub struct Symbol(NonNull<c_void>);
+
+// SAFETY: code, of a library that is never unloaded.
+unsafe impl Send for Symbol {}
+// SAFETY: as above.
+unsafe impl Sync for Symbol {}
+
+impl Symbol {
+    /// A pointer to it, as a C function with the parameters of what `declared` would return. That is never
+    /// called: cudarc's function would load a library by cudarc's rules.
+    ///
+    /// # Safety
+    /// It is the function that cudarc declares there.
+    pub unsafe fn pointer<F: Declared>(self, _declared: impl FnOnce() -> F) -> F::Pointer {
+        const { assert!(size_of::<F::Pointer>() == size_of::<*mut c_void>()) };
+        // SAFETY: promised by the caller; a pointer to a function, of the same size.
+        unsafe { transmute_copy(&self.0) }
+    }
+
+    /// What the function says of a status, which may be none that `declared` knows.
+    ///
+    /// # Safety
+    /// As for [`Symbol::pointer`]; for every integer there is null or a C string of static storage.
+    pub unsafe fn says<S: Returned<Value = c_int>>(
+        self,
+        _declared: impl FnOnce() -> unsafe fn(S) -> *const c_char,
+        status: c_int,
+    ) -> Option<String> {
+        // SAFETY: promised by the caller; an enumeration of C is an integer.
+        let says: unsafe extern "C" fn(c_int) -> *const c_char = unsafe { transmute_copy(&self.0) };
+        // SAFETY: as above.
+        unsafe { text(says(status)) }
+    }
+
+    /// The same of a function that has a place for the text.
+    ///
+    /// # Safety
+    /// As for [`Symbol::says`].
+    pub unsafe fn says_there<S: Returned<Value = c_int>>(
+        self,
+        _declared: impl FnOnce() -> unsafe fn(S, *mut *const c_char) -> S,
+        status: c_int,
+    ) -> Option<String> {
+        type Says = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
+        let mut there = null();
+        // SAFETY: promised by the caller; an enumeration of C is an integer.
+        unsafe {
+            let says: Says = transmute_copy(&self.0);
+            says(status, &mut there);
+            text(there)
+        }
+    }
+}
+
+/// # Safety
+/// Null or a C string.
+pub unsafe fn text(at: *const c_char) -> Option<String> {
+    // SAFETY: promised by the caller.
+    unsafe { (!at.is_null()).then(|| CStr::from_ptr(at).to_string_lossy().into_owned()) }
+}
+
+/// A function as cudarc declares it.
+pub trait Declared {
+    /// To the C function.
+    type Pointer: Copy;
+}
+
+/// What such a function returns. A status is an integer: cudarc's enumerations lack the values that newer
+/// libraries have, and may not hold them.
+pub trait Returned {
+    type Value;
+}
+
+macro_rules! statuses {
+    ($($status:ty),*) => { $(impl Returned for $status { type Value = c_int; })* };
+}
+statuses!(
+    cudarc::driver::sys::CUresult,
+    cudarc::nvrtc::sys::nvrtcResult,
+    cudarc::cublas::sys::cublasStatus_t,
+    cudarc::cusolver::sys::cusolverStatus_t,
+    cudarc::cusolvermg::sys::cusolverStatus_t,
+    cudarc::nccl::sys::ncclResult_t
+);
+
+impl Returned for *const c_char {
+    type Value = *const c_char;
+}
+
+/// For so many parameters and fewer.
+macro_rules! declared {
+    ($($first:ident $($parameter:ident)*)?) => {
+        impl<R: Returned $(, $first $(, $parameter)*)?> Declared
+            for unsafe fn($($first $(, $parameter)*)?) -> R
+        {
+            type Pointer = unsafe extern "C" fn($($first $(, $parameter)*)?) -> R::Value;
+        }
+        $(declared!($($parameter)*);)?
+    };
+}
+declared!(A B C D E F G H I J K L M N O P Q S);
 
 /// Folders of installed toolkits.
 pub fn toolkits() -> Vec<PathBuf> {
@@ -126,11 +232,8 @@ fn not_there(soname: &str) -> String {
 
 fn loader_error(name: &Path) -> String {
     // SAFETY: dlerror gives null or a C string that is valid until this thread's next call of dl*.
-    let text = unsafe {
-        let text = libc::dlerror();
-        (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
-    };
-    text.unwrap_or_else(|| format!("{}: cannot be loaded", name.display()))
+    let says = unsafe { text(libc::dlerror()) };
+    says.unwrap_or_else(|| format!("{}: cannot be loaded", name.display()))
 }
 
 fn missing(wanted: &Wanted, failures: &[String]) -> Error {
@@ -151,29 +254,45 @@ fn missing(wanted: &Wanted, failures: &[String]) -> Error {
     Error::new(Kind::FailedPrecondition, format!("{text}; {}", wanted.remedy))
 }
 
-/// A table of the functions of a library, with their C types, and how to load it.
+/// A table of functions of a library, for [`call`], and how to find them.
 macro_rules! functions {
-    ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
+    ($($name:ident)*) => {
         #[allow(non_snake_case)]
-        #[derive(Debug)]
+        #[derive(Clone, Copy, Debug)]
         struct Functions {
-            $($name: unsafe extern "C" fn($($argument),*) -> $result,)*
+            $($name: $crate::backend::cuda::load::Symbol,)*
         }
 
         impl Functions {
             fn of(library: &$crate::backend::cuda::load::Library) -> $crate::error::Result<Self> {
-                $(
-                    #[allow(non_snake_case)]
-                    let $name = {
-                        const NAME: &str = concat!(stringify!($name), "\0");
-                        let name = std::ffi::CStr::from_bytes_until_nul(NAME.as_bytes());
-                        // SAFETY: the type is that of the vendor's header.
-                        unsafe { library.function(name.unwrap_or_default()) }?
-                    };
-                )*
-                Ok(Functions { $($name,)* })
+                Ok(Functions { $($name: library.symbol(stringify!($name))?,)* })
             }
         }
     };
 }
 pub(super) use functions;
+
+/// Calls a function of a table with the parameters that `sys`, cudarc's module of the library, declares of it,
+/// or of another one that has the same.
+macro_rules! call {
+    ($table:expr, $name:ident($($argument:expr),* $(,)?)) => {
+        call!($table, $name as $name($($argument),*))
+    };
+    ($table:expr, $name:ident as $declared:ident($($argument:expr),*)) => {{
+        let function = $table.$name.pointer(|| {
+            let declared: unsafe fn($($crate::backend::cuda::load::any!($argument)),*) -> _ =
+                sys::$declared;
+            declared
+        });
+        function($($argument),*)
+    }};
+}
+pub(super) use call;
+
+/// A type that the compiler finds.
+macro_rules! any {
+    ($argument:expr) => {
+        _
+    };
+}
+pub(super) use any;

@@ -1,11 +1,13 @@
 //! NVRTC: a source text becomes a cubin for one architecture, without a GPU or a toolkit.
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CString, c_char, c_int};
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
+use cudarc::nvrtc::sys;
+
 use super::driver::Driver;
-use super::load::{Library, Wanted, functions, toolkits};
+use super::load::{Library, Wanted, call, functions, toolkits};
 use crate::error::{Error, Kind, Result};
 
 /// CUDA's major versions, newest first.
@@ -14,22 +16,10 @@ const MAJORS: [i32; 2] = [13, 12];
 const REMEDY: &str = "install JAX with its CUDA libraries, pip install \"jax[cuda13]\" or \"jax[cuda12]\", \
     or NVRTC alone, pip install nvidia-cuda-nvrtc (CUDA 13) or nvidia-cuda-nvrtc-cu12 (CUDA 12)";
 
-/// nvrtcProgram.
-type Handle = *mut std::ffi::c_void;
-type Texts = *const *const c_char;
-
 functions! {
-    nvrtcVersion(*mut c_int, *mut c_int) -> c_int;
-    nvrtcGetNumSupportedArchs(*mut c_int) -> c_int;
-    nvrtcGetSupportedArchs(*mut c_int) -> c_int;
-    nvrtcGetErrorString(c_int) -> *const c_char;
-    nvrtcCreateProgram(*mut Handle, *const c_char, *const c_char, c_int, Texts, Texts) -> c_int;
-    nvrtcDestroyProgram(*mut Handle) -> c_int;
-    nvrtcCompileProgram(Handle, c_int, Texts) -> c_int;
-    nvrtcGetProgramLogSize(Handle, *mut usize) -> c_int;
-    nvrtcGetProgramLog(Handle, *mut c_char) -> c_int;
-    nvrtcGetCUBINSize(Handle, *mut usize) -> c_int;
-    nvrtcGetCUBIN(Handle, *mut c_char) -> c_int;
+    nvrtcVersion nvrtcGetNumSupportedArchs nvrtcGetSupportedArchs nvrtcGetErrorString nvrtcCreateProgram
+    nvrtcDestroyProgram nvrtcCompileProgram nvrtcGetProgramLogSize nvrtcGetProgramLog nvrtcGetCUBINSize
+    nvrtcGetCUBIN
 }
 
 /// One translation unit. Headers are (name as included, text).
@@ -110,11 +100,11 @@ impl Nvrtc {
         // library said.
         unsafe {
             let f = &nvrtc.functions;
-            nvrtc.check("nvrtcVersion", (f.nvrtcVersion)(&mut major, &mut minor))?;
-            let status = (f.nvrtcGetNumSupportedArchs)(&mut count);
+            nvrtc.check("nvrtcVersion", call!(f, nvrtcVersion(&mut major, &mut minor)))?;
+            let status = call!(f, nvrtcGetNumSupportedArchs(&mut count));
             nvrtc.check("nvrtcGetNumSupportedArchs", status)?;
             let mut architectures = vec![0; count.max(0) as usize];
-            let status = (f.nvrtcGetSupportedArchs)(architectures.as_mut_ptr());
+            let status = call!(f, nvrtcGetSupportedArchs(architectures.as_mut_ptr()));
             nvrtc.check("nvrtcGetSupportedArchs", status)?;
             nvrtc.architectures = architectures;
         }
@@ -150,26 +140,24 @@ impl Nvrtc {
         let [texts, names, options] = [&texts, &names, &options]
             .map(|list| list.iter().map(|text| text.as_ptr()).collect::<Vec<_>>());
 
-        let mut running = Running { nvrtc: self, handle: null_mut() };
+        let mut running = Running { nvrtc: self, program: null_mut() };
         // SAFETY: C strings and lists of them that outlive the calls, with their lengths.
         let status = unsafe {
-            (self.functions.nvrtcCreateProgram)(
-                &mut running.handle,
-                source.as_ptr(),
-                name.as_ptr(),
-                texts.len() as c_int,
-                texts.as_ptr(),
-                names.as_ptr(),
-            )
+            let (source, name, count) = (source.as_ptr(), name.as_ptr(), texts.len() as c_int);
+            let (program, texts, names) = (&mut running.program, texts.as_ptr(), names.as_ptr());
+            call!(self.functions, nvrtcCreateProgram(program, source, name, count, texts, names))
         };
         self.check("nvrtcCreateProgram", status)?;
         // SAFETY: as above; the program exists.
         let status = unsafe {
             let count = options.len() as c_int;
-            (self.functions.nvrtcCompileProgram)(running.handle, count, options.as_ptr())
+            call!(self.functions, nvrtcCompileProgram(running.program, count, options.as_ptr()))
         };
-        let log = running
-            .bytes(self.functions.nvrtcGetProgramLogSize, self.functions.nvrtcGetProgramLog)?;
+        let log = running.bytes(
+            // SAFETY: a program and valid places.
+            |program, size| unsafe { call!(self.functions, nvrtcGetProgramLogSize(program, size)) },
+            |program, to| unsafe { call!(self.functions, nvrtcGetProgramLog(program, to)) },
+        )?;
         let log = String::from_utf8_lossy(&log).trim_matches(['\0', '\n']).to_owned();
         if status != 0 {
             let message = format!(
@@ -183,8 +171,11 @@ impl Nvrtc {
             );
             return Err(Error::new(Kind::Internal, message));
         }
-        let cubin =
-            running.bytes(self.functions.nvrtcGetCUBINSize, self.functions.nvrtcGetCUBIN)?;
+        let cubin = running.bytes(
+            // SAFETY: as above.
+            |program, size| unsafe { call!(self.functions, nvrtcGetCUBINSize(program, size)) },
+            |program, to| unsafe { call!(self.functions, nvrtcGetCUBIN(program, to)) },
+        )?;
         Ok(Compiled { cubin, log })
     }
 
@@ -206,13 +197,9 @@ impl Nvrtc {
 
     fn says(&self, status: c_int) -> String {
         // SAFETY: gives null or a C string of static storage for every number.
-        unsafe {
-            let text = (self.functions.nvrtcGetErrorString)(status);
-            if text.is_null() {
-                return format!("error {status}");
-            }
-            CStr::from_ptr(text).to_string_lossy().into_owned()
-        }
+        let text =
+            unsafe { self.functions.nvrtcGetErrorString.says(|| sys::nvrtcGetErrorString, status) };
+        text.unwrap_or_else(|| format!("error {status}"))
     }
 
     fn check(&self, function: &str, status: c_int) -> Result<()> {
@@ -244,30 +231,28 @@ pub fn number(name: &str, arch: &str) -> Result<i32> {
 /// A program that NVRTC holds; destroyed when dropped.
 struct Running<'a> {
     nvrtc: &'a Nvrtc,
-    handle: Handle,
+    program: sys::nvrtcProgram,
 }
 
 impl Running<'_> {
     fn bytes(
         &self,
-        size: unsafe extern "C" fn(Handle, *mut usize) -> c_int,
-        get: unsafe extern "C" fn(Handle, *mut c_char) -> c_int,
+        size: impl FnOnce(sys::nvrtcProgram, &mut usize) -> c_int,
+        get: impl FnOnce(sys::nvrtcProgram, *mut c_char) -> c_int,
     ) -> Result<Vec<u8>> {
         let mut count = 0;
-        // SAFETY: the program exists, the place is valid.
-        self.nvrtc.check("the size of a result", unsafe { size(self.handle, &mut count) })?;
+        self.nvrtc.check("the size of a result", size(self.program, &mut count))?;
         let mut bytes = vec![0u8; count];
-        // SAFETY: there is room for as many bytes as the library said.
-        self.nvrtc.check("a result", unsafe { get(self.handle, bytes.as_mut_ptr().cast()) })?;
+        self.nvrtc.check("a result", get(self.program, bytes.as_mut_ptr().cast()))?;
         Ok(bytes)
     }
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        if !self.handle.is_null() {
+        if !self.program.is_null() {
             // SAFETY: the program exists and is not used again. What the call returns helps nobody.
-            unsafe { (self.nvrtc.functions.nvrtcDestroyProgram)(&mut self.handle) };
+            unsafe { call!(self.nvrtc.functions, nvrtcDestroyProgram(&mut self.program)) };
         }
     }
 }

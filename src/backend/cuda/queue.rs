@@ -2,29 +2,19 @@
 //! device and between devices. Nothing here waits but what says so.
 
 use std::ffi::{c_int, c_uint, c_void};
-use std::mem::zeroed;
+use std::ptr::{null, null_mut};
 
-use super::device::{Address, Device, Stream};
-use super::load::functions;
+use cudarc::driver::sys;
+use sys::CUmemorytype::{CU_MEMORYTYPE_DEVICE as DEVICE, CU_MEMORYTYPE_HOST as HOST};
+
+use super::device::{Address, Device, Stream, raw};
+use super::load::{call, functions};
 use crate::error::Result;
 
-type Handle = usize;
-
 functions! {
-    cuCtxGetStreamPriorityRange(*mut c_int, *mut c_int) -> c_int;
-    cuStreamCreateWithPriority(*mut Handle, c_uint, c_int) -> c_int;
-    cuStreamDestroy_v2(Handle) -> c_int;
-    cuStreamWaitEvent(Handle, Handle, c_uint) -> c_int;
-    cuEventCreate(*mut Handle, c_uint) -> c_int;
-    cuEventRecord(Handle, Handle) -> c_int;
-    cuEventDestroy_v2(Handle) -> c_int;
-    cuMemcpyHtoDAsync_v2(Address, *const c_void, usize, Handle) -> c_int;
-    cuMemcpyDtoHAsync_v2(*mut c_void, Address, usize, Handle) -> c_int;
-    cuMemcpyPeerAsync(Address, Handle, Address, Handle, usize, Handle) -> c_int;
-    cuMemcpy2DAsync_v2(*const Copy2d, Handle) -> c_int;
-    cuMemcpy3DPeerAsync(*const Copy3dPeer, Handle) -> c_int;
-    cuMemsetD2D8Async(Address, usize, u8, usize, usize, Handle) -> c_int;
-    cuCtxEnablePeerAccess(Handle, c_uint) -> c_int;
+    cuCtxGetStreamPriorityRange cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamWaitEvent
+    cuEventCreate cuEventRecord cuEventDestroy_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2
+    cuMemcpyPeerAsync cuMemcpy2DAsync_v2 cuMemcpy3DPeerAsync cuMemsetD2D8Async cuCtxEnablePeerAccess
 }
 
 /// The functions of this file.
@@ -36,68 +26,13 @@ impl Queues {
     }
 }
 
-/// CU_STREAM_NON_BLOCKING.
-const NON_BLOCKING: c_uint = 1;
-/// CU_EVENT_DISABLE_TIMING.
-const NO_TIMING: c_uint = 2;
-/// CUmemorytype.
-const HOST: c_uint = 1;
-const DEVICE: c_uint = 2;
-/// CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED.
-const ALREADY_ENABLED: c_int = 704;
-
-/// One side of CUDA_MEMCPY2D.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Side2d {
-    x_bytes: usize,
-    y: usize,
-    kind: c_uint,
-    host: *mut c_void,
-    device: Address,
-    array: Handle,
-    pitch: usize,
-}
-
-/// CUDA_MEMCPY2D.
-#[repr(C)]
-struct Copy2d {
-    from: Side2d,
-    to: Side2d,
-    width: usize,
-    height: usize,
-}
-
-/// One side of CUDA_MEMCPY3D_PEER.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Side3d {
-    x_bytes: usize,
-    y: usize,
-    z: usize,
-    level: usize,
-    kind: c_uint,
-    host: *mut c_void,
-    device: Address,
-    array: Handle,
-    context: Handle,
-    pitch: usize,
-    height: usize,
-}
-
-/// CUDA_MEMCPY3D_PEER.
-#[repr(C)]
-struct Copy3dPeer {
-    from: Side3d,
-    to: Side3d,
-    width: usize,
-    height: usize,
-    depth: usize,
-}
+const NON_BLOCKING: c_uint = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
+const NO_TIMING: c_uint = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as c_uint;
+const ALREADY_ENABLED: c_int = sys::CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED as c_int;
 
 /// CUevent: a place in a stream's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event(Handle);
+pub struct Event(usize);
 
 /// Lines of bytes whose beginnings lie `pitch` bytes apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,29 +41,23 @@ pub struct Lines {
     pub pitch: usize,
 }
 
-impl Lines {
-    fn side(self) -> Side2d {
-        // SAFETY: integers and pointers, of which all may be zero.
-        Side2d { kind: DEVICE, device: self.at, pitch: self.pitch, ..unsafe { zeroed() } }
-    }
+/// One side of a copy of lines: the host's memory or the device's.
+struct Side {
+    kind: sys::CUmemorytype,
+    host: *mut c_void,
+    device: Address,
+    pitch: usize,
+}
 
-    fn side_of(self, device: &Device, height: usize) -> Side3d {
-        Side3d {
-            kind: DEVICE,
-            device: self.at,
-            context: device.context(),
-            pitch: self.pitch,
-            height,
-            // SAFETY: as above.
-            ..unsafe { zeroed() }
-        }
+impl Lines {
+    fn side(self) -> Side {
+        Side { kind: DEVICE, host: null_mut(), device: self.at, pitch: self.pitch }
     }
 }
 
 /// Lines of the host's memory, one after the other.
-fn packed(at: *mut u8, width: usize) -> Side2d {
-    // SAFETY: as above.
-    Side2d { kind: HOST, host: at.cast(), pitch: width, ..unsafe { zeroed() } }
+fn packed(at: *mut u8, width: usize) -> Side {
+    Side { kind: HOST, host: at.cast(), device: 0, pitch: width }
 }
 
 impl Device {
@@ -138,18 +67,15 @@ impl Device {
 
     /// A stream that waits for no other one, and whose work goes first.
     pub fn new_stream(&self) -> Result<Stream> {
-        let _entered = self.enter()?;
+        let (_entered, queues) = (self.enter()?, self.queues());
         let (mut least, mut greatest, mut stream) = (0, 0, 0);
         // SAFETY: valid places.
         unsafe {
-            let status = (self.queues().cuCtxGetStreamPriorityRange)(&mut least, &mut greatest);
+            let status = call!(queues, cuCtxGetStreamPriorityRange(&mut least, &mut greatest));
             self.check("a stream", "cuCtxGetStreamPriorityRange", status)?;
-            let create = self.queues().cuStreamCreateWithPriority;
-            self.check(
-                "a stream",
-                "cuStreamCreateWithPriority",
-                create(&mut stream, NON_BLOCKING, greatest),
-            )?;
+            let place = (&raw mut stream).cast();
+            let status = call!(queues, cuStreamCreateWithPriority(place, NON_BLOCKING, greatest));
+            self.check("a stream", "cuStreamCreateWithPriority", status)?;
         }
         Ok(Stream(stream))
     }
@@ -158,7 +84,7 @@ impl Device {
     pub fn destroy_stream(&self, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
         // SAFETY: a stream of this device.
-        let status = unsafe { (self.queues().cuStreamDestroy_v2)(stream.0) };
+        let status = unsafe { call!(self.queues(), cuStreamDestroy_v2(stream.raw())) };
         self.check("a stream", "cuStreamDestroy", status)
     }
 
@@ -166,7 +92,8 @@ impl Device {
         let _entered = self.enter()?;
         let mut event = 0;
         // SAFETY: a valid place.
-        let status = unsafe { (self.queues().cuEventCreate)(&mut event, NO_TIMING) };
+        let status =
+            unsafe { call!(self.queues(), cuEventCreate((&raw mut event).cast(), NO_TIMING)) };
         self.check("an event", "cuEventCreate", status)?;
         Ok(Event(event))
     }
@@ -174,7 +101,7 @@ impl Device {
     pub fn destroy_event(&self, event: Event) -> Result<()> {
         let _entered = self.enter()?;
         // SAFETY: an event of this device.
-        let status = unsafe { (self.queues().cuEventDestroy_v2)(event.0) };
+        let status = unsafe { call!(self.queues(), cuEventDestroy_v2(raw(event.0))) };
         self.check("an event", "cuEventDestroy", status)
     }
 
@@ -182,7 +109,7 @@ impl Device {
     pub fn record(&self, event: Event, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
         // SAFETY: both of this device.
-        let status = unsafe { (self.queues().cuEventRecord)(event.0, stream.0) };
+        let status = unsafe { call!(self.queues(), cuEventRecord(raw(event.0), stream.raw())) };
         self.check("an event", "cuEventRecord", status)
     }
 
@@ -190,7 +117,8 @@ impl Device {
     pub fn wait_for(&self, event: Event, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
         // SAFETY: a stream of this device, an event that has been recorded.
-        let status = unsafe { (self.queues().cuStreamWaitEvent)(stream.0, event.0, 0) };
+        let status =
+            unsafe { call!(self.queues(), cuStreamWaitEvent(stream.raw(), raw(event.0), 0)) };
         self.check("an event", "cuStreamWaitEvent", status)
     }
 
@@ -206,7 +134,15 @@ impl Device {
         height: usize,
         stream: Stream,
     ) -> Result<()> {
-        self.copy_2d(to.side(), from.side(), width, height, stream)
+        match (width * height, height) {
+            (0, _) => Ok(()),
+            // SAFETY: promised by the caller.
+            (_, 1) => unsafe { self.copy(to.at, from.at, width, stream) },
+            _ => {
+                // SAFETY: promised by the caller.
+                unsafe { self.copy_2d("copying", to.side(), from.side(), width, height, stream) }
+            }
+        }
     }
 
     /// The same between two devices, of which this one need not be one.
@@ -224,19 +160,46 @@ impl Device {
         if width * height == 0 {
             return Ok(());
         }
-        let _entered = self.enter()?;
+        let (_entered, queues, what) = (self.enter()?, self.queues(), "copying between devices");
+        let (target, source) = (raw(to_device.context()), raw(from_device.context()));
         if height == 1 {
-            let contexts = (to_device.context(), from_device.context());
-            let copy = self.queues().cuMemcpyPeerAsync;
+            let (to, from) = (to.at, from.at);
             // SAFETY: promised by the caller.
-            let status = unsafe { copy(to.at, contexts.0, from.at, contexts.1, width, stream.0) };
-            return self.check("copying between devices", "cuMemcpyPeerAsync", status);
+            let status = unsafe {
+                call!(queues, cuMemcpyPeerAsync(to, target, from, source, width, stream.raw()))
+            };
+            return self.check(what, "cuMemcpyPeerAsync", status);
         }
-        let (from, to) = (from.side_of(from_device, height), to.side_of(to_device, height));
-        let copy = Copy3dPeer { from, to, width, height, depth: 1 };
+        let copy = sys::CUDA_MEMCPY3D_PEER {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcZ: 0,
+            srcLOD: 0,
+            srcMemoryType: DEVICE,
+            srcHost: null(),
+            srcDevice: from.at,
+            srcArray: null_mut(),
+            srcContext: source,
+            srcPitch: from.pitch,
+            srcHeight: height,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstZ: 0,
+            dstLOD: 0,
+            dstMemoryType: DEVICE,
+            dstHost: null_mut(),
+            dstDevice: to.at,
+            dstArray: null_mut(),
+            dstContext: target,
+            dstPitch: to.pitch,
+            dstHeight: height,
+            WidthInBytes: width,
+            Height: height,
+            Depth: 1,
+        };
         // SAFETY: promised by the caller. The driver reads the description before it returns.
-        let status = unsafe { (self.queues().cuMemcpy3DPeerAsync)(&copy, stream.0) };
-        self.check("copying between devices", "cuMemcpy3DPeerAsync", status)
+        let status = unsafe { call!(queues, cuMemcpy3DPeerAsync(&copy, stream.raw())) };
+        self.check(what, "cuMemcpy3DPeerAsync", status)
     }
 
     /// Lines of the device's memory, one after the other, after waiting for all that the stream has been
@@ -252,7 +215,19 @@ impl Device {
         to: *mut u8,
         stream: Stream,
     ) -> Result<()> {
-        self.copy_2d(packed(to, width), from.side(), width, height, stream)?;
+        if width * height > 0 && height == 1 {
+            let _entered = self.enter()?;
+            let (to, from, stream) = (to.cast(), from.at, stream.raw());
+            // SAFETY: promised by the caller.
+            let status =
+                unsafe { call!(self.queues(), cuMemcpyDtoHAsync_v2(to, from, width, stream)) };
+            self.check("reading", "cuMemcpyDtoHAsync", status)?;
+        } else if width * height > 0 {
+            // SAFETY: promised by the caller.
+            unsafe {
+                self.copy_2d("reading", packed(to, width), from.side(), width, height, stream)?
+            };
+        }
         self.wait(stream)
     }
 
@@ -268,45 +243,64 @@ impl Device {
         height: usize,
         stream: Stream,
     ) -> Result<()> {
-        self.copy_2d(to.side(), packed(from.cast_mut(), width), width, height, stream)?;
+        if width * height > 0 && height == 1 {
+            let _entered = self.enter()?;
+            let (to, from, stream) = (to.at, from.cast(), stream.raw());
+            // SAFETY: promised by the caller.
+            let status =
+                unsafe { call!(self.queues(), cuMemcpyHtoDAsync_v2(to, from, width, stream)) };
+            self.check("writing", "cuMemcpyHtoDAsync", status)?;
+        } else if width * height > 0 {
+            // SAFETY: promised by the caller.
+            unsafe {
+                self.copy_2d(
+                    "writing",
+                    to.side(),
+                    packed(from.cast_mut(), width),
+                    width,
+                    height,
+                    stream,
+                )?
+            };
+        }
         self.wait(stream)
     }
 
-    /// One line may be longer than the largest pitch, 2 GiB, which no line of several may.
-    fn copy_2d(
+    /// Several lines: one alone may be longer than the largest pitch, 2 GiB, which these may not.
+    ///
+    /// # Safety
+    /// As for [`Device::copy_lines`].
+    unsafe fn copy_2d(
         &self,
-        to: Side2d,
-        from: Side2d,
+        what: &str,
+        to: Side,
+        from: Side,
         width: usize,
         height: usize,
         stream: Stream,
     ) -> Result<()> {
-        if width * height == 0 {
-            return Ok(());
-        }
-        let (_entered, functions) = (self.enter()?, self.queues());
-        // SAFETY: promised by the callers. The driver reads the description before it returns.
-        let (what, name, status) = unsafe {
-            match (height, from.kind, to.kind) {
-                (1, HOST, _) => {
-                    let status =
-                        (functions.cuMemcpyHtoDAsync_v2)(to.device, from.host, width, stream.0);
-                    ("writing", "cuMemcpyHtoDAsync", status)
-                }
-                (1, _, HOST) => {
-                    let status =
-                        (functions.cuMemcpyDtoHAsync_v2)(to.host, from.device, width, stream.0);
-                    ("reading", "cuMemcpyDtoHAsync", status)
-                }
-                (1, _, _) => return self.copy(to.device, from.device, width, stream),
-                _ => {
-                    let copy = Copy2d { from, to, width, height };
-                    let status = (functions.cuMemcpy2DAsync_v2)(&copy, stream.0);
-                    ("copying", "cuMemcpy2DAsync", status)
-                }
-            }
+        let copy = sys::CUDA_MEMCPY2D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcMemoryType: from.kind,
+            srcHost: from.host,
+            srcDevice: from.device,
+            srcArray: null_mut(),
+            srcPitch: from.pitch,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstMemoryType: to.kind,
+            dstHost: to.host,
+            dstDevice: to.device,
+            dstArray: null_mut(),
+            dstPitch: to.pitch,
+            WidthInBytes: width,
+            Height: height,
         };
-        self.check(what, name, status)
+        let _entered = self.enter()?;
+        // SAFETY: promised by the caller. The driver reads the description before it returns.
+        let status = unsafe { call!(self.queues(), cuMemcpy2DAsync_v2(&copy, stream.raw())) };
+        self.check(what, "cuMemcpy2DAsync", status)
     }
 
     /// Sets lines of bytes to zero.
@@ -324,9 +318,11 @@ impl Device {
             return Ok(());
         }
         let _entered = self.enter()?;
-        let clear = self.queues().cuMemsetD2D8Async;
+        let Lines { at, pitch } = at;
         // SAFETY: promised by the caller.
-        let status = unsafe { clear(at.at, at.pitch, 0, width, height, stream.0) };
+        let status = unsafe {
+            call!(self.queues(), cuMemsetD2D8Async(at, pitch, 0, width, height, stream.raw()))
+        };
         self.check("clearing memory", "cuMemsetD2D8Async", status)
     }
 
@@ -337,7 +333,7 @@ impl Device {
         }
         let _entered = self.enter()?;
         // SAFETY: a context that is never destroyed.
-        match unsafe { (self.queues().cuCtxEnablePeerAccess)(other.context(), 0) } {
+        match unsafe { call!(self.queues(), cuCtxEnablePeerAccess(raw(other.context()), 0)) } {
             ALREADY_ENABLED => Ok(()),
             status => {
                 let what = format!("reaching the memory of {}", other.name());

@@ -38,9 +38,10 @@ impl Tools {
         Ok(self.events[self.used - 1])
     }
 
-    /// For the next call: nobody waits for the events any more.
+    /// For the next call: nobody waits for the events any more, and all work is done.
     pub fn reset(&mut self) {
         self.used = 0;
+        self.solver.reset();
     }
 
     /// Gives back all that was made, when the device has done its work.

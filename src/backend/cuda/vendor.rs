@@ -2,13 +2,13 @@
 //! panels where that is asked for; found and loaded at run time, at first use. Sizes have 64 bits everywhere
 //! but in cuSolverMg.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::device::{Address, Stream};
+use super::device::{Address, Stream, raw};
 use super::driver::Driver;
-use super::load::{Library, Wanted, toolkits};
+use super::load::{Library, Wanted, call, functions, text, toolkits};
 use crate::backend::{Op, Triangle};
 use crate::error::{Error, Kind, Result};
 use crate::scalar::{DType, Scalar};
@@ -105,19 +105,16 @@ impl Libraries {
     }
 }
 
-/// cudaDataType.
-fn data_type(dtype: DType) -> c_int {
-    match dtype {
-        DType::F32 => 0,
-        DType::C64 => 4,
-        DType::C128 => 5,
-        _ => 1,
-    }
-}
-
-/// cublasFillMode_t.
-fn fill_mode(triangle: Triangle) -> c_int {
-    if triangle.is_lower() { 0 } else { 1 }
+/// cudaDataType of T, which cudarc has anew in the module of each library, `sys`.
+macro_rules! data_type {
+    ($T:ty) => {
+        match <$T>::DTYPE {
+            DType::F32 => sys::cudaDataType::CUDA_R_32F,
+            DType::C64 => sys::cudaDataType::CUDA_C_32F,
+            DType::C128 => sys::cudaDataType::CUDA_C_64F,
+            _ => sys::cudaDataType::CUDA_R_64F,
+        }
+    };
 }
 
 fn failed(library: &str, function: &str, status: c_int, says: &str, out_of_memory: bool) -> Error {
@@ -137,6 +134,11 @@ fn failed(library: &str, function: &str, status: c_int, says: &str, out_of_memor
         "meshsolve: {library}: expected {function} to succeed, got {status}{says}; {remedy}"
     );
     Error::new(kind, message)
+}
+
+/// A device's memory as a library declares it.
+fn pointer<T>(at: Address) -> *mut T {
+    std::ptr::without_provenance_mut(at as usize)
 }
 
 /// A column-major matrix in a device's memory, and what is applied to it.

@@ -1,25 +1,20 @@
 //! Transpositions on a device measured against the library's own copy, by events of the device; for
 //! benchmarks and tests, which give it memory of its own.
 
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr::null_mut;
+
+use cudarc::driver::sys;
 
 use super::device::{Address, Device, Devices, Stream};
-use super::load::functions;
+use super::load::{call, functions};
 use super::transposition::{scratch_bytes, transpose};
 use crate::error::{Error, Kind, Result};
 use crate::transpose::{Algorithm, Plan};
 
 functions! {
-    cuDeviceGetName(*mut c_char, c_int, c_int) -> c_int;
-    cuMemGetInfo_v2(*mut usize, *mut usize) -> c_int;
-    cuMemAlloc_v2(*mut Address, usize) -> c_int;
-    cuMemFree_v2(Address) -> c_int;
-    cuStreamCreate(*mut usize, c_uint) -> c_int;
-    cuStreamDestroy_v2(usize) -> c_int;
-    cuEventCreate(*mut usize, c_uint) -> c_int;
-    cuEventRecord(usize, usize) -> c_int;
-    cuEventElapsedTime(*mut f32, usize, usize) -> c_int;
-    cuEventDestroy_v2(usize) -> c_int;
+    cuDeviceGetName cuMemGetInfo_v2 cuMemAlloc_v2 cuMemFree_v2 cuStreamCreate cuStreamDestroy_v2
+    cuEventCreate cuEventRecord cuEventElapsedTime cuEventDestroy_v2
 }
 
 /// What is to be measured.
@@ -95,7 +90,7 @@ impl Drop for Memory<'_> {
         let Yardstick { device, functions, .. } = self.of;
         if let Ok(_entered) = device.enter() {
             // SAFETY: it was allocated, and the stream has been waited for or has failed.
-            unsafe { (functions.cuMemFree_v2)(self.base) };
+            unsafe { call!(functions, cuMemFree_v2(self.base)) };
         }
     }
 }
@@ -104,7 +99,7 @@ impl Drop for Yardstick {
     fn drop(&mut self) {
         if let Ok(_entered) = self.device.enter() {
             // SAFETY: it was created, and nothing uses it any more.
-            unsafe { (self.functions.cuStreamDestroy_v2)(self.stream.0) };
+            unsafe { call!(self.functions, cuStreamDestroy_v2(self.stream.raw())) };
         }
     }
 }
@@ -117,7 +112,7 @@ impl Yardstick {
         {
             let _entered = device.enter()?;
             // SAFETY: a valid place; 0 is a stream like any other.
-            let status = unsafe { (functions.cuStreamCreate)(&mut stream, 0) };
+            let status = unsafe { call!(functions, cuStreamCreate((&raw mut stream).cast(), 0)) };
             device.check("measuring", "cuStreamCreate", status)?;
         }
         Ok(Yardstick { device, functions, stream: Stream(stream) })
@@ -131,9 +126,9 @@ impl Yardstick {
         // SAFETY: the places are valid, and as long as is said.
         unsafe {
             let (place, room) = (name.as_mut_ptr(), name.len() as c_int);
-            let status = (self.functions.cuDeviceGetName)(place, room, self.device.number());
+            let status = call!(self.functions, cuDeviceGetName(place, room, self.device.number()));
             self.device.check("measuring", "cuDeviceGetName", status)?;
-            let status = (self.functions.cuMemGetInfo_v2)(&mut free, &mut total);
+            let status = call!(self.functions, cuMemGetInfo_v2(&mut free, &mut total));
             self.device.check("measuring", "cuMemGetInfo", status)?;
             Ok((CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned(), free))
         }
@@ -153,7 +148,8 @@ impl Yardstick {
         {
             let _entered = self.device.enter()?;
             // SAFETY: a valid place.
-            let status = unsafe { (self.functions.cuMemAlloc_v2)(&mut base, bytes + 2 * MARGIN) };
+            let status =
+                unsafe { call!(self.functions, cuMemAlloc_v2(&mut base, bytes + 2 * MARGIN)) };
             self.device.check(&format!("{bytes} bytes"), "cuMemAlloc", status)?;
         }
         let memory = Memory { of: self, base, at: base + MARGIN as Address, bytes };
@@ -166,17 +162,19 @@ impl Yardstick {
 
     /// Seconds between two events around what `work` gives the stream.
     fn seconds(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
-        let mut events = [0; 2];
+        let mut events = [null_mut(); 2];
         let check = |function, status| self.device.check("measuring", function, status);
         let record = |event| {
             let _entered = self.device.enter()?;
             // SAFETY: both exist.
-            check("cuEventRecord", unsafe { (self.functions.cuEventRecord)(event, self.stream.0) })
+            check("cuEventRecord", unsafe {
+                call!(self.functions, cuEventRecord(event, self.stream.raw()))
+            })
         };
         for event in &mut events {
             let _entered = self.device.enter()?;
             // SAFETY: a valid place; 0 is an event that keeps the time.
-            check("cuEventCreate", unsafe { (self.functions.cuEventCreate)(event, 0) })?;
+            check("cuEventCreate", unsafe { call!(self.functions, cuEventCreate(event, 0)) })?;
         }
         let timed = (|| {
             record(events[0])?;
@@ -186,8 +184,10 @@ impl Yardstick {
             let mut milliseconds = 0.0;
             let _entered = self.device.enter()?;
             // SAFETY: a valid place, and events that the stream has passed.
+            // The newer function is not in every driver of CUDA 12.
             let status = unsafe {
-                (self.functions.cuEventElapsedTime)(&mut milliseconds, events[0], events[1])
+                let (time, [from, to]) = (&mut milliseconds, events);
+                call!(self.functions, cuEventElapsedTime as cuEventElapsedTime_v2(time, from, to))
             };
             check("cuEventElapsedTime", status)?;
             Ok(f64::from(milliseconds) / 1e3)
@@ -195,7 +195,7 @@ impl Yardstick {
         let _entered = self.device.enter()?;
         for event in events {
             // SAFETY: it was created, and is not used again.
-            unsafe { (self.functions.cuEventDestroy_v2)(event) };
+            unsafe { call!(self.functions, cuEventDestroy_v2(event)) };
         }
         timed
     }

@@ -1,124 +1,38 @@
 //! cuBLAS: products and triangular solves on a stream.
 
 use super::*;
-use crate::backend::cuda::load::functions;
-
-type Handle = usize;
-type Number = *const c_void;
-type Gemm = unsafe extern "C" fn(
-    Handle,
-    c_int,
-    c_int,
-    i64,
-    i64,
-    i64,
-    Number,
-    Address,
-    i64,
-    Address,
-    i64,
-    Number,
-    Address,
-    i64,
-) -> c_int;
-type Trsm = unsafe extern "C" fn(
-    Handle,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    i64,
-    i64,
-    Number,
-    Address,
-    i64,
-    Address,
-    i64,
-) -> c_int;
-type Trmm = unsafe extern "C" fn(
-    Handle,
-    c_int,
-    c_int,
-    c_int,
-    c_int,
-    i64,
-    i64,
-    Number,
-    Address,
-    i64,
-    Address,
-    i64,
-    Address,
-    i64,
-) -> c_int;
-type Geam = unsafe extern "C" fn(
-    Handle,
-    c_int,
-    c_int,
-    i64,
-    i64,
-    Number,
-    Address,
-    i64,
-    Number,
-    Address,
-    i64,
-    Address,
-    i64,
-) -> c_int;
+use cudarc::cublas::sys;
+use sys::cublasOperation_t::{CUBLAS_OP_C, CUBLAS_OP_N, CUBLAS_OP_T};
 
 functions! {
-    cublasCreate_v2(*mut Handle) -> c_int;
-    cublasDestroy_v2(Handle) -> c_int;
-    cublasSetStream_v2(Handle, usize) -> c_int;
-    cublasSetWorkspace_v2(Handle, Address, usize) -> c_int;
-    cublasGetStatusString(c_int) -> *const c_char;
+    cublasCreate_v2 cublasDestroy_v2 cublasSetStream_v2 cublasSetWorkspace_v2 cublasGetStatusString
+    cublasSgemm_v2_64 cublasDgemm_v2_64 cublasCgemm_v2_64 cublasZgemm_v2_64
+    cublasStrsm_v2_64 cublasDtrsm_v2_64 cublasCtrsm_v2_64 cublasZtrsm_v2_64
+    cublasStrmm_v2_64 cublasDtrmm_v2_64 cublasCtrmm_v2_64 cublasZtrmm_v2_64
+    cublasSgeam_64 cublasDgeam_64 cublasCgeam_64 cublasZgeam_64
+}
+
+/// The function for the type of numbers, of which there are four.
+macro_rules! call_for {
+    ($T:ty, $table:expr, $s:ident $d:ident $c:ident $z:ident $arguments:tt) => {
+        match <$T>::DTYPE {
+            DType::F32 => call!($table, $s $arguments),
+            DType::C64 => call!($table, $c $arguments),
+            DType::C128 => call!($table, $z $arguments),
+            _ => call!($table, $d $arguments),
+        }
+    };
 }
 
 pub struct Blas {
     functions: Functions,
-    /// By precision and kind: S, D, C, Z.
-    gemm: [Gemm; 4],
-    trsm: [Trsm; 4],
-    trmm: [Trmm; 4],
-    geam: [Geam; 4],
 }
 
-const ALLOC_FAILED: c_int = 3;
+const ALLOC_FAILED: c_int = sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED as c_int;
 
 impl Blas {
     pub(super) fn of(library: &Library) -> Result<Blas> {
-        let functions = Functions::of(library)?;
-        // SAFETY: the types are those of the vendor's header.
-        unsafe {
-            Ok(Blas {
-                functions,
-                gemm: [
-                    library.function(c"cublasSgemm_v2_64")?,
-                    library.function(c"cublasDgemm_v2_64")?,
-                    library.function(c"cublasCgemm_v2_64")?,
-                    library.function(c"cublasZgemm_v2_64")?,
-                ],
-                trsm: [
-                    library.function(c"cublasStrsm_v2_64")?,
-                    library.function(c"cublasDtrsm_v2_64")?,
-                    library.function(c"cublasCtrsm_v2_64")?,
-                    library.function(c"cublasZtrsm_v2_64")?,
-                ],
-                trmm: [
-                    library.function(c"cublasStrmm_v2_64")?,
-                    library.function(c"cublasDtrmm_v2_64")?,
-                    library.function(c"cublasCtrmm_v2_64")?,
-                    library.function(c"cublasZtrmm_v2_64")?,
-                ],
-                geam: [
-                    library.function(c"cublasSgeam_64")?,
-                    library.function(c"cublasDgeam_64")?,
-                    library.function(c"cublasCgeam_64")?,
-                    library.function(c"cublasZgeam_64")?,
-                ],
-            })
-        }
+        Ok(Blas { functions: Functions::of(library)? })
     }
 
     fn check(&self, function: &str, status: c_int) -> Result<()> {
@@ -127,27 +41,25 @@ impl Blas {
         }
         // SAFETY: a C string of static storage, or null.
         let says = unsafe {
-            let text = (self.functions.cublasGetStatusString)(status);
-            if text.is_null() {
-                String::new()
-            } else {
-                CStr::from_ptr(text).to_string_lossy().into()
-            }
+            self.functions.cublasGetStatusString.says(|| sys::cublasGetStatusString, status)
         };
-        Err(failed("cuBLAS", function, status, &format!(" {says}"), status == ALLOC_FAILED))
+        let says = format!(" {}", says.unwrap_or_default());
+        Err(failed("cuBLAS", function, status, &says, status == ALLOC_FAILED))
     }
 
     /// A handle of the current context.
     pub fn create(&self) -> Result<BlasHandle> {
         let mut handle = 0;
         // SAFETY: a valid place.
-        self.check("cublasCreate", unsafe { (self.functions.cublasCreate_v2)(&mut handle) })?;
+        let status = unsafe { call!(self.functions, cublasCreate_v2((&raw mut handle).cast())) };
+        self.check("cublasCreate", status)?;
         Ok(BlasHandle(handle))
     }
 
     pub fn destroy(&self, handle: BlasHandle) -> Result<()> {
         // SAFETY: a handle that is not used any more.
-        self.check("cublasDestroy", unsafe { (self.functions.cublasDestroy_v2)(handle.0) })
+        let status = unsafe { call!(self.functions, cublasDestroy_v2(raw(handle.0))) };
+        self.check("cublasDestroy", status)
     }
 
     /// What the handle is given from now on goes on the stream, with this memory to work in.
@@ -161,11 +73,13 @@ impl Blas {
         workspace: Address,
         bytes: usize,
     ) -> Result<()> {
-        let Functions { cublasSetStream_v2, cublasSetWorkspace_v2, .. } = self.functions;
+        let (functions, handle, at) = (&self.functions, raw(handle.0), pointer(workspace));
         // SAFETY: promised by the caller. A new stream takes the workspace back, hence this order.
         unsafe {
-            self.check("cublasSetStream", cublasSetStream_v2(handle.0, stream.0))?;
-            self.check("cublasSetWorkspace", cublasSetWorkspace_v2(handle.0, workspace, bytes))
+            let status = call!(functions, cublasSetStream_v2(handle, stream.raw()));
+            self.check("cublasSetStream", status)?;
+            let status = call!(functions, cublasSetWorkspace_v2(handle, at, bytes));
+            self.check("cublasSetWorkspace", status)
         }
     }
 
@@ -183,27 +97,15 @@ impl Blas {
         b: Operand,
         c: Operand,
     ) -> Result<()> {
-        let one = T::ONE;
-        let (alpha, beta) = ((&raw const alpha).cast(), (&raw const one).cast());
-        let function = self.gemm[kind::<T>()];
+        let (f, h, one) = (&self.functions, raw(handle.0), T::ONE);
+        let (alpha, beta) = (&raw const alpha, &raw const one);
+        let ([m, n, k], [lda, ldb, ldc]) = (long([m, n, k]), leading([a, b, c]));
         // SAFETY: promised by the caller; numbers are read before the function returns.
         let status = unsafe {
-            function(
-                handle.0,
-                code(a.op),
-                code(b.op),
-                m as i64,
-                n as i64,
-                k as i64,
-                alpha,
-                a.at,
-                a.leading as i64,
-                b.at,
-                b.leading as i64,
-                beta,
-                c.at,
-                c.leading as i64,
-            )
+            call_for!(T, f,
+                cublasSgemm_v2_64 cublasDgemm_v2_64 cublasCgemm_v2_64 cublasZgemm_v2_64
+                (h, operation(a.op), operation(b.op), m, n, k, alpha.cast(), pointer(a.at), lda,
+                pointer(b.at), ldb, beta.cast(), pointer(c.at), ldc))
         };
         self.check("gemm", status)
     }
@@ -221,26 +123,19 @@ impl Blas {
         a: Operand,
         x: Operand,
     ) -> Result<()> {
-        let (side, diagonal) = (c_int::from(right), c_int::from(triangle.has_ones()));
-        let one = T::ONE;
-        let alpha = (&raw const one).cast();
-        let function = self.trsm[kind::<T>()];
+        let (f, h, one) = (&self.functions, raw(handle.0), T::ONE);
+        let side = match right {
+            true => sys::cublasSideMode_t::CUBLAS_SIDE_RIGHT,
+            false => sys::cublasSideMode_t::CUBLAS_SIDE_LEFT,
+        };
+        let (alpha, (fill, ones)) = (&raw const one, parts(triangle));
+        let ([m, n], [lda, ldx]) = (long([m, n]), leading([a, x]));
         // SAFETY: promised by the caller; numbers are read before the function returns.
         let status = unsafe {
-            function(
-                handle.0,
-                side,
-                fill_mode(triangle),
-                code(a.op),
-                diagonal,
-                m as i64,
-                n as i64,
-                alpha,
-                a.at,
-                a.leading as i64,
-                x.at,
-                x.leading as i64,
-            )
+            call_for!(T, f,
+                cublasStrsm_v2_64 cublasDtrsm_v2_64 cublasCtrsm_v2_64 cublasZtrsm_v2_64
+                (h, side, fill, operation(a.op), ones, m, n, alpha.cast(), pointer(a.at), lda,
+                pointer(x.at), ldx))
         };
         self.check("trsm", status)
     }
@@ -258,26 +153,15 @@ impl Blas {
         a: Operand,
         x: Operand,
     ) -> Result<()> {
-        let diagonal = c_int::from(triangle.has_ones());
-        let function = self.trmm[kind::<T>()];
+        let (f, h, alpha) = (&self.functions, raw(handle.0), &raw const alpha);
+        let (left, (fill, ones)) = (sys::cublasSideMode_t::CUBLAS_SIDE_LEFT, parts(triangle));
+        let ([m, n], [lda, ldx]) = (long([m, n]), leading([a, x]));
         // SAFETY: promised by the caller; numbers are read before the function returns.
         let status = unsafe {
-            function(
-                handle.0,
-                0,
-                fill_mode(triangle),
-                code(a.op),
-                diagonal,
-                m as i64,
-                n as i64,
-                (&raw const alpha).cast(),
-                a.at,
-                a.leading as i64,
-                x.at,
-                x.leading as i64,
-                x.at,
-                x.leading as i64,
-            )
+            call_for!(T, f,
+                cublasStrmm_v2_64 cublasDtrmm_v2_64 cublasCtrmm_v2_64 cublasZtrmm_v2_64
+                (h, left, fill, operation(a.op), ones, m, n, alpha.cast(), pointer(a.at), lda,
+                pointer(x.at), ldx, pointer(x.at), ldx))
         };
         self.check("trmm", status)
     }
@@ -293,27 +177,15 @@ impl Blas {
         a: Operand,
         c: Operand,
     ) -> Result<()> {
-        let one = T::ONE;
-        let one = (&raw const one).cast();
-        let function = self.geam[kind::<T>()];
+        let (f, h, one) = (&self.functions, raw(handle.0), T::ONE);
+        let (one, [m, n], [lda, ldc]) = (&raw const one, long([m, n]), leading([a, c]));
         // SAFETY: promised by the caller; numbers are read before the function returns. The result may
         // be an operand that is not transposed.
         let status = unsafe {
-            function(
-                handle.0,
-                0,
-                code(a.op),
-                m as i64,
-                n as i64,
-                one,
-                c.at,
-                c.leading as i64,
-                one,
-                a.at,
-                a.leading as i64,
-                c.at,
-                c.leading as i64,
-            )
+            call_for!(T, f,
+                cublasSgeam_64 cublasDgeam_64 cublasCgeam_64 cublasZgeam_64
+                (h, CUBLAS_OP_N, operation(a.op), m, n, one.cast(), pointer(c.at), ldc, one.cast(),
+                pointer(a.at), lda, pointer(c.at), ldc))
         };
         self.check("geam", status)
     }
@@ -321,23 +193,35 @@ impl Blas {
 
 /// cublasHandle_t.
 #[derive(Clone, Copy, Debug)]
-pub struct BlasHandle(Handle);
+pub struct BlasHandle(usize);
 
-/// cublasOperation_t. There is none for a conjugate that is not transposed.
-fn code(op: Op) -> c_int {
+fn long<const N: usize>(sizes: [usize; N]) -> [i64; N] {
+    sizes.map(|size| size as i64)
+}
+
+fn leading<const N: usize>(operands: [Operand; N]) -> [i64; N] {
+    operands.map(|operand| operand.leading as i64)
+}
+
+/// There is none for a conjugate that is not transposed.
+fn operation(op: Op) -> sys::cublasOperation_t {
     match op {
-        Op::None => 0,
-        Op::Transpose => 1,
-        Op::Adjoint => 2,
+        Op::None => CUBLAS_OP_N,
+        Op::Transpose => CUBLAS_OP_T,
+        Op::Adjoint => CUBLAS_OP_C,
         Op::Conjugate => unreachable!("a conjugate is made before"),
     }
 }
 
-fn kind<T: Scalar>() -> usize {
-    match T::DTYPE {
-        DType::F32 => 0,
-        DType::C64 => 2,
-        DType::C128 => 3,
-        _ => 1,
-    }
+/// Which part of a matrix is read.
+fn parts(triangle: Triangle) -> (sys::cublasFillMode_t, sys::cublasDiagType_t) {
+    let fill = match triangle.is_lower() {
+        true => sys::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER,
+        false => sys::cublasFillMode_t::CUBLAS_FILL_MODE_UPPER,
+    };
+    let diagonal = match triangle.has_ones() {
+        true => sys::cublasDiagType_t::CUBLAS_DIAG_UNIT,
+        false => sys::cublasDiagType_t::CUBLAS_DIAG_NON_UNIT,
+    };
+    (fill, diagonal)
 }

@@ -6,51 +6,25 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use super::*;
-use crate::backend::cuda::load::functions;
-
-type Handle = usize;
-/// Addresses of all devices' parts of something.
-type Parts = *const Address;
+use cudarc::cusolvermg::sys;
 
 functions! {
-    cusolverMgCreate(*mut Handle) -> c_int;
-    cusolverMgDestroy(Handle) -> c_int;
-    cusolverMgDeviceSelect(Handle, c_int, *const c_int) -> c_int;
-    cusolverMgCreateDeviceGrid(*mut Handle, i32, i32, *const i32, c_int) -> c_int;
-    cusolverMgDestroyGrid(Handle) -> c_int;
-    cusolverMgCreateMatrixDesc(*mut Handle, i64, i64, i64, i64, c_int, Handle) -> c_int;
-    cusolverMgDestroyMatrixDesc(Handle) -> c_int;
-    cusolverMgPotrf_bufferSize(Handle, c_int, c_int, Parts, c_int, c_int, Handle, c_int, *mut i64)
-        -> c_int;
-    cusolverMgPotrf(Handle, c_int, c_int, Parts, c_int, c_int, Handle, c_int, Parts, i64, *mut c_int)
-        -> c_int;
-    cusolverMgPotri_bufferSize(Handle, c_int, c_int, Parts, c_int, c_int, Handle, c_int, *mut i64)
-        -> c_int;
-    cusolverMgPotri(Handle, c_int, c_int, Parts, c_int, c_int, Handle, c_int, Parts, i64, *mut c_int)
-        -> c_int;
-    cusolverMgPotrs_bufferSize(Handle, c_int, c_int, c_int, Parts, c_int, c_int, Handle, Parts, c_int,
-        c_int, Handle, c_int, *mut i64) -> c_int;
-    cusolverMgPotrs(Handle, c_int, c_int, c_int, Parts, c_int, c_int, Handle, Parts, c_int, c_int,
-        Handle, c_int, Parts, i64, *mut c_int) -> c_int;
-    cusolverMgGetrf_bufferSize(Handle, c_int, c_int, Parts, c_int, c_int, Handle, Parts, c_int,
-        *mut i64) -> c_int;
-    cusolverMgGetrf(Handle, c_int, c_int, Parts, c_int, c_int, Handle, Parts, c_int, Parts, i64,
-        *mut c_int) -> c_int;
-    cusolverMgGetrs_bufferSize(Handle, c_int, c_int, c_int, Parts, c_int, c_int, Handle, Parts, Parts,
-        c_int, c_int, Handle, c_int, *mut i64) -> c_int;
-    cusolverMgGetrs(Handle, c_int, c_int, c_int, Parts, c_int, c_int, Handle, Parts, Parts, c_int,
-        c_int, Handle, c_int, Parts, i64, *mut c_int) -> c_int;
+    cusolverMgCreate cusolverMgDestroy cusolverMgDeviceSelect cusolverMgCreateDeviceGrid
+    cusolverMgDestroyGrid cusolverMgCreateMatrixDesc cusolverMgDestroyMatrixDesc
+    cusolverMgPotrf_bufferSize cusolverMgPotrf cusolverMgPotri_bufferSize cusolverMgPotri
+    cusolverMgPotrs_bufferSize cusolverMgPotrs cusolverMgGetrf_bufferSize cusolverMgGetrf
+    cusolverMgGetrs_bufferSize cusolverMgGetrs
 }
 
-const ALLOC_FAILED: c_int = 2;
-/// CUSOLVER_STATUS_INTERNAL_ERROR, which `potrf` returns for a matrix that is not positive definite.
-const INTERNAL_ERROR: c_int = 7;
-/// CUBLAS_FILL_MODE_LOWER, the only triangle that it takes.
-const LOWER: c_int = 0;
-/// CUBLAS_OP_N, the only operation that its getrs takes.
-const AS_IT_IS: c_int = 0;
-/// CUDALIBMG_GRID_MAPPING_COL_MAJOR.
-const BY_COLUMNS: c_int = 0;
+const ALLOC_FAILED: c_int = sys::cusolverStatus_t::CUSOLVER_STATUS_ALLOC_FAILED as c_int;
+/// What `potrf` returns for a matrix that is not positive definite.
+const INTERNAL_ERROR: c_int = sys::cusolverStatus_t::CUSOLVER_STATUS_INTERNAL_ERROR as c_int;
+/// The only triangle that it takes.
+const LOWER: sys::cublasFillMode_t = sys::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER;
+/// The only operation that its getrs takes.
+const AS_IT_IS: sys::cublasOperation_t = sys::cublasOperation_t::CUBLAS_OP_N;
+const BY_COLUMNS: sys::cusolverMgGridMapping_t =
+    sys::cusolverMgGridMapping_t::CUDALIBMG_GRID_MAPPING_COL_MAJOR;
 
 pub struct Mg {
     functions: Functions,
@@ -61,19 +35,19 @@ pub struct Mg {
 /// Devices in a row, of which one may stand there several times.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Grid {
-    handle: Handle,
-    grid: Handle,
+    handle: usize,
+    grid: usize,
     devices: Vec<i32>,
 }
 
 /// A matrix whose columns are dealt to a grid's devices, so many at a time.
 #[derive(Debug)]
 pub struct Dealt {
-    descriptor: Handle,
+    descriptor: usize,
     /// Where its first column lies on each device; columns lie one after the other.
     pub parts: Vec<Address>,
     cols: c_int,
-    kind: c_int,
+    kind: sys::cudaDataType,
 }
 
 /// Memory of each device that a call works in, of so many elements.
@@ -107,36 +81,42 @@ pub enum Said {
 
 /// The function of a step, by its name, with the arguments that the library wants and the `last` ones; what
 /// it returns, too.
-macro_rules! call {
+macro_rules! step {
     (($mg:ident, $grid:ident, $a:ident, $step:ident), $potrf:ident, $potri:ident, $potrs:ident,
         $getrf:ident, $getrs:ident, ($($last:expr),*)) => {{
-        let (f, h, n) = (&$mg.functions, $grid.handle, $a.cols);
-        let (at, d, t) = ($a.parts.as_ptr(), $a.descriptor, $a.kind);
-        let side = |b: &Dealt| (b.cols, b.parts.as_ptr(), b.descriptor);
+        let (f, h, n) = (&$mg.functions, raw($grid.handle), $a.cols);
+        let (at, d, t) = (parts(&$a.parts), raw($a.descriptor), $a.kind);
+        let side = |b: &Dealt| (b.cols, parts(&b.parts), raw(b.descriptor));
         match $step {
             Whole::Potrf => {
-                (stringify!($potrf), (f.$potrf)(h, LOWER, n, at, 1, 1, d, t, $($last),*))
+                (stringify!($potrf), call!(f, $potrf(h, LOWER, n, at, 1, 1, d, t, $($last),*)))
             }
             Whole::Potri => {
-                (stringify!($potri), (f.$potri)(h, LOWER, n, at, 1, 1, d, t, $($last),*))
+                (stringify!($potri), call!(f, $potri(h, LOWER, n, at, 1, 1, d, t, $($last),*)))
             }
             Whole::Potrs(b) => {
                 let (k, x, e) = side(b);
-                let status = (f.$potrs)(h, LOWER, n, k, at, 1, 1, d, x, 1, 1, e, t, $($last),*);
+                let status =
+                    call!(f, $potrs(h, LOWER, n, k, at, 1, 1, d, x, 1, 1, e, t, $($last),*));
                 (stringify!($potrs), status)
             }
             Whole::Getrf(rows) => {
-                let r = rows.as_ptr();
-                (stringify!($getrf), (f.$getrf)(h, n, n, at, 1, 1, d, r, t, $($last),*))
+                let r = parts(rows);
+                (stringify!($getrf), call!(f, $getrf(h, n, n, at, 1, 1, d, r, t, $($last),*)))
             }
             Whole::Getrs(rows, b) => {
-                let ((k, x, e), r) = (side(b), rows.as_ptr());
+                let ((k, x, e), r) = (side(b), parts(rows));
                 let status =
-                    (f.$getrs)(h, AS_IT_IS, n, k, at, 1, 1, d, r, x, 1, 1, e, t, $($last),*);
+                    call!(f, $getrs(h, AS_IT_IS, n, k, at, 1, 1, d, r, x, 1, 1, e, t, $($last),*));
                 (stringify!($getrs), status)
             }
         }
     }};
+}
+
+/// Addresses of all devices' parts of something, which the library only reads.
+fn parts<T>(parts: &[Address]) -> *mut *mut T {
+    parts.as_ptr().cast_mut().cast()
 }
 
 impl Mg {
@@ -160,25 +140,22 @@ impl Mg {
         if let Some(grid) = self.kept().get_mut(&devices).and_then(Vec::pop) {
             return Ok(grid);
         }
-        let functions = &self.functions;
+        let f = &self.functions;
         let mut made = Grid { handle: 0, grid: 0, devices };
-        let (count, list) = (made.devices.len() as i32, made.devices.as_ptr());
+        let (count, list) = (made.devices.len() as i32, made.devices.as_mut_ptr());
         // SAFETY: valid places, and as many numbers as are said.
         unsafe {
-            self.check("cusolverMgCreate", (functions.cusolverMgCreate)(&mut made.handle))?;
-            let selected = (functions.cusolverMgDeviceSelect)(made.handle, count, list);
+            let status = call!(f, cusolverMgCreate((&raw mut made.handle).cast()));
+            self.check("cusolverMgCreate", status)?;
+            let handle = raw(made.handle);
+            let selected = call!(f, cusolverMgDeviceSelect(handle, count, list));
             let created = self.check("cusolverMgDeviceSelect", selected).and_then(|()| {
-                let status = (functions.cusolverMgCreateDeviceGrid)(
-                    &mut made.grid,
-                    1,
-                    count,
-                    list,
-                    BY_COLUMNS,
-                );
+                let grid = (&raw mut made.grid).cast();
+                let status = call!(f, cusolverMgCreateDeviceGrid(grid, 1, count, list, BY_COLUMNS));
                 self.check("cusolverMgCreateDeviceGrid", status)
             });
             if created.is_err() {
-                (functions.cusolverMgDestroy)(made.handle);
+                call!(f, cusolverMgDestroy(handle));
             }
             created.map(|()| made)
         }
@@ -193,8 +170,8 @@ impl Mg {
     pub fn destroy(&self, grid: Grid) -> Result<()> {
         // SAFETY: both are not used any more.
         unsafe {
-            let status = (self.functions.cusolverMgDestroyGrid)(grid.grid);
-            let destroyed = (self.functions.cusolverMgDestroy)(grid.handle);
+            let status = call!(self.functions, cusolverMgDestroyGrid(raw(grid.grid)));
+            let destroyed = call!(self.functions, cusolverMgDestroy(raw(grid.handle)));
             self.check("cusolverMgDestroyGrid", status)?;
             self.check("cusolverMgDestroy", destroyed)
         }
@@ -208,7 +185,7 @@ impl Mg {
         width: usize,
         parts: Vec<Address>,
     ) -> Result<Dealt> {
-        let kind = data_type(T::DTYPE);
+        let kind = data_type!(T);
         let [m, n, width] = [rows, cols, width].map(|size| size as i64);
         let cols = i32::try_from(rows.max(cols)).map(|_| cols as c_int).map_err(|_| {
             let text = format!(
@@ -220,8 +197,8 @@ impl Mg {
         let mut descriptor = 0;
         // SAFETY: a valid place.
         let status = unsafe {
-            let create = self.functions.cusolverMgCreateMatrixDesc;
-            create(&mut descriptor, m, n, m, width, kind, grid.grid)
+            let (place, grid) = ((&raw mut descriptor).cast(), raw(grid.grid));
+            call!(self.functions, cusolverMgCreateMatrixDesc(place, m, n, m, width, kind, grid))
         };
         self.check("cusolverMgCreateMatrixDesc", status)?;
         Ok(Dealt { descriptor, parts, cols, kind })
@@ -230,7 +207,8 @@ impl Mg {
     /// Gives back what a matrix's description holds.
     pub fn forget(&self, matrix: Dealt) -> Result<()> {
         // SAFETY: it is not used any more.
-        let status = unsafe { (self.functions.cusolverMgDestroyMatrixDesc)(matrix.descriptor) };
+        let status =
+            unsafe { call!(self.functions, cusolverMgDestroyMatrixDesc(raw(matrix.descriptor))) };
         self.check("cusolverMgDestroyMatrixDesc", status)
     }
 
@@ -239,7 +217,7 @@ impl Mg {
         let mut elements = 0;
         // SAFETY: a valid place, and as many parts as devices, whose memory is not followed.
         let (function, status) = unsafe {
-            call!(
+            step!(
                 (self, grid, a, step),
                 cusolverMgPotrf_bufferSize,
                 cusolverMgPotri_bufferSize,
@@ -262,14 +240,14 @@ impl Mg {
         let mut info = 0;
         // SAFETY: promised by the caller, and a valid place.
         let (function, status) = unsafe {
-            call!(
+            step!(
                 (self, grid, a, step),
                 cusolverMgPotrf,
                 cusolverMgPotri,
                 cusolverMgPotrs,
                 cusolverMgGetrf,
                 cusolverMgGetrs,
-                (work.parts.as_ptr(), work.elements as i64, &mut info)
+                (parts(work.parts), work.elements as i64, &mut info)
             )
         };
         match (step, status, self.check(function, status)) {

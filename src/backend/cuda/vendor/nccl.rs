@@ -4,23 +4,16 @@
 //! all communicators on a device have to come in one order, so one call at a time has communicators.
 
 use std::collections::BTreeSet;
+use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::*;
 use crate::backend::cuda::device::Device;
-use crate::backend::cuda::load::functions;
-
-type Handle = usize;
+use cudarc::nccl::sys;
 
 functions! {
-    ncclGetVersion(*mut c_int) -> c_int;
-    ncclGetErrorString(c_int) -> *const c_char;
-    ncclGetLastError(Handle) -> *const c_char;
-    ncclCommInitAll(*mut Handle, c_int, *const c_int) -> c_int;
-    ncclCommAbort(Handle) -> c_int;
-    ncclGroupStart() -> c_int;
-    ncclGroupEnd() -> c_int;
-    ncclBroadcast(Address, Address, usize, c_int, c_int, Handle, usize) -> c_int;
+    ncclGetVersion ncclGetErrorString ncclGetLastError ncclCommInitAll ncclCommAbort ncclGroupStart
+    ncclGroupEnd ncclBroadcast
 }
 
 const WITNESS: &CStr = c"ncclGetVersion";
@@ -31,8 +24,7 @@ const REMEDY: &str = "install it, pip install nvidia-nccl-cu13 or nvidia-nccl-cu
 const SAYS_MORE: &str = "run the program with NCCL_DEBUG=WARN, and NCCL says more; without \
     MESHSOLVE_PANELS=nccl it is not used";
 
-/// ncclUint8.
-const BYTES: c_int = 1;
+const BYTES: sys::ncclDataType_t = sys::ncclDataType_t::ncclUint8;
 
 /// Looks for the library.
 pub type Find = Box<dyn Fn() -> Result<Nccl> + Send + Sync>;
@@ -57,7 +49,7 @@ pub struct Clique {
     /// Numbers, by rank.
     devices: Vec<c_int>,
     /// None where it has been ended.
-    communicators: Vec<Mutex<Option<Handle>>>,
+    communicators: Vec<Mutex<Option<usize>>>,
 }
 
 /// The library when it is first needed, and communicators from call to call.
@@ -105,7 +97,7 @@ impl Nccl {
         let mut nccl = Nccl { functions: Functions::of(library)?, version: String::new() };
         let mut code = 0;
         // SAFETY: a valid place.
-        let status = unsafe { (nccl.functions.ncclGetVersion)(&mut code) };
+        let status = unsafe { call!(nccl.functions, ncclGetVersion(&mut code)) };
         nccl.check("ncclGetVersion", status)?;
         nccl.version = format!("{}.{}.{}", code / 10_000, code / 100 % 100, code % 100);
         Ok(nccl)
@@ -115,15 +107,13 @@ impl Nccl {
         if status == 0 {
             return Ok(());
         }
-        let text = |at: *const c_char| {
-            // SAFETY: null or a C string of the library's.
-            unsafe { (!at.is_null()).then(|| CStr::from_ptr(at).to_string_lossy().into_owned()) }
-        };
+        let f = &self.functions;
         // SAFETY: any number is allowed; no communicator is needed.
         let said = unsafe {
-            let last = text((self.functions.ncclGetLastError)(0)).unwrap_or_default();
-            [text((self.functions.ncclGetErrorString)(status)).unwrap_or_default(), last]
+            let last = text(call!(f, ncclGetLastError(null_mut())));
+            [f.ncclGetErrorString.says(|| sys::ncclGetErrorString, status), last]
         };
+        let said = said.map(Option::unwrap_or_default);
         let said: Vec<_> = said.iter().map(|text| text.trim()).filter(|t| !t.is_empty()).collect();
         let message = format!(
             "meshsolve: NCCL {}: expected {function} to succeed, got {status} ({}); {SAYS_MORE}",
@@ -142,14 +132,15 @@ impl Clique {
     /// The bytes are nobody else's until the streams have come to them.
     unsafe fn new(nccl: Arc<Nccl>, members: &[Member]) -> Result<Clique> {
         let devices = numbers(members);
-        let mut handles = vec![0; devices.len()];
+        let mut handles = vec![0usize; devices.len()];
         let first = members[0].device;
         // What the library leaves as the current device is forgotten.
         let _entered = first.enter()?;
         let count = devices.len() as c_int;
         // SAFETY: as many places as numbers of devices.
         let status = unsafe {
-            (nccl.functions.ncclCommInitAll)(handles.as_mut_ptr(), count, devices.as_ptr())
+            let places = handles.as_mut_ptr().cast();
+            call!(nccl.functions, ncclCommInitAll(places, count, devices.as_ptr()))
         };
         nccl.check("ncclCommInitAll", status)?;
         let communicators = handles.into_iter().map(|handle| Mutex::new(Some(handle))).collect();
@@ -167,15 +158,15 @@ impl Clique {
     /// # Safety
     /// As for [`Clique::new`].
     unsafe fn connect(&self, members: &[Member]) -> Result<()> {
-        let Functions { ncclGroupStart, ncclGroupEnd, .. } = self.nccl.functions;
+        let f = &self.nccl.functions;
         // SAFETY: what belongs together is given by this thread.
-        self.nccl.check("ncclGroupStart", unsafe { ncclGroupStart() })?;
+        self.nccl.check("ncclGroupStart", unsafe { call!(f, ncclGroupStart()) })?;
         let given = members.iter().enumerate().try_for_each(|(rank, member)| {
             // SAFETY: promised by the caller.
             unsafe { self.broadcast((rank, member.device), 0, member.at, 1, member.stream) }
         });
         // SAFETY: as above.
-        let ended = self.nccl.check("ncclGroupEnd", unsafe { ncclGroupEnd() });
+        let ended = self.nccl.check("ncclGroupEnd", unsafe { call!(f, ncclGroupEnd()) });
         given.and(ended)
     }
 
@@ -198,10 +189,11 @@ impl Clique {
             let text = "meshsolve: NCCL: a broadcast after the end; this is a defect of meshsolve";
             return Err(Error::new(Kind::Internal, text));
         };
-        let broadcast = self.nccl.functions.ncclBroadcast;
+        let (f, at, root) = (&self.nccl.functions, pointer(at), root as c_int);
         // SAFETY: promised by the caller; nobody else uses the communicator now.
-        let status =
-            unsafe { broadcast(at, at, bytes, BYTES, root as c_int, communicator, stream.0) };
+        let status = unsafe {
+            call!(f, ncclBroadcast(at, at, bytes, BYTES, root, raw(communicator), stream.raw()))
+        };
         self.nccl.check("ncclBroadcast", status)
     }
 
@@ -210,17 +202,17 @@ impl Clique {
     pub fn abort(&self, device: &Device) {
         // What fails after a failure helps nobody.
         let _entered = device.enter();
-        let Functions { ncclGroupStart, ncclGroupEnd, ncclCommAbort, .. } = self.nccl.functions;
+        let f = &self.nccl.functions;
         let ended = self.communicators.iter().filter_map(|one| locked(one).take());
         let ended: Vec<_> = ended.collect();
         // In a group: the end of one may wait for that of the others.
         // SAFETY: nobody else uses them now, or will.
         unsafe {
-            ncclGroupStart();
+            call!(f, ncclGroupStart());
             for communicator in ended {
-                ncclCommAbort(communicator);
+                call!(f, ncclCommAbort(raw(communicator)));
             }
-            ncclGroupEnd();
+            call!(f, ncclGroupEnd());
         }
     }
 

@@ -3,27 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::backend::cuda::load::functions;
+use cudarc::cusolver::sys;
 
-type Handle = usize;
+const LOWER: sys::cublasFillMode_t = sys::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER;
+const ALLOC_FAILED: c_int = sys::cusolverStatus_t::CUSOLVER_STATUS_ALLOC_FAILED as c_int;
 
 functions! {
-    cusolverDnCreate(*mut Handle) -> c_int;
-    cusolverDnDestroy(Handle) -> c_int;
-    cusolverDnSetStream(Handle, usize) -> c_int;
-    cusolverDnCreateParams(*mut Handle) -> c_int;
-    cusolverDnDestroyParams(Handle) -> c_int;
-    cusolverDnXpotrf_bufferSize(Handle, Handle, c_int, i64, c_int, Address, i64, c_int, *mut usize,
-        *mut usize) -> c_int;
-    cusolverDnXpotrf(Handle, Handle, c_int, i64, c_int, Address, i64, c_int, Address, usize,
-        *mut c_void, usize, Address) -> c_int;
-    cusolverDnXgetrf_bufferSize(Handle, Handle, i64, i64, c_int, Address, i64, c_int, *mut usize,
-        *mut usize) -> c_int;
-    cusolverDnXgetrf(Handle, Handle, i64, i64, c_int, Address, i64, Address, c_int, Address, usize,
-        *mut c_void, usize, Address) -> c_int;
+    cusolverDnCreate cusolverDnDestroy cusolverDnSetStream cusolverDnCreateParams
+    cusolverDnDestroyParams cusolverDnXpotrf_bufferSize cusolverDnXpotrf cusolverDnXgetrf_bufferSize
+    cusolverDnXgetrf
 }
-
-const ALLOC_FAILED: c_int = 2;
 
 pub struct Solver {
     functions: Functions,
@@ -32,10 +21,30 @@ pub struct Solver {
 /// cusolverDnHandle_t and the parameters that go with it.
 #[derive(Debug)]
 pub struct SolverHandle {
-    handle: Handle,
-    parameters: Handle,
-    /// What the library works in on the host.
-    on_host: Vec<u8>,
+    handle: usize,
+    parameters: usize,
+    /// Bytes of the host that a factorisation works in, and a piece for each that may be at work.
+    host_bytes: usize,
+    on_host: Vec<Vec<u8>>,
+    used: usize,
+}
+
+impl SolverHandle {
+    /// What the factorisation that is given next works in on the host, until the stream has done it.
+    fn host_piece(&mut self) -> *mut c_void {
+        if self.used == self.on_host.len() {
+            self.on_host.push(Vec::new());
+        }
+        let piece = &mut self.on_host[self.used];
+        self.used += 1;
+        piece.resize(self.host_bytes, 0);
+        piece.as_mut_ptr().cast()
+    }
+
+    /// All that was given has been done.
+    pub fn reset(&mut self) {
+        self.used = 0;
+    }
 }
 
 /// Memory of the device that a factorisation works in, and the number that it leaves.
@@ -61,29 +70,32 @@ impl Solver {
 
     /// A handle of the current context.
     pub fn create(&self) -> Result<SolverHandle> {
-        let (mut handle, mut parameters) = (0, 0);
+        let (f, mut handle, mut parameters) = (&self.functions, 0, 0);
         // SAFETY: valid places.
         unsafe {
-            self.check("cusolverDnCreate", (self.functions.cusolverDnCreate)(&mut handle))?;
-            let status = (self.functions.cusolverDnCreateParams)(&mut parameters);
+            let status = call!(f, cusolverDnCreate((&raw mut handle).cast()));
+            self.check("cusolverDnCreate", status)?;
+            let status = call!(f, cusolverDnCreateParams((&raw mut parameters).cast()));
             self.check("cusolverDnCreateParams", status)?;
         }
-        Ok(SolverHandle { handle, parameters, on_host: Vec::new() })
+        Ok(SolverHandle { handle, parameters, host_bytes: 0, on_host: Vec::new(), used: 0 })
     }
 
     pub fn destroy(&self, handle: SolverHandle) -> Result<()> {
+        let (f, SolverHandle { handle, parameters, .. }) = (&self.functions, handle);
         // SAFETY: handles that are not used any more.
         unsafe {
-            let status = (self.functions.cusolverDnDestroyParams)(handle.parameters);
+            let status = call!(f, cusolverDnDestroyParams(raw(parameters)));
             self.check("cusolverDnDestroyParams", status)?;
-            self.check("cusolverDnDestroy", (self.functions.cusolverDnDestroy)(handle.handle))
+            self.check("cusolverDnDestroy", call!(f, cusolverDnDestroy(raw(handle))))
         }
     }
 
     /// What the handle is given from now on goes on the stream.
     pub fn work_on(&self, handle: &SolverHandle, stream: Stream) -> Result<()> {
         // SAFETY: a stream of the handle's context.
-        let status = unsafe { (self.functions.cusolverDnSetStream)(handle.handle, stream.0) };
+        let status =
+            unsafe { call!(self.functions, cusolverDnSetStream(raw(handle.handle), stream.raw())) };
         self.check("cusolverDnSetStream", status)
     }
 
@@ -97,17 +109,21 @@ impl Solver {
         tiles: &BTreeSet<(usize, usize)>,
         panels: &BTreeSet<(usize, usize, usize)>,
     ) -> Result<usize> {
-        let kind = data_type(T::DTYPE);
-        let (Functions { cusolverDnXpotrf_bufferSize, cusolverDnXgetrf_bufferSize, .. }, h, p) =
-            (&self.functions, handle.handle, handle.parameters);
-        let (mut most, mut host) = (0, handle.on_host.len());
+        let (f, kind, a) = (&self.functions, data_type!(T), pointer(a));
+        let (h, p) = (raw(handle.handle), raw(handle.parameters));
+        let (mut most, mut host) = (0, handle.host_bytes);
         let (mut bytes, mut on_host) = (0, 0);
         for &(n, leading) in tiles {
             let (n, leading) = (n as i64, leading as i64);
             let (bytes, on_host) = (&mut bytes, &mut on_host);
             // SAFETY: valid places.
             let status = unsafe {
-                cusolverDnXpotrf_bufferSize(h, p, 0, n, kind, a, leading, kind, bytes, on_host)
+                call!(
+                    f,
+                    cusolverDnXpotrf_bufferSize(
+                        h, p, LOWER, n, kind, a, leading, kind, bytes, on_host
+                    )
+                )
             };
             self.check("cusolverDnXpotrf_bufferSize", status)?;
             (most, host) = (most.max(*bytes), host.max(*on_host));
@@ -117,12 +133,15 @@ impl Solver {
             let (bytes, on_host) = (&mut bytes, &mut on_host);
             // SAFETY: as above.
             let status = unsafe {
-                cusolverDnXgetrf_bufferSize(h, p, m, n, kind, a, leading, kind, bytes, on_host)
+                call!(
+                    f,
+                    cusolverDnXgetrf_bufferSize(h, p, m, n, kind, a, leading, kind, bytes, on_host)
+                )
             };
             self.check("cusolverDnXgetrf_bufferSize", status)?;
             (most, host) = (most.max(*bytes), host.max(*on_host));
         }
-        handle.on_host.resize(host, 0);
+        handle.host_bytes = host;
         Ok(most)
     }
 
@@ -138,23 +157,18 @@ impl Solver {
         a: Operand,
         workspace: Workspace,
     ) -> Result<()> {
-        let (kind, SolverHandle { handle: h, parameters, on_host }) = (data_type(T::DTYPE), handle);
+        let (f, kind, host) = (&self.functions, data_type!(T), handle.host_piece());
+        let SolverHandle { handle: h, parameters: p, host_bytes, .. } = *handle;
+        let Workspace { at, bytes, info } = workspace;
+        let (h, p, n, lda) = (raw(h), raw(p), n as i64, a.leading as i64);
+        let (a, at, info) = (pointer(a.at), pointer(at), pointer(info));
         // SAFETY: promised by the caller.
         let status = unsafe {
-            (self.functions.cusolverDnXpotrf)(
-                *h,
-                *parameters,
-                0,
-                n as i64,
-                kind,
-                a.at,
-                a.leading as i64,
-                kind,
-                workspace.at,
-                workspace.bytes,
-                on_host.as_mut_ptr().cast(),
-                on_host.len(),
-                workspace.info,
+            call!(
+                f,
+                cusolverDnXpotrf(
+                    h, p, LOWER, n, kind, a, lda, kind, at, bytes, host, host_bytes, info
+                )
             )
         };
         self.check("cusolverDnXpotrf", status)
@@ -172,24 +186,19 @@ impl Solver {
         pivots: Address,
         workspace: Workspace,
     ) -> Result<()> {
-        let (kind, SolverHandle { handle: h, parameters, on_host }) = (data_type(T::DTYPE), handle);
+        let (f, kind, host) = (&self.functions, data_type!(T), handle.host_piece());
+        let SolverHandle { handle: h, parameters: p, host_bytes, .. } = *handle;
+        let Workspace { at, bytes, info } = workspace;
+        let (h, p, m, n, lda) = (raw(h), raw(p), m as i64, n as i64, a.leading as i64);
+        let (a, pivots) = (pointer(a.at), pointer(pivots));
+        let (at, info) = (pointer(at), pointer(info));
         // SAFETY: promised by the caller.
         let status = unsafe {
-            (self.functions.cusolverDnXgetrf)(
-                *h,
-                *parameters,
-                m as i64,
-                n as i64,
-                kind,
-                a.at,
-                a.leading as i64,
-                pivots,
-                kind,
-                workspace.at,
-                workspace.bytes,
-                on_host.as_mut_ptr().cast(),
-                on_host.len(),
-                workspace.info,
+            call!(
+                f,
+                cusolverDnXgetrf(
+                    h, p, m, n, kind, a, lda, pivots, kind, at, bytes, host, host_bytes, info
+                )
             )
         };
         self.check("cusolverDnXgetrf", status)
