@@ -29,7 +29,6 @@ __device__ inline bool is_finite(Complex<T> x) {
 // if there is one and `info` is 0 or larger.
 template <typename T>
 __device__ void find_no_number(int* least, const T* a, Size stride, Size order, int* info) {
-  if (blockIdx.x > 0) return;
   int found = int(order);
   for (Size i = threadIdx.x; i < order && found == int(order); i += THREADS) {
     if (!is_finite(a[i * (stride + 1)])) found = int(i);

@@ -183,10 +183,14 @@ fn solver_dtype(name: &str) -> PyResult<DType> {
     found.ok_or_else(|| PyValueError::new_err(format!("{name:?} is no dtype of the solvers")))
 }
 
-/// The order from n on, divided by `ranks`, for which cuSolverMg has a width of tile columns.
+/// The order from n on, divided by `ranks`, for which cuSolverMg has a width of tile columns in a routine; and
+/// the largest width.
 #[pyfunction]
-fn engine_order(n: usize, ranks: usize) -> usize {
-    engine::tile_width(n, ranks).err().unwrap_or(n)
+fn engine_order(routine: &str, n: usize, ranks: usize) -> PyResult<(usize, usize)> {
+    let verb = solver::verbs().find(|verb| verb.name == routine);
+    let verb = verb.ok_or_else(|| PyValueError::new_err(format!("{routine:?} is no solver")))?;
+    let widest = solver::widest_of_engine(verb.family);
+    Ok((engine::tile_width(n, ranks, widest).err().unwrap_or(n), widest))
 }
 
 /// Width of the widest tile of a matrix of order n over so many ranks of the host, which divide n.

@@ -28,15 +28,15 @@ def checked(operation: str, engine: str | None, a) -> str:
     return _MG
 
 
-def expect_width(operation: str, n: int, world: int) -> None:
+def expect_width(operation: str, routine: str, n: int, world: int) -> None:
     """Refuse an order for which cuSolverMg has no width of tile columns."""
-    order = _core.engine_order(n, world)
+    order, widest = _core.engine_order(routine, n, world)
     if order != n:
         raise mistake(
             operation,
             "a",
-            f"an order whose part for each device, n / {world}, has a divisor from 128 to 1024 (or "
-            f'is at most 1024) with engine="{_MG}"',
+            f"an order whose part for each device, n / {world}, has a divisor from 128 to {widest} "
+            f'(or is at most {widest}) with engine="{_MG}"',
             f"{n}",
             f"pad A with an identity corner, B with zeros, to order {order}, or leave engine out",
         )

@@ -351,7 +351,7 @@ def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = Fal
     """
     matrix, b = operands[op.matrix], None if op.rhs is None else operands[op.rhs]
     if op.engine:
-        _engine.expect_width(op.public, max(matrix.shape), world)
+        _engine.expect_width(op.public, op.routine, max(matrix.shape), world)
     real = jnp.finfo(matrix.dtype).dtype
     like = {
         "matrix": matrix,

@@ -22,11 +22,11 @@ pub trait Memory: Send + Sync {
     /// # Safety
     /// There are as many bytes, which nobody else uses meanwhile.
     unsafe fn write(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
-    /// Between two places that do not overlap, which may be those of two ranks.
+    /// From one place to others, of which none overlaps another one; each may be another rank's.
     ///
     /// # Safety
     /// As for `write`.
-    unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
+    unsafe fn spread(&self, from: *const u8, to: &[*mut u8], bytes: usize) -> Result<()>;
     /// Writes a word of 4 or 8 bytes again and again.
     ///
     /// # Safety
@@ -60,8 +60,8 @@ impl Memory for HostMemory {
         Ok(())
     }
 
-    unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()> {
-        unsafe { self.write(from, to, bytes) }
+    unsafe fn spread(&self, from: *const u8, to: &[*mut u8], bytes: usize) -> Result<()> {
+        to.iter().try_for_each(|&to| unsafe { self.write(from, to, bytes) })
     }
 
     unsafe fn fill(&self, to: *mut u8, word: &[u8], count: usize) -> Result<()> {

@@ -30,6 +30,8 @@ namespace {
 const std::map<int, std::pair<const char*, const char*>> kTexts = {
     {INVALID_VALUE, {"CUDA_ERROR_INVALID_VALUE", "invalid argument"}},
     {OUT_OF_MEMORY, {"CUDA_ERROR_OUT_OF_MEMORY", "out of memory"}},
+    {PEER_ACCESS_UNSUPPORTED,
+     {"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices"}},
     {NOT_INITIALIZED, {"CUDA_ERROR_NOT_INITIALIZED", "initialization error"}},
     {INVALID_DEVICE, {"CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"}},
     {INVALID_IMAGE, {"CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"}},
@@ -63,6 +65,7 @@ struct Function {
 std::vector<std::unique_ptr<Module>> modules;
 std::vector<std::unique_ptr<Function>> functions;
 std::map<Word, size_t> allocated;
+std::map<std::pair<Word, int>, bool> access;
 bool initialised = false;
 
 template <size_t... I>
@@ -156,6 +159,7 @@ Device* current() { return self().contexts.empty() ? nullptr : self().contexts.b
 
 int refused(const char* function) {
   Thread& thread = self();
+  if (thread.is_recorded) thread.called.push_back(function);
   if (thread.fails == function && thread.skip-- == 0) {
     thread.fails.clear();
     return thread.status;
@@ -189,6 +193,23 @@ const char* emulated_launches() {
   for (const std::string& name : self().launched) *text += name + "\n";
   self().launched.clear();
   return text->c_str();
+}
+
+// The functions that the current thread has called since it last asked, a line each.
+const char* emulated_calls() {
+  static thread_local std::string* text = new std::string;
+  text->clear();
+  for (const std::string& name : self().called) *text += name + "\n";
+  self().called.clear();
+  self().is_recorded = true;
+  return text->c_str();
+}
+
+// Memory that kernels of a device other than its own may follow addresses into, or may not; what
+// nobody has said so of is not mapped address by address.
+void emulated_access(Word at, int device, int may) {
+  std::lock_guard<std::mutex> lock(mutex);
+  access[{at, device}] = may != 0;
 }
 
 // Pieces of memory that were allocated and not freed.
@@ -380,6 +401,21 @@ int cuMemFree_v2(Word at) {
   std::lock_guard<std::mutex> lock(mutex);
   EXPECT(allocated.erase(at) == 1, INVALID_VALUE)
   std::free(reinterpret_cast<void*>(at));
+  return SUCCESS;
+}
+
+// CUmemLocation.
+struct Location {
+  int kind, id;
+};
+
+int cuMemGetAccess(Word* flags, const Location* location, Word at) {
+  REFUSED
+  EXPECT(location->kind == 1 && location->id >= 0 && location->id < 3, INVALID_VALUE)
+  std::lock_guard<std::mutex> lock(mutex);
+  auto found = access.find({at, location->id});
+  EXPECT(found != access.end(), INVALID_VALUE)
+  *flags = found->second ? 3 : 0;
   return SUCCESS;
 }
 

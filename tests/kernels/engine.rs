@@ -169,6 +169,13 @@ fn orders_that_it_does_not_take() {
                     1031 columns of a device, got none for order 3093 over 3 devices; pad A with an \
                     identity corner to order 3456, or leave engine=None";
     assert_eq!(message(map("posv").int("tile", 0), 1031), expected);
+    let expected = "meshsolve.gesv: a: engine \"cusolvermg\" expected one width of tile columns that divides \
+                    1009 columns of a device, got none for order 3027 over 3 devices; pad A with an \
+                    identity corner to order 3072, or leave engine=None";
+    assert_eq!(message(map("gesv").int("tile", 0), 1009), expected);
+    let expected = "meshsolve.gesv: attribute `tile`: expected at most 512 with engine \"cusolvermg\", got \
+                    640; leave it out";
+    assert_eq!(message(map("gesv").int("tile", 640), 640), expected);
     let expected = "meshsolve.posv: attribute `order`: expected \"auto\" or \"cyclic\" with engine \
                     \"cusolvermg\", got \"natural\"; leave it out, or leave engine=None";
     assert_eq!(message(map("posv").text("order", "natural"), 4), expected);

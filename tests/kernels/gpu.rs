@@ -81,6 +81,23 @@ pub fn launches() -> Vec<String> {
     lines.lines().map(str::to_owned).collect()
 }
 
+/// The functions that this thread has called since it last asked, beginning when it first does.
+pub fn calls() -> Vec<String> {
+    // SAFETY: as above.
+    let list: unsafe extern "C" fn() -> *const c_char = unsafe { full().kernel("emulated_calls") };
+    // SAFETY: a string that lives until this thread asks again.
+    let lines = unsafe { CStr::from_ptr(list()) }.to_str().expect("names");
+    lines.lines().map(str::to_owned).collect()
+}
+
+/// Whether kernels of a device may follow this address, which is mapped address by address.
+pub fn access(at: u64, device: i32, may: bool) {
+    // SAFETY: as above.
+    let set: unsafe extern "C" fn(u64, i32, i32) = unsafe { full().kernel("emulated_access") };
+    // SAFETY: no precondition.
+    unsafe { set(at, device, i32::from(may)) };
+}
+
 /// Pieces of the devices' memory that were allocated and not freed.
 pub fn pieces() -> i32 {
     // SAFETY: as above.

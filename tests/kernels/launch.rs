@@ -95,10 +95,25 @@ fn two_plans_on_one_stream() {
     assert!(case.memory.content() == case.before, "twice is the identity");
 }
 
+/// Devices that need a file at the same time.
 #[test]
-fn files_are_compiled_once_for_each_device() {
+fn one_thread_compiles_and_the_others_wait() {
     let (devices, compiled) = devices();
-    for (device, size, expected) in [(0, 4, 1), (0, 8, 1), (0, 4, 1), (1, 8, 2), (1, 8, 2)] {
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            let devices = &devices;
+            scope.spawn(move || {
+                devices.numbered(number).unwrap().kernel("fill", "fill_4").unwrap();
+            });
+        }
+    });
+    assert_eq!(compiled.load(Relaxed), 1);
+}
+
+#[test]
+fn files_are_compiled_once_for_each_architecture() {
+    let (devices, compiled) = devices();
+    for (device, size, expected) in [(0, 4, 1), (0, 8, 1), (0, 4, 1), (1, 8, 1), (1, 8, 1)] {
         let stream = stream(device);
         let mut case = Case::new(Plan::forced(Algorithm::Square, 5, 5, size));
         case.start(&devices, stream).unwrap();
@@ -109,7 +124,7 @@ fn files_are_compiled_once_for_each_device() {
     // By its primary context a device is the same one.
     assert_eq!(devices.numbered(1).unwrap().name(), "CUDA device 1");
     devices.numbered(1).unwrap().kernel("transpose_square", "transpose_square_8").unwrap();
-    assert_eq!(compiled.load(Relaxed), 2);
+    assert_eq!(compiled.load(Relaxed), 1);
     assert_eq!(devices.numbered(2).unwrap().architecture(), "sm_90");
 }
 

@@ -15,6 +15,7 @@ mod launch;
 mod memory;
 mod panels;
 mod ranks;
+mod reach;
 #[path = "../routines/mod.rs"]
 mod routines;
 mod rows;

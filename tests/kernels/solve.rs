@@ -19,7 +19,7 @@ use crate::common::case::Place;
 use crate::common::{
     buffer, int_scalar, positive_definite, posv_call, random, residual, row_shards,
 };
-use crate::gpu::{capability, contexts, devices, fail, launches, stream};
+use crate::gpu::{access, capability, contexts, devices, fail, launches, stream};
 use crate::memory::Array;
 
 /// Scratch that holds garbage, between canaries.
@@ -292,10 +292,13 @@ pub fn fail_on_one_rank(devices: fn() -> Devices, functions: &[&str]) -> usize {
     failed
 }
 
-/// Columns are dealt out by kernels, or by copies where one device's kernels do not reach another's memory.
+/// Columns are dealt out by kernels, or by copies where one device's kernels do not reach another's memory: the
+/// device may be far, or the memory mapped for its own device alone.
 #[test]
 fn columns_move_by_kernels_or_by_copies() {
-    for apart in [false, true] {
+    for (apart, unmapped, by_kernels) in
+        [(false, false, vec![0, 1, 2]), (true, false, vec![]), (false, true, vec![1])]
+    {
         let (devices, site) = (devices().0, CudaSite::new(&System::map("posv")).unwrap());
         let before = |_| {
             launches();
@@ -303,17 +306,24 @@ fn columns_move_by_kernels_or_by_copies() {
                 fail("cuCtxEnablePeerAccess", 0, 217);
             }
         };
-        let launched = Mutex::new(Vec::new());
-        let after = |_| launched.lock().unwrap().extend(launches());
+        let moved = Mutex::new(Vec::new());
+        let after = |rank| {
+            if launches().iter().any(|name| name.contains("_columns_")) {
+                moved.lock().unwrap().push(rank);
+            }
+        };
         let mut system = System::new(None);
         let calls = system.calls();
+        let shard = calls[1].args[0].ptr.addr() as u64;
+        (0..3).for_each(|device| access(shard, device, !unmapped || device == 1));
         run_with(&site, &devices, &streams(), calls, before, |_| false, after)
             .into_iter()
             .for_each(|outcome| outcome.unwrap());
+        (0..3).for_each(|device| access(shard, device, true));
         assert!(system.is_solved() && system.info == [0; 3]);
-        let launched = launched.into_inner().unwrap();
-        let moved = launched.iter().any(|name| name.contains("_columns_"));
-        assert_eq!(moved, !apart, "{launched:?}");
+        let mut moved = moved.into_inner().unwrap();
+        moved.sort();
+        assert_eq!(moved, by_kernels);
     }
 }
 

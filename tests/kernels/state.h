@@ -24,6 +24,7 @@ enum Status {
   INVALID_DEVICE = 101,
   INVALID_IMAGE = 200,
   INVALID_CONTEXT = 201,
+  PEER_ACCESS_UNSUPPORTED = 217,
   INVALID_HANDLE = 400,
   NOT_FOUND = 500,
   LAUNCH_FAILED = 719,
@@ -44,6 +45,9 @@ struct Thread {
   // Its next clearing of memory takes a byte too many.
   bool overruns = false;
   std::vector<std::string> launched;
+  // Functions that it has called since it first asked for them.
+  bool is_recorded = false;
+  std::vector<std::string> called;
   // What devices do beside all streams.
   std::vector<std::pair<Device*, std::function<void()>>> beside;
 };

@@ -98,13 +98,15 @@ def test_programs_for_cuda_say_who_factors(name, engine):
 
 def test_orders_without_a_width():
     for n in (0, 7, 2048, 4 * 1024, 4 * 1009):
-        _engine.expect_width("solve", n, 4 if n % 4 == 0 else 1)
+        _engine.expect_width("solve", "posv", n, 4 if n % 4 == 0 else 1)
+    with pytest.raises(ValueError, match="got 4036; pad A .* to order 4096"):
+        _engine.expect_width("solve", "gesv", 4 * 1009, 4)
     factor = jax.jit(lambda a: ms.lu_factor(a, engine="cusolvermg").work)
     with pytest.raises(ValueError) as error:
         factor.trace(shaped(4 * 1031))
     assert str(error.value) == (
         "meshsolve.lu_factor: a: expected an order whose part for each device, n / 4, has a "
-        'divisor from 128 to 1024 (or is at most 1024) with engine="cusolvermg", got 4124; pad A '
+        'divisor from 128 to 512 (or is at most 512) with engine="cusolvermg", got 4124; pad A '
         "with an identity corner, B with zeros, to order 4608, or leave engine out"
     )
 

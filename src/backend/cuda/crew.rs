@@ -61,6 +61,14 @@ impl Crew {
         })
     }
 
+    /// Lets kernels of a rank follow addresses of all ranks.
+    pub fn reach_all(&self, rank: usize) -> Result<()> {
+        let device = &self.seats[rank].device;
+        self.seats.iter().try_for_each(|seat| {
+            device.reach(&seat.device, seat.memory.iter().map(|range| range.start))
+        })
+    }
+
     fn announced(&self, signal: Signal) -> &Announced {
         match signal {
             Signal::Panels => &self.panels,
@@ -153,16 +161,32 @@ impl Memory for CudaMemory {
         unsafe { seat.device.write_lines(lines, from, bytes, 1, seat.stream) }
     }
 
-    unsafe fn copy(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()> {
+    /// By a tree: whoever has it hands it on, so that of P ranks none is read from more than log2(P) times.
+    unsafe fn spread(&self, from: *const u8, to: &[*mut u8], bytes: usize) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }
-        let (source, from) = self.seat(from)?;
-        let (_, to) = self.seat(to)?;
-        let lines = |at| Lines { at, pitch: bytes };
-        let (device, stream) = (&source.device, source.stream);
-        unsafe { self.0.copy(lines(to), lines(from), (bytes, 1), device, stream)? };
-        device.wait(stream)
+        // Ranks that have it, or will when their streams come to what comes next, and the events for that.
+        let mut have = vec![self.seat(from)?];
+        let mut events = Vec::new();
+        let given = to.iter().try_for_each(|&to| {
+            let (seat, at) = self.seat(to)?;
+            let (device, stream) = (&seat.device, seat.stream);
+            // In each round as many copies as ranks had it before.
+            let (holder, from) = have[have.len() - (1 << have.len().ilog2())];
+            let event = holder.device.new_event()?;
+            events.push((holder, event));
+            holder.device.record(event, holder.stream)?;
+            device.wait_for(event, stream)?;
+            let lines = |at| Lines { at, pitch: bytes };
+            unsafe { self.0.copy(lines(at), lines(from), (bytes, 1), device, stream)? };
+            have.push((seat, at));
+            Ok(())
+        });
+        let waited: Vec<_> = have.iter().map(|(seat, _)| seat.device.wait(seat.stream)).collect();
+        let destroyed: Vec<_> =
+            events.iter().map(|(seat, event)| seat.device.destroy_event(*event)).collect();
+        waited.into_iter().chain(destroyed).fold(given, Result::and)
     }
 
     unsafe fn fill(&self, to: *mut u8, word: &[u8], count: usize) -> Result<()> {

@@ -74,7 +74,12 @@ struct Interface {
     vendor: Vendor,
     /// Communicators of NCCL, where panels go that way.
     cliques: Option<Cliques>,
+    /// By file and architecture.
+    cubins: Mutex<HashMap<(&'static str, String), Arc<Cubin>>>,
 }
+
+/// What was compiled, or is by whoever holds it.
+type Cubin = Mutex<Option<Vec<u8>>>;
 
 /// The vendor's libraries, when they are first needed.
 struct Vendor {
@@ -118,21 +123,28 @@ pub struct Kernel {
     pub blocks: u32,
 }
 
+impl Kernel {
+    /// To be launched on so many blocks.
+    pub fn on_blocks(self, blocks: u32) -> Kernel {
+        Kernel { blocks, ..self }
+    }
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 impl Devices {
-    /// `compile` is asked once for each file of kernels and device, `vendor` once.
+    /// `compile` is asked once for each file of kernels and architecture, `vendor` once.
     pub fn new(driver: Driver, compile: Compile, vendor: vendor::Find) -> Result<Devices> {
         // Without cuInit nothing else works; what counts the devices is otherwise harmless.
         driver.devices()?;
         let functions = Functions::of(driver.loaded())?;
         let queues = Queues::of(driver.loaded())?;
         let vendor = Vendor { find: vendor, found: OnceLock::new() };
-        let cliques = None;
-        let interface = Arc::new(Interface { driver, functions, queues, compile, vendor, cliques });
-        Ok(Devices { interface, known: Mutex::default() })
+        let (cliques, cubins) = (None, Mutex::default());
+        let interface = Interface { driver, functions, queues, compile, vendor, cliques, cubins };
+        Ok(Devices { interface: Arc::new(interface), known: Mutex::default() })
     }
 
     /// The same with panels that go from device to device by NCCL, where it can be used.
@@ -340,14 +352,21 @@ impl Device {
         Ok(kernel)
     }
 
-    fn load(&self, file: &str) -> Result<Handle> {
+    fn load(&self, file: &'static str) -> Result<Handle> {
         let program = sources::kernel(file).ok_or_else(|| {
             let message = format!(
                 "meshsolve: there is no file {file}.cu of kernels; this is a defect of meshsolve"
             );
             Error::new(Kind::Internal, message)
         })?;
-        let cubin = (self.interface.compile)(program, &self.architecture)?;
+        // Equal devices that come to it meanwhile wait, and compile nothing.
+        let key = (file, self.architecture.clone());
+        let cubin = locked(&self.interface.cubins).entry(key).or_default().clone();
+        let mut cubin = locked(&cubin);
+        let cubin = match &mut *cubin {
+            Some(cubin) => cubin,
+            none => none.insert((self.interface.compile)(program, &self.architecture)?),
+        };
         let mut module = 0;
         // SAFETY: an ELF file says how long it is; the driver keeps a copy.
         let status = unsafe {
@@ -380,7 +399,7 @@ impl Device {
         Ok(Kernel { name: entry.into(), function, blocks })
     }
 
-    /// Launches a kernel on as many blocks as the device holds. Every argument has 64 bits; of a
+    /// Launches a kernel on its blocks, as many as the device holds if nobody has asked for fewer. Every argument has 64 bits; of a
     /// narrower parameter they are the lower ones.
     ///
     /// # Safety

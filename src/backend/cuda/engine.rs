@@ -17,12 +17,15 @@ const ALIGNMENT: usize = 256;
 
 /// Widths of tile columns that are neither slow nor leave devices without work, on paper: below 128 the
 /// library is said to be slow. Not measured on any device yet.
-const WIDTHS: [usize; 3] = [128, 512, 1024];
+const WIDTHS: [usize; 2] = [128, 512];
+/// The widest that the library takes: NVIDIA says 512 of its LU, and nothing of its Cholesky.
+pub const WIDEST: usize = 1024;
+pub const WIDEST_OF_LU: usize = 512;
 
-/// The width of tile columns, one for all of them: it divides n / ranks. If there is none, the next larger
-/// order that has one.
-pub fn tile_width(n: usize, ranks: usize) -> std::result::Result<usize, usize> {
-    let [least, good, most] = WIDTHS;
+/// The width of tile columns, one for all of them, `most` at most: it divides n / ranks. If there is none, the
+/// next larger order that has one.
+pub fn tile_width(n: usize, ranks: usize, most: usize) -> std::result::Result<usize, usize> {
+    let [least, good] = WIDTHS;
     let columns = (n / ranks).max(1);
     let divides = |width: &usize| columns.is_multiple_of(*width);
     let found = (1..=good).rev().find(divides).filter(|&w| w >= least || w == columns);
@@ -158,7 +161,8 @@ impl Engine {
         let (devices, shards): (Vec<_>, Vec<_>) =
             members.into_iter().map(|member| (member.device, member.shard)).unzip();
         for device in &devices {
-            devices.iter().try_for_each(|other| device.reach(other))?;
+            let mut others = devices.iter().zip(&shards);
+            others.try_for_each(|(other, &shard)| device.reach(other, std::iter::once(shard)))?;
         }
         let (used, work) = Used::new::<T>(&devices, &shards, n, tile, asked)?;
         let (size, used) = (size_of::<T>(), Mutex::new(Some(used)));
@@ -336,7 +340,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
-    use super::tile_width;
+    use super::{WIDEST, WIDEST_OF_LU, tile_width};
 
     #[test]
     fn one_width_divides_the_columns_of_a_rank() {
@@ -350,21 +354,22 @@ mod tests {
             (2 * 1009, 2, 1009),
             (3 * 640, 3, 320),
         ] {
-            assert_eq!(tile_width(n, ranks), Ok(width), "{n} over {ranks}");
+            assert_eq!(tile_width(n, ranks, WIDEST), Ok(width), "{n} over {ranks}");
         }
         // 1031 is prime, 2 * 521 has 521 only.
-        assert_eq!(tile_width(2 * 1031, 2), Err(2 * 1152));
-        assert_eq!(tile_width(2 * 521, 1), Ok(521));
-        for ranks in 1..9 {
+        assert_eq!(tile_width(2 * 1031, 2, WIDEST), Err(2 * 1152));
+        assert_eq!(tile_width(2 * 521, 1, WIDEST), Ok(521));
+        assert_eq!(tile_width(2 * 1009, 2, WIDEST_OF_LU), Err(2 * 1024));
+        for (ranks, most) in (1..9).flat_map(|ranks| [(ranks, WIDEST), (ranks, WIDEST_OF_LU)]) {
             for columns in 1..3000 {
-                match tile_width(ranks * columns, ranks) {
+                match tile_width(ranks * columns, ranks, most) {
                     Ok(width) => {
                         assert_eq!(columns % width, 0);
-                        assert!((128..=1024).contains(&width) || width == columns);
+                        assert!(width <= most && (width >= 128 || width == columns));
                     }
                     Err(padded) => {
                         assert!(padded > ranks * columns && padded < ranks * (columns + 128));
-                        assert!(tile_width(padded, ranks).is_ok(), "{padded}");
+                        assert!(tile_width(padded, ranks, most).is_ok(), "{padded}");
                     }
                 }
             }

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::crew::{Crew, Seat};
+use super::crew::Crew;
 use super::device::{Address, Device, Stream};
 use super::queue::{Event, Lines};
 use super::room::Room;
@@ -165,7 +165,10 @@ impl<'a> CudaLane<'a> {
     fn find_no_number<T: Scalar>(&self, factor: Block<T>, info: Address) -> Result<()> {
         let Operand { at, leading, .. } = Form::of(factor, Op::None).operand();
         let arguments = [at, leading as u64, factor.rows.min(factor.cols) as u64, info];
-        self.launch("pivots", &format!("find_no_number_{}", suffix(T::DTYPE)), &arguments)
+        let entry = format!("find_no_number_{}", suffix(T::DTYPE));
+        let kernel = self.device.kernel("pivots", &entry)?.on_blocks(1);
+        // SAFETY: the arguments that the source says, of this call's memory.
+        unsafe { self.device.launch(&kernel, &arguments, self.stream()) }
     }
 
     fn infos(&self) -> Result<Vec<i32>> {

@@ -156,6 +156,7 @@ impl Nvrtc {
         let log = running.bytes(
             // SAFETY: a program and valid places.
             |program, size| unsafe { call!(self.functions, nvrtcGetProgramLogSize(program, size)) },
+            // SAFETY: as above.
             |program, to| unsafe { call!(self.functions, nvrtcGetProgramLog(program, to)) },
         )?;
         let log = String::from_utf8_lossy(&log).trim_matches(['\0', '\n']).to_owned();
@@ -174,6 +175,7 @@ impl Nvrtc {
         let cubin = running.bytes(
             // SAFETY: as above.
             |program, size| unsafe { call!(self.functions, nvrtcGetCUBINSize(program, size)) },
+            // SAFETY: as above.
             |program, to| unsafe { call!(self.functions, nvrtcGetCUBIN(program, to)) },
         )?;
         Ok(Compiled { cubin, log })

@@ -9,12 +9,13 @@ use sys::CUmemorytype::{CU_MEMORYTYPE_DEVICE as DEVICE, CU_MEMORYTYPE_HOST as HO
 
 use super::device::{Address, Device, Stream, raw};
 use super::load::{call, functions};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 
 functions! {
     cuCtxGetStreamPriorityRange cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamWaitEvent
     cuEventCreate cuEventRecord cuEventDestroy_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoHAsync_v2
     cuMemcpyPeerAsync cuMemcpy2DAsync_v2 cuMemcpy3DPeerAsync cuMemsetD2D8Async cuCtxEnablePeerAccess
+    cuMemGetAccess
 }
 
 /// The functions of this file.
@@ -29,6 +30,9 @@ impl Queues {
 const NON_BLOCKING: c_uint = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
 const NO_TIMING: c_uint = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as c_uint;
 const ALREADY_ENABLED: c_int = sys::CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED as c_int;
+const UNSUPPORTED: c_int = sys::CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED as c_int;
+const TOO_MANY: c_int = sys::CUresult::CUDA_ERROR_TOO_MANY_PEERS as c_int;
+const READ_AND_WRITE: u64 = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE as u64;
 
 /// CUevent: a place in a stream's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -326,19 +330,49 @@ impl Device {
         self.check("clearing memory", "cuMemsetD2D8Async", status)
     }
 
-    /// Lets kernels of this device follow addresses of another one.
-    pub fn reach(&self, other: &Device) -> Result<()> {
+    /// Lets kernels of this device follow addresses of another one, among them those of some pieces of
+    /// memory. That one context may reach the other says nothing of memory that is mapped address by address,
+    /// as JAX's is.
+    pub fn reach(&self, other: &Device, mut memory: impl Iterator<Item = Address>) -> Result<()> {
         if self.context() == other.context() {
             return Ok(());
         }
         let _entered = self.enter()?;
         // SAFETY: a context that is never destroyed.
-        match unsafe { call!(self.queues(), cuCtxEnablePeerAccess(raw(other.context()), 0)) } {
-            ALREADY_ENABLED => Ok(()),
+        let status =
+            unsafe { call!(self.queues(), cuCtxEnablePeerAccess(raw(other.context()), 0)) };
+        match status {
+            0 | ALREADY_ENABLED if memory.all(|at| self.may_access(at)) => Ok(()),
+            0 | ALREADY_ENABLED => Err(self.apart(other, "memory that is not mapped for it")),
+            UNSUPPORTED | TOO_MANY => Err(self.apart(other, &self.driver().says(status))),
             status => {
                 let what = format!("reaching the memory of {}", other.name());
                 self.check(&what, "cuCtxEnablePeerAccess", status)
             }
         }
+    }
+
+    /// Whether kernels may follow an address of another device that this one reaches. Of memory that is not
+    /// mapped address by address the driver does not tell: all of it may be reached.
+    fn may_access(&self, at: Address) -> bool {
+        let location = sys::CUmemLocation {
+            type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            __bindgen_anon_1: sys::CUmemLocation_st__bindgen_ty_1 { id: self.number() },
+        };
+        let mut flags = 0;
+        // SAFETY: valid places; the address is not followed.
+        let status = unsafe { call!(self.queues(), cuMemGetAccess(&mut flags, &location, at)) };
+        status != 0 || flags == READ_AND_WRITE
+    }
+
+    fn apart(&self, other: &Device, got: &str) -> Error {
+        let text = format!(
+            "meshsolve: {}: expected to reach the memory of {}, got {got}; an LU factor of a matrix by rows \
+             and engine=\"cusolvermg\" need GPUs with peer access (nvidia-smi topo -p2p r shows them): give \
+             A by columns, leave engine=None, or use a mesh of such GPUs",
+            self.name(),
+            other.name()
+        );
+        Error::new(Kind::FailedPrecondition, text)
     }
 }

@@ -32,13 +32,21 @@ pub(super) fn enlist<T: Scalar>(
             verb.name
         )));
     }
-    if options.tile.is_none() && engine::tile_width(problem.n, problem.ranks).is_err() {
+    let widest = options.widest_of_engine();
+    if options.tile.is_none() && engine::tile_width(problem.n, problem.ranks, widest).is_err() {
         return Err(options.no_width(problem));
     }
     let columns = Sizes::on_cuda::<T>(options, problem, part.device()).columns;
     let tile = columns.widest();
     if (0..columns.count()).any(|t| columns.tile(t).width != tile) {
         return Err(options.no_width(problem));
+    }
+    if tile > widest {
+        return Err(Error::invalid(format!(
+            "meshsolve.{}: attribute `tile`: expected at most {widest} with engine \"cusolvermg\", got \
+             {tile}; leave it out",
+            verb.name
+        )));
     }
     if asked.is_nothing() || problem.n == 0 {
         return Ok(None);
@@ -49,7 +57,20 @@ pub(super) fn enlist<T: Scalar>(
     part.gather(member, make).map(Some)
 }
 
+/// The widest tile column that the vendor's solver takes for routines of a family.
+pub fn widest(family: Family) -> usize {
+    match family {
+        Family::Lu => engine::WIDEST_OF_LU,
+        _ => engine::WIDEST,
+    }
+}
+
 impl Options {
+    /// That of the call's routine.
+    pub(super) fn widest_of_engine(&self) -> usize {
+        widest(self.verb.family)
+    }
+
     /// What the routine asks of the vendor's solver of whole matrices.
     fn asked(&self, problem: &Problem) -> Asked {
         let Options { verb, rhs, .. } = *self;
@@ -68,7 +89,7 @@ impl Options {
 
     fn no_width(&self, problem: &Problem) -> Error {
         let Problem { n, ranks, .. } = *problem;
-        let remedy = match (self.tile, engine::tile_width(n, ranks)) {
+        let remedy = match (self.tile, engine::tile_width(n, ranks, self.widest_of_engine())) {
             (None, Err(order)) => format!("pad A with an identity corner to order {order}"),
             _ => "leave `tile` out".to_owned(),
         };

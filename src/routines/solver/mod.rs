@@ -26,6 +26,8 @@ pub use sizes::Forecast;
 
 use options::Verb;
 
+pub use engine::widest as widest_of_engine;
+
 /// The routines of all families.
 pub fn verbs() -> impl Iterator<Item = &'static Verb> {
     let direct = cholesky::VERBS.iter().chain(&lu::VERBS);

@@ -57,7 +57,7 @@ impl Sizes {
             order: if ranks > 1 { Order::Cyclic } else { Order::Natural },
             tile: match options.engine {
                 Engine::CusolverMg if !options.verb.family.reads_only() => {
-                    engine::tile_width(n, ranks).unwrap_or(1)
+                    engine::tile_width(n, ranks, options.widest_of_engine()).unwrap_or(1)
                 }
                 _ => tile_width(device.architecture(), n, ranks),
             },

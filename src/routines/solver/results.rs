@@ -49,10 +49,9 @@ impl<T: Scalar> Solver<T> {
     pub(super) fn share(&self, kind: Kind) -> Result<()> {
         let mut results = self.results(kind);
         let Some(first) = results.next() else { return Ok(()) };
-        results.try_for_each(|other| {
-            // SAFETY: equal shapes (checked), distinct results of XLA.
-            unsafe { self.memory().copy(first.ptr, other.ptr, first.bytes()) }
-        })
+        let others: Vec<_> = results.map(|other| other.ptr).collect();
+        // SAFETY: equal shapes (checked), distinct results of XLA.
+        unsafe { self.memory().spread(first.ptr, &others, first.bytes()) }
     }
 
     /// Makes all of the results of a kind no numbers.

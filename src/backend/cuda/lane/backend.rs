@@ -385,7 +385,7 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
         Backend::<T>::barrier(self)?;
         self.ask(|lane| {
             let (size, ranks, n) = (size_of::<T>(), a.columns.ranks(), a.columns.n());
-            lane.crew.seats.iter().try_for_each(|seat| lane.device.reach(&seat.device))?;
+            lane.crew.reach_all(lane.rank)?;
             let table: Vec<u64> = a.shards.iter().map(|shard| address(*shard)).collect();
             let bytes = size_of_val(&table[..]);
             let place = Lines { at: lane.room.arenas[0], pitch: bytes };

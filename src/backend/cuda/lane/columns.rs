@@ -64,8 +64,6 @@ impl CudaLane<'_> {
     /// Whether kernels of this device may follow addresses of all ranks. A driver that fails for another
     /// reason than that they may not will say so when it is called next.
     fn reaches_all(&mut self) -> bool {
-        let device = self.device;
-        let reach = |seat: &Seat| device.reach(&seat.device).is_ok();
-        *self.reaches.get_or_insert_with(|| self.crew.seats.iter().all(reach))
+        *self.reaches.get_or_insert_with(|| self.crew.reach_all(self.rank).is_ok())
     }
 }

@@ -1,0 +1,82 @@
+//! What devices may do with each other's memory: kernels that follow addresses into it, and copies.
+
+use std::sync::Arc;
+
+use meshsolve::backend::cuda::crew::{Crew, CudaMemory, Seat};
+use meshsolve::backend::memory::Memory;
+use meshsolve::error::Kind;
+
+use crate::gpu::{access, calls, devices, fail, stream};
+use crate::memory::Array;
+use crate::transposition::Random;
+
+#[test]
+fn memory_that_is_mapped_for_nobody_else() {
+    let (devices, array) = (devices().0, Array::random(64, 8, &mut Random(1)));
+    let at = array.content().as_ptr().addr() as u64;
+    let [here, other] = [0, 1].map(|number| devices.numbered(number).unwrap());
+    let reach = || here.reach(&other, [at].into_iter());
+    // Not mapped address by address.
+    reach().unwrap();
+    access(at, 0, false);
+    access(at, 1, true);
+    let error = reach().unwrap_err();
+    let expected = "meshsolve: CUDA device 0: expected to reach the memory of CUDA device 1, got memory that is \
+                    not mapped for it; an LU factor of a matrix by rows and engine=\"cusolvermg\" need GPUs \
+                    with peer access (nvidia-smi topo -p2p r shows them): give A by columns, leave \
+                    engine=None, or use a mesh of such GPUs";
+    assert_eq!((error.kind, &*error.message), (Kind::FailedPrecondition, expected));
+    here.reach(&here, [at].into_iter()).unwrap();
+    access(at, 0, true);
+    reach().unwrap();
+}
+
+#[test]
+fn devices_without_peer_access() {
+    let devices = devices().0;
+    let [here, other] = [2, 0].map(|number| devices.numbered(number).unwrap());
+    for (status, kind, text) in [
+        (
+            217,
+            Kind::FailedPrecondition,
+            "got 217 CUDA_ERROR_PEER_ACCESS_UNSUPPORTED (peer access is",
+        ),
+        (711, Kind::FailedPrecondition, "got 711"),
+        (400, Kind::Internal, "expected cuCtxEnablePeerAccess to succeed, got 400"),
+    ] {
+        fail("cuCtxEnablePeerAccess", 0, status);
+        let error = here.reach(&other, std::iter::empty()).unwrap_err();
+        assert!(error.kind == kind && error.message.contains(text), "{error}");
+    }
+    here.reach(&other, std::iter::empty()).unwrap();
+}
+
+/// Copies to all ranks are given to the devices before any is waited for.
+#[test]
+fn one_rank_s_bytes_come_to_all() {
+    let devices = devices().0;
+    for ranks in 1..9 {
+        let mut arrays: Vec<_> =
+            (0..ranks).map(|r| Array::random(40, 8, &mut Random(r + 1))).collect();
+        let expected = arrays[0].content().to_vec();
+        let places: Vec<_> = arrays.iter_mut().map(Array::pointer).collect();
+        let seats = places.iter().enumerate().map(|(rank, place)| {
+            let stream = stream(rank as i32 % 3);
+            let first = place.addr() as u64;
+            let device = devices.of_stream(stream).unwrap();
+            Seat { device, stream, memory: vec![first..first + 40], engine: 0 }
+        });
+        let memory = CudaMemory(Arc::new(Crew::new(seats.collect(), None)));
+        calls();
+        // SAFETY: as many bytes each.
+        unsafe { memory.spread(places[0], &places[1..], 40) }.unwrap();
+        let called = calls();
+        let is_copy = |name: &String| name == "cuMemcpyPeerAsync";
+        let is_wait = |name: &String| name == "cuStreamSynchronize";
+        assert_eq!(called.iter().filter(|name| is_copy(name)).count(), places.len() - 1);
+        let last = called.iter().rposition(is_copy).unwrap_or(0);
+        assert!(!called[..last].iter().any(is_wait), "{called:?}");
+        assert!(arrays.iter().all(|array| array.content() == expected));
+        arrays.iter().for_each(|array| array.check("copies"));
+    }
+}
