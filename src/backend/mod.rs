@@ -223,8 +223,10 @@ pub trait Backend<T: Scalar> {
     /// Whether this lane's arithmetic keeps subnormal numbers from now on or flushes them to zero, where
     /// it can do both.
     fn keep_subnormals(&mut self, keep: bool);
+    /// What is given `ahead` next comes after all that has been given so far, and beside what is given until then.
+    fn fork(&mut self) {}
     /// What follows is awaited by other lanes (or, with `false`, no longer): a panel and what leads to it.
-    /// A device does it beside the work that it has been given before.
+    /// A device does it beside the work that it has been given since the last fork.
     fn ahead(&mut self, _: bool) {}
     /// The factored panel k may be brought to all lanes at once, before they update anything by it: all of them
     /// come here with the same panels, in the same order.

@@ -10,8 +10,34 @@ pub mod residual;
 pub mod triangular;
 mod triangular_inverse;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Step};
 use crate::scalar::Scalar;
+
+/// What leads to panel `next`, if it is the lane's, and the rest of a step, which it does not depend on. A lane
+/// of the host does what others wait for first. A device is given the rest first: giving it a panel may hold
+/// the host, and the device would have nothing to do.
+fn first_or_last<T: Scalar, B: Backend<T>>(
+    lane: &mut B,
+    next: usize,
+    panel: impl FnOnce(&mut B) -> Step,
+    rest: impl FnOnce(&mut B),
+) -> Step {
+    if !lane.owns(next) {
+        rest(lane);
+        return Ok(());
+    }
+    if !B::IS_RANK {
+        panel(lane)?;
+        rest(lane);
+        return Ok(());
+    }
+    lane.fork();
+    rest(lane);
+    lane.ahead(true);
+    panel(lane)?;
+    lane.ahead(false);
+    Ok(())
+}
 
 /// The tile columns of a lane from `from` on, without end.
 fn owned_from<T: Scalar, B: Backend<T>>(

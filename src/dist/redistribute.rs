@@ -25,6 +25,8 @@ struct Chain {
 pub struct Plan {
     lanes: usize,
     cycles: Vec<Vec<usize>>,
+    /// Where each lane's cycles begin, and where the last one's end.
+    begins: Vec<usize>,
     chains: Vec<Chain>,
 }
 
@@ -34,7 +36,7 @@ impl Plan {
     pub fn new(source: &[usize], lanes: usize) -> Self {
         let moved = source.iter().enumerate().filter(|(p, s)| p != *s).count();
         let longest = moved.div_ceil(4 * lanes).max(1);
-        let mut plan = Plan { lanes, cycles: Vec::new(), chains: Vec::new() };
+        let mut plan = Plan { lanes, cycles: Vec::new(), begins: Vec::new(), chains: Vec::new() };
         let mut seen = vec![false; source.len()];
         for start in 0..source.len() {
             if seen[start] || source[start] == start {
@@ -49,7 +51,27 @@ impl Plan {
                 plan.cut(&cycle, longest);
             }
         }
+        plan.deal();
         plan
+    }
+
+    /// Gives each lane about as many columns. Neighbours stay together: cycles of columns that lie side by side
+    /// everywhere can be moved as one.
+    fn deal(&mut self) {
+        let total: usize = self.cycles.iter().map(Vec::len).sum();
+        let mut before = 0;
+        for (i, cycle) in self.cycles.iter().enumerate() {
+            while self.begins.len() < self.lanes && before * self.lanes >= self.begins.len() * total
+            {
+                self.begins.push(i);
+            }
+            before += cycle.len();
+        }
+        self.begins.resize(self.lanes + 1, self.cycles.len());
+    }
+
+    fn cycles_of(&self, lane: usize) -> &[Vec<usize>] {
+        &self.cycles[self.begins[lane]..self.begins[lane + 1]]
     }
 
     fn cut(&mut self, cycle: &[usize], longest: usize) {
@@ -68,14 +90,13 @@ impl Plan {
 
     /// Lists of columns that a lane shifts at a time, at most, and columns in all of them.
     pub fn most_lists(&self) -> (usize, usize) {
-        let of_lane = |lengths: &dyn Fn(usize) -> Option<usize>, lane| {
-            let mine = (lane..).step_by(self.lanes).map_while(lengths);
-            mine.fold((0, 0), |(lists, columns), length| (lists + 1, columns + length))
-        };
-        let chain = |i: usize| self.chains.get(i).map(|chain| chain.positions.len() + 1);
-        let cycle = |i: usize| self.cycles.get(i).map(Vec::len);
-        let all = (0..self.lanes).flat_map(|lane| [of_lane(&chain, lane), of_lane(&cycle, lane)]);
-        all.fold((0, 0), |most, one| (most.0.max(one.0), most.1.max(one.1)))
+        let all = (0..self.lanes).flat_map(|lane| {
+            let chains = self.chains.iter().skip(lane).step_by(self.lanes);
+            let chains: Vec<_> = chains.map(|chain| chain.positions.len() + 1).collect();
+            let cycles: Vec<_> = self.cycles_of(lane).iter().map(Vec::len).collect();
+            [chains, cycles].map(|lengths| (lengths.len(), lengths.iter().sum()))
+        });
+        all.fold((0, 0), |most, one: (_, usize)| (most.0.max(one.0), most.1.max(one.1)))
     }
 }
 
@@ -98,7 +119,7 @@ pub fn redistribute<'p, T: Scalar, B: Backend<T>>(
     lane.barrier()?;
     let chain = |chain: &'p Chain| columns(&chain.positions).chain(once(saved(chain.successor)));
     lane.shift_columns(mine.map(|c| chain(&plan.chains[c])), None);
-    let cycles = plan.cycles.iter().skip(index).step_by(lanes);
+    let cycles = plan.cycles_of(index).iter();
     lane.shift_columns(cycles.map(|cycle| columns(cycle)), Some(slot(index)));
     lane.barrier()
 }

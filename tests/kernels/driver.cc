@@ -195,7 +195,8 @@ const char* emulated_launches() {
   return text->c_str();
 }
 
-// The functions that the current thread has called since it last asked, a line each.
+// The functions that the current thread has called since it last asked, a line each; of cuBLAS and cuSOLVER
+// with "beside" if their work went on the library's own stream.
 const char* emulated_calls() {
   static thread_local std::string* text = new std::string;
   text->clear();

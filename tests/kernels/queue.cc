@@ -87,6 +87,7 @@ int finish(Stream& stream) {
 int enqueue(void* handle, std::function<int()> work, Place* place) {
   Stream* stream = here(handle);
   EXPECT(stream, INVALID_HANDLE)
+  if (self().is_recorded && stream->is_beside) self().called.back() += " beside";
   std::lock_guard<std::recursive_mutex> lock(working);
   if (place) *place = {stream, stream->given};
   return give(*stream, std::move(work));
@@ -180,6 +181,7 @@ int cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
   EXPECT(current() && flags == 1 && -5 <= priority && priority <= 0, INVALID_VALUE)
   *stream = emulated_stream(device());
   static_cast<Stream*>(*stream)->is_eager = device() == 0;
+  static_cast<Stream*>(*stream)->is_beside = true;
   return SUCCESS;
 }
 

@@ -19,7 +19,7 @@ use crate::common::case::Place;
 use crate::common::{
     buffer, int_scalar, positive_definite, posv_call, random, residual, row_shards,
 };
-use crate::gpu::{access, capability, contexts, devices, fail, launches, stream};
+use crate::gpu::{access, calls, capability, contexts, devices, fail, launches, stream};
 use crate::memory::Array;
 
 /// Scratch that holds garbage, between canaries.
@@ -324,6 +324,66 @@ fn columns_move_by_kernels_or_by_copies() {
         let mut moved = moved.into_inner().unwrap();
         moved.sort();
         assert_eq!(moved, by_kernels);
+    }
+}
+
+/// A system of order n on some ranks by rows, solved on devices that reach each other or do not: what each
+/// rank's thread has called.
+fn calls_of(routine: &str, n: usize, ranks: usize, tile: i64, apart: bool) -> Vec<Vec<String>> {
+    let a = positive_definite::<f64>(n, 4);
+    let mut shards = row_shards(&a, ranks);
+    let (mut xs, mut infos) = (vec![vec![1.0; n]; ranks], vec![-1; ranks]);
+    let parts = shards.iter_mut().zip(&mut xs).zip(&mut infos).enumerate();
+    let made: Vec<_> =
+        parts.map(|(r, ((a, x), info))| posv_call(r, a, x, info, n, ranks, 1)).collect();
+    let map = Map::routine(routine, ranks).text("rhs", "replicated").int("tile", tile);
+    let (devices, site) = (devices().0, CudaSite::new(&map).unwrap());
+    let streams: Vec<_> = (0..ranks).map(|rank| stream(rank as i32 % 3)).collect();
+    let called = Mutex::new(vec![Vec::new(); ranks]);
+    let before = |_| {
+        if apart {
+            fail("cuCtxEnablePeerAccess", 0, 217);
+        }
+        calls();
+    };
+    let after = |rank: usize| called.lock().unwrap()[rank] = calls();
+    let outcomes = run_with(&site, &devices, &streams, made, before, |_| false, after);
+    outcomes.into_iter().for_each(|outcome| outcome.unwrap());
+    let x = Mat::from_fn(n, 1, |i, _| xs[0][i]);
+    assert!(residual(&a, &x, &Mat::from_fn(n, 1, |_, _| 1.0)) < 3.0);
+    called.into_inner().unwrap()
+}
+
+/// Six tiles of 16 columns, of which four change places in one cycle: each rank moves its share of the 16
+/// columns of all four at once, and has one more copy for the spare place.
+#[test]
+fn columns_that_lie_side_by_side_are_copied_together() {
+    let copies = |apart| -> Vec<usize> {
+        // Of several lines: those of one are of x, made by whoever comes last, too.
+        let is_copy =
+            |name: &&String| ["cuMemcpy2DAsync_v2", "cuMemcpy3DPeerAsync"].contains(&name.as_str());
+        let called = calls_of("posv", 96, 3, 16, apart);
+        called.iter().map(|called| called.iter().filter(is_copy).count()).collect()
+    };
+    let (near, far) = (copies(false), copies(true));
+    for (near, far) in near.iter().zip(&far) {
+        assert_eq!(far - near, 5, "{near} {far}");
+    }
+}
+
+/// A panel may hold the host while it is given, so the device has its other work before.
+#[test]
+fn what_a_panel_does_not_need_is_given_first() {
+    for (routine, factors, pieces) in [
+        // Each of the other 22 tile columns, or eight of them at a time.
+        ("posv", "cusolverDnXpotrf", 22),
+        ("gesv", "cusolverDnXgetrf", 3),
+    ] {
+        let called = &calls_of(routine, 48, 1, 2, false)[0];
+        let place = |name: &str| called.iter().position(|n| n == name).expect("it is called");
+        let (first, next) = (place(factors), place(&format!("{factors} beside")));
+        let products = called[first..next].iter().filter(|n| *n == "cublasDgemm_v2_64").count();
+        assert_eq!(products, pieces, "{routine}: {called:?}");
     }
 }
 

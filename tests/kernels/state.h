@@ -65,6 +65,8 @@ struct Stream {
   size_t given = 0, done = 0;
   // Whether it works as soon as it is given something.
   bool is_eager = false;
+  // Whether it is one of the library's, beside the caller's.
+  bool is_beside = false;
 };
 
 // Held while the lists below are looked at.

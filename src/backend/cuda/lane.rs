@@ -40,6 +40,10 @@ use panels::Staged;
 /// Interchanges of one launch, as `kernels/rows.cu` has it.
 const INTERCHANGES: usize = 128;
 
+/// Tiles of one product: it ends soon, so that panels on the other stream find multiprocessors free, and is wide
+/// enough to keep all of them busy.
+const TILES_OF_PIECE: usize = 8;
+
 pub struct CudaLane<'a> {
     team: &'a Team,
     crew: &'a Crew,
@@ -307,7 +311,8 @@ impl<'a> CudaLane<'a> {
                 self.multiply_at(c, -T::ONE, (part(rows), Op::None), (b, Op::Adjoint))?;
             }
         } else {
-            for wide in side_by_side(a, targets) {
+            let most = TILES_OF_PIECE * a.columns.widest();
+            for wide in side_by_side(a, targets, most) {
                 let b = wide.sub(of_panel.global, 0, of_panel.width, wide.cols);
                 let c = wide.sub(rows.start, 0, rows.len(), wide.cols);
                 self.multiply_at(c, -T::ONE, (part(rows.clone()), Op::None), (b, Op::None))?;
@@ -323,14 +328,19 @@ impl<'a> CudaLane<'a> {
     }
 }
 
-/// Tile columns as blocks of those that lie side by side in a shard.
-fn side_by_side<T>(a: &Matrix<T>, tiles: impl Iterator<Item = usize>) -> Vec<Block<T>> {
+/// Tile columns as blocks of those that lie side by side in a shard, of so many columns at most.
+fn side_by_side<T>(
+    a: &Matrix<T>,
+    tiles: impl Iterator<Item = usize>,
+    most: usize,
+) -> Vec<Block<T>> {
     let mut blocks: Vec<Block<T>> = Vec::new();
     let mut end = None;
     for t in tiles {
         let tile = a.columns.tile(t);
         if end == Some((tile.rank, tile.local))
             && let Some(last) = blocks.last_mut()
+            && last.cols + tile.width <= most
         {
             last.cols += tile.width;
         } else {

@@ -9,7 +9,7 @@
 //! is ready when the others need it. There is no barrier: a panel is announced when it is done.
 
 use crate::backend::{Backend, Signal, Step, Update};
-use crate::dist::owned_from;
+use crate::dist::{first_or_last, owned_from};
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 
@@ -25,14 +25,20 @@ pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>) -> Step {
         if next < count {
             lane.broadcast(a, k);
         }
-        if next < count && lane.owns(next) {
-            lane.ahead(true);
-            lane.update(a, k, std::iter::once(next), Update::Cholesky);
-            factor_panel(lane, a, next)?;
-            lane.ahead(false);
+        let others = owned_from(lane, next).filter(|&t| t != next).take_while(|&t| t < count);
+        let rest = |lane: &mut B| lane.update(a, k, others, Update::Cholesky);
+        match next < count {
+            true => first_or_last(
+                lane,
+                next,
+                |lane| {
+                    lane.update(a, k, std::iter::once(next), Update::Cholesky);
+                    factor_panel(lane, a, next)
+                },
+                rest,
+            )?,
+            false => rest(lane),
         }
-        let others = owned_from(lane, next).filter(|&t| t != next);
-        lane.update(a, k, others.take_while(|&t| t < count), Update::Cholesky);
         lane.progress(next, count);
     }
     Ok(())

@@ -14,7 +14,7 @@
 
 use super::share;
 use crate::backend::{Backend, Group, Op, Signal, Step, Triangle, Update};
-use crate::dist::owned_from;
+use crate::dist::{first_or_last, owned_from};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
@@ -60,19 +60,21 @@ fn step<T: Scalar, B: Backend<T>>(
     k: usize,
     owner: Group,
 ) -> Step {
-    let next = k + 1;
-    if lane.owns(next) {
-        lane.ahead(true);
-        finish_row(lane, a, pivots, k, a.tile_column(next));
-        lane.update(a, k, std::iter::once(next), Update::Lu);
-        factor_panel(lane, a, pivots, next, owner)?;
-        lane.ahead(false);
-    }
-    let count = a.columns.count();
-    let others = owned_from(lane, next).take_while(|&t| t < count).filter(|&t| t != next);
-    others.clone().for_each(|t| finish_row(lane, a, pivots, k, a.tile_column(t)));
-    lane.update(a, k, others, Update::Lu);
-    Ok(())
+    let (next, count) = (k + 1, a.columns.count());
+    first_or_last(
+        lane,
+        next,
+        |lane| {
+            finish_row(lane, a, pivots, k, a.tile_column(next));
+            lane.update(a, k, std::iter::once(next), Update::Lu);
+            factor_panel(lane, a, pivots, next, owner)
+        },
+        |lane| {
+            let others = owned_from(lane, next).take_while(|&t| t < count).filter(|&t| t != next);
+            others.clone().for_each(|t| finish_row(lane, a, pivots, k, a.tile_column(t)));
+            lane.update(a, k, others, Update::Lu);
+        },
+    )
 }
 
 /// Interchanges rows of `columns` of a tile column as panel `k` says and makes their part of U.

@@ -195,14 +195,15 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
     /// Subnormal numbers cost nothing here.
     fn keep_subnormals(&mut self, _: bool) {}
 
+    fn fork(&mut self) {
+        self.give(|lane| {
+            let event = lane.mark(lane.main())?;
+            lane.device.wait_for(event, lane.tools.side)
+        });
+        self.apart = true;
+    }
+
     fn ahead(&mut self, on: bool) {
-        if on && !self.ahead {
-            self.give(|lane| {
-                let event = lane.mark(lane.main())?;
-                lane.device.wait_for(event, lane.tools.side)
-            });
-            self.apart = true;
-        }
         self.ahead = on;
     }
 

@@ -1,5 +1,5 @@
 //! Whole columns that change places: one launch for all of them where this device's kernels reach all ranks'
-//! memory, else copies of one column each.
+//! memory, else copies, of as many columns at a time as lie side by side.
 
 use super::*;
 
@@ -47,7 +47,27 @@ impl CudaLane<'_> {
         lists: &[Vec<Block<T>>],
         spare: Option<Block<T>>,
     ) -> Result<()> {
-        for list in lists {
+        let mut rest = lists;
+        while let Some(first) = rest.first() {
+            let pairs = rest.windows(2);
+            let together =
+                1 + pairs.take_while(|pair| self.side_by_side(&pair[0], &pair[1])).count();
+            // A place for panels is as wide as a tile, and no panel is there now.
+            let most = if spare.is_some() {
+                self.room.needs.panel / (first[0].rows * size_of::<T>()).max(1)
+            } else {
+                together
+            };
+            let width = together.min(most).max(1);
+            let wide = |column: &Block<T>| Block { cols: width, ..*column };
+            let list: Vec<_> = first.iter().map(wide).collect();
+            let spare = spare.map(|one| match width {
+                1 => one,
+                _ => {
+                    let at = std::ptr::without_provenance_mut(self.room.panels[0] as usize);
+                    Block::column_major(at, one.rows, width, one.rows)
+                }
+            });
             if let Some(spare) = spare {
                 self.put_at(list[0], spare)?;
             }
@@ -57,8 +77,19 @@ impl CudaLane<'_> {
             if let Some(spare) = spare {
                 self.put_at(spare, list[list.len() - 1])?;
             }
+            rest = &rest[width..];
         }
         Ok(())
+    }
+
+    /// Whether each column of a list follows that of another one, in the memory of one rank.
+    fn side_by_side<T: Scalar>(&self, list: &[Block<T>], next: &[Block<T>]) -> bool {
+        let follows = |(one, other): (&Block<T>, &Block<T>)| {
+            let rank = |column: &Block<T>| self.crew.rank_of(address(*column)).ok();
+            let end = one.ptr.wrapping_add(one.col_stride);
+            end == other.ptr && one.col_stride == other.col_stride && rank(one) == rank(other)
+        };
+        list.len() == next.len() && list.iter().zip(next).all(follows)
     }
 
     /// Whether kernels of this device may follow addresses of all ranks. A driver that fails for another
