@@ -1,12 +1,13 @@
 //! Process-wide settings, read from the environment once and never written to it:
 //! `MESHSOLVE_TIMEOUT` (seconds a call waits for all its devices), `MESHSOLVE_THREADS` (threads of
 //! one call), `MESHSOLVE_LOG=progress` (panel k of K on standard error), `MESHSOLVE_TRACE` (what lanes do
-//! when, as a file), `MESHSOLVE_PANELS` (how panels go from one CUDA device to the others).
+//! when, as a file), `MESHSOLVE_PANELS` (how panels go from one CUDA device to the others),
+//! `MESHSOLVE_FLOAT64` (whether CUDA's libraries may emulate float64).
 
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -87,6 +88,54 @@ impl FromStr for Panels {
 pub fn panels() -> Panels {
     static PANELS: OnceLock<Panels> = OnceLock::new();
     *PANELS.get_or_init(|| parsed("MESHSOLVE_PANELS", |_| true).unwrap_or_default())
+}
+
+/// How CUDA's libraries multiply float64 and complex128.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Float64 {
+    /// By units of the device for them.
+    #[default]
+    Native,
+    /// By integers, where the library finds that faster.
+    Emulated,
+}
+
+impl FromStr for Float64 {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Float64, ()> {
+        match text {
+            "native" => Ok(Float64::Native),
+            "emulated" => Ok(Float64::Emulated),
+            _ => Err(()),
+        }
+    }
+}
+
+impl Float64 {
+    pub fn name(self) -> &'static str {
+        match self {
+            Float64::Native => "native",
+            Float64::Emulated => "emulated",
+        }
+    }
+}
+
+fn emulated() -> &'static AtomicBool {
+    static EMULATED: OnceLock<AtomicBool> = OnceLock::new();
+    EMULATED.get_or_init(|| {
+        let asked: Option<Float64> = parsed("MESHSOLVE_FLOAT64", |_| true);
+        AtomicBool::new(asked == Some(Float64::Emulated))
+    })
+}
+
+pub fn float64() -> Float64 {
+    if emulated().load(Relaxed) { Float64::Emulated } else { Float64::Native }
+}
+
+/// For calls that begin later.
+pub fn set_float64(math: Float64) {
+    emulated().store(math == Float64::Emulated, Relaxed);
 }
 
 /// The value of environment variable `name`; one that cannot be used is named on standard error

@@ -19,6 +19,8 @@ pub struct CallStats {
     pub tiles: usize,
     pub tile: usize,
     pub scratch_bytes: usize,
+    /// How float64 is multiplied: "native" or "emulated".
+    pub float64: &'static str,
     pub info: i32,
     /// Seconds of each phase, by name, in order.
     pub phases: Vec<(&'static str, f64)>,

@@ -77,6 +77,24 @@ fn set_timeout(seconds: f64) -> PyResult<()> {
     Ok(())
 }
 
+/// How CUDA's libraries multiply float64: "native" or "emulated".
+#[pyfunction]
+fn float64_math() -> &'static str {
+    settings::float64().name()
+}
+
+/// Set it for calls that begin later. Raises ValueError for another word.
+#[pyfunction]
+fn set_float64_math(math: &str) -> PyResult<()> {
+    let math = math.parse().map_err(|()| {
+        PyValueError::new_err(format!(
+            "meshsolve.set_float64_math: math: expected \"native\" or \"emulated\", got {math:?}"
+        ))
+    })?;
+    settings::set_float64(math);
+    Ok(())
+}
+
 /// Figures of the last finished call as a dictionary; None before the first.
 #[pyfunction]
 fn last_call(py: Python<'_>) -> PyResult<Option<Bound<'_, PyDict>>> {
@@ -87,6 +105,7 @@ fn figures(py: Python<'_>, call: stats::CallStats) -> PyResult<Bound<'_, PyDict>
     let figures = PyDict::new(py);
     figures.set_item("routine", call.routine)?;
     figures.set_item("dtype", call.dtype)?;
+    figures.set_item("float64", call.float64)?;
     let counts = [
         ("n", call.n),
         ("rhs", call.rhs),
@@ -318,6 +337,8 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(threads, m)?)?;
     m.add_function(wrap_pyfunction!(timeout, m)?)?;
     m.add_function(wrap_pyfunction!(set_timeout, m)?)?;
+    m.add_function(wrap_pyfunction!(float64_math, m)?)?;
+    m.add_function(wrap_pyfunction!(set_float64_math, m)?)?;
     m.add_function(wrap_pyfunction!(last_call, m)?)?;
     m.add_function(wrap_pyfunction!(cancel, m)?)?;
     m.add_function(wrap_pyfunction!(close, m)?)?;

@@ -24,7 +24,14 @@ import importlib
 from typing import Any
 
 from meshsolve import local
-from meshsolve._calls import cancel, last_call, set_timeout, timeout
+from meshsolve._calls import (
+    cancel,
+    float64_math,
+    last_call,
+    set_float64_math,
+    set_timeout,
+    timeout,
+)
 from meshsolve._cholesky import CholeskyFactor, cho_factor, cho_solve, cholesky, logdet
 from meshsolve._core import __version__
 from meshsolve._elsewhere import absent
@@ -60,6 +67,7 @@ __all__ = [
     "lu_solve",
     "norm",
     "plan",
+    "set_float64_math",
     "set_timeout",
     "slogdet",
     "solve",

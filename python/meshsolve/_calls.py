@@ -39,11 +39,49 @@ def timeout() -> float:
     return _core.timeout()
 
 
+def set_float64_math(math: str) -> None:
+    """Set how CUDA's libraries multiply float64 and complex128 in calls that begin later.
+
+    "emulated" lets cuBLAS and cuSOLVER multiply by integers on tensor cores where they find that
+    faster, which matters on GPUs with little float64 (RTX, L40, B300). NVIDIA offers it from CUDA
+    13.0 update 2 on, on Blackwell GPUs; on others products stay as they are. By default, NVIDIA
+    says, results are as accurate as native ones, but not the same bits. cuBLAS then takes its own
+    memory for it, beside JAX's. Nothing changes on CPU devices, or with ``engine="cusolvermg"``.
+
+    The initial value is that of the environment variable MESHSOLVE_FLOAT64, else "native".
+    ``last_call`` tells what was used, as "float64".
+
+    Args:
+      math: "native" or "emulated".
+
+    Raises:
+      ValueError: another word. Calls on CUDA devices whose libraries are older raise a
+        ``jax.errors.JaxRuntimeError`` that says so.
+
+    Examples:
+      >>> ms.set_float64_math("native")
+    """
+    _core.set_float64_math(math)
+
+
+def float64_math() -> str:
+    """How CUDA's libraries multiply float64: "native" or "emulated".
+
+    Raises nothing; see ``set_float64_math``.
+
+    Examples:
+      >>> ms.float64_math()
+      'native'
+    """
+    return _core.float64_math()
+
+
 def last_call() -> dict[str, Any] | None:
     """Sizes and seconds of the last finished call; None before the first.
 
     Returns:
-      A dictionary: "routine" (its name in DESIGN.md), "dtype", "n", "rhs" (right-hand sides),
+      A dictionary: "routine" (its name in DESIGN.md), "dtype", "float64" (how it is multiplied:
+      "native", or "emulated" by ``set_float64_math``), "n", "rhs" (right-hand sides),
       "ranks" (devices), "visible" (devices of their kind that there are), "lanes" (threads),
       "tiles", "tile" (their width), "scratch_bytes", "info", and "seconds", a
       dictionary of the phases and their "total".

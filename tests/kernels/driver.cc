@@ -31,7 +31,8 @@ const std::map<int, std::pair<const char*, const char*>> kTexts = {
     {INVALID_VALUE, {"CUDA_ERROR_INVALID_VALUE", "invalid argument"}},
     {OUT_OF_MEMORY, {"CUDA_ERROR_OUT_OF_MEMORY", "out of memory"}},
     {PEER_ACCESS_UNSUPPORTED,
-     {"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices"}},
+     {"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
+      "peer access is not supported between these two devices"}},
     {NOT_INITIALIZED, {"CUDA_ERROR_NOT_INITIALIZED", "initialization error"}},
     {INVALID_DEVICE, {"CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"}},
     {INVALID_IMAGE, {"CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"}},
@@ -195,8 +196,8 @@ const char* emulated_launches() {
   return text->c_str();
 }
 
-// The functions that the current thread has called since it last asked, a line each; of cuBLAS and cuSOLVER
-// with "beside" if their work went on the library's own stream.
+// The functions that the current thread has called since it last asked, a line each; of cuBLAS and
+// cuSOLVER with "beside" if their work went on the library's own stream.
 const char* emulated_calls() {
   static thread_local std::string* text = new std::string;
   text->clear();

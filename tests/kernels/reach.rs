@@ -5,6 +5,7 @@ use std::sync::Arc;
 use meshsolve::backend::cuda::crew::{Crew, CudaMemory, Seat};
 use meshsolve::backend::memory::Memory;
 use meshsolve::error::Kind;
+use meshsolve::settings::Float64;
 
 use crate::gpu::{access, calls, devices, fail, stream};
 use crate::memory::Array;
@@ -64,9 +65,9 @@ fn one_rank_s_bytes_come_to_all() {
             let stream = stream(rank as i32 % 3);
             let first = place.addr() as u64;
             let device = devices.of_stream(stream).unwrap();
-            Seat { device, stream, memory: vec![first..first + 40], engine: 0 }
+            Seat { device, stream, memory: std::iter::once(first..first + 40).collect(), engine: 0 }
         });
-        let memory = CudaMemory(Arc::new(Crew::new(seats.collect(), None)));
+        let memory = CudaMemory(Arc::new(Crew::new(seats.collect(), None, Float64::Native)));
         calls();
         // SAFETY: as many bytes each.
         unsafe { memory.spread(places[0], &places[1..], 40) }.unwrap();

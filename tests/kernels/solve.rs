@@ -2,8 +2,8 @@
 //! ranks that share one.
 
 use std::path::Path;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use faer::Mat;
 use meshsolve::backend::cuda::device::{Devices, Stream};
@@ -13,6 +13,7 @@ use meshsolve::call::{Allocate, Buffer, Call};
 use meshsolve::error::{Kind, Result};
 use meshsolve::rendezvous::{CudaArrival, CudaSite};
 use meshsolve::scalar::DType;
+use meshsolve::settings::Float64;
 
 use crate::common::Map;
 use crate::common::case::Place;
@@ -359,11 +360,14 @@ fn calls_of(routine: &str, n: usize, ranks: usize, tile: i64, apart: bool) -> Ve
 #[test]
 fn columns_that_lie_side_by_side_are_copied_together() {
     let copies = |apart| -> Vec<usize> {
-        // Of several lines: those of one are of x, made by whoever comes last, too.
         let is_copy =
             |name: &&String| ["cuMemcpy2DAsync_v2", "cuMemcpy3DPeerAsync"].contains(&name.as_str());
-        let called = calls_of("posv", 96, 3, 16, apart);
-        called.iter().map(|called| called.iter().filter(is_copy).count()).collect()
+        // Columns come first.
+        let before = |called: &Vec<String>| {
+            let first = called.iter().take_while(|name| *name != "cublasDgemm_v2_64");
+            first.filter(is_copy).count()
+        };
+        calls_of("posv", 96, 3, 16, apart).iter().map(before).collect()
     };
     let (near, far) = (copies(false), copies(true));
     for (near, far) in near.iter().zip(&far) {
@@ -385,6 +389,53 @@ fn what_a_panel_does_not_need_is_given_first() {
         let products = called[first..next].iter().filter(|n| *n == "cublasDgemm_v2_64").count();
         assert_eq!(products, pieces, "{routine}: {called:?}");
     }
+}
+
+/// Handles are told when what is asked for changes; libraries that cannot emulate say so.
+#[test]
+fn emulated_float64() {
+    let emulated = Arc::new(AtomicBool::new(true));
+    let asked = emulated.clone();
+    let math = move || if asked.load(Relaxed) { Float64::Emulated } else { Float64::Native };
+    let devices = devices().0.with_float64(Box::new(math));
+    let site = CudaSite::new(&System::map("posv")).unwrap();
+    let streams = streams();
+    let told = |expected: Option<&str>, before: fn(usize)| {
+        let (mut system, modes) = (System::new(None), Mutex::new(Vec::new()));
+        let before = |rank| {
+            calls();
+            before(rank);
+        };
+        let after = |_| {
+            let of_mode = |name: &&String| name.ends_with("SetMathMode");
+            let workspaces = |name: &&String| *name == "cublasSetWorkspace_v2";
+            let called = calls();
+            modes.lock().unwrap().push((
+                called.iter().filter(of_mode).count(),
+                called.iter().filter(workspaces).count(),
+            ));
+        };
+        let made = system.calls();
+        let outcomes = run_with(&site, &devices, &streams, made, before, |_| false, after);
+        match expected {
+            None => assert!(outcomes.iter().all(Result::is_ok) && system.is_solved()),
+            Some(text) => {
+                let error = outcomes[0].clone().unwrap_err();
+                assert!(outcomes.iter().all(|o| o.as_ref() == Err(&error)), "{outcomes:?}");
+                assert!(error.kind == Kind::FailedPrecondition && error.message.contains(text));
+            }
+        }
+        modes.into_inner().unwrap()
+    };
+    // Two handles of cuBLAS, one of cuSOLVER; then memory of the library's own.
+    assert_eq!(told(None, |_| ()), [(3, 0); 3]);
+    assert_eq!(told(None, |_| ()), [(0, 0); 3]);
+    emulated.store(false, Relaxed);
+    assert_eq!(told(None, |_| ()), [(3, 2); 3]);
+    emulated.store(true, Relaxed);
+    let older = "cuBLAS: expected one that emulates float64, of CUDA 13.0 update 2 or newer, got an older one";
+    told(Some(older), |_| fail("cublasSetMathMode", 0, 7));
+    assert_eq!(told(None, |_| ()), [(3, 0); 3]);
 }
 
 #[test]

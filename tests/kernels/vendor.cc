@@ -174,6 +174,14 @@ int cublasSetWorkspace_v2(void* handle, Word at, size_t bytes) {
   return 0;
 }
 
+// CUBLAS_DEFAULT_MATH and CUBLAS_FP64_EMULATED_FIXEDPOINT_MATH.
+int cublasSetMathMode(void* handle, int mode) {
+  REFUSED
+  EXPECT(here(handle), NO_HANDLE)
+  EXPECT(mode == 0 || mode == 8, INVALID)
+  return 0;
+}
+
 const char* cublasGetStatusString(int status) {
   switch (status) {
     case NO_HANDLE:
@@ -230,6 +238,14 @@ int cusolverDnDestroy(void* handle) {
 int cusolverDnSetStream(void* handle, void* stream) {
   REFUSED
   return cublasSetStream_v2(handle, stream);
+}
+
+// CUSOLVER_DEFAULT_MATH and CUSOLVER_FP64_EMULATED_FIXEDPOINT_MATH.
+int cusolverDnSetMathMode(void* handle, int mode) {
+  REFUSED
+  EXPECT(here(handle), NO_HANDLE)
+  EXPECT(mode == 1 || mode == 4, INVALID)
+  return 0;
 }
 
 int cusolverDnCreateParams(void** parameters) {

@@ -11,7 +11,7 @@ from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
-from helpers import mesh_of, put
+from helpers import mesh_of, put, run_fresh
 
 pytestmark = pytest.mark.versions
 
@@ -221,3 +221,27 @@ def test_timeout_setting():
     ms.set_timeout(1.5)
     assert ms.timeout() == 1.5
     ms.set_timeout(before)
+
+
+def test_float64_setting():
+    assert ms.float64_math() == "native"
+    with pytest.raises(
+        ValueError,
+        match=r'set_float64_math: math: expected "native" or "emulated", got "integers"',
+    ):
+        ms.set_float64_math("integers")
+    ms.set_float64_math("emulated")
+    try:
+        assert ms.float64_math() == "emulated"
+        ms.solve(np.eye(4), np.ones(4)).block_until_ready()
+        # The host multiplies as ever.
+        assert ms.last_call()["float64"] == "native"
+    finally:
+        ms.set_float64_math("native")
+
+
+@pytest.mark.parametrize("value, math", [("emulated", "emulated"), ("integers", "native")])
+def test_float64_setting_of_the_environment(value, math):
+    ran = run_fresh("tell(ms.float64_math())", env={"MESHSOLVE_FLOAT64": value})
+    assert ran.told == [math]
+    assert ('MESHSOLVE_FLOAT64="integers" is nothing' in ran.err) == (value == "integers")

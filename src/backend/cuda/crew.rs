@@ -11,6 +11,7 @@ use super::queue::{Event, Lines};
 use crate::backend::Signal;
 use crate::backend::memory::Memory;
 use crate::error::{Error, Kind, Result};
+use crate::settings::Float64;
 
 /// One rank: its device, the caller's stream there, and all its memory that is used in the call.
 pub struct Seat {
@@ -25,6 +26,8 @@ pub struct Crew {
     pub seats: Vec<Seat>,
     /// The vendor's solver of whole matrices that the call uses.
     pub engine: Option<Arc<Engine>>,
+    /// How float64 is multiplied.
+    pub float64: Float64,
     panels: Announced,
     solved: Announced,
     partial_sums: Vec<Announced>,
@@ -40,11 +43,12 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Crew {
-    pub fn new(seats: Vec<Seat>, engine: Option<Arc<Engine>>) -> Crew {
+    pub fn new(seats: Vec<Seat>, engine: Option<Arc<Engine>>, float64: Float64) -> Crew {
         let ranks = seats.len();
         Crew {
             seats,
             engine,
+            float64,
             panels: Mutex::default(),
             solved: Mutex::default(),
             partial_sums: (0..ranks).map(|_| Mutex::default()).collect(),

@@ -19,6 +19,7 @@ use super::tools::Tools;
 use super::vendor::nccl::{self, Cliques};
 use super::vendor::{self, Libraries};
 use crate::error::{Error, Kind, Result};
+use crate::settings::{self, Float64};
 
 /// Threads of a block, as `kernels/common.cuh` has it.
 const THREADS: c_uint = 256;
@@ -74,9 +75,13 @@ struct Interface {
     vendor: Vendor,
     /// Communicators of NCCL, where panels go that way.
     cliques: Option<Cliques>,
+    float64: Math,
     /// By file and architecture.
     cubins: Mutex<HashMap<(&'static str, String), Arc<Cubin>>>,
 }
+
+/// How calls that begin now multiply float64.
+pub type Math = Box<dyn Fn() -> Float64 + Send + Sync>;
 
 /// What was compiled, or is by whoever holds it.
 type Cubin = Mutex<Option<Vec<u8>>>;
@@ -142,8 +147,16 @@ impl Devices {
         let functions = Functions::of(driver.loaded())?;
         let queues = Queues::of(driver.loaded())?;
         let vendor = Vendor { find: vendor, found: OnceLock::new() };
-        let (cliques, cubins) = (None, Mutex::default());
-        let interface = Interface { driver, functions, queues, compile, vendor, cliques, cubins };
+        let interface = Interface {
+            driver,
+            functions,
+            queues,
+            compile,
+            vendor,
+            cliques: None,
+            float64: Box::new(settings::float64),
+            cubins: Mutex::default(),
+        };
         Ok(Devices { interface: Arc::new(interface), known: Mutex::default() })
     }
 
@@ -151,6 +164,12 @@ impl Devices {
     pub fn with_nccl(mut self, find: nccl::Find) -> Devices {
         let interface = Arc::get_mut(&mut self.interface).expect("no device has been used");
         interface.cliques = Some(Cliques::new(find));
+        self
+    }
+
+    /// The same with another way to find out how float64 is multiplied than the settings of the process.
+    pub fn with_float64(mut self, math: Math) -> Devices {
+        Arc::get_mut(&mut self.interface).expect("no device has been used").float64 = math;
         self
     }
 
@@ -287,6 +306,11 @@ impl Device {
     /// Communicators of NCCL, where panels go that way.
     pub fn cliques(&self) -> Option<&Cliques> {
         self.interface.cliques.as_ref()
+    }
+
+    /// How a call that begins now multiplies float64.
+    pub fn float64(&self) -> Float64 {
+        (self.interface.float64)()
     }
 
     /// A second stream, handles and events for one call: those of an earlier one, if there are any left.

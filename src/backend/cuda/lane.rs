@@ -27,6 +27,7 @@ use crate::backend::{
 use crate::error::{Error, Kind, Result};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::{DType, Scalar};
+use crate::settings::Float64;
 use crate::transpose;
 
 mod backend;
@@ -103,14 +104,16 @@ impl<'a> CudaLane<'a> {
     fn start(&mut self) -> Result<()> {
         let (room, main) = (self.room, self.main());
         let libraries = self.libraries()?;
+        let float64 = self.crew.float64;
+        self.tools.multiply(self.device, float64)?;
         {
             let _entered = self.device.enter()?;
             for (k, stream) in [main, self.tools.side].into_iter().enumerate() {
+                // What emulation needs is more, and the library's own.
+                let ours = Some((room.blas[k], room.needs.blas));
+                let memory = ours.filter(|_| float64 == Float64::Native);
                 // SAFETY: memory of this call for this stream.
-                unsafe {
-                    let (at, bytes) = (room.blas[k], room.needs.blas);
-                    libraries.blas.work_on(self.tools.blas[k], stream, at, bytes)?;
-                }
+                unsafe { libraries.blas.work_on(self.tools.blas[k], stream, memory)? };
             }
         }
         // What others have given to the caller's stream comes first.

@@ -8,6 +8,7 @@ use super::queue::Event;
 use super::vendor::blas::BlasHandle;
 use super::vendor::solver::SolverHandle;
 use crate::error::Result;
+use crate::settings::Float64;
 
 pub struct Tools {
     /// What is awaited by others goes here, beside the caller's stream.
@@ -15,6 +16,8 @@ pub struct Tools {
     /// A handle for each of the two streams: the caller's, then this one.
     pub blas: [BlasHandle; 2],
     pub solver: SolverHandle,
+    /// How the handles multiply float64.
+    pub float64: Float64,
     events: Vec<Event>,
     used: usize,
 }
@@ -26,7 +29,20 @@ impl Tools {
         let _entered = device.enter()?;
         let blas = [libraries.blas.create()?, libraries.blas.create()?];
         let solver = libraries.solver.create()?;
-        Ok(Tools { side, blas, solver, events: Vec::new(), used: 0 })
+        let float64 = Float64::Native;
+        Ok(Tools { side, blas, solver, float64, events: Vec::new(), used: 0 })
+    }
+
+    /// How the handles multiply float64 from now on.
+    pub fn multiply(&mut self, device: &Device, float64: Float64) -> Result<()> {
+        if self.float64 != float64 {
+            let libraries = device.vendor()?;
+            let _entered = device.enter()?;
+            self.blas.iter().try_for_each(|handle| libraries.blas.multiply(*handle, float64))?;
+            libraries.solver.multiply(&self.solver, float64)?;
+            self.float64 = float64;
+        }
+        Ok(())
     }
 
     /// An event that this call has not used yet.

@@ -8,10 +8,11 @@ use std::sync::OnceLock;
 
 use super::device::{Address, Stream, raw};
 use super::driver::Driver;
-use super::load::{Library, Wanted, call, functions, text, toolkits};
+use super::load::{Library, Symbol, Wanted, call, functions, text, toolkits};
 use crate::backend::{Op, Triangle};
 use crate::error::{Error, Kind, Result};
 use crate::scalar::{DType, Scalar};
+use crate::settings::Float64;
 
 /// Looks for the libraries, for a driver.
 pub type Find = Box<dyn Fn(&Driver) -> Result<Libraries> + Send + Sync>;
@@ -134,6 +135,15 @@ fn failed(library: &str, function: &str, status: c_int, says: &str, out_of_memor
         "meshsolve: {library}: expected {function} to succeed, got {status}{says}; {remedy}"
     );
     Error::new(kind, message)
+}
+
+fn no_emulation(library: &str) -> Error {
+    let text = format!(
+        "meshsolve: {library}: expected one that emulates float64, of CUDA 13.0 update 2 or newer, got an \
+         older one; update it (pip install --upgrade \"jax[cuda13]\"), or call \
+         meshsolve.set_float64_math(\"native\") and leave MESHSOLVE_FLOAT64 out"
+    );
+    Error::new(Kind::FailedPrecondition, text)
 }
 
 /// A device's memory as a library declares it.

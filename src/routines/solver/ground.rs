@@ -5,6 +5,7 @@ use crate::backend::host::Scratch;
 use crate::backend::memory::{HostMemory, Memory};
 use crate::error::Result;
 use crate::scalar::Scalar;
+use crate::settings::Float64;
 use crate::stats::visible;
 
 pub struct Ground<T> {
@@ -20,6 +21,8 @@ pub struct Ground<T> {
     pub sums: Vec<*mut f64>,
     /// Devices of this kind that the process sees.
     pub visible: usize,
+    /// How float64 is multiplied there.
+    pub float64: Float64,
     /// What of it is to be freed after the call.
     _held: Option<Held<T>>,
 }
@@ -43,8 +46,9 @@ impl<T: Scalar> Ground<T> {
         shared: *mut T,
         pivots: *mut i32,
         sums: Vec<*mut f64>,
+        float64: Float64,
     ) -> Self {
-        Ground { memory, own, shared, pivots, sums, visible: visible(true), _held: None }
+        Ground { memory, own, shared, pivots, sums, visible: visible(true), float64, _held: None }
     }
 
     /// Memory of the host.
@@ -61,6 +65,7 @@ impl<T: Scalar> Ground<T> {
             pivots: pivots.as_mut_ptr(),
             sums: sums.chunks_exact_mut(each).map(|own| own.as_mut_ptr()).collect(),
             visible: visible(false),
+            float64: Float64::Native,
             _held: Some(Held { _scratch: scratch, _sums: sums, _pivots: pivots }),
         })
     }

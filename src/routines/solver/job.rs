@@ -223,7 +223,8 @@ impl<T: Scalar> Solver<T> {
         phases.push(("total", self.since.elapsed().as_secs_f64()));
         let visible = self.ground.visible;
         let figures = figures::<T>(&self.options, &self.problem, &self.sizes, visible);
-        stats::record(CallStats { info, phases, ..figures });
+        let float64 = self.ground.float64.name();
+        stats::record(CallStats { info, phases, float64, ..figures });
     }
 }
 

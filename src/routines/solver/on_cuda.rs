@@ -15,7 +15,7 @@ use super::job::Solver;
 use super::operands::Problem;
 use super::options::{Engine, Family, Options};
 use super::sizes::{Machine, Sizes};
-use super::widths::tile_width;
+use super::widths::{Shape, tile_width};
 use crate::backend::cuda::crew::{Crew, CudaMemory, Seat};
 use crate::backend::cuda::device::{Address, Device};
 use crate::backend::cuda::engine;
@@ -31,6 +31,7 @@ use crate::error::{Error, Result};
 use crate::layout::Order;
 use crate::routines::{OnCuda, Part};
 use crate::scalar::{DType, Scalar};
+use crate::settings::Float64;
 use crate::transpose::Plan;
 
 /// Plans of transpositions have scratch of 1/32 of the shard, small ones what is always enough.
@@ -59,7 +60,10 @@ impl Sizes {
                 Engine::CusolverMg if !options.verb.family.reads_only() => {
                     engine::tile_width(n, ranks, options.widest_of_engine()).unwrap_or(1)
                 }
-                _ => tile_width(device.architecture(), n, ranks),
+                _ => {
+                    let (dtype, family) = (problem.dtype, options.verb.family);
+                    tile_width(device.architecture(), Shape { n, ranks, dtype, family })
+                }
             },
             own: |widest, _| widest * widest,
             turn: turn::<T>,
@@ -184,7 +188,10 @@ impl<T: Scalar> Shared<T> {
         let since = brought.iter().map(|b| b.since).min().unwrap_or_else(Instant::now);
         let rooms: Vec<Room> = brought.iter().map(|b| b.room).collect();
         let seats = brought.into_iter().map(|b| b.seat).collect();
-        let crew = Arc::new(Crew::new(seats, engine));
+        // Once for all ranks, which multiply alike.
+        let float64 =
+            if T::DTYPE.real() == DType::F64 { device.float64() } else { Float64::Native };
+        let crew = Arc::new(Crew::new(seats, engine, float64));
         let at = |address: Address| std::ptr::without_provenance_mut::<T>(address as usize);
         let sums = if sizes.sums > 0 { &rooms[..] } else { &[] };
         let ground = Ground::on_devices(
@@ -193,6 +200,7 @@ impl<T: Scalar> Shared<T> {
             at(rooms[0].shared),
             at(rooms[0].pivots).cast(),
             sums.iter().map(|room| at(room.sums).cast()).collect(),
+            crew.float64,
         );
         let solver = Solver::new(options, problem, calls, since, sizes, ground)?;
         let clique = clique(&options, &crew, &rooms)?;

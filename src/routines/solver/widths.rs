@@ -1,59 +1,160 @@
-//! Widths of tile columns on CUDA devices, by their generation: wide enough that a product with one keeps the
-//! device busy, narrow enough that each rank has several. Fixed, not timed at run time, so that reruns are
-//! bit-identical.
+//! Widths of tile columns on CUDA devices: the one that a model of the factorisation finds fastest. A model, not a
+//! clock, so that reruns are bit-identical.
+//!
+//! Not measured on any device: rates are NVIDIA's peaks times what its libraries reach of them elsewhere, latencies
+//! those of its factorisations as they have been published. What is to be compared with it are the rows
+//! `meshsolve tile W` of `examples/bench/gpu_solve.py`.
 
-/// Widths from an order of the matrix on.
-type Widths = [(usize, usize); 3];
+use super::options::Family;
+use crate::scalar::DType;
 
-/// Devices from a compute capability on.
-struct Generation {
+/// What is compared. Wider ones are no faster for any order; of narrower ones products are slow.
+const WIDTHS: [usize; 4] = [128, 256, 512, 1024];
+
+/// A generation of devices, from a compute capability on.
+struct Device {
     /// 10 * major + minor.
     since: u32,
-    widths: Widths,
+    /// Products of float64 and of float32, additions and multiplications in a second.
+    double: f64,
+    single: f64,
+    /// Bytes of its memory, and of a link to another device, in a second.
+    memory: f64,
+    link: f64,
 }
 
-/// Not measured on any device: a guess for all of them. What replaces it is the fastest of the rows
-/// `meshsolve tile W` of `examples/bench/gpu_solve.py`.
-const GUESS: Widths = [(0, 256), (4096, 512), (16384, 1024)];
-
 /// Ascending.
-const GENERATIONS: [Generation; 3] = [
-    // A100 and what came before.
-    Generation { since: 0, widths: GUESS },
+const DEVICES: [Device; 5] = [
+    // V100, T4, A100: A100's.
+    Device { since: 0, double: 17e12, single: 17e12, memory: 1.4e12, link: 250e9 },
+    // Cards with little float64.
+    Device { since: 86, double: 1e12, single: 40e12, memory: 0.8e12, link: 25e9 },
     // H100, H200.
-    Generation { since: 90, widths: GUESS },
-    // B200 and later.
-    Generation { since: 100, widths: GUESS },
+    Device { since: 90, double: 55e12, single: 55e12, memory: 3e12, link: 400e9 },
+    // B200.
+    Device { since: 100, double: 35e12, single: 65e12, memory: 7e12, link: 800e9 },
+    // Cards again.
+    Device { since: 120, double: 1.5e12, single: 90e12, memory: 1.5e12, link: 50e9 },
 ];
 
-/// The width for a matrix of order n on devices of an architecture ("sm_90").
-pub fn tile_width(architecture: &str, n: usize, ranks: usize) -> usize {
+/// Seconds of a column of a panel as L U, and of a tile as L L^H, which depend on each other; of a launch on the
+/// host.
+const OF_LU: f64 = 8.5e-6;
+const OF_CHOLESKY: f64 = 1.2e-6;
+const LAUNCH: f64 = 4e-6;
+/// Inner dimension at which products reach half of the rate.
+const HALF: f64 = 48.0;
+/// Of widths that differ by no more, the narrowest: a panel beside products takes longer than one alone.
+const ALIKE: f64 = 1.03;
+/// What triangular solves and wide panels reach of it.
+const SOLVES: f64 = 0.5;
+
+/// A matrix to be factored.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub n: usize,
+    pub ranks: usize,
+    pub dtype: DType,
+    pub family: Family,
+}
+
+/// The width for a matrix on devices of an architecture ("sm_90"); equal for all routines of a family.
+pub fn tile_width(architecture: &str, shape: Shape) -> usize {
     let capability = architecture.trim_start_matches("sm_").parse().unwrap_or(0);
-    let known = GENERATIONS.iter().rev().find(|one| one.since <= capability);
-    let widths = known.map_or(&GUESS, |one| &one.widths);
-    let wide = widths.iter().rev().find(|(least, _)| *least <= n).map_or(256, |(_, width)| *width);
-    wide.min((n / (4 * ranks)).next_multiple_of(64)).max(64)
+    let known = DEVICES.iter().rev().find(|one| one.since <= capability);
+    let device = known.unwrap_or(&DEVICES[0]);
+    let times = WIDTHS.map(|width| device.seconds(shape, width));
+    let least = times.into_iter().fold(f64::INFINITY, f64::min);
+    let best = WIDTHS.into_iter().zip(times).find(|(_, time)| *time <= ALIKE * least);
+    // Each rank has several, and small matrices some.
+    let width = best.map_or(256, |(width, _)| width);
+    width.min((shape.n / (4 * shape.ranks)).next_multiple_of(64)).max(64)
+}
+
+impl Device {
+    /// Of a factorisation with lookahead 1: each step takes as long as the products with a panel, the next panel,
+    /// or the host's launches, whatever is longest.
+    fn seconds(&self, shape: Shape, width: usize) -> f64 {
+        let is_lu = shape.family == Family::Lu;
+        let (n, ranks, w) = (shape.n as f64, shape.ranks as f64, width as f64);
+        let size = shape.dtype.size() as f64;
+        let is_single = matches!(shape.dtype.real(), DType::F32);
+        let is_complex = shape.dtype.real() != shape.dtype;
+        let peak = if is_single { self.single } else { self.double };
+        let rate = peak * w / (w + HALF) / if is_complex { 4.0 } else { 1.0 };
+        let panel = |rows: f64| match is_lu {
+            true => w * OF_LU + rows * w * w / (SOLVES * rate),
+            false => w * OF_CHOLESKY + rows * w * w / (SOLVES * rate),
+        };
+        let step = |k: usize| {
+            let rest = n - ((k + 1) * width) as f64;
+            // Of Cholesky the lower triangle, its tiles on the diagonal as a whole.
+            let entries = if is_lu { rest * rest } else { rest * (rest + w) / 2.0 } / ranks;
+            let moved = 2.0 * entries * size / self.memory;
+            let mut products = (2.0 * entries * w / rate).max(moved);
+            let mut launches = rest / w / ranks;
+            if is_lu {
+                // Rows of U, and rows that are interchanged by sectors of 32 bytes.
+                products += w * w * rest / ranks / (SOLVES * rate);
+                products += 4.0 * w * rest / ranks * size.max(32.0) / self.memory;
+                launches *= w / 128.0 + 1.0;
+            }
+            let far = if shape.ranks > 1 { rest * w * size / self.link } else { 0.0 };
+            let next = 2.0 * rest * w * w / rate + panel(rest) + far;
+            products.max(next).max(launches * LAUNCH)
+        };
+        let steps = shape.n.div_ceil(width).saturating_sub(1);
+        panel(n) + (0..steps).map(step).sum::<f64>()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn shape(n: usize, ranks: usize, dtype: DType, family: Family) -> Shape {
+        Shape { n, ranks, dtype, family }
+    }
+
     #[test]
-    fn every_generation_has_widths_for_all_orders() {
-        assert!(GENERATIONS.is_sorted_by_key(|one| one.since));
-        for Generation { since, widths } in &GENERATIONS {
-            assert!(widths[0].0 == 0 && widths.is_sorted(), "{since}");
-        }
-        for (architecture, n, ranks, width) in [
-            ("sm_75", 100, 1, 64),
-            ("sm_80", 4095, 1, 256),
-            ("sm_90", 4096, 1, 512),
-            ("sm_90", 32768, 8, 1024),
-            ("sm_103", 16384, 8, 512),
-            ("sm_120", 32768, 4, 1024),
+    fn widths_by_device_order_and_family() {
+        assert!(DEVICES.is_sorted_by_key(|one| one.since));
+        use DType::{C128, F32, F64};
+        use Family::{Cholesky, Lu};
+        for (architecture, n, ranks, dtype, family, width) in [
+            ("sm_75", 100, 1, F64, Cholesky, 64),
+            ("sm_90", 1000, 4, F64, Lu, 64),
+            ("sm_90", 32768, 1, F64, Lu, 512),
+            ("sm_90", 32768, 1, F64, Cholesky, 1024),
+            ("sm_90", 32768, 8, F64, Lu, 128),
+            ("sm_90", 131072, 8, F64, Cholesky, 512),
+            ("sm_80", 32768, 4, C128, Lu, 512),
+            ("sm_89", 16384, 1, F64, Lu, 1024),
+            ("sm_120", 16384, 1, F32, Cholesky, 256),
         ] {
-            assert_eq!(tile_width(architecture, n, ranks), width, "{architecture}, {n}");
+            let shape = shape(n, ranks, dtype, family);
+            assert_eq!(tile_width(architecture, shape), width, "{architecture} {shape:?}");
         }
+    }
+
+    #[test]
+    fn the_model_is_in_proportion() {
+        let h200 = &DEVICES[2];
+        // At least as long as the products at their peak, and not much longer where they are many.
+        for (family, flops) in [(Family::Cholesky, 1.0 / 3.0), (Family::Lu, 2.0 / 3.0)] {
+            let ideal = |n: f64| flops * n * n * n / h200.double;
+            let found = |n| h200.seconds(shape(n, 1, DType::F64, family), 512);
+            assert!(found(32768) > ideal(32768.0), "{family:?}");
+            assert!(found(131072) < 1.3 * ideal(131072.0), "{family:?}");
+            // Small ones take the time of their panels.
+            assert!(found(2048) > 5.0 * ideal(2048.0), "{family:?}");
+            // More devices are faster where there is much to do.
+            let eight = h200.seconds(shape(131072, 8, DType::F64, family), 512);
+            assert!(eight < found(131072) / 6.0, "{family:?}");
+        }
+        // Numbers that take four times as many multiplications.
+        let [real, complex] = [DType::F64, DType::C128]
+            .map(|dtype| h200.seconds(shape(65536, 1, dtype, Family::Lu), 512));
+        assert!((3.5..4.5).contains(&(complex / real)), "{}", complex / real);
     }
 }

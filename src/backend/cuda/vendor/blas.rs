@@ -6,6 +6,7 @@ use sys::cublasOperation_t::{CUBLAS_OP_C, CUBLAS_OP_N, CUBLAS_OP_T};
 
 functions! {
     cublasCreate_v2 cublasDestroy_v2 cublasSetStream_v2 cublasSetWorkspace_v2 cublasGetStatusString
+    cublasSetMathMode
     cublasSgemm_v2_64 cublasDgemm_v2_64 cublasCgemm_v2_64 cublasZgemm_v2_64
     cublasStrsm_v2_64 cublasDtrsm_v2_64 cublasCtrsm_v2_64 cublasZtrsm_v2_64
     cublasStrmm_v2_64 cublasDtrmm_v2_64 cublasCtrmm_v2_64 cublasZtrmm_v2_64
@@ -29,6 +30,7 @@ pub struct Blas {
 }
 
 const ALLOC_FAILED: c_int = sys::cublasStatus_t::CUBLAS_STATUS_ALLOC_FAILED as c_int;
+const INVALID_VALUE: c_int = sys::cublasStatus_t::CUBLAS_STATUS_INVALID_VALUE as c_int;
 
 impl Blas {
     pub(super) fn of(library: &Library) -> Result<Blas> {
@@ -62,7 +64,21 @@ impl Blas {
         self.check("cublasDestroy", status)
     }
 
-    /// What the handle is given from now on goes on the stream, with this memory to work in.
+    /// How the handle multiplies float64 from now on.
+    pub fn multiply(&self, handle: BlasHandle, float64: Float64) -> Result<()> {
+        let mode = match float64 {
+            Float64::Native => sys::cublasMath_t::CUBLAS_DEFAULT_MATH,
+            Float64::Emulated => sys::cublasMath_t::CUBLAS_FP64_EMULATED_FIXEDPOINT_MATH,
+        };
+        // SAFETY: a handle that is there.
+        match unsafe { call!(self.functions, cublasSetMathMode(raw(handle.0), mode)) } {
+            INVALID_VALUE if float64 == Float64::Emulated => Err(no_emulation("cuBLAS")),
+            status => self.check("cublasSetMathMode", status),
+        }
+    }
+
+    /// What the handle is given from now on goes on the stream, with this memory to work in; else with the
+    /// library's own.
     ///
     /// # Safety
     /// The memory is the stream's until it has done it all.
@@ -70,15 +86,15 @@ impl Blas {
         &self,
         handle: BlasHandle,
         stream: Stream,
-        workspace: Address,
-        bytes: usize,
+        workspace: Option<(Address, usize)>,
     ) -> Result<()> {
-        let (functions, handle, at) = (&self.functions, raw(handle.0), pointer(workspace));
+        let (functions, handle) = (&self.functions, raw(handle.0));
         // SAFETY: promised by the caller. A new stream takes the workspace back, hence this order.
         unsafe {
             let status = call!(functions, cublasSetStream_v2(handle, stream.raw()));
             self.check("cublasSetStream", status)?;
-            let status = call!(functions, cublasSetWorkspace_v2(handle, at, bytes));
+            let Some((at, bytes)) = workspace else { return Ok(()) };
+            let status = call!(functions, cublasSetWorkspace_v2(handle, pointer(at), bytes));
             self.check("cublasSetWorkspace", status)
         }
     }

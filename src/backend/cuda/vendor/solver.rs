@@ -16,6 +16,13 @@ functions! {
 
 pub struct Solver {
     functions: Functions,
+    newer: Option<Newer>,
+}
+
+/// What older libraries lack.
+#[allow(non_snake_case)]
+struct Newer {
+    cusolverDnSetMathMode: Symbol,
 }
 
 /// cusolverDnHandle_t and the parameters that go with it.
@@ -58,7 +65,9 @@ pub struct Workspace {
 
 impl Solver {
     pub(super) fn of(library: &Library) -> Result<Solver> {
-        Ok(Solver { functions: Functions::of(library)? })
+        let newer = library.newer("cusolverDnSetMathMode")?;
+        let newer = newer.map(|found| Newer { cusolverDnSetMathMode: found });
+        Ok(Solver { functions: Functions::of(library)?, newer })
     }
 
     fn check(&self, function: &str, status: c_int) -> Result<()> {
@@ -89,6 +98,18 @@ impl Solver {
             self.check("cusolverDnDestroyParams", status)?;
             self.check("cusolverDnDestroy", call!(f, cusolverDnDestroy(raw(handle))))
         }
+    }
+
+    /// How the handle multiplies float64 from now on.
+    pub fn multiply(&self, handle: &SolverHandle, float64: Float64) -> Result<()> {
+        let mode = match float64 {
+            Float64::Native => sys::cusolverMathMode_t::CUSOLVER_DEFAULT_MATH,
+            Float64::Emulated => sys::cusolverMathMode_t::CUSOLVER_FP64_EMULATED_FIXEDPOINT_MATH,
+        };
+        let Some(newer) = &self.newer else { return Err(no_emulation("cuSOLVER")) };
+        // SAFETY: a handle that is there.
+        let status = unsafe { call!(newer, cusolverDnSetMathMode(raw(handle.handle), mode)) };
+        self.check("cusolverDnSetMathMode", status)
     }
 
     /// What the handle is given from now on goes on the stream.
