@@ -59,6 +59,7 @@ __all__ = [
     "cholesky",
     "det",
     "ffi_target",
+    "float64_math",
     "inv",
     "last_call",
     "local",

@@ -174,9 +174,9 @@ def solve(
         Explicit, within ``jax.set_mesh(mesh)``.
       engine: None: this library's own algorithms. "cusolvermg", on CUDA devices only: NVIDIA's
         cuSolverMg factors and solves, on the same shards; n over the devices must have a divisor
-        from 128 to 1024 (with LU 512), or be at most that. It knows no transposes: with LU, an A by
-        rows is factored by it and solved for by this library. Not with ``refine``. Derivatives of ``solve``
-        and ``inv`` are this library's own.
+        from 128 to 1024 (with LU 512), or be at most that. It knows no transposes: with LU, an A
+        by rows is factored by it and solved for by this library. Not with ``refine``. Derivatives
+        of ``solve`` and ``inv`` are this library's own.
 
     Returns:
       x of the shape and sharding of b (replicated over A's devices if b does not lie there); NaN

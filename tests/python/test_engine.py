@@ -99,7 +99,7 @@ def test_programs_for_cuda_say_who_factors(name, engine):
 def test_orders_without_a_width():
     for n in (0, 7, 2048, 4 * 1024, 4 * 1009):
         _engine.expect_width("solve", "posv", n, 4 if n % 4 == 0 else 1)
-    with pytest.raises(ValueError, match="got 4036; pad A .* to order 4096"):
+    with pytest.raises(ValueError, match=r"got 4036; pad A .* to order 4096"):
         _engine.expect_width("solve", "gesv", 4 * 1009, 4)
     factor = jax.jit(lambda a: ms.lu_factor(a, engine="cusolvermg").work)
     with pytest.raises(ValueError) as error:
