@@ -42,11 +42,12 @@ def timeout() -> float:
 def set_float64_math(math: str) -> None:
     """Set how CUDA's libraries multiply float64 and complex128 in calls that begin later.
 
-    "emulated" lets cuBLAS and cuSOLVER multiply by integers on tensor cores where they find that
-    faster, which matters on GPUs with little float64 (RTX, L40, B300). NVIDIA offers it from CUDA
-    13.0 update 2 on, on Blackwell GPUs; on others products stay as they are. By default, NVIDIA
-    says, results are as accurate as native ones, but not the same bits. cuBLAS then takes its own
-    memory for it, beside JAX's. Nothing changes on CPU devices, or with ``engine="cusolvermg"``.
+    "emulated" lets cuBLAS, and newer versions of cuSOLVER, multiply by integers on tensor cores
+    where they find that faster, which matters on GPUs with little float64 (RTX, L40, B300). NVIDIA
+    offers it from CUDA 13.0 update 2 on, on Blackwell GPUs; on others products stay as they are. By
+    default, NVIDIA says, results are as accurate as native ones, but not the same bits. cuBLAS then
+    takes its own memory for it, beside JAX's. Nothing changes on CPU devices, or with
+    ``engine="cusolvermg"``.
 
     The initial value is that of the environment variable MESHSOLVE_FLOAT64, else "native".
     ``last_call`` tells what was used, as "float64".

@@ -16,7 +16,7 @@ use crate::scalar::Scalar;
 /// What leads to panel `next`, if it is the lane's, and the rest of a step, which it does not depend on. A lane
 /// of the host does what others wait for first. A device is given the rest first: giving it a panel may hold
 /// the host, and the device would have nothing to do.
-fn first_or_last<T: Scalar, B: Backend<T>>(
+fn with_lookahead<T: Scalar, B: Backend<T>>(
     lane: &mut B,
     next: usize,
     panel: impl FnOnce(&mut B) -> Step,

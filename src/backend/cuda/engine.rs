@@ -18,7 +18,7 @@ const ALIGNMENT: usize = 256;
 /// Widths of tile columns that are neither slow nor leave devices without work, on paper: below 128 the
 /// library is said to be slow. Not measured on any device yet.
 const WIDTHS: [usize; 2] = [128, 512];
-/// The widest that the library takes: NVIDIA says 512 of its LU, and nothing of its Cholesky.
+/// The widest that the library is asked for. 512 is said to be the limit of its LU; neither has been tried.
 pub const WIDEST: usize = 1024;
 pub const WIDEST_OF_LU: usize = 512;
 

@@ -137,12 +137,10 @@ fn failed(library: &str, function: &str, status: c_int, says: &str, out_of_memor
     Error::new(kind, message)
 }
 
-fn no_emulation(library: &str) -> Error {
-    let text = format!(
-        "meshsolve: {library}: expected one that emulates float64, of CUDA 13.0 update 2 or newer, got an \
+fn no_emulation() -> Error {
+    let text = "meshsolve: cuBLAS: expected one that emulates float64, of CUDA 13.0 update 2 or newer, got an \
          older one; update it (pip install --upgrade \"jax[cuda13]\"), or call \
-         meshsolve.set_float64_math(\"native\") and leave MESHSOLVE_FLOAT64 out"
-    );
+         meshsolve.set_float64_math(\"native\") and leave MESHSOLVE_FLOAT64 out";
     Error::new(Kind::FailedPrecondition, text)
 }
 

@@ -9,7 +9,7 @@
 //! is ready when the others need it. There is no barrier: a panel is announced when it is done.
 
 use crate::backend::{Backend, Signal, Step, Update};
-use crate::dist::{first_or_last, owned_from};
+use crate::dist::{owned_from, with_lookahead};
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 
@@ -28,7 +28,7 @@ pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>) -> Step {
         let others = owned_from(lane, next).filter(|&t| t != next).take_while(|&t| t < count);
         let rest = |lane: &mut B| lane.update(a, k, others, Update::Cholesky);
         match next < count {
-            true => first_or_last(
+            true => with_lookahead(
                 lane,
                 next,
                 |lane| {

@@ -14,7 +14,7 @@
 
 use super::share;
 use crate::backend::{Backend, Group, Op, Signal, Step, Triangle, Update};
-use crate::dist::{first_or_last, owned_from};
+use crate::dist::{owned_from, with_lookahead};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
@@ -61,7 +61,7 @@ fn step<T: Scalar, B: Backend<T>>(
     owner: Group,
 ) -> Step {
     let (next, count) = (k + 1, a.columns.count());
-    first_or_last(
+    with_lookahead(
         lane,
         next,
         |lane| {

@@ -189,8 +189,8 @@ impl<T: Scalar> Shared<T> {
         let rooms: Vec<Room> = brought.iter().map(|b| b.room).collect();
         let seats = brought.into_iter().map(|b| b.seat).collect();
         // Once for all ranks, which multiply alike.
-        let float64 =
-            if T::DTYPE.real() == DType::F64 { device.float64() } else { Float64::Native };
+        let may = T::DTYPE.real() == DType::F64 && options.engine == Engine::Own;
+        let float64 = if may { device.float64() } else { Float64::Native };
         let crew = Arc::new(Crew::new(seats, engine, float64));
         let at = |address: Address| std::ptr::without_provenance_mut::<T>(address as usize);
         let sums = if sizes.sums > 0 { &rooms[..] } else { &[] };

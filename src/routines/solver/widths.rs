@@ -1,9 +1,9 @@
 //! Widths of tile columns on CUDA devices: the one that a model of the factorisation finds fastest. A model, not a
 //! clock, so that reruns are bit-identical.
 //!
-//! Not measured on any device: rates are NVIDIA's peaks times what its libraries reach of them elsewhere, latencies
-//! those of its factorisations as they have been published. What is to be compared with it are the rows
-//! `meshsolve tile W` of `examples/bench/gpu_solve.py`.
+//! Nothing of it has been measured here: rates are shares of NVIDIA's peaks, the latency of LU is from the speed that
+//! is known of its library, the others are estimates. What is to be compared with it are the rows `meshsolve tile W`
+//! of `examples/bench/gpu_solve.py`.
 
 use super::options::Family;
 use crate::scalar::DType;

@@ -72,7 +72,7 @@ impl Blas {
         };
         // SAFETY: a handle that is there.
         match unsafe { call!(self.functions, cublasSetMathMode(raw(handle.0), mode)) } {
-            INVALID_VALUE if float64 == Float64::Emulated => Err(no_emulation("cuBLAS")),
+            INVALID_VALUE if float64 == Float64::Emulated => Err(no_emulation()),
             status => self.check("cublasSetMathMode", status),
         }
     }

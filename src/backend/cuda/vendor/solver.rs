@@ -7,6 +7,7 @@ use cudarc::cusolver::sys;
 
 const LOWER: sys::cublasFillMode_t = sys::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER;
 const ALLOC_FAILED: c_int = sys::cusolverStatus_t::CUSOLVER_STATUS_ALLOC_FAILED as c_int;
+const INVALID_VALUE: c_int = sys::cusolverStatus_t::CUSOLVER_STATUS_INVALID_VALUE as c_int;
 
 functions! {
     cusolverDnCreate cusolverDnDestroy cusolverDnSetStream cusolverDnCreateParams
@@ -100,16 +101,20 @@ impl Solver {
         }
     }
 
-    /// How the handle multiplies float64 from now on.
+    /// How the handle multiplies float64 from now on, as far as the library has a choice: it factors panels, which
+    /// are few of a factorisation's products.
     pub fn multiply(&self, handle: &SolverHandle, float64: Float64) -> Result<()> {
         let mode = match float64 {
             Float64::Native => sys::cusolverMathMode_t::CUSOLVER_DEFAULT_MATH,
             Float64::Emulated => sys::cusolverMathMode_t::CUSOLVER_FP64_EMULATED_FIXEDPOINT_MATH,
         };
-        let Some(newer) = &self.newer else { return Err(no_emulation("cuSOLVER")) };
+        let Some(newer) = &self.newer else { return Ok(()) };
         // SAFETY: a handle that is there.
         let status = unsafe { call!(newer, cusolverDnSetMathMode(raw(handle.handle), mode)) };
-        self.check("cusolverDnSetMathMode", status)
+        match status {
+            INVALID_VALUE if float64 == Float64::Emulated => Ok(()),
+            status => self.check("cusolverDnSetMathMode", status),
+        }
     }
 
     /// What the handle is given from now on goes on the stream.
