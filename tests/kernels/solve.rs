@@ -231,7 +231,7 @@ fn a_failure_on_one_device_is_that_of_all() {
         "cuStreamWaitEvent",
         "cuMemcpyHtoDAsync_v2",
         "cuMemcpyDtoHAsync_v2",
-        "cuMemcpy2DAsync_v2",
+        "cuMemcpyPeerAsync",
         "cuMemcpy3DPeerAsync",
         "cuMemsetD2D8Async",
         "cuStreamSynchronize",
@@ -241,19 +241,44 @@ fn a_failure_on_one_device_is_that_of_all() {
     assert!(failed > 2 * functions.len(), "{failed} calls failed");
 }
 
-/// The solution is copied to the others by whichever thread comes last.
+/// The solution is copied to the others, and the diagonal is read, by whichever thread comes last.
 #[test]
 fn a_failure_of_the_last_one_is_that_of_all() {
     let (devices, site) = (devices().0, CudaSite::new(&System::map("posv")).unwrap());
+    let counted = Mutex::new(vec![Vec::new(); System::RANKS]);
+    let before = |_| drop(calls());
+    let after = |rank: usize| counted.lock().unwrap()[rank] = calls();
     let mut system = System::new(None);
-    let before = |_| fail("cuMemcpyPeerAsync", 0, 2);
-    let outcomes = run_after(&site, &devices, &streams(), system.calls(), before);
-    let error = outcomes[0].clone().unwrap_err();
-    assert!(outcomes.iter().all(|o| o.as_ref() == Err(&error)), "{outcomes:?}");
-    assert!(error.message.contains("expected cuMemcpyPeerAsync to succeed, got 2"), "{error}");
-    let mut again = System::new(None);
-    run(&site, &devices, &streams(), again.calls()).into_iter().for_each(|o| o.unwrap());
-    assert!(again.is_solved() && again.info == [0; 3], "the next call");
+    let made = system.calls();
+    for outcome in run_with(&site, &devices, &streams(), made, before, |_| false, after) {
+        outcome.unwrap();
+    }
+    let counted = counted.into_inner().unwrap();
+    let count = |rank: usize, name: &str| counted[rank].iter().filter(|n| *n == name).count();
+    let is_last = |rank: usize| count(rank, "cuEventDestroy_v2") > 0;
+    assert_eq!((0..System::RANKS).filter(|rank| is_last(*rank)).count(), 1);
+    // How often the last thread calls them for all ranks.
+    let shared = [("cuMemcpyPeerAsync", 2), ("cuMemcpy2DAsync_v2", 6), ("cuEventDestroy_v2", 2)];
+    for (function, times) in shared {
+        for skip in [0, times - 1] {
+            let before = |rank: usize| {
+                let own = count(rank, function) - if is_last(rank) { times } else { 0 };
+                fail(function, (own + skip) as i32, 2);
+            };
+            let mut system = System::new(None);
+            let outcomes = run_after(&site, &devices, &streams(), system.calls(), before);
+            let error = outcomes[0].clone().unwrap_err();
+            assert!(outcomes.iter().all(|o| o.as_ref() == Err(&error)), "{outcomes:?}");
+            let name = function.trim_end_matches("_v2");
+            let expected = format!("expected {name} to succeed, got 2");
+            assert!(error.message.contains(&expected), "{error}");
+            let mut again = System::new(None);
+            for outcome in run(&site, &devices, &streams(), again.calls()) {
+                outcome.unwrap();
+            }
+            assert!(again.is_solved() && again.info == [0; 3], "the next call");
+        }
+    }
 }
 
 /// Lets functions fail on one rank, at the first, a later or the last of their calls: each time that is the
