@@ -1,83 +1,99 @@
 // Row interchanges of partial pivoting, applied to the columns of a block: rows first + i and
 // pivots[i] change places for all i, one after the other, ascending or, if `back`, descending.
 //
-// One after the other would be one access waiting for another. So every block first finds out, with
-// numbers instead of elements, which row ends up where; then all elements of a column move at once.
-// A slot is a row that is touched: `count` of them from `first` on, and one for each pivot
-// elsewhere. The same pivot may come several times: its first one has the slot.
+// One after the other would be one access waiting for another. So find_moves finds out once, with
+// numbers instead of elements, which row ends up where; then permute_rows moves all elements of a
+// column at once, for as many blocks as have the same interchanges. A slot is a row that is
+// touched: `count` of them from `first` on, and one for each pivot elsewhere. The same pivot may
+// come several times: its first one has the slot, the others name the row as its own source.
 
 #include "common.cuh"
 
-// Interchanges of one launch, at most.
-constexpr int MOST = 128;
+// Interchanges whose moves are found at once, at most.
+constexpr int MOST = 1024;
 constexpr int SLOTS = 2 * MOST;
 
-struct Moves {
-  // The row of a slot, and the row whose elements it takes.
-  int row[SLOTS], source[SLOTS];
+struct Interchanges {
+  int pivot[MOST];
   // The slot that changes places with slot i.
   int partner[MOST];
   // Which slot's elements are in a slot.
   int holds[SLOTS];
 };
 
-__device__ inline void find_moves(Moves& moves, int first, const int* pivots, int count,
-                                  bool back) {
+__device__ inline int row_of(const Interchanges& all, int first, int count, int slot) {
+  return slot < count ? first + slot : all.pivot[slot - count];
+}
+
+// Of 2 * count slots: their rows, then the rows whose elements these take. `count` is MOST at most.
+// One block works.
+KERNEL find_moves(int* moves, int first, const int* pivots, int count, int back) {
+  SHARED(Interchanges, all);
+  if (blockIdx.x > 0) return;
+  for (int i = threadIdx.x; i < count; i += THREADS) all.pivot[i] = pivots[i];
+  __syncthreads();
   for (int i = threadIdx.x; i < count; i += THREADS) {
-    const int pivot = pivots[i], above = pivot - first;
-    int same = 0;
-    while (pivots[same] != pivot) same++;
-    moves.partner[i] = 0 <= above && above < count ? above : count + same;
-    moves.row[i] = first + i, moves.row[count + i] = pivot;
-    moves.holds[i] = i, moves.holds[count + i] = count + i;
+    const int pivot = all.pivot[i], above = pivot - first;
+    int partner = above;
+    if (above < 0 || above >= count) {
+      int same = 0;
+      while (all.pivot[same] != pivot) same++;
+      partner = count + same;
+    }
+    all.partner[i] = partner;
+    all.holds[i] = i, all.holds[count + i] = count + i;
   }
   __syncthreads();
   if (threadIdx.x == 0) {
     for (int k = 0; k < count; k++) {
-      const int i = back ? count - 1 - k : k, p = moves.partner[i];
-      const int held = moves.holds[i];
-      moves.holds[i] = moves.holds[p];
-      moves.holds[p] = held;
+      const int i = back ? count - 1 - k : k, p = all.partner[i];
+      const int held = all.holds[i];
+      all.holds[i] = all.holds[p];
+      all.holds[p] = held;
     }
   }
   __syncthreads();
   for (int s = threadIdx.x; s < 2 * count; s += THREADS) {
-    moves.source[s] = moves.row[moves.holds[s]];
+    moves[s] = row_of(all, first, count, s);
+    moves[2 * count + s] = row_of(all, first, count, all.holds[s]);
   }
-  __syncthreads();
 }
 
-// Element (i, j) of the block is x[i * row_stride + j * col_stride]. A warp has a column.
 template <int S>
-__device__ void swap_rows(Moves& moves, Element<S>* x, Size row_stride, Size col_stride, Size cols,
-                          int first, const int* pivots, int count, bool back) {
-  constexpr int KEPT = SLOTS / WARP;
-  find_moves(moves, first, pivots, count, back);
-  for (Size j = warp_index(); j < cols; j += warp_count()) {
-    Element<S>* column = x + j * col_stride;
-    Element<S> kept[KEPT];
-#pragma unroll
-    for (int k = 0; k < KEPT; k++) {
-      const int s = k * WARP + lane_index();
-      if (s < 2 * count) kept[k] = column[moves.source[s] * row_stride];
-    }
-    __syncwarp();
-#pragma unroll
-    for (int k = 0; k < KEPT; k++) {
-      const int s = k * WARP + lane_index();
-      if (s < 2 * count && moves.source[s] != moves.row[s]) {
-        column[moves.row[s] * row_stride] = kept[k];
+struct Kept {
+  Element<S> element[SLOTS];
+};
+
+// Element (i, j) of the block is x[i * row_stride + j * col_stride]. A block of threads has as many
+// columns at a time as its memory keeps; neighbouring threads take neighbouring elements.
+template <int S>
+__device__ void permute_rows(Kept<S>& kept, Element<S>* x, Size row_stride, Size col_stride,
+                             Size cols, const int* moves, int slots) {
+  const int most = SLOTS / slots;
+  for (Size j = Size(blockIdx.x) * most; j < cols; j += Size(gridDim.x) * most) {
+    const int width = int(smaller(Size(most), cols - j));
+    const bool by_rows = col_stride < row_stride;
+    auto visit = [&](auto move) {
+      for (int e = threadIdx.x; e < slots * width; e += THREADS) {
+        const int s = by_rows ? e / width : e % slots, column = by_rows ? e % width : e / slots;
+        const int row = moves[s], source = moves[slots + s];
+        if (row != source) move(kept.element[e], x + (j + column) * col_stride, row, source);
       }
-    }
-    __syncwarp();
+      __syncthreads();
+    };
+    visit([&](Element<S>& one, Element<S>* column, int, int source) {
+      one = column[source * row_stride];
+    });
+    visit(
+        [&](Element<S>& one, Element<S>* column, int row, int) { column[row * row_stride] = one; });
   }
 }
 
-// `count` is MOST at most: more are several launches.
-#define ENTRY(S)                                                                              \
-  KERNEL swap_rows_##S(Element<S>* x, Size row_stride, Size col_stride, Size cols, int first, \
-                       const int* pivots, int count, int back) {                              \
-    SHARED(Moves, moves);                                                                     \
-    swap_rows<S>(moves, x, row_stride, col_stride, cols, first, pivots, count, back != 0);    \
+// `slots` is not zero, and SLOTS at most: more are several launches.
+#define ENTRY(S)                                                                      \
+  KERNEL permute_rows_##S(Element<S>* x, Size row_stride, Size col_stride, Size cols, \
+                          const int* moves, int slots) {                              \
+    SHARED(Kept<S>, kept);                                                            \
+    permute_rows<S>(kept, x, row_stride, col_stride, cols, moves, slots);             \
   }
 EACH_SIZE(ENTRY)

@@ -39,6 +39,7 @@ const std::map<int, std::pair<const char*, const char*>> kTexts = {
     {INVALID_CONTEXT, {"CUDA_ERROR_INVALID_CONTEXT", "invalid device context"}},
     {INVALID_HANDLE, {"CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"}},
     {NOT_FOUND, {"CUDA_ERROR_NOT_FOUND", "named symbol not found"}},
+    {LAUNCH_TIMEOUT, {"CUDA_ERROR_LAUNCH_TIMEOUT", "the launch timed out and was terminated"}},
     {LAUNCH_FAILED, {"CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"}},
 };
 
@@ -166,6 +167,15 @@ int refused(const char* function) {
     return thread.status;
   }
   return initialised ? SUCCESS : NOT_INITIALIZED;
+}
+
+void await_others(std::function<bool()> over) { self().awaited.push_back(std::move(over)); }
+
+bool is_awaited() {
+  const auto held = hold();
+  auto& awaited = self().awaited;
+  while (!awaited.empty() && awaited.back()()) awaited.pop_back();
+  return !awaited.empty();
 }
 
 void* context() { return current(); }
@@ -315,6 +325,7 @@ int cuCtxGetDevice(int* device) {
 int cuModuleLoadData(void** module, const void* image) {
   REFUSED
   EXPECT(current(), INVALID_CONTEXT)
+  EXPECT(!is_awaited(), LAUNCH_TIMEOUT)
   std::vector<const Entry*> entries = entries_of(static_cast<const char*>(image));
   EXPECT(!entries.empty(), INVALID_IMAGE)
   std::lock_guard<std::mutex> lock(mutex);
@@ -327,6 +338,7 @@ int cuModuleGetFunction(void** function, void* handle, const char* name) {
   REFUSED
   Module* module = known(modules, handle);
   EXPECT(module && module->context == current(), INVALID_HANDLE)
+  EXPECT(!is_awaited(), LAUNCH_TIMEOUT)
   for (const Entry* entry : module->entries) {
     if (std::strcmp(entry->name, name) == 0) {
       std::lock_guard<std::mutex> lock(mutex);

@@ -9,6 +9,10 @@ namespace driver {
 
 // What a function returns instead of doing anything, as a test has asked for; 0 otherwise.
 int refused(const char* function);
+// The current thread has given its device what waits for another device, until it is `over`.
+void await_others(std::function<bool()> over);
+// Whether what may hold a whole device, as loading a kernel, would hold one that others wait for.
+bool is_awaited();
 // Gives the device of that number work that is done when somebody waits for all of the device;
 // whether there is that device.
 bool beside(int number, std::function<void()> work);

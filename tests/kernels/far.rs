@@ -1,10 +1,10 @@
 //! Elements more than 2^32 elements apart, in memory of which only the pages that are touched exist.
 
 use crate::emulator::small;
+use crate::rows::{Find, Move};
 
 type Square = unsafe extern "C" fn(*mut u64, u64, u64);
 type Mirror = unsafe extern "C" fn(*mut u64, u64, *const u64, u64, u64, u64, i32, i32);
-type Swap = unsafe extern "C" fn(*mut u64, u64, u64, u64, i32, *const i32, i32, i32);
 
 const STRIDE: usize = (1 << 32) + 3;
 const N: usize = 5;
@@ -82,14 +82,19 @@ fn interchanges() {
     let far = Far::new();
     let (n, stride, pivots) = (N as u64, STRIDE as u64, [3, 1, 4]);
     // SAFETY: the parameters of the source.
-    let swap: Swap = unsafe { small().kernel("swap_rows_8") };
+    let find: Find = unsafe { small().kernel("find_moves") };
+    // SAFETY: as above.
+    let apply: Move = unsafe { small().kernel("permute_rows_8") };
+    let (mut moves, list) = ([0; 12], pivots.as_ptr());
+    let found = moves.as_mut_ptr();
+    // SAFETY: three pivots, and two numbers for each of twice as many slots.
+    small().launch(1, 1, || unsafe { find(found, 0, list, 3, 0) });
     // First the columns are far from each other, then the rows.
     for (down, across) in [(1, stride), (stride, 1)] {
-        let list = pivots.as_ptr();
-        // SAFETY: N x N elements with these strides, and three pivots.
-        small().launch(1, 1, || unsafe { swap(far.0, down, across, n, 0, list, 3, 0) });
+        // SAFETY: N x N elements with these strides.
+        small().launch(1, 1, || unsafe { apply(far.0.cast(), down, across, n, found, 6) });
     }
     // Rows 0 and 3, then 2 and 4.
     let source = [3, 1, 4, 0, 2];
-    far.check("swap_rows", |i, j| 10 * source[i] + source[j]);
+    far.check("permute_rows", |i, j| 10 * source[i] + source[j]);
 }

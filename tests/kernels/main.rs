@@ -11,6 +11,7 @@ mod engine;
 mod entries;
 mod far;
 mod gpu;
+mod interchanges;
 mod launch;
 mod memory;
 mod panels;

@@ -1,6 +1,7 @@
 // NCCL on a machine without a GPU, as far as meshsolve calls it: a broadcast is done when the
 // streams of all ranks have come to it, and not before somebody waits for one of them. What goes
 // wrong or waits for ever with the real one is refused: a device twice, ranks that do not agree,
+// kernels and handles that are first used while a broadcast is on its way,
 // and a first broadcast outside of a group, where NCCL connects the devices and lets hosts wait for
 // each other.
 
@@ -166,6 +167,8 @@ int ncclBroadcast(Word from, Word to, size_t count, int type, int root, void* ha
   Part part = {communicator, {}, reinterpret_cast<char*>(to)};
   auto turn = [communicator, broadcast] { return work(*communicator, *broadcast); };
   EXPECT(driver::enqueue(stream, turn, &part.place) == 0, UNHANDLED_CUDA_ERROR)
+  driver::await_others(
+      [communicator, broadcast] { return communicator->is_ended || broadcast->is_done; });
   broadcast->parts[communicator->rank] = part;
   communicator->given++;
   if (depth > 0) grouped->push_back(communicator->clique);

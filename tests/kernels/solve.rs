@@ -416,6 +416,48 @@ fn what_a_panel_does_not_need_is_given_first() {
     }
 }
 
+/// Runs a rank that is alone, by this thread; bytes of scratch that it has taken.
+pub fn run_alone(map: &Map, call: Call) -> usize {
+    let (devices, site, mut lender) = (devices().0, CudaSite::new(map).unwrap(), Lender::default());
+    let mut place = [0, 0];
+    let ptr = place.as_mut_ptr().cast();
+    let place = Buffer { ptr, dtype: DType::S32, dims: vec![2] };
+    let Call { device, args, rets, .. } = call;
+    let (run, stream, scratch) = (-1, stream(0), &mut lender);
+    let arrival = CudaArrival { run, device, stream, scratch, place, args, rets };
+    site.run(&devices, arrival).unwrap();
+    lender.check();
+    lender.lent.iter().map(|array| array.content().len()).sum()
+}
+
+/// Bytes of scratch of a system of order n, solved on one device.
+pub fn scratch_of(routine: &str, n: usize, tile: usize) -> usize {
+    let a = positive_definite::<f64>(n, 4);
+    let mut shards = row_shards(&a, 1);
+    let (mut x, mut info) = (vec![1.0; n], -1);
+    let call = posv_call(0, &mut shards[0], &mut x, &mut info, n, 1, 1);
+    let map = Map::routine(routine, 1).text("rhs", "replicated").int("tile", tile as i64);
+    let bytes = run_alone(&map, call);
+    let x = Mat::from_fn(n, 1, |i, _| x[i]);
+    assert!(residual(&a, &x, &Mat::from_fn(n, 1, |_, _| 1.0)) < 3.0);
+    bytes
+}
+
+/// A matrix that is one tile is factored by one call, in memory of a few of its columns.
+#[test]
+fn one_tile_needs_no_scratch_of_its_size() {
+    let n = 96;
+    for routine in ["posv", "gesv"] {
+        let [whole, tiles] = [n, 16].map(|tile| scratch_of(routine, n, tile));
+        assert!(whole < tiles + n * n * 8 / 4, "{routine}: {whole} and {tiles} bytes");
+        let called = &calls_of(routine, n, 1, n as i64, false)[0];
+        let factors = ["cusolverDnXpotrf", "cusolverDnXgetrf"];
+        let factored = called.iter().filter(|name| factors.contains(&name.as_str())).count();
+        let products = called.iter().filter(|name| *name == "cublasDgemm_v2_64").count();
+        assert_eq!((factored, products), (1, 0), "{routine}: {called:?}");
+    }
+}
+
 /// Handles are told when what is asked for changes; libraries that cannot emulate say so.
 #[test]
 fn emulated_float64() {

@@ -27,6 +27,7 @@ enum Status {
   PEER_ACCESS_UNSUPPORTED = 217,
   INVALID_HANDLE = 400,
   NOT_FOUND = 500,
+  LAUNCH_TIMEOUT = 702,
   LAUNCH_FAILED = 719,
 };
 
@@ -48,6 +49,8 @@ struct Thread {
   // Functions that it has called since it first asked for them.
   bool is_recorded = false;
   std::vector<std::string> called;
+  // Of what it has given that waits for other devices, whether it is over.
+  std::vector<std::function<bool()>> awaited;
   // What devices do beside all streams.
   std::vector<std::pair<Device*, std::function<void()>>> beside;
 };

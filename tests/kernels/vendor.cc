@@ -22,7 +22,15 @@ struct Handle {
   void* stream = nullptr;
   // Rows, columns and leading dimensions that memory has been asked for.
   std::set<std::vector<Int>> asked = {};
+  // Functions that it has been used for.
+  std::set<std::string> used = {};
 };
+
+// What a function does first with a handle, as loading kernels and taking memory, may wait for all
+// that the device has been given.
+bool may(Handle* handle, const char* function) {
+  return !handle || !handle->used.insert(function).second || !driver::is_awaited();
+}
 
 bool fits(Int rows, Int leading) { return leading >= (rows > 1 ? rows : 1); }
 
@@ -35,6 +43,9 @@ Handle* here(void* handle) {
   if (int status = driver::refused(__func__)) return status;
 #define EXPECT(condition, status) \
   if (!(condition)) return status;
+#define AT_WORK(handle) \
+  REFUSED               \
+  EXPECT(may(here(handle), __func__), FAILED)
 
 int give(Handle* handle, std::function<int()> work) {
   return driver::enqueue(handle->stream, std::move(work)) == 0 ? 0 : FAILED;
@@ -206,26 +217,26 @@ const char* cublasGetStatusString(int status) {
 #define BLAS(X, T)                                                                                 \
   int cublas##X##gemm_v2_64(void* h, int ta, int tb, Int m, Int n, Int k, const void* alpha,       \
                             Word a, Int lda, Word b, Int ldb, const void* beta, Word c, Int ldc) { \
-    REFUSED                                                                                        \
+    AT_WORK(h)                                                                                     \
     return gemm<T>(here(h), ta, tb, m, n, k, static_cast<const T*>(alpha), a, lda, b, ldb,         \
                    static_cast<const T*>(beta), c, ldc);                                           \
   }                                                                                                \
   int cublas##X##trsm_v2_64(void* h, int side, int fill, int op, int diagonal, Int m, Int n,       \
                             const void* alpha, Word a, Int lda, Word b, Int ldb) {                 \
-    REFUSED                                                                                        \
+    AT_WORK(h)                                                                                     \
     return trsm<T>(here(h), side, fill, op, diagonal, m, n, static_cast<const T*>(alpha), a, lda,  \
                    b, ldb);                                                                        \
   }                                                                                                \
   int cublas##X##trmm_v2_64(void* h, int side, int fill, int op, int diagonal, Int m, Int n,       \
                             const void* alpha, Word a, Int lda, Word b, Int ldb, Word c,           \
                             Int ldc) {                                                             \
-    REFUSED                                                                                        \
+    AT_WORK(h)                                                                                     \
     return trmm<T>(here(h), side, fill, op, diagonal, m, n, static_cast<const T*>(alpha), a, lda,  \
                    b, ldb, c, ldc);                                                                \
   }                                                                                                \
   int cublas##X##geam_64(void* h, int ta, int tb, Int m, Int n, const void* alpha, Word a,         \
                          Int lda, const void* beta, Word b, Int ldb, Word c, Int ldc) {            \
-    REFUSED                                                                                        \
+    AT_WORK(h)                                                                                     \
     return geam<T>(here(h), ta, tb, m, n, static_cast<const T*>(alpha), a, lda,                    \
                    static_cast<const T*>(beta), b, ldb, c, ldc);                                   \
   }
@@ -279,7 +290,7 @@ int cusolverDnXpotrf_bufferSize(void* handle, void*, int, Int n, int, Word, Int 
 
 int cusolverDnXpotrf(void* handle, void*, int fill, Int n, int type, Word a, Int lda, int compute,
                      Word work, size_t bytes, void* host, size_t host_bytes, Word info) {
-  REFUSED
+  AT_WORK(handle)
   EXPECT(here(handle), NO_HANDLE)
   EXPECT(fill == 0 && type == compute && fits(n, lda), INVALID)
   EXPECT(here(handle)->asked.count({n, n, lda}), INVALID)
@@ -308,7 +319,7 @@ int cusolverDnXgetrf_bufferSize(void* handle, void*, Int m, Int n, int, Word, In
 int cusolverDnXgetrf(void* handle, void*, Int m, Int n, int type, Word a, Int lda, Word pivots,
                      int compute, Word work, size_t bytes, void* host, size_t host_bytes,
                      Word info) {
-  REFUSED
+  AT_WORK(handle)
   EXPECT(here(handle), NO_HANDLE)
   EXPECT(type == compute && fits(m, lda), INVALID)
   EXPECT(here(handle)->asked.count({m, n, lda}), INVALID)

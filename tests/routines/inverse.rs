@@ -3,18 +3,13 @@
 
 use crate::common::case::{Case, Place, call, cases};
 use crate::common::inverse::{ratio, shifted};
-use crate::common::{buffer, int_scalar, positive_definite, random, real_scalar};
+use crate::common::{buffer, int_scalar, int_vector, positive_definite, random, real_scalar};
 use faer::Mat;
-use meshsolve::call::Buffer;
-use meshsolve::scalar::{DType, Scalar};
+use meshsolve::scalar::Scalar;
 
 fn is_hermitian<T: Scalar>(x: &Mat<T>) -> bool {
     let mut places = (0..x.ncols()).flat_map(|j| (j..x.nrows()).map(move |i| (i, j)));
     places.all(|(i, j)| x[(i, j)] == T::conj_impl(&x[(j, i)]))
-}
-
-fn vector(pivots: &mut [i32]) -> Buffer {
-    Buffer { ptr: pivots.as_mut_ptr().cast(), dtype: DType::S32, dims: vec![pivots.len()] }
 }
 
 /// The general routines: at once in place, and from a factor, which is kept.
@@ -32,12 +27,16 @@ fn general<T: Scalar>(case: Case, a: &Mat<T>) -> (Mat<T>, Mat<T>, Vec<i32>) {
     let mut norms = vec![0.0; ranks];
     case.run("getrf", |r| {
         let (w, norm) = (buffer(&mut work[r], &dims), real_scalar::<T>(&mut norms[r]));
-        call(r, vec![w.clone()], vec![w, vector(&mut pivots[r]), int_scalar(&mut infos[r]), norm])
+        call(
+            r,
+            vec![w.clone()],
+            vec![w, int_vector(&mut pivots[r]), int_scalar(&mut infos[r]), norm],
+        )
     });
     let (kept, mut inverse) = (work.clone(), vec![vec![T::ONE; n * n / ranks]; ranks]);
     case.run("getri", |r| {
         let w = buffer(&mut work[r], &factor_dims);
-        let args = vec![w, vector(&mut pivots[r]), int_scalar(&mut infos[r])];
+        let args = vec![w, int_vector(&mut pivots[r]), int_scalar(&mut infos[r])];
         call(r, args, vec![buffer(&mut inverse[r], &factor_dims)])
     });
     // As text, for NaN is not NaN.
@@ -46,7 +45,7 @@ fn general<T: Scalar>(case: Case, a: &Mat<T>) -> (Mat<T>, Mat<T>, Vec<i32>) {
     let of_factor = case.gathered(&inverse);
     case.run("getrit", |r| {
         let w = buffer(&mut work[r], &factor_dims);
-        let args = vec![w, vector(&mut pivots[r]), int_scalar(&mut infos[r])];
+        let args = vec![w, int_vector(&mut pivots[r]), int_scalar(&mut infos[r])];
         call(r, args, vec![buffer(&mut inverse[r], &factor_dims)])
     });
     let again = case.gathered(&inverse);

@@ -1,14 +1,12 @@
 //! The LU routines as call sites, without XLA: every storage, operation and column order.
 
 use crate::common::case::{Case, Place, call, cases};
-use crate::common::{buffer, int_scalar, random, ratio, real_scalar, real_value, residual};
+use crate::common::{
+    buffer, int_scalar, int_vector, random, ratio, real_scalar, real_value, residual,
+};
 use faer::Mat;
 use meshsolve::call::Buffer;
-use meshsolve::scalar::{DType, Scalar};
-
-fn vector(pivots: &mut [i32]) -> Buffer {
-    Buffer { ptr: pivots.as_mut_ptr().cast(), dtype: DType::S32, dims: vec![pivots.len()] }
-}
+use meshsolve::scalar::Scalar;
 
 fn scalar<T: Scalar>(value: &mut T) -> Buffer {
     buffer(std::slice::from_mut(value), &[])
@@ -62,7 +60,7 @@ fn one_case<T: Scalar>(case: Case) {
     case.run("getrf", |r| {
         let (from, to) = (buffer(&mut kept[r], &dims), buffer(&mut work[r], &dims));
         let norm = real_scalar::<T>(&mut norms[r]);
-        call(r, vec![from], vec![to, vector(&mut pivots[r]), int_scalar(&mut infos[r]), norm])
+        call(r, vec![from], vec![to, int_vector(&mut pivots[r]), int_scalar(&mut infos[r]), norm])
     });
     assert!(kept.iter().flatten().eq(case.shards(&a).iter().flatten()), "{name}: the operand");
     assert!(pivots.iter().all(|p| *p == pivots[0]), "{name}: pivots on all ranks");
@@ -72,7 +70,7 @@ fn one_case<T: Scalar>(case: Case) {
         case.run("getrs", |r| {
             let args = vec![
                 buffer(&mut work[r], &factor_dims),
-                vector(&mut rows[r]),
+                int_vector(&mut rows[r]),
                 int_scalar(&mut zeros[r]),
                 buffer(&mut bs[r], &[n, rhs]),
             ];
@@ -85,7 +83,7 @@ fn one_case<T: Scalar>(case: Case) {
     let (mut det, mut sign, mut log) = (vec![T::NAN; ranks], vec![T::NAN; ranks], vec![0.0; ranks]);
     let mut rows = pivots.clone();
     case.run("det", |r| {
-        let args = vec![buffer(&mut work[r], &factor_dims), vector(&mut rows[r])];
+        let args = vec![buffer(&mut work[r], &factor_dims), int_vector(&mut rows[r])];
         let log = real_scalar::<T>(&mut log[r]);
         call(r, args, vec![scalar(&mut det[r]), scalar(&mut sign[r]), log])
     });
@@ -141,7 +139,7 @@ pub fn singular_matrices_have_no_solution_but_a_factor_and_a_determinant(at: Pla
                 let (mut pivots, mut infos) = (vec![vec![0; n]; ranks], vec![-1; ranks]);
                 case.run("getrf", |r| {
                     let work = buffer(&mut work[r], &dims);
-                    let (rows, norm) = (vector(&mut pivots[r]), scalar(&mut norms[r]));
+                    let (rows, norm) = (int_vector(&mut pivots[r]), scalar(&mut norms[r]));
                     let rets = vec![work.clone(), rows, int_scalar(&mut infos[r]), norm];
                     call(r, vec![work], rets)
                 });
@@ -149,7 +147,7 @@ pub fn singular_matrices_have_no_solution_but_a_factor_and_a_determinant(at: Pla
                 let (mut det, mut sign, mut log) =
                     (vec![1.0; ranks], vec![1.0; ranks], vec![1.0; ranks]);
                 case.run("det", |r| {
-                    let args = vec![buffer(&mut work[r], &factor_dims), vector(&mut pivots[r])];
+                    let args = vec![buffer(&mut work[r], &factor_dims), int_vector(&mut pivots[r])];
                     let rets = [&mut det[r], &mut sign[r], &mut log[r]].map(scalar);
                     call(r, args, rets.into())
                 });
@@ -181,13 +179,13 @@ pub fn determinants_at_the_ends_of_the_range(at: Place) {
             let (mut infos, mut norms) = ([-1; 3], [0.0; 3]);
             case.run("getrf", |r| {
                 let work = buffer(&mut work[r], &dims);
-                let (rows, norm) = (vector(&mut pivots[r]), scalar(&mut norms[r]));
+                let (rows, norm) = (int_vector(&mut pivots[r]), scalar(&mut norms[r]));
                 let rets = vec![work.clone(), rows, int_scalar(&mut infos[r]), norm];
                 call(r, vec![work], rets)
             });
             let [mut det, mut sign, mut log] = [[f64::NAN; 3]; 3];
             case.run("det", |r| {
-                let args = vec![buffer(&mut work[r], &factor_dims), vector(&mut pivots[r])];
+                let args = vec![buffer(&mut work[r], &factor_dims), int_vector(&mut pivots[r])];
                 let rets = [&mut det[r], &mut sign[r], &mut log[r]].map(scalar);
                 call(r, args, rets.into())
             });

@@ -14,6 +14,7 @@ use super::crew::Crew;
 use super::device::{Address, Device, Stream};
 use super::queue::{Event, Lines};
 use super::room::Room;
+use super::sources::suffix;
 use super::tools::Tools;
 use super::transposition;
 use super::vendor::blas::BlasHandle;
@@ -32,14 +33,13 @@ use crate::transpose;
 
 mod backend;
 pub mod columns;
+pub mod interchanges;
 mod operands;
 mod panels;
 
+use interchanges::Found;
 use operands::{Form, Piece, is_columns};
 use panels::Staged;
-
-/// Interchanges of one launch, as `kernels/rows.cu` has it.
-const INTERCHANGES: usize = 128;
 
 /// Tiles of one product: it ends soon, so that panels on the other stream find multiprocessors free, and is wide
 /// enough to keep all of them busy.
@@ -66,6 +66,8 @@ pub struct CudaLane<'a> {
     read: [Option<Event>; 2],
     /// Rows of the matrix before each tile or panel that has been factored.
     factored: Vec<usize>,
+    /// Interchanges whose moves are known, by stream.
+    found: [Found; 2],
     /// Whether kernels follow addresses of all ranks, once that was asked.
     reaches: Option<bool>,
     failed: bool,
@@ -94,6 +96,7 @@ impl<'a> CudaLane<'a> {
             staged: [None; 2],
             read: [None; 2],
             factored: Vec::new(),
+            found: Default::default(),
             reaches: None,
             failed: false,
         };
@@ -242,37 +245,6 @@ impl<'a> CudaLane<'a> {
         Ok(())
     }
 
-    /// Interchanges rows, whose numbers are `pivots` in this rank's memory.
-    fn interchange<T>(
-        &mut self,
-        x: Block<T>,
-        first: usize,
-        pivots: Block<i32>,
-        back: bool,
-    ) -> Result<()> {
-        let size = size_of::<T>();
-        let mut starts: Vec<usize> = (0..pivots.rows).step_by(INTERCHANGES).collect();
-        if back {
-            starts.reverse();
-        }
-        for start in starts {
-            let count = INTERCHANGES.min(pivots.rows - start);
-            let at = pivots.sub(start, 0, count, 1).ptr.addr() as u64;
-            let arguments = [
-                x.ptr.addr() as u64,
-                x.row_stride as u64,
-                x.col_stride as u64,
-                x.cols as u64,
-                (first + start) as u64,
-                at,
-                count as u64,
-                u64::from(back),
-            ];
-            self.launch("rows", &format!("swap_rows_{size}"), &arguments)?;
-        }
-        Ok(())
-    }
-
     /// What panel k says to the targets, in some rows.
     fn subtract<T: Scalar>(
         &mut self,
@@ -360,16 +332,6 @@ fn refused(info: i32) -> Error {
          meshsolve"
     );
     Error::new(Kind::Internal, text)
-}
-
-/// As `kernels/moduli.cu` and `pivots.cu` call the types.
-fn suffix(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F32 => "f32",
-        DType::C64 => "c64",
-        DType::C128 => "c128",
-        _ => "f64",
-    }
 }
 
 fn address<T>(block: Block<T>) -> Address {

@@ -10,6 +10,7 @@
 //! | `queue` | streams, events by which they wait for each other, copies of blocks |
 //! | `vendor` | cuBLAS, cuSOLVER, cuSolverMg and NCCL, as far as they are called |
 //! | `tools` | what a call needs of them, kept from call to call |
+//! | `warm` | kernels and handles used before panels go by NCCL |
 //! | `transposition` | a plan of transposition on a device |
 //! | `engine` | cuSolverMg for the ranks of a call |
 //! | `crew` | the ranks of a call: whose memory is where, what has been announced |
@@ -38,4 +39,5 @@ pub mod sources;
 pub mod tools;
 pub mod transposition;
 pub mod vendor;
+pub mod warm;
 pub mod yardstick;

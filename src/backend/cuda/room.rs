@@ -26,6 +26,8 @@ pub struct Needs {
     pub infos: usize,
     /// The library's pivots of a panel, int64.
     pub panel_pivots: usize,
+    /// Which rows go where by interchanges, for each stream.
+    pub moves: [usize; 2],
     /// Sums and largest entries of a tile's columns.
     pub moduli: usize,
     pub transposition: usize,
@@ -48,6 +50,7 @@ pub struct Room {
     pub panels: [Address; 2],
     pub infos: Address,
     pub panel_pivots: Address,
+    pub moves: [Address; 2],
     pub moduli: Address,
     pub transposition: Address,
     pub blas: [Address; 2],
@@ -79,6 +82,7 @@ impl Needs {
             panels: [part(self.panel), part(self.panel)],
             infos: part(self.infos),
             panel_pivots: part(self.panel_pivots),
+            moves: [part(self.moves[0]), part(self.moves[1])],
             moduli: part(self.moduli),
             transposition: part(self.transposition),
             blas: [part(self.blas), part(self.blas)],

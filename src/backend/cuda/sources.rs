@@ -2,6 +2,7 @@
 //! are `extern "C" __global__`; NVRTC gets all headers with it, by the names they are included by.
 
 use super::nvrtc::Program;
+use crate::scalar::DType;
 
 /// For all kernels.
 pub const OPTIONS: &[&str] = &[STANDARD];
@@ -72,4 +73,14 @@ pub fn kernel(name: &str) -> Option<&'static Program<'static>> {
         return STRUCTURES.get(elements.parse::<usize>().ok()?.checked_sub(2)?);
     }
     KERNELS.iter().find(|kernel| kernel.name.strip_suffix(".cu") == Some(name))
+}
+
+/// As `kernels/moduli.cu` and `pivots.cu` call the types.
+pub fn suffix(dtype: DType) -> &'static str {
+    match dtype {
+        DType::F32 => "f32",
+        DType::C64 => "c64",
+        DType::C128 => "c128",
+        _ => "f64",
+    }
 }

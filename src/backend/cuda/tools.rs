@@ -8,6 +8,7 @@ use super::queue::Event;
 use super::vendor::blas::BlasHandle;
 use super::vendor::solver::SolverHandle;
 use crate::error::Result;
+use crate::scalar::DType;
 use crate::settings::Float64;
 
 pub struct Tools {
@@ -18,6 +19,8 @@ pub struct Tools {
     pub solver: SolverHandle,
     /// How the handles multiply float64.
     pub float64: Float64,
+    /// Element types for which the handles have done all that they do for a factorisation, as L U or not.
+    pub warm: Vec<(DType, bool)>,
     events: Vec<Event>,
     used: usize,
 }
@@ -30,7 +33,7 @@ impl Tools {
         let blas = [libraries.blas.create()?, libraries.blas.create()?];
         let solver = libraries.solver.create()?;
         let float64 = Float64::Native;
-        Ok(Tools { side, blas, solver, float64, events: Vec::new(), used: 0 })
+        Ok(Tools { side, blas, solver, float64, warm: Vec::new(), events: Vec::new(), used: 0 })
     }
 
     /// How the handles multiply float64 from now on.
@@ -41,6 +44,7 @@ impl Tools {
             self.blas.iter().try_for_each(|handle| libraries.blas.multiply(*handle, float64))?;
             libraries.solver.multiply(&self.solver, float64)?;
             self.float64 = float64;
+            self.warm.clear();
         }
         Ok(())
     }

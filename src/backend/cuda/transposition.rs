@@ -21,6 +21,12 @@ pub fn scratch_bytes(plan: &Plan, data: Address) -> usize {
     plan.device_bytes().next_multiple_of(ALIGNMENT) + plan.claim_bytes(alignment(data))
 }
 
+/// Loads the kernels of a plan.
+pub fn load(device: &Device, plan: &Plan, data: Address) -> Result<()> {
+    let launches = plan.launches(alignment(data));
+    launches.iter().try_for_each(|launch| device.kernel(launch.file, &launch.entry()).map(drop))
+}
+
 /// Gives the stream all launches of a plan.
 ///
 /// # Safety

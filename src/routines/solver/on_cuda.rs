@@ -15,16 +15,18 @@ use super::job::Solver;
 use super::operands::Problem;
 use super::options::{Engine, Family, Options};
 use super::sizes::{Machine, Sizes};
-use super::widths::{Shape, tile_width};
+use super::widths::{Shape, WHOLE_BY_ONE_RANK, is_factored_whole, tile_width};
 use crate::backend::cuda::crew::{Crew, CudaMemory, Seat};
 use crate::backend::cuda::device::{Address, Device};
 use crate::backend::cuda::engine;
 use crate::backend::cuda::lane::CudaLane;
 use crate::backend::cuda::lane::columns::table_bytes;
+use crate::backend::cuda::lane::interchanges::moves_bytes;
 use crate::backend::cuda::room::{Needs, Room, blas_workspace};
 use crate::backend::cuda::tools::Tools;
 use crate::backend::cuda::transposition;
 use crate::backend::cuda::vendor::nccl::{Clique, Member};
+use crate::backend::cuda::warm;
 use crate::call::{Buffer, Call, Job};
 use crate::dispatch;
 use crate::error::{Error, Result};
@@ -45,6 +47,11 @@ fn turn<T>(rows: usize, cols: usize) -> Plan {
 /// Rows of a product of an inversion, as `dist/lu/inverse.rs` and `dist/cholesky/inverse.rs` have them.
 const INVERSE_ROWS: usize = 512;
 
+/// Whether a call works on tiles of A in its memory alone, which the library factors.
+fn only_factors(options: &Options) -> bool {
+    options.verb.factor && !options.verb.invert
+}
+
 impl Sizes {
     pub(super) fn on_cuda<T: Scalar>(
         options: &Options,
@@ -62,10 +69,14 @@ impl Sizes {
                 }
                 _ => {
                     let (dtype, family) = (problem.dtype, options.verb.family);
-                    tile_width(device.architecture(), Shape { n, ranks, dtype, family })
+                    let shape = Shape { n, ranks, dtype, family };
+                    match only_factors(options) && is_factored_whole(shape, WHOLE_BY_ONE_RANK) {
+                        true => n,
+                        false => tile_width(device.architecture(), shape),
+                    }
                 }
             },
-            own: |widest, _| widest * widest,
+            own: if only_factors(options) { |_, _| 0 } else { |widest, _| widest * widest },
             turn: turn::<T>,
             // It has memory of its own.
             turning: |_, _| (0, 0),
@@ -88,6 +99,9 @@ impl Sizes {
         let turns = [&self.arrange, &self.restore].map(|moves| moves.turn.as_ref());
         let turning = turns.map(|p| p.map_or(0, |p| transposition::scratch_bytes(p, shard)));
         let verb = options.verb;
+        // Of one tile nothing is multiplied, sent or worked on ahead of the others.
+        let is_whole = only_factors(options) && count <= 1;
+        let square = if is_whole { 0 } else { widest * widest };
         let estimate = if verb.condition { crate::dist::condition::block(n) } else { 0 };
         // Columns of right-hand sides that one operation works on.
         let columns = self.group.min(rhs).max(rhs.min(self.shared / n.max(1))).max(estimate);
@@ -96,7 +110,7 @@ impl Sizes {
         let tall = (n + widest) * widest;
         let rows = if verb.invert { INVERSE_ROWS.min(n) * (n / ranks) + 2 * tall } else { 0 };
         let far = if ranks > 1 { 2 * tall + 2 * n * columns + rows } else { 0 };
-        let own = n * columns + widest * (columns + widest);
+        let own = n * columns + widest * columns + square;
         let pivots = if verb.family == Family::Lu { n * size_of::<i32>() } else { 0 };
         let table = [&self.arrange, &self.restore]
             .into_iter()
@@ -106,7 +120,7 @@ impl Sizes {
         let arena = ((own + far) * size + pivots + 256).max(table);
         // A panel that is worked on is the rank's own, where columns are dealt out.
         let dealt = (0..count).all(|t| self.columns.tile(t).rank == t % ranks);
-        let beside = if dealt { 2 * widest * widest * size + pivots + 256 } else { arena };
+        let beside = if dealt { 2 * square * size + pivots + 256 } else { arena };
         // What is factored, as it will be.
         let factors = |family| match options.engine {
             Engine::Own if verb.factor && verb.family == family => count,
@@ -126,6 +140,7 @@ impl Sizes {
             .map(|t| (n - tile(t).global, tile(t).width))
             .flat_map(|(m, n)| strides(m).into_iter().map(move |leading| (m, n, leading)))
             .collect();
+        let is_sent = ranks > 1 || sends(options, device) && !is_whole;
         let _entered = device.enter()?;
         let solver = &device.vendor()?.solver;
         Ok(Needs {
@@ -134,9 +149,10 @@ impl Sizes {
             sums: self.sums * size_of::<f64>(),
             pivots: if rank == 0 { self.pivots * size_of::<i32>() } else { 0 },
             arenas: [arena, beside],
-            panel: if ranks > 1 || sends(options, device) { n * widest * size } else { 0 },
+            panel: if is_sent { n * widest * size } else { 0 },
             infos: count * size_of::<i32>(),
             panel_pivots: widest * size_of::<i64>(),
+            moves: if pivots > 0 { moves_bytes(n) } else { [0; 2] },
             moduli: 3 * widest.max(columns).max(32) * size_of::<f64>(),
             transposition: turning.into_iter().max().unwrap_or(0),
             blas: blas_workspace(n * (n / ranks) * size),
@@ -144,6 +160,12 @@ impl Sizes {
             engine: 0,
         })
     }
+}
+
+/// How a call that begins now multiplies.
+fn float64_of<T: Scalar>(options: &Options, device: &Device) -> Float64 {
+    let may = T::DTYPE.real() == DType::F64 && options.engine == Engine::Own;
+    if may { device.float64() } else { Float64::Native }
 }
 
 /// Whether panels may go by NCCL.
@@ -189,9 +211,7 @@ impl<T: Scalar> Shared<T> {
         let rooms: Vec<Room> = brought.iter().map(|b| b.room).collect();
         let seats = brought.into_iter().map(|b| b.seat).collect();
         // Once for all ranks, which multiply alike.
-        let may = T::DTYPE.real() == DType::F64 && options.engine == Engine::Own;
-        let float64 = if may { device.float64() } else { Float64::Native };
-        let crew = Arc::new(Crew::new(seats, engine, float64));
+        let crew = Arc::new(Crew::new(seats, engine, float64_of::<T>(&options, &device)));
         let at = |address: Address| std::ptr::without_provenance_mut::<T>(address as usize);
         let sums = if sizes.sums > 0 { &rooms[..] } else { &[] };
         let ground = Ground::on_devices(
@@ -361,6 +381,19 @@ fn prepare<T: Scalar>(
     let mut memory: Vec<_> = call.args.iter().chain(&call.rets).map(range).collect();
     memory.push(scratch..scratch + bytes as Address);
     let room = needs.place(scratch);
+    if sends(options, &device) && needs.panel > 0 {
+        let plans = [&sizes.arrange, &sizes.restore].map(|moves| moves.turn.as_ref());
+        let plans: Vec<_> = plans.into_iter().flatten().collect();
+        warm::load::<T>(&device, &plans, shard(&call))?;
+        let is_lu = options.verb.family == Family::Lu;
+        let (n, columns, rank) = (problem.n, &sizes.columns, call.rank);
+        let first = (rank < columns.count()).then(|| columns.tile(rank));
+        let own = first.map(|tile| (n - tile.global, tile.width));
+        let panels = warm::Panels { n, width: columns.widest(), is_lu, own };
+        let float64 = float64_of::<T>(options, &device);
+        // SAFETY: this call's scratch and stream, of which nobody else knows yet.
+        unsafe { warm::use_handles::<T>(&device, tools, &room, panels, float64, part.stream())? };
+    }
     let seat = Seat { device, stream: part.stream(), memory, engine: room.engine };
     Ok(Brought { call, seat, room, since })
 }

@@ -8,6 +8,10 @@
 use super::options::Family;
 use crate::scalar::DType;
 
+/// Families whose matrix one rank factors as a single tile, by one call of cuSOLVER. None until a device has shown
+/// that this is faster: `make first-gpu-run` compares, and prints this line as it should be.
+pub const WHOLE_BY_ONE_RANK: &[Family] = &[];
+
 /// What is compared. Wider ones are no faster for any order; of narrower ones products are slow.
 const WIDTHS: [usize; 4] = [128, 256, 512, 1024];
 
@@ -56,6 +60,11 @@ pub struct Shape {
     pub ranks: usize,
     pub dtype: DType,
     pub family: Family,
+}
+
+/// Whether a matrix is one tile, where `families` of one rank are.
+pub fn is_factored_whole(shape: Shape, families: &[Family]) -> bool {
+    shape.ranks == 1 && families.contains(&shape.family)
 }
 
 /// The width for a matrix on devices of an architecture ("sm_90"); equal for all routines of a family.
@@ -135,6 +144,14 @@ mod tests {
             let shape = shape(n, ranks, dtype, family);
             assert_eq!(tile_width(architecture, shape), width, "{architecture} {shape:?}");
         }
+    }
+
+    #[test]
+    fn one_rank_may_factor_the_whole_matrix() {
+        let on = &[Family::Lu];
+        assert!(is_factored_whole(shape(32768, 1, DType::F64, Family::Lu), on));
+        assert!(!is_factored_whole(shape(32768, 2, DType::F64, Family::Lu), on));
+        assert!(!is_factored_whole(shape(32768, 1, DType::F64, Family::Cholesky), on));
     }
 
     #[test]

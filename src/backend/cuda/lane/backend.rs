@@ -103,13 +103,14 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
             let (count, rows) = (near.rows as u64, panel.rows as u64);
             let arguments = [address(near), from, count, first as u64, rows];
             lane.launch("pivots", "number_pivots", &arguments)?;
+            // What interchanges were known there may be others now.
+            lane.found = Default::default();
             lane.back(near, pivots)
         })
     }
 
     fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool) {
         self.give(|lane| {
-            let pivots = lane.near(pivots)?;
             let near = lane.near(x)?;
             lane.interchange(near, first, pivots, back)?;
             lane.back(near, x)

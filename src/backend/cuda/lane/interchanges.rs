@@ -1,0 +1,94 @@
+//! Row interchanges: one launch finds out which row goes where (`kernels/rows.cu`), one for each block of
+//! columns moves them. What was found is kept for the blocks that follow, on the stream that found it.
+
+use super::*;
+
+/// Interchanges whose moves are found at once, as `kernels/rows.cu` has it.
+const MOST: usize = 1024;
+
+/// Some interchanges: where their pivots are, how many, of rows from `first` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Interchanges {
+    pivots: Address,
+    count: usize,
+    first: usize,
+    back: bool,
+}
+
+/// Those of which a stream has found the moves, each in its part of memory; the oldest is overwritten.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    known: Vec<Interchanges>,
+    next: usize,
+}
+
+/// Bytes of the moves of interchanges that are found at once, of a matrix with n rows.
+fn part_bytes(n: usize) -> usize {
+    4 * MOST.min(n) * size_of::<i32>()
+}
+
+/// Bytes of the moves that a stream keeps: those of all panels for the caller's, where L's rows follow each of
+/// them in turn; of one for the other.
+pub fn moves_bytes(n: usize) -> [usize; 2] {
+    [(n / MOST + 2) * part_bytes(n), part_bytes(n)]
+}
+
+impl CudaLane<'_> {
+    /// Interchanges rows of this rank's block: `first` + i and `pivots[i]`.
+    pub(super) fn interchange<T>(
+        &mut self,
+        x: Block<T>,
+        first: usize,
+        pivots: Block<i32>,
+        back: bool,
+    ) -> Result<()> {
+        if x.cols == 0 || pivots.rows == 0 {
+            return Ok(());
+        }
+        // Cut at multiples, so that blocks whose interchanges begin elsewhere have most pieces in common.
+        let end = first + pivots.rows;
+        let cuts = (first / MOST + 1..).map(|k| k * MOST).take_while(|&cut| cut < end);
+        let cuts: Vec<usize> = std::iter::once(first).chain(cuts).chain([end]).collect();
+        let mut pieces: Vec<_> = cuts.windows(2).map(|cut| (cut[0], cut[1] - cut[0])).collect();
+        if back {
+            pieces.reverse();
+        }
+        let entry = format!("permute_rows_{}", size_of::<T>());
+        let block = [address(x), x.row_stride as u64, x.col_stride as u64, x.cols as u64];
+        for (start, count) in pieces {
+            let piece = pivots.sub(start - first, 0, count, 1);
+            let moves = self.moves(piece, start, back)?;
+            let arguments = [&block[..], &[moves, 2 * count as u64]].concat();
+            self.launch("rows", &entry, &arguments)?;
+        }
+        Ok(())
+    }
+
+    /// Where the moves of some interchanges are, for what the stream is given next.
+    fn moves(&mut self, pivots: Block<i32>, first: usize, back: bool) -> Result<Address> {
+        let (at, count, stream) = (address(pivots), pivots.rows, usize::from(self.ahead));
+        let asked = Interchanges { pivots: at, count, first, back };
+        let part = self.room.needs.moves[1];
+        assert!(4 * count * size_of::<i32>() <= part, "room for the moves");
+        let parts = self.room.needs.moves[stream] / part;
+        let place = |number: usize| self.room.moves[stream] + (number * part) as Address;
+        let found = &mut self.found[stream];
+        if let Some(number) = found.known.iter().position(|known| *known == asked) {
+            return Ok(place(number));
+        }
+        let number = found.next % parts;
+        found.next += 1;
+        match found.known.get_mut(number) {
+            Some(known) => *known = asked,
+            None => found.known.push(asked),
+        }
+        let moves = place(number);
+        let near = self.near(pivots)?;
+        let numbers = [count as u64, u64::from(back)];
+        let arguments = [&[moves, first as u64, address(near)][..], &numbers].concat();
+        let kernel = self.device.kernel("rows", "find_moves")?.on_blocks(1);
+        // SAFETY: the arguments that the source says, of this call's memory.
+        unsafe { self.device.launch(&kernel, &arguments, self.stream())? };
+        Ok(moves)
+    }
+}

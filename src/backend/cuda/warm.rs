@@ -1,0 +1,118 @@
+//! What a call that sends panels by NCCL uses while a broadcast may be on its way, used before it.
+//!
+//! Loading a kernel, and what a library does first with a handle, may wait for all that a device has been given
+//! (CUDA C++ Programming Guide, "Lazy Loading"). A broadcast on that device may wait for another one, whose host
+//! thread may be about to do the same.
+
+use super::device::{Address, Device, Stream};
+use super::room::Room;
+use super::sources::suffix;
+use super::tools::Tools;
+use super::transposition;
+use super::vendor::Operand;
+use super::vendor::solver::Workspace;
+use crate::backend::{Op, Triangle};
+use crate::error::Result;
+use crate::scalar::Scalar;
+use crate::settings::Float64;
+use crate::transpose::Plan;
+
+/// What a rank multiplies with, n x width, and what it factors.
+pub struct Panels {
+    pub n: usize,
+    pub width: usize,
+    /// As L U, else as L L^H.
+    pub is_lu: bool,
+    /// Rows and columns of its largest panel, or order of a tile; none where it has none.
+    pub own: Option<(usize, usize)>,
+}
+
+/// Loads the kernels of the solvers and of the plans, whose array is at `data`.
+pub fn load<T: Scalar>(device: &Device, plans: &[&Plan], data: Address) -> Result<()> {
+    let (of_type, of_real) = (suffix(T::DTYPE), suffix(T::DTYPE.real()));
+    let (size, real) = (size_of::<T>(), size_of::<T::Real>());
+    let named =
+        |file, names: &[String]| names.iter().try_for_each(|n| device.kernel(file, n).map(drop));
+    named("pivots", &[format!("find_no_number_{of_type}"), "number_pivots".into()])?;
+    named("rows", &["find_moves".into(), format!("permute_rows_{size}")])?;
+    named("triangle", &[format!("mirror_{size}"), format!("clear_outside_{size}")])?;
+    named("fill", &[format!("fill_{real}")])?;
+    named("transpose_square", &[format!("transpose_shards_{size}")])?;
+    named("moduli", &["column", "row"].map(|by| format!("{by}_moduli_{of_type}")))?;
+    named("moduli", &[format!("column_squares_{of_real}")])?;
+    for width in [4, 8, 16] {
+        named("columns", &["shift", "rotate"].map(|how| format!("{how}_columns_{width}")))?;
+    }
+    if T::IS_COMPLEX {
+        named("conjugate", &[format!("conjugate_{size}")])?;
+    }
+    plans.iter().try_for_each(|plan| transposition::load(device, plan, data))
+}
+
+/// Lets the handles do once what they will do, on zeros in the call's scratch, and waits for it.
+///
+/// # Safety
+/// The scratch is the call's, which has not begun; so is the stream.
+pub unsafe fn use_handles<T: Scalar>(
+    device: &Device,
+    tools: &mut Tools,
+    room: &Room,
+    panels: Panels,
+    float64: Float64,
+    stream: Stream,
+) -> Result<()> {
+    tools.multiply(device, float64)?;
+    let Panels { n, width, is_lu, own } = panels;
+    if tools.warm.contains(&(T::DTYPE, is_lu)) {
+        return Ok(());
+    }
+    let [left, right] = room.panels.map(|at| move |op| Operand { at, leading: n, op });
+    let libraries = device.vendor()?;
+    // SAFETY: scratch for two panels.
+    unsafe {
+        room.panels.iter().try_for_each(|at| device.clear(*at, room.needs.panel, stream))?;
+    }
+    let _entered = device.enter()?;
+    for handle in tools.blas {
+        let blas = &libraries.blas;
+        let memory = (float64 == Float64::Native).then_some((room.blas[0], room.needs.blas));
+        let shape = [n, width, width];
+        // SAFETY: matrices within the panels, on one stream.
+        unsafe {
+            blas.work_on(handle, stream, memory)?;
+            for op in [Op::None, Op::Transpose, Op::Adjoint] {
+                blas.gemm(handle, shape, T::ONE, left(Op::None), left(op), right(Op::None))?;
+                blas.gemm(handle, [width; 3], T::ONE, left(op), left(Op::None), right(Op::None))?;
+                let triangle = Triangle::Lower;
+                blas.trsm::<T>(handle, false, triangle, [width; 2], left(op), right(Op::None))?;
+                blas.trsm::<T>(handle, true, triangle, [n, width], left(op), right(Op::None))?;
+            }
+            blas.trmm(
+                handle,
+                Triangle::Lower,
+                [width; 2],
+                T::ONE,
+                left(Op::None),
+                right(Op::None),
+            )?;
+            blas.add::<T>(handle, [n, width], left(Op::None), right(Op::None))?;
+        }
+    }
+    if let Some((rows, columns)) = own {
+        let (solver, a, pivots) = (&libraries.solver, left(Op::None), room.panel_pivots);
+        let workspace = Workspace { at: room.solver, bytes: room.needs.solver, info: room.infos };
+        let handle = &mut tools.solver;
+        // SAFETY: a panel of zeros, and workspace that was asked for with this shape.
+        unsafe {
+            solver.work_on(handle, stream)?;
+            match is_lu {
+                true => solver.getrf::<T>(handle, [rows, columns], a, pivots, workspace)?,
+                false => solver.potrf::<T>(handle, columns, a, workspace)?,
+            }
+        }
+    }
+    device.wait(stream)?;
+    tools.solver.reset();
+    tools.warm.push((T::DTYPE, is_lu));
+    Ok(())
+}
