@@ -199,7 +199,7 @@ def test_the_benchmark(libraries, tmp_path):
         "LD_LIBRARY_PATH": str(driver.parent),
         "MESHSOLVE_CACHE_DIR": str(tmp_path / "cache"),
     }
-    script = ROOT / "examples/bench/gpu.py"
+    script = ROOT / "benchmarks/gpu.py"
     command = [sys.executable, script, "--quick", "--no-plot", "--repeats", "1", "--out", tmp_path]
     ran = subprocess.run(
         [*map(str, command)], env=environment, capture_output=True, text=True, timeout=280

@@ -10,13 +10,13 @@ import pytest
 from helpers import ROOT
 from meshsolve import _core
 
-SCRIPT = ROOT / "examples/bench/first_gpu_run.py"
+SCRIPT = ROOT / "benchmarks/first_gpu_run.py"
 NEED_CUDA = {"ranks", "cuSolverMg", "NCCL", "large moves", "sanitizer", "copies"}
 
 
 @pytest.fixture
 def script(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "examples/bench")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import first_gpu_run
 
     return first_gpu_run

@@ -11,12 +11,12 @@ import pytest
 
 from helpers import DTYPES, ROOT
 
-SCRIPT = ROOT / "examples/bench/gpu_solve.py"
+SCRIPT = ROOT / "benchmarks/gpu_solve.py"
 
 
 @pytest.fixture
 def bench(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "examples/bench")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import gpu_solve
 
     return gpu_solve

@@ -1,6 +1,6 @@
 """Solves on CUDA devices against jax's own and against a product: a CSV line each.
 
-Run: python examples/bench/gpu_solve.py [--out build/bench] [--sizes 32768,8192,16384,4096]
+Run: python benchmarks/gpu_solve.py [--out build/bench] [--sizes 32768,8192,16384,4096]
      [--dtypes float32,complex64,complex128] [--tiles 256,512,1024,2048] [--routine cholesky,lu]
      [--repeats 3] [--no-largest] [--only-largest] [--platform cuda|cpu] [--devices 2] [--quick]
      [--list]

@@ -1,8 +1,8 @@
 """The first run on a CUDA device: what works, what is wrong, what is slow, in 25 minutes.
 
-Run: python examples/bench/first_gpu_run.py [--out build/first-gpu-run] [--minutes 25]
+Run: python benchmarks/first_gpu_run.py [--out build/first-gpu-run] [--minutes 25]
      [--platform cuda|cpu] [--quick] [--only solve,speed] [--list]
-     python examples/bench/first_gpu_run.py --prepare sm_80,sm_90,sm_100 [--out ...]
+     python benchmarks/first_gpu_run.py --prepare sm_80,sm_90,sm_100 [--out ...]
 
 Each step is a process with a time limit of its own; after a failure the next one begins, after that
 of a first step it is tried once more with CUDA_LAUNCH_BLOCKING=1, which tells what has failed. What
@@ -31,7 +31,7 @@ from gpu_probe_build import run
 from gpu_solve import aims
 
 HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parent
 SELF = str(pathlib.Path(__file__).resolve())
 DESCRIBE = '{"task": "describe"}'
 RANKS = "ranks_that_share_a_device"
