@@ -213,6 +213,22 @@ def test_the_benchmark(libraries, tmp_path):
     assert plans >= {"square", "panels", "skinny", "C2R", "R2C"}
 
 
+def test_a_step_of_the_first_run(libraries, tmp_path):
+    """What needs no device of JAX: the script says what the step has said."""
+    _, driver = libraries
+    environment = os.environ | {"LD_LIBRARY_PATH": str(driver.parent)}
+    script = ROOT / "benchmarks/first_gpu_run.py"
+    command = [sys.executable, script, "--quick", "--only", "copies", "--out", tmp_path]
+    ran = subprocess.run(
+        [*map(str, command)], env=environment, capture_output=True, text=True, timeout=280
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    [step] = json.loads((tmp_path / "first-gpu-run.json").read_text())["steps"]
+    assert (step["name"], step["state"]) == ("copies", "ok")
+    assert "emulated, CUDA 12.8, commit " in step["out"]
+    assert "works: copies" in ran.stdout.splitlines()
+
+
 def test_refusals(libraries):
     said = run(
         libraries,
