@@ -89,9 +89,7 @@ def steps(options) -> list[Step]:
         Step("others", "what else there is", 120, _tests("solve", *others), again=True),
         Step("moves", "transpositions", 150, _tests("transpose", *moves), again=True),
         Step("meetings", "devices meet, and fail", 60, _tests("transpose", "devices_meet")),
-        Step(
-            "claims", "work that blocks claim", 90, _tests("transpose", "claims"), needs_cuda=True
-        ),
+        Step("claims", "pieces are claimed", 90, _tests("transpose", "claims"), needs_cuda=True),
         Step("ranks", "several on a device", 60, _tests("solve", RANKS), needs_cuda=True),
         Step("panels", "what holds the host", 90, panels, needs_cuda=True),
         Step("speed", "seconds by tile width", 480, speed),
@@ -265,9 +263,9 @@ def _share_of_gemm(rows: list[dict]) -> str:
         # Where the factor is measured; of the largest matrices there is one row.
         of_factor = _of(rows, routine, "share_of_gemm", whats[0])
         shares = _of(rows, routine, "share_of_gemm", *whats)
-        if n := {row["n"] for _, row in (of_factor or shares)[:1]}:
-            shown = [f"{row['what']} {share:.2f}" for share, row in shares if row["n"] in n]
-            told.append(f"{routine}, n = {n.pop()}: {', '.join(shown)}")
+        for _, at in (of_factor or shares)[:1]:
+            shown = [f"{row['what']} {share:.2f}" for share, row in shares if row["n"] == at["n"]]
+            told.append(f"{routine}, n = {at['n']}: {', '.join(shown)}")
     return _line("share of gemm", told)
 
 

@@ -224,7 +224,7 @@ def _child(options, task: str, *case, **more) -> dict:
         count = f"--xla_force_host_platform_device_count={options.devices}"
         own["XLA_FLAGS"] = count
     own.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", FRACTION)
-    if case and ("ranks" in case[0].what or case[0].what.startswith(PANEL)):
+    if case and "ranks" in case[0].what:
         own["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
     order = {"task": task, "case": case[0] if case else None, "repeats": options.repeats} | more
     command = [sys.executable, __file__, "--child", json.dumps(order)]

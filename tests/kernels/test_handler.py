@@ -229,6 +229,27 @@ def test_a_step_of_the_first_run(libraries, tmp_path):
     assert "works: copies" in ran.stdout.splitlines()
 
 
+def test_panels_of_the_benchmark(libraries, tmp_path):
+    """By the emulated cuSOLVER, under the name of the one that goes with this driver."""
+    for name in ("libcublas.so.12", "libcusolver.so.11"):
+        (tmp_path / name).symlink_to(libraries[1].resolve())
+    said = run(
+        libraries,
+        f"""
+sys.path.insert(0, {str(ROOT / "benchmarks")!r})
+import gpu_solve
+
+folders = [{str(tmp_path)!r}, *_cuda.search_folders()]
+_cuda.search_folders = lambda: folders
+cases = [gpu_solve.Case(routine, "panel of 16", 64) for routine in ("cholesky", "lu")]
+print(json.dumps([gpu_solve.measure(case, None) for case in cases]))
+""",
+    )
+    assert len(said) == 2 and all(row["host_bytes"] == 24 for row in said)
+    for row in said:
+        assert 0 < float(row["host_seconds"]) <= float(row["seconds_median"])
+
+
 def test_refusals(libraries):
     said = run(
         libraries,
