@@ -330,7 +330,7 @@ def measure_panel(routine: str, width: int, n: int) -> dict:
     called, rows = ("potrf", width) if routine == "cholesky" else ("getrf", n)
     order = (0, called, rows, width, PANEL_CALLS, _cuda.search_folders())
     host, seconds, bytes_of_host = _core.cuda_panel(*order)
-    row = {"seconds_median": f"{seconds:.6f}", "host_seconds": f"{host:.6f}"}
+    row = {"seconds_median": f"{seconds:.9f}", "host_seconds": f"{host:.9f}"}
     return row | {"host_bytes": bytes_of_host}
 
 
