@@ -48,10 +48,10 @@ WHEEL := build/wheel.stamp
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE THIRD-PARTY-LICENCES \
 	$(shell find src ffi kernels python -type f -not -path '*/__pycache__/*')
 CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kernels/*.cc \
-	tests/kernels/*.h examples/bench/*.cc examples/bench/scalapack/*.c)
+	tests/kernels/*.h benchmarks/*.cc benchmarks/scalapack/*.c)
 # The assemblers of the CUDA compilers among the tests' requirements: they tell registers and spills.
 ASSEMBLERS := "nvidia-cuda-nvcc-cu12==12.8.*" "nvidia-cuda-nvcc>=13"
-PY_SOURCES := python examples tests release docs/hooks.py docs/pictures.py
+PY_SOURCES := python examples benchmarks tests release docs/hooks.py docs/pictures.py
 LOOM := tests/loom/Cargo.toml
 RESULTS := build/bench
 ROUTINES := cholesky,lu,inverse,triangular,determinant,gradient
@@ -154,14 +154,14 @@ test-jax-%: build/jax-%.stamp
 	.venv-$*/bin/python -m pytest -q $(WORKERS) -m "versions and not slow and not tools"
 
 first-gpu-run: build/ready.stamp
-	$(BIN)/python examples/bench/first_gpu_run.py
+	$(BIN)/python benchmarks/first_gpu_run.py
 
 gpu-kit: build/ready.stamp
-	$(BIN)/python examples/bench/first_gpu_run.py --prepare sm_80,sm_90,sm_100
+	$(BIN)/python benchmarks/first_gpu_run.py --prepare sm_80,sm_90,sm_100
 
 test-gpu: build/ready.stamp
 	$(BIN)/python -m pytest -q tests/gpu
-	$(BIN)/python examples/bench/gpu_probe.py --out build/gpu-probe
+	$(BIN)/python benchmarks/gpu_probe.py --out build/gpu-probe
 
 lint: build/lint.stamp $(WHEEL)
 	cargo fmt --all --check
@@ -184,34 +184,34 @@ format: build/lint.stamp
 	$(BIN)/ruff check --fix $(PY_SOURCES)
 
 bench: build/bench.stamp
-	$(BIN)/python examples/bench/run.py --suite bench --routine $(ROUTINES) --out $(RESULTS)
-	$(BIN)/python examples/bench/plot.py $(RESULTS)
-	$(BIN)/python examples/bench/bars.py $(RESULTS)
-	$(BIN)/python examples/bench/traces.py --out $(RESULTS)
+	$(BIN)/python benchmarks/run.py --suite bench --routine $(ROUTINES) --out $(RESULTS)
+	$(BIN)/python benchmarks/plot.py $(RESULTS)
+	$(BIN)/python benchmarks/bars.py $(RESULTS)
+	$(BIN)/python benchmarks/traces.py --out $(RESULTS)
 
 bench-full: build/bench.stamp
-	$(BIN)/python examples/bench/run.py --suite full --routine $(ROUTINES) --out $(RESULTS)
-	$(BIN)/python examples/bench/plot.py $(RESULTS)
-	$(BIN)/python examples/bench/bars.py $(RESULTS)
+	$(BIN)/python benchmarks/run.py --suite full --routine $(ROUTINES) --out $(RESULTS)
+	$(BIN)/python benchmarks/plot.py $(RESULTS)
+	$(BIN)/python benchmarks/bars.py $(RESULTS)
 
 bench-check: build/ready.stamp
 	rm -rf build/check
-	$(BIN)/python examples/bench/run.py --suite check --out build/check
-	$(BIN)/python examples/bench/check.py build/check examples/bench/results
+	$(BIN)/python benchmarks/run.py --suite check --out build/check
+	$(BIN)/python benchmarks/check.py build/check benchmarks/results
 
 bench-gpu: build/bench.stamp
-	$(BIN)/python examples/bench/gpu.py --out $(RESULTS)
-	$(BIN)/python examples/bench/gpu_solve.py --out $(RESULTS)
+	$(BIN)/python benchmarks/gpu.py --out $(RESULTS)
+	$(BIN)/python benchmarks/gpu_solve.py --out $(RESULTS)
 
 bench-transpose: build/bench.stamp
-	$(BIN)/python examples/bench/transpose.py --out $(RESULTS)
+	$(BIN)/python benchmarks/transpose.py --out $(RESULTS)
 
 docs: build/lint.stamp
 	$(MKDOCS) build
 
 pictures: build/bench.stamp
 	$(BIN)/python docs/pictures.py
-	$(BIN)/python examples/bench/memory_report.py
+	$(BIN)/python benchmarks/memory_report.py
 
 wheel: $(WHEEL)
 

@@ -1,7 +1,7 @@
 """What MkDocs adds to the pages: documents and plots from elsewhere in the repository, and tables
 of what has been measured.
 
-A fenced block ``results`` is replaced by a table of figures from examples/bench/results: its first
+A fenced block ``results`` is replaced by a table of figures from benchmarks/results: its first
 line names the file, ``columns`` the head of the table, ``cells`` the text of each further column,
 made of a row's fields; of each line ``label | condition | condition`` the conditions say which row
 a cell is of, such as ``what=scipy n=4096 routine=lu``. Keys that a condition lacks are taken from
@@ -16,7 +16,7 @@ import re
 import shlex
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "examples/bench/results"
+RESULTS = ROOT / "benchmarks/results"
 MARK = "†"
 DISTURBED = "disturbed: the processor's peak moved by more than 5 % while this was measured."
 COPIED = {"design.md": ROOT / "DESIGN.md", "changelog.md": ROOT / "CHANGELOG.md"}

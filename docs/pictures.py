@@ -99,7 +99,7 @@ def scattering(plt, of):
 
 def reuse_factor(plt, of):
     """What the steps compute, and what they would take, by the figures of the benchmarks."""
-    with open(ROOT / "examples/bench/results/solve-cpu-2-cores.csv", newline="") as file:
+    with open(ROOT / "benchmarks/results/solve-cpu-2-cores.csv", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["n"] == "8192"]
     rows = [row for row in rows if row["routine"] == "cholesky" and row["dtype"] == "float64"]
     rows = [row for row in rows if row["devices"] == "2" or row["what"] == "jnp one device"]

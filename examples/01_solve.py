@@ -16,7 +16,7 @@ import sys
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-sys.path.insert(0, str(pathlib.Path(__file__).parent / "bench"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "benchmarks"))
 
 import jax
 import jax.numpy as jnp

@@ -165,7 +165,8 @@ def installed(wheel: pathlib.Path) -> None:
         ours = ("PYTHON", "JAX_", "XLA_", "MESHSOLVE_", "VIRTUAL_ENV")
         environ = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(ROOT / "examples", f"{folder}/examples", ignore=_what_is_measured)
+            shutil.copytree(ROOT / "examples", f"{folder}/examples", ignore=_folders)
+            shutil.copytree(ROOT / "benchmarks", f"{folder}/benchmarks", ignore=_folders)
             here = {"cwd": folder, "env": environ, "timeout": 600}
             info = json.loads(run(python, "-m", "meshsolve.info", "--json", **here))
             expect("meshsolve.__version__", VERSION, info["meshsolve"])
@@ -183,9 +184,9 @@ def installed(wheel: pathlib.Path) -> None:
             print(f"{name}: {versions}, {len(examples)} examples run from the wheel")
 
 
-def _what_is_measured(folder: str, names: list[str]) -> list[str]:
+def _folders(folder: str, names: list[str]) -> list[str]:
     """Of the benchmarks the examples use modules alone."""
-    return [n for n in names if pathlib.Path(folder, n).is_dir() and n != "bench"]
+    return [n for n in names if pathlib.Path(folder, n).is_dir()]
 
 
 STEPS = (versions, tags, sdist, extras, licences, installed)

@@ -8,7 +8,7 @@ import sys
 import pytest
 from platforms import PLATFORM, devices
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "examples/bench/memory.py"
+SCRIPT = pathlib.Path(__file__).parents[2] / "benchmarks/memory.py"
 
 
 @pytest.mark.parametrize("assume", ["pos", "gen"])

@@ -1,6 +1,7 @@
 """Solvers on CUDA devices against NumPy: all dtypes and shardings, over the devices there are."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -111,6 +112,25 @@ def test_cusolvermg(dtype, spec):
     assert difference < 1e3 * np.finfo(dtype).eps * np.abs(a).max()
 
 
+@needs_cuda
+@pytest.mark.parametrize("columns", [512, 640, 1009])
+def test_widths_of_cusolvermg(columns):
+    """Of tile columns: the widest that are taken without another choice, 320, a prime beyond 512,
+    which is said to be too wide for LU, and refused there.
+    """
+    one, n = Mesh(np.array(devices()[:1]), ("x",)), columns
+    b = np.ones((n, 3))
+    for assume in ("pos", "gen"):
+        a = matrix(n, "float64", assume == "pos")
+        sharded = jax.device_put(a, NamedSharding(one, P("x", None)))
+        how = {"assume_a": assume, "engine": "cusolvermg"}
+        if assume == "gen" and columns == 1009:
+            with pytest.raises(ValueError, match="to order 1024"):
+                ms.solve(sharded, b, **how)
+        else:
+            assert ratio(a, ms.solve(sharded, b, **how), b) < 30
+
+
 BY_NCCL = """
 import sys
 import jax
@@ -169,3 +189,21 @@ def test_no_solution_is_nan_and_info():
     rows = NamedSharding(mesh(), P("x", None))
     x, info = ms.solve(jax.device_put(a, rows), np.ones(840), assume_a="pos", return_info=True)
     assert int(info.info) == 701 and bool(jnp.isnan(x).all())
+
+
+@needs_cuda
+def test_sanitizer():
+    """One LU, by the code that calls of JAX run."""
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        pytest.skip("no compute-sanitizer")
+    code = (
+        "from meshsolve import _core, _cuda\n"
+        "_, error = _core.cuda_ranks(0, 'gesv', 840, 1, None, 0, _cuda.search_folders())\n"
+        "assert error < 1e-11, error\n"
+    )
+    command = [sanitizer, "--tool", "memcheck", "--error-exitcode", "9"]
+    ran = subprocess.run(
+        [*command, sys.executable, "-c", code], capture_output=True, text=True, timeout=280
+    )
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]

@@ -1,5 +1,6 @@
 """transpose_inplace on CUDA devices: the cases of the host, in the same memory, bit for bit."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -134,6 +135,19 @@ def test_large_arrays(rows, cols, size, method):
     """
     offered = rows * cols * size // 32
     _core.cuda_yardstick(0, rows, cols, size, method, offered, 0, _cuda.search_folders())
+
+
+@needs_cuda
+@pytest.mark.parametrize(("method", "plan"), [("chosen", "panels"), ("C2R", "C2R")])
+def test_claims(method, plan):
+    """Blocks claim pieces as they come to them: each of many times all is where it belongs."""
+    quick = "TESTS_EVERY" in os.environ
+    # 1 GiB; no side has a divisor of the other.
+    rows, cols, repeats = (509, 503, 3) if quick else (11_587, 11_583, 200)
+    offered = rows * cols * 8 * 2 if method == "C2R" else rows * cols * 8 // 32
+    order = (0, rows, cols, 8, method, offered, repeats - 1, _cuda.search_folders())
+    found = _core.cuda_yardstick(*order)
+    assert found["plan"].startswith(plan) and len(found["seconds"]) == repeats - 1
 
 
 @pytest.mark.parametrize("fault", ["none", "error", "panic"])

@@ -199,7 +199,7 @@ def test_the_benchmark(libraries, tmp_path):
         "LD_LIBRARY_PATH": str(driver.parent),
         "MESHSOLVE_CACHE_DIR": str(tmp_path / "cache"),
     }
-    script = ROOT / "examples/bench/gpu.py"
+    script = ROOT / "benchmarks/gpu.py"
     command = [sys.executable, script, "--quick", "--no-plot", "--repeats", "1", "--out", tmp_path]
     ran = subprocess.run(
         [*map(str, command)], env=environment, capture_output=True, text=True, timeout=280
@@ -211,6 +211,43 @@ def test_the_benchmark(libraries, tmp_path):
     assert {row["method"] for row in rows} == {"chosen", "C2R", "R2C"}
     plans = {row["plan"].split()[0] for row in rows}
     assert plans >= {"square", "panels", "skinny", "C2R", "R2C"}
+
+
+def test_a_step_of_the_first_run(libraries, tmp_path):
+    """What needs no device of JAX: the script says what the step has said."""
+    _, driver = libraries
+    environment = os.environ | {"LD_LIBRARY_PATH": str(driver.parent)}
+    script = ROOT / "benchmarks/first_gpu_run.py"
+    command = [sys.executable, script, "--quick", "--only", "copies", "--out", tmp_path]
+    ran = subprocess.run(
+        [*map(str, command)], env=environment, capture_output=True, text=True, timeout=280
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    [step] = json.loads((tmp_path / "first-gpu-run.json").read_text())["steps"]
+    assert (step["name"], step["state"]) == ("copies", "ok")
+    assert "emulated, CUDA 12.8, commit " in step["out"]
+    assert "works: copies" in ran.stdout.splitlines()
+
+
+def test_panels_of_the_benchmark(libraries, tmp_path):
+    """By the emulated cuSOLVER, under the name of the one that goes with this driver."""
+    for name in ("libcublas.so.12", "libcusolver.so.11"):
+        (tmp_path / name).symlink_to(libraries[1].resolve())
+    said = run(
+        libraries,
+        f"""
+sys.path.insert(0, {str(ROOT / "benchmarks")!r})
+import gpu_solve
+
+folders = [{str(tmp_path)!r}, *_cuda.search_folders()]
+_cuda.search_folders = lambda: folders
+cases = [gpu_solve.Case(routine, "panel of 16", 64) for routine in ("cholesky", "lu")]
+print(json.dumps([gpu_solve.measure(case, None) for case in cases]))
+""",
+    )
+    assert len(said) == 2 and all(row["host_bytes"] == 24 for row in said)
+    for row in said:
+        assert 0 < float(row["host_seconds"]) <= float(row["seconds_median"])
 
 
 def test_refusals(libraries):

@@ -1,11 +1,13 @@
-//! What measures transpositions on a device, on the emulated driver: that it checks, and gives all back.
+//! What measures transpositions and factorisations on a device, on the emulated driver: that it checks, and gives all
+//! back.
 
+use meshsolve::backend::cuda::panel;
 use meshsolve::backend::cuda::yardstick::{Order, Yardstick};
 use meshsolve::error::Kind;
 use meshsolve::transpose::Algorithm;
 
 use crate::emulator::small;
-use crate::gpu::{ALONE, contexts, devices, fail, overrun, pieces};
+use crate::gpu::{ALONE, contexts, devices, fail, launches, overrun, pieces};
 use crate::memory::Array;
 use crate::transposition::{Random, SIZES, transposed};
 
@@ -33,8 +35,55 @@ fn transpositions_are_checked_and_measured() {
             }
         }
     }
+    launches();
+    yardstick.measure(order(61, 47, 8)).unwrap();
+    // Before and after each of three.
+    let launched = launches();
+    for entry in ["number_8", "check_8"] {
+        assert_eq!(launched.iter().filter(|name| *name == entry).count(), 3, "{entry}");
+    }
     drop(yardstick);
     assert_eq!((pieces(), contexts()), (0, 0));
+}
+
+#[test]
+fn factorisations_are_checked_and_measured() {
+    use panel::Routine::{Getrf, Potrf};
+    let _alone = ALONE.lock();
+    let (devices, _) = devices();
+    let order = |routine, m, n| panel::Order { routine, m, n, repeats: 3 };
+    let measure = |order| panel::measure(&devices, 1, order);
+    for (routine, m, n) in
+        [(Potrf, 1, 1), (Potrf, 40, 40), (Getrf, 1, 1), (Getrf, 70, 13), (Getrf, 41, 41)]
+    {
+        let found = measure(order(routine, m, n)).unwrap();
+        assert!(0.0 < found.host_seconds && found.host_seconds <= found.seconds, "{found:?}");
+        // What the emulated library asks for.
+        assert_eq!(found.host_bytes, 24);
+        assert_eq!((pieces(), contexts()), (0, 0));
+    }
+    for wrong in [
+        order(Getrf, 3, 4),
+        order(Potrf, 5, 4),
+        order(Getrf, 4, 0),
+        panel::Order { repeats: 0, ..order(Getrf, 4, 4) },
+    ] {
+        let error = measure(wrong).unwrap_err();
+        assert_eq!(error.kind, Kind::InvalidArgument, "{wrong:?}");
+        assert!(error.message.contains("expected m >= n > 0, for potrf m = n"), "{error}");
+    }
+    for (function, skip, status, text) in [
+        ("cuMemAlloc_v2", 3, 2, "expected cuMemAlloc to succeed, got 2"),
+        ("cuLaunchKernel", 9, 2, "fill_8 on CUDA device 1: expected cuLaunchKernel to succeed"),
+        ("cusolverDnXgetrf_bufferSize", 0, 7, "expected cusolverDnXgetrf_bufferSize to succeed"),
+        ("cusolverDnXgetrf", 2, 7, "cuSOLVER: expected cusolverDnXgetrf to succeed, got 7"),
+        ("cuStreamSynchronize", 1, 2, "waiting on CUDA device 1: expected cuStreamSynchronize"),
+    ] {
+        fail(function, skip, status);
+        let error = measure(order(Getrf, 30, 7)).unwrap_err();
+        assert!(error.message.contains(text), "{error}");
+        assert_eq!((pieces(), contexts()), (0, 0), "{function}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ import pytest
 
 from helpers import ROOT
 
-BENCH = ROOT / "examples/bench"
+BENCH = ROOT / "benchmarks"
 # Of every family; those of OpenBLAS would make it choose other kernels, and one thread.
 LEFT = {
     "OPENBLAS_CORETYPE": "Prescott",

@@ -135,8 +135,8 @@ def test_the_program_of_a_solve_for_cuda(spec, assume, routine):
 @pytest.mark.parametrize(
     ("command", "code"),
     [
-        (["examples/bench/gpu.py"], 1),
-        (["examples/bench/gpu_solve.py"], 1),
+        (["benchmarks/gpu.py"], 1),
+        (["benchmarks/gpu_solve.py"], 1),
         (["-m", "pytest", "-q", "tests/gpu"], 3),
     ],
 )

@@ -241,7 +241,7 @@ def test_figures_of_the_readme_are_those_of_the_results():
     cell = r" ([\d.]+) \(([\d.]+), ([\d.]+)\)†? \|"
     cells = re.findall(rf"\|{cell}{cell}", table)
     assert len(cells) == len(CHOLESKY) + len(LU)
-    with open(ROOT / "examples/bench/results/solve-cpu-2-cores.csv", newline="") as file:
+    with open(ROOT / "benchmarks/results/solve-cpu-2-cores.csv", newline="") as file:
         table = list(csv.DictReader(file))
     measured = {"cholesky": CHOLESKY, "lu": LU}
     lines = [(routine, what) for routine, whats in measured.items() for what in whats]

@@ -38,7 +38,7 @@ def test_they_are_short_and_each_is_on_the_page_of_examples():
 
 def test_pictures(tmp_path):
     """Two of them, and that of the memory's figures."""
-    for script in (["docs/pictures.py", "07", "08", "--out"], ["examples/bench/memory_report.py"]):
+    for script in (["docs/pictures.py", "07", "08", "--out"], ["benchmarks/memory_report.py"]):
         command = [sys.executable, ROOT / script[0], *script[1:], tmp_path]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=240)
         assert ran.returncode == 0, ran.stderr

@@ -11,12 +11,12 @@ import pytest
 
 from helpers import DTYPES, ROOT
 
-SCRIPT = ROOT / "examples/bench/gpu_solve.py"
+SCRIPT = ROOT / "benchmarks/gpu_solve.py"
 
 
 @pytest.fixture
 def bench(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "examples/bench")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     import gpu_solve
 
     return gpu_solve
@@ -95,7 +95,22 @@ def test_all_rows_on_tiny_matrices(tmp_path):
         rows = list(csv.DictReader(file))
     assert len(rows) == len(run("--quick", "--list").stdout.splitlines()) + 4
     failed = {row["what"] for row in rows if row["note"].startswith("failed")}
-    assert failed <= {"meshsolve cusolvermg"} | {f"{k} ranks on one device" for k in (1, 2, 4, 8)}
+    assert failed <= {"meshsolve cusolvermg", "panel of 16"} | {
+        f"{k} ranks on one device" for k in (1, 2, 4, 8)
+    }
+
+
+def test_rows_by_name():
+    """A panel is no wider than its matrix."""
+    options = ("--sizes", "1024,512,256", "--routine", "lu", "--list")
+    named = run(*options, "--rows", "panel*,meshsolve").stdout.splitlines()
+    meshsolve = [f"lu meshsolve {n} float64" for n in (1024, 512, 256)]
+    others = [f"lu meshsolve 512 {dtype}" for dtype in DTYPES if dtype != "float64"]
+    panels = [
+        f"lu panel of {width} {n} float64" for n, width in ((1024, 512), (1024, 1024), (512, 512))
+    ]
+    assert sorted(named) == sorted([*meshsolve, *others, *panels])
+    assert run(*options, "--rows", "jnp", "--dtypes", "").stdout.count("jnp") == 3
 
 
 @pytest.mark.parametrize("most", [0, 3, 4, 5, 17, 61, 62, 63])

@@ -11,7 +11,7 @@ import pytest
 
 from helpers import ROOT, nvrtc_libraries
 
-PROBE = ROOT / "examples/bench/gpu_probe.py"
+PROBE = ROOT / "benchmarks/gpu_probe.py"
 
 
 @pytest.mark.parametrize(

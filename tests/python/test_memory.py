@@ -44,7 +44,7 @@ class Case(NamedTuple):
 
 def measure(*options: str) -> list[dict]:
     """What memory.py says of cases, one after another in one process."""
-    program = [sys.executable, str(ROOT / "examples/bench/memory.py")]
+    program = [sys.executable, str(ROOT / "benchmarks/memory.py")]
     command = [*program, *shlex.split(" + ".join(options))]
     threads = str(len(os.sched_getaffinity(0)))  # each of which has scratch
     own = os.environ | COMPILED | {"MESHSOLVE_THREADS": threads}
@@ -144,7 +144,7 @@ def test_memory_is_what_the_plan_says():
 def test_unpacking_a_padded_factor_costs_the_pair_and_two_more():
     """Not one for each device, although its order cannot be sharded."""
     code = """
-        sys.path.insert(0, str(ROOT / "examples/bench"))
+        sys.path.insert(0, str(ROOT / "benchmarks"))
         from memory import peak, reset_peak
         mesh = mesh_of(range(8))
         for n in (255, 4095):
@@ -159,7 +159,7 @@ def test_unpacking_a_padded_factor_costs_the_pair_and_two_more():
 def test_calls_on_other_threads_leave_no_scratch_of_theirs():
     code = """
         from concurrent.futures import ThreadPoolExecutor
-        sys.path.insert(0, str(ROOT / "examples/bench"))
+        sys.path.insert(0, str(ROOT / "benchmarks"))
         from memory import peak, reset_peak
         n, mesh = 2048, mesh_of(range(4))
         factor = ms.lu_factor(put(mesh, 4 * np.eye(n), "x", None), overwrite_a=True)

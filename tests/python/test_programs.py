@@ -19,7 +19,7 @@ ROUTINES = ("cholesky", "lu", "inverse", "triangular", "determinant", "gradient"
 @pytest.fixture
 def script(monkeypatch):
     """One of the benchmark's files as a module, by name."""
-    monkeypatch.syspath_prepend(ROOT / "examples/bench")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
     return importlib.import_module
 
 
@@ -47,7 +47,7 @@ def test_the_wheel_in_an_empty_environment(tmp_path):
 
 def benchmark(*arguments, env=None, timeout=240):
     """Rows of run.py, each checked, and what it says of those that it leaves out."""
-    script = ROOT / "examples/bench/run.py"
+    script = ROOT / "benchmarks/run.py"
     ran = program(script, "--sizes", 256, "--repeats", 2, *arguments, env=env, timeout=timeout)
     assert ran.returncode == 0, ran.stderr
     rows = list(csv.DictReader(ran.stdout.splitlines()))
@@ -85,16 +85,16 @@ def test_benchmark_says_which_package_is_missing():
 
 
 def test_benchmark_refuses_names_that_it_does_not_know():
-    ran = program(ROOT / "examples/bench/run.py", "--what", "meshsolv")
+    ran = program(ROOT / "benchmarks/run.py", "--what", "meshsolv")
     assert ran.returncode == 1 and "got meshsolv" in ran.stderr
-    ran = program(ROOT / "examples/bench/run.py", "--routine", "qr")
+    ran = program(ROOT / "benchmarks/run.py", "--routine", "qr")
     assert ran.returncode == 2 and "expected some of cholesky, lu, inverse, " in ran.stderr
 
 
 def test_benchmark_keeps_a_table_and_goes_on(tmp_path):
     """The split of a call's time, faer's own solver; rows that are there are not taken again."""
     options = ("--routine", "lu", "--sizes", 64, "--repeats", 2, "--out", tmp_path)
-    script = ROOT / "examples/bench/run.py"
+    script = ROOT / "benchmarks/run.py"
     whats = ("meshsolve columns", "faer")
     for end in range(1, 3):
         ran = program(script, *map(str, options), "--what", ",".join(whats[:end]))
@@ -124,7 +124,7 @@ def test_share_of_copy(script):
 def test_plots_of_the_benchmark(tmp_path, columns):
     """Of the committed table, and of one without the columns that came later."""
     pytest.importorskip("matplotlib")
-    [source] = (ROOT / "examples/bench/results").glob("solve-cpu-*.csv")
+    [source] = (ROOT / "benchmarks/results").glob("solve-cpu-*.csv")
     with open(source, newline="") as file:
         rows = list(csv.DictReader(file))
     later = ("seconds_wait", "seconds_outside", "machine")
@@ -133,7 +133,7 @@ def test_plots_of_the_benchmark(tmp_path, columns):
         table = csv.DictWriter(file, kept, extrasaction="ignore")
         table.writeheader()
         table.writerows(rows)
-    ran = program(ROOT / "examples/bench/plot.py", tmp_path)
+    ran = program(ROOT / "benchmarks/plot.py", tmp_path)
     assert ran.returncode == 0, ran.stderr
     drawn = {path.stem.removeprefix(f"{source.stem}-"): path for path in tmp_path.glob("*.svg")}
     assert set(drawn) == {"time", "share", "memory", "devices", "split"}
@@ -190,7 +190,7 @@ def test_shares_are_checked_with_a_margin(tmp_path, script):
     cases = [(same, 0.2, 0), (same, 0.1, 1), (slower, 0.2, 1), (shares(faer=0.9), 0.2, 2)]
     for rows, margin, code in cases:
         folders = write(tmp_path / "now", rows), recorded_in
-        ran = program(ROOT / "examples/bench/check.py", *folders, "--margin", margin)
+        ran = program(ROOT / "benchmarks/check.py", *folders, "--margin", margin)
         assert ran.returncode == code, ran.stderr
     assert "got none; record some by make bench RESULTS=" in ran.stderr
 
@@ -229,7 +229,7 @@ def test_aims_of_the_benchmark(tmp_path, script):
         assert (aim.name, aim.value) == (f"cholesky, {name}", pytest.approx(value))
         assert [aim.bound, aim.at_least, aim.met] == others
         assert aim.disturbed == ("8 device(s)" in name)
-    ran = program(ROOT / "examples/bench/bars.py", write(tmp_path, table))
+    ran = program(ROOT / "benchmarks/bars.py", write(tmp_path, table))
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines() == [aim.line for aim in aims]
 
@@ -237,7 +237,7 @@ def test_aims_of_the_benchmark(tmp_path, script):
 @pytest.mark.parametrize("devices", [pytest.param(1, marks=pytest.mark.tools), 2])
 def test_small_solves_are_timed(devices):
     options = ("--devices", devices, "--sizes", 8, "--calls", 3)
-    ran = program(ROOT / "examples/bench/dispatch.py", *options)
+    ran = program(ROOT / "benchmarks/dispatch.py", *options)
     assert ran.returncode == 0, ran.stderr
     rows = list(csv.DictReader(ran.stdout.splitlines()))
     told = [(row["routine"], row["what"], int(row["devices"])) for row in rows]
@@ -250,7 +250,7 @@ def test_small_solves_are_timed(devices):
 
 def test_traces_are_kept_and_summed_up(tmp_path):
     cases = "cholesky-96-2,lu-96-1"
-    ran = program(ROOT / "examples/bench/traces.py", "--cases", cases, "--out", tmp_path)
+    ran = program(ROOT / "benchmarks/traces.py", "--cases", cases, "--out", tmp_path)
     assert ran.returncode == 0, ran.stderr
     (table,) = tmp_path.glob("traces-cpu-*-cores.csv")
     rows = list(csv.DictReader(table.open()))
@@ -283,13 +283,13 @@ def test_model_of_growth(script):
     for devices in (64, 1024):
         columns, grid = model.on_links(network, lu, 1e6, devices)
         assert columns / grid == pytest.approx((devices**0.5 + 1) / 2, rel=0.01)
-    assert program(ROOT / "examples/bench/model.py").returncode == 0
+    assert program(ROOT / "benchmarks/model.py").returncode == 0
 
 
 @pytest.mark.tools
 def test_suites_of_the_benchmark():
     """Rows that run.py knows, each once."""
-    script = ROOT / "examples/bench/run.py"
+    script = ROOT / "benchmarks/run.py"
     lists = {}
     for suite in ("bench", "growth", "full", "check"):
         ran = program(script, "--suite", suite, "--list")
@@ -336,7 +336,7 @@ def test_benchmark_of_other_dtypes(dtype):
 
 def test_transposition_benchmark(tmp_path):
     """Which checks every answer itself."""
-    script = ROOT / "examples/bench/transpose.py"
+    script = ROOT / "benchmarks/transpose.py"
     methods = ("chosen", "C2R", "R2C", "transpose crate", "numpy", "out of place")
     options = ("--quick", "--out", tmp_path, "--threads", "1,3", "--methods", ",".join(methods))
     ran = program(script, *map(str, options))

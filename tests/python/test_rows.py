@@ -107,7 +107,7 @@ def test_the_matrix_is_nowhere_in_full():
     """Of an order that four devices do not divide: the shards, a device's rows, a block."""
     ran = run_fresh(
         """
-        sys.path.append(str(ROOT / "examples/bench"))
+        sys.path.append(str(ROOT / "benchmarks"))
         from memory import peak, reset_peak
         mesh = mesh_of(range(4))
 

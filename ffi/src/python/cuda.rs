@@ -11,6 +11,7 @@ use meshsolve::backend::cuda::cache::Cache;
 use meshsolve::backend::cuda::driver::Driver;
 use meshsolve::backend::cuda::kernels::{self, Cached};
 use meshsolve::backend::cuda::nvrtc::{Compiled, Nvrtc, Program};
+use meshsolve::backend::cuda::panel;
 use meshsolve::backend::cuda::yardstick::{Order, Yardstick};
 use meshsolve::backend::cuda::{process, sources};
 use meshsolve::error::{Error, Kind, Result};
@@ -230,6 +231,31 @@ fn cuda_ranks(
     Ok((found.seconds, found.error))
 }
 
+/// A factorisation of an m x n matrix of float64 by cuSOLVER on a CUDA device: medians of the seconds until the
+/// call returns and until the stream has done it, and bytes of the host that it asks for. `routine`: "potrf" or
+/// "getrf".
+#[pyfunction]
+#[pyo3(signature = (number, routine, m, n, repeats, folders))]
+fn cuda_panel(
+    py: Python<'_>,
+    number: i32,
+    routine: &str,
+    m: usize,
+    n: usize,
+    repeats: usize,
+    folders: Vec<PathBuf>,
+) -> PyResult<(f64, f64, usize)> {
+    let routine = match routine {
+        "potrf" => panel::Routine::Potrf,
+        "getrf" => panel::Routine::Getrf,
+        _ => return Err(PyValueError::new_err(format!("{routine:?} is no factorisation"))),
+    };
+    process::set_folders(folders);
+    let order = panel::Order { routine, m, n, repeats };
+    let found = py.detach(|| panel::measure(process::devices()?, number, order)).map_err(raised)?;
+    Ok((found.host_seconds, found.seconds, found.host_bytes))
+}
+
 /// Where pip has installed CUDA's libraries, for calls on CUDA devices.
 #[pyfunction]
 fn set_cuda_folders(folders: Vec<PathBuf>) {
@@ -245,5 +271,6 @@ pub fn add_to(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(cuda_device, m)?)?;
     m.add_function(wrap_pyfunction!(cuda_yardstick, m)?)?;
     m.add_function(wrap_pyfunction!(cuda_ranks, m)?)?;
+    m.add_function(wrap_pyfunction!(cuda_panel, m)?)?;
     m.add_function(wrap_pyfunction!(kernel_cache, m)?)
 }

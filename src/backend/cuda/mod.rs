@@ -21,6 +21,7 @@
 //! | `kernels` | a kernel of the table for an architecture, by way of the cache |
 //! | `cache` | cubins on disk |
 //! | `yardstick` | transpositions measured and checked, for benchmarks |
+//! | `panel` | one factorisation by cuSOLVER, measured for benchmarks |
 //! | `process` | the devices of this process, with what was found |
 
 pub mod cache;
@@ -32,6 +33,7 @@ pub mod kernels;
 pub mod lane;
 pub mod load;
 pub mod nvrtc;
+pub mod panel;
 pub mod process;
 pub mod queue;
 pub mod room;

@@ -200,13 +200,13 @@ impl Yardstick {
         timed
     }
 
-    fn launch(&self, file: &'static str, entry: &str, arguments: &[u64]) -> Result<()> {
+    pub(super) fn launch(&self, file: &'static str, entry: &str, arguments: &[u64]) -> Result<()> {
         let kernel = self.device.kernel(file, entry)?;
-        // SAFETY: the arguments are those of the kernel at all callers, within memory of `measure`.
+        // SAFETY: the arguments are those of the kernel at all callers, within memory of this yardstick.
         unsafe { self.device.launch(&kernel, arguments, self.stream) }
     }
 
-    /// The first transposition is checked, the others are measured. An error if an element is not where it
+    /// All transpositions are checked, all but the first are measured. An error if an element is not where it
     /// belongs, or something beside the array or its scratch is another thing afterwards.
     pub fn measure(&self, order: Order) -> Result<Measured> {
         let Order { rows, cols, element_size: size, repeats, .. } = order;
@@ -225,16 +225,31 @@ impl Yardstick {
         let (data, wrong) = (self.allocate(bytes)?, self.allocate(4)?);
         let scratch_bytes = scratch_bytes(&plan, data.at);
         let scratch = self.allocate(scratch_bytes)?;
-        let turn = || {
-            // SAFETY: memory of these sizes, of nobody else.
-            unsafe { transpose(&self.device, &plan, data.at, scratch.at, self.stream) }
-        };
         let [number, check] = ["number", "check"].map(|name| format!("{name}_{size}"));
-        self.launch("yardstick", &number, &[data.at, (rows * cols) as u64])?;
-        turn()?;
+        // Seconds of a transposition; what is wrong then stays known until the end.
+        let turn = || {
+            self.launch("yardstick", &number, &[data.at, (rows * cols) as u64])?;
+            let seconds = self.seconds(|| {
+                // SAFETY: memory of these sizes, of nobody else.
+                unsafe { transpose(&self.device, &plan, data.at, scratch.at, self.stream) }
+            })?;
+            self.launch("yardstick", &check, &[data.at, rows as u64, cols as u64, wrong.at])?;
+            Ok(seconds)
+        };
+        let half = bytes / 2 / 16;
+        let copy = || {
+            let (to, from) = (data.at, data.at + 16 * half as Address);
+            self.launch("copy", "copy_16", &[to, from, half as u64])
+        };
+        let (mut transpositions, mut copies) = (Vec::new(), Vec::new());
         // SAFETY: four bytes.
         unsafe { self.device.clear(wrong.at, 4, self.stream) }?;
-        self.launch("yardstick", &check, &[data.at, rows as u64, cols as u64, wrong.at])?;
+        turn()?;
+        copy()?;
+        for _ in 0..repeats {
+            copies.push(self.seconds(copy)?);
+            transpositions.push(turn()?);
+        }
         // SAFETY: as above.
         if unsafe { self.device.read::<4>(wrong.at, self.stream) }? != [0; 4] {
             let message = format!(
@@ -244,25 +259,9 @@ impl Yardstick {
             );
             return Err(Error::new(Kind::Internal, message));
         }
-        let half = bytes / 2 / 16;
-        let mut measured = Measured {
-            plan: plan.clone(),
-            scratch_bytes,
-            transpositions: Vec::new(),
-            copies: Vec::new(),
-        };
-        let copy = || {
-            let (to, from) = (data.at, data.at + 16 * half as Address);
-            self.launch("copy", "copy_16", &[to, from, half as u64])
-        };
-        copy()?;
-        for _ in 0..repeats {
-            measured.copies.push(self.seconds(copy)?);
-            measured.transpositions.push(self.seconds(turn)?);
-        }
         // Memory goes back only when nothing uses it.
         self.device.wait(self.stream)?;
         [data, scratch, wrong].iter().try_for_each(|m| m.check(&plan.to_string()))?;
-        Ok(measured)
+        Ok(Measured { plan, scratch_bytes, transpositions, copies })
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Nothing of it has been measured here: rates are shares of NVIDIA's peaks, the latency of LU is from the speed that
 //! is known of its library, the others are estimates. What is to be compared with it are the rows `meshsolve tile W`
-//! of `examples/bench/gpu_solve.py`.
+//! of `benchmarks/gpu_solve.py`.
 
 use super::options::Family;
 use crate::scalar::DType;

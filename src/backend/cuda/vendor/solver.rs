@@ -49,6 +49,11 @@ impl SolverHandle {
         piece.as_mut_ptr().cast()
     }
 
+    /// Bytes of the host that each factorisation works in.
+    pub fn host_bytes(&self) -> usize {
+        self.host_bytes
+    }
+
     /// All that was given has been done.
     pub fn reset(&mut self) {
         self.used = 0;

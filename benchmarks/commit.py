@@ -11,7 +11,7 @@ def commit() -> str:
     named = _git("rev-parse", "--short", "HEAD")
     if named.returncode:
         return "unknown"
-    changed = _git("diff", "--quiet", "HEAD", "--", ":/", ":(top,exclude)examples/bench/results")
+    changed = _git("diff", "--quiet", "HEAD", "--", ":/", ":(top,exclude)benchmarks/results")
     return named.stdout.strip() + ("-changed" if changed.returncode else "")
 
 

@@ -1,6 +1,6 @@
 """Where the time of one call goes: traces, and what they add up to.
 
-Run: python examples/bench/traces.py [--out FOLDER] [--cases cholesky-8192-2,...]
+Run: python benchmarks/traces.py [--out FOLDER] [--cases cholesky-8192-2,...]
 
 A case is a routine, an order and a number of devices; each runs in a process of its own, with
 products of all threads between its calls. Of the call that takes the median time the spans go to

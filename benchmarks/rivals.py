@@ -12,7 +12,7 @@ import tomllib
 
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 EXAMPLE = "transpose_rivals"
 # What a plan is asked for; transpose_rivals/lib.rs has the same numbers.
 PLANS = {"chosen": 0, "C2R": 1, "R2C": 2, "shared scratch": 3}

@@ -1,6 +1,6 @@
 """What surrounds a small solve: one call after another, in and outside of jit, against jnp.
 
-Run: python examples/bench/dispatch.py [--devices 2] [--sizes 8,256,1024] [--calls 200]
+Run: python benchmarks/dispatch.py [--devices 2] [--sizes 8,256,1024] [--calls 200]
 
 A CSV line for each: microseconds of a call, least and median; the processor time of the whole
 process and of the calling thread for each call, which others on the machine disturb less; and for

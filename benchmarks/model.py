@@ -1,6 +1,6 @@
 """What the layout by columns costs on many devices: the model of DESIGN.md, "Growth on paper".
 
-Run: python examples/bench/model.py [--tile 128]
+Run: python benchmarks/model.py [--tile 128]
 
 A step with c tile columns left takes max(work / P, critical path) units, a unit being the product
 of a panel and a tile, 2 m b^2 operations; the device of a panel updates its column first and then

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().with_name("gpu_probe.cc")
-ROOT = SOURCE.parents[2]
+ROOT = SOURCE.parents[1]
 
 
 def run(command, limit, **options):

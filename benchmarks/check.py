@@ -1,6 +1,6 @@
 """Whether something was lost: shares of a short run against the recorded ones.
 
-Run: python examples/bench/check.py MEASURED RECORDED [--margin 0.2]
+Run: python benchmarks/check.py MEASURED RECORDED [--margin 0.2]
 
 Both are folders with a table solve-cpu-*.csv of run.py (`make bench-check`). Shares are compared,
 not seconds: of the processor's peak, of the product rate, and of a copy where there is a

@@ -5,7 +5,7 @@ import tomllib
 
 import environment
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 COLUMNS = ("library", "library_version", "architecture", "variables")
 
 

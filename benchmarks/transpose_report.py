@@ -1,6 +1,6 @@
 """Plots of what transpose.py has measured, and the bars it is held against.
 
-Run: python examples/bench/transpose_report.py FOLDER
+Run: python benchmarks/transpose_report.py FOLDER
 """
 
 import csv

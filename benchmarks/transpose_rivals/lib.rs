@@ -1,4 +1,4 @@
-//! The C interface to all that examples/bench/transpose.py measures in one process: this
+//! The C interface to all that benchmarks/transpose.py measures in one process: this
 //! transposition in place, that of the `transpose` crate, one into a second array ([`out_of_place`]),
 //! and copies ([`copies`]). Arrays are addresses, elements have 4, 8 or 16 bytes.
 

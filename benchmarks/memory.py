@@ -1,9 +1,9 @@
 """Peak memory of one sharded call, above what existed before it, in this fresh process.
 
-Run: python examples/bench/memory.py --n 8192 --devices 2 --what meshsolve [--keep-a]
-     python examples/bench/memory.py --n 8192 --devices 1 --platform cuda
-     python examples/bench/memory.py --n 22391 --columns 22409 --devices 1 --what transpose
-     python examples/bench/memory.py --n 4096 --devices 2 + --n 4096 --devices 2 --what inv
+Run: python benchmarks/memory.py --n 8192 --devices 2 --what meshsolve [--keep-a]
+     python benchmarks/memory.py --n 8192 --devices 1 --platform cuda
+     python benchmarks/memory.py --n 22391 --columns 22409 --devices 1 --what transpose
+     python benchmarks/memory.py --n 4096 --devices 2 + --n 4096 --devices 2 --what inv
 
 Prints one JSON line: bytes of A, bytes above, and their ratio. Several cases, with "+" between
 them and as many devices each, take one process, and what one leaves unused goes back to the system;

@@ -1,6 +1,6 @@
 """How a table of run.py stands to what is aimed at.
 
-Run: python examples/bench/bars.py FOLDER
+Run: python benchmarks/bars.py FOLDER
 
 One line for each aim that FOLDER/solve-cpu-*.csv has the rows for: float64, on 2 devices if nothing
 else is said. Competitors are compared by seconds of rows that took turns. Aims whose rows were

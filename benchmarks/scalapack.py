@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import environment
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 SOURCE = pathlib.Path(__file__).resolve().parent / "scalapack/solve.c"
 # With the kernels that OpenBLAS chooses, which an old one does badly on a new processor, and with
 # those for AVX-512. "ScaLAPACK Haswell" and the like can be asked for as well.

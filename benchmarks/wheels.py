@@ -1,6 +1,6 @@
 """Two builds of the library by turns: what a change costs.
 
-Run: python examples/bench/wheels.py OLD.whl NEW.whl [--routine lu,solve] [--n 512,4096]
+Run: python benchmarks/wheels.py OLD.whl NEW.whl [--routine lu,solve] [--n 512,4096]
 
 Each row is a routine, an order, a dtype and a sharding: three processes, of the old wheel, of the
 new one, and of the old one again, take turns on 2 CPU devices, A kept. The table has the median of

@@ -1,13 +1,14 @@
 """The first run on a CUDA device: what works, what is wrong, what is slow, in 25 minutes.
 
-Run: python examples/bench/first_gpu_run.py [--out build/first-gpu-run] [--minutes 25]
+Run: python benchmarks/first_gpu_run.py [--out build/first-gpu-run] [--minutes 25]
      [--platform cuda|cpu] [--quick] [--only solve,speed] [--list]
-     python examples/bench/first_gpu_run.py --prepare sm_80,sm_90,sm_100 [--out ...]
+     python benchmarks/first_gpu_run.py --prepare sm_80,sm_90,sm_100 [--out ...]
 
 Each step is a process with a time limit of its own; after a failure the next one begins, after that
 of a first step it is tried once more with CUDA_LAUNCH_BLOCKING=1, which tells what has failed. What
 comes first settles most. first-gpu-run.json has device, driver, versions, commit and what every
-step said; it is written after each of them, and ends with a summary of ten lines, which is printed.
+step said; it is written after each of them, and ends with a summary, a line each, which is
+printed.
 
 --prepare needs no device: it compiles the kernels into the folder, where the steps find them.
 
@@ -20,6 +21,7 @@ import csv
 import json
 import os
 import pathlib
+import statistics
 import sys
 import time
 from importlib.metadata import version
@@ -28,18 +30,24 @@ from typing import NamedTuple
 import environment
 from commit import commit, driver, machine
 from gpu_probe_build import run
-from gpu_solve import aims
+from gpu_solve import PANEL, aims
 
 HERE = pathlib.Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parent
 SELF = str(pathlib.Path(__file__).resolve())
 DESCRIBE = '{"task": "describe"}'
 RANKS = "ranks_that_share_a_device"
 # Of what a step has said, so many characters are kept.
 KEPT = 10_000
+TESTS = "tests/gpu"
 KERNELS = "kernels"  # a folder of what is compiled
 NO_DEVICE = {"devices": 0, "device": "unknown"}
 LEAST = 10  # seconds, for which a step is begun
+ROUTINES = {"cholesky": "potrf", "lu": "getrf"}
+TILE = "meshsolve tile "
+# Where one rank is to factor the whole matrix by one call of the vendor's, and of what families.
+WHOLE = "src/routines/solver/widths.rs: const WHOLE_BY_ONE_RANK: &[Family] = &[{}];"
+FAMILIES = {"cholesky": "Family::Cholesky", "lu": "Family::Lu"}
 
 
 class Step(NamedTuple):
@@ -62,11 +70,17 @@ def steps(options) -> list[Step]:
     sizes, step = ["--sizes", "32768,16384", "--tiles", "256,512,1024,n"], ["--step", "4096"]
     speed = [*rows, *(quick or sizes), "--dtypes", "float32", "--no-largest"]
     largest = [*rows, *(quick or step), "--only-largest"]
+    panels = [*rows, *(quick or sizes), "--rows", f"{PANEL}*", "--no-largest"]
+    one = ["--sizes", "65536", "--repeats", "1", "--timeout", "150"]
+    peak = [*rows, *(quick or one), "--rows", "meshsolve", "--dtypes", "", "--no-largest"]
     copies = [str(HERE / "gpu.py"), *out, *quick, "--no-plot"]
     moves = ("one_device", "all_devices", "calls_follow_each_other_on_the_stream", "memory")
     large = ("structures_of_all_sizes", "more_than_two_to_the_31_elements", "large_arrays")
     others = ("inverses_triangles_and_norms", "a_gradient", "no_solution_is_nan_and_info")
-    every, peak = ("solve", "factors"), "a_donated_matrix_is_solved_in_its_own_memory"
+    every, donated = ("solve", "factors"), "a_donated_matrix_is_solved_in_its_own_memory"
+    engine = _tests("solve", "cusolvermg", "widths_of_cusolvermg")
+    # One LU, then transpositions.
+    sanitizer = [*_tests("solve", "sanitizer"), f"{TESTS}/test_transpose.py::test_sanitizer"]
     return [
         Step("device", "whether there is one", 120, [rows[0], "--child", DESCRIBE]),
         Step("info", "driver, libraries, kernels", 120, ["-m", "meshsolve.info", "--json"]),
@@ -75,20 +89,23 @@ def steps(options) -> list[Step]:
         Step("others", "what else there is", 120, _tests("solve", *others), again=True),
         Step("moves", "transpositions", 150, _tests("transpose", *moves), again=True),
         Step("meetings", "devices meet, and fail", 60, _tests("transpose", "devices_meet")),
+        Step("claims", "pieces are claimed", 90, _tests("transpose", "claims"), needs_cuda=True),
         Step("ranks", "several on a device", 60, _tests("solve", RANKS), needs_cuda=True),
+        Step("panels", "what holds the host", 90, panels, needs_cuda=True),
         Step("speed", "seconds by tile width", 480, speed),
-        Step("memory", "peak over A", 120, _tests("memory", peak)),
+        Step("memory", "peak over A", 120, _tests("memory", donated)),
+        Step("peak", "memory at n = 65536", 180, peak),
         Step("largest", "the largest matrix", 180, largest),
-        Step("cuSolverMg", "the engine", 90, _tests("solve", "cusolvermg"), needs_cuda=True),
+        Step("cuSolverMg", "the engine", 90, engine, needs_cuda=True),
         Step("NCCL", "broadcasts", 60, _tests("solve", "panels_by_nccl"), needs_cuda=True),
         Step("large moves", "long indices", 120, _tests("transpose", *large), needs_cuda=True),
-        Step("sanitizer", "races", 240, _tests("transpose", "sanitizer"), needs_cuda=True),
+        Step("sanitizer", "races", 240, sanitizer, needs_cuda=True),
         Step("copies", "shares of a copy", 180, copies, needs_cuda=True),
     ]
 
 
 def _tests(file: str, *names: str) -> list[str]:
-    chosen = [f"tests/gpu/test_{file}.py::test_{name}" for name in names]
+    chosen = [f"{TESTS}/test_{file}.py::test_{name}" for name in names]
     return ["-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
 
 
@@ -190,7 +207,7 @@ def try_step(step: Step, limit: float, options, **more: str) -> dict:
 
 
 def summary(told: dict, out: pathlib.Path) -> list[str]:
-    """Ten lines: works, wrong, slow, and the figures by which the next step is chosen."""
+    """Works, wrong, slow, and the figures by which the next step is chosen, a line each."""
     states = {step["name"]: step["state"] for step in told["steps"]}
     late = " (timed out)"
     states = {name + late * (state == "timed out"): state for name, state in states.items()}
@@ -205,10 +222,12 @@ def summary(told: dict, out: pathlib.Path) -> list[str]:
         f"wrong: {named('failed', 'timed out')}",
         f"not tried: {named('skipped', 'not run')}",
         f"slow: {'; '.join(missed) or 'nothing'}",
-        *(_share_of_gemm(routine, rows) for routine in ("cholesky", "lu")),
+        _share_of_gemm(rows),
         _best_width(rows),
-        _largest(rows),
-        _peak(rows),
+        _to_change(rows),
+        _panel(rows),
+        _overlap(rows),
+        _sizes(rows),
     ]
 
 
@@ -224,45 +243,118 @@ def _of(rows: list[dict], routine: str, column: str, *whats: str) -> list[tuple[
         for row in rows
         if row["routine"] == routine
         and row["dtype"] == "float64"
-        and row[column]
+        and row.get(column)
         and (not whats or row["what"] in whats)
     ]
     return sorted(found, key=lambda pair: -int(pair[1]["n"]))
 
 
-def _share_of_gemm(routine: str, rows: list[dict]) -> str:
-    whats = ("meshsolve factor", "meshsolve", "jnp factor", "jnp")
-    shares = _of(rows, routine, "share_of_gemm", *whats)
-    largest = [pair for pair in shares if pair[1]["n"] == shares[0][1]["n"]]
-    told = ", ".join(f"{row['what']} {share:.2f}" for share, row in largest)
-    at = f", n = {largest[0][1]['n']}" if largest else ""
-    return f"share of gemm, {routine}{at}: {told or 'not measured'}"
+def _at_largest(found: list[tuple[float, dict]]) -> list[tuple[float, dict]]:
+    return [pair for pair in found if pair[1]["n"] == found[0][1]["n"]]
+
+
+def _line(name: str, told: list[str]) -> str:
+    return f"{name}: {'; '.join(told) or 'not measured'}"
+
+
+def _share_of_gemm(rows: list[dict]) -> str:
+    told, whats = [], ("meshsolve factor", "meshsolve", "jnp factor", "jnp")
+    for routine in ROUTINES:
+        # Where the factor is measured; of the largest matrices there is one row.
+        of_factor = _of(rows, routine, "share_of_gemm", whats[0])
+        shares = _of(rows, routine, "share_of_gemm", *whats)
+        for _, at in (of_factor or shares)[:1]:
+            shown = [f"{row['what']} {share:.2f}" for share, row in shares if row["n"] == at["n"]]
+            told.append(f"{routine}, n = {at['n']}: {', '.join(shown)}")
+    return _line("share of gemm", told)
+
+
+def _by_tile(rows: list[dict], routine: str, column: str = "seconds_median"):
+    return [pair for pair in _of(rows, routine, column) if pair[1]["what"].startswith(TILE)]
 
 
 def _best_width(rows: list[dict]) -> str:
     told = []
-    for routine in ("cholesky", "lu"):
-        times = _of(rows, routine, "seconds_median")
-        times = [pair for pair in times if pair[1]["what"].startswith("meshsolve tile ")]
-        times = [pair for pair in times if pair[1]["n"] == times[0][1]["n"]]
-        if times:
+    for routine in ROUTINES:
+        if times := _at_largest(_by_tile(rows, routine)):
             seconds, row = min(times, key=lambda pair: pair[0])
             told.append(f"{routine} {row['what'].split()[-1]} of n = {row['n']} ({seconds:.3g} s)")
-    return f"fastest tile width: {', '.join(told) or 'not measured'}"
+    return _line("fastest tile width", told)
 
 
-def _largest(rows: list[dict]) -> str:
+def _to_change(rows: list[dict]) -> str:
+    """The line of a source by which one tile is chosen, if it is faster than narrower ones."""
+    compared, faster = False, []
+    for routine, family in FAMILIES.items():
+        times = _by_tile(rows, routine)
+        orders = [row["n"] for _, row in times if row["what"] == f"{TILE}{row['n']}"]
+        times = [pair for pair in times if pair[1]["n"] in orders[:1]]
+        if len(times) > 1:
+            compared = True
+            _, row = min(times, key=lambda pair: pair[0])
+            faster += [family] if row["what"] == f"{TILE}{row['n']}" else []
+    if faster:
+        return f"to change: {WHOLE.format(', '.join(faster))}"
+    return f"to change: {'nothing' if compared else 'not measured'}"
+
+
+def _panels(rows: list[dict], routine: str, column: str) -> list[tuple[float, int, dict]]:
+    """Figures of panels with their widths, the largest n first, of these the widest."""
+    found = [pair for pair in _of(rows, routine, column) if pair[1]["what"].startswith(PANEL)]
+    wide = [(figure, int(row["what"].split()[-1]), row) for figure, row in found]
+    return sorted(wide, key=lambda one: (-int(one[2]["n"]), -one[1]))
+
+
+def _panel(rows: list[dict]) -> str:
+    told = []
+    for routine, called in ROUTINES.items():
+        for host, width, row in _panels(rows, routine, "host_seconds")[:1]:
+            high, whole = width if routine == "cholesky" else row["n"], float(row["seconds_median"])
+            told.append(
+                f"{called} {high} x {width} holds the host {1e3 * host:.2f} ms of {1e3 * whole:.2f}"
+                f" ms, cuSOLVER's host workspace {row['host_bytes']} bytes"
+            )
+    return _line("panel", told)
+
+
+def _overlap(rows: list[dict]) -> str:
+    """How much of the panels' time passes beside products: 1 - (T - T of products) / T of panels,
+    at the fastest width of which there are panels.
+    """
+    told = []
+    for routine in ROUTINES:
+        panels = _panels(rows, routine, "seconds_median")
+        shares = _by_tile(rows, routine, "share_of_gemm")
+        widths = {width for _, width, _ in panels}
+        shares = [one for one in shares if int(one[1]["what"].split()[-1]) in widths]
+        if not shares:
+            continue
+        share, row = min(_at_largest(shares), key=lambda one: float(one[1]["seconds_median"]))
+        n, width = int(row["n"]), int(row["what"].split()[-1])
+        points = {int(r["n"]): s for s, w, r in panels if w == width}
+        if of_panels := _seconds_of_panels(routine, n, width, points):
+            beside = 1 - float(row["seconds_median"]) * (1 - share) / of_panels
+            told.append(f"{routine} {beside:.2f} at n = {n}, tile {width}")
+    return _line("panels beside products", told)
+
+
+def _seconds_of_panels(routine: str, n: int, width: int, points: dict[int, float]) -> float | None:
+    """Of all panels of a factorisation, by some of n x width, or for Cholesky of width x width."""
+    heights = range(n, 0, -width)
+    if routine == "cholesky":
+        return len(heights) * statistics.mean(points.values())
+    if len(points) < 2:
+        return None
+    slope, least = statistics.linear_regression(list(points), list(points.values()))
+    return sum(slope * height + least for height in heights)
+
+
+def _sizes(rows: list[dict]) -> str:
     sizes = [row for row in rows if row["what"].endswith(" largest")]
-    told = ", ".join(f"{row['routine']} {row['what'].split()[0]} {row['n']}" for row in sizes)
-    return f"largest n: {told or 'not measured'}"
-
-
-def _peak(rows: list[dict]) -> str:
-    peaks = [_of(rows, routine, "peak_of_a", "meshsolve")[:1] for routine in ("cholesky", "lu")]
-    told = [
-        f"{row['routine']} {peak:.3f} at n = {row['n']}" for ((peak, row),) in filter(None, peaks)
-    ]
-    return f"peak over A: {', '.join(told) or 'not measured'}"
+    told = [f"{row['routine']} {row['what'].split()[0]} {row['n']}" for row in sizes]
+    peaks = [pair for r in ROUTINES for pair in _of(rows, r, "peak_of_a", "meshsolve")[:1]]
+    over = [f"{row['routine']} {peak:.3f} at n = {row['n']}" for peak, row in peaks]
+    return f"{_line('largest n', told)} / {_line('peak over A', over)}"
 
 
 def solve() -> int:

@@ -1,8 +1,8 @@
 """Solves against their competitors: a CSV line per row.
 
-Run: python examples/bench/run.py [--sizes 1024,4096,8192] [--devices 2] [--dtype float64]
+Run: python benchmarks/run.py [--sizes 1024,4096,8192] [--devices 2] [--dtype float64]
      [--routine cholesky,lu,inverse,triangular,determinant,gradient] [--what "meshsolve,scipy"]
-     python examples/bench/run.py --suite bench [--out FOLDER] [--list]
+     python benchmarks/run.py --suite bench [--out FOLDER] [--list]
 
 Each row has a process of its own. Rows of one routine, order and dtype take turns (turns.py): one
 call of the first (more if it is small), one of the second and so on, five times around, while the

@@ -1,6 +1,6 @@
 """In-place transposition against copies of memory and other ways to transpose: a CSV line each.
 
-Run: python examples/bench/transpose.py [--out build/bench] [--quick] [--only table|landscape]
+Run: python benchmarks/transpose.py [--out build/bench] [--quick] [--only table|landscape]
      [--threads 1,2] [--methods chosen,C2R,R2C] [--bytes 8] [--huge-pages]
 
 Two files: a table of named shapes, measured in all ways, and a landscape over random shapes. Then

@@ -1,6 +1,6 @@
 """In-place transposition on a CUDA device against the library's own copy kernel: a CSV line each.
 
-Run: python examples/bench/gpu.py [--out build/bench] [--quick] [--methods chosen,C2R,R2C]
+Run: python benchmarks/gpu.py [--out build/bench] [--quick] [--methods chosen,C2R,R2C]
      [--repeats 9] [--device 0] [--no-plot]
 
 The shapes are those of the host's table (transpose.py) and shards of 8 to 64 GB, as far as the

@@ -1,6 +1,6 @@
 """A plot of what memory.py has measured: peaks above A, of this library and of jax.scipy.
 
-Run: python examples/bench/memory_report.py [FOLDER]    reads, and writes to, examples/bench/results
+Run: python benchmarks/memory_report.py [FOLDER]    reads, and writes to, benchmarks/results
 """
 
 import json

@@ -1,9 +1,9 @@
 """Solves on CUDA devices against jax's own and against a product: a CSV line each.
 
-Run: python examples/bench/gpu_solve.py [--out build/bench] [--sizes 32768,8192,16384,4096]
+Run: python benchmarks/gpu_solve.py [--out build/bench] [--sizes 32768,8192,16384,4096]
      [--dtypes float32,complex64,complex128] [--tiles 256,512,1024,2048] [--routine cholesky,lu]
-     [--repeats 3] [--no-largest] [--only-largest] [--platform cuda|cpu] [--devices 2] [--quick]
-     [--list]
+     [--panels 512,1024] [--rows "panel*,jnp"] [--repeats 3] [--no-largest] [--only-largest]
+     [--platform cuda|cpu] [--devices 2] [--quick] [--list]
 
 Each row is a process of its own, so that the peak of the device's memory is that row's. The first
 call makes the program and is not timed; between the others the rate of a product of two matrices of
@@ -11,7 +11,9 @@ the same dtype is taken, at n = 8192 at most, of which `share_of_gemm` is a shar
 of run.py. `peak_of_a` is the peak of all memory in use on a device, A included, over its part of A.
 Rows that fail say why in `note`, among them those of an engine that there is not. `K ranks on one
 device` are solves by K ranks that share the first device, through the code that several devices
-run, in memory that is not JAX's.
+run, in memory that is not JAX's. `panel of W` is one factorisation by cuSOLVER, of n x W by LU and
+of W x W by Cholesky: `host_seconds` are those until the call returns, `host_bytes` what it works in
+on the host.
 
 `meshsolve` solves with A's memory given away, `jnp` is jnp.linalg.solve or cho_solve(cho_factor),
 on one device; `... factor` are cho_factor, lu_factor, jnp.linalg.cholesky and
@@ -34,6 +36,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from fnmatch import fnmatch
 from typing import NamedTuple
 
 import environment
@@ -45,13 +48,16 @@ from table import Table
 COLUMNS = (
     *("routine", "what", "n", "rhs", "dtype", "devices"),
     *("seconds_min", "seconds_median", "seconds_max", "gflops", "share_of_gemm", "gemm_gflops"),
-    *("peak_of_a", "residual_ratio", "jax", "meshsolve", "device", "driver", "cuda", "commit"),
+    *("host_seconds", "host_bytes", "peak_of_a", "residual_ratio"),
+    *("jax", "meshsolve", "device", "driver", "cuda", "commit"),
     "note",
 )
 KEYS = ("routine", "what", "n", "dtype", "devices")
 WHATS = ("meshsolve", "jnp", "meshsolve factor", "jnp factor")
 ENGINE = "meshsolve cusolvermg"
 RANKS = (1, 2, 4, 8)
+PANEL = "panel of "
+PANEL_CALLS = 5
 CALLED = {"cholesky": "posv", "lu": "gesv"}
 GEMM_N = 8192
 LARGE = 16384  # from here on three calls are timed
@@ -116,10 +122,14 @@ def suite(options) -> list[Case]:
     cases += [Case(routine, ENGINE, n) for n, routine in pairs]
     shared = [f"{ranks} ranks on one device" for ranks in RANKS]
     cases += [Case(r, what, max(sizes)) for r in routines for what in shared]
+    panels = [int(width) for width in options.panels.split(",") if width]
+    cases += [Case(r, f"{PANEL}{width}", n) for n, r in pairs for width in panels if width <= n]
     # One order for the other dtypes.
     n = sorted(sizes)[len(sizes) // 2]
     dtypes = [dtype for dtype in options.dtypes.split(",") if dtype]
-    return cases + [Case(r, what, n, d) for d in dtypes for r in routines for what in WHATS[:2]]
+    cases += [Case(r, what, n, d) for d in dtypes for r in routines for what in WHATS[:2]]
+    names = options.rows.split(",")
+    return [case for case in cases if any(fnmatch(case.what, name) for name in names)]
 
 
 def largest(high: int, step: int, works: Callable[[int], bool]) -> tuple[int, int]:
@@ -263,6 +273,8 @@ def measure(case: Case, repeats: int | None) -> dict:
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     routine, what, n, dtype = case
+    if what.startswith(PANEL):
+        return measure_panel(routine, int(what.split()[-1]), n)
     if "ranks" in what:
         return measure_ranks(routine, int(what.split()[0]), n, repeats)
     devices = jax.devices()[: 1 if what.startswith("jnp") else None]
@@ -309,6 +321,17 @@ def measure_ranks(routine: str, ranks: int, n: int, repeats: int | None) -> dict
     told = shares(routine, False, n, 1, "float64", times, [], [rate() for _ in range(3)])
     kept = {name: value for name, value in told.items() if name in COLUMNS}
     return kept | {"note": f"largest error of x: {error:.1e}"}
+
+
+def measure_panel(routine: str, width: int, n: int) -> dict:
+    """One factorisation by cuSOLVER of what a tile column of an n x n matrix has for it."""
+    from meshsolve import _core, _cuda
+
+    called, rows = ("potrf", width) if routine == "cholesky" else ("getrf", n)
+    order = (0, called, rows, width, PANEL_CALLS, _cuda.search_folders())
+    host, seconds, bytes_of_host = _core.cuda_panel(*order)
+    row = {"seconds_median": f"{seconds:.9f}", "host_seconds": f"{host:.9f}"}
+    return row | {"host_bytes": bytes_of_host}
 
 
 def _repeats(asked: int | None, n: int) -> int:
@@ -409,6 +432,8 @@ def _options():
         "--tiles", default="256,512,1024,2048", help="widths to compare; n: one tile"
     )
     parser.add_argument("--routine", default="cholesky,lu")
+    parser.add_argument("--panels", default="512,1024", help="widths of cuSOLVER's panels")
+    parser.add_argument("--rows", default="*", help="only those of these names, as a shell's")
     parser.add_argument("--repeats", type=int, help="calls timed; 7, 3 from n = 16384")
     parser.add_argument("--no-largest", action="store_true", help="do not look for it")
     parser.add_argument("--only-largest", action="store_true", help="look for nothing else")
@@ -423,6 +448,7 @@ def _options():
     options = parser.parse_args()
     if options.quick:
         options.sizes, options.tiles, options.repeats = "192,128", "16,n", 1
+        options.panels = "16"
         options.step, options.most = 64, 192
     return options
 

@@ -1,6 +1,6 @@
 """What a GPU machine really does with FFI handlers, and its baselines.
 
-    python examples/bench/gpu_probe.py --out FOLDER [--platform cuda|cpu] [--quick]
+    python benchmarks/gpu_probe.py --out FOLDER [--platform cuda|cpu] [--quick]
 
 Compiles gpu_probe.cc, then checks how XLA calls handlers, measures gemm, copies,
 Cholesky and LU through jax.numpy, and runs this project's CPU tests. Each check and

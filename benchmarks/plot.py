@@ -1,6 +1,6 @@
 """Plots of what run.py has measured: time, share, memory, devices, and the split of calls.
 
-Run: python examples/bench/plot.py FOLDER
+Run: python benchmarks/plot.py FOLDER
 
 For each FOLDER/solve-cpu-*.csv five SVGs beside it: NAME-time, -share, -memory, -devices, -split.
 Shares are of the processor's peak of fused multiply-adds. Rows that were disturbed have hollow

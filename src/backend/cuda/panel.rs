@@ -1,0 +1,188 @@
+//! A factorisation by cuSOLVER alone: how long giving it to a stream holds the host's thread, and how long the
+//! stream takes. For benchmarks.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use super::device::{Address, Devices};
+use super::vendor::Operand;
+use super::vendor::solver::{Solver, SolverHandle, Workspace};
+use super::yardstick::{Memory, Yardstick};
+use crate::backend::Op;
+use crate::error::{Error, Kind, Result};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routine {
+    Potrf,
+    Getrf,
+}
+
+/// What is to be measured: a factorisation of an m x n matrix of float64.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    pub routine: Routine,
+    pub m: usize,
+    pub n: usize,
+    pub repeats: usize,
+}
+
+/// What was found: medians of all calls but the first.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured {
+    /// Until the call returns.
+    pub host_seconds: f64,
+    /// From the same moment until the stream has done it.
+    pub seconds: f64,
+    /// What the library asks for to work in on the host.
+    pub host_bytes: usize,
+}
+
+/// A call that is not timed, then those that are.
+pub fn measure(devices: &Devices, number: i32, order: Order) -> Result<Measured> {
+    let Order { routine, m, n, repeats } = order;
+    if n == 0 || m < n || (routine == Routine::Potrf && m != n) || repeats == 0 {
+        return Err(Error::invalid(format!(
+            "meshsolve: a panel: expected m >= n > 0, for potrf m = n, and at least one repeat, got \
+             {routine:?} of {m} x {n} and {repeats} repeats"
+        )));
+    }
+    let yardstick = Yardstick::new(devices, number)?;
+    let device = yardstick.device();
+    let solver = &device.vendor()?.solver;
+    let mut handle = {
+        let _entered = device.enter()?;
+        solver.create()?
+    };
+    let found = repeated(&yardstick, solver, &mut handle, order);
+    let _entered = device.enter()?;
+    solver.destroy(handle).and(found)
+}
+
+/// Memory of a panel.
+struct Panel<'a> {
+    of: &'a Yardstick,
+    order: Order,
+    a: Memory<'a>,
+    pivots: Memory<'a>,
+    info: Memory<'a>,
+    work: Memory<'a>,
+}
+
+fn repeated(
+    of: &Yardstick,
+    solver: &Solver,
+    handle: &mut SolverHandle,
+    order: Order,
+) -> Result<Measured> {
+    let Order { routine, m, n, repeats } = order;
+    let a = of.allocate(m * n * 8)?;
+    let (tiles, panels) = match routine {
+        Routine::Potrf => (BTreeSet::from([(n, n)]), BTreeSet::new()),
+        Routine::Getrf => (BTreeSet::new(), BTreeSet::from([(m, n, m)])),
+    };
+    let bytes = {
+        let _entered = of.device().enter()?;
+        solver.work_on(handle, of.stream())?;
+        solver.workspace::<f64>(handle, a.at, &tiles, &panels)?
+    };
+    let (pivots, info) = (of.allocate(n * 8)?, of.allocate(4)?);
+    let work = of.allocate(bytes.next_multiple_of(4))?;
+    let panel = Panel { of, order, a, pivots, info, work };
+    let mut times = Vec::new();
+    for _ in 0..=repeats {
+        panel.fill()?;
+        times.push(panel.factor(solver, handle, bytes)?);
+    }
+    panel.check()?;
+    let (host, whole) = times.drain(1..).unzip();
+    let host_bytes = handle.host_bytes();
+    Ok(Measured { host_seconds: median(host), seconds: median(whole), host_bytes })
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    (of[(of.len() - 1) / 2] + of[of.len() / 2]) / 2.0
+}
+
+impl Panel<'_> {
+    /// More than all others of its column together.
+    fn large(&self) -> f64 {
+        (self.order.m + 1) as f64
+    }
+
+    /// Ones, and in each column one that is large: on the diagonal, for LU from the last row upwards, so that rows are
+    /// interchanged.
+    fn fill(&self) -> Result<()> {
+        let Order { routine, m, n, .. } = self.order;
+        let (first, stride) = match routine {
+            Routine::Potrf => (0, m + 1),
+            Routine::Getrf => (m - 1, m - 1),
+        };
+        let fill = |at: Address, [stride, rows, cols]: [usize; 3], value: f64| {
+            let [stride, rows, cols] = [stride, rows, cols].map(|x| x as u64);
+            self.of.launch("fill", "fill_8", &[at, stride, rows, cols, value.to_bits()])
+        };
+        fill(self.a.at, [m, m, n], 1.0)?;
+        fill(self.a.at + 8 * first as Address, [stride, 1, n], self.large())?;
+        // What a factorisation that does nothing leaves is no 0.
+        self.of.launch("fill", "fill_4", &[self.info.at, 1, 1, 1, u32::MAX.into()])?;
+        self.of.device().wait(self.of.stream())
+    }
+
+    /// Seconds until the call returns, and until the stream has done it.
+    fn factor(
+        &self,
+        solver: &Solver,
+        handle: &mut SolverHandle,
+        bytes: usize,
+    ) -> Result<(f64, f64)> {
+        let (Order { routine, m, n, .. }, device) = (self.order, self.of.device());
+        let a = Operand { at: self.a.at, leading: m, op: Op::None };
+        let workspace = Workspace { at: self.work.at, bytes, info: self.info.at };
+        let _entered = device.enter()?;
+        let since = Instant::now();
+        // SAFETY: memory of these sizes, of nobody else, with which the stream is done below.
+        let given = unsafe {
+            match routine {
+                Routine::Potrf => solver.potrf::<f64>(handle, n, a, workspace),
+                Routine::Getrf => solver.getrf::<f64>(handle, [m, n], a, self.pivots.at, workspace),
+            }
+        };
+        let host = since.elapsed();
+        let finished = device.wait(self.of.stream());
+        let whole = since.elapsed();
+        given.and(finished)?;
+        handle.reset();
+        Ok((host.as_secs_f64(), whole.as_secs_f64()))
+    }
+
+    /// An error unless the last one was a factorisation, which wrote nothing beside its memory.
+    fn check(&self) -> Result<()> {
+        let (device, stream) = (self.of.device(), self.of.stream());
+        // SAFETY: as many bytes.
+        let (info, first) = unsafe {
+            (
+                i32::from_ne_bytes(device.read(self.info.at, stream)?),
+                device.read(self.a.at, stream)?,
+            )
+        };
+        let (found, expected) = (
+            f64::from_ne_bytes(first),
+            match self.order.routine {
+                Routine::Potrf => self.large().sqrt(),
+                Routine::Getrf => self.large(),
+            },
+        );
+        if info != 0 || (found - expected).abs() > 1e-9 * expected {
+            let message = format!(
+                "meshsolve: {:?} on {}: expected a factor that begins with {expected}, got {found} and info = \
+                 {info}; this is a defect of meshsolve or cuSOLVER, please report it",
+                self.order.routine,
+                device.name(),
+            );
+            return Err(Error::new(Kind::Internal, message));
+        }
+        let all = [&self.a, &self.pivots, &self.info, &self.work];
+        all.iter().try_for_each(|memory| memory.check("a factorisation by cuSOLVER"))
+    }
+}
