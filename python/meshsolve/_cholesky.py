@@ -160,7 +160,7 @@ class CholeskyFactor(_factor.Pair):
     def _unpacked(self) -> jax.Array:
         if self.n == 0:
             return self.work
-        op = _factor.of_engine(_ffi.unpack(self.storage, self.lower), self)
+        op = _factor.of_engine(_ffi.cholesky_to_scipy(self.storage, self.lower), self)
         return _padding.cut(_dispatch.call(op, self._arrays, (False, False))[0], self.n)
 
     def __repr__(self) -> str:
@@ -481,5 +481,5 @@ def _packed(c, lower: bool, own: bool) -> CholeskyFactor:
     # As it lies already: U by rows, or L by columns that are column-major.
     by_columns = at is not None and at.storage == "columns"
     if by_columns or lower != (form == "column-major"):
-        (c,) = _dispatch.call(_ffi.pack(lower), (c,), (own,))
+        (c,) = _dispatch.call(_ffi.cholesky_from_scipy(lower), (c,), (own,))
     return CholeskyFactor(c, info, anorm, n, lower, form)

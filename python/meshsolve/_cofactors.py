@@ -23,7 +23,7 @@ def of_singular(op: Operation, work, pivots):
     """The cofactor matrix, adj(A)^T, from the factor of a singular A, as ``op`` takes it."""
     run = _dispatch.traced
     there = jax.typeof(work).sharding
-    (lu,) = run(_ffi.luunpack(op.storage)._replace(public=op.public, engine=op.engine), work)
+    (lu,) = run(_ffi.lu_to_scipy(op.storage)._replace(public=op.public, engine=op.engine), work)
     here, n = jax.typeof(lu).sharding, lu.shape[0]
     i = jnp.arange(n)
     eye = resharded(i[:, None] == i, here)

@@ -127,7 +127,7 @@ def _said(op: Operation) -> dict:
 
 
 def _factor_and_solve(op: Operation, a, b):
-    if op.routine.startswith("posv"):
+    if op.is_cholesky:
         factor = _ffi.potrf(op.lower, op.order)
         back, condition = _ffi.potrs("rows", op.order, op.trans), _ffi.pocon
     else:
@@ -137,7 +137,7 @@ def _factor_and_solve(op: Operation, a, b):
     # The gradient is made where A lies.
     (x,), _ = _solve(back._replace(public="solve").held, *leaves, b, matrix=a)
     more = (leaves[-1],)
-    if op.routine.endswith("x"):
+    if op.routine.endswith("_rcond"):
         more += traced(condition("rows", op.order).held, *leaves, norm)
     return (None, x), more
 
@@ -234,7 +234,7 @@ def _inverse_transposed(op: Operation, is_singular, work, pivots):
     """A^-T from the factor of A, as ``op`` takes it; NaN if there is none."""
     info = is_singular.astype(jnp.int32)
     if op.storage == "rows":
-        return traced(_ffi.getrit(0)._replace(engine=op.engine), work, pivots, info)[0]
+        return traced(_ffi.getri_transposed(0)._replace(engine=op.engine), work, pivots, info)[0]
     back = _ffi.getri(op.storage, 0)._replace(engine=op.engine)
     (inverse,) = traced(back, work, pivots, info)
     return _transposed(inverse, jax.typeof(work).sharding)
@@ -247,7 +247,7 @@ def _inverse(op: Operation, primals, tangents):
     solve = form(op.storage, op.order, 0)._replace(engine=op.engine)
     (right,), _ = _solve(solve, *primals, tangents[0])
     (left,), _ = _solve(solve._replace(trans=1), *primals, _transposed(right, here))
-    if op.routine == "getrit":
+    if op.routine == "getri_transposed":
         return (inverse,), (-resharded(left, here),)
     return (inverse,), (-_transposed(left, here),)
 
@@ -258,7 +258,7 @@ def _transposed(x, sharding):
 
 
 def _factor_and_invert(op: Operation, a):
-    if op.routine == "poinv":
+    if op.routine == "cholesky_inverse":
         *leaves, _ = traced(_ffi.potrf(op.lower, op.order)._replace(**_said(op)), a)
         back = _ffi.potri("rows", op.order)
     else:
@@ -294,13 +294,13 @@ def _largest_sum(op: Operation, a):
 _RULES = {
     **dict.fromkeys(("potrf", "getrf"), _factor),
     **dict.fromkeys(("potrs", "getrs", "trtrs"), by(_solve)),
-    **dict.fromkeys(("posv", "posvx", "gesv", "gesvx"), by(_factor_and_solve)),
-    **dict.fromkeys(("poinv", "geinv"), by(_factor_and_invert)),
-    **dict.fromkeys(("potri", "getri", "getrit"), _inverse),
+    **dict.fromkeys(("posv", "posv_rcond", "gesv", "gesv_rcond"), by(_factor_and_solve)),
+    **dict.fromkeys(("cholesky_inverse", "lu_inverse"), by(_factor_and_invert)),
+    **dict.fromkeys(("potri", "getri", "getri_transposed"), _inverse),
     **dict.fromkeys(("pocon", "gecon"), _constant),
     "logdet": _logdet,
     "det": _det,
     "lange": _norm,
-    "unpack": _unpack,
+    "cholesky_to_scipy": _unpack,
     "residual": by(_multiply_and_add),
 }

@@ -354,7 +354,7 @@ def of_operand(op: Operation, a):
     and otherwise what it stands for.
     """
     if op.routine in ("trtrs", "residual") and op.operands[op.matrix] == "factor":
-        (a,) = traced(_ffi.unpack(op.storage, op.lower), a, jnp.int32(0))
+        (a,) = traced(_ffi.cholesky_to_scipy(op.storage, op.lower), a, jnp.int32(0))
     return a
 
 

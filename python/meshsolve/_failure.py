@@ -42,7 +42,7 @@ def check(op: Operation, results) -> None:
     """Wait for ``op`` and raise its error, outside of traced programs: there the library does."""
     info = int(results[op.results.index("scalar")])
     if info > 0:
-        if op.routine.startswith("po"):
+        if op.is_cholesky:
             kind, got = "positive definite", f"leading minor of order {info} is not"
             got += " positive definite"
         else:

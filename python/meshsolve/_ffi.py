@@ -146,6 +146,11 @@ class Operation(NamedTuple):
         return self.operands.index("rhs") if "rhs" in self.operands else None
 
     @property
+    def is_cholesky(self) -> bool:
+        """Whether it needs a positive definite matrix, or its factor."""
+        return self.routine.startswith(("po", "cholesky_"))
+
+    @property
     def solves(self) -> bool:
         """Whether it gives op(A)^-1 B for right-hand sides B, its last operand."""
         return self.operands[-1] == "rhs" and self.routine != "residual"
@@ -197,14 +202,14 @@ def potrs(storage: str, order: int, trans: int = 0) -> Operation:
     return Operation("potrs", operands, ("rhs",), "cho_solve", storage, order=order, trans=trans)
 
 
-def pack(lower: bool) -> Operation:
+def cholesky_from_scipy(lower: bool) -> Operation:
     """C of scipy's (c, lower) -> factor."""
-    return Operation("pack", ("matrix",), ("factor",), "cho_solve", "rows", lower)
+    return Operation("cholesky_from_scipy", ("matrix",), ("factor",), "cho_solve", "rows", lower)
 
 
-def unpack(storage: str, lower: bool) -> Operation:
+def cholesky_to_scipy(storage: str, lower: bool) -> Operation:
     """Factor, info -> c of scipy's (c, lower)."""
-    return Operation("unpack", ("factor", "scalar"), ("matrix",), "cho_factor", storage, lower)
+    return Operation("cholesky_to_scipy", ("factor", "scalar"), ("matrix",), "cho_factor", storage, lower)
 
 
 def logdet(storage: str) -> Operation:
@@ -253,21 +258,21 @@ def getrs(storage: str, order: int, trans: int) -> Operation:
     return Operation("getrs", operands, ("rhs",), "lu_solve", storage, order=order, trans=trans)
 
 
-def lupack() -> Operation:
+def lu_from_scipy() -> Operation:
     """Lu of scipy's (lu, piv) -> factor, info."""
-    return Operation("lupack", ("matrix",), ("factor", "scalar"), "lu_solve")
+    return Operation("lu_from_scipy", ("matrix",), ("factor", "scalar"), "lu_solve")
 
 
-def luunpack(storage: str) -> Operation:
+def lu_to_scipy(storage: str) -> Operation:
     """Factor -> lu of scipy's (lu, piv)."""
-    return Operation("luunpack", ("factor",), ("matrix",), "lu_factor", storage)
+    return Operation("lu_to_scipy", ("factor",), ("matrix",), "lu_factor", storage)
 
 
-def geinv(structure: str, lower: bool, order: int) -> Operation:
+def lu_inverse(structure: str, lower: bool, order: int) -> Operation:
     """A -> its inverse, info."""
     results = ("matrix", "scalar")
     return Operation(
-        "geinv", ("matrix",), results, "inv", lower=lower, order=order, structure=structure
+        "lu_inverse", ("matrix",), results, "inv", lower=lower, order=order, structure=structure
     )
 
 
@@ -277,14 +282,14 @@ def getri(storage: str, order: int) -> Operation:
     return Operation("getri", operands, ("matrix",), "LUFactor.inv", storage, order=order)
 
 
-def getrit(order: int) -> Operation:
+def getri_transposed(order: int) -> Operation:
     """Factor by rows, pivots, info -> the transpose of the inverse."""
-    return getri("rows", order)._replace(routine="getrit")
+    return getri("rows", order)._replace(routine="getri_transposed")
 
 
-def poinv(lower: bool, order: int) -> Operation:
+def cholesky_inverse(lower: bool, order: int) -> Operation:
     """A -> its inverse, info."""
-    return Operation("poinv", ("matrix",), ("matrix", "scalar"), "inv", "rows", lower, order)
+    return Operation("cholesky_inverse", ("matrix",), ("matrix", "scalar"), "inv", "rows", lower, order)
 
 
 def potri(storage: str, order: int) -> Operation:

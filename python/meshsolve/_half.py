@@ -44,7 +44,7 @@ def _triangle_of(factor, dtype) -> _Triangle:
     if _platforms(work) == {"cpu"}:
         return _Triangle(work, "factor", factor.storage == "column-major", factor.storage)
     lower = factor.storage == "column-major"
-    op = _ffi.unpack(factor.storage, lower)._replace(engine=factor.engine)
+    op = _ffi.cholesky_to_scipy(factor.storage, lower)._replace(engine=factor.engine)
     (c,) = _dispatch.call(op, (work, factor.info), (False, False))
     return _Triangle(c, "matrix", lower, factor.storage)
 

@@ -85,8 +85,8 @@ def inv(
         return a
     order, own = n if a.shape[0] != n else 0, overwrite_a or moved or a is not given
     if structure == "positive definite":
-        op = _ffi.poinv(bool(lower), order)
+        op = _ffi.cholesky_inverse(bool(lower), order)
     else:
-        op = _ffi.geinv(structure, bool(lower), order)
+        op = _ffi.lu_inverse(structure, bool(lower), order)
     inverse, _ = _dispatch.call(op._replace(raises=raises, engine=maker), (a,), (own,))
     return _meshes.as_given(inverse, a) if order == 0 else _padding.cut(inverse, n)

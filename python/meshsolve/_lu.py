@@ -168,7 +168,7 @@ class LUFactor(_factor.Pair):
     def _unpacked(self) -> jax.Array:
         if self.n == 0:
             return self.work
-        op = _factor.of_engine(_ffi.luunpack(self.storage), self)
+        op = _factor.of_engine(_ffi.lu_to_scipy(self.storage), self)
         (lu,) = _dispatch.call(op, (_factor.array(self, "work"),), (False,))
         return _padding.cut(lu, self.n)
 
@@ -439,5 +439,5 @@ def _packed(lu, piv, own: bool) -> LUFactor:
     piv, anorm = piv.astype(np.int32), _factor.unknown_norm(lu.dtype)
     if n == 0:
         return LUFactor(lu, piv, jnp.int32(0), anorm, 0, "rows")
-    work, info = _dispatch.call(_ffi.lupack(), (lu,), (own,))
+    work, info = _dispatch.call(_ffi.lu_from_scipy(), (lu,), (own,))
     return LUFactor(work, piv, info, anorm, n, _factor.form("lu_solve", lu))

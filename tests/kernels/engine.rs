@@ -83,8 +83,8 @@ fn a_failure_of_the_engine_is_that_of_all() {
         ("posv", "cuCtxSynchronize", 0),
         ("posv", "cuCtxSynchronize", 4),
         ("posv", "cusolverMgDestroyMatrixDesc", 0),
-        ("poinv", "cusolverMgPotri_bufferSize", 0),
-        ("poinv", "cusolverMgPotri", 0),
+        ("cholesky_inverse", "cusolverMgPotri_bufferSize", 0),
+        ("cholesky_inverse", "cusolverMgPotri", 0),
         ("gesv", "cusolverMgGetrf_bufferSize", 0),
         ("gesv", "cusolverMgGetrs_bufferSize", 0),
         ("gesv", "cusolverMgGetrf", 0),
@@ -105,7 +105,7 @@ fn a_failure_of_the_engine_is_that_of_all() {
         let mut again = System::new(None);
         let calls = calls_of(routine, &mut again);
         run(&site, &devices, &streams(), calls).into_iter().for_each(|o| o.unwrap());
-        let right = routine == "poinv" || again.is_solved();
+        let right = routine == "cholesky_inverse" || again.is_solved();
         assert!(right && again.info == [0; 3], "{function}: the next call");
     }
 }

@@ -31,15 +31,15 @@ CALLS = {
     "solve with info": (
         lambda a, **o: ms.solve(a, ONES, return_info=True, **o),
         False,
-        "gesvx",
+        "gesv_rcond",
         PIVOT,
     ),
     "solve pos": (lambda a, **o: ms.solve(a, ONES, assume_a="pos", **o), True, "posv", MINOR),
     "solve refined": (lambda a, **o: ms.solve(a, ONES, refine=True, **o), False, "gesv", PIVOT),
     "cho_factor": (ms.cho_factor, True, "potrf", MINOR),
     "lu_factor": (ms.lu_factor, False, "getrf", PIVOT),
-    "inv": (ms.inv, False, "geinv", PIVOT),
-    "inv pos": (lambda a, **o: ms.inv(a, assume_a="pos", **o), True, "poinv", MINOR),
+    "inv": (ms.inv, False, "lu_inverse", PIVOT),
+    "inv pos": (lambda a, **o: ms.inv(a, assume_a="pos", **o), True, "cholesky_inverse", MINOR),
     "solve_triangular": (
         lambda a, **o: ms.solve_triangular(a, ONES, **o),
         False,

@@ -65,7 +65,7 @@ pub fn cholesky_in_every_storage<T: Scalar>(at: Place) {
         // To scipy's form: the named triangle of c holds L or U.
         let mut c = vec![vec![T::NAN; n * n / ranks]; ranks];
         let mut zero = vec![0; ranks];
-        case.run("unpack", |r| {
+        case.run("cholesky_to_scipy", |r| {
             let args = vec![buffer(&mut work[r], &factor_dims), int_scalar(&mut zero[r])];
             call(r, args, vec![buffer(&mut c[r], &factor_dims)])
         });
@@ -83,7 +83,7 @@ pub fn cholesky_in_every_storage<T: Scalar>(at: Place) {
             if read { whole[(i, j)] } else { T::NAN }
         });
         let mut c = case.shards(&only);
-        case.run("pack", |r| {
+        case.run("cholesky_from_scipy", |r| {
             let c = buffer(&mut c[r], &dims);
             call(r, vec![c.clone()], vec![c])
         });

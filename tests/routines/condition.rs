@@ -42,7 +42,7 @@ fn by_lu<T: Scalar>(case: Case, a: &Mat<T>) -> (f64, f64, f64) {
         let args = vec![work, int_vector(&mut pivots[r]), int_scalar(&mut infos[r]), norm];
         call(r, args, vec![real_scalar::<T>(&mut rconds[r])])
     });
-    (agreed::<T>(&norms), agreed::<T>(&rconds), of_solve("gesvx", case, a))
+    (agreed::<T>(&norms), agreed::<T>(&rconds), of_solve("gesv_rcond", case, a))
 }
 
 fn of_solve<T: Scalar>(routine: &str, case: Case, a: &Mat<T>) -> f64 {
@@ -78,7 +78,7 @@ fn by_cholesky<T: Scalar>(case: Case, a: &Mat<T>) -> (f64, f64, f64) {
         let args = vec![buffer(&mut work[r], &factor_dims), int_scalar(&mut infos[r]), norm];
         call(r, args, vec![real_scalar::<T>(&mut rconds[r])])
     });
-    (agreed::<T>(&norms), agreed::<T>(&rconds), of_solve("posvx", case, &given))
+    (agreed::<T>(&norms), agreed::<T>(&rconds), of_solve("posv_rcond", case, &given))
 }
 
 /// I but for column j, so that the inverse is, too: only a product with A^-H tells which column is

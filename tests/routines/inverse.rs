@@ -17,7 +17,7 @@ fn general<T: Scalar>(case: Case, a: &Mat<T>) -> (Mat<T>, Mat<T>, Vec<i32>) {
     let Case { n, ranks, .. } = case;
     let (dims, factor_dims) = case.dims();
     let (mut work, mut infos) = (case.shards(a), vec![-1; ranks]);
-    case.run("geinv", |r| {
+    case.run("lu_inverse", |r| {
         let w = buffer(&mut work[r], &dims);
         call(r, vec![w.clone()], vec![w, int_scalar(&mut infos[r])])
     });
@@ -43,7 +43,7 @@ fn general<T: Scalar>(case: Case, a: &Mat<T>) -> (Mat<T>, Mat<T>, Vec<i32>) {
     let text = |m: &Vec<Vec<T>>| format!("{m:?}");
     assert!(text(&kept) == text(&work), "{case:?}: the factor");
     let of_factor = case.gathered(&inverse);
-    case.run("getrit", |r| {
+    case.run("getri_transposed", |r| {
         let w = buffer(&mut work[r], &factor_dims);
         let args = vec![w, int_vector(&mut pivots[r]), int_scalar(&mut infos[r])];
         call(r, args, vec![buffer(&mut inverse[r], &factor_dims)])
@@ -66,7 +66,7 @@ fn definite<T: Scalar>(case: Case, a: &Mat<T>) -> (Mat<T>, Mat<T>, Vec<i32>) {
     let read = |i, j| if lower { i >= j } else { i <= j };
     let given = Mat::from_fn(n, n, |i, j| if read(i, j) { a[(i, j)] } else { T::NAN });
     let (mut work, mut infos) = (case.shards(&given), vec![-1; ranks]);
-    case.run("poinv", |r| {
+    case.run("cholesky_inverse", |r| {
         let w = buffer(&mut work[r], &dims);
         call(r, vec![w.clone()], vec![w, int_scalar(&mut infos[r])])
     });

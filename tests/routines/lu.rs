@@ -99,7 +99,7 @@ fn one_case<T: Scalar>(case: Case) {
 
     // To scipy's form.
     let mut lu = vec![vec![T::NAN; n * n / ranks]; ranks];
-    case.run("luunpack", |r| {
+    case.run("lu_to_scipy", |r| {
         let args = vec![buffer(&mut work[r], &factor_dims)];
         call(r, args, vec![buffer(&mut lu[r], &factor_dims)])
     });
@@ -114,11 +114,11 @@ fn one_case<T: Scalar>(case: Case) {
 
     // And back.
     let mut lu = case.shards(&whole);
-    case.run("lupack", |r| {
+    case.run("lu_from_scipy", |r| {
         let lu = buffer(&mut lu[r], &dims);
         call(r, vec![lu.clone()], vec![lu, int_scalar(&mut infos[r])])
     });
-    solve(&mut lu, "lupack, getrs");
+    solve(&mut lu, "lu_from_scipy, getrs");
 }
 
 pub fn lu_in_every_storage<T: Scalar>(at: Place) {

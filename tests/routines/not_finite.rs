@@ -33,7 +33,7 @@ fn is_nan<T: Scalar>(x: &T) -> bool {
     x.magnitude().is_nan()
 }
 
-/// `gesv`, `gesvx`, `getrf` and `geinv` of one matrix: their infos, when all else is checked.
+/// `gesv`, `gesv_rcond`, `getrf` and `lu_inverse` of one matrix: their infos, when all else is checked.
 fn by_lu<T: Scalar>(case: Case, a: &Mat<T>, name: &str) -> [i32; 4] {
     let Case { n, ranks, .. } = case;
     let (dims, _) = case.dims();
@@ -47,7 +47,7 @@ fn by_lu<T: Scalar>(case: Case, a: &Mat<T>, name: &str) -> [i32; 4] {
 
     let (mut work, mut x) = (case.shards(a), vec![vec![T::ONE; n]; ranks]);
     let mut rcond = vec![1.0; ranks];
-    case.run("gesvx", |r| {
+    case.run("gesv_rcond", |r| {
         let (w, x) = (buffer(&mut work[r], &dims), buffer(&mut x[r], &[n, 1]));
         let rets = vec![
             w.clone(),
@@ -57,7 +57,7 @@ fn by_lu<T: Scalar>(case: Case, a: &Mat<T>, name: &str) -> [i32; 4] {
         ];
         call(r, vec![w, x], rets)
     });
-    assert!(x.iter().flatten().all(is_nan), "{name}: gesvx");
+    assert!(x.iter().flatten().all(is_nan), "{name}: gesv_rcond");
     assert!(rcond.iter().all(|r| real_value::<T>(r).is_nan()), "{name}: rcond");
 
     let (mut work, mut norm) = (case.shards(a), vec![1.0; ranks]);
@@ -73,11 +73,11 @@ fn by_lu<T: Scalar>(case: Case, a: &Mat<T>, name: &str) -> [i32; 4] {
     assert!(named, "{name}: pivots are rows");
 
     let mut work = case.shards(a);
-    case.run("geinv", |r| {
+    case.run("lu_inverse", |r| {
         let w = buffer(&mut work[r], &dims);
         call(r, vec![w.clone()], vec![w, int_scalar(&mut infos[3][r])])
     });
-    assert!(work.iter().flatten().all(is_nan), "{name}: geinv");
+    assert!(work.iter().flatten().all(is_nan), "{name}: lu_inverse");
     infos.map(|of_ranks| {
         assert!(of_ranks.iter().all(|&i| i == of_ranks[0] && 0 < i && i <= n as i32), "{name}");
         of_ranks[0]
@@ -135,11 +135,11 @@ pub fn cholesky_of_what_is_not_finite<T: Scalar>(at: Place) {
             assert!(work.iter().flatten().all(is_nan), "{name}: potrf");
             assert!(norm.iter().all(|x| real_value::<T>(x).is_nan()), "{name}: anorm");
             let mut work = case.shards(&a);
-            case.run("poinv", |r| {
+            case.run("cholesky_inverse", |r| {
                 let w = buffer(&mut work[r], &dims);
                 call(r, vec![w.clone()], vec![w, int_scalar(&mut infos[2][r])])
             });
-            assert!(work.iter().flatten().all(is_nan), "{name}: poinv");
+            assert!(work.iter().flatten().all(is_nan), "{name}: cholesky_inverse");
             let expected = i.max(j) as i32 + 1;
             assert!(infos.iter().flatten().all(|&i| i == expected), "{name}: {infos:?}");
         }

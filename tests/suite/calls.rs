@@ -194,9 +194,10 @@ fn attributes_are_checked_when_the_program_is_compiled() {
     let cases = [
         (
             Map::routine("pots", 2),
-            "attribute `routine`: expected a string, one of [\"posv\", \"posvx\", \"potrf\", \
-             \"potrs\", \"pack\", \"unpack\", \"poinv\", \"potri\", \"logdet\", \"pocon\", \"gesv\", \"gesvx\", \"getrf\", \
-             \"getrs\", \"lupack\", \"luunpack\", \"geinv\", \"getri\", \"getrit\", \"det\", \"gecon\", \"trtrs\", \"residual\", \"lange\", \"transpose\", \
+            "attribute `routine`: expected a string, one of [\"posv\", \"posv_rcond\", \"potrf\", \
+             \"potrs\", \"cholesky_from_scipy\", \"cholesky_to_scipy\", \"cholesky_inverse\", \"potri\", \"logdet\", \
+             \"pocon\", \"gesv\", \"gesv_rcond\", \"getrf\", \"getrs\", \"lu_from_scipy\", \"lu_to_scipy\", \
+             \"lu_inverse\", \"getri\", \"getri_transposed\", \"det\", \"gecon\", \"trtrs\", \"residual\", \"lange\", \"transpose\", \
              \"diagnose\"], got \"pots\"",
         ),
         (

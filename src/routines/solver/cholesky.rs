@@ -3,17 +3,17 @@
 //! | routine | operands (after `place`) | results | does |
 //! |---|---|---|---|
 //! | `posv` | a, b | work, x, info | factors A and solves A X = B |
-//! | `posvx` | a, b | work, x, info, rcond | the same, and estimates A's condition |
+//! | `posv_rcond` | a, b | work, x, info, rcond | the same, and estimates A's condition |
 //! | `potrf` | a | work, info, anorm | factors A; norm1(A) |
 //! | `potrs` | work, info, b | x | solves with a factor |
-//! | `pack` | c | work | a triangle of scipy's `(c, lower)` to the solver's form |
-//! | `unpack` | work, info | c | and back |
-//! | `poinv` | a | inverse, info | A^-1, Hermitian to the last bit |
+//! | `cholesky_from_scipy` | c | work | a triangle of scipy's `(c, lower)` to the solver's form |
+//! | `cholesky_to_scipy` | work, info | c | and back |
+//! | `cholesky_inverse` | a | inverse, info | A^-1, Hermitian to the last bit |
 //! | `potri` | work, info | inverse | the same from a factor, as the caller had A |
 //! | `logdet` | work, info | logdet | log det A from a factor |
 //! | `pocon` | work, info, anorm | rcond | estimates A's condition from a factor and norm1(A) |
 //!
-//! The factor that `potrf` and `pack` leave, `work`, does not depend on the number of devices, but for the order of its
+//! The factor that `potrf` and `cholesky_from_scipy` leave, `work`, does not depend on the number of devices, but for the order of its
 //! columns on several CUDA devices: read as
 //! JAX's array it holds U of A = U^H U in its upper triangle, sharded by rows; with storage
 //! "column-major" it holds L of A = L L^H in its lower one. Names and `info` are LAPACK's; a pivot that is
@@ -57,7 +57,7 @@ pub static VERBS: [Verb; 10] = [
         condition: true,
         ..Verb::new(
             Family::Cholesky,
-            "posvx",
+            "posv_rcond",
             "solve A X = B, A Hermitian positive definite, and estimate the condition of A",
             &[slot("a", Kind::Matrix), slot("b", Kind::Rhs)],
             &[
@@ -98,7 +98,7 @@ pub static VERBS: [Verb; 10] = [
         arrange: true,
         ..Verb::new(
             Family::Cholesky,
-            "pack",
+            "cholesky_from_scipy",
             "a triangular factor as scipy has it, to the solver's layout",
             &[slot("c", Kind::Matrix)],
             &[slot("work", Kind::Matrix).starts_as(0)],
@@ -108,7 +108,7 @@ pub static VERBS: [Verb; 10] = [
         restore: true,
         ..Verb::new(
             Family::Cholesky,
-            "unpack",
+            "cholesky_to_scipy",
             "a factor in the solver's layout, to scipy's",
             &[slot("work", Kind::Matrix), slot("info", Kind::Info)],
             &[slot("c", Kind::Matrix).starts_as(0)],
@@ -121,7 +121,7 @@ pub static VERBS: [Verb; 10] = [
         restore: true,
         ..Verb::new(
             Family::Cholesky,
-            "poinv",
+            "cholesky_inverse",
             "the inverse of A, Hermitian positive definite",
             &[slot("a", Kind::Matrix)],
             &[slot("inverse", Kind::Matrix).starts_as(0), slot("info", Kind::Info)],

@@ -3,23 +3,23 @@
 //! | routine | operands (after `place`) | results | does |
 //! |---|---|---|---|
 //! | `gesv` | a, b | work, x, info | factors A and solves op(A) X = B |
-//! | `gesvx` | a, b | work, x, info, rcond | the same, and estimates A's condition |
+//! | `gesv_rcond` | a, b | work, x, info, rcond | the same, and estimates A's condition |
 //! | `getrf` | a | work, pivots, info, anorm | P A = L U; norm1(A) |
 //! | `getrs` | work, pivots, info, b | x | solves op(A) X = B with a factor |
-//! | `lupack` | lu | work, info | L and U of scipy's `(lu, piv)` to the solver's form |
-//! | `luunpack` | work | lu | and back |
-//! | `geinv` | a | inverse, info | A^-1 |
+//! | `lu_from_scipy` | lu | work, info | L and U of scipy's `(lu, piv)` to the solver's form |
+//! | `lu_to_scipy` | work | lu | and back |
+//! | `lu_inverse` | a | inverse, info | A^-1 |
 //! | `getri` | work, pivots, info | inverse | A^-1 from a factor, as the caller had A |
-//! | `getrit` | work, pivots, info | inverse | the transpose of that by rows, where it need not move |
+//! | `getri_transposed` | work, pivots, info | inverse | the transpose of that by rows, where it need not move |
 //! | `det` | work, pivots | det, sign, logdet | of A from a factor |
 //! | `gecon` | work, pivots, info, anorm | rcond | estimates A's condition from a factor and norm1(A) |
 //!
-//! The factor that `getrf` and `lupack` leave, `work`, does not depend on the number of devices, but for the order of its
+//! The factor that `getrf` and `lu_from_scipy` leave, `work`, does not depend on the number of devices, but for the order of its
 //! columns on several CUDA devices: read
 //! as JAX's array it is the transpose of scipy's `lu`, sharded by rows; with storage "column-major" it
 //! is `lu`, sharded by columns. `pivots` are scipy's, from 0 on. Names and `info` are LAPACK's: info =
 //! i > 0 says that U_ii is zero or not finite, and solutions are NaN; if A has an entry that is not
-//! finite so are `work` and `anorm`. `gesv` and `geinv`
+//! finite so are `work` and `anorm`. `gesv` and `lu_inverse`
 //! factor what lies in memory, A^T by rows, whose inverse lies there as A^-1 does.
 
 use std::time::Instant;
@@ -59,7 +59,7 @@ pub static VERBS: [Verb; 11] = [
         condition: true,
         ..Verb::new(
             Family::Lu,
-            "gesvx",
+            "gesv_rcond",
             "solve op(A) X = B, A any square matrix, and estimate the condition of A",
             &[slot("a", Kind::Matrix), slot("b", Kind::Rhs)],
             &[
@@ -109,7 +109,7 @@ pub static VERBS: [Verb; 11] = [
         upright: true,
         ..Verb::new(
             Family::Lu,
-            "lupack",
+            "lu_from_scipy",
             "LU factors as scipy has them, to the solver's layout",
             &[slot("lu", Kind::Matrix)],
             &[slot("work", Kind::Matrix).starts_as(0), slot("info", Kind::Info)],
@@ -120,7 +120,7 @@ pub static VERBS: [Verb; 11] = [
         upright: true,
         ..Verb::new(
             Family::Lu,
-            "luunpack",
+            "lu_to_scipy",
             "LU factors in the solver's layout, to scipy's",
             &[slot("work", Kind::Matrix)],
             &[slot("lu", Kind::Matrix).starts_as(0)],
@@ -133,7 +133,7 @@ pub static VERBS: [Verb; 11] = [
         restore: true,
         ..Verb::new(
             Family::Lu,
-            "geinv",
+            "lu_inverse",
             "the inverse of A, any square matrix",
             &[slot("a", Kind::Matrix)],
             &[slot("inverse", Kind::Matrix).starts_as(0), slot("info", Kind::Info)],
@@ -156,7 +156,7 @@ pub static VERBS: [Verb; 11] = [
         restore: true,
         ..Verb::new(
             Family::Lu,
-            "getrit",
+            "getri_transposed",
             "the inverse of A from its LU factors, by rows transposed",
             &[slot("work", Kind::Matrix), slot("pivots", Kind::Pivots), slot("info", Kind::Info)],
             &[slot("inverse", Kind::Matrix).starts_as(0)],
