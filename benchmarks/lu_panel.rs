@@ -1,4 +1,4 @@
-//! What it takes to share the panels of LU, by which `Sharing` and the model in `src/dist/lu/share.rs` are
+//! What it takes to share the panels of LU, by which `Sharing` and the model in `src/algorithms/lu/share.rs` are
 //! set: CSV of panels by one lane and by several beside the product that a panel is followed by, and
 //! of whole factorisations whose lanes share as the model says, never, and whenever they can.
 //!
@@ -8,9 +8,9 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use meshsolve::backend::host::{HostLane, Sharing, Team, scratch_elements};
-use meshsolve::backend::{Backend, Group, Update};
-use meshsolve::dist::lu::factor;
+use meshsolve::algorithms::lu::factor;
+use meshsolve::device::cpu::{HostLane, Sharing, Team, scratch_elements};
+use meshsolve::device::{Backend, Group, Update};
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::{Block, Matrix};
 

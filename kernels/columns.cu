@@ -1,4 +1,4 @@
-// Whole columns from one order to another in place, as `dist/redistribute.rs` plans it: natural to
+// Whole columns from one order to another in place, as `algorithms/redistribute.rs` plans it: natural to
 // block-cyclic and back, within a device and between devices that reach each other's memory.
 //
 // Columns are given by their addresses, which may lie on any device, and have `length` elements

@@ -86,7 +86,7 @@ __device__ void row_moduli(const T* x, Size stride, Size rows, Size cols, bool h
 }
 
 // Squares of numbers of three sizes, small ones times 2^1200 and large ones times 2^-1200
-// (`src/backend/squares.rs`).
+// (`src/device/squares.rs`).
 struct Squares {
   double small, medium, large;
 };

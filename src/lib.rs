@@ -2,12 +2,12 @@
 //!
 //! Layers, lowest last (a file belongs to exactly one):
 //! the crate `ffi` (XLA call frame to plain data) > `rendezvous` (devices of one call meet) >
-//! `routines` (the table) > `dist` (distributed algorithms, generic over device and scalar) >
-//! `backend` (one device) > `transpose` (in place), `layout` (index maths). DESIGN.md tells why.
+//! `routines` (the table) > `algorithms` (distributed algorithms, generic over device and scalar) >
+//! `device` (one device) > `transpose` (in place), `layout` (index maths). DESIGN.md tells why.
 
-pub mod backend;
+pub mod algorithms;
 pub mod call;
-pub mod dist;
+pub mod device;
 pub mod error;
 pub mod layout;
 pub mod log;

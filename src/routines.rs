@@ -1,6 +1,6 @@
 //! The table of routines. A routine reads its attributes once per call site (`configure`) and turns
 //! the parts of all devices into a job per call (`prepare`). Adding one: an entry here, an algorithm
-//! in `dist`, a Python function; never C++.
+//! in `algorithms`, a Python function; never C++.
 
 use std::sync::Arc;
 use std::time::Instant;

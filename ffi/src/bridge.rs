@@ -6,9 +6,9 @@ use std::pin::Pin;
 
 use cxx::UniquePtr;
 
-use meshsolve::backend::cuda::device::Stream;
-use meshsolve::backend::cuda::process;
 use meshsolve::call::{Allocate, Attributes, Buffer, Call};
+use meshsolve::device::cuda::device::Stream;
+use meshsolve::device::cuda::process;
 use meshsolve::error::{Error, Kind, Result};
 use meshsolve::rendezvous::{Arrival, CallSite, CudaArrival, CudaSite};
 use meshsolve::scalar::DType;

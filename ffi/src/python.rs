@@ -15,8 +15,8 @@ use meshsolve::layout::{Columns, Order, Storage};
 use meshsolve::log::{self, Event};
 use meshsolve::routines::solver;
 use meshsolve::{
-    backend::cuda::engine, backend::host::lane_count, backend::host::peak,
-    backend::host::yardstick, dispatch, rendezvous, routines, scalar::DType, settings, stats,
+    device::cpu::lane_count, device::cpu::peak, device::cpu::yardstick, device::cuda::engine,
+    dispatch, rendezvous, routines, scalar::DType, settings, stats,
 };
 
 /// A capsule as jax.ffi wants it around a handler or type record of the C++ shim.

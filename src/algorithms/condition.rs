@@ -13,7 +13,7 @@
 //! the lanes of a call do it. Vectors are multiplied by a number that is to be near norm1(A), so that
 //! solutions overflow only where the condition number does.
 
-use crate::backend::{Backend, Op, Step, larger};
+use crate::device::{Backend, Op, Step, larger};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 

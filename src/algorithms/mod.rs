@@ -10,7 +10,7 @@ pub mod residual;
 pub mod triangular;
 mod triangular_inverse;
 
-use crate::backend::{Backend, Step};
+use crate::device::{Backend, Step};
 use crate::scalar::Scalar;
 
 /// What leads to panel `next`, if it is the lane's, and the rest of a step, which it does not depend on. A lane

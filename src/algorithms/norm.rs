@@ -3,7 +3,7 @@
 //! the lines that are contiguous instead.
 
 use super::owned_from;
-use crate::backend::{Backend, Moduli, Squares, Step};
+use crate::device::{Backend, Moduli, Squares, Step};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 

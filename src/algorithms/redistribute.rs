@@ -8,7 +8,7 @@
 
 use std::iter::once;
 
-use crate::backend::{Backend, Step};
+use crate::device::{Backend, Step};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::backend::{Backend, Op, Step, Triangle};
-use crate::dist::mirror::Missing;
+use crate::algorithms::mirror::Missing;
+use crate::device::{Backend, Op, Step, Triangle};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
 use super::{CudaArrival, CudaSite};
-use crate::backend::cuda::device::{Address, Devices};
-use crate::backend::cuda::queue::Lines;
-use crate::backend::cuda::yardstick::{Memory, Yardstick};
 use crate::call::{Allocate, Attributes, Buffer};
+use crate::device::cuda::device::{Address, Devices};
+use crate::device::cuda::queue::Lines;
+use crate::device::cuda::yardstick::{Memory, Yardstick};
 use crate::error::{Error, Result};
 use crate::scalar::DType;
 

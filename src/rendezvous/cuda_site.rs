@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::hosts::Hosts;
-use crate::backend::cuda::device::{Devices, Stream};
 use crate::call::{Allocate, Attributes, Buffer};
+use crate::device::cuda::device::{Devices, Stream};
 use crate::error::{Error, Result};
 use crate::routines::{Part, Site};
 

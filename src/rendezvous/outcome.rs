@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use crate::backend::host::{float_mode::FloatMode, progress::Progress, workers};
 use crate::call::Job;
+use crate::device::cpu::{float_mode::FloatMode, progress::Progress, workers};
 use crate::error::{Error, Kind, Result};
 
 /// Tells one device the outcome; may run that device's program.

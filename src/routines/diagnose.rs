@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Configured, OnCuda, Part, Routine};
-use crate::backend::host::progress::Barrier;
 use crate::call::{Attributes, Buffer, Call, Job};
+use crate::device::cpu::progress::Barrier;
 use crate::error::{Error, Kind, Result};
 
 pub struct Diagnose;

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use crate::backend::cuda::device::{Device, Stream};
 use crate::call::Buffer;
+use crate::device::cuda::device::{Device, Stream};
 use crate::error::{Error, Kind, Result};
 use crate::rendezvous::{CudaArrival, Hosts};
 use crate::scalar::DType;

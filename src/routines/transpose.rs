@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Configured, OnCuda, Part, Routine};
-use crate::backend::Backend;
-use crate::backend::cuda::transposition;
-use crate::backend::host::{HostLane, Scratch, Team, lane_count, shared_elements};
 use crate::call::{Attributes, Call, Job};
+use crate::device::Backend;
+use crate::device::cpu::{HostLane, Scratch, Team, lane_count, shared_elements};
+use crate::device::cuda::transposition;
 use crate::error::{Error, Result};
 use crate::matrix::Block;
 use crate::scalar::Scalar;

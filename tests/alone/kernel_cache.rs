@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use crate::alone;
-use meshsolve::backend::cuda::cache::{Cache, Census, choose};
-use meshsolve::backend::cuda::kernels::key;
-use meshsolve::backend::cuda::nvrtc::{Compiled, Program};
+use meshsolve::device::cuda::cache::{Cache, Census, choose};
+use meshsolve::device::cuda::kernels::key;
+use meshsolve::device::cuda::nvrtc::{Compiled, Program};
 
 /// A folder of its own for each test, removed in the end.
 struct Scratch(PathBuf);

@@ -1,7 +1,7 @@
 //! Host lanes without call sites, and matrices in shards.
 
 use faer::Mat;
-use meshsolve::backend::host::{HostLane, Team, scratch_elements};
+use meshsolve::device::cpu::{HostLane, Team, scratch_elements};
 use meshsolve::layout::Columns;
 use meshsolve::matrix::{Block, Matrix};
 use meshsolve::scalar::Scalar;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use meshsolve::backend::cuda::vendor::Libraries;
 use meshsolve::call::Call;
+use meshsolve::device::cuda::vendor::Libraries;
 use meshsolve::error::Kind;
 use meshsolve::rendezvous::{CallSite, CudaSite};
 

@@ -4,10 +4,10 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-use meshsolve::backend::cuda::device::{Devices, Stream};
-use meshsolve::backend::cuda::driver::Driver;
-use meshsolve::backend::cuda::vendor::Libraries;
-use meshsolve::backend::cuda::vendor::nccl::Nccl;
+use meshsolve::device::cuda::device::{Devices, Stream};
+use meshsolve::device::cuda::driver::Driver;
+use meshsolve::device::cuda::vendor::Libraries;
+use meshsolve::device::cuda::vendor::nccl::Nccl;
 
 use crate::emulator::full;
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use meshsolve::backend::cuda::device::{Devices, Stream};
-use meshsolve::backend::cuda::driver::Driver;
-use meshsolve::backend::cuda::transposition::{scratch_bytes, transpose};
+use meshsolve::device::cuda::device::{Devices, Stream};
+use meshsolve::device::cuda::driver::Driver;
+use meshsolve::device::cuda::transposition::{scratch_bytes, transpose};
 use meshsolve::error::{Error, Kind, Result};
 use meshsolve::transpose::{Algorithm, Plan};
 

@@ -1,8 +1,8 @@
 //! Panels that go by NCCL, an emulated one (`nccl.cc`): the solvers' cases, failures, and which calls have
 //! communicators.
 
-use meshsolve::backend::cuda::vendor::nccl::{Cliques, Member, Nccl};
 use meshsolve::call::Call;
+use meshsolve::device::cuda::vendor::nccl::{Cliques, Member, Nccl};
 use meshsolve::error::{Kind, Result};
 use meshsolve::rendezvous::CudaSite;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use meshsolve::backend::cuda::crew::{Crew, CudaMemory, Seat};
-use meshsolve::backend::memory::Memory;
+use meshsolve::device::cuda::crew::{Crew, CudaMemory, Seat};
+use meshsolve::device::memory::Memory;
 use meshsolve::error::Kind;
 use meshsolve::settings::Float64;
 

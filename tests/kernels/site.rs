@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use meshsolve::backend::cuda::device::{Devices, Stream};
 use meshsolve::call::{Allocate, Buffer};
+use meshsolve::device::cuda::device::{Devices, Stream};
 use meshsolve::error::{Error, Kind, Result};
 use meshsolve::rendezvous::{CudaArrival, CudaSite};
 use meshsolve::routines;

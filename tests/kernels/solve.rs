@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use faer::Mat;
-use meshsolve::backend::cuda::device::{Devices, Stream};
-use meshsolve::backend::cuda::driver::Driver;
-use meshsolve::backend::cuda::vendor::Libraries;
 use meshsolve::call::{Allocate, Buffer, Call};
+use meshsolve::device::cuda::device::{Devices, Stream};
+use meshsolve::device::cuda::driver::Driver;
+use meshsolve::device::cuda::vendor::Libraries;
 use meshsolve::error::{Kind, Result};
 use meshsolve::rendezvous::{CudaArrival, CudaSite};
 use meshsolve::scalar::DType;

@@ -1,6 +1,6 @@
 //! Transposition in place on a device against its definition, bit for bit.
 
-use meshsolve::backend::cuda::sources;
+use meshsolve::device::cuda::sources;
 use meshsolve::transpose::device::Argument::Integer;
 use meshsolve::transpose::device::Launch;
 use meshsolve::transpose::{Algorithm, Plan};

@@ -1,8 +1,8 @@
 //! What measures transpositions and factorisations on a device, on the emulated driver: that it checks, and gives all
 //! back.
 
-use meshsolve::backend::cuda::panel;
-use meshsolve::backend::cuda::yardstick::{Order, Yardstick};
+use meshsolve::device::cuda::panel;
+use meshsolve::device::cuda::yardstick::{Order, Yardstick};
 use meshsolve::error::Kind;
 use meshsolve::transpose::Algorithm;
 

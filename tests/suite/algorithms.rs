@@ -4,12 +4,12 @@
 use crate::common::lanes::{CASES, element, matrix, on_lanes, shards};
 use crate::common::{for_all_scalars, positive_definite, ratio};
 use faer::Mat;
-use meshsolve::backend::Backend;
-use meshsolve::backend::host::{HostLane, Team};
-use meshsolve::dist::cholesky::{factor, sweeps};
-use meshsolve::dist::mirror::{Missing, mirror_triangle};
-use meshsolve::dist::redistribute::{Plan, redistribute};
-use meshsolve::dist::triangular::Triangular;
+use meshsolve::algorithms::cholesky::{factor, sweeps};
+use meshsolve::algorithms::mirror::{Missing, mirror_triangle};
+use meshsolve::algorithms::redistribute::{Plan, redistribute};
+use meshsolve::algorithms::triangular::Triangular;
+use meshsolve::device::Backend;
+use meshsolve::device::cpu::{HostLane, Team};
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;

@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use meshsolve::backend::cuda::load::{Library, Wanted};
-use meshsolve::backend::cuda::nvrtc::{Nvrtc, number};
-use meshsolve::backend::cuda::sources;
-use meshsolve::backend::cuda::vendor::nccl::Nccl;
+use meshsolve::device::cuda::load::{Library, Wanted};
+use meshsolve::device::cuda::nvrtc::{Nvrtc, number};
+use meshsolve::device::cuda::sources;
+use meshsolve::device::cuda::vendor::nccl::Nccl;
 use meshsolve::error::Kind;
 use meshsolve::settings::Panels;
 

@@ -7,8 +7,8 @@ use crate::common::lanes::on_lanes;
 use crate::common::lu::{rebuilt, reference, vector};
 use crate::common::{for_all_scalars, random, ratio};
 use faer::Mat;
-use meshsolve::backend::host::Team;
-use meshsolve::backend::{Backend, Group, Step, Stopped};
+use meshsolve::device::cpu::Team;
+use meshsolve::device::{Backend, Group, Step, Stopped};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
 

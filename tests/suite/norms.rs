@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use crate::common::for_all_scalars;
 use crate::common::lanes::{CASES, matrix, on_lanes, shards};
 use crate::common::norms::{norms, uneven};
-use meshsolve::backend::Squares;
-use meshsolve::backend::host::Team;
-use meshsolve::dist::norm::{squares, sums};
+use meshsolve::algorithms::norm::{squares, sums};
+use meshsolve::device::Squares;
+use meshsolve::device::cpu::Team;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
@@ -26,7 +26,7 @@ fn lanes_together<T: Scalar>() {
             };
             let all = Mutex::new(Squares::default());
             on_lanes::<T>(&Team::new(lanes), m.columns.widest(), |lane| {
-                let l = meshsolve::backend::Backend::<T>::lane(lane);
+                let l = meshsolve::device::Backend::<T>::lane(lane);
                 sums(lane, &m, order, true, part(2 * l));
                 sums(lane, &m, order, false, part(2 * l + 1));
                 let own = squares(lane, &m, order).unwrap();

@@ -2,8 +2,8 @@
 
 use crate::common::lanes::on_lanes;
 use crate::transposition::{Guarded, Random, fill, transposed};
-use meshsolve::backend::Backend;
-use meshsolve::backend::host::Team;
+use meshsolve::device::Backend;
+use meshsolve::device::cpu::Team;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Matrix;
 use meshsolve::scalar::Scalar;

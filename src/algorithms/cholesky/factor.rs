@@ -8,8 +8,8 @@
 //! The owner of panel k+1 updates and factors it before the rest of its columns, so that the panel
 //! is ready when the others need it. There is no barrier: a panel is announced when it is done.
 
-use crate::backend::{Backend, Signal, Step, Update};
-use crate::dist::{owned_from, with_lookahead};
+use crate::algorithms::{owned_from, with_lookahead};
+use crate::device::{Backend, Signal, Step, Update};
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 

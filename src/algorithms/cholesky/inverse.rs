@@ -9,10 +9,10 @@
 //! Tile rows after k are those of X still, so no step waits for the result of another, only for S, one
 //! tile column of scratch. The mirrored triangle makes the result Hermitian to the last bit.
 
-use crate::backend::{Backend, Op, Step, Triangle};
-use crate::dist::mirror::{Missing, mirror_triangle};
-use crate::dist::owned_from;
-use crate::dist::triangular_inverse::invert_triangle;
+use crate::algorithms::mirror::{Missing, mirror_triangle};
+use crate::algorithms::owned_from;
+use crate::algorithms::triangular_inverse::invert_triangle;
+use crate::device::{Backend, Op, Step, Triangle};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 

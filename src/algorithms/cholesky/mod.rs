@@ -6,7 +6,7 @@ mod inverse;
 pub use factor::factor;
 pub use inverse::inverse;
 
-use crate::backend::{Op, Triangle};
+use crate::device::{Op, Triangle};
 
 /// The triangular solves that make up a solve with `L L^H`, or with its conjugate.
 pub fn sweeps(conjugated: bool) -> [(Triangle, Op); 2] {

@@ -13,8 +13,8 @@
 //! interchanged, because others still read L until then.
 
 use super::share;
-use crate::backend::{Backend, Group, Op, Signal, Step, Triangle, Update};
-use crate::dist::{owned_from, with_lookahead};
+use crate::algorithms::{owned_from, with_lookahead};
+use crate::device::{Backend, Group, Op, Signal, Step, Triangle, Update};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 

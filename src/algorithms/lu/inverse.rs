@@ -10,8 +10,8 @@
 
 use std::ops::Range;
 
-use crate::backend::{Backend, Op, Step, Triangle};
-use crate::dist::triangular_inverse::invert_triangle;
+use crate::algorithms::triangular_inverse::invert_triangle;
+use crate::device::{Backend, Op, Step, Triangle};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 

@@ -8,7 +8,7 @@ mod share;
 pub use factor::factor;
 pub use inverse::inverse;
 
-use crate::backend::{Op, Triangle};
+use crate::device::{Op, Triangle};
 
 /// The triangular solves that make up a solve with op(L U), and whether rows are interchanged
 /// before them (P b) or after them (P^T x).

@@ -5,7 +5,7 @@
 //! waiting for each other in every column of the panel.
 
 use super::factor::{factor_panel, finish_row};
-use crate::backend::{Backend, Group, Step, Update};
+use crate::device::{Backend, Group, Step, Update};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 

@@ -1,8 +1,8 @@
 //! Where a call works: the memory of its operands, and scratch beside it.
 
 use super::sizes::Sizes;
-use crate::backend::host::Scratch;
-use crate::backend::memory::{HostMemory, Memory};
+use crate::device::cpu::Scratch;
+use crate::device::memory::{HostMemory, Memory};
 use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::settings::Float64;

@@ -28,9 +28,9 @@ use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
 use super::operands::{Kind, slot};
 use super::options::{Engine, Family, Verb};
-use crate::backend::memory;
-use crate::backend::{Backend, Op, Step, WholeStep};
-use crate::dist::lu::{factor, inverse, sweeps};
+use crate::algorithms::lu::{factor, inverse, sweeps};
+use crate::device::memory;
+use crate::device::{Backend, Op, Step, WholeStep};
 use crate::error::Result;
 use crate::scalar::Scalar;
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::job::Solver;
-use crate::backend::{Backend, Step};
+use crate::device::{Backend, Step};
 use crate::scalar::Scalar;
 
 /// Whether quantities of this magnitude lose digits when subnormal numbers are flushed.

@@ -3,10 +3,10 @@
 use super::job::Solver;
 use super::options::{Family, Options, Structure};
 use super::sizes::Moves;
-use crate::backend::{Backend, Op, Step};
+use crate::algorithms::mirror::{Missing, mirror_triangle};
+use crate::algorithms::redistribute::redistribute;
 use crate::call::{Buffer, Call};
-use crate::dist::mirror::{Missing, mirror_triangle};
-use crate::dist::redistribute::redistribute;
+use crate::device::{Backend, Op, Step};
 use crate::layout::{Columns, Order};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;

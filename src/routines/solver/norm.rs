@@ -7,10 +7,10 @@
 use super::job::Solver;
 use super::operands::{Kind, slot};
 use super::options::{Family, Norm, Verb};
-use crate::backend::host::float_mode::FloatMode;
-use crate::backend::memory::write_one;
-use crate::backend::{Backend, Squares, Step};
-use crate::dist::norm::{squares, sums};
+use crate::algorithms::norm::{squares, sums};
+use crate::device::cpu::float_mode::FloatMode;
+use crate::device::memory::write_one;
+use crate::device::{Backend, Squares, Step};
 use crate::error::Result;
 use crate::scalar::Scalar;
 

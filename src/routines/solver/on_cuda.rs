@@ -16,18 +16,18 @@ use super::operands::Problem;
 use super::options::{Engine, Family, Options};
 use super::sizes::{Machine, Sizes};
 use super::widths::{Shape, WHOLE_BY_ONE_RANK, is_factored_whole, tile_width};
-use crate::backend::cuda::crew::{Crew, CudaMemory, Seat};
-use crate::backend::cuda::device::{Address, Device};
-use crate::backend::cuda::engine;
-use crate::backend::cuda::lane::CudaLane;
-use crate::backend::cuda::lane::columns::table_bytes;
-use crate::backend::cuda::lane::interchanges::moves_bytes;
-use crate::backend::cuda::room::{Needs, Room, blas_workspace};
-use crate::backend::cuda::tools::Tools;
-use crate::backend::cuda::transposition;
-use crate::backend::cuda::vendor::nccl::{Clique, Member};
-use crate::backend::cuda::warm;
 use crate::call::{Buffer, Call, Job};
+use crate::device::cuda::crew::{Crew, CudaMemory, Seat};
+use crate::device::cuda::device::{Address, Device};
+use crate::device::cuda::engine;
+use crate::device::cuda::lane::CudaLane;
+use crate::device::cuda::lane::columns::table_bytes;
+use crate::device::cuda::lane::interchanges::moves_bytes;
+use crate::device::cuda::room::{Needs, Room, blas_workspace};
+use crate::device::cuda::tools::Tools;
+use crate::device::cuda::transposition;
+use crate::device::cuda::vendor::nccl::{Clique, Member};
+use crate::device::cuda::warm;
 use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::layout::Order;
@@ -44,7 +44,7 @@ fn turn<T>(rows: usize, cols: usize) -> Plan {
     plan.or_else(|| Plan::on_device(rows, cols, size, always)).expect("9/8 are always enough")
 }
 
-/// Rows of a product of an inversion, as `dist/lu/inverse.rs` and `dist/cholesky/inverse.rs` have them.
+/// Rows of a product of an inversion, as `algorithms/lu/inverse.rs` and `algorithms/cholesky/inverse.rs` have them.
 const INVERSE_ROWS: usize = 512;
 
 /// Whether a call works on tiles of A in its memory alone, which the library factors.
@@ -102,7 +102,7 @@ impl Sizes {
         // Of one tile nothing is multiplied, sent or worked on ahead of the others.
         let is_whole = only_factors(options) && count <= 1;
         let square = if is_whole { 0 } else { widest * widest };
-        let estimate = if verb.condition { crate::dist::condition::block(n) } else { 0 };
+        let estimate = if verb.condition { crate::algorithms::condition::block(n) } else { 0 };
         // Columns of right-hand sides that one operation works on.
         let columns = self.group.min(rhs).max(rhs.min(self.shared / n.max(1))).max(estimate);
         // What one operation copies of other ranks, a tile column, a tile, parts of x; of inverses rows of

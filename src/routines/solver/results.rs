@@ -2,8 +2,8 @@
 
 use super::job::Solver;
 use super::operands::Kind;
-use crate::backend::memory::write_one;
 use crate::call::Buffer;
+use crate::device::memory::write_one;
 use crate::error::Result;
 use crate::scalar::{DType, Scalar};
 

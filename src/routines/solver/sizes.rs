@@ -4,10 +4,10 @@
 use super::condition;
 use super::operands::Problem;
 use super::options::{Engine, Family, Norm, Options, Rhs, Structure, Verb, tile_width};
-use crate::backend::Op;
-use crate::backend::host::{lane_count, scratch_elements, shared_elements};
+use crate::algorithms::redistribute;
+use crate::device::Op;
+use crate::device::cpu::{lane_count, scratch_elements, shared_elements};
 use crate::dispatch;
-use crate::dist::redistribute;
 use crate::layout::{Columns, Layout, Order, Storage};
 use crate::scalar::{DType, Scalar};
 use crate::settings;

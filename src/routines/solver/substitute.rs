@@ -4,9 +4,9 @@ use super::job::Solver;
 use super::magnitude::solution_near_underflow;
 use super::operands::Problem;
 use super::options::Rhs;
-use crate::backend::{Backend, Op, Step, Triangle, WholeStep};
-use crate::dist::lu::Interchange;
-use crate::dist::triangular::Triangular;
+use crate::algorithms::lu::Interchange;
+use crate::algorithms::triangular::Triangular;
+use crate::device::{Backend, Op, Step, Triangle, WholeStep};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 

@@ -1,13 +1,13 @@
 //! Explores every interleaving of small uses of `Progress` and `Barrier`.
 
 /// What the included file needs of the crate it is part of.
-pub mod backend {
+pub mod device {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Stopped;
     pub type Step<V = ()> = Result<V, Stopped>;
 }
 
-#[path = "../../../src/backend/host/progress.rs"]
+#[path = "../../../src/device/cpu/progress.rs"]
 pub mod progress;
 
 #[cfg(test)]
@@ -16,7 +16,7 @@ mod tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    use crate::backend::Stopped;
+    use crate::device::Stopped;
     use crate::progress::{Barrier, Meeting, Progress};
 
     /// A wake-up that is lost shows as a deadlock, a missing ordering as a race on the cell.

@@ -1,7 +1,7 @@
 //! Distributions of columns, and moves from one to another by any number of lanes.
 
-use meshsolve::backend::host::Team;
-use meshsolve::dist::redistribute::{Plan, redistribute};
+use meshsolve::algorithms::redistribute::{Plan, redistribute};
+use meshsolve::device::cpu::Team;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use proptest::prelude::{Just, Strategy, any};

@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::blas;
 use super::members::Members;
 use super::strip::{Candidate, STRIP, strip};
-use crate::backend::{Op, Step, Triangle};
+use crate::device::{Op, Step, Triangle};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 use crate::transpose::memory::prefetch;

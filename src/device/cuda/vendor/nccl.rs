@@ -8,7 +8,7 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::*;
-use crate::backend::cuda::device::Device;
+use crate::device::cuda::device::Device;
 use cudarc::nccl::sys;
 
 functions! {

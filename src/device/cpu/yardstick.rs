@@ -12,7 +12,7 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, Conj, Mat, MatMut, Par};
 
 use super::{HostLane, Team, scratch_elements};
-use crate::backend::{Backend, Update};
+use crate::device::{Backend, Update};
 use crate::layout::{Columns, Order};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;

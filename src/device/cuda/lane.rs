@@ -21,8 +21,8 @@ use super::vendor::blas::BlasHandle;
 use super::vendor::nccl::Clique;
 use super::vendor::solver::Workspace;
 use super::vendor::{Libraries, Operand};
-use crate::backend::host::Team;
-use crate::backend::{
+use crate::device::cpu::Team;
+use crate::device::{
     Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update, WholeStep,
 };
 use crate::error::{Error, Kind, Result};

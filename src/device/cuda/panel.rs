@@ -8,7 +8,7 @@ use super::device::{Address, Devices};
 use super::vendor::Operand;
 use super::vendor::solver::{Solver, SolverHandle, Workspace};
 use super::yardstick::{Memory, Yardstick};
-use crate::backend::Op;
+use crate::device::Op;
 use crate::error::{Error, Kind, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,10 +19,8 @@ use super::getrf::{Panel, swap_rows};
 use super::members::Members;
 use super::norm;
 use super::team::Team;
-use crate::backend::in_new_order;
-use crate::backend::{
-    Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update,
-};
+use crate::device::in_new_order;
+use crate::device::{Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update};
 use crate::error::Error;
 use crate::log::{self, Event};
 use crate::matrix::{Block, Matrix};
@@ -203,7 +201,7 @@ impl<'a, T: Scalar> Untraced<'a, T> {
     }
 }
 
-// SAFETY (all unsafe calls in this impl): the contract of `blas` is kept by the algorithms in `dist`,
+// SAFETY (all unsafe calls in this impl): the contract of `blas` is kept by the algorithms in `algorithms`,
 // which name for every phase the lane that owns a block.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl<T: Scalar> Backend<T> for Untraced<'_, T> {

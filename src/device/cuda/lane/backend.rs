@@ -1,7 +1,7 @@
 //! What the algorithms ask of a rank, as work for its streams.
 
 use super::*;
-use crate::backend::{in_new_order, no_engine};
+use crate::device::{in_new_order, no_engine};
 
 impl<T: Scalar> Backend<T> for CudaLane<'_> {
     const IS_RANK: bool = true;

@@ -3,11 +3,11 @@
 //!
 //! A *lane* is one thread of control of a call. Tile column t belongs to lane t mod L. On the host
 //! there are as many lanes as cores, whatever the number of ranks, because every lane can reach every
-//! shard; on a GPU a lane is a rank. The algorithms in `dist` only see this trait.
+//! shard; on a GPU a lane is a rank. The algorithms in `algorithms` only see this trait.
 
+pub mod cpu;
 pub mod cuda;
 mod group;
-pub mod host;
 pub mod memory;
 pub mod squares;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::members::Post;
 use super::progress::{Barrier, Meeting, Progress};
-use crate::backend::{Signal, Stopped};
+use crate::device::{Signal, Stopped};
 use crate::error::Error;
 use crate::trace::CallTrace;
 

@@ -260,11 +260,11 @@ macro_rules! functions {
         #[allow(non_snake_case)]
         #[derive(Clone, Copy, Debug)]
         struct Functions {
-            $($name: $crate::backend::cuda::load::Symbol,)*
+            $($name: $crate::device::cuda::load::Symbol,)*
         }
 
         impl Functions {
-            fn of(library: &$crate::backend::cuda::load::Library) -> $crate::error::Result<Self> {
+            fn of(library: &$crate::device::cuda::load::Library) -> $crate::error::Result<Self> {
                 Ok(Functions { $($name: library.symbol(stringify!($name))?,)* })
             }
         }
@@ -280,7 +280,7 @@ macro_rules! call {
     };
     ($table:expr, $name:ident as $declared:ident($($argument:expr),*)) => {{
         let function = $table.$name.pointer(|| {
-            let declared: unsafe fn($($crate::backend::cuda::load::any!($argument)),*) -> _ =
+            let declared: unsafe fn($($crate::device::cuda::load::any!($argument)),*) -> _ =
                 sys::$declared;
             declared
         });

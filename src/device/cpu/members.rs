@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::strip::Candidate;
 use super::team::Team;
-use crate::backend::{Group, Step};
+use crate::device::{Group, Step};
 use crate::scalar::Scalar;
 
 /// Bytes for a candidate of any type of element.

@@ -7,7 +7,7 @@ use super::crew::Seat;
 use super::device::{Address, Device};
 use super::queue::Lines;
 use super::vendor::mg::{Dealt, Grid, Said, Whole, Work};
-use crate::backend::WholeStep;
+use crate::device::WholeStep;
 use crate::error::Result;
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;

@@ -1,7 +1,7 @@
 //! Tile kernels on the host: faer's, one thread each, on blocks turned into views.
 //!
 //! # Safety
-//! All functions here dereference the blocks given. The algorithms in `dist` guarantee what that
+//! All functions here dereference the blocks given. The algorithms in `algorithms` guarantee what that
 //! needs: a lane writes only blocks it owns in the present phase, and reads others' blocks only after
 //! a signal or barrier that orders those writes before.
 
@@ -17,7 +17,7 @@ use faer::linalg::triangular_solve::{
 use faer::{Accum, Conj, MatMut, MatRef, Par};
 use faer::{dyn_stack::MemBuffer, dyn_stack::MemStack};
 
-use crate::backend::{Op, Triangle};
+use crate::device::{Op, Triangle};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 

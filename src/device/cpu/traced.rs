@@ -5,9 +5,7 @@ use std::time::Instant;
 
 use super::lane::Untraced;
 use super::team::Team;
-use crate::backend::{
-    Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update,
-};
+use crate::device::{Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update};
 use crate::error::Error;
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;

@@ -11,7 +11,7 @@ use super::tools::Tools;
 use super::transposition;
 use super::vendor::Operand;
 use super::vendor::solver::Workspace;
-use crate::backend::{Op, Triangle};
+use crate::device::{Op, Triangle};
 use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::settings::Float64;

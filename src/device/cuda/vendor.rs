@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use super::device::{Address, Stream, raw};
 use super::driver::Driver;
 use super::load::{Library, Symbol, Wanted, call, functions, text, toolkits};
-use crate::backend::{Op, Triangle};
+use crate::device::{Op, Triangle};
 use crate::error::{Error, Kind, Result};
 use crate::scalar::{DType, Scalar};
 use crate::settings::Float64;

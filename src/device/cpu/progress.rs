@@ -14,7 +14,7 @@ use std::sync::{Condvar, Mutex, atomic};
 
 use atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
-use crate::backend::{Step, Stopped};
+use crate::device::{Step, Stopped};
 
 #[cfg(loom)]
 const SPINS: usize = 0;

@@ -3,7 +3,7 @@
 //!
 //! `MAGIC`, the lengths of key, log and cubin (u64, little endian), the checksum (u128), key, log, cubin.
 
-use crate::backend::cuda::nvrtc::Compiled;
+use crate::device::cuda::nvrtc::Compiled;
 
 const MAGIC: &[u8; 16] = b"meshsolve cubin1";
 const HEAD: usize = 16 + 3 * 8 + 16;

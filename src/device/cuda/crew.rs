@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use super::device::{Address, Device, Stream};
 use super::engine::Engine;
 use super::queue::{Event, Lines};
-use crate::backend::Signal;
-use crate::backend::memory::Memory;
+use crate::device::Signal;
+use crate::device::memory::Memory;
 use crate::error::{Error, Kind, Result};
 use crate::settings::Float64;
 

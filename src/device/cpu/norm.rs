@@ -6,8 +6,8 @@
 //! As for `blas`.
 
 use super::blas::{slice, slice_mut};
-use crate::backend::Moduli;
-use crate::backend::squares::{SAFE, Squares};
+use crate::device::Moduli;
+use crate::device::squares::{SAFE, Squares};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 
