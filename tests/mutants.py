@@ -23,7 +23,7 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).parents[1]
 COPY = ROOT / "build" / "mutants"
 # Where mutants are drawn: layouts, algorithms, routines, and how devices meet.
-FILES = ("layout/**", "dist/**", "routines.rs", "routines/**", "rendezvous/**")
+FILES = ("layout/**", "algorithms/**", "routines.rs", "routines/**", "rendezvous/**")
 # Compiled fast, as each change is.
 RUST = (
     "cargo --config profile.release.package.meshsolve.opt-level=1 test --release --locked --quiet"

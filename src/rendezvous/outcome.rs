@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::call::Job;
-use crate::device::cpu::{float_mode::FloatMode, progress::Progress, workers};
+use crate::device::cpu::{float_mode::FloatMode, progress::Progress, threads};
 use crate::error::{Error, Kind, Result};
 
 /// Tells one device the outcome; may run that device's program.
@@ -66,8 +66,8 @@ pub fn close() -> usize {
 /// own. Returns at once.
 pub fn conduct(job: Arc<dyn Job>, replies: Vec<Reply>) {
     let lanes = job.lanes();
-    let workers = match workers::reserve(lanes.max(replies.len())) {
-        Ok(workers) => workers,
+    let threads = match threads::reserve(lanes.max(replies.len())) {
+        Ok(threads) => threads,
         Err(e) => {
             drop(job);
             let text = format!("meshsolve: {lanes} threads for a call cannot be started: {e}");
@@ -87,10 +87,10 @@ pub fn conduct(job: Arc<dyn Job>, replies: Vec<Reply>) {
     drop(calls);
     let callers_mode = FloatMode::current();
     let mut replies = replies.into_iter();
-    for (lane, worker) in workers.into_iter().enumerate() {
+    for (lane, thread) in threads.into_iter().enumerate() {
         let (shared, reply) = (shared.clone(), replies.next());
         let job = (lane < lanes).then(|| job.clone());
-        worker.run(move || {
+        thread.run(move || {
             if let Some(job) = job {
                 shared.run_lane(job, lane);
             }
@@ -147,11 +147,11 @@ impl Conduct {
 
 /// Gives every one of `replies` the outcome, each on a thread of its own.
 pub fn answer_all(replies: Vec<Reply>, outcome: Result<()>) {
-    match workers::reserve(replies.len()) {
-        Ok(workers) => {
-            for (worker, reply) in workers.into_iter().zip(replies) {
+    match threads::reserve(replies.len()) {
+        Ok(threads) => {
+            for (thread, reply) in threads.into_iter().zip(replies) {
                 let outcome = outcome.clone();
-                worker.run(move || reply(outcome));
+                thread.run(move || reply(outcome));
             }
         }
         // No threads to be had: the machine is at its end, and an answer matters more than its thread.

@@ -11,8 +11,8 @@ pub mod progress;
 mod scratch;
 mod strip;
 mod team;
+pub mod threads;
 mod traced;
-pub mod workers;
 pub mod yardstick;
 
 pub use lane::{lane_count, scratch_elements, shared_elements};

@@ -3,7 +3,7 @@
 //! XLA's handlers must not block, and a promise must be completed on a thread that nobody else needs
 //! (completing it runs the rest of the user's program, blocking collectives included). Hence no fixed
 //! pool: a thread that is busy is never waited for, a new one is started instead. Idle threads leave
-//! after a while. The oldest thread is taken first, so that lanes of one call after another run on the
+//! after a while. The oldest thread is taken first, so that workers of one call after another run on the
 //! same threads: the product kernel packs into memory of each thread, and keeps it.
 
 use std::collections::BTreeMap;
@@ -30,21 +30,21 @@ fn stock() -> MutexGuard<'static, BTreeMap<u64, Sender<Task>>> {
 }
 
 /// A thread that is waiting for a task and has nothing else to do; dropped unused, it ends.
-pub struct Worker(Sender<Task>);
+pub struct IdleThread(Sender<Task>);
 
-impl Worker {
+impl IdleThread {
     pub fn run(self, task: impl FnOnce() + Send + 'static) {
-        self.0.send(Box::new(task)).expect("a reserved worker waits for its task");
+        self.0.send(Box::new(task)).expect("a reserved thread waits for its task");
     }
 }
 
 /// Takes `count` threads, all or none.
-pub fn reserve(count: usize) -> io::Result<Vec<Worker>> {
-    let idle = || stock().pop_first().map(|(_, sender)| Worker(sender));
+pub fn reserve(count: usize) -> io::Result<Vec<IdleThread>> {
+    let idle = || stock().pop_first().map(|(_, sender)| IdleThread(sender));
     (0..count).map(|_| idle().map_or_else(start, Ok)).collect()
 }
 
-fn start() -> io::Result<Worker> {
+fn start() -> io::Result<IdleThread> {
     let me = STARTED.fetch_add(1, Ordering::Relaxed);
     let (sender, first) = mpsc::channel::<Task>();
     let builder = thread::Builder::new().name("meshsolve".into()).stack_size(STACK);
@@ -56,7 +56,7 @@ fn start() -> io::Result<Worker> {
             task = next_task(me);
         }
     })?;
-    Ok(Worker(sender))
+    Ok(IdleThread(sender))
 }
 
 /// Waits in the stock for a task; `None` when the thread should end.
