@@ -3,7 +3,8 @@
 //! Layers, lowest last (a file belongs to exactly one):
 //! the crate `ffi` (XLA call frame to plain data) > `rendezvous` (devices of one call meet) >
 //! `routines` (the table) > `dist` (distributed algorithms, generic over device and scalar) >
-//! `backend` (one device) > `transpose` (in place), `layout` (index maths). DESIGN.md tells why.
+//! `backend` (one device) > `transpose` (in place), `layout` (index maths). DESIGN.md has the
+//! outline, docs/design the reasons.
 
 pub mod backend;
 pub mod call;
