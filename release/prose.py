@@ -21,6 +21,7 @@ ITEM = re.compile(r"\s*([-*+]|\d+[.)])\s+")
 # What stands by itself: headings, tables, pictures, directives, marks of admonitions, HTML.
 SKIPPED = re.compile(r"\s*(#|\||!\[|!!!|\?\?\?|:::|<)")
 END = re.compile(r"[.!?][\"')\]*_]*\s+(?![a-z])")
+# After a single capital there may be a name: two sentences then count as one.
 ABBREVIATED = re.compile(r"(\b(e\.g|i\.e|et al|cf|vs|[A-Z]))\.\s+$")
 
 
