@@ -174,6 +174,7 @@ lint: build/lint.stamp $(WHEEL)
 	$(BIN)/basedpyright --level error
 	$(BIN)/python tests/public_types.py
 	$(BIN)/python release/licences.py
+	$(BIN)/python release/prose.py --check
 	$(MKDOCS) build
 
 format: build/lint.stamp

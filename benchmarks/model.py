@@ -1,4 +1,5 @@
-"""What the layout by columns costs on many devices: the model of DESIGN.md, "Growth on paper".
+"""What the layout by columns costs on many devices: the model of
+docs/design/algorithms.md, "Growth on paper".
 
 Run: python benchmarks/model.py [--tile 128]
 

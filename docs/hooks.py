@@ -19,7 +19,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"
 MARK = "†"
 DISTURBED = "disturbed: the processor's peak moved by more than 5 % while this was measured."
-COPIED = {"design.md": ROOT / "DESIGN.md", "changelog.md": ROOT / "CHANGELOG.md"}
+COPIED = {
+    "design.md": ROOT / "DESIGN.md",
+    "changelog.md": ROOT / "CHANGELOG.md",
+    "notes.md": ROOT / "benchmarks/NOTES.md",
+}
 
 
 def on_files(files, config):
@@ -33,8 +37,12 @@ def on_files(files, config):
     return files
 
 
-def on_page_markdown(markdown, **_):
-    """Replace the blocks of results."""
+def on_page_markdown(markdown, page=None, **_):
+    """Replace the blocks of results; links of a document from elsewhere are those of the site."""
+    if page and page.file.src_uri in COPIED:
+        for uri, path in COPIED.items():
+            markdown = markdown.replace(f"]({path.relative_to(ROOT)})", f"]({uri})")
+        markdown = markdown.replace("](docs/", "](")
     return re.sub(r"^```results\n(.*?)^```$", lambda m: table(m[1]), markdown, flags=re.M | re.S)
 
 

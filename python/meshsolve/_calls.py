@@ -81,8 +81,8 @@ def last_call() -> dict[str, Any] | None:
     """Sizes and seconds of the last finished call; None before the first.
 
     Returns:
-      A dictionary: "routine" (its name in DESIGN.md), "dtype", "float64" (how it is multiplied:
-      "native", or "emulated" by ``set_float64_math``), "n", "rhs" (right-hand sides),
+      A dictionary: "routine" (its name in docs/design/ffi.md), "dtype", "float64" (how it is
+      multiplied: "native", or "emulated" by ``set_float64_math``), "n", "rhs" (right-hand sides),
       "ranks" (devices), "visible" (devices of their kind that there are), "lanes" (threads),
       "tiles", "tile" (their width), "scratch_bytes", "info", and "seconds", a
       dictionary of the phases and their "total".

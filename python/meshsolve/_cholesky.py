@@ -271,7 +271,8 @@ def cho_solve(
       ValueError: wrong shapes, n not divisible by the devices of c.
       TypeError: dtypes that cannot be used, or neither a factor nor a pair.
 
-    Source: two triangular solves by tile columns (LAPACK's ``potrs``; DESIGN.md).
+    Source: two triangular solves by tile columns (LAPACK's ``potrs``;
+    docs/design/algorithms.md).
 
     Examples:
       >>> c, lower = ms.cho_factor(a, lower=True)

@@ -24,8 +24,8 @@ def ffi_target() -> str:
     """Register the FFI handlers on first use and return the name of the call target.
 
     For those who want to use ``jax.ffi.ffi_call`` themselves, inside ``jax.shard_map``; operands,
-    results and attributes of each routine are listed in DESIGN.md under "Calling the target", with
-    an example in ``examples/07_ffi_call.py``.
+    results and attributes of each routine are listed in docs/design/ffi.md, with an example in
+    ``examples/07_ffi_call.py``.
 
     Raises:
       RuntimeError: in a fork of a process that has used the library.
@@ -100,7 +100,7 @@ class Operation(NamedTuple):
     """A routine of the library, called by every device of a mesh axis on its shards.
 
     Attributes:
-      routine: its name (DESIGN.md lists them).
+      routine: its name (docs/design/ffi.md lists them).
       operands: what each operand is: "matrix" (A as the caller has it), "factor" (the solver's
         form), "held" (that form in the memory and the sharding of A), "rhs", "pivots" (int32 [n]),
         "scalar" (int32), "real".

@@ -61,7 +61,7 @@ def inv(
 
     Source: factors as in ``solve``, then U^-1 and X L = U^-1, or L^-1 and L^-H L^-1, by tile
     columns in place (LAPACK's ``getri`` and ``potri``; Du Croz and Higham, IMA J. Numer. Anal. 12,
-    1992; DESIGN.md).
+    1992; docs/design/algorithms.md).
 
     Examples:
       >>> inverse = ms.inv(a, assume_a="pos")

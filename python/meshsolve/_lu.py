@@ -212,7 +212,8 @@ def lu_factor(
         jax.errors.JaxRuntimeError.
 
     Source: right-looking LU by tile columns with lookahead, the panel by recursion (Toledo, SIAM J.
-    Matrix Anal. Appl. 18, 1997; DESIGN.md); ``info`` is LAPACK's of ``getrf``.
+    Matrix Anal. Appl. 18, 1997; docs/design/algorithms.md); ``info`` is LAPACK's of
+    ``getrf``.
 
     Examples:
       >>> factor = ms.lu_factor(a)
@@ -284,7 +285,8 @@ def lu_solve(
       ValueError: wrong shapes or ``trans``, n not divisible by the devices of lu.
       TypeError: dtypes that cannot be used, or neither a factor nor a pair.
 
-    Source: two triangular solves by tile columns (LAPACK's ``getrs``; DESIGN.md).
+    Source: two triangular solves by tile columns (LAPACK's ``getrs``;
+    docs/design/algorithms.md).
 
     Examples:
       >>> lu, piv = ms.lu_factor(a)
@@ -359,7 +361,8 @@ def det(
       ValueError: a is not square, or the devices do not divide n.
       TypeError: a dtype that cannot be used.
 
-    Source: the product of the pivots of ``lu_factor``, with its exponent kept apart (DESIGN.md).
+    Source: the product of the pivots of ``lu_factor``, with its exponent kept apart
+    (docs/design/algorithms.md).
 
     Examples:
       >>> round(float(ms.det(a)))

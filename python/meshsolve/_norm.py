@@ -63,7 +63,8 @@ def norm(
       ValueError: another ``ord`` or ``axis``, n not divisible by the devices.
       TypeError: a dtype that cannot be used.
 
-    Source: LAPACK's ``lange``; squares as in Blue, ACM Trans. Math. Softw. 4, 1978 (DESIGN.md).
+    Source: LAPACK's ``lange``; squares as in Blue, ACM Trans. Math. Softw. 4, 1978
+    (docs/design/algorithms.md).
 
     Examples:
       >>> print(ms.norm(a, 1), ms.norm(a, jnp.inf), ms.norm(a, "fro").round(3))

@@ -138,7 +138,7 @@ def solve(
     become columns of one call, matrices are solved one after another, and so they do with leading
     axes, which broadcast as in NumPy. Subnormal entries of A are
     kept if all of A is small; beside normal ones they count as zeros, which a pivot may then be
-    (DESIGN.md).
+    (docs/design/adr/0009-subnormal-numbers.md).
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. n must be
@@ -191,8 +191,8 @@ def solve(
         jax.errors.JaxRuntimeError.
       jax.errors.JaxRuntimeError: a device did not take part in the call; see ``set_timeout``.
 
-    Source: right-looking Cholesky and LU by tile columns with lookahead (DESIGN.md); ``info`` is
-    LAPACK's.
+    Source: right-looking Cholesky and LU by tile columns with lookahead
+    (docs/design/algorithms.md); ``info`` is LAPACK's.
 
     Examples:
       >>> x = ms.solve(a, b, assume_a="pos")

@@ -42,7 +42,7 @@ def transpose_inplace(x: jax.Array) -> jax.Array:
       TypeError: elements of another size.
 
     Source: Catanzaro, Keller, Garland, "A Decomposition for In-place Matrix Transposition" (PPoPP
-    2014); DESIGN.md tells which algorithm is used when.
+    2014); docs/design/transposition.md tells which algorithm is used when.
 
     Examples:
       >>> x = jax.device_put(jnp.ones((8, 4)), a.sharding)

@@ -59,7 +59,7 @@ def solve_triangular(
       numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
         jax.errors.JaxRuntimeError.
 
-    Source: substitution by tile columns, each by its owner (DESIGN.md).
+    Source: substitution by tile columns, each by its owner (docs/design/algorithms.md).
 
     Examples:
       >>> x = ms.solve_triangular(a, b, lower=True)

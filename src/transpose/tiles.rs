@@ -15,7 +15,7 @@ use super::vector::Vector;
 use std::ops::Range;
 
 /// The side of a tile in elements of `size` bytes: four lines. With two, squares of float64 took a sixth
-/// longer, with eight a twentieth and with sixteen a quarter (DESIGN.md).
+/// longer, with eight a twentieth and with sixteen a quarter (benchmarks/NOTES.md).
 pub const fn side(size: usize) -> usize {
     4 * LINE / size
 }

@@ -31,7 +31,9 @@ from meshsolve import _log
 
 FENCE = re.compile(r"^( *)```(\w+)([^\n]*)\n(.*?)^\1```$", re.M | re.S)
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-PAGES = {page.name: page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+DOCS = ROOT / "docs"
+PAGES = {"README.md": ROOT / "README.md"}
+PAGES |= {page.relative_to(DOCS).as_posix(): page for page in sorted(DOCS.rglob("*.md"))}
 
 
 def blocks(page):
@@ -215,15 +217,19 @@ def test_functions_md_and_the_reference_have_every_public_name():
 
 def test_the_pages_link_to_each_other_and_are_all_in_the_navigation():
     navigation = (ROOT / "mkdocs.yml").read_text()
-    added = {"design.md", "changelog.md"}
+    decisions = PAGES["design/adr/index.md"].read_text()
+    added = {"design.md", "changelog.md", "notes.md"}
     pages = {name for name in PAGES if name != "README.md"}
     for name in pages | added:
-        assert f": {name}\n" in navigation
+        in_index = name.startswith("design/adr/0") and f"({name.rpartition('/')[2]})" in decisions
+        assert in_index or f": {name}\n" in navigation, name
     for name in pages:
-        for target in re.findall(r"\]\(([\w-]+\.md)", PAGES[name].read_text()):
-            assert target in pages | added, f"{name} links to {target}"
-    for target in re.findall(r"\]\(([\w./-]+)\)", PAGES["README.md"].read_text()):
-        assert (ROOT / target).exists(), f"README.md links to {target}"
+        for target in re.findall(r"\]\(([\w./-]+\.md)", PAGES[name].read_text()):
+            found = os.path.normpath(os.path.join(os.path.dirname(name), target))
+            assert found in pages | added, f"{name} links to {target}"
+    for top in ("README.md", "DESIGN.md", "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", (ROOT / top).read_text()):
+            assert (ROOT / target).exists(), f"{top} links to {target}"
 
 
 # What the lines of README.md's table are, in their order.

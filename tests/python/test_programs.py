@@ -268,7 +268,7 @@ def test_traces_are_kept_and_summed_up(tmp_path):
 
 
 def test_model_of_growth(script):
-    """Its sums against what DESIGN.md derives from them."""
+    """Its sums against what docs/design/algorithms.md derives from them."""
     model = script("model")
     for method, constant in zip(model.METHODS, (13.5, 2.9), strict=True):
         assert model.share(method, 64, 1) == pytest.approx(1, abs=1e-3)

@@ -25,7 +25,7 @@ fn one_lane_shares_nothing() {
 }
 
 /// How many times as fast the model has a factorisation with tiles of 128 where lanes share what pays, as
-/// DESIGN.md quotes it.
+/// docs/design/adr/0005-lu-panels-shared-by-rows.md quotes it.
 fn gain(n: usize, lanes: usize) -> f64 {
     let (mut without, mut with) = (0.0, 0.0);
     for rows in (128..=n).rev().step_by(128) {

@@ -23,7 +23,7 @@ pub fn panel_rows(n: usize) -> usize {
 }
 
 /// Multiplications in the time of those of float64, up to which one thread is done before others have woken
-/// up: those of n = 512 (DESIGN.md, "Small orders").
+/// up: those of n = 512 (docs/design/adr/0003-one-thread-for-little-work.md).
 const FEW: f64 = (512 * 512 * 512) as f64;
 
 /// Threads for a call on the host: all of them, unless there is little to do and nobody has asked for
@@ -61,7 +61,7 @@ pub struct Machine {
 
 impl Machine {
     /// Every lane of the host reaches every shard, so the cyclic order gains nothing there and costs a
-    /// pass over the matrix (DESIGN.md has the figures).
+    /// pass over the matrix (docs/design/adr/0001-natural-order-on-the-host.md).
     pub fn host<T: Scalar>(options: &Options, problem: &Problem) -> Self {
         let lanes = lane_count(problem.ranks, threads::<T>(options, problem));
         // Where inverses are made a tile column is kept in scratch. Cyclic order stays in a factor, which
