@@ -1,15 +1,15 @@
 //! What it takes to share the panels of LU, by which `Sharing` and the model in `src/algorithms/lu/share.rs` are
-//! set: CSV of panels by one lane and by several beside the product that a panel is followed by, and
-//! of whole factorisations whose lanes share as the model says, never, and whenever they can.
+//! set: CSV of panels by one worker and by several beside the product that a panel is followed by, and
+//! of whole factorisations whose workers share as the model says, never, and whenever they can.
 //!
-//! cargo run --release --example lu_panel -- [lanes, default 2]
+//! cargo run --release --example lu_panel -- [workers, default 2]
 
 use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Instant;
 
 use meshsolve::algorithms::lu::factor;
-use meshsolve::device::cpu::{HostLane, Sharing, Team, scratch_elements};
+use meshsolve::device::cpu::{CpuWorker, Sharing, Team, scratch_elements};
 use meshsolve::device::{Backend, Group, Update};
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::{Block, Matrix};
@@ -28,19 +28,20 @@ const PANELS: [(usize, usize); 8] = [
 const ORDERS: [usize; 5] = [512, 1024, 2048, 4096, 8192];
 
 fn main() {
-    let lanes = std::env::args().nth(1).map_or(2, |n| n.parse().expect("a number of lanes"));
-    println!("panel,rows,columns,lanes,panel_us,one_lane_us,product_us,meeting_us");
+    let workers = std::env::args().nth(1).map_or(2, |n| n.parse().expect("a number of workers"));
+    println!("panel,rows,columns,workers,panel_us,one_worker_us,product_us,meeting_us");
     for (rows, cols) in PANELS {
         let (one, product, _) = panel(rows, cols, 1);
-        let (several, _, meeting) = panel(rows, cols, lanes);
-        println!("panel,{rows},{cols},{lanes},{several:.1},{one:.1},{product:.1},{meeting:.2}");
+        let (several, _, meeting) = panel(rows, cols, workers);
+        println!("panel,{rows},{cols},{workers},{several:.1},{one:.1},{product:.1},{meeting:.2}");
     }
-    println!("factor,n,lanes,as_modelled_ms,never_ms,whenever_ms");
-    let never = Sharing { lanes: 1, ..Sharing::default() };
+    println!("factor,n,workers,as_modelled_ms,never_ms,whenever_ms");
+    let never = Sharing { workers: 1, ..Sharing::default() };
     let whenever = Sharing { meeting: 0.0, ..Sharing::default() };
     for n in ORDERS {
-        let [modelled, never, whenever] = factors(n, lanes, [Sharing::default(), never, whenever]);
-        println!("factor,{n},{lanes},{modelled:.3},{never:.3},{whenever:.3}");
+        let [modelled, never, whenever] =
+            factors(n, workers, [Sharing::default(), never, whenever]);
+        println!("factor,{n},{workers},{modelled:.3},{never:.3},{whenever:.3}");
     }
 }
 
@@ -61,22 +62,22 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// Runs `work` on every lane of a team.
-fn on_lanes(team: &Team, widest: usize, work: impl Fn(&mut HostLane<f64>) + Sync) {
+/// Runs `work` on every worker of a team.
+fn on_workers(team: &Team, widest: usize, work: impl Fn(&mut CpuWorker<f64>) + Sync) {
     std::thread::scope(|scope| {
-        for lane in 0..team.lanes() {
+        for worker in 0..team.workers() {
             let work = &work;
             scope.spawn(move || {
                 let mut pack = vec![0.0; scratch_elements::<f64>(widest, 64)];
                 let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
-                work(&mut HostLane::new(team, lane, widest, pack));
+                work(&mut CpuWorker::new(team, worker, widest, pack));
             });
         }
     });
 }
 
-/// Microseconds of a panel, of the product that follows it on one lane, and of a meeting: medians.
-fn panel(rows: usize, cols: usize, lanes: usize) -> (f64, f64, f64) {
+/// Microseconds of a panel, of the product that follows it on one worker, and of a meeting: medians.
+fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
     let n = rows + cols;
     let kept = numbers(n * 3 * cols);
     let mut memory = kept.clone();
@@ -87,11 +88,11 @@ fn panel(rows: usize, cols: usize, lanes: usize) -> (f64, f64, f64) {
     let kept = Block::column_major(kept.as_ptr().cast_mut(), n, 3 * cols, n);
     let part = |m: Block<f64>, rows: &Range<usize>| m.sub(rows.start, 0, rows.len(), cols);
     let (a, source) = (matrix.below(0), kept.sub(cols, 0, rows, cols));
-    let team = Team::new(lanes);
+    let team = Team::new(workers);
     let times = [const { Mutex::new(Vec::new()) }; 3];
-    on_lanes(&team, cols, |lane| {
-        let me = Backend::<f64>::lane(lane);
-        let mut group = Group::new(0, lanes, 0);
+    on_workers(&team, cols, |worker| {
+        let me = Backend::<f64>::worker(worker);
+        let mut group = Group::new(0, workers, 0);
         let own = group.rows(me, cols, rows);
         let note = |which: usize, from: Instant| {
             if me == 0 {
@@ -99,27 +100,27 @@ fn panel(rows: usize, cols: usize, lanes: usize) -> (f64, f64, f64) {
             }
         };
         for _ in 0..50 {
-            lane.copy(part(source, &own), part(a, &own));
-            Backend::<f64>::meet(lane, &mut group).unwrap();
+            worker.copy(part(source, &own), part(a, &own));
+            Backend::<f64>::meet(worker, &mut group).unwrap();
             let start = Instant::now();
-            Backend::<f64>::meet(lane, &mut group).unwrap();
+            Backend::<f64>::meet(worker, &mut group).unwrap();
             note(2, start);
             let start = Instant::now();
-            lane.getrf(a, cols, pivots, &mut group).unwrap();
+            worker.getrf(a, cols, pivots, &mut group).unwrap();
             note(0, start);
-            if lanes == 1 {
+            if workers == 1 {
                 let start = Instant::now();
-                lane.update(&matrix, 0, std::iter::once(1), Update::Lu);
+                worker.update(&matrix, 0, std::iter::once(1), Update::Lu);
                 note(1, start);
             }
         }
     });
     let [panel, product, meeting] = times.map(|times| times.into_inner().unwrap());
-    (median(panel), if lanes == 1 { median(product) } else { 0.0 }, median(meeting))
+    (median(panel), if workers == 1 { median(product) } else { 0.0 }, median(meeting))
 }
 
 /// Milliseconds of a factorisation under each of the limits by turns, medians.
-fn factors(n: usize, lanes: usize, limits: [Sharing; 3]) -> [f64; 3] {
+fn factors(n: usize, workers: usize, limits: [Sharing; 3]) -> [f64; 3] {
     let kept = numbers(n * n);
     let mut memory = kept.clone();
     let mut pivots = vec![0; n];
@@ -130,12 +131,12 @@ fn factors(n: usize, lanes: usize, limits: [Sharing; 3]) -> [f64; 3] {
         for (limit, times) in limits.iter().zip(&mut times) {
             memory.copy_from_slice(&kept);
             let a = Matrix::new(&[memory.as_mut_ptr()], Columns::new(n, 1, tile, Order::Natural));
-            let team = Team::new(lanes).with_sharing(*limit);
+            let team = Team::new(workers).with_sharing(*limit);
             let slowest = Mutex::new(0.0f64);
-            on_lanes(&team, tile, |lane| {
-                Backend::<f64>::barrier(lane).unwrap();
+            on_workers(&team, tile, |worker| {
+                Backend::<f64>::barrier(worker).unwrap();
                 let start = Instant::now();
-                factor(lane, &a, rows).unwrap();
+                factor(worker, &a, rows).unwrap();
                 let took = 1e3 * start.elapsed().as_secs_f64();
                 let mut slowest = slowest.lock().unwrap();
                 *slowest = slowest.max(took);

@@ -5,9 +5,9 @@ Run: python benchmarks/traces.py [--out FOLDER] [--cases cholesky-8192-2,...]
 A case is a routine, an order and a number of devices; each runs in a process of its own, with
 products of all threads between its calls. Of the call that takes the median time the spans go to
 FOLDER/trace-CASE.json.gz, which Perfetto opens, and their sums to FOLDER/traces-cpu-*-cores.csv:
-for each lane the shares of the call's time in updates, panels, substitutions, other work, waits and
-between spans (handing over, dispatch), and the rate of its updates, arithmetic of whole tiles, as a
-share of a thread's part of the processor's peak, and of the product rate. The peak is measured
+for each worker the shares of the call's time in updates, panels, substitutions, other work, waits
+and between spans (handing over, dispatch), and the rate of its updates, arithmetic of whole tiles,
+as a share of a thread's part of the processor's peak, and of the product rate. The peak is measured
 before and after the calls; where it moved by more than 5 % the rows are marked as disturbed.
 """
 
@@ -28,7 +28,7 @@ import environment
 
 CASES = "cholesky-8192-2,lu-8192-2,cholesky-256-2,lu-256-1"
 COLUMNS = (
-    *("case", "seconds", "peak_gflops", "peak_moved", "disturbed", "gemm_gflops", "lane"),
+    *("case", "seconds", "peak_gflops", "peak_moved", "disturbed", "gemm_gflops", "worker"),
     *("update", "panel", "substitution", "other", "wait", "between"),
     *("update_share_of_peak", "update_share_of_gemm", "jax", "commit", "machine"),
 )
@@ -140,19 +140,19 @@ def _arithmetic(routine: str, n: int, tile: int) -> float:
 
 
 def _sums(events: list[dict], seconds: float, arithmetic: float, rates: dict):
-    """A row for each lane."""
-    lanes: dict[int, collections.Counter] = collections.defaultdict(collections.Counter)
+    """A row for each worker."""
+    workers: dict[int, collections.Counter] = collections.defaultdict(collections.Counter)
     for event in events:
         if event["ph"] == "X" and event["name"] not in PHASES:
-            lanes[event["tid"]][_kind(event["name"])] += event["dur"] / 1e6
-    whole = sum(times["update"] for times in lanes.values())
+            workers[event["tid"]][_kind(event["name"])] += event["dur"] / 1e6
+    whole = sum(times["update"] for times in workers.values())
     rate = arithmetic / whole / 1e9 if whole else 0.0
-    for lane, times in sorted(lanes.items()):
+    for worker, times in sorted(workers.items()):
         told = sum(times.values())
         row = {kind: f"{times[kind] / seconds:.3f}" for kind in KINDS}
-        row |= {"lane": str(lane), "between": f"{1 - told / seconds:.3f}"}
-        # Of all lanes, whose products are of the same kinds.
-        whole_rate = rate * len(lanes)
+        row |= {"worker": str(worker), "between": f"{1 - told / seconds:.3f}"}
+        # Of all workers, whose products are of the same kinds.
+        whole_rate = rate * len(workers)
         shares = {f"update_share_of_{of}": f"{whole_rate / by:.3f}" for of, by in rates.items()}
         yield row | shares
 

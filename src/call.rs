@@ -70,14 +70,14 @@ pub trait Allocate {
     fn allocate(&mut self, bytes: usize) -> Option<u64>;
 }
 
-/// The work of one call, done by `lanes` threads at once.
+/// The work of one call, done by `workers` threads at once.
 pub trait Job: Send + Sync {
-    fn lanes(&self) -> usize;
-    /// The part of lane `lane`; it may wait for other lanes of the same job and for nothing else.
-    fn run(&self, lane: usize) -> Result<()>;
-    /// Wakes every waiting lane because one has failed.
+    fn workers(&self) -> usize;
+    /// The part of worker `worker`; it may wait for other workers of the same job and for nothing else.
+    fn run(&self, worker: usize) -> Result<()>;
+    /// Wakes every waiting worker because one has failed.
     fn stop(&self);
-    /// Called once, after every lane has returned without an error.
+    /// Called once, after every worker has returned without an error.
     fn finish(&self) -> Result<()>;
 }
 

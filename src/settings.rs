@@ -1,6 +1,6 @@
 //! Process-wide settings, read from the environment once and never written to it:
 //! `MESHSOLVE_TIMEOUT` (seconds a call waits for all its devices), `MESHSOLVE_THREADS` (threads of
-//! one call), `MESHSOLVE_LOG=progress` (panel k of K on standard error), `MESHSOLVE_TRACE` (what lanes do
+//! one call), `MESHSOLVE_LOG=progress` (panel k of K on standard error), `MESHSOLVE_TRACE` (what workers do
 //! when, as a file), `MESHSOLVE_PANELS` (how panels go from one CUDA device to the others),
 //! `MESHSOLVE_FLOAT64` (whether CUDA's libraries may emulate float64).
 

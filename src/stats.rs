@@ -15,7 +15,7 @@ pub struct CallStats {
     pub ranks: usize,
     /// Devices of the ranks' kind that the process sees; 0 if that is not known.
     pub visible: usize,
-    pub lanes: usize,
+    pub workers: usize,
     pub tiles: usize,
     pub tile: usize,
     pub scratch_bytes: usize,

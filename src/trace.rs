@@ -1,10 +1,10 @@
-//! What the lanes of calls do when, as Chrome trace JSON (`MESHSOLVE_TRACE`), for chrome://tracing and
+//! What the workers of calls do when, as Chrome trace JSON (`MESHSOLVE_TRACE`), for chrome://tracing and
 //! Perfetto.
 //!
-//! Lanes keep their spans to themselves. A call writes those of all its lanes when its job goes, which is
+//! Workers keep their spans to themselves. A call writes those of all its workers when its job goes, which is
 //! before anybody is answered. The file is one array, an event a line, and complete after each
-//! call, which writes over the closing bracket. A lane's spans are phases and, within them, pieces
-//! of work one after another. Rows of the picture are lanes; calls at the same time have rows of their
+//! call, which writes over the closing bracket. A worker's spans are phases and, within them, pieces
+//! of work one after another. Rows of the picture are workers; calls at the same time have rows of their
 //! own.
 
 use std::ffi::OsString;
@@ -29,7 +29,7 @@ pub enum Of {
     Call,
     /// This one.
     Panel(usize),
-    /// The one that the lane has awaited last.
+    /// The one that the worker has awaited last.
     Last,
     /// The one that it announces or awaits next.
     Next,
@@ -61,13 +61,13 @@ pub struct CallTrace {
     number: usize,
     set: usize,
     call: CallStats,
-    lanes: Mutex<Vec<(usize, Vec<Span>)>>,
+    workers: Mutex<Vec<(usize, Vec<Span>)>>,
 }
 
-/// A lane of it.
-pub struct LaneTrace<'a> {
+/// A worker of it.
+pub struct WorkerTrace<'a> {
     call: &'a CallTrace,
-    lane: usize,
+    worker: usize,
     spans: Vec<Span>,
     /// The panel awaited last.
     panel: Option<usize>,
@@ -153,7 +153,7 @@ impl Trace {
         });
         state.taken[set] = true;
         drop(state);
-        CallTrace { trace: self.clone(), since, number, set, call, lanes: Mutex::default() }
+        CallTrace { trace: self.clone(), since, number, set, call, workers: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -177,24 +177,24 @@ impl State {
 }
 
 impl CallTrace {
-    /// The trace of one of its lanes.
-    pub fn lane(&self, lane: usize) -> LaneTrace<'_> {
-        LaneTrace { call: self, lane, spans: Vec::new(), panel: None, open: 0 }
+    /// The trace of one of its workers.
+    pub fn worker(&self, worker: usize) -> WorkerTrace<'_> {
+        WorkerTrace { call: self, worker, spans: Vec::new(), panel: None, open: 0 }
     }
 
-    fn lanes(&self) -> MutexGuard<'_, Vec<(usize, Vec<Span>)>> {
-        self.lanes.lock().unwrap_or_else(|e| e.into_inner())
+    fn workers(&self) -> MutexGuard<'_, Vec<(usize, Vec<Span>)>> {
+        self.workers.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The call as a whole, beside the rows of its lanes.
+    /// The call as a whole, beside the rows of its workers.
     fn events(&self) -> [String; 2] {
-        let CallStats { routine, dtype, n, rhs, ranks, lanes, tile, .. } = &self.call;
+        let CallStats { routine, dtype, n, rhs, ranks, workers, tile, .. } = &self.call;
         let row = format!("\"pid\":{},\"tid\":{}", std::process::id(), self.set * ROWS);
         let event = |phase: &str, at: Instant| {
             format!(
                 "{{\"name\":\"{routine} n={n}\",\"cat\":\"call\",\"ph\":\"{phase}\",\"id\":{},{row},\
                  \"ts\":{:.3},\"args\":{{\"call\":{},\"routine\":\"{routine}\",\"dtype\":\"{dtype}\",\
-                 \"n\":{n},\"rhs\":{rhs},\"devices\":{ranks},\"lanes\":{lanes},\"tile\":{tile}}}}}",
+                 \"n\":{n},\"rhs\":{rhs},\"devices\":{ranks},\"workers\":{workers},\"tile\":{tile}}}}}",
                 self.number,
                 self.trace.microseconds(at),
                 self.number
@@ -203,7 +203,7 @@ impl CallTrace {
         [event("b", self.since), event("e", Instant::now())]
     }
 
-    fn span(&self, lane: usize, span: &Span) -> String {
+    fn span(&self, worker: usize, span: &Span) -> String {
         let [from, to] = [span.from, span.to].map(|at| self.trace.microseconds(at));
         let panel = match span.of {
             Of::Panel(k) => format!(",\"k\":{k}"),
@@ -214,7 +214,7 @@ impl CallTrace {
              \"args\":{{\"call\":{},\"n\":{}{panel}}}}}",
             span.name,
             std::process::id(),
-            self.set * ROWS + lane,
+            self.set * ROWS + worker,
             to - from,
             self.number,
             self.call.n
@@ -231,21 +231,21 @@ fn metadata(kind: &str, row: usize, name: &str) -> String {
 
 impl Drop for CallTrace {
     fn drop(&mut self) {
-        let lanes = std::mem::take(&mut *self.lanes());
+        let workers = std::mem::take(&mut *self.workers());
         let mut events = Vec::from(self.events());
-        for (lane, spans) in &lanes {
-            events.extend(spans.iter().map(|span| self.span(*lane, span)));
+        for (worker, spans) in &workers {
+            events.extend(spans.iter().map(|span| self.span(*worker, span)));
         }
         let mut state = self.trace.state();
         state.taken[self.set] = false;
-        for lane in state.named[self.set]..self.call.lanes {
+        for worker in state.named[self.set]..self.call.workers {
             let name = match self.set {
-                0 => format!("lane {lane}"),
-                set => format!("lane {lane}, {} calls at once", set + 1),
+                0 => format!("worker {worker}"),
+                set => format!("worker {worker}, {} calls at once", set + 1),
             };
-            events.push(metadata("thread_name", self.set * ROWS + lane, &name));
+            events.push(metadata("thread_name", self.set * ROWS + worker, &name));
         }
-        state.named[self.set] = state.named[self.set].max(self.call.lanes);
+        state.named[self.set] = state.named[self.set].max(self.call.workers);
         if let Err(e) = state.write(",\n", &events) {
             eprintln!("meshsolve: {}", no_trace(&state.path, &e));
             state.file = None;
@@ -253,7 +253,7 @@ impl Drop for CallTrace {
     }
 }
 
-impl LaneTrace<'_> {
+impl WorkerTrace<'_> {
     /// A piece of work that began at `from` is done.
     pub fn note(&mut self, name: &'static str, of: Of, from: Instant) {
         let of = match (of, self.panel) {
@@ -287,9 +287,9 @@ impl LaneTrace<'_> {
     }
 }
 
-impl Drop for LaneTrace<'_> {
+impl Drop for WorkerTrace<'_> {
     fn drop(&mut self) {
         let spans = std::mem::take(&mut self.spans);
-        self.call.lanes().push((self.lane, spans));
+        self.call.workers().push((self.worker, spans));
     }
 }

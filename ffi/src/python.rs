@@ -15,7 +15,7 @@ use meshsolve::layout::{Columns, Order, Storage};
 use meshsolve::log::{self, Event};
 use meshsolve::routines::solver;
 use meshsolve::{
-    device::cpu::lane_count, device::cpu::peak, device::cpu::yardstick, device::cuda::engine,
+    device::cpu::peak, device::cpu::worker_count, device::cpu::yardstick, device::cuda::engine,
     dispatch, rendezvous, routines, scalar::DType, settings, stats,
 };
 
@@ -111,7 +111,7 @@ fn figures(py: Python<'_>, call: stats::CallStats) -> PyResult<Bound<'_, PyDict>
         ("rhs", call.rhs),
         ("ranks", call.ranks),
         ("visible", call.visible),
-        ("lanes", call.lanes),
+        ("workers", call.workers),
         ("tiles", call.tiles),
         ("tile", call.tile),
         ("scratch_bytes", call.scratch_bytes),
@@ -131,7 +131,7 @@ fn figures(py: Python<'_>, call: stats::CallStats) -> PyResult<Bound<'_, PyDict>
 /// End the calls that are running; how many there were.
 ///
 /// Ctrl-C interrupts the wait for a result, not the call, which goes on behind and keeps the cores
-/// and the devices until it is through. This ends it: its lanes stop at the next panel, whoever looks
+/// and the devices until it is through. This ends it: its workers stop at the next panel, whoever looks
 /// at its results gets a jax.errors.JaxRuntimeError, and the next call can begin. A donated matrix is
 /// lost. Calls that have not begun yet are not ended.
 #[pyfunction]
@@ -216,7 +216,7 @@ fn engine_order(routine: &str, n: usize, ranks: usize) -> PyResult<(usize, usize
 #[pyfunction]
 fn tile_width(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
     let widest =
-        solver::tile_width(n, solver_dtype(dtype)?, lane_count(ranks, settings::threads()));
+        solver::tile_width(n, solver_dtype(dtype)?, worker_count(ranks, settings::threads()));
     Ok(Columns::new(n, ranks, widest, Order::Natural).widest())
 }
 
@@ -254,7 +254,7 @@ fn plan<'py>(
     says.set_item("cyclic", plan.cyclic.map(|l| l.to_string()))?;
     says.set_item("tiler", plan.tiler.to_string())?;
     says.set_item("widths", plan.widths)?;
-    says.set_item("lanes", plan.lanes)?;
+    says.set_item("workers", plan.workers)?;
     says.set_item("transposition", plan.transposition.map(|t| t.to_string()))?;
     says.set_item("scratch_bytes", plan.scratch_bytes)?;
     Ok(says)
@@ -282,13 +282,13 @@ fn peak_flops(py: Python<'_>, dtype: &str, threads: usize) -> PyResult<(f64, &'s
 }
 
 /// Operations in a second of the product by which factorisations update their tiles, packing included: the
-/// first one of an LU factorisation of order n by `lanes` lanes.
+/// first one of an LU factorisation of order n by `workers` workers.
 #[pyfunction]
-fn update_flops(py: Python<'_>, dtype: &str, n: usize, lanes: usize) -> PyResult<f64> {
+fn update_flops(py: Python<'_>, dtype: &str, n: usize, workers: usize) -> PyResult<f64> {
     let dtype = solver_dtype(dtype)?;
-    let width = solver::tile_width(n, dtype, lanes);
+    let width = solver::tile_width(n, dtype, workers);
     Ok(py.detach(
-        || dispatch!(dtype, T => yardstick::update_flops::<T>(n, width, lanes), else => f64::NAN),
+        || dispatch!(dtype, T => yardstick::update_flops::<T>(n, width, workers), else => f64::NAN),
     ))
 }
 

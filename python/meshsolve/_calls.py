@@ -83,7 +83,7 @@ def last_call() -> dict[str, Any] | None:
     Returns:
       A dictionary: "routine" (its name in docs/design/ffi.md), "dtype", "float64" (how it is
       multiplied: "native", or "emulated" by ``set_float64_math``), "n", "rhs" (right-hand sides),
-      "ranks" (devices), "visible" (devices of their kind that there are), "lanes" (threads),
+      "ranks" (devices), "visible" (devices of their kind that there are), "workers" (threads),
       "tiles", "tile" (their width), "scratch_bytes", "info", and "seconds", a
       dictionary of the phases and their "total".
 

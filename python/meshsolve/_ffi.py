@@ -209,7 +209,9 @@ def cholesky_from_scipy(lower: bool) -> Operation:
 
 def cholesky_to_scipy(storage: str, lower: bool) -> Operation:
     """Factor, info -> c of scipy's (c, lower)."""
-    return Operation("cholesky_to_scipy", ("factor", "scalar"), ("matrix",), "cho_factor", storage, lower)
+    return Operation(
+        "cholesky_to_scipy", ("factor", "scalar"), ("matrix",), "cho_factor", storage, lower
+    )
 
 
 def logdet(storage: str) -> Operation:
@@ -289,7 +291,9 @@ def getri_transposed(order: int) -> Operation:
 
 def cholesky_inverse(lower: bool, order: int) -> Operation:
     """A -> its inverse, info."""
-    return Operation("cholesky_inverse", ("matrix",), ("matrix", "scalar"), "inv", "rows", lower, order)
+    return Operation(
+        "cholesky_inverse", ("matrix",), ("matrix", "scalar"), "inv", "rows", lower, order
+    )
 
 
 def potri(storage: str, order: int) -> Operation:

@@ -81,7 +81,7 @@ def _line(event: dict[str, Any] | tuple[int, int]) -> str:
     if event["rhs"]:
         parts.append(f"{event['rhs']} right-hand side(s)")
     parts += [event["dtype"], devices(event["ranks"], event["visible"])]
-    parts += [f"{event['lanes']} lane(s)"]
+    parts += [f"{event['workers']} worker(s)"]
     phases = ", ".join(f"{phase} {time:.3f}" for phase, time in seconds.items())
     told = f"{event['routine']}: {', '.join(parts)}, info {event['info']}: {total:.3f} s"
     return f"{told} ({phases})" if phases else told

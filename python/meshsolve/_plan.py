@@ -55,7 +55,7 @@ class Plan:
       cyclic: the same in 1-D block-cyclic order.
       tiler: number of a tile to its place in block-cyclic order, whatever the widths.
       widths: pairs (width, how many tiles of it), wider ones first.
-      lanes: threads that work.
+      workers: threads that work.
       transposition: what is done to each shard in its own memory, or None.
       moves: what is moved or copied, in words, in order.
       bytes_per_device: a dictionary: A, right-hand sides, copies.
@@ -81,7 +81,7 @@ class Plan:
     cyclic: str | None
     tiler: str
     widths: list[tuple[int, int]]
-    lanes: int
+    workers: int
     transposition: str | None
     moves: list[str]
     bytes_per_device: dict[str, int]
@@ -98,7 +98,7 @@ class Plan:
             "shard": f"{self.shard}, factored as B = {self.solves}: {self.solver_shard}",
             "column order": f"natural {self.natural or '(uneven tiles)'}; block-cyclic "
             f"{self.cyclic or f'tiles {self.tiler}'}",
-            "tiles": f"{tiles} columns, {self.lanes} lane(s)",
+            "tiles": f"{tiles} columns, {self.workers} worker(s)",
             "transposition": self.transposition or "none",
             "moves": "; ".join(self.moves) or "nothing",
             "per device": amounts,
@@ -251,7 +251,7 @@ def plan(
         cyclic=core["cyclic"],
         tiler=core["tiler"],
         widths=core["widths"],
-        lanes=core["lanes"],
+        workers=core["workers"],
         transposition=core["transposition"],
         moves=moves,
         bytes_per_device=amounts,

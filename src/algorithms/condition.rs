@@ -10,7 +10,7 @@
 //! ```
 //! The estimate is never above the norm (but for rounding) and seldom much below it; with n <= t it
 //! is the norm. `Estimator` says what to solve with next, and knows no matrix; `inverse_norm` lets
-//! the lanes of a call do it. Vectors are multiplied by a number that is to be near norm1(A), so that
+//! the workers of a call do it. Vectors are multiplied by a number that is to be near norm1(A), so that
 //! solutions overflow only where the condition number does.
 
 use crate::device::{Backend, Op, Step, larger};
@@ -231,11 +231,11 @@ fn sign<T: Scalar>(x: T) -> T {
     }
 }
 
-/// Lets all lanes solve until the estimate is there. `solve` makes A^-1 X (`Op::None`) or A^-H X
-/// (`Op::Adjoint`) of `x` with all lanes, which meet in it; afterwards lane 0 may read it. Lane 0 has
+/// Lets all workers solve until the estimate is there. `solve` makes A^-1 X (`Op::None`) or A^-H X
+/// (`Op::Adjoint`) of `x` with all workers, which meet in it; afterwards worker 0 may read it. Worker 0 has
 /// the `estimator`, started, and tells the others by `told` (1 x 1) what comes next.
 pub fn inverse_norm<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     mut estimator: Option<&mut Estimator<T>>,
     x: Block<T>,
     told: Block<T>,
@@ -244,24 +244,24 @@ pub fn inverse_norm<T: Scalar, B: Backend<T>>(
     let mut next = estimator.as_ref().map(|e| e.asked);
     loop {
         if let (Some(estimator), Some(next)) = (&mut estimator, next) {
-            lane.put(estimator.vectors(), x);
+            worker.put(estimator.vectors(), x);
             let says = match next {
                 Next::Solve => T::ONE,
                 Next::SolveAdjoint => -T::ONE,
                 Next::Done => T::ZERO,
             };
-            lane.fill(told, says);
+            worker.fill(told, says);
         }
-        lane.barrier()?;
+        worker.barrier()?;
         let mut says = [T::ZERO];
-        lane.get(told, &mut says)?;
+        worker.get(told, &mut says)?;
         match says[0] {
-            says if says == T::ONE => solve(lane, Op::None)?,
-            says if says == -T::ONE => solve(lane, Op::Adjoint)?,
+            says if says == T::ONE => solve(worker, Op::None)?,
+            says if says == -T::ONE => solve(worker, Op::Adjoint)?,
             _ => return Ok(()),
         }
         if let Some(estimator) = &mut estimator {
-            lane.get(x, estimator.vectors())?;
+            worker.get(x, estimator.vectors())?;
             next = Some(estimator.advance());
         }
     }

@@ -12,15 +12,15 @@ pub enum Missing {
     Upper,
 }
 
-/// One lane's part; afterwards all lanes have met. `conjugated`: A is Hermitian, not symmetric.
+/// One worker's part; afterwards all workers have met. `conjugated`: A is Hermitian, not symmetric.
 pub fn mirror_triangle<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     a: &Matrix<T>,
     missing: Missing,
     conjugated: bool,
 ) -> Step {
     let count = a.columns.count();
-    for j in (lane.lane()..count).step_by(lane.lanes()) {
+    for j in (worker.worker()..count).step_by(worker.workers()) {
         let tile = a.columns.tile(j);
         for i in j..count {
             let other = a.columns.tile(i);
@@ -28,11 +28,11 @@ pub fn mirror_triangle<T: Scalar, B: Backend<T>>(
             let below = a.tile_column(j).sub(other.global, 0, other.width, tile.width);
             match missing {
                 Missing::Upper => {
-                    lane.mirror(below.transposed(), above.transposed(), i == j, conjugated);
+                    worker.mirror(below.transposed(), above.transposed(), i == j, conjugated);
                 }
-                Missing::Lower => lane.mirror(above, below, i == j, conjugated),
+                Missing::Lower => worker.mirror(above, below, i == j, conjugated),
             }
         }
     }
-    lane.barrier()
+    worker.barrier()
 }

@@ -13,37 +13,37 @@ mod triangular_inverse;
 use crate::device::{Backend, Step};
 use crate::scalar::Scalar;
 
-/// What leads to panel `next`, if it is the lane's, and the rest of a step, which it does not depend on. A lane
+/// What leads to panel `next`, if it is the worker's, and the rest of a step, which it does not depend on. A worker
 /// of the host does what others wait for first. A device is given the rest first: giving it a panel may hold
 /// the host, and the device would have nothing to do.
 fn with_lookahead<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     next: usize,
     panel: impl FnOnce(&mut B) -> Step,
     rest: impl FnOnce(&mut B),
 ) -> Step {
-    if !lane.owns(next) {
-        rest(lane);
+    if !worker.owns(next) {
+        rest(worker);
         return Ok(());
     }
     if !B::IS_RANK {
-        panel(lane)?;
-        rest(lane);
+        panel(worker)?;
+        rest(worker);
         return Ok(());
     }
-    lane.fork();
-    rest(lane);
-    lane.ahead(true);
-    panel(lane)?;
-    lane.ahead(false);
+    worker.fork();
+    rest(worker);
+    worker.ahead(true);
+    panel(worker)?;
+    worker.ahead(false);
     Ok(())
 }
 
-/// The tile columns of a lane from `from` on, without end.
+/// The tile columns of a worker from `from` on, without end.
 fn owned_from<T: Scalar, B: Backend<T>>(
-    lane: &B,
+    worker: &B,
     from: usize,
 ) -> impl Iterator<Item = usize> + Clone + use<T, B> {
-    let (index, lanes) = (lane.lane(), lane.lanes());
-    (from + (index + lanes - from % lanes) % lanes..).step_by(lanes)
+    let (index, workers) = (worker.worker(), worker.workers());
+    (from + (index + workers - from % workers) % workers..).step_by(workers)
 }

@@ -33,43 +33,43 @@ impl<T: Scalar> Operator<'_, T> {
     /// Subtracts op(A) X from R, both n x k, alone. `tile` holds the widest diagonal tile.
     pub fn subtract_alone<B: Backend<T>>(
         &self,
-        lane: &mut B,
+        worker: &mut B,
         x: Block<T>,
         r: Block<T>,
         tile: Block<T>,
     ) {
         for t in 0..self.a.columns.count() {
-            self.subtract_tile(lane, t, x, r, r, tile);
+            self.subtract_tile(worker, t, x, r, r, tile);
         }
     }
 
-    /// Subtracts op(A) X from R, both n x k, with all lanes. `sums[lane]` (n x k) and `tile` are the
-    /// lane's scratch. Afterwards all lanes have met.
+    /// Subtracts op(A) X from R, both n x k, with all workers. `sums[worker]` (n x k) and `tile` are the
+    /// worker's scratch. Afterwards all workers have met.
     pub fn subtract_shared<B: Backend<T>>(
         &self,
-        lane: &mut B,
+        worker: &mut B,
         x: Block<T>,
         r: Block<T>,
         sums: &[Block<T>],
         tile: Block<T>,
     ) -> Step {
-        let (index, lanes, n) = (lane.lane(), lane.lanes(), self.a.columns.n());
-        lane.fill(sums[index], T::ZERO);
-        for t in (index..self.a.columns.count()).step_by(lanes) {
-            // Rows of R that nobody else writes, or this lane's own sums.
-            self.subtract_tile(lane, t, x, r, sums[index], tile);
+        let (index, workers, n) = (worker.worker(), worker.workers(), self.a.columns.n());
+        worker.fill(sums[index], T::ZERO);
+        for t in (index..self.a.columns.count()).step_by(workers) {
+            // Rows of R that nobody else writes, or this worker's own sums.
+            self.subtract_tile(worker, t, x, r, sums[index], tile);
         }
-        lane.barrier()?;
-        let rows = |lane: usize| n * lane / lanes;
+        worker.barrier()?;
+        let rows = |worker: usize| n * worker / workers;
         let mine = |m: Block<T>| m.sub(rows(index), 0, rows(index + 1) - rows(index), m.cols);
-        sums.iter().for_each(|sum| lane.add(mine(r), mine(*sum)));
-        lane.barrier()
+        sums.iter().for_each(|sum| worker.add(mine(r), mine(*sum)));
+        worker.barrier()
     }
 
     /// What tile column t of A gives: `own` takes what belongs to its own rows alone, `any` the rest.
     fn subtract_tile<B: Backend<T>>(
         &self,
-        lane: &mut B,
+        worker: &mut B,
         t: usize,
         x: Block<T>,
         own: Block<T>,
@@ -82,24 +82,24 @@ impl<T: Scalar> Operator<'_, T> {
         let missing = match self.given {
             Given::Half { missing, .. } | Given::Triangle { missing } => missing,
             Given::Whole if self.op.transposes() => {
-                return lane.gemm(rows(own, &mine), -T::ONE, column, self.op, x);
+                return worker.gemm(rows(own, &mine), -T::ONE, column, self.op, x);
             }
-            Given::Whole => return lane.gemm(any, -T::ONE, column, self.op, rows(x, &mine)),
+            Given::Whole => return worker.gemm(any, -T::ONE, column, self.op, rows(x, &mine)),
         };
         let rest = if missing == Missing::Lower { 0..mine.start } else { mine.end..n };
         let entries = rows(column, &rest);
         let (diagonal, width) = (rows(column, &mine), place.width);
         let whole = Block::column_major(tile.ptr, width, width, width);
-        lane.copy(diagonal, whole);
+        worker.copy(diagonal, whole);
         let Given::Half { conjugated, .. } = self.given else {
             if self.op.transposes() {
-                lane.gemm(rows(own, &mine), -T::ONE, entries, self.op, rows(x, &rest));
+                worker.gemm(rows(own, &mine), -T::ONE, entries, self.op, rows(x, &rest));
             } else {
-                lane.gemm(rows(any, &rest), -T::ONE, entries, self.op, rows(x, &mine));
+                worker.gemm(rows(any, &rest), -T::ONE, entries, self.op, rows(x, &mine));
             }
             let lower = missing == Missing::Upper;
-            lane.clear_outside(whole, if lower { Triangle::Lower } else { Triangle::Upper });
-            return lane.gemm(rows(any, &mine), -T::ONE, whole, self.op, rows(x, &mine));
+            worker.clear_outside(whole, if lower { Triangle::Lower } else { Triangle::Upper });
+            return worker.gemm(rows(any, &mine), -T::ONE, whole, self.op, rows(x, &mine));
         };
         // The transpose of a Hermitian matrix is its conjugate, that of a symmetric one itself.
         let conjugate = self.op.conjugates() != (conjugated && self.op.transposes());
@@ -109,13 +109,13 @@ impl<T: Scalar> Operator<'_, T> {
             (true, true) => (Op::Conjugate, Op::Transpose),
             (true, false) => (Op::Conjugate, Op::Adjoint),
         };
-        lane.gemm(rows(any, &rest), -T::ONE, entries, down, rows(x, &mine));
-        lane.gemm(rows(any, &mine), -T::ONE, entries, across, rows(x, &rest));
+        worker.gemm(rows(any, &rest), -T::ONE, entries, down, rows(x, &mine));
+        worker.gemm(rows(any, &mine), -T::ONE, entries, across, rows(x, &rest));
         let (from, to) = match missing {
             Missing::Lower => (whole, whole),
             Missing::Upper => (whole.transposed(), whole.transposed()),
         };
-        lane.mirror(from, to, true, conjugated);
-        lane.gemm(rows(any, &mine), -T::ONE, whole, down, rows(x, &mine));
+        worker.mirror(from, to, true, conjugated);
+        worker.gemm(rows(any, &mine), -T::ONE, whole, down, rows(x, &mine));
     }
 }

@@ -1,5 +1,5 @@
 //! `op(T) X = B` with a triangle T of a column-distributed matrix, for few right-hand sides that all
-//! lanes work on together, and for many that are dealt to the lanes.
+//! workers work on together, and for many that are dealt to the workers.
 //!
 //! Tile columns of T are on one rank each, which decides how a substitution goes. With T itself the
 //! solved x_k is multiplied by its tile column and subtracted from the rows that are not solved yet;
@@ -51,7 +51,7 @@ impl<T: Scalar> Triangular<'_, T> {
     }
 
     /// Solves for the right-hand sides in `x` (n x k), alone. Whatever made T must be complete.
-    pub fn solve_columns<B: Backend<T>>(&self, lane: &mut B, x: Block<T>) {
+    pub fn solve_columns<B: Backend<T>>(&self, worker: &mut B, x: Block<T>) {
         for p in 0..self.a.columns.count() {
             let t = self.tile(p);
             let (column, own) = (self.a.tile_column(t), self.rows(x, t, t + 1));
@@ -60,96 +60,102 @@ impl<T: Scalar> Triangular<'_, T> {
             };
             if self.op.transposes() {
                 let (entries, solved) = part(self.earlier(p));
-                lane.gemm(own, -T::ONE, entries, self.op, solved);
-                lane.trsm(self.a.diagonal(t), self.triangle, self.op, own);
+                worker.gemm(own, -T::ONE, entries, self.op, solved);
+                worker.trsm(self.a.diagonal(t), self.triangle, self.op, own);
             } else {
-                lane.trsm(self.a.diagonal(t), self.triangle, self.op, own);
+                worker.trsm(self.a.diagonal(t), self.triangle, self.op, own);
                 let (entries, rest) = part(self.later(p + 1));
-                lane.gemm(rest, -T::ONE, entries, self.op, own);
+                worker.gemm(rest, -T::ONE, entries, self.op, own);
             }
         }
     }
 
-    /// Solves for the right-hand sides in `x` (n x k, k small) with all lanes, which meet before.
-    /// `sums[lane]` (n x k) is the lane's scratch; `earlier_sweeps` is how many of these solves this
+    /// Solves for the right-hand sides in `x` (n x k, k small) with all workers, which meet before.
+    /// `sums[worker]` (n x k) is the worker's scratch; `earlier_sweeps` is how many of these solves this
     /// call has made before, since signals count upwards only.
     pub fn solve_shared<B: Backend<T>>(
         &self,
-        lane: &mut B,
+        worker: &mut B,
         x: Block<T>,
         sums: &[Block<T>],
         earlier_sweeps: usize,
     ) -> Step {
-        lane.barrier()?;
-        let (index, lanes, count) = (lane.lane(), lane.lanes(), self.a.columns.count());
-        let base = earlier_sweeps * (count + lanes);
-        let first = (0..count).find(|&p| self.tile(p) % lanes == index).unwrap_or(count);
+        worker.barrier()?;
+        let (index, workers, count) = (worker.worker(), worker.workers(), self.a.columns.count());
+        let base = earlier_sweeps * (count + workers);
+        let first = (0..count).find(|&p| self.tile(p) % workers == index).unwrap_or(count);
         if self.op.transposes() {
-            self.collect(lane, x, first, base)
+            self.collect(worker, x, first, base)
         } else {
-            self.distribute(lane, x, sums, first, base)
+            self.distribute(worker, x, sums, first, base)
         }
     }
 
-    /// The owner of a tile collects what the lanes have summed up for its rows, solves, and adds its
+    /// The owner of a tile collects what the workers have summed up for its rows, solves, and adds its
     /// own contribution to the rows that follow, the next tiles' first because their owners wait.
     fn distribute<B: Backend<T>>(
         &self,
-        lane: &mut B,
+        worker: &mut B,
         x: Block<T>,
         sums: &[Block<T>],
         first: usize,
         base: usize,
     ) -> Step {
-        let (index, lanes, count) = (lane.lane(), lane.lanes(), self.a.columns.count());
+        let (index, workers, count) = (worker.worker(), worker.workers(), self.a.columns.count());
         let mine = sums[index];
-        lane.fill(mine, T::ZERO);
-        lane.announce(Signal::PartialSums(index), base + (first + 1).min(count));
-        for p in (first..count).step_by(lanes) {
+        worker.fill(mine, T::ZERO);
+        worker.announce(Signal::PartialSums(index), base + (first + 1).min(count));
+        for p in (first..count).step_by(workers) {
             let t = self.tile(p);
             let (column, own) = (self.a.tile_column(t), self.rows(x, t, t + 1));
             for (other, sum) in sums.iter().enumerate() {
-                lane.wait(Signal::PartialSums(other), base + p + 1)?;
-                lane.add(own, self.rows(*sum, t, t + 1));
+                worker.wait(Signal::PartialSums(other), base + p + 1)?;
+                worker.add(own, self.rows(*sum, t, t + 1));
             }
-            lane.trsm(self.a.diagonal(t), self.triangle, self.op, own);
-            let urgent = (p + lanes).min(count - 1);
+            worker.trsm(self.a.diagonal(t), self.triangle, self.op, own);
+            let urgent = (p + workers).min(count - 1);
             for q in p + 1..=urgent {
                 let i = self.tile(q);
                 let (to, entries) = (self.rows(mine, i, i + 1), self.rows(column, i, i + 1));
-                lane.gemm(to, -T::ONE, entries, self.op, own);
-                lane.announce(Signal::PartialSums(index), base + q + 1);
+                worker.gemm(to, -T::ONE, entries, self.op, own);
+                worker.announce(Signal::PartialSums(index), base + q + 1);
             }
             let rest = self.later(urgent + 1);
             let to = self.rows(mine, rest.start, rest.end);
-            lane.gemm(to, -T::ONE, self.rows(column, rest.start, rest.end), self.op, own);
+            worker.gemm(to, -T::ONE, self.rows(column, rest.start, rest.end), self.op, own);
         }
         Ok(())
     }
 
     /// The owner of a tile holds a whole row of op(T): no sums, only solved rows are awaited.
-    fn collect<B: Backend<T>>(&self, lane: &mut B, x: Block<T>, first: usize, base: usize) -> Step {
-        let (lanes, count) = (lane.lanes(), self.a.columns.count());
-        for p in (first..count).step_by(lanes) {
+    fn collect<B: Backend<T>>(
+        &self,
+        worker: &mut B,
+        x: Block<T>,
+        first: usize,
+        base: usize,
+    ) -> Step {
+        let (workers, count) = (worker.workers(), self.a.columns.count());
+        for p in (first..count).step_by(workers) {
             let t = self.tile(p);
             let (column, own) = (self.a.tile_column(t), self.rows(x, t, t + 1));
-            // Up to this one the lane knows them solved: it has solved the last of them itself.
-            let known = (p + 1).saturating_sub(lanes);
+            // Up to this one the worker knows them solved: it has solved the last of them itself.
+            let known = (p + 1).saturating_sub(workers);
             if known > 0 {
-                lane.wait(Signal::Solved, base + known)?;
+                worker.wait(Signal::Solved, base + known)?;
             }
             let early = self.earlier(known);
             let (entries, solved) =
                 (self.rows(column, early.start, early.end), self.rows(x, early.start, early.end));
-            lane.gemm(own, -T::ONE, entries, self.op, solved);
+            worker.gemm(own, -T::ONE, entries, self.op, solved);
             for q in known..p {
-                lane.wait(Signal::Solved, base + q + 1)?;
+                worker.wait(Signal::Solved, base + q + 1)?;
                 let i = self.tile(q);
                 let (entries, solved) = (self.rows(column, i, i + 1), self.rows(x, i, i + 1));
-                lane.gemm(own, -T::ONE, entries, self.op, solved);
+                worker.gemm(own, -T::ONE, entries, self.op, solved);
             }
-            lane.trsm(self.a.diagonal(t), self.triangle, self.op, own);
-            lane.announce(Signal::Solved, base + p + 1);
+            worker.trsm(self.a.diagonal(t), self.triangle, self.op, own);
+            worker.announce(Signal::Solved, base + p + 1);
         }
         Ok(())
     }

@@ -15,10 +15,10 @@ use crate::device::{Backend, Signal, Step, Triangle, Update};
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 
-/// One lane's part; all writes to `a` are complete before. A lane that returns `Ok` has seen every panel
+/// One worker's part; all writes to `a` are complete before. A worker that returns `Ok` has seen every panel
 /// finished.
 pub fn invert_triangle<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     a: &Matrix<T>,
     triangle: Triangle,
 ) -> Step {
@@ -26,43 +26,43 @@ pub fn invert_triangle<T: Scalar, B: Backend<T>>(
     // Signals count upwards: the panels of a factorisation in the same call came first.
     let announced = count;
     let tile = |p: usize| if triangle.is_lower() { count - 1 - p } else { p };
-    if count > 0 && lane.owns(tile(0)) {
-        invert_panel(lane, a, triangle, tile(0));
-        lane.announce(Signal::Panels, announced + 1);
+    if count > 0 && worker.owns(tile(0)) {
+        invert_panel(worker, a, triangle, tile(0));
+        worker.announce(Signal::Panels, announced + 1);
     }
     for p in 0..count {
-        lane.wait(Signal::Panels, announced + p + 1)?;
+        worker.wait(Signal::Panels, announced + p + 1)?;
         let next = p + 1;
-        if next < count && lane.owns(tile(next)) {
-            pass_on(lane, a, triangle, tile(p), std::iter::once(tile(next)));
-            invert_panel(lane, a, triangle, tile(next));
-            lane.announce(Signal::Panels, announced + next + 1);
+        if next < count && worker.owns(tile(next)) {
+            pass_on(worker, a, triangle, tile(p), std::iter::once(tile(next)));
+            invert_panel(worker, a, triangle, tile(next));
+            worker.announce(Signal::Panels, announced + next + 1);
         }
-        let (index, lanes) = (lane.lane(), lane.lanes());
-        let others = (next + 1..count).map(tile).filter(move |t| t % lanes == index);
-        pass_on(lane, a, triangle, tile(p), others);
-        lane.progress(next, count);
+        let (index, workers) = (worker.worker(), worker.workers());
+        let others = (next + 1..count).map(tile).filter(move |t| t % workers == index);
+        pass_on(worker, a, triangle, tile(p), others);
+        worker.progress(next, count);
     }
     Ok(())
 }
 
 /// What a finished panel k gives to tile columns that are not.
 fn pass_on<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     a: &Matrix<T>,
     triangle: Triangle,
     k: usize,
     targets: impl Iterator<Item = usize> + Clone,
 ) {
     let update = if triangle.is_lower() { Update::Lu } else { Update::Above };
-    lane.update(a, k, targets.clone(), update);
+    worker.update(a, k, targets.clone(), update);
     for j in targets {
-        lane.trmm(a.diagonal(k), triangle, -T::ONE, a.tile(k, j));
+        worker.trmm(a.diagonal(k), triangle, -T::ONE, a.tile(k, j));
     }
 }
 
 fn invert_panel<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     a: &Matrix<T>,
     triangle: Triangle,
     k: usize,
@@ -71,6 +71,6 @@ fn invert_panel<T: Scalar, B: Backend<T>>(
         true => a.below(k),
         false => a.tile_column(k).sub(0, 0, a.columns.tile(k).global, a.columns.tile(k).width),
     };
-    lane.trsm_right(a.diagonal(k), triangle, rest);
-    lane.trtri(a.diagonal(k), triangle);
+    worker.trsm_right(a.diagonal(k), triangle, rest);
+    worker.trtri(a.diagonal(k), triangle);
 }

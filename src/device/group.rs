@@ -1,4 +1,4 @@
-//! Lanes that work on one panel together, and what part of it is whose.
+//! Workers that work on one panel together, and what part of it is whose.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ const COLUMNS: usize = 8;
 /// More than the members of a group meet for each column of their panel.
 const MEETINGS: usize = 8;
 
-/// `size` lanes from lane `leader` on, going round the lanes of the call; places are counted from the
+/// `size` workers from worker `leader` on, going round the workers of the call; places are counted from the
 /// leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
@@ -28,16 +28,16 @@ impl Group {
         Group { leader, size, met: MEETINGS * first }
     }
 
-    /// The place of a lane among the members.
-    pub fn place(&self, lane: usize, lanes: usize) -> Option<usize> {
-        let place = (lane + lanes - self.leader) % lanes;
+    /// The place of a worker among the members.
+    pub fn place(&self, worker: usize, workers: usize) -> Option<usize> {
+        let place = (worker + workers - self.leader) % workers;
         (place < self.size).then_some(place)
     }
 
-    /// The lanes, in the order of their places.
-    pub fn members(&self, lanes: usize) -> impl Iterator<Item = usize> + use<> {
+    /// The workers, in the order of their places.
+    pub fn members(&self, workers: usize) -> impl Iterator<Item = usize> + use<> {
         let leader = self.leader;
-        (0..self.size).map(move |place| (leader + place) % lanes)
+        (0..self.size).map(move |place| (leader + place) % workers)
     }
 
     /// The number of the last meeting.

@@ -1,5 +1,5 @@
 //! The memory that the operands and results of a call lie in, as far as a single thread reads and writes
-//! it before and after the lanes' work.
+//! it before and after the workers' work.
 
 use crate::error::Result;
 

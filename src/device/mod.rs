@@ -1,9 +1,9 @@
 //! What a device offers to the distributed algorithms: tile kernels, copies, and the signals by
-//! which the lanes of one call tell each other what is ready.
+//! which the workers of one call tell each other what is ready.
 //!
-//! A *lane* is one thread of control of a call. Tile column t belongs to lane t mod L. On the host
-//! there are as many lanes as cores, whatever the number of ranks, because every lane can reach every
-//! shard; on a GPU a lane is a rank. The algorithms in `algorithms` only see this trait.
+//! A *worker* is one thread of control of a call. Tile column t belongs to worker t mod L. On the host
+//! there are as many workers as cores, whatever the number of ranks, because every worker can reach every
+//! shard; on a GPU a worker is a rank. The algorithms in `algorithms` only see this trait.
 
 pub mod cpu;
 pub mod cuda;
@@ -81,17 +81,17 @@ pub enum WholeStep<T> {
     Potri,
     /// `P A = L U`; the numbers of interchanged rows.
     Getrf(Block<i32>),
-    /// `A X = B` from L, or with those numbers from L and U; `conjugated`: with conj(A). A lane brings
+    /// `A X = B` from L, or with those numbers from L and U; `conjugated`: with conj(A). A worker brings
     /// the right-hand sides that it has.
     Solve { x: Option<Block<T>>, pivots: Option<Block<i32>>, conjugated: bool },
 }
 
-/// What a lane can announce; each announcement carries a count that only grows.
+/// What a worker can announce; each announcement carries a count that only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Factored panels.
     Panels,
-    /// Tile rows, in the order of a substitution, whose partial sums from this lane are final.
+    /// Tile rows, in the order of a substitution, whose partial sums from this worker are final.
     PartialSums(usize),
     /// Tile rows that are solved, in the order of a substitution.
     Solved,
@@ -131,33 +131,33 @@ fn no_engine() -> Error {
     Error::new(Kind::Internal, text)
 }
 
-/// The call has been given up by some lane; unwind without touching the data further.
+/// The call has been given up by some worker; unwind without touching the data further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
 pub type Step<V = ()> = Result<V, Stopped>;
 
 pub trait Backend<T: Scalar> {
-    /// Whether a lane is a rank: the shard of that number is its own memory, that of others is far.
+    /// Whether a worker is a rank: the shard of that number is its own memory, that of others is far.
     const IS_RANK: bool;
     /// Whether arithmetic is slow where it keeps subnormal numbers, so that it does so only where they
     /// matter.
     const FLUSHES: bool;
 
-    /// Index of this lane.
-    fn lane(&self) -> usize;
-    /// Number of lanes of the call.
-    fn lanes(&self) -> usize;
+    /// Index of this worker.
+    fn worker(&self) -> usize;
+    /// Number of workers of the call.
+    fn workers(&self) -> usize;
 
     fn owns(&self, tile: usize) -> bool {
-        tile % self.lanes() == self.lane()
+        tile % self.workers() == self.worker()
     }
 
     // Tile kernels.
 
     /// `A = L L^H` in the lower triangle of `a`, the other one is neither read nor kept. `before` rows of
     /// the matrix come before it: if its leading minor of order i is not positive definite, or its pivot not
-    /// finite, that is reported as `before + i`, at once or when the lane has done all its work.
+    /// finite, that is reported as `before + i`, at once or when the worker has done all its work.
     fn potrf(&mut self, a: Block<T>, before: usize) -> Step;
     /// `X <- X L^-H`, L lower triangular.
     fn trsm_panel(&mut self, l: Block<T>, x: Block<T>);
@@ -167,7 +167,7 @@ pub trait Backend<T: Scalar> {
     fn trtri(&mut self, a: Block<T>, triangle: Triangle);
     /// `X <- alpha A X` with a triangle of A, X no larger than the widest tile.
     fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>);
-    /// This lane's part of `P A = L U` of a panel with at least as many rows as columns, the pivot being
+    /// This worker's part of `P A = L U` of a panel with at least as many rows as columns, the pivot being
     /// the first of the largest |Re| + |Im|. The panel's rows count from `first`; row `first + i` was
     /// interchanged with row `pivots[i]`. A pivot i, counted from 1, that is zero or not finite is reported as
     /// `first + i`; the factorisation goes on all the same. Afterwards the members have met.
@@ -220,19 +220,19 @@ pub trait Backend<T: Scalar> {
     /// triangle says: columns of X begin with an entry on the diagonal each, X's upper triangle is not
     /// read.
     fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>);
-    /// Whether this lane's arithmetic keeps subnormal numbers from now on or flushes them to zero, where
+    /// Whether this worker's arithmetic keeps subnormal numbers from now on or flushes them to zero, where
     /// it can do both.
     fn keep_subnormals(&mut self, keep: bool);
     /// What is given `ahead` next comes after all that has been given so far, and beside what is given until then.
     fn fork(&mut self) {}
-    /// What follows is awaited by other lanes (or, with `false`, no longer): a panel and what leads to it.
+    /// What follows is awaited by other workers (or, with `false`, no longer): a panel and what leads to it.
     /// A device does it beside the work that it has been given since the last fork.
     fn ahead(&mut self, _: bool) {}
-    /// The factored panel k may be brought to all lanes at once, before they update anything by it: all of them
+    /// The factored panel k may be brought to all workers at once, before they update anything by it: all of them
     /// come here with the same panels, in the same order.
     fn broadcast(&mut self, _a: &Matrix<T>, _k: usize) {}
 
-    /// A step that a vendor's solver of whole matrices does, where the call has one; all lanes come, and
+    /// A step that a vendor's solver of whole matrices does, where the call has one; all workers come, and
     /// have met afterwards.
     fn whole(&mut self, _: &Matrix<T>, _: WholeStep<T>) -> Step {
         Err(self.fail(no_engine()))
@@ -275,8 +275,8 @@ pub trait Backend<T: Scalar> {
     fn get(&mut self, from: Block<T>, to: &mut [T]) -> Step;
     /// Writes a block, row by row.
     fn put(&mut self, from: &[T], to: Block<T>);
-    /// This lane's part of transposing every shard in its own memory as `plan` says; `own` is its scratch,
-    /// `shared` that of all lanes. Afterwards all lanes have met.
+    /// This worker's part of transposing every shard in its own memory as `plan` says; `own` is its scratch,
+    /// `shared` that of all workers. Afterwards all workers have met.
     fn transpose_shards(
         &mut self,
         plan: &transpose::Plan,
@@ -284,29 +284,29 @@ pub trait Backend<T: Scalar> {
         own: Block<T>,
         shared: *mut T,
     ) -> Step;
-    /// This lane's part of transposing `a` as a whole, whose columns are in natural order, across the
+    /// This worker's part of transposing `a` as a whole, whose columns are in natural order, across the
     /// shards: tiles (I, J) and (J, I) change places, wherever they lie, so that each is read and written
-    /// once. Afterwards all lanes have met.
+    /// once. Afterwards all workers have met.
     fn transpose_square(&mut self, a: &Matrix<T>) -> Step;
 
-    // Between lanes.
+    // Between workers.
 
     fn announce(&mut self, signal: Signal, count: usize);
     fn wait(&mut self, signal: Signal, count: usize) -> Step;
-    /// How many lanes of the call can factor a panel of so many rows together; 1 where they do not reach
+    /// How many workers of the call can factor a panel of so many rows together; 1 where they do not reach
     /// each other's memory.
     fn sharers(&self, rows: usize) -> usize;
-    /// What a meeting of a group costs, in multiplications that a lane does meanwhile.
+    /// What a meeting of a group costs, in multiplications that a worker does meanwhile.
     fn meeting(&self) -> f64;
-    /// Waits for all members of a group that this lane is in.
+    /// Waits for all members of a group that this worker is in.
     fn meet(&mut self, group: &mut Group) -> Step;
-    /// Waits for all lanes of the call.
+    /// Waits for all workers of the call.
     fn barrier(&mut self) -> Step;
-    /// Gives the call up because the machine failed, and stops every lane.
+    /// Gives the call up because the machine failed, and stops every worker.
     fn fail(&mut self, error: Error) -> Stopped;
     /// Notes LAPACK's `info`, of which the smallest counts, and goes on.
     fn report(&mut self, info: usize);
-    /// A phase of the call is over for this lane; for traces.
+    /// A phase of the call is over for this worker; for traces.
     fn ends_phase(&mut self, _: &'static str, _from: Instant, _to: Instant) {}
     /// Panel `done` of `total` is factored; for progress lines.
     fn progress(&mut self, done: usize, total: usize);

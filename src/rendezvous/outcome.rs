@@ -1,4 +1,4 @@
-//! Runs a job on its lanes and gives every rank the same outcome. Contract in README.md.
+//! Runs a job on its workers and gives every rank the same outcome. Contract in README.md.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,12 +18,12 @@ struct Conduct {
     decided: Progress,
 }
 
-/// A call whose lanes are at work.
+/// A call whose workers are at work.
 type AtWork = (Arc<Conduct>, Weak<dyn Job>);
 
 /// All calls of the process.
 struct Calls {
-    /// A job is borrowed from here only while the lock is held, and its last lane takes it out before
+    /// A job is borrowed from here only while the lock is held, and its last worker takes it out before
     /// it lets go of the job.
     running: Vec<AtWork>,
     /// Whether none begins any more.
@@ -37,7 +37,7 @@ fn calls() -> MutexGuard<'static, Calls> {
 }
 
 impl Calls {
-    /// Ends those whose lanes are at work. Lanes stop where they next wait for each other.
+    /// Ends those whose workers are at work. Workers stop where they next wait for each other.
     fn end(&self, text: &str) -> usize {
         for (shared, job) in &self.running {
             if let Some(job) = job.upgrade() {
@@ -48,7 +48,7 @@ impl Calls {
     }
 }
 
-/// Ends every call whose lanes are at work with an error on all its ranks; how many there were.
+/// Ends every call whose workers are at work with an error on all its ranks; how many there were.
 pub fn cancel() -> usize {
     calls().end("meshsolve: the call was ended by meshsolve.cancel()")
 }
@@ -62,20 +62,20 @@ pub fn close() -> usize {
     calls.end(CLOSED)
 }
 
-/// Starts all lanes of `job`, or none; each of `replies` then gets the outcome on a thread of its
+/// Starts all workers of `job`, or none; each of `replies` then gets the outcome on a thread of its
 /// own. Returns at once.
 pub fn conduct(job: Arc<dyn Job>, replies: Vec<Reply>) {
-    let lanes = job.lanes();
-    let threads = match threads::reserve(lanes.max(replies.len())) {
+    let workers = job.workers();
+    let threads = match threads::reserve(workers.max(replies.len())) {
         Ok(threads) => threads,
         Err(e) => {
             drop(job);
-            let text = format!("meshsolve: {lanes} threads for a call cannot be started: {e}");
+            let text = format!("meshsolve: {workers} threads for a call cannot be started: {e}");
             return answer_all(replies, Err(Error::new(Kind::ResourceExhausted, text)));
         }
     };
     let shared = Arc::new(Conduct {
-        running: AtomicUsize::new(lanes),
+        running: AtomicUsize::new(workers),
         outcome: Mutex::new(Ok(())),
         decided: Progress::default(),
     });
@@ -87,15 +87,15 @@ pub fn conduct(job: Arc<dyn Job>, replies: Vec<Reply>) {
     drop(calls);
     let callers_mode = FloatMode::current();
     let mut replies = replies.into_iter();
-    for (lane, thread) in threads.into_iter().enumerate() {
+    for (worker, thread) in threads.into_iter().enumerate() {
         let (shared, reply) = (shared.clone(), replies.next());
-        let job = (lane < lanes).then(|| job.clone());
+        let job = (worker < workers).then(|| job.clone());
         thread.run(move || {
             if let Some(job) = job {
-                shared.run_lane(job, lane);
+                shared.run_worker(job, worker);
             }
             if let Some(reply) = reply {
-                // Never stopped: the last lane always decides.
+                // Never stopped: the last worker always decides.
                 let _ = shared.decided.wait(1);
                 let outcome = shared.outcome().clone();
                 callers_mode.enter();
@@ -110,10 +110,10 @@ impl Conduct {
         self.outcome.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn run_lane(&self, job: Arc<dyn Job>, lane: usize) {
+    fn run_worker(&self, job: Arc<dyn Job>, worker: usize) {
         FloatMode::IEEE.enter();
-        let run = catch_unwind(AssertUnwindSafe(|| job.run(lane)));
-        self.note(&*job, run, &format!("lane {lane} of a call"));
+        let run = catch_unwind(AssertUnwindSafe(|| job.run(worker)));
+        self.note(&*job, run, &format!("worker {worker} of a call"));
         if self.running.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
@@ -122,7 +122,7 @@ impl Conduct {
             let finish = catch_unwind(AssertUnwindSafe(|| job.finish()));
             self.note(&*job, finish, "finishing a call");
         }
-        // The other lanes have nothing left to do but to let go of the job; then its memory is free
+        // The other workers have nothing left to do but to let go of the job; then its memory is free
         // before anybody is told.
         while Arc::strong_count(&job) > 1 {
             std::thread::yield_now();
@@ -131,7 +131,7 @@ impl Conduct {
         self.decided.announce(1);
     }
 
-    /// Keeps the first failure and wakes the other lanes.
+    /// Keeps the first failure and wakes the other workers.
     fn note(&self, job: &dyn Job, result: std::thread::Result<Result<()>>, place: &str) {
         let result = result.unwrap_or_else(|panic| Err(Error::from_panic(place, &*panic)));
         if result.is_err() {

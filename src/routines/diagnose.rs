@@ -103,14 +103,14 @@ struct Diagnosis {
 }
 
 impl Job for Diagnosis {
-    fn lanes(&self) -> usize {
+    fn workers(&self) -> usize {
         self.calls.len()
     }
 
-    fn run(&self, lane: usize) -> Result<()> {
-        self.options.fail(lane)?;
+    fn run(&self, worker: usize) -> Result<()> {
+        self.options.fail(worker)?;
         if self.meeting.wait().is_ok() {
-            self.calls[lane].pass_through(0, 0);
+            self.calls[worker].pass_through(0, 0);
         }
         Ok(())
     }

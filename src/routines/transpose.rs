@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::{Configured, OnCuda, Part, Routine};
 use crate::call::{Attributes, Call, Job};
 use crate::device::Backend;
-use crate::device::cpu::{HostLane, Scratch, Team, lane_count, shared_elements};
+use crate::device::cpu::{CpuWorker, Scratch, Team, shared_elements, worker_count};
 use crate::device::cuda::transposition;
 use crate::error::{Error, Result};
 use crate::matrix::Block;
@@ -117,9 +117,9 @@ struct Turn<T> {
     plan: Plan,
     calls: Vec<Call>,
     team: Team,
-    /// Every lane's own, then what they share for each shard.
+    /// Every worker's own, then what they share for each shard.
     scratch: Scratch<T>,
-    /// Elements of scratch of each lane.
+    /// Elements of scratch of each worker.
     own: usize,
     since: Instant,
 }
@@ -127,38 +127,39 @@ struct Turn<T> {
 impl<T: Scalar> Turn<T> {
     fn new(plan: Plan, calls: Vec<Call>, since: Instant) -> Result<Self> {
         let units = (0..plan.phases()).map(|phase| plan.units(phase)).max().unwrap_or(1);
-        let lanes = lane_count(calls.len(), settings::threads()).min(units * calls.len());
+        let workers = worker_count(calls.len(), settings::threads()).min(units * calls.len());
         let own = plan.scratch_bytes().div_ceil(size_of::<T>());
-        let scratch = Scratch::new(lanes * own + shared_elements::<T>(&plan, calls.len()))?;
+        let scratch = Scratch::new(workers * own + shared_elements::<T>(&plan, calls.len()))?;
         let figures = || CallStats {
             routine: Transpose.name(),
             dtype: calls[0].args[0].dtype.name(),
             n: plan.rows(),
             ranks: calls.len(),
-            lanes,
+            workers,
             ..CallStats::default()
         };
-        let team = Team::new(lanes).with_trace(trace::call(since, figures));
+        let team = Team::new(workers).with_trace(trace::call(since, figures));
         Ok(Turn { plan, calls, team, scratch, own, since })
     }
 }
 
 impl<T: Scalar> Job for Turn<T> {
-    fn lanes(&self) -> usize {
-        self.team.lanes()
+    fn workers(&self) -> usize {
+        self.team.workers()
     }
 
-    fn run(&self, lane: usize) -> Result<()> {
-        let scratch = Block::column_major(self.scratch.at(lane * self.own), self.own, 1, self.own);
-        let mut lane = HostLane::<T>::new(&self.team, lane, 0, scratch);
-        for call in self.calls.iter().skip(lane.lane()).step_by(self.team.lanes()) {
+    fn run(&self, worker: usize) -> Result<()> {
+        let scratch =
+            Block::column_major(self.scratch.at(worker * self.own), self.own, 1, self.own);
+        let mut worker = CpuWorker::<T>::new(&self.team, worker, 0, scratch);
+        for call in self.calls.iter().skip(worker.worker()).step_by(self.team.workers()) {
             call.pass_through(0, 0);
         }
         let shards: Vec<*mut T> = self.calls.iter().map(|c| c.rets[0].ptr.cast()).collect();
         // A stop is no error here: whoever stopped the team has recorded why.
         if self.team.barrier().wait().is_ok() {
-            let shared = self.scratch.at(self.team.lanes() * self.own);
-            let _ = lane.transpose_shards(&self.plan, &shards, scratch, shared);
+            let shared = self.scratch.at(self.team.workers() * self.own);
+            let _ = worker.transpose_shards(&self.plan, &shards, scratch, shared);
         }
         Ok(())
     }
@@ -173,7 +174,7 @@ impl<T: Scalar> Job for Turn<T> {
             dtype: self.calls[0].args[0].dtype.name(),
             n: self.plan.rows(),
             ranks: self.calls.len(),
-            lanes: self.team.lanes(),
+            workers: self.team.workers(),
             scratch_bytes: self.scratch.bytes(),
             phases: vec![("total", self.since.elapsed().as_secs_f64())],
             ..CallStats::default()

@@ -193,15 +193,15 @@ pub fn transpose_with<T: Bits>(plan: &Plan, data: &mut [T], threads: usize) {
     assert!(threads > 0, "at least one thread");
     let mut common = vec![MaybeUninit::<u8>::uninit(); plan.shared_bytes()];
     let shared = Shared(data.as_mut_ptr().cast(), common.as_mut_ptr().cast());
-    let work = move |lane: usize, lanes: usize, barrier: &Barrier| {
+    let work = move |worker: usize, workers: usize, barrier: &Barrier| {
         let Shared(data, common) = { shared };
         let mut scratch = vec![MaybeUninit::<u8>::uninit(); plan.scratch_bytes()];
         for phase in 0..plan.phases() {
             let units = plan.units(phase) as u128;
-            let share = |lane: usize| (units * lane as u128 / lanes as u128) as usize;
-            let mine = share(lane)..share(lane + 1);
-            // SAFETY: `data` is borrowed exclusively; lanes have disjoint units of a phase, every unit
-            // is some lane's, and the barrier separates phases.
+            let share = |worker: usize| (units * worker as u128 / workers as u128) as usize;
+            let mine = share(worker)..share(worker + 1);
+            // SAFETY: `data` is borrowed exclusively; workers have disjoint units of a phase, every unit
+            // is some worker's, and the barrier separates phases.
             unsafe { run_units(plan, phase, mine, data, scratch.as_mut_ptr().cast(), common) };
             barrier.wait();
         }
@@ -210,15 +210,16 @@ pub fn transpose_with<T: Bits>(plan: &Plan, data: &mut [T], threads: usize) {
         // How many threads can be had is known before any of them waits for another.
         let start = |_| {
             let (to, from) = channel::<(usize, usize, Arc<Barrier>)>();
-            let run = move || from.recv().map_or((), |(lane, lanes, b)| work(lane, lanes, &b));
+            let run =
+                move || from.recv().map_or((), |(worker, workers, b)| work(worker, workers, &b));
             Builder::new().spawn_scoped(scope, run).ok().map(|_| to)
         };
         let others: Vec<_> = (1..threads).map_while(start).collect();
-        let lanes = others.len() + 1;
-        let barrier = Arc::new(Barrier::new(lanes));
+        let workers = others.len() + 1;
+        let barrier = Arc::new(Barrier::new(workers));
         for (k, other) in others.iter().enumerate() {
-            other.send((k + 1, lanes, barrier.clone())).expect("the thread waits for this");
+            other.send((k + 1, workers, barrier.clone())).expect("the thread waits for this");
         }
-        work(0, lanes, &barrier);
+        work(0, workers, &barrier);
     });
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::alone;
-use crate::common::lanes::{matrix, on_lanes, shards};
+use crate::common::workers::{matrix, on_workers, shards};
 use faer::Mat;
 use meshsolve::algorithms::{cholesky, lu};
 use meshsolve::device::Backend;
-use meshsolve::device::cpu::{HostLane, Sharing, Team};
+use meshsolve::device::cpu::{CpuWorker, Sharing, Team};
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use meshsolve::stats::CallStats;
@@ -53,38 +53,38 @@ fn new_trace(test: &str) -> Arc<Trace> {
     Trace::create(&folder.join("calls.json"), Instant::now()).unwrap()
 }
 
-fn figures(routine: &'static str, lanes: usize) -> CallStats {
-    CallStats { routine, dtype: "float64", n: N, ranks: 2, lanes, ..CallStats::default() }
+fn figures(routine: &'static str, workers: usize) -> CallStats {
+    CallStats { routine, dtype: "float64", n: N, ranks: 2, workers, ..CallStats::default() }
 }
 
 /// A factorisation, in a phase, by a team of its own.
-fn factor(trace: &Arc<Trace>, routine: &'static str, lanes: usize, sharing: Sharing) {
+fn factor(trace: &Arc<Trace>, routine: &'static str, workers: usize, sharing: Sharing) {
     let a = Mat::from_fn(N, N, |i, j| if i == j { N as f64 } else { 1.0 / (1 + i + j) as f64 });
     let mut memory = shards(&a, 2);
     let a = matrix(&mut memory, Columns::new(N, 2, TILE, Order::Natural));
     let mut pivots = vec![0; N];
     let pivots = Block::column_major(pivots.as_mut_ptr(), N, 1, N);
-    let call = trace.call(Instant::now(), figures(routine, lanes));
-    let team = Team::new(lanes).with_sharing(sharing).with_trace(Some(call));
-    on_lanes(&team, TILE, |lane: &mut HostLane<f64>| {
+    let call = trace.call(Instant::now(), figures(routine, workers));
+    let team = Team::new(workers).with_sharing(sharing).with_trace(Some(call));
+    on_workers(&team, TILE, |worker: &mut CpuWorker<f64>| {
         let from = Instant::now();
         match routine {
-            "potrf" => cholesky::factor(lane, &a).unwrap(),
-            _ => lu::factor(lane, &a, pivots).unwrap(),
+            "potrf" => cholesky::factor(worker, &a).unwrap(),
+            _ => lu::factor(worker, &a, pivots).unwrap(),
         }
-        lane.ends_phase("factor", from, Instant::now());
+        worker.ends_phase("factor", from, Instant::now());
     });
 }
 
-/// Pieces of work follow each other within the lane's phase; times have three decimals.
-fn check_rows(events: &[Event], lanes: usize) {
+/// Pieces of work follow each other within the worker's phase; times have three decimals.
+fn check_rows(events: &[Event], workers: usize) {
     let mut rows: BTreeMap<usize, Vec<(f64, f64, bool)>> = BTreeMap::new();
     for event in events.iter().filter(|e| e.is("X")) {
         let (from, long) = (event.number("ts"), event.number("dur"));
         let span = (from, from + long, event.field("name") == Some("factor"));
         rows.entry(event.number("tid") as usize).or_default().push(span);
     }
-    assert_eq!(rows.keys().copied().collect::<Vec<_>>(), (0..lanes).collect::<Vec<_>>());
+    assert_eq!(rows.keys().copied().collect::<Vec<_>>(), (0..workers).collect::<Vec<_>>());
     for spans in rows.values() {
         type Spans = Vec<(f64, f64, bool)>;
         let (phases, work): (Spans, Spans) = spans.iter().partition(|span| span.2);
@@ -107,33 +107,33 @@ fn panels(events: &[Event], name: &str) -> Vec<usize> {
 }
 
 #[test]
-fn every_lane_and_every_panel_is_there() {
+fn every_worker_and_every_panel_is_there() {
     alone(|| {
         let count = Columns::new(N, 2, TILE, Order::Natural).count();
-        for lanes in 1..4 {
-            let trace = new_trace(&format!("potrf-{lanes}"));
-            factor(&trace, "potrf", lanes, Sharing::default());
+        for workers in 1..4 {
+            let trace = new_trace(&format!("potrf-{workers}"));
+            factor(&trace, "potrf", workers, Sharing::default());
             let events = events(&trace);
-            check_rows(&events, lanes);
+            check_rows(&events, workers);
             assert_eq!(panels(&events, "potrf"), vec![1; count]);
             assert_eq!(panels(&events, "trsm panel"), vec![1; count]);
-            assert_eq!(panels(&events, "wait for panel"), vec![lanes; count]);
+            assert_eq!(panels(&events, "wait for panel"), vec![workers; count]);
             assert!(panels(&events, "update").len() >= count - 1);
 
-            let trace = new_trace(&format!("getrf-{lanes}"));
-            factor(&trace, "getrf", lanes, Sharing { lanes: 1, ..Sharing::default() });
+            let trace = new_trace(&format!("getrf-{workers}"));
+            factor(&trace, "getrf", workers, Sharing { workers: 1, ..Sharing::default() });
             let alone = self::events(&trace);
-            check_rows(&alone, lanes);
+            check_rows(&alone, workers);
             assert_eq!(panels(&alone, "getrf panel"), vec![1; count]);
-            assert_eq!(panels(&alone, "wait for panel"), vec![lanes; count]);
-            // A tile to the right of panel k has its rows of U by k's triangle, whatever lane does it.
+            assert_eq!(panels(&alone, "wait for panel"), vec![workers; count]);
+            // A tile to the right of panel k has its rows of U by k's triangle, whatever worker does it.
             assert_eq!(panels(&alone, "trsm"), (1..count).rev().collect::<Vec<_>>());
         }
     });
 }
 
 #[test]
-fn panels_that_lanes_share_are_named_by_each_of_them() {
+fn panels_that_workers_share_are_named_by_each_of_them() {
     alone(|| {
         let trace = new_trace("shared");
         factor(&trace, "getrf", 2, Sharing { meeting: 0.0, rows: 1, ..Sharing::default() });
@@ -148,17 +148,17 @@ fn panels_that_lanes_share_are_named_by_each_of_them() {
 fn calls_at_once_have_rows_of_their_own() {
     alone(|| {
         let trace = new_trace("rows");
-        let call = |routine, lanes| trace.call(Instant::now(), figures(routine, lanes));
+        let call = |routine, workers| trace.call(Instant::now(), figures(routine, workers));
         let (first, second) = (call("first", 1), call("second", 2));
-        first.lane(0).note("work", meshsolve::trace::Of::Call, Instant::now());
-        for lane in 0..2 {
-            second.lane(lane).note("work", meshsolve::trace::Of::Call, Instant::now());
+        first.worker(0).note("work", meshsolve::trace::Of::Call, Instant::now());
+        for worker in 0..2 {
+            second.worker(worker).note("work", meshsolve::trace::Of::Call, Instant::now());
         }
         drop(first);
         assert_eq!(events(&trace).iter().filter(|e| e.is("X")).count(), 1, "complete in between");
         // Rows that are free again are taken by whoever comes next.
         let third = call("third", 1);
-        third.lane(0).note("work", meshsolve::trace::Of::Call, Instant::now());
+        third.worker(0).note("work", meshsolve::trace::Of::Call, Instant::now());
         drop(third);
         drop(second);
         let events = events(&trace);

@@ -3,10 +3,10 @@
 
 pub mod case;
 pub mod inverse;
-pub mod lanes;
 pub mod layouts;
 pub mod lu;
 pub mod norms;
+pub mod workers;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};

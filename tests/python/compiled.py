@@ -5,7 +5,16 @@ import math
 import re
 from typing import NamedTuple
 
-FACTORING = ("posv", "gesv", "potrf", "getrf", "cholesky_inverse", "lu_inverse", "posv_rcond", "gesv_rcond")
+FACTORING = (
+    "posv",
+    "gesv",
+    "potrf",
+    "getrf",
+    "cholesky_inverse",
+    "lu_inverse",
+    "posv_rcond",
+    "gesv_rcond",
+)
 COLLECTIVES = {"all-gather", "all-to-all", "all-reduce", "collective-permute", "reduce-scatter"}
 # `%x = (f64[8,4]{1,0}, s32[]) custom-call(...), attributes`
 OPERATION = re.compile(r"\s*(?:ROOT )?%?[\w.-]+ = (\((?:[^()]|\([^()]*\))*\)|\S+) ([\w-]+)\((.*)")

@@ -317,7 +317,7 @@ def test_the_same_bits_and_the_same_solution(k):
 
 
 def test_the_norm_is_whole_however_early_the_factorisation_fails():
-    """All lanes have measured before any of them may find that A is not positive definite."""
+    """All workers have measured before any of them may find that A is not positive definite."""
     a = np.eye(256)
     a[0, 0], a[-1, -1] = -1, 1e6
     given = put_matrix(mesh_of(range(4)), a, "rows")

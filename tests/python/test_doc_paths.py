@@ -1,13 +1,19 @@
-"""Paths, targets of make and names of files in the documents exist; documents keep their length."""
+"""Paths, targets of make and names in the documents exist; documents keep their length."""
 
 import fnmatch
 import functools
 import os
+import pathlib
 import re
+import sys
 
 import pytest
 
 from helpers import ROOT
+
+sys.path.insert(0, str(ROOT / "release"))
+
+import prose
 
 TOP = ("README.md", "CONTRIBUTING.md", "DESIGN.md")
 DOCUMENTS = [*TOP, *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
@@ -39,6 +45,25 @@ ELSEWHERE = {
     "solves-PID-2.json": "made of it",
     "examples/NN_name.py": "of a new example",
 }
+# A name of code: what has an underscore, two capitals or `::`, with what belongs to it.
+NAME = re.compile(r"(?<![\w/.*-])[A-Za-z_]\w*(?:(?:::|\.)[A-Za-z_]\w*)*(?![\w/*-])")
+IS_CODE = re.compile(r"::|\w_\w|[A-Z].*[A-Z]")
+# Names of other projects that nothing here uses.
+FOREIGN = {
+    "CUDA_MODULE_LOADING",
+    "EAGER",
+    "DEADLINE_EXCEEDED",
+    "ShardingTypeError",
+    "NN",
+    "T_A",
+    "jax_remove_custom_partitioning_ptr_from_cache_key",
+    "least_squares",
+    "mmap_mode",
+    "return_logdet",
+    "vector_norm",
+    "xla.sdy.GlobalToLocalShape",
+}
+CODE = (".rs", ".py", ".pyi", ".cc", ".h", ".cu", ".cuh", ".c", ".toml", "Makefile")
 # Of the root, where outputs are.
 SKIPPED = re.compile(r"\.git|\.venv.*|build|dist|target")
 
@@ -52,6 +77,21 @@ def names() -> set[str]:
             folders[:] = [name for name in folders if not SKIPPED.fullmatch(name)]
         folders[:] = [name for name in folders if name not in ("__pycache__", "target")]
         found.update(folders, files)
+    return found
+
+
+@functools.cache
+def words() -> set[str]:
+    """All words of the code."""
+    found = set()
+    for folder, folders, files in os.walk(ROOT):
+        if folder == str(ROOT):
+            folders[:] = [name for name in folders if not SKIPPED.fullmatch(name)]
+        folders[:] = [name for name in folders if name not in ("__pycache__", "target")]
+        for name in files:
+            if name.endswith(CODE) and name != os.path.basename(__file__):
+                text = pathlib.Path(folder, name).read_text(errors="replace")
+                found.update(re.findall(r"[A-Za-z_]\w*", text))
     return found
 
 
@@ -84,14 +124,18 @@ def wrong(text: str) -> list[str]:
     missing = []
     spans = [span for _, span in SPAN.findall(FENCE.sub("", text))]
     for span in spans:
-        words = span.split()
+        parts = span.split()
         for target in re.findall(r"\bmake ((?:-\w+ )?[a-z][\w./-]*)", span):
             name = target.split()[-1]
             missing += [f"make {name}"] * (name not in targets())
-        for word in words:
+        for word in parts:
             word = word.rpartition("=")[2].strip(",;:()\"'").partition("#")[0]
             word = re.sub(r"::?\w+$", "", word)
             missing += [word] * (is_path(word) and word not in targets() and not exists(word))
+        for name in NAME.findall(span):
+            is_known = all(part in words() for part in re.split(r"::|\.", name))
+            is_exempt = name in FOREIGN or exists(name) or not IS_CODE.search(name)
+            missing += [name] * (not is_known and not is_exempt)
     return missing
 
 
@@ -100,7 +144,7 @@ def test_paths_of_a_document_exist(name):
     assert not wrong((ROOT / name).read_text())
 
 
-def test_wrong_paths_are_found():
+def test_wrong_paths_and_names_are_found():
     text = "`src/nowhere.rs` `make nothing` `src/*.nothing` `nowhere.py` `tests/nowhere/`"
     assert wrong(text) == [
         "src/nowhere.rs",
@@ -111,6 +155,9 @@ def test_wrong_paths_are_found():
     ]
     right = "`src/lib.rs` `make -j2 lint` `src/*.rs` `lib.rs` `tests/python/` `build/bench` `n/P`"
     assert not wrong(f"{right}\n```\nsrc/nowhere.rs\n```\n")
+    retired = "Host" + "Lane"
+    assert wrong(f"`{retired}` and `CpuWorker::{retired}(1)`") == [retired, f"CpuWorker::{retired}"]
+    assert not wrong('`CpuWorker::barrier()` `jax.shard_map` `last_call()["workers"]` `I - L`')
 
 
 @pytest.mark.parametrize(
@@ -123,3 +170,26 @@ def test_wrong_paths_are_found():
 )
 def test_documents_keep_their_length(name, most):
     assert len((ROOT / name).read_text().splitlines()) <= most
+
+
+@pytest.mark.parametrize(
+    "text, lengths",
+    [
+        ("One two. Three `four five` six!\n\nSeven, e.g. eight.\n", [2, 3, 3]),
+        ("- A [link of words](page.md)\n- and one\n", [4, 2]),
+        ("# Heading\n\n| a table | of words |\n\n```\nsome code.\n```\n", []),
+        ("---\ntitle: none\n---\nOne line\nof four.\n", [4]),
+    ],
+)
+def test_words_of_sentences(text, lengths):
+    assert [len(sentence.words) for sentence in prose.sentences(text)] == lengths
+
+
+def test_long_sentences_fail(tmp_path, monkeypatch):
+    page = tmp_path / "page.md"
+    for count, status in ((40, 0), (41, 1)):
+        page.write_text("One. " * 3 + "Word " * count + "\n")
+        monkeypatch.setattr("sys.argv", ["prose.py", "--check", str(page)])
+        assert prose.main() == status
+    page.write_text("word " * 21 + "\n")
+    assert prose.main() == 1  # their mean

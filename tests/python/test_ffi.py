@@ -150,7 +150,7 @@ def test_one_device_failing_or_panicking_is_an_error_on_all_and_the_process_live
     mesh = mesh_of(range(4))
     for fault, text in (
         ("error", "meshsolve.diagnose: rank 2 was asked to fail"),
-        ("panic", "a panic in lane 2 of a call was caught: rank 2 was asked to panic"),
+        ("panic", "a panic in worker 2 of a call was caught: rank 2 was asked to panic"),
     ):
         for _ in range(3):
             with pytest.raises(jax.errors.JaxRuntimeError, match=text):

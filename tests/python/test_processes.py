@@ -178,7 +178,7 @@ ms.transpose_inplace(put(mesh, np.ones((8, 4)), "x", None)).block_until_ready()
     assert re.fullmatch(version, lines[0])
     seconds = r"info 0: \d+\.\d{3} s \(wait \d+\.\d{3}, .*factor \d+\.\d{3}.*\)"
     assert re.fullmatch(
-        rf"getrf: n = 96, float32, 4 device\(s\), \d+ lane\(s\), {seconds}", lines[1]
+        rf"getrf: n = 96, float32, 4 device\(s\), \d+ worker\(s\), {seconds}", lines[1]
     )
     assert lines[2].startswith("getrs: n = 96, 3 right-hand side(s), float32, 4 device(s), ")
     assert lines[3].startswith("transpose: n = ")
@@ -214,7 +214,7 @@ for dtype, k in (("float64", 1), ("float64", 2000), ("complex128", 1)):
     for n in (320, 512, 640):
         a = put(mesh_of(range(2)), np.eye(n, dtype=dtype), "x", None)
         jax.block_until_ready(ms.solve(a, np.ones((n, k))))
-        tell(ms.last_call()["lanes"])
+        tell(ms.last_call()["workers"])
 """
     left = 'del os.environ["MESHSOLVE_THREADS"]'
     two = 'os.environ["MESHSOLVE_THREADS"] = "2"'
@@ -225,7 +225,7 @@ for dtype, k in (("float64", 1), ("float64", 2000), ("complex128", 1)):
     assert [count == 1 for count in several] == [few or cores == 1 for few in little]
 
 
-def test_tiles_are_wide_where_every_lane_has_many():
+def test_tiles_are_wide_where_every_worker_has_many():
     ran = run_fresh("""
         import os
         os.environ["MESHSOLVE_THREADS"] = "1"

@@ -239,7 +239,7 @@ def test_what_is_not_donated_is_the_users_to_keep():
 
 
 def test_small_entries_give_the_same_bits_every_time():
-    """The magnitude of A is read by all lanes before any of them overwrites the diagonal."""
+    """The magnitude of A is read by all workers before any of them overwrites the diagonal."""
     rng = np.random.default_rng(6)
     a, b = positive_definite("tiny", 256, "float64", rng), np.ones((256, 1)) * 1e-300
     mesh = mesh_of(range(2))

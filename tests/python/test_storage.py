@@ -115,7 +115,7 @@ def test_plan_says_what_will_be_done(capsys):
     assert str(plan) + "\n" == capsys.readouterr().out
     assert plan.shard == "(2048,8192):(8192,1)" and plan.solves == "A^T"
     assert plan.solver_shard == "(8192,2048):(1,8192)"
-    width = 256 if plan.lanes <= 2 else 128
+    width = 256 if plan.workers <= 2 else 128
     count = 2048 // width
     assert plan.natural == f"({width},({count},4)):(1,({width},2048))"
     assert plan.cyclic == f"({width},(4,{count})):(1,(2048,{width}))"
@@ -224,13 +224,13 @@ def test_plan_takes_no_tracers_and_checks_as_solve_does():
 @pytest.mark.parametrize("assume_a", ["pos", "gen"])
 @pytest.mark.parametrize("storage", STORAGES[:3])
 def test_the_plan_holds(storage, assume_a):
-    """Scratch, lanes and tiles of the plan are those of the call."""
+    """Scratch, workers and tiles of the plan are those of the call."""
     mesh = mesh_of(range(2))
     a = put_matrix(mesh, np.eye(1024) * 2, storage)
     plan = ms.plan(a, np.ones((1024, 2)), assume_a=assume_a)
     ms.solve(a, np.ones((1024, 2)), assume_a=assume_a).block_until_ready()
     call = ms.last_call()
-    assert call["scratch_bytes"] == plan.scratch_bytes and call["lanes"] == plan.lanes
+    assert call["scratch_bytes"] == plan.scratch_bytes and call["workers"] == plan.workers
     assert call["tile"] == plan.widths[0][0]
 
 
@@ -247,7 +247,7 @@ def test_the_plan_of_an_inverse_holds(storage, assume_a):
     assert plan.moves == turned + mirrored + back
     ms.inv(a, assume_a=assume_a, overwrite_a=True).block_until_ready()
     call = ms.last_call()
-    assert call["scratch_bytes"] == plan.scratch_bytes and call["lanes"] == plan.lanes
+    assert call["scratch_bytes"] == plan.scratch_bytes and call["workers"] == plan.workers
     assert call["tile"] == plan.widths[0][0]
 
 
@@ -264,7 +264,7 @@ def test_the_plan_of_a_refinement_holds(storage, assume_a, k):
     made = list(iter(_core.next_event, None))
     factor = [call for call in made if call["routine"].endswith("trf")]
     assert [call["dtype"] for call in factor] == ["float32"]
-    assert factor[0]["lanes"] == plan.lanes and factor[0]["tile"] == plan.widths[0][0]
+    assert factor[0]["workers"] == plan.workers and factor[0]["tile"] == plan.widths[0][0]
     assert {"residual", factor[0]["routine"][:2] + "trs"} < {call["routine"] for call in made}
     assert max(call["scratch_bytes"] for call in made) == plan.scratch_bytes
     shard = 512 * 256 * 8

@@ -1,4 +1,4 @@
-"""``MESHSOLVE_TRACE``: a file of what lanes do, in processes of their own."""
+"""``MESHSOLVE_TRACE``: a file of what workers do, in processes of their own."""
 
 import json
 import re

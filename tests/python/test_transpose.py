@@ -114,7 +114,7 @@ def test_structures_on_one_device(shape, dtype):
     assert np.asarray(y).tobytes() == np.ascontiguousarray(x.T).tobytes()
     # A panel of 256 KiB for each thread, a bit for each of its chunks, and what is shared.
     call = ms.last_call()
-    assert call["scratch_bytes"] <= call["lanes"] * (256 << 10) + (2 << 20)
+    assert call["scratch_bytes"] <= call["workers"] * (256 << 10) + (2 << 20)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
@@ -133,13 +133,13 @@ def test_structures_over_four_devices(wide, dtype):
 
 
 @pytest.mark.parametrize("shape", [(1201, 1099), (5000, 100)])
-def test_panels_with_scratch_that_lanes_share(shape):
+def test_panels_with_scratch_that_workers_share(shape):
     ran = run_fresh(
         f"""
         x = np.random.default_rng(0).standard_normal({(4 * shape[0], shape[1])})
         y = ms.transpose_inplace(put(mesh_of(range(4)), x, "x", None) + 0)
         np.testing.assert_array_equal(y, x.T)
-        tell(ms.last_call()["lanes"])
+        tell(ms.last_call()["workers"])
         """,
         env={"MESHSOLVE_THREADS": "8"},
     )

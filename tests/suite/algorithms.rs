@@ -1,7 +1,7 @@
-//! The distributed algorithms on host lanes, without call sites: redistribution, factor, mirror,
-//! both kinds of solve, for all scalars, orders, ragged tiles, more and fewer lanes than ranks.
+//! The distributed algorithms on host workers, without call sites: redistribution, factor, mirror,
+//! both kinds of solve, for all scalars, orders, ragged tiles, more and fewer workers than ranks.
 
-use crate::common::lanes::{CASES, element, matrix, on_lanes, shards};
+use crate::common::workers::{CASES, element, matrix, on_workers, shards};
 use crate::common::{for_all_scalars, positive_definite, ratio};
 use faer::Mat;
 use meshsolve::algorithms::cholesky::{factor, sweeps};
@@ -9,22 +9,22 @@ use meshsolve::algorithms::mirror::{Missing, mirror_triangle};
 use meshsolve::algorithms::redistribute::{Plan, redistribute};
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::device::Backend;
-use meshsolve::device::cpu::{HostLane, Team};
+use meshsolve::device::cpu::{CpuWorker, Team};
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
 
 fn redistribution_moves_every_column<T: Scalar>() {
-    for (n, ranks, tile, lanes) in CASES {
+    for (n, ranks, tile, workers) in CASES {
         let a = Mat::<T>::from_fn(n, n, |i, j| T::from_f64_impl((i * 1000 + j) as f64));
         let mut memory = shards(&a, ranks);
         let columns = Columns::new(n, ranks, tile, Order::Cyclic);
-        let plan = Plan::new(&columns.source(), lanes);
+        let plan = Plan::new(&columns.source(), workers);
         let m = matrix(&mut memory, columns);
         let mut staging = vec![T::NAN; plan.staging_columns() * n];
         let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
-        let team = Team::new(lanes);
-        on_lanes::<T>(&team, 1, |lane| redistribute(lane, &m, &plan, staging).unwrap());
+        let team = Team::new(workers);
+        on_workers::<T>(&team, 1, |worker| redistribute(worker, &m, &plan, staging).unwrap());
         for j in 0..n {
             for i in 0..n {
                 assert_eq!(element(&m, &memory, i, j), a[(i, j)], "{n} {ranks} {tile} ({i},{j})");
@@ -34,10 +34,10 @@ fn redistribution_moves_every_column<T: Scalar>() {
 }
 
 fn factor_and_solve<T: Scalar>() {
-    for (n, ranks, tile, lanes) in CASES {
+    for (n, ranks, tile, workers) in CASES {
         for order in [Order::Natural, Order::Cyclic] {
             for upper_given in [false, true] {
-                one_factorisation::<T>(n, ranks, tile, lanes, order, upper_given);
+                one_factorisation::<T>(n, ranks, tile, workers, order, upper_given);
             }
         }
     }
@@ -47,11 +47,11 @@ fn one_factorisation<T: Scalar>(
     n: usize,
     ranks: usize,
     tile: usize,
-    lanes: usize,
+    workers: usize,
     order: Order,
     upper_given: bool,
 ) {
-    let name = format!("{} n={n} P={ranks} T={tile} L={lanes} {order:?}", T::DTYPE.name());
+    let name = format!("{} n={n} P={ranks} T={tile} L={workers} {order:?}", T::DTYPE.name());
     let a = positive_definite::<T>(n, 42 + n as u64);
     // The triangle that must not be read holds NaN.
     let given = Mat::from_fn(n, n, |i, j| {
@@ -60,7 +60,7 @@ fn one_factorisation<T: Scalar>(
     });
     let mut memory = shards(&given, ranks);
     let columns = Columns::new(n, ranks, tile, order);
-    let plan = Plan::new(&columns.source(), lanes);
+    let plan = Plan::new(&columns.source(), workers);
     let natural = matrix(&mut memory, Columns::new(n, ranks, tile, Order::Natural));
     let m = matrix(&mut memory, columns);
     let mut staging = vec![T::ZERO; plan.staging_columns() * n];
@@ -72,30 +72,30 @@ fn one_factorisation<T: Scalar>(
     let (mut shared, mut alone, mut conjugated) = (row_major(&b), row_major(&b), row_major(&b));
     let block = |x: &mut Vec<T>| Block::row_major(x.as_mut_ptr(), n, rhs, rhs);
     let (xs, xa, xc) = (block(&mut shared), block(&mut alone), block(&mut conjugated));
-    let mut sums = vec![T::NAN; lanes * n * rhs];
+    let mut sums = vec![T::NAN; workers * n * rhs];
     let sums: Vec<_> = sums
         .chunks_exact_mut(n * rhs)
         .map(|sum| Block::row_major(sum.as_mut_ptr(), n, rhs, rhs))
         .collect();
     let part = |(triangle, op)| Triangular { a: &m, triangle, op };
-    let together = |lane: &mut HostLane<T>, x, conjugated, done| {
+    let together = |worker: &mut CpuWorker<T>, x, conjugated, done| {
         for (i, sweep) in sweeps(conjugated).map(part).iter().enumerate() {
-            sweep.solve_shared(lane, x, &sums, done + i).unwrap();
+            sweep.solve_shared(worker, x, &sums, done + i).unwrap();
         }
     };
 
-    let team = Team::new(lanes);
-    on_lanes::<T>(&team, m.columns.widest(), |lane| {
+    let team = Team::new(workers);
+    on_workers::<T>(&team, m.columns.widest(), |worker| {
         if upper_given {
-            mirror_triangle(lane, &natural, Missing::Lower, true).unwrap();
+            mirror_triangle(worker, &natural, Missing::Lower, true).unwrap();
         }
-        redistribute(lane, &m, &plan, staging).unwrap();
-        factor(lane, &m).unwrap();
-        together(lane, xs, false, 0);
-        if Backend::<T>::lane(lane) == 0 {
-            sweeps(false).map(part).iter().for_each(|sweep| sweep.solve_columns(lane, xa));
+        redistribute(worker, &m, &plan, staging).unwrap();
+        factor(worker, &m).unwrap();
+        together(worker, xs, false, 0);
+        if Backend::<T>::worker(worker) == 0 {
+            sweeps(false).map(part).iter().for_each(|sweep| sweep.solve_columns(worker, xa));
         }
-        together(lane, xc, true, 2);
+        together(worker, xc, true, 2);
     });
 
     let l =
@@ -103,7 +103,7 @@ fn one_factorisation<T: Scalar>(
     assert!(ratio(&(&l * l.adjoint()), &a) < 3.0, "{name}: L L^H is A");
     let solution = |x: &[T]| Mat::<T>::from_fn(n, rhs, |i, j| x[i * rhs + j]);
     assert!(ratio(&(&a * solution(&shared)), &b) < 30.0, "{name}: shared solve");
-    assert!(ratio(&(&a * solution(&alone)), &b) < 30.0, "{name}: solve of one lane");
+    assert!(ratio(&(&a * solution(&alone)), &b) < 30.0, "{name}: solve of one worker");
     let conjugate = a.transpose().to_owned();
     assert!(ratio(&(conjugate * solution(&conjugated)), &b) < 30.0, "{name}: conjugated solve");
 }
@@ -111,37 +111,37 @@ fn one_factorisation<T: Scalar>(
 for_all_scalars!(redistribution_moves_every_column factor_and_solve);
 
 #[test]
-fn staging_is_a_few_columns_per_lane_whatever_the_cycles() {
+fn staging_is_a_few_columns_per_worker_whatever_the_cycles() {
     for (n, ranks, tile) in [(4096, 2, 1), (8192, 2, 128), (8192, 8, 64), (8000, 5, 100), (6, 3, 1)]
     {
-        for lanes in [1, 2, 16] {
-            let staging = Plan::new(&Columns::new(n, ranks, tile, Order::Cyclic).source(), lanes)
+        for workers in [1, 2, 16] {
+            let staging = Plan::new(&Columns::new(n, ranks, tile, Order::Cyclic).source(), workers)
                 .staging_columns();
             assert!(
-                (lanes..=9 * lanes).contains(&staging),
-                "{n} {ranks} {tile} {lanes}: {staging}"
+                (workers..=9 * workers).contains(&staging),
+                "{n} {ranks} {tile} {workers}: {staging}"
             );
         }
     }
 }
 
 #[test]
-fn one_long_cycle_is_work_for_all_lanes() {
+fn one_long_cycle_is_work_for_all_workers() {
     // 2 x 2^k positions shuffled with k odd and width 1 hold cycles as long as any; 26 has one of 20.
     let plan = Plan::new(&Columns::new(26, 2, 1, Order::Cyclic).source(), 4);
     assert!(plan.staging_columns() > 4, "cut into chains: {plan:?}");
 }
 
 #[test]
-fn not_positive_definite_stops_all_lanes_with_the_minor() {
-    for (failing, lanes) in [(0, 2), (13, 3), (39, 2), (20, 1)] {
+fn not_positive_definite_stops_all_workers_with_the_minor() {
+    for (failing, workers) in [(0, 2), (13, 3), (39, 2), (20, 1)] {
         let n = 40;
         let mut a = positive_definite::<f64>(n, 5);
         a[(failing, failing)] = -1.0;
         let mut memory = shards(&a, 4);
         let m = matrix(&mut memory, Columns::new(n, 4, 4, Order::Natural));
-        let team = Team::new(lanes);
-        on_lanes::<f64>(&team, 4, |lane| assert!(factor(lane, &m).is_err()));
+        let team = Team::new(workers);
+        on_workers::<f64>(&team, 4, |worker| assert!(factor(worker, &m).is_err()));
         assert_eq!(team.info(), failing + 1);
     }
 }

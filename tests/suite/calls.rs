@@ -120,7 +120,7 @@ fn two_groups_with_one_run_id_do_not_mix() {
 #[test]
 fn a_panic_and_an_error_reach_every_rank_and_the_next_call_works() {
     for (fault, text) in [
-        ("panic", "a panic in lane 1 of a call was caught: rank 1 was asked to panic"),
+        ("panic", "a panic in worker 1 of a call was caught: rank 1 was asked to panic"),
         ("error", "meshsolve.diagnose: rank 1 was asked to fail"),
     ] {
         let site = diagnose(3, fault);

@@ -1,8 +1,8 @@
-//! Condition estimates against norms of inverses: the estimator alone, and with lanes.
+//! Condition estimates against norms of inverses: the estimator alone, and with workers.
 
 use std::sync::Mutex;
 
-use crate::common::lanes::{CASES, matrix, on_lanes, shards};
+use crate::common::workers::{CASES, matrix, on_workers, shards};
 use crate::common::{random, unit};
 use faer::Mat;
 use faer::linalg::solvers::DenseSolveCore;
@@ -103,9 +103,9 @@ fn structured_matrices<T: Scalar>() {
     assert_eq!(estimated(&m, 1.0).0, f64::INFINITY, "no number");
 }
 
-/// All lanes with factors in shards: the estimate of one lane and no shards, but for rounding.
-fn lanes_agree<T: Scalar>() {
-    for (n, ranks, tile, lanes) in CASES {
+/// All workers with factors in shards: the estimate of one worker and no shards, but for rounding.
+fn workers_agree<T: Scalar>() {
+    for (n, ranks, tile, workers) in CASES {
         let a = random::<T>(n, n, 5 + n as u64);
         let mut memory = shards(&a, ranks);
         let columns = Columns::new(n, ranks, tile, Order::Natural);
@@ -113,30 +113,30 @@ fn lanes_agree<T: Scalar>() {
         let m = matrix(&mut memory, columns);
         let (mut pivots, t) = (vec![0; n], block(n));
         let pivots = Block::column_major(pivots.as_mut_ptr(), n, 1, n);
-        let mut scratch = vec![T::NAN; (1 + lanes) * n * t + 1];
+        let mut scratch = vec![T::NAN; (1 + workers) * n * t + 1];
         let base = scratch.as_mut_ptr() as usize;
         let part = |i: usize| Block::row_major((base as *mut T).wrapping_add(i * n * t), n, t, t);
         let estimator = Mutex::new(Estimator::<T>::new(n));
         estimator.lock().unwrap().start(1.0);
-        on_lanes::<T>(&Team::new(lanes), widest, |lane| {
-            factor(lane, &m, pivots).unwrap();
-            let sums: Vec<_> = (0..lanes).map(|l| part(1 + l)).collect();
-            let (x, told) = (part(0), Block::column_major(part(1 + lanes).ptr, 1, 1, 1));
-            let mut own = (Backend::<T>::lane(lane) == 0).then(|| estimator.lock().unwrap());
+        on_workers::<T>(&Team::new(workers), widest, |worker| {
+            factor(worker, &m, pivots).unwrap();
+            let sums: Vec<_> = (0..workers).map(|l| part(1 + l)).collect();
+            let (x, told) = (part(0), Block::column_major(part(1 + workers).ptr, 1, 1, 1));
+            let mut own = (Backend::<T>::worker(worker) == 0).then(|| estimator.lock().unwrap());
             let mut earlier = 0;
-            inverse_norm(lane, own.as_deref_mut(), x, told, |lane, op| {
+            inverse_norm(worker, own.as_deref_mut(), x, told, |worker, op| {
                 let (two, interchange) = sweeps(op);
-                let first = Backend::<T>::lane(lane) == 0;
+                let first = Backend::<T>::worker(worker) == 0;
                 if first && interchange == Interchange::Before {
-                    lane.swap_rows(x, 0, pivots, false);
+                    worker.swap_rows(x, 0, pivots, false);
                 }
                 for (triangle, op) in two {
-                    Triangular { a: &m, triangle, op }.solve_shared(lane, x, &sums, earlier)?;
+                    Triangular { a: &m, triangle, op }.solve_shared(worker, x, &sums, earlier)?;
                     earlier += 1;
                 }
-                Backend::<T>::barrier(lane)?;
+                Backend::<T>::barrier(worker)?;
                 if first && interchange == Interchange::After {
-                    lane.swap_rows(x, 0, pivots, true);
+                    worker.swap_rows(x, 0, pivots, true);
                 }
                 Ok(())
             })
@@ -144,7 +144,7 @@ fn lanes_agree<T: Scalar>() {
         });
         let (estimate, exact) = (estimator.lock().unwrap().estimate(), norm1(&inverse(&a)));
         let ratio = estimate / exact;
-        assert!((1.0 / 3.0..1.05).contains(&ratio), "n {n} lanes {lanes}: {ratio}");
+        assert!((1.0 / 3.0..1.05).contains(&ratio), "n {n} workers {workers}: {ratio}");
     }
 }
 
@@ -155,7 +155,7 @@ mod scalars {
             fn $name() {
                 super::estimates_are_near_the_norm_and_not_above::<$scalar>();
                 super::structured_matrices::<$scalar>();
-                super::lanes_agree::<$scalar>();
+                super::workers_agree::<$scalar>();
             }
         )*};
     }

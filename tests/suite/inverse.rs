@@ -1,8 +1,8 @@
-//! Inverses on host lanes: from L U and from L L^H, for every storage and column
+//! Inverses on host workers: from L U and from L L^H, for every storage and column
 //! order, symmetric to the last bit where A is, NaN where there is none.
 
 use crate::common::inverse::{ratio, reflection, shifted};
-use crate::common::lanes::{CASES, element, matrix, on_lanes, shards};
+use crate::common::workers::{CASES, element, matrix, on_workers, shards};
 use crate::common::{Random, for_all_scalars, positive_definite};
 use faer::Mat;
 use meshsolve::algorithms::redistribute::{Plan, redistribute};
@@ -32,10 +32,10 @@ fn ill_conditioned<T: Scalar>(n: usize, seeds: [u64; 2]) -> Mat<T> {
     }
 }
 
-/// The inverse on lanes, of a matrix whose upper triangle is not read if `definite`.
+/// The inverse on workers, of a matrix whose upper triangle is not read if `definite`.
 fn inverted<T: Scalar>(
     a: &Mat<T>,
-    (ranks, tile, lanes): (usize, usize, usize),
+    (ranks, tile, workers): (usize, usize, usize),
     order: Order,
     definite: bool,
 ) -> Mat<T> {
@@ -44,7 +44,7 @@ fn inverted<T: Scalar>(
     let given = Mat::from_fn(n, n, |i, j| if read(i, j) { a[(i, j)] } else { T::NAN });
     let mut memory = shards(&given, ranks);
     let columns = Columns::new(n, ranks, tile, order);
-    let plan = Plan::new(&columns.source(), lanes);
+    let plan = Plan::new(&columns.source(), workers);
     let m = matrix(&mut memory, columns);
     let block = |memory: &mut Vec<T>, cols: usize| {
         memory.resize((n + 1) * cols, T::NAN);
@@ -55,15 +55,15 @@ fn inverted<T: Scalar>(
     let panel = block(&mut panel, m.columns.widest());
     let mut pivots = vec![-1; n];
     let pivots = Block::column_major(pivots.as_mut_ptr(), n, 1, n);
-    let team = Team::new(lanes);
-    on_lanes::<T>(&team, m.columns.widest(), |lane| {
-        redistribute(lane, &m, &plan, staging).unwrap();
+    let team = Team::new(workers);
+    on_workers::<T>(&team, m.columns.widest(), |worker| {
+        redistribute(worker, &m, &plan, staging).unwrap();
         if definite {
-            cholesky::factor(lane, &m).unwrap();
-            cholesky::inverse(lane, &m, panel).unwrap();
+            cholesky::factor(worker, &m).unwrap();
+            cholesky::inverse(worker, &m, panel).unwrap();
         } else {
-            lu::factor(lane, &m, pivots).unwrap();
-            lu::inverse(lane, &m, pivots, panel).unwrap();
+            lu::factor(worker, &m, pivots).unwrap();
+            lu::inverse(worker, &m, pivots, panel).unwrap();
         }
     });
     assert_eq!(team.info(), 0);
@@ -76,9 +76,10 @@ fn is_hermitian<T: Scalar>(x: &Mat<T>) -> bool {
 }
 
 fn inverses_from_factors<T: Scalar>() {
-    for (n, ranks, tile, lanes) in CASES {
+    for (n, ranks, tile, workers) in CASES {
         for order in [Order::Natural, Order::Cyclic] {
-            let name = format!("{} n={n} P={ranks} T={tile} L={lanes} {order:?}", T::DTYPE.name());
+            let name =
+                format!("{} n={n} P={ranks} T={tile} L={workers} {order:?}", T::DTYPE.name());
             let seed = 7 + n as u64;
             let matrices = [
                 (shifted::<T>(n, seed), false, 3.0),
@@ -87,7 +88,7 @@ fn inverses_from_factors<T: Scalar>() {
                 (ill_conditioned(n, [seed, seed]), true, 30.0),
             ];
             for (kind, (a, definite, limit)) in matrices.into_iter().enumerate() {
-                let x = inverted(&a, (ranks, tile, lanes), order, definite);
+                let x = inverted(&a, (ranks, tile, workers), order, definite);
                 let ratio = ratio(&a, &x);
                 assert!(ratio <= limit, "{name} matrix {kind}: {ratio}");
                 assert!(!definite || is_hermitian(&x), "{name} matrix {kind}: symmetry");
@@ -98,7 +99,7 @@ fn inverses_from_factors<T: Scalar>() {
 
 /// Interchanges alone: the inverse of a permutation is its transpose, exactly.
 fn inverses_of_permutations<T: Scalar>() {
-    for (n, ranks, tile, lanes) in CASES {
+    for (n, ranks, tile, workers) in CASES {
         for order in [Order::Natural, Order::Cyclic] {
             let mut numbers = Random(5 + n as u64);
             let mut rows: Vec<usize> = (0..n).collect();
@@ -107,8 +108,8 @@ fn inverses_of_permutations<T: Scalar>() {
             }
             let entry = |i: usize, j: usize| if rows[i] == j { T::ONE } else { T::ZERO };
             let a = Mat::<T>::from_fn(n, n, entry);
-            let x = inverted(&a, (ranks, tile, lanes), order, false);
-            assert!(x == a.transpose().to_owned(), "n={n} P={ranks} L={lanes} {order:?}");
+            let x = inverted(&a, (ranks, tile, workers), order, false);
+            assert!(x == a.transpose().to_owned(), "n={n} P={ranks} L={workers} {order:?}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! LU with partial pivoting on host lanes, without call sites: factors by any number of lanes, all four
+//! LU with partial pivoting on host workers, without call sites: factors by any number of workers, all four
 //! solves, zero pivots.
 
-use crate::common::lanes::{CASES, element, matrix, on_lanes, shards};
 use crate::common::lu::{rebuilt, reference, vector};
+use crate::common::workers::{CASES, element, matrix, on_workers, shards};
 use crate::common::{Random, for_all_scalars, random, ratio, residual};
 use faer::Mat;
 use meshsolve::algorithms::lu::{Interchange, factor, sweeps};
@@ -15,20 +15,20 @@ use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
 
 fn factors_and_solves<T: Scalar>() {
-    for (n, ranks, tile, lanes) in CASES {
+    for (n, ranks, tile, workers) in CASES {
         for order in [Order::Natural, Order::Cyclic] {
-            one_factorisation::<T>(n, ranks, tile, lanes, order);
+            one_factorisation::<T>(n, ranks, tile, workers, order);
         }
     }
 }
 
-fn one_factorisation<T: Scalar>(n: usize, ranks: usize, tile: usize, lanes: usize, order: Order) {
-    let name = format!("{} n={n} P={ranks} T={tile} L={lanes} {order:?}", T::DTYPE.name());
+fn one_factorisation<T: Scalar>(n: usize, ranks: usize, tile: usize, workers: usize, order: Order) {
+    let name = format!("{} n={n} P={ranks} T={tile} L={workers} {order:?}", T::DTYPE.name());
     let mut a = random::<T>(n, n, 11 + n as u64);
     (0..n).for_each(|i| a[(i, i)] += T::from_f64_impl(0.5));
     let mut memory = shards(&a, ranks);
     let columns = Columns::new(n, ranks, tile, order);
-    let plan = Plan::new(&columns.source(), lanes);
+    let plan = Plan::new(&columns.source(), workers);
     let m = matrix(&mut memory, columns);
     let mut staging = vec![T::ZERO; plan.staging_columns() * n];
     let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
@@ -43,33 +43,33 @@ fn one_factorisation<T: Scalar>(n: usize, ranks: usize, tile: usize, lanes: usiz
     let mut xs = vec![row_major; 2 * ops.len()];
     let blocks: Vec<_> =
         xs.iter_mut().map(|x| Block::row_major(x.as_mut_ptr(), n, rhs, rhs)).collect();
-    let mut sums = vec![T::NAN; lanes * n * rhs];
+    let mut sums = vec![T::NAN; workers * n * rhs];
     let sums: Vec<_> =
         (sums.chunks_mut(n * rhs)).map(|s| Block::row_major(s.as_mut_ptr(), n, rhs, rhs)).collect();
 
-    let team = Team::new(lanes);
-    on_lanes::<T>(&team, m.columns.widest(), |lane| {
-        redistribute(lane, &m, &plan, staging).unwrap();
-        factor(lane, &m, rows).unwrap();
+    let team = Team::new(workers);
+    on_workers::<T>(&team, m.columns.widest(), |worker| {
+        redistribute(worker, &m, &plan, staging).unwrap();
+        factor(worker, &m, rows).unwrap();
         for (i, op) in ops.into_iter().enumerate() {
             let (sweeps, interchange) = sweeps(op);
             let sweeps = sweeps.map(|(triangle, op)| Triangular { a: &m, triangle, op });
             let (together, alone) = (blocks[2 * i], blocks[2 * i + 1]);
-            let first = Backend::<T>::lane(lane) == 0;
+            let first = Backend::<T>::worker(worker) == 0;
             if first && interchange == Interchange::Before {
-                lane.swap_rows(together, 0, rows, false);
-                lane.swap_rows(alone, 0, rows, false);
+                worker.swap_rows(together, 0, rows, false);
+                worker.swap_rows(alone, 0, rows, false);
             }
             for (done, sweep) in sweeps.iter().enumerate() {
-                sweep.solve_shared(lane, together, &sums, 2 * i + done).unwrap();
+                sweep.solve_shared(worker, together, &sums, 2 * i + done).unwrap();
             }
-            Backend::<T>::barrier(lane).unwrap();
+            Backend::<T>::barrier(worker).unwrap();
             if first {
-                sweeps.iter().for_each(|sweep| sweep.solve_columns(lane, alone));
+                sweeps.iter().for_each(|sweep| sweep.solve_columns(worker, alone));
             }
             if first && interchange == Interchange::After {
-                lane.swap_rows(together, 0, rows, true);
-                lane.swap_rows(alone, 0, rows, true);
+                worker.swap_rows(together, 0, rows, true);
+                worker.swap_rows(alone, 0, rows, true);
             }
         }
     });
@@ -91,25 +91,26 @@ fn one_factorisation<T: Scalar>(n: usize, ranks: usize, tile: usize, lanes: usiz
     }
 }
 
-/// Lanes that share whatever they can: groups of all sizes, changes between both kinds of steps.
-fn sharing_team(lanes: usize) -> Team {
-    let rows = [16, 100][lanes % 2];
-    Team::new(lanes).with_sharing(Sharing { rows, meeting: 0.0, ..Sharing::default() })
+/// Workers that share whatever they can: groups of all sizes, changes between both kinds of steps.
+fn sharing_team(workers: usize) -> Team {
+    let rows = [16, 100][workers % 2];
+    Team::new(workers).with_sharing(Sharing { rows, meeting: 0.0, ..Sharing::default() })
 }
 
 fn shared_steps_give_the_same_factors_in_every_run<T: Scalar>() {
     let n = 630;
     let a = random::<T>(n, n, 31);
     let (expected, _) = reference(&mut a.clone());
-    for (ranks, lanes) in [(1, 1), (1, 2), (1, 3), (1, 4), (1, 8), (2, 2), (2, 4), (3, 3), (3, 8)] {
-        let name = format!("{} {ranks} ranks {lanes} lanes", T::DTYPE.name());
+    for (ranks, workers) in [(1, 1), (1, 2), (1, 3), (1, 4), (1, 8), (2, 2), (2, 4), (3, 3), (3, 8)]
+    {
+        let name = format!("{} {ranks} ranks {workers} workers", T::DTYPE.name());
         let factored = || {
             let mut memory = shards(&a, ranks);
             let m = matrix(&mut memory, Columns::new(n, ranks, 48, Order::Natural));
             let mut pivots = vec![-1; n];
             let rows = vector(&mut pivots);
-            let team = sharing_team(lanes);
-            on_lanes::<T>(&team, m.columns.widest(), |lane| factor(lane, &m, rows).unwrap());
+            let team = sharing_team(workers);
+            on_workers::<T>(&team, m.columns.widest(), |worker| factor(worker, &m, rows).unwrap());
             (memory.concat(), pivots)
         };
         let (lu, pivots) = factored();
@@ -120,7 +121,7 @@ fn shared_steps_give_the_same_factors_in_every_run<T: Scalar>() {
     }
 }
 
-fn a_lane_that_stops_releases_those_that_share_a_panel<T: Scalar>() {
+fn a_worker_that_stops_releases_those_that_share_a_panel<T: Scalar>() {
     let n = 600;
     for absent in 0..3 {
         let a = random::<T>(n, n, 3);
@@ -129,11 +130,11 @@ fn a_lane_that_stops_releases_those_that_share_a_panel<T: Scalar>() {
         let mut pivots = vec![-1; n];
         let rows = vector(&mut pivots);
         let team = sharing_team(3);
-        on_lanes::<T>(&team, 40, |lane| {
-            if Backend::<T>::lane(lane) == absent {
+        on_workers::<T>(&team, 40, |worker| {
+            if Backend::<T>::worker(worker) == absent {
                 team.give_up(7);
             } else {
-                assert_eq!(factor(lane, &m, rows), Err(Stopped), "without lane {absent}");
+                assert_eq!(factor(worker, &m, rows), Err(Stopped), "without worker {absent}");
             }
         });
         assert_eq!(team.info(), 7);
@@ -141,7 +142,7 @@ fn a_lane_that_stops_releases_those_that_share_a_panel<T: Scalar>() {
 }
 
 fn the_first_zero_pivot_is_reported_and_nobody_stops<T: Scalar>() {
-    for (singular, lanes) in [(0, 2), (13, 3), (39, 2), (20, 1)] {
+    for (singular, workers) in [(0, 2), (13, 3), (39, 2), (20, 1)] {
         let n = 40;
         let mut a = random::<T>(n, n, 5);
         for i in 0..n {
@@ -152,17 +153,17 @@ fn the_first_zero_pivot_is_reported_and_nobody_stops<T: Scalar>() {
         let m = matrix(&mut memory, Columns::new(n, 4, 4, Order::Natural));
         let mut pivots = vec![-1; n];
         let rows = vector(&mut pivots);
-        let team = Team::new(lanes);
-        on_lanes::<T>(&team, 4, |lane| factor(lane, &m, rows).unwrap());
+        let team = Team::new(workers);
+        on_workers::<T>(&team, 4, |worker| factor(worker, &m, rows).unwrap());
         assert_eq!(team.info(), singular + 1);
         let lu = Mat::<T>::from_fn(n, n, |i, j| element(&m, &memory, i, j));
-        assert!(ratio(&rebuilt(&lu, &pivots), &a) < 3.0, "column {singular}, {lanes} lanes");
+        assert!(ratio(&rebuilt(&lu, &pivots), &a) < 3.0, "column {singular}, {workers} workers");
     }
 }
 
 for_all_scalars!(
     factors_and_solves
     shared_steps_give_the_same_factors_in_every_run
-    a_lane_that_stops_releases_those_that_share_a_panel
+    a_worker_that_stops_releases_those_that_share_a_panel
     the_first_zero_pivot_is_reported_and_nobody_stops
 );

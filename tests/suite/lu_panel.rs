@@ -1,10 +1,10 @@
-//! Panels of LU with partial pivoting by one lane and by several: the textbook's pivots, LAPACK's rules
+//! Panels of LU with partial pivoting by one worker and by several: the textbook's pivots, LAPACK's rules
 //! for those that are zero or no number, the same bits in every run.
 
 use std::sync::Mutex;
 
-use crate::common::lanes::on_lanes;
 use crate::common::lu::{rebuilt, reference, vector};
+use crate::common::workers::on_workers;
 use crate::common::{for_all_scalars, random, ratio};
 use faer::Mat;
 use meshsolve::device::cpu::Team;
@@ -12,28 +12,32 @@ use meshsolve::device::{Backend, Group, Step, Stopped};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
 
-const LANES: [usize; 5] = [1, 2, 3, 4, 8];
+const WORKERS: [usize; 5] = [1, 2, 3, 4, 8];
 
 /// Row of the matrix in which the panels begin.
 const FIRST: usize = 10;
 
 type Factored<T> = (Mat<T>, Vec<i32>, Option<usize>);
 
-/// Factors a panel on lanes of which some may be absent: LU, pivots, first zero pivot.
-fn panel_without<T: Scalar>(a: &Mat<T>, lanes: usize, absent: Option<usize>) -> Step<Factored<T>> {
+/// Factors a panel on workers of which some may be absent: LU, pivots, first zero pivot.
+fn panel_without<T: Scalar>(
+    a: &Mat<T>,
+    workers: usize,
+    absent: Option<usize>,
+) -> Step<Factored<T>> {
     let (m, n) = (a.nrows(), a.ncols());
     let mut memory: Vec<T> = (0..m * n).map(|e| a[(e % m, e / m)]).collect();
     let mut pivots = vec![-1; n];
     let (block, rows) = (Block::column_major(memory.as_mut_ptr(), m, n, m), vector(&mut pivots));
-    let team = Team::new(lanes);
+    let team = Team::new(workers);
     let found = Mutex::new(Vec::new());
-    on_lanes::<T>(&team, 0, |lane| {
-        if absent == Some(Backend::<T>::lane(lane)) {
+    on_workers::<T>(&team, 0, |worker| {
+        if absent == Some(Backend::<T>::worker(worker)) {
             team.stop();
             return;
         }
-        let mut group = Group::new(lanes / 2, lanes, FIRST);
-        let factored = lane.getrf(block, FIRST, rows, &mut group);
+        let mut group = Group::new(workers / 2, workers, FIRST);
+        let factored = worker.getrf(block, FIRST, rows, &mut group);
         found.lock().unwrap().push(factored);
     });
     let found = found.into_inner().unwrap();
@@ -45,78 +49,78 @@ fn panel_without<T: Scalar>(a: &Mat<T>, lanes: usize, absent: Option<usize>) -> 
     Ok((Mat::from_fn(m, n, |i, j| memory[j * m + i]), pivots, zero))
 }
 
-fn panel<T: Scalar>(a: &Mat<T>, lanes: usize) -> Factored<T> {
-    panel_without(a, lanes, None).expect("nobody stops")
+fn panel<T: Scalar>(a: &Mat<T>, workers: usize) -> Factored<T> {
+    panel_without(a, workers, None).expect("nobody stops")
 }
 
 fn panels_have_the_pivots_of_the_textbook<T: Scalar>() {
     for (m, n) in [(1, 1), (2, 1), (8, 8), (9, 9), (17, 3), (40, 16), (300, 24), (1000, 70)] {
         let a = random::<T>(m, n, 7 + (m * n) as u64);
         let (expected, _) = reference(&mut a.clone());
-        for lanes in LANES {
-            let name = format!("{} {m} x {n} on {lanes}", T::DTYPE.name());
-            let (lu, pivots, zero) = panel(&a, lanes);
+        for workers in WORKERS {
+            let name = format!("{} {m} x {n} on {workers}", T::DTYPE.name());
+            let (lu, pivots, zero) = panel(&a, workers);
             assert!(pivots.iter().zip(&expected).all(|(p, e)| *p as usize == *e), "{name}: pivots");
             assert_eq!(zero, None, "{name}");
             assert!(ratio(&rebuilt(&lu, &pivots), &a) < 1.0, "{name}: P^T L U is A");
-            assert!(lu == panel(&a, lanes).0, "{name}: the same bits again");
+            assert!(lu == panel(&a, workers).0, "{name}: the same bits again");
         }
     }
 }
 
 fn equal_candidates_give_the_first<T: Scalar>() {
     // All of one size, and of both signs: every column of the first strip ties.
-    for (m, lanes) in rows_and_lanes() {
+    for (m, workers) in rows_and_workers() {
         let a = Mat::<T>::from_fn(m, 1, |i, _| if i % 3 == 0 { -T::ONE } else { T::ONE });
-        assert_eq!(panel(&a, lanes).1, [0], "{m} rows on {lanes}");
+        assert_eq!(panel(&a, workers).1, [0], "{m} rows on {workers}");
         let late =
             Mat::<T>::from_fn(m, 1, |i, _| T::from_f64_impl(if i + 2 >= m { -2.0 } else { 1.0 }));
-        assert_eq!(panel(&late, lanes).1, [m as i32 - 2], "{m} rows on {lanes}");
+        assert_eq!(panel(&late, workers).1, [m as i32 - 2], "{m} rows on {workers}");
         // Two of the largest, in all pairs of members.
         for (first, second) in [(m / 5, m / 2), (m / 3, m - 1), (0, m / 2), (m / 2, m - 1)] {
             let large = |i| i == first || i == second;
             let two =
                 Mat::<T>::from_fn(m, 1, |i, _| T::from_f64_impl(if large(i) { 3.0 } else { 1.0 }));
-            assert_eq!(panel(&two, lanes).1, [first as i32], "{m} rows on {lanes}");
+            assert_eq!(panel(&two, workers).1, [first as i32], "{m} rows on {workers}");
         }
     }
 }
 
-fn rows_and_lanes() -> impl Iterator<Item = (usize, usize)> {
+fn rows_and_workers() -> impl Iterator<Item = (usize, usize)> {
     let rows = [2, 15, 16, 17, 255, 256, 257, 600];
-    rows.into_iter().flat_map(|m| LANES.map(|lanes| (m, lanes)))
+    rows.into_iter().flat_map(|m| WORKERS.map(|workers| (m, workers)))
 }
 
 fn zero_pivots_are_noted_and_passed_over<T: Scalar>() {
     for (n, singular) in [(3, 0), (5, 3), (16, 0), (16, 15), (40, 8), (40, 20)] {
         let mut a = random::<T>(3 * n + 3, n, 3 + n as u64);
         (0..3 * n + 3).for_each(|i| a[(i, singular)] = T::ZERO);
-        for lanes in LANES {
-            let (lu, pivots, zero) = panel(&a, lanes);
-            assert_eq!(zero, Some(singular), "column {singular} of {n} on {lanes}");
+        for workers in WORKERS {
+            let (lu, pivots, zero) = panel(&a, workers);
+            assert_eq!(zero, Some(singular), "column {singular} of {n} on {workers}");
             assert_eq!(pivots[singular], singular as i32, "nothing is interchanged for it");
             let ratio = ratio(&rebuilt(&lu, &pivots), &a);
-            assert!(ratio < 3.0, "column {singular} of {n} on {lanes}");
+            assert!(ratio < 3.0, "column {singular} of {n} on {workers}");
         }
     }
-    for lanes in LANES {
-        let (lu, pivots, zero) = panel(&Mat::<T>::zeros(70, 20), lanes);
+    for workers in WORKERS {
+        let (lu, pivots, zero) = panel(&Mat::<T>::zeros(70, 20), workers);
         assert!(pivots.iter().enumerate().all(|(i, &p)| p as usize == i), "{pivots:?}");
-        assert_eq!((zero, lu), (Some(0), Mat::zeros(70, 20)), "on {lanes}");
+        assert_eq!((zero, lu), (Some(0), Mat::zeros(70, 20)), "on {workers}");
     }
 }
 
 fn no_number_is_a_pivot_only_in_the_first_place<T: Scalar>() {
-    for (m, lanes) in rows_and_lanes().filter(|(m, _)| *m > 2) {
+    for (m, workers) in rows_and_workers().filter(|(m, _)| *m > 2) {
         let mut a = Mat::<T>::from_fn(m, 1, |i, _| T::from_f64_impl(i as f64 - 7.0));
         let largest = if m == 15 { 0 } else { m as i32 - 1 };
         // Wherever a member may begin.
         (1..m - 1).step_by(2).for_each(|i| a[(i, 0)] = T::NAN);
-        assert_eq!(panel(&a, lanes).1, [largest], "{m} rows on {lanes}");
+        assert_eq!(panel(&a, workers).1, [largest], "{m} rows on {workers}");
         (1..m - 1).for_each(|i| a[(i, 0)] = T::NAN);
-        assert_eq!(panel(&a, lanes).1, [largest], "{m} rows on {lanes}");
+        assert_eq!(panel(&a, workers).1, [largest], "{m} rows on {workers}");
         a[(0, 0)] = T::NAN;
-        assert_eq!(panel(&a, lanes).1, [0], "{m} rows on {lanes}");
+        assert_eq!(panel(&a, workers).1, [0], "{m} rows on {workers}");
     }
 }
 
@@ -128,8 +132,8 @@ fn extreme_pivots_do_not_overflow<T: Scalar>() {
         let a = random::<T>(30, 1, 5);
         let scaled = Mat::<T>::from_fn(30, 1, |i, _| a[(i, 0)] * T::from_f64_impl(size));
         let (expected, places, _) = panel(&a, 1);
-        for lanes in LANES {
-            let (lu, pivots, _) = panel(&scaled, lanes);
+        for workers in WORKERS {
+            let (lu, pivots, _) = panel(&scaled, workers);
             assert_eq!(pivots, places);
             let l = |m: &Mat<T>| Mat::<T>::from_fn(29, 1, |i, _| m[(i + 1, 0)]);
             assert!(ratio(&l(&lu), &l(&expected)) < bound, "{}: L at {size:e}", T::DTYPE.name());
@@ -139,9 +143,13 @@ fn extreme_pivots_do_not_overflow<T: Scalar>() {
 
 fn a_member_that_does_not_come_releases_the_others<T: Scalar>() {
     let a = random::<T>(400, 20, 5);
-    for lanes in [2, 3, 8] {
-        for absent in 0..lanes {
-            assert_eq!(panel_without(&a, lanes, Some(absent)).err(), Some(Stopped), "of {lanes}");
+    for workers in [2, 3, 8] {
+        for absent in 0..workers {
+            assert_eq!(
+                panel_without(&a, workers, Some(absent)).err(),
+                Some(Stopped),
+                "of {workers}"
+            );
         }
     }
 }
@@ -156,18 +164,18 @@ fn a_stop_in_the_middle_releases_all<T: Scalar>() {
         let (block, rows) =
             (Block::column_major(memory.as_mut_ptr(), m, n, m), vector(&mut pivots));
         let team = Team::new(4);
-        // No lane begins anew while another one is still in the panel, as in a call.
+        // No worker begins anew while another one is still in the panel, as in a call.
         let all_out = std::sync::Barrier::new(4);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(std::time::Duration::from_micros(pause));
                 team.stop();
             });
-            on_lanes::<T>(&team, 0, |lane| {
-                let found = lane.getrf(block, 0, rows, &mut Group::new(0, 4, 0));
+            on_workers::<T>(&team, 0, |worker| {
+                let found = worker.getrf(block, 0, rows, &mut Group::new(0, 4, 0));
                 assert!(matches!(found, Err(Stopped) | Ok(())));
                 all_out.wait();
-                let again = lane.getrf(block, 0, rows, &mut Group::new(0, 4, n));
+                let again = worker.getrf(block, 0, rows, &mut Group::new(0, 4, n));
                 assert_eq!(again, Err(Stopped));
             });
         });

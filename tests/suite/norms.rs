@@ -1,10 +1,10 @@
-//! Norms of a matrix that is only read, with lanes of the host.
+//! Norms of a matrix that is only read, with workers of the host.
 
 use std::sync::Mutex;
 
 use crate::common::for_all_scalars;
-use crate::common::lanes::{CASES, matrix, on_lanes, shards};
 use crate::common::norms::{norms, uneven};
+use crate::common::workers::{CASES, matrix, on_workers, shards};
 use meshsolve::algorithms::norm::{squares, sums};
 use meshsolve::device::Squares;
 use meshsolve::device::cpu::Team;
@@ -12,29 +12,29 @@ use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
 
-fn lanes_together<T: Scalar>() {
-    for (n, ranks, tile, lanes) in CASES {
+fn workers_together<T: Scalar>() {
+    for (n, ranks, tile, workers) in CASES {
         let a = uneven::<T>(n);
         let mut memory = shards(&a, ranks);
         let m = matrix(&mut memory, Columns::new(n, ranks, tile, Order::Natural));
         for order in [n, n - n / 3] {
-            let mut found = vec![0.0; 2 * lanes * n];
+            let mut found = vec![0.0; 2 * workers * n];
             let base = found.as_mut_ptr() as usize;
             let part = |i: usize| {
                 let first = (base as *mut f64).wrapping_add(i * n);
                 Block::column_major(first, order, 1, order)
             };
             let all = Mutex::new(Squares::default());
-            on_lanes::<T>(&Team::new(lanes), m.columns.widest(), |lane| {
-                let l = meshsolve::device::Backend::<T>::lane(lane);
-                sums(lane, &m, order, true, part(2 * l));
-                sums(lane, &m, order, false, part(2 * l + 1));
-                let own = squares(lane, &m, order).unwrap();
+            on_workers::<T>(&Team::new(workers), m.columns.widest(), |worker| {
+                let l = meshsolve::device::Backend::<T>::worker(worker);
+                sums(worker, &m, order, true, part(2 * l));
+                sums(worker, &m, order, false, part(2 * l + 1));
+                let own = squares(worker, &m, order).unwrap();
                 let mut all = all.lock().unwrap();
                 *all = all.and(own);
             });
             let largest = |which: usize| {
-                let total = |i: usize| (0..lanes).map(|l| found[(2 * l + which) * n + i]).sum();
+                let total = |i: usize| (0..workers).map(|l| found[(2 * l + which) * n + i]).sum();
                 (0..order).map(total).fold(0.0, f64::max)
             };
             let got = [largest(0), largest(1), all.into_inner().unwrap().root()];
@@ -45,4 +45,4 @@ fn lanes_together<T: Scalar>() {
     }
 }
 
-for_all_scalars!(lanes_together);
+for_all_scalars!(workers_together);

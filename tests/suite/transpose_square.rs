@@ -1,6 +1,6 @@
 //! A square matrix transposed in place across its shards, against the definition, bit for bit.
 
-use crate::common::lanes::on_lanes;
+use crate::common::workers::on_workers;
 use crate::transposition::{Guarded, Random, fill, transposed};
 use meshsolve::device::Backend;
 use meshsolve::device::cpu::Team;
@@ -33,9 +33,9 @@ impl<T: Scalar> Shards<T> {
         Shards { memory, matrix }
     }
 
-    fn transpose(&self, lanes: usize) {
-        let team = Team::new(lanes);
-        on_lanes::<T>(&team, 1, |lane| lane.transpose_square(&self.matrix).unwrap());
+    fn transpose(&self, workers: usize) {
+        let team = Team::new(workers);
+        on_workers::<T>(&team, 1, |worker| worker.transpose_square(&self.matrix).unwrap());
     }
 
     /// All shards side by side.
@@ -45,25 +45,25 @@ impl<T: Scalar> Shards<T> {
     }
 }
 
-fn check<T: Scalar>(n: usize, ranks: usize, lanes: usize) {
+fn check<T: Scalar>(n: usize, ranks: usize, workers: usize) {
     let size = size_of::<T>();
     let mut random = Random(88172645463325252 + (n * 100 + ranks) as u64);
     let mut before = vec![0; n * n * size];
     fill(&mut before, size, &mut random);
     let mut shards = Shards::<T>::new(n, ranks, &before);
-    let name = format!("{n} x {n} of {size} bytes in {ranks} shards by {lanes} lanes");
-    shards.transpose(lanes);
+    let name = format!("{n} x {n} of {size} bytes in {ranks} shards by {workers} workers");
+    shards.transpose(workers);
     assert!(shards.content() == transposed(&before, n, n, size), "{name}");
-    shards.transpose(lanes);
+    shards.transpose(workers);
     assert!(shards.content() == before, "{name}, twice");
 }
 
 fn check_sizes(n: usize, ranks: usize) {
-    for lanes in 1..=3 {
-        check::<f32>(n, ranks, lanes);
-        check::<f64>(n, ranks, lanes);
-        check::<faer::c32>(n, ranks, lanes);
-        check::<faer::c64>(n, ranks, lanes);
+    for workers in 1..=3 {
+        check::<f32>(n, ranks, workers);
+        check::<f64>(n, ranks, workers);
+        check::<faer::c32>(n, ranks, workers);
+        check::<faer::c64>(n, ranks, workers);
     }
 }
 
@@ -97,9 +97,9 @@ fn prime_widths() {
     }
 }
 
-/// Lanes beyond the number of tiles have nothing to do and still meet the others.
+/// Workers beyond the number of tiles have nothing to do and still meet the others.
 #[test]
-fn more_lanes_than_tiles() {
+fn more_workers_than_tiles() {
     for n in [0, 1, 2, 40] {
         check::<f64>(n, 1, 16);
     }

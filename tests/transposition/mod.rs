@@ -89,7 +89,7 @@ pub fn run(plan: &Plan, data: *mut u8, threads: usize) {
     let barrier = Barrier::new(threads);
     let mut shared = Guarded::new(plan.shared_bytes(), 0);
     let common = Address(shared.content().as_mut_ptr());
-    let lane = |k: usize, data: Address, common: Address| {
+    let worker = |k: usize, data: Address, common: Address| {
         let mut scratch = Guarded::new(plan.scratch_bytes(), 0);
         for phase in 0..plan.phases() {
             let units = plan.units(phase);
@@ -103,13 +103,13 @@ pub fn run(plan: &Plan, data: *mut u8, threads: usize) {
     };
     std::thread::scope(|scope| {
         for k in 1..threads {
-            let (lane, data) = (&lane, Address(data));
+            let (worker, data) = (&worker, Address(data));
             scope.spawn(move || {
                 let (data, common) = (data, common);
-                lane(k, data, common)
+                worker(k, data, common)
             });
         }
-        lane(0, Address(data), common);
+        worker(0, Address(data), common);
     });
     shared.check();
 }

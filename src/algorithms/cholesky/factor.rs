@@ -1,5 +1,5 @@
 //! `A = L L^H` for a column-distributed Hermitian positive definite matrix, right-looking with
-//! lookahead 1. Tile columns A_k are dealt to lanes; L overwrites the lower triangle.
+//! lookahead 1. Tile columns A_k are dealt to workers; L overwrites the lower triangle.
 //!
 //! ```text
 //! for k:  A_kk = L_kk L_kk^H,  L_ik = A_ik L_kk^-H            panel k, by its owner
@@ -13,41 +13,41 @@ use crate::device::{Backend, Signal, Step, Update};
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 
-/// One lane's part. A lane that returns `Ok` has seen every panel finished.
-pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>) -> Step {
+/// One worker's part. A worker that returns `Ok` has seen every panel finished.
+pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>) -> Step {
     let count = a.columns.count();
-    if count > 0 && lane.owns(0) {
-        factor_panel(lane, a, 0)?;
+    if count > 0 && worker.owns(0) {
+        factor_panel(worker, a, 0)?;
     }
     for k in 0..count {
-        lane.wait(Signal::Panels, k + 1)?;
+        worker.wait(Signal::Panels, k + 1)?;
         let next = k + 1;
         if next < count {
-            lane.broadcast(a, k);
+            worker.broadcast(a, k);
         }
-        let others = owned_from(lane, next).filter(|&t| t != next).take_while(|&t| t < count);
-        let rest = |lane: &mut B| lane.update(a, k, others, Update::Cholesky);
+        let others = owned_from(worker, next).filter(|&t| t != next).take_while(|&t| t < count);
+        let rest = |worker: &mut B| worker.update(a, k, others, Update::Cholesky);
         match next < count {
             true => with_lookahead(
-                lane,
+                worker,
                 next,
-                |lane| {
-                    lane.update(a, k, std::iter::once(next), Update::Cholesky);
-                    factor_panel(lane, a, next)
+                |worker| {
+                    worker.update(a, k, std::iter::once(next), Update::Cholesky);
+                    factor_panel(worker, a, next)
                 },
                 rest,
             )?,
-            false => rest(lane),
+            false => rest(worker),
         }
-        lane.progress(next, count);
+        worker.progress(next, count);
     }
     Ok(())
 }
 
-fn factor_panel<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, k: usize) -> Step {
+fn factor_panel<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, k: usize) -> Step {
     let diagonal = a.diagonal(k);
-    lane.potrf(diagonal, a.columns.tile(k).global)?;
-    lane.trsm_panel(diagonal, a.below(k));
-    lane.announce(Signal::Panels, k + 1);
+    worker.potrf(diagonal, a.columns.tile(k).global)?;
+    worker.trsm_panel(diagonal, a.below(k));
+    worker.announce(Signal::Panels, k + 1);
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! then the lower triangle of M = X^H X, a tile row of X at a time:
 //!
 //! ```text
-//! for k:  S = X_kj^H (j <= k)                                 all lanes together
+//! for k:  S = X_kj^H (j <= k)                                 all workers together
 //!         M_ij += S_i X_kj     for all j <= i < k             by the owner of j
 //!         M_kj = S_k X_kj      in the place of X_kj
 //! ```
@@ -16,18 +16,18 @@ use crate::device::{Backend, Op, Step, Triangle};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// Rows of scratch that serve all tile columns of a lane before the next ones do.
+/// Rows of scratch that serve all tile columns of a worker before the next ones do.
 const ROWS: usize = 512;
 
-/// One lane's part; `a` holds L in its lower triangle, `panel` is scratch of n rows and as many columns
-/// as the widest tile. Lanes meet before and after.
-pub fn inverse<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, panel: Block<T>) -> Step {
-    lane.barrier()?;
-    invert_triangle(lane, a, Triangle::Lower)?;
-    lane.barrier()?;
+/// One worker's part; `a` holds L in its lower triangle, `panel` is scratch of n rows and as many columns
+/// as the widest tile. Workers meet before and after.
+pub fn inverse<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, panel: Block<T>) -> Step {
+    worker.barrier()?;
+    invert_triangle(worker, a, Triangle::Lower)?;
+    worker.barrier()?;
     let count = a.columns.count();
-    let owned = owned_from(lane, 0).take_while(move |&t| t < count);
-    owned.clone().for_each(|t| lane.clear_outside(a.diagonal(t), Triangle::Lower));
+    let owned = owned_from(worker, 0).take_while(move |&t| t < count);
+    owned.clone().for_each(|t| worker.clear_outside(a.diagonal(t), Triangle::Lower));
     for k in 0..count {
         let width = a.columns.tile(k).width;
         let rows_of = |t: usize| {
@@ -35,18 +35,18 @@ pub fn inverse<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, panel: Blo
             panel.sub(tile.global, 0, tile.width, width)
         };
         let mine = owned.clone().take_while(|&t| t <= k);
-        mine.clone().for_each(|j| lane.mirror(a.tile(k, j), rows_of(j), false, true));
-        lane.barrier()?;
-        add_products(lane, a, k, mine.clone(), panel.sub(0, 0, panel.rows, width));
-        mine.for_each(|j| lane.trmm(rows_of(k), Triangle::Upper, T::ONE, a.tile(k, j)));
-        lane.barrier()?;
+        mine.clone().for_each(|j| worker.mirror(a.tile(k, j), rows_of(j), false, true));
+        worker.barrier()?;
+        add_products(worker, a, k, mine.clone(), panel.sub(0, 0, panel.rows, width));
+        mine.for_each(|j| worker.trmm(rows_of(k), Triangle::Upper, T::ONE, a.tile(k, j)));
+        worker.barrier()?;
     }
-    mirror_triangle(lane, a, Missing::Upper, true)
+    mirror_triangle(worker, a, Missing::Upper, true)
 }
 
 /// `M_ij += S_i X_kj` for j in `columns`, j <= i < k.
 fn add_products<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     a: &Matrix<T>,
     k: usize,
     columns: impl Iterator<Item = usize> + Clone,
@@ -61,7 +61,7 @@ fn add_products<T: Scalar, B: Backend<T>>(
                 break;
             }
             let rows = |m: Block<T>| m.sub(top, 0, end - top, m.cols);
-            lane.gemm(rows(a.tile_column(j)), T::ONE, rows(panel), Op::None, a.tile(k, j));
+            worker.gemm(rows(a.tile_column(j)), T::ONE, rows(panel), Op::None, a.tile(k, j));
         }
     }
 }

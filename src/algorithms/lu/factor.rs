@@ -1,5 +1,5 @@
 //! `P A = L U` of a column-distributed matrix with partial pivoting, right-looking. Tile columns A_k are
-//! dealt to lanes; L and U overwrite A.
+//! dealt to workers; L and U overwrite A.
 //!
 //! ```text
 //! for k:  P_k A_k = L_k U_kk                                  panel k, by its owner
@@ -8,7 +8,7 @@
 //! then    A_k <- P_count .. P_k+1 A_k                         the rows of L, by the owner of k
 //! ```
 //! The owner of panel k+1 updates and factors it before the rest of its columns (lookahead 1). Where the
-//! others have too few columns to be busy until it is done, lanes share the whole step instead
+//! others have too few columns to be busy until it is done, workers share the whole step instead
 //! (`share.rs`). There is no barrier but on the way from the one to the other, and before L's rows are
 //! interchanged, because others still read L until then.
 
@@ -18,43 +18,43 @@ use crate::device::{Backend, Group, Op, Signal, Step, Triangle, Update};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// One lane's part; `pivots` has n rows. Zero pivots are reported, and the factorisation goes on.
-/// Afterwards all lanes have met.
-pub fn factor<T: Scalar, B: Backend<T>>(lane: &mut B, a: &Matrix<T>, pivots: Block<i32>) -> Step {
+/// One worker's part; `pivots` has n rows. Zero pivots are reported, and the factorisation goes on.
+/// Afterwards all workers have met.
+pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, pivots: Block<i32>) -> Step {
     let count = a.columns.count();
     if count > 0 {
-        let group = share::group(lane, a, 0);
-        factor_panel(lane, a, pivots, 0, group)?;
+        let group = share::group(worker, a, 0);
+        factor_panel(worker, a, pivots, 0, group)?;
     }
     let mut shared = false;
     for k in 0..count {
-        lane.wait(Signal::Panels, k + 1)?;
+        worker.wait(Signal::Panels, k + 1)?;
         let next = k + 1;
         if next < count {
-            lane.broadcast(a, k);
-            let group = share::group(lane, a, next);
+            worker.broadcast(a, k);
+            let group = share::group(worker, a, next);
             if group.size > 1 && !shared {
-                lane.barrier()?;
+                worker.barrier()?;
             }
             shared = group.size > 1;
             match shared {
-                true => share::step(lane, a, pivots, k, group)?,
-                false => step(lane, a, pivots, k, group)?,
+                true => share::step(worker, a, pivots, k, group)?,
+                false => step(worker, a, pivots, k, group)?,
             }
         }
-        lane.progress(next, count);
+        worker.progress(next, count);
     }
-    lane.barrier()?;
-    for t in owned_from(lane, 0).take_while(|&t| t < count) {
+    worker.barrier()?;
+    for t in owned_from(worker, 0).take_while(|&t| t < count) {
         let next = a.columns.tile(t).global + a.columns.tile(t).width;
-        lane.swap_rows(a.tile_column(t), next, pivots.rows_from(next), false);
+        worker.swap_rows(a.tile_column(t), next, pivots.rows_from(next), false);
     }
-    lane.barrier()
+    worker.barrier()
 }
 
-/// What panel `k` says to this lane's columns, and the next panel.
+/// What panel `k` says to this worker's columns, and the next panel.
 fn step<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     a: &Matrix<T>,
     pivots: Block<i32>,
     k: usize,
@@ -62,50 +62,50 @@ fn step<T: Scalar, B: Backend<T>>(
 ) -> Step {
     let (next, count) = (k + 1, a.columns.count());
     with_lookahead(
-        lane,
+        worker,
         next,
-        |lane| {
-            finish_row(lane, a, pivots, k, a.tile_column(next));
-            lane.update(a, k, std::iter::once(next), Update::Lu);
-            factor_panel(lane, a, pivots, next, owner)
+        |worker| {
+            finish_row(worker, a, pivots, k, a.tile_column(next));
+            worker.update(a, k, std::iter::once(next), Update::Lu);
+            factor_panel(worker, a, pivots, next, owner)
         },
-        |lane| {
-            let others = owned_from(lane, next).take_while(|&t| t < count).filter(|&t| t != next);
-            others.clone().for_each(|t| finish_row(lane, a, pivots, k, a.tile_column(t)));
-            lane.update(a, k, others, Update::Lu);
+        |worker| {
+            let others = owned_from(worker, next).take_while(|&t| t < count).filter(|&t| t != next);
+            others.clone().for_each(|t| finish_row(worker, a, pivots, k, a.tile_column(t)));
+            worker.update(a, k, others, Update::Lu);
         },
     )
 }
 
 /// Interchanges rows of `columns` of a tile column as panel `k` says and makes their part of U.
 pub(super) fn finish_row<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     a: &Matrix<T>,
     pivots: Block<i32>,
     k: usize,
     columns: Block<T>,
 ) {
     let panel = a.columns.tile(k);
-    lane.swap_rows(columns, panel.global, pivots.sub(panel.global, 0, panel.width, 1), false);
+    worker.swap_rows(columns, panel.global, pivots.sub(panel.global, 0, panel.width, 1), false);
     let row = columns.sub(panel.global, 0, panel.width, columns.cols);
-    lane.trsm(a.diagonal(k), Triangle::UnitLower, Op::None, row);
+    worker.trsm(a.diagonal(k), Triangle::UnitLower, Op::None, row);
 }
 
-/// This lane's part of panel `t`, if it is in the group.
+/// This worker's part of panel `t`, if it is in the group.
 pub(super) fn factor_panel<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     a: &Matrix<T>,
     pivots: Block<i32>,
     t: usize,
     mut group: Group,
 ) -> Step {
-    let Some(place) = group.place(lane.lane(), lane.lanes()) else { return Ok(()) };
+    let Some(place) = group.place(worker.worker(), worker.workers()) else { return Ok(()) };
     let tile = a.columns.tile(t);
     let panel = a.tile_column(t).rows_from(tile.global);
     let pivots = pivots.sub(tile.global, 0, tile.width, 1);
-    lane.getrf(panel, tile.global, pivots, &mut group)?;
+    worker.getrf(panel, tile.global, pivots, &mut group)?;
     if place == 0 {
-        lane.announce(Signal::Panels, t + 1);
+        worker.announce(Signal::Panels, t + 1);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! for j:  S = L_ij (i >= j),  the place of L_ij zero
 //!         X_j = (W_j - sum_k>j X_k S_k) S_j^-1                W_j column j of U^-1
 //! ```
-//! Rows of X do not depend on each other: every lane has its own rows of all tile columns, in this step
+//! Rows of X do not depend on each other: every worker has its own rows of all tile columns, in this step
 //! and when columns change places. All of them need S, one tile column of scratch.
 
 use std::ops::Range;
@@ -15,50 +15,50 @@ use crate::device::{Backend, Op, Step, Triangle};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// Rows of a lane are multiples of this but at the end.
+/// Rows of a worker are multiples of this but at the end.
 const ROWS: usize = 16;
 
 /// Rows of a product: the host's kernels keep so many rows by a few hundred columns in scratch of
 /// their own.
 const PRODUCT_ROWS: usize = 384;
 
-/// One lane's part; `a` holds L and U, `panel` is scratch of n rows and as many columns as the widest
-/// tile. Lanes meet before and after.
+/// One worker's part; `a` holds L and U, `panel` is scratch of n rows and as many columns as the widest
+/// tile. Workers meet before and after.
 pub fn inverse<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     a: &Matrix<T>,
     pivots: Block<i32>,
     panel: Block<T>,
 ) -> Step {
-    lane.barrier()?;
-    invert_triangle(lane, a, Triangle::Upper)?;
-    lane.barrier()?;
-    let rows = rows_of(lane.lane(), lane.lanes(), a.columns.n());
+    worker.barrier()?;
+    invert_triangle(worker, a, Triangle::Upper)?;
+    worker.barrier()?;
+    let rows = rows_of(worker.worker(), worker.workers(), a.columns.n());
     for j in (0..a.columns.count()).rev() {
-        take_lower(lane, a, j, &rows, panel);
-        lane.barrier()?;
-        finish_column(lane, a, j, &rows, panel);
-        lane.barrier()?;
+        take_lower(worker, a, j, &rows, panel);
+        worker.barrier()?;
+        finish_column(worker, a, j, &rows, panel);
+        worker.barrier()?;
     }
     let mut source = vec![0; a.columns.n()];
-    let order = lane.interchanged(pivots)?;
+    let order = worker.interchanged(pivots)?;
     order.into_iter().enumerate().for_each(|(from, to)| source[to] = from);
-    interchange_columns(lane, a, &source, &rows, panel);
-    lane.barrier()
+    interchange_columns(worker, a, &source, &rows, panel);
+    worker.barrier()
 }
 
-/// The rows of a lane.
-fn rows_of(lane: usize, lanes: usize, n: usize) -> Range<usize> {
-    let start = |lane: usize| match lane == lanes {
+/// The rows of a worker.
+fn rows_of(worker: usize, workers: usize, n: usize) -> Range<usize> {
+    let start = |worker: usize| match worker == workers {
         true => n,
-        false => n * lane / lanes / ROWS * ROWS,
+        false => n * worker / workers / ROWS * ROWS,
     };
-    start(lane)..start(lane + 1)
+    start(worker)..start(worker + 1)
 }
 
 /// Moves L's part of tile column `j` to `panel`, within `rows`; its place is zero then.
 fn take_lower<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     a: &Matrix<T>,
     j: usize,
     rows: &Range<usize>,
@@ -69,23 +69,23 @@ fn take_lower<T: Scalar, B: Backend<T>>(
     let part = |m: Block<T>, from: usize, end: usize| m.sub(from, 0, end - from, tile.width);
     let top = rows.start.max(tile.global);
     if top < end {
-        lane.copy(part(column, top, end), part(panel, top, end));
+        worker.copy(part(column, top, end), part(panel, top, end));
     }
     let bottom = end.min(below);
     if top < bottom {
         let (left, here) = (top - tile.global, part(column, top, bottom));
-        lane.fill(here.sub(0, 0, here.rows, left), T::ZERO);
-        lane.clear_outside(here.sub(0, left, here.rows, here.rows), Triangle::Upper);
+        worker.fill(here.sub(0, 0, here.rows, left), T::ZERO);
+        worker.clear_outside(here.sub(0, left, here.rows, here.rows), Triangle::Upper);
     }
     let top = top.max(below);
     if top < end {
-        lane.fill(part(column, top, end), T::ZERO);
+        worker.fill(part(column, top, end), T::ZERO);
     }
 }
 
 /// `X_j` within `rows`, L's part of tile column j being in `panel`.
 fn finish_column<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     a: &Matrix<T>,
     j: usize,
     rows: &Range<usize>,
@@ -110,16 +110,16 @@ fn finish_column<T: Scalar, B: Backend<T>>(
         let factor = lower.sub(first.global, 0, width, tile.width);
         for top in (0..rows.len()).step_by(PRODUCT_ROWS) {
             let part = |m: Block<T>| m.sub(top, 0, PRODUCT_ROWS.min(m.rows - top), m.cols);
-            lane.gemm(part(x), -T::ONE, part(solved), Op::None, factor);
+            worker.gemm(part(x), -T::ONE, part(solved), Op::None, factor);
         }
     }
     let diagonal = lower.sub(tile.global, 0, tile.width, tile.width);
-    lane.trsm_right(diagonal, Triangle::UnitLower, x);
+    worker.trsm_right(diagonal, Triangle::UnitLower, x);
 }
 
 /// `X <- X P` within `rows`: column c becomes what column `source[c]` was, cycle by cycle.
 fn interchange_columns<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     a: &Matrix<T>,
     source: &[usize],
     rows: &Range<usize>,
@@ -133,14 +133,14 @@ fn interchange_columns<T: Scalar, B: Backend<T>>(
             continue;
         }
         let saved = panel.sub(rows.start, 0, rows.len(), 1);
-        lane.copy(column(start), saved);
+        worker.copy(column(start), saved);
         let mut to = start;
         while source[to] != start {
-            lane.copy(column(source[to]), column(to));
+            worker.copy(column(source[to]), column(to));
             moved[to] = true;
             to = source[to];
         }
-        lane.copy(saved, column(to));
+        worker.copy(saved, column(to));
         moved[to] = true;
     }
 }

@@ -1,7 +1,7 @@
-//! Steps of LU that several lanes share, where the owner of a panel alone would let the others wait.
+//! Steps of LU that several workers share, where the owner of a panel alone would let the others wait.
 //!
-//! In such a step a lane has no columns but rows, of everything to the right of the finished panel and of
-//! the next one: all lanes have equally much to do however few columns are left, at the price of
+//! In such a step a worker has no columns but rows, of everything to the right of the finished panel and of
+//! the next one: all workers have equally much to do however few columns are left, at the price of
 //! waiting for each other in every column of the panel.
 
 use super::factor::{factor_panel, finish_row};
@@ -13,18 +13,18 @@ use crate::scalar::Scalar;
 const PANEL: f64 = 0.8;
 /// Meetings for each column of a panel.
 const MEETINGS: f64 = 1.3;
-/// Lanes share where it takes less than this part of the time.
+/// Workers share where it takes less than this part of the time.
 const GAIN: f64 = 0.75;
 
-/// The lanes that make panel `t` and, where they are several, all of the step before: the owner first.
-pub fn group<T: Scalar, B: Backend<T>>(lane: &B, a: &Matrix<T>, t: usize) -> Group {
-    let (tile, lanes) = (a.columns.tile(t), lane.lanes());
+/// The workers that make panel `t` and, where they are several, all of the step before: the owner first.
+pub fn group<T: Scalar, B: Backend<T>>(worker: &B, a: &Matrix<T>, t: usize) -> Group {
+    let (tile, workers) = (a.columns.tile(t), worker.workers());
     let rows = a.columns.n() - tile.global;
-    let sharers = lane.sharers(rows);
+    let sharers = worker.sharers(rows);
     // Nothing comes before the first panel.
     let columns = if t == 0 { 0 } else { a.columns.count() - t };
-    let pays = pays(columns, lanes, sharers, meetings(rows, tile.width, lane.meeting()));
-    Group::new(t % lanes, if pays { sharers } else { 1 }, tile.global)
+    let pays = pays(columns, workers, sharers, meetings(rows, tile.width, worker.meeting()));
+    Group::new(t % workers, if pays { sharers } else { 1 }, tile.global)
 }
 
 /// What the meetings for a panel take, each as long as `meeting` multiplications.
@@ -32,33 +32,33 @@ fn meetings(rows: usize, width: usize, meeting: f64) -> f64 {
     MEETINGS * meeting / (rows * width) as f64
 }
 
-/// Whether to share: `sharers` lanes a panel and what the one before subtracts from `columns` tile
+/// Whether to share: `sharers` workers a panel and what the one before subtracts from `columns` tile
 /// columns, the panel's with them.
-fn pays(columns: usize, lanes: usize, sharers: usize, meetings: f64) -> bool {
-    let [alone, together] = times(columns, lanes, sharers, meetings);
+fn pays(columns: usize, workers: usize, sharers: usize, meetings: f64) -> bool {
+    let [alone, together] = times(columns, workers, sharers, meetings);
     sharers > 1 && together < GAIN * alone
 }
 
 /// Times of a step, by the owner of the panel with lookahead and by `sharers` together, all meetings
 /// taking `meetings`. Unit is the time of the product of a panel and a tile.
-fn times(columns: usize, lanes: usize, sharers: usize, meetings: f64) -> [f64; 2] {
+fn times(columns: usize, workers: usize, sharers: usize, meetings: f64) -> [f64; 2] {
     let work = columns as f64 + PANEL;
     let critical = columns.min(1) as f64 + PANEL;
-    [critical.max(work / lanes as f64), work / sharers as f64 + meetings]
+    [critical.max(work / workers as f64), work / sharers as f64 + meetings]
 }
 
-/// This lane's part of a step: what panel `k` says to all columns to its right, and the next panel.
+/// This worker's part of a step: what panel `k` says to all columns to its right, and the next panel.
 pub fn step<T: Scalar, B: Backend<T>>(
-    lane: &mut B,
+    worker: &mut B,
     a: &Matrix<T>,
     pivots: Block<i32>,
     k: usize,
     mut group: Group,
 ) -> Step {
-    let Some(place) = group.place(lane.lane(), lane.lanes()) else { return Ok(()) };
+    let Some(place) = group.place(worker.worker(), worker.workers()) else { return Ok(()) };
     let (next, n) = (k + 1, a.columns.n());
     let first = a.columns.tile(next).global;
-    // Interchanges and U concern rows of all lanes and go by columns.
+    // Interchanges and U concern rows of all workers and go by columns.
     let mine = group.columns(place, first..n);
     for t in next..a.columns.count() {
         let tile = a.columns.tile(t);
@@ -66,14 +66,14 @@ pub fn step<T: Scalar, B: Backend<T>>(
         let end = mine.end.min(tile.global + tile.width);
         if start < end {
             let part = a.tile_column(t).sub(0, start - tile.global, n, end - start);
-            finish_row(lane, a, pivots, k, part);
+            finish_row(worker, a, pivots, k, part);
         }
     }
-    lane.meet(&mut group)?;
+    worker.meet(&mut group)?;
     let rows = group.rows(place, first, n - first);
     let rows = first + rows.start..first + rows.end;
-    lane.update_rows(a, k, next..a.columns.count(), Update::Lu, rows);
-    factor_panel(lane, a, pivots, next, group)
+    worker.update_rows(a, k, next..a.columns.count(), Update::Lu, rows);
+    factor_panel(worker, a, pivots, next, group)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 use super::{meetings, pays, times};
 
 #[test]
-fn panels_are_shared_where_lanes_outnumber_the_columns() {
+fn panels_are_shared_where_workers_outnumber_the_columns() {
     assert!(pays(15, 16, 16, 0.2));
     // With 100 columns nobody waits for a panel.
     assert!(!pays(100, 16, 16, 0.0));
-    // Two lanes wait for the first panel and the last ones only.
+    // Two workers wait for the first panel and the last ones only.
     assert!(pays(0, 2, 2, 0.1) && pays(1, 2, 2, 0.2));
     assert!((3..40).all(|columns| !pays(columns, 2, 2, 0.0)));
 }
@@ -17,33 +17,33 @@ fn panels_are_not_shared_where_meetings_take_longer() {
 }
 
 #[test]
-fn one_lane_shares_nothing() {
+fn one_worker_shares_nothing() {
     for columns in 0..20 {
         assert!(!pays(columns, 1, 1, 0.0));
         assert!(!pays(columns, 16, 1, 0.0), "nobody to share with");
     }
 }
 
-/// How many times as fast the model has a factorisation with tiles of 128 where lanes share what pays, as
+/// How many times as fast the model has a factorisation with tiles of 128 where workers share what pays, as
 /// docs/design/adr/0005-lu-panels-shared-by-rows.md quotes it.
-fn gain(n: usize, lanes: usize) -> f64 {
+fn gain(n: usize, workers: usize) -> f64 {
     let (mut without, mut with) = (0.0, 0.0);
     for rows in (128..=n).rev().step_by(128) {
         let columns = if rows == n { 0 } else { rows / 128 };
-        let sharers = lanes.min(rows / 64);
+        let sharers = workers.min(rows / 64);
         let meetings = meetings(rows, 128, 80e3);
-        let [alone, together] = times(columns, lanes, sharers, meetings);
+        let [alone, together] = times(columns, workers, sharers, meetings);
         without += alone * rows as f64;
         with +=
-            rows as f64 * if pays(columns, lanes, sharers, meetings) { together } else { alone };
+            rows as f64 * if pays(columns, workers, sharers, meetings) { together } else { alone };
     }
     without / with
 }
 
 #[test]
-fn many_lanes_gain_and_few_lose_nothing() {
-    let tenths = |n, lanes| (10.0 * gain(n, lanes)).round();
-    assert_eq!([(2048, 2), (8192, 2)].map(|(n, lanes)| tenths(n, lanes)), [10.0, 10.0]);
+fn many_workers_gain_and_few_lose_nothing() {
+    let tenths = |n, workers| (10.0 * gain(n, workers)).round();
+    assert_eq!([(2048, 2), (8192, 2)].map(|(n, workers)| tenths(n, workers)), [10.0, 10.0]);
     let many = [(2048, 16), (4096, 32), (8192, 64)];
-    assert_eq!(many.map(|(n, lanes)| tenths(n, lanes)), [11.0, 17.0, 20.0]);
+    assert_eq!(many.map(|(n, workers)| tenths(n, workers)), [11.0, 17.0, 20.0]);
 }

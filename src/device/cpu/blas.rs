@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! All functions here dereference the blocks given. The algorithms in `algorithms` guarantee what that
-//! needs: a lane writes only blocks it owns in the present phase, and reads others' blocks only after
+//! needs: a worker writes only blocks it owns in the present phase, and reads others' blocks only after
 //! a signal or barrier that orders those writes before.
 
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub unsafe fn slice<'a, T>(b: Block<T>) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(b.ptr, b.rows) }
 }
 
-/// A column whose elements lie side by side, this lane's alone.
+/// A column whose elements lie side by side, this worker's alone.
 pub unsafe fn slice_mut<'a, T>(b: Block<T>) -> &'a mut [T] {
     assert!(b.cols == 1 && (b.row_stride == 1 || b.rows <= 1), "a contiguous column");
     // SAFETY: see the module's contract.

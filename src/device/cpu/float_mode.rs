@@ -3,8 +3,8 @@
 //! Subnormal operands cost a hundred cycles each, and matrices that decay away from the diagonal are
 //! full of them. Flushing them to zero, as XLA does, ruins matrices whose entries are all near
 //! underflow (a residual ratio of 1e6 where less than 1 is possible). So a routine decides by the
-//! magnitude of its data, and says so to its lanes. A thread inherits its mode from the one that
-//! starts it, hence every lane sets its own; when a promise is completed the rest of the user's
+//! magnitude of its data, and says so to its workers. A thread inherits its mode from the one that
+//! starts it, hence every worker sets its own; when a promise is completed the rest of the user's
 //! program runs in the mode of XLA's thread again.
 
 /// The floating-point control state of a thread.

@@ -1,4 +1,4 @@
-//! LU factorisation of a panel with partial pivoting by the lanes of a group: recursive halving of the
+//! LU factorisation of a panel with partial pivoting by the workers of a group: recursive halving of the
 //! columns down to strips that stay in cache, as in LAPACK's `getrf2` (Toledo, SIAM J. Matrix Anal.
 //! Appl. 18, 1997). Everything but the strips is products and triangular solves.
 //!
@@ -36,7 +36,7 @@ impl<T: Scalar> Panel<'_, T> {
     /// `P A = L U`; the first column whose pivot is zero or not finite, if there is one.
     ///
     /// # Safety
-    /// As for all of `blas`, with the members' parts as parts of one lane.
+    /// As for all of `blas`, with the members' parts as parts of one worker.
     pub unsafe fn factor(mut self) -> Step<Option<usize>> {
         let (a, pivots) = (self.a, self.pivots);
         assert!(a.row_stride == 1 && a.rows >= a.cols && pivots.rows == a.cols, "a tall panel");
@@ -106,7 +106,7 @@ impl<T: Scalar> Panel<'_, T> {
         }
     }
 
-    /// Whether this lane leads the group.
+    /// Whether this worker leads the group.
     pub fn leads(&self) -> bool {
         self.members.place == 0
     }

@@ -1,4 +1,4 @@
-//! A group of lanes as one of its members sees it: how they meet, and how they agree on a pivot.
+//! A group of workers as one of its members sees it: how they meet, and how they agree on a pivot.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
@@ -12,7 +12,7 @@ use crate::scalar::Scalar;
 /// Bytes for a candidate of any type of element.
 const BYTES: usize = 384;
 
-/// Where a lane posts a candidate: every second meeting in the same place. Whoever posts there again
+/// Where a worker posts a candidate: every second meeting in the same place. Whoever posts there again
 /// has been at the meeting in between, to which everybody came after reading.
 #[derive(Default)]
 #[repr(align(128))]
@@ -33,14 +33,14 @@ unsafe impl Sync for Place {}
 pub struct Members<'a> {
     pub place: usize,
     team: &'a Team,
-    lane: usize,
+    worker: usize,
     group: &'a mut Group,
 }
 
 impl<'a> Members<'a> {
-    pub fn new(team: &'a Team, lane: usize, group: &'a mut Group) -> Self {
-        let place = group.place(lane, team.lanes()).expect("a member of the group");
-        Members { place, team, lane, group }
+    pub fn new(team: &'a Team, worker: usize, group: &'a mut Group) -> Self {
+        let place = group.place(worker, team.workers()).expect("a member of the group");
+        Members { place, team, worker, group }
     }
 
     /// Waits for all members.
@@ -49,7 +49,7 @@ impl<'a> Members<'a> {
             return Ok(());
         }
         let number = self.group.next_meeting();
-        self.team.meeting().meet(self.lane, self.group.members(self.team.lanes()), number)
+        self.team.meeting().meet(self.worker, self.group.members(self.team.workers()), number)
     }
 
     /// This member's rows of a panel that begins in row `first` of the matrix.
@@ -70,14 +70,15 @@ impl<'a> Members<'a> {
         }
         const { assert!(size_of::<Candidate<T>>() <= BYTES && align_of::<Candidate<T>>() <= 128) };
         let turn = (self.group.meetings() + 1) % 2;
-        let post =
-            |team: &'a Team, lane: usize| team.post(lane).0[turn].0.get().cast::<Candidate<T>>();
-        // SAFETY: this lane's place, whose last content everybody has read (see `Post`).
-        unsafe { post(self.team, self.lane).write(mine) };
+        let post = |team: &'a Team, worker: usize| {
+            team.post(worker).0[turn].0.get().cast::<Candidate<T>>()
+        };
+        // SAFETY: this worker's place, whose last content everybody has read (see `Post`).
+        unsafe { post(self.team, self.worker).write(mine) };
         self.meet()?;
         // SAFETY: written before the meeting and not again before everybody has read it.
-        let read = |lane: usize| unsafe { &*post(self.team, lane) };
-        let mut members = self.group.members(self.team.lanes()).map(read);
+        let read = |worker: usize| unsafe { &*post(self.team, worker) };
+        let mut members = self.group.members(self.team.workers()).map(read);
         let top = members.find(|post| post.has_diagonal).expect("the row is a member's");
         // A NaN on the diagonal is never exceeded, and others' have been passed over.
         let best = members.fold(top, |best, post| if post.size > best.size { post } else { best });

@@ -1,9 +1,8 @@
-//! The host backend: lanes are threads, tile kernels are faer's, panels are read where they lie.
+//! The host backend: workers are threads, tile kernels are faer's, panels are read where they lie.
 
 mod blas;
 pub mod float_mode;
 mod getrf;
-mod lane;
 mod members;
 mod norm;
 pub mod peak;
@@ -13,9 +12,10 @@ mod strip;
 mod team;
 pub mod threads;
 mod traced;
+mod worker;
 pub mod yardstick;
 
-pub use lane::{lane_count, scratch_elements, shared_elements};
 pub use scratch::Scratch;
 pub use team::{Sharing, Team};
-pub use traced::HostLane;
+pub use traced::CpuWorker;
+pub use worker::{scratch_elements, shared_elements, worker_count};

@@ -3,7 +3,7 @@
 //!
 //! Contract. `announce(c)` publishes everything the caller wrote before it to every thread whose
 //! `wait(c' <= c)` returns `Ok`. A waiter spins briefly (tile kernels take tens of microseconds), then
-//! sleeps, so that more lanes than cores do not burn each other's time. No wake-up is lost: the
+//! sleeps, so that more workers than cores do not burn each other's time. No wake-up is lost: the
 //! waiter registers, fences, then reads the count; the announcer stores the count, fences, then reads
 //! the registrations. Whichever fence comes second sees the other's write. `tests/loom` checks it.
 

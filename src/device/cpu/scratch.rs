@@ -1,4 +1,4 @@
-//! The memory of one call beside its operands, had before the lanes start.
+//! The memory of one call beside its operands, had before the workers start.
 //!
 //! Pages of its own, of which the last are kept for the next call. `malloc` would keep what is freed for
 //! the thread that asked, and each call may ask on another thread of XLA's: up to eight scratches for
@@ -21,7 +21,7 @@ fn kept() -> MutexGuard<'static, Option<MmapMut>> {
     KEPT.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Memory that lanes share by agreement of the phases; what it holds at first is anything.
+/// Memory that workers share by agreement of the phases; what it holds at first is anything.
 pub struct Scratch<T> {
     pages: Option<MmapMut>,
     base: *mut T,
@@ -29,7 +29,7 @@ pub struct Scratch<T> {
     of: PhantomData<T>,
 }
 
-// SAFETY: memory that this object owns; the phases of the routine say which lane uses which part.
+// SAFETY: memory that this object owns; the phases of the routine say which worker uses which part.
 unsafe impl<T: Send> Send for Scratch<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Scratch<T> {}

@@ -40,7 +40,7 @@ pub struct Candidate<T> {
     pub diagonal: [T; STRIP],
 }
 
-/// Factors columns of a panel within the rows of this lane, with the widest vectors that the processor
+/// Factors columns of a panel within the rows of this worker, with the widest vectors that the processor
 /// has.
 ///
 /// # Safety
@@ -80,7 +80,7 @@ unsafe fn strip_avx2<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> 
 #[inline(always)]
 unsafe fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
     let (a, own) = (panel.a, panel.rows.clone());
-    // SAFETY: the caller's; columns are contiguous and disjoint, and the rows are this lane's.
+    // SAFETY: the caller's; columns are contiguous and disjoint, and the rows are this worker's.
     let column = |j: usize, rows: Range<usize>| unsafe {
         std::slice::from_raw_parts_mut(a.sub(rows.start, j, rows.len(), 1).ptr, rows.len())
     };
@@ -130,7 +130,7 @@ unsafe fn interchange<T: Scalar>(
     largest: &Largest<T::Real>,
 ) -> Step<(usize, [T; STRIP])> {
     let strip = panel.a.sub(0, columns.start, panel.a.rows, columns.len());
-    // SAFETY: the caller's; only of rows that are this lane's.
+    // SAFETY: the caller's; only of rows that are this worker's.
     let entries = |row: usize| unsafe { row_of(strip, row) };
     let has_diagonal = panel.rows.contains(&j);
     let mine = Candidate {
@@ -149,7 +149,7 @@ unsafe fn interchange<T: Scalar>(
         let writes = [(j, entries), (row, diagonal)];
         for (row, entries) in writes.iter().filter(|(row, _)| panel.rows.contains(row)) {
             for (c, &entry) in entries[..columns.len()].iter().enumerate() {
-                // SAFETY: the caller's; an element of this lane's rows.
+                // SAFETY: the caller's; an element of this worker's rows.
                 unsafe { strip.sub(*row, c, 1, 1).ptr.write(entry) };
             }
         }

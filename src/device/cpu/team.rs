@@ -1,4 +1,4 @@
-//! What the lanes of one call share: their signals, their barrier, and why they stopped.
+//! What the workers of one call share: their signals, their barrier, and why they stopped.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,26 +9,26 @@ use crate::device::{Signal, Stopped};
 use crate::error::Error;
 use crate::trace::CallTrace;
 
-/// When lanes share a panel of LU, where they wait for each other in every column.
+/// When workers share a panel of LU, where they wait for each other in every column.
 #[derive(Clone, Copy, Debug)]
 pub struct Sharing {
-    /// At most so many lanes: no more than can run at the same time.
-    pub lanes: usize,
+    /// At most so many workers: no more than can run at the same time.
+    pub workers: usize,
     /// Each with so many rows at least.
     pub rows: usize,
-    /// Multiplications of float64 that a lane does in the time of a meeting. On two cores a meeting takes
-    /// 1 us with what it exchanges; with more lanes it takes longer.
+    /// Multiplications of float64 that a worker does in the time of a meeting. On two cores a meeting takes
+    /// 1 us with what it exchanges; with more workers it takes longer.
     pub meeting: f64,
 }
 
 impl Default for Sharing {
     fn default() -> Self {
-        Sharing { lanes: usize::MAX, rows: 64, meeting: 80e3 }
+        Sharing { workers: usize::MAX, rows: 64, meeting: 80e3 }
     }
 }
 
 pub struct Team {
-    lanes: usize,
+    workers: usize,
     sharing: Sharing,
     panels: Progress,
     solved: Progress,
@@ -42,23 +42,23 @@ pub struct Team {
 }
 
 impl Team {
-    pub fn new(lanes: usize) -> Self {
+    pub fn new(workers: usize) -> Self {
         Team {
-            lanes,
+            workers,
             sharing: Sharing::default(),
             panels: Progress::default(),
             solved: Progress::default(),
-            partial_sums: (0..lanes).map(|_| Progress::default()).collect(),
-            barrier: Barrier::new(lanes),
-            meeting: Meeting::new(lanes),
-            posts: (0..lanes).map(|_| Post::default()).collect(),
+            partial_sums: (0..workers).map(|_| Progress::default()).collect(),
+            barrier: Barrier::new(workers),
+            meeting: Meeting::new(workers),
+            posts: (0..workers).map(|_| Post::default()).collect(),
             info: AtomicUsize::new(0),
             failure: Mutex::new(None),
             trace: None,
         }
     }
 
-    /// With other limits for what lanes share.
+    /// With other limits for what workers share.
     pub fn with_sharing(self, sharing: Sharing) -> Self {
         Team { sharing, ..self }
     }
@@ -76,14 +76,14 @@ impl Team {
         &self.sharing
     }
 
-    pub fn lanes(&self) -> usize {
-        self.lanes
+    pub fn workers(&self) -> usize {
+        self.workers
     }
 
     pub fn signal(&self, signal: Signal) -> &Progress {
         match signal {
             Signal::Panels => &self.panels,
-            Signal::PartialSums(lane) => &self.partial_sums[lane],
+            Signal::PartialSums(worker) => &self.partial_sums[worker],
             Signal::Solved => &self.solved,
         }
     }
@@ -96,11 +96,11 @@ impl Team {
         &self.meeting
     }
 
-    pub fn post(&self, lane: usize) -> &Post {
-        &self.posts[lane]
+    pub fn post(&self, worker: usize) -> &Post {
+        &self.posts[worker]
     }
 
-    /// Wakes every waiting lane; all their waits return `Stopped` from now on.
+    /// Wakes every waiting worker; all their waits return `Stopped` from now on.
     pub fn stop(&self) {
         self.panels.stop();
         self.solved.stop();
@@ -114,14 +114,14 @@ impl Team {
         self.panels.is_stopped()
     }
 
-    /// Records LAPACK's `info` and stops the lanes.
+    /// Records LAPACK's `info` and stops the workers.
     pub fn give_up(&self, info: usize) -> Stopped {
         self.report(info);
         self.stop();
         Stopped
     }
 
-    /// Records why the machine failed, if it is the first failure, and stops the lanes.
+    /// Records why the machine failed, if it is the first failure, and stops the workers.
     pub fn fail(&self, error: Error) -> Stopped {
         self.failure.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(error);
         self.stop();

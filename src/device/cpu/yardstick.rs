@@ -11,7 +11,7 @@ use faer::linalg::lu::partial_pivoting as lu;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Conj, Mat, MatMut, Par};
 
-use super::{HostLane, Team, scratch_elements};
+use super::{CpuWorker, Team, scratch_elements};
 use crate::device::{Backend, Update};
 use crate::layout::{Columns, Order};
 use crate::matrix::{Block, Matrix};
@@ -37,33 +37,33 @@ pub fn gemm_seconds<T: Scalar>(n: usize, threads: usize) -> f64 {
     seconds
 }
 
-/// Operations in a second of the product with which `lanes` lanes update an n x n matrix behind its first
+/// Operations in a second of the product with which `workers` workers update an n x n matrix behind its first
 /// panel of LU, in tiles of `width`: each its share of the tile columns, packing included. The median of
 /// five.
-pub fn update_flops<T: Scalar>(n: usize, width: usize, lanes: usize) -> f64 {
+pub fn update_flops<T: Scalar>(n: usize, width: usize, workers: usize) -> f64 {
     const TIMES: usize = 5;
     let columns = Columns::new(n, 1, width, Order::Natural);
     let (tiles, widest) = (columns.count(), columns.widest());
     // Small, as the panel is applied again and again.
     let mut memory: Vec<T> = (0..n * n).map(|i| T::from_f64_impl((i % 7) as f64 / 1e4)).collect();
     let matrix = Matrix::new(&[memory.as_mut_ptr()], columns);
-    let (team, together) = (Team::new(lanes), Barrier::new(lanes));
+    let (team, together) = (Team::new(workers), Barrier::new(workers));
     let work = |own: usize| {
         let mut pack = vec![T::ZERO; scratch_elements::<T>(widest, tiles)];
         let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
-        let mut lane = HostLane::new(&team, own, widest, pack);
+        let mut worker = CpuWorker::new(&team, own, widest, pack);
         let mut seconds = [0.0; TIMES];
         for seconds in &mut seconds {
             together.wait();
             let start = Instant::now();
-            lane.update(&matrix, 0, (1 + own..tiles).step_by(lanes), Update::Lu);
+            worker.update(&matrix, 0, (1 + own..tiles).step_by(workers), Update::Lu);
             together.wait();
             *seconds = start.elapsed().as_secs_f64();
         }
         seconds
     };
     let mut seconds = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..lanes).map(|own| scope.spawn(move || work(own))).collect();
+        let others: Vec<_> = (1..workers).map(|own| scope.spawn(move || work(own))).collect();
         let seconds = work(0);
         others.into_iter().for_each(|other| drop(other.join()));
         seconds
@@ -126,8 +126,9 @@ mod tests {
 
     #[test]
     fn updates_have_a_rate() {
-        for lanes in 1..=3 {
-            let rates = [update_flops::<f64>(200, 64, lanes), update_flops::<f32>(200, 64, lanes)];
+        for workers in 1..=3 {
+            let rates =
+                [update_flops::<f64>(200, 64, workers), update_flops::<f32>(200, 64, workers)];
             assert!(rates.iter().all(|rate| rate.is_finite() && *rate > 0.0), "{rates:?}");
         }
     }

@@ -15,7 +15,7 @@
 //! | `engine` | cuSolverMg for the ranks of a call |
 //! | `crew` | the ranks of a call: whose memory is where, what has been announced |
 //! | `room` | what a rank needs of scratch |
-//! | `lane` | one rank of a call: the `Backend` |
+//! | `worker` | one rank of a call: the `Backend` |
 //! | `nvrtc` | libnvrtc: a source text becomes a cubin |
 //! | `sources` | the table of `kernels/*.cu` |
 //! | `kernels` | a kernel of the table for an architecture, by way of the cache |
@@ -30,7 +30,6 @@ pub mod device;
 pub mod driver;
 pub mod engine;
 pub mod kernels;
-pub mod lane;
 pub mod load;
 pub mod nvrtc;
 pub mod panel;
@@ -42,4 +41,5 @@ pub mod tools;
 pub mod transposition;
 pub mod vendor;
 pub mod warm;
+pub mod worker;
 pub mod yardstick;

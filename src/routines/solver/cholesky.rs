@@ -157,28 +157,28 @@ pub static VERBS: [Verb; 10] = [
     },
 ];
 
-/// One lane's part between `arrange` and `restore`.
-pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut Instant) -> Step {
+/// One worker's part between `arrange` and `restore`.
+pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
     if verb.norm {
-        // Before all lanes meet in `scale`: none of them can have given up yet.
-        job.measure_hermitian(lane);
-        *time = job.lap(lane, "norm", *time);
+        // Before all workers meet in `scale`: none of them can have given up yet.
+        job.measure_hermitian(worker);
+        *time = job.lap(worker, "norm", *time);
     }
-    let scale = if verb.factor || verb.solve || verb.invert { scale(job, lane)? } else { 0.0 };
+    let scale = if verb.factor || verb.solve || verb.invert { scale(job, worker)? } else { 0.0 };
     if verb.factor {
         match job.options.engine {
-            Engine::Own => factor(lane, &job.a)?,
-            Engine::CusolverMg => lane.whole(&job.a, WholeStep::Potrf)?,
+            Engine::Own => factor(worker, &job.a)?,
+            Engine::CusolverMg => worker.whole(&job.a, WholeStep::Potrf)?,
         }
-        *time = job.lap(lane, "factor", *time);
+        *time = job.lap(worker, "factor", *time);
     }
     // Where a factor comes or goes, not where it is made and used within the call.
     let gives_factor = verb.arrange && !verb.solve && !verb.restore;
     let takes_factor = verb.restore && !verb.arrange;
     if conjugates_factor(job) && (gives_factor || takes_factor) {
-        lane.barrier()?;
-        conjugate(job, lane)?;
+        worker.barrier()?;
+        conjugate(job, worker)?;
     }
     if verb.solve {
         // With B = A^T = conj(A), and with a factor that stands for one: solve with conj(L).
@@ -187,30 +187,30 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut 
         // A^T is conj(A), too.
         let conjugated = of_conjugate != (job.options.op == Op::Transpose);
         match job.options.engine {
-            Engine::Own => job.solve(lane, &sweeps(conjugated), None, scale)?,
-            // What has failed is known to all lanes.
+            Engine::Own => job.solve(worker, &sweeps(conjugated), None, scale)?,
+            // What has failed is known to all workers.
             Engine::CusolverMg if job.info() != 0 => {}
-            Engine::CusolverMg => job.solve_whole(lane, None, conjugated)?,
+            Engine::CusolverMg => job.solve_whole(worker, None, conjugated)?,
         }
-        *time = job.lap(lane, "solve", *time);
+        *time = job.lap(worker, "solve", *time);
     }
     if verb.condition {
         // A is its own adjoint, and the inverse of its conjugate has the same norm.
         let earlier = if verb.solve { 2 } else { 0 };
-        job.condition(lane, |_| (sweeps(false), None), earlier)?;
-        *time = job.lap(lane, "condition", *time);
+        job.condition(worker, |_| (sweeps(false), None), earlier)?;
+        *time = job.lap(worker, "condition", *time);
     }
     if verb.invert {
-        lane.keep_subnormals(inverse_near_underflow::<T>(scale));
+        worker.keep_subnormals(inverse_near_underflow::<T>(scale));
         match job.options.engine {
-            Engine::Own => inverse(lane, &job.a, job.panel())?,
+            Engine::Own => inverse(worker, &job.a, job.panel())?,
             Engine::CusolverMg if job.info() != 0 => {}
             Engine::CusolverMg => {
-                lane.whole(&job.a, WholeStep::Potri)?;
-                mirror_triangle(lane, &job.a, Missing::Upper, true)?;
+                worker.whole(&job.a, WholeStep::Potri)?;
+                mirror_triangle(worker, &job.a, Missing::Upper, true)?;
             }
         }
-        *time = job.lap(lane, "invert", *time);
+        *time = job.lap(worker, "invert", *time);
     }
     Ok(())
 }
@@ -222,12 +222,12 @@ pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
 
 /// The largest entry of A, which decides about subnormal numbers: it is on the diagonal of a
 /// positive definite matrix. Of a factor, the largest square on the diagonal stands for it.
-fn scale<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>) -> Step<f64> {
-    let largest = job.largest_on_diagonal(lane)?;
+fn scale<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step<f64> {
+    let largest = job.largest_on_diagonal(worker)?;
     let scale = if job.options.verb.factor { largest } else { largest * largest };
-    lane.keep_subnormals(near_underflow::<T>(scale));
-    // All lanes have seen the diagonal before any of them overwrites it.
-    lane.barrier()?;
+    worker.keep_subnormals(near_underflow::<T>(scale));
+    // All workers have seen the diagonal before any of them overwrites it.
+    worker.barrier()?;
     Ok(scale)
 }
 
@@ -236,13 +236,13 @@ fn conjugates_factor<T: Scalar>(job: &Solver<T>) -> bool {
     T::IS_COMPLEX && job.options.storage == Storage::Columns
 }
 
-/// Conjugates B's lower triangle; afterwards all lanes have met.
-fn conjugate<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>) -> Step {
+/// Conjugates B's lower triangle; afterwards all workers have met.
+fn conjugate<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
     let a = &job.a;
-    for t in (lane.lane()..a.columns.count()).step_by(lane.lanes()) {
-        lane.conjugate(a.tile_column(t).rows_from(a.columns.tile(t).global));
+    for t in (worker.worker()..a.columns.count()).step_by(worker.workers()) {
+        worker.conjugate(a.tile_column(t).rows_from(a.columns.tile(t).global));
     }
-    lane.barrier()
+    worker.barrier()
 }
 
 /// `2 sum log L_ii`.

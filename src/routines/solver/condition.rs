@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 
-/// What the lanes of a call find out.
+/// What the workers of a call find out.
 pub struct Norms<T> {
     /// norm1(A) as an operand.
     given: Option<f64>,
@@ -33,9 +33,9 @@ impl<T: Scalar> Norms<T> {
     }
 }
 
-/// How many sums each lane keeps. norm1(A) takes those over rows of B where these are A's columns, as
+/// How many sums each worker keeps. norm1(A) takes those over rows of B where these are A's columns, as
 /// of A^T, or the part of a column that is not given, as of one triangle; squares have three sizes.
-pub fn sums_of_lane(options: &Options, n: usize) -> usize {
+pub fn sums_of_worker(options: &Options, n: usize) -> usize {
     let Options { verb, storage, norm, .. } = options;
     let of_transpose = storage.is_transpose() && !verb.upright;
     match verb.family {
@@ -47,24 +47,24 @@ pub fn sums_of_lane(options: &Options, n: usize) -> usize {
 }
 
 /// Elements of scratch that an estimate needs.
-pub fn scratch_elements(n: usize, lanes: usize) -> usize {
-    (1 + lanes) * n * block(n) + 1
+pub fn scratch_elements(n: usize, workers: usize) -> usize {
+    (1 + workers) * n * block(n) + 1
 }
 
 impl<T: Scalar> Solver<T> {
-    /// The sums of a lane, zeros at first, if it keeps any.
-    pub(super) fn sums_of(&self, lane: usize) -> Option<Block<f64>> {
+    /// The sums of a worker, zeros at first, if it keeps any.
+    pub(super) fn sums_of(&self, worker: usize) -> Option<Block<f64>> {
         let each = self.sizes.sums;
-        Some(Block::column_major(*self.ground.sums.get(lane)?, each, 1, each))
+        Some(Block::column_major(*self.ground.sums.get(worker)?, each, 1, each))
     }
 
-    /// Sums of all lanes, which have met, in their places.
+    /// Sums of all workers, which have met, in their places.
     pub(super) fn totals(&self) -> Result<Vec<f64>> {
-        let lanes = (0..self.team.lanes()).map_while(|lane| self.sums_of(lane));
+        let workers = (0..self.team.workers()).map_while(|worker| self.sums_of(worker));
         // SAFETY: numbers of the scratch, which nobody writes any more.
         let read = |s: Block<f64>| unsafe { memory::read(self.memory(), s.ptr, 1, s.rows) };
-        let sums = lanes.map(read).collect::<Result<Vec<_>>>()?;
-        let total = |i: usize| sums.iter().map(|of_lane| of_lane[i]).sum();
+        let sums = workers.map(read).collect::<Result<Vec<_>>>()?;
+        let total = |i: usize| sums.iter().map(|of_worker| of_worker[i]).sum();
         Ok((0..sums.first().map_or(0, Vec::len)).map(total).collect())
     }
 
@@ -73,29 +73,29 @@ impl<T: Scalar> Solver<T> {
         Ok(self.totals()?.into_iter().take(self.unpadded()).fold(0.0, larger))
     }
 
-    fn row_sums(&self, lane: usize) -> Option<Block<f64>> {
-        Some(self.sums_of(lane)?.sub(0, 0, self.unpadded(), 1))
+    fn row_sums(&self, worker: usize) -> Option<Block<f64>> {
+        Some(self.sums_of(worker)?.sub(0, 0, self.unpadded(), 1))
     }
 
-    /// Finds norm1(A), and the largest entry on the way, as `largest` does; afterwards all lanes have
+    /// Finds norm1(A), and the largest entry on the way, as `largest` does; afterwards all workers have
     /// met.
-    pub fn measure(&self, lane: &mut impl Backend<T>) -> Step<f64> {
-        lane.keep_subnormals(true);
-        let rows = self.row_sums(lane.lane());
-        let found = norm::of_all(lane, &self.a, self.unpadded(), rows)?;
+    pub fn measure(&self, worker: &mut impl Backend<T>) -> Step<f64> {
+        worker.keep_subnormals(true);
+        let rows = self.row_sums(worker.worker());
+        let found = norm::of_all(worker, &self.a, self.unpadded(), rows)?;
         // The bits of numbers that are not negative are ordered as they are, NaN being the largest.
         self.norms.column.fetch_max(found.column.abs().to_bits(), Ordering::AcqRel);
-        self.gather_largest(lane, found.entry)
+        self.gather_largest(worker, found.entry)
     }
 
-    /// The lane's part of norm1(A) of a Hermitian A, from the tile columns that are its own.
-    pub fn measure_hermitian(&self, lane: &mut impl Backend<T>) {
-        if let Some(sums) = self.row_sums(lane.lane()) {
-            norm::of_lower_triangle(lane, &self.a, self.unpadded(), sums);
+    /// The worker's part of norm1(A) of a Hermitian A, from the tile columns that are its own.
+    pub fn measure_hermitian(&self, worker: &mut impl Backend<T>) {
+        if let Some(sums) = self.row_sums(worker.worker()) {
+            norm::of_lower_triangle(worker, &self.a, self.unpadded(), sums);
         }
     }
 
-    /// norm1(A) as a number of the matrix's precision, given or found by lanes that have met.
+    /// norm1(A) as a number of the matrix's precision, given or found by workers that have met.
     pub fn norm(&self) -> Result<f64> {
         let found = match self.norms.given {
             Some(given) => given,
@@ -112,36 +112,36 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// Estimates the condition. `sweeps` are those of a solve with A or with A^H; `earlier` is how
-    /// many sweeps all lanes have made in this call.
+    /// many sweeps all workers have made in this call.
     pub fn condition(
         &self,
-        lane: &mut impl Backend<T>,
+        worker: &mut impl Backend<T>,
         sweeps: impl Fn(Op) -> ([(Triangle, Op); 2], Option<Interchange>),
         mut earlier: usize,
     ) -> Step {
-        lane.barrier()?;
+        worker.barrier()?;
         let (n, order) = (self.problem.n, self.unpadded());
-        let norm = self.norm().map_err(|error| lane.fail(error))?;
+        let norm = self.norm().map_err(|error| worker.fail(error))?;
         if self.info() != 0 || !(norm > 0.0 && norm.is_finite()) {
             return Ok(());
         }
-        lane.keep_subnormals(near_underflow::<T>(norm));
+        worker.keep_subnormals(near_underflow::<T>(norm));
         let t = block(order);
         let part = |i: usize| Block::row_major(self.shared_scratch(i * n * t), n, t, t);
-        let sums: Vec<_> = (0..lane.lanes()).map(|l| part(1 + l)).collect();
-        let (x, told) = (part(0), part(1 + lane.lanes()).ptr);
+        let sums: Vec<_> = (0..worker.workers()).map(|l| part(1 + l)).collect();
+        let (x, told) = (part(0), part(1 + worker.workers()).ptr);
         let mut estimator = None;
-        if lane.lane() == 0 {
-            lane.fill(x, T::ZERO);
+        if worker.worker() == 0 {
+            worker.fill(x, T::ZERO);
             let started =
                 estimator.insert(self.norms.estimator.lock().unwrap_or_else(|e| e.into_inner()));
             started.start(norm);
         }
         let told = Block::column_major(told, 1, 1, 1);
         let estimator = estimator.as_deref_mut();
-        inverse_norm(lane, estimator, x.sub(0, 0, order, t), told, |lane, op| {
+        inverse_norm(worker, estimator, x.sub(0, 0, order, t), told, |worker, op| {
             let (sweeps, interchange) = sweeps(op);
-            self.solve_shared(lane, x, &sums, &sweeps, interchange, earlier)?;
+            self.solve_shared(worker, x, &sums, &sweeps, interchange, earlier)?;
             earlier += sweeps.len();
             Ok(())
         })

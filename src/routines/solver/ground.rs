@@ -10,14 +10,14 @@ use crate::stats::visible;
 
 pub struct Ground<T> {
     pub memory: Box<dyn Memory>,
-    /// Scratch of each lane, of `Sizes::own` elements.
+    /// Scratch of each worker, of `Sizes::own` elements.
     pub own: Vec<*mut T>,
-    /// What the phases share: staging columns of the redistribution, the lanes' partial sums, scratch of
+    /// What the phases share: staging columns of the redistribution, the workers' partial sums, scratch of
     /// the transposition, one after another.
     pub shared: *mut T,
     /// Row interchanges where they are neither operand nor result.
     pub pivots: *mut i32,
-    /// The lanes' sums, zeros at first; none where the call needs none.
+    /// The workers' sums, zeros at first; none where the call needs none.
     pub sums: Vec<*mut f64>,
     /// Devices of this kind that the process sees.
     pub visible: usize,
@@ -27,7 +27,7 @@ pub struct Ground<T> {
     _held: Option<Held<T>>,
 }
 
-// SAFETY: addresses; the phases of the routine say which lane uses which part.
+// SAFETY: addresses; the phases of the routine say which worker uses which part.
 unsafe impl<T> Send for Ground<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Ground<T> {}
@@ -53,15 +53,15 @@ impl<T: Scalar> Ground<T> {
 
     /// Memory of the host.
     pub fn host(sizes: &Sizes) -> Result<Self> {
-        let Sizes { lanes, own, shared, .. } = *sizes;
-        let scratch = Scratch::new(lanes * own + shared)?;
-        let mut sums = vec![0.0; sizes.sums * lanes];
+        let Sizes { workers, own, shared, .. } = *sizes;
+        let scratch = Scratch::new(workers * own + shared)?;
+        let mut sums = vec![0.0; sizes.sums * workers];
         let mut pivots = vec![0; sizes.pivots];
         let each = sizes.sums.max(1);
         Ok(Ground {
             memory: Box::new(HostMemory),
-            own: (0..lanes).map(|lane| scratch.at(lane * own)).collect(),
-            shared: scratch.at(lanes * own),
+            own: (0..workers).map(|worker| scratch.at(worker * own)).collect(),
+            shared: scratch.at(workers * own),
             pivots: pivots.as_mut_ptr(),
             sums: sums.chunks_exact_mut(each).map(|own| own.as_mut_ptr()).collect(),
             visible: visible(false),

@@ -1,4 +1,4 @@
-//! One call of a solver: its memory, its lanes, and the order of its steps. What the steps share is
+//! One call of a solver: its memory, its workers, and the order of its steps. What the steps share is
 //! beside it: `moves.rs`, `magnitude.rs`, `substitute.rs`, `results.rs`; where it works, in `ground.rs`.
 
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use super::options::{Family, Options, Rhs, Verb};
 use super::sizes::{Sizes, panel_rows};
 use super::{cholesky, lu, norm, residual, triangular};
 use crate::call::{Buffer, Call, Job};
-use crate::device::cpu::{HostLane, Sharing, Team};
+use crate::device::cpu::{CpuWorker, Sharing, Team};
 use crate::device::memory::{self, Memory};
 use crate::device::{Backend, Step};
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ pub struct Solver<T> {
     pub(super) ground: Ground<T>,
     /// The `info` of a factor that was made earlier, 0 if there is none among the operands.
     info_given: usize,
-    /// The bits of the largest magnitude that lanes have found.
+    /// The bits of the largest magnitude that workers have found.
     pub(super) largest: AtomicU64,
     pub(super) norms: Norms<T>,
 }
@@ -65,7 +65,7 @@ impl<T: Scalar> Solver<T> {
         };
         let given = Signature::find(args, Kind::Real).map(|norm| &calls[0].args[norm]);
         let norm = given.map(|norm| real_at(&*ground.memory, norm)).transpose()?;
-        let sharing = Sharing { lanes: settings::cores(), ..Sharing::default() };
+        let sharing = Sharing { workers: settings::cores(), ..Sharing::default() };
         let figures = figures::<T>(&options, &problem, &sizes, ground.visible);
         if options.alone {
             stats::begins_alone(&figures);
@@ -78,7 +78,7 @@ impl<T: Scalar> Solver<T> {
             } else {
                 Matrix::new(&bases, sizes.columns.clone())
             },
-            team: Team::new(sizes.lanes).with_sharing(sharing).with_trace(trace),
+            team: Team::new(sizes.workers).with_sharing(sharing).with_trace(trace),
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
             largest: AtomicU64::new(0),
             norms: Norms::new(&options, problem.n, norm),
@@ -100,10 +100,10 @@ impl<T: Scalar> Solver<T> {
         &*self.ground.memory
     }
 
-    /// Scratch of one lane alone.
-    pub fn own_scratch(&self, lane: usize) -> Block<T> {
+    /// Scratch of one worker alone.
+    pub fn own_scratch(&self, worker: usize) -> Block<T> {
         let own = self.sizes.own;
-        Block::column_major(self.ground.own[lane], own, 1, own)
+        Block::column_major(self.ground.own[worker], own, 1, own)
     }
 
     /// Scratch that the phases share.
@@ -154,32 +154,32 @@ impl<T: Scalar> Solver<T> {
         Block::column_major(ptr, self.problem.n, 1, self.problem.n)
     }
 
-    /// `info` so far: lanes that have met agree on it.
+    /// `info` so far: workers that have met agree on it.
     pub fn info(&self) -> usize {
         self.team.info().max(self.info_given)
     }
 
-    /// One lane's part of the whole routine.
-    pub fn steps(&self, lane: &mut impl Backend<T>) -> Step {
+    /// One worker's part of the whole routine.
+    pub fn steps(&self, worker: &mut impl Backend<T>) -> Step {
         if self.info_given != 0 {
             return Ok(());
         }
         let mut time = Instant::now();
-        self.start_results(lane)?;
+        self.start_results(worker)?;
         if self.options.verb.arrange {
-            self.arrange(lane)?;
-            time = self.lap(lane, "arrange", time);
+            self.arrange(worker)?;
+            time = self.lap(worker, "arrange", time);
         }
         match self.options.verb.family {
-            Family::Cholesky => cholesky::steps(self, lane, &mut time)?,
-            Family::Lu => lu::steps(self, lane, &mut time)?,
-            Family::Triangular => triangular::steps(self, lane, &mut time)?,
-            Family::Residual => residual::steps(self, lane)?,
-            Family::Norm => norm::steps(self, lane)?,
+            Family::Cholesky => cholesky::steps(self, worker, &mut time)?,
+            Family::Lu => lu::steps(self, worker, &mut time)?,
+            Family::Triangular => triangular::steps(self, worker, &mut time)?,
+            Family::Residual => residual::steps(self, worker)?,
+            Family::Norm => norm::steps(self, worker)?,
         }
         if self.options.verb.restore {
-            self.restore(lane)?;
-            self.lap(lane, "restore", time);
+            self.restore(worker)?;
+            self.lap(worker, "restore", time);
         }
         Ok(())
     }
@@ -207,11 +207,11 @@ impl<T: Scalar> Solver<T> {
         Ok(tiles.map(read).collect::<Result<Vec<_>>>()?.concat())
     }
 
-    /// Lane 0 notes the seconds since `from` under `phase`.
-    pub fn lap(&self, lane: &mut impl Backend<T>, phase: &'static str, from: Instant) -> Instant {
+    /// Worker 0 notes the seconds since `from` under `phase`.
+    pub fn lap(&self, worker: &mut impl Backend<T>, phase: &'static str, from: Instant) -> Instant {
         let now = Instant::now();
-        lane.ends_phase(phase, from, now);
-        if lane.lane() == 0 {
+        worker.ends_phase(phase, from, now);
+        if worker.worker() == 0 {
             let mut phases = self.phases.lock().unwrap_or_else(|e| e.into_inner());
             phases.push((phase, (now - from).as_secs_f64()));
         }
@@ -242,7 +242,7 @@ fn figures<T: Scalar>(
         rhs: problem.rhs,
         ranks: problem.ranks,
         visible,
-        lanes: sizes.lanes,
+        workers: sizes.workers,
         tiles: sizes.columns.count(),
         tile: sizes.columns.widest(),
         scratch_bytes: sizes.scratch_bytes::<T>(),
@@ -251,15 +251,15 @@ fn figures<T: Scalar>(
 }
 
 impl<T: Scalar> Job for Solver<T> {
-    fn lanes(&self) -> usize {
-        self.team.lanes()
+    fn workers(&self) -> usize {
+        self.team.workers()
     }
 
-    fn run(&self, lane: usize) -> Result<()> {
+    fn run(&self, worker: usize) -> Result<()> {
         let widest = self.a.columns.widest();
-        let mut lane = HostLane::new(&self.team, lane, widest, self.own_scratch(lane));
+        let mut worker = CpuWorker::new(&self.team, worker, widest, self.own_scratch(worker));
         // A stop is no error here: whoever stopped the team has recorded why.
-        let _ = self.steps(&mut lane);
+        let _ = self.steps(&mut worker);
         self.team.failure().map_or(Ok(()), Err)
     }
 

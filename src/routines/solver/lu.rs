@@ -187,34 +187,34 @@ pub static VERBS: [Verb; 11] = [
     },
 ];
 
-/// One lane's part between `arrange` and `restore`.
-pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut Instant) -> Step {
+/// One worker's part between `arrange` and `restore`.
+pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
     let mut scale = 0.0;
     if verb.factor {
-        scale = if verb.norm { job.measure(lane)? } else { job.largest(lane)? };
-        lane.keep_subnormals(near_underflow::<T>(scale));
+        scale = if verb.norm { job.measure(worker)? } else { job.largest(worker)? };
+        worker.keep_subnormals(near_underflow::<T>(scale));
         match job.options.engine {
-            Engine::Own => factor(lane, &job.a, job.pivots())?,
-            Engine::CusolverMg => lane.whole(&job.a, WholeStep::Getrf(job.pivots()))?,
+            Engine::Own => factor(worker, &job.a, job.pivots())?,
+            Engine::CusolverMg => worker.whole(&job.a, WholeStep::Getrf(job.pivots()))?,
         }
-        *time = job.lap(lane, "factor", *time);
+        *time = job.lap(worker, "factor", *time);
     } else if verb.solve || verb.invert {
         // The largest pivot is at least the largest entry of the first column.
-        scale = job.largest_on_diagonal(lane)?;
+        scale = job.largest_on_diagonal(worker)?;
     }
     if verb.arrange && !verb.factor {
-        job.check_diagonal(lane)?;
+        job.check_diagonal(worker)?;
     }
     if verb.solve && job.info() == 0 {
         let op = job.op_on_b(job.options.op);
         if job.options.engine_solves() {
-            job.solve_whole(lane, Some(job.pivots()), op.conjugates())?;
+            job.solve_whole(worker, Some(job.pivots()), op.conjugates())?;
         } else {
             let (sweeps, interchange) = sweeps(op);
-            job.solve(lane, &sweeps, Some(interchange), scale)?;
+            job.solve(worker, &sweeps, Some(interchange), scale)?;
         }
-        *time = job.lap(lane, "solve", *time);
+        *time = job.lap(worker, "solve", *time);
     }
     if verb.condition {
         let sweeps = |op: Op| {
@@ -222,13 +222,13 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut 
             (sweeps, Some(interchange))
         };
         let earlier = if verb.solve { 2 } else { 0 };
-        job.condition(lane, sweeps, earlier)?;
-        *time = job.lap(lane, "condition", *time);
+        job.condition(worker, sweeps, earlier)?;
+        *time = job.lap(worker, "condition", *time);
     }
     if verb.invert && job.info() == 0 {
-        lane.keep_subnormals(inverse_near_underflow::<T>(scale));
-        inverse(lane, &job.a, job.pivots(), job.panel())?;
-        *time = job.lap(lane, "invert", *time);
+        worker.keep_subnormals(inverse_near_underflow::<T>(scale));
+        inverse(worker, &job.a, job.pivots(), job.panel())?;
+        *time = job.lap(worker, "invert", *time);
     }
     Ok(())
 }

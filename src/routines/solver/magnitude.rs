@@ -1,4 +1,4 @@
-//! How large the numbers are, which decides whether lanes keep subnormal ones.
+//! How large the numbers are, which decides whether workers keep subnormal ones.
 
 use std::sync::atomic::Ordering;
 
@@ -24,51 +24,51 @@ pub fn solution_near_underflow<T: Scalar>(a: f64, b: f64) -> bool {
 }
 
 impl<T: Scalar> Solver<T> {
-    /// The largest entry on the diagonal, without padding; 0 where it makes no difference to lanes.
-    pub fn largest_on_diagonal<B: Backend<T>>(&self, lane: &mut B) -> Step<f64> {
+    /// The largest entry on the diagonal, without padding; 0 where it makes no difference to workers.
+    pub fn largest_on_diagonal<B: Backend<T>>(&self, worker: &mut B) -> Step<f64> {
         if !B::FLUSHES {
             return Ok(0.0);
         }
         let mut of_tile = |t: usize| {
             let diagonal = self.a.diagonal(t).diagonal();
             let rows = self.unpadded().saturating_sub(self.a.columns.tile(t).global);
-            lane.largest(diagonal.sub(0, 0, rows.min(diagonal.rows), 1))
+            worker.largest(diagonal.sub(0, 0, rows.min(diagonal.rows), 1))
         };
         (0..self.a.columns.count()).try_fold(0.0, |most, t| Ok(f64::max(most, of_tile(t)?)))
     }
 
-    /// Reports the first entry on the diagonal that is zero or not finite, if there is one: all lanes see
+    /// Reports the first entry on the diagonal that is zero or not finite, if there is one: all workers see
     /// the same.
-    pub fn check_diagonal<B: Backend<T>>(&self, lane: &mut B) -> Step {
+    pub fn check_diagonal<B: Backend<T>>(&self, worker: &mut B) -> Step {
         if B::IS_RANK {
             // Others' streams have been told what to wait for when their threads have met once more.
-            lane.barrier()?;
+            worker.barrier()?;
         }
-        let diagonal = self.diagonal().map_err(|error| lane.fail(error))?;
+        let diagonal = self.diagonal().map_err(|error| worker.fail(error))?;
         let unusable = |entry: &T| *entry == T::ZERO || !entry.is_number();
-        diagonal.iter().position(unusable).into_iter().for_each(|i| lane.report(i + 1));
+        diagonal.iter().position(unusable).into_iter().for_each(|i| worker.report(i + 1));
         Ok(())
     }
 
-    /// The largest entry anywhere, without padding, and 0 as above; afterwards all lanes have met.
-    pub fn largest<B: Backend<T>>(&self, lane: &mut B) -> Step<f64> {
+    /// The largest entry anywhere, without padding, and 0 as above; afterwards all workers have met.
+    pub fn largest<B: Backend<T>>(&self, worker: &mut B) -> Step<f64> {
         let mut largest = 0.0f64;
         if !B::FLUSHES {
-            return self.gather_largest(lane, largest);
+            return self.gather_largest(worker, largest);
         }
-        for t in (lane.lane()..self.a.columns.count()).step_by(lane.lanes()) {
+        for t in (worker.worker()..self.a.columns.count()).step_by(worker.workers()) {
             let (tile, column) = (self.a.columns.tile(t), self.a.tile_column(t));
             let cols = self.unpadded().saturating_sub(tile.global).min(tile.width);
-            largest = largest.max(lane.largest(column.sub(0, 0, self.unpadded(), cols))?);
+            largest = largest.max(worker.largest(column.sub(0, 0, self.unpadded(), cols))?);
         }
-        self.gather_largest(lane, largest)
+        self.gather_largest(worker, largest)
     }
 
-    /// The largest of all lanes' numbers, when they have met.
-    pub(super) fn gather_largest(&self, lane: &mut impl Backend<T>, largest: f64) -> Step<f64> {
+    /// The largest of all workers' numbers, when they have met.
+    pub(super) fn gather_largest(&self, worker: &mut impl Backend<T>, largest: f64) -> Step<f64> {
         // Numbers that are not negative are ordered as their bits are.
         self.largest.fetch_max(largest.to_bits(), Ordering::AcqRel);
-        lane.barrier()?;
+        worker.barrier()?;
         Ok(f64::from_bits(self.largest.load(Ordering::Acquire)))
     }
 

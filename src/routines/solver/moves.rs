@@ -13,65 +13,65 @@ use crate::scalar::Scalar;
 
 impl<T: Scalar> Solver<T> {
     /// Copies operands to results where XLA has not aliased them.
-    pub(super) fn start_results(&self, lane: &mut impl Backend<T>) -> Step {
+    pub(super) fn start_results(&self, worker: &mut impl Backend<T>) -> Step {
         let rets = self.options.verb.signature.rets.iter().enumerate();
         let pairs: Vec<_> = rets.filter_map(|(ret, slot)| Some((slot.from?, ret))).collect();
         let aliased = |c: &Call| pairs.iter().all(|&(arg, ret)| c.is_aliased(arg, ret));
         if self.calls.iter().all(aliased) {
             return Ok(());
         }
-        for call in self.calls.iter().skip(lane.lane()).step_by(lane.lanes()) {
+        for call in self.calls.iter().skip(worker.worker()).step_by(worker.workers()) {
             for &(arg, ret) in pairs.iter().filter(|&&(arg, ret)| !call.is_aliased(arg, ret)) {
                 // Matrices, all of them.
                 let whole =
                     |b: &Buffer| Block::row_major(b.ptr.cast(), b.dims[0], b.dims[1], b.dims[1]);
-                lane.copy(whole(&call.args[arg]), whole(&call.rets[ret]));
+                worker.copy(whole(&call.args[arg]), whole(&call.rets[ret]));
             }
         }
-        lane.barrier()
+        worker.barrier()
     }
 
     /// From the caller's memory to B, the triangle that is worked on given, columns in the order of
     /// work.
-    pub(super) fn arrange(&self, lane: &mut impl Backend<T>) -> Step {
-        self.transpose(lane, &self.sizes.arrange)?;
+    pub(super) fn arrange(&self, worker: &mut impl Backend<T>) -> Step {
+        self.transpose(worker, &self.sizes.arrange)?;
         let Options { verb, storage, lower, structure, .. } = self.options;
         if verb.family == Family::Cholesky && storage.mirrors(lower) {
-            mirror_triangle(lane, &self.natural(), Missing::Lower, true)?;
+            mirror_triangle(worker, &self.natural(), Missing::Lower, true)?;
         }
         if verb.family == Family::Lu && structure != Structure::General {
             let conjugated = structure == Structure::Hermitian;
-            mirror_triangle(lane, &self.natural(), self.missing(), conjugated)?;
+            mirror_triangle(worker, &self.natural(), self.missing(), conjugated)?;
         }
-        self.redistribute(lane, &self.sizes.arrange)
+        self.redistribute(worker, &self.sizes.arrange)
     }
 
     /// The reverse: the caller's triangle is given, too, and the shards are as he wants them.
-    pub(super) fn restore(&self, lane: &mut impl Backend<T>) -> Step {
-        self.redistribute(lane, &self.sizes.restore)?;
+    pub(super) fn restore(&self, worker: &mut impl Backend<T>) -> Step {
+        self.redistribute(worker, &self.sizes.restore)?;
         let Options { verb, storage, lower, .. } = self.options;
         if verb.family == Family::Cholesky && !verb.invert && storage.mirrors(lower) {
-            mirror_triangle(lane, &self.natural(), Missing::Upper, true)?;
+            mirror_triangle(worker, &self.natural(), Missing::Upper, true)?;
         }
-        self.transpose(lane, &self.sizes.restore)
+        self.transpose(worker, &self.sizes.restore)
     }
 
-    fn transpose(&self, lane: &mut impl Backend<T>, moves: &Moves) -> Step {
+    fn transpose(&self, worker: &mut impl Backend<T>, moves: &Moves) -> Step {
         if let Some(turn) = &moves.turn {
-            let (own, shared) = (self.own_scratch(lane.lane()), self.shared_scratch(0));
-            lane.transpose_shards(turn, &self.a.bases(), own, shared)?;
+            let (own, shared) = (self.own_scratch(worker.worker()), self.shared_scratch(0));
+            worker.transpose_shards(turn, &self.a.bases(), own, shared)?;
         }
         if self.options.verb.upright && self.options.storage.is_transpose() {
-            lane.transpose_square(&self.natural())?;
+            worker.transpose_square(&self.natural())?;
         }
         Ok(())
     }
 
-    fn redistribute(&self, lane: &mut impl Backend<T>, moves: &Moves) -> Step {
+    fn redistribute(&self, worker: &mut impl Backend<T>, moves: &Moves) -> Step {
         let Some(moves) = &moves.columns else { return Ok(()) };
         let (n, columns) = (self.problem.n, moves.staging_columns());
         let staging = Block::column_major(self.shared_scratch(0), n, columns, n);
-        redistribute(lane, &self.a, moves, staging)
+        redistribute(worker, &self.a, moves, staging)
     }
 
     /// The same shards before redistribution.

@@ -22,19 +22,19 @@ pub static VERBS: [Verb; 1] = [Verb::new(
     &[slot("value", Kind::Real)],
 )];
 
-/// One lane's part.
-pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>) -> Step {
-    let (n, Some(own)) = (job.unpadded(), job.sums_of(lane.lane())) else { return Ok(()) };
-    lane.keep_subnormals(true);
+/// One worker's part.
+pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
+    let (n, Some(own)) = (job.unpadded(), job.sums_of(worker.worker())) else { return Ok(()) };
+    worker.keep_subnormals(true);
     if job.options.norm == Norm::Frobenius {
-        let found = squares(lane, &job.a, n)?;
-        // SAFETY: three numbers of scratch, this lane's alone.
+        let found = squares(worker, &job.a, n)?;
+        // SAFETY: three numbers of scratch, this worker's alone.
         let written = unsafe { write_one(job.memory(), found, own.ptr.cast()) };
-        return written.map_err(|error| lane.fail(error));
+        return written.map_err(|error| worker.fail(error));
     }
     // By rows the solver's matrix is the transpose.
     let of_columns = (job.options.norm == Norm::One) != job.options.storage.is_transpose();
-    sums(lane, &job.a, n, of_columns, own.sub(0, 0, n, 1));
+    sums(worker, &job.a, n, of_columns, own.sub(0, 0, n, 1));
     Ok(())
 }
 

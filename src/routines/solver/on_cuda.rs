@@ -1,4 +1,4 @@
-//! The solvers on CUDA devices: a lane is a rank, whose host thread gives its device the work.
+//! The solvers on CUDA devices: a worker is a rank, whose host thread gives its device the work.
 //!
 //! The host threads of all ranks meet once and share the call; from then on each of them comes to its end,
 //! whatever fails, and waits there for the others, so that nobody's memory goes while another device may
@@ -20,14 +20,14 @@ use crate::call::{Buffer, Call, Job};
 use crate::device::cuda::crew::{Crew, CudaMemory, Seat};
 use crate::device::cuda::device::{Address, Device};
 use crate::device::cuda::engine;
-use crate::device::cuda::lane::CudaLane;
-use crate::device::cuda::lane::columns::table_bytes;
-use crate::device::cuda::lane::interchanges::moves_bytes;
 use crate::device::cuda::room::{Needs, Room, blas_workspace};
 use crate::device::cuda::tools::Tools;
 use crate::device::cuda::transposition;
 use crate::device::cuda::vendor::nccl::{Clique, Member};
 use crate::device::cuda::warm;
+use crate::device::cuda::worker::CudaWorker;
+use crate::device::cuda::worker::columns::table_bytes;
+use crate::device::cuda::worker::interchanges::moves_bytes;
 use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::layout::Order;
@@ -60,7 +60,7 @@ impl Sizes {
     ) -> Sizes {
         let Problem { n, ranks, .. } = *problem;
         let machine = Machine {
-            lanes: ranks,
+            workers: ranks,
             least: ranks,
             order: if ranks > 1 { Order::Cyclic } else { Order::Natural },
             tile: match options.engine {
@@ -232,13 +232,13 @@ impl<T: Scalar> Shared<T> {
     fn run(&self, rank: usize, tools: Tools, room: Room) -> Result<()> {
         let team = self.solver.team();
         let clique = self.clique.as_deref();
-        let mut lane = CudaLane::new(team, &self.crew, clique, rank, tools, room);
+        let mut worker = CudaWorker::new(team, &self.crew, clique, rank, tools, room);
         // A stop is no error here: whoever stopped the team has recorded why.
-        let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut lane)));
+        let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut worker)));
         if let Err(panic) = steps {
             self.fail(rank, Error::from_panic("a rank of a call on CUDA devices", &*panic));
         }
-        let (closed, tools) = lane.close();
+        let (closed, tools) = worker.close();
         if let Err(error) = closed {
             self.fail(rank, error);
         }

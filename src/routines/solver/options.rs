@@ -152,20 +152,20 @@ pub struct Options {
     pub alone: bool,
 }
 
-/// Columns of each lane from which on tiles are twice as wide.
+/// Columns of each worker from which on tiles are twice as wide.
 const WIDE_FROM: usize = 4096;
 
 /// Width of the tile columns of an n x n matrix: wide enough for the product kernels, and that updates, one
 /// for each tile column, pass over the matrix few times; narrow enough that panels are a small part of
-/// the work and every lane has many. Measured, not timed at run time.
-pub fn tile_width(n: usize, dtype: DType, lanes: usize) -> usize {
+/// the work and every worker has many. Measured, not timed at run time.
+pub fn tile_width(n: usize, dtype: DType, workers: usize) -> usize {
     let wide = match dtype {
         DType::C128 => 96,
         _ => 128,
     };
     match n {
         0..1536 => 64,
-        _ if n / lanes < WIDE_FROM => wide,
+        _ if n / workers < WIDE_FROM => wide,
         _ => 2 * wide,
     }
 }

@@ -23,8 +23,8 @@ pub static VERBS: [Verb; 1] = [Verb {
     )
 }];
 
-/// One lane's part.
-pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>) -> Step {
+/// One worker's part.
+pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
     let missing = job.missing();
     let given = match job.options.structure {
         Structure::General => Given::Whole,
@@ -33,18 +33,18 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>) -> Step {
         Structure::Triangular => Given::Triangle { missing },
     };
     let operator = Operator { a: &job.a, op: job.op_on_b(job.options.op), given };
-    let tile = job.own_scratch(lane.lane());
-    lane.keep_subnormals(true);
+    let tile = job.own_scratch(worker.worker());
+    worker.keep_subnormals(true);
     match job.options.rhs {
         Rhs::Replicated => {
             let (x, r) = (job.operand_block(0, "x"), job.x_block(0));
-            operator.subtract_shared(lane, x, r, &job.sums(), tile)
+            operator.subtract_shared(worker, x, r, &job.sums(), tile)
         }
         Rhs::Columns => {
-            for (rank, first, width) in job.groups(lane) {
+            for (rank, first, width) in job.groups(worker) {
                 let part = |m: crate::matrix::Block<T>| m.sub(0, first, m.rows, width);
                 let (x, r) = (job.operand_block(rank, "x"), job.x_block(rank));
-                operator.subtract_alone(lane, part(x), part(r), tile);
+                operator.subtract_alone(worker, part(x), part(r), tile);
             }
             Ok(())
         }

@@ -1,4 +1,4 @@
-//! What a single thread writes to the results when all lanes have returned.
+//! What a single thread writes to the results when all workers have returned.
 
 use super::job::Solver;
 use super::operands::Kind;

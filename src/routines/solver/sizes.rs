@@ -6,14 +6,14 @@ use super::operands::Problem;
 use super::options::{Engine, Family, Norm, Options, Rhs, Structure, Verb, tile_width};
 use crate::algorithms::redistribute;
 use crate::device::Op;
-use crate::device::cpu::{lane_count, scratch_elements, shared_elements};
+use crate::device::cpu::{scratch_elements, shared_elements, worker_count};
 use crate::dispatch;
 use crate::layout::{Columns, Layout, Order, Storage};
 use crate::scalar::{DType, Scalar};
 use crate::settings;
 use crate::transpose;
 
-/// Widest group of right-hand sides that one lane takes at a time.
+/// Widest group of right-hand sides that one worker takes at a time.
 const RHS_GROUP: usize = 192;
 
 /// Rows between columns of a tile column that is kept in scratch: columns of a matrix whose order is a
@@ -38,38 +38,38 @@ fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
     asked.unwrap_or(if work <= FEW { 1 } else { settings::threads() })
 }
 
-/// Tiles that lanes pack are together no more than this part of the matrix, one for each lane apart.
+/// Tiles that workers pack are together no more than this part of the matrix, one for each worker apart.
 const PACKED_SHARE: usize = 90;
 
 /// What sizes depend on beside the problem.
 pub struct Machine {
-    /// Lanes for a call by so many ranks, if there is work for them.
-    pub lanes: usize,
+    /// Workers for a call by so many ranks, if there is work for them.
+    pub workers: usize,
     /// So many there are in any case.
     pub least: usize,
     /// The order of columns where none was asked for.
     pub order: Order,
     /// Width of the tile columns.
     pub tile: usize,
-    /// Elements of scratch that a lane needs for tiles of a width, so many of them; no fewer than one tile has.
+    /// Elements of scratch that a worker needs for tiles of a width, so many of them; no fewer than one tile has.
     pub own: fn(usize, usize) -> usize,
     /// The plan of transposing shards of so many rows and columns, and elements of scratch for it: a
-    /// lane's own, and what all have together for so many shards.
+    /// worker's own, and what all have together for so many shards.
     pub turn: fn(usize, usize) -> transpose::Plan,
     pub turning: fn(&transpose::Plan, usize) -> (usize, usize),
 }
 
 impl Machine {
-    /// Every lane of the host reaches every shard, so the cyclic order gains nothing there and costs a
+    /// Every worker of the host reaches every shard, so the cyclic order gains nothing there and costs a
     /// pass over the matrix (docs/design/adr/0001-natural-order-on-the-host.md).
     pub fn host<T: Scalar>(options: &Options, problem: &Problem) -> Self {
-        let lanes = lane_count(problem.ranks, threads::<T>(options, problem));
+        let workers = worker_count(problem.ranks, threads::<T>(options, problem));
         // Where inverses are made a tile column is kept in scratch. Cyclic order stays in a factor, which
         // other routines and other numbers of threads have to read.
         let narrow = options.verb.invert || options.order == Some(Order::Cyclic);
-        let sharers = if narrow { problem.n.max(1) } else { lanes };
+        let sharers = if narrow { problem.n.max(1) } else { workers };
         Machine {
-            lanes,
+            workers,
             least: 1,
             order: Order::Natural,
             tile: tile_width(problem.n, problem.dtype, sharers),
@@ -95,16 +95,16 @@ pub struct Moves {
 /// The parts of a call.
 pub struct Sizes {
     pub columns: Columns,
-    pub lanes: usize,
-    /// Right-hand sides that a lane takes at a time.
+    pub workers: usize,
+    /// Right-hand sides that a worker takes at a time.
     pub group: usize,
     /// What arranging A moves, and what restoring it does.
     pub arrange: Moves,
     pub restore: Moves,
-    /// Elements of scratch of each lane, and of all together.
+    /// Elements of scratch of each worker, and of all together.
     pub own: usize,
     pub shared: usize,
-    /// Sums of moduli or squares of each lane, real numbers.
+    /// Sums of moduli or squares of each worker, real numbers.
     pub sums: usize,
     /// Row interchanges that are neither operand nor result.
     pub pivots: usize,
@@ -119,18 +119,18 @@ impl Sizes {
         let order = if verb.family.reads_only() { Order::Natural } else { asked };
         let tile = options.tile.unwrap_or(machine.tile);
         let columns = Columns::new(n, ranks, tile, order);
-        let most_lanes = machine.lanes;
-        // Every lane gets some right-hand sides.
-        let group = rhs.div_ceil(most_lanes.div_ceil(ranks)).clamp(1, RHS_GROUP);
+        let most_workers = machine.workers;
+        // Every worker gets some right-hand sides.
+        let group = rhs.div_ceil(most_workers.div_ceil(ranks)).clamp(1, RHS_GROUP);
         let dealt = verb.solve && options.rhs == Rhs::Columns;
         let groups = if dealt { ranks * rhs.div_ceil(group) } else { 0 };
-        // Where a lane is a rank, none is left out.
-        let lanes = most_lanes.min(columns.count().max(groups).max(machine.least).max(1));
+        // Where a worker is a rank, none is left out.
+        let workers = most_workers.min(columns.count().max(groups).max(machine.least).max(1));
 
         let cyclic = order == Order::Cyclic && ranks > 1;
         let turns = storage.moves(n, ranks);
         let moves = |is: bool, source: &dyn Fn() -> Vec<usize>, rows, cols| Moves {
-            columns: (is && cyclic).then(|| redistribute::Plan::new(&source(), lanes)),
+            columns: (is && cyclic).then(|| redistribute::Plan::new(&source(), workers)),
             turn: (is && turns).then(|| (machine.turn)(rows, cols)),
         };
         let arrange = moves(verb.arrange, &|| columns.source(), n, n / ranks);
@@ -142,28 +142,28 @@ impl Sizes {
             |m: &Moves| m.turn.as_ref().map_or((0, 0), |turn| (machine.turning)(turn, ranks));
         let [before, after] = both.map(turning);
         let (turning, turned) = (before.0.max(after.0), before.1.max(after.1));
-        let partial = if verb.solve && !dealt { lanes * n * rhs } else { 0 };
+        let partial = if verb.solve && !dealt { workers * n * rhs } else { 0 };
         let widest = columns.widest();
         // A tile column of n rows where inverses are made.
         let panel = if verb.invert { panel_rows(n) * widest } else { 0 };
-        // Of all lanes' packed tiles, so that many lanes do not take more than some hundredths of A.
-        let most = (n * n / PACKED_SHARE).div_ceil(lanes * (widest * widest).max(1));
-        let own = (machine.own)(widest, columns.count().div_ceil(lanes).min(most)).max(turning);
-        let estimate = if verb.condition { condition::scratch_elements(n, lanes) } else { 0 };
+        // Of all workers' packed tiles, so that many workers do not take more than some hundredths of A.
+        let most = (n * n / PACKED_SHARE).div_ceil(workers * (widest * widest).max(1));
+        let own = (machine.own)(widest, columns.count().div_ceil(workers).min(most)).max(turning);
+        let estimate = if verb.condition { condition::scratch_elements(n, workers) } else { 0 };
         let shared = staging.max(partial).max(turned).max(estimate).max(panel);
-        let sums = condition::sums_of_lane(options, n);
+        let sums = condition::sums_of_worker(options, n);
         let pivots = if verb.family == Family::Lu { n } else { 0 };
-        Sizes { columns, lanes, group, arrange, restore, own, shared, sums, pivots }
+        Sizes { columns, workers, group, arrange, restore, own, shared, sums, pivots }
     }
 
     /// Elements of scratch.
     pub fn scratch(&self) -> usize {
-        self.lanes * self.own + self.shared
+        self.workers * self.own + self.shared
     }
 
     /// Bytes of all scratch.
     pub fn scratch_bytes<T: Scalar>(&self) -> usize {
-        self.scratch() * size_of::<T>() + self.lanes * self.sums * size_of::<f64>()
+        self.scratch() * size_of::<T>() + self.workers * self.sums * size_of::<f64>()
     }
 }
 
@@ -185,7 +185,7 @@ pub struct Forecast {
     pub tiler: Layout,
     /// Widths of the tiles and how many there are of each.
     pub widths: Vec<(usize, usize)>,
-    pub lanes: usize,
+    pub workers: usize,
     pub transposition: Option<transpose::Plan>,
     pub scratch_bytes: usize,
 }
@@ -243,7 +243,7 @@ impl Forecast {
             cyclic: dealt_out.layout(),
             tiler: dealt_out.tiler().clone(),
             widths: sizes.columns.widths(),
-            lanes: sizes.lanes,
+            workers: sizes.workers,
             scratch_bytes,
             transposition: sizes.arrange.turn.or(sizes.restore.turn),
         }
@@ -264,13 +264,13 @@ mod tests {
         let problem = Problem { n: 256, ranks: 2, rhs: 1, dtype: DType::F32 };
         let options = plain(verb("lange"), Storage::Rows, true, Rhs::Replicated);
         let sizes = Sizes::new(&options, &problem, &Machine::host::<f32>(&options, &problem));
-        let expected = 4 * sizes.scratch() + sizes.lanes * 256 * 8;
+        let expected = 4 * sizes.scratch() + sizes.workers * 256 * 8;
         assert_eq!(sizes.scratch_bytes::<f32>(), expected);
     }
 
     #[test]
     fn a_factor_in_cyclic_order_has_the_same_tiles_for_all_routines() {
-        // Every lane of 128 threads has enough columns for wide tiles.
+        // Every worker of 128 threads has enough columns for wide tiles.
         let problem = Problem { n: 1 << 19, ranks: 2, rhs: 1, dtype: DType::F64 };
         let width = |name: &str, order: Option<Order>| {
             let verb = verb(name);

@@ -1,4 +1,4 @@
-//! Solves with a factor or a triangle: few right-hand sides by all lanes together, many dealt to them.
+//! Solves with a factor or a triangle: few right-hand sides by all workers together, many dealt to them.
 
 use super::job::Solver;
 use super::magnitude::solution_near_underflow;
@@ -14,97 +14,102 @@ impl<T: Scalar> Solver<T> {
     /// Solves for all right-hand sides by triangular solves, `scale` being the magnitude of A.
     pub fn solve<B: Backend<T>>(
         &self,
-        lane: &mut B,
+        worker: &mut B,
         sweeps: &[(Triangle, Op)],
         interchange: Option<Interchange>,
         scale: f64,
     ) -> Step {
         let n = self.problem.n;
-        let magnitude = |lane: &mut B, x| if B::FLUSHES { lane.largest(x) } else { Ok(0.0) };
+        let magnitude = |worker: &mut B, x| if B::FLUSHES { worker.largest(x) } else { Ok(0.0) };
         match self.options.rhs {
             Rhs::Replicated => {
                 let (sums, x) = (self.sums(), self.x_block(0));
-                let rhs_scale = magnitude(lane, x)?;
-                // All lanes have seen b before any of them overwrites it.
-                lane.barrier()?;
-                lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
-                self.solve_shared(lane, x, &sums, sweeps, interchange, 0)?;
+                let rhs_scale = magnitude(worker, x)?;
+                // All workers have seen b before any of them overwrites it.
+                worker.barrier()?;
+                worker.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
+                self.solve_shared(worker, x, &sums, sweeps, interchange, 0)?;
             }
             Rhs::Columns => {
                 let sweep =
                     |&(triangle, op): &(Triangle, Op)| Triangular { a: &self.a, triangle, op };
                 let sweeps: Vec<_> = sweeps.iter().map(sweep).collect();
-                for (rank, first, width) in self.groups(lane) {
+                for (rank, first, width) in self.groups(worker) {
                     let x = self.x_block(rank).sub(0, first, n, width);
-                    let rhs_scale = magnitude(lane, x)?;
-                    lane.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
-                    self.interchange(lane, x, interchange, Interchange::Before);
-                    sweeps.iter().for_each(|sweep| sweep.solve_columns(lane, x));
-                    self.interchange(lane, x, interchange, Interchange::After);
+                    let rhs_scale = magnitude(worker, x)?;
+                    worker.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
+                    self.interchange(worker, x, interchange, Interchange::Before);
+                    sweeps.iter().for_each(|sweep| sweep.solve_columns(worker, x));
+                    self.interchange(worker, x, interchange, Interchange::After);
                 }
             }
         }
-        lane.barrier()
+        worker.barrier()
     }
 
     /// The same by the engine.
     pub fn solve_whole(
         &self,
-        lane: &mut impl Backend<T>,
+        worker: &mut impl Backend<T>,
         pivots: Option<Block<i32>>,
         conjugated: bool,
     ) -> Step {
-        let index = lane.lane();
+        let index = worker.worker();
         let has = index == 0 || self.options.rhs == Rhs::Columns;
         let x = has.then(|| self.x_block(index));
-        lane.whole(&self.a, WholeStep::Solve { x, pivots, conjugated })?;
-        lane.barrier()
+        worker.whole(&self.a, WholeStep::Solve { x, pivots, conjugated })?;
+        worker.barrier()
     }
 
-    /// Every lane's partial sums of a few right-hand sides.
+    /// Every worker's partial sums of a few right-hand sides.
     pub fn sums(&self) -> Vec<Block<T>> {
         let Problem { n, rhs, .. } = self.problem;
         let sum = |l: usize| Block::row_major(self.shared_scratch(l * n * rhs), n, rhs, rhs);
-        (0..self.sizes.lanes).map(sum).collect()
+        (0..self.sizes.workers).map(sum).collect()
     }
 
-    /// The groups of many right-hand sides that a lane works on: (rank, first column, columns).
-    pub fn groups<B: Backend<T>>(&self, lane: &B) -> Vec<(usize, usize, usize)> {
+    /// The groups of many right-hand sides that a worker works on: (rank, first column, columns).
+    pub fn groups<B: Backend<T>>(&self, worker: &B) -> Vec<(usize, usize, usize)> {
         let (Problem { ranks, rhs, .. }, group) = (self.problem, self.sizes.group);
         let groups = rhs.div_ceil(group);
         let part = |g: usize| {
             let first = g % groups * group;
             (g / groups, first, group.min(rhs - first))
         };
-        let (index, all) = (lane.lane(), ranks * groups);
+        let (index, all) = (worker.worker(), ranks * groups);
         if B::IS_RANK {
             (index * groups..(index + 1) * groups).map(part).collect()
         } else {
-            (index..all).step_by(lane.lanes()).map(part).collect()
+            (index..all).step_by(worker.workers()).map(part).collect()
         }
     }
 
-    /// Solves for x by triangular solves with all lanes; then lane 0 knows it. `earlier`: sweeps that this
+    /// Solves for x by triangular solves with all workers; then worker 0 knows it. `earlier`: sweeps that this
     /// call has made before.
     pub(super) fn solve_shared(
         &self,
-        lane: &mut impl Backend<T>,
+        worker: &mut impl Backend<T>,
         x: Block<T>,
         sums: &[Block<T>],
         sweeps: &[(Triangle, Op)],
         interchange: Option<Interchange>,
         earlier: usize,
     ) -> Step {
-        let is_first = lane.lane() == 0;
+        let is_first = worker.worker() == 0;
         if is_first {
-            self.interchange(lane, x, interchange, Interchange::Before);
+            self.interchange(worker, x, interchange, Interchange::Before);
         }
         for (done, &(triangle, op)) in sweeps.iter().enumerate() {
-            Triangular { a: &self.a, triangle, op }.solve_shared(lane, x, sums, earlier + done)?;
+            Triangular { a: &self.a, triangle, op }.solve_shared(
+                worker,
+                x,
+                sums,
+                earlier + done,
+            )?;
         }
-        lane.barrier()?;
+        worker.barrier()?;
         if is_first {
-            self.interchange(lane, x, interchange, Interchange::After);
+            self.interchange(worker, x, interchange, Interchange::After);
         }
         Ok(())
     }
@@ -112,13 +117,13 @@ impl<T: Scalar> Solver<T> {
     /// Interchanges rows of x if it is time to.
     fn interchange(
         &self,
-        lane: &mut impl Backend<T>,
+        worker: &mut impl Backend<T>,
         x: Block<T>,
         wanted: Option<Interchange>,
         now: Interchange,
     ) {
         if wanted == Some(now) {
-            lane.swap_rows(x, 0, self.pivots(), now == Interchange::After);
+            worker.swap_rows(x, 0, self.pivots(), now == Interchange::After);
         }
     }
 }

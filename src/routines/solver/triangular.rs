@@ -27,11 +27,11 @@ pub static VERBS: [Verb; 1] = [Verb {
     )
 }];
 
-/// One lane's part.
-pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut Instant) -> Step {
+/// One worker's part.
+pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mut Instant) -> Step {
     let (lower, unit) = (job.options.lower, job.options.unit_diagonal);
     if !unit {
-        job.check_diagonal(lane)?;
+        job.check_diagonal(worker)?;
         if job.info() != 0 {
             return Ok(());
         }
@@ -43,9 +43,9 @@ pub fn steps<T: Scalar>(job: &Solver<T>, lane: &mut impl Backend<T>, time: &mut 
         (false, false) => Triangle::Upper,
         (false, true) => Triangle::UnitUpper,
     };
-    let scale = if unit { 1.0 } else { job.largest_on_diagonal(lane)? };
-    lane.keep_subnormals(near_underflow::<T>(scale));
-    job.solve(lane, &[(triangle, job.op_on_b(job.options.op))], None, scale)?;
-    *time = job.lap(lane, "solve", *time);
+    let scale = if unit { 1.0 } else { job.largest_on_diagonal(worker)? };
+    worker.keep_subnormals(near_underflow::<T>(scale));
+    job.solve(worker, &[(triangle, job.op_on_b(job.options.op))], None, scale)?;
+    *time = job.lap(worker, "solve", *time);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Distributions of columns, and moves from one to another by any number of lanes.
+//! Distributions of columns, and moves from one to another by any number of workers.
 
 use meshsolve::algorithms::redistribute::{Plan, redistribute};
 use meshsolve::device::cpu::Team;
@@ -8,7 +8,7 @@ use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_assert, prop_assert_eq};
 
 use super::check;
-use crate::common::lanes::{matrix, on_lanes};
+use crate::common::workers::{matrix, on_workers};
 
 /// Columns per rank, ranks, width of tiles.
 fn sizes() -> impl Strategy<Value = (usize, usize, usize)> {
@@ -47,7 +47,7 @@ fn distributions_are_permutations_by_tiles() {
 }
 
 /// Moves the columns of an n x n matrix of numbers by `source`, and gives the columns' first numbers.
-fn moved(source: &[usize], before: &[usize], ranks: usize, lanes: usize) -> Vec<Vec<usize>> {
+fn moved(source: &[usize], before: &[usize], ranks: usize, workers: usize) -> Vec<Vec<usize>> {
     let n = source.len();
     let number = |column: usize, row: usize| (column * n + row) as f64;
     let mut shards: Vec<Vec<f64>> = before
@@ -55,41 +55,41 @@ fn moved(source: &[usize], before: &[usize], ranks: usize, lanes: usize) -> Vec<
         .map(|columns| columns.iter().flat_map(|&c| (0..n).map(move |r| number(c, r))).collect())
         .collect();
     let natural = matrix(&mut shards, Columns::new(n, ranks, n, Order::Natural));
-    let plan = Plan::new(source, lanes);
+    let plan = Plan::new(source, workers);
     let mut staging = vec![f64::NAN; plan.staging_columns() * n];
     let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
-    on_lanes::<f64>(&Team::new(lanes), 1, |lane| {
-        redistribute(lane, &natural, &plan, staging).unwrap();
+    on_workers::<f64>(&Team::new(workers), 1, |worker| {
+        redistribute(worker, &natural, &plan, staging).unwrap();
     });
     shards.concat().chunks(n).map(|column| column.iter().map(|&x| x as usize).collect()).collect()
 }
 
 #[test]
-fn any_permutation_is_moved_and_moved_back_by_any_number_of_lanes() {
+fn any_permutation_is_moved_and_moved_back_by_any_number_of_workers() {
     let cases = (1..12usize, 1..6usize, 1..8usize, any::<bool>()).prop_flat_map(
-        |(per_rank, ranks, lanes, shuffled)| {
+        |(per_rank, ranks, workers, shuffled)| {
             let identity: Vec<_> = (0..per_rank * ranks).collect();
             let source = match shuffled {
                 true => Just(identity).prop_shuffle().boxed(),
-                // One cycle through all columns, which lanes share.
+                // One cycle through all columns, which workers share.
                 false => (0..identity.len())
                     .prop_map(move |by| [&identity[by..], &identity[..by]].concat())
                     .boxed(),
             };
-            (source, Just(ranks), Just(lanes))
+            (source, Just(ranks), Just(workers))
         },
     );
-    check(120, &cases, |(source, ranks, lanes)| {
+    check(120, &cases, |(source, ranks, workers)| {
         let n = source.len();
-        prop_assert!(Plan::new(&source, lanes).staging_columns() <= 9 * lanes);
+        prop_assert!(Plan::new(&source, workers).staging_columns() <= 9 * workers);
         let whole = |columns: &[usize]| {
             columns.iter().map(|c| (c * n..(c + 1) * n).collect()).collect::<Vec<Vec<_>>>()
         };
         let identity: Vec<_> = (0..n).collect();
-        prop_assert_eq!(moved(&source, &identity, ranks, lanes), whole(&source));
+        prop_assert_eq!(moved(&source, &identity, ranks, workers), whole(&source));
         let mut back = vec![0; n];
         source.iter().enumerate().for_each(|(position, &from)| back[from] = position);
-        prop_assert_eq!(moved(&back, &source, ranks, lanes), whole(&identity));
+        prop_assert_eq!(moved(&back, &source, ranks, workers), whole(&identity));
         Ok(())
     });
 }

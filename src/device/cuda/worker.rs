@@ -45,7 +45,7 @@ use panels::Staged;
 /// enough to keep all of them busy.
 const TILES_OF_PIECE: usize = 8;
 
-pub struct CudaLane<'a> {
+pub struct CudaWorker<'a> {
     team: &'a Team,
     crew: &'a Crew,
     /// Where panels go by NCCL.
@@ -73,7 +73,7 @@ pub struct CudaLane<'a> {
     failed: bool,
 }
 
-impl<'a> CudaLane<'a> {
+impl<'a> CudaWorker<'a> {
     pub fn new(
         team: &'a Team,
         crew: &'a Crew,
@@ -81,8 +81,8 @@ impl<'a> CudaLane<'a> {
         rank: usize,
         tools: Tools,
         room: Room,
-    ) -> CudaLane<'a> {
-        let mut lane = CudaLane {
+    ) -> CudaWorker<'a> {
+        let mut worker = CudaWorker {
             team,
             crew,
             clique,
@@ -100,8 +100,8 @@ impl<'a> CudaLane<'a> {
             reaches: None,
             failed: false,
         };
-        lane.give(CudaLane::start);
-        lane
+        worker.give(CudaWorker::start);
+        worker
     }
 
     fn start(&mut self) -> Result<()> {

@@ -1,7 +1,7 @@
-//! One lane of a call on the host: the `Backend` of a thread, without what traces it (`traced.rs`).
+//! One worker of a call on the host: the `Backend` of a thread, without what traces it (`traced.rs`).
 //!
 //! The trailing update packs both factors of its products into contiguous scratch: first the tiles by
-//! which the panel is multiplied, for as many tile columns of the lane as there is room for, then, a
+//! which the panel is multiplied, for as many tile columns of the worker as there is room for, then, a
 //! block of rows at a time, the panel, which stays in the second-level cache and serves all of them.
 //! Packing matters because columns lie n elements apart; with n a power of two they all fall into the
 //! same few cache sets. Of wide tiles (`options.rs`) there is room for one, and then a block of the panel,
@@ -28,7 +28,7 @@ use crate::scalar::Scalar;
 use crate::transpose::Square;
 use crate::{settings, transpose};
 
-/// Bytes of packed panel that a lane keeps in cache.
+/// Bytes of packed panel that a worker keeps in cache.
 const PACK_BYTES: usize = 512 << 10;
 /// Bytes of tiles that the panel is multiplied by, packed at a time.
 const TILES_BYTES: usize = 640 << 10;
@@ -39,9 +39,9 @@ const FEW: usize = 8;
 /// Progress is reported after, and every.
 const LONG: Duration = Duration::from_secs(1);
 
-/// Lanes of a call over `ranks` devices on a machine that offers `threads`: equally many for each
+/// Workers of a call over `ranks` devices on a machine that offers `threads`: equally many for each
 /// rank, or as many as there are threads when there are more ranks than that.
-pub fn lane_count(ranks: usize, threads: usize) -> usize {
+pub fn worker_count(ranks: usize, threads: usize) -> usize {
     if ranks >= threads { threads.max(1) } else { ranks * (threads / ranks) }
 }
 
@@ -51,21 +51,21 @@ fn packed_rows<T>(width: usize) -> usize {
     (rows / 64 * 64).clamp(64, 1024)
 }
 
-/// Elements of scratch that the lanes share while they transpose `shards` shards.
+/// Elements of scratch that the workers share while they transpose `shards` shards.
 pub fn shared_elements<T>(plan: &transpose::Plan, shards: usize) -> usize {
     shards * plan.shared_bytes().div_ceil(size_of::<T>())
 }
 
-/// The units of all shards in one row, cut into one run for each lane: which of which shards are the
-/// lane's.
+/// The units of all shards in one row, cut into one run for each worker: which of which shards are the
+/// worker's.
 fn shares(
     units: usize,
     shards: usize,
-    lane: usize,
-    lanes: usize,
+    worker: usize,
+    workers: usize,
 ) -> impl Iterator<Item = (usize, Range<usize>)> {
     let all = units * shards;
-    let (first, end) = (all * lane / lanes, all * (lane + 1) / lanes);
+    let (first, end) = (all * worker / workers, all * (worker + 1) / workers);
     let within =
         move |unit: usize, rank: usize| unit.clamp(rank * units, (rank + 1) * units) - rank * units;
     let share = move |rank| (rank, within(first, rank)..within(end, rank));
@@ -77,7 +77,7 @@ fn packed_elements<T>(width: usize) -> usize {
     (packed_rows::<T>(width).max(width) + LINE / size_of::<T>()) * width
 }
 
-/// Elements of scratch that a lane packs into, for so many tile columns of `width` columns.
+/// Elements of scratch that a worker packs into, for so many tile columns of `width` columns.
 pub fn scratch_elements<T>(width: usize, tiles: usize) -> usize {
     let most = TILES_BYTES / (width * width).max(1) / size_of::<T>();
     packed_elements::<T>(width) + tiles.clamp(1, most.max(1)) * width * width
@@ -85,7 +85,7 @@ pub fn scratch_elements<T>(width: usize, tiles: usize) -> usize {
 
 pub struct Untraced<'a, T> {
     team: &'a Team,
-    lane: usize,
+    worker: usize,
     pack_rows: usize,
     pack: Block<T>,
     widest: usize,
@@ -96,12 +96,12 @@ pub struct Untraced<'a, T> {
 }
 
 impl<'a, T: Scalar> Untraced<'a, T> {
-    /// `scratch` is contiguous memory of `scratch_elements(widest_tile, ..)` elements for this lane alone.
-    pub fn new(team: &'a Team, lane: usize, widest_tile: usize, scratch: Block<T>) -> Self {
+    /// `scratch` is contiguous memory of `scratch_elements(widest_tile, ..)` elements for this worker alone.
+    pub fn new(team: &'a Team, worker: usize, widest_tile: usize, scratch: Block<T>) -> Self {
         let packed = packed_elements::<T>(widest_tile);
         Untraced {
             team,
-            lane,
+            worker,
             pack_rows: packed_rows::<T>(widest_tile),
             pack: scratch.sub(0, 0, packed, 1),
             widest: widest_tile,
@@ -111,7 +111,7 @@ impl<'a, T: Scalar> Untraced<'a, T> {
         }
     }
 
-    /// This lane's scratch as a block.
+    /// This worker's scratch as a block.
     fn packing(&self, rows: usize, cols: usize) -> Block<T> {
         let apart = rows + LINE / size_of::<T>();
         assert!(apart * cols <= self.pack.rows, "a packed block fits its scratch");
@@ -120,7 +120,7 @@ impl<'a, T: Scalar> Untraced<'a, T> {
 
     fn packed(&mut self, from: Block<T>) -> Block<T> {
         let to = self.packing(from.rows, from.cols);
-        // SAFETY: `to` is this lane's own scratch, `from` a published panel.
+        // SAFETY: `to` is this worker's own scratch, `from` a published panel.
         unsafe { blas::copy(from, to) };
         to
     }
@@ -163,7 +163,7 @@ impl<'a, T: Scalar> Untraced<'a, T> {
             Block::column_major(memory.ptr, panel.cols, a.columns.tile(j).width, panel.cols)
         };
         for (place, &j) in targets.iter().enumerate() {
-            // SAFETY: this lane's own scratch, a published panel and this lane's own tile.
+            // SAFETY: this worker's own scratch, a published panel and this worker's own tile.
             unsafe {
                 match update {
                     Update::Cholesky => blas::mirror(a.tile(j, k), other(place, j), false, true),
@@ -172,7 +172,7 @@ impl<'a, T: Scalar> Untraced<'a, T> {
             }
         }
         // Blocks of rows start at multiples of their height, whatever the target, so that the
-        // arithmetic does not depend on which lane does it.
+        // arithmetic does not depend on which worker does it.
         let aligned = first_row / self.pack_rows * self.pack_rows;
         for start in (aligned..end_row).step_by(self.pack_rows) {
             // The next wait says so, but an update of a large matrix takes a second.
@@ -194,7 +194,7 @@ impl<'a, T: Scalar> Untraced<'a, T> {
                 let c = a.tile_column(j);
                 let c = c.sub(from, 0, end - from, c.cols);
                 let rows = rows.rows_from(from - top);
-                // SAFETY: this lane's own tile column and scratch.
+                // SAFETY: this worker's own tile column and scratch.
                 unsafe { blas::gemm(c, -T::ONE, rows, Op::None, other(place, j), Op::None) };
             }
         }
@@ -202,18 +202,18 @@ impl<'a, T: Scalar> Untraced<'a, T> {
 }
 
 // SAFETY (all unsafe calls in this impl): the contract of `blas` is kept by the algorithms in `algorithms`,
-// which name for every phase the lane that owns a block.
+// which name for every phase the worker that owns a block.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     const IS_RANK: bool = false;
     const FLUSHES: bool = true;
 
-    fn lane(&self) -> usize {
-        self.lane
+    fn worker(&self) -> usize {
+        self.worker
     }
 
-    fn lanes(&self) -> usize {
-        self.team.lanes()
+    fn workers(&self) -> usize {
+        self.team.workers()
     }
 
     fn potrf(&mut self, a: Block<T>, before: usize) -> Step {
@@ -262,7 +262,7 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
         pivots: Block<i32>,
         group: &mut Group,
     ) -> Step {
-        let members = Members::new(self.team, self.lane, group);
+        let members = Members::new(self.team, self.worker, group);
         let rows = members.rows(first, panel.rows);
         let leads = members.place == 0;
         let panel = Panel { a: panel, pivots, rows, members, unusable: None };
@@ -394,7 +394,9 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     ) -> Step {
         assert!(own.rows * size_of::<T>() >= plan.scratch_bytes(), "scratch of a transposition");
         for phase in 0..plan.phases() {
-            for (rank, units) in shares(plan.units(phase), shards.len(), self.lane, self.lanes()) {
+            for (rank, units) in
+                shares(plan.units(phase), shards.len(), self.worker, self.workers())
+            {
                 let shared = shared.wrapping_add(shared_elements::<T>(plan, rank)).cast();
                 let (shard, own) = (shards[rank].cast(), own.ptr.cast());
                 unsafe { transpose::run_units(plan, phase, units, shard, own, shared) };
@@ -406,11 +408,11 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
 
     fn transpose_square(&mut self, a: &Matrix<T>) -> Step {
         let square = Square::new(a.columns.n(), a.columns.ranks(), size_of::<T>());
-        let (units, lanes) = (square.units(), self.lanes());
-        let share = |lane: usize| (units as u128 * lane as u128 / lanes as u128) as usize;
+        let (units, workers) = (square.units(), self.workers());
+        let share = |worker: usize| (units as u128 * worker as u128 / workers as u128) as usize;
         // A column of the matrix is a row to `transpose`.
         let part = |rank: usize| a.shards[rank].ptr.cast();
-        unsafe { square.run(share(self.lane)..share(self.lane + 1), part) };
+        unsafe { square.run(share(self.worker)..share(self.worker + 1), part) };
         self.barrier()
     }
 
@@ -424,7 +426,7 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
 
     fn sharers(&self, rows: usize) -> usize {
         let sharing = self.team.sharing();
-        self.team.lanes().min(sharing.lanes).min(rows / sharing.rows).max(1)
+        self.team.workers().min(sharing.workers).min(rows / sharing.rows).max(1)
     }
 
     fn meeting(&self) -> f64 {
@@ -433,7 +435,7 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     }
 
     fn meet(&mut self, group: &mut Group) -> Step {
-        Members::new(self.team, self.lane, group).meet()
+        Members::new(self.team, self.worker, group).meet()
     }
 
     fn barrier(&mut self) -> Step {
@@ -450,7 +452,7 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
 
     fn progress(&mut self, done: usize, total: usize) {
         let printed = settings::log_progress();
-        if self.lane == 0 && (printed || log::is_on()) && report_is_due() {
+        if self.worker == 0 && (printed || log::is_on()) && report_is_due() {
             if printed {
                 eprintln!("meshsolve: rank 0: panel {done} of {total}");
             }

@@ -33,7 +33,7 @@ pub fn moves_bytes(n: usize) -> [usize; 2] {
     [(n / MOST + 2) * part_bytes(n), part_bytes(n)]
 }
 
-impl CudaLane<'_> {
+impl CudaWorker<'_> {
     /// Interchanges rows of this rank's block: `first` + i and `pivots[i]`.
     pub(super) fn interchange<T>(
         &mut self,

@@ -3,72 +3,73 @@
 use super::*;
 use crate::device::{in_new_order, no_engine};
 
-impl<T: Scalar> Backend<T> for CudaLane<'_> {
+impl<T: Scalar> Backend<T> for CudaWorker<'_> {
     const IS_RANK: bool = true;
     const FLUSHES: bool = false;
 
-    fn lane(&self) -> usize {
+    fn worker(&self) -> usize {
         self.rank
     }
 
-    fn lanes(&self) -> usize {
+    fn workers(&self) -> usize {
         self.crew.seats.len()
     }
 
     fn potrf(&mut self, a: Block<T>, before: usize) -> Step {
-        self.ask(|lane| {
-            let info = lane.next_info(before);
-            let workspace = Workspace { at: lane.room.solver, bytes: lane.room.needs.solver, info };
-            let near = lane.near(a)?;
+        self.ask(|worker| {
+            let info = worker.next_info(before);
+            let workspace =
+                Workspace { at: worker.room.solver, bytes: worker.room.needs.solver, info };
+            let near = worker.near(a)?;
             let operand = Form::of(near, Op::None).operand();
             {
-                let (solver, stream) = (&lane.libraries()?.solver, lane.stream());
-                let _entered = lane.device.enter()?;
-                solver.work_on(&lane.tools.solver, stream)?;
+                let (solver, stream) = (&worker.libraries()?.solver, worker.stream());
+                let _entered = worker.device.enter()?;
+                solver.work_on(&worker.tools.solver, stream)?;
                 // SAFETY: this rank's tile, which others read after it is announced.
-                unsafe { solver.potrf::<T>(&mut lane.tools.solver, a.rows, operand, workspace)? };
+                unsafe { solver.potrf::<T>(&mut worker.tools.solver, a.rows, operand, workspace)? };
             }
-            lane.find_no_number(near, info)?;
-            lane.back(near, a)
+            worker.find_no_number(near, info)?;
+            worker.back(near, a)
         })
     }
 
     fn trsm_panel(&mut self, l: Block<T>, x: Block<T>) {
-        self.give(|lane| lane.solve_right_at((l, Op::Adjoint), Triangle::Lower, x));
+        self.give(|worker| worker.solve_right_at((l, Op::Adjoint), Triangle::Lower, x));
     }
 
     fn trsm_right(&mut self, a: Block<T>, triangle: Triangle, x: Block<T>) {
-        self.give(|lane| lane.solve_right_at((a, Op::None), triangle, x));
+        self.give(|worker| worker.solve_right_at((a, Op::None), triangle, x));
     }
 
     fn trtri(&mut self, a: Block<T>, triangle: Triangle) {
-        self.give(|lane| {
+        self.give(|worker| {
             let n = a.rows;
-            let ptr = std::ptr::without_provenance_mut(lane.room.own as usize);
+            let ptr = std::ptr::without_provenance_mut(worker.room.own as usize);
             let inverse = Block::<T>::column_major(ptr, n, n, n);
-            lane.identity(inverse)?;
+            worker.identity(inverse)?;
             // The transpose, of which a triangle is mirrored to its place.
-            lane.solve_left((a, Op::Transpose), triangle, inverse)?;
-            let near = lane.near(a)?;
-            lane.reflect(inverse, near, Some(triangle.is_lower()), false)?;
-            lane.back(near, a)
+            worker.solve_left((a, Op::Transpose), triangle, inverse)?;
+            let near = worker.near(a)?;
+            worker.reflect(inverse, near, Some(triangle.is_lower()), false)?;
+            worker.back(near, a)
         });
     }
 
     fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>) {
-        self.give(|lane| {
-            let (near, home) = (lane.near(x)?, x);
-            let a = lane.near(a)?;
+        self.give(|worker| {
+            let (near, home) = (worker.near(x)?, x);
+            let a = worker.near(a)?;
             let form = Form::of(a, Op::None);
             assert!(is_columns(&near) && form.op() == Op::None, "columns of a matrix");
-            let _entered = lane.device.enter()?;
-            let (blas, handle) = (&lane.libraries()?.blas, lane.handle());
+            let _entered = worker.device.enter()?;
+            let (blas, handle) = (&worker.libraries()?.blas, worker.handle());
             let x = Form::of(near, Op::None).operand();
             // SAFETY: operands of this call by its phases.
             unsafe {
                 blas.trmm(handle, triangle, [near.rows, near.cols], alpha, form.operand(), x)?;
             }
-            lane.back(near, home)
+            worker.back(near, home)
         });
     }
 
@@ -80,52 +81,59 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
         group: &mut Group,
     ) -> Step {
         assert_eq!(group.size, 1, "a rank has its panels alone");
-        self.ask(|lane| {
-            let info = lane.next_info(first);
-            let workspace = Workspace { at: lane.room.solver, bytes: lane.room.needs.solver, info };
-            let here = lane.near(panel)?;
-            let (operand, from) = (Form::of(here, Op::None).operand(), lane.room.panel_pivots);
+        self.ask(|worker| {
+            let info = worker.next_info(first);
+            let workspace =
+                Workspace { at: worker.room.solver, bytes: worker.room.needs.solver, info };
+            let here = worker.near(panel)?;
+            let (operand, from) = (Form::of(here, Op::None).operand(), worker.room.panel_pivots);
             let bytes = panel.cols.min(panel.rows) * size_of::<i64>();
-            assert!(bytes <= lane.room.needs.panel_pivots, "room for a panel's interchanges");
+            assert!(bytes <= worker.room.needs.panel_pivots, "room for a panel's interchanges");
             {
-                let (solver, stream) = (&lane.libraries()?.solver, lane.stream());
-                let _entered = lane.device.enter()?;
-                solver.work_on(&lane.tools.solver, stream)?;
+                let (solver, stream) = (&worker.libraries()?.solver, worker.stream());
+                let _entered = worker.device.enter()?;
+                solver.work_on(&worker.tools.solver, stream)?;
                 let shape = [panel.rows, panel.cols];
                 // SAFETY: this rank's panel, which others read after it is announced.
                 unsafe {
-                    solver.getrf::<T>(&mut lane.tools.solver, shape, operand, from, workspace)?;
+                    solver.getrf::<T>(&mut worker.tools.solver, shape, operand, from, workspace)?;
                 }
             }
-            lane.find_no_number(here, info)?;
-            lane.back(here, panel)?;
-            let near = lane.near(pivots)?;
+            worker.find_no_number(here, info)?;
+            worker.back(here, panel)?;
+            let near = worker.near(pivots)?;
             let (count, rows) = (near.rows as u64, panel.rows as u64);
             let arguments = [address(near), from, count, first as u64, rows];
-            lane.launch("pivots", "number_pivots", &arguments)?;
+            worker.launch("pivots", "number_pivots", &arguments)?;
             // What interchanges were known there may be others now.
-            lane.found = Default::default();
-            lane.back(near, pivots)
+            worker.found = Default::default();
+            worker.back(near, pivots)
         })
     }
 
     fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool) {
-        self.give(|lane| {
-            let near = lane.near(x)?;
-            lane.interchange(near, first, pivots, back)?;
-            lane.back(near, x)
+        self.give(|worker| {
+            let near = worker.near(x)?;
+            worker.interchange(near, first, pivots, back)?;
+            worker.back(near, x)
         });
     }
 
     fn interchanged(&mut self, pivots: Block<i32>) -> Step<Vec<usize>> {
-        self.ask(|lane| {
-            let near = lane.near(pivots)?;
+        self.ask(|worker| {
+            let near = worker.near(pivots)?;
             let mut numbers = vec![0i32; near.rows];
             let piece = Piece::of(near);
             let to = numbers.as_mut_ptr().cast();
             // SAFETY: as many numbers.
             unsafe {
-                lane.device.read_lines(piece.lines, piece.width, piece.height, to, lane.main())?
+                worker.device.read_lines(
+                    piece.lines,
+                    piece.width,
+                    piece.height,
+                    to,
+                    worker.main(),
+                )?
             };
             Ok(in_new_order(&numbers))
         })
@@ -138,7 +146,7 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
         targets: impl Iterator<Item = usize> + Clone,
         update: Update,
     ) {
-        self.give(|lane| lane.subtract(a, k, targets, update, 0..a.columns.n()));
+        self.give(|worker| worker.subtract(a, k, targets, update, 0..a.columns.n()));
     }
 
     fn update_rows(
@@ -149,26 +157,26 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
         update: Update,
         rows: Range<usize>,
     ) {
-        self.give(|lane| lane.subtract(a, k, targets, update, rows));
+        self.give(|worker| worker.subtract(a, k, targets, update, rows));
     }
 
     fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
-        self.give(|lane| {
-            let near = lane.near(x)?;
-            lane.solve_left((a, op), triangle, near)?;
-            lane.back(near, x)
+        self.give(|worker| {
+            let near = worker.near(x)?;
+            worker.solve_left((a, op), triangle, near)?;
+            worker.back(near, x)
         });
     }
 
     fn gemm(&mut self, c: Block<T>, alpha: T, a: Block<T>, op: Op, b: Block<T>) {
-        self.give(|lane| lane.multiply_at(c, alpha, (a, op), (b, Op::None)));
+        self.give(|worker| worker.multiply_at(c, alpha, (a, op), (b, Op::None)));
     }
 
     fn add(&mut self, c: Block<T>, s: Block<T>) {
-        self.give(|lane| {
-            let (near, s) = (lane.near(c)?, lane.near(s)?);
-            lane.raise(near, s)?;
-            lane.back(near, c)
+        self.give(|worker| {
+            let (near, s) = (worker.near(c)?, worker.near(s)?);
+            worker.raise(near, s)?;
+            worker.back(near, c)
         });
     }
 
@@ -178,28 +186,28 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
     }
 
     fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Step<Moduli> {
-        self.ask(|lane| lane.sums(x, rows))
+        self.ask(|worker| worker.sums(x, rows))
     }
 
     fn add_moduli(&mut self, x: Block<T>, sums: Block<f64>) {
-        self.give(|lane| lane.add_sums(x, sums));
+        self.give(|worker| worker.add_sums(x, sums));
     }
 
     fn squares(&mut self, x: Block<T>) -> Step<Squares> {
-        self.ask(|lane| lane.sum_squares(x))
+        self.ask(|worker| worker.sum_squares(x))
     }
 
     fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>) {
-        self.give(|lane| lane.hermitian_sums(x, sums));
+        self.give(|worker| worker.hermitian_sums(x, sums));
     }
 
     /// Subnormal numbers cost nothing here.
     fn keep_subnormals(&mut self, _: bool) {}
 
     fn fork(&mut self) {
-        self.give(|lane| {
-            let event = lane.mark(lane.main())?;
-            lane.device.wait_for(event, lane.tools.side)
+        self.give(|worker| {
+            let event = worker.mark(worker.main())?;
+            worker.device.wait_for(event, worker.tools.side)
         });
         self.apart = true;
     }
@@ -227,9 +235,9 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
             }
         }
         // The engine knows nothing of streams.
-        self.ask(|lane| {
-            lane.join()?;
-            lane.device.wait(lane.main())
+        self.ask(|worker| {
+            worker.join()?;
+            worker.device.wait(worker.main())
         })?;
         Backend::<T>::barrier(self)?;
         if rank == 0 {
@@ -251,11 +259,11 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
             let mine = (rank..a.columns.count()).step_by(seats.len());
             for t in mine {
                 let (tile, before) = (a.diagonal(t), a.columns.tile(t).global);
-                self.ask(|lane| {
-                    let info = lane.next_info(before);
+                self.ask(|worker| {
+                    let info = worker.next_info(before);
                     // SAFETY: a number of this rank's scratch.
-                    unsafe { lane.device.clear(info, size_of::<i32>(), lane.main())? };
-                    lane.find_no_number(tile, info)
+                    unsafe { worker.device.clear(info, size_of::<i32>(), worker.main())? };
+                    worker.find_no_number(tile, info)
                 })?;
             }
         }
@@ -263,11 +271,11 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
     }
 
     fn broadcast(&mut self, a: &Matrix<T>, k: usize) {
-        self.give(|lane| lane.send_panel(a, k));
+        self.give(|worker| worker.send_panel(a, k));
     }
 
     fn copy(&mut self, from: Block<T>, to: Block<T>) {
-        self.give(|lane| lane.put_at(from, to));
+        self.give(|worker| worker.put_at(from, to));
     }
 
     fn shift_columns(
@@ -275,25 +283,25 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
         lists: impl Iterator<Item = impl Iterator<Item = Block<T>>>,
         spare: Option<Block<T>>,
     ) {
-        self.give(|lane| lane.shift_all(lists.map(Iterator::collect), spare));
+        self.give(|worker| worker.shift_all(lists.map(Iterator::collect), spare));
     }
 
     fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool) {
-        self.give(|lane| {
-            let (source, target) = (lane.near(from)?, lane.near(to)?);
-            lane.reflect(source, target, diagonal.then_some(true), conjugated)?;
-            lane.back(target, to)
+        self.give(|worker| {
+            let (source, target) = (worker.near(from)?, worker.near(to)?);
+            worker.reflect(source, target, diagonal.then_some(true), conjugated)?;
+            worker.back(target, to)
         });
     }
 
     fn fill(&mut self, to: Block<T>, value: T) {
         if value == T::ZERO {
-            self.give(|lane| {
-                let near = lane.near(to)?;
+            self.give(|worker| {
+                let near = worker.near(to)?;
                 let Piece { lines, width, height } = Piece::of(near);
                 // SAFETY: a block of this call by its phases.
-                unsafe { lane.device.clear_lines(lines, width, height, lane.stream())? };
-                lane.back(near, to)
+                unsafe { worker.device.clear_lines(lines, width, height, worker.stream())? };
+                worker.back(near, to)
             });
         } else {
             self.put(&vec![value; to.rows * to.cols], to);
@@ -301,8 +309,8 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
     }
 
     fn clear_outside(&mut self, a: Block<T>, triangle: Triangle) {
-        self.give(|lane| {
-            let near = lane.near(a)?;
+        self.give(|worker| {
+            let near = worker.near(a)?;
             let (stored, lower) = match is_columns(&near) {
                 true => (near, triangle.is_lower()),
                 false => (near.transposed(), !triangle.is_lower()),
@@ -310,35 +318,35 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
             let (rows, cols) = (stored.rows as u64, stored.cols as u64);
             let stride = stored.col_stride as u64;
             let arguments = [address(stored), stride, rows, cols, u64::from(lower)];
-            lane.launch("triangle", &format!("clear_outside_{}", size_of::<T>()), &arguments)?;
-            lane.back(near, a)
+            worker.launch("triangle", &format!("clear_outside_{}", size_of::<T>()), &arguments)?;
+            worker.back(near, a)
         });
     }
 
     fn conjugate(&mut self, x: Block<T>) {
         if T::IS_COMPLEX {
-            self.give(|lane| {
-                let near = lane.near(x)?;
-                lane.conjugate_in_place(near)?;
-                lane.back(near, x)
+            self.give(|worker| {
+                let near = worker.near(x)?;
+                worker.conjugate_in_place(near)?;
+                worker.back(near, x)
             });
         }
     }
 
     fn get(&mut self, from: Block<T>, to: &mut [T]) -> Step {
-        self.ask(|lane| {
-            let near = lane.near(from)?;
+        self.ask(|worker| {
+            let near = worker.near(from)?;
             let piece = Piece::of(near);
             let mut stored = vec![T::ZERO; to.len()];
             // SAFETY: as many elements.
             unsafe {
                 let at = stored.as_mut_ptr().cast();
-                lane.device.read_lines(
+                worker.device.read_lines(
                     piece.lines,
                     piece.width,
                     piece.height,
                     at,
-                    lane.stream(),
+                    worker.stream(),
                 )?;
             }
             reorder(&mut stored, near, |stored, row| to[row] = *stored);
@@ -347,23 +355,23 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
     }
 
     fn put(&mut self, from: &[T], to: Block<T>) {
-        self.give(|lane| {
-            let near = lane.near(to)?;
+        self.give(|worker| {
+            let near = worker.near(to)?;
             let mut stored = vec![T::ZERO; from.len()];
             reorder(&mut stored, near, |stored, row| *stored = from[row]);
             let piece = Piece::of(near);
             // SAFETY: as many elements.
             unsafe {
                 let at = stored.as_ptr().cast();
-                lane.device.write_lines(
+                worker.device.write_lines(
                     piece.lines,
                     at,
                     piece.width,
                     piece.height,
-                    lane.stream(),
+                    worker.stream(),
                 )?;
             }
-            lane.back(near, to)
+            worker.back(near, to)
         });
     }
 
@@ -374,10 +382,11 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
         _: Block<T>,
         _: *mut T,
     ) -> Step {
-        self.ask(|lane| {
-            let (data, scratch) = (shards[lane.rank].addr() as Address, lane.room.transposition);
+        self.ask(|worker| {
+            let (data, scratch) =
+                (shards[worker.rank].addr() as Address, worker.room.transposition);
             // SAFETY: this rank's shard, of the plan's shape, and scratch of this call for it.
-            unsafe { transposition::transpose(lane.device, plan, data, scratch, lane.main()) }
+            unsafe { transposition::transpose(worker.device, plan, data, scratch, worker.main()) }
         })?;
         Backend::<T>::barrier(self)
     }
@@ -385,33 +394,33 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
     fn transpose_square(&mut self, a: &Matrix<T>) -> Step {
         // Nobody writes into another rank's shard while that has work of its own there.
         Backend::<T>::barrier(self)?;
-        self.ask(|lane| {
+        self.ask(|worker| {
             let (size, ranks, n) = (size_of::<T>(), a.columns.ranks(), a.columns.n());
-            lane.crew.reach_all(lane.rank)?;
+            worker.crew.reach_all(worker.rank)?;
             let table: Vec<u64> = a.shards.iter().map(|shard| address(*shard)).collect();
             let bytes = size_of_val(&table[..]);
-            let place = Lines { at: lane.room.arenas[0], pitch: bytes };
-            assert!(bytes <= lane.room.needs.arenas[0], "room for the table");
+            let place = Lines { at: worker.room.arenas[0], pitch: bytes };
+            assert!(bytes <= worker.room.needs.arenas[0], "room for the table");
             // SAFETY: scratch of this rank.
             unsafe {
-                lane.device.write_lines(place, table.as_ptr().cast(), bytes, 1, lane.main())?;
+                worker.device.write_lines(place, table.as_ptr().cast(), bytes, 1, worker.main())?;
             }
             let tiles = ranks * (n / ranks).div_ceil(transpose::device::tile_side(size));
             let pairs = tiles * (tiles + 1) / 2;
             let share = |rank: usize| (pairs as u128 * rank as u128 / ranks as u128) as u64;
             let arguments =
-                [place.at, ranks as u64, n as u64, share(lane.rank), share(lane.rank + 1)];
-            lane.launch("transpose_square", &format!("transpose_shards_{size}"), &arguments)
+                [place.at, ranks as u64, n as u64, share(worker.rank), share(worker.rank + 1)];
+            worker.launch("transpose_square", &format!("transpose_shards_{size}"), &arguments)
         })?;
         Backend::<T>::barrier(self)
     }
 
     fn announce(&mut self, signal: Signal, count: usize) {
         let ranks = self.crew.seats.len();
-        self.give(|lane| {
-            if ranks > 1 || lane.ahead || lane.clique.is_some() {
-                let event = lane.mark(lane.stream())?;
-                lane.crew.announce(signal, count, event);
+        self.give(|worker| {
+            if ranks > 1 || worker.ahead || worker.clique.is_some() {
+                let event = worker.mark(worker.stream())?;
+                worker.crew.announce(signal, count, event);
             }
             Ok(())
         });
@@ -422,11 +431,11 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
 
     fn wait(&mut self, signal: Signal, count: usize) -> Step {
         self.team.signal(signal).wait(count)?;
-        self.ask(|lane| {
-            let Some(event) = lane.crew.event(signal, count) else { return Ok(()) };
-            lane.device.wait_for(event, lane.main())?;
+        self.ask(|worker| {
+            let Some(event) = worker.crew.event(signal, count) else { return Ok(()) };
+            worker.device.wait_for(event, worker.main())?;
             if signal == Signal::Panels {
-                lane.device.wait_for(event, lane.tools.side)?;
+                worker.device.wait_for(event, worker.tools.side)?;
             }
             Ok(())
         })
@@ -446,18 +455,18 @@ impl<T: Scalar> Backend<T> for CudaLane<'_> {
     }
 
     fn barrier(&mut self) -> Step {
-        let number = self.ask(|lane| {
-            lane.join()?;
-            let event = lane.mark(lane.main())?;
-            Ok(lane.crew.arrive(lane.rank, event))
+        let number = self.ask(|worker| {
+            worker.join()?;
+            let event = worker.mark(worker.main())?;
+            Ok(worker.crew.arrive(worker.rank, event))
         })?;
         self.team.barrier().wait()?;
-        self.ask(|lane| {
-            let events = lane.crew.at_barrier(lane.rank, number);
-            let main = lane.main();
-            events.into_iter().try_for_each(|event| lane.device.wait_for(event, main))?;
+        self.ask(|worker| {
+            let events = worker.crew.at_barrier(worker.rank, number);
+            let main = worker.main();
+            events.into_iter().try_for_each(|event| worker.device.wait_for(event, main))?;
             // What lay in others' panels may be another thing now.
-            lane.staged = [None; 2];
+            worker.staged = [None; 2];
             Ok(())
         })
     }

@@ -10,7 +10,7 @@ pub(super) struct Staged {
     pub number: usize,
 }
 
-impl CudaLane<'_> {
+impl CudaWorker<'_> {
     /// The place for a panel, which has been read when the side stream comes to what it is given next.
     fn place<T>(&mut self, panel: Block<T>, number: usize) -> Result<Block<T>> {
         if let Some(read) = self.read[number % 2].take() {

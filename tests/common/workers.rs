@@ -1,25 +1,25 @@
-//! Host lanes without call sites, and matrices in shards.
+//! Host workers without call sites, and matrices in shards.
 
 use faer::Mat;
-use meshsolve::device::cpu::{HostLane, Team, scratch_elements};
+use meshsolve::device::cpu::{CpuWorker, Team, scratch_elements};
 use meshsolve::layout::Columns;
 use meshsolve::matrix::{Block, Matrix};
 use meshsolve::scalar::Scalar;
 
-/// Runs `work` on every lane of a team.
-pub fn on_lanes<T: Scalar>(team: &Team, widest: usize, work: impl Fn(&mut HostLane<T>) + Sync) {
+/// Runs `work` on every worker of a team.
+pub fn on_workers<T: Scalar>(team: &Team, widest: usize, work: impl Fn(&mut CpuWorker<T>) + Sync) {
     std::thread::scope(|scope| {
         let work = &work;
-        let lane = |lane| {
+        let worker = |worker| {
             scope.spawn(move || {
                 let mut pack = vec![T::NAN; scratch_elements::<T>(widest, 3)];
                 let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
-                work(&mut HostLane::new(team, lane, widest, pack));
+                work(&mut CpuWorker::new(team, worker, widest, pack));
             })
         };
-        let lanes: Vec<_> = (0..team.lanes()).map(lane).collect();
+        let workers: Vec<_> = (0..team.workers()).map(worker).collect();
         // Joined here, as the thread sanitizer does not see the scope do it.
-        lanes.into_iter().for_each(|lane| lane.join().unwrap());
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
     });
 }
 
@@ -46,7 +46,7 @@ pub fn element<T: Scalar>(a: &Matrix<T>, shards: &[Vec<T>], i: usize, j: usize) 
 }
 
 pub const CASES: [(usize, usize, usize, usize); 9] = [
-    // (n, ranks, tile, lanes)
+    // (n, ranks, tile, workers)
     (1, 1, 64, 1),
     (7, 1, 3, 2),
     (12, 3, 2, 2),

@@ -105,7 +105,7 @@ fn other(triangle: Triangle) -> Triangle {
     }
 }
 
-impl CudaLane<'_> {
+impl CudaWorker<'_> {
     pub(super) fn is_near<U>(&self, block: Block<U>) -> Result<bool> {
         let empty = block.rows * block.cols == 0;
         Ok(self.crew.seats.len() == 1 || empty || self.crew.rank_of(address(block))? == self.rank)

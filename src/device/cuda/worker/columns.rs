@@ -8,7 +8,7 @@ pub fn table_bytes((lists, columns): (usize, usize)) -> usize {
     (lists + 1 + columns) * size_of::<Address>()
 }
 
-impl CudaLane<'_> {
+impl CudaWorker<'_> {
     /// [`Backend::shift_columns`].
     pub(super) fn shift_all<T: Scalar>(
         &mut self,
