@@ -22,7 +22,7 @@ struct Chain {
 
 /// What moves where; pure integers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct Redistribution {
     workers: usize,
     cycles: Vec<Vec<usize>>,
     /// Where each worker's cycles begin, and where the last one's end.
@@ -30,13 +30,14 @@ pub struct Plan {
     chains: Vec<Chain>,
 }
 
-impl Plan {
+impl Redistribution {
     /// The moves that bring the column at position `source[p]` to position `p`, for `workers` workers;
     /// positions count columns through the shards in rank order.
     pub fn new(source: &[usize], workers: usize) -> Self {
         let moved = source.iter().enumerate().filter(|(p, s)| p != *s).count();
         let longest = moved.div_ceil(4 * workers).max(1);
-        let mut plan = Plan { workers, cycles: Vec::new(), begins: Vec::new(), chains: Vec::new() };
+        let mut plan =
+            Redistribution { workers, cycles: Vec::new(), begins: Vec::new(), chains: Vec::new() };
         let mut seen = vec![false; source.len()];
         for start in 0..source.len() {
             if seen[start] || source[start] == start {
@@ -106,7 +107,7 @@ impl Plan {
 pub fn redistribute<'p, T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &'p Matrix<T>,
-    plan: &'p Plan,
+    plan: &'p Redistribution,
     staging: Block<T>,
 ) -> Step {
     assert_eq!(plan.workers, worker.workers(), "a plan for as many workers as there are");

@@ -6,7 +6,7 @@ use crate::common::{for_all_scalars, positive_definite, ratio};
 use faer::Mat;
 use meshsolve::algorithms::cholesky::{factor, sweeps};
 use meshsolve::algorithms::mirror::{Missing, mirror_triangle};
-use meshsolve::algorithms::redistribute::{Plan, redistribute};
+use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::device::Backend;
 use meshsolve::device::cpu::{CpuWorker, Team};
@@ -19,7 +19,7 @@ fn redistribution_moves_every_column<T: Scalar>() {
         let a = Mat::<T>::from_fn(n, n, |i, j| T::from_f64_impl((i * 1000 + j) as f64));
         let mut memory = shards(&a, ranks);
         let columns = Columns::new(n, ranks, tile, Order::Cyclic);
-        let plan = Plan::new(&columns.source(), workers);
+        let plan = Redistribution::new(&columns.source(), workers);
         let m = matrix(&mut memory, columns);
         let mut staging = vec![T::NAN; plan.staging_columns() * n];
         let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
@@ -60,7 +60,7 @@ fn one_factorisation<T: Scalar>(
     });
     let mut memory = shards(&given, ranks);
     let columns = Columns::new(n, ranks, tile, order);
-    let plan = Plan::new(&columns.source(), workers);
+    let plan = Redistribution::new(&columns.source(), workers);
     let natural = matrix(&mut memory, Columns::new(n, ranks, tile, Order::Natural));
     let m = matrix(&mut memory, columns);
     let mut staging = vec![T::ZERO; plan.staging_columns() * n];
@@ -115,8 +115,9 @@ fn staging_is_a_few_columns_per_worker_whatever_the_cycles() {
     for (n, ranks, tile) in [(4096, 2, 1), (8192, 2, 128), (8192, 8, 64), (8000, 5, 100), (6, 3, 1)]
     {
         for workers in [1, 2, 16] {
-            let staging = Plan::new(&Columns::new(n, ranks, tile, Order::Cyclic).source(), workers)
-                .staging_columns();
+            let staging =
+                Redistribution::new(&Columns::new(n, ranks, tile, Order::Cyclic).source(), workers)
+                    .staging_columns();
             assert!(
                 (workers..=9 * workers).contains(&staging),
                 "{n} {ranks} {tile} {workers}: {staging}"
@@ -128,7 +129,7 @@ fn staging_is_a_few_columns_per_worker_whatever_the_cycles() {
 #[test]
 fn one_long_cycle_is_work_for_all_workers() {
     // 2 x 2^k positions shuffled with k odd and width 1 hold cycles as long as any; 26 has one of 20.
-    let plan = Plan::new(&Columns::new(26, 2, 1, Order::Cyclic).source(), 4);
+    let plan = Redistribution::new(&Columns::new(26, 2, 1, Order::Cyclic).source(), 4);
     assert!(plan.staging_columns() > 4, "cut into chains: {plan:?}");
 }
 

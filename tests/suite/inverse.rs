@@ -5,7 +5,7 @@ use crate::common::inverse::{ratio, reflection, shifted};
 use crate::common::workers::{CASES, element, matrix, on_workers, shards};
 use crate::common::{Random, for_all_scalars, positive_definite};
 use faer::Mat;
-use meshsolve::algorithms::redistribute::{Plan, redistribute};
+use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
 use meshsolve::algorithms::{cholesky, lu};
 use meshsolve::device::cpu::Team;
 use meshsolve::layout::{Columns, Order};
@@ -44,7 +44,7 @@ fn inverted<T: Scalar>(
     let given = Mat::from_fn(n, n, |i, j| if read(i, j) { a[(i, j)] } else { T::NAN });
     let mut memory = shards(&given, ranks);
     let columns = Columns::new(n, ranks, tile, order);
-    let plan = Plan::new(&columns.source(), workers);
+    let plan = Redistribution::new(&columns.source(), workers);
     let m = matrix(&mut memory, columns);
     let block = |memory: &mut Vec<T>, cols: usize| {
         memory.resize((n + 1) * cols, T::NAN);

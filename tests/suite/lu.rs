@@ -6,7 +6,7 @@ use crate::common::workers::{CASES, element, matrix, on_workers, shards};
 use crate::common::{Random, for_all_scalars, random, ratio, residual};
 use faer::Mat;
 use meshsolve::algorithms::lu::{Interchange, factor, sweeps};
-use meshsolve::algorithms::redistribute::{Plan, redistribute};
+use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::device::cpu::{Sharing, Team};
 use meshsolve::device::{Backend, Op, Stopped};
@@ -28,7 +28,7 @@ fn one_factorisation<T: Scalar>(n: usize, ranks: usize, tile: usize, workers: us
     (0..n).for_each(|i| a[(i, i)] += T::from_f64_impl(0.5));
     let mut memory = shards(&a, ranks);
     let columns = Columns::new(n, ranks, tile, order);
-    let plan = Plan::new(&columns.source(), workers);
+    let plan = Redistribution::new(&columns.source(), workers);
     let m = matrix(&mut memory, columns);
     let mut staging = vec![T::ZERO; plan.staging_columns() * n];
     let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);

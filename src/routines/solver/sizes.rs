@@ -87,7 +87,7 @@ impl Machine {
 #[derive(Default)]
 pub struct Moves {
     /// Columns that change places, where the order of work is not the natural one.
-    pub columns: Option<redistribute::Plan>,
+    pub columns: Option<redistribute::Redistribution>,
     /// The transposition of each shard, where it is needed.
     pub turn: Option<transpose::Plan>,
 }
@@ -130,7 +130,7 @@ impl Sizes {
         let cyclic = order == Order::Cyclic && ranks > 1;
         let turns = storage.moves(n, ranks);
         let moves = |is: bool, source: &dyn Fn() -> Vec<usize>, rows, cols| Moves {
-            columns: (is && cyclic).then(|| redistribute::Plan::new(&source(), workers)),
+            columns: (is && cyclic).then(|| redistribute::Redistribution::new(&source(), workers)),
             turn: (is && turns).then(|| (machine.turn)(rows, cols)),
         };
         let arrange = moves(verb.arrange, &|| columns.source(), n, n / ranks);

@@ -1,6 +1,6 @@
 //! Distributions of columns, and moves from one to another by any number of workers.
 
-use meshsolve::algorithms::redistribute::{Plan, redistribute};
+use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
 use meshsolve::device::cpu::Team;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
@@ -55,7 +55,7 @@ fn moved(source: &[usize], before: &[usize], ranks: usize, workers: usize) -> Ve
         .map(|columns| columns.iter().flat_map(|&c| (0..n).map(move |r| number(c, r))).collect())
         .collect();
     let natural = matrix(&mut shards, Columns::new(n, ranks, n, Order::Natural));
-    let plan = Plan::new(source, workers);
+    let plan = Redistribution::new(source, workers);
     let mut staging = vec![f64::NAN; plan.staging_columns() * n];
     let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
     on_workers::<f64>(&Team::new(workers), 1, |worker| {
@@ -81,7 +81,7 @@ fn any_permutation_is_moved_and_moved_back_by_any_number_of_workers() {
     );
     check(120, &cases, |(source, ranks, workers)| {
         let n = source.len();
-        prop_assert!(Plan::new(&source, workers).staging_columns() <= 9 * workers);
+        prop_assert!(Redistribution::new(&source, workers).staging_columns() <= 9 * workers);
         let whole = |columns: &[usize]| {
             columns.iter().map(|c| (c * n..(c + 1) * n).collect()).collect::<Vec<Vec<_>>>()
         };
