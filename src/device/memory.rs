@@ -35,11 +35,11 @@ pub trait Memory: Send + Sync {
 }
 
 /// Memory that this process can follow addresses into.
-pub struct HostMemory;
+pub struct CpuMemory;
 
 // SAFETY (all of this impl): promised by the callers.
 #[allow(clippy::undocumented_unsafe_blocks)]
-impl Memory for HostMemory {
+impl Memory for CpuMemory {
     unsafe fn read(
         &self,
         from: *const u8,

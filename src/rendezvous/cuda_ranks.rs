@@ -9,7 +9,7 @@ use super::{CudaArrival, CudaSite};
 use crate::call::{Allocate, Attributes, Buffer};
 use crate::device::cuda::device::{Address, Devices};
 use crate::device::cuda::queue::Lines;
-use crate::device::cuda::yardstick::{Memory, Yardstick};
+use crate::device::cuda::yardstick::{Guarded, Yardstick};
 use crate::error::{Error, Result};
 use crate::scalar::DType;
 
@@ -86,7 +86,7 @@ impl System {
 /// Scratch that is kept from call to call.
 struct Lender<'a> {
     of: &'a Yardstick,
-    lent: Vec<Memory<'a>>,
+    lent: Vec<Guarded<'a>>,
     used: usize,
 }
 
@@ -105,10 +105,10 @@ impl Allocate for Lender<'_> {
 /// One rank's memory.
 struct Rank<'a> {
     of: &'a Yardstick,
-    a: Memory<'a>,
-    x: Memory<'a>,
-    info: Memory<'a>,
-    place: Memory<'a>,
+    a: Guarded<'a>,
+    x: Guarded<'a>,
+    info: Guarded<'a>,
+    place: Guarded<'a>,
     scratch: Lender<'a>,
 }
 
@@ -158,7 +158,7 @@ impl<'a> Rank<'a> {
 
     fn solve(&mut self, devices: &Devices, site: &CudaSite, run: i64, device: i32) -> Result<()> {
         let n = self.x.bytes / 8;
-        let buffer = |memory: &Memory, dtype, dims: &[usize]| Buffer {
+        let buffer = |memory: &Guarded, dtype, dims: &[usize]| Buffer {
             ptr: std::ptr::without_provenance_mut(memory.at as usize),
             dtype,
             dims: dims.to_vec(),

@@ -127,12 +127,12 @@ unsafe fn run_sized<const S: usize>(
             segments::run(segments, S, units, data, scratch);
         },
         (Phase::Panels, Work::Panels(panels)) => {
-            let memory = panels::Memory::<S> { panels: *panels, data, shared };
+            let memory = panels::PanelArray::<S> { panels: *panels, data, shared };
             // SAFETY: promised by the caller.
             unsafe { memory.run(phase, units, scratch) };
         }
         (Phase::Skinny, Work::Skinny(skinny)) => {
-            let memory = structures::Memory::<S> { skinny: *skinny, data, shared };
+            let memory = structures::StructureArray::<S> { skinny: *skinny, data, shared };
             // SAFETY: promised by the caller.
             unsafe { memory.run(phase, units, scratch) };
         }

@@ -132,14 +132,14 @@ impl Panels {
 
 /// The memory of a call, for elements of S bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Memory<const S: usize> {
+pub(super) struct PanelArray<const S: usize> {
     pub panels: Panels,
     pub data: *mut u8,
     /// The panel that is held, as chunks, and the tail, as rows; or what chains need.
     pub shared: *mut u8,
 }
 
-impl<const S: usize> Memory<S> {
+impl<const S: usize> PanelArray<S> {
     /// Row `i` of the array with contiguous short lines.
     #[inline(always)]
     pub fn row(&self, i: usize) -> *mut u8 {

@@ -8,14 +8,14 @@ use std::ops::Range;
 
 /// The memory of a call, for elements of S bytes.
 #[derive(Clone, Copy)]
-pub struct Memory<const S: usize> {
+pub struct StructureArray<const S: usize> {
     pub skinny: Skinny,
     pub data: *mut u8,
     /// The tail, as rows, and what is held for the runs.
     pub shared: *mut u8,
 }
 
-impl<const S: usize> Memory<S> {
+impl<const S: usize> StructureArray<S> {
     /// Panel `p` as rows.
     fn rows(&self, p: usize) -> *mut u8 {
         self.data.wrapping_add(p * self.skinny.height * self.skinny.short * S)

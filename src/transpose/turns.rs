@@ -1,7 +1,7 @@
 //! A panel turned from rows to chunks or back, out of place, chip by chip as in [`tiles`](super::tiles).
 
 use super::memory::{Element, LINE, prefetch};
-use super::panels::Memory;
+use super::panels::PanelArray;
 use super::tiles::turn;
 use super::vector::Vector;
 use std::ops::Range;
@@ -18,7 +18,7 @@ const LINES_AHEAD: usize = 2;
 /// is read and written.
 #[inline(always)]
 unsafe fn panel<V: Vector, const S: usize, const K: usize>(
-    memory: &Memory<S>,
+    memory: &PanelArray<S>,
     p: usize,
     columns: Range<usize>,
     group: usize,
@@ -68,7 +68,7 @@ unsafe fn panel<V: Vector, const S: usize, const K: usize>(
 /// # Safety
 /// As for [`panel`], apart from the instruction set.
 pub unsafe fn run<const S: usize>(
-    memory: &Memory<S>,
+    memory: &PanelArray<S>,
     p: usize,
     columns: Range<usize>,
     group: usize,
@@ -91,7 +91,7 @@ pub unsafe fn run<const S: usize>(
 /// As for [`panel`].
 #[inline(always)]
 pub unsafe fn sized<V: Vector, const S: usize>(
-    memory: &Memory<S>,
+    memory: &PanelArray<S>,
     p: usize,
     columns: Range<usize>,
     group: usize,
@@ -111,7 +111,7 @@ pub unsafe fn sized<V: Vector, const S: usize>(
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn avx512<const S: usize>(
-    memory: &Memory<S>,
+    memory: &PanelArray<S>,
     p: usize,
     columns: Range<usize>,
     group: usize,
@@ -124,7 +124,12 @@ unsafe fn avx512<const S: usize>(
 /// As for [`run`].
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn avx2<const S: usize>(memory: &Memory<S>, p: usize, columns: Range<usize>, group: usize) {
+unsafe fn avx2<const S: usize>(
+    memory: &PanelArray<S>,
+    p: usize,
+    columns: Range<usize>,
+    group: usize,
+) {
     // SAFETY: promised by the caller.
     unsafe { sized::<[std::arch::x86_64::__m256i; 2], S>(memory, p, columns, group) }
 }

@@ -1,4 +1,4 @@
-use super::panels::{Memory, Panels};
+use super::panels::{PanelArray, Panels};
 use super::turns::sized;
 use super::vector::{Vector, every_instruction_set};
 
@@ -14,7 +14,8 @@ fn check<V: Vector, const S: usize>() {
                 let panels = Panels::new(rows, cols, height);
                 let mut data = before.clone();
                 let data_at = data.as_mut_ptr().wrapping_add(5);
-                let memory = Memory::<S> { panels, data: data_at, shared: std::ptr::null_mut() };
+                let memory =
+                    PanelArray::<S> { panels, data: data_at, shared: std::ptr::null_mut() };
                 let offset = |address: *mut u8| address as usize - data_at as usize + 5;
                 let mut expected = before.clone();
                 for (c, t) in (0..short).flat_map(|c| (0..height).map(move |t| (c, t))) {

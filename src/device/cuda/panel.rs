@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::device::{Address, Devices};
 use super::vendor::Operand;
 use super::vendor::solver::{Solver, SolverHandle, Workspace};
-use super::yardstick::{Memory, Yardstick};
+use super::yardstick::{Guarded, Yardstick};
 use crate::device::Op;
 use crate::error::{Error, Kind, Result};
 
@@ -58,14 +58,14 @@ pub fn measure(devices: &Devices, number: i32, order: Order) -> Result<Measured>
     solver.destroy(handle).and(found)
 }
 
-/// Memory of a panel.
+/// Guarded of a panel.
 struct Panel<'a> {
     of: &'a Yardstick,
     order: Order,
-    a: Memory<'a>,
-    pivots: Memory<'a>,
-    info: Memory<'a>,
-    work: Memory<'a>,
+    a: Guarded<'a>,
+    pivots: Guarded<'a>,
+    info: Guarded<'a>,
+    work: Guarded<'a>,
 }
 
 fn repeated(

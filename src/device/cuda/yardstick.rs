@@ -50,8 +50,8 @@ pub struct Yardstick {
 const MARGIN: usize = 4096;
 const CANARY: u32 = 0x7FA5_A5A5;
 
-/// Memory between canaries that goes back when this is dropped.
-pub(crate) struct Memory<'a> {
+/// Guarded between canaries that goes back when this is dropped.
+pub(crate) struct Guarded<'a> {
     of: &'a Yardstick,
     /// Where it was allocated.
     base: Address,
@@ -59,7 +59,7 @@ pub(crate) struct Memory<'a> {
     pub bytes: usize,
 }
 
-impl Memory<'_> {
+impl Guarded<'_> {
     /// Where the canaries are.
     fn margins(&self) -> [Address; 2] {
         [self.base, self.at + self.bytes as Address]
@@ -85,7 +85,7 @@ impl Memory<'_> {
     }
 }
 
-impl Drop for Memory<'_> {
+impl Drop for Guarded<'_> {
     fn drop(&mut self) {
         let Yardstick { device, functions, .. } = self.of;
         if let Ok(_entered) = device.enter() {
@@ -142,8 +142,8 @@ impl Yardstick {
         self.stream
     }
 
-    /// Memory of so many bytes, a multiple of 4.
-    pub(crate) fn allocate(&self, bytes: usize) -> Result<Memory<'_>> {
+    /// Guarded of so many bytes, a multiple of 4.
+    pub(crate) fn allocate(&self, bytes: usize) -> Result<Guarded<'_>> {
         let mut base = 0;
         {
             let _entered = self.device.enter()?;
@@ -152,7 +152,7 @@ impl Yardstick {
                 unsafe { call!(self.functions, cuMemAlloc_v2(&mut base, bytes + 2 * MARGIN)) };
             self.device.check(&format!("{bytes} bytes"), "cuMemAlloc", status)?;
         }
-        let memory = Memory { of: self, base, at: base + MARGIN as Address, bytes };
+        let memory = Guarded { of: self, base, at: base + MARGIN as Address, bytes };
         let words = (MARGIN / 4) as u64;
         for margin in memory.margins() {
             self.launch("fill", "fill_4", &[margin, words, words, 1, CANARY.into()])?;
@@ -259,7 +259,7 @@ impl Yardstick {
             );
             return Err(Error::new(Kind::Internal, message));
         }
-        // Memory goes back only when nothing uses it.
+        // Guarded goes back only when nothing uses it.
         self.device.wait(self.stream)?;
         [data, scratch, wrong].iter().try_for_each(|m| m.check(&plan.to_string()))?;
         Ok(Measured { plan, scratch_bytes, transpositions, copies })

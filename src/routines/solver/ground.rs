@@ -2,7 +2,7 @@
 
 use super::sizes::Sizes;
 use crate::device::cpu::Scratch;
-use crate::device::memory::{HostMemory, Memory};
+use crate::device::memory::{CpuMemory, Memory};
 use crate::error::Result;
 use crate::scalar::Scalar;
 use crate::settings::Float64;
@@ -59,7 +59,7 @@ impl<T: Scalar> Ground<T> {
         let mut pivots = vec![0; sizes.pivots];
         let each = sizes.sums.max(1);
         Ok(Ground {
-            memory: Box::new(HostMemory),
+            memory: Box::new(CpuMemory),
             own: (0..workers).map(|worker| scratch.at(worker * own)).collect(),
             shared: scratch.at(workers * own),
             pivots: pivots.as_mut_ptr(),
