@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use super::device::{Address, Device, Stream};
-use super::engine::Engine;
+use super::engine::CusolverMg;
 use super::queue::{Event, Lines};
 use crate::device::Signal;
 use crate::device::memory::Memory;
@@ -25,7 +25,7 @@ pub struct Seat {
 pub struct Crew {
     pub seats: Vec<Seat>,
     /// The vendor's solver of whole matrices that the call uses.
-    pub engine: Option<Arc<Engine>>,
+    pub engine: Option<Arc<CusolverMg>>,
     /// How float64 is multiplied.
     pub float64: Float64,
     panels: Announced,
@@ -43,7 +43,7 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Crew {
-    pub fn new(seats: Vec<Seat>, engine: Option<Arc<Engine>>, float64: Float64) -> Crew {
+    pub fn new(seats: Vec<Seat>, engine: Option<Arc<CusolverMg>>, float64: Float64) -> Crew {
         let ranks = seats.len();
         Crew {
             seats,

@@ -69,7 +69,7 @@ struct Parts {
     work: Address,
 }
 
-pub struct Engine {
+pub struct CusolverMg {
     devices: Vec<Arc<Device>>,
     n: usize,
     tile: usize,
@@ -150,14 +150,14 @@ impl Drop for Used {
     }
 }
 
-impl Engine {
+impl CusolverMg {
     /// For a matrix of order n, of which the ranks' shards are column-major, dealt by tile columns.
     pub fn new<T: Scalar>(
         members: Vec<Member>,
         n: usize,
         tile: usize,
         asked: Asked,
-    ) -> Result<Engine> {
+    ) -> Result<CusolverMg> {
         let (devices, shards): (Vec<_>, Vec<_>) =
             members.into_iter().map(|member| (member.device, member.shard)).unzip();
         for device in &devices {
@@ -166,7 +166,7 @@ impl Engine {
         }
         let (used, work) = Used::new::<T>(&devices, &shards, n, tile, asked)?;
         let (size, used) = (size_of::<T>(), Mutex::new(Some(used)));
-        Ok(Engine { devices, n, tile, asked, size, work, used })
+        Ok(CusolverMg { devices, n, tile, asked, size, work, used })
     }
 
     fn columns(&self) -> usize {
@@ -174,7 +174,7 @@ impl Engine {
     }
 
     fn sizes(&self, rank: usize) -> [usize; 3] {
-        let Engine { n, size, asked, work, .. } = *self;
+        let CusolverMg { n, size, asked, work, .. } = *self;
         let rhs = if asked.dealt || rank == 0 { asked.rhs } else { 0 };
         let sizes = [self.columns() * size_of::<i32>(), n * rhs * size, work * size];
         sizes.map(|bytes| bytes.next_multiple_of(ALIGNMENT))

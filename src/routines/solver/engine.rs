@@ -19,7 +19,7 @@ pub(super) fn enlist<T: Scalar>(
     problem: &Problem,
     part: &mut Part,
     call: &Call,
-) -> Result<Option<Arc<engine::Engine>>> {
+) -> Result<Option<Arc<engine::CusolverMg>>> {
     let Options { verb, engine, .. } = *options;
     let asked = options.asked(problem);
     if engine == Engine::Own || verb.family.reads_only() {
@@ -53,7 +53,7 @@ pub(super) fn enlist<T: Scalar>(
     }
     let member = engine::Member { device: part.device().clone(), shard: shard(call) };
     let n = problem.n;
-    let make = |members| engine::Engine::new::<T>(members, n, tile, asked);
+    let make = |members| engine::CusolverMg::new::<T>(members, n, tile, asked);
     part.gather(member, make).map(Some)
 }
 

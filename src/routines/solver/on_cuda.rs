@@ -200,7 +200,7 @@ struct Ends {
 impl<T: Scalar> Shared<T> {
     fn new(
         options: Options,
-        engine: Option<Arc<engine::Engine>>,
+        engine: Option<Arc<engine::CusolverMg>>,
         brought: Vec<Brought>,
     ) -> Result<Self> {
         let calls: Vec<Call> = brought.iter().map(|b| b.call.clone()).collect();
