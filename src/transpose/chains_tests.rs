@@ -1,5 +1,5 @@
 use super::chains::Chains;
-use super::memory::Group;
+use super::memory::SubRows;
 
 /// A permutation of `pieces` numbers: a shuffle that leaves one in `still` where it is.
 fn shuffled(pieces: usize, still: usize) -> Vec<usize> {
@@ -29,7 +29,7 @@ fn moved(
     let mut room = vec![0xAA; bytes];
     let shared = memory.as_mut_ptr().wrapping_add(3);
     let (base, stride, rows) = (data.as_mut_ptr(), bytes, map.len());
-    let pieces = Group { base, stride, rows, bytes };
+    let pieces = SubRows { base, stride, rows, bytes };
     // SAFETY: all memory is ours, and large enough.
     unsafe {
         chains.mark(&pieces, |i| map[i], shared);

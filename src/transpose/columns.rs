@@ -12,7 +12,7 @@
 use super::cycles::{Permutation, Rotation, follow};
 use super::fine::{Sweep, sweep};
 use super::maps::Maps;
-use super::memory::{Element, Group, LINE, Pieces, WIDEST};
+use super::memory::{Element, LINE, Pieces, SubRows, WIDEST};
 
 /// Columns of a group, at most.
 pub const WIDEST_COLUMNS: usize = WIDEST / 4;
@@ -77,7 +77,7 @@ pub unsafe fn run<const S: usize>(
     scratch: *mut u8,
 ) {
     let width = tiling.width.min(maps.n - column);
-    let group = Group {
+    let sub_rows = SubRows {
         base: data.wrapping_add(column * S),
         stride: maps.n * S,
         rows: maps.m,
@@ -97,38 +97,38 @@ pub unsafe fn run<const S: usize>(
         if tiling.held {
             offsets.iter_mut().for_each(|offset| *offset %= maps.m);
             match step {
-                Step::Rotate => hold::<S>(&group, |i| i + first, offsets, forward, scratch),
+                Step::Rotate => hold::<S>(&sub_rows, |i| i + first, offsets, forward, scratch),
                 Step::Permute => {
-                    hold::<S>(&group, |i| maps.source_row(i, column), offsets, forward, scratch)
+                    hold::<S>(&sub_rows, |i| maps.source_row(i, column), offsets, forward, scratch)
                 }
             }
             return;
         }
         if forward {
-            fine::<S>(&group, offsets, true, scratch);
+            fine::<S>(&sub_rows, offsets, true, scratch);
         }
         match step {
-            Step::Rotate => follow(&group, Rotation::new(maps.m, first), forward),
+            Step::Rotate => follow(&sub_rows, Rotation::new(maps.m, first), forward),
             // s'_j for the first column j, which is the rotation by j (eq. 32) after the row
             // permutation (eq. 33).
             Step::Permute => {
                 let source = |i| maps.source_row(i, column);
-                follow(&group, Permutation::new(maps.m, source, scratch), forward);
+                follow(&sub_rows, Permutation::new(maps.m, source, scratch), forward);
             }
         }
         if !forward {
-            fine::<S>(&group, offsets, false, scratch);
+            fine::<S>(&sub_rows, offsets, false, scratch);
         }
     }
 }
 
 /// # Safety
 /// As for [`run`], with `offsets.len()` the width of the group and the scratch of the fine rotation.
-unsafe fn fine<const S: usize>(group: &Group, offsets: &[usize], up: bool, scratch: *mut u8) {
-    let stride = group.stride as isize;
+unsafe fn fine<const S: usize>(sub_rows: &SubRows, offsets: &[usize], up: bool, scratch: *mut u8) {
+    let stride = sub_rows.stride as isize;
     let (first, stride) =
-        if up { (group.base, stride) } else { (group.at(group.rows - 1), -stride) };
-    let columns = Sweep { first, stride, rows: group.rows, amounts: offsets };
+        if up { (sub_rows.base, stride) } else { (sub_rows.at(sub_rows.rows - 1), -stride) };
+    let columns = Sweep { first, stride, rows: sub_rows.rows, amounts: offsets };
     // SAFETY: promised by the caller.
     unsafe { sweep::<S>(&columns, scratch) };
 }
@@ -139,19 +139,19 @@ unsafe fn fine<const S: usize>(group: &Group, offsets: &[usize], up: bool, scrat
 /// # Safety
 /// As for [`run`]; scratch holds the group.
 unsafe fn hold<const S: usize>(
-    group: &Group,
+    sub_rows: &SubRows,
     base: impl Fn(usize) -> usize,
     offsets: &[usize],
     forward: bool,
     scratch: *mut u8,
 ) {
-    let Group { rows, bytes, .. } = *group;
+    let SubRows { rows, bytes, .. } = *sub_rows;
     let width = offsets.len();
     let wrap = |i: usize| if i >= rows { i - rows } else { i };
     let (fill, drain) = (forward, !forward);
     let copy_all = |out: bool| {
         for i in 0..rows {
-            let (row, slot) = (group.at(i), scratch.wrapping_add(i * bytes));
+            let (row, slot) = (sub_rows.at(i), scratch.wrapping_add(i * bytes));
             // SAFETY: row i is in the group and slot i in scratch; they do not overlap.
             unsafe {
                 if out {
@@ -166,7 +166,7 @@ unsafe fn hold<const S: usize>(
         copy_all(false);
     }
     for i in 0..rows {
-        let row = group.at(i).cast::<Element<S>>();
+        let row = sub_rows.at(i).cast::<Element<S>>();
         let image = wrap(base(i));
         for (t, offset) in offsets.iter().enumerate() {
             // SAFETY: both rows are below m, t is below the width.

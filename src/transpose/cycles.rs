@@ -4,7 +4,7 @@
 //! the walk over the map runs ahead of the copies and asks for the lines they will need.
 
 use super::maps::gcd;
-use super::memory::{Group, Pieces, WIDEST, copy};
+use super::memory::{Pieces, SubRows, WIDEST, copy};
 use std::mem::MaybeUninit;
 use std::ptr::null;
 
@@ -138,22 +138,22 @@ impl<F: Fn(usize) -> usize> Walk for Permutation<F> {
 /// # Safety
 /// The walk is over the cycles of a permutation of the group's rows; nobody else uses the group, which
 /// is no wider than WIDEST.
-pub unsafe fn follow(group: &Group, walk: impl Walk, forward: bool) {
+pub unsafe fn follow(sub_rows: &SubRows, walk: impl Walk, forward: bool) {
     let mut first = [MaybeUninit::<u8>::uninit(); WIDEST];
     let first = Saved::room(first.as_mut_ptr().cast());
     // SAFETY: promised by the caller; W is the size of a sub-row or 0.
     unsafe {
-        match (group.bytes, forward) {
-            (64, true) => gather::<64>(group, walk, first),
-            (128, true) => gather::<128>(group, walk, first),
-            (256, true) => gather::<256>(group, walk, first),
-            (512, true) => gather::<512>(group, walk, first),
-            (_, true) => gather::<0>(group, walk, first),
-            (64, false) => scatter::<64>(group, walk),
-            (128, false) => scatter::<128>(group, walk),
-            (256, false) => scatter::<256>(group, walk),
-            (512, false) => scatter::<512>(group, walk),
-            (_, false) => scatter::<0>(group, walk),
+        match (sub_rows.bytes, forward) {
+            (64, true) => gather::<64>(sub_rows, walk, first),
+            (128, true) => gather::<128>(sub_rows, walk, first),
+            (256, true) => gather::<256>(sub_rows, walk, first),
+            (512, true) => gather::<512>(sub_rows, walk, first),
+            (_, true) => gather::<0>(sub_rows, walk, first),
+            (64, false) => scatter::<64>(sub_rows, walk),
+            (128, false) => scatter::<128>(sub_rows, walk),
+            (256, false) => scatter::<256>(sub_rows, walk),
+            (512, false) => scatter::<512>(sub_rows, walk),
+            (_, false) => scatter::<0>(sub_rows, walk),
         }
     }
 }
@@ -166,17 +166,17 @@ struct Lead<W> {
 }
 
 impl<W: Walk> Lead<W> {
-    fn new(walk: W, group: &impl Pieces) -> Self {
+    fn new(walk: W, sub_rows: &impl Pieces) -> Self {
         let mut lead = Lead { walk, ring: [Visit::Done; AHEAD], next: 0 };
-        (0..AHEAD).for_each(|_| _ = lead.step(group));
+        (0..AHEAD).for_each(|_| _ = lead.step(sub_rows));
         lead
     }
 
     #[inline(always)]
-    fn step(&mut self, group: &impl Pieces) -> Visit {
+    fn step(&mut self, sub_rows: &impl Pieces) -> Visit {
         let ahead = self.walk.step();
         if let Some(i) = ahead.row() {
-            group.prefetch(i);
+            sub_rows.prefetch(i);
         }
         let visit = std::mem::replace(&mut self.ring[self.next], ahead);
         self.next = (self.next + 1) % AHEAD;
@@ -208,24 +208,24 @@ impl Saved {
 /// # Safety
 /// The walk is over cycles of a permutation of the group's rows, of which nobody else uses those it visits;
 /// `saved` holds sub-rows; W is 0 or the size of a sub-row.
-pub unsafe fn gather<const W: usize>(group: &impl Pieces, walk: impl Walk, saved: Saved) {
-    let bytes = group.bytes();
-    let mut lead = Lead::new(walk, group);
+pub unsafe fn gather<const W: usize>(sub_rows: &impl Pieces, walk: impl Walk, saved: Saved) {
+    let bytes = sub_rows.bytes();
+    let mut lead = Lead::new(walk, sub_rows);
     let (mut at, mut leader) = (None, saved.open);
     loop {
-        let visit = lead.step(group);
+        let visit = lead.step(sub_rows);
         // SAFETY: rows of the walk are rows of the group, and none is its own image.
         unsafe {
             if let Some(row) = at {
                 let from = match visit {
-                    Visit::Next(i) => group.at(i).cast_const(),
+                    Visit::Next(i) => sub_rows.at(i).cast_const(),
                     Visit::Cut => saved.end,
                     _ => leader,
                 };
-                copy::<W>(group.at(row), from, bytes);
+                copy::<W>(sub_rows.at(row), from, bytes);
             }
             if let Visit::Leader(i) = visit {
-                copy::<W>(saved.first, group.at(i), bytes);
+                copy::<W>(saved.first, sub_rows.at(i), bytes);
                 leader = saved.first;
             }
         }
@@ -238,30 +238,30 @@ pub unsafe fn gather<const W: usize>(group: &impl Pieces, walk: impl Walk, saved
 
 /// # Safety
 /// As for [`follow`].
-unsafe fn scatter<const W: usize>(group: &Group, walk: impl Walk) {
+unsafe fn scatter<const W: usize>(sub_rows: &SubRows, walk: impl Walk) {
     // The sub-row on its way, and the one it displaces.
     let mut buffers = [MaybeUninit::<u8>::uninit(); 2 * WIDEST];
     let mut held = buffers.as_mut_ptr().cast::<u8>();
     let mut other = held.wrapping_add(WIDEST);
-    let bytes = group.bytes;
-    let mut lead = Lead::new(walk, group);
+    let bytes = sub_rows.bytes;
+    let mut lead = Lead::new(walk, sub_rows);
     let mut leader = None;
     loop {
-        let visit = lead.step(group);
+        let visit = lead.step(sub_rows);
         // SAFETY: as in `gather`.
         unsafe {
             match (visit, leader) {
                 (Visit::Next(i), _) => {
-                    copy::<W>(other, group.at(i), bytes);
-                    copy::<W>(group.at(i), held, bytes);
+                    copy::<W>(other, sub_rows.at(i), bytes);
+                    copy::<W>(sub_rows.at(i), held, bytes);
                     (held, other) = (other, held);
                 }
-                (_, Some(row)) => copy::<W>(group.at(row), held, bytes),
+                (_, Some(row)) => copy::<W>(sub_rows.at(row), held, bytes),
                 (_, None) => {}
             }
             match visit {
                 Visit::Leader(i) => {
-                    copy::<W>(held, group.at(i), bytes);
+                    copy::<W>(held, sub_rows.at(i), bytes);
                     leader = Some(i);
                 }
                 Visit::Next(_) => {}

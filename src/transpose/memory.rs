@@ -19,7 +19,7 @@ const ASKED: usize = 512;
 
 /// Some adjacent columns of a row-major array.
 #[derive(Clone, Copy)]
-pub struct Group {
+pub struct SubRows {
     /// The sub-row in row 0.
     pub base: *mut u8,
     /// Bytes from one row to the next.
@@ -48,7 +48,7 @@ pub trait Pieces {
     }
 }
 
-impl Pieces for Group {
+impl Pieces for SubRows {
     /// The sub-row in row `i`.
     #[inline(always)]
     fn at(&self, i: usize) -> *mut u8 {

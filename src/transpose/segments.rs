@@ -11,7 +11,7 @@
 
 use super::cycles::{Permutation, Saved, gather};
 use super::divide::Divider;
-use super::memory::Group;
+use super::memory::SubRows;
 use std::ops::Range;
 
 /// Bytes of a slice: two lines, so that a segment has work for many.
@@ -78,11 +78,11 @@ pub unsafe fn run(
     let (start, end) = (units.start * SLICE, stride.min(units.end * SLICE));
     for first in (start..end).step_by(WIDE) {
         let bytes = WIDE.min(end - first);
-        let group = Group { base: data.wrapping_add(first), stride, rows, bytes };
+        let sub_rows = SubRows { base: data.wrapping_add(first), stride, rows, bytes };
         // SAFETY: promised by the caller; the bits of the walk come before the saved part.
         unsafe {
             let walk = Permutation::new(rows, |h| segments.source(h), scratch);
-            gather::<0>(&group, walk, Saved::room(scratch.add(rows.div_ceil(8))));
+            gather::<0>(&sub_rows, walk, Saved::room(scratch.add(rows.div_ceil(8))));
         }
     }
 }
