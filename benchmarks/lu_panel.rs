@@ -9,8 +9,9 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use meshsolve::algorithms::lu::factor;
-use meshsolve::device::cpu::{CpuWorker, Sharing, Team, scratch_elements};
-use meshsolve::device::{Backend, Group, Update};
+use meshsolve::comm::{Communicator, Group, Sharing};
+use meshsolve::device::cpu::{CpuWorker, scratch_elements};
+use meshsolve::device::{Backend, Update};
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::{Block, Matrix};
 
@@ -37,7 +38,7 @@ fn main() {
     }
     println!("factor,n,workers,as_modelled_ms,never_ms,whenever_ms");
     let never = Sharing { workers: 1, ..Sharing::default() };
-    let whenever = Sharing { meeting: 0.0, ..Sharing::default() };
+    let whenever = Sharing { barrier_cost: 0.0, ..Sharing::default() };
     for n in ORDERS {
         let [modelled, never, whenever] =
             factors(n, workers, [Sharing::default(), never, whenever]);
@@ -62,21 +63,21 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// Runs `work` on every worker of a team.
-fn on_workers(team: &Team, widest: usize, work: impl Fn(&mut CpuWorker<f64>) + Sync) {
+/// Runs `work` on every worker of a call.
+fn on_workers(comm: &Communicator, widest: usize, work: impl Fn(&mut CpuWorker<f64>) + Sync) {
     std::thread::scope(|scope| {
-        for worker in 0..team.workers() {
+        for worker in 0..comm.workers() {
             let work = &work;
             scope.spawn(move || {
                 let mut pack = vec![0.0; scratch_elements::<f64>(widest, 64)];
                 let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
-                work(&mut CpuWorker::new(team, worker, widest, pack));
+                work(&mut CpuWorker::new(comm, worker, widest, pack));
             });
         }
     });
 }
 
-/// Microseconds of a panel, of the product that follows it on one worker, and of a meeting: medians.
+/// Microseconds of a panel, of the product that follows it on one worker, and of a barrier: medians.
 fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
     let n = rows + cols;
     let kept = numbers(n * 3 * cols);
@@ -88,9 +89,9 @@ fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
     let kept = Block::column_major(kept.as_ptr().cast_mut(), n, 3 * cols, n);
     let part = |m: Block<f64>, rows: &Range<usize>| m.sub(rows.start, 0, rows.len(), cols);
     let (a, source) = (matrix.below(0), kept.sub(cols, 0, rows, cols));
-    let team = Team::new(workers);
+    let comm = Communicator::new(workers);
     let times = [const { Mutex::new(Vec::new()) }; 3];
-    on_workers(&team, cols, |worker| {
+    on_workers(&comm, cols, |worker| {
         let me = Backend::<f64>::worker(worker);
         let mut group = Group::new(0, workers, 0);
         let own = group.rows(me, cols, rows);
@@ -101,9 +102,9 @@ fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
         };
         for _ in 0..50 {
             worker.copy(part(source, &own), part(a, &own));
-            Backend::<f64>::meet(worker, &mut group).unwrap();
+            Backend::<f64>::group_barrier(worker, &mut group).unwrap();
             let start = Instant::now();
-            Backend::<f64>::meet(worker, &mut group).unwrap();
+            Backend::<f64>::group_barrier(worker, &mut group).unwrap();
             note(2, start);
             let start = Instant::now();
             worker.getrf(a, cols, pivots, &mut group).unwrap();
@@ -115,8 +116,8 @@ fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
             }
         }
     });
-    let [panel, product, meeting] = times.map(|times| times.into_inner().unwrap());
-    (median(panel), if workers == 1 { median(product) } else { 0.0 }, median(meeting))
+    let [panel, product, barrier] = times.map(|times| times.into_inner().unwrap());
+    (median(panel), if workers == 1 { median(product) } else { 0.0 }, median(barrier))
 }
 
 /// Milliseconds of a factorisation under each of the limits by turns, medians.
@@ -131,9 +132,9 @@ fn factors(n: usize, workers: usize, limits: [Sharing; 3]) -> [f64; 3] {
         for (limit, times) in limits.iter().zip(&mut times) {
             memory.copy_from_slice(&kept);
             let a = Matrix::new(&[memory.as_mut_ptr()], Columns::new(n, 1, tile, Order::Natural));
-            let team = Team::new(workers).with_sharing(*limit);
+            let comm = Communicator::new(workers).with_sharing(*limit);
             let slowest = Mutex::new(0.0f64);
-            on_workers(&team, tile, |worker| {
+            on_workers(&comm, tile, |worker| {
                 Backend::<f64>::barrier(worker).unwrap();
                 let start = Instant::now();
                 factor(worker, &a, rows).unwrap();

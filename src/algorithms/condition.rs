@@ -13,7 +13,8 @@
 //! the workers of a call do it. Vectors are multiplied by a number that is to be near norm1(A), so that
 //! solutions overflow only where the condition number does.
 
-use crate::device::{Backend, Op, Step, larger};
+use crate::comm::Step;
+use crate::device::{Backend, Op, larger};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 

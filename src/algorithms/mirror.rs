@@ -1,7 +1,8 @@
 //! Gives a triangle from the other one, tile by tile and in place: `A_ij <- A_ji^H`, or `A_ji^T`. The
 //! given triangle, but for the diagonal, is read only; a Hermitian diagonal is made real.
 
-use crate::device::{Backend, Step};
+use crate::comm::Step;
+use crate::device::Backend;
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 

@@ -10,7 +10,8 @@ pub mod residual;
 pub mod triangular;
 mod triangular_inverse;
 
-use crate::device::{Backend, Step};
+use crate::comm::Step;
+use crate::device::Backend;
 use crate::scalar::Scalar;
 
 /// What leads to panel `next`, if it is the worker's, and the rest of a step, which it does not depend on. A worker

@@ -3,7 +3,8 @@
 //! the lines that are contiguous instead.
 
 use super::owned_from;
-use crate::device::{Backend, Moduli, Squares, Step};
+use crate::comm::Step;
+use crate::device::{Backend, Moduli, Squares};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 

@@ -8,7 +8,8 @@
 
 use std::iter::once;
 
-use crate::device::{Backend, Step};
+use crate::comm::Step;
+use crate::device::Backend;
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 

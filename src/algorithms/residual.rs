@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use crate::algorithms::mirror::Missing;
-use crate::device::{Backend, Op, Step, Triangle};
+use crate::comm::Step;
+use crate::device::{Backend, Op, Triangle};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 

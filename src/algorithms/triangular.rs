@@ -5,7 +5,8 @@
 //! solved x_k is multiplied by its tile column and subtracted from the rows that are not solved yet;
 //! with the transpose, row k of op(T) is tile column k, and x_k collects what the solved rows give.
 
-use crate::device::{Backend, Op, Signal, Step, Triangle};
+use crate::comm::{Signal, Step};
+use crate::device::{Backend, Op, Triangle};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 

@@ -11,7 +11,8 @@
 //! `X U = I`: the left residual `X U - I` is small, as the inverse of L U needs it (Du Croz and Higham,
 //! IMA J. Numer. Anal. 12, 1992).
 
-use crate::device::{Backend, Signal, Step, Triangle, Update};
+use crate::comm::{Signal, Step};
+use crate::device::{Backend, Triangle, Update};
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 

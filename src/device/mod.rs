@@ -7,16 +7,15 @@
 
 pub mod cpu;
 pub mod cuda;
-mod group;
 pub mod memory;
 pub mod squares;
 
-pub use group::Group;
 pub use squares::Squares;
 
 use std::ops::Range;
 use std::time::Instant;
 
+use crate::comm::{Group, Signal, Step, Stopped};
 use crate::error::{Error, Kind};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
@@ -86,17 +85,6 @@ pub enum WholeStep<T> {
     Solve { x: Option<Block<T>>, pivots: Option<Block<i32>>, conjugated: bool },
 }
 
-/// What a worker can announce; each announcement carries a count that only grows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// Factored panels.
-    Panels,
-    /// Tile rows, in the order of a substitution, whose partial sums from this worker are final.
-    PartialSums(usize),
-    /// Tile rows that are solved, in the order of a substitution.
-    Solved,
-}
-
 /// Moduli of the entries of a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moduli {
@@ -130,12 +118,6 @@ fn no_engine() -> Error {
     let text = "meshsolve: expected a call with an engine; this is a defect of meshsolve";
     Error::new(Kind::Internal, text)
 }
-
-/// The call has been given up by some worker; unwind without touching the data further.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped;
-
-pub type Step<V = ()> = Result<V, Stopped>;
 
 pub trait Backend<T: Scalar> {
     /// Whether a worker is a rank: the shard of that number is its own memory, that of others is far.
@@ -297,9 +279,9 @@ pub trait Backend<T: Scalar> {
     /// each other's memory.
     fn sharers(&self, rows: usize) -> usize;
     /// What a meeting of a group costs, in multiplications that a worker does meanwhile.
-    fn meeting(&self) -> f64;
+    fn group_barrier_cost(&self) -> f64;
     /// Waits for all members of a group that this worker is in.
-    fn meet(&mut self, group: &mut Group) -> Step;
+    fn group_barrier(&mut self, group: &mut Group) -> Step;
     /// Waits for all workers of the call.
     fn barrier(&mut self) -> Step;
     /// Gives the call up because the machine failed, and stops every worker.

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use crate::call::Job;
-use crate::device::cpu::{float_mode::FloatMode, progress::Progress, threads};
+use crate::comm::progress::Progress;
+use crate::device::cpu::{float_mode::FloatMode, threads};
 use crate::error::{Error, Kind, Result};
 
 /// Tells one device the outcome; may run that device's program.

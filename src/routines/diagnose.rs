@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::{Configured, OnCuda, Part, Routine};
 use crate::call::{Attributes, Buffer, Call, Job};
-use crate::device::cpu::progress::Barrier;
+use crate::comm::progress::Barrier;
 use crate::error::{Error, Kind, Result};
 
 pub struct Diagnose;

@@ -9,8 +9,9 @@ use std::time::Instant;
 
 use super::{Configured, OnCuda, Part, Routine};
 use crate::call::{Attributes, Call, Job};
+use crate::comm::Communicator;
 use crate::device::Backend;
-use crate::device::cpu::{CpuWorker, Scratch, Team, shared_elements, worker_count};
+use crate::device::cpu::{CpuWorker, Scratch, shared_elements, worker_count};
 use crate::device::cuda::transposition;
 use crate::error::{Error, Result};
 use crate::matrix::Block;
@@ -116,7 +117,7 @@ impl OnCuda for Transpose {
 struct Turn<T> {
     plan: Plan,
     calls: Vec<Call>,
-    team: Team,
+    comm: Communicator,
     /// Every worker's own, then what they share for each shard.
     scratch: Scratch<T>,
     /// Elements of scratch of each worker.
@@ -138,34 +139,34 @@ impl<T: Scalar> Turn<T> {
             workers,
             ..CallStats::default()
         };
-        let team = Team::new(workers).with_trace(trace::call(since, figures));
-        Ok(Turn { plan, calls, team, scratch, own, since })
+        let comm = Communicator::new(workers).with_trace(trace::call(since, figures));
+        Ok(Turn { plan, calls, comm, scratch, own, since })
     }
 }
 
 impl<T: Scalar> Job for Turn<T> {
     fn workers(&self) -> usize {
-        self.team.workers()
+        self.comm.workers()
     }
 
     fn run(&self, worker: usize) -> Result<()> {
         let scratch =
             Block::column_major(self.scratch.at(worker * self.own), self.own, 1, self.own);
-        let mut worker = CpuWorker::<T>::new(&self.team, worker, 0, scratch);
-        for call in self.calls.iter().skip(worker.worker()).step_by(self.team.workers()) {
+        let mut worker = CpuWorker::<T>::new(&self.comm, worker, 0, scratch);
+        for call in self.calls.iter().skip(worker.worker()).step_by(self.comm.workers()) {
             call.pass_through(0, 0);
         }
         let shards: Vec<*mut T> = self.calls.iter().map(|c| c.rets[0].ptr.cast()).collect();
-        // A stop is no error here: whoever stopped the team has recorded why.
-        if self.team.barrier().wait().is_ok() {
-            let shared = self.scratch.at(self.team.workers() * self.own);
+        // A stop is no error here: whoever stopped the call has recorded why.
+        if self.comm.barrier().wait().is_ok() {
+            let shared = self.scratch.at(self.comm.workers() * self.own);
             let _ = worker.transpose_shards(&self.plan, &shards, scratch, shared);
         }
         Ok(())
     }
 
     fn stop(&self) {
-        self.team.stop();
+        self.comm.stop();
     }
 
     fn finish(&self) -> Result<()> {
@@ -174,7 +175,7 @@ impl<T: Scalar> Job for Turn<T> {
             dtype: self.calls[0].args[0].dtype.name(),
             n: self.plan.rows(),
             ranks: self.calls.len(),
-            workers: self.team.workers(),
+            workers: self.comm.workers(),
             scratch_bytes: self.scratch.bytes(),
             phases: vec![("total", self.since.elapsed().as_secs_f64())],
             ..CallStats::default()

@@ -9,8 +9,9 @@ use crate::alone;
 use crate::common::workers::{matrix, on_workers, shards};
 use faer::Mat;
 use meshsolve::algorithms::{cholesky, lu};
+use meshsolve::comm::{Communicator, Sharing};
 use meshsolve::device::Backend;
-use meshsolve::device::cpu::{CpuWorker, Sharing, Team};
+use meshsolve::device::cpu::CpuWorker;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use meshsolve::stats::CallStats;
@@ -57,7 +58,7 @@ fn figures(routine: &'static str, workers: usize) -> CallStats {
     CallStats { routine, dtype: "float64", n: N, ranks: 2, workers, ..CallStats::default() }
 }
 
-/// A factorisation, in a phase, by a team of its own.
+/// A factorisation, in a phase, by a comm of its own.
 fn factor(trace: &Arc<Trace>, routine: &'static str, workers: usize, sharing: Sharing) {
     let a = Mat::from_fn(N, N, |i, j| if i == j { N as f64 } else { 1.0 / (1 + i + j) as f64 });
     let mut memory = shards(&a, 2);
@@ -65,8 +66,8 @@ fn factor(trace: &Arc<Trace>, routine: &'static str, workers: usize, sharing: Sh
     let mut pivots = vec![0; N];
     let pivots = Block::column_major(pivots.as_mut_ptr(), N, 1, N);
     let call = trace.call(Instant::now(), figures(routine, workers));
-    let team = Team::new(workers).with_sharing(sharing).with_trace(Some(call));
-    on_workers(&team, TILE, |worker: &mut CpuWorker<f64>| {
+    let comm = Communicator::new(workers).with_sharing(sharing).with_trace(Some(call));
+    on_workers(&comm, TILE, |worker: &mut CpuWorker<f64>| {
         let from = Instant::now();
         match routine {
             "potrf" => cholesky::factor(worker, &a).unwrap(),
@@ -136,7 +137,7 @@ fn every_worker_and_every_panel_is_there() {
 fn panels_that_workers_share_are_named_by_each_of_them() {
     alone(|| {
         let trace = new_trace("shared");
-        factor(&trace, "getrf", 2, Sharing { meeting: 0.0, rows: 1, ..Sharing::default() });
+        factor(&trace, "getrf", 2, Sharing { barrier_cost: 0.0, rows: 1, ..Sharing::default() });
         let events = events(&trace);
         check_rows(&events, 2);
         let shared = panels(&events, "getrf panel");

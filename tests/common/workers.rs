@@ -1,23 +1,28 @@
 //! Host workers without call sites, and matrices in shards.
 
 use faer::Mat;
-use meshsolve::device::cpu::{CpuWorker, Team, scratch_elements};
+use meshsolve::comm::Communicator;
+use meshsolve::device::cpu::{CpuWorker, scratch_elements};
 use meshsolve::layout::Columns;
 use meshsolve::matrix::{Block, Matrix};
 use meshsolve::scalar::Scalar;
 
-/// Runs `work` on every worker of a team.
-pub fn on_workers<T: Scalar>(team: &Team, widest: usize, work: impl Fn(&mut CpuWorker<T>) + Sync) {
+/// Runs `work` on every worker of a comm.
+pub fn on_workers<T: Scalar>(
+    comm: &Communicator,
+    widest: usize,
+    work: impl Fn(&mut CpuWorker<T>) + Sync,
+) {
     std::thread::scope(|scope| {
         let work = &work;
         let worker = |worker| {
             scope.spawn(move || {
                 let mut pack = vec![T::NAN; scratch_elements::<T>(widest, 3)];
                 let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
-                work(&mut CpuWorker::new(team, worker, widest, pack));
+                work(&mut CpuWorker::new(comm, worker, widest, pack));
             })
         };
-        let workers: Vec<_> = (0..team.workers()).map(worker).collect();
+        let workers: Vec<_> = (0..comm.workers()).map(worker).collect();
         // Joined here, as the thread sanitizer does not see the scope do it.
         workers.into_iter().for_each(|worker| worker.join().unwrap());
     });

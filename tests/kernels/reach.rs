@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use meshsolve::device::cuda::crew::{Crew, CudaMemory, Seat};
+use meshsolve::device::cuda::communicator::{CudaCommunicator, CudaMemory, Seat};
 use meshsolve::device::memory::Memory;
 use meshsolve::error::Kind;
 use meshsolve::settings::Float64;
@@ -67,7 +67,8 @@ fn one_rank_s_bytes_come_to_all() {
             let device = devices.of_stream(stream).unwrap();
             Seat { device, stream, memory: std::iter::once(first..first + 40).collect(), engine: 0 }
         });
-        let memory = CudaMemory(Arc::new(Crew::new(seats.collect(), None, Float64::Native)));
+        let memory =
+            CudaMemory(Arc::new(CudaCommunicator::new(seats.collect(), None, Float64::Native)));
         calls();
         // SAFETY: as many bytes each.
         unsafe { memory.spread(places[0], &places[1..], 40) }.unwrap();

@@ -8,8 +8,9 @@ use meshsolve::algorithms::cholesky::{factor, sweeps};
 use meshsolve::algorithms::mirror::{Missing, mirror_triangle};
 use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
 use meshsolve::algorithms::triangular::Triangular;
+use meshsolve::comm::Communicator;
 use meshsolve::device::Backend;
-use meshsolve::device::cpu::{CpuWorker, Team};
+use meshsolve::device::cpu::CpuWorker;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
@@ -23,8 +24,8 @@ fn redistribution_moves_every_column<T: Scalar>() {
         let m = matrix(&mut memory, columns);
         let mut staging = vec![T::NAN; plan.staging_columns() * n];
         let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
-        let team = Team::new(workers);
-        on_workers::<T>(&team, 1, |worker| redistribute(worker, &m, &plan, staging).unwrap());
+        let comm = Communicator::new(workers);
+        on_workers::<T>(&comm, 1, |worker| redistribute(worker, &m, &plan, staging).unwrap());
         for j in 0..n {
             for i in 0..n {
                 assert_eq!(element(&m, &memory, i, j), a[(i, j)], "{n} {ranks} {tile} ({i},{j})");
@@ -84,8 +85,8 @@ fn one_factorisation<T: Scalar>(
         }
     };
 
-    let team = Team::new(workers);
-    on_workers::<T>(&team, m.columns.widest(), |worker| {
+    let comm = Communicator::new(workers);
+    on_workers::<T>(&comm, m.columns.widest(), |worker| {
         if upper_given {
             mirror_triangle(worker, &natural, Missing::Lower, true).unwrap();
         }
@@ -141,8 +142,8 @@ fn not_positive_definite_stops_all_workers_with_the_minor() {
         a[(failing, failing)] = -1.0;
         let mut memory = shards(&a, 4);
         let m = matrix(&mut memory, Columns::new(n, 4, 4, Order::Natural));
-        let team = Team::new(workers);
-        on_workers::<f64>(&team, 4, |worker| assert!(factor(worker, &m).is_err()));
-        assert_eq!(team.info(), failing + 1);
+        let comm = Communicator::new(workers);
+        on_workers::<f64>(&comm, 4, |worker| assert!(factor(worker, &m).is_err()));
+        assert_eq!(comm.info(), failing + 1);
     }
 }

@@ -9,8 +9,8 @@ use faer::linalg::solvers::DenseSolveCore;
 use meshsolve::algorithms::condition::{Estimator, Next, block, inverse_norm};
 use meshsolve::algorithms::lu::{Interchange, factor, sweeps};
 use meshsolve::algorithms::triangular::Triangular;
+use meshsolve::comm::Communicator;
 use meshsolve::device::Backend;
-use meshsolve::device::cpu::Team;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
@@ -118,7 +118,7 @@ fn workers_agree<T: Scalar>() {
         let part = |i: usize| Block::row_major((base as *mut T).wrapping_add(i * n * t), n, t, t);
         let estimator = Mutex::new(Estimator::<T>::new(n));
         estimator.lock().unwrap().start(1.0);
-        on_workers::<T>(&Team::new(workers), widest, |worker| {
+        on_workers::<T>(&Communicator::new(workers), widest, |worker| {
             factor(worker, &m, pivots).unwrap();
             let sums: Vec<_> = (0..workers).map(|l| part(1 + l)).collect();
             let (x, told) = (part(0), Block::column_major(part(1 + workers).ptr, 1, 1, 1));

@@ -7,7 +7,7 @@ use crate::common::{Random, for_all_scalars, positive_definite};
 use faer::Mat;
 use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
 use meshsolve::algorithms::{cholesky, lu};
-use meshsolve::device::cpu::Team;
+use meshsolve::comm::Communicator;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::{DType, Scalar};
@@ -55,8 +55,8 @@ fn inverted<T: Scalar>(
     let panel = block(&mut panel, m.columns.widest());
     let mut pivots = vec![-1; n];
     let pivots = Block::column_major(pivots.as_mut_ptr(), n, 1, n);
-    let team = Team::new(workers);
-    on_workers::<T>(&team, m.columns.widest(), |worker| {
+    let comm = Communicator::new(workers);
+    on_workers::<T>(&comm, m.columns.widest(), |worker| {
         redistribute(worker, &m, &plan, staging).unwrap();
         if definite {
             cholesky::factor(worker, &m).unwrap();
@@ -66,7 +66,7 @@ fn inverted<T: Scalar>(
             lu::inverse(worker, &m, pivots, panel).unwrap();
         }
     });
-    assert_eq!(team.info(), 0);
+    assert_eq!(comm.info(), 0);
     Mat::from_fn(n, n, |i, j| element(&m, &memory, i, j))
 }
 

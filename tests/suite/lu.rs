@@ -8,8 +8,8 @@ use faer::Mat;
 use meshsolve::algorithms::lu::{Interchange, factor, sweeps};
 use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
 use meshsolve::algorithms::triangular::Triangular;
-use meshsolve::device::cpu::{Sharing, Team};
-use meshsolve::device::{Backend, Op, Stopped};
+use meshsolve::comm::{Communicator, Sharing, Stopped};
+use meshsolve::device::{Backend, Op};
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
@@ -47,8 +47,8 @@ fn one_factorisation<T: Scalar>(n: usize, ranks: usize, tile: usize, workers: us
     let sums: Vec<_> =
         (sums.chunks_mut(n * rhs)).map(|s| Block::row_major(s.as_mut_ptr(), n, rhs, rhs)).collect();
 
-    let team = Team::new(workers);
-    on_workers::<T>(&team, m.columns.widest(), |worker| {
+    let comm = Communicator::new(workers);
+    on_workers::<T>(&comm, m.columns.widest(), |worker| {
         redistribute(worker, &m, &plan, staging).unwrap();
         factor(worker, &m, rows).unwrap();
         for (i, op) in ops.into_iter().enumerate() {
@@ -74,7 +74,7 @@ fn one_factorisation<T: Scalar>(n: usize, ranks: usize, tile: usize, workers: us
         }
     });
 
-    assert_eq!(team.info(), 0, "{name}");
+    assert_eq!(comm.info(), 0, "{name}");
     let lu = Mat::<T>::from_fn(n, n, |i, j| element(&m, &memory, i, j));
     assert!(ratio(&rebuilt(&lu, &pivots), &a) < 1.0, "{name}: P^T L U is A");
     let (expected, _) = reference(&mut a.clone());
@@ -92,9 +92,13 @@ fn one_factorisation<T: Scalar>(n: usize, ranks: usize, tile: usize, workers: us
 }
 
 /// Workers that share whatever they can: groups of all sizes, changes between both kinds of steps.
-fn sharing_team(workers: usize) -> Team {
+fn sharing(workers: usize) -> Communicator {
     let rows = [16, 100][workers % 2];
-    Team::new(workers).with_sharing(Sharing { rows, meeting: 0.0, ..Sharing::default() })
+    Communicator::new(workers).with_sharing(Sharing {
+        rows,
+        barrier_cost: 0.0,
+        ..Sharing::default()
+    })
 }
 
 fn shared_steps_give_the_same_factors_in_every_run<T: Scalar>() {
@@ -109,8 +113,8 @@ fn shared_steps_give_the_same_factors_in_every_run<T: Scalar>() {
             let m = matrix(&mut memory, Columns::new(n, ranks, 48, Order::Natural));
             let mut pivots = vec![-1; n];
             let rows = vector(&mut pivots);
-            let team = sharing_team(workers);
-            on_workers::<T>(&team, m.columns.widest(), |worker| factor(worker, &m, rows).unwrap());
+            let comm = sharing(workers);
+            on_workers::<T>(&comm, m.columns.widest(), |worker| factor(worker, &m, rows).unwrap());
             (memory.concat(), pivots)
         };
         let (lu, pivots) = factored();
@@ -129,15 +133,15 @@ fn a_worker_that_stops_releases_those_that_share_a_panel<T: Scalar>() {
         let m = matrix(&mut memory, Columns::new(n, 1, 40, Order::Natural));
         let mut pivots = vec![-1; n];
         let rows = vector(&mut pivots);
-        let team = sharing_team(3);
-        on_workers::<T>(&team, 40, |worker| {
+        let comm = sharing(3);
+        on_workers::<T>(&comm, 40, |worker| {
             if Backend::<T>::worker(worker) == absent {
-                team.give_up(7);
+                comm.give_up(7);
             } else {
                 assert_eq!(factor(worker, &m, rows), Err(Stopped), "without worker {absent}");
             }
         });
-        assert_eq!(team.info(), 7);
+        assert_eq!(comm.info(), 7);
     }
 }
 
@@ -153,9 +157,9 @@ fn the_first_zero_pivot_is_reported_and_nobody_stops<T: Scalar>() {
         let m = matrix(&mut memory, Columns::new(n, 4, 4, Order::Natural));
         let mut pivots = vec![-1; n];
         let rows = vector(&mut pivots);
-        let team = Team::new(workers);
-        on_workers::<T>(&team, 4, |worker| factor(worker, &m, rows).unwrap());
-        assert_eq!(team.info(), singular + 1);
+        let comm = Communicator::new(workers);
+        on_workers::<T>(&comm, 4, |worker| factor(worker, &m, rows).unwrap());
+        assert_eq!(comm.info(), singular + 1);
         let lu = Mat::<T>::from_fn(n, n, |i, j| element(&m, &memory, i, j));
         assert!(ratio(&rebuilt(&lu, &pivots), &a) < 3.0, "column {singular}, {workers} workers");
     }

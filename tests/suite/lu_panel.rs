@@ -7,8 +7,8 @@ use crate::common::lu::{rebuilt, reference, vector};
 use crate::common::workers::on_workers;
 use crate::common::{for_all_scalars, random, ratio};
 use faer::Mat;
-use meshsolve::device::cpu::Team;
-use meshsolve::device::{Backend, Group, Step, Stopped};
+use meshsolve::comm::{Communicator, Group, Step, Stopped};
+use meshsolve::device::Backend;
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
 
@@ -29,11 +29,11 @@ fn panel_without<T: Scalar>(
     let mut memory: Vec<T> = (0..m * n).map(|e| a[(e % m, e / m)]).collect();
     let mut pivots = vec![-1; n];
     let (block, rows) = (Block::column_major(memory.as_mut_ptr(), m, n, m), vector(&mut pivots));
-    let team = Team::new(workers);
+    let comm = Communicator::new(workers);
     let found = Mutex::new(Vec::new());
-    on_workers::<T>(&team, 0, |worker| {
+    on_workers::<T>(&comm, 0, |worker| {
         if absent == Some(Backend::<T>::worker(worker)) {
-            team.stop();
+            comm.stop();
             return;
         }
         let mut group = Group::new(workers / 2, workers, FIRST);
@@ -44,7 +44,7 @@ fn panel_without<T: Scalar>(
     assert!(found.iter().all(|factored| *factored == found[0]), "all members end alike");
     found[0]?;
     // Reported as the matrix's pivot, from 1.
-    let zero = team.info().checked_sub(FIRST + 1);
+    let zero = comm.info().checked_sub(FIRST + 1);
     pivots.iter_mut().for_each(|p| *p -= FIRST as i32);
     Ok((Mat::from_fn(m, n, |i, j| memory[j * m + i]), pivots, zero))
 }
@@ -163,15 +163,15 @@ fn a_stop_in_the_middle_releases_all<T: Scalar>() {
         let mut pivots = vec![-1; n];
         let (block, rows) =
             (Block::column_major(memory.as_mut_ptr(), m, n, m), vector(&mut pivots));
-        let team = Team::new(4);
+        let comm = Communicator::new(4);
         // No worker begins anew while another one is still in the panel, as in a call.
         let all_out = std::sync::Barrier::new(4);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(std::time::Duration::from_micros(pause));
-                team.stop();
+                comm.stop();
             });
-            on_workers::<T>(&team, 0, |worker| {
+            on_workers::<T>(&comm, 0, |worker| {
                 let found = worker.getrf(block, 0, rows, &mut Group::new(0, 4, 0));
                 assert!(matches!(found, Err(Stopped) | Ok(())));
                 all_out.wait();

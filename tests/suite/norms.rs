@@ -6,8 +6,8 @@ use crate::common::for_all_scalars;
 use crate::common::norms::{norms, uneven};
 use crate::common::workers::{CASES, matrix, on_workers, shards};
 use meshsolve::algorithms::norm::{squares, sums};
+use meshsolve::comm::Communicator;
 use meshsolve::device::Squares;
-use meshsolve::device::cpu::Team;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
@@ -25,7 +25,7 @@ fn workers_together<T: Scalar>() {
                 Block::column_major(first, order, 1, order)
             };
             let all = Mutex::new(Squares::default());
-            on_workers::<T>(&Team::new(workers), m.columns.widest(), |worker| {
+            on_workers::<T>(&Communicator::new(workers), m.columns.widest(), |worker| {
                 let l = meshsolve::device::Backend::<T>::worker(worker);
                 sums(worker, &m, order, true, part(2 * l));
                 sums(worker, &m, order, false, part(2 * l + 1));

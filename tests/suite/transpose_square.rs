@@ -2,8 +2,8 @@
 
 use crate::common::workers::on_workers;
 use crate::transposition::{Guarded, Random, fill, transposed};
+use meshsolve::comm::Communicator;
 use meshsolve::device::Backend;
-use meshsolve::device::cpu::Team;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Matrix;
 use meshsolve::scalar::Scalar;
@@ -34,8 +34,8 @@ impl<T: Scalar> Shards<T> {
     }
 
     fn transpose(&self, workers: usize) {
-        let team = Team::new(workers);
-        on_workers::<T>(&team, 1, |worker| worker.transpose_square(&self.matrix).unwrap());
+        let comm = Communicator::new(workers);
+        on_workers::<T>(&comm, 1, |worker| worker.transpose_square(&self.matrix).unwrap());
     }
 
     /// All shards side by side.

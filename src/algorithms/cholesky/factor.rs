@@ -9,7 +9,8 @@
 //! is ready when the others need it. There is no barrier: a panel is announced when it is done.
 
 use crate::algorithms::{owned_from, with_lookahead};
-use crate::device::{Backend, Signal, Step, Update};
+use crate::comm::{Signal, Step};
+use crate::device::{Backend, Update};
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 

@@ -12,7 +12,8 @@
 use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::algorithms::owned_from;
 use crate::algorithms::triangular_inverse::invert_triangle;
-use crate::device::{Backend, Op, Step, Triangle};
+use crate::comm::Step;
+use crate::device::{Backend, Op, Triangle};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 

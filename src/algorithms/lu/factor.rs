@@ -14,7 +14,8 @@
 
 use super::share;
 use crate::algorithms::{owned_from, with_lookahead};
-use crate::device::{Backend, Group, Op, Signal, Step, Triangle, Update};
+use crate::comm::{Group, Signal, Step};
+use crate::device::{Backend, Op, Triangle, Update};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 

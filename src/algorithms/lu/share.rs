@@ -5,14 +5,15 @@
 //! waiting for each other in every column of the panel.
 
 use super::factor::{factor_panel, finish_row};
-use crate::device::{Backend, Group, Step, Update};
+use crate::comm::{Group, Step};
+use crate::device::{Backend, Update};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
 /// What the factorisation of a panel takes, its product with a tile being 1.
 const PANEL: f64 = 0.8;
 /// Meetings for each column of a panel.
-const MEETINGS: f64 = 1.3;
+const BARRIERS: f64 = 1.3;
 /// Workers share where it takes less than this part of the time.
 const GAIN: f64 = 0.75;
 
@@ -23,28 +24,29 @@ pub fn group<T: Scalar, B: Backend<T>>(worker: &B, a: &Matrix<T>, t: usize) -> G
     let sharers = worker.sharers(rows);
     // Nothing comes before the first panel.
     let columns = if t == 0 { 0 } else { a.columns.count() - t };
-    let pays = pays(columns, workers, sharers, meetings(rows, tile.width, worker.meeting()));
+    let pays =
+        pays(columns, workers, sharers, barriers(rows, tile.width, worker.group_barrier_cost()));
     Group::new(t % workers, if pays { sharers } else { 1 }, tile.global)
 }
 
-/// What the meetings for a panel take, each as long as `meeting` multiplications.
-fn meetings(rows: usize, width: usize, meeting: f64) -> f64 {
-    MEETINGS * meeting / (rows * width) as f64
+/// What the barriers for a panel take, each as long as `barrier` multiplications.
+fn barriers(rows: usize, width: usize, barrier: f64) -> f64 {
+    BARRIERS * barrier / (rows * width) as f64
 }
 
 /// Whether to share: `sharers` workers a panel and what the one before subtracts from `columns` tile
 /// columns, the panel's with them.
-fn pays(columns: usize, workers: usize, sharers: usize, meetings: f64) -> bool {
-    let [alone, together] = times(columns, workers, sharers, meetings);
+fn pays(columns: usize, workers: usize, sharers: usize, barriers: f64) -> bool {
+    let [alone, together] = times(columns, workers, sharers, barriers);
     sharers > 1 && together < GAIN * alone
 }
 
-/// Times of a step, by the owner of the panel with lookahead and by `sharers` together, all meetings
-/// taking `meetings`. Unit is the time of the product of a panel and a tile.
-fn times(columns: usize, workers: usize, sharers: usize, meetings: f64) -> [f64; 2] {
+/// Times of a step, by the owner of the panel with lookahead and by `sharers` together, all barriers
+/// taking `barriers`. Unit is the time of the product of a panel and a tile.
+fn times(columns: usize, workers: usize, sharers: usize, barriers: f64) -> [f64; 2] {
     let work = columns as f64 + PANEL;
     let critical = columns.min(1) as f64 + PANEL;
-    [critical.max(work / workers as f64), work / sharers as f64 + meetings]
+    [critical.max(work / workers as f64), work / sharers as f64 + barriers]
 }
 
 /// This worker's part of a step: what panel `k` says to all columns to its right, and the next panel.
@@ -69,7 +71,7 @@ pub fn step<T: Scalar, B: Backend<T>>(
             finish_row(worker, a, pivots, k, part);
         }
     }
-    worker.meet(&mut group)?;
+    worker.group_barrier(&mut group)?;
     let rows = group.rows(place, first, n - first);
     let rows = first + rows.start..first + rows.end;
     worker.update_rows(a, k, next..a.columns.count(), Update::Lu, rows);

@@ -1,4 +1,4 @@
-use super::{meetings, pays, times};
+use super::{barriers, pays, times};
 
 #[test]
 fn panels_are_shared_where_workers_outnumber_the_columns() {
@@ -31,11 +31,11 @@ fn gain(n: usize, workers: usize) -> f64 {
     for rows in (128..=n).rev().step_by(128) {
         let columns = if rows == n { 0 } else { rows / 128 };
         let sharers = workers.min(rows / 64);
-        let meetings = meetings(rows, 128, 80e3);
-        let [alone, together] = times(columns, workers, sharers, meetings);
+        let barriers = barriers(rows, 128, 80e3);
+        let [alone, together] = times(columns, workers, sharers, barriers);
         without += alone * rows as f64;
         with +=
-            rows as f64 * if pays(columns, workers, sharers, meetings) { together } else { alone };
+            rows as f64 * if pays(columns, workers, sharers, barriers) { together } else { alone };
     }
     without / with
 }

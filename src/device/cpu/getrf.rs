@@ -11,7 +11,8 @@ use std::ops::Range;
 use super::blas;
 use super::members::Members;
 use super::strip::{Candidate, STRIP, strip};
-use crate::device::{Op, Step, Triangle};
+use crate::comm::Step;
+use crate::device::{Op, Triangle};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 use crate::transpose::memory::prefetch;
@@ -43,10 +44,10 @@ impl<T: Scalar> Panel<'_, T> {
         // SAFETY: the caller's.
         unsafe {
             self.factor_columns(0..a.cols)?;
-            self.members.meet()?;
+            self.members.barrier()?;
             self.interchange_left(0..a.cols);
         }
-        self.members.meet()?;
+        self.members.barrier()?;
         Ok(self.unusable)
     }
 
@@ -60,7 +61,7 @@ impl<T: Scalar> Panel<'_, T> {
         // SAFETY: the caller's; the parts of the panel do not overlap.
         unsafe {
             self.factor_columns(left.clone())?;
-            self.members.meet()?;
+            self.members.barrier()?;
             self.interchange_left(left.clone());
             let mine = self.members.columns(right.clone());
             self.interchange(&left, mine.clone());
@@ -68,11 +69,11 @@ impl<T: Scalar> Panel<'_, T> {
                 a.sub(rows.start, columns.start, rows.len(), columns.len())
             };
             if left.len() > STRIP {
-                self.members.meet()?;
+                self.members.barrier()?;
             }
             let unit = Triangle::UnitLower;
             blas::trsm(part(&left, &left), unit, Op::None, part(&left, &mine));
-            self.members.meet()?;
+            self.members.barrier()?;
             let own = middle.max(self.rows.start)..self.rows.end;
             for top in own.clone().step_by(PRODUCT_ROWS) {
                 let rows = top..own.end.min(top + PRODUCT_ROWS);

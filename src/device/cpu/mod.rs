@@ -6,16 +6,13 @@ mod getrf;
 mod members;
 mod norm;
 pub mod peak;
-pub mod progress;
 mod scratch;
 mod strip;
-mod team;
 pub mod threads;
 mod traced;
 mod worker;
 pub mod yardstick;
 
 pub use scratch::Scratch;
-pub use team::{Sharing, Team};
 pub use traced::CpuWorker;
 pub use worker::{scratch_elements, shared_elements, worker_count};

@@ -12,7 +12,7 @@
 use std::ops::Range;
 
 use super::getrf::Panel;
-use crate::device::Step;
+use crate::comm::Step;
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use super::team::Team;
 use super::worker::Untraced;
-use crate::device::{Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update};
+use crate::comm::{Communicator, Group, Signal, Step, Stopped};
+use crate::device::{Backend, Moduli, Op, Squares, Triangle, Update};
 use crate::error::Error;
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
@@ -19,10 +19,15 @@ pub struct CpuWorker<'a, T> {
 
 impl<'a, T: Scalar> CpuWorker<'a, T> {
     /// `scratch` is contiguous memory of `scratch_elements(widest_tile, ..)` elements for this worker alone.
-    pub fn new(team: &'a Team, worker: usize, widest_tile: usize, scratch: Block<T>) -> Self {
+    pub fn new(
+        comm: &'a Communicator,
+        worker: usize,
+        widest_tile: usize,
+        scratch: Block<T>,
+    ) -> Self {
         CpuWorker {
-            worker: Untraced::new(team, worker, widest_tile, scratch),
-            trace: team.trace().map(|call| call.worker(worker)),
+            worker: Untraced::new(comm, worker, widest_tile, scratch),
+            trace: comm.trace().map(|call| call.worker(worker)),
         }
     }
 
@@ -175,8 +180,8 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
         self.span("transpose across", Of::Call, |worker| worker.transpose_square(a))
     }
 
-    fn meet(&mut self, group: &mut Group) -> Step {
-        self.span("meet", Of::Last, |worker| worker.meet(group))
+    fn group_barrier(&mut self, group: &mut Group) -> Step {
+        self.span("group barrier", Of::Last, |worker| worker.group_barrier(group))
     }
 
     fn barrier(&mut self) -> Step {
@@ -231,8 +236,8 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
         self.worker.sharers(rows)
     }
 
-    fn meeting(&self) -> f64 {
-        self.worker.meeting()
+    fn group_barrier_cost(&self) -> f64 {
+        self.worker.group_barrier_cost()
     }
 
     fn fail(&mut self, error: Error) -> Stopped {

@@ -18,9 +18,9 @@ use super::float_mode::FloatMode;
 use super::getrf::{Panel, swap_rows};
 use super::members::Members;
 use super::norm;
-use super::team::Team;
+use crate::comm::{Communicator, Group, Signal, Step, Stopped};
 use crate::device::in_new_order;
-use crate::device::{Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update};
+use crate::device::{Backend, Moduli, Op, Squares, Triangle, Update};
 use crate::error::Error;
 use crate::log::{self, Event};
 use crate::matrix::{Block, Matrix};
@@ -84,7 +84,7 @@ pub fn scratch_elements<T>(width: usize, tiles: usize) -> usize {
 }
 
 pub struct Untraced<'a, T> {
-    team: &'a Team,
+    comm: &'a Communicator,
     worker: usize,
     pack_rows: usize,
     pack: Block<T>,
@@ -97,10 +97,15 @@ pub struct Untraced<'a, T> {
 
 impl<'a, T: Scalar> Untraced<'a, T> {
     /// `scratch` is contiguous memory of `scratch_elements(widest_tile, ..)` elements for this worker alone.
-    pub fn new(team: &'a Team, worker: usize, widest_tile: usize, scratch: Block<T>) -> Self {
+    pub fn new(
+        comm: &'a Communicator,
+        worker: usize,
+        widest_tile: usize,
+        scratch: Block<T>,
+    ) -> Self {
         let packed = packed_elements::<T>(widest_tile);
         Untraced {
-            team,
+            comm,
             worker,
             pack_rows: packed_rows::<T>(widest_tile),
             pack: scratch.sub(0, 0, packed, 1),
@@ -176,7 +181,7 @@ impl<'a, T: Scalar> Untraced<'a, T> {
         let aligned = first_row / self.pack_rows * self.pack_rows;
         for start in (aligned..end_row).step_by(self.pack_rows) {
             // The next wait says so, but an update of a large matrix takes a second.
-            if self.team.is_stopped() {
+            if self.comm.is_stopped() {
                 return;
             }
             let (top, end) = (start.max(first_row), (start + self.pack_rows).min(end_row));
@@ -213,12 +218,12 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     }
 
     fn workers(&self) -> usize {
-        self.team.workers()
+        self.comm.workers()
     }
 
     fn potrf(&mut self, a: Block<T>, before: usize) -> Step {
         let done = unsafe { blas::potrf(a, &mut self.potrf) };
-        done.map_err(|minor| self.team.give_up(before + minor + 1))
+        done.map_err(|minor| self.comm.give_up(before + minor + 1))
     }
 
     fn trsm_panel(&mut self, l: Block<T>, x: Block<T>) {
@@ -262,7 +267,7 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
         pivots: Block<i32>,
         group: &mut Group,
     ) -> Step {
-        let members = Members::new(self.team, self.worker, group);
+        let members = Members::new(self.comm, self.worker, group);
         let rows = members.rows(first, panel.rows);
         let leads = members.place == 0;
         let panel = Panel { a: panel, pivots, rows, members, unusable: None };
@@ -417,37 +422,37 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     }
 
     fn announce(&mut self, signal: Signal, count: usize) {
-        self.team.signal(signal).announce(count);
+        self.comm.signal(signal).announce(count);
     }
 
     fn wait(&mut self, signal: Signal, count: usize) -> Step {
-        self.team.signal(signal).wait(count)
+        self.comm.signal(signal).wait(count)
     }
 
     fn sharers(&self, rows: usize) -> usize {
-        let sharing = self.team.sharing();
-        self.team.workers().min(sharing.workers).min(rows / sharing.rows).max(1)
+        let sharing = self.comm.sharing();
+        self.comm.workers().min(sharing.workers).min(rows / sharing.rows).max(1)
     }
 
-    fn meeting(&self) -> f64 {
+    fn group_barrier_cost(&self) -> f64 {
         let width = size_of::<f64>() as f64 / size_of::<T::Real>() as f64;
-        self.team.sharing().meeting * if T::IS_COMPLEX { width / 4.0 } else { width }
+        self.comm.sharing().barrier_cost * if T::IS_COMPLEX { width / 4.0 } else { width }
     }
 
-    fn meet(&mut self, group: &mut Group) -> Step {
-        Members::new(self.team, self.worker, group).meet()
+    fn group_barrier(&mut self, group: &mut Group) -> Step {
+        Members::new(self.comm, self.worker, group).barrier()
     }
 
     fn barrier(&mut self) -> Step {
-        self.team.barrier().wait()
+        self.comm.barrier().wait()
     }
 
     fn fail(&mut self, error: Error) -> Stopped {
-        self.team.fail(error)
+        self.comm.fail(error)
     }
 
     fn report(&mut self, info: usize) {
-        self.team.report(info);
+        self.comm.report(info);
     }
 
     fn progress(&mut self, done: usize, total: usize) {

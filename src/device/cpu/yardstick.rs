@@ -11,7 +11,8 @@ use faer::linalg::lu::partial_pivoting as lu;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Conj, Mat, MatMut, Par};
 
-use super::{CpuWorker, Team, scratch_elements};
+use super::{CpuWorker, scratch_elements};
+use crate::comm::Communicator;
 use crate::device::{Backend, Update};
 use crate::layout::{Columns, Order};
 use crate::matrix::{Block, Matrix};
@@ -47,11 +48,11 @@ pub fn update_flops<T: Scalar>(n: usize, width: usize, workers: usize) -> f64 {
     // Small, as the panel is applied again and again.
     let mut memory: Vec<T> = (0..n * n).map(|i| T::from_f64_impl((i % 7) as f64 / 1e4)).collect();
     let matrix = Matrix::new(&[memory.as_mut_ptr()], columns);
-    let (team, together) = (Team::new(workers), Barrier::new(workers));
+    let (comm, together) = (Communicator::new(workers), Barrier::new(workers));
     let work = |own: usize| {
         let mut pack = vec![T::ZERO; scratch_elements::<T>(widest, tiles)];
         let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
-        let mut worker = CpuWorker::new(&team, own, widest, pack);
+        let mut worker = CpuWorker::new(&comm, own, widest, pack);
         let mut seconds = [0.0; TIMES];
         for seconds in &mut seconds {
             together.wait();

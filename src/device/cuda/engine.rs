@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::crew::Seat;
+use super::communicator::Seat;
 use super::device::{Address, Device};
 use super::queue::Lines;
 use super::vendor::mg::{Dealt, Grid, Said, Whole, Work};

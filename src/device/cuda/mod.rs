@@ -13,7 +13,7 @@
 //! | `warm` | kernels and handles used before panels go by NCCL |
 //! | `transposition` | a plan of transposition on a device |
 //! | `engine` | cuSolverMg for the ranks of a call |
-//! | `crew` | the ranks of a call: whose memory is where, what has been announced |
+//! | `communicator` | the ranks of a call: whose memory is where, what has been announced |
 //! | `room` | what a rank needs of scratch |
 //! | `worker` | one rank of a call: the `Backend` |
 //! | `nvrtc` | libnvrtc: a source text becomes a cubin |
@@ -25,7 +25,7 @@
 //! | `process` | the devices of this process, with what was found |
 
 pub mod cache;
-pub mod crew;
+pub mod communicator;
 pub mod device;
 pub mod driver;
 pub mod engine;

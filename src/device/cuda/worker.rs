@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::crew::Crew;
+use super::communicator::CudaCommunicator;
 use super::device::{Address, Device, Stream};
 use super::queue::{Event, Lines};
 use super::room::Room;
@@ -21,10 +21,8 @@ use super::vendor::blas::BlasHandle;
 use super::vendor::nccl::Clique;
 use super::vendor::solver::Workspace;
 use super::vendor::{Libraries, Operand};
-use crate::device::cpu::Team;
-use crate::device::{
-    Backend, Group, Moduli, Op, Signal, Squares, Step, Stopped, Triangle, Update, WholeStep,
-};
+use crate::comm::{Communicator, Group, Signal, Step, Stopped};
+use crate::device::{Backend, Moduli, Op, Squares, Triangle, Update, WholeStep};
 use crate::error::{Error, Kind, Result};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::{DType, Scalar};
@@ -46,8 +44,8 @@ use panels::Staged;
 const TILES_OF_PIECE: usize = 8;
 
 pub struct CudaWorker<'a> {
-    team: &'a Team,
-    crew: &'a Crew,
+    comm: &'a Communicator,
+    cuda_comm: &'a CudaCommunicator,
     /// Where panels go by NCCL.
     clique: Option<&'a Clique>,
     rank: usize,
@@ -75,19 +73,19 @@ pub struct CudaWorker<'a> {
 
 impl<'a> CudaWorker<'a> {
     pub fn new(
-        team: &'a Team,
-        crew: &'a Crew,
+        comm: &'a Communicator,
+        cuda_comm: &'a CudaCommunicator,
         clique: Option<&'a Clique>,
         rank: usize,
         tools: Tools,
         room: Room,
     ) -> CudaWorker<'a> {
         let mut worker = CudaWorker {
-            team,
-            crew,
+            comm,
+            cuda_comm,
             clique,
             rank,
-            device: &crew.seats[rank].device,
+            device: &cuda_comm.seats[rank].device,
             tools,
             room,
             ahead: false,
@@ -107,7 +105,7 @@ impl<'a> CudaWorker<'a> {
     fn start(&mut self) -> Result<()> {
         let (room, main) = (self.room, self.main());
         let libraries = self.libraries()?;
-        let float64 = self.crew.float64;
+        let float64 = self.cuda_comm.float64;
         self.tools.multiply(self.device, float64)?;
         {
             let _entered = self.device.enter()?;
@@ -131,7 +129,7 @@ impl<'a> CudaWorker<'a> {
     }
 
     fn main(&self) -> Stream {
-        self.crew.seats[self.rank].stream
+        self.cuda_comm.seats[self.rank].stream
     }
 
     fn stream(&self) -> Stream {
@@ -158,7 +156,7 @@ impl<'a> CudaWorker<'a> {
         for (before, info) in self.factored.iter().zip(self.infos()?) {
             match usize::try_from(info) {
                 Ok(0) => {}
-                Ok(info) => self.team.report(before + info),
+                Ok(info) => self.comm.report(before + info),
                 Err(_) => return Err(refused(info)),
             }
         }
@@ -215,7 +213,7 @@ impl<'a> CudaWorker<'a> {
 
     fn fail_with(&mut self, error: Error) -> Stopped {
         self.failed = true;
-        let stopped = self.team.fail(error);
+        let stopped = self.comm.fail(error);
         // Nobody's device waits for what this rank does not give its own any more.
         if let Some(clique) = self.clique {
             clique.abort(self.device);
@@ -295,7 +293,7 @@ impl<'a> CudaWorker<'a> {
         }
         if let Some(used) = self.staged.iter().position(|s| s.is_some_and(|s| s.number == k))
             && !self.ahead
-            && self.crew.seats.len() > 1
+            && self.cuda_comm.seats.len() > 1
         {
             self.read[used] = Some(self.mark(self.main())?);
         }

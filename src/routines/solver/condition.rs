@@ -10,8 +10,9 @@ use super::options::{Family, Norm, Options};
 use crate::algorithms::condition::{Estimator, block, inverse_norm};
 use crate::algorithms::lu::Interchange;
 use crate::algorithms::norm;
+use crate::comm::Step;
 use crate::device::memory;
-use crate::device::{Backend, Op, Step, Triangle, larger};
+use crate::device::{Backend, Op, Triangle, larger};
 use crate::error::Result;
 use crate::matrix::Block;
 use crate::scalar::Scalar;
@@ -60,7 +61,7 @@ impl<T: Scalar> Solver<T> {
 
     /// Sums of all workers, which have met, in their places.
     pub(super) fn totals(&self) -> Result<Vec<f64>> {
-        let workers = (0..self.team.workers()).map_while(|worker| self.sums_of(worker));
+        let workers = (0..self.comm.workers()).map_while(|worker| self.sums_of(worker));
         // SAFETY: numbers of the scratch, which nobody writes any more.
         let read = |s: Block<f64>| unsafe { memory::read(self.memory(), s.ptr, 1, s.rows) };
         let sums = workers.map(read).collect::<Result<Vec<_>>>()?;

@@ -12,9 +12,10 @@ use super::options::{Family, Options, Rhs, Verb};
 use super::sizes::{Sizes, panel_rows};
 use super::{cholesky, lu, norm, residual, triangular};
 use crate::call::{Buffer, Call, Job};
-use crate::device::cpu::{CpuWorker, Sharing, Team};
+use crate::comm::{Communicator, Sharing, Step};
+use crate::device::Backend;
+use crate::device::cpu::CpuWorker;
 use crate::device::memory::{self, Memory};
-use crate::device::{Backend, Step};
 use crate::error::{Error, Result};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::{DType, Scalar};
@@ -29,7 +30,7 @@ pub struct Solver<T> {
     pub(super) sizes: Sizes,
     /// Columns of B where they are while they are worked on.
     pub a: Matrix<T>,
-    pub(super) team: Team,
+    pub(super) comm: Communicator,
     since: Instant,
     phases: Mutex<Vec<(&'static str, f64)>>,
     pub(super) ground: Ground<T>,
@@ -78,7 +79,7 @@ impl<T: Scalar> Solver<T> {
             } else {
                 Matrix::new(&bases, sizes.columns.clone())
             },
-            team: Team::new(sizes.workers).with_sharing(sharing).with_trace(trace),
+            comm: Communicator::new(sizes.workers).with_sharing(sharing).with_trace(trace),
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
             largest: AtomicU64::new(0),
             norms: Norms::new(&options, problem.n, norm),
@@ -92,8 +93,8 @@ impl<T: Scalar> Solver<T> {
         })
     }
 
-    pub(super) fn team(&self) -> &Team {
-        &self.team
+    pub(super) fn comm(&self) -> &Communicator {
+        &self.comm
     }
 
     pub(super) fn memory(&self) -> &dyn Memory {
@@ -156,7 +157,7 @@ impl<T: Scalar> Solver<T> {
 
     /// `info` so far: workers that have met agree on it.
     pub fn info(&self) -> usize {
-        self.team.info().max(self.info_given)
+        self.comm.info().max(self.info_given)
     }
 
     /// One worker's part of the whole routine.
@@ -252,19 +253,19 @@ fn figures<T: Scalar>(
 
 impl<T: Scalar> Job for Solver<T> {
     fn workers(&self) -> usize {
-        self.team.workers()
+        self.comm.workers()
     }
 
     fn run(&self, worker: usize) -> Result<()> {
         let widest = self.a.columns.widest();
-        let mut worker = CpuWorker::new(&self.team, worker, widest, self.own_scratch(worker));
-        // A stop is no error here: whoever stopped the team has recorded why.
+        let mut worker = CpuWorker::new(&self.comm, worker, widest, self.own_scratch(worker));
+        // A stop is no error here: whoever stopped the call has recorded why.
         let _ = self.steps(&mut worker);
-        self.team.failure().map_or(Ok(()), Err)
+        self.comm.failure().map_or(Ok(()), Err)
     }
 
     fn stop(&self) {
-        self.team.stop();
+        self.comm.stop();
     }
 
     fn finish(&self) -> Result<()> {

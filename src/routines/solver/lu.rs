@@ -29,8 +29,9 @@ use super::magnitude::{inverse_near_underflow, near_underflow};
 use super::operands::{Kind, slot};
 use super::options::{Engine, Family, Verb};
 use crate::algorithms::lu::{factor, inverse, sweeps};
+use crate::comm::Step;
 use crate::device::memory;
-use crate::device::{Backend, Op, Step, WholeStep};
+use crate::device::{Backend, Op, WholeStep};
 use crate::error::Result;
 use crate::scalar::Scalar;
 

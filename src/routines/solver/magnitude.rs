@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use super::job::Solver;
-use crate::device::{Backend, Step};
+use crate::comm::Step;
+use crate::device::Backend;
 use crate::scalar::Scalar;
 
 /// Whether quantities of this magnitude lose digits when subnormal numbers are flushed.

@@ -8,9 +8,10 @@ use super::job::Solver;
 use super::operands::{Kind, slot};
 use super::options::{Family, Norm, Verb};
 use crate::algorithms::norm::{squares, sums};
+use crate::comm::Step;
 use crate::device::cpu::float_mode::FloatMode;
 use crate::device::memory::write_one;
-use crate::device::{Backend, Squares, Step};
+use crate::device::{Backend, Squares};
 use crate::error::Result;
 use crate::scalar::Scalar;
 

@@ -17,7 +17,7 @@ use super::options::{Engine, Family, Options};
 use super::sizes::{Machine, Sizes};
 use super::widths::{Shape, WHOLE_BY_ONE_RANK, is_factored_whole, tile_width};
 use crate::call::{Buffer, Call, Job};
-use crate::device::cuda::crew::{Crew, CudaMemory, Seat};
+use crate::device::cuda::communicator::{CudaCommunicator, CudaMemory, Seat};
 use crate::device::cuda::device::{Address, Device};
 use crate::device::cuda::engine;
 use crate::device::cuda::room::{Needs, Room, blas_workspace};
@@ -184,7 +184,7 @@ struct Brought {
 /// The call that all ranks share.
 struct Shared<T> {
     solver: Solver<T>,
-    crew: Arc<Crew>,
+    cuda_comm: Arc<CudaCommunicator>,
     clique: Option<Arc<Clique>>,
     ends: Mutex<Ends>,
     changed: Condvar,
@@ -211,29 +211,30 @@ impl<T: Scalar> Shared<T> {
         let rooms: Vec<Room> = brought.iter().map(|b| b.room).collect();
         let seats = brought.into_iter().map(|b| b.seat).collect();
         // Once for all ranks, which multiply alike.
-        let crew = Arc::new(Crew::new(seats, engine, float64_of::<T>(&options, &device)));
+        let cuda_comm =
+            Arc::new(CudaCommunicator::new(seats, engine, float64_of::<T>(&options, &device)));
         let at = |address: Address| std::ptr::without_provenance_mut::<T>(address as usize);
         let sums = if sizes.sums > 0 { &rooms[..] } else { &[] };
         let ground = Ground::on_devices(
-            Box::new(CudaMemory(crew.clone())),
+            Box::new(CudaMemory(cuda_comm.clone())),
             rooms.iter().map(|room| at(room.own)).collect(),
             at(rooms[0].shared),
             at(rooms[0].pivots).cast(),
             sums.iter().map(|room| at(room.sums).cast()).collect(),
-            crew.float64,
+            cuda_comm.float64,
         );
         let solver = Solver::new(options, problem, calls, since, sizes, ground)?;
-        let clique = clique(&options, &crew, &rooms)?;
+        let clique = clique(&options, &cuda_comm, &rooms)?;
         let (ends, changed) = (Mutex::default(), Condvar::new());
-        Ok(Shared { solver, crew, clique, ends, changed })
+        Ok(Shared { solver, cuda_comm, clique, ends, changed })
     }
 
     /// One rank's part, to the end.
     fn run(&self, rank: usize, tools: Tools, room: Room) -> Result<()> {
-        let team = self.solver.team();
+        let comm = self.solver.comm();
         let clique = self.clique.as_deref();
-        let mut worker = CudaWorker::new(team, &self.crew, clique, rank, tools, room);
-        // A stop is no error here: whoever stopped the team has recorded why.
+        let mut worker = CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, room);
+        // A stop is no error here: whoever stopped the call has recorded why.
         let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut worker)));
         if let Err(panic) = steps {
             self.fail(rank, Error::from_panic("a rank of a call on CUDA devices", &*panic));
@@ -243,8 +244,8 @@ impl<T: Scalar> Shared<T> {
             self.fail(rank, error);
         }
         let outcome = self.end();
-        let device = &self.crew.seats[rank].device;
-        match team.failure() {
+        let device = &self.cuda_comm.seats[rank].device;
+        match comm.failure() {
             None => device.keep(tools),
             // After a failure nothing of it is used again; what else fails then helps nobody.
             Some(_) => drop(tools.destroy(device)),
@@ -253,9 +254,9 @@ impl<T: Scalar> Shared<T> {
     }
 
     fn fail(&self, rank: usize, error: Error) {
-        self.solver.team().fail(error);
+        self.solver.comm().fail(error);
         if let Some(clique) = &self.clique {
-            clique.abort(&self.crew.seats[rank].device);
+            clique.abort(&self.cuda_comm.seats[rank].device);
         }
     }
 
@@ -263,15 +264,18 @@ impl<T: Scalar> Shared<T> {
     fn end(&self) -> Result<()> {
         let mut ends = self.ends.lock().unwrap_or_else(|e| e.into_inner());
         ends.arrived += 1;
-        if ends.arrived == self.crew.seats.len() {
-            let failure = self.solver.team().failure();
-            let closed = self.crew.engine.as_ref().map_or(Ok(()), |e| e.close(failure.is_some()));
+        if ends.arrived == self.cuda_comm.seats.len() {
+            let failure = self.solver.comm().failure();
+            let closed =
+                self.cuda_comm.engine.as_ref().map_or(Ok(()), |e| e.close(failure.is_some()));
             let finish = || failure.map_or_else(|| closed.and_then(|()| self.solver.finish()), Err);
             let finished = catch_unwind(AssertUnwindSafe(finish));
             let panic = |panic: Box<dyn std::any::Any + Send>| {
                 Err(Error::from_panic("finishing a call on CUDA devices", &*panic))
             };
-            if let (Some(_), Some(cliques)) = (&self.clique, self.crew.seats[0].device.cliques()) {
+            if let (Some(_), Some(cliques)) =
+                (&self.clique, self.cuda_comm.seats[0].device.cliques())
+            {
                 cliques.done();
             }
             ends.outcome = Some(finished.unwrap_or_else(panic));
@@ -287,11 +291,15 @@ impl<T: Scalar> Shared<T> {
 }
 
 /// Communicators for the panels of a call, where they go by NCCL.
-fn clique(options: &Options, crew: &Crew, rooms: &[Room]) -> Result<Option<Arc<Clique>>> {
-    let device = &crew.seats[0].device;
+fn clique(
+    options: &Options,
+    cuda_comm: &CudaCommunicator,
+    rooms: &[Room],
+) -> Result<Option<Arc<Clique>>> {
+    let device = &cuda_comm.seats[0].device;
     let cliques = device.cliques().filter(|_| sends(options, device) && rooms[0].needs.panel > 0);
     let Some(cliques) = cliques else { return Ok(None) };
-    let members = crew.seats.iter().zip(rooms);
+    let members = cuda_comm.seats.iter().zip(rooms);
     let members: Vec<_> = members
         .map(|(seat, room)| Member {
             device: &seat.device,

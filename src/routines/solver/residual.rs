@@ -8,7 +8,8 @@ use super::job::Solver;
 use super::operands::{Kind, slot};
 use super::options::{Family, Rhs, Structure, Verb};
 use crate::algorithms::residual::{Given, Operator};
-use crate::device::{Backend, Step};
+use crate::comm::Step;
+use crate::device::Backend;
 use crate::scalar::Scalar;
 
 pub static VERBS: [Verb; 1] = [Verb {

@@ -6,7 +6,8 @@ use super::operands::Problem;
 use super::options::Rhs;
 use crate::algorithms::lu::Interchange;
 use crate::algorithms::triangular::Triangular;
-use crate::device::{Backend, Op, Step, Triangle, WholeStep};
+use crate::comm::Step;
+use crate::device::{Backend, Op, Triangle, WholeStep};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 

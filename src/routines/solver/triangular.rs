@@ -13,7 +13,8 @@ use super::job::Solver;
 use super::magnitude::near_underflow;
 use super::operands::{Kind, slot};
 use super::options::{Family, Verb};
-use crate::device::{Backend, Step, Triangle};
+use crate::comm::Step;
+use crate::device::{Backend, Triangle};
 use crate::scalar::Scalar;
 
 pub static VERBS: [Verb; 1] = [Verb {

@@ -1,13 +1,11 @@
 //! Explores every interleaving of small uses of `Progress` and `Barrier`.
 
-/// What the included file needs of the crate it is part of.
-pub mod device {
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Stopped;
-    pub type Step<V = ()> = Result<V, Stopped>;
-}
+// What the included file needs of the module it is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
+pub type Step<V = ()> = Result<V, Stopped>;
 
-#[path = "../../../src/device/cpu/progress.rs"]
+#[path = "../../../src/comm/progress.rs"]
 pub mod progress;
 
 #[cfg(test)]
@@ -16,8 +14,8 @@ mod tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    use crate::device::Stopped;
-    use crate::progress::{Barrier, Meeting, Progress};
+    use crate::Stopped;
+    use crate::progress::{Barrier, GroupBarrier, Progress};
 
     /// A wake-up that is lost shows as a deadlock, a missing ordering as a race on the cell.
     #[test]
@@ -96,24 +94,24 @@ mod tests {
         });
     }
 
-    /// What is posted before a meeting is read after it, and the same place is free at the next but one.
+    /// What is posted before a barrier is read after it, and the same place is free at the next but one.
     #[test]
-    fn meetings_exchange_posts_in_two_places_by_turns() {
+    fn group_barriers_exchange_posts_in_two_places_by_turns() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(|| {
             let posts = || [UnsafeCell::new(0), UnsafeCell::new(0)];
-            let shared = Arc::new((Meeting::new(2), [posts(), posts()]));
+            let shared = Arc::new((GroupBarrier::new(2), [posts(), posts()]));
             let member = |me: usize| {
                 let shared = shared.clone();
                 move || {
-                    let (meeting, posts) = &*shared;
+                    let (barrier, posts) = &*shared;
                     for number in 1..4 {
-                        // SAFETY: the other one has read what was here before the last meeting.
+                        // SAFETY: the other one has read what was here before the last barrier.
                         posts[me][number % 2].with_mut(|p| unsafe { *p = 10 * me + number });
-                        meeting.meet(me, 0..2, number).unwrap();
+                        barrier.wait(me, 0..2, number).unwrap();
                         let other = 1 - me;
-                        // SAFETY: written before this meeting, not before the next but one.
+                        // SAFETY: written before this barrier, not before the next but one.
                         let read = posts[other][number % 2].with(|p| unsafe { *p });
                         assert_eq!(read, 10 * other + number);
                     }
@@ -126,14 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn stop_releases_whoever_waits_at_a_meeting() {
+    fn stop_releases_those_at_a_group_barrier() {
         loom::model(|| {
-            let meeting = Arc::new(Meeting::new(2));
+            let barrier = Arc::new(GroupBarrier::new(2));
             let member = {
-                let meeting = meeting.clone();
-                thread::spawn(move || meeting.meet(1, 0..2, 1))
+                let barrier = barrier.clone();
+                thread::spawn(move || barrier.wait(1, 0..2, 1))
             };
-            meeting.stop();
+            barrier.stop();
             assert_eq!(member.join().unwrap(), Err(Stopped));
         });
     }

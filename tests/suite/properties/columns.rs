@@ -1,7 +1,7 @@
 //! Distributions of columns, and moves from one to another by any number of workers.
 
 use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
-use meshsolve::device::cpu::Team;
+use meshsolve::comm::Communicator;
 use meshsolve::layout::{Columns, Order};
 use meshsolve::matrix::Block;
 use proptest::prelude::{Just, Strategy, any};
@@ -58,7 +58,7 @@ fn moved(source: &[usize], before: &[usize], ranks: usize, workers: usize) -> Ve
     let plan = Redistribution::new(source, workers);
     let mut staging = vec![f64::NAN; plan.staging_columns() * n];
     let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
-    on_workers::<f64>(&Team::new(workers), 1, |worker| {
+    on_workers::<f64>(&Communicator::new(workers), 1, |worker| {
         redistribute(worker, &natural, &plan, staging).unwrap();
     });
     shards.concat().chunks(n).map(|column| column.iter().map(|&x| x as usize).collect()).collect()

@@ -12,7 +12,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
     }
 
     fn workers(&self) -> usize {
-        self.crew.seats.len()
+        self.cuda_comm.seats.len()
     }
 
     fn potrf(&mut self, a: Block<T>, before: usize) -> Step {
@@ -217,12 +217,12 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
     }
 
     fn whole(&mut self, a: &Matrix<T>, step: WholeStep<T>) -> Step {
-        let (crew, rank) = (self.crew, self.rank);
+        let (cuda_comm, rank) = (self.cuda_comm, self.rank);
         if a.columns.n() == 0 {
             return Ok(());
         }
-        let Some(engine) = &crew.engine else { return Err(self.fail_with(no_engine())) };
-        let seats = &crew.seats;
+        let Some(engine) = &cuda_comm.engine else { return Err(self.fail_with(no_engine())) };
+        let seats = &cuda_comm.seats;
         let sides = match step {
             WholeStep::Solve { x, conjugated, .. } => x.map(|x| (x, conjugated)),
             _ => None,
@@ -244,7 +244,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             // SAFETY: the others wait below, and all ranks' work is done.
             let info = self.ask(|_| unsafe { engine.run(seats, a, step) })?;
             if info > 0 {
-                self.team.report(info);
+                self.comm.report(info);
             }
         }
         Backend::<T>::barrier(self)?;
@@ -396,7 +396,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         Backend::<T>::barrier(self)?;
         self.ask(|worker| {
             let (size, ranks, n) = (size_of::<T>(), a.columns.ranks(), a.columns.n());
-            worker.crew.reach_all(worker.rank)?;
+            worker.cuda_comm.reach_all(worker.rank)?;
             let table: Vec<u64> = a.shards.iter().map(|shard| address(*shard)).collect();
             let bytes = size_of_val(&table[..]);
             let place = Lines { at: worker.room.arenas[0], pitch: bytes };
@@ -416,23 +416,23 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
     }
 
     fn announce(&mut self, signal: Signal, count: usize) {
-        let ranks = self.crew.seats.len();
+        let ranks = self.cuda_comm.seats.len();
         self.give(|worker| {
             if ranks > 1 || worker.ahead || worker.clique.is_some() {
                 let event = worker.mark(worker.stream())?;
-                worker.crew.announce(signal, count, event);
+                worker.cuda_comm.announce(signal, count, event);
             }
             Ok(())
         });
         if !self.failed {
-            self.team.signal(signal).announce(count);
+            self.comm.signal(signal).announce(count);
         }
     }
 
     fn wait(&mut self, signal: Signal, count: usize) -> Step {
-        self.team.signal(signal).wait(count)?;
+        self.comm.signal(signal).wait(count)?;
         self.ask(|worker| {
-            let Some(event) = worker.crew.event(signal, count) else { return Ok(()) };
+            let Some(event) = worker.cuda_comm.event(signal, count) else { return Ok(()) };
             worker.device.wait_for(event, worker.main())?;
             if signal == Signal::Panels {
                 worker.device.wait_for(event, worker.tools.side)?;
@@ -445,11 +445,11 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         1
     }
 
-    fn meeting(&self) -> f64 {
+    fn group_barrier_cost(&self) -> f64 {
         f64::INFINITY
     }
 
-    fn meet(&mut self, group: &mut Group) -> Step {
+    fn group_barrier(&mut self, group: &mut Group) -> Step {
         assert_eq!(group.size, 1, "a rank has its panels alone");
         Ok(())
     }
@@ -458,11 +458,11 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         let number = self.ask(|worker| {
             worker.join()?;
             let event = worker.mark(worker.main())?;
-            Ok(worker.crew.arrive(worker.rank, event))
+            Ok(worker.cuda_comm.arrive(worker.rank, event))
         })?;
-        self.team.barrier().wait()?;
+        self.comm.barrier().wait()?;
         self.ask(|worker| {
-            let events = worker.crew.at_barrier(worker.rank, number);
+            let events = worker.cuda_comm.at_barrier(worker.rank, number);
             let main = worker.main();
             events.into_iter().try_for_each(|event| worker.device.wait_for(event, main))?;
             // What lay in others' panels may be another thing now.
@@ -476,7 +476,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
     }
 
     fn report(&mut self, info: usize) {
-        self.team.report(info);
+        self.comm.report(info);
     }
 
     /// Panels are given to the device long before it factors them: there is nothing to tell.

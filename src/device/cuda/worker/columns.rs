@@ -85,7 +85,7 @@ impl CudaWorker<'_> {
     /// Whether each column of a list follows that of another one, in the memory of one rank.
     fn side_by_side<T: Scalar>(&self, list: &[Block<T>], next: &[Block<T>]) -> bool {
         let follows = |(one, other): (&Block<T>, &Block<T>)| {
-            let rank = |column: &Block<T>| self.crew.rank_of(address(*column)).ok();
+            let rank = |column: &Block<T>| self.cuda_comm.rank_of(address(*column)).ok();
             let end = one.ptr.wrapping_add(one.col_stride);
             end == other.ptr && one.col_stride == other.col_stride && rank(one) == rank(other)
         };
@@ -95,6 +95,6 @@ impl CudaWorker<'_> {
     /// Whether kernels of this device may follow addresses of all ranks. A driver that fails for another
     /// reason than that they may not will say so when it is called next.
     fn reaches_all(&mut self) -> bool {
-        *self.reaches.get_or_insert_with(|| self.crew.reach_all(self.rank).is_ok())
+        *self.reaches.get_or_insert_with(|| self.cuda_comm.reach_all(self.rank).is_ok())
     }
 }

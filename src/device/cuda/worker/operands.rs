@@ -108,7 +108,9 @@ fn other(triangle: Triangle) -> Triangle {
 impl CudaWorker<'_> {
     pub(super) fn is_near<U>(&self, block: Block<U>) -> Result<bool> {
         let empty = block.rows * block.cols == 0;
-        Ok(self.crew.seats.len() == 1 || empty || self.crew.rank_of(address(block))? == self.rank)
+        Ok(self.cuda_comm.seats.len() == 1
+            || empty
+            || self.cuda_comm.rank_of(address(block))? == self.rank)
     }
 
     /// So many bytes of the arena of the stream that is worked on, until the next operation.
@@ -148,7 +150,7 @@ impl CudaWorker<'_> {
         }
         let (device, stream) = (self.device, self.stream());
         // SAFETY: blocks of this call that its phases leave to this rank.
-        unsafe { self.crew.copy(to.lines, from.lines, from.size(), device, stream) }
+        unsafe { self.cuda_comm.copy(to.lines, from.lines, from.size(), device, stream) }
     }
 
     /// Copies a block wherever it is to wherever.

@@ -44,7 +44,7 @@ impl CudaWorker<'_> {
         let (near, side) = (self.place(far, number)?, self.tools.side);
         let to = Piece::of(near).lines;
         // SAFETY: a panel that its owner has announced, and this rank's scratch.
-        unsafe { self.crew.copy(to, from.lines, from.size(), self.device, side)? };
+        unsafe { self.cuda_comm.copy(to, from.lines, from.size(), self.device, side)? };
         self.staged[number % 2] = staged;
         let copied = self.mark(side)?;
         self.device.wait_for(copied, self.main())?;

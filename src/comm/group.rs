@@ -10,7 +10,7 @@ const ROWS: usize = 16;
 const COLUMNS: usize = 8;
 
 /// More than the members of a group meet for each column of their panel.
-const MEETINGS: usize = 8;
+const BARRIERS: usize = 8;
 
 /// `size` workers from worker `leader` on, going round the workers of the call; places are counted from the
 /// leader.
@@ -19,13 +19,13 @@ pub struct Group {
     pub leader: usize,
     pub size: usize,
     /// How often the members have met; a later panel's group begins with a higher count.
-    met: usize,
+    passed: usize,
 }
 
 impl Group {
     /// For the panel that begins at column `first` of the matrix.
     pub fn new(leader: usize, size: usize, first: usize) -> Self {
-        Group { leader, size, met: MEETINGS * first }
+        Group { leader, size, passed: BARRIERS * first }
     }
 
     /// The place of a worker among the members.
@@ -40,15 +40,15 @@ impl Group {
         (0..self.size).map(move |place| (leader + place) % workers)
     }
 
-    /// The number of the last meeting.
-    pub fn meetings(&self) -> usize {
-        self.met
+    /// The number of the last barrier.
+    pub fn barriers(&self) -> usize {
+        self.passed
     }
 
-    /// The number of the next meeting, which takes place.
-    pub fn next_meeting(&mut self) -> usize {
-        self.met += 1;
-        self.met
+    /// The number of the next barrier, which takes place.
+    pub fn next_barrier(&mut self) -> usize {
+        self.passed += 1;
+        self.passed
     }
 
     /// A member's rows of a panel of so many rows that begins in row `first` of the matrix.

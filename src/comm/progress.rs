@@ -14,7 +14,7 @@ use std::sync::{Condvar, Mutex, atomic};
 
 use atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
-use crate::device::{Step, Stopped};
+use super::{Step, Stopped};
 
 #[cfg(loom)]
 const SPINS: usize = 0;
@@ -126,19 +126,19 @@ impl Barrier {
 
 /// Lets some of the threads meet, now these, now those. Each has a counter of its own, on lines of its
 /// own, that the others wait for.
-pub struct Meeting(Box<[Arrived]>);
+pub struct GroupBarrier(Box<[Arrived]>);
 
 #[derive(Default)]
 #[repr(align(128))]
 struct Arrived(Progress);
 
-impl Meeting {
+impl GroupBarrier {
     pub fn new(threads: usize) -> Self {
-        Meeting((0..threads).map(|_| Arrived::default()).collect())
+        GroupBarrier((0..threads).map(|_| Arrived::default()).collect())
     }
 
-    /// Meeting `number` of `members`, of which `me` is one; each thread's numbers only grow.
-    pub fn meet(&self, me: usize, mut members: impl Iterator<Item = usize>, number: usize) -> Step {
+    /// GroupBarrier `number` of `members`, of which `me` is one; each thread's numbers only grow.
+    pub fn wait(&self, me: usize, mut members: impl Iterator<Item = usize>, number: usize) -> Step {
         self.0[me].0.announce(number);
         members.try_for_each(|member| self.0[member].0.wait(number))
     }

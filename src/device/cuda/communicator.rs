@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::device::{Address, Device, Stream};
 use super::engine::CusolverMg;
 use super::queue::{Event, Lines};
-use crate::device::Signal;
+use crate::comm::Signal;
 use crate::device::memory::Memory;
 use crate::error::{Error, Kind, Result};
 use crate::settings::Float64;
@@ -22,7 +22,7 @@ pub struct Seat {
     pub engine: Address,
 }
 
-pub struct Crew {
+pub struct CudaCommunicator {
     pub seats: Vec<Seat>,
     /// The vendor's solver of whole matrices that the call uses.
     pub engine: Option<Arc<CusolverMg>>,
@@ -42,10 +42,14 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-impl Crew {
-    pub fn new(seats: Vec<Seat>, engine: Option<Arc<CusolverMg>>, float64: Float64) -> Crew {
+impl CudaCommunicator {
+    pub fn new(
+        seats: Vec<Seat>,
+        engine: Option<Arc<CusolverMg>>,
+        float64: Float64,
+    ) -> CudaCommunicator {
         let ranks = seats.len();
-        Crew {
+        CudaCommunicator {
             seats,
             engine,
             float64,
@@ -132,7 +136,7 @@ impl Crew {
 }
 
 /// The memory of all ranks, each by way of its own stream: what a rank has been given before is done before.
-pub struct CudaMemory(pub Arc<Crew>);
+pub struct CudaMemory(pub Arc<CudaCommunicator>);
 
 impl CudaMemory {
     fn seat(&self, at: *const u8) -> Result<(&Seat, Address)> {

@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::members::Post;
-use super::progress::{Barrier, Meeting, Progress};
-use crate::device::{Signal, Stopped};
+use super::progress::{Barrier, GroupBarrier, Progress};
+use super::slots::Slots;
+use super::{Signal, Stopped};
 use crate::error::Error;
 use crate::trace::CallTrace;
 
@@ -18,40 +18,40 @@ pub struct Sharing {
     pub rows: usize,
     /// Multiplications of float64 that a worker does in the time of a meeting. On two cores a meeting takes
     /// 1 us with what it exchanges; with more workers it takes longer.
-    pub meeting: f64,
+    pub barrier_cost: f64,
 }
 
 impl Default for Sharing {
     fn default() -> Self {
-        Sharing { workers: usize::MAX, rows: 64, meeting: 80e3 }
+        Sharing { workers: usize::MAX, rows: 64, barrier_cost: 80e3 }
     }
 }
 
-pub struct Team {
+pub struct Communicator {
     workers: usize,
     sharing: Sharing,
     panels: Progress,
     solved: Progress,
     partial_sums: Vec<Progress>,
     barrier: Barrier,
-    meeting: Meeting,
-    posts: Vec<Post>,
+    group_barrier: GroupBarrier,
+    slots: Vec<Slots>,
     info: AtomicUsize,
     failure: Mutex<Option<Error>>,
     trace: Option<CallTrace>,
 }
 
-impl Team {
+impl Communicator {
     pub fn new(workers: usize) -> Self {
-        Team {
+        Communicator {
             workers,
             sharing: Sharing::default(),
             panels: Progress::default(),
             solved: Progress::default(),
             partial_sums: (0..workers).map(|_| Progress::default()).collect(),
             barrier: Barrier::new(workers),
-            meeting: Meeting::new(workers),
-            posts: (0..workers).map(|_| Post::default()).collect(),
+            group_barrier: GroupBarrier::new(workers),
+            slots: (0..workers).map(|_| Slots::default()).collect(),
             info: AtomicUsize::new(0),
             failure: Mutex::new(None),
             trace: None,
@@ -60,12 +60,12 @@ impl Team {
 
     /// With other limits for what workers share.
     pub fn with_sharing(self, sharing: Sharing) -> Self {
-        Team { sharing, ..self }
+        Communicator { sharing, ..self }
     }
 
     /// Traced, if there is a trace.
     pub fn with_trace(self, trace: Option<CallTrace>) -> Self {
-        Team { trace, ..self }
+        Communicator { trace, ..self }
     }
 
     pub fn trace(&self) -> Option<&CallTrace> {
@@ -92,12 +92,12 @@ impl Team {
         &self.barrier
     }
 
-    pub fn meeting(&self) -> &Meeting {
-        &self.meeting
+    pub fn group_barrier(&self) -> &GroupBarrier {
+        &self.group_barrier
     }
 
-    pub fn post(&self, worker: usize) -> &Post {
-        &self.posts[worker]
+    pub fn slots(&self, worker: usize) -> &Slots {
+        &self.slots[worker]
     }
 
     /// Wakes every waiting worker; all their waits return `Stopped` from now on.
@@ -106,7 +106,7 @@ impl Team {
         self.solved.stop();
         self.partial_sums.iter().for_each(Progress::stop);
         self.barrier.stop();
-        self.meeting.stop();
+        self.group_barrier.stop();
     }
 
     /// Whether all waits return `Stopped`: nothing that is computed from now on will be used.
