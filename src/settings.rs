@@ -65,7 +65,7 @@ pub fn trace() -> Option<PathBuf> {
 
 /// How panels of a factorisation go from the CUDA device that has made them to the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Panels {
+pub enum PanelTransport {
     /// Each device copies what it needs.
     #[default]
     Copies,
@@ -73,20 +73,20 @@ pub enum Panels {
     Nccl,
 }
 
-impl FromStr for Panels {
+impl FromStr for PanelTransport {
     type Err = ();
 
-    fn from_str(text: &str) -> Result<Panels, ()> {
+    fn from_str(text: &str) -> Result<PanelTransport, ()> {
         match text {
-            "copies" => Ok(Panels::Copies),
-            "nccl" => Ok(Panels::Nccl),
+            "copies" => Ok(PanelTransport::Copies),
+            "nccl" => Ok(PanelTransport::Nccl),
             _ => Err(()),
         }
     }
 }
 
-pub fn panels() -> Panels {
-    static PANELS: OnceLock<Panels> = OnceLock::new();
+pub fn panels() -> PanelTransport {
+    static PANELS: OnceLock<PanelTransport> = OnceLock::new();
     *PANELS.get_or_init(|| parsed("MESHSOLVE_PANELS", |_| true).unwrap_or_default())
 }
 

@@ -10,7 +10,7 @@ use meshsolve::device::cuda::nvrtc::{Nvrtc, number};
 use meshsolve::device::cuda::sources;
 use meshsolve::device::cuda::vendor::nccl::Nccl;
 use meshsolve::error::Kind;
-use meshsolve::settings::Panels;
+use meshsolve::settings::PanelTransport;
 
 fn scratch(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("meshsolve-load-{name}-{}", std::process::id()));
@@ -119,9 +119,12 @@ fn an_nvrtc_that_is_not_there() {
 
 #[test]
 fn ways_of_panels() {
-    assert_eq!(["copies", "nccl"].map(str::parse), [Ok(Panels::Copies), Ok(Panels::Nccl)]);
-    assert!(["", "NCCL", "1"].iter().all(|text| text.parse::<Panels>().is_err()));
-    assert_eq!(Panels::default(), Panels::Copies);
+    assert_eq!(
+        ["copies", "nccl"].map(str::parse),
+        [Ok(PanelTransport::Copies), Ok(PanelTransport::Nccl)]
+    );
+    assert!(["", "NCCL", "1"].iter().all(|text| text.parse::<PanelTransport>().is_err()));
+    assert_eq!(PanelTransport::default(), PanelTransport::Copies);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::nvrtc::{Nvrtc, Program};
 use super::vendor::Libraries;
 use super::vendor::nccl::Nccl;
 use crate::error::Result;
-use crate::settings::{self, Panels};
+use crate::settings::{self, PanelTransport};
 
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -30,8 +30,8 @@ pub fn devices() -> Result<&'static Devices> {
     let find = || {
         let devices = Devices::new(Driver::find()?, Box::new(compile), Box::new(vendor))?;
         Ok(match settings::panels() {
-            Panels::Copies => devices,
-            Panels::Nccl => devices.with_nccl(Box::new(|| Nccl::find(&folders()))),
+            PanelTransport::Copies => devices,
+            PanelTransport::Nccl => devices.with_nccl(Box::new(|| Nccl::find(&folders()))),
         })
     };
     DEVICES.get_or_init(find).as_ref().map_err(Clone::clone)

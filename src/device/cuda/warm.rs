@@ -18,7 +18,7 @@ use crate::settings::Float64;
 use crate::transpose::Plan;
 
 /// What a rank multiplies with, n x width, and what it factors.
-pub struct Panels {
+pub struct PanelShape {
     pub n: usize,
     pub width: usize,
     /// As L U, else as L L^H.
@@ -57,12 +57,12 @@ pub unsafe fn use_handles<T: Scalar>(
     device: &Device,
     tools: &mut Tools,
     room: &Room,
-    panels: Panels,
+    panels: PanelShape,
     float64: Float64,
     stream: Stream,
 ) -> Result<()> {
     tools.multiply(device, float64)?;
-    let Panels { n, width, is_lu, own } = panels;
+    let PanelShape { n, width, is_lu, own } = panels;
     if tools.warm.contains(&(T::DTYPE, is_lu)) {
         return Ok(());
     }

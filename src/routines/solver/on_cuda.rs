@@ -397,7 +397,7 @@ fn prepare<T: Scalar>(
         let (n, columns, rank) = (problem.n, &sizes.columns, call.rank);
         let first = (rank < columns.count()).then(|| columns.tile(rank));
         let own = first.map(|tile| (n - tile.global, tile.width));
-        let panels = warm::Panels { n, width: columns.widest(), is_lu, own };
+        let panels = warm::PanelShape { n, width: columns.widest(), is_lu, own };
         let float64 = float64_of::<T>(options, &device);
         // SAFETY: this call's scratch and stream, of which nobody else knows yet.
         unsafe { warm::use_handles::<T>(&device, tools, &room, panels, float64, part.stream())? };
