@@ -12,7 +12,7 @@ use meshsolve::algorithms::lu::factor;
 use meshsolve::comm::{Communicator, Group, Sharing};
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
 use meshsolve::device::{Backend, Update};
-use meshsolve::layout::{Columns, Order};
+use meshsolve::layout::{Columns, Distribution};
 use meshsolve::matrix::{Block, Matrix};
 
 const PANELS: [(usize, usize); 8] = [
@@ -84,7 +84,7 @@ fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
     let mut memory = kept.clone();
     let mut pivots = vec![0; cols];
     let pivots = Block::column_major(pivots.as_mut_ptr(), cols, 1, cols);
-    let tiles = Columns::new(n, 1, cols, Order::Natural);
+    let tiles = Columns::new(n, 1, cols, Distribution::Block);
     let matrix = Matrix::new(&[memory.as_mut_ptr()], tiles);
     let kept = Block::column_major(kept.as_ptr().cast_mut(), n, 3 * cols, n);
     let part = |m: Block<f64>, rows: &Range<usize>| m.sub(rows.start, 0, rows.len(), cols);
@@ -131,7 +131,8 @@ fn factors(n: usize, workers: usize, limits: [Sharing; 3]) -> [f64; 3] {
     for _ in 0..(8192 / n).clamp(3, 15) {
         for (limit, times) in limits.iter().zip(&mut times) {
             memory.copy_from_slice(&kept);
-            let a = Matrix::new(&[memory.as_mut_ptr()], Columns::new(n, 1, tile, Order::Natural));
+            let a =
+                Matrix::new(&[memory.as_mut_ptr()], Columns::new(n, 1, tile, Distribution::Block));
             let comm = Communicator::new(workers).with_sharing(*limit);
             let slowest = Mutex::new(0.0f64);
             on_workers(&comm, tile, |worker| {

@@ -1,5 +1,5 @@
-// Whole columns from one order to another in place, as `algorithms/redistribute.rs` plans it:
-// natural to block-cyclic and back, within a device and between devices that reach each other's
+// Whole columns from one distribution to another in place, as `algorithms/redistribute.rs` plans
+// it: block to block-cyclic and back, within a device and between devices that reach each other's
 // memory.
 //
 // Columns are given by their addresses, which may lie on any device, and have `length` elements

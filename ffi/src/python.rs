@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::bridge::ffi;
-use meshsolve::layout::{Columns, Order, Storage};
+use meshsolve::layout::{Columns, Distribution, Storage};
 use meshsolve::log::{self, Event};
 use meshsolve::routines::solver;
 use meshsolve::{
@@ -217,7 +217,7 @@ fn engine_order(routine: &str, n: usize, ranks: usize) -> PyResult<(usize, usize
 fn tile_width(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
     let widest =
         solver::tile_width(n, solver_dtype(dtype)?, worker_count(ranks, settings::threads()));
-    Ok(Columns::new(n, ranks, widest, Order::Natural).widest())
+    Ok(Columns::new(n, ranks, widest, Distribution::Block).widest())
 }
 
 /// What a routine of the solvers would do: layouts, tiles, bytes, moves, as a dictionary. `dealt`: k = `rhs`
@@ -250,8 +250,8 @@ fn plan<'py>(
     says.set_item("is_transpose", plan.is_transpose)?;
     says.set_item("mirrors", plan.mirrors)?;
     says.set_item("transposes_across", plan.transposes_across)?;
-    says.set_item("natural", plan.natural.map(|l| l.to_string()))?;
-    says.set_item("cyclic", plan.cyclic.map(|l| l.to_string()))?;
+    says.set_item("block", plan.block.map(|l| l.to_string()))?;
+    says.set_item("block_cyclic", plan.block_cyclic.map(|l| l.to_string()))?;
     says.set_item("tiler", plan.tiler.to_string())?;
     says.set_item("widths", plan.widths)?;
     says.set_item("workers", plan.workers)?;

@@ -50,10 +50,10 @@ class Plan:
       shard: layout of one device's part of A.
       solver_shard: layout of the same memory as the solver's matrix B has it, after moves.
       solves: what B is in terms of A: "A" or "A^T".
-      natural: global column to position (shards side by side) in natural order, in which the host
-        works; None if tiles differ in width.
-      cyclic: the same in 1-D block-cyclic order.
-      tiler: number of a tile to its place in block-cyclic order, whatever the widths.
+      block: global column to position (shards side by side) in the block distribution, in which
+        CPU devices work; None if tiles differ in width.
+      block_cyclic: the same in the 1-D block-cyclic distribution.
+      tiler: number of a tile to its position in the block-cyclic distribution, whatever the widths.
       widths: pairs (width, how many tiles of it), wider ones first.
       workers: threads that work.
       transposition: what is done to each shard in its own memory, or None.
@@ -77,8 +77,8 @@ class Plan:
     shard: str
     solver_shard: str
     solves: str
-    natural: str | None
-    cyclic: str | None
+    block: str | None
+    block_cyclic: str | None
     tiler: str
     widths: list[tuple[int, int]]
     workers: int
@@ -96,8 +96,8 @@ class Plan:
             "matrix": f"{order}, {self.dtype}, {_log.devices(self.devices, self.visible)}, "
             f"{self.storage}",
             "shard": f"{self.shard}, factored as B = {self.solves}: {self.solver_shard}",
-            "column order": f"natural {self.natural or '(uneven tiles)'}; block-cyclic "
-            f"{self.cyclic or f'tiles {self.tiler}'}",
+            "distribution": f"block {self.block or '(uneven tiles)'}; block-cyclic "
+            f"{self.block_cyclic or f'tiles {self.tiler}'}",
             "tiles": f"{tiles} columns, {self.workers} worker(s)",
             "transposition": self.transposition or "none",
             "moves": "; ".join(self.moves) or "nothing",
@@ -247,8 +247,8 @@ def plan(
         shard=core["shard"],
         solver_shard=core["solver_shard"],
         solves="A^T" if core["is_transpose"] and not core["transposes_across"] else "A",
-        natural=core["natural"],
-        cyclic=core["cyclic"],
+        block=core["block"],
+        block_cyclic=core["block_cyclic"],
         tiler=core["tiler"],
         widths=core["widths"],
         workers=core["workers"],

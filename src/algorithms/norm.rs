@@ -47,7 +47,7 @@ pub fn of_lower_triangle<T: Scalar, B: Backend<T>>(
 /// A part of the matrix, and its first row and column.
 type Part<T> = (usize, usize, Block<T>);
 
-/// One worker's parts of the leading part of order `n`, columns being in natural order: of each shard some
+/// One worker's parts of the leading part of order `n`, distributed by blocks: of each shard some
 /// of the lines that are contiguous, be they columns or rows; of its own
 /// shard all, where a worker is a rank.
 fn parts<'a, T: Scalar, B: Backend<T>>(

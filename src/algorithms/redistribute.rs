@@ -1,5 +1,5 @@
-//! From one order of the columns to another in place, by whole columns: natural to block-cyclic and
-//! back.
+//! From one distribution of the columns to another in place, by whole columns: block to block-cyclic
+//! and back.
 //!
 //! The permutation is followed cycle by cycle: `column[p0] <- column[p1] <- ...`. A short cycle is one
 //! worker's work and needs one saved column. A long one, and there may be only one, is cut into chains:

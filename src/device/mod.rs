@@ -266,7 +266,7 @@ pub trait Backend<T: Scalar> {
         own: Block<T>,
         shared: *mut T,
     ) -> Step;
-    /// This worker's part of transposing `a` as a whole, whose columns are in natural order, across the
+    /// This worker's part of transposing `a` as a whole, whose distribution is by blocks, across the
     /// shards: tiles (I, J) and (J, I) change places, wherever they lie, so that each is read and written
     /// once. Afterwards all workers have met.
     fn transpose_square(&mut self, a: &Matrix<T>) -> Step;

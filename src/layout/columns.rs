@@ -1,9 +1,9 @@
 //! How the columns of an n x n matrix are dealt to P ranks, tile by tile.
 //!
 //! Every rank holds n/P whole columns, cut into k pieces of widths w_0..w_{k-1} that differ by at
-//! most one. In *natural* order the shards stand side by side as the caller sees them; in *cyclic*
-//! order (1-D block-cyclic) global tile t = i*P + d is piece i of rank d. Capacities match for every
-//! n divisible by P, so nothing is padded and one order turns into the other by a permutation of
+//! most one. In the *block* distribution the shards stand side by side as the caller sees them; in the
+//! *block-cyclic* one global tile t = i*P + d is piece i of rank d. Capacities match for every
+//! n divisible by P, so nothing is padded and one distribution turns into the other by a permutation of
 //! whole columns.
 //!
 //! Which tile lands where is a value of the layout algebra, the *tiler* (see the worked table of the
@@ -13,9 +13,9 @@ use super::Layout;
 
 /// Where global columns live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    Natural,
-    Cyclic,
+pub enum Distribution {
+    Block,
+    BlockCyclic,
 }
 
 /// A run of whole columns on one rank: the unit of the distributed algorithms.
@@ -43,13 +43,13 @@ impl Columns {
     /// Cuts each rank's n/P columns into the fewest pieces of at most `tile` columns.
     ///
     /// Panics unless `ranks` divides `n` and both it and `tile` are positive: callers check.
-    pub fn new(n: usize, ranks: usize, tile: usize, order: Order) -> Self {
+    pub fn new(n: usize, ranks: usize, tile: usize, distribution: Distribution) -> Self {
         assert!(ranks > 0 && tile > 0 && n.is_multiple_of(ranks), "n={n} P={ranks} tile={tile}");
         let per_rank = n / ranks;
         let pieces = per_rank.div_ceil(tile);
-        let tiler = match order {
-            Order::Natural => Layout::new((pieces, ranks), (1, pieces)),
-            Order::Cyclic => Layout::new((ranks, pieces), (pieces, 1)),
+        let tiler = match distribution {
+            Distribution::Block => Layout::new((pieces, ranks), (1, pieces)),
+            Distribution::BlockCyclic => Layout::new((ranks, pieces), (pieces, 1)),
         };
         let mut global = 0;
         let tiles = (0..pieces * ranks)
@@ -112,8 +112,8 @@ impl Columns {
         self.tiles.iter().map(|t| t.width).max().unwrap_or(0)
     }
 
-    /// `source[p]` is the position, in natural order, of the column that belongs at position `p`
-    /// of this order; positions count columns through the shards in rank order.
+    /// `source[p]` is the position, in the block distribution, of the column that belongs at position `p`
+    /// of this one; positions count columns through the shards in rank order.
     pub fn source(&self) -> Vec<usize> {
         let mut source = vec![0; self.n];
         for tile in &self.tiles {
@@ -125,8 +125,8 @@ impl Columns {
         source
     }
 
-    /// The way back: `destination[p]` is the position, in this order, of the column that stands at
-    /// position `p` in natural order.
+    /// The way back: `destination[p]` is the position, in this distribution, of the column that stands at
+    /// position `p` in the block distribution.
     pub fn destination(&self) -> Vec<usize> {
         let mut destination = vec![0; self.n];
         for (position, &source) in self.source().iter().enumerate() {

@@ -9,8 +9,8 @@
 //! The columns of an n x n matrix lie on P ranks in k tiles of w columns each, so n = P*k*w. Rank d
 //! holds its n/P = k*w columns as a column-major shard. A global column is a 1-D coordinate; its
 //! natural coordinate says which column c of which piece i on which rank d it is. The order in
-//! which these three count makes the distribution: (c,(i,d)) deals whole shards, *natural* order,
-//! and (c,(d,i)) deals tile by tile round the ranks, *cyclic* order. With the shape fixed, each
+//! which these three count makes the distribution: (c,(i,d)) gives out whole shards, the *block* distribution,
+//! and (c,(d,i)) gives out tile by tile, the *block-cyclic* one. With the shape fixed, each
 //! kind of index is one choice of strides:
 //!
 //! * the rank counts d alone, the local column (within the shard) c and i;
@@ -18,25 +18,25 @@
 //! * the address (within the shard, in elements) of row r is r + n * local column.
 //!
 //! The position is the logical product of the tile `w:1` and a tiler that says how many tiles apart
-//! the tiles land: `(k,P):(1,k)` in natural order, `(P,k):(k,1)` in cyclic order. For n = 12,
+//! the tiles land: `(k,P):(1,k)` in the block distribution, `(P,k):(k,1)` in the block-cyclic one. For n = 12,
 //! P = 2, w = 2, k = 3, that is `2:1` with `(3,2):(1,3)` or `(2,3):(3,1)`:
 //!
 //! | global column j                                            | 0         | 2         | 5         | 6         | 9         | 11        |
 //! |------------------------------------------------------------|-----------|-----------|-----------|-----------|-----------|-----------|
 //! | 1-D coordinate of element (4,j) `(12,12):(1,12)`           | 4         | 28        | 64        | 76        | 112       | 136       |
-//! | natural: coordinate (c,(i,d))                              | (0,(0,0)) | (0,(1,0)) | (1,(2,0)) | (0,(0,1)) | (1,(1,1)) | (1,(2,1)) |
-//! | natural: rank `(2,(3,2)):(0,(0,1))`                        | 0         | 0         | 0         | 1         | 1         | 1         |
-//! | natural: local column `(2,(3,2)):(1,(2,0))`                | 0         | 2         | 5         | 0         | 3         | 5         |
-//! | natural: position `(2,(3,2)):(1,(2,6))`                    | 0         | 2         | 5         | 6         | 9         | 11        |
-//! | natural: address of (4,j) `(12,(2,(3,2))):(1,(12,(24,0)))` | 4         | 28        | 64        | 4         | 40        | 64        |
-//! | cyclic: coordinate (c,(d,i))                               | (0,(0,0)) | (0,(1,0)) | (1,(0,1)) | (0,(1,1)) | (1,(0,2)) | (1,(1,2)) |
-//! | cyclic: rank `(2,(2,3)):(0,(1,0))`                         | 0         | 1         | 0         | 1         | 0         | 1         |
-//! | cyclic: local column `(2,(2,3)):(1,(0,2))`                 | 0         | 0         | 3         | 2         | 5         | 5         |
-//! | cyclic: position `(2,(2,3)):(1,(6,2))`                     | 0         | 6         | 3         | 8         | 5         | 11        |
-//! | cyclic: address of (4,j) `(12,(2,(2,3))):(1,(12,(0,24)))`  | 4         | 4         | 40        | 28        | 64        | 64        |
+//! | block: coordinate (c,(i,d))                              | (0,(0,0)) | (0,(1,0)) | (1,(2,0)) | (0,(0,1)) | (1,(1,1)) | (1,(2,1)) |
+//! | block: rank `(2,(3,2)):(0,(0,1))`                        | 0         | 0         | 0         | 1         | 1         | 1         |
+//! | block: local column `(2,(3,2)):(1,(2,0))`                | 0         | 2         | 5         | 0         | 3         | 5         |
+//! | block: position `(2,(3,2)):(1,(2,6))`                    | 0         | 2         | 5         | 6         | 9         | 11        |
+//! | block: address of (4,j) `(12,(2,(3,2))):(1,(12,(24,0)))` | 4         | 28        | 64        | 4         | 40        | 64        |
+//! | block-cyclic: coordinate (c,(d,i))                               | (0,(0,0)) | (0,(1,0)) | (1,(0,1)) | (0,(1,1)) | (1,(0,2)) | (1,(1,2)) |
+//! | block-cyclic: rank `(2,(2,3)):(0,(1,0))`                         | 0         | 1         | 0         | 1         | 0         | 1         |
+//! | block-cyclic: local column `(2,(2,3)):(1,(0,2))`                 | 0         | 0         | 3         | 2         | 5         | 5         |
+//! | block-cyclic: position `(2,(2,3)):(1,(6,2))`                     | 0         | 6         | 3         | 8         | 5         | 11        |
+//! | block-cyclic: address of (4,j) `(12,(2,(2,3))):(1,(12,(0,24)))`  | 4         | 4         | 40        | 28        | 64        | 64        |
 //!
 //! The way back, from a position to its global column, counts (c,(i,d)), as positions run through
-//! the shards, with strides in global columns: `(w,(k,P)):(1,(P*w,w))` in cyclic order.
+//! the shards, with strides in global columns: `(w,(k,P)):(1,(P*w,w))` in the block-cyclic distribution.
 //!
 //! Rows-sharded, row-major A needs no other table: its shard `(n/P,n):(n,1)` is the same memory as
 //! the column-major `(n,n/P):(1,n)` of the transpose B ([`Layout::transposed`]), and the columns
@@ -63,6 +63,6 @@ mod tiling;
 mod tuple;
 
 pub use algebra::Layout;
-pub use columns::{Columns, Order, Tile};
+pub use columns::{Columns, Distribution, Tile};
 pub use storage::Storage;
 pub use tuple::Tuple;

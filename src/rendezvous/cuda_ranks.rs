@@ -15,7 +15,7 @@ use crate::scalar::DType;
 
 /// What is to be measured: a solve of A x = b with A = 1 / (1 + |i - j|) + I of order n, x = 1.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct Request {
     /// "posv" or "gesv".
     pub routine: String,
     pub n: usize,
@@ -34,7 +34,7 @@ pub struct Measured {
     pub error: f64,
 }
 
-impl Attributes for Order {
+impl Attributes for Request {
     fn int(&self, name: &str) -> Option<i64> {
         match name {
             "world" => Some(self.ranks as i64),
@@ -113,11 +113,11 @@ struct Rank<'a> {
 }
 
 impl<'a> Rank<'a> {
-    fn new(of: &'a Yardstick, rank: usize, order: &Order) -> Result<Self> {
-        let n = order.n;
+    fn new(of: &'a Yardstick, rank: usize, request: &Request) -> Result<Self> {
+        let n = request.n;
         let rank = Rank {
             of,
-            a: of.allocate(n / order.ranks * n * 8)?,
+            a: of.allocate(n / request.ranks * n * 8)?,
             x: of.allocate(n * 8)?,
             info: of.allocate(4)?,
             place: of.allocate(8)?,
@@ -192,23 +192,23 @@ impl<'a> Rank<'a> {
 }
 
 /// A call that is not timed, then those that are.
-pub fn measure(devices: &Devices, number: i32, order: &Order) -> Result<Measured> {
+pub fn measure(devices: &Devices, number: i32, request: &Request) -> Result<Measured> {
     static RUN: AtomicI64 = AtomicI64::new(0);
-    let (n, ranks) = (order.n, order.ranks);
+    let (n, ranks) = (request.n, request.ranks);
     if n == 0 || ranks == 0 || !n.is_multiple_of(ranks) {
         return Err(Error::invalid(format!(
             "meshsolve: ranks on one device: expected n to be a multiple of their number, got n = {n} and \
              {ranks} ranks"
         )));
     }
-    let (site, system) = (CudaSite::new(order)?, System::new(n));
+    let (site, system) = (CudaSite::new(request)?, System::new(n));
     let yardsticks: Vec<_> =
         (0..ranks).map(|_| Yardstick::new(devices, number)).collect::<Result<_>>()?;
     let ranked = yardsticks.iter().enumerate();
     let mut members: Vec<_> =
-        ranked.map(|(rank, of)| Rank::new(of, rank, order)).collect::<Result<_>>()?;
+        ranked.map(|(rank, of)| Rank::new(of, rank, request)).collect::<Result<_>>()?;
     let mut seconds = Vec::new();
-    for _ in 0..=order.repeats {
+    for _ in 0..=request.repeats {
         for (rank, member) in members.iter_mut().enumerate() {
             member.fill(&system, rank * (n / ranks))?;
         }

@@ -12,7 +12,7 @@ use meshsolve::algorithms::{cholesky, lu};
 use meshsolve::comm::{Communicator, Sharing};
 use meshsolve::device::Backend;
 use meshsolve::device::cpu::CpuWorker;
-use meshsolve::layout::{Columns, Order};
+use meshsolve::layout::{Columns, Distribution};
 use meshsolve::matrix::Block;
 use meshsolve::stats::CallStats;
 use meshsolve::trace::Trace;
@@ -62,7 +62,7 @@ fn figures(routine: &'static str, workers: usize) -> CallStats {
 fn factor(trace: &Arc<Trace>, routine: &'static str, workers: usize, sharing: Sharing) {
     let a = Mat::from_fn(N, N, |i, j| if i == j { N as f64 } else { 1.0 / (1 + i + j) as f64 });
     let mut memory = shards(&a, 2);
-    let a = matrix(&mut memory, Columns::new(N, 2, TILE, Order::Natural));
+    let a = matrix(&mut memory, Columns::new(N, 2, TILE, Distribution::Block));
     let mut pivots = vec![0; N];
     let pivots = Block::column_major(pivots.as_mut_ptr(), N, 1, N);
     let call = trace.call(Instant::now(), figures(routine, workers));
@@ -110,7 +110,7 @@ fn panels(events: &[Event], name: &str) -> Vec<usize> {
 #[test]
 fn every_worker_and_every_panel_is_there() {
     alone(|| {
-        let count = Columns::new(N, 2, TILE, Order::Natural).count();
+        let count = Columns::new(N, 2, TILE, Distribution::Block).count();
         for workers in 1..4 {
             let trace = new_trace(&format!("potrf-{workers}"));
             factor(&trace, "potrf", workers, Sharing::default());

@@ -28,7 +28,7 @@ pub fn on_workers<T: Scalar>(
     });
 }
 
-/// Column-major shards of `a`, n/P columns each, in natural order.
+/// Column-major shards of `a`, n/P columns each, distributed by blocks.
 pub fn shards<T: Scalar>(a: &Mat<T>, ranks: usize) -> Vec<Vec<T>> {
     let (n, cols) = (a.nrows(), a.ncols() / ranks);
     let shard = |r: usize| (0..cols * n).map(|e| a[(e % n, r * cols + e / n)]).collect();

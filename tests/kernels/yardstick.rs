@@ -2,7 +2,7 @@
 //! back.
 
 use meshsolve::device::cuda::panel;
-use meshsolve::device::cuda::yardstick::{Order, Yardstick};
+use meshsolve::device::cuda::yardstick::{Request, Yardstick};
 use meshsolve::error::Kind;
 use meshsolve::transpose::Algorithm;
 
@@ -11,9 +11,9 @@ use crate::gpu::{ALONE, contexts, devices, fail, launches, overrun, pieces};
 use crate::memory::Array;
 use crate::transposition::{Random, SIZES, transposed};
 
-fn order(rows: usize, cols: usize, element_size: usize) -> Order {
+fn request(rows: usize, cols: usize, element_size: usize) -> Request {
     let scratch_bytes = rows * cols * element_size * 9 / 8 + 64;
-    Order { rows, cols, element_size, forced: None, scratch_bytes, repeats: 2 }
+    Request { rows, cols, element_size, forced: None, scratch_bytes, repeats: 2 }
 }
 
 #[test]
@@ -26,17 +26,17 @@ fn transpositions_are_checked_and_measured() {
         for size in SIZES {
             let forced = (rows * cols > 1000).then_some(Algorithm::C2r);
             for forced in [None, forced] {
-                let order = Order { forced, ..order(rows, cols, size) };
-                let found = yardstick.measure(order).unwrap();
+                let request = Request { forced, ..request(rows, cols, size) };
+                let found = yardstick.measure(request).unwrap();
                 assert_eq!((found.copies.len(), found.transpositions.len()), (2, 2));
                 assert!(found.copies.iter().all(|seconds| *seconds > 0.0));
                 assert!(forced.is_none_or(|algorithm| found.plan.algorithm() == algorithm));
-                assert!(found.scratch_bytes <= order.scratch_bytes, "{}", found.plan);
+                assert!(found.scratch_bytes <= request.scratch_bytes, "{}", found.plan);
             }
         }
     }
     launches();
-    yardstick.measure(order(61, 47, 8)).unwrap();
+    yardstick.measure(request(61, 47, 8)).unwrap();
     // Before and after each of three.
     let launched = launches();
     for entry in ["number_8", "check_8"] {
@@ -51,22 +51,22 @@ fn factorisations_are_checked_and_measured() {
     use panel::Routine::{Getrf, Potrf};
     let _alone = ALONE.lock();
     let (devices, _) = devices();
-    let order = |routine, m, n| panel::Order { routine, m, n, repeats: 3 };
-    let measure = |order| panel::measure(&devices, 1, order);
+    let request = |routine, m, n| panel::Request { routine, m, n, repeats: 3 };
+    let measure = |request| panel::measure(&devices, 1, request);
     for (routine, m, n) in
         [(Potrf, 1, 1), (Potrf, 40, 40), (Getrf, 1, 1), (Getrf, 70, 13), (Getrf, 41, 41)]
     {
-        let found = measure(order(routine, m, n)).unwrap();
+        let found = measure(request(routine, m, n)).unwrap();
         assert!(0.0 < found.host_seconds && found.host_seconds <= found.seconds, "{found:?}");
         // What the emulated library asks for.
         assert_eq!(found.host_bytes, 24);
         assert_eq!((pieces(), contexts()), (0, 0));
     }
     for wrong in [
-        order(Getrf, 3, 4),
-        order(Potrf, 5, 4),
-        order(Getrf, 4, 0),
-        panel::Order { repeats: 0, ..order(Getrf, 4, 4) },
+        request(Getrf, 3, 4),
+        request(Potrf, 5, 4),
+        request(Getrf, 4, 0),
+        panel::Request { repeats: 0, ..request(Getrf, 4, 4) },
     ] {
         let error = measure(wrong).unwrap_err();
         assert_eq!(error.kind, Kind::InvalidArgument, "{wrong:?}");
@@ -80,7 +80,7 @@ fn factorisations_are_checked_and_measured() {
         ("cuStreamSynchronize", 1, 2, "waiting on CUDA device 1: expected cuStreamSynchronize"),
     ] {
         fail(function, skip, status);
-        let error = measure(order(Getrf, 30, 7)).unwrap_err();
+        let error = measure(request(Getrf, 30, 7)).unwrap_err();
         assert!(error.message.contains(text), "{error}");
         assert_eq!((pieces(), contexts()), (0, 0), "{function}");
     }
@@ -91,7 +91,7 @@ fn errors_give_memory_back() {
     let _alone = ALONE.lock();
     let (devices, _) = devices();
     let yardstick = Yardstick::new(&devices, 0).unwrap();
-    let none = yardstick.measure(Order { scratch_bytes: 8, ..order(61, 47, 8) }).unwrap_err();
+    let none = yardstick.measure(Request { scratch_bytes: 8, ..request(61, 47, 8) }).unwrap_err();
     let expected = "meshsolve: 61 x 47 of 8 bytes: expected more scratch than 8 bytes; 9/8 of the array's \
                     are always enough";
     assert_eq!((none.kind, &*none.message), (Kind::InvalidArgument, expected));
@@ -105,7 +105,7 @@ fn errors_give_memory_back() {
     ];
     for (function, skip, text) in cases {
         fail(function, skip, 2);
-        let error = yardstick.measure(order(61, 47, 8)).unwrap_err();
+        let error = yardstick.measure(request(61, 47, 8)).unwrap_err();
         assert!(error.message.contains(text) && error.kind == Kind::ResourceExhausted, "{error}");
         assert_eq!((pieces(), contexts()), (0, 0));
     }
@@ -117,11 +117,11 @@ fn what_is_written_beside_an_array_is_noticed() {
     let (devices, _) = devices();
     let yardstick = Yardstick::new(&devices, 2).unwrap();
     overrun();
-    let error = yardstick.measure(order(40, 40, 4)).unwrap_err();
+    let error = yardstick.measure(request(40, 40, 4)).unwrap_err();
     let expected = "on CUDA device 2: something was written beside an array of 4 bytes; this is a defect of \
                     meshsolve, please report it";
     assert!(error.kind == Kind::Internal && error.message.ends_with(expected), "{error}");
-    yardstick.measure(order(40, 40, 4)).unwrap();
+    yardstick.measure(request(40, 40, 4)).unwrap();
     drop(yardstick);
     assert_eq!((pieces(), contexts()), (0, 0));
 }

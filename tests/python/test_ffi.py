@@ -233,7 +233,7 @@ def test_more_launches_than_cores_in_flight():
         np.testing.assert_allclose(x, i + 1)
 
 
-def test_natural_and_cyclic_order_agree():
+def test_both_distributions_agree():
     mesh = mesh_of((2, 0, 1))
     rng = np.random.default_rng(0)
     a, b = positive_definite("random", 303, "complex128", rng), np.ones((303, 2), complex)

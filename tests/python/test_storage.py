@@ -117,8 +117,8 @@ def test_plan_says_what_will_be_done(capsys):
     assert plan.solver_shard == "(8192,2048):(1,8192)"
     width = 256 if plan.workers <= 2 else 128
     count = 2048 // width
-    assert plan.natural == f"({width},({count},4)):(1,({width},2048))"
-    assert plan.cyclic == f"({width},(4,{count})):(1,(2048,{width}))"
+    assert plan.block == f"({width},({count},4)):(1,({width},2048))"
+    assert plan.block_cyclic == f"({width},(4,{count})):(1,(2048,{width}))"
     assert plan.widths == [(width, 4 * count)]
     assert plan.transposition is None and plan.moves == []
     assert plan.bytes_per_device == {"A": 8192 * 2048 * 8, "b": 8192 * 8}
@@ -136,7 +136,7 @@ def test_plan_says_what_will_be_done(capsys):
 
     plan = ms.plan(np.eye(1797), np.ones((1797, 33)), assume_a="pos", overwrite_b=True, mesh=mesh)
     assert (plan.n, plan.padded, plan.devices) == (1797, 1800, 4)
-    assert plan.natural is None and plan.widths == [(113, 8), (112, 8)]
+    assert plan.block is None and plan.widths == [(113, 8), (112, 8)]
     assert plan.tiler == "(4,4):(4,1)"
     assert plan.moves == [
         "A is copied to shards of rows, padded",

@@ -1,4 +1,4 @@
-//! The Cholesky routines as call sites, without XLA: every storage, triangle and column order, with
+//! The Cholesky routines as call sites, without XLA: every storage, triangle and distribution, with
 //! NaN in the triangle that must not be read. `order="cyclic"` forces the redistribution that the
 //! host does not need.
 

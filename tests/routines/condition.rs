@@ -1,4 +1,4 @@
-//! Norms and condition estimates as routines of call sites, for every storage, triangle and column order.
+//! Norms and condition estimates as routines of call sites, for every storage, triangle and distribution.
 
 use crate::common::case::{Case, Place, call, cases};
 use crate::common::{Random, buffer, int_scalar, int_vector, positive_definite, random};

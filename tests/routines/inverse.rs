@@ -1,4 +1,4 @@
-//! Inverses as call sites: from L U and from L L^H, for every storage and column order, symmetric to the
+//! Inverses as call sites: from L U and from L L^H, for every storage and distribution, symmetric to the
 //! last bit where A is, NaN where there is none.
 
 use crate::common::case::{Case, Place, call, cases};

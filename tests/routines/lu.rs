@@ -1,4 +1,4 @@
-//! The LU routines as call sites, without XLA: every storage, operation and column order.
+//! The LU routines as call sites, without XLA: every storage, operation and distribution.
 
 use crate::common::case::{Case, Place, call, cases};
 use crate::common::{

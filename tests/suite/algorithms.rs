@@ -11,7 +11,7 @@ use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::comm::Communicator;
 use meshsolve::device::Backend;
 use meshsolve::device::cpu::CpuWorker;
-use meshsolve::layout::{Columns, Order};
+use meshsolve::layout::{Columns, Distribution};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
 
@@ -19,7 +19,7 @@ fn redistribution_moves_every_column<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
         let a = Mat::<T>::from_fn(n, n, |i, j| T::from_f64_impl((i * 1000 + j) as f64));
         let mut memory = shards(&a, ranks);
-        let columns = Columns::new(n, ranks, tile, Order::Cyclic);
+        let columns = Columns::new(n, ranks, tile, Distribution::BlockCyclic);
         let plan = Redistribution::new(&columns.source(), workers);
         let m = matrix(&mut memory, columns);
         let mut staging = vec![T::NAN; plan.staging_columns() * n];
@@ -36,9 +36,9 @@ fn redistribution_moves_every_column<T: Scalar>() {
 
 fn factor_and_solve<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
-        for order in [Order::Natural, Order::Cyclic] {
+        for distribution in [Distribution::Block, Distribution::BlockCyclic] {
             for upper_given in [false, true] {
-                one_factorisation::<T>(n, ranks, tile, workers, order, upper_given);
+                one_factorisation::<T>(n, ranks, tile, workers, distribution, upper_given);
             }
         }
     }
@@ -49,10 +49,10 @@ fn one_factorisation<T: Scalar>(
     ranks: usize,
     tile: usize,
     workers: usize,
-    order: Order,
+    distribution: Distribution,
     upper_given: bool,
 ) {
-    let name = format!("{} n={n} P={ranks} T={tile} L={workers} {order:?}", T::DTYPE.name());
+    let name = format!("{} n={n} P={ranks} T={tile} L={workers} {distribution:?}", T::DTYPE.name());
     let a = positive_definite::<T>(n, 42 + n as u64);
     // The triangle that must not be read holds NaN.
     let given = Mat::from_fn(n, n, |i, j| {
@@ -60,9 +60,9 @@ fn one_factorisation<T: Scalar>(
         if read { a[(i, j)] } else { T::NAN }
     });
     let mut memory = shards(&given, ranks);
-    let columns = Columns::new(n, ranks, tile, order);
+    let columns = Columns::new(n, ranks, tile, distribution);
     let plan = Redistribution::new(&columns.source(), workers);
-    let natural = matrix(&mut memory, Columns::new(n, ranks, tile, Order::Natural));
+    let natural = matrix(&mut memory, Columns::new(n, ranks, tile, Distribution::Block));
     let m = matrix(&mut memory, columns);
     let mut staging = vec![T::ZERO; plan.staging_columns() * n];
     let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
@@ -116,9 +116,11 @@ fn staging_is_a_few_columns_per_worker_whatever_the_cycles() {
     for (n, ranks, tile) in [(4096, 2, 1), (8192, 2, 128), (8192, 8, 64), (8000, 5, 100), (6, 3, 1)]
     {
         for workers in [1, 2, 16] {
-            let staging =
-                Redistribution::new(&Columns::new(n, ranks, tile, Order::Cyclic).source(), workers)
-                    .staging_columns();
+            let staging = Redistribution::new(
+                &Columns::new(n, ranks, tile, Distribution::BlockCyclic).source(),
+                workers,
+            )
+            .staging_columns();
             assert!(
                 (workers..=9 * workers).contains(&staging),
                 "{n} {ranks} {tile} {workers}: {staging}"
@@ -130,7 +132,7 @@ fn staging_is_a_few_columns_per_worker_whatever_the_cycles() {
 #[test]
 fn one_long_cycle_is_work_for_all_workers() {
     // 2 x 2^k positions shuffled with k odd and width 1 hold cycles as long as any; 26 has one of 20.
-    let plan = Redistribution::new(&Columns::new(26, 2, 1, Order::Cyclic).source(), 4);
+    let plan = Redistribution::new(&Columns::new(26, 2, 1, Distribution::BlockCyclic).source(), 4);
     assert!(plan.staging_columns() > 4, "cut into chains: {plan:?}");
 }
 
@@ -141,7 +143,7 @@ fn not_positive_definite_stops_all_workers_with_the_minor() {
         let mut a = positive_definite::<f64>(n, 5);
         a[(failing, failing)] = -1.0;
         let mut memory = shards(&a, 4);
-        let m = matrix(&mut memory, Columns::new(n, 4, 4, Order::Natural));
+        let m = matrix(&mut memory, Columns::new(n, 4, 4, Distribution::Block));
         let comm = Communicator::new(workers);
         on_workers::<f64>(&comm, 4, |worker| assert!(factor(worker, &m).is_err()));
         assert_eq!(comm.info(), failing + 1);

@@ -71,7 +71,7 @@ fn any_order_of_arrival_gives_the_same_bits() {
 }
 
 #[test]
-fn cyclic_order_gives_the_same_answer() {
+fn block_cyclic_columns_give_the_same_answer() {
     for n in [96, 260, 516] {
         let cyclic = posv(4).text("order", "cyclic").int("tile", 24);
         solve(cyclic, n, &[0, 1, 2, 3], 1, None);

@@ -11,7 +11,7 @@ use meshsolve::algorithms::lu::{Interchange, factor, sweeps};
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::comm::Communicator;
 use meshsolve::device::Backend;
-use meshsolve::layout::{Columns, Order};
+use meshsolve::layout::{Columns, Distribution};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
 
@@ -108,7 +108,7 @@ fn workers_agree<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
         let a = random::<T>(n, n, 5 + n as u64);
         let mut memory = shards(&a, ranks);
-        let columns = Columns::new(n, ranks, tile, Order::Natural);
+        let columns = Columns::new(n, ranks, tile, Distribution::Block);
         let widest = columns.widest();
         let m = matrix(&mut memory, columns);
         let (mut pivots, t) = (vec![0; n], block(n));

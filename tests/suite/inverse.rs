@@ -8,7 +8,7 @@ use faer::Mat;
 use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
 use meshsolve::algorithms::{cholesky, lu};
 use meshsolve::comm::Communicator;
-use meshsolve::layout::{Columns, Order};
+use meshsolve::layout::{Columns, Distribution};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::{DType, Scalar};
 
@@ -36,14 +36,14 @@ fn ill_conditioned<T: Scalar>(n: usize, seeds: [u64; 2]) -> Mat<T> {
 fn inverted<T: Scalar>(
     a: &Mat<T>,
     (ranks, tile, workers): (usize, usize, usize),
-    order: Order,
+    distribution: Distribution,
     definite: bool,
 ) -> Mat<T> {
     let n = a.nrows();
     let read = |i, j| !definite || i >= j;
     let given = Mat::from_fn(n, n, |i, j| if read(i, j) { a[(i, j)] } else { T::NAN });
     let mut memory = shards(&given, ranks);
-    let columns = Columns::new(n, ranks, tile, order);
+    let columns = Columns::new(n, ranks, tile, distribution);
     let plan = Redistribution::new(&columns.source(), workers);
     let m = matrix(&mut memory, columns);
     let block = |memory: &mut Vec<T>, cols: usize| {
@@ -77,9 +77,11 @@ fn is_hermitian<T: Scalar>(x: &Mat<T>) -> bool {
 
 fn inverses_from_factors<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
-        for order in [Order::Natural, Order::Cyclic] {
-            let name =
-                format!("{} n={n} P={ranks} T={tile} L={workers} {order:?}", T::DTYPE.name());
+        for distribution in [Distribution::Block, Distribution::BlockCyclic] {
+            let name = format!(
+                "{} n={n} P={ranks} T={tile} L={workers} {distribution:?}",
+                T::DTYPE.name()
+            );
             let seed = 7 + n as u64;
             let matrices = [
                 (shifted::<T>(n, seed), false, 3.0),
@@ -88,7 +90,7 @@ fn inverses_from_factors<T: Scalar>() {
                 (ill_conditioned(n, [seed, seed]), true, 30.0),
             ];
             for (kind, (a, definite, limit)) in matrices.into_iter().enumerate() {
-                let x = inverted(&a, (ranks, tile, workers), order, definite);
+                let x = inverted(&a, (ranks, tile, workers), distribution, definite);
                 let ratio = ratio(&a, &x);
                 assert!(ratio <= limit, "{name} matrix {kind}: {ratio}");
                 assert!(!definite || is_hermitian(&x), "{name} matrix {kind}: symmetry");
@@ -100,7 +102,7 @@ fn inverses_from_factors<T: Scalar>() {
 /// Interchanges alone: the inverse of a permutation is its transpose, exactly.
 fn inverses_of_permutations<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
-        for order in [Order::Natural, Order::Cyclic] {
+        for distribution in [Distribution::Block, Distribution::BlockCyclic] {
             let mut numbers = Random(5 + n as u64);
             let mut rows: Vec<usize> = (0..n).collect();
             for i in (1..n).rev() {
@@ -108,8 +110,8 @@ fn inverses_of_permutations<T: Scalar>() {
             }
             let entry = |i: usize, j: usize| if rows[i] == j { T::ONE } else { T::ZERO };
             let a = Mat::<T>::from_fn(n, n, entry);
-            let x = inverted(&a, (ranks, tile, workers), order, false);
-            assert!(x == a.transpose().to_owned(), "n={n} P={ranks} L={workers} {order:?}");
+            let x = inverted(&a, (ranks, tile, workers), distribution, false);
+            assert!(x == a.transpose().to_owned(), "n={n} P={ranks} L={workers} {distribution:?}");
         }
     }
 }
@@ -122,7 +124,7 @@ for_all_scalars!(
 #[test]
 fn of_nothing_it_is_nothing() {
     for definite in [false, true] {
-        let x = inverted(&Mat::<f64>::zeros(0, 0), (2, 3, 2), Order::Natural, definite);
+        let x = inverted(&Mat::<f64>::zeros(0, 0), (2, 3, 2), Distribution::Block, definite);
         assert_eq!(x.nrows(), 0);
     }
 }

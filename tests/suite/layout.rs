@@ -1,6 +1,6 @@
-//! Every column has one place; the two orders have equal capacities; tiles differ by one at most.
+//! Every column has one place; the two distributions have equal capacities; tiles differ by one at most.
 
-use meshsolve::layout::{Columns, Order};
+use meshsolve::layout::{Columns, Distribution};
 
 fn all_sizes() -> impl Iterator<Item = (usize, usize, usize)> {
     (1..=8).flat_map(|ranks| {
@@ -11,8 +11,8 @@ fn all_sizes() -> impl Iterator<Item = (usize, usize, usize)> {
 #[test]
 fn tiles_cover_all_columns_once_in_order() {
     for (n, ranks, tile) in all_sizes() {
-        for order in [Order::Natural, Order::Cyclic] {
-            let columns = Columns::new(n, ranks, tile, order);
+        for distribution in [Distribution::Block, Distribution::BlockCyclic] {
+            let columns = Columns::new(n, ranks, tile, distribution);
             let mut next = 0;
             let mut filled = vec![0; ranks];
             for t in 0..columns.count() {
@@ -32,7 +32,7 @@ fn tiles_cover_all_columns_once_in_order() {
 #[test]
 fn widths_differ_by_at_most_one() {
     for (n, ranks, tile) in all_sizes().filter(|&(n, ..)| n > 0) {
-        let columns = Columns::new(n, ranks, tile, Order::Cyclic);
+        let columns = Columns::new(n, ranks, tile, Distribution::BlockCyclic);
         let widths: Vec<_> = (0..columns.count()).map(|t| columns.tile(t).width).collect();
         assert!(widths.iter().max().unwrap() - widths.iter().min().unwrap() <= 1);
         assert_eq!(
@@ -44,11 +44,11 @@ fn widths_differ_by_at_most_one() {
 }
 
 #[test]
-fn source_is_a_permutation_and_trivial_in_natural_order() {
+fn source_is_a_permutation_and_trivial_in_the_block_distribution() {
     for (n, ranks, tile) in all_sizes() {
         let identity: Vec<_> = (0..n).collect();
-        assert_eq!(Columns::new(n, ranks, tile, Order::Natural).source(), identity);
-        let mut source = Columns::new(n, ranks, tile, Order::Cyclic).source();
+        assert_eq!(Columns::new(n, ranks, tile, Distribution::Block).source(), identity);
+        let mut source = Columns::new(n, ranks, tile, Distribution::BlockCyclic).source();
         source.sort_unstable();
         assert_eq!(source, identity);
     }
@@ -62,6 +62,6 @@ fn the_worked_example_of_the_module() {
     };
     let natural = [(0, 0, 0), (2, 0, 2), (4, 0, 4), (6, 1, 0), (8, 1, 2), (10, 1, 4)];
     let cyclic = [(0, 0, 0), (2, 1, 0), (4, 0, 2), (6, 1, 2), (8, 0, 4), (10, 1, 4)];
-    assert_eq!(place(Order::Natural), natural);
-    assert_eq!(place(Order::Cyclic), cyclic);
+    assert_eq!(place(Distribution::Block), natural);
+    assert_eq!(place(Distribution::BlockCyclic), cyclic);
 }

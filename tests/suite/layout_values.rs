@@ -1,7 +1,7 @@
 //! Examples with known answers, and what the solver says with layouts: both orientations of a
 //! matrix, the distribution of columns, and the worked table of the module's docs.
 
-use meshsolve::layout::{Columns, Layout, Order, Tuple};
+use meshsolve::layout::{Columns, Distribution, Layout, Tuple};
 
 fn pairs(m: usize, n: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..m).flat_map(move |i| (0..n).map(move |j| (i, j)))
@@ -152,7 +152,9 @@ fn distributions() {
         assert_eq!(cyclic, Layout::new((w, (ranks, k)), (1, (k * w, w))));
         let global = Layout::new((w, (k, ranks)), (1, (ranks * w, w)));
         assert!(cyclic.is_dense());
-        for (order, position) in [(Order::Natural, &natural), (Order::Cyclic, &cyclic)] {
+        for (order, position) in
+            [(Distribution::Block, &natural), (Distribution::BlockCyclic, &cyclic)]
+        {
             let columns = Columns::new(n, ranks, w, order);
             let source = columns.source();
             for j in 0..n {
@@ -183,8 +185,16 @@ fn worked_table() {
     ];
     let orders = [
         // name, coordinate, shape, and the strides of rank and local column
-        ("natural", "(c,(i,d))", (w, (k, ranks)), (0, (0, 1)), (1, (w, 0)), (k, ranks), (1, k)),
-        ("cyclic", "(c,(d,i))", (w, (ranks, k)), (0, (1, 0)), (1, (0, w)), (ranks, k), (k, 1)),
+        ("block", "(c,(i,d))", (w, (k, ranks)), (0, (0, 1)), (1, (w, 0)), (k, ranks), (1, k)),
+        (
+            "block-cyclic",
+            "(c,(d,i))",
+            (w, (ranks, k)),
+            (0, (1, 0)),
+            (1, (0, w)),
+            (ranks, k),
+            (k, 1),
+        ),
     ];
     for (name, coordinate, shape, rank, local, tiler, order) in orders {
         let position = Layout::new(w, 1).logical_product(&Layout::new(tiler, order));

@@ -10,24 +10,30 @@ use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::comm::{Communicator, Sharing, Stopped};
 use meshsolve::device::{Backend, Op};
-use meshsolve::layout::{Columns, Order};
+use meshsolve::layout::{Columns, Distribution};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
 
 fn factors_and_solves<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
-        for order in [Order::Natural, Order::Cyclic] {
-            one_factorisation::<T>(n, ranks, tile, workers, order);
+        for distribution in [Distribution::Block, Distribution::BlockCyclic] {
+            one_factorisation::<T>(n, ranks, tile, workers, distribution);
         }
     }
 }
 
-fn one_factorisation<T: Scalar>(n: usize, ranks: usize, tile: usize, workers: usize, order: Order) {
-    let name = format!("{} n={n} P={ranks} T={tile} L={workers} {order:?}", T::DTYPE.name());
+fn one_factorisation<T: Scalar>(
+    n: usize,
+    ranks: usize,
+    tile: usize,
+    workers: usize,
+    distribution: Distribution,
+) {
+    let name = format!("{} n={n} P={ranks} T={tile} L={workers} {distribution:?}", T::DTYPE.name());
     let mut a = random::<T>(n, n, 11 + n as u64);
     (0..n).for_each(|i| a[(i, i)] += T::from_f64_impl(0.5));
     let mut memory = shards(&a, ranks);
-    let columns = Columns::new(n, ranks, tile, order);
+    let columns = Columns::new(n, ranks, tile, distribution);
     let plan = Redistribution::new(&columns.source(), workers);
     let m = matrix(&mut memory, columns);
     let mut staging = vec![T::ZERO; plan.staging_columns() * n];
@@ -110,7 +116,7 @@ fn shared_steps_give_the_same_factors_in_every_run<T: Scalar>() {
         let name = format!("{} {ranks} ranks {workers} workers", T::DTYPE.name());
         let factored = || {
             let mut memory = shards(&a, ranks);
-            let m = matrix(&mut memory, Columns::new(n, ranks, 48, Order::Natural));
+            let m = matrix(&mut memory, Columns::new(n, ranks, 48, Distribution::Block));
             let mut pivots = vec![-1; n];
             let rows = vector(&mut pivots);
             let comm = sharing(workers);
@@ -130,7 +136,7 @@ fn a_worker_that_stops_releases_those_that_share_a_panel<T: Scalar>() {
     for absent in 0..3 {
         let a = random::<T>(n, n, 3);
         let mut memory = shards(&a, 1);
-        let m = matrix(&mut memory, Columns::new(n, 1, 40, Order::Natural));
+        let m = matrix(&mut memory, Columns::new(n, 1, 40, Distribution::Block));
         let mut pivots = vec![-1; n];
         let rows = vector(&mut pivots);
         let comm = sharing(3);
@@ -154,7 +160,7 @@ fn the_first_zero_pivot_is_reported_and_nobody_stops<T: Scalar>() {
             a[(i, 39)] = T::ZERO;
         }
         let mut memory = shards(&a, 4);
-        let m = matrix(&mut memory, Columns::new(n, 4, 4, Order::Natural));
+        let m = matrix(&mut memory, Columns::new(n, 4, 4, Distribution::Block));
         let mut pivots = vec![-1; n];
         let rows = vector(&mut pivots);
         let comm = Communicator::new(workers);

@@ -8,7 +8,7 @@ use crate::common::workers::{CASES, matrix, on_workers, shards};
 use meshsolve::algorithms::norm::{squares, sums};
 use meshsolve::comm::Communicator;
 use meshsolve::device::Squares;
-use meshsolve::layout::{Columns, Order};
+use meshsolve::layout::{Columns, Distribution};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
 
@@ -16,7 +16,7 @@ fn workers_together<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
         let a = uneven::<T>(n);
         let mut memory = shards(&a, ranks);
-        let m = matrix(&mut memory, Columns::new(n, ranks, tile, Order::Natural));
+        let m = matrix(&mut memory, Columns::new(n, ranks, tile, Distribution::Block));
         for order in [n, n - n / 3] {
             let mut found = vec![0.0; 2 * workers * n];
             let base = found.as_mut_ptr() as usize;

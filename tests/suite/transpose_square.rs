@@ -4,7 +4,7 @@ use crate::common::workers::on_workers;
 use crate::transposition::{Guarded, Random, fill, transposed};
 use meshsolve::comm::Communicator;
 use meshsolve::device::Backend;
-use meshsolve::layout::{Columns, Order};
+use meshsolve::layout::{Columns, Distribution};
 use meshsolve::matrix::Matrix;
 use meshsolve::scalar::Scalar;
 
@@ -29,7 +29,7 @@ impl<T: Scalar> Shards<T> {
         }
         let bases: Vec<_> = memory.iter_mut().map(|m| m.content().as_mut_ptr().cast()).collect();
         // The cut into tile columns has no bearing.
-        let matrix = Matrix::new(&bases, Columns::new(n, ranks, 5, Order::Natural));
+        let matrix = Matrix::new(&bases, Columns::new(n, ranks, 5, Distribution::Block));
         Shards { memory, matrix }
     }
 

@@ -12,7 +12,7 @@ use meshsolve::device::cuda::driver::Driver;
 use meshsolve::device::cuda::kernels::{self, Cached};
 use meshsolve::device::cuda::nvrtc::{Compiled, Nvrtc, Program};
 use meshsolve::device::cuda::panel;
-use meshsolve::device::cuda::yardstick::{Order, Yardstick};
+use meshsolve::device::cuda::yardstick::{Request, Yardstick};
 use meshsolve::device::cuda::{process, sources};
 use meshsolve::error::{Error, Kind, Result};
 use meshsolve::rendezvous::cuda_ranks as several;
@@ -197,9 +197,10 @@ fn cuda_yardstick<'py>(
         _ => return Err(PyValueError::new_err(format!("{method:?} is no method"))),
     };
     process::set_folders(folders);
-    let order = Order { rows, cols, element_size: size, forced, scratch_bytes: offered, repeats };
+    let request =
+        Request { rows, cols, element_size: size, forced, scratch_bytes: offered, repeats };
     let found = py
-        .detach(|| Yardstick::new(process::devices()?, number)?.measure(order))
+        .detach(|| Yardstick::new(process::devices()?, number)?.measure(request))
         .map_err(raised)?;
     let says = PyDict::new(py);
     says.set_item("plan", found.plan.to_string())?;
@@ -225,9 +226,9 @@ fn cuda_ranks(
     folders: Vec<PathBuf>,
 ) -> PyResult<(Vec<f64>, f64)> {
     process::set_folders(folders);
-    let order = several::Order { routine, n, ranks, width, repeats };
+    let request = several::Request { routine, n, ranks, width, repeats };
     let found =
-        py.detach(|| several::measure(process::devices()?, number, &order)).map_err(raised)?;
+        py.detach(|| several::measure(process::devices()?, number, &request)).map_err(raised)?;
     Ok((found.seconds, found.error))
 }
 
@@ -251,8 +252,9 @@ fn cuda_panel(
         _ => return Err(PyValueError::new_err(format!("{routine:?} is no factorisation"))),
     };
     process::set_folders(folders);
-    let order = panel::Order { routine, m, n, repeats };
-    let found = py.detach(|| panel::measure(process::devices()?, number, order)).map_err(raised)?;
+    let request = panel::Request { routine, m, n, repeats };
+    let found =
+        py.detach(|| panel::measure(process::devices()?, number, request)).map_err(raised)?;
     Ok((found.host_seconds, found.seconds, found.host_bytes))
 }
 

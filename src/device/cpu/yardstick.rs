@@ -14,7 +14,7 @@ use faer::{Accum, Conj, Mat, MatMut, Par};
 use super::{CpuWorker, scratch_elements};
 use crate::comm::Communicator;
 use crate::device::{Backend, Update};
-use crate::layout::{Columns, Order};
+use crate::layout::{Columns, Distribution};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
@@ -43,7 +43,7 @@ pub fn gemm_seconds<T: Scalar>(n: usize, threads: usize) -> f64 {
 /// five.
 pub fn update_flops<T: Scalar>(n: usize, width: usize, workers: usize) -> f64 {
     const TIMES: usize = 5;
-    let columns = Columns::new(n, 1, width, Order::Natural);
+    let columns = Columns::new(n, 1, width, Distribution::Block);
     let (tiles, widest) = (columns.count(), columns.widest());
     // Small, as the panel is applied again and again.
     let mut memory: Vec<T> = (0..n * n).map(|i| T::from_f64_impl((i % 7) as f64 / 1e4)).collect();

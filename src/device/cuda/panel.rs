@@ -19,7 +19,7 @@ pub enum Routine {
 
 /// What is to be measured: a factorisation of an m x n matrix of float64.
 #[derive(Clone, Copy, Debug)]
-pub struct Order {
+pub struct Request {
     pub routine: Routine,
     pub m: usize,
     pub n: usize,
@@ -38,8 +38,8 @@ pub struct Measured {
 }
 
 /// A call that is not timed, then those that are.
-pub fn measure(devices: &Devices, number: i32, order: Order) -> Result<Measured> {
-    let Order { routine, m, n, repeats } = order;
+pub fn measure(devices: &Devices, number: i32, request: Request) -> Result<Measured> {
+    let Request { routine, m, n, repeats } = request;
     if n == 0 || m < n || (routine == Routine::Potrf && m != n) || repeats == 0 {
         return Err(Error::invalid(format!(
             "meshsolve: a panel: expected m >= n > 0, for potrf m = n, and at least one repeat, got \
@@ -53,7 +53,7 @@ pub fn measure(devices: &Devices, number: i32, order: Order) -> Result<Measured>
         let _entered = device.enter()?;
         solver.create()?
     };
-    let found = repeated(&yardstick, solver, &mut handle, order);
+    let found = repeated(&yardstick, solver, &mut handle, request);
     let _entered = device.enter()?;
     solver.destroy(handle).and(found)
 }
@@ -61,7 +61,7 @@ pub fn measure(devices: &Devices, number: i32, order: Order) -> Result<Measured>
 /// Guarded of a panel.
 struct Panel<'a> {
     of: &'a Yardstick,
-    order: Order,
+    request: Request,
     a: Guarded<'a>,
     pivots: Guarded<'a>,
     info: Guarded<'a>,
@@ -72,9 +72,9 @@ fn repeated(
     of: &Yardstick,
     solver: &Solver,
     handle: &mut SolverHandle,
-    order: Order,
+    request: Request,
 ) -> Result<Measured> {
-    let Order { routine, m, n, repeats } = order;
+    let Request { routine, m, n, repeats } = request;
     let a = of.allocate(m * n * 8)?;
     let (tiles, panels) = match routine {
         Routine::Potrf => (BTreeSet::from([(n, n)]), BTreeSet::new()),
@@ -87,7 +87,7 @@ fn repeated(
     };
     let (pivots, info) = (of.allocate(n * 8)?, of.allocate(4)?);
     let work = of.allocate(bytes.next_multiple_of(4))?;
-    let panel = Panel { of, order, a, pivots, info, work };
+    let panel = Panel { of, request, a, pivots, info, work };
     let mut times = Vec::new();
     for _ in 0..=repeats {
         panel.fill()?;
@@ -107,13 +107,13 @@ fn median(mut of: Vec<f64>) -> f64 {
 impl Panel<'_> {
     /// More than all others of its column together.
     fn large(&self) -> f64 {
-        (self.order.m + 1) as f64
+        (self.request.m + 1) as f64
     }
 
     /// Ones, and in each column one that is large: on the diagonal, for LU from the last row upwards, so that rows are
     /// interchanged.
     fn fill(&self) -> Result<()> {
-        let Order { routine, m, n, .. } = self.order;
+        let Request { routine, m, n, .. } = self.request;
         let (first, stride) = match routine {
             Routine::Potrf => (0, m + 1),
             Routine::Getrf => (m - 1, m - 1),
@@ -136,7 +136,7 @@ impl Panel<'_> {
         handle: &mut SolverHandle,
         bytes: usize,
     ) -> Result<(f64, f64)> {
-        let (Order { routine, m, n, .. }, device) = (self.order, self.of.device());
+        let (Request { routine, m, n, .. }, device) = (self.request, self.of.device());
         let a = Operand { at: self.a.at, leading: m, op: Op::None };
         let workspace = Workspace { at: self.work.at, bytes, info: self.info.at };
         let _entered = device.enter()?;
@@ -168,7 +168,7 @@ impl Panel<'_> {
         };
         let (found, expected) = (
             f64::from_ne_bytes(first),
-            match self.order.routine {
+            match self.request.routine {
                 Routine::Potrf => self.large().sqrt(),
                 Routine::Getrf => self.large(),
             },
@@ -177,7 +177,7 @@ impl Panel<'_> {
             let message = format!(
                 "meshsolve: {:?} on {}: expected a factor that begins with {expected}, got {found} and info = \
                  {info}; this is a defect of meshsolve or cuSOLVER, please report it",
-                self.order.routine,
+                self.request.routine,
                 device.name(),
             );
             return Err(Error::new(Kind::Internal, message));

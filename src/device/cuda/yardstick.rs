@@ -19,7 +19,7 @@ functions! {
 
 /// What is to be measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Order {
+pub struct Request {
     pub rows: usize,
     pub cols: usize,
     pub element_size: usize,
@@ -208,15 +208,15 @@ impl Yardstick {
 
     /// All transpositions are checked, all but the first are measured. An error if an element is not where it
     /// belongs, or something beside the array or its scratch is another thing afterwards.
-    pub fn measure(&self, order: Order) -> Result<Measured> {
-        let Order { rows, cols, element_size: size, repeats, .. } = order;
+    pub fn measure(&self, request: Request) -> Result<Measured> {
+        let Request { rows, cols, element_size: size, repeats, .. } = request;
         let bytes = rows * cols * size;
-        let plan = match order.forced {
+        let plan = match request.forced {
             Some(algorithm) => Some(Plan::forced(algorithm, rows, cols, size)),
-            None => Plan::on_device(rows, cols, size, order.scratch_bytes),
+            None => Plan::on_device(rows, cols, size, request.scratch_bytes),
         };
         let plan = plan.ok_or_else(|| {
-            let offered = order.scratch_bytes;
+            let offered = request.scratch_bytes;
             Error::invalid(format!(
                 "meshsolve: {rows} x {cols} of {size} bytes: expected more scratch than {offered} bytes; \
                  9/8 of the array's are always enough"

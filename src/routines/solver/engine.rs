@@ -9,7 +9,7 @@ use super::sizes::Sizes;
 use crate::call::Call;
 use crate::device::cuda::engine::{self, Asked};
 use crate::error::{Error, Result};
-use crate::layout::Order;
+use crate::layout::Distribution;
 use crate::routines::Part;
 use crate::scalar::Scalar;
 
@@ -25,7 +25,7 @@ pub(super) fn enlist<T: Scalar>(
     if engine == Engine::Own || verb.family.reads_only() {
         return Ok(None);
     }
-    if options.order == Some(Order::Natural) && problem.ranks > 1 {
+    if options.distribution == Some(Distribution::Block) && problem.ranks > 1 {
         return Err(Error::invalid(format!(
             "meshsolve.{}: attribute `order`: expected \"auto\" or \"cyclic\" with engine \
              \"cusolvermg\", got \"natural\"; leave it out, or leave engine=None",

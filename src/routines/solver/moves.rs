@@ -8,7 +8,7 @@ use crate::algorithms::redistribute::redistribute;
 use crate::call::{Buffer, Call};
 use crate::comm::Step;
 use crate::device::{Backend, Op};
-use crate::layout::{Columns, Order};
+use crate::layout::{Columns, Distribution};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
@@ -78,7 +78,7 @@ impl<T: Scalar> Solver<T> {
     /// The same shards before redistribution.
     fn natural(&self) -> Matrix<T> {
         let c = &self.a.columns;
-        let columns = Columns::new(c.n(), c.ranks(), c.widest().max(1), Order::Natural);
+        let columns = Columns::new(c.n(), c.ranks(), c.widest().max(1), Distribution::Block);
         Matrix { shards: self.a.shards.clone(), columns }
     }
 

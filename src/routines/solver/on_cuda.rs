@@ -30,7 +30,7 @@ use crate::device::cuda::worker::columns::table_bytes;
 use crate::device::cuda::worker::interchanges::moves_bytes;
 use crate::dispatch;
 use crate::error::{Error, Result};
-use crate::layout::Order;
+use crate::layout::Distribution;
 use crate::routines::{OnCuda, Part};
 use crate::scalar::{DType, Scalar};
 use crate::settings::Float64;
@@ -62,7 +62,7 @@ impl Sizes {
         let machine = Machine {
             workers: ranks,
             least: ranks,
-            order: if ranks > 1 { Order::Cyclic } else { Order::Natural },
+            distribution: if ranks > 1 { Distribution::BlockCyclic } else { Distribution::Block },
             tile: match options.engine {
                 Engine::CusolverMg if !options.verb.family.reads_only() => {
                     engine::tile_width(n, ranks, options.widest_of_engine()).unwrap_or(1)

@@ -23,7 +23,7 @@ use crate::call::{Attributes, Call, Job};
 use crate::device::Op;
 use crate::dispatch;
 use crate::error::{Error, Result};
-use crate::layout::{Order, Storage};
+use crate::layout::{Distribution, Storage};
 use crate::routines::{Configured, OnCuda, Routine};
 use crate::scalar::DType;
 
@@ -141,7 +141,7 @@ pub struct Options {
     pub norm: Norm,
     pub rhs: Rhs,
     /// What was asked for.
-    pub order: Option<Order>,
+    pub distribution: Option<Distribution>,
     pub tile: Option<usize>,
     pub engine: Engine,
     /// Order of A without the identity corner that pads it, which says nothing about magnitudes.
@@ -237,10 +237,10 @@ impl Routine for Verb {
             None if !self.solve => Rhs::Replicated,
             other => return Err(bad("rhs", "\"replicated\" or \"columns\"", format!("{other:?}"))),
         };
-        let order = match attributes.text("order").as_deref() {
+        let distribution = match attributes.text("order").as_deref() {
             None | Some("auto") => None,
-            Some("natural") => Some(Order::Natural),
-            Some("cyclic") => Some(Order::Cyclic),
+            Some("natural") => Some(Distribution::Block),
+            Some("cyclic") => Some(Distribution::BlockCyclic),
             Some(other) => {
                 return Err(bad(
                     "order",
@@ -288,7 +288,7 @@ impl Routine for Verb {
             op,
             norm,
             rhs,
-            order,
+            distribution,
             tile,
             engine,
             unpadded,

@@ -8,7 +8,7 @@ use crate::algorithms::redistribute;
 use crate::device::Op;
 use crate::device::cpu::{scratch_elements, shared_elements, worker_count};
 use crate::dispatch;
-use crate::layout::{Columns, Layout, Order, Storage};
+use crate::layout::{Columns, Distribution, Layout, Storage};
 use crate::scalar::{DType, Scalar};
 use crate::settings;
 use crate::transpose;
@@ -47,8 +47,8 @@ pub struct Machine {
     pub workers: usize,
     /// So many there are in any case.
     pub least: usize,
-    /// The order of columns where none was asked for.
-    pub order: Order,
+    /// The distribution of columns where none was asked for.
+    pub distribution: Distribution,
     /// Width of the tile columns.
     pub tile: usize,
     /// Elements of scratch that a worker needs for tiles of a width, so many of them; no fewer than one tile has.
@@ -60,18 +60,18 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Every worker of the host reaches every shard, so the cyclic order gains nothing there and costs a
-    /// pass over the matrix (docs/design/adr/0001-natural-order-on-the-host.md).
+    /// Every worker of the host reaches every shard, so block-cyclic columns gain nothing there and costs a
+    /// pass over the matrix (docs/design/adr/0001-block-distribution-on-cpu-devices.md).
     pub fn host<T: Scalar>(options: &Options, problem: &Problem) -> Self {
         let workers = worker_count(problem.ranks, threads::<T>(options, problem));
-        // Where inverses are made a tile column is kept in scratch. Cyclic order stays in a factor, which
+        // Where inverses are made a tile column is kept in scratch. Block-cyclic columns stay in a factor, which
         // other routines and other numbers of threads have to read.
-        let narrow = options.verb.invert || options.order == Some(Order::Cyclic);
+        let narrow = options.verb.invert || options.distribution == Some(Distribution::BlockCyclic);
         let sharers = if narrow { problem.n.max(1) } else { workers };
         Machine {
             workers,
             least: 1,
-            order: Order::Natural,
+            distribution: Distribution::Block,
             tile: tile_width(problem.n, problem.dtype, sharers),
             own: scratch_elements::<T>,
             turn: |rows, cols| transpose::Plan::new(rows, cols, size_of::<T>()),
@@ -86,7 +86,7 @@ impl Machine {
 /// What becomes of the caller's memory before the work, or of the solver's after it.
 #[derive(Default)]
 pub struct Moves {
-    /// Columns that change places, where the order of work is not the natural one.
+    /// Columns that change places, where they are worked on block-cyclically.
     pub columns: Option<redistribute::Redistribution>,
     /// The transposition of each shard, where it is needed.
     pub turn: Option<transpose::Plan>,
@@ -115,10 +115,10 @@ impl Sizes {
         let Problem { n, ranks, rhs, .. } = *problem;
         let Options { verb, storage, .. } = *options;
         // What is only read stays where it is.
-        let asked = options.order.unwrap_or(machine.order);
-        let order = if verb.family.reads_only() { Order::Natural } else { asked };
+        let asked = options.distribution.unwrap_or(machine.distribution);
+        let distribution = if verb.family.reads_only() { Distribution::Block } else { asked };
         let tile = options.tile.unwrap_or(machine.tile);
-        let columns = Columns::new(n, ranks, tile, order);
+        let columns = Columns::new(n, ranks, tile, distribution);
         let most_workers = machine.workers;
         // Every worker gets some right-hand sides.
         let group = rhs.div_ceil(most_workers.div_ceil(ranks)).clamp(1, RHS_GROUP);
@@ -127,7 +127,7 @@ impl Sizes {
         // Where a worker is a rank, none is left out.
         let workers = most_workers.min(columns.count().max(groups).max(machine.least).max(1));
 
-        let cyclic = order == Order::Cyclic && ranks > 1;
+        let cyclic = distribution == Distribution::BlockCyclic && ranks > 1;
         let turns = storage.moves(n, ranks);
         let moves = |is: bool, source: &dyn Fn() -> Vec<usize>, rows, cols| Moves {
             columns: (is && cyclic).then(|| redistribute::Redistribution::new(&source(), workers)),
@@ -178,10 +178,10 @@ pub struct Forecast {
     pub mirrors: bool,
     /// Whether the matrix is transposed across the shards.
     pub transposes_across: bool,
-    /// Global column to position in natural and in block-cyclic order; none where widths differ.
-    pub natural: Option<Layout>,
-    pub cyclic: Option<Layout>,
-    /// Number of a tile to its place, in block-cyclic order.
+    /// Global column to position in the block and in the block-cyclic distribution; none where widths differ.
+    pub block: Option<Layout>,
+    pub block_cyclic: Option<Layout>,
+    /// Number of a tile to its place in the block-cyclic distribution.
     pub tiler: Layout,
     /// Widths of the tiles and how many there are of each.
     pub widths: Vec<(usize, usize)>,
@@ -201,7 +201,7 @@ fn plain(verb: &'static Verb, storage: Storage, lower: bool, rhs: Rhs) -> Option
         op: Op::None,
         norm: Norm::One,
         rhs,
-        order: None,
+        distribution: None,
         tile: None,
         engine: Engine::Own,
         unpadded: None,
@@ -232,16 +232,17 @@ impl Forecast {
         },
             else => panic!("{} is no dtype of the solvers", dtype.name()));
         let (sizes, scratch_bytes) = sized;
-        let dealt_out = Columns::new(n, ranks, sizes.columns.widest().max(1), Order::Cyclic);
+        let cyclic =
+            Columns::new(n, ranks, sizes.columns.widest().max(1), Distribution::BlockCyclic);
         Forecast {
             shard: storage.shard(n, ranks),
             solver_shard: Storage::column_major(n, ranks),
             is_transpose: storage.is_transpose(),
             mirrors: verb.family == Family::Cholesky && storage.mirrors(lower),
             transposes_across: verb.upright && storage.is_transpose(),
-            natural: sizes.columns.layout(),
-            cyclic: dealt_out.layout(),
-            tiler: dealt_out.tiler().clone(),
+            block: sizes.columns.layout(),
+            block_cyclic: cyclic.layout(),
+            tiler: cyclic.tiler().clone(),
             widths: sizes.columns.widths(),
             workers: sizes.workers,
             scratch_bytes,
@@ -269,16 +270,17 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_in_cyclic_order_has_the_same_tiles_for_all_routines() {
+    fn a_block_cyclic_factor_has_the_same_tiles_for_all_routines() {
         // Every worker of 128 threads has enough columns for wide tiles.
         let problem = Problem { n: 1 << 19, ranks: 2, rhs: 1, dtype: DType::F64 };
-        let width = |name: &str, order: Option<Order>| {
+        let width = |name: &str, distribution: Option<Distribution>| {
             let verb = verb(name);
-            let options = Options { order, ..plain(verb, Storage::Rows, true, Rhs::Replicated) };
+            let options =
+                Options { distribution, ..plain(verb, Storage::Rows, true, Rhs::Replicated) };
             Machine::host::<f64>(&options, &problem).tile
         };
         let routines = ["getrf", "getrs", "getri", "gecon", "potrf", "potrs", "potri"];
-        assert!(routines.iter().all(|name| width(name, Some(Order::Cyclic)) == 128));
+        assert!(routines.iter().all(|name| width(name, Some(Distribution::BlockCyclic)) == 128));
         assert_eq!((width("getrf", None), width("getri", None)), (256, 128));
     }
 }

@@ -2,7 +2,7 @@
 
 use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
 use meshsolve::comm::Communicator;
-use meshsolve::layout::{Columns, Order};
+use meshsolve::layout::{Columns, Distribution};
 use meshsolve::matrix::Block;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_assert, prop_assert_eq};
@@ -19,9 +19,9 @@ fn sizes() -> impl Strategy<Value = (usize, usize, usize)> {
 fn distributions_are_permutations_by_tiles() {
     check(300, &sizes(), |(per_rank, ranks, width)| {
         let n = per_rank * ranks;
-        let natural = Columns::new(n, ranks, width, Order::Natural);
+        let natural = Columns::new(n, ranks, width, Distribution::Block);
         prop_assert_eq!(natural.source(), (0..n).collect::<Vec<_>>());
-        let columns = Columns::new(n, ranks, width, Order::Cyclic);
+        let columns = Columns::new(n, ranks, width, Distribution::BlockCyclic);
         let (source, destination) = (columns.source(), columns.destination());
         for position in 0..n {
             prop_assert_eq!(destination[source[position]], position);
@@ -54,7 +54,7 @@ fn moved(source: &[usize], before: &[usize], ranks: usize, workers: usize) -> Ve
         .chunks(n / ranks)
         .map(|columns| columns.iter().flat_map(|&c| (0..n).map(move |r| number(c, r))).collect())
         .collect();
-    let natural = matrix(&mut shards, Columns::new(n, ranks, n, Order::Natural));
+    let natural = matrix(&mut shards, Columns::new(n, ranks, n, Distribution::Block));
     let plan = Redistribution::new(source, workers);
     let mut staging = vec![f64::NAN; plan.staging_columns() * n];
     let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
