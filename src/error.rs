@@ -36,15 +36,15 @@ impl Error {
         Error::new(Kind::InvalidArgument, message)
     }
 
-    /// Turns what `catch_unwind` caught into an error; `place` says where it was caught.
-    pub fn from_panic(place: &str, payload: &(dyn std::any::Any + Send)) -> Self {
+    /// Turns what `catch_unwind` caught into an error; `origin` says where it was caught.
+    pub fn from_panic(origin: &str, payload: &(dyn std::any::Any + Send)) -> Self {
         let text = payload
             .downcast_ref::<String>()
             .map(String::as_str)
             .or_else(|| payload.downcast_ref::<&str>().copied())
             .unwrap_or("no message");
         let message = format!(
-            "meshsolve: a panic in {place} was caught: {text}. This is a defect of meshsolve; please \
+            "meshsolve: a panic in {origin} was caught: {text}. This is a defect of meshsolve; please \
              report it with the call that led to it. The process and later calls are not affected."
         );
         Error::new(Kind::Internal, message)

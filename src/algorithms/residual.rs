@@ -77,8 +77,8 @@ impl<T: Scalar> Operator<'_, T> {
         any: Block<T>,
         tile: Block<T>,
     ) {
-        let (column, place) = (self.a.tile_column(t), self.a.columns.tile(t));
-        let (n, mine) = (column.rows, place.global..place.global + place.width);
+        let (column, span) = (self.a.tile_column(t), self.a.columns.tile(t));
+        let (n, mine) = (column.rows, span.global..span.global + span.width);
         let rows = |m: Block<T>, r: &Range<usize>| m.sub(r.start, 0, r.len(), m.cols);
         let missing = match self.given {
             Given::Half { missing, .. } | Given::Triangle { missing } => missing,
@@ -89,7 +89,7 @@ impl<T: Scalar> Operator<'_, T> {
         };
         let rest = if missing == Missing::Lower { 0..mine.start } else { mine.end..n };
         let entries = rows(column, &rest);
-        let (diagonal, width) = (rows(column, &mine), place.width);
+        let (diagonal, width) = (rows(column, &mine), span.width);
         let whole = Block::column_major(tile.ptr, width, width, width);
         worker.copy(diagonal, whole);
         let Given::Half { conjugated, .. } = self.given else {

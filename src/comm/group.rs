@@ -12,7 +12,7 @@ const COLUMNS: usize = 8;
 /// More than the members of a group meet for each column of their panel.
 const BARRIERS: usize = 8;
 
-/// `size` workers from worker `leader` on, going round the workers of the call; places are counted from the
+/// `size` workers from worker `leader` on, going round the workers of the call; members are numbered from the
 /// leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
@@ -28,16 +28,16 @@ impl Group {
         Group { leader, size, passed: BARRIERS * first }
     }
 
-    /// The place of a worker among the members.
-    pub fn place(&self, worker: usize, workers: usize) -> Option<usize> {
-        let place = (worker + workers - self.leader) % workers;
-        (place < self.size).then_some(place)
+    /// The number of a worker among the members.
+    pub fn index_of(&self, worker: usize, workers: usize) -> Option<usize> {
+        let index = (worker + workers - self.leader) % workers;
+        (index < self.size).then_some(index)
     }
 
-    /// The workers, in the order of their places.
+    /// The workers, in the order of their numbers.
     pub fn members(&self, workers: usize) -> impl Iterator<Item = usize> + use<> {
         let leader = self.leader;
-        (0..self.size).map(move |place| (leader + place) % workers)
+        (0..self.size).map(move |index| (leader + index) % workers)
     }
 
     /// The number of the last barrier.
@@ -52,18 +52,18 @@ impl Group {
     }
 
     /// A member's rows of a panel of so many rows that begins in row `first` of the matrix.
-    pub fn rows(&self, place: usize, first: usize, rows: usize) -> Range<usize> {
-        let start = |place: usize| match place {
+    pub fn rows(&self, index: usize, first: usize, rows: usize) -> Range<usize> {
+        let start = |index: usize| match index {
             0 => 0,
-            _ => rows.min((first + rows * place / self.size).next_multiple_of(ROWS) - first),
+            _ => rows.min((first + rows * index / self.size).next_multiple_of(ROWS) - first),
         };
-        start(place)..if place + 1 == self.size { rows } else { start(place + 1) }
+        start(index)..if index + 1 == self.size { rows } else { start(index + 1) }
     }
 
     /// A member's part of so many columns.
-    pub fn columns(&self, place: usize, columns: Range<usize>) -> Range<usize> {
+    pub fn columns(&self, index: usize, columns: Range<usize>) -> Range<usize> {
         let part = columns.len().div_ceil(self.size).next_multiple_of(COLUMNS);
-        let start = |place: usize| columns.end.min(columns.start + place * part);
-        start(place)..start(place + 1)
+        let start = |index: usize| columns.end.min(columns.start + index * part);
+        start(index)..start(index + 1)
     }
 }

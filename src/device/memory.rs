@@ -67,7 +67,7 @@ impl Memory for CpuMemory {
     unsafe fn fill(&self, to: *mut u8, word: &[u8], count: usize) -> Result<()> {
         unsafe { std::slice::from_raw_parts_mut(to, word.len() * count) }
             .chunks_exact_mut(word.len())
-            .for_each(|place| place.copy_from_slice(word));
+            .for_each(|chunk| chunk.copy_from_slice(word));
         Ok(())
     }
 }

@@ -49,10 +49,10 @@ impl Layout {
     pub fn right(shape: impl Into<Tuple>) -> Self {
         let shape = shape.into();
         let flat = shape.flat();
-        let mut place = 0;
+        let mut position = 0;
         let stride = shape.map(&mut |_| {
-            place += 1;
-            flat[place..].iter().product()
+            position += 1;
+            flat[position..].iter().product()
         });
         Layout { shape, stride }
     }

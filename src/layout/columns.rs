@@ -54,8 +54,8 @@ impl Columns {
         let mut global = 0;
         let tiles = (0..pieces * ranks)
             .map(|t| {
-                let place = tiler.index(t);
-                let (rank, piece) = (place / pieces, place % pieces);
+                let position = tiler.index(t);
+                let (rank, piece) = (position / pieces, position % pieces);
                 let local = piece_start(per_rank, pieces, piece);
                 let width = piece_start(per_rank, pieces, piece + 1) - local;
                 global += width;

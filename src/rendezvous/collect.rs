@@ -106,10 +106,10 @@ impl Meetings {
     fn objection(&self, meeting: &Meeting, arrival: &Arrival) -> Option<Error> {
         let Call { rank, device, .. } = arrival.call;
         let (name, world) = (self.site.routine, self.site.world);
-        let Some(place) = meeting.parts.get(rank) else {
+        let Some(slot) = meeting.parts.get(rank) else {
             return Some(messages::out_of_range(name, world, rank, device));
         };
-        let other = place.as_ref()?.call.device;
+        let other = slot.as_ref()?.call.device;
         Some(messages::claimed_twice(name, world, rank, (other, device)))
     }
 

@@ -155,8 +155,8 @@ impl Hosts {
             let none = || (0..self.world).map(|_| None).collect();
             let brought = exchange.brought.entry(key).or_insert_with(none);
             // A rank that there is not is refused below.
-            if let Some(place) = brought.get_mut(rank) {
-                *place = Some(Box::new(parcel));
+            if let Some(slot) = brought.get_mut(rank) {
+                *slot = Some(Box::new(parcel));
             }
         }
         if let Err(error) = self.meet(run, group, rank, device) {

@@ -133,8 +133,8 @@ impl Conduct {
     }
 
     /// Keeps the first failure and wakes the other workers.
-    fn note(&self, job: &dyn Job, result: std::thread::Result<Result<()>>, place: &str) {
-        let result = result.unwrap_or_else(|panic| Err(Error::from_panic(place, &*panic)));
+    fn note(&self, job: &dyn Job, result: std::thread::Result<Result<()>>, origin: &str) {
+        let result = result.unwrap_or_else(|panic| Err(Error::from_panic(origin, &*panic)));
         if result.is_err() {
             let mut outcome = self.outcome();
             if outcome.is_ok() {

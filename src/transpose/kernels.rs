@@ -153,10 +153,10 @@ unsafe fn rotate<R: Register, const N: usize>(
 unsafe fn kernel<R: Register, const N: usize>(turn: &Turn, tables: &Tables) {
     let bytes = size_of::<R>();
     let row = |i: usize| turn.rows.wrapping_add(i * bytes);
-    let place = |rows: bool, i: usize| if rows { row(i) } else { turn.lines[i] };
+    let address = |rows: bool, i: usize| if rows { row(i) } else { turn.lines[i] };
     let advance = |rows: bool| if rows { N * bytes } else { bytes };
-    let from: [*mut u8; N] = std::array::from_fn(|k| place(turn.split, tables.load[k]));
-    let to: [*mut u8; N] = std::array::from_fn(|k| place(!turn.split, tables.store[k]));
+    let from: [*mut u8; N] = std::array::from_fn(|k| address(turn.split, tables.load[k]));
+    let to: [*mut u8; N] = std::array::from_fn(|k| address(!turn.split, tables.store[k]));
     let (from_step, to_step) = (advance(turn.split), advance(!turn.split));
     let [before, after] = &tables.rotations;
     // SAFETY: promised by the caller; `shuffle` has at least as many words as a register.

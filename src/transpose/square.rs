@@ -37,8 +37,8 @@ impl Triangle {
         let (first, end) = self.rows(((8 * n + 1).isqrt() - 1) / 2);
         let (height, within) = (end - first, n - first * (first + 1) / 2);
         if within < first * height {
-            let (field, place) = (within / (height * FIELD), within % (height * FIELD));
-            let (diagonal, k) = (place / height, place % height);
+            let (field, entry) = (within / (height * FIELD), within % (height * FIELD));
+            let (diagonal, k) = (entry / height, entry % height);
             return (first + k, field * FIELD + (k + diagonal) % FIELD);
         }
         // The field on the diagonal is a triangle.

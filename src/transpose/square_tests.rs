@@ -28,8 +28,8 @@ fn tiles_of_huge_arrays() {
             let tiles = |from: usize| blocks.tiles::<8>(from..units, std::ptr::null_mut());
             let (pair, block) = (tiles(unit).next().unwrap(), unit / pairs);
             assert_eq!(tiles(unit + 60).next(), tiles(unit).nth(60), "{blocks:?} {unit}");
-            let place = block / across * side * side * across + block % across * side;
-            let (x, y) = (pair.x as usize / 8 - place, pair.y as usize / 8 - place);
+            let entry = block / across * side * side * across + block % across * side;
+            let (x, y) = (pair.x as usize / 8 - entry, pair.y as usize / 8 - entry);
             let (i, j) = (x / (side * across), x % (side * across));
             assert_eq!((y / (side * across), y % (side * across)), (j, i));
             let tile = super::tiles::side(8);

@@ -112,7 +112,7 @@ fn cuda_libraries(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<Bound<'_, P
         (driver, devices, nvrtc)
     });
     let both = PyDict::new(py);
-    let place = |name: &str, path: &std::path::Path, (major, minor): (i32, i32)| {
+    let library = |name: &str, path: &std::path::Path, (major, minor): (i32, i32)| {
         let says = PyDict::new(py);
         says.set_item("path", path.display().to_string())?;
         says.set_item("version", format!("{major}.{minor}"))?;
@@ -121,7 +121,7 @@ fn cuda_libraries(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<Bound<'_, P
     };
     match driver {
         Ok(driver) => {
-            let says = place("driver", driver.path(), driver.version)?;
+            let says = library("driver", driver.path(), driver.version)?;
             match devices {
                 Some(Ok(count)) => says.set_item("devices", count)?,
                 Some(Err(why)) => says.set_item("devices", why.message)?,
@@ -132,7 +132,7 @@ fn cuda_libraries(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<Bound<'_, P
     }
     match nvrtc {
         Ok(nvrtc) => {
-            let says = place("nvrtc", nvrtc.path(), nvrtc.version)?;
+            let says = library("nvrtc", nvrtc.path(), nvrtc.version)?;
             says.set_item("architectures", &nvrtc.architectures)?;
         }
         Err(why) => both.set_item("nvrtc", why.message)?,

@@ -100,12 +100,12 @@ pub(super) fn factor_panel<T: Scalar, B: Backend<T>>(
     t: usize,
     mut group: Group,
 ) -> Step {
-    let Some(place) = group.place(worker.worker(), worker.workers()) else { return Ok(()) };
+    let Some(index) = group.index_of(worker.worker(), worker.workers()) else { return Ok(()) };
     let tile = a.columns.tile(t);
     let panel = a.tile_column(t).rows_from(tile.global);
     let pivots = pivots.sub(tile.global, 0, tile.width, 1);
     worker.getrf(panel, tile.global, pivots, &mut group)?;
-    if place == 0 {
+    if index == 0 {
         worker.announce(Signal::Panels, t + 1);
     }
     Ok(())

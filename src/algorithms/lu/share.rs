@@ -57,11 +57,11 @@ pub fn step<T: Scalar, B: Backend<T>>(
     k: usize,
     mut group: Group,
 ) -> Step {
-    let Some(place) = group.place(worker.worker(), worker.workers()) else { return Ok(()) };
+    let Some(index) = group.index_of(worker.worker(), worker.workers()) else { return Ok(()) };
     let (next, n) = (k + 1, a.columns.n());
     let first = a.columns.tile(next).global;
     // Interchanges and U concern rows of all workers and go by columns.
-    let mine = group.columns(place, first..n);
+    let mine = group.columns(index, first..n);
     for t in next..a.columns.count() {
         let tile = a.columns.tile(t);
         let start = mine.start.max(tile.global);
@@ -72,7 +72,7 @@ pub fn step<T: Scalar, B: Backend<T>>(
         }
     }
     worker.group_barrier(&mut group)?;
-    let rows = group.rows(place, first, n - first);
+    let rows = group.rows(index, first, n - first);
     let rows = first + rows.start..first + rows.end;
     worker.update_rows(a, k, next..a.columns.count(), Update::Lu, rows);
     factor_panel(worker, a, pivots, next, group)

@@ -109,7 +109,7 @@ impl<T: Scalar> Panel<'_, T> {
 
     /// Whether this worker leads the group.
     pub fn leads(&self) -> bool {
-        self.members.place == 0
+        self.members.index == 0
     }
 
     /// Notes the pivot of column `j`.

@@ -7,7 +7,7 @@ use crate::comm::{Communicator, Group, Step};
 use crate::scalar::Scalar;
 
 pub struct Members<'a> {
-    pub place: usize,
+    pub index: usize,
     comm: &'a Communicator,
     worker: usize,
     group: &'a mut Group,
@@ -15,8 +15,8 @@ pub struct Members<'a> {
 
 impl<'a> Members<'a> {
     pub fn new(comm: &'a Communicator, worker: usize, group: &'a mut Group) -> Self {
-        let place = group.place(worker, comm.workers()).expect("a member of the group");
-        Members { place, comm, worker, group }
+        let index = group.index_of(worker, comm.workers()).expect("a member of the group");
+        Members { index, comm, worker, group }
     }
 
     /// Waits for all members.
@@ -30,12 +30,12 @@ impl<'a> Members<'a> {
 
     /// This member's rows of a panel that begins in row `first` of the matrix.
     pub fn rows(&self, first: usize, rows: usize) -> Range<usize> {
-        self.group.rows(self.place, first, rows)
+        self.group.rows(self.index, first, rows)
     }
 
     /// This member's part of so many columns.
     pub fn columns(&self, columns: Range<usize>) -> Range<usize> {
-        self.group.columns(self.place, columns)
+        self.group.columns(self.index, columns)
     }
 
     /// The best of the members' candidates, the first of equal ones, with the entries of the row on the

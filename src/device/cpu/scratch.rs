@@ -77,11 +77,11 @@ mod tests {
     fn the_last_scratch_is_left_to_the_next_call() {
         let most = KEPT_BYTES / size_of::<f64>();
         let large = Scratch::<f64>::new(most).unwrap();
-        let place = large.at(0);
+        let address = large.at(0);
         drop(large);
         let [next, beside] = [1000, 1000].map(|elements| Scratch::<f64>::new(elements).unwrap());
-        assert_eq!((next.at(0), next.bytes()), (place, 8000));
-        assert_ne!(beside.at(0), place, "two calls at a time");
+        assert_eq!((next.at(0), next.bytes()), (address, 8000));
+        assert_ne!(beside.at(0), address, "two calls at a time");
         drop(next);
         drop(beside);
         assert_eq!(kept().as_ref().map(|pages| pages.len()), Some(KEPT_BYTES), "the longer one");

@@ -199,8 +199,8 @@ impl<R: PartialOrd + Copy> Largest<R> {
         }
         let most = side.into_iter().fold(seen, |most, x| if x > most { x } else { most });
         if most > seen {
-            let place = entries.iter().position(|x| T::abs1_impl(x) == most);
-            self.index = offset + place.expect("just seen");
+            let index = entries.iter().position(|x| T::abs1_impl(x) == most);
+            self.index = offset + index.expect("just seen");
             self.value = Some(most);
         }
     }

@@ -163,16 +163,16 @@ impl<'a, T: Scalar> Untraced<'a, T> {
             return;
         }
         let (tiles, size) = (self.tiles, self.widest * self.widest);
-        let other = |place: usize, j: usize| {
-            let memory = tiles.rows_from(place * size);
+        let other = |index: usize, j: usize| {
+            let memory = tiles.rows_from(index * size);
             Block::column_major(memory.ptr, panel.cols, a.columns.tile(j).width, panel.cols)
         };
-        for (place, &j) in targets.iter().enumerate() {
+        for (index, &j) in targets.iter().enumerate() {
             // SAFETY: this worker's own scratch, a published panel and this worker's own tile.
             unsafe {
                 match update {
-                    Update::Cholesky => blas::mirror(a.tile(j, k), other(place, j), false, true),
-                    Update::Lu | Update::Above => blas::copy(a.tile(k, j), other(place, j)),
+                    Update::Cholesky => blas::mirror(a.tile(j, k), other(index, j), false, true),
+                    Update::Lu | Update::Above => blas::copy(a.tile(k, j), other(index, j)),
                 }
             }
         }
@@ -188,7 +188,7 @@ impl<'a, T: Scalar> Untraced<'a, T> {
             let rows = panel.sub(top, 0, end - top, panel.cols);
             // For a single product the copy costs more than it saves.
             let rows = if targets.len() > 1 { self.packed(rows) } else { rows };
-            for (place, &j) in targets.iter().enumerate() {
+            for (index, &j) in targets.iter().enumerate() {
                 let from = match update {
                     Update::Cholesky => top.max(a.columns.tile(j).global),
                     Update::Lu | Update::Above => top,
@@ -200,7 +200,7 @@ impl<'a, T: Scalar> Untraced<'a, T> {
                 let c = c.sub(from, 0, end - from, c.cols);
                 let rows = rows.rows_from(from - top);
                 // SAFETY: this worker's own tile column and scratch.
-                unsafe { blas::gemm(c, -T::ONE, rows, Op::None, other(place, j), Op::None) };
+                unsafe { blas::gemm(c, -T::ONE, rows, Op::None, other(index, j), Op::None) };
             }
         }
     }
@@ -269,7 +269,7 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     ) -> Step {
         let members = Members::new(self.comm, self.worker, group);
         let rows = members.rows(first, panel.rows);
-        let leads = members.place == 0;
+        let leads = members.index == 0;
         let panel = Panel { a: panel, pivots, rows, members, unusable: None };
         let unusable = unsafe { panel.factor()? };
         if leads {

@@ -93,8 +93,8 @@ impl CudaCommunicator {
     /// The event of a count that has been announced.
     pub fn event(&self, signal: Signal, count: usize) -> Option<Event> {
         let all = locked(self.announced(signal));
-        let place = all.partition_point(|(announced, _)| *announced < count);
-        all.get(place).map(|(_, event)| *event)
+        let index = all.partition_point(|(announced, _)| *announced < count);
+        all.get(index).map(|(_, event)| *event)
     }
 
     /// Before the rank comes to its next barrier; the barrier's number.

@@ -394,8 +394,8 @@ impl Device {
         let mut module = 0;
         // SAFETY: an ELF file says how long it is; the driver keeps a copy.
         let status = unsafe {
-            let place = (&raw mut module).cast();
-            call!(self.interface.functions, cuModuleLoadData(place, cubin.as_ptr().cast()))
+            let out = (&raw mut module).cast();
+            call!(self.interface.functions, cuModuleLoadData(out, cubin.as_ptr().cast()))
         };
         self.check(program.name, "cuModuleLoadData", status)?;
         Ok(module)
@@ -412,10 +412,10 @@ impl Device {
                 cuModuleGetFunction((&raw mut function).cast(), raw(module), name.as_ptr())
             );
             self.check(entry, "cuModuleGetFunction", status)?;
-            let (place, threads) = (&mut blocks, THREADS as c_int);
+            let (out, threads) = (&mut blocks, THREADS as c_int);
             let status = call!(
                 functions,
-                cuOccupancyMaxActiveBlocksPerMultiprocessor(place, raw(function), threads, 0)
+                cuOccupancyMaxActiveBlocksPerMultiprocessor(out, raw(function), threads, 0)
             );
             self.check(entry, "cuOccupancyMaxActiveBlocksPerMultiprocessor", status)?;
         }

@@ -209,8 +209,8 @@ impl CusolverMg {
         let parts = seats.iter().enumerate().map(|(rank, seat)| self.parts(rank, seat));
         let parts: Vec<Parts> = parts.collect();
         let all = |part: fn(&Parts) -> Address| parts.iter().map(part).collect::<Vec<_>>();
-        let (rows, places) = (all(|p| p.rows), all(|p| p.work));
-        let work = Work { parts: &places, elements: self.work };
+        let (rows, parts_of_work) = (all(|p| p.rows), all(|p| p.work));
+        let work = Work { parts: &parts_of_work, elements: self.work };
         let mut used = self.used.lock().unwrap_or_else(|e| e.into_inner());
         let Some(Used { grid, matrices, .. }) = &mut *used else { return Ok(0) };
         let shards = matrix.shards.iter().map(|shard| shard.ptr.addr() as Address).collect();
@@ -276,7 +276,7 @@ impl CusolverMg {
     }
 
     /// The rank that has a column, and the column's number there.
-    fn place(&self, column: usize) -> (usize, usize) {
+    fn owner(&self, column: usize) -> (usize, usize) {
         let (tile, ranks) = (column / self.tile, self.devices.len());
         (tile % ranks, tile / ranks * self.tile + column % self.tile)
     }
@@ -292,7 +292,7 @@ impl CusolverMg {
             unsafe { seat.device.read_lines(from, bytes, 1, numbers, seat.stream)? };
         }
         let row = |column: usize| {
-            let (rank, local) = self.place(column);
+            let (rank, local) = self.owner(column);
             // A matrix with entries that are no numbers may leave anything.
             of[rank][local].wrapping_sub(1).clamp(column as i32, self.n as i32 - 1)
         };
@@ -317,7 +317,7 @@ impl CusolverMg {
         }
         let mut of = vec![vec![0i32; self.columns()]; seats.len()];
         for (column, row) in rows.into_iter().enumerate() {
-            let (rank, local) = self.place(column);
+            let (rank, local) = self.owner(column);
             of[rank][local] = row + 1;
         }
         let bytes = self.columns() * size_of::<i32>();

@@ -76,12 +76,12 @@ impl Library {
         let address = library
             .address(witness)
             .ok_or_else(|| format!("{}: has no {}", name.display(), witness.to_string_lossy()))?;
-        let mut place = MaybeUninit::<libc::Dl_info>::zeroed();
+        let mut out = MaybeUninit::<libc::Dl_info>::zeroed();
         // SAFETY: `place` is written by dladdr if it returns other than zero; the file's name is a C
         // string that lives as long as the library, which is for ever.
         unsafe {
-            if libc::dladdr(address.as_ptr(), place.as_mut_ptr()) != 0 {
-                let file = CStr::from_ptr(place.assume_init().dli_fname);
+            if libc::dladdr(address.as_ptr(), out.as_mut_ptr()) != 0 {
+                let file = CStr::from_ptr(out.assume_init().dli_fname);
                 library.path = Path::new(std::ffi::OsStr::from_bytes(file.to_bytes())).into();
             }
         }

@@ -77,8 +77,8 @@ impl Device {
         unsafe {
             let status = call!(queues, cuCtxGetStreamPriorityRange(&mut least, &mut greatest));
             self.check("a stream", "cuCtxGetStreamPriorityRange", status)?;
-            let place = (&raw mut stream).cast();
-            let status = call!(queues, cuStreamCreateWithPriority(place, NON_BLOCKING, greatest));
+            let out = (&raw mut stream).cast();
+            let status = call!(queues, cuStreamCreateWithPriority(out, NON_BLOCKING, greatest));
             self.check("a stream", "cuStreamCreateWithPriority", status)?;
         }
         Ok(Stream(stream))

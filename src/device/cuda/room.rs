@@ -64,13 +64,13 @@ pub fn blas_workspace(shard: usize) -> usize {
 }
 
 impl Needs {
-    /// Places the parts one after the other from `at` on.
-    pub fn place(self, at: Address) -> Room {
+    /// The parts one after the other from `at` on.
+    pub fn allocate(self, at: Address) -> Room {
         let mut next = at.next_multiple_of(ALIGNMENT as Address);
         let mut part = |bytes: usize| {
-            let place = next;
+            let begin = next;
             next += bytes.next_multiple_of(ALIGNMENT) as Address;
-            place
+            begin
         };
         Room {
             needs: self,
@@ -93,7 +93,7 @@ impl Needs {
 
     /// Bytes of all parts, wherever they begin.
     pub fn bytes(self) -> usize {
-        let room = self.place(ALIGNMENT as Address);
+        let room = self.allocate(ALIGNMENT as Address);
         room.engine as usize + self.engine.next_multiple_of(ALIGNMENT)
     }
 }

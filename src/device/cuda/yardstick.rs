@@ -125,8 +125,8 @@ impl Yardstick {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the places are valid, and as long as is said.
         unsafe {
-            let (place, room) = (name.as_mut_ptr(), name.len() as c_int);
-            let status = call!(self.functions, cuDeviceGetName(place, room, self.device.number()));
+            let (out, room) = (name.as_mut_ptr(), name.len() as c_int);
+            let status = call!(self.functions, cuDeviceGetName(out, room, self.device.number()));
             self.device.check("measuring", "cuDeviceGetName", status)?;
             let status = call!(self.functions, cuMemGetInfo_v2(&mut free, &mut total));
             self.device.check("measuring", "cuMemGetInfo", status)?;

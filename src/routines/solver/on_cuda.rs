@@ -388,7 +388,7 @@ fn prepare<T: Scalar>(
     };
     let mut memory: Vec<_> = call.args.iter().chain(&call.rets).map(range).collect();
     memory.push(scratch..scratch + bytes as Address);
-    let room = needs.place(scratch);
+    let room = needs.allocate(scratch);
     if sends(options, &device) && needs.panel > 0 {
         let plans = [&sizes.arrange, &sizes.restore].map(|moves| moves.turn.as_ref());
         let plans: Vec<_> = plans.into_iter().flatten().collect();

@@ -197,8 +197,8 @@ impl Mg {
         let mut descriptor = 0;
         // SAFETY: a valid place.
         let status = unsafe {
-            let (place, grid) = ((&raw mut descriptor).cast(), raw(grid.grid));
-            call!(self.functions, cusolverMgCreateMatrixDesc(place, m, n, m, width, kind, grid))
+            let (out, grid) = ((&raw mut descriptor).cast(), raw(grid.grid));
+            call!(self.functions, cusolverMgCreateMatrixDesc(out, m, n, m, width, kind, grid))
         };
         self.check("cusolverMgCreateMatrixDesc", status)?;
         Ok(Dealt { descriptor, parts, cols, kind })

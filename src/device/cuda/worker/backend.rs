@@ -399,17 +399,23 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             worker.cuda_comm.reach_all(worker.rank)?;
             let table: Vec<u64> = a.shards.iter().map(|shard| address(*shard)).collect();
             let bytes = size_of_val(&table[..]);
-            let place = Lines { at: worker.room.arenas[0], pitch: bytes };
+            let table_at = Lines { at: worker.room.arenas[0], pitch: bytes };
             assert!(bytes <= worker.room.needs.arenas[0], "room for the table");
             // SAFETY: scratch of this rank.
             unsafe {
-                worker.device.write_lines(place, table.as_ptr().cast(), bytes, 1, worker.main())?;
+                worker.device.write_lines(
+                    table_at,
+                    table.as_ptr().cast(),
+                    bytes,
+                    1,
+                    worker.main(),
+                )?;
             }
             let tiles = ranks * (n / ranks).div_ceil(transpose::device::tile_side(size));
             let pairs = tiles * (tiles + 1) / 2;
             let share = |rank: usize| (pairs as u128 * rank as u128 / ranks as u128) as u64;
             let arguments =
-                [place.at, ranks as u64, n as u64, share(worker.rank), share(worker.rank + 1)];
+                [table_at.at, ranks as u64, n as u64, share(worker.rank), share(worker.rank + 1)];
             worker.launch("transpose_square", &format!("transpose_shards_{size}"), &arguments)
         })?;
         Backend::<T>::barrier(self)

@@ -29,16 +29,16 @@ impl CudaWorker<'_> {
         let begin = std::iter::once(0).chain(ends);
         let table: Vec<u64> = begin.chain(lists.iter().flatten().map(|c| address(*c))).collect();
         let (bytes, stream) = (size_of_val(&table[..]), self.stream());
-        let place = Lines { at: self.take(bytes), pitch: bytes };
+        let lists_at = Lines { at: self.take(bytes), pitch: bytes };
         // SAFETY: scratch of this rank, of the stream that it is used on.
-        unsafe { self.device.write_lines(place, table.as_ptr().cast(), bytes, 1, stream)? };
-        let columns = place.at + ((lists.len() + 1) * size_of::<u64>()) as Address;
+        unsafe { self.device.write_lines(lists_at, table.as_ptr().cast(), bytes, 1, stream)? };
+        let columns = lists_at.at + ((lists.len() + 1) * size_of::<u64>()) as Address;
         let name = if spare.is_some() { "rotate_columns" } else { "shift_columns" };
         // By the widest elements that all columns are multiples of.
         let bytes = column.rows * size_of::<T>();
-        let places = lists.iter().flatten().fold(16, |bits, column| bits | address(*column));
-        let width = 1u64 << (places | bytes as u64).trailing_zeros();
-        let arguments = [columns, place.at, lists.len() as u64, bytes as u64 / width];
+        let addresses = lists.iter().flatten().fold(16, |bits, column| bits | address(*column));
+        let width = 1u64 << (addresses | bytes as u64).trailing_zeros();
+        let arguments = [columns, lists_at.at, lists.len() as u64, bytes as u64 / width];
         self.launch("columns", &format!("{name}_{width}"), &arguments)
     }
 

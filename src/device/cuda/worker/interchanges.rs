@@ -71,10 +71,10 @@ impl CudaWorker<'_> {
         let part = self.room.needs.moves[1];
         assert!(4 * count * size_of::<i32>() <= part, "room for the moves");
         let parts = self.room.needs.moves[stream] / part;
-        let place = |number: usize| self.room.moves[stream] + (number * part) as Address;
+        let slot = |number: usize| self.room.moves[stream] + (number * part) as Address;
         let found = &mut self.found[stream];
         if let Some(number) = found.known.iter().position(|known| *known == asked) {
-            return Ok(place(number));
+            return Ok(slot(number));
         }
         let number = found.next % parts;
         found.next += 1;
@@ -82,7 +82,7 @@ impl CudaWorker<'_> {
             Some(known) => *known = asked,
             None => found.known.push(asked),
         }
-        let moves = place(number);
+        let moves = slot(number);
         let near = self.near(pivots)?;
         let numbers = [count as u64, u64::from(back)];
         let arguments = [&[moves, first as u64, address(near)][..], &numbers].concat();

@@ -12,7 +12,7 @@ pub(super) struct Staged {
 
 impl CudaWorker<'_> {
     /// The place for a panel, which has been read when the side stream comes to what it is given next.
-    fn place<T>(&mut self, panel: Block<T>, number: usize) -> Result<Block<T>> {
+    fn slot<T>(&mut self, panel: Block<T>, number: usize) -> Result<Block<T>> {
         if let Some(read) = self.read[number % 2].take() {
             self.device.wait_for(read, self.tools.side)?;
         }
@@ -41,7 +41,7 @@ impl CudaWorker<'_> {
         if self.staged[number % 2] == staged {
             return Ok(self.staging(far, number));
         }
-        let (near, side) = (self.place(far, number)?, self.tools.side);
+        let (near, side) = (self.slot(far, number)?, self.tools.side);
         let to = Piece::of(near).lines;
         // SAFETY: a panel that its owner has announced, and this rank's scratch.
         unsafe { self.cuda_comm.copy(to, from.lines, from.size(), self.device, side)? };
@@ -56,7 +56,7 @@ impl CudaWorker<'_> {
         let Some(clique) = self.clique else { return Ok(()) };
         let (tile, side) = (a.columns.tile(k), self.tools.side);
         let panel = a.tile_column(k).rows_from(tile.global);
-        let (from, near) = (Piece::of(panel), self.place(panel, k)?);
+        let (from, near) = (Piece::of(panel), self.slot(panel, k)?);
         let is_root = tile.rank == self.rank;
         if is_root {
             let (to, (width, height)) = (Piece::of(near).lines, from.size());
