@@ -19,7 +19,7 @@ use crate::settings;
 use crate::stats::CallStats;
 
 /// Numbers of rows from one set of rows to the next.
-const ROWS: usize = 1000;
+const ROWS_OF_A_CALL: usize = 1000;
 const END: &str = "\n]\n";
 
 /// Which panel a piece of work is for.
@@ -189,7 +189,7 @@ impl CallTrace {
     /// The call as a whole, beside the rows of its workers.
     fn events(&self) -> [String; 2] {
         let CallStats { routine, dtype, n, rhs, ranks, workers, tile, .. } = &self.call;
-        let row = format!("\"pid\":{},\"tid\":{}", std::process::id(), self.set * ROWS);
+        let row = format!("\"pid\":{},\"tid\":{}", std::process::id(), self.set * ROWS_OF_A_CALL);
         let event = |phase: &str, at: Instant| {
             format!(
                 "{{\"name\":\"{routine} n={n}\",\"cat\":\"call\",\"ph\":\"{phase}\",\"id\":{},{row},\
@@ -214,7 +214,7 @@ impl CallTrace {
              \"args\":{{\"call\":{},\"n\":{}{panel}}}}}",
             span.name,
             std::process::id(),
-            self.set * ROWS + worker,
+            self.set * ROWS_OF_A_CALL + worker,
             to - from,
             self.number,
             self.call.n
@@ -243,7 +243,7 @@ impl Drop for CallTrace {
                 0 => format!("worker {worker}"),
                 set => format!("worker {worker}, {} calls at once", set + 1),
             };
-            events.push(metadata("thread_name", self.set * ROWS + worker, &name));
+            events.push(metadata("thread_name", self.set * ROWS_OF_A_CALL + worker, &name));
         }
         state.named[self.set] = state.named[self.set].max(self.call.workers);
         if let Err(e) = state.write(",\n", &events) {

@@ -209,14 +209,14 @@ fn engine_order(routine: &str, n: usize, ranks: usize) -> PyResult<(usize, usize
     let verb = solver::verbs().find(|verb| verb.name == routine);
     let verb = verb.ok_or_else(|| PyValueError::new_err(format!("{routine:?} is no solver")))?;
     let widest = solver::widest_of_engine(verb.family);
-    Ok((engine::tile_width(n, ranks, widest).err().unwrap_or(n), widest))
+    Ok((engine::cusolvermg_tile_width(n, ranks, widest).err().unwrap_or(n), widest))
 }
 
 /// Width of the widest tile of a matrix of order n over so many ranks of the host, which divide n.
 #[pyfunction]
-fn tile_width(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
+fn widest_tile(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
     let widest =
-        solver::tile_width(n, solver_dtype(dtype)?, worker_count(ranks, settings::threads()));
+        solver::cpu_tile_width(n, solver_dtype(dtype)?, worker_count(ranks, settings::threads()));
     Ok(Columns::new(n, ranks, widest, Distribution::Block).widest())
 }
 
@@ -286,7 +286,7 @@ fn peak_flops(py: Python<'_>, dtype: &str, threads: usize) -> PyResult<(f64, &'s
 #[pyfunction]
 fn update_flops(py: Python<'_>, dtype: &str, n: usize, workers: usize) -> PyResult<f64> {
     let dtype = solver_dtype(dtype)?;
-    let width = solver::tile_width(n, dtype, workers);
+    let width = solver::cpu_tile_width(n, dtype, workers);
     Ok(py.detach(
         || dispatch!(dtype, T => yardstick::update_flops::<T>(n, width, workers), else => f64::NAN),
     ))
@@ -347,7 +347,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(listen, m)?)?;
     m.add_function(wrap_pyfunction!(next_event, m)?)?;
     m.add_function(wrap_pyfunction!(engine_order, m)?)?;
-    m.add_function(wrap_pyfunction!(tile_width, m)?)?;
+    m.add_function(wrap_pyfunction!(widest_tile, m)?)?;
     m.add_function(wrap_pyfunction!(plan, m)?)?;
     m.add_function(wrap_pyfunction!(gemm_seconds, m)?)?;
     m.add_function(wrap_pyfunction!(peak_flops, m)?)?;

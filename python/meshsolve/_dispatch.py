@@ -42,12 +42,12 @@ from meshsolve._sharding import (
 )
 
 # Up to this many right-hand sides are few.
-FEW = 32
+REPLICATED_RHS = 32
 
 
 def mode_of(k: int, world: int) -> str:
     """How k right-hand sides are spread over the devices."""
-    if k <= FEW:
+    if k <= REPLICATED_RHS:
         return "replicated"
     return "rows" if k % world else "columns"
 

@@ -88,7 +88,7 @@ def describe(factor, operation: str, *more: str) -> str:
         return f"{name}({order}, {work.dtype}, {type(work).__name__})"
     at = None if n == 0 else _dispatch.eager_placement(operation, work)
     where = f"mesh {dict(at.mesh.shape)}" if at else "one device"
-    tile = _core.tile_width(work.shape[0], at.world if at else 1, work.dtype.name)
+    tile = _core.widest_tile(work.shape[0], at.world if at else 1, work.dtype.name)
     parts = (order, work.dtype, where, f"storage={factor.storage!r}", f"tile={tile}", *more)
     if factor.engine:
         parts = (*parts[:4], f"engine={factor.engine!r}", *more)

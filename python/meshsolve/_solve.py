@@ -326,7 +326,7 @@ def _padded(run, b, a):
         return x[:n], *more
     # Replicated or dealt by columns, so that rows can be added and cut off whatever their number.
     mesh, back = a.sharding.mesh, _meshes.home(b, a.sharding.mesh)
-    few = k <= _dispatch.FEW
+    few = k <= _dispatch.REPLICATED_RHS
     spec = PartitionSpec() if few else PartitionSpec(None, tuple(mesh.axis_names))
     missing = 0 if few else -k % mesh.size
     if missing:

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 /// Rows of a member are multiples of this, counted from the top of the matrix, so that two members do
 /// not write to one line of memory.
-const ROWS: usize = 16;
+const ROW_MULTIPLE: usize = 16;
 
 /// Columns of a member come in multiples of this.
-const COLUMNS: usize = 8;
+const COLUMN_MULTIPLE: usize = 8;
 
 /// More than the members of a group meet for each column of their panel.
 const BARRIERS: usize = 8;
@@ -55,14 +55,16 @@ impl Group {
     pub fn rows(&self, index: usize, first: usize, rows: usize) -> Range<usize> {
         let start = |index: usize| match index {
             0 => 0,
-            _ => rows.min((first + rows * index / self.size).next_multiple_of(ROWS) - first),
+            _ => {
+                rows.min((first + rows * index / self.size).next_multiple_of(ROW_MULTIPLE) - first)
+            }
         };
         start(index)..if index + 1 == self.size { rows } else { start(index + 1) }
     }
 
     /// A member's part of so many columns.
     pub fn columns(&self, index: usize, columns: Range<usize>) -> Range<usize> {
-        let part = columns.len().div_ceil(self.size).next_multiple_of(COLUMNS);
+        let part = columns.len().div_ceil(self.size).next_multiple_of(COLUMN_MULTIPLE);
         let start = |index: usize| columns.end.min(columns.start + index * part);
         start(index)..start(index + 1)
     }

@@ -109,7 +109,7 @@ WHOLE = {
     "storage": ("rows", "columns", "column-major", "replicated", "padded"),
     "axis_type": ("auto", "explicit"),
 }
-FEW = {"dtype": ("float32", "complex128"), "p": (1, 3, 4), "size": ("P", "tile+1")}
+REDUCED = {"dtype": ("float32", "complex128"), "p": (1, 3, 4), "size": ("P", "tile+1")}
 WELL_CONDITIONED = ("random", "kms", "dominant", "tiny", "huge", "one small:2")
 
 

@@ -12,9 +12,9 @@ import meshsolve as ms
 from grids import Grid
 from helpers import (
     DTYPES,
-    FEW,
     KINDS,
     ORDERS,
+    REDUCED,
     SOME_KINDS,
     STORAGES,
     WHOLE,
@@ -150,7 +150,7 @@ def check_of_general_matrices(kind, dtype, p, size, storage, axis_type, how, tra
     check(estimated(how, factorise, lambda a: ms.solve(a, b, **options), given, over), a, how)
 
 
-@pytest.mark.parametrize("case", GRID.pairs(**FEW | {"size": (1, 17)}), ids=str)
+@pytest.mark.parametrize("case", GRID.pairs(**REDUCED | {"size": (1, 17)}), ids=str)
 def test_of_general_matrices(case):
     check_of_general_matrices(**case)
 
@@ -175,7 +175,7 @@ def check_of_positive_definite_matrices(kind, dtype, p, size, storage, axis_type
     )
 
 
-@pytest.mark.parametrize("case", CHOLESKY_GRID.pairs(**FEW | {"size": (1, 17)}), ids=str)
+@pytest.mark.parametrize("case", CHOLESKY_GRID.pairs(**REDUCED | {"size": (1, 17)}), ids=str)
 def test_of_positive_definite_matrices(case):
     check_of_positive_definite_matrices(**case)
 

@@ -14,8 +14,8 @@ import meshsolve as ms
 from compiled import Program
 from grids import Grid
 from helpers import (
-    FEW,
     ORDERS,
+    REDUCED,
     SIZES,
     SOME_KINDS,
     STORAGES,
@@ -85,7 +85,7 @@ def check_factor(dtype, p, size, k, kind, storage, lower, axis_type, how, overwr
         assert a_dev.is_deleted() == (overwrite and how != "jit")
 
 
-@pytest.mark.parametrize("case", GRID.pairs(**FEW), ids=str)
+@pytest.mark.parametrize("case", GRID.pairs(**REDUCED), ids=str)
 def test_factor(case):
     check_factor(**case)
 

@@ -15,8 +15,8 @@ from compiled import Program
 from grids import Grid
 from helpers import (
     DTYPES,
-    FEW,
     ORDERS,
+    REDUCED,
     SIZES,
     SOME_KINDS,
     STORAGES,
@@ -84,7 +84,7 @@ def check_solve(dtype, p, size, k, kind, storage, assume, lower, transposed, axi
     assert a_dev.is_deleted() == (over and not jit and n > 0 and in_place)
 
 
-@pytest.mark.parametrize("case", SOLVES.pairs(**FEW), ids=str)
+@pytest.mark.parametrize("case", SOLVES.pairs(**REDUCED), ids=str)
 def test_solve(case):
     check_solve(**case)
 
@@ -140,7 +140,7 @@ def check_factor(dtype, p, size, k, kind, storage, trans, axis_type, how, overwr
         assert a_dev.is_deleted() == (overwrite and how != "jit")
 
 
-@pytest.mark.parametrize("case", FACTORS.pairs(**FEW), ids=str)
+@pytest.mark.parametrize("case", FACTORS.pairs(**REDUCED), ids=str)
 def test_factor(case):
     check_factor(**case)
 

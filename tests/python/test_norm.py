@@ -13,8 +13,8 @@ from derivatives import number, operands
 from grids import Grid
 from helpers import (
     DTYPES,
-    FEW,
     ORDERS,
+    REDUCED,
     SIZES,
     STORAGES,
     WHOLE,
@@ -62,7 +62,7 @@ def check_norm(dtype, p, size, kind, storage, which, axis_type, jit):
         np.testing.assert_array_equal(on_mesh, a)
 
 
-@pytest.mark.parametrize("case", GRID.pairs(**FEW), ids=str)
+@pytest.mark.parametrize("case", GRID.pairs(**REDUCED), ids=str)
 def test_norm(case):
     check_norm(**case)
 

@@ -15,7 +15,7 @@ from compiled import Program
 from grids import Grid
 from helpers import (
     DTYPES,
-    FEW,
+    REDUCED,
     SOME_KINDS,
     STORAGES,
     WELL_CONDITIONED,
@@ -111,7 +111,7 @@ def check_solve(dtype, p, size, rhs, kind, storage, where, lower, axis_type, jit
     assert a_dev.is_deleted() == (overwrite and not jit and n > 0 and in_place)
 
 
-@pytest.mark.parametrize("case", GRID.pairs(**FEW), ids=str)
+@pytest.mark.parametrize("case", GRID.pairs(**REDUCED), ids=str)
 def test_solve(case):
     check_solve(**case)
 

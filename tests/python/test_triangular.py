@@ -11,8 +11,8 @@ import meshsolve as ms
 from compiled import Program
 from grids import Grid
 from helpers import (
-    FEW,
     ORDERS,
+    REDUCED,
     SIZES,
     STORAGES,
     WHOLE,
@@ -76,7 +76,7 @@ def check_solve_triangular(
         np.testing.assert_array_equal(a_dev, given)
 
 
-@pytest.mark.parametrize("case", GRID.pairs(**FEW), ids=str)
+@pytest.mark.parametrize("case", GRID.pairs(**REDUCED), ids=str)
 def test_solve_triangular(case):
     check_solve_triangular(**case)
 

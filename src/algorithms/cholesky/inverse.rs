@@ -18,7 +18,7 @@ use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
 /// Rows of scratch that serve all tile columns of a worker before the next ones do.
-const ROWS: usize = 512;
+const BLOCK_ROWS: usize = 512;
 
 /// One worker's part; `a` holds L in its lower triangle, `panel` is scratch of n rows and as many columns
 /// as the widest tile. Workers meet before and after.
@@ -54,8 +54,8 @@ fn add_products<T: Scalar, B: Backend<T>>(
     panel: Block<T>,
 ) {
     let all = a.columns.tile(k).global;
-    for start in (0..all).step_by(ROWS) {
-        let end = (start + ROWS).min(all);
+    for start in (0..all).step_by(BLOCK_ROWS) {
+        let end = (start + BLOCK_ROWS).min(all);
         for j in columns.clone() {
             let top = a.columns.tile(j).global.max(start);
             if top >= end {

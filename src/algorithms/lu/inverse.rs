@@ -17,7 +17,7 @@ use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
 /// Rows of a worker are multiples of this but at the end.
-const ROWS: usize = 16;
+const ROW_MULTIPLE: usize = 16;
 
 /// Rows of a product: the host's kernels keep so many rows by a few hundred columns in scratch of
 /// their own.
@@ -52,7 +52,7 @@ pub fn inverse<T: Scalar, B: Backend<T>>(
 fn rows_of(worker: usize, workers: usize, n: usize) -> Range<usize> {
     let start = |worker: usize| match worker == workers {
         true => n,
-        false => n * worker / workers / ROWS * ROWS,
+        false => n * worker / workers / ROW_MULTIPLE * ROW_MULTIPLE,
     };
     start(worker)..start(worker + 1)
 }

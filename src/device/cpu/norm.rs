@@ -15,7 +15,7 @@ const CHUNK: usize = 16;
 
 /// Columns of a group that is summed by itself, and its rows: 64 KiB of sums.
 const GROUP: usize = 32;
-const ROWS: usize = 8192;
+const SUMS_AT_A_TIME: usize = 8192;
 
 /// Sums and largest entry of x, whose columns are contiguous; row sums are added to `rows`.
 pub unsafe fn moduli<T: Scalar>(x: Block<T>, rows: Option<Block<f64>>) -> Moduli {
@@ -49,14 +49,14 @@ pub unsafe fn add_moduli<T: Scalar>(x: Block<T>, sums: Block<f64>) {
 /// Adds to `sums` those over the rows of x, whose columns are contiguous: sums of a few columns at a
 /// time, so that errors do not grow with each column.
 unsafe fn add_by_groups<T: Scalar>(x: Block<T>, sums: &mut [f64]) {
-    let mut group = [0.0; ROWS];
-    for (part, sums) in sums.chunks_mut(ROWS).enumerate() {
+    let mut group = [0.0; SUMS_AT_A_TIME];
+    for (part, sums) in sums.chunks_mut(SUMS_AT_A_TIME).enumerate() {
         for first in (0..x.cols).step_by(GROUP) {
             let group = &mut group[..sums.len()];
             group.fill(0.0);
             for j in first..x.cols.min(first + GROUP) {
                 // SAFETY: the caller's.
-                let column = unsafe { slice(x.sub(part * ROWS, j, sums.len(), 1)) };
+                let column = unsafe { slice(x.sub(part * SUMS_AT_A_TIME, j, sums.len(), 1)) };
                 of_column(column, Some(group));
             }
             sums.iter_mut().zip(group).for_each(|(sum, part)| *sum += *part);

@@ -20,7 +20,7 @@ use crate::scalar::Scalar;
 pub const STRIP: usize = 8;
 
 /// Rows of a strip that are worked on at a time: they stay in the first-level cache.
-const ROWS: usize = 256;
+const BLOCK_ROWS: usize = 256;
 
 /// Entries that are compared side by side.
 const SIDE: usize = 16;
@@ -98,8 +98,8 @@ unsafe fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>)
         let reciprocal = at_pivot.safe_reciprocal();
         let below = own.start.max(j + 1).min(own.end);
         let mut next = Largest::none::<T>(first(j + 1));
-        for top in (below..own.end).step_by(ROWS) {
-            let rows = top..(top + ROWS).min(own.end);
+        for top in (below..own.end).step_by(BLOCK_ROWS) {
+            let rows = top..(top + BLOCK_ROWS).min(own.end);
             let l = column(j, rows.clone());
             match reciprocal {
                 _ if singular => {}

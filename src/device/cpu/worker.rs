@@ -35,7 +35,7 @@ const TILES_BYTES: usize = 640 << 10;
 /// Bytes between packed columns, so that they do not all fall into the same sets of the first-level cache.
 const LINE: usize = 64;
 /// Columns that a substitution takes where they lie: so few find room in one set of a cache.
-const FEW: usize = 8;
+const NARROWEST_PRODUCT: usize = 8;
 /// Progress is reported after, and every.
 const LONG: Duration = Duration::from_secs(1);
 
@@ -317,7 +317,7 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
 
     fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
         let fits = (x.rows + LINE / size_of::<T>()) * x.cols <= self.pack.rows;
-        if x.row_stride != 1 || x.cols < FEW || !fits {
+        if x.row_stride != 1 || x.cols < NARROWEST_PRODUCT || !fits {
             return self.substitute(a, triangle, op, x);
         }
         let packed = self.packed(x);

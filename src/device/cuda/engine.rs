@@ -24,7 +24,11 @@ pub const WIDEST_OF_LU: usize = 512;
 
 /// The width of tile columns, one for all of them, `most` at most: it divides n / ranks. If there is none, the
 /// next larger order that has one.
-pub fn tile_width(n: usize, ranks: usize, most: usize) -> std::result::Result<usize, usize> {
+pub fn cusolvermg_tile_width(
+    n: usize,
+    ranks: usize,
+    most: usize,
+) -> std::result::Result<usize, usize> {
     let [least, good] = WIDTHS;
     let columns = (n / ranks).max(1);
     let divides = |width: &usize| columns.is_multiple_of(*width);
@@ -340,7 +344,7 @@ impl CusolverMg {
 
 #[cfg(test)]
 mod tests {
-    use super::{WIDEST, WIDEST_OF_LU, tile_width};
+    use super::{WIDEST, WIDEST_OF_LU, cusolvermg_tile_width};
 
     #[test]
     fn one_width_divides_the_columns_of_a_rank() {
@@ -354,22 +358,22 @@ mod tests {
             (2 * 1009, 2, 1009),
             (3 * 640, 3, 320),
         ] {
-            assert_eq!(tile_width(n, ranks, WIDEST), Ok(width), "{n} over {ranks}");
+            assert_eq!(cusolvermg_tile_width(n, ranks, WIDEST), Ok(width), "{n} over {ranks}");
         }
         // 1031 is prime, 2 * 521 has 521 only.
-        assert_eq!(tile_width(2 * 1031, 2, WIDEST), Err(2 * 1152));
-        assert_eq!(tile_width(2 * 521, 1, WIDEST), Ok(521));
-        assert_eq!(tile_width(2 * 1009, 2, WIDEST_OF_LU), Err(2 * 1024));
+        assert_eq!(cusolvermg_tile_width(2 * 1031, 2, WIDEST), Err(2 * 1152));
+        assert_eq!(cusolvermg_tile_width(2 * 521, 1, WIDEST), Ok(521));
+        assert_eq!(cusolvermg_tile_width(2 * 1009, 2, WIDEST_OF_LU), Err(2 * 1024));
         for (ranks, most) in (1..9).flat_map(|ranks| [(ranks, WIDEST), (ranks, WIDEST_OF_LU)]) {
             for columns in 1..3000 {
-                match tile_width(ranks * columns, ranks, most) {
+                match cusolvermg_tile_width(ranks * columns, ranks, most) {
                     Ok(width) => {
                         assert_eq!(columns % width, 0);
                         assert!(width <= most && (width >= 128 || width == columns));
                     }
                     Err(padded) => {
                         assert!(padded > ranks * columns && padded < ranks * (columns + 128));
-                        assert!(tile_width(padded, ranks, most).is_ok(), "{padded}");
+                        assert!(cusolvermg_tile_width(padded, ranks, most).is_ok(), "{padded}");
                     }
                 }
             }

@@ -33,7 +33,9 @@ pub(super) fn enlist<T: Scalar>(
         )));
     }
     let widest = options.widest_of_engine();
-    if options.tile.is_none() && engine::tile_width(problem.n, problem.ranks, widest).is_err() {
+    if options.tile.is_none()
+        && engine::cusolvermg_tile_width(problem.n, problem.ranks, widest).is_err()
+    {
         return Err(options.no_width(problem));
     }
     let columns = Sizes::on_cuda::<T>(options, problem, part.device()).columns;
@@ -89,10 +91,11 @@ impl Options {
 
     fn no_width(&self, problem: &Problem) -> Error {
         let Problem { n, ranks, .. } = *problem;
-        let remedy = match (self.tile, engine::tile_width(n, ranks, self.widest_of_engine())) {
-            (None, Err(order)) => format!("pad A with an identity corner to order {order}"),
-            _ => "leave `tile` out".to_owned(),
-        };
+        let remedy =
+            match (self.tile, engine::cusolvermg_tile_width(n, ranks, self.widest_of_engine())) {
+                (None, Err(order)) => format!("pad A with an identity corner to order {order}"),
+                _ => "leave `tile` out".to_owned(),
+            };
         Error::invalid(format!(
             "meshsolve.{}: a: engine \"cusolvermg\" expected one width of tile columns that divides \
              {} columns of a device, got none for order {n} over {ranks} devices; {remedy}, or leave \

@@ -21,7 +21,7 @@ mod triangular;
 mod widths;
 
 pub use operands::Kind;
-pub use options::{Family, tile_width};
+pub use options::{Family, cpu_tile_width};
 pub use sizes::Forecast;
 
 use options::Verb;

@@ -15,7 +15,7 @@ use super::job::Solver;
 use super::operands::Problem;
 use super::options::{Engine, Family, Options};
 use super::sizes::{Machine, Sizes};
-use super::widths::{Shape, WHOLE_BY_ONE_RANK, is_factored_whole, tile_width};
+use super::widths::{Shape, WHOLE_BY_ONE_RANK, cuda_tile_width, is_factored_whole};
 use crate::call::{Buffer, Call, Job};
 use crate::device::cuda::communicator::{CudaCommunicator, CudaMemory, Seat};
 use crate::device::cuda::device::{Address, Device};
@@ -65,14 +65,14 @@ impl Sizes {
             distribution: if ranks > 1 { Distribution::BlockCyclic } else { Distribution::Block },
             tile: match options.engine {
                 Engine::CusolverMg if !options.verb.family.reads_only() => {
-                    engine::tile_width(n, ranks, options.widest_of_engine()).unwrap_or(1)
+                    engine::cusolvermg_tile_width(n, ranks, options.widest_of_engine()).unwrap_or(1)
                 }
                 _ => {
                     let (dtype, family) = (problem.dtype, options.verb.family);
                     let shape = Shape { n, ranks, dtype, family };
                     match only_factors(options) && is_factored_whole(shape, WHOLE_BY_ONE_RANK) {
                         true => n,
-                        false => tile_width(device.architecture(), shape),
+                        false => cuda_tile_width(device.architecture(), shape),
                     }
                 }
             },

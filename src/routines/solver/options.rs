@@ -158,7 +158,7 @@ const WIDE_FROM: usize = 4096;
 /// Width of the tile columns of an n x n matrix: wide enough for the product kernels, and that updates, one
 /// for each tile column, pass over the matrix few times; narrow enough that panels are a small part of
 /// the work and every worker has many. Measured, not timed at run time.
-pub fn tile_width(n: usize, dtype: DType, workers: usize) -> usize {
+pub fn cpu_tile_width(n: usize, dtype: DType, workers: usize) -> usize {
     let wide = match dtype {
         DType::C128 => 96,
         _ => 128,

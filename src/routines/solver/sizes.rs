@@ -3,7 +3,7 @@
 
 use super::condition;
 use super::operands::Problem;
-use super::options::{Engine, Family, Norm, Options, Rhs, Structure, Verb, tile_width};
+use super::options::{Engine, Family, Norm, Options, Rhs, Structure, Verb, cpu_tile_width};
 use crate::algorithms::redistribute;
 use crate::device::Op;
 use crate::device::cpu::{scratch_elements, shared_elements, worker_count};
@@ -24,7 +24,7 @@ pub fn panel_rows(n: usize) -> usize {
 
 /// Multiplications in the time of those of float64, up to which one thread is done before others have woken
 /// up: those of n = 512 (docs/design/adr/0003-one-thread-for-little-work.md).
-const FEW: f64 = (512 * 512 * 512) as f64;
+const SEQUENTIAL_WORK: f64 = (512 * 512 * 512) as f64;
 
 /// Threads for a call on the host: all of them, unless there is little to do and nobody has asked for
 /// several.
@@ -35,7 +35,7 @@ fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
     // Complex numbers take four real multiplications, narrow ones half the time.
     let weight = size_of::<T>() as f64 / 8.0 * if T::IS_COMPLEX { 2.0 } else { 1.0 };
     let work = weight * (n * n) as f64 * n.max(columns) as f64;
-    asked.unwrap_or(if work <= FEW { 1 } else { settings::threads() })
+    asked.unwrap_or(if work <= SEQUENTIAL_WORK { 1 } else { settings::threads() })
 }
 
 /// Tiles that workers pack are together no more than this part of the matrix, one for each worker apart.
@@ -72,7 +72,7 @@ impl Machine {
             workers,
             least: 1,
             distribution: Distribution::Block,
-            tile: tile_width(problem.n, problem.dtype, sharers),
+            tile: cpu_tile_width(problem.n, problem.dtype, sharers),
             own: scratch_elements::<T>,
             turn: |rows, cols| transpose::Plan::new(rows, cols, size_of::<T>()),
             turning: |plan, shards| {

@@ -68,7 +68,7 @@ pub fn is_factored_whole(shape: Shape, families: &[Family]) -> bool {
 }
 
 /// The width for a matrix on devices of an architecture ("sm_90"); equal for all routines of a family.
-pub fn tile_width(architecture: &str, shape: Shape) -> usize {
+pub fn cuda_tile_width(architecture: &str, shape: Shape) -> usize {
     let capability = architecture.trim_start_matches("sm_").parse().unwrap_or(0);
     let known = DEVICES.iter().rev().find(|one| one.since <= capability);
     let device = known.unwrap_or(&DEVICES[0]);
@@ -142,7 +142,7 @@ mod tests {
             ("sm_120", 16384, 1, F32, Cholesky, 256),
         ] {
             let shape = shape(n, ranks, dtype, family);
-            assert_eq!(tile_width(architecture, shape), width, "{architecture} {shape:?}");
+            assert_eq!(cuda_tile_width(architecture, shape), width, "{architecture} {shape:?}");
         }
     }
 
