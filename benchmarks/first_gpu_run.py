@@ -88,7 +88,7 @@ def steps(options) -> list[Step]:
         Step("solves", "all dtypes and shardings", 180, _tests("solve", *every), again=True),
         Step("others", "what else there is", 120, _tests("solve", *others), again=True),
         Step("moves", "transpositions", 150, _tests("transpose", *moves), again=True),
-        Step("meetings", "devices meet, and fail", 60, _tests("transpose", "devices_meet")),
+        Step("rendezvous", "devices meet, and fail", 60, _tests("transpose", "devices_meet")),
         Step("claims", "pieces are claimed", 90, _tests("transpose", "claims"), needs_cuda=True),
         Step("ranks", "several on a device", 60, _tests("solve", RANKS), needs_cuda=True),
         Step("panels", "what holds the host", 90, panels, needs_cuda=True),

@@ -238,36 +238,36 @@ ffi::Error Bandwidth(const void* in, void* out, size_t bytes, int64_t reps, Stre
 
 struct CallSite {
   static ffi::TypeId id;
-  struct Meeting {
+  struct Rendezvous {
     int64_t arrived = 0;
     std::string failure;  // once set, every device of the launch returns it
   };
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<int64_t, Meeting> meetings;  // by RunId; a probe never erases
+  std::map<int64_t, Rendezvous> rendezvous_of;  // by RunId; a probe never erases
 
   void Poison(int64_t run, const std::string& why) {
     std::lock_guard<std::mutex> lock(mutex);
-    meetings[run].failure = why;
+    rendezvous_of[run].failure = why;
     changed.notify_all();
   }
 
   // Blocks until n devices came. Inside a loop the RunId stays the same: the
-  // k-th meeting is over at k * n arrivals, since nobody can arrive twice
+  // k-th rendezvous is over at k * n arrivals, since nobody can arrive twice
   // before everybody arrived once.
   ffi::Error Meet(int64_t run, int64_t n, int64_t milliseconds) {
     std::unique_lock<std::mutex> lock(mutex);
-    Meeting& meeting = meetings[run];
-    const int64_t target = (meeting.arrived++ / n + 1) * n;
+    Rendezvous& rendezvous = rendezvous_of[run];
+    const int64_t target = (rendezvous.arrived++ / n + 1) * n;
     changed.notify_all();
-    auto over = [&] { return meeting.arrived >= target || !meeting.failure.empty(); };
+    auto over = [&] { return rendezvous.arrived >= target || !rendezvous.failure.empty(); };
     if (!changed.wait_for(lock, std::chrono::milliseconds(milliseconds), over)) {
-      meeting.failure = "probe meeting timed out: " + std::to_string(target - meeting.arrived) +
+      rendezvous.failure = "probe rendezvous timed out: " + std::to_string(target - rendezvous.arrived) +
                         " of " + std::to_string(n) + " devices missing";
       changed.notify_all();
     }
-    if (meeting.failure.empty()) return ffi::Error::Success();
-    return ffi::Error(ffi::ErrorCode::kDeadlineExceeded, meeting.failure);
+    if (rendezvous.failure.empty()) return ffi::Error::Success();
+    return ffi::Error(ffi::ErrorCode::kDeadlineExceeded, rendezvous.failure);
   }
 };
 ffi::TypeId CallSite::id = {};

@@ -228,7 +228,7 @@ class Checks(Probe):
         return ours == [True, False] * 2 and got[1] is got[3] is None, got
 
     def _meet(self, f=None, launches=10, **attributes):
-        """Launches a program of blocking meetings; says how that went and how long it took."""
+        """Launches a program of blocking rendezvous; says how that went and how long it took."""
         start, attributes = time.perf_counter(), {"n": len(self.devices), **attributes}
         g, x = self._sharded(f or functools.partial(self._call, **attributes))
         tried = []
@@ -237,15 +237,15 @@ class Checks(Probe):
         seconds = round(time.perf_counter() - start, 3)
         return {"launches": len(tried), "seconds": seconds, "trouble": tried[-1]}
 
-    def meeting(self):
-        """Blocking meetings of all devices work, once per launch and in fori_loop."""
+    def rendezvous(self):
+        """Blocking rendezvous of all devices work, once per launch and in fori_loop."""
         call = functools.partial(self._call, alias=True, n=len(self.devices))
         loop = lambda x: self.jax.lax.fori_loop(0, 50, lambda i, y: call(self.jnp.sin(y) + i), x)  # noqa: E731
         got = {"once": self._meet(), "loop": self._meet(loop)}
         return not any(result["trouble"] for result in got.values()), got
 
-    def meeting_twelve(self):
-        """Cuda: twelve independent meetings run, in one order on all devices; cpu: recorded."""
+    def rendezvous_twelve(self):
+        """Cuda: twelve independent rendezvous run, in one order on all devices; cpu: recorded."""
 
         def f(x):
             work = [x * i for i in range(12)]  # unequal, so that a scheduler may reorder
@@ -261,7 +261,7 @@ class Checks(Probe):
         return not got["trouble"] and len(orders) == 1 if self.cuda else None, got
 
     def failure_poisoned(self):
-        """One device fails and poisons the meeting: the error at once, the next call works."""
+        """One device fails and poisons the rendezvous: the error at once, the next call works."""
         bad = self._ordinal(self.devices[-1])
         got = self._meet(None, 1, bad=bad, poison=1, ms=20000)
         got["next_calls"] = self._meet(None, 3)

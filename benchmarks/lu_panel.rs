@@ -33,8 +33,8 @@ fn main() {
     println!("panel,rows,columns,workers,panel_us,one_worker_us,product_us,meeting_us");
     for (rows, cols) in PANELS {
         let (one, product, _) = panel(rows, cols, 1);
-        let (several, _, meeting) = panel(rows, cols, workers);
-        println!("panel,{rows},{cols},{workers},{several:.1},{one:.1},{product:.1},{meeting:.2}");
+        let (several, _, barrier) = panel(rows, cols, workers);
+        println!("panel,{rows},{cols},{workers},{several:.1},{one:.1},{product:.1},{barrier:.2}");
     }
     println!("factor,n,workers,as_modelled_ms,never_ms,whenever_ms");
     let never = Sharing { workers: 1, ..Sharing::default() };

@@ -160,7 +160,7 @@ def _sums(events: list[dict], seconds: float, arithmetic: float, rates: dict):
 def _kind(name: str) -> str:
     if name == "update":
         return "update"
-    if name.startswith("wait") or name in ("barrier", "meet"):
+    if name.startswith("wait") or name in ("barrier", "group barrier"):
         return "wait"
     if name in PANEL:
         return "panel"

@@ -23,12 +23,12 @@ pub struct Arrival {
 type Key = (i64, i64);
 
 /// A call site of an executable, shared by all its local devices.
-pub struct CallSite(Arc<Meetings>);
+pub struct CallSite(Arc<OpenRendezvous>);
 
 impl CallSite {
     pub fn new(attributes: &dyn Attributes) -> Result<CallSite> {
         let site = Site::new(attributes)?;
-        Ok(CallSite(Arc::new(Meetings { site, open: Mutex::default() })))
+        Ok(CallSite(Arc::new(OpenRendezvous { site, open: Mutex::default() })))
     }
 
     /// Takes one device's part of launch `run`. Returns at once; `arrival.reply` gets the outcome.
@@ -37,23 +37,23 @@ impl CallSite {
     }
 }
 
-pub(super) struct Meetings {
+pub(super) struct OpenRendezvous {
     site: Site,
-    open: Mutex<HashMap<Key, Meeting>>,
+    open: Mutex<HashMap<Key, Rendezvous>>,
 }
 
-struct Meeting {
+struct Rendezvous {
     since: Instant,
     /// Of its deadline; none if there is nobody to wait for.
     ticket: Option<watchdog::Ticket>,
     arrived: usize,
-    /// By rank; emptied when the meeting fails.
+    /// By rank; emptied when the rendezvous fails.
     parts: Vec<Option<Arrival>>,
     failed: Option<Error>,
 }
 
-impl Meetings {
-    fn open(&self) -> MutexGuard<'_, HashMap<Key, Meeting>> {
+impl OpenRendezvous {
+    fn open(&self) -> MutexGuard<'_, HashMap<Key, Rendezvous>> {
         self.open.lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -65,7 +65,7 @@ impl Meetings {
             Entry::Vacant(entry) => {
                 let since = Instant::now();
                 let watch = || watchdog::watch(since + settings::timeout(), self, key);
-                entry.insert_entry(Meeting {
+                entry.insert_entry(Rendezvous {
                     since,
                     ticket: (world > 1).then(watch),
                     arrived: 0,
@@ -74,22 +74,22 @@ impl Meetings {
                 })
             }
         };
-        let meeting = entry.get_mut();
-        meeting.arrived += 1;
-        let complete = meeting.arrived == world;
+        let rendezvous = entry.get_mut();
+        rendezvous.arrived += 1;
+        let complete = rendezvous.arrived == world;
         let mut refused = Vec::new();
-        match (&meeting.failed, self.objection(meeting, &arrival)) {
+        match (&rendezvous.failed, self.objection(rendezvous, &arrival)) {
             (Some(_), _) => refused.push(arrival.reply),
             (None, Some(error)) => {
-                refused = meeting.fail(error);
+                refused = rendezvous.fail(error);
                 refused.push(arrival.reply);
             }
             (None, None) => {
                 let rank = arrival.call.rank;
-                meeting.parts[rank] = Some(arrival);
+                rendezvous.parts[rank] = Some(arrival);
             }
         }
-        let failed = meeting.failed.clone();
+        let failed = rendezvous.failed.clone();
         let finished = if complete { Some(entry.remove()) } else { None };
         drop(open);
         if let Some(ticket) = finished.as_ref().and_then(|m| m.ticket) {
@@ -97,26 +97,26 @@ impl Meetings {
         }
         match (failed, finished) {
             (Some(error), _) => answer_all(refused, Err(error)),
-            (None, Some(meeting)) => self.start(meeting),
+            (None, Some(rendezvous)) => self.start(rendezvous),
             (None, None) => {}
         }
     }
 
-    /// Why `arrival` cannot be part of `meeting`.
-    fn objection(&self, meeting: &Meeting, arrival: &Arrival) -> Option<Error> {
+    /// Why `arrival` cannot be part of `rendezvous`.
+    fn objection(&self, rendezvous: &Rendezvous, arrival: &Arrival) -> Option<Error> {
         let Call { rank, device, .. } = arrival.call;
         let (name, world) = (self.site.routine, self.site.world);
-        let Some(slot) = meeting.parts.get(rank) else {
+        let Some(slot) = rendezvous.parts.get(rank) else {
             return Some(messages::out_of_range(name, world, rank, device));
         };
         let other = slot.as_ref()?.call.device;
         Some(messages::claimed_twice(name, world, rank, (other, device)))
     }
 
-    fn start(&self, meeting: Meeting) {
+    fn start(&self, rendezvous: Rendezvous) {
         let (calls, replies): (Vec<_>, Vec<_>) =
-            meeting.parts.into_iter().flatten().map(|a| (a.call, a.reply)).unzip();
-        let prepare = || self.site.configured.prepare(calls, meeting.since);
+            rendezvous.parts.into_iter().flatten().map(|a| (a.call, a.reply)).unzip();
+        let prepare = || self.site.configured.prepare(calls, rendezvous.since);
         let prepared = catch_unwind(AssertUnwindSafe(prepare))
             .unwrap_or_else(|panic| Err(Error::from_panic("preparing a call", &*panic)));
         match prepared {
@@ -125,21 +125,22 @@ impl Meetings {
         }
     }
 
-    /// Fails the meeting `key` if it is still waiting for somebody; `ticket` tells it from a later one
+    /// Fails the rendezvous `key` if it is still waiting for somebody; `ticket` tells it from a later one
     /// of the same name.
     pub(super) fn expire(&self, key: Key, ticket: watchdog::Ticket) {
         let mut open = self.open();
-        let waits = |m: &&mut Meeting| m.failed.is_none() && m.ticket == Some(ticket);
-        let Some(meeting) = open.get_mut(&key).filter(waits) else { return };
-        let error = messages::missing(self.site.routine, &meeting.parts, meeting.since.elapsed());
-        let waiting = meeting.fail(error.clone());
+        let waits = |m: &&mut Rendezvous| m.failed.is_none() && m.ticket == Some(ticket);
+        let Some(rendezvous) = open.get_mut(&key).filter(waits) else { return };
+        let error =
+            messages::missing(self.site.routine, &rendezvous.parts, rendezvous.since.elapsed());
+        let waiting = rendezvous.fail(error.clone());
         drop(open);
         answer_all(waiting, Err(error));
     }
 }
 
-impl Meeting {
-    /// Marks the meeting as failed and returns those who wait.
+impl Rendezvous {
+    /// Marks the rendezvous as failed and returns those who wait.
     fn fail(&mut self, error: Error) -> Vec<Reply> {
         self.failed = Some(error);
         self.parts.drain(..).flatten().map(|arrival| arrival.reply).collect()

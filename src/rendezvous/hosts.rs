@@ -17,7 +17,7 @@ const REMEMBERED: usize = 16;
 /// (run id, group)
 type Key = (i64, i64);
 
-/// The meetings of a call site.
+/// The rendezvous of a call site.
 pub struct Hosts {
     routine: &'static str,
     world: usize,
@@ -27,7 +27,7 @@ pub struct Hosts {
     is_made: Condvar,
 }
 
-/// What ranks bring to a meeting, and what has been made of it.
+/// What ranks bring to a rendezvous, and what has been made of it.
 #[derive(Default)]
 struct Exchange {
     brought: HashMap<Key, Vec<Option<Parcel>>>,
@@ -44,11 +44,11 @@ struct Made {
 
 #[derive(Default)]
 struct State {
-    open: HashMap<Key, Meeting>,
+    open: HashMap<Key, Rendezvous>,
     failed: VecDeque<(i64, Error)>,
 }
 
-struct Meeting {
+struct Rendezvous {
     /// Whether all have come, whatever happens afterwards in the same run.
     complete: Arc<AtomicBool>,
     since: Instant,
@@ -86,16 +86,16 @@ impl Hosts {
 
     /// Waits until all ranks of a group have come. An error if one of the run has failed, or does not
     /// come in time, which is one for all of them.
-    pub fn meet(&self, run: i64, group: i64, rank: usize, device: i32) -> Result<()> {
+    pub fn rendezvous(&self, run: i64, group: i64, rank: usize, device: i32) -> Result<()> {
         let (key, world) = ((run, group), self.world);
         let mut state = self.state();
         state.failure(run)?;
-        let meeting = state.open.entry(key).or_insert_with(|| Meeting {
+        let rendezvous = state.open.entry(key).or_insert_with(|| Rendezvous {
             complete: Arc::default(),
             since: Instant::now(),
             devices: vec![None; world],
         });
-        let objection = match meeting.devices.get(rank) {
+        let objection = match rendezvous.devices.get(rank) {
             None => Some(messages::out_of_range(self.routine, world, rank, device)),
             Some(Some(other)) => {
                 Some(messages::claimed_twice(self.routine, world, rank, (*other, device)))
@@ -106,9 +106,10 @@ impl Hosts {
             drop(state);
             return Err(self.fail(run, error));
         }
-        meeting.devices[rank] = Some(device);
-        let (complete, deadline) = (meeting.complete.clone(), meeting.since + settings::timeout());
-        if meeting.devices.iter().all(Option::is_some) {
+        rendezvous.devices[rank] = Some(device);
+        let (complete, deadline) =
+            (rendezvous.complete.clone(), rendezvous.since + settings::timeout());
+        if rendezvous.devices.iter().all(Option::is_some) {
             complete.store(true, Ordering::Release);
             state.open.remove(&key);
             self.changed.notify_all();
@@ -119,14 +120,14 @@ impl Hosts {
                 return Ok(());
             }
             state.failure(run)?;
-            let Some(meeting) = state.open.get(&key) else {
+            let Some(rendezvous) = state.open.get(&key) else {
                 // So many other runs have failed since that this one is forgotten.
                 return Err(messages::given_up(self.routine));
             };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let waited = meeting.since.elapsed();
-                let error = messages::missing(self.routine, &meeting.devices, waited);
+                let waited = rendezvous.since.elapsed();
+                let error = messages::missing(self.routine, &rendezvous.devices, waited);
                 drop(state);
                 return Err(self.fail(run, error));
             }
@@ -159,7 +160,7 @@ impl Hosts {
                 *slot = Some(Box::new(parcel));
             }
         }
-        if let Err(error) = self.meet(run, group, rank, device) {
+        if let Err(error) = self.rendezvous(run, group, rank, device) {
             self.exchange().brought.remove(&key);
             return Err(error);
         }

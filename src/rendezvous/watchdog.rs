@@ -1,14 +1,14 @@
-//! One thread that knows the deadlines of all open meetings.
+//! One thread that knows the deadlines of all open rendezvous.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, Weak};
 use std::time::Instant;
 
-use super::collect::Meetings;
+use super::collect::OpenRendezvous;
 
 /// A deadline; the number tells equal instants apart.
 pub(super) type Ticket = (Instant, u64);
-type Deadlines = BTreeMap<Ticket, (Weak<Meetings>, (i64, i64))>;
+type Deadlines = BTreeMap<Ticket, (Weak<OpenRendezvous>, (i64, i64))>;
 
 static DEADLINES: Mutex<(u64, Deadlines)> = Mutex::new((0, BTreeMap::new()));
 static CHANGED: Condvar = Condvar::new();
@@ -18,8 +18,8 @@ fn deadlines() -> MutexGuard<'static, (u64, Deadlines)> {
     DEADLINES.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Expires the meeting `key` of `meetings` at `deadline`, unless the ticket is given back before.
-pub(super) fn watch(deadline: Instant, meetings: &Arc<Meetings>, key: (i64, i64)) -> Ticket {
+/// Expires the rendezvous `key` of `open` at `deadline`, unless the ticket is given back before.
+pub(super) fn watch(deadline: Instant, open: &Arc<OpenRendezvous>, key: (i64, i64)) -> Ticket {
     START.call_once(|| {
         // Without the thread calls still work, they just wait without limit.
         let _ = std::thread::Builder::new().name("meshsolve-watch".into()).spawn(run);
@@ -28,14 +28,14 @@ pub(super) fn watch(deadline: Instant, meetings: &Arc<Meetings>, key: (i64, i64)
     let (count, map) = &mut *guard;
     *count += 1;
     let ticket = (deadline, *count);
-    map.insert(ticket, (Arc::downgrade(meetings), key));
+    map.insert(ticket, (Arc::downgrade(open), key));
     if map.first_key_value().is_some_and(|(first, _)| *first == ticket) {
         CHANGED.notify_one();
     }
     ticket
 }
 
-/// Gives a ticket back: its meeting is over.
+/// Gives a ticket back: its rendezvous is over.
 pub(super) fn forget(ticket: Ticket) {
     deadlines().1.remove(&ticket);
 }
@@ -52,10 +52,10 @@ fn run() {
             Some(_) => {
                 let due = guard.1.pop_first();
                 drop(guard);
-                if let Some((ticket, (meetings, key))) = due
-                    && let Some(meetings) = meetings.upgrade()
+                if let Some((ticket, (open, key))) = due
+                    && let Some(open) = open.upgrade()
                 {
-                    meetings.expire(key, ticket);
+                    open.expire(key, ticket);
                 }
                 deadlines()
             }

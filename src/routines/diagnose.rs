@@ -57,8 +57,8 @@ impl Configured for Options {
         for call in &calls {
             check(&call.args, &call.rets)?;
         }
-        let meeting = Barrier::new(calls.len());
-        Ok(Arc::new(Diagnosis { options: *self, calls, meeting }))
+        let barrier = Barrier::new(calls.len());
+        Ok(Arc::new(Diagnosis { options: *self, calls, barrier }))
     }
 
     fn on_cuda(&self) -> &dyn OnCuda {
@@ -70,7 +70,7 @@ impl OnCuda for Options {
     fn run(&self, part: &mut Part) -> Result<()> {
         check(part.args(), part.rets())?;
         self.fail(part.place()?.0)?;
-        part.meet()?;
+        part.rendezvous()?;
         part.pass_through(0, 0)
     }
 }
@@ -99,7 +99,7 @@ impl Options {
 struct Diagnosis {
     options: Options,
     calls: Vec<Call>,
-    meeting: Barrier,
+    barrier: Barrier,
 }
 
 impl Job for Diagnosis {
@@ -109,14 +109,14 @@ impl Job for Diagnosis {
 
     fn run(&self, worker: usize) -> Result<()> {
         self.options.fail(worker)?;
-        if self.meeting.wait().is_ok() {
+        if self.barrier.wait().is_ok() {
             self.calls[worker].pass_through(0, 0);
         }
         Ok(())
     }
 
     fn stop(&self) {
-        self.meeting.stop();
+        self.barrier.stop();
     }
 
     fn finish(&self) -> Result<()> {

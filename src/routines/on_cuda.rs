@@ -71,10 +71,10 @@ impl<'a, 's> Part<'a, 's> {
     }
 
     /// Waits for the host threads of all ranks of the group.
-    pub fn meet(&mut self) -> Result<()> {
+    pub fn rendezvous(&mut self) -> Result<()> {
         let (rank, group) = self.place()?;
         self.met = true;
-        self.hosts.meet(self.arrival.run, group, rank, self.arrival.device)
+        self.hosts.rendezvous(self.arrival.run, group, rank, self.arrival.device)
     }
 
     /// XLA's number of the device, for messages.
@@ -96,7 +96,7 @@ impl<'a, 's> Part<'a, 's> {
 
     /// Who has met the others meets them once more, so that all return the same.
     pub fn leave(mut self) -> Result<()> {
-        if self.met { self.meet() } else { Ok(()) }
+        if self.met { self.rendezvous() } else { Ok(()) }
     }
 
     /// The address of so many bytes of the device's memory, for work on the stream.

@@ -53,23 +53,23 @@ fn a_host_thread_that_never_comes() {
     alone(|| {
         settings::set_timeout(Duration::from_millis(200));
         let hosts = Hosts::new("diagnose", 3);
-        let meet = |run, ranks: &[usize]| {
+        let rendezvous = |run, ranks: &[usize]| {
             std::thread::scope(|scope| {
                 let come = |&rank: &usize| {
                     let hosts = &hosts;
-                    scope.spawn(move || hosts.meet(run, 0, rank, rank as i32))
+                    scope.spawn(move || hosts.rendezvous(run, 0, rank, rank as i32))
                 };
                 let threads: Vec<_> = ranks.iter().map(come).collect();
                 threads.into_iter().map(|t| t.join().unwrap()).collect::<Vec<_>>()
             })
         };
-        let early = meet(1, &[0, 2]);
+        let early = rendezvous(1, &[0, 2]);
         let error = early[0].clone().unwrap_err();
         assert_eq!((error.kind, &early[1]), (Kind::DeadlineExceeded, &early[0]));
         let text = "meshsolve.diagnose: rank 1 of 3 did not arrive within 0.2";
         assert!(error.message.starts_with(text), "{error}");
-        assert_eq!(meet(1, &[1]), early[..1], "who comes late is told the same");
+        assert_eq!(rendezvous(1, &[1]), early[..1], "who comes late is told the same");
         settings::set_timeout(Duration::from_secs(60));
-        assert_eq!(meet(2, &[2, 0, 1]), [Ok(()), Ok(()), Ok(())]);
+        assert_eq!(rendezvous(2, &[2, 0, 1]), [Ok(()), Ok(()), Ok(())]);
     });
 }

@@ -1,4 +1,4 @@
-//! Whole calls through a call site, without XLA: results, meetings, failures, messages.
+//! Whole calls through a call site, without XLA: results, rendezvous, failures, messages.
 
 use std::collections::HashSet;
 
