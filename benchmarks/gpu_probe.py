@@ -293,10 +293,14 @@ class Checks(Probe):
 
 CHECKS = {name: f for name, f in vars(Checks).items() if not name.startswith("_")}
 # What a check is skipped without, and for which the end of the process is an answer.
-NEEDS = {"stream": ["a GPU"], "failure_poisoned": ["several devices"], "meeting_twelve": ["time"]}
+NEEDS = {
+    "stream": ["a GPU"],
+    "failure_poisoned": ["several devices"],
+    "rendezvous_twelve": ["time"],
+}
 NEEDS["failure_unpoisoned"] = ["several devices", "time"]
 NEEDS["third_device"] = ["a GPU", "several devices"]
-MAY_DIE = ("meeting_twelve", "failure_unpoisoned")
+MAY_DIE = ("rendezvous_twelve", "failure_unpoisoned")
 
 
 class Cases(Checks):

@@ -30,7 +30,7 @@ const ORDERS: [usize; 5] = [512, 1024, 2048, 4096, 8192];
 
 fn main() {
     let workers = std::env::args().nth(1).map_or(2, |n| n.parse().expect("a number of workers"));
-    println!("panel,rows,columns,workers,panel_us,one_worker_us,product_us,meeting_us");
+    println!("panel,rows,columns,workers,panel_us,one_worker_us,product_us,barrier_us");
     for (rows, cols) in PANELS {
         let (one, product, _) = panel(rows, cols, 1);
         let (several, _, barrier) = panel(rows, cols, workers);

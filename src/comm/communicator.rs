@@ -16,7 +16,7 @@ pub struct Sharing {
     pub workers: usize,
     /// Each with so many rows at least.
     pub rows: usize,
-    /// Multiplications of float64 that a worker does in the time of a meeting. On two cores a meeting takes
+    /// Multiplications of float64 that a worker does in the time of a barrier. On two cores a barrier takes
     /// 1 us with what it exchanges; with more workers it takes longer.
     pub barrier_cost: f64,
 }

@@ -1,5 +1,5 @@
 //! A counter that only grows and that threads wait on, and what is made of it: a barrier of all threads,
-//! and meetings of some; all can be stopped.
+//! and barriers of some; all can be stopped.
 //!
 //! Contract. `announce(c)` publishes everything the caller wrote before it to every thread whose
 //! `wait(c' <= c)` returns `Ok`. A waiter spins briefly (tile kernels take tens of microseconds), then

@@ -278,7 +278,7 @@ pub trait Backend<T: Scalar> {
     /// How many workers of the call can factor a panel of so many rows together; 1 where they do not reach
     /// each other's memory.
     fn sharers(&self, rows: usize) -> usize;
-    /// What a meeting of a group costs, in multiplications that a worker does meanwhile.
+    /// What a barrier of a group costs, in multiplications that a worker does meanwhile.
     fn group_barrier_cost(&self) -> f64;
     /// Waits for all members of a group that this worker is in.
     fn group_barrier(&mut self, group: &mut Group) -> Step;

@@ -28,7 +28,7 @@ fn a_device_that_never_arrives_is_named_and_a_late_one_gets_the_same_error() {
 }
 
 #[test]
-fn a_deadline_does_not_outlive_its_meeting() {
+fn a_deadline_does_not_outlive_its_rendezvous() {
     alone(|| {
         // As in a loop: the same run id meets again, after the first deadline of that name.
         settings::set_timeout(Duration::from_millis(400));

@@ -11,7 +11,7 @@ fn panels_are_shared_where_workers_outnumber_the_columns() {
 }
 
 #[test]
-fn panels_are_not_shared_where_meetings_take_longer() {
+fn panels_are_not_shared_where_barriers_take_longer() {
     assert!(pays(2, 16, 16, 1.0));
     assert!(!pays(2, 16, 16, 1.3));
 }

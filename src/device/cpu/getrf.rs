@@ -3,7 +3,7 @@
 //! Appl. 18, 1997). Everything but the strips is products and triangular solves.
 //!
 //! Every member has rows of its own for strips and products. Interchanges and triangular solves touch
-//! rows of all members and go by columns, between meetings. The order of operations on an entry depends
+//! rows of all members and go by columns, between barriers. The order of operations on an entry depends
 //! on how many members there are, as products of few rows go by other kernels, but not on who is first.
 
 use std::ops::Range;
@@ -118,7 +118,7 @@ impl<T: Scalar> Panel<'_, T> {
             self.unusable.get_or_insert(j);
         }
         if self.leads() {
-            // SAFETY: the leader's to write, between the meetings that others read it after.
+            // SAFETY: the leader's to write, between the barriers that others read it after.
             unsafe { self.pivots.sub(j, 0, 1, 1).ptr.write(row as i32) };
         }
     }
