@@ -33,13 +33,13 @@ struct Site {
 };
 
 // Threads that wait for each other.
-struct Rendezvous {
+struct Barrier {
   std::vector<struct Fiber*> waiting;
   Site site;
 };
 
 struct Warp {
-  Rendezvous rendezvous;
+  Barrier barrier;
   // Of this exchange and of the one before, which slower lanes have yet to read.
   unsigned long long brought[2][LANES];
   unsigned round = 0;
@@ -47,7 +47,7 @@ struct Warp {
 
 struct Block {
   std::vector<struct Fiber*> ready;
-  Rendezvous rendezvous;
+  Barrier barrier;
   std::vector<Warp> warps;
   alignas(128) unsigned char shared[SHARED_BYTES];
 };
@@ -166,18 +166,18 @@ void resume(Fiber* fiber) {
   swapcontext(&machine.scheduler_context, &fiber->start);
 }
 
-void wait(Rendezvous& rendezvous, size_t expected, Site site, const char* differ) {
+void wait(Barrier& barrier, size_t expected, Site site, const char* differ) {
   Fiber* self = machine.running;
-  if (rendezvous.waiting.empty()) {
-    rendezvous.site = site;
-  } else if (rendezvous.site != site) {
+  if (barrier.waiting.empty()) {
+    barrier.site = site;
+  } else if (barrier.site != site) {
     fail(differ, site.file, site.line);
   }
-  rendezvous.waiting.push_back(self);
-  if (rendezvous.waiting.size() == expected) {
+  barrier.waiting.push_back(self);
+  if (barrier.waiting.size() == expected) {
     auto& ready = self->block->ready;
-    ready.insert(ready.end(), rendezvous.waiting.begin(), rendezvous.waiting.end());
-    rendezvous.waiting.clear();
+    ready.insert(ready.end(), barrier.waiting.begin(), barrier.waiting.end());
+    barrier.waiting.clear();
   }
   leave();
 }
@@ -198,7 +198,7 @@ void pause() {
 }
 
 void meet_block(const char* file, int line) {
-  wait(machine.running->block->rendezvous, machine.threads, {file, line},
+  wait(machine.running->block->barrier, machine.threads, {file, line},
        "threads of a block meet at different lines");
 }
 
@@ -206,8 +206,8 @@ unsigned long long meet_warp(unsigned long long bits, unsigned lane, const char*
   Warp* warp = machine.running->warp;
   const unsigned round = warp->round % 2;
   warp->brought[round][machine.running->index.thread.x % LANES] = bits;
-  if (warp->rendezvous.waiting.size() + 1 == LANES) warp->round++;
-  wait(warp->rendezvous, LANES, {file, line}, "lanes of a warp meet at different lines");
+  if (warp->barrier.waiting.size() + 1 == LANES) warp->round++;
+  wait(warp->barrier, LANES, {file, line}, "lanes of a warp meet at different lines");
   return warp->brought[round][lane];
 }
 
@@ -279,7 +279,7 @@ extern "C" const char* emulate_launch(unsigned blocks, unsigned threads, unsigne
   for (unsigned b = 0; b < blocks; b++) {
     Block& block = *m.blocks[b];
     block.ready.clear();
-    block.rendezvous = {};
+    block.barrier = {};
     block.warps.assign(threads / LANES, {});
     std::memset(block.shared, GARBAGE, SHARED_BYTES);
     for (unsigned t = 0; t < threads; t++) {

@@ -1,4 +1,4 @@
-"""The FFI layer seen from XLA: meetings, order, failures, direct calls.
+"""The FFI layer seen from XLA: rendezvous, order, failures, direct calls.
 
 What may hang or abort when a rule of the rendezvous is broken runs in a process of its own.
 """

@@ -42,11 +42,11 @@ def told(out):
 
 
 def test_steps_on_the_host(tmp_path):
-    ran = run("--out", tmp_path, "--only", "device,solve,meetings,ranks")
+    ran = run("--out", tmp_path, "--only", "device,solve,rendezvous,ranks")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     report = told(tmp_path)
     states = {step["name"]: step["state"] for step in report["steps"]}
-    assert states == {"device": "ok", "solve": "ok", "meetings": "ok", "ranks": "skipped"}
+    assert states == {"device": "ok", "solve": "ok", "rendezvous": "ok", "ranks": "skipped"}
     assert report["commit"] and report["jax"] and report["device"]["devices"] == 2
     assert len(report["summary"]) == 11
     assert all(line in ran.stdout for line in report["summary"])

@@ -15,7 +15,7 @@ PROBE = ROOT / "benchmarks/gpu_probe.py"
 
 
 @pytest.mark.parametrize(
-    "only", ["meeting,gemm:float64:256", pytest.param("", marks=pytest.mark.tools)]
+    "only", ["rendezvous,gemm:float64:256", pytest.param("", marks=pytest.mark.tools)]
 )
 def test_the_probe_on_cpu_devices(tmp_path, only):
     command = [sys.executable, PROBE, "--platform", "cpu", "--quick", "--suite-timeout", "0"]
@@ -24,11 +24,11 @@ def test_the_probe_on_cpu_devices(tmp_path, only):
     assert ran.returncode == 0, ran.stdout + ran.stderr
     report = json.loads((tmp_path / "gpu_probe.json").read_text())
     oks = {check["name"]: check["ok"] for check in report["checks"]}
-    assert oks["environment"] and oks["meeting"] and False not in oks.values()
+    assert oks["environment"] and oks["rendezvous"] and False not in oks.values()
     with open(tmp_path / "gpu_baselines.csv", newline="") as file:
         cases = {(row["case"], row["dtype"], row["n"]) for row in csv.DictReader(file)}
     if only:
-        assert set(oks) == {"environment", "meeting", "meeting_twelve"}
+        assert set(oks) == {"environment", "rendezvous", "meeting_twelve"}
         assert cases == {("gemm", "float64", "256")}
     else:
         assert len(oks) == 13 and len(cases) == 13

@@ -12,7 +12,7 @@ use crate::scalar::Scalar;
 
 /// What the factorisation of a panel takes, its product with a tile being 1.
 const PANEL: f64 = 0.8;
-/// Meetings for each column of a panel.
+/// Barriers for each column of a panel.
 const BARRIERS: f64 = 1.3;
 /// Workers share where it takes less than this part of the time.
 const GAIN: f64 = 0.75;
