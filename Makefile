@@ -1,6 +1,6 @@
 # Every target sets up what it needs on a machine that has python3 (3.11 or newer), cargo, g++, make.
 #
-#   make demo        a sharded solve on CPU host devices, with timing, residual and peak memory
+#   make demo        a sharded solve on CPU devices, with timing, residual and peak memory
 #   make test        all quick tests: Rust (CUDA kernels too, as plain C++), model checking, the kernels
 #                    through the compilers of CUDA, Python on the newest and the oldest JAX
 #   make test-tools  benchmarks, plots and pictures at length; their smoke is in `make test`
@@ -137,7 +137,7 @@ test-miri:
 test-valgrind:
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(VALGRIND)" \
 		cargo test --release --locked --quiet --test suite \
-		-- --test-threads 1 calls:: on_the_host:: transpose_panel::
+		-- --test-threads 1 calls:: on_cpu_devices:: transpose_panel::
 
 test-tools: build/ready.stamp build/bench.stamp
 	$(BIN)/python -m pytest -q $(WORKERS) -m "tools and not slow"

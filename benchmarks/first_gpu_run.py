@@ -12,7 +12,7 @@ printed.
 
 --prepare needs no device: it compiles the kernels into the folder, where the steps find them.
 
-With --platform cpu the same steps run on CPU host devices, but for those that need CUDA: that shows
+With --platform cpu the same steps run on CPU devices, but for those that need CUDA: that shows
 that the script itself works. --quick takes tiny matrices and one case of each test.
 """
 

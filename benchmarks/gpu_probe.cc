@@ -3,7 +3,7 @@
 // the other devices, fail, throw, launch a kernel, allocate, measure a copy.
 //
 // With -DPROBE_CPU the same handlers are built without CUDA, so that the logic
-// of the script runs on host devices. The kernels are a string: the script
+// of the script runs on CPU devices. The kernels are a string: the script
 // has NVRTC compile them for the device at hand, as the library does.
 
 #include <sys/syscall.h>
@@ -80,7 +80,7 @@ int64_t Get(const ffi::Dictionary& attrs, const char* name, int64_t otherwise) {
   return value.has_value() ? *value : otherwise;
 }
 
-// ---- Device code, or its stand-in on the host ----
+// ---- Device code, or its stand-in on CPU devices ----
 
 #ifdef PROBE_CPU
 struct HostStream {};

@@ -13,7 +13,7 @@ Rows that fail say why in `note`, among them those of an engine that there is no
 device` are solves by K ranks that share the first device, through the code that several devices
 run, in memory that is not JAX's. `panel of W` is one factorisation by cuSOLVER, of n x W by LU and
 of W x W by Cholesky: `host_seconds` are those until the call returns, `host_bytes` what it works in
-on the host.
+on CPU devices.
 
 `meshsolve` solves with A's memory given away, `jnp` is jnp.linalg.solve or cho_solve(cho_factor),
 on one device; `... factor` are cho_factor, lu_factor, jnp.linalg.cholesky and
@@ -22,7 +22,7 @@ width n is one tile, on one CUDA device the vendor's factorisation.
 `meshsolve largest` and `jnp largest` are the largest n of float64 that is solved, found by halving
 what lies between a size that is and one that is not; each is solved, and its residual checked.
 
-With --platform cpu it runs on CPU host devices, which says whether it works, and nothing else.
+With --platform cpu it runs on CPU devices, which says whether it works, and nothing else.
 Rows that this commit has measured on this device are not measured again.
 """
 
@@ -441,7 +441,7 @@ def _options():
     parser.add_argument("--most", type=int, help="and not beyond this")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for a row")
     parser.add_argument("--platform", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--devices", type=int, default=2, help="CPU host devices")
+    parser.add_argument("--devices", type=int, default=2, help="CPU devices")
     parser.add_argument("--quick", action="store_true", help="tiny matrices: does it work?")
     parser.add_argument("--list", action="store_true", help="only name the rows")
     parser.add_argument("--child", help=argparse.SUPPRESS)

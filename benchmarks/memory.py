@@ -16,7 +16,7 @@ solution's square with respect to A and b), logdet (the gradient of log |det A|)
 With storage "padded" A lies on one device and n - 1 is solved: its sharded copy is 1. "two ways" is
 a matrix in blocks, its rows and its columns dealt to half of the devices each.
 
-Of CPU host devices it is the resident memory of the process; of CUDA devices what JAX's allocator
+Of CPU devices it is the resident memory of the process; of CUDA devices what JAX's allocator
 has given at its peak, summed over devices. That peak is of the whole process: one case at a time,
 and "before_bytes" is how far it was above what is in use before the call.
 """

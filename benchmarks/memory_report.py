@@ -39,7 +39,7 @@ def main(folder: pathlib.Path) -> None:
     axis.bar_label(bars, texts, padding=3)
     axis.invert_yaxis()
     axis.set(xlim=(0, 4.6), xlabel="peak memory above A and b, in multiples of A")
-    axis.set_title("float64, 2 host devices, by rows, n = 8192 (* 4096)", fontsize=10)
+    axis.set_title("float64, 2 CPU devices, by rows, n = 8192 (* 4096)", fontsize=10)
     axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(folder / "memory-cpu.png", dpi=110)
 

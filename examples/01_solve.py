@@ -1,4 +1,4 @@
-"""Kernel ridge regression with a kernel matrix that is solved on four CPU host devices.
+"""Kernel ridge regression with a kernel matrix that is solved on four CPU devices.
 
 Run: python examples/01_solve.py                the 1797 handwritten digits of scikit-learn
      python examples/01_solve.py --n 8192       a synthetic Matern kernel of that size
@@ -50,7 +50,7 @@ a = jax.block_until_ready(kernel_matrix(points))
 before = reset_peak()
 x = ms.solve(a, b, **how).block_until_ready()
 above, seconds = (peak() - before) / (8 * n * n), ms.last_call()["seconds"]
-print(f"{problem.name}: n = {n}, {b.shape[1]} right-hand sides, {mesh.size} host devices")
+print(f"{problem.name}: n = {n}, {b.shape[1]} right-hand sides, {mesh.size} CPU devices")
 a = kernel_matrix(points)
 ms.plan(a, b, **how)
 if not sharded:  # what each digit's prediction would be had it been left out: b - x / diag(A^-1)

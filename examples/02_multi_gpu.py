@@ -1,4 +1,4 @@
-"""A positive definite system over all visible GPUs, or over CPU host devices where there are none.
+"""A positive definite system over all visible GPUs, or over CPU devices where there are none.
 
 The matrix is made where its rows belong and solved in its memory, over all devices, then over
 fewer. What a device holds is its part of A; the table says what the call takes beside it.
@@ -30,7 +30,7 @@ n, dtype, on_cpu = options.n, jnp.dtype(options.dtype), jax.default_backend() ==
 
 
 def peak(reset=False) -> int:
-    """Bytes at most in use so far: of the process on the host, of a device on GPUs."""
+    """Bytes at most in use so far: of the process on CPU devices, of a device on GPUs."""
     if not on_cpu:
         return max(device.memory_stats()["peak_bytes_in_use"] for device in jax.devices())
     if reset:

@@ -72,7 +72,7 @@ for key in jax.random.split(keys[2], options.steps):
     parameters -= 0.1 * step
     energies.append(float(energy))
 error = (energies[-1] - exact) / abs(exact)
-print(f"{len(start)} parameters, {options.samples} samples, {mesh.size} host devices")
+print(f"{len(start)} parameters, {options.samples} samples, {mesh.size} CPU devices")
 for i in range(0, options.steps, 10):
     print(f"step {i:3}   energy {energies[i]:.6f}")
 print(f"at last    energy {energies[-1]:.6f}, exactly {exact:.6f}: {error:.1e} above")

@@ -70,7 +70,7 @@ solving = seconds(one_step, implicit, explicit, start)
 history = np.asarray(keeping(implicit, explicit, start))
 damping = ((1 - dt / 2 * waves) / (1 + dt / 2 * waves)) ** options.steps
 error = np.abs(history[-1] - np.fft.ifft(damping * np.fft.fft(start)).real).max()
-print(f"n = {n}, {options.steps} steps, {mesh.size} host devices; largest error {error:.1e}")
+print(f"n = {n}, {options.steps} steps, {mesh.size} CPU devices; largest error {error:.1e}")
 print(f"factor          {1e3 * factoring:8.1f} ms, once")
 print(f"a step with it  {1e3 * (everything - factoring) / options.steps:8.1f} ms")
 print(f"a step without  {1e3 * solving:8.1f} ms")

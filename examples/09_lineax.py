@@ -68,7 +68,7 @@ before, after = (np.asarray(estimate(p, *shards, ms.lineax.Cholesky())) for p in
 whole = (jnp.asarray(np.asarray(m)) for m in shards)
 apart = np.abs(after - estimate(fit.x, *whole, lx.Cholesky())).max()
 errors = [np.sqrt(np.mean((f - truth) ** 2)) for f in (first, before, after)]
-print(f"n = {n}, {mesh.size} host devices; misfit {value(start):.3f} -> {fit.fun:.3f}")
+print(f"n = {n}, {mesh.size} CPU devices; misfit {value(start):.3f} -> {fit.fun:.3f}")
 print("lambda      {:.1e}, mu {:.1e}".format(*np.exp(fit.x)))
 print(f"gradient    {wrong:.1e} from differences of the misfit")
 print(f"estimate    {apart:.1e} from that of lineax.Cholesky on one device")

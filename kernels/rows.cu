@@ -64,28 +64,34 @@ struct Kept {
   Element<S> element[SLOTS];
 };
 
+// Calls move(e, column, row, source) for each row that moves, in `width` columns; `e` counts what
+// is kept, neighbouring threads taking neighbouring elements.
+template <typename Move>
+__device__ void visit_moves(int width, bool by_rows, const int* moves, int slots, Move move) {
+  for (int e = threadIdx.x; e < slots * width; e += THREADS) {
+    const int s = by_rows ? e / width : e % slots, column = by_rows ? e % width : e / slots;
+    const int row = moves[s], source = moves[slots + s];
+    if (row != source) move(e, column, row, source);
+  }
+  __syncthreads();
+}
+
 // Element (i, j) of the block is x[i * row_stride + j * col_stride]. A block of threads has as many
-// columns at a time as its memory keeps; neighbouring threads take neighbouring elements.
+// columns at a time as its memory keeps.
 template <int S>
 __device__ void permute_rows(Kept<S>& kept, Element<S>* x, Size row_stride, Size col_stride,
                              Size cols, const int* moves, int slots) {
   const int most = SLOTS / slots;
+  const bool by_rows = col_stride < row_stride;
   for (Size j = Size(blockIdx.x) * most; j < cols; j += Size(gridDim.x) * most) {
     const int width = int(smaller(Size(most), cols - j));
-    const bool by_rows = col_stride < row_stride;
-    auto visit = [&](auto move) {
-      for (int e = threadIdx.x; e < slots * width; e += THREADS) {
-        const int s = by_rows ? e / width : e % slots, column = by_rows ? e % width : e / slots;
-        const int row = moves[s], source = moves[slots + s];
-        if (row != source) move(kept.element[e], x + (j + column) * col_stride, row, source);
-      }
-      __syncthreads();
-    };
-    visit([&](Element<S>& one, Element<S>* column, int, int source) {
-      one = column[source * row_stride];
+    Element<S>* block = x + j * col_stride;
+    visit_moves(width, by_rows, moves, slots, [&](int e, int column, int, int source) {
+      kept.element[e] = block[column * col_stride + source * row_stride];
     });
-    visit(
-        [&](Element<S>& one, Element<S>* column, int row, int) { column[row * row_stride] = one; });
+    visit_moves(width, by_rows, moves, slots, [&](int e, int column, int row, int) {
+      block[column * col_stride + row * row_stride] = kept.element[e];
+    });
   }
 }
 

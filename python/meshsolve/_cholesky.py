@@ -47,7 +47,7 @@ class CholeskyFactor(_factor.Pair):
       work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh). Read as an
         array it holds U of A = U^H U in its upper triangle and is sharded by rows, or L of
         A = L L^H in its lower one, sharded by columns, if ``storage`` is "column-major"; the rest
-        is not defined. On the host it does not depend on the number of
+        is not defined. On CPU devices it does not depend on the number of
         devices; on several CUDA devices columns are dealt by their number, kind and engine, and it
         is to be used on as many of the same kind.
       info: int32 scalar. 0, or i > 0: the leading minor of order i of A is not positive definite
@@ -94,8 +94,7 @@ class CholeskyFactor(_factor.Pair):
 
         Half of ``solve``: X of L X = B is white noise where B has the covariance A. B is [n],
         [n, k] or [..., n, k]; X has its shape and sharding, and is NaN if A is not positive
-        definite. On the host the factor is used where it lies; CUDA devices unpack it, which takes
-        a copy.
+        definite. CPU devices use the factor in place; CUDA devices unpack it, which takes a copy.
         """
         return _by_half("solve_triangular", "b", _half.solve, self, b, trans, overwrite_b)
 

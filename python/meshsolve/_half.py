@@ -1,7 +1,7 @@
 """What a Cholesky factor is as a triangle: solves and products with L of A = L L^H.
 
-On the host the factor's memory is such a triangle (see ``CholeskyFactor.work``) and is used where
-it lies. CUDA devices deal its columns in another order: there it is unpacked first.
+On CPU devices the factor's memory is such a triangle (see ``CholeskyFactor.work``) and is used in
+place. CUDA devices distribute its columns block-cyclically: there it is unpacked first.
 """
 
 import functools

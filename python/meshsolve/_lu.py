@@ -62,7 +62,7 @@ class LUFactor(_factor.Pair):
     Attributes:
       work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh): the
         transpose of scipy's ``lu``, sharded by rows, or ``lu`` itself, sharded by columns, if
-        ``storage`` is "column-major". On the host it does not depend on the number of
+        ``storage`` is "column-major". On CPU devices it does not depend on the number of
         devices; on several CUDA devices columns are dealt by their number, kind and engine, and it
         is to be used on as many of the same kind.
       pivots: int32 [m], replicated: row i of A was interchanged with row pivots[i], in order.

@@ -1,7 +1,7 @@
 //! What a device offers to the distributed algorithms: tile kernels, copies, and the signals by
 //! which the workers of one call tell each other what is ready.
 //!
-//! A *worker* is one thread of control of a call. Tile column t belongs to worker t mod L. On the host
+//! A *worker* is one thread of control of a call. Tile column t belongs to worker t mod L. On CPU devices
 //! there are as many workers as cores, whatever the number of ranks, because every worker can reach every
 //! shard; on a GPU a worker is a rank. The algorithms in `algorithms` only see this trait.
 

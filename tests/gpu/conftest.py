@@ -1,6 +1,6 @@
 """Tests that need a CUDA device: `make test-gpu`. Without one they say so and do not succeed.
 
-With ``GPU_TESTS_PLATFORM=cpu`` they run on two CPU host devices, but for what only CUDA has, which
+With ``GPU_TESTS_PLATFORM=cpu`` they run on two CPU devices, but for what only CUDA has, which
 shows that the tests themselves are right.
 """
 

@@ -1,4 +1,4 @@
-"""Where these tests run: on CUDA devices, or on CPU host devices."""
+"""Where these tests run: on CUDA devices or on CPU devices."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Eight CPU host devices and 64-bit types, set before JAX is imported anywhere."""
+"""Eight CPU devices and 64-bit types, set before JAX is imported anywhere."""
 
 import faulthandler
 import gc

@@ -271,7 +271,7 @@ def test_derivatives_of_half_a_solve(where, dtype, jit):
 
 
 def test_nothing_of_the_matrix_is_copied_for_half_a_solve():
-    """On the host the factor is used where it lies."""
+    """On CPU devices the factor is used where it lies."""
     n, mesh = 512, mesh_of(range(4))
     where = NamedSharding(mesh, P("x", None))
     factor = ms.cho_factor(jax.device_put(matrix("float64", n), where))

@@ -49,7 +49,7 @@ def test_pictures(tmp_path):
 
 def test_digits():
     out = run_example("01", "--samples", "400", "--no-compare")
-    assert "4 host devices" in out and "peak memory" in out
+    assert "4 CPU devices" in out and "peak memory" in out
     assert number(out, "accuracy") > 90 and number(out, "residual ratio") <= 3
 
 
@@ -75,7 +75,7 @@ def test_direct_call():
 def test_arrays_of_structures(devices):
     flags = f"--xla_force_host_platform_device_count={devices}"
     out = run_example("08", "--n", "100003", XLA_FLAGS=flags)
-    assert f"on {devices} host devices" in out and "the same as by copies: True" in out
+    assert f"on {devices} CPU devices" in out and "the same as by copies: True" in out
 
 
 def test_gaussian_process():

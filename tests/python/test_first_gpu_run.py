@@ -1,4 +1,4 @@
-"""The script of the first run on a CUDA device, on CPU host devices: it cannot fail by itself."""
+"""The script of the first run on a CUDA device, on CPU devices: it cannot fail by itself."""
 
 import argparse
 import csv

@@ -1,4 +1,4 @@
-"""The benchmark of solves on CUDA devices, as far as CPU host devices show that it works."""
+"""The benchmark of solves on CUDA devices, as far as CPU devices show that it works."""
 
 import csv
 import itertools

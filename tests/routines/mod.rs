@@ -1,4 +1,4 @@
-//! What the solvers' routines do as call sites, wherever they work: on the host, on emulated devices.
+//! What the solvers' routines do as call sites, wherever they work: on CPU devices, on emulated devices.
 
 pub mod cholesky;
 pub mod condition;

@@ -26,7 +26,7 @@ mod transpose_square;
 #[path = "../transposition/mod.rs"]
 mod transposition;
 
-/// The solvers' routines on the host, as call sites without XLA.
-mod on_the_host {
+/// The solvers' routines on CPU devices, as call sites without XLA.
+mod on_cpu_devices {
     crate::routines::every_routine!(None);
 }

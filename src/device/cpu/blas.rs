@@ -1,4 +1,4 @@
-//! Tile kernels on the host: faer's, one thread each, on blocks turned into views.
+//! Tile kernels on CPU devices: faer's, one thread each, on blocks turned into views.
 //!
 //! # Safety
 //! All functions here dereference the blocks given. The algorithms in `algorithms` guarantee what that

@@ -1,4 +1,4 @@
-//! The host backend: workers are threads, tile kernels are faer's, panels are read where they lie.
+//! The backend of CPU devices: workers are threads, tile kernels are faer's, panels are read in place.
 
 mod blas;
 pub mod float_mode;

@@ -1,4 +1,4 @@
-//! One worker of a call on the host: the `Backend` of a thread, without what traces it (`traced.rs`).
+//! One worker of a call on CPU devices: the `Backend` of a thread, without what traces it (`traced.rs`).
 //!
 //! The trailing update packs both factors of its products into contiguous scratch: first the tiles by
 //! which the panel is multiplied, for as many tile columns of the worker as there is room for, then, a

@@ -26,7 +26,7 @@ pub fn panel_rows(n: usize) -> usize {
 /// up: those of n = 512 (docs/design/adr/0003-one-thread-for-little-work.md).
 const SEQUENTIAL_WORK: f64 = (512 * 512 * 512) as f64;
 
-/// Threads for a call on the host: all of them, unless there is little to do and nobody has asked for
+/// Threads for a call on CPU devices: all of them, unless there is little to do and nobody has asked for
 /// several.
 fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
     let asked = settings::threads_asked_for().or(options.tile.map(|_| settings::threads()));
