@@ -187,7 +187,7 @@ def posv(lower: bool, order: int, trans: int, condition: bool = False) -> Operat
 def _solver(name: str, condition: bool) -> tuple[str, tuple[str, ...]]:
     """Name and results of a routine that factors and solves."""
     results = ("factor", "rhs", "scalar")
-    return (f"{name}x", (*results, "real")) if condition else (name, results)
+    return (f"{name}_rcond", (*results, "real")) if condition else (name, results)
 
 
 def potrf(lower: bool, order: int) -> Operation:
