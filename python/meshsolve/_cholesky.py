@@ -39,9 +39,14 @@ class CholeskyFactor(_factor.Pair):
     """The Cholesky factor of a matrix, in the solver's layout: made by ``cho_factor``.
 
     A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored, also as
-    NumPy arrays. Unpacks to scipy's pair, ``c, lower = factor``, where c is a JAX array. Its
-    methods and that pair have derivatives, for which it is not made anew: the tangent of ``work``
-    is that of A (Hermitian).
+    NumPy arrays. Unpacks to scipy's pair, ``c, lower = factor``, also by index and ``len``; c is a
+    new JAX array each time.
+
+    Its methods and that pair have derivatives of every order, for which it is not made anew: the
+    tangent of ``work`` is that of A, and has to be Hermitian. Under ``jax.vmap`` right-hand sides
+    of ``solve`` and ``solve_triangular`` are columns of one call, those of ``dot_triangular`` are
+    multiplied one after another. Over matrices ``cho_factor`` gives a batch of factors, whose
+    methods work on one after another.
 
     Attributes:
       work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh). Read as an
@@ -250,14 +255,15 @@ def cho_solve(
 ) -> jax.Array:
     """Solve A X = B with a Cholesky factor of A.
 
-    The call of ``jax.scipy.linalg.cho_solve``.
+    The call of ``jax.scipy.linalg.cho_solve``. Derivatives are of every order. Under ``jax.vmap``
+    right-hand sides become columns of one call, and factors are used one after another.
 
     Args:
-      c_and_lower: a ``CholeskyFactor``, which is used where it lies, or a pair (c, lower): c [n, n]
+      c_and_lower: a ``CholeskyFactor``, of which no copy is made, or a pair (c, lower): c [n, n]
         holds L (``lower``) or U (not) in that triangle, with a real diagonal, in any sharding that
         ``cho_factor`` takes. Of the pair's c one copy is made, unless c holds U and is sharded by
         rows, or holds L and is column-major (outside of ``jax.jit``). A traced c is used as two
-        triangles, and has derivatives.
+        triangles, and has derivatives by the triangle that holds the factor.
       b: [n], [n, k] or [..., n, k] right-hand sides in any sharding.
       overwrite_b: donate B.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
@@ -268,7 +274,7 @@ def cho_solve(
 
     Raises:
       ValueError: wrong shapes, n not divisible by the devices of c.
-      TypeError: dtypes that cannot be used, or neither a factor nor a pair.
+      TypeError: dtypes that cannot be used, neither a factor nor a pair, or a traced lower.
 
     Source: two triangular solves by tile columns (LAPACK's ``potrs``;
     docs/design/algorithms.md).
@@ -350,9 +356,12 @@ def cholesky(
     """The Cholesky factor as an array: U of A = U^H U, or L of A = L L^H if ``lower``.
 
     The call of ``jax.scipy.linalg.cholesky``; shardings, ``overwrite_a`` and ``mesh`` are those of
-    ``meshsolve.solve``. Derivatives are of every order, in both modes, and so is ``jax.vmap``: of
-    a tangent of A the Hermitian part counts, as in ``jnp.linalg.cholesky``. For solves, samples
-    and determinants ``cho_factor`` saves what is done here to make an array of its factor.
+    ``meshsolve.solve``. Derivatives are of every order, in both modes: of a tangent of A the
+    Hermitian part counts, as in ``jnp.linalg.cholesky``. One costs two triangular solves with n
+    right-hand sides and a product. Under ``jax.vmap`` matrices are factored one after another.
+
+    The result is one more array of the size of A. For solves, samples and determinants
+    ``cho_factor`` needs no such array.
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128; Hermitian
@@ -412,8 +421,10 @@ def logdet(
     """The logarithm of det A of a Hermitian positive definite A, by Cholesky: half the work of
     ``slogdet``. A real scalar; NaN if A is not positive definite.
 
-    Shardings are those of ``meshsolve.solve``. Derivatives are of every order. Where solutions are
-    wanted, too, ``cho_factor`` once and ``CholeskyFactor.logdet``.
+    Shardings are those of ``meshsolve.solve``; the result is replicated. Derivatives are of every
+    order and in both modes; the tangent of A has to be Hermitian. Under ``jax.vmap`` matrices are
+    factored one after another. If you want solutions, too, call ``cho_factor`` once and use
+    ``CholeskyFactor.logdet``.
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. Only one

@@ -25,7 +25,7 @@ def ffi_target() -> str:
 
     For those who want to use ``jax.ffi.ffi_call`` themselves, inside ``jax.shard_map``; operands,
     results and attributes of each routine are listed in docs/design/ffi.md, with an example in
-    ``examples/07_ffi_call.py``.
+    ``examples/07_ffi_call.py``. Such a call has no derivative and no rule for ``jax.vmap``.
 
     Raises:
       RuntimeError: in a fork of a process that has used the library.

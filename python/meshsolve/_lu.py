@@ -33,6 +33,8 @@ from meshsolve._types import Engine, OnFailure, Trans
 class SlogdetResult(NamedTuple):
     """The determinant as sign * exp(logabsdet), as ``jnp.linalg.slogdet`` gives it.
 
+    A pytree; its derivatives are those of ``slogdet``.
+
     Attributes:
       sign: scalar of A's dtype: 1, -1, a complex number of modulus 1, or 0 if A is singular.
       logabsdet: real scalar: the logarithm of |det A|; -inf if A is singular.
@@ -56,8 +58,13 @@ class LUFactor(_factor.Pair):
     """P A = L U of a matrix, in the solver's layout: made by ``lu_factor``.
 
     A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored, also as
-    NumPy arrays. Unpacks to scipy's pair, ``lu, piv = factor``. Its methods have derivatives, for
-    which it is not made anew: the tangent of ``work`` is that of A. Unpacked it has none.
+    NumPy arrays. Unpacks to scipy's pair, ``lu, piv = factor``, also by index and ``len``; lu is a
+    new array each time.
+
+    Its methods have derivatives of every order, for which it is not made anew: the tangent of
+    ``work`` is that of A, not of L and U. So the pair has none, and asking for them is a
+    ``ValueError``. Under ``jax.vmap`` right-hand sides of ``solve`` are columns of one call. Over
+    matrices ``lu_factor`` gives a batch of factors, whose methods work on one after another.
 
     Attributes:
       work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh): the
@@ -100,7 +107,7 @@ class LUFactor(_factor.Pair):
 
     def det(self) -> jax.Array:
         """The determinant of A, a scalar of its dtype; 0 if A is singular. It over- and underflows
-        where ``slogdet`` does not.
+        where ``slogdet`` does not. Derivatives are those of ``meshsolve.det``.
         """
         _factor.expect_alive("LUFactor.det", self)
         _rectangle.expect_none("LUFactor.det", self)
@@ -266,12 +273,14 @@ def lu_solve(
 ) -> jax.Array:
     """Solve A X = B, A^T X = B or A^H X = B with the LU factors of A.
 
-    The call of ``jax.scipy.linalg.lu_solve``.
+    The call of ``jax.scipy.linalg.lu_solve``. Derivatives are of every order. Under ``jax.vmap``
+    right-hand sides become columns of one call, and factors are used one after another.
 
     Args:
-      lu_and_piv: an ``LUFactor``, which is used where it lies, or a pair (lu, piv) of scipy's: lu
+      lu_and_piv: an ``LUFactor``, of which no copy is made, or a pair (lu, piv) of scipy's: lu
         [n, n] in any sharding that ``lu_factor`` takes, piv int [n]. Of the pair's lu one copy is
-        made, unless it is traced: then it is used as two triangles, and has derivatives.
+        made, unless it is traced: then it is used as two triangles, and has derivatives by L and
+        U.
       b: [n], [n, k] or [..., n, k] right-hand sides in any sharding.
       trans: 0, 1, 2: solve with A, A^T, A^H.
       overwrite_b: donate B.
@@ -283,7 +292,8 @@ def lu_solve(
 
     Raises:
       ValueError: wrong shapes or ``trans``, n not divisible by the devices of lu.
-      TypeError: dtypes that cannot be used, or neither a factor nor a pair.
+      TypeError: dtypes that cannot be used, neither a factor nor a pair, or a piv that does not fit
+        lu.
 
     Source: two triangular solves by tile columns (LAPACK's ``getrs``;
     docs/design/algorithms.md).
@@ -349,7 +359,7 @@ def det(
 
     It over- and underflows where ``slogdet`` does not. Shardings are those of ``meshsolve.solve``.
     Derivatives are of every order; the first ones also of a singular matrix, whose cofactors they
-    are (second ones are NaN there).
+    are (second ones are NaN there). Under ``jax.vmap`` matrices are factored one after another.
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
@@ -381,7 +391,9 @@ def slogdet(
 ) -> SlogdetResult:
     """Sign and logarithm of the determinant of A [n, n] by LU; (0, -inf) if A is singular.
 
-    Shardings are those of ``meshsolve.solve``. Derivatives are of every order.
+    Shardings are those of ``meshsolve.solve``. Derivatives are of every order; for the gradient
+    A^-T is made in the memory of the factor. Under ``jax.vmap`` matrices are factored one after
+    another.
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.

@@ -40,7 +40,8 @@ def norm(
     Derivatives are of every order, and a gradient is sharded as x is. That of Frobenius' norm is
     NaN where x is zero. That of the others of a matrix is that of the largest sum; where several
     are, which is no smooth place, they have equal shares, and an entry that is zero has none, as in
-    jnp.
+    jnp. Under ``jax.vmap`` norms of square matrices are found one after another, all others at
+    once.
 
     Args:
       x: of any shape; float32, float64, complex64 or complex128.

@@ -121,6 +121,8 @@ def plan(
 ) -> Plan:
     """Print what ``solve(a, b, ...)`` will do, and return it; nothing is computed or moved.
 
+    The call works by the same sizes.
+
     Args:
       a: [n, n], as given to ``solve``: an array, or a ``jax.ShapeDtypeStruct`` with a sharding.
       b: right-hand sides likewise; None for ``lu_factor(a)``, or ``cho_factor(a)`` if ``assume_a``
@@ -137,7 +139,8 @@ def plan(
       A ``Plan``, whose report has been printed.
 
     Raises:
-      ValueError, TypeError: those that ``solve`` would raise for these operands.
+      ValueError, TypeError: those that ``solve`` would raise for these operands; a TypeError inside
+        ``jax.jit``, where shardings are not known yet.
 
     Examples:
       >>> big = jax.ShapeDtypeStruct((4096, 4096), jnp.float32, sharding=a.sharding)

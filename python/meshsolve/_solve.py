@@ -24,7 +24,10 @@ from meshsolve._types import AssumeA, Engine, OnFailure
 
 
 class SolveInfo(NamedTuple):
-    """What ``solve(..., return_info=True)`` says beside the solution.
+    """What ``solve(..., return_info=True)`` returns in addition to the solution.
+
+    A pytree. Its derivatives are zero: its fields are counts and estimates. Under ``jax.vmap`` each
+    system has its own. The estimate of the condition costs a few solves with the factor.
 
     Attributes:
       info: int32 scalar. 0: solved. i > 0: there is no solution, x is NaN. With "pos" the leading
@@ -133,7 +136,7 @@ def solve(
 
     Works eagerly and inside ``jax.jit``, on meshes with Auto and with Explicit axes. Derivatives of
     every order and in both modes use one factorisation (of A itself, so that an A by rows is
-    transposed across its shards); the gradient with respect to A lies as A does. What is read from
+    transposed across its shards); the gradient with respect to A is sharded as A. What is read from
     one triangle has to have a Hermitian (symmetric) tangent. Under ``jax.vmap`` right-hand sides
     become columns of one call, matrices are solved one after another, and so they do with leading
     axes, which broadcast as in NumPy. Subnormal entries of A are
@@ -181,12 +184,13 @@ def solve(
     Returns:
       x of the shape and sharding of b (replicated over A's devices if b does not lie there); NaN
       where A is singular, or not positive definite ("pos"). With ``return_info`` the pair
-      (x, SolveInfo), which has no derivatives (where they are taken, ``info`` is that of A itself).
+      (x, SolveInfo), of which x has derivatives (where they are taken, ``info`` is that of A
+      itself).
 
     Raises:
       ValueError: wrong shapes, an unknown ``assume_a``, n not divisible by the devices; inside
         ``jax.jit`` a mesh with both Auto and Explicit axes.
-      TypeError: a dtype that cannot be used.
+      TypeError: a dtype that cannot be used, also float32 and complex64 with ``refine``.
       numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
         jax.errors.JaxRuntimeError.
       jax.errors.JaxRuntimeError: a device did not take part in the call; see ``set_timeout``.

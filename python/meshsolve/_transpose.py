@@ -20,7 +20,8 @@ def transpose_inplace(x: jax.Array) -> jax.Array:
 
     Each device transposes its own part: an array that is sharded by rows comes back sharded by
     columns, and nothing is sent. For arrays of structures [m, s] it gives structures of arrays
-    [s, m].
+    [s, m]. Inside ``jax.jit`` memory belongs to XLA: use ``x.T`` there. So there are no
+    derivatives, and there is no rule for ``jax.vmap``.
 
     Memory beside x, at most: for each thread 256 KiB, or max(m, n) elements, or a bit for 512 bytes
     of x, whatever is most; for each device 1/32 of its part of x (of parts below 128 MiB 1/8, but

@@ -35,7 +35,9 @@ def solve_triangular(
 
     The call of ``jax.scipy.linalg.solve_triangular``; shardings and ``mesh`` are those of
     ``meshsolve.solve``. Nothing of A is moved, copied or written, whether it is sharded by rows or
-    by columns, row-major or column-major (which inside ``jax.jit`` XLA copies).
+    by columns, row-major or column-major (which inside ``jax.jit`` XLA copies). Derivatives are of
+    every order and in both modes; the gradient with respect to A is zero outside of its triangle.
+    ``jax.vmap`` is as for ``meshsolve.solve``.
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. Only one

@@ -39,6 +39,8 @@ _ONE_DEVICE = AbstractMesh((1,), ("x",), axis_types=(AxisType.Auto,))
 class State:
     """What ``init`` makes of an operator: its factor, and which operator that factor solves with.
 
+    A pytree. Give it to ``linear_solve`` as ``state=``, and one factorisation serves several calls.
+
     Attributes:
       factor: of the matrix A of the operator that was given to ``init``, or of -A.
       is_negative: whether it is the factor of -A.

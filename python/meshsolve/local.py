@@ -73,12 +73,16 @@ def solve(
 
     What ``meshsolve.solve`` does outside of it, without a choice of storage: nothing is moved
     between devices but what the algorithm needs. ``jax.export`` works on programs of it (with
-    ``DisabledSafetyCheck.custom_call("meshsolve")``). No derivatives: take them of
-    ``meshsolve.solve`` outside of ``shard_map``.
+    ``DisabledSafetyCheck.custom_call("meshsolve")``).
+
+    No derivatives: take them of ``meshsolve.solve`` outside of ``shard_map``. Here a device has a
+    shard alone, and ``shard_map`` would have to sum the gradient of a replicated B. No rule for
+    ``jax.vmap``, as all devices take part in one call: give right-hand sides as columns of B.
 
     Args:
       a: this device's rows [n/P, n] of A, or its columns [n, n/P], for P devices along the axis;
-        float32, float64, complex64 or complex128. Copied by XLA if it is used elsewhere.
+        float32, float64, complex64 or complex128. Its memory is overwritten; XLA copies it if it
+        is used elsewhere.
       b: [n] or [n, k], the same on all devices.
       axis_name: the axis of ``shard_map`` that A is dealt to, or several that it is dealt to in
         this order.
@@ -92,7 +96,8 @@ def solve(
       x of the shape of b, the same on all devices; with ``return_info`` the pair (x, SolveInfo).
 
     Raises:
-      ValueError: not inside of ``shard_map`` over that axis, wrong shapes, unknown ``assume_a``.
+      ValueError: not inside of ``shard_map`` over that axis, wrong shapes, unknown ``assume_a``, a
+        request for a derivative.
       TypeError: a dtype that cannot be used.
 
     Source: as ``meshsolve.solve``.
