@@ -47,8 +47,10 @@ BIN := $(VENV)/bin
 WHEEL := build/wheel.stamp
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE THIRD-PARTY-LICENCES \
 	$(shell find src ffi kernels python -type f -not -path '*/__pycache__/*')
+# The compiled part of the benchmarks and tests, which the wheel does without.
+NATIVE := build/native.stamp
 CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kernels/*.cc \
-	tests/kernels/*.h benchmarks/*.cc benchmarks/scalapack/*.c)
+	tests/kernels/*.h benchmarks/*.cc benchmarks/native/kernels/*.cu benchmarks/scalapack/*.c)
 # The assemblers of the CUDA compilers among the tests' requirements: they tell registers and spills.
 ASSEMBLERS := "nvidia-cuda-nvcc-cu12==12.8.*" "nvidia-cuda-nvcc>=13"
 PY_SOURCES := python examples benchmarks tests release docs/hooks.py docs/pictures.py
@@ -87,17 +89,17 @@ test-rust:
 	rest=$$?; wait $$part && exit $$rest
 	cargo test --release --locked --quiet --doc
 
-test-kernels: build/cuda.stamp
+test-kernels: build/cuda.stamp $(NATIVE)
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/kernels
 
 # Programs that are as in the run before are not compiled anew; older JAX warns of each.
-test-python: build/ready.stamp
+test-python: build/ready.stamp $(NATIVE)
 	JAX_COMPILATION_CACHE_DIR=$(abspath build/programs) JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
 		JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 \
 		$(BIN)/python -m pytest -q $(WORKERS) --durations=10
 
 # What depends on JAX's version, of many cases a fifth: the wheel is the same.
-test-oldest: build/oldest.stamp
+test-oldest: build/oldest.stamp $(NATIVE)
 	TESTS_EVERY=$(EVERY) $(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"
 
 # The thread sanitizer has to see what the standard library's locks do, so that is built with it.
@@ -139,10 +141,10 @@ test-valgrind:
 		cargo test --release --locked --quiet --test suite \
 		-- --test-threads 1 calls:: on_cpu_devices:: transpose_panel::
 
-test-tools: build/ready.stamp build/bench.stamp
+test-tools: build/ready.stamp build/bench.stamp $(NATIVE)
 	$(BIN)/python -m pytest -q $(WORKERS) -m "tools and not slow"
 
-test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between test-tools
+test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between test-tools $(NATIVE)
 	cargo test --release --locked --test suite -- transpose_large:: --ignored --test-threads 1 --nocapture
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow tests/kernels
 	$(BIN)/python -m pytest -q -m slow
@@ -150,16 +152,16 @@ test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between tes
 
 test-between: $(BETWEEN_JAX:%=test-jax-%)
 
-test-jax-%: build/jax-%.stamp
+test-jax-%: build/jax-%.stamp $(NATIVE)
 	.venv-$*/bin/python -m pytest -q $(WORKERS) -m "versions and not slow and not tools"
 
-first-gpu-run: build/ready.stamp
+first-gpu-run: build/ready.stamp $(NATIVE)
 	$(BIN)/python benchmarks/first_gpu_run.py
 
-gpu-kit: build/ready.stamp
+gpu-kit: build/ready.stamp $(NATIVE)
 	$(BIN)/python benchmarks/first_gpu_run.py --prepare sm_80,sm_90,sm_100
 
-test-gpu: build/ready.stamp
+test-gpu: build/ready.stamp $(NATIVE)
 	$(BIN)/python -m pytest -q tests/gpu
 	$(BIN)/python benchmarks/gpu_probe.py --out build/gpu-probe
 
@@ -168,6 +170,8 @@ lint: build/lint.stamp $(WHEEL)
 	cargo fmt --check --manifest-path $(LOOM)
 	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) \
 		cargo clippy --release --locked --workspace --all-targets -- -D warnings
+	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) \
+		cargo clippy --release --locked --package meshsolve-ffi -- -D warnings
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 	$(BIN)/ruff format --check $(PY_SOURCES)
 	$(BIN)/ruff check $(PY_SOURCES)
@@ -195,7 +199,7 @@ bench-full: build/bench.stamp
 	$(BIN)/python benchmarks/plot.py $(RESULTS)
 	$(BIN)/python benchmarks/bars.py $(RESULTS)
 
-bench-check: build/ready.stamp
+bench-check: build/ready.stamp $(NATIVE)
 	rm -rf build/check
 	$(BIN)/python benchmarks/run.py --suite check --out build/check
 	$(BIN)/python benchmarks/check.py build/check benchmarks/results
@@ -231,6 +235,13 @@ $(WHEEL): $(SOURCES) $(OLDEST)/ready.stamp
 		$(OLDEST)/bin/maturin build --release --locked --out dist
 	mkdir -p build && touch $@
 
+$(NATIVE): $(SOURCES) $(shell find benchmarks/native -type f) tests/common/diagnose.rs $(OLDEST)/ready.stamp
+	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) PYO3_BUILD_EXTENSION_MODULE=1 \
+		cargo build --release --locked --package meshsolve-bench
+	mkdir -p build/native
+	strip -o build/native/meshsolve_bench.abi3.so target/release/libmeshsolve_bench.so
+	touch $@
+
 # With all that the tests ask for, which needs no wheel: `make -j2` installs it while that is built.
 $(VENV)/ready.stamp: pyproject.toml
 	$$($(PYTHON) release/pythons.py newest --or-else) -m venv $(VENV)
@@ -256,7 +267,7 @@ build/jax-%.stamp: $(WHEEL)
 	.venv-$*/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
 	touch $@
 
-build/bench.stamp: build/ready.stamp
+build/bench.stamp: build/ready.stamp $(NATIVE)
 	$(call INSTALL,$(BIN),bench)
 	touch $@
 

@@ -17,19 +17,20 @@ def weight(dtype: str) -> int:
 
 def gemm_rate(dtype: str, n: int) -> float:
     """GF/s of faer's product on all threads."""
+    import measures
     from meshsolve import _core
 
     n = min(n, GEMM_N)
-    seconds = _core.gemm_seconds(dtype, n, _core.threads())
+    seconds = measures.gemm_seconds(dtype, n, _core.threads())
     return weight(dtype) * 2 * n**3 / seconds / 1e9
 
 
 def peak_rate(dtype: str, threads: int) -> float:
     """GF/s of fused multiply-adds, in real operations also for complex types."""
-    from meshsolve import _core
+    import measures
 
     time.sleep(REST)
-    return _core.peak_flops(dtype, threads)[0] / 1e9
+    return measures.peak_flops(dtype, threads)[0] / 1e9
 
 
 def of_peak(peaks: list[float]) -> dict:

@@ -16,8 +16,9 @@ import pathlib
 import statistics
 import sys
 
+import measures
 from commit import commit, driver
-from meshsolve import _core, _cuda
+from meshsolve import _cuda
 from transpose import shapes
 
 COLUMNS = (
@@ -40,7 +41,7 @@ def main() -> int:
     options = _options()
     folders = _cuda.search_folders()
     try:
-        name, free, version = _core.cuda_device(options.device, folders)
+        name, free, version = measures.cuda_device(options.device, folders)
     except RuntimeError as error:
         print(f"no CUDA device: {error}", file=sys.stderr)
         return 1
@@ -74,7 +75,7 @@ def measured(device: int, shape, method: str, repeats: int, folders) -> dict:
     rows, cols, size = shape
     count = rows * cols * size
     offered = max(count // SHARE, min(count + count // 8 + 64, SMALL))
-    found = _core.cuda_yardstick(device, rows, cols, size, method, offered, repeats, folders)
+    found = measures.cuda_transposition(device, rows, cols, size, method, offered, repeats, folders)
     rate = 2 * count / statistics.median(found["seconds"]) / 1e9
     # Half of the array is read and half is written.
     copy = count / statistics.median(found["copy_seconds"]) / 1e9

@@ -249,13 +249,14 @@ def describe() -> dict:
     """The machine, and bytes of memory of a device that JAX has."""
     import jax
 
+    import measures
     import meshsolve as ms
-    from meshsolve import _core, _cuda
+    from meshsolve import _cuda
 
     devices = jax.devices()
     version = {"jax": jax.__version__, "meshsolve": ms.__version__, "driver": driver()}
     cpu = devices[0].platform == "cpu"
-    cuda = "" if cpu else ".".join(map(str, _core.cuda_device(0, _cuda.search_folders())[2]))
+    cuda = "" if cpu else ".".join(map(str, measures.cuda_device(0, _cuda.search_folders())[2]))
     statistics_of = devices[0].memory_stats() or {}
     return version | {
         "device": machine() if cpu else devices[0].device_kind,
@@ -313,10 +314,11 @@ def measure_ranks(routine: str, ranks: int, n: int, repeats: int | None) -> dict
     """The same of ranks that share a device."""
     import jax
 
-    from meshsolve import _core, _cuda
+    import measures
+    from meshsolve import _cuda
 
     order = (0, CALLED[routine], n, ranks, None, _repeats(repeats, n), _cuda.search_folders())
-    times, error = _core.cuda_ranks(*order)
+    times, error = measures.cuda_ranks(*order)
     rate = product_rate(min(n, GEMM_N), "float64", jax.devices()[0])
     told = shares(routine, False, n, 1, "float64", times, [], [rate() for _ in range(3)])
     kept = {name: value for name, value in told.items() if name in COLUMNS}
@@ -325,11 +327,12 @@ def measure_ranks(routine: str, ranks: int, n: int, repeats: int | None) -> dict
 
 def measure_panel(routine: str, width: int, n: int) -> dict:
     """One factorisation by cuSOLVER of what a tile column of an n x n matrix has for it."""
-    from meshsolve import _core, _cuda
+    import measures
+    from meshsolve import _cuda
 
     called, rows = ("potrf", width) if routine == "cholesky" else ("getrf", n)
     order = (0, called, rows, width, PANEL_CALLS, _cuda.search_folders())
-    host, seconds, bytes_of_host = _core.cuda_panel(*order)
+    host, seconds, bytes_of_host = measures.cuda_panel(*order)
     row = {"seconds_median": f"{seconds:.9f}", "host_seconds": f"{host:.9f}"}
     return row | {"host_bytes": bytes_of_host}
 

@@ -18,11 +18,12 @@ def of_this_process(what: str, threads: int) -> dict:
     """The columns for a competitor that runs here. BLAS and LAPACK get so many threads: jnp's and
     SciPy's solvers are those of SciPy's own library.
     """
-    from meshsolve import __version__, _core
+    import measures
+    from meshsolve import __version__
 
     variables = environment.told()
     if what.startswith("meshsolve") or what.startswith("faer"):
-        _, kernel = _core.peak_flops("float64", 1)
+        _, kernel = measures.peak_flops("float64", 1)
         name, version = "meshsolve", __version__
         if what.startswith("faer"):
             name, version = "faer", locked("faer")

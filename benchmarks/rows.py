@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 import libraries
+import measures
 import meshsolve as ms
 import scalapack
 from contenders import READY, contender, right_hand_sides, sharding
@@ -23,7 +24,7 @@ PHASES = ("wait", "arrange", "factor", "solve")
 # Turns of a row. Calls in each: one, or so many below these orders.
 TURNS = 5
 CALLS = {2048: 11, 4096: 3}
-# Below this the yardsticks are not taken at every call.
+# Below this the baselines are not taken at every call.
 SMALL_N = 2048
 # Bytes of A from which its transposition goes to memory, and is compared with a copy.
 COPIED = 1 << 26
@@ -224,7 +225,7 @@ def row_of(options) -> Row:
 
 def _update_rate(dtype: str, n: int, threads: int) -> float:
     """GF/s of the product by which our factorisations update their tiles."""
-    return _core.update_flops(dtype, min(n, GEMM_N), threads) / 1e9
+    return measures.update_flops(dtype, min(n, GEMM_N), threads) / 1e9
 
 
 def _split(phases: list[dict]) -> dict:
@@ -242,7 +243,7 @@ def _split(phases: list[dict]) -> dict:
 def share_of_copy(size: int, seconds: float) -> dict:
     """The columns of an in-place transposition of A that took so long."""
     copied = min(size, 4 * COPIED)
-    times = [_core.copy_seconds(copied, _core.threads()) for _ in range(5)]
+    times = [measures.copy_seconds(copied, _core.threads()) for _ in range(5)]
     rate = 2 * copied / statistics.median(times[1:])
     share = f"{2 * size / max(seconds, 1e-9) / rate:.3f}"
     return {"copy_gb_per_s": f"{rate / 1e9:.1f}", "share_of_copy": share}

@@ -6,18 +6,54 @@
 //! `device` (one device) > `comm` (workers of one call) > `transpose` (in place), `layout` (index maths). DESIGN.md has the
 //! outline, docs/design the reasons.
 
-pub mod algorithms;
-pub mod call;
-pub mod comm;
-pub mod device;
-pub mod error;
+pub mod embedding;
 pub mod layout;
 pub mod log;
-pub mod matrix;
 pub mod rendezvous;
-pub mod routines;
-pub mod scalar;
 pub mod settings;
 pub mod stats;
+
+#[doc(inline)]
+pub use transpose::transpose_in_place;
+
+// The rest is visible to tests and benchmarks alone.
+#[cfg(not(feature = "internals"))]
+mod algorithms;
+#[cfg(feature = "internals")]
+pub mod algorithms;
+#[cfg(not(feature = "internals"))]
+mod call;
+#[cfg(feature = "internals")]
+pub mod call;
+#[cfg(not(feature = "internals"))]
+mod comm;
+#[cfg(feature = "internals")]
+pub mod comm;
+#[cfg(not(feature = "internals"))]
+mod device;
+#[cfg(feature = "internals")]
+pub mod device;
+#[cfg(not(feature = "internals"))]
+mod error;
+#[cfg(feature = "internals")]
+pub mod error;
+#[cfg(not(feature = "internals"))]
+mod matrix;
+#[cfg(feature = "internals")]
+pub mod matrix;
+#[cfg(not(feature = "internals"))]
+mod routines;
+#[cfg(feature = "internals")]
+pub mod routines;
+#[cfg(not(feature = "internals"))]
+mod scalar;
+#[cfg(feature = "internals")]
+pub mod scalar;
+#[cfg(not(feature = "internals"))]
+mod trace;
+#[cfg(feature = "internals")]
 pub mod trace;
+#[cfg(not(feature = "internals"))]
+mod transpose;
+#[cfg(feature = "internals")]
 pub mod transpose;

@@ -8,7 +8,6 @@ use std::time::Instant;
 use crate::call::{Attributes, Call, Job};
 use crate::error::{Error, Result};
 
-mod diagnose;
 mod on_cuda;
 pub mod solver;
 mod transpose;
@@ -34,8 +33,27 @@ pub trait Configured: Send + Sync {
 
 /// All routines there are.
 pub fn table() -> impl Iterator<Item = &'static dyn Routine> {
-    let others: [&'static dyn Routine; 2] = [&transpose::Transpose, &diagnose::Diagnose];
-    solver::verbs().map(|verb| verb as &dyn Routine).chain(others)
+    let transpose: &'static dyn Routine = &transpose::Transpose;
+    solver::verbs().map(|verb| verb as &dyn Routine).chain([transpose]).chain(added())
+}
+
+/// One more, for tests.
+#[cfg(feature = "internals")]
+pub fn add(routine: &'static dyn Routine) {
+    ADDED.get_or_init(|| routine);
+}
+
+#[cfg(feature = "internals")]
+static ADDED: std::sync::OnceLock<&'static dyn Routine> = std::sync::OnceLock::new();
+
+#[cfg(feature = "internals")]
+fn added() -> Option<&'static dyn Routine> {
+    ADDED.get().copied()
+}
+
+#[cfg(not(feature = "internals"))]
+fn added() -> Option<&'static dyn Routine> {
+    None
 }
 
 /// What every call site says: which routine, over how many devices.

@@ -137,6 +137,7 @@ impl Trace {
     }
 
     /// Where it is.
+    #[cfg(feature = "internals")]
     pub fn path(&self) -> PathBuf {
         self.state().path.clone()
     }

@@ -6,12 +6,10 @@ use std::pin::Pin;
 
 use cxx::UniquePtr;
 
-use meshsolve::call::{Allocate, Attributes, Buffer, Call};
-use meshsolve::device::cuda::device::Stream;
-use meshsolve::device::cuda::process;
-use meshsolve::error::{Error, Kind, Result};
-use meshsolve::rendezvous::{Arrival, CallSite, CudaArrival, CudaSite};
-use meshsolve::scalar::DType;
+use meshsolve::embedding::{
+    Allocate, Arrival, Attributes, Buffer, Call, CallSite, CudaArrival, CudaSite, DType, Error,
+    Kind, Result, Stream, process,
+};
 
 #[cxx::bridge(namespace = "meshsolve")]
 pub mod ffi {

@@ -2,3 +2,5 @@
 
 mod bridge;
 mod python;
+
+pub use python::symbol;

@@ -5,23 +5,22 @@ mod cuda;
 
 use std::ffi::{c_int, c_void};
 
-use faer::MatMut;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::bridge::ffi;
+use meshsolve::embedding::{
+    DType, Forecast, cpu_tile_width, cusolvermg_tile_width, table, verbs, widest_of_engine,
+    worker_count,
+};
 use meshsolve::layout::{Columns, Distribution, Storage};
 use meshsolve::log::{self, Event};
-use meshsolve::routines::solver;
-use meshsolve::{
-    device::cpu::peak, device::cpu::worker_count, device::cpu::yardstick, device::cuda::engine,
-    dispatch, rendezvous, routines, scalar::DType, settings, stats,
-};
+use meshsolve::{rendezvous, settings, stats};
 
 /// A capsule as jax.ffi wants it around a handler or type record of the C++ shim.
 #[pyfunction]
-fn symbol<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyCapsule>> {
+pub fn symbol<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyCapsule>> {
     let address = ffi::symbol(name);
     if address == 0 {
         return Err(PyValueError::new_err(format!("the FFI layer has no symbol {name:?}")));
@@ -48,7 +47,7 @@ fn ffi_api_version() -> (i32, i32) {
 /// Names and summaries of the routines.
 #[pyfunction]
 fn routine_table() -> Vec<(&'static str, &'static str)> {
-    routines::table().map(|r| (r.name(), r.summary())).collect()
+    table().map(|r| (r.name(), r.summary())).collect()
 }
 
 /// Threads that one call may use.
@@ -206,17 +205,16 @@ fn solver_dtype(name: &str) -> PyResult<DType> {
 /// the largest width.
 #[pyfunction]
 fn engine_order(routine: &str, n: usize, ranks: usize) -> PyResult<(usize, usize)> {
-    let verb = solver::verbs().find(|verb| verb.name == routine);
+    let verb = verbs().find(|verb| verb.name == routine);
     let verb = verb.ok_or_else(|| PyValueError::new_err(format!("{routine:?} is no solver")))?;
-    let widest = solver::widest_of_engine(verb.family);
-    Ok((engine::cusolvermg_tile_width(n, ranks, widest).err().unwrap_or(n), widest))
+    let widest = widest_of_engine(verb.family);
+    Ok((cusolvermg_tile_width(n, ranks, widest).err().unwrap_or(n), widest))
 }
 
 /// Width of the widest tile of a matrix of order n over so many ranks of the host, which divide n.
 #[pyfunction]
 fn widest_tile(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
-    let widest =
-        solver::cpu_tile_width(n, solver_dtype(dtype)?, worker_count(ranks, settings::threads()));
+    let widest = cpu_tile_width(n, solver_dtype(dtype)?, worker_count(ranks, settings::threads()));
     Ok(Columns::new(n, ranks, widest, Distribution::Block).widest())
 }
 
@@ -242,8 +240,8 @@ fn plan<'py>(
         return Err(PyValueError::new_err(format!("plan: {storage:?}, n = {n}, {ranks} ranks")));
     };
     let unknown = || PyValueError::new_err(format!("plan: no solver is named {routine:?}"));
-    let verb = solver::verbs().find(|v| v.name == routine).ok_or_else(unknown)?;
-    let plan = solver::Forecast::new(verb, n, ranks, dtype, storage, lower, rhs, dealt);
+    let verb = verbs().find(|v| v.name == routine).ok_or_else(unknown)?;
+    let plan = Forecast::new(verb, n, ranks, dtype, storage, lower, rhs, dealt);
     let says = PyDict::new(py);
     says.set_item("shard", plan.shard.to_string())?;
     says.set_item("solver_shard", plan.solver_shard.to_string())?;
@@ -258,74 +256,6 @@ fn plan<'py>(
     says.set_item("transposition", plan.transposition.map(|t| t.to_string()))?;
     says.set_item("scratch_bytes", plan.scratch_bytes)?;
     Ok(says)
-}
-
-/// Seconds of an n x n x n product by faer on `threads` threads, for ratios in benchmarks.
-#[pyfunction]
-fn gemm_seconds(py: Python<'_>, dtype: &str, n: usize, threads: usize) -> PyResult<f64> {
-    let dtype = solver_dtype(dtype)?;
-    Ok(py.detach(
-        || dispatch!(dtype, T => yardstick::gemm_seconds::<T>(n, threads), else => f64::NAN),
-    ))
-}
-
-/// Real operations in a second of fused multiply-adds on `threads` threads, which no product exceeds,
-/// and what they are computed with: "AVX-512", "AVX2" or "portable".
-#[pyfunction]
-fn peak_flops(py: Python<'_>, dtype: &str, threads: usize) -> PyResult<(f64, &'static str)> {
-    let single = solver_dtype(dtype)?.real() == DType::F32;
-    let (rate, kernel) = py.detach(|| match single {
-        true => peak::flops::<f32>(threads),
-        false => peak::flops::<f64>(threads),
-    });
-    Ok((rate, kernel.name()))
-}
-
-/// Operations in a second of the product by which factorisations update their tiles, packing included: the
-/// first one of an LU factorisation of order n by `workers` workers.
-#[pyfunction]
-fn update_flops(py: Python<'_>, dtype: &str, n: usize, workers: usize) -> PyResult<f64> {
-    let dtype = solver_dtype(dtype)?;
-    let width = solver::cpu_tile_width(n, dtype, workers);
-    Ok(py.detach(
-        || dispatch!(dtype, T => yardstick::update_flops::<T>(n, width, workers), else => f64::NAN),
-    ))
-}
-
-/// Seconds of a copy of so many bytes on `threads` threads, for ratios in benchmarks.
-#[pyfunction]
-fn copy_seconds(py: Python<'_>, bytes: usize, threads: usize) -> f64 {
-    py.detach(|| yardstick::copy_seconds(bytes, threads))
-}
-
-/// Solves by faer alone on `threads` threads, a competitor in benchmarks: A (n x n) and B (n x k), column-major,
-/// at two addresses that are theirs, become factor and solution. Seconds of the factorisation.
-#[pyfunction]
-#[allow(clippy::too_many_arguments)]
-fn faer_solve(
-    py: Python<'_>,
-    dtype: &str,
-    n: usize,
-    k: usize,
-    a: usize,
-    b: usize,
-    positive_definite: bool,
-    threads: usize,
-) -> PyResult<f64> {
-    let dtype = solver_dtype(dtype)?;
-    let seconds = py.detach(|| {
-        dispatch!(dtype, T => {
-            // SAFETY: the caller has two arrays of these shapes there, which nobody else uses.
-            let (a, b) = unsafe {
-                let at = |address: usize, cols: usize| {
-                    MatMut::from_raw_parts_mut(address as *mut T, n, cols, 1, n as isize)
-                };
-                (at(a, n), at(b, k))
-            };
-            yardstick::solve(a, b, positive_definite, threads)
-        }, else => None)
-    });
-    seconds.ok_or_else(|| PyValueError::new_err("faer: the matrix is not positive definite"))
 }
 
 #[pymodule]
@@ -349,10 +279,5 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(engine_order, m)?)?;
     m.add_function(wrap_pyfunction!(widest_tile, m)?)?;
     m.add_function(wrap_pyfunction!(plan, m)?)?;
-    m.add_function(wrap_pyfunction!(gemm_seconds, m)?)?;
-    m.add_function(wrap_pyfunction!(peak_flops, m)?)?;
-    m.add_function(wrap_pyfunction!(update_flops, m)?)?;
-    m.add_function(wrap_pyfunction!(copy_seconds, m)?)?;
-    m.add_function(wrap_pyfunction!(faer_solve, m)?)?;
     cuda::add_to(m)
 }

@@ -190,7 +190,8 @@ def plan(
         mode = "columns"  # zero columns are added with the rows
     storage = at.storage if at else "rows"
     each = k if mode == "replicated" else -(-k // world)
-    family = "po" if structure == "positive definite" else "ge"
+    definite = structure == "positive definite"
+    family = "po" if definite else "ge"
     dealt = mode != "replicated"
     told = lambda routine, dtype: _core.plan(  # noqa: E731
         routine, padded, world, dtype.name, storage, lower, each, dealt
@@ -200,7 +201,11 @@ def plan(
         rest = [(family + "trs", lower_dtype), ("residual", dtype), (family + "sv", dtype)]
         scratch = [core["scratch_bytes"], *(told(*call)["scratch_bytes"] for call in rest)]
     else:
-        core = told(family + ("inv" if inverse else "trf" if b is None else "sv"), dtype)
+        if inverse:
+            routine = "cholesky_inverse" if definite else "lu_inverse"
+        else:
+            routine = family + ("trf" if b is None else "sv")
+        core = told(routine, dtype)
         scratch = [core["scratch_bytes"]]
 
     amounts = {"A": padded * padded // world * dtype.itemsize}

@@ -8,7 +8,6 @@ mod slots;
 
 pub use communicator::{Communicator, Sharing};
 pub use group::Group;
-pub use slots::Slots;
 
 /// What a worker can announce; each announcement carries a count that only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 //! The devices of one call meet, the call runs, all devices get the same outcome. See README.md here.
 
 mod collect;
-pub mod cuda_ranks;
 mod cuda_site;
 mod hosts;
 mod messages;
@@ -11,4 +10,4 @@ mod watchdog;
 pub use collect::{Arrival, CallSite};
 pub use cuda_site::{CudaArrival, CudaSite};
 pub use hosts::Hosts;
-pub use outcome::{Reply, answer_all, cancel, close, conduct};
+pub use outcome::{Reply, cancel, close};

@@ -68,7 +68,9 @@ mod turns;
 mod turns_tests;
 mod vector;
 
-pub use plan::{Algorithm, Plan};
+#[cfg(feature = "internals")]
+pub use plan::Algorithm;
+pub use plan::Plan;
 pub use square::Square;
 
 use plan::{Phase, Work};

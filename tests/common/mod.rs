@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test file uses a part
 
 pub mod case;
+pub mod diagnose;
 pub mod inverse;
 pub mod layouts;
 pub mod lu;
@@ -27,6 +28,7 @@ pub struct Map {
 
 impl Map {
     pub fn routine(name: &str, world: usize) -> Self {
+        meshsolve::routines::add(&diagnose::Diagnose);
         Map::default().text("routine", name).int("world", world as i64)
     }
 

@@ -1,10 +1,14 @@
 """Where these tests run: on CUDA devices or on CPU devices."""
 
 import os
+import sys
+from pathlib import Path
 
 import jax
 import pytest
 
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
 PLATFORM = os.environ.get("GPU_TESTS_PLATFORM", "cuda")
 jax.config.update("jax_enable_x64", True)
 

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
-from platforms import devices, needs_cuda
+from platforms import BENCHMARKS, devices, needs_cuda
 
+import measures
 import meshsolve as ms
-from meshsolve import _core, _cuda
+from meshsolve import _cuda
 
 DTYPES = ("int32", "uint32", "float32", "int64", "uint64", "float64", "complex64", "complex128")
 SHAPES = [
@@ -134,7 +135,7 @@ def test_large_arrays(rows, cols, size, method):
     array or its scratch.
     """
     offered = rows * cols * size // 32
-    _core.cuda_yardstick(0, rows, cols, size, method, offered, 0, _cuda.search_folders())
+    measures.cuda_transposition(0, rows, cols, size, method, offered, 0, _cuda.search_folders())
 
 
 @needs_cuda
@@ -146,7 +147,7 @@ def test_claims(method, plan):
     rows, cols, repeats = (509, 503, 3) if quick else (11_587, 11_583, 200)
     offered = rows * cols * 8 * 2 if method == "C2R" else rows * cols * 8 // 32
     order = (0, rows, cols, 8, method, offered, repeats - 1, _cuda.search_folders())
-    found = _core.cuda_yardstick(*order)
+    found = measures.cuda_transposition(*order)
     assert found["plan"].startswith(plan) and len(found["seconds"]) == repeats - 1
 
 
@@ -157,7 +158,7 @@ def test_devices_meet(fault):
     def local(x):
         place = jnp.stack([jax.lax.axis_index("x").astype(jnp.int32), jnp.int32(0)])
         like = jax.ShapeDtypeStruct(x.shape, x.dtype)
-        call = jax.ffi.ffi_call(ms.ffi_target(), like, has_side_effect=True)
+        call = jax.ffi.ffi_call(measures.fault_target(), like, has_side_effect=True)
         world = np.int64(len(devices()))
         return call(place, x, routine="diagnose", world=world, fault=fault, fault_rank=np.int64(0))
 
@@ -178,12 +179,14 @@ def test_sanitizer(tool):
     if sanitizer is None:
         pytest.skip("no compute-sanitizer")
     code = (
-        "from meshsolve import _core, _cuda\n"
+        f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r})\n"
+        "import measures\n"
+        "from meshsolve import _cuda\n"
         "for rows, cols in ((97, 97), (512, 256), (301, 211), (997, 5), (5, 997)):\n"
         "    for size in (4, 8, 16):\n"
         "        for method in ('chosen', 'C2R', 'R2C'):\n"
         "            offered = rows * cols * size * 2 + 64\n"
-        "            _core.cuda_yardstick(0, rows, cols, size, method, offered, 0,\n"
+        "            measures.cuda_transposition(0, rows, cols, size, method, offered, 0,\n"
         "                                 _cuda.search_folders())\n"
     )
     command = [sanitizer, "--tool", tool, "--error-exitcode", "9", sys.executable, "-c", code]

@@ -9,6 +9,9 @@ use std::sync::OnceLock;
 
 use crate::entries;
 
+/// Where kernels are: the library's, and what benchmarks check with.
+const KERNELS: [&str; 2] = ["kernels", "benchmarks/native/kernels"];
+
 type Launch = unsafe extern "C" fn(
     u32,
     u32,
@@ -77,14 +80,15 @@ impl Emulator {
     }
 
     fn build(root: &Path, folder: &Path, threads: u32) {
-        let mut sources = files(&root.join("kernels"));
+        let mut sources: Vec<_> =
+            KERNELS.iter().flat_map(|kernels| files(&root.join(kernels))).collect();
         sources.retain(|path| path.extension().is_some_and(|kind| kind == "cu"));
         assert!(!sources.is_empty(), "no kernels");
         sources.extend(
             ["emulate.cc", "driver.cc", "queue.cc", "vendor.cc", "mg.cc", "nccl.cc"]
                 .map(|file| root.join("tests/kernels").join(file)),
         );
-        let table = entries::table(&root.join("kernels"));
+        let table = entries::table(&KERNELS.map(|kernels| root.join(kernels)));
         std::fs::write(folder.join("entries.inc"), table).expect("a table for the driver");
         let object =
             |source: &Path| folder.join(source.file_name().expect("a name")).with_extension("o");
@@ -96,7 +100,13 @@ impl Emulator {
             command.args(["-fsanitize-undefined-trap-on-error", "-fno-strict-aliasing"]);
             command.arg("-ftls-model=initial-exec");
             command.arg(format!("-DTHREADS={threads}"));
-            command.arg("-I").arg(folder).arg("-include").arg(root.join("tests/kernels/emulate.h"));
+            command
+                .arg("-I")
+                .arg(folder)
+                .arg("-I")
+                .arg(root.join("kernels"))
+                .arg("-include")
+                .arg(root.join("tests/kernels/emulate.h"));
             command.args(["-x", "c++", "-c"]).arg(source).arg("-o").arg(object(source));
             command.spawn().expect("g++ (or what CXX names) compiles the kernels for these tests")
         };
@@ -168,7 +178,7 @@ fn fingerprint(root: &Path) -> String {
     let mut hasher = DefaultHasher::new();
     let version = compiler().arg("--version").output().expect("g++ (or what CXX names)");
     version.stdout.hash(&mut hasher);
-    for folder in ["kernels", "tests/kernels"] {
+    for folder in KERNELS.into_iter().chain(["tests/kernels"]) {
         for path in files(&root.join(folder)).iter().filter(|path| path.is_file()) {
             path.hash(&mut hasher);
             std::fs::read(path).expect("a source").hash(&mut hasher);

@@ -3,12 +3,12 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The table that `driver.cc` includes.
-pub fn table(kernels: &Path) -> String {
+pub fn table(kernels: &[PathBuf]) -> String {
     let mut table = String::new();
-    for (file, text) in sources(kernels) {
+    for (file, text) in kernels.iter().flat_map(|folder| sources(folder)) {
         for size in [4, 8, 16] {
             for (name, parameters) in entries(&text) {
                 let sizes: String = parameters.iter().map(|p| bytes(p, size)).collect();

@@ -13,9 +13,13 @@ mod far;
 mod gpu;
 mod interchanges;
 mod launch;
+#[path = "../../benchmarks/native/src/cuda/mod.rs"]
+#[allow(dead_code)]
+mod measure;
+mod measured_ranks;
+mod measured_transpositions;
 mod memory;
 mod panels;
-mod ranks;
 mod reach;
 #[path = "../routines/mod.rs"]
 mod routines;
@@ -26,4 +30,3 @@ mod transpose;
 #[path = "../transposition/mod.rs"]
 mod transposition;
 mod triangle;
-mod yardstick;

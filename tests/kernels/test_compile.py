@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-KERNELS = ROOT / "kernels"
+KERNELS, CHECKS = ROOT / "kernels", ROOT / "benchmarks/native/kernels"
 # Bytes of shared memory that a block has without asking for more.
 SHARED = 48 << 10
 # Three blocks of 256 threads fit on a multiprocessor of 65536 registers; two of those whose panels
@@ -85,7 +85,7 @@ def compile_ptx(library: Path, source: Path, arch: str, defines: list[str]) -> b
 def cases():
     """CUDA, architecture, file and what is defined for it."""
     for cuda, arch in itertools.product(TOOLKITS, ("sm_80", "sm_90", "sm_100")):
-        for source in sorted(KERNELS.glob("*.cu")):
+        for source in sorted([*KERNELS.glob("*.cu"), *CHECKS.glob("*.cu")]):
             for elements in ELEMENTS if source.stem == OF_STRUCTURES else (0,):
                 quick = (cuda, arch) in QUICK and elements in (0, *SOME_ELEMENTS)
                 yield pytest.param(

@@ -19,18 +19,22 @@ pytestmark = pytest.mark.xdist_group("emulated")
 
 ROOT = Path(__file__).resolve().parents[2]
 
-PRELUDE = """
+PRELUDE = (
+    f"BENCHMARKS = {str(ROOT / 'benchmarks')!r}"
+    + """
 import ctypes, json, sys, threading
 import numpy as np
-from meshsolve import _core, _cuda
+sys.path.append(BENCHMARKS)
+from meshsolve import _cuda
+from MODULE import set_cuda_folders, symbol
 
 frame, driver = (ctypes.CDLL(path) for path in sys.argv[1:])
 driver.emulated_stream.restype = frame.frame_site.restype = ctypes.c_void_p
-_core.set_cuda_folders(_cuda.search_folders())
+set_cuda_folders(_cuda.search_folders())
 pointer = ctypes.pythonapi.PyCapsule_GetPointer
 pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 SYMBOLS = {
-    name: ctypes.c_void_p(pointer(_core.symbol("cuda_" + name), b"xla._CUSTOM_CALL_TARGET"))
+    name: ctypes.c_void_p(pointer(symbol("cuda_" + name), b"xla._CUSTOM_CALL_TARGET"))
     for name in ("instantiate", "execute", "type_id", "type_info")
 }
 frame.frame_register(SYMBOLS["type_id"])
@@ -87,6 +91,7 @@ def wait(stream):
     assert driver.cuStreamSynchronize(stream) == 0
     assert driver.cuCtxPopCurrent_v2(ctypes.byref(context)) == 0
 """
+)
 
 
 def headers():
@@ -118,15 +123,15 @@ def libraries(tmp_path_factory):
     return frame, folder / "libcuda.so.1"
 
 
-def run(libraries, code):
-    """What a program prints as JSON."""
+def run(libraries, code, module="meshsolve._core"):
+    """What a program prints as JSON; the handlers are those of a module."""
     frame, driver = libraries
     environment = os.environ | {
         "LD_LIBRARY_PATH": str(driver.parent),
         "MESHSOLVE_CACHE_DIR": "",
     }
     ran = subprocess.run(
-        [sys.executable, "-c", PRELUDE + code, frame, driver],
+        [sys.executable, "-c", PRELUDE.replace("MODULE", module) + code, frame, driver],
         env=environment,
         capture_output=True,
         text=True,
@@ -181,6 +186,7 @@ def launch(at, turn):
 print(json.dumps([[launch(site("diagnose", 3, fault), -7), launch(site("diagnose", 3, fault), 8)]
                   for fault in ("none", "error", "panic")]))
 """,
+        "measures",
     )
     good, failed, panicked = said
     assert good == [[[0, ""]] * 3] * 2

@@ -249,6 +249,14 @@ def tell(*values) -> None:
             print(json.dumps(value, default=lambda x: np.asarray(x).tolist()), file=told)
 
 
+def fault_target() -> str:
+    """The target whose routine `diagnose` fails where it is asked to."""
+    sys.path.append(str(ROOT / "benchmarks"))
+    import measures
+
+    return measures.fault_target()
+
+
 def run_fresh(
     code: str, *, timeout: float = 120, env: dict | None = None, code_at_end: int = 0
 ) -> Ran:

@@ -11,7 +11,7 @@ from jax import lax
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
-from helpers import mesh_of, positive_definite, put, run_fresh, solve_ratio
+from helpers import fault_target, mesh_of, positive_definite, put, run_fresh, solve_ratio
 
 pytestmark = pytest.mark.versions
 
@@ -129,8 +129,10 @@ def test_two_python_threads_run_two_programs():
 
 
 def direct(mesh, attributes, place=None, operand=None):
-    """A direct call of the target on every device of the axis, as a user may write it."""
-    target = ms.ffi_target()
+    """A direct call of a target on every device of the axis, as a user may write it. The target has
+    the routine `diagnose`, which fails where it is asked to.
+    """
+    target = fault_target()
 
     def local(x):
         here = lax.axis_index("x") if place is None else place(lax.axis_index("x"))
@@ -199,7 +201,7 @@ def test_a_device_that_never_arrives_is_named_and_the_next_call_works():
     run_fresh(
         """
         mesh = mesh_of(range(4))
-        target = ms.ffi_target()
+        target = fault_target()
         assert ms.timeout() == 0.5
 
         def local(x, absent):

@@ -33,7 +33,7 @@ def test_as_json_and_as_text(tmp_path):
     check, cuda = told["self_check"], told["cuda"]
     assert check["ok"] and check["devices"] == 8 and 0 < check["residual_ratio"] <= 3
     assert told["ffi_api_compiled"] == "0.2"
-    assert {"posv", "potrf", "potrs", "diagnose"} <= set(told["routines"])
+    assert {"posv", "potrf", "potrs", "transpose"} <= set(told["routines"])
     assert cuda["nvrtc"]["version"].startswith("13.") and "sm_90" in cuda["nvrtc"]["architectures"]
     assert set(cuda["kernels"]) == set(_core.kernel_names()) and "driver" in cuda
     for compiled in cuda["kernels"].values():

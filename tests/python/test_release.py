@@ -1,6 +1,7 @@
 """What a release says of itself: one version everywhere, allowed licences, extras of JAX."""
 
 import importlib.metadata
+import pathlib
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 
 import meshsolve as ms
 from helpers import ROOT
+from meshsolve import _core
 
 sys.path.insert(0, str(ROOT / "release"))
 import licences
@@ -20,6 +22,18 @@ def test_one_version():
     version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     changes = re.search(r"^## (\S+), ", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert ms.__version__ == importlib.metadata.version("meshsolve") == version == changes[1]
+
+
+def test_the_wheel_has_no_benchmarks_and_no_faults():
+    """Neither their functions nor their texts; what `benchmarks/native` builds has both."""
+    functions = ("gemm_seconds", "peak_flops", "faer_solve", "cuda_ranks", "cuda_transposition")
+    texts = [name.encode() for name in (*functions, "was asked to fail", "check.cu")]
+    wheel = pathlib.Path(_core.__file__).read_bytes()
+    [bench] = (ROOT / "build/native").glob("meshsolve_bench*.so")
+    assert not any(hasattr(_core, name) for name in functions)
+    assert not any(text in wheel for text in texts)
+    assert all(text in bench.read_bytes() for text in texts)
+    assert "diagnose" not in dict(_core.routine_table())
 
 
 def test_the_oldest_jax_is_the_same_everywhere():

@@ -1,6 +1,7 @@
 //! What Rust tests, but for what belongs to the whole process (`tests/alone`) and CUDA (`tests/kernels`).
 
 mod algorithms;
+mod baselines;
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
@@ -13,6 +14,9 @@ mod layout_algebra;
 mod layout_values;
 mod lu;
 mod lu_panel;
+#[path = "../../benchmarks/native/src/cpu/mod.rs"]
+#[allow(dead_code)]
+mod measure;
 mod norms;
 mod properties;
 #[path = "../routines/mod.rs"]

@@ -5,13 +5,11 @@ pub mod float_mode;
 mod getrf;
 mod members;
 mod norm;
-pub mod peak;
 mod scratch;
 mod strip;
 pub mod threads;
 mod traced;
 mod worker;
-pub mod yardstick;
 
 pub use scratch::Scratch;
 pub use traced::CpuWorker;

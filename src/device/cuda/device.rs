@@ -45,7 +45,7 @@ pub struct Stream(pub usize);
 
 impl Stream {
     /// As a library declares it.
-    pub(super) fn raw<S>(self) -> *mut S {
+    pub fn raw<S>(self) -> *mut S {
         raw(self.0)
     }
 }
@@ -285,7 +285,7 @@ impl Device {
         Ok(Device { interface, number, context, architecture, multiprocessors, loaded, tools })
     }
 
-    pub(super) fn driver(&self) -> &Driver {
+    pub fn driver(&self) -> &Driver {
         &self.interface.driver
     }
 
@@ -329,7 +329,7 @@ impl Device {
         locked(&self.tools).push(tools);
     }
 
-    pub(super) fn number(&self) -> c_int {
+    pub fn number(&self) -> c_int {
         self.number
     }
 
@@ -348,7 +348,7 @@ impl Device {
         Entered::new(&self.interface, &self.name(), self.context)
     }
 
-    pub(super) fn check(&self, what: &str, function: &str, status: c_int) -> Result<()> {
+    pub fn check(&self, what: &str, function: &str, status: c_int) -> Result<()> {
         match status {
             0 => Ok(()),
             _ => self.interface.check(&format!("{what} on {}", self.name()), function, status),
@@ -357,17 +357,33 @@ impl Device {
 
     /// An entry point of `kernels/<file>.cu`; compiled, loaded and found when it is first asked for.
     pub fn kernel(&self, file: &'static str, entry: &str) -> Result<Kernel> {
+        let program = sources::kernel(file).ok_or_else(|| {
+            let message = format!(
+                "meshsolve: there is no file {file}.cu of kernels; this is a defect of meshsolve"
+            );
+            Error::new(Kind::Internal, message)
+        })?;
+        self.kernel_of(program, file, entry)
+    }
+
+    /// The same of a program that is not in the table, or is, by a name of its own.
+    pub fn kernel_of(
+        &self,
+        program: &'static Program,
+        name: &'static str,
+        entry: &str,
+    ) -> Result<Kernel> {
         let mut loaded = locked(&self.loaded);
-        let key = (file, entry.to_owned());
+        let key = (name, entry.to_owned());
         if let Some(kernel) = loaded.kernels.get(&key) {
             return Ok(kernel.clone());
         }
         let _entered = self.enter()?;
-        let module = match loaded.modules.get(file) {
+        let module = match loaded.modules.get(name) {
             Some(module) => *module,
             None => {
-                let module = self.load(file)?;
-                loaded.modules.insert(file, module);
+                let module = self.load(program, name)?;
+                loaded.modules.insert(name, module);
                 module
             }
         };
@@ -376,15 +392,9 @@ impl Device {
         Ok(kernel)
     }
 
-    fn load(&self, file: &'static str) -> Result<Handle> {
-        let program = sources::kernel(file).ok_or_else(|| {
-            let message = format!(
-                "meshsolve: there is no file {file}.cu of kernels; this is a defect of meshsolve"
-            );
-            Error::new(Kind::Internal, message)
-        })?;
+    fn load(&self, program: &'static Program, name: &'static str) -> Result<Handle> {
         // Equal devices that come to it meanwhile wait, and compile nothing.
-        let key = (file, self.architecture.clone());
+        let key = (name, self.architecture.clone());
         let cubin = locked(&self.interface.cubins).entry(key).or_default().clone();
         let mut cubin = locked(&cubin);
         let cubin = match &mut *cubin {

@@ -62,7 +62,7 @@ impl Driver {
         self.loaded.path()
     }
 
-    pub(super) fn loaded(&self) -> &Library {
+    pub fn loaded(&self) -> &Library {
         &self.loaded
     }
 

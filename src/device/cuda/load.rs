@@ -255,6 +255,7 @@ fn missing(wanted: &Wanted, failures: &[String]) -> Error {
 }
 
 /// A table of functions of a library, for [`call`], and how to find them.
+#[cfg_attr(feature = "internals", macro_export)]
 macro_rules! functions {
     ($($name:ident)*) => {
         #[allow(non_snake_case)]
@@ -270,13 +271,13 @@ macro_rules! functions {
         }
     };
 }
-pub(super) use functions;
 
 /// Calls a function of a table with the parameters that `sys`, cudarc's module of the library, declares of it,
 /// or of another one that has the same.
+#[cfg_attr(feature = "internals", macro_export)]
 macro_rules! call {
     ($table:expr, $name:ident($($argument:expr),* $(,)?)) => {
-        call!($table, $name as $name($($argument),*))
+        $crate::device::cuda::load::call!($table, $name as $name($($argument),*))
     };
     ($table:expr, $name:ident as $declared:ident($($argument:expr),*)) => {{
         let function = $table.$name.pointer(|| {
@@ -287,12 +288,16 @@ macro_rules! call {
         function($($argument),*)
     }};
 }
-pub(super) use call;
 
 /// A type that the compiler finds.
+#[cfg_attr(feature = "internals", macro_export)]
 macro_rules! any {
     ($argument:expr) => {
         _
     };
 }
-pub(super) use any;
+
+#[cfg(feature = "internals")]
+pub use {any, call, functions};
+#[cfg(not(feature = "internals"))]
+pub(crate) use {any, call, functions};

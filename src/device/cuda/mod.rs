@@ -20,8 +20,6 @@
 //! | `sources` | the table of `kernels/*.cu` |
 //! | `kernels` | a kernel of the table for an architecture, by way of the cache |
 //! | `cache` | cubins on disk |
-//! | `yardstick` | transpositions measured and checked, for benchmarks |
-//! | `panel` | one factorisation by cuSOLVER, measured for benchmarks |
 //! | `process` | the devices of this process, with what was found |
 
 pub mod cache;
@@ -32,7 +30,6 @@ pub mod engine;
 pub mod kernels;
 pub mod load;
 pub mod nvrtc;
-pub mod panel;
 pub mod process;
 pub mod queue;
 pub mod room;
@@ -42,4 +39,3 @@ pub mod transposition;
 pub mod vendor;
 pub mod warm;
 pub mod worker;
-pub mod yardstick;

@@ -41,14 +41,14 @@ macro_rules! structures {
 }
 
 /// The files `kernels/*.cuh`.
-static HEADERS: &[(&str, &str)] = headers![
+pub static HEADERS: &[(&str, &str)] = headers![
     "bits.cuh" "bulk.cuh" "carrier.cuh" "common.cuh" "pieces.cuh" "registers.cuh" "skinny.cuh" "slice.cuh" "tiles.cuh"
 ];
 
 /// The files `kernels/*.cu`.
 static KERNELS: &[Program<'static>] = kernels![
     "columns" "conjugate" "copy" "fill" "moduli" "pivots" "rows" "transpose_blocks" "transpose_c2r" "transpose_panels"
-    "transpose_skinny" "transpose_square" "triangle" "yardstick"
+    "transpose_skinny" "transpose_square" "triangle"
 ];
 
 /// The file whose kernels are for structures of one number of elements, for 2 elements, 3 and so on.

@@ -20,8 +20,11 @@ mod substitute;
 mod triangular;
 mod widths;
 
+#[cfg(feature = "internals")]
 pub use operands::Kind;
-pub use options::{Family, cpu_tile_width};
+#[cfg(feature = "internals")]
+pub use options::Family;
+pub use options::cpu_tile_width;
 pub use sizes::Forecast;
 
 use options::Verb;

@@ -1,8 +1,8 @@
 //! What measures transpositions and factorisations on a device, on the emulated driver: that it checks, and gives all
 //! back.
 
-use meshsolve::device::cuda::panel;
-use meshsolve::device::cuda::yardstick::{Request, Yardstick};
+use crate::measure::panel;
+use crate::measure::transpositions::{MeasuredDevice, Request};
 use meshsolve::error::Kind;
 use meshsolve::transpose::Algorithm;
 
@@ -20,14 +20,14 @@ fn request(rows: usize, cols: usize, element_size: usize) -> Request {
 fn transpositions_are_checked_and_measured() {
     let _alone = ALONE.lock();
     let (devices, _) = devices();
-    let yardstick = Yardstick::new(&devices, 1).unwrap();
-    assert_eq!(yardstick.describe().unwrap(), ("emulated".into(), 64 << 20));
+    let measured = MeasuredDevice::new(&devices, 1).unwrap();
+    assert_eq!(measured.describe().unwrap(), ("emulated".into(), 64 << 20));
     for (rows, cols) in [(1, 1), (40, 40), (61, 47), (5, 90), (128, 256)] {
         for size in SIZES {
             let forced = (rows * cols > 1000).then_some(Algorithm::C2r);
             for forced in [None, forced] {
                 let request = Request { forced, ..request(rows, cols, size) };
-                let found = yardstick.measure(request).unwrap();
+                let found = measured.measure(request).unwrap();
                 assert_eq!((found.copies.len(), found.transpositions.len()), (2, 2));
                 assert!(found.copies.iter().all(|seconds| *seconds > 0.0));
                 assert!(forced.is_none_or(|algorithm| found.plan.algorithm() == algorithm));
@@ -36,13 +36,13 @@ fn transpositions_are_checked_and_measured() {
         }
     }
     launches();
-    yardstick.measure(request(61, 47, 8)).unwrap();
+    measured.measure(request(61, 47, 8)).unwrap();
     // Before and after each of three.
     let launched = launches();
     for entry in ["number_8", "check_8"] {
         assert_eq!(launched.iter().filter(|name| *name == entry).count(), 3, "{entry}");
     }
-    drop(yardstick);
+    drop(measured);
     assert_eq!((pieces(), contexts()), (0, 0));
 }
 
@@ -90,8 +90,8 @@ fn factorisations_are_checked_and_measured() {
 fn errors_give_memory_back() {
     let _alone = ALONE.lock();
     let (devices, _) = devices();
-    let yardstick = Yardstick::new(&devices, 0).unwrap();
-    let none = yardstick.measure(Request { scratch_bytes: 8, ..request(61, 47, 8) }).unwrap_err();
+    let measured = MeasuredDevice::new(&devices, 0).unwrap();
+    let none = measured.measure(Request { scratch_bytes: 8, ..request(61, 47, 8) }).unwrap_err();
     let expected = "meshsolve: 61 x 47 of 8 bytes: expected more scratch than 8 bytes; 9/8 of the array's \
                     are always enough";
     assert_eq!((none.kind, &*none.message), (Kind::InvalidArgument, expected));
@@ -105,7 +105,7 @@ fn errors_give_memory_back() {
     ];
     for (function, skip, text) in cases {
         fail(function, skip, 2);
-        let error = yardstick.measure(request(61, 47, 8)).unwrap_err();
+        let error = measured.measure(request(61, 47, 8)).unwrap_err();
         assert!(error.message.contains(text) && error.kind == Kind::ResourceExhausted, "{error}");
         assert_eq!((pieces(), contexts()), (0, 0));
     }
@@ -115,14 +115,14 @@ fn errors_give_memory_back() {
 fn what_is_written_beside_an_array_is_noticed() {
     let _alone = ALONE.lock();
     let (devices, _) = devices();
-    let yardstick = Yardstick::new(&devices, 2).unwrap();
+    let measured = MeasuredDevice::new(&devices, 2).unwrap();
     overrun();
-    let error = yardstick.measure(request(40, 40, 4)).unwrap_err();
+    let error = measured.measure(request(40, 40, 4)).unwrap_err();
     let expected = "on CUDA device 2: something was written beside an array of 4 bytes; this is a defect of \
                     meshsolve, please report it";
     assert!(error.kind == Kind::Internal && error.message.ends_with(expected), "{error}");
-    yardstick.measure(request(40, 40, 4)).unwrap();
-    drop(yardstick);
+    measured.measure(request(40, 40, 4)).unwrap();
+    drop(measured);
     assert_eq!((pieces(), contexts()), (0, 0));
 }
 

@@ -6,11 +6,11 @@ use std::ptr::null_mut;
 
 use cudarc::driver::sys;
 
-use super::device::{Address, Device, Devices, Stream};
-use super::load::{call, functions};
-use super::transposition::{scratch_bytes, transpose};
-use crate::error::{Error, Kind, Result};
-use crate::transpose::{Algorithm, Plan};
+use meshsolve::device::cuda::device::{Address, Device, Devices, Stream};
+use meshsolve::device::cuda::transposition::{scratch_bytes, transpose};
+use meshsolve::error::{Error, Kind, Result};
+use meshsolve::transpose::{Algorithm, Plan};
+use meshsolve::{call, functions};
 
 functions! {
     cuDeviceGetName cuMemGetInfo_v2 cuMemAlloc_v2 cuMemFree_v2 cuStreamCreate cuStreamDestroy_v2
@@ -40,7 +40,7 @@ pub struct Measured {
 }
 
 /// A device with its stream.
-pub struct Yardstick {
+pub struct MeasuredDevice {
     device: std::sync::Arc<Device>,
     functions: Functions,
     stream: Stream,
@@ -51,8 +51,8 @@ const MARGIN: usize = 4096;
 const CANARY: u32 = 0x7FA5_A5A5;
 
 /// Guarded between canaries that goes back when this is dropped.
-pub(crate) struct Guarded<'a> {
-    of: &'a Yardstick,
+pub struct Guarded<'a> {
+    of: &'a MeasuredDevice,
     /// Where it was allocated.
     base: Address,
     pub at: Address,
@@ -67,7 +67,7 @@ impl Guarded<'_> {
 
     /// An error if a canary is another one now, after `what` was done.
     pub fn check(&self, what: &str) -> Result<()> {
-        let Yardstick { device, stream, .. } = self.of;
+        let MeasuredDevice { device, stream, .. } = self.of;
         for margin in self.margins() {
             // SAFETY: as many bytes were allocated.
             let found: [u8; MARGIN] = unsafe { device.read(margin, *stream) }?;
@@ -87,7 +87,7 @@ impl Guarded<'_> {
 
 impl Drop for Guarded<'_> {
     fn drop(&mut self) {
-        let Yardstick { device, functions, .. } = self.of;
+        let MeasuredDevice { device, functions, .. } = self.of;
         if let Ok(_entered) = device.enter() {
             // SAFETY: it was allocated, and the stream has been waited for or has failed.
             unsafe { call!(functions, cuMemFree_v2(self.base)) };
@@ -95,7 +95,7 @@ impl Drop for Guarded<'_> {
     }
 }
 
-impl Drop for Yardstick {
+impl Drop for MeasuredDevice {
     fn drop(&mut self) {
         if let Ok(_entered) = self.device.enter() {
             // SAFETY: it was created, and nothing uses it any more.
@@ -104,8 +104,8 @@ impl Drop for Yardstick {
     }
 }
 
-impl Yardstick {
-    pub fn new(devices: &Devices, number: i32) -> Result<Yardstick> {
+impl MeasuredDevice {
+    pub fn new(devices: &Devices, number: i32) -> Result<MeasuredDevice> {
         let device = devices.numbered(number)?;
         let functions = Functions::of(device.driver().loaded())?;
         let mut stream = 0;
@@ -115,7 +115,7 @@ impl Yardstick {
             let status = unsafe { call!(functions, cuStreamCreate((&raw mut stream).cast(), 0)) };
             device.check("measuring", "cuStreamCreate", status)?;
         }
-        Ok(Yardstick { device, functions, stream: Stream(stream) })
+        Ok(MeasuredDevice { device, functions, stream: Stream(stream) })
     }
 
     /// The device's name, and bytes of its memory that are free.
@@ -134,16 +134,16 @@ impl Yardstick {
         }
     }
 
-    pub(crate) fn device(&self) -> &Device {
+    pub fn device(&self) -> &Device {
         &self.device
     }
 
-    pub(crate) fn stream(&self) -> Stream {
+    pub fn stream(&self) -> Stream {
         self.stream
     }
 
     /// Guarded of so many bytes, a multiple of 4.
-    pub(crate) fn allocate(&self, bytes: usize) -> Result<Guarded<'_>> {
+    pub fn allocate(&self, bytes: usize) -> Result<Guarded<'_>> {
         let mut base = 0;
         {
             let _entered = self.device.enter()?;
@@ -200,9 +200,15 @@ impl Yardstick {
         timed
     }
 
-    pub(super) fn launch(&self, file: &'static str, entry: &str, arguments: &[u64]) -> Result<()> {
+    pub fn launch(&self, file: &'static str, entry: &str, arguments: &[u64]) -> Result<()> {
         let kernel = self.device.kernel(file, entry)?;
-        // SAFETY: the arguments are those of the kernel at all callers, within memory of this yardstick.
+        // SAFETY: the arguments are those of the kernel at all callers, within memory of this measured.
+        unsafe { self.device.launch(&kernel, arguments, self.stream) }
+    }
+
+    fn launch_check(&self, entry: &str, arguments: &[u64]) -> Result<()> {
+        let kernel = self.device.kernel_of(&super::CHECK, "check", entry)?;
+        // SAFETY: as for `launch`.
         unsafe { self.device.launch(&kernel, arguments, self.stream) }
     }
 
@@ -228,12 +234,12 @@ impl Yardstick {
         let [number, check] = ["number", "check"].map(|name| format!("{name}_{size}"));
         // Seconds of a transposition; what is wrong then stays known until the end.
         let turn = || {
-            self.launch("yardstick", &number, &[data.at, (rows * cols) as u64])?;
+            self.launch_check(&number, &[data.at, (rows * cols) as u64])?;
             let seconds = self.seconds(|| {
                 // SAFETY: memory of these sizes, of nobody else.
                 unsafe { transpose(&self.device, &plan, data.at, scratch.at, self.stream) }
             })?;
-            self.launch("yardstick", &check, &[data.at, rows as u64, cols as u64, wrong.at])?;
+            self.launch_check(&check, &[data.at, rows as u64, cols as u64, wrong.at])?;
             Ok(seconds)
         };
         let half = bytes / 2 / 16;

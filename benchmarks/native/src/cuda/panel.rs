@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use super::device::{Address, Devices};
-use super::vendor::Operand;
-use super::vendor::solver::{Solver, SolverHandle, Workspace};
-use super::yardstick::{Guarded, Yardstick};
-use crate::device::Op;
-use crate::error::{Error, Kind, Result};
+use super::transpositions::{Guarded, MeasuredDevice};
+use meshsolve::device::Op;
+use meshsolve::device::cuda::device::{Address, Devices};
+use meshsolve::device::cuda::vendor::Operand;
+use meshsolve::device::cuda::vendor::solver::{Solver, SolverHandle, Workspace};
+use meshsolve::error::{Error, Kind, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routine {
@@ -46,21 +46,21 @@ pub fn measure(devices: &Devices, number: i32, request: Request) -> Result<Measu
              {routine:?} of {m} x {n} and {repeats} repeats"
         )));
     }
-    let yardstick = Yardstick::new(devices, number)?;
-    let device = yardstick.device();
+    let measured = MeasuredDevice::new(devices, number)?;
+    let device = measured.device();
     let solver = &device.vendor()?.solver;
     let mut handle = {
         let _entered = device.enter()?;
         solver.create()?
     };
-    let found = repeated(&yardstick, solver, &mut handle, request);
+    let found = repeated(&measured, solver, &mut handle, request);
     let _entered = device.enter()?;
     solver.destroy(handle).and(found)
 }
 
 /// Guarded of a panel.
 struct Panel<'a> {
-    of: &'a Yardstick,
+    of: &'a MeasuredDevice,
     request: Request,
     a: Guarded<'a>,
     pivots: Guarded<'a>,
@@ -69,7 +69,7 @@ struct Panel<'a> {
 }
 
 fn repeated(
-    of: &Yardstick,
+    of: &MeasuredDevice,
     solver: &Solver,
     handle: &mut SolverHandle,
     request: Request,

@@ -11,18 +11,18 @@ use faer::linalg::lu::partial_pivoting as lu;
 use faer::linalg::matmul::matmul;
 use faer::{Accum, Conj, Mat, MatMut, Par};
 
-use super::{CpuWorker, scratch_elements};
-use crate::comm::Communicator;
-use crate::device::{Backend, Update};
-use crate::layout::{Columns, Distribution};
-use crate::matrix::{Block, Matrix};
-use crate::scalar::Scalar;
+use meshsolve::comm::Communicator;
+use meshsolve::device::cpu::{CpuWorker, scratch_elements};
+use meshsolve::device::{Backend, Update};
+use meshsolve::layout::{Columns, Distribution};
+use meshsolve::matrix::{Block, Matrix};
+use meshsolve::scalar::Scalar;
 
 fn par(threads: usize) -> Par {
     if threads > 1 { Par::rayon(threads) } else { Par::Seq }
 }
 
-/// Seconds of one n x n x n product by faer on `threads` threads: the yardstick of all speed ratios.
+/// Seconds of one n x n x n product by faer on `threads` threads: the measured of all speed ratios.
 pub fn gemm_seconds<T: Scalar>(n: usize, threads: usize) -> f64 {
     let entry = |i: usize, j: usize, p: usize, q: usize| {
         let value = ((i * p + j * q) % 101) as f64 / 101.0;
@@ -119,37 +119,4 @@ pub fn solve<T: Scalar>(
     let factored = start.elapsed().as_secs_f64();
     lu::solve::solve_in_place_with_conj(a.as_ref(), a.as_ref(), rows, Conj::No, b, par, stack);
     Some(factored)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn updates_have_a_rate() {
-        for workers in 1..=3 {
-            let rates =
-                [update_flops::<f64>(200, 64, workers), update_flops::<f32>(200, 64, workers)];
-            assert!(rates.iter().all(|rate| rate.is_finite() && *rate > 0.0), "{rates:?}");
-        }
-    }
-
-    #[test]
-    fn faer_solves_what_it_is_given() {
-        let n = 40;
-        let entry = |i: usize, j: usize| 1.0 / (1 + i.abs_diff(j)) as f64 + f64::from(i == j);
-        let general = |i: usize, j: usize| entry(i, n - 1 - j) + i as f64 * 1e-3;
-        for (positive_definite, threads) in [(true, 1), (true, 2), (false, 1), (false, 2)] {
-            let kept = match positive_definite {
-                true => Mat::from_fn(n, n, entry),
-                false => Mat::from_fn(n, n, general),
-            };
-            let x = Mat::from_fn(n, 2, |i, j| (i + j) as f64);
-            let (mut a, mut b) = (kept.clone(), &kept * &x);
-            assert!(solve(a.as_mut(), b.as_mut(), positive_definite, threads).is_some());
-            assert!((b - x).norm_max() < 1e-10, "{positive_definite} {threads}");
-        }
-        let mut indefinite = Mat::from_fn(2, 2, |i, j| if i == j { -1.0 } else { 0.0 });
-        assert!(solve(indefinite.as_mut(), Mat::zeros(2, 1).as_mut(), true, 1).is_none());
-    }
 }

@@ -1,7 +1,7 @@
 //! What measures solves by several ranks on one device, on the emulated driver.
 
+use crate::measure::ranks::{Request, measure};
 use meshsolve::error::Kind;
-use meshsolve::rendezvous::cuda_ranks::{Request, measure};
 
 use crate::gpu::{ALONE, contexts, devices, fail};
 

@@ -5,13 +5,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Instant;
 
-use super::{CudaArrival, CudaSite};
-use crate::call::{Allocate, Attributes, Buffer};
-use crate::device::cuda::device::{Address, Devices};
-use crate::device::cuda::queue::Lines;
-use crate::device::cuda::yardstick::{Guarded, Yardstick};
-use crate::error::{Error, Result};
-use crate::scalar::DType;
+use super::transpositions::{Guarded, MeasuredDevice};
+use meshsolve::call::{Allocate, Attributes, Buffer};
+use meshsolve::device::cuda::device::{Address, Devices};
+use meshsolve::device::cuda::queue::Lines;
+use meshsolve::error::{Error, Result};
+use meshsolve::rendezvous::{CudaArrival, CudaSite};
+use meshsolve::scalar::DType;
 
 /// What is to be measured: a solve of A x = b with A = 1 / (1 + |i - j|) + I of order n, x = 1.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ impl System {
 
 /// Scratch that is kept from call to call.
 struct Lender<'a> {
-    of: &'a Yardstick,
+    of: &'a MeasuredDevice,
     lent: Vec<Guarded<'a>>,
     used: usize,
 }
@@ -104,7 +104,7 @@ impl Allocate for Lender<'_> {
 
 /// One rank's memory.
 struct Rank<'a> {
-    of: &'a Yardstick,
+    of: &'a MeasuredDevice,
     a: Guarded<'a>,
     x: Guarded<'a>,
     info: Guarded<'a>,
@@ -113,7 +113,7 @@ struct Rank<'a> {
 }
 
 impl<'a> Rank<'a> {
-    fn new(of: &'a Yardstick, rank: usize, request: &Request) -> Result<Self> {
+    fn new(of: &'a MeasuredDevice, rank: usize, request: &Request) -> Result<Self> {
         let n = request.n;
         let rank = Rank {
             of,
@@ -202,9 +202,9 @@ pub fn measure(devices: &Devices, number: i32, request: &Request) -> Result<Meas
         )));
     }
     let (site, system) = (CudaSite::new(request)?, System::new(n));
-    let yardsticks: Vec<_> =
-        (0..ranks).map(|_| Yardstick::new(devices, number)).collect::<Result<_>>()?;
-    let ranked = yardsticks.iter().enumerate();
+    let measured: Vec<_> =
+        (0..ranks).map(|_| MeasuredDevice::new(devices, number)).collect::<Result<_>>()?;
+    let ranked = measured.iter().enumerate();
     let mut members: Vec<_> =
         ranked.map(|(rank, of)| Rank::new(of, rank, request)).collect::<Result<_>>()?;
     let mut seconds = Vec::new();

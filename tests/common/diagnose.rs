@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Configured, OnCuda, Part, Routine};
-use crate::call::{Attributes, Buffer, Call, Job};
-use crate::comm::progress::Barrier;
-use crate::error::{Error, Kind, Result};
+use meshsolve::call::{Attributes, Buffer, Call, Job};
+use meshsolve::comm::progress::Barrier;
+use meshsolve::error::{Error, Kind, Result};
+use meshsolve::routines::{Configured, OnCuda, Part, Routine};
 
 pub struct Diagnose;
 

@@ -1,0 +1,4 @@
+//! On CPU devices.
+
+pub mod baselines;
+pub mod peak;

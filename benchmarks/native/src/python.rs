@@ -1,0 +1,109 @@
+//! The module `meshsolve_bench`: what benchmarks and tests call.
+
+use faer::MatMut;
+use meshsolve::dispatch;
+use meshsolve::error::{Error, Kind};
+use meshsolve::routines::solver;
+use meshsolve::scalar::DType;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::cpu::{baselines, peak};
+
+/// An error of the library as Python has it.
+pub fn raised(error: Error) -> PyErr {
+    match error.kind {
+        Kind::InvalidArgument => PyValueError::new_err(error.message),
+        _ => PyRuntimeError::new_err(error.message),
+    }
+}
+
+/// An element type of the solvers by NumPy's name.
+fn solver_dtype(name: &str) -> PyResult<DType> {
+    let all = [DType::F32, DType::F64, DType::C64, DType::C128];
+    let found = all.into_iter().find(|d| d.name() == name);
+    found.ok_or_else(|| PyValueError::new_err(format!("{name:?} is no dtype of the solvers")))
+}
+
+/// Seconds of an n x n x n product by faer on `threads` threads, for ratios in benchmarks.
+#[pyfunction]
+fn gemm_seconds(py: Python<'_>, dtype: &str, n: usize, threads: usize) -> PyResult<f64> {
+    let dtype = solver_dtype(dtype)?;
+    Ok(py.detach(
+        || dispatch!(dtype, T => baselines::gemm_seconds::<T>(n, threads), else => f64::NAN),
+    ))
+}
+
+/// Real operations in a second of fused multiply-adds on `threads` threads, which no product exceeds,
+/// and what they are computed with: "AVX-512", "AVX2" or "portable".
+#[pyfunction]
+fn peak_flops(py: Python<'_>, dtype: &str, threads: usize) -> PyResult<(f64, &'static str)> {
+    let single = solver_dtype(dtype)?.real() == DType::F32;
+    let (rate, kernel) = py.detach(|| match single {
+        true => peak::flops::<f32>(threads),
+        false => peak::flops::<f64>(threads),
+    });
+    Ok((rate, kernel.name()))
+}
+
+/// Operations in a second of the product by which factorisations update their tiles, packing included: the
+/// first one of an LU factorisation of order n by `workers` workers.
+#[pyfunction]
+fn update_flops(py: Python<'_>, dtype: &str, n: usize, workers: usize) -> PyResult<f64> {
+    let dtype = solver_dtype(dtype)?;
+    let width = solver::cpu_tile_width(n, dtype, workers);
+    Ok(py.detach(
+        || dispatch!(dtype, T => baselines::update_flops::<T>(n, width, workers), else => f64::NAN),
+    ))
+}
+
+/// Seconds of a copy of so many bytes on `threads` threads, for ratios in benchmarks.
+#[pyfunction]
+fn copy_seconds(py: Python<'_>, bytes: usize, threads: usize) -> f64 {
+    py.detach(|| baselines::copy_seconds(bytes, threads))
+}
+
+/// Solves by faer alone on `threads` threads, a competitor in benchmarks: A (n x n) and B (n x k), column-major,
+/// at two addresses that are theirs, become factor and solution. Seconds of the factorisation.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+fn faer_solve(
+    py: Python<'_>,
+    dtype: &str,
+    n: usize,
+    k: usize,
+    a: usize,
+    b: usize,
+    positive_definite: bool,
+    threads: usize,
+) -> PyResult<f64> {
+    let dtype = solver_dtype(dtype)?;
+    let seconds = py.detach(|| {
+        dispatch!(dtype, T => {
+            // SAFETY: the caller has two arrays of these shapes there, which nobody else uses.
+            let (a, b) = unsafe {
+                let at = |address: usize, cols: usize| {
+                    MatMut::from_raw_parts_mut(address as *mut T, n, cols, 1, n as isize)
+                };
+                (at(a, n), at(b, k))
+            };
+            baselines::solve(a, b, positive_definite, threads)
+        }, else => None)
+    });
+    seconds.ok_or_else(|| PyValueError::new_err("faer: the matrix is not positive definite"))
+}
+
+#[pymodule]
+fn meshsolve_bench(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    meshsolve::routines::add(&crate::diagnose::Diagnose);
+    m.add_function(wrap_pyfunction!(meshsolve_ffi::symbol, m)?)?;
+    m.add_function(wrap_pyfunction!(gemm_seconds, m)?)?;
+    m.add_function(wrap_pyfunction!(peak_flops, m)?)?;
+    m.add_function(wrap_pyfunction!(update_flops, m)?)?;
+    m.add_function(wrap_pyfunction!(copy_seconds, m)?)?;
+    m.add_function(wrap_pyfunction!(faer_solve, m)?)?;
+    cuda::add_to(m)
+}
+
+#[path = "python_cuda.rs"]
+mod cuda;
