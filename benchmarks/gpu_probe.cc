@@ -262,8 +262,9 @@ struct CallSite {
     changed.notify_all();
     auto over = [&] { return rendezvous.arrived >= target || !rendezvous.failure.empty(); };
     if (!changed.wait_for(lock, std::chrono::milliseconds(milliseconds), over)) {
-      rendezvous.failure = "probe rendezvous timed out: " + std::to_string(target - rendezvous.arrived) +
-                        " of " + std::to_string(n) + " devices missing";
+      rendezvous.failure =
+          "probe rendezvous timed out: " + std::to_string(target - rendezvous.arrived) + " of " +
+          std::to_string(n) + " devices missing";
       changed.notify_all();
     }
     if (rendezvous.failure.empty()) return ffi::Error::Success();
