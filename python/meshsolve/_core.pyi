@@ -1,4 +1,4 @@
-"""The compiled module (ffi/src/python.rs)."""
+"""The compiled module (ffi/src/python/mod.rs)."""
 
 from collections.abc import Sequence
 from typing import Any

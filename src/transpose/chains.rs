@@ -204,3 +204,7 @@ impl<F: Fn(usize) -> usize> Walk for Chain<F> {
         Visit::Done
     }
 }
+
+#[cfg(test)]
+#[path = "chains_tests.rs"]
+mod tests;

@@ -1,5 +1,5 @@
-use super::chains::Chains;
-use super::memory::SubRows;
+use crate::transpose::chains::Chains;
+use crate::transpose::memory::SubRows;
 
 /// A permutation of `pieces` numbers: a shuffle that leaves one in `still` where it is.
 fn shuffled(pieces: usize, still: usize) -> Vec<usize> {

@@ -233,3 +233,7 @@ unsafe fn avx2<const S: usize>(sweep: &Sweep, saved: *mut u8) {
     // SAFETY: promised by the caller.
     unsafe { sweep.run::<S, [std::arch::x86_64::__m256i; 2]>(saved) }
 }
+
+#[cfg(test)]
+#[path = "fine_tests.rs"]
+mod tests;

@@ -1,6 +1,6 @@
-use super::fine::Sweep;
-use super::memory::WIDEST;
-use super::vector::{Vector, every_instruction_set};
+use crate::transpose::fine::Sweep;
+use crate::transpose::memory::WIDEST;
+use crate::transpose::vector::{Vector, every_instruction_set};
 
 /// Rotates columns of a small array both ways and compares with the definition.
 fn check<V: Vector, const S: usize>() {

@@ -33,16 +33,12 @@
 //! that callers bring their own threads and barriers. [`device`] says what a CUDA device launches.
 
 mod chains;
-#[cfg(test)]
-mod chains_tests;
 mod choose;
 mod columns;
 mod cycles;
 pub mod device;
 pub mod divide;
 mod fine;
-#[cfg(test)]
-mod fine_tests;
 #[cfg(target_arch = "x86_64")]
 mod kernels;
 pub mod maps;
@@ -51,21 +47,13 @@ pub mod panels;
 mod plan;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
 mod registers;
-#[cfg(test)]
-mod registers_tests;
 mod rows;
 pub mod segments;
 pub mod skinny;
 mod square;
-#[cfg(test)]
-mod square_tests;
 mod structures;
 mod tiles;
-#[cfg(test)]
-mod tiles_tests;
 mod turns;
-#[cfg(test)]
-mod turns_tests;
 mod vector;
 
 #[cfg(feature = "internals")]

@@ -161,3 +161,7 @@ impl Turn<'_> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "registers_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-use super::registers::{MOST, Turn};
+use crate::transpose::registers::{MOST, Turn};
 
 /// Turns rows of structures to lines with gaps between them, or back, and compares with the definition.
 fn check<const S: usize>(run: impl Fn(&Turn)) {
@@ -40,7 +40,7 @@ fn element_by_element() {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn check_kernel(bytes: usize, kernel: unsafe fn(&Turn, &super::registers::Tables)) {
+fn check_kernel(bytes: usize, kernel: unsafe fn(&Turn, &crate::transpose::registers::Tables)) {
     // SAFETY: `check` owns the memory; the caller has looked for the instruction set.
     unsafe {
         check::<4>(|turn| turn.with::<4>(bytes, kernel));

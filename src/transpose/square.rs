@@ -200,3 +200,7 @@ pub unsafe fn run<const S: usize>(blocks: &Blocks, units: Range<usize>, data: *m
     // SAFETY: promised by the caller.
     unsafe { exchange::<S>(blocks.tiles::<S>(units, data)) }
 }
+
+#[cfg(test)]
+#[path = "square_tests.rs"]
+mod tests;

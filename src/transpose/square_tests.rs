@@ -1,4 +1,4 @@
-use super::square::{Blocks, Square, Triangle};
+use crate::transpose::square::{Blocks, Square, Triangle};
 use std::collections::HashSet;
 
 #[test]
@@ -32,7 +32,7 @@ fn tiles_of_huge_arrays() {
             let (x, y) = (pair.x as usize / 8 - entry, pair.y as usize / 8 - entry);
             let (i, j) = (x / (side * across), x % (side * across));
             assert_eq!((y / (side * across), y % (side * across)), (j, i));
-            let tile = super::tiles::side(8);
+            let tile = crate::transpose::tiles::side(8);
             assert!(j <= i && i < side && i.is_multiple_of(tile) && j.is_multiple_of(tile));
             assert_eq!((pair.rows, pair.columns), (tile.min(side - i), tile.min(side - j)));
         }

@@ -218,3 +218,7 @@ unsafe fn avx2<const S: usize>(pairs: impl Iterator<Item = Pair>) {
     // SAFETY: promised by the caller.
     unsafe { sized::<[std::arch::x86_64::__m256i; 2], S>(pairs) }
 }
+
+#[cfg(test)]
+#[path = "tiles_tests.rs"]
+mod tests;

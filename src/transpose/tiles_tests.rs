@@ -1,6 +1,6 @@
-use super::square::Blocks;
-use super::tiles::{self, sized};
-use super::vector::{Vector, every_instruction_set};
+use crate::transpose::square::Blocks;
+use crate::transpose::tiles::{self, sized};
+use crate::transpose::vector::{Vector, every_instruction_set};
 
 /// Arrays of blocks around the sizes of chips and tiles, unaligned, against the definition.
 fn check<V: Vector, const S: usize>() {

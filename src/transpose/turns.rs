@@ -133,3 +133,7 @@ unsafe fn avx2<const S: usize>(
     // SAFETY: promised by the caller.
     unsafe { sized::<[std::arch::x86_64::__m256i; 2], S>(memory, p, columns, group) }
 }
+
+#[cfg(test)]
+#[path = "turns_tests.rs"]
+mod tests;

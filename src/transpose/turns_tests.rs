@@ -1,6 +1,6 @@
-use super::panels::{PanelArray, Panels};
-use super::turns::sized;
-use super::vector::{Vector, every_instruction_set};
+use crate::transpose::panels::{PanelArray, Panels};
+use crate::transpose::turns::sized;
+use crate::transpose::vector::{Vector, every_instruction_set};
 
 /// Turns the last but one panel of a tall array into chunks, and that of a wide array back to rows.
 fn check<V: Vector, const S: usize>() {

@@ -1,4 +1,4 @@
-//! Measurements of meshsolve and what it is compared with. See `python.rs` for what Python sees.
+//! Measurements of meshsolve and what it is compared with. See `python` for what Python sees.
 
 mod cpu;
 mod cuda;

@@ -1,5 +1,7 @@
 //! The module `meshsolve_bench`: what benchmarks and tests call.
 
+mod cuda;
+
 use faer::MatMut;
 use meshsolve::dispatch;
 use meshsolve::error::{Error, Kind};
@@ -104,6 +106,3 @@ fn meshsolve_bench(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(faer_solve, m)?)?;
     cuda::add_to(m)
 }
-
-#[path = "python_cuda.rs"]
-mod cuda;

@@ -1,0 +1,55 @@
+use super::*;
+
+fn shape(n: usize, ranks: usize, dtype: DType, family: Family) -> Shape {
+    Shape { n, ranks, dtype, family }
+}
+
+#[test]
+fn widths_by_device_order_and_family() {
+    assert!(DEVICES.is_sorted_by_key(|one| one.since));
+    use DType::{C128, F32, F64};
+    use Family::{Cholesky, Lu};
+    for (architecture, n, ranks, dtype, family, width) in [
+        ("sm_75", 100, 1, F64, Cholesky, 64),
+        ("sm_90", 1000, 4, F64, Lu, 64),
+        ("sm_90", 32768, 1, F64, Lu, 512),
+        ("sm_90", 32768, 1, F64, Cholesky, 1024),
+        ("sm_90", 32768, 8, F64, Lu, 128),
+        ("sm_90", 131072, 8, F64, Cholesky, 512),
+        ("sm_80", 32768, 4, C128, Lu, 512),
+        ("sm_89", 16384, 1, F64, Lu, 1024),
+        ("sm_120", 16384, 1, F32, Cholesky, 256),
+    ] {
+        let shape = shape(n, ranks, dtype, family);
+        assert_eq!(cuda_tile_width(architecture, shape), width, "{architecture} {shape:?}");
+    }
+}
+
+#[test]
+fn one_rank_may_factor_the_whole_matrix() {
+    let on = &[Family::Lu];
+    assert!(is_factored_whole(shape(32768, 1, DType::F64, Family::Lu), on));
+    assert!(!is_factored_whole(shape(32768, 2, DType::F64, Family::Lu), on));
+    assert!(!is_factored_whole(shape(32768, 1, DType::F64, Family::Cholesky), on));
+}
+
+#[test]
+fn the_model_is_in_proportion() {
+    let h200 = &DEVICES[2];
+    // At least as long as the products at their peak, and not much longer where they are many.
+    for (family, flops) in [(Family::Cholesky, 1.0 / 3.0), (Family::Lu, 2.0 / 3.0)] {
+        let ideal = |n: f64| flops * n * n * n / h200.double;
+        let found = |n| h200.seconds(shape(n, 1, DType::F64, family), 512);
+        assert!(found(32768) > ideal(32768.0), "{family:?}");
+        assert!(found(131072) < 1.3 * ideal(131072.0), "{family:?}");
+        // Small ones take the time of their panels.
+        assert!(found(2048) > 5.0 * ideal(2048.0), "{family:?}");
+        // More devices are faster where there is much to do.
+        let eight = h200.seconds(shape(131072, 8, DType::F64, family), 512);
+        assert!(eight < found(131072) / 6.0, "{family:?}");
+    }
+    // Numbers that take four times as many multiplications.
+    let [real, complex] = [DType::F64, DType::C128]
+        .map(|dtype| h200.seconds(shape(65536, 1, dtype, Family::Lu), 512));
+    assert!((3.5..4.5).contains(&(complex / real)), "{}", complex / real);
+}
