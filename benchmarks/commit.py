@@ -26,15 +26,15 @@ def _git(*arguments: str) -> subprocess.CompletedProcess:
 
 def driver() -> str:
     """The version of NVIDIA's driver, if there is one."""
-    told = pathlib.Path("/proc/driver/nvidia/version")
-    found = re.search(r"\d+\.\d+(\.\d+)?", told.read_text()) if told.exists() else None
+    reported = pathlib.Path("/proc/driver/nvidia/version")
+    found = re.search(r"\d+\.\d+(\.\d+)?", reported.read_text()) if reported.exists() else None
     return found[0] if found else ""
 
 
 def machine() -> str:
     """Its processor, as Linux names it, and how many cores this process may use."""
-    told = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    fields = dict(line.split(":", 1) for line in told if ":" in line)
+    reported = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in reported if ":" in line)
     named = {name.strip(): value.strip() for name, value in fields.items()}
     wide = ", AVX-512" if "avx512f" in named.get("flags", "").split() else ""
     return f"{named.get('model name', 'CPU')}, {len(os.sched_getaffinity(0))} cores{wide}"

@@ -92,7 +92,7 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
     placed = NamedSharding(mesh, spec)
     if where == "column-major":
         placed = Format(Layout((1, 0)), placed)
-    # Many right-hand sides are dealt out by columns, the layout that the solver works in.
+    # Many right-hand sides are distributed by columns, the layout that the solver works in.
     rhs_spec = PartitionSpec(None, "x") if rhs == n and rhs % mesh.size == 0 else PartitionSpec()
     rhs_placed = NamedSharding(mesh, rhs_spec)
     if where.startswith("one device"):

@@ -16,12 +16,12 @@ def clean(**own: str) -> dict[str, str]:
     return {name: v for name, v in os.environ.items() if not name.startswith(FAMILIES)} | own
 
 
-def told(environment=os.environ) -> str:
+def reported(environment=os.environ) -> str:
     """The libraries' variables that there are, as NAME=value."""
     return " ".join(f"{k}={v}" for k, v in sorted(environment.items()) if k.startswith(FAMILIES))
 
 
 def restart() -> None:
     """Start this program anew where the environment is not clean; to be called first."""
-    if told():
+    if reported():
         os.execve(sys.executable, [sys.executable, *sys.argv], clean())

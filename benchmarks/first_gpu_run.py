@@ -115,19 +115,19 @@ class Report:
     def __init__(self, path: pathlib.Path, platform: str):
         packages = ("jax", "jaxlib", "meshsolve", "numpy")
         self.path = path
-        self.told = {"platform": platform, "machine": machine(), "driver": driver()}
-        self.told |= {"commit": commit(), "python": sys.version.split()[0]}
-        self.told |= {name: version(name) for name in packages} | {"steps": []}
+        self.reported = {"platform": platform, "machine": machine(), "driver": driver()}
+        self.reported |= {"commit": commit(), "python": sys.version.split()[0]}
+        self.reported |= {name: version(name) for name in packages} | {"steps": []}
 
     def add(self, name: str, **found) -> None:
         """Takes what a step has found."""
-        self.told["steps"].append({"name": name, **found})
+        self.reported["steps"].append({"name": name, **found})
         self.write()
 
     def write(self) -> None:
         """So that a run that is cut short leaves what it had."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps(self.told, indent=1) + "\n")
+        self.path.write_text(json.dumps(self.reported, indent=1) + "\n")
 
 
 def main() -> int:
@@ -163,14 +163,14 @@ def run_all(chosen: list[Step], options) -> int:
                 limit = min(step.seconds, left())
                 found["blocking"] = try_step(step, limit, options, CUDA_LAUNCH_BLOCKING="1")
         if step.name == "device" and found["state"] == "ok":
-            report.told["device"] = json.loads(found["out"].splitlines()[-1])
+            report.reported["device"] = json.loads(found["out"].splitlines()[-1])
         report.add(step.name, **found)
         print(f"{found['state']:9} {step.name} ({found.get('seconds', 0):.0f} s)", flush=True)
-    report.told["seconds"] = round(time.monotonic() - start)
-    report.told["summary"] = summary(report.told, options.out)
+    report.reported["seconds"] = round(time.monotonic() - start)
+    report.reported["summary"] = summary(report.reported, options.out)
     report.write()
-    print("\n".join([f"{report.path}:", *report.told["summary"]]))
-    return int(any(step["state"] in ("failed", "timed out") for step in report.told["steps"]))
+    print("\n".join([f"{report.path}:", *report.reported["summary"]]))
+    return int(any(step["state"] in ("failed", "timed out") for step in report.reported["steps"]))
 
 
 def prepare(options) -> int:
@@ -206,18 +206,20 @@ def try_step(step: Step, limit: float, options, **more: str) -> dict:
     return {"state": state, "seconds": seconds, "out": out[-KEPT:], "err": err[-KEPT:]}
 
 
-def summary(told: dict, out: pathlib.Path) -> list[str]:
+def summary(reported: dict, out: pathlib.Path) -> list[str]:
     """Works, wrong, slow, and the figures by which the next step is chosen, a line each."""
-    states = {step["name"]: step["state"] for step in told["steps"]}
+    states = {step["name"]: step["state"] for step in reported["steps"]}
     late = " (timed out)"
     states = {name + late * (state == "timed out"): state for name, state in states.items()}
     named = lambda *which: ", ".join(n for n, s in states.items() if s in which) or "nothing"  # noqa: E731
     rows = [row for path in out.glob("solve-gpu-*.csv") for row in _rows(path)]
     missed = [aim.name for aim in aims(rows) if not aim.met]
-    device = "{devices} x {device}".format_map(told.get("device", NO_DEVICE))
-    versions = f"jax {told['jax']}, meshsolve {told['meshsolve']}, commit {told['commit']}"
+    device = "{devices} x {device}".format_map(reported.get("device", NO_DEVICE))
+    versions = (
+        f"jax {reported['jax']}, meshsolve {reported['meshsolve']}, commit {reported['commit']}"
+    )
     return [
-        f"device: {device}, driver {told['driver'] or 'none'}, {versions}",
+        f"device: {device}, driver {reported['driver'] or 'none'}, {versions}",
         f"works: {named('ok')}",
         f"wrong: {named('failed', 'timed out')}",
         f"not tried: {named('skipped', 'not run')}",
@@ -253,20 +255,20 @@ def _at_largest(found: list[tuple[float, dict]]) -> list[tuple[float, dict]]:
     return [pair for pair in found if pair[1]["n"] == found[0][1]["n"]]
 
 
-def _line(name: str, told: list[str]) -> str:
-    return f"{name}: {'; '.join(told) or 'not measured'}"
+def _line(name: str, reported: list[str]) -> str:
+    return f"{name}: {'; '.join(reported) or 'not measured'}"
 
 
 def _share_of_gemm(rows: list[dict]) -> str:
-    told, whats = [], ("meshsolve factor", "meshsolve", "jnp factor", "jnp")
+    reported, whats = [], ("meshsolve factor", "meshsolve", "jnp factor", "jnp")
     for routine in ROUTINES:
         # Where the factor is measured; of the largest matrices there is one row.
         of_factor = _of(rows, routine, "share_of_gemm", whats[0])
         shares = _of(rows, routine, "share_of_gemm", *whats)
         for _, at in (of_factor or shares)[:1]:
             shown = [f"{row['what']} {share:.2f}" for share, row in shares if row["n"] == at["n"]]
-            told.append(f"{routine}, n = {at['n']}: {', '.join(shown)}")
-    return _line("share of gemm", told)
+            reported.append(f"{routine}, n = {at['n']}: {', '.join(shown)}")
+    return _line("share of gemm", reported)
 
 
 def _by_tile(rows: list[dict], routine: str, column: str = "seconds_median"):
@@ -274,12 +276,14 @@ def _by_tile(rows: list[dict], routine: str, column: str = "seconds_median"):
 
 
 def _best_width(rows: list[dict]) -> str:
-    told = []
+    reported = []
     for routine in ROUTINES:
         if times := _at_largest(_by_tile(rows, routine)):
             seconds, row = min(times, key=lambda pair: pair[0])
-            told.append(f"{routine} {row['what'].split()[-1]} of n = {row['n']} ({seconds:.3g} s)")
-    return _line("fastest tile width", told)
+            reported.append(
+                f"{routine} {row['what'].split()[-1]} of n = {row['n']} ({seconds:.3g} s)"
+            )
+    return _line("fastest tile width", reported)
 
 
 def _to_change(rows: list[dict]) -> str:
@@ -306,22 +310,22 @@ def _panels(rows: list[dict], routine: str, column: str) -> list[tuple[float, in
 
 
 def _panel(rows: list[dict]) -> str:
-    told = []
+    reported = []
     for routine, called in ROUTINES.items():
         for host, width, row in _panels(rows, routine, "host_seconds")[:1]:
             high, whole = width if routine == "cholesky" else row["n"], float(row["seconds_median"])
-            told.append(
+            reported.append(
                 f"{called} {high} x {width} holds the host {1e3 * host:.2f} ms of {1e3 * whole:.2f}"
                 f" ms, cuSOLVER's host workspace {row['host_bytes']} bytes"
             )
-    return _line("panel", told)
+    return _line("panel", reported)
 
 
 def _overlap(rows: list[dict]) -> str:
     """How much of the panels' time passes beside products: 1 - (T - T of products) / T of panels,
     at the fastest width of which there are panels.
     """
-    told = []
+    reported = []
     for routine in ROUTINES:
         panels = _panels(rows, routine, "seconds_median")
         shares = _by_tile(rows, routine, "share_of_gemm")
@@ -333,9 +337,9 @@ def _overlap(rows: list[dict]) -> str:
         n, width = int(row["n"]), int(row["what"].split()[-1])
         points = {int(r["n"]): s for s, w, r in panels if w == width}
         if of_panels := _seconds_of_panels(routine, n, width, points):
-            beside = 1 - float(row["seconds_median"]) * (1 - share) / of_panels
-            told.append(f"{routine} {beside:.2f} at n = {n}, tile {width}")
-    return _line("panels beside products", told)
+            extra = 1 - float(row["seconds_median"]) * (1 - share) / of_panels
+            reported.append(f"{routine} {extra:.2f} at n = {n}, tile {width}")
+    return _line("panels beside products", reported)
 
 
 def _seconds_of_panels(routine: str, n: int, width: int, points: dict[int, float]) -> float | None:
@@ -351,10 +355,10 @@ def _seconds_of_panels(routine: str, n: int, width: int, points: dict[int, float
 
 def _sizes(rows: list[dict]) -> str:
     sizes = [row for row in rows if row["what"].endswith(" largest")]
-    told = [f"{row['routine']} {row['what'].split()[0]} {row['n']}" for row in sizes]
+    reported = [f"{row['routine']} {row['what'].split()[0]} {row['n']}" for row in sizes]
     peaks = [pair for r in ROUTINES for pair in _of(rows, r, "peak_of_a", "meshsolve")[:1]]
     over = [f"{row['routine']} {peak:.3f} at n = {row['n']}" for peak, row in peaks]
-    return f"{_line('largest n', told)} / {_line('peak over A', over)}"
+    return f"{_line('largest n', reported)} / {_line('peak over A', over)}"
 
 
 def solve() -> int:

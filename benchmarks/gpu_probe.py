@@ -276,9 +276,11 @@ class Checks(Probe):
     def third_device(self):
         """A stream of one device copies between two others (with two: within the other)."""
         ways = [(0, 1, 2), (1, 0, 2), (0, 0, 2)] if len(self.devices) > 2 else [(0, 0, 1)]
-        said = [self.lib.probe_copy_by(*way).decode(errors="replace") for way in ways]
-        told = {"{} to {} by {}".format(*way): text for way, text in zip(ways, said, strict=True)}
-        return not any(said), {way: text or "works" for way, text in told.items()}
+        stated = [self.lib.probe_copy_by(*way).decode(errors="replace") for way in ways]
+        reported = {
+            "{} to {} by {}".format(*way): text for way, text in zip(ways, stated, strict=True)
+        }
+        return not any(stated), {way: text or "works" for way, text in reported.items()}
 
     def libraries(self):
         """Cuda: cuBLAS and cuSOLVER are loaded by jax itself; the others recorded."""
@@ -403,7 +405,7 @@ def child(name, *arguments):
     print("\n" + MARK + json.dumps(record, default=str), flush=True)
 
 
-def _said(error):
+def _stated(error):
     """The telling end of what a process wrote: its fatal lines if there are any."""
     fatal = r"^(?:F\d{4} |terminate|.*(?:Fatal|what\(\)|Error:)).*$"
     return " | ".join((re.findall(fatal, error, re.M) or error.strip().splitlines())[-3:])[-600:]
@@ -449,7 +451,7 @@ class Run:
         if records:
             return json.loads(records[0])
         how = f"hung for {limit:.0f} s" if code is None else f"process ended with {code}"
-        return {"ok": None if name in MAY_DIE else False, "got": f"{how}: {_said(error)}"}
+        return {"ok": None if name in MAY_DIE else False, "got": f"{how}: {_stated(error)}"}
 
     def _add(self, name, record):
         """Files a record under checks or baselines and prints it."""
@@ -487,7 +489,7 @@ class Run:
         """The project's own tests, on CPU devices of this machine."""
         start, env = time.monotonic(), os.environ | {"JAX_PLATFORMS": "cpu"}
         code, _, error = run([sys.executable, "-c", "import meshsolve"], 60, env=env)
-        result = {"ran": False, "why": f"meshsolve is not importable: {_said(error)}"}
+        result = {"ran": False, "why": f"meshsolve is not importable: {_stated(error)}"}
         if code == 0:
             suite = ["-m", "pytest", "tests/python", "-x", "-q", "-p", "no:cacheprovider"]
             limit = max(5, min(self.args.suite_timeout, self._left() - 3))
@@ -495,7 +497,7 @@ class Run:
             words = r"(\d+) (passed|failed|skipped|errors?|xfailed|xpassed|deselected)"
             counts = {word: int(n) for n, word in re.findall(words, out.strip()[-200:])}
             result = {"ran": True, "code": code, "timed_out": code is None, "counts": counts}
-            result["end"] = out.strip()[-120 if code == 0 else -1500 :] + _said(error)
+            result["end"] = out.strip()[-120 if code == 0 else -1500 :] + _stated(error)
         self.report["suite"] = result | {"seconds": round(time.monotonic() - start, 1)}
         self._say(f"suite: {json.dumps(self.report['suite'])[:1500]}")
 

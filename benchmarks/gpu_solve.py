@@ -237,8 +237,8 @@ def _child(options, task: str, *case, **more) -> dict:
     lines = ran.stdout.splitlines()
     if ran.returncode == 0 and lines:
         return json.loads(lines[-1])
-    said = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
-    telling = [line for line in said if "Error" in line] or said or [f"status {ran.returncode}"]
+    stated = [line.strip() for line in ran.stderr.splitlines() if line.strip()]
+    telling = [line for line in stated if "Error" in line] or stated or [f"status {ran.returncode}"]
     return {"failed": telling[-1][:300]}
 
 
@@ -290,7 +290,7 @@ def measure(case: Case, repeats: int | None) -> dict:
     size = n * n * a.dtype.itemsize
     row = {}
     if all(peaks):
-        peak = max(told["peak_bytes_in_use"] for told in peaks if told)
+        peak = max(reported["peak_bytes_in_use"] for reported in peaks if reported)
         row["peak_of_a"] = f"{peak * len(devices) / size:.3f}"
     del a
     if not what.endswith("factor"):
@@ -306,8 +306,8 @@ def measure(case: Case, repeats: int | None) -> dict:
         times.append(time.perf_counter() - start)
         del a, x
     factors = what.endswith("factor")
-    told = shares(routine, False, n, 0 if factors else 1, dtype, times, [], rates)
-    return row | {name: value for name, value in told.items() if name in COLUMNS}
+    reported = shares(routine, False, n, 0 if factors else 1, dtype, times, [], rates)
+    return row | {name: value for name, value in reported.items() if name in COLUMNS}
 
 
 def measure_ranks(routine: str, ranks: int, n: int, repeats: int | None) -> dict:
@@ -320,8 +320,8 @@ def measure_ranks(routine: str, ranks: int, n: int, repeats: int | None) -> dict
     order = (0, CALLED[routine], n, ranks, None, _repeats(repeats, n), _cuda.search_folders())
     times, error = measures.cuda_ranks(*order)
     rate = product_rate(min(n, GEMM_N), "float64", jax.devices()[0])
-    told = shares(routine, False, n, 1, "float64", times, [], [rate() for _ in range(3)])
-    kept = {name: value for name, value in told.items() if name in COLUMNS}
+    reported = shares(routine, False, n, 1, "float64", times, [], [rate() for _ in range(3)])
+    kept = {name: value for name, value in reported.items() if name in COLUMNS}
     return kept | {"note": f"largest error of x: {error:.1e}"}
 
 
@@ -456,13 +456,13 @@ def _options():
     return options
 
 
-def _told() -> int:
+def _reported() -> int:
     """In the process of a row: one line of JSON."""
     order = json.loads(_options().child)
-    told = describe() if order["task"] == "describe" else None
-    print(json.dumps(told or measure(Case(*order["case"]), order["repeats"])))
+    reported = describe() if order["task"] == "describe" else None
+    print(json.dumps(reported or measure(Case(*order["case"]), order["repeats"])))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(_told() if "--child" in sys.argv else main())
+    sys.exit(_reported() if "--child" in sys.argv else main())

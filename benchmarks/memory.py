@@ -14,7 +14,7 @@ solution's square with respect to A and b), logdet (the gradient of log |det A|)
 (jax.scipy.linalg's factorisation and solve on the same shards), transpose
 (meshsolve.transpose_inplace of an n x columns array) or jnp.transpose (the same by XLA, donated).
 With storage "padded" A lies on one device and n - 1 is solved: its sharded copy is 1. "two ways" is
-a matrix in blocks, its rows and its columns dealt to half of the devices each.
+a matrix in blocks, its rows and its columns distributed to half of the devices each.
 
 Of CPU devices it is the resident memory of the process; of CUDA devices what JAX's allocator
 has given at its peak, summed over devices. That peak is of the whole process: one case at a time,
@@ -170,7 +170,7 @@ def measure(options) -> dict:
 
     def rhs(n):
         n -= padded
-        # Few are replicated, many dealt out by columns: the layouts that the solver works in.
+        # Few are replicated, many distributed by columns: the layouts that the solver works in.
         spec = PartitionSpec() if options.rhs <= 32 else PartitionSpec(None, axes)
         ones = lambda: jnp.ones((n, options.rhs))  # noqa: E731
         made = jax.jit(ones, out_shardings=None if padded else NamedSharding(mesh, spec))()

@@ -272,8 +272,8 @@ def split(rows: list[dict]):
             text, colour = SPLIT[name]
             axes.barh(place, seconds / whole, 0.75, left, color=colour, label=text)
             left += seconds / whole
-        told = f"{whole:.2f} s" if whole >= 1 else f"{1e3 * whole:.3g} ms"
-        axes.text(1.005, place, told, va="center", size=8)
+        reported = f"{whole:.2f} s" if whole >= 1 else f"{1e3 * whole:.3g} ms"
+        axes.text(1.005, place, reported, va="center", size=8)
     axes.set_yticks(range(len(bars)), [name for name, _ in bars])
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.set_xlim(0, 1)

@@ -99,8 +99,8 @@ class Solves(Row):
         self.rhs = right_hand_sides(self.what, self.n, self.rhs)
         self.calling = contender(self.what, self.routine, self.n, self.rhs, self.dtype)
         self.ours, self.ready = self.what.startswith("meshsolve"), self.what in READY
-        told = self.ours and not self.ready and self.what != "meshsolve refine"
-        self.tells = told and self.routine in FACTORING
+        reported = self.ours and not self.ready and self.what != "meshsolve refine"
+        self.tells = reported and self.routine in FACTORING
         self.phases, self.above = [], 0
         self.ratio = self.calling.check(self._call())
         self._forget()
@@ -234,8 +234,8 @@ def _split(phases: list[dict]) -> dict:
         return {}
     for seconds in phases:
         seconds["outside"] = seconds["whole"] - seconds["total"]
-        told = sum(seconds.get(phase, 0) for phase in PHASES)
-        seconds["other"] = max(seconds["total"] - told, 0)
+        reported = sum(seconds.get(phase, 0) for phase in PHASES)
+        seconds["other"] = max(seconds["total"] - reported, 0)
     of = lambda name: statistics.median(seconds.get(name, 0) for seconds in phases)  # noqa: E731
     return {f"seconds_{name}": f"{of(name):.5f}" for name in (*PHASES, "other", "outside")}
 

@@ -105,8 +105,8 @@ def main() -> None:
         start = time.monotonic()
         for case, row in by_turns({case: _worker(options, case) for case in cases}).items():
             if isinstance(row, LeftOut):
-                said = f"{case.routine}: {case.what} at n = {case.n} left out: {row}"
-                print(said, file=sys.stderr)
+                stated = f"{case.routine}: {case.what} at n = {case.n} left out: {row}"
+                print(stated, file=sys.stderr)
             else:
                 table.add({"routine": case.routine, "what": case.what} | row)
         done += len(cases)

@@ -88,19 +88,19 @@ def _traced(name: str, folder: pathlib.Path) -> list[dict]:
             sys.exit(f"{name} failed:\n{ran.stderr}")
         (written,) = here.glob("*.json")
         events = json.loads(written.read_text())
-    said = json.loads(ran.stdout.splitlines()[-1])
+    stated = json.loads(ran.stdout.splitlines()[-1])
     # The first call makes the program.
-    seconds = said["seconds"]
-    middle = min(range(1, len(seconds)), key=lambda i: abs(seconds[i] - said["median"]))
+    seconds = stated["seconds"]
+    middle = min(range(1, len(seconds)), key=lambda i: abs(seconds[i] - stated["median"]))
     kept = [e for e in events if e["ph"] == "M" or e["args"].get("call") == middle + 1]
     with gzip.open(folder / f"trace-{name}.json.gz", "wt") as file:
         file.write("[\n" + ",\n".join(json.dumps(event) for event in kept) + "\n]\n")
-    common = {"case": name, "seconds": f"{seconds[middle]:.5f}", "jax": said["jax"]}
-    common |= {"gemm_gflops": f"{said['gemm']:.1f}", "commit": commit(), "machine": machine()}
-    common |= said["peak"]
+    common = {"case": name, "seconds": f"{seconds[middle]:.5f}", "jax": stated["jax"]}
+    common |= {"gemm_gflops": f"{stated['gemm']:.1f}", "commit": commit(), "machine": machine()}
+    common |= stated["peak"]
     tile = next(e["args"]["tile"] for e in kept if e["ph"] == "b")
     arithmetic = _arithmetic(_case(name)[0], n, tile)
-    rates = {"peak": float(said["peak"]["peak_gflops"]), "gemm": said["gemm"]}
+    rates = {"peak": float(stated["peak"]["peak_gflops"]), "gemm": stated["gemm"]}
     return [common | row for row in _sums(kept, seconds[middle], arithmetic, rates)]
 
 
@@ -126,8 +126,8 @@ def _calls(routine: str, n: int, devices: int) -> dict:
     rates = rates or [gemm_rate("float64", n) for _ in range(5)]
     peaks.append(peak_rate("float64", _core.threads()))
     middle, rate = statistics.median(seconds[1:]), statistics.median(rates)
-    told = {"seconds": seconds, "median": middle, "gemm": rate, "jax": jax.__version__}
-    return told | {"peak": of_peak(peaks)}
+    reported = {"seconds": seconds, "median": middle, "gemm": rate, "jax": jax.__version__}
+    return reported | {"peak": of_peak(peaks)}
 
 
 def _arithmetic(routine: str, n: int, tile: int) -> float:
@@ -148,9 +148,9 @@ def _sums(events: list[dict], seconds: float, arithmetic: float, rates: dict):
     whole = sum(times["update"] for times in workers.values())
     rate = arithmetic / whole / 1e9 if whole else 0.0
     for worker, times in sorted(workers.items()):
-        told = sum(times.values())
+        reported = sum(times.values())
         row = {kind: f"{times[kind] / seconds:.3f}" for kind in KINDS}
-        row |= {"worker": str(worker), "between": f"{1 - told / seconds:.3f}"}
+        row |= {"worker": str(worker), "between": f"{1 - reported / seconds:.3f}"}
         # Of all workers, whose products are of the same kinds.
         whole_rate = rate * len(workers)
         shares = {f"update_share_of_{of}": f"{whole_rate / by:.3f}" for of, by in rates.items()}

@@ -44,10 +44,10 @@ class Worker:
             answer = ""
         if not answer:
             self._failed()
-        told = json.loads(answer)
-        if "left_out" in told:
-            raise LeftOut(told["left_out"])
-        return told["answer"]
+        reported = json.loads(answer)
+        if "left_out" in reported:
+            raise LeftOut(reported["left_out"])
+        return reported["answer"]
 
     def _failed(self):
         code = self._process.wait()
@@ -99,7 +99,7 @@ def serve(make) -> None:
     for line in sys.stdin:
         try:
             row = row or make()
-            told = {"answer": getattr(row, line.strip())()}
+            reported = {"answer": getattr(row, line.strip())()}
         except LeftOut as reason:
-            told = {"left_out": str(reason)}
-        print(json.dumps(told), file=answers, flush=True)
+            reported = {"left_out": str(reason)}
+        print(json.dumps(reported), file=answers, flush=True)

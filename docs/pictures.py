@@ -20,12 +20,12 @@ GREY = "#555555"
 
 def digits(plt, of):
     """Those that are taken for others."""
-    said = np.argmax(of["b"] - np.asarray(of["x"]) / of["inverse"][:, None], axis=1)
-    wrong = np.flatnonzero(said != of["problem"].labels)[:12]
+    stated = np.argmax(of["b"] - np.asarray(of["x"]) / of["inverse"][:, None], axis=1)
+    wrong = np.flatnonzero(stated != of["problem"].labels)[:12]
     figure, axes = plt.subplots(1, len(wrong), figsize=(10, 1.5))
     for i, axis in zip(wrong, axes, strict=True):
         axis.imshow(of["problem"].points[i].reshape(8, 8), cmap="Greys")
-        axis.set_title(f"{of['problem'].labels[i]}, said {said[i]}", fontsize=8)
+        axis.set_title(f"{of['problem'].labels[i]}, said {stated[i]}", fontsize=8)
         axis.axis("off")
     return figure
 

@@ -91,8 +91,8 @@ def tags(wheel: pathlib.Path) -> None:
     _, _, python, abi, platform = wheel.stem.split("-")
     expect("tags", ("cp311", "abi3"), (python, abi))
     tools = environment("tools", "auditwheel", "twine")
-    said = " ".join(run(tools, "-m", "auditwheel", "show", wheel).split())
-    found = re.search(r'consistent with the following platform tag: "(\w+)"', said)
+    stated = " ".join(run(tools, "-m", "auditwheel", "show", wheel).split())
+    found = re.search(r'consistent with the following platform tag: "(\w+)"', stated)
     expect("the platform of the symbols", platform.split(".")[0], found and found[1])
     needed = """
 import sys, zipfile, io
@@ -136,9 +136,9 @@ def sdist(wheel: pathlib.Path) -> None:
 
 def extras(wheel: pathlib.Path) -> None:
     """Those of CUDA are JAX's of the same names; what is run without a GPU needs none of them."""
-    said = metadata(wheel).get_all("Requires-Dist")
+    stated = metadata(wheel).get_all("Requires-Dist")
     for extra in EXTRAS:
-        lines = [line for line in said if re.search(rf"extra == '{extra}'", line)]
+        lines = [line for line in stated if re.search(rf"extra == '{extra}'", line)]
         expect(extra, [f"jax[{extra}]>={OLDEST} ; extra == '{extra}'"], lines)
     print("extras " + ", ".join(sorted(metadata(wheel).get_all("Provides-Extra"))))
 
@@ -146,9 +146,9 @@ def extras(wheel: pathlib.Path) -> None:
 def licences(wheel: pathlib.Path) -> None:
     """Of what is compiled into the wheel, and the files that name them."""
     print(run(sys.executable, ROOT / "release/licences.py").strip())
-    said = metadata(wheel)
-    expect("licence", "Apache-2.0", said["License-Expression"])
-    files = {f"meshsolve-{VERSION}.dist-info/licenses/{n}" for n in said.get_all("License-File")}
+    stated = metadata(wheel)
+    expect("licence", "Apache-2.0", stated["License-Expression"])
+    files = {f"meshsolve-{VERSION}.dist-info/licenses/{n}" for n in stated.get_all("License-File")}
     expect("files of licences in the wheel", files, files & contents(wheel))
 
 

@@ -78,7 +78,7 @@ impl<T> Block<T> {
     }
 }
 
-/// An n x n matrix, whole columns dealt to ranks as `columns` says: rank r holds `n/P` columns of n
+/// An n x n matrix, whole columns distributed to ranks as `columns` says: rank r holds `n/P` columns of n
 /// elements each, `shards[r]`, one after the other if the matrix is to be factored.
 #[derive(Debug)]
 pub struct Matrix<T> {

@@ -60,8 +60,8 @@ pub fn tell_of_one_device(tell: Tell) {
 /// Before a call of one device begins.
 pub fn begins_alone(call: &CallStats) {
     static TOLD: AtomicBool = AtomicBool::new(false);
-    let is_told = call.visible > 1 && call.n >= LARGE;
-    if let Some(tell) = TELL.get().filter(|_| is_told && !TOLD.swap(true, Relaxed)) {
+    let is_reported = call.visible > 1 && call.n >= LARGE;
+    if let Some(tell) = TELL.get().filter(|_| is_reported && !TOLD.swap(true, Relaxed)) {
         tell(call);
     }
 }

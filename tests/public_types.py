@@ -32,12 +32,12 @@ report = json.loads(ran.stdout)["typeCompleteness"]
 symbols = [s for s in report["symbols"] if s["isExported"] or s["referenceCount"]]
 unknown = []
 for symbol in symbols:
-    said = [diagnostic["message"] for diagnostic in symbol["diagnostics"]]
+    stated = [diagnostic["message"] for diagnostic in symbol["diagnostics"]]
     if symbol["name"].startswith("meshsolve.lineax."):
-        said = [message for message in said if not message.startswith(of_lineax)]
+        stated = [message for message in stated if not message.startswith(of_lineax)]
     elif not (symbol["isTypeKnown"] and not symbol["isTypeAmbiguous"]):
-        said = said or ["its type is not known"]
-    unknown += [f"{symbol['name']}: {message}" for message in said]
+        stated = stated or ["its type is not known"]
+    unknown += [f"{symbol['name']}: {message}" for message in stated]
 exported = {symbol["name"] for symbol in symbols if symbol["isExported"]}
 if "py.typed" not in report.get("pyTypedPath", ""):
     unknown.append("the installed package was not found")

@@ -1,4 +1,4 @@
-//! Work dealt to threads of its own.
+//! Work distributed to threads of its own.
 
 use std::ops::Range;
 

@@ -76,13 +76,13 @@ def over(operation: str, function, *operands, raises: bool = False) -> Any:
     try:
         return jax.block_until_ready(run(*arrays))
     except jax.errors.JaxRuntimeError as error:
-        if told := _failure.of_program(operation, error):
-            raise told from error
+        if reported := _failure.of_program(operation, error):
+            raise reported from error
         raise
 
 
 def _expect_alike(operation: str, arrays, shapes) -> None:
-    """With Explicit axes ``jax.vmap`` takes operands whose leading axes are dealt alike."""
+    """With Explicit axes ``jax.vmap`` takes operands whose leading axes are distributed alike."""
     given = []
     for x, shape in zip(arrays, shapes, strict=True):
         sharding, n = jax.typeof(x).sharding, len(shape)

@@ -1,6 +1,6 @@
 """What ``jax.vmap`` makes of an operation: right-hand sides become columns of one call, matrices
-are solved one after another by the devices that hold them; of a batch that is dealt to devices
-itself, each group of them solves its part.
+are solved one after another by the devices that hold them; of a batch that is distributed to
+devices itself, each group of them solves its part.
 """
 
 import functools
@@ -17,7 +17,7 @@ class Batch(NamedTuple):
 
     Attributes:
       operands: which operands have it; none of them where there is no batch.
-      entry: what it is dealt to, as in a PartitionSpec.
+      entry: what it is distributed to, as in a PartitionSpec.
     """
 
     operands: tuple[bool, ...] = ()
@@ -25,7 +25,7 @@ class Batch(NamedTuple):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The mesh axes that it is dealt to."""
+        """The mesh axes that it is distributed to."""
         return (self.entry,) if isinstance(self.entry, str) else self.entry or ()
 
     @property
@@ -34,8 +34,8 @@ class Batch(NamedTuple):
         return ("".join("01"[x] for x in self.operands),) if self.operands else ()
 
     def on(self, spec: PartitionSpec, operand: int) -> tuple["Batch", PartitionSpec]:
-        """The batch as it is dealt where an operand that has it has that spec, and the spec of one
-        of its elements.
+        """The batch as it is distributed where an operand that has it has that spec, and the spec
+        of one of its elements.
         """
         if not self.operands or not self.operands[operand]:
             return self, spec
@@ -158,7 +158,7 @@ def unfolded(b, m: int):
 
 
 def by_rows(x):
-    """With Explicit axes: dealt at most by rows, so that columns can be split and joined."""
+    """With Explicit axes: distributed at most by rows, so that columns can be split and joined."""
     sharding = jax.typeof(x).sharding
     if AxisType.Explicit not in sharding.mesh.axis_types or x.ndim < 2:
         return x

@@ -53,8 +53,8 @@ class CholeskyFactor(_factor.Pair):
         array it holds U of A = U^H U in its upper triangle and is sharded by rows, or L of
         A = L L^H in its lower one, sharded by columns, if ``storage`` is "column-major"; the rest
         is not defined. On CPU devices it does not depend on the number of
-        devices; on several CUDA devices columns are dealt by their number, kind and engine, and it
-        is to be used on as many of the same kind.
+        devices; on several CUDA devices columns are distributed by their number, kind and engine,
+        and it is to be used on as many of the same kind.
       info: int32 scalar. 0, or i > 0: the leading minor of order i of A is not positive definite
         or not finite, and whatever is computed from the factor is NaN.
       anorm: real scalar: the 1-norm of A, for ``rcond``; NaN if the factor stands for a pair.

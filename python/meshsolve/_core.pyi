@@ -29,7 +29,7 @@ def plan(
     storage: str,
     lower: bool,
     rhs: int,
-    dealt: bool,
+    distributed: bool,
 ) -> dict[str, Any]: ...
 def kernel_names() -> list[str]: ...
 def compile_kernel(

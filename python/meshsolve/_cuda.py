@@ -28,19 +28,19 @@ def report(architectures: list[str] | None = None) -> dict:
 
     By default for sm_90, if this NVRTC knows it.
     """
-    said = _core.cuda_libraries(search_folders())
-    if isinstance(said["nvrtc"], dict):
-        known = said["nvrtc"]["architectures"]
+    stated = _core.cuda_libraries(search_folders())
+    if isinstance(stated["nvrtc"], dict):
+        known = stated["nvrtc"]["architectures"]
         architectures = architectures or [f"sm_{n}" for n in known if n == 90]
-        said["nvrtc"]["architectures"] = " ".join(f"sm_{n}" for n in known)
-        said["kernels"] = {
+        stated["nvrtc"]["architectures"] = " ".join(f"sm_{n}" for n in known)
+        stated["kernels"] = {
             name: {arch: _compiles(name, arch) for arch in architectures}
             for name in _core.kernel_names()
         }
     else:
-        said["kernels"] = "not compiled: no NVRTC"
-    said["kernel_cache"] = _core.kernel_cache()
-    return said
+        stated["kernels"] = "not compiled: no NVRTC"
+    stated["kernel_cache"] = _core.kernel_cache()
+    return stated
 
 
 def _compiles(name: str, arch: str) -> str:
@@ -48,5 +48,5 @@ def _compiles(name: str, arch: str) -> str:
         result = compile_kernel(name, arch)
     except RuntimeError as error:
         return str(error)
-    said = f"{len(result['cubin'])} bytes, cache: {result['cached']}"
-    return f"{said}, with warnings: {result['log']}" if result["log"] else said
+    stated = f"{len(result['cubin'])} bytes, cache: {result['cached']}"
+    return f"{stated}, with warnings: {result['log']}" if result["log"] else stated

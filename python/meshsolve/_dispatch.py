@@ -1,8 +1,8 @@
 """How an operation reaches the devices: eagerly, traced with Explicit axes, or partitioned.
 
-Modes of the right-hand sides: few are "replicated" and all devices work on each; many are dealt out
-by "columns". Columns that the devices do not divide enter and leave by "rows" and are exchanged,
-with zero columns added, inside the call.
+Modes of the right-hand sides: few are "replicated" and all devices work on each; many are
+distributed by "columns". Columns that the devices do not divide enter and leave by "rows" and are
+exchanged, with zero columns added, inside the call.
 """
 
 import functools
@@ -29,7 +29,7 @@ from meshsolve._batched import ONE, Batch, batchable
 from meshsolve._errors import mistake
 from meshsolve._ffi import Operation
 from meshsolve._linear import solution
-from meshsolve._rows import dealt
+from meshsolve._rows import distributed
 from meshsolve._sharding import (
     Placement,
     ambient_placement,
@@ -150,7 +150,7 @@ def _expect_not_mapped(op: Operation, a) -> None:
             op.public,
             "a",
             "a matrix of the batch that jax.vmap maps over, or a mesh with Auto axes",
-            f"one for the whole batch, which is dealt to mesh axes {mapped}",
+            f"one for the whole batch, which is distributed to mesh axes {mapped}",
             "factor it outside of jax.vmap, and call the factor's methods inside",
         )
 
@@ -291,7 +291,7 @@ def moved(x, target: NamedSharding | Format):
     if x.sharding == sharding and by_format == is_column_major(x):
         return x, False
     if isinstance(target, NamedSharding) and goes_by_rows(x, target):
-        return dealt(x, x.shape[0], target, x.dtype), True
+        return distributed(x, x.shape[0], target, x.dtype), True
     y = jax.device_put(x, target)
     if isinstance(y, Tracer):  # closed over by a function that is being traced
         return y, False
@@ -436,7 +436,7 @@ def traced_placement(op: Operation, a, batch: Batch = ONE) -> tuple[Placement | 
         raise mistake(
             op.public,
             "a",
-            "a batch that is not dealt to devices with Explicit axes, or JAX 0.10",
+            "a batch that is not distributed to devices with Explicit axes, or JAX 0.10",
             f"one over axes {batch.axes}, with JAX {jax.__version__}",
             "use a mesh with Auto axes, or jax.sharding.reshard",
         )

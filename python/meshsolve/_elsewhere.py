@@ -39,5 +39,5 @@ _INSTEAD = {
 def absent(name: str) -> AttributeError:
     """Describe a name that the package does not have, for ``raise``."""
     instead = _INSTEAD.get(name)
-    told = f"module 'meshsolve' has no attribute {name!r}"
-    return AttributeError(f"{told}; {instead}" if instead else told)
+    reported = f"module 'meshsolve' has no attribute {name!r}"
+    return AttributeError(f"{reported}; {instead}" if instead else reported)

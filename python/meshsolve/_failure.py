@@ -34,8 +34,8 @@ def of_program(operation: str, error: Exception) -> np.linalg.LinAlgError | None
     """The error of an operation whose program has ended with that of a routine of the library; None
     if it has another reason.
     """
-    told = re.search(r"meshsolve\.\w+: (a: expected .* \(info = \d+\); [^\n]*)", str(error))
-    return told and np.linalg.LinAlgError(f"meshsolve.{operation}: {told[1]}")
+    reported = re.search(r"meshsolve\.\w+: (a: expected .* \(info = \d+\); [^\n]*)", str(error))
+    return reported and np.linalg.LinAlgError(f"meshsolve.{operation}: {reported[1]}")
 
 
 def check(op: Operation, results) -> None:

@@ -140,10 +140,10 @@ def _columns(op: Operation, sides: Sides, a, x):
 @functools.partial(jax.jit, static_argnums=(0, 1, 2))
 def _by_parts(op: Operation, parts: int, shardings, marks, a, x):
     sides, k = Sides(shardings, marks), x.shape[1]
-    some = unfolded(jnp.pad(sides.dealt(x), ((0, 0), (0, -k % parts))), parts)
+    some = unfolded(jnp.pad(sides.distributed(x), ((0, 0), (0, -k % parts))), parts)
     # Without a checkpoint what each device was given would be kept for the way back.
     columns = jax.checkpoint(lambda x: _columns(op, sides, a, x))
-    return sides.dealt(folded(lax.map(columns, some))[:, :k])
+    return sides.distributed(folded(lax.map(columns, some))[:, :k])
 
 
 # In jit, where A tells the mask, too, which devices there are.

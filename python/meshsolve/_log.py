@@ -65,7 +65,7 @@ def warn_of_one_device(n: int, visible: int) -> None:
         frame, level = frame.f_back, level + 1
     warnings.warn(
         f"meshsolve: a matrix of order {n} is solved by 1 of {visible} devices. For all of them "
-        "deal it out, jax.device_put(a, NamedSharding(mesh, PartitionSpec('x', None))), or give "
+        "distribute it, jax.device_put(a, NamedSharding(mesh, PartitionSpec('x', None))), or give "
         "mesh=; inside jax.jit give it as an argument, or constrain it where it is made "
         '(docs/sharding.md). warnings.filterwarnings("ignore", "meshsolve: ") silences this',
         stacklevel=level,
@@ -83,5 +83,5 @@ def _line(event: dict[str, Any] | tuple[int, int]) -> str:
     parts += [event["dtype"], devices(event["ranks"], event["visible"])]
     parts += [f"{event['workers']} worker(s)"]
     phases = ", ".join(f"{phase} {time:.3f}" for phase, time in seconds.items())
-    told = f"{event['routine']}: {', '.join(parts)}, info {event['info']}: {total:.3f} s"
-    return f"{told} ({phases})" if phases else told
+    reported = f"{event['routine']}: {', '.join(parts)}, info {event['info']}: {total:.3f} s"
+    return f"{reported} ({phases})" if phases else reported

@@ -70,8 +70,8 @@ class LUFactor(_factor.Pair):
       work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh): the
         transpose of scipy's ``lu``, sharded by rows, or ``lu`` itself, sharded by columns, if
         ``storage`` is "column-major". On CPU devices it does not depend on the number of
-        devices; on several CUDA devices columns are dealt by their number, kind and engine, and it
-        is to be used on as many of the same kind.
+        devices; on several CUDA devices columns are distributed by their number, kind and engine,
+        and it is to be used on as many of the same kind.
       pivots: int32 [m], replicated: row i of A was interchanged with row pivots[i], in order.
       info: int32 scalar. 0, or i > 0: U[i-1, i-1] is zero, so that A is singular, or not finite;
         solutions are NaN.

@@ -81,7 +81,7 @@ def norm(
     rank, *sizes = len(x.shape), *x.shape[-2:]
     square = {*axes} == {rank - 2, rank - 1} and sizes[0] == sizes[1] and ord in _NAMES
     if square and sizes[0] == 0 and not isinstance(x, Rows):
-        mesh = None  # there is nothing to deal to it
+        mesh = None  # there is nothing to distribute to it
     elif square:
         name = _NAMES[ord] if axes[0] < axes[1] else _OF_TRANSPOSE[_NAMES[ord]]
         value = _of_square(x, name, mesh)

@@ -1,5 +1,5 @@
-"""Matrices that are not dealt to a mesh yet, or that its devices do not divide: padded with an
-identity corner to the next order that they do, and sharded by rows.
+"""Matrices that are not distributed to a mesh yet, or that its devices do not divide: padded with
+an identity corner to the next order that they do, and sharded by rows.
 
 The padded matrix is [[A, 0], [0, I]]: its factor and solutions are those of A, bordered by I and 0,
 and `info` is the same.
@@ -13,8 +13,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import as_array, promoted
-from meshsolve._rows import Rows, dealt, read
-from meshsolve._sharding import devices_dealt_to, expect_one_type, mapped_axes
+from meshsolve._rows import Rows, distributed, read
+from meshsolve._sharding import devices_along, expect_one_type, mapped_axes
 
 
 def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> tuple[jax.Array, bool]:
@@ -34,7 +34,7 @@ def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> tuple[jax.Array, boo
         return _traced(operation, promoted(a, dtype), order, target), True
     # At once, also where a function that closes over A is being traced.
     with jax.ensure_compile_time_eval():
-        return dealt(a, order, target, dtype), True
+        return distributed(a, order, target, dtype), True
 
 
 def expect_mesh_of_rows(operation: str, a, mesh: Mesh | None) -> None:
@@ -53,11 +53,11 @@ def check_mesh(operation: str, mesh: Mesh | None) -> None:
 
 
 def lies_on(sharding, mesh: Mesh, n: int) -> bool:
-    """Whether a matrix of order n is dealt to devices of ``mesh`` already that divide n."""
+    """Whether a matrix of order n is distributed to devices of ``mesh`` already that divide n."""
     if not isinstance(sharding, NamedSharding) or sharding.mesh != mesh:
         return False
-    dealt = mesh.size == 1 or not sharding.is_fully_replicated
-    return dealt and n % devices_dealt_to(sharding.spec, mesh) == 0
+    distributed = mesh.size == 1 or not sharding.is_fully_replicated
+    return distributed and n % devices_along(sharding.spec, mesh) == 0
 
 
 def padded_rows(b, order: int):
@@ -102,9 +102,9 @@ def _traced(operation: str, a, order: int, target: NamedSharding):
         raise mistake(
             operation,
             "mesh",
-            "None for a batch that is dealt to devices with Explicit axes",
+            "None for a batch that is distributed to devices with Explicit axes",
             f"a mesh of which {mapped_axes(target.mesh)} are the batch's",
-            "leave mesh out, and deal matrices of an order that the other devices divide",
+            "leave mesh out, and distribute matrices of an order that the other devices divide",
         )
     missing, i = order - a.shape[0], jnp.arange(order)
     if missing:

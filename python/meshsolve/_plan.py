@@ -192,20 +192,20 @@ def plan(
     each = k if mode == "replicated" else -(-k // world)
     definite = structure == "positive definite"
     family = "po" if definite else "ge"
-    dealt = mode != "replicated"
-    told = lambda routine, dtype: _core.plan(  # noqa: E731
-        routine, padded, world, dtype.name, storage, lower, each, dealt
+    distributed = mode != "replicated"
+    reported = lambda routine, dtype: _core.plan(  # noqa: E731
+        routine, padded, world, dtype.name, storage, lower, each, distributed
     )
     if lower_dtype is not None:
-        core = told(family + "trf", lower_dtype)
+        core = reported(family + "trf", lower_dtype)
         rest = [(family + "trs", lower_dtype), ("residual", dtype), (family + "sv", dtype)]
-        scratch = [core["scratch_bytes"], *(told(*call)["scratch_bytes"] for call in rest)]
+        scratch = [core["scratch_bytes"], *(reported(*call)["scratch_bytes"] for call in rest)]
     else:
         if inverse:
             routine = "cholesky_inverse" if definite else "lu_inverse"
         else:
             routine = family + ("trf" if b is None else "sv")
-        core = told(routine, dtype)
+        core = reported(routine, dtype)
         scratch = [core["scratch_bytes"]]
 
     amounts = {"A": padded * padded // world * dtype.itemsize}
@@ -234,7 +234,7 @@ def plan(
     if mode == "rows":
         moves.append("right-hand sides are exchanged so that each device has whole columns")
     elif mode == "columns" and world > 1:
-        moves.append("right-hand sides are dealt to the devices by columns")
+        moves.append("right-hand sides are distributed to the devices by columns")
     if at is None and isinstance(sharding, NamedSharding):
         moves.append("one device solves for all, as they do not divide n")
     if lower_dtype is not None:

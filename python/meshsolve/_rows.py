@@ -1,4 +1,4 @@
-"""Matrices that are dealt to devices by rows, one device's rows at a time."""
+"""Matrices that are distributed to devices by rows, one device's rows at a time."""
 
 import dataclasses
 from collections.abc import Callable
@@ -91,7 +91,7 @@ class Rows:
         return made
 
 
-def dealt(a, order: int, target: NamedSharding, dtype) -> jax.Array:
+def distributed(a, order: int, target: NamedSharding, dtype) -> jax.Array:
     """A, which is not traced, in ``dtype`` by rows, with an identity corner up to ``order``.
 
     Beside the result there are one device's rows, in host memory.

@@ -1,5 +1,5 @@
-"""Where a matrix lies: which mesh axes it is dealt to, by rows or by columns, and each device's
-place on them.
+"""Where a matrix lies: which mesh axes it is distributed to, by rows or by columns, and each
+device's place on them.
 """
 
 import functools
@@ -17,7 +17,7 @@ from meshsolve._errors import mistake
 
 
 class Placement(NamedTuple):
-    """Rows or columns of a matrix dealt to the devices along ``axes`` of ``mesh``.
+    """Rows or columns of a matrix distributed to the devices along ``axes`` of ``mesh``.
 
     Devices that differ only in the other axes hold the same part and make calls of their own, side
     by side.
@@ -35,7 +35,7 @@ class Placement(NamedTuple):
 
     def spec(self, kind: str, mode: str) -> PartitionSpec:
         """Spec of an operand or result: "matrix" as the caller has it, "held" likewise, "factor",
-        "rhs" or "scalar"; right-hand sides are "replicated", or dealt by "columns" or by "rows".
+        "rhs" or "scalar"; right-hand sides are "replicated", or distributed by "columns" or "rows".
         """
         entry = self.axes[0] if len(self.axes) == 1 else self.axes or None
         rows, columns = PartitionSpec(entry, None), PartitionSpec(None, entry)
@@ -56,18 +56,18 @@ class Placement(NamedTuple):
 
 
 def axes_of(spec: PartitionSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The axes that rows and columns of a matrix are dealt to."""
+    """The axes that rows and columns of a matrix are distributed to."""
     entries = [e if isinstance(e, tuple) else () if e is None else (e,) for e in spec]
     by_row, by_column = (*entries, (), ())[:2]
     return by_row, by_column
 
 
 def is_two_way(spec: PartitionSpec) -> bool:
-    """Whether rows and columns of a matrix are dealt to devices: it lies in blocks."""
+    """Whether rows and columns of a matrix are distributed to devices: it lies in blocks."""
     return all(axes_of(spec))
 
 
-def devices_dealt_to(spec: PartitionSpec, mesh: Mesh) -> int:
+def devices_along(spec: PartitionSpec, mesh: Mesh) -> int:
     """Number of devices that share a matrix of this spec."""
     by_row, by_column = axes_of(spec)
     return math.prod(mesh.shape[axis] for axis in by_row + by_column)
@@ -168,13 +168,13 @@ def expect_mesh_that_is_set(operation: str, argument: str, x) -> None:
         raise mistake(
             operation,
             argument,
-            f"an array on the mesh that jax.set_mesh has set, {_told(here)}",
-            f"one on {_told(mesh)}",
+            f"an array on the mesh that jax.set_mesh has set, {_reported(here)}",
+            f"one on {_reported(mesh)}",
             "differentiate within jax.set_mesh of its own mesh, or put it on the mesh that is set",
         )
 
 
-def _told(mesh: AbstractMesh) -> str:
+def _reported(mesh: AbstractMesh) -> str:
     types = dict(zip(mesh.axis_names, (t.name for t in mesh.axis_types), strict=True))
     return f"axes {dict(mesh.shape)} of types {types}"
 

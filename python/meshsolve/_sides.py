@@ -1,4 +1,6 @@
-"""How the sides of a matrix are dealt to devices, so that vectors and matrices can lie likewise."""
+"""How the sides of a matrix are distributed to devices, so that vectors and matrices can lie
+likewise.
+"""
 
 from typing import NamedTuple
 
@@ -53,8 +55,8 @@ class Sides(NamedTuple):
         """X [columns, k] as the columns of the matrix lie."""
         return self._placed(1, x)
 
-    def dealt(self, x):
-        """X by rows, over the axes that the matrix is dealt to (with Auto axes: its rows)."""
+    def distributed(self, x):
+        """X by rows, over the axes that the matrix is distributed to (with Auto axes: its rows)."""
         by_row = not self.is_explicit or self.shardings[0].spec[0] is not None
         return self._placed(0 if by_row else 1, x)
 

@@ -328,7 +328,7 @@ def _padded(run, b, a):
     if not isinstance(a.sharding, NamedSharding):
         x, *more = run(_padding.padded_rows(b, a.shape[0]), True)
         return x[:n], *more
-    # Replicated or dealt by columns, so that rows can be added and cut off whatever their number.
+    # Replicated or distributed by columns: rows can be added and cut off whatever their number.
     mesh, back = a.sharding.mesh, _meshes.home(b, a.sharding.mesh)
     few = k <= _dispatch.REPLICATED_RHS
     spec = PartitionSpec() if few else PartitionSpec(None, tuple(mesh.axis_names))

@@ -290,9 +290,9 @@ def _mapped(a: Any) -> Any:
 
 
 def _context(a, mesh: AbstractMesh | None):
-    """Where ``mesh`` tells how a traced matrix is dealt out: by rows over all axes. The other way,
-    ``custom_partitioning``, needs the devices of the program, and a primitive of lineax's, of which
-    the program may consist, does not ask for them.
+    """Where ``mesh`` tells how a traced matrix is distributed: by rows over all axes. The other
+    way, ``custom_partitioning``, needs the devices of the program, and a primitive of lineax's, of
+    which the program may consist, does not ask for them.
     """
     known = not jax.sharding.get_abstract_mesh().empty
     if mesh is None or known or not isinstance(a, Tracer) or AxisType.Explicit in mesh.axis_types:

@@ -84,8 +84,8 @@ def solve(
         float32, float64, complex64 or complex128. Its memory is overwritten; XLA copies it if it
         is used elsewhere.
       b: [n] or [n, k], the same on all devices.
-      axis_name: the axis of ``shard_map`` that A is dealt to, or several that it is dealt to in
-        this order.
+      axis_name: the axis of ``shard_map`` that A is distributed to, or several that it is
+        distributed to in this order.
       lower: which triangle is read, as for ``meshsolve.solve``.
       assume_a: what is known of A, likewise.
       transposed: solve A^T X = B.

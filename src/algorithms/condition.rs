@@ -239,7 +239,7 @@ pub fn inverse_norm<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     mut estimator: Option<&mut Estimator<T>>,
     x: Block<T>,
-    told: Block<T>,
+    reported: Block<T>,
     mut solve: impl FnMut(&mut B, Op) -> Step,
 ) -> Step {
     let mut next = estimator.as_ref().map(|e| e.asked);
@@ -251,11 +251,11 @@ pub fn inverse_norm<T: Scalar, B: Backend<T>>(
                 Next::SolveAdjoint => -T::ONE,
                 Next::Done => T::ZERO,
             };
-            worker.fill(told, says);
+            worker.fill(reported, says);
         }
         worker.barrier()?;
         let mut says = [T::ZERO];
-        worker.get(told, &mut says)?;
+        worker.get(reported, &mut says)?;
         match says[0] {
             says if says == T::ONE => solve(worker, Op::None)?,
             says if says == -T::ONE => solve(worker, Op::Adjoint)?,

@@ -53,13 +53,13 @@ impl Redistribution {
                 plan.cut(&cycle, longest);
             }
         }
-        plan.deal();
+        plan.distribute();
         plan
     }
 
     /// Gives each worker about as many columns. Neighbours stay together: cycles of columns that lie side by side
     /// everywhere can be moved as one.
-    fn deal(&mut self) {
+    fn distribute(&mut self) {
         let total: usize = self.cycles.iter().map(Vec::len).sum();
         let mut before = 0;
         for (i, cycle) in self.cycles.iter().enumerate() {

@@ -1,5 +1,5 @@
 //! `op(T) X = B` with a triangle T of a column-distributed matrix, for few right-hand sides that all
-//! workers work on together, and for many that are dealt to the workers.
+//! workers work on together, and for many that are distributed to the workers.
 //!
 //! Tile columns of T are on one rank each, which decides how a substitution goes. With T itself the
 //! solved x_k is multiplied by its tile column and subtracted from the rows that are not solved yet;

@@ -1,4 +1,4 @@
-//! How the columns of an n x n matrix are dealt to P ranks, tile by tile.
+//! How the columns of an n x n matrix are distributed to P ranks, tile by tile.
 //!
 //! Every rank holds n/P whole columns, cut into k pieces of widths w_0..w_{k-1} that differ by at
 //! most one. In the *block* distribution the shards stand side by side as the caller sees them; in the

@@ -60,7 +60,7 @@ impl Layout {
     ///
     /// ```
     /// # use meshsolve::layout::Layout;
-    /// // Tiles of w columns dealt round over P ranks, k to each: column (1-D) to its position.
+    /// // Tiles of w columns distributed round over P ranks, k to each: column (1-D) to its position.
     /// let (w, ranks, k) = (2, 2, 3);
     /// let tile = Layout::new(w, 1);
     /// let cyclic = tile.logical_product(&Layout::new((ranks, k), (k, 1)));

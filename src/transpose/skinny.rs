@@ -55,7 +55,7 @@ pub struct Skinny {
     pub count: usize,
     /// What is left of the long side.
     pub rest: usize,
-    /// Panels are dealt in so many runs.
+    /// Panels are distributed in so many runs.
     pub runs: usize,
     pub(super) by_count: Divider,
     by_short: Divider,
@@ -97,7 +97,7 @@ impl Skinny {
         Skinny { tall, short, height, count, rest, runs: 1, by_count, by_short }.in_runs(RUNS, size)
     }
 
-    /// The same for a device: enough runs for all blocks that it may hold, and to deal them evenly.
+    /// The same for a device: enough runs for all blocks that it may hold, and to distribute them evenly.
     pub fn on_device(self, size: usize) -> Self {
         match self.rest {
             // A panel stays in its place, and no run needs anything of another one.

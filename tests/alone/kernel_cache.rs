@@ -336,8 +336,8 @@ fn processes_side_by_side_find_whole_entries() {
         }
         for child in children {
             let ended = child.wait_with_output().unwrap();
-            let said = String::from_utf8_lossy(&ended.stdout);
-            assert!(ended.status.success() && said.contains("1 passed"), "{said}");
+            let stated = String::from_utf8_lossy(&ended.stdout);
+            assert!(ended.status.success() && stated.contains("1 passed"), "{stated}");
         }
         work(&cache, 3 * KEYS);
         let census = cache.census();

@@ -22,7 +22,8 @@ pub fn alone<F: FnOnce()>(body: F) {
         .env(CHILD, "1")
         .output()
         .unwrap();
-    let said = [child.stdout, child.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    assert!(child.status.success(), "{}{}", said[0], said[1]);
-    assert!(said[0].contains("1 passed"), "{test}: {}", said[0]);
+    let stated =
+        [child.stdout, child.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(child.status.success(), "{}{}", stated[0], stated[1]);
+    assert!(stated[0].contains("1 passed"), "{test}: {}", stated[0]);
 }

@@ -15,7 +15,7 @@ void await_others(std::function<bool()> over);
 bool is_awaited();
 // Gives the device of that number work that is done when somebody waits for all of the device;
 // whether there is that device.
-bool beside(int number, std::function<void()> work);
+bool extra(int number, std::function<void()> work);
 // The context that the thread has entered, or null; the number of its device.
 void* context();
 int device();

@@ -129,10 +129,10 @@ fn a_matrix_that_is_not_positive_definite() {
         let mut system = System::new(wrong);
         let before = |_| fail("cusolverMgPotrf", 0, 7);
         let outcomes = run_after(&site, &devices, &streams, system.calls(), before);
-        for said in outcomes {
+        for stated in outcomes {
             match outcome {
-                Ok(()) => said.unwrap(),
-                Err(text) => assert!(said.unwrap_err().message.contains(text)),
+                Ok(()) => stated.unwrap(),
+                Err(text) => assert!(stated.unwrap_err().message.contains(text)),
             }
         }
         if outcome.is_ok() {

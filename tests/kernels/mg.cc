@@ -20,8 +20,8 @@ struct Grid {
   std::vector<int> devices;
 };
 
-// What is dealt to the devices of a grid, `width` columns at a time.
-struct Dealt {
+// What is distributed to the devices of a grid, `width` columns at a time.
+struct Distributed {
   Int rows, cols, width;
   int type;
   const Grid* grid;
@@ -38,26 +38,27 @@ struct Dealt {
 
 // The columns of all parts, side by side.
 template <typename T>
-std::vector<T> collected(const Dealt& dealt, const Word* parts) {
-  std::vector<T> whole(size_t(dealt.rows * dealt.cols));
-  for (Int j = 0; j < dealt.cols; j++) {
-    const T* part = reinterpret_cast<const T*>(parts[dealt.rank(j)]);
-    std::memcpy(&whole[size_t(j * dealt.rows)], part + dealt.place(j) * dealt.rows,
-                sizeof(T) * size_t(dealt.rows));
+std::vector<T> collected(const Distributed& distributed, const Word* parts) {
+  std::vector<T> whole(size_t(distributed.rows * distributed.cols));
+  for (Int j = 0; j < distributed.cols; j++) {
+    const T* part = reinterpret_cast<const T*>(parts[distributed.rank(j)]);
+    std::memcpy(&whole[size_t(j * distributed.rows)],
+                part + distributed.place(j) * distributed.rows,
+                sizeof(T) * size_t(distributed.rows));
   }
   return whole;
 }
 
 // The reverse, by each device when somebody waits for it.
 template <typename T>
-void deal(const Dealt& dealt, const Word* parts, const std::vector<T>& whole) {
-  for (Int rank = 0; rank < dealt.ranks(); rank++) {
+void distribute(const Distributed& distributed, const Word* parts, const std::vector<T>& whole) {
+  for (Int rank = 0; rank < distributed.ranks(); rank++) {
     T* part = reinterpret_cast<T*>(parts[rank]);
-    driver::beside(dealt.grid->devices[size_t(rank)], [=] {
-      for (Int j = 0; j < dealt.cols; j++) {
-        if (dealt.rank(j) != rank) continue;
-        std::memcpy(part + dealt.place(j) * dealt.rows, &whole[size_t(j * dealt.rows)],
-                    sizeof(T) * size_t(dealt.rows));
+    driver::extra(distributed.grid->devices[size_t(rank)], [=] {
+      for (Int j = 0; j < distributed.cols; j++) {
+        if (distributed.rank(j) != rank) continue;
+        std::memcpy(part + distributed.place(j) * distributed.rows,
+                    &whole[size_t(j * distributed.rows)], sizeof(T) * size_t(distributed.rows));
       }
     });
   }
@@ -72,19 +73,21 @@ void fill(const Word* work, Int ranks, Int count) {
     std::memset(reinterpret_cast<void*>(work[rank]), 0xEE, sizeof(T) * size_t(count));
 }
 
-bool is_square(const void* handle, const Dealt* a, int n, int i, int j, int type) {
+bool is_square(const void* handle, const Distributed* a, int n, int i, int j, int type) {
   const Context* context = static_cast<const Context*>(handle);
   const bool there = context && a && driver::context();
   return there && context->devices == a->grid->devices && a->rows == n && a->cols == n && i == 1 &&
          j == 1 && type == a->type && a->width * a->ranks() <= (n > 0 ? n : a->ranks());
 }
 
-bool is_beside(const Dealt* a, const Dealt* b, int k, int i, int j) {
+bool is_side(const Distributed* a, const Distributed* b, int k, int i, int j) {
   return b && b->grid == a->grid && b->rows == a->rows && b->cols == k && b->type == a->type &&
          i == 1 && j == 1;
 }
 
-const Dealt* dealt(const void* descriptor) { return static_cast<const Dealt*>(descriptor); }
+const Distributed* distributed(const void* descriptor) {
+  return static_cast<const Distributed*>(descriptor);
+}
 
 // x <- op(L)^-1 x or op(U)^-1 x, with ones on the diagonal or not.
 template <typename T>
@@ -99,7 +102,8 @@ void substitute(const Matrix<T>& a, Int n, bool down, bool unit, T* x) {
 
 // A step on the parts of a matrix, put together; work(whole) returns its status.
 template <typename Work>
-int step(const Dealt& a, int type, const Word* parts, const Word* memory, Int lwork, Work work) {
+int step(const Distributed& a, int type, const Word* parts, const Word* memory, Int lwork,
+         Work work) {
   return with_type(type, [&](auto zero) {
     using T = decltype(zero);
     fill<T>(memory, a.ranks(), lwork);
@@ -156,24 +160,24 @@ int cusolverMgCreateMatrixDesc(void** descriptor, Int rows, Int cols, Int high, 
                                const void* grid) {
   REFUSED
   EXPECT(grid && rows >= 0 && cols >= 0 && high == rows && wide > 0, INVALID_VALUE)
-  *descriptor = new Dealt{rows, cols, wide, type, static_cast<const Grid*>(grid)};
+  *descriptor = new Distributed{rows, cols, wide, type, static_cast<const Grid*>(grid)};
   return 0;
 }
 
 int cusolverMgDestroyMatrixDesc(void* descriptor) {
   REFUSED
   EXPECT(descriptor, INVALID_VALUE)
-  delete static_cast<Dealt*>(descriptor);
+  delete static_cast<Distributed*>(descriptor);
   return 0;
 }
 
-#define LIKE_POTRF(name)                                                                      \
-  int cusolverMg##name##_bufferSize(void* handle, int fill, int n, const Word*, int i, int j, \
-                                    void* descriptor, int type, Int* lwork) {                 \
-    REFUSED                                                                                   \
-    EXPECT(is_square(handle, dealt(descriptor), n, i, j, type) && fill == 0, INVALID_VALUE)   \
-    *lwork = elements(n, 0);                                                                  \
-    return 0;                                                                                 \
+#define LIKE_POTRF(name)                                                                          \
+  int cusolverMg##name##_bufferSize(void* handle, int fill, int n, const Word*, int i, int j,     \
+                                    void* descriptor, int type, Int* lwork) {                     \
+    REFUSED                                                                                       \
+    EXPECT(is_square(handle, distributed(descriptor), n, i, j, type) && fill == 0, INVALID_VALUE) \
+    *lwork = elements(n, 0);                                                                      \
+    return 0;                                                                                     \
   }
 LIKE_POTRF(Potrf)
 LIKE_POTRF(Potri)
@@ -181,12 +185,12 @@ LIKE_POTRF(Potri)
 int cusolverMgPotrf(void* handle, int uplo, int n, const Word* parts, int i, int j,
                     void* descriptor, int type, const Word* work, Int lwork, int* info) {
   REFUSED
-  const Dealt* a = dealt(descriptor);
+  const Distributed* a = distributed(descriptor);
   EXPECT(is_square(handle, a, n, i, j, type) && uplo == 0, INVALID_VALUE)
   EXPECT(lwork >= elements(n, 0), INVALID_VALUE)
   return step(*a, type, parts, work, lwork, [&](auto& whole) {
     const int minor = factor_cholesky(matrix_of(whole, n), n);
-    deal(*a, parts, whole);
+    distribute(*a, parts, whole);
     *info = minor;
     return minor ? INTERNAL_ERROR : 0;
   });
@@ -195,7 +199,7 @@ int cusolverMgPotrf(void* handle, int uplo, int n, const Word* parts, int i, int
 int cusolverMgPotri(void* handle, int uplo, int n, const Word* parts, int i, int j,
                     void* descriptor, int type, const Word* work, Int lwork, int* info) {
   REFUSED
-  const Dealt* a = dealt(descriptor);
+  const Distributed* a = distributed(descriptor);
   EXPECT(is_square(handle, a, n, i, j, type) && uplo == 0, INVALID_VALUE)
   EXPECT(lwork >= elements(n, 0), INVALID_VALUE)
   return step(*a, type, parts, work, lwork, [&](auto& whole) {
@@ -208,7 +212,7 @@ int cusolverMgPotri(void* handle, int uplo, int n, const Word* parts, int i, int
       // The upper triangle is left as it was.
       for (Int row = 0; row < column; row++) x[row] = whole[size_t(column * n + row)];
     }
-    deal(*a, parts, inverse);
+    distribute(*a, parts, inverse);
     *info = 0;
     return 0;
   });
@@ -218,9 +222,9 @@ int cusolverMgPotrs_bufferSize(void* handle, int fill, int n, int k, const Word*
                                void* descriptor, const Word*, int ib, int jb, void* right, int type,
                                Int* lwork) {
   REFUSED
-  const Dealt* a = dealt(descriptor);
+  const Distributed* a = distributed(descriptor);
   EXPECT(is_square(handle, a, n, i, j, type) && fill == 0, INVALID_VALUE)
-  EXPECT(is_beside(a, dealt(right), k, ib, jb), INVALID_VALUE)
+  EXPECT(is_side(a, distributed(right), k, ib, jb), INVALID_VALUE)
   *lwork = elements(n, k);
   return 0;
 }
@@ -229,16 +233,16 @@ int cusolverMgPotrs(void* handle, int uplo, int n, int k, const Word* parts, int
                     void* descriptor, const Word* sides, int ib, int jb, void* right, int type,
                     const Word* work, Int lwork, int* info) {
   REFUSED
-  const Dealt *a = dealt(descriptor), *b = dealt(right);
+  const Distributed *a = distributed(descriptor), *b = distributed(right);
   EXPECT(is_square(handle, a, n, i, j, type) && uplo == 0, INVALID_VALUE)
-  EXPECT(is_beside(a, b, k, ib, jb) && lwork >= elements(n, k), INVALID_VALUE)
+  EXPECT(is_side(a, b, k, ib, jb) && lwork >= elements(n, k), INVALID_VALUE)
   return step(*a, type, parts, work, lwork, [&](auto& whole) {
     auto x = collected<typename std::decay_t<decltype(whole)>::value_type>(*b, sides);
     for (Int column = 0; column < k; column++) {
       substitute(matrix_of(whole, n), n, true, false, &x[size_t(column * n)]);
       substitute(matrix_of(whole, n, 2), n, false, false, &x[size_t(column * n)]);
     }
-    deal(*b, sides, x);
+    distribute(*b, sides, x);
     *info = 0;
     return 0;
   });
@@ -247,7 +251,7 @@ int cusolverMgPotrs(void* handle, int uplo, int n, int k, const Word* parts, int
 int cusolverMgGetrf_bufferSize(void* handle, int m, int n, const Word*, int i, int j,
                                void* descriptor, const Word* rows, int type, Int* lwork) {
   REFUSED
-  EXPECT(is_square(handle, dealt(descriptor), n, i, j, type) && m == n && rows, INVALID_VALUE)
+  EXPECT(is_square(handle, distributed(descriptor), n, i, j, type) && m == n && rows, INVALID_VALUE)
   *lwork = elements(n, 1);
   return 0;
 }
@@ -255,15 +259,15 @@ int cusolverMgGetrf_bufferSize(void* handle, int m, int n, const Word*, int i, i
 int cusolverMgGetrf(void* handle, int m, int n, const Word* parts, int i, int j, void* descriptor,
                     const Word* rows, int type, const Word* work, Int lwork, int* info) {
   REFUSED
-  const Dealt* a = dealt(descriptor);
+  const Distributed* a = distributed(descriptor);
   EXPECT(is_square(handle, a, n, i, j, type) && m == n && lwork >= elements(n, 1), INVALID_VALUE)
   return step(*a, type, parts, work, lwork, [&](auto& whole) {
     std::vector<Int> pivots(static_cast<size_t>(n));
     *info = factor_lu(matrix_of(whole, n), n, n, pivots.data());
-    deal(*a, parts, whole);
-    // A row of numbers that is dealt as the matrix is.
-    deal(Dealt{1, a->cols, a->width, 0, a->grid}, rows,
-         std::vector<int>(pivots.begin(), pivots.end()));
+    distribute(*a, parts, whole);
+    // A row of numbers that is distributed as the matrix is.
+    distribute(Distributed{1, a->cols, a->width, 0, a->grid}, rows,
+               std::vector<int>(pivots.begin(), pivots.end()));
     return 0;
   });
 }
@@ -272,9 +276,9 @@ int cusolverMgGetrs_bufferSize(void* handle, int op, int n, int k, const Word*, 
                                void* descriptor, const Word* rows, const Word*, int ib, int jb,
                                void* right, int type, Int* lwork) {
   REFUSED
-  const Dealt* a = dealt(descriptor);
+  const Distributed* a = distributed(descriptor);
   EXPECT(is_square(handle, a, n, i, j, type) && op == 0 && rows, INVALID_VALUE)
-  EXPECT(is_beside(a, dealt(right), k, ib, jb), INVALID_VALUE)
+  EXPECT(is_side(a, distributed(right), k, ib, jb), INVALID_VALUE)
   *lwork = elements(n, k);
   return 0;
 }
@@ -283,12 +287,12 @@ int cusolverMgGetrs(void* handle, int op, int n, int k, const Word* parts, int i
                     void* descriptor, const Word* rows, const Word* sides, int ib, int jb,
                     void* right, int type, const Word* work, Int lwork, int* info) {
   REFUSED
-  const Dealt *a = dealt(descriptor), *b = dealt(right);
+  const Distributed *a = distributed(descriptor), *b = distributed(right);
   EXPECT(is_square(handle, a, n, i, j, type) && op == 0, INVALID_VALUE)
-  EXPECT(is_beside(a, b, k, ib, jb) && lwork >= elements(n, k), INVALID_VALUE)
+  EXPECT(is_side(a, b, k, ib, jb) && lwork >= elements(n, k), INVALID_VALUE)
   return step(*a, type, parts, work, lwork, [&](auto& whole) {
     auto x = collected<typename std::decay_t<decltype(whole)>::value_type>(*b, sides);
-    const auto pivots = collected<int>(Dealt{1, a->cols, a->width, 0, a->grid}, rows);
+    const auto pivots = collected<int>(Distributed{1, a->cols, a->width, 0, a->grid}, rows);
     for (Int column = 0; column < k; column++) {
       auto* right_side = &x[size_t(column * n)];
       for (Int row = 0; row < n; row++) {
@@ -298,7 +302,7 @@ int cusolverMgGetrs(void* handle, int op, int n, int k, const Word* parts, int i
       substitute(matrix_of(whole, n), n, true, true, right_side);
       substitute(matrix_of(whole, n), n, false, false, right_side);
     }
-    deal(*b, sides, x);
+    distribute(*b, sides, x);
     *info = 0;
     return 0;
   });

@@ -87,7 +87,7 @@ int finish(Stream& stream) {
 int enqueue(void* handle, std::function<int()> work, Place* place) {
   Stream* stream = here(handle);
   EXPECT(stream, INVALID_HANDLE)
-  if (self().is_recorded && stream->is_beside) self().called.back() += " beside";
+  if (self().is_recorded && stream->is_side) self().called.back() += " beside";
   std::lock_guard<std::recursive_mutex> lock(working);
   if (place) *place = {stream, stream->given};
   return give(*stream, std::move(work));
@@ -104,9 +104,9 @@ std::unique_lock<std::recursive_mutex> hold() {
   return std::unique_lock<std::recursive_mutex>(working);
 }
 
-bool beside(int number, std::function<void()> work) {
+bool extra(int number, std::function<void()> work) {
   if (number < 0 || number >= 3) return false;
-  self().beside.emplace_back(&devices[number], std::move(work));
+  self().extra.emplace_back(&devices[number], std::move(work));
   return true;
 }
 
@@ -181,7 +181,7 @@ int cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
   EXPECT(current() && flags == 1 && -5 <= priority && priority <= 0, INVALID_VALUE)
   *stream = emulated_stream(device());
   static_cast<Stream*>(*stream)->is_eager = device() == 0;
-  static_cast<Stream*>(*stream)->is_beside = true;
+  static_cast<Stream*>(*stream)->is_side = true;
   return SUCCESS;
 }
 
@@ -361,13 +361,13 @@ int cuCtxEnablePeerAccess(void* context, unsigned flags) {
 int cuCtxSynchronize() {
   REFUSED
   EXPECT(current(), INVALID_CONTEXT)
-  auto beside = std::move(self().beside);
-  self().beside.clear();
-  for (auto& [device, work] : beside) {
+  auto extra = std::move(self().extra);
+  self().extra.clear();
+  for (auto& [device, work] : extra) {
     if (device == current()) {
       work();
     } else {
-      self().beside.emplace_back(device, std::move(work));
+      self().extra.emplace_back(device, std::move(work));
     }
   }
   return SUCCESS;

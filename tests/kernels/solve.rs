@@ -318,7 +318,7 @@ pub fn fail_on_one_rank(devices: fn() -> Devices, functions: &[&str]) -> usize {
     failed
 }
 
-/// Columns are dealt out by kernels, or by copies where one device's kernels do not reach another's memory: the
+/// Columns are distributed by kernels, or by copies where one device's kernels do not reach another's memory: the
 /// device may be far, or the memory mapped for its own device alone.
 #[test]
 fn columns_move_by_kernels_or_by_copies() {
@@ -467,7 +467,7 @@ fn emulated_float64() {
     let devices = devices().0.with_float64(Box::new(math));
     let site = CudaSite::new(&System::map("posv")).unwrap();
     let streams = streams();
-    let told = |expected: Option<&str>, before: fn(usize)| {
+    let reported = |expected: Option<&str>, before: fn(usize)| {
         let (mut system, modes) = (System::new(None), Mutex::new(Vec::new()));
         let before = |rank| {
             calls();
@@ -495,15 +495,15 @@ fn emulated_float64() {
         modes.into_inner().unwrap()
     };
     // Two handles of cuBLAS, one of cuSOLVER; then memory of the library's own.
-    assert_eq!(told(None, |_| ()), [(3, 0); 3]);
-    assert_eq!(told(None, |_| ()), [(0, 0); 3]);
+    assert_eq!(reported(None, |_| ()), [(3, 0); 3]);
+    assert_eq!(reported(None, |_| ()), [(0, 0); 3]);
     emulated.store(false, Relaxed);
-    assert_eq!(told(None, |_| ()), [(3, 2); 3]);
+    assert_eq!(reported(None, |_| ()), [(3, 2); 3]);
     emulated.store(true, Relaxed);
     let older = "cuBLAS: expected one that emulates float64, of CUDA 13.0 update 2 or newer, got an older one";
-    told(Some(older), |_| fail("cublasSetMathMode", 0, 7));
+    reported(Some(older), |_| fail("cublasSetMathMode", 0, 7));
     // Its status of a mode that it does not know: panels are factored as before.
-    assert_eq!(told(None, |_| fail("cusolverDnSetMathMode", 0, 3)), [(3, 0); 3]);
+    assert_eq!(reported(None, |_| fail("cusolverDnSetMathMode", 0, 3)), [(3, 0); 3]);
 }
 
 #[test]

@@ -52,7 +52,7 @@ struct Thread {
   // Of what it has given that waits for other devices, whether it is over.
   std::vector<std::function<bool()>> awaited;
   // What devices do beside all streams.
-  std::vector<std::pair<Device*, std::function<void()>>> beside;
+  std::vector<std::pair<Device*, std::function<void()>>> extra;
 };
 Thread& self();
 // The context that the thread has entered, or null.
@@ -69,7 +69,7 @@ struct Stream {
   // Whether it works as soon as it is given something.
   bool is_eager = false;
   // Whether it is one of the library's, beside the caller's.
-  bool is_beside = false;
+  bool is_side = false;
 };
 
 // Held while the lists below are looked at.

@@ -142,10 +142,10 @@ def run(libraries, code, module="meshsolve._core"):
 
 
 def test_transpositions(libraries):
-    said = run(
+    stated = run(
         libraries,
         """
-at, said = site("transpose", 2), []
+at, stated = site("transpose", 2), []
 types = {"int32": 4, "float64": 12, "complex128": 18}
 random = np.random.default_rng(3)
 for turn, shape in enumerate([(40, 40), (128, 256), (61, 47), (5, 300)]):
@@ -161,16 +161,16 @@ for turn, shape in enumerate([(40, 40), (128, 256), (61, 47), (5, 300)]):
             early = x.tobytes() == before
             wait(queue)
             right = (x if y is None else y).tobytes() == expected
-            said.append([early, right, lent <= max(x.nbytes / 32, x.nbytes * 9 / 8 + 80)])
+            stated.append([early, right, lent <= max(x.nbytes / 32, x.nbytes * 9 / 8 + 80)])
 frame.frame_drop(at, SYMBOLS["type_info"])
-print(json.dumps(said))
+print(json.dumps(stated))
 """,
     )
-    assert len(said) == 24 and all(map(all, said))
+    assert len(stated) == 24 and all(map(all, stated))
 
 
 def test_devices_that_meet(libraries):
-    said = run(
+    stated = run(
         libraries,
         """
 def launch(at, turn):
@@ -188,7 +188,7 @@ print(json.dumps([[launch(site("diagnose", 3, fault), -7), launch(site("diagnose
 """,
         "measures",
     )
-    good, failed, panicked = said
+    good, failed, panicked = stated
     assert good == [[[0, ""]] * 3] * 2
     assert failed == [[[13, "meshsolve.diagnose: rank 1 was asked to fail"]] * 3] * 2
     text = (
@@ -220,7 +220,7 @@ def test_the_benchmark(libraries, tmp_path):
 
 
 def test_a_step_of_the_first_run(libraries, tmp_path):
-    """What needs no device of JAX: the script says what the step has said."""
+    """What needs no device of JAX: the script says what the step has printed."""
     _, driver = libraries
     environment = os.environ | {"LD_LIBRARY_PATH": str(driver.parent)}
     script = ROOT / "benchmarks/first_gpu_run.py"
@@ -239,7 +239,7 @@ def test_panels_of_the_benchmark(libraries, tmp_path):
     """By the emulated cuSOLVER, under the name of the one that goes with this driver."""
     for name in ("libcublas.so.12", "libcusolver.so.11"):
         (tmp_path / name).symlink_to(libraries[1].resolve())
-    said = run(
+    stated = run(
         libraries,
         f"""
 sys.path.insert(0, {str(ROOT / "benchmarks")!r})
@@ -251,13 +251,13 @@ cases = [gpu_solve.Case(routine, "panel of 16", 64) for routine in ("cholesky", 
 print(json.dumps([gpu_solve.measure(case, None) for case in cases]))
 """,
     )
-    assert len(said) == 2 and all(row["host_bytes"] == 24 for row in said)
-    for row in said:
+    assert len(stated) == 2 and all(row["host_bytes"] == 24 for row in stated)
+    for row in stated:
         assert 0 < float(row["host_seconds"]) <= float(row["seconds_median"])
 
 
 def test_refusals(libraries):
-    said = run(
+    stated = run(
         libraries,
         """
 small = call(site("transpose", 1), 1, 0, stream(0), 12, np.ones((61, 47)), limit=100)
@@ -266,7 +266,7 @@ none = call(site("transpose", 1), 1, 0, ctypes.c_void_p(8), 12, np.ones((4, 4)))
 print(json.dumps([site("getrs", 2), site("nothing", 2), small, other, none]))
 """,
     )
-    solver, unknown, small, other, none = said
+    solver, unknown, small, other, none = stated
     assert solver.startswith("meshsolve.getrs: attribute `rhs`: expected")
     assert unknown.startswith("meshsolve: attribute `routine`: expected a string, one of")
     assert small[0] == 8 and "meshsolve.transpose: CUDA device 0: expected" in small[1]

@@ -215,7 +215,7 @@ def mesh_of(order, kind: str = "auto") -> Mesh:
     return Mesh(devices, ("x",), axis_types=(axis_type,))
 
 
-def told_of(mesh: Mesh | None):
+def mesh_set(mesh: Mesh | None):
     """The context in which JAX is told of Explicit axes: where it makes arrays itself, as for
     derivatives, or a jitted call has operands that say nothing of its mesh. Not of Auto axes.
     """
@@ -237,16 +237,16 @@ def nvrtc_libraries() -> list[pathlib.Path]:
 class Ran(NamedTuple):
     """What a program gave to `tell`, and its output."""
 
-    told: list
+    reported: list
     out: str
     err: str
 
 
 def tell(*values) -> None:
     """Give these to the test that runs this program by run_fresh."""
-    with open(int(os.environ["TOLD"]), "a", closefd=False) as told:
+    with open(int(os.environ["TOLD"]), "a", closefd=False) as reported:
         for value in values:
-            print(json.dumps(value, default=lambda x: np.asarray(x).tolist()), file=told)
+            print(json.dumps(value, default=lambda x: np.asarray(x).tolist()), file=reported)
 
 
 def fault_target() -> str:
@@ -267,11 +267,11 @@ def run_fresh(
         "from jax import lax\nfrom jax.sharding import NamedSharding, PartitionSpec as P\n"
         "import meshsolve as ms\nfrom helpers import *\n"
     )
-    with tempfile.TemporaryFile("w+") as told:
+    with tempfile.TemporaryFile("w+") as reported:
         ran = subprocess.run(
             [sys.executable, "-c", prelude + textwrap.dedent(code)],
-            env=os.environ | {"TOLD": str(told.fileno())} | (env or {}),
-            pass_fds=(told.fileno(),),
+            env=os.environ | {"TOLD": str(reported.fileno())} | (env or {}),
+            pass_fds=(reported.fileno(),),
             capture_output=True,
             text=True,
             timeout=timeout,
@@ -279,5 +279,5 @@ def run_fresh(
         assert ran.returncode == code_at_end, (
             f"exit {ran.returncode}\n{ran.stdout}\n{ran.stderr[-4000:]}"
         )
-        told.seek(0)
-        return Ran([json.loads(line) for line in told], ran.stdout, ran.stderr)
+        reported.seek(0)
+        return Ran([json.loads(line) for line in reported], ran.stdout, ran.stderr)

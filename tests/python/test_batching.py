@@ -11,7 +11,7 @@ from jax.sharding import AxisType
 import meshsolve as ms
 from compiled import Program
 from derivatives import FUNCTIONS, PLACES, THOROUGHLY, by_rule, number, operands
-from helpers import mesh_of, put, told_of
+from helpers import mesh_of, mesh_set, put
 
 pytestmark = pytest.mark.versions
 
@@ -63,7 +63,7 @@ def test_over_matrices_and_right_hand_sides(i, name, j):
         ((None, 0), (a[0], b), (one_a, many_b)),
     )[j]
     run = mapped(function.ours, axes)
-    with told_of(mesh):
+    with mesh_set(mesh):
         got = (jax.jit(run) if (i + j) % 2 else run)(*on_mesh)
     assert_close(got, jax.jit(mapped(function.jnps, axes))(*given))
 
@@ -90,7 +90,7 @@ def test_right_hand_sides_are_solved_together(kind):
     for shape, axis in (((5, 8), 0), ((8, 5), 1), ((5, 8, 2), 0), ((8, 2, 40), 2)):
         b = rng.standard_normal(shape)
         solve = jax.jit(jax.vmap(ms.solve, (None, axis), axis))
-        with told_of(mesh):
+        with mesh_set(mesh):
             x = solve(on_mesh, put(mesh, b))
             program = Program(solve, on_mesh, put(mesh, b))
         assert program.factorisations() == 1 and not program.has("while")
@@ -143,7 +143,7 @@ def test_empty_batches():
 
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
 @pytest.mark.parametrize("storage", ["rows", "columns", "whole"])
-def test_a_batch_that_is_dealt_to_devices(kind, storage):
+def test_a_batch_that_is_distributed_to_devices(kind, storage):
     """Each group of devices solves its part; nothing is moved, and solutions lie as the batch."""
     axis_type = {"auto": AxisType.Auto, "explicit": AxisType.Explicit}[kind]
     mesh = jax.make_mesh((2, 4), ("g", "x"), axis_types=(axis_type,) * 2)
@@ -152,11 +152,11 @@ def test_a_batch_that_is_dealt_to_devices(kind, storage):
     many = put(mesh, a, "g", *spec), put(mesh, b, "g", None, None)
     if kind == "explicit" and jax.__version_info__ < (0, 10):
         message = (
-            r"meshsolve\.solve: a: expected a batch that is not dealt to devices with Explicit "
-            r"axes, or JAX 0\.10, got one over axes \('g',\), with JAX .*; use a mesh with Auto "
-            r"axes, or jax\.sharding\.reshard"
+            r"meshsolve\.solve: a: expected a batch that is not distributed to devices with "
+            r"Explicit axes, or JAX 0\.10, got one over axes \('g',\), with JAX .*; use a mesh "
+            r"with Auto axes, or jax\.sharding\.reshard"
         )
-        with told_of(mesh), pytest.raises(ValueError, match=message):
+        with mesh_set(mesh), pytest.raises(ValueError, match=message):
             jax.jit(jax.vmap(ms.solve))(*many)
         return
     for name in ("solve", "cho_solve", "slogdet", "inv"):
@@ -166,7 +166,7 @@ def test_a_batch_that_is_dealt_to_devices(kind, storage):
             many[1],
         )
         run = jax.jit(jax.vmap(function.ours))
-        with told_of(mesh):
+        with mesh_set(mesh):
             got = run(*given)
             moved = Program(run, *given).collectives()
         assert_close(got, jax.jit(jax.vmap(function.jnps))(*map(np.asarray, given)))
@@ -178,19 +178,19 @@ def test_a_batch_that_is_dealt_to_devices(kind, storage):
         for x in jax.tree.leaves(got):
             assert x.sharding.spec[0] == "g"
     gradient = jax.jit(jax.grad(lambda a, b: number(jax.vmap(ms.solve)(a, b))))
-    with told_of(mesh):
+    with mesh_set(mesh):
         got = gradient(*many)
     assert_close(got, jax.grad(lambda a, b: number(jnp.linalg.solve(a, b)))(a, b))
     if kind == "explicit":
         assert got.sharding == many[0].sharding
     one = put(mesh, b[0], None, None)
-    with told_of(mesh):
+    with mesh_set(mesh):
         x = jax.vmap(ms.solve, (0, None))(many[0], one)  # eagerly, and of right-hand sides for all
     assert x.sharding.spec[0] == "g"
     assert_close(x, np.linalg.solve(a, b[0]))
 
 
-def test_a_batch_that_is_dealt_to_all_devices():
+def test_a_batch_that_is_distributed_to_all_devices():
     """Each device solves its own."""
     for kind in ("auto", "explicit"):
         if kind == "explicit" and jax.__version_info__ < (0, 10):
@@ -198,30 +198,30 @@ def test_a_batch_that_is_dealt_to_all_devices():
         mesh = mesh_of(range(4), kind)
         a, b = batches(FUNCTIONS["solve"], 4)
         many = put(mesh, a, "x"), put(mesh, b, "x")
-        with told_of(mesh):
+        with mesh_set(mesh):
             x, inverse = ms.solve(*many), jax.jit(jax.vmap(ms.inv))(many[0])
         assert_close((x, inverse), (np.linalg.solve(a, b), np.linalg.inv(a)))
 
 
-@pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="JAX cannot map over a dealt axis")
-def test_a_matrix_that_is_closed_over_by_a_dealt_batch():
+@pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="JAX cannot map over a distributed axis")
+def test_a_matrix_that_is_closed_over_by_a_distributed_batch():
     """In any order with calls that have no batch."""
     mesh = jax.make_mesh((2, 4), ("g", "x"), axis_types=(AxisType.Explicit,) * 2)
     a, _ = operands("float64")
     b = np.random.default_rng(0).standard_normal((4, 8))
-    one, dealt = put(mesh, a, "x", None), put(mesh, b, "g", None)
+    one, distributed = put(mesh, a, "x", None), put(mesh, b, "g", None)
     wanted = np.linalg.solve(a, b[..., None])[..., 0]
     with jax.set_mesh(mesh):
         for _ in range(3):
             factor = ms.lu_factor(one)
-            assert_close(jax.vmap(factor.solve)(dealt), wanted)
+            assert_close(jax.vmap(factor.solve)(distributed), wanted)
             assert_close(factor.solve(b[0]), wanted[0])
             with pytest.raises(ValueError) as raised:
-                jax.vmap(lambda b: ms.lu_factor(one).solve(b))(dealt)
+                jax.vmap(lambda b: ms.lu_factor(one).solve(b))(distributed)
     assert str(raised.value) == (
         "meshsolve.lu_factor: a: expected a matrix of the batch that jax.vmap maps over, or a mesh "
-        "with Auto axes, got one for the whole batch, which is dealt to mesh axes ['g']; factor it "
-        "outside of jax.vmap, and call the factor's methods inside"
+        "with Auto axes, got one for the whole batch, which is distributed to mesh axes ['g']; "
+        "factor it outside of jax.vmap, and call the factor's methods inside"
     )
 
 
@@ -237,14 +237,14 @@ def test_leading_axes_that_lie_on_different_devices():
     )
 
 
-@pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="JAX cannot map over a dealt axis")
-def test_a_dealt_batch_with_a_mesh_that_pads():
+@pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="JAX cannot map over a distributed axis")
+def test_a_distributed_batch_with_a_mesh_that_pads():
     mesh = jax.make_mesh((2, 4), ("g", "x"), axis_types=(AxisType.Explicit,) * 2)
     a = put(mesh, np.stack([np.eye(7)] * 4), "g")
     with jax.set_mesh(mesh), pytest.raises(ValueError) as raised:
         ms.inv(a, mesh=mesh)
     assert str(raised.value) == (
-        "meshsolve.inv: mesh: expected None for a batch that is dealt to devices with Explicit "
-        "axes, got a mesh of which ['g'] are the batch's; leave mesh out, and deal matrices of an "
-        "order that the other devices divide"
+        "meshsolve.inv: mesh: expected None for a batch that is distributed to devices with "
+        "Explicit axes, got a mesh of which ['g'] are the batch's; leave mesh out, and distribute "
+        "matrices of an order that the other devices divide"
     )

@@ -46,10 +46,10 @@ def rows(*arguments):
 def test_nothing_left_over_reaches_a_process(left_over):
     import environment
 
-    assert environment.told().split() == sorted(f"{k}={v}" for k, v in LEFT.items())
-    assert environment.told(environment.clean()) == ""
+    assert environment.reported().split() == sorted(f"{k}={v}" for k, v in LEFT.items())
+    assert environment.reported(environment.clean()) == ""
     own = environment.clean(OPENBLAS_CORETYPE="SkylakeX")
-    assert environment.told(own) == "OPENBLAS_CORETYPE=SkylakeX"
+    assert environment.reported(own) == "OPENBLAS_CORETYPE=SkylakeX"
     assert own["PATH"] == os.environ["PATH"]
 
 
@@ -61,7 +61,7 @@ def test_a_worker_starts_clean(left_over, tmp_path):
         f"import sys; sys.path.insert(0, {str(BENCH)!r})\n"
         "import environment, os, turns\n"
         "class Row:\n"
-        "    def prepare(self): return environment.told()\n"
+        "    def prepare(self): return environment.reported()\n"
         "    def turn(self): return False\n"
         "    def row(self): return {name: os.environ[name] for name in os.environ}\n"
         "turns.serve(Row)\n"
@@ -78,7 +78,7 @@ def test_programs_of_one_process_start_anew(script):
     code = (
         f"import sys; sys.path.insert(0, {str(BENCH)!r}); import environment\n"
         "if sys.argv[1:] != ['anew']: sys.argv = [__file__, 'anew']\n"
-        "environment.restart(); print(repr(environment.told()))"
+        "environment.restart(); print(repr(environment.reported()))"
     )
     program = ["-c", code.replace("__file__", "'-c', " + repr(code))]
     ran = subprocess.run(
@@ -92,17 +92,20 @@ def test_rows_say_which_library_ran(left_over, monkeypatch):
     """The kernels are those that are chosen without the variables."""
     options = ("--routine", "lu", "--sizes", 64, "--repeats", 1)
     whats = ("meshsolve", "jnp one device", "scipy", "faer", "faer gemm")
-    told = {row["what"]: row for row in rows(*options, "--what", ",".join(whats))}
-    assert tuple(told) == whats
-    for row in told.values():
+    reported = {row["what"]: row for row in rows(*options, "--what", ",".join(whats))}
+    assert tuple(reported) == whats
+    for row in reported.values():
         assert row["library"] and row["library_version"] and row["architecture"]
         assert row["variables"] == "" and row["calls"] == "1"
         assert float(row["peak_gflops"]) > 0 and float(row["share_of_peak"]) >= 0
         assert (row["disturbed"] == "yes") == (float(row["peak_moved"]) > 0.05)
     for what in ("scipy", "jnp one device"):
-        assert "openblas" in told[what]["library"] and "Prescott" not in told[what]["architecture"]
-    assert told["faer"]["library"] == told["faer gemm"]["library"] == "faer"
-    assert told["meshsolve"]["library"] == "meshsolve"
+        assert (
+            "openblas" in reported[what]["library"]
+            and "Prescott" not in reported[what]["architecture"]
+        )
+    assert reported["faer"]["library"] == reported["faer gemm"]["library"] == "faer"
+    assert reported["meshsolve"]["library"] == "meshsolve"
 
 
 def test_scalapack_says_what_it_was_given(left_over):
@@ -146,26 +149,26 @@ def test_rows_take_turns(bench):
     """One that has less to do ends first; one that cannot be measured does not stop the others."""
     import turns
 
-    told = []
+    reported = []
 
     class Asked:
         def __init__(self, name, count, fails=False):
             self.name, self.left, self.fails = name, count, fails
 
         def ask(self, what):
-            told.append((self.name, what))
+            reported.append((self.name, what))
             if self.fails:
                 raise turns.LeftOut("no such package")
             self.left -= what == "turn"
             return {"name": self.name} if what == "row" else self.left > 0
 
         def end(self):
-            told.append((self.name, "end"))
+            reported.append((self.name, "end"))
 
     workers = {"a": Asked("a", 3), "b": Asked("b", 1), "c": Asked("c", 3, fails=True)}
     made = turns.by_turns(workers)
-    assert [name for name, what in told if what == "turn"] == ["a", "b", "a", "a"]
-    assert [name for name, what in told if what in ("prepare", "end")] == [*"abc", *"abc"]
+    assert [name for name, what in reported if what == "turn"] == ["a", "b", "a", "a"]
+    assert [name for name, what in reported if what in ("prepare", "end")] == [*"abc", *"abc"]
     assert made["a"] == {"name": "a"} and str(made["c"]) == "no such package"
 
 

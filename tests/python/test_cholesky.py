@@ -17,11 +17,11 @@ from helpers import (
     STORAGES,
     is_complex,
     mesh_of,
+    mesh_set,
     normal,
     positive_definite,
     put,
     put_matrix,
-    told_of,
     unit_roundoff,
 )
 from meshsolve import _half
@@ -142,7 +142,7 @@ def test_derivatives(way, dtype, lower, where):
     wanted = jax.jit(jax.grad(jnps))(a)
     direction = matrix(dtype, n) / 3
     moved = put(mesh, direction, "x", None) if where in ("auto", "explicit") else direction
-    with told_of(mesh):
+    with mesh_set(mesh):
         got = jax.grad(ours)(at)
         _, tangent = jax.jvp(jax.jit(ours), (at,), (moved,))
     np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12)
@@ -192,7 +192,7 @@ def test_half_of_a_solve(dtype, storage, kind, lower, trans, columns):
     ("dtype", "storage"), list(zip(itertools.cycle(("complex128", "float64")), STORAGES))
 )
 def test_half_of_a_solve_with_an_unpacked_factor(monkeypatch, dtype, storage):
-    """As on devices that deal the factor's columns in an order of their own."""
+    """As on devices that distribute the factor's columns in an order of their own."""
     a, mesh = matrix(dtype), mesh_of(range(4), "explicit")
     tri, b = np.linalg.cholesky(a), normal(np.random.default_rng(1), (N, 3), dtype)
     factor = ms.cho_factor(put_matrix(mesh, a, storage), lower=storage == "rows")
@@ -264,7 +264,7 @@ def test_derivatives_of_half_a_solve(where, dtype, jit):
 
     wanted = jax.jit(jax.grad(jnps, (0, 1)))(a, b)
     gradient = jax.grad(ours, (0, 1))
-    with told_of(mesh):
+    with mesh_set(mesh):
         got = (jax.jit(gradient) if jit else gradient)(at, jnp.asarray(b))
     for x, y in zip(got, wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=0, atol=1e-11)

@@ -20,13 +20,13 @@ from helpers import (
     WHOLE,
     is_complex,
     mesh_of,
+    mesh_set,
     normal,
     one_triangle,
     positive_definite,
     put,
     put_matrix,
     spectrum,
-    told_of,
     unit_roundoff,
 )
 
@@ -122,7 +122,7 @@ def estimated(how, factorise, solve, a, mesh):
     """Rcond by one of the ways to have it; ``mesh`` where A is to be padded for it."""
     if how == "solve":
         return solve(a)[1].rcond
-    with told_of(mesh):
+    with mesh_set(mesh):
         if how == "solve in jit":
             return jax.jit(lambda a: solve(a)[1])(a).rcond
         if how == "jit":

@@ -140,9 +140,9 @@ def test_no_nvrtc():
         'pip install "jax[cuda13]" or "jax[cuda12]", or NVRTC alone, pip install nvidia-cuda-nvrtc '
         "(CUDA 13) or nvidia-cuda-nvrtc-cu12 (CUDA 12)"
     )
-    said, _ = fresh("print(json.dumps(_core.cuda_libraries([])))")
-    assert said["nvrtc"].startswith("meshsolve: NVRTC: expected libnvrtc.so.13 or libnvrtc.so.12")
-    assert said["driver"] == (
+    stated, _ = fresh("print(json.dumps(_core.cuda_libraries([])))")
+    assert stated["nvrtc"].startswith("meshsolve: NVRTC: expected libnvrtc.so.13 or libnvrtc.so.12")
+    assert stated["driver"] == (
         "meshsolve: NVIDIA driver: expected libcuda.so.1, got none; tried what this process has "
         "loaded, the search path of the dynamic loader, /usr/lib/wsl/lib; install the driver of "
         "the GPU; in a container, start it with the GPUs (for Docker --gpus all). Without a GPU "
@@ -236,8 +236,8 @@ def test_the_cache_serves_the_next_process(tmp_path):
     folder = tmp_path / "caches/own"
     (cached, cubin, census), _ = fresh(COMPILE, MESHSOLVE_CACHE_DIR=folder)
     assert (cached, census["entries"], census["folder"]) == ("stored", 1, str(folder))
-    again, said = fresh(COMPILE, MESHSOLVE_CACHE_DIR=folder)
-    assert again == ["found", cubin, census] and said == ""
+    again, stated = fresh(COMPILE, MESHSOLVE_CACHE_DIR=folder)
+    assert again == ["found", cubin, census] and stated == ""
     (entry,) = folder.iterdir()
     assert (folder.stat().st_mode & 0o777, entry.stat().st_mode & 0o777) == (0o700, 0o600)
     whole = entry.read_bytes()
@@ -275,12 +275,12 @@ def test_no_cache_is_said_once_and_fails_nothing(tmp_path, why):
         "proc": ({"MESHSOLVE_CACHE_DIR": "/proc/meshsolve"}, "/proc/meshsolve: cannot be made"),
     }[why]
     drop = "import os\nif os.environ.get('HOME') == '': del os.environ['MESHSOLVE_CACHE_DIR']\n"
-    (cached, cubin, cache), said = fresh(
+    (cached, cubin, cache), stated = fresh(
         drop + 2 * COMPILE.replace("print", "out = ") + COMPILE, **env
     )
     assert cached == f"not: {cache['not_used']}" and expected in cached
     assert_cubin(bytes.fromhex(cubin), FILL)
-    assert said == (
+    assert stated == (
         "meshsolve: CUDA kernels are compiled anew in each process, not cached: "
         f"{cache['not_used']}\n"
     )

@@ -24,7 +24,7 @@ from derivatives import (
     number,
     operands,
 )
-from helpers import DTYPES, mesh_of, put, put_matrix, told_of
+from helpers import DTYPES, mesh_of, mesh_set, put, put_matrix
 
 pytestmark = pytest.mark.versions
 
@@ -79,7 +79,7 @@ def test_two_orders_are_those_of_jnp(i, name):
     function = FUNCTIONS[name]
     run, mesh, (a, b) = laid_out(i, name)
     along = tuple(map(np.asarray, operands(a.dtype, k=2, seed=1)))
-    with told_of(mesh):
+    with mesh_set(mesh):
         got = jax.jit(functools.partial(derivatives, run, i))(a, b, along)
     jnps = lambda a, b: function.jnps(function.prepare(a), b)  # noqa: E731
     wanted = jax.jit(functools.partial(derivatives, jnps, i))(a, b, along)
@@ -93,7 +93,7 @@ def test_two_orders_are_those_of_jnp(i, name):
 @pytest.mark.parametrize(("i", "name"), list(enumerate(FUNCTIONS)))
 def test_two_orders_by_differences(i, name):
     run, mesh, given = laid_out(i, name)
-    with told_of(mesh):
+    with mesh_set(mesh):
         check_grads(jax.jit(run), tuple(map(jnp.asarray, given)), 2, rtol=2e-4, atol=2e-4)
 
 
@@ -117,7 +117,7 @@ def test_gradients_are_those_of_jnp_and_lie_as_their_matrix_does(name, kind, sto
     a = np.asarray(function.prepare(a))
     wanted = jax.jit(jax.grad(lambda a, b: number(function.jnps(a, b)), (0, 1)))(a, b)
     on_mesh = (put_matrix(mesh, a, storage), put(mesh, b))
-    with told_of(mesh):
+    with mesh_set(mesh):
         got = jax.grad(lambda a, b: number(function.ours(a, b)), (0, 1))(*on_mesh)
     bound = 2e3 * float(np.finfo(dtype).eps)
     for x, y in zip(got, wanted, strict=True):
@@ -170,11 +170,11 @@ def test_matrices_that_are_padded_for_their_mesh(name, n):
     [(*place, k) for place, k in zip(PLACES, (40, 41, 700, 41), strict=True)],
 )
 def test_many_right_hand_sides(kind, storage, k):
-    """Dealt to the devices, and exchanged where these do not divide their number."""
+    """Distributed to the devices, and exchanged where these do not divide their number."""
     mesh = mesh_of(range(4), kind)
     a, b = operands("float64", 8, k)
     wanted = jax.jit(jax.grad(lambda a, b: number(jnp.linalg.solve(a, b)), (0, 1)))(a, b)
-    with told_of(mesh):
+    with mesh_set(mesh):
         got = jax.jit(jax.grad(lambda a, b: number(ms.solve(a, b)), (0, 1)))(
             put_matrix(mesh, a, storage), put(mesh, b)
         )
@@ -237,7 +237,7 @@ def test_all_ways_to_ask_for_derivatives(kind):
         )(p),
     }
     for name, way in ways.items():
-        with told_of(mesh):
+        with mesh_set(mesh):
             got = jax.jit(lambda _, way=way: put(mesh, way(ours)))(0)
         wanted = way(jnps)
         scale = max(1, np.abs(wanted).max())
@@ -264,7 +264,7 @@ def test_one_factorisation_and_nothing_gathered(name, kind, storage):
         tangents = jax.jvp(jax.grad(value), (a, b), (a, b))
         return jax.value_and_grad(value, (0, 1))(a, b), tangents
 
-    with told_of(mesh):
+    with mesh_set(mesh):
         both = Program(jax.jit(run), a, put(mesh, b))
         first = Program(jax.jit(jax.value_and_grad(lambda a: number(function.ours(a, b)))), a)
     assert first.factorisations() == 1
@@ -334,7 +334,7 @@ def test_nothing_is_compiled_twice(kind, what, caplog):
         b = put(mesh, np.stack([b, b]))
     if what == "matrices":
         a = put(mesh, np.stack([a, a]), None, "x", None)
-    with told_of(mesh), jax.log_compiles():
+    with mesh_set(mesh), jax.log_compiles():
         gradient(a, b)
         assert "Compiling" in caplog.text
         caplog.clear()

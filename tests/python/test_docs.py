@@ -147,10 +147,10 @@ def names():
 
 
 def run(test, keep=False) -> None:
-    said = []
+    stated = []
     runner = doctest.DocTestRunner(verbose=False, optionflags=FLAGS)
-    runner.run(test, out=said.append, clear_globs=not keep)
-    assert not runner.failures, "".join(said)
+    runner.run(test, out=stated.append, clear_globs=not keep)
+    assert not runner.failures, "".join(stated)
 
 
 @pytest.mark.filterwarnings("ignore:The default axis_types")
@@ -246,7 +246,7 @@ def test_figures_of_the_readme_are_those_of_the_results():
     lines = [(routine, what) for routine, whats in measured.items() for what in whats]
     for (routine, what), found in zip(lines, cells, strict=True):
         rows = [row for row in table if (row["routine"], row["what"]) == (routine, what)]
-        for n, *told in ("4096", *found[:3]), ("8192", *found[3:]):
+        for n, *reported in ("4096", *found[:3]), ("8192", *found[3:]):
             (row,) = [
                 row
                 for row in rows
@@ -254,7 +254,7 @@ def test_figures_of_the_readme_are_those_of_the_results():
                 and row["dtype"] == "float64"
                 and row["devices"] in ("2", "1" if what in ONE else "2")
             ]
-            for column, text, off in zip(COLUMNS, told, (0.00051, 0.0051, 0.0051), strict=True):
+            for column, text, off in zip(COLUMNS, reported, (0.00051, 0.0051, 0.0051), strict=True):
                 assert abs(float(row[column]) - float(text)) <= off, (routine, what, n, column)
 
 
@@ -287,7 +287,7 @@ def test_messages_of_jax_are_those_of_the_page_of_errors():
     for line, action in zip(lines, raised, strict=True):
         with pytest.raises(Exception) as error:
             action()
-        said = f"{error.typename}: {error.value}"
+        stated = f"{error.typename}: {error.value}"
         texts = [text for pair in re.findall(r"`` (.+?) ``|`(.+?)`", line) for text in pair if text]
         parts = [re.split(r" \.\.\. |^\.\.\. ", text) for text in texts]
-        assert any(all(p.strip() in said for p in some) for some in parts), said
+        assert any(all(p.strip() in stated for p in some) for some in parts), stated

@@ -66,7 +66,7 @@ for name, (operands, call) in calls.items():
         refused(f"{{name}} {{operand}}", lambda: call(a, b))
         # In a program the array that is gone is a constant.
         if name not in ("plan", "transpose_inplace"):
-            with told_of(mesh):
+            with mesh_set(mesh):
                 refused(f"{{name}} {{operand}}", lambda: jax.jit(lambda: call(a, b))())
 
 methods = {{
@@ -116,9 +116,9 @@ REMEDY = (
 
 @pytest.mark.parametrize(("kind", "warm"), [("auto", True), ("explicit", False)])
 def test_every_function_and_method_names_the_operand_that_is_gone(kind, warm):
-    told = run_fresh(CODE.format(kind=kind, warm=warm), timeout=240).told
-    assert len(told) > 60
-    for name, text in told:
+    reported = run_fresh(CODE.format(kind=kind, warm=warm), timeout=240).reported
+    assert len(reported) > 60
+    for name, text in reported:
         *names, operand = name.split()
         if names[0] == "norm":
             operand = "x"

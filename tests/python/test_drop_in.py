@@ -16,7 +16,7 @@ from allpairspy import AllPairs
 from jax.experimental import checkify, sparse
 
 import meshsolve as ms
-from helpers import mesh_of, positive_definite, put, told_of
+from helpers import mesh_of, mesh_set, positive_definite, put
 
 pytestmark = pytest.mark.versions
 
@@ -69,8 +69,10 @@ def test_words_are_literal_types():
             continue
         for name, type_ in typing.get_type_hints(function).items():
             if name in words:
-                said = {a for t in (type_, *typing.get_args(type_)) for a in [typing.get_origin(t)]}
-                assert typing.Literal in said, (function, name, type_)
+                stated = {
+                    a for t in (type_, *typing.get_args(type_)) for a in [typing.get_origin(t)]
+                }
+                assert typing.Literal in stated, (function, name, type_)
                 seen.add(name)
     assert seen == words
 
@@ -196,7 +198,7 @@ def test_gradients_of_determinants_at_singular_matrices(kind, dtype, where, jit)
     gradient = jax.grad(lambda a: ms.det(a, **options), holomorphic=dtype == "complex128")
     wanted = cofactors(a)
     assert ms.det(at, **options) == 0
-    with told_of(mesh):
+    with mesh_set(mesh):
         got = (jax.jit(gradient) if jit else gradient)(at)
     np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12 * max(np.abs(wanted).max(), 1))
 

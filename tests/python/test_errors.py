@@ -243,5 +243,5 @@ def test_float64_setting():
 @pytest.mark.parametrize("value, math", [("emulated", "emulated"), ("integers", "native")])
 def test_float64_setting_of_the_environment(value, math):
     ran = run_fresh("tell(ms.float64_math())", env={"MESHSOLVE_FLOAT64": value})
-    assert ran.told == [math]
+    assert ran.reported == [math]
     assert ('MESHSOLVE_FLOAT64="integers" is nothing' in ran.err) == (value == "integers")

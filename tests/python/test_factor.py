@@ -23,13 +23,13 @@ from helpers import (
     WHOLE,
     factor_ratio,
     mesh_of,
+    mesh_set,
     normal,
     one_triangle,
     positive_definite,
     put,
     put_matrix,
     solve_ratio,
-    told_of,
     unit_roundoff,
 )
 
@@ -56,7 +56,7 @@ def check_factor(dtype, p, size, k, kind, storage, lower, axis_type, how, overwr
     factorise = lambda a: ms.cho_factor(a, lower, overwrite, mesh=over)  # noqa: E731
     solve = lambda f, b: f.solve(b)  # noqa: E731
     if how == "jit":
-        with told_of(over):
+        with mesh_set(over):
             x = jax.jit(lambda a, b: solve(factorise(a), b))(a_dev, b_dev)
             factor = jax.jit(factorise)(a_dev)
     else:

@@ -37,14 +37,14 @@ def run(*arguments, timeout=100):
     return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=timeout)
 
 
-def told(out):
+def reported(out):
     return json.loads((out / "first-gpu-run.json").read_text())
 
 
 def test_steps_on_the_host(tmp_path):
     ran = run("--out", tmp_path, "--only", "device,solve,rendezvous,ranks")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    report = told(tmp_path)
+    report = reported(tmp_path)
     states = {step["name"]: step["state"] for step in report["steps"]}
     assert states == {"device": "ok", "solve": "ok", "rendezvous": "ok", "ranks": "skipped"}
     assert report["commit"] and report["jax"] and report["device"]["devices"] == 2
@@ -57,7 +57,7 @@ def test_steps_on_the_host(tmp_path):
 def test_all_steps_on_the_host(tmp_path):
     ran = run("--out", tmp_path, timeout=500)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    states = {step["name"]: step["state"] for step in told(tmp_path)["steps"]}
+    states = {step["name"]: step["state"] for step in reported(tmp_path)["steps"]}
     assert {name for name, state in states.items() if state == "skipped"} == NEED_CUDA
     assert {state for name, state in states.items() if name not in NEED_CUDA} == {"ok"}
 
@@ -74,19 +74,19 @@ def test_it_goes_on_after_failures(tmp_path, script, capsys):
     ]
     options = argparse.Namespace(platform="cpu", out=tmp_path, quick=True, minutes=25)
     assert script.run_all(steps, options) == 1
-    fails, hangs, works = told(tmp_path)["steps"]
+    fails, hangs, works = reported(tmp_path)["steps"]
     assert (fails["state"], fails["blocking"]["state"]) == ("failed", "failed")
     assert hangs["state"] == "timed out"
     assert (works["state"], works["out"]) == ("ok", "said\n")
     assert "wrong: fails, hangs (timed out)\n" in capsys.readouterr().out
     options.minutes = 0
     assert script.run_all(steps, options) == 0
-    assert {step["state"] for step in told(tmp_path)["steps"]} == {"not run"}
+    assert {step["state"] for step in reported(tmp_path)["steps"]} == {"not run"}
 
 
 def figures(what, routine, n, **more):
-    told = {"what": what, "routine": routine, "n": str(n), "dtype": "float64", "devices": "1"}
-    return told | {name: str(value) for name, value in more.items()}
+    reported = {"what": what, "routine": routine, "n": str(n), "dtype": "float64", "devices": "1"}
+    return reported | {name: str(value) for name, value in more.items()}
 
 
 def summary(script, folder, rows):
@@ -96,8 +96,8 @@ def summary(script, folder, rows):
         table = csv.DictWriter(file, columns)
         table.writeheader()
         table.writerows(rows)
-    told = {"steps": [], "jax": "", "meshsolve": "", "commit": "", "driver": ""}
-    return dict(line.split(": ", 1) for line in script.summary(told, folder))
+    reported = {"steps": [], "jax": "", "meshsolve": "", "commit": "", "driver": ""}
+    return dict(line.split(": ", 1) for line in script.summary(reported, folder))
 
 
 def test_a_summary_of_nothing(tmp_path, script):
@@ -155,8 +155,8 @@ def test_panels_and_what_passes_beside_them(tmp_path, script):
         "getrf 2048 x 1024 holds the host 1.00 ms of 3.00 ms, cuSOLVER's host workspace 8 bytes"
     )
     # 1 - 3 / 12 and 1 - 4 / 5.
-    told = "cholesky 0.75 at n = 2048, tile 1024; lu 0.20 at n = 2048, tile 1024"
-    assert lines["panels beside products"] == told
+    reported = "cholesky 0.75 at n = 2048, tile 1024; lu 0.20 at n = 2048, tile 1024"
+    assert lines["panels beside products"] == reported
     assert lines["share of gemm"] == "lu, n = 2048: meshsolve factor 0.70, meshsolve 0.60"
     assert lines["largest n"].endswith("peak over A: lu 1.030 at n = 65536")
     # A line has two points.

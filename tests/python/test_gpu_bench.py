@@ -80,8 +80,8 @@ def test_a_table(tmp_path, bench):
         failed = rows[what]
         assert failed["note"].startswith("failed: ") and failed["seconds_median"] == ""
     assert "expected" in rows[shared[0]]["note"]
-    told = {aim.name: aim.line in ran.stdout for aim in bench.aims(list(rows.values()))}
-    assert told["cholesky: largest n / that of jnp"] and all(told.values())
+    reported = {aim.name: aim.line in ran.stdout for aim in bench.aims(list(rows.values()))}
+    assert reported["cholesky: largest n / that of jnp"] and all(reported.values())
     again = run(*options)
     assert again.returncode == 0 and again.stderr == ""
 

@@ -29,11 +29,11 @@ def test_as_json_and_as_text(tmp_path):
     """Every kernel compiles without a warning; the second time they come from the cache."""
     assert nvrtc_libraries(), "`make test` installs the NVRTC wheels"
     cached = {"MESHSOLVE_CACHE_DIR": str(tmp_path / "own")}
-    told = json.loads(report("--json", "--n", "64", **cached))
-    check, cuda = told["self_check"], told["cuda"]
+    reported = json.loads(report("--json", "--n", "64", **cached))
+    check, cuda = reported["self_check"], reported["cuda"]
     assert check["ok"] and check["devices"] == 8 and 0 < check["residual_ratio"] <= 3
-    assert told["ffi_api_compiled"] == "0.2"
-    assert {"posv", "potrf", "potrs", "transpose"} <= set(told["routines"])
+    assert reported["ffi_api_compiled"] == "0.2"
+    assert {"posv", "potrf", "potrs", "transpose"} <= set(reported["routines"])
     assert cuda["nvrtc"]["version"].startswith("13.") and "sm_90" in cuda["nvrtc"]["architectures"]
     assert set(cuda["kernels"]) == set(_core.kernel_names()) and "driver" in cuda
     for compiled in cuda["kernels"].values():

@@ -21,12 +21,12 @@ from helpers import (
     extreme,
     is_complex,
     mesh_of,
+    mesh_set,
     normal,
     one_triangle,
     positive_definite,
     put_matrix,
     spectrum,
-    told_of,
     unit_roundoff,
 )
 
@@ -96,7 +96,7 @@ def check_inverse(dtype, p, size, kind, assume_a, storage, lower, axis_type, how
         return ms.lu_factor(a, overwrite, mesh=over).inv()
 
     in_jit = how in ("jit", "factor in jit")
-    with told_of(over if in_jit else None):
+    with mesh_set(over if in_jit else None):
         x = (jax.jit(invert) if in_jit else invert)(a_dev)
 
     check(a, x, 3 if kind in WELL_CONDITIONED else 30)

@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
 from derivatives import number, operands
-from helpers import mesh_of, put, put_matrix, run_fresh, told_of, unit_roundoff
+from helpers import mesh_of, mesh_set, put, put_matrix, run_fresh, unit_roundoff
 
 pytestmark = pytest.mark.versions
 
@@ -106,7 +106,7 @@ def test_export_of_local_and_of_explicit_programs():
             programs += [ms.solve, lambda a, b: jax.grad(lambda b: ms.solve(a, b).sum())(b)]
         wanted = [np.linalg.solve(a, b)] * 2 + [np.linalg.solve(a.T, np.ones_like(b))]
         for program, x in zip(programs, wanted, strict=False):
-            with told_of(mesh):
+            with mesh_set(mesh):
                 made = export.export(jax.jit(program), disabled_checks=CUSTOM_CALL)(*on_mesh)
                 again = export.deserialize(made.serialize())
                 np.testing.assert_allclose(again.call(*on_mesh), x, atol=1e-13)
@@ -142,7 +142,7 @@ def test_the_persistent_compilation_cache(tmp_path):
         tell(sum(hits))
         np.testing.assert_allclose(x, 1 / 6)
     """
-    first, second = (run_fresh(program).told for _ in range(2))
+    first, second = (run_fresh(program).reported for _ in range(2))
     assert first == [0] and second[0] > 0
 
 

@@ -12,7 +12,7 @@ import scipy.linalg
 
 import meshsolve as ms
 from derivatives import number
-from helpers import DTYPES, is_complex, mesh_of, normal, put, told_of, unit_roundoff
+from helpers import DTYPES, is_complex, mesh_of, mesh_set, normal, put, unit_roundoff
 
 pytestmark = pytest.mark.versions
 
@@ -29,7 +29,7 @@ def hermitian(a):
 
 
 def placed(place, a, *others):
-    """(Mesh or None, operands): the matrices dealt to four devices, or all on one."""
+    """(Mesh or None, operands): the matrices distributed to four devices, or all on one."""
     if place == "one device":
         return None, tuple(map(jnp.asarray, (a, *others)))
     kind, storage = place
@@ -41,7 +41,7 @@ def placed(place, a, *others):
 
 def run(place, function, a, *others):
     mesh, operands = placed(place, a, *others)
-    with told_of(mesh):
+    with mesh_set(mesh):
         return function(*operands)
 
 
@@ -169,7 +169,7 @@ def test_factors_of_batches_unpack_and_tell(place):
 
     cho, lu = run(place, both, a, h)
     mesh, _ = placed(place, a)
-    with told_of(mesh):
+    with mesh_set(mesh):
         c, lower = cho
         factors, piv = lu
         assert lower and piv.shape == (2, 3, 4) and cho.info.shape == lu.info.shape == (2, 3)

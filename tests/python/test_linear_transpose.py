@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import meshsolve as ms
-from helpers import mesh_of, normal, positive_definite, put, told_of
+from helpers import mesh_of, mesh_set, normal, positive_definite, put
 
 pytestmark = pytest.mark.versions
 
@@ -57,7 +57,7 @@ def test_transposed_solves(name, where, dtype):
     a = matrix(dtype)
     mesh = None if where == "one device" else mesh_of(range(4), where)
     at = put(mesh, a, "x", None) if mesh else jnp.asarray(a)
-    with told_of(mesh if name != "padded" else None):
+    with mesh_set(mesh if name != "padded" else None):
         check(solve, at, applied(a), dtype)
 
 

@@ -20,6 +20,7 @@ from helpers import (
     general,
     is_complex,
     mesh_of,
+    mesh_set,
     normal,
     one_triangle,
     positive_definite,
@@ -27,7 +28,6 @@ from helpers import (
     put_matrix,
     run_fresh,
     solve_ratio,
-    told_of,
 )
 
 pytestmark = pytest.mark.versions
@@ -123,7 +123,7 @@ def test_solutions(name, dtype, kind, p, storage, jit):
     given, rhs = put_matrix(mesh, a, storage), put(mesh, b)
     if kind == "explicit":
         solve = jax.sharding.auto_axes(solve, out_sharding=P())
-    with told_of(mesh):
+    with mesh_set(mesh):
         x = (jax.jit(solve) if jit else solve)(given, rhs)
     assert x.dtype == dtype and x.shape == (N,)
     assert solve_ratio(a, x, b) < 3
@@ -395,7 +395,7 @@ def test_lineax_is_imported_when_it_is_used():
             tell(str(error))
         """
     )
-    assert ran.told == ["module 'meshsolve' has no attribute 'linax'"]
+    assert ran.reported == ["module 'meshsolve' has no attribute 'linax'"]
 
 
 def test_without_lineax():
@@ -408,7 +408,7 @@ def test_without_lineax():
             tell(str(error))
         """
     )
-    assert ran.told == [
+    assert ran.reported == [
         "meshsolve.lineax: expected lineax to be installed, got: import of lineax halted; None in "
         "sys.modules; install it with pip install 'meshsolve[lineax]'"
     ]

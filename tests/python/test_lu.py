@@ -25,12 +25,12 @@ from helpers import (
     general,
     lu_ratio,
     mesh_of,
+    mesh_set,
     normal,
     one_triangle,
     put,
     put_matrix,
     solve_ratio,
-    told_of,
     unit_roundoff,
 )
 
@@ -73,7 +73,7 @@ def check_solve(dtype, p, size, k, kind, storage, assume, lower, transposed, axi
         options = {"overwrite_a": over, "transposed": transposed, "return_info": True}
         return ms.solve(a, b, lower, assume_a=assume, mesh=onto, **options)
 
-    with told_of(onto if jit else None):
+    with mesh_set(onto if jit else None):
         x, info = (jax.jit(call) if jit else call)(a_dev, b_dev)
     assert x.shape == b.shape and x.dtype == a.dtype
     assert int(info.info) == 0
@@ -112,7 +112,7 @@ def check_factor(dtype, p, size, k, kind, storage, trans, axis_type, how, overwr
     factorise = lambda a: ms.lu_factor(a, overwrite, mesh=over)  # noqa: E731
     solve = lambda f, b: f.solve(b, trans)  # noqa: E731
     if how == "jit":
-        with told_of(over):
+        with mesh_set(over):
             x = jax.jit(lambda a, b: solve(factorise(a), b))(a_dev, b_dev)
             factor = jax.jit(factorise)(a_dev)
     else:
@@ -202,8 +202,8 @@ def test_entries_that_are_no_numbers(dtype):
         for place in ((0, 0), (3, 7), (31, 31), (31, 0)):
             a = general("random", 32, dtype, np.random.default_rng(2))
             a[place] = value
-            x, said = ms.solve(put(mesh, a, "x", None), b, return_info=True)
-            assert np.isnan(x).all() and int(said.info) > 0 and np.isnan(said.rcond)
+            x, stated = ms.solve(put(mesh, a, "x", None), b, return_info=True)
+            assert np.isnan(x).all() and int(stated.info) > 0 and np.isnan(stated.rcond)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -36,10 +36,10 @@ class Case(NamedTuple):
     parts: int = 0
     scratch: int = 15 * MIB
 
-    def check(self, told: dict):
-        matrices = (self.matrices + self.parts / told["devices"]) * told["a_bytes"]
-        assert told["above_bytes"] <= matrices + self.scratch, (self, told)
-        assert not matrices or told["above_bytes"] >= 0.97 * matrices, (self, told)
+    def check(self, reported: dict):
+        matrices = (self.matrices + self.parts / reported["devices"]) * reported["a_bytes"]
+        assert reported["above_bytes"] <= matrices + self.scratch, (self, reported)
+        assert not matrices or reported["above_bytes"] >= 0.97 * matrices, (self, reported)
 
 
 def measure(*options: str) -> list[dict]:
@@ -74,7 +74,7 @@ DONATED = {
     "inverse by columns": Case("--what inv --storage columns --assume gen", scratch=8 * MIB),
     "inverse, column-major": Case("--what inv --storage column-major", scratch=8 * MIB),
     "inverse of a factor, which is kept": Case("--what lu-inv --assume gen", 1, scratch=12 * MIB),
-    # Dealt to the devices, and donated too.
+    # Distributed to the devices, and donated too.
     "many right-hand sides": Case("--rhs 2048", scratch=3 * MIB),
 }
 KEPT = {
@@ -88,7 +88,7 @@ KEPT = {
     "gradient of slogdet": Case("--what logdet --assume gen", 1, scratch=19 * MIB),
     "gradient of logdet": Case("--what logdet --assume pos", 1, scratch=19 * MIB),
     # One more A for the shards, and one device's rows of it while they are made.
-    "dealt to a mesh": Case("--storage padded", 1, parts=1, scratch=6 * MIB),
+    "distributed to a mesh": Case("--storage padded", 1, parts=1, scratch=6 * MIB),
     # Each device takes its rows of the blocks.
     "in blocks": Case("--storage 'two ways' --assume gen", 1, parts=1, scratch=3 * MIB),
 }
@@ -96,8 +96,8 @@ KEPT = {
 
 @pytest.mark.parametrize("name", SOLVES)
 def test_a_donated_matrix_is_solved_in_its_own_memory(name):
-    [told] = measure(f"--n 8192 {SOLVES[name].options}")
-    SOLVES[name].check(told)
+    [reported] = measure(f"--n 8192 {SOLVES[name].options}")
+    SOLVES[name].check(reported)
 
 
 @pytest.mark.parametrize(
@@ -105,11 +105,11 @@ def test_a_donated_matrix_is_solved_in_its_own_memory(name):
 )
 def test_other_calls(cases, keep):
     found = measure(*(f"--n 4096 --devices 2 {keep} {c.options}" for c in cases.values()))
-    held = [told["other_bytes"] for told in found]
-    for case, told, before in zip(cases.values(), found, [held[0], *held], strict=False):
-        case.check(told)
+    held = [reported["other_bytes"] for reported in found]
+    for case, reported, before in zip(cases.values(), found, [held[0], *held], strict=False):
+        case.check(reported)
         # A case leaves its program behind, but no shard that would serve the next one.
-        assert told["other_bytes"] <= before + told["a_bytes"] / 2, case
+        assert reported["other_bytes"] <= before + reported["a_bytes"] / 2, case
 
 
 @pytest.mark.slow
@@ -120,8 +120,8 @@ def test_large(name, devices):
     case = (SOLVES | DONATED | KEPT)[name]
     case = case._replace(scratch=max(case.scratch, 15 * MIB))
     keep = "--keep-a" if name in KEPT else ""
-    [told] = measure(f"--n 8192 {case.options} --devices {devices} {keep}")
-    case.check(told)
+    [reported] = measure(f"--n 8192 {case.options} --devices {devices} {keep}")
+    case.check(reported)
 
 
 def test_memory_is_what_the_plan_says():
@@ -133,12 +133,12 @@ def test_memory_is_what_the_plan_says():
         "--what refine --keep-a": ms.plan(a, np.ones((n, 1)), refine=True),
     }
     found = measure(*(f"--n {n} --devices 2 --assume gen {options}" for options in plans))
-    for plan, told in zip(plans.values(), found, strict=True):
+    for plan, reported in zip(plans.values(), found, strict=True):
         sizes = plan.bytes_per_device
         # A and b are there already; and it does converge.
         copies = sizes.keys() - {"A", "b", "copy of A, if it does not converge"}
         planned = plan.scratch_bytes + 2 * sum(sizes[name] for name in copies)
-        assert 0.9 * planned <= told["above_bytes"] <= planned + 24 * MIB
+        assert 0.9 * planned <= reported["above_bytes"] <= planned + 24 * MIB
 
 
 def test_unpacking_a_padded_factor_costs_the_pair_and_two_more():
@@ -153,7 +153,7 @@ def test_unpacking_a_padded_factor_costs_the_pair_and_two_more():
             jax.block_until_ready(next(iter(factor)))
             tell((peak() - before) / (8 * n * n))
     """
-    assert run_fresh(code, env=COMPILED).told[-1] <= 3.1
+    assert run_fresh(code, env=COMPILED).reported[-1] <= 3.1
 
 
 def test_calls_on_other_threads_leave_no_scratch_of_theirs():
@@ -172,7 +172,7 @@ def test_calls_on_other_threads_leave_no_scratch_of_theirs():
                 list(thread.map(solve, range(3)))
         tell((peak() - before) / ms.last_call()["scratch_bytes"])
     """
-    assert run_fresh(code, env=COMPILED).told[0] <= 1
+    assert run_fresh(code, env=COMPILED).reported[0] <= 1
 
 
 @pytest.mark.parametrize(
@@ -210,4 +210,4 @@ def test_repeated_calls_do_not_grow():
                 early = resident()
         tell(resident() - early)
     """
-    assert run_fresh(code, env=COMPILED).told[0] <= 4 << 20
+    assert run_fresh(code, env=COMPILED).reported[0] <= 4 << 20

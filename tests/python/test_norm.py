@@ -20,10 +20,10 @@ from helpers import (
     WHOLE,
     general,
     mesh_of,
+    mesh_set,
     normal,
     put,
     put_matrix,
-    told_of,
     unit_roundoff,
 )
 
@@ -52,7 +52,7 @@ def check_norm(dtype, p, size, kind, storage, which, axis_type, jit):
     onto = mesh if storage == "padded" else None
     on_mesh = a if onto else put_matrix(mesh, a, storage)
     call = lambda a: ms.norm(a, which, mesh=onto)  # noqa: E731
-    with told_of(onto if jit else None):
+    with mesh_set(onto if jit else None):
         value = (jax.jit(call) if jit else call)(on_mesh)
     assert value.shape == () and value.dtype == np.finfo(dtype).dtype
     wanted = exact(a, which)
@@ -113,7 +113,7 @@ def test_the_matrix_is_neither_moved_nor_copied(kind, storage):
     like = jax.ShapeDtypeStruct((n, n), np.float64, sharding=spec)
     for which in NORMS:
         run = lambda a, which=which: ms.norm(a, which)  # noqa: E731
-        with told_of(mesh):
+        with mesh_set(mesh):
             value = Program(jax.jit(run), like)
             gradient = Program(jax.jit(jax.grad(run)), like)
         assert value.compiled.memory_analysis().temp_size_in_bytes < 4096

@@ -56,8 +56,8 @@ def test_info_is_the_pivot_that_is_not_finite(value):
         lu, _ = factor
         values = (lu, factor.det(), *factor.slogdet(), factor.rcond(), factor.inv(), factor.anorm)
         assert all(np.isnan(x).all() for x in values)
-        _, said = ms.solve(with_entry("dense", place, value), ONES, return_info=True)
-        assert int(said.info) > 0 and np.isnan(said.rcond)
+        _, stated = ms.solve(with_entry("dense", place, value), ONES, return_info=True)
+        assert int(stated.info) > 0 and np.isnan(stated.rcond)
 
 
 def test_a_singular_matrix_with_an_entry_that_is_not_finite():
@@ -83,5 +83,5 @@ def test_sums_that_overflow_are_no_such_entries():
     factor = ms.lu_factor(np.full((4, 4), huge) * [[1], [1], [1], [1]])
     assert int(factor.info) == 2 and float(factor.det()) == 0
     a = np.eye(4) * (1.5 * huge * (1 + 1j))
-    x, said = ms.solve(a, a @ np.ones(4), return_info=True)
-    assert int(said.info) == 0 and np.isfinite(x).all()
+    x, stated = ms.solve(a, a @ np.ones(4), return_info=True)
+    assert int(stated.info) == 0 and np.isfinite(x).all()

@@ -9,7 +9,7 @@ import pytest
 
 import meshsolve as ms
 from derivatives import number
-from helpers import STORAGES, mesh_of, put, put_matrix, told_of
+from helpers import STORAGES, mesh_of, mesh_set, put, put_matrix
 
 pytestmark = pytest.mark.versions
 
@@ -69,13 +69,13 @@ def test_where_there_is_no_answer(i, name):
     assert str(raised.value) == message(name.split()[0], says, definite)
 
     on_mesh = put(mesh, a, *(("x", None) if i // 2 % 2 else (None, "x")))
-    with pytest.raises(jax.errors.JaxRuntimeError) as raised, told_of(mesh):
+    with pytest.raises(jax.errors.JaxRuntimeError) as raised, mesh_set(mesh):
         jax.block_until_ready(jax.jit(lambda a: call(a, on_failure="raise"))(on_mesh))
     assert message(routine, says, definite) in str(raised.value)
 
     good = put(mesh, 2 * np.eye(8), "x", None)
     for run in (call, jax.jit(call, static_argnames="on_failure")):
-        with told_of(mesh):  # also after a failure
+        with mesh_set(mesh):  # also after a failure
             got, same = run(good, on_failure="raise"), run(good, on_failure="nan")
         jax.tree.map(np.testing.assert_array_equal, got, same)
 
@@ -144,7 +144,7 @@ def test_groups_with_matrices_of_their_own(kind):
     )
     if kind == "explicit" and jax.__version_info__ < (0, 10):
         return  # refused in any case
-    with told_of(mesh), pytest.raises(Exception, match=r"meshsolve\.lu_factor: " + message):
+    with mesh_set(mesh), pytest.raises(Exception, match=r"meshsolve\.lu_factor: " + message):
         jax.block_until_ready(ms.lu_factor(two, on_failure="raise"))
     spec = jax.sharding.PartitionSpec
     inside = jax.shard_map(

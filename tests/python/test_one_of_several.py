@@ -20,7 +20,7 @@ calls = {{
     "made inside": lambda: jax.jit(lambda b: ms.solve(2 * jnp.eye(n), b))(ones),
     "closed over": lambda: jax.jit(lambda b: ms.solve(a, b))(ones),
     "factor": lambda: ms.cho_factor(2 * jnp.eye(n)).work,
-    "dealt": lambda: ms.solve(a, ones),
+    "distributed": lambda: ms.solve(a, ones),
     "mesh": lambda: ms.solve(2 * np.eye(n), ones, mesh=explicit),
     "groups": lambda: ms.solve(put(mesh, np.stack([2 * np.eye(n)] * 4), "x"), ones[:, None]),
     "small": lambda: ms.solve(2 * jnp.eye(512), ones[:512]),
@@ -35,7 +35,7 @@ for warning in caught:
 """
 TEXT = (
     "meshsolve: a matrix of order 2048 is solved by 1 of 8 devices. For all "
-    "of them deal it out, jax.device_put(a, NamedSharding(mesh, PartitionSpec('x', None))), or "
+    "of them distribute it, jax.device_put(a, NamedSharding(mesh, PartitionSpec('x', None))), or "
     "give mesh=; inside jax.jit give it as an argument, or constrain it where it is made "
     '(docs/sharding.md). warnings.filterwarnings("ignore", "meshsolve: ") silences this'
 )
@@ -43,12 +43,12 @@ TEXT = (
 
 @pytest.mark.parametrize("name", ["forgotten", "made inside", "closed over", "factor"])
 def test_a_warning_once(name):
-    assert run_fresh(CODE.format(names=[name])).told == [["UserWarning", "<string>", TEXT]]
+    assert run_fresh(CODE.format(names=[name])).reported == [["UserWarning", "<string>", TEXT]]
 
 
 def test_no_warning():
-    """Of matrices that are dealt out, or so small that one device will do."""
-    assert run_fresh(CODE.format(names=["dealt", "mesh", "groups", "small"])).told == []
+    """Of matrices that are distributed, or so small that one device will do."""
+    assert run_fresh(CODE.format(names=["distributed", "mesh", "groups", "small"])).reported == []
 
 
 def test_the_warning_as_an_error():
@@ -61,7 +61,7 @@ def test_the_warning_as_an_error():
         tell(str(warning))
     tell(ms.solve(2 * jnp.eye(8), jnp.ones(8)).max())
     """
-    assert run_fresh(code).told == [TEXT, 0.5]
+    assert run_fresh(code).reported == [TEXT, 0.5]
 
 
 def test_plan_and_last_call_tell():
@@ -71,5 +71,5 @@ def test_plan_and_last_call_tell():
     on_all = ms.plan(put(mesh_of(range(8)), np.eye(8), "x", None))
     assert "n = 8, float64, 8 device(s), rows\n" in str(on_all)
     ms.solve(jnp.eye(8), jnp.ones(8)).block_until_ready()
-    said = ms.last_call()
-    assert (said["ranks"], said["visible"]) == (1, 8)
+    stated = ms.last_call()
+    assert (stated["ranks"], stated["visible"]) == (1, 8)

@@ -35,7 +35,7 @@ except KeyboardInterrupt:
 
 def test_an_interrupted_call_goes_on_and_the_next_one_works():
     ran = run_fresh(LONG + INTERRUPTED + "check()\ntell(x.min(), x.max())", env=ONE_THREAD)
-    assert ran.told == ["interrupted", 1, 1]
+    assert ran.reported == ["interrupted", 1, 1]
 
 
 def test_an_interrupted_call_is_ended_by_cancel():
@@ -49,7 +49,7 @@ except jax.errors.JaxRuntimeError as error:
 check()
 tell(ended, ms.cancel())
 """
-    state, error, *counts = run_fresh(LONG + INTERRUPTED + code, env=ONE_THREAD).told
+    state, error, *counts = run_fresh(LONG + INTERRUPTED + code, env=ONE_THREAD).reported
     assert state == "interrupted" and counts == [1, 0]
     assert error.startswith("CANCELLED: ")
     assert error.endswith("meshsolve: the call was ended by meshsolve.cancel()")
@@ -81,10 +81,12 @@ threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
 @pytest.mark.parametrize("wait", ["later[-1].block_until_ready()", "time.sleep(60)"])
 def test_calls_are_ended_when_ctrl_c_is_not_caught(wait):
     """That which runs, and those behind it."""
-    told = run_fresh(UNCAUGHT + wait, env=ONE_THREAD, code_at_end=-signal.SIGINT).told
+    reported = run_fresh(UNCAUGHT + wait, env=ONE_THREAD, code_at_end=-signal.SIGINT).reported
     text = "meshsolve: the call was ended because the process ends"
-    assert len(told) == 3 and all(error.startswith("CANCELLED: ") for error in told), told
-    assert all(error.endswith(text) for error in told), told
+    assert len(reported) == 3 and all(error.startswith("CANCELLED: ") for error in reported), (
+        reported
+    )
+    assert all(error.endswith(text) for error in reported), reported
 
 
 def test_what_a_program_prints_is_not_lost_at_the_end():
@@ -98,11 +100,11 @@ x = jax.jit(run)(a, np.ones(3072))
 tell(x.is_ready())
 """
     ran = run_fresh(code, env=ONE_THREAD)
-    assert ran.told == [False] and ran.out == "largest 0.5\n"
+    assert ran.reported == [False] and ran.out == "largest 0.5\n"
 
 
 def test_the_interpreter_ends_during_a_call():
-    assert run_fresh(LONG + "tell(x.is_ready())", env=ONE_THREAD).told == [False]
+    assert run_fresh(LONG + "tell(x.is_ready())", env=ONE_THREAD).reported == [False]
 
 
 def test_a_fork_is_refused_before_it_hangs():
@@ -132,8 +134,8 @@ def test_a_fork_is_refused_before_it_hangs():
         """
     )
     names = ["solve", "jit", "factor", "numpy", "transpose", "target"]
-    assert [name for name, *_ in ran.told] == names
-    for _, message, parent, child in ran.told:
+    assert [name for name, *_ in ran.reported] == names
+    for _, message, parent, child in ran.reported:
         assert message == (
             f"meshsolve: expected the process that has used it, {parent}, got a fork of that, "
             f"{child}; neither JAX nor meshsolve works there: start processes by "
@@ -151,7 +153,7 @@ def test_a_fork_before_the_first_use_works():
             tell(os.waitpid(child, 0)[1])
         """
     )
-    assert ran.told == [0]
+    assert ran.reported == [0]
 
 
 LOGGED = """
@@ -172,7 +174,7 @@ factor = ms.lu_factor(a)
 jax.jit(lambda f, b: f.solve(b))(factor, np.ones((96, 3), np.float32)).block_until_ready()
 ms.transpose_inplace(put(mesh, np.ones((8, 4)), "x", None)).block_until_ready()
 """
-    levels, lines = zip(*run_fresh(LOGGED + code).told, strict=True)
+    levels, lines = zip(*run_fresh(LOGGED + code).reported, strict=True)
     assert levels == ("INFO",) * 4
     version = r"meshsolve \S+ registered with jax \S+ \(FFI API 0\.2\), \d+ thread\(s\) a call"
     assert re.fullmatch(version, lines[0])
@@ -186,10 +188,10 @@ ms.transpose_inplace(put(mesh, np.ones((8, 4)), "x", None)).block_until_ready()
 
 def test_progress_of_a_long_call():
     ran = run_fresh(LOGGED + LONG + "x.block_until_ready()", env=ONE_THREAD)
-    panels = [re.fullmatch(r"panel (\d+) of 48", line) for _, line in ran.told]
+    panels = [re.fullmatch(r"panel (\d+) of 48", line) for _, line in ran.reported]
     done = [int(panel[1]) for panel in panels if panel]
     assert done == sorted(done) and all(1 < panel <= 48 for panel in done)
-    assert ran.told[-1][1].startswith("gesv: n = 6144, ")
+    assert ran.reported[-1][1].startswith("gesv: n = 6144, ")
 
 
 @pytest.mark.parametrize("level", ["WARNING", "INFO"])
@@ -202,7 +204,7 @@ def test_logging_that_is_off_starts_nothing(level):
         tell(*(thread.name for thread in threading.enumerate()))
         """
     )
-    assert ("meshsolve-log" in ran.told) == (level == "INFO")
+    assert ("meshsolve-log" in ran.reported) == (level == "INFO")
 
 
 def test_little_work_has_one_thread_unless_more_are_asked_for():
@@ -218,8 +220,8 @@ for dtype, k in (("float64", 1), ("float64", 2000), ("complex128", 1)):
 """
     left = 'del os.environ["MESHSOLVE_THREADS"]'
     two = 'os.environ["MESHSOLVE_THREADS"] = "2"'
-    assert run_fresh(code.format(ask=two)).told == [2] * 9
-    several = run_fresh(code.format(ask=left)).told
+    assert run_fresh(code.format(ask=two)).reported == [2] * 9
+    several = run_fresh(code.format(ask=left)).reported
     little = [True, True, False, False, False, False, True, False, False]
     cores = len(os.sched_getaffinity(0))
     assert [count == 1 for count in several] == [few or cores == 1 for few in little]
@@ -246,6 +248,6 @@ def test_tiles_are_wide_where_every_worker_has_many():
         assert ms.inv(np.eye(4096), mesh=mesh)[0, 0] == 1
         tell("tile=256" in repr(factor), ms.last_call()["tile"])
     """)
-    (general, off), (definite, off_definite), factor, inverse = ran.told
+    (general, off), (definite, off_definite), factor, inverse = ran.reported
     assert (general, definite, factor, inverse) == (128, 256, True, 128)
     assert max(off, off_definite) < 3

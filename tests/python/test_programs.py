@@ -61,7 +61,7 @@ def benchmark(*arguments, env=None, timeout=240):
 @pytest.mark.tools
 def test_benchmark_prints_one_csv_line_per_measurement():
     whats = ("meshsolve", "meshsolve ready factor n rhs", "jnp sharded", "scipy", "faer gemm")
-    rows, said = benchmark("--what", ",".join(whats))
+    rows, stated = benchmark("--what", ",".join(whats))
     pairs = [(row["routine"], row["what"]) for row in rows]
     expected = [(routine, what) for routine in ("cholesky", "lu") for what in whats]
     for routine in ("inverse", "determinant"):
@@ -69,7 +69,7 @@ def test_benchmark_prints_one_csv_line_per_measurement():
     expected.insert(-4, ("triangular", "faer gemm"))
     expected += [("gradient", what) for what in whats if "ready" not in what and what != "scipy"]
     assert pairs == expected
-    assert said == ""
+    assert stated == ""
     timed = {
         what for what in whats if any(r["share_of_gemm_factor"] for r in rows if r["what"] == what)
     }
@@ -79,9 +79,9 @@ def test_benchmark_prints_one_csv_line_per_measurement():
 
 def test_benchmark_says_which_package_is_missing():
     options = ("--routine", "lu", "--what", "ScaLAPACK,faer gemm")
-    rows, said = benchmark(*options, env={"PATH": ""})
+    rows, stated = benchmark(*options, env={"PATH": ""})
     assert [row["what"] for row in rows] == ["faer gemm"]
-    assert "lu: ScaLAPACK at n = 256 left out: no mpicc: apt-get install libopenmpi-dev" in said
+    assert "lu: ScaLAPACK at n = 256 left out: no mpicc: apt-get install libopenmpi-dev" in stated
 
 
 def test_benchmark_refuses_names_that_it_does_not_know():
@@ -240,9 +240,9 @@ def test_small_solves_are_timed(devices):
     ran = program(ROOT / "benchmarks/dispatch.py", *options)
     assert ran.returncode == 0, ran.stderr
     rows = list(csv.DictReader(ran.stdout.splitlines()))
-    told = [(row["routine"], row["what"], int(row["devices"])) for row in rows]
+    reported = [(row["routine"], row["what"], int(row["devices"])) for row in rows]
     whats = (("jnp jit", 1), ("meshsolve", devices), ("meshsolve jit", devices))
-    assert told == [(routine, *what) for routine in ("cholesky", "lu") for what in whats]
+    assert reported == [(routine, *what) for routine in ("cholesky", "lu") for what in whats]
     for row in rows:
         assert 0 < int(row["least"]) <= int(row["median"])
         assert (row["inside"] == "") == row["what"].startswith("jnp")
@@ -308,9 +308,9 @@ def test_suites_of_the_benchmark():
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("routine", ROUTINES)
 def test_every_row_of_the_benchmark(routine):
-    rows, said = benchmark("--routine", routine, timeout=800)
+    rows, stated = benchmark("--routine", routine, timeout=800)
     names = {row["what"] for row in rows}
-    left_out = {line.split(": ")[1].split(" at ")[0] for line in said.splitlines()}
+    left_out = {line.split(": ")[1].split(" at ")[0] for line in stated.splitlines()}
     assert left_out <= {"ScaLAPACK", "ScaLAPACK SkylakeX"} and not left_out & names
     few = ["meshsolve columns", "jnp one device", *["scipy"] * (routine != "gradient")]
     few = [f"{who} {k} rhs" for who in few for k in "1n"] if routine == "triangular" else few
@@ -329,9 +329,9 @@ def test_every_row_of_the_benchmark(routine):
 def test_benchmark_of_other_dtypes(dtype):
     whats = "meshsolve,jnp one device,scipy,meshsolve ready factor 1 rhs,ScaLAPACK"
     options = ("--dtype", dtype, "--what", whats, "--rhs", 3, "--routine", "cholesky,lu")
-    rows, said = benchmark(*options)
+    rows, stated = benchmark(*options)
     assert len(rows) == 8 and {row["dtype"] for row in rows} == {dtype}
-    assert "left out: float64 only" in said
+    assert "left out: float64 only" in stated
 
 
 def test_transposition_benchmark(tmp_path):

@@ -13,13 +13,13 @@ from helpers import (
     STORAGES,
     general,
     mesh_of,
+    mesh_set,
     normal,
     one_triangle,
     positive_definite,
     put,
     put_matrix,
     solve_ratio,
-    told_of,
 )
 from meshsolve import _dispatch
 
@@ -60,7 +60,7 @@ def check_refine(dtype, p, size, k, kind, storage, assume, lower, transposed, ax
         options = {"overwrite_a": over, "transposed": transposed, "return_info": True}
         return ms.solve(a, b, lower, assume_a=assume, mesh=onto, refine=True, **options)
 
-    with told_of(onto if jit else None):
+    with mesh_set(onto if jit else None):
         x, info = (jax.jit(call) if jit else call)(a_dev, b_dev)
     assert x.shape == b.shape and x.dtype == a.dtype and int(info.info) == 0
     ratio = solve_ratio(a.T if transposed else a, x, b)
@@ -129,7 +129,7 @@ def test_solutions_lie_where_those_of_the_full_factorisation_do(storage, k):
     a, b = general("dominant", n, "float64", rng), jnp.asarray(rng.standard_normal((n, *k)))
     onto = mesh if storage == "padded" else None
     given = jnp.asarray(a) if onto else put_matrix(mesh, a, storage)
-    with told_of(onto):
+    with mesh_set(onto):
         call = jax.jit(ms.solve, static_argnames=("mesh", "refine"))
         refined, full = (call(given, b, mesh=onto, refine=refine) for refine in (True, False))
     assert solve_ratio(a, refined, b) < 3
@@ -182,7 +182,7 @@ def test_mapped_right_hand_sides_of_no_mesh(storage, axis_type, jit, k):
     given = jnp.asarray(a) if onto else put_matrix(mesh, a, storage)
     call = lambda a, b: ms.solve(a, b, mesh=onto, refine=True, return_info=True)  # noqa: E731
     solve = jax.vmap(call, (None, 0))
-    with told_of(onto if jit else None):
+    with mesh_set(onto if jit else None):
         x, info = (jax.jit(solve) if jit else solve)(given, jnp.asarray(b))
     assert (info.refinements > 0).all()
     assert all(solve_ratio(a, *pair) < 3 for pair in zip(x, b, strict=True))

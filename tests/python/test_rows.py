@@ -122,4 +122,4 @@ def test_the_matrix_is_nowhere_in_full():
         tell((peak() - before) / (6144 * 6144 * 8))
         """
     )
-    assert ran.told[0] < 1.5
+    assert ran.reported[0] < 1.5

@@ -8,7 +8,7 @@ from jax.sharding import AxisType, PartitionSpec
 
 import meshsolve as ms
 from compiled import Program
-from helpers import ROOT, mesh_of, put, told_of
+from helpers import ROOT, mesh_of, mesh_set, put
 
 pytestmark = pytest.mark.versions
 
@@ -45,7 +45,7 @@ def test_what_is_moved(row, kind):
     axis_type = {"auto": AxisType.Auto, "explicit": AxisType.Explicit}[kind]
     mesh = jax.make_mesh((2, 4), ("y", "x"), axis_types=(axis_type,) * 2)
     a, b = put(mesh, matrix(), *spec), put(mesh, np.ones(N))
-    with told_of(mesh):
+    with mesh_set(mesh):
         program = Program(jax.jit(ms.solve), a, b)
     exchanged = {"nothing": set(), "A once, all to all": {"all-to-all"}}[moved]
     assert program.collectives() == exchanged
@@ -57,7 +57,7 @@ def test_what_is_moved(row, kind):
     assert plan.devices == int(devices)
     copies = sum(size for name, size in plan.bytes_per_device.items() if name.endswith(" of A"))
     assert copies == sum(map(share, eagerly.split(" + "))) * a.nbytes
-    told = {
+    reported = {
         "copied": ["A is copied: overwrite_a is not set"],
         "copied, transposed in place": [
             "A is copied: overwrite_a is not set",
@@ -67,8 +67,8 @@ def test_what_is_moved(row, kind):
     }[within]
     if exchanged:
         axes = tuple(spec)
-        told = [f"A is resharded to P({axes}, None)"]
-    assert [move for move in plan.moves if not move.startswith("b is copied")] == told
+        reported = [f"A is resharded to P({axes}, None)"]
+    assert [move for move in plan.moves if not move.startswith("b is copied")] == reported
 
 
 def eager(a, b):

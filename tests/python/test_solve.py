@@ -21,13 +21,13 @@ from helpers import (
     WELL_CONDITIONED,
     WHOLE,
     mesh_of,
+    mesh_set,
     normal,
     one_triangle,
     positive_definite,
     put,
     put_matrix,
     solve_ratio,
-    told_of,
 )
 
 # Sizes in units that fit every number of devices: multiples of P around P itself, around tile
@@ -96,7 +96,7 @@ def check_solve(dtype, p, size, rhs, kind, storage, where, lower, axis_type, jit
     if jit and where == "elsewhere" and storage != "padded":
         b_dev = put(mesh, b)
     home = b_dev.sharding
-    with told_of(over if jit else None):
+    with mesh_set(over if jit else None):
         x, info = (jax.jit(call) if jit else call)(a_dev, b_dev)
 
     assert x.shape == b.shape and x.dtype == a.dtype
@@ -190,7 +190,7 @@ def test_promotion_and_empty_systems():
     assert x.dtype == jnp.float64 and np.allclose(x, 0.5)
     x = ms.solve(put(mesh, np.eye(4, dtype=np.float32), "x", None), np.ones(4), assume_a="pos")
     assert x.dtype == jnp.float64
-    # What b promotes is fine, on a mesh that A is dealt to as well.
+    # What b promotes is fine, on a mesh that A is distributed to as well.
     x = ms.solve(np.eye(4, dtype=np.float16), np.ones(4), assume_a="pos", mesh=mesh)
     assert x.dtype == jnp.float64 and np.array_equal(x, np.ones(4))
     for shape in ((0,), (0, 3)):
@@ -313,7 +313,7 @@ def test_one_device_works_under_a_mesh_that_is_set(axis_type, where):
         assert not alone or x.devices() == {there}
 
 
-def test_columns_that_the_devices_do_not_divide_are_dealt_out_under_jit_too():
+def test_columns_that_the_devices_do_not_divide_are_distributed_out_under_jit_too():
     """Three of eight devices, 512 right-hand sides: 171 each, not 512 each."""
     rng = np.random.default_rng(9)
     a, b = positive_definite("random", 192, "float64", rng), normal(rng, (192, 512), "float64")

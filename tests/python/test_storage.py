@@ -1,4 +1,4 @@
-"""Memory layouts: what is transposed, copied, dealt to a mesh, and what `plan` says of it."""
+"""Memory layouts: what is transposed, copied, distributed to a mesh, and what `plan` says of it."""
 
 import jax
 import jax.numpy as jnp
@@ -130,7 +130,7 @@ def test_plan_says_what_will_be_done(capsys):
     assert plan.moves == [
         "every shard is transposed in its own memory",
         "the upper triangle is mirrored in place",
-        "right-hand sides are dealt to the devices by columns",
+        "right-hand sides are distributed to the devices by columns",
     ]
     assert plan.bytes_per_device["b"] == 8192 * 1024 * 8
 
@@ -140,7 +140,7 @@ def test_plan_says_what_will_be_done(capsys):
     assert plan.tiler == "(4,4):(4,1)"
     assert plan.moves == [
         "A is copied to shards of rows, padded",
-        "right-hand sides are dealt to the devices by columns",
+        "right-hand sides are distributed to the devices by columns",
     ]
     assert "n = 1797, padded to 1800" in str(plan)
 
@@ -326,7 +326,7 @@ def test_plans_that_cannot_be(b, options, error, message):
     assert str(raised.value) == message
 
 
-def test_numpy_arrays_and_other_meshes_are_dealt_to_the_mesh_that_is_given():
+def test_numpy_arrays_and_other_meshes_are_distributed_to_the_mesh_that_is_given():
     rng = np.random.default_rng(3)
     a, b = positive_definite("random", 61, "float64", rng), normal(rng, (61, 3), "float64")
     small, large = mesh_of((5, 2)), mesh_of(range(8))

@@ -21,14 +21,14 @@ for spec, assume in ((("x", None), "pos"), ((None, "x"), "gen")):
 
 def test_two_solves_are_in_one_file(tmp_path):
     env = {"MESHSOLVE_TRACE": str(tmp_path / "solves.json"), "MESHSOLVE_THREADS": "2"}
-    [pid] = run_fresh("import os\ntell(os.getpid())" + TWO_SOLVES, env=env).told
+    [pid] = run_fresh("import os\ntell(os.getpid())" + TWO_SOLVES, env=env).reported
     [file] = tmp_path.iterdir()
     assert file.name == f"solves-{pid}.json"
     events = json.loads(file.read_text())
     assert {event["pid"] for event in events} == {pid}
     calls = [event for event in events if event["ph"] == "b"]
-    told = [(call["name"], call["args"]["call"], call["args"]["dtype"]) for call in calls]
-    assert told == [("posv n=96", 1, "float64"), ("gesv n=96", 2, "float64")]
+    reported = [(call["name"], call["args"]["call"], call["args"]["dtype"]) for call in calls]
+    assert reported == [("posv n=96", 1, "float64"), ("gesv n=96", 2, "float64")]
     spans = [event for event in events if event["ph"] == "X"]
     rows = {(span["args"]["call"], span["tid"]) for span in spans}
     assert rows == {(1, 0), (1, 1), (2, 0), (2, 1)}

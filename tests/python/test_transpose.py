@@ -143,4 +143,4 @@ def test_panels_with_scratch_that_workers_share(shape):
         """,
         env={"MESHSOLVE_THREADS": "8"},
     )
-    assert ran.told[0] > 1
+    assert ran.reported[0] > 1

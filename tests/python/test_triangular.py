@@ -18,11 +18,11 @@ from helpers import (
     WHOLE,
     general,
     mesh_of,
+    mesh_set,
     normal,
     put,
     put_matrix,
     solve_ratio,
-    told_of,
 )
 
 GRID = Grid(
@@ -66,7 +66,7 @@ def check_solve_triangular(
     call = lambda a, b: ms.solve_triangular(  # noqa: E731
         a, b, trans, lower, unit, overwrite_b=over, mesh=onto
     )
-    with told_of(onto if jit else None):
+    with mesh_set(onto if jit else None):
         x = (jax.jit(call) if jit else call)(a_dev, b_dev)
     assert x.shape == b.shape and x.dtype == a_dev.dtype
     operated = {0: t, "N": t, 1: t.T, "T": t.T, 2: t.conj().T, "C": t.conj().T}[trans]

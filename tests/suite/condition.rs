@@ -121,10 +121,10 @@ fn workers_agree<T: Scalar>() {
         on_workers::<T>(&Communicator::new(workers), widest, |worker| {
             factor(worker, &m, pivots).unwrap();
             let sums: Vec<_> = (0..workers).map(|l| part(1 + l)).collect();
-            let (x, told) = (part(0), Block::column_major(part(1 + workers).ptr, 1, 1, 1));
+            let (x, reported) = (part(0), Block::column_major(part(1 + workers).ptr, 1, 1, 1));
             let mut own = (Backend::<T>::worker(worker) == 0).then(|| estimator.lock().unwrap());
             let mut earlier = 0;
-            inverse_norm(worker, own.as_deref_mut(), x, told, |worker, op| {
+            inverse_norm(worker, own.as_deref_mut(), x, reported, |worker, op| {
                 let (two, interchange) = sweeps(op);
                 let first = Backend::<T>::worker(worker) == 0;
                 if first && interchange == Interchange::Before {

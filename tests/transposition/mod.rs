@@ -95,7 +95,7 @@ pub fn run(plan: &Plan, data: *mut u8, threads: usize) {
             let units = plan.units(phase);
             let mine = units * k / threads..units * (k + 1) / threads;
             let scratch = scratch.content().as_mut_ptr();
-            // SAFETY: the units of a phase are dealt once, with a barrier between phases.
+            // SAFETY: the units of a phase are distributed once, with a barrier between phases.
             unsafe { run_units(plan, phase, mine, data.0, scratch, common.0) };
             barrier.wait();
         }

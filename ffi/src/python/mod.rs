@@ -146,21 +146,22 @@ fn set_visible(platform: &str, devices: usize) {
 
 /// Lets Python's main thread warn of a call, when it comes to it: this thread must not wait for it.
 fn warn_of_one_device(call: &stats::CallStats) {
-    let told = Box::into_raw(Box::new((call.n, call.visible)));
+    let reported = Box::into_raw(Box::new((call.n, call.visible)));
     // SAFETY: any thread may ask; the box is given to the one call of `warn`.
-    if unsafe { pyo3::ffi::Py_AddPendingCall(Some(warn), told.cast()) } != 0 {
+    if unsafe { pyo3::ffi::Py_AddPendingCall(Some(warn), reported.cast()) } != 0 {
         // SAFETY: nobody has taken it.
-        drop(unsafe { Box::from_raw(told) });
+        drop(unsafe { Box::from_raw(reported) });
     }
 }
 
 /// 0, or -1 with an exception, which a warning becomes where the user wants that.
-extern "C" fn warn(told: *mut c_void) -> c_int {
+extern "C" fn warn(reported: *mut c_void) -> c_int {
     // SAFETY: from `warn_of_one_device`, and called once.
-    let told = unsafe { Box::from_raw(told.cast::<(usize, usize)>()) };
+    let reported = unsafe { Box::from_raw(reported.cast::<(usize, usize)>()) };
     Python::attach(|py| {
-        let warned =
-            py.import("meshsolve._log").and_then(|m| m.call_method1("warn_of_one_device", *told));
+        let warned = py
+            .import("meshsolve._log")
+            .and_then(|m| m.call_method1("warn_of_one_device", *reported));
         warned.map_or_else(
             |error| {
                 error.restore(py);
@@ -218,7 +219,7 @@ fn widest_tile(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
     Ok(Columns::new(n, ranks, widest, Distribution::Block).widest())
 }
 
-/// What a routine of the solvers would do: layouts, tiles, bytes, moves, as a dictionary. `dealt`: k = `rhs`
+/// What a routine of the solvers would do: layouts, tiles, bytes, moves, as a dictionary. `distributed`: k = `rhs`
 /// right-hand sides per rank; otherwise the same k on all.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
@@ -231,7 +232,7 @@ fn plan<'py>(
     storage: &str,
     lower: bool,
     rhs: usize,
-    dealt: bool,
+    distributed: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dtype = solver_dtype(dtype)?;
     let Some(storage) =
@@ -241,7 +242,7 @@ fn plan<'py>(
     };
     let unknown = || PyValueError::new_err(format!("plan: no solver is named {routine:?}"));
     let verb = verbs().find(|v| v.name == routine).ok_or_else(unknown)?;
-    let plan = Forecast::new(verb, n, ranks, dtype, storage, lower, rhs, dealt);
+    let plan = Forecast::new(verb, n, ranks, dtype, storage, lower, rhs, distributed);
     let says = PyDict::new(py);
     says.set_item("shard", plan.shard.to_string())?;
     says.set_item("solver_shard", plan.solver_shard.to_string())?;

@@ -1,5 +1,5 @@
 //! `A = L L^H` for a column-distributed Hermitian positive definite matrix, right-looking with
-//! lookahead 1. Tile columns A_k are dealt to workers; L overwrites the lower triangle.
+//! lookahead 1. Tile columns A_k are distributed to workers; L overwrites the lower triangle.
 //!
 //! ```text
 //! for k:  A_kk = L_kk L_kk^H,  L_ik = A_ik L_kk^-H            panel k, by its owner

@@ -1,5 +1,5 @@
 //! `P A = L U` of a column-distributed matrix with partial pivoting, right-looking. Tile columns A_k are
-//! dealt to workers; L and U overwrite A.
+//! distributed to workers; L and U overwrite A.
 //!
 //! ```text
 //! for k:  P_k A_k = L_k U_kk                                  panel k, by its owner

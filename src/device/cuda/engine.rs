@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::communicator::Seat;
 use super::device::{Address, Device};
 use super::queue::Lines;
-use super::vendor::mg::{Dealt, Grid, Said, Whole, Work};
+use super::vendor::mg::{Distributed, Grid, Outcome, Whole, Work};
 use crate::device::WholeStep;
 use crate::error::Result;
 use crate::matrix::{Block, Matrix};
@@ -47,7 +47,7 @@ pub struct Asked {
     pub getrs: bool,
     /// Right-hand sides on each rank, and whether each rank has its own.
     pub rhs: usize,
-    pub dealt: bool,
+    pub distributed: bool,
 }
 
 impl Asked {
@@ -90,7 +90,7 @@ struct Used {
     device: Arc<Device>,
     grid: Grid,
     /// A and, where there are right-hand sides, B.
-    matrices: Vec<Dealt>,
+    matrices: Vec<Distributed>,
 }
 
 impl Used {
@@ -108,7 +108,7 @@ impl Used {
         let _entered = devices[0].enter()?;
         let grid = mg.grid(devices.iter().map(|device| device.number()).collect())?;
         let mut used = Used { device, grid, matrices: Vec::new() };
-        let all = if asked.dealt { asked.rhs * devices.len() } else { asked.rhs };
+        let all = if asked.distributed { asked.rhs * devices.len() } else { asked.rhs };
         for (cols, width) in [(n, tile), (all, asked.rhs)] {
             if width > 0 {
                 let parts = shards.to_vec();
@@ -155,7 +155,7 @@ impl Drop for Used {
 }
 
 impl CusolverMg {
-    /// For a matrix of order n, of which the ranks' shards are column-major, dealt by tile columns.
+    /// For a matrix of order n, of which the ranks' shards are column-major, distributed by tile columns.
     pub fn new<T: Scalar>(
         members: Vec<Member>,
         n: usize,
@@ -179,7 +179,7 @@ impl CusolverMg {
 
     fn sizes(&self, rank: usize) -> [usize; 3] {
         let CusolverMg { n, size, asked, work, .. } = *self;
-        let rhs = if asked.dealt || rank == 0 { asked.rhs } else { 0 };
+        let rhs = if asked.distributed || rank == 0 { asked.rhs } else { 0 };
         let sizes = [self.columns() * size_of::<i32>(), n * rhs * size, work * size];
         sizes.map(|bytes| bytes.next_multiple_of(ALIGNMENT))
     }
@@ -224,7 +224,7 @@ impl CusolverMg {
         let Some(a) = matrices.first() else { return Ok(0) };
         let b = matrices.get(1);
         if let WholeStep::Solve { pivots: Some(pivots), .. } = step {
-            self.deal_rows(seats, &rows, pivots)?;
+            self.distribute_rows(seats, &rows, pivots)?;
         }
         let whole = match (step, b) {
             (WholeStep::Potrf, _) => Whole::Potrf,
@@ -235,7 +235,7 @@ impl CusolverMg {
             // No right-hand sides.
             (WholeStep::Solve { .. }, None) => return Ok(0),
         };
-        let said = {
+        let stated = {
             let _entered = self.devices[0].enter()?;
             let mg = self.devices[0].vendor()?.mg()?;
             // SAFETY: memory of this call, whose ranks wait.
@@ -243,10 +243,10 @@ impl CusolverMg {
         };
         // What has failed may still be at work.
         let finished: Vec<_> = self.devices.iter().map(|device| device.finish()).collect();
-        let info = match said? {
-            Said::Info(info) => info,
-            Said::Nothing(error) if self.is_factor(seats, matrix)? => return Err(error),
-            Said::Nothing(_) => self.n,
+        let info = match stated? {
+            Outcome::Info(info) => info,
+            Outcome::Nothing(error) if self.is_factor(seats, matrix)? => return Err(error),
+            Outcome::Nothing(_) => self.n,
         };
         finished.into_iter().collect::<Result<()>>()?;
         if let WholeStep::Getrf(pivots) = step {
@@ -285,12 +285,12 @@ impl CusolverMg {
         (tile % ranks, tile / ranks * self.tile + column % self.tile)
     }
 
-    /// Rows that were interchanged, from 1, as they are dealt, to numbers from 0 in one place.
-    fn collect_rows(&self, seats: &[Seat], dealt: &[Address], to: Block<i32>) -> Result<()> {
+    /// Rows that were interchanged, from 1, as they are distributed, to numbers from 0 in one place.
+    fn collect_rows(&self, seats: &[Seat], distributed: &[Address], to: Block<i32>) -> Result<()> {
         let columns = self.columns();
         let mut of = vec![vec![0i32; columns]; seats.len()];
         let bytes = columns * size_of::<i32>();
-        for ((seat, numbers), &at) in seats.iter().zip(&mut of).zip(dealt) {
+        for ((seat, numbers), &at) in seats.iter().zip(&mut of).zip(distributed) {
             let (from, numbers) = (Lines { at, pitch: bytes }, numbers.as_mut_ptr().cast());
             // SAFETY: as many numbers, of a rank that waits.
             unsafe { seat.device.read_lines(from, bytes, 1, numbers, seat.stream)? };
@@ -310,7 +310,12 @@ impl CusolverMg {
     }
 
     /// The reverse.
-    fn deal_rows(&self, seats: &[Seat], dealt: &[Address], from: Block<i32>) -> Result<()> {
+    fn distribute_rows(
+        &self,
+        seats: &[Seat],
+        distributed: &[Address],
+        from: Block<i32>,
+    ) -> Result<()> {
         let mut rows = vec![0i32; self.n];
         let (bytes, at) = (size_of_val(&rows[..]), from.ptr.addr() as Address);
         // SAFETY: as many numbers, of rank 0.
@@ -325,7 +330,7 @@ impl CusolverMg {
             of[rank][local] = row + 1;
         }
         let bytes = self.columns() * size_of::<i32>();
-        for ((seat, numbers), &at) in seats.iter().zip(&of).zip(dealt) {
+        for ((seat, numbers), &at) in seats.iter().zip(&of).zip(distributed) {
             let to = Lines { at, pitch: bytes };
             // SAFETY: as many numbers, of a rank that waits.
             unsafe {

@@ -130,7 +130,7 @@ impl<T: Scalar> Solver<T> {
         let t = block(order);
         let part = |i: usize| Block::row_major(self.shared_scratch(i * n * t), n, t, t);
         let sums: Vec<_> = (0..worker.workers()).map(|l| part(1 + l)).collect();
-        let (x, told) = (part(0), part(1 + worker.workers()).ptr);
+        let (x, reported) = (part(0), part(1 + worker.workers()).ptr);
         let mut estimator = None;
         if worker.worker() == 0 {
             worker.fill(x, T::ZERO);
@@ -138,9 +138,9 @@ impl<T: Scalar> Solver<T> {
                 estimator.insert(self.norms.estimator.lock().unwrap_or_else(|e| e.into_inner()));
             started.start(norm);
         }
-        let told = Block::column_major(told, 1, 1, 1);
+        let reported = Block::column_major(reported, 1, 1, 1);
         let estimator = estimator.as_deref_mut();
-        inverse_norm(worker, estimator, x.sub(0, 0, order, t), told, |worker, op| {
+        inverse_norm(worker, estimator, x.sub(0, 0, order, t), reported, |worker, op| {
             let (sweeps, interchange) = sweeps(op);
             self.solve_shared(worker, x, &sums, &sweeps, interchange, earlier)?;
             earlier += sweeps.len();

@@ -85,7 +85,7 @@ impl Options {
             potrs: cholesky && solves,
             getrs: !cholesky && solves,
             rhs: if solves { problem.rhs } else { 0 },
-            dealt: rhs == Rhs::Columns,
+            distributed: rhs == Rhs::Columns,
         }
     }
 

@@ -118,9 +118,9 @@ impl Sizes {
             .map(|plan| table_bytes(plan.most_lists()))
             .fold(ranks * size_of::<Address>(), usize::max);
         let arena = ((own + far) * size + pivots + 256).max(table);
-        // A panel that is worked on is the rank's own, where columns are dealt out.
-        let dealt = (0..count).all(|t| self.columns.tile(t).rank == t % ranks);
-        let beside = if dealt { 2 * square * size + pivots + 256 } else { arena };
+        // A panel that is worked on is the rank's own, where columns are distributed.
+        let distributed = (0..count).all(|t| self.columns.tile(t).rank == t % ranks);
+        let extra = if distributed { 2 * square * size + pivots + 256 } else { arena };
         // What is factored, as it will be.
         let factors = |family| match options.engine {
             Engine::Own if verb.factor && verb.family == family => count,
@@ -129,7 +129,7 @@ impl Sizes {
         let mine = |t: &usize| t % ranks == rank;
         let tile = |t: usize| self.columns.tile(t);
         // A copy of what is not the rank's own is as high as it is.
-        let strides = |rows: usize| if dealt { vec![n] } else { vec![n, rows] };
+        let strides = |rows: usize| if distributed { vec![n] } else { vec![n, rows] };
         let tiles: BTreeSet<_> = (0..factors(Family::Cholesky))
             .filter(mine)
             .map(|t| tile(t).width)
@@ -148,7 +148,7 @@ impl Sizes {
             shared: if rank == 0 { self.shared * size } else { 0 },
             sums: self.sums * size_of::<f64>(),
             pivots: if rank == 0 { self.pivots * size_of::<i32>() } else { 0 },
-            arenas: [arena, beside],
+            arenas: [arena, extra],
             panel: if is_sent { n * widest * size } else { 0 },
             infos: count * size_of::<i32>(),
             panel_pivots: widest * size_of::<i64>(),

@@ -54,7 +54,7 @@ pub struct Verb {
     pub summary: &'static str,
     pub signature: Signature,
     pub family: Family,
-    /// Brings A to the solver's form: transposes shards, mirrors the triangle, deals columns.
+    /// Brings A to the solver's form: transposes shards, mirrors the triangle, distributes columns.
     pub arrange: bool,
     /// Finds norm1(A) before A is overwritten.
     pub norm: bool,

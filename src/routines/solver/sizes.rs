@@ -122,8 +122,8 @@ impl Sizes {
         let most_workers = machine.workers;
         // Every worker gets some right-hand sides.
         let group = rhs.div_ceil(most_workers.div_ceil(ranks)).clamp(1, RHS_GROUP);
-        let dealt = verb.solve && options.rhs == Rhs::Columns;
-        let groups = if dealt { ranks * rhs.div_ceil(group) } else { 0 };
+        let distributed = verb.solve && options.rhs == Rhs::Columns;
+        let groups = if distributed { ranks * rhs.div_ceil(group) } else { 0 };
         // Where a worker is a rank, none is left out.
         let workers = most_workers.min(columns.count().max(groups).max(machine.least).max(1));
 
@@ -142,7 +142,7 @@ impl Sizes {
             |m: &Moves| m.turn.as_ref().map_or((0, 0), |turn| (machine.turning)(turn, ranks));
         let [before, after] = both.map(turning);
         let (turning, turned) = (before.0.max(after.0), before.1.max(after.1));
-        let partial = if verb.solve && !dealt { workers * n * rhs } else { 0 };
+        let partial = if verb.solve && !distributed { workers * n * rhs } else { 0 };
         let widest = columns.widest();
         // A tile column of n rows where inverses are made.
         let panel = if verb.invert { panel_rows(n) * widest } else { 0 };
@@ -220,10 +220,10 @@ impl Forecast {
         storage: Storage,
         lower: bool,
         rhs: usize,
-        dealt: bool,
+        distributed: bool,
     ) -> Self {
         let problem = Problem { n, ranks, rhs, dtype };
-        let spread = if dealt { Rhs::Columns } else { Rhs::Replicated };
+        let spread = if distributed { Rhs::Columns } else { Rhs::Replicated };
         let options = plain(verb, storage, lower, spread);
         let sized = dispatch!(dtype, T => {
             let sizes = Sizes::new(&options, &problem, &Machine::host::<T>(&options, &problem));

@@ -1,4 +1,4 @@
-//! Solves with a factor or a triangle: few right-hand sides by all workers together, many dealt to them.
+//! Solves with a factor or a triangle: few right-hand sides by all workers together, many distributed to them.
 
 use super::job::Solver;
 use super::magnitude::solution_near_underflow;

@@ -75,15 +75,15 @@ impl Cache {
         // Process numbers are not unique across containers that share the folder; then time tells.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let (process, turn) = (std::process::id(), WRITTEN.fetch_add(1, Relaxed));
-        let beside = self.0.file(&format!("{name}.{process}.{now}.{turn}{BESIDE}"));
+        let extra = self.0.file(&format!("{name}.{process}.{now}.{turn}{BESIDE}"));
         let written = (|| {
             let mut file =
-                fs::File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
+                fs::File::options().write(true).create_new(true).mode(0o600).open(&extra)?;
             file.write_all(&entry::encode(key, compiled))?;
-            fs::rename(&beside, self.0.file(&name))
+            fs::rename(&extra, self.0.file(&name))
         })();
         written.map_err(|error| {
-            let _ = fs::remove_file(&beside);
+            let _ = fs::remove_file(&extra);
             format!("{}: an entry cannot be written: {error}", self.path().display())
         })
     }

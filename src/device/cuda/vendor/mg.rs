@@ -40,9 +40,9 @@ pub struct Grid {
     devices: Vec<i32>,
 }
 
-/// A matrix whose columns are dealt to a grid's devices, so many at a time.
+/// A matrix whose columns are distributed to a grid's devices, so many at a time.
 #[derive(Debug)]
-pub struct Dealt {
+pub struct Distributed {
     descriptor: usize,
     /// Where its first column lies on each device; columns lie one after the other.
     pub parts: Vec<Address>,
@@ -64,15 +64,15 @@ pub enum Whole<'a> {
     /// The lower triangle of A^-1, from L.
     Potri,
     /// `A X = B` from L, with X in the place of B.
-    Potrs(&'a Dealt),
-    /// `P A = L U`; the numbers of interchanged rows, from 1, are dealt as A's columns are, int32.
+    Potrs(&'a Distributed),
+    /// `P A = L U`; the numbers of interchanged rows, from 1, are distributed as A's columns are, int32.
     Getrf(&'a [Address]),
     /// The same from L, U and those numbers.
-    Getrs(&'a [Address], &'a Dealt),
+    Getrs(&'a [Address], &'a Distributed),
 }
 
 /// What a step has to tell.
-pub enum Said {
+pub enum Outcome {
     /// LAPACK's number.
     Info(usize),
     /// An error that a matrix leads to for which there is such a number, but none was told.
@@ -86,7 +86,7 @@ macro_rules! step {
         $getrf:ident, $getrs:ident, ($($last:expr),*)) => {{
         let (f, h, n) = (&$mg.functions, raw($grid.handle), $a.cols);
         let (at, d, t) = (parts(&$a.parts), raw($a.descriptor), $a.kind);
-        let side = |b: &Dealt| (b.cols, parts(&b.parts), raw(b.descriptor));
+        let side = |b: &Distributed| (b.cols, parts(&b.parts), raw(b.descriptor));
         match $step {
             Whole::Potrf => {
                 (stringify!($potrf), call!(f, $potrf(h, LOWER, n, at, 1, 1, d, t, $($last),*)))
@@ -177,14 +177,14 @@ impl Mg {
         }
     }
 
-    /// A matrix of `rows` rows, whose `cols` columns are dealt `width` at a time to `parts`.
+    /// A matrix of `rows` rows, whose `cols` columns are distributed `width` at a time to `parts`.
     pub fn matrix<T: Scalar>(
         &self,
         grid: &Grid,
         [rows, cols]: [usize; 2],
         width: usize,
         parts: Vec<Address>,
-    ) -> Result<Dealt> {
+    ) -> Result<Distributed> {
         let kind = data_type!(T);
         let [m, n, width] = [rows, cols, width].map(|size| size as i64);
         let cols = i32::try_from(rows.max(cols)).map(|_| cols as c_int).map_err(|_| {
@@ -201,11 +201,11 @@ impl Mg {
             call!(self.functions, cusolverMgCreateMatrixDesc(out, m, n, m, width, kind, grid))
         };
         self.check("cusolverMgCreateMatrixDesc", status)?;
-        Ok(Dealt { descriptor, parts, cols, kind })
+        Ok(Distributed { descriptor, parts, cols, kind })
     }
 
     /// Gives back what a matrix's description holds.
-    pub fn forget(&self, matrix: Dealt) -> Result<()> {
+    pub fn forget(&self, matrix: Distributed) -> Result<()> {
         // SAFETY: it is not used any more.
         let status =
             unsafe { call!(self.functions, cusolverMgDestroyMatrixDesc(raw(matrix.descriptor))) };
@@ -213,7 +213,7 @@ impl Mg {
     }
 
     /// Elements of memory on each device that a step on the square matrix A works in.
-    pub fn work(&self, grid: &Grid, a: &Dealt, step: Whole) -> Result<usize> {
+    pub fn work(&self, grid: &Grid, a: &Distributed, step: Whole) -> Result<usize> {
         let mut elements = 0;
         // SAFETY: a valid place, and as many parts as devices, whose memory is not followed.
         let (function, status) = unsafe {
@@ -236,7 +236,13 @@ impl Mg {
     /// # Safety
     /// All parts are there on the grid's devices, in its order, and nobody else's until these have done
     /// all work.
-    pub unsafe fn run(&self, grid: &Grid, a: &Dealt, step: Whole, work: Work) -> Result<Said> {
+    pub unsafe fn run(
+        &self,
+        grid: &Grid,
+        a: &Distributed,
+        step: Whole,
+        work: Work,
+    ) -> Result<Outcome> {
         let mut info = 0;
         // SAFETY: promised by the caller, and a valid place.
         let (function, status) = unsafe {
@@ -253,12 +259,12 @@ impl Mg {
         match (step, status, self.check(function, status)) {
             // The matrix may be to blame.
             (Whole::Potrf, INTERNAL_ERROR, Err(error)) if info == 0 => {
-                return Ok(Said::Nothing(error));
+                return Ok(Outcome::Nothing(error));
             }
             (Whole::Potrf, INTERNAL_ERROR, _) => {}
             (_, _, checked) => checked?,
         }
-        usize::try_from(info).map(Said::Info).map_err(|_| {
+        usize::try_from(info).map(Outcome::Info).map_err(|_| {
             let text = format!(
                 "meshsolve: cuSolverMg: expected arguments that {function} takes, got info = {info}; \
                  this is a defect of meshsolve"

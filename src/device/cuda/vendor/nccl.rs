@@ -109,16 +109,17 @@ impl Nccl {
         }
         let f = &self.functions;
         // SAFETY: any number is allowed; no communicator is needed.
-        let said = unsafe {
+        let stated = unsafe {
             let last = text(call!(f, ncclGetLastError(null_mut())));
             [f.ncclGetErrorString.says(|| sys::ncclGetErrorString, status), last]
         };
-        let said = said.map(Option::unwrap_or_default);
-        let said: Vec<_> = said.iter().map(|text| text.trim()).filter(|t| !t.is_empty()).collect();
+        let stated = stated.map(Option::unwrap_or_default);
+        let stated: Vec<_> =
+            stated.iter().map(|text| text.trim()).filter(|t| !t.is_empty()).collect();
         let message = format!(
             "meshsolve: NCCL {}: expected {function} to succeed, got {status} ({}); {SAYS_MORE}",
             self.version,
-            said.join(": ")
+            stated.join(": ")
         );
         Err(Error::new(Kind::Internal, message))
     }
