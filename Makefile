@@ -40,6 +40,8 @@ VENV := .venv
 # The oldest JAX supported. It is also the build environment: its headers are what the handlers are
 # compiled against (see pyproject.toml). On the oldest Python supported.
 OLDEST := .venv-oldest
+# With its Python and headers `ffi/` is built, for the wheel and for the tests.
+export PYO3_PYTHON := $(abspath $(OLDEST)/bin/python)
 OLDEST_JAX := 0.8.3
 # One JAX of each series between them; 0.10.2 is the last for Python 3.11.
 BETWEEN_JAX := 0.9.2 0.10.2 0.11.2
@@ -81,7 +83,7 @@ test: test-rust test-kernels test-python test-oldest
 
 # The emulated driver works by one thread at a time, so part of its tests is a process of its own,
 # which is followed by the model checks.
-test-rust:
+test-rust: $(OLDEST)/ready.stamp
 	cargo test --release --locked --quiet --no-run --tests
 	(cargo test --release --locked --quiet --test kernels -- solve:: && \
 		cargo test --release --quiet --manifest-path $(LOOM)) & part=$$!; \
@@ -168,10 +170,8 @@ test-gpu: build/ready.stamp $(NATIVE)
 lint: build/lint.stamp $(WHEEL)
 	cargo fmt --all --check
 	cargo fmt --check --manifest-path $(LOOM)
-	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) \
-		cargo clippy --release --locked --workspace --all-targets -- -D warnings
-	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) \
-		cargo clippy --release --locked --package meshsolve-ffi -- -D warnings
+	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+	cargo clippy --release --locked --package meshsolve-ffi -- -D warnings
 	$(BIN)/clang-format --dry-run -Werror $(CXX_SOURCES)
 	$(BIN)/ruff format --check $(PY_SOURCES)
 	$(BIN)/ruff check $(PY_SOURCES)
@@ -231,13 +231,11 @@ $(OLDEST)/ready.stamp:
 
 $(WHEEL): $(SOURCES) $(OLDEST)/ready.stamp
 	rm -rf dist
-	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) \
-		$(OLDEST)/bin/maturin build --release --locked --out dist
+	$(OLDEST)/bin/maturin build --release --locked --out dist
 	mkdir -p build && touch $@
 
 $(NATIVE): $(SOURCES) $(shell find benchmarks/native -type f) tests/common/diagnose.rs $(OLDEST)/ready.stamp
-	PYO3_PYTHON=$(abspath $(OLDEST)/bin/python) PYO3_BUILD_EXTENSION_MODULE=1 \
-		cargo build --release --locked --package meshsolve-bench
+	PYO3_BUILD_EXTENSION_MODULE=1 cargo build --release --locked --package meshsolve-bench
 	mkdir -p build/native
 	strip -o build/native/meshsolve_bench.abi3.so target/release/libmeshsolve_bench.so
 	touch $@

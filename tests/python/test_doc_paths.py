@@ -155,7 +155,7 @@ def test_wrong_paths_and_names_are_found():
     ]
     right = "`src/lib.rs` `make -j2 lint` `src/*.rs` `lib.rs` `tests/python/` `build/bench` `n/P`"
     assert not wrong(f"{right}\n```\nsrc/nowhere.rs\n```\n")
-    retired = "Host" + "Lane"
+    retired = "CpuNothing"
     assert wrong(f"`{retired}` and `CpuWorker::{retired}(1)`") == [retired, f"CpuWorker::{retired}"]
     assert not wrong('`CpuWorker::barrier()` `jax.shard_map` `last_call()["workers"]` `I - L`')
 
