@@ -1,11 +1,10 @@
-// Conjugates and real parts of complex numbers as bits: a NaN stays what it is.
+// Conjugates and real parts of complex numbers as bits, so a NaN keeps its bits.
 #ifndef MESHSOLVE_BITS_CUH
 #define MESHSOLVE_BITS_CUH
 
 #include "common.cuh"
 
-// Elements of 8 and 16 bytes as complex numbers, the real part first; those of 4 bytes are real.
-// Only bits: a NaN stays what it is.
+// Elements of 8 and 16 bytes as complex numbers, the real part first. Those of 4 bytes are real.
 template <int S>
 struct ComplexBits;
 template <>

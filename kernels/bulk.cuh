@@ -1,12 +1,12 @@
-// Copies between the device's memory and a block's shared memory that go on by themselves
-// (cp.async.bulk), where the architecture has them: from 9.0 on.
+// Asynchronous copies between the device's memory and a block's shared memory (cp.async.bulk), on
+// architectures from 9.0 on.
 //
-// Elements have 16 bytes and lie at multiples of them. One thread of a warp begins copies and waits
-// for them. Loads arrive one after the other at an Arrival of theirs: the first in its phase 0, the
-// next in phase 1, then 0 again. Stores are read from shared memory some time after they have
-// begun, and written some time after that.
+// Elements have 16 bytes, at multiples of 16. One thread of a warp begins copies and waits for
+// them. Loads arrive one after the other at their Arrival: the first in its phase 0, the next in
+// phase 1, then 0 again. Stores are read from shared memory some time after they have begun, and
+// written some time after that.
 //
-// tests/kernels/emulate.h has the same functions for the host.
+// tests/kernels/emulate.h has the same functions for the CPU.
 #ifndef MESHSOLVE_BULK_CUH
 #define MESHSOLVE_BULK_CUH
 
@@ -18,14 +18,14 @@
 
 using Arrival = unsigned long long;  // an mbarrier
 
-// Whether they are to be used.
+// Whether kernels use them.
 __device__ constexpr bool bulk_copies() { return true; }
 
 __device__ inline unsigned shared_address(const void* at) {
   return unsigned(__cvta_generic_to_shared(at));
 }
 
-// Before anything else is done with it. The fence lets the copies see it.
+// Runs before the first use of an Arrival. The fence makes it visible to the copies.
 __device__ inline void expect_loads(Arrival& arrival) {
   asm volatile(
       "mbarrier.init.shared::cta.b64 [%0], 1;\n\t"
@@ -70,17 +70,17 @@ __device__ inline void bulk_store(Element<16>* to, const Element<16>* from, int 
       : "memory");
 }
 
-// All stores that this thread has begun are read from shared memory.
+// Waits until all stores of this thread are read from shared memory.
 __device__ inline void await_stores_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" : : : "memory");
 }
 
-// And written.
+// Waits until they are written.
 __device__ inline void await_stores() {
   asm volatile("cp.async.bulk.wait_group 0;" : : : "memory");
 }
 
-// What this thread has seen so far comes before the copies that it begins from now on.
+// Orders memory accesses of this thread up to now before the copies that it begins later.
 __device__ inline void fence_copies() { asm volatile("fence.proxy.async;" : : : "memory"); }
 
 #else

@@ -1,8 +1,8 @@
-// What a warp carries slices of pieces in: one that it holds, and the next one, which it takes from
-// where the held one is put.
+// A warp's buffers for slices of pieces: the held slice, and the next one. The next one comes from
+// the place to which the held one goes.
 //
-// take(from, length) begins to load the next one, taken() waits until it is there; put(to, length)
-// stores the held one; turn() makes the next one the held one.
+// take(from, length) begins to load the next one, and taken() waits for it. put(to, length) stores
+// the held one. turn() makes the next one the held one.
 #ifndef MESHSOLVE_CARRIER_CUH
 #define MESHSOLVE_CARRIER_CUH
 
@@ -36,7 +36,7 @@ struct Buffers<16> {
   Arrival arrival[THREADS / WARP];
 };
 
-// The first lane of a warp begins the copies and waits for them; no other one touches the slices.
+// The first lane of a warp begins the copies and waits for them. No other lane touches the slices.
 struct ByCopies {
   Element<16> (*slice)[Slice<16>::LENGTH];
   Arrival* arrival;
@@ -50,7 +50,7 @@ struct ByCopies {
 
   __device__ void take(const Element<16>* from, int length) {
     if (lane_index() != 0) return;
-    await_stores_read();  // of what was held before
+    await_stores_read();  // of the previous slice
     bulk_load(slice[1 - held], from, length, *arrival);
   }
   __device__ void taken() {
@@ -59,7 +59,7 @@ struct ByCopies {
   }
   __device__ void put(Element<16>* to, int length) const {
     if (lane_index() != 0) return;
-    fence_copies();  // whoever loaded from there has said so
+    fence_copies();  // the warp that loaded from there has set its bit
     bulk_store(to, slice[held], length);
   }
   __device__ void turn() { held = 1 - held; }

@@ -1,15 +1,15 @@
-// Whole columns from one distribution to another in place, as `algorithms/redistribute.rs` plans
-// it: block to block-cyclic and back, within a device and between devices that reach each other's
-// memory.
+// Moves whole columns from one distribution to another in place, by the plan of
+// `algorithms/redistribute.rs`: block to block-cyclic and back. It works within a device and
+// between devices that reach each other's memory.
 //
-// Columns are given by their addresses, which may lie on any device, and have `length` elements
-// each. First the columns that begin a chain are saved, each list a place and such a column; then,
-// once all devices have done so, the chains shift and the cycles rotate. What happens to one slice
-// of all columns does not depend on the others, so a unit of work is a slice of a list.
+// Columns have `length` elements each, at addresses on any device. First the columns that begin a
+// chain are saved: each list has a place and such a column. After all devices have done so, the
+// chains shift and the cycles rotate. The moves of one slice of all columns do not depend on other
+// slices, so a unit of work is a slice of a list.
 
 #include "slice.cuh"
 
-// Calls visit(which, offset, length) for every slice of `count` things of `length` elements.
+// Calls visit(which, offset, length) for every slice of `count` sequences of `length` elements.
 template <int S, typename Visit>
 __device__ void visit_slices(Size count, Size length, Visit visit) {
   constexpr Size LENGTH = Slice<S>::LENGTH;
@@ -20,10 +20,10 @@ __device__ void visit_slices(Size count, Size length, Visit visit) {
   }
 }
 
-// Of each list of columns begin[i], begin[i] + 1, .. before begin[i + 1] every one takes the next
-// one's content. The last one of a chain stays; the last one of a cycle takes
-// the first one's. A list has two columns or more. They are gone through from the end, where what
-// is overwritten is already in registers.
+// Shifts each list of columns begin[i], begin[i] + 1, .. before begin[i + 1]: every one takes the
+// content of the next. The last one of a chain stays; the last one of a cycle takes that of the
+// first. A list has two columns or more. The loop runs from the end, where overwritten content is
+// in registers.
 template <int S, bool CYCLE>
 __device__ void shift_columns(Element<S>* const* column, const Size* begin, Size lists,
                               Size length) {

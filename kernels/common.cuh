@@ -1,11 +1,11 @@
-// What all kernels share: elements as opaque bits, and how a grid is numbered.
+// Shared by all kernels: elements as opaque bits, and the numbering of a grid.
 //
-// Every kernel is launched with THREADS threads in a block and any number of blocks: blocks are
-// persistent and take pieces of work by their number. Sizes and offsets have 64 bits. An entry
-// point ends with the bytes of an element, 4, 8 or 16, at whose multiples the elements lie; their
-// bits are moved, never interpreted, so that NaN payloads survive.
+// Every launch has THREADS threads in a block and any number of blocks. Blocks are persistent and
+// take pieces of work by their number. Sizes and offsets have 64 bits. The name of an entry point
+// ends with the bytes of an element: 4, 8 or 16. Elements are aligned to that size. Kernels move
+// their bits and never interpret them, so NaN payloads survive.
 //
-// A file is also compiled as plain C++ for tests on the host (tests/kernels/emulate.h), hence
+// A file is also compiled as plain C++ for tests on the CPU (tests/kernels/emulate.h), hence
 // SHARED.
 #ifndef MESHSOLVE_COMMON_CUH
 #define MESHSOLVE_COMMON_CUH
@@ -14,7 +14,7 @@
 #define THREADS 256
 #endif
 
-// As many of them run on a multiprocessor at least, which leaves each thread 80 registers.
+// At least so many blocks run on a multiprocessor, which leaves each thread 80 registers.
 constexpr int BLOCKS = 3;
 
 // A variable that the threads of a block share.
@@ -25,7 +25,7 @@ constexpr int BLOCKS = 3;
 // Defines an entry point for every size of elements.
 #define EACH_SIZE(ENTRY) ENTRY(4) ENTRY(8) ENTRY(16)
 #define KERNEL extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-// One whose data is in its registers: two blocks on a multiprocessor, 128 registers.
+// A kernel with its data in registers: two blocks on a multiprocessor, 128 registers.
 #define LARGE_KERNEL extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS - 1)
 
 using Size = unsigned long long;
@@ -59,7 +59,7 @@ __device__ inline T smaller(T x, T y) {
 
 __device__ inline Size ceil_div(Size x, Size y) { return (x + y - 1) / y; }
 
-// The number of a thread among all of the grid, and how many there are; the same for warps.
+// The index of a thread in the grid, and the number of threads; the same for warps.
 __device__ inline Size thread_index() { return Size(blockIdx.x) * THREADS + threadIdx.x; }
 __device__ inline Size thread_count() { return Size(gridDim.x) * THREADS; }
 __device__ inline Size warp_index() { return thread_index() / WARP; }

@@ -1,4 +1,4 @@
-// The conjugate of a block of complex numbers, in its place or at another; columns are `to_stride`
+// The conjugate of a block of complex numbers, in its place or at another. Columns are `to_stride`
 // and `from_stride` elements apart.
 
 #include "bits.cuh"

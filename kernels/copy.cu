@@ -1,10 +1,9 @@
-// Out-of-place copy: the baseline that all shares of a copy are measured against, and what saves
-// and restores contiguous pieces. `copy_16` is the baseline; the others are for what lies at odd
-// addresses.
+// Out-of-place copy: the baseline for all shares of a copy. It also saves and restores contiguous
+// pieces. `copy_16` is the baseline; the others are for addresses of smaller alignment.
 
 #include "common.cuh"
 
-// Elements that a thread has in flight.
+// Elements that a thread loads at once.
 constexpr int AT_ONCE = 4;
 
 template <int S>

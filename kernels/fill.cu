@@ -1,5 +1,5 @@
-// Fills a block with one value: columns are `stride` elements apart, and what lies between them is
-// left alone.
+// Fills a block with one value. Columns are `stride` elements apart, and the elements between them
+// keep their values.
 
 #include "common.cuh"
 

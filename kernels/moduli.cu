@@ -1,8 +1,8 @@
-// Sums of moduli for 1-norms, in double whatever the entries are; columns are `stride` elements
+// Sums of moduli for 1-norms, in double for entries of any dtype. Columns are `stride` elements
 // apart.
 //
-// Each sum is one block's (of a column) or one thread's (of a row), in an order that does not
-// depend on the grid: the same bits in every run.
+// One block adds the sum of a column, and one thread the sum of a row. The order does not depend on
+// the grid: every run gives the same bits.
 
 #include "common.cuh"
 
@@ -36,12 +36,12 @@ struct Found {
   double sum[THREADS], largest[THREADS];
 };
 
-// What becomes of the sums of columns.
+// The mode of the sums of columns.
 enum How { SET, HERMITIAN, ADDED };
 
-// sums[j] <- the sum of column j and largest[j] <- its largest |Re| + |Im|, NaN passed over; or
-// sums[j] is raised by the sum. Of a Hermitian matrix, whose columns begin with an entry on the
-// diagonal each, it is raised by what lies on and below the diagonal, the former being real.
+// Writes the sum of column j to sums[j] and its largest |Re| + |Im|, without NaN entries, to
+// largest[j]; or adds the sum to sums[j]. Columns of a Hermitian matrix begin with the diagonal
+// entry, which is real. Then the sum is over the entries on and below the diagonal.
 template <typename T>
 __device__ void column_moduli(Found& found, const T* x, Size stride, Size rows, Size cols, int how,
                               double* sums, double* largest) {
@@ -73,7 +73,7 @@ __device__ void column_moduli(Found& found, const T* x, Size stride, Size rows, 
   }
 }
 
-// sums[i] is raised by the sum of row i, of a Hermitian matrix by what lies below the diagonal.
+// Adds the sum of row i to sums[i]; for a Hermitian matrix, only the entries below the diagonal.
 template <typename T>
 __device__ void row_moduli(const T* x, Size stride, Size rows, Size cols, bool hermitian,
                            double* sums) {
@@ -106,7 +106,7 @@ __device__ inline void raise(Squares& all, double x) {
   }
 }
 
-// squares[j] <- those of column j.
+// squares[j] <- the squares of column j.
 template <typename T>
 __device__ void column_squares(Squares* held, const T* x, Size stride, Size rows, Size cols,
                                Squares* squares) {

@@ -1,40 +1,39 @@
-// Pieces of memory of the same length, moved in place by a permutation that is computed.
+// Moves pieces of memory of the same length in place, by a permutation that is computed.
 //
-// A piece is cut into slices (slice.cuh); what happens to one slice of all pieces does not
-// depend on the others. A warp takes a slice of some piece on chip (in registers, or by copies that
-// go on by themselves, carrier.cuh) and goes along the cycle: it takes the slice where its own
-// belongs, stores its own there, and so on. Cycles may be few and
-// as long as the array, so many warps begin on the same cycle. A bit for each slice of each piece,
-// all zero before, says that somebody has taken it.
+// A piece is cut into slices (slice.cuh). The moves of one slice of all pieces do not depend on
+// other slices. A warp takes a slice of some piece on chip, in registers or by asynchronous copies
+// (carrier.cuh), and follows the cycle. It takes the slice in the place of its own, stores its own
+// there, and so on. Cycles may be few and as long as the array, so many warps begin on the same
+// cycle. A bit for each slice of each piece, initially zero, marks a slice that a warp has taken.
 //
-// Who begins at a place loads its slice, then sets the bit, and goes on if it was not set. Who
-// comes to a place with the slice that belongs there is the only one ever to store there. If it
-// finds the bit not set, nobody else will take the slice, which may be loaded before or after: the
-// load need not wait for the bit. If it finds the bit set, the one who began there had loaded
-// before: it stores what it has and stops. No line is read from a first-level cache in an older
-// state than it may have, as slices are only read before they are first stored to.
+// A warp that begins at a place loads its slice, then sets the bit, and continues if it was not
+// set. A warp that arrives with the slice for a place is the only one ever to store there. If it
+// finds the bit not set, no other warp will take the slice there. That slice may be loaded before
+// or after, so the load need not wait for the bit. If it finds the bit set, the warp that began
+// there had loaded before, so the arriving warp stores its slice and stops. A first-level cache
+// cannot hold stale lines, because slices are read only before the first store to them.
 #ifndef MESHSOLVE_PIECES_CUH
 #define MESHSOLVE_PIECES_CUH
 
 #include "carrier.cuh"
 
-// Sets bit `i` for the warp and says whether it was set.
+// Sets bit `i` for the warp and returns whether it was set.
 __device__ inline bool claimed(unsigned* bits, Size i) {
   unsigned was = 0;
   if (lane_index() == 0) was = atomicOr(bits + i / 32, 1u << i % 32);
   return __shfl_sync(ALL_LANES, was, 0) >> i % 32 & 1;
 }
 
-// A word of bits as some other warp may just have left it, the same for all lanes.
+// A word of bits, including other warps' latest changes, the same for all lanes.
 __device__ inline unsigned peek(const unsigned* bits) {
   unsigned word = 0;
   if (lane_index() == 0) word = *static_cast<const volatile unsigned*>(bits);
   return __shfl_sync(ALL_LANES, word, 0);
 }
 
-// From piece `start` on until a slice that somebody else has taken. `pieces.target(h)` says where
-// piece h belongs and `pieces.at(h)` where it lies, in elements. The `length` is that of a slice at
-// most.
+// Moves slices from piece `start` on until one that another warp has taken. `pieces.target(h)` is
+// where piece h belongs, `pieces.at(h)` its offset in elements. `length` is at most that of a
+// slice.
 template <int S, typename Carrier, typename Pieces>
 __device__ void follow(Carrier& carrier, const Pieces& pieces, Element<S>* data, int length,
                        unsigned* bits, Size start) {
@@ -52,7 +51,7 @@ __device__ void follow(Carrier& carrier, const Pieces& pieces, Element<S>* data,
     const bool last = claimed(bits, place);
     carrier.taken();
     if (last) {
-      __threadfence();  // as the one who set it had
+      __threadfence();  // as the warp that set it did
       carrier.put(there, length);
       return;
     }
@@ -62,9 +61,9 @@ __device__ void follow(Carrier& carrier, const Pieces& pieces, Element<S>* data,
   }
 }
 
-// Calls begin(slice, bits of the slice, piece) for pieces that nobody has taken, `count` of them in
-// each slice. Units of work are 32 pieces of a slice; `bits` has ceil(count / 32) words, all zero,
-// for each slice.
+// Calls begin(slice, bits of the slice, piece) for pieces that no warp has taken, `count` of them
+// in each slice. Units of work are 32 pieces of a slice. `bits` has ceil(count / 32) words, all
+// zero, for each slice.
 template <typename Begin>
 __device__ void begin_everywhere(Size count, Size slices, unsigned* bits, Begin begin) {
   const Size words = ceil_div(count, 32), units = words * slices;
@@ -91,8 +90,8 @@ __device__ void move_by(Carrier& carrier, const Pieces& pieces, Size count, Size
   });
 }
 
-// Every piece of `length` elements goes where it belongs; long ones of 16-byte elements by bulk
-// copies, if there are such.
+// Moves every piece of `length` elements to its place; long ones of 16-byte elements by bulk
+// copies, if the architecture has them.
 template <int S, typename Pieces>
 __device__ void move_pieces(Buffers<S>& buffers, const Pieces& pieces, Size count, Size length,
                             Element<S>* data, unsigned* bits) {

@@ -1,5 +1,5 @@
-// What factorisations of tiles and panels leave: pivots as the library has them, and pivots that
-// are no numbers.
+// Work after factorisations of tiles and panels: the library's numbers of pivots, and pivots that
+// are not finite.
 
 #include "common.cuh"
 
@@ -8,8 +8,8 @@ struct Complex {
   T real, imaginary;
 };
 
-// to[i] <- from[i] - 1 + first: from numbers of a panel's rows from 1 to those of the matrix. What
-// names no row that is left, as a panel of NaN may, stays where it is.
+// to[i] <- from[i] - 1 + first: from numbers of a panel's rows from 1 to those of the matrix. A
+// number of no remaining row, as from a panel of NaN, becomes that of its own row.
 KERNEL number_pivots(int* to, const long long* from, Size count, int first, Size rows) {
   for (Size i = thread_index(); i < count; i += thread_count()) {
     const long long pivot = from[i] - 1;
@@ -25,8 +25,8 @@ __device__ inline bool is_finite(Complex<T> x) {
   return is_finite(x.real) && is_finite(x.imaginary);
 }
 
-// `info` becomes the number, from 1, of the first entry on the diagonal that is no finite number,
-// if there is one and `info` is 0 or larger.
+// `info` becomes the number, from 1, of the first diagonal entry that is not finite, if there is
+// one. It keeps smaller positive values, and negative ones.
 template <typename T>
 __device__ void find_no_number(int* least, const T* a, Size stride, Size order, int* info) {
   int found = int(order);

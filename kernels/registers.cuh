@@ -1,17 +1,17 @@
-// N x 32 elements in the registers of a warp, N of each lane, transposed there by the decomposition
-// of Catanzaro, Keller and Garland (PPoPP'14, section 6.2).
+// N x 32 elements in the registers of a warp, N in each lane. The decomposition of Catanzaro,
+// Keller and Garland (PPoPP'14, section 6.2) transposes them there.
 //
-// R2C makes structures of rows: if row i of lane j was element i * 32 + j of 32 structures that lie
-// one after the other, lane j has the structure j afterwards. C2R makes rows of structures. Columns
-// are rotated lane by lane by barrel rotations (6.2.2), rows are shuffled by the warp's exchanges
-// (6.2.1), and the permutation of the rows is only a matter of which register is loaded or stored
-// where (6.2.3): it is the caller's, by `permuted`.
+// R2C makes structures of rows. Let row i of lane j be element i * 32 + j of 32 consecutive
+// structures; then lane j has structure j afterwards. C2R makes rows of structures. Columns are
+// rotated lane by lane by barrel rotations (6.2.2), and the warp's exchanges shuffle rows (6.2.1).
+// The permutation of the rows only selects the register for each load or store (6.2.3): the caller
+// does it, by `permuted`.
 #ifndef MESHSOLVE_REGISTERS_CUH
 #define MESHSOLVE_REGISTERS_CUH
 
 #include "common.cuh"
 
-// A row from lane to lane: every lane gets the element that lane `from` mod 32 has.
+// Shuffles a row between lanes: every lane gets the element of lane `from` mod 32.
 __device__ inline unsigned shuffle(unsigned x, int from) { return __shfl_sync(ALL_LANES, x, from); }
 __device__ inline uint2 shuffle(uint2 x, int from) {
   return {shuffle(x.x, from), shuffle(x.y, from)};
@@ -30,9 +30,9 @@ __device__ inline uint4 select(bool which, uint4 x, uint4 y) {
           select(which, x.w, y.w)};
 }
 
-// Row k takes from row k + amount, or k - amount if not UP, for amounts of at most MOST that differ
-// from lane to lane; bit by bit, from BY on, along the cycles of a step, so that it needs one
-// register more.
+// Row k takes from row k + amount, or k - amount if not UP. Amounts are at most MOST and differ
+// from lane to lane. It works bit by bit, from BY on, along the cycles of a step, so it needs one
+// more register.
 template <int N, int MOST, bool UP, int BY = 1, typename T>
 __device__ inline void rotate(T (&x)[N], int amount) {
   if constexpr (BY <= MOST) {
@@ -51,39 +51,39 @@ __device__ inline void rotate(T (&x)[N], int amount) {
   }
 }
 
-// The index maps of the paper for an N x 32 matrix. C = gcd(N, 32) and B are powers of two, so that
+// The index maps of the paper for an N x 32 matrix. C = gcd(N, 32) and B are powers of two, so
 // remainders are bits. A row is C x B before the shuffle of C2R, element l*B + h, and B x C after
 // it, element v*C + r.
 template <int N>
 struct Registers {
   static_assert(2 <= N && N <= WARP, "structures of 2 to 32 elements");
   static constexpr int C = N & -N, A = N / C, B = WARP / C;
-  // Of A, which is odd unless B = 1, modulo B.
+  // The inverse of A, which is odd unless B = 1, modulo B.
   static constexpr int INVERSE = A * (2 - A * A) & (B - 1);
 
-  // s'_0(i), eq. 26: row i of the one side is row permuted(i) of what C2R has shuffled and R2C
-  // will.
+  // s'_0(i), eq. 26: row i of one side is row permuted(i) of the side that C2R has shuffled and R2C
+  // will shuffle.
   static __device__ constexpr int permuted(int i) { return (i * WARP - i / A) % N; }
 
-  // Which multiple of C row i + l is in, modulo B: of the l below C - i % C, and of the others.
+  // The multiple of C that contains row i + l, modulo B: for l below C - i % C, and for the others.
   static __device__ constexpr int turn(int i) { return i / C & (B - 1); }
   static __device__ constexpr int next(int i) { return (i / C + 1) % A & (B - 1); }
 
-  // The lane that element j of row i comes from by C2R, eq. 31.
+  // The lane of element j of row i before C2R, eq. 31.
   static __device__ int unshuffled(int i, int j) {
     const int r = j & (C - 1), v = j / C;
     const int h = (v - (r >= i % C ? turn(i) : next(i))) * INVERSE;
     return ((r - i) * B & (WARP - B)) | (h & (B - 1));
   }
 
-  // And by R2C, eq. 24.
+  // The same before R2C, eq. 24.
   static __device__ int shuffled(int i, int j) {
     const int l = j / B, h = j & (B - 1);
     const int v = (l < C - i % C ? turn(i) : next(i)) + h * A;
     return (v * C & (WARP - C)) | ((i + l) & (C - 1));
   }
 
-  // Row permuted(i) was loaded as row i.
+  // Expects row i loaded as row permuted(i).
   template <typename T>
   static __device__ void r2c(T (&x)[N]) {
     const int j = lane_index();
@@ -93,7 +93,7 @@ struct Registers {
     rotate<N, C - 1, false>(x, j / B);
   }
 
-  // Row permuted(i) is to be stored as row i.
+  // Leaves in row permuted(i) what belongs in row i.
   template <typename T>
   static __device__ void c2r(T (&x)[N]) {
     const int j = lane_index();

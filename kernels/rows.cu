@@ -1,15 +1,15 @@
-// Row interchanges of partial pivoting, applied to the columns of a block: rows first + i and
-// pivots[i] change places for all i, one after the other, ascending or, if `back`, descending.
+// Row interchanges of partial pivoting, applied to the columns of a block. Rows first + i and
+// pivots[i] change places for all i, one after the other: ascending, or descending if `back`.
 //
-// One after the other would be one access waiting for another. So find_moves finds out once, with
-// numbers instead of elements, which row ends up where; then permute_rows moves all elements of a
-// column at once, for as many blocks as have the same interchanges. A slot is a row that is
-// touched: `count` of them from `first` on, and one for each pivot elsewhere. The same pivot may
-// come several times: its first one has the slot, the others name the row as its own source.
+// In this order each access would wait for the one before. So find_moves finds once, with numbers
+// instead of elements, the final place of each row. Then permute_rows moves all elements of a
+// column at once, for as many blocks as have the same interchanges. A slot is a row that moves:
+// `count` of them from `first` on, and one for each other pivot. A pivot may occur several times.
+// Its first occurrence has the slot; the others name the row as its own source.
 
 #include "common.cuh"
 
-// Interchanges whose moves are found at once, at most.
+// The most interchanges of one search for moves.
 constexpr int MOST = 1024;
 constexpr int SLOTS = 2 * MOST;
 
@@ -17,7 +17,7 @@ struct Interchanges {
   int pivot[MOST];
   // The slot that changes places with slot i.
   int partner[MOST];
-  // Which slot's elements are in a slot.
+  // The slot of the elements in each slot.
   int holds[SLOTS];
 };
 
@@ -25,8 +25,8 @@ __device__ inline int row_of(const Interchanges& all, int first, int count, int 
   return slot < count ? first + slot : all.pivot[slot - count];
 }
 
-// Of 2 * count slots: their rows, then the rows whose elements these take. `count` is MOST at most.
-// One block works.
+// For 2 * count slots: their rows, then the rows from which they take elements. `count` is at most
+// MOST. One block does the work.
 KERNEL find_moves(int* moves, int first, const int* pivots, int count, int back) {
   SHARED(Interchanges, all);
   if (blockIdx.x > 0) return;
@@ -64,8 +64,8 @@ struct Kept {
   Element<S> element[SLOTS];
 };
 
-// Calls move(e, column, row, source) for each row that moves, in `width` columns; `e` counts what
-// is kept, neighbouring threads taking neighbouring elements.
+// Calls move(e, column, row, source) for each row that moves, in `width` columns. `e` counts the
+// kept elements; neighbouring threads take neighbouring ones.
 template <typename Move>
 __device__ void visit_moves(int width, bool by_rows, const int* moves, int slots, Move move) {
   for (int e = threadIdx.x; e < slots * width; e += THREADS) {
@@ -76,8 +76,8 @@ __device__ void visit_moves(int width, bool by_rows, const int* moves, int slots
   __syncthreads();
 }
 
-// Element (i, j) of the block is x[i * row_stride + j * col_stride]. A block of threads has as many
-// columns at a time as its memory keeps.
+// Element (i, j) of the block is x[i * row_stride + j * col_stride]. A block of threads takes as
+// many columns at a time as fit in its memory.
 template <int S>
 __device__ void permute_rows(Kept<S>& kept, Element<S>* x, Size row_stride, Size col_stride,
                              Size cols, const int* moves, int slots) {
@@ -95,7 +95,7 @@ __device__ void permute_rows(Kept<S>& kept, Element<S>* x, Size row_stride, Size
   }
 }
 
-// `slots` is not zero, and SLOTS at most: more are several launches.
+// `slots` is not zero, and at most SLOTS: more slots need several launches.
 #define ENTRY(S)                                                                      \
   KERNEL permute_rows_##S(Element<S>* x, Size row_stride, Size col_stride, Size cols, \
                           const int* moves, int slots) {                              \

@@ -1,16 +1,16 @@
-// An array with a side of 2 to 32, as rows and as chunks, for the kernels that turn the one to the
-// other.
+// A skinny array, with a side of 2 to 32, as rows and as chunks, for the kernels that transpose one
+// to the other.
 //
 // Rows, lines, chunks and the tail are as in transpose_panels.cu. A block of threads has a run of
-// panels, each of which is on chip while it is turned, so a panel has at most 32 KiB. `scratch`
-// holds the tail as rows, then (shorter - 1) * rest elements for each run but the first: the
-// beginning of the run's place, where the chunks of the run before reach.
+// panels. Each is on chip during its transposition, so it has at most 32 KiB. `scratch` holds the
+// tail as rows, then (shorter - 1) * rest elements for each run but the first: the beginning of its
+// place. The chunks of the run before extend into it.
 #ifndef MESHSOLVE_SKINNY_CUH
 #define MESHSOLVE_SKINNY_CUH
 
 #include "common.cuh"
 
-// Bytes of a panel at most.
+// The most bytes of a panel.
 constexpr int PANEL = 32 << 10;
 
 struct Skinny {
@@ -24,26 +24,26 @@ struct Skinny {
     return s % count * shorter + s / count;
   }
 
-  // The first panel of a run, and where panel p lies as rows.
+  // The first panel of a run, and the offset of panel p as rows.
   __device__ Size first(Size run) const { return count * run / runs; }
   __device__ Size rows(Size p) const { return p * height * shorter; }
 
-  // How far the chunks of the panels before reach into the place of panel p.
+  // Elements of earlier panels' chunks in the place of panel p.
   __device__ Size reach(Size p) const { return p == 0 ? 0 : (p * shorter - 1) / count * rest; }
 
-  // Whether another run may have overwritten a part of panel p of this one, which is held: the
-  // first panel of a tall array's run, the last one of a wide one's.
+  // Whether another run may have overwritten a part of panel p, so scratch holds it. It is the
+  // first panel of a run of a tall array, the last one for a wide array.
   __device__ bool holds(Size run, Size p) const {
     if (rest == 0) return false;
     return tall ? run > 0 && p == first(run) : run + 1 < runs && p + 1 == first(run + 1);
   }
 
-  // Where in scratch the beginning of a run's place is held; not for the first one.
+  // The offset in scratch of the beginning of a run's place; not for the first run.
   __device__ Size held(Size run) const { return shorter * rest + (run - 1) * (shorter - 1) * rest; }
 };
 
-// The tail between scratch and the array, where it lies as rows or at the ends of the lines; by
-// `threads` threads, of which this is number `thread`.
+// Copies the tail between scratch and the array, where it is in rows or at the ends of the lines.
+// This is number `thread` of `threads` threads.
 template <int S>
 __device__ void move_tail(const Skinny& skinny, Element<S>* data, Element<S>* scratch, bool rows,
                           bool hold, Size thread, Size threads) {
@@ -60,8 +60,8 @@ __device__ void move_tail(const Skinny& skinny, Element<S>* data, Element<S>* sc
   }
 }
 
-// A panel, element (t, c) at t * shorter + c, with an element of padding for each 128 bytes:
-// neighbours along either side are in different banks, for most lengths of the shorter one.
+// A panel, element (t, c) at t * shorter + c, with an element of padding for each 128 bytes. For
+// most lengths of the shorter side, neighbours along either side are in different banks.
 template <int S>
 struct Panel {
   static constexpr int LENGTH = PANEL / S, LINE = 128 / S;
@@ -70,7 +70,7 @@ struct Panel {
   __device__ Element<S>& at(int i) { return elements[i + i / LINE]; }
 };
 
-// Calls visit(offset, i) for this thread's part of a panel in chunks: element i of the panel
+// Calls visit(offset, i) for this thread's part of a panel in chunks. Element i of the panel
 // belongs `offset` elements after the start of the array.
 template <typename Visit>
 __device__ void visit_chunks(const Skinny& skinny, Size p, Visit visit) {
@@ -82,7 +82,7 @@ __device__ void visit_chunks(const Skinny& skinny, Size p, Visit visit) {
   }
 }
 
-// Panel p of a run: all of it is loaded before any of it is stored.
+// Panel p of a run. All of it is loaded before any of it is stored.
 template <int S>
 __device__ void turn_panel(Panel<S>& panel, const Skinny& skinny, Element<S>* data,
                            const Element<S>* scratch, Size run, Size p) {

@@ -1,5 +1,5 @@
-// A contiguous part of something long, in the registers of a warp: 128 elements of 16 bytes or 256
-// smaller ones, or fewer.
+// A contiguous part of a piece or column, in the registers of a warp: 128 elements of 16 bytes or
+// 256 smaller ones, or fewer.
 #ifndef MESHSOLVE_SLICE_CUH
 #define MESHSOLVE_SLICE_CUH
 

@@ -1,5 +1,5 @@
-// Tiles transposed by way of shared memory. A tile is 256 bytes wide, so that whole lines are read
-// and written on both sides; a row of padding keeps a column of a tile in different banks.
+// Tiles transposed through shared memory. A tile is 256 bytes wide, so reads and writes are whole
+// lines on both sides. A row of padding keeps a column of a tile in different banks.
 #ifndef MESHSOLVE_TILES_CUH
 #define MESHSOLVE_TILES_CUH
 
@@ -11,8 +11,8 @@ struct Tile {
   Element<S> at[SIDE][SIDE + 1];
 };
 
-// Calls visit(row, column) for this thread's part of a tile with at most SIDE rows and columns;
-// neighbours have neighbouring columns, or pieces of WIDTH columns, of which there are whole ones.
+// Calls visit(row, column) for this thread's part of a tile with at most SIDE rows and columns.
+// Neighbours have neighbouring columns, or pieces of WIDTH columns, all of them whole.
 template <int S, int WIDTH = 1, typename Visit>
 __device__ inline void visit_tile(int rows, int columns, Visit visit) {
   constexpr int SIDE = Tile<S>::SIDE, ACROSS = SIDE / WIDTH, STEP = THREADS / ACROSS;
@@ -24,10 +24,10 @@ __device__ inline void visit_tile(int rows, int columns, Visit visit) {
   }
 }
 
-// WIDTH elements beside each other, one or 16 bytes of them, by one access of the device's memory:
-// `load` puts them beside each other in a row of a tile, `store` takes them from below each other.
-// A plain store of 16 bytes that come from several places is compiled to several stores, hence
-// __stwb, which is an ordinary store otherwise.
+// WIDTH adjacent elements, one or 16 bytes of them, by one access of the device's memory. `load`
+// puts them next to each other in a row of a tile, `store` takes them from one column. The compiler
+// splits a plain store of 16 bytes from several places into several stores. Hence __stwb, which is
+// otherwise an ordinary store.
 template <int S, int WIDTH>
 struct Access {
   static_assert(WIDTH == 1, "16 bytes of smaller elements are below");
@@ -58,16 +58,16 @@ struct Access<8, 2> {
   }
 };
 
-// What is or-ed together of addresses and bytes is a multiple of 16.
+// Whether the bitwise or of addresses and bytes is a multiple of 16.
 __device__ inline bool is_aligned(Size bits) { return bits % 16 == 0; }
 __device__ inline Size bits_of(const void* at) { return reinterpret_cast<Size>(at); }
 
-// Elements that go by one access where everything is a multiple of 16 bytes.
+// Elements of one access where all addresses and lengths are multiples of 16 bytes.
 template <int S>
 constexpr int WIDE = 16 / S;
 
-// Two places in an array of rows `stride` elements apart: `x` is rows x columns and `y` columns x
-// rows. They are the same or do not overlap.
+// Two blocks of an array with rows `stride` elements apart: `x` is rows x columns and `y`
+// columns x rows. They are the same or do not overlap.
 template <int S>
 struct Pair {
   Element<S>* x;
@@ -110,7 +110,7 @@ __device__ void exchange_by(PairOfTiles<S>& tiles, const Pair<S>& pair) {
   __syncthreads();
 }
 
-// The tiles at both places change places, transposed.
+// Exchanges the two blocks, transposed.
 template <int S>
 __device__ void exchange(PairOfTiles<S>& tiles, const Pair<S>& pair) {
   if (WIDE<S> > 1 && pair.is_wide()) {
@@ -120,9 +120,9 @@ __device__ void exchange(PairOfTiles<S>& tiles, const Pair<S>& pair) {
   }
 }
 
-// The pairs (i, j), j <= i, of `tiles` things as a rectangle of tiles + 1 rows if their number is
-// even, else of as many: beside a row of the lower triangle lies one of what the rectangle cuts
-// off, upside down.
+// The pairs (i, j), j <= i, of `tiles` tile rows as a rectangle: tiles + 1 rows if `tiles` is even,
+// else `tiles`. Next to a row of the lower triangle is one that the rectangle cuts off, upside
+// down.
 struct Triangle {
   Size tiles;
 

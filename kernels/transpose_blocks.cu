@@ -1,6 +1,6 @@
-// The two phases of a plan by blocks: `Tiles` transposes the d x d blocks where they stand, then
-// `Segments` moves their rows, contiguous segments, from the order (i, j, k) to (k, j, i), where
-// i < down, j < side, k < across. The way back has down and across exchanged.
+// The two phases of a plan by blocks. `Tiles` transposes the d x d blocks in place. Then `Segments`
+// moves their rows, contiguous segments, from the order (i, j, k) to (k, j, i), where i < down,
+// j < side, k < across. The inverse has down and across exchanged.
 
 #include "pieces.cuh"
 #include "tiles.cuh"
@@ -33,8 +33,8 @@ struct Segments {
   __device__ Size at(Size h) const { return h * length; }
 };
 
-// `length` counts elements of S bytes in a segment: the widest that segments and array are aligned
-// to are the fastest, also where `side` counts smaller ones. `bits` as for move_pieces.
+// `length` counts elements of S bytes in a segment. The widest to which segments and array are
+// aligned are the fastest, also where `side` counts smaller ones. `bits` as for move_pieces.
 #define ENTRY(S)                                                                             \
   KERNEL transpose_blocks_##S(Element<S>* data, Size down, Size across, Size side) {         \
     SHARED(PairOfTiles<S>, tiles);                                                           \

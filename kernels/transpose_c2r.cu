@@ -1,6 +1,6 @@
-// C2R and R2C, the decomposition of Catanzaro, Keller and Garland (PPoPP'14), for an array that is
-// seen as m x n: columns are permuted, rows are shuffled, columns are permuted again. With c =
-// gcd(m, n), a = m/c and b = n/c, C2R gathers
+// C2R and R2C, the decomposition of Catanzaro, Keller and Garland (PPoPP'14), for an array as
+// m x n. Columns are permuted, rows are shuffled, columns are permuted again. With c = gcd(m, n),
+// a = m/c and b = n/c, C2R gathers
 //
 //   Rotate   row i of column j from row i + floor(j/b)           eq. 23; nothing where c = 1
 //   Rows     element j of row i from where d'_i puts it           eq. 31
@@ -8,11 +8,11 @@
 //
 // (rows modulo m), and R2C gathers by the inverses in reverse order.
 //
-// Columns go in groups of 256 bytes. Within a group a column step is one map of whole sub-rows,
-// which move along its cycles (`move_rows`), and a fine rotation by less than the group's width
-// (`sweep_columns`), before it in C2R and after it in R2C. A sweep goes down the rows (R2C: up), by
-// slabs at the same time: the first rows of each slab are in scratch (`hold_rows`) for the slab
-// before.
+// Columns move in groups of 256 bytes. Within a group a column step is one map of whole sub-rows,
+// which move along its cycles (`move_rows`), and a fine rotation (`sweep_columns`). The rotation is
+// by less than the group's width, before the map in C2R and after it in R2C. A sweep goes down the
+// rows (R2C: up), by slabs at the same time. Scratch holds the first rows of each slab
+// (`hold_rows`) for the slab before.
 
 #include "pieces.cuh"
 
@@ -24,12 +24,12 @@ struct Window {
   int amount[WIDTH];
 };
 
-// Columns as a fine rotation goes through them: position p is row p, or from the last one on.
+// Columns in the order of a fine rotation: position p is row p, or counts from the last row.
 struct Columns {
   Size m, n, width, slabs, up;
 
   __device__ Size row(Size p) const { return up ? p : m - 1 - p; }
-  // Where a slab begins; each has `width` rows or more.
+  // The first position of a slab, of `width` rows or more.
   __device__ Size begin(Size slab) const { return m / slabs * slab + smaller(slab, m % slabs); }
 };
 
@@ -43,7 +43,7 @@ __device__ void hold_rows(const Columns& columns, const Element<S>* data, Elemen
 }
 
 // Position p of column j takes from position p + floor(j/b) - floor(j0/b), j0 the first column of
-// its group; with b = 1 that is j - j0.
+// its group. With b = 1 that is j - j0.
 template <int S>
 __device__ void sweep_columns(Window<S>& window, const Columns& columns, Element<S>* data,
                               const Element<S>* held, Size b) {
@@ -59,7 +59,7 @@ __device__ void sweep_columns(Window<S>& window, const Columns& columns, Element
     const Size begin = columns.begin(slab), end = columns.begin(slab + 1);
     const Size next = (slab + 1) % columns.slabs * (columns.width - 1) * n;
     if (first == 0 && t < width) window.amount[t] = int((j0 + t) / b - j0 / b);
-    // Positions from begin + k0 to begin + k1, behind the slab's end of the next slab.
+    // Positions from begin + k0 to begin + k1; past the slab's end they are the next slab's.
     auto fill = [&](Size k0, Size k1) {
       for (Size k = k0 + first; k < k1; k += THREADS / WIDTH) {
         if (t >= width) continue;
@@ -123,10 +123,9 @@ struct Row {
 
 __device__ inline Size wrap(Size x, Size modulus) { return x >= modulus ? x - modulus : x; }
 
-// The shuffle of row i. A row is best seen as c x b before, element l*b + h, and b x c after,
-// element v*c + r, with R = (i + l) mod m, r = R mod c and v = (R/c + h*a) mod b (eq. 24). As l <
-// c, R/c is one of two numbers. Nothing is divided for an element: a thread's next one is THREADS
-// away.
+// The shuffle of row i. Take a row as c x b before, element l*b + h, and as b x c after, element
+// v*c + r. There R = (i + l) mod m, r = R mod c and v = (R/c + h*a) mod b (eq. 24). As l < c, R/c
+// is one of two numbers. No element needs a division, because a thread's next one is THREADS away.
 template <int S>
 struct Shuffle {
   Size m, n, c, inverse;  // of a modulo b
@@ -166,7 +165,7 @@ struct Shuffle {
   }
 };
 
-// Rows that are too long for the chip are kept in scratch, one for each of `workers` blocks.
+// Scratch holds rows that are too long for the chip, one for each of `workers` blocks.
 template <int S>
 __device__ void shuffle_rows(Row<S>& row, Shuffle<S> shuffle, Element<S>* data, Element<S>* scratch,
                              bool forward, Size workers) {

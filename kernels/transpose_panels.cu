@@ -1,11 +1,11 @@
-// The phases of a plan by panels: `Turn` (a panel from rows to chunks, or back), `Hold` (between
-// scratch and the array), `Permute` (chunks move to their places; `Mark`, which comes before it, is
-// the host's alone).
+// The phases of a plan by panels. `Turn` transposes a panel from rows to chunks, or back. `Hold`
+// copies between scratch and the array. `Permute` moves chunks to their places. Only CPU devices
+// need `Mark` before it.
 //
-// The long side is count * height + rest. Rows are short and lie one after the other on one side of
-// the transposition; on the other the lines are long, and chunk s, `height` elements, begins at s *
-// height + s / count * rest. A tall array goes from rows to lines, a wide one back. `shared` has
-// (height + rest) * short elements: the last panel as chunks, then the tail of `rest` rows.
+// The long side is count * height + rest. On one side of the transposition, rows are short and
+// consecutive. On the other the lines are long, and chunk s, `height` elements, begins at
+// s * height + s / count * rest. A tall array goes from rows to lines, a wide one back. `shared`
+// has (height + rest) * short elements: the last panel as chunks, then the tail of `rest` rows.
 
 #include "pieces.cuh"
 #include "tiles.cuh"
@@ -15,7 +15,7 @@ struct Panels {
 
   __device__ Size at(Size s) const { return s * height + s / count * rest; }
 
-  // What all chunks and the tail's lines begin and end at multiples of, of elements of S bytes.
+  // The bits of all beginnings and ends of chunks and the tail's lines, of elements of S bytes.
   template <int S>
   __device__ Size bits(const void* data) const {
     return bits_of(data) | (height | rest) * S;
@@ -32,20 +32,20 @@ struct Panels {
   }
 };
 
-// A tile and where its lines are: finding that takes a division.
+// A tile and its lines' addresses, because each takes a division.
 template <int S>
 struct Turner {
   Tile<S> tile;
   Element<S>* line[Tile<S>::SIDE];
 };
 
-// Whether lines that begin at multiples of 16 bytes where `bits` is one go by 16 bytes.
+// Whether accesses have 16 bytes: lines begin at such multiples if `bits` is one.
 template <int S>
 __device__ bool by_16(Size bits) {
   return WIDE<S> > 1 && is_aligned(bits);
 }
 
-// A tile of `height` rows and `width` columns from memory, line i beginning at line(i).
+// Reads a tile of `height` rows and `width` columns; line i begins at line(i).
 template <int S, typename Line>
 __device__ void fetch(Tile<S>& tile, bool wide, int height, int width, Line line) {
   if (wide) {
@@ -57,7 +57,7 @@ __device__ void fetch(Tile<S>& tile, bool wide, int height, int width, Line line
   }
 }
 
-// Its transpose, of `height` rows and `width` columns, to memory.
+// Writes its transpose, of `height` rows and `width` columns.
 template <int S, typename Line>
 __device__ void put(Tile<S>& tile, bool wide, int height, int width, Line line) {
   if (wide) {
@@ -69,8 +69,8 @@ __device__ void put(Tile<S>& tile, bool wide, int height, int width, Line line) 
   }
 }
 
-// `lines` lines of length `length`, the elements of line c at line(c), from or to rows of `lines`
-// elements each. Where `bits` is a multiple of 16, all lines begin and end at such a one.
+// Transposes `lines` lines of length `length`, with line c at line(c), from or to rows of `lines`
+// elements each. If `bits` is a multiple of 16, all lines begin and end at such multiples.
 template <int S, typename Line>
 __device__ void turn(Turner<S>& turner, Element<S>* rows, Size lines, Size length, bool to_lines,
                      Size bits, Line line) {
@@ -100,13 +100,13 @@ __device__ void turn(Turner<S>& turner, Element<S>* rows, Size lines, Size lengt
   }
 }
 
-// Contiguous elements.
+// Copies contiguous elements.
 template <int S>
 __device__ void move(Element<S>* to, const Element<S>* from, Size count) {
   for (Size i = thread_index(); i < count; i += thread_count()) to[i] = from[i];
 }
 
-// Panel `p`; the last one is in scratch on the side of the chunks, and the tail moves with it.
+// Panel `p`. The last one is in scratch on the side of the chunks, and the tail moves with it.
 template <int S>
 __device__ void turn_panel(Turner<S>& turner, const Panels& panels, Element<S>* data,
                            Element<S>* shared, Size p) {

@@ -1,19 +1,19 @@
-// The phase `Turn` of a plan for skinny arrays whose structures have at most 128 bytes: as
-// `turn_panels` (transpose_skinny.cu), which is its plain form, but a panel is in the registers of
-// a block and is transposed there. Loads and stores of a warp are 32 consecutive elements on both
-// sides. The file is compiled for structures of ELEMENTS; tests have all of them at once.
+// The phase `Turn` of a plan for skinny arrays, for structures of at most 128 bytes. It does the
+// work of `turn_panels` (transpose_skinny.cu), the plain form, but transposes a panel in the
+// registers of a block. Loads and stores of a warp are 32 consecutive elements on both sides. The
+// file is compiled for structures of ELEMENTS; tests have all of them at once.
 
 #include "registers.cuh"
 #include "skinny.cuh"
 
-// Bytes of a structure at most.
+// The most bytes of a structure.
 constexpr int STRUCTURE = 128;
 
 // Panel p: rows and chunks as offsets from its place, which are less than two panels.
 template <int S, int N>
 struct PanelInRegisters {
   static_assert(N * S <= STRUCTURE, "at most 32 registers for a structure");
-  // Sets of 32 structures; those of a warp are as far from each other as there are warps.
+  // Sets of 32 structures. Successive sets of a warp are WARPS sets apart.
   static constexpr int WARPS = THREADS / WARP, SETS = PANEL / (THREADS * N * S);
   using Maps = Registers<N>;
   Element<S> kept[SETS][N];
@@ -41,7 +41,7 @@ struct PanelInRegisters {
   static __device__ void visit_lines(const Skinny& skinny, Size p, Visit visit) {
     const int height = int(skinny.height), rest = int(skinny.rest);
     const Size first = p * N, line = first / skinny.count;
-    // Chunks of a line, and those that are left of this one; more than N are as good as N.
+    // Chunks of a line, and the remaining ones of this line; more than N count as N.
     const int whole = int(smaller(skinny.count, Size(N)));
     int left = int(smaller((line + 1) * skinny.count - first, Size(N)));
     int at = int(line * skinny.rest);
@@ -65,7 +65,7 @@ struct PanelInRegisters {
     }
   }
 
-  // No panel is stored where the next one is loaded: between panels nobody waits.
+  // Loads and stores of different panels do not overlap, so no thread waits between panels.
   template <bool TALL>
   __device__ void turn(const Skinny& skinny, Element<S>* data, Size p) {
     Element<S>* place = data + skinny.rows(p);
@@ -84,7 +84,7 @@ struct PanelInRegisters {
   }
 };
 
-// Panels of which a part is held in scratch are left for `turn_held` (transpose_skinny.cu).
+// Leaves panels with a part in scratch to `turn_held` (transpose_skinny.cu).
 template <int S, int N, bool TALL>
 __device__ void turn_one_way(const Skinny& skinny, Element<S>* data, Element<S>* scratch) {
   turn_runs<S>(skinny, data, scratch, [&](Size run, Size p) {

@@ -1,11 +1,11 @@
-// The phases of a plan for skinny arrays, with a side of 2 to 32: `Hold` (what would be overwritten
-// goes to scratch), `Turn` (panels from rows to chunks, or back, about where they were), `Permute`
-// (chunks move to their places; before or after, the tail of a tall array goes to its own,
-// `place_tail`).
+// The phases of a plan for skinny arrays, with a side of 2 to 32. `Hold` copies to scratch the data
+// that would be overwritten. `Turn` transposes panels from rows to chunks, or back, in nearly the
+// same place. `Permute` moves chunks to their places. Before or after, `place_tail` places the tail
+// of a tall array.
 //
-// `turn_panels` is for structures of any size: a panel is in shared memory while it is turned.
-// Where it fits in registers it is transposed there (transpose_registers.cu); panels of which a
-// part is held are left for `turn_held`.
+// `turn_panels` is for structures of any size, with a panel in shared memory. Panels that fit in
+// registers are transposed there (transpose_registers.cu), except those with a part in scratch,
+// which `turn_held` does.
 
 #include "pieces.cuh"
 #include "skinny.cuh"

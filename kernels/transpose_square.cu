@@ -1,5 +1,5 @@
 // The phase `Tiles` of a plan for squares: pairs of tiles change places across the diagonal. One
-// pass, no scratch. Twice is the identity.
+// pass, no scratch. Its own inverse.
 
 #include "tiles.cuh"
 
@@ -17,10 +17,9 @@ __device__ void transpose_square(PairOfTiles<S>& tiles, Element<S>* data, Size n
   }
 }
 
-// A matrix whose rows lie in `parts` places with order / parts rows each, one part after the other
-// at the addresses in `part`: the shards of a matrix as a whole, also those of other devices that
-// can be reached. A tile lies within one part. Pairs `first` to `end` of shard_pairs, for each
-// device its own.
+// A matrix with order / parts rows in each of `parts` parts, at the addresses in `part`. They are
+// the shards of a matrix, also those of other devices within reach. A tile is within one part. Each
+// device exchanges its own pairs, from `first` to `end`.
 template <int S>
 __device__ void transpose_shards(PairOfTiles<S>& tiles, Element<S>* const* part, Size parts,
                                  Size order, Size first, Size end) {

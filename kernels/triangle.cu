@@ -1,18 +1,18 @@
-// Triangles of a matrix, columns `stride` elements apart: one given from the other, zeros outside.
+// Triangles of a matrix, columns `stride` elements apart: one made from the other, zeros outside.
 
 #include "bits.cuh"
 #include "tiles.cuh"
 
-// What of a block is meant.
+// The part of a block that is touched.
 enum Part { WHOLE, LOWER, UPPER };
 
 __device__ inline bool within(int part, Size i, Size j) {
   return part == WHOLE || (part == LOWER ? i >= j : i <= j);
 }
 
-// to(i, j) <- from(j, i) for i < rows and j < cols within `part`; the conjugate if `conjugated`,
-// and then a diagonal that is the edge of a part is real. Of both only what is within the part is
-// touched, so that they may be the triangles of one block.
+// to(i, j) <- from(j, i) for i < rows and j < cols within `part`. If `conjugated`, it takes the
+// conjugate, and a diagonal that is the edge of a part becomes real. It touches only elements
+// within the part, so both may be the triangles of one block.
 template <int S>
 __device__ void mirror(Tile<S>& tile, Element<S>* to, Size to_stride, const Element<S>* from,
                        Size from_stride, Size rows, Size cols, int part, bool conjugated) {

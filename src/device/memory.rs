@@ -1,14 +1,14 @@
-//! The memory that the operands and results of a call lie in, as far as a single thread reads and writes
-//! it before and after the workers' work.
+//! Access to the memory of a call's operands and results. A single thread reads and writes it
+//! before and after the workers run.
 
 use crate::error::Result;
 
 /// Addresses are those of operands, results and scratch of one call.
 pub trait Memory: Send + Sync {
-    /// Reads `count` times `size` bytes that lie `stride` bytes apart, one after the other.
+    /// Reads `count` pieces of `size` bytes, `stride` bytes apart, one after the other.
     ///
     /// # Safety
-    /// They are there, nobody writes them meanwhile, and at `to` there is room.
+    /// The pieces exist, no thread writes them meanwhile, and `to` has room.
     unsafe fn read(
         &self,
         from: *const u8,
@@ -17,27 +17,28 @@ pub trait Memory: Send + Sync {
         count: usize,
         to: *mut u8,
     ) -> Result<()>;
-    /// From the host's memory.
+    /// Copies bytes from the CPU's memory.
     ///
     /// # Safety
-    /// There are as many bytes, which nobody else uses meanwhile.
+    /// Both ranges have as many bytes, and no other thread uses them meanwhile.
     unsafe fn write(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
-    /// From one place to others, of which none overlaps another one; each may be another rank's.
+    /// Copies one range to several, none of which overlaps another. Each may belong to another
+    /// rank.
     ///
     /// # Safety
     /// As for `write`.
     unsafe fn spread(&self, from: *const u8, to: &[*mut u8], bytes: usize) -> Result<()>;
-    /// Writes a word of 4 or 8 bytes again and again.
+    /// Writes a word of 4 or 8 bytes `count` times.
     ///
     /// # Safety
     /// As for `write`.
     unsafe fn fill(&self, to: *mut u8, word: &[u8], count: usize) -> Result<()>;
 }
 
-/// Memory that this process can follow addresses into.
+/// Memory that this process can address directly.
 pub struct CpuMemory;
 
-// SAFETY (all of this impl): promised by the callers.
+// SAFETY (all of this impl): the caller promises ranges of its own.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl Memory for CpuMemory {
     unsafe fn read(
@@ -72,10 +73,10 @@ impl Memory for CpuMemory {
     }
 }
 
-/// `count` values that lie `stride` values apart.
+/// `count` values that are `stride` values apart.
 ///
 /// # Safety
-/// They are there, and any bits make a T.
+/// The values exist, and any bits make a T.
 pub unsafe fn read<T: Copy>(
     memory: &dyn Memory,
     from: *const T,
@@ -84,7 +85,7 @@ pub unsafe fn read<T: Copy>(
 ) -> Result<Vec<T>> {
     let (size, mut values) = (size_of::<T>(), Vec::<T>::with_capacity(count));
     if count > 0 {
-        // SAFETY: promised by the caller; the vector has room.
+        // SAFETY: the caller promises the values; the vector has room.
         unsafe {
             memory.read(from.cast(), size, stride * size, count, values.as_mut_ptr().cast())?;
             values.set_len(count);
@@ -98,13 +99,13 @@ pub unsafe fn read<T: Copy>(
 /// # Safety
 /// As for [`read`].
 pub unsafe fn read_one<T: Copy>(memory: &dyn Memory, from: *const T) -> Result<T> {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises the value.
     Ok(unsafe { read(memory, from, 1, 1) }?[0])
 }
 
 /// # Safety
-/// There is room for it.
+/// `to` has room for it.
 pub unsafe fn write_one<T: Copy>(memory: &dyn Memory, value: T, to: *mut T) -> Result<()> {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises room; `value` is local.
     unsafe { memory.write((&raw const value).cast(), to.cast(), size_of::<T>()) }
 }

@@ -1,9 +1,10 @@
-//! What a device offers to the distributed algorithms: tile kernels, copies, and the signals by
-//! which the workers of one call tell each other what is ready.
+//! The operations of a device for the distributed algorithms: tile kernels, copies, and the signals
+//! by which the workers of a call announce finished data.
 //!
-//! A *worker* is one thread of control of a call. Tile column t belongs to worker t mod L. On CPU devices
-//! there are as many workers as cores, whatever the number of ranks, because every worker can reach every
-//! shard; on a GPU a worker is a rank. The algorithms in `algorithms` only see this trait.
+//! A *worker* is one thread of control of a call. Worker t mod L owns tile column t, for L workers.
+//! CPU devices have as many workers as cores, whatever the number of ranks, because every worker
+//! can reach every shard. On a GPU a worker is a rank. The algorithms in `algorithms` see only this
+//! trait.
 
 pub mod cpu;
 pub mod cuda;
@@ -21,7 +22,7 @@ use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 use crate::transpose;
 
-/// What is applied to a stored triangle or panel L before use.
+/// The operation on a stored triangle or panel L before its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     None,
@@ -40,11 +41,11 @@ impl Op {
     }
 }
 
-/// A triangle of a block; the other one is neither read nor written.
+/// A triangle of a block. The other one is neither read nor written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Triangle {
     Lower,
-    /// With ones on the diagonal, which is not read.
+    /// The diagonal is ones, and is not read.
     UnitLower,
     Upper,
     UnitUpper,
@@ -60,54 +61,54 @@ impl Triangle {
     }
 }
 
-/// What a finished panel k subtracts from other tile columns j.
+/// The update that a finished panel k makes to other tile columns j.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
     /// `A_ij -= L_ik L_jk^H` for i >= j.
     Cholesky,
     /// `A_ij -= A_ik A_kj` for i > k.
     Lu,
-    /// The same for i < k; targets may lie on either side of k.
+    /// The same for i < k. Targets may be on either side of k.
     Above,
 }
 
-/// What a vendor's solver does with a matrix as a whole.
+/// A step of a vendor's solver on the whole matrix.
 #[derive(Clone, Copy, Debug)]
 pub enum WholeStep<T> {
     /// `A = L L^H` in the lower triangle.
     Potrf,
     /// The lower triangle of A^-1 in the place of L.
     Potri,
-    /// `P A = L U`; the numbers of interchanged rows.
+    /// `P A = L U`, and the numbers of interchanged rows.
     Getrf(Block<i32>),
-    /// `A X = B` from L, or with those numbers from L and U; `conjugated`: with conj(A). A worker brings
-    /// the right-hand sides that it has.
+    /// `A X = B` from L, or from L and U with those numbers; with conj(A) if `conjugated`. A worker
+    /// passes the right-hand sides that it holds.
     Solve { x: Option<Block<T>>, pivots: Option<Block<i32>>, conjugated: bool },
 }
 
 /// Moduli of the entries of a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Moduli {
-    /// The largest sum over a column; NaN if an entry is.
+    /// The largest column sum; NaN if an entry is NaN.
     pub column: f64,
-    /// The largest |Re| + |Im|, NaN passed over.
+    /// The largest |Re| + |Im|, without NaN entries.
     pub entry: f64,
 }
 
 impl Moduli {
-    /// Of two blocks side by side.
+    /// The moduli of both blocks together.
     pub fn and(self, other: Moduli) -> Moduli {
         let entry = self.entry.max(other.entry);
         Moduli { column: larger(self.column, other.column), entry }
     }
 }
 
-/// The larger one; NaN if one is.
+/// The larger of both; NaN if one is NaN.
 pub fn larger(x: f64, y: f64) -> f64 {
     if y > x || y.is_nan() { y } else { x }
 }
 
-/// Numbers of the rows 0, 1, .. after all interchanges, in their new order.
+/// The row numbers 0, 1, .. in their order after all interchanges.
 fn in_new_order(pivots: &[i32]) -> Vec<usize> {
     let mut rows: Vec<usize> = (0..pivots.len()).collect();
     pivots.iter().enumerate().for_each(|(i, &p)| rows.swap(i, p as usize));
@@ -120,13 +121,13 @@ fn no_engine() -> Error {
 }
 
 pub trait Backend<T: Scalar> {
-    /// Whether a worker is a rank: the shard of that number is its own memory, that of others is far.
+    /// Whether a worker is a rank: its own shard is local, all others are remote.
     const IS_RANK: bool;
-    /// Whether arithmetic is slow where it keeps subnormal numbers, so that it does so only where they
+    /// Whether arithmetic that keeps subnormal numbers is slow. Then it keeps them only where they
     /// matter.
     const FLUSHES: bool;
 
-    /// Index of this worker.
+    /// The index of this worker.
     fn worker(&self) -> usize;
     /// Number of workers of the call.
     fn workers(&self) -> usize;
@@ -137,22 +138,24 @@ pub trait Backend<T: Scalar> {
 
     // Tile kernels.
 
-    /// `A = L L^H` in the lower triangle of `a`, the other one is neither read nor kept. `before` rows of
-    /// the matrix come before it: if its leading minor of order i is not positive definite, or its pivot not
-    /// finite, that is reported as `before + i`, at once or when the worker has done all its work.
+    /// `A = L L^H` in the lower triangle of `a`; the other one is neither read nor kept. `before`
+    /// rows of the matrix precede `a`. If the leading minor of order i is not positive definite, or
+    /// its pivot not finite, it reports `before + i`. It does so at once, or when the worker has
+    /// done all its work.
     fn potrf(&mut self, a: Block<T>, before: usize) -> Step;
     /// `X <- X L^-H`, L lower triangular.
     fn trsm_panel(&mut self, l: Block<T>, x: Block<T>);
     /// `X <- X A^-1` with a triangle of A.
     fn trsm_right(&mut self, a: Block<T>, triangle: Triangle, x: Block<T>);
-    /// The inverse of a triangle of a tile in its place, by rows of `A^-1 A = I`.
+    /// Inverts a triangle of a tile in place, by rows of `A^-1 A = I`.
     fn trtri(&mut self, a: Block<T>, triangle: Triangle);
-    /// `X <- alpha A X` with a triangle of A, X no larger than the widest tile.
+    /// `X <- alpha A X` with a triangle of A. X is no larger than the widest tile.
     fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>);
-    /// This worker's part of `P A = L U` of a panel with at least as many rows as columns, the pivot being
-    /// the first of the largest |Re| + |Im|. The panel's rows count from `first`; row `first + i` was
-    /// interchanged with row `pivots[i]`. A pivot i, counted from 1, that is zero or not finite is reported as
-    /// `first + i`; the factorisation goes on all the same. Afterwards the members have met.
+    /// This worker's part of `P A = L U`, for a panel with at least as many rows as columns. The
+    /// pivot is the first entry of the largest |Re| + |Im|. The panel's rows count from `first`.
+    /// Row `first + i` was interchanged with row `pivots[i]`. Where pivot i, counted from 1, is
+    /// zero or not finite, it reports `first + i` and continues. It ends with a barrier of the
+    /// group.
     fn getrf(
         &mut self,
         panel: Block<T>,
@@ -160,12 +163,12 @@ pub trait Backend<T: Scalar> {
         pivots: Block<i32>,
         group: &mut Group,
     ) -> Step;
-    /// Interchanges rows `first + i` and `pivots[i]` of X for all i, ascending, or descending if
+    /// Interchanges rows `first + i` and `pivots[i]` of X for all i: ascending, or descending if
     /// `back`.
     fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool);
-    /// Numbers of the rows 0, 1, .. after all interchanges, in their new order.
+    /// The row numbers 0, 1, .. in their order after all interchanges.
     fn interchanged(&mut self, pivots: Block<i32>) -> Step<Vec<usize>>;
-    /// Subtracts from each tile column of `targets`, ascending, what the finished panel k says.
+    /// Subtracts the `update` by panel k from each tile column of `targets`, ascending.
     fn update(
         &mut self,
         a: &Matrix<T>,
@@ -190,32 +193,33 @@ pub trait Backend<T: Scalar> {
     /// `C <- C + S`.
     fn add(&mut self, c: Block<T>, s: Block<T>);
 
-    /// The largest |Re| + |Im|; entries that are no number are passed over.
+    /// The largest |Re| + |Im|, without NaN entries.
     fn largest(&mut self, x: Block<T>) -> Step<f64>;
-    /// Sums of moduli of X, whose columns are contiguous; row sums are added to `rows`.
+    /// Sums of moduli of X, which has contiguous columns. Adds row sums to `rows`.
     fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Step<Moduli>;
-    /// Adds to `sums` those of moduli over the rows of X, whose columns or rows are contiguous.
+    /// Adds sums of moduli over the rows of X to `sums`. X has contiguous columns or rows.
     fn add_moduli(&mut self, x: Block<T>, sums: Block<f64>);
-    /// Squares of the moduli of X, whose columns or rows are contiguous.
+    /// Sums of squared moduli of X, which has contiguous columns or rows.
     fn squares(&mut self, x: Block<T>) -> Step<Squares>;
-    /// Adds to the column sums of a Hermitian matrix, from the first column of X on, what its lower
-    /// triangle says: columns of X begin with an entry on the diagonal each, X's upper triangle is not
-    /// read.
+    /// Adds X's contribution to the column sums of a Hermitian matrix. X holds columns of its lower
+    /// triangle, each from the diagonal entry on. `sums` begins with X's first column. X's upper
+    /// triangle is not read.
     fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>);
-    /// Whether this worker's arithmetic keeps subnormal numbers from now on or flushes them to zero, where
+    /// Sets whether this worker's arithmetic keeps subnormal numbers or flushes them to zero, where
     /// it can do both.
     fn keep_subnormals(&mut self, keep: bool);
-    /// What is given `ahead` next comes after all that has been given so far, and beside what is given until then.
+    /// The next work given `ahead` comes after all work before this call. It runs at the same time
+    /// as work given between the two.
     fn fork(&mut self) {}
-    /// What follows is awaited by other workers (or, with `false`, no longer): a panel and what leads to it.
-    /// A device does it beside the work that it has been given since the last fork.
+    /// Other workers wait for the work that follows: a panel and its predecessors. `false` ends
+    /// this. A device does it at the same time as the work that it has got since the last fork.
     fn ahead(&mut self, _: bool) {}
-    /// The factored panel k may be brought to all workers at once, before they update anything by it: all of them
-    /// come here with the same panels, in the same order.
+    /// Lets the device send factored panel k to all workers at once, before they update by it. All
+    /// workers call this with the same panels, in the same order.
     fn broadcast(&mut self, _a: &Matrix<T>, _k: usize) {}
 
-    /// A step that a vendor's solver of whole matrices does, where the call has one; all workers come, and
-    /// have met afterwards.
+    /// A step of a vendor's solver of whole matrices, where the call has one. All workers call
+    /// this, and it ends with a barrier.
     fn whole(&mut self, _: &Matrix<T>, _: WholeStep<T>) -> Step {
         Err(self.fail(no_engine()))
     }
@@ -223,9 +227,9 @@ pub trait Backend<T: Scalar> {
     // Movement.
 
     fn copy(&mut self, from: Block<T>, to: Block<T>);
-    /// In each list of columns, wherever they lie, every one takes the next one's content. The last one
-    /// stays or, if there is a `spare` column to hold something, takes what was the first one's. No column
-    /// is in two lists.
+    /// In each list of columns, in any memory, every one takes the content of the next. The last
+    /// one stays. With a `spare` column for temporary use, it takes that of the first. No column is
+    /// in two lists.
     fn shift_columns(
         &mut self,
         lists: impl Iterator<Item = impl Iterator<Item = Block<T>>>,
@@ -246,19 +250,19 @@ pub trait Backend<T: Scalar> {
             }
         }
     }
-    /// `to <- from^T`, or from^H if `conjugated`. Of a tile on the `diagonal` only the lower part is
-    /// made, and the diagonal is real if `conjugated`.
+    /// `to <- from^T`, or from^H if `conjugated`. For a tile on the `diagonal` it makes only the
+    /// lower part, with a real diagonal if `conjugated`.
     fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool);
     fn fill(&mut self, to: Block<T>, value: T);
-    /// Zeros outside the triangle.
+    /// Writes zeros outside the triangle.
     fn clear_outside(&mut self, a: Block<T>, triangle: Triangle);
     fn conjugate(&mut self, x: Block<T>);
     /// Reads a block, row by row.
     fn get(&mut self, from: Block<T>, to: &mut [T]) -> Step;
     /// Writes a block, row by row.
     fn put(&mut self, from: &[T], to: Block<T>);
-    /// This worker's part of transposing every shard in its own memory as `plan` says; `own` is its scratch,
-    /// `shared` that of all workers. Afterwards all workers have met.
+    /// This worker's part of `plan`, which transposes every shard in its own memory. `own` is the
+    /// worker's scratch, `shared` that of all workers. It ends with a barrier.
     fn transpose_shards(
         &mut self,
         plan: &transpose::Plan,
@@ -266,30 +270,30 @@ pub trait Backend<T: Scalar> {
         own: Block<T>,
         shared: *mut T,
     ) -> Step;
-    /// This worker's part of transposing `a` as a whole, whose distribution is by blocks, across the
-    /// shards: tiles (I, J) and (J, I) change places, wherever they lie, so that each is read and written
-    /// once. Afterwards all workers have met.
+    /// This worker's part of transposing all of `a`, in the block distribution, across the shards.
+    /// Tiles (I, J) and (J, I) change places on any ranks, so each is read and written once. It
+    /// ends with a barrier.
     fn transpose_square(&mut self, a: &Matrix<T>) -> Step;
 
     // Between workers.
 
     fn announce(&mut self, signal: Signal, count: usize);
     fn wait(&mut self, signal: Signal, count: usize) -> Step;
-    /// How many workers of the call can factor a panel of so many rows together; 1 where they do not reach
-    /// each other's memory.
+    /// Number of workers that can factor a panel of so many rows together. It is 1 where they do
+    /// not reach each other's memory.
     fn sharers(&self, rows: usize) -> usize;
-    /// What a barrier of a group costs, in multiplications that a worker does meanwhile.
+    /// The cost of a group's barrier, in multiplications that a worker does in the same time.
     fn group_barrier_cost(&self) -> f64;
-    /// Waits for all members of a group that this worker is in.
+    /// Waits for all workers of a group to which this worker belongs.
     fn group_barrier(&mut self, group: &mut Group) -> Step;
     /// Waits for all workers of the call.
     fn barrier(&mut self) -> Step;
-    /// Gives the call up because the machine failed, and stops every worker.
+    /// Ends the call because of a fault of the machine, and stops every worker.
     fn fail(&mut self, error: Error) -> Stopped;
-    /// Notes LAPACK's `info`, of which the smallest counts, and goes on.
+    /// Records LAPACK's `info` and continues. The smallest one counts.
     fn report(&mut self, info: usize);
-    /// A phase of the call is over for this worker; for traces.
+    /// Marks the end of a phase for this worker, for traces.
     fn ends_phase(&mut self, _: &'static str, _from: Instant, _to: Instant) {}
-    /// Panel `done` of `total` is factored; for progress lines.
+    /// Marks panel `done` of `total` as factored, for progress lines.
     fn progress(&mut self, done: usize, total: usize);
 }

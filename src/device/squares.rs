@@ -1,12 +1,12 @@
-//! Sums of squares whose root neither over- nor underflows before it does itself: numbers of three
-//! sizes have a sum each, large and small ones scaled (Blue, ACM Trans. Math. Softw. 4, 1978).
+//! Sums of squares. Their root over- or underflows only if the norm itself does. Numbers of three
+//! sizes have a sum each; large and small ones are scaled (Blue, ACM Trans. Math. Softw. 4, 1978).
 
-/// Squares of what lies between keep their digits, in sums of any length.
+/// Squares of numbers in this range keep their digits, in sums of any length.
 pub const SAFE: std::ops::Range<f64> = 1e-140..1e140;
-/// By which small numbers are multiplied and large ones divided: a power of two, which rounds nothing.
+/// Multiplies small numbers and divides large ones. A power of two rounds nothing.
 const SCALE: f64 = f64::from_bits((1023 + 600) << 52);
 
-/// The sums, of small and large numbers times 2^1200 and 2^-1200.
+/// The sums; small and large ones are times 2^1200 and 2^-1200.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Squares {
@@ -16,7 +16,7 @@ pub struct Squares {
 }
 
 impl Squares {
-    /// One number more; medium is also what is no number.
+    /// Adds one number. `medium` takes NaN as well.
     pub fn add(&mut self, x: f64) {
         let size = x.abs();
         if size >= SAFE.end {
@@ -28,7 +28,7 @@ impl Squares {
         }
     }
 
-    /// Of the numbers of both.
+    /// The sums over the numbers of both.
     pub fn and(self, other: Squares) -> Squares {
         Squares {
             small: self.small + other.small,

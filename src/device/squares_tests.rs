@@ -20,7 +20,7 @@ fn roots_over_the_whole_range() {
 #[test]
 fn numbers_of_different_sizes() {
     for border in [SAFE.start, SAFE.end] {
-        // One on each side: neither is lost.
+        // One number on each side: neither is lost.
         let got = root(&[3.0 * border.next_down(), 4.0 * border, 12.0 * border]);
         assert!((got / border / 13.0 - 1.0).abs() < 1e-15, "{got}");
     }

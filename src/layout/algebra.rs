@@ -1,4 +1,4 @@
-//! A layout and its coordinates. Tiling and products are in the sibling module `tiling`.
+//! A layout and its coordinates. The sibling module `tiling` has tilings and products.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ impl Layout {
         Layout { shape, stride }
     }
 
-    /// LayoutLeft: the leftmost mode is contiguous; column-major for rank 2.
+    /// LayoutLeft: the leftmost mode is contiguous (column-major for rank 2).
     pub fn left(shape: impl Into<Tuple>) -> Self {
         let shape = shape.into();
         let mut next = 1;
@@ -45,7 +45,7 @@ impl Layout {
         Layout { shape, stride }
     }
 
-    /// LayoutRight: the rightmost mode is contiguous; row-major for rank 2.
+    /// LayoutRight: the rightmost mode is contiguous (row-major for rank 2).
     pub fn right(shape: impl Into<Tuple>) -> Self {
         let shape = shape.into();
         let flat = shape.flat();
@@ -57,7 +57,7 @@ impl Layout {
         Layout { shape, stride }
     }
 
-    /// The layout of the given modes side by side.
+    /// The layout with these top-level modes.
     pub(super) fn join(modes: impl IntoIterator<Item = Layout>) -> Self {
         let (shape, stride): (Vec<_>, Vec<_>) =
             modes.into_iter().map(|mode| (mode.shape, mode.stride)).unzip();
@@ -77,7 +77,7 @@ impl Layout {
         self.shape.product()
     }
 
-    /// The largest index + 1: what memory must hold. 0 for an empty layout.
+    /// The largest index + 1: the elements of its memory. 0 for an empty layout.
     pub fn cosize(&self) -> usize {
         match self.size() {
             0 => 0,
@@ -90,7 +90,7 @@ impl Layout {
         self.shape.rank()
     }
 
-    /// Top-level mode `i`; a layout `s:d` is its own mode 0. Panics past the last mode.
+    /// Top-level mode `i`. A layout `s:d` is its own mode 0. Panics past the last mode.
     pub fn mode(&self, i: usize) -> Layout {
         assert!(i < self.rank(), "no mode {i} in {self}");
         Layout { shape: self.shape.modes()[i].clone(), stride: self.stride.modes()[i].clone() }
@@ -105,7 +105,7 @@ impl Layout {
         self.shape.flat().into_iter().zip(self.stride.flat())
     }
 
-    /// The index at a natural coordinate; a nested mode also takes an integer, its 1-D coordinate.
+    /// The index at a natural coordinate. A nested mode also takes an integer, its 1-D coordinate.
     ///
     /// Panics when the coordinate does not fit the shape.
     pub fn at(&self, coordinate: impl Into<Tuple>) -> usize {
@@ -119,7 +119,7 @@ impl Layout {
         self.at(l)
     }
 
-    /// The natural coordinate of 1-D coordinate `l`, which `Layout::left(shape).at` turns back.
+    /// The natural coordinate of 1-D coordinate `l`; `Layout::left(shape).at` is the inverse.
     ///
     /// Panics unless `l` is below the size.
     pub fn coordinate(&self, l: usize) -> Tuple {

@@ -1,17 +1,17 @@
 //! How the columns of an n x n matrix are distributed to P ranks, tile by tile.
 //!
-//! Every rank holds n/P whole columns, cut into k pieces of widths w_0..w_{k-1} that differ by at
-//! most one. In the *block* distribution the shards stand side by side as the caller sees them; in the
-//! *block-cyclic* one global tile t = i*P + d is piece i of rank d. Capacities match for every
-//! n divisible by P, so nothing is padded and one distribution turns into the other by a permutation of
-//! whole columns.
+//! Every rank holds n/P whole columns, cut into k pieces. Their widths w_0..w_{k-1} differ by at
+//! most one. In the *block* distribution the shards follow one another as the caller sees them. In
+//! the *block-cyclic* one, global tile t = i*P + d is piece i of rank d. Capacities match for every
+//! n divisible by P, so there is no padding. A permutation of whole columns turns one distribution
+//! into the other.
 //!
-//! Which tile lands where is a value of the layout algebra, the *tiler* (see the worked table of the
-//! parent module); widths may differ, so they are an explicit list beside it.
+//! The *tiler*, a value of the layout algebra, maps each tile to its place (see the worked table of
+//! the parent module). Widths may differ, so an explicit list holds them.
 
 use super::Layout;
 
-/// Where global columns live.
+/// Which rank owns which columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
     Block,
@@ -29,12 +29,12 @@ pub struct Tile {
     pub width: usize,
 }
 
-/// The distribution of n columns over P ranks; tiles are in global column order.
+/// The distribution of n columns over P ranks. Tiles are in global column order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
     n: usize,
     ranks: usize,
-    /// From the number of a tile to its place among all pieces, counted in rank order.
+    /// Maps the number of a tile to its place among all pieces, which count in rank order.
     tiler: Layout,
     tiles: Vec<Tile>,
 }
@@ -42,7 +42,7 @@ pub struct Columns {
 impl Columns {
     /// Cuts each rank's n/P columns into the fewest pieces of at most `tile` columns.
     ///
-    /// Panics unless `ranks` divides `n` and both it and `tile` are positive: callers check.
+    /// Panics unless `ranks` divides `n`, and both it and `tile` are positive. Callers check this.
     pub fn new(n: usize, ranks: usize, tile: usize, distribution: Distribution) -> Self {
         assert!(ranks > 0 && tile > 0 && n.is_multiple_of(ranks), "n={n} P={ranks} tile={tile}");
         let per_rank = n / ranks;
@@ -65,20 +65,20 @@ impl Columns {
         Columns { n, ranks, tiler, tiles }
     }
 
-    /// Global column to position, counted through the shards in rank order, as a layout; none where
-    /// tiles differ in width.
+    /// The map from global columns to positions, which count through the shards in rank order. None
+    /// where tiles differ in width.
     pub fn layout(&self) -> Option<Layout> {
         let width = self.widest();
         let equal = self.tiles.iter().all(|t| t.width == width);
         equal.then(|| Layout::new(width, 1).logical_product(&self.tiler))
     }
 
-    /// From the number of a tile to its place among all pieces, counted in rank order.
+    /// Maps the number of a tile to its place among all pieces, which count in rank order.
     pub fn tiler(&self) -> &Layout {
         &self.tiler
     }
 
-    /// How many tiles there are of each width, the wider ones first.
+    /// Number of tiles of each width, the wider ones first.
     pub fn widths(&self) -> Vec<(usize, usize)> {
         let widest = self.widest();
         let wide = self.tiles.iter().filter(|t| t.width == widest).count();
@@ -112,8 +112,8 @@ impl Columns {
         self.tiles.iter().map(|t| t.width).max().unwrap_or(0)
     }
 
-    /// `source[p]` is the position, in the block distribution, of the column that belongs at position `p`
-    /// of this one; positions count columns through the shards in rank order.
+    /// `source[p]` is a position in the block distribution: that of the column that belongs at
+    /// position `p` of this one. Positions count columns through the shards in rank order.
     pub fn source(&self) -> Vec<usize> {
         let mut source = vec![0; self.n];
         for tile in &self.tiles {
@@ -125,8 +125,8 @@ impl Columns {
         source
     }
 
-    /// The way back: `destination[p]` is the position, in this distribution, of the column that stands at
-    /// position `p` in the block distribution.
+    /// The inverse of `source`: `destination[p]` is a position in this distribution. The column at
+    /// position `p` of the block distribution belongs there.
     pub fn destination(&self) -> Vec<usize> {
         let mut destination = vec![0; self.n];
         for (position, &source) in self.source().iter().enumerate() {
@@ -136,8 +136,8 @@ impl Columns {
     }
 }
 
-/// First column of piece `i` when `columns` are cut into `pieces` of nearly equal width, the wider
-/// ones first.
+/// First column of piece `i` when `columns` are cut into `pieces` of nearly equal width. The wider
+/// pieces come first.
 fn piece_start(columns: usize, pieces: usize, i: usize) -> usize {
     if pieces == 0 {
         return 0;

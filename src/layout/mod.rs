@@ -2,24 +2,24 @@
 //!
 //! A [`Layout`] `shape:stride` maps coordinates to indices, in the manner of CuTe. Shards, tiles,
 //! panels, both orientations of a matrix and the distribution of its columns are values of it.
-//! [`Columns`] adds what it cannot express: tiles of different widths, as an explicit list.
+//! [`Columns`] adds what a layout cannot express: tiles of different widths, as an explicit list.
 //!
 //! # Every kind of index
 //!
-//! The columns of an n x n matrix lie on P ranks in k tiles of w columns each, so n = P*k*w. Rank d
-//! holds its n/P = k*w columns as a column-major shard. A global column is a 1-D coordinate; its
-//! natural coordinate says which column c of which piece i on which rank d it is. The order in
-//! which these three count makes the distribution: (c,(i,d)) gives out whole shards, the *block* distribution,
-//! and (c,(d,i)) gives out tile by tile, the *block-cyclic* one. With the shape fixed, each
-//! kind of index is one choice of strides:
+//! P ranks hold the columns of an n x n matrix in k tiles of w columns each, so n = P*k*w. Rank d
+//! holds its n/P = k*w columns as a column-major shard. A global column is a 1-D coordinate. Its
+//! natural coordinate names column c of piece i on rank d. The order in which these three count
+//! makes the distribution. (c,(i,d)) assigns whole shards, the *block* distribution; (c,(d,i))
+//! assigns tile by tile, the *block-cyclic* one. With the shape fixed, each kind of index is one
+//! choice of strides:
 //!
 //! * the rank counts d alone, the local column (within the shard) c and i;
-//! * the position (shards side by side in rank order) is rank * n/P + local column;
+//! * the position (shards one after the other in rank order) is rank * n/P + local column;
 //! * the address (within the shard, in elements) of row r is r + n * local column.
 //!
-//! The position is the logical product of the tile `w:1` and a tiler that says how many tiles apart
-//! the tiles land: `(k,P):(1,k)` in the block distribution, `(P,k):(k,1)` in the block-cyclic one. For n = 12,
-//! P = 2, w = 2, k = 3, that is `2:1` with `(3,2):(1,3)` or `(2,3):(3,1)`:
+//! The position is the logical product of the tile `w:1` and a tiler. The tiler gives distances, in
+//! tiles: `(k,P):(1,k)` in the block distribution, `(P,k):(k,1)` in the block-cyclic one. For
+//! n = 12, P = 2, w = 2, k = 3, that is `2:1` with `(3,2):(1,3)` or `(2,3):(3,1)`:
 //!
 //! | global column j                                            | 0         | 2         | 5         | 6         | 9         | 11        |
 //! |------------------------------------------------------------|-----------|-----------|-----------|-----------|-----------|-----------|
@@ -35,13 +35,14 @@
 //! | block-cyclic: position `(2,(2,3)):(1,(6,2))`                     | 0         | 6         | 3         | 8         | 5         | 11        |
 //! | block-cyclic: address of (4,j) `(12,(2,(2,3))):(1,(12,(0,24)))`  | 4         | 4         | 40        | 28        | 64        | 64        |
 //!
-//! The way back, from a position to its global column, counts (c,(i,d)), as positions run through
-//! the shards, with strides in global columns: `(w,(k,P)):(1,(P*w,w))` in the block-cyclic distribution.
+//! The inverse map takes a position to its global column. It counts (c,(i,d)), as positions run
+//! through the shards, with strides in global columns. In the block-cyclic distribution it is
+//! `(w,(k,P)):(1,(P*w,w))`.
 //!
-//! Rows-sharded, row-major A needs no other table: its shard `(n/P,n):(n,1)` is the same memory as
-//! the column-major `(n,n/P):(1,n)` of the transpose B ([`Layout::transposed`]), and the columns
-//! above are those of B. A columns-sharded, row-major shard `(n,n/P):(n/P,1)` becomes
-//! `(n,n/P):(1,n)` by a transposition in memory.
+//! Rows-sharded, row-major A needs no other table. Its shard `(n/P,n):(n,1)` is the same memory as
+//! the column-major `(n,n/P):(1,n)` of the transpose B ([`Layout::transposed`]). The columns above
+//! are those of B. A columns-sharded, row-major shard `(n,n/P):(n/P,1)` becomes `(n,n/P):(1,n)` by
+//! a transposition in memory.
 //!
 //! ```
 //! use meshsolve::layout::Layout;

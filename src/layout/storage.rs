@@ -1,7 +1,7 @@
-//! How the caller's shards lie in memory, and what the solver sees there.
+//! How the caller's shards are stored, and which matrix the solver sees in that memory.
 //!
-//! The solver works on B, column-major, n/P whole columns a rank. Which B the caller's memory is, and
-//! whether anything has to move for it, follows from the layouts alone:
+//! The solver works on B, column-major, with n/P whole columns a rank. The layouts alone determine
+//! which matrix B is, and whether data must move:
 //!
 //! | sharded by | memory of a shard | as B's `(row, local column)` | B | to do |
 //! |---|---|---|---|---|
@@ -42,28 +42,28 @@ impl Storage {
         }
     }
 
-    /// Whether B is A^T: the sharded axis has to be B's columns.
+    /// Whether B is A^T. The sharded axis must be the columns of B.
     pub fn is_transpose(self) -> bool {
         self == Storage::Rows
     }
 
-    /// The same memory by B's row and local column.
+    /// The same memory, indexed by B's row and local column.
     pub fn as_columns(self, n: usize, ranks: usize) -> Layout {
         let shard = self.shard(n, ranks);
         if self.is_transpose() { shard.transposed() } else { shard }
     }
 
-    /// What the solver needs: whole columns, one after the other.
+    /// The layout that the solver needs: whole columns, one after the other.
     pub fn column_major(n: usize, ranks: usize) -> Layout {
         Layout::left([n, n / ranks])
     }
 
-    /// Whether the shard must be transposed in memory before it is B's.
+    /// Whether the shard must be transposed in memory before it is a shard of B.
     pub fn moves(self, n: usize, ranks: usize) -> bool {
         self.as_columns(n, ranks).coalesce() != Self::column_major(n, ranks).coalesce()
     }
 
-    /// Whether a triangle of A is B's upper one, which no panel owns.
+    /// Whether a triangle of A is the upper one of B, which no panel owns.
     pub fn mirrors(self, lower: bool) -> bool {
         lower == self.is_transpose()
     }

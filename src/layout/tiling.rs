@@ -1,12 +1,12 @@
-//! Layouts from layouts: coalescing, products of a tile and a tiler, tiles of a layout.
+//! Layouts made from layouts: coalescing, products of a tile and a tiler, tiles of a layout.
 
 use super::{Layout, Tuple};
 
 impl Layout {
     /// The same map from 1-D coordinates with as few modes as possible, all integers.
     ///
-    /// Modes of size 1 go, and `(s0,s1):(d,s0*d)` becomes `s0*s1:d`. What has a single coordinate
-    /// becomes `1:0`, and what has none `0:1`.
+    /// Modes of size 1 vanish, and `(s0,s1):(d,s0*d)` becomes `s0*s1:d`. A single coordinate gives
+    /// `1:0`, and none `0:1`.
     ///
     /// ```
     /// # use meshsolve::layout::Layout;
@@ -26,7 +26,7 @@ impl Layout {
         from_flat(&modes)
     }
 
-    /// Coalesces every top-level mode by itself, so that the rank stays.
+    /// Coalesces every top-level mode by itself, so the rank stays.
     ///
     /// ```
     /// # use meshsolve::layout::Layout;
@@ -40,7 +40,7 @@ impl Layout {
         }
     }
 
-    /// Whether every index below the size is met exactly once.
+    /// Whether every index below the size has exactly one coordinate.
     pub fn is_dense(&self) -> bool {
         let mut modes: Vec<_> = self.flat().filter(|&(s, _)| s != 1).collect();
         modes.sort_by_key(|&(_, d)| d);
@@ -53,14 +53,14 @@ impl Layout {
         self.size() == 0 || modes.iter().all(follows)
     }
 
-    /// Copies of this tile, one after the other in the order of `tiler`: mode 0 runs within a copy,
+    /// Copies of this tile, one after the other in the order of `tiler`. Mode 0 runs within a copy,
     /// mode 1 over the copies. The index is `tile(x) + size(tile) * tiler(y)`.
     ///
-    /// Panics unless the tile is dense: copies at distance `size(tile)` would overlap.
+    /// Panics unless the tile is dense, because copies at distance `size(tile)` would overlap.
     ///
     /// ```
     /// # use meshsolve::layout::Layout;
-    /// // Tiles of w columns distributed round over P ranks, k to each: column (1-D) to its position.
+    /// // Tiles of w columns, k on each of P ranks in turn: column (1-D) to its position.
     /// let (w, ranks, k) = (2, 2, 3);
     /// let tile = Layout::new(w, 1);
     /// let cyclic = tile.logical_product(&Layout::new((ranks, k), (k, 1)));
@@ -73,8 +73,8 @@ impl Layout {
         Layout::join([self.clone(), self.copies(tiler)])
     }
 
-    /// The logical product regrouped by mode: mode m of the tile beside mode m of the tiler, so
-    /// that the whole is indexed as the tile is, only further.
+    /// The logical product regrouped by mode: mode m of the tile next to mode m of the tiler. The
+    /// coordinates are those of the tile, over a wider range.
     ///
     /// Panics unless the tile is dense and both have the same rank.
     ///
@@ -91,21 +91,22 @@ impl Layout {
         Layout::join(self.modes().zip(tiler.modes()).map(|(a, b)| Layout::join([a, b])))
     }
 
-    /// Tile `coordinate` of the cut of this layout into tiles of shape `tile`, and the index at
-    /// which it starts: element x is at that index + tile(x).
+    /// Cuts this layout into tiles of shape `tile`; returns tile `coordinate` and the index at
+    /// which it starts. Element x has that index + tile(x).
     ///
-    /// Each integer of `tile` cuts what stands in its place, an integer or a nested mode, along its
-    /// 1-D coordinate; the integer in the same place of `coordinate` counts the pieces.
+    /// Each integer of `tile` cuts the mode in its place, an integer or a nested one, along its 1-D
+    /// coordinate. The integer in the same place of `coordinate` counts the pieces.
     ///
-    /// Panics when a cut leaves a remainder, when pieces of a nested mode are not translates of one
-    /// another, or when there is no such piece. A mode of size 0 has pieces of size 0 only.
+    /// Panics when a cut leaves a remainder, or when there is no such piece. Also panics when
+    /// pieces of a nested mode are not translates of one another. A mode of size 0 has pieces of
+    /// size 0 only.
     ///
     /// ```
     /// # use meshsolve::layout::Layout;
-    /// // The rows of rank 1 of P = 3, as seen within the row-major 6 x 6 matrix.
+    /// // The rows of rank 1 of P = 3, as a part of the row-major 6 x 6 matrix.
     /// let (rows, offset) = Layout::right((6, 6)).local_tile((2, 6), (1, 0));
     /// assert_eq!((rows, offset), (Layout::right((2, 6)), 12));
-    /// // Columns 2 and 3 of a column-major shard, and one column: the leading dimension stays.
+    /// // Columns 2 and 3 of a column-major shard, and one column. The leading dimension stays.
     /// let shard = Layout::left((6, 4));
     /// assert_eq!(shard.local_tile((6, 2), (0, 1)), (Layout::left((6, 2)), 12));
     /// assert_eq!(shard.local_tile((6, 1), (0, 3)), (Layout::new((6, 1), (1, 6)), 18));
@@ -160,9 +161,9 @@ fn cut(layout: &Layout, tile: &Tuple, coordinate: &Tuple) -> Option<(Layout, usi
     }
 }
 
-/// The first `t` 1-D coordinates, where every later run of `t` has the same layout.
+/// The first `t` 1-D coordinates, if every later run of `t` has the same layout.
 fn first(layout: &Layout, t: usize) -> Option<Layout> {
-    // Not coalesced: that would forget the stride of a mode of size 1, a leading dimension.
+    // Coalescing would lose the stride of a mode of size 1, which is a leading dimension.
     if let Tuple::Int(_) = layout.shape() {
         return Some(Layout::new(t, layout.stride()));
     }

@@ -25,12 +25,12 @@ impl Tuple {
         }
     }
 
-    /// The number of top-level modes; an integer is one mode.
+    /// Number of top-level modes. An integer is one mode.
     pub fn rank(&self) -> usize {
         self.modes().len()
     }
 
-    /// How deep tuples nest; 0 for an integer.
+    /// The depth of the nesting, 0 for an integer.
     pub fn depth(&self) -> usize {
         match self {
             Tuple::Int(_) => 0,
@@ -38,7 +38,7 @@ impl Tuple {
         }
     }
 
-    /// The top-level modes; an integer is its own only mode.
+    /// The top-level modes. An integer is its own only mode.
     pub fn modes(&self) -> &[Tuple] {
         match self {
             Tuple::Int(_) => std::slice::from_ref(self),

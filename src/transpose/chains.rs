@@ -1,15 +1,17 @@
-//! The cycles of a permutation cut into chains of the same length, so that many workers move whole pieces.
+//! The cycles of a permutation cut into chains of the same length, so many workers move whole
+//! pieces.
 //!
-//! Cycles are taken in the order of their leaders, their least members; each piece that is filled is a step,
-//! a fixed point one that does nothing. Chain k has the steps from `first(k)` to `first(k + 1)`. One that
-//! begins within a cycle fills a piece that the chain before still needs, and may close a cycle whose leader
-//! another chain fills; both pieces are saved before any chain moves ([`Chains::mark`]).
+//! Cycles are in the order of their leaders, their smallest indices. Each piece that is filled is a
+//! step; the step of a fixed point moves no data. Chain k has the steps from `first(k)` to
+//! `first(k + 1)`. A chain that begins within a cycle fills a piece that the previous chain still
+//! needs. It may close a cycle with a leader that another chain fills. Both pieces are saved before
+//! any chain moves ([`Chains::mark`]).
 
 use super::cycles::{Saved, Visit, Walk, gather};
 use super::memory::Pieces;
 use std::ptr::null;
 
-/// Bytes of the numbers kept of a chain: its first piece and its leader.
+/// Bytes of the indices kept for a chain: its first piece and its leader.
 const STARTS: usize = 2 * size_of::<usize>();
 
 /// A permutation's pieces, and the memory of its chains.
@@ -29,8 +31,8 @@ impl Chains {
         (self.pieces as u128 * k as u128 / self.count as u128) as usize
     }
 
-    /// Bytes of memory that all workers share: a bit for every leader and one for every piece that has been
-    /// visited, and for each chain where it begins and two pieces.
+    /// Bytes that all workers share: a bit for every leader, one for every visited piece, and for
+    /// each chain its beginning and two pieces.
     pub fn shared_bytes(&self) -> usize {
         2 * self.bits() + self.count * (STARTS + 2 * self.bytes)
     }
@@ -49,11 +51,12 @@ impl Chains {
         [memory.wrapping_add(at), memory.wrapping_add(at + self.bytes)]
     }
 
-    /// Walks over the whole permutation, notes where cycles and chains begin, and saves what is needed.
+    /// Walks over the whole permutation, records where cycles and chains begin, and saves their
+    /// pieces.
     ///
     /// # Safety
-    /// `memory` holds `shared_bytes` at any alignment; nobody else uses it or the pieces; `source` permutes
-    /// the pieces.
+    /// `memory` holds `shared_bytes` at any alignment. No other thread uses it or the pieces.
+    /// `source` permutes the pieces.
     pub unsafe fn mark(
         &self,
         pieces: &impl Pieces,
@@ -62,7 +65,7 @@ impl Chains {
     ) {
         let (leaders, visited) = (memory, memory.wrapping_add(self.bits()));
         let (mut step, mut chain, mut next) = (0, 0, 0);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises a permutation and sole use.
         unsafe {
             memory.write_bytes(0, 2 * self.bits());
             for leader in 0..self.pieces {
@@ -96,7 +99,7 @@ impl Chains {
     /// Moves the pieces of chain `k`.
     ///
     /// # Safety
-    /// As for `mark`, which has been here; each chain moves once, and only chains move meanwhile. `room`
+    /// As for `mark`, which has run. Each chain moves once, and only chains move meanwhile. `room`
     /// holds a piece.
     pub unsafe fn run(
         &self,
@@ -106,7 +109,8 @@ impl Chains {
         memory: *mut u8,
         room: *mut u8,
     ) {
-        // SAFETY: promised by the caller; the saved pieces of a chain beyond the last one are not asked for.
+        // SAFETY: the caller promises the state after `mark`. The last chain does not use saved
+        // pieces of a next one.
         unsafe {
             let [at, leader] = self.starts(memory, k).read_unaligned();
             let open = if at == leader { null() } else { self.saved(memory, k)[1].cast_const() };
@@ -126,10 +130,10 @@ impl Chains {
 }
 
 /// # Safety
-/// There are bits up to `i`.
+/// The bits up to `i` exist.
 #[inline(always)]
 unsafe fn set(bits: *mut u8, i: usize) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises a bit `i`.
     unsafe { *bits.add(i / 8) |= 1 << (i % 8) };
 }
 
@@ -137,7 +141,7 @@ unsafe fn set(bits: *mut u8, i: usize) {
 /// As for [`set`].
 #[inline(always)]
 unsafe fn is_set(bits: *const u8, i: usize) -> bool {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises a bit `i`.
     unsafe { *bits.add(i / 8) & (1 << (i % 8)) != 0 }
 }
 
@@ -149,18 +153,18 @@ struct Chain<F> {
     pieces: usize,
     /// Steps that are left.
     left: usize,
-    /// That of the cycle the walk is in, or of the next one.
+    /// The leader of the current cycle, or of the next one.
     leader: usize,
-    /// Where the walk begins within a cycle.
+    /// The piece where the walk begins within a cycle.
     resume: Option<usize>,
-    /// The last piece, as long as its image has not been seen.
+    /// The last piece, until its image has been visited.
     at: Option<usize>,
 }
 
 impl<F: Fn(usize) -> usize> Chain<F> {
     fn next_leader(&mut self) {
         let from = self.leader + 1;
-        // SAFETY: there is a bit for every piece.
+        // SAFETY: `leaders` has a bit for every piece.
         let byte = |k: usize| unsafe { *self.leaders.add(k) };
         let mut bits = if from < self.pieces { byte(from / 8) & (0xFF << (from % 8)) } else { 0 };
         let mut k = from / 8;

@@ -1,7 +1,7 @@
 use crate::transpose::chains::Chains;
 use crate::transpose::memory::SubRows;
 
-/// A permutation of `pieces` numbers: a shuffle that leaves one in `still` where it is.
+/// A permutation of `pieces` numbers: a shuffle that leaves one in `still` in its place.
 fn shuffled(pieces: usize, still: usize) -> Vec<usize> {
     let (mut map, mut state): (Vec<usize>, u64) = ((0..pieces).collect(), 0x9E37_79B9);
     let moving: Vec<usize> = (0..pieces).filter(|k| k % still != still - 1).collect();
@@ -12,12 +12,11 @@ fn shuffled(pieces: usize, still: usize) -> Vec<usize> {
     map
 }
 
-/// Piece `i`: its number, again and again.
+/// Piece `i`: its number, repeated.
 fn piece(i: usize, bytes: usize) -> impl Iterator<Item = u8> {
     (i as u32).to_le_bytes().into_iter().cycle().take(bytes)
 }
 
-/// Moves the pieces chain by chain, in this order.
 fn moved(
     map: &[usize],
     (bytes, count): (usize, usize),
@@ -30,7 +29,7 @@ fn moved(
     let shared = memory.as_mut_ptr().wrapping_add(3);
     let (base, stride, rows) = (data.as_mut_ptr(), bytes, map.len());
     let pieces = SubRows { base, stride, rows, bytes };
-    // SAFETY: all memory is ours, and large enough.
+    // SAFETY: all memory is local, and large enough.
     unsafe {
         chains.mark(&pieces, |i| map[i], shared);
         for k in order(count) {
@@ -79,7 +78,7 @@ fn cycles_of_all_lengths() {
     }
 }
 
-/// Chains differ by a step at most, and are all of the steps.
+/// Chains differ by a step at most, and together have all steps.
 #[test]
 fn chains_are_even() {
     for (pieces, count) in [(256, 1), (513, 256), (100_000, 64), (7 << 20, 255), (5, 5)] {

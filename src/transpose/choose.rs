@@ -1,4 +1,4 @@
-//! Which algorithm, with which parameters.
+//! The choice of the algorithm and its parameters.
 
 use super::columns::Tiling;
 use super::maps::gcd;
@@ -7,43 +7,45 @@ use super::plan::{Algorithm, Plan, assert_possible};
 use super::registers::MOST;
 use super::skinny;
 
-/// Scratch that is always there: bytes for each worker, and as many for all together.
+/// Scratch always available: bytes for each worker, and as many for all.
 const SMALL: usize = 256 << 10;
 
-/// Each worker has a bit for so many bytes: the walk over segments and chunks marks them.
+/// Each worker has a bit for so many bytes. The walk over segments and chunks marks them.
 const MARKED: usize = 512;
 
-/// Workers may share this part of the array's bytes, and of a small array a larger part up to some bytes.
+/// Workers share 1/`SHARE` of the array's bytes; of a small array 1/`SHARE_OF_SMALL`, up to
+/// `SMALL_SHARED` bytes.
 const SHARE: usize = 32;
 const SHARE_OF_SMALL: usize = 8;
 const SMALL_SHARED: usize = 4 << 20;
 
-/// Rows of blocks are moved whole and should not be shorter than this, in bytes.
+/// The shortest useful rows of blocks, in bytes. They are moved whole.
 const SHORTEST: usize = 512;
 
-/// The most suitable length of such a row, in bytes. Longer ones go with blocks that touch more
-/// pages, shorter ones make the walk longer and leave fewer slices to share.
+/// The best length of such a row, in bytes. Longer ones belong to blocks that touch more pages.
+/// Shorter ones make the walk longer and leave fewer slices to share.
 const BEST: usize = 16384;
 
-/// Chunks of the panel algorithm in bytes: of wide panels 2 KiB were the fastest, of narrow ones what
-/// makes a panel of [`PANEL`] bytes; with less than the shortest it is no faster than the decomposition.
+/// Chunks of the panel algorithm in bytes. For wide panels 2 KiB were the fastest; for narrow ones,
+/// the length that makes a panel of [`PANEL`] bytes. Below the shortest it is no faster than the
+/// decomposition.
 const SHORTEST_CHUNK: usize = 768;
 const BEST_CHUNK: usize = 2048;
 const LONGEST_CHUNK: usize = 16384;
 const PANEL: usize = 512 << 10;
 
-/// Panels are phases of their own: each should be worth it, in bytes.
+/// The least size of a panel in bytes. Each panel costs a phase of its own.
 const LEAST_PANEL: usize = 256 << 10;
 
 impl Plan {
-    /// The best algorithm for a row-major `rows` x `cols` array of elements of `element_size` bytes
-    /// with the scratch that the library's own calls offer.
+    /// The best algorithm for a row-major `rows` x `cols` array of elements of `element_size`
+    /// bytes, with the scratch that the library's own calls offer.
     ///
-    /// Each worker has max(rows, cols) elements, or 256 KiB, or a bit for 512 bytes of the array, whatever
-    /// is most. All together share 1/32 of the
-    /// array's bytes; if that is less than 4 MiB, up to 1/8 of them but no more than 4 MiB; and in any case
-    /// 256 KiB. [`Plan::scratch_bytes`] and [`Plan::shared_bytes`] say what is used of it.
-    /// Panics unless the size is 4, 8 or 16 and the array fits in the address space.
+    /// Each worker has the largest of max(rows, cols) elements, 256 KiB, and a bit for 512 bytes of
+    /// the array. All together share 1/32 of the array's bytes. If that is less than 4 MiB, they
+    /// share up to 1/8, but no more than 4 MiB; and in any case 256 KiB. [`Plan::scratch_bytes`]
+    /// and [`Plan::shared_bytes`] give the part that is used. Panics unless the size is 4, 8 or 16
+    /// and the array fits in the address space.
     pub fn new(rows: usize, cols: usize, element_size: usize) -> Self {
         assert_possible(rows, cols, element_size);
         let bytes = rows * cols * element_size;
@@ -52,9 +54,8 @@ impl Plan {
         Plan::offered(rows, cols, element_size, own, shared).expect("C2R and R2C take no more")
     }
 
-    /// The best algorithm that gets by with `scratch_bytes` of scratch for each worker and
-    /// `shared_bytes` that all workers share, if there is one. max(rows, cols) elements for each
-    /// worker are always enough.
+    /// The best algorithm for `scratch_bytes` of scratch for each worker and `shared_bytes` that
+    /// all workers share, or none. Each worker needs at most max(rows, cols) elements.
     ///
     /// Panics as [`Plan::new`] does.
     pub fn offered(
@@ -88,7 +89,7 @@ impl Plan {
         if blocks.is_some() {
             return blocks;
         }
-        // The view with fewer rows when its groups of columns fit in scratch; otherwise the one with
+        // The view with fewer rows, if its groups of columns fit in scratch; otherwise the one with
         // fewer columns, as in the paper.
         let few_rows = Tiling::new(least, most, element_size).held;
         let last = if (rows > cols) != few_rows { Algorithm::C2r } else { Algorithm::R2c };
@@ -106,12 +107,12 @@ impl Plan {
     }
 }
 
-/// What workers may share for an array of `bytes`.
+/// Bytes that workers may share for an array of `bytes`.
 fn shared_bytes(bytes: usize) -> usize {
     (bytes / SHARE).max((bytes / SHARE_OF_SMALL).min(SMALL_SHARED)).max(SMALL)
 }
 
-/// The sides of blocks that are worth it for elements of `size` bytes, best first.
+/// The useful sides of blocks for elements of `size` bytes, best first.
 pub(super) fn sides(rows: usize, cols: usize, size: usize) -> Vec<usize> {
     let mut sides = divisors(gcd(rows, cols));
     sides.retain(|d| d.saturating_mul(size) >= SHORTEST);

@@ -1,23 +1,23 @@
 //! The column steps, a group of adjacent columns at a time.
 //!
-//! Both steps are one map per group plus a small offset per column: row i of column j0 + t gathers from
-//! row base(i) + offset(t), modulo m. For the rotation (eq. 23) base(i) = i + floor(j0/b) and the
-//! offsets are the growth of floor(j/b); for the column shuffle (eq. 26) base is s'_j0 and offset(t) =
-//! t. R2C undoes the same maps.
+//! Both steps are one map per group plus a small offset per column. Row i of column j0 + t gathers
+//! from row base(i) + offset(t), modulo m. For the rotation (eq. 23) base(i) = i + floor(j0/b), and
+//! offsets are the growth of floor(j/b). For the column shuffle (eq. 26) base is s'_j0 and
+//! offset(t) = t. R2C applies the inverse maps.
 //!
 //! A group that fits in scratch is read once and written once. Otherwise its columns first take
 //! their offsets ([`fine`](super::fine)), then whole sub-rows move ([`cycles`](super::cycles)); the
-//! other way round for the inverse.
+//! inverse reverses this.
 
 use super::cycles::{Permutation, Rotation, follow};
 use super::fine::{Sweep, sweep};
 use super::maps::Maps;
 use super::memory::{Element, LINE, Pieces, SubRows, WIDEST};
 
-/// Columns of a group, at most.
+/// The most columns of a group.
 pub const WIDEST_COLUMNS: usize = WIDEST / 4;
 
-/// What a column step does to its columns.
+/// The kind of a column step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Eq. 23 and its inverse, eq. 36.
@@ -26,7 +26,7 @@ pub enum Step {
     Permute,
 }
 
-/// The widths of groups and whether one fits in scratch.
+/// The width of groups, and whether one fits in scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tiling {
     pub width: usize,
@@ -34,7 +34,7 @@ pub struct Tiling {
 }
 
 impl Tiling {
-    /// The widest group whose bookkeeping fits in max(m, n) elements of `size` bytes.
+    /// The widest group with bookkeeping that fits in max(m, n) elements of `size` bytes.
     pub fn new(m: usize, n: usize, size: usize) -> Self {
         let (line, room) = (LINE / size, m.max(n));
         let mut width = WIDEST / size;
@@ -47,14 +47,15 @@ impl Tiling {
         if fit >= 4 * line {
             return Tiling { width: width.min(fit - fit % line), held: true };
         }
-        // A fine rotation keeps less than width * width elements, and no column may go round fully.
+        // A fine rotation keeps less than width * width elements. No column may rotate by all m
+        // rows.
         while width > 1 && (width * width > room || width > m) {
             width /= 2;
         }
         Tiling { width, held: false }
     }
 
-    /// Bytes of scratch that one group takes.
+    /// Bytes of scratch for one group.
     pub fn scratch_bytes(&self, m: usize, size: usize) -> usize {
         if self.held {
             return m * self.width * size;
@@ -63,10 +64,10 @@ impl Tiling {
     }
 }
 
-/// Does one step to the columns from `column` on, as many as `tiling` says.
+/// Does one step on the columns from `column` on, as many as `tiling` has.
 ///
 /// # Safety
-/// `data` is an m x n array of elements of S bytes, nobody else uses these columns, and `scratch`
+/// `data` is an m x n array of elements of S bytes. No other thread uses these columns. `scratch`
 /// holds `tiling.scratch_bytes`.
 pub unsafe fn run<const S: usize>(
     maps: &Maps,
@@ -92,7 +93,7 @@ pub unsafe fn run<const S: usize>(
             Step::Permute => t,
         };
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises columns and scratch.
     unsafe {
         if tiling.held {
             offsets.iter_mut().for_each(|offset| *offset %= maps.m);
@@ -109,8 +110,8 @@ pub unsafe fn run<const S: usize>(
         }
         match step {
             Step::Rotate => follow(&sub_rows, Rotation::new(maps.m, first), forward),
-            // s'_j for the first column j, which is the rotation by j (eq. 32) after the row
-            // permutation (eq. 33).
+            // s'_j for the first column j: the rotation by j (eq. 32) after the row permutation
+            // (eq. 33).
             Step::Permute => {
                 let source = |i| maps.source_row(i, column);
                 follow(&sub_rows, Permutation::new(maps.m, source, scratch), forward);
@@ -123,18 +124,18 @@ pub unsafe fn run<const S: usize>(
 }
 
 /// # Safety
-/// As for [`run`], with `offsets.len()` the width of the group and the scratch of the fine rotation.
+/// As for [`run`]. `offsets.len()` is the width of the group; scratch is the fine rotation's.
 unsafe fn fine<const S: usize>(sub_rows: &SubRows, offsets: &[usize], up: bool, scratch: *mut u8) {
     let stride = sub_rows.stride as isize;
     let (first, stride) =
         if up { (sub_rows.base, stride) } else { (sub_rows.at(sub_rows.rows - 1), -stride) };
     let columns = Sweep { first, stride, rows: sub_rows.rows, amounts: offsets };
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises columns and scratch.
     unsafe { sweep::<S>(&columns, scratch) };
 }
 
-/// The whole group through scratch: `forward` copies it and gathers, otherwise it is scattered and
-/// copied back. `base` is below 2m, the offsets are below m.
+/// Moves the whole group through scratch. `forward` copies it and gathers; otherwise it scatters
+/// and copies back. `base` is below 2m, the offsets are below m.
 ///
 /// # Safety
 /// As for [`run`]; scratch holds the group.

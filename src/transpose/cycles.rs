@@ -1,26 +1,26 @@
-//! Whole sub-rows moved in place, cycle by cycle (sections 4.6 and 4.7).
+//! Moves whole sub-rows in place, cycle by cycle (sections 4.6 and 4.7).
 //!
-//! A map is followed from a leader until it comes back. All indices are computed, none is loaded, so
-//! the walk over the map runs ahead of the copies and asks for the lines they will need.
+//! The walk follows a map from a leader until it returns there. All indices are computed, none is
+//! loaded. So the walk runs ahead of the copies and prefetches the lines that they will need.
 
 use super::maps::gcd;
 use super::memory::{Pieces, SubRows, WIDEST, copy};
 use std::mem::MaybeUninit;
 use std::ptr::null;
 
-/// How many sub-rows the walk is ahead of the copies.
+/// Sub-rows by which the walk is ahead of the copies.
 const AHEAD: usize = 8;
 
 /// One step of a walk over cycles of length two and more.
 #[derive(Clone, Copy)]
 pub enum Visit {
-    /// The first row of a cycle; the one before is complete.
+    /// The first row of a cycle. The previous cycle is complete.
     Leader(usize),
     /// The first row of a walk that begins within a cycle.
     Resume(usize),
-    /// The image of the row before.
+    /// The image of the previous row.
     Next(usize),
-    /// The walk ends within a cycle, before the image of the row before.
+    /// The walk ends within a cycle, before the image of the previous row.
     Cut,
     Done,
 }
@@ -76,7 +76,7 @@ impl Walk for Rotation {
     }
 }
 
-/// Any permutation of rows. Nothing is known about its cycles, so every visited row sets a bit.
+/// Any permutation of rows. Its cycles are not known, so every visited row sets a bit.
 pub struct Permutation<F> {
     rows: usize,
     source: F,
@@ -87,19 +87,19 @@ pub struct Permutation<F> {
 
 impl<F: Fn(usize) -> usize> Permutation<F> {
     /// # Safety
-    /// `visited` holds one bit per row, in whole bytes, for as long as this lives; `source` maps
+    /// `visited` holds one bit per row, in whole bytes, for as long as this lives. `source` maps
     /// numbers below `rows` to numbers below `rows`.
     pub unsafe fn new(rows: usize, source: F, visited: *mut u8) -> Self {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises a bit per row.
         unsafe { visited.write_bytes(0, rows.div_ceil(8)) };
         Permutation { rows, source, visited, leader: 0, at: rows }
     }
 
-    /// Sets the bit of row `i` and says whether it was set.
+    /// Sets the bit of row `i` and returns whether it was set.
     #[inline(always)]
     fn visit(&mut self, i: usize) -> bool {
         let bit = 1 << (i % 8);
-        // SAFETY: i < rows at all callers, and as many bits are ours.
+        // SAFETY: i < rows at all callers, and `visited` has that many bits.
         unsafe {
             let byte = self.visited.add(i / 8);
             let was = *byte;
@@ -136,12 +136,12 @@ impl<F: Fn(usize) -> usize> Walk for Permutation<F> {
 /// `forward`: row i takes the sub-row of its image; otherwise its image takes that of row i.
 ///
 /// # Safety
-/// The walk is over the cycles of a permutation of the group's rows; nobody else uses the group, which
-/// is no wider than WIDEST.
+/// The walk is over the cycles of a permutation of the group's rows. No other thread uses the
+/// group, which is no wider than WIDEST.
 pub unsafe fn follow(sub_rows: &SubRows, walk: impl Walk, forward: bool) {
     let mut first = [MaybeUninit::<u8>::uninit(); WIDEST];
     let first = Saved::room(first.as_mut_ptr().cast());
-    // SAFETY: promised by the caller; W is the size of a sub-row or 0.
+    // SAFETY: the caller promises walk and group; W is the size of a sub-row or 0.
     unsafe {
         match (sub_rows.bytes, forward) {
             (64, true) => gather::<64>(sub_rows, walk, first),
@@ -189,9 +189,9 @@ impl<W: Walk> Lead<W> {
 pub struct Saved {
     /// Room for the leader's.
     pub first: *mut u8,
-    /// That of the leader of the cycle within which the walk begins, if it does.
+    /// The sub-row of the leader of a cycle within which the walk begins.
     pub open: *const u8,
-    /// That of the image of the last row, if the walk ends within a cycle.
+    /// The sub-row of the image of the last row, if the walk ends within a cycle.
     pub end: *const u8,
 }
 
@@ -202,12 +202,12 @@ impl Saved {
     }
 }
 
-/// Every row of the walk takes the sub-row of its image; W is its size where that is known at
+/// Every row of the walk takes the sub-row of its image. W is the sub-row's size if it is known at
 /// compile time, or 0.
 ///
 /// # Safety
-/// The walk is over cycles of a permutation of the group's rows, of which nobody else uses those it visits;
-/// `saved` holds sub-rows; W is 0 or the size of a sub-row.
+/// The walk is over cycles of a permutation of the group's rows. No other thread uses the rows that
+/// it visits. `saved` holds sub-rows; W is 0 or the size of a sub-row.
 pub unsafe fn gather<const W: usize>(sub_rows: &impl Pieces, walk: impl Walk, saved: Saved) {
     let bytes = sub_rows.bytes();
     let mut lead = Lead::new(walk, sub_rows);
@@ -239,7 +239,7 @@ pub unsafe fn gather<const W: usize>(sub_rows: &impl Pieces, walk: impl Walk, sa
 /// # Safety
 /// As for [`follow`].
 unsafe fn scatter<const W: usize>(sub_rows: &SubRows, walk: impl Walk) {
-    // The sub-row on its way, and the one it displaces.
+    // The sub-row that moves, and the one that it displaces.
     let mut buffers = [MaybeUninit::<u8>::uninit(); 2 * WIDEST];
     let mut held = buffers.as_mut_ptr().cast::<u8>();
     let mut other = held.wrapping_add(WIDEST);

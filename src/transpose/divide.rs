@@ -1,8 +1,8 @@
 //! Division by a number that is known beforehand, as a multiplication and two shifts.
 //!
 //! Section 4.4 of the paper: the index maps divide by the same few numbers again and again. The
-//! reciprocal has 65 bits, of which the top one is always set and is left out (Granlund and
-//! Montgomery, PLDI'94, figure 4.1), so the quotient is exact for every 64-bit numerator.
+//! reciprocal has 65 bits; its top bit is always set and is left out (Granlund and Montgomery,
+//! PLDI'94, figure 4.1). So the quotient is exact for every 64-bit numerator.
 
 /// A divisor and its fixed-point reciprocal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

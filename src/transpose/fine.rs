@@ -1,13 +1,14 @@
-//! The fine rotation: what is left of a rotation once a group of columns has been rotated as a whole.
+//! The fine rotation: the remainder of a rotation after a group of columns has been rotated as a
+//! whole.
 //!
 //! Column t of the group still has to move up by amounts[t], from 0 to less than the width of the
-//! group (section 4.6). Going down the rows, row i takes elements from the rows i..i + width and is not
-//! needed again, so the sweep works in place; only the first rows are kept for the end. The group is
-//! swept by blocks of rows, within a block one line's width of columns at a time.
+//! group (section 4.6). The sweep goes down the rows. Row i takes elements from the rows
+//! i..i + width and is not needed again. So it works in place and keeps only the first rows for the
+//! end. It takes the group by blocks of rows, and in a block one line's width of columns at a time.
 //!
-//! Within a line the amounts differ by less than its number of elements. They are applied bit by bit, like
-//! the barrel rotation of section 6.2.2: where bit k of its amount is set, a column takes the element
-//! 2^k rows below. Each bit is one blend of a row with a later one, and rows stay in
+//! Within a line the amounts differ by less than its number of elements. They are applied bit by
+//! bit, like the barrel rotation of section 6.2.2. Where bit k of its amount is set, a column takes
+//! the element 2^k rows below. Each bit is one blend of a row with a later one, and rows stay in
 //! registers in between.
 
 use super::memory::{Element, LINE, WIDEST, prefetch_far};
@@ -17,16 +18,16 @@ use std::mem::MaybeUninit;
 /// Rows of a block. Each block reads up to 15 rows again.
 const BLOCK: usize = 16;
 
-/// Bits of an amount within a line of 16 elements, the most there are.
+/// Bits of an amount within a line of 16 elements, the largest line.
 const BITS: usize = 4;
 
-/// The columns to sweep. `stride` is negative to rotate down instead of up: then `first` is the last
-/// row, and the group is looked at upside down.
+/// The columns to sweep. A negative `stride` rotates down instead of up. Then `first` is the last
+/// row, and the sweep takes the group upside down.
 pub struct Sweep<'a> {
     pub first: *mut u8,
     pub stride: isize,
     pub rows: usize,
-    /// Ascending by at most one, from 0 to less than `rows`; no wider than WIDEST bytes.
+    /// Ascending by at most one, from 0 to less than `rows`. No wider than WIDEST bytes.
     pub amounts: &'a [usize],
 }
 
@@ -56,7 +57,7 @@ fn fill_masks<const S: usize>(masks: &mut Masks, amounts: &[usize]) {
 }
 
 impl Sweep<'_> {
-    /// Rows that have to be kept.
+    /// Number of rows to keep.
     pub fn depth(&self) -> usize {
         self.amounts[self.amounts.len() - 1]
     }
@@ -66,8 +67,8 @@ impl Sweep<'_> {
         self.first.wrapping_offset(row as isize * self.stride).wrapping_add(column)
     }
 
-    /// Row `row` of a block as it was before the sweep; past the end it is one of the first ones. A
-    /// row past those, which no column takes from, is any row.
+    /// Row `row` of a block as it was before the sweep; past the end it is one of the first ones.
+    /// Past those, any row serves, because no column takes from it.
     #[inline(always)]
     fn source(&self, row: usize, block: &Block) -> *const u8 {
         if row < self.rows {
@@ -80,8 +81,8 @@ impl Sweep<'_> {
     /// Rotates column t up by amounts[t]: row i takes from row (i + amounts[t]) mod rows.
     ///
     /// # Safety
-    /// The columns are initialised elements of S bytes that nobody else uses; `saved` holds `depth()`
-    /// sub-rows. The machine has the instruction set of V.
+    /// The columns are initialised elements of S bytes that no other thread uses. `saved` holds
+    /// `depth()` sub-rows. The machine has the instruction set of V.
     #[inline(always)]
     pub unsafe fn run<const S: usize, V: Vector>(&self, saved: *mut u8) {
         let pitch = self.amounts.len() * S;
@@ -106,8 +107,8 @@ impl Sweep<'_> {
                 let last = amounts[amounts.len() - 1];
                 let (column, masks) = (line * LINE, &masks[line]);
                 let block = Block { start, count, column, amounts, masks, saved, pitch };
-                // SAFETY: promised by the caller; in these columns the blocks before have moved, this one
-                // has not.
+                // SAFETY: the caller promises columns and `saved`. In these columns, earlier blocks
+                // have moved, and this one has not.
                 unsafe {
                     if last == 0 {
                         // These columns are in place.
@@ -130,11 +131,11 @@ impl Sweep<'_> {
     /// A full line; its amounts differ by less than 2^B.
     ///
     /// # Safety
-    /// As for `run`; rows from `start` on are as they were.
+    /// As for `run`. Rows from `start` on are unchanged.
     #[inline(always)]
     unsafe fn whole<const S: usize, V: Vector, const B: usize>(&self, block: Block) {
-        // SAFETY: promised by the caller. A store to row `start + k - delay` follows the load of row
-        // `start + base + k`, and loads only ascend.
+        // SAFETY: the caller promises the columns. A store to row `start + k - delay` follows the
+        // load of row `start + base + k`, and loads only ascend.
         unsafe {
             let mask: [V; BITS] = std::array::from_fn(|k| V::load(block.masks[k].as_ptr()));
             let delay = (1 << B) - 1;
@@ -152,7 +153,7 @@ impl Sweep<'_> {
                     V::load(self.source(first + k, &block)).store(buffer.add(k * LINE));
                 }
             }
-            // before[k] holds the last 2^k rows that bit k was about to be applied to, as a ring.
+            // before[k] holds the last 2^k rows before bit k was applied, as a ring.
             let mut before = [[mask[0]; 1 << (BITS - 1)]; BITS];
             for k0 in (0..taken).step_by(8) {
                 for k in k0..k0 + 8 {
@@ -179,8 +180,8 @@ impl Sweep<'_> {
         let buffer = buffer.as_mut_ptr().cast::<u8>();
         let Block { start, count, column, amounts, .. } = block;
         let (width, base) = (amounts.len(), amounts[0]);
-        // SAFETY: amounts within a line differ by less than 2^BITS, so the buffer holds all rows that are
-        // taken; those past the end are among the saved ones.
+        // SAFETY: amounts within a line differ by less than 2^BITS, so the buffer holds all rows
+        // that are taken. Those past the end are among the saved ones.
         unsafe {
             for k in 0..count + amounts[width - 1] - base {
                 let source = self.source(start + base + k, &block);
@@ -197,13 +198,13 @@ impl Sweep<'_> {
     }
 }
 
-/// Runs a sweep with the widest registers there are.
+/// Runs a sweep with the widest registers of the machine.
 ///
 /// # Safety
 /// As for [`Sweep::run`], apart from the instruction set.
 pub unsafe fn sweep<const S: usize>(sweep: &Sweep, saved: *mut u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: promised by the caller; the instruction sets are there.
+    // SAFETY: the caller promises the columns; the CPU has these sets.
     unsafe {
         if is_x86_feature_detected!("avx512f") {
             return avx512::<S>(sweep, saved);
@@ -212,7 +213,7 @@ pub unsafe fn sweep<const S: usize>(sweep: &Sweep, saved: *mut u8) {
             return avx2::<S>(sweep, saved);
         }
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises the columns.
     unsafe { sweep.run::<S, [u64; 8]>(saved) }
 }
 
@@ -221,7 +222,7 @@ pub unsafe fn sweep<const S: usize>(sweep: &Sweep, saved: *mut u8) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn avx512<const S: usize>(sweep: &Sweep, saved: *mut u8) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises columns and instruction set.
     unsafe { sweep.run::<S, std::arch::x86_64::__m512i>(saved) }
 }
 
@@ -230,7 +231,7 @@ unsafe fn avx512<const S: usize>(sweep: &Sweep, saved: *mut u8) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn avx2<const S: usize>(sweep: &Sweep, saved: *mut u8) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises columns and instruction set.
     unsafe { sweep.run::<S, [std::arch::x86_64::__m256i; 2]>(saved) }
 }
 

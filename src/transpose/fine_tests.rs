@@ -22,7 +22,7 @@ fn check<V: Vector, const S: usize>() {
                     let (first, stride) =
                         if up { (base, pitch as isize) } else { (last, -(pitch as isize)) };
                     let sweep = Sweep { first, stride, rows, amounts: &amounts };
-                    // SAFETY: `data` is ours; `saved` holds depth sub-rows; the caller checked V.
+                    // SAFETY: `data` is local; `saved` holds depth sub-rows; the caller checked V.
                     unsafe { sweep.run::<S, V>(saved.as_mut_ptr()) };
                     let mut expected = before.clone();
                     for (i, t) in (0..rows).flat_map(|i| (0..width).map(move |t| (i, t))) {

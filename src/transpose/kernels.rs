@@ -1,18 +1,20 @@
-//! The transposition in registers of AVX2 and AVX-512, for the tables of [`registers`](super::registers).
+//! The transposition in registers of AVX2 and AVX-512, for the tables of
+//! [`registers`](super::registers).
 
 use super::memory::{LINE, prefetch_far};
 use super::registers::{BITS, Rotation, Tables, Turn, Words};
 use std::arch::x86_64::*;
 
-/// A register; methods are inlined into a caller that has the instruction set.
+/// A register. Its methods are inlined into a caller that has the instruction set.
 trait Register: Copy {
     type Mask: Copy;
 
     /// # Safety
-    /// The machine has the instruction set, here and below; a register of initialised bytes.
+    /// The machine has the instruction set, here and below. `from` has a register of initialised
+    /// bytes.
     unsafe fn load(from: *const u8) -> Self;
     /// # Safety
-    /// Room for a register.
+    /// `to` has room for a register.
     unsafe fn store(self, to: *mut u8);
     /// # Safety
     /// The machine has the instruction set.
@@ -91,8 +93,8 @@ impl Register for __m256i {
     }
 }
 
-/// Does something for every number below N, each time with a constant: what is indexed by such is
-/// in registers, whereas the compiler leaves long loops as they are.
+/// Repeats the expression for every number below N, each time with a constant. Arrays that
+/// constants index stay in registers; the compiler does not unroll long loops.
 macro_rules! each {
     ($k:ident => $do:expr) => {
         each!($k => $do; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28
@@ -113,7 +115,7 @@ macro_rules! each {
 #[inline(always)]
 unsafe fn shift<R: Register, const N: usize, const BY: usize>(x: [R; N], mask: R::Mask) -> [R; N] {
     let mut y = x;
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises instruction set and memory.
     each!(K => unsafe { y[K] = x[K].select(x[(K + BY) % N], mask) });
     y
 }
@@ -126,7 +128,7 @@ unsafe fn rotate<R: Register, const N: usize>(
     masks: &[R::Mask; BITS],
     bits: usize,
 ) -> [R; N] {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises instruction set and memory.
     unsafe {
         if bits > 0 {
             x = shift::<R, N, 1>(x, masks[0]);
@@ -144,11 +146,11 @@ unsafe fn rotate<R: Register, const N: usize>(
     x
 }
 
-/// As many structures as fill whole registers.
+/// Transposes as many structures as fill whole registers.
 ///
 /// # Safety
-/// As for [`Turn::run`], with N lines; the machine has the instruction set of R, which `tables` are
-/// for.
+/// As for [`Turn::run`], with N lines. The machine has the instruction set of R, and `tables` are
+/// for R.
 #[inline(always)]
 unsafe fn kernel<R: Register, const N: usize>(turn: &Turn, tables: &Tables) {
     let bytes = size_of::<R>();
@@ -159,7 +161,8 @@ unsafe fn kernel<R: Register, const N: usize>(turn: &Turn, tables: &Tables) {
     let to: [*mut u8; N] = std::array::from_fn(|k| address(!turn.split, tables.store[k]));
     let (from_step, to_step) = (advance(turn.split), advance(!turn.split));
     let [before, after] = &tables.rotations;
-    // SAFETY: promised by the caller; `shuffle` has at least as many words as a register.
+    // SAFETY: the caller promises rows and lines; `shuffle` has at least as many words as a
+    // register.
     unsafe {
         let masks = |r: &Rotation| std::array::from_fn(|k| R::mask(&r.masks[k]));
         let (first, second) = (masks(before), masks(after));
@@ -177,14 +180,14 @@ unsafe fn kernel<R: Register, const N: usize>(turn: &Turn, tables: &Tables) {
     }
 }
 
-/// The kernel of as many lines as there are.
+/// Selects the kernel by the number of lines.
 macro_rules! kernels {
     ($name:ident, $sized:ident, $register:ty, $feature:literal: $($n:literal)*) => {
         /// # Safety
-        /// As for [`Turn::run`]; the machine has the instruction set, and the tables are for its
+        /// As for [`Turn::run`]. The machine has the instruction set, and the tables are for its
         /// registers.
         pub unsafe fn $name(turn: &Turn, tables: &Tables) {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises instruction set and memory.
             unsafe {
                 match turn.lines.len() {
                     $($n => $sized::<$n>(turn, tables),)*
@@ -195,7 +198,7 @@ macro_rules! kernels {
 
         #[target_feature(enable = $feature)]
         unsafe fn $sized<const N: usize>(turn: &Turn, tables: &Tables) {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises instruction set and memory.
             unsafe { kernel::<$register, N>(turn, tables) };
         }
     };

@@ -1,14 +1,14 @@
 //! The index maps of the paper for an m x n row-major view, as plain integers.
 //!
-//! With c = gcd(m, n), a = m/c and b = n/c, C2R gathers in three steps: columns by r_j (eq. 23), rows
-//! by the inverse of d'_i (eq. 31), columns by s'_j (eq. 26). R2C gathers by the inverses in reverse
-//! order: s'_j^-1, d'_i (eq. 24), r_j^-1 (eq. 36).
+//! Let c = gcd(m, n), a = m/c and b = n/c. C2R gathers in three steps: columns by r_j (eq. 23),
+//! rows by the inverse of d'_i (eq. 31), columns by s'_j (eq. 26). R2C gathers by the inverses in
+//! reverse order: s'_j^-1, d'_i (eq. 24), r_j^-1 (eq. 36).
 //!
-//! A row is best seen as c x b before the shuffle, column l*b + h, and b x c after it, column v*c + r.
-//! Then the shuffle is a transposition with rotated rows and permuted columns: with R = (i + l) mod m
-//! eq. 24 reads r = R mod c and v = (R/c + h*a) mod b. As l < c, i + l passes at most one multiple of
-//! c, so a row has two stretches of l and within each R/c is constant. That leaves no division
-//! within a row, which is what [`Row`] is for.
+//! Take a row as c x b before the shuffle, column l*b + h, and as b x c after it, column v*c + r.
+//! Then the shuffle is a transposition with rotated rows and permuted columns. With R = (i + l) mod
+//! m, eq. 24 reads r = R mod c and v = (R/c + h*a) mod b. As l < c, i + l passes at most one
+//! multiple of c. So a row has two stretches of l, and within each R/c is constant. [`Row`] uses
+//! this to avoid divisions within a row.
 
 use super::divide::Divider;
 
@@ -37,19 +37,19 @@ impl Maps {
         Maps { m, n, a, b, c, a_inverse: inverse(a, b), by_a, by_b, by_m }
     }
 
-    /// By how much column `j` is rotated first: floor(j/b) in eq. 23. Less than c.
+    /// The first rotation of column `j`: floor(j/b) in eq. 23. Less than c.
     #[inline(always)]
     pub fn rotation(&self, j: usize) -> usize {
         self.by_b.quotient(j)
     }
 
-    /// s'_j(i), eq. 26: the row that row `i` of column `j` is gathered from in the end.
+    /// s'_j(i), eq. 26: the row from which row `i` of column `j` is gathered in the end.
     #[inline(always)]
     pub fn source_row(&self, i: usize, j: usize) -> usize {
         self.by_m.remainder(j + i * self.n - self.by_a.quotient(i))
     }
 
-    /// d'_i(j), eq. 24: where the shuffle of row `i` puts its element `j`.
+    /// d'_i(j), eq. 24: the place of element `j` of row `i` after the shuffle.
     pub fn shuffled(&self, i: usize, j: usize) -> usize {
         let (l, h) = (j / self.b, j % self.b);
         let row = (i + l) % self.m;
@@ -57,7 +57,7 @@ impl Maps {
         v * self.c + row % self.c
     }
 
-    /// The inverse of d'_i, what eq. 31 computes: where element `j` of row `i` comes from.
+    /// The inverse of d'_i, eq. 31: the place from which element `j` of row `i` comes.
     pub fn unshuffled(&self, i: usize, j: usize) -> usize {
         let (v, r) = (j / self.c, j % self.c);
         let l = (r + self.c - i % self.c) % self.c;
@@ -78,15 +78,15 @@ pub struct Row {
     block: usize,
 }
 
-/// Elements l in `first..first + count` of a row, all with the same R/c; r = l + shift, less c in the
-/// second stretch.
+/// Elements l in `first..first + count` of a row, all with the same R/c; r = l + shift, less c in
+/// the second stretch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     pub first: usize,
     pub count: usize,
     /// r of the first element.
     pub target: usize,
-    /// (R/c) mod b: v of h = 0.
+    /// (R/c) mod b: the v of h = 0.
     pub v: usize,
 }
 

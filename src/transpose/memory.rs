@@ -3,7 +3,7 @@
 use super::divide::Divider;
 use std::mem::MaybeUninit;
 
-/// An element: S bytes of any content (NaN patterns, padding) at any address. Copies of it compile to
+/// An element: S bytes of any content (NaN patterns, padding) at any address. Copies compile to
 /// single moves.
 pub type Element<const S: usize> = [MaybeUninit<u8>; S];
 
@@ -13,8 +13,8 @@ pub const LINE: usize = 64;
 /// The widest sub-row, in bytes.
 pub const WIDEST: usize = 512;
 
-/// Bytes of a piece that are asked for ahead. All of 2 KiB and more took a third longer: there is room for few
-/// requests, and what comes early leaves the first level again.
+/// Bytes of a piece that are prefetched. All of 2 KiB and more took a third longer. The processor
+/// takes few requests at a time, and early lines leave the first level again.
 const ASKED: usize = 512;
 
 /// Some adjacent columns of a row-major array.
@@ -32,13 +32,13 @@ pub struct SubRows {
 
 /// Numbered pieces of memory of the same size.
 pub trait Pieces {
-    /// Where piece `i` is; within the array when it is one of the pieces.
+    /// The address of piece `i`, within the array if it is one of the pieces.
     fn at(&self, i: usize) -> *mut u8;
     /// Bytes of a piece.
     fn bytes(&self) -> usize;
 
-    /// Asks for the first lines of piece `i` before it is needed; after so many the processor asks for the
-    /// rest of a long piece itself. Only a hint: it never faults.
+    /// Prefetches the first lines of piece `i`. The processor then prefetches the rest of a long
+    /// piece itself. This is only a hint: it never faults.
     #[inline(always)]
     fn prefetch(&self, i: usize) {
         let address = self.at(i);
@@ -91,7 +91,7 @@ impl Pieces for Chunks {
 #[inline(always)]
 pub fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetching is part of every x86-64 machine and accepts any address.
+    // SAFETY: every x86-64 machine can prefetch, and accepts any address.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(address.cast());
@@ -100,7 +100,7 @@ pub fn prefetch(address: *const u8) {
     let _ = address;
 }
 
-/// As [`prefetch`], but past the first-level cache, for what is not needed at once.
+/// As [`prefetch`], but past the first-level cache, for data that is not needed at once.
 #[inline(always)]
 pub fn prefetch_far(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -113,12 +113,12 @@ pub fn prefetch_far(address: *const u8) {
     let _ = address;
 }
 
-/// Copies a sub-row; W is its size where that is known at compile time, or 0.
+/// Copies a sub-row. W is its size if it is known at compile time, or 0.
 ///
 /// # Safety
 /// Both sides hold `bytes` bytes and do not overlap; W is 0 or `bytes`.
 #[inline(always)]
 pub unsafe fn copy<const W: usize>(target: *mut u8, source: *const u8, bytes: usize) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises both sides, disjoint.
     unsafe { target.copy_from_nonoverlapping(source, if W > 0 { W } else { bytes }) };
 }

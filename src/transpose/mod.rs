@@ -8,16 +8,17 @@
 //! | panel     | any, and scratch that is shared    | 2                  | a chunk                      |
 //! | C2R, R2C  | any                                | 2 to 5             | at most max(rows, cols) elements |
 //!
-//! Squares exchange pairs of tiles across the diagonal; [`Square`] does so also where the rows lie in
-//! several places, as those of a matrix in shards do. Blocks, the gcd-block algorithm, transpose every
-//! d x d block where it stands and then move the rows of blocks, contiguous segments of d
-//! elements, to their places ([`segments`]). The panel algorithm turns panels of some rows or columns
-//! and moves the pieces along chains ([`panels`]). Skinny arrays, such as arrays of structures, are turned
-//! in panels, too, but each worker has panels of its own and turns them in its registers ([`skinny`]).
+//! Squares exchange pairs of tiles across the diagonal. [`Square`] also does this for rows in
+//! several parts, such as those of a matrix in shards. Blocks is the gcd-block algorithm. It
+//! transposes every d x d block in place. Then it moves the rows of blocks, contiguous segments of
+//! d elements, to their places ([`segments`]). The panel algorithm transposes panels of some rows
+//! or columns and moves the pieces along chains ([`panels`]). Skinny arrays, such as arrays of
+//! structures, use panels, too. There each worker has panels of its own and transposes them in its
+//! registers ([`skinny`]).
 //!
-//! C2R and R2C are the decomposition of Catanzaro, Keller and Garland, "A Decomposition for In-place
-//! Matrix Transposition" (PPoPP'14); equation numbers are theirs. The array is seen as an m x n
-//! matrix whose columns and rows are permuted in turn, which needs max(m, n) elements of scratch and
+//! C2R and R2C are the decomposition of Catanzaro, Keller and Garland, "A Decomposition for
+//! In-place Matrix Transposition" (PPoPP'14). Equation numbers are theirs. It takes the array as an
+//! m x n matrix and permutes columns and rows in turn. That needs max(m, n) elements of scratch and
 //! no walk through the whole array:
 //!
 //! | phase of C2R       | paper            | sweeps over memory                                   |
@@ -26,11 +27,12 @@
 //! | shuffle rows       | eq. 31           | one, a row at a time on chip                         |
 //! | permute columns    | eq. 26 = 32 o 33 | fine rotation; coarse rotation and row permutation in one |
 //!
-//! R2C runs the inverse phases in reverse order. The rotation is left out for coprime sides. When a
-//! group of columns at least four lines wide fits in scratch, a column phase is one sweep.
+//! R2C runs the inverse phases in reverse order. Coprime sides need no rotation. When a group of
+//! columns at least four lines wide fits in scratch, a column phase is one sweep.
 //!
-//! A [`Plan`] says what to do and how much scratch it takes; [`run_units`] does a part of one phase, so
-//! that callers bring their own threads and barriers. [`device`] says what a CUDA device launches.
+//! A [`Plan`] contains the algorithm and the size of its scratch. [`run_units`] does a part of one
+//! phase, so callers bring their own threads and barriers. [`device`] lists the launches for a CUDA
+//! device.
 
 mod chains;
 mod choose;
@@ -70,15 +72,15 @@ use std::thread::Builder;
 
 /// Does some units of one phase.
 ///
-/// Units of a phase may run at the same time on different threads, each with scratch of its own; all
-/// units of a phase must be complete before any of the next one begins.
+/// Units of a phase may run at the same time on different threads, each with scratch of its own.
+/// All units of a phase must be complete before any of the next one begins.
 ///
 /// # Safety
-/// `data` points to rows * cols initialised elements of the plan's element size, at any alignment, which
-/// only units of this phase use meanwhile; every unit of every phase runs once. `scratch` points to
-/// `plan.scratch_bytes()` bytes that nobody else uses and `shared` to `plan.shared_bytes()` bytes that all
-/// workers use, and nobody else, from the first phase to the last. The units are within
-/// `plan.units(phase)`.
+/// `data` points to rows * cols initialised elements of the plan's element size, at any alignment.
+/// Only units of this phase use them meanwhile. Every unit of every phase runs once. `scratch`
+/// points to `plan.scratch_bytes()` bytes that no other thread uses. `shared` points to
+/// `plan.shared_bytes()` bytes that only the workers use, from the first phase to the last. The
+/// units are within `plan.units(phase)`.
 pub unsafe fn run_units(
     plan: &Plan,
     phase: usize,
@@ -87,7 +89,7 @@ pub unsafe fn run_units(
     scratch: *mut u8,
     shared: *mut u8,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller keeps the contract of `run_sized`.
     unsafe {
         match plan.element_size() {
             4 => run_sized::<4>(plan, phase, units, data, scratch, shared),
@@ -108,32 +110,32 @@ unsafe fn run_sized<const S: usize>(
     shared: *mut u8,
 ) {
     match (plan.phase(phase), plan.work()) {
-        // SAFETY: promised by the caller.
+        // SAFETY: the contract of `run_units`.
         (Phase::Tiles, Work::Blocks(blocks, _)) => unsafe {
             square::run::<S>(blocks, units, data);
         },
-        // SAFETY: promised by the caller.
+        // SAFETY: the contract of `run_units`.
         (Phase::Segments, Work::Blocks(_, segments)) => unsafe {
             segments::run(segments, S, units, data, scratch);
         },
         (Phase::Panels, Work::Panels(panels)) => {
             let memory = panels::PanelArray::<S> { panels: *panels, data, shared };
-            // SAFETY: promised by the caller.
+            // SAFETY: the contract of `run_units`.
             unsafe { memory.run(phase, units, scratch) };
         }
         (Phase::Skinny, Work::Skinny(skinny)) => {
             let memory = structures::StructureArray::<S> { skinny: *skinny, data, shared };
-            // SAFETY: promised by the caller.
+            // SAFETY: the contract of `run_units`.
             unsafe { memory.run(phase, units, scratch) };
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: the contract of `run_units`.
         (Phase::Rows, Work::Decomposition(work)) => unsafe {
             rows::shuffle::<S>(&work.maps, work.forward, units, data, scratch);
         },
         (Phase::Columns(step), Work::Decomposition(work)) => {
             for unit in units {
                 let (column, step) = (unit * work.tiling.width, (step, work.forward));
-                // SAFETY: promised by the caller; units are disjoint groups of columns.
+                // SAFETY: the contract of `run_units`; units are disjoint groups of columns.
                 unsafe { columns::run::<S>(&work.maps, work.tiling, step, column, data, scratch) };
             }
         }
@@ -147,7 +149,7 @@ struct Shared(*mut u8, *mut u8);
 // SAFETY: the threads of `transpose_in_place` write disjoint parts of the array between barriers.
 unsafe impl Send for Shared {}
 
-/// Types whose values are nothing but their bits.
+/// Types with values that are only their bits.
 ///
 /// # Safety
 /// All bytes of a value are initialised: no padding.
@@ -163,11 +165,11 @@ macro_rules! bits {
 }
 bits!(u32, i32, f32, u64, i64, f64, u128, i128);
 
-/// Turns a row-major `rows` x `cols` array into its row-major transpose, cols x rows, in the same
-/// memory, with `threads` threads and the scratch of [`Plan::new`] for each.
+/// Transposes a row-major `rows` x `cols` array in place, to row-major cols x rows. It uses
+/// `threads` threads and the scratch of [`Plan::new`] for each.
 ///
-/// Panics unless elements have 4, 8 or 16 bytes, `data` holds rows * cols of them, and there is at least
-/// one thread.
+/// Panics unless elements have 4, 8 or 16 bytes, `data` holds rows * cols of them, and there is at
+/// least one thread.
 pub fn transpose_in_place<T: Bits>(data: &mut [T], rows: usize, cols: usize, threads: usize) {
     let size = size_of::<T>();
     assert!(matches!(size, 4 | 8 | 16), "elements must have 4, 8 or 16 bytes, not {size}");
@@ -175,7 +177,7 @@ pub fn transpose_in_place<T: Bits>(data: &mut [T], rows: usize, cols: usize, thr
     transpose_with(&plan, data, threads);
 }
 
-/// As [`transpose_in_place`], as a certain plan says.
+/// As [`transpose_in_place`], with a given plan.
 pub fn transpose_with<T: Bits>(plan: &Plan, data: &mut [T], threads: usize) {
     assert!(size_of::<T>() == plan.element_size(), "a plan for other elements");
     let (rows, cols, len) = (plan.rows(), plan.cols(), data.len());
@@ -190,14 +192,14 @@ pub fn transpose_with<T: Bits>(plan: &Plan, data: &mut [T], threads: usize) {
             let units = plan.units(phase) as u128;
             let share = |worker: usize| (units * worker as u128 / workers as u128) as usize;
             let mine = share(worker)..share(worker + 1);
-            // SAFETY: `data` is borrowed exclusively; workers have disjoint units of a phase, every unit
-            // is some worker's, and the barrier separates phases.
+            // SAFETY: `data` is borrowed exclusively. Workers have disjoint units of a phase, each
+            // unit has a worker, and the barrier separates phases.
             unsafe { run_units(plan, phase, mine, data, scratch.as_mut_ptr().cast(), common) };
             barrier.wait();
         }
     };
     std::thread::scope(|scope| {
-        // How many threads can be had is known before any of them waits for another.
+        // All threads start before any waits for another, so their number is known.
         let start = |_| {
             let (to, from) = channel::<(usize, usize, Arc<Barrier>)>();
             let run =

@@ -1,10 +1,10 @@
-//! The panel algorithm, for sides of any length: the long side is cut into panels.
+//! The panel algorithm, for sides of any length: it cuts the long side into panels.
 //!
-//! With long = count*height + rest, a tall array (by rows) is read a panel of `height` rows at a time, the
-//! last one first. A panel becomes `short` chunks, each a piece of one column, which go where
-//! the panel after it was; the last panel is held in scratch, and so is the tail of `rest` rows. Then
-//! the chunks, now `height` contiguous elements each, move to their places along chains
-//! ([`chains`](super::chains)). A wide array (by columns) goes the same way back.
+//! Let long = count*height + rest. A tall array (by rows) is read a panel of `height` rows at a
+//! time, the last one first. A panel becomes `short` chunks, each a piece of one column, which go
+//! to the place of the panel after it. Scratch holds the last panel, and the tail of `rest` rows.
+//! Then the chunks, now `height` contiguous elements each, move to their places along chains
+//! ([`chains`](super::chains)). A wide array (by columns) takes the same steps in reverse.
 //!
 //! Chunk s of the array with contiguous long lines begins at element s*height + (s/count)*rest.
 
@@ -13,12 +13,13 @@ use super::divide::Divider;
 use super::memory::{Chunks, Element, LINE};
 use std::ops::Range;
 
-/// Bytes along the short side of a unit, and of one of a panel with less than so many wide ones.
+/// Bytes along the short side of a unit: wide, or narrow in a panel with less than `ENOUGH` wide
+/// ones.
 const GROUP: usize = 512;
 const NARROW: usize = LINE;
 const ENOUGH: usize = 32;
 
-/// Chunks of a chain, at least, and chains, at most.
+/// The shortest chain, in chunks, and the most chains.
 const SHORTEST_CHAIN: usize = 16;
 const MOST_CHAINS: usize = 256;
 
@@ -32,23 +33,23 @@ pub struct Panels {
     pub height: usize,
     /// Whole panels.
     pub count: usize,
-    /// What is left of the long side.
+    /// The remainder of the long side.
     pub rest: usize,
     by_count: Divider,
     by_short: Divider,
 }
 
-/// What a phase does.
+/// The work of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// A panel of that number is turned from rows to chunks, or back. The last one is in scratch
+    /// Transposes a panel of that number from rows to chunks, or back. The last one is in scratch
     /// on the side of the chunks, and the tail moves with it.
     Turn(usize),
-    /// Chunks between scratch and the array, and the tail.
+    /// Copies chunks between scratch and the array, and the tail.
     Hold,
-    /// Where the chains of chunks begin.
+    /// Marks where the chains of chunks begin.
     Mark,
-    /// Chunks move.
+    /// Moves chunks.
     Permute,
 }
 
@@ -92,7 +93,7 @@ impl Panels {
         if self.short * size >= ENOUGH * GROUP { GROUP / size } else { NARROW / size }
     }
 
-    /// As many chains as the panel that is held has room for: two chunks for each.
+    /// Number of chains. The memory of the held panel has room for two chunks for each.
     fn chains(&self, size: usize) -> Chains {
         let pieces = self.count * self.short;
         let count = (pieces / SHORTEST_CHAIN).min(self.short / 2).clamp(1, MOST_CHAINS);
@@ -109,12 +110,13 @@ impl Panels {
         (self.height + self.rest) * self.short * size
     }
 
-    /// Bytes of scratch of all workers: a panel and the tail, or what chains need, never both at a time.
+    /// Bytes of scratch of all workers: a panel and the tail, or the memory of chains, never both
+    /// at a time.
     pub fn shared_bytes(&self, size: usize) -> usize {
         self.held_bytes(size).max(self.chains(size).shared_bytes())
     }
 
-    /// The chunk that belongs where chunk `h` is.
+    /// The chunk that belongs in the place of chunk `h`.
     #[inline(always)]
     pub fn source(&self, h: usize) -> usize {
         let Panels { count, short, .. } = *self;
@@ -135,7 +137,7 @@ impl Panels {
 pub(super) struct PanelArray<const S: usize> {
     pub panels: Panels,
     pub data: *mut u8,
-    /// The panel that is held, as chunks, and the tail, as rows; or what chains need.
+    /// The held panel, as chunks, and the tail, as rows; or the memory of chains.
     pub shared: *mut u8,
 }
 
@@ -157,7 +159,7 @@ impl<const S: usize> PanelArray<S> {
         (s * height + by_count.quotient(s) * rest) * S
     }
 
-    /// Chunk `c` of panel `p` while it is away from its rows.
+    /// Chunk `c` of panel `p` while it is not in its rows.
     #[inline(always)]
     pub fn parked(&self, p: usize, c: usize) -> *mut u8 {
         let Panels { short, height, count, .. } = self.panels;
@@ -175,8 +177,8 @@ impl<const S: usize> PanelArray<S> {
     /// Does some units of a phase.
     ///
     /// # Safety
-    /// `data` is the array and `shared` holds `shared_bytes`; units and phases are run as for
-    /// [`run_units`](super::run_units); `scratch` holds `scratch_bytes`.
+    /// `data` is the array and `shared` holds `shared_bytes`. Units and phases run as for
+    /// [`run_units`](super::run_units). `scratch` holds `scratch_bytes`.
     pub unsafe fn run(&self, phase: usize, units: Range<usize>, scratch: *mut u8) {
         let Panels { short, height, count, rest, tall, .. } = self.panels;
         let group = self.panels.group(S);
@@ -193,7 +195,7 @@ impl<const S: usize> PanelArray<S> {
                 };
                 let source = |h| self.panels.source(h);
                 for unit in units {
-                    // SAFETY: promised by the caller.
+                    // SAFETY: the caller promises memory and order of phases.
                     unsafe {
                         if self.panels.stage(phase) == Stage::Mark {
                             chains.mark(&chunks, source, self.shared);
@@ -206,8 +208,9 @@ impl<const S: usize> PanelArray<S> {
             Stage::Hold => {
                 for c in columns {
                     let (held, chunk) = (self.parked(count - 1, c), self.chunk(c));
-                    // SAFETY: promised by the caller; after the tall panels have left and before the
-                    // others come, chunks 0..short and the tails of lines are nobody else's.
+                    // SAFETY: the caller promises array and scratch. After the tall panels leave
+                    // and before others come, only this unit uses its chunks of 0..short and tails
+                    // of lines.
                     unsafe {
                         let (from, to) = if tall { (held, chunk) } else { (chunk, held) };
                         to.copy_from_nonoverlapping(from, height * S);
@@ -223,8 +226,8 @@ impl<const S: usize> PanelArray<S> {
             }
             Stage::Turn(_) if columns.is_empty() => {}
             Stage::Turn(p) => {
-                // SAFETY: promised by the caller; what this reads and what it writes is disjoint, over
-                // all units, as the specification of the algorithm shows.
+                // SAFETY: the caller promises array and scratch. The reads and writes of all units
+                // are disjoint, as the specification of the algorithm shows.
                 unsafe {
                     if p + 1 == count {
                         for t in 0..rest {

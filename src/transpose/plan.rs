@@ -1,4 +1,4 @@
-//! What will be done to an array, as integers only.
+//! The plan for an array, as integers only.
 
 use super::columns::{Step, Tiling};
 use super::maps::Maps;
@@ -8,20 +8,20 @@ use super::skinny::Skinny;
 use super::square::Blocks;
 use std::fmt;
 
-/// How an array is transposed.
+/// The algorithm of a transposition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// Nothing moves: one side is 0 or 1.
+    /// No data moves: one side is 0 or 1.
     Trivial,
     /// Rows = cols: pairs of tiles are exchanged.
     Square,
-    /// Square blocks are transposed where they stand, then their rows move to their places. The side of the
+    /// Square blocks are transposed in place, then their rows move to their places. The side of the
     /// blocks divides both sides of the array.
     Blocks { side: usize },
     /// Panels of `height` along the long side become chunks, which then move to their places.
     Panel { height: usize },
-    /// One side is 2 to 32. Panels of `height` along the long side become chunks on chip, which then move to
-    /// their places.
+    /// One side is 2 to 32. Panels of `height` along the long side become chunks on chip, which
+    /// then move to their places.
     Skinny { height: usize },
     /// Columns to rows, on the rows x cols view of the array (theorem 1).
     C2r,
@@ -29,7 +29,7 @@ pub enum Algorithm {
     R2c,
 }
 
-/// A step over the whole array; its units are independent of each other.
+/// A step over the whole array. Its units are independent of each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// A unit is a pair of tiles.
@@ -56,7 +56,7 @@ pub struct Plan {
     work: Work,
 }
 
-/// What the algorithms need to know.
+/// The parameters of the algorithms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     Nothing,
@@ -66,7 +66,7 @@ pub(super) enum Work {
     Decomposition(Decomposition),
 }
 
-/// What C2R and R2C need to know.
+/// The parameters of C2R and R2C.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decomposition {
     pub maps: Maps,
@@ -76,7 +76,7 @@ pub(super) struct Decomposition {
 }
 
 impl Plan {
-    /// A certain algorithm; trivial arrays stay trivial.
+    /// A given algorithm. Trivial arrays stay trivial.
     ///
     /// Panics as [`Plan::new`] does, and when the algorithm does not apply to the shape.
     pub fn forced(algorithm: Algorithm, rows: usize, cols: usize, element_size: usize) -> Self {
@@ -169,7 +169,7 @@ impl Plan {
         }
     }
 
-    /// Number of phases; all workers finish one before any begins the next.
+    /// Number of phases. All workers finish one before any begins the next.
     pub fn phases(&self) -> usize {
         match &self.work {
             Work::Panels(panels) => panels.phases(),
@@ -201,7 +201,6 @@ impl Plan {
         }
     }
 
-    /// The panels of the panel algorithm.
     pub fn panels(&self) -> Option<&Panels> {
         match &self.work {
             Work::Panels(panels) => Some(panels),
@@ -213,7 +212,7 @@ impl Plan {
         &self.work
     }
 
-    /// The index maps of the view that is worked on by C2R and R2C.
+    /// The index maps of the view that C2R and R2C use.
     pub fn maps(&self) -> Option<&Maps> {
         match &self.work {
             Work::Decomposition(work) => Some(&work.maps),
@@ -221,7 +220,6 @@ impl Plan {
         }
     }
 
-    /// The segments of the gcd-block algorithm.
     pub fn segments(&self) -> Option<&Segments> {
         match &self.work {
             Work::Blocks(_, segments) => Some(segments),

@@ -1,12 +1,13 @@
-//! Structures turned to vectors and back on chip: [h, s] <-> [s, h] for s = 2..=32, out of place.
+//! Transposes structures to vectors and back on chip: [h, s] <-> [s, h] for s = 2..=32, out of
+//! place.
 //!
-//! As many structures of s elements as a register has lanes fill s registers, an s x lanes matrix. C2R
-//! transposes it within the registers when lines become rows of structures, R2C when rows become lines
-//! (section 6.2 of the paper): columns are rotated lane by lane with barrel rotations (6.2.2: where bit
-//! k of its amount is set, a lane takes the register 2^k further on), rows are shuffled within their
-//! register, and the permutation of the rows is only a matter of which register is loaded or stored
-//! where (6.2.3). Amounts and orders are data, so that there is one kernel for each s, whatever
-//! the size of the elements.
+//! As many structures of s elements as a register has lanes fill s registers, an s x lanes matrix.
+//! C2R transposes it within the registers when lines become rows of structures, R2C when rows
+//! become lines (section 6.2 of the paper). Columns are rotated lane by lane with barrel rotations
+//! (6.2.2). Where bit k of its amount is set, a lane takes the register 2^k further on. Rows are
+//! shuffled within their register. The permutation of the rows only selects the register for each
+//! load or store (6.2.3). Amounts and orders are data, so one kernel for each s serves all sizes of
+//! elements.
 
 #[cfg(target_arch = "x86_64")]
 use super::kernels;
@@ -22,7 +23,7 @@ const WORDS: usize = 16;
 /// Bits of the amount of a rotation: less than 16 lanes.
 pub const BITS: usize = 4;
 
-/// Rows of `lines.len()` elements and the same elements as lines of `height`, in different memory.
+/// Rows of `lines.len()` elements, and the same elements as lines of `height`, in different memory.
 pub struct Turn<'a> {
     pub rows: *mut u8,
     pub lines: &'a [*mut u8],
@@ -36,13 +37,13 @@ pub struct Turn<'a> {
 /// One value for every word of a register.
 pub type Words = [u32; WORDS];
 
-/// What the registers go through, for registers of `lanes` elements.
+/// The steps of the registers, for registers of `lanes` elements.
 pub struct Tables {
     pub lanes: usize,
-    /// Which row of the matrix a register takes, and which one it becomes.
+    /// The row of the matrix that a register takes, and the row that it becomes.
     pub load: [usize; MOST],
     pub store: [usize; MOST],
-    /// The words that a register's words are taken from.
+    /// The words from which a register's words are taken.
     pub shuffle: [Words; MOST],
     pub rotations: [Rotation; 2],
 }
@@ -70,11 +71,11 @@ impl Rotation {
 }
 
 impl Tables {
-    /// For structures of `short` elements of `size` bytes and registers of `bytes`.
+    /// Tables for structures of `short` elements of `size` bytes and registers of `bytes`.
     pub fn new(short: usize, size: usize, bytes: usize, split: bool) -> Self {
         let (lanes, words) = (bytes / size, size / 4);
         let maps = Maps::new(short, lanes);
-        // R2C rotates down. It is seen upside down, where that is up.
+        // R2C rotates down. Upside down, that is up.
         let flip = |k: usize| if split { short - 1 - k } else { k };
         let mut tables = Tables {
             lanes,
@@ -109,16 +110,16 @@ impl Tables {
 }
 
 impl Turn<'_> {
-    /// Structures from `start` on, element by element.
+    /// Moves structures from `start` on, element by element.
     ///
     /// # Safety
-    /// Rows and lines are memory of the sizes they should have, they do not overlap, and nobody else
+    /// Rows and lines are memory of the required sizes. They do not overlap, and no other thread
     /// uses them.
     pub unsafe fn plain<const S: usize>(&self, start: usize) {
         let rows = self.rows.cast::<Element<S>>();
         for t in start..self.height {
             for (c, line) in self.lines.iter().enumerate() {
-                // SAFETY: promised by the caller.
+                // SAFETY: the caller promises rows and lines.
                 unsafe {
                     let (x, y) =
                         (rows.add(t * self.lines.len() + c), line.cast::<Element<S>>().add(t));
@@ -128,13 +129,13 @@ impl Turn<'_> {
         }
     }
 
-    /// With the widest registers there are.
+    /// Uses the widest registers of the machine.
     ///
     /// # Safety
-    /// As for [`Turn::plain`]; there are 2 to 32 lines.
+    /// As for [`Turn::plain`], with 2 to 32 lines.
     pub unsafe fn run<const S: usize>(&self) {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: promised by the caller; the instruction sets are there.
+        // SAFETY: the caller promises rows and lines; the CPU has these sets.
         unsafe {
             if is_x86_feature_detected!("avx512f") {
                 return self.with::<S>(64, kernels::avx512);
@@ -143,18 +144,18 @@ impl Turn<'_> {
                 return self.with::<S>(32, kernels::avx2);
             }
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises rows and lines.
         unsafe { self.plain::<S>(0) };
     }
 
-    /// With registers of `bytes`, and what is left over element by element.
+    /// Uses registers of `bytes`, and moves the remainder element by element.
     ///
     /// # Safety
-    /// As for [`Turn::run`]; the machine has what `kernel` needs.
+    /// As for [`Turn::run`]; the machine has the instruction set of `kernel`.
     #[cfg(target_arch = "x86_64")]
     pub unsafe fn with<const S: usize>(&self, bytes: usize, kernel: unsafe fn(&Turn, &Tables)) {
         let tables = Tables::new(self.lines.len(), S, bytes, self.split);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises rows, lines and instruction set.
         unsafe {
             kernel(self, &tables);
             self.plain::<S>(self.height - self.height % tables.lanes);

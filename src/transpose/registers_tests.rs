@@ -1,6 +1,7 @@
 use crate::transpose::registers::{MOST, Turn};
 
-/// Turns rows of structures to lines with gaps between them, or back, and compares with the definition.
+/// Transposes rows of structures to lines with gaps between them, or back. Compares with the
+/// definition.
 fn check<const S: usize>(run: impl Fn(&Turn)) {
     for short in 2..=MOST {
         for height in [0, 1, 3, 15, 16, 17, 40] {
@@ -41,7 +42,7 @@ fn element_by_element() {
 
 #[cfg(target_arch = "x86_64")]
 fn check_kernel(bytes: usize, kernel: unsafe fn(&Turn, &crate::transpose::registers::Tables)) {
-    // SAFETY: `check` owns the memory; the caller has looked for the instruction set.
+    // SAFETY: `check` owns the memory; the caller has tested for the instruction set.
     unsafe {
         check::<4>(|turn| turn.with::<4>(bytes, kernel));
         check::<8>(|turn| turn.with::<8>(bytes, kernel));

@@ -1,14 +1,15 @@
-//! The row shuffle: every row is permuted within itself, through a copy of it on chip (section 4.5).
+//! The row shuffle: every row is permuted within itself, through a copy of it on chip (section
+//! 4.5).
 //!
-//! [`Maps`] explains the order of the elements: C2R turns each stretch of c x b into b x c, R2C turns it
-//! back, and one of the two indices of the source advances by a constant modulo b. For b = 1 the
-//! shuffle is a rotation of the row.
+//! [`Maps`] explains the order of the elements. C2R transposes each stretch of c x b to b x c, R2C
+//! does the reverse. One of the two indices of the source advances by a constant modulo b. For
+//! b = 1 the shuffle is a rotation of the row.
 
 use super::maps::{Maps, Stretch};
 use super::memory::Element;
 use std::ops::Range;
 
-/// What is done to a stretch: `out[l*out_l + s*out_s] <- row[l*row_l + x(s)*row_s]` for all l < count
+/// The move of a stretch: `out[l*out_l + s*out_s] <- row[l*row_l + x(s)*row_s]` for all l < count
 /// and s < b, where x(s) = (start + s*step) mod b.
 struct Weave {
     out_l: usize,
@@ -24,7 +25,8 @@ struct Weave {
 /// Shuffles rows in place; `scratch` holds one row.
 ///
 /// # Safety
-/// `data` is an m x n array of elements of S bytes whose rows in `rows` nobody else uses meanwhile.
+/// `data` is an m x n array of elements of S bytes. No other thread uses the rows in `rows`
+/// meanwhile.
 pub unsafe fn shuffle<const S: usize>(
     maps: &Maps,
     forward: bool,
@@ -40,13 +42,13 @@ pub unsafe fn shuffle<const S: usize>(
         let scratch = scratch.cast::<Element<S>>();
         if maps.b == 1 {
             let right = if forward { state.shift } else { (n - state.shift) % n };
-            // SAFETY: n elements of the row are ours, scratch holds as many.
+            // SAFETY: only this thread uses the n elements of the row; scratch holds as many.
             unsafe { rotate_right(row, n, right, scratch) };
         } else {
             // SAFETY: as above; the row and scratch do not overlap.
             unsafe { scratch.copy_from_nonoverlapping(row, n) };
             for stretch in state.stretches().into_iter().filter(|s| s.count > 0) {
-                // SAFETY: both sides of `weave` stay within a row, see there.
+                // SAFETY: both sides of `weave` stay within a row.
                 unsafe { weave_stretch(maps, forward, &stretch, row, scratch) };
             }
         }
@@ -87,7 +89,7 @@ unsafe fn weave<const S: usize>(w: &Weave, out: *mut Element<S>, row: *const Ele
         let mut x = w.start;
         for s in 0..w.b {
             for l in 0..w.count {
-                // SAFETY: promised by the caller.
+                // SAFETY: the caller promises indices within both arrays.
                 unsafe {
                     *out.add(l * w.out_l + s * w.out_s) = *row.add(l * w.row_l + x * w.row_s);
                 }
@@ -96,15 +98,15 @@ unsafe fn weave<const S: usize>(w: &Weave, out: *mut Element<S>, row: *const Ele
         }
         return;
     }
-    // Four indices that each take four steps at once: an addition modulo b takes three cycles, and
-    // they would otherwise wait for each other.
+    // Four indices take four steps at once. An addition modulo b takes three cycles, so a single
+    // index would wait for the addition before.
     let second = advance(w.start, w.step);
     let third = advance(second, w.step);
     let lanes = [w.start, second, third, advance(third, w.step)];
     let two = advance(w.step, w.step);
     let four = advance(two, two);
     for l in 0..w.count {
-        // SAFETY: promised by the caller, here and below.
+        // SAFETY: the caller promises indices within both arrays, here and below.
         let (out, row) = unsafe { (out.add(l * w.out_l), row.add(l * w.row_l)) };
         let mut x = lanes;
         let whole = w.b - w.b % 4;
@@ -136,7 +138,7 @@ unsafe fn rotate_right<const S: usize>(
     if right == 0 {
         return;
     }
-    // SAFETY: left + right = n, so every range lies within the row.
+    // SAFETY: left + right = n, so every range is within the row.
     unsafe {
         if right <= left {
             scratch.copy_from_nonoverlapping(row.add(left), right);

@@ -1,23 +1,23 @@
-//! Contiguous segments moved to their places once the blocks have been transposed: the second pass of
-//! the gcd-block algorithm.
+//! Moves contiguous segments to their places after the transposition of the blocks: the second pass
+//! of the gcd-block algorithm.
 //!
-//! The array is a row of segments, each one row of a block: d elements. They are numbered (i, j, k) in
-//! row-major order with i < down, j < d, k < across: block row, row within the block, block column. The
-//! transpose has the same segments in the order (k, j, i).
+//! The array is a sequence of segments, each one row of a block: d elements. They are numbered (i,
+//! j, k) in row-major order with i < down, j < d, k < across: block row, row within the block,
+//! block column. The transpose has the same segments in the order (k, j, i).
 //!
-//! A cycle of this permutation may hold nearly the whole array, which would leave one worker with
-//! everything. But what happens to one part of all segments does not depend on the other parts: a unit
-//! is a slice of every segment, and all workers walk the same cycles, each moving slices of its own.
+//! A cycle of this permutation may hold nearly the whole array, which would leave all work to one
+//! worker. But the moves of one part of all segments do not depend on the other parts. So a unit is
+//! a slice of every segment, and all workers walk the same cycles, each with slices of its own.
 
 use super::cycles::{Permutation, Saved, gather};
 use super::divide::Divider;
 use super::memory::SubRows;
 use std::ops::Range;
 
-/// Bytes of a slice: two lines, so that a segment has work for many.
+/// Bytes of a slice: two lines, so a segment has work for many workers.
 const SLICE: usize = 128;
 
-/// Bytes of the adjacent slices that move together, at most. Wider parts are faster.
+/// The most bytes of adjacent slices that move together. Wider parts are faster.
 const WIDE: usize = 8192;
 
 /// The segments of an array.
@@ -32,18 +32,17 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Those of an array of `down` x `across` blocks with sides of `side` elements, all positive.
+    /// The segments of `down` x `across` blocks with sides of `side` elements, all positive.
     pub fn new(down: usize, across: usize, side: usize) -> Self {
         let (by_down, by_side) = (Divider::new(down), Divider::new(side));
         Segments { down, across, side, by_down, by_side }
     }
 
-    /// Number of segments.
     pub fn count(&self) -> usize {
         self.down * self.side * self.across
     }
 
-    /// The segment that belongs where segment `h` is.
+    /// The segment that belongs in the place of segment `h`.
     #[inline(always)]
     pub fn source(&self, h: usize) -> usize {
         let t = self.by_down.quotient(h);
@@ -57,7 +56,7 @@ impl Segments {
         (self.side * size).div_ceil(SLICE)
     }
 
-    /// Bytes of scratch: a bit for every segment, and what moves together of one of them.
+    /// Bytes of scratch: a bit for every segment, and the part of a segment that moves together.
     pub fn scratch_bytes(&self, size: usize) -> usize {
         self.count().div_ceil(8) + WIDE.min(self.side * size)
     }
@@ -66,7 +65,7 @@ impl Segments {
 /// Moves some slices of all segments of elements of `size` bytes.
 ///
 /// # Safety
-/// `data` is the array, nobody else uses these slices, and `scratch` holds `scratch_bytes`.
+/// `data` is the array, no other thread uses these slices, and `scratch` holds `scratch_bytes`.
 pub unsafe fn run(
     segments: &Segments,
     size: usize,
@@ -79,7 +78,8 @@ pub unsafe fn run(
     for first in (start..end).step_by(WIDE) {
         let bytes = WIDE.min(end - first);
         let sub_rows = SubRows { base: data.wrapping_add(first), stride, rows, bytes };
-        // SAFETY: promised by the caller; the bits of the walk come before the saved part.
+        // SAFETY: the caller promises slices and scratch; the bits of the walk precede the saved
+        // part.
         unsafe {
             let walk = Permutation::new(rows, |h| segments.source(h), scratch);
             gather::<0>(&sub_rows, walk, Saved::room(scratch.add(rows.div_ceil(8))));

@@ -1,44 +1,44 @@
 //! Skinny arrays, with a side of 2 to 32: arrays of structures to structures of arrays, and back.
 //!
-//! With long = count*height + rest, a tall array is read a panel of `height` rows at a time. A panel
-//! becomes `short` chunks, each a piece of one column, about where it was
-//! ([`registers`](super::registers)). Then the chunks, `height` contiguous elements each, move to their
-//! places cycle by cycle, as the segments do ([`segments`](super::segments)). A wide array goes the
-//! same way back.
+//! Let long = count*height + rest. A tall array is read a panel of `height` rows at a time. A panel
+//! becomes `short` chunks, each a piece of one column, in nearly the same place
+//! ([`registers`](super::registers)). Then the chunks, `height` contiguous elements each, move to
+//! their places cycle by cycle, as the segments do ([`segments`](super::segments)). A wide array
+//! takes the same steps in reverse.
 //!
 //! Chunk k of the array with contiguous long lines begins at element k*height + (k/count)*rest. So
-//! chunks of a panel begin behind their panel's place, by less than a panel: going down, panel p only
-//! overwrites what was panel p + 1. Workers take runs of panels; what the run before would overwrite of
-//! a run is held in scratch, and so is the tail of `rest` rows. The height is chosen so that the rest is
-//! a few rows. [`structures`](super::structures) moves the data.
+//! a panel's chunks begin behind its place, by less than a panel. In descending order, panel p
+//! overwrites only the place of panel p + 1. Workers take runs of panels. Scratch holds the part of
+//! a run that the run before would overwrite, and the tail of `rest` rows. The choice of the height
+//! makes the rest short. [`structures`](super::structures) moves the data.
 
 use super::divide::Divider;
 use super::memory::LINE;
 use super::registers::MOST;
 
-/// Bytes of a slice of a chunk; as in [`segments`](super::segments), all chunks are cut alike.
+/// Bytes of a slice of a chunk. As in [`segments`](super::segments), all chunks are cut alike.
 pub(super) const SLICE: usize = 128;
 
-/// Bytes of the adjacent slices that move together, at most.
+/// The most bytes of adjacent slices that move together.
 pub(super) const WIDE: usize = 8192;
 
-/// Bytes of a panel, at most: it lies in the second-level cache twice. With a line for its alignment it
-/// fits in 256 KiB.
+/// The most bytes of a panel, which the second-level cache holds twice. With a line for its
+/// alignment it fits in 256 KiB.
 const PANEL: usize = (256 << 10) - LINE;
 
-/// Bytes of a chunk, at most.
+/// The most bytes of a chunk.
 const CHUNK: usize = 16 << 10;
 
-/// Runs of panels, at most.
+/// The most runs of panels.
 const RUNS: usize = 256;
 
-/// On a device, whose blocks have a run each: so many, but so many panels in each beyond [`RUNS`], as one of
-/// them takes longer.
+/// The most runs on a device, with one run for each block. Beyond [`RUNS`], a run has
+/// `PANELS_OF_RUN` panels, because one of them takes longer.
 const RUNS_OF_BLOCKS: usize = 4096;
 const PANELS_OF_RUN: usize = 16;
 
-/// Bytes of scratch of all workers: this part of the array within these limits, or less. A tail, which
-/// is shorter than a panel, is within them.
+/// Bytes of scratch of all workers: at most this part of the array, within these limits. A tail,
+/// which is shorter than a panel, is within them.
 const SHARE: usize = 64;
 const LEAST_SHARED: usize = 256 << 10;
 const MOST_SHARED: usize = 2 << 20;
@@ -53,22 +53,22 @@ pub struct Skinny {
     pub height: usize,
     /// Whole panels.
     pub count: usize,
-    /// What is left of the long side.
+    /// The remainder of the long side.
     pub rest: usize,
-    /// Panels are distributed in so many runs.
+    /// Number of runs of panels.
     pub runs: usize,
     pub(super) by_count: Divider,
     by_short: Divider,
 }
 
-/// What a phase does.
+/// The work of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// What would be overwritten is copied to scratch.
+    /// Copies to scratch the data that would be overwritten.
     Hold,
-    /// Panels are turned from rows to chunks, or back.
+    /// Transposes panels from rows to chunks, or back.
     Turn,
-    /// Chunks move.
+    /// Moves chunks.
     Permute,
 }
 
@@ -97,16 +97,16 @@ impl Skinny {
         Skinny { tall, short, height, count, rest, runs: 1, by_count, by_short }.in_runs(RUNS, size)
     }
 
-    /// The same for a device: enough runs for all blocks that it may hold, and to distribute them evenly.
+    /// The same for a device, with enough runs for all its blocks, evenly distributed.
     pub fn on_device(self, size: usize) -> Self {
         match self.rest {
-            // A panel stays in its place, and no run needs anything of another one.
+            // A panel stays in its place, and no run needs data of another one.
             0 => Skinny { runs: self.count, ..self },
             _ => self.in_runs((self.count / PANELS_OF_RUN).clamp(RUNS, RUNS_OF_BLOCKS), size),
         }
     }
 
-    /// In so many runs at most, as far as scratch holds what lies between them.
+    /// At most so many runs. Scratch must hold the data between them.
     fn in_runs(self, most: usize, size: usize) -> Self {
         let Skinny { short, height, count, rest, .. } = self;
         let (tail, held) = (short * rest * size, self.most_held() * size);
@@ -116,7 +116,7 @@ impl Skinny {
         Skinny { runs: (1 + others).min(most).min(count), ..self }
     }
 
-    /// A single panel is turned, and that is all.
+    /// Whether the array is a single panel.
     fn single(&self) -> bool {
         self.count == 1 && self.rest == 0
     }
@@ -147,20 +147,20 @@ impl Skinny {
         }
     }
 
-    /// Bytes of scratch of each worker: an aligned panel, or a bit for every chunk and what moves at
-    /// once of one.
+    /// Bytes of scratch of each worker: an aligned panel, or a bit for every chunk and the part of
+    /// a chunk that moves at once.
     pub fn scratch_bytes(&self, size: usize) -> usize {
         let chunk = self.height * size;
         let moving = (self.count * self.short).div_ceil(8) + chunk.min(WIDE);
         (chunk * self.short + LINE).max(if self.single() { 0 } else { moving })
     }
 
-    /// Elements held for a run, at most.
+    /// The most elements held for a run.
     pub(super) fn most_held(&self) -> usize {
         (self.short - 1) * self.rest
     }
 
-    /// Bytes of scratch of all workers: the tail, and what is held for runs.
+    /// Bytes of scratch of all workers: the tail, and the data held for runs.
     pub fn shared_bytes(&self, size: usize) -> usize {
         (self.short * self.rest + (self.runs - 1) * self.most_held()) * size
     }
@@ -170,18 +170,18 @@ impl Skinny {
         (self.count as u128 * r as u128 / self.runs as u128) as usize
     }
 
-    /// Where chunk `k` begins in the array with contiguous long lines, in elements.
+    /// The element at which chunk `k` begins in the array with contiguous long lines.
     #[inline(always)]
     pub fn chunk(&self, k: usize) -> usize {
         k * self.height + self.by_count.quotient(k) * self.rest
     }
 
-    /// How far the chunks of the panels before reach into the place of panel `p`.
+    /// Elements of earlier panels' chunks in the place of panel `p`.
     pub fn reach(&self, p: usize) -> usize {
         if p == 0 { 0 } else { self.by_count.quotient(p * self.short - 1) * self.rest }
     }
 
-    /// The chunk that belongs where chunk `h` is.
+    /// The chunk that belongs in the place of chunk `h`.
     #[inline(always)]
     pub fn source(&self, h: usize) -> usize {
         let Skinny { count, short, .. } = *self;

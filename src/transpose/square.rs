@@ -1,20 +1,20 @@
-//! Square matrices as pairs of tiles that change places across the diagonal ([`tiles`](super::tiles)):
-//! which ones, in which order, and where they lie.
+//! Square matrices as pairs of tiles that change places across the diagonal
+//! ([`tiles`](super::tiles)): their choice, their order and their addresses.
 //!
-//! Two kinds: the blocks of an array, and a matrix whose rows lie in parts, each at an address of its
-//! own. A tile lies in one part only, so that the last tile of every part may be smaller.
+//! There are two kinds: the blocks of an array, and a matrix with rows in parts, each at an address
+//! of its own. A tile is in one part only, so the last tile of every part may be smaller.
 
 use super::tiles::{Pair, exchange, side};
 use std::ops::Range;
 
-/// Tiles along the side of a field, which is then 4 KiB wide. Within a field no page is left before it is
-/// done with, so that the pages in use are few: about a thousand for float64, twice that for float32, of
-/// which most have room in the second-level TLB.
+/// Tiles along the side of a field, which is then 4 KiB wide. Within a field, a page stays in use
+/// until it is complete. So the pages in use are few: about a thousand for float64, twice that for
+/// float32. The second-level TLB has room for most of them.
 const FIELD: usize = 16;
 
-/// The pairs (i, j), j <= i, of `tiles` things: by fields, rows of fields one after the other, and
-/// within a field by diagonals. Neither i nor j is then the same in two successive pairs: where rows are
-/// a power of two apart, tiles with the same columns compete for the same few sets of a cache.
+/// The pairs (i, j), j <= i, of `tiles` tile rows. Fields come row by row, and the pairs of a field
+/// come by diagonals. So two successive pairs differ in both i and j. Where rows are a power of two
+/// apart, tiles with the same columns compete for the same few sets of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Triangle {
     pub tiles: usize,
@@ -33,7 +33,8 @@ impl Triangle {
 
     /// Pair number `n`, from 0 to less than `count()`.
     fn pair(&self, n: usize) -> (usize, usize) {
-        // The largest i with i*(i + 1)/2 <= n: in this row of fields, as those before are complete.
+        // The largest i with i*(i + 1)/2 <= n is in this row of fields, because earlier ones are
+        // complete.
         let (first, end) = self.rows(((8 * n + 1).isqrt() - 1) / 2);
         let (height, within) = (end - first, n - first * (first + 1) / 2);
         if within < first * height {
@@ -56,7 +57,7 @@ impl Triangle {
         let left = j - j % FIELD;
         match (left < first, i + 1 < end) {
             (true, true) => (i + 1, left + (j + 1) % FIELD),
-            // (first, start) is where the next diagonal begins: at the left again after the last one.
+            // (first, start) begins the next diagonal. After the last one it is at the left again.
             (true, false) => match (j + 1 + first + FIELD - i) % FIELD {
                 0 if left + FIELD < first => (first, left + FIELD),
                 0 => (first, first),
@@ -78,8 +79,8 @@ impl Triangle {
     }
 }
 
-/// A square matrix of `order` rows of elements of `size` bytes, equally many in each of `parts` places.
-/// Transposing it takes no scratch.
+/// A square matrix of `order` rows of elements of `size` bytes, equally many in each of `parts`
+/// parts. Transposing it takes no scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Square {
     order: usize,
@@ -114,15 +115,15 @@ impl Square {
         self.triangle().count()
     }
 
-    /// The part of tile row `t`, its first row there, and how many rows it has.
+    /// The part of tile row `t`, its first row there, and its number of rows.
     fn tile(&self, t: usize) -> (usize, usize, usize) {
         let (part, piece) = (t / self.pieces(), t % self.pieces());
         let row = piece * side(self.size);
         (part, row, side(self.size).min(self.height() - row))
     }
 
-    /// Pairs of tiles, of a matrix whose parts begin at `part(0)`, `part(1)`, ..., with rows `stride`
-    /// bytes apart.
+    /// Pairs of tiles, of a matrix with parts that begin at `part(0)`, `part(1)`, ..., and rows
+    /// `stride` bytes apart.
     pub(super) fn tiles(
         self,
         units: Range<usize>,
@@ -140,15 +141,15 @@ impl Square {
         })
     }
 
-    /// Does some units; all may run at the same time on different threads.
+    /// Does some units. All may run at the same time on different threads.
     ///
     /// # Safety
     /// `part(p)` points to `order / parts` contiguous rows of `order` initialised elements, at any
-    /// alignment; the parts do not overlap. Only units of this transposition use them meanwhile, every
-    /// unit runs once, and those given are less than `units()`.
+    /// alignment. The parts do not overlap. Only units of this transposition use them meanwhile.
+    /// Every unit runs once, and the given ones are less than `units()`.
     pub unsafe fn run(&self, units: Range<usize>, part: impl Fn(usize) -> *mut u8) {
         let pairs = self.tiles(units, part, self.order * self.size);
-        // SAFETY: promised by the caller; different units are different tiles.
+        // SAFETY: the caller promises the parts; different units are different tiles.
         unsafe {
             match self.size {
                 4 => exchange::<4>(pairs),
@@ -195,9 +196,10 @@ impl Blocks {
 /// Does some units of the blocks of an array at `data`.
 ///
 /// # Safety
-/// The array consists of the blocks and its elements have S bytes; nobody else uses these tiles.
+/// The array consists of the blocks, and its elements have S bytes. No other thread uses these
+/// tiles.
 pub unsafe fn run<const S: usize>(blocks: &Blocks, units: Range<usize>, data: *mut u8) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises sole use of these tiles.
     unsafe { exchange::<S>(blocks.tiles::<S>(units, data)) }
 }
 

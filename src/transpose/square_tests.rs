@@ -17,7 +17,7 @@ fn pairs_of_small_triangles() {
     }
 }
 
-/// Starting anywhere gives what going on gives, also past 2^32 elements.
+/// A start at any pair gives the rest of the sequence, also past 2^32 elements.
 #[test]
 fn tiles_of_huge_arrays() {
     for (down, across, side) in [(1, 1, 3 << 28), (1, 1, 1_000_000_007), (1 << 20, 3, 2048)] {
@@ -45,7 +45,7 @@ fn tiles_cover_the_parts() {
     for (order, parts) in [(0, 1), (1, 1), (3, 3), (64, 2), (33, 1), (99, 3), (8 * 37, 8)] {
         let (square, height) = (Square::new(order, parts, 8), order / parts);
         let mut seen = vec![0; order * order];
-        // Parts at addresses that tell which one it is.
+        // The address of a part contains its number.
         let part = |p: usize| std::ptr::without_provenance_mut(p << 40);
         for pair in square.tiles(0..square.units(), part, order * 8) {
             let mut tile = |start: *mut u8, rows: usize, columns: usize| {

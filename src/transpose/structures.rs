@@ -1,4 +1,4 @@
-//! The data of a skinny array, moved as [`skinny`](super::skinny) says.
+//! Moves the data of a skinny array by the plan of [`skinny`](super::skinny).
 
 use super::cycles::{Permutation, Saved, gather};
 use super::memory::{Chunks, Element, LINE};
@@ -11,7 +11,7 @@ use std::ops::Range;
 pub struct StructureArray<const S: usize> {
     pub skinny: Skinny,
     pub data: *mut u8,
-    /// The tail, as rows, and what is held for the runs.
+    /// The tail, as rows, and the data held for the runs.
     pub shared: *mut u8,
 }
 
@@ -21,7 +21,7 @@ impl<const S: usize> StructureArray<S> {
         self.data.wrapping_add(p * self.skinny.height * self.skinny.short * S)
     }
 
-    /// What is held for run `r` > 0: the beginning of its place.
+    /// The data held for run `r` > 0: the beginning of its place.
     fn held(&self, r: usize) -> *mut u8 {
         let Skinny { short, rest, .. } = self.skinny;
         self.shared.wrapping_add((short * rest + (r - 1) * self.skinny.most_held()) * S)
@@ -30,12 +30,12 @@ impl<const S: usize> StructureArray<S> {
     /// Does some units of a phase.
     ///
     /// # Safety
-    /// `data` is the array and `shared` holds `shared_bytes`; units and phases are run as for
-    /// [`run_units`](super::run_units); `scratch` holds `scratch_bytes`.
+    /// `data` is the array and `shared` holds `shared_bytes`. Units and phases run as for
+    /// [`run_units`](super::run_units). `scratch` holds `scratch_bytes`.
     pub unsafe fn run(&self, phase: usize, units: Range<usize>, scratch: *mut u8) {
         let Skinny { tall, runs, .. } = self.skinny;
-        // SAFETY: promised by the caller. The tails of lines are not part of any chunk, and as rows they lie
-        // behind all panels, where only chunks of the last run reach.
+        // SAFETY: the caller promises array and scratch. The tails of lines are not part of any
+        // chunk. As rows they are behind all panels, where only chunks of the last run reach.
         unsafe {
             match self.skinny.stage(phase) {
                 Stage::Hold => {
@@ -68,10 +68,11 @@ impl<const S: usize> StructureArray<S> {
         }
     }
 
-    /// The tail between scratch and the array, where it lies as rows or at the ends of the lines.
+    /// Copies the tail between scratch and the array, where it is in rows or at the ends of the
+    /// lines.
     ///
     /// # Safety
-    /// As for `run`; nobody else uses these parts of the array.
+    /// As for `run`. No other thread uses these parts of the array.
     unsafe fn tail(&self, rows: bool, hold: bool) {
         let Skinny { short, height, count, rest, .. } = self.skinny;
         let held = self.shared.cast::<Element<S>>();
@@ -80,7 +81,7 @@ impl<const S: usize> StructureArray<S> {
             let line = c * (count * height + rest);
             let at =
                 if rows { (count * height + t) * short + c } else { line + count * height + t };
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises sole use of the tail.
             unsafe {
                 let (x, y) = (data.add(at), held.add(t * short + c));
                 if hold { *y = *x } else { *x = *y }
@@ -88,7 +89,8 @@ impl<const S: usize> StructureArray<S> {
         }
     }
 
-    /// A run, by way of scratch: the last panel first on the way to chunks, last on the way back.
+    /// Transposes a run through scratch: to chunks the last panel first, back to rows the last
+    /// panel last.
     ///
     /// # Safety
     /// As for `run`.
@@ -107,8 +109,8 @@ impl<const S: usize> StructureArray<S> {
                 here[c] = scratch.wrapping_add(c * height * S);
                 there[c] = self.data.wrapping_add(self.skinny.chunk(p * short + c) * S);
             }
-            // SAFETY: promised by the caller. Parts of the panel that the run before has overwritten, or
-            // is about to overwrite, are held.
+            // SAFETY: the contract of `run`. Scratch holds the parts of the panel that the run
+            // before overwrites.
             unsafe {
                 let lines = if tall {
                     let held = if p == first && r > 0 { self.skinny.reach(p) * S } else { 0 };
@@ -139,7 +141,7 @@ impl<const S: usize> StructureArray<S> {
         }
     }
 
-    /// Some slices of all chunks.
+    /// Moves some slices of all chunks.
     ///
     /// # Safety
     /// As for `run`.
@@ -155,7 +157,7 @@ impl<const S: usize> StructureArray<S> {
                 gap: rest * S,
                 bytes: WIDE.min(end - first),
             };
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises array and scratch.
             unsafe {
                 let walk = Permutation::new(chunks, |h| self.skinny.source(h), scratch);
                 gather::<0>(&slices, walk, Saved::room(scratch.add(chunks.div_ceil(8))));

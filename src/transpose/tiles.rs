@@ -1,26 +1,27 @@
-//! Pairs of tiles exchanged through registers, each the transpose of what the other was: the kernel of
-//! the square algorithm and of the first pass of the gcd-block algorithm.
+//! Pairs of tiles, exchanged through registers. Each becomes the transpose of the other. This is
+//! the kernel of the square algorithm and of the first pass of the gcd-block algorithm.
 //!
-//! A tile is cut into chips: as many rows as a line of memory holds elements, one line wide. A chip is
-//! read into registers, transposed there in log2 steps ([`Vector::trade`]) and exchanged with its
-//! partner. Memory is read and written in whole lines only, so that rows which are a power of two apart
-//! do no harm.
+//! A tile is cut into chips: as many rows as a line of memory holds elements, one line wide. A chip
+//! is read into registers, transposed there in log2 steps ([`Vector::trade`]) and exchanged with
+//! its partner. All reads and writes are whole lines, so rows that are a power of two apart do no
+//! harm.
 //!
-//! What decides the speed is what is asked for ahead: while a pair of tiles is exchanged, the next
-//! pair is prefetched row by row, and into the second-level cache. Rows that are a power of two apart
-//! share one set of the first-level cache, which holds fewer lines than a tile has rows.
+//! Prefetching decides the speed. While a pair of tiles is exchanged, the next pair is prefetched
+//! row by row, and into the second-level cache. Rows that are a power of two apart share one set of
+//! the first-level cache, which holds fewer lines than a tile has rows.
 
 use super::memory::{Element, LINE, prefetch_far};
 use super::vector::Vector;
 use std::ops::Range;
 
-/// The side of a tile in elements of `size` bytes: four lines. With two, squares of float64 took a sixth
-/// longer, with eight a twentieth and with sixteen a quarter (benchmarks/NOTES.md).
+/// The side of a tile in elements of `size` bytes: four lines. With two, squares of float64 took a
+/// sixth longer, with eight a twentieth and with sixteen a quarter (benchmarks/NOTES.md).
 pub const fn side(size: usize) -> usize {
     4 * LINE / size
 }
 
-/// Two tiles that change places transposed; they are the same one, on the diagonal, or do not overlap.
+/// Two tiles that change places transposed. They are the same one, on the diagonal, or do not
+/// overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     pub x: *mut u8,
@@ -46,7 +47,7 @@ impl Pair {
         })
     }
 
-    /// Exchanges what is in no whole chip.
+    /// Exchanges the elements outside whole chips.
     ///
     /// # Safety
     /// As for [`exchange`].
@@ -57,13 +58,13 @@ impl Pair {
             for j in if i < rows { columns } else { 0 }..end {
                 let x = self.x.wrapping_add(i * self.stride + j * S).cast::<Element<S>>();
                 let y = self.y.wrapping_add(j * self.stride + i * S).cast();
-                // SAFETY: promised by the caller; the two differ.
+                // SAFETY: the caller promises the tiles; the two differ.
                 unsafe { x.swap(y) };
             }
         }
     }
 
-    /// Asks for some rows of x and as many of y, tiles of elements of S bytes.
+    /// Prefetches some rows of x and as many of y, tiles of elements of S bytes.
     #[inline(always)]
     fn prefetch<const S: usize>(&self, rows: Range<usize>) {
         for (tile, end) in [(self.x, self.rows), (self.y, self.columns)] {
@@ -80,17 +81,17 @@ impl Pair {
     }
 }
 
-/// Two chips become each other's transposes; they are the same one or do not overlap.
+/// Makes two chips each other's transposes. They are the same one or do not overlap.
 ///
 /// # Safety
-/// Nobody else uses these K lines each. The machine has the instruction set of V.
+/// No other thread uses these K lines each. The machine has the instruction set of V.
 #[inline(always)]
 unsafe fn trade_chips<V: Vector, const S: usize, const K: usize>(
     x: *mut u8,
     y: *mut u8,
     stride: usize,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises chips and instruction set.
     unsafe {
         let mut rows: [V; K] = std::array::from_fn(|k| V::load(x.wrapping_add(k * stride)));
         turn::<V, S, K>(&mut rows);
@@ -111,7 +112,7 @@ unsafe fn trade_chips<V: Vector, const S: usize, const K: usize>(
 /// The machine has the instruction set of V.
 #[inline(always)]
 pub unsafe fn turn<V: Vector, const S: usize, const K: usize>(rows: &mut [V; K]) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises the instruction set.
     unsafe {
         if S <= 4 {
             step::<V, S, K, 4>(rows);
@@ -133,7 +134,7 @@ unsafe fn step<V: Vector, const S: usize, const K: usize, const B: usize>(rows: 
     let apart = B / S;
     for k in 0..K {
         if k & apart == 0 {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises the instruction set.
             (rows[k], rows[k + apart]) = unsafe { rows[k].trade::<B>(rows[k + apart]) };
         }
     }
@@ -142,8 +143,8 @@ unsafe fn step<V: Vector, const S: usize, const K: usize, const B: usize>(rows: 
 /// Exchanges the pairs.
 ///
 /// # Safety
-/// Elements have S bytes, K of them a line; nobody else uses these tiles, and they do not overlap. The
-/// machine has the instruction set of V.
+/// Elements have S bytes, K of them a line. No other thread uses these tiles, and they do not
+/// overlap. The machine has the instruction set of V.
 #[inline(always)]
 unsafe fn pass<V: Vector, const S: usize, const K: usize>(mut pairs: impl Iterator<Item = Pair>) {
     // Rows of the next tile for each chip of this one.
@@ -157,24 +158,24 @@ unsafe fn pass<V: Vector, const S: usize, const K: usize>(mut pairs: impl Iterat
         for (x, y) in pair.chips::<K>() {
             ahead.prefetch::<S>(asked..asked + share);
             asked += share;
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises tiles and instruction set.
             unsafe { trade_chips::<V, S, K>(x, y, pair.stride) };
         }
         ahead.prefetch::<S>(asked..side(S));
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises the tiles.
         unsafe { pair.rest::<S, K>() };
         let Some(next) = next else { return };
         pair = next;
     }
 }
 
-/// Exchanges pairs of tiles with the widest registers there are.
+/// Exchanges pairs of tiles with the widest registers of the machine.
 ///
 /// # Safety
 /// As for [`pass`], apart from the instruction set.
 pub unsafe fn exchange<const S: usize>(pairs: impl Iterator<Item = Pair>) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: promised by the caller; the instruction sets are there.
+    // SAFETY: the caller promises the tiles; the CPU has these sets.
     unsafe {
         if is_x86_feature_detected!("avx512f") {
             return avx512::<S>(pairs);
@@ -183,7 +184,7 @@ pub unsafe fn exchange<const S: usize>(pairs: impl Iterator<Item = Pair>) {
             return avx2::<S>(pairs);
         }
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises the tiles.
     unsafe { sized::<[u64; 8], S>(pairs) }
 }
 
@@ -191,7 +192,7 @@ pub unsafe fn exchange<const S: usize>(pairs: impl Iterator<Item = Pair>) {
 /// As for [`pass`].
 #[inline(always)]
 pub(super) unsafe fn sized<V: Vector, const S: usize>(pairs: impl Iterator<Item = Pair>) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises tiles and instruction set.
     unsafe {
         match S {
             4 => pass::<V, S, { LINE / 4 }>(pairs),
@@ -206,7 +207,7 @@ pub(super) unsafe fn sized<V: Vector, const S: usize>(pairs: impl Iterator<Item 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn avx512<const S: usize>(pairs: impl Iterator<Item = Pair>) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises tiles and instruction set.
     unsafe { sized::<std::arch::x86_64::__m512i, S>(pairs) }
 }
 
@@ -215,7 +216,7 @@ unsafe fn avx512<const S: usize>(pairs: impl Iterator<Item = Pair>) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn avx2<const S: usize>(pairs: impl Iterator<Item = Pair>) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises tiles and instruction set.
     unsafe { sized::<[std::arch::x86_64::__m256i; 2], S>(pairs) }
 }
 

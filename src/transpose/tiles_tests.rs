@@ -13,7 +13,8 @@ fn check<V: Vector, const S: usize>() {
             let blocks = Blocks { down, across, side };
             let units = blocks.units(S);
             for units in [0..units / 3, units / 3..units] {
-                // SAFETY: `data` is ours and has 3 bytes more than the array; the caller checked V.
+                // SAFETY: `data` is local and has 3 bytes more than the array; the caller checked
+                // V.
                 unsafe { sized::<V, S>(blocks.tiles::<S>(units, data.as_mut_ptr().add(3))) };
             }
             let mut expected = before.clone();

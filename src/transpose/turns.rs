@@ -1,4 +1,5 @@
-//! A panel turned from rows to chunks or back, out of place, chip by chip as in [`tiles`](super::tiles).
+//! Transposes a panel from rows to chunks or back, out of place, chip by chip as in
+//! [`tiles`](super::tiles).
 
 use super::memory::{Element, LINE, prefetch};
 use super::panels::PanelArray;
@@ -6,16 +7,16 @@ use super::tiles::turn;
 use super::vector::Vector;
 use std::ops::Range;
 
-/// How many chips are asked for before they are needed, along the panel's height: rows of lines, which
-/// lie far apart, and lines of chunks.
+/// Number of chips that are prefetched along the panel's height: rows of lines, with a large
+/// stride, and lines of chunks.
 const ROWS_AHEAD: usize = 1;
 const LINES_AHEAD: usize = 2;
 
-/// Panel `p`, some columns of it, in groups.
+/// Some columns of panel `p`, in groups.
 ///
 /// # Safety
-/// The machine has the instruction set of V; K elements of S bytes fill a line; nobody else uses what
-/// is read and written.
+/// The machine has the instruction set of V. K elements of S bytes fill a line. No other thread
+/// uses this memory.
 #[inline(always)]
 unsafe fn panel<V: Vector, const S: usize, const K: usize>(
     memory: &PanelArray<S>,
@@ -40,7 +41,7 @@ unsafe fn panel<V: Vector, const S: usize, const K: usize>(
                     prefetch(rows.wrapping_add((k + ROWS_AHEAD * K) * stride));
                     prefetch(chunk.wrapping_add(LINES_AHEAD * LINE));
                 }
-                // SAFETY: promised by the caller.
+                // SAFETY: the caller promises memory and instruction set.
                 unsafe {
                     let from =
                         |k: usize| if tall { rows.wrapping_add(k * stride) } else { chunks[k] };
@@ -56,14 +57,14 @@ unsafe fn panel<V: Vector, const S: usize, const K: usize>(
             for t in if c < whole { heights } else { 0 }..height {
                 let (x, y) = (row(c, t).cast::<Element<S>>(), chunk(c, t).cast::<Element<S>>());
                 let (from, to) = if tall { (x, y) } else { (y, x) };
-                // SAFETY: promised by the caller.
+                // SAFETY: the caller promises the memory.
                 unsafe { *to = *from };
             }
         }
     }
 }
 
-/// Turns with the widest registers there are.
+/// Transposes with the widest registers of the machine.
 ///
 /// # Safety
 /// As for [`panel`], apart from the instruction set.
@@ -74,7 +75,7 @@ pub unsafe fn run<const S: usize>(
     group: usize,
 ) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: promised by the caller; the instruction sets are there.
+    // SAFETY: the caller promises the memory; the CPU has these sets.
     unsafe {
         if is_x86_feature_detected!("avx512f") {
             return avx512::<S>(memory, p, columns, group);
@@ -83,7 +84,7 @@ pub unsafe fn run<const S: usize>(
             return avx2::<S>(memory, p, columns, group);
         }
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises the memory.
     unsafe { sized::<[u64; 8], S>(memory, p, columns, group) }
 }
 
@@ -96,7 +97,7 @@ pub unsafe fn sized<V: Vector, const S: usize>(
     columns: Range<usize>,
     group: usize,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises memory and instruction set.
     unsafe {
         match S {
             4 => panel::<V, S, { LINE / 4 }>(memory, p, columns, group),
@@ -116,7 +117,7 @@ unsafe fn avx512<const S: usize>(
     columns: Range<usize>,
     group: usize,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises memory and instruction set.
     unsafe { sized::<std::arch::x86_64::__m512i, S>(memory, p, columns, group) }
 }
 
@@ -130,7 +131,7 @@ unsafe fn avx2<const S: usize>(
     columns: Range<usize>,
     group: usize,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises memory and instruction set.
     unsafe { sized::<[std::arch::x86_64::__m256i; 2], S>(memory, p, columns, group) }
 }
 

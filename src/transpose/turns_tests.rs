@@ -2,7 +2,8 @@ use crate::transpose::panels::{PanelArray, Panels};
 use crate::transpose::turns::sized;
 use crate::transpose::vector::{Vector, every_instruction_set};
 
-/// Turns the last but one panel of a tall array into chunks, and that of a wide array back to rows.
+/// Transposes the last but one panel of a tall array to chunks, and that of a wide array back to
+/// rows.
 fn check<V: Vector, const S: usize>() {
     let line = 64 / S;
     for height in [1, line - 1, line, line + 1, 3 * line] {
@@ -24,8 +25,8 @@ fn check<V: Vector, const S: usize>() {
                     let (from, to) = if panels.tall { (row, chunk) } else { (chunk, row) };
                     expected[to..][..S].copy_from_slice(&before[from..][..S]);
                 }
-                // Chunks of panel 1 are in the place of panel 2, and nothing is in scratch.
-                // SAFETY: `data` is ours; the caller checked V.
+                // Chunks of panel 1 are in the place of panel 2, and scratch is empty.
+                // SAFETY: `data` is local; the caller checked V.
                 unsafe { sized::<V, S>(&memory, 1, 0..short, 2 * line) };
                 assert!(data == expected, "{S} bytes, {rows} x {cols}, height {height}");
             }

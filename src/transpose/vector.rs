@@ -1,4 +1,4 @@
-//! A line of memory in registers, for the three instruction sets the host kernels know.
+//! A line of memory in registers, for the three instruction sets of the CPU kernels.
 //!
 //! Methods are inlined into a caller that has the instruction set: see [`fine`](super::fine) and
 //! [`tiles`](super::tiles).
@@ -6,35 +6,34 @@
 /// One line: 64 bytes.
 pub trait Vector: Copy {
     /// # Safety
-    /// The machine has the instruction set; 64 initialised bytes, at any alignment.
+    /// The machine has the instruction set; `from` has 64 initialised bytes, at any alignment.
     unsafe fn load(from: *const u8) -> Self;
     /// # Safety
-    /// The machine has the instruction set; 64 bytes, at any alignment.
+    /// The machine has the instruction set; `to` has room for 64 bytes, at any alignment.
     unsafe fn store(self, to: *mut u8);
     /// The bits of `other` where `mask` is set, else those of `self`.
     ///
     /// # Safety
     /// The machine has the instruction set.
     unsafe fn blend(self, other: Self, mask: Self) -> Self;
-    /// Both lines, cut into pieces of B = 4, 8, 16 or 32 bytes, after the odd pieces of `self` and the
-    /// even ones of `other` have changed places: one step of a transposition.
+    /// One step of a transposition. It cuts both lines into pieces of B = 4, 8, 16 or 32 bytes.
+    /// Then it exchanges the odd pieces of `self` with the even ones of `other`.
     ///
     /// # Safety
     /// The machine has the instruction set.
     unsafe fn trade<const B: usize>(self, other: Self) -> (Self, Self);
 }
 
-/// Whatever the compiler makes of it.
 impl Vector for [u64; 8] {
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises the bytes.
         unsafe { from.cast::<Self>().read_unaligned() }
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises room.
         unsafe { to.cast::<Self>().write_unaligned(self) };
     }
 
@@ -51,7 +50,7 @@ impl Vector for [u64; 8] {
             let odd = |k: usize| if k & words == 0 { self[k + words] } else { other[k] };
             return (std::array::from_fn(even), std::array::from_fn(odd));
         }
-        // The first half of a word in memory is its low half, or was made so.
+        // The first half of a word in memory is its low half; `to_le` ensures that.
         let low = 0xFFFF_FFFF;
         let (a, b) = (self.map(u64::to_le), other.map(u64::to_le));
         let even: Self = std::array::from_fn(|k| (a[k] & low) | (b[k] << 32));
@@ -65,17 +64,16 @@ mod x86 {
     use super::Vector;
     use std::arch::x86_64::*;
 
-    /// AVX2.
     impl Vector for [__m256i; 2] {
         #[inline(always)]
         unsafe fn load(from: *const u8) -> Self {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises AVX2 and the bytes.
             unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(32).cast())] }
         }
 
         #[inline(always)]
         unsafe fn store(self, to: *mut u8) {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises AVX2 and room.
             unsafe {
                 _mm256_storeu_si256(to.cast(), self[0]);
                 _mm256_storeu_si256(to.add(32).cast(), self[1]);
@@ -84,7 +82,7 @@ mod x86 {
 
         #[inline(always)]
         unsafe fn blend(self, other: Self, mask: Self) -> Self {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises AVX2.
             unsafe {
                 [
                     _mm256_blendv_epi8(self[0], other[0], mask[0]),
@@ -96,7 +94,7 @@ mod x86 {
         #[inline(always)]
         unsafe fn trade<const B: usize>(self, other: Self) -> (Self, Self) {
             let ([a, b], [c, d]) = (self, other);
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises AVX2.
             let half = |x: __m256i, y: __m256i| unsafe {
                 match B {
                     4 => (
@@ -118,29 +116,28 @@ mod x86 {
         }
     }
 
-    /// AVX-512.
     impl Vector for __m512i {
         #[inline(always)]
         unsafe fn load(from: *const u8) -> Self {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises AVX-512 and the bytes.
             unsafe { _mm512_loadu_si512(from.cast()) }
         }
 
         #[inline(always)]
         unsafe fn store(self, to: *mut u8) {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises AVX-512 and room.
             unsafe { _mm512_storeu_si512(to.cast(), self) };
         }
 
         #[inline(always)]
         unsafe fn blend(self, other: Self, mask: Self) -> Self {
-            // SAFETY: promised by the caller. The immediate is mask ? other : self.
+            // SAFETY: the caller promises AVX-512. The immediate is mask ? other : self.
             unsafe { _mm512_ternarylogic_epi64::<0xCA>(mask, other, self) }
         }
 
         #[inline(always)]
         unsafe fn trade<const B: usize>(self, other: Self) -> (Self, Self) {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises AVX-512.
             unsafe {
                 match B {
                     4 => (
@@ -166,8 +163,8 @@ mod x86 {
     }
 }
 
-/// A test that runs `check::<V, S>` for every kind of vector that this machine has and every size of
-/// an element.
+/// A test that runs `check::<V, S>` for every kind of vector that this machine has and every size
+/// of an element.
 #[cfg(test)]
 macro_rules! every_instruction_set {
     ($check:ident) => {

@@ -1,9 +1,9 @@
-//! Tile kernels on CPU devices: faer's, one thread each, on blocks turned into views.
+//! Tile kernels on CPU devices: those of faer, one thread each, on blocks turned into views.
 //!
 //! # Safety
-//! All functions here dereference the blocks given. The algorithms in `algorithms` guarantee what that
-//! needs: a worker writes only blocks it owns in the present phase, and reads others' blocks only after
-//! a signal or barrier that orders those writes before.
+//! All functions here dereference their blocks. The algorithms in `algorithms` keep this contract:
+//! a worker writes only blocks that it owns in the present phase. It reads blocks of others only
+//! after a signal or barrier that orders their writes before.
 
 use std::ops::Range;
 
@@ -23,27 +23,27 @@ use crate::scalar::Scalar;
 
 unsafe fn read<'a, T>(b: Block<T>) -> MatRef<'a, T> {
     let strides = (b.row_stride as isize, b.col_stride as isize);
-    // SAFETY: see the module's contract; `Block::sub` keeps blocks inside their allocation.
+    // SAFETY: the module's contract; `Block::sub` keeps blocks inside their allocation.
     unsafe { MatRef::from_raw_parts(b.ptr, b.rows, b.cols, strides.0, strides.1) }
 }
 
 unsafe fn write<'a, T>(b: Block<T>) -> MatMut<'a, T> {
     let strides = (b.row_stride as isize, b.col_stride as isize);
-    // SAFETY: see the module's contract; `Block::sub` keeps blocks inside their allocation.
+    // SAFETY: the module's contract; `Block::sub` keeps blocks inside their allocation.
     unsafe { MatMut::from_raw_parts_mut(b.ptr, b.rows, b.cols, strides.0, strides.1) }
 }
 
-/// A column whose elements lie side by side, which nobody writes.
+/// A column with contiguous elements, which no worker writes meanwhile.
 pub unsafe fn slice<'a, T>(b: Block<T>) -> &'a [T] {
     assert!(b.cols == 1 && (b.row_stride == 1 || b.rows <= 1), "a contiguous column");
-    // SAFETY: see the module's contract.
+    // SAFETY: the module's contract.
     unsafe { std::slice::from_raw_parts(b.ptr, b.rows) }
 }
 
-/// A column whose elements lie side by side, this worker's alone.
+/// A column with contiguous elements, which only this worker uses.
 pub unsafe fn slice_mut<'a, T>(b: Block<T>) -> &'a mut [T] {
     assert!(b.cols == 1 && (b.row_stride == 1 || b.rows <= 1), "a contiguous column");
-    // SAFETY: see the module's contract.
+    // SAFETY: the module's contract.
     unsafe { std::slice::from_raw_parts_mut(b.ptr, b.rows) }
 }
 
@@ -57,14 +57,14 @@ pub fn potrf_scratch<T: Scalar>(width: usize) -> MemBuffer {
 }
 
 pub unsafe fn potrf<T: Scalar>(a: Block<T>, scratch: &mut MemBuffer) -> Result<(), usize> {
-    // SAFETY: the caller's, see the module's contract.
+    // SAFETY: the module's contract.
     let mut a = unsafe { write(a) };
-    // The diagonal of a Hermitian matrix is real; LAPACK takes it so whatever is stored.
+    // The diagonal of a Hermitian matrix is real; like LAPACK, this ignores imaginary parts.
     for i in 0..a.ncols() {
         a[(i, i)] = T::from_real_impl(&T::real_part_impl(&a[(i, i)]));
     }
     let stack = MemStack::new(scratch);
-    // It refuses pivots that are not finite, too.
+    // faer refuses pivots that are not finite, too.
     match cholesky_in_place(a, Default::default(), Par::Seq, stack, Default::default()) {
         Ok(_) => Ok(()),
         Err(LltError::NonPositivePivot { index }) => Err(index),
@@ -81,7 +81,7 @@ pub unsafe fn trsm<T: Scalar>(a: Block<T>, triangle: Triangle, op: Op, x: Block<
         (true, Upper) => (a.transposed(), Lower),
         (true, UnitUpper) => (a.transposed(), UnitLower),
     };
-    // SAFETY: the caller's, see the module's contract.
+    // SAFETY: the module's contract.
     let (a, x) = unsafe { (read(stored), write(x)) };
     let solve = match triangle {
         Lower => solve_lower_triangular_in_place_with_conj,
@@ -95,7 +95,7 @@ pub unsafe fn trsm<T: Scalar>(a: Block<T>, triangle: Triangle, op: Op, x: Block<
 /// `C <- C + alpha op(A) op(B)`.
 pub unsafe fn gemm<T: Scalar>(c: Block<T>, alpha: T, a: Block<T>, op_a: Op, b: Block<T>, op_b: Op) {
     let stored = |m: Block<T>, op: Op| if op.transposes() { m.transposed() } else { m };
-    // SAFETY: the caller's, see the module's contract.
+    // SAFETY: the module's contract.
     let (c, a, b) = unsafe { (write(c), read(stored(a, op_a)), read(stored(b, op_b))) };
     let (conj_a, conj_b) = (conj(op_a.conjugates()), conj(op_b.conjugates()));
     matmul_with_conj(c, Accum::Add, a, conj_a, b, conj_b, alpha, Par::Seq);
@@ -109,13 +109,14 @@ pub unsafe fn trmm<T: Scalar>(c: Block<T>, alpha: T, a: Block<T>, triangle: Tria
         Triangle::Upper => BlockStructure::TriangularUpper,
         Triangle::UnitUpper => BlockStructure::UnitTriangularUpper,
     };
-    // SAFETY: the caller's, see the module's contract.
+    // SAFETY: the module's contract.
     let (c, a, b) = unsafe { (write(c), read(a), read(b)) };
     let full = BlockStructure::Rectangular;
     triangular::matmul(c, full, Accum::Replace, a, structure, b, full, alpha, Par::Seq);
 }
 
-/// Rows of a column of a square block within a triangle, the diagonal with them, and outside.
+/// Rows of a column of a square block: those within a triangle, with the diagonal, and those
+/// outside.
 fn cut(column: usize, order: usize, triangle: Triangle) -> [Range<usize>; 2] {
     match triangle.is_lower() {
         true => [column..order, 0..column],
@@ -123,37 +124,37 @@ fn cut(column: usize, order: usize, triangle: Triangle) -> [Range<usize>; 2] {
     }
 }
 
-/// A triangle with its diagonal.
+/// Copies a triangle with its diagonal.
 pub unsafe fn copy_triangle<T: Scalar>(from: Block<T>, to: Block<T>, triangle: Triangle) {
     for j in 0..from.cols {
         let [rows, _] = cut(j, from.cols, triangle);
         let part = |m: Block<T>| m.sub(rows.start, j, rows.len(), 1);
-        // SAFETY: the caller's, see the module's contract.
+        // SAFETY: the module's contract.
         unsafe { copy(part(from), part(to)) };
     }
 }
 
-/// Zeros outside a triangle.
+/// Writes zeros outside a triangle.
 pub unsafe fn clear_outside<T: Scalar>(a: Block<T>, triangle: Triangle) {
     for j in 0..a.cols {
         let [_, rows] = cut(j, a.cols, triangle);
-        // SAFETY: the caller's, see the module's contract.
+        // SAFETY: the module's contract.
         unsafe { fill(a.sub(rows.start, j, rows.len(), 1), T::ZERO) };
     }
 }
 
 /// `C <- C + S`.
 pub unsafe fn add<T: Scalar>(c: Block<T>, s: Block<T>) {
-    // SAFETY: the caller's, see the module's contract.
+    // SAFETY: the module's contract.
     let (c, s) = unsafe { (write(c), read(s)) };
     faer::zip!(c, s).for_each(|faer::unzip!(c, s)| *c += *s);
 }
 
-/// The largest |Re| + |Im|, NaN passed over; contiguous columns or rows are read fast.
+/// The largest |Re| + |Im|, without NaN entries. Contiguous columns or rows are fast.
 pub unsafe fn largest<T: Scalar>(x: Block<T>) -> f64 {
     let x = if x.row_stride == 1 { x } else { x.transposed() };
     let column = |j: usize| x.sub(0, j, x.rows, 1);
-    // SAFETY: the caller's, see the module's contract.
+    // SAFETY: the module's contract.
     let of_column = |j: usize| unsafe {
         if x.row_stride == 1 {
             let entries = std::slice::from_raw_parts(column(j).ptr, x.rows);
@@ -166,7 +167,7 @@ pub unsafe fn largest<T: Scalar>(x: Block<T>) -> f64 {
 }
 
 fn largest_of_slice<T: Scalar>(entries: &[T]) -> f64 {
-    // Several maxima side by side: one would be a chain of dependent comparisons.
+    // Several independent maxima, because one would be a chain of dependent comparisons.
     let mut side = [0.0f64; 16];
     for chunk in entries.chunks(side.len()) {
         for (most, x) in side.iter_mut().zip(chunk) {
@@ -182,36 +183,36 @@ pub unsafe fn copy<T: Scalar>(from: Block<T>, to: Block<T>) {
     if from.row_stride == 1 && to.row_stride == 1 {
         for j in 0..from.cols {
             let (f, t) = (from.sub(0, j, from.rows, 1).ptr, to.sub(0, j, to.rows, 1).ptr);
-            // SAFETY: the caller's, see the module's contract; columns are contiguous here.
+            // SAFETY: the module's contract; columns are contiguous here.
             unsafe { std::ptr::copy_nonoverlapping(f, t, from.rows) };
         }
     } else {
-        // SAFETY: the caller's, see the module's contract.
+        // SAFETY: the module's contract.
         unsafe { write(to).copy_from(read(from)) };
     }
 }
 
-/// Rows and columns that are mirrored at a time: the lines of a square of this size lie in cache even
-/// where columns are a power of two apart.
+/// Rows and columns that are mirrored at a time. The lines of a square of this size fit in cache,
+/// even where columns are a power of two apart.
 const MIRROR: usize = 8;
 
-/// `to <- from^T`, or from^H if `conjugated`; or only its lower triangle with the diagonal, which is
-/// real if `conjugated`.
+/// `to <- from^T`, or from^H if `conjugated`. `lower_only` makes only the lower triangle with the
+/// diagonal, which is real if `conjugated`.
 pub unsafe fn mirror<T: Scalar>(from: Block<T>, to: Block<T>, lower_only: bool, conjugated: bool) {
     let image = |x: T, on_diagonal: bool| match (conjugated, on_diagonal) {
         (false, _) => x,
         (true, true) => T::from_real_impl(&T::real_part_impl(&x)),
         (true, false) => T::conj_impl(&x),
     };
-    // On a diagonal tile both are the same memory: only elements above the diagonal are read, only
-    // those on and below it are written, and the diagonal element is read before it is written.
+    // On a diagonal tile both are the same memory. Then it reads only elements above the diagonal
+    // and writes only those on and below. It reads a diagonal element before it writes it.
     for left in (0..to.cols).step_by(MIRROR) {
         for top in (if lower_only { left } else { 0 }..to.rows).step_by(MIRROR) {
             for j in left..to.cols.min(left + MIRROR) {
                 for i in (if lower_only { top.max(j) } else { top })..to.rows.min(top + MIRROR) {
                     let source = from.ptr.wrapping_add(j * from.row_stride + i * from.col_stride);
                     let target = to.ptr.wrapping_add(i * to.row_stride + j * to.col_stride);
-                    // SAFETY: the caller's, see the module's contract.
+                    // SAFETY: the module's contract.
                     unsafe { target.write(image(source.read(), lower_only && i == j)) };
                 }
             }
@@ -220,12 +221,12 @@ pub unsafe fn mirror<T: Scalar>(from: Block<T>, to: Block<T>, lower_only: bool, 
 }
 
 pub unsafe fn conjugate<T: Scalar>(x: Block<T>) {
-    // SAFETY: the caller's, see the module's contract.
+    // SAFETY: the module's contract.
     let x = unsafe { write(x) };
     faer::zip!(x).for_each(|faer::unzip!(x)| *x = T::conj_impl(x));
 }
 
 pub unsafe fn fill<T: Scalar>(to: Block<T>, value: T) {
-    // SAFETY: the caller's, see the module's contract.
+    // SAFETY: the module's contract.
     unsafe { write(to).fill(value) };
 }

@@ -1,11 +1,11 @@
 //! How the processor treats subnormal numbers, per thread.
 //!
-//! Subnormal operands cost a hundred cycles each, and matrices that decay away from the diagonal are
-//! full of them. Flushing them to zero, as XLA does, ruins matrices whose entries are all near
-//! underflow (a residual ratio of 1e6 where less than 1 is possible). So a routine decides by the
-//! magnitude of its data, and says so to its workers. A thread inherits its mode from the one that
-//! starts it, hence every worker sets its own; when a promise is completed the rest of the user's
-//! program runs in the mode of XLA's thread again.
+//! A subnormal operand costs a hundred cycles, and matrices that decay away from the diagonal are
+//! full of them. XLA flushes them to zero. This ruins matrices with all entries close to underflow
+//! (a residual ratio of 1e6 where less than 1 is possible). So a routine decides by the magnitude
+//! of its data, and informs its workers. A thread inherits the mode of the thread that starts it,
+//! hence every worker sets its own. After a promise is completed, the rest of your program runs in
+//! the mode of XLA's thread again.
 
 /// The floating-point control state of a thread.
 #[derive(Clone, Copy)]
@@ -13,14 +13,14 @@ pub struct FloatMode(u64);
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 impl FloatMode {
-    /// Round to nearest, keep subnormals, mask exceptions: what Rust assumes.
+    /// Rounds to nearest, keeps subnormals, masks exceptions. Rust assumes this mode.
     pub const IEEE: FloatMode = FloatMode(0x1f80);
     /// The same, but subnormal operands and results are zero.
     pub const FLUSH: FloatMode = FloatMode(0x1f80 | 1 << 15 | 1 << 6);
 
     pub fn current() -> FloatMode {
         let mut mxcsr = 0u32;
-        // SAFETY: stores four bytes at an address that is valid for them.
+        // SAFETY: stores four bytes in a local variable of four bytes.
         unsafe { std::arch::asm!("stmxcsr [{}]", in(reg) &mut mxcsr, options(nostack)) };
         FloatMode(mxcsr.into())
     }
@@ -40,7 +40,7 @@ impl FloatMode {
 
     pub fn current() -> FloatMode {
         let fpcr: u64;
-        // SAFETY: reads a register.
+        // SAFETY: only reads a register.
         unsafe { std::arch::asm!("mrs {}, fpcr", out(reg) fpcr, options(nostack, nomem)) };
         FloatMode(fpcr)
     }
@@ -61,6 +61,6 @@ impl FloatMode {
         FloatMode(0)
     }
 
-    /// Other processors are left as they are, and so is Miri, which knows no assembly.
+    /// Other processors keep their mode, and so does Miri, which knows no assembly.
     pub fn enter(self) {}
 }

@@ -1,10 +1,11 @@
-//! LU factorisation of a panel with partial pivoting by the workers of a group: recursive halving of the
-//! columns down to strips that stay in cache, as in LAPACK's `getrf2` (Toledo, SIAM J. Matrix Anal.
-//! Appl. 18, 1997). Everything but the strips is products and triangular solves.
+//! LU factorisation of a panel with partial pivoting by the workers of a group. It halves the
+//! columns recursively down to strips that stay in cache, as in LAPACK's `getrf2` (Toledo, SIAM J.
+//! Matrix Anal. Appl. 18, 1997). All but the strips is products and triangular solves.
 //!
-//! Every member has rows of its own for strips and products. Interchanges and triangular solves touch
-//! rows of all members and go by columns, between barriers. The order of operations on an entry depends
-//! on how many members there are, as products of few rows go by other kernels, but not on who is first.
+//! Every worker has rows of its own for strips and products. Interchanges and triangular solves
+//! touch all rows and divide the columns, between barriers. The order of operations on an entry
+//! depends on the number of workers, because products of few rows use other kernels. It does not
+//! depend on which one is first.
 
 use std::ops::Range;
 
@@ -17,31 +18,31 @@ use crate::matrix::Block;
 use crate::scalar::Scalar;
 use crate::transpose::memory::prefetch;
 
-/// Rows of a product: the kernels pack as much of the panel into scratch of their own as they are given.
+/// Rows of a product. The kernels pack all the rows that they get into scratch of their own.
 const PRODUCT_ROWS: usize = 1536;
 
-/// A panel as one member of the group sees it.
+/// A panel as one worker of the group sees it.
 pub struct Panel<'a, T> {
     /// Column-major, rows >= columns.
     pub a: Block<T>,
-    /// Row that was interchanged with row i; written by the leader.
+    /// The row that was interchanged with row i. The leader writes it.
     pub pivots: Block<i32>,
-    /// This member's rows.
+    /// The rows of this worker.
     pub rows: Range<usize>,
     pub members: Members<'a>,
-    /// The first column whose pivot is zero or not finite.
+    /// The first column with a pivot that is zero or not finite.
     pub unusable: Option<usize>,
 }
 
 impl<T: Scalar> Panel<'_, T> {
-    /// `P A = L U`; the first column whose pivot is zero or not finite, if there is one.
+    /// `P A = L U`. Returns the first column with a pivot that is zero or not finite.
     ///
     /// # Safety
-    /// As for all of `blas`, with the members' parts as parts of one worker.
+    /// The contract of `blas`, with the parts of all workers as parts of one worker.
     pub unsafe fn factor(mut self) -> Step<Option<usize>> {
         let (a, pivots) = (self.a, self.pivots);
         assert!(a.row_stride == 1 && a.rows >= a.cols && pivots.rows == a.cols, "a tall panel");
-        // SAFETY: the caller's.
+        // SAFETY: the contract of `blas`.
         unsafe {
             self.factor_columns(0..a.cols)?;
             self.members.barrier()?;
@@ -53,12 +54,12 @@ impl<T: Scalar> Panel<'_, T> {
 
     unsafe fn factor_columns(&mut self, columns: Range<usize>) -> Step {
         if columns.len() <= STRIP {
-            // SAFETY: the caller's.
+            // SAFETY: the contract of `blas`.
             return unsafe { strip(self, columns) };
         }
         let (a, middle) = (self.a, middle(&columns));
         let (left, right) = (columns.start..middle, middle..columns.end);
-        // SAFETY: the caller's; the parts of the panel do not overlap.
+        // SAFETY: the contract of `blas`; the parts of the panel do not overlap.
         unsafe {
             self.factor_columns(left.clone())?;
             self.members.barrier()?;
@@ -84,12 +85,12 @@ impl<T: Scalar> Panel<'_, T> {
         }
     }
 
-    /// What later columns of a factored range have interchanged, in the columns to their left.
+    /// Applies the interchanges of later columns of a factored range to the columns on their left.
     unsafe fn interchange_left(&self, columns: Range<usize>) {
         let mut rest = columns;
         while rest.len() > STRIP {
             let middle = middle(&rest);
-            // SAFETY: the caller's.
+            // SAFETY: the contract of `blas`.
             unsafe {
                 self.interchange(&(middle..rest.end), self.members.columns(rest.start..middle))
             };
@@ -97,48 +98,47 @@ impl<T: Scalar> Panel<'_, T> {
         }
     }
 
-    /// Interchanges rows of `columns` as the pivots of `of` say.
+    /// Interchanges rows of `columns` by the pivots of `of`.
     unsafe fn interchange(&self, of: &Range<usize>, columns: Range<usize>) {
         let x = self.a.sub(0, columns.start, self.a.rows, columns.len());
-        // SAFETY: the caller's.
+        // SAFETY: the contract of `blas`.
         unsafe {
             let pivots = blas::slice(self.pivots.sub(of.start, 0, of.len(), 1));
             swap_rows(x, of.start, pivots, false);
         }
     }
 
-    /// Whether this worker leads the group.
     pub fn leads(&self) -> bool {
         self.members.index == 0
     }
 
-    /// Notes the pivot of column `j`.
+    /// Records the pivot of column `j`.
     pub fn note_pivot(&mut self, j: usize, row: usize, usable: bool) {
         if !usable {
             self.unusable.get_or_insert(j);
         }
         if self.leads() {
-            // SAFETY: the leader's to write, between the barriers that others read it after.
+            // SAFETY: only the leader writes pivots, and a barrier comes before the others read
+            // them.
             unsafe { self.pivots.sub(j, 0, 1, 1).ptr.write(row as i32) };
         }
     }
 
-    /// The best of the members' candidates, with the leader's row on the diagonal.
+    /// The best of the workers' candidates, with the leader's row on the diagonal.
     pub fn agree(&mut self, mine: Candidate<T>) -> Step<Candidate<T>> {
         self.members.agree(mine)
     }
 }
 
-/// Where a range of columns is halved.
 fn middle(columns: &Range<usize>) -> usize {
     columns.start + (columns.len() / 2).next_multiple_of(STRIP)
 }
 
-/// Interchanges row `first + i` with row `pivots[i]`, i ascending, or descending if `back`. Where columns
-/// are contiguous, lines of the next column are asked for beside each interchange.
+/// Interchanges row `first + i` with row `pivots[i]`: i ascending, or descending if `back`. Where
+/// columns are contiguous, each interchange also prefetches lines of the next column.
 ///
 /// # Safety
-/// As for all of `blas`.
+/// The contract of `blas`.
 pub unsafe fn swap_rows<T: Scalar>(x: Block<T>, first: usize, pivots: &[i32], back: bool) {
     let count = pivots.len();
     let ordered = |i: usize| if back { count - 1 - i } else { i };
@@ -147,7 +147,7 @@ pub unsafe fn swap_rows<T: Scalar>(x: Block<T>, first: usize, pivots: &[i32], ba
     let at = |i: usize, j: usize| x.ptr.wrapping_add(i * x.row_stride + j * x.col_stride);
     let swap = |i: usize, p: usize, j: usize| {
         assert!(i < x.rows && p < x.rows, "rows of the block");
-        // SAFETY: two elements of the block.
+        // SAFETY: two elements of the block, by the assertion.
         unsafe { std::ptr::swap(at(i, j), at(p, j)) };
     };
     if x.row_stride < x.col_stride {

@@ -1,4 +1,4 @@
-//! A group of workers as one of its members sees it: how they meet, and how they agree on a pivot.
+//! A group as one of its workers sees it: its barriers, and how the workers agree on a pivot.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ impl<'a> Members<'a> {
         Members { index, comm, worker, group }
     }
 
-    /// Waits for all members.
+    /// Waits for the group's workers.
     pub fn barrier(&mut self) -> Step {
         if self.group.size == 1 {
             return Ok(());
@@ -28,32 +28,31 @@ impl<'a> Members<'a> {
         self.comm.group_barrier().wait(self.worker, self.group.members(self.comm.workers()), number)
     }
 
-    /// This member's rows of a panel that begins in row `first` of the matrix.
+    /// This worker's rows of a panel that begins in row `first` of the matrix.
     pub fn rows(&self, first: usize, rows: usize) -> Range<usize> {
         self.group.rows(self.index, first, rows)
     }
 
-    /// This member's part of so many columns.
     pub fn columns(&self, columns: Range<usize>) -> Range<usize> {
         self.group.columns(self.index, columns)
     }
 
-    /// The best of the members' candidates, the first of equal ones, with the entries of the row on the
-    /// diagonal.
+    /// The best of the workers' candidates, the first among equals, with the entries of the row on
+    /// the diagonal.
     pub fn agree<T: Scalar>(&mut self, mine: Candidate<T>) -> Step<Candidate<T>> {
         if self.group.size == 1 {
             return Ok(mine);
         }
         let turn = (self.group.barriers() + 1) % 2;
         let slot = |worker: usize| self.comm.slots(worker).at::<Candidate<T>>(turn);
-        // SAFETY: this worker's slot, whose last content everybody has read (see `Slots`).
+        // SAFETY: this worker's slot. Every worker has read its last content (see `Slots`).
         unsafe { slot(self.worker).write(mine) };
         self.barrier()?;
-        // SAFETY: written before the barrier and not again before everybody has read it.
+        // SAFETY: written before the barrier, and not again before every worker has read it.
         let read = |worker: usize| unsafe { &*slot(worker) };
         let mut members = self.group.members(self.comm.workers()).map(read);
         let top = members.find(|one| one.has_diagonal).expect("the row is a member's");
-        // A NaN on the diagonal is never exceeded, and others' have been passed over.
+        // No candidate exceeds a NaN on the diagonal; other NaNs are no candidates.
         let best = members.fold(top, |best, one| if one.size > best.size { one } else { best });
         Ok(Candidate { diagonal: top.diagonal, ..*best })
     }

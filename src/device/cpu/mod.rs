@@ -1,4 +1,5 @@
-//! The backend of CPU devices: workers are threads, tile kernels are faer's, panels are read in place.
+//! The backend of CPU devices: workers are threads, tile kernels come from faer, panels are read in
+//! place.
 
 mod blas;
 pub mod float_mode;

@@ -1,9 +1,9 @@
-//! Sums of moduli and of squares for norms, in binary64 whatever the entries are. A few entries at a time, so that
-//! the compiler makes vector instructions of it: squares that over- or underflow are rare, and found
-//! by the largest of these entries.
+//! Sums of moduli and of squares for norms, in binary64 for entries of any dtype. Loops take a few
+//! entries at a time, so the compiler makes vector instructions. Squares that over- or underflow
+//! are rare; the largest of these entries shows them.
 //!
 //! # Safety
-//! As for `blas`.
+//! The contract of `blas`.
 
 use super::blas::{slice, slice_mut};
 use crate::device::Moduli;
@@ -13,41 +13,41 @@ use crate::scalar::Scalar;
 
 const CHUNK: usize = 16;
 
-/// Columns of a group that is summed by itself, and its rows: 64 KiB of sums.
+/// Columns of a group with sums of its own, and its rows: 64 KiB of sums.
 const GROUP: usize = 32;
 const SUMS_AT_A_TIME: usize = 8192;
 
-/// Sums and largest entry of x, whose columns are contiguous; row sums are added to `rows`.
+/// Sums and largest entry of x, which has contiguous columns. Adds row sums to `rows`.
 pub unsafe fn moduli<T: Scalar>(x: Block<T>, rows: Option<Block<f64>>) -> Moduli {
-    // SAFETY: the caller's.
+    // SAFETY: the module's contract.
     let mut rows = rows.map(|rows| unsafe { slice_mut(rows) });
     let mut found = Moduli::default();
     for j in 0..x.cols {
-        // SAFETY: the caller's.
+        // SAFETY: the module's contract.
         let column = unsafe { slice(x.sub(0, j, x.rows, 1)) };
         found = found.and(of_column(column, rows.as_deref_mut()));
     }
     found
 }
 
-/// Adds to `sums` those over the rows of x, whose columns or rows are contiguous.
+/// Adds sums over the rows of x to `sums`. x has contiguous columns or rows.
 pub unsafe fn add_moduli<T: Scalar>(x: Block<T>, sums: Block<f64>) {
-    // SAFETY: the caller's.
+    // SAFETY: the module's contract.
     let sums = unsafe { slice_mut(sums) };
     if x.row_stride == 1 {
-        // SAFETY: the caller's.
+        // SAFETY: the module's contract.
         unsafe { add_by_groups(x, sums) };
         return;
     }
     for (i, sum) in sums.iter_mut().enumerate() {
-        // SAFETY: the caller's.
+        // SAFETY: the module's contract.
         let row = unsafe { slice(x.sub(i, 0, 1, x.cols).transposed()) };
         *sum += of_column(row, None).column;
     }
 }
 
-/// Adds to `sums` those over the rows of x, whose columns are contiguous: sums of a few columns at a
-/// time, so that errors do not grow with each column.
+/// Adds sums over the rows of x, which has contiguous columns, to `sums`. It sums a few columns at
+/// a time, so errors do not grow with each column.
 unsafe fn add_by_groups<T: Scalar>(x: Block<T>, sums: &mut [f64]) {
     let mut group = [0.0; SUMS_AT_A_TIME];
     for (part, sums) in sums.chunks_mut(SUMS_AT_A_TIME).enumerate() {
@@ -55,7 +55,7 @@ unsafe fn add_by_groups<T: Scalar>(x: Block<T>, sums: &mut [f64]) {
             let group = &mut group[..sums.len()];
             group.fill(0.0);
             for j in first..x.cols.min(first + GROUP) {
-                // SAFETY: the caller's.
+                // SAFETY: the module's contract.
                 let column = unsafe { slice(x.sub(part * SUMS_AT_A_TIME, j, sums.len(), 1)) };
                 of_column(column, Some(group));
             }
@@ -64,24 +64,24 @@ unsafe fn add_by_groups<T: Scalar>(x: Block<T>, sums: &mut [f64]) {
     }
 }
 
-/// Squares of the moduli of x, whose columns or rows are contiguous.
+/// Sums of squared moduli of x, which has contiguous columns or rows.
 pub unsafe fn squares<T: Scalar>(x: Block<T>) -> Squares {
     let x = if x.row_stride == 1 { x } else { x.transposed() };
     let mut found = Squares::default();
     for j in 0..x.cols {
-        // SAFETY: the caller's.
+        // SAFETY: the module's contract.
         found = found.and(squares_of_column(unsafe { slice(x.sub(0, j, x.rows, 1)) }));
     }
     found
 }
 
-/// What the columns of a lower trapezoid, the first entry of each being on the diagonal, add to the
-/// column sums of the Hermitian matrix.
+/// Adds the contribution of a lower trapezoid to the column sums of the Hermitian matrix. Each
+/// column's first entry is on the diagonal.
 pub unsafe fn hermitian_moduli<T: Scalar>(x: Block<T>, sums: Block<f64>) {
-    // SAFETY: the caller's.
+    // SAFETY: the module's contract.
     let sums = unsafe { slice_mut(sums) };
     for j in 0..x.cols {
-        // SAFETY: the caller's.
+        // SAFETY: the module's contract.
         let column = unsafe { slice(x.sub(j, j, x.rows - j, 1)) };
         let (diagonal, below) = column.split_first().expect("a trapezoid");
         let sum = of_column(below, Some(&mut sums[j + 1..])).column;
@@ -90,11 +90,11 @@ pub unsafe fn hermitian_moduli<T: Scalar>(x: Block<T>, sums: Block<f64>) {
     }
 }
 
-/// Of one column, with wide vectors if the processor has them.
+/// The moduli of one column, with wide vectors if the processor has them.
 fn of_column<T: Scalar>(column: &[T], rows: Option<&mut [f64]>) -> Moduli {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has been asked.
+        // SAFETY: the processor has AVX2.
         return unsafe { of_column_avx2(column, rows) };
     }
     of_column_portable(column, rows)
@@ -128,7 +128,7 @@ fn of_column_portable<T: Scalar>(column: &[T], mut rows: Option<&mut [f64]>) -> 
     Moduli { column: sums.iter().sum(), entry: largest.iter().copied().fold(0.0, f64::max) }
 }
 
-/// The moduli; `largest` are raised to |Re| + |Im|.
+/// The moduli. Raises `largest` to |Re| + |Im|.
 #[inline(always)]
 fn moduli_of<T: Scalar>(entries: &[T; CHUNK], largest: &mut [f64; CHUNK]) -> [f64; CHUNK] {
     let (mut moduli, mut sizes) = ([0.0; CHUNK], [0.0f64; CHUNK]);
@@ -150,11 +150,11 @@ fn moduli_of<T: Scalar>(entries: &[T; CHUNK], largest: &mut [f64; CHUNK]) -> [f6
     moduli
 }
 
-/// Of one column, with wide vectors if the processor has them.
+/// The squares of one column, with wide vectors if the processor has them.
 fn squares_of_column<T: Scalar>(column: &[T]) -> Squares {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has been asked.
+        // SAFETY: the processor has AVX2.
         return unsafe { squares_avx2(column) };
     }
     squares_portable(column)
@@ -178,7 +178,7 @@ fn squares_portable<T: Scalar>(column: &[T]) -> Squares {
         (0..2 * CHUNK).for_each(|i| sums[i] += square(entries[i]));
     }
     let medium = sums.iter().sum::<f64>() + rest.iter().map(|&entry| square(entry)).sum::<f64>();
-    // What underflows is far below such a sum.
+    // Terms that underflow are negligible in such a sum.
     if (SAFE.start * SAFE.start..SAFE.end * SAFE.end).contains(&medium) {
         return Squares { medium, ..Squares::default() };
     }

@@ -1,8 +1,8 @@
-//! The memory of one call beside its operands, had before the workers start.
+//! The scratch of a call, allocated before the workers start.
 //!
-//! Pages of its own, of which the last are kept for the next call. `malloc` would keep what is freed for
-//! the thread that asked, and each call may ask on another thread of XLA's: up to eight scratches for
-//! each core stayed resident.
+//! It has pages of its own, and the next call reuses the last ones. `malloc` would keep freed
+//! memory for the thread that asked. Each call may ask on another thread of XLA, so up to eight
+//! scratches for each core stayed resident.
 
 use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use memmap2::MmapMut;
 use crate::error::{Error, Kind, Result};
 use crate::scalar::Scalar;
 
-/// Bytes of which a call at the most leaves its scratch to the next one.
+/// A call leaves at most this many bytes of scratch to the next one.
 const KEPT_BYTES: usize = 16 << 20;
 
 static KEPT: Mutex<Option<MmapMut>> = Mutex::new(None);
@@ -21,7 +21,7 @@ fn kept() -> MutexGuard<'static, Option<MmapMut>> {
     KEPT.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Memory that workers share by agreement of the phases; what it holds at first is anything.
+/// Memory that workers share by agreement of the phases. Its initial content is undefined.
 pub struct Scratch<T> {
     pages: Option<MmapMut>,
     base: *mut T,
@@ -29,7 +29,7 @@ pub struct Scratch<T> {
     of: PhantomData<T>,
 }
 
-// SAFETY: memory that this object owns; the phases of the routine say which worker uses which part.
+// SAFETY: this object owns the memory; the phases of the routine assign its parts to workers.
 unsafe impl<T: Send> Send for Scratch<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Scratch<T> {}

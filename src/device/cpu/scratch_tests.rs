@@ -1,6 +1,6 @@
 use super::*;
 
-// One test, as they share what is kept.
+// One test, because tests would share the kept pages.
 #[test]
 fn the_last_scratch_is_left_to_the_next_call() {
     let most = KEPT_BYTES / size_of::<f64>();

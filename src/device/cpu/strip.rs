@@ -1,13 +1,14 @@
-//! A few columns of a panel, column by column: the part of a factorisation with partial pivoting that is
-//! neither product nor triangular solve.
+//! Factors a few columns of a panel, column by column: the part of a factorisation with partial
+//! pivoting that is neither product nor triangular solve.
 //!
-//! LAPACK's rules: the pivot is the first entry with the largest |Re| + |Im|, a NaN only where it is
-//! the first candidate; a zero pivot is noted, its column left as it is, and the factorisation goes on.
-//! So is one that is not finite.
+//! LAPACK's rules: the pivot is the first entry with the largest |Re| + |Im|, a NaN only where it
+//! is the first candidate. If it is zero, that is reported, the column stays as it is, and the
+//! factorisation continues. The same holds if it is not finite.
 //!
-//! Each member of a group has its own rows. For a column they meet once: everybody has posted the best
-//! candidate among the own rows with that row of the strip, and one the row on the diagonal besides;
-//! then all know the pivot, and whoever has one of the two rows writes the other into it.
+//! Each worker of a group has its own rows. A column needs one barrier. Before it, each worker
+//! posts the best candidate among its rows, with that row of the strip. The owner of the row on the
+//! diagonal posts that row, too. Then all know the pivot, and the owner of either row writes the
+//! other into it.
 
 use std::ops::Range;
 
@@ -16,71 +17,71 @@ use crate::comm::Step;
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 
-/// Columns of a strip.
 pub const STRIP: usize = 8;
 
-/// Rows of a strip that are worked on at a time: they stay in the first-level cache.
+/// Rows of a strip that are processed at a time. They stay in the first-level cache.
 const BLOCK_ROWS: usize = 256;
 
-/// Entries that are compared side by side.
+/// Number of independent comparisons.
 const SIDE: usize = 16;
 
-/// What a member offers for a column.
+/// A worker's candidate for a pivot.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Candidate<T> {
     /// Its |Re| + |Im|.
     pub size: f64,
     pub row: usize,
-    /// Whether the row on the diagonal is this member's.
+    /// Whether this worker owns the row on the diagonal.
     pub has_diagonal: bool,
     /// The row's entries in the strip.
     pub entries: [T; STRIP],
-    /// Those of the row on the diagonal.
+    /// The entries of the row on the diagonal.
     pub diagonal: [T; STRIP],
 }
 
-/// Factors columns of a panel within the rows of this worker, with the widest vectors that the processor
-/// has.
+/// Factors columns of a panel within the rows of this worker, with the widest vectors of the
+/// processor.
 ///
 /// # Safety
-/// As for all of `blas`.
+/// The contract of `blas`.
 pub unsafe fn strip<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the caller's; the processor has been asked.
+            // SAFETY: the contract of `blas`; AVX-512 is there.
             return unsafe { strip_avx512(panel, columns) };
         }
         if is_x86_feature_detected!("avx2") {
-            // SAFETY: as above.
+            // SAFETY: as above, with AVX2.
             return unsafe { strip_avx2(panel, columns) };
         }
     }
-    // SAFETY: the caller's.
+    // SAFETY: the contract of `blas`.
     unsafe { strip_portable(panel, columns) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq")]
 unsafe fn strip_avx512<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
-    // SAFETY: the caller's.
+    // SAFETY: the contract of `blas`.
     unsafe { strip_portable(panel, columns) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn strip_avx2<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
-    // SAFETY: the caller's.
+    // SAFETY: the contract of `blas`.
     unsafe { strip_portable(panel, columns) }
 }
 
-/// Column by column: interchange, divide, subtract from the columns to the right, and look for the next
-/// pivot while its column is at hand.
+/// For each column: interchanges, divides, subtracts from the columns to the right. It finds the
+/// next pivot while the next column is in cache.
 #[inline(always)]
 unsafe fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
     let (a, own) = (panel.a, panel.rows.clone());
-    // SAFETY: the caller's; columns are contiguous and disjoint, and the rows are this worker's.
+    // SAFETY: the contract of `blas`; columns are contiguous and disjoint, and this worker owns the
+    // rows.
     let column = |j: usize, rows: Range<usize>| unsafe {
         std::slice::from_raw_parts_mut(a.sub(rows.start, j, rows.len(), 1).ptr, rows.len())
     };
@@ -89,7 +90,7 @@ unsafe fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>)
     let mut largest = Largest::none::<T>(first(columns.start));
     largest.look(column(columns.start, top..own.end), top);
     for j in columns.clone() {
-        // SAFETY: the caller's.
+        // SAFETY: the contract of `blas`.
         let (row, pivot) = unsafe { interchange(panel, &columns, j, &largest)? };
         let at_pivot = pivot[j - columns.start];
         let usable = at_pivot != T::ZERO && at_pivot.is_number();
@@ -120,8 +121,8 @@ unsafe fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>)
     Ok(())
 }
 
-/// Agrees with the group on the pivot of column `j` and interchanges the rows of the strip, unless it is
-/// zero; the pivot's row, its number and its entries.
+/// Agrees with the group on the pivot of column `j`, and interchanges the rows of the strip unless
+/// it is zero. Returns the pivot's row number and entries.
 #[inline(never)]
 unsafe fn interchange<T: Scalar>(
     panel: &mut Panel<T>,
@@ -130,7 +131,7 @@ unsafe fn interchange<T: Scalar>(
     largest: &Largest<T::Real>,
 ) -> Step<(usize, [T; STRIP])> {
     let strip = panel.a.sub(0, columns.start, panel.a.rows, columns.len());
-    // SAFETY: the caller's; only of rows that are this worker's.
+    // SAFETY: the contract of `blas`; only rows of this worker.
     let entries = |row: usize| unsafe { row_of(strip, row) };
     let has_diagonal = panel.rows.contains(&j);
     let mine = Candidate {
@@ -149,7 +150,7 @@ unsafe fn interchange<T: Scalar>(
         let writes = [(j, entries), (row, diagonal)];
         for (row, entries) in writes.iter().filter(|(row, _)| panel.rows.contains(row)) {
             for (c, &entry) in entries[..columns.len()].iter().enumerate() {
-                // SAFETY: the caller's; an element of this worker's rows.
+                // SAFETY: the contract of `blas`; an element of this worker's rows.
                 unsafe { strip.sub(*row, c, 1, 1).ptr.write(entry) };
             }
         }
@@ -158,20 +159,20 @@ unsafe fn interchange<T: Scalar>(
 }
 
 unsafe fn row_of<T: Scalar>(strip: Block<T>, row: usize) -> [T; STRIP] {
-    // SAFETY: the caller's.
+    // SAFETY: the contract of `blas`.
     let entry = |c: usize| unsafe { strip.sub(row, c, 1, 1).ptr.read() };
     std::array::from_fn(|c| if c < strip.cols { entry(c) } else { T::ZERO })
 }
 
-/// The first of the largest entries seen so far.
+/// The first of the largest entries up to now.
 struct Largest<R> {
     index: usize,
     value: Option<R>,
 }
 
 impl<R: PartialOrd + Copy> Largest<R> {
-    /// Of no entries yet. Only where the `first` candidate of all is to come it counts whatever it is;
-    /// others must be larger than zero.
+    /// No entries yet. The `first` candidate of all counts with any value; others must be larger
+    /// than zero.
     #[inline(always)]
     fn none<T: Scalar<Real = R>>(first: Option<usize>) -> Self {
         match first {
@@ -180,7 +181,7 @@ impl<R: PartialOrd + Copy> Largest<R> {
         }
     }
 
-    /// Sees more entries, `offset` the index of the first.
+    /// Takes more entries; `offset` is the index of the first.
     #[inline(always)]
     fn look<T: Scalar<Real = R>>(&mut self, entries: &[T], offset: usize) {
         let Some(first) = entries.first().map(T::abs1_impl) else { return };

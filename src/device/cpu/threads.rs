@@ -1,10 +1,10 @@
-//! Threads of the library: a stock that grows on demand, so that a job never waits behind another.
+//! Threads of the library. Their number grows on demand, so a job never waits for another.
 //!
-//! XLA's handlers must not block, and a promise must be completed on a thread that nobody else needs
-//! (completing it runs the rest of the user's program, blocking collectives included). Hence no fixed
-//! pool: a thread that is busy is never waited for, a new one is started instead. Idle threads leave
-//! after a while. The oldest thread is taken first, so that workers of one call after another run on the
-//! same threads: the product kernel packs into memory of each thread, and keeps it.
+//! XLA's handlers must not block. Completing a promise runs the rest of your program, with its
+//! blocking collectives, so that thread must have no other task. Hence the pool has no fixed size:
+//! it starts a new thread instead of waiting for a busy one. Idle threads end after a while. The
+//! oldest thread is taken first, so consecutive calls run on the same threads. The product kernel
+//! packs into memory of each thread, and keeps that memory.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,11 +17,11 @@ use std::time::Duration;
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// What XLA gives its own threads: completing a promise runs the user's program here.
+/// The size that XLA gives its own threads. Completing a promise runs your program here.
 const STACK: usize = 8 << 20;
 const IDLE: Duration = Duration::from_secs(20);
 
-/// The way to each idle thread, by its age.
+/// The channel to each idle thread, by its age.
 static STOCK: Mutex<BTreeMap<u64, Sender<Task>>> = Mutex::new(BTreeMap::new());
 static STARTED: AtomicU64 = AtomicU64::new(0);
 
@@ -29,7 +29,7 @@ fn stock() -> MutexGuard<'static, BTreeMap<u64, Sender<Task>>> {
     STOCK.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// A thread that is waiting for a task and has nothing else to do; dropped unused, it ends.
+/// A thread that waits for a task. It ends if this is dropped unused.
 pub struct IdleThread(Sender<Task>);
 
 impl IdleThread {
@@ -51,7 +51,7 @@ fn start() -> io::Result<IdleThread> {
     builder.spawn(move || {
         let mut task = first.recv().ok();
         while let Some(work) = task {
-            // Tasks catch their own panics; this keeps the thread should one slip through.
+            // Tasks catch their own panics. This keeps the thread if one escapes.
             let _ = catch_unwind(AssertUnwindSafe(work));
             task = next_task(me);
         }
@@ -68,7 +68,8 @@ fn next_task(me: u64) -> Option<Task> {
         Err(RecvTimeoutError::Disconnected) => None,
         Err(RecvTimeoutError::Timeout) => {
             stock().remove(&me);
-            // Taken in the last instant: the task is on its way. Otherwise disconnected now.
+            // Another thread may have just taken the sender: its task arrives. Else the channel is
+            // closed.
             tasks.recv().ok()
         }
     }

@@ -1,4 +1,4 @@
-//! A worker and its trace: each piece of work that takes time is a span.
+//! A worker with its trace: each operation that takes time is a span.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -18,7 +18,8 @@ pub struct CpuWorker<'a, T> {
 }
 
 impl<'a, T: Scalar> CpuWorker<'a, T> {
-    /// `scratch` is contiguous memory of `scratch_elements(widest_tile, ..)` elements for this worker alone.
+    /// `scratch` is contiguous memory of `scratch_elements(widest_tile, ..)` elements, only for
+    /// this worker.
     pub fn new(
         comm: &'a Communicator,
         worker: usize,

@@ -1,11 +1,11 @@
-//! One worker of a call on CPU devices: the `Backend` of a thread, without what traces it (`traced.rs`).
+//! One worker of a call on CPU devices: the `Backend` of a thread. `traced.rs` adds its trace.
 //!
-//! The trailing update packs both factors of its products into contiguous scratch: first the tiles by
-//! which the panel is multiplied, for as many tile columns of the worker as there is room for, then, a
-//! block of rows at a time, the panel, which stays in the second-level cache and serves all of them.
-//! Packing matters because columns lie n elements apart; with n a power of two they all fall into the
-//! same few cache sets. Of wide tiles (`options.rs`) there is room for one, and then a block of the panel,
-//! which would serve that one only, goes as it lies.
+//! The trailing update packs both factors of its products into contiguous scratch. First it packs
+//! the tiles that multiply the panel, for as many of the worker's tile columns as fit. Then it
+//! packs the panel, a block of rows at a time. That block stays in the second-level cache and
+//! serves all tiles. Packing matters because columns are n elements apart; with n a power of two
+//! they all map to the same few cache sets. Of wide tiles (`options.rs`) only one fits. A block of
+//! the panel would serve that one alone, so it is not packed.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -30,17 +30,17 @@ use crate::{settings, transpose};
 
 /// Bytes of packed panel that a worker keeps in cache.
 const PACK_BYTES: usize = 512 << 10;
-/// Bytes of tiles that the panel is multiplied by, packed at a time.
+/// Bytes of tiles that are packed at a time. They multiply the panel.
 const TILES_BYTES: usize = 640 << 10;
-/// Bytes between packed columns, so that they do not all fall into the same sets of the first-level cache.
+/// Bytes between packed columns, so they do not all map to the same sets of the first-level cache.
 const LINE: usize = 64;
-/// Columns that a substitution takes where they lie: so few find room in one set of a cache.
+/// A substitution with fewer columns than this does not pack: so few fit in one set of a cache.
 const NARROWEST_PRODUCT: usize = 8;
-/// Progress is reported after, and every.
+/// Interval of progress reports; the first comes after it.
 const LONG: Duration = Duration::from_secs(1);
 
-/// Workers of a call over `ranks` devices on a machine that offers `threads`: equally many for each
-/// rank, or as many as there are threads when there are more ranks than that.
+/// Workers of a call over `ranks` devices on a machine with `threads` threads: equally many for
+/// each rank. With more ranks than threads there is one worker a thread.
 pub fn worker_count(ranks: usize, threads: usize) -> usize {
     if ranks >= threads { threads.max(1) } else { ranks * (threads / ranks) }
 }
@@ -56,8 +56,8 @@ pub fn shared_elements<T>(plan: &transpose::Plan, shards: usize) -> usize {
     shards * plan.shared_bytes().div_ceil(size_of::<T>())
 }
 
-/// The units of all shards in one row, cut into one run for each worker: which of which shards are the
-/// worker's.
+/// This worker's share of the units of all shards, as (shard, units). Units number through all
+/// shards, and a share is one run of them.
 fn shares(
     units: usize,
     shards: usize,
@@ -72,12 +72,12 @@ fn shares(
     (0..shards).map(share).filter(|(_, units)| !units.is_empty())
 }
 
-/// Elements of packed panel, or of a square tile.
+/// Elements of a packed panel, or of a square tile.
 fn packed_elements<T>(width: usize) -> usize {
     (packed_rows::<T>(width).max(width) + LINE / size_of::<T>()) * width
 }
 
-/// Elements of scratch that a worker packs into, for so many tile columns of `width` columns.
+/// Elements of a worker's scratch for packing, for so many tile columns of `width` columns.
 pub fn scratch_elements<T>(width: usize, tiles: usize) -> usize {
     let most = TILES_BYTES / (width * width).max(1) / size_of::<T>();
     packed_elements::<T>(width) + tiles.clamp(1, most.max(1)) * width * width
@@ -89,14 +89,15 @@ pub struct Untraced<'a, T> {
     pack_rows: usize,
     pack: Block<T>,
     widest: usize,
-    /// Memory of as many packed tiles.
+    /// Memory for packed tiles.
     tiles: Block<T>,
     potrf: MemBuffer,
     since: Instant,
 }
 
 impl<'a, T: Scalar> Untraced<'a, T> {
-    /// `scratch` is contiguous memory of `scratch_elements(widest_tile, ..)` elements for this worker alone.
+    /// `scratch` is contiguous memory of `scratch_elements(widest_tile, ..)` elements, only for
+    /// this worker.
     pub fn new(
         comm: &'a Communicator,
         worker: usize,
@@ -130,20 +131,20 @@ impl<'a, T: Scalar> Untraced<'a, T> {
         to
     }
 
-    /// `X <- op(A)^-1 X` where X lies.
+    /// `X <- op(A)^-1 X` without packing X.
     fn substitute(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
-        // faer multiplies by reciprocals of the diagonal, and on the way to a complex one, or to that
-        // of a very large number, there are subnormal numbers, which must not be flushed to zero.
+        // faer multiplies by reciprocals of the diagonal. The computation of a complex one, or of
+        // that of a very large number, has subnormal numbers, which must not be flushed to zero.
         let mode = FloatMode::current();
         if !triangle.has_ones() {
             FloatMode::IEEE.enter();
         }
-        // SAFETY: the caller's, see the module's contract.
+        // SAFETY: this worker owns X, and A is published.
         unsafe { blas::trsm(a, triangle, op, x) };
         mode.enter();
     }
 
-    /// `Backend::update_rows` for as many targets as there is room to pack tiles of.
+    /// `Backend::update_rows` for at most as many targets as packed tiles fit.
     fn update_some(
         &mut self,
         a: &Matrix<T>,
@@ -176,11 +177,11 @@ impl<'a, T: Scalar> Untraced<'a, T> {
                 }
             }
         }
-        // Blocks of rows start at multiples of their height, whatever the target, so that the
-        // arithmetic does not depend on which worker does it.
+        // Blocks of rows start at multiples of their height for every target. So the arithmetic
+        // does not depend on which worker does it.
         let aligned = first_row / self.pack_rows * self.pack_rows;
         for start in (aligned..end_row).step_by(self.pack_rows) {
-            // The next wait says so, but an update of a large matrix takes a second.
+            // The next wait would notice, but an update of a large matrix takes a second.
             if self.comm.is_stopped() {
                 return;
             }
@@ -206,8 +207,8 @@ impl<'a, T: Scalar> Untraced<'a, T> {
     }
 }
 
-// SAFETY (all unsafe calls in this impl): the contract of `blas` is kept by the algorithms in `algorithms`,
-// which name for every phase the worker that owns a block.
+// SAFETY (all unsafe calls in this impl): the algorithms in `algorithms` keep the contract of
+// `blas`. They name for every phase the worker that owns a block.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     const IS_RANK: bool = false;
@@ -415,7 +416,7 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
         let square = Square::new(a.columns.n(), a.columns.ranks(), size_of::<T>());
         let (units, workers) = (square.units(), self.workers());
         let share = |worker: usize| (units as u128 * worker as u128 / workers as u128) as usize;
-        // A column of the matrix is a row to `transpose`.
+        // A column of the matrix is a row for `transpose`.
         let part = |rank: usize| a.shards[rank].ptr.cast();
         unsafe { square.run(share(self.worker)..share(self.worker + 1), part) };
         self.barrier()
@@ -468,7 +469,7 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     }
 }
 
-/// At most that often in the whole process.
+/// At most one report each `LONG`, in the whole process.
 fn report_is_due() -> bool {
     static LAST: Mutex<Option<Instant>> = Mutex::new(None);
     let mut last = LAST.lock().unwrap_or_else(|e| e.into_inner());

@@ -1,6 +1,5 @@
-//! The ranks of a call: whose memory is where, and what they have announced to each other. A host thread
-//! that has seen an announcement lets its stream wait for the event that goes with it; none waits for a
-//! device.
+//! The ranks of a call: their memory, and their announcements. A host thread that has seen an
+//! announcement makes its stream wait for the matching event. No host thread waits for a device.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -13,12 +12,12 @@ use crate::device::memory::Memory;
 use crate::error::{Error, Kind, Result};
 use crate::settings::Float64;
 
-/// One rank: its device, the caller's stream there, and all its memory that is used in the call.
+/// One rank: its device, the caller's stream there, and all its memory that the call uses.
 pub struct Seat {
     pub device: Arc<Device>,
     pub stream: Stream,
     pub memory: Vec<Range<Address>>,
-    /// Where its memory for the engine begins, if the call has one.
+    /// The address of its memory for the engine, if the call has one.
     pub engine: Address,
 }
 
@@ -26,12 +25,11 @@ pub struct CudaCommunicator {
     pub seats: Vec<Seat>,
     /// The vendor's solver of whole matrices that the call uses.
     pub engine: Option<Arc<CusolverMg>>,
-    /// How float64 is multiplied.
     pub float64: Float64,
     panels: Announced,
     solved: Announced,
     partial_sums: Vec<Announced>,
-    /// Of each rank, an event for each barrier that it has come to.
+    /// For each rank, an event for each barrier that it has reached.
     barriers: Vec<Mutex<Vec<Event>>>,
 }
 
@@ -60,7 +58,7 @@ impl CudaCommunicator {
         }
     }
 
-    /// The rank whose memory it is.
+    /// The owner of the memory at an address.
     pub fn rank_of(&self, at: Address) -> Result<usize> {
         let of = |seat: &Seat| seat.memory.iter().any(|range| range.contains(&at));
         self.seats.iter().position(of).ok_or_else(|| {
@@ -69,7 +67,7 @@ impl CudaCommunicator {
         })
     }
 
-    /// Lets kernels of a rank follow addresses of all ranks.
+    /// Lets kernels of a rank use addresses of all ranks.
     pub fn reach_all(&self, rank: usize) -> Result<()> {
         let device = &self.seats[rank].device;
         self.seats.iter().try_for_each(|seat| {
@@ -85,35 +83,34 @@ impl CudaCommunicator {
         }
     }
 
-    /// Before the count is announced to host threads.
+    /// Records the event of a count, before host threads see the count.
     pub fn announce(&self, signal: Signal, count: usize, event: Event) {
         locked(self.announced(signal)).push((count, event));
     }
 
-    /// The event of a count that has been announced.
     pub fn event(&self, signal: Signal, count: usize) -> Option<Event> {
         let all = locked(self.announced(signal));
         let index = all.partition_point(|(announced, _)| *announced < count);
         all.get(index).map(|(_, event)| *event)
     }
 
-    /// Before the rank comes to its next barrier; the barrier's number.
+    /// Records an event before the rank's next barrier. Returns the barrier's number.
     pub fn arrive(&self, rank: usize, event: Event) -> usize {
         let mut events = locked(&self.barriers[rank]);
         events.push(event);
         events.len() - 1
     }
 
-    /// The events of the other ranks at a barrier that all have come to.
+    /// The events of the other ranks at a barrier that all have reached.
     pub fn at_barrier(&self, rank: usize, number: usize) -> Vec<Event> {
         let others = (0..self.seats.len()).filter(|other| *other != rank);
         others.map(|other| locked(&self.barriers[other])[number]).collect()
     }
 
-    /// Copies lines from one rank's memory to another's, or within it, on a stream of a third one.
+    /// Copies lines from one rank's memory to another's, or within it, on a stream of any device.
     ///
     /// # Safety
-    /// They are there, and are of nobody else until the stream has done it.
+    /// Both ranges exist, and no other work uses them until the stream has done this.
     pub unsafe fn copy(
         &self,
         to: Lines,
@@ -124,7 +121,7 @@ impl CudaCommunicator {
     ) -> Result<()> {
         let device = |lines: Lines| Ok(&*self.seats[self.rank_of(lines.at)?].device);
         let (target, source) = (device(to)?, device(from)?);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises both ranges.
         unsafe {
             if std::ptr::eq(target, source) && std::ptr::eq(target, by) {
                 by.copy_lines(to, from, width, height, stream)
@@ -135,7 +132,8 @@ impl CudaCommunicator {
     }
 }
 
-/// The memory of all ranks, each by way of its own stream: what a rank has been given before is done before.
+/// The memory of all ranks, each through its own stream. So earlier work of that rank is done
+/// first.
 pub struct CudaMemory(pub Arc<CudaCommunicator>);
 
 impl CudaMemory {
@@ -145,7 +143,7 @@ impl CudaMemory {
     }
 }
 
-// SAFETY (all of this impl): promised by the callers.
+// SAFETY (all of this impl): the caller promises ranges of its own.
 #[allow(clippy::undocumented_unsafe_blocks)]
 impl Memory for CudaMemory {
     unsafe fn read(
@@ -169,18 +167,20 @@ impl Memory for CudaMemory {
         unsafe { seat.device.write_lines(lines, from, bytes, 1, seat.stream) }
     }
 
-    /// By a tree: whoever has it hands it on, so that of P ranks none is read from more than log2(P) times.
+    /// Copies by a tree: each rank that has the data passes it on. No rank is read more than
+    /// log2(P) times.
     unsafe fn spread(&self, from: *const u8, to: &[*mut u8], bytes: usize) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }
-        // Ranks that have it, or will when their streams come to what comes next, and the events for that.
+        // Ranks that have the data, or will when their streams reach later work, and the events for
+        // that.
         let mut have = vec![self.seat(from)?];
         let mut events = Vec::new();
         let given = to.iter().try_for_each(|&to| {
             let (seat, at) = self.seat(to)?;
             let (device, stream) = (&seat.device, seat.stream);
-            // In each round as many copies as ranks had it before.
+            // Each round has as many copies as ranks had the data before it.
             let (holder, from) = have[have.len() - (1 << have.len().ilog2())];
             let event = holder.device.new_event()?;
             events.push((holder, event));

@@ -1,7 +1,8 @@
-//! A CUDA device at work: its context, kernels that are found once and kept, and what goes on a stream.
+//! A CUDA device in use: its context, its kernels, which are found once and kept, and work on a
+//! stream.
 //!
-//! Nothing here allocates memory or waits for a device, but for what says so. Streams, and with them
-//! contexts, are the caller's: of XLA, which uses the primary context of each device.
+//! Functions allocate no memory and wait for no device, except where comments state it. Streams and
+//! their contexts are the caller's: XLA, which uses the primary context of each device.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_uint, c_void};
@@ -21,10 +22,10 @@ use super::vendor::{self, Libraries};
 use crate::error::{Error, Kind, Result};
 use crate::settings::{self, Float64};
 
-/// Threads of a block, as `kernels/common.cuh` has it.
+/// Threads of a block, as in `kernels/common.cuh`.
 const THREADS: c_uint = 256;
 
-/// What is asked of a device: multiprocessors, and its compute capability.
+/// The number of multiprocessors, and the compute capability.
 const ATTRIBUTES: [sys::CUdevice_attribute; 3] = [
     sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
     sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
@@ -33,7 +34,7 @@ const ATTRIBUTES: [sys::CUdevice_attribute; 3] = [
 
 const OUT_OF_MEMORY: c_int = sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as c_int;
 
-/// A pointer that only the driver can follow.
+/// A pointer that only the driver can dereference.
 type Handle = usize;
 
 /// An address in a device's memory: CUdeviceptr.
@@ -44,7 +45,7 @@ pub type Address = u64;
 pub struct Stream(pub usize);
 
 impl Stream {
-    /// As a library declares it.
+    /// The stream as a library declares it.
     pub fn raw<S>(self) -> *mut S {
         raw(self.0)
     }
@@ -65,15 +66,14 @@ functions! {
 /// Makes a cubin of a kernel's source for an architecture ("sm_90").
 pub type Compile = Box<dyn Fn(&Program, &str) -> Result<Vec<u8>> + Send + Sync>;
 
-/// What all devices share.
+/// The state that all devices share.
 struct Interface {
     driver: Driver,
     functions: Functions,
     queues: Queues,
     compile: Compile,
-    /// Where the vendor's libraries are looked for.
     vendor: Vendor,
-    /// Communicators of NCCL, where panels go that way.
+    /// NCCL communicators, where NCCL transfers panels.
     cliques: Option<Cliques>,
     float64: Math,
     /// By file and architecture.
@@ -83,10 +83,10 @@ struct Interface {
 /// How calls that begin now multiply float64.
 pub type Math = Box<dyn Fn() -> Float64 + Send + Sync>;
 
-/// What was compiled, or is by whoever holds it.
+/// A compiled cubin, or an empty one that the owner of the lock compiles.
 type Cubin = Mutex<Option<Vec<u8>>>;
 
-/// The vendor's libraries, when they are first needed.
+/// The vendor's libraries, loaded when they are first needed.
 struct Vendor {
     find: vendor::Find,
     found: OnceLock<Result<Libraries>>,
@@ -99,16 +99,16 @@ pub struct Devices {
     known: Mutex<HashMap<Handle, Arc<Device>>>,
 }
 
-/// A device by way of one of its contexts.
+/// A device through one of its contexts.
 pub struct Device {
     interface: Arc<Interface>,
-    /// The number that CUDA has for it in this process.
+    /// CUDA's number of the device in this process.
     number: c_int,
     context: Handle,
     architecture: String,
     multiprocessors: c_uint,
     loaded: Mutex<Loaded>,
-    /// What calls have used and left for the next ones.
+    /// Tools that calls have left for the next ones.
     tools: Mutex<Vec<Tools>>,
 }
 
@@ -120,7 +120,7 @@ struct Loaded {
     kernels: HashMap<(&'static str, String), Kernel>,
 }
 
-/// An entry point and how many blocks of it a device holds.
+/// An entry point and the number of blocks of it that a device holds.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     name: String,
@@ -129,7 +129,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// To be launched on so many blocks.
+    /// The kernel for a launch on so many blocks.
     pub fn on_blocks(self, blocks: u32) -> Kernel {
         Kernel { blocks, ..self }
     }
@@ -140,9 +140,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Devices {
-    /// `compile` is asked once for each file of kernels and architecture, `vendor` once.
+    /// Calls `compile` once for each file of kernels and architecture, `vendor` once.
     pub fn new(driver: Driver, compile: Compile, vendor: vendor::Find) -> Result<Devices> {
-        // Without cuInit nothing else works; what counts the devices is otherwise harmless.
+        // All else needs cuInit, which the count of devices calls; the count itself is harmless.
         driver.devices()?;
         let functions = Functions::of(driver.loaded())?;
         let queues = Queues::of(driver.loaded())?;
@@ -160,14 +160,14 @@ impl Devices {
         Ok(Devices { interface: Arc::new(interface), known: Mutex::default() })
     }
 
-    /// The same with panels that go from device to device by NCCL, where it can be used.
+    /// The same with panels that NCCL transfers from device to device, where it can be used.
     pub fn with_nccl(mut self, find: nccl::Find) -> Devices {
         let interface = Arc::get_mut(&mut self.interface).expect("no device has been used");
         interface.cliques = Some(Cliques::new(find));
         self
     }
 
-    /// The same with another way to find out how float64 is multiplied than the settings of the process.
+    /// The same with `math` instead of the process's setting of how float64 is multiplied.
     pub fn with_float64(mut self, math: Math) -> Devices {
         Arc::get_mut(&mut self.interface).expect("no device has been used").float64 = math;
         self
@@ -178,11 +178,11 @@ impl Devices {
         self.interface.driver.version
     }
 
-    /// The device that a stream belongs to.
+    /// The device to which a stream belongs.
     pub fn of_stream(&self, stream: Stream) -> Result<Arc<Device>> {
         let interface = &*self.interface;
         let mut context = 0;
-        // SAFETY: the caller's stream, and a valid place.
+        // SAFETY: the caller's stream; writes a local variable.
         let status = unsafe {
             call!(interface.functions, cuStreamGetCtx(stream.raw(), (&raw mut context).cast()))
         };
@@ -190,11 +190,11 @@ impl Devices {
         self.of_context(context)
     }
 
-    /// The device with this number, by its primary context.
+    /// The device with this number, through its primary context.
     pub fn numbered(&self, number: i32) -> Result<Arc<Device>> {
         let (interface, what) = (&*self.interface, format!("CUDA device {number}"));
         let (mut device, mut context) = (0, 0);
-        // SAFETY: the arguments are valid places. The context is kept as long as the process lives.
+        // SAFETY: writes local variables. The context stays as long as the process lives.
         unsafe {
             let status = call!(interface.functions, cuDeviceGet(&mut device, number));
             interface.check(&what, "cuDeviceGet", status)?;
@@ -219,7 +219,7 @@ impl Devices {
 }
 
 impl Interface {
-    /// `what` the function was called for.
+    /// `what` names the purpose of the call.
     fn check(&self, what: &str, function: &str, status: c_int) -> Result<()> {
         let (kind, remedy) = match status {
             0 => return Ok(()),
@@ -241,7 +241,7 @@ impl Interface {
     }
 }
 
-/// The context of a device as the thread's current one; the one before comes back when this is dropped.
+/// Makes a device's context current on this thread. Dropping this restores the previous one.
 pub struct Entered<'a>(&'a Interface);
 
 impl<'a> Entered<'a> {
@@ -256,7 +256,7 @@ impl<'a> Entered<'a> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let mut context = null_mut();
-        // SAFETY: a valid place. What the call returns helps nobody.
+        // SAFETY: writes a local variable. Its error has no remedy.
         unsafe { call!(self.0.functions, cuCtxPopCurrent_v2(&mut context)) };
     }
 }
@@ -268,7 +268,7 @@ impl Device {
         {
             let _entered = Entered::new(&interface, what, context)?;
             let functions = &interface.functions;
-            // SAFETY: the argument is a valid place.
+            // SAFETY: writes a local variable.
             let status = unsafe { call!(functions, cuCtxGetDevice(&mut number)) };
             interface.check(what, "cuCtxGetDevice", status)?;
             for (value, attribute) in values.iter_mut().zip(ATTRIBUTES) {
@@ -303,7 +303,6 @@ impl Device {
         found.get_or_init(|| find(&self.interface.driver)).as_ref().map_err(Clone::clone)
     }
 
-    /// Communicators of NCCL, where panels go that way.
     pub fn cliques(&self) -> Option<&Cliques> {
         self.interface.cliques.as_ref()
     }
@@ -313,18 +312,18 @@ impl Device {
         (self.interface.float64)()
     }
 
-    /// A second stream, handles and events for one call: those of an earlier one, if there are any left.
+    /// A second stream, handles and events for one call; an earlier call may have left them.
     pub fn tools(self: &Arc<Self>) -> Result<Tools> {
         let left = locked(&self.tools).pop();
         left.map_or_else(|| Tools::new(self), Ok)
     }
 
-    /// How many of them are kept.
+    /// Number of kept sets of tools.
     pub fn kept(&self) -> usize {
         locked(&self.tools).len()
     }
 
-    /// Keeps them for the next call; all work that they were used for is done.
+    /// Keeps the tools for the next call. All work that used them must be done.
     pub fn keep(&self, tools: Tools) {
         locked(&self.tools).push(tools);
     }
@@ -333,17 +332,17 @@ impl Device {
         self.number
     }
 
-    /// As messages name it.
+    /// The device's name in messages.
     pub fn name(&self) -> String {
         format!("CUDA device {}", self.number)
     }
 
-    /// "sm_90"
+    /// Such as "sm_90".
     pub fn architecture(&self) -> &str {
         &self.architecture
     }
 
-    /// Makes the device's context the thread's for a while, for libraries that take it from there.
+    /// Makes the device's context current on this thread for a while, for libraries that use it.
     pub fn enter(&self) -> Result<Entered<'_>> {
         Entered::new(&self.interface, &self.name(), self.context)
     }
@@ -355,7 +354,7 @@ impl Device {
         }
     }
 
-    /// An entry point of `kernels/<file>.cu`; compiled, loaded and found when it is first asked for.
+    /// An entry point of `kernels/<file>.cu`. Compiles, loads and finds it at first use.
     pub fn kernel(&self, file: &'static str, entry: &str) -> Result<Kernel> {
         let program = sources::kernel(file).ok_or_else(|| {
             let message = format!(
@@ -366,7 +365,7 @@ impl Device {
         self.kernel_of(program, file, entry)
     }
 
-    /// The same of a program that is not in the table, or is, by a name of its own.
+    /// The same for a program, in the table or not, by a name of its own.
     pub fn kernel_of(
         &self,
         program: &'static Program,
@@ -393,7 +392,7 @@ impl Device {
     }
 
     fn load(&self, program: &'static Program, name: &'static str) -> Result<Handle> {
-        // Equal devices that come to it meanwhile wait, and compile nothing.
+        // Equal devices that need it meanwhile wait, and compile nothing.
         let key = (name, self.architecture.clone());
         let cubin = locked(&self.interface.cubins).entry(key).or_default().clone();
         let mut cubin = locked(&cubin);
@@ -402,7 +401,7 @@ impl Device {
             none => none.insert((self.interface.compile)(program, &self.architecture)?),
         };
         let mut module = 0;
-        // SAFETY: an ELF file says how long it is; the driver keeps a copy.
+        // SAFETY: an ELF file contains its own length; the driver keeps a copy.
         let status = unsafe {
             let out = (&raw mut module).cast();
             call!(self.interface.functions, cuModuleLoadData(out, cubin.as_ptr().cast()))
@@ -415,7 +414,7 @@ impl Device {
         let functions = &self.interface.functions;
         let name = CString::new(entry).map_err(|_| Error::invalid("a name with NUL"))?;
         let (mut function, mut blocks) = (0, 0);
-        // SAFETY: a module of the current context, a C string, valid places.
+        // SAFETY: a module of the current context, a C string, local variables.
         unsafe {
             let status = call!(
                 functions,
@@ -433,17 +432,17 @@ impl Device {
         Ok(Kernel { name: entry.into(), function, blocks })
     }
 
-    /// Launches a kernel on its blocks, as many as the device holds if nobody has asked for fewer. Every argument has 64 bits; of a
-    /// narrower parameter they are the lower ones.
+    /// Launches a kernel on its blocks: as many as the device holds, or fewer by `on_blocks`. Every
+    /// argument has 64 bits; a narrower parameter takes the lower ones.
     ///
     /// # Safety
-    /// The arguments are as many as the kernel has parameters and of their types; what they point to
-    /// belongs to this work until the stream has done it.
+    /// The arguments match the kernel's parameters in number and types. The memory that they point
+    /// to belongs to this work until the stream has done it.
     pub unsafe fn launch(&self, kernel: &Kernel, arguments: &[u64], stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
         let places = arguments.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast());
         let mut places: Vec<*mut c_void> = places.collect();
-        // SAFETY: promised by the caller. The driver reads the arguments before it returns.
+        // SAFETY: the caller promises the arguments. The driver reads them before it returns.
         let status = unsafe {
             let (function, stream) = (raw(kernel.function), stream.raw());
             let (blocks, arguments) = (kernel.blocks, places.as_mut_ptr());
@@ -470,22 +469,22 @@ impl Device {
     /// Sets bytes to zero.
     ///
     /// # Safety
-    /// They are memory of the device that nothing else uses until the stream has done it.
+    /// The bytes are memory of the device that no other work uses until the stream has done this.
     pub unsafe fn clear(&self, at: Address, bytes: usize, stream: Stream) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }
         let _entered = self.enter()?;
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises the bytes.
         let status =
             unsafe { call!(self.interface.functions, cuMemsetD8Async(at, 0, bytes, stream.raw())) };
         self.check("clearing memory", "cuMemsetD8Async", status)
     }
 
-    /// Copies from one place in the device's memory to another.
+    /// Copies bytes within the device's memory.
     ///
     /// # Safety
-    /// Both have so many bytes and do not overlap; as for [`Device::clear`].
+    /// Both ranges have so many bytes and do not overlap. Otherwise as for [`Device::clear`].
     pub unsafe fn copy(
         &self,
         to: Address,
@@ -494,26 +493,26 @@ impl Device {
         stream: Stream,
     ) -> Result<()> {
         let _entered = self.enter()?;
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises both ranges.
         let status = unsafe {
             call!(self.interface.functions, cuMemcpyDtoDAsync_v2(to, from, bytes, stream.raw()))
         };
         self.check("copying", "cuMemcpyDtoDAsync", status)
     }
 
-    /// Bytes of the device's memory, after waiting for all that the stream has been given.
+    /// Reads bytes of the device's memory, after waiting for all work of the stream.
     ///
     /// # Safety
-    /// There are N bytes.
+    /// N bytes exist at `from`.
     pub unsafe fn read<const N: usize>(&self, from: Address, stream: Stream) -> Result<[u8; N]> {
         let mut bytes = [0; N];
         let line = Lines { at: from, pitch: N };
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises N bytes; the array has room.
         unsafe { self.read_lines(line, N, 1, bytes.as_mut_ptr(), stream)? };
         Ok(bytes)
     }
 
-    /// Waits until the device has done all that anybody has given it.
+    /// Waits until the device has done all its work, from every source.
     pub fn finish(&self) -> Result<()> {
         let _entered = self.enter()?;
         // SAFETY: no precondition.
@@ -521,10 +520,10 @@ impl Device {
         self.check("waiting", "cuCtxSynchronize", status)
     }
 
-    /// Waits until a stream of the device has done all that it has been given.
+    /// Waits until a stream of the device has done all its work.
     pub fn wait(&self, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
-        // SAFETY: the caller's stream.
+        // SAFETY: the caller's live stream.
         let status = unsafe { call!(self.interface.functions, cuStreamSynchronize(stream.raw())) };
         self.check("waiting", "cuStreamSynchronize", status)
     }

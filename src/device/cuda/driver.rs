@@ -1,4 +1,4 @@
-//! The driver library: which version of CUDA it takes cubins of, and whether it works.
+//! The driver library: the version of CUDA for which it takes cubins, and whether it works.
 
 use std::ffi::{CStr, c_int};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Loads the library and asks for its version, which starts nothing on any device.
+    /// Loads the library and reads its version. This starts no work on any device.
     pub fn find() -> Result<Driver> {
         Driver::of(Library::find(&Wanted {
             product: "NVIDIA driver",
@@ -37,7 +37,6 @@ impl Driver {
         })?)
     }
 
-    /// The driver at a path.
     pub fn at(path: &Path) -> Result<Driver> {
         let library = Library::open(path, 0, WITNESS).map_err(|why| {
             let text = "expected a library that loads, got";
@@ -51,7 +50,7 @@ impl Driver {
         let functions = Functions::of(&library)?;
         let mut driver = Driver { loaded: library, functions, version: (0, 0) };
         let mut version = 0;
-        // SAFETY: the argument is a valid place.
+        // SAFETY: writes a local variable.
         let status = unsafe { call!(driver.functions, cuDriverGetVersion(&mut version)) };
         driver.check("cuDriverGetVersion", status)?;
         driver.version = (version / 1000, version % 1000 / 10);
@@ -68,18 +67,18 @@ impl Driver {
 
     /// Initialises the driver and counts the devices that this process may use.
     pub fn devices(&self) -> Result<usize> {
-        // SAFETY: 0 is the only value that flags may have.
+        // SAFETY: 0 is the only valid value of the flags.
         self.check("cuInit", unsafe { call!(self.functions, cuInit(0)) })?;
         let mut count = 0;
-        // SAFETY: the argument is a valid place.
+        // SAFETY: writes a local variable.
         let status = unsafe { call!(self.functions, cuDeviceGetCount(&mut count)) };
         self.check("cuDeviceGetCount", status)?;
         Ok(count.max(0) as usize)
     }
 
-    /// A status in the driver's own words: number, name, text.
+    /// A status as the driver describes it: number, name, text.
     pub(super) fn says(&self, status: c_int) -> String {
-        // SAFETY: functions of the driver, whose texts live as long as it does.
+        // SAFETY: functions of the driver; their texts live as long as the driver is loaded.
         let (name, says) = unsafe {
             let Functions { cuGetErrorName: name, cuGetErrorString: says, .. } = self.functions;
             (

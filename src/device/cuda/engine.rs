@@ -1,5 +1,6 @@
-//! cuSolverMg in one call of several ranks: the grid of their devices, descriptions of their matrices and
-//! what they need of each other. The host thread of rank 0 calls, the others wait for it.
+//! cuSolverMg in one call of several ranks: the grid of their devices, descriptions of their
+//! matrices, and access to each other's memory. The host thread of rank 0 calls it; the others
+//! wait.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,18 +13,18 @@ use crate::error::Result;
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// What parts of a rank's memory begin at multiples of.
+/// Parts of a rank's memory begin at multiples of this.
 const ALIGNMENT: usize = 256;
 
-/// Widths of tile columns that are neither slow nor leave devices without work, on paper: below 128 the
-/// library is said to be slow. Not measured on any device yet.
+/// Widths of tile columns that are neither slow nor leave devices without work, on paper. The
+/// library is reported to be slow below 128. No device has measured this yet.
 const WIDTHS: [usize; 2] = [128, 512];
-/// The widest that the library is asked for. 512 is said to be the limit of its LU; neither has been tried.
+/// The widest tiles that the library gets. Its LU is reported to stop at 512. Neither is tested.
 pub const WIDEST: usize = 1024;
 pub const WIDEST_OF_LU: usize = 512;
 
-/// The width of tile columns, one for all of them, `most` at most: it divides n / ranks. If there is none, the
-/// next larger order that has one.
+/// The width of all tile columns, `most` at most: a divisor of n / ranks. If there is none, the
+/// error is the next larger order that has one.
 pub fn cusolvermg_tile_width(
     n: usize,
     ranks: usize,
@@ -37,7 +38,7 @@ pub fn cusolvermg_tile_width(
     found.or_else(wider).ok_or(columns.next_multiple_of(least) * ranks)
 }
 
-/// What a call asks of the library.
+/// The operations that a call needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked {
     pub potrf: bool,
@@ -57,13 +58,13 @@ impl Asked {
     }
 }
 
-/// What a rank brings.
+/// A rank's device and shard.
 pub struct Member {
     pub device: Arc<Device>,
     pub shard: Address,
 }
 
-/// Where the parts of a rank's memory for this begin.
+/// Addresses of the parts of a rank's memory.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     /// Numbers of interchanged rows, int32.
@@ -79,13 +80,13 @@ pub struct CusolverMg {
     tile: usize,
     asked: Asked,
     size: usize,
-    /// Elements on each device that the library works in.
+    /// Elements of the library's workspace on each device.
     work: usize,
-    /// While a call lasts.
+    /// Present while a call lasts.
     used: Mutex<Option<Used>>,
 }
 
-/// What the library has made for a call; given back at its end.
+/// Objects that the library has made for a call. They go back at its end.
 struct Used {
     device: Arc<Device>,
     grid: Grid,
@@ -94,8 +95,8 @@ struct Used {
 }
 
 impl Used {
-    /// Beside it, elements of memory that steps work in on each device. Where matrices will be is not looked
-    /// at before they are used.
+    /// Also returns elements of workspace for the steps on each device. The library reads the
+    /// addresses of matrices only in later calls, so these may be placeholders.
     fn new<T: Scalar>(
         devices: &[Arc<Device>],
         shards: &[Address],
@@ -129,7 +130,7 @@ impl Used {
         Ok((used, work))
     }
 
-    /// Gives the matrices back, and the grid if it is not used again.
+    /// Gives the matrices back, and the grid unless it will be used again.
     fn give_back(&mut self, again: bool) -> Result<()> {
         let _entered = self.device.enter()?;
         let mg = self.device.vendor()?.mg()?;
@@ -148,14 +149,14 @@ impl Used {
 impl Drop for Used {
     fn drop(&mut self) {
         if self.grid != Grid::default() {
-            // Something has failed before, which is told.
+            // An earlier error is already reported.
             drop(self.give_back(false));
         }
     }
 }
 
 impl CusolverMg {
-    /// For a matrix of order n, of which the ranks' shards are column-major, distributed by tile columns.
+    /// For a matrix of order n, with column-major shards, distributed by tile columns.
     pub fn new<T: Scalar>(
         members: Vec<Member>,
         n: usize,
@@ -194,16 +195,16 @@ impl CusolverMg {
         Parts { rows: seat.engine, b: seat.engine + rows, work: seat.engine + rows + b }
     }
 
-    /// Where a rank's right-hand sides are to be, and its part of the solution is then.
+    /// The block for a rank's right-hand sides, and then for its part of the solution.
     pub fn rhs<T>(&self, rank: usize, seat: &Seat) -> Block<T> {
         let at = std::ptr::without_provenance_mut(self.parts(rank, seat).b as usize);
         Block::column_major(at, self.n, self.asked.rhs, self.n)
     }
 
-    /// Does a step, and waits until all devices have done it; LAPACK's `info`.
+    /// Does a step, and waits until all devices have done it. Returns LAPACK's `info`.
     ///
     /// # Safety
-    /// Called by rank 0 while the others wait; what all devices have been given before is done.
+    /// Rank 0 calls this while the others wait. All devices have done their earlier work.
     pub unsafe fn run<T: Scalar>(
         &self,
         seats: &[Seat],
@@ -238,10 +239,10 @@ impl CusolverMg {
         let stated = {
             let _entered = self.devices[0].enter()?;
             let mg = self.devices[0].vendor()?.mg()?;
-            // SAFETY: memory of this call, whose ranks wait.
+            // SAFETY: memory of this call; its ranks wait.
             unsafe { mg.run(grid, a, whole, work) }
         };
-        // What has failed may still be at work.
+        // After an error, devices may still be busy.
         let finished: Vec<_> = self.devices.iter().map(|device| device.finish()).collect();
         let info = match stated? {
             Outcome::Info(info) => info,
@@ -279,13 +280,14 @@ impl CusolverMg {
         Ok(true)
     }
 
-    /// The rank that has a column, and the column's number there.
+    /// The rank that owns a column, and the column's number there.
     fn owner(&self, column: usize) -> (usize, usize) {
         let (tile, ranks) = (column / self.tile, self.devices.len());
         (tile % ranks, tile / ranks * self.tile + column % self.tile)
     }
 
-    /// Rows that were interchanged, from 1, as they are distributed, to numbers from 0 in one place.
+    /// Gathers numbers of interchanged rows: distributed and from 1 before, in one place and from 0
+    /// after.
     fn collect_rows(&self, seats: &[Seat], distributed: &[Address], to: Block<i32>) -> Result<()> {
         let columns = self.columns();
         let mut of = vec![vec![0i32; columns]; seats.len()];
@@ -297,7 +299,7 @@ impl CusolverMg {
         }
         let row = |column: usize| {
             let (rank, local) = self.owner(column);
-            // A matrix with entries that are no numbers may leave anything.
+            // A matrix with NaN entries may leave any number here.
             of[rank][local].wrapping_sub(1).clamp(column as i32, self.n as i32 - 1)
         };
         let rows: Vec<i32> = (0..self.n).map(row).collect();
@@ -309,7 +311,7 @@ impl CusolverMg {
         }
     }
 
-    /// The reverse.
+    /// The reverse of `collect_rows`.
     fn distribute_rows(
         &self,
         seats: &[Seat],
@@ -340,7 +342,7 @@ impl CusolverMg {
         Ok(())
     }
 
-    /// The call is over; `failed`: nothing of it is used again.
+    /// Ends the call. After one that `failed`, no object is reused.
     pub fn close(&self, failed: bool) -> Result<()> {
         let used = self.used.lock().unwrap_or_else(|e| e.into_inner()).take();
         used.map_or(Ok(()), |mut used| used.give_back(!failed))

@@ -1,19 +1,19 @@
-//! A kernel for an architecture: from the cache, or compiled and put there.
+//! A kernel for an architecture: from the cache, or compiled and stored there.
 
 use super::cache::Cache;
 use super::nvrtc::{Compiled, Nvrtc, Program};
 use crate::error::Result;
 
-/// What the cache had to do with it.
+/// The cache's part in a compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cached {
     Found,
     Stored,
-    /// There is none, or it could not be written to, and why.
+    /// There is no cache, or it cannot be written to, and why.
     Not(String),
 }
 
-/// Compiles, or takes from the cache what was compiled before from the same text by the same NVRTC.
+/// Compiles, or takes from the cache the result for the same text and the same NVRTC.
 pub fn compile(
     program: &Program,
     arch: &str,
@@ -36,7 +36,7 @@ pub fn compile(
     Ok((compiled, cached))
 }
 
-/// All that the result depends on, each part with its length.
+/// All inputs of the result, each part with its length.
 pub fn key(program: &Program, arch: &str, compiler: &str) -> Vec<u8> {
     let mut key = Vec::new();
     let mut add = |kind: &str, text: &str| {

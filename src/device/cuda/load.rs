@@ -1,4 +1,5 @@
-//! Shared libraries found and loaded at run time. They are never unloaded: JAX uses the same ones.
+//! Shared libraries found and loaded at run time. They are never unloaded, because JAX uses the
+//! same ones.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::{MaybeUninit, transmute_copy};
@@ -8,16 +9,16 @@ use std::ptr::{NonNull, null};
 
 use crate::error::{Error, Kind, Result};
 
-/// What to look for, and what to tell who does not have it.
+/// The library to find, and the advice if it is missing.
 pub struct Wanted<'a> {
     pub product: &'a str,
-    /// Best first.
+    /// The best one first.
     pub sonames: &'a [&'a str],
     /// A function that every version has.
     pub witness: &'a CStr,
-    /// Folders to look into before the dynamic loader is asked.
+    /// Folders to search before the dynamic loader does.
     pub folders: &'a [PathBuf],
-    /// Folders to look into after it.
+    /// Folders to search after it.
     pub last_folders: &'a [PathBuf],
     pub remedy: &'a str,
 }
@@ -34,9 +35,9 @@ unsafe impl Send for Library {}
 unsafe impl Sync for Library {}
 
 impl Library {
-    /// The first of: what this process has loaded already (JAX loads its own by path, and the dynamic
-    /// loader knows them by soname from then on); for each soname in turn `folders`, the dynamic
-    /// loader's own search, `last_folders`.
+    /// The first of: a library that this process has already loaded; for each soname in turn
+    /// `folders`, the dynamic loader's own search, `last_folders`. JAX loads its own by path, and
+    /// the dynamic loader knows them by soname from then on.
     pub fn find(wanted: &Wanted) -> Result<Library> {
         let mut failures = Vec::new();
         for soname in wanted.sonames {
@@ -68,7 +69,7 @@ impl Library {
         let name = name.as_ref();
         let c_name = CString::new(name.as_os_str().as_bytes())
             .map_err(|_| format!("{name:?}: no path has a NUL in it"))?;
-        // SAFETY: a C string; the libraries that are opened here have initialisers of their vendor,
+        // SAFETY: a C string. The libraries that are opened here have initialisers of their vendor,
         // which JAX runs as well.
         let handle = unsafe { libc::dlopen(c_name.as_ptr(), libc::RTLD_NOW | flag) };
         let handle = NonNull::new(handle).ok_or_else(|| loader_error(name))?;
@@ -77,8 +78,8 @@ impl Library {
             .address(witness)
             .ok_or_else(|| format!("{}: has no {}", name.display(), witness.to_string_lossy()))?;
         let mut out = MaybeUninit::<libc::Dl_info>::zeroed();
-        // SAFETY: `place` is written by dladdr if it returns other than zero; the file's name is a C
-        // string that lives as long as the library, which is for ever.
+        // SAFETY: dladdr fills `out` if it returns non-zero. The file's name is a C string that
+        // lives as long as the library, which stays loaded.
         unsafe {
             if libc::dladdr(address.as_ptr(), out.as_mut_ptr()) != 0 {
                 let file = CStr::from_ptr(out.assume_init().dli_fname);
@@ -88,7 +89,6 @@ impl Library {
         Ok(library)
     }
 
-    /// Where the library lies.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -98,7 +98,7 @@ impl Library {
         NonNull::new(unsafe { libc::dlsym(self.handle.as_ptr(), name.as_ptr()) })
     }
 
-    /// A function of every version that is supported.
+    /// A function that every supported version has.
     pub fn symbol(&self, name: &str) -> Result<Symbol> {
         self.newer(name)?.ok_or_else(|| {
             let path = self.path.display();
@@ -124,33 +124,34 @@ unsafe impl Send for Symbol {}
 unsafe impl Sync for Symbol {}
 
 impl Symbol {
-    /// A pointer to it, as a C function with the parameters of what `declared` would return. That is never
-    /// called: cudarc's function would load a library by cudarc's rules.
+    /// A pointer to it, as a C function with the parameters of `declared`'s result. `declared` is
+    /// never called: cudarc's function would load a library by cudarc's rules.
     ///
     /// # Safety
-    /// It is the function that cudarc declares there.
+    /// The symbol is the function that cudarc declares there.
     pub unsafe fn pointer<F: Declared>(self, _declared: impl FnOnce() -> F) -> F::Pointer {
         const { assert!(size_of::<F::Pointer>() == size_of::<*mut c_void>()) };
-        // SAFETY: promised by the caller; a pointer to a function, of the same size.
+        // SAFETY: the caller promises this type; a pointer to a function, of the same size.
         unsafe { transmute_copy(&self.0) }
     }
 
-    /// What the function says of a status, which may be none that `declared` knows.
+    /// The library's text for a status, which `declared` may not know.
     ///
     /// # Safety
-    /// As for [`Symbol::pointer`]; for every integer there is null or a C string of static storage.
+    /// As for [`Symbol::pointer`]. For every integer the function returns null or a C string of
+    /// static storage.
     pub unsafe fn says<S: Returned<Value = c_int>>(
         self,
         _declared: impl FnOnce() -> unsafe fn(S) -> *const c_char,
         status: c_int,
     ) -> Option<String> {
-        // SAFETY: promised by the caller; an enumeration of C is an integer.
+        // SAFETY: the caller promises this type; an enumeration of C is an integer.
         let says: unsafe extern "C" fn(c_int) -> *const c_char = unsafe { transmute_copy(&self.0) };
-        // SAFETY: as above.
+        // SAFETY: the caller promises null or a C string.
         unsafe { text(says(status)) }
     }
 
-    /// The same of a function that has a place for the text.
+    /// The same for a function that stores the text.
     ///
     /// # Safety
     /// As for [`Symbol::says`].
@@ -161,7 +162,7 @@ impl Symbol {
     ) -> Option<String> {
         type Says = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
         let mut there = null();
-        // SAFETY: promised by the caller; an enumeration of C is an integer.
+        // SAFETY: the caller promises this type; an enumeration of C is an integer.
         unsafe {
             let says: Says = transmute_copy(&self.0);
             says(status, &mut there);
@@ -171,20 +172,20 @@ impl Symbol {
 }
 
 /// # Safety
-/// Null or a C string.
+/// `at` is null or a C string.
 pub unsafe fn text(at: *const c_char) -> Option<String> {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises null or a C string.
     unsafe { (!at.is_null()).then(|| CStr::from_ptr(at).to_string_lossy().into_owned()) }
 }
 
 /// A function as cudarc declares it.
 pub trait Declared {
-    /// To the C function.
+    /// The pointer to the C function.
     type Pointer: Copy;
 }
 
-/// What such a function returns. A status is an integer: cudarc's enumerations lack the values that newer
-/// libraries have, and may not hold them.
+/// The return type of such a function. A status is an integer: cudarc's enumerations lack values of
+/// newer libraries, and may not hold them.
 pub trait Returned {
     type Value;
 }
@@ -225,7 +226,7 @@ pub fn toolkits() -> Vec<PathBuf> {
     named.chain(["/usr/local/cuda".into()]).map(|folder| folder.join("lib64")).collect()
 }
 
-/// What the dynamic loader says of a name that is nowhere.
+/// The dynamic loader's message for a name that it does not find.
 fn not_there(soname: &str) -> String {
     format!("{soname}: cannot open shared object file: No such file or directory")
 }
@@ -254,7 +255,7 @@ fn missing(wanted: &Wanted, failures: &[String]) -> Error {
     Error::new(Kind::FailedPrecondition, format!("{text}; {}", wanted.remedy))
 }
 
-/// A table of functions of a library, for [`call`], and how to find them.
+/// A table of functions of a library, for [`call`], and its constructor.
 #[cfg_attr(feature = "internals", macro_export)]
 macro_rules! functions {
     ($($name:ident)*) => {
@@ -272,8 +273,8 @@ macro_rules! functions {
     };
 }
 
-/// Calls a function of a table with the parameters that `sys`, cudarc's module of the library, declares of it,
-/// or of another one that has the same.
+/// Calls a function of a table, with the parameters that `sys`, cudarc's module of the library,
+/// declares. `as` names another function with the same ones.
 #[cfg_attr(feature = "internals", macro_export)]
 macro_rules! call {
     ($table:expr, $name:ident($($argument:expr),* $(,)?)) => {
@@ -289,7 +290,7 @@ macro_rules! call {
     }};
 }
 
-/// A type that the compiler finds.
+/// A type that the compiler infers.
 #[cfg_attr(feature = "internals", macro_export)]
 macro_rules! any {
     ($argument:expr) => {

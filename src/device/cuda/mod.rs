@@ -1,26 +1,26 @@
-//! The ground of the CUDA backend: libraries found at run time, kernels compiled for the very device at
-//! first use and launched on the caller's stream, and the cache of what was compiled. Nothing here needs
-//! CUDA to build, and nothing is loaded before it is asked for.
+//! The basis of the CUDA backend. Libraries are found at run time. Kernels are compiled for the
+//! actual device at first use, cached, and launched on the caller's stream. No part needs CUDA to
+//! build, and no library is loaded before its first use.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `load` | shared libraries by name, path, or as somebody else loaded them |
+//! | `load` | shared libraries by name, path, or as another component loaded them |
 //! | `driver` | libcuda: its version, and whether it works |
-//! | `device` | a device's context, its kernels, what goes on a stream |
+//! | `device` | a device's context, its kernels, work on a stream |
 //! | `queue` | streams, events by which they wait for each other, copies of blocks |
-//! | `vendor` | cuBLAS, cuSOLVER, cuSolverMg and NCCL, as far as they are called |
-//! | `tools` | what a call needs of them, kept from call to call |
-//! | `warm` | kernels and handles used before panels go by NCCL |
+//! | `vendor` | the functions that are called of cuBLAS, cuSOLVER, cuSolverMg and NCCL |
+//! | `tools` | a call's streams, handles and events, kept from call to call |
+//! | `warm` | kernels and handles used before NCCL transfers panels |
 //! | `transposition` | a plan of transposition on a device |
 //! | `engine` | cuSolverMg for the ranks of a call |
-//! | `communicator` | the ranks of a call: whose memory is where, what has been announced |
-//! | `room` | what a rank needs of scratch |
+//! | `communicator` | the ranks of a call: their memory and announcements |
+//! | `room` | a rank's scratch |
 //! | `worker` | one rank of a call: the `Backend` |
 //! | `nvrtc` | libnvrtc: a source text becomes a cubin |
 //! | `sources` | the table of `kernels/*.cu` |
-//! | `kernels` | a kernel of the table for an architecture, by way of the cache |
+//! | `kernels` | a kernel of the table for an architecture, through the cache |
 //! | `cache` | cubins on disk |
-//! | `process` | the devices of this process, with what was found |
+//! | `process` | the devices of this process, with the libraries found |
 
 pub mod cache;
 pub mod communicator;

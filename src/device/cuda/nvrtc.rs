@@ -1,4 +1,4 @@
-//! NVRTC: a source text becomes a cubin for one architecture, without a GPU or a toolkit.
+//! NVRTC: compiles a source text to a cubin for one architecture, without a GPU or a toolkit.
 
 use std::ffi::{CString, c_char, c_int};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub struct Program<'a> {
     pub options: &'a [&'a str],
 }
 
-/// What came out, and what the compiler had to say: warnings.
+/// The result of a compilation, and the compiler's warnings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiled {
     pub cubin: Vec<u8>,
@@ -49,7 +49,7 @@ pub struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// The best NVRTC of this machine. With a driver, one whose cubins the driver takes: of its major
+    /// The best NVRTC of this machine. With a driver, one that makes cubins for it: of its major
     /// version of CUDA or of an older one.
     pub fn find(folders: &[PathBuf], driver: Option<&Driver>) -> Result<Nvrtc> {
         let newest = driver.map_or(MAJORS[0], |driver| driver.version.0);
@@ -81,7 +81,6 @@ impl Nvrtc {
         })?)
     }
 
-    /// The NVRTC at a path.
     pub fn at(path: &Path) -> Result<Nvrtc> {
         let library = Library::open(path, 0, c"nvrtcVersion").map_err(|why| {
             let message =
@@ -96,8 +95,7 @@ impl Nvrtc {
         let mut nvrtc =
             Nvrtc { loaded: library, functions, version: (0, 0), architectures: Vec::new() };
         let (mut major, mut minor, mut count) = (0, 0, 0);
-        // SAFETY: all arguments are valid places; the last one has room for as many numbers as the
-        // library said.
+        // SAFETY: writes local variables. The vector has room for the count that the library gave.
         unsafe {
             let f = &nvrtc.functions;
             nvrtc.check("nvrtcVersion", call!(f, nvrtcVersion(&mut major, &mut minor)))?;
@@ -116,7 +114,7 @@ impl Nvrtc {
         self.loaded.path()
     }
 
-    /// What tells one build of NVRTC from another: it names no patch level, but its size differs.
+    /// Distinguishes builds of NVRTC. It names no patch level, but its size differs.
     pub fn fingerprint(&self) -> String {
         let bytes = std::fs::metadata(self.path()).map_or(0, |file| file.len());
         format!("NVRTC {}.{}, {bytes} bytes", self.version.0, self.version.1)
@@ -154,7 +152,7 @@ impl Nvrtc {
             call!(self.functions, nvrtcCompileProgram(running.program, count, options.as_ptr()))
         };
         let log = running.bytes(
-            // SAFETY: a program and valid places.
+            // SAFETY: a program and valid pointers.
             |program, size| unsafe { call!(self.functions, nvrtcGetProgramLogSize(program, size)) },
             // SAFETY: as above.
             |program, to| unsafe { call!(self.functions, nvrtcGetProgramLog(program, to)) },
@@ -198,7 +196,7 @@ impl Nvrtc {
     }
 
     fn says(&self, status: c_int) -> String {
-        // SAFETY: gives null or a C string of static storage for every number.
+        // SAFETY: for every number the function gives null or a C string of static storage.
         let text =
             unsafe { self.functions.nvrtcGetErrorString.says(|| sys::nvrtcGetErrorString, status) };
         text.unwrap_or_else(|| format!("error {status}"))
@@ -217,7 +215,7 @@ impl Nvrtc {
     }
 }
 
-/// The number of an architecture: 90 of `sm_90` and `sm_90a`.
+/// Number of an architecture: 90 for `sm_90` and `sm_90a`.
 pub fn number(name: &str, arch: &str) -> Result<i32> {
     let digits = arch.strip_prefix("sm_").map(|a| a.strip_suffix(['a', 'f']).unwrap_or(a));
     let digits = digits.filter(|d| d.bytes().all(|b| b.is_ascii_digit()));
@@ -230,7 +228,7 @@ pub fn number(name: &str, arch: &str) -> Result<i32> {
     })
 }
 
-/// A program that NVRTC holds; destroyed when dropped.
+/// A program that NVRTC holds. Dropping this destroys it.
 struct Running<'a> {
     nvrtc: &'a Nvrtc,
     program: sys::nvrtcProgram,
@@ -253,7 +251,7 @@ impl Running<'_> {
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if !self.program.is_null() {
-            // SAFETY: the program exists and is not used again. What the call returns helps nobody.
+            // SAFETY: the program exists and is not used again. Its error has no remedy.
             unsafe { call!(self.nvrtc.functions, nvrtcDestroyProgram(&mut self.program)) };
         }
     }

@@ -1,4 +1,4 @@
-//! The CUDA devices of this process: the driver, NVRTC and the cache as they are found, at first use.
+//! The CUDA devices of this process. The driver, NVRTC and the cache are found at first use.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
@@ -15,7 +15,7 @@ use crate::settings::{self, PanelTransport};
 
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Where pip has installed CUDA's libraries; said before the first use.
+/// The folders where pip has installed CUDA's libraries, set before the first use.
 pub fn set_folders(folders: Vec<PathBuf>) {
     *FOLDERS.lock().unwrap_or_else(|e| e.into_inner()) = folders;
 }

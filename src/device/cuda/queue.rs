@@ -1,5 +1,5 @@
-//! Streams beside the caller's, events by which streams wait for each other, and copies of blocks within a
-//! device and between devices. Nothing here waits but what says so.
+//! Further streams, events by which streams wait for each other, and copies of blocks within a
+//! device and between devices. Functions wait only where their comments state it.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
@@ -18,7 +18,6 @@ functions! {
     cuMemGetAccess
 }
 
-/// The functions of this file.
 pub(super) struct Queues(Functions);
 
 impl Queues {
@@ -34,11 +33,11 @@ const UNSUPPORTED: c_int = sys::CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED as 
 const TOO_MANY: c_int = sys::CUresult::CUDA_ERROR_TOO_MANY_PEERS as c_int;
 const READ_AND_WRITE: u64 = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE as u64;
 
-/// CUevent: a place in a stream's work.
+/// CUevent: a point in a stream's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event(usize);
 
-/// Lines of bytes whose beginnings lie `pitch` bytes apart.
+/// Lines of bytes that begin `pitch` bytes apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lines {
     pub at: Address,
@@ -69,11 +68,11 @@ impl Device {
         &self.queues_of_driver().0
     }
 
-    /// A stream that waits for no other one, and whose work goes first.
+    /// A stream that waits for no other one. Its work has the highest priority.
     pub fn new_stream(&self) -> Result<Stream> {
         let (_entered, queues) = (self.enter()?, self.queues());
         let (mut least, mut greatest, mut stream) = (0, 0, 0);
-        // SAFETY: valid places.
+        // SAFETY: writes local variables.
         unsafe {
             let status = call!(queues, cuCtxGetStreamPriorityRange(&mut least, &mut greatest));
             self.check("a stream", "cuCtxGetStreamPriorityRange", status)?;
@@ -84,10 +83,10 @@ impl Device {
         Ok(Stream(stream))
     }
 
-    /// Ends a stream of [`Device::new_stream`], which has done its work.
+    /// Ends a stream of [`Device::new_stream`] that has done its work.
     pub fn destroy_stream(&self, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
-        // SAFETY: a stream of this device.
+        // SAFETY: a stream of this device, not used again.
         let status = unsafe { call!(self.queues(), cuStreamDestroy_v2(stream.raw())) };
         self.check("a stream", "cuStreamDestroy", status)
     }
@@ -95,7 +94,7 @@ impl Device {
     pub fn new_event(&self) -> Result<Event> {
         let _entered = self.enter()?;
         let mut event = 0;
-        // SAFETY: a valid place.
+        // SAFETY: writes a local variable.
         let status =
             unsafe { call!(self.queues(), cuEventCreate((&raw mut event).cast(), NO_TIMING)) };
         self.check("an event", "cuEventCreate", status)?;
@@ -104,20 +103,20 @@ impl Device {
 
     pub fn destroy_event(&self, event: Event) -> Result<()> {
         let _entered = self.enter()?;
-        // SAFETY: an event of this device.
+        // SAFETY: an event of this device, not used again.
         let status = unsafe { call!(self.queues(), cuEventDestroy_v2(raw(event.0))) };
         self.check("an event", "cuEventDestroy", status)
     }
 
-    /// The event stands for all that the stream has been given so far.
+    /// The event marks all work that the stream has now.
     pub fn record(&self, event: Event, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
-        // SAFETY: both of this device.
+        // SAFETY: both are of this device.
         let status = unsafe { call!(self.queues(), cuEventRecord(raw(event.0), stream.raw())) };
         self.check("an event", "cuEventRecord", status)
     }
 
-    /// What the stream is given from now on comes after what the event, of any device, stands for.
+    /// Later work of the stream runs after the work that the event, of any device, marks.
     pub fn wait_for(&self, event: Event, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
         // SAFETY: a stream of this device, an event that has been recorded.
@@ -129,7 +128,7 @@ impl Device {
     /// Copies `height` lines of `width` bytes within the device.
     ///
     /// # Safety
-    /// They are there, are of nobody else until the stream has done it, and do not overlap.
+    /// The lines exist and do not overlap. No other work uses them until the stream has done this.
     pub unsafe fn copy_lines(
         &self,
         to: Lines,
@@ -140,16 +139,16 @@ impl Device {
     ) -> Result<()> {
         match (width * height, height) {
             (0, _) => Ok(()),
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises the lines.
             (_, 1) => unsafe { self.copy(to.at, from.at, width, stream) },
             _ => {
-                // SAFETY: promised by the caller.
+                // SAFETY: the caller promises the lines.
                 unsafe { self.copy_2d("copying", to.side(), from.side(), width, height, stream) }
             }
         }
     }
 
-    /// The same between two devices, of which this one need not be one.
+    /// The same between two devices. This device may be a third one.
     ///
     /// # Safety
     /// As for [`Device::copy_lines`].
@@ -168,7 +167,7 @@ impl Device {
         let (target, source) = (raw(to_device.context()), raw(from_device.context()));
         if height == 1 {
             let (to, from) = (to.at, from.at);
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises the lines.
             let status = unsafe {
                 call!(queues, cuMemcpyPeerAsync(to, target, from, source, width, stream.raw()))
             };
@@ -201,16 +200,16 @@ impl Device {
             Height: height,
             Depth: 1,
         };
-        // SAFETY: promised by the caller. The driver reads the description before it returns.
+        // SAFETY: the caller promises the lines. The driver reads the description before it
+        // returns.
         let status = unsafe { call!(queues, cuMemcpy3DPeerAsync(&copy, stream.raw())) };
         self.check(what, "cuMemcpy3DPeerAsync", status)
     }
 
-    /// Lines of the device's memory, one after the other, after waiting for all that the stream has been
-    /// given.
+    /// Reads lines of the device's memory, packed, after waiting for all work of the stream.
     ///
     /// # Safety
-    /// They are there.
+    /// The lines exist, and `to` has room.
     pub unsafe fn read_lines(
         &self,
         from: Lines,
@@ -222,12 +221,12 @@ impl Device {
         if width * height > 0 && height == 1 {
             let _entered = self.enter()?;
             let (to, from, stream) = (to.cast(), from.at, stream.raw());
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises lines and room.
             let status =
                 unsafe { call!(self.queues(), cuMemcpyDtoHAsync_v2(to, from, width, stream)) };
             self.check("reading", "cuMemcpyDtoHAsync", status)?;
         } else if width * height > 0 {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises lines and room.
             unsafe {
                 self.copy_2d("reading", packed(to, width), from.side(), width, height, stream)?
             };
@@ -235,7 +234,7 @@ impl Device {
         self.wait(stream)
     }
 
-    /// The reverse: when it returns, `from` has been read.
+    /// The reverse: on return, `from` has been read.
     ///
     /// # Safety
     /// As for [`Device::copy_lines`].
@@ -250,12 +249,12 @@ impl Device {
         if width * height > 0 && height == 1 {
             let _entered = self.enter()?;
             let (to, from, stream) = (to.at, from.cast(), stream.raw());
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises the lines.
             let status =
                 unsafe { call!(self.queues(), cuMemcpyHtoDAsync_v2(to, from, width, stream)) };
             self.check("writing", "cuMemcpyHtoDAsync", status)?;
         } else if width * height > 0 {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises the lines.
             unsafe {
                 self.copy_2d(
                     "writing",
@@ -270,7 +269,7 @@ impl Device {
         self.wait(stream)
     }
 
-    /// Several lines: one alone may be longer than the largest pitch, 2 GiB, which these may not.
+    /// Several lines. A single one may exceed the largest pitch, 2 GiB, which these may not.
     ///
     /// # Safety
     /// As for [`Device::copy_lines`].
@@ -302,7 +301,8 @@ impl Device {
             Height: height,
         };
         let _entered = self.enter()?;
-        // SAFETY: promised by the caller. The driver reads the description before it returns.
+        // SAFETY: the caller promises the lines. The driver reads the description before it
+        // returns.
         let status = unsafe { call!(self.queues(), cuMemcpy2DAsync_v2(&copy, stream.raw())) };
         self.check(what, "cuMemcpy2DAsync", status)
     }
@@ -323,16 +323,16 @@ impl Device {
         }
         let _entered = self.enter()?;
         let Lines { at, pitch } = at;
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises the lines.
         let status = unsafe {
             call!(self.queues(), cuMemsetD2D8Async(at, pitch, 0, width, height, stream.raw()))
         };
         self.check("clearing memory", "cuMemsetD2D8Async", status)
     }
 
-    /// Lets kernels of this device follow addresses of another one, among them those of some pieces of
-    /// memory. That one context may reach the other says nothing of memory that is mapped address by address,
-    /// as JAX's is.
+    /// Lets kernels of this device use addresses of another one, including those of given pieces of
+    /// memory. Access to the other context does not imply access to memory that is mapped address
+    /// by address, as JAX's is.
     pub fn reach(&self, other: &Device, mut memory: impl Iterator<Item = Address>) -> Result<()> {
         if self.context() == other.context() {
             return Ok(());
@@ -352,15 +352,15 @@ impl Device {
         }
     }
 
-    /// Whether kernels may follow an address of another device that this one reaches. Of memory that is not
-    /// mapped address by address the driver does not tell: all of it may be reached.
+    /// Whether kernels may use an address of another device that this one reaches. The driver has
+    /// no answer for memory that is not mapped address by address; all of it is accessible.
     fn may_access(&self, at: Address) -> bool {
         let location = sys::CUmemLocation {
             type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
             __bindgen_anon_1: sys::CUmemLocation_st__bindgen_ty_1 { id: self.number() },
         };
         let mut flags = 0;
-        // SAFETY: valid places; the address is not followed.
+        // SAFETY: local variables; the address is not dereferenced.
         let status = unsafe { call!(self.queues(), cuMemGetAccess(&mut flags, &location, at)) };
         status != 0 || flags == READ_AND_WRITE
     }

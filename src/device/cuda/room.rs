@@ -1,24 +1,24 @@
-//! What a rank needs of a device's memory beside operands and results, as one piece.
+//! A rank's need of device memory in addition to operands and results, as one piece.
 
 use super::device::Address;
 
-/// What parts begin at multiples of.
+/// Parts begin at multiples of this.
 const ALIGNMENT: usize = 256;
 
-/// cuBLAS recommends 32 MiB on newer devices; small problems make do with less.
+/// cuBLAS recommends 32 MiB on newer devices. Smaller problems need less.
 const WORKSPACE: [usize; 2] = [4 << 20, 32 << 20];
-/// A shard from which on 32 MiB are little.
+/// Bytes of a shard from which on 32 MiB are little.
 const LARGE: usize = 2 << 30;
 
 /// Sizes of the parts, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Scratch that the algorithms know of: the rank's own, and on rank 0 what is shared.
+    /// Scratch that the algorithms use: the rank's own, and on rank 0 the shared one.
     pub own: usize,
     pub shared: usize,
     pub sums: usize,
     pub pivots: usize,
-    /// Copies of others' blocks, and conjugates, on the caller's stream and on the other one.
+    /// Copies of remote blocks, and conjugates, on the caller's stream and on the other one.
     pub arenas: [usize; 2],
     /// A panel of another rank, twice.
     pub panel: usize,
@@ -26,19 +26,19 @@ pub struct Needs {
     pub infos: usize,
     /// The library's pivots of a panel, int64.
     pub panel_pivots: usize,
-    /// Which rows go where by interchanges, for each stream.
+    /// The new places of rows after interchanges, for each stream.
     pub moves: [usize; 2],
     /// Sums and largest entries of a tile's columns.
     pub moduli: usize,
     pub transposition: usize,
-    /// What cuBLAS and cuSOLVER work in.
+    /// Workspaces of cuBLAS and cuSOLVER.
     pub blas: usize,
     pub solver: usize,
-    /// What the vendor's solver of whole matrices needs, where the call has one.
+    /// Memory for the vendor's solver of whole matrices, where the call has one.
     pub engine: usize,
 }
 
-/// Where the parts are.
+/// The addresses of the parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     pub needs: Needs,
@@ -58,13 +58,13 @@ pub struct Room {
     pub engine: Address,
 }
 
-/// Bytes of workspace for cuBLAS, for a shard of so many.
+/// Bytes of workspace for cuBLAS, for a shard of so many bytes.
 pub fn blas_workspace(shard: usize) -> usize {
     WORKSPACE[usize::from(shard >= LARGE)]
 }
 
 impl Needs {
-    /// The parts one after the other from `at` on.
+    /// The parts in sequence, from `at` on.
     pub fn allocate(self, at: Address) -> Room {
         let mut next = at.next_multiple_of(ALIGNMENT as Address);
         let mut part = |bytes: usize| {
@@ -91,7 +91,7 @@ impl Needs {
         }
     }
 
-    /// Bytes of all parts, wherever they begin.
+    /// Bytes of all parts, for any first address.
     pub fn bytes(self) -> usize {
         let room = self.allocate(ALIGNMENT as Address);
         room.engine as usize + self.engine.next_multiple_of(ALIGNMENT)

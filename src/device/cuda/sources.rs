@@ -1,10 +1,10 @@
-//! The kernels of `kernels/`, embedded as source. Each `.cu` file is one translation unit whose entry points
-//! are `extern "C" __global__`; NVRTC gets all headers with it, by the names they are included by.
+//! The kernels of `kernels/`, embedded as source. Each `.cu` file is one translation unit with
+//! entry points `extern "C" __global__`. NVRTC gets all headers with it, by the names in its
+//! includes.
 
 use super::nvrtc::Program;
 use crate::scalar::DType;
 
-/// For all kernels.
 pub const OPTIONS: &[&str] = &[STANDARD];
 const STANDARD: &str = "--std=c++17";
 
@@ -51,7 +51,7 @@ static KERNELS: &[Program<'static>] = kernels![
     "transpose_skinny" "transpose_square" "triangle"
 ];
 
-/// The file whose kernels are for structures of one number of elements, for 2 elements, 3 and so on.
+/// The file with kernels for structures of one number of elements, for 2 elements, 3 and so on.
 static STRUCTURES: &[Program<'static>] = structures![
     2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
 ];
@@ -59,15 +59,16 @@ static STRUCTURES: &[Program<'static>] = structures![
 /// Its name, without the number.
 const STRUCTURE: &str = "transpose_registers_";
 
-/// Of those for structures, what stands for all of them: it has kernels for all sizes of elements.
+/// One of those for structures, which represents them all. It has kernels for all sizes of
+/// elements.
 const ONE_STRUCTURE: &str = "transpose_registers_8";
 
-/// Names of the kernels.
 pub fn names() -> impl Iterator<Item = &'static str> {
     KERNELS.iter().map(|kernel| kernel.name.trim_end_matches(".cu")).chain([ONE_STRUCTURE])
 }
 
-/// A kernel by its name, that of its file without `.cu`, and the number of elements of its structures.
+/// A kernel by its name: that of its file without `.cu`, and the number of elements of its
+/// structures.
 pub fn kernel(name: &str) -> Option<&'static Program<'static>> {
     if let Some(elements) = name.strip_prefix(STRUCTURE) {
         return STRUCTURES.get(elements.parse::<usize>().ok()?.checked_sub(2)?);
@@ -75,7 +76,7 @@ pub fn kernel(name: &str) -> Option<&'static Program<'static>> {
     KERNELS.iter().find(|kernel| kernel.name.strip_suffix(".cu") == Some(name))
 }
 
-/// As `kernels/moduli.cu` and `pivots.cu` call the types.
+/// The names of the types in `kernels/moduli.cu` and `pivots.cu`.
 pub fn suffix(dtype: DType) -> &'static str {
     match dtype {
         DType::F32 => "f32",

@@ -1,5 +1,5 @@
-//! What a call needs of a device beside memory: a second stream, handles of the vendor's libraries and
-//! events. Making them takes milliseconds, so that they are kept from call to call.
+//! Objects that a call needs on a device in addition to memory: a second stream, handles of the
+//! vendor's libraries and events. Making them takes milliseconds, so later calls reuse them.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::scalar::DType;
 use crate::settings::Float64;
 
 pub struct Tools {
-    /// What is awaited by others goes here, beside the caller's stream.
+    /// The second stream, for work that other ranks wait for.
     pub side: Stream,
     /// A handle for each of the two streams: the caller's, then this one.
     pub blas: [BlasHandle; 2],
     pub solver: SolverHandle,
-    /// How the handles multiply float64.
     pub float64: Float64,
-    /// Element types for which the handles have done all that they do for a factorisation, as L U or not.
+    /// Element types for which the handles are warm: they have done all work of a factorisation, as
+    /// L U or not.
     pub warm: Vec<(DType, bool)>,
     events: Vec<Event>,
     used: usize,
@@ -36,7 +36,7 @@ impl Tools {
         Ok(Tools { side, blas, solver, float64, warm: Vec::new(), events: Vec::new(), used: 0 })
     }
 
-    /// How the handles multiply float64 from now on.
+    /// Sets how the handles multiply float64 from now on.
     pub fn multiply(&mut self, device: &Device, float64: Float64) -> Result<()> {
         if self.float64 != float64 {
             let libraries = device.vendor()?;
@@ -58,13 +58,13 @@ impl Tools {
         Ok(self.events[self.used - 1])
     }
 
-    /// For the next call: nobody waits for the events any more, and all work is done.
+    /// For the next call. No stream waits for the events any more, and all work is done.
     pub fn reset(&mut self) {
         self.used = 0;
         self.solver.reset();
     }
 
-    /// Gives back all that was made, when the device has done its work.
+    /// Destroys all objects. The device must have done its work.
     pub fn destroy(self, device: &Device) -> Result<()> {
         let libraries = device.vendor()?;
         let _entered = device.enter()?;

@@ -5,13 +5,13 @@ use crate::error::Result;
 use crate::transpose::Plan;
 use crate::transpose::device::Argument;
 
-/// What accesses are aligned to at most.
+/// The largest alignment that matters.
 const LINE: usize = 128;
 
-/// Of the claims, within scratch.
+/// Alignment of the claims, within scratch.
 const ALIGNMENT: usize = 16;
 
-/// What the address of an array is a multiple of, as far as it matters.
+/// The largest power of two, up to `LINE`, that divides an address.
 fn alignment(data: Address) -> usize {
     1 << (data | LINE as Address).trailing_zeros()
 }
@@ -27,12 +27,12 @@ pub fn load(device: &Device, plan: &Plan, data: Address) -> Result<()> {
     launches.iter().try_for_each(|launch| device.kernel(launch.file, &launch.entry()).map(drop))
 }
 
-/// Gives the stream all launches of a plan.
+/// Submits all launches of a plan to the stream.
 ///
 /// # Safety
-/// `data` is an array of the plan's shape, aligned to its elements, and `scratch` has
-/// [`scratch_bytes`] at a multiple of 16, both in the device's memory, of nobody else until the
-/// stream has done it all.
+/// `data` is an array of the plan's shape, aligned to its elements. `scratch` has [`scratch_bytes`]
+/// at a multiple of 16. Both are on the device, and no other work uses them until the stream has
+/// done this.
 pub unsafe fn transpose(
     device: &Device,
     plan: &Plan,
@@ -45,7 +45,7 @@ pub unsafe fn transpose(
     for launch in plan.launches(alignment) {
         let kernel = device.kernel(launch.file, &launch.entry())?;
         if launch.arguments.contains(&Argument::Claims) {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises scratch for its sole use.
             unsafe { device.clear(claims, plan.claim_bytes(alignment), stream) }?;
         }
         let value = |argument: &Argument| match argument {
@@ -55,7 +55,7 @@ pub unsafe fn transpose(
             Argument::Integer(x) => *x,
         };
         let arguments: Vec<u64> = launch.arguments.iter().map(value).collect();
-        // SAFETY: promised by the caller; the arguments are those of the plan.
+        // SAFETY: the caller promises data and scratch; the arguments are the plan's.
         unsafe { device.launch(&kernel, &arguments, stream) }?;
     }
     Ok(())

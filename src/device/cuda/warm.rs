@@ -1,8 +1,8 @@
-//! What a call that sends panels by NCCL uses while a broadcast may be on its way, used before it.
+//! Uses beforehand all that a call uses while a broadcast by NCCL may be in progress.
 //!
-//! Loading a kernel, and what a library does first with a handle, may wait for all that a device has been given
-//! (CUDA C++ Programming Guide, "Lazy Loading"). A broadcast on that device may wait for another one, whose host
-//! thread may be about to do the same.
+//! Loading a kernel, and a library's first work with a handle, may wait for all work of a device
+//! (CUDA C++ Programming Guide, "Lazy Loading"). A broadcast on that device may wait for another
+//! one, and the host thread of that one may wait in the same way.
 
 use super::device::{Address, Device, Stream};
 use super::room::Room;
@@ -17,17 +17,17 @@ use crate::scalar::Scalar;
 use crate::settings::Float64;
 use crate::transpose::Plan;
 
-/// What a rank multiplies with, n x width, and what it factors.
+/// The shape of a rank's products, n x width, and factorisations.
 pub struct PanelShape {
     pub n: usize,
     pub width: usize,
     /// As L U, else as L L^H.
     pub is_lu: bool,
-    /// Rows and columns of its largest panel, or order of a tile; none where it has none.
+    /// Rows and columns of its largest panel, or order of a tile. None if it owns none.
     pub own: Option<(usize, usize)>,
 }
 
-/// Loads the kernels of the solvers and of the plans, whose array is at `data`.
+/// Loads the kernels of the solvers and of the plans for an array at `data`.
 pub fn load<T: Scalar>(device: &Device, plans: &[&Plan], data: Address) -> Result<()> {
     let (of_type, of_real) = (suffix(T::DTYPE), suffix(T::DTYPE.real()));
     let (size, real) = (size_of::<T>(), size_of::<T::Real>());
@@ -49,10 +49,10 @@ pub fn load<T: Scalar>(device: &Device, plans: &[&Plan], data: Address) -> Resul
     plans.iter().try_for_each(|plan| transposition::load(device, plan, data))
 }
 
-/// Lets the handles do once what they will do, on zeros in the call's scratch, and waits for it.
+/// Makes the handles do their later work once, on zeros in the call's scratch, and waits for it.
 ///
 /// # Safety
-/// The scratch is the call's, which has not begun; so is the stream.
+/// The call owns the scratch and the stream, and its own work has not begun.
 pub unsafe fn use_handles<T: Scalar>(
     device: &Device,
     tools: &mut Tools,
@@ -68,7 +68,7 @@ pub unsafe fn use_handles<T: Scalar>(
     }
     let [left, right] = room.panels.map(|at| move |op| Operand { at, leading: n, op });
     let libraries = device.vendor()?;
-    // SAFETY: scratch for two panels.
+    // SAFETY: the caller's scratch for two panels.
     unsafe {
         room.panels.iter().try_for_each(|at| device.clear(*at, room.needs.panel, stream))?;
     }
@@ -102,7 +102,7 @@ pub unsafe fn use_handles<T: Scalar>(
         let (solver, a, pivots) = (&libraries.solver, left(Op::None), room.panel_pivots);
         let workspace = Workspace { at: room.solver, bytes: room.needs.solver, info: room.infos };
         let handle = &mut tools.solver;
-        // SAFETY: a panel of zeros, and workspace that was asked for with this shape.
+        // SAFETY: a panel of zeros, and workspace for this shape.
         unsafe {
             solver.work_on(handle, stream)?;
             match is_lu {

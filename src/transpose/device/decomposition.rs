@@ -6,26 +6,26 @@ use crate::transpose::columns::Step;
 use crate::transpose::maps::inverse;
 use crate::transpose::plan::Decomposition;
 
-/// Bytes of a sub-row, at most.
+/// The most bytes of a sub-row.
 const WIDEST: usize = 256;
 
-/// Bytes of a row that is shuffled on chip, at most.
+/// The most bytes of a row that is shuffled on chip.
 const ON_CHIP: usize = 32 << 10;
 
-/// Blocks that work on groups of columns, if there are as many.
+/// Number of blocks for groups of columns, if there are as many.
 const BLOCKS: usize = 1024;
 
-/// Of rows, what scratch holds while columns are swept, or rows are shuffled.
+/// Scratch holds 1/`SHARE` of the rows while columns or rows move.
 const SHARE: usize = 64;
 
-/// How the kernels divide the work on elements of `size` bytes.
+/// The division of the work on elements of `size` bytes.
 pub(super) struct Parts<'a> {
     work: &'a Decomposition,
     size: usize,
     /// Columns of a group.
     width: usize,
     slabs: usize,
-    /// Blocks that shuffle rows by way of scratch; none if rows fit on the chip.
+    /// Blocks that shuffle rows through scratch; none if rows fit on the chip.
     workers: usize,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Parts<'a> {
     pub(super) fn new(work: &'a Decomposition, size: usize) -> Self {
         let (m, n) = (work.maps.m, work.maps.n);
         let mut width = WIDEST / size;
-        // No column may go round fully.
+        // No column may rotate by all m rows.
         while width > m {
             width /= 2;
         }
@@ -71,7 +71,7 @@ impl<'a> Parts<'a> {
         first.into_iter().chain([rows]).chain(last).collect()
     }
 
-    /// A column step: C2R sweeps before sub-rows move, R2C after.
+    /// A column step. C2R sweeps before sub-rows move, R2C after.
     fn columns(&self, step: Step) -> Vec<Launch> {
         let Decomposition { maps, forward, .. } = self.work;
         let (m, n, width, up) = (maps.m, maps.n, self.width, *forward as usize);
@@ -88,7 +88,7 @@ impl<'a> Parts<'a> {
             self.launch("hold_rows", &[Data, Scratch], &integers),
             self.launch("sweep_columns", &[Data, Scratch], &[&integers[..], &[per]].concat()),
         ];
-        // Groups of columns that all move alike have no fine rotation.
+        // Groups of columns that move by one amount have no fine rotation.
         let fine = fine.into_iter().filter(|_| per % width != 0);
         if *forward {
             fine.chain([coarse]).collect()

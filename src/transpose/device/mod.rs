@@ -1,5 +1,5 @@
-//! Plans on a CUDA device: which kernels of `kernels/transpose_*.cu` a plan launches, one after the other,
-//! with which integers. Nothing here needs a device.
+//! Plans on a CUDA device: the kernels of `kernels/transpose_*.cu` that a plan launches, in order,
+//! and their integers. This needs no device.
 
 mod decomposition;
 
@@ -12,7 +12,7 @@ use super::skinny::Skinny;
 use super::{panels, skinny};
 use decomposition::Parts;
 
-/// Bytes of a panel of a skinny array, at most: it lies in the shared memory of a block of threads.
+/// The most bytes of a panel of a skinny array. The shared memory of a block of threads holds it.
 const SKINNY_PANEL: usize = 32 << 10;
 
 /// Elements along a side of the tiles of squares, of so many bytes each (`kernels/tiles.cuh`).
@@ -20,10 +20,9 @@ pub fn tile_side(size: usize) -> usize {
     256 / size
 }
 
-/// Bytes of a structure that a panel of structures is turned in registers for, at most.
+/// The most bytes of a structure for transposing a panel of structures in registers.
 const IN_REGISTERS: usize = 128;
 
-/// Threads of a block.
 const THREADS: usize = 256;
 
 macro_rules! files {
@@ -35,10 +34,10 @@ const REGISTERS: [&str; MOST - 1] = files!(
     2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32
 );
 
-/// Panels are launches, one after the other: at most so many.
+/// The most panels, which are launches one after the other.
 const MOST_PANELS: usize = 256;
 
-/// What a kernel is given, 64 bits each.
+/// An argument of a kernel, of 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
     /// The address of the array.
@@ -53,7 +52,8 @@ pub enum Argument {
 /// A kernel and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// The file in `kernels/`, without `.cu`; with a number of elements that it is compiled for, if any.
+    /// The file in `kernels/`, without `.cu`, and the number of elements for which it is compiled,
+    /// if any.
     pub file: &'static str,
     /// The entry point without the bytes of its elements.
     pub name: &'static str,
@@ -63,14 +63,13 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// The name of the entry point.
     pub fn entry(&self) -> String {
         format!("{}_{}", self.name, self.width)
     }
 }
 
-/// Contiguous pieces that move to their places: their number, and their length and what is left of a line
-/// in elements of `width` bytes.
+/// Contiguous pieces that move to their places: their number, their length, and the remainder of a
+/// line. Lengths are in elements of `width` bytes.
 #[derive(Clone, Copy)]
 struct Pieces {
     count: usize,
@@ -80,29 +79,29 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// Bytes for a bit for every slice of every piece, as `slice.cuh` and `pieces.cuh` want them.
+    /// Bytes for a bit for every slice of every piece, in the form of `slice.cuh` and `pieces.cuh`.
     fn claim_bytes(self) -> usize {
         let slice = if self.width == 16 { 128 } else { 256 };
         self.count.div_ceil(32) * self.length.div_ceil(slice) * 4
     }
 }
 
-/// The most structures that a block turns in its registers, `bytes` each: a thread has a whole number of
-/// them.
+/// The most structures of `bytes` each that a block transposes in its registers. A thread has a
+/// whole number of them.
 fn most_in_registers(bytes: usize) -> Option<usize> {
     (bytes <= IN_REGISTERS).then(|| SKINNY_PANEL / (THREADS * bytes) * THREADS)
 }
 
-/// What the height of a panel, `height` at most, is to be a multiple of: the elements in 16 bytes, if lines of
-/// `length` are such a multiple and there is a choice.
+/// The divisor for a panel's height, which is at most `height`. It is the number of elements in 16
+/// bytes, if that divides the `length` of lines and leaves a choice; else 1.
 fn aligned(height: usize, length: usize, size: usize) -> usize {
     let elements = 16 / size;
     if length.is_multiple_of(elements) && height >= 2 * elements { elements } else { 1 }
 }
 
 impl Plan {
-    /// A plan that gets by with `scratch_bytes` of [`Plan::device_bytes`] and [`Plan::claim_bytes`]
-    /// together, if there is one. 9/8 of the array's bytes and 64 more are always enough.
+    /// A plan for `scratch_bytes` of [`Plan::device_bytes`] and [`Plan::claim_bytes`] together, if
+    /// there is one. 9/8 of the array's bytes and 64 more are always enough.
     ///
     /// Panics as [`Plan::new`] does.
     pub fn on_device(
@@ -123,7 +122,7 @@ impl Plan {
             return Some(forced(Algorithm::Square));
         }
         let narrow = (least <= MOST).then(|| {
-            // Of the heights that fill a panel, the one that leaves the shortest rest.
+            // Of the heights that fill a panel, takes the one that leaves the shortest rest.
             let bytes = least * element_size;
             let longest = most_in_registers(bytes).unwrap_or(SKINNY_PANEL / bytes).min(most);
             // Chunks move faster where they are multiples of 16 bytes.
@@ -165,7 +164,8 @@ impl Plan {
         }
     }
 
-    /// Bytes of scratch for [`Argument::Claims`], of an array whose address is a multiple of `alignment`.
+    /// Bytes of scratch for [`Argument::Claims`], for an array with an address that `alignment`
+    /// divides.
     pub fn claim_bytes(&self, alignment: usize) -> usize {
         match self.work() {
             Work::Decomposition(work) => Parts::new(work, self.element_size()).claim_bytes(),
@@ -173,11 +173,10 @@ impl Plan {
         }
     }
 
-    /// What the device does, one after the other, with an array whose address is a multiple of
-    /// `alignment`.
+    /// The launches on the device, in order, for an array with an address that `alignment` divides.
     ///
-    /// Panics when a panel of a skinny array is too large for the kernels, or a side of 2^31 and more is for
-    /// those of C2R and R2C.
+    /// Panics when a panel of a skinny array is too large for the kernels. It also panics for a
+    /// side of 2^31 or more with C2R and R2C.
     pub fn launches(&self, alignment: usize) -> Vec<Launch> {
         let size = self.element_size();
         let launch = |file, name, width, pointers: &[Argument], integers: &[usize]| {
@@ -218,7 +217,7 @@ impl Plan {
                     panels::Stage::Hold => {
                         Some(launch(file, "hold_panel", size, &memory, &integers))
                     }
-                    // The kernel claims chunks as it comes to them.
+                    // The kernel claims chunks when it reaches them.
                     panels::Stage::Mark => None,
                     panels::Stage::Permute => Some(claiming(file, "move_chunks", &|pieces| {
                         vec![tall as usize, short, pieces.length, count, pieces.rest]
@@ -267,7 +266,7 @@ impl Plan {
 
     fn pieces(&self, alignment: usize) -> Option<Pieces> {
         let size = self.element_size();
-        // By the widest access that the array and these numbers of elements are aligned to.
+        // Uses the widest access to which the array and these numbers of elements are aligned.
         let pieces = |count, length: usize, rest: usize| {
             let (length, rest) = (length * size, rest * size);
             let width = 1 << (alignment | length | rest | 16).trailing_zeros();

@@ -1,7 +1,8 @@
-//! A file of the cache: what was compiled (the whole key, so that no two can be taken for each other), what
-//! came out, and a checksum of it all.
+//! A file of the cache: the key of the compilation, its result, and a checksum of all. The file has
+//! the whole key, so no two sources can be confused.
 //!
-//! `MAGIC`, the lengths of key, log and cubin (u64, little endian), the checksum (u128), key, log, cubin.
+//! `MAGIC`, the lengths of key, log and cubin (u64, little endian), the checksum (u128), key, log,
+//! cubin.
 
 use crate::device::cuda::nvrtc::Compiled;
 
@@ -40,7 +41,7 @@ pub fn decode(bytes: &[u8]) -> Option<(&[u8], Compiled)> {
     body.is_empty().then(|| (parts[0], Compiled { cubin: parts[2].to_vec(), log }))
 }
 
-/// FNV-1a of 128 bits. It need not withstand anybody: whoever can write here owns the folder.
+/// FNV-1a of 128 bits. It need not resist attacks: a user who can write here owns the folder.
 pub struct Hash(pub u128);
 
 impl Hash {

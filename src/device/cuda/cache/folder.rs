@@ -1,4 +1,4 @@
-//! Which folder the cache is, and whether nobody but this user can put anything there.
+//! The path of the cache's folder, and whether only this user can write there.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File};
@@ -6,16 +6,15 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A folder of this user's that is open, so that it stays the one that was checked whatever happens to
-/// its name.
+/// An open folder of this user. It stays the folder that was checked, whatever happens to its name.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
     open: File,
 }
 
-/// What the environment (by the name of a variable) says: `MESHSOLVE_CACHE_DIR`, none if that is empty;
-/// else `meshsolve/kernels` in `XDG_CACHE_HOME` or in `.cache` of `HOME`.
+/// The folder by the environment (a map from a variable's name): `MESHSOLVE_CACHE_DIR`, none if
+/// that is empty. Else `meshsolve/kernels` in `XDG_CACHE_HOME` or in `.cache` of `HOME`.
 pub fn choose(environment: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, String> {
     if let Some(own) = environment("MESHSOLVE_CACHE_DIR") {
         let own = PathBuf::from(own);
@@ -38,7 +37,7 @@ pub fn choose(environment: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf,
 }
 
 impl Folder {
-    /// Opens the folder, and makes it where it is not. Refuses one that others own or may enter.
+    /// Opens the folder, and creates it if it is absent. Refuses one that others own or may enter.
     pub fn open(path: &Path) -> Result<Folder, String> {
         let failed = |what: &str, error: std::io::Error| {
             format!("{}: cannot be {what}: {error}; set MESHSOLVE_CACHE_DIR", path.display())
@@ -79,12 +78,11 @@ impl Folder {
         &self.path
     }
 
-    /// The folder that was opened, as a path.
+    /// The open folder, as a path.
     pub fn itself(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.open.as_raw_fd()).into()
     }
 
-    /// A file in it.
     pub fn file(&self, name: &str) -> PathBuf {
         self.itself().join(name)
     }

@@ -1,6 +1,6 @@
-//! Compiled kernels on disk. An entry is written beside its place and renamed, so that a reader sees a
-//! whole entry or none, whoever else writes; whatever is not whole counts as absent and is made anew.
-//! Nothing fails because the cache does. The folder may be deleted at any time.
+//! Compiled kernels on disk. An entry is written next to its place and then renamed. So a reader
+//! sees a whole entry or none, even while others write. An entry that is not whole counts as absent
+//! and is rewritten. A fault of the cache fails no call. You may delete the folder at any time.
 
 mod entry;
 mod folder;
@@ -17,18 +17,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::nvrtc::Compiled;
 pub use folder::{Folder, choose};
 
-/// What somebody who was killed left behind is removed after this time.
+/// Files of killed processes are removed after this time.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 #[derive(Debug)]
 pub struct Cache(Folder);
 
-/// What lies in the folder.
+/// The contents of the folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     pub entries: usize,
     pub bytes: u64,
-    /// Entries that will be made anew.
+    /// Entries that will be rewritten.
     pub damaged: usize,
 }
 
@@ -39,8 +39,8 @@ impl Cache {
         Ok(cache)
     }
 
-    /// The cache of this process, opened at first use; else why there is none, which is also said on
-    /// standard error then, unless it was asked for.
+    /// The cache of this process, opened at first use; else why there is none. Standard error gets
+    /// that, too, unless you have disabled the cache.
     pub fn of_process() -> Result<&'static Cache, &'static str> {
         static CACHE: OnceLock<Result<Cache, String>> = OnceLock::new();
         let cache = CACHE.get_or_init(|| {
@@ -62,7 +62,7 @@ impl Cache {
         self.0.path()
     }
 
-    /// What was compiled for this key; `None` if that is not here, or not whole.
+    /// The result for this key; `None` if it is absent or not whole.
     pub fn load(&self, key: &[u8]) -> Option<Compiled> {
         let bytes = fs::read(self.0.file(&name(key))).ok()?;
         let (found, compiled) = entry::decode(&bytes)?;
@@ -72,7 +72,7 @@ impl Cache {
     pub fn store(&self, key: &[u8], compiled: &Compiled) -> Result<(), String> {
         static WRITTEN: AtomicU64 = AtomicU64::new(0);
         let name = name(key);
-        // Process numbers are not unique across containers that share the folder; then time tells.
+        // Process numbers are not unique across containers that share the folder; the time differs.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let (process, turn) = (std::process::id(), WRITTEN.fetch_add(1, Relaxed));
         let extra = self.0.file(&format!("{name}.{process}.{now}.{turn}{BESIDE}"));
@@ -119,7 +119,6 @@ impl Cache {
 const ENTRY: &str = ".cubin";
 const BESIDE: &str = ".new";
 
-/// Of the file for a key.
 fn name(key: &[u8]) -> String {
     format!("{:032x}{ENTRY}", entry::Hash::of(key))
 }

@@ -13,7 +13,7 @@ functions! {
     cublasSgeam_64 cublasDgeam_64 cublasCgeam_64 cublasZgeam_64
 }
 
-/// The function for the type of numbers, of which there are four.
+/// Calls the function for one of the four types of numbers.
 macro_rules! call_for {
     ($T:ty, $table:expr, $s:ident $d:ident $c:ident $z:ident $arguments:tt) => {
         match <$T>::DTYPE {
@@ -52,36 +52,36 @@ impl Blas {
     /// A handle of the current context.
     pub fn create(&self) -> Result<BlasHandle> {
         let mut handle = 0;
-        // SAFETY: a valid place.
+        // SAFETY: writes a local variable.
         let status = unsafe { call!(self.functions, cublasCreate_v2((&raw mut handle).cast())) };
         self.check("cublasCreate", status)?;
         Ok(BlasHandle(handle))
     }
 
     pub fn destroy(&self, handle: BlasHandle) -> Result<()> {
-        // SAFETY: a handle that is not used any more.
+        // SAFETY: a handle that is not used again.
         let status = unsafe { call!(self.functions, cublasDestroy_v2(raw(handle.0))) };
         self.check("cublasDestroy", status)
     }
 
-    /// How the handle multiplies float64 from now on.
+    /// Sets how the handle multiplies float64 from now on.
     pub fn multiply(&self, handle: BlasHandle, float64: Float64) -> Result<()> {
         let mode = match float64 {
             Float64::Native => sys::cublasMath_t::CUBLAS_DEFAULT_MATH,
             Float64::Emulated => sys::cublasMath_t::CUBLAS_FP64_EMULATED_FIXEDPOINT_MATH,
         };
-        // SAFETY: a handle that is there.
+        // SAFETY: a handle that exists.
         match unsafe { call!(self.functions, cublasSetMathMode(raw(handle.0), mode)) } {
             INVALID_VALUE if float64 == Float64::Emulated => Err(no_emulation()),
             status => self.check("cublasSetMathMode", status),
         }
     }
 
-    /// What the handle is given from now on goes on the stream, with this memory to work in; else with the
+    /// Later work of the handle runs on the stream, with this memory as workspace, or with the
     /// library's own.
     ///
     /// # Safety
-    /// The memory is the stream's until it has done it all.
+    /// Only the stream uses the memory until it has done all that work.
     pub unsafe fn work_on(
         &self,
         handle: BlasHandle,
@@ -89,7 +89,8 @@ impl Blas {
         workspace: Option<(Address, usize)>,
     ) -> Result<()> {
         let (functions, handle) = (&self.functions, raw(handle.0));
-        // SAFETY: promised by the caller. A new stream takes the workspace back, hence this order.
+        // SAFETY: the caller promises the memory. A new stream resets the workspace, hence this
+        // order.
         unsafe {
             let status = call!(functions, cublasSetStream_v2(handle, stream.raw()));
             self.check("cublasSetStream", status)?;
@@ -102,8 +103,8 @@ impl Blas {
     /// `C <- C + alpha op(A) op(B)`, C m x n.
     ///
     /// # Safety
-    /// The operands are matrices of T in the device's memory that are nobody else's until the stream has
-    /// done it.
+    /// The operands are matrices of T in the device's memory. No other work uses them until the
+    /// stream has done this.
     pub unsafe fn gemm<T: Scalar>(
         &self,
         handle: BlasHandle,
@@ -116,7 +117,7 @@ impl Blas {
         let (f, h, one) = (&self.functions, raw(handle.0), T::ONE);
         let (alpha, beta) = (&raw const alpha, &raw const one);
         let ([m, n, k], [lda, ldb, ldc]) = (long([m, n, k]), leading([a, b, c]));
-        // SAFETY: promised by the caller; numbers are read before the function returns.
+        // SAFETY: the caller promises the operands; numbers are read before it returns.
         let status = unsafe {
             call_for!(T, f,
                 cublasSgemm_v2_64 cublasDgemm_v2_64 cublasCgemm_v2_64 cublasZgemm_v2_64
@@ -146,7 +147,7 @@ impl Blas {
         };
         let (alpha, (fill, ones)) = (&raw const one, parts(triangle));
         let ([m, n], [lda, ldx]) = (long([m, n]), leading([a, x]));
-        // SAFETY: promised by the caller; numbers are read before the function returns.
+        // SAFETY: the caller promises the operands; numbers are read before it returns.
         let status = unsafe {
             call_for!(T, f,
                 cublasStrsm_v2_64 cublasDtrsm_v2_64 cublasCtrsm_v2_64 cublasZtrsm_v2_64
@@ -172,7 +173,7 @@ impl Blas {
         let (f, h, alpha) = (&self.functions, raw(handle.0), &raw const alpha);
         let (left, (fill, ones)) = (sys::cublasSideMode_t::CUBLAS_SIDE_LEFT, parts(triangle));
         let ([m, n], [lda, ldx]) = (long([m, n]), leading([a, x]));
-        // SAFETY: promised by the caller; numbers are read before the function returns.
+        // SAFETY: the caller promises the operands; numbers are read before it returns.
         let status = unsafe {
             call_for!(T, f,
                 cublasStrmm_v2_64 cublasDtrmm_v2_64 cublasCtrmm_v2_64 cublasZtrmm_v2_64
@@ -195,8 +196,8 @@ impl Blas {
     ) -> Result<()> {
         let (f, h, one) = (&self.functions, raw(handle.0), T::ONE);
         let (one, [m, n], [lda, ldc]) = (&raw const one, long([m, n]), leading([a, c]));
-        // SAFETY: promised by the caller; numbers are read before the function returns. The result may
-        // be an operand that is not transposed.
+        // SAFETY: the caller promises the operands; numbers are read before the return. The result
+        // may be an operand that is not transposed.
         let status = unsafe {
             call_for!(T, f,
                 cublasSgeam_64 cublasDgeam_64 cublasCgeam_64 cublasZgeam_64
@@ -219,7 +220,7 @@ fn leading<const N: usize>(operands: [Operand; N]) -> [i64; N] {
     operands.map(|operand| operand.leading as i64)
 }
 
-/// There is none for a conjugate that is not transposed.
+/// cuBLAS has no operation for a conjugate that is not transposed.
 fn operation(op: Op) -> sys::cublasOperation_t {
     match op {
         Op::None => CUBLAS_OP_N,
@@ -229,7 +230,7 @@ fn operation(op: Op) -> sys::cublasOperation_t {
     }
 }
 
-/// Which part of a matrix is read.
+/// The part of a matrix that is read.
 fn parts(triangle: Triangle) -> (sys::cublasFillMode_t, sys::cublasDiagType_t) {
     let fill = match triangle.is_lower() {
         true => sys::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER,

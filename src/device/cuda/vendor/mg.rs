@@ -1,6 +1,6 @@
-//! cuSolverMg: factorisations of a matrix that lies on several devices of one process, by whole calls. It
-//! has a thread and streams of its own: what the devices have been given before must be done, and what it
-//! returns from may not be.
+//! cuSolverMg: factorisations of a matrix distributed over several devices of one process, in one
+//! call each. It has a thread and streams of its own. So the devices must have done their earlier
+//! work, and work that it returns from may still run.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ functions! {
 }
 
 const ALLOC_FAILED: c_int = sys::cusolverStatus_t::CUSOLVER_STATUS_ALLOC_FAILED as c_int;
-/// What `potrf` returns for a matrix that is not positive definite.
+/// The status of `potrf` for a matrix that is not positive definite.
 const INTERNAL_ERROR: c_int = sys::cusolverStatus_t::CUSOLVER_STATUS_INTERNAL_ERROR as c_int;
 /// The only triangle that it takes.
 const LOWER: sys::cublasFillMode_t = sys::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER;
@@ -32,7 +32,7 @@ pub struct Mg {
     kept: Mutex<HashMap<Vec<i32>, Vec<Grid>>>,
 }
 
-/// Devices in a row, of which one may stand there several times.
+/// Devices in a row. A device may occur several times.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Grid {
     handle: usize,
@@ -40,23 +40,23 @@ pub struct Grid {
     devices: Vec<i32>,
 }
 
-/// A matrix whose columns are distributed to a grid's devices, so many at a time.
+/// A matrix with columns that are distributed to a grid's devices, so many at a time.
 #[derive(Debug)]
 pub struct Distributed {
     descriptor: usize,
-    /// Where its first column lies on each device; columns lie one after the other.
+    /// The address of its first column on each device. Columns follow one another.
     pub parts: Vec<Address>,
     cols: c_int,
     kind: sys::cudaDataType,
 }
 
-/// Memory of each device that a call works in, of so many elements.
+/// Workspace on each device, of so many elements.
 pub struct Work<'a> {
     pub parts: &'a [Address],
     pub elements: usize,
 }
 
-/// What is done with all of a matrix.
+/// The step on all of a matrix.
 #[derive(Clone, Copy, Debug)]
 pub enum Whole<'a> {
     /// `A = L L^H` in the lower triangle.
@@ -65,22 +65,23 @@ pub enum Whole<'a> {
     Potri,
     /// `A X = B` from L, with X in the place of B.
     Potrs(&'a Distributed),
-    /// `P A = L U`; the numbers of interchanged rows, from 1, are distributed as A's columns are, int32.
+    /// `P A = L U`. The numbers of interchanged rows, from 1, are distributed as A's columns are;
+    /// int32.
     Getrf(&'a [Address]),
-    /// The same from L, U and those numbers.
+    /// `A X = B` from L, U and those numbers.
     Getrs(&'a [Address], &'a Distributed),
 }
 
-/// What a step has to tell.
+/// The result of a step.
 pub enum Outcome {
-    /// LAPACK's number.
+    /// LAPACK's `info`.
     Info(usize),
-    /// An error that a matrix leads to for which there is such a number, but none was told.
+    /// An error for a matrix that should have an `info`, but the library has given none.
     Nothing(Error),
 }
 
-/// The function of a step, by its name, with the arguments that the library wants and the `last` ones; what
-/// it returns, too.
+/// Calls the function of a step with the library's arguments and the `last` ones. The value is its
+/// name and its status.
 macro_rules! step {
     (($mg:ident, $grid:ident, $a:ident, $step:ident), $potrf:ident, $potri:ident, $potrs:ident,
         $getrf:ident, $getrs:ident, ($($last:expr),*)) => {{
@@ -114,7 +115,7 @@ macro_rules! step {
     }};
 }
 
-/// Addresses of all devices' parts of something, which the library only reads.
+/// Addresses of the parts on all devices. The library only reads this list.
 fn parts<T>(parts: &[Address]) -> *mut *mut T {
     parts.as_ptr().cast_mut().cast()
 }
@@ -135,7 +136,7 @@ impl Mg {
         self.kept.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A grid of the devices with these numbers; one that is left from an earlier call if there is any.
+    /// A grid of the devices with these numbers. It reuses one that an earlier call has left.
     pub fn grid(&self, devices: Vec<i32>) -> Result<Grid> {
         if let Some(grid) = self.kept().get_mut(&devices).and_then(Vec::pop) {
             return Ok(grid);
@@ -143,7 +144,7 @@ impl Mg {
         let f = &self.functions;
         let mut made = Grid { handle: 0, grid: 0, devices };
         let (count, list) = (made.devices.len() as i32, made.devices.as_mut_ptr());
-        // SAFETY: valid places, and as many numbers as are said.
+        // SAFETY: writes `made`; the list has `count` numbers.
         unsafe {
             let status = call!(f, cusolverMgCreate((&raw mut made.handle).cast()));
             self.check("cusolverMgCreate", status)?;
@@ -161,14 +162,13 @@ impl Mg {
         }
     }
 
-    /// Keeps a grid for the next call, when its devices have done all work.
+    /// Keeps a grid for the next call. Its devices must have done all work.
     pub fn keep(&self, grid: Grid) {
         self.kept().entry(grid.devices.clone()).or_default().push(grid);
     }
 
-    /// Gives back what a grid holds.
     pub fn destroy(&self, grid: Grid) -> Result<()> {
-        // SAFETY: both are not used any more.
+        // SAFETY: handles that are not used again.
         unsafe {
             let status = call!(self.functions, cusolverMgDestroyGrid(raw(grid.grid)));
             let destroyed = call!(self.functions, cusolverMgDestroy(raw(grid.handle)));
@@ -177,7 +177,7 @@ impl Mg {
         }
     }
 
-    /// A matrix of `rows` rows, whose `cols` columns are distributed `width` at a time to `parts`.
+    /// A matrix of `rows` rows. Its `cols` columns are distributed to `parts`, `width` at a time.
     pub fn matrix<T: Scalar>(
         &self,
         grid: &Grid,
@@ -195,7 +195,7 @@ impl Mg {
             Error::invalid(text)
         })?;
         let mut descriptor = 0;
-        // SAFETY: a valid place.
+        // SAFETY: writes a local variable.
         let status = unsafe {
             let (out, grid) = ((&raw mut descriptor).cast(), raw(grid.grid));
             call!(self.functions, cusolverMgCreateMatrixDesc(out, m, n, m, width, kind, grid))
@@ -204,18 +204,18 @@ impl Mg {
         Ok(Distributed { descriptor, parts, cols, kind })
     }
 
-    /// Gives back what a matrix's description holds.
+    /// Destroys a matrix's description.
     pub fn forget(&self, matrix: Distributed) -> Result<()> {
-        // SAFETY: it is not used any more.
+        // SAFETY: it is not used again.
         let status =
             unsafe { call!(self.functions, cusolverMgDestroyMatrixDesc(raw(matrix.descriptor))) };
         self.check("cusolverMgDestroyMatrixDesc", status)
     }
 
-    /// Elements of memory on each device that a step on the square matrix A works in.
+    /// Elements of workspace on each device for a step on the square matrix A.
     pub fn work(&self, grid: &Grid, a: &Distributed, step: Whole) -> Result<usize> {
         let mut elements = 0;
-        // SAFETY: a valid place, and as many parts as devices, whose memory is not followed.
+        // SAFETY: writes a local variable. A part for each device; their memory is not read.
         let (function, status) = unsafe {
             step!(
                 (self, grid, a, step),
@@ -234,8 +234,8 @@ impl Mg {
     /// Does a step on the square matrix A.
     ///
     /// # Safety
-    /// All parts are there on the grid's devices, in its order, and nobody else's until these have done
-    /// all work.
+    /// All parts exist on the grid's devices, in its order. No other work uses them until these
+    /// have done all work.
     pub unsafe fn run(
         &self,
         grid: &Grid,
@@ -244,7 +244,7 @@ impl Mg {
         work: Work,
     ) -> Result<Outcome> {
         let mut info = 0;
-        // SAFETY: promised by the caller, and a valid place.
+        // SAFETY: the caller promises all parts; `info` is local.
         let (function, status) = unsafe {
             step!(
                 (self, grid, a, step),
@@ -257,7 +257,7 @@ impl Mg {
             )
         };
         match (step, status, self.check(function, status)) {
-            // The matrix may be to blame.
+            // The matrix may be the cause.
             (Whole::Potrf, INTERNAL_ERROR, Err(error)) if info == 0 => {
                 return Ok(Outcome::Nothing(error));
             }

@@ -1,6 +1,6 @@
-//! The vendor's libraries: cuBLAS, cuSOLVER and cuSolverMg of linear algebra, and NCCL, by which ranks send
-//! panels where that is asked for; found and loaded at run time, at first use. Sizes have 64 bits everywhere
-//! but in cuSolverMg.
+//! The vendor's libraries: cuBLAS, cuSOLVER and cuSolverMg for linear algebra. With NCCL, ranks
+//! send panels if the settings ask for it. They are loaded at run time, at first use. Sizes have 64
+//! bits everywhere except in cuSolverMg.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::error::{Error, Kind, Result};
 use crate::scalar::{DType, Scalar};
 use crate::settings::Float64;
 
-/// Looks for the libraries, for a driver.
+/// Finds the libraries for a driver.
 pub type Find = Box<dyn Fn(&Driver) -> Result<Libraries> + Send + Sync>;
 
-/// cuBLAS and cuSOLVER.
+/// cuBLAS, cuSOLVER and, when first needed, cuSolverMg.
 pub struct Libraries {
     pub blas: blas::Blas,
     pub solver: solver::Solver,
-    /// What solves on several devices, found when it is first asked for.
+    /// Loads cuSolverMg, which solves on several devices.
     many: Box<dyn Fn() -> Result<Library> + Send + Sync>,
     mg: OnceLock<Result<mg::Mg>>,
 }
@@ -35,7 +35,7 @@ const VERSIONS: [(i32, [&str; 3]); 2] = [
     (12, ["libcublas.so.12", "libcusolver.so.11", "libcusolverMg.so.11"]),
 ];
 
-/// A library among the folders of pip's packages and of toolkits.
+/// A library from the folders of pip's packages or of toolkits.
 fn find(product: &str, soname: &str, witness: &CStr, folders: &[PathBuf]) -> Result<Library> {
     Library::find(&Wanted {
         product,
@@ -48,7 +48,7 @@ fn find(product: &str, soname: &str, witness: &CStr, folders: &[PathBuf]) -> Res
 }
 
 impl Libraries {
-    /// The best of this machine that the driver takes, both of the same version of CUDA.
+    /// The best pair on this machine that the driver takes, both of the same version of CUDA.
     pub fn find(folders: &[PathBuf], driver: &Driver) -> Result<Libraries> {
         let fits = |major: &i32| *major <= driver.version.0;
         let mut failure = None;
@@ -77,7 +77,6 @@ impl Libraries {
         }))
     }
 
-    /// The libraries at these paths.
     pub fn at(blas: &Path, solver: &Path, many: &Path) -> Result<Libraries> {
         let open = |path: &Path, witness| {
             Library::open(path, 0, witness).map_err(|why| {
@@ -106,7 +105,7 @@ impl Libraries {
     }
 }
 
-/// cudaDataType of T, which cudarc has anew in the module of each library, `sys`.
+/// cudaDataType of T. cudarc declares it again in the module of each library, `sys`.
 macro_rules! data_type {
     ($T:ty) => {
         match <$T>::DTYPE {
@@ -149,7 +148,7 @@ fn pointer<T>(at: Address) -> *mut T {
     std::ptr::without_provenance_mut(at as usize)
 }
 
-/// A column-major matrix in a device's memory, and what is applied to it.
+/// A column-major matrix in a device's memory, and the operation on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand {
     pub at: Address,

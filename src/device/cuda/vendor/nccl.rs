@@ -1,7 +1,8 @@
-//! NCCL: the same bytes in the memory of all devices of a call, by one operation of each.
+//! NCCL: copies the same bytes to all devices of a call, by one operation on each.
 //!
-//! A rank's communicator is used by that rank's host thread; another one may only end it. The operations of
-//! all communicators on a device have to come in one order, so one call at a time has communicators.
+//! Each rank's host thread uses the rank's communicator; another thread may only end it. The
+//! operations of all communicators on a device need one common order, so one call at a time has
+//! communicators.
 
 use std::collections::BTreeSet;
 use std::ptr::null_mut;
@@ -26,13 +27,12 @@ const SAYS_MORE: &str = "run the program with NCCL_DEBUG=WARN, and NCCL says mor
 
 const BYTES: sys::ncclDataType_t = sys::ncclDataType_t::ncclUint8;
 
-/// Looks for the library.
 pub type Find = Box<dyn Fn() -> Result<Nccl> + Send + Sync>;
 
 #[derive(Debug)]
 pub struct Nccl {
     functions: Functions,
-    /// "2.27.3"
+    /// Such as "2.27.3".
     version: String,
 }
 
@@ -43,10 +43,10 @@ pub struct Member<'a> {
     pub at: Address,
 }
 
-/// Communicators for a rank on each of some devices.
+/// Communicators for one rank on each of some devices.
 pub struct Clique {
     nccl: Arc<Nccl>,
-    /// Numbers, by rank.
+    /// CUDA's numbers, by rank.
     devices: Vec<c_int>,
     /// None where it has been ended.
     communicators: Vec<Mutex<Option<usize>>>,
@@ -62,7 +62,7 @@ pub struct Cliques {
 #[derive(Default)]
 struct Kept {
     cliques: Vec<Arc<Clique>>,
-    /// Whether a call has one of them.
+    /// Whether a call uses one of them.
     in_use: bool,
 }
 
@@ -71,7 +71,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Nccl {
-    /// The library of this machine; it has one soname for all versions of CUDA.
+    /// The library of this machine. It has one soname for all versions of CUDA.
     pub fn find(folders: &[PathBuf]) -> Result<Nccl> {
         Nccl::of(&Library::find(&Wanted {
             product: "NCCL",
@@ -83,7 +83,6 @@ impl Nccl {
         })?)
     }
 
-    /// The library at a path.
     pub fn at(path: &Path) -> Result<Nccl> {
         let library = Library::open(path, 0, WITNESS).map_err(|why| {
             let text =
@@ -96,7 +95,7 @@ impl Nccl {
     fn of(library: &Library) -> Result<Nccl> {
         let mut nccl = Nccl { functions: Functions::of(library)?, version: String::new() };
         let mut code = 0;
-        // SAFETY: a valid place.
+        // SAFETY: writes a local variable.
         let status = unsafe { call!(nccl.functions, ncclGetVersion(&mut code)) };
         nccl.check("ncclGetVersion", status)?;
         nccl.version = format!("{}.{}.{}", code / 10_000, code / 100 % 100, code % 100);
@@ -108,7 +107,7 @@ impl Nccl {
             return Ok(());
         }
         let f = &self.functions;
-        // SAFETY: any number is allowed; no communicator is needed.
+        // SAFETY: any number is allowed; null is, too.
         let stated = unsafe {
             let last = text(call!(f, ncclGetLastError(null_mut())));
             [f.ncclGetErrorString.says(|| sys::ncclGetErrorString, status), last]
@@ -126,19 +125,19 @@ impl Nccl {
 }
 
 impl Clique {
-    /// Communicators whose operations wait for no other host thread: NCCL connects devices when they first
-    /// have one in common, which is here.
+    /// Communicators with operations that wait for no other host thread. NCCL connects devices at
+    /// the first common operation, which is here.
     ///
     /// # Safety
-    /// The bytes are nobody else's until the streams have come to them.
+    /// No other work uses the bytes until the streams have reached them.
     unsafe fn new(nccl: Arc<Nccl>, members: &[Member]) -> Result<Clique> {
         let devices = numbers(members);
         let mut handles = vec![0usize; devices.len()];
         let first = members[0].device;
-        // What the library leaves as the current device is forgotten.
+        // Dropping `_entered` restores the current device.
         let _entered = first.enter()?;
         let count = devices.len() as c_int;
-        // SAFETY: as many places as numbers of devices.
+        // SAFETY: there are as many handles as numbers of devices.
         let status = unsafe {
             let places = handles.as_mut_ptr().cast();
             call!(nccl.functions, ncclCommInitAll(places, count, devices.as_ptr()))
@@ -146,7 +145,7 @@ impl Clique {
         nccl.check("ncclCommInitAll", status)?;
         let communicators = handles.into_iter().map(|handle| Mutex::new(Some(handle))).collect();
         let clique = Clique { nccl, devices, communicators };
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises the bytes.
         match unsafe { clique.connect(members) } {
             Ok(()) => Ok(clique),
             Err(error) => {
@@ -160,10 +159,10 @@ impl Clique {
     /// As for [`Clique::new`].
     unsafe fn connect(&self, members: &[Member]) -> Result<()> {
         let f = &self.nccl.functions;
-        // SAFETY: what belongs together is given by this thread.
+        // SAFETY: this thread submits all operations of the group.
         self.nccl.check("ncclGroupStart", unsafe { call!(f, ncclGroupStart()) })?;
         let given = members.iter().enumerate().try_for_each(|(rank, member)| {
-            // SAFETY: promised by the caller.
+            // SAFETY: the caller promises the bytes.
             unsafe { self.broadcast((rank, member.device), 0, member.at, 1, member.stream) }
         });
         // SAFETY: as above.
@@ -171,11 +170,13 @@ impl Clique {
         given.and(ended)
     }
 
-    /// Gives a rank's stream its part: the bytes at `at` of rank `root` come to `at` of all ranks. All of them
-    /// give their streams the same broadcasts in the same order, or the communicators are ended.
+    /// Submits a rank's part of a broadcast to its stream: the bytes at `at` of rank `root` go to
+    /// `at` of all ranks. All ranks submit the same broadcasts in the same order, or the
+    /// communicators are ended.
     ///
     /// # Safety
-    /// There are as many bytes on the rank's device, which are nobody else's until the stream has done it.
+    /// The rank's device has that many bytes. No other work uses them until the stream has done
+    /// this.
     pub unsafe fn broadcast(
         &self,
         (rank, device): (usize, &Device),
@@ -191,23 +192,24 @@ impl Clique {
             return Err(Error::new(Kind::Internal, text));
         };
         let (f, at, root) = (&self.nccl.functions, pointer(at), root as c_int);
-        // SAFETY: promised by the caller; nobody else uses the communicator now.
+        // SAFETY: the caller promises the bytes; the lock excludes other threads.
         let status = unsafe {
             call!(f, ncclBroadcast(at, at, bytes, BYTES, root, raw(communicator), stream.raw()))
         };
         self.nccl.check("ncclBroadcast", status)
     }
 
-    /// Ends the communicators, whatever the devices are doing: none waits for another one any more. What is
-    /// on its way is lost. Any rank's thread may call it, `device` being its own.
+    /// Ends the communicators in any state of the devices, so none waits for another any more.
+    /// Operations in progress are lost. The thread of any rank may call this, with its own
+    /// `device`.
     pub fn abort(&self, device: &Device) {
-        // What fails after a failure helps nobody.
+        // After a failure, a second error has no remedy.
         let _entered = device.enter();
         let f = &self.nccl.functions;
         let ended = self.communicators.iter().filter_map(|one| locked(one).take());
         let ended: Vec<_> = ended.collect();
-        // In a group: the end of one may wait for that of the others.
-        // SAFETY: nobody else uses them now, or will.
+        // In a group, because the end of one may wait for that of the others.
+        // SAFETY: `take` leaves them to this thread alone.
         unsafe {
             call!(f, ncclGroupStart());
             for communicator in ended {
@@ -231,8 +233,9 @@ impl Cliques {
         self.found.get_or_init(|| (self.find)().map(Arc::new)).clone()
     }
 
-    /// Communicators for a call, until it is [`Cliques::done`] with them: those of an earlier one, if it
-    /// had the same devices. None where ranks share a device, or while another call has some.
+    /// Communicators for a call, until it calls [`Cliques::done`]. An earlier call with the same
+    /// devices leaves its own. None where ranks share a device, or while another call has
+    /// communicators.
     ///
     /// # Safety
     /// As for [`Clique::new`].
@@ -247,7 +250,7 @@ impl Cliques {
         let clique = match known {
             Some(clique) => clique,
             None => {
-                // SAFETY: promised by the caller.
+                // SAFETY: the caller promises the bytes.
                 let clique = Arc::new(unsafe { Clique::new(self.nccl()?, members)? });
                 kept.cliques.push(clique.clone());
                 clique
@@ -257,14 +260,14 @@ impl Cliques {
         Ok(Some(clique))
     }
 
-    /// The call that has them has come to its end. Those that it has not ended are kept.
+    /// Ends the use of communicators by a call. Those that it has not ended are kept.
     pub fn done(&self) {
         let mut kept = locked(&self.kept);
         kept.in_use = false;
         kept.cliques.retain(|clique| !clique.is_ended());
     }
 
-    /// How many sets of communicators are kept.
+    /// Number of kept sets of communicators.
     pub fn kept(&self) -> usize {
         locked(&self.kept).cliques.len()
     }

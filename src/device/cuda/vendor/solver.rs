@@ -1,4 +1,5 @@
-//! cuSOLVER: factorisations of tiles and panels on a stream, by the interface whose sizes have 64 bits.
+//! cuSOLVER: factorisations of tiles and panels on a stream, by the interface with sizes of 64
+//! bits.
 
 use std::collections::BTreeSet;
 
@@ -20,25 +21,25 @@ pub struct Solver {
     newer: Option<Newer>,
 }
 
-/// What older libraries lack.
+/// Functions that older libraries lack.
 #[allow(non_snake_case)]
 struct Newer {
     cusolverDnSetMathMode: Symbol,
 }
 
-/// cusolverDnHandle_t and the parameters that go with it.
+/// cusolverDnHandle_t and its parameters.
 #[derive(Debug)]
 pub struct SolverHandle {
     handle: usize,
     parameters: usize,
-    /// Bytes of the host that a factorisation works in, and a piece for each that may be at work.
+    /// Bytes of host workspace for a factorisation, and a piece for each that may be in progress.
     host_bytes: usize,
     on_host: Vec<Vec<u8>>,
     used: usize,
 }
 
 impl SolverHandle {
-    /// What the factorisation that is given next works in on the host, until the stream has done it.
+    /// The host workspace of the next factorisation, in use until the stream has done it.
     fn host_piece(&mut self) -> *mut c_void {
         if self.used == self.on_host.len() {
             self.on_host.push(Vec::new());
@@ -49,23 +50,22 @@ impl SolverHandle {
         piece.as_mut_ptr().cast()
     }
 
-    /// Bytes of the host that each factorisation works in.
     pub fn host_bytes(&self) -> usize {
         self.host_bytes
     }
 
-    /// All that was given has been done.
+    /// Frees all host workspace, after all work is done.
     pub fn reset(&mut self) {
         self.used = 0;
     }
 }
 
-/// Memory of the device that a factorisation works in, and the number that it leaves.
+/// Device workspace of a factorisation, and the address of its `info`.
 #[derive(Clone, Copy, Debug)]
 pub struct Workspace {
     pub at: Address,
     pub bytes: usize,
-    /// Of `info`, an int32.
+    /// The address of `info`, an int32.
     pub info: Address,
 }
 
@@ -86,7 +86,7 @@ impl Solver {
     /// A handle of the current context.
     pub fn create(&self) -> Result<SolverHandle> {
         let (f, mut handle, mut parameters) = (&self.functions, 0, 0);
-        // SAFETY: valid places.
+        // SAFETY: writes local variables.
         unsafe {
             let status = call!(f, cusolverDnCreate((&raw mut handle).cast()));
             self.check("cusolverDnCreate", status)?;
@@ -98,7 +98,7 @@ impl Solver {
 
     pub fn destroy(&self, handle: SolverHandle) -> Result<()> {
         let (f, SolverHandle { handle, parameters, .. }) = (&self.functions, handle);
-        // SAFETY: handles that are not used any more.
+        // SAFETY: handles that are not used again.
         unsafe {
             let status = call!(f, cusolverDnDestroyParams(raw(parameters)));
             self.check("cusolverDnDestroyParams", status)?;
@@ -106,15 +106,15 @@ impl Solver {
         }
     }
 
-    /// How the handle multiplies float64 from now on, as far as the library has a choice: it factors panels, which
-    /// are few of a factorisation's products.
+    /// Sets how the handle multiplies float64 from now on, if the library has a choice. It factors
+    /// panels, which have few of a factorisation's products.
     pub fn multiply(&self, handle: &SolverHandle, float64: Float64) -> Result<()> {
         let mode = match float64 {
             Float64::Native => sys::cusolverMathMode_t::CUSOLVER_DEFAULT_MATH,
             Float64::Emulated => sys::cusolverMathMode_t::CUSOLVER_FP64_EMULATED_FIXEDPOINT_MATH,
         };
         let Some(newer) = &self.newer else { return Ok(()) };
-        // SAFETY: a handle that is there.
+        // SAFETY: a handle that exists.
         let status = unsafe { call!(newer, cusolverDnSetMathMode(raw(handle.handle), mode)) };
         match status {
             INVALID_VALUE if float64 == Float64::Emulated => Ok(()),
@@ -122,7 +122,7 @@ impl Solver {
         }
     }
 
-    /// What the handle is given from now on goes on the stream.
+    /// Later work of the handle runs on the stream.
     pub fn work_on(&self, handle: &SolverHandle, stream: Stream) -> Result<()> {
         // SAFETY: a stream of the handle's context.
         let status =
@@ -130,9 +130,9 @@ impl Solver {
         self.check("cusolverDnSetStream", status)
     }
 
-    /// Bytes of the device's memory that factorisations need of tiles (order, leading dimension) as L L^H and
-    /// of panels (rows, columns, leading dimension) as L U; `a` is a matrix and not followed. Memory of
-    /// the host is taken here.
+    /// Bytes of device workspace for factorisations: of tiles (order, leading dimension) as L L^H,
+    /// and of panels (rows, columns, leading dimension) as L U. `a` is a matrix, which is not read.
+    /// This also updates the size of host workspace.
     pub fn workspace<T: Scalar>(
         &self,
         handle: &mut SolverHandle,
@@ -147,7 +147,7 @@ impl Solver {
         for &(n, leading) in tiles {
             let (n, leading) = (n as i64, leading as i64);
             let (bytes, on_host) = (&mut bytes, &mut on_host);
-            // SAFETY: valid places.
+            // SAFETY: writes local variables; the matrix is not read.
             let status = unsafe {
                 call!(
                     f,
@@ -179,8 +179,8 @@ impl Solver {
     /// `A = L L^H` in the lower triangle.
     ///
     /// # Safety
-    /// A is a matrix of T of order n in the device's memory, and the workspace is large enough; both are
-    /// nobody else's until the stream has done it, and the handle is used for nothing else.
+    /// A is a matrix of T of order n in the device's memory, and the workspace is large enough. No
+    /// other work uses them until the stream has done this, and the handle has no other use.
     pub unsafe fn potrf<T: Scalar>(
         &self,
         handle: &mut SolverHandle,
@@ -193,7 +193,7 @@ impl Solver {
         let Workspace { at, bytes, info } = workspace;
         let (h, p, n, lda) = (raw(h), raw(p), n as i64, a.leading as i64);
         let (a, at, info) = (pointer(a.at), pointer(at), pointer(info));
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises A, workspace and handle.
         let status = unsafe {
             call!(
                 f,
@@ -223,7 +223,7 @@ impl Solver {
         let (h, p, m, n, lda) = (raw(h), raw(p), m as i64, n as i64, a.leading as i64);
         let (a, pivots) = (pointer(a.at), pointer(pivots));
         let (at, info) = (pointer(at), pointer(info));
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises all four operands.
         let status = unsafe {
             call!(
                 f,

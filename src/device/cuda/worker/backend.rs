@@ -1,4 +1,4 @@
-//! What the algorithms ask of a rank, as work for its streams.
+//! The algorithms' operations for a rank, as work for its streams.
 
 use super::*;
 use crate::device::{in_new_order, no_engine};
@@ -26,7 +26,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
                 let (solver, stream) = (&worker.libraries()?.solver, worker.stream());
                 let _entered = worker.device.enter()?;
                 solver.work_on(&worker.tools.solver, stream)?;
-                // SAFETY: this rank's tile, which others read after it is announced.
+                // SAFETY: this rank owns the tile; others read it after the announcement.
                 unsafe { solver.potrf::<T>(&mut worker.tools.solver, a.rows, operand, workspace)? };
             }
             worker.find_no_number(near, info)?;
@@ -48,7 +48,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             let ptr = std::ptr::without_provenance_mut(worker.room.own as usize);
             let inverse = Block::<T>::column_major(ptr, n, n, n);
             worker.identity(inverse)?;
-            // The transpose, of which a triangle is mirrored to its place.
+            // Computes the transpose, then mirrors its triangle into place.
             worker.solve_left((a, Op::Transpose), triangle, inverse)?;
             let near = worker.near(a)?;
             worker.reflect(inverse, near, Some(triangle.is_lower()), false)?;
@@ -65,7 +65,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             let _entered = worker.device.enter()?;
             let (blas, handle) = (&worker.libraries()?.blas, worker.handle());
             let x = Form::of(near, Op::None).operand();
-            // SAFETY: operands of this call by its phases.
+            // SAFETY: operands that the phases give this rank.
             unsafe {
                 blas.trmm(handle, triangle, [near.rows, near.cols], alpha, form.operand(), x)?;
             }
@@ -94,7 +94,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
                 let _entered = worker.device.enter()?;
                 solver.work_on(&worker.tools.solver, stream)?;
                 let shape = [panel.rows, panel.cols];
-                // SAFETY: this rank's panel, which others read after it is announced.
+                // SAFETY: this rank owns the panel; others read it after the announcement.
                 unsafe {
                     solver.getrf::<T>(&mut worker.tools.solver, shape, operand, from, workspace)?;
                 }
@@ -105,7 +105,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             let (count, rows) = (near.rows as u64, panel.rows as u64);
             let arguments = [address(near), from, count, first as u64, rows];
             worker.launch("pivots", "number_pivots", &arguments)?;
-            // What interchanges were known there may be others now.
+            // The pivots at known addresses may have changed.
             worker.found = Default::default();
             worker.back(near, pivots)
         })
@@ -125,7 +125,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             let mut numbers = vec![0i32; near.rows];
             let piece = Piece::of(near);
             let to = numbers.as_mut_ptr().cast();
-            // SAFETY: as many numbers.
+            // SAFETY: `numbers` has as many elements.
             unsafe {
                 worker.device.read_lines(
                     piece.lines,
@@ -201,7 +201,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         self.give(|worker| worker.hermitian_sums(x, sums));
     }
 
-    /// Subnormal numbers cost nothing here.
+    /// Subnormal numbers cost no time here.
     fn keep_subnormals(&mut self, _: bool) {}
 
     fn fork(&mut self) {
@@ -234,14 +234,14 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
                 self.conjugate(b);
             }
         }
-        // The engine knows nothing of streams.
+        // The engine does not use this call's streams.
         self.ask(|worker| {
             worker.join()?;
             worker.device.wait(worker.main())
         })?;
         Backend::<T>::barrier(self)?;
         if rank == 0 {
-            // SAFETY: the others wait below, and all ranks' work is done.
+            // SAFETY: the others wait below, and all ranks have done their work.
             let info = self.ask(|_| unsafe { engine.run(seats, a, step) })?;
             if info > 0 {
                 self.comm.report(info);
@@ -261,7 +261,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
                 let (tile, before) = (a.diagonal(t), a.columns.tile(t).global);
                 self.ask(|worker| {
                     let info = worker.next_info(before);
-                    // SAFETY: a number of this rank's scratch.
+                    // SAFETY: the number is in this rank's scratch.
                     unsafe { worker.device.clear(info, size_of::<i32>(), worker.main())? };
                     worker.find_no_number(tile, info)
                 })?;
@@ -299,7 +299,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             self.give(|worker| {
                 let near = worker.near(to)?;
                 let Piece { lines, width, height } = Piece::of(near);
-                // SAFETY: a block of this call by its phases.
+                // SAFETY: a block that the phases give this rank.
                 unsafe { worker.device.clear_lines(lines, width, height, worker.stream())? };
                 worker.back(near, to)
             });
@@ -338,7 +338,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             let near = worker.near(from)?;
             let piece = Piece::of(near);
             let mut stored = vec![T::ZERO; to.len()];
-            // SAFETY: as many elements.
+            // SAFETY: `stored` has as many elements.
             unsafe {
                 let at = stored.as_mut_ptr().cast();
                 worker.device.read_lines(
@@ -360,7 +360,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             let mut stored = vec![T::ZERO; from.len()];
             reorder(&mut stored, near, |stored, row| *stored = from[row]);
             let piece = Piece::of(near);
-            // SAFETY: as many elements.
+            // SAFETY: `stored` has as many elements.
             unsafe {
                 let at = stored.as_ptr().cast();
                 worker.device.write_lines(
@@ -392,7 +392,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
     }
 
     fn transpose_square(&mut self, a: &Matrix<T>) -> Step {
-        // Nobody writes into another rank's shard while that has work of its own there.
+        // No rank may write into another's shard while that rank still works there.
         Backend::<T>::barrier(self)?;
         self.ask(|worker| {
             let (size, ranks, n) = (size_of::<T>(), a.columns.ranks(), a.columns.n());
@@ -401,7 +401,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             let bytes = size_of_val(&table[..]);
             let table_at = Lines { at: worker.room.arenas[0], pitch: bytes };
             assert!(bytes <= worker.room.needs.arenas[0], "room for the table");
-            // SAFETY: scratch of this rank.
+            // SAFETY: scratch of this rank, of this size.
             unsafe {
                 worker.device.write_lines(
                     table_at,
@@ -471,7 +471,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             let events = worker.cuda_comm.at_barrier(worker.rank, number);
             let main = worker.main();
             events.into_iter().try_for_each(|event| worker.device.wait_for(event, main))?;
-            // What lay in others' panels may be another thing now.
+            // The owners of staged panels may have changed them.
             worker.staged = [None; 2];
             Ok(())
         })
@@ -485,11 +485,11 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         self.comm.report(info);
     }
 
-    /// Panels are given to the device long before it factors them: there is nothing to tell.
+    /// Panels are submitted long before the device factors them: there is no progress to report.
     fn progress(&mut self, _: usize, _: usize) {}
 }
 
-/// Visits the elements as a block is stored in memory, each with its number row by row.
+/// Visits the elements in the order of a block's memory, each with its number row by row.
 fn reorder<T>(stored: &mut [T], block: Block<T>, mut visit: impl FnMut(&mut T, usize)) {
     let by_columns = is_columns(&block);
     for (k, element) in stored.iter_mut().enumerate() {

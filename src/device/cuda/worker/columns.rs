@@ -1,9 +1,9 @@
-//! Whole columns that change places: one launch for all of them where this device's kernels reach all ranks'
-//! memory, else copies, of as many columns at a time as lie side by side.
+//! Moves whole columns. One launch moves all where this device's kernels reach the memory of all
+//! ranks. Otherwise copies move as many adjacent columns at a time as possible.
 
 use super::*;
 
-/// Bytes of the table of so many lists with so many columns.
+/// Bytes of the table for so many lists with so many columns.
 pub fn table_bytes((lists, columns): (usize, usize)) -> usize {
     (lists + 1 + columns) * size_of::<Address>()
 }
@@ -15,13 +15,13 @@ impl CudaWorker<'_> {
         lists: impl Iterator<Item = Vec<Block<T>>>,
         spare: Option<Block<T>>,
     ) -> Result<()> {
-        // Of a single column nothing moves.
+        // A list of a single column moves no data.
         let lists: Vec<_> = lists.filter(|list| list.len() > 1).collect();
         let Some(column) = lists.iter().flatten().next() else { return Ok(()) };
         if !self.reaches_all() {
             return self.copy_each(&lists, spare);
         }
-        // Where each list begins, and the addresses of all columns.
+        // The beginning of each list, and the addresses of all columns.
         let ends = lists.iter().scan(0, |end, list| {
             *end += list.len() as u64;
             Some(*end)
@@ -30,11 +30,11 @@ impl CudaWorker<'_> {
         let table: Vec<u64> = begin.chain(lists.iter().flatten().map(|c| address(*c))).collect();
         let (bytes, stream) = (size_of_val(&table[..]), self.stream());
         let lists_at = Lines { at: self.take(bytes), pitch: bytes };
-        // SAFETY: scratch of this rank, of the stream that it is used on.
+        // SAFETY: scratch of this rank, written on the stream that uses it.
         unsafe { self.device.write_lines(lists_at, table.as_ptr().cast(), bytes, 1, stream)? };
         let columns = lists_at.at + ((lists.len() + 1) * size_of::<u64>()) as Address;
         let name = if spare.is_some() { "rotate_columns" } else { "shift_columns" };
-        // By the widest elements that all columns are multiples of.
+        // Uses the widest elements that divide all columns.
         let bytes = column.rows * size_of::<T>();
         let addresses = lists.iter().flatten().fold(16, |bits, column| bits | address(*column));
         let width = 1u64 << (addresses | bytes as u64).trailing_zeros();
@@ -52,7 +52,7 @@ impl CudaWorker<'_> {
             let pairs = rest.windows(2);
             let together =
                 1 + pairs.take_while(|pair| self.side_by_side(&pair[0], &pair[1])).count();
-            // A place for panels is as wide as a tile, and no panel is there now.
+            // The memory for a panel is as wide as a tile, and holds no panel now.
             let most = if spare.is_some() {
                 self.room.needs.panel / (first[0].rows * size_of::<T>()).max(1)
             } else {
@@ -82,7 +82,8 @@ impl CudaWorker<'_> {
         Ok(())
     }
 
-    /// Whether each column of a list follows that of another one, in the memory of one rank.
+    /// Whether each column of a list is followed by that of another list, in the memory of one
+    /// rank.
     fn side_by_side<T: Scalar>(&self, list: &[Block<T>], next: &[Block<T>]) -> bool {
         let follows = |(one, other): (&Block<T>, &Block<T>)| {
             let rank = |column: &Block<T>| self.cuda_comm.rank_of(address(*column)).ok();
@@ -92,8 +93,8 @@ impl CudaWorker<'_> {
         list.len() == next.len() && list.iter().zip(next).all(follows)
     }
 
-    /// Whether kernels of this device may follow addresses of all ranks. A driver that fails for another
-    /// reason than that they may not will say so when it is called next.
+    /// Whether kernels of this device may use addresses of all ranks. If the driver fails for
+    /// another reason, its next call reports that.
     fn reaches_all(&mut self) -> bool {
         *self.reaches.get_or_insert_with(|| self.cuda_comm.reach_all(self.rank).is_ok())
     }

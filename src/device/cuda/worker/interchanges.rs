@@ -1,12 +1,12 @@
-//! Row interchanges: one launch finds out which row goes where (`kernels/rows.cu`), one for each block of
-//! columns moves them. What was found is kept for the blocks that follow, on the stream that found it.
+//! Row interchanges. One launch finds the new place of each row (`kernels/rows.cu`), and one for
+//! each block of columns moves them. Later blocks reuse these moves, on the stream that found them.
 
 use super::*;
 
-/// Interchanges whose moves are found at once, as `kernels/rows.cu` has it.
+/// The interchanges of one search for moves, as in `kernels/rows.cu`.
 const MOST: usize = 1024;
 
-/// Some interchanges: where their pivots are, how many, of rows from `first` on.
+/// Some interchanges: address and number of their pivots, of rows from `first` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Interchanges {
     pivots: Address,
@@ -15,20 +15,20 @@ struct Interchanges {
     back: bool,
 }
 
-/// Those of which a stream has found the moves, each in its part of memory; the oldest is overwritten.
+/// Interchanges with known moves, each in its part of memory. A new one overwrites the oldest.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     known: Vec<Interchanges>,
     next: usize,
 }
 
-/// Bytes of the moves of interchanges that are found at once, of a matrix with n rows.
+/// Bytes of the moves of one search, for a matrix with n rows.
 fn part_bytes(n: usize) -> usize {
     4 * MOST.min(n) * size_of::<i32>()
 }
 
-/// Bytes of the moves that a stream keeps: those of all panels for the caller's, where L's rows follow each of
-/// them in turn; of one for the other.
+/// Bytes of the moves that each stream keeps. The caller's keeps those of all panels, because L's
+/// rows follow each of them in turn; the other stream keeps one panel's.
 pub fn moves_bytes(n: usize) -> [usize; 2] {
     [(n / MOST + 2) * part_bytes(n), part_bytes(n)]
 }
@@ -45,7 +45,7 @@ impl CudaWorker<'_> {
         if x.cols == 0 || pivots.rows == 0 {
             return Ok(());
         }
-        // Cut at multiples, so that blocks whose interchanges begin elsewhere have most pieces in common.
+        // Cut at multiples, so interchanges with different beginnings have most pieces in common.
         let end = first + pivots.rows;
         let cuts = (first / MOST + 1..).map(|k| k * MOST).take_while(|&cut| cut < end);
         let cuts: Vec<usize> = std::iter::once(first).chain(cuts).chain([end]).collect();
@@ -64,7 +64,7 @@ impl CudaWorker<'_> {
         Ok(())
     }
 
-    /// Where the moves of some interchanges are, for what the stream is given next.
+    /// The address of the moves of some interchanges, for the next work of the stream.
     fn moves(&mut self, pivots: Block<i32>, first: usize, back: bool) -> Result<Address> {
         let (at, count, stream) = (address(pivots), pivots.rows, usize::from(self.ahead));
         let asked = Interchanges { pivots: at, count, first, back };
@@ -87,7 +87,7 @@ impl CudaWorker<'_> {
         let numbers = [count as u64, u64::from(back)];
         let arguments = [&[moves, first as u64, address(near)][..], &numbers].concat();
         let kernel = self.device.kernel("rows", "find_moves")?.on_blocks(1);
-        // SAFETY: the arguments that the source says, of this call's memory.
+        // SAFETY: the source's arguments, in this call's memory.
         unsafe { self.device.launch(&kernel, &arguments, self.stream())? };
         Ok(moves)
     }

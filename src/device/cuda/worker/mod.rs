@@ -1,12 +1,13 @@
-//! One rank of a call on a CUDA device: the `Backend` whose operations go on streams.
+//! One rank of a call on a CUDA device: the `Backend` with operations on streams.
 //!
-//! The host thread of a rank runs the algorithm and gives its device the work; it waits for other host
-//! threads where the algorithm waits for a signal, and lets its streams wait for the events that go with
-//! it. Operands may be any rank's: what is far is copied to the rank's own memory first, what is far and
-//! written is copied back. There are two streams, the caller's and one beside it for panels that others
-//! wait for (`Backend::ahead`), which joins the other at a signal or a barrier. Panels come there, too.
+//! A rank's host thread runs the algorithm and submits work to its device. It waits for other host
+//! threads where the algorithm waits for a signal, and makes its streams wait for the matching
+//! events. A remote operand is first copied to the rank's own memory, and a result is copied back.
+//! There are two streams: the caller's, and a second one for panels that others wait for
+//! (`Backend::ahead`). The caller's stream waits for it at a signal or a barrier. Other ranks'
+//! panels arrive there, too.
 //!
-//! A failure of the driver or of a library ends the call for all ranks where they next wait.
+//! A failure of the driver or of a library ends the call for all ranks at their next wait.
 
 use std::ops::Range;
 
@@ -39,34 +40,34 @@ use interchanges::Found;
 use operands::{Form, Piece, is_columns};
 use panels::Staged;
 
-/// Tiles of one product: it ends soon, so that panels on the other stream find multiprocessors free, and is wide
-/// enough to keep all of them busy.
+/// Tiles of one product. It is short enough that panels on the other stream soon find free
+/// multiprocessors, and wide enough to keep all of them busy.
 const TILES_OF_PIECE: usize = 8;
 
 pub struct CudaWorker<'a> {
     comm: &'a Communicator,
     cuda_comm: &'a CudaCommunicator,
-    /// Where panels go by NCCL.
+    /// Present where NCCL transfers panels.
     clique: Option<&'a Clique>,
     rank: usize,
     device: &'a Device,
     tools: Tools,
     room: Room,
-    /// Whether the next work goes on the side stream, and whether that has work that the caller's stream
-    /// has not waited for.
+    /// `ahead`: whether the next work goes to the side stream. `apart`: whether the caller's stream
+    /// has yet to wait for work there.
     ahead: bool,
     apart: bool,
     /// Bytes of an arena that the present operation has taken.
     taken: usize,
-    /// Panels of other ranks: where they lie there, and their copies here.
+    /// Panels of other ranks: their remote addresses, and their local copies.
     staged: [Option<Staged>; 2],
-    /// When the caller's stream has last used each of them.
+    /// The last use of each by the caller's stream.
     read: [Option<Event>; 2],
     /// Rows of the matrix before each tile or panel that has been factored.
     factored: Vec<usize>,
-    /// Interchanges whose moves are known, by stream.
+    /// Interchanges with known moves, by stream.
     found: [Found; 2],
-    /// Whether kernels follow addresses of all ranks, once that was asked.
+    /// Whether kernels may use addresses of all ranks; none before the first check.
     reaches: Option<bool>,
     failed: bool,
 }
@@ -110,17 +111,17 @@ impl<'a> CudaWorker<'a> {
         {
             let _entered = self.device.enter()?;
             for (k, stream) in [main, self.tools.side].into_iter().enumerate() {
-                // What emulation needs is more, and the library's own.
+                // Emulation needs a larger workspace: the library's own.
                 let ours = Some((room.blas[k], room.needs.blas));
                 let memory = ours.filter(|_| float64 == Float64::Native);
                 // SAFETY: memory of this call for this stream.
                 unsafe { libraries.blas.work_on(self.tools.blas[k], stream, memory)? };
             }
         }
-        // What others have given to the caller's stream comes first.
+        // Earlier work on the caller's stream comes first.
         let before = self.mark(main)?;
         self.device.wait_for(before, self.tools.side)?;
-        // SAFETY: scratch of this call; sums are added to what is there.
+        // SAFETY: scratch of this call. It must be zero because sums are added to it.
         unsafe { self.device.clear(room.sums, room.needs.sums, main) }
     }
 
@@ -140,8 +141,8 @@ impl<'a> CudaWorker<'a> {
         self.tools.blas[usize::from(self.ahead)]
     }
 
-    /// Waits for all that has been given to the device and reports what factorisations have found. The
-    /// tools come back: other ranks may still wait for their events until all have come to the end.
+    /// Waits for all work of the device and reports what factorisations have found. Returns the
+    /// tools: other ranks may wait for their events until all reach the end.
     pub fn close(mut self) -> (Result<()>, Tools) {
         let done = self.device.wait(self.main()).and(self.device.wait(self.tools.side));
         let closed = done.and_then(|()| match self.failed {
@@ -163,19 +164,19 @@ impl<'a> CudaWorker<'a> {
         Ok(())
     }
 
-    /// Where the next factorisation leaves its number, of a tile or panel below so many rows.
+    /// The address for `info` of the next factorisation: of a tile or panel below so many rows.
     fn next_info(&mut self, before: usize) -> Address {
         self.factored.push(before);
         self.room.infos + ((self.factored.len() - 1) * size_of::<i32>()) as Address
     }
 
-    /// The rule for pivots that are no finite numbers, whatever the library says of them.
+    /// Applies the rule for pivots that are not finite, whatever the library reports for them.
     fn find_no_number<T: Scalar>(&self, factor: Block<T>, info: Address) -> Result<()> {
         let Operand { at, leading, .. } = Form::of(factor, Op::None).operand();
         let arguments = [at, leading as u64, factor.rows.min(factor.cols) as u64, info];
         let entry = format!("find_no_number_{}", suffix(T::DTYPE));
         let kernel = self.device.kernel("pivots", &entry)?.on_blocks(1);
-        // SAFETY: the arguments that the source says, of this call's memory.
+        // SAFETY: the source's arguments, in this call's memory.
         unsafe { self.device.launch(&kernel, &arguments, self.stream()) }
     }
 
@@ -183,7 +184,7 @@ impl<'a> CudaWorker<'a> {
         let mut infos = vec![0; self.factored.len()];
         let bytes = infos.len() * size_of::<i32>();
         let from = Lines { at: self.room.infos, pitch: bytes };
-        // SAFETY: one for each factorisation.
+        // SAFETY: one number for each factorisation.
         unsafe {
             let to = infos.as_mut_ptr().cast();
             self.device.read_lines(from, bytes, 1, to, self.main())?;
@@ -191,7 +192,7 @@ impl<'a> CudaWorker<'a> {
         Ok(infos)
     }
 
-    /// Gives the device work, unless the call has failed.
+    /// Submits work to the device, unless the call has failed.
     fn give(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) {
         if self.failed {
             return;
@@ -202,7 +203,7 @@ impl<'a> CudaWorker<'a> {
         }
     }
 
-    /// The same where something is read.
+    /// The same for work that returns a value.
     fn ask<V>(&mut self, work: impl FnOnce(&mut Self) -> Result<V>) -> Step<V> {
         if self.failed {
             return Err(Stopped);
@@ -214,7 +215,7 @@ impl<'a> CudaWorker<'a> {
     fn fail_with(&mut self, error: Error) -> Stopped {
         self.failed = true;
         let stopped = self.comm.fail(error);
-        // Nobody's device waits for what this rank does not give its own any more.
+        // After this, no device waits for operations that this rank will not submit.
         if let Some(clique) = self.clique {
             clique.abort(self.device);
         }
@@ -223,18 +224,18 @@ impl<'a> CudaWorker<'a> {
 
     fn launch(&self, file: &'static str, entry: &str, arguments: &[u64]) -> Result<()> {
         let kernel = self.device.kernel(file, entry)?;
-        // SAFETY: the callers give the arguments that the source says, of this call's memory.
+        // SAFETY: the callers pass the arguments of the kernel's source, in this call's memory.
         unsafe { self.device.launch(&kernel, arguments, self.stream()) }
     }
 
-    /// An event for what the stream has been given so far.
+    /// An event for all work that the stream has now.
     fn mark(&mut self, stream: Stream) -> Result<Event> {
         let event = self.tools.event(self.device)?;
         self.device.record(event, stream)?;
         Ok(event)
     }
 
-    /// The caller's stream waits for the other one.
+    /// Makes the caller's stream wait for the other one.
     fn join(&mut self) -> Result<()> {
         if std::mem::take(&mut self.apart) {
             let event = self.mark(self.tools.side)?;
@@ -243,7 +244,7 @@ impl<'a> CudaWorker<'a> {
         Ok(())
     }
 
-    /// What panel k says to the targets, in some rows.
+    /// The update by panel k of the targets, in some rows.
     fn subtract<T: Scalar>(
         &mut self,
         a: &Matrix<T>,
@@ -264,7 +265,7 @@ impl<'a> CudaWorker<'a> {
             return Ok(());
         }
         let whole = a.tile_column(k);
-        // Of a panel of another rank, all that any target will ask for.
+        // For a remote panel, all rows that any target will use.
         let needed = match update {
             Update::Above => 0..of_panel.global,
             Update::Cholesky | Update::Lu => of_panel.global..n,
@@ -301,7 +302,7 @@ impl<'a> CudaWorker<'a> {
     }
 }
 
-/// Tile columns as blocks of those that lie side by side in a shard, of so many columns at most.
+/// Tile columns as blocks of adjacent ones in a shard, of so many columns at most.
 fn side_by_side<T>(
     a: &Matrix<T>,
     tiles: impl Iterator<Item = usize>,

@@ -1,16 +1,16 @@
-//! Blocks as operands of the vendor's libraries and of kernels: how they lie, which are another rank's, and
-//! conjugates, which the libraries only know of transposes.
+//! Blocks as operands of the vendor's libraries and of kernels: their storage order, copies of
+//! remote ones, and conjugates. The libraries conjugate only transposes.
 
 use super::*;
 
-/// Whether a block's columns lie in one piece each, rather than its rows.
+/// Whether a block's columns are contiguous, rather than its rows.
 pub(super) fn is_columns<T>(block: &Block<T>) -> bool {
     let columns = block.row_stride == 1 || block.rows <= 1;
     assert!(columns || block.col_stride == 1 || block.cols <= 1, "columns or rows in one piece");
     columns
 }
 
-/// What becomes of the sums of `kernels/moduli.cu`.
+/// The modes of the sums of `kernels/moduli.cu`.
 const SET: u64 = 0;
 const HERMITIAN: u64 = 1;
 const ADDED: u64 = 2;
@@ -29,7 +29,7 @@ impl Piece {
         let block = if is_columns(&block) { block } else { block.transposed() };
         let (length, count) = match block.row_stride {
             1 => (block.rows, block.cols),
-            // One line of elements apart.
+            // One row of separate elements.
             _ => (block.rows.min(1), block.cols),
         };
         let pitch = if count > 1 { block.col_stride * size } else { length * size };
@@ -66,17 +66,17 @@ impl Form {
         }
     }
 
-    /// The same in the transpose of a product.
+    /// The same operand in the transpose of a product.
     fn flipped(self) -> Form {
         Form { transposed: !self.transposed, ..self }
     }
 
-    /// The same in the conjugate of a product.
+    /// The same operand in the conjugate of a product.
     fn conjugate(self) -> Form {
         Form { conjugated: !self.conjugated, ..self }
     }
 
-    /// A conjugate that is not transposed is what the libraries do not know.
+    /// Whether the libraries lack the operation: a conjugate that is not transposed.
     fn is_strange(self) -> bool {
         self.conjugated && !self.transposed
     }
@@ -113,7 +113,7 @@ impl CudaWorker<'_> {
             || self.cuda_comm.rank_of(address(block))? == self.rank)
     }
 
-    /// So many bytes of the arena of the stream that is worked on, until the next operation.
+    /// So many bytes of the present stream's arena, until the next operation.
     pub(super) fn take(&mut self, bytes: usize) -> Address {
         let arena = usize::from(self.ahead);
         let start = self.taken.next_multiple_of(16);
@@ -122,7 +122,7 @@ impl CudaWorker<'_> {
         self.room.arenas[arena] + start as Address
     }
 
-    /// The block if it is this rank's, else a copy of it.
+    /// The block if this rank owns it, else a copy of it.
     pub(super) fn near<U>(&mut self, block: Block<U>) -> Result<Block<U>> {
         if self.is_near(block)? {
             return Ok(block);
@@ -137,23 +137,23 @@ impl CudaWorker<'_> {
         Ok(near)
     }
 
-    /// Writes a copy back to where the block is, if it is another rank's.
+    /// Writes a copy back to the block's own memory, if another rank owns it.
     pub(super) fn back<U>(&mut self, near: Block<U>, home: Block<U>) -> Result<()> {
         if near.ptr == home.ptr { Ok(()) } else { self.transfer(near, home) }
     }
 
-    /// From one place to another, both stored alike.
+    /// Copies a block to one with the same storage order.
     fn transfer<U>(&mut self, from: Block<U>, to: Block<U>) -> Result<()> {
         let (from, to) = (Piece::of(from), Piece::of(to));
         if from.width * from.height == 0 {
             return Ok(());
         }
         let (device, stream) = (self.device, self.stream());
-        // SAFETY: blocks of this call that its phases leave to this rank.
+        // SAFETY: blocks that the phases give this rank.
         unsafe { self.cuda_comm.copy(to.lines, from.lines, from.size(), device, stream) }
     }
 
-    /// Copies a block wherever it is to wherever.
+    /// Copies a block between any ranks and storage orders.
     pub(super) fn put_at<T: Scalar>(&mut self, from: Block<T>, to: Block<T>) -> Result<()> {
         assert_eq!((from.rows, from.cols), (to.rows, to.cols), "shapes of a copy");
         let alike = is_columns(&from) == is_columns(&to) || from.rows <= 1 && from.cols <= 1;
@@ -165,8 +165,8 @@ impl CudaWorker<'_> {
         self.back(target, to)
     }
 
-    /// `to <- from^T`, or from^H; only what is in the `lower` (or upper) triangle of `to`, if one is named,
-    /// whose diagonal is then real if `conjugated`.
+    /// `to <- from^T`, or from^H. With `lower` it writes only the lower (or upper) triangle of
+    /// `to`, and the diagonal is real if `conjugated`.
     pub(super) fn reflect<T: Scalar>(
         &mut self,
         from: Block<T>,
@@ -218,7 +218,7 @@ impl CudaWorker<'_> {
         self.launch("conjugate", &format!("conjugate_{}", size_of::<T>()), &arguments)
     }
 
-    /// A copy of the conjugate, of which the conjugate is then what is meant.
+    /// Stores the conjugate in a copy. The returned form conjugates that, so its value is the same.
     fn conjugated_copy<T: Scalar>(&mut self, form: Form) -> Result<Form> {
         let at = self.take(form.rows * form.cols * size_of::<T>());
         let copy = Form { at, leading: form.rows.max(1), ..form.conjugate() };
@@ -241,7 +241,7 @@ impl CudaWorker<'_> {
         self.back(near, c)
     }
 
-    /// The same, C being this rank's.
+    /// The same for a C that this rank owns.
     fn multiply<T: Scalar>(
         &mut self,
         c: Block<T>,
@@ -255,14 +255,14 @@ impl CudaWorker<'_> {
         }
         let (a, b) = (Form::of(self.near(a)?, op_a), Form::of(self.near(b)?, op_b));
         let target = Form::of(c, Op::None);
-        // Of a C by rows the transpose is by columns.
+        // The transpose of a C by rows is by columns.
         let (mut left, mut right, [m, n]) = match target.transposed {
             false => (a, b, [c.rows, c.cols]),
             true => (b.flipped(), a.flipped(), [c.cols, c.rows]),
         };
         let strange = [left, right].into_iter().filter(|form| form.is_strange()).count();
-        // The conjugate of everything, and a copy of what that makes strange: a part of x, and few
-        // columns where products are many.
+        // Conjugates the whole product, and copies an operand that this makes strange: a part of x,
+        // with few columns where products are many.
         if strange > 0 {
             self.conjugate_to::<T>(target, target)?;
             (left, right) = (left.conjugate(), right.conjugate());
@@ -278,13 +278,13 @@ impl CudaWorker<'_> {
             let (blas, handle) = (&self.libraries()?.blas, self.handle());
             let operands = (left.operand(), right.operand());
             let c = Operand { op: Op::None, ..target.operand() };
-            // SAFETY: operands of this call by its phases.
+            // SAFETY: operands that the phases give this rank.
             unsafe { blas.gemm(handle, [m, n, inner], alpha, operands.0, operands.1, c)? };
         }
         if strange > 0 { self.conjugate_to::<T>(target, target) } else { Ok(()) }
     }
 
-    /// `X <- op(A)^-1 X` with a triangle of A, X being this rank's.
+    /// `X <- op(A)^-1 X` with a triangle of A. This rank owns X.
     pub(super) fn solve_left<T: Scalar>(
         &mut self,
         (a, op): (Block<T>, Op),
@@ -319,7 +319,7 @@ impl CudaWorker<'_> {
         let a = self.near(a)?;
         let triangle = if is_columns(&a) { triangle } else { other(triangle) };
         let (mut form, target) = (Form::of(a, op), Form::of(x, Op::None));
-        // Of an X by rows the transpose is by columns.
+        // The transpose of an X by rows is by columns.
         let (right, shape) = match target.transposed {
             false => (right, [x.rows, x.cols]),
             true => (!right, [x.cols, x.rows]),
@@ -336,13 +336,13 @@ impl CudaWorker<'_> {
             let _entered = self.device.enter()?;
             let (blas, handle) = (&self.libraries()?.blas, self.handle());
             let x = Operand { op: Op::None, ..target.operand() };
-            // SAFETY: operands of this call by its phases.
+            // SAFETY: operands that the phases give this rank.
             unsafe { blas.trsm::<T>(handle, right, triangle, shape, form.operand(), x)? };
         }
         if strange { self.conjugate_to::<T>(target, target) } else { Ok(()) }
     }
 
-    /// `C <- C + S`, both this rank's.
+    /// `C <- C + S`. This rank owns both.
     pub(super) fn raise<T: Scalar>(&mut self, c: Block<T>, s: Block<T>) -> Result<()> {
         if c.rows * c.cols == 0 {
             return Ok(());
@@ -354,7 +354,7 @@ impl CudaWorker<'_> {
         }
         let _entered = self.device.enter()?;
         let c = Operand { op: Op::None, ..target.operand() };
-        // SAFETY: operands of this call by its phases.
+        // SAFETY: operands that the phases give this rank.
         unsafe { self.libraries()?.blas.add::<T>(self.handle(), shape, from.operand(), c) }
     }
 
@@ -363,7 +363,7 @@ impl CudaWorker<'_> {
         let Piece { lines, width, height } = Piece::of(to);
         // SAFETY: this rank's scratch.
         unsafe { self.device.clear_lines(lines, width, height, self.stream())? };
-        // Real parts of the diagonal, each a column of one number.
+        // Real parts of the diagonal, each as a column of one number.
         let words = size_of::<T>() / size_of::<T::Real>();
         let (name, one) = match T::DTYPE.real() {
             DType::F32 => ("fill_4", u64::from(1f32.to_bits())),
@@ -373,7 +373,7 @@ impl CudaWorker<'_> {
         self.launch("fill", name, &[address(to), stride as u64, 1, to.cols as u64, one])
     }
 
-    /// Sums of moduli of X; row sums are added to `rows`.
+    /// Sums of moduli of X. Adds row sums to `rows`.
     pub(super) fn sums<T: Scalar>(
         &mut self,
         x: Block<T>,
@@ -395,7 +395,7 @@ impl CudaWorker<'_> {
         }
         let mut found = vec![0f64; 2 * cols];
         let bytes = size_of_val(&found[..]);
-        // SAFETY: as many numbers.
+        // SAFETY: `found` has room for both lists.
         unsafe {
             let (from, to) = (Lines { at: sums, pitch: bytes }, found.as_mut_ptr().cast());
             self.device.read_lines(from, bytes, 1, to, self.stream())?;
@@ -405,7 +405,7 @@ impl CudaWorker<'_> {
         Ok(sums.iter().zip(largest).map(of_column).fold(Moduli::default(), Moduli::and))
     }
 
-    /// Adds to `sums` those of moduli over the rows of X.
+    /// Adds the sums of moduli over the rows of X to `sums`.
     pub(super) fn add_sums<T: Scalar>(&mut self, x: Block<T>, sums: Block<f64>) -> Result<()> {
         if x.rows * x.cols == 0 {
             return Ok(());
@@ -422,7 +422,7 @@ impl CudaWorker<'_> {
         self.launch("moduli", &format!("{kernel}_moduli_{}", suffix(T::DTYPE)), &arguments)
     }
 
-    /// Squares of the moduli of X.
+    /// Sums of squared moduli of X.
     pub(super) fn sum_squares<T: Scalar>(&mut self, x: Block<T>) -> Result<Squares> {
         let mut all = Squares::default();
         if x.rows * x.cols == 0 {
@@ -430,7 +430,7 @@ impl CudaWorker<'_> {
         }
         let near = self.near(x)?;
         let stored = if is_columns(&near) { near } else { near.transposed() };
-        // Real numbers, three for each column at a time.
+        // Real numbers, with three sums for each column.
         let words = size_of::<T>() / size_of::<T::Real>();
         let most = self.room.needs.moduli / (3 * size_of::<f64>());
         let (rows, stride) = (stored.rows * words, stored.col_stride * words);
@@ -442,7 +442,7 @@ impl CudaWorker<'_> {
             self.launch("moduli", &name, &arguments)?;
             let mut found = vec![Squares::default(); cols];
             let bytes = size_of_val(&found[..]);
-            // SAFETY: as many numbers, in this order.
+            // SAFETY: `found` has as many sums, in this order.
             unsafe {
                 let (from, to) = (Lines { at: to, pitch: bytes }, found.as_mut_ptr().cast());
                 self.device.read_lines(from, bytes, 1, to, self.stream())?;
@@ -452,7 +452,7 @@ impl CudaWorker<'_> {
         Ok(all)
     }
 
-    /// Adds to the column sums of a Hermitian matrix what its lower triangle says.
+    /// Adds what the lower triangle of a Hermitian matrix contributes to its column sums.
     pub(super) fn hermitian_sums<T: Scalar>(
         &mut self,
         x: Block<T>,

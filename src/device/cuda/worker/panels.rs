@@ -1,9 +1,9 @@
-//! Panels of other ranks in this rank's memory, in one of two places in turn: copied by whoever reads them,
-//! or sent to all ranks by NCCL, beside the work on the caller's stream.
+//! Panels of other ranks in this rank's memory, in one of two buffers in turn. This rank copies
+//! them, or NCCL sends them to all ranks, at the same time as work on the caller's stream.
 
 use super::*;
 
-/// A panel: where it lies in its rank's memory.
+/// A panel: its address in its owner's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Staged {
     from: Piece,
@@ -11,7 +11,7 @@ pub(super) struct Staged {
 }
 
 impl CudaWorker<'_> {
-    /// The place for a panel, which has been read when the side stream comes to what it is given next.
+    /// The buffer for a panel. Later work on the side stream comes after the last use of it.
     fn slot<T>(&mut self, panel: Block<T>, number: usize) -> Result<Block<T>> {
         if let Some(read) = self.read[number % 2].take() {
             self.device.wait_for(read, self.tools.side)?;
@@ -24,8 +24,8 @@ impl CudaWorker<'_> {
         Block::column_major(at, panel.rows, panel.cols, panel.rows)
     }
 
-    /// Rows of a panel in this rank's memory. Another rank's is copied unless it has been sent, once for
-    /// all targets.
+    /// Rows of a panel in this rank's memory. A remote panel that has not been sent is copied once,
+    /// for all targets.
     pub(super) fn panel<T: Scalar>(
         &mut self,
         whole: Block<T>,
@@ -65,7 +65,7 @@ impl CudaWorker<'_> {
         }
         let bytes = near.rows * near.cols * size_of::<T>();
         let this = (self.rank, self.device);
-        // SAFETY: this rank's scratch, which is as large.
+        // SAFETY: this rank's scratch, which has room for a panel.
         unsafe { clique.broadcast(this, tile.rank, address(near), bytes, side)? };
         if is_root {
             self.staged[k % 2] = None;
