@@ -1,11 +1,11 @@
-//! The routine for triangular matrices: nothing is factored, and nothing of the matrix is moved or
-//! written, whatever its storage.
+//! The routine for triangular matrices. It factors nothing, and moves and writes nothing of the
+//! matrix, whatever its storage.
 //!
 //! | routine | operands (after `place`) | results | does |
 //! |---|---|---|---|
 //! | `trtrs` | t, b | x, info | solves op(T) X = B, T the triangle of t that `lower` names |
 //!
-//! info = i > 0 says that T_ii is zero, and solutions are NaN (LAPACK's).
+//! info = i > 0 reports that T_ii is zero; solutions are then NaN (as in LAPACK).
 
 use std::time::Instant;
 
