@@ -1,8 +1,8 @@
 //! Steps of LU that several workers share, where the others would wait for the owner of a panel.
 //!
-//! In such a step a worker has rows instead of columns, both of the next panel and of everything to
-//! the right of the finished one. All workers have the same amount of work, however few columns are
-//! left. In return they wait for each other in every column of the panel.
+//! In such a step a worker has rows instead of columns, of the next panel and of all columns right
+//! of the finished one. All workers have the same amount of work, however few columns are left. In
+//! return they wait for each other in every column of the panel.
 
 use super::factor::{factor_panel, finish_row};
 use crate::comm::{Group, Step};
