@@ -56,7 +56,6 @@ impl<T> Block<T> {
         Block { ptr: self.ptr.wrapping_add(offset), rows, cols, ..*self }
     }
 
-    /// The rows from `row` on.
     pub fn rows_from(&self, row: usize) -> Self {
         self.sub(row, 0, self.rows - row, self.cols)
     }
@@ -79,7 +78,7 @@ impl<T> Block<T> {
     }
 }
 
-/// An n x n matrix whose whole columns are distributed to ranks as `columns` says. Rank r holds
+/// An n x n matrix whose whole columns are distributed to ranks by `columns`. Rank r holds
 /// `n/P` columns of n elements each, `shards[r]`. They are contiguous if the matrix is to be
 /// factored.
 #[derive(Debug)]

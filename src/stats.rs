@@ -5,7 +5,6 @@ use std::sync::{Mutex, OnceLock};
 
 use crate::log::{self, Event};
 
-/// The figures of one call.
 #[derive(Clone, Debug, Default)]
 pub struct CallStats {
     pub routine: &'static str,

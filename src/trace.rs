@@ -54,7 +54,6 @@ struct State {
     named: Vec<usize>,
 }
 
-/// The trace of one call.
 pub struct CallTrace {
     trace: Arc<Trace>,
     since: Instant,
@@ -64,7 +63,6 @@ pub struct CallTrace {
     workers: Mutex<Vec<(usize, Vec<Span>)>>,
 }
 
-/// The trace of one worker of a call.
 pub struct WorkerTrace<'a> {
     call: &'a CallTrace,
     worker: usize,
@@ -137,7 +135,6 @@ impl Trace {
         Ok(Arc::new(trace))
     }
 
-    /// The path of the file.
     #[cfg(feature = "internals")]
     pub fn path(&self) -> PathBuf {
         self.state().path.clone()

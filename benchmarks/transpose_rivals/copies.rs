@@ -3,7 +3,6 @@
 
 use crate::threads::shared_out;
 
-/// A copy by `threads` threads.
 pub fn copy(from: &[u8], to: &mut [u8], threads: usize, streaming: bool) {
     // Whole pages, so that two threads never write to one cache line.
     let piece = from.len().div_ceil(threads).next_multiple_of(4096);

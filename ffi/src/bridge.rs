@@ -13,7 +13,6 @@ use meshsolve::embedding::{
 
 #[cxx::bridge(namespace = "meshsolve")]
 pub mod ffi {
-    /// An XLA buffer.
     struct RawBuffer {
         address: usize,
         dtype: i32,

@@ -38,11 +38,10 @@ pub enum Next {
     Solve,
     /// A^-H X
     SolveAdjoint,
-    /// None: the estimate is complete.
+    /// Nothing more: the estimate is complete.
     Done,
 }
 
-/// The state of an estimate.
 pub struct Estimator<T> {
     n: usize,
     /// The factor of the vectors.

@@ -59,7 +59,6 @@ impl Communicator {
         }
     }
 
-    /// Replaces the limits for sharing.
     pub fn with_sharing(self, sharing: Sharing) -> Self {
         Communicator { sharing, ..self }
     }

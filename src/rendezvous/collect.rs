@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::routines::Site;
 use crate::settings;
 
-/// One device's arrival.
 pub struct Arrival {
     pub call: Call,
     pub reply: Reply,

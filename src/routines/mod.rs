@@ -27,7 +27,6 @@ pub trait Configured: Send + Sync {
     /// is the time of the first arrival.
     fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>>;
 
-    /// The routine on CUDA devices.
     fn on_cuda(&self) -> &dyn OnCuda;
 }
 

@@ -126,7 +126,6 @@ impl Random {
     }
 }
 
-/// A random matrix without structure.
 pub fn random<T: Scalar>(rows: usize, cols: usize, seed: u64) -> Mat<T> {
     let mut random = Random(seed);
     Mat::<T>::from_fn(rows, cols, |_, _| random.scalar())

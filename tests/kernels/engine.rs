@@ -125,7 +125,7 @@ fn a_matrix_that_is_not_positive_definite() {
         check(&system, info);
     }
     // The library may not report the minor: the last one is not positive in any case. For a matrix
-    // with a factor its status is an error.
+    // that has a factor, the same status is an error.
     for (wrong, outcome) in [(Some((4, -1.0)), Ok(())), (None, Err("got 7"))] {
         let mut system = System::new(wrong);
         let before = |_| fail("cusolverMgPotrf", 0, 7);

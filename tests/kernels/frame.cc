@@ -68,7 +68,7 @@ XLA_FFI_Api MakeApi() {
     if (a->alignment > kAlignment) return Fail("unsupported alignment");
     if (a->size > a->ctx->limit) return Fail("out of memory");
     a->data = std::aligned_alloc(kAlignment, (a->size + kAlignment - 1) / kAlignment * kAlignment);
-    // The test frees it when the stream has finished: the handler frees it earlier.
+    // The test frees it when the stream has finished; the handler gives it up earlier.
     std::memset(a->data, 0xCB, a->size);
     a->ctx->lent += a->size, a->ctx->pieces++;
     return nullptr;

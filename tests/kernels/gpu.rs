@@ -36,7 +36,6 @@ pub fn devices_with_nccl() -> Devices {
     devices().0.with_nccl(Box::new(|| Nccl::at(full().path())))
 }
 
-/// A new stream of a device.
 pub fn stream(device: i32) -> Stream {
     // SAFETY: the type of the function in `driver.cc`, here and below.
     let make: unsafe extern "C" fn(i32) -> *mut c_void =

@@ -39,7 +39,6 @@ impl Array {
         array
     }
 
-    /// The bytes of one value.
     pub fn of_value<T: Copy>(value: T) -> Self {
         let mut array = Array::new(size_of::<T>(), align_of::<T>());
         // SAFETY: the array has as many bytes.

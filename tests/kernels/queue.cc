@@ -115,7 +115,7 @@ bool extra(int number, std::function<void()> work) {
 
 extern "C" {
 
-// A stream of a device, and one of the current context.
+// Makes a stream of a device, in its context.
 void* emulated_stream(int device) {
   std::lock_guard<std::mutex> lock(mutex);
   streams.emplace_back(new Stream{&devices[device], {}, SUCCESS, &self()});

@@ -7,8 +7,8 @@ use crate::transposition::Random;
 pub type Find = unsafe extern "C" fn(*mut i32, i32, *const i32, i32, i32);
 pub type Move = unsafe extern "C" fn(*mut u8, u64, u64, u64, *const i32, i32);
 
-/// Interchanges `pivots[i]` and `first + i`, one after the other. Element (i, j) is at i *
-/// strides.0 + j * strides.1.
+/// Interchanges `pivots[i]` and `first + i`, one after the other. Element (i, j) is at
+/// i * strides.0 + j * strides.1.
 fn reference(
     x: &mut [u8],
     strides: (usize, usize),

@@ -218,7 +218,7 @@ fn a_failure_of_one_is_that_of_all() {
     ] {
         let site = diagnose(3, fault);
         for run in 0..30 {
-            // The faulty rank comes first or last.
+            // Any rank may come last.
             let late = |rank| {
                 if rank as i64 == run % 4 {
                     std::thread::sleep(Duration::from_millis(2));

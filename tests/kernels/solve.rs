@@ -444,7 +444,7 @@ pub fn scratch_of(routine: &str, n: usize, tile: usize) -> usize {
     bytes
 }
 
-/// One call factors a matrix of one tile, with workspace of a few of its columns.
+/// One call factors a matrix of one tile, with scratch of a few of its columns.
 #[test]
 fn one_tile_needs_no_scratch_of_its_size() {
     let n = 96;

@@ -216,8 +216,8 @@ fn solved<T: Scalar>(case: Case, routine: &str, given: &Mat<T>, a: &Mat<T>) -> f
     iter::once(0.0).chain(ratios).reduce(worse).unwrap()
 }
 
-/// The limits of the acceptance tests; order 1 gets the higher limit, as it exceeds the lower in
-/// LAPACK.
+/// The limits of the acceptance tests. Order 1 gets the higher one, because it exceeds the lower
+/// one in LAPACK too.
 fn limit(kind: Kind, n: usize) -> f64 {
     let well = match kind {
         Kind::Minimum | Kind::Hilbert => false,

@@ -9,8 +9,9 @@
 //! ```
 //! The owner of panel k+1 updates and factors it before the rest of its columns (lookahead 1).
 //! Where the others have too few columns to stay busy meanwhile, workers share the whole step
-//! instead (`share.rs`). There are barriers only before the first shared step and before the
-//! interchanges of L's rows, because others still read L until then.
+//! instead (`share.rs`). There are only two kinds of barriers. One comes between an unshared step
+//! and a shared one. The other comes before the interchanges of L's rows, because others still read
+//! L until then.
 
 use super::share;
 use crate::algorithms::{owned_from, with_lookahead};

@@ -10,8 +10,8 @@ pub use inverse::inverse;
 
 use crate::device::{Op, Triangle};
 
-/// The triangular solves of a solve with op(L U), and whether rows are interchanged before them (P
-/// b) or after them (P^T x).
+/// The triangular solves of a solve with op(L U), and the place of the row interchanges: before
+/// them (P b) or after them (P^T x).
 pub fn sweeps(op: Op) -> ([(Triangle, Op); 2], Interchange) {
     let (lower, upper) = ((Triangle::UnitLower, op), (Triangle::Upper, op));
     match op.transposes() {

@@ -202,8 +202,8 @@ impl<T: Scalar> Solver<T> {
     /// The diagonal of the matrix, from the first entry to the last.
     pub fn diagonal(&self) -> Result<Vec<T>> {
         let tiles = (0..self.a.columns.count()).map(|t| self.a.diagonal(t).diagonal());
-        // SAFETY: elements of a matrix. The workers have met or returned, so none writes during the
-        // read.
+        // SAFETY: elements of a matrix that no worker writes during the read: workers only read it
+        // or have returned.
         let read =
             |d: Block<T>| unsafe { memory::read(self.memory(), d.ptr, d.row_stride, d.rows) };
         Ok(tiles.map(read).collect::<Result<Vec<_>>>()?.concat())

@@ -1,4 +1,4 @@
-//! The routine for norms. It moves and writes nothing of the matrix, whatever its storage.
+//! The routine for norms. It moves and writes nothing of the matrix, in any storage.
 //!
 //! | routine | operands (after `place`) | results | does |
 //! |---|---|---|---|
@@ -23,7 +23,6 @@ pub static VERBS: [Verb; 1] = [Verb::new(
     &[slot("value", Kind::Real)],
 )];
 
-/// One worker's part.
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
     let (n, Some(own)) = (job.unpadded(), job.sums_of(worker.worker())) else { return Ok(()) };
     worker.keep_subnormals(true);

@@ -1,8 +1,8 @@
 //! The solvers on CUDA devices: a worker is a rank, whose host thread enqueues the device's work.
 //!
 //! The host threads of all ranks meet once and share the call. From then on each of them reaches
-//! its end, whatever fails, and waits there for the others. Thus no rank's memory is freed while
-//! another device may still use it, and all ranks return the same.
+//! its end, even after a failure, and waits there for the others. Thus no rank's memory is freed
+//! while another device may still use it, and all ranks return the same.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -120,10 +120,10 @@ impl Sizes {
             .map(|plan| table_bytes(plan.most_lists()))
             .fold(ranks * size_of::<Address>(), usize::max);
         let arena = ((own + far) * size + pivots + 256).max(table);
-        // Where columns are block-cyclic, the panel in work belongs to the rank.
+        // Where columns are block-cyclic, a rank works only on its own panels.
         let distributed = (0..count).all(|t| self.columns.tile(t).rank == t % ranks);
         let extra = if distributed { 2 * square * size + pivots + 256 } else { arena };
-        // The number of tile columns that the own engine factors.
+        // The number of tile columns that the library's own engine factors.
         let factors = |family| match options.engine {
             Engine::Own if verb.factor && verb.family == family => count,
             _ => 0,
@@ -183,7 +183,6 @@ struct Brought {
     since: Instant,
 }
 
-/// The call that all ranks share.
 struct Shared<T> {
     solver: Solver<T>,
     cuda_comm: Arc<CudaCommunicator>,

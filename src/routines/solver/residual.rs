@@ -24,7 +24,6 @@ pub static VERBS: [Verb; 1] = [Verb {
     )
 }];
 
-/// One worker's part.
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
     let missing = job.missing();
     let given = match job.options.structure {

@@ -93,7 +93,6 @@ pub struct Moves {
     pub turn: Option<transpose::Plan>,
 }
 
-/// The parts of a call.
 pub struct Sizes {
     pub columns: Columns,
     pub workers: usize,

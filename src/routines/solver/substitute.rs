@@ -116,7 +116,6 @@ impl<T: Scalar> Solver<T> {
         Ok(())
     }
 
-    /// Interchanges rows of x if `wanted` is `now`.
     fn interchange(
         &self,
         worker: &mut impl Backend<T>,

@@ -1,5 +1,5 @@
 //! The routine for triangular matrices. It factors nothing, and moves and writes nothing of the
-//! matrix, whatever its storage.
+//! matrix, in any storage.
 //!
 //! | routine | operands (after `place`) | results | does |
 //! |---|---|---|---|
@@ -28,7 +28,6 @@ pub static VERBS: [Verb; 1] = [Verb {
     )
 }];
 
-/// One worker's part.
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mut Instant) -> Step {
     let (lower, unit) = (job.options.lower, job.options.unit_diagonal);
     if !unit {

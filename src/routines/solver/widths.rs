@@ -42,8 +42,8 @@ const DEVICES: [Device; 5] = [
     Device { since: 120, double: 1.5e12, single: 90e12, memory: 1.5e12, link: 50e9 },
 ];
 
-/// Seconds of a panel column in L U, of a tile column in L L^H (both sequential), and of a launch
-/// on the host.
+/// Seconds of a column of a panel in L U, and of a column of a tile in L L^H; columns depend on
+/// each other. Seconds of a launch on the host.
 const OF_LU: f64 = 8.5e-6;
 const OF_CHOLESKY: f64 = 1.2e-6;
 const LAUNCH: f64 = 4e-6;

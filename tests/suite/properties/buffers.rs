@@ -18,7 +18,6 @@ use crate::common::{Map, Random, arrive, collect, outcomes};
 
 const DTYPES: [DType; 5] = [DType::F32, DType::F64, DType::C64, DType::C128, DType::S32];
 
-/// A fault of one array.
 #[derive(Clone, Debug)]
 enum Fault {
     Dimension {

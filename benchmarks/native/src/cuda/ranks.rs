@@ -25,7 +25,6 @@ pub struct Request {
     pub repeats: usize,
 }
 
-/// The result of the measurement.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Of each call but the first.

@@ -17,7 +17,6 @@ functions! {
     cuEventCreate cuEventRecord cuEventElapsedTime cuEventDestroy_v2
 }
 
-/// The request of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     pub rows: usize,
@@ -29,7 +28,6 @@ pub struct Request {
     pub repeats: usize,
 }
 
-/// The result of a measurement.
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub plan: Plan,
@@ -39,7 +37,6 @@ pub struct Measured {
     pub copies: Vec<f64>,
 }
 
-/// A device with its stream.
 pub struct MeasuredDevice {
     device: std::sync::Arc<Device>,
     functions: Functions,
