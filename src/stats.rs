@@ -57,7 +57,7 @@ pub fn tell_of_one_device(tell: Tell) {
     let _ = TELL.set(tell);
 }
 
-/// A call of one device calls this before it begins.
+/// Call this before a call of one device begins.
 pub fn begins_alone(call: &CallStats) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let is_reported = call.visible > 1 && call.n >= LARGE;

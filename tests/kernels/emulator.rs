@@ -73,7 +73,7 @@ impl Emulator {
             std::fs::write(stamp, now).expect("a file that says what it was built from");
         }
         let path = CString::new(library.to_str().expect("a path in UTF-8")).expect("a path");
-        // SAFETY: the library was just built; loading it runs no code of its own.
+        // SAFETY: `build` made this library; loading it runs no code of its own.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null(), "{} cannot be loaded", library.display());
         Emulator { threads, bulk_copies: true, path: library, loaded: Library(handle) }
