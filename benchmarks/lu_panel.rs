@@ -1,6 +1,7 @@
-//! What it takes to share the panels of LU, by which `Sharing` and the model in `src/algorithms/lu/share.rs` are
-//! set: CSV of panels by one worker and by several beside the product that a panel is followed by, and
-//! of whole factorisations whose workers share as the model says, never, and whenever they can.
+//! The costs of sharing the panels of LU. They give the values of `Sharing` and the model in
+//! `src/algorithms/lu/share.rs`. The program prints CSV of panels by one worker and by several,
+//! with the product that follows a panel. It also prints whole factorisations whose workers share
+//! as the model decides, never, or whenever they can.
 //!
 //! cargo run --release --example lu_panel -- [workers, default 2]
 
@@ -77,7 +78,7 @@ fn on_workers(comm: &Communicator, widest: usize, work: impl Fn(&mut CpuWorker<f
     });
 }
 
-/// Microseconds of a panel, of the product that follows it on one worker, and of a barrier: medians.
+/// Medians in microseconds: a panel, the following product on one worker, and a barrier.
 fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
     let n = rows + cols;
     let kept = numbers(n * 3 * cols);
@@ -120,7 +121,7 @@ fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
     (median(panel), if workers == 1 { median(product) } else { 0.0 }, median(barrier))
 }
 
-/// Milliseconds of a factorisation under each of the limits by turns, medians.
+/// Medians in milliseconds of a factorisation under each of the limits, in turn.
 fn factors(n: usize, workers: usize, limits: [Sharing; 3]) -> [f64; 3] {
     let kept = numbers(n * n);
     let mut memory = kept.clone();

@@ -1,5 +1,5 @@
-//! Builds the C++ shim of the FFI layer against the XLA FFI headers of the
-//! jaxlib that the build environment holds. jaxlib is located, never imported.
+//! Builds the C++ shim of the FFI layer against the XLA FFI headers of the jaxlib in the build
+//! environment. It locates jaxlib and never imports it.
 
 use std::env;
 use std::path::PathBuf;
@@ -24,8 +24,8 @@ fn main() {
     println!("cargo:rerun-if-env-changed=MESHSOLVE_XLA_INCLUDE");
 }
 
-/// The folder that holds `xla/ffi/api/ffi.h`: `MESHSOLVE_XLA_INCLUDE`, else that of the jaxlib
-/// beside the Python that runs the build.
+/// The folder that holds `xla/ffi/api/ffi.h`: `MESHSOLVE_XLA_INCLUDE`, else that of the jaxlib of
+/// the Python that runs the build.
 fn xla_headers() -> PathBuf {
     if let Some(path) = env::var_os("MESHSOLVE_XLA_INCLUDE") {
         return path.into();

@@ -15,7 +15,7 @@ namespace {
 std::string_view View(rust::Str text) { return {text.data(), text.size()}; }
 
 // XLA's instance state: one per call site and executable, shared by all local devices. Each
-// platform has a registry of types of its own, hence a state of its own.
+// platform has its own registry of types, hence its own state.
 template <typename T>
 struct State {
   static ffi::TypeId id;
@@ -75,7 +75,7 @@ rust::Vec<RawBuffer> Results(const ffi::RemainingRets& rets) {
   return all;
 }
 
-// Returns at once: the library computes on threads of its own and completes the future.
+// Returns at once: the library computes on its own threads and completes the future.
 ffi::Future Execute(HostState* state, ffi::RunId run, std::int32_t device, ffi::Dictionary,
                     ffi::RemainingArgs args, ffi::RemainingRets rets) {
   auto completion = std::make_unique<Completion>();
@@ -84,7 +84,7 @@ ffi::Future Execute(HostState* state, ffi::RunId run, std::int32_t device, ffi::
   return future;
 }
 
-// Returns when the device's stream has been given its part.
+// Returns after the device's part has been enqueued on its stream.
 ffi::Error ExecuteOnCuda(CudaState* state, ffi::RunId run, std::int32_t device, void* stream,
                          ffi::ScratchAllocator allocator, ffi::Dictionary, ffi::RemainingArgs args,
                          ffi::RemainingRets rets) {

@@ -1,5 +1,5 @@
-// The FFI border, C++ side: what ffi/src/bridge.rs sees of XLA. One generic handler serves every
-// routine, so adding a routine never touches this folder.
+// The C++ side of the FFI border: the view that ffi/src/bridge.rs has of XLA. One generic handler
+// serves every routine, so a new routine never changes this folder.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ class AttributeReader {
   xla::ffi::Dictionary attributes_;
 };
 
-// The promise of one device's call. Destroyed without an outcome it sets an error, so that a device
-// is never left waiting.
+// The promise of one device's call. Destroyed without an outcome, it sets an error, so that no
+// device waits forever.
 class Completion {
  public:
   Completion() = default;
@@ -40,7 +40,7 @@ class Completion {
   bool done_ = false;
 };
 
-// XLA's scratch memory of a device, which goes back when the handler returns.
+// XLA's scratch memory of a device. XLA frees it when the handler returns.
 class Scratch {
  public:
   explicit Scratch(xla::ffi::ScratchAllocator allocator) : allocator_(std::move(allocator)) {}

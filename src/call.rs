@@ -1,5 +1,5 @@
-//! One device's part of a call as plain data, and the job that all parts together become. This is
-//! all that the layers below the FFI border know of XLA.
+//! One device's part of a call as plain data, and the job that combines the parts of all devices.
+//! The layers below the FFI border know nothing else of XLA.
 
 use crate::error::{Error, Result};
 use crate::scalar::DType;
@@ -12,7 +12,8 @@ pub struct Buffer {
     pub dims: Vec<usize>,
 }
 
-// SAFETY: an address and its description; XLA keeps the memory alive until the call is answered.
+// SAFETY: an address and its description. XLA keeps the memory alive until the handler's future
+// completes.
 unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}
@@ -22,7 +23,7 @@ impl Buffer {
         self.dims.iter().product::<usize>() * self.dtype.size()
     }
 
-    /// `float64[8,2]`, as messages name an array.
+    /// As messages name an array: `float64[8,2]`.
     pub fn describe(&self) -> String {
         let dims: Vec<String> = self.dims.iter().map(ToString::to_string).collect();
         format!("{}[{}]", self.dtype.name(), dims.join(","))
@@ -43,15 +44,15 @@ impl Buffer {
 
 /// The attributes of a call site, equal on all devices by construction.
 pub trait Attributes {
-    /// `None` if there is no such attribute or it is no integer.
+    /// `None` if the attribute does not exist or is no integer.
     fn int(&self, name: &str) -> Option<i64>;
-    /// `None` if there is no such attribute or it is no string.
+    /// `None` if the attribute does not exist or is no string.
     fn text(&self, name: &str) -> Option<String>;
-    /// How many attributes there are.
+    /// The number of attributes.
     fn count(&self) -> usize;
 }
 
-/// What one device brings to a call.
+/// One device's part of a call.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Position along the mesh axis, from 0.
@@ -63,32 +64,33 @@ pub struct Call {
     pub rets: Vec<Buffer>,
 }
 
-/// Where scratch in a device's memory comes from. It goes back when the handler returns, which is why only
-/// work on the handler's own stream may use it.
+/// The source of scratch in a device's memory. XLA frees the scratch when the handler returns.
+/// Therefore only work on the handler's own stream may use it.
 pub trait Allocate {
-    /// The address of so many bytes at a multiple of 16; `None` if there are not as many.
+    /// The address of `bytes` bytes, a multiple of 16; `None` if the memory is too small.
     fn allocate(&mut self, bytes: usize) -> Option<u64>;
 }
 
-/// The work of one call, done by `workers` threads at once.
+/// The work of one call. `workers` threads run it at the same time.
 pub trait Job: Send + Sync {
     fn workers(&self) -> usize;
-    /// The part of worker `worker`; it may wait for other workers of the same job and for nothing else.
+    /// Runs the part of worker `worker`. It may wait only for other workers of the same job.
     fn run(&self, worker: usize) -> Result<()>;
-    /// Wakes every waiting worker because one has failed.
+    /// Wakes every waiting worker after one has failed.
     fn stop(&self);
-    /// Called once, after every worker has returned without an error.
+    /// The library calls this once, after every worker has returned without an error.
     fn finish(&self) -> Result<()>;
 }
 
 impl Call {
-    /// Result `ret` starts as operand `arg`; nothing to do where XLA has aliased them.
+    /// Copies operand `arg` to result `ret`. It does nothing where XLA has aliased them.
     pub fn pass_through(&self, arg: usize, ret: usize) {
         let (from, to) = (&self.args[arg], &self.rets[ret]);
         debug_assert_eq!(from.bytes(), to.bytes());
         if from.ptr != to.ptr {
-            // SAFETY: XLA's buffers are either one and the same or disjoint, equal in size (checked
-            // when the job was prepared), and stay alive until the call is answered.
+            // SAFETY: XLA's buffers are either identical or disjoint, and stay alive until the
+            // future completes. The routine has checked that their sizes are equal when it prepared
+            // the job.
             unsafe { std::ptr::copy_nonoverlapping(from.ptr, to.ptr, from.bytes()) };
         }
     }

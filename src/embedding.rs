@@ -1,5 +1,5 @@
-//! What a border to a framework needs, such as the crate `ffi` to XLA: calls and where they meet, the table of
-//! routines, settings, figures of calls, and what can be told of CUDA.
+//! The interface for a border to a framework, such as the crate `ffi` to XLA. It has calls and
+//! their rendezvous, the table of routines, settings, figures of calls, and information about CUDA.
 
 pub use crate::call::{Allocate, Attributes, Buffer, Call};
 pub use crate::device::cpu::worker_count;

@@ -1,5 +1,5 @@
-//! The one error of the native side: a kind that maps to an XLA status code, and a message for the
-//! user that names operation, expectation, finding and remedy.
+//! The one error of the native side: a kind, which maps to an XLA status code, and a message. The
+//! message names operation, expectation, finding and remedy.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Kind {
     /// The call itself is wrong: shapes, types, attributes, ranks.
     InvalidArgument,
-    /// The user has ended the call.
+    /// The user has cancelled the call.
     Cancelled,
     /// A device did not arrive in time.
     DeadlineExceeded,
@@ -15,7 +15,7 @@ pub enum Kind {
     ResourceExhausted,
     /// The machine lacks something: a library, a driver, a version of them.
     FailedPrecondition,
-    /// A defect of this library, a caught panic among them.
+    /// A defect of this library, such as a caught panic.
     Internal,
 }
 
@@ -36,7 +36,7 @@ impl Error {
         Error::new(Kind::InvalidArgument, message)
     }
 
-    /// Turns what `catch_unwind` caught into an error; `origin` says where it was caught.
+    /// Turns a payload that `catch_unwind` caught into an error; `origin` names the place.
     pub fn from_panic(origin: &str, payload: &(dyn std::any::Any + Send)) -> Self {
         let text = payload
             .downcast_ref::<String>()

@@ -1,10 +1,15 @@
 //! meshsolve: dense linear solvers for matrices that are sharded over devices.
 //!
-//! Layers, lowest last (a file belongs to exactly one):
-//! the crate `ffi` (XLA call frame to plain data) > `rendezvous` (devices of one call meet) >
-//! `routines` (the table) > `algorithms` (distributed algorithms, generic over device and scalar) >
-//! `device` (one device) > `comm` (workers of one call) > `transpose` (in place), `layout` (index maths). DESIGN.md has the
-//! outline, docs/design the reasons.
+//! The layers, lowest last (a file belongs to exactly one):
+//! - the crate `ffi`: XLA call frame to plain data
+//! - `rendezvous`: devices of one call meet
+//! - `routines`: the table
+//! - `algorithms`: distributed algorithms, generic over device and scalar
+//! - `device`: one device
+//! - `comm`: workers of one call
+//! - `transpose` (in place), `layout` (index maths)
+//!
+//! DESIGN.md has the outline, docs/design the reasons.
 
 pub mod embedding;
 pub mod layout;
@@ -16,7 +21,7 @@ pub mod stats;
 #[doc(inline)]
 pub use transpose::transpose_in_place;
 
-// The rest is visible to tests and benchmarks alone.
+// Only tests and benchmarks see the rest.
 #[cfg(not(feature = "internals"))]
 mod algorithms;
 #[cfg(feature = "internals")]

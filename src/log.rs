@@ -1,5 +1,5 @@
-//! What calls tell Python's `logging` while somebody listens: a queue between the library's threads,
-//! which never wait for Python, and one thread of Python's.
+//! Events of calls for Python's `logging`, while a listener exists. A queue connects the library's
+//! threads, which never wait for Python, with one thread of Python.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,13 +9,13 @@ use crate::stats::CallStats;
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A call is over.
+    /// A call has ended.
     Call(CallStats),
-    /// A factorisation that takes long has done so many of its panels.
+    /// A long factorisation has finished `done` of its `total` panels.
     Panel { done: usize, total: usize },
 }
 
-/// Events that nobody has fetched yet; beyond these the oldest are dropped.
+/// The most events that the queue keeps; then it drops the oldest.
 const LIMIT: usize = 4096;
 
 static LISTENING: AtomicBool = AtomicBool::new(false);
@@ -30,14 +30,14 @@ pub fn is_on() -> bool {
     LISTENING.load(Relaxed)
 }
 
-/// Whether events are kept. Turned off, whoever waits for one is woken.
+/// Sets whether events are kept. Turning this off wakes a thread that waits for one.
 pub fn listen(on: bool) {
     let _queue = queue();
     LISTENING.store(on, Relaxed);
     CHANGED.notify_all();
 }
 
-/// Keeps an event, if anybody listens.
+/// Keeps an event, if a listener exists.
 pub fn tell(event: impl FnOnce() -> Event) {
     if !is_on() {
         return;
@@ -51,8 +51,8 @@ pub fn tell(event: impl FnOnce() -> Event) {
     CHANGED.notify_one();
 }
 
-/// The oldest event, which is waited for as long as anybody listens; `None` when none is left and
-/// nobody does.
+/// The oldest event. It waits for one while a listener exists; `None` if none is left and no
+/// listener exists.
 pub fn next() -> Option<Event> {
     let mut queue = queue();
     while queue.is_empty() && is_on() {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// One test, because the queue is the process's.
+/// One test, because all threads of the process share the queue.
 #[test]
 fn events_are_kept_while_somebody_listens() {
     let panel = |done| move || Event::Panel { done, total: LIMIT + 1 };

@@ -1,6 +1,6 @@
-//! Plain descriptions of memory: a strided block of some device, and the distributed matrix as a set
-//! of column-major shards. They carry no lifetime, because a block may lie on a device that this
-//! process cannot dereference; a backend turns them into views and says why that is sound.
+//! Plain descriptions of memory: a strided block of a device, and the distributed matrix as a set
+//! of column-major shards. They carry no lifetime, because this process cannot dereference the
+//! memory of every device. A backend turns them into views and states why that is sound.
 
 use crate::layout::{Columns, Layout, Storage};
 
@@ -21,13 +21,14 @@ impl<T> Clone for Block<T> {
 }
 impl<T> Copy for Block<T> {}
 
-// SAFETY: a block is an address and four numbers; whoever dereferences it upholds exclusivity.
+// SAFETY: a block is an address and four numbers. The code that dereferences it upholds
+// exclusivity.
 unsafe impl<T> Send for Block<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Block<T> {}
 
 impl<T> Block<T> {
-    /// Memory from `ptr` on, laid out as a layout `(rows,cols):(row_stride,col_stride)`.
+    /// Memory from `ptr` on, with the layout `(rows,cols):(row_stride,col_stride)`.
     pub fn new(ptr: *mut T, layout: &Layout) -> Self {
         assert!(layout.rank() == 2, "{layout} is no matrix");
         let (shape, stride) = (layout.shape().flat(), layout.stride().flat());
@@ -55,7 +56,6 @@ impl<T> Block<T> {
         Block { ptr: self.ptr.wrapping_add(offset), rows, cols, ..*self }
     }
 
-    /// The rows from `row` on.
     pub fn rows_from(&self, row: usize) -> Self {
         self.sub(row, 0, self.rows - row, self.cols)
     }
@@ -78,8 +78,9 @@ impl<T> Block<T> {
     }
 }
 
-/// An n x n matrix, whole columns distributed to ranks as `columns` says: rank r holds `n/P` columns of n
-/// elements each, `shards[r]`, one after the other if the matrix is to be factored.
+/// An n x n matrix whose whole columns are distributed to ranks by `columns`. Rank r holds
+/// `n/P` columns of n elements each, `shards[r]`. They are contiguous if the matrix is to be
+/// factored.
 #[derive(Debug)]
 pub struct Matrix<T> {
     pub shards: Vec<Block<T>>,
@@ -92,14 +93,14 @@ impl<T> Matrix<T> {
         Self::laid_out(bases, &shard, columns)
     }
 
-    /// With shards of any layout, (row, column within the shard).
+    /// As `new`, with shards of any layout (row, column within the shard).
     pub fn laid_out(bases: &[*mut T], shard: &Layout, columns: Columns) -> Self {
         assert_eq!(bases.len(), columns.ranks(), "one shard per rank");
         let shards = bases.iter().map(|&p| Block::new(p, shard)).collect();
         Matrix { shards, columns }
     }
 
-    /// Where each shard begins.
+    /// The first address of each shard.
     pub fn bases(&self) -> Vec<*mut T> {
         self.shards.iter().map(|shard| shard.ptr).collect()
     }
@@ -128,7 +129,7 @@ impl<T> Matrix<T> {
         self.tile_column(t).rows_from(tile.global + tile.width)
     }
 
-    /// Column `position` of all shards laid side by side in rank order.
+    /// Column `position` of all shards, counted in rank order.
     pub fn column_at(&self, position: usize) -> Block<T> {
         let local = self.columns.per_rank();
         self.shards[position / local].sub(0, position % local, self.columns.n(), 1)

@@ -1,11 +1,11 @@
-//! The four element types of the solvers, and the dispatch from a run-time dtype to one of them.
-//! Adding a dtype: a variant of `DType`, a line of `scalar!`, a line of `dispatch!`.
+//! The four element types of the solvers, and the dispatch from a run-time dtype to one of them. To
+//! add a dtype, add a variant of `DType`, a line of `scalar!` and a line of `dispatch!`.
 
 use std::ops::{Add, AddAssign, Mul, Neg};
 
 use faer::traits::ComplexField;
 
-/// Element types of the buffers that cross the FFI border (XLA's numbering of them).
+/// Element types of the buffers that cross the FFI border, with XLA's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum DType {
@@ -75,8 +75,8 @@ pub trait Scalar:
     const ONE: Self;
     const ZERO: Self;
     const IS_COMPLEX: bool;
-    /// Below this magnitude what is lost by flushing subnormal numbers to zero is no longer far below
-    /// the unit roundoff u: the smallest normal number / u^2.
+    /// The smallest normal number / u^2, u the unit roundoff. Below this magnitude, flushing
+    /// subnormal numbers to zero loses an amount that is no longer far below u.
     const NEAR_UNDERFLOW: f64;
 
     /// |Re| + |Im|.
@@ -88,7 +88,7 @@ pub trait Scalar:
         let (re, im) = self.parts();
         re.is_finite() && im.is_finite()
     }
-    /// The absolute value. (Not by `hypot`, which binds the library to a newer glibc.)
+    /// The absolute value. It does not use `hypot`, which binds the library to a newer glibc.
     fn modulus(self) -> f64 {
         let (re, im) = self.parts();
         if !Self::IS_COMPLEX || re.is_nan() || im.is_nan() {
@@ -100,9 +100,9 @@ pub trait Scalar:
             _ => large,
         }
     }
-    /// The quotient, which overflows only where it is too large itself (Smith, CACM 5, 1962).
+    /// The quotient. It overflows only where it is itself too large (Smith, CACM 5, 1962).
     fn divided_by(self, by: Self) -> Self;
-    /// 1 / self, where that is a number that is neither subnormal nor infinite.
+    /// 1 / self, if that is neither subnormal nor infinite.
     fn safe_reciprocal(self) -> Option<Self>;
 }
 
@@ -162,8 +162,8 @@ scalar!(f64, f64, F64, real64);
 scalar!(faer::c32, f32, C64, faer::c32::new);
 scalar!(faer::c64, f64, C128, faer::c64::new);
 
-/// Runs `$body` with the type alias `$T` bound to the scalar type of `$dtype`; `$other` where the
-/// dtype is no element type of the solvers.
+/// Runs `$body` with the type alias `$T` bound to the scalar type of `$dtype`. Runs `$other` where
+/// the solvers have no such element type.
 #[macro_export]
 macro_rules! dispatch {
     ($dtype:expr, $T:ident => $body:expr, else => $other:expr) => {

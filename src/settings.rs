@@ -1,8 +1,10 @@
-//! Process-wide settings, read from the environment once and never written to it:
-//! `MESHSOLVE_TIMEOUT` (seconds a call waits for all its devices), `MESHSOLVE_THREADS` (threads of
-//! one call), `MESHSOLVE_LOG=progress` (panel k of K on standard error), `MESHSOLVE_TRACE` (what workers do
-//! when, as a file), `MESHSOLVE_PANELS` (how panels go from one CUDA device to the others),
-//! `MESHSOLVE_FLOAT64` (whether CUDA's libraries may emulate float64).
+//! Process-wide settings. The library reads the environment once and never writes to it:
+//! - `MESHSOLVE_TIMEOUT` (seconds a call waits for all its devices)
+//! - `MESHSOLVE_THREADS` (threads of one call)
+//! - `MESHSOLVE_LOG=progress` (panel k of K on standard error)
+//! - `MESHSOLVE_TRACE` (a file with the work of the workers over time)
+//! - `MESHSOLVE_PANELS` (how panels go from one CUDA device to the others)
+//! - `MESHSOLVE_FLOAT64` (whether CUDA's libraries may emulate float64)
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -35,18 +37,18 @@ pub fn set_timeout(timeout: Duration) {
     timeout_millis().store(timeout.as_millis() as u64, Relaxed);
 }
 
-/// `MESHSOLVE_THREADS`, if it is given.
+/// `MESHSOLVE_THREADS`, if you set it.
 pub fn threads_asked_for() -> Option<usize> {
     static THREADS: OnceLock<Option<usize>> = OnceLock::new();
     *THREADS.get_or_init(|| parsed("MESHSOLVE_THREADS", |&t: &usize| t > 0))
 }
 
-/// Threads that one call may use: those, else what the machine offers this process.
+/// The limit of threads of one call: the setting, else the number of cores of this process.
 pub fn threads() -> usize {
     threads_asked_for().unwrap_or_else(cores)
 }
 
-/// Threads that can run at the same time, as far as is known.
+/// The number of threads that can run at the same time; 1 if unknown.
 pub fn cores() -> usize {
     static CORES: OnceLock<usize> = OnceLock::new();
     *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, Into::into))
@@ -63,7 +65,7 @@ pub fn trace() -> Option<PathBuf> {
     std::env::var_os("MESHSOLVE_TRACE").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// How panels of a factorisation go from the CUDA device that has made them to the others.
+/// How panels of a factorisation go from the CUDA device that factors them to the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PanelTransport {
     /// Each device copies what it needs.
@@ -93,10 +95,10 @@ pub fn panels() -> PanelTransport {
 /// How CUDA's libraries multiply float64 and complex128.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Float64 {
-    /// By units of the device for them.
+    /// With the device's units for float64.
     #[default]
     Native,
-    /// By integers, where the library finds that faster.
+    /// With integers, where the library finds that faster.
     Emulated,
 }
 
@@ -133,13 +135,13 @@ pub fn float64() -> Float64 {
     if emulated().load(Relaxed) { Float64::Emulated } else { Float64::Native }
 }
 
-/// For calls that begin later.
+/// Sets the mode for later calls.
 pub fn set_float64(math: Float64) {
     emulated().store(math == Float64::Emulated, Relaxed);
 }
 
-/// The value of environment variable `name`; one that cannot be used is named on standard error
-/// and ignored, because no user call has the fault.
+/// The value of environment variable `name`. It reports an unusable value on standard error and
+/// ignores it, because no user call has the fault.
 fn parsed<V: FromStr>(name: &str, usable: impl Fn(&V) -> bool) -> Option<V> {
     let text = std::env::var(name).ok()?;
     let value = text.parse().ok().filter(usable);

@@ -1,11 +1,10 @@
-//! What the last finished call did and how long each part took, for `meshsolve.last_call()`.
+//! Figures of the last finished call and the time of each part, for `meshsolve.last_call()`.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
 use crate::log::{self, Event};
 
-/// One call.
 #[derive(Clone, Debug, Default)]
 pub struct CallStats {
     pub routine: &'static str,
@@ -13,7 +12,7 @@ pub struct CallStats {
     pub n: usize,
     pub rhs: usize,
     pub ranks: usize,
-    /// Devices of the ranks' kind that the process sees; 0 if that is not known.
+    /// Devices of the ranks' kind that the process sees; 0 if unknown.
     pub visible: usize,
     pub workers: usize,
     pub tiles: usize,
@@ -33,10 +32,10 @@ pub fn record(stats: CallStats) {
     *LAST.lock().unwrap_or_else(|e| e.into_inner()) = Some(stats);
 }
 
-/// Orders from which on one device is told of where there are several.
+/// The smallest order for which the library reports a call on one of several devices.
 const LARGE: usize = 2048;
 
-/// Host devices and CUDA devices that the process sees.
+/// CPU devices and CUDA devices that the process sees.
 static VISIBLE: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
 pub fn set_visible(on_cuda: bool, devices: usize) {
@@ -47,17 +46,18 @@ pub fn visible(on_cuda: bool) -> usize {
     VISIBLE[usize::from(on_cuda)].load(Relaxed)
 }
 
-/// Tells the user of a call.
+/// Informs the user of a call.
 type Tell = fn(&CallStats);
 
 static TELL: OnceLock<Tell> = OnceLock::new();
 
-/// Who is told, once in the process, that one of several devices solves a large matrix alone.
+/// Sets the function that reports, once in the process, that one of several devices solves a large
+/// matrix alone.
 pub fn tell_of_one_device(tell: Tell) {
     let _ = TELL.set(tell);
 }
 
-/// Before a call of one device begins.
+/// Call this before a call of one device begins.
 pub fn begins_alone(call: &CallStats) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     let is_reported = call.visible > 1 && call.n >= LARGE;

@@ -1,11 +1,11 @@
-//! What the workers of calls do when, as Chrome trace JSON (`MESHSOLVE_TRACE`), for chrome://tracing and
-//! Perfetto.
+//! The work of the workers over time, as Chrome trace JSON (`MESHSOLVE_TRACE`), for
+//! chrome://tracing and Perfetto.
 //!
-//! Workers keep their spans to themselves. A call writes those of all its workers when its job goes, which is
-//! before anybody is answered. The file is one array, an event a line, and complete after each
-//! call, which writes over the closing bracket. A worker's spans are phases and, within them, pieces
-//! of work one after another. Rows of the picture are workers; calls at the same time have rows of their
-//! own.
+//! Each worker keeps its own spans. A call writes those of all its workers when its job is dropped,
+//! before any rank gets an answer. The file is one array with an event on each line. It is complete
+//! after each call, which overwrites the closing bracket. A worker's spans are phases and, within
+//! them, consecutive pieces of work. Rows of the picture are workers; simultaneous calls have
+//! separate rows.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -18,20 +18,20 @@ use std::time::Instant;
 use crate::settings;
 use crate::stats::CallStats;
 
-/// Numbers of rows from one set of rows to the next.
+/// The row numbers of one set. Each call has its own set of rows.
 const ROWS_OF_A_CALL: usize = 1000;
 const END: &str = "\n]\n";
 
-/// Which panel a piece of work is for.
+/// The panel that a piece of work belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// No panel.
     Call,
-    /// This one.
+    /// The panel with this number.
     Panel(usize),
-    /// The one that the worker has awaited last.
+    /// The panel that the worker has last awaited.
     Last,
-    /// The one that it announces or awaits next.
+    /// The panel that the worker announces or awaits next.
     Next,
 }
 
@@ -43,18 +43,17 @@ pub struct Trace {
 
 struct State {
     path: PathBuf,
-    /// None after a failure to write.
+    /// `None` after a failed write.
     file: Option<File>,
-    /// Where the closing bracket is.
+    /// The offset of the closing bracket.
     end: u64,
     calls: usize,
-    /// Which sets of rows are taken by calls at work.
+    /// The sets of rows that running calls use.
     taken: Vec<bool>,
-    /// Rows of each set that have names.
+    /// The number of rows in each set that have names.
     named: Vec<usize>,
 }
 
-/// A call that is traced.
 pub struct CallTrace {
     trace: Arc<Trace>,
     since: Instant,
@@ -64,14 +63,13 @@ pub struct CallTrace {
     workers: Mutex<Vec<(usize, Vec<Span>)>>,
 }
 
-/// A worker of it.
 pub struct WorkerTrace<'a> {
     call: &'a CallTrace,
     worker: usize,
     spans: Vec<Span>,
-    /// The panel awaited last.
+    /// The panel that the worker has last awaited.
     panel: Option<usize>,
-    /// Spans from here on may be of the next panel.
+    /// Spans from this index on may belong to the next panel.
     open: usize,
 }
 
@@ -100,7 +98,8 @@ fn no_trace(path: &Path, error: &io::Error) -> String {
     )
 }
 
-/// `solve.json` of process 17 is `solve-17.json`; another one of that name is `solve-17-2.json`.
+/// `solve.json` of process 17 becomes `solve-17.json`; a second file of that name
+/// `solve-17-2.json`.
 fn numbered(path: &Path, again: usize) -> PathBuf {
     let mut name: OsString = path.file_stem().unwrap_or_default().into();
     name.push(format!("-{}", std::process::id()));
@@ -115,7 +114,7 @@ fn numbered(path: &Path, again: usize) -> PathBuf {
 }
 
 impl Trace {
-    /// A new file, named after `path` and this process. Time counts from `start`.
+    /// Creates a file whose name comes from `path` and this process. Time counts from `start`.
     pub fn create(path: &Path, start: Instant) -> io::Result<Arc<Trace>> {
         let open = |path: &Path| OpenOptions::new().write(true).create_new(true).open(path);
         let (path, file) = (1..)
@@ -136,13 +135,12 @@ impl Trace {
         Ok(Arc::new(trace))
     }
 
-    /// Where it is.
     #[cfg(feature = "internals")]
     pub fn path(&self) -> PathBuf {
         self.state().path.clone()
     }
 
-    /// A call that began at `since`, as far as its figures are known.
+    /// The trace of a call that began at `since`, with the figures known so far.
     pub fn call(self: &Arc<Self>, since: Instant, call: CallStats) -> CallTrace {
         let mut state = self.state();
         state.calls += 1;
@@ -167,7 +165,8 @@ impl Trace {
 }
 
 impl State {
-    /// Adds events in place of the end; one write, so that the file is complete before and after.
+    /// Writes events over the closing bracket. It writes once, so that the file is complete before
+    /// and after.
     fn write(&mut self, begin: &str, events: &[String]) -> io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
         let text = format!("{begin}{}", events.join(",\n"));
@@ -178,7 +177,6 @@ impl State {
 }
 
 impl CallTrace {
-    /// The trace of one of its workers.
     pub fn worker(&self, worker: usize) -> WorkerTrace<'_> {
         WorkerTrace { call: self, worker, spans: Vec::new(), panel: None, open: 0 }
     }
@@ -187,7 +185,7 @@ impl CallTrace {
         self.workers.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The call as a whole, beside the rows of its workers.
+    /// The begin and end events of the whole call, in addition to the rows of its workers.
     fn events(&self) -> [String; 2] {
         let CallStats { routine, dtype, n, rhs, ranks, workers, tile, .. } = &self.call;
         let row = format!("\"pid\":{},\"tid\":{}", std::process::id(), self.set * ROWS_OF_A_CALL);
@@ -255,7 +253,7 @@ impl Drop for CallTrace {
 }
 
 impl WorkerTrace<'_> {
-    /// A piece of work that began at `from` is done.
+    /// Records a piece of work that began at `from` and ends now.
     pub fn note(&mut self, name: &'static str, of: Of, from: Instant) {
         let of = match (of, self.panel) {
             (Of::Last, Some(k)) => Of::Panel(k),
@@ -265,7 +263,7 @@ impl WorkerTrace<'_> {
         self.spans.push(Span { name, of, from, to: Instant::now() });
     }
 
-    /// This panel is announced: what was for the next one was for this one.
+    /// The worker announces this panel: work for the next panel was work for this one.
     pub fn announced(&mut self, panel: usize) {
         for span in &mut self.spans[self.open..] {
             if span.of == Of::Next {
@@ -275,13 +273,13 @@ impl WorkerTrace<'_> {
         self.open = self.spans.len();
     }
 
-    /// This panel is awaited.
+    /// The worker awaits this panel.
     pub fn awaits(&mut self, panel: usize) {
         self.announced(panel);
         self.panel = Some(panel);
     }
 
-    /// A phase is over, and panels with it.
+    /// A phase ends, and work on panels ends with it.
     pub fn phase(&mut self, name: &'static str, from: Instant, to: Instant) {
         self.panel = None;
         self.spans.push(Span { name, of: Of::Call, from, to });

@@ -1,17 +1,17 @@
-//! Copies of memory: ordinary ones, and ones past the caches, which do not read what they overwrite.
+//! Copies of memory: ordinary ones, and streaming ones, which bypass the caches and do not read the
+//! target.
 
 use crate::threads::shared_out;
 
-/// A copy by `threads` threads.
 pub fn copy(from: &[u8], to: &mut [u8], threads: usize, streaming: bool) {
-    // Whole pages, so that no two threads write to one line.
+    // Whole pages, so that two threads never write to one cache line.
     let piece = from.len().div_ceil(threads).next_multiple_of(4096);
     shared_out(from.chunks(piece).zip(to.chunks_mut(piece)), |(from, to)| {
         if streaming { stream(from, to) } else { to.copy_from_slice(from) }
     });
 }
 
-/// Copies past the caches where the processor offers that.
+/// A copy that bypasses the caches where the processor supports that.
 #[inline]
 pub fn stream(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len());
@@ -30,7 +30,7 @@ pub fn stream(from: &[u8], to: &mut [u8]) {
             }
         }
         to[end..].copy_from_slice(&from[end..]);
-        // The end of the thread orders these stores before what others read: no fence here.
+        // The end of the thread orders these stores before reads of other threads: no fence here.
     }
     #[cfg(not(target_arch = "x86_64"))]
     to.copy_from_slice(from);

@@ -1,11 +1,11 @@
-//! Elements of every size, and arrays whose elements tell their index.
+//! Elements of every size, and arrays whose elements encode their index.
 
 use crate::threads::{parts, shared_out};
 use meshsolve::transpose::Bits;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 pub trait Element: Bits + Sync + PartialEq {
-    /// Different for different indices, up to the number of values there are.
+    /// Distinct for distinct indices, as far as the type has values.
     fn from_index(k: usize) -> Self;
 }
 
@@ -27,7 +27,7 @@ impl Element for u128 {
     }
 }
 
-/// Runs the block with the type of elements of so many bytes.
+/// Runs the block with the type of elements of `$size` bytes.
 macro_rules! with_elements {
     ($size:expr, $E:ident => $block:block) => {
         match $size {
@@ -62,7 +62,7 @@ pub fn fill<E: Element>(data: &mut [E], threads: usize) {
     });
 }
 
-/// Elements that are not those of the transpose of a filled rows x cols array.
+/// The number of elements that differ from the transpose of a filled rows x cols array.
 pub fn misplaced<E: Element>(data: &[E], (rows, cols): (usize, usize), threads: usize) -> usize {
     let wrong = AtomicUsize::new(0);
     shared_out(parts(cols, threads), |columns| {

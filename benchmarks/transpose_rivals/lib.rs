@@ -1,6 +1,7 @@
-//! The C interface to all that benchmarks/transpose.py measures in one process: this
-//! transposition in place, that of the `transpose` crate, one into a second array ([`out_of_place`]),
-//! and copies ([`copies`]). Arrays are addresses, elements have 4, 8 or 16 bytes.
+//! The C interface to all measurements of benchmarks/transpose.py in one process. They are this
+//! transposition in place, that of the `transpose` crate, one into a second array
+//! ([`out_of_place`]), and copies ([`copies`]). Arrays are addresses, elements have 4, 8 or 16
+//! bytes.
 
 mod copies;
 mod elements;
@@ -12,13 +13,13 @@ use meshsolve::transpose::{Algorithm, Plan, Square, transpose_with};
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 use threads::shared_out;
 
-/// What `Plan` is asked for; rivals.py has the same numbers.
+/// Requests for `Plan`; rivals.py has the same numbers.
 const CHOSEN: u32 = 0;
 const C2R: u32 = 1;
 const R2C: u32 = 2;
 const SHARED_SCRATCH: u32 = 3;
 
-/// The plan, if there is one; with shared scratch, if that makes a difference.
+/// The plan, if it exists; with shared scratch, only if that changes the algorithm.
 fn plan(how: u32, rows: usize, cols: usize, size: usize) -> Option<Plan> {
     let chosen = Plan::new(rows, cols, size);
     match how {
@@ -31,8 +32,8 @@ fn plan(how: u32, rows: usize, cols: usize, size: usize) -> Option<Plan> {
     }
 }
 
-/// Writes what the plan says of itself to `text`, at most `capacity` bytes, zero included. Returns the
-/// scratch that `threads` threads take, in bytes, or -1 if there is no such plan.
+/// Writes the plan's description to `text`, at most `capacity` bytes, zero included. Returns the
+/// scratch of `threads` threads in bytes, or -1 if no such plan exists.
 ///
 /// # Safety
 /// `text` points to `capacity` > 0 bytes.
@@ -47,7 +48,7 @@ pub unsafe extern "C" fn rivals_plan(
     capacity: usize,
 ) -> isize {
     let Some(plan) = plan(how, rows, cols, size) else { return -1 };
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises `capacity` bytes at `text`.
     let text = unsafe { from_raw_parts_mut(text, capacity) };
     let says = plan.to_string();
     let length = says.len().min(capacity - 1);
@@ -56,10 +57,10 @@ pub unsafe extern "C" fn rivals_plan(
     (plan.scratch_bytes() * threads + plan.shared_bytes()) as isize
 }
 
-/// Transposes in place.
+/// Transposes in place. Panics if the plan does not exist.
 ///
 /// # Safety
-/// `data` points to rows * cols aligned elements that nobody else uses. There is such a plan.
+/// `data` points to rows * cols aligned elements that no other thread uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rivals_transpose(
     how: u32,
@@ -71,13 +72,13 @@ pub unsafe extern "C" fn rivals_transpose(
 ) {
     let plan = plan(how, rows, cols, size).expect("a plan");
     with_elements!(size, E => {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises rows * cols aligned elements that no other thread uses.
         let data = unsafe { from_raw_parts_mut(data.cast::<E>(), rows * cols) };
         transpose_with(&plan, data, threads);
     });
 }
 
-/// Transposes an n x n array whose rows lie in `parts` places, here one after the other.
+/// Transposes an n x n array whose rows are in `parts` places, here consecutive.
 ///
 /// # Safety
 /// As for [`rivals_transpose`].
@@ -93,7 +94,8 @@ pub unsafe extern "C" fn rivals_transpose_square(
     let base = data.expose_provenance();
     let part = |p: usize| std::ptr::with_exposed_provenance_mut(base + p * (n / parts) * n * size);
     shared_out(threads::parts(square.units(), threads), |units| {
-        // SAFETY: promised by the caller; every unit runs once.
+        // SAFETY: the caller promises n * n elements that no other thread uses; every unit runs
+        // once.
         unsafe { square.run(units, part) };
     });
 }
@@ -110,7 +112,7 @@ pub unsafe extern "C" fn rivals_transpose_crate(
     size: usize,
 ) {
     with_elements!(size, E => {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises rows * cols aligned elements that no other thread uses.
         let data = unsafe { from_raw_parts_mut(data.cast::<E>(), rows * cols) };
         let mut scratch = vec![E::from_index(0); rows.max(cols)];
         transpose::transpose_inplace(data, &mut scratch, cols, rows);
@@ -120,7 +122,7 @@ pub unsafe extern "C" fn rivals_transpose_crate(
 /// Writes the transpose of rows * cols elements at `from` to `to`.
 ///
 /// # Safety
-/// Two arrays of rows * cols aligned elements that do not overlap and nobody else uses.
+/// Two disjoint arrays of rows * cols aligned elements that no other thread uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rivals_out_of_place(
     from: *const u8,
@@ -132,9 +134,10 @@ pub unsafe extern "C" fn rivals_out_of_place(
     streaming: bool,
 ) {
     with_elements!(size, E => {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises rows * cols aligned elements.
         let from = unsafe { from_raw_parts(from.cast::<E>(), rows * cols) };
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises a second array of this size, disjoint from the first and
+        // unused.
         unsafe { out_of_place::transpose(from, to.cast::<E>(), (rows, cols), threads, streaming) };
     });
 }
@@ -142,7 +145,7 @@ pub unsafe extern "C" fn rivals_out_of_place(
 /// Copies memory.
 ///
 /// # Safety
-/// Two arrays of so many bytes that do not overlap and nobody else uses.
+/// Two disjoint arrays of `bytes` bytes that no other thread uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rivals_copy(
     from: *const u8,
@@ -151,29 +154,28 @@ pub unsafe extern "C" fn rivals_copy(
     threads: usize,
     streaming: bool,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the caller promises two disjoint arrays of `bytes` bytes that no other thread uses.
     let (from, to) = unsafe { (from_raw_parts(from, bytes), from_raw_parts_mut(to, bytes)) };
     copies::copy(from, to, threads, streaming);
 }
 
-/// Makes every element tell its own index.
+/// Writes its index to every element.
 ///
 /// # Safety
-/// `data` points to `count` aligned elements that nobody else uses.
+/// `data` points to `count` aligned elements that no other thread uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rivals_fill(data: *mut u8, count: usize, size: usize, threads: usize) {
     with_elements!(size, E => {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises `count` aligned elements that no other thread uses.
         let data = unsafe { from_raw_parts_mut(data.cast::<E>(), count) };
         elements::fill(data, threads);
     });
 }
 
-/// How many elements are not where the transposition of a rows x cols array that was filled has to bring
-/// them.
+/// The number of elements in a wrong place after the transposition of a filled rows x cols array.
 ///
 /// # Safety
-/// `data` points to rows * cols aligned elements that nobody changes.
+/// `data` points to rows * cols aligned elements that no thread changes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rivals_misplaced(
     data: *const u8,
@@ -183,7 +185,7 @@ pub unsafe extern "C" fn rivals_misplaced(
     threads: usize,
 ) -> usize {
     with_elements!(size, E => {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises rows * cols aligned elements that no thread changes.
         let data = unsafe { from_raw_parts(data.cast::<E>(), rows * cols) };
         elements::misplaced(data, (rows, cols), threads)
     })

@@ -1,5 +1,5 @@
-//! Transposition into a second array: tile by tile through a buffer that stays in the nearest cache,
-//! so that both arrays are touched in whole lines.
+//! Transposition into a second array: tile by tile through a buffer in the first-level cache. It
+//! therefore accesses both arrays in whole cache lines.
 
 use crate::copies::stream;
 use crate::elements::Element;
@@ -9,7 +9,7 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 /// The side of a tile in bytes.
 const TILE: usize = 512;
 
-/// A line of memory in bytes.
+/// A cache line in bytes.
 const LINE: usize = 64;
 
 #[derive(Clone, Copy)]
@@ -18,7 +18,7 @@ struct Target<E>(*mut E);
 unsafe impl<E> Sync for Target<E> {}
 
 /// # Safety
-/// `to` points to as many elements as `from`, which nobody else uses.
+/// `to` points to as many elements as `from`, which no other thread uses.
 pub unsafe fn transpose<E: Element>(
     from: &[E],
     to: *mut E,
@@ -29,7 +29,7 @@ pub unsafe fn transpose<E: Element>(
     let side = TILE / size_of::<E>();
     let (down, across) = (rows.div_ceil(side), cols.div_ceil(side));
     let to = Target(to);
-    // Bands of tiles from top to bottom, or parts of them where there are few.
+    // Bands of tiles from top to bottom, or parts of bands if there are few.
     let cuts = threads.div_ceil(across.max(1));
     let strips = across * cuts;
     shared_out(parts(strips, threads), |strips| {
@@ -45,8 +45,8 @@ pub unsafe fn transpose<E: Element>(
                     gather(from[i * cols + j..].as_ptr(), cols, (height, width), &mut buffer)
                 };
                 for (k, row) in buffer.chunks(apart::<E>()).take(width).enumerate() {
-                    // SAFETY: elements as bytes; this part of row j + k of the result is of this tile
-                    // only, and within the array.
+                    // SAFETY: elements as bytes. This part of row j + k of the result belongs to
+                    // this tile only, and is within the array.
                     unsafe {
                         let place = to.0.add((j + k) * rows + i).cast::<u8>();
                         let bytes = height * size_of::<E>();
@@ -60,10 +60,11 @@ pub unsafe fn transpose<E: Element>(
     });
 }
 
-/// Brings the transpose of a tile to the buffer, element by element: memory is slower than that.
+/// Copies the transpose of a tile to the buffer, element by element: memory is slower than that.
 ///
 /// # Safety
-/// `from` points to the tile, whose rows are `stride` elements apart; `buffer` has its width of rows.
+/// `from` points to the tile, whose rows are `stride` elements apart; `buffer` has a row for each
+/// of the tile's columns.
 unsafe fn gather<E: Element>(
     from: *const E,
     stride: usize,
@@ -73,10 +74,11 @@ unsafe fn gather<E: Element>(
     let apart = apart::<E>();
     assert!(height <= apart && width * apart <= buffer.len());
     for p in 0..height {
-        // The tile below, which is the next one as a rule.
+        // Usually the tile below is the next one.
         prefetch(from.wrapping_add((height + p) * stride), width);
         for q in 0..width {
-            // SAFETY: within the tile, promised by the caller, and within the buffer, asserted.
+            // SAFETY: within the tile, which the caller promises at `from`, and within the buffer
+            // (asserted).
             unsafe {
                 *buffer.get_unchecked_mut(q * apart + p) = *from.add(p * stride + q);
             }
@@ -84,21 +86,21 @@ unsafe fn gather<E: Element>(
     }
 }
 
-/// Asks for `count` elements before they are needed. Only a hint: it never faults.
+/// Prefetches `count` elements. It is only a hint and never faults.
 #[inline(always)]
 fn prefetch<E>(from: *const E, count: usize) {
     #[cfg(target_arch = "x86_64")]
     for offset in (0..count * size_of::<E>()).step_by(LINE) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: prefetching is part of every x86-64 machine and accepts any address.
+        // SAFETY: every x86-64 machine can prefetch, and accepts any address.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(from.cast::<i8>().wrapping_add(offset)) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (from, count);
 }
 
-/// Elements from one row of the buffer to the next: a line more than a row has, so that the rows are
-/// not in the same sets of the cache.
+/// Elements from one row of the buffer to the next. The extra cache line keeps the rows out of the
+/// same cache sets.
 fn apart<E>() -> usize {
     (TILE + LINE) / size_of::<E>()
 }

@@ -1,4 +1,4 @@
-//! Work distributed to threads of its own.
+//! Distributes work to new threads.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ pub fn parts(count: usize, threads: usize) -> impl Iterator<Item = Range<usize>>
     (0..threads).map(move |k| at(k)..at(k + 1))
 }
 
-/// Each part on a thread of its own.
+/// Runs each part on its own thread.
 pub fn shared_out<P: Send>(parts: impl Iterator<Item = P>, run: impl Fn(P) + Sync) {
     std::thread::scope(|scope| {
         for part in parts {

@@ -1,5 +1,5 @@
-//! The border between the C++ shim and the library: XLA's call frame as plain data, nothing else.
-//! Every entry from C++ catches panics, because a panic in an `extern "Rust"` function aborts.
+//! The border between the C++ shim and the library: XLA's call frame as plain data. Every entry
+//! from C++ catches panics, because a panic in an `extern "Rust"` function aborts.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -13,7 +13,6 @@ use meshsolve::embedding::{
 
 #[cxx::bridge(namespace = "meshsolve")]
 pub mod ffi {
-    /// An XLA buffer.
     struct RawBuffer {
         address: usize,
         dtype: i32,
@@ -61,21 +60,23 @@ pub mod ffi {
         fn get_text(self: &AttributeReader, name: &str, value: &mut String) -> bool;
         fn count(self: &AttributeReader) -> usize;
 
-        /// The promise of one device. Dropped without an outcome it reports a defect.
+        /// The promise of one device. Dropped without an outcome, it reports a defect.
         type Completion;
         fn complete(self: Pin<&mut Completion>, code: i32, message: &str);
 
-        /// Memory of a device that is lent until the handler returns; 0 if there is not as much.
+        /// A device's memory for scratch, valid until the handler returns; 0 if the memory is too
+        /// small.
         type Scratch;
         fn allocate(self: Pin<&mut Scratch>, bytes: usize, alignment: usize) -> usize;
 
-        /// Address of a handler or type record by name; 0 if there is none of that name.
+        /// Address of a handler or type record by name; 0 for an unknown name.
         fn symbol(name: &str) -> usize;
         fn ffi_api_version() -> i32;
     }
 }
 
-// SAFETY: a promise is a shared state with atomic completion; XLA completes futures from any thread.
+// SAFETY: a promise is a shared state with atomic completion. XLA completes futures from any
+// thread.
 unsafe impl Send for ffi::Completion {}
 
 impl Attributes for ffi::AttributeReader {
@@ -92,7 +93,7 @@ impl Attributes for ffi::AttributeReader {
     }
 }
 
-/// What `work` gives; a panic in it is an error, since it must not reach C++.
+/// The result of `work`. A panic in it becomes an error, since it must not reach C++.
 fn caught<T>(what: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|panic| Err(Error::from_panic(what, &*panic)))
@@ -171,7 +172,7 @@ impl CudaInstance {
     }
 }
 
-/// What XLA aligns scratch to.
+/// XLA's alignment of scratch.
 const SCRATCH_ALIGNMENT: usize = 16;
 
 impl Allocate for Pin<&mut ffi::Scratch> {
@@ -190,7 +191,7 @@ fn status<T>(result: std::result::Result<T, &Error>) -> ffi::Status {
     }
 }
 
-/// `place`, the other operands, the results.
+/// Splits into `place`, the other operands, the results.
 fn buffers(
     args: &[ffi::RawBuffer],
     rets: &[ffi::RawBuffer],
@@ -226,9 +227,9 @@ fn buffer(raw: &ffi::RawBuffer) -> Result<Buffer> {
 /// `place`: int32[2] with the rank along the mesh axis and the group of the call.
 fn read_place(place: &Buffer) -> Result<(usize, i64)> {
     place.check("ffi_target", "operand `place`", DType::S32, &[2])?;
-    // SAFETY: two int32 in host memory (checked), alive during the call.
+    // SAFETY: two int32 in host memory (checked). XLA keeps them alive during the call.
     let [rank, group] = unsafe { place.ptr.cast::<[i32; 2]>().read_unaligned() };
-    // A negative rank becomes one past every world and is refused by name there.
+    // A negative rank becomes one beyond every world. The rendezvous refuses it by name.
     Ok((rank as usize, group.into()))
 }
 

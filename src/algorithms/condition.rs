@@ -1,6 +1,6 @@
-//! An estimate of norm1(A^-1) by a few solves with A and A^H for a block of vectors: N. J. Higham and
-//! F. Tisseur, A block algorithm for matrix 1-norm estimation, SIAM J. Matrix Anal. Appl. 21 (2000),
-//! 1185-1201, Algorithm 2.4.
+//! Estimates norm1(A^-1) with a few solves with A and A^H for a block of vectors: N. J. Higham and
+//! F. Tisseur, A block algorithm for matrix 1-norm estimation, SIAM J. Matrix Anal. Appl. 21
+//! (2000), 1185-1201, Algorithm 2.4.
 //!
 //! ```text
 //! X = t vectors of 1-norm 1
@@ -8,53 +8,53 @@
 //!                S = sign(Y),  Z = A^-H S
 //!                X = e_i for the t largest max_j |z_ij| that have not been tried
 //! ```
-//! The estimate is never above the norm (but for rounding) and seldom much below it; with n <= t it
-//! is the norm. `Estimator` says what to solve with next, and knows no matrix; `inverse_norm` lets
-//! the workers of a call do it. Vectors are multiplied by a number that is to be near norm1(A), so that
-//! solutions overflow only where the condition number does.
+//! Except for rounding, the estimate is never above the norm, and seldom much below it. With n <= t
+//! it is the norm. `Estimator` chooses the next solve and knows no matrix; `inverse_norm` runs the
+//! solves on the workers of a call. A factor, near norm1(A), scales the vectors, so that solutions
+//! overflow only where the condition number does.
 
 use crate::comm::Step;
 use crate::device::{Backend, Op, larger};
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 
-/// Vectors in a block: the more, the surer the estimate, and a solve reads the factor once for all.
+/// Vectors in a block. More vectors make the estimate surer, and one solve reads the factor once
+/// for all.
 const BLOCK: usize = 4;
 /// Rounds with vectors of the unit matrix.
 const ROUNDS: usize = 5;
 /// Attempts to replace a sign vector that is parallel to another one.
 const ATTEMPTS: usize = 10;
 
-/// Vectors that are solved for at a time in an estimate of order n.
+/// The number of vectors in one solve of an estimate of order n.
 pub fn block(n: usize) -> usize {
     n.min(BLOCK)
 }
 
-/// What the vectors have to become.
+/// The operation that the vectors need next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A^-1 X
     Solve,
     /// A^-H X
     SolveAdjoint,
-    /// Nothing: the estimate is there.
+    /// Nothing more: the estimate is complete.
     Done,
 }
 
-/// The state of an estimate.
 pub struct Estimator<T> {
     n: usize,
-    /// Vectors that are multiplied by this.
+    /// The factor of the vectors.
     scale: f64,
     /// X, Y, S or Z in turn: n x t, row-major.
     vectors: Vec<T>,
-    /// S of the round before.
+    /// S of the previous round.
     signs: Vec<T>,
-    /// Rows by the size of Z there.
+    /// Rows in descending order of their size in Z.
     order: Vec<usize>,
     sizes: Vec<f64>,
     tried: Vec<bool>,
-    /// The unit vectors in X.
+    /// The indices of the unit vectors in X.
     units: [usize; BLOCK],
     best: Option<usize>,
     largest: f64,
@@ -83,7 +83,7 @@ impl<T: Scalar> Estimator<T> {
         }
     }
 
-    /// The vectors, n x `block(n)`, row-major: to be solved for, and the solutions.
+    /// The vectors, n x `block(n)`, row-major: first the right-hand sides, then the solutions.
     pub fn vectors(&mut self) -> &mut [T] {
         &mut self.vectors
     }
@@ -99,8 +99,9 @@ impl<T: Scalar> Estimator<T> {
         let (n, t) = (self.n, block(self.n));
         for i in 0..n {
             for j in 0..t {
-                // Of order t or less: every vector of the unit matrix. Else a vector of ones; LAPACK's
-                // safeguard, whose signs alternate and whose size grows; and signs by chance.
+                // With n <= t: every vector of the unit matrix. Otherwise the first vector has
+                // ones. The second is LAPACK's safeguard, with alternating signs and growing size.
+                // The others have random signs.
                 let sign = self.sign_by_chance();
                 let value = match j {
                     _ if n <= t => f64::from(u8::from(i == j)),
@@ -117,7 +118,7 @@ impl<T: Scalar> Estimator<T> {
         if n == 0 { Next::Done } else { self.asked }
     }
 
-    /// Takes the solutions and says what comes next.
+    /// Takes the solutions and returns the next operation.
     pub fn advance(&mut self) -> Next {
         self.asked = match self.asked {
             Next::Solve => self.after_solve(),
@@ -176,7 +177,7 @@ impl<T: Scalar> Estimator<T> {
         if self.best.is_some_and(|best| sizes[best] == largest) {
             return Next::Done;
         }
-        // The larger first, of equal ones that with the smaller number.
+        // The larger first; equal sizes in ascending order of their index.
         let by_size = |&i: &usize, &k: &usize| sizes[k].total_cmp(&sizes[i]).then(i.cmp(&k));
         self.order.sort_unstable_by(by_size);
         if self.order[..t].iter().all(|&i| tried[i]) {
@@ -199,8 +200,8 @@ impl<T: Scalar> Estimator<T> {
         pairs().all(|(x, y)| x == y) || pairs().all(|(x, y)| x == -y)
     }
 
-    /// Replaces sign vector `j` by signs by chance while it is parallel to one before it or of the
-    /// last round.
+    /// Replaces sign vector `j` by random signs while it is parallel to an earlier one or to one of
+    /// the last round.
     fn make_different(&mut self, j: usize) {
         let t = block(self.n);
         for _ in 0..ATTEMPTS {
@@ -214,7 +215,7 @@ impl<T: Scalar> Estimator<T> {
         }
     }
 
-    /// 1 or -1, the same in every run (Marsaglia's xorshift).
+    /// 1 or -1, the same sequence in every run (Marsaglia's xorshift).
     fn sign_by_chance(&mut self) -> f64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -232,9 +233,10 @@ fn sign<T: Scalar>(x: T) -> T {
     }
 }
 
-/// Lets all workers solve until the estimate is there. `solve` makes A^-1 X (`Op::None`) or A^-H X
-/// (`Op::Adjoint`) of `x` with all workers, which meet in it; afterwards worker 0 may read it. Worker 0 has
-/// the `estimator`, started, and tells the others by `told` (1 x 1) what comes next.
+/// Runs solves on all workers until the estimate is complete. `solve` replaces `x` by A^-1 X
+/// (`Op::None`) or A^-H X (`Op::Adjoint`) with all workers, which meet in it. Afterwards worker 0
+/// may read it. Worker 0 has the started `estimator` and reports the next operation to the others
+/// in `reported` (1 x 1).
 pub fn inverse_norm<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     mut estimator: Option<&mut Estimator<T>>,

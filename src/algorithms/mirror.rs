@@ -1,5 +1,5 @@
-//! Gives a triangle from the other one, tile by tile and in place: `A_ij <- A_ji^H`, or `A_ji^T`. The
-//! given triangle, but for the diagonal, is read only; a Hermitian diagonal is made real.
+//! Makes a triangle from the other one, tile by tile and in place: `A_ij <- A_ji^H`, or `A_ji^T`.
+//! It only reads the given triangle, except that it makes a Hermitian diagonal real.
 
 use crate::comm::Step;
 use crate::device::Backend;
@@ -13,7 +13,7 @@ pub enum Missing {
     Upper,
 }
 
-/// One worker's part; afterwards all workers have met. `conjugated`: A is Hermitian, not symmetric.
+/// One worker's part; all workers meet at its end. `conjugated`: A is Hermitian, not symmetric.
 pub fn mirror_triangle<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,

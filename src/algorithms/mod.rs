@@ -14,9 +14,9 @@ use crate::comm::Step;
 use crate::device::Backend;
 use crate::scalar::Scalar;
 
-/// What leads to panel `next`, if it is the worker's, and the rest of a step, which it does not depend on. A worker
-/// of the host does what others wait for first. A device is given the rest first: giving it a panel may hold
-/// the host, and the device would have nothing to do.
+/// Runs `panel`, which leads to panel `next`, on its owner, and `rest`, the independent rest of a
+/// step. A CPU worker runs the panel first, because others wait for it. A CUDA worker enqueues the
+/// rest first: enqueueing a panel may block the host, and would leave the device idle.
 fn with_lookahead<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     next: usize,

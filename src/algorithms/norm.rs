@@ -1,6 +1,6 @@
-//! Norms of a column-distributed matrix in one pass over its memory, LAPACK's `lange` and `lanhe`. The
-//! sum of a column is one worker's; to the sum of a row all workers contribute. Where A is only read, workers share
-//! the lines that are contiguous instead.
+//! Norms of a column-distributed matrix in one pass over its memory, LAPACK's `lange` and `lanhe`.
+//! One worker computes the sum of a column; all workers contribute to the sum of a row. Where A is
+//! only read, workers share the contiguous lines instead.
 
 use super::owned_from;
 use crate::comm::Step;
@@ -8,8 +8,8 @@ use crate::device::{Backend, Moduli, Squares};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// One worker's part of the leading part of order `n`. If there are `rows` (n x 1, zeros before), the
-/// row sums are those of all workers.
+/// One worker's part of the leading part of order `n`. It adds to `rows` (n x 1, initially zeros),
+/// if given; with all workers these are the row sums.
 pub fn of_all<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
@@ -25,8 +25,9 @@ pub fn of_all<T: Scalar, B: Backend<T>>(
     Ok(found)
 }
 
-/// One worker's part of the leading part of order `n` of a Hermitian matrix, of which the lower
-/// triangle is read. Its column sums are those of the `sums` (n x 1, zeros before) of all workers.
+/// One worker's part of the leading part of order `n` of a Hermitian matrix; it reads the lower
+/// triangle. It adds to `sums` (n x 1, initially zeros); with all workers these are the column
+/// sums.
 pub fn of_lower_triangle<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
@@ -44,12 +45,12 @@ pub fn of_lower_triangle<T: Scalar, B: Backend<T>>(
     }
 }
 
-/// A part of the matrix, and its first row and column.
+/// (first row, first column, part of the matrix)
 type Part<T> = (usize, usize, Block<T>);
 
-/// One worker's parts of the leading part of order `n`, distributed by blocks: of each shard some
-/// of the lines that are contiguous, be they columns or rows; of its own
-/// shard all, where a worker is a rank.
+/// One worker's parts of the leading part of order `n` in the block distribution. A CPU worker has
+/// some contiguous lines, columns or rows, of each shard. A worker that is a rank has its whole
+/// shard.
 fn parts<'a, T: Scalar, B: Backend<T>>(
     worker: &B,
     a: &'a Matrix<T>,
@@ -74,8 +75,8 @@ fn parts<'a, T: Scalar, B: Backend<T>>(
     })
 }
 
-/// One worker's part of the row sums of the leading part of order `n`, or of its column sums, which are
-/// those of the `sums` (n x 1, zeros before) of all workers.
+/// One worker's part of the row sums of the leading part of order `n`, or of its column sums. It
+/// adds to `sums` (n x 1, initially zeros); the sums are complete with all workers.
 pub fn sums<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,

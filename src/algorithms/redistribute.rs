@@ -1,10 +1,10 @@
-//! From one distribution of the columns to another in place, by whole columns: block to block-cyclic
-//! and back.
+//! Changes the distribution of the columns in place, by whole columns: block to block-cyclic and
+//! back.
 //!
-//! The permutation is followed cycle by cycle: `column[p0] <- column[p1] <- ...`. A short cycle is one
-//! worker's work and needs one saved column. A long one, and there may be only one, is cut into chains:
-//! the first column of every chain is saved before anything moves, then all chains move at once, each
-//! ending with a saved column. Scratch: one column per worker and one per chain, a few per worker in all.
+//! It follows the permutation cycle by cycle: `column[p0] <- column[p1] <- ...`. One worker moves a
+//! short cycle and saves one column. A long cycle, possibly the only one, is cut into chains. The
+//! workers first save the first column of every chain; then all chains move at once, and each ends
+//! with a saved column. Scratch: one column per worker and one per chain, a few per worker in all.
 
 use std::iter::once;
 
@@ -13,27 +13,27 @@ use crate::device::Backend;
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// Consecutive positions of a cut cycle: each takes the column of the next one, the last one takes
-/// the column that was saved from the start of chain `successor`.
+/// Consecutive positions of a cut cycle. Each takes the column of the next one. The last takes the
+/// saved first column of chain `successor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Chain {
     positions: Vec<usize>,
     successor: usize,
 }
 
-/// What moves where; pure integers.
+/// The moves, as pure integers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redistribution {
     workers: usize,
     cycles: Vec<Vec<usize>>,
-    /// Where each worker's cycles begin, and where the last one's end.
+    /// The first cycle of each worker, and the end of the last worker's cycles.
     begins: Vec<usize>,
     chains: Vec<Chain>,
 }
 
 impl Redistribution {
-    /// The moves that bring the column at position `source[p]` to position `p`, for `workers` workers;
-    /// positions count columns through the shards in rank order.
+    /// The moves that bring the column at position `source[p]` to position `p`, for `workers`
+    /// workers. Positions count columns through the shards in rank order.
     pub fn new(source: &[usize], workers: usize) -> Self {
         let moved = source.iter().enumerate().filter(|(p, s)| p != *s).count();
         let longest = moved.div_ceil(4 * workers).max(1);
@@ -57,8 +57,8 @@ impl Redistribution {
         plan
     }
 
-    /// Gives each worker about as many columns. Neighbours stay together: cycles of columns that lie side by side
-    /// everywhere can be moved as one.
+    /// Gives each worker about as many columns. Neighbours stay together: cycles whose columns are
+    /// all adjacent can move as one.
     fn distribute(&mut self) {
         let total: usize = self.cycles.iter().map(Vec::len).sum();
         let mut before = 0;
@@ -86,12 +86,13 @@ impl Redistribution {
         self.chains.last_mut().expect("a cycle has columns").successor = first;
     }
 
-    /// Columns of scratch.
+    /// The number of columns of scratch.
     pub fn staging_columns(&self) -> usize {
         self.workers + self.chains.len()
     }
 
-    /// Lists of columns that a worker shifts at a time, at most, and columns in all of them.
+    /// The most lists of columns that a worker shifts at a time, and the most columns in these
+    /// lists.
     pub fn most_lists(&self) -> (usize, usize) {
         let all = (0..self.workers).flat_map(|worker| {
             let chains = self.chains.iter().skip(worker).step_by(self.workers);
@@ -103,8 +104,8 @@ impl Redistribution {
     }
 }
 
-/// One worker's part of moving `a` as `plan` says; `staging` holds `plan.staging_columns()` columns.
-/// Afterwards all workers have met.
+/// One worker's part of moving `a` by `plan`. `staging` holds `plan.staging_columns()` columns. All
+/// workers meet at its end.
 pub fn redistribute<'p, T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &'p Matrix<T>,

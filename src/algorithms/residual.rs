@@ -1,4 +1,5 @@
-//! `R = B - op(A) X` with a column-distributed matrix, of which one triangle may be all that is given.
+//! `R = B - op(A) X` with a column-distributed matrix, of which possibly only one triangle is
+//! given.
 
 use std::ops::Range;
 
@@ -8,16 +9,16 @@ use crate::device::{Backend, Op, Triangle};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// What is given of A, in its memory.
+/// The part of A that is given in its memory.
 #[derive(Clone, Copy)]
 pub enum Given {
     Whole,
-    /// The other triangle of a Hermitian matrix, or if it is not `conjugated` of a symmetric one.
+    /// The other triangle of a Hermitian matrix, or of a symmetric one if it is not `conjugated`.
     Half {
         missing: Missing,
         conjugated: bool,
     },
-    /// The other triangle, A having zeros in this one.
+    /// The other triangle; A has zeros in this one.
     Triangle {
         missing: Missing,
     },
@@ -31,7 +32,8 @@ pub struct Operator<'a, T> {
 }
 
 impl<T: Scalar> Operator<'_, T> {
-    /// Subtracts op(A) X from R, both n x k, alone. `tile` holds the widest diagonal tile.
+    /// Subtracts op(A) X from R, both n x k, with one worker. `tile` holds the widest diagonal
+    /// tile.
     pub fn subtract_alone<B: Backend<T>>(
         &self,
         worker: &mut B,
@@ -44,8 +46,8 @@ impl<T: Scalar> Operator<'_, T> {
         }
     }
 
-    /// Subtracts op(A) X from R, both n x k, with all workers. `sums[worker]` (n x k) and `tile` are the
-    /// worker's scratch. Afterwards all workers have met.
+    /// Subtracts op(A) X from R, both n x k, with all workers. `sums[worker]` (n x k) and `tile`
+    /// are the worker's scratch. All workers meet at its end.
     pub fn subtract_shared<B: Backend<T>>(
         &self,
         worker: &mut B,
@@ -57,7 +59,7 @@ impl<T: Scalar> Operator<'_, T> {
         let (index, workers, n) = (worker.worker(), worker.workers(), self.a.columns.n());
         worker.fill(sums[index], T::ZERO);
         for t in (index..self.a.columns.count()).step_by(workers) {
-            // Rows of R that nobody else writes, or this worker's own sums.
+            // It writes only rows of R that no other worker writes, and this worker's own sums.
             self.subtract_tile(worker, t, x, r, sums[index], tile);
         }
         worker.barrier()?;
@@ -67,7 +69,8 @@ impl<T: Scalar> Operator<'_, T> {
         worker.barrier()
     }
 
-    /// What tile column t of A gives: `own` takes what belongs to its own rows alone, `any` the rest.
+    /// Subtracts the contribution of tile column t of A. `own` takes the part for its own rows,
+    /// which no other tile column shares; `any` takes the rest.
     fn subtract_tile<B: Backend<T>>(
         &self,
         worker: &mut B,

@@ -1,9 +1,9 @@
-//! `op(T) X = B` with a triangle T of a column-distributed matrix, for few right-hand sides that all
-//! workers work on together, and for many that are distributed to the workers.
+//! `op(T) X = B` with a triangle T of a column-distributed matrix. All workers share a few
+//! right-hand sides; many right-hand sides are distributed to the workers.
 //!
-//! Tile columns of T are on one rank each, which decides how a substitution goes. With T itself the
-//! solved x_k is multiplied by its tile column and subtracted from the rows that are not solved yet;
-//! with the transpose, row k of op(T) is tile column k, and x_k collects what the solved rows give.
+//! Each tile column of T is on one rank, which determines the substitution. With T itself, x_k
+//! times its tile column is subtracted from the unsolved rows. With the transpose, row k of op(T)
+//! is tile column k, and x_k collects the contributions of the solved rows.
 
 use crate::comm::{Signal, Step};
 use crate::device::{Backend, Op, Triangle};
@@ -18,13 +18,13 @@ pub struct Triangular<'a, T> {
 }
 
 impl<T: Scalar> Triangular<'_, T> {
-    /// The `p`-th tile to be solved.
+    /// The `p`-th tile in the order of the solve.
     fn tile(&self, p: usize) -> usize {
         let ascending = self.triangle.is_lower() != self.op.transposes();
         if ascending { p } else { self.a.columns.count() - 1 - p }
     }
 
-    /// Rows `from` to `end` in tile rows, cut out of a block of n rows.
+    /// Tile rows `from` to `end` of a block of n rows.
     fn rows(&self, m: Block<T>, from: usize, end: usize) -> Block<T> {
         let start = |t: usize| match t < self.a.columns.count() {
             true => self.a.columns.tile(t).global,
@@ -51,7 +51,7 @@ impl<T: Scalar> Triangular<'_, T> {
         if self.tile(0) == 0 { 0..p } else { count - p..count }
     }
 
-    /// Solves for the right-hand sides in `x` (n x k), alone. Whatever made T must be complete.
+    /// Solves for the right-hand sides in `x` (n x k) with one worker. T must be complete before.
     pub fn solve_columns<B: Backend<T>>(&self, worker: &mut B, x: Block<T>) {
         for p in 0..self.a.columns.count() {
             let t = self.tile(p);
@@ -72,8 +72,8 @@ impl<T: Scalar> Triangular<'_, T> {
     }
 
     /// Solves for the right-hand sides in `x` (n x k, k small) with all workers, which meet before.
-    /// `sums[worker]` (n x k) is the worker's scratch; `earlier_sweeps` is how many of these solves this
-    /// call has made before, since signals count upwards only.
+    /// `sums[worker]` (n x k) is the worker's scratch. `earlier_sweeps` is the number of earlier
+    /// such solves in this call, because signals count only upwards.
     pub fn solve_shared<B: Backend<T>>(
         &self,
         worker: &mut B,
@@ -92,8 +92,8 @@ impl<T: Scalar> Triangular<'_, T> {
         }
     }
 
-    /// The owner of a tile collects what the workers have summed up for its rows, solves, and adds its
-    /// own contribution to the rows that follow, the next tiles' first because their owners wait.
+    /// The owner of a tile collects the workers' sums for its rows and solves. It adds its
+    /// contribution to the following rows, those of the next tiles first because their owners wait.
     fn distribute<B: Backend<T>>(
         &self,
         worker: &mut B,
@@ -128,7 +128,7 @@ impl<T: Scalar> Triangular<'_, T> {
         Ok(())
     }
 
-    /// The owner of a tile holds a whole row of op(T): no sums, only solved rows are awaited.
+    /// The owner of a tile holds a whole row of op(T). It waits for no sums, only for solved rows.
     fn collect<B: Backend<T>>(
         &self,
         worker: &mut B,
@@ -140,7 +140,7 @@ impl<T: Scalar> Triangular<'_, T> {
         for p in (first..count).step_by(workers) {
             let t = self.tile(p);
             let (column, own) = (self.a.tile_column(t), self.rows(x, t, t + 1));
-            // Up to this one the worker knows them solved: it has solved the last of them itself.
+            // Of the rows up to this one, the worker itself has solved the last.
             let known = (p + 1).saturating_sub(workers);
             if known > 0 {
                 worker.wait(Signal::Solved, base + known)?;

@@ -1,23 +1,23 @@
-//! `X = U^-1` or `L^-1` in the place of a triangle of a column-distributed matrix, with lookahead 1; the
-//! other triangle is neither read nor written. For U, tile columns k ascending:
+//! `X = U^-1` or `L^-1` in place of a triangle of a column-distributed matrix, with lookahead 1. It
+//! neither reads nor writes the other triangle. For U, tile columns k ascending:
 //!
 //! ```text
 //! for k:  X_ik = W_ik U_kk^-1  (i < k),  X_kk = U_kk^-1       panel k, by its owner
 //!         W_ij -= X_ik U_kj    for all i < k, j > k           by the owner of j, k+1 first
-//!         W_kj = -X_kk U_kj    in the place of U_kj
+//!         W_kj = -X_kk U_kj    in place of U_kj
 //! ```
-//! so that `W_ij = -sum_l X_il U_lj` over the l < j that have been, and column j of X is made when all of
-//! them have. For L the same from the last column upwards. Each row of X is a substitution in
-//! `X U = I`: the left residual `X U - I` is small, as the inverse of L U needs it (Du Croz and Higham,
-//! IMA J. Numer. Anal. 12, 1992).
+//! Thus `W_ij = -sum_l X_il U_lj` over the finished l < j. Column j of X follows when all of them
+//! are finished. For L, the same runs from the last column to the first. Each row of X is a
+//! substitution in `X U = I`: the left residual `X U - I` is small, as the inverse of L U needs it
+//! (Du Croz and Higham, IMA J. Numer. Anal. 12, 1992).
 
 use crate::comm::{Signal, Step};
 use crate::device::{Backend, Triangle, Update};
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 
-/// One worker's part; all writes to `a` are complete before. A worker that returns `Ok` has seen every panel
-/// finished.
+/// One worker's part; all earlier writes to `a` must be complete. A worker that returns `Ok` has
+/// seen every panel finished.
 pub fn invert_triangle<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
@@ -47,7 +47,7 @@ pub fn invert_triangle<T: Scalar, B: Backend<T>>(
     Ok(())
 }
 
-/// What a finished panel k gives to tile columns that are not.
+/// Updates the unfinished tile columns `targets` with the finished panel k.
 fn pass_on<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,

@@ -1,4 +1,5 @@
-//! What the workers of one call share: their signals, their barrier, and why they stopped.
+//! State that the workers of one call share: signals, barriers, LAPACK's `info`, and the reason of
+//! a stop.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,15 +10,15 @@ use super::{Signal, Stopped};
 use crate::error::Error;
 use crate::trace::CallTrace;
 
-/// When workers share a panel of LU, where they wait for each other in every column.
+/// Limits for workers that share a panel of LU, where they wait for each other in every column.
 #[derive(Clone, Copy, Debug)]
 pub struct Sharing {
-    /// At most so many workers: no more than can run at the same time.
+    /// The most workers: no more than can run at the same time.
     pub workers: usize,
-    /// Each with so many rows at least.
+    /// The fewest rows of each worker.
     pub rows: usize,
-    /// Multiplications of float64 that a worker does in the time of a barrier. On two cores a barrier takes
-    /// 1 us with what it exchanges; with more workers it takes longer.
+    /// Multiplications of float64 that a worker does in the time of a barrier. On two cores a
+    /// barrier with its exchange takes 1 us; with more workers it takes longer.
     pub barrier_cost: f64,
 }
 
@@ -58,12 +59,11 @@ impl Communicator {
         }
     }
 
-    /// With other limits for what workers share.
     pub fn with_sharing(self, sharing: Sharing) -> Self {
         Communicator { sharing, ..self }
     }
 
-    /// Traced, if there is a trace.
+    /// Adds the trace of the call, if there is one.
     pub fn with_trace(self, trace: Option<CallTrace>) -> Self {
         Communicator { trace, ..self }
     }
@@ -109,37 +109,37 @@ impl Communicator {
         self.group_barrier.stop();
     }
 
-    /// Whether all waits return `Stopped`: nothing that is computed from now on will be used.
+    /// Whether all waits return `Stopped`. No result that is computed from now on is used.
     pub fn is_stopped(&self) -> bool {
         self.panels.is_stopped()
     }
 
-    /// Records LAPACK's `info` and stops the workers.
+    /// Records LAPACK's `info`, stops the workers, and returns `Stopped` for the caller to pass on.
     pub fn give_up(&self, info: usize) -> Stopped {
         self.report(info);
         self.stop();
         Stopped
     }
 
-    /// Records why the machine failed, if it is the first failure, and stops the workers.
+    /// Records a failure of the machine, if it is the first one, and stops the workers.
     pub fn fail(&self, error: Error) -> Stopped {
         self.failure.lock().unwrap_or_else(|e| e.into_inner()).get_or_insert(error);
         self.stop();
         Stopped
     }
 
-    /// Why the machine failed, if it did.
+    /// The first failure of the machine, if one occurred.
     pub fn failure(&self) -> Option<Error> {
         self.failure.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
-    /// Records LAPACK's `info`, of which the smallest counts.
+    /// Records LAPACK's `info`; the smallest one counts.
     pub fn report(&self, info: usize) {
         let smaller = |known: usize| (known == 0 || info < known).then_some(info);
         let _ = self.info.fetch_update(Ordering::AcqRel, Ordering::Acquire, smaller);
     }
 
-    /// 0, or the order of the leading minor that is not positive definite, or is singular.
+    /// 0, or the order of the leading minor that is singular or not positive definite.
     pub fn info(&self) -> usize {
         self.info.load(Ordering::Acquire)
     }

@@ -1,40 +1,40 @@
-//! Workers that work on one panel together, and what part of it is whose.
+//! Workers that work on one panel together, and the part of each.
 
 use std::ops::Range;
 
-/// Rows of a member are multiples of this, counted from the top of the matrix, so that two members do
-/// not write to one line of memory.
+/// A member's rows start at multiples of this, counted from the top of the matrix. Two members then
+/// do not write to one cache line.
 const ROW_MULTIPLE: usize = 16;
 
 /// Columns of a member come in multiples of this.
 const COLUMN_MULTIPLE: usize = 8;
 
-/// More than the members of a group meet for each column of their panel.
+/// An upper bound of the barriers of a group for each column of its panel.
 const BARRIERS: usize = 8;
 
-/// `size` workers from worker `leader` on, going round the workers of the call; members are numbered from the
-/// leader.
+/// `size` workers from worker `leader` on, modulo the workers of the call. The leader is member 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     pub leader: usize,
     pub size: usize,
-    /// How often the members have met; a later panel's group begins with a higher count.
+    /// Barriers that the members have passed. The group of a later panel starts with a higher
+    /// count.
     passed: usize,
 }
 
 impl Group {
-    /// For the panel that begins at column `first` of the matrix.
+    /// The group for the panel that begins at column `first` of the matrix.
     pub fn new(leader: usize, size: usize, first: usize) -> Self {
         Group { leader, size, passed: BARRIERS * first }
     }
 
-    /// The number of a worker among the members.
+    /// The index of a worker among the members; `None` if it is not one.
     pub fn index_of(&self, worker: usize, workers: usize) -> Option<usize> {
         let index = (worker + workers - self.leader) % workers;
         (index < self.size).then_some(index)
     }
 
-    /// The workers, in the order of their numbers.
+    /// The workers, in the order of their indices.
     pub fn members(&self, workers: usize) -> impl Iterator<Item = usize> + use<> {
         let leader = self.leader;
         (0..self.size).map(move |index| (leader + index) % workers)
@@ -45,13 +45,14 @@ impl Group {
         self.passed
     }
 
-    /// The number of the next barrier, which takes place.
+    /// Counts a barrier and returns its number; every member then waits at it.
     pub fn next_barrier(&mut self) -> usize {
         self.passed += 1;
         self.passed
     }
 
-    /// A member's rows of a panel of so many rows that begins in row `first` of the matrix.
+    /// The rows of member `index` in a panel of `rows` rows that begins in row `first` of the
+    /// matrix.
     pub fn rows(&self, index: usize, first: usize, rows: usize) -> Range<usize> {
         let start = |index: usize| match index {
             0 => 0,
@@ -62,7 +63,7 @@ impl Group {
         start(index)..if index + 1 == self.size { rows } else { start(index + 1) }
     }
 
-    /// A member's part of so many columns.
+    /// The part of member `index` of the given columns.
     pub fn columns(&self, index: usize, columns: Range<usize>) -> Range<usize> {
         let part = columns.len().div_ceil(self.size).next_multiple_of(COLUMN_MULTIPLE);
         let start = |index: usize| columns.end.min(columns.start + index * part);

@@ -1,5 +1,5 @@
-//! What the workers of one call share, on every kind of device: counters that some announce and others wait
-//! for, barriers, groups, and why a call stopped.
+//! State that the workers of one call share, on every kind of device: counters to announce and wait
+//! for, barriers, groups, and the reason of a stop.
 
 mod communicator;
 mod group;
@@ -9,18 +9,18 @@ mod slots;
 pub use communicator::{Communicator, Sharing};
 pub use group::Group;
 
-/// What a worker can announce; each announcement carries a count that only grows.
+/// A kind of announcement of a worker; each announcement carries a count that only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// Factored panels.
     Panels,
     /// Tile rows, in the order of a substitution, whose partial sums from this worker are final.
     PartialSums(usize),
-    /// Tile rows that are solved, in the order of a substitution.
+    /// Solved tile rows, in the order of a substitution.
     Solved,
 }
 
-/// The call has been given up by some worker; unwind without touching the data further.
+/// A worker has stopped the call. Return without touching the data further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 

@@ -1,11 +1,12 @@
-//! A counter that only grows and that threads wait on, and what is made of it: a barrier of all threads,
-//! and barriers of some; all can be stopped.
+//! A counter that only grows and that threads wait for. From it come a barrier of all threads and
+//! barriers of some threads; all can be stopped.
 //!
 //! Contract. `announce(c)` publishes everything the caller wrote before it to every thread whose
-//! `wait(c' <= c)` returns `Ok`. A waiter spins briefly (tile kernels take tens of microseconds), then
-//! sleeps, so that more workers than cores do not burn each other's time. No wake-up is lost: the
-//! waiter registers, fences, then reads the count; the announcer stores the count, fences, then reads
-//! the registrations. Whichever fence comes second sees the other's write. `tests/loom` checks it.
+//! `wait(c' <= c)` returns `Ok`. A waiter spins briefly (tile kernels take tens of microseconds),
+//! then sleeps. If workers outnumber cores, a waiter therefore does not take the time of others. No
+//! wake-up is lost: the waiter registers, fences, then reads the count. The announcer stores the
+//! count, fences, then reads the registrations. The fence that comes second sees the other thread's
+//! write. `tests/loom` checks it.
 
 #[cfg(loom)]
 use loom::sync::{Condvar, Mutex, atomic};
@@ -42,7 +43,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// Raises the count to `count`; only one thread at a time announces.
+    /// Raises the count to `count`. Only one thread at a time may announce.
     pub fn announce(&self, count: usize) {
         self.count.store(count, Ordering::Release);
         self.wake_sleepers();
@@ -98,7 +99,7 @@ impl Progress {
     }
 }
 
-/// Meets `parties` threads again and again.
+/// A reusable barrier of `parties` threads.
 pub struct Barrier {
     parties: usize,
     arrived: AtomicUsize,
@@ -124,8 +125,8 @@ impl Barrier {
     }
 }
 
-/// Lets some of the threads meet, now these, now those. Each has a counter of its own, on lines of its
-/// own, that the others wait for.
+/// Barriers of changing subsets of the threads. Each thread has its own counter, on its own cache
+/// lines, for which the others wait.
 pub struct GroupBarrier(Box<[Arrived]>);
 
 #[derive(Default)]
@@ -137,7 +138,7 @@ impl GroupBarrier {
         GroupBarrier((0..threads).map(|_| Arrived::default()).collect())
     }
 
-    /// GroupBarrier `number` of `members`, of which `me` is one; each thread's numbers only grow.
+    /// Waits at barrier `number` of `members`, which include `me`. Each thread's numbers only grow.
     pub fn wait(&self, me: usize, mut members: impl Iterator<Item = usize>, number: usize) -> Step {
         self.0[me].0.announce(number);
         members.try_for_each(|member| self.0[member].0.wait(number))

@@ -1,13 +1,13 @@
-//! Memory in which a worker shows the members of its group a value.
+//! Memory in which a worker shows a value to the members of its group.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 
-/// Bytes of a value of any type that is shown.
+/// The size limit of a shown value, in bytes.
 const BYTES: usize = 384;
 
-/// Two values, used by turns: a worker that writes a slot again has passed the barrier in between, which every
-/// member reaches after reading.
+/// Two values, used alternately. Before a worker writes a slot again, it has passed a barrier that
+/// every member reaches after reading.
 #[derive(Default)]
 #[repr(align(128))]
 pub struct Slots([Slot; 2]);
@@ -21,7 +21,7 @@ impl Default for Slot {
     }
 }
 
-// SAFETY: plain memory; `Members::agree` says who writes and reads it when.
+// SAFETY: plain memory. `Members::agree` orders its writes and reads.
 unsafe impl Sync for Slot {}
 
 impl Slots {

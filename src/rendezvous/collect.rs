@@ -1,4 +1,4 @@
-//! Devices arrive; the last one starts the call. Contract in README.md.
+//! Devices arrive; the last one starts the call. README.md has the contract.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -13,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::routines::Site;
 use crate::settings;
 
-/// One device's arrival.
 pub struct Arrival {
     pub call: Call,
     pub reply: Reply,
@@ -31,7 +30,8 @@ impl CallSite {
         Ok(CallSite(Arc::new(OpenRendezvous { site, open: Mutex::default() })))
     }
 
-    /// Takes one device's part of launch `run`. Returns at once; `arrival.reply` gets the outcome.
+    /// Takes one device's part of launch `run`. It returns at once; `arrival.reply` gets the
+    /// outcome.
     pub fn arrive(&self, run: i64, group: i64, arrival: Arrival) {
         self.0.arrive((run, group), arrival);
     }
@@ -44,7 +44,7 @@ pub(super) struct OpenRendezvous {
 
 struct Rendezvous {
     since: Instant,
-    /// Of its deadline; none if there is nobody to wait for.
+    /// For its deadline; `None` if the rendezvous has one device only.
     ticket: Option<watchdog::Ticket>,
     arrived: usize,
     /// By rank; emptied when the rendezvous fails.
@@ -102,7 +102,7 @@ impl OpenRendezvous {
         }
     }
 
-    /// Why `arrival` cannot be part of `rendezvous`.
+    /// The reason why `arrival` cannot be part of `rendezvous`.
     fn objection(&self, rendezvous: &Rendezvous, arrival: &Arrival) -> Option<Error> {
         let Call { rank, device, .. } = arrival.call;
         let (name, world) = (self.site.routine, self.site.world);
@@ -125,8 +125,8 @@ impl OpenRendezvous {
         }
     }
 
-    /// Fails the rendezvous `key` if it is still waiting for somebody; `ticket` tells it from a later one
-    /// of the same name.
+    /// Fails the rendezvous `key` if it still waits for a device. `ticket` distinguishes it from a
+    /// later rendezvous with the same key.
     pub(super) fn expire(&self, key: Key, ticket: watchdog::Ticket) {
         let mut open = self.open();
         let waits = |m: &&mut Rendezvous| m.failed.is_none() && m.ticket == Some(ticket);
@@ -140,7 +140,7 @@ impl OpenRendezvous {
 }
 
 impl Rendezvous {
-    /// Marks the rendezvous as failed and returns those who wait.
+    /// Marks the rendezvous as failed and returns the replies of the devices that wait.
     fn fail(&mut self, error: Error) -> Vec<Reply> {
         self.failed = Some(error);
         self.parts.drain(..).flatten().map(|arrival| arrival.reply).collect()

@@ -1,4 +1,5 @@
-//! A call site on CUDA devices: the host thread of each device gives its part to the device's stream.
+//! A call site on CUDA devices. The host thread of each device enqueues its part on the device's
+//! stream.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -14,7 +15,7 @@ pub struct CudaSite {
     hosts: Hosts,
 }
 
-/// What one device brings to a call; all buffers are in its memory.
+/// One device's part of a call; all buffers are in its memory.
 pub struct CudaArrival<'a> {
     pub run: i64,
     /// XLA's number of the device, for messages.
@@ -33,8 +34,8 @@ impl CudaSite {
         Ok(CudaSite { site, hosts })
     }
 
-    /// Gives the stream one device's part. Returns when it has been given, or waits for the other devices
-    /// where the routine needs them; then all return the same.
+    /// Enqueues one device's part on its stream. If the routine needs the other devices, it waits
+    /// for them, and all of them return the same result. Otherwise it returns after enqueueing.
     pub fn run(&self, devices: &Devices, arrival: CudaArrival) -> Result<()> {
         let run = arrival.run;
         let part = || -> Result<()> {
@@ -49,7 +50,7 @@ impl CudaSite {
         done.map_err(|error| self.fail(run, error))
     }
 
-    /// Makes an error that of all devices of the run, unless another one is already.
+    /// Makes `error` the error of all devices of the run, unless the run already has one.
     pub fn fail(&self, run: i64, error: Error) -> Error {
         self.hosts.fail(run, error)
     }

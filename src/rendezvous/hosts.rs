@@ -1,4 +1,4 @@
-//! Host threads of devices meet and wait for each other. Contract in README.md.
+//! Host threads of devices meet and wait for each other. README.md has the contract.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -11,7 +11,7 @@ use super::messages;
 use crate::error::{Error, Kind, Result};
 use crate::settings;
 
-/// Runs whose failure is remembered for those who come late.
+/// The failed runs that are remembered for late devices.
 const REMEMBERED: usize = 16;
 
 /// (run id, group)
@@ -27,7 +27,7 @@ pub struct Hosts {
     is_made: Condvar,
 }
 
-/// What ranks bring to a rendezvous, and what has been made of it.
+/// Parcels that ranks bring to a rendezvous, and the values made of them.
 #[derive(Default)]
 struct Exchange {
     brought: HashMap<Key, Vec<Option<Parcel>>>,
@@ -49,7 +49,7 @@ struct State {
 }
 
 struct Rendezvous {
-    /// Whether all have come, whatever happens afterwards in the same run.
+    /// Whether all ranks have come, even if the run fails afterwards.
     complete: Arc<AtomicBool>,
     since: Instant,
     /// By rank.
@@ -61,7 +61,7 @@ impl State {
         self.failed.iter().find(|(failed, _)| *failed == run).map_or(Ok(()), |f| Err(f.1.clone()))
     }
 
-    /// Keeps the first failure of a run.
+    /// Keeps the first failure of a run and returns it.
     fn fail(&mut self, run: i64, error: Error) -> Error {
         if let Err(first) = self.failure(run) {
             return first;
@@ -84,8 +84,8 @@ impl Hosts {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Waits until all ranks of a group have come. An error if one of the run has failed, or does not
-    /// come in time, which is one for all of them.
+    /// Waits until all ranks of a group have come. It returns an error if a rank of the run has
+    /// failed or does not come in time. All ranks of the run get this error.
     pub fn rendezvous(&self, run: i64, group: i64, rank: usize, device: i32) -> Result<()> {
         let (key, world) = ((run, group), self.world);
         let mut state = self.state();
@@ -121,7 +121,7 @@ impl Hosts {
             }
             state.failure(run)?;
             let Some(rendezvous) = state.open.get(&key) else {
-                // So many other runs have failed since that this one is forgotten.
+                // So many later runs have failed that this failure is forgotten.
                 return Err(messages::given_up(self.routine));
             };
             let left = deadline.saturating_duration_since(Instant::now());
@@ -135,7 +135,8 @@ impl Hosts {
         }
     }
 
-    /// As [`Hosts::meet`]; from what all ranks bring, in their order, one of them makes what all get.
+    /// As [`Hosts::rendezvous`]. In addition, one rank passes the parcels of all ranks, in rank
+    /// order, to `make`; all ranks get its value.
     pub fn gather<V: Send + 'static, S: Send + Sync + 'static>(
         &self,
         run: i64,
@@ -155,7 +156,7 @@ impl Hosts {
             let mut exchange = self.exchange();
             let none = || (0..self.world).map(|_| None).collect();
             let brought = exchange.brought.entry(key).or_insert_with(none);
-            // A rank that there is not is refused below.
+            // The rendezvous below refuses a rank that is out of range.
             if let Some(slot) = brought.get_mut(rank) {
                 *slot = Some(Box::new(parcel));
             }
@@ -165,8 +166,8 @@ impl Hosts {
             return Err(error);
         }
         let mut exchange = self.exchange();
-        // One of them finds what all have brought, and nothing made: what is there then is for their next
-        // gathering. Others, and other groups, wait for no lock meanwhile.
+        // One rank finds all parcels and no value. Later parcels are for the next gathering.
+        // Meanwhile the other ranks, and other groups, wait for no lock.
         if !exchange.made.contains_key(&key)
             && let Some(brought) = exchange.brought.remove(&key)
         {
@@ -200,7 +201,7 @@ impl Hosts {
         self.exchange.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Makes the first failure of a run that of all who wait or come later, and returns it.
+    /// Makes the first failure of a run that of all waiting or later ranks, and returns it.
     pub fn fail(&self, run: i64, error: Error) -> Error {
         let first = self.state().fail(run, error);
         self.exchange().brought.retain(|key, _| key.0 != run);

@@ -1,4 +1,4 @@
-//! What is said of devices that do not come together.
+//! Messages on devices that do not form a rendezvous.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub fn missing<T>(routine: &str, present: &[Option<T>], waited: Duration) -> Err
     )
 }
 
-/// A call whose failure is no longer remembered.
+/// For a call whose failure is no longer remembered.
 pub fn given_up(routine: &str) -> Error {
     let text = format!("meshsolve.{routine}: the call failed on another device of the mesh axis");
     Error::new(Kind::Cancelled, text)

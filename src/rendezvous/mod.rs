@@ -1,4 +1,5 @@
-//! The devices of one call meet, the call runs, all devices get the same outcome. See README.md here.
+//! The devices of one call meet, the call runs, and all devices get the same outcome. See README.md
+//! here.
 
 mod collect;
 mod cuda_site;

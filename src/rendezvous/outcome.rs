@@ -1,4 +1,4 @@
-//! Runs a job on its workers and gives every rank the same outcome. Contract in README.md.
+//! Runs a job on its workers and gives every rank the same outcome. README.md has the contract.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,25 +9,25 @@ use crate::comm::progress::Progress;
 use crate::device::cpu::{float_mode::FloatMode, threads};
 use crate::error::{Error, Kind, Result};
 
-/// Tells one device the outcome; may run that device's program.
+/// Reports the outcome to one device; it may run that device's program.
 pub type Reply = Box<dyn FnOnce(Result<()>) + Send>;
 
-/// What the workers of one call share.
+/// State that the workers of one call share.
 struct Conduct {
     running: AtomicUsize,
     outcome: Mutex<Result<()>>,
     decided: Progress,
 }
 
-/// A call whose workers are at work.
+/// A call with running workers.
 type AtWork = (Arc<Conduct>, Weak<dyn Job>);
 
 /// All calls of the process.
 struct Calls {
-    /// A job is borrowed from here only while the lock is held, and its last worker takes it out before
-    /// it lets go of the job.
+    /// A job may be borrowed from here only under the lock. Its last worker removes it before
+    /// dropping the job.
     running: Vec<AtWork>,
-    /// Whether none begins any more.
+    /// Whether later calls end at once.
     closed: bool,
 }
 
@@ -38,7 +38,7 @@ fn calls() -> MutexGuard<'static, Calls> {
 }
 
 impl Calls {
-    /// Ends those whose workers are at work. Workers stop where they next wait for each other.
+    /// Cancels all running calls. Workers stop where they next wait for each other.
     fn end(&self, text: &str) -> usize {
         for (shared, job) in &self.running {
             if let Some(job) = job.upgrade() {
@@ -49,22 +49,22 @@ impl Calls {
     }
 }
 
-/// Ends every call whose workers are at work with an error on all its ranks; how many there were.
+/// Ends every running call with an error on all its ranks. Returns the number of these calls.
 pub fn cancel() -> usize {
     calls().end("meshsolve: the call was ended by meshsolve.cancel()")
 }
 
 const CLOSED: &str = "meshsolve: the call was ended because the process ends";
 
-/// The same before the process ends: calls that would begin later are ended, too.
+/// As `cancel`, before the process ends; it ends later calls too.
 pub fn close() -> usize {
     let mut calls = calls();
     calls.closed = true;
     calls.end(CLOSED)
 }
 
-/// Starts all workers of `job`, or none; each of `replies` then gets the outcome on a thread of its
-/// own. Returns at once.
+/// Starts all workers of `job`, or none. Each of `replies` then gets the outcome on a thread of its
+/// own. It returns at once.
 pub fn conduct(job: Arc<dyn Job>, replies: Vec<Reply>) {
     let workers = job.workers();
     let threads = match threads::reserve(workers.max(replies.len())) {
@@ -96,7 +96,7 @@ pub fn conduct(job: Arc<dyn Job>, replies: Vec<Reply>) {
                 shared.run_worker(job, worker);
             }
             if let Some(reply) = reply {
-                // Never stopped: the last worker always decides.
+                // This wait is never stopped: the last worker always decides.
                 let _ = shared.decided.wait(1);
                 let outcome = shared.outcome().clone();
                 callers_mode.enter();
@@ -123,8 +123,8 @@ impl Conduct {
             let finish = catch_unwind(AssertUnwindSafe(|| job.finish()));
             self.note(&*job, finish, "finishing a call");
         }
-        // The other workers have nothing left to do but to let go of the job; then its memory is free
-        // before anybody is told.
+        // The other workers only have to drop the job. Its memory is then free before a device gets
+        // the outcome.
         while Arc::strong_count(&job) > 1 {
             std::thread::yield_now();
         }
@@ -155,7 +155,7 @@ pub fn answer_all(replies: Vec<Reply>, outcome: Result<()>) {
                 thread.run(move || reply(outcome));
             }
         }
-        // No threads to be had: the machine is at its end, and an answer matters more than its thread.
+        // The machine has no threads left. An answer matters more than its thread.
         Err(_) => replies.into_iter().for_each(|reply| reply(outcome.clone())),
     }
 }

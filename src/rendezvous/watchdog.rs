@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::collect::OpenRendezvous;
 
-/// A deadline; the number tells equal instants apart.
+/// A deadline; the number distinguishes equal instants.
 pub(super) type Ticket = (Instant, u64);
 type Deadlines = BTreeMap<Ticket, (Weak<OpenRendezvous>, (i64, i64))>;
 
@@ -18,10 +18,10 @@ fn deadlines() -> MutexGuard<'static, (u64, Deadlines)> {
     DEADLINES.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Expires the rendezvous `key` of `open` at `deadline`, unless the ticket is given back before.
+/// Expires the rendezvous `key` of `open` at `deadline`, unless `forget` gets the ticket before.
 pub(super) fn watch(deadline: Instant, open: &Arc<OpenRendezvous>, key: (i64, i64)) -> Ticket {
     START.call_once(|| {
-        // Without the thread calls still work, they just wait without limit.
+        // Without this thread calls still work; they wait without a limit.
         let _ = std::thread::Builder::new().name("meshsolve-watch".into()).spawn(run);
     });
     let mut guard = deadlines();
@@ -35,7 +35,7 @@ pub(super) fn watch(deadline: Instant, open: &Arc<OpenRendezvous>, key: (i64, i6
     ticket
 }
 
-/// Gives a ticket back: its rendezvous is over.
+/// Drops the deadline of a rendezvous that is over.
 pub(super) fn forget(ticket: Ticket) {
     deadlines().1.remove(&ticket);
 }

@@ -1,6 +1,6 @@
-//! The table of routines. A routine reads its attributes once per call site (`configure`) and turns
-//! the parts of all devices into a job per call (`prepare`). Adding one: an entry here, an algorithm
-//! in `algorithms`, a Python function; never C++.
+//! The table of routines. A routine reads its attributes once per call site (`configure`). It turns
+//! the parts of all devices into a job per call (`prepare`). To add one, add an entry here, an
+//! algorithm in `algorithms` and a Python function; never C++.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,28 +16,27 @@ pub use on_cuda::{OnCuda, Part};
 
 pub trait Routine: Sync {
     fn name(&self) -> &'static str;
-    /// What it does, for `meshsolve.info`.
+    /// A description, for `meshsolve.info`.
     fn summary(&self) -> &'static str;
     fn configure(&'static self, attributes: &dyn Attributes) -> Result<Box<dyn Configured>>;
 }
 
 /// A routine with its attributes.
 pub trait Configured: Send + Sync {
-    /// Checks all buffers against each other and makes the job. `calls` is in rank order;
-    /// `since` is when the first device arrived.
+    /// Checks all buffers against each other and makes the job. `calls` is in rank order; `since`
+    /// is the time of the first arrival.
     fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>>;
 
-    /// The routine on CUDA devices.
     fn on_cuda(&self) -> &dyn OnCuda;
 }
 
-/// All routines there are.
+/// All routines.
 pub fn table() -> impl Iterator<Item = &'static dyn Routine> {
     let transpose: &'static dyn Routine = &transpose::Transpose;
     solver::verbs().map(|verb| verb as &dyn Routine).chain([transpose]).chain(added())
 }
 
-/// One more, for tests.
+/// Adds a routine, for tests.
 #[cfg(feature = "internals")]
 pub fn add(routine: &'static dyn Routine) {
     ADDED.get_or_init(|| routine);
@@ -56,7 +55,7 @@ fn added() -> Option<&'static dyn Routine> {
     None
 }
 
-/// What every call site says: which routine, over how many devices.
+/// The attributes of every call site: the routine and the number of devices.
 pub struct Site {
     pub routine: &'static str,
     pub world: usize,
@@ -86,7 +85,7 @@ impl Site {
     }
 }
 
-/// Remembers which attributes exist and were asked for, so that a misspelt one is an error.
+/// Remembers which attributes exist and have been read, so that a misspelt one is an error.
 struct Counted<'a> {
     inner: &'a dyn Attributes,
     found: std::cell::RefCell<Vec<String>>,

@@ -1,6 +1,6 @@
-//! Routines on CUDA devices. XLA has a host thread for each local device, which issues what a program
-//! contains in the program's order. So each thread gives its device's stream the work of its part, and
-//! returns without waiting for it.
+//! Routines on CUDA devices. XLA has a host thread for each local device, which issues a program's
+//! work in the program's order. Each thread enqueues its part on its device's stream and returns
+//! without waiting for it.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::scalar::DType;
 
 /// A routine with its attributes.
 pub trait OnCuda: Send + Sync {
-    /// Checks the buffers of one device and gives the stream its part.
+    /// Checks the buffers of one device and enqueues its part on the stream.
     fn run(&self, part: &mut Part) -> Result<()>;
 }
 
@@ -23,7 +23,7 @@ pub struct Part<'a, 's> {
     /// Number of devices on the mesh axis.
     pub world: usize,
     arrival: CudaArrival<'s>,
-    /// Rank and group, once they have been read.
+    /// Rank and group, after the first read.
     place: Option<(usize, i64)>,
     met: bool,
 }
@@ -54,19 +54,19 @@ impl<'a, 's> Part<'a, 's> {
         &self.arrival.rets
     }
 
-    /// Rank along the mesh axis and group of the call. They lie in the device's memory: the first time,
-    /// all work that the stream has been given is waited for.
+    /// Rank along the mesh axis and group of the call. They are in the device's memory: the first
+    /// call waits for all work on the stream.
     pub fn place(&mut self) -> Result<(usize, i64)> {
         if let Some(place) = self.place {
             return Ok(place);
         }
         let place = &self.arrival.place;
         place.check("ffi_target", "operand `place`", DType::S32, &[2])?;
-        // SAFETY: two int32 in the device's memory (checked), alive during the call.
+        // SAFETY: two int32 in the device's memory (checked). XLA keeps them alive during the call.
         let bytes: [u8; 8] =
             unsafe { self.device.read(place.ptr.addr() as u64, self.arrival.stream) }?;
         let number = |k: usize| i32::from_ne_bytes([0, 1, 2, 3].map(|b| bytes[4 * k + b]));
-        // A negative rank becomes one past every world and is refused by name where ranks meet.
+        // A negative rank becomes one beyond every world. The rendezvous refuses it by name.
         Ok(*self.place.insert((number(0) as usize, number(1).into())))
     }
 
@@ -82,8 +82,8 @@ impl<'a, 's> Part<'a, 's> {
         self.arrival.device
     }
 
-    /// Waits for the host threads of all ranks of the group; from what they bring one of them makes what
-    /// all get. They must all end alike by themselves.
+    /// Waits for the host threads of all ranks of the group. One rank passes the parcels of all to
+    /// `make`; all get its value. After it, the ranks must by themselves all return the same.
     pub fn gather<V: Send + 'static, S: Send + Sync + 'static>(
         &mut self,
         parcel: V,
@@ -94,12 +94,12 @@ impl<'a, 's> Part<'a, 's> {
         self.hosts.gather(run, group, rank, device, parcel, make)
     }
 
-    /// Who has met the others meets them once more, so that all return the same.
+    /// A rank that has met the others meets them once more, so that all return the same.
     pub fn leave(mut self) -> Result<()> {
         if self.met { self.rendezvous() } else { Ok(()) }
     }
 
-    /// The address of so many bytes of the device's memory, for work on the stream.
+    /// The address of `bytes` bytes of the device's memory, for work on the stream.
     pub fn scratch(&mut self, routine: &str, bytes: usize) -> Result<u64> {
         if bytes == 0 {
             return Ok(0);
@@ -114,15 +114,15 @@ impl<'a, 's> Part<'a, 's> {
         })
     }
 
-    /// Result `ret` starts as operand `arg`; nothing to do where XLA has aliased them.
+    /// Copies operand `arg` to result `ret`. It does nothing where XLA has aliased them.
     pub fn pass_through(&self, arg: usize, ret: usize) -> Result<()> {
         let (from, to) = (&self.args()[arg], &self.rets()[ret]);
         if from.ptr == to.ptr || from.bytes() == 0 {
             return Ok(());
         }
         let [to, source] = [to, from].map(|buffer| buffer.ptr.addr() as u64);
-        // SAFETY: XLA's buffers are either one and the same or disjoint; the routine has checked that they
-        // are equal in size.
+        // SAFETY: XLA's buffers are either identical or disjoint. The routine has checked that
+        // their sizes are equal.
         unsafe { self.device.copy(to, source, from.bytes(), self.stream()) }
     }
 }

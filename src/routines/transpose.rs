@@ -1,8 +1,8 @@
-//! Every device's part of an array, transposed in its own memory.
+//! Transposes every device's part of an array in its own memory.
 //!
 //! Operand x `[m, n]`, result `[m, n]` in its memory, which then holds the row-major `[n, m]`
-//! transpose (for XLA an alias has the dimensions of its operand; a reshape follows). Elements of 4, 8
-//! or 16 bytes are moved as they are. No attributes.
+//! transpose. (For XLA an alias has the dimensions of its operand; a reshape follows.) It moves
+//! elements of 4, 8 or 16 bytes unchanged. No attributes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -53,7 +53,7 @@ impl Configured for Transpose {
             y.check("transpose", &format!("y of rank {rank}"), dtype, &dims)?;
         }
         let plan = Plan::new(dims[0], dims[1], dtype.size());
-        // Only the size of an element counts.
+        // Only the size of an element matters.
         Ok(match dtype.size() {
             4 => Arc::new(Turn::<f32>::new(plan, calls, since)?),
             8 => Arc::new(Turn::<f64>::new(plan, calls, since)?),
@@ -66,12 +66,13 @@ impl Configured for Transpose {
     }
 }
 
-/// What XLA lends of a device's memory for an array of so many bytes: small ones get what is always enough.
+/// The scratch in a device's memory for an array of `bytes` bytes. Small arrays get the amount that
+/// is always enough.
 fn offered_on_cuda(bytes: usize) -> usize {
     (bytes / 32).max((bytes + bytes / 8 + 64).min(4 << 20))
 }
 
-/// Nobody waits for anybody: a device's part has nothing to do with that of the others.
+/// No device waits for another: their parts are independent.
 impl OnCuda for Transpose {
     fn run(&self, part: &mut Part) -> Result<()> {
         let ([x], [y]) = (part.args(), part.rets()) else {
@@ -99,8 +100,8 @@ impl OnCuda for Transpose {
         let scratch_bytes = transposition::scratch_bytes(&plan, data);
         let scratch = part.scratch("transpose", scratch_bytes)?;
         part.pass_through(0, 0)?;
-        // SAFETY: y is XLA's for this call, of this shape; the scratch is the stream's until what follows
-        // the call.
+        // SAFETY: XLA owns y, of this shape, and keeps it for this call. The scratch belongs to the
+        // stream until the work after the call.
         unsafe { transposition::transpose(part.device(), &plan, data, scratch, part.stream()) }?;
         stats::record(CallStats {
             routine: Transpose.name(),
@@ -118,7 +119,7 @@ struct Turn<T> {
     plan: Plan,
     calls: Vec<Call>,
     comm: Communicator,
-    /// Every worker's own, then what they share for each shard.
+    /// Each worker's own scratch, then the shared scratch of each shard.
     scratch: Scratch<T>,
     /// Elements of scratch of each worker.
     own: usize,
@@ -157,7 +158,7 @@ impl<T: Scalar> Job for Turn<T> {
             call.pass_through(0, 0);
         }
         let shards: Vec<*mut T> = self.calls.iter().map(|c| c.rets[0].ptr.cast()).collect();
-        // A stop is no error here: whoever stopped the call has recorded why.
+        // A stop is no error here: the worker that stopped the call has recorded the reason.
         if self.comm.barrier().wait().is_ok() {
             let shared = self.scratch.at(self.comm.workers() * self.own);
             let _ = worker.transpose_shards(&self.plan, &shards, scratch, shared);

@@ -1,4 +1,4 @@
-//! Calls that are ended while they run: all of the process are.
+//! Calls that are cancelled while they run. Cancelling ends all calls of the process.
 
 use crate::alone;
 use crate::common::{Map, arrive, collect, outcomes, positive_definite, posv_call, row_shards};

@@ -1,4 +1,5 @@
-//! The cache of compiled kernels: whose folder it is, processes side by side, entries that are not whole.
+//! The cache of compiled kernels: the owner of its folder, several processes at once, incomplete
+//! entries.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -13,7 +14,7 @@ use meshsolve::device::cuda::cache::{Cache, Census, choose};
 use meshsolve::device::cuda::kernels::key;
 use meshsolve::device::cuda::nvrtc::{Compiled, Program};
 
-/// A folder of its own for each test, removed in the end.
+/// A separate folder for each test, removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -143,7 +144,7 @@ fn damaged_entries_are_absent_and_can_be_stored_anew() {
             assert_eq!(cache.load(&key_of(1)), Some(compiled(1)));
             assert_eq!(cache.census().damaged, 0);
         }
-        // A folder in its place cannot be replaced, and nothing else happens.
+        // A folder in its place cannot be replaced; nothing else changes.
         fs::remove_file(file).unwrap();
         fs::create_dir(file).unwrap();
         assert_eq!(cache.load(&key_of(1)), None);
@@ -297,7 +298,7 @@ fn the_environment_chooses_the_folder() {
 const SHARED: &str = "MESHSOLVE_TEST_SHARED_CACHE";
 const KEYS: u64 = 4;
 
-/// Stores and loads the same few entries over and over; what is found must be whole and right.
+/// Stores and loads the same few entries over and over. Every loaded entry must be whole and right.
 fn work(cache: &Cache, turns: u64) {
     for turn in 0..turns {
         let i = (turn * 7 + u64::from(std::process::id())) % KEYS;
@@ -324,7 +325,7 @@ fn processes_side_by_side_find_whole_entries() {
                     .unwrap()
             })
             .collect();
-        // Meanwhile entries are damaged where they lie.
+        // Meanwhile, damage entries in place.
         let cache = scratch.cache();
         while children.iter_mut().any(|child| child.try_wait().unwrap().is_none()) {
             for file in files(cache.path()) {

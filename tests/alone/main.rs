@@ -1,4 +1,4 @@
-//! What touches the state of the whole process: each test runs in one of its own.
+//! Tests that touch the state of the whole process: each test runs in its own process.
 
 mod cancel;
 #[path = "../common/mod.rs"]
@@ -8,13 +8,13 @@ mod sanitizers;
 mod timeout;
 mod trace;
 
-/// Runs a test's body in a process of its own, which is this program with that one test.
+/// Runs a test's body in a new process, which is this program with that one test.
 pub fn alone<F: FnOnce()>(body: F) {
     const CHILD: &str = "MESHSOLVE_TESTS_ALONE";
     if std::env::var_os(CHILD).is_some() {
         return body();
     }
-    // That of a closure: this_crate::module::test::{{closure}}.
+    // The path of a closure: this_crate::module::test::{{closure}}.
     let path = std::any::type_name::<F>().split("::").skip(1).collect::<Vec<_>>();
     let test = path[..path.len() - 1].join("::");
     let child = std::process::Command::new(std::env::current_exe().unwrap())

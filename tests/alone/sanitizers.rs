@@ -1,8 +1,9 @@
-//! Faults that `make test-sanitize` expects its sanitizers to report: one that sees nothing passes all.
+//! Faults that `make test-sanitize` expects its sanitizers to report. A sanitizer without effect
+//! would pass all other tests.
 
 use std::hint::black_box;
 
-/// An address that is handed to several threads.
+/// An address that several threads get.
 #[derive(Clone, Copy)]
 struct Address(*mut u64);
 
@@ -27,6 +28,6 @@ fn two_threads_write_one_number() {
 #[ignore = "an access past the end, for the address sanitizer"]
 fn a_number_past_the_end_is_read() {
     let numbers = black_box(vec![1u64; 4]);
-    // SAFETY: it is not safe: there are 4, which is the fault.
+    // SAFETY: it is not safe: the vector has 4 numbers, which is the fault.
     black_box(unsafe { numbers.as_ptr().add(4).read_volatile() });
 }

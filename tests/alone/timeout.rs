@@ -30,7 +30,7 @@ fn a_device_that_never_arrives_is_named_and_a_late_one_gets_the_same_error() {
 #[test]
 fn a_deadline_does_not_outlive_its_rendezvous() {
     alone(|| {
-        // As in a loop: the same run id meets again, after the first deadline of that name.
+        // As in a loop: the same run id meets again, after the first deadline of that key.
         settings::set_timeout(Duration::from_millis(400));
         let site = diagnose(2, "none");
         for _ in 0..3 {
@@ -47,7 +47,7 @@ fn a_deadline_does_not_outlive_its_rendezvous() {
     });
 }
 
-/// Host threads of devices, which wait themselves.
+/// Host threads of devices wait by themselves.
 #[test]
 fn a_host_thread_that_never_comes() {
     alone(|| {

@@ -1,4 +1,4 @@
-//! Traces of calls: what is in the file, and when it is complete.
+//! Traces of calls: the contents of the file, and when it is complete.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ fn events(trace: &Trace) -> Vec<Event> {
     inside.split(",\n").map(event).collect()
 }
 
-/// A name for a file of this test alone.
+/// A file name for this test alone.
 fn new_trace(test: &str) -> Arc<Trace> {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = std::fs::remove_dir_all(&folder);
@@ -58,7 +58,7 @@ fn figures(routine: &'static str, workers: usize) -> CallStats {
     CallStats { routine, dtype: "float64", n: N, ranks: 2, workers, ..CallStats::default() }
 }
 
-/// A factorisation, in a phase, by a comm of its own.
+/// A factorisation, in a phase, with its own communicator.
 fn factor(trace: &Arc<Trace>, routine: &'static str, workers: usize, sharing: Sharing) {
     let a = Mat::from_fn(N, N, |i, j| if i == j { N as f64 } else { 1.0 / (1 + i + j) as f64 });
     let mut memory = shards(&a, 2);
@@ -77,7 +77,7 @@ fn factor(trace: &Arc<Trace>, routine: &'static str, workers: usize, sharing: Sh
     });
 }
 
-/// Pieces of work follow each other within the worker's phase; times have three decimals.
+/// Pieces of work follow each other within the worker's phase. Times have three decimals.
 fn check_rows(events: &[Event], workers: usize) {
     let mut rows: BTreeMap<usize, Vec<(f64, f64, bool)>> = BTreeMap::new();
     for event in events.iter().filter(|e| e.is("X")) {
@@ -95,7 +95,7 @@ fn check_rows(events: &[Event], workers: usize) {
     }
 }
 
-/// How often each panel is named by spans of a name.
+/// How many spans of a name belong to each panel.
 fn panels(events: &[Event], name: &str) -> Vec<usize> {
     let mut counts = vec![0; N.div_ceil(TILE) + 1];
     for event in events.iter().filter(|e| e.is("X") && e.field("name") == Some(name)) {
@@ -127,7 +127,8 @@ fn every_worker_and_every_panel_is_there() {
             check_rows(&alone, workers);
             assert_eq!(panels(&alone, "getrf panel"), vec![1; count]);
             assert_eq!(panels(&alone, "wait for panel"), vec![workers; count]);
-            // A tile to the right of panel k has its rows of U by k's triangle, whatever worker does it.
+            // Each tile to the right of panel k gets its rows of U with k's triangle, on any
+            // worker.
             assert_eq!(panels(&alone, "trsm"), (1..count).rev().collect::<Vec<_>>());
         }
     });
@@ -157,7 +158,7 @@ fn calls_at_once_have_rows_of_their_own() {
         }
         drop(first);
         assert_eq!(events(&trace).iter().filter(|e| e.is("X")).count(), 1, "complete in between");
-        // Rows that are free again are taken by whoever comes next.
+        // The next call takes rows that are free again.
         let third = call("third", 1);
         third.worker(0).note("work", meshsolve::trace::Of::Call, Instant::now());
         drop(third);

@@ -1,4 +1,4 @@
-//! A routine on shards of every kind, through a call site without XLA.
+//! A routine on shards of every storage, through a call site without XLA.
 
 use faer::Mat;
 use meshsolve::call::{Buffer, Call};
@@ -8,10 +8,10 @@ use meshsolve::scalar::Scalar;
 
 use super::{Map, arrive, collect, outcomes};
 
-/// What runs a routine with attributes on the parts of all ranks, if not the host's call sites.
+/// Runs a routine with attributes on the parts of all ranks, in place of the CPU's call sites.
 pub type Place = Option<fn(&Map, Vec<Call>)>;
 
-/// One case: how A lies, which triangle is given, in which order columns are worked on.
+/// One case: the storage of A, the given triangle, the order of columns during the work.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub n: usize,
@@ -83,12 +83,12 @@ impl Case {
         }
     }
 
-    /// Lets every rank arrive with the operands and results that `part` gives it.
+    /// Runs the routine: every rank arrives with the operands and results from `part`.
     pub fn run(&self, routine: &str, part: impl FnMut(usize) -> Call) {
         self.run_with(self.map(routine).text("rhs", "replicated"), part);
     }
 
-    /// The same with attributes of any kind.
+    /// The same with any attributes.
     pub fn run_with(&self, map: Map, mut part: impl FnMut(usize) -> Call) {
         if let Some(elsewhere) = self.at {
             let calls = (0..self.ranks).map(part).collect();
@@ -105,7 +105,7 @@ impl Case {
     }
 }
 
-/// Fewer where every step is slow.
+/// All cases on the CPU's call sites; fewer where every step is slow.
 pub fn cases(at: Place) -> impl Iterator<Item = Case> {
     let shapes = [(7, 1), (12, 3), (1, 1), (6, 2), (20, 2), (24, 8)];
     let count = if at.is_some() { 2 } else { shapes.len() };

@@ -1,5 +1,5 @@
-//! A call that only meets: what `meshsolve.info` measures the round trip with, and how tests let one
-//! device fail or panic in the middle of a call without touching a solver.
+//! A call that is only a rendezvous. `meshsolve.info` measures the round trip with it. With it
+//! tests let one device fail or panic in the middle of a call without touching a solver.
 //!
 //! Operands and results: one array of any shape, passed through. Attributes: `fault` ("none",
 //! "error", "panic") happens on `fault_rank` while all other ranks wait for it.
@@ -83,7 +83,7 @@ fn check(args: &[Buffer], rets: &[Buffer]) -> Result<()> {
 }
 
 impl Options {
-    /// What was asked of this rank.
+    /// The fault requested of this rank.
     fn fail(&self, rank: usize) -> Result<()> {
         match self.fault {
             Fault::Error if rank == self.rank => {

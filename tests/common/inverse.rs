@@ -1,18 +1,18 @@
-//! Matrices whose inverses are tested, and how good these are.
+//! Matrices for tests of inverses, and the errors of these.
 
 use faer::Mat;
 use meshsolve::scalar::Scalar;
 
 use super::{random, residual};
 
-/// Both residuals, A X - I and X A - I, in the scale of the acceptance tests.
+/// The larger of both residuals, A X - I and X A - I, in the scale of the acceptance tests.
 pub fn ratio<T: Scalar>(a: &Mat<T>, x: &Mat<T>) -> f64 {
     let identity = Mat::<T>::identity(a.nrows(), a.ncols());
     let [right, left] = [residual(a, x, &identity), residual(x, a, &identity)];
     if right > left || right.is_nan() { right } else { left }
 }
 
-/// Well conditioned, the pivots far from the diagonal.
+/// A well conditioned matrix whose pivots are not on the diagonal.
 pub fn shifted<T: Scalar>(n: usize, seed: u64) -> Mat<T> {
     let mut a = random::<T>(n, n, seed);
     let shift = T::from_f64_impl(2.0 * (n as f64).sqrt());

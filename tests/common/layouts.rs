@@ -1,4 +1,4 @@
-//! Layouts by definition: what the layout algebra is compared with.
+//! Layouts by definition: the reference for the layout algebra.
 
 use meshsolve::layout::{Layout, Tuple};
 
@@ -34,7 +34,7 @@ pub fn map(layout: &Layout) -> Vec<usize> {
     count(&layout.shape().flat()).into_iter().map(dot).collect()
 }
 
-/// Whether the runs of `t` indices are the same up to where they start.
+/// Whether the runs of `t` indices are the same up to their start.
 pub fn translates(layout: &Layout, t: usize) -> bool {
     let indices = map(layout);
     let run = |start: usize| (1..t).map(move |i| (start, start + i));

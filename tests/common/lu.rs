@@ -1,4 +1,4 @@
-//! The textbook's LU, to compare with.
+//! The textbook's LU as reference.
 
 use faer::Mat;
 use meshsolve::matrix::Block;

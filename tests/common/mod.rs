@@ -1,4 +1,4 @@
-//! What the native tests share: a call site without XLA, matrices, residuals.
+//! Shared parts of the native tests: a call site without XLA, matrices, residuals.
 #![allow(dead_code)] // each test file uses a part
 
 pub mod case;
@@ -19,7 +19,7 @@ use meshsolve::error::{Error, Result};
 use meshsolve::rendezvous::{Arrival, CallSite};
 use meshsolve::scalar::{DType, Scalar};
 
-/// Attributes as a direct call would give them.
+/// Attributes as in a direct call.
 #[derive(Clone, Default)]
 pub struct Map {
     ints: HashMap<String, i64>,
@@ -55,14 +55,14 @@ impl Attributes for Map {
     }
 }
 
-/// Rank and outcome, as they come in.
+/// Rank and outcome, in the order of arrival.
 pub type Outcomes = Receiver<(usize, Result<()>)>;
 
 pub fn outcomes() -> (Sender<(usize, Result<()>)>, Outcomes) {
     channel()
 }
 
-/// Lets device `call.device` arrive; its outcome goes to `to`.
+/// Lets device `call.device` arrive; `to` gets its outcome.
 pub fn arrive(site: &CallSite, run: i64, call: Call, to: &Sender<(usize, Result<()>)>) {
     let (rank, to) = (call.rank, to.clone());
     let reply = Box::new(move |outcome| to.send((rank, outcome)).unwrap());
@@ -100,7 +100,7 @@ pub fn real_scalar<T: Scalar>(value: &mut f64) -> Buffer {
 
 pub fn real_value<T: Scalar>(value: &f64) -> f64 {
     match T::DTYPE.real() {
-        // SAFETY: written by a routine as a number of this size.
+        // SAFETY: a routine has written a number of this size.
         DType::F32 => f64::from(unsafe { std::ptr::from_ref(value).cast::<f32>().read() }),
         _ => *value,
     }
@@ -126,13 +126,12 @@ impl Random {
     }
 }
 
-/// No structure at all.
 pub fn random<T: Scalar>(rows: usize, cols: usize, seed: u64) -> Mat<T> {
     let mut random = Random(seed);
     Mat::<T>::from_fn(rows, cols, |_, _| random.scalar())
 }
 
-/// Hermitian positive definite, well conditioned.
+/// A random Hermitian positive definite matrix, well conditioned.
 pub fn positive_definite<T: Scalar>(n: usize, seed: u64) -> Mat<T> {
     let mut random = Random(seed);
     let g = Mat::<T>::from_fn(n, n, |_, _| random.scalar());
@@ -173,7 +172,7 @@ pub fn residual<T: Scalar>(a: &Mat<T>, x: &Mat<T>, b: &Mat<T>) -> f64 {
     difference(b, &(a * x)) / (a.nrows().max(1) as f64 * norm(a) * norm(x) * unit::<T>())
 }
 
-/// Names of a call's parts for `posv`.
+/// The operands and results of a rank's call of `posv`.
 pub fn posv_call<T: Scalar>(
     rank: usize,
     a: &mut [T],
@@ -218,7 +217,7 @@ pub fn run_diagnose(site: &CallSite, run: i64, ranks: &[usize]) -> Vec<(usize, R
     collect(&from, ranks.len())
 }
 
-/// A test for each function, with every type of element.
+/// A test for each function, with every element type.
 #[allow(unused_macros)] // each test file uses a part
 macro_rules! for_all_scalars {
     ($($function:ident)*) => {mod scalars {$(

@@ -18,7 +18,7 @@ pub fn norms<T: Scalar>(a: &Mat<T>, n: usize) -> [f64; 3] {
     ]
 }
 
-/// Rows and columns of different sizes.
+/// A matrix whose rows and columns have different sizes.
 pub fn uneven<T: Scalar>(n: usize) -> Mat<T> {
     let mut a = random::<T>(n, n, 11 + n as u64);
     (0..n).for_each(|j| a[(n / 2, j)] *= T::from_f64_impl(9.0));

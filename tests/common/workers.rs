@@ -1,4 +1,4 @@
-//! Host workers without call sites, and matrices in shards.
+//! CPU workers without call sites, and matrices in shards.
 
 use faer::Mat;
 use meshsolve::comm::Communicator;
@@ -7,7 +7,7 @@ use meshsolve::layout::Columns;
 use meshsolve::matrix::{Block, Matrix};
 use meshsolve::scalar::Scalar;
 
-/// Runs `work` on every worker of a comm.
+/// Runs `work` on every worker of a communicator.
 pub fn on_workers<T: Scalar>(
     comm: &Communicator,
     widest: usize,
@@ -23,12 +23,12 @@ pub fn on_workers<T: Scalar>(
             })
         };
         let workers: Vec<_> = (0..comm.workers()).map(worker).collect();
-        // Joined here, as the thread sanitizer does not see the scope do it.
+        // Joined here, because the thread sanitizer does not see that the scope joins.
         workers.into_iter().for_each(|worker| worker.join().unwrap());
     });
 }
 
-/// Column-major shards of `a`, n/P columns each, distributed by blocks.
+/// Column-major shards of `a`, n/P columns each, in the block distribution.
 pub fn shards<T: Scalar>(a: &Mat<T>, ranks: usize) -> Vec<Vec<T>> {
     let (n, cols) = (a.nrows(), a.ncols() / ranks);
     let shard = |r: usize| (0..cols * n).map(|e| a[(e % n, r * cols + e / n)]).collect();
@@ -40,7 +40,7 @@ pub fn matrix<T>(shards: &mut [Vec<T>], columns: Columns) -> Matrix<T> {
     Matrix::new(&bases, columns)
 }
 
-/// Element (i, j) of the matrix whatever its order.
+/// Element (i, j) of the matrix in any order of columns.
 pub fn element<T: Scalar>(a: &Matrix<T>, shards: &[Vec<T>], i: usize, j: usize) -> T {
     let columns = &a.columns;
     let tile = (0..columns.count())

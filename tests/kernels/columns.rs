@@ -6,7 +6,7 @@ use crate::transposition::Random;
 
 type Shift = unsafe extern "C" fn(*const *mut u8, *const u64, u64, u64);
 
-/// Lists of columns by their addresses, and where each list begins.
+/// Lists of columns by their addresses, and the start of each list.
 #[derive(Default)]
 struct Lists {
     columns: Vec<*mut u8>,
@@ -19,7 +19,7 @@ impl Lists {
         self.columns.extend(list);
     }
 
-    /// Lets a kernel go through all lists.
+    /// Runs a kernel over all lists.
     fn run(mut self, emulator: &Emulator, name: &str, length: u64, seed: u64) {
         let lists = self.begin.len() as u64;
         self.begin.push(self.columns.len() as u64);
@@ -48,8 +48,8 @@ fn cycles(source: &[usize]) -> Vec<Vec<usize>> {
     cycles
 }
 
-/// The columns of two devices in the order of a permutation; cycles longer than `longest` are cut into
-/// chains of that many.
+/// The columns of two devices in the order of a permutation. Cycles longer than `longest` are cut
+/// into chains of that length.
 fn check(columns: usize, rows: usize, size: usize, longest: usize, random: &mut Random) {
     let emulator = small();
     let mut source: Vec<usize> = (0..columns).collect();

@@ -6,7 +6,7 @@ use meshsolve::transpose::device::{Argument, Launch};
 use crate::emulator::Emulator;
 use crate::memory::Array;
 
-/// Blocks in a grid, and the order in which threads take turns.
+/// The blocks of a grid, and the order in which threads take turns.
 #[derive(Clone, Copy)]
 pub struct Device {
     pub emulator: &'static Emulator,
@@ -15,7 +15,8 @@ pub struct Device {
 }
 
 impl Device {
-    /// All launches of a plan, or others in their place, with scratch of exactly the size that it asks for.
+    /// Runs all launches of a plan, or others in their place, with scratch of exactly the requested
+    /// size.
     pub fn transpose(&self, plan: &Plan, launches: &[Launch], data: *mut u8) {
         let (size, alignment) = (plan.element_size(), 1 << data.addr().trailing_zeros());
         let mut scratch = Array::new(plan.device_bytes(), size);
@@ -43,9 +44,11 @@ impl Device {
             ($($argument:ident)*) => {{
                 let &[$($argument),*] = values else { unreachable!() };
                 type Kernel = unsafe extern "C" fn($(call!(@ $argument)),*);
-                // SAFETY: all parameters are addresses and 64-bit integers, which are passed alike.
+                // SAFETY: all parameters are addresses and 64-bit integers, which have the same
+                // calling convention.
                 let kernel: Kernel = unsafe { self.emulator.kernel(&name) };
-                // SAFETY: the array is the plan's, and scratch is what the plan asks for.
+                // SAFETY: the array has the plan's size, and the scratch the size that the plan
+                // requests.
                 let body = || unsafe { kernel($($argument),*) };
                 self.emulator.launch(self.blocks, self.seed, body);
             }};

@@ -1,9 +1,9 @@
-// NVIDIA's driver library on a machine without a GPU, as far as meshsolve calls it: three devices
-// whose memory is the host's and whose kernels are the emulated ones (emulate.h).
+// NVIDIA's driver library on a machine without a GPU, as far as meshsolve calls it. It has three
+// devices with the host's memory and the emulated kernels (emulate.h).
 //
-// Streams and what they do are in queue.cc. A cubin is the name of a file of kernels. Contexts,
-// modules and streams are checked as the driver does: what belongs to another context, or is none,
-// is refused.
+// Streams and their work are in queue.cc. A cubin is the name of a file of kernels. Contexts,
+// modules and streams are checked as in the driver: invalid ones and those of another context are
+// refused.
 
 #include <cstdint>
 #include <cstdlib>
@@ -19,8 +19,8 @@ using namespace driver;
 extern "C" const char* emulate_launch(unsigned blocks, unsigned threads, unsigned long long seed,
                                       int bulk_copies, void (*body)(void*), void* context);
 
-// ENTRY(file, name, sizes): an entry point and a digit for the bytes of each parameter, 9 for what
-// is not passed as integers are.
+// ENTRY(file, name, sizes): an entry point and a digit for the bytes of each parameter. The digit
+// is 9 for a parameter that is not passed like an integer.
 #define ENTRY(file, name, sizes) extern "C" void name();
 #include "entries.inc"
 #undef ENTRY
@@ -191,13 +191,13 @@ void emulated_failure(const char* function, int skip, int status) {
   self().fails = function, self().skip = skip, self().status = status;
 }
 
-// The devices that the current thread asks for from now on are of this compute capability.
+// Devices that the current thread queries from now on have this compute capability.
 void emulated_capability(int major) { self().capability = major; }
 
-// The current thread's next clearing of memory takes a byte too many.
+// The current thread's next clearing of memory clears a byte too many.
 void emulated_overrun() { self().overruns = true; }
 
-// The entry points that the current thread has launched since it last asked, a line each.
+// The entry points that the current thread has launched since its last query, a line each.
 const char* emulated_launches() {
   static thread_local std::string* text = new std::string;
   text->clear();
@@ -206,8 +206,8 @@ const char* emulated_launches() {
   return text->c_str();
 }
 
-// The functions that the current thread has called since it last asked, a line each; of cuBLAS and
-// cuSOLVER with "beside" if their work went on the library's own stream.
+// The functions that the current thread has called since its last query, a line each. Those of
+// cuBLAS and cuSOLVER get a suffix if their work went on the library's own stream.
 const char* emulated_calls() {
   static thread_local std::string* text = new std::string;
   text->clear();
@@ -217,14 +217,14 @@ const char* emulated_calls() {
   return text->c_str();
 }
 
-// Memory that kernels of a device other than its own may follow addresses into, or may not; what
-// nobody has said so of is not mapped address by address.
+// Sets whether kernels of a device other than its own may access this memory. Without this call,
+// the memory is not mapped address by address.
 void emulated_access(Word at, int device, int may) {
   std::lock_guard<std::mutex> lock(mutex);
   access[{at, device}] = may != 0;
 }
 
-// Pieces of memory that were allocated and not freed.
+// Pieces of memory that are allocated and not freed.
 int emulated_pieces() {
   std::lock_guard<std::mutex> lock(mutex);
   return int(allocated.size());

@@ -1,4 +1,4 @@
-// What the emulated driver offers to the emulated libraries above it.
+// The interface of the emulated driver for the emulated libraries above it.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,15 @@
 
 namespace driver {
 
-// What a function returns instead of doing anything, as a test has asked for; 0 otherwise.
+// The status that a test has requested for a function, which then does nothing else; 0 otherwise.
 int refused(const char* function);
-// The current thread has given its device what waits for another device, until it is `over`.
+// The current thread has enqueued work that waits for another device, until `over` returns true.
 void await_others(std::function<bool()> over);
-// Whether what may hold a whole device, as loading a kernel, would hold one that others wait for.
+// Whether other devices wait for this device. Work such as loading a kernel, which may block the
+// whole device, would then block them.
 bool is_awaited();
-// Gives the device of that number work that is done when somebody waits for all of the device;
-// whether there is that device.
+// Enqueues work on device `number` outside of all streams. It runs at the next wait for the whole
+// device. Returns whether the device exists.
 bool extra(int number, std::function<void()> work);
 // The context that the thread has entered, or null; the number of its device.
 void* context();
@@ -25,15 +26,15 @@ struct Place {
   void* stream;
   size_t number;
 };
-// What work returns that cannot be done yet: its stream stays there, and it is asked again.
+// The result of work that cannot run yet: its stream stays there, and tries again.
 constexpr int NOT_YET = -1;
-// Gives a stream of the current context work; 0, or the driver's status.
+// Enqueues work on a stream of the current context; 0, or the driver's status.
 int enqueue(void* stream, std::function<int()> work, Place* place = nullptr);
-// Within work: lets another stream do all that comes before a place. Whether it has.
+// Within work: runs another stream up to a place. Returns whether it has reached it.
 bool reached(Place place);
-// Streams that stay where they are try again.
+// Streams that are blocked try again.
 void wake();
-// Keeps streams from working, and others from giving them work.
+// Keeps streams from running, and other threads from enqueueing work.
 std::unique_lock<std::recursive_mutex> hold();
 
 }  // namespace driver

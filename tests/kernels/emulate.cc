@@ -1,4 +1,4 @@
-// The threads of emulate.h: fibers, switched by setjmp and longjmp once ucontext has given each a
+// The threads of emulate.h: fibers, switched by setjmp and longjmp after ucontext has given each a
 // stack.
 
 #include "emulate.h"
@@ -19,7 +19,7 @@ thread_local const Thread* current = nullptr;
 namespace {
 
 constexpr size_t STACK = 64 << 10;
-// What a block may have without asking for more.
+// The shared memory of a block without a special request.
 constexpr size_t SHARED_BYTES = 48 << 10;
 constexpr unsigned LANES = 32;
 constexpr unsigned char GARBAGE = 0xCB;
@@ -40,7 +40,7 @@ struct Barrier {
 
 struct Warp {
   Barrier barrier;
-  // Of this exchange and of the one before, which slower lanes have yet to read.
+  // Values of this exchange and of the one before, which slower lanes still have to read.
   unsigned long long brought[2][LANES];
   unsigned round = 0;
 };
@@ -63,7 +63,7 @@ struct Fiber {
   bool started = false;
 };
 
-// A bulk copy that has begun.
+// A started bulk copy.
 struct Copy {
   struct Fiber* owner;
   unsigned char* to;
@@ -73,7 +73,8 @@ struct Copy {
   bool read = false;
 };
 
-// An arrival that is expected: this, the bytes that are yet to come, and the phase in the last bit.
+// An arrival with expected loads: this mark, the bytes still expected, and the phase in the last
+// bit.
 constexpr unsigned long long EXPECTED = 0xA1B2C3D4ull << 32;
 
 struct Machine {
@@ -97,11 +98,11 @@ struct Machine {
   }
 };
 
-// By a pointer: what is addressed for each thread has little room in a library loaded late.
+// A pointer, because a library that is loaded late has little room for thread-local data.
 thread_local Machine* own = nullptr;
 #define machine (*own)
 
-// Frees it when the thread ends: stacks of a thousand fibers are much.
+// Frees it when the thread ends: stacks of a thousand fibers take much memory.
 struct Owner {
   ~Owner() {
     delete own;
@@ -113,7 +114,7 @@ void leave() {
   if (!_setjmp(machine.running->where)) _longjmp(machine.scheduler, 1);
 }
 
-// One of the copies is read, or written if it has been read.
+// Reads one of the copies, or writes it if it has been read.
 void go_on(size_t which) {
   Copy& copy = machine.copies[which];
   if (!copy.read) {
@@ -139,7 +140,7 @@ unsigned long long state_of(const Arrival* arrival) {
   return arrival->state;
 }
 
-// A fiber is used again for the next launch.
+// The next launch reuses a fiber.
 void run_fiber() {
   for (;;) {
     machine.body(machine.context);
@@ -261,8 +262,8 @@ void fail(const char* what, const char* file, int line) {
 
 }  // namespace emulate
 
-// Calls `body(context)` for every thread of a grid, on a device with bulk copies or without. Null,
-// or what went wrong.
+// Calls `body(context)` for every thread of a grid, on a device with bulk copies or without.
+// Returns null, or an error message.
 extern "C" const char* emulate_launch(unsigned blocks, unsigned threads, unsigned long long seed,
                                       int bulk_copies, void (*body)(void*), void* context) {
   using namespace emulate;
@@ -299,7 +300,7 @@ extern "C" const char* emulate_launch(unsigned blocks, unsigned threads, unsigne
     if (!m.copies.empty() && m.next() % 4 == 0) go_on(m.next() % m.copies.size());
     const size_t chosen = m.next() % live.size();
     auto& ready = live[chosen]->ready;
-    if (ready.empty()) {  // nobody else lets threads of this block go on
+    if (ready.empty()) {  // no other block lets threads of this block continue
       live[chosen] = live.back(), live.pop_back();
       continue;
     }
@@ -309,6 +310,6 @@ extern "C" const char* emulate_launch(unsigned blocks, unsigned threads, unsigne
     resume(fiber);
   }
   if (m.error.empty()) return nullptr;
-  m.fibers.clear();  // they are in the middle of something
+  m.fibers.clear();  // they have not reached their ends
   return m.error.c_str();
 }

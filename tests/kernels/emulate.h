@@ -1,12 +1,12 @@
 // CUDA as plain C++17, for the logic of kernels/*.cu on a machine without a GPU.
 //
-// A file of kernels is compiled with `g++ -x c++ -include emulate.h`, its entry points become
-// ordinary functions, and emulate.cc calls one of them for every thread of a grid. All blocks are
-// resident; threads are fibers, of which one runs until it comes to a barrier, an exchange within
-// its warp, an atomic operation or a fence; then any thread of any block goes on, chosen by a seed.
-// So missing barriers show, and blocks are interleaved in as many ways as there are seeds. Bulk
-// copies (kernels/bulk.cuh) are read and written at times that the seed chooses, too: who does not
-// wait for them finds what was there before.
+// `g++ -x c++ -include emulate.h` compiles a file of kernels; its entry points become ordinary
+// functions. emulate.cc calls one of them for every thread of a grid. All blocks are resident;
+// threads are fibers, and one runs at a time. It runs until it reaches a barrier, an exchange
+// within its warp, an atomic operation or a fence. Then the seed chooses a thread of any block to
+// continue. So missing barriers show, and each seed gives another interleaving of blocks. The seed
+// also chooses when bulk copies (kernels/bulk.cuh) are read and written: a thread that does not
+// wait for them finds old data.
 #pragma once
 
 #include <cmath>
@@ -24,7 +24,7 @@ struct alignas(8) uint2 {
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
-// Where bulk loads arrive: which phase it is in, and the bytes that are yet to come.
+// The arrival of bulk loads: its phase, and the bytes still expected.
 struct Arrival {
   unsigned long long state;
 };
@@ -38,16 +38,15 @@ struct Thread {
   Index thread, block, block_count;
 };
 
-// The thread that runs.
+// The running thread.
 extern thread_local const Thread* current;
 
 void* shared_memory(size_t bytes, size_t alignment);
-// Lets others go on.
+// Lets other threads continue.
 void pause();
 // Waits for all threads of the block, which must come to the same line.
 void meet_block(const char* file, int line);
-// Waits for all lanes of the warp, which must come to the same line, and returns what `lane`
-// brought.
+// Waits for all lanes of the warp, which must come to the same line. Returns the value from `lane`.
 unsigned long long meet_warp(unsigned long long bits, unsigned lane, const char* file, int line);
 // Stops the launch; it reports this message.
 [[noreturn]] void fail(const char* what, const char* file, int line);
@@ -55,10 +54,10 @@ unsigned long long meet_warp(unsigned long long bits, unsigned lane, const char*
 // Whether the device has bulk copies.
 bool bulk_copies();
 void expect_loads(Arrival* arrival);
-// A load if there is an `arrival`, else a store.
+// A load if `arrival` is given, else a store.
 void bulk_copy(void* to, const void* from, size_t bytes, Arrival* arrival);
 void await_load(Arrival* arrival, unsigned phase);
-// Until all stores of this thread are read, or also written.
+// Waits until all stores of this thread are read, or also written.
 void await_stores(bool written);
 
 template <typename T>

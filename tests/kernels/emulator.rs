@@ -1,5 +1,5 @@
-//! The kernels of `kernels/` as plain C++ on the host: built with the C++ compiler of the machine where
-//! a source has changed, loaded, and launched with fibers for threads (`emulate.h`).
+//! The kernels of `kernels/` as plain C++ on the host. The machine's C++ compiler builds them where
+//! a source has changed. They are loaded and launched with fibers for threads (`emulate.h`).
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use crate::entries;
 
-/// Where kernels are: the library's, and what benchmarks check with.
+/// The folders of kernels: the library's, and those with which benchmarks check.
 const KERNELS: [&str; 2] = ["kernels", "benchmarks/native/kernels"];
 
 type Launch = unsafe extern "C" fn(
@@ -32,12 +32,12 @@ pub struct Emulator {
 /// A handle of the dynamic loader; it is never closed.
 #[derive(Clone, Copy)]
 struct Library(*mut c_void);
-// SAFETY: the loader's functions may be called by any thread.
+// SAFETY: any thread may call the loader's functions.
 unsafe impl Send for Library {}
 // SAFETY: as above.
 unsafe impl Sync for Library {}
 
-/// Blocks of 64 threads, the fewest that every kernel takes: quick.
+/// Fast: blocks of 64 threads, the fewest that every kernel supports.
 pub fn small() -> &'static Emulator {
     static EMULATOR: OnceLock<Emulator> = OnceLock::new();
     EMULATOR.get_or_init(|| Emulator::new(64))
@@ -52,7 +52,7 @@ pub fn older() -> &'static Emulator {
     })
 }
 
-/// Blocks as on a device.
+/// Blocks of a device's size.
 pub fn full() -> &'static Emulator {
     static EMULATOR: OnceLock<Emulator> = OnceLock::new();
     EMULATOR.get_or_init(|| Emulator::new(256))
@@ -64,7 +64,7 @@ impl Emulator {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernels-{threads}"));
         std::fs::create_dir_all(&folder).expect("a folder for what is built");
         let library = folder.join("libkernels.so");
-        // Several processes may want it.
+        // Several processes may build it.
         let lock = std::fs::File::create(folder.join("lock")).expect("a file to lock");
         lock.lock().expect("no other process builds it");
         let (stamp, now) = (folder.join("built-from"), fingerprint(root));
@@ -73,7 +73,7 @@ impl Emulator {
             std::fs::write(stamp, now).expect("a file that says what it was built from");
         }
         let path = CString::new(library.to_str().expect("a path in UTF-8")).expect("a path");
-        // SAFETY: it is what has been built; loading it runs nothing of its own.
+        // SAFETY: `build` made this library; loading it runs no code of its own.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null(), "{} cannot be loaded", library.display());
         Emulator { threads, bulk_copies: true, path: library, loaded: Library(handle) }
@@ -95,7 +95,8 @@ impl Emulator {
         let compile = |source: &Path| {
             let mut command = compiler();
             command.args(["-std=c++17", "-O1", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
-            // Pragmas are for the other compiler. A misaligned access ends in a trap, as on a device.
+            // Pragmas are for the other compiler. A misaligned access ends in a trap, as on a
+            // device.
             command.args(["-Wno-unknown-pragmas", "-U_FORTIFY_SOURCE", "-fsanitize=undefined"]);
             command.args(["-fsanitize-undefined-trap-on-error", "-fno-strict-aliasing"]);
             command.arg("-ftls-model=initial-exec");
@@ -122,7 +123,7 @@ impl Emulator {
         finish(command.spawn().expect("g++ links the kernels for these tests"));
     }
 
-    /// Where the library lies, which is also that of the emulated driver.
+    /// The path of the library, which is also that of the emulated driver.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -130,22 +131,22 @@ impl Emulator {
     /// An entry point. `F` is the type of the function.
     ///
     /// # Safety
-    /// `F` says the parameters as the source does.
+    /// `F` has the parameters of the source.
     pub unsafe fn kernel<F: Copy>(&self, name: &str) -> F {
         assert!(size_of::<F>() == size_of::<*mut c_void>(), "the type of a function");
         let symbol = CString::new(name).expect("a name");
         // SAFETY: the library is never closed.
         let address = unsafe { libc::dlsym(self.loaded.0, symbol.as_ptr()) };
         assert!(!address.is_null(), "no kernel {name}");
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller promises that `F` has the parameters of the source.
         unsafe { std::mem::transmute_copy(&address) }
     }
 
-    /// Calls `body`, which calls a kernel, for every thread of a grid of `blocks`; the threads take
-    /// turns as `seed` says.
+    /// Calls `body`, which calls a kernel, for every thread of a grid of `blocks`. `seed`
+    /// determines the turns of the threads.
     pub fn launch(&self, blocks: u32, seed: u64, body: impl Fn()) {
         unsafe extern "C" fn call<B: Fn()>(body: *mut c_void) {
-            // SAFETY: it is the one below, which outlives the launch.
+            // SAFETY: it is `body` below, which outlives the launch.
             unsafe { (*body.cast::<B>())() }
         }
         fn caller<B: Fn()>(_: &B) -> unsafe extern "C" fn(*mut c_void) {
@@ -154,7 +155,7 @@ impl Emulator {
         // SAFETY: the parameters are those of the function in `emulate.cc`.
         let launch: Launch = unsafe { self.kernel("emulate_launch") };
         let context = (&raw const body).cast_mut().cast();
-        // SAFETY: `body` lives until all threads have ended, all on this one of the system's.
+        // SAFETY: `body` lives until all threads have ended; all run on this system thread.
         let error = unsafe {
             launch(blocks, self.threads, seed, self.bulk_copies.into(), caller(&body), context)
         };
@@ -173,7 +174,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Of the compiler and of all that is compiled, how it is compiled included: this file is one of them.
+/// The fingerprint of the compiler and of all sources, with the options: this file is one of them.
 fn fingerprint(root: &Path) -> String {
     let mut hasher = DefaultHasher::new();
     let version = compiler().arg("--version").output().expect("g++ (or what CXX names)");

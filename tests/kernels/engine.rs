@@ -1,4 +1,5 @@
-//! cuSolverMg as the engine of the routines, emulated (`mg.cc`): the cases of the host, and what it refuses.
+//! cuSolverMg as the engine of the routines, emulated (`mg.cc`): the cases of the CPU tests, and
+//! calls that it refuses.
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ fn engaged(map: &Map, calls: &[Call]) -> Map {
     let n = sides(&calls[0]).and_then(|dims| dims.into_iter().max()).unwrap_or(1);
     let columns = (n / calls.len()).max(1);
     let width = if columns.is_multiple_of(2) { columns / 2 } else { columns };
-    // Of one rank both are the same.
+    // With one rank both orders are the same.
     let order = if calls.len() == 1 { "natural" } else { "auto" };
     map.clone().text("engine", "cusolvermg").text("order", order).int("tile", width as i64)
 }
@@ -52,7 +53,7 @@ fn map(routine: &str) -> Map {
     System::map(routine).text("engine", "cusolvermg")
 }
 
-/// Calls of a routine that factors, with what all of them have: A, and B unless it inverts.
+/// Calls of a routine that factors: A, and B unless it inverts.
 fn calls_of(routine: &str, system: &mut System) -> Vec<Call> {
     let mut calls = system.calls();
     for Call { args, rets, .. } in &mut calls {
@@ -60,7 +61,7 @@ fn calls_of(routine: &str, system: &mut System) -> Vec<Call> {
             args.truncate(1);
             rets.remove(1);
         }
-        // Its own transpose, so that the same memory is column-major.
+        // A is its own transpose, so that the same memory is column-major.
         for matrix in [&mut args[0], &mut rets[0]] {
             matrix.dims.reverse();
         }
@@ -94,7 +95,7 @@ fn a_failure_of_the_engine_is_that_of_all() {
         let map = map(routine).text("storage", "column-major");
         let (devices, site) = (devices().0, CudaSite::new(&map).unwrap());
         let mut system = System::new(None);
-        // Whoever comes last makes the engine, rank 0 calls it.
+        // The last rank to arrive makes the engine; rank 0 calls it.
         let before = |_| fail(function, skip, 6);
         let calls = calls_of(routine, &mut system);
         let outcomes = run_after(&site, &devices, &streams(), calls, before);
@@ -123,8 +124,8 @@ fn a_matrix_that_is_not_positive_definite() {
         run(&site, &devices, &streams, system.calls()).into_iter().for_each(|o| o.unwrap());
         check(&system, info);
     }
-    // It may not say which minor: the last one is not positive in any case. Of a matrix that may be
-    // factored it is an error.
+    // The library may not report the minor: the last one is not positive in any case. For a matrix
+    // that has a factor, the same status is an error.
     for (wrong, outcome) in [(Some((4, -1.0)), Ok(())), (None, Err("got 7"))] {
         let mut system = System::new(wrong);
         let before = |_| fail("cusolverMgPotrf", 0, 7);
@@ -147,7 +148,7 @@ fn orders_that_it_does_not_take() {
     let message = |map: Map, columns: usize| {
         let mut system = System::new(None);
         let mut calls = system.calls();
-        // Nothing of them is looked at.
+        // The library does not look at their contents.
         for Call { args, rets, .. } in &mut calls {
             for buffers in [args, rets] {
                 buffers[0].dims = vec![columns, 3 * columns];

@@ -1,5 +1,5 @@
-//! The entry points of `kernels/*.cu` and their parameters, read from the sources: what the emulated
-//! driver knows of them, as the real one does from cubins.
+//! The entry points of `kernels/*.cu` and their parameters, read from the sources. The emulated
+//! driver needs them; the real one reads them from cubins.
 
 use std::fmt::Write;
 use std::fs;
@@ -12,7 +12,7 @@ pub fn table(kernels: &[PathBuf]) -> String {
         for size in [4, 8, 16] {
             for (name, parameters) in entries(&text) {
                 let sizes: String = parameters.iter().map(|p| bytes(p, size)).collect();
-                // Without a size of its elements in its name, an entry comes once.
+                // An entry without an element size in its name appears once.
                 let name = name.replace("##S", &size.to_string());
                 writeln!(table, "ENTRY({file}, {name}, \"{sizes}\")").expect("memory");
             }
@@ -35,7 +35,7 @@ fn sources(kernels: &Path) -> Vec<(String, String)> {
     paths.map(source).collect()
 }
 
-/// Names and parameters of what the word KERNEL begins.
+/// Names and parameters of the functions that begin with the word KERNEL.
 fn entries(text: &str) -> Vec<(String, Vec<String>)> {
     let text = text.replace('\\', " ");
     let begin = text.split("KERNEL ").skip(1);
@@ -48,7 +48,7 @@ fn entries(text: &str) -> Vec<(String, Vec<String>)> {
     begin.map(entry).collect()
 }
 
-/// The digit for a parameter: its bytes if it is passed as integers are, else 9.
+/// The digit of a parameter: its bytes if it is passed like an integer, else 9.
 fn bytes(parameter: &str, size: usize) -> char {
     match parameter {
         p if p.contains('*') || p.starts_with("Size ") => '8',

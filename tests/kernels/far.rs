@@ -1,4 +1,4 @@
-//! Elements more than 2^32 elements apart, in memory of which only the pages that are touched exist.
+//! Elements more than 2^32 elements apart, in memory whose pages exist only where they are touched.
 
 use crate::emulator::small;
 use crate::rows::{Find, Move};
@@ -23,7 +23,7 @@ impl Far {
         assert!(place != libc::MAP_FAILED, "no address space of {} bytes", Self::BYTES);
         let far = Far(place.cast());
         for (i, j) in places() {
-            // SAFETY: within what was mapped.
+            // SAFETY: within the mapping.
             unsafe { far.at(i, j).write((10 * i + j) as u64) };
         }
         far
@@ -35,7 +35,7 @@ impl Far {
 
     fn check(&self, what: &str, expected: impl Fn(usize, usize) -> usize) {
         for (i, j) in places() {
-            // SAFETY: within what was mapped.
+            // SAFETY: within the mapping.
             let found = unsafe { self.at(i, j).read() };
             assert!(found == expected(i, j) as u64, "{what}: {found} at ({i}, {j})");
         }
@@ -44,7 +44,7 @@ impl Far {
 
 impl Drop for Far {
     fn drop(&mut self) {
-        // SAFETY: what `new` mapped.
+        // SAFETY: the mapping of `new`.
         unsafe { libc::munmap(self.0.cast(), Self::BYTES) };
     }
 }
@@ -87,9 +87,9 @@ fn interchanges() {
     let apply: Move = unsafe { small().kernel("permute_rows_8") };
     let (mut moves, list) = ([0; 12], pivots.as_ptr());
     let found = moves.as_mut_ptr();
-    // SAFETY: three pivots, and two numbers for each of twice as many slots.
+    // SAFETY: three pivots, and two numbers for each of six slots.
     small().launch(1, 1, || unsafe { find(found, 0, list, 3, 0) });
-    // First the columns are far from each other, then the rows.
+    // First the columns are STRIDE elements apart, then the rows.
     for (down, across) in [(1, stride), (stride, 1)] {
         // SAFETY: N x N elements with these strides.
         small().launch(1, 1, || unsafe { apply(far.0.cast(), down, across, n, found, 6) });

@@ -1,5 +1,5 @@
-// Calls an XLA FFI handler as XLA does on a GPU: a call frame with its context, made by hand. What
-// is called is the handler as it was built into the wheel. To be compiled with the same headers.
+// Calls an XLA FFI handler as XLA does on a GPU: a call frame with its context, made by hand. The
+// handler is that of the wheel. Compile this file with the same headers.
 
 #include <cstdint>
 #include <cstdlib>
@@ -13,13 +13,13 @@ struct XLA_FFI_Error {
   std::string message;
 };
 
-// Of a call.
+// The context of a call.
 struct XLA_FFI_ExecutionContext {
   struct Site* site;
   int64_t run;
   int32_t device;
   void* stream;
-  // Bytes of scratch that are lent at most, how many were, and pieces not given back.
+  // The limit of scratch in bytes, the allocated bytes, and the pieces not freed.
   size_t limit, lent;
   int pieces;
 };
@@ -34,7 +34,7 @@ struct Site {
 namespace {
 
 using Context = XLA_FFI_ExecutionContext;
-// What XLA aligns scratch to, and refuses to exceed.
+// XLA's alignment of scratch.
 constexpr size_t kAlignment = 16;
 
 XLA_FFI_Error* Fail(const char* text) { return new XLA_FFI_Error{13, text}; }
@@ -68,7 +68,7 @@ XLA_FFI_Api MakeApi() {
     if (a->alignment > kAlignment) return Fail("unsupported alignment");
     if (a->size > a->ctx->limit) return Fail("out of memory");
     a->data = std::aligned_alloc(kAlignment, (a->size + kAlignment - 1) / kAlignment * kAlignment);
-    // Freed by the test when the stream is done: the handler gives it back before.
+    // The test frees it when the stream has finished; the handler gives it up earlier.
     std::memset(a->data, 0xCB, a->size);
     a->ctx->lent += a->size, a->ctx->pieces++;
     return nullptr;
@@ -99,7 +99,7 @@ int Call(XLA_FFI_Handler* handler, XLA_FFI_ExecutionStage stage, Context& contex
   void* arg_places[2] = {args, args + 1};
   XLA_FFI_RetType ret_type = XLA_FFI_RetType_BUFFER;
   void* ret_place = ret;
-  // In the order of their names, as XLA sorts them; the first two only where there is a fault.
+  // In the order of their names, as XLA sorts them; the first two only with a fault.
   const int64_t first = site.fault.empty() ? 2 : 0;
   const std::string names[] = {"fault", "fault_rank", "routine", "world"};
   XLA_FFI_ByteSpan spans[] = {Span(names[0]), Span(names[1]), Span(names[2]), Span(names[3])};
@@ -136,10 +136,10 @@ XLA_FFI_Buffer Buffer(int dtype, void* data, int64_t rank, int64_t* dims) {
 
 extern "C" {
 
-// As XLA registers a type: it gets a number.
+// Registers a type as XLA does: it gets a number.
 void frame_register(XLA_FFI_TypeId* type) { type->type_id = 7; }
 
-// A call site; null and a message if the handler refuses it. Attributes of faults are given if
+// A call site; null and a message if the handler refuses it. It has the attributes of faults if
 // `fault` is not empty.
 Site* frame_site(XLA_FFI_Handler* instantiate, const char* routine, int64_t world,
                  const char* fault, char* message, size_t room) {
@@ -151,8 +151,8 @@ Site* frame_site(XLA_FFI_Handler* instantiate, const char* routine, int64_t worl
   return nullptr;
 }
 
-// One device's call: int32[2] `place` and x [rows, cols] -> y. The code of the error, or 0; -1 if
-// scratch is not given back. How much was lent goes to `lent`.
+// One device's call: int32[2] `place` and x [rows, cols] -> y. Returns the code of the error, or 0;
+// -1 if scratch is not freed. `lent` gets the allocated bytes.
 int frame_call(Site* site, XLA_FFI_Handler* execute, int64_t run, int32_t device, void* stream,
                size_t limit, void* place, int dtype, int64_t rows, int64_t cols, void* x, void* y,
                size_t* lent, char* message, size_t room) {
@@ -166,7 +166,7 @@ int frame_call(Site* site, XLA_FFI_Handler* execute, int64_t run, int32_t device
   return context.pieces == 0 ? code : -1;
 }
 
-// As XLA does when the executable goes.
+// Destroys the state, as XLA does with an executable.
 void frame_drop(Site* site, const XLA_FFI_TypeInfo* info) {
   info->deleter(site->state);
   delete site;

@@ -11,10 +11,10 @@ use meshsolve::device::cuda::vendor::nccl::Nccl;
 
 use crate::emulator::full;
 
-/// Memory is counted for all threads: one test at a time allocates some.
+/// Allocations are counted for all threads: only one test at a time may allocate memory.
 pub static ALONE: Mutex<()> = Mutex::new(());
 
-/// Devices that nobody has used, and how often a kernel has been compiled for one.
+/// Unused devices, and the number of compilations of a kernel for them.
 pub fn devices() -> (Devices, Arc<AtomicUsize>) {
     let compiled = Arc::new(AtomicUsize::new(0));
     let count = compiled.clone();
@@ -23,7 +23,7 @@ pub fn devices() -> (Devices, Arc<AtomicUsize>) {
         Box::new(move |program, arch| {
             assert_eq!(arch, "sm_90");
             count.fetch_add(1, Relaxed);
-            // What the emulated driver takes for a cubin.
+            // The emulated driver's form of a cubin.
             Ok(format!("{}\0", program.name.trim_end_matches(".cu")).into_bytes())
         }),
         Box::new(|_| Libraries::at(full().path(), full().path(), full().path())),
@@ -31,17 +31,16 @@ pub fn devices() -> (Devices, Arc<AtomicUsize>) {
     (devices.expect("the driver works"), compiled)
 }
 
-/// The same, their panels going by the emulated NCCL.
+/// The same, with panels by the emulated NCCL.
 pub fn devices_with_nccl() -> Devices {
     devices().0.with_nccl(Box::new(|| Nccl::at(full().path())))
 }
 
-/// A new stream of a device.
 pub fn stream(device: i32) -> Stream {
     // SAFETY: the type of the function in `driver.cc`, here and below.
     let make: unsafe extern "C" fn(i32) -> *mut c_void =
         unsafe { full().kernel("emulated_stream") };
-    // SAFETY: there are three devices, here and below: no precondition but that.
+    // SAFETY: the only precondition, here and below, is one of the three devices.
     Stream(unsafe { make(device) }.addr())
 }
 
@@ -51,11 +50,11 @@ pub fn fail(function: &str, skip: i32, status: i32) {
     // SAFETY: as above.
     let fail: Fail = unsafe { full().kernel("emulated_failure") };
     let name = CString::new(function).expect("a name");
-    // SAFETY: a C string, which is copied.
+    // SAFETY: a C string, which the callee copies.
     unsafe { fail(name.as_ptr(), skip, status) };
 }
 
-/// Devices that this thread uses first are of another compute capability.
+/// Devices that this thread uses first have another compute capability.
 pub fn capability(major: i32) {
     // SAFETY: as above.
     let set: unsafe extern "C" fn(i32) = unsafe { full().kernel("emulated_capability") };
@@ -63,7 +62,7 @@ pub fn capability(major: i32) {
     unsafe { set(major) };
 }
 
-/// This thread's next clearing of memory takes a byte too many.
+/// This thread's next clearing of memory clears a byte too many.
 pub fn overrun() {
     // SAFETY: as above.
     let set: unsafe extern "C" fn() = unsafe { full().kernel("emulated_overrun") };
@@ -71,26 +70,28 @@ pub fn overrun() {
     unsafe { set() };
 }
 
-/// The entry points that this thread has launched since it last asked.
+/// The entry points that this thread has launched since the last query.
 pub fn launches() -> Vec<String> {
     // SAFETY: as above.
     let list: unsafe extern "C" fn() -> *const c_char =
         unsafe { full().kernel("emulated_launches") };
-    // SAFETY: a string that lives until this thread asks again.
+    // SAFETY: a string that lives until this thread's next query.
     let lines = unsafe { CStr::from_ptr(list()) }.to_str().expect("names");
     lines.lines().map(str::to_owned).collect()
 }
 
-/// The functions that this thread has called since it last asked, beginning when it first does.
+/// The functions that this thread has called since the last query; the first query starts the
+/// record.
 pub fn calls() -> Vec<String> {
     // SAFETY: as above.
     let list: unsafe extern "C" fn() -> *const c_char = unsafe { full().kernel("emulated_calls") };
-    // SAFETY: a string that lives until this thread asks again.
+    // SAFETY: a string that lives until this thread's next query.
     let lines = unsafe { CStr::from_ptr(list()) }.to_str().expect("names");
     lines.lines().map(str::to_owned).collect()
 }
 
-/// Whether kernels of a device may follow this address, which is mapped address by address.
+/// Sets whether kernels of a device may access this address, in memory that is mapped address by
+/// address.
 pub fn access(at: u64, device: i32, may: bool) {
     // SAFETY: as above.
     let set: unsafe extern "C" fn(u64, i32, i32) = unsafe { full().kernel("emulated_access") };
@@ -98,7 +99,7 @@ pub fn access(at: u64, device: i32, may: bool) {
     unsafe { set(at, device, i32::from(may)) };
 }
 
-/// Pieces of the devices' memory that were allocated and not freed.
+/// Allocations of the devices' memory that are not freed.
 pub fn pieces() -> i32 {
     // SAFETY: as above.
     let count: unsafe extern "C" fn() -> i32 = unsafe { full().kernel("emulated_pieces") };
@@ -106,7 +107,7 @@ pub fn pieces() -> i32 {
     unsafe { count() }
 }
 
-/// How many contexts this thread has entered and not left.
+/// The number of contexts that this thread has entered and not left.
 pub fn contexts() -> i32 {
     // SAFETY: as above.
     let count: unsafe extern "C" fn() -> i32 = unsafe { full().kernel("emulated_contexts") };

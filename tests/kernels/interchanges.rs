@@ -1,4 +1,5 @@
-//! Row interchanges on the emulated devices: how many launches they are, and more than one launch finds.
+//! Row interchanges on the emulated devices: the number of launches, and more rows than one launch
+//! finds.
 
 use meshsolve::call::Call;
 
@@ -16,13 +17,13 @@ fn what_interchanges_move_is_found_once_for_all_columns_of_a_stream() {
     launches();
     scratch_of("gesv", 96, 16);
     let launched = launches();
-    // What four panels say to columns that are not next, on the caller's stream, and five to the next one on
-    // the other; what follows five panels to the rows of L; and all to x.
+    // Four panels apply to columns that are not next, on the caller's stream, and five to the next
+    // one on the other stream. Five more apply to the rows of L, and all to x.
     assert_eq!(count("find_moves", &launched), 4 + 5 + 5 + 1, "{launched:?}");
     assert_eq!(count("permute_rows", &launched), (4 + 3 + 2 + 1) + 5 + 5 + 1, "{launched:?}");
 }
 
-/// Of the unit matrix with its rows in another order: x is b in that order, or the reverse of it.
+/// The unit matrix with reordered rows: x is b in that order, or in the reverse one.
 #[test]
 fn interchanges_of_more_rows_than_one_launch_finds() {
     let n = 1100;

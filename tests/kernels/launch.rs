@@ -1,4 +1,4 @@
-//! What launches kernels, on the emulated driver: loading, arguments, streams, errors.
+//! Launches of kernels on the emulated driver: loading, arguments, streams, errors.
 
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ use crate::gpu::{contexts, devices, fail, launches, stream};
 use crate::memory::Array;
 use crate::transposition::{Random, SIZES, transposed};
 
-/// An array, scratch of exactly the promised size, and what is expected.
+/// An array, scratch of exactly the promised size, and the expected result.
 struct Case {
     plan: Plan,
     memory: Array,
@@ -36,7 +36,7 @@ impl Case {
         let device = devices.of_stream(stream)?;
         let [data, scratch] =
             [&mut self.memory, &mut self.scratch].map(|array| array.pointer().addr() as u64);
-        // SAFETY: memory of the plan's size, which lives until the stream is done.
+        // SAFETY: memory of the plan's size, which lives until the stream has finished.
         unsafe { transpose(&device, &self.plan, data, scratch, stream) }
     }
 
@@ -83,7 +83,7 @@ fn plans_on_a_stream() {
     }
 }
 
-/// One after the other on one stream, as nobody waits in between.
+/// One after the other on one stream, without a wait in between.
 #[test]
 fn two_plans_on_one_stream() {
     let (devices, stream) = (devices().0, stream(0));
@@ -95,7 +95,7 @@ fn two_plans_on_one_stream() {
     assert!(case.memory.content() == case.before, "twice is the identity");
 }
 
-/// Devices that need a file at the same time.
+/// Several devices need a file at the same time.
 #[test]
 fn one_thread_compiles_and_the_others_wait() {
     let (devices, compiled) = devices();
@@ -121,7 +121,7 @@ fn files_are_compiled_once_for_each_architecture() {
         case.check();
         assert_eq!(compiled.load(Relaxed), expected);
     }
-    // By its primary context a device is the same one.
+    // The primary context identifies the device.
     assert_eq!(devices.numbered(1).unwrap().name(), "CUDA device 1");
     devices.numbered(1).unwrap().kernel("transpose_square", "transpose_square_8").unwrap();
     assert_eq!(compiled.load(Relaxed), 1);
@@ -173,7 +173,7 @@ fn errors_of_the_driver() {
         let done = if function == "cuLaunchKernel" { skip as usize } else { launches().len() };
         assert!(done <= 1, "nothing is launched after what failed");
         assert_eq!(contexts(), 0);
-        // The next one works, with what was loaded before or anew.
+        // The next call works, with kernels loaded before or again.
         let mut case = Case::new(Plan::forced(Algorithm::Blocks { side: 2 }, 4, 6, 8));
         let again = crate::gpu::stream(1);
         case.start(&devices, again).unwrap();
@@ -187,7 +187,7 @@ fn errors_of_work_come_when_it_is_waited_for() {
     let ((devices, _), stream) = (devices(), stream(0));
     let device = devices.of_stream(stream).unwrap();
     fail("cuStreamSynchronize", 0, 719);
-    // SAFETY: nothing is read.
+    // SAFETY: it reads nothing.
     let error = unsafe { device.read::<0>(8, stream) }.unwrap_err();
     let expected = "meshsolve: waiting on CUDA device 0: expected cuStreamSynchronize to succeed, got 719 \
                     CUDA_ERROR_LAUNCH_FAILED (unspecified launch failure)";
@@ -208,7 +208,7 @@ fn what_there_is_not() {
     assert!(error.contains(expected), "{error}");
     let error = message(device.kernel("copies", "copy_4").map(drop));
     assert!(error.contains("there is no file copies.cu of kernels"), "{error}");
-    // Another device's stream.
+    // The stream of another device.
     let kernel = device.kernel("copy", "copy_4").unwrap();
     // SAFETY: three arguments; nothing is copied.
     let error = message(unsafe { device.launch(&kernel, &[0, 0, 0], stream(1)) });

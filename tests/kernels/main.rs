@@ -1,5 +1,5 @@
-//! The CUDA kernels of `kernels/`, as plain C++ on the host, against plain references; and what launches
-//! them, on an emulated driver.
+//! The CUDA kernels of `kernels/`, as plain C++ on the host, against plain references; and their
+//! launches, on an emulated driver.
 
 mod columns;
 #[path = "../common/mod.rs"]

@@ -1,4 +1,4 @@
-//! What measures solves by several ranks on one device, on the emulated driver.
+//! The measurement of solves by several ranks on one device, on the emulated driver.
 
 use crate::measure::ranks::{Request, measure};
 use meshsolve::error::Kind;
@@ -18,7 +18,7 @@ fn ranks_on_one_device() {
         assert!(found.error < 1e-12, "{routine} {ranks}: {}", found.error);
         assert!(found.seconds.len() == 2 && found.seconds.iter().all(|s| *s > 0.0));
     }
-    // Tiles that need more memory than what parts of it are rounded up to.
+    // Tiles that need more memory than the unit to which parts are rounded up.
     for routine in ["posv", "gesv"] {
         let wide = Request { width: Some(40), ..request(routine, 240, 3) };
         let found = measure(&devices, 1, &wide).unwrap();

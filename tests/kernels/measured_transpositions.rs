@@ -1,5 +1,5 @@
-//! What measures transpositions and factorisations on a device, on the emulated driver: that it checks, and gives all
-//! back.
+//! The measurement of transpositions and factorisations on a device, on the emulated driver. It
+//! must check results and free all memory.
 
 use crate::measure::panel;
 use crate::measure::transpositions::{MeasuredDevice, Request};
@@ -58,7 +58,7 @@ fn factorisations_are_checked_and_measured() {
     {
         let found = measure(request(routine, m, n)).unwrap();
         assert!(0.0 < found.host_seconds && found.host_seconds <= found.seconds, "{found:?}");
-        // What the emulated library asks for.
+        // The workspace that the emulated library requests.
         assert_eq!(found.host_bytes, 24);
         assert_eq!((pieces(), contexts()), (0, 0));
     }
@@ -139,13 +139,13 @@ fn what_is_wrong_is_noticed() {
         let check: Check = unsafe { emulator.kernel(&format!("check_{size}")) };
         let mut array = Array::new(rows * cols * size, size);
         let data = array.pointer();
-        // SAFETY: as many elements.
+        // SAFETY: the array has as many elements.
         emulator.launch(2, 1, || unsafe { number(data, (rows * cols) as u64) });
         let right = transposed(array.content(), rows, cols, size);
         let wrong = |content: &[u8]| {
             let (mut array, mut wrong) = (Array::of(content, size), 0u32);
             let (data, place) = (array.pointer().cast_const(), &raw mut wrong);
-            // SAFETY: as many elements, and a place.
+            // SAFETY: the array has as many elements, and `place` is valid.
             emulator.launch(2, 1, || unsafe { check(data, rows as u64, cols as u64, place) });
             wrong
         };

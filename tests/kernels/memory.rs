@@ -1,4 +1,4 @@
-//! Arrays between canaries, filled with bits of which many are NaNs with a payload.
+//! Arrays between canaries, filled with random bits, many of which are NaNs with a payload.
 
 use crate::transposition::Random;
 
@@ -39,10 +39,9 @@ impl Array {
         array
     }
 
-    /// The bytes of one value.
     pub fn of_value<T: Copy>(value: T) -> Self {
         let mut array = Array::new(size_of::<T>(), align_of::<T>());
-        // SAFETY: as many bytes are there.
+        // SAFETY: the array has as many bytes.
         unsafe { array.pointer().cast::<T>().write_unaligned(value) };
         array
     }

@@ -1,6 +1,6 @@
-// cuSolverMg on a machine without a GPU, as far as meshsolve calls it: the parts of a matrix are
-// put together when it is called, and what comes out is there when the devices have been waited
-// for. What the real library would refuse is refused.
+// cuSolverMg on a machine without a GPU, as far as meshsolve calls it. A call puts the parts of a
+// matrix together; its result is complete after a wait for the devices. It refuses calls that the
+// real library would refuse.
 
 #include <cstring>
 #include <vector>
@@ -20,7 +20,7 @@ struct Grid {
   std::vector<int> devices;
 };
 
-// What is distributed to the devices of a grid, `width` columns at a time.
+// A matrix distributed to the devices of a grid, `width` columns at a time.
 struct Distributed {
   Int rows, cols, width;
   int type;
@@ -36,7 +36,7 @@ struct Distributed {
 #define EXPECT(condition, status) \
   if (!(condition)) return status;
 
-// The columns of all parts, side by side.
+// The columns of all parts, in order.
 template <typename T>
 std::vector<T> collected(const Distributed& distributed, const Word* parts) {
   std::vector<T> whole(size_t(distributed.rows * distributed.cols));
@@ -49,7 +49,7 @@ std::vector<T> collected(const Distributed& distributed, const Word* parts) {
   return whole;
 }
 
-// The reverse, by each device when somebody waits for it.
+// The reverse, by each device at the next wait for it.
 template <typename T>
 void distribute(const Distributed& distributed, const Word* parts, const std::vector<T>& whole) {
   for (Int rank = 0; rank < distributed.ranks(); rank++) {
@@ -64,7 +64,7 @@ void distribute(const Distributed& distributed, const Word* parts, const std::ve
   }
 }
 
-// Elements of workspace on each device, which are filled, so that too few are noticed.
+// Elements of workspace on each device. It is filled, so that a test notices too few.
 Int elements(Int n, Int k) { return 2 * n + k + 3; }
 
 template <typename T>
@@ -209,7 +209,7 @@ int cusolverMgPotri(void* handle, int uplo, int n, const Word* parts, int i, int
       for (Int row = 0; row < n; row++) x[row] = row == column;
       substitute(matrix_of(whole, n), n, true, false, x);
       substitute(matrix_of(whole, n, 2), n, false, false, x);
-      // The upper triangle is left as it was.
+      // The upper triangle stays unchanged.
       for (Int row = 0; row < column; row++) x[row] = whole[size_t(column * n + row)];
     }
     distribute(*a, parts, inverse);
@@ -265,7 +265,7 @@ int cusolverMgGetrf(void* handle, int m, int n, const Word* parts, int i, int j,
     std::vector<Int> pivots(static_cast<size_t>(n));
     *info = factor_lu(matrix_of(whole, n), n, n, pivots.data());
     distribute(*a, parts, whole);
-    // A row of numbers that is distributed as the matrix is.
+    // A row of numbers with the matrix's distribution.
     distribute(Distributed{1, a->cols, a->width, 0, a->grid}, rows,
                std::vector<int>(pivots.begin(), pivots.end()));
     return 0;

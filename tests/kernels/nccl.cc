@@ -1,9 +1,11 @@
-// NCCL on a machine without a GPU, as far as meshsolve calls it: a broadcast is done when the
-// streams of all ranks have come to it, and not before somebody waits for one of them. What goes
-// wrong or waits for ever with the real one is refused: a device twice, ranks that do not agree,
-// kernels and handles that are first used while a broadcast is on its way,
-// and a first broadcast outside of a group, where NCCL connects the devices and lets hosts wait for
-// each other.
+// NCCL on a machine without a GPU, as far as meshsolve calls it. A broadcast runs when the streams
+// of all ranks have reached it, at a wait for one of them. It refuses calls that fail or wait
+// forever with the real NCCL. These are:
+// - a device twice
+// - ranks that do not agree
+// - kernels and handles that are first used during a broadcast
+// - a first broadcast outside of a group, where NCCL connects the devices and lets hosts wait for
+//   each other
 
 #include <cstring>
 #include <memory>
@@ -44,12 +46,12 @@ struct Communicator {
   std::shared_ptr<Clique> clique;
   size_t rank;
   int device;
-  // Broadcasts that it has been given.
+  // Broadcasts enqueued on it.
   size_t given = 0;
   bool is_ended = false;
 };
 
-// Streams still name those that have been ended.
+// Streams still refer to those that have ended.
 std::vector<std::unique_ptr<Communicator>> communicators;
 
 // The group of this thread.
@@ -72,10 +74,10 @@ bool has_come(const Part& part) {
   return part.of && !part.of->is_ended && driver::reached(part.place);
 }
 
-// A rank's part of a broadcast, when its stream has come to it.
+// A rank's part of a broadcast, when its stream has reached it.
 int work(const Communicator& communicator, Broadcast& broadcast) {
   if (broadcast.is_done || communicator.is_ended) return 0;
-  // It lets the others come to it, which must not wait for what comes after it here.
+  // It lets the other streams reach the broadcast; they must not wait for later work of this one.
   if (broadcast.is_tried) return driver::NOT_YET;
   broadcast.is_tried = true;
   bool all = true;
@@ -134,7 +136,7 @@ int ncclGroupStart() {
 }
 
 int ncclGroupEnd() {
-  // A group is over whatever happens.
+  // A group is over in any case.
   EXPECT(depth > 0 && --depth == 0, INVALID_USAGE)
   const auto cliques = std::move(*grouped);
   grouped->clear();

@@ -1,4 +1,4 @@
-//! Panels that go by NCCL, an emulated one (`nccl.cc`): the solvers' cases, failures, and which calls have
+//! Panels by NCCL, an emulated one (`nccl.cc`): the solvers' cases, failures, and which calls have
 //! communicators.
 
 use meshsolve::call::Call;
@@ -47,7 +47,7 @@ mod ranks_that_share_a_device {
     }
 }
 
-/// Communicators of a rank on each of some devices, for a byte there.
+/// Communicators of a rank on each of some devices, for one byte of memory.
 fn take(cliques: &Cliques, numbers: &[i32], memory: &mut Array) -> Result<bool> {
     let devices = devices_with_nccl();
     let devices: Vec<_> = numbers.iter().map(|n| devices.numbered(*n).unwrap()).collect();
@@ -67,7 +67,7 @@ fn one_call_at_a_time_has_communicators() {
     assert_eq!(take(&cliques, &[0, 1, 2], memory), Ok(false));
     assert_eq!(take(&cliques, &[0], memory), Ok(false));
     cliques.done();
-    // Those that there are already, others for others, none where ranks share a device.
+    // Existing ones are reused, other devices get others, and ranks that share a device get none.
     for (numbers, has, kept) in [
         (vec![0, 1, 2], true, 1),
         (vec![2, 1], true, 2),
@@ -129,7 +129,7 @@ fn a_rank_alone_sends_panels_to_itself() {
     for routine in ["posv", "gesv"] {
         let map = Map::routine(routine, 1).text("rhs", "replicated").int("tile", 2);
         let (devices, site) = (devices_with_nccl(), CudaSite::new(&map).unwrap());
-        // Its first broadcast is for the communicator, the second one for the panel.
+        // The first broadcast is for the communicator, the second one for the panel.
         for (skip, works) in [(0, false), (1, false), (2, true)] {
             let mut a: Vec<f64> = (0..16).map(|e| if e % 5 == 0 { 4.0 } else { 0.0 }).collect();
             let (mut x, mut info) = (vec![1.0; 4], -1);

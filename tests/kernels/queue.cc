@@ -1,7 +1,8 @@
 // Streams of the emulated driver, events by which they wait for each other, and copies.
 //
-// A stream does nothing until somebody waits for it, so what is read too early is wrong here, too;
-// but for those beside the caller's on the first device, which do everything as early as they may.
+// A stream does nothing until a wait for it, so that a read that comes too early is wrong here,
+// too. The exceptions are the library's streams on the first device, which run work as early as
+// they may.
 
 #include <algorithm>
 #include <chrono>
@@ -18,7 +19,7 @@ using namespace driver;
 
 namespace {
 
-// The place in a stream's work that an event stands for.
+// The place in a stream's work that an event represents.
 struct Event {
   std::chrono::steady_clock::time_point when;
   Stream* stream = nullptr;
@@ -27,9 +28,9 @@ struct Event {
 
 std::vector<std::unique_ptr<Stream>> destroyed_streams;
 std::set<void*> destroyed_events;
-// Held while streams work or are given work, as one may let another one work.
+// Held while streams run or receive work, because one may run another one.
 std::recursive_mutex working;
-// A stream has been given something that another one may wait for.
+// A stream has received work that another one may wait for.
 std::condition_variable_any changed;
 
 bool living(void* event) {
@@ -37,7 +38,7 @@ bool living(void* event) {
   return destroyed_events.count(event) == 0;
 }
 
-// Lets a stream work until it has done so many pieces in all: its status, or NOT_YET.
+// Runs a stream until it has finished `number` pieces in all: its status, or NOT_YET.
 int work_until(Stream& stream, size_t number) {
   std::lock_guard<std::recursive_mutex> lock(working);
   while (stream.done < number && !stream.queue.empty()) {
@@ -70,7 +71,7 @@ int give(Stream& stream, std::function<int()> work) {
   return SUCCESS;
 }
 
-// What nobody makes possible ends the tests.
+// Work that never becomes possible ends the tests.
 int finish(Stream& stream) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
   std::unique_lock<std::recursive_mutex> lock(working);
@@ -114,7 +115,7 @@ bool extra(int number, std::function<void()> work) {
 
 extern "C" {
 
-// A stream of a device, and that of the current context.
+// Makes a stream of a device, in its context.
 void* emulated_stream(int device) {
   std::lock_guard<std::mutex> lock(mutex);
   streams.emplace_back(new Stream{&devices[device], {}, SUCCESS, &self()});
@@ -185,13 +186,13 @@ int cuStreamCreateWithPriority(void** stream, unsigned flags, int priority) {
   return SUCCESS;
 }
 
-// Another stream may be of any context.
+// Another stream may belong to any context.
 int cuStreamWaitEvent(void* handle, void* event, unsigned flags) {
   REFUSED
   Stream* stream = here(handle);
   EXPECT(stream && living(event) && flags == 0, INVALID_HANDLE)
   std::lock_guard<std::recursive_mutex> lock(working);
-  // What it stands for now, whatever is recorded later.
+  // The event's present place, even if it is recorded again later.
   const Event now = *static_cast<Event*>(event);
   if (now.stream == nullptr) return SUCCESS;
   return give(*stream, [now] { return work_until(*now.stream, now.number); });
@@ -204,7 +205,7 @@ int cuStreamDestroy_v2(void* handle) {
   std::lock_guard<std::mutex> lock(mutex);
   auto same = [&](auto& one) { return one.get() == stream; };
   auto place = std::find_if(streams.begin(), streams.end(), same);
-  destroyed_streams.push_back(std::move(*place));  // events still name it
+  destroyed_streams.push_back(std::move(*place));  // events still refer to it
   streams.erase(place);
   return SUCCESS;
 }
@@ -241,7 +242,7 @@ int cuEventElapsedTime(float* milliseconds, void* first, void* second) {
 int cuEventDestroy_v2(void* event) {
   REFUSED
   EXPECT(living(event), INVALID_HANDLE)
-  // Work that was given to a stream before still needs its memory.
+  // Earlier work of a stream still needs its memory.
   std::lock_guard<std::mutex> lock(mutex);
   destroyed_events.insert(event);
   return SUCCESS;
@@ -262,7 +263,7 @@ struct Copy2d {
   size_t width, height;
 };
 
-// CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2^31 - 1 on devices: here small matrices can be beyond it.
+// CU_DEVICE_ATTRIBUTE_MAX_PITCH, 2^31 - 1 on devices. Here small matrices can exceed it.
 const size_t MAX_PITCH = 4096;
 
 int cuMemcpy2DAsync_v2(const Copy2d* given, void* handle) {
@@ -356,8 +357,7 @@ int cuCtxEnablePeerAccess(void* context, unsigned flags) {
   return enabled.insert({current(), context}).second ? SUCCESS : 704;
 }
 
-// What this thread has given the device beside its streams, which is all that those who call wait
-// for.
+// Runs this thread's work on the device outside of its streams; callers wait for nothing else.
 int cuCtxSynchronize() {
   REFUSED
   EXPECT(current(), INVALID_CONTEXT)
@@ -373,8 +373,8 @@ int cuCtxSynchronize() {
   return SUCCESS;
 }
 
-// What fails here is the wait: what the stream was given is done, so that it no longer needs the
-// host's memory, as with CUDA's copies of memory that is not pinned.
+// Only the wait fails here: the stream's work still runs, so that it no longer needs the host's
+// memory. CUDA's copies of memory that is not pinned behave so.
 int cuStreamSynchronize(void* handle) {
   const int refused = driver::refused(__func__);
   Stream* stream = here(handle);

@@ -1,4 +1,4 @@
-//! What devices may do with each other's memory: kernels that follow addresses into it, and copies.
+//! Access of devices to each other's memory: kernels that follow addresses into it, and copies.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn memory_that_is_mapped_for_nobody_else() {
     let at = array.content().as_ptr().addr() as u64;
     let [here, other] = [0, 1].map(|number| devices.numbered(number).unwrap());
     let reach = || here.reach(&other, [at].into_iter());
-    // Not mapped address by address.
+    // Memory that is not mapped address by address.
     reach().unwrap();
     access(at, 0, false);
     access(at, 1, true);
@@ -52,7 +52,7 @@ fn devices_without_peer_access() {
     here.reach(&other, std::iter::empty()).unwrap();
 }
 
-/// Copies to all ranks are given to the devices before any is waited for.
+/// Copies to all ranks are enqueued on the devices before the host waits for any.
 #[test]
 fn one_rank_s_bytes_come_to_all() {
     let devices = devices().0;

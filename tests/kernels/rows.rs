@@ -7,7 +7,8 @@ use crate::transposition::Random;
 pub type Find = unsafe extern "C" fn(*mut i32, i32, *const i32, i32, i32);
 pub type Move = unsafe extern "C" fn(*mut u8, u64, u64, u64, *const i32, i32);
 
-/// `pivots[i]` and `first + i`, one after the other; element (i, j) at i * strides.0 + j * strides.1.
+/// Interchanges `pivots[i]` and `first + i`, one after the other. Element (i, j) is at
+/// i * strides.0 + j * strides.1.
 fn reference(
     x: &mut [u8],
     strides: (usize, usize),
@@ -40,7 +41,7 @@ fn interchanges_of_rows() {
         let first = random.below(5);
         let rows = first + count + random.below(if trial % 2 == 0 { 4 } else { 200 }) + 1;
         let cols = 1 + random.below(9);
-        // As of a factorisation, or anything; few rows make the same one come often.
+        // As from a factorisation, or arbitrary; with few rows the same one recurs often.
         let pivots: Vec<i32> = (0..count)
             .map(|i| match trial % 4 {
                 0 => first + i + random.below(rows - first - i),

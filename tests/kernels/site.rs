@@ -1,4 +1,5 @@
-//! Calls on the emulated driver's devices, through a call site without XLA: a host thread for each device.
+//! Calls on the emulated driver's devices, through a call site without XLA: a host thread for each
+//! device.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::gpu::{contexts, devices, fail, launches, stream};
 use crate::memory::Array;
 use crate::transposition::{Random, transposed};
 
-/// Scratch as XLA lends it, up to a limit.
+/// Scratch as XLA allocates it, up to a limit.
 struct Lender {
     limit: usize,
     lent: Vec<Array>,
@@ -36,7 +37,7 @@ impl Allocate for Lender {
     }
 }
 
-/// One device's memory: `place`, an operand and a result, which may be one.
+/// One device's memory: `place`, an operand and a result, which may be identical.
 struct Shard {
     place: Array,
     x: Array,
@@ -84,7 +85,7 @@ impl Shard {
     }
 }
 
-/// All devices of a launch, each by a thread of its own; outcomes by rank.
+/// All devices of a launch, each on its own thread; outcomes by rank.
 fn launch(
     site: &CudaSite,
     devices: &Devices,
@@ -133,7 +134,7 @@ fn every_device_transposes_its_part() {
     }
 }
 
-/// The host thread does not wait for the device, and needs no other one.
+/// The host thread does not wait for its device, and needs no other one.
 #[test]
 fn a_transposition_waits_for_nothing() {
     let (devices, site) = (devices().0, CudaSite::new(&Map::routine("transpose", 2)).unwrap());
@@ -217,7 +218,7 @@ fn a_failure_of_one_is_that_of_all() {
     ] {
         let site = diagnose(3, fault);
         for run in 0..30 {
-            // Whoever comes first or last.
+            // Any rank may come last.
             let late = |rank| {
                 if rank as i64 == run % 4 {
                     std::thread::sleep(Duration::from_millis(2));
@@ -230,7 +231,7 @@ fn a_failure_of_one_is_that_of_all() {
     }
 }
 
-/// The driver fails on one rank: where its place is read, and after all have met.
+/// The driver fails on one rank: when it reads its place, and after all have met.
 #[test]
 fn a_failure_of_one_device_is_that_of_all() {
     let (devices, site) = (devices().0, diagnose(3, "none"));
@@ -272,7 +273,7 @@ fn equal_ranks_and_ranks_out_of_range_are_errors_for_all() {
 #[test]
 fn every_routine_works_on_cuda_devices() {
     for name in routines::table().map(|routine| routine.name()) {
-        // The attributes of all of them.
+        // The attributes of all routines.
         let map = |name| Map::routine(name, 2).text("rhs", "replicated");
         let site = [Map::routine(name, 2), map(name)].map(|map| CudaSite::new(&map).err());
         assert!(site.iter().any(Option::is_none), "{name}: {site:?}");

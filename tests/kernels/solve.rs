@@ -1,5 +1,5 @@
-//! The solvers' routines on the emulated devices: the cases of the host, by ranks on three devices and by
-//! ranks that share one.
+//! The solvers' routines on the emulated devices: the cases of the CPU tests, by ranks on three
+//! devices and by ranks that share one.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
@@ -46,7 +46,7 @@ impl Lender {
     }
 }
 
-/// Runs all ranks, each by a thread of its own; outcomes by rank.
+/// Runs all ranks, each on its own thread; outcomes by rank.
 pub fn run(
     site: &CudaSite,
     devices: &Devices,
@@ -56,7 +56,7 @@ pub fn run(
     run_after(site, devices, streams, calls, |_| ())
 }
 
-/// The same, each thread doing something before.
+/// The same; each thread calls `before` first.
 pub fn run_after(
     site: &CudaSite,
     devices: &Devices,
@@ -67,7 +67,7 @@ pub fn run_after(
     run_with(site, devices, streams, calls, before, |_| false, |_| ())
 }
 
-/// The same, some ranks getting no scratch, and each thread doing something after.
+/// The same; some ranks get no scratch, and each thread calls `after` last.
 fn run_with(
     site: &CudaSite,
     devices: &Devices,
@@ -131,7 +131,7 @@ mod ranks_that_share_a_device {
     crate::routines::every_routine!(crate::solve::ONE_DEVICE; f64 f64, c64 faer::c32);
 }
 
-/// A system of order 12 on three ranks by rows; what `call` of a rank is given.
+/// A system of order 12 on three ranks by rows: the operands of a rank's call.
 pub struct System {
     a: Vec<Vec<f64>>,
     pub x: Vec<Vec<f64>>,
@@ -142,7 +142,7 @@ impl System {
     pub const RANKS: usize = 3;
     pub const N: usize = 12;
 
-    /// Diagonally dominant, `diagonal` in one place of the diagonal.
+    /// A diagonally dominant matrix, with `diagonal` in one place of the diagonal.
     pub fn new(diagonal: Option<(usize, f64)>) -> Self {
         let entry = |i: usize, j: usize| match (i == j, diagonal) {
             (true, Some((place, value))) if place == i => value,
@@ -208,8 +208,8 @@ pub fn streams() -> Vec<Stream> {
     (0..System::RANKS).map(|rank| stream(rank as i32)).collect()
 }
 
-/// Whatever fails on one device, at the first, a later or the last of its calls: all ranks get that error,
-/// and the next call works.
+/// Any function may fail on one device, at the first, a later or the last of its calls. All ranks
+/// then get that error, and the next call works.
 #[test]
 fn a_failure_on_one_device_is_that_of_all() {
     let functions = [
@@ -241,7 +241,7 @@ fn a_failure_on_one_device_is_that_of_all() {
     assert!(failed > 2 * functions.len(), "{failed} calls failed");
 }
 
-/// The solution is copied to the others, and the diagonal is read, by whichever thread comes last.
+/// The last thread to arrive copies the solution to the others and reads the diagonal.
 #[test]
 fn a_failure_of_the_last_one_is_that_of_all() {
     let (devices, site) = (devices().0, CudaSite::new(&System::map("posv")).unwrap());
@@ -257,7 +257,7 @@ fn a_failure_of_the_last_one_is_that_of_all() {
     let count = |rank: usize, name: &str| counted[rank].iter().filter(|n| *n == name).count();
     let is_last = |rank: usize| count(rank, "cuEventDestroy_v2") > 0;
     assert_eq!((0..System::RANKS).filter(|rank| is_last(*rank)).count(), 1);
-    // How often the last thread calls them for all ranks.
+    // The number of calls by the last thread for all ranks.
     let shared = [("cuMemcpyPeerAsync", 2), ("cuMemcpy2DAsync_v2", 6), ("cuEventDestroy_v2", 2)];
     for (function, times) in shared {
         for skip in [0, times - 1] {
@@ -281,8 +281,9 @@ fn a_failure_of_the_last_one_is_that_of_all() {
     }
 }
 
-/// Lets functions fail on one rank, at the first, a later or the last of their calls: each time that is the
-/// error of all ranks, and the next call works. Some rank calls each; how often one was called so often.
+/// Lets functions fail on one rank, at the first, a later or the last of their calls. Each failure
+/// is the error of all ranks, and the next call works. Some rank calls each function. Returns the
+/// number of failures.
 pub fn fail_on_one_rank(devices: fn() -> Devices, functions: &[&str]) -> usize {
     let mut failed = 0;
     for (k, function) in functions.iter().enumerate() {
@@ -300,7 +301,7 @@ pub fn fail_on_one_rank(devices: fn() -> Devices, functions: &[&str]) -> usize {
             let first = outcomes[0].clone();
             assert!(outcomes.iter().all(|o| *o == first), "{function} {skip}: {outcomes:?}");
             match first {
-                // It is not called as often.
+                // The function is not called as often.
                 Ok(()) => assert!(system.is_solved(), "{function} {skip}"),
                 Err(error) => {
                     failed += 1;
@@ -318,8 +319,8 @@ pub fn fail_on_one_rank(devices: fn() -> Devices, functions: &[&str]) -> usize {
     failed
 }
 
-/// Columns are distributed by kernels, or by copies where one device's kernels do not reach another's memory: the
-/// device may be far, or the memory mapped for its own device alone.
+/// Kernels distribute columns, or copies where one device's kernels do not reach another's memory.
+/// The device may lack peer access, or the memory may be mapped for its own device alone.
 #[test]
 fn columns_move_by_kernels_or_by_copies() {
     for (apart, unmapped, by_kernels) in
@@ -353,8 +354,8 @@ fn columns_move_by_kernels_or_by_copies() {
     }
 }
 
-/// A system of order n on some ranks by rows, solved on devices that reach each other or do not: what each
-/// rank's thread has called.
+/// A system of order n on some ranks by rows, solved on devices that reach each other or do not.
+/// Returns the calls of each rank's thread.
 fn calls_of(routine: &str, n: usize, ranks: usize, tile: i64, apart: bool) -> Vec<Vec<String>> {
     let a = positive_definite::<f64>(n, 4);
     let mut shards = row_shards(&a, ranks);
@@ -380,14 +381,14 @@ fn calls_of(routine: &str, n: usize, ranks: usize, tile: i64, apart: bool) -> Ve
     called.into_inner().unwrap()
 }
 
-/// Six tiles of 16 columns, of which four change places in one cycle: each rank moves its share of the 16
-/// columns of all four at once, and has one more copy for the spare place.
+/// Six tiles of 16 columns, four of which change places in one cycle. Each rank moves its share of
+/// the 16 columns of all four at once, and has one more copy for the spare place.
 #[test]
 fn columns_that_lie_side_by_side_are_copied_together() {
     let copies = |apart| -> Vec<usize> {
         let is_copy =
             |name: &&String| ["cuMemcpy2DAsync_v2", "cuMemcpy3DPeerAsync"].contains(&name.as_str());
-        // Columns come first.
+        // The moves of columns come first.
         let before = |called: &Vec<String>| {
             let first = called.iter().take_while(|name| *name != "cublasDgemm_v2_64");
             first.filter(is_copy).count()
@@ -400,7 +401,7 @@ fn columns_that_lie_side_by_side_are_copied_together() {
     }
 }
 
-/// A panel may hold the host while it is given, so the device has its other work before.
+/// Enqueueing a panel may block the host, so the device gets its other work before.
 #[test]
 fn what_a_panel_does_not_need_is_given_first() {
     for (routine, factors, pieces) in [
@@ -416,7 +417,7 @@ fn what_a_panel_does_not_need_is_given_first() {
     }
 }
 
-/// Runs a rank that is alone, by this thread; bytes of scratch that it has taken.
+/// Runs a single rank on this thread; returns the bytes of its scratch.
 pub fn run_alone(map: &Map, call: Call) -> usize {
     let (devices, site, mut lender) = (devices().0, CudaSite::new(map).unwrap(), Lender::default());
     let mut place = [0, 0];
@@ -443,7 +444,7 @@ pub fn scratch_of(routine: &str, n: usize, tile: usize) -> usize {
     bytes
 }
 
-/// A matrix that is one tile is factored by one call, in memory of a few of its columns.
+/// One call factors a matrix of one tile, with scratch of a few of its columns.
 #[test]
 fn one_tile_needs_no_scratch_of_its_size() {
     let n = 96;
@@ -458,7 +459,7 @@ fn one_tile_needs_no_scratch_of_its_size() {
     }
 }
 
-/// Handles are told when what is asked for changes; libraries that cannot emulate say so.
+/// Handles get a new mode when the setting changes; libraries that cannot emulate report an error.
 #[test]
 fn emulated_float64() {
     let emulated = Arc::new(AtomicBool::new(true));
@@ -494,7 +495,7 @@ fn emulated_float64() {
         }
         modes.into_inner().unwrap()
     };
-    // Two handles of cuBLAS, one of cuSOLVER; then memory of the library's own.
+    // Two handles of cuBLAS, one of cuSOLVER; then the library's own memory.
     assert_eq!(reported(None, |_| ()), [(3, 0); 3]);
     assert_eq!(reported(None, |_| ()), [(0, 0); 3]);
     emulated.store(false, Relaxed);
@@ -502,7 +503,7 @@ fn emulated_float64() {
     emulated.store(true, Relaxed);
     let older = "cuBLAS: expected one that emulates float64, of CUDA 13.0 update 2 or newer, got an older one";
     reported(Some(older), |_| fail("cublasSetMathMode", 0, 7));
-    // Its status of a mode that it does not know: panels are factored as before.
+    // The status for an unknown mode: panels are factored as before.
     assert_eq!(reported(None, |_| fail("cusolverDnSetMathMode", 0, 3)), [(3, 0); 3]);
 }
 
@@ -521,7 +522,7 @@ fn handles_streams_and_events_are_used_again() {
     }
 }
 
-/// How many sets of tools the devices keep.
+/// The number of sets of tools that each device keeps.
 fn devices_tools(devices: &Devices) -> [usize; 3] {
     [0, 1, 2].map(|number| devices.numbered(number).unwrap().kept())
 }

@@ -1,4 +1,4 @@
-// What the parts of the emulated driver have in common.
+// Shared state of the parts of the emulated driver.
 #pragma once
 
 #include <cstddef>
@@ -41,17 +41,17 @@ struct Thread {
   // The call of this function after `skip` others returns `status`.
   std::string fails;
   int skip = 0, status = SUCCESS;
-  // Of the devices that it asks for, major.
+  // The major compute capability of the devices that it queries.
   int capability = 9;
-  // Its next clearing of memory takes a byte too many.
+  // Its next clearing of memory clears a byte too many.
   bool overruns = false;
   std::vector<std::string> launched;
-  // Functions that it has called since it first asked for them.
+  // Functions that it has called since its first query for them.
   bool is_recorded = false;
   std::vector<std::string> called;
-  // Of what it has given that waits for other devices, whether it is over.
+  // For its enqueued work that waits for other devices: whether that is over.
   std::vector<std::function<bool()>> awaited;
-  // What devices do beside all streams.
+  // Work of devices outside of all streams.
   std::vector<std::pair<Device*, std::function<void()>>> extra;
 };
 Thread& self();
@@ -62,17 +62,17 @@ struct Stream {
   Device* context;
   std::deque<std::function<int()>> queue;
   int failed = SUCCESS;
-  // Who made it: tests run at the same time.
+  // The thread that made it: tests run at the same time.
   const Thread* thread = nullptr;
-  // Pieces of work that it has been given and that it has done.
+  // Pieces of work that it has received and finished.
   size_t given = 0, done = 0;
-  // Whether it works as soon as it is given something.
+  // Whether it runs work as soon as it is enqueued.
   bool is_eager = false;
-  // Whether it is one of the library's, beside the caller's.
+  // Whether it is a stream of the library, in addition to the caller's.
   bool is_side = false;
 };
 
-// Held while the lists below are looked at.
+// Held during access to the lists below.
 extern std::mutex mutex;
 extern std::vector<std::unique_ptr<Stream>> streams;
 
@@ -87,7 +87,7 @@ T* known(const std::vector<std::unique_ptr<T>>& all, void* handle) {
 
 // A stream of the current context.
 Stream* here(void* handle);
-// Gives a stream work, or lets it do all that it has been given.
+// Enqueues work on a stream, or runs all enqueued work.
 int give(Stream& stream, std::function<int()> work);
 int finish(Stream& stream);
 

@@ -1,4 +1,4 @@
-// Factorisations as textbooks have them, for the emulated libraries.
+// Textbook factorisations, for the emulated libraries.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 using Int = std::int64_t;
 using Word = unsigned long long;
 
-// What the libraries return for an argument that they do not take.
+// The libraries' status for an invalid argument.
 constexpr int INVALID = 7;
 
 template <typename T>
@@ -60,7 +60,7 @@ int factor_cholesky(const Matrix<T>& a, Int n) {
   for (Int j = 0; j < n; j++) {
     double diagonal = real_part(a.stored(j, j));
     for (Int l = 0; l < j; l++) diagonal -= real_part(a.stored(j, l) * conjugate(a.stored(j, l)));
-    // A NaN goes through.
+    // A NaN passes.
     if (diagonal <= 0) return int(j + 1);
     a.stored(j, j) = T(std::sqrt(diagonal));
     for (Int i = j + 1; i < n; i++) {
@@ -80,7 +80,7 @@ int factor_lu(const Matrix<T>& a, Int m, Int n, Int* pivots) {
     for (Int i = j + 1; i < m; i++) {
       if (size(a.stored(i, j)) > size(a.stored(pivot, j))) pivot = i;
     }
-    // No row, where none can be chosen; and it goes on, dividing by zero.
+    // No row if none can be chosen; then it goes on, dividing by zero.
     pivots[j] = std::isnan(size(a.stored(pivot, j))) ? 0 : pivot + 1;
     if (a.stored(pivot, j) == T(0) && info == 0) info = int(j + 1);
     for (Int l = 0; l < n; l++) std::swap(a.stored(j, l), a.stored(pivot, l));

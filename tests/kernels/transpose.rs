@@ -65,7 +65,7 @@ fn squares_of_any_side() {
     }
 }
 
-/// Arrays and lines at multiples of 16 bytes, of which 16 are accessed at once, and others.
+/// Arrays and lines at multiples of 16 bytes, accessed 16 bytes at a time, and others.
 #[test]
 fn small_elements_by_16_bytes() {
     for (k, n) in [4usize, 8, 36, 64, 66, 68, 132, 200].into_iter().enumerate() {
@@ -155,7 +155,7 @@ fn shards_as_a_whole_by_several_devices() {
 #[test]
 fn blocks_of_all_sides_in_all_small_shapes() {
     for (rows, cols) in (2..=40).flat_map(|i| (2..=40).map(move |j| (i, j))) {
-        // Small blocks are many barriers each: in small arrays only.
+        // Small blocks cause many barriers each: in small arrays only.
         for side in divisors(rows, cols).filter(|side| rows * cols <= 36 * side * side) {
             let size = SIZES[(rows + cols + side) % 3];
             let device = Device { emulator: small(), blocks: 2, seed: (rows * cols) as u64 };
@@ -239,7 +239,7 @@ fn panels_of_all_small_shapes() {
         let heights = [1, 2, 3, 7, 8, long / 2, long - 1, long];
         let height = heights[(rows * 7 + cols) % 8].clamp(1, long);
         if long / height > 12 {
-            continue; // many launches; some are among the larger shapes
+            continue; // many launches; the larger shapes include some
         }
         let size = SIZES[(rows + cols) % 3];
         let device = Device { emulator: small(), blocks: 1 + cols as u32 % 3, seed: rows as u64 };
@@ -280,8 +280,8 @@ fn skinny_arrays() {
     }
 }
 
-/// Where no chunk reaches out of its panel's place every panel is a run; long arrays have more runs than short
-/// ones.
+/// Where no chunk reaches out of its panel's place, every panel is a run. Long arrays have more
+/// runs than short ones.
 #[test]
 fn skinny_arrays_with_runs_for_many_blocks() {
     for (long, short, height, expected) in
@@ -355,7 +355,7 @@ fn skinny_arrays_in_registers_and_plainly() {
     }
 }
 
-/// Every number of elements has a file, and registers for as many structures as a panel is planned with.
+/// Every number of elements has a file, and enough registers for the structures of a planned panel.
 #[test]
 fn files_for_structures_of_all_sizes() {
     for (short, size) in (2..=32).flat_map(|short| SIZES.map(|size| (short, size))) {
@@ -379,7 +379,7 @@ fn files_for_structures_of_all_sizes() {
     }
 }
 
-/// What users get, with as much scratch as is always enough, and with less.
+/// The plans of users' calls, with scratch that is always enough, and with less.
 #[test]
 fn any_small_shape_as_planned() {
     let mut seen = std::collections::HashSet::new();
@@ -446,7 +446,7 @@ fn decompositions_of_larger_shapes() {
     }
 }
 
-/// Long columns are swept by slabs, long rows are shuffled by way of scratch.
+/// Slabs sweep long columns; scratch holds the shuffle of long rows.
 #[test]
 fn decompositions_with_long_sides() {
     for (rows, cols) in [(2100, 21), (2112, 18)] {
@@ -477,8 +477,8 @@ fn decompositions_in_many_orders() {
     }
 }
 
-/// Passes over memory, but for what scratch holds: three for coprime sides, else four, or five where
-/// the first rotation differs within groups.
+/// Passes over memory, apart from those in scratch: three for coprime sides, else four. There are
+/// five where the first rotation differs within groups.
 #[test]
 fn launches_of_decompositions() {
     let names = |algorithm, rows, cols| -> Vec<_> {

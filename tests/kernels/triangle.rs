@@ -15,7 +15,7 @@ fn within(part: i32, i: usize, j: usize) -> bool {
     part == WHOLE || if part == LOWER { i >= j } else { i <= j }
 }
 
-/// What an element becomes: the sign of its second half changes, or that half becomes zero.
+/// The image of an element: the sign of its second half changes, or that half becomes zero.
 fn image(element: &[u8], conjugated: bool, edge: bool) -> Vec<u8> {
     let mut image = element.to_vec();
     if conjugated && element.len() > 4 {

@@ -1,6 +1,6 @@
-// cuBLAS and cuSOLVER on a machine without a GPU, as far as meshsolve calls them: textbook loops
-// that the emulated driver's streams do when somebody waits for them. What a real library would
-// refuse is refused.
+// cuBLAS and cuSOLVER on a machine without a GPU, as far as meshsolve calls them. Textbook loops
+// run in the emulated driver's streams at a wait for them. They refuse calls that a real library
+// would refuse.
 
 #include <atomic>
 #include <complex>
@@ -20,14 +20,14 @@ enum { NO_HANDLE = 1, OUT_OF_MEMORY = 3, FAILED = 13 };
 struct Handle {
   void* context;
   void* stream = nullptr;
-  // Rows, columns and leading dimensions that memory has been asked for.
+  // Rows, columns and leading dimensions of earlier queries for workspace.
   std::set<std::vector<Int>> asked = {};
-  // Functions that it has been used for.
+  // Functions that have used it.
   std::set<std::string> used = {};
 };
 
-// What a function does first with a handle, as loading kernels and taking memory, may wait for all
-// that the device has been given.
+// The first use of a handle by a function, such as loading kernels and taking memory, may wait for
+// all work of the device.
 bool may(Handle* handle, const char* function) {
   return !handle || !handle->used.insert(function).second || !driver::is_awaited();
 }
@@ -71,7 +71,7 @@ int gemm(Handle* handle, int ta, int tb, Int m, Int n, Int k, const T* alpha, Wo
   });
 }
 
-// An entry of op(A), A a triangle: what lies outside is not read.
+// An entry of op(A), A a triangle; it reads nothing outside of the triangle.
 template <typename T>
 T entry(const Matrix<T>& a, bool lower, bool unit, Int i, Int j) {
   const Int row = a.op ? j : i, column = a.op ? i : j;
@@ -90,7 +90,7 @@ int trsm(Handle* handle, int side, int fill, int op, int diagonal, Int m, Int n,
   return give(handle, [=] {
     const Matrix<T> A = matrix<T>(a, lda, op), X = matrix<T>(b, ldb);
     const bool lower = fill == 0, unit = diagonal == 1;
-    // op(A) is lower where it is to be gone through downwards.
+    // op(A) is lower where the substitution runs downwards.
     const bool down = (lower == (op == 0)) == (side == 0);
     for (Int line = 0; line < (side ? m : n); line++) {
       auto x = [&](Int i) -> T& { return side ? X.stored(line, i) : X.stored(i, line); };
@@ -137,7 +137,7 @@ int geam(Handle* handle, int ta, int tb, Int m, Int n, const T* alpha, Word a, I
          const T* beta, Word b, Int ldb, Word c, Int ldc) {
   EXPECT(handle, NO_HANDLE)
   EXPECT(fits(ta ? n : m, lda) && fits(tb ? n : m, ldb) && fits(m, ldc), INVALID)
-  // In place only where it is not transposed and lies alike.
+  // In place only if it is not transposed and has the same leading dimension.
   EXPECT(a != c || (ta == 0 && lda == ldc), INVALID)
   EXPECT(b != c || (tb == 0 && ldb == ldc), INVALID)
   const T x = *alpha, y = *beta;
@@ -150,11 +150,11 @@ int geam(Handle* handle, int ta, int tb, Int m, Int n, const T* alpha, Word a, I
   });
 }
 
-// Bytes of workspace, which are filled, so that too few are noticed.
+// Bytes of workspace. It is filled, so that a test notices too few.
 size_t device_bytes(Int m, Int n) { return size_t(16 * (m + n) + 32); }
 constexpr size_t HOST_BYTES = 24;
 
-// A factorisation may write its host workspace when it is called and read it when it runs.
+// A factorisation may write its host workspace at the call and read it when it runs.
 Word note(void* host) {
   static std::atomic<Word> calls;
   return *static_cast<Word*>(host) = ++calls;

@@ -1,6 +1,6 @@
 //! The Cholesky routines as call sites, without XLA: every storage, triangle and distribution, with
-//! NaN in the triangle that must not be read. `order="cyclic"` forces the redistribution that the
-//! host does not need.
+//! NaN in the triangle that must not be read. `order="cyclic"` forces the redistribution that CPU
+//! devices do not need.
 
 use crate::common::case::{Case, Place, call, cases};
 use crate::common::{buffer, int_scalar, positive_definite, ratio, real_scalar};
@@ -26,7 +26,7 @@ pub fn cholesky_in_every_storage<T: Scalar>(at: Place) {
             }
         };
 
-        // All at once.
+        // In one call.
         let (mut work, mut xs) = (case.shards(&given), vec![row_major.clone(); ranks]);
         case.run("posv", |r| {
             let (w, x) = (buffer(&mut work[r], &dims), buffer(&mut xs[r], &[n, rhs]));
@@ -34,7 +34,7 @@ pub fn cholesky_in_every_storage<T: Scalar>(at: Place) {
         });
         check(&xs, "posv");
 
-        // Factor, then solve; the operand of potrf is not its result and stays as it is.
+        // Factor, then solve. The operand of potrf is not its result and stays unchanged.
         let mut kept = case.shards(&given);
         let mut work = vec![vec![T::NAN; n * n / ranks]; ranks];
         let mut norms = vec![0.0; ranks];
@@ -77,7 +77,7 @@ pub fn cholesky_in_every_storage<T: Scalar>(at: Place) {
         });
         assert!(ratio(&(&l * l.adjoint()), &a) < 3.0, "{case:?} {} unpack", T::DTYPE.name());
 
-        // And back, without what the other triangle holds.
+        // And back, with NaN in the other triangle.
         let only = Mat::from_fn(n, n, |i, j| {
             let read = if lower { i >= j } else { i <= j };
             if read { whole[(i, j)] } else { T::NAN }

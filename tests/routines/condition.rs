@@ -1,4 +1,5 @@
-//! Norms and condition estimates as routines of call sites, for every storage, triangle and distribution.
+//! Norms and condition estimates as routines of call sites, for every storage, triangle and
+//! distribution.
 
 use crate::common::case::{Case, Place, call, cases};
 use crate::common::{Random, buffer, int_scalar, int_vector, positive_definite, random};
@@ -16,7 +17,7 @@ fn inverse<T: Scalar>(a: &Mat<T>) -> Mat<T> {
     a.partial_piv_lu().inverse()
 }
 
-/// Rank 0's number; all ranks have the same.
+/// Rank 0's number; all ranks must have the same.
 fn agreed<T: Scalar>(numbers: &[f64]) -> f64 {
     let values: Vec<_> = numbers.iter().map(real_value::<T>).collect();
     assert!(values.iter().all(|v| v.to_bits() == values[0].to_bits()), "{values:?}");
@@ -81,8 +82,7 @@ fn by_cholesky<T: Scalar>(case: Case, a: &Mat<T>) -> (f64, f64, f64) {
     (agreed::<T>(&norms), agreed::<T>(&rconds), of_solve("posv_rcond", case, &given))
 }
 
-/// I but for column j, so that the inverse is, too: only a product with A^-H tells which column is
-/// large.
+/// I except for column j; so is the inverse. Only a product with A^-H finds the large column.
 fn one_column<T: Scalar>(n: usize, j: usize) -> Mat<T> {
     Mat::from_fn(n, n, |i, k| match (i == k, k == j) {
         (true, _) => T::ONE,
@@ -99,7 +99,7 @@ pub fn conditions_in_every_storage<T: Scalar>(at: Place) {
         lower,
         ..cases(at).next().unwrap()
     });
-    // Whose many steps are long on an emulated device.
+    // These take many steps, which are slow on an emulated device.
     let larger = larger.into_iter().filter(|_| at.is_none());
     for case in cases(at).chain(larger) {
         let n = case.n;
@@ -155,7 +155,7 @@ pub fn what_is_singular_or_no_number(at: Place) {
 }
 
 pub fn moduli_at_the_ends_of_the_range(at: Place) {
-    // Squares of these over- and underflow; the diagonal counts as real.
+    // Squares of these overflow and underflow; the diagonal counts as real.
     let n = 6;
     for scale in [1e-300, 1e-160, 1e160, 1e300] {
         let mut random = Random(7);

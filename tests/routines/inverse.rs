@@ -1,5 +1,5 @@
-//! Inverses as call sites: from L U and from L L^H, for every storage and distribution, symmetric to the
-//! last bit where A is, NaN where there is none.
+//! Inverses as call sites: from L U and from L L^H, for every storage and distribution. They are
+//! symmetric to the last bit where A is, and NaN where no inverse exists.
 
 use crate::common::case::{Case, Place, call, cases};
 use crate::common::inverse::{ratio, shifted};
@@ -12,7 +12,7 @@ fn is_hermitian<T: Scalar>(x: &Mat<T>) -> bool {
     places.all(|(i, j)| x[(i, j)] == T::conj_impl(&x[(j, i)]))
 }
 
-/// The general routines: at once in place, and from a factor, which is kept.
+/// The general routines: in one call in place, and from a factor, which must stay unchanged.
 fn general<T: Scalar>(case: Case, a: &Mat<T>) -> (Mat<T>, Mat<T>, Vec<i32>) {
     let Case { n, ranks, .. } = case;
     let (dims, factor_dims) = case.dims();
@@ -39,7 +39,7 @@ fn general<T: Scalar>(case: Case, a: &Mat<T>) -> (Mat<T>, Mat<T>, Vec<i32>) {
         let args = vec![w, int_vector(&mut pivots[r]), int_scalar(&mut infos[r])];
         call(r, args, vec![buffer(&mut inverse[r], &factor_dims)])
     });
-    // As text, for NaN is not NaN.
+    // As text, because NaN differs from NaN.
     let text = |m: &Vec<Vec<T>>| format!("{m:?}");
     assert!(text(&kept) == text(&work), "{case:?}: the factor");
     let of_factor = case.gathered(&inverse);

@@ -20,7 +20,7 @@ fn applied<T: Scalar>(trans: i64, a: &Mat<T>) -> Mat<T> {
     }
 }
 
-/// A with the rows that `pivots` interchange, in order.
+/// A after the row interchanges of `pivots`, in order.
 fn interchanged<T: Scalar>(a: &Mat<T>, pivots: &[i32]) -> Mat<T> {
     let mut rows: Vec<usize> = (0..a.nrows()).collect();
     pivots.iter().enumerate().for_each(|(i, &p)| rows.swap(i, p as usize));
@@ -44,7 +44,7 @@ fn one_case<T: Scalar>(case: Case) {
         }
     };
 
-    // All at once.
+    // In one call.
     let (mut work, mut xs) = (case.shards(&a), vec![row_major.clone(); ranks]);
     case.run("gesv", |r| {
         let (w, x) = (buffer(&mut work[r], &dims), buffer(&mut xs[r], &[n, rhs]));
@@ -53,7 +53,7 @@ fn one_case<T: Scalar>(case: Case) {
     check(&xs, "gesv");
     assert!(infos.iter().all(|&i| i == 0), "{name}");
 
-    // Factor, then solve; the operand of getrf is not its result and stays as it is.
+    // Factor, then solve. The operand of getrf is not its result and stays unchanged.
     let mut kept = case.shards(&a);
     let mut work = vec![vec![T::NAN; n * n / ranks]; ranks];
     let (mut pivots, mut norms) = (vec![vec![-1; n]; ranks], vec![0.0; ranks]);
@@ -167,7 +167,7 @@ pub fn singular_matrices_have_no_solution_but_a_factor_and_a_determinant(at: Pla
 }
 
 pub fn determinants_at_the_ends_of_the_range(at: Place) {
-    // Two entries of the diagonal by turns, of twelve.
+    // Of twelve diagonal entries, even ones have the first power and odd ones the second.
     let powers =
         [(80, 80), (-85, -85), (1000, -1000), (1000, -830), (-1000, 830), (90, 90), (-90, -90)];
     for case in cases(at).filter(|c| (c.n, c.ranks, c.lower) == (12, 3, false)) {

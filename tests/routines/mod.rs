@@ -1,4 +1,4 @@
-//! What the solvers' routines do as call sites, wherever they work: on CPU devices, on emulated devices.
+//! The solvers' routines as call sites, on CPU devices and on emulated devices.
 
 pub mod cholesky;
 pub mod condition;
@@ -8,7 +8,7 @@ pub mod norm;
 pub mod not_finite;
 pub mod read_only;
 
-/// A test for each function, at a place; where matrices may be of any type, for each of those named.
+/// A test for each function, at a place. Where matrices may have any type, one for each named type.
 macro_rules! every_routine {
     ($at:expr; $($name:ident $scalar:ty),*) => {
         $(mod $name {

@@ -6,7 +6,7 @@ use crate::common::{buffer, real_scalar, real_value, unit};
 use faer::Mat;
 use meshsolve::scalar::Scalar;
 
-/// The three norms by the routine; all ranks have the same.
+/// The three norms by the routine; all ranks must have the same.
 fn by_lange<T: Scalar>(case: Case, a: &Mat<T>, order_of_a: i64) -> [f64; 3] {
     let kept = case.shards(a);
     ["1", "inf", "fro"].map(|norm| {

@@ -1,4 +1,5 @@
-//! Matrices with an entry that is not finite: no result is a number, and `info` says where that was seen.
+//! Matrices with an entry that is not finite: all results are NaN, and `info` reports where the
+//! routine met it.
 
 use crate::common::case::{Case, Place, call, cases};
 use crate::common::{buffer, int_scalar, int_vector, positive_definite, real_scalar, real_value};
@@ -6,8 +7,8 @@ use faer::Mat;
 use meshsolve::layout::Storage;
 use meshsolve::scalar::Scalar;
 
-/// Entries and where they are: corners, neighbours of the diagonal, and what lies in other tiles (tiles are
-/// three wide). Fewer where every step is slow.
+/// Entries and their places: corners, neighbours of the diagonal, and entries of other tiles (tiles
+/// are three wide). Fewer where every step is slow.
 fn entries(at: Place) -> impl Iterator<Item = ((usize, usize), f64)> {
     let places = [(4, 1), (1, 4), (6, 6), (0, 0), (11, 11), (0, 11), (11, 0), (1, 2), (2, 1)];
     let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
@@ -22,10 +23,11 @@ fn some_cases(at: Place) -> impl Iterator<Item = Case> {
     cases(at).filter(|c| c.n == 12 && taken.contains(&c.storage))
 }
 
-/// The first pivot, from 1, of the identity with `value` at (i, j) that is not finite.
+/// The first pivot, from 1, that is not finite in the identity with `value` at (i, j).
 fn pivot_of_identity(i: usize, j: usize, value: f64) -> usize {
-    // An infinite entry below the diagonal is the pivot of its column; a NaN is passed over until its row
-    // is the first candidate. An entry above it makes the rest of its column NaN, as 0 * value is.
+    // An infinite entry below the diagonal is the pivot of its column. A NaN is passed over until
+    // its row is the first candidate. An entry above the diagonal makes the rest of its column NaN,
+    // as 0 * value is.
     if i > j && value.is_nan() { i + 1 } else { j + 1 }
 }
 
@@ -33,7 +35,8 @@ fn is_nan<T: Scalar>(x: &T) -> bool {
     x.magnitude().is_nan()
 }
 
-/// `gesv`, `gesv_rcond`, `getrf` and `lu_inverse` of one matrix: their infos, when all else is checked.
+/// `gesv`, `gesv_rcond`, `getrf` and `lu_inverse` of one matrix. It returns their infos after all
+/// other checks.
 fn by_lu<T: Scalar>(case: Case, a: &Mat<T>, name: &str) -> [i32; 4] {
     let Case { n, ranks, .. } = case;
     let (dims, _) = case.dims();
@@ -94,7 +97,7 @@ pub fn lu_of_what_is_not_finite<T: Scalar>(at: Place) {
             a[(i, j)] = entry;
             let infos = by_lu(case, &a, &name);
             if at.is_none() && !T::IS_COMPLEX {
-                // What lies in memory by rows is factored as A^T, but by getrf.
+                // By rows the stored matrix, A^T, is factored, except in getrf.
                 let transposed = case.storage.1 == Storage::Rows;
                 let lies = if transposed { (j, i) } else { (i, j) };
                 let [of_memory, of_a] =
@@ -110,7 +113,7 @@ pub fn lu_of_what_is_not_finite<T: Scalar>(at: Place) {
     }
 }
 
-/// Of the triangle that is given; the pivot that shows it is that of the entry's row, or its own.
+/// Entries of the given triangle. The pivot that shows the entry is that of its row, or its own.
 pub fn cholesky_of_what_is_not_finite<T: Scalar>(at: Place) {
     for case in some_cases(at) {
         let Case { n, ranks, lower, .. } = case;

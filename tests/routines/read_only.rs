@@ -1,5 +1,5 @@
-//! Routines that read the matrix where it lies, as call sites without XLA: trtrs and residual, for every
-//! storage, triangle and operation, with NaN wherever nothing may be read.
+//! Routines that read the matrix in place, as call sites without XLA: trtrs and residual. They run
+//! for every storage, triangle and operation, with NaN wherever nothing may be read.
 
 use crate::common::case::{Case, Place, call, cases};
 use crate::common::{Map, buffer, int_scalar, random, ratio, residual};
@@ -29,7 +29,7 @@ fn one_triangle<T: Scalar>(a: &Mat<T>, lower: bool, other: T) -> Mat<T> {
     )
 }
 
-/// Runs a routine with one or many right-hand sides (equal on all ranks) and gives what it makes of them.
+/// Runs a routine with one or many right-hand sides (equal on all ranks) and returns its results.
 fn run<T: Scalar>(
     case: &Case,
     routine: &str,
@@ -115,7 +115,7 @@ pub fn residuals<T: Scalar>(at: Place) {
             });
             let given = match structure {
                 "general" => a.clone(),
-                // Imaginary parts on the diagonal are there, and not read.
+                // The diagonal has imaginary parts, which must not be read.
                 _ => one_triangle(&a, case.lower, T::NAN),
             };
             let expected = &b - &applied(case.trans, &whole) * &x;

@@ -1,5 +1,6 @@
-//! The distributed algorithms on host workers, without call sites: redistribution, factor, mirror,
-//! both kinds of solve, for all scalars, orders, ragged tiles, more and fewer workers than ranks.
+//! The distributed algorithms on CPU workers, without call sites: redistribution, factor, mirror,
+//! and both kinds of solve. They run for all scalars, orders, ragged tiles, more and fewer workers
+//! than ranks.
 
 use crate::common::workers::{CASES, element, matrix, on_workers, shards};
 use crate::common::{for_all_scalars, positive_definite, ratio};
@@ -131,7 +132,8 @@ fn staging_is_a_few_columns_per_worker_whatever_the_cycles() {
 
 #[test]
 fn one_long_cycle_is_work_for_all_workers() {
-    // 2 x 2^k positions shuffled with k odd and width 1 hold cycles as long as any; 26 has one of 20.
+    // 2 x 2^k positions shuffled with k odd and width 1 hold the longest possible cycles; 26 has
+    // one of 20.
     let plan = Redistribution::new(&Columns::new(26, 2, 1, Distribution::BlockCyclic).source(), 4);
     assert!(plan.staging_columns() > 4, "cut into chains: {plan:?}");
 }

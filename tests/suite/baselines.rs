@@ -1,4 +1,4 @@
-//! What benchmarks compare with: the processor's peak, faer's solvers, rates of our own updates.
+//! The baselines of benchmarks: the processor's peak, faer's solvers, rates of our own updates.
 
 use faer::Mat;
 
@@ -32,7 +32,7 @@ fn faer_solves_what_it_is_given() {
     assert!(solve(indefinite.as_mut(), Mat::zeros(2, 1).as_mut(), true, 1).is_none());
 }
 
-/// Every chain that is counted was computed, to its limit.
+/// Every chain that counts was computed, to its limit.
 fn chains<T: Real>(kernel: Kernel) {
     let (count, sum) = T::run(kernel, 200);
     assert!(count >= 16 && (sum - 2.0 * count as f64).abs() < 1e-3, "{kernel:?} {count} {sum}");

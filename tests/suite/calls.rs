@@ -25,7 +25,7 @@ fn posv(world: usize) -> Map {
     Map::routine("posv", world).text("rhs", "replicated")
 }
 
-/// Solves with every rank's parts, arriving in the order given; checks all ranks' answers.
+/// Solves with all ranks arriving in the given order; checks all ranks' answers.
 fn solve(
     attributes: Map,
     n: usize,
@@ -41,7 +41,7 @@ fn solve(
     let own = CallSite::new(&attributes).unwrap();
     let site = site.unwrap_or(&own);
     let (to, from) = outcomes();
-    // Each is borrowed once, as all of them are in use until the answers.
+    // Each is borrowed once, because all of them are in use until the answers.
     let mut info: Vec<_> = infos.iter_mut().collect();
     for &r in order {
         let call = posv_call(r, &mut shards[r], &mut xs[r], info[r], n, ranks, 2);
@@ -240,7 +240,7 @@ fn attributes_are_checked_when_the_program_is_compiled() {
 
 #[test]
 fn the_job_is_gone_before_anybody_is_answered() {
-    // Repeated calls of one site: nothing accumulates, whatever the timing.
+    // Repeated calls of one site: nothing accumulates, at any timing.
     let site = CallSite::new(&posv(3)).unwrap();
     for run in 0..200 {
         solve(posv(3), 12, &[2, 0, 1], run, Some(&site));

@@ -24,7 +24,7 @@ fn inverse<T: Scalar>(a: &Mat<T>) -> Mat<T> {
     a.partial_piv_lu().inverse()
 }
 
-/// The estimate of `scale` norm1(M), M given as the inverse; and how many products it took.
+/// The estimate of `scale` norm1(M), M given as the inverse; and the number of products.
 fn estimated<T: Scalar>(m: &Mat<T>, scale: f64) -> (f64, usize) {
     let (n, mut products) = (m.nrows(), 0);
     let mut estimator = Estimator::<T>::new(n);
@@ -103,7 +103,8 @@ fn structured_matrices<T: Scalar>() {
     assert_eq!(estimated(&m, 1.0).0, f64::INFINITY, "no number");
 }
 
-/// All workers with factors in shards: the estimate of one worker and no shards, but for rounding.
+/// All workers with factors in shards: except for rounding, the estimate of one worker without
+/// shards.
 fn workers_agree<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
         let a = random::<T>(n, n, 5 + n as u64);

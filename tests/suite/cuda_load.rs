@@ -1,5 +1,5 @@
-//! Libraries at run time: where they are looked for, and what is said of those that are not there. None of
-//! CUDA is needed; libm, which every machine has, is what can be found.
+//! Libraries at run time: where the library searches, and the message for missing ones. The tests
+//! need nothing of CUDA; they find libm, which every machine has.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -62,7 +62,7 @@ fn a_file_that_does_not_load_is_named_and_the_search_goes_on() {
     assert!(libm.path().ends_with("libm.so.6"), "{libm:?}");
     symlink(libm.path(), good.join(sonames[0])).unwrap();
     let found = Library::find(&wanted(&sonames, &[bad.clone(), good.clone()])).unwrap();
-    // The dynamic loader knows that it is the same library.
+    // The dynamic loader recognises the same library.
     assert!(found.path().ends_with("libm.so.6") || found.path().starts_with(&good), "{found:?}");
     [bad, good].iter().for_each(|folder| fs::remove_dir_all(folder).unwrap());
 }
@@ -82,7 +82,7 @@ fn a_library_without_the_function_is_another_one() {
         libm.path().display()
     );
     assert_eq!(error.message, expected);
-    // SAFETY: the C library has the same function, and the type of a status is that of its result.
+    // SAFETY: the C library has this function, and its result has the type of a status.
     let abs = unsafe { libm.symbol("ilogb").unwrap().pointer(|| declared as unsafe fn(f64) -> _) };
     // SAFETY: no precondition.
     assert_eq!(unsafe { abs(8.0) }, 3);
@@ -93,13 +93,13 @@ unsafe fn declared(_: f64) -> cudarc::driver::sys::CUresult {
     unreachable!("only its type is used")
 }
 
-/// cudarc's functions look for libraries in their own way, and panic.
+/// cudarc's functions search for libraries in their own way, and panic.
 #[test]
 fn nothing_of_cudarc_is_linked() {
     let program = fs::read(std::env::current_exe().unwrap()).unwrap();
     let has = |text: &str| program.windows(text.len()).any(|part| part == text.as_bytes());
     assert!(has("cuda_load") && has("cuMemcpy3DPeerAsync"), "names of functions are there");
-    // Backwards, as this test is in the program, too.
+    // Backwards, because the program contains this test too.
     for backwards in ["gnidaolbil", "setadidnac_eman_bil_teg", "dnuof_bil_on_cinap"] {
         let name: String = backwards.chars().rev().collect();
         assert!(!has(&name), "{name}");
@@ -136,7 +136,7 @@ fn an_nccl_that_is_not_there() {
     let expected = "meshsolve: NCCL: expected a library that loads, got /nowhere/libnccl.so.2: cannot open \
                     shared object file: No such file or directory; ";
     assert_eq!(error.message, format!("{expected}{remedy}"));
-    // Where pip puts it, something else of that name.
+    // In pip's folder, a different library of that name.
     let folder = scratch("nccl");
     let libm = Library::find(&wanted(&["libm.so.6"], &[])).unwrap();
     symlink(libm.path(), folder.join("libnccl.so.2")).unwrap();
@@ -188,7 +188,7 @@ fn the_table_has_every_file_of_the_folder() {
     let mut names: Vec<_> = sources::names().collect();
     names.sort();
     let expected = files("cu");
-    // A file for structures of any number of elements has programs for each.
+    // A file for structures of any number of elements has a program for each number.
     let file = |name: &&str| format!("{}.cu", name.trim_end_matches("_8"));
     assert!(names.iter().map(file).eq(expected.iter().map(|f| f.0.clone())), "{names:?}");
     assert_eq!(sources::kernel("transpose_registers_32").map(|p| p.options.len()), Some(2));

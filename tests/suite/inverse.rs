@@ -1,5 +1,5 @@
-//! Inverses on host workers: from L U and from L L^H, for every storage and column
-//! order, symmetric to the last bit where A is, NaN where there is none.
+//! Inverses on CPU workers: from L U and from L L^H, for every storage and column order. They are
+//! symmetric to the last bit where A is, and NaN where no inverse exists.
 
 use crate::common::inverse::{ratio, reflection, shifted};
 use crate::common::workers::{CASES, element, matrix, on_workers, shards};
@@ -12,7 +12,8 @@ use meshsolve::layout::{Columns, Distribution};
 use meshsolve::matrix::Block;
 use meshsolve::scalar::{DType, Scalar};
 
-/// Singular values from 1 down to a hundred roundoffs, geometrically; Hermitian if both seeds agree.
+/// Singular values from 1 down to a hundred roundoffs, geometrically; Hermitian if both seeds
+/// agree.
 fn ill_conditioned<T: Scalar>(n: usize, seeds: [u64; 2]) -> Mat<T> {
     let least: f64 = if T::DTYPE.real() == DType::F32 { 1e-5 } else { 1e-14 };
     let values = Mat::<T>::from_fn(n, n, |i, j| match i == j {
@@ -32,7 +33,7 @@ fn ill_conditioned<T: Scalar>(n: usize, seeds: [u64; 2]) -> Mat<T> {
     }
 }
 
-/// The inverse on workers, of a matrix whose upper triangle is not read if `definite`.
+/// The inverse on workers; if `definite`, the upper triangle of the matrix is not read.
 fn inverted<T: Scalar>(
     a: &Mat<T>,
     (ranks, tile, workers): (usize, usize, usize),

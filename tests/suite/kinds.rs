@@ -1,5 +1,5 @@
 //! Solutions with matrices of every kind: well and badly conditioned, graded, at the ends of the
-//! range; orders around the border of a tile; on shards of every storage.
+//! range. Orders are around the border of a tile, on shards of every storage.
 
 use std::iter;
 
@@ -10,11 +10,12 @@ use faer::Mat;
 use meshsolve::layout::Storage;
 use meshsolve::scalar::{DType, Scalar};
 
-/// What LAPACK's test generators make, and matrices that are known for what they do to solvers.
+/// The matrices of LAPACK's test generators, and matrices with known effects on solvers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Random,
-    /// Kac, Murdock and Szegő: 2^-|i-j|; another power above the diagonal without symmetry.
+    /// Kac, Murdock and Szegő: 2^-|i-j|; another power above the diagonal for a matrix without
+    /// symmetry.
     Kms,
     /// min(i, j) + 1.
     Minimum,
@@ -68,7 +69,7 @@ fn is_single<T: Scalar>() -> bool {
     matches!(T::DTYPE, DType::F32 | DType::C64)
 }
 
-/// What brings the norms of a matrix near an end of the range.
+/// The factor that brings the norms of a matrix near an end of the range.
 fn extreme<T: Scalar>(kind: Kind, n: usize) -> f64 {
     let (least, most) = if is_single::<T>() {
         (f64::from(f32::MIN_POSITIVE), f64::from(f32::MAX))
@@ -123,7 +124,7 @@ fn unitary<T: Scalar>(n: usize, seed: u64) -> Mat<T> {
     (0..3).fold(Mat::identity(n, n), |q, i| q * reflection::<T>(n, seed + i))
 }
 
-/// The matrix without symmetry, if its kind has none.
+/// The matrix, without symmetry if its kind has none.
 fn general<T: Scalar>(kind: Kind, n: usize) -> Mat<T> {
     let each =
         |f: &dyn Fn(usize, usize) -> f64| Mat::from_fn(n, n, |i, j| T::from_f64_impl(f(i, j)));
@@ -141,7 +142,7 @@ fn general<T: Scalar>(kind: Kind, n: usize) -> Mat<T> {
     }
 }
 
-/// The Hermitian positive definite matrix; none of the kinds that cannot be.
+/// The Hermitian positive definite matrix; `None` for kinds that cannot be.
 fn definite<T: Scalar>(kind: Kind, n: usize) -> Option<Mat<T>> {
     let well = || {
         let g = random::<T>(n, n, 3);
@@ -162,7 +163,7 @@ fn definite<T: Scalar>(kind: Kind, n: usize) -> Option<Mat<T>> {
         Kind::Kms => Mat::from_fn(n, n, |i, j| T::from_f64_impl(0.5f64.powi(i.abs_diff(j) as i32))),
         Kind::Minimum => general(kind, n),
     };
-    // To the last bit.
+    // Hermitian to the last bit.
     let half = T::from_f64_impl(0.5);
     Some(Mat::from_fn(n, n, |i, j| (a[(i, j)] + T::conj_impl(&a[(j, i)])) * half))
 }
@@ -180,7 +181,7 @@ fn with_values<T: Scalar>(left: &Mat<T>, values: &[f64], right: &Mat<T>) -> Mat<
     Mat::from_fn(left.nrows(), values.len(), graded) * right
 }
 
-/// All kinds, sizes and ranks; storages and triangles by turns.
+/// All kinds, sizes and ranks; storages and triangles in turn.
 fn cases() -> impl Iterator<Item = (Kind, Case)> {
     let sizes =
         SIZES.into_iter().flat_map(|size| RANKS.into_iter().map(move |ranks| (size, ranks)));
@@ -193,7 +194,7 @@ fn cases() -> impl Iterator<Item = (Kind, Case)> {
     })
 }
 
-/// Solves with what is given of A, and returns the worst residual of all ranks.
+/// Solves with the given part of A, and returns the worst residual of all ranks.
 fn solved<T: Scalar>(case: Case, routine: &str, given: &Mat<T>, a: &Mat<T>) -> f64 {
     let Case { n, ranks, .. } = case;
     let (dims, _) = case.dims();
@@ -215,7 +216,8 @@ fn solved<T: Scalar>(case: Case, routine: &str, given: &Mat<T>, a: &Mat<T>) -> f
     iter::once(0.0).chain(ratios).reduce(worse).unwrap()
 }
 
-/// Bars of the acceptance tests; order 1 passes the lower one in LAPACK, too.
+/// The limits of the acceptance tests. Order 1 gets the higher one, because it exceeds the lower
+/// one in LAPACK too.
 fn limit(kind: Kind, n: usize) -> f64 {
     let well = match kind {
         Kind::Minimum | Kind::Hilbert => false,

@@ -1,4 +1,5 @@
-//! Every column has one place; the two distributions have equal capacities; tiles differ by one at most.
+//! Every column has one place; the two distributions have equal capacities; widths of tiles differ
+//! by at most one.
 
 use meshsolve::layout::{Columns, Distribution};
 

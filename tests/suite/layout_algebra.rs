@@ -171,7 +171,8 @@ fn tiles_index_directly() {
     for layout in layouts().into_iter().filter(|l| l.rank() == 2 && l.size() > 0) {
         let (m, n) = (layout.mode(0).size(), layout.mode(1).size());
         for (tm, tn) in (1..=m).flat_map(|tm| (1..=n).map(move |tn| (tm, tn))) {
-            // Pieces of nested modes may not be translates of one another: then there is no layout.
+            // Pieces of nested modes may not be translates of each other: then the piece has no
+            // layout.
             if !translates(&layout.mode(0), tm) || !translates(&layout.mode(1), tn) {
                 continue;
             }
@@ -193,7 +194,7 @@ fn tiles_of_nested_modes() {
     assert_eq!(whole.local_tile((4, 3), (1, 1)), (Layout::new(((2, 2), 3), ((1, 12), 2)), 30));
     assert_eq!(whole.local_tile(((2, 2), 3), ((0, 1), 1)).1, 30);
     assert_eq!(whole.local_tile((1, 6), (3, 0)), (Layout::new((1, 6), (1, 2)), 13));
-    // A piece over one and a half inner modes is a layout where they coalesce, and only there.
+    // A piece over one and a half inner modes is a layout only where they coalesce.
     let whole = Layout::new(((4, 3), 2), ((1, 4), 12));
     assert_eq!(whole.local_tile((6, 2), (1, 0)), (Layout::new((6, 2), (1, 12)), 6));
     let message = panics(|| Layout::new(((4, 3), 2), ((1, 8), 4)).local_tile((6, 2), (1, 0)));

@@ -1,5 +1,5 @@
-//! Examples with known answers, and what the solver says with layouts: both orientations of a
-//! matrix, the distribution of columns, and the worked table of the module's docs.
+//! Examples with known answers, and the solver's uses of layouts: both orientations of a matrix,
+//! the distribution of columns, and the worked table of the module's docs.
 
 use meshsolve::layout::{Columns, Distribution, Layout, Tuple};
 
@@ -90,7 +90,7 @@ fn row_major_is_column_major_of_the_transpose() {
     for ranks in [1, 2, 3, 6] {
         let own = n / ranks;
         for d in 0..ranks {
-            // Rows-sharded A: the shard of rank d is a run of memory and holds columns of A^T.
+            // Rows-sharded A: the shard of rank d is contiguous memory and holds columns of A^T.
             let (rows, start) = Layout::right((n, n)).local_tile((own, n), (d, 0));
             assert_eq!((&rows, start), (&Layout::new((own, n), (n, 1)), d * own * n));
             assert_eq!(rows.transposed(), Layout::new((n, own), (1, n)));
@@ -106,7 +106,7 @@ fn row_major_is_column_major_of_the_transpose() {
 #[test]
 fn products_swap_their_operands() {
     type Matrix<'a> = (Layout, &'a [usize]);
-    // As a column-major library multiplies: it reads operands through their layouts.
+    // The multiplication of a column-major library: it reads operands through their layouts.
     fn multiply((la, a): Matrix, (lb, b): Matrix) -> Vec<usize> {
         let (m, k, n) = (la.mode(0).size(), la.mode(1).size(), lb.mode(1).size());
         let c = Layout::left((m, n));
@@ -123,7 +123,7 @@ fn products_swap_their_operands() {
     let x = by_hand(batch, wide, |i, j| 1 + 5 * i + 3 * j * j);
     let w = by_hand(out, wide, |i, j| 2 + 7 * i * j + i);
     let dy = by_hand(batch, out, |i, j| 3 + i * i + 4 * j);
-    // What a column-major library sees: X^T, W^T, dY^T. No data moves.
+    // The view of a column-major library: X^T, W^T, dY^T. No data moves.
     let xt = || Layout::left((wide, batch));
     let wt = || Layout::left((wide, out));
     let dyt = || Layout::left((out, batch));
@@ -138,7 +138,7 @@ fn products_swap_their_operands() {
     assert_eq!(multiply((xt(), &x), (dyt().transposed(), &dy)), dw);
 }
 
-/// What the module's docs say of tiles of one width, in every small case.
+/// The statements of the module's docs on tiles of one width, in every small case.
 #[test]
 fn distributions() {
     for (w, (ranks, k)) in (1..5).flat_map(|w| pairs(5, 5).map(move |p| (w, p))) {

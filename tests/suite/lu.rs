@@ -1,5 +1,5 @@
-//! LU with partial pivoting on host workers, without call sites: factors by any number of workers, all four
-//! solves, zero pivots.
+//! LU with partial pivoting on CPU workers, without call sites: factors by any number of workers,
+//! all four solves, zero pivots.
 
 use crate::common::lu::{rebuilt, reference, vector};
 use crate::common::workers::{CASES, element, matrix, on_workers, shards};
@@ -97,7 +97,7 @@ fn one_factorisation<T: Scalar>(
     }
 }
 
-/// Workers that share whatever they can: groups of all sizes, changes between both kinds of steps.
+/// Workers that share whenever they can: groups of all sizes, changes between both kinds of steps.
 fn sharing(workers: usize) -> Communicator {
     let rows = [16, 100][workers % 2];
     Communicator::new(workers).with_sharing(Sharing {

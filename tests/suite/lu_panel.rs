@@ -1,5 +1,5 @@
-//! Panels of LU with partial pivoting by one worker and by several: the textbook's pivots, LAPACK's rules
-//! for those that are zero or no number, the same bits in every run.
+//! Panels of LU with partial pivoting by one worker and by several. They have the textbook's
+//! pivots, LAPACK's rules for zero and NaN pivots, and the same bits in every run.
 
 use std::sync::Mutex;
 
@@ -19,7 +19,7 @@ const FIRST: usize = 10;
 
 type Factored<T> = (Mat<T>, Vec<i32>, Option<usize>);
 
-/// Factors a panel on workers of which some may be absent: LU, pivots, first zero pivot.
+/// Factors a panel on workers, one of which may be absent: LU, pivots, first zero pivot.
 fn panel_without<T: Scalar>(
     a: &Mat<T>,
     workers: usize,
@@ -43,7 +43,7 @@ fn panel_without<T: Scalar>(
     let found = found.into_inner().unwrap();
     assert!(found.iter().all(|factored| *factored == found[0]), "all members end alike");
     found[0]?;
-    // Reported as the matrix's pivot, from 1.
+    // The communicator reports the matrix's pivot, from 1.
     let zero = comm.info().checked_sub(FIRST + 1);
     pivots.iter_mut().for_each(|p| *p -= FIRST as i32);
     Ok((Mat::from_fn(m, n, |i, j| memory[j * m + i]), pivots, zero))
@@ -114,7 +114,7 @@ fn no_number_is_a_pivot_only_in_the_first_place<T: Scalar>() {
     for (m, workers) in rows_and_workers().filter(|(m, _)| *m > 2) {
         let mut a = Mat::<T>::from_fn(m, 1, |i, _| T::from_f64_impl(i as f64 - 7.0));
         let largest = if m == 15 { 0 } else { m as i32 - 1 };
-        // Wherever a member may begin.
+        // At every row where a member may begin.
         (1..m - 1).step_by(2).for_each(|i| a[(i, 0)] = T::NAN);
         assert_eq!(panel(&a, workers).1, [largest], "{m} rows on {workers}");
         (1..m - 1).for_each(|i| a[(i, 0)] = T::NAN);
@@ -127,7 +127,7 @@ fn no_number_is_a_pivot_only_in_the_first_place<T: Scalar>() {
 fn extreme_pivots_do_not_overflow<T: Scalar>() {
     let single = size_of::<T::Real>() == 4;
     let (huge, subnormal) = if single { (1.5e38, 1e-40) } else { (8e307, 1e-310) };
-    // The reciprocals of these pivots are subnormal and infinite, the quotients are harmless.
+    // The reciprocals of these pivots are subnormal and infinite; the quotients are harmless.
     for (size, bound) in [(huge, 2.0), (subnormal, if single { 2e3 } else { 10.0 })] {
         let a = random::<T>(30, 1, 5);
         let scaled = Mat::<T>::from_fn(30, 1, |i, _| a[(i, 0)] * T::from_f64_impl(size));
@@ -154,7 +154,7 @@ fn a_member_that_does_not_come_releases_the_others<T: Scalar>() {
     }
 }
 
-/// Whenever it comes, a stop leaves no member behind.
+/// A stop at any time leaves no member waiting.
 fn a_stop_in_the_middle_releases_all<T: Scalar>() {
     let (m, n) = (2000, 64);
     let a = random::<T>(m, n, 5);
@@ -164,7 +164,7 @@ fn a_stop_in_the_middle_releases_all<T: Scalar>() {
         let (block, rows) =
             (Block::column_major(memory.as_mut_ptr(), m, n, m), vector(&mut pivots));
         let comm = Communicator::new(4);
-        // No worker begins anew while another one is still in the panel, as in a call.
+        // As in a call, no worker begins again while another one is still in the panel.
         let all_out = std::sync::Barrier::new(4);
         std::thread::scope(|scope| {
             scope.spawn(|| {

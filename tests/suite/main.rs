@@ -1,4 +1,5 @@
-//! What Rust tests, but for what belongs to the whole process (`tests/alone`) and CUDA (`tests/kernels`).
+//! Tests of the Rust code, except for state of the whole process (`tests/alone`) and CUDA
+//! (`tests/kernels`).
 
 mod algorithms;
 mod baselines;

@@ -1,4 +1,4 @@
-//! Norms of a matrix that is only read, with workers of the host.
+//! Norms of a matrix that is only read, with CPU workers.
 
 use std::sync::Mutex;
 

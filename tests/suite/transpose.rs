@@ -80,7 +80,7 @@ fn random_shapes() {
     }
 }
 
-/// A shape whose products pass 32 bits.
+/// A shape whose products exceed 32 bits.
 #[test]
 fn products_beyond_32_bits() {
     let (rows, cols) = (1001, 70001);
@@ -129,7 +129,7 @@ fn other_shapes_are_refused() {
     transpose_in_place(&mut [0u64; 6], 2, 4, 1);
 }
 
-/// Where C2R takes element (i, j) from, step by step, as a position in the m x n view.
+/// The source of element (i, j) in C2R, step by step, as a position in the m x n view.
 fn c2r_source(maps: &Maps, i: usize, j: usize) -> (usize, usize) {
     let row = maps.source_row(i, j);
     let column = maps.unshuffled(row, j);
@@ -137,7 +137,7 @@ fn c2r_source(maps: &Maps, i: usize, j: usize) -> (usize, usize) {
     ((row + maps.rotation(column)) % maps.m, column)
 }
 
-/// The three steps together are eq. 11, also where products pass 32 and 64 bits.
+/// The three steps together are eq. 11, even where products exceed 32 and 64 bits.
 #[test]
 fn maps_compose_to_the_transposition() {
     let big = 1usize << 31;
@@ -257,7 +257,7 @@ fn scratch_is_within_the_bound_of_the_paper() {
 
 #[test]
 fn plans_choose_and_describe_themselves() {
-    // With no scratch to share, and all that one can wish for.
+    // With no shared scratch, but with plenty of each worker's own.
     let offered = |rows, cols| Plan::offered(rows, cols, 8, 1 << 30, 0).unwrap();
     assert_eq!(offered(8192, 4095).algorithm(), Algorithm::C2r);
     assert_eq!(offered(4095, 8192).algorithm(), Algorithm::R2c);

@@ -32,7 +32,7 @@ fn small_squares_exhaustively() {
     }
 }
 
-/// Every shape with every side of blocks that there is.
+/// Every shape with every possible side of blocks.
 #[test]
 fn small_blocks_exhaustively() {
     for (rows, cols) in (1..=48).flat_map(|i| (1..=48).map(move |j| (i, j))) {
@@ -61,7 +61,7 @@ fn around_chips_and_tiles() {
     }
 }
 
-/// Around one slice, and around what moves at once.
+/// Around one slice, and around the bytes that move at once.
 #[test]
 fn around_slices() {
     for bytes in [512, 1024, 8192, 16384] {
@@ -185,7 +185,7 @@ fn units_in_any_order() {
     }
 }
 
-/// What is chosen also runs, through the public entry point.
+/// The chosen plan also runs, through the public entry point.
 #[test]
 fn chosen_plans_run() {
     let mut random = Random(77);

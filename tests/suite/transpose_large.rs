@@ -1,18 +1,19 @@
-//! Transposition in place of arrays past 2^31 and 2^32 elements, and of those with few long cycles, for
-//! real: `make test-slow`, one after another. Every element is checked against a formula of its index, as
-//! there is no memory for a second array. A case is left out, and says so, where memory is short.
+//! Transposition in place of arrays past 2^31 and 2^32 elements, and of those with few long cycles,
+//! with real memory: `make test-slow`, one after another. The memory has no room for a second
+//! array, so every element is checked against a formula of its index. A test reports a case that it
+//! skips for lack of memory.
 
 use meshsolve::transpose::{Algorithm, Plan, transpose_with};
 
 const THREADS: usize = 2;
 const SIZE: usize = size_of::<u32>();
 
-/// What element `index` holds: its low half would come again after 2^32 elements.
+/// The value of element `index`: the low half of the index would repeat after 2^32 elements.
 fn value(index: usize) -> u32 {
     ((index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32
 }
 
-/// Does something to equal parts of the rows of an array of u32 side by side.
+/// Runs a function on equal parts of the rows of an array of u32 in parallel.
 fn each_row(data: &mut [u32], cols: usize, run: impl Fn(usize, &mut [u32]) + Sync) {
     let share = (data.len() / cols).div_ceil(THREADS) * cols;
     std::thread::scope(|scope| {
@@ -26,7 +27,7 @@ fn each_row(data: &mut [u32], cols: usize, run: impl Fn(usize, &mut [u32]) + Syn
     });
 }
 
-/// Bytes that can be had without swapping; none are known elsewhere than on Linux.
+/// Bytes that are available without swapping; `None` except on Linux.
 fn available() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -123,7 +124,7 @@ fn few_long_cycles_of_blocks() {
     }
 }
 
-/// Chunks of 512 elements lie on two cycles of half the array each.
+/// Chunks of 512 elements form two cycles of half the array each.
 #[test]
 #[ignore = "5 GB of memory"]
 fn two_long_cycles_of_chunks() {

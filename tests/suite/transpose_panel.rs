@@ -55,7 +55,7 @@ fn larger_shapes() {
     }
 }
 
-/// Cycles of chunks cut into all the chains there may be.
+/// Cycles of chunks cut into the largest number of chains.
 #[test]
 fn many_chains() {
     for (long, short, height, size) in
@@ -97,7 +97,8 @@ fn chunks_of_huge_arrays() {
             assert_eq!(wide.source(there), here);
         }
     }
-    // Phases of a wide array are those of a tall one in reverse, but chunks are marked before they move.
+    // Phases of a wide array are those of a tall one in reverse, but chunks are marked before they
+    // move.
     let (tall, wide) = (Panels::new(10, 4, 3), Panels::new(4, 10, 3));
     let stages = |p: &Panels| (0..p.phases()).map(|k| p.stage(k)).collect::<Vec<_>>();
     let back = [Stage::Hold, Stage::Turn(0), Stage::Turn(1), Stage::Turn(2)];
@@ -107,7 +108,8 @@ fn chunks_of_huge_arrays() {
     assert_eq!(stages(&wide), order.into_iter().chain(back).collect::<Vec<_>>());
 }
 
-/// The chunks of narrow arrays are long and few, but many workers have some, in scratch that is there anyway.
+/// Chunks of narrow arrays are long and few. Still, many workers have some, in scratch that they
+/// have anyway.
 #[test]
 fn chains_of_narrow_arrays() {
     for (long, short) in [(10_007, 40), (20_011, 40), (50_021, 40), (200_003, 34), (8191, 8101)] {
@@ -133,11 +135,11 @@ fn plans_take_panels_when_scratch_is_shared() {
     assert_eq!(offered(8191, 8101, 1 << 20, 1 << 20).unwrap().algorithm(), Algorithm::C2r);
     assert_eq!(offered(8191, 8101, 100, 40 << 20), None);
     assert_eq!(offered(8192, 4096, 1 << 20, 1 << 30), Some(Plan::new(8192, 4096, 8)));
-    // Too short for a phase of its own.
+    // Too short for a separate phase.
     assert!(offered(901, 33, 1 << 24, 1 << 40).unwrap().panels().is_none());
 }
 
-/// What the library's own calls take: panels, within what they offer.
+/// The plans of the library's own calls: panels, within the offered scratch.
 #[test]
 fn plans_take_panels_by_themselves() {
     let mut random = Random(41);

@@ -13,14 +13,14 @@ fn is_transposed(data: &[u64], rows: usize, cols: usize) -> bool {
     data.iter().enumerate().all(|(k, x)| *x as usize == k % rows * cols + k / rows)
 }
 
-/// Every short side with every size, one panel of all and panels that leave some rest, both ways.
+/// Every short side with every size, one panel of all, and panels that leave a rest, both ways.
 #[test]
 fn small_shapes_exhaustively() {
     for short in 2..=32 {
         for long in short..=80 {
             for height in [long, [1, 5, 16][long % 3], [2, 8, 17, 33][long % 4]] {
                 for size in SIZES.into_iter().filter(|_| height <= long) {
-                    // `check` also goes back, but not with three threads.
+                    // `check` also goes back, except with three threads.
                     let threads = if long % 8 == 0 { 3 } else { 1 };
                     check(forced(height), long, short, size, threads);
                     check(forced(height), short, long, size, threads);
@@ -57,7 +57,7 @@ fn any_address() {
     }
 }
 
-/// As chosen, of a few megabytes: panels of the real size.
+/// Chosen plans of a few megabytes: panels of the real size.
 #[test]
 fn chosen_plans() {
     for (long, short) in [(200_003, 3), (50_021, 13), (30_011, 32), (100_000, 16), (65_536, 8)] {
@@ -101,7 +101,7 @@ fn chunks_of_huge_arrays() {
             let (there, here) = (i * short + c, c * count + i);
             assert_eq!((tall.source(here), wide.source(there)), (there, here));
             assert_eq!(tall.chunk(here), c * long + i * height);
-            // Chunks lie behind their panel's place, by less than a panel.
+            // Chunks are behind their panel's place, by less than a panel.
             let behind = tall.chunk(there) - there * height;
             assert!(behind <= (short - 1) * rest && behind < short * height);
             let end = if i == 0 { 0 } else { tall.chunk(i * short - 1) + height };
@@ -110,7 +110,7 @@ fn chunks_of_huge_arrays() {
             assert!(tall.first(run) < tall.first(run + 1));
         }
     }
-    // Phases of a wide array are those of a tall one in reverse, but what is held is held first.
+    // Phases of a wide array are those of a tall one in reverse, but the hold phase runs first.
     let stages = |s: Skinny| (0..s.phases()).map(|k| s.stage(k)).collect::<Vec<_>>();
     let tall = stages(Skinny::new(10, 4, 3, 8));
     assert_eq!(tall, [Stage::Hold, Stage::Turn, Stage::Permute]);
@@ -118,7 +118,7 @@ fn chunks_of_huge_arrays() {
     assert_eq!(stages(Skinny::new(10, 4, 10, 8)), [Stage::Turn]);
 }
 
-/// A panel fits in 256 KiB, and little is shared, whatever the length.
+/// A panel fits in 256 KiB, and little is shared, at any length.
 #[test]
 fn scratch_is_small() {
     let mut random = Random(77);
@@ -157,7 +157,7 @@ fn plans_choose_and_describe_themselves() {
     assert_eq!(algorithm(32, 32, 8), Algorithm::Square);
     assert_eq!(algorithm(500, 1, 8), Algorithm::Trivial);
     assert!(!matches!(algorithm(1 << 20, 33, 8), Algorithm::Skinny { .. }));
-    // Without enough scratch there are still C2R and R2C.
+    // Without enough scratch, C2R and R2C remain.
     let least = Plan::offered(4000, 6, 8, 32_000, 0).unwrap().algorithm();
     assert!(matches!(least, Algorithm::C2r | Algorithm::R2c), "{least:?}");
     let text = Plan::new(500, 6, 8).to_string();

@@ -10,8 +10,8 @@ use meshsolve::scalar::Scalar;
 
 const RANKS: [usize; 5] = [1, 2, 3, 4, 8];
 
-/// Shards in memory of their own with canaries around each, at addresses that are no multiples of
-/// anything but their elements' size, and not in the order of their ranks.
+/// Shards in separate memory with canaries around each, not in the order of their ranks. Addresses
+/// are multiples of only the element size.
 struct Shards<T> {
     memory: Vec<Guarded>,
     matrix: Matrix<T>,
@@ -28,7 +28,7 @@ impl<T: Scalar> Shards<T> {
             shard.content().copy_from_slice(&content[rank * bytes..][..bytes]);
         }
         let bases: Vec<_> = memory.iter_mut().map(|m| m.content().as_mut_ptr().cast()).collect();
-        // The cut into tile columns has no bearing.
+        // The cut into tile columns has no effect.
         let matrix = Matrix::new(&bases, Columns::new(n, ranks, 5, Distribution::Block));
         Shards { memory, matrix }
     }
@@ -38,7 +38,7 @@ impl<T: Scalar> Shards<T> {
         on_workers::<T>(&comm, 1, |worker| worker.transpose_square(&self.matrix).unwrap());
     }
 
-    /// All shards side by side.
+    /// The contents of all shards, one after another.
     fn content(&mut self) -> Vec<u8> {
         self.memory.iter().for_each(Guarded::check);
         self.memory.iter_mut().flat_map(|shard| shard.content().to_vec()).collect()
@@ -89,7 +89,7 @@ fn around_chips_and_tiles() {
     }
 }
 
-/// Nothing but ragged tiles, unlike from shard to shard in their places within the matrix.
+/// Only ragged tiles, whose places within the matrix differ from shard to shard.
 #[test]
 fn prime_widths() {
     for (prime, ranks) in [7, 13, 37, 61, 101].into_iter().flat_map(|p| RANKS.map(|r| (p, r))) {
@@ -97,7 +97,7 @@ fn prime_widths() {
     }
 }
 
-/// Workers beyond the number of tiles have nothing to do and still meet the others.
+/// Workers beyond the number of tiles have no work and still meet the others.
 #[test]
 fn more_workers_than_tiles() {
     for n in [0, 1, 2, 40] {

@@ -1,4 +1,4 @@
-//! What the tests of transposition in place have in common.
+//! Shared parts of the tests of transposition in place.
 #![allow(dead_code)] // each test file uses its part
 
 use meshsolve::transpose::{Algorithm, Plan, run_units};
@@ -81,7 +81,7 @@ pub fn transposed(data: &[u8], rows: usize, cols: usize, size: usize) -> Vec<u8>
 
 #[derive(Clone, Copy)]
 struct Address(*mut u8);
-// SAFETY: the threads below touch what `run_units` lets them.
+// SAFETY: the threads below only access it through `run_units`.
 unsafe impl Send for Address {}
 
 /// Runs a plan on `threads` threads with scratch of exactly the promised size.
@@ -95,7 +95,7 @@ pub fn run(plan: &Plan, data: *mut u8, threads: usize) {
             let units = plan.units(phase);
             let mine = units * k / threads..units * (k + 1) / threads;
             let scratch = scratch.content().as_mut_ptr();
-            // SAFETY: the units of a phase are distributed once, with a barrier between phases.
+            // SAFETY: each unit of a phase runs once, with a barrier between phases.
             unsafe { run_units(plan, phase, mine, data.0, scratch, common.0) };
             barrier.wait();
         }
@@ -114,7 +114,7 @@ pub fn run(plan: &Plan, data: *mut u8, threads: usize) {
     shared.check();
 }
 
-/// Twice is the identity, and the data need not be aligned to more than its elements.
+/// Two transpositions are the identity. The data needs no alignment beyond that of its elements.
 pub fn check(algorithm: Algorithm, rows: usize, cols: usize, size: usize, threads: usize) {
     check_shifted(algorithm, (rows, cols), size, threads, size);
 }
@@ -136,14 +136,14 @@ pub fn check_shifted(
     memory.check();
     assert!(memory.content() == transposed(&before, rows, cols, size), "{plan}, {threads} threads");
     if threads == 3 {
-        return; // the way back is enough with other numbers of threads
+        return; // other numbers of threads test the way back
     }
     let back = Plan::forced(algorithm, cols, rows, size);
     run(&back, memory.content().as_mut_ptr(), threads);
     assert!(memory.content() == before, "{back} after {plan}");
 }
 
-/// 0, 1, 2, ... transposed as `plan` says, the units of each phase one by one in random order.
+/// 0, 1, 2, ... transposed by `plan`, the units of each phase one by one in random order.
 pub fn in_any_order(plan: &Plan, random: &mut Random) -> Vec<u64> {
     let mut data: Vec<u64> = (0..(plan.rows() * plan.cols()) as u64).collect();
     let mut scratch = vec![0u8; plan.scratch_bytes()];
@@ -156,7 +156,8 @@ pub fn in_any_order(plan: &Plan, random: &mut Random) -> Vec<u64> {
         for unit in units {
             let data = data.as_mut_ptr().cast();
             let (own, common) = (scratch.as_mut_ptr(), shared.as_mut_ptr());
-            // SAFETY: every unit of a phase once, phases in order.
+            // SAFETY: each unit of a phase runs once, phases in order, with scratch of the plan's
+            // sizes.
             unsafe { run_units(plan, phase, unit..unit + 1, data, own, common) };
         }
     }

@@ -1,5 +1,4 @@
-// Arrays for measurements: every element tells its number, so that what becomes of it can be
-// checked without a second array.
+// Arrays for measurements: every element encodes its index, so that a check needs no second array.
 
 #include "common.cuh"
 
@@ -29,8 +28,7 @@ __device__ bool same(Element<S> x, Element<S> y) {
   return all;
 }
 
-// Sets *wrong where element (j, i) of the cols x rows transpose is not element (i, j) as it was
-// numbered.
+// Sets *wrong where element (j, i) of the cols x rows transpose is not the original element (i, j).
 template <int S>
 __device__ void check(const Element<S>* data, Size rows, Size cols, unsigned* wrong) {
   for (Size k = thread_index(); k < rows * cols; k += thread_count()) {

@@ -1,4 +1,4 @@
-//! Measurements of meshsolve and what it is compared with. See `python` for what Python sees.
+//! Measurements of meshsolve and its baselines. See `python` for the Python interface.
 
 mod cpu;
 mod cuda;

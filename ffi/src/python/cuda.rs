@@ -1,5 +1,6 @@
-//! The CUDA part of `meshsolve._core`: what `python -m meshsolve.info` tells, and kernels compiled on
-//! request. `folders` are those of the libraries that pip has installed, which Python knows.
+//! The CUDA part of `meshsolve._core`: the report of `python -m meshsolve.info`, and kernels
+//! compiled on request. `folders` are those of the libraries that pip has installed, which Python
+//! knows.
 
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ use meshsolve::embedding::{
     Cache, Cached, Compiled, Driver, Error, Kind, Nvrtc, Program, Result, kernels, process, sources,
 };
 
-/// An error of the library as Python has it.
+/// The Python exception for an error of the library.
 fn raised(error: Error) -> PyErr {
     match error.kind {
         Kind::InvalidArgument => PyValueError::new_err(error.message),
@@ -25,8 +26,8 @@ fn kernel_names() -> Vec<&'static str> {
     sources::names().collect()
 }
 
-/// Compile a kernel for an architecture ("sm_90"), by way of the cache, with the best NVRTC or with the one
-/// at the path `library`.
+/// Compile a kernel for an architecture ("sm_90") through the cache. It uses the best NVRTC or the
+/// one at the path `library`.
 #[pyfunction]
 #[pyo3(signature = (name, arch, folders, library=None))]
 fn compile_kernel<'py>(
@@ -46,7 +47,7 @@ fn compile_kernel<'py>(
     compile(py, program, arch, &folders, library, true)
 }
 
-/// Compile a text as a kernel of the library is compiled, without the cache; `headers` are (name, text).
+/// Compile a text as the library compiles a kernel, without the cache; `headers` are (name, text).
 #[pyfunction]
 #[pyo3(signature = (name, source, headers, arch, folders, library=None))]
 fn compile_source<'py>(
@@ -95,7 +96,7 @@ fn compile<'py>(
     Ok(says)
 }
 
-/// The driver and NVRTC: path, version, devices and architectures, or a message why not.
+/// The driver and NVRTC: path, version, devices and architectures, or a message with the reason.
 #[pyfunction]
 fn cuda_libraries(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<Bound<'_, PyDict>> {
     let (driver, devices, nvrtc) = py.detach(|| {
@@ -133,7 +134,7 @@ fn cuda_libraries(py: Python<'_>, folders: Vec<PathBuf>) -> PyResult<Bound<'_, P
     Ok(both)
 }
 
-/// The cache of compiled kernels: its folder and what is there, or why there is none.
+/// The cache of compiled kernels: its folder and contents, or the reason why it is not used.
 #[pyfunction]
 fn kernel_cache(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let says = PyDict::new(py);
@@ -150,7 +151,7 @@ fn kernel_cache(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(says)
 }
 
-/// Where pip has installed CUDA's libraries, for calls on CUDA devices.
+/// Set the folders of CUDA's libraries that pip has installed, for calls on CUDA devices.
 #[pyfunction]
 fn set_cuda_folders(folders: Vec<PathBuf>) {
     process::set_folders(folders);

@@ -1,5 +1,5 @@
-//! The Python module `meshsolve._core`: handler addresses, settings, figures. No mathematics and no
-//! JAX: `python/meshsolve` decides what to call.
+//! The Python module `meshsolve._core`: handler addresses, settings, figures. It has no mathematics
+//! and no JAX: `python/meshsolve` decides which routine to call.
 
 mod cuda;
 
@@ -18,15 +18,15 @@ use meshsolve::layout::{Columns, Distribution, Storage};
 use meshsolve::log::{self, Event};
 use meshsolve::{rendezvous, settings, stats};
 
-/// A capsule as jax.ffi wants it around a handler or type record of the C++ shim.
+/// A capsule, as jax.ffi requires it, for a handler or type record of the C++ shim.
 #[pyfunction]
 pub fn symbol<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyCapsule>> {
     let address = ffi::symbol(name);
     if address == 0 {
         return Err(PyValueError::new_err(format!("the FFI layer has no symbol {name:?}")));
     }
-    // SAFETY: a non-null address of static storage; the name is a C string literal; the new
-    // reference returned is owned here.
+    // SAFETY: a non-null address of static storage. The name is a C string literal. This function
+    // owns the new reference.
     unsafe {
         let capsule = pyo3::ffi::PyCapsule_New(
             address as *mut c_void,
@@ -56,15 +56,15 @@ fn threads() -> usize {
     settings::threads()
 }
 
-/// Seconds that the devices of a call that have arrived wait for the others.
+/// Seconds that arrived devices of a call wait for the others.
 #[pyfunction]
 fn timeout() -> f64 {
     settings::timeout().as_secs_f64()
 }
 
-/// Set how many seconds (0.001 to 1e9) the devices of a call that have arrived wait for the others
-/// before the call is an error on all of them. The initial value is that of the environment variable
-/// MESHSOLVE_TIMEOUT, else 120. Raises ValueError for other numbers.
+/// Set how many seconds (0.001 to 1e9) arrived devices of a call wait for the others. Then the call
+/// is an error on all of them. The initial value is the environment variable MESHSOLVE_TIMEOUT,
+/// else 120. Raises ValueError for other numbers.
 #[pyfunction]
 fn set_timeout(seconds: f64) -> PyResult<()> {
     let timeout = settings::usable_timeout(seconds).ok_or_else(|| {
@@ -82,7 +82,7 @@ fn float64_math() -> &'static str {
     settings::float64().name()
 }
 
-/// Set it for calls that begin later. Raises ValueError for another word.
+/// Set it for later calls. Raises ValueError for another word.
 #[pyfunction]
 fn set_float64_math(math: &str) -> PyResult<()> {
     let math = math.parse().map_err(|()| {
@@ -127,12 +127,12 @@ fn figures(py: Python<'_>, call: stats::CallStats) -> PyResult<Bound<'_, PyDict>
     Ok(figures)
 }
 
-/// End the calls that are running; how many there were.
+/// End the running calls. Returns the number of them.
 ///
-/// Ctrl-C interrupts the wait for a result, not the call, which goes on behind and keeps the cores
-/// and the devices until it is through. This ends it: its workers stop at the next panel, whoever looks
-/// at its results gets a jax.errors.JaxRuntimeError, and the next call can begin. A donated matrix is
-/// lost. Calls that have not begun yet are not ended.
+/// Ctrl-C interrupts the wait for a result, not the call. The call continues and keeps the cores
+/// and the devices until it is complete. This function ends it: its workers stop at the next panel,
+/// and the next call can begin. If you read its results, you get a jax.errors.JaxRuntimeError. A
+/// donated matrix is lost. Calls that have not begun yet are not ended.
 #[pyfunction]
 fn cancel(py: Python<'_>) -> usize {
     py.detach(rendezvous::cancel)
@@ -144,19 +144,20 @@ fn set_visible(platform: &str, devices: usize) {
     stats::set_visible(platform == "cuda", devices);
 }
 
-/// Lets Python's main thread warn of a call, when it comes to it: this thread must not wait for it.
+/// Lets Python's main thread warn of a call when it is free. The calling thread must not wait for
+/// it.
 fn warn_of_one_device(call: &stats::CallStats) {
     let reported = Box::into_raw(Box::new((call.n, call.visible)));
-    // SAFETY: any thread may ask; the box is given to the one call of `warn`.
+    // SAFETY: any thread may call this. The box goes to the one call of `warn`.
     if unsafe { pyo3::ffi::Py_AddPendingCall(Some(warn), reported.cast()) } != 0 {
-        // SAFETY: nobody has taken it.
+        // SAFETY: the call has failed, so no other owner of the box exists.
         drop(unsafe { Box::from_raw(reported) });
     }
 }
 
-/// 0, or -1 with an exception, which a warning becomes where the user wants that.
+/// 0, or -1 with an exception, which a warning becomes if you ask for that.
 extern "C" fn warn(reported: *mut c_void) -> c_int {
-    // SAFETY: from `warn_of_one_device`, and called once.
+    // SAFETY: the box of `warn_of_one_device`. Python calls this once for it.
     let reported = unsafe { Box::from_raw(reported.cast::<(usize, usize)>()) };
     Python::attach(|py| {
         let warned = py
@@ -172,20 +173,20 @@ extern "C" fn warn(reported: *mut c_void) -> c_int {
     })
 }
 
-/// End the calls that are running and all that would begin later, because the interpreter ends.
+/// End the running calls and all later ones, because the interpreter ends.
 #[pyfunction]
 fn close(py: Python<'_>) -> usize {
     py.detach(rendezvous::close)
 }
 
-/// Whether calls are to be told of by `next_event`.
+/// Set whether `next_event` reports calls.
 #[pyfunction]
 fn listen(on: bool) {
     log::listen(on);
 }
 
-/// Waits for what is to be told: a dictionary as `last_call` gives it, a pair (panels done, of so
-/// many), or None when nobody listens any more.
+/// Wait for the next event: a dictionary as from `last_call`, or a pair (finished panels, all
+/// panels). None if no listener exists any more.
 #[pyfunction]
 fn next_event(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     Ok(match py.detach(log::next) {
@@ -202,8 +203,8 @@ fn solver_dtype(name: &str) -> PyResult<DType> {
     found.ok_or_else(|| PyValueError::new_err(format!("{name:?} is no dtype of the solvers")))
 }
 
-/// The order from n on, divided by `ranks`, for which cuSolverMg has a width of tile columns in a routine; and
-/// the largest width.
+/// The smallest order from n on, divisible by `ranks`, for which cuSolverMg has a width of tile
+/// columns in a routine; and the largest width.
 #[pyfunction]
 fn engine_order(routine: &str, n: usize, ranks: usize) -> PyResult<(usize, usize)> {
     let verb = verbs().find(|verb| verb.name == routine);
@@ -212,15 +213,15 @@ fn engine_order(routine: &str, n: usize, ranks: usize) -> PyResult<(usize, usize
     Ok((cusolvermg_tile_width(n, ranks, widest).err().unwrap_or(n), widest))
 }
 
-/// Width of the widest tile of a matrix of order n over so many ranks of the host, which divide n.
+/// Width of the widest tile of a matrix of order n over `ranks` CPU devices; `ranks` divides n.
 #[pyfunction]
 fn widest_tile(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
     let widest = cpu_tile_width(n, solver_dtype(dtype)?, worker_count(ranks, settings::threads()));
     Ok(Columns::new(n, ranks, widest, Distribution::Block).widest())
 }
 
-/// What a routine of the solvers would do: layouts, tiles, bytes, moves, as a dictionary. `distributed`: k = `rhs`
-/// right-hand sides per rank; otherwise the same k on all.
+/// The plan of a routine of the solvers, as a dictionary: layouts, tiles, bytes, moves.
+/// `distributed`: k = `rhs` right-hand sides per rank; otherwise the same k on all.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 fn plan<'py>(

@@ -5,8 +5,8 @@
 //! for k:  A_kk = L_kk L_kk^H,  L_ik = A_ik L_kk^-H            panel k, by its owner
 //!         A_ij -= L_ik L_jk^H   for all i >= j > k            by the owner of j, k+1 first
 //! ```
-//! The owner of panel k+1 updates and factors it before the rest of its columns, so that the panel
-//! is ready when the others need it. There is no barrier: a panel is announced when it is done.
+//! The owner of panel k+1 updates and factors it before the rest of its columns. The panel is then
+//! ready when the others need it. There is no barrier: the owner announces a finished panel.
 
 use crate::algorithms::{owned_from, with_lookahead};
 use crate::comm::{Signal, Step};

@@ -1,13 +1,13 @@
-//! `A^-1 = L^-H L^-1` in the place of L and its mirror image, as LAPACK's `potri`: X = L^-1 by panels,
-//! then the lower triangle of M = X^H X, a tile row of X at a time:
+//! `A^-1 = L^-H L^-1` in place of L and its mirror image, as LAPACK's `potri`. It makes X = L^-1 by
+//! panels, then the lower triangle of M = X^H X, a tile row of X at a time:
 //!
 //! ```text
 //! for k:  S = X_kj^H (j <= k)                                 all workers together
 //!         M_ij += S_i X_kj     for all j <= i < k             by the owner of j
-//!         M_kj = S_k X_kj      in the place of X_kj
+//!         M_kj = S_k X_kj      in place of X_kj
 //! ```
-//! Tile rows after k are those of X still, so no step waits for the result of another, only for S, one
-//! tile column of scratch. The mirrored triangle makes the result Hermitian to the last bit.
+//! Tile rows after k still hold X, so a step waits for S only, not for another step's result. S is
+//! one tile column of scratch. The mirrored triangle makes the result Hermitian to the last bit.
 
 use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::algorithms::owned_from;
@@ -17,11 +17,11 @@ use crate::device::{Backend, Op, Triangle};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// Rows of scratch that serve all tile columns of a worker before the next ones do.
+/// Rows of scratch that all tile columns of a worker use before it goes to the next rows.
 const BLOCK_ROWS: usize = 512;
 
-/// One worker's part; `a` holds L in its lower triangle, `panel` is scratch of n rows and as many columns
-/// as the widest tile. Workers meet before and after.
+/// One worker's part. `a` holds L in its lower triangle. `panel` is scratch of n rows and as many
+/// columns as the widest tile. Workers meet before and after.
 pub fn inverse<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, panel: Block<T>) -> Step {
     worker.barrier()?;
     invert_triangle(worker, a, Triangle::Lower)?;

@@ -8,7 +8,7 @@ pub use inverse::inverse;
 
 use crate::device::{Op, Triangle};
 
-/// The triangular solves that make up a solve with `L L^H`, or with its conjugate.
+/// The triangular solves of a solve with `L L^H`, or with its conjugate.
 pub fn sweeps(conjugated: bool) -> [(Triangle, Op); 2] {
     let (forward, backward) =
         if conjugated { (Op::Conjugate, Op::Transpose) } else { (Op::None, Op::Adjoint) };

@@ -1,5 +1,5 @@
-//! `P A = L U` of a column-distributed matrix with partial pivoting, right-looking. Tile columns A_k are
-//! distributed to workers; L and U overwrite A.
+//! `P A = L U` of a column-distributed matrix with partial pivoting, right-looking. Tile columns
+//! A_k are distributed to workers; L and U overwrite A.
 //!
 //! ```text
 //! for k:  P_k A_k = L_k U_kk                                  panel k, by its owner
@@ -7,10 +7,11 @@
 //!         A_ij -= L_ik U_kj   for all i > k, j > k            by the owner of j, k+1 first
 //! then    A_k <- P_count .. P_k+1 A_k                         the rows of L, by the owner of k
 //! ```
-//! The owner of panel k+1 updates and factors it before the rest of its columns (lookahead 1). Where the
-//! others have too few columns to be busy until it is done, workers share the whole step instead
-//! (`share.rs`). There is no barrier but on the way from the one to the other, and before L's rows are
-//! interchanged, because others still read L until then.
+//! The owner of panel k+1 updates and factors it before the rest of its columns (lookahead 1).
+//! Where the others have too few columns to stay busy meanwhile, workers share the whole step
+//! instead (`share.rs`). There are only two kinds of barriers. One comes between an unshared step
+//! and a shared one. The other comes before the interchanges of L's rows, because others still read
+//! L until then.
 
 use super::share;
 use crate::algorithms::{owned_from, with_lookahead};
@@ -19,8 +20,8 @@ use crate::device::{Backend, Op, Triangle, Update};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// One worker's part; `pivots` has n rows. Zero pivots are reported, and the factorisation goes on.
-/// Afterwards all workers have met.
+/// One worker's part; `pivots` has n rows. It reports zero pivots and goes on. All workers meet at
+/// its end.
 pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, pivots: Block<i32>) -> Step {
     let count = a.columns.count();
     if count > 0 {
@@ -53,7 +54,7 @@ pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, pivots: B
     worker.barrier()
 }
 
-/// What panel `k` says to this worker's columns, and the next panel.
+/// Applies panel `k` to this worker's columns, and makes the next panel.
 fn step<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
@@ -78,7 +79,8 @@ fn step<T: Scalar, B: Backend<T>>(
     )
 }
 
-/// Interchanges rows of `columns` of a tile column as panel `k` says and makes their part of U.
+/// Applies the row interchanges of panel `k` to `columns` of a tile column and makes their part of
+/// U.
 pub(super) fn finish_row<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,

@@ -1,12 +1,13 @@
-//! `A^-1 = U^-1 L^-1 P` in the place of L and U, as LAPACK's `getri`: U^-1 by panels, then X from
-//! `X L = U^-1`, then columns change places. The second step, from the last tile column to the first:
+//! `A^-1 = U^-1 L^-1 P` in place of L and U, as LAPACK's `getri`. It makes U^-1 by panels, then X
+//! from `X L = U^-1`, then interchanges columns. The second step runs from the last tile column to
+//! the first:
 //!
 //! ```text
-//! for j:  S = L_ij (i >= j),  the place of L_ij zero
+//! for j:  S = L_ij (i >= j),  L_ij becomes zero
 //!         X_j = (W_j - sum_k>j X_k S_k) S_j^-1                W_j column j of U^-1
 //! ```
-//! Rows of X do not depend on each other: every worker has its own rows of all tile columns, in this step
-//! and when columns change places. All of them need S, one tile column of scratch.
+//! Rows of X do not depend on each other. In this step and the interchange of columns, every worker
+//! has its own rows of all tile columns. All workers need S, one tile column of scratch.
 
 use std::ops::Range;
 
@@ -16,15 +17,15 @@ use crate::device::{Backend, Op, Triangle};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// Rows of a worker are multiples of this but at the end.
+/// Rows of a worker are multiples of this, except at the end.
 const ROW_MULTIPLE: usize = 16;
 
-/// Rows of a product: the host's kernels keep so many rows by a few hundred columns in scratch of
-/// their own.
+/// Rows of a product. On CPU devices the kernels keep this many rows by a few hundred columns in
+/// their own scratch.
 const PRODUCT_ROWS: usize = 384;
 
-/// One worker's part; `a` holds L and U, `panel` is scratch of n rows and as many columns as the widest
-/// tile. Workers meet before and after.
+/// One worker's part. `a` holds L and U. `panel` is scratch of n rows and as many columns as the
+/// widest tile. Workers meet before and after.
 pub fn inverse<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
@@ -48,7 +49,6 @@ pub fn inverse<T: Scalar, B: Backend<T>>(
     worker.barrier()
 }
 
-/// The rows of a worker.
 fn rows_of(worker: usize, workers: usize, n: usize) -> Range<usize> {
     let start = |worker: usize| match worker == workers {
         true => n,
@@ -57,7 +57,7 @@ fn rows_of(worker: usize, workers: usize, n: usize) -> Range<usize> {
     start(worker)..start(worker + 1)
 }
 
-/// Moves L's part of tile column `j` to `panel`, within `rows`; its place is zero then.
+/// Moves L's part of tile column `j` to `panel`, within `rows`, and sets its place to zero.
 fn take_lower<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
@@ -84,7 +84,7 @@ fn take_lower<T: Scalar, B: Backend<T>>(
     }
 }
 
-/// `X_j` within `rows`, L's part of tile column j being in `panel`.
+/// `X_j` within `rows`, where `panel` holds L's part of tile column `j`.
 fn finish_column<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
@@ -97,7 +97,7 @@ fn finish_column<T: Scalar, B: Backend<T>>(
     let lower = panel.sub(0, 0, panel.rows, tile.width);
     let mut k = j + 1;
     while k < a.columns.count() {
-        // Tile columns that lie side by side are one factor.
+        // Adjacent tile columns are one factor.
         let first = a.columns.tile(k);
         let mut width = 0;
         while k < a.columns.count() {
@@ -118,7 +118,7 @@ fn finish_column<T: Scalar, B: Backend<T>>(
     worker.trsm_right(diagonal, Triangle::UnitLower, x);
 }
 
-/// `X <- X P` within `rows`: column c becomes what column `source[c]` was, cycle by cycle.
+/// `X <- X P` within `rows`: column c becomes the old column `source[c]`, cycle by cycle.
 fn interchange_columns<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,

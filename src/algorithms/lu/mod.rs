@@ -1,5 +1,5 @@
-//! LU with partial pivoting: `P A = L U`, L with ones on the diagonal. Pivots are those of LAPACK from
-//! 0 on: row i was interchanged with row `pivots[i]` >= i.
+//! LU with partial pivoting: `P A = L U`, L with ones on the diagonal. Pivots are LAPACK's, counted
+//! from 0: row i was interchanged with row `pivots[i]` >= i.
 
 mod factor;
 mod inverse;
@@ -10,8 +10,8 @@ pub use inverse::inverse;
 
 use crate::device::{Op, Triangle};
 
-/// The triangular solves that make up a solve with op(L U), and whether rows are interchanged
-/// before them (P b) or after them (P^T x).
+/// The triangular solves of a solve with op(L U), and the place of the row interchanges: before
+/// them (P b) or after them (P^T x).
 pub fn sweeps(op: Op) -> ([(Triangle, Op); 2], Interchange) {
     let (lower, upper) = ((Triangle::UnitLower, op), (Triangle::Upper, op));
     match op.transposes() {

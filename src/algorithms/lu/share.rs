@@ -1,8 +1,8 @@
-//! Steps of LU that several workers share, where the owner of a panel alone would let the others wait.
+//! Steps of LU that several workers share, where the others would wait for the owner of a panel.
 //!
-//! In such a step a worker has no columns but rows, of everything to the right of the finished panel and of
-//! the next one: all workers have equally much to do however few columns are left, at the price of
-//! waiting for each other in every column of the panel.
+//! In such a step a worker has rows instead of columns, of the next panel and of all columns right
+//! of the finished one. All workers have the same amount of work, however few columns are left. In
+//! return they wait for each other in every column of the panel.
 
 use super::factor::{factor_panel, finish_row};
 use crate::comm::{Group, Step};
@@ -10,46 +10,48 @@ use crate::device::{Backend, Update};
 use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
-/// What the factorisation of a panel takes, its product with a tile being 1.
+/// The time of factoring a panel, in units of its product with a tile.
 const PANEL: f64 = 0.8;
 /// Barriers for each column of a panel.
 const BARRIERS: f64 = 1.3;
-/// Workers share where it takes less than this part of the time.
+/// Workers share if the time falls below this fraction.
 const GAIN: f64 = 0.75;
 
-/// The workers that make panel `t` and, where they are several, all of the step before: the owner first.
+/// The workers that make panel `t`, the owner first. If they are several, they also share the whole
+/// step before.
 pub fn group<T: Scalar, B: Backend<T>>(worker: &B, a: &Matrix<T>, t: usize) -> Group {
     let (tile, workers) = (a.columns.tile(t), worker.workers());
     let rows = a.columns.n() - tile.global;
     let sharers = worker.sharers(rows);
-    // Nothing comes before the first panel.
+    // No step comes before the first panel.
     let columns = if t == 0 { 0 } else { a.columns.count() - t };
     let pays =
         pays(columns, workers, sharers, barriers(rows, tile.width, worker.group_barrier_cost()));
     Group::new(t % workers, if pays { sharers } else { 1 }, tile.global)
 }
 
-/// What the barriers for a panel take, each as long as `barrier` multiplications.
+/// The time of the barriers for a panel, each as long as `barrier` multiplications.
 fn barriers(rows: usize, width: usize, barrier: f64) -> f64 {
     BARRIERS * barrier / (rows * width) as f64
 }
 
-/// Whether to share: `sharers` workers a panel and what the one before subtracts from `columns` tile
-/// columns, the panel's with them.
+/// Whether `sharers` workers share a panel and the step before it, which updates `columns` tile
+/// columns including the panel's.
 fn pays(columns: usize, workers: usize, sharers: usize, barriers: f64) -> bool {
     let [alone, together] = times(columns, workers, sharers, barriers);
     sharers > 1 && together < GAIN * alone
 }
 
-/// Times of a step, by the owner of the panel with lookahead and by `sharers` together, all barriers
-/// taking `barriers`. Unit is the time of the product of a panel and a tile.
+/// Times of a step, by the owner of the panel with lookahead, and by `sharers` together. `barriers`
+/// is the time of all barriers. The unit is the time of the product of a panel and a tile.
 fn times(columns: usize, workers: usize, sharers: usize, barriers: f64) -> [f64; 2] {
     let work = columns as f64 + PANEL;
     let critical = columns.min(1) as f64 + PANEL;
     [critical.max(work / workers as f64), work / sharers as f64 + barriers]
 }
 
-/// This worker's part of a step: what panel `k` says to all columns to its right, and the next panel.
+/// This worker's part of a step: applies panel `k` to all columns to its right and makes the next
+/// panel.
 pub fn step<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
@@ -60,7 +62,7 @@ pub fn step<T: Scalar, B: Backend<T>>(
     let Some(index) = group.index_of(worker.worker(), worker.workers()) else { return Ok(()) };
     let (next, n) = (k + 1, a.columns.n());
     let first = a.columns.tile(next).global;
-    // Interchanges and U concern rows of all workers and go by columns.
+    // Interchanges and U involve rows of all workers, so workers split columns here.
     let mine = group.columns(index, first..n);
     for t in next..a.columns.count() {
         let tile = a.columns.tile(t);

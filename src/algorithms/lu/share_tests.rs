@@ -3,9 +3,9 @@ use super::{barriers, pays, times};
 #[test]
 fn panels_are_shared_where_workers_outnumber_the_columns() {
     assert!(pays(15, 16, 16, 0.2));
-    // With 100 columns nobody waits for a panel.
+    // With 100 columns no worker waits for a panel.
     assert!(!pays(100, 16, 16, 0.0));
-    // Two workers wait for the first panel and the last ones only.
+    // Two workers wait only for the first panel and the last ones.
     assert!(pays(0, 2, 2, 0.1) && pays(1, 2, 2, 0.2));
     assert!((3..40).all(|columns| !pays(columns, 2, 2, 0.0)));
 }
@@ -24,8 +24,8 @@ fn one_worker_shares_nothing() {
     }
 }
 
-/// How many times as fast the model has a factorisation with tiles of 128 where workers share what pays, as
-/// docs/design/adr/0005-lu-panels-shared-by-rows.md quotes it.
+/// The model's speedup of a factorisation with tiles of 128 where workers share the steps that pay,
+/// as docs/design/adr/0005-lu-panels-shared-by-rows.md quotes it.
 fn gain(n: usize, workers: usize) -> f64 {
     let (mut without, mut with) = (0.0, 0.0);
     for rows in (128..=n).rev().step_by(128) {

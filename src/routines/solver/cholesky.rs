@@ -7,17 +7,17 @@
 //! | `potrf` | a | work, info, anorm | factors A; norm1(A) |
 //! | `potrs` | work, info, b | x | solves with a factor |
 //! | `cholesky_from_scipy` | c | work | a triangle of scipy's `(c, lower)` to the solver's form |
-//! | `cholesky_to_scipy` | work, info | c | and back |
+//! | `cholesky_to_scipy` | work, info | c | the reverse |
 //! | `cholesky_inverse` | a | inverse, info | A^-1, Hermitian to the last bit |
-//! | `potri` | work, info | inverse | the same from a factor, as the caller had A |
+//! | `potri` | work, info | inverse | the same from a factor, in the storage of the caller's A |
 //! | `logdet` | work, info | logdet | log det A from a factor |
 //! | `pocon` | work, info, anorm | rcond | estimates A's condition from a factor and norm1(A) |
 //!
-//! The factor that `potrf` and `cholesky_from_scipy` leave, `work`, does not depend on the number of devices, but for the order of its
-//! columns on several CUDA devices: read as
-//! JAX's array it holds U of A = U^H U in its upper triangle, sharded by rows; with storage
-//! "column-major" it holds L of A = L L^H in its lower one. Names and `info` are LAPACK's; a pivot that is
-//! not finite counts as one that is not positive, and then `work` and `anorm` are NaN.
+//! `potrf` and `cholesky_from_scipy` make the factor `work`. It does not depend on the number of
+//! devices, except for the order of its columns on several CUDA devices. As JAX's array it holds U
+//! of A = U^H U in its upper triangle, sharded by rows. With storage "column-major" it holds L of A
+//! = L L^H in its lower one. Names and `info` are LAPACK's. A pivot that is not finite counts as
+//! one that is not positive; `work` and `anorm` are then NaN.
 
 use std::time::Instant;
 
@@ -162,7 +162,7 @@ pub static VERBS: [Verb; 10] = [
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
     if verb.norm {
-        // Before all workers meet in `scale`: none of them can have given up yet.
+        // This runs before all workers meet in `scale`: no worker can have stopped the call yet.
         job.measure_hermitian(worker);
         *time = job.lap(worker, "norm", *time);
     }
@@ -174,7 +174,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mu
         }
         *time = job.lap(worker, "factor", *time);
     }
-    // Where a factor comes or goes, not where it is made and used within the call.
+    // Only where a factor enters or leaves the call, not where the call makes and uses it.
     let gives_factor = verb.arrange && !verb.solve && !verb.restore;
     let takes_factor = verb.restore && !verb.arrange;
     if conjugates_factor(job) && (gives_factor || takes_factor) {
@@ -182,14 +182,14 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mu
         conjugate(job, worker)?;
     }
     if verb.solve {
-        // With B = A^T = conj(A), and with a factor that stands for one: solve with conj(L).
+        // With B = A^T = conj(A), or a factor of such a B, solve with conj(L).
         let storage = job.options.storage;
         let of_conjugate = storage.is_transpose() || storage == Storage::Columns && !verb.factor;
         // A^T is conj(A), too.
         let conjugated = of_conjugate != (job.options.op == Op::Transpose);
         match job.options.engine {
             Engine::Own => job.solve(worker, &sweeps(conjugated), None, scale)?,
-            // What has failed is known to all workers.
+            // All workers know of a failure.
             Engine::CusolverMg if job.info() != 0 => {}
             Engine::CusolverMg => job.solve_whole(worker, None, conjugated)?,
         }
@@ -216,28 +216,28 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mu
     Ok(())
 }
 
-/// What a single thread adds to the results.
+/// A single thread writes these results.
 pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
     job.give_real(if job.info() == 0 { logdet(job)? } else { f64::NAN })
 }
 
-/// The largest entry of A, which decides about subnormal numbers: it is on the diagonal of a
-/// positive definite matrix. Of a factor, the largest square on the diagonal stands for it.
+/// The largest entry of A, which decides about subnormal numbers. In a positive definite matrix it
+/// is on the diagonal. For a factor, the largest square on the diagonal replaces it.
 fn scale<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step<f64> {
     let largest = job.largest_on_diagonal(worker)?;
     let scale = if job.options.verb.factor { largest } else { largest * largest };
     worker.keep_subnormals(near_underflow::<T>(scale));
-    // All workers have seen the diagonal before any of them overwrites it.
+    // Every worker must read the diagonal before any worker overwrites it.
     worker.barrier()?;
     Ok(scale)
 }
 
-/// A factor reads as U^H U = A whatever the storage: of B = A, not conj(A), that is conj(L).
+/// In any storage a factor reads as U^H U = A. For B = A, not conj(A), that is conj(L).
 fn conjugates_factor<T: Scalar>(job: &Solver<T>) -> bool {
     T::IS_COMPLEX && job.options.storage == Storage::Columns
 }
 
-/// Conjugates B's lower triangle; afterwards all workers have met.
+/// Conjugates B's lower triangle; all workers meet at its end.
 fn conjugate<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
     let a = &job.a;
     for t in (worker.worker()..a.columns.count()).step_by(worker.workers()) {

@@ -1,5 +1,5 @@
-//! norm1(A) before A is overwritten, and the reciprocal of A's condition number in that norm, as
-//! LAPACK's `gecon` and `pocon` have it. The identity corner of a padded A counts for nothing.
+//! norm1(A) before A is overwritten, and the reciprocal of A's condition number in that norm, as in
+//! LAPACK's `gecon` and `pocon`. The identity corner of a padded A does not count.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::matrix::Block;
 use crate::scalar::Scalar;
 
-/// What the workers of a call find out.
+/// Norms that the workers of a call find.
 pub struct Norms<T> {
     /// norm1(A) as an operand.
     given: Option<f64>,
@@ -34,8 +34,9 @@ impl<T: Scalar> Norms<T> {
     }
 }
 
-/// How many sums each worker keeps. norm1(A) takes those over rows of B where these are A's columns, as
-/// of A^T, or the part of a column that is not given, as of one triangle; squares have three sizes.
+/// The number of sums of each worker. norm1(A) needs sums over rows of B where these are A's
+/// columns, as for A^T. It also needs them for the part of a column that is not given, as with one
+/// triangle. Squares have three sizes.
 pub fn sums_of_worker(options: &Options, n: usize) -> usize {
     let Options { verb, storage, norm, .. } = options;
     let of_transpose = storage.is_transpose() && !verb.upright;
@@ -47,22 +48,22 @@ pub fn sums_of_worker(options: &Options, n: usize) -> usize {
     }
 }
 
-/// Elements of scratch that an estimate needs.
+/// Elements of scratch for an estimate.
 pub fn scratch_elements(n: usize, workers: usize) -> usize {
     (1 + workers) * n * block(n) + 1
 }
 
 impl<T: Scalar> Solver<T> {
-    /// The sums of a worker, zeros at first, if it keeps any.
+    /// The sums of a worker, initially zeros; `None` if it has none.
     pub(super) fn sums_of(&self, worker: usize) -> Option<Block<f64>> {
         let each = self.sizes.sums;
         Some(Block::column_major(*self.ground.sums.get(worker)?, each, 1, each))
     }
 
-    /// Sums of all workers, which have met, in their places.
+    /// The totals of all workers' sums; the workers have met.
     pub(super) fn totals(&self) -> Result<Vec<f64>> {
         let workers = (0..self.comm.workers()).map_while(|worker| self.sums_of(worker));
-        // SAFETY: numbers of the scratch, which nobody writes any more.
+        // SAFETY: numbers of the scratch. All workers have met, so no worker writes them any more.
         let read = |s: Block<f64>| unsafe { memory::read(self.memory(), s.ptr, 1, s.rows) };
         let sums = workers.map(read).collect::<Result<Vec<_>>>()?;
         let total = |i: usize| sums.iter().map(|of_worker| of_worker[i]).sum();
@@ -78,25 +79,24 @@ impl<T: Scalar> Solver<T> {
         Some(self.sums_of(worker)?.sub(0, 0, self.unpadded(), 1))
     }
 
-    /// Finds norm1(A), and the largest entry on the way, as `largest` does; afterwards all workers have
-    /// met.
+    /// Finds norm1(A), and also the largest entry, as `largest` does. All workers meet at its end.
     pub fn measure(&self, worker: &mut impl Backend<T>) -> Step<f64> {
         worker.keep_subnormals(true);
         let rows = self.row_sums(worker.worker());
         let found = norm::of_all(worker, &self.a, self.unpadded(), rows)?;
-        // The bits of numbers that are not negative are ordered as they are, NaN being the largest.
+        // For non-negative numbers, bits have the order of the values; NaN is the largest.
         self.norms.column.fetch_max(found.column.abs().to_bits(), Ordering::AcqRel);
         self.gather_largest(worker, found.entry)
     }
 
-    /// The worker's part of norm1(A) of a Hermitian A, from the tile columns that are its own.
+    /// The worker's part of norm1(A) of a Hermitian A, from its own tile columns.
     pub fn measure_hermitian(&self, worker: &mut impl Backend<T>) {
         if let Some(sums) = self.row_sums(worker.worker()) {
             norm::of_lower_triangle(worker, &self.a, self.unpadded(), sums);
         }
     }
 
-    /// norm1(A) as a number of the matrix's precision, given or found by workers that have met.
+    /// norm1(A) in the matrix's precision, given or found by workers that have met.
     pub fn norm(&self) -> Result<f64> {
         let found = match self.norms.given {
             Some(given) => given,
@@ -112,8 +112,8 @@ impl<T: Scalar> Solver<T> {
         self.largest_total()
     }
 
-    /// Estimates the condition. `sweeps` are those of a solve with A or with A^H; `earlier` is how
-    /// many sweeps all workers have made in this call.
+    /// Estimates the condition. `sweeps` are those of a solve with A or with A^H. `earlier` is the
+    /// number of sweeps that all workers have made in this call.
     pub fn condition(
         &self,
         worker: &mut impl Backend<T>,
@@ -148,8 +148,8 @@ impl<T: Scalar> Solver<T> {
         })
     }
 
-    /// 1 / (norm1(A) norm1(A^-1)), estimated: 0 if `info` says that there is no inverse, NaN if
-    /// norm1(A) is.
+    /// 1 / (norm1(A) norm1(A^-1)), estimated. It is 0 if `info` reports that there is no inverse,
+    /// NaN if norm1(A) is NaN.
     pub fn rcond(&self) -> Result<f64> {
         let norm = self.norm()?;
         if self.unpadded() == 0 {

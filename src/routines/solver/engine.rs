@@ -1,4 +1,5 @@
-//! What a call asks of a vendor's solver of whole matrices on CUDA devices, and what that refuses.
+//! The requests of a call to a vendor's solver of whole matrices on CUDA devices, and the errors
+//! where that refuses them.
 
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ pub(super) fn enlist<T: Scalar>(
     part.gather(member, make).map(Some)
 }
 
-/// The widest tile column that the vendor's solver takes for routines of a family.
+/// The widest tile column that the vendor's solver accepts for routines of a family.
 pub fn widest(family: Family) -> usize {
     match family {
         Family::Lu => engine::WIDEST_OF_LU,
@@ -68,12 +69,11 @@ pub fn widest(family: Family) -> usize {
 }
 
 impl Options {
-    /// That of the call's routine.
     pub(super) fn widest_of_engine(&self) -> usize {
         widest(self.verb.family)
     }
 
-    /// What the routine asks of the vendor's solver of whole matrices.
+    /// The requests of the routine to the vendor's solver of whole matrices.
     fn asked(&self, problem: &Problem) -> Asked {
         let Options { verb, rhs, .. } = *self;
         let cholesky = verb.family == Family::Cholesky;

@@ -1,4 +1,4 @@
-//! Where a call works: the memory of its operands, and scratch beside it.
+//! The memory of a call: that of its operands, and its scratch.
 
 use super::sizes::Sizes;
 use crate::device::cpu::Scratch;
@@ -12,22 +12,22 @@ pub struct Ground<T> {
     pub memory: Box<dyn Memory>,
     /// Scratch of each worker, of `Sizes::own` elements.
     pub own: Vec<*mut T>,
-    /// What the phases share: staging columns of the redistribution, the workers' partial sums, scratch of
-    /// the transposition, one after another.
+    /// Scratch that the phases use in turn: staging columns of the redistribution, the workers'
+    /// partial sums, scratch of the transposition.
     pub shared: *mut T,
     /// Row interchanges where they are neither operand nor result.
     pub pivots: *mut i32,
-    /// The workers' sums, zeros at first; none where the call needs none.
+    /// The workers' sums, initially zeros; empty where the call needs none.
     pub sums: Vec<*mut f64>,
     /// Devices of this kind that the process sees.
     pub visible: usize,
-    /// How float64 is multiplied there.
+    /// How these devices multiply float64.
     pub float64: Float64,
-    /// What of it is to be freed after the call.
+    /// The part of this memory to be freed after the call.
     _held: Option<Held<T>>,
 }
 
-// SAFETY: addresses; the phases of the routine say which worker uses which part.
+// SAFETY: addresses. The phases of the routine determine which worker uses which part.
 unsafe impl<T> Send for Ground<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Ground<T> {}
@@ -39,7 +39,7 @@ struct Held<T> {
 }
 
 impl<T: Scalar> Ground<T> {
-    /// Memory of devices, which somebody else frees after the call.
+    /// Memory of devices; the caller keeps it until the call ends.
     pub fn on_devices(
         memory: Box<dyn Memory>,
         own: Vec<*mut T>,
@@ -51,7 +51,7 @@ impl<T: Scalar> Ground<T> {
         Ground { memory, own, shared, pivots, sums, visible: visible(true), float64, _held: None }
     }
 
-    /// Memory of the host.
+    /// Memory of CPU devices.
     pub fn host(sizes: &Sizes) -> Result<Self> {
         let Sizes { workers, own, shared, .. } = *sizes;
         let scratch = Scratch::new(workers * own + shared)?;

@@ -1,5 +1,5 @@
-//! One call of a solver: its memory, its workers, and the order of its steps. What the steps share is
-//! beside it: `moves.rs`, `magnitude.rs`, `substitute.rs`, `results.rs`; where it works, in `ground.rs`.
+//! One call of a solver: its memory, its workers, and the order of its steps. The steps share
+//! `moves.rs`, `magnitude.rs`, `substitute.rs` and `results.rs`; `ground.rs` has the memory.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,13 +28,13 @@ pub struct Solver<T> {
     pub problem: Problem,
     pub(super) calls: Vec<Call>,
     pub(super) sizes: Sizes,
-    /// Columns of B where they are while they are worked on.
+    /// Columns of B in the place where the call works on them.
     pub a: Matrix<T>,
     pub(super) comm: Communicator,
     since: Instant,
     phases: Mutex<Vec<(&'static str, f64)>>,
     pub(super) ground: Ground<T>,
-    /// The `info` of a factor that was made earlier, 0 if there is none among the operands.
+    /// The `info` of an earlier factor; 0 if the operands have none.
     info_given: usize,
     /// The bits of the largest magnitude that workers have found.
     pub(super) largest: AtomicU64,
@@ -42,7 +42,7 @@ pub struct Solver<T> {
 }
 
 impl<T: Scalar> Solver<T> {
-    /// `sizes` are those of the `ground`.
+    /// `sizes` must be those of `ground`.
     pub fn new(
         options: Options,
         problem: Problem,
@@ -60,7 +60,7 @@ impl<T: Scalar> Solver<T> {
         check_pivots(&*ground.memory, options.verb, &calls[0], problem.n)?;
         let given = Signature::find(args, Kind::Info).map(|info| calls[0].args[info].ptr.cast());
         let info_given = match given {
-            // SAFETY: an int32 scalar (checked), alive during the call.
+            // SAFETY: an int32 scalar (checked). XLA keeps it alive during the call.
             Some(info) => (unsafe { memory::read_one::<i32>(&*ground.memory, info) })?,
             None => 0,
         };
@@ -107,13 +107,13 @@ impl<T: Scalar> Solver<T> {
         Block::column_major(self.ground.own[worker], own, 1, own)
     }
 
-    /// Scratch that the phases share.
+    /// The address of an element of the scratch that the phases share.
     pub(super) fn shared_scratch(&self, element: usize) -> *mut T {
         assert!(element <= self.sizes.shared, "inside the scratch");
         self.ground.shared.wrapping_add(element)
     }
 
-    /// Scratch for one tile column, where inverses are made.
+    /// Scratch for one tile column, used for inverses.
     pub fn panel(&self) -> Block<T> {
         let (n, widest) = (self.problem.n, self.a.columns.widest());
         Block::column_major(self.shared_scratch(0), n, widest, panel_rows(n))
@@ -130,12 +130,12 @@ impl<T: Scalar> Solver<T> {
         &self.calls[rank].rets[Signature::find(rets, Kind::Rhs).expect("a solve has an x")]
     }
 
-    /// Right-hand sides, where they become solutions.
+    /// Right-hand sides, which solutions overwrite.
     pub fn x_block(&self, rank: usize) -> Block<T> {
         self.columns_of(self.x(rank))
     }
 
-    /// The operand of that name, as many columns as there are right-hand sides.
+    /// The operand of that name, with as many columns as right-hand sides.
     pub fn operand_block(&self, rank: usize, name: &str) -> Block<T> {
         let slots = self.options.verb.signature.args;
         let position = slots.iter().position(|s| s.name == name).expect("an operand of that name");
@@ -155,7 +155,7 @@ impl<T: Scalar> Solver<T> {
         Block::column_major(ptr, self.problem.n, 1, self.problem.n)
     }
 
-    /// `info` so far: workers that have met agree on it.
+    /// The current `info`. Workers that have met agree on it.
     pub fn info(&self) -> usize {
         self.comm.info().max(self.info_given)
     }
@@ -185,8 +185,8 @@ impl<T: Scalar> Solver<T> {
         Ok(())
     }
 
-    /// Whether A had finite entries alone, as far as a factorisation that has failed and, where it is
-    /// found, norm1(A) show: what comes after a zero pivot may be anything.
+    /// Whether A had only finite entries. It infers that from a failed factorisation and, if
+    /// available, norm1(A): values after a zero pivot may be arbitrary.
     fn is_of_numbers(&self) -> Result<bool> {
         let verb = self.options.verb;
         let norm = if verb.norm { self.norm()? } else { 0.0 };
@@ -202,13 +202,14 @@ impl<T: Scalar> Solver<T> {
     /// The diagonal of the matrix, from the first entry to the last.
     pub fn diagonal(&self) -> Result<Vec<T>> {
         let tiles = (0..self.a.columns.count()).map(|t| self.a.diagonal(t).diagonal());
-        // SAFETY: elements of a matrix, which nobody writes while they are read.
+        // SAFETY: elements of a matrix that no worker writes during the read: workers only read it
+        // or have returned.
         let read =
             |d: Block<T>| unsafe { memory::read(self.memory(), d.ptr, d.row_stride, d.rows) };
         Ok(tiles.map(read).collect::<Result<Vec<_>>>()?.concat())
     }
 
-    /// Worker 0 notes the seconds since `from` under `phase`.
+    /// Worker 0 records the seconds since `from` under `phase`.
     pub fn lap(&self, worker: &mut impl Backend<T>, phase: &'static str, from: Instant) -> Instant {
         let now = Instant::now();
         worker.ends_phase(phase, from, now);
@@ -229,7 +230,7 @@ impl<T: Scalar> Solver<T> {
     }
 }
 
-/// What is known of a call before it begins.
+/// The figures of a call that are known before it begins.
 fn figures<T: Scalar>(
     options: &Options,
     problem: &Problem,
@@ -259,7 +260,7 @@ impl<T: Scalar> Job for Solver<T> {
     fn run(&self, worker: usize) -> Result<()> {
         let widest = self.a.columns.widest();
         let mut worker = CpuWorker::new(&self.comm, worker, widest, self.own_scratch(worker));
-        // A stop is no error here: whoever stopped the call has recorded why.
+        // A stop is no error here: the worker that stopped the call has recorded the reason.
         let _ = self.steps(&mut worker);
         self.comm.failure().map_or(Ok(()), Err)
     }
@@ -271,7 +272,7 @@ impl<T: Scalar> Job for Solver<T> {
     fn finish(&self) -> Result<()> {
         let info = self.info() as i32;
         let verb = self.options.verb;
-        // An inverse that there is not is NaN in any case.
+        // An inverse that does not exist is NaN in any case.
         let of_numbers = !verb.factor || verb.invert || info == 0 || self.is_of_numbers()?;
         if verb.solve && info == 0 && self.options.rhs == Rhs::Replicated {
             self.share(Kind::Rhs)?;
@@ -301,7 +302,7 @@ impl<T: Scalar> Job for Solver<T> {
     }
 }
 
-/// What `info` says, for those who want an error where there is no answer.
+/// The error for `info`, if you ask for one where there is no answer.
 fn no_answer(verb: &Verb, info: i32) -> Error {
     let (expected, got) = match verb.family {
         Family::Cholesky => (
@@ -309,7 +310,7 @@ fn no_answer(verb: &Verb, info: i32) -> Error {
             format!("one whose leading minor of order {info} is not positive definite"),
         ),
         Family::Lu => ("nonsingular", format!("one whose pivot {info} is zero or not finite")),
-        // The last two have an answer whatever the matrix.
+        // The last two always have an answer.
         Family::Triangular | Family::Residual | Family::Norm => {
             ("nonsingular", format!("one whose diagonal entry {info} is zero or not finite"))
         }
@@ -321,11 +322,11 @@ fn no_answer(verb: &Verb, info: i32) -> Error {
     ))
 }
 
-/// A real number that is an operand.
+/// The value of a real operand.
 fn real_at(memory: &dyn Memory, number: &Buffer) -> Result<f64> {
     match number.dtype {
         DType::F32 => {
-            // SAFETY: a real scalar (checked), alive during the call.
+            // SAFETY: a real scalar (checked). XLA keeps it alive during the call.
             let read = unsafe { memory::read_one::<f32>(memory, number.ptr.cast()) };
             read.map(f64::from)
         }
@@ -334,10 +335,10 @@ fn real_at(memory: &dyn Memory, number: &Buffer) -> Result<f64> {
     }
 }
 
-/// Row interchanges that are handed over must name rows.
+/// Row interchanges from the caller must be valid row numbers.
 fn check_pivots(memory: &dyn Memory, verb: &Verb, call: &Call, n: usize) -> Result<()> {
     let Some(position) = Signature::find(verb.signature.args, Kind::Pivots) else { return Ok(()) };
-    // SAFETY: as many int32 as rows (checked), which nobody writes during the call.
+    // SAFETY: n int32 (checked) of an operand. XLA writes to no operand during the call.
     let rows: Vec<i32> = unsafe { memory::read(memory, call.args[position].ptr.cast(), 1, n) }?;
     let wrong = |&row: &i32| usize::try_from(row).map_or(true, |row| row >= n);
     match rows.iter().position(wrong) {

@@ -7,20 +7,20 @@
 //! | `getrf` | a | work, pivots, info, anorm | P A = L U; norm1(A) |
 //! | `getrs` | work, pivots, info, b | x | solves op(A) X = B with a factor |
 //! | `lu_from_scipy` | lu | work, info | L and U of scipy's `(lu, piv)` to the solver's form |
-//! | `lu_to_scipy` | work | lu | and back |
+//! | `lu_to_scipy` | work | lu | the reverse |
 //! | `lu_inverse` | a | inverse, info | A^-1 |
-//! | `getri` | work, pivots, info | inverse | A^-1 from a factor, as the caller had A |
-//! | `getri_transposed` | work, pivots, info | inverse | the transpose of that by rows, where it need not move |
+//! | `getri` | work, pivots, info | inverse | A^-1 from a factor, in the storage of the caller's A |
+//! | `getri_transposed` | work, pivots, info | inverse | its transpose by rows, which saves the move |
 //! | `det` | work, pivots | det, sign, logdet | of A from a factor |
 //! | `gecon` | work, pivots, info, anorm | rcond | estimates A's condition from a factor and norm1(A) |
 //!
-//! The factor that `getrf` and `lu_from_scipy` leave, `work`, does not depend on the number of devices, but for the order of its
-//! columns on several CUDA devices: read
-//! as JAX's array it is the transpose of scipy's `lu`, sharded by rows; with storage "column-major" it
-//! is `lu`, sharded by columns. `pivots` are scipy's, from 0 on. Names and `info` are LAPACK's: info =
-//! i > 0 says that U_ii is zero or not finite, and solutions are NaN; if A has an entry that is not
-//! finite so are `work` and `anorm`. `gesv` and `lu_inverse`
-//! factor what lies in memory, A^T by rows, whose inverse lies there as A^-1 does.
+//! `getrf` and `lu_from_scipy` make the factor `work`. It does not depend on the number of devices,
+//! except for the order of its columns on several CUDA devices. As JAX's array it is the transpose
+//! of scipy's `lu`, sharded by rows. With storage "column-major" it is `lu`, sharded by columns.
+//! `pivots` are scipy's, from 0 on. Names and `info` are LAPACK's. info = i > 0 reports that U_ii
+//! is zero or not finite; solutions are then NaN. If A has an entry that is not finite, `work` and
+//! `anorm` are NaN too. `gesv` and `lu_inverse` factor the stored matrix, A^T by rows; its inverse
+//! has the storage of A^-1.
 
 use std::time::Instant;
 
@@ -234,7 +234,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mu
     Ok(())
 }
 
-/// What a single thread adds to the results.
+/// A single thread writes these results.
 pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
     if !job.gives_values() {
         return Ok(());
@@ -247,7 +247,7 @@ pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
 /// det A, det A / |det A| (0 if it is singular), log |det A|.
 fn determinant<T: Scalar>(job: &Solver<T>) -> Result<(T, T, f64)> {
     let pivots = job.pivots();
-    // SAFETY: as many as rows, which nobody writes any more.
+    // SAFETY: n pivots. All workers have returned, so no worker writes them any more.
     let pivots = unsafe { memory::read(job.memory(), pivots.ptr, 1, pivots.rows) }?;
     let odd = (0..).zip(pivots).filter(|(i, pivot)| i != pivot).count() % 2 == 1;
     let start = if odd { -T::ONE } else { T::ONE };
@@ -257,7 +257,7 @@ fn determinant<T: Scalar>(job: &Solver<T>) -> Result<(T, T, f64)> {
         det.multiply(entry);
         sign *= if size == T::ZERO { T::ZERO } else { entry.divided_by(size) };
         logdet += size.magnitude().ln();
-        // What comes after a zero pivot may be anything.
+        // Values after a zero pivot may be arbitrary.
         if entry == T::ZERO {
             break;
         }
@@ -265,13 +265,13 @@ fn determinant<T: Scalar>(job: &Solver<T>) -> Result<(T, T, f64)> {
     Ok((det.value(), sign, logdet))
 }
 
-/// mantissa * 2^exponent, so that a product overflows only if it is too large at its end.
+/// mantissa * 2^exponent. A product overflows only if its final value is too large.
 struct Scaled<T> {
     mantissa: T,
     exponent: i64,
 }
 
-/// Exponents of the largest steps by which every dtype can be scaled.
+/// The largest exponent by which every dtype can be scaled in one step.
 const STEP: i64 = 60;
 
 impl<T: Scalar> Scaled<T> {
@@ -287,7 +287,7 @@ impl<T: Scalar> Scaled<T> {
     }
 
     fn value(&self) -> T {
-        // Beyond this everything is 0 or infinite.
+        // Beyond these exponents every value is 0 or infinite.
         shifted(self.mantissa, self.exponent.clamp(-5000, 5000))
     }
 }

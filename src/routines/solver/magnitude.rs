@@ -1,4 +1,4 @@
-//! How large the numbers are, which decides whether workers keep subnormal ones.
+//! The magnitude of the numbers, which decides whether workers keep subnormal ones.
 
 use std::sync::atomic::Ordering;
 
@@ -12,20 +12,20 @@ pub fn near_underflow<T: Scalar>(magnitude: f64) -> bool {
     magnitude > 0.0 && magnitude < T::NEAR_UNDERFLOW
 }
 
-/// The same for what an inversion goes through: A and A^-1, by their least sizes.
+/// The same for the quantities of an inversion: A and A^-1, by their least sizes.
 pub fn inverse_near_underflow<T: Scalar>(a: f64) -> bool {
     near_underflow::<T>(a) || 1.0 < T::NEAR_UNDERFLOW * a
 }
 
-/// The same for what a solve goes through: A, b, y = L^-1 b and x = A^-1 b, by their least sizes b,
-/// b / sqrt(a) and b / a, which are not computed, as they would be flushed themselves.
+/// The same for the quantities of a solve: A, b, y = L^-1 b and x = A^-1 b, by their least sizes b,
+/// b / sqrt(a) and b / a. It does not compute these, because they could be flushed themselves.
 pub fn solution_near_underflow<T: Scalar>(a: f64, b: f64) -> bool {
     let least = a.sqrt().max(a).max(1.0);
     near_underflow::<T>(a) || b > 0.0 && b < T::NEAR_UNDERFLOW * least
 }
 
 impl<T: Scalar> Solver<T> {
-    /// The largest entry on the diagonal, without padding; 0 where it makes no difference to workers.
+    /// The largest entry on the diagonal, without padding; 0 where workers do not flush.
     pub fn largest_on_diagonal<B: Backend<T>>(&self, worker: &mut B) -> Step<f64> {
         if !B::FLUSHES {
             return Ok(0.0);
@@ -38,11 +38,12 @@ impl<T: Scalar> Solver<T> {
         (0..self.a.columns.count()).try_fold(0.0, |most, t| Ok(f64::max(most, of_tile(t)?)))
     }
 
-    /// Reports the first entry on the diagonal that is zero or not finite, if there is one: all workers see
-    /// the same.
+    /// Reports the first entry on the diagonal that is zero or not finite, if there is one. All
+    /// workers find the same.
     pub fn check_diagonal<B: Backend<T>>(&self, worker: &mut B) -> Step {
         if B::IS_RANK {
-            // Others' streams have been told what to wait for when their threads have met once more.
+            // Other ranks' streams have their waits enqueued only after the host threads have met
+            // once more.
             worker.barrier()?;
         }
         let diagonal = self.diagonal().map_err(|error| worker.fail(error))?;
@@ -51,7 +52,8 @@ impl<T: Scalar> Solver<T> {
         Ok(())
     }
 
-    /// The largest entry anywhere, without padding, and 0 as above; afterwards all workers have met.
+    /// The largest of all entries, without padding; 0 where workers do not flush. All workers meet
+    /// at its end.
     pub fn largest<B: Backend<T>>(&self, worker: &mut B) -> Step<f64> {
         let mut largest = 0.0f64;
         if !B::FLUSHES {
@@ -65,15 +67,15 @@ impl<T: Scalar> Solver<T> {
         self.gather_largest(worker, largest)
     }
 
-    /// The largest of all workers' numbers, when they have met.
+    /// The largest number of all workers, after they have met.
     pub(super) fn gather_largest(&self, worker: &mut impl Backend<T>, largest: f64) -> Step<f64> {
-        // Numbers that are not negative are ordered as their bits are.
+        // For non-negative numbers, bits have the order of the values.
         self.largest.fetch_max(largest.to_bits(), Ordering::AcqRel);
         worker.barrier()?;
         Ok(f64::from_bits(self.largest.load(Ordering::Acquire)))
     }
 
-    /// Order of A without its padding.
+    /// The order of A without its padding.
     pub(super) fn unpadded(&self) -> usize {
         self.options.unpadded.unwrap_or(self.problem.n).min(self.problem.n)
     }

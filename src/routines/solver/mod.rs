@@ -1,5 +1,5 @@
-//! The solvers as routines of the host: what all share (operands, attributes, sizes, the job), and a
-//! file for each family.
+//! The solvers as routines: shared parts (operands, attributes, sizes, the job), and a file for
+//! each family.
 
 mod cholesky;
 mod condition;

@@ -1,4 +1,4 @@
-//! From the caller's memory to the solver's form and back.
+//! Moves from the caller's memory to the solver's form and back.
 
 use super::job::Solver;
 use super::options::{Family, Options, Structure};
@@ -23,7 +23,7 @@ impl<T: Scalar> Solver<T> {
         }
         for call in self.calls.iter().skip(worker.worker()).step_by(worker.workers()) {
             for &(arg, ret) in pairs.iter().filter(|&&(arg, ret)| !call.is_aliased(arg, ret)) {
-                // Matrices, all of them.
+                // All of these are matrices.
                 let whole =
                     |b: &Buffer| Block::row_major(b.ptr.cast(), b.dims[0], b.dims[1], b.dims[1]);
                 worker.copy(whole(&call.args[arg]), whole(&call.rets[ret]));
@@ -32,7 +32,7 @@ impl<T: Scalar> Solver<T> {
         worker.barrier()
     }
 
-    /// From the caller's memory to B, the triangle that is worked on given, columns in the order of
+    /// From the caller's memory to B, with the needed triangle present and columns in the order of
     /// work.
     pub(super) fn arrange(&self, worker: &mut impl Backend<T>) -> Step {
         self.transpose(worker, &self.sizes.arrange)?;
@@ -47,7 +47,7 @@ impl<T: Scalar> Solver<T> {
         self.redistribute(worker, &self.sizes.arrange)
     }
 
-    /// The reverse: the caller's triangle is given, too, and the shards are as he wants them.
+    /// The reverse. It also restores the caller's triangle and shards.
     pub(super) fn restore(&self, worker: &mut impl Backend<T>) -> Step {
         self.redistribute(worker, &self.sizes.restore)?;
         let Options { verb, storage, lower, .. } = self.options;
@@ -89,7 +89,8 @@ impl<T: Scalar> Solver<T> {
         if lower == flipped { Missing::Lower } else { Missing::Upper }
     }
 
-    /// What op(A) is on the solver's matrix, which is A^T by rows unless it was put upright.
+    /// op(A) as an operation on the solver's matrix. By rows that is A^T unless `upright` has
+    /// transposed it.
     pub fn op_on_b(&self, op: Op) -> Op {
         self.options.op_on_b(op)
     }

@@ -1,4 +1,4 @@
-//! The routine for norms: nothing of the matrix is moved or written, whatever its storage.
+//! The routine for norms. It moves and writes nothing of the matrix, in any storage.
 //!
 //! | routine | operands (after `place`) | results | does |
 //! |---|---|---|---|
@@ -23,13 +23,12 @@ pub static VERBS: [Verb; 1] = [Verb::new(
     &[slot("value", Kind::Real)],
 )];
 
-/// One worker's part.
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
     let (n, Some(own)) = (job.unpadded(), job.sums_of(worker.worker())) else { return Ok(()) };
     worker.keep_subnormals(true);
     if job.options.norm == Norm::Frobenius {
         let found = squares(worker, &job.a, n)?;
-        // SAFETY: three numbers of scratch, this worker's alone.
+        // SAFETY: three numbers of this worker's own scratch.
         let written = unsafe { write_one(job.memory(), found, own.ptr.cast()) };
         return written.map_err(|error| worker.fail(error));
     }
@@ -39,7 +38,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
     Ok(())
 }
 
-/// What a single thread writes to the result.
+/// A single thread writes the result.
 pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
     let mode = FloatMode::current();
     FloatMode::IEEE.enter();

@@ -1,8 +1,8 @@
-//! The solvers on CUDA devices: a worker is a rank, whose host thread gives its device the work.
+//! The solvers on CUDA devices: a worker is a rank, whose host thread enqueues the device's work.
 //!
-//! The host threads of all ranks meet once and share the call; from then on each of them comes to its end,
-//! whatever fails, and waits there for the others, so that nobody's memory goes while another device may
-//! still use it, and all return the same.
+//! The host threads of all ranks meet once and share the call. From then on each of them reaches
+//! its end, even after a failure, and waits there for the others. Thus no rank's memory is freed
+//! while another device may still use it, and all ranks return the same.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,7 +36,8 @@ use crate::scalar::{DType, Scalar};
 use crate::settings::Float64;
 use crate::transpose::Plan;
 
-/// Plans of transpositions have scratch of 1/32 of the shard, small ones what is always enough.
+/// A plan of a transposition with scratch of 1/32 of the shard. Small shards get the amount that is
+/// always enough.
 fn turn<T>(rows: usize, cols: usize) -> Plan {
     let (size, bytes) = (size_of::<T>(), rows * cols * size_of::<T>());
     let always = bytes + bytes / 8 + 64;
@@ -44,10 +45,10 @@ fn turn<T>(rows: usize, cols: usize) -> Plan {
     plan.or_else(|| Plan::on_device(rows, cols, size, always)).expect("9/8 are always enough")
 }
 
-/// Rows of a product of an inversion, as `algorithms/lu/inverse.rs` and `algorithms/cholesky/inverse.rs` have them.
+/// The most rows of a product in `algorithms/lu/inverse.rs` and `algorithms/cholesky/inverse.rs`.
 const INVERSE_ROWS: usize = 512;
 
-/// Whether a call works on tiles of A in its memory alone, which the library factors.
+/// Whether a call only works on tiles of A in place, which the library factors.
 fn only_factors(options: &Options) -> bool {
     options.verb.factor && !options.verb.invert
 }
@@ -78,13 +79,13 @@ impl Sizes {
             },
             own: if only_factors(options) { |_, _| 0 } else { |widest, _| widest * widest },
             turn: turn::<T>,
-            // It has memory of its own.
+            // The transposition has its own memory.
             turning: |_, _| (0, 0),
         };
         Sizes::new(options, problem, &machine)
     }
 
-    /// What a rank needs of its device's memory, its shard being at `shard`.
+    /// The needs of a rank in its device's memory, for a shard at `shard`.
     fn needs<T: Scalar>(
         &self,
         options: &Options,
@@ -99,14 +100,15 @@ impl Sizes {
         let turns = [&self.arrange, &self.restore].map(|moves| moves.turn.as_ref());
         let turning = turns.map(|p| p.map_or(0, |p| transposition::scratch_bytes(p, shard)));
         let verb = options.verb;
-        // Of one tile nothing is multiplied, sent or worked on ahead of the others.
+        // A single tile needs no products, no broadcasts and no lookahead.
         let is_whole = only_factors(options) && count <= 1;
         let square = if is_whole { 0 } else { widest * widest };
         let estimate = if verb.condition { crate::algorithms::condition::block(n) } else { 0 };
         // Columns of right-hand sides that one operation works on.
         let columns = self.group.min(rhs).max(rhs.min(self.shared / n.max(1))).max(estimate);
-        // What one operation copies of other ranks, a tile column, a tile, parts of x; of inverses rows of
-        // all columns of another rank; and conjugates of what x is multiplied with.
+        // The most that one operation copies from other ranks: a tile column, a tile and parts of
+        // x. Inverses also copy rows of all columns of another rank, and conjugates of the factors
+        // of x.
         let tall = (n + widest) * widest;
         let rows = if verb.invert { INVERSE_ROWS.min(n) * (n / ranks) + 2 * tall } else { 0 };
         let far = if ranks > 1 { 2 * tall + 2 * n * columns + rows } else { 0 };
@@ -118,17 +120,17 @@ impl Sizes {
             .map(|plan| table_bytes(plan.most_lists()))
             .fold(ranks * size_of::<Address>(), usize::max);
         let arena = ((own + far) * size + pivots + 256).max(table);
-        // A panel that is worked on is the rank's own, where columns are distributed.
+        // Where columns are block-cyclic, a rank works only on its own panels.
         let distributed = (0..count).all(|t| self.columns.tile(t).rank == t % ranks);
         let extra = if distributed { 2 * square * size + pivots + 256 } else { arena };
-        // What is factored, as it will be.
+        // The number of tile columns that the library's own engine factors.
         let factors = |family| match options.engine {
             Engine::Own if verb.factor && verb.family == family => count,
             _ => 0,
         };
         let mine = |t: &usize| t % ranks == rank;
         let tile = |t: usize| self.columns.tile(t);
-        // A copy of what is not the rank's own is as high as it is.
+        // A copy of a remote panel has its rows as leading dimension.
         let strides = |rows: usize| if distributed { vec![n] } else { vec![n, rows] };
         let tiles: BTreeSet<_> = (0..factors(Family::Cholesky))
             .filter(mine)
@@ -168,12 +170,12 @@ fn float64_of<T: Scalar>(options: &Options, device: &Device) -> Float64 {
     if may { device.float64() } else { Float64::Native }
 }
 
-/// Whether panels may go by NCCL.
+/// Whether NCCL may broadcast panels.
 fn sends(options: &Options, device: &Device) -> bool {
     options.verb.factor && options.engine == Engine::Own && device.cliques().is_some()
 }
 
-/// What a rank brings.
+/// One rank's part of the call.
 struct Brought {
     call: Call,
     seat: Seat,
@@ -181,7 +183,6 @@ struct Brought {
     since: Instant,
 }
 
-/// The call that all ranks share.
 struct Shared<T> {
     solver: Solver<T>,
     cuda_comm: Arc<CudaCommunicator>,
@@ -190,7 +191,7 @@ struct Shared<T> {
     changed: Condvar,
 }
 
-/// Who has come to the end.
+/// The ranks that have reached the end.
 #[derive(Default)]
 struct Ends {
     arrived: usize,
@@ -210,7 +211,7 @@ impl<T: Scalar> Shared<T> {
         let since = brought.iter().map(|b| b.since).min().unwrap_or_else(Instant::now);
         let rooms: Vec<Room> = brought.iter().map(|b| b.room).collect();
         let seats = brought.into_iter().map(|b| b.seat).collect();
-        // Once for all ranks, which multiply alike.
+        // Once for all ranks, so that they all multiply the same way.
         let cuda_comm =
             Arc::new(CudaCommunicator::new(seats, engine, float64_of::<T>(&options, &device)));
         let at = |address: Address| std::ptr::without_provenance_mut::<T>(address as usize);
@@ -234,7 +235,7 @@ impl<T: Scalar> Shared<T> {
         let comm = self.solver.comm();
         let clique = self.clique.as_deref();
         let mut worker = CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, room);
-        // A stop is no error here: whoever stopped the call has recorded why.
+        // A stop is no error here: the rank that stopped the call has recorded the reason.
         let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut worker)));
         if let Err(panic) = steps {
             self.fail(rank, Error::from_panic("a rank of a call on CUDA devices", &*panic));
@@ -247,7 +248,7 @@ impl<T: Scalar> Shared<T> {
         let device = &self.cuda_comm.seats[rank].device;
         match comm.failure() {
             None => device.keep(tools),
-            // After a failure nothing of it is used again; what else fails then helps nobody.
+            // After a failure these tools are not used again, and a second failure helps no caller.
             Some(_) => drop(tools.destroy(device)),
         }
         outcome
@@ -290,7 +291,7 @@ impl<T: Scalar> Shared<T> {
     }
 }
 
-/// Communicators for the panels of a call, where they go by NCCL.
+/// Communicators for the panels of a call, where NCCL broadcasts them.
 fn clique(
     options: &Options,
     cuda_comm: &CudaCommunicator,
@@ -307,7 +308,7 @@ fn clique(
             at: room.panels[0],
         })
         .collect();
-    // SAFETY: scratch of this call.
+    // SAFETY: the panels are scratch of this call, which XLA keeps until the handlers return.
     unsafe { cliques.take(&members) }
 }
 
@@ -342,7 +343,7 @@ fn run<T: Scalar>(options: Options, part: &mut Part) -> Result<()> {
     }
 }
 
-/// One of the devices, for which all ranks have planned alike.
+/// One of the devices. All devices must have the same architecture, because all ranks use one plan.
 fn alike(options: &Options, brought: &[Brought]) -> Result<Arc<Device>> {
     let devices: Vec<_> = brought.iter().map(|one| &one.seat.device).collect();
     let first = devices[0];
@@ -360,7 +361,7 @@ fn alike(options: &Options, brought: &[Brought]) -> Result<Arc<Device>> {
     }
 }
 
-/// An address among the rank's matrices, for questions about sizes.
+/// An address in the rank's matrices, to query sizes.
 pub(super) fn shard(call: &Call) -> Address {
     let matrices = call.rets.iter().chain(&call.args);
     matrices.map(|b| b.ptr.addr() as Address).next().unwrap_or_default()
@@ -399,7 +400,7 @@ fn prepare<T: Scalar>(
         let own = first.map(|tile| (n - tile.global, tile.width));
         let panels = warm::PanelShape { n, width: columns.widest(), is_lu, own };
         let float64 = float64_of::<T>(options, &device);
-        // SAFETY: this call's scratch and stream, of which nobody else knows yet.
+        // SAFETY: this call's scratch and stream. The other ranks do not know them yet.
         unsafe { warm::use_handles::<T>(&device, tools, &room, panels, float64, part.stream())? };
     }
     let seat = Seat { device, stream: part.stream(), memory, engine: room.engine };

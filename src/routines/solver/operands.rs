@@ -1,8 +1,8 @@
 //! The operands and results of the solvers, and their checks.
 //!
-//! Matrices are `[n/P, n]` on each device, or `[n, n/P]` (`tall`); right-hand sides `[n, k]`, pivots
-//! int32 `[n]`, info an int32 scalar; values are scalars of the matrix's dtype, or real ones. A result
-//! starts as the operand that `from` names.
+//! Matrices are `[n/P, n]` on each device, or `[n, n/P]` (`tall`). Right-hand sides are `[n, k]`,
+//! pivots int32 `[n]`, info an int32 scalar. Values are scalars of the matrix's dtype, or real
+//! ones. A result starts as the operand that `from` names.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -36,7 +36,7 @@ impl Slot {
     }
 }
 
-/// What a routine takes (after `place`) and gives.
+/// The operands (after `place`) and the results of a routine.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature {
     pub args: &'static [Slot],
@@ -44,7 +44,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Position of the operand or result of a kind.
+    /// Position of the first operand or result of a kind.
     pub fn find(slots: &[Slot], kind: Kind) -> Option<usize> {
         slots.iter().position(|s| s.kind == kind)
     }
@@ -67,9 +67,9 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Checks every buffer of some or all of the `ranks`; `calls` is in rank order.
-    ///
-    /// Matrices are `tall`, `[n, n/P]`, or wide, `[n/P, n]`.
+    /// Checks every buffer of some or all of the `ranks`; `calls` is in rank order. Matrices are
+    /// `tall`, `[n, n/P]`, or wide, `[n/P, n]`. It returns an error for a wrong number, dtype or
+    /// shape of buffers.
     pub fn new(
         name: &str,
         signature: &Signature,

@@ -1,16 +1,23 @@
-//! What a solver routine is, and its attributes.
-//!
-//! Attributes: `storage` ("rows": a is `[n/P, n]`; "columns": a is `[n, n/P]` and so is the result that
-//! takes its memory, which then holds the `[n/P, n]` of rows; "column-major": `[n, n/P]` with layout
-//! (1, 0)), `lower` (0/1: which triangle of A is read or made), `structure` ("general", "hermitian",
-//! "symmetric": of an A that is factored as L U or multiplied with; of the latter two one triangle is
-//! read; "triangular": a triangle is all of an A that is multiplied with), `trans` (0, 1, 2: solve with A, A^T,
-//! A^H), `unit_diagonal` (0/1), `norm` ("1", "inf", "fro": which one is found), `rhs` ("replicated": b is equal on all ranks; "columns": each rank has k of its own), `order`
-//! ("auto", "natural", "cyclic": of the columns while they are worked on; a factor keeps it), `tile`
-//! (0: chosen here), `engine` ("meshsolve", or "cusolvermg" on CUDA devices; a factor keeps it, since it
-//! decides about tiles), `order_of_a` (of A without the identity corner that pads it; 0: there is none),
-//! `on_failure` ("nan"; "raise": the call fails where `info` is not 0), `alone` (1: no other device has a call of its
-//! own beside this one, of which the user is told if the matrix is large).
+//! The description of a solver routine, and its attributes:
+//! - `storage`: "rows": a is `[n/P, n]`. "columns": a is `[n, n/P]`, and so is the result in its
+//!   memory, which then holds the `[n/P, n]` of rows. "column-major": `[n, n/P]` with layout (1,
+//!   0).
+//! - `lower` (0/1): the triangle of A that is read or made.
+//! - `structure` of an A that is factored as L U or multiplied with: "general"; "hermitian",
+//!   "symmetric": one triangle is read; "triangular": a triangle is all of an A that is multiplied
+//!   with.
+//! - `trans` (0, 1, 2): solve with A, A^T, A^H.
+//! - `unit_diagonal` (0/1).
+//! - `norm` ("1", "inf", "fro"): the norm to find.
+//! - `rhs`: "replicated": b is equal on all ranks; "columns": each rank has its own k columns.
+//! - `order` ("auto", "natural", "cyclic") of the columns during the work; a factor keeps it.
+//! - `tile`: the width; 0: the library chooses.
+//! - `engine`: "meshsolve", or "cusolvermg" on CUDA devices. A factor keeps it, because it decides
+//!   on tiles.
+//! - `order_of_a`: the order of A without the identity corner that pads it; 0: no padding.
+//! - `on_failure`: "nan"; "raise": the call fails where `info` is not 0.
+//! - `alone` (1): no other device has its own call at the same time. The library then informs the
+//!   user if the matrix is large.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,27 +34,27 @@ use crate::layout::{Distribution, Storage};
 use crate::routines::{Configured, OnCuda, Routine};
 use crate::scalar::DType;
 
-/// Which factorisation a routine makes or uses.
+/// The factorisation that a routine makes or uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     Cholesky,
     Lu,
     /// A is triangular itself.
     Triangular,
-    /// A is only multiplied with.
+    /// The routine only multiplies with A.
     Residual,
-    /// A norm of A is found.
+    /// The routine finds a norm of A.
     Norm,
 }
 
 impl Family {
-    /// Whether the matrix is read where it lies, in any storage, and left as it is.
+    /// Whether the routine only reads the matrix, in place and in any storage.
     pub fn reads_only(self) -> bool {
         matches!(self, Family::Triangular | Family::Residual | Family::Norm)
     }
 }
 
-/// What a routine does, in this order.
+/// The steps of a routine, in this order.
 #[derive(Debug)]
 pub struct Verb {
     pub name: &'static str,
@@ -70,7 +77,7 @@ pub struct Verb {
 }
 
 impl Verb {
-    /// A routine that does nothing yet.
+    /// A routine without any step.
     pub const fn new(
         family: Family,
         name: &'static str,
@@ -96,24 +103,23 @@ impl Verb {
     }
 }
 
-/// How B is spread over the ranks.
+/// How B is distributed over the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rhs {
     Replicated,
     Columns,
 }
 
-/// What is known of a matrix that is factored as L U or multiplied with.
+/// The structure of a matrix that is factored as L U or multiplied with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Structure {
     General,
     Hermitian,
     Symmetric,
-    /// To be multiplied with, not to be factored.
+    /// Only for multiplication, not for a factorisation.
     Triangular,
 }
 
-/// Which norm is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Norm {
     One,
@@ -121,7 +127,7 @@ pub enum Norm {
     Frobenius,
 }
 
-/// Who factors a matrix, and solves with its factor.
+/// The engine that factors a matrix and solves with its factor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     Own,
@@ -136,28 +142,28 @@ pub struct Options {
     pub structure: Structure,
     /// Whether the diagonal of a triangular matrix is all ones and not read.
     pub unit_diagonal: bool,
-    /// What is applied to A in a solve.
+    /// The operation on A in a solve.
     pub op: Op,
     pub norm: Norm,
     pub rhs: Rhs,
-    /// What was asked for.
+    /// The requested distribution, if any.
     pub distribution: Option<Distribution>,
     pub tile: Option<usize>,
     pub engine: Engine,
-    /// Order of A without the identity corner that pads it, which says nothing about magnitudes.
+    /// The order of A without its identity corner, which does not count in magnitudes.
     pub unpadded: Option<usize>,
-    /// Whether the call fails where there is no answer, instead of giving NaN.
+    /// Whether the call fails where there is no answer, instead of returning NaN.
     pub raises: bool,
-    /// Whether no other device has a call of its own beside this one.
+    /// Whether no other device has its own call at the same time.
     pub alone: bool,
 }
 
-/// Columns of each worker from which on tiles are twice as wide.
+/// From this number of columns per worker on, tiles are twice as wide.
 const WIDE_FROM: usize = 4096;
 
-/// Width of the tile columns of an n x n matrix: wide enough for the product kernels, and that updates, one
-/// for each tile column, pass over the matrix few times; narrow enough that panels are a small part of
-/// the work and every worker has many. Measured, not timed at run time.
+/// The width of the tile columns of an n x n matrix. Wide tiles suit the product kernels, and their
+/// updates pass over the matrix fewer times. Narrow tiles keep panels a small part of the work and
+/// give every worker many. The widths come from measurements, not from timing at run time.
 pub fn cpu_tile_width(n: usize, dtype: DType, workers: usize) -> usize {
     let wide = match dtype {
         DType::C128 => 96,
@@ -322,9 +328,9 @@ impl Configured for Options {
 }
 
 impl Options {
-    /// Checks the buffers of `calls`, which are of a call by so many ranks.
+    /// Checks the buffers of `calls`, which belong to a call of `ranks` ranks.
     pub(super) fn problem(&self, ranks: usize, calls: &[Call]) -> Result<Problem> {
-        // As the caller's array has it; a factor of columns is an array of rows.
+        // The shape of the caller's array; a factor of columns is an array of rows.
         let tall = match self.storage {
             Storage::Rows => false,
             Storage::Columns => self.verb.arrange || self.verb.family.reads_only(),
@@ -341,7 +347,7 @@ impl Options {
         ))
     }
 
-    /// Whether the engine solves with a factor: its `getrs` knows no transposes.
+    /// Whether the engine solves with a factor: its `getrs` supports no transposes.
     pub fn engine_solves(&self) -> bool {
         let transposes = self.verb.family == Family::Lu && self.op_on_b(self.op).transposes();
         self.engine == Engine::CusolverMg && !transposes

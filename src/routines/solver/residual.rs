@@ -1,8 +1,8 @@
-//! The routine by which solutions are refined: nothing of the matrix is moved or written.
+//! The routine for the refinement of solutions. It moves and writes nothing of the matrix.
 //!
 //! | routine | operands (after `place`) | results | does |
 //! |---|---|---|---|
-//! | `residual` | a, b, x | r | R = B - op(A) X, from one triangle of A if `structure` says so: of a "triangular" one that is all |
+//! | `residual` | a, b, x | r | R = B - op(A) X; `structure` may reduce A to one triangle |
 
 use super::job::Solver;
 use super::operands::{Kind, slot};
@@ -13,7 +13,7 @@ use crate::device::Backend;
 use crate::scalar::Scalar;
 
 pub static VERBS: [Verb; 1] = [Verb {
-    // It takes the scratch of one.
+    // This routine needs the scratch of a solve.
     solve: true,
     ..Verb::new(
         Family::Residual,
@@ -24,7 +24,6 @@ pub static VERBS: [Verb; 1] = [Verb {
     )
 }];
 
-/// One worker's part.
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
     let missing = job.missing();
     let given = match job.options.structure {

@@ -1,5 +1,5 @@
-//! What a call will do and need, from its sizes alone: the job works by it, and `meshsolve.plan`
-//! prints it before anything runs.
+//! The steps and needs of a call, from its sizes alone. The job follows them, and `meshsolve.plan`
+//! prints them before anything runs.
 
 use super::condition;
 use super::operands::Problem;
@@ -13,21 +13,21 @@ use crate::scalar::{DType, Scalar};
 use crate::settings;
 use crate::transpose;
 
-/// Widest group of right-hand sides that one worker takes at a time.
+/// The widest group of right-hand sides that one worker takes at a time.
 const RHS_GROUP: usize = 192;
 
-/// Rows between columns of a tile column that is kept in scratch: columns of a matrix whose order is a
-/// power of two would fall into the same few cache sets.
+/// The leading dimension of a tile column in scratch. With an order that is a power of two, the
+/// columns would otherwise share a few cache sets.
 pub fn panel_rows(n: usize) -> usize {
     n + 16
 }
 
-/// Multiplications in the time of those of float64, up to which one thread is done before others have woken
-/// up: those of n = 512 (docs/design/adr/0003-one-thread-for-little-work.md).
+/// Work in multiplications of float64. Up to this, one thread finishes before others have woken up.
+/// It is the work of n = 512 (docs/design/adr/0003-one-thread-for-little-work.md).
 const SEQUENTIAL_WORK: f64 = (512 * 512 * 512) as f64;
 
-/// Threads for a call on CPU devices: all of them, unless there is little to do and nobody has asked for
-/// several.
+/// Threads for a call on CPU devices: all of them, unless the work is small and you have not set a
+/// number.
 fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
     let asked = settings::threads_asked_for().or(options.tile.map(|_| settings::threads()));
     let Problem { n, ranks, rhs, .. } = *problem;
@@ -38,34 +38,35 @@ fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
     asked.unwrap_or(if work <= SEQUENTIAL_WORK { 1 } else { settings::threads() })
 }
 
-/// Tiles that workers pack are together no more than this part of the matrix, one for each worker apart.
+/// The workers' packed tiles take at most this part of the matrix in total, plus one tile for each
+/// worker.
 const PACKED_SHARE: usize = 90;
 
-/// What sizes depend on beside the problem.
+/// Sizes depend on this in addition to the problem.
 pub struct Machine {
-    /// Workers for a call by so many ranks, if there is work for them.
+    /// The most workers for the ranks of the call, if there is work for them.
     pub workers: usize,
-    /// So many there are in any case.
+    /// The fewest workers.
     pub least: usize,
-    /// The distribution of columns where none was asked for.
+    /// The distribution of columns if you request none.
     pub distribution: Distribution,
-    /// Width of the tile columns.
     pub tile: usize,
-    /// Elements of scratch that a worker needs for tiles of a width, so many of them; no fewer than one tile has.
+    /// Elements of scratch that a worker needs, from the width and the number of its tiles. It is
+    /// at least the size of one tile.
     pub own: fn(usize, usize) -> usize,
-    /// The plan of transposing shards of so many rows and columns, and elements of scratch for it: a
-    /// worker's own, and what all have together for so many shards.
+    /// The plan for transposing shards, from their rows and columns. `turning` gives the elements
+    /// of its scratch: each worker's own, and those shared for that number of shards.
     pub turn: fn(usize, usize) -> transpose::Plan,
     pub turning: fn(&transpose::Plan, usize) -> (usize, usize),
 }
 
 impl Machine {
-    /// Every worker of the host reaches every shard, so block-cyclic columns gain nothing there and costs a
+    /// Every CPU worker reaches every shard. Block-cyclic columns gain nothing there and cost a
     /// pass over the matrix (docs/design/adr/0001-block-distribution-on-cpu-devices.md).
     pub fn host<T: Scalar>(options: &Options, problem: &Problem) -> Self {
         let workers = worker_count(problem.ranks, threads::<T>(options, problem));
-        // Where inverses are made a tile column is kept in scratch. Block-cyclic columns stay in a factor, which
-        // other routines and other numbers of threads have to read.
+        // Inverses keep a tile column in scratch. A factor keeps block-cyclic columns, which other
+        // routines and other numbers of threads have to read.
         let narrow = options.verb.invert || options.distribution == Some(Distribution::BlockCyclic);
         let sharers = if narrow { problem.n.max(1) } else { workers };
         Machine {
@@ -83,28 +84,27 @@ impl Machine {
     }
 }
 
-/// What becomes of the caller's memory before the work, or of the solver's after it.
+/// Moves of the caller's memory before the work, or of the solver's after it.
 #[derive(Default)]
 pub struct Moves {
-    /// Columns that change places, where they are worked on block-cyclically.
+    /// The moves of columns, where the work uses the block-cyclic distribution.
     pub columns: Option<redistribute::Redistribution>,
     /// The transposition of each shard, where it is needed.
     pub turn: Option<transpose::Plan>,
 }
 
-/// The parts of a call.
 pub struct Sizes {
     pub columns: Columns,
     pub workers: usize,
     /// Right-hand sides that a worker takes at a time.
     pub group: usize,
-    /// What arranging A moves, and what restoring it does.
+    /// The moves of arranging A and of restoring it.
     pub arrange: Moves,
     pub restore: Moves,
-    /// Elements of scratch of each worker, and of all together.
+    /// Elements of scratch of each worker, and of the shared scratch.
     pub own: usize,
     pub shared: usize,
-    /// Sums of moduli or squares of each worker, real numbers.
+    /// Sums of moduli or squares of each worker, as real numbers.
     pub sums: usize,
     /// Row interchanges that are neither operand nor result.
     pub pivots: usize,
@@ -114,7 +114,7 @@ impl Sizes {
     pub fn new(options: &Options, problem: &Problem, machine: &Machine) -> Self {
         let Problem { n, ranks, rhs, .. } = *problem;
         let Options { verb, storage, .. } = *options;
-        // What is only read stays where it is.
+        // A matrix that is only read stays in place.
         let asked = options.distribution.unwrap_or(machine.distribution);
         let distribution = if verb.family.reads_only() { Distribution::Block } else { asked };
         let tile = options.tile.unwrap_or(machine.tile);
@@ -124,7 +124,7 @@ impl Sizes {
         let group = rhs.div_ceil(most_workers.div_ceil(ranks)).clamp(1, RHS_GROUP);
         let distributed = verb.solve && options.rhs == Rhs::Columns;
         let groups = if distributed { ranks * rhs.div_ceil(group) } else { 0 };
-        // Where a worker is a rank, none is left out.
+        // Where a worker is a rank, all ranks take part.
         let workers = most_workers.min(columns.count().max(groups).max(machine.least).max(1));
 
         let cyclic = distribution == Distribution::BlockCyclic && ranks > 1;
@@ -144,9 +144,9 @@ impl Sizes {
         let (turning, turned) = (before.0.max(after.0), before.1.max(after.1));
         let partial = if verb.solve && !distributed { workers * n * rhs } else { 0 };
         let widest = columns.widest();
-        // A tile column of n rows where inverses are made.
+        // A tile column of n rows for inverses.
         let panel = if verb.invert { panel_rows(n) * widest } else { 0 };
-        // Of all workers' packed tiles, so that many workers do not take more than some hundredths of A.
+        // The limit on packed tiles: many workers then take no more than some hundredths of A.
         let most = (n * n / PACKED_SHARE).div_ceil(workers * (widest * widest).max(1));
         let own = (machine.own)(widest, columns.count().div_ceil(workers).min(most)).max(turning);
         let estimate = if verb.condition { condition::scratch_elements(n, workers) } else { 0 };
@@ -167,30 +167,31 @@ impl Sizes {
     }
 }
 
-/// What `meshsolve.plan` tells of a routine.
+/// The forecast of a routine for `meshsolve.plan`.
 pub struct Forecast {
     /// The caller's shard of A, and the solver's of B, as `(row, column)` within the shard.
     pub shard: Layout,
     pub solver_shard: Layout,
     /// Whether B is A^T.
     pub is_transpose: bool,
-    /// Whether the triangle that is given has to be mirrored.
+    /// Whether the given triangle has to be mirrored.
     pub mirrors: bool,
     /// Whether the matrix is transposed across the shards.
     pub transposes_across: bool,
-    /// Global column to position in the block and in the block-cyclic distribution; none where widths differ.
+    /// Global column to position in the block and in the block-cyclic distribution; `None` where
+    /// widths differ.
     pub block: Option<Layout>,
     pub block_cyclic: Option<Layout>,
-    /// Number of a tile to its place in the block-cyclic distribution.
+    /// Index of a tile to its place in the block-cyclic distribution.
     pub tiler: Layout,
-    /// Widths of the tiles and how many there are of each.
+    /// Widths of the tiles and the number of tiles of each width.
     pub widths: Vec<(usize, usize)>,
     pub workers: usize,
     pub transposition: Option<transpose::Plan>,
     pub scratch_bytes: usize,
 }
 
-/// What a call asks for that says nothing else.
+/// The options of a call site with default attributes.
 fn plain(verb: &'static Verb, storage: Storage, lower: bool, rhs: Rhs) -> Options {
     Options {
         verb,
@@ -211,7 +212,7 @@ fn plain(verb: &'static Verb, storage: Storage, lower: bool, rhs: Rhs) -> Option
 }
 
 impl Forecast {
-    #[allow(clippy::too_many_arguments)] // all that a call site says
+    #[allow(clippy::too_many_arguments)] // all attributes of a call site
     pub fn new(
         verb: &'static Verb,
         n: usize,

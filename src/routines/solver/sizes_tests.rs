@@ -16,7 +16,7 @@ fn sums_of_moduli_are_scratch_too_and_doubles() {
 
 #[test]
 fn a_block_cyclic_factor_has_the_same_tiles_for_all_routines() {
-    // Every worker of 128 threads has enough columns for wide tiles.
+    // With 128 threads, every worker has enough columns for wide tiles.
     let problem = Problem { n: 1 << 19, ranks: 2, rhs: 1, dtype: DType::F64 };
     let width = |name: &str, distribution: Option<Distribution>| {
         let verb = verb(name);

@@ -1,4 +1,5 @@
-//! Solves with a factor or a triangle: few right-hand sides by all workers together, many distributed to them.
+//! Solves with a factor or a triangle. All workers share a few right-hand sides; many are
+//! distributed to them.
 
 use super::job::Solver;
 use super::magnitude::solution_near_underflow;
@@ -12,7 +13,7 @@ use crate::matrix::Block;
 use crate::scalar::Scalar;
 
 impl<T: Scalar> Solver<T> {
-    /// Solves for all right-hand sides by triangular solves, `scale` being the magnitude of A.
+    /// Solves for all right-hand sides with triangular solves; `scale` is the magnitude of A.
     pub fn solve<B: Backend<T>>(
         &self,
         worker: &mut B,
@@ -26,7 +27,7 @@ impl<T: Scalar> Solver<T> {
             Rhs::Replicated => {
                 let (sums, x) = (self.sums(), self.x_block(0));
                 let rhs_scale = magnitude(worker, x)?;
-                // All workers have seen b before any of them overwrites it.
+                // Every worker must read b before any worker overwrites it.
                 worker.barrier()?;
                 worker.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
                 self.solve_shared(worker, x, &sums, sweeps, interchange, 0)?;
@@ -48,7 +49,7 @@ impl<T: Scalar> Solver<T> {
         worker.barrier()
     }
 
-    /// The same by the engine.
+    /// The same with the vendor's engine.
     pub fn solve_whole(
         &self,
         worker: &mut impl Backend<T>,
@@ -62,14 +63,14 @@ impl<T: Scalar> Solver<T> {
         worker.barrier()
     }
 
-    /// Every worker's partial sums of a few right-hand sides.
+    /// Every worker's partial sums for a few right-hand sides.
     pub fn sums(&self) -> Vec<Block<T>> {
         let Problem { n, rhs, .. } = self.problem;
         let sum = |l: usize| Block::row_major(self.shared_scratch(l * n * rhs), n, rhs, rhs);
         (0..self.sizes.workers).map(sum).collect()
     }
 
-    /// The groups of many right-hand sides that a worker works on: (rank, first column, columns).
+    /// The groups of right-hand sides of a worker: (rank, first column, columns).
     pub fn groups<B: Backend<T>>(&self, worker: &B) -> Vec<(usize, usize, usize)> {
         let (Problem { ranks, rhs, .. }, group) = (self.problem, self.sizes.group);
         let groups = rhs.div_ceil(group);
@@ -85,8 +86,8 @@ impl<T: Scalar> Solver<T> {
         }
     }
 
-    /// Solves for x by triangular solves with all workers; then worker 0 knows it. `earlier`: sweeps that this
-    /// call has made before.
+    /// Solves for x with all workers; worker 0 then has the solution. `earlier` is the number of
+    /// sweeps that this call has made before.
     pub(super) fn solve_shared(
         &self,
         worker: &mut impl Backend<T>,
@@ -115,7 +116,6 @@ impl<T: Scalar> Solver<T> {
         Ok(())
     }
 
-    /// Interchanges rows of x if it is time to.
     fn interchange(
         &self,
         worker: &mut impl Backend<T>,

@@ -1,11 +1,11 @@
-//! The routine for triangular matrices: nothing is factored, and nothing of the matrix is moved or
-//! written, whatever its storage.
+//! The routine for triangular matrices. It factors nothing, and moves and writes nothing of the
+//! matrix, in any storage.
 //!
 //! | routine | operands (after `place`) | results | does |
 //! |---|---|---|---|
 //! | `trtrs` | t, b | x, info | solves op(T) X = B, T the triangle of t that `lower` names |
 //!
-//! info = i > 0 says that T_ii is zero, and solutions are NaN (LAPACK's).
+//! info = i > 0 reports that T_ii is zero; solutions are then NaN (as in LAPACK).
 
 use std::time::Instant;
 
@@ -28,7 +28,6 @@ pub static VERBS: [Verb; 1] = [Verb {
     )
 }];
 
-/// One worker's part.
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mut Instant) -> Step {
     let (lower, unit) = (job.options.lower, job.options.unit_diagonal);
     if !unit {

@@ -1,28 +1,29 @@
-//! Widths of tile columns on CUDA devices: the one that a model of the factorisation finds fastest. A model, not a
-//! clock, so that reruns are bit-identical.
+//! Widths of tile columns on CUDA devices, the fastest in a model of the factorisation. A model,
+//! not a clock, so that reruns are bit-identical.
 //!
-//! Nothing of it has been measured here: rates are shares of NVIDIA's peaks, the latency of LU is from the speed that
-//! is known of its library, the others are estimates. What is to be compared with it are the rows `meshsolve tile W`
-//! of `benchmarks/gpu_solve.py`.
+//! None of the model's numbers has been measured here. Rates are shares of NVIDIA's peaks, the
+//! latency of LU comes from the known speed of NVIDIA's library, and the others are estimates.
+//! Compare it with the rows `meshsolve tile W` of `benchmarks/gpu_solve.py`.
 
 use super::options::Family;
 use crate::scalar::DType;
 
-/// Families whose matrix one rank factors as a single tile, by one call of cuSOLVER. None until a device has shown
-/// that this is faster: `make first-gpu-run` compares, and prints this line as it should be.
+/// Families whose matrix one rank factors as a single tile, in one call of cuSOLVER. The list is
+/// empty until a device shows that this is faster. `make first-gpu-run` compares, and prints the
+/// line to put here.
 pub const WHOLE_BY_ONE_RANK: &[Family] = &[];
 
-/// What is compared. Wider ones are no faster for any order; of narrower ones products are slow.
+/// The candidates. Wider ones are no faster for any order; narrower ones slow the products.
 const WIDTHS: [usize; 4] = [128, 256, 512, 1024];
 
 /// A generation of devices, from a compute capability on.
 struct Device {
     /// 10 * major + minor.
     since: u32,
-    /// Products of float64 and of float32, additions and multiplications in a second.
+    /// Additions and multiplications per second in products of float64 and of float32.
     double: f64,
     single: f64,
-    /// Bytes of its memory, and of a link to another device, in a second.
+    /// Bytes per second of its memory, and of a link to another device.
     memory: f64,
     link: f64,
 }
@@ -41,16 +42,17 @@ const DEVICES: [Device; 5] = [
     Device { since: 120, double: 1.5e12, single: 90e12, memory: 1.5e12, link: 50e9 },
 ];
 
-/// Seconds of a column of a panel as L U, and of a tile as L L^H, which depend on each other; of a launch on the
-/// host.
+/// Seconds of a column of a panel in L U, and of a column of a tile in L L^H; columns depend on
+/// each other. Seconds of a launch on the host.
 const OF_LU: f64 = 8.5e-6;
 const OF_CHOLESKY: f64 = 1.2e-6;
 const LAUNCH: f64 = 4e-6;
-/// Inner dimension at which products reach half of the rate.
+/// The inner dimension at which products reach half of the rate.
 const HALF: f64 = 48.0;
-/// Of widths that differ by no more, the narrowest: a panel beside products takes longer than one alone.
+/// Widths whose times differ by at most this factor count as equal, and the narrowest wins. The
+/// reason: a panel takes longer at the same time as products than alone.
 const ALIKE: f64 = 1.03;
-/// What triangular solves and wide panels reach of it.
+/// The part of that rate that triangular solves and wide panels reach.
 const SOLVES: f64 = 0.5;
 
 /// A matrix to be factored.
@@ -62,12 +64,13 @@ pub struct Shape {
     pub family: Family,
 }
 
-/// Whether a matrix is one tile, where `families` of one rank are.
+/// Whether a matrix is one tile, given the `families` that one rank factors whole.
 pub fn is_factored_whole(shape: Shape, families: &[Family]) -> bool {
     shape.ranks == 1 && families.contains(&shape.family)
 }
 
-/// The width for a matrix on devices of an architecture ("sm_90"); equal for all routines of a family.
+/// The width for a matrix on devices of an architecture ("sm_90"); equal for all routines of a
+/// family.
 pub fn cuda_tile_width(architecture: &str, shape: Shape) -> usize {
     let capability = architecture.trim_start_matches("sm_").parse().unwrap_or(0);
     let known = DEVICES.iter().rev().find(|one| one.since <= capability);
@@ -75,14 +78,14 @@ pub fn cuda_tile_width(architecture: &str, shape: Shape) -> usize {
     let times = WIDTHS.map(|width| device.seconds(shape, width));
     let least = times.into_iter().fold(f64::INFINITY, f64::min);
     let best = WIDTHS.into_iter().zip(times).find(|(_, time)| *time <= ALIKE * least);
-    // Each rank has several, and small matrices some.
+    // Each rank gets several tile columns, and small matrices some.
     let width = best.map_or(256, |(width, _)| width);
     width.min((shape.n / (4 * shape.ranks)).next_multiple_of(64)).max(64)
 }
 
 impl Device {
-    /// Of a factorisation with lookahead 1: each step takes as long as the products with a panel, the next panel,
-    /// or the host's launches, whatever is longest.
+    /// The time of a factorisation with lookahead 1. Each step takes the longest of three times:
+    /// the products with a panel, the next panel, and the host's launches.
     fn seconds(&self, shape: Shape, width: usize) -> f64 {
         let is_lu = shape.family == Family::Lu;
         let (n, ranks, w) = (shape.n as f64, shape.ranks as f64, width as f64);
@@ -97,13 +100,13 @@ impl Device {
         };
         let step = |k: usize| {
             let rest = n - ((k + 1) * width) as f64;
-            // Of Cholesky the lower triangle, its tiles on the diagonal as a whole.
+            // Cholesky updates the lower triangle, including whole tiles on the diagonal.
             let entries = if is_lu { rest * rest } else { rest * (rest + w) / 2.0 } / ranks;
             let moved = 2.0 * entries * size / self.memory;
             let mut products = (2.0 * entries * w / rate).max(moved);
             let mut launches = rest / w / ranks;
             if is_lu {
-                // Rows of U, and rows that are interchanged by sectors of 32 bytes.
+                // Rows of U, and interchanged rows in sectors of 32 bytes.
                 products += w * w * rest / ranks / (SOLVES * rate);
                 products += 4.0 * w * rest / ranks * size.max(32.0) / self.memory;
                 launches *= w / 128.0 + 1.0;

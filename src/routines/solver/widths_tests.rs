@@ -42,13 +42,13 @@ fn the_model_is_in_proportion() {
         let found = |n| h200.seconds(shape(n, 1, DType::F64, family), 512);
         assert!(found(32768) > ideal(32768.0), "{family:?}");
         assert!(found(131072) < 1.3 * ideal(131072.0), "{family:?}");
-        // Small ones take the time of their panels.
+        // Small matrices take the time of their panels.
         assert!(found(2048) > 5.0 * ideal(2048.0), "{family:?}");
-        // More devices are faster where there is much to do.
+        // More devices are faster for large matrices.
         let eight = h200.seconds(shape(131072, 8, DType::F64, family), 512);
         assert!(eight < found(131072) / 6.0, "{family:?}");
     }
-    // Numbers that take four times as many multiplications.
+    // Complex numbers take four times as many multiplications.
     let [real, complex] = [DType::F64, DType::C128]
         .map(|dtype| h200.seconds(shape(65536, 1, dtype, Family::Lu), 512));
     assert!((3.5..4.5).contains(&(complex / real)), "{}", complex / real);

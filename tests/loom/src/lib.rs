@@ -1,6 +1,6 @@
 //! Explores every interleaving of small uses of `Progress` and `Barrier`.
 
-// What the included file needs of the module it is part of.
+// The included file needs these items of its parent module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 pub type Step<V = ()> = Result<V, Stopped>;
@@ -17,7 +17,7 @@ mod tests {
     use crate::Stopped;
     use crate::progress::{Barrier, GroupBarrier, Progress};
 
-    /// A wake-up that is lost shows as a deadlock, a missing ordering as a race on the cell.
+    /// A lost wake-up shows as a deadlock, a missing ordering as a race on the cell.
     #[test]
     fn announce_wakes_waiters_and_publishes_data() {
         loom::model(|| {
@@ -32,7 +32,7 @@ mod tests {
                     })
                 })
                 .collect();
-            // SAFETY: nobody reads before the announcement.
+            // SAFETY: no thread reads before the announcement.
             shared.1.with_mut(|p| unsafe { *p = 7 });
             shared.0.announce(1);
             waiters.into_iter().for_each(|w| w.join().unwrap());
@@ -71,8 +71,8 @@ mod tests {
 
     #[test]
     fn barrier_lets_nobody_through_early() {
-        // Two rounds of two parties have too many interleavings to see all; this bound is loom's
-        // advice and takes a second.
+        // Two rounds of two parties have too many interleavings to explore all. This bound is
+        // loom's advice and takes a second.
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(|| {
@@ -80,7 +80,7 @@ mod tests {
             let other = {
                 let shared = shared.clone();
                 thread::spawn(move || {
-                    // SAFETY: this thread alone writes before the first barrier.
+                    // SAFETY: only this thread writes before the first barrier.
                     shared.1.with_mut(|p| unsafe { *p = 1 });
                     shared.0.wait().unwrap();
                     shared.0.wait().unwrap();
@@ -94,7 +94,8 @@ mod tests {
         });
     }
 
-    /// What is posted before a barrier is read after it, and the same place is free at the next but one.
+    /// A value posted before a barrier is read after it. The same place is free at the next barrier
+    /// but one.
     #[test]
     fn group_barriers_exchange_posts_in_two_places_by_turns() {
         let mut model = loom::model::Builder::new();
@@ -107,11 +108,11 @@ mod tests {
                 move || {
                     let (barrier, posts) = &*shared;
                     for number in 1..4 {
-                        // SAFETY: the other one has read what was here before the last barrier.
+                        // SAFETY: before the last barrier the other thread has read the old value.
                         posts[me][number % 2].with_mut(|p| unsafe { *p = 10 * me + number });
                         barrier.wait(me, 0..2, number).unwrap();
                         let other = 1 - me;
-                        // SAFETY: written before this barrier, not before the next but one.
+                        // SAFETY: written before this barrier, and again only after the next one.
                         let read = posts[other][number % 2].with(|p| unsafe { *p });
                         assert_eq!(read, 10 * other + number);
                     }

@@ -1,4 +1,4 @@
-//! Whatever attributes a call site has: it is made, or the error names one that is wrong.
+//! With any attributes, the call site is made or the error names a wrong one.
 
 use meshsolve::error::Kind;
 use meshsolve::rendezvous::CallSite;
@@ -17,7 +17,7 @@ enum Value {
     Text(String),
 }
 
-/// What an attribute may be.
+/// The valid values of an attribute.
 #[derive(Clone, Copy)]
 enum Good {
     Texts(&'static [&'static str]),
@@ -60,7 +60,7 @@ const ATTRIBUTES: [(&str, Good); 13] = [
     ("alone", Ints(1)),
 ];
 
-/// Nothing, a good value of this attribute, or one of any other or of none.
+/// No value, a valid value of this attribute, one of another attribute, or an invalid one.
 fn value(of: (&str, Good)) -> impl Strategy<Value = Option<Value>> {
     let others = ATTRIBUTES.map(|(_, good)| good.values());
     prop_oneof![

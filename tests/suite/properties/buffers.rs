@@ -1,5 +1,5 @@
-//! Whatever arrays the devices bring: all of them get one answer, and nothing outside the arrays is
-//! touched (which the address sanitizer sees).
+//! With any arrays, all devices get the same answer, and nothing outside the arrays is touched (the
+//! address sanitizer checks that).
 
 use meshsolve::call::{Buffer, Call};
 use meshsolve::error::Error;
@@ -18,7 +18,6 @@ use crate::common::{Map, Random, arrive, collect, outcomes};
 
 const DTYPES: [DType; 5] = [DType::F32, DType::F64, DType::C64, DType::C128, DType::S32];
 
-/// One array that is not as it should be.
 #[derive(Clone, Debug)]
 enum Fault {
     Dimension {
@@ -43,7 +42,7 @@ struct Case {
     seed: u64,
     /// Whether results that start as operands are in their memory.
     aliased: bool,
-    /// Of which rank, of which array.
+    /// (rank, array, fault)
     faults: Vec<(usize, usize, Fault)>,
 }
 
@@ -79,7 +78,7 @@ fn cases() -> impl Strategy<Value = Case> {
 
 type Shape = (Vec<usize>, DType);
 
-/// What an array of a kind has to be.
+/// The required shape of an array of a kind.
 fn expected(kind: Kind, case: &Case, tall: bool) -> Shape {
     let (local, n) = (case.per_rank, case.per_rank * case.ranks);
     match kind {
@@ -101,7 +100,7 @@ struct Array {
 }
 
 impl Array {
-    /// Numbers in [-1, 1); pivots that are rows; zeros in other integers.
+    /// Numbers in [-1, 1); valid rows as pivots; zeros in other integers.
     fn new((dims, dtype): Shape, kind: Kind, random: &mut Random) -> Array {
         let count = dims.iter().product::<usize>() * dtype.size();
         let bytes: Vec<u8> = match dtype.real() {
@@ -112,7 +111,7 @@ impl Array {
             _ if kind == Kind::Pivots => (0..count as i32 / 4).flat_map(i32::to_ne_bytes).collect(),
             _ => vec![0; count],
         };
-        // SAFETY: the size is not 0; as many bytes are copied as there are.
+        // SAFETY: the size is not 0; the copy has as many bytes as both arrays.
         let memory = unsafe {
             let memory = std::alloc::alloc(Self::layout(bytes.len()));
             memory.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
@@ -121,7 +120,7 @@ impl Array {
         Array { dims, dtype, memory }
     }
 
-    /// At least one byte, as XLA aligns.
+    /// At least one byte, with XLA's alignment.
     fn layout(bytes: usize) -> std::alloc::Layout {
         std::alloc::Layout::from_size_align(bytes.max(1), 64).unwrap()
     }
@@ -133,12 +132,12 @@ impl Array {
 
 impl Drop for Array {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and no call is under way.
+        // SAFETY: `new` allocated it with this layout, and no call is running.
         unsafe { std::alloc::dealloc(self.memory, Self::layout(self.buffer().bytes())) };
     }
 }
 
-/// What the faults make of the arrays of all ranks, and which are not there.
+/// The arrays of all ranks with the faults, and the missing array of each rank.
 fn with_faults(case: &Case, right: &[Shape]) -> (Vec<Vec<Shape>>, Vec<Option<usize>>) {
     let mut shapes = vec![right.to_vec(); case.ranks];
     let mut missing = vec![None; case.ranks];
@@ -156,7 +155,8 @@ fn with_faults(case: &Case, right: &[Shape]) -> (Vec<Vec<Shape>>, Vec<Option<usi
     (shapes, missing)
 }
 
-/// Whether the arrays are right, if their descriptions tell, and what every rank was answered.
+/// Whether the arrays are right, if their descriptions determine that, and the answers of all
+/// ranks.
 fn answers(case: &Case) -> (Option<bool>, Vec<Result<(), Error>>) {
     let verb = verbs().find(|verb| verb.name == case.routine).unwrap();
     let (storage_name, storage) = Storage::ALL[case.storage];
@@ -182,7 +182,7 @@ fn answers(case: &Case) -> (Option<bool>, Vec<Result<(), Error>>) {
         let (Fault::Pivot(pivot), Some(pivots)) = (fault, pivots) else { continue };
         let array = &arrays[rank % case.ranks][pivots];
         if array.buffer().bytes() >= 4 {
-            // SAFETY: so much memory is there, and no call is under way.
+            // SAFETY: the memory has at least four bytes, and no call is running.
             unsafe { array.memory.cast::<i32>().write(*pivot) };
             wild = true;
         }
@@ -208,7 +208,7 @@ fn answers(case: &Case) -> (Option<bool>, Vec<Result<(), Error>>) {
         arrive(&site, 1, Call { rank, device: rank as i32, args: given, rets }, &to);
     }
     let answers = collect(&from, case.ranks).into_iter().map(|(_, outcome)| outcome).collect();
-    // Of one rank, other sizes may fit together, too.
+    // With one rank, other sizes may also be consistent.
     let known = !(described && wild) && (described || case.ranks > 1);
     (known.then_some(described), answers)
 }

@@ -26,7 +26,7 @@ fn distributions_are_permutations_by_tiles() {
         for position in 0..n {
             prop_assert_eq!(destination[source[position]], position);
         }
-        // Tile t is on rank t mod P, and stands there in the order of the tiles.
+        // Tile t is on rank t mod P, in the order of the tiles.
         for t in 0..columns.count() {
             let tile = columns.tile(t);
             prop_assert_eq!(tile.rank, t % ranks);
@@ -46,7 +46,8 @@ fn distributions_are_permutations_by_tiles() {
     });
 }
 
-/// Moves the columns of an n x n matrix of numbers by `source`, and gives the columns' first numbers.
+/// Moves the columns of an n x n matrix of numbers by `source`, and returns the columns' first
+/// numbers.
 fn moved(source: &[usize], before: &[usize], ranks: usize, workers: usize) -> Vec<Vec<usize>> {
     let n = source.len();
     let number = |column: usize, row: usize| (column * n + row) as f64;

@@ -10,7 +10,7 @@ use proptest::{prop_assert, prop_assert_eq};
 use super::check;
 use crate::common::layouts::{map, translates, with};
 
-/// Of at most six integers, nested at most three deep.
+/// Shapes of at most six integers, nested at most three deep.
 fn shapes(sizes: std::ops::Range<usize>) -> impl Strategy<Value = Tuple> {
     let integer = sizes.prop_map(Tuple::Int);
     integer

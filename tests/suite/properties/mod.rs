@@ -1,4 +1,4 @@
-//! What holds for whatever is drawn: layouts, distributions of columns, attributes and buffers of calls.
+//! Properties for random cases: layouts, distributions of columns, attributes and buffers of calls.
 
 mod attributes;
 mod buffers;
@@ -10,8 +10,8 @@ use std::hash::{BuildHasher, RandomState};
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult, TestRunner};
 
-/// Checks a property of what the strategy draws. A failure gives the smallest case that was found and
-/// the seed: with it in the environment, the same cases are drawn again.
+/// Checks a property of the strategy's random cases. A failure reports the smallest failing case
+/// and the seed. With the seed in the environment, the same cases are drawn again.
 fn check<S: Strategy>(cases: u32, strategy: &S, property: impl Fn(S::Value) -> TestCaseResult) {
     const SEED: &str = "PROPTEST_RNG_SEED";
     let seed = match std::env::var(SEED) {

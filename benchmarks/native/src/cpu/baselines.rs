@@ -1,6 +1,5 @@
-//! What speeds are measured against, in the same process: faer's product, faer's own solvers by all
-//! threads on one array, the product of our own updates, a copy of memory. (The processor's peak:
-//! `peak.rs`.)
+//! Baselines of speed, in the same process: faer's product, faer's own solvers by all threads on
+//! one array, the product of our own updates, a copy of memory. (The processor's peak: `peak.rs`.)
 
 use std::sync::Barrier;
 use std::time::Instant;
@@ -22,7 +21,8 @@ fn par(threads: usize) -> Par {
     if threads > 1 { Par::rayon(threads) } else { Par::Seq }
 }
 
-/// Seconds of one n x n x n product by faer on `threads` threads: the measured of all speed ratios.
+/// Seconds of one n x n x n product by faer on `threads` threads: the denominator of all speed
+/// ratios.
 pub fn gemm_seconds<T: Scalar>(n: usize, threads: usize) -> f64 {
     let entry = |i: usize, j: usize, p: usize, q: usize| {
         let value = ((i * p + j * q) % 101) as f64 / 101.0;
@@ -38,14 +38,14 @@ pub fn gemm_seconds<T: Scalar>(n: usize, threads: usize) -> f64 {
     seconds
 }
 
-/// Operations in a second of the product with which `workers` workers update an n x n matrix behind its first
-/// panel of LU, in tiles of `width`: each its share of the tile columns, packing included. The median of
-/// five.
+/// Operations per second of the product with which `workers` workers update an n x n matrix after
+/// its first panel of LU. Tiles have `width` columns. Each worker updates its share of the tile
+/// columns, packing included. It is the median of five.
 pub fn update_flops<T: Scalar>(n: usize, width: usize, workers: usize) -> f64 {
     const TIMES: usize = 5;
     let columns = Columns::new(n, 1, width, Distribution::Block);
     let (tiles, widest) = (columns.count(), columns.widest());
-    // Small, as the panel is applied again and again.
+    // The entries are small, because the panel is applied again and again.
     let mut memory: Vec<T> = (0..n * n).map(|i| T::from_f64_impl((i % 7) as f64 / 1e4)).collect();
     let matrix = Matrix::new(&[memory.as_mut_ptr()], columns);
     let (comm, together) = (Communicator::new(workers), Barrier::new(workers));
@@ -75,7 +75,7 @@ pub fn update_flops<T: Scalar>(n: usize, width: usize, workers: usize) -> f64 {
     operations * (left * left * (n - left)) as f64 / seconds[TIMES / 2]
 }
 
-/// Seconds of a copy of so many bytes, by runs of it on `threads` threads.
+/// Seconds of a copy of `bytes` bytes, in one contiguous part per thread of `threads` threads.
 pub fn copy_seconds(bytes: usize, threads: usize) -> f64 {
     let (from, mut to) = (vec![1u64; bytes / 8], vec![2u64; bytes / 8]);
     let part = from.len().div_ceil(threads).max(1);
@@ -90,8 +90,8 @@ pub fn copy_seconds(bytes: usize, threads: usize) -> f64 {
     seconds
 }
 
-/// Solves A X = B by faer on `threads` threads, in place: by Cholesky if A is `positive_definite`, else by
-/// LU with partial pivoting. Seconds of the factorisation; `None` where it fails.
+/// Solves A X = B by faer on `threads` threads, in place: by Cholesky if A is `positive_definite`,
+/// else by LU with partial pivoting. Seconds of the factorisation; `None` where it fails.
 pub fn solve<T: Scalar>(
     mut a: MatMut<'_, T>,
     b: MatMut<'_, T>,

@@ -1,4 +1,4 @@
-//! On CPU devices.
+//! Measurements on CPU devices.
 
 pub mod baselines;
 pub mod peak;

@@ -1,17 +1,17 @@
-//! The processor's peak of fused multiply-adds, which no product of matrices exceeds: chains of them in
-//! registers, on all threads.
+//! The processor's peak of fused multiply-adds, which no matrix product exceeds. It runs chains of
+//! them in registers, on all threads.
 
 use std::hint::black_box;
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-/// The best of so many windows counts, so that a short interruption does not.
+/// The best of these windows counts, so that a short interruption does not.
 const WINDOWS: usize = 4;
 const WINDOW: Duration = Duration::from_millis(20);
-/// Steps of all chains between two looks at the clock: tens of microseconds.
+/// Steps of all chains between two readings of the clock: tens of microseconds.
 const STEPS: usize = 10_000;
 
-/// What the chains are computed with.
+/// The instructions that compute the chains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kernel {
     Avx512,
@@ -20,7 +20,7 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// Those that this processor has, the widest first.
+    /// The kernels that this processor supports, the widest first.
     pub fn all() -> impl Iterator<Item = Kernel> {
         [Kernel::Avx512, Kernel::Avx2, Kernel::Portable].into_iter().filter(|kernel| kernel.there())
     }
@@ -50,8 +50,8 @@ impl Kernel {
 
 /// A real type. The peak of complex arithmetic, in real operations, is that of its parts.
 pub trait Real {
-    /// So many steps of independent chains x -> x / 2 + 1, each from a number of its own, whose limit is
-    /// 2: how many chains there are, and the sum of what they have come to.
+    /// Runs `steps` steps of independent chains x -> x / 2 + 1, whose limit is 2, from different
+    /// start values. Returns the number of chains and the sum of their values.
     fn run(kernel: Kernel, steps: usize) -> (usize, f64);
 }
 
@@ -73,7 +73,7 @@ macro_rules! wide {
                     *x = $fma(*x, half, one);
                 }
             }
-            // SAFETY: as many bytes of numbers, of which any bits are one.
+            // SAFETY: the sizes are equal, and any bits are a valid number.
             let x: [[$real; $lanes]; $registers] = unsafe { std::mem::transmute(x) };
             let sum = x.as_flattened().iter().map(|&x| f64::from(x)).sum();
             ($registers * $lanes, sum)
@@ -81,7 +81,8 @@ macro_rules! wide {
     };
 }
 
-// Half of the registers wait for the other half: a multiply-add takes four cycles, two start in each.
+// Half of the registers wait for the other half: a multiply-add takes four cycles, and two start in
+// each cycle.
 #[cfg(target_arch = "x86_64")]
 wide!(f64_avx512, f64, "avx512f", 24, 8, _mm512_set1_pd, _mm512_fmadd_pd);
 #[cfg(target_arch = "x86_64")]
@@ -91,7 +92,7 @@ wide!(f64_avx2, f64, "avx2,fma", 12, 4, _mm256_set1_pd, _mm256_fmadd_pd);
 #[cfg(target_arch = "x86_64")]
 wide!(f32_avx2, f32, "avx2,fma", 12, 8, _mm256_set1_ps, _mm256_fmadd_ps);
 
-/// Whether `mul_add` is an instruction of whatever this is compiled for, and no call of a function.
+/// Whether `mul_add` is an instruction of the compilation target, and no function call.
 const FUSED: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
 
 macro_rules! real {
@@ -103,9 +104,9 @@ macro_rules! real {
                 assert!(kernel.there(), "{} on this processor", kernel.name());
                 #[cfg(target_arch = "x86_64")]
                 match kernel {
-                    // SAFETY: the processor has it, as was checked.
+                    // SAFETY: the assertion has checked that the processor has it.
                     Kernel::Avx512 => return unsafe { $avx512(steps) },
-                    // SAFETY: likewise.
+                    // SAFETY: as above.
                     Kernel::Avx2 => return unsafe { $avx2(steps) },
                     Kernel::Portable => {}
                 }
@@ -124,15 +125,15 @@ macro_rules! real {
 real!(f32, f32_avx512, f32_avx2);
 real!(f64, f64_avx512, f64_avx2);
 
-/// Operations in a second of multiply-adds, two each, on `threads` threads at once, and the kernel.
-/// Takes a tenth of a second.
+/// Operations per second of multiply-adds, two each, on `threads` threads at once, and the kernel.
+/// It takes a tenth of a second.
 pub fn flops<T: Real>(threads: usize) -> (f64, Kernel) {
     let kernel = Kernel::all().next().unwrap_or(Kernel::Portable);
     let (together, rates) = (Barrier::new(threads), Mutex::new([0.0; WINDOWS]));
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                window::<T>(kernel); // at a higher clock rate than before it
+                window::<T>(kernel); // a warm-up: the clock rate rises during it
                 together.wait();
                 let own: [f64; WINDOWS] = std::array::from_fn(|_| window::<T>(kernel));
                 let mut rates = rates.lock().unwrap();
@@ -144,7 +145,7 @@ pub fn flops<T: Real>(threads: usize) -> (f64, Kernel) {
     (rates.into_iter().fold(0.0, f64::max), kernel)
 }
 
-/// Operations in a second of one thread.
+/// Operations per second of one thread.
 fn window<T: Real>(kernel: Kernel) -> f64 {
     let (start, mut done) = (Instant::now(), 0);
     loop {

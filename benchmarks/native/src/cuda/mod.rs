@@ -1,4 +1,4 @@
-//! On a CUDA device, checked as well as measured. The tests of CUDA kernels include this module.
+//! Measurements on a CUDA device, with checks. The tests of CUDA kernels include this module.
 
 pub mod panel;
 pub mod ranks;
@@ -7,7 +7,7 @@ pub mod transpositions;
 use meshsolve::device::cuda::nvrtc::Program;
 use meshsolve::device::cuda::sources;
 
-/// Elements that tell their number, and whether each is where it belongs.
+/// Writes elements that encode their index, and checks their places.
 static CHECK: Program<'static> = Program {
     name: "check.cu",
     source: include_str!("../../kernels/check.cu"),

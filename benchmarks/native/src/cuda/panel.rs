@@ -1,5 +1,5 @@
-//! A factorisation by cuSOLVER alone: how long giving it to a stream holds the host's thread, and how long the
-//! stream takes. For benchmarks.
+//! A factorisation by cuSOLVER alone, for benchmarks: how long the call blocks the host's thread,
+//! and how long the stream takes.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -17,7 +17,7 @@ pub enum Routine {
     Getrf,
 }
 
-/// What is to be measured: a factorisation of an m x n matrix of float64.
+/// The request: a factorisation of an m x n matrix of float64.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     pub routine: Routine,
@@ -26,18 +26,18 @@ pub struct Request {
     pub repeats: usize,
 }
 
-/// What was found: medians of all calls but the first.
+/// The result: medians of all calls but the first.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
     /// Until the call returns.
     pub host_seconds: f64,
-    /// From the same moment until the stream has done it.
+    /// From the same moment until the stream has finished.
     pub seconds: f64,
-    /// What the library asks for to work in on the host.
+    /// The library's workspace on the host.
     pub host_bytes: usize,
 }
 
-/// A call that is not timed, then those that are.
+/// Runs one untimed call, then the timed ones.
 pub fn measure(devices: &Devices, number: i32, request: Request) -> Result<Measured> {
     let Request { routine, m, n, repeats } = request;
     if n == 0 || m < n || (routine == Routine::Potrf && m != n) || repeats == 0 {
@@ -58,7 +58,7 @@ pub fn measure(devices: &Devices, number: i32, request: Request) -> Result<Measu
     solver.destroy(handle).and(found)
 }
 
-/// Guarded of a panel.
+/// The memory of a panel, between canaries.
 struct Panel<'a> {
     of: &'a MeasuredDevice,
     request: Request,
@@ -105,13 +105,13 @@ fn median(mut of: Vec<f64>) -> f64 {
 }
 
 impl Panel<'_> {
-    /// More than all others of its column together.
+    /// Larger than the sum of all other entries of its column.
     fn large(&self) -> f64 {
         (self.request.m + 1) as f64
     }
 
-    /// Ones, and in each column one that is large: on the diagonal, for LU from the last row upwards, so that rows are
-    /// interchanged.
+    /// Ones, with one large entry in each column. It is on the diagonal; for LU it runs from the
+    /// last row upwards, so that rows are interchanged.
     fn fill(&self) -> Result<()> {
         let Request { routine, m, n, .. } = self.request;
         let (first, stride) = match routine {
@@ -124,12 +124,12 @@ impl Panel<'_> {
         };
         fill(self.a.at, [m, m, n], 1.0)?;
         fill(self.a.at + 8 * first as Address, [stride, 1, n], self.large())?;
-        // What a factorisation that does nothing leaves is no 0.
+        // A factorisation that does nothing then leaves a nonzero value.
         self.of.launch("fill", "fill_4", &[self.info.at, 1, 1, 1, u32::MAX.into()])?;
         self.of.device().wait(self.of.stream())
     }
 
-    /// Seconds until the call returns, and until the stream has done it.
+    /// Seconds until the call returns, and until the stream has finished.
     fn factor(
         &self,
         solver: &Solver,
@@ -141,7 +141,8 @@ impl Panel<'_> {
         let workspace = Workspace { at: self.work.at, bytes, info: self.info.at };
         let _entered = device.enter()?;
         let since = Instant::now();
-        // SAFETY: memory of these sizes, of nobody else, with which the stream is done below.
+        // SAFETY: memory of these sizes that only this call uses. The stream has finished with it
+        // below.
         let given = unsafe {
             match routine {
                 Routine::Potrf => solver.potrf::<f64>(handle, n, a, workspace),
@@ -156,10 +157,10 @@ impl Panel<'_> {
         Ok((host.as_secs_f64(), whole.as_secs_f64()))
     }
 
-    /// An error unless the last one was a factorisation, which wrote nothing beside its memory.
+    /// An error unless the last call was a factorisation that wrote only to its memory.
     fn check(&self) -> Result<()> {
         let (device, stream) = (self.of.device(), self.of.stream());
-        // SAFETY: as many bytes.
+        // SAFETY: the matrix has at least eight bytes and `info` four.
         let (info, first) = unsafe {
             (
                 i32::from_ne_bytes(device.read(self.info.at, stream)?),

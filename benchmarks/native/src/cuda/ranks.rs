@@ -1,5 +1,5 @@
-//! Several ranks on one CUDA device, each on a stream of its own, by the code that several devices run: solves
-//! measured and checked, for benchmarks and tests.
+//! Several ranks on one CUDA device, each on its own stream, with the code for several devices. It
+//! measures and checks solves, for benchmarks and tests.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -13,24 +13,23 @@ use meshsolve::error::{Error, Result};
 use meshsolve::rendezvous::{CudaArrival, CudaSite};
 use meshsolve::scalar::DType;
 
-/// What is to be measured: a solve of A x = b with A = 1 / (1 + |i - j|) + I of order n, x = 1.
+/// The request: a solve of A x = b with A = 1 / (1 + |i - j|) + I of order n, x = 1.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// "posv" or "gesv".
     pub routine: String,
     pub n: usize,
     pub ranks: usize,
-    /// Of the tiles, if it is not to be chosen.
+    /// The width of the tiles; `None`: the library chooses.
     pub width: Option<usize>,
     pub repeats: usize,
 }
 
-/// What was found.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// Of each call but the first.
     pub seconds: Vec<f64>,
-    /// How far x is from 1.
+    /// The largest |x_i - 1|.
     pub error: f64,
 }
 
@@ -83,7 +82,7 @@ impl System {
     }
 }
 
-/// Scratch that is kept from call to call.
+/// Scratch that is reused from call to call.
 struct Lender<'a> {
     of: &'a MeasuredDevice,
     lent: Vec<Guarded<'a>>,
@@ -135,13 +134,13 @@ impl<'a> Rank<'a> {
     fn write<T>(&self, at: Address, from: &[T]) -> Result<()> {
         let bytes = size_of_val(from);
         let to = Lines { at, pitch: bytes };
-        // SAFETY: memory of this rank of at least so many bytes.
+        // SAFETY: memory of this rank of at least `bytes` bytes.
         unsafe {
             self.of.device().write_lines(to, from.as_ptr().cast(), bytes, 1, self.of.stream())
         }
     }
 
-    /// Its rows of A, and B.
+    /// Writes the rank's rows of A, and B.
     fn fill(&mut self, system: &System, first: usize) -> Result<()> {
         let (n, rows) = (system.n, self.a.bytes / 8 / system.n);
         // Some megabytes at a time.
@@ -172,12 +171,12 @@ impl<'a> Rank<'a> {
         site.run(devices, CudaArrival { run, device, stream, scratch, place, args, rets })
     }
 
-    /// How far x is from 1; an error if something beside the rank's memory is another thing now.
+    /// The largest |x_i - 1|; an error if a canary next to the rank's memory has changed.
     fn error(&self) -> Result<f64> {
         let mut x = vec![0f64; self.x.bytes / 8];
         let from = Lines { at: self.x.at, pitch: self.x.bytes };
         let to = x.as_mut_ptr().cast();
-        // SAFETY: as many bytes.
+        // SAFETY: `x` has as many bytes as the rank's x.
         unsafe {
             self.of.device().read_lines(from, self.x.bytes, 1, to, self.of.stream())?;
         }
@@ -185,13 +184,13 @@ impl<'a> Rank<'a> {
         for memory in all {
             memory.check("a solve by several ranks")?;
         }
-        // What is no number is far away.
+        // The error of a NaN is infinite.
         let far = |x: f64| if x.is_nan() { f64::INFINITY } else { (x - 1.0).abs() };
         Ok(x.into_iter().map(far).fold(0.0, f64::max))
     }
 }
 
-/// A call that is not timed, then those that are.
+/// Runs one untimed call, then the timed ones.
 pub fn measure(devices: &Devices, number: i32, request: &Request) -> Result<Measured> {
     static RUN: AtomicI64 = AtomicI64::new(0);
     let (n, ranks) = (request.n, request.ranks);

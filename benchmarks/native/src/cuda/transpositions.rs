@@ -1,5 +1,5 @@
-//! Transpositions on a device measured against the library's own copy, by events of the device; for
-//! benchmarks and tests, which give it memory of its own.
+//! Transpositions on a device against the library's own copy, measured with events of the device.
+//! It is for benchmarks and tests, which give it its own memory.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::null_mut;
@@ -17,19 +17,17 @@ functions! {
     cuEventCreate cuEventRecord cuEventElapsedTime cuEventDestroy_v2
 }
 
-/// What is to be measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     pub rows: usize,
     pub cols: usize,
     pub element_size: usize,
-    /// C2R or R2C; otherwise what the scratch that is offered allows.
+    /// C2R or R2C; `None`: the offered scratch decides.
     pub forced: Option<Algorithm>,
     pub scratch_bytes: usize,
     pub repeats: usize,
 }
 
-/// What was found.
 #[derive(Clone, Debug)]
 pub struct Measured {
     pub plan: Plan,
@@ -39,37 +37,36 @@ pub struct Measured {
     pub copies: Vec<f64>,
 }
 
-/// A device with its stream.
 pub struct MeasuredDevice {
     device: std::sync::Arc<Device>,
     functions: Functions,
     stream: Stream,
 }
 
-/// Bytes of canaries before and after what is worked on, and the words they are made of.
+/// Bytes of canaries before and after the memory in use, and the words they consist of.
 const MARGIN: usize = 4096;
 const CANARY: u32 = 0x7FA5_A5A5;
 
-/// Guarded between canaries that goes back when this is dropped.
+/// Memory between canaries; dropping it frees it.
 pub struct Guarded<'a> {
     of: &'a MeasuredDevice,
-    /// Where it was allocated.
+    /// The first allocated address.
     base: Address,
     pub at: Address,
     pub bytes: usize,
 }
 
 impl Guarded<'_> {
-    /// Where the canaries are.
+    /// The addresses of the canaries.
     fn margins(&self) -> [Address; 2] {
         [self.base, self.at + self.bytes as Address]
     }
 
-    /// An error if a canary is another one now, after `what` was done.
+    /// An error if a canary has changed after the operation `what`.
     pub fn check(&self, what: &str) -> Result<()> {
         let MeasuredDevice { device, stream, .. } = self.of;
         for margin in self.margins() {
-            // SAFETY: as many bytes were allocated.
+            // SAFETY: `allocate` has allocated these bytes.
             let found: [u8; MARGIN] = unsafe { device.read(margin, *stream) }?;
             if found.chunks(4).any(|word| *word != CANARY.to_ne_bytes()) {
                 let message = format!(
@@ -89,7 +86,7 @@ impl Drop for Guarded<'_> {
     fn drop(&mut self) {
         let MeasuredDevice { device, functions, .. } = self.of;
         if let Ok(_entered) = device.enter() {
-            // SAFETY: it was allocated, and the stream has been waited for or has failed.
+            // SAFETY: `allocate` has allocated it, and the stream has finished or has failed.
             unsafe { call!(functions, cuMemFree_v2(self.base)) };
         }
     }
@@ -98,7 +95,7 @@ impl Drop for Guarded<'_> {
 impl Drop for MeasuredDevice {
     fn drop(&mut self) {
         if let Ok(_entered) = self.device.enter() {
-            // SAFETY: it was created, and nothing uses it any more.
+            // SAFETY: `new` has created it, and nothing uses it any more.
             unsafe { call!(self.functions, cuStreamDestroy_v2(self.stream.raw())) };
         }
     }
@@ -111,19 +108,19 @@ impl MeasuredDevice {
         let mut stream = 0;
         {
             let _entered = device.enter()?;
-            // SAFETY: a valid place; 0 is a stream like any other.
+            // SAFETY: a valid place for the stream; the flags are 0.
             let status = unsafe { call!(functions, cuStreamCreate((&raw mut stream).cast(), 0)) };
             device.check("measuring", "cuStreamCreate", status)?;
         }
         Ok(MeasuredDevice { device, functions, stream: Stream(stream) })
     }
 
-    /// The device's name, and bytes of its memory that are free.
+    /// The device's name, and the free bytes of its memory.
     pub fn describe(&self) -> Result<(String, usize)> {
         let _entered = self.device.enter()?;
         let mut name = [0 as c_char; 256];
         let (mut free, mut total) = (0, 0);
-        // SAFETY: the places are valid, and as long as is said.
+        // SAFETY: the places are valid, and `room` is the length of the name's.
         unsafe {
             let (out, room) = (name.as_mut_ptr(), name.len() as c_int);
             let status = call!(self.functions, cuDeviceGetName(out, room, self.device.number()));
@@ -142,12 +139,12 @@ impl MeasuredDevice {
         self.stream
     }
 
-    /// Guarded of so many bytes, a multiple of 4.
+    /// Allocates memory of `bytes` bytes, a multiple of 4, between canaries.
     pub fn allocate(&self, bytes: usize) -> Result<Guarded<'_>> {
         let mut base = 0;
         {
             let _entered = self.device.enter()?;
-            // SAFETY: a valid place.
+            // SAFETY: a valid place for the address.
             let status =
                 unsafe { call!(self.functions, cuMemAlloc_v2(&mut base, bytes + 2 * MARGIN)) };
             self.device.check(&format!("{bytes} bytes"), "cuMemAlloc", status)?;
@@ -160,20 +157,20 @@ impl MeasuredDevice {
         Ok(memory)
     }
 
-    /// Seconds between two events around what `work` gives the stream.
+    /// Seconds between two events around the work that `work` enqueues on the stream.
     fn seconds(&self, work: impl FnOnce() -> Result<()>) -> Result<f64> {
         let mut events = [null_mut(); 2];
         let check = |function, status| self.device.check("measuring", function, status);
         let record = |event| {
             let _entered = self.device.enter()?;
-            // SAFETY: both exist.
+            // SAFETY: the event and the stream exist.
             check("cuEventRecord", unsafe {
                 call!(self.functions, cuEventRecord(event, self.stream.raw()))
             })
         };
         for event in &mut events {
             let _entered = self.device.enter()?;
-            // SAFETY: a valid place; 0 is an event that keeps the time.
+            // SAFETY: a valid place for the event; with flags 0 the event records the time.
             check("cuEventCreate", unsafe { call!(self.functions, cuEventCreate(event, 0)) })?;
         }
         let timed = (|| {
@@ -183,8 +180,8 @@ impl MeasuredDevice {
             self.device.wait(self.stream)?;
             let mut milliseconds = 0.0;
             let _entered = self.device.enter()?;
-            // SAFETY: a valid place, and events that the stream has passed.
-            // The newer function is not in every driver of CUDA 12.
+            // SAFETY: a valid place for the time, and events that the stream has passed. The newer
+            // function is not in every driver of CUDA 12.
             let status = unsafe {
                 let (time, [from, to]) = (&mut milliseconds, events);
                 call!(self.functions, cuEventElapsedTime as cuEventElapsedTime_v2(time, from, to))
@@ -194,7 +191,7 @@ impl MeasuredDevice {
         })();
         let _entered = self.device.enter()?;
         for event in events {
-            // SAFETY: it was created, and is not used again.
+            // SAFETY: it was created above, and is not used again.
             unsafe { call!(self.functions, cuEventDestroy_v2(event)) };
         }
         timed
@@ -202,7 +199,7 @@ impl MeasuredDevice {
 
     pub fn launch(&self, file: &'static str, entry: &str, arguments: &[u64]) -> Result<()> {
         let kernel = self.device.kernel(file, entry)?;
-        // SAFETY: the arguments are those of the kernel at all callers, within memory of this measured.
+        // SAFETY: all callers pass the kernel's arguments, within memory of this device.
         unsafe { self.device.launch(&kernel, arguments, self.stream) }
     }
 
@@ -212,8 +209,8 @@ impl MeasuredDevice {
         unsafe { self.device.launch(&kernel, arguments, self.stream) }
     }
 
-    /// All transpositions are checked, all but the first are measured. An error if an element is not where it
-    /// belongs, or something beside the array or its scratch is another thing afterwards.
+    /// Checks all transpositions and measures all but the first. It returns an error if an element
+    /// is in a wrong place, or a canary next to the array or its scratch has changed.
     pub fn measure(&self, request: Request) -> Result<Measured> {
         let Request { rows, cols, element_size: size, repeats, .. } = request;
         let bytes = rows * cols * size;
@@ -232,11 +229,11 @@ impl MeasuredDevice {
         let scratch_bytes = scratch_bytes(&plan, data.at);
         let scratch = self.allocate(scratch_bytes)?;
         let [number, check] = ["number", "check"].map(|name| format!("{name}_{size}"));
-        // Seconds of a transposition; what is wrong then stays known until the end.
+        // Seconds of a transposition; a wrong element stays recorded until the end.
         let turn = || {
             self.launch_check(&number, &[data.at, (rows * cols) as u64])?;
             let seconds = self.seconds(|| {
-                // SAFETY: memory of these sizes, of nobody else.
+                // SAFETY: memory of these sizes that only this call uses.
                 unsafe { transpose(&self.device, &plan, data.at, scratch.at, self.stream) }
             })?;
             self.launch_check(&check, &[data.at, rows as u64, cols as u64, wrong.at])?;
@@ -248,7 +245,7 @@ impl MeasuredDevice {
             self.launch("copy", "copy_16", &[to, from, half as u64])
         };
         let (mut transpositions, mut copies) = (Vec::new(), Vec::new());
-        // SAFETY: four bytes.
+        // SAFETY: `wrong` has four bytes.
         unsafe { self.device.clear(wrong.at, 4, self.stream) }?;
         turn()?;
         copy()?;
@@ -265,7 +262,7 @@ impl MeasuredDevice {
             );
             return Err(Error::new(Kind::Internal, message));
         }
-        // Guarded goes back only when nothing uses it.
+        // The memory may be freed only when no work uses it.
         self.device.wait(self.stream)?;
         [data, scratch, wrong].iter().try_for_each(|m| m.check(&plan.to_string()))?;
         Ok(Measured { plan, scratch_bytes, transpositions, copies })

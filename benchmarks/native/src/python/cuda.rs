@@ -1,5 +1,5 @@
-//! The part of `meshsolve_bench` that measures on a CUDA device. `folders` are those of the libraries that pip has
-//! installed, which Python knows.
+//! The part of `meshsolve_bench` that measures on a CUDA device. `folders` are those of the
+//! libraries that pip has installed, which Python knows.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,8 @@ use super::raised;
 use crate::cuda::transpositions::{MeasuredDevice, Request};
 use crate::cuda::{panel, ranks as several};
 
-/// Name, free bytes and driver (CUDA's version) of a CUDA device; an error where there is none.
+/// Name, free bytes and driver (CUDA's version) of a CUDA device; an error if the device does not
+/// exist.
 #[pyfunction]
 fn cuda_device(
     py: Python<'_>,
@@ -30,9 +31,9 @@ fn cuda_device(
     .map_err(raised)
 }
 
-/// A transposition on a CUDA device, checked and measured: a dictionary with `plan`, `scratch_bytes`,
-/// `seconds` of each repeat and `copy_seconds` of copying half of the array to the other half. `method`:
-/// "C2R", "R2C" or "chosen" by the bytes of scratch that are offered.
+/// Check and measure a transposition on a CUDA device. Returns a dictionary with `plan`,
+/// `scratch_bytes`, `seconds` of each repeat and `copy_seconds` of copying half of the array to the
+/// other half. `method`: "C2R", "R2C", or "chosen" from the offered bytes of scratch.
 #[pyfunction]
 #[pyo3(signature = (number, rows, cols, size, method, offered, repeats, folders))]
 #[allow(clippy::too_many_arguments)]
@@ -67,8 +68,8 @@ fn cuda_transposition<'py>(
     Ok(says)
 }
 
-/// Solves by several ranks on one CUDA device: seconds of each repeat, and how far x is from what it should
-/// be. `routine`: "posv" or "gesv"; `width`: of the tiles, if it is not to be chosen.
+/// Solves by several ranks on one CUDA device: seconds of each repeat, and the largest error of x.
+/// `routine`: "posv" or "gesv"; `width`: of the tiles; None: the library chooses.
 #[pyfunction]
 #[pyo3(signature = (number, routine, n, ranks, width, repeats, folders))]
 #[allow(clippy::too_many_arguments)]
@@ -89,9 +90,9 @@ fn cuda_ranks(
     Ok((found.seconds, found.error))
 }
 
-/// A factorisation of an m x n matrix of float64 by cuSOLVER on a CUDA device: medians of the seconds until the
-/// call returns and until the stream has done it, and bytes of the host that it asks for. `routine`: "potrf" or
-/// "getrf".
+/// A factorisation of an m x n matrix of float64 by cuSOLVER on a CUDA device. Returns medians of
+/// the seconds until the call returns and until the stream has finished, and the bytes of its
+/// workspace on the host. `routine`: "potrf" or "getrf".
 #[pyfunction]
 #[pyo3(signature = (number, routine, m, n, repeats, folders))]
 fn cuda_panel(
@@ -115,7 +116,7 @@ fn cuda_panel(
     Ok((found.host_seconds, found.seconds, found.host_bytes))
 }
 
-/// Where pip has installed CUDA's libraries, for calls of `symbol`'s handlers.
+/// Set the folders of CUDA's libraries that pip has installed, for calls of `symbol`'s handlers.
 #[pyfunction]
 fn set_cuda_folders(folders: Vec<PathBuf>) {
     process::set_folders(folders);

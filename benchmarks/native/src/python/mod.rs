@@ -1,4 +1,4 @@
-//! The module `meshsolve_bench`: what benchmarks and tests call.
+//! The module `meshsolve_bench`, for benchmarks and tests.
 
 mod cuda;
 
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 use crate::cpu::{baselines, peak};
 
-/// An error of the library as Python has it.
+/// The Python exception for an error of the library.
 pub fn raised(error: Error) -> PyErr {
     match error.kind {
         Kind::InvalidArgument => PyValueError::new_err(error.message),
@@ -36,8 +36,8 @@ fn gemm_seconds(py: Python<'_>, dtype: &str, n: usize, threads: usize) -> PyResu
     ))
 }
 
-/// Real operations in a second of fused multiply-adds on `threads` threads, which no product exceeds,
-/// and what they are computed with: "AVX-512", "AVX2" or "portable".
+/// Real operations per second of fused multiply-adds on `threads` threads, which no product
+/// exceeds, and the kernel: "AVX-512", "AVX2" or "portable".
 #[pyfunction]
 fn peak_flops(py: Python<'_>, dtype: &str, threads: usize) -> PyResult<(f64, &'static str)> {
     let single = solver_dtype(dtype)?.real() == DType::F32;
@@ -48,8 +48,8 @@ fn peak_flops(py: Python<'_>, dtype: &str, threads: usize) -> PyResult<(f64, &'s
     Ok((rate, kernel.name()))
 }
 
-/// Operations in a second of the product by which factorisations update their tiles, packing included: the
-/// first one of an LU factorisation of order n by `workers` workers.
+/// Operations per second of the product with which factorisations update their tiles, packing
+/// included. It is the first update of an LU factorisation of order n by `workers` workers.
 #[pyfunction]
 fn update_flops(py: Python<'_>, dtype: &str, n: usize, workers: usize) -> PyResult<f64> {
     let dtype = solver_dtype(dtype)?;
@@ -59,14 +59,15 @@ fn update_flops(py: Python<'_>, dtype: &str, n: usize, workers: usize) -> PyResu
     ))
 }
 
-/// Seconds of a copy of so many bytes on `threads` threads, for ratios in benchmarks.
+/// Seconds of a copy of `bytes` bytes on `threads` threads, for ratios in benchmarks.
 #[pyfunction]
 fn copy_seconds(py: Python<'_>, bytes: usize, threads: usize) -> f64 {
     py.detach(|| baselines::copy_seconds(bytes, threads))
 }
 
-/// Solves by faer alone on `threads` threads, a competitor in benchmarks: A (n x n) and B (n x k), column-major,
-/// at two addresses that are theirs, become factor and solution. Seconds of the factorisation.
+/// Solves by faer alone on `threads` threads, a competitor in benchmarks. Factor and solution
+/// overwrite A (n x n) and B (n x k), column-major, at two addresses. Returns the seconds of the
+/// factorisation.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 fn faer_solve(
@@ -82,7 +83,8 @@ fn faer_solve(
     let dtype = solver_dtype(dtype)?;
     let seconds = py.detach(|| {
         dispatch!(dtype, T => {
-            // SAFETY: the caller has two arrays of these shapes there, which nobody else uses.
+            // SAFETY: the caller passes the addresses of two arrays of these shapes that no other
+            // code uses.
             let (a, b) = unsafe {
                 let at = |address: usize, cols: usize| {
                     MatMut::from_raw_parts_mut(address as *mut T, n, cols, 1, n as isize)
