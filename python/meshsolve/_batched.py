@@ -1,6 +1,6 @@
-"""The rules of operations for ``jax.vmap``. Right-hand sides become columns of one call; the
-devices of the matrices solve one after another. If the batch itself is distributed to devices, each
-group of them solves its part.
+"""The rules of operations for ``jax.vmap``. Right-hand sides become columns of one call. Matrices
+are solved one after another by the devices that hold them. If the batch itself is distributed to
+devices, each group of them solves its part.
 """
 
 import functools

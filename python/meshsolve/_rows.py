@@ -94,7 +94,7 @@ class Rows:
 def distributed(a, order: int, target: NamedSharding, dtype) -> jax.Array:
     """A, which is not traced, in ``dtype`` by rows, with an identity corner up to ``order``.
 
-    In addition to the result it needs the rows of one device, in CPU memory.
+    In addition to the result it needs the rows of one device, as a NumPy array.
     """
     n = a.shape[0]
     indices = target.addressable_devices_indices_map((order, order))
