@@ -46,7 +46,7 @@ BIN := $(VENV)/bin
 WHEEL := build/wheel.stamp
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE THIRD-PARTY-LICENCES \
 	$(shell find src ffi kernels python -type f -not -path '*/__pycache__/*')
-# The compiled part of the benchmarks and tests, which the wheel does without.
+# The compiled part of the benchmarks and tests, which is not in the wheel.
 NATIVE := build/native.stamp
 CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kernels/*.cc \
 	tests/kernels/*.h benchmarks/*.cc benchmarks/native/kernels/*.cu benchmarks/scalapack/*.c)
