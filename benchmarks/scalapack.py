@@ -1,4 +1,4 @@
-"""ScaLAPACK's solve (scalapack/solve.c) as a competitor, if Debian's packages of it are installed."""
+"""ScaLAPACK's solve (scalapack/solve.c) as a competitor, if Debian's packages are installed."""
 
 import os
 import pathlib

@@ -6,19 +6,20 @@ Run: python benchmarks/transpose.py [--out build/bench] [--quick] [--only table|
 There are two files: a table of named shapes with all methods, and a landscape over random shapes.
 Then transpose_report.py draws both and compares them with the bars.
 
-| method | what it is |
+| method | meaning |
 |---|---|
 | chosen | meshsolve as `Plan::new` decides |
 | C2R, R2C | these, whatever the shape |
-| shared scratch | what `Plan::offered` takes where memory is no object |
-| across 4 shards | a square one, as `lu_factor` transposes the rows of four devices |
+| shared scratch | the choice of `Plan::offered` with ample memory |
+| across 4 shards | a square one, as in `lu_factor` by rows of four devices |
 | out of place | tiles through a buffer into a second array, streaming or ordinary stores |
 | transpose crate | `transpose::transpose_inplace`, one thread, measured once |
 | numpy | `np.ascontiguousarray(x.T)`, one thread |
 
 Throughput counts one read and one write of every element, 2 m n size / t, whatever the passes. Its
-share is relative to the faster of an ordinary and a streaming copy by as many threads, in turn with
-the methods in the same process. Times are medians. Every answer is checked, element by element.
+share is relative to the faster of an ordinary and a streaming copy by as many threads. These copies
+take turns with the methods in the same process. Times are medians. Every element of every answer is
+checked.
 """
 
 import argparse
