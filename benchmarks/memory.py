@@ -7,14 +7,14 @@ Run: python benchmarks/memory.py --n 8192 --devices 2 --what meshsolve [--keep-a
 
 Prints one JSON line: bytes of A, bytes above, and their ratio. Several cases, with "+" between them
 and as many devices each, take one process, and unused memory goes back to the system in between.
-"other_bytes" is the memory of the process before a case, in addition to A and b. `--what` is
-meshsolve, factor (cho_factor, or lu_factor with `--assume gen`, and ten solves), refine (a solve by
-a factor in half the precision), inv (meshsolve.inv), lu-inv (of a factor, which is kept), grad (the
-gradient of a solution's square with respect to A and b), logdet (the gradient of log |det A|), jnp
-(jax.scipy.linalg's factorisation and solve on the same shards), transpose
-(meshsolve.transpose_inplace of an n x columns array) or jnp.transpose (the same by XLA, donated).
-With storage "padded" A is on one device and n - 1 is solved: its sharded copy is 1. "two ways" is a
-matrix in blocks: half of the devices share its rows, and half its columns.
+"other_bytes" is the memory of the process before a case, in addition to A and b. `--what` names the
+call. meshsolve is one solve; factor is cho_factor, or lu_factor with `--assume gen`, and ten
+solves. refine is a solve by a factor in half the precision. inv is meshsolve.inv, lu-inv the
+inverse of a factor, which is kept. grad is the gradient of a solution's square with respect to A
+and b, logdet that of log |det A|. jnp is jax.scipy.linalg's factorisation and solve on the same
+shards. transpose is meshsolve.transpose_inplace of an n x columns array, jnp.transpose the same by
+XLA, donated. With storage "padded" A is on one device and n - 1 is solved: its sharded copy is 1.
+"two ways" is a matrix in blocks: half of the devices share its rows, and half its columns.
 
 On CPU devices it is the resident memory of the process. On CUDA devices it is the peak of JAX's
 allocator, summed over devices. That peak is of the whole process: one case at a time.

@@ -32,7 +32,7 @@ class Method(NamedTuple):
     operations: float  # of the factorisation, times n^3
 
 
-# The rate and copy of a core and the times of panels are measured on a Zen 5 (`make bench`, `make
+# Measured on a Zen 5: the rate and copy of a core and the times of panels (`make bench`, `make
 # bench-transpose`, `cargo run --release --example lu_panel`). Those of GPUs are assumptions: data
 # sheets of a GPU with 80 GB, two thirds of its rate, half of its memory for A.
 MACHINES = (

@@ -4,11 +4,11 @@ Run: python benchmarks/run.py [--sizes 1024,4096,8192] [--devices 2] [--dtype fl
      [--routine cholesky,lu,inverse,triangular,determinant,gradient] [--what "meshsolve,scipy"]
      python benchmarks/run.py --suite bench [--out FOLDER] [--list]
 
-Each row has its own process. Rows of one routine, order and dtype take turns (turns.py), five
-times: one call of the first (more if it is small), one of the second and so on. Meanwhile the other
-processes sleep. Figures are medians over all turns. The processes start without the variables of
-BLAS libraries (environment.py). `library`, `library_version` and `architecture` name the library of
-the row, `variables` the variables that the benchmark has set.
+Each row has its own process. Rows of one routine, order and dtype take turns (turns.py): one call
+of the first (more if it is small), then one of the second and so on. There are five such rounds.
+Meanwhile the other processes sleep. Figures are medians over all turns. The processes start without
+the variables of BLAS libraries (environment.py). `library`, `library_version` and `architecture`
+name the library of the row, `variables` the variables that the benchmark has set.
 
 Before and after each turn the row's process measures the peak of fused multiply-adds, in its real
 dtype, on all threads (`peak_gflops`). `share_of_peak` is relative to it. A row is `disturbed` if

@@ -1,6 +1,6 @@
 """The cofactors of a singular matrix, which are the derivatives of its determinant.
 
-If det A = 0, no A^-1 gives them. The adjugate of an A of rank n - 1 is adj A = g v u^T, with
+If det A = 0, no A^-1 gives them. The adjugate of an A of rank n - 1 is adj A = g v u^T. Here
 A v = 0 and u^T A = 0. Below that rank it is 0. Let P A = L U, and let i and j be the first and the
 last zero on the diagonal of U:
 

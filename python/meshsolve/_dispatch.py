@@ -410,8 +410,8 @@ def _traced(op: Operation, batch: Batch, *operands):
 def _program(op: Operation, batch: Batch):
     """The program of an operation, in jit also where a transformation runs it outside of a program.
 
-    Its name tells operations apart. JAX's persistent compilation cache knows a program by its text,
-    in which the name is all that shows what ``_partitioned`` does.
+    Its name tells operations apart. JAX's persistent compilation cache knows a program by its text.
+    There only the name shows what ``_partitioned`` does.
     """
 
     def run(*operands):

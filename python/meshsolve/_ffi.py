@@ -112,8 +112,7 @@ class Operation(NamedTuple):
       order: order of A without its padding; 0 if it has none.
       trans: solve with A, A^T or A^H (0, 1, 2).
       unit_diagonal: whether the diagonal of a triangular A is all ones and not read.
-      structure: "general", or "hermitian", "symmetric" or "triangular", of which one triangle is
-        read.
+      structure: "general", or one with one triangle: "hermitian", "symmetric" or "triangular".
       norm: the norm to compute: "1", "inf", "fro".
       logarithmic: whether a determinant is only wanted as sign and logarithm.
       raises: whether the call fails if there is no answer, instead of giving NaN and info.
@@ -351,7 +350,7 @@ def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = Fal
     """Call the library with one device's operands; a tuple of its results.
 
     Args:
-      op: what to call.
+      op: the routine to call.
       place: int32[2], rank along the axis, and group (which of the concurrent calls).
       world: number of devices on the axis.
       rhs: "replicated" (b is equal on all devices) or "columns" (each has its own).

@@ -51,7 +51,9 @@ def _stop() -> None:
 
 
 def devices(used: int, visible: int) -> str:
-    """How many devices take part in a call, in words; only for one alone whether there are more."""
+    """The number of devices of a call, in words; a single one also gives the number of visible
+    ones.
+    """
     return f"1 of {visible} devices" if used == 1 < visible else f"{used} device(s)"
 
 

@@ -68,8 +68,8 @@ def anchored(a):
 
 
 def typed(x):
-    """A traced operand. If it is not committed to a device, it gets the type that JAX gives it on
-    the mesh that is set, if its axes are Explicit.
+    """A traced operand. If it is not committed to a device and the mesh that is set has Explicit
+    axes, it gets its type on that mesh.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if {*mesh.axis_types} != {AxisType.Explicit} or not jax.typeof(x).sharding.mesh.empty:

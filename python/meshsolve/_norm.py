@@ -47,8 +47,8 @@ def norm(
       x: of any shape; float32, float64, complex64 or complex128.
       ord: of a matrix 1: the largest sum of moduli over a column; ``jnp.inf``: over a row; -1 and
         ``-jnp.inf``: the least ones; "fro" or None: the root of the sum of all squares. Of a vector
-        ``jnp.inf`` and ``-jnp.inf``: the largest and the least modulus; 0: the number of entries
-        that are not zero; another number p: the p-th root of the sum of p-th powers; None: 2.
+        ``jnp.inf`` and ``-jnp.inf``: the largest and the least modulus. 0: the number of entries
+        that are not zero. Another number p: the p-th root of the sum of p-th powers. None: 2.
       axis: None: x is a vector or a matrix. If ``ord`` is None x has any shape, and the norm is
         that of all its entries. An axis: norms of vectors along it. Two of them: norms of matrices
         with these rows and columns, (-2, -1) for a batch.

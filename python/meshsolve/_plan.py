@@ -1,4 +1,4 @@
-"""What a call will do, before anything runs: ``plan``."""
+"""Reports on calls before anything runs: ``plan``."""
 
 import dataclasses
 import math
@@ -34,7 +34,8 @@ class Described(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What ``solve``, ``cho_factor``, ``lu_factor`` or ``inv`` will do; ``str(plan)`` is a report.
+    """A report on ``solve``, ``cho_factor``, ``lu_factor`` or ``inv`` beforehand; ``str(plan)`` is
+    its text.
 
     Layouts are written ``shape:stride`` as in CuTe: coordinate (i, j) is at i and j times the
     strides, in elements.
@@ -49,7 +50,7 @@ class Plan:
         device".
       shard: layout of one device's part of A.
       solver_shard: layout of the same memory as a shard of the solver's matrix B, after moves.
-      solves: what B is in terms of A: "A" or "A^T".
+      solves: B in terms of A: "A" or "A^T".
       block: map from a global column to its position (shards in rank order) in the block
         distribution, in which CPU devices work; None if tiles differ in width.
       block_cyclic: the same map in the 1-D block-cyclic distribution.

@@ -1,8 +1,9 @@
 """Mixed precision: a factor in the next lower precision, and refinement of its solutions.
 
-Residuals use A itself, in the working precision. A solution is good when, for each column, norm(b -
-A x) <= sqrt(n) u norm(A) norm(x) in the infinity norm, LAPACK's rule (``dsgesv``). Refinement ends
-early when a step does not halve the residual: then the full factorisation is cheaper.
+Residuals use A itself, in the working precision. A solution is good when, for each column,
+norm(b - A x) <= sqrt(n) u norm(A) norm(x) in the infinity norm, LAPACK's rule (``dsgesv``).
+Refinement ends early when a step does not halve the residual: then the full factorisation is
+cheaper.
 
 Source: Buttari, Dongarra, Langou, Langou, Luszczek, Kurzak, Int. J. High Perform. Comput. Appl. 21
 (2007); Higham, Accuracy and Stability of Numerical Algorithms, chapter 12.

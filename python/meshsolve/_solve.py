@@ -24,7 +24,7 @@ from meshsolve._types import AssumeA, Engine, OnFailure
 
 
 class SolveInfo(NamedTuple):
-    """What ``solve(..., return_info=True)`` returns in addition to the solution.
+    """The second result of ``solve(..., return_info=True)``.
 
     A pytree. Its fields are counts and estimates, so that their derivatives are zero. Under
     ``jax.vmap`` each system has its own. The estimate of the condition costs a few solves with the

@@ -23,10 +23,10 @@ def transpose_inplace(x: jax.Array) -> jax.Array:
     Inside ``jax.jit`` memory belongs to XLA: use ``x.T`` there. So there are no derivatives, and
     there is no rule for ``jax.vmap``.
 
-    Memory in addition to x, at most: for each thread 256 KiB, max(m, n) elements, or one bit for
-    every 512 bytes of x, the largest of these. For each device also 1/32 of its part of x, or 256
-    KiB; for parts below 128 MiB 1/8, but no more than 4 MiB. One side of at most 32, as in arrays
-    of structures, takes less. For each thread 256 KiB, or a bit for 4 KiB of x if that is more; for
+    Memory in addition to x, at most. For each thread: the largest of 256 KiB, max(m, n) elements,
+    and one bit for every 512 bytes of x. For each device also 1/32 of its part of x, or 256 KiB;
+    for parts below 128 MiB 1/8, but no more than 4 MiB. One side of at most 32, as in arrays of
+    structures, takes less. For each thread 256 KiB, or a bit for 4 KiB of x if that is more; for
     each device 2 MiB. On a CUDA device 1/32 of its part of x, for small parts 9/8 but no more than
     4 MiB. The CUDA code has run only on an emulated driver.
 

@@ -137,8 +137,8 @@ class LU(_Direct):
     for several CPU devices this error ends the process (jax 0.10.2).
 
     Attributes:
-      mesh: the devices to work on, as in ``meshsolve.solve``, for a matrix that is not sharded over
-        them, or whose order they do not divide.
+      mesh: as in ``meshsolve.solve``: the devices for a matrix that is not sharded over them, or
+        whose order they do not divide.
 
     Examples:
       >>> import lineax as lx

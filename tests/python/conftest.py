@@ -49,7 +49,7 @@ def pytest_make_parametrize_id(val):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Report the versions, and whether this Python is too old for the newest JAX (3.12 is needed)."""
+    """Report the versions, and whether this Python is too old for the newest JAX (below 3.12)."""
     import jax
 
     old = "" if sys.version_info >= (3, 12) else ", which is too old for the newest JAX"

@@ -1,5 +1,5 @@
-"""The functions that have derivatives, in all calls and with operands in all shardings: all pairs
-of options, and among the slow tests some of all combinations.
+"""The functions that have derivatives, in all calls and with operands in all shardings. The tests
+take all pairs of options, and the slow tests some of all combinations.
 """
 
 import contextlib

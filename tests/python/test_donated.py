@@ -6,8 +6,8 @@ from helpers import run_fresh
 
 pytestmark = pytest.mark.versions
 
-# Each function and method with each operand whose memory can be gone, after a call that has worked
-# (warm) or as the first one of its kind (cold).
+# Each function and method with each operand whose memory can be gone. The call is made after one
+# that has worked (warm), or as the first of its kind (cold).
 CODE = """
 from jax.sharding import AxisType
 import lineax as lx

@@ -15,7 +15,7 @@ from helpers import fault_target, mesh_of, positive_definite, put, run_fresh, so
 
 pytestmark = pytest.mark.versions
 
-# Six calls or more of the target in one program, each on a matrix that takes a while to make, so
+# Six calls or more of the target in one program. Each is on a matrix that takes a while to make, so
 # that devices take the calls in different order.
 MANY_CALLS = """
     mesh = mesh_of(range(4))

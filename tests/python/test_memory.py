@@ -1,5 +1,5 @@
 """Peak memory: one matrix, not two. Above the arrays themselves the bar is 3 % of A for n = 8192,
-which is 15 MiB; one more A if A is kept.
+which is 15 MiB. It is one more A if A is kept.
 """
 
 import json
@@ -26,8 +26,8 @@ COMPILED = {"JAX_ENABLE_COMPILATION_CACHE": "false"}
 
 
 class Case(NamedTuple):
-    """Options of memory.py, and the memory that the call may take: matrices as large as A, parts of
-    A of one device, and scratch in bytes.
+    """Options of memory.py, and the memory that the call may take. These are matrices as large as
+    A, parts of A of one device, and scratch in bytes.
     """
 
     options: str

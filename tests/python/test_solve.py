@@ -30,8 +30,8 @@ from helpers import (
     solve_ratio,
 )
 
-# Sizes in units that fit every number of devices: multiples of P around P itself, around tile
-# borders (tiles are 64 wide at these sizes), a prime multiple, and a larger one.
+# Sizes in units that fit every number of devices: multiples of P around P itself and around tile
+# borders, a prime multiple, and a larger one. Tiles are 64 wide at these sizes.
 SIZES = {
     "P": lambda p: p,
     "2P": lambda p: 2 * p,
