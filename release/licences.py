@@ -2,8 +2,8 @@
 licences are allowed, and THIRD-PARTY-LICENCES names those in the wheel. The packages come from
 crates.io. None of them needs a newer Rust than this project declares.
 
-Run: python release/licences.py            whether that is so; exit code 1 if not
-     python release/licences.py --write    THIRD-PARTY-LICENCES anew, after a change of Cargo.lock
+Run: python release/licences.py            check them; exit code 1 for a fault
+     python release/licences.py --write    write THIRD-PARTY-LICENCES, after a change of Cargo.lock
 
 A library under a choice of licences with Apache-2.0, this project's licence, is used under it; of
 the others the file has the texts.

@@ -1,6 +1,6 @@
 """Breaks the library on purpose, one change at a time, and reports which changes the tests notice.
 
-    python tests/mutants.py --count 30 --seed 24    # so many that compile, of `cargo mutants`'
+    python tests/mutants.py --count 30 --seed 24    # 30 that compile, of `cargo mutants`
     python tests/mutants.py --chosen                # those of CHOSEN, in Python and C++
 
 Needs cargo-mutants (`cargo install cargo-mutants`). Works in a copy of the committed tree, in
