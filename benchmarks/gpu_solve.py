@@ -9,11 +9,11 @@ Each row is a process of its own, so that the peak of the device's memory belong
 first call makes the program and is not timed. Between the others the row measures the rate of a
 product of two matrices of the same dtype, of n = 8192 at most; `share_of_gemm` is relative to it.
 FLOPs are those of run.py. `peak_of_a` is the peak of all memory in use on a device, with A, over
-its part of A. `note` has the error of rows that fail, for example of a missing engine. `K ranks on
-one device` are solves by K ranks that share the first device. They run the code of several devices,
-in memory that is not JAX's. `panel of W` is one factorisation by cuSOLVER, of n x W by LU and of W
-x W by Cholesky. `host_seconds` are the seconds until its call returns, `host_bytes` its workspace
-on the host.
+its part of A. `note` has the error of rows that fail, for example of a missing engine.
+`K ranks on one device` are solves by K ranks that share the first device. They run the code of
+several devices, in memory that is not JAX's. `panel of W` is one factorisation by cuSOLVER, of n x
+W by LU and of W x W by Cholesky. `host_seconds` are the seconds until its call returns,
+`host_bytes` its workspace on the host.
 
 `meshsolve` solves with donated A. `jnp` is jnp.linalg.solve or cho_solve(cho_factor), on one
 device. `... factor` are cho_factor, lu_factor, jnp.linalg.cholesky and jax.scipy.linalg.lu_factor.

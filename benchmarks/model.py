@@ -32,9 +32,9 @@ class Method(NamedTuple):
     operations: float  # of the factorisation, times n^3
 
 
-# Measured on a Zen 5: the rate and copy of a core and the times of panels (`make bench`, `make
-# bench-transpose`, `cargo run --release --example lu_panel`). Those of GPUs are assumptions: data
-# sheets of a GPU with 80 GB, two thirds of its rate, half of its memory for A.
+# Measured on a Zen 5: the rate and copy of a core and the times of panels (`make bench`,
+# `make bench-transpose`, `cargo run --release --example lu_panel`). Those of GPUs are assumptions:
+# data sheets of a GPU with 80 GB, two thirds of its rate, half of its memory for A.
 MACHINES = (
     Machine("cores of one host", 95e9, 2.5e9, 1e9),
     Machine("GPUs in a node, 450 GB/s", 45e12, 56e9, 5e9),

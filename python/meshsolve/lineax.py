@@ -125,9 +125,9 @@ class LU(_Direct):
     solves with A^T of derivatives, and those with its conjugate.
 
     ``linear_solve`` is always a program of its own. It copies A for the factor, to rows over all
-    axes of its mesh (Auto axes). If you use a matrix several times, ``state = solver.init(operator,
-    {})`` factors it beforehand, as ``meshsolve.lu_factor`` does. Then ``linear_solve(operator, b,
-    solver, state=state)`` uses the factor.
+    axes of its mesh (Auto axes). If you use a matrix several times,
+    ``state = solver.init(operator, {})`` factors it beforehand, as ``meshsolve.lu_factor`` does.
+    Then ``linear_solve(operator, b, solver, state=state)`` uses the factor.
 
     On a mesh with Explicit axes lineax itself refuses vectors that have a sharding; there wrap the
     call of ``linear_solve`` in ``jax.sharding.auto_axes``.

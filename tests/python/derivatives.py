@@ -146,8 +146,8 @@ FUNCTIONS = {
 PLACES = tuple(itertools.product(("auto", "explicit"), ("rows", "columns")))
 # All combinations of these are tested; the others take turns.
 THOROUGHLY = ("solve", "slogdet")
-# These follow another function through the rules, with another triangle, operation or axis. `make
-# test-slow` tests their second orders and batches.
+# These follow another function through the rules, with another triangle, operation or axis.
+# `make test-slow` tests their second orders and batches.
 ALIKE = (
     "solve transposed", "solve pos", "cho_solve of an upper pair", "lu_solve",
     "lu_solve transposed", "lu_solve of a pair", "norm 1", "solve_triangular 0 False False",
