@@ -1,74 +1,74 @@
-# Every target sets up what it needs on a machine that has python3 (3.11 or newer), cargo, g++, make.
+# Every target installs what it needs on a machine that has python3 (3.11 or newer), cargo, g++, make.
 #
 #   make demo        a sharded solve on CPU devices, with timing, residual and peak memory
 #   make test        all quick tests: Rust (CUDA kernels too, as plain C++), model checking, the kernels
 #                    through the compilers of CUDA, Python on the newest and the oldest JAX
-#   make test-tools  benchmarks, plots and pictures at length; their smoke is in `make test`
-#   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (left
-#                    out where memory is short), the benchmarks on small arrays, the GPU probe without
-#                    a GPU; what depends on JAX's version on the oldest and (`make test-between`) on 0.9,
-#                    0.10 and 0.11
+#   make test-tools  benchmarks, plots and pictures at length; `make test` has their smoke test
+#   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (skipped
+#                    if memory is short), the benchmarks on small arrays, the GPU probe without a GPU;
+#                    tests of JAX's version on the oldest and (`make test-between`) on 0.9, 0.10, 0.11
 #   make test-sanitize   the Rust tests with the address and the thread sanitizer (needs the component
 #                    rust-src of the toolchain); half an hour
 #   make test-miri   small Rust tests interpreted by Miri (needs a nightly toolchain with miri and rust-src);
 #                    four minutes
 #   make test-valgrind   some of the Rust tests under valgrind's memcheck (needs valgrind); 6 minutes
-#   make first-gpu-run   the first run on a CUDA device, at most 25 minutes: what works, what is wrong,
-#                    what is slow, in build/first-gpu-run; `make gpu-kit` compiles its kernels beforehand
-#                    on a machine without one
+#   make first-gpu-run   the first run on a CUDA device, at most 25 minutes: what works, fails, or is slow,
+#                    in build/first-gpu-run; `make gpu-kit` compiles its kernels beforehand on a machine
+#                    without a GPU
 #   make test-gpu    builds the wheel, runs the GPU probe and the tests of CUDA devices (needs an
 #                    NVIDIA GPU and JAX with its CUDA libraries in $(VENV))
-#   make lint        formatters and linters, as CI runs them; `make format` applies the formatters
-#   make bench       Cholesky and LU against their competitors: a table and plots in $(RESULTS), and how
-#                    they stand to the aims, and traces of calls; about half an hour, 8 GB of memory. Broken off,
-#                    it goes on where it was. ScaLAPACK is among the competitors where its packages are
+#   make lint        formatters and linters, as in CI; `make format` applies the formatters
+#   make bench       Cholesky and LU against their competitors: a table, plots and traces of calls in
+#                    $(RESULTS), and a comparison with the aims; about half an hour, 8 GB of memory. After
+#                    an interruption it continues. ScaLAPACK takes part if its packages are installed
 #                    (CONTRIBUTING.md)
 #   make bench-full  all routines and rows, n = 256 to 16384: an hour and a half, 16 GB
-#   make bench-check a few shares against those that are committed; two minutes, not for CI
-#   make bench-transpose   the transposition against copies and its competitors: tables, plots and how
-#                    they stand to the bars, in $(RESULTS); about ten minutes, 12 GB of memory
+#   make bench-check a few shares against the committed ones; two minutes, not for CI
+#   make bench-transpose   the transposition against copies and its competitors: tables, plots and a
+#                    comparison with the bars, in $(RESULTS); about ten minutes, 12 GB of memory
 #   make bench-gpu   the transposition on a CUDA device against the library's own copy kernel; solves
-#                    on all of them against jax.numpy's and products. Broken off, the latter go on
+#                    on all of them against jax.numpy's and products, which continue after an interruption
 #   make docs        the documentation as a site, in build/site; a broken link is an error
-#   make pictures    runs the examples and draws the pictures of the documentation anew, in docs/pictures
+#   make pictures    runs the examples and draws the pictures of the documentation, in docs/pictures
 #   make wheel       the wheel, in dist/
 #   make release-check   whether wheel and sdist can be published; installs two versions of JAX, some minutes
 
 PYTHON ?= python3
-# The newest JAX on the newest Python that runs here, which has to be 3.12 at least.
+# The newest JAX on the newest Python of this machine, at least 3.12.
 VENV := .venv
-# The oldest JAX supported. It is also the build environment: its headers are what the handlers are
-# compiled against (see pyproject.toml). On the oldest Python supported.
+# The oldest supported JAX, on the oldest supported Python. It is also the build environment: the
+# handlers are compiled against its headers (see pyproject.toml).
 OLDEST := .venv-oldest
 # With its Python and headers `ffi/` is built, for the wheel and for the tests.
 export PYO3_PYTHON := $(abspath $(OLDEST)/bin/python)
 OLDEST_JAX := 0.8.3
-# One JAX of each series between them; 0.10.2 is the last for Python 3.11.
+# One JAX of each series between the oldest and the newest; 0.10.2 is the last for Python 3.11.
 BETWEEN_JAX := 0.9.2 0.10.2 0.11.2
 BIN := $(VENV)/bin
 WHEEL := build/wheel.stamp
 SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE THIRD-PARTY-LICENCES \
 	$(shell find src ffi kernels python -type f -not -path '*/__pycache__/*')
-# The compiled part of the benchmarks and tests, which the wheel does without.
+# The compiled part of the benchmarks and tests, which is not in the wheel.
 NATIVE := build/native.stamp
 CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kernels/*.cc \
 	tests/kernels/*.h benchmarks/*.cc benchmarks/native/kernels/*.cu benchmarks/scalapack/*.c)
-# The assemblers of the CUDA compilers among the tests' requirements: they tell registers and spills.
+# The assemblers of the CUDA compilers among the tests' requirements: they report registers and
+# spills.
 ASSEMBLERS := "nvidia-cuda-nvcc-cu12==12.8.*" "nvidia-cuda-nvcc>=13"
 PY_SOURCES := python examples benchmarks tests release docs/hooks.py docs/pictures.py
 LOOM := tests/loom/Cargo.toml
 RESULTS := build/bench
 ROUTINES := cholesky,lu,inverse,triangular,determinant,gradient
-# Most of the time of a test goes into tracing and compiling, by one thread. Each worker takes a
-# stretch of the tests, as neighbours use the same programs.
+# Tracing and compiling, by one thread, take most of the time of a test. Each worker takes a stretch
+# of the tests, as neighbours use the same programs.
 WORKERS := -n 2 --dist worksteal
-# What extras ask for, into an environment: $(call INSTALL,its folder of programs,extras).
+# Installs the requirements of extras: $(call INSTALL,folder of the environment's programs,extras).
 INSTALL = $(1)/pip install --quiet $$($(1)/python release/requirements.py $(2))
 VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=full \
 	--errors-for-leak-kinds=definite
-# Of the cases of a test on the oldest JAX; `make test-slow` runs all.
+# The oldest JAX runs every fifth case of a test; `make test-slow` runs all.
 EVERY := 5
-# Without its advertisement.
+# The variable hides an advertisement.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: demo test test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
@@ -81,8 +81,8 @@ demo: build/ready.stamp
 
 test: test-rust test-kernels test-python test-oldest
 
-# The emulated driver works by one thread at a time, so part of its tests is a process of its own,
-# which is followed by the model checks.
+# The emulated driver works by one thread at a time. So a second process runs part of its tests,
+# then the model checks.
 test-rust: $(OLDEST)/ready.stamp
 	cargo test --release --locked --quiet --no-run --tests
 	(cargo test --release --locked --quiet --test kernels -- solve:: && \
@@ -94,40 +94,40 @@ test-rust: $(OLDEST)/ready.stamp
 test-kernels: build/cuda.stamp $(NATIVE)
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests/kernels
 
-# Programs that are as in the run before are not compiled anew; older JAX warns of each.
+# The cache spares recompiling the programs of the previous run; older JAX warns of each.
 test-python: build/ready.stamp $(NATIVE)
 	JAX_COMPILATION_CACHE_DIR=$(abspath build/programs) JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 \
 		JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 \
 		$(BIN)/python -m pytest -q $(WORKERS) --durations=10
 
-# What depends on JAX's version, of many cases a fifth: the wheel is the same.
+# Tests of what depends on JAX's version, a fifth of many cases: the wheel is the same.
 test-oldest: build/oldest.stamp $(NATIVE)
 	TESTS_EVERY=$(EVERY) $(OLDEST)/bin/python -m pytest -q $(WORKERS) --durations=5 -m "versions and not slow and not tools"
 
-# The thread sanitizer has to see what the standard library's locks do, so that is built with it.
+# The thread sanitizer has to see the locks of the standard library, so that is built with it.
 LIBRARY_thread := -Zbuild-std
 SANITIZED = RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=$(1) -Cunsafe-allow-abi-mismatch=sanitizer" \
 	cargo test $(LIBRARY_$(1)) --release --locked --quiet --target x86_64-unknown-linux-gnu --target-dir target/$(1)
 
 test-sanitize: test-address test-thread
 
-# The planted faults come first: a sanitizer that does not see them sees nothing. The emulated driver keeps
-# what was destroyed, to refuse it.
+# The planted faults come first: a sanitizer must see them. The emulated driver keeps destroyed
+# objects, to refuse them.
 test-address:
 	$(call SANITIZED,address) --no-run --test suite --test alone --test kernels
 	! $(call SANITIZED,address) --test alone -- --ignored sanitizers::a_number 2> /dev/null
 	$(call SANITIZED,address) --test suite --test alone
 	ASAN_OPTIONS=detect_leaks=0 $(call SANITIZED,address) --test kernels
 
-# The C++ of the emulated driver is not instrumented, so without the kernels; what Rayon does in products
-# of the tests is done by one thread.
+# Without the kernels, as the C++ of the emulated driver is not instrumented. Rayon runs products of
+# the tests on one thread.
 test-thread: export RAYON_NUM_THREADS := 1
 test-thread:
 	$(call SANITIZED,thread) --no-run --test suite --test alone
 	! $(call SANITIZED,thread) --test alone -- --ignored sanitizers::two_threads 2> /dev/null
 	$(call SANITIZED,thread) --test suite --test alone
 
-# Interpreted, so only what is small. Threads that wait for the next call are no leak.
+# Interpreted, so only small tests. Threads that wait for the next call are no leak.
 MIRI_TESTS := layout::the_worked layout_algebra::empty layout_algebra::misuse layout_algebra::tiles_of \
 	transpose::plans transpose_fast::plans_choose transpose_skinny::plans_choose calls::attributes \
 	calls::a_panic calls::equal_ranks calls::twelve
@@ -137,7 +137,7 @@ test-miri:
 	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" \
 		cargo +nightly miri test --locked --quiet --target-dir target/miri --test suite -- $(MIRI_TESTS)
 
-# It knows no AVX-512, so that the kernels are those for AVX2.
+# valgrind does not support AVX-512, so that the kernels are those for AVX2.
 test-valgrind:
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(VALGRIND)" \
 		cargo test --release --locked --quiet --test suite \
@@ -220,7 +220,7 @@ pictures: build/bench.stamp
 
 wheel: $(WHEEL)
 
-# With the tools that have built the wheel.
+# The environment has the tools that have built the wheel.
 release-check: $(WHEEL)
 	$(OLDEST)/bin/python release/check.py dist/*.whl
 
@@ -240,24 +240,24 @@ $(NATIVE): $(SOURCES) $(shell find benchmarks/native -type f) tests/common/diagn
 	strip -o build/native/meshsolve_bench.abi3.so target/release/libmeshsolve_bench.so
 	touch $@
 
-# With all that the tests ask for, which needs no wheel: `make -j2` installs it while that is built.
+# It has all requirements of the tests but the wheel: `make -j2` installs them during its build.
 $(VENV)/ready.stamp: pyproject.toml
 	$$($(PYTHON) release/pythons.py newest --or-else) -m venv $(VENV)
 	$(call INSTALL,$(BIN),test)
 	touch $@
 
-# Anew: the version number does not change with each build.
+# Reinstalled, because the version number does not change with each build.
 build/ready.stamp: $(WHEEL) $(VENV)/ready.stamp
 	$(BIN)/pip install --quiet --force-reinstall --no-deps dist/*.whl
 	touch $@
 
-# With the newest of everything else that goes with that JAX.
+# The newest version of every other package that works with that JAX.
 build/oldest.stamp: $(WHEEL)
 	$(call INSTALL,$(OLDEST)/bin,test) "jax==$(OLDEST_JAX)"
 	$(OLDEST)/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
 	touch $@
 
-# On the newest Python, as 0.11 needs 3.12. Kept, though nothing names them.
+# On the newest Python, as 0.11 needs 3.12. Make would delete these files, which no rule names.
 .SECONDARY: $(BETWEEN_JAX:%=build/jax-%.stamp)
 build/jax-%.stamp: $(WHEEL)
 	$$($(PYTHON) release/pythons.py newest --or-else) -m venv .venv-$*
@@ -273,7 +273,7 @@ build/cuda.stamp: build/ready.stamp
 	$(BIN)/pip install --quiet --no-deps $(ASSEMBLERS)
 	touch $@
 
-# With what the documentation is made by.
+# The environment also has the requirements of the documentation.
 build/lint.stamp: build/ready.stamp
 	$(call INSTALL,$(BIN),lint docs)
 	touch $@

@@ -1,10 +1,10 @@
-"""How a table of run.py stands to what is aimed at.
+"""A comparison of a table of run.py with the aims.
 
 Run: python benchmarks/bars.py FOLDER
 
-One line for each aim that FOLDER/solve-cpu-*.csv has the rows for: float64, on 2 devices if nothing
-else is said. Competitors are compared by seconds of rows that took turns. Aims whose rows were
-disturbed are marked.
+It prints one line for each aim that FOLDER/solve-cpu-*.csv has the rows for. Rows are float64, on 2
+devices unless the aim states another number. Competitors are compared by seconds of rows that took
+turns. Aims with disturbed rows are marked.
 """
 
 import csv
@@ -13,16 +13,16 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# Least shares of the peak of fused multiply-adds: of the product by which factorisations update
-# their tiles, and of the factorisations, of these orders.
+# Least shares of the peak of fused multiply-adds: of the product that updates tiles in a
+# factorisation, and of the factorisations, of these orders.
 UPDATE = 0.90
 PEAK, PEAK_AT = 0.83, (8192, 16384)
-# Least shares of that product's rate, of the factorisation by rows, in place.
+# Least shares of that product's rate, for the factorisation by rows, in place.
 FACTOR = {
     "cholesky": {2048: 0.86, 4096: 0.91, 8192: 0.93},
     "lu": {2048: 0.80, 4096: 0.87, 8192: 0.91},
 }
-# Least times as fast as competitors: with A kept, n = 8192, for Cholesky and LU; in place.
+# Least speed over competitors: with A kept, n = 8192, for Cholesky and LU; in place.
 TIMES = {"jnp sharded": (4.2, 3.4), "jnp one device": (1.4, 1.25)}
 TIMES_AT = 8192
 SCALAPACK, SCALAPACKS = 1.15, ("ScaLAPACK", "ScaLAPACK SkylakeX")
@@ -31,7 +31,7 @@ OUTSIDE, MEMORY, SMALL = 0.08, 0.03, 1.5
 
 
 class Aim(NamedTuple):
-    """What is aimed at, the least or the greatest, and what there is."""
+    """An aim: the least or the greatest value, and the measured one."""
 
     name: str
     value: float
@@ -41,26 +41,26 @@ class Aim(NamedTuple):
 
     @property
     def met(self) -> bool:
-        """Whether what there is will do."""
+        """Whether the measured value meets the aim."""
         return self.value >= self.bound if self.at_least else self.value <= self.bound
 
     @property
     def line(self) -> str:
-        """For people."""
+        """One line of the report."""
         verdict, sign = "ok  " if self.met else "MISS", ">=" if self.at_least else "<="
         line = f"{verdict} {self.name}: {self.value:.2f}, {sign} {self.bound:.2f}"
         return line + (" (disturbed)" if self.disturbed else "")
 
 
 class Figure(NamedTuple):
-    """One of a row, and whether that was disturbed."""
+    """A figure of a row, and whether the row was disturbed."""
 
     value: float
     disturbed: bool
 
 
 class Table:
-    """Rows by what they are of."""
+    """Rows by routine, contender, order, dtype and devices."""
 
     def __init__(self, rows: list[dict]):
         keys = ("routine", "what", "n", "dtype", "devices")
@@ -74,7 +74,7 @@ class Table:
 
 
 def _aim(name: str, bound: float, *figures: Figure | None, at_least=True) -> Iterator[Aim]:
-    """Of a figure, or of the first over the second, if there are all."""
+    """An aim for a figure, or for the first over the second, if all exist."""
     if all(figures):
         values = [figure.value for figure in figures]
         value = values[0] / values[1] if values[1:] else values[0]
@@ -82,7 +82,7 @@ def _aim(name: str, bound: float, *figures: Figure | None, at_least=True) -> Ite
 
 
 def aims(table: Table) -> Iterator[Aim]:
-    """Those that can be told of."""
+    """The aims that the table has figures for."""
     for place, (routine, factors) in enumerate(FACTOR.items()):
         for n in sorted({*factors, *PEAK_AT}):
             at, of = f"{routine}, n = {n}", lambda *a, n=n, r=routine: table.get(r, n, *a)
@@ -104,7 +104,7 @@ def aims(table: Table) -> Iterator[Aim]:
             name, part = f"{at}: outside of the factorisation", 1 - factor.value / whole.value
             yield Aim(name, part, OUTSIDE, False, whole.disturbed)
         peak = table.get(routine, n, "meshsolve", "peak_over_a")
-        if peak:  # memory is the same whatever disturbs
+        if peak:  # disturbances do not change memory
             yield Aim(f"{at}: memory over A", peak.value, MEMORY, False)
         yield from _of_devices(table, routine)
         yield from _small(table, routine)

@@ -1,12 +1,12 @@
-"""Whether something was lost: shares of a short run against the recorded ones.
+"""A check for regressions: shares of a short run against the recorded ones.
 
 Run: python benchmarks/check.py MEASURED RECORDED [--margin 0.2]
 
-Both are folders with a table solve-cpu-*.csv of run.py (`make bench-check`). Shares are compared,
-not seconds: of the processor's peak, of the product rate, and of a copy where there is a
-transposition. Less than 1 - margin times the recorded one is a regression, and the exit status then
-is 1; where nothing can be compared it is 2. A row that was disturbed proves nothing. Single rows
-move by ten per cent and more: measure again before believing it.
+Both are folders with a table solve-cpu-*.csv of run.py (`make bench-check`). It compares shares,
+not seconds: of the processor's peak, of the product rate, and of a copy for a transposition. Less
+than 1 - margin times the recorded share is a regression, with exit status 1. If nothing can be
+compared the status is 2. A disturbed row proves nothing. Single rows move by ten per cent and more:
+measure again before you believe one.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def compare(measured: list[dict], recorded: list[dict], margin: float) -> list[C
 
 
 def lines(compared: list[Compared]) -> list[str]:
-    """A table of them."""
+    """A table of the compared shares."""
     head = ("row", "share", "recorded", "now", "")
     cells = [
         (
@@ -70,7 +70,7 @@ def _verdict(compared: Compared) -> str:
 
 
 def main() -> int:
-    """Print the table; the exit status."""
+    """Print the table; return the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,4 +1,4 @@
-"""The commit that a row of a table was taken on, and the machine."""
+"""The commit and the machine of a row of a table."""
 
 import os
 import pathlib
@@ -7,7 +7,9 @@ import subprocess
 
 
 def commit() -> str:
-    """Its short name, marked where more than results differs from it; "unknown" without git."""
+    """The short name of the commit, marked if files other than results have changed; "unknown"
+    without git.
+    """
     named = _git("rev-parse", "--short", "HEAD")
     if named.returncode:
         return "unknown"
@@ -32,7 +34,7 @@ def driver() -> str:
 
 
 def machine() -> str:
-    """Its processor, as Linux names it, and how many cores this process may use."""
+    """The name of the processor in Linux, and the number of cores that this process may use."""
     reported = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     fields = dict(line.split(":", 1) for line in reported if ":" in line)
     named = {name.strip(): value.strip() for name, value in fields.items()}

@@ -1,4 +1,4 @@
-"""What is timed: systems, and the calls that solve them, of this library and its competitors."""
+"""The measured systems, and the calls of this library and its competitors that solve them."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import measures
 import meshsolve as ms
 from meshsolve import _core
 
-# For these a factor is made once, and its solves are timed: of one right-hand side, and of n.
+# For these a factor is made once, and its solves are timed, with one right-hand side and with n.
 READY = tuple(
     f"{who} ready factor {k} rhs"
     for who in ("meshsolve", "jnp sharded", "jnp one device")
@@ -25,11 +25,11 @@ _COMMON = (
     "meshsolve columns",
     "meshsolve column-major",
     "meshsolve keep a",
-    "meshsolve padded",  # a matrix on one device, n one less, copied to the mesh
+    "meshsolve padded",  # a matrix on one device, of order n - 1, copied to the mesh
     "jnp sharded",
     "jnp sharded columns",
     "jnp one device",
-    "scipy",  # on one device, all cores, column-major as LAPACK has it
+    "scipy",  # on one device, all cores, column-major as in LAPACK
     "faer",  # its own solvers, likewise
     "meshsolve jit",  # inside a jax.jit; A kept
     *READY,
@@ -39,7 +39,7 @@ WHATS = {
     "cholesky": (
         *_COMMON,
         "meshsolve lower",  # the triangle that has to be mirrored
-        "meshsolve columns upper",  # mirrored as well as transposed; "columns" are only transposed
+        "meshsolve columns upper",  # mirrored and transposed; "columns" are only transposed
         "meshsolve cyclic",  # through block-cyclic order, in place
     ),
     "lu": (
@@ -58,7 +58,7 @@ WHATS = {
 
 
 class Contender(NamedTuple):
-    """One row: new (A, B) for each call, the call, and what its answer is checked against."""
+    """One row: a function for new (A, B) of each call, the call, and the check of its answer."""
 
     system: Callable
     solve: Callable
@@ -66,7 +66,7 @@ class Contender(NamedTuple):
 
 
 def sharding(what: str) -> str:
-    """How A lies."""
+    """The storage of A."""
     if what == "meshsolve column-major":
         return "column-major"
     if what == "faer" or what.startswith("scipy"):
@@ -77,13 +77,13 @@ def sharding(what: str) -> str:
 
 
 def right_hand_sides(what: str, n: int, asked: int) -> int:
-    """How many are solved for at once."""
+    """The number of right-hand sides in one call."""
     return {"1": 1, "n": n}[what.split()[-2]] if what.endswith(" rhs") else asked
 
 
 def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contender:
     """A row of the table. A is that of ``matrix``, made anew for each call, so that rows that wait
-    for their turn hold no memory; B is all ones.
+    for their turn hold no memory. B is all ones.
     """
     n = n - 1 if what == "meshsolve padded" else n
     mesh = Mesh(np.array(jax.devices()), ("x",))
@@ -92,7 +92,7 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
     placed = NamedSharding(mesh, spec)
     if where == "column-major":
         placed = Format(Layout((1, 0)), placed)
-    # Many right-hand sides are distributed by columns, the layout that the solver works in.
+    # Many right-hand sides are distributed by columns, the layout of the solver.
     rhs_spec = PartitionSpec(None, "x") if rhs == n and rhs % mesh.size == 0 else PartitionSpec()
     rhs_placed = NamedSharding(mesh, rhs_spec)
     if where.startswith("one device"):
@@ -101,7 +101,7 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
     ones = jax.jit(lambda: jnp.ones((n, rhs), dtype), out_shardings=rhs_placed)
 
     def check(x) -> float:
-        """The scaled residual; of a determinant how far its logarithm is from NumPy's; of a
+        """The scaled residual. For a determinant the distance of its logarithm from NumPy's. For a
         gradient G = -Z X^T, A^T Z = 2 X, the residual of A^T G B = -2 X X^T B.
         """
         a, unit = np.asarray(make()), float(jnp.finfo(dtype).eps) / 2
@@ -131,9 +131,9 @@ def contender(what: str, routine: str, n: int, rhs: int, dtype: str) -> Contende
 
 
 def matrix(routine: str, n: int, dtype: str):
-    """A: 1 / (1 + |i-j|) + I (times phases if complex), which is free of subnormal numbers, for
-    Cholesky and triangular; otherwise random numbers about as normal ones, of variance 1, which
-    take a tenth of the time.
+    """A: 1 / (1 + |i-j|) + I (times phases if complex) for Cholesky and triangular, which has no
+    subnormal numbers. Otherwise random numbers, nearly normal, of variance 1, at a tenth of the
+    time of normal ones.
     """
     make = _positive_definite if routine in ("cholesky", "triangular") else _general
     return make(n, dtype)
@@ -153,7 +153,7 @@ def _general(n: int, dtype: str):
 
 
 def _random(n: int, seed: int):
-    """Sums of four uniform numbers, 16 bits each of two hashes of an entry's place."""
+    """Sums of four uniform numbers, 16 bits each of two hashes of an entry's index."""
 
     def mixed(z):
         for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
@@ -164,7 +164,7 @@ def _random(n: int, seed: int):
     first = mixed(i[:, None] * jnp.uint32(n) + i + jnp.uint32(seed * 0x9E3779B9))
     words = (first, mixed(first + jnp.uint32(1)))
     parts = [(word >> shift) & 0xFFFF for word in words for shift in (0, 16)]
-    finer = (words[0] * words[1]).astype(jnp.float64) / (1 << 32)  # else many were equal
+    finer = (words[0] * words[1]).astype(jnp.float64) / (1 << 32)  # otherwise many were equal
     return (sum(parts) + finer - 2 * (1 << 16) + 1.5) * (3**0.5 / (1 << 16))
 
 
@@ -184,7 +184,7 @@ def _scipy(routine: str):
 
 
 def _logarithm_of_scipys_factor(a, _):
-    """Scipy has no slogdet."""
+    """Sign and logarithm of the determinant, as SciPy has no slogdet."""
     import scipy.linalg
 
     lu, piv = scipy.linalg.lu_factor(a, overwrite_a=True, check_finite=False)
@@ -195,7 +195,7 @@ def _logarithm_of_scipys_factor(a, _):
 
 
 class Faer:
-    """faer's own solvers, by all cores, in the memory of A and B; ``factor`` has the seconds of the
+    """faer's own solvers, on all cores, in the memory of A and B; ``factor`` has the seconds of the
     last factorisation.
     """
 
@@ -204,7 +204,7 @@ class Faer:
         self.factor = 0.0
 
     def __call__(self, a, b):
-        """X, which is where B was."""
+        """X, in the memory of B."""
         threads, (n, k), name = _core.threads(), b.shape, a.dtype.name
         addresses = a.ctypes.data, b.ctypes.data
         self.factor = measures.faer_solve(name, n, k, *addresses, self._positive_definite, threads)
@@ -255,7 +255,7 @@ def _gradient(solve):
 
 
 def _ready(what: str, routine: str, a):
-    """B -> X with a factor of A that is there already; JAX's lies as A did."""
+    """B -> X with a ready factor of A; JAX's has the sharding of A."""
     if what.startswith("meshsolve"):
         made = {"cholesky": ms.cho_factor, "lu": ms.lu_factor}[routine](a, overwrite_a=True)
         return jax.block_until_ready(made).solve

@@ -1,11 +1,11 @@
-"""What surrounds a small solve: one call after another, in and outside of jit, against jnp.
+"""The overhead of a small solve: one call after another, in and outside of jit, against jnp.
 
 Run: python benchmarks/dispatch.py [--devices 2] [--sizes 8,256,1024] [--calls 200]
 
-A CSV line for each: microseconds of a call, least and median; the processor time of the whole
-process and of the calling thread for each call, which others on the machine disturb less; and for
-meshsolve the median of what the call says of itself (`last_call()`). jnp runs on one device. Peak,
-libraries and `disturbed` are as in run.py; orders are not measured by turns.
+It prints a CSV line for each, with microseconds of a call, least and median. The processor time of
+a call, of the whole process and of the calling thread, suffers less from other load on the machine.
+For meshsolve it also has the median time that the calls report (`last_call()`). jnp runs on one
+device. Peak, libraries and `disturbed` are as in run.py; orders do not take turns.
 """
 
 import argparse

@@ -1,8 +1,7 @@
-"""What libraries read from the environment, which competitors start without.
+"""Environment variables of libraries, and processes without them for competitors.
 
-A variable such as OPENBLAS_CORETYPE, left from elsewhere, makes them choose kernels that are slow
-here. Processes that measure have none of these but those that the benchmark itself sets, which
-the row says.
+A leftover variable such as OPENBLAS_CORETYPE makes a library choose slow kernels. Processes that
+measure have only those that the benchmark itself sets, which the row reports.
 """
 
 import os
@@ -17,11 +16,11 @@ def clean(**own: str) -> dict[str, str]:
 
 
 def reported(environment=os.environ) -> str:
-    """The libraries' variables that there are, as NAME=value."""
+    """The libraries' variables that are set, as NAME=value."""
     return " ".join(f"{k}={v}" for k, v in sorted(environment.items()) if k.startswith(FAMILIES))
 
 
 def restart() -> None:
-    """Start this program anew where the environment is not clean; to be called first."""
+    """Start this program anew if the environment is not clean; call it first."""
     if reported():
         os.execve(sys.executable, [sys.executable, *sys.argv], clean())

@@ -1,17 +1,17 @@
-"""From seconds of calls, and of what was measured beside them, to the figures of a row."""
+"""The figures of a row, from seconds of calls and rates that were measured at the same time."""
 
 import statistics
 import time
 
-# A row is disturbed where the processor's peak moved by more.
+# A row is disturbed if the processor's peak moved by more.
 MOVED = 0.05
-# Until threads of the call before have gone to sleep.
+# Time for threads of the previous call to go to sleep.
 REST = 0.05
 GEMM_N = 4096
 
 
 def weight(dtype: str) -> int:
-    """Real operations in the place of one."""
+    """Real operations for one operation."""
     return 4 if dtype.startswith("complex") else 1
 
 
@@ -44,8 +44,8 @@ def of_peak(peaks: list[float]) -> dict:
 
 
 def shares(routine, ready, n, rhs, dtype, times, factor, rates, peaks=(), updates=()) -> dict:
-    """The columns of seconds and rates; shares of the peak where there are ``peaks``, and of the
-    updates' product where there are ``updates``.
+    """The columns of seconds and rates; shares of the peak if there are ``peaks``, and of the
+    updates' product if there are ``updates``.
     """
     cubes = {"cholesky": 1 / 3, "inverse": 2, "triangular": 0, "gemm": 2}.get(routine, 2 / 3) * n**3
     squares = {"cholesky": 2, "lu": 2, "triangular": 1}.get(routine, 0) * n**2 * rhs

@@ -1,19 +1,18 @@
-"""The first run on a CUDA device: what works, what is wrong, what is slow, in 25 minutes.
+"""The first run on a CUDA device: what works, what fails, what is slow, in 25 minutes.
 
 Run: python benchmarks/first_gpu_run.py [--out build/first-gpu-run] [--minutes 25]
      [--platform cuda|cpu] [--quick] [--only solve,speed] [--list]
      python benchmarks/first_gpu_run.py --prepare sm_80,sm_90,sm_100 [--out ...]
 
-Each step is a process with a time limit of its own; after a failure the next one begins, after that
-of a first step it is tried once more with CUDA_LAUNCH_BLOCKING=1, which tells what has failed. What
-comes first settles most. first-gpu-run.json has device, driver, versions, commit and what every
-step said; it is written after each of them, and ends with a summary, a line each, which is
-printed.
+Each step is a process with its own time limit; after a failure the next one begins. A failed first
+step runs once more with CUDA_LAUNCH_BLOCKING=1, which shows the failing launch. The most telling
+steps come first. first-gpu-run.json has device, driver, versions, commit and the output of every
+step. It is written after each step, and ends with a summary of short lines, which is printed.
 
 --prepare needs no device: it compiles the kernels into the folder, where the steps find them.
 
-With --platform cpu the same steps run on CPU devices, but for those that need CUDA: that shows
-that the script itself works. --quick takes tiny matrices and one case of each test.
+--platform cpu runs the same steps on CPU devices, without those that need CUDA, to check the script
+itself. --quick takes tiny matrices and one case of each test.
 """
 
 import argparse
@@ -37,15 +36,16 @@ ROOT = HERE.parent
 SELF = str(pathlib.Path(__file__).resolve())
 DESCRIBE = '{"task": "describe"}'
 RANKS = "ranks_that_share_a_device"
-# Of what a step has said, so many characters are kept.
+# Kept characters of a step's output.
 KEPT = 10_000
 TESTS = "tests/gpu"
-KERNELS = "kernels"  # a folder of what is compiled
+KERNELS = "kernels"  # the folder of the compiled kernels
 NO_DEVICE = {"devices": 0, "device": "unknown"}
-LEAST = 10  # seconds, for which a step is begun
+LEAST = 10  # seconds; a step needs at least these to begin
 ROUTINES = {"cholesky": "potrf", "lu": "getrf"}
 TILE = "meshsolve tile "
-# Where one rank is to factor the whole matrix by one call of the vendor's, and of what families.
+# The line to change if one rank should factor the whole matrix by one call of the vendor's library,
+# and the families for it.
 WHOLE = "src/routines/solver/widths.rs: const WHOLE_BY_ONE_RANK: &[Family] = &[{}];"
 FAMILIES = {"cholesky": "Family::Cholesky", "lu": "Family::Lu"}
 
@@ -57,13 +57,13 @@ class Step(NamedTuple):
     settles: str
     seconds: float
     command: list[str]
-    # Tried once more where a launch that waits tells more.
+    # Run once more, as a launch that waits shows more.
     again: bool = False
     needs_cuda: bool = False
 
 
 def steps(options) -> list[Step]:
-    """What is run, in the order of what it settles."""
+    """The steps, the most telling ones first."""
     quick = ["--quick"] if options.quick else []
     out = ["--out", str(options.out)]
     rows = [str(HERE / "gpu_solve.py"), *out, "--platform", options.platform, "--timeout", "90"]
@@ -110,7 +110,7 @@ def _tests(file: str, *names: str) -> list[str]:
 
 
 class Report:
-    """What is known so far, in a file."""
+    """The results until now, in a file."""
 
     def __init__(self, path: pathlib.Path, platform: str):
         packages = ("jax", "jaxlib", "meshsolve", "numpy")
@@ -120,12 +120,12 @@ class Report:
         self.reported |= {name: version(name) for name in packages} | {"steps": []}
 
     def add(self, name: str, **found) -> None:
-        """Takes what a step has found."""
+        """Add the results of a step."""
         self.reported["steps"].append({"name": name, **found})
         self.write()
 
     def write(self) -> None:
-        """So that a run that is cut short leaves what it had."""
+        """Write the file after each step, so that an interrupted run keeps its results."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text(json.dumps(self.reported, indent=1) + "\n")
 
@@ -148,7 +148,7 @@ def main() -> int:
 
 
 def run_all(chosen: list[Step], options) -> int:
-    """Each of them, as long as there is time; 0 unless one has failed."""
+    """Run each step while there is time; return 0 unless one has failed."""
     report = Report(options.out / "first-gpu-run.json", options.platform)
     start = time.monotonic()
     left = lambda: 60 * options.minutes - (time.monotonic() - start)  # noqa: E731
@@ -191,7 +191,7 @@ def prepare(options) -> int:
 
 
 def try_step(step: Step, limit: float, options, **more: str) -> dict:
-    """The state of a step's process, its seconds, the end of what it said."""
+    """Run a step in a process; return its state, its seconds and the end of its output."""
     own = {"JAX_PLATFORMS": "cpu", "GPU_TESTS_PLATFORM": options.platform} | more
     own["MESHSOLVE_CACHE_DIR"] = str(options.out / KERNELS)
     own["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
@@ -207,7 +207,9 @@ def try_step(step: Step, limit: float, options, **more: str) -> dict:
 
 
 def summary(reported: dict, out: pathlib.Path) -> list[str]:
-    """Works, wrong, slow, and the figures by which the next step is chosen, a line each."""
+    """One line each for what works, fails or is slow, and for the figures that decide the next
+    step.
+    """
     states = {step["name"]: step["state"] for step in reported["steps"]}
     late = " (timed out)"
     states = {name + late * (state == "timed out"): state for name, state in states.items()}
@@ -262,7 +264,7 @@ def _line(name: str, reported: list[str]) -> str:
 def _share_of_gemm(rows: list[dict]) -> str:
     reported, whats = [], ("meshsolve factor", "meshsolve", "jnp factor", "jnp")
     for routine in ROUTINES:
-        # Where the factor is measured; of the largest matrices there is one row.
+        # The order of the measured factors; the largest matrices have one row.
         of_factor = _of(rows, routine, "share_of_gemm", whats[0])
         shares = _of(rows, routine, "share_of_gemm", *whats)
         for _, at in (of_factor or shares)[:1]:
@@ -287,7 +289,7 @@ def _best_width(rows: list[dict]) -> str:
 
 
 def _to_change(rows: list[dict]) -> str:
-    """The line of a source by which one tile is chosen, if it is faster than narrower ones."""
+    """The source line to change if one tile for the whole matrix is faster than narrower ones."""
     compared, faster = False, []
     for routine, family in FAMILIES.items():
         times = _by_tile(rows, routine)
@@ -322,8 +324,8 @@ def _panel(rows: list[dict]) -> str:
 
 
 def _overlap(rows: list[dict]) -> str:
-    """How much of the panels' time passes beside products: 1 - (T - T of products) / T of panels,
-    at the fastest width of which there are panels.
+    """The share of the panels' time that overlaps with products, at the fastest width with panels:
+    1 - (T - T of products) / T of panels.
     """
     reported = []
     for routine in ROUTINES:
@@ -343,7 +345,9 @@ def _overlap(rows: list[dict]) -> str:
 
 
 def _seconds_of_panels(routine: str, n: int, width: int, points: dict[int, float]) -> float | None:
-    """Of all panels of a factorisation, by some of n x width, or for Cholesky of width x width."""
+    """Seconds of all panels of a factorisation, from some of n x width, or for Cholesky of width x
+    width.
+    """
     heights = range(n, 0, -width)
     if routine == "cholesky":
         return len(heights) * statistics.mean(points.values())
@@ -362,7 +366,7 @@ def _sizes(rows: list[dict]) -> str:
 
 
 def solve() -> int:
-    """In a process of its own: a system of each kind on all devices."""
+    """In its own process: a system of each kind on all devices."""
     import jax
     import numpy as np
     from jax.sharding import Mesh, NamedSharding, PartitionSpec

@@ -3,11 +3,11 @@
 Run: python benchmarks/gpu.py [--out build/bench] [--quick] [--methods chosen,C2R,R2C]
      [--repeats 9] [--device 0] [--no-plot]
 
-The shapes are those of the host's table (transpose.py) and shards of 8 to 64 GB, as far as the
-device's memory goes. Every element is checked once on the device. Throughput counts one read and
-one write of every element; its share is of a copy of one half of the same array to the other by
-`kernels/copy.cu`, taken in turn with it. Times are the device's own, medians. What is drawn is the
-share of each plan.
+The shapes are those of the CPU table (transpose.py) and shards of 8 to 64 GB, as the device's
+memory allows. Every element is checked once on the device. Throughput counts one read and one write
+of every element. Its share is relative to a copy of one half of the same array to the other by
+`kernels/copy.cu`, in turn with it. Times are the device's own, medians. The plot shows the share of
+each plan.
 """
 
 import argparse
@@ -27,17 +27,17 @@ COLUMNS = (
 )
 # Least share of a copy, by the algorithm of the plan.
 BARS = {"square": 0.80, "blocks": 0.40, "panels": 0.32, "skinny": 0.30}
-# Scratch that calls of the library get: part of the array, or so many bytes of a small one.
+# Scratch of calls of the library: a part of the array, or bytes for a small one.
 SHARE, SMALL = 32, 4 << 20
 
 
 def shards() -> list[tuple[str, int, int, int]]:
-    """Of n x n float64 over four devices, 8 to 64 GB each."""
+    """Shards of n x n float64 over four devices, 8 to 64 GB each."""
     return [("shard", n, n // 4, 8) for n in (65536, 92672, 131072, 180224)]
 
 
 def main() -> int:
-    """Measure what was asked for; the exit code is 1 without a device."""
+    """Measure the selected shapes; the exit code is 1 without a device."""
     options = _options()
     folders = _cuda.search_folders()
     try:
@@ -98,7 +98,7 @@ def _fits(shape, free: int) -> bool:
 
 
 def _quick(kind: str, rows: int, cols: int, size: int) -> tuple[str, int, int, int]:
-    """A tiny one of that kind; short sides stay."""
+    """A tiny shape of that kind; short sides stay."""
     small = [side if side <= 32 else 33 + side % 64 for side in (rows, cols)]
     return kind, *(small if rows != cols else small[:1] * 2), size
 

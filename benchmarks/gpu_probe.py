@@ -1,11 +1,11 @@
-"""What a GPU machine really does with FFI handlers, and its baselines.
+"""How a GPU machine really treats FFI handlers, and its baselines.
 
     python benchmarks/gpu_probe.py --out FOLDER [--platform cuda|cpu] [--quick]
 
-Compiles gpu_probe.cc, then checks how XLA calls handlers, measures gemm, copies,
-Cholesky and LU through jax.numpy, and runs this project's CPU tests. Each check and
-each case is a process of its own; the parent never imports jax. gpu_probe.json and
-gpu_baselines.csv are written after every step, so a run cut short leaves what it had.
+Compiles gpu_probe.cc, then checks how XLA calls handlers, measures gemm, copies, Cholesky and LU
+through jax.numpy, and runs this project's CPU tests. Each check and each case is a process of its
+own; the parent never imports jax. gpu_probe.json and gpu_baselines.csv are written after every
+step, so that an interrupted run keeps its results.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from pathlib import Path
 from gpu_probe_build import build_handlers, compile_kernels, found, load, loaded, run
 
 MIB = 1 << 20
-MARK = "@@"  # begins the result line of a child; everything else is chatter
+MARK = "@@"  # begins the result line of a child; all other output is ignored
 STAGES = ("instantiate", "prepare", "initialize", "execute")
 FIELDS = ("stage", "tag", "run", "device", "thread", "in", "out", "state", "stream", "current")
 COLUMNS = (
@@ -49,7 +49,7 @@ class Probe:
         jax.config.update("jax_enable_x64", True)
         self.jax, self.jnp, self.np, self.wait = jax, jax.numpy, np, jax.block_until_ready
         self.cuda = platform == "cuda"
-        # The backend first: a state type registered before it exists breaks it.
+        # The backend first: a state type that is registered before it exists breaks it.
         self.devices = jax.local_devices()
         lib, capsule = load(library), jax.ffi.pycapsule
         register, where = jax.ffi.register_ffi_target, "CUDA" if self.cuda else "cpu"
@@ -86,7 +86,7 @@ class Probe:
         return jax.jit(g, **options), self.wait(make())
 
     def _log(self, stage=None):
-        """What the handlers recorded since the last look."""
+        """Records of the handlers since the previous call."""
         rows = self.np.zeros((self.lib.probe_log_size(), len(FIELDS)), self.np.int64)
         self.lib.probe_log_take(rows.ctypes.data_as(ctypes.c_void_p))
         log = [dict(zip(FIELDS, map(int, row), strict=True)) for row in rows]
@@ -97,7 +97,7 @@ class Probe:
         return self._log(stage)
 
     def _attempt(self, f, *args):
-        """None, or the error as Python sees it and where it came up."""
+        """None, or the error in Python and where it occurred."""
         where = "at the call"
         try:
             y = f(*args)
@@ -115,7 +115,7 @@ class Probe:
         return {self._ordinal(s.device): s.data.unsafe_buffer_pointer() for s in shards}
 
     def _growth(self, f, *args):
-        """Result of f and how far the peak rose above what was in use before it."""
+        """Result of f, and the rise of the peak above the memory in use before it."""
 
         def now(gpu, cpu):  # bytes of device 0, or of the process
             if self.cuda:
@@ -130,11 +130,11 @@ class Probe:
         return result, now("peak_bytes_in_use", "VmHWM") - before
 
 
-# ---- Checks: the docstring says what is expected ----
+# ---- Checks: the docstring states the expectation ----
 
 
 class Checks(Probe):
-    """Each returns (ok, got); ok None means recorded, not judged."""
+    """Each returns (ok, got); ok None means that the result is recorded, not judged."""
 
     def environment(self):
         """Devices of the platform asked for; state types can be registered."""
@@ -228,7 +228,7 @@ class Checks(Probe):
         return ours == [True, False] * 2 and got[1] is got[3] is None, got
 
     def _meet(self, f=None, launches=10, **attributes):
-        """Launches a program of blocking rendezvous; says how that went and how long it took."""
+        """Launches a program of blocking rendezvous; returns its outcome and its seconds."""
         start, attributes = time.perf_counter(), {"n": len(self.devices), **attributes}
         g, x = self._sharded(f or functools.partial(self._call, **attributes))
         tried = []
@@ -294,7 +294,7 @@ class Checks(Probe):
 
 
 CHECKS = {name: f for name, f in vars(Checks).items() if not name.startswith("_")}
-# What a check is skipped without, and for which the end of the process is an answer.
+# The needs of checks, and checks that may end the process.
 NEEDS = {
     "stream": ["a GPU"],
     "failure_poisoned": ["several devices"],
@@ -313,7 +313,7 @@ class Cases(Checks):
         return sorted(times[1:])[2]
 
     def _matrix(self, dtype, n, symmetric=False):
-        """Made by one fused kernel, so that making it leaves no higher peak behind."""
+        """A matrix from one fused kernel, which leaves no higher peak behind."""
         jnp = self.jnp
 
         def make():
@@ -347,7 +347,7 @@ class Cases(Checks):
         return rows or [{"note": trouble}]
 
     def _solve(self, a, function, flops):
-        """One right-hand side. Peak first: it is only visible in a fresh process."""
+        """One right-hand side. Peak first: only a fresh process shows it."""
         n, jnp, b = len(a), self.jnp, self.jnp.ones((len(a), 1), a.dtype)
         f = self.jax.jit(function).lower(a, b).compile()
         x, peak = self._growth(f, a, b)
@@ -381,7 +381,7 @@ def cases(cuda, quick):
 
 
 def chosen(args):
-    """What is run after the environment; exits where --only names nothing."""
+    """The checks and cases after the environment; exits if --only matches no name."""
     begins = tuple(args.only.split(","))
     names = [*list(CHECKS)[1:], *cases(args.platform == "cuda", args.quick)]
     if not (found := [name for name in names if name.startswith(begins)]):
@@ -393,7 +393,7 @@ def chosen(args):
 
 
 def child(name, *arguments):
-    """Runs one check or case and prints its record; no record: it ended the process."""
+    """Runs one check or case and prints its record; no record means that it ended the process."""
     (case, *size), start = name.split(":"), time.perf_counter()
     try:
         method = getattr(Cases(*arguments), case)
@@ -406,7 +406,7 @@ def child(name, *arguments):
 
 
 def _stated(error):
-    """The telling end of what a process wrote: its fatal lines if there are any."""
+    """The last lines of a process's errors: its fatal lines if there are any."""
     fatal = r"^(?:F\d{4} |terminate|.*(?:Fatal|what\(\)|Error:)).*$"
     return " | ".join((re.findall(fatal, error, re.M) or error.strip().splitlines())[-3:])[-600:]
 
@@ -428,7 +428,7 @@ class Run:
         return self.args.budget - (time.monotonic() - self.start)
 
     def _say(self, text):
-        """One line for the reader, then both files, so that nothing said is lost."""
+        """Prints one line, then writes both files, so that no result is lost."""
         print(f"[{time.monotonic() - self.start:6.1f} s] {text}", flush=True)
         self.args.out.mkdir(parents=True, exist_ok=True)
         text = json.dumps(self.report, indent=1, default=str)
@@ -439,9 +439,9 @@ class Run:
             table.writerows(self.machine | row for row in self.report["baselines"])
 
     def _child(self, name, limit):
-        """The record of one check or case, also when its process hung or died."""
+        """The record of one check or case, also if its process hung or died."""
         env = {"JAX_PLATFORMS": self.args.platform, "TF_CPP_MIN_LOG_LEVEL": "1"}
-        if self.cuda:  # without this every process would grab most of the memory first
+        if self.cuda:  # otherwise every process would first take most of the memory
             env["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
         else:
             env["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
@@ -467,7 +467,7 @@ class Run:
             self._say(" ".join([name, *values]))
 
     def children(self):
-        """All checks, the environment first, then all cases for which there is time."""
+        """All checks, the environment first, then all cases that fit the time budget."""
         self._add("environment", first := self._child("environment", 200))
         if not isinstance(first["got"], dict):
             return self._say(f"jax cannot use {self.args.platform}: no further checks")
@@ -502,7 +502,7 @@ class Run:
         self._say(f"suite: {json.dumps(self.report['suite'])[:1500]}")
 
     def all(self):
-        """Everything; returns 1 if a check failed."""
+        """Runs everything; returns 1 if a check failed."""
         with tempfile.TemporaryDirectory() as folder:
             self.handlers = str(Path(folder, "gpu_probe.so"))
             self.report["build"] = build_handlers(self.args.platform, self.handlers)

@@ -1,4 +1,4 @@
-"""What gpu_probe.py builds: its handlers with nvcc or g++, kernels with NVRTC."""
+"""The builds of gpu_probe.py: its handlers with nvcc or g++, kernels with NVRTC."""
 
 import ctypes
 import importlib.util
@@ -24,7 +24,7 @@ def run(command, limit, **options):
     try:
         out, error = process.communicate(timeout=limit)
         return process.returncode, out, error
-    except BaseException as stop:  # also Ctrl-C, which a session of its own does not get
+    except BaseException as stop:  # also Ctrl-C, which a separate session does not get
         os.killpg(process.pid, signal.SIGKILL)
         if not isinstance(stop, subprocess.TimeoutExpired):
             raise
@@ -43,7 +43,7 @@ def _cuda_roots():
 
 
 def found(*patterns):
-    """What lies in those folders by these patterns."""
+    """The files in those folders that match these patterns."""
     return [p for pattern in patterns for root in _cuda_roots() for p in sorted(root.glob(pattern))]
 
 
@@ -53,7 +53,7 @@ def build_handlers(platform, library):
     common = ["-std=c++17", "-O2", "-shared", "-isystem", ffi, "-o", library, SOURCE]
     host = [os.environ.get("CXX", "g++"), "-fPIC"]
     attempts = [[*host, "-DPROBE_CPU", *common]]
-    if platform == "cuda":  # nvcc links a static cudart: keep its symbols to ourselves
+    if platform == "cuda":  # nvcc links a static cudart: hide its symbols
         own = ["-Xcompiler", "-fPIC", "-Xlinker", "--exclude-libs=ALL"]
         attempts = [[nvcc, *own, *common] for nvcc in found("bin/nvcc")]
         host += [f"-I{folder}" for folder in found("include")]
@@ -75,7 +75,7 @@ def build_handlers(platform, library):
 
 
 def load(library):
-    """The compiled handlers, with the types of what they return."""
+    """The compiled handlers, with their return types."""
     lib = ctypes.CDLL(str(library))
     lib.probe_type_id.restype = lib.probe_type_info.restype = ctypes.c_void_p
     lib.probe_measured.restype, lib.probe_compile.restype = ctypes.c_double, ctypes.c_char_p

@@ -5,25 +5,25 @@ Run: python benchmarks/gpu_solve.py [--out build/bench] [--sizes 32768,8192,1638
      [--panels 512,1024] [--rows "panel*,jnp"] [--repeats 3] [--no-largest] [--only-largest]
      [--platform cuda|cpu] [--devices 2] [--quick] [--list]
 
-Each row is a process of its own, so that the peak of the device's memory is that row's. The first
-call makes the program and is not timed; between the others the rate of a product of two matrices of
-the same dtype is taken, at n = 8192 at most, of which `share_of_gemm` is a share. FLOPs are those
-of run.py. `peak_of_a` is the peak of all memory in use on a device, A included, over its part of A.
-Rows that fail say why in `note`, among them those of an engine that there is not. `K ranks on one
-device` are solves by K ranks that share the first device, through the code that several devices
-run, in memory that is not JAX's. `panel of W` is one factorisation by cuSOLVER, of n x W by LU and
-of W x W by Cholesky: `host_seconds` are those until the call returns, `host_bytes` what it works in
-on CPU devices.
+Each row is a process of its own, so that the peak of the device's memory belongs to that row. The
+first call makes the program and is not timed. Between the others the row measures the rate of a
+product of two matrices of the same dtype, of n = 8192 at most; `share_of_gemm` is relative to it.
+FLOPs are those of run.py. `peak_of_a` is the peak of all memory in use on a device, with A, over
+its part of A. `note` has the error of rows that fail, for example of a missing engine.
+`K ranks on one device` are solves by K ranks that share the first device. They run the code of
+several devices, in memory that is not JAX's. `panel of W` is one factorisation by cuSOLVER, of n x
+W by LU and of W x W by Cholesky. `host_seconds` are the seconds until its call returns,
+`host_bytes` its workspace on the host.
 
-`meshsolve` solves with A's memory given away, `jnp` is jnp.linalg.solve or cho_solve(cho_factor),
-on one device; `... factor` are cho_factor, lu_factor, jnp.linalg.cholesky and
-jax.scipy.linalg.lu_factor. Tile widths other than the chosen one are rows `meshsolve tile W`; the
-width n is one tile, on one CUDA device the vendor's factorisation.
-`meshsolve largest` and `jnp largest` are the largest n of float64 that is solved, found by halving
-what lies between a size that is and one that is not; each is solved, and its residual checked.
+`meshsolve` solves with donated A. `jnp` is jnp.linalg.solve or cho_solve(cho_factor), on one
+device. `... factor` are cho_factor, lu_factor, jnp.linalg.cholesky and jax.scipy.linalg.lu_factor.
+Rows `meshsolve tile W` have other tile widths than the default. The width n is one tile, on one
+CUDA device the vendor's factorisation. `meshsolve largest` and `jnp largest` are the largest n of
+float64 that is solved. They bisect between a size that works and one that does not; each size is
+solved, and its residual checked.
 
-With --platform cpu it runs on CPU devices, which says whether it works, and nothing else.
-Rows that this commit has measured on this device are not measured again.
+--platform cpu runs on CPU devices, which only checks that the program works. Rows that this commit
+has measured on this device are not measured again.
 """
 
 import argparse
@@ -61,11 +61,11 @@ PANEL_CALLS = 5
 CALLED = {"cholesky": "posv", "lu": "gesv"}
 GEMM_N = 8192
 LARGE = 16384  # from here on three calls are timed
-# Least shares of the product rate, and what else is aimed at.
+# Least shares of the product rate, and the other aims.
 SHARES, SHARES_AT = {"cholesky": 0.80, "lu": 0.70}, 32768
 NOT_SLOWER_FROM, PEAK, TIMES_AS_LARGE, SHARED = 8192, 1.05, 1.4, 1.15
 RESIDUAL = 30.0
-# Of the device's memory, what JAX takes.
+# JAX's part of the device's memory.
 FRACTION = "0.92"
 
 
@@ -79,7 +79,7 @@ class Case(NamedTuple):
 
 
 def main() -> int:
-    """Measure what was asked for; the exit code is 1 without a device."""
+    """Measure the selected rows; the exit code is 1 without a device."""
     options = _options()
     cases = [] if options.only_largest else suite(options)
     if options.list:
@@ -111,7 +111,7 @@ def main() -> int:
 
 
 def suite(options) -> list[Case]:
-    """The rows, those first that tell most."""
+    """The rows, the most telling ones first."""
     sizes = [int(n) for n in options.sizes.split(",")]
     routines, tiles = options.routine.split(","), options.tiles.split(",")
     pairs = [(n, routine) for n in sizes for routine in routines]
@@ -134,12 +134,12 @@ def suite(options) -> list[Case]:
 
 def largest(high: int, step: int, works: Callable[[int], bool]) -> tuple[int, int]:
     """The largest multiple of ``step`` that works, 0 if none does, and the least larger one that
-    was tried and does not, 0 if none; those above ``high`` are not tried.
+    was tried and fails, 0 if none. Multiples above ``high`` are not tried.
     """
     most, fails = 0, 0
     low, high = 1, high // step
     while low <= high:
-        # All of it first: what fits need not be halved.
+        # The largest first: if it fits no bisection is needed.
         tried = high if not fails else (low + high) // 2
         if works(tried * step):
             most, low = tried, tried + 1
@@ -149,11 +149,11 @@ def largest(high: int, step: int, works: Callable[[int], bool]) -> tuple[int, in
 
 
 def _add_largest(options, table: Table, count: int, limit: int) -> None:
-    """A row for each way of solving."""
+    """Add a row for each way of solving."""
     for routine in options.routine.split(","):
         for what in ("meshsolve", "jnp"):
             devices = count if what == "meshsolve" else 1
-            # What is larger than all memory cannot work.
+            # A matrix larger than all memory cannot work.
             high = math.isqrt(limit * devices // 8)
             if options.most:
                 high = min(high, options.most)
@@ -177,7 +177,7 @@ def _add_largest(options, table: Table, count: int, limit: int) -> None:
 
 
 def aims(rows: list[dict]):
-    """What is aimed at, as far as there are rows."""
+    """The aims that have rows."""
     doubles = [row for row in rows if row["dtype"] == "float64"]
     by = {(row["routine"], row["what"], int(row["n"])): row for row in doubles}
     sizes = {key: int(row["n"]) for key, row in by.items() if "largest" in row["what"]}
@@ -217,7 +217,7 @@ def _noted(row: dict) -> dict:
 
 
 def _child(options, task: str, *case, **more) -> dict:
-    """What a process of its own says; ``failed`` if it does not get there."""
+    """The output of a separate process; ``failed`` if it does not end well."""
     platform = {"cuda": "cuda", "cpu": "cpu"}[options.platform]
     own = environment.clean(JAX_PLATFORMS=platform, JAX_ENABLE_X64="1")
     if options.platform == "cpu":
@@ -242,11 +242,11 @@ def _child(options, task: str, *case, **more) -> dict:
     return {"failed": telling[-1][:300]}
 
 
-# In a process of its own.
+# In a separate process.
 
 
 def describe() -> dict:
-    """The machine, and bytes of memory of a device that JAX has."""
+    """The machine, and the bytes of a device's memory that JAX may use."""
     import jax
 
     import measures
@@ -311,7 +311,7 @@ def measure(case: Case, repeats: int | None) -> dict:
 
 
 def measure_ranks(routine: str, ranks: int, n: int, repeats: int | None) -> dict:
-    """The same of ranks that share a device."""
+    """The same row for ranks that share a device."""
     import jax
 
     import measures
@@ -326,7 +326,7 @@ def measure_ranks(routine: str, ranks: int, n: int, repeats: int | None) -> dict
 
 
 def measure_panel(routine: str, width: int, n: int) -> dict:
-    """One factorisation by cuSOLVER of what a tile column of an n x n matrix has for it."""
+    """One factorisation by cuSOLVER of the panel of a tile column of an n x n matrix."""
     import measures
     from meshsolve import _cuda
 
@@ -342,8 +342,8 @@ def _repeats(asked: int | None, n: int) -> int:
 
 
 def one_kernel(routine: str, n: int, dtype: str):
-    """A matrix that XLA makes by one kernel, so that making it leaves no peak behind: as
-    contenders.py has it for Cholesky, else pairs of numbers hashed to [-1/2, 1/2).
+    """A matrix that XLA makes by one kernel, which leaves no peak behind. For Cholesky it is that
+    of contenders.py, otherwise pairs of numbers hashed to [-1/2, 1/2).
     """
     import jax
     import jax.numpy as jnp
@@ -365,7 +365,7 @@ def one_kernel(routine: str, n: int, dtype: str):
 
 
 def solver(what: str, routine: str):
-    """(A, B) -> X or a factor, A's memory given away by meshsolve."""
+    """(A, B) -> X or a factor; meshsolve takes a donated A."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -403,7 +403,9 @@ def residual(a, b, x) -> float:
 
 
 def product_rate(n: int, dtype: str, device) -> Callable[[], float]:
-    """What takes the GFLOP/s of a product of two matrices by one device; once called already."""
+    """A function that measures the GFLOP/s of a product of two matrices on one device; called once
+    already.
+    """
     import jax
     import jax.numpy as jnp
 
@@ -457,7 +459,7 @@ def _options():
 
 
 def _reported() -> int:
-    """In the process of a row: one line of JSON."""
+    """In the process of a row: print one line of JSON."""
     order = json.loads(_options().child)
     reported = describe() if order["task"] == "describe" else None
     print(json.dumps(reported or measure(Case(*order["case"]), order["repeats"])))

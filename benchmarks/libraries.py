@@ -1,4 +1,4 @@
-"""Which library has computed a row, in what version, by the kernels of which processor."""
+"""The library that has computed a row, its version, and the processor of its kernels."""
 
 import pathlib
 import tomllib
@@ -10,13 +10,13 @@ COLUMNS = ("library", "library_version", "architecture", "variables")
 
 
 def columns(library: str, version: str, architecture: str, variables: str = "") -> dict:
-    """Those of a row."""
+    """The library columns of a row."""
     return dict(zip(COLUMNS, (library, version, architecture, variables), strict=True))
 
 
 def of_this_process(what: str, threads: int) -> dict:
-    """The columns for a competitor that runs here. BLAS and LAPACK get so many threads: jnp's and
-    SciPy's solvers are those of SciPy's own library.
+    """The columns for a competitor in this process. BLAS and LAPACK get ``threads`` threads: the
+    solvers of jnp and SciPy are those of SciPy's own library.
     """
     import measures
     from meshsolve import __version__
@@ -28,12 +28,12 @@ def of_this_process(what: str, threads: int) -> dict:
         if what.startswith("faer"):
             name, version = "faer", locked("faer")
         return columns(name, version, kernel, variables)
-    import scipy.linalg  # noqa: F401, the library is loaded by it
+    import scipy.linalg  # noqa: F401, this import loads the library
     import threadpoolctl
 
     threadpoolctl.threadpool_limits(threads)
     found = [one for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"]
-    # NumPy has another one, which does nothing here.
+    # NumPy has another one, which does no work here.
     found = [one for one in found if "scipy.libs" in one["filepath"]] or found
     joined = lambda key: "; ".join(str(one.get(key) or "unknown") for one in found)  # noqa: E731
     names = "; ".join(f"{one['internal_api']} ({one.get('threading_layer')})" for one in found)

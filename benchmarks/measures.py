@@ -41,7 +41,7 @@ __all__ = [
 
 @functools.cache
 def fault_target() -> str:
-    """A target as the wheel's, with one routine more: `diagnose`, which passes its operand through.
+    """The wheel's target with one more routine: `diagnose`, which passes its operand through.
 
     Attributes: `fault`, "none", "error" or "panic", happens on `fault_rank` while all others wait.
     """

@@ -1,24 +1,24 @@
-"""Peak memory of one sharded call, above what existed before it, in this fresh process.
+"""Peak memory of one sharded call, above that before it, in this fresh process.
 
 Run: python benchmarks/memory.py --n 8192 --devices 2 --what meshsolve [--keep-a]
      python benchmarks/memory.py --n 8192 --devices 1 --platform cuda
      python benchmarks/memory.py --n 22391 --columns 22409 --devices 1 --what transpose
      python benchmarks/memory.py --n 4096 --devices 2 + --n 4096 --devices 2 --what inv
 
-Prints one JSON line: bytes of A, bytes above, and their ratio. Several cases, with "+" between
-them and as many devices each, take one process, and what one leaves unused goes back to the system;
-"other_bytes" is what the process holds before a case beside A and b. `--what` is meshsolve, factor
-(cho_factor, or lu_factor with `--assume gen`, and ten solves), refine (a solve by a factor in half
-the precision), inv (meshsolve.inv), lu-inv (of a factor, which is kept), grad (the gradient of a
-solution's square with respect to A and b), logdet (the gradient of log |det A|), jnp
-(jax.scipy.linalg's factorisation and solve on the same shards), transpose
-(meshsolve.transpose_inplace of an n x columns array) or jnp.transpose (the same by XLA, donated).
-With storage "padded" A lies on one device and n - 1 is solved: its sharded copy is 1. "two ways" is
-a matrix in blocks, its rows and its columns distributed to half of the devices each.
+Prints one JSON line: bytes of A, bytes above, and their ratio. Several cases, with "+" between them
+and as many devices each, take one process, and unused memory goes back to the system in between.
+"other_bytes" is the memory of the process before a case, in addition to A and b. `--what` names the
+call. meshsolve is one solve; factor is cho_factor, or lu_factor with `--assume gen`, and ten
+solves. refine is a solve by a factor in half the precision. inv is meshsolve.inv, lu-inv the
+inverse of a factor, which is kept. grad is the gradient of a solution's square with respect to A
+and b, logdet that of log |det A|. jnp is jax.scipy.linalg's factorisation and solve on the same
+shards. transpose is meshsolve.transpose_inplace of an n x columns array, jnp.transpose the same by
+XLA, donated. With storage "padded" A is on one device and n - 1 is solved: its sharded copy is 1.
+"two ways" is a matrix in blocks: half of the devices share its rows, and half its columns.
 
-Of CPU devices it is the resident memory of the process; of CUDA devices what JAX's allocator
-has given at its peak, summed over devices. That peak is of the whole process: one case at a time,
-and "before_bytes" is how far it was above what is in use before the call.
+On CPU devices it is the resident memory of the process. On CUDA devices it is the peak of JAX's
+allocator, summed over devices. That peak is of the whole process: one case at a time.
+"before_bytes" is its height above the memory in use before the call.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def _split(arguments: list[str]) -> list[list[str]]:
 
 
 def transposition(options) -> dict:
-    """The same of one transposition; beside it the scratch that the call has taken."""
+    """The same for one transposition, and the scratch that the call has taken."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -109,7 +109,7 @@ def transposition(options) -> dict:
         transpose = jax.jit(jnp.transpose, donate_argnums=0, out_shardings=turned)
     jax.block_until_ready(transpose(matrix(64 * options.devices, 128 * options.devices)))
     above = []
-    for _ in range(2):  # the first call makes its program too
+    for _ in range(2):  # the first call also compiles
         x = matrix(rows, cols)
         before = reset_peak()
         y = jax.block_until_ready(transpose(x))
@@ -170,7 +170,7 @@ def measure(options) -> dict:
 
     def rhs(n):
         n -= padded
-        # Few are replicated, many distributed by columns: the layouts that the solver works in.
+        # Few are replicated, many distributed by columns: the layouts of the solver.
         spec = PartitionSpec() if options.rhs <= 32 else PartitionSpec(None, axes)
         ones = lambda: jnp.ones((n, options.rhs))  # noqa: E731
         made = jax.jit(ones, out_shardings=None if padded else NamedSharding(mesh, spec))()
@@ -272,7 +272,7 @@ def _of_devices(what: str) -> int | None:
 
 
 def reset_peak() -> int:
-    """Start a new peak, if that can be; returns the bytes in use now."""
+    """Start a new peak, if the system can; return the bytes in use now."""
     in_use = _of_devices("bytes_in_use")
     if in_use is not None:
         return in_use
@@ -281,7 +281,7 @@ def reset_peak() -> int:
 
 
 def peak() -> int:
-    """The most bytes in use since ``reset_peak``, or ever."""
+    """The most bytes in use since ``reset_peak``, or in the life of the process."""
     most = _of_devices("peak_bytes_in_use")
     return _status("VmHWM") if most is None else most
 

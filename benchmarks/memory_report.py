@@ -1,4 +1,4 @@
-"""A plot of what memory.py has measured: peaks above A, of this library and of jax.scipy.
+"""A plot of the results of memory.py: peaks above A, of this library and of jax.scipy.
 
 Run: python benchmarks/memory_report.py [FOLDER]    reads, and writes to, benchmarks/results
 """
@@ -9,7 +9,7 @@ import sys
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 SOLVES = {"what": "meshsolve", "storage": "rows", "devices": 2}
-# Label, and what the one row that it is of agrees with.
+# A label, and the fields that select its one row.
 BARS = (
     ("solve, in place: general", SOLVES | {"assume": "gen", "keep_a": False}),
     ("solve, in place: positive definite", SOLVES | {"assume": "pos", "keep_a": False}),

@@ -1,13 +1,13 @@
-"""What the layout by columns costs on many devices: the model of
-docs/design/algorithms.md, "Growth on paper".
+"""The cost of the layout by columns on many devices: the model of docs/design/algorithms.md,
+"Growth on paper".
 
 Run: python benchmarks/model.py [--tile 128]
 
-A step with c tile columns left takes max(work / P, critical path) units, a unit being the product
-of a panel and a tile, 2 m b^2 operations; the device of a panel updates its column first and then
-factors it. Every panel goes to every device. Prints the share of P times one device's rate, for
-orders that fit a device's memory, and the time on the links against the arithmetic, by columns and
-on a square grid of devices.
+A step with c tile columns left takes max(work / P, critical path) units. A unit is the product of a
+panel and a tile, 2 m b^2 operations. The device of a panel first updates its column, then factors
+it. Every panel goes to every device. The program prints the share of P times one device's rate, for
+orders that fit a device's memory. It also prints the time on the links over that of the arithmetic,
+by columns and on a square grid of devices.
 """
 
 import argparse
@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 
 class Machine(NamedTuple):
-    """Constants of a device and of what connects them."""
+    """Constants of a device and of its links."""
 
     name: str
     flops: float  # operations of a product in a second, of one device
-    words: float  # float64 words in a second that a device takes from the others
+    words: float  # float64 words per second that a device takes from the others
     memory: float  # words of a device that A may take
 
 
@@ -27,14 +27,14 @@ class Method(NamedTuple):
     """A factorisation, in units of 2 m b^2."""
 
     name: str
-    work: float  # of each tile column that is left, on average
-    panel: float  # that a panel takes
-    operations: float  # of all, times n^3
+    work: float  # of each remaining tile column, on average
+    panel: float  # of a panel
+    operations: float  # of the factorisation, times n^3
 
 
-# A core's rate and copy and the panels' times are measured on a Zen 5 (`make bench`, `make
-# bench-transpose`, `cargo run --release --example lu_panel`). What concerns GPUs is
-# assumed: data sheets of one with 80 GB, a third off its rate, half of its memory given to A.
+# Measured on a Zen 5: the rate and copy of a core and the times of panels (`make bench`,
+# `make bench-transpose`, `cargo run --release --example lu_panel`). Those of GPUs are assumptions:
+# data sheets of a GPU with 80 GB, two thirds of its rate, half of its memory for A.
 MACHINES = (
     Machine("cores of one host", 95e9, 2.5e9, 1e9),
     Machine("GPUs in a node, 450 GB/s", 45e12, 56e9, 5e9),
@@ -44,7 +44,9 @@ METHODS = (Method("Cholesky", 0.5, 0.5, 1 / 3), Method("LU", 1.0, 0.8, 2 / 3))
 
 
 def share(method: Method, columns: int, devices: int) -> float:
-    """The share of ``devices`` times one device's rate that panels leave, of ``columns`` tiles."""
+    """The share of ``devices`` times one device's rate that remains with panels, for ``columns``
+    tiles.
+    """
     left = range(1, columns + 1)
     work = sum(c * method.work * c for c in left)
     steps = (max(method.work * c / devices, min(c, 1) + method.panel) * c for c in left)
@@ -63,7 +65,7 @@ def least_order(method: Method, devices: int, tile: int, wanted: float) -> int:
 
 
 def on_links(machine: Machine, method: Method, n: float, devices: int) -> tuple[float, float]:
-    """Time on the links as a multiple of that of the arithmetic: every device takes n^2 / 2 words
+    """Time on the links as a multiple of that of the arithmetic. Every device takes n^2 / 2 words
     by columns, and n^2 / sqrt(P) on a square grid.
     """
     arithmetic = method.operations * n**3 / devices / machine.flops

@@ -1,11 +1,10 @@
-"""Plots of what run.py has measured: time, share, memory, devices, and the split of calls.
+"""Plots of the results of run.py: time, share, memory, devices, and the split of calls.
 
 Run: python benchmarks/plot.py FOLDER
 
-For each FOLDER/solve-cpu-*.csv five SVGs beside it: NAME-time, -share, -memory, -devices, -split.
-Shares are of the processor's peak of fused multiply-adds. Rows that were disturbed have hollow
-marks.
-Rows and columns that a table lacks are left out of its plots; plots without rows are not made.
+Each FOLDER/solve-cpu-*.csv gives five SVGs in the same folder: NAME-time, -share, -memory,
+-devices, -split. Shares are relative to the processor's peak of fused multiply-adds. Disturbed rows
+have hollow marks. Plots omit missing rows and columns; there is no plot without rows.
 """
 
 import csv
@@ -87,7 +86,7 @@ def _lines(rows: list[dict], routine: str, what: str, column: str) -> list[tuple
 
 
 def _disturbed(rows: list[dict], routine: str, what: str) -> set[int]:
-    """Orders of those rows of a line that were disturbed."""
+    """Orders of the disturbed rows of a line."""
     found = _float64(rows, routine=routine, what=what)
     return {int(row["n"]) for row in found if row.get("disturbed")}
 
@@ -151,11 +150,11 @@ def _against_n(rows: list[dict], column: str, label: str, names: tuple[str, ...]
 
 
 def time(rows: list[dict]):
-    """Seconds of a whole call against n, beside what the processor's peak would take."""
+    """Seconds of a whole call against n, and the seconds at the processor's peak."""
     figure = _against_n(rows, "seconds_median", "seconds of a call, float64", LINES)
     if figure:
         peaks = _median_by_order(rows, lambda row: float(row["peak_gflops"]))
-        # Of a table that has none: a line of n^3 alone.
+        # For a table without a peak: a line of n^3 alone.
         peak, text = (peaks[-1][1], "dotted: at the peak") if peaks else (50, "dotted: as n³")
         for cubes, axes in zip((1 / 3, 2 / 3), figure.axes, strict=True):
             axes.set_yscale("log")
@@ -172,7 +171,7 @@ def time(rows: list[dict]):
 
 
 def share(rows: list[dict]):
-    """The share of the processor's peak against n; faer's product beside it."""
+    """The share of the processor's peak against n, and that of faer's product."""
     column, label = _measured_share(rows)
     figure = _against_n(rows, column, f"{label}, float64", LINES)
     if figure:
@@ -193,7 +192,7 @@ def share(rows: list[dict]):
 
 
 def _measured_share(rows: list[dict]) -> tuple[str, str]:
-    """The column of shares, and its label: of products where a table has no peak yet."""
+    """The column of shares, and its label: shares of products if a table has no peak yet."""
     if any(row.get("share_of_peak") for row in rows):
         return "share_of_peak", "share of the peak of multiply-adds"
     return "share_of_gemm", "share of the rate of a matrix product"
@@ -206,7 +205,7 @@ def memory(rows: list[dict]):
         for row in rows
     ]
     label = "peak of memory, A itself being 1"
-    # Smaller arrays come from memory that the process has already.
+    # Smaller arrays reuse memory of the process.
     figure = _against_n(total, "peak", label, MEMORY, least=4096)
     if figure:
         figure.axes[0].set_ylim(0, None)
@@ -247,7 +246,7 @@ def devices(rows: list[dict]):
 
 
 def split(rows: list[dict]):
-    """Where the time of calls goes, as parts of their seconds."""
+    """The phases of calls, as parts of their seconds."""
     from matplotlib import pyplot
 
     names = ("meshsolve", "meshsolve columns", "meshsolve jit")
@@ -265,7 +264,7 @@ def split(rows: list[dict]):
     for place, (_, row) in enumerate(bars):
         parts = {name: float(row.get(f"seconds_{name}") or 0) for name in SPLIT}
         whole = max(float(row["seconds_median"]), sum(parts.values()))
-        if not row.get("seconds_outside"):  # of before there were such columns
+        if not row.get("seconds_outside"):  # an older table without these columns
             parts["other"] = whole - parts["factor"]
         left = 0.0
         for name, seconds in parts.items():

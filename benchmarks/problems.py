@@ -8,8 +8,8 @@ import numpy as np
 
 
 class Problem(NamedTuple):
-    """Solve (kernel(points, points) + ridge I) X = targets; column j of the targets is 1 where the
-    label is j, if there are labels.
+    """The system (kernel(points, points) + ridge I) X = targets; with labels, column j of the
+    targets is 1 where the label is j.
     """
 
     name: str

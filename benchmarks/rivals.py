@@ -1,5 +1,5 @@
-"""Ways to transpose a matrix, and copies, in one process: the Cargo example transpose_rivals and
-NumPy. Arrays are filled with indices, so that every answer can be checked element by element.
+"""Methods to transpose a matrix, and copies, in one process: the Cargo example transpose_rivals and
+NumPy. Indices fill the arrays, so that every element of an answer can be checked.
 """
 
 import ctypes
@@ -14,9 +14,9 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 EXAMPLE = "transpose_rivals"
-# What a plan is asked for; transpose_rivals/lib.rs has the same numbers.
+# The number of each request for a plan; transpose_rivals/lib.rs has the same numbers.
 PLANS = {"chosen": 0, "C2R": 1, "R2C": 2, "shared scratch": 3}
-# Those that have no threads.
+# Methods with one thread.
 SINGLE = ("transpose crate", "numpy")
 SHARDS = 4
 ACROSS = f"across {SHARDS} shards"
@@ -25,7 +25,7 @@ _NUMPY = {4: np.uint32, 8: np.uint64, 16: np.complex128}
 
 
 def build() -> pathlib.Path:
-    """Build the example; the path of its library."""
+    """Build the example; return the path of its library."""
     command = ["cargo", "build", "--release", "--locked", "--message-format=json"]
     command += ["--example", EXAMPLE]
     ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
@@ -35,7 +35,7 @@ def build() -> pathlib.Path:
 
 
 def versions() -> str:
-    """Of everything that is measured, and of the compiler."""
+    """The versions of all measured libraries, and of the compiler."""
     packages = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     locked = {package["name"]: package["version"] for package in packages}
     rustc = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=True)
@@ -44,7 +44,7 @@ def versions() -> str:
 
 
 class Memory:
-    """Anonymous memory that exists, of ordinary or of huge pages."""
+    """Touched anonymous memory, of ordinary or of huge pages."""
 
     def __init__(self, count: int, huge: bool):
         self._map = mmap.mmap(-1, count, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -65,8 +65,8 @@ class Rivals:
         self.first, self.second = Memory(count, huge), Memory(second, huge)
 
     def plan(self, method: str, shape: tuple, threads: int) -> tuple[int, str] | None:
-        """Bytes beside the array that the method needs, and what it says of itself; None if it does
-        not apply.
+        """Bytes that the method needs in addition to the array, and its own description; None if it
+        does not apply.
         """
         rows, cols, size = shape
         if method in PLANS:
@@ -81,7 +81,9 @@ class Rivals:
         return rows * cols * size, ""
 
     def copy_seconds(self, count: int, threads: int) -> tuple[float, float]:
-        """Of an ordinary and a streaming copy of so many bytes, or of all that the second holds."""
+        """Seconds of an ordinary and a streaming copy of ``count`` bytes, or of all bytes of the
+        second array.
+        """
         count = min(count, self.second.bytes.size)
         addresses = (self.first.address, self.second.address)
         call = lambda streaming: self._library.rivals_copy(  # noqa: E731
@@ -90,7 +92,7 @@ class Rivals:
         return _seconds(lambda: call(False)), _seconds(lambda: call(True))
 
     def seconds(self, method: str, shape: tuple, threads: int, check: bool) -> float:
-        """Of one transposition; of the faster kind of stores where there are two. Raises
+        """Seconds of one transposition, with the faster kind of stores if there are two. Raises
         AssertionError if ``check`` finds a misplaced element.
         """
         rows, cols, size = shape

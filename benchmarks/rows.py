@@ -17,23 +17,23 @@ from memory import peak, reset_peak
 from meshsolve import _core
 from turns import LeftOut
 
-# Routines whose last call is the one that factors; those of which `ms.last_call()` tells all, by
-# columns; the rest of its phases are "other".
+# Routines whose last call factors: for them `ms.last_call()` reports these phases as columns; the
+# rest is "other".
 FACTORING = ("cholesky", "lu", "inverse")
 PHASES = ("wait", "arrange", "factor", "solve")
-# Turns of a row. Calls in each: one, or so many below these orders.
+# Turns of a row. Calls in each: one, or the given number below these orders.
 TURNS = 5
 CALLS = {2048: 11, 4096: 3}
-# Below this the baselines are not taken at every call.
+# Below this the baselines are not measured at every call.
 SMALL_N = 2048
-# Bytes of A from which its transposition goes to memory, and is compared with a copy.
+# Bytes of A from which its transposition leaves the caches, and is compared with a copy.
 COPIED = 1 << 26
-# Seconds of a competitor's call from which three turns have to do.
+# Seconds of a competitor's call from which three turns must suffice.
 SLOW, FEW = 10.0, 3
 
 
 class Row:
-    """What all have in common: turns, between measurements of the processor's peak."""
+    """The common part of all rows: turns, between measurements of the processor's peak."""
 
     def __init__(self, options, what: str, n: int):
         self.what, self.n, self.rhs = what, n, options.rhs
@@ -47,11 +47,11 @@ class Row:
         self.times, self.factor, self.rates, self.peaks, self.updates = [], [], [], [], []
 
     def prepare(self) -> None:
-        """Nothing that is measured."""
-        gemm_rate(self.dtype, 256)  # starts its threads
+        """Start the threads of the product; nothing here is measured."""
+        gemm_rate(self.dtype, 256)
 
     def turn(self) -> bool:
-        """Measure some calls; whether there is another turn."""
+        """Measure some calls; return whether there is another turn."""
         self.peaks.append(peak_rate(self.dtype, self.threads))
         self.measure()
         self.peaks.append(peak_rate(self.dtype, self.threads))
@@ -59,13 +59,13 @@ class Row:
         return self.left > 0
 
     def row(self) -> dict:
-        """The columns."""
+        """The columns of the row."""
         fixed = {"n": self.n, "rhs": self.rhs, "dtype": self.dtype, "devices": self.devices}
         versions = {"jax": jax.__version__, "meshsolve": ms.__version__}
         return fixed | {"threads": self.threads} | versions | self.figures()
 
     def shares(self, routine: str, ready: bool = False) -> dict:
-        """Those of seconds and rates."""
+        """The columns of seconds and rates."""
         return shares(
             *(routine, ready, self.n, self.rhs, self.dtype),
             *(self.times, self.factor, self.rates, self.peaks, self.updates),
@@ -73,17 +73,17 @@ class Row:
 
 
 class Products(Row):
-    """faer's."""
+    """faer's products."""
 
     def measure(self) -> None:
-        """Of order ``GEMM_N`` at most."""
+        """Products of order ``GEMM_N`` at most."""
         rates = [gemm_rate(self.dtype, self.n) for _ in range(self.calls)]
         operations = weight(self.dtype) * 2e-9 * min(self.n, GEMM_N) ** 3
         self.times += [operations / rate for rate in rates]
         self.rates += rates
 
     def figures(self) -> dict:
-        """The columns of them."""
+        """The columns of products."""
         self.n, self.rhs = min(self.n, GEMM_N), 0
         blank = {"n": self.n, "rhs": "", "devices": ""}
         return self.shares("gemm") | blank | libraries.of_this_process("faer", self.threads)
@@ -93,7 +93,7 @@ class Solves(Row):
     """Whole calls of this library, jnp, SciPy or faer."""
 
     def prepare(self) -> None:
-        """The first call, which compiles; its answer is checked."""
+        """Make the first call, which compiles; check its answer."""
         super().prepare()
         self.libraries = libraries.of_this_process(self.what, self.threads)
         self.rhs = right_hand_sides(self.what, self.n, self.rhs)
@@ -106,12 +106,12 @@ class Solves(Row):
         self._forget()
 
     def _forget(self) -> None:
-        """The last call, which was not meant."""
+        """Drop the last call, which does not count."""
         for values in (self.times, self.factor, self.phases):
             del values[-1:]
 
     def measure(self) -> None:
-        """The calls of a turn, and a product; three of those are enough beside a competitor."""
+        """The calls of a turn, and a product; three products are enough for a competitor."""
         small = self.n < SMALL_N
         if small:
             self._call()  # wakes the threads
@@ -159,10 +159,10 @@ class Solves(Row):
 
 
 class ScaLapack(Row):
-    """Solves by processes of their own, of one thread each, as many as devices."""
+    """Solves by separate processes, of one thread each, as many as devices."""
 
     def prepare(self) -> None:
-        """The better width of blocks, by smaller matrices; then the first solve."""
+        """Choose the better width of blocks, by smaller matrices; then make the first solve."""
         super().prepare()
         if self.dtype != "float64":
             raise LeftOut("float64 only")
@@ -189,7 +189,7 @@ class ScaLapack(Row):
         return seconds
 
     def measure(self) -> None:
-        """The calls of a turn, and a product, of which three are enough."""
+        """The calls of a turn, and a product; three products are enough."""
         if len(self.rates) < FEW:
             self.rates.append(gemm_rate(self.dtype, self.n))
         for _ in range(self.calls):
@@ -214,7 +214,7 @@ class ScaLapack(Row):
 
 
 def row_of(options) -> Row:
-    """What measures the row that ``--one`` names."""
+    """The object that measures the row of ``--one``."""
     kind = Solves
     if options.one == "faer gemm":
         kind = Products
@@ -224,7 +224,7 @@ def row_of(options) -> Row:
 
 
 def _update_rate(dtype: str, n: int, threads: int) -> float:
-    """GF/s of the product by which our factorisations update their tiles."""
+    """GF/s of the product that updates tiles in our factorisations."""
     return measures.update_flops(dtype, min(n, GEMM_N), threads) / 1e9
 
 
@@ -241,7 +241,7 @@ def _split(phases: list[dict]) -> dict:
 
 
 def share_of_copy(size: int, seconds: float) -> dict:
-    """The columns of an in-place transposition of A that took so long."""
+    """The columns of an in-place transposition of A in ``seconds``."""
     copied = min(size, 4 * COPIED)
     times = [measures.copy_seconds(copied, _core.threads()) for _ in range(5)]
     rate = 2 * copied / statistics.median(times[1:])

@@ -4,33 +4,33 @@ Run: python benchmarks/run.py [--sizes 1024,4096,8192] [--devices 2] [--dtype fl
      [--routine cholesky,lu,inverse,triangular,determinant,gradient] [--what "meshsolve,scipy"]
      python benchmarks/run.py --suite bench [--out FOLDER] [--list]
 
-Each row has a process of its own. Rows of one routine, order and dtype take turns (turns.py): one
-call of the first (more if it is small), one of the second and so on, five times around, while the
-other processes sleep. Figures are medians over all turns. The processes start without the
-variables of BLAS libraries (environment.py); `library`, `library_version` and `architecture` say
-what has computed the row, `variables` which of these variables the benchmark has set.
+Each row has its own process. Rows of one routine, order and dtype take turns (turns.py): one call
+of the first (more if it is small), then one of the second and so on. There are five such rounds.
+Meanwhile the other processes sleep. Figures are medians over all turns. The processes start without
+the variables of BLAS libraries (environment.py). `library`, `library_version` and `architecture`
+name the library of the row, `variables` the variables that the benchmark has set.
 
-Before and after each turn the peak of fused multiply-adds is measured in the row's process, in its
-real dtype, on all threads (`peak_gflops`); `share_of_peak` is of that. Where the peaks of a row are
-more than 5 % apart (`peak_moved`) it is `disturbed`. `share_of_gemm` is of faer's product, taken
-in each turn, in three beside a competitor. Times are of whole calls, dispatch included; FLOPs are
-n^3/3 for Cholesky, 2/3 n^3 for LU, a determinant and a gradient, 2 n^3 for an inverse, and 2 n^2 k
-for k right-hand sides, n^2 k with a triangular matrix. They are real operations: 4 times as many
-for complex types.
-`share_of_peak_factor` and the like are of the factorisation alone, by the clock inside the call;
-`share_of_update_factor` is of the product by which it updates its tiles (`update_gflops`). By that
-clock are also `seconds_wait` (for the devices to arrive), `seconds_arrange` (transposed, mirrored,
-redistributed), `seconds_solve` and `seconds_other`, while `seconds_outside` is what the call took
-beyond them. `share_of_copy` is the rate of a transposition in place of A as a share of that of a
-copy of memory by the same threads.
+Before and after each turn the row's process measures the peak of fused multiply-adds, in its real
+dtype, on all threads (`peak_gflops`). `share_of_peak` is relative to it. A row is `disturbed` if
+its peaks are more than 5 % apart (`peak_moved`). `share_of_gemm` is relative to faer's product,
+which is measured in each turn, or in three turns for a competitor. Times are of whole calls, with
+dispatch. FLOPs are n^3/3 for Cholesky, 2/3 n^3 for LU, a determinant and a gradient, and 2 n^3 for
+an inverse. They are 2 n^2 k for k right-hand sides, and n^2 k with a triangular matrix. These are
+real operations: complex types have 4 times as many. The clock inside the call gives the other
+columns. `share_of_peak_factor` and the like are of the factorisation alone;
+`share_of_update_factor` is relative to the product that updates its tiles (`update_gflops`). The
+phases are `seconds_wait` (for the devices to arrive), `seconds_arrange` (transposing, mirroring,
+redistributing), `seconds_solve` and `seconds_other`; `seconds_outside` is the rest of the call.
+`share_of_copy` is the rate of an in-place transposition of A over that of a copy of memory by the
+same threads.
 
 A suite (suites.py) is a list of rows. With `--out` they go into FOLDER/solve-cpu-CORES-cores.csv,
-in the place of the same row of an earlier commit, when all that are compared with one another have
-been measured; rows that this commit has there already are not measured again, so that a run that
-was broken off goes on.
+where they replace the same rows of an earlier commit. They are written when all rows of a
+comparison are measured. Rows of this commit are not measured again, so that an interrupted run
+continues.
 
-Rows that cannot be measured are left out, and standard error says why. So are solves of n
-right-hand sides above n = 4096, which take minutes, unless `--what` names them.
+Rows that cannot be measured are left out, and standard error reports the reason. Solves of n
+right-hand sides above n = 4096 take minutes: they are left out unless `--what` names them.
 """
 
 import argparse
@@ -57,12 +57,12 @@ COLUMNS = (
     *("copy_gb_per_s", "share_of_copy", "peak_over_a", "residual_ratio"),
     *(*LIBRARIES, "jax", "meshsolve", "commit", "machine"),
 )
-# Above this solves of n right-hand sides are asked for by name only.
+# Above this only `--what` selects solves of n right-hand sides.
 MANY_N = 4096
 
 
 def main() -> None:
-    """Run every measurement in a process of its own and print the table."""
+    """Run every measurement in a separate process and print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -142,7 +142,7 @@ def _worker(options, case) -> Worker:
 
 
 def _serve(options) -> None:
-    """Be that process."""
+    """The main function of that process."""
     options.devices = 1 if on_one_device(options.one) else options.devices
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={options.devices}"
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -155,13 +155,13 @@ def _serve(options) -> None:
 
 
 def _named(case) -> dict:
-    """What its row is found by."""
+    """The keys of its row."""
     devices = 1 if on_one_device(case.what) else case.devices
     return case._replace(devices="" if case.what == "faer gemm" else devices)._asdict()
 
 
 def on_one_device(what: str) -> bool:
-    """Whether a competitor has nothing to do with meshes."""
+    """Whether a competitor uses no mesh."""
     return what == "faer" or what.startswith(("jnp one device", "scipy"))
 
 

@@ -1,4 +1,4 @@
-"""ScaLAPACK's solve (scalapack/solve.c) as a competitor, where Debian's packages of it are."""
+"""ScaLAPACK's solve (scalapack/solve.c) as a competitor, if Debian's packages are installed."""
 
 import os
 import pathlib
@@ -11,8 +11,8 @@ import environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SOURCE = pathlib.Path(__file__).resolve().parent / "scalapack/solve.c"
-# With the kernels that OpenBLAS chooses, which an old one does badly on a new processor, and with
-# those for AVX-512. "ScaLAPACK Haswell" and the like can be asked for as well.
+# With the kernels that OpenBLAS chooses, where an old version serves a new processor badly, and
+# with those for AVX-512. `--what` also takes "ScaLAPACK Haswell" and the like.
 WHATS = ("ScaLAPACK", "ScaLAPACK SkylakeX")
 _AVX512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}
 _LIBRARIES = {
@@ -22,7 +22,7 @@ _LIBRARIES = {
 
 
 class Unavailable(Exception):
-    """Why the row is left out."""
+    """The reason why the row is left out."""
 
 
 class Timed(NamedTuple):
@@ -34,7 +34,7 @@ class Timed(NamedTuple):
 
 
 def build() -> pathlib.Path:
-    """The compiled program; raises ``Unavailable`` with the package that is missing."""
+    """The compiled program; raises ``Unavailable`` with the name of a missing package."""
     for tool, package in {"mpicc": "libopenmpi-dev", "mpirun": "openmpi-bin"}.items():
         if not shutil.which(tool):
             raise Unavailable(f"no {tool}: apt-get install {package}")
@@ -54,8 +54,8 @@ def build() -> pathlib.Path:
 
 
 class Program:
-    """Processes on a 1 x ``processes`` grid, of one thread each, which solve when they are told to
-    and sleep in between.
+    """Processes on a 1 x ``processes`` grid, of one thread each. They solve on command and sleep in
+    between.
     """
 
     def __init__(self, what: str, routine: str, n: int, rhs: int, nb: int, processes: int):
@@ -78,7 +78,7 @@ class Program:
         self._process = subprocess.Popen(
             command, env=settings, stdout=subprocess.PIPE, text=True, **quiet
         )
-        # Open for reading as well, so that none waits for a process that has failed.
+        # Open for reading as well, so that no write waits for a process that has failed.
         self._pipes = [os.open(pipe, os.O_RDWR) for pipe in pipes]
 
     def _tell(self, word: bytes) -> list[str]:
@@ -92,11 +92,11 @@ class Program:
         return line.split()
 
     def solve(self) -> Timed:
-        """Of a new system."""
+        """The times of a new system."""
         return Timed(*map(float, self._tell(b"s")))
 
     def end(self) -> tuple[str, str]:
-        """End it; the version of OpenBLAS and its kernels."""
+        """End the program; return the version of OpenBLAS and its kernels."""
         kernels, _, *version = self._tell(b"e")
         self._process.communicate()
         for pipe in self._pipes:

@@ -1,6 +1,6 @@
-"""What `make bench`, `make bench-full` and `make bench-check` measure, in the order they do.
+"""The rows of `make bench`, `make bench-full` and `make bench-check`, in order.
 
-"growth" is a part of "full": orders up to 16384, which take ten minutes, and 8192 by more devices.
+"growth" is a part of "full": orders up to 16384, which take ten minutes, and 8192 on more devices.
 """
 
 from typing import NamedTuple
@@ -9,7 +9,7 @@ import scalapack
 from contenders import WHATS
 
 BOTH = ("cholesky", "lu")
-# From the first on rows of n right-hand sides take minutes; the other is the largest.
+# From the first order on, rows of n right-hand sides take minutes; the other is the largest order.
 LARGE, HUGE = 8192, 16384
 
 
@@ -24,7 +24,7 @@ class Case(NamedTuple):
 
 
 def _small() -> list[Case]:
-    """Steady state where dispatch counts."""
+    """Steady state of small orders, where dispatch counts."""
     ours = ("meshsolve", "meshsolve jit")
     sizes = [(r, n) for n in (256, 1024) for r in BOTH]
     cases = [Case(r, w, n) for r, n in sizes for w in (*ours, "jnp one device")]
@@ -32,7 +32,7 @@ def _small() -> list[Case]:
 
 
 def _competitors() -> list[Case]:
-    """The slowest only for the smaller matrices."""
+    """All competitors; the slowest only for the smaller matrices."""
     few = ("meshsolve", "meshsolve columns", "meshsolve keep a", "meshsolve ready factor 1 rhs")
     few += ("jnp sharded", "jnp one device", "scipy", "faer", "ScaLAPACK", "ScaLAPACK SkylakeX")
     cases = []
@@ -75,7 +75,7 @@ def _full() -> list[Case]:
 
 
 def _check() -> list[Case]:
-    """Shares that say whether something was lost, in two minutes."""
+    """Shares that show a regression, in two minutes."""
     whats = ("meshsolve", "meshsolve columns", "meshsolve keep a")
     return [Case(r, w, 4096) for r in BOTH for w in whats] + [
         Case("cholesky", "meshsolve", 4096, devices=4),
@@ -90,5 +90,5 @@ SUITES = {"bench": _bench, "growth": _growth, "full": _full, "check": _check}
 
 
 def cases(suite: str) -> list[Case]:
-    """Each once."""
+    """The rows of a suite, each once."""
     return list(dict.fromkeys(SUITES[suite]()))

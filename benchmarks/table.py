@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 
 class Table:
-    """Rows by their ``keys``: printed as they come, or kept in the file ``path``, where each takes
-    the place of the same row of an earlier commit. ``fixed`` is part of every row; it has "commit".
+    """Rows by their ``keys``: printed as they come, or kept in the file ``path``, where each
+    replaces the same row of an earlier commit. ``fixed`` is part of every row; it has "commit".
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Table:
 
     @property
     def rows(self) -> list[dict]:
-        """Those in the file."""
+        """The rows in the file."""
         return list(self._rows.values())
 
     def has(self, row: dict) -> bool:
@@ -41,7 +41,7 @@ class Table:
         return self._rows.get(self._key(row), {}).get("commit") == self._fixed["commit"]
 
     def add(self, row: dict) -> None:
-        """Take a row that was measured now."""
+        """Add a row that was measured now."""
         row = row | self._fixed
         if self._path is None:
             csv.DictWriter(sys.stdout, self._columns).writerow(row)

@@ -1,14 +1,15 @@
-"""Where the time of one call goes: traces, and what they add up to.
+"""The parts of the time of one call: traces, and their sums.
 
 Run: python benchmarks/traces.py [--out FOLDER] [--cases cholesky-8192-2,...]
 
-A case is a routine, an order and a number of devices; each runs in a process of its own, with
-products of all threads between its calls. Of the call that takes the median time the spans go to
-FOLDER/trace-CASE.json.gz, which Perfetto opens, and their sums to FOLDER/traces-cpu-*-cores.csv:
-for each worker the shares of the call's time in updates, panels, substitutions, other work, waits
-and between spans (handing over, dispatch), and the rate of its updates, arithmetic of whole tiles,
-as a share of a thread's part of the processor's peak, and of the product rate. The peak is measured
-before and after the calls; where it moved by more than 5 % the rows are marked as disturbed.
+A case is a routine, an order and a number of devices. Each runs in its own process, with products
+of all threads between its calls. The spans of the call with the median time go to
+FOLDER/trace-CASE.json.gz, which Perfetto opens, and their sums to FOLDER/traces-cpu-*-cores.csv.
+For each worker these have the shares of the call's time in updates, panels, substitutions, other
+work, waits and between spans (handover, dispatch). They also have the rate of its updates,
+arithmetic of whole tiles, over a thread's part of the processor's peak, and over the product rate.
+The peak is measured before and after the calls; if it moved by more than 5 % the rows are marked as
+disturbed.
 """
 
 import argparse
@@ -35,13 +36,13 @@ COLUMNS = (
 KINDS = ("update", "panel", "substitution", "other", "wait")
 PANEL = ("potrf", "trsm panel", "getrf panel")
 SUBSTITUTION = ("trsm", "gemm")
-# Spans around other ones.
+# Spans that contain other spans.
 PHASES = ("arrange", "norm", "factor", "solve", "restore")
 REPEATS = 7
 
 
 def main() -> None:
-    """Take all traces and their table."""
+    """Write all traces and their table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -71,7 +72,7 @@ def _case(name: str) -> tuple[str, int, int]:
 
 
 def _traced(name: str, folder: pathlib.Path) -> list[dict]:
-    """The rows of a case, whose trace is kept."""
+    """The rows of a case; keeps its trace."""
     from commit import commit, machine
 
     _, n, devices = _case(name)
@@ -89,7 +90,7 @@ def _traced(name: str, folder: pathlib.Path) -> list[dict]:
         (written,) = here.glob("*.json")
         events = json.loads(written.read_text())
     stated = json.loads(ran.stdout.splitlines()[-1])
-    # The first call makes the program.
+    # The first call also compiles.
     seconds = stated["seconds"]
     middle = min(range(1, len(seconds)), key=lambda i: abs(seconds[i] - stated["median"]))
     kept = [e for e in events if e["ph"] == "M" or e["args"].get("call") == middle + 1]
@@ -151,7 +152,7 @@ def _sums(events: list[dict], seconds: float, arithmetic: float, rates: dict):
         reported = sum(times.values())
         row = {kind: f"{times[kind] / seconds:.3f}" for kind in KINDS}
         row |= {"worker": str(worker), "between": f"{1 - reported / seconds:.3f}"}
-        # Of all workers, whose products are of the same kinds.
+        # The mean over all workers, as their products are of the same kinds.
         whole_rate = rate * len(workers)
         shares = {f"update_share_of_{of}": f"{whole_rate / by:.3f}" for of, by in rates.items()}
         yield row | shares

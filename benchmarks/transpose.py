@@ -1,24 +1,25 @@
-"""In-place transposition against copies of memory and other ways to transpose: a CSV line each.
+"""In-place transposition against copies of memory and other methods: a CSV line each.
 
 Run: python benchmarks/transpose.py [--out build/bench] [--quick] [--only table|landscape]
      [--threads 1,2] [--methods chosen,C2R,R2C] [--bytes 8] [--huge-pages]
 
-Two files: a table of named shapes, measured in all ways, and a landscape over random shapes. Then
-transpose_report.py draws both and holds them against the bars.
+There are two files: a table of named shapes with all methods, and a landscape over random shapes.
+Then transpose_report.py draws both and compares them with the bars.
 
-| method | what it is |
+| method | meaning |
 |---|---|
 | chosen | meshsolve as `Plan::new` decides |
 | C2R, R2C | these, whatever the shape |
-| shared scratch | what `Plan::offered` takes where memory is no object |
-| across 4 shards | a square one, as `lu_factor` transposes the rows of four devices |
+| shared scratch | the choice of `Plan::offered` with ample memory |
+| across 4 shards | a square one, as in `lu_factor` by rows of four devices |
 | out of place | tiles through a buffer into a second array, streaming or ordinary stores |
 | transpose crate | `transpose::transpose_inplace`, one thread, measured once |
 | numpy | `np.ascontiguousarray(x.T)`, one thread |
 
 Throughput counts one read and one write of every element, 2 m n size / t, whatever the passes. Its
-share is of the faster of an ordinary and a streaming copy by as many threads, taken in turn with
-the methods in the same process. Times are medians. Every answer is checked, element by element.
+share is relative to the faster of an ordinary and a streaming copy by as many threads. These copies
+take turns with the methods in the same process. Times are medians. Every element of every answer is
+checked.
 """
 
 import argparse
@@ -42,7 +43,7 @@ COLUMNS = (
 
 
 def shapes() -> list[tuple[str, int, int, int]]:
-    """The table's: kind, rows, columns, bytes of an element."""
+    """The shapes of the table: kind, rows, columns, bytes of an element."""
     shards = [("square", 8192, 8192, 8), ("square", 8400, 8400, 8)]
     for shares in range(2, 9):
         n = 8192 if shares in (2, 4, 8) else 8400
@@ -68,14 +69,14 @@ def shapes() -> list[tuple[str, int, int, int]]:
 
 
 def landscape(count: int, size: int) -> list[tuple[str, int, int, int]]:
-    """Random shapes in the square of the paper's figures 4 and 5, always the same ones."""
+    """Random shapes in the square of the paper's figures 4 and 5, the same in each run."""
     side = random.Random(4)
     sides = lambda: (side.randint(1000, 25000), side.randint(1000, 25000))  # noqa: E731
     return [("landscape", *sides(), size) for _ in range(count)]
 
 
 class Run(NamedTuple):
-    """How some shapes are measured."""
+    """The options of a measurement."""
 
     methods: list[str]
     threads: list[int]
@@ -84,7 +85,7 @@ class Run(NamedTuple):
 
 
 def main() -> None:
-    """Measure what was asked for and draw it."""
+    """Measure the selected shapes and draw them."""
     environment.restart()
     options = _options()
     cores = len(os.sched_getaffinity(0))
@@ -111,7 +112,7 @@ def main() -> None:
 
 
 def _quick(shape: tuple) -> tuple:
-    """A small one of that kind; short sides stay."""
+    """A small shape of that kind; short sides stay."""
     kind, *sides, size = shape
     return (kind, *(side if side <= 32 else side // 16 for side in sides), size)
 
@@ -123,7 +124,7 @@ def measure(chosen: list, run: Run, file) -> None:
     fixed = {"pages": "huge" if run.huge_pages else "ordinary"}
     fixed |= {"versions": versions(), "commit": commit()}
     largest = max(rows * cols * size for _, rows, cols, size in chosen)
-    # What runs out of place needs a second array, others only something to copy to.
+    # Out of place needs a whole second array, other methods only a target for copies.
     second = largest if "out of place" in run.methods else min(largest, 1 << 30)
     rivals = Rivals(largest, second, run.huge_pages)
     for number, (kind, *shape) in enumerate(chosen):
@@ -136,7 +137,7 @@ def measure(chosen: list, run: Run, file) -> None:
 
 
 def _lines(rivals: Rivals, shape: tuple, run: Run):
-    """All methods with all numbers of threads on one shape, in turn, as often as asked for."""
+    """All methods with all numbers of threads on one shape, in turn, as often as requested."""
     rows, cols, size = shape
     count = rows * cols * size
     cases = [
@@ -151,7 +152,8 @@ def _lines(rivals: Rivals, shape: tuple, run: Run):
         for threads, kinds in copies.items():
             for seconds, kind in zip(rivals.copy_seconds(count, threads), kinds, strict=True):
                 kind.append(seconds)
-        # What runs after another finds part of the array in a large cache: each has every place.
+        # A method finds part of the array in a large cache after another one, so each takes every
+        # place.
         for case in cases[repeat % len(cases) :] + cases[: repeat % len(cases)]:
             method, threads, _ = case
             if repeat == 0 or method != "transpose crate":

@@ -1,4 +1,4 @@
-"""Plots of what transpose.py has measured, and the bars it is held against.
+"""Plots of the results of transpose.py, and a comparison with the bars.
 
 Run: python benchmarks/transpose_report.py FOLDER
 """
@@ -10,12 +10,12 @@ import sys
 # Least share of a copy, by the algorithm of the chosen plan, on all cores.
 BARS = {"square": 0.85, "blocks": 0.40, "panels": 0.32, "skinny": 0.30, "C2R, R2C": 0.15}
 LEAST_OF_LANDSCAPE = 0.10
-# Times the speed of the `transpose` crate, above so many bytes.
+# Least speed over the `transpose` crate, above this number of bytes.
 TIMES_THE_CRATE, LARGE = 10, 64e6
 
 
 def report(folder: pathlib.Path) -> None:
-    """Print how every table in the folder stands to the bars; draw it beside its CSV."""
+    """Compare every table in the folder with the bars; draw it next to its CSV."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -29,7 +29,7 @@ def report(folder: pathlib.Path) -> None:
 
 
 def family(row: dict) -> str:
-    """Which bar is for this row, if any."""
+    """The bar of this row, if any."""
     if row["kind"] == "skinny":
         return "skinny"
     if not row["plan"]:
@@ -53,7 +53,7 @@ def _verdict(what: str, worst: float, where: str, bar: float) -> str:
 
 
 def _least(what: str, groups: dict[str, list[dict]]) -> list[str]:
-    """A verdict on the slowest of every group that is not empty."""
+    """A verdict on the slowest row of every group that is not empty."""
     worst = {name: min(rows, key=_share) for name, rows in groups.items() if rows}
     return [
         _verdict(what.format(name), _share(row), _name(row), BARS[name])
@@ -69,7 +69,7 @@ def _table(rows: list[dict]):
         if row["method"] in ("chosen", "shared scratch"):
             groups[family(row)].append(row)
     lines = _least("share of copy, {}", groups)
-    # Not chosen for most shapes, measured on all: the better of the two.
+    # These are not chosen for most shapes, but measured on all: take the better of the two.
     forced = {}
     for row in full:
         if row["method"] in ("C2R", "R2C") and row["kind"] != "skinny":
@@ -103,7 +103,7 @@ def _bars(rows: list[dict], threads: int):
         for place, (kind, shape) in enumerate(shapes):
             row = most.get((kind, shape, method))
             if row:
-                # All against the copy by all threads, of this very shape.
+                # All relative to the copy of this shape by all threads.
                 copy = float(most[kind, shape, methods[0]]["copy_gb_per_s"])
                 places.append(place + (k - (len(methods) - 1) / 2) * height)
                 widths.append(float(row["gb_per_s"]) / copy)
@@ -131,7 +131,7 @@ def _landscape(rows: list[dict]):
         worst = min(ours, key=_share)
         what = f"landscape, {method}, {len(ours)} shapes"
         lines.append(_verdict(what, _share(worst), _name(worst), LEAST_OF_LANDSCAPE))
-        # Marks tell the algorithm.
+        # Marks show the algorithm.
         for name, mark in zip((*BARS, "no plan"), "sDP^ov", strict=True):
             of = [r for r in ours if family(r) == name]
             if of:

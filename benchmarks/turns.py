@@ -1,7 +1,8 @@
-"""Rows by turns: each in a process of its own, which sleeps while the others are measured.
+"""Rows by turns: each has its own process, which sleeps while the others are measured.
 
-A row is an object with ``prepare()``, which gets all ready and is not measured, ``turn()``, which
-measures a little and says whether there is more to do, and ``row()``, the figures of all its turns.
+A row is an object with ``prepare()``, ``turn()`` and ``row()``. The first is not measured. The
+second measures a little and returns whether there is more to do. The third returns the figures of
+all turns.
 """
 
 import contextlib
@@ -16,11 +17,11 @@ import environment
 
 
 class LeftOut(Exception):
-    """Why a row is not measured."""
+    """The reason why a row is not measured."""
 
 
 class Worker:
-    """A row in another process, which is started at once and has to be asked for everything."""
+    """A row in another process, which starts at once and answers requests."""
 
     def __init__(self, command: list[str], name: str, may_die: bool):
         self._name, self._may_die = name, may_die
@@ -57,7 +58,7 @@ class Worker:
         sys.exit(f"{self._name} failed:\n{self._errors.read()}")
 
     def end(self) -> None:
-        """Let the process end; it does so at the end of what it is asked."""
+        """End the process, after its current request."""
         for stream in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
@@ -92,9 +93,9 @@ def by_turns(workers: dict) -> dict:
 
 
 def serve(make) -> None:
-    """Be such a process: ``make()`` is the row."""
+    """The main function of such a process: ``make()`` is the row."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever libraries print
+    os.dup2(2, 1)  # for output of libraries
     row = None
     for line in sys.stdin:
         try:

@@ -1,11 +1,12 @@
-"""Two builds of the library by turns: what a change costs.
+"""Two builds of the library by turns, to find the cost of a change.
 
 Run: python benchmarks/wheels.py OLD.whl NEW.whl [--routine lu,solve] [--n 512,4096]
 
-Each row is a routine, an order, a dtype and a sharding: three processes, of the old wheel, of the
-new one, and of the old one again, take turns on 2 CPU devices, A kept. The table has the median of
-the old wheel's seconds, and medians of ratios of one round: new to old, and old to itself, which is
-the noise. The exit status is 1 if a ratio is above 1 by more than the margin and the noise.
+Each row is a routine, an order, a dtype and a sharding. Three processes, of the old wheel, of the
+new one, and of the old one again, take turns on 2 CPU devices, with A kept. The table has the
+median of the old wheel's seconds, and medians of the ratios of a round. These are new to old, and
+old to itself, which is the noise. The exit status is 1 if a ratio is above 1 by more than the
+margin and the noise.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import environment
 import turns
 
 ROUNDS = 11
-# Calls in a turn, of which the fastest counts, take about so many seconds.
+# The calls of a turn, of which the fastest counts, take about this number of seconds.
 SECONDS = 0.2
 ROUTINES = {
     "lu": lambda ms, a, b: ms.lu_factor(a).work,
@@ -41,7 +42,7 @@ class Calls:
         self.folder, self.times = folder, []
 
     def prepare(self) -> None:
-        """The operands, and calls that compile and tell how many make a turn."""
+        """Make the operands, and calls that compile and give the number of calls in a turn."""
         import jax
         import numpy as np
 
@@ -82,7 +83,7 @@ class Calls:
 
 
 def installed(wheel: str, folder: pathlib.Path) -> str:
-    """The folder in which the wheel is."""
+    """Install the wheel and return its folder."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
     subprocess.run([*command, str(folder), wheel], check=True)
     return str(folder)
@@ -104,7 +105,7 @@ def compared(folders: dict[str, str], row: tuple[str, ...]) -> dict[str, float]:
 
 
 def main() -> int:
-    """Print the table; the exit status."""
+    """Print the table; return the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

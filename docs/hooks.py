@@ -1,11 +1,10 @@
-"""What MkDocs adds to the pages: documents and plots from elsewhere in the repository, and tables
-of what has been measured.
+"""Additions of MkDocs to the pages: documents and plots of the repository, and tables of results.
 
-A fenced block ``results`` is replaced by a table of figures from benchmarks/results: its first
-line names the file, ``columns`` the head of the table, ``cells`` the text of each further column,
-made of a row's fields; of each line ``label | condition | condition`` the conditions say which row
-a cell is of, such as ``what=scipy n=4096 routine=lu``. Keys that a condition lacks are taken from
-``where``. Cells of rows that were disturbed while they were measured are marked.
+A table of figures from benchmarks/results replaces a fenced block ``results``. Its first line names
+the file, ``columns`` the head of the table, ``cells`` the text of each further column, made of a
+row's fields. In each line ``label | condition | condition`` a condition selects the row of a cell,
+such as ``what=scipy n=4096 routine=lu``. ``where`` has the keys that a condition lacks. Cells of
+disturbed rows are marked.
 """
 
 import csv
@@ -38,7 +37,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page=None, **_):
-    """Replace the blocks of results; links of a document from elsewhere are those of the site."""
+    """Replace the blocks of results; make links in documents from elsewhere links of the site."""
     if page and page.file.src_uri in COPIED:
         for uri, path in COPIED.items():
             markdown = markdown.replace(f"]({path.relative_to(ROOT)})", f"]({uri})")
@@ -47,7 +46,7 @@ def on_page_markdown(markdown, page=None, **_):
 
 
 def table(block: str) -> str:
-    """The table that a block asks for."""
+    """The table for a block."""
     name, *lines = block.strip().splitlines()
     rows, settings, disturbed = _read(RESULTS / name), {}, False
     while lines[0].startswith(("columns:", "cells:", "where:")):

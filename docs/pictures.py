@@ -1,4 +1,4 @@
-"""The pictures of the page of examples: each example runs, and what it leaves is drawn.
+"""Runs the examples and draws their pictures for the page of examples.
 
 Run: python docs/pictures.py [NUMBER ...] [--out FOLDER]
 """
@@ -19,7 +19,7 @@ GREY = "#555555"
 
 
 def digits(plt, of):
-    """Those that are taken for others."""
+    """Digits that are classified wrongly."""
     stated = np.argmax(of["b"] - np.asarray(of["x"]) / of["inverse"][:, None], axis=1)
     wrong = np.flatnonzero(stated != of["problem"].labels)[:12]
     figure, axes = plt.subplots(1, len(wrong), figsize=(10, 1.5))
@@ -31,7 +31,7 @@ def digits(plt, of):
 
 
 def multi_gpu(plt, of):
-    """What the call takes beside A, by the number of devices."""
+    """The memory that the call takes in addition to A, by the number of devices."""
     counts, _, part, above, _ = zip(*reversed(of["table"]), strict=True)
     figure, axis = plt.subplots(figsize=(6, 2.4), layout="constrained")
     names = [f"{count} device{'s' * (count > 1)}" for count in counts]
@@ -43,7 +43,7 @@ def multi_gpu(plt, of):
 
 
 def gaussian_process(plt, of):
-    """The map, what is given of it, what is predicted, and how sure that is."""
+    """The map, its given heights, the prediction, and its standard deviation."""
     height, step = of["elevation"], 3
     fit, x, factor = of["fit"].x, of["x"], of["factor"]
     grid = of["places"].reshape(*height.shape, 2)[::step, ::step].reshape(-1, 2)
@@ -71,7 +71,7 @@ def gaussian_process(plt, of):
 
 
 def natural_gradient(plt, of):
-    """How far the energy is above the exact one."""
+    """The relative distance of the energy from the exact one."""
     figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
     axis.semilogy((np.array(of["energies"]) - of["exact"]) / abs(of["exact"]))
     axis.set(xlabel="step", ylabel="relative error of the energy")
@@ -98,7 +98,7 @@ def scattering(plt, of):
 
 
 def reuse_factor(plt, of):
-    """What the steps compute, and what they would take, by the figures of the benchmarks."""
+    """The computed steps, and the time they would take, from the figures of the benchmarks."""
     with open(ROOT / "benchmarks/results/solve-cpu-2-cores.csv", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["n"] == "8192"]
     rows = [row for row in rows if row["routine"] == "cholesky" and row["dtype"] == "float64"]
@@ -121,7 +121,7 @@ def reuse_factor(plt, of):
 
 
 def ffi_call(plt, of):
-    """What each device hands over and gets back."""
+    """The operands and results of each device."""
     figure, axis = plt.subplots(figsize=(8, 2.8), layout="constrained")
 
     def box(x, y, width, height, text, color):
@@ -146,7 +146,7 @@ def ffi_call(plt, of):
 
 
 def arrays_of_structures(plt, of):
-    """Memory before and after, each cell a number and its colour the field."""
+    """Memory before and after; each cell is a number, and its colour the field."""
     jax, ms = of["jax"], of["ms"]
     fields = of["np"].tile(np.arange(6, dtype=np.float32), (16, 1))
     x = jax.device_put(jax.device_put(fields, jax.devices()[0]), of["by_records"]).copy()
@@ -164,7 +164,7 @@ def arrays_of_structures(plt, of):
 
 
 def lineax(plt, of):
-    """The signal, what is seen of it, and what is made of that."""
+    """The signal, its observation, and the estimates."""
     figure, axis = plt.subplots(figsize=(9, 3), layout="constrained")
     axis.plot(of["t"], of["first"], ".", ms=2, color="#aaaaaa", label="seen")
     axis.plot(of["t"], of["before"], lw=0.8, label="estimated at first")
@@ -189,7 +189,7 @@ DRAWN = {
 
 
 def main(numbers: list[str], folder: pathlib.Path) -> None:
-    """Each in a process of its own, as users run them."""
+    """Run each example in a separate process, as users do."""
     if len(numbers) != 1:
         for number in numbers or DRAWN:
             subprocess.run([sys.executable, __file__, "--out", folder, number], check=True)

@@ -1,10 +1,10 @@
-"""Kernel ridge regression with a kernel matrix that is solved on four CPU devices.
+"""Kernel ridge regression; four CPU devices solve the system of the kernel matrix.
 
 Run: python examples/01_solve.py                the 1797 handwritten digits of scikit-learn
      python examples/01_solve.py --n 8192       a synthetic Matern kernel of that size
 
-Four devices do not divide 1797, so the digits' matrix is handed over as it is, with `mesh=`, which
-pads it. The synthetic one is made on the devices, each making its own rows, and solved in place.
+Four devices do not divide 1797, so the call gets the digits' matrix with `mesh=`, which pads it.
+Each device makes its own rows of the synthetic matrix, which is solved in place.
 """
 
 import argparse
@@ -45,7 +45,7 @@ kernel_matrix = jax.jit(
 points = jnp.asarray(problem.points)
 b = jax.device_put(problem.targets, NamedSharding(mesh, PartitionSpec()) if sharded else None)
 eye = jax.device_put(np.eye(64), rows if sharded else None)
-ms.solve(eye, jnp.ones((64, b.shape[1])), **how)  # compile what does not depend on n
+ms.solve(eye, jnp.ones((64, b.shape[1])), **how)  # compile the programs that do not depend on n
 a = jax.block_until_ready(kernel_matrix(points))
 before = reset_peak()
 x = ms.solve(a, b, **how).block_until_ready()
@@ -53,7 +53,7 @@ above, seconds = (peak() - before) / (8 * n * n), ms.last_call()["seconds"]
 print(f"{problem.name}: n = {n}, {b.shape[1]} right-hand sides, {mesh.size} CPU devices")
 a = kernel_matrix(points)
 ms.plan(a, b, **how)
-if not sharded:  # what each digit's prediction would be had it been left out: b - x / diag(A^-1)
+if not sharded:  # each digit's prediction had it been left out is b - x / diag(A^-1)
     inverse = np.diagonal(ms.inv(a, assume_a="pos", mesh=mesh))
     right = np.argmax(b - np.asarray(x) / inverse[:, None], axis=1) == problem.labels
     print(f"accuracy        {100 * right.mean():.1f} % of {n} digits, each left out once")

@@ -1,7 +1,7 @@
-"""A positive definite system over all visible GPUs, or over CPU devices where there are none.
+"""A positive definite system over all visible GPUs, or over CPU devices if there are none.
 
-The matrix is made where its rows belong and solved in its memory, over all devices, then over
-fewer. What a device holds is its part of A; the table says what the call takes beside it.
+Each device makes its rows of A. The solve uses their memory, with all devices, then with fewer. The
+table gives the part of A on each device and the memory that the call takes in addition.
 
 Run: python examples/02_multi_gpu.py [--n 4096] [--dtype float64]
 """
@@ -30,7 +30,7 @@ n, dtype, on_cpu = options.n, jnp.dtype(options.dtype), jax.default_backend() ==
 
 
 def peak(reset=False) -> int:
-    """Bytes at most in use so far: of the process on CPU devices, of a device on GPUs."""
+    """The peak of the bytes in use: of the process on CPU devices, of a device on GPUs."""
     if not on_cpu:
         return max(device.memory_stats()["peak_bytes_in_use"] for device in jax.devices())
     if reset:
@@ -65,7 +65,7 @@ def solved_by(devices):
 
 
 counts = [k for k in (8, 4, 2, 1) if k <= len(jax.devices()) and n % k == 0]
-# A device's peak only grows: from the smallest parts to the largest.
+# The peak of a device only grows: begin with the smallest parts.
 table = [solved_by(jax.devices()[:k]) for k in counts]
 print(
     f"{jax.devices()[0].device_kind}, n = {n}, {dtype.name}, A = {dtype.itemsize * n**2 >> 20} MiB"

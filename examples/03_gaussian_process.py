@@ -1,9 +1,9 @@
-"""A Gaussian process on measured elevations; its hyperparameters are fitted by gradients.
+"""A Gaussian process on measured elevations; gradients fit its hyperparameters.
 
-The Jacksboro fault, Tennessee, a digital elevation model that matplotlib ships: heights at some
-places are given, all others are predicted. Scale, two lengths and noise of a Matern 3/2 kernel
-maximise the likelihood of what is given; its gradient goes through `logdet` and `solve` of one
-factor of the sharded kernel matrix.
+The data are a digital elevation model of the Jacksboro fault, Tennessee, which matplotlib ships.
+From the heights at some places the process predicts all others. Scale, two lengths and noise of a
+Matern 3/2 kernel maximise the likelihood of the given heights. The gradient uses `logdet` and
+`solve` of one factor of the sharded kernel matrix.
 
 Run: python examples/03_gaussian_process.py [--n 1600]
 """
@@ -46,7 +46,7 @@ def kernel(parameters, p, q):
 
 
 def covariance(parameters):
-    """Of the given heights; each device makes its own rows."""
+    """The covariance of the given heights; each device makes its own rows."""
     made = kernel(parameters, x, x) + jnp.exp(2 * parameters[3]) * jnp.eye(n)
     return jax.lax.with_sharding_constraint(made, by_rows)
 

@@ -1,9 +1,9 @@
 """The ground state of a quantum spin chain by natural gradients (stochastic reconfiguration).
 
-A small network is the logarithm of the wave function of the transverse-field Ising chain,
-H = -sum Z Z - h sum X. With more parameters than samples a step is O^T (O O^T + shift I)^-1 e
-("minSR", Chen and Heyl 2024), where O are the derivatives at the samples and e their energies. Each
-device makes the rows of the Gram matrix O O^T that belong to its samples.
+A small network is the logarithm of the wave function of the transverse-field Ising chain, H = -sum
+Z Z - h sum X. With more parameters than samples a step is O^T (O O^T + shift I)^-1 e ("minSR", Chen
+and Heyl 2024). O are the derivatives at the samples, e their energies. Each device makes the rows
+of the Gram matrix O O^T that belong to its samples.
 
 Run: python examples/04_natural_gradient.py [--samples 1024] [--steps 60]
 """
@@ -47,7 +47,7 @@ def log_psi(parameters, spin):
 
 
 def local_energies(table, drawn):
-    """(H psi)(s) / psi(s) at each state s that is drawn, by a table of log psi."""
+    """(H psi)(s) / psi(s) at each drawn state s, from a table of log psi."""
     flipped, s = drawn[:, None] ^ (1 << jnp.arange(spins)), bits[drawn]
     hops = jnp.exp(table[flipped] - table[drawn][:, None]).sum(1)
     return -(s * jnp.roll(s, 1, axis=1)).sum(1) - field * hops
@@ -55,7 +55,7 @@ def local_energies(table, drawn):
 
 @jax.jit
 def energy_and_step(parameters, key):
-    """The energy of psi, of all states, and from states that are drawn of psi^2 the step."""
+    """The energy of psi, over all states, and the step, from states drawn with psi^2."""
     table = jax.vmap(log_psi, (None, 0))(parameters, bits)
     drawn = jax.random.categorical(key, 2 * table, shape=(options.samples,))
     drawn = jax.lax.with_sharding_constraint(drawn, by_samples)

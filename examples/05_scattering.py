@@ -1,9 +1,9 @@
 """A plane wave meets a cylinder: a boundary integral equation, complex and general.
 
-Sound-soft in acoustics, a perfect conductor (TM) in electromagnetism: u = 0 on the boundary. With
-u = exp(ikx) + (D - ik S) phi the density phi solves (1/2 + D - ik S) phi = -exp(ikx) there.
-Nystrom's method with Kress's weights for the logarithm (Colton and Kress, Inverse Acoustic and
-Electromagnetic Scattering Theory) makes a dense matrix of it. Points are complex numbers x + iy.
+u = 0 on the boundary: sound-soft in acoustics, a perfect conductor (TM) in electromagnetism. With u
+= exp(ikx) + (D - ik S) phi the density phi solves (1/2 + D - ik S) phi = -exp(ikx) there. Nystrom's
+method with Kress's weights for the logarithm makes it a dense matrix (Colton and Kress, Inverse
+Acoustic and Electromagnetic Scattering Theory). Points are complex numbers x + iy.
 
 Run: python examples/05_scattering.py [--n 1024] [--k 20]
 """
@@ -37,7 +37,7 @@ weights -= (-1.0) ** numbers * 2 * step / n
 
 
 def kernel(x, bessel):
-    """D - ik S from the boundary to points x; of its logarithm the factor with Bessel functions."""
+    """D - ik S from the boundary to points x; Bessel functions give the factor of its logarithm."""
     d = x[:, None] - z
     r = np.where(d == 0, 1, np.abs(d))
     double = bessel(1, k * r) * (normal.conj() * d).real / r
@@ -45,7 +45,7 @@ def kernel(x, bessel):
 
 
 def matrix_rows(index):
-    """Those of one device: everything but the logarithm by the trapezoidal rule."""
+    """The rows of one device; the trapezoidal rule serves all but the logarithm."""
     i = numbers[index[0]]
     apart, here = i[:, None] - numbers, (i - i[0], i)
     log = np.log(4 * np.sin(step / 2 * apart) ** 2 + (apart == 0))

@@ -1,8 +1,8 @@
 """One factor, many right-hand sides: implicit time steps of a nonlocal diffusion.
 
-du/dt = -(-d^2/dx^2)^(1/2) u on a ring couples every point with every other one, so that the matrix
-of Crank and Nicolson's step, I + dt/2 L, is dense. It is the same in each step: factored once, a
-step costs a solve with the factor. Checked against the Fourier series, which has the answer.
+du/dt = -(-d^2/dx^2)^(1/2) u on a ring couples every two points. So the matrix of a Crank-Nicolson
+step, I + dt/2 L, is dense. All steps have the same matrix: after one factorisation a step costs a
+solve. The result is checked against the Fourier series of the solution.
 
 Run: python examples/06_reuse_factor.py [--n 2048] [--steps 200]
 """
@@ -34,7 +34,7 @@ i, first_row = jnp.arange(n), jnp.asarray(np.fft.ifft(waves).real)
 
 
 def step_matrix(sign):
-    """I + sign dt/2 L, each device making its own rows."""
+    """I + sign dt/2 L; each device makes its own rows."""
     return jnp.eye(n) + sign * dt / 2 * first_row[(i[:, None] - i) % n]
 
 
@@ -52,12 +52,12 @@ def keeping(implicit, explicit, u):
 
 @jax.jit
 def one_step(implicit, explicit, u):
-    """The same with a solve, which factors the matrix each time."""
+    """The same step with a solve, which factors the matrix each time."""
     return ms.solve(implicit, explicit @ u, assume_a="pos")
 
 
 def seconds(function, *arguments):
-    """Of the second call; the first compiles."""
+    """Seconds of the second call; the first compiles."""
     jax.block_until_ready(function(*arguments))
     begin = time.perf_counter()
     jax.block_until_ready(function(*arguments))

@@ -1,6 +1,6 @@
-"""Calling the registered target directly, without meshsolve's Python functions.
+"""A direct call of the registered target, without meshsolve's Python functions.
 
-Inside shard_map every device hands over its rank along the axis (`place`), its rows of A and the
+Inside shard_map every device passes its rank along the axis (`place`), its rows of A and the
 right-hand sides. `input_output_aliases` lets the solver work in the operands' memory.
 
 Run: python examples/07_ffi_call.py

@@ -1,7 +1,7 @@
-"""Records to vectors and back in their own memory: an array of structures as a structure of arrays.
+"""An array of structures as a structure of arrays, and back, in its own memory.
 
-Particles come as records (x, y, z, vx, vy, vz), one after another; a computation wants a vector of
-each quantity. `transpose_inplace` turns [n, 6] into [6, n] where it lies, then back.
+Particles come as records (x, y, z, vx, vy, vz), one after another; a computation needs a vector of
+each quantity. `transpose_inplace` turns [n, 6] into [6, n] in place, then back.
 
 Run: python examples/08_arrays_of_structures.py [--n 4000000]
 """
@@ -29,7 +29,7 @@ by_records = NamedSharding(mesh, PartitionSpec("particles", None))
 
 
 def records():
-    """Particles on circular orbits around a unit mass, in memory of JAX's own."""
+    """Particles on circular orbits around a unit mass, in memory that JAX owns."""
     radius, angle = 1 + np.arange(n, dtype=np.float32) / n, np.arange(n, dtype=np.float32)
     cos, sin, v, zero = np.cos(angle), np.sin(angle), 1 / np.sqrt(radius), np.zeros_like(radius)
     made = np.stack([radius * cos, radius * sin, zero, -v * sin, v * cos, zero], axis=1)
@@ -61,7 +61,7 @@ def drift(before, after):
 
 
 copied = jax.jit(lambda x: x.T.copy())
-copied(records()).block_until_ready()  # compile; so does the whole way
+copied(records()).block_until_ready()  # compile all programs before timing
 ms.transpose_inplace(leapfrog(ms.transpose_inplace(records()))).block_until_ready()
 _, copy_seconds = timed(copied, records())
 vectors, seconds = timed(ms.transpose_inplace, records())

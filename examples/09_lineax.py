@@ -1,9 +1,9 @@
-"""Deblurring by normal equations in lineax; how much to smooth is found by their derivative.
+"""Deblurring by normal equations in lineax; a derivative finds how much to smooth.
 
-A signal f is seen twice, blurred and with noise, d = K f + noise. The estimate from the first sight
-solves (K^T K + lambda + mu D^T D) f = K^T d with D second differences: `lineax.linear_solve` with
-meshsolve's Cholesky on the shards of the matrix. What it leaves of the second sight is minimised
-over lambda and mu by gradients through that solve.
+There are two observations of a signal f, blurred and with noise, d = K f + noise. The estimate from
+the first solves (K^T K + lambda + mu D^T D) f = K^T d with D second differences. That is a
+`lineax.linear_solve` with meshsolve's Cholesky on the shards of the matrix. Gradients through it
+find the lambda and mu that minimise the misfit to the second observation.
 
 Run: python examples/09_lineax.py [--n 1024]
 """
@@ -13,7 +13,7 @@ import os
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA warns of a callback of lineax's
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA warns of a callback of lineax
 
 import jax
 import jax.numpy as jnp
@@ -54,7 +54,9 @@ def estimate(parameters, normal, roughness, solver):
 @jax.jit
 @jax.value_and_grad
 def misfit(parameters, normal, roughness):
-    """To the second sight, whose noise the estimate does not know; 1 is the noise itself."""
+    """The misfit to the second observation, with noise that the estimate has not seen; 1 is the
+    noise.
+    """
     f = estimate(parameters, normal, roughness, ms.lineax.Cholesky())
     return jnp.mean((blur @ f - second) ** 2) / 0.02**2
 

@@ -1,11 +1,11 @@
-"""Whether the wheel and the sdist can be published: what `make release-check` runs.
+"""Checks whether the wheel and the sdist can be published, for `make release-check`.
 
 Run: python release/check.py WHEEL [--only STEP ...]
 
-Builds the sdist beside the wheel that is given, a wheel from the sdist alone, looks into all of
-them, and installs the wheel where there is nothing else, with the oldest and the newest JAX, to run
-the examples away from the checkout. Each step prints what it has found; the first that fails ends
-all with exit code 1.
+Builds the sdist, and a wheel from the sdist alone, inspects them and the given wheel, and installs
+that wheel in empty environments. There, with the oldest and the newest JAX, it runs the examples
+outside of the checkout. Each step prints its results; the first failure ends the program with exit
+code 1.
 """
 
 import argparse
@@ -30,15 +30,15 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
 OLDEST = re.search(r"jax>=([\d.]+)", str(PROJECT["project"]["dependencies"]))[1]
 EXTRAS = ("cuda12", "cuda13", "cuda12-local", "cuda13-local")  # JAX's own
-# What a compiled module may need of a system (PEP 600): no library of CUDA, none of ours.
+# System libraries that a compiled module may need (PEP 600): no library of CUDA, none of ours.
 LIBRARIES = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libpthread.so.0"}
 LIBRARIES |= {"libdl.so.2", "librt.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
-# So that an example takes seconds.
+# With these an example takes seconds.
 SMALL = {"--n": "400", "--samples": "400", "--steps": "20"}
 
 
 def run(*command, **options) -> str:
-    """What a command prints; its failure is ours."""
+    """Run a command and return its output; exit if it fails."""
     command = [str(word) for word in command]
     ran = subprocess.run(command, capture_output=True, text=True, **options)
     if ran.returncode:
@@ -47,13 +47,13 @@ def run(*command, **options) -> str:
 
 
 def expect(what: str, expected, got) -> None:
-    """End all if they differ."""
+    """Exit if they differ."""
     if expected != got:
         sys.exit(f"{what}: expected {expected}, got {got}")
 
 
 def environment(name: str, *requirements, made_with: str = sys.executable) -> pathlib.Path:
-    """The Python of a new environment that has these and what they need."""
+    """The Python of a new environment that has the requirements."""
     folder = WORK / name
     shutil.rmtree(folder, ignore_errors=True)
     run(made_with, "-m", "venv", folder)
@@ -64,7 +64,7 @@ def environment(name: str, *requirements, made_with: str = sys.executable) -> pa
 
 
 def metadata(wheel: pathlib.Path):
-    """That of a wheel."""
+    """The metadata of a wheel."""
     with zipfile.ZipFile(wheel) as archive:
         return email.message_from_bytes(archive.read(f"meshsolve-{VERSION}.dist-info/METADATA"))
 
@@ -76,7 +76,7 @@ def contents(wheel: pathlib.Path) -> set[str]:
 
 
 def versions(wheel: pathlib.Path) -> None:
-    """All have that of Cargo.toml."""
+    """All versions are that of Cargo.toml."""
     top = re.search(r"^## (\S+), (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     expect("CHANGELOG.md", VERSION, top[1])
@@ -109,7 +109,7 @@ for name in wheel.namelist():
 
 
 def sdist(wheel: pathlib.Path) -> None:
-    """It has what it is built from, builds by itself, and gives the same files."""
+    """The sdist is complete, builds by itself, and gives the same files."""
     maturin = pathlib.Path(sys.executable).parent / "maturin"
     shutil.rmtree(WORK / "sdist", ignore_errors=True)
     run(maturin, "sdist", "--out", WORK / "sdist", cwd=ROOT)
@@ -120,14 +120,14 @@ def sdist(wheel: pathlib.Path) -> None:
     for name in ("Cargo.lock", "LICENSE", "THIRD-PARTY-LICENCES", "README.md", "ffi/handlers.cc"):
         expect(f"{name} in the sdist", True, name in names)
     with tempfile.TemporaryDirectory() as folder:
-        # Compiled dependencies may be used again; what is the sdist's own lies elsewhere.
+        # Compiled dependencies may be reused; the sdist's own parts are stored elsewhere.
         environ = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target")}
         pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps")
         run(*pip, "--wheel-dir", folder, archive, cwd=folder, env=environ)
         (built,) = pathlib.Path(folder).glob("*.whl")
         missing = contents(wheel) ^ contents(built)
         expect("files that only one of both wheels has", set(), missing)
-        # For this machine: its platform is the plain one.
+        # It is for this machine, with the plain platform tag.
         name = built.name.rpartition("-")[0]
         expect("the sdist's wheel", wheel.name.rpartition("-")[0], name)
     size = archive.stat().st_size
@@ -135,7 +135,7 @@ def sdist(wheel: pathlib.Path) -> None:
 
 
 def extras(wheel: pathlib.Path) -> None:
-    """Those of CUDA are JAX's of the same names; what is run without a GPU needs none of them."""
+    """The extras of CUDA are JAX's of the same names; programs without a GPU need none of them."""
     stated = metadata(wheel).get_all("Requires-Dist")
     for extra in EXTRAS:
         lines = [line for line in stated if re.search(rf"extra == '{extra}'", line)]
@@ -144,7 +144,7 @@ def extras(wheel: pathlib.Path) -> None:
 
 
 def licences(wheel: pathlib.Path) -> None:
-    """Of what is compiled into the wheel, and the files that name them."""
+    """The licences of the libraries in the wheel, and the files that name them."""
     print(run(sys.executable, ROOT / "release/licences.py").strip())
     stated = metadata(wheel)
     expect("licence", "Apache-2.0", stated["License-Expression"])
@@ -154,14 +154,14 @@ def licences(wheel: pathlib.Path) -> None:
 
 def installed(wheel: pathlib.Path) -> None:
     """In empty environments: info, and all examples, with the oldest and the newest JAX, each on
-    the Python that it is tested on.
+    its Python.
     """
     for name, jax in (("oldest", f"jax=={OLDEST}"), ("newest", "jax")):
         made_with = pythons.python(name)
         if made_with is None:
             sys.exit(f"no Python for the {name} JAX: see release/pythons.py")
         python = environment(name, f"{wheel}[examples,lineax]", jax, made_with=made_with)
-        # None of ours, and none of JAX's that somebody has set.
+        # None of ours, and none of JAX's that the user has set.
         ours = ("PYTHON", "JAX_", "XLA_", "MESHSOLVE_", "VIRTUAL_ENV")
         environ = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
         with tempfile.TemporaryDirectory() as folder:
@@ -185,7 +185,7 @@ def installed(wheel: pathlib.Path) -> None:
 
 
 def _folders(folder: str, names: list[str]) -> list[str]:
-    """Of the benchmarks the examples use modules alone."""
+    """The folders to leave out: the examples only use modules of the benchmarks."""
     return [n for n in names if pathlib.Path(folder, n).is_dir()]
 
 

@@ -1,11 +1,12 @@
-"""The Rust dependencies: their licences are allowed, and those in the wheel are named; they are
-crates.io's; and none of them needs a newer Rust than this project declares.
+"""Checks the Rust dependencies: their licences, their source and their versions of Rust. The
+licences are allowed, and THIRD-PARTY-LICENCES names those in the wheel. The packages come from
+crates.io. None of them needs a newer Rust than this project declares.
 
-Run: python release/licences.py            whether that is so; exit code 1 if not
-     python release/licences.py --write    THIRD-PARTY-LICENCES anew, after a change of Cargo.lock
+Run: python release/licences.py            check them; exit code 1 for a fault
+     python release/licences.py --write    write THIRD-PARTY-LICENCES, after a change of Cargo.lock
 
-A library that is offered under Apache-2.0, the licence of this project, is taken under it; of the
-others the texts are given.
+A library under a choice of licences with Apache-2.0, this project's licence, is used under it; of
+the others the file has the texts.
 """
 
 import json
@@ -22,7 +23,7 @@ ALLOWED = OURS | {
     *("CC0-1.0", "Unicode-3.0", "Apache-2.0 WITH LLVM-exception"),
 }
 SOURCE = "registry+https://github.com/rust-lang/crates.io-index"
-# Of wheels; other systems need other packages.
+# The targets of wheels; other systems need other packages.
 TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 HEAD = """\
 The compiled module of meshsolve (meshsolve/_core.abi3.so) contains the libraries below. Their
@@ -85,7 +86,7 @@ def satisfied(expression: str | None, by: set[str]) -> bool:
 
 
 def described(target: str) -> dict:
-    """What cargo knows of the packages of the wheel on that target, those to build it included."""
+    """Cargo's metadata of the packages of the wheel on that target, with build dependencies."""
     command = [
         "cargo",
         "metadata",
@@ -102,7 +103,7 @@ def described(target: str) -> dict:
 
 
 def linked(metadata: dict) -> set[str]:
-    """The packages that are in the compiled module: not those that only run while it is built."""
+    """The packages in the compiled module, without those that only run during the build."""
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     macros = {
         package["id"]
@@ -127,7 +128,7 @@ def version(text: str | None) -> tuple[int, ...]:
 
 
 def faults(package: dict, rust: str) -> list[str]:
-    """Why a dependency, as cargo describes it, cannot be one, with that oldest version of Rust."""
+    """The reasons why a dependency, as cargo describes it, is refused with that oldest Rust."""
     name, licence = f"{package['name']} {package['version']}", package["license"]
     found = []
     if not satisfied(licence, ALLOWED):
@@ -142,7 +143,7 @@ def faults(package: dict, rust: str) -> list[str]:
 
 
 def text_of(package: dict) -> str:
-    """The licence as the package brings it, or the usual text with its authors."""
+    """The licence text of the package, or the usual text with its authors."""
     folder = pathlib.Path(package["manifest_path"]).parent
     names = ("LICEN[SC]E*", "COPYING*", "NOTICE*")
     files = sorted({path for name in names for path in folder.glob(name) if path.is_file()})
@@ -156,7 +157,7 @@ def text_of(package: dict) -> str:
 
 
 def notices(packages: list[dict]) -> str:
-    """The file that goes into the wheel."""
+    """The content of THIRD-PARTY-LICENCES, which goes into the wheel."""
     name = lambda package: f"{package['name']} {package['version']}"  # noqa: E731
     ours = [package for package in packages if satisfied(package["license"], OURS)]
     text = HEAD + "".join(f"  {name(package)}\n" for package in ours)
@@ -171,7 +172,7 @@ def notices(packages: list[dict]) -> str:
 
 
 def main() -> None:
-    """Check, or write."""
+    """Check the file, or write it."""
     every = [described(target) for target in TARGETS]
     packages = {package["id"]: package for m in every for package in m["packages"]}
     ids = sorted(set().union(*map(linked, every)), key=lambda i: (packages[i]["name"], i))

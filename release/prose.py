@@ -1,11 +1,11 @@
-"""How long the sentences of the documentation are.
+"""Measures the length of sentences in the documentation.
 
 Run: python release/prose.py [--check] [FILE ...]
 
 Prints, for each file, the number of sentences, their mean number of words and the longest one. Code
-blocks, tables, headings, front matter and pictures do not count; a list item is a sentence of its
-own; a code span is one word. With ``--check`` it fails where a sentence has more than 40 words, or
-where the mean over all files is above 20.
+blocks, tables, headings, front matter and pictures do not count. A list item is a separate
+sentence; a code span is one word. ``--check`` fails if a sentence has more than 40 words, or if the
+mean over all files is above 20.
 """
 
 import argparse
@@ -18,15 +18,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 LONGEST, MEAN = 40, 20
 FENCE = re.compile(r"\s*(```|~~~)")
 ITEM = re.compile(r"\s*([-*+]|\d+[.)])\s+")
-# What stands by itself: headings, tables, pictures, directives, marks of admonitions, HTML.
+# Lines that stand alone: headings, tables, pictures, directives, marks of admonitions, HTML.
 SKIPPED = re.compile(r"\s*(#|\||!\[|!!!|\?\?\?|:::|<)")
 END = re.compile(r"[.!?][\"')\]*_]*\s+(?![a-z])")
-# After a single capital there may be a name: two sentences then count as one.
+# A single capital may precede a name: two sentences then count as one.
 ABBREVIATED = re.compile(r"(\b(e\.g|i\.e|et al|cf|vs|[A-Z]))\.\s+$")
 
 
 class Sentence(NamedTuple):
-    """Where it begins, and its words."""
+    """The first line of a sentence, and its words."""
 
     line: int
     words: list[str]
@@ -59,14 +59,14 @@ def paragraphs(text: str):
 
 
 def plain(text: str) -> str:
-    """Without marks: a code span is one word, a link its text."""
+    """The text without marks: a code span is one word, a link its text."""
     text = re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", lambda m: "Code" + "\n" * m[0].count("\n"), text)
     text = re.sub(r"!\[[^]]*\]\([^)]*\)", "", text)
     return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
 
 
 def sentences(text: str) -> list[Sentence]:
-    """All of a page, in order."""
+    """All sentences of a page, in order."""
     found = []
     for part in paragraphs(text):
         first = part[0][0]
@@ -83,7 +83,7 @@ def sentences(text: str) -> list[Sentence]:
 
 
 def main() -> int:
-    """What the module says."""
+    """Print the lengths; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("files", nargs="*", type=pathlib.Path, help="these instead of all pages")
     parser.add_argument("--check", action="store_true", help="fail where the limits are passed")

@@ -1,10 +1,10 @@
-"""Which Python an environment is made with: the newest from 3.12 on, which the newest JAX needs, or
-the oldest that is supported.
+"""Finds the Python of an environment: the newest since 3.12, for the newest JAX, or the oldest
+supported.
 
 Run: python release/pythons.py newest|oldest [--or-else]
 
-Prints the path of an interpreter on PATH or among pyenv's versions. Without one it fails, or with
-``--or-else`` prints its own interpreter and says so on standard error.
+Prints the path of an interpreter on PATH or among pyenv's versions. Without one it fails; with
+``--or-else`` it prints its own interpreter and reports that on standard error.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import sys
 
 OLDEST = (3, 11)
 NEWEST_AT_LEAST = (3, 12)
-# A release with the means to make an environment; wheels of the stable ABI need the global lock.
+# A release that can make environments; wheels of the stable ABI need the global lock.
 _ASK = """
 import ensurepip, sys, sysconfig, venv
 locks = not sysconfig.get_config_var("Py_GIL_DISABLED")
@@ -25,7 +25,7 @@ print(*sys.version_info[:3] if locks and sys.version_info.releaselevel == "final
 
 
 def candidates() -> list[str]:
-    """Interpreters by the names that they have on PATH and in pyenv's folders."""
+    """Interpreters by their names on PATH and in pyenv's folders."""
     found = [sys.executable]
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         if folder and pathlib.Path(folder).is_dir():
@@ -37,7 +37,7 @@ def candidates() -> list[str]:
 
 
 def version(path: str) -> tuple[int, ...]:
-    """That of an interpreter which runs and can make environments; else (0, 0, 0)."""
+    """The version of an interpreter that runs and can make environments; otherwise (0, 0, 0)."""
     try:
         ran = subprocess.run([path, "-c", _ASK], capture_output=True, text=True, timeout=60)
         return tuple(map(int, ran.stdout.split())) if ran.returncode == 0 else (0, 0, 0)
@@ -57,7 +57,7 @@ def python(which: str) -> str | None:
 
 
 def main() -> None:
-    """Print one."""
+    """Print the interpreter."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("which", choices=("newest", "oldest"))
     parser.add_argument("--or-else", action="store_true", help="fall back to this interpreter")

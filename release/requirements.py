@@ -1,4 +1,5 @@
-"""What the package and extras of it ask for, a line each: for pip, before the wheel is there.
+"""Prints the requirements of the package and some extras, a line each: for pip, before the wheel
+exists.
 
 Run: python release/requirements.py EXTRA ...
 """
@@ -12,7 +13,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 
 def requirements(extras: list[str]) -> list[str]:
-    """Of the project and of its extras, in which one may name others of its own."""
+    """The requirements of the project and of extras, which may name other extras of the project."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     found = list(project["dependencies"])
     for extra in extras:

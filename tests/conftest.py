@@ -6,7 +6,7 @@ import os
 import pytest
 
 
-@pytest.hookimpl(trylast=True)  # of those that are selected
+@pytest.hookimpl(trylast=True)  # of the selected tests
 def pytest_collection_modifyitems(config, items):
     every, seen = int(os.environ.get("TESTS_EVERY", "1")), collections.Counter()
     kept, left = [], []

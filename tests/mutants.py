@@ -1,11 +1,10 @@
-"""Breaks the library on purpose, one change at a time, and tells which changes the tests notice.
+"""Breaks the library on purpose, one change at a time, and reports which changes the tests notice.
 
-    python tests/mutants.py --count 30 --seed 24    # so many that compile, of `cargo mutants`'
+    python tests/mutants.py --count 30 --seed 24    # 30 that compile, of `cargo mutants`
     python tests/mutants.py --chosen                # those of CHOSEN, in Python and C++
 
 Needs cargo-mutants (`cargo install cargo-mutants`). Works in a copy of the committed tree, in
-build/mutants.
-A change is killed by the first of the tests that fails; the cheap ones come first.
+build/mutants. The first failing test kills a change; the cheap tests come first.
 """
 
 import argparse
@@ -22,9 +21,9 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[1]
 COPY = ROOT / "build" / "mutants"
-# Where mutants are drawn: layouts, algorithms, routines, and how devices meet.
+# The sources of mutants: layouts, algorithms, routines, and the rendezvous.
 FILES = ("layout/**", "algorithms/**", "routines.rs", "routines/**", "rendezvous/**")
-# Compiled fast, as each change is.
+# Fast to compile, as each change is compiled.
 RUST = (
     "cargo --config profile.release.package.meshsolve.opt-level=1 test --release --locked --quiet"
 )
@@ -40,7 +39,7 @@ UNVIABLE = "does not compile"
 
 
 class Chosen(NamedTuple):
-    """A file, what stands there, what takes its place, and the tests that come first."""
+    """A file, a text in it, its replacement, and the tests that come first."""
 
     file: str
     old: str
@@ -61,7 +60,7 @@ class Chosen(NamedTuple):
 
 
 def of_python(file: str, old: str, new: str, tests: str) -> Chosen:
-    """In a file of the Python package; the name of a file of its tests."""
+    """A change of a file of the Python package, with the name of a file of its tests."""
     first = PYTEST.format(f"tests/python/test_{tests}.py")
     return Chosen(f"python/meshsolve/_{file}.py", old, new, first)
 
@@ -106,7 +105,7 @@ CHOSEN = [
 
 
 def drawn(seed: int) -> list[dict]:
-    """Mutants as `cargo mutants` lists them, with their differences, in an order of chance."""
+    """Mutants as `cargo mutants` lists them, with their differences, in random order."""
     command = ["cargo", "mutants", "--list", "--json"]
     for file in FILES:
         command += ["-f", f"src/{file}"]
@@ -117,7 +116,7 @@ def drawn(seed: int) -> list[dict]:
 
 
 def run(command: str, limit: float) -> bool:
-    """Whether the command succeeds within so many seconds."""
+    """Whether the command succeeds within ``limit`` seconds."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     env = {**os.environ, "CARGO_INCREMENTAL": "1", "CARGO_PROFILE_RELEASE_DEBUG": "0"}
     with subprocess.Popen(
@@ -131,7 +130,7 @@ def run(command: str, limit: float) -> bool:
 
 
 def fate(stages: dict[str, float]) -> str:
-    """What notices the change that was made in the copy."""
+    """The stage that notices the change in the copy."""
     if not run(f"{RUST} --no-run --tests", 600):
         return UNVIABLE
     for stage, limit in stages.items():
@@ -141,12 +140,12 @@ def fate(stages: dict[str, float]) -> str:
 
 
 def asked_for(name: str, options: argparse.Namespace) -> bool:
-    """Whether a mutant is one of those that are asked for."""
+    """Whether ``--only`` selects a mutant."""
     return any(text in name for text in options.only)
 
 
 def changes(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[], None], dict]]:
-    """Names of changes, what makes them in the copy, and what comes before STAGES."""
+    """Names of changes, functions that make them in the copy, and the stages before STAGES."""
     if options.chosen:
         for chosen in CHOSEN:
             if asked_for(chosen.name, options):
@@ -174,7 +173,7 @@ def main() -> None:
     subprocess.run(["git", "fetch", "--quiet", "origin", "HEAD"], cwd=COPY, check=True)
     subprocess.run(["git", "reset", "--quiet", "--hard", "FETCH_HEAD"], cwd=COPY, check=True)
     stages = dict(list((STAGES | LAST).items())[: options.stages])
-    # What fails in any case would kill every mutant.
+    # Tests that fail in any case would kill every mutant.
     come_first = {x.first for x in CHOSEN if options.chosen and asked_for(x.name, options)}
     if not all(run(stage, 3600) for stage in [*stages, *come_first]):
         sys.exit("the tests fail without any change")

@@ -1,8 +1,8 @@
-"""Whether type checkers know the types of all that users call, in the installed package.
+"""Checks whether type checkers know the types of the public names, in the installed package.
 
-Run by `make lint` with the Python of the environment that has basedpyright: prints what is not
-known, exit code 1 if there is any. lineax has no types, so that the bases of what derives from its
-classes are unknown, and they alone may be.
+`make lint` runs it with the Python of the environment that has basedpyright. It prints unknown
+types, with exit code 1 if there are any. lineax has no types: the bases of classes that derive from
+its classes are unknown, and only they may be.
 """
 
 import json
@@ -16,7 +16,7 @@ import meshsolve
 
 of_lineax = "Type of metaclass unknown", "Type of base class"
 
-# Where it finds packages depends on the search path alone; beside pyproject.toml it finds sources.
+# Only the search path decides where it finds packages; next to pyproject.toml it finds sources.
 environment = os.environ | {"VIRTUAL_ENV": sys.prefix}
 environment["PATH"] = f"{pathlib.Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
 command = [sys.executable, "-m", "basedpyright", "--outputjson", "--ignoreexternal"]

@@ -1,7 +1,7 @@
 """Dense linear solvers for JAX arrays that are sharded over devices.
 
-Importing registers nothing, loads no GPU library and changes no setting. ``meshsolve.lineax`` has
-solvers for lineax, which is imported when that is first used.
+Importing the package registers nothing, loads no GPU library and changes no setting.
+``meshsolve.lineax`` has solvers for lineax; its first use imports lineax.
 
 Examples:
   >>> import jax
@@ -17,7 +17,7 @@ Examples:
   >>> print(x.round(3))
   [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
 
-The examples of the functions go on with these names.
+The examples of the functions use these names.
 """
 
 import importlib

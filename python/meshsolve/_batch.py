@@ -1,4 +1,4 @@
-"""Leading axes: a batch of matrices, factors, right-hand sides, broadcast as NumPy does it."""
+"""Leading axes: batches of matrices, factors and right-hand sides, which broadcast as in NumPy."""
 
 import dataclasses
 import functools
@@ -19,7 +19,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def rank_of_rhs(b) -> int:
-    """How many axes one right-hand side has: [n], or else [..., n, k]."""
+    """Number of axes of one right-hand side: 1 for [n], otherwise 2 for [..., n, k]."""
     return min(b.ndim, 2)
 
 
@@ -29,7 +29,7 @@ def has_leading(*operands) -> bool:
 
 
 def systems(function, a, b, **kept) -> Any:
-    """``function(a, b, **kept)`` of each system where a or b has leading axes; None where not."""
+    """``function(a, b, **kept)`` of each system if a or b has leading axes; otherwise None."""
     operands = (a, 2), (b, rank_of_rhs(b))
     if not has_leading(*operands):
         return None
@@ -40,9 +40,9 @@ def systems(function, a, b, **kept) -> Any:
 def over(operation: str, function, *operands, raises: bool = False) -> Any:
     """``function`` of arrays of their ranks, for operands (array, rank) with leading axes.
 
-    By ``jax.vmap``: right-hand sides alone become columns of one call, all else goes one by one.
-    If it ``raises`` where there is no answer, it is waited for and its error is a LinAlgError;
-    inside of programs it is theirs.
+    By ``jax.vmap``: right-hand sides alone become columns of one call, all else goes one by one. If
+    ``raises``, wait for the result and raise a failure as a LinAlgError; inside programs the error
+    is that of the program.
     """
     if any(isinstance(x, Rows) for x, _ in operands):
         expected, remedy = "shape [n] or [n, k], to go with Rows", "give them as columns"
@@ -65,7 +65,7 @@ def over(operation: str, function, *operands, raises: bool = False) -> Any:
     for size, position in zip(reversed(batch), range(-1, -len(batch) - 1, -1), strict=True):
         mapped = [len(shape) >= -position and shape[position] == size for shape in shapes]
         run = jax.vmap(run, in_axes=[0 if m else None for m in mapped], axis_size=size)
-    # What is broadcast along an axis of the batch has none of its own.
+    # An axis that broadcasts along the batch is dropped.
     for i, (x, shape) in enumerate(zip(arrays, shapes, strict=True)):
         ones = [j for j, size in enumerate(shape) if size != batch[j - len(shape)]]
         arrays[i] = x.reshape([size for j, size in enumerate(x.shape) if j not in ones])
@@ -82,7 +82,9 @@ def over(operation: str, function, *operands, raises: bool = False) -> Any:
 
 
 def _expect_alike(operation: str, arrays, shapes) -> None:
-    """With Explicit axes ``jax.vmap`` takes operands whose leading axes are distributed alike."""
+    """Refuse operands with Explicit axes whose leading axes differ in distribution: ``jax.vmap``
+    does not take them.
+    """
     given = []
     for x, shape in zip(arrays, shapes, strict=True):
         sharding, n = jax.typeof(x).sharding, len(shape)
@@ -105,7 +107,7 @@ def _expect_alike(operation: str, arrays, shapes) -> None:
 
 
 def each(method: Method) -> Method:
-    """A method of a factor object also for a batch of them: ``RANKS`` has its leaves and ranks."""
+    """Make a method of a factor also work on a batch; ``RANKS`` gives its leaves and ranks."""
 
     @functools.wraps(method)
     def run(self, *arguments):

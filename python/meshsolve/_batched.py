@@ -1,6 +1,6 @@
-"""What ``jax.vmap`` makes of an operation: right-hand sides become columns of one call, matrices
-are solved one after another by the devices that hold them; of a batch that is distributed to
-devices itself, each group of them solves its part.
+"""The rules of operations for ``jax.vmap``. Right-hand sides become columns of one call. Matrices
+are solved one after another by the devices that hold them. If the batch itself is distributed to
+devices, each group of them solves its part.
 """
 
 import functools
@@ -16,8 +16,8 @@ class Batch(NamedTuple):
     """The leading axis that some operands and all results have.
 
     Attributes:
-      operands: which operands have it; none of them where there is no batch.
-      entry: what it is distributed to, as in a PartitionSpec.
+      operands: for each operand, whether it has the axis; empty without a batch.
+      entry: the mesh axes of the batch, as in a PartitionSpec.
     """
 
     operands: tuple[bool, ...] = ()
@@ -25,17 +25,17 @@ class Batch(NamedTuple):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The mesh axes that it is distributed to."""
+        """The mesh axes that the batch is distributed to."""
         return (self.entry,) if isinstance(self.entry, str) else self.entry or ()
 
     @property
     def name(self) -> tuple[str, ...]:
-        """Which operands have it, for the name of a program."""
+        """The operands that have the axis, for the name of a program."""
         return ("".join("01"[x] for x in self.operands),) if self.operands else ()
 
     def on(self, spec: PartitionSpec, operand: int) -> tuple["Batch", PartitionSpec]:
-        """The batch as it is distributed where an operand that has it has that spec, and the spec
-        of one of its elements.
+        """The batch with the distribution of an operand that has it and this spec, and the spec of
+        one element.
         """
         if not self.operands or not self.operands[operand]:
             return self, spec
@@ -43,7 +43,7 @@ class Batch(NamedTuple):
         return self._replace(entry=entry), PartitionSpec(*rest)
 
     def specs(self, operands, results):
-        """Specs with it, of specs without."""
+        """Specs with the leading axis, from specs without it."""
         if not self.operands:
             return operands, results
         pairs = zip(operands, self.operands, strict=True)
@@ -51,13 +51,13 @@ class Batch(NamedTuple):
         return given, tuple(PartitionSpec(self.entry, *s) for s in results)
 
     def result(self, spec: PartitionSpec, operand: int | None) -> PartitionSpec:
-        """The spec of a result that goes where an operand of that spec came from."""
+        """The spec of a result that goes back to where its operand of that spec was."""
         if not self.operands or operand is None or self.operands[operand]:
             return spec
         return PartitionSpec(self.entry, *spec)
 
     def terms(self, operands, results):
-        """The terms of a sharding rule with its letter."""
+        """The terms of a sharding rule with the letter of the batch."""
         if not self.operands:
             return operands, results
         pairs = zip(operands, self.operands, strict=True)
@@ -86,7 +86,7 @@ ONE = Batch()
 class CustomVmap:
     """``jax.custom_batching.custom_vmap``, traced anew in each call.
 
-    JAX 0.12 finds what it has traced of one by the types of the operands alone. These are equal for
+    JAX 0.12 finds a traced ``custom_vmap`` by the types of its operands alone. These are equal for
     two meshes of the same devices in another order, but a program inside keeps the mesh that was
     set. Programs inside are not compiled anew.
     """
@@ -107,9 +107,9 @@ class CustomVmap:
 
 
 def batchable(function, rhs: int | None, solutions: tuple[bool, ...], many=None):
-    """``function`` with a rule for ``jax.vmap``: right-hand sides alone (operand ``rhs``) become
-    columns of one call, whose results are ``solutions`` or not; all others go one after another, by
-    ``many(batched)`` if that is a function.
+    """Give ``function`` a rule for ``jax.vmap``. Right-hand sides alone (operand ``rhs``) become
+    columns of one call; ``solutions`` says which of its results are solutions. All others go one
+    after another, by ``many(batched)`` if that gives a function.
     """
     run = CustomVmap(function)
 
@@ -137,7 +137,7 @@ def batchable(function, rhs: int | None, solutions: tuple[bool, ...], many=None)
 
 
 def _leading_whole(x, has: bool):
-    """With Explicit axes: a leading axis that a loop can go along."""
+    """With Explicit axes: replicate the leading axis, so that a loop can go along it."""
     sharding = jax.typeof(x).sharding
     if not has or AxisType.Explicit not in sharding.mesh.axis_types or sharding.spec[0] is None:
         return x
@@ -152,13 +152,13 @@ def folded(b):
 
 
 def unfolded(b, m: int):
-    """And back."""
+    """Columns [n, m k] as a batch [m, n, k]."""
     b = by_rows(b)
     return jnp.moveaxis(b.reshape(b.shape[0], m, -1), 1, 0)
 
 
 def by_rows(x):
-    """With Explicit axes: distributed at most by rows, so that columns can be split and joined."""
+    """With Explicit axes: distribute at most by rows, so that columns can be split and joined."""
     sharding = jax.typeof(x).sharding
     if AxisType.Explicit not in sharding.mesh.axis_types or x.ndim < 2:
         return x

@@ -1,4 +1,4 @@
-"""Calls that are running or over: how long they wait, how they went, how they are ended."""
+"""Running and finished calls: how long they wait, what they report, how you end them."""
 
 from typing import Any
 
@@ -8,9 +8,9 @@ from meshsolve import _core
 def set_timeout(seconds: float) -> None:
     """Set how long the devices of a call that have arrived wait for the others.
 
-    When the time is over the call is an error on all of them, and the process goes on. The initial
-    value is that of the environment variable MESHSOLVE_TIMEOUT, else 120. It holds for all calls
-    of the process that begin later.
+    After that time the call is an error on all of them, and the process goes on. The initial value
+    is that of the environment variable MESHSOLVE_TIMEOUT, else 120. The new value holds for all
+    calls of the process that begin later.
 
     Args:
       seconds: 0.001 to 1e9.
@@ -42,21 +42,21 @@ def timeout() -> float:
 def set_float64_math(math: str) -> None:
     """Set how CUDA's libraries multiply float64 and complex128 in calls that begin later.
 
-    "emulated" lets cuBLAS, and newer versions of cuSOLVER, multiply by integers on tensor cores
-    where they find that faster, which matters on GPUs with little float64 (RTX, L40, B300). NVIDIA
-    offers it from CUDA 13.0 update 2 on, on Blackwell GPUs; on others products stay as they are. By
-    default, NVIDIA says, results are as accurate as native ones, but not the same bits. cuBLAS then
-    takes its own memory for it, beside JAX's. Nothing changes on CPU devices, or with
+    "emulated" lets cuBLAS, and newer versions of cuSOLVER, multiply by integers on tensor cores if
+    they find that faster. This matters on GPUs with little float64 (RTX, L40, B300). NVIDIA offers
+    it since CUDA 13.0 update 2, on Blackwell GPUs; on others products stay the same. By default,
+    NVIDIA states, results are as accurate as native ones, but not the same bits. cuBLAS then takes
+    its own memory for it, in addition to JAX's. Nothing changes on CPU devices, or with
     ``engine="cusolvermg"``.
 
     The initial value is that of the environment variable MESHSOLVE_FLOAT64, else "native".
-    ``last_call`` tells what was used, as "float64".
+    ``last_call`` reports the one in use, as "float64".
 
     Args:
       math: "native" or "emulated".
 
     Raises:
-      ValueError: another word. Calls on CUDA devices whose libraries are older raise a
+      ValueError: another word. Calls on CUDA devices with older libraries raise a
         ``jax.errors.JaxRuntimeError`` that says so.
 
     Examples:
@@ -83,11 +83,11 @@ def last_call() -> dict[str, Any] | None:
     Returns:
       A dictionary: "routine" (its name in docs/design/ffi.md), "dtype", "float64" (how it is
       multiplied: "native", or "emulated" by ``set_float64_math``), "n", "rhs" (right-hand sides),
-      "ranks" (devices), "visible" (devices of their kind that there are), "workers" (threads),
-      "tiles", "tile" (their width), "scratch_bytes", "info", and "seconds", a
-      dictionary of the phases and their "total".
+      "ranks" (devices), "visible" (all devices of their kind), "workers" (threads), "tiles", "tile"
+      (their width), "scratch_bytes", "info", and "seconds", a dictionary of the phases and their
+      "total".
 
-    Raises nothing. Of programs with several calls it tells of the one that ended last.
+    Raises nothing. For a program with several calls it reports the one that ended last.
 
     Examples:
       >>> x = ms.solve(a, b).block_until_ready()
@@ -99,12 +99,12 @@ def last_call() -> dict[str, Any] | None:
 
 
 def cancel() -> int:
-    """End the calls that are running; how many there were.
+    """End the running calls; return how many there were.
 
-    Ctrl-C interrupts the wait for a result, not the call, which goes on behind and keeps the cores
-    and the devices until it is through. This ends it: it stops at the next panel, whoever looks at
-    its results gets a ``jax.errors.JaxRuntimeError``, and the next call can begin. A donated matrix
-    is lost. Calls that have not begun yet are not ended.
+    Ctrl-C interrupts the wait for a result, not the call, which keeps the cores and the devices
+    until its end. ``cancel`` stops the call at the next panel, and the next call can begin. A read
+    of its results raises a ``jax.errors.JaxRuntimeError``. A donated matrix is lost. Calls that
+    have not begun yet are not ended.
 
     Raises nothing.
 

@@ -36,32 +36,32 @@ from meshsolve._types import Engine, OnFailure, Trans
 )
 @dataclasses.dataclass(frozen=True, repr=False)
 class CholeskyFactor(_factor.Pair):
-    """The Cholesky factor of a matrix, in the solver's layout: made by ``cho_factor``.
+    """The Cholesky factor of a matrix, in the solver's layout; ``cho_factor`` makes it.
 
-    A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored, also as
-    NumPy arrays. Unpacks to scipy's pair, ``c, lower = factor``, also by index and ``len``; c is a
-    new JAX array each time.
+    A pytree: it passes in and out of ``jax.jit``. You can save and restore its leaves, also as
+    NumPy arrays. It unpacks to scipy's pair, ``c, lower = factor``, also by index and ``len``; c is
+    a new JAX array each time.
 
-    Its methods and that pair have derivatives of every order, for which it is not made anew: the
+    Its methods and that pair have derivatives of every order, which use the same factor. The
     tangent of ``work`` is that of A, and has to be Hermitian. Under ``jax.vmap`` right-hand sides
-    of ``solve`` and ``solve_triangular`` are columns of one call, those of ``dot_triangular`` are
-    multiplied one after another. Over matrices ``cho_factor`` gives a batch of factors, whose
-    methods work on one after another.
+    of ``solve`` and ``solve_triangular`` become columns of one call. Those of ``dot_triangular``
+    are multiplied one after another. Over matrices ``cho_factor`` gives a batch of factors, whose
+    methods work on one factor after another.
 
     Attributes:
-      work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh). Read as an
-        array it holds U of A = U^H U in its upper triangle and is sharded by rows, or L of
-        A = L L^H in its lower one, sharded by columns, if ``storage`` is "column-major"; the rest
-        is not defined. On CPU devices it does not depend on the number of
-        devices; on several CUDA devices columns are distributed by their number, kind and engine,
-        and it is to be used on as many of the same kind.
-      info: int32 scalar. 0, or i > 0: the leading minor of order i of A is not positive definite
-        or not finite, and whatever is computed from the factor is NaN.
+      work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh). It holds U
+        of A = U^H U in its upper triangle and is sharded by rows. If ``storage`` is "column-major",
+        it holds L of A = L L^H in its lower triangle, sharded by columns. The other triangle is not
+        defined. On CPU devices it does not depend on the number of devices. On several CUDA devices
+        the distribution of columns depends on their number, kind and engine: use it on as many of
+        the same kind.
+      info: int32 scalar. 0, or i > 0: the leading minor of order i of A is not positive definite or
+        not finite. All results of the factor are then NaN.
       anorm: real scalar: the 1-norm of A, for ``rcond``; NaN if the factor stands for a pair.
       n: order of A.
       lower: which triangle of A was read, and which one holds the factor in scipy's pair.
       storage: "column-major" if A was sharded by columns and column-major in memory, else "rows".
-      engine: "" or what ``cho_factor`` was told, which then decides how ``work`` is laid out.
+      engine: "", or the engine that ``cho_factor`` got, which then decides the layout of ``work``.
 
     Examples:
       >>> factor = ms.cho_factor(a)
@@ -94,22 +94,22 @@ class CholeskyFactor(_factor.Pair):
     def solve_triangular(
         self, b: ArrayLike, trans: Trans = 0, *, overwrite_b: bool = False
     ) -> jax.Array:
-        """X with L X = B (``trans`` 0 or "N"), L^T X = B (1, "T") or L^H X = B (2, "C") for L of
-        A = L L^H, whatever ``lower`` is.
+        """X with L X = B (``trans`` 0 or "N"), L^T X = B (1, "T") or L^H X = B (2, "C"). L is that
+        of A = L L^H, whatever ``lower`` is.
 
-        Half of ``solve``: X of L X = B is white noise where B has the covariance A. B is [n],
+        This is half of ``solve``: X of L X = B is white noise if B has the covariance A. B is [n],
         [n, k] or [..., n, k]; X has its shape and sharding, and is NaN if A is not positive
         definite. CPU devices use the factor in place; CUDA devices unpack it, which takes a copy.
         """
         return _by_half("solve_triangular", "b", _half.solve, self, b, trans, overwrite_b)
 
     def dot_triangular(self, z: ArrayLike, trans: Trans = 0) -> jax.Array:
-        """L Z (``trans`` 0 or "N"), L^T Z (1, "T") or L^H Z (2, "C") for L of A = L L^H, whatever
-        ``lower`` is.
+        """L Z (``trans`` 0 or "N"), L^T Z (1, "T") or L^H Z (2, "C"). L is that of A = L L^H,
+        whatever ``lower`` is.
 
-        Samples: L Z has the covariance A where Z is white noise. Z is [n], [n, k] or [..., n, k];
-        the product has its shape and sharding, and is NaN if A is not positive definite. On the
-        host the factor is used where it lies; CUDA devices unpack it, which takes a copy.
+        L Z is a sample with the covariance A if Z is white noise. Z is [n], [n, k] or [..., n, k];
+        the product has its shape and sharding, and is NaN if A is not positive definite. CPU
+        devices use the factor in place; CUDA devices unpack it, which takes a copy.
         """
         run = lambda factor, z, trans, own: _half.multiply(factor, z, trans)  # noqa: E731
         return _by_half("dot_triangular", "z", run, self, z, trans, False)
@@ -124,13 +124,13 @@ class CholeskyFactor(_factor.Pair):
 
     @_batch.each
     def rcond(self) -> jax.Array:
-        """The reciprocal of A's condition number, 1 / (norm1(A) norm1(A^-1)), estimated.
+        """An estimate of the reciprocal of A's condition number, 1 / (norm1(A) norm1(A^-1)).
 
-        A real scalar, as ``LUFactor.rcond`` has it; 0 if A is not positive definite, NaN if A has
-        an entry that is not finite. Its derivative is 0.
+        A real scalar, as ``LUFactor.rcond``; 0 if A is not positive definite, NaN if A has an entry
+        that is not finite. Its derivative is 0.
 
-        Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; what
-        LAPACK's ``pocon`` estimates.
+        Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; the
+        estimate of LAPACK's ``pocon``.
         """
         return _factor.rcond(_ffi.pocon, self, "info")
 
@@ -138,8 +138,8 @@ class CholeskyFactor(_factor.Pair):
     def inv(self) -> jax.Array:
         """The inverse of A [n, n], Hermitian to the last bit; NaN if A is not positive definite.
 
-        A new array, sharded as ``work`` is; if A was padded, on one device, made by way of two more
-        of its size. See ``meshsolve.inv``.
+        A new array, sharded as ``work``. If A was padded it is on one device, which needs two more
+        arrays of that size meanwhile. See ``meshsolve.inv``.
         """
         if self.n == 0:
             return _factor.array(self, "work")
@@ -148,16 +148,16 @@ class CholeskyFactor(_factor.Pair):
         return _padding.cut(_dispatch.call(op, self._arrays, (False, False))[0], self.n)
 
     def __iter__(self) -> Iterator[Any]:
-        """Scipy's pair (c, lower): the factor in the triangle of c that ``lower`` names, the other
-        triangle not defined. c [n, n] is a new array, sharded as ``work`` is; if A was padded, on
-        one device, made by way of two more of its size.
+        """Scipy's pair (c, lower): ``lower`` names the triangle of c that holds the factor; the
+        other triangle is not defined. c [n, n] is a new array, sharded as ``work``. If A was padded
+        it is on one device, which needs two more arrays of that size meanwhile.
         """
         _factor.expect_alive("CholeskyFactor.__iter__", self)
         return iter((self._unpacked(), self.lower))
 
     @property
     def _arrays(self) -> tuple[jax.Array, jax.Array]:
-        """Work and info; restored leaves may be NumPy's."""
+        """Work and info; restored leaves may be NumPy arrays."""
         return _factor.array(self, "work"), _factor.array(self, "info")
 
     @_batch.each
@@ -184,17 +184,18 @@ def cho_factor(
 ) -> CholeskyFactor:
     """Factor A = L L^H with all devices that hold it, in its memory, for reuse.
 
-    The call of ``jax.scipy.linalg.cho_factor``; shardings, ``overwrite_a`` and ``mesh`` are those
-    of ``meshsolve.solve``.
+    The signature is that of ``jax.scipy.linalg.cho_factor``; shardings, ``overwrite_a`` and
+    ``mesh`` are those of ``meshsolve.solve``.
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128; Hermitian
         positive definite. Only one triangle is read.
       lower: whether A's lower triangle is read instead of its upper one.
-      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      overwrite_a: donate A: its memory becomes that of the factor. Without it, the call makes one
+        copy.
       check_finite: accepted for compatibility; entries that are not finite lead to ``info`` > 0.
       on_failure: "nan", or "raise" where A is not positive definite; see ``meshsolve.solve``.
-      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+      mesh: the devices to work on, for an A that is not sharded over them, whatever n.
       engine: None, or "cusolvermg" on CUDA devices; see ``meshsolve.solve``.
 
     Returns:
@@ -202,11 +203,11 @@ def cho_factor(
 
     Raises:
       ValueError: a is not square, or the devices do not divide n.
-      TypeError: a dtype that cannot be used.
+      TypeError: a dtype that is not supported.
       numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
         jax.errors.JaxRuntimeError.
 
-    Source: as ``meshsolve.solve``; ``info`` is LAPACK's of ``potrf``.
+    Source: as ``meshsolve.solve``; ``info`` is that of LAPACK's ``potrf``.
 
     Examples:
       >>> factor = ms.cho_factor(a)
@@ -255,26 +256,27 @@ def cho_solve(
 ) -> jax.Array:
     """Solve A X = B with a Cholesky factor of A.
 
-    The call of ``jax.scipy.linalg.cho_solve``. Derivatives are of every order. Under ``jax.vmap``
-    right-hand sides become columns of one call, and factors are used one after another.
+    The signature is that of ``jax.scipy.linalg.cho_solve``. Derivatives are of every order. Under
+    ``jax.vmap`` right-hand sides become columns of one call, and factors are used one after
+    another.
 
     Args:
-      c_and_lower: a ``CholeskyFactor``, of which no copy is made, or a pair (c, lower): c [n, n]
-        holds L (``lower``) or U (not) in that triangle, with a real diagonal, in any sharding that
-        ``cho_factor`` takes. Of the pair's c one copy is made, unless c holds U and is sharded by
-        rows, or holds L and is column-major (outside of ``jax.jit``). A traced c is used as two
-        triangles, and has derivatives by the triangle that holds the factor.
+      c_and_lower: a ``CholeskyFactor``, which is not copied, or a pair (c, lower). c [n, n] holds L
+        (``lower``) or U (not) in that triangle, with a real diagonal. Its sharding is any that
+        ``cho_factor`` takes. The call makes one copy of c, unless c holds U and is sharded by rows,
+        or holds L and is column-major (outside of ``jax.jit``). A traced c is used as two
+        triangles, and has derivatives with respect to the triangle that holds the factor.
       b: [n], [n, k] or [..., n, k] right-hand sides in any sharding.
       overwrite_b: donate B.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
 
     Returns:
-      x of the shape and sharding of b (replicated over the factor's devices if b does not lie
-      there); NaN if A was not positive definite.
+      x of the shape and sharding of b, replicated over the factor's devices if b is elsewhere. x is
+      NaN if A was not positive definite.
 
     Raises:
       ValueError: wrong shapes, n not divisible by the devices of c.
-      TypeError: dtypes that cannot be used, neither a factor nor a pair, or a traced lower.
+      TypeError: a dtype that is not supported, neither a factor nor a pair, or a traced lower.
 
     Source: two triangular solves by tile columns (LAPACK's ``potrs``;
     docs/design/algorithms.md).
@@ -325,7 +327,7 @@ def cho_solve(
 
 
 def _by_half(method: str, argument: str, run, factor, b, trans, own_b: bool):
-    """What ``run(factor, b, trans, own)`` gives, for right-hand sides as users have them."""
+    """The result of ``run(factor, b, trans, own)``, for right-hand sides of a user."""
     name = f"CholeskyFactor.{method}"
     code = check_trans(name, trans)
     given, b = b, as_array(name, argument, b)
@@ -355,32 +357,34 @@ def cholesky(
 ) -> jax.Array:
     """The Cholesky factor as an array: U of A = U^H U, or L of A = L L^H if ``lower``.
 
-    The call of ``jax.scipy.linalg.cholesky``; shardings, ``overwrite_a`` and ``mesh`` are those of
-    ``meshsolve.solve``. Derivatives are of every order, in both modes: of a tangent of A the
-    Hermitian part counts, as in ``jnp.linalg.cholesky``. One costs two triangular solves with n
-    right-hand sides and a product. Under ``jax.vmap`` matrices are factored one after another.
+    The signature is that of ``jax.scipy.linalg.cholesky``; shardings, ``overwrite_a`` and ``mesh``
+    are those of ``meshsolve.solve``. Derivatives are of every order, in both modes. They use the
+    Hermitian part of a tangent of A, as in ``jnp.linalg.cholesky``. One derivative costs two
+    triangular solves with n right-hand sides and a product. Under ``jax.vmap`` matrices are
+    factored one after another.
 
-    The result is one more array of the size of A. For solves, samples and determinants
-    ``cho_factor`` needs no such array.
+    The result is one more array of the size of A. ``cho_factor`` gives solves, samples and
+    determinants without it.
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128; Hermitian
         positive definite. Only one triangle is read.
-      lower: whether A's lower triangle is read, and L made, instead of the upper one and U.
-      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      lower: whether to read A's lower triangle and make L, instead of the upper one and U.
+      overwrite_a: donate A: its memory becomes that of the factor. Without it, the call makes one
+        copy.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
       on_failure: "nan", or "raise" where A is not positive definite; see ``meshsolve.solve``.
-      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+      mesh: the devices to work on, for an A that is not sharded over them, whatever n.
       engine: None, or "cusolvermg" on CUDA devices; see ``meshsolve.solve``.
 
     Returns:
-      U or L [n, n] in the sharding of A, with zeros in the other triangle; by rows over ``mesh`` if
-      that was given, or on one device if it does not divide n, as ``CholeskyFactor`` unpacks. NaN
-      if A is not positive definite.
+      U or L [n, n] in the sharding of A, with zeros in the other triangle. With ``mesh`` it is by
+      rows over that, or on one device if ``mesh`` does not divide n, as ``CholeskyFactor`` unpacks.
+      NaN if A is not positive definite.
 
     Raises:
       ValueError: a is not square, or the devices do not divide n.
-      TypeError: a dtype that cannot be used.
+      TypeError: a dtype that is not supported.
       numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
         jax.errors.JaxRuntimeError.
 
@@ -406,7 +410,7 @@ def cholesky(
     return c if mesh else _meshes.as_given(c, a)
 
 
-# In the memory of what it is given.
+# In the memory of its operand.
 _cleared = jax.jit(triangle, static_argnums=1, donate_argnums=0)
 
 
@@ -418,27 +422,28 @@ def logdet(
     *,
     mesh: Mesh | None = None,
 ) -> jax.Array:
-    """The logarithm of det A of a Hermitian positive definite A, by Cholesky: half the work of
-    ``slogdet``. A real scalar; NaN if A is not positive definite.
+    """The logarithm of det A of a Hermitian positive definite A, by Cholesky. It takes half the
+    work of ``slogdet``. A real scalar; NaN if A is not positive definite.
 
     Shardings are those of ``meshsolve.solve``; the result is replicated. Derivatives are of every
     order and in both modes; the tangent of A has to be Hermitian. Under ``jax.vmap`` matrices are
-    factored one after another. If you want solutions, too, call ``cho_factor`` once and use
+    factored one after another. If you also want solutions, call ``cho_factor`` once and use
     ``CholeskyFactor.logdet``.
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. Only one
         triangle is read.
       lower: whether A's lower triangle is read instead of its upper one.
-      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      overwrite_a: donate A: its memory becomes that of the factor. Without it, the call makes one
+        copy.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
-      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+      mesh: the devices to work on, for an A that is not sharded over them, whatever n.
 
     Raises:
       ValueError: a is not square, or the devices do not divide n.
-      TypeError: a dtype that cannot be used.
+      TypeError: a dtype that is not supported.
 
-    Source: the logarithms of the diagonal of ``cho_factor``'s factor, added up.
+    Source: the sum of the logarithms of the diagonal of ``cho_factor``'s factor.
 
     Examples:
       >>> round(float(jnp.exp(ms.logdet(a))))
@@ -489,7 +494,7 @@ def _packed(c, lower: bool, own: bool) -> CholeskyFactor:
         return CholeskyFactor(c, info, anorm, 0, lower, "rows")
     form = _factor.form("cho_solve", c)
     at = _dispatch.eager_placement("cho_solve", c)
-    # As it lies already: U by rows, or L by columns that are column-major.
+    # In place: U by rows, or L by column-major columns.
     by_columns = at is not None and at.storage == "columns"
     if by_columns or lower != (form == "column-major"):
         (c,) = _dispatch.call(_ffi.cholesky_from_scipy(lower), (c,), (own,))

@@ -1,13 +1,13 @@
 """The cofactors of a singular matrix, which are the derivatives of its determinant.
 
-Where det A = 0 there is no A^-1 to take them from. The adjugate of an A of rank n - 1 is
-adj A = g v u^T, with A v = 0 and u^T A = 0; below that rank it is 0. With P A = L U, and i and j
-the first and the last zero on the diagonal of U:
+If det A = 0, no A^-1 gives them. The adjugate of an A of rank n - 1 is adj A = g v u^T. Here
+A v = 0 and u^T A = 0. Below that rank it is 0. Let P A = L U, and let i and j be the first and the
+last zero on the diagonal of U:
 
     U' v = e_i,   (L U')^T P u = e_j,   g = det(P) det(U + e_j e_i^T),
 
-U' being U with ones for its zeros: v ends with v_i = 1, and y of U'^T y = e_j, the left null vector
-of U, begins with y_j = 1, so that the cofactor of U at (j, i) is det(P) g itself.
+U' is U with ones for its zeros. v ends with v_i = 1. y of U'^T y = e_j, the left null vector of U,
+begins with y_j = 1. So the cofactor of U at (j, i) is det(P) g itself.
 """
 
 import jax
@@ -20,7 +20,7 @@ from meshsolve._sides import resharded
 
 
 def of_singular(op: Operation, work, pivots):
-    """The cofactor matrix, adj(A)^T, from the factor of a singular A, as ``op`` takes it."""
+    """The cofactor matrix, adj(A)^T, from the factor of a singular A that ``op`` takes."""
     run = _dispatch.traced
     there = jax.typeof(work).sharding
     (lu,) = run(_ffi.lu_to_scipy(op.storage)._replace(public=op.public, engine=op.engine), work)

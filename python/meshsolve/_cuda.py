@@ -1,4 +1,4 @@
-"""CUDA's libraries and kernels: where they are, what can be told of them without a device."""
+"""CUDA's libraries and kernels: their paths, and facts that need no device."""
 
 import importlib.util
 from pathlib import Path
@@ -7,7 +7,7 @@ from meshsolve import _core
 
 
 def search_folders() -> list[str]:
-    """Folders of the CUDA libraries that pip has installed, which need no LD_LIBRARY_PATH then."""
+    """Folders of the CUDA libraries that pip has installed; these then need no LD_LIBRARY_PATH."""
     spec = importlib.util.find_spec("nvidia")
     places = (spec and spec.submodule_search_locations) or ()
     return [str(folder) for place in places for folder in sorted(Path(place).glob("*/lib"))]
@@ -16,9 +16,9 @@ def search_folders() -> list[str]:
 def compile_kernel(name: str, arch: str, library: str | None = None) -> dict:
     """Compile a kernel for an architecture such as "sm_90", as its first use on a device does.
 
-    ``library`` is the path of an NVRTC; by default the best one found. The result has ``cubin``,
-    ``log`` (warnings), ``nvrtc`` (its path), ``version`` and ``cached``. Raises ValueError for a
-    name or an architecture that there is not, RuntimeError if the machine lacks a library.
+    ``library`` is the path of an NVRTC; the default is the best one found. The result has
+    ``cubin``, ``log`` (warnings), ``nvrtc`` (its path), ``version`` and ``cached``. Raises
+    ValueError for an unknown name or architecture, RuntimeError if the machine lacks a library.
     """
     return _core.compile_kernel(name, arch, search_folders(), library)
 
@@ -26,7 +26,7 @@ def compile_kernel(name: str, arch: str, library: str | None = None) -> dict:
 def report(architectures: list[str] | None = None) -> dict:
     """Driver, NVRTC, the cache, and which kernels compile for the architectures.
 
-    By default for sm_90, if this NVRTC knows it.
+    The default is sm_90, if this NVRTC knows it.
     """
     stated = _core.cuda_libraries(search_folders())
     if isinstance(stated["nvrtc"], dict):

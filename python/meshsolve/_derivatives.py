@@ -1,7 +1,7 @@
-"""Derivatives of the routines: what JAX needs for jvp, grad and all that is made of them.
+"""Derivatives of the routines, from which JAX makes jvp, grad and the rest.
 
-The tangent of a factor is the tangent of the matrix that it stands for: ``work`` has A's shape, and
-only this library reads it. So one factor serves the solution and all its derivatives:
+The tangent of a factor is that of its matrix: ``work`` has A's shape, and only this library reads
+it. So one factor serves the solution and all its derivatives:
 
     A = L U                work' = A'
     op(A) X = B            X' = op(A)^-1 (B' - op(A') X)
@@ -10,10 +10,10 @@ only this library reads it. So one factor serves the solution and all its deriva
     ||A||_F                Re <A / ||A||_F, A'>
     A = L L^H              L' = L F(L^-1 A' L^-H), F the lower triangle with half of the diagonal
 
-``_linear`` does the second one. Of the product op(A) X it only uses the derivative, in which A'
-stands where A does: so ``work`` may stand for A.
+``_linear`` does the second one. It uses only the derivative of the product op(A) X, in which A'
+takes the place of A: so ``work`` may stand for A.
 
-Where A is Hermitian or symmetric A' has to be, too: it is read in full.
+If A is Hermitian or symmetric A' has to be, too: it is read in full.
 
 Source: M. Giles, Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation, 2008.
@@ -55,13 +55,13 @@ def _is_zero(tangent) -> bool:
     return isinstance(tangent, SymbolicZero) or tangent.dtype == jax.dtypes.float0
 
 
-# A tangent of what has no derivative: a number of steps, a norm, an estimate.
+# A tangent of results without derivatives: a number of steps, a norm, an estimate.
 _zero = functools.partial(zero_from_primal, symbolic_zeros=True)
 
 
 def by(function):
-    """The rule of an operation that is ``function(op, *operands)`` in other words: its results as a
-    pair (what has derivatives, what has none).
+    """The rule of an operation that equals ``function(op, *operands)``. The function gives a pair
+    (results with derivatives, results without).
     """
 
     def rule(op, primals, tangents):
@@ -101,7 +101,9 @@ def _factor(op: Operation, primals, tangents):
 
 
 def _tangent_of_factor(work, a, da):
-    """A' where the factor lies; on the way back, a cotangent of the factor where A lies."""
+    """A' in the sharding of the factor; in the backward pass, a cotangent of the factor in that of
+    A.
+    """
     there, here = Sides.of(work), Sides.of(a)
     if there.is_explicit:
         return jax.sharding.reshard(da, jax.typeof(work).sharding)
@@ -114,15 +116,15 @@ def _tangent_of_factor(work, a, da):
 
 
 def _solve(op: Operation, *operands, matrix=None):
-    """((X,), what else there is) of a solve with a factor or a triangle, which stands for
-    ``matrix`` or, in its own layout, for itself.
+    """((X,), other results) of a solve with a factor or a triangle, which stands for ``matrix`` or,
+    in its own layout, for itself.
     """
     x, *more = _dispatch.linear(op, *operands, matrix=matrix)
     return (x,), tuple(more)
 
 
 def _stated(op: Operation) -> dict:
-    """What the factorisation that stands for ``op`` has of it."""
+    """The fields of ``op`` that its factorisation takes over."""
     return {"public": op.public, "raises": op.raises}
 
 
@@ -134,7 +136,7 @@ def _factor_and_solve(op: Operation, a, b):
         factor = _ffi.getrf("solve", op.order, op.structure, op.lower)
         back, condition = _ffi.getrs("rows", op.order, op.trans), _ffi.gecon
     *leaves, norm = traced(factor._replace(**_stated(op)).held, lax.stop_gradient(a))
-    # The gradient is made where A lies.
+    # The gradient gets the sharding of A.
     (x,), _ = _solve(back._replace(public="solve").held, *leaves, b, matrix=a)
     more = (leaves[-1],)
     if op.routine.endswith("_rcond"):
@@ -193,7 +195,7 @@ def _det(op: Operation, primals, tangents):
         matrix = _cofactors_or_inverse(op, is_singular, work, pivots)
     change = jnp.sum(matrix * da)
     ddet = jnp.where(is_singular, change, det * change)
-    # What is 0 has no direction, and its logarithm no derivative.
+    # A determinant of 0 has no sign, and its logarithm no derivative.
     change = change * jnp.where(is_singular, jnp.nan, 1)
     turn = _zero(sign)
     if jnp.iscomplexobj(sign):
@@ -209,7 +211,7 @@ def _cofactors_or_inverse(op: Operation, is_singular, work, pivots):
 
 @_cofactors_or_inverse.defjvp
 def _(op, primals, tangents):
-    """Second derivatives of determinants at singular matrices are not made, but NaN."""
+    """Second derivatives of determinants at singular matrices are NaN."""
     is_singular, work, pivots = primals
     inverse = lambda work: _inverse_transposed(op, is_singular, work, pivots)  # noqa: E731
     _, change = jax.jvp(inverse, (work,), tangents[1:2])
@@ -219,7 +221,9 @@ def _(op, primals, tangents):
 
 @functools.lru_cache(maxsize=256)
 def _one_of_both(op: Operation):
-    """One after another under ``jax.vmap``, where else both would be made of each matrix."""
+    """A choice that goes one by one under ``jax.vmap``, which would otherwise make both of each
+    matrix.
+    """
 
     @jax.jit
     def run(is_singular, work, pivots):
@@ -231,7 +235,7 @@ def _one_of_both(op: Operation):
 
 
 def _inverse_transposed(op: Operation, is_singular, work, pivots):
-    """A^-T from the factor of A, as ``op`` takes it; NaN if there is none."""
+    """A^-T from the factor of A that ``op`` takes; NaN if there is none."""
     info = is_singular.astype(jnp.int32)
     if op.storage == "rows":
         return traced(_ffi.getri_transposed(0)._replace(engine=op.engine), work, pivots, info)[0]
@@ -253,7 +257,7 @@ def _inverse(op: Operation, primals, tangents):
 
 
 def _transposed(x, sharding):
-    """X^T; with Explicit axes in the sharding that is given."""
+    """X^T; with Explicit axes in the given sharding."""
     return resharded(x.T, sharding)
 
 

@@ -1,8 +1,8 @@
 """How an operation reaches the devices: eagerly, traced with Explicit axes, or partitioned.
 
-Modes of the right-hand sides: few are "replicated" and all devices work on each; many are
-distributed by "columns". Columns that the devices do not divide enter and leave by "rows" and are
-exchanged, with zero columns added, inside the call.
+The modes of right-hand sides: up to 32 are "replicated", and all devices work on each; more are
+distributed by "columns". If the devices do not divide the columns, they enter and leave by "rows".
+The call adds zero columns and exchanges them.
 """
 
 import functools
@@ -41,12 +41,12 @@ from meshsolve._sharding import (
     traced_sharding,
 )
 
-# Up to this many right-hand sides are few.
+# Up to this many right-hand sides are replicated.
 REPLICATED_RHS = 32
 
 
 def mode_of(k: int, world: int) -> str:
-    """How k right-hand sides are spread over the devices."""
+    """How k right-hand sides are distributed to the devices."""
     if k <= REPLICATED_RHS:
         return "replicated"
     return "rows" if k % world else "columns"
@@ -63,7 +63,7 @@ def _is_vector(op: Operation, operands) -> bool:
 
 
 def _on_columns(op: Operation, run, operands):
-    """The results of ``run``, which takes and gives columns, of a vector b a vector."""
+    """The results of ``run``, which takes and gives columns; a vector b gives a vector."""
     if not _is_vector(op, operands):
         return run(*operands)
     operands = [x[:, None] if i == op.rhs else x for i, x in enumerate(operands)]
@@ -72,8 +72,8 @@ def _on_columns(op: Operation, run, operands):
 
 
 def local(op: Operation, at: Placement, mode: str, *operands, named: tuple[str, ...] | None = None):
-    """One device's part, where axes of ``at.mesh`` have names: all, or in shard_map under vmap but
-    those that are mapped over.
+    """One device's part, where axes of ``at.mesh`` have names. These are all axes, or in shard_map
+    under vmap all but those that are mapped over.
     """
     named = jax.sharding.get_abstract_mesh().manual_axes if named is None else named
     operands = list(operands)
@@ -90,9 +90,9 @@ def local(op: Operation, at: Placement, mode: str, *operands, named: tuple[str, 
         if kind == "rhs" and mode == "rows":
             x = lax.all_to_all(results[i], at.axes, split_axis=0, concat_axis=1, tiled=True)
             results[i] = x[:, :k]
-        # Of columns the library makes rows in the same memory, and back. As XLA adds a copy to a
-        # reshape before a call that works in place, but none to one after it, the library takes
-        # and gives what the operand was.
+        # The library turns columns into rows in the same memory, and back. XLA adds a copy to a
+        # reshape before an in-place call, but none to one after it. So the library takes and gives
+        # the shape of the operand.
         is_other = kind in ("matrix", "factor") and kind != op.operands[op.matrix]
         if at.storage == "columns" and is_other:
             results[i] = results[i].reshape(results[i].shape[::-1])
@@ -121,16 +121,16 @@ def _one_device(op: Operation, *operands):
 
 
 def call(op: Operation, operands, own):
-    """The results of ``op``; operands that are ``own`` may be overwritten. Right-hand sides are
-    columns or, as their solution then is, a vector.
+    """The results of ``op``, which may overwrite operands that are ``own``. Right-hand sides are
+    columns or a vector, and their solution alike.
 
-    For a matrix the storage of ``op`` is settled here, by where the matrix lies.
+    The sharding of a matrix sets the storage of ``op`` here.
     """
     if any(isinstance(x, Tracer) for x in operands):
         operands = [_meshes.typed(x) for x in operands]
         return _on_columns(op, functools.partial(traced, op), operands)
     _expect_not_mapped(op, operands[op.matrix])
-    # Where a function is traced that closes over the operands, results are not known.
+    # A traced function that closes over the operands has no known results.
     known = op.raises and not isinstance(jnp.zeros(()), Tracer)
     results = _eager(op._replace(raises=False) if known else op, operands, own)
     if known:
@@ -139,8 +139,8 @@ def call(op: Operation, operands, own):
 
 
 def _expect_not_mapped(op: Operation, a) -> None:
-    """Refuse a matrix that is closed over under a ``jax.vmap`` over another axis of its mesh: which
-    group of devices calls cannot be known there.
+    """Refuse a matrix that is closed over under a ``jax.vmap`` over another axis of its mesh. There
+    the calling group of devices is not known.
     """
     mesh, here = jax.typeof(a).sharding.mesh, jax.sharding.get_abstract_mesh()
     if here.empty or here != mesh or AxisType.Explicit not in mesh.axis_types:
@@ -159,13 +159,13 @@ def _expect_not_mapped(op: Operation, a) -> None:
 
 
 def is_column_major(x) -> bool:
-    """Whether a matrix that is not traced lies column-major in memory."""
+    """Whether a matrix that is not traced is column-major in memory."""
     layout = getattr(getattr(x, "format", None), "layout", None)
     return layout is not None and layout.major_to_minor == (1, 0)
 
 
 def eager_placement(operation: str, a) -> Placement | None:
-    """Where a matrix lies that is not traced; None if one device is to work on it alone."""
+    """The placement of a matrix that is not traced; None if one device works on it alone."""
     expect_known(operation, a.sharding.device_set)
     if isinstance(a.sharding, SingleDeviceSharding):
         return None
@@ -185,7 +185,9 @@ def eager_placement(operation: str, a) -> Placement | None:
 
 
 def _settle(op: Operation, at: Placement) -> tuple[Operation, Placement]:
-    """Both with one storage: that of the matrix, or that which the factor was made from."""
+    """The operation and the placement, both with the storage of the matrix, or of the matrix that
+    the factor was made from.
+    """
     kind = op.operands[op.matrix]
     if kind == "matrix":
         return op._replace(storage=at.storage), at
@@ -212,7 +214,7 @@ def _eager(op: Operation, operands, own):
 
 @functools.lru_cache(maxsize=256)
 def _targets(op: Operation, at: Placement, mode: str) -> tuple[NamedSharding | Format, ...]:
-    """Where each operand is to lie."""
+    """The sharding that each operand needs."""
     pairs = zip(op.operands, _specs(op, at, mode)[0], strict=True)
     return tuple(_format(op, kind, NamedSharding(at.mesh, spec)) for kind, spec in pairs)
 
@@ -221,7 +223,7 @@ def _eager_on_one_device(op: Operation, operands, own):
     a, whole = operands[op.matrix], None
     homes: dict[str, Sharding] = {}
     if not isinstance(a.sharding, SingleDeviceSharding):
-        # Replicated over devices that do not divide it: the first one works, all get the answer.
+        # Replicated over devices that do not divide n: the first one works, all get the answer.
         whole = NamedSharding(a.sharding.mesh, PartitionSpec())
         if op.rhs is not None:
             homes["rhs"] = _meshes.home(operands[op.rhs], a.sharding.mesh)
@@ -235,7 +237,7 @@ def _eager_on_one_device(op: Operation, operands, own):
     with _meshes.device_context(operands[op.matrix]):
         results = _eager_call(op, None, "", own)(*operands)
     if not any(isinstance(x, Tracer) for x in results) and _meshes.mesh_is_set():
-        # Nothing is left on a mesh of this module's own. What is known of a factor stays beside it.
+        # No result stays on a mesh of this module. The other parts of a factor stay on its device.
         made = [kind for kind, x in zip(op.results, results, strict=True) if x is not None]
         rest = here if whole is None or "factor" in made else whole
         homes = {kind: rest for kind in made} | homes
@@ -243,7 +245,7 @@ def _eager_on_one_device(op: Operation, operands, own):
 
 
 def _sent_home(op: Operation, results, homes: Mapping[str, Sharding]):
-    """The results in the shardings, by their kind, that they go back to."""
+    """The results in their target shardings, which ``homes`` gives by kind."""
 
     def put(kind, x) -> Any:
         to = homes.get(kind)
@@ -260,8 +262,8 @@ def _eager_call(op: Operation, at: Placement | None, mode: str, own: tuple[bool,
 
     def results(*operands):
         made = _on_columns(op, run, operands)
-        # A donated A can only be used in place if its memory is also returned, so the factor is; a
-        # solve whose A is kept has no use for it.
+        # A donated A is used in place only if its memory is also returned, so the factor is a
+        # result. A solve that keeps A has no use for it.
         return (None, *made[1:]) if drop else made
 
     drop = op.drops_factor and not own[op.matrix]
@@ -278,7 +280,7 @@ def _eager_call(op: Operation, at: Placement | None, mode: str, own: tuple[bool,
 
 
 def _format(op: Operation, kind: str, sharding: NamedSharding):
-    """With the layout, where it is not the one that JAX chooses."""
+    """The sharding with a layout, if it is not JAX's default."""
     if op.storage == "column-major" and kind in ("matrix", "factor"):
         return Format(Layout((1, 0)), sharding)
     return sharding
@@ -300,15 +302,15 @@ def moved(x, target: NamedSharding | Format):
 
 
 def goes_by_rows(x, target: NamedSharding) -> bool:
-    """Whether a matrix in blocks becomes rows one device's at a time: on CPU devices, where JAX
-    would gather it in host memory.
+    """Whether a matrix in blocks is resharded to rows one device at a time: on CPU devices, where
+    JAX would gather it in CPU memory.
     """
     blocks = isinstance(x.sharding, NamedSharding) and is_two_way(x.sharding.spec)
     square = len(x.shape) == 2 and x.shape[0] == x.shape[1]
     if not blocks or not square or axes_of(target.spec)[1]:
         return False
     on_cpus = all(device.platform == "cpu" for device in target.device_set)
-    # A function that closes over x and is being traced has no values.
+    # A traced function that closes over x has no values.
     return on_cpus and not isinstance(jnp.zeros(()), Tracer)
 
 
@@ -326,9 +328,9 @@ def traced(op: Operation, *operands):
 
 
 def linear(op: Operation, *operands, matrix=None):
-    """(X, the other results) of a solve for ``b``, its last operand, in which it is linear.
+    """(X, the other results) of a solve, which is linear in its last operand ``b``.
 
-    A factor stands for ``matrix`` or, in its own layout, for itself.
+    The factor stands for ``matrix`` or, in its own layout, for itself.
     """
     *leaves, b = operands
     fixed = tuple(map(lax.stop_gradient, leaves))
@@ -350,8 +352,8 @@ def itself(op: Operation, a):
 
 
 def of_operand(op: Operation, a):
-    """The matrix that ``op`` applies: the triangle of a Cholesky factor where that is used as one,
-    and otherwise what it stands for.
+    """The matrix that ``op`` applies: the triangle of a Cholesky factor if that is the operand,
+    otherwise the matrix that the operand stands for.
     """
     if op.routine in ("trtrs", "residual") and op.operands[op.matrix] == "factor":
         (a,) = traced(_ffi.cholesky_to_scipy(op.storage, op.lower), a, jnp.int32(0))
@@ -359,8 +361,8 @@ def of_operand(op: Operation, a):
 
 
 def laid_out(op: Operation, a, b):
-    """Traced columns ``b`` of which no mesh says where they lie, where ``op`` leaves its solutions
-    with Explicit axes: those are of one type then.
+    """Traced columns ``b`` without a mesh, in the sharding that ``op`` gives its solutions with
+    Explicit axes. Both then have one type.
     """
     if not jax.typeof(b).sharding.mesh.empty:
         return b
@@ -370,7 +372,7 @@ def laid_out(op: Operation, a, b):
     return _beside(NamedSharding(at.mesh, at.spec("rhs", mode_of(b.shape[1], at.world))), a, b)
 
 
-# Of operands one tells the program, if no mesh is set, which devices there are.
+# If no mesh is set, an operand tells the program its devices.
 @functools.partial(jax.jit, static_argnums=0, keep_unused=True)
 def _beside(sharding: NamedSharding, a, b):
     del a
@@ -387,7 +389,7 @@ def _solutions(op: Operation) -> tuple[bool, ...]:
 
 
 def _many(op: Operation):
-    """The operation on a batch, some of whose operands have a leading axis."""
+    """The operation on a batch, if some operands have a leading axis."""
 
     @functools.cache
     def many(batched: tuple[bool, ...]):
@@ -406,10 +408,10 @@ def _traced(op: Operation, batch: Batch, *operands):
 
 @functools.lru_cache(maxsize=256)
 def _program(op: Operation, batch: Batch):
-    """In jit, also where a transformation runs it outside of a program.
+    """The program of an operation, in jit also where a transformation runs it outside of a program.
 
-    Its name tells operations apart: of what ``_partitioned`` does nothing else is in the text of a
-    program, by which JAX's persistent compilation cache knows it.
+    Its name tells operations apart. JAX's persistent compilation cache knows a program by its text.
+    There only the name shows what ``_partitioned`` does.
     """
 
     def run(*operands):
@@ -422,8 +424,8 @@ def _program(op: Operation, batch: Batch):
 
 
 def traced_placement(op: Operation, a, batch: Batch = ONE) -> tuple[Placement | None, Batch]:
-    """Where a traced matrix lies, or the matrices of a batch do, and that axis of theirs; no
-    placement if only the partitioner will know.
+    """The placement of a traced matrix, or of the matrices of a batch, and the batch with its axes.
+    No placement if only the partitioner will know it.
     """
     sharding, n = traced_sharding(op.public, "a", a), a.shape[-2]
     if sharding is None:
@@ -477,7 +479,7 @@ def _reshard(x, mesh, spec):
 
 @functools.lru_cache(maxsize=256)
 def _partitioned(op: Operation, batch: Batch):
-    """``op`` with Auto axes: where things lie is known when the program is partitioned."""
+    """``op`` with Auto axes, whose shardings are known when the program is partitioned."""
 
     def partition(mesh, operands, results):
         del results
@@ -504,7 +506,7 @@ def _partitioned(op: Operation, batch: Batch):
         part = functools.partial(local, settled, at, mode, named=tuple(mesh.axis_names))
         return mesh, there.each(part), shardings[1], shardings[0]
 
-    # One letter for each dimension: a factor lies as its matrix does, a solution as its b.
+    # One letter for each dimension: a factor is distributed as its matrix, a solution as its b.
     letters = {"matrix": "i j", "factor": "i j", "held": "i j", "rhs": "m k", "pivots": "p"}
     terms = batch.terms(
         *([letters.get(k, "") for k in kinds] for kinds in (op.operands, op.results))

@@ -1,4 +1,4 @@
-"""Names of linear algebra that this library does not have, and what to use instead."""
+"""Names of linear algebra that this library does not have, and their replacements."""
 
 _ONE_DEVICE = "for a matrix that one device can hold use {}"
 _LEAST_SQUARES = (

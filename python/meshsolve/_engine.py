@@ -1,4 +1,4 @@
-"""Who factors: this library, or a vendor's solver of matrices on several devices."""
+"""The choice of engine: this library, or a vendor's solver for several devices."""
 
 from jax.core import Tracer
 
@@ -9,13 +9,13 @@ _MG = "cusolvermg"
 
 
 def checked(operation: str, engine: str | None, a) -> str:
-    """The engine by the name that the library has for it; "" for its own."""
+    """The library's name of an engine; "" for its own."""
     if engine is None:
         return ""
     if engine != _MG:
         remedy = "leave it out for this library's own algorithms"
         raise mistake(operation, "engine", f'None or "{_MG}"', repr(engine), remedy)
-    # Where a traced A will lie is not known here; the call itself refuses the host.
+    # The sharding of a traced A is not known here; the call itself refuses CPU devices.
     platforms = set() if isinstance(a, Tracer) else {d.platform for d in a.sharding.device_set}
     if not platforms <= {"gpu", "cuda"}:
         raise mistake(

@@ -1,20 +1,20 @@
-"""User mistakes, in one form: operation, argument, expected, got, remedy."""
+"""Mistakes of users, in one form: operation, argument, expected, got, remedy."""
 
 import numpy as np
 
 
 def mistake(operation: str, argument: str, expected: str, got: object, remedy: str) -> ValueError:
-    """Describe what is wrong with a call, for ``raise``."""
+    """Describe a mistake in a call, for ``raise``."""
     return ValueError(_message(operation, argument, expected, got, remedy))
 
 
 def wrong_type(operation: str, argument: str, expected: str, got: object, remedy: str) -> TypeError:
-    """Describe an argument of a type that cannot be used, for ``raise``."""
+    """Describe an argument of a type that is not supported, for ``raise``."""
     return TypeError(_message(operation, argument, expected, got, remedy))
 
 
 def no_answer(operation: str, kind: str, got: str, info: int) -> np.linalg.LinAlgError:
-    """Describe a matrix for which there is no answer, for ``raise``."""
+    """Describe a matrix without an answer, for ``raise``."""
     text = _message(
         operation,
         "a",
@@ -26,7 +26,7 @@ def no_answer(operation: str, kind: str, got: str, info: int) -> np.linalg.LinAl
 
 
 def wrong_process(got: int, expected: int) -> RuntimeError:
-    """Describe a use in a fork of the process that has used the library, for ``raise``."""
+    """Describe a use in a fork of a process that has used the library, for ``raise``."""
     return RuntimeError(
         f"meshsolve: expected the process that has used it, {expected}, got a fork of that, {got}; "
         'neither JAX nor meshsolve works there: start processes by multiprocessing\'s "spawn" or '

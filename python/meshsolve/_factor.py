@@ -1,4 +1,4 @@
-"""What factor objects share: their leaves, where they lie, how they show themselves."""
+"""The common parts of factor objects: leaves, storage, representation."""
 
 import abc
 from collections.abc import Iterator
@@ -15,14 +15,14 @@ from meshsolve._operands import as_array
 
 
 class Pair(abc.ABC):
-    """What unpacks to a pair of scipy's also is one to ``len`` and ``factor[i]``."""
+    """Objects that unpack to scipy's pair, and support ``len`` and ``factor[i]`` like a pair."""
 
     @abc.abstractmethod
     def __iter__(self) -> Iterator[Any]:
         """The parts of the pair."""
 
     def __len__(self) -> int:
-        """The two parts of the pair."""
+        """The length of the pair."""
         return 2
 
     def __getitem__(self, i: int | slice) -> Any:
@@ -39,18 +39,18 @@ def form(operation: str, a) -> str:
 
 
 def of_engine(op: Operation, factor) -> Operation:
-    """``op`` on a factor, which is used as its engine has made it."""
+    """``op`` on a factor, with the engine that has made it."""
     return op._replace(engine=factor.engine)
 
 
 def expect_alive(operation: str, factor, **operands) -> None:
-    """Refuse a factor, or operands beside it, whose memory is gone."""
+    """Refuse a factor, or other operands, whose memory is gone."""
     leaves = {name: getattr(factor, name) for name in factor.RANKS}
     _operands.expect_alive(operation, **leaves, **operands)
 
 
 def array(factor, name: str) -> jax.Array:
-    """A leaf of one factor; a restored one may be NumPy's."""
+    """A leaf of one factor; a restored one may be a NumPy array."""
     return as_array(type(factor).__name__, name, getattr(factor, name))
 
 
@@ -79,7 +79,7 @@ def pair(operation: str, argument: str, expected: str, given):
 def describe(factor, operation: str, *more: str) -> str:
     """Class, n, dtype, mesh and tile of a factor."""
     name, work, n = type(factor).__name__, factor.work, factor.n
-    if not hasattr(work, "shape"):  # a pytree of something else, as in tree.map
+    if not hasattr(work, "shape"):  # another pytree, as in tree.map
         return f"{name}(n={n}, work={work!r}, info={factor.info!r})"
     order = f"n={n}" + (f" (padded to {work.shape[-1]})" if work.shape[-1] > n else "")
     if work.ndim > 2:
@@ -96,13 +96,13 @@ def describe(factor, operation: str, *more: str) -> str:
 
 
 def unknown_norm(dtype) -> jax.Array:
-    """The norm of a matrix of which only a factor is given."""
+    """The norm of a matrix of which only a factor is given: NaN."""
     return jnp.full((), jnp.nan, real_dtype(dtype))
 
 
 def rcond(op, factor, *names: str) -> jax.Array:
-    """What the operation ``op`` estimates for a factor, from its ``work``, the leaves of these
-    names and ``anorm``; 1 for an empty one.
+    """The estimate of the operation ``op`` from ``work``, the leaves of these names and ``anorm``
+    of a factor; 1 for an empty one.
     """
     if factor.n == 0:
         return jnp.ones((), real_dtype(factor.work.dtype))

@@ -1,4 +1,4 @@
-"""What becomes of a matrix for which there is no answer: NaN and ``info``, or an error."""
+"""Failures, where a matrix has no answer: NaN and ``info``, or an error."""
 
 import re
 
@@ -9,7 +9,7 @@ from meshsolve._ffi import Operation
 
 
 def raises(operation: str, on_failure: str) -> bool:
-    """Whether there is to be an error."""
+    """Whether a failure is to be an error."""
     if on_failure not in ("nan", "raise"):
         remedy = 'use return_info=True or a factor\'s info to see it, or "raise" for an error'
         raise mistake(operation, "on_failure", '"nan" or "raise"', repr(on_failure), remedy)
@@ -17,8 +17,8 @@ def raises(operation: str, on_failure: str) -> bool:
 
 
 def expect_one_call(operation: str, groups: tuple[str, ...]) -> None:
-    """Refuse an error that only one of several groups of devices would have: the others would wait
-    for it in XLA, which ends the process.
+    """Refuse an error that only one of several groups of devices would have. The other groups would
+    wait for it in XLA, which ends the process.
     """
     if groups:
         raise mistake(
@@ -31,15 +31,15 @@ def expect_one_call(operation: str, groups: tuple[str, ...]) -> None:
 
 
 def of_program(operation: str, error: Exception) -> np.linalg.LinAlgError | None:
-    """The error of an operation whose program has ended with that of a routine of the library; None
-    if it has another reason.
+    """The error of an operation, from the error of its program. None if the program did not fail in
+    a routine of the library.
     """
     reported = re.search(r"meshsolve\.\w+: (a: expected .* \(info = \d+\); [^\n]*)", str(error))
     return reported and np.linalg.LinAlgError(f"meshsolve.{operation}: {reported[1]}")
 
 
 def check(op: Operation, results) -> None:
-    """Wait for ``op`` and raise its error, outside of traced programs: there the library does."""
+    """Wait for ``op`` and raise its error; in traced programs the library raises it."""
     info = int(results[op.results.index("scalar")])
     if info > 0:
         if op.is_cholesky:

@@ -1,4 +1,4 @@
-"""The way into the compiled library: registration with XLA, and the calls it takes."""
+"""Calls of the compiled library, and its registration with XLA."""
 
 import atexit
 import functools
@@ -23,9 +23,9 @@ _process: int | None = None
 def ffi_target() -> str:
     """Register the FFI handlers on first use and return the name of the call target.
 
-    For those who want to use ``jax.ffi.ffi_call`` themselves, inside ``jax.shard_map``; operands,
-    results and attributes of each routine are listed in docs/design/ffi.md, with an example in
-    ``examples/07_ffi_call.py``. Such a call has no derivative and no rule for ``jax.vmap``.
+    Use it to write your own ``jax.ffi.ffi_call`` inside ``jax.shard_map``. docs/design/ffi.md lists
+    operands, results and attributes of each routine; ``examples/07_ffi_call.py`` is an example.
+    Such a call has no derivative and no rule for ``jax.vmap``.
 
     Raises:
       RuntimeError: in a fork of a process that has used the library.
@@ -40,7 +40,7 @@ def ffi_target() -> str:
 
 
 def enter() -> None:
-    """What every use begins with: refuses a fork, in which it would hang; starts the logging."""
+    """Begin a use of the library: refuse a fork, which would hang, and start the logging."""
     if _process is not None and os.getpid() != _process:
         raise wrong_process(os.getpid(), _process)
     _log.attend()
@@ -49,7 +49,7 @@ def enter() -> None:
 @functools.cache
 def _register() -> str:
     global _process
-    # A backend has to exist before a state type is registered for it.
+    # A state type can only be registered for a backend that exists.
     exist = backend.backends()
     for name, platform in (("cpu", "cpu"), ("cuda", "CUDA")):
         if name in exist:
@@ -70,8 +70,8 @@ def _register() -> str:
 
 
 def _end() -> None:
-    """Before the interpreter ends, and JAX waits for what is running: end it. Programs that print
-    or call back come to their end first, unless an exception has ended the user's program.
+    """End running calls before the interpreter ends, as JAX waits for them. Programs that print or
+    call back end first, unless an exception has ended the user's program.
     """
     if os.getpid() != _process:
         return
@@ -87,7 +87,7 @@ def _register_for(name: str, platform: str) -> None:
         stage: _core.symbol(f"{name}_{stage}")
         for stage in ("type_id", "type_info", "instantiate", "execute")
     }
-    # Each platform has a registry of types of its own.
+    # Each platform has its own registry of types.
     instance = {stage: symbols.pop(stage) for stage in ("type_id", "type_info")}
     jax.ffi.register_ffi_type(f"{_TARGET}_{name}_instance", instance, platform=platform)  # type: ignore
     jax.ffi.register_ffi_target(_TARGET, symbols, platform=platform)
@@ -97,27 +97,26 @@ _MATRICES = ("matrix", "factor", "held")
 
 
 class Operation(NamedTuple):
-    """A routine of the library, called by every device of a mesh axis on its shards.
+    """A routine of the library; every device of a mesh axis calls it on its shards.
 
     Attributes:
       routine: its name (docs/design/ffi.md lists them).
-      operands: what each operand is: "matrix" (A as the caller has it), "factor" (the solver's
+      operands: the kind of each operand: "matrix" (A as the user has it), "factor" (in the solver's
         form), "held" (that form in the memory and the sharding of A), "rhs", "pivots" (int32 [n]),
         "scalar" (int32), "real".
-      results: the same of the results, and "value" (a scalar of A's dtype); a matrix, factor or
-        rhs takes the memory of the operand that is one.
+      results: the kind of each result, also "value" (a scalar of A's dtype). A matrix, factor or
+        rhs takes the memory of the operand of that kind.
       public: the function that users called, for messages.
-      storage: how A lies or lay in memory: "rows", "columns", "column-major".
+      storage: the storage of A, now or when it was factored: "rows", "columns", "column-major".
       lower: which triangle of A is read or made.
       order: order of A without its padding; 0 if it has none.
       trans: solve with A, A^T or A^H (0, 1, 2).
       unit_diagonal: whether the diagonal of a triangular A is all ones and not read.
-      structure: "general", or "hermitian", "symmetric" or "triangular", of which one triangle is
-        read.
-      norm: which norm is found: "1", "inf", "fro".
-      logarithmic: whether of a determinant only its sign and logarithm are wanted.
-      raises: whether it fails where there is no answer, instead of giving NaN and info.
-      engine: who factors, or has made the factor: "" for this library, or "cusolvermg".
+      structure: "general", or one with one triangle: "hermitian", "symmetric" or "triangular".
+      norm: the norm to compute: "1", "inf", "fro".
+      logarithmic: whether a determinant is only wanted as sign and logarithm.
+      raises: whether the call fails if there is no answer, instead of giving NaN and info.
+      engine: the engine that factors, or has made the factor: "" for this library, or "cusolvermg".
     """
 
     routine: str
@@ -147,7 +146,7 @@ class Operation(NamedTuple):
 
     @property
     def is_cholesky(self) -> bool:
-        """Whether it needs a positive definite matrix, or its factor."""
+        """Whether the routine needs a positive definite matrix, or its factor."""
         return self.routine.startswith(("po", "cholesky_"))
 
     @property
@@ -157,8 +156,8 @@ class Operation(NamedTuple):
 
     @property
     def held(self) -> "Operation":
-        """The same with a factor that stays where its matrix lies, whatever that makes of it as an
-        array: nothing but this library is to see it.
+        """The same operation with a factor that stays in the memory and the sharding of its matrix.
+        As an array it has no meaning: only this library may read it.
         """
         operands, results = (
             tuple("held" if kind == "factor" else kind for kind in kinds)
@@ -168,7 +167,7 @@ class Operation(NamedTuple):
 
     @property
     def drops_factor(self) -> bool:
-        """Whether the factor is made on the way to a solution, and of no use to the caller."""
+        """Whether a solve makes a factor that is of no use to the caller."""
         return self.operands == ("matrix", "rhs") and "factor" in self.results
 
     @property
@@ -324,7 +323,7 @@ def trtrs(lower: bool, order: int, trans: int, unit_diagonal: bool) -> Operation
 
 
 def residual(structure: str, lower: bool, trans: int) -> Operation:
-    """A, B, X -> B - op(A) X; of a "triangular" A one triangle is what is meant."""
+    """A, B, X -> B - op(A) X; of a "triangular" A only one triangle counts."""
     return Operation(
         "residual",
         ("matrix", "rhs", "rhs"),
@@ -351,11 +350,11 @@ def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = Fal
     """Call the library with one device's operands; a tuple of its results.
 
     Args:
-      op: what to call.
-      place: int32[2], rank along the axis and group (which of the calls side by side).
+      op: the routine to call.
+      place: int32[2], rank along the axis, and group (which of the concurrent calls).
       world: number of devices on the axis.
       rhs: "replicated" (b is equal on all devices) or "columns" (each has its own).
-      alone: whether no other device has a call of its own beside this one.
+      alone: whether no other device makes a call at the same time.
       operands: matrices are [n/world, n], or [n, n/world] if their storage is "column-major".
     """
     matrix, b = operands[op.matrix], None if op.rhs is None else operands[op.rhs]
@@ -401,7 +400,7 @@ def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = Fal
 
 
 def transpose(place, world: int, x):
-    """One device's [m, n] transposed in its memory, as an array that still says [m, n]."""
+    """One device's [m, n] transposed in its memory, as an array of shape [m, n] still."""
     like = jax.ShapeDtypeStruct(x.shape, x.dtype)
     run = jax.ffi.ffi_call(ffi_target(), like, input_output_aliases={1: 0})
     return run(place, x, routine="transpose", world=np.int64(world))

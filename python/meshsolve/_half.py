@@ -1,4 +1,4 @@
-"""What a Cholesky factor is as a triangle: solves and products with L of A = L L^H.
+"""Cholesky factors as triangles: solves and products with L of A = L L^H.
 
 On CPU devices the factor's memory is such a triangle (see ``CholeskyFactor.work``) and is used in
 place. CUDA devices distribute its columns block-cyclically: there it is unpacked first.
@@ -18,12 +18,12 @@ from meshsolve._operands import promoted
 
 
 class _Triangle(NamedTuple):
-    """L as a triangle T of an array, and what kind of operand that is.
+    """L as a triangle T of an array, and the kind of that operand.
 
     Attributes:
       array: [m, m], whose other triangle is not defined.
       kind: "factor" or "matrix".
-      lower: which triangle T is: L, or else L^H.
+      lower: which triangle T is: L if true, else L^H.
       storage: of the factor.
     """
 
@@ -50,7 +50,7 @@ def _triangle_of(factor, dtype) -> _Triangle:
 
 
 def _platforms(x) -> set[str]:
-    """Those of the devices that X may be on: which ones is not known while it is traced."""
+    """The platforms of the devices that X may be on; a traced X may be on any."""
     if isinstance(x, Tracer):
         return {backend.platform for backend in backends().values()}
     return {device.platform for device in x.devices()}
@@ -84,19 +84,17 @@ def _of(op: Operation, triangle: _Triangle, public: str) -> Operation:
     return op._replace(public=public, operands=operands, storage=triangle.storage)
 
 
-# Compiled once.
-
 _conjugate = jax.jit(jnp.conj)
 
 
 @functools.partial(jax.jit, static_argnums=1)
 def _residual_operands(z, conjugated: bool):
-    """B and X of which B - T X is T Z, or that of the conjugate of Z."""
+    """B and X such that B - T X is T Z, or T times the conjugate of Z."""
     return jnp.zeros_like(z), -z.conj() if conjugated else -z
 
 
 @functools.partial(jax.jit, static_argnums=2)
 def _finished(x, info, conjugated: bool):
     x = x.conj() if conjugated else x
-    # A sum, which keeps infinities: mapped over, a choice has no sharding if JAX knows no mesh.
+    # A sum, which keeps infinities: under vmap a select has no sharding if JAX knows no mesh.
     return x + jnp.where(info == 0, -0.0, jnp.nan).astype(x.real.dtype)

@@ -1,10 +1,10 @@
-"""Solutions as what they are to JAX: linear in their right-hand sides, op(A) X = B.
+"""Solutions of op(A) X = B as functions that JAX knows to be linear in B.
 
-``lax.custom_linear_solve`` knows from that how to transpose a solve and, from a product op(A) X
-that is never computed itself, its derivatives to all orders and in both directions.
+``lax.custom_linear_solve`` derives the transpose of a solve from that. A product op(A) X, which is
+never computed itself, gives derivatives of all orders in both modes.
 
-Nothing of A's size is gathered for the products: each device has some columns of X at a time. A's
-cotangent is the product of two blocks of vectors, and lies as A does because they do: see
+The products gather nothing of A's size: each device has some columns of X at a time. A's cotangent
+is the product of two blocks of vectors. Its distribution is that of A because theirs is: see
 ``Sides``.
 """
 
@@ -22,20 +22,20 @@ from meshsolve._batched import folded, unfolded
 from meshsolve._ffi import Operation
 from meshsolve._sides import Sides, resharded
 
-# Right-hand sides of a product that all devices hold at a time: so many at least, and in so many
-# parts at most. Before 0.10 JAX fails to transpose a loop over parts.
+# Right-hand sides of a product that all devices hold at a time: the least number of them, and the
+# largest number of parts. Before 0.10 JAX fails to transpose a loop over parts.
 _LEAST_COLUMNS = 128 if jax.__version_info__ >= (0, 10) else sys.maxsize
 _MOST_PARTS = 64
 
 
 def solution(op: Operation, run, of, a, b) -> tuple[Any, Any]:
-    """(X, what else there is) of op(A) X = B.
+    """(X, other results) of op(A) X = B.
 
     Args:
-      op: what solves, with which transpose of A.
-      run: of which transpose and what right-hand sides, as op(A)^-1 B and what else there is.
-      of: makes A, or an array that has it as a triangle, of ``op`` and ``a``.
-      a: A, or what it is made of.
+      op: the solve, and which transpose of A it takes.
+      run: gives (op(A)^-1 B, other results) for a transpose and right-hand sides.
+      of: makes A, or an array that has A as a triangle, from ``op`` and ``a``.
+      a: A, or the operand of ``of``.
       b: the right-hand sides [n, k].
     """
 
@@ -53,10 +53,10 @@ def solution(op: Operation, run, of, a, b) -> tuple[Any, Any]:
     return solved
 
 
-# Op(A) X as a primitive, because it knows its transpose: JAX makes that of a function for each
-# solve, also where nobody will use it, and by that computes what the function does with A alone.
+# Op(A) X is a primitive because a primitive has a transpose rule. JAX transposes a plain function
+# for each solve, also if nothing uses the result, and then computes its work on A alone.
 _applying = Primitive("meshsolve_applying")
-# Of A, A^T, A^H and conj(A).
+# For A, A^T, A^H and conj(A).
 _TRANSPOSES = {0: 1, 1: 0, 2: 3, 3: 2}
 
 
@@ -106,10 +106,11 @@ mlir.register_lowering(_applying, mlir.lower_fun(_apply, multiple_results=False)
 
 
 def product(op: Operation, sides: Sides, a, x):
-    """Op(A) X, where X lies; by some columns at a time, as each device needs all rows of these.
+    """Op(A) X in the sharding of X, by some columns at a time, as each device needs all rows of
+    these.
 
-    Without the diagonal of an A that has ones there. ``sides`` are those of A, or of what A is the
-    tangent of.
+    The diagonal is left out if A has ones there. ``sides`` are those of A, or of the matrix whose
+    tangent A is.
     """
     return _product(op, sides.shardings, sides.marks, a, x)
 
@@ -141,21 +142,21 @@ def _columns(op: Operation, sides: Sides, a, x):
 def _by_parts(op: Operation, parts: int, shardings, marks, a, x):
     sides, k = Sides(shardings, marks), x.shape[1]
     some = unfolded(jnp.pad(sides.distributed(x), ((0, 0), (0, -k % parts))), parts)
-    # Without a checkpoint what each device was given would be kept for the way back.
+    # Without a checkpoint the backward pass would keep the columns of each device.
     columns = jax.checkpoint(lambda x: _columns(op, sides, a, x))
     return sides.distributed(folded(lax.map(columns, some))[:, :k])
 
 
-# In jit, where A tells the mask, too, which devices there are.
+# In jit, where A also gives the mask its devices.
 @functools.partial(jax.jit, static_argnums=(1, 2))
 def triangle(a, lower: bool, without_diagonal: bool = False):
-    """A with zeros outside of one of its triangles, where it lies."""
+    """A with zeros outside of one of its triangles, in A's sharding."""
     ones = jnp.ones(a.shape, bool)
     kept = jnp.tril(ones, -without_diagonal) if lower else jnp.triu(ones, without_diagonal)
     return lax.select(resharded(kept, jax.typeof(a).sharding), a, jnp.zeros_like(a))
 
 
 def _dot(a, x, contracted: int, sharding):
-    """A X or A^T X; with Explicit axes in the sharding that is given."""
+    """A X or A^T X; with Explicit axes in the given sharding."""
     axes = (((contracted,), (0,)), ((), ()))
     return lax.dot_general(a, x, axes, precision="highest", out_sharding=sharding)

@@ -1,9 +1,8 @@
 """Python's logging: logger "meshsolve", level INFO.
 
-A line for each call when it is over, and the panels done of a factorisation that takes longer than
-a second. The library's threads never wait for Python: a thread of this module fetches what they
-have to tell. It is started by the first call that finds the logger enabled; before that nothing is
-kept.
+There is a line for each finished call. A factorisation that takes longer than a second also logs
+its finished panels. The library's threads never wait for Python: a thread of this module fetches
+their events. The first call that finds the logger enabled starts it; before that no event is kept.
 """
 
 import atexit
@@ -24,7 +23,7 @@ _thread: threading.Thread | None = None
 
 
 def attend() -> None:
-    """Start to tell of calls, if anybody wants to know."""
+    """Start the thread if the logger is enabled."""
     if _thread is None and logger.isEnabledFor(logging.INFO):
         _start()
 
@@ -45,20 +44,24 @@ def _run() -> None:
 
 
 def _stop() -> None:
-    """Before the interpreter ends, with what is left to tell."""
+    """Log the remaining events before the interpreter ends."""
     _core.listen(False)
     if _thread is not None:
         _thread.join()
 
 
 def devices(used: int, visible: int) -> str:
-    """How many take part in a call, in words: whether there are more is told of one alone."""
+    """The number of devices of a call, in words; a single one also gives the number of visible
+    ones.
+    """
     return f"1 of {visible} devices" if used == 1 < visible else f"{used} device(s)"
 
 
 def warn_of_one_device(n: int, visible: int) -> None:
-    """Once in a process, from the library: nothing else tells of what was forgotten."""
-    # The main thread may be anywhere: tell where the user's own code is.
+    """Warn once in a process, from the library: nothing else reports a matrix that was not
+    distributed.
+    """
+    # Name the line of the user's code: the main thread may be anywhere.
     passed = tuple(os.path.dirname(path) + os.sep for path in (jax.__file__, __file__))
     frame, level = sys._getframe().f_back, 2
     while frame and frame.f_back and frame.f_code.co_filename.startswith(passed):

@@ -1,4 +1,4 @@
-"""What is known of a program only when JAX lowers it: its devices, and whether it is exported."""
+"""Facts that JAX only knows when it lowers a program: its devices, and whether it is exported."""
 
 import functools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ class Program(NamedTuple):
     """A program that is being lowered.
 
     Attributes:
-      devices: how many devices it is for; None if that is not known.
+      devices: number of devices of the program; None if that is not known.
       is_exported: whether it is for ``jax.export``.
     """
 
@@ -23,18 +23,18 @@ class Program(NamedTuple):
 
 
 def expect(x, check: Callable[[Program], None]) -> Any:
-    """X, in whose program ``check``, which is hashable, may raise an error."""
+    """X, whose program may raise an error of ``check``, which is hashable."""
     return _expecting.bind(x, check=check)
 
 
 def expect_not_exported(x, operation: str, expected: str, remedy: str) -> Any:
-    """A matrix on Auto axes, whose program refuses to be exported for several devices: how it lies
-    is settled in the process that compiles it.
+    """A matrix on Auto axes, whose program refuses export for several devices: the process that
+    compiles it decides the distribution of the matrix.
     """
     return expect(x, _not_exported(operation, expected, remedy))
 
 
-# The same function for the same message: by it JAX knows what it has compiled.
+# The same function for the same message: JAX finds compiled programs by it.
 @functools.lru_cache(maxsize=256)
 def _not_exported(operation: str, expected: str, remedy: str) -> Callable[[Program], None]:
     def check(program: Program) -> None:
@@ -54,7 +54,7 @@ batching.primitive_batchers[_expecting] = lambda xs, axes, *, check: (expect(xs[
 
 
 def _lower(ctx, x, *, check):
-    # As far as this version of JAX tells.
+    # This information depends on the version of JAX.
     module = ctx.module_context
     devices = getattr(getattr(module, "axis_context", None), "num_devices", None)
     exported = getattr(getattr(module, "lowering_parameters", None), "for_export", False)

@@ -1,6 +1,4 @@
-"""LU factors of sharded matrices, and what follows from them: ``lu_factor``, ``lu_solve``, ``det``,
-``slogdet``.
-"""
+"""LU factors of sharded matrices: ``lu_factor``, ``lu_solve``, ``det``, ``slogdet``."""
 
 import dataclasses
 import functools
@@ -55,31 +53,32 @@ class SlogdetResult(NamedTuple):
 )
 @dataclasses.dataclass(frozen=True, repr=False)
 class LUFactor(_factor.Pair):
-    """P A = L U of a matrix, in the solver's layout: made by ``lu_factor``.
+    """The factors P A = L U of a matrix, in the solver's layout; ``lu_factor`` makes it.
 
-    A pytree: it passes in and out of ``jax.jit``, and its leaves can be saved and restored, also as
-    NumPy arrays. Unpacks to scipy's pair, ``lu, piv = factor``, also by index and ``len``; lu is a
-    new array each time.
+    A pytree: it passes in and out of ``jax.jit``. You can save and restore its leaves, also as
+    NumPy arrays. It unpacks to scipy's pair, ``lu, piv = factor``, also by index and ``len``; lu is
+    a new array each time.
 
-    Its methods have derivatives of every order, for which it is not made anew: the tangent of
-    ``work`` is that of A, not of L and U. So the pair has none, and asking for them is a
-    ``ValueError``. Under ``jax.vmap`` right-hand sides of ``solve`` are columns of one call. Over
-    matrices ``lu_factor`` gives a batch of factors, whose methods work on one after another.
+    Its methods have derivatives of every order, which use the same factor: the tangent of ``work``
+    is that of A, not of L and U. So the pair has no derivatives, and a request for them is a
+    ``ValueError``. Under ``jax.vmap`` right-hand sides of ``solve`` become columns of one call.
+    Over matrices ``lu_factor`` gives a batch of factors, whose methods work on one factor after
+    another.
 
     Attributes:
-      work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh): the
-        transpose of scipy's ``lu``, sharded by rows, or ``lu`` itself, sharded by columns, if
-        ``storage`` is "column-major". On CPU devices it does not depend on the number of
-        devices; on several CUDA devices columns are distributed by their number, kind and engine,
-        and it is to be used on as many of the same kind.
+      work: [m, m] in the solver's layout, m >= n (larger if A was padded for its mesh). It is the
+        transpose of scipy's ``lu``, sharded by rows. If ``storage`` is "column-major", it is ``lu``
+        itself, sharded by columns. On CPU devices it does not depend on the number of devices. On
+        several CUDA devices the distribution of columns depends on their number, kind and engine:
+        use it on as many of the same kind.
       pivots: int32 [m], replicated: row i of A was interchanged with row pivots[i], in order.
-      info: int32 scalar. 0, or i > 0: U[i-1, i-1] is zero, so that A is singular, or not finite;
-        solutions are NaN.
+      info: int32 scalar. 0, or i > 0: U[i-1, i-1] is zero, so that A is singular, or not finite.
+        Solutions are then NaN.
       anorm: real scalar: the 1-norm of A, for ``rcond``; NaN if the factor stands for a pair.
       n: order of A.
-      storage: "column-major" if A was sharded by columns and column-major in memory, "rectangle"
-        if it was not square (then work is scipy's ``lu`` and n the shorter side), else "rows".
-      engine: "" or what ``lu_factor`` was told, which then decides how ``work`` is laid out.
+      storage: "column-major" if A was sharded by columns and column-major in memory. "rectangle" if
+        A was not square: work is then scipy's ``lu``, and n the shorter side. Else "rows".
+      engine: "", or the engine that ``lu_factor`` got, which then decides the layout of ``work``.
 
     Examples:
       >>> factor = ms.lu_factor(a)
@@ -99,8 +98,8 @@ class LUFactor(_factor.Pair):
     RANKS: ClassVar[dict[str, int]] = {"work": 2, "pivots": 1, "info": 0, "anorm": 0}
 
     def solve(self, b: ArrayLike, trans: Trans = 0, *, overwrite_b: bool = False) -> jax.Array:
-        """X with A X = B (``trans`` 0), A^T X = B (1) or A^H X = B (2), for B of shape [n] or
-        [n, k]; NaN if A is singular. See ``lu_solve``.
+        """X with A X = B (``trans`` 0), A^T X = B (1) or A^H X = B (2). B has shape [n] or [n, k];
+        X is NaN if A is singular. See ``lu_solve``.
         """
         _factor.expect_alive("LUFactor.solve", self, b=b)
         return lu_solve(self, b, trans, overwrite_b)
@@ -121,16 +120,17 @@ class LUFactor(_factor.Pair):
 
     @_batch.each
     def rcond(self) -> jax.Array:
-        """The reciprocal of A's condition number, 1 / (norm1(A) norm1(A^-1)), estimated.
+        """An estimate of the reciprocal of A's condition number, 1 / (norm1(A) norm1(A^-1)).
 
         A real scalar, near 1 if A is well conditioned; X of ``solve`` loses about -log10(rcond) of
-        its digits. norm1(A^-1) is estimated from a few solves for 4 vectors each: never above it
-        but for rounding, and seldom below half of it, so that the number returned is the true one
-        or slightly larger. 0 if A is singular, or if the condition number or norm1(A) overflows;
-        NaN if A has an entry that is not finite; 1 if n = 0. Its derivative is 0.
+        its digits. A few solves for 4 vectors each give an estimate of norm1(A^-1). Except for
+        rounding it is never too large, and it is seldom below half of the norm. So the result is
+        the true number or slightly larger. It is 0 if A is singular, or if the condition number or
+        norm1(A) overflows. It is NaN if A has an entry that is not finite, and 1 if n = 0. Its
+        derivative is 0.
 
-        Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; what
-        LAPACK's ``gecon`` estimates.
+        Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; the
+        estimate of LAPACK's ``gecon``.
         """
         _rectangle.expect_none("LUFactor.rcond", self)
         return _factor.rcond(_ffi.gecon, self, "pivots", "info")
@@ -148,8 +148,8 @@ class LUFactor(_factor.Pair):
     def inv(self) -> jax.Array:
         """The inverse of A [n, n]; NaN if A is singular.
 
-        A new array, sharded as ``work`` is; if A was padded, on one device, made by way of two more
-        of its size. See ``meshsolve.inv``.
+        A new array, sharded as ``work``. If A was padded it is on one device, which needs two more
+        arrays of that size meanwhile. See ``meshsolve.inv``.
         """
         _rectangle.expect_none("LUFactor.inv", self)
         if self.n == 0:
@@ -162,9 +162,9 @@ class LUFactor(_factor.Pair):
 
     def __iter__(self) -> Iterator[jax.Array]:
         """Scipy's pair (lu, piv): L below the diagonal of lu, U on and above it; row i of A was
-        interchanged with row piv[i]. lu [n, n] is a new array, sharded by rows, or as ``work`` is
-        if that is column-major; if A was padded, on one device, made by way of two more of its
-        size.
+        interchanged with row piv[i]. lu [n, n] is a new array, sharded by rows, or as ``work`` if
+        that is column-major. If A was padded it is on one device, which needs two more arrays of
+        that size meanwhile.
         """
         _factor.expect_alive("LUFactor.__iter__", self)
         if self.storage == _rectangle.STORAGE:
@@ -195,18 +195,19 @@ def lu_factor(
 ) -> LUFactor:
     """Factor P A = L U with all devices that hold A, in its memory, for reuse.
 
-    The call of ``jax.scipy.linalg.lu_factor``; shardings, ``overwrite_a`` and ``mesh`` are those of
-    ``meshsolve.solve``. Pivots, ``info`` and factors are those of A itself for every sharding: an A
-    that is sharded by rows is first transposed across the shards, in its memory.
+    The signature is that of ``jax.scipy.linalg.lu_factor``; shardings, ``overwrite_a`` and ``mesh``
+    are those of ``meshsolve.solve``. Pivots, ``info`` and factors are those of A itself for every
+    sharding. An A by rows is first transposed across the shards, in its memory.
 
     Args:
-      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. On one
-        device or replicated also [m, n], which JAX factors: that factor is for its pair (lu, piv)
-        alone.
-      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. An A on one
+        device or replicated may be [m, n]: JAX factors it, and the result only gives its pair (lu,
+        piv).
+      overwrite_a: donate A: its memory becomes that of the factor. Without it, the call makes one
+        copy.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
       on_failure: "nan", or "raise" where A is singular; see ``meshsolve.solve``.
-      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+      mesh: the devices to work on, for an A that is not sharded over them, whatever n.
       engine: None, or "cusolvermg" on CUDA devices; see ``meshsolve.solve``.
 
     Returns:
@@ -214,13 +215,12 @@ def lu_factor(
 
     Raises:
       ValueError: a is not square and sharded, or the devices do not divide n.
-      TypeError: a dtype that cannot be used.
+      TypeError: a dtype that is not supported.
       numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
         jax.errors.JaxRuntimeError.
 
-    Source: right-looking LU by tile columns with lookahead, the panel by recursion (Toledo, SIAM J.
-    Matrix Anal. Appl. 18, 1997; docs/design/algorithms.md); ``info`` is LAPACK's of
-    ``getrf``.
+    Source: right-looking LU by tile columns with lookahead, and a recursive panel (Toledo, SIAM J.
+    Matrix Anal. Appl. 18, 1997; docs/design/algorithms.md). ``info`` is that of LAPACK's ``getrf``.
 
     Examples:
       >>> factor = ms.lu_factor(a)
@@ -273,27 +273,27 @@ def lu_solve(
 ) -> jax.Array:
     """Solve A X = B, A^T X = B or A^H X = B with the LU factors of A.
 
-    The call of ``jax.scipy.linalg.lu_solve``. Derivatives are of every order. Under ``jax.vmap``
-    right-hand sides become columns of one call, and factors are used one after another.
+    The signature is that of ``jax.scipy.linalg.lu_solve``. Derivatives are of every order. Under
+    ``jax.vmap`` right-hand sides become columns of one call, and factors are used one after
+    another.
 
     Args:
-      lu_and_piv: an ``LUFactor``, of which no copy is made, or a pair (lu, piv) of scipy's: lu
-        [n, n] in any sharding that ``lu_factor`` takes, piv int [n]. Of the pair's lu one copy is
-        made, unless it is traced: then it is used as two triangles, and has derivatives by L and
-        U.
+      lu_and_piv: an ``LUFactor``, which is not copied, or scipy's pair (lu, piv): lu [n, n] in any
+        sharding that ``lu_factor`` takes, piv int [n]. The call makes one copy of the pair's lu. A
+        traced lu is instead used as two triangles, and has derivatives with respect to L and U.
       b: [n], [n, k] or [..., n, k] right-hand sides in any sharding.
       trans: 0, 1, 2: solve with A, A^T, A^H.
       overwrite_b: donate B.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
 
     Returns:
-      x of the shape and sharding of b (replicated over the factor's devices if b does not lie
-      there); NaN if A is singular.
+      x of the shape and sharding of b, replicated over the factor's devices if b is elsewhere. x is
+      NaN if A is singular.
 
     Raises:
       ValueError: wrong shapes or ``trans``, n not divisible by the devices of lu.
-      TypeError: dtypes that cannot be used, neither a factor nor a pair, or a piv that does not fit
-        lu.
+      TypeError: a dtype that is not supported, neither a factor nor a pair, or a piv that does not
+        fit lu.
 
     Source: two triangular solves by tile columns (LAPACK's ``getrs``;
     docs/design/algorithms.md).
@@ -358,20 +358,22 @@ def det(
     """The determinant of A [n, n] by LU, a scalar of its dtype; 0 if A is singular.
 
     It over- and underflows where ``slogdet`` does not. Shardings are those of ``meshsolve.solve``.
-    Derivatives are of every order; the first ones also of a singular matrix, whose cofactors they
-    are (second ones are NaN there). Under ``jax.vmap`` matrices are factored one after another.
+    Derivatives are of every order. The first one also exists at a singular matrix, where it is the
+    matrix of cofactors; second ones are NaN there. Under ``jax.vmap`` matrices are factored one
+    after another.
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
-      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
+      overwrite_a: donate A: its memory becomes that of the factor. Without it, the call makes one
+        copy.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
-      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+      mesh: the devices to work on, for an A that is not sharded over them, whatever n.
 
     Raises:
       ValueError: a is not square, or the devices do not divide n.
-      TypeError: a dtype that cannot be used.
+      TypeError: a dtype that is not supported.
 
-    Source: the product of the pivots of ``lu_factor``, with its exponent kept apart
+    Source: the product of the pivots of ``lu_factor``, with a separate exponent
     (docs/design/algorithms.md).
 
     Examples:
@@ -391,22 +393,23 @@ def slogdet(
 ) -> SlogdetResult:
     """Sign and logarithm of the determinant of A [n, n] by LU; (0, -inf) if A is singular.
 
-    Shardings are those of ``meshsolve.solve``. Derivatives are of every order; for the gradient
-    A^-T is made in the memory of the factor. Under ``jax.vmap`` matrices are factored one after
-    another.
+    Shardings are those of ``meshsolve.solve``. Derivatives are of every order; the gradient makes
+    A^-T in the memory of the factor. Under ``jax.vmap`` matrices are factored one after another.
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128.
-      overwrite_a: donate A: its memory becomes that of the factor. Without, one copy is made.
-      method: None, "lu" or "qr", for ``jnp.linalg.slogdet``: accepted for compatibility, LU it is.
-      mesh: the devices to work on, for an A that is not sharded over them whatever n.
+      overwrite_a: donate A: its memory becomes that of the factor. Without it, the call makes one
+        copy.
+      method: None, "lu" or "qr", for ``jnp.linalg.slogdet``: accepted for compatibility; the method
+        is always LU.
+      mesh: the devices to work on, for an A that is not sharded over them, whatever n.
 
     Returns:
       A ``SlogdetResult``, (sign, logabsdet), of replicated scalars.
 
     Raises:
       ValueError: a is not square, an unknown ``method``, or the devices do not divide n.
-      TypeError: a dtype that cannot be used.
+      TypeError: a dtype that is not supported.
 
     Source: as ``det``.
 

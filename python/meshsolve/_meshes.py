@@ -1,4 +1,4 @@
-"""The mesh that the user has set, beside the meshes that arrays lie on."""
+"""The mesh that the user has set, in addition to the meshes of arrays."""
 
 import contextlib
 import functools
@@ -18,11 +18,11 @@ from jax.sharding import (
 
 
 def mesh_is_set() -> bool:
-    """Whether the user has set one."""
+    """Whether the user has set a mesh."""
     return not jax.sharding.get_abstract_mesh().empty
 
 
-# What it makes lies on the mesh that is set.
+# Its result is on the mesh that is set.
 _anything = jax.jit(lambda: jnp.zeros(()), out_shardings=PartitionSpec())
 
 
@@ -32,24 +32,24 @@ def mesh_that_is_set() -> Mesh | None:
         return None
     try:
         return jax.sharding.get_mesh()
-    except ValueError:  # as JAX maps or differentiates, it does not say
+    except ValueError:  # JAX does not give it while it maps or differentiates
         x = _anything()
         return None if isinstance(x, Tracer) else x.sharding.mesh
 
 
 def mesh_context(mesh: Mesh | AbstractMesh):
-    """The array's own mesh where the user has set another one."""
+    """A context with the array's own mesh, if the user has set another one."""
     assert isinstance(mesh, Mesh), "an array that is not traced lies on devices"
     try:
         if not mesh_is_set() or jax.sharding.get_mesh() == mesh:
             return contextlib.nullcontext()
-    except ValueError:  # while a function is traced none can be set
+    except ValueError:  # no mesh can be set while a function is traced
         return contextlib.nullcontext()
     return jax.set_mesh(mesh)
 
 
 def device_context(a):
-    """The one device of an array, where the user has set a mesh."""
+    """A context with the one device of an array, if the user has set a mesh."""
     (device,) = a.sharding.device_set
     return mesh_context(_mesh_of_one(device))
 
@@ -60,16 +60,16 @@ def _mesh_of_one(device) -> Mesh:
 
 
 def anchored(a):
-    """An array that is not traced; if it is tied to no device, on all devices of the mesh that is
-    set, where JAX takes it to be.
+    """An array that is not traced. If it is not committed to a device, it is on all devices of the
+    mesh that is set, as JAX assumes.
     """
     mesh = None if a.committed else mesh_that_is_set()
     return jax.device_put(a, NamedSharding(mesh, PartitionSpec())) if mesh else a
 
 
 def typed(x):
-    """A traced operand that is tied to no device, with the type that JAX gives it on the mesh that
-    is set, if its axes are Explicit.
+    """A traced operand. If it is not committed to a device and the mesh that is set has Explicit
+    axes, it gets its type on that mesh.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if {*mesh.axis_types} != {AxisType.Explicit} or not jax.typeof(x).sharding.mesh.empty:
@@ -85,8 +85,8 @@ def home(b, mesh: Mesh | AbstractMesh) -> NamedSharding:
 
 
 def as_given(x, a):
-    """X, which lies by rows, by columns or on one device, as A lies; as JAX takes A to lie if it is
-    tied to no device and a mesh is set.
+    """X, which is by rows, by columns or on one device, in the sharding of A. If A is not committed
+    to a device and a mesh is set, that is the sharding which JAX assumes.
     """
     if isinstance(x, Tracer):
         here = jax.typeof(a).sharding
@@ -114,5 +114,5 @@ def where_it_lies(run, x, *more):
         return run(x, *more)
     with device_context(x):
         results = run(x, *more)
-    # Nothing is left on a mesh of this module's own.
+    # No result stays on a mesh of this module.
     return jax.device_put(results, x.sharding)

@@ -15,7 +15,7 @@ from meshsolve._errors import mistake
 from meshsolve._operands import as_array, as_typed, common_dtype, promoted
 from meshsolve._rows import Rows
 
-# Norms of square matrices that the library has a routine for.
+# Norms of square matrices that have a routine in the library.
 _NAMES = {1: "1", np.inf: "inf", "fro": "fro", None: "fro"}
 _OF_TRANSPOSE = {"1": "inf", "inf": "1", "fro": "fro"}
 _OF_MATRICES = (None, "fro", 1, -1, np.inf, -np.inf)
@@ -31,38 +31,37 @@ def norm(
 ) -> jax.Array:
     """A norm of a matrix or vector with all devices that hold it.
 
-    ``jnp.linalg.norm``, but for norms of singular values (2, -2, "nuc" of a matrix). Nothing of x
-    is moved, copied or written. Norms 1, ``jnp.inf`` and "fro" of square matrices are this
-    library's own, whether they are sharded by rows or by columns, row-major or column-major (which
-    inside ``jax.jit`` XLA copies): their sums are binary64 whatever x is. All others are reductions
-    of JAX's. No square over- or underflows.
+    ``jnp.linalg.norm``, without the norms of singular values (2, -2, "nuc" of a matrix). The call
+    moves, copies and writes nothing of x. The norms 1, ``jnp.inf`` and "fro" of square matrices are
+    this library's own, by rows or by columns, row-major or column-major. Their sums are binary64
+    whatever x is; inside ``jax.jit`` XLA copies a column-major x. All other norms are JAX's
+    reductions. No square over- or underflows.
 
-    Derivatives are of every order, and a gradient is sharded as x is. That of Frobenius' norm is
-    NaN where x is zero. That of the others of a matrix is that of the largest sum; where several
-    are, which is no smooth place, they have equal shares, and an entry that is zero has none, as in
-    jnp. Under ``jax.vmap`` norms of square matrices are found one after another, all others at
-    once.
+    Derivatives are of every order, and a gradient is sharded as x. The derivative of the Frobenius
+    norm is NaN where x is zero. The derivative of the other norms of a matrix is that of the
+    largest sum. If several sums are the largest, the norm is not smooth, and they have equal
+    shares. An entry that is zero has no share, as in jnp. Under ``jax.vmap`` norms of square
+    matrices are found one after another, all others at once.
 
     Args:
       x: of any shape; float32, float64, complex64 or complex128.
       ord: of a matrix 1: the largest sum of moduli over a column; ``jnp.inf``: over a row; -1 and
         ``-jnp.inf``: the least ones; "fro" or None: the root of the sum of all squares. Of a vector
-        ``jnp.inf`` and ``-jnp.inf``: the largest and the least modulus; 0: how many entries are
-        not zero; another number p: the p-th root of the sum of p-th powers; None: 2.
-      axis: None: x is a vector or a matrix, or of any shape if ``ord`` is None, which is then the
-        norm of all its entries. An axis: norms of vectors along it. Two of them: norms of matrices
+        ``jnp.inf`` and ``-jnp.inf``: the largest and the least modulus. 0: the number of entries
+        that are not zero. Another number p: the p-th root of the sum of p-th powers. None: 2.
+      axis: None: x is a vector or a matrix. If ``ord`` is None x has any shape, and the norm is
+        that of all its entries. An axis: norms of vectors along it. Two of them: norms of matrices
         with these rows and columns, (-2, -1) for a batch.
       keepdims: keep the axes, of size 1.
-      mesh: the devices to work on, for a square matrix that is not sharded over them whatever n.
+      mesh: the devices to work on, for a square matrix that is not sharded over them, whatever n.
 
     Returns:
-      A real scalar, replicated over the devices of x, or an array without these axes; 0 for no
-      entries; NaN if there is a NaN, infinite only where the norm itself is too large for its
-      dtype.
+      A real scalar, replicated over the devices of x, or an array without these axes. 0 for no
+      entries; NaN if there is a NaN; infinite only if the norm itself is too large for its dtype.
 
     Raises:
       ValueError: another ``ord`` or ``axis``, n not divisible by the devices.
-      TypeError: a dtype that cannot be used.
+      TypeError: a dtype that is not supported.
 
     Source: LAPACK's ``lange``; squares as in Blue, ACM Trans. Math. Softw. 4, 1978
     (docs/design/algorithms.md).
@@ -104,7 +103,7 @@ def _of_square(x, name: str, mesh: Mesh | None) -> jax.Array:
 
 
 def _axes(axis, rank: int, ord) -> tuple[int, ...]:
-    """The axes of vectors, matrices or, of all entries, of x as a whole; from 0."""
+    """The axes, from 0, of the vectors or matrices, or all axes of x."""
     if axis is None:
         if rank in (1, 2) or ord is None:
             return tuple(range(rank))
@@ -138,7 +137,7 @@ def _check_order(ord, axes: int) -> None:
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
 def _reduced(x, ord, axes: tuple[int, ...], keepdims: bool) -> jax.Array:
-    """Norms by reductions, which are left to the partitioner."""
+    """Norms by reductions, which XLA partitions."""
     options: Any = {"axis": axes, "keepdims": keepdims}
     if x.size == 0:
         return jnp.sum(jnp.abs(x), **options)
@@ -151,7 +150,7 @@ def _reduced(x, ord, axes: tuple[int, ...], keepdims: bool) -> jax.Array:
 
 
 def _euclidean(x, axes: tuple[int, ...], keepdims: bool):
-    """The root of the sum of squares of what is scaled to a largest modulus of 1."""
+    """The root of the sum of squares, scaled to a largest modulus of 1."""
     size = jnp.max(jnp.abs(jax.lax.stop_gradient(x)), axis=axes, keepdims=True)
     size = jnp.where((size > 0) & jnp.isfinite(size), size, 1)
     scaled = x / size

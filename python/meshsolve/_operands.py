@@ -1,4 +1,4 @@
-"""What users hand over, checked and brought to one dtype."""
+"""Operands of users: checks, and promotion to one dtype."""
 
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 def as_array(operation: str, argument: str, x) -> jax.Array:
-    """``x`` as a jax.Array that exists."""
+    """``x`` as a jax.Array whose memory exists."""
     _ffi.enter()
     expect_alive(operation, **{argument: x})
     return x if isinstance(x, jax.Array) else _converted(operation, argument, jnp.asarray, x)
@@ -58,13 +58,15 @@ def _converted(operation: str, argument: str, convert, x):
 
 
 def as_typed(operation: str, argument: str, x) -> jax.Array | np.ndarray | Rows:
-    """``x``, which exists, with a shape and a dtype of JAX's: its array, one of NumPy's, rows."""
+    """``x``, whose memory exists, with a shape and a dtype of JAX's: a jax.Array, a NumPy array, or
+    Rows.
+    """
     _ffi.enter()
     expect_alive(operation, **{argument: x})
     if isinstance(x, jax.Array | Rows):
         return x
     x = _converted(operation, argument, np.asarray, x)
-    # Without 64-bit types JAX has 32-bit ones for them.
+    # Without 64-bit types JAX replaces them by 32-bit ones.
     return x.astype(jax.dtypes.canonicalize_dtype(x.dtype), copy=False)
 
 
@@ -82,7 +84,7 @@ def check_square(operation: str, a, argument: str = "a") -> int:
 
 
 def check_rhs(operation: str, b, n: int, argument: str = "b") -> None:
-    """Right-hand sides, or those of a batch, fit a matrix of order n."""
+    """Refuse right-hand sides, or a batch of them, that do not fit a matrix of order n."""
     if not b.shape or b.shape[-min(len(b.shape), 2)] != n:
         raise mistake(
             operation,
@@ -94,7 +96,7 @@ def check_rhs(operation: str, b, n: int, argument: str = "b") -> None:
 
 
 def check_trans(operation: str, trans) -> Literal[0, 1, 2]:
-    """Which of A, A^T, A^H is meant: 0, 1, 2."""
+    """The code of A, A^T, A^H: 0, 1, 2."""
     codes: dict[Any, Literal[0, 1, 2]] = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
     if not isinstance(trans, (int, str, np.integer)) or trans not in codes:
         raise mistake(
@@ -108,7 +110,7 @@ def check_trans(operation: str, trans) -> Literal[0, 1, 2]:
 
 
 def common_dtype(operation: str, arguments: str, *arrays):
-    """The dtype that all promote to, as jnp has it; integers become floating point."""
+    """The dtype that all promote to, as in jnp; integers become floating point."""
     dtype = jnp.result_type(*(x.dtype for x in arrays), 1.0)
     if dtype.name not in DTYPES:
         given = " and ".join(str(x.dtype) for x in arrays)
@@ -124,5 +126,5 @@ def common_dtype(operation: str, arguments: str, *arrays):
 
 
 def promoted(x, dtype) -> jax.Array:
-    """``x`` in ``dtype``; itself if it is that already."""
+    """``x`` in ``dtype``; itself if it has that dtype already."""
     return x if x.dtype == dtype else x.astype(dtype)

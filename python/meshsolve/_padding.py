@@ -1,8 +1,8 @@
-"""Matrices that are not distributed to a mesh yet, or that its devices do not divide: padded with
-an identity corner to the next order that they do, and sharded by rows.
+"""Padding of matrices with an identity corner, and their distribution to a mesh by rows. It is for
+matrices that are not on a mesh yet, or whose order its devices do not divide.
 
-The padded matrix is [[A, 0], [0, I]]: its factor and solutions are those of A, bordered by I and 0,
-and `info` is the same.
+The padded matrix is [[A, 0], [0, I]]: its factor and solutions are those of A, bordered by I and 0.
+`info` is the same.
 """
 
 import jax
@@ -20,8 +20,8 @@ from meshsolve._sharding import devices_along, expect_one_type, mapped_axes
 def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> tuple[jax.Array, bool]:
     """(A in ``dtype`` for the devices of ``mesh``, whether that is memory of its own).
 
-    A itself if no mesh is given, or if it is sharded over that mesh already. Otherwise a copy, made
-    one device's rows at a time: beside A and the copy no more than that is needed.
+    A itself if no mesh is given, or if it is sharded over that mesh already. Otherwise a copy,
+    which needs the rows of one device in addition to A and the copy.
     """
     expect_mesh_of_rows(operation, a, mesh)
     if mesh is None or lies_on(getattr(a, "sharding", None), mesh, a.shape[0]):
@@ -32,20 +32,20 @@ def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> tuple[jax.Array, boo
     target = NamedSharding(mesh, PartitionSpec(axes[0] if len(axes) == 1 else axes, None))
     if isinstance(a, Tracer):
         return _traced(operation, promoted(a, dtype), order, target), True
-    # At once, also where a function that closes over A is being traced.
+    # At once, also while a function that closes over A is traced.
     with jax.ensure_compile_time_eval():
         return distributed(a, order, target, dtype), True
 
 
 def expect_mesh_of_rows(operation: str, a, mesh: Mesh | None) -> None:
-    """Refuse a matrix by rows that nothing says the devices of."""
+    """Refuse Rows without a mesh."""
     if mesh is None and isinstance(a, Rows):
         remedy = "tell by mesh= which devices the rows are for, jax.make_mesh((4,), ('x',))"
         raise mistake(operation, "mesh", "a mesh for a matrix of Rows", "None", remedy)
 
 
 def check_mesh(operation: str, mesh: Mesh | None) -> None:
-    """``mesh`` is a mesh of devices, or None."""
+    """Refuse a mesh of another type."""
     if mesh is not None and not isinstance(mesh, Mesh):
         raise wrong_type(
             operation, "mesh", "a jax.sharding.Mesh", type(mesh).__name__, "see jax.make_mesh"
@@ -67,8 +67,8 @@ def padded_rows(b, order: int):
 
 
 def cut(c, n: int):
-    """The leading n x n part of a padded matrix: on one device, as its order may not be divisible
-    by any more of them.
+    """The leading n x n part of a padded matrix, on one device, as several may not divide its
+    order.
     """
     if c.shape[0] == n:
         return c
@@ -79,8 +79,8 @@ def cut(c, n: int):
 
 
 def leading(x, shape: tuple[int, int], where) -> jax.Array:
-    """The leading part of a matrix that is not traced, gathered in host memory and put to a device
-    or sharding.
+    """The leading part of a matrix that is not traced, gathered in a NumPy array and put on
+    ``where``, a device or sharding.
     """
     part = np.empty(shape, x.dtype)
     read(x, 0, part)
@@ -88,7 +88,9 @@ def leading(x, shape: tuple[int, int], where) -> jax.Array:
 
 
 def replicated(x):
-    """A traced array, with Explicit axes in full on all devices: any part can be cut out of it."""
+    """A traced array, with Explicit axes replicated on all devices, so that any part can be cut
+    out.
+    """
     mesh = jax.typeof(x).sharding.mesh
     if AxisType.Explicit not in mesh.axis_types:
         return x
@@ -109,7 +111,7 @@ def _traced(operation: str, a, order: int, target: NamedSharding):
     missing, i = order - a.shape[0], jnp.arange(order)
     if missing:
         a = replicated(a)
-        # Chosen, not added: XLA's arithmetic would flush subnormal entries of A.
+        # Selected, not added: XLA's arithmetic would flush subnormal entries of A.
         corner = (i[:, None] == i) & (i >= a.shape[0])
         a = jnp.where(corner, jnp.ones((), a.dtype), jnp.pad(a, (0, missing)))
     if AxisType.Explicit in target.mesh.axis_types:

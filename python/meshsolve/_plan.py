@@ -1,4 +1,4 @@
-"""What a call will do, before anything runs: ``plan``."""
+"""Reports on calls before anything runs: ``plan``."""
 
 import dataclasses
 import math
@@ -19,7 +19,7 @@ from meshsolve._types import AssumeA
 
 
 class Described(Protocol):
-    """What is known of an array that there need not be, such as a ``jax.ShapeDtypeStruct``."""
+    """The attributes of an array that need not exist, such as a ``jax.ShapeDtypeStruct``."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -34,32 +34,35 @@ class Described(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What ``solve``, ``cho_factor``, ``lu_factor`` or ``inv`` will do; ``str(plan)`` is a report.
+    """A report on ``solve``, ``cho_factor``, ``lu_factor`` or ``inv`` beforehand; ``str(plan)`` is
+    its text.
 
-    Layouts are written ``shape:stride`` as in CuTe: coordinate (i, j) lies at i and j times the
+    Layouts are written ``shape:stride`` as in CuTe: coordinate (i, j) is at i and j times the
     strides, in elements.
 
     Attributes:
-      n: order of A, and ``padded`` with the identity corner.
-      padded: order of the matrix that is factored.
+      n: order of A.
+      padded: order of the matrix that is factored: A with its identity corner.
       dtype: name of the dtype that all operands are promoted to.
       devices: number of devices that share the matrix.
-      visible: number of devices of their kind that there are.
+      visible: number of all devices of their kind.
       storage: how A is solved: by "rows", by "columns", by columns and "column-major", or on "one
         device".
       shard: layout of one device's part of A.
-      solver_shard: layout of the same memory as the solver's matrix B has it, after moves.
-      solves: what B is in terms of A: "A" or "A^T".
-      block: global column to position (shards side by side) in the block distribution, in which
-        CPU devices work; None if tiles differ in width.
-      block_cyclic: the same in the 1-D block-cyclic distribution.
-      tiler: number of a tile to its position in the block-cyclic distribution, whatever the widths.
-      widths: pairs (width, how many tiles of it), wider ones first.
-      workers: threads that work.
-      transposition: what is done to each shard in its own memory, or None.
-      moves: what is moved or copied, in words, in order.
+      solver_shard: layout of the same memory as a shard of the solver's matrix B, after moves.
+      solves: B in terms of A: "A" or "A^T".
+      block: map from a global column to its position (shards in rank order) in the block
+        distribution, in which CPU devices work; None if tiles differ in width.
+      block_cyclic: the same map in the 1-D block-cyclic distribution.
+      tiler: map from the number of a tile to its position in the block-cyclic distribution,
+        whatever the widths.
+      widths: pairs (width, number of tiles of that width), wider ones first.
+      workers: number of threads.
+      transposition: the transposition of each shard in its own memory, or None.
+      moves: the moves and copies, in words, in order.
       bytes_per_device: a dictionary: A, right-hand sides, copies.
-      scratch_bytes: scratch of the whole call; with ``refine`` of the one that takes most.
+      scratch_bytes: scratch of the whole call; with ``refine`` the most that one of its calls
+        takes.
 
     Examples:
       >>> report = ms.plan(a, b, assume_a="pos")
@@ -121,18 +124,18 @@ def plan(
 ) -> Plan:
     """Print what ``solve(a, b, ...)`` will do, and return it; nothing is computed or moved.
 
-    The call works by the same sizes.
+    The call uses the same sizes.
 
     Args:
       a: [n, n], as given to ``solve``: an array, or a ``jax.ShapeDtypeStruct`` with a sharding.
       b: right-hand sides likewise; None for ``lu_factor(a)``, or ``cho_factor(a)`` if ``assume_a``
         is "pos".
-      lower: which triangle of A will be read, where one is enough.
+      lower: which triangle of A will be read, if one is enough.
       assume_a: as in ``solve``.
       overwrite_a: whether A will be donated.
       overwrite_b: whether B will be donated.
       refine: as in ``solve``.
-      inverse: tell of ``inv(a)`` instead; there is no b then.
+      inverse: report on ``inv(a)`` instead, which has no b.
       mesh: as in ``solve``.
 
     Returns:
@@ -140,7 +143,7 @@ def plan(
 
     Raises:
       ValueError, TypeError: those that ``solve`` would raise for these operands; a TypeError inside
-        ``jax.jit``, where shardings are not known yet.
+        ``jax.jit``, where shardings are not known.
 
     Examples:
       >>> big = jax.ShapeDtypeStruct((4096, 4096), jnp.float32, sharding=a.sharding)
@@ -270,7 +273,7 @@ def plan(
 
 
 def _visible(sharding, mesh: Mesh | None) -> int:
-    """Number of devices of the kind that a matrix will lie on."""
+    """Number of devices of the kind that will hold a matrix."""
     devices = mesh.devices.flat if mesh else sharding.device_set if sharding else jax.devices()
     return jax.local_device_count(next(iter(devices)).platform)
 
@@ -287,7 +290,7 @@ def _check_task(has_b: bool, refine: bool, inverse: bool) -> None:
 
 
 def _tell_of_inverse(moves, amounts, report, a, at: Placement | None) -> None:
-    """What becomes of the inverse once it is there."""
+    """The moves and memory of the finished inverse."""
     n, itemsize = report["n"], report["itemsize"]
     if report["transposition"]:
         moves.append("every shard of the inverse is transposed back")
@@ -303,7 +306,7 @@ def _tell_of_inverse(moves, amounts, report, a, at: Placement | None) -> None:
 
 
 def _copied(a, at: Placement | None, dtype, overwrite_a: bool) -> str | None:
-    """Why and to where A is copied, if it is."""
+    """Why and to where A is copied, or None."""
     sharding = getattr(a, "sharding", None)
     if sharding is None:
         return "A is brought to a device"

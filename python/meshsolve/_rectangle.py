@@ -13,7 +13,7 @@ STORAGE = "rectangle"
 
 
 def is_one(a) -> bool:
-    """Whether ``a`` is a matrix, or a batch of them, with another number of rows than columns."""
+    """Whether ``a`` is a matrix that is not square, or a batch of such matrices."""
     return len(a.shape) >= 2 and a.shape[-1] != a.shape[-2]
 
 

@@ -1,7 +1,7 @@
-"""Mixed precision: a factor in the next lower precision, whose solutions are refined.
+"""Mixed precision: a factor in the next lower precision, and refinement of its solutions.
 
-Residuals are taken in the working precision from A itself. A solution is good when, for each
-column, norm(b - A x) <= sqrt(n) u norm(A) norm(x) in the infinity norm, LAPACK's rule (``dsgesv``).
+Residuals use A itself, in the working precision. A solution is good when, for each column,
+norm(b - A x) <= sqrt(n) u norm(A) norm(x) in the infinity norm, LAPACK's rule (``dsgesv``).
 Refinement ends early when a step does not halve the residual: then the full factorisation is
 cheaper.
 
@@ -27,12 +27,12 @@ from meshsolve._padding import replicated
 from meshsolve._sharding import axes_of
 
 _LOWER = {"float64": "float32", "complex128": "complex64"}
-# As many as LAPACK takes.
+# The limit of LAPACK.
 _STEPS = 30
 
 
 class Task(NamedTuple):
-    """What is solved.
+    """The system to solve.
 
     Attributes:
       structure: "general", "hermitian", "symmetric" or "positive definite".
@@ -50,7 +50,7 @@ class Task(NamedTuple):
 
 
 def check_dtype(dtype) -> None:
-    """There is a lower precision."""
+    """Refuse a dtype without a lower precision."""
     if dtype.name not in _LOWER:
         raise wrong_type(
             "solve",
@@ -70,8 +70,8 @@ def lower_dtype(dtype):
 def solve(task: Task, op: Operation, a, b, full):
     """(X, info[, rcond], steps) for columns b [n, k].
 
-    ``full(a, b)`` gives (X, info[, rcond]) by the working precision alone; steps is then -1. If it
-    may use the memory of a for that, it is told so, ``own=True``.
+    ``full(a, b)`` gives (X, info[, rcond]) in the working precision alone; steps is then -1.
+    ``own=True`` allows it to overwrite a.
     """
     if isinstance(a, Tracer) or isinstance(b, Tracer):
         return _differentiable(task, op)(a, b)
@@ -80,7 +80,7 @@ def solve(task: Task, op: Operation, a, b, full):
     if at is None:
         home = rest = sharding
         if isinstance(sharding, NamedSharding):
-            # Replicated over devices that do not divide it: the first one works for all.
+            # Replicated over devices that do not divide n: the first device works for all.
             home = _meshes.home(b, sharding.mesh)
             rest = NamedSharding(sharding.mesh, PartitionSpec())
             a = a.addressable_data(0)
@@ -89,7 +89,7 @@ def solve(task: Task, op: Operation, a, b, full):
         return jax.device_put(x, home), *jax.device_put(more, rest)
     home, target = _meshes.home(b, at.mesh), NamedSharding(at.mesh, at.spec("matrix", ""))
     with _meshes.mesh_context(at.mesh):
-        # Once, and not for each residual, if A lies in blocks or everywhere in full.
+        # Once, and not for each residual, if A is in blocks or replicated.
         if not sharding.is_equivalent_to(target, 2):
             a, own = _dispatch.moved(a, target)
             full = functools.partial(full, own=own)
@@ -98,7 +98,9 @@ def solve(task: Task, op: Operation, a, b, full):
 
 @functools.lru_cache(maxsize=256)
 def _differentiable(task: Task, op: Operation):
-    """Whose derivatives are those of the full factorisation, which then also gives the solution."""
+    """A function whose derivatives are those of the full factorisation, which then also gives the
+    solution.
+    """
 
     def full(a, b):
         return _dispatch.traced(op, a, b)[1:]
@@ -132,8 +134,8 @@ def _differentiable(task: Task, op: Operation):
 
 
 def _where_solved(op: Operation, a):
-    """A, traced, with Explicit axes where ``op`` has it: what is made of it in several ways is of
-    one type then.
+    """A traced A, with Explicit axes in the sharding of ``op``: arrays that are made from it in
+    several ways then have one type.
     """
     at, _ = _dispatch.traced_placement(op, a)
     if at is None or AxisType.Explicit not in at.mesh.axis_types:
@@ -164,7 +166,7 @@ def _refined(task: Task, a, b, full):
 
 
 def _traced(task: Task, a, b, x, correct, residual, bound, factor, full):
-    """The same where convergence is not known while the program is made."""
+    """The same refinement, where the traced program itself decides about convergence."""
 
     def improve(state):
         x, r, _, size, step = state
@@ -186,7 +188,7 @@ def _traced(task: Task, a, b, x, correct, residual, bound, factor, full):
 
 
 def _lower_factor(task: Task, a):
-    """(Infinity norm of op(A), what estimates rcond and its operands, solve for a correction)."""
+    """(Infinity norm of op(A), operation and operands of rcond, solve for a correction)."""
     work = a.astype(_LOWER[a.dtype.name])
     # The norms of a Hermitian or symmetric matrix are equal, and the 1-norm is that of A^T.
     rows = task.structure == "general" and task.trans == 0
@@ -213,12 +215,12 @@ def _lower_factor(task: Task, a):
 
 
 def _named(op: Operation) -> Operation:
-    """As part of ``solve``, for messages."""
+    """The operation under the name of ``solve``, for messages."""
     return op._replace(public="solve")
 
 
 def _rcond(task: Task, factor):
-    """What the factor in lower precision says of the condition, if that is wanted."""
+    """The estimate of rcond by the factor in lower precision, if it is wanted."""
     if not task.condition:
         return ()
     op, operands = factor
@@ -236,7 +238,7 @@ def _row_sum(a, order: int):
 
 @functools.lru_cache(maxsize=256)
 def _largest_row(sharding: NamedSharding | None, order: int):
-    """The largest row sum of a matrix as it lies, of which only sums are sent."""
+    """The largest row sum of a matrix in its own sharding; devices send only sums."""
 
     def sums(a):
         # Row by row, because XLA may make an array of all absolute values at once.
@@ -255,7 +257,7 @@ def _largest_row(sharding: NamedSharding | None, order: int):
 
 @functools.partial(jax.jit, static_argnums=1)
 def _scaled(r, dtype):
-    """(R, scaled to a largest entry of 1 so that it does not underflow in ``dtype``; the size)."""
+    """(R, scaled to a largest entry of 1 so that it does not underflow in ``dtype``; the scale)."""
     size = jnp.abs(r).max()
     size = jnp.where((size > 0) & jnp.isfinite(size), size, 1)
     return (r / size).astype(dtype), size

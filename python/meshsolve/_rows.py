@@ -11,29 +11,29 @@ from jax.typing import ArrayLike, DTypeLike
 
 from meshsolve._errors import mistake, wrong_type
 
-# Rows that a function makes at a time, in bytes.
+# Bytes of the rows that a function makes at a time.
 _BLOCK = 1 << 25
 
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """A matrix [n, n] that a function makes some rows of at a time: it is nowhere in full.
+    """A matrix [n, n] that a function makes some rows of at a time: it exists nowhere in full.
 
-    For ``mesh=`` of the functions that have it, whatever n: each device's rows are made, in blocks
-    of up to 32 MiB, and put there, padded if the devices do not divide n. Beside the shards there
-    are one device's rows and a block.
+    Use it with ``mesh=``, whatever n. The function makes the rows of each device in blocks of up to
+    32 MiB; they are padded if the devices do not divide n. In addition to the shards the call needs
+    the rows of one device and a block.
 
     Attributes:
       function: called as ``function(first, end)`` for rows first to end - 1, in ascending order for
-        each device; gives an array [end - first, n], of JAX or NumPy.
+        each device. It returns an array [end - first, n], of JAX or NumPy.
       n: order of the matrix.
       dtype: its dtype: float32, float64, complex64 or complex128.
 
     Raises:
-      ValueError: n is no order; where it is used: the function gives another shape, or numbers that
-        do not fit the dtype, or ``mesh=`` is missing.
-      TypeError: no function, no dtype; where it is used: the function gives a traced value, as it
-        does of parameters of ``jax.jit`` and ``jax.grad``.
+      ValueError: n is no order. On use: the function returns another shape, or numbers that do not
+        fit the dtype, or ``mesh=`` is missing.
+      TypeError: no function, no dtype. On use: the function returns a traced value, as from
+        parameters of ``jax.jit`` and ``jax.grad``.
 
     Examples:
       >>> kernel = lambda first, end: 2 * np.eye(7)[first:end] + 1
@@ -62,7 +62,7 @@ class Rows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """That of the matrix."""
+        """The shape of the matrix."""
         return (self.n, self.n)
 
     def _block(self, first: int, end: int) -> np.ndarray:
@@ -94,7 +94,7 @@ class Rows:
 def distributed(a, order: int, target: NamedSharding, dtype) -> jax.Array:
     """A, which is not traced, in ``dtype`` by rows, with an identity corner up to ``order``.
 
-    Beside the result there are one device's rows, in host memory.
+    In addition to the result it needs the rows of one device, as a NumPy array.
     """
     n = a.shape[0]
     indices = target.addressable_devices_indices_map((order, order))

@@ -1,6 +1,4 @@
-"""Where a matrix lies: which mesh axes it is distributed to, by rows or by columns, and each
-device's place on them.
-"""
+"""The distribution of a matrix: its mesh axes, rows or columns, and the rank of each device."""
 
 import functools
 import math
@@ -19,8 +17,8 @@ from meshsolve._errors import mistake
 class Placement(NamedTuple):
     """Rows or columns of a matrix distributed to the devices along ``axes`` of ``mesh``.
 
-    Devices that differ only in the other axes hold the same part and make calls of their own, side
-    by side.
+    Devices that differ only in the other axes hold the same part and make calls of their own, at
+    the same time.
     """
 
     mesh: Mesh | AbstractMesh
@@ -34,8 +32,8 @@ class Placement(NamedTuple):
         return math.prod(self.mesh.shape[axis] for axis in self.axes)
 
     def spec(self, kind: str, mode: str) -> PartitionSpec:
-        """Spec of an operand or result: "matrix" as the caller has it, "held" likewise, "factor",
-        "rhs" or "scalar"; right-hand sides are "replicated", or distributed by "columns" or "rows".
+        """Spec of an operand or result: "matrix" as the user has it, "held" likewise, "factor",
+        "rhs" or "scalar". Right-hand sides are "replicated", or distributed by "columns" or "rows".
         """
         entry = self.axes[0] if len(self.axes) == 1 else self.axes or None
         rows, columns = PartitionSpec(entry, None), PartitionSpec(None, entry)
@@ -48,7 +46,7 @@ class Placement(NamedTuple):
         return PartitionSpec()
 
     def place(self, named: tuple[str, ...]) -> jax.Array:
-        """int32[2] (rank, group) of the calling device, where mesh axes are ``named``."""
+        """int32[2] (rank, group) of the calling device, with mesh axes ``named``."""
         others = tuple(axis for axis in named if axis not in self.axes)
         rank = lax.axis_index(self.axes) if self.axes else 0
         group = lax.axis_index(others) if others else 0
@@ -56,14 +54,14 @@ class Placement(NamedTuple):
 
 
 def axes_of(spec: PartitionSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The axes that rows and columns of a matrix are distributed to."""
+    """The axes that distribute the rows and the columns of a matrix."""
     entries = [e if isinstance(e, tuple) else () if e is None else (e,) for e in spec]
     by_row, by_column = (*entries, (), ())[:2]
     return by_row, by_column
 
 
 def is_two_way(spec: PartitionSpec) -> bool:
-    """Whether rows and columns of a matrix are distributed to devices: it lies in blocks."""
+    """Whether rows and columns of a matrix are both distributed: each device has a block."""
     return all(axes_of(spec))
 
 
@@ -74,7 +72,7 @@ def devices_along(spec: PartitionSpec, mesh: Mesh) -> int:
 
 
 def expect_known(operation: str, devices) -> None:
-    """Refuse devices of platforms without solvers; say once what is known of those on GPUs."""
+    """Refuse devices of platforms without solvers; warn once about those on GPUs."""
     platforms = {device.platform for device in devices}
     if others := platforms - {"cpu", "gpu"}:
         raise mistake(
@@ -106,10 +104,10 @@ def placement(
     column_major: bool = False,
     taken: tuple[str, ...] = (),
 ) -> Placement:
-    """Choose axes and direction for an n x n matrix of sharding ``spec``: those that it has if it
-    is sharded by rows or by columns; rows over the axes of both if it is sharded in two directions,
-    over all axes but those that are ``taken`` if it is replicated. n must be divisible by the
-    number of devices on them; a replicated matrix that is not is solved by every device for itself.
+    """Choose axes and direction for an n x n matrix of sharding ``spec``. A matrix by rows or by
+    columns keeps its own. A two-way sharded one gets rows over the axes of both. A replicated one
+    gets rows over all axes that are not ``taken``. The number of devices on the axes must divide n;
+    each device solves by itself if a replicated matrix does not meet that.
     """
     by_row, by_column = axes_of(spec)
     axes = by_row + by_column
@@ -146,8 +144,8 @@ def placement(
 
 
 def ambient_placement(operation: str, n: int) -> Placement | None:
-    """Rows over all axes of the mesh that the user has set, if there is one and it divides n: of
-    arrays that are not sharded the partitioner would not know the mesh. Its axes have one type.
+    """Rows over all axes of the mesh that the user has set, if there is one and it divides n. For
+    arrays that are not sharded the partitioner would not know this mesh. Its axes have one type.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or AxisType.Manual in mesh.axis_types:
@@ -157,8 +155,8 @@ def ambient_placement(operation: str, n: int) -> Placement | None:
 
 
 def expect_mesh_that_is_set(operation: str, argument: str, x) -> None:
-    """Refuse to differentiate by an array on another mesh than the one that the user has set, one
-    of them with Explicit axes: programs of derivatives would not know which one counts.
+    """Refuse derivatives of an array on another mesh than the one that is set, if either has
+    Explicit axes. Programs of derivatives would not know which mesh counts.
     """
     here, mesh = jax.sharding.get_abstract_mesh(), jax.typeof(x).sharding.mesh
     types = {*here.axis_types, *mesh.axis_types}
@@ -180,7 +178,7 @@ def _reported(mesh: AbstractMesh) -> str:
 
 
 def mapped_axes(mesh: Mesh | AbstractMesh) -> list[str]:
-    """The axes that a surrounding ``jax.vmap`` maps over: no shard_map can have them."""
+    """The axes that a surrounding ``jax.vmap`` maps over; no shard_map can have them."""
     named = []
 
     def look():
@@ -210,7 +208,7 @@ def traced_sharding(operation: str, argument: str, x) -> NamedSharding | None:
 def expect_one_type(
     operation: str, argument: str, expected: str, mesh: Mesh | AbstractMesh, remedy: str = ""
 ) -> None:
-    """Refuse a mesh of Auto and Explicit axes, where something is traced."""
+    """Refuse a mesh of Auto and Explicit axes in a traced program."""
     if not {AxisType.Auto, AxisType.Explicit} <= {*mesh.axis_types}:
         return
     raise mistake(

@@ -1,6 +1,4 @@
-"""How the sides of a matrix are distributed to devices, so that vectors and matrices can lie
-likewise.
-"""
+"""The distribution of the rows and columns of a matrix, to give vectors and matrices the same."""
 
 from typing import NamedTuple
 
@@ -15,10 +13,10 @@ from meshsolve._batched import CustomVmap, folded, unfolded
 
 
 class Sides(NamedTuple):
-    """Where the rows and the columns of a traced matrix lie.
+    """The distribution of the rows and the columns of a traced matrix.
 
-    With Explicit axes the types of arrays say so. With Auto axes only the partitioner knows: a
-    vector of zeros for each side carries it from where the matrix is to where it is wanted.
+    With Explicit axes the types of arrays show it. With Auto axes only the partitioner knows it. A
+    vector of zeros for each side carries it from the matrix to its use.
 
     Attributes:
       shardings: of [rows, k] and [columns, k]; empty with Auto axes.
@@ -44,19 +42,19 @@ class Sides(NamedTuple):
 
     @property
     def is_explicit(self) -> bool:
-        """Whether types say where arrays lie."""
+        """Whether the types of arrays show the distribution."""
         return not self.marks
 
     def rows(self, x):
-        """X [rows, k] as the rows of the matrix lie."""
+        """X [rows, k] distributed as the rows of the matrix."""
         return self._placed(0, x)
 
     def columns(self, x):
-        """X [columns, k] as the columns of the matrix lie."""
+        """X [columns, k] distributed as the columns of the matrix."""
         return self._placed(1, x)
 
     def distributed(self, x):
-        """X by rows, over the axes that the matrix is distributed to (with Auto axes: its rows)."""
+        """X by rows, over the axes of the matrix (with Auto axes: over those of its rows)."""
         by_row = not self.is_explicit or self.shardings[0].spec[0] is not None
         return self._placed(0 if by_row else 1, x)
 
@@ -65,7 +63,7 @@ class Sides(NamedTuple):
         return jax.sharding.reshard(x, NamedSharding(self.shardings[0].mesh, PartitionSpec()))
 
     def both(self, x):
-        """A matrix as this one lies; Auto axes."""
+        """X distributed as this matrix; Auto axes."""
         return _matrix_like(*self.marks, x)
 
     def _placed(self, side: int, x):
@@ -82,8 +80,8 @@ def resharded(x, sharding):
 
 
 def _partitioned(rule: str, specs):
-    """Makes an operation for Auto axes that every device does on its part; ``specs`` makes those of
-    the results and of the operands from those that the operands come with.
+    """Make an operation for Auto axes that every device does on its part. ``specs`` gives the specs
+    of results and operands from those of the given operands.
     """
 
     def decorate(function):
@@ -106,7 +104,7 @@ def _partitioned(rule: str, specs):
     return decorate
 
 
-# In the rules only marks share letters with the result: nothing else decides where it lies.
+# In the rules only marks share letters with the result: they alone decide its sharding.
 
 
 @_partitioned("i j -> i, j", lambda a: (((a[0],), (a[1],)), (a,)))
@@ -116,7 +114,7 @@ def _marks(a):
 
 @_marks.def_vmap
 def _(size, batched, a):
-    del size, batched  # they all lie alike
+    del size, batched  # all have the same sharding
     return _marks(a[0]), (False, False)
 
 
@@ -126,7 +124,7 @@ def _rows_like(mark, x):
     return x
 
 
-# A mark that has become a batch, as of a cond whose predicates are one, is zeros in any case.
+# A mark can become a batch, as in a cond with a batch of predicates; it is zeros in any case.
 
 
 @_rows_like.def_vmap

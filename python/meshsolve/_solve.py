@@ -24,20 +24,21 @@ from meshsolve._types import AssumeA, Engine, OnFailure
 
 
 class SolveInfo(NamedTuple):
-    """What ``solve(..., return_info=True)`` returns in addition to the solution.
+    """The second result of ``solve(..., return_info=True)``.
 
-    A pytree. Its derivatives are zero: its fields are counts and estimates. Under ``jax.vmap`` each
-    system has its own. The estimate of the condition costs a few solves with the factor.
+    A pytree. Its fields are counts and estimates, so that their derivatives are zero. Under
+    ``jax.vmap`` each system has its own. The estimate of the condition costs a few solves with the
+    factor.
 
     Attributes:
       info: int32 scalar. 0: solved. i > 0: there is no solution, x is NaN. With "pos" the leading
-        minor of order i of A is not positive definite (LAPACK's ``info`` of ``potrf``); otherwise
-        pivot i is zero, A being singular, or not finite (``info`` of ``getrf``, of A^T if A is
+        minor of order i of A is not positive definite (LAPACK's ``info`` of ``potrf``). Otherwise
+        pivot i is zero, as A is singular, or not finite (``info`` of ``getrf``, of A^T if A is
         sharded by rows).
-      rcond: real scalar. The reciprocal of A's condition number in the 1-norm, estimated: see
+      rcond: real scalar. An estimate of the reciprocal of A's condition number in the 1-norm: see
         ``LUFactor.rcond``. 0 where info > 0, NaN where A has an entry that is not finite.
-      refinements: None without ``refine``. Otherwise int32 scalar: how often the solution of the
-        factor in half precision was refined, or -1 if the full factorisation was needed.
+      refinements: None without ``refine``. Otherwise int32 scalar: the number of refinement steps
+        of the solution from half precision, or -1 if the full factorisation was needed.
 
     Examples:
       >>> x, said = ms.solve(a - a, b, return_info=True)
@@ -125,72 +126,69 @@ def solve(
 ) -> jax.Array | tuple[jax.Array, SolveInfo]:
     """Solve A X = B with all devices that hold A, in the memory of A.
 
-    The call of ``jax.scipy.linalg.solve`` for a matrix that is sharded over one mesh axis by rows,
-    ``P('x', None)``, or by columns, ``P(None, 'x')``; mesh and spec are read from the array.
-    Nothing is gathered: on each device the call needs its shard, a little scratch, and the
-    right-hand sides. Columns are transposed within each shard's memory first; an array that is
-    column-major already, ``Format(Layout((1, 0)), sharding)``, is solved as it lies (outside of
-    ``jax.jit``; inside, layouts are not known, and XLA copies it). A replicated or two-way sharded
-    A is resharded to rows by XLA, which takes a copy, and so is any that is traced under
-    ``jax.set_mesh`` with Auto axes. ``meshsolve.plan`` tells all this beforehand.
+    The signature is that of ``jax.scipy.linalg.solve``. A is sharded over one mesh axis by rows,
+    ``P('x', None)``, or by columns, ``P(None, 'x')``. The call reads mesh and spec from the array.
+    It gathers nothing: each device needs its shard, a little scratch, and the right-hand sides. An
+    A by columns is first transposed within the memory of each shard. An array that is column-major
+    already, ``Format(Layout((1, 0)), sharding)``, is solved as it is. Inside ``jax.jit`` layouts
+    are not known, and XLA copies it. XLA reshards a replicated or two-way sharded A to rows, which
+    takes a copy. It does the same with every A that is traced under ``jax.set_mesh`` with Auto
+    axes. ``meshsolve.plan`` reports all this beforehand.
 
-    Works eagerly and inside ``jax.jit``, on meshes with Auto and with Explicit axes. Derivatives of
-    every order and in both modes use one factorisation (of A itself, so that an A by rows is
-    transposed across its shards); the gradient with respect to A is sharded as A. What is read from
-    one triangle has to have a Hermitian (symmetric) tangent. Under ``jax.vmap`` right-hand sides
-    become columns of one call, matrices are solved one after another, and so they do with leading
-    axes, which broadcast as in NumPy. Subnormal entries of A are
-    kept if all of A is small; beside normal ones they count as zeros, which a pivot may then be
+    The call works eagerly and inside ``jax.jit``, on meshes with Auto and with Explicit axes.
+    Derivatives of every order and in both modes use one factorisation. That is of A itself, so that
+    an A by rows is transposed across its shards. The gradient with respect to A is sharded as A. If
+    one triangle of A is read, its tangent has to be Hermitian (symmetric). Under ``jax.vmap``
+    right-hand sides become columns of one call, and matrices are solved one after another. Leading
+    axes work alike; they broadcast as in NumPy. Subnormal entries of A are kept if all of A is
+    small. Next to normal entries they count as zeros, and such a zero may be a pivot
     (docs/design/adr/0009-subnormal-numbers.md).
 
     Args:
-      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. n must be
-        divisible by the number of devices on the axis, or ``mesh`` given.
+      a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. The number
+        of devices on the axis must divide n, unless ``mesh`` is given.
       b: [n], [n, k] or [..., n, k] right-hand sides in any sharding, on A's devices or elsewhere.
-      lower: whether A's lower triangle is read instead of its upper one, where ``assume_a`` says
-        that one is enough.
-      assume_a: what is known of A. "gen" ("general"): nothing; LU with partial pivoting. "pos"
-        ("positive definite"): Hermitian positive definite, one triangle is read; Cholesky, half the
-        work of LU. "her" ("hermitian") and "sym" ("symmetric"): these, also indefinite, one
-        triangle is read; the other one is filled in and LU does the rest, so that they cost what
-        "gen" costs.
-      overwrite_a: donate A: the call then makes no copy of it and A is deleted. Without, one copy
-        is made. Has no effect inside ``jax.jit``, where XLA decides about copies.
+      lower: whether to read A's lower triangle instead of its upper one, if one triangle is enough
+        for ``assume_a``.
+      assume_a: the structure of A. "gen" ("general"): none; LU with partial pivoting. "pos"
+        ("positive definite"): Hermitian positive definite; Cholesky reads one triangle, at half the
+        work of LU. "her" ("hermitian") and "sym" ("symmetric"): also indefinite; one triangle is
+        read, the other one is filled in, and LU does the rest. They cost as much as "gen".
+      overwrite_a: donate A: the call makes no copy, and A is deleted. Without it, the call makes
+        one copy. It has no effect inside ``jax.jit``, where XLA decides about copies.
       overwrite_b: donate B, likewise.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
       transposed: solve A^T X = B.
-      refine: factor A in half its precision (float64 in float32, complex128 in complex64), and
-        refine X by residuals in full precision until it is as good as a solution in that. Where A
-        is too ill-conditioned (a condition of 1e7 and more), the full factorisation follows by
-        itself. Memory: A and half of it, and a few arrays of the size of B; also the copy by rows
-        of an A in blocks or in full on each device. ``overwrite_a``
-        matters for the full factorisation only. Where derivatives are taken, that is used from the
-        start.
-      return_info: also return a ``SolveInfo``, for which A's condition is estimated.
-      on_failure: "nan": where there is no answer it is NaN. "raise": an error instead, for which
-        the call waits until A is factored; inside ``jax.jit`` the error of the program.
-      mesh: the devices to solve on, for an A that is not sharded over them (a NumPy array, an array
-        on one device or on other devices, a function for its rows: ``Rows``) whatever n: A is
-        copied to shards of rows, padded with an identity corner to a multiple of the number of
-        devices. Memory: that copy, and one device's rows while they are made. An A that is
-        sharded over ``mesh`` already is used as it is. Inside ``jax.jit``, if its axes are
-        Explicit, within ``jax.set_mesh(mesh)``.
+      refine: factor A in half its precision (float64 in float32, complex128 in complex64).
+        Residuals in full precision refine X until it is as good as a solution in full precision. If
+        A is too ill-conditioned (a condition of 1e7 and more), the full factorisation follows
+        automatically. Memory: A and half of it, and a few arrays of the size of B. An A in blocks
+        or replicated also needs its copy by rows. ``overwrite_a`` matters for the full
+        factorisation only. Derivatives use the full factorisation from the start.
+      return_info: also return a ``SolveInfo``, which takes an estimate of A's condition.
+      on_failure: "nan": if there is no answer the result is NaN. "raise": it is an error, and the
+        call waits until A is factored. Inside ``jax.jit`` it is an error of the program.
+      mesh: the devices to solve on, for an A that is not sharded over them, whatever n. A can be a
+        NumPy array, an array on one device or on other devices, or a function for its rows
+        (``Rows``). The call copies A to shards of rows, padded with an identity corner to a
+        multiple of the number of devices. Memory: that copy, and the rows of one device while they
+        are made. An A that is sharded over ``mesh`` already is used as it is. Inside ``jax.jit`` a
+        mesh with Explicit axes needs ``jax.set_mesh(mesh)``.
       engine: None: this library's own algorithms. "cusolvermg", on CUDA devices only: NVIDIA's
-        cuSolverMg factors and solves, on the same shards; n over the devices must have a divisor
-        from 128 to 1024 (with LU 512), or be at most that. It knows no transposes: with LU, an A
-        by rows is factored by it and solved for by this library. Not with ``refine``. Derivatives
-        of ``solve`` and ``inv`` are this library's own.
+        cuSolverMg factors and solves, on the same shards. n over the number of devices must have a
+        divisor from 128 to 1024 (with LU 512), or be at most that. cuSolverMg has no transposed
+        solves: with LU and an A by rows it factors, and this library solves. Not with ``refine``.
+        Derivatives of ``solve`` and ``inv`` use this library's own algorithms.
 
     Returns:
-      x of the shape and sharding of b (replicated over A's devices if b does not lie there); NaN
-      where A is singular, or not positive definite ("pos"). With ``return_info`` the pair
-      (x, SolveInfo), of which x has derivatives (where they are taken, ``info`` is that of A
-      itself).
+      x of the shape and sharding of b, replicated over A's devices if b is elsewhere. x is NaN if A
+      is singular, or not positive definite ("pos"). With ``return_info`` the pair (x, SolveInfo): x
+      has derivatives, and where they are taken, ``info`` is that of A itself.
 
     Raises:
       ValueError: wrong shapes, an unknown ``assume_a``, n not divisible by the devices; inside
         ``jax.jit`` a mesh with both Auto and Explicit axes.
-      TypeError: a dtype that cannot be used, also float32 and complex64 with ``refine``.
+      TypeError: a dtype that is not supported, also float32 and complex64 with ``refine``.
       numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
         jax.errors.JaxRuntimeError.
       jax.errors.JaxRuntimeError: a device did not take part in the call; see ``set_timeout``.
@@ -237,7 +235,7 @@ def solve(
     if refine:
         _refine.check_dtype(dtype)
         task = _refine.Task(structure, bool(lower), trans, order, return_info)
-        given = a  # may be kept by somebody else where another array takes its place
+        given = a  # the user may keep it if another array replaces it
 
         def full(a, b, own=False):
             return _dispatch.call(op, (a, b), (own or (own_a and a is given), False))[1:]
@@ -251,7 +249,7 @@ def solve(
     if n == 0:
         one = jnp.ones((), jnp.finfo(dtype).dtype)
         return b, SolveInfo(jnp.int32(0), one, jnp.int32(0) if refine else None)
-    if b.size == 0:  # A is factored all the same
+    if b.size == 0:  # A is factored in any case
         return b, SolveInfo(*solved(run, jnp.zeros((n, 1), dtype), True, a)[1:])
     x, *info = solved(run, b, own_b, a, not refine)
     return x, SolveInfo(*info)
@@ -266,7 +264,7 @@ _STRUCTURES = {
 
 
 def structure_of(operation: str, assume_a: AssumeA) -> str:
-    """What is known of A, by its long name."""
+    """The long name of the structure of A."""
     known = _STRUCTURES.get(assume_a, assume_a)
     if known not in _STRUCTURES.values():
         names = ", ".join(f'"{name}"' for name in _STRUCTURES)
@@ -283,9 +281,9 @@ def structure_of(operation: str, assume_a: AssumeA) -> str:
 def solved(
     run: Callable[..., Any], b: jax.Array, own_b: bool, a: Any, vectors: bool = False
 ) -> tuple[Any, ...]:
-    """(x, info) of ``run(b, own)``, or whatever else it gives beside x, on columns of full length
-    for right-hand sides as users have them: vectors, shorter than a padded A, empty. ``vectors``:
-    it takes these, too, which saves steps that are programs of their own.
+    """Run ``run(b, own)``, which takes columns of full length, for the right-hand sides of a user.
+    These may be vectors, empty, or shorter than a padded A. Return (x, info), or (x, its other
+    results). ``vectors``: ``run`` also takes vectors, which saves two programs.
     """
     vector, rows = b.ndim == 1, b.shape[0]
     if vector and vectors and b.size and rows == a.shape[0]:
@@ -301,7 +299,7 @@ def solved(
     return (_column(x) if vector else x), *more
 
 
-# Compiled once: indexing outside of programs takes JAX longer than all that is done here to solve.
+# Compiled once: indexing outside of programs takes JAX longer than all other steps here.
 _to_column = jax.jit(lambda b: b[:, None])
 _to_vector = jax.jit(lambda x: x[:, 0])
 
@@ -311,7 +309,7 @@ def _as_column(b):
 
 
 def _column(x):
-    """X [n, 1] as a vector, also where the user has set another mesh."""
+    """X [n, 1] as a vector, also if the user has set another mesh."""
     if isinstance(x, Tracer):
         return x[:, 0]
     if not isinstance(x.sharding, NamedSharding):
@@ -328,7 +326,7 @@ def _padded(run, b, a):
     if not isinstance(a.sharding, NamedSharding):
         x, *more = run(_padding.padded_rows(b, a.shape[0]), True)
         return x[:n], *more
-    # Replicated or distributed by columns: rows can be added and cut off whatever their number.
+    # Replicated or by columns: any number of rows can be added and cut off.
     mesh, back = a.sharding.mesh, _meshes.home(b, a.sharding.mesh)
     few = k <= _dispatch.REPLICATED_RHS
     spec = PartitionSpec() if few else PartitionSpec(None, tuple(mesh.axis_names))

@@ -16,34 +16,34 @@ _DTYPES = ("int32", "int64", "uint32", "uint64", *DTYPES)
 
 
 def transpose_inplace(x: jax.Array) -> jax.Array:
-    """Transpose a matrix in the memory that it lies in; ``x`` is deleted.
+    """Transpose a matrix in its own memory; ``x`` is deleted.
 
-    Each device transposes its own part: an array that is sharded by rows comes back sharded by
-    columns, and nothing is sent. For arrays of structures [m, s] it gives structures of arrays
-    [s, m]. Inside ``jax.jit`` memory belongs to XLA: use ``x.T`` there. So there are no
-    derivatives, and there is no rule for ``jax.vmap``.
+    Each device transposes its own part and sends nothing: an array that is sharded by rows comes
+    back sharded by columns. An array of structures [m, s] becomes structures of arrays [s, m].
+    Inside ``jax.jit`` memory belongs to XLA: use ``x.T`` there. So there are no derivatives, and
+    there is no rule for ``jax.vmap``.
 
-    Memory beside x, at most: for each thread 256 KiB, or max(m, n) elements, or a bit for 512 bytes
-    of x, whatever is most; for each device 1/32 of its part of x (of parts below 128 MiB 1/8, but
-    no more than 4 MiB), or 256 KiB. Where one side is at most 32, as in arrays of structures: for
-    each thread 256 KiB, or a bit for 4 KiB of x if that is more, and 2 MiB for each device. On a
-    CUDA device 1/32 of its part of x, of small parts 9/8 but no more than 4 MiB; nothing of this
-    has run on one so far, only on an emulated driver.
+    Memory in addition to x, at most. For each thread: the largest of 256 KiB, max(m, n) elements,
+    and one bit for every 512 bytes of x. For each device also 1/32 of its part of x, or 256 KiB;
+    for parts below 128 MiB 1/8, but no more than 4 MiB. One side of at most 32, as in arrays of
+    structures, takes less. For each thread 256 KiB, or a bit for 4 KiB of x if that is more; for
+    each device 2 MiB. On a CUDA device 1/32 of its part of x, for small parts 9/8 but no more than
+    4 MiB. The CUDA code has run only on an emulated driver.
 
     Args:
       x: [m, n], elements of 4, 8 or 16 bytes: int32, int64, uint32, uint64, float32, float64,
         complex64, complex128. On one device, or sharded over any axes of a mesh; not traced.
 
     Returns:
-      The transpose, [n, m], row-major, of the reversed sharding, in the same memory (in a copy
-      where the memory cannot be taken over, as that which NumPy lends).
+      The transpose, [n, m], row-major, of the reversed sharding, in the same memory. It is a copy
+      if that memory cannot be taken over, such as memory lent by NumPy.
 
     Raises:
       ValueError: not a matrix, a traced array, or a sharding that is not over a mesh.
       TypeError: elements of another size.
 
     Source: Catanzaro, Keller, Garland, "A Decomposition for In-place Matrix Transposition" (PPoPP
-    2014); docs/design/transposition.md tells which algorithm is used when.
+    2014). docs/design/transposition.md says which algorithm is used when.
 
     Examples:
       >>> x = jax.device_put(jnp.ones((8, 4)), a.sharding)
@@ -101,7 +101,7 @@ def _transposed(mesh: Mesh | None, spec: PartitionSpec):
 
     def local(x):
         place = at.place(tuple(at.mesh.axis_names)) if at else jnp.zeros(2, jnp.int32)
-        # The result has the dimensions of its operand, and the memory of its transpose.
+        # The result has the shape of its operand, but its memory holds the transpose.
         return _ffi.transpose(place, at.world if at else 1, x).reshape(x.shape[::-1])
 
     if mesh is None:

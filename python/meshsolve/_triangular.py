@@ -33,9 +33,9 @@ def solve_triangular(
 ) -> jax.Array:
     """Solve A X = B, A^T X = B or A^H X = B, A triangular, with all devices that hold A.
 
-    The call of ``jax.scipy.linalg.solve_triangular``; shardings and ``mesh`` are those of
-    ``meshsolve.solve``. Nothing of A is moved, copied or written, whether it is sharded by rows or
-    by columns, row-major or column-major (which inside ``jax.jit`` XLA copies). Derivatives are of
+    The signature is that of ``jax.scipy.linalg.solve_triangular``; shardings and ``mesh`` are those
+    of ``meshsolve.solve``. The call moves, copies and writes nothing of A, by rows or by columns,
+    row-major or column-major. Inside ``jax.jit`` XLA copies a column-major A. Derivatives are of
     every order and in both modes; the gradient with respect to A is zero outside of its triangle.
     ``jax.vmap`` is as for ``meshsolve.solve``.
 
@@ -49,19 +49,20 @@ def solve_triangular(
       overwrite_b: donate B.
       check_finite: accepted for compatibility; entries that are not finite lead to NaN.
       on_failure: "nan", or "raise" where A is singular; see ``meshsolve.solve``.
-      mesh: the devices to solve on, for an A that is not sharded over them whatever n.
+      mesh: the devices to solve on, for an A that is not sharded over them, whatever n.
 
     Returns:
-      x of the shape and sharding of b (replicated over A's devices if b does not lie there); NaN
-      if an entry of the diagonal is zero, or subnormal beside others that are not.
+      x of the shape and sharding of b, replicated over A's devices if b is elsewhere. x is NaN if
+      an entry of the diagonal is zero, or subnormal next to others that are not.
 
     Raises:
       ValueError: wrong shapes or ``trans``, n not divisible by the devices.
-      TypeError: a dtype that cannot be used.
+      TypeError: a dtype that is not supported.
       numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
         jax.errors.JaxRuntimeError.
 
-    Source: substitution by tile columns, each by its owner (docs/design/algorithms.md).
+    Source: substitution by tile columns; the owner of each column solves for it
+    (docs/design/algorithms.md).
 
     Examples:
       >>> x = ms.solve_triangular(a, b, lower=True)

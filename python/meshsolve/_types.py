@@ -1,4 +1,4 @@
-"""Words that arguments take."""
+"""Types of arguments that are words."""
 
 from typing import Literal, TypeAlias
 

@@ -1,6 +1,7 @@
 """``python -m meshsolve.info``: versions, devices, libraries, and a small self-check.
 
-Exit code 0 if the self-check passed, 1 otherwise. ``--json`` prints the same as one JSON object.
+The exit code is 0 if the self-check passed, 1 otherwise. ``--json`` prints the same as one JSON
+object.
 """
 
 import argparse
@@ -13,14 +14,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-# The driver and NVRTC have a part of their own.
+# The driver and NVRTC have their own part of the report.
 _LIBRARIES = ("cublas", "cusolver", "cusolverMg", "nccl", "scalapack-openmpi", "mpi")
 
 
 def collect(n: int = 512) -> dict[str, Any]:
-    """Everything that is printed, as a dictionary; solves an n x n system on all CPU devices.
+    """The printed report as a dictionary; solves an n x n system on all CPU devices.
 
-    Raises nothing: what is wrong is in the report.
+    Raises nothing: errors are in the report.
     """
     import jax
     import jaxlib
@@ -54,7 +55,8 @@ def collect(n: int = 512) -> dict[str, Any]:
 
 
 def self_check(n: int) -> dict[str, Any]:
-    """Solve a small system on all CPU devices; time, scaled residual, whether it is right.
+    """Solve a small system on all CPU devices; report time, scaled residual and whether it is
+    right.
 
     Raises nothing: an error is part of the dictionary.
 
@@ -82,7 +84,7 @@ def self_check(n: int) -> dict[str, Any]:
         start = time.perf_counter()
         x = np.asarray(solve())
         seconds = time.perf_counter() - start
-    except Exception as error:  # whatever is wrong belongs into the report
+    except Exception as error:  # any error belongs in the report
         return {"ok": False, "error": f"{type(error).__name__}: {error}"}
     scale = n * np.abs(a).sum(0).max() * np.abs(x).sum(0).max() * np.finfo(np.float32).eps / 2
     ratio = float(np.abs(a.astype(float) @ x - b).sum(0).max() / scale)
@@ -97,13 +99,13 @@ def self_check(n: int) -> dict[str, Any]:
 
 
 def _architectures(devices) -> list[str]:
-    """Those of the CUDA devices, by the names that NVRTC has for them."""
+    """The architectures of the CUDA devices, by NVRTC's names."""
     numbers = {str(getattr(d, "compute_capability", "")).replace(".", "") for d in devices}
     return [f"sm_{number}" for number in sorted(numbers) if number.isdigit()]
 
 
 def _located(name: str, folders: list[str]) -> str | None:
-    """The library's path where pip has installed it, else what the dynamic loader calls it."""
+    """The library's path if pip has installed it, else its name for the dynamic loader."""
     paths = (path for folder in folders for path in sorted(Path(folder).glob(f"lib{name}.so*")))
     return str(next(paths, None) or ctypes.util.find_library(name) or "") or None
 

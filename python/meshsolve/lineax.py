@@ -30,24 +30,25 @@ except ImportError as _error:
     ) from _error
 
 
-# By default its axis would be Explicit from JAX 0.9 on.
+# Since JAX 0.9 its axis would be Explicit by default.
 _ONE_DEVICE = AbstractMesh((1,), ("x",), axis_types=(AxisType.Auto,))
 
 
 @jax.tree_util.register_pytree_node_class
 @dataclasses.dataclass(frozen=True, eq=False)
 class State:
-    """What ``init`` makes of an operator: its factor, and which operator that factor solves with.
+    """The result of ``init``: the factor of an operator, and flags that say which operator it
+    solves.
 
-    A pytree. Give it to ``linear_solve`` as ``state=``, and one factorisation serves several calls.
+    A pytree. Give it to ``linear_solve`` as ``state=`` to use one factorisation in several calls.
 
     Attributes:
-      factor: of the matrix A of the operator that was given to ``init``, or of -A.
+      factor: of A or of -A, where A is the matrix of the operator that ``init`` got.
       is_negative: whether it is the factor of -A.
-      is_transposed: whether to solve with A^T,
-      is_conjugate: with the complex conjugate of A, or if both are set with A^H.
-      mesh: what the factor lies on, if that is known.
-      structures: those of the vectors that the operator as it is takes and gives.
+      is_transposed: whether to solve with A^T.
+      is_conjugate: whether to solve with the complex conjugate of A; if both are set, with A^H.
+      mesh: the mesh of the factor, if it is known.
+      structures: those of the operator's input and output vectors.
 
     Examples:
       >>> import lineax as lx
@@ -79,7 +80,7 @@ class State:
 
 
 class _Direct(lx.AbstractLinearSolver[State]):
-    """What both solvers share: everything but the factorisation."""
+    """All parts of both solvers except the factorisation."""
 
     def compute(
         self, state: State, vector: Any, options: dict[str, Any]
@@ -101,7 +102,7 @@ class _Direct(lx.AbstractLinearSolver[State]):
         """The state of A^T: the same factor."""
         factor, back = state.factor, state.structures[::-1]
         if state.mesh is None:
-            # What follows may be all of a program, that of a derivative.
+            # The rest may be a whole program, that of a derivative.
             factor = dataclasses.replace(factor, info=_with_devices(factor.info))
         other = not state.is_transposed
         state = dataclasses.replace(state, factor=factor, is_transposed=other, structures=back)
@@ -112,7 +113,7 @@ class _Direct(lx.AbstractLinearSolver[State]):
         return dataclasses.replace(state, is_conjugate=not state.is_conjugate), options
 
     def assume_full_rank(self) -> bool:
-        """True: an operator that is singular has no solution."""
+        """True: a singular operator has no solution."""
         return True
 
 
@@ -120,24 +121,24 @@ class LU(_Direct):
     """Solves with any square operator, by ``meshsolve.lu_factor``.
 
     A solver for ``lineax.linear_solve``, eagerly, inside ``jax.jit``, under ``jax.vmap`` and
-    differentiated. All devices that hold the matrix factor it, once: the solves with A^T that
-    derivatives take use the same factor, and so do those with its conjugate.
+    differentiated. All devices that hold the matrix factor it, once. The same factor serves the
+    solves with A^T of derivatives, and those with its conjugate.
 
-    ``linear_solve`` is always a program of its own, in which A is copied, to rows over all axes of
-    its mesh (Auto axes), for the factor. For a matrix that is used several times
-    ``state = solver.init(operator, {})`` makes it beforehand, as ``meshsolve.lu_factor`` does, and
-    ``linear_solve(operator, b, solver, state=state)`` uses it.
+    ``linear_solve`` is always a program of its own. It copies A for the factor, to rows over all
+    axes of its mesh (Auto axes). If you use a matrix several times,
+    ``state = solver.init(operator, {})`` factors it beforehand, as ``meshsolve.lu_factor`` does.
+    Then ``linear_solve(operator, b, solver, state=state)`` uses the factor.
 
-    On a mesh with Explicit axes lineax itself refuses vectors that have a sharding; there
-    ``jax.sharding.auto_axes`` goes around the call of ``linear_solve``.
+    On a mesh with Explicit axes lineax itself refuses vectors that have a sharding; there wrap the
+    call of ``linear_solve`` in ``jax.sharding.auto_axes``.
 
-    An A that is singular gives NaN and ``RESULTS.singular``. On several devices look for that with
-    ``throw=False``: the error that lineax raises otherwise, also for solvers of its own, ends the
-    process if it is raised in a program for several CPU devices (jax 0.10.2).
+    A singular A gives NaN and ``RESULTS.singular``. On several devices use ``throw=False`` and
+    check for that result. Otherwise lineax raises an error, also for its own solvers. In a program
+    for several CPU devices this error ends the process (jax 0.10.2).
 
     Attributes:
-      mesh: the devices to work on, for a matrix that is not sharded over them, or whose order they
-        do not divide: as in ``meshsolve.solve``.
+      mesh: as in ``meshsolve.solve``: the devices for a matrix that is not sharded over them, or
+        whose order they do not divide.
 
     Examples:
       >>> import lineax as lx
@@ -167,12 +168,12 @@ class LU(_Direct):
 class Cholesky(_Direct):
     """Solves with a positive or negative definite operator, by ``meshsolve.cho_factor``.
 
-    As ``LU``, at half the work. The operator must be tagged ``lineax.positive_semidefinite_tag``,
-    or ``negative_semidefinite_tag``: then -A is factored. Complex ones are Hermitian. One triangle
-    of the matrix is read.
+    As ``LU``, at half the work. The operator must be tagged ``lineax.positive_semidefinite_tag`` or
+    ``negative_semidefinite_tag``, for which -A is factored. Complex operators are Hermitian. One
+    triangle of the matrix is read.
 
     Attributes:
-      lower: whether that is its lower triangle.
+      lower: whether to read the lower triangle.
       mesh: as for ``LU``.
 
     Examples:
@@ -215,8 +216,8 @@ class Cholesky(_Direct):
 
 
 def _in_program(solver, a, mesh: AbstractMesh | None):
-    """A traced matrix or factor, of which is expected that it lies on the devices of the program:
-    if that closes over it JAX does not see in lineax's primitives which devices these must be.
+    """A traced matrix or factor, with a check that it is on the devices of the program. If the
+    program closes over it, JAX does not see these devices in lineax's primitives.
     """
     if mesh is None or mesh.size == 1 or not isinstance(jnp.zeros(()), Tracer):
         return a
@@ -249,7 +250,7 @@ def _check_square(solver: str, operator: lx.AbstractLinearOperator) -> None:
 
 
 def _matrix(operator: lx.AbstractLinearOperator):
-    """The operator's matrix, without its derivative: lineax has a rule of its own for solves."""
+    """The operator's matrix without its derivative: lineax has its own rule for solves."""
     a = operator.as_matrix()
     return lax.stop_gradient(a) if isinstance(a, Tracer) else a
 
@@ -272,8 +273,8 @@ def _state(
 
 
 def _mesh(a) -> AbstractMesh | None:
-    """The mesh that a matrix lies on, of one device if it is not sharded; None if it is traced and
-    that is not known, or if the devices of the whole mesh do not divide its order.
+    """The mesh of a matrix; one device if it is not sharded. None if a traced matrix does not show
+    it, or if the devices of the whole mesh do not divide the order.
     """
     n, whole = a.shape[0], _mapped(a)
     mesh = jax.typeof(whole).sharding.mesh
@@ -283,16 +284,16 @@ def _mesh(a) -> AbstractMesh | None:
 
 
 def _mapped(a: Any) -> Any:
-    """Of a matrix that ``jax.vmap`` maps over outside of programs, the array of all of them."""
+    """The array of the whole batch, if ``jax.vmap`` maps over the matrix outside of programs."""
     while isinstance(a, Tracer) and isinstance(getattr(a, "val", None), jax.Array):
         a = a.val
     return a
 
 
 def _context(a, mesh: AbstractMesh | None):
-    """Where ``mesh`` tells how a traced matrix is distributed: by rows over all axes. The other
-    way, ``custom_partitioning``, needs the devices of the program, and a primitive of lineax's, of
-    which the program may consist, does not ask for them.
+    """A context in which ``mesh`` distributes a traced matrix by rows over all axes. The
+    alternative, ``custom_partitioning``, needs the devices of the program. A primitive of lineax,
+    which may be the whole program, does not ask for them.
     """
     known = not jax.sharding.get_abstract_mesh().empty
     if mesh is None or known or not isinstance(a, Tracer) or AxisType.Explicit in mesh.axis_types:
@@ -307,7 +308,7 @@ def _partition(mesh, operands, results):
 
 _scalar = custom_partitioning(lambda x: x)
 _scalar.def_partition(partition=_partition, sharding_rule="->")
-# A scalar; a program that has this in it knows its devices. Not run as it stands, but under jit.
+# A program that contains this scalar knows its devices. It runs only under jit.
 _with_devices = jax.jit(_scalar)
 
 

@@ -1,4 +1,4 @@
-"""Solving inside a ``jax.shard_map`` of one's own, on the shard that each device has there."""
+"""Solves inside your own ``jax.shard_map``, on the shard of each device."""
 
 import math
 from typing import Literal, overload
@@ -71,26 +71,25 @@ def solve(
 ) -> jax.Array | tuple[jax.Array, SolveInfo]:
     """Solve A X = B together with all devices along a mesh axis, inside of ``jax.shard_map``.
 
-    What ``meshsolve.solve`` does outside of it, without a choice of storage: nothing is moved
-    between devices but what the algorithm needs. ``jax.export`` works on programs of it (with
+    This is ``meshsolve.solve`` without a choice of storage: the algorithm alone moves data between
+    devices. ``jax.export`` works on programs that use it (with
     ``DisabledSafetyCheck.custom_call("meshsolve")``).
 
-    No derivatives: take them of ``meshsolve.solve`` outside of ``shard_map``. Here a device has a
-    shard alone, and ``shard_map`` would have to sum the gradient of a replicated B. No rule for
+    No derivatives: take those of ``meshsolve.solve`` outside of ``shard_map``. Here a device only
+    has a shard, and ``shard_map`` would have to sum the gradient of a replicated B. No rule for
     ``jax.vmap``, as all devices take part in one call: give right-hand sides as columns of B.
 
     Args:
       a: this device's rows [n/P, n] of A, or its columns [n, n/P], for P devices along the axis;
-        float32, float64, complex64 or complex128. Its memory is overwritten; XLA copies it if it
-        is used elsewhere.
+        float32, float64, complex64 or complex128. Its memory is overwritten; XLA copies A if you
+        use it elsewhere.
       b: [n] or [n, k], the same on all devices.
-      axis_name: the axis of ``shard_map`` that A is distributed to, or several that it is
-        distributed to in this order.
+      axis_name: the axis of ``shard_map`` that distributes A, or several axes in that order.
       lower: which triangle is read, as for ``meshsolve.solve``.
-      assume_a: what is known of A, likewise.
+      assume_a: the structure of A, likewise.
       transposed: solve A^T X = B.
       return_info: also return a ``SolveInfo``.
-      on_failure: "nan", or "raise": the program fails where there is no answer.
+      on_failure: "nan", or "raise": the program fails if there is no answer.
 
     Returns:
       x of the shape of b, the same on all devices; with ``return_info`` the pair (x, SolveInfo).
@@ -98,7 +97,7 @@ def solve(
     Raises:
       ValueError: not inside of ``shard_map`` over that axis, wrong shapes, unknown ``assume_a``, a
         request for a derivative.
-      TypeError: a dtype that cannot be used.
+      TypeError: a dtype that is not supported.
 
     Source: as ``meshsolve.solve``.
 

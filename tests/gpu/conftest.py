@@ -1,7 +1,7 @@
-"""Tests that need a CUDA device: `make test-gpu`. Without one they say so and do not succeed.
+"""Tests that need a CUDA device: `make test-gpu`. Without one they fail with a message.
 
-With ``GPU_TESTS_PLATFORM=cpu`` they run on two CPU devices, but for what only CUDA has, which
-shows that the tests themselves are right.
+With ``GPU_TESTS_PLATFORM=cpu`` they run on two CPU devices, without those that need CUDA, to check
+the tests themselves.
 """
 
 import os
@@ -11,7 +11,7 @@ import pytest
 if os.environ.get("GPU_TESTS_PLATFORM") == "cpu":
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
-# Memory as it is used, so that peaks tell something.
+# Memory is allocated on use, so that peaks have a meaning.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 

@@ -1,4 +1,4 @@
-"""Where these tests run: on CUDA devices or on CPU devices."""
+"""The platform of these tests: CUDA devices or CPU devices."""
 
 import os
 import sys
@@ -12,10 +12,10 @@ sys.path.insert(0, str(BENCHMARKS))
 PLATFORM = os.environ.get("GPU_TESTS_PLATFORM", "cuda")
 jax.config.update("jax_enable_x64", True)
 
-# What calls CUDA's libraries, or asks the allocator of a device.
+# Tests that call CUDA's libraries, or ask the allocator of a device.
 needs_cuda = pytest.mark.skipif(PLATFORM != "cuda", reason="needs CUDA devices")
 
 
 def devices() -> list[jax.Device]:
-    """All that there are; raises RuntimeError where there is none."""
+    """All devices; raises RuntimeError if there is none."""
     return jax.devices(PLATFORM)

@@ -1,4 +1,4 @@
-"""Solvers on CUDA devices against NumPy: all dtypes and shardings, over the devices there are."""
+"""Solvers on CUDA devices against NumPy: all dtypes and shardings, over all devices."""
 
 import os
 import shutil
@@ -116,8 +116,8 @@ def test_cusolvermg(dtype, spec):
 @needs_cuda
 @pytest.mark.parametrize("columns", [512, 640, 1009])
 def test_widths_of_cusolvermg(columns):
-    """Of tile columns: the widest that are taken without another choice, 320, a prime beyond 512,
-    which is said to be too wide for LU, and refused there.
+    """Widths of tile columns: the widest one without another choice, 320, and a prime beyond 512,
+    which LU refuses with a message.
     """
     one, n = Mesh(np.array(devices()[:1]), ("x",)), columns
     b = np.ones((n, 3))
@@ -155,7 +155,7 @@ for _ in range(2):
 @needs_cuda
 @pytest.mark.parametrize("count", sorted({1, len(devices())}))
 def test_panels_by_nccl(count):
-    # NCCL tells its version when it makes the first communicators.
+    # NCCL prints its version when it makes the first communicators.
     env = os.environ | {"MESHSOLVE_PANELS": "nccl", "NCCL_DEBUG": "VERSION"}
     command = [sys.executable, "-c", BY_NCCL, str(count)]
     ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280)
@@ -177,7 +177,7 @@ def test_a_gradient():
 @pytest.mark.parametrize("routine", ["posv", "gesv"])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
 def test_ranks_that_share_a_device(routine, ranks):
-    """Through the code that several devices run, each rank on a stream of its own."""
+    """The code of several devices, with a stream for each rank."""
     folders = _cuda.search_folders()
     for n, width in ((24 * 64, None), (24 * 64, 32), (24 * 7, 5)):
         _, error = measures.cuda_ranks(0, routine, n, ranks, width, 2, folders)

@@ -1,4 +1,4 @@
-"""transpose_inplace on CUDA devices: the cases of the host, in the same memory, bit for bit."""
+"""transpose_inplace on CUDA devices: the cases of CPU devices, in the same memory, bit for bit."""
 
 import os
 import shutil
@@ -26,8 +26,8 @@ SHAPES = [
 
 
 def bits(shape, dtype, seed=0):
-    """Any bits; every seventh real number is a NaN, quiet or signalling, of either sign, whose
-    payload tells where it is.
+    """Any bits. Every seventh real number is a NaN, quiet or signalling, of either sign, whose
+    payload is its index.
     """
     raw = np.random.default_rng(seed).bytes(int(np.prod(shape)) * np.dtype(dtype).itemsize)
     if np.dtype(dtype).kind not in "fc":
@@ -44,7 +44,7 @@ def bits(shape, dtype, seed=0):
 
 
 def owned(x, sharding):
-    """In memory that JAX has made itself and can give away."""
+    """An array in memory that JAX owns and can donate."""
     return jax.jit(jnp.copy, out_shardings=sharding)(jax.device_put(x, sharding))
 
 
@@ -86,7 +86,7 @@ def test_all_devices(spec):
 
 
 def test_calls_follow_each_other_on_the_stream():
-    """What comes before and after in the program sees what it should; nobody waits in between."""
+    """Operations before and after it in the program see the right values; no wait is in between."""
     x = jnp.arange(3000.0 * 1000).reshape(3000, 1000) + 1
     for turn in range(20):
         x = ms.transpose_inplace(x + 1)
@@ -108,7 +108,7 @@ def test_memory():
 @needs_cuda
 @pytest.mark.parametrize("shape", [(65539, 32771), (46400, 46400), (1_073_741_825, 2)])
 def test_more_than_two_to_the_31_elements(shape):
-    """Each element is its number, of which 32 bits tell it among its neighbours."""
+    """Each element is its own number, of which 32 bits identify it among its neighbours."""
     device, (rows, cols) = devices()[0], shape
     if device.memory_stats()["bytes_limit"] < 1.2 * 4 * rows * cols:
         pytest.skip("not enough memory on the device")
@@ -131,9 +131,7 @@ def test_more_than_two_to_the_31_elements(shape):
     [(65539, 32771, 4), (65536, 32776, 4), (1001, 70001, 8), (12288, 98304, 8), (9973, 79999, 16)],
 )
 def test_large_arrays(rows, cols, size, method):
-    """An element that is not where it belongs is an error, and so is what was written beside the
-    array or its scratch.
-    """
+    """A misplaced element is an error, and so is a write next to the array or its scratch."""
     offered = rows * cols * size // 32
     measures.cuda_transposition(0, rows, cols, size, method, offered, 0, _cuda.search_folders())
 
@@ -141,7 +139,7 @@ def test_large_arrays(rows, cols, size, method):
 @needs_cuda
 @pytest.mark.parametrize(("method", "plan"), [("chosen", "panels"), ("C2R", "C2R")])
 def test_claims(method, plan):
-    """Blocks claim pieces as they come to them: each of many times all is where it belongs."""
+    """Blocks claim pieces dynamically: in each of many runs every element is in its place."""
     quick = "TESTS_EVERY" in os.environ
     # 1 GiB; no side has a divisor of the other.
     rows, cols, repeats = (509, 503, 3) if quick else (11_587, 11_583, 200)

@@ -1,5 +1,5 @@
-"""Every kernel compiles for every architecture by NVRTC of CUDA 12.8 or 13, without a GPU; by both
-of them, and for structures of all sizes, if slow tests run too.
+"""Every kernel compiles for every architecture by NVRTC of CUDA 12.8 or 13, without a GPU. Slow
+tests use both versions, and structures of all sizes.
 
 `make test-kernels` installs both, each with its `ptxas`. A warning fails, and so does a kernel that
 spills registers or uses local memory.
@@ -16,13 +16,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS, CHECKS = ROOT / "kernels", ROOT / "benchmarks/native/kernels"
-# Bytes of shared memory that a block has without asking for more.
+# Bytes of shared memory that a block has by default.
 SHARED = 48 << 10
-# Three blocks of 256 threads fit on a multiprocessor of 65536 registers; two of those whose panels
-# are in registers.
+# Three blocks of 256 threads fit on a multiprocessor of 65536 registers; two of those with panels
+# in registers.
 REGISTERS = 80
 REGISTERS_OF_PANELS = 128
-# Compiled for structures of so many elements.
+# Compiled for structures of these numbers of elements.
 OF_STRUCTURES = "transpose_registers"
 ELEMENTS, SOME_ELEMENTS = range(2, 33), (3, 8, 16, 32)
 # The quick ones of all combinations.
@@ -49,7 +49,7 @@ def toolkit(version: str) -> tuple[Path, Path]:
 
 
 def compile_ptx(library: Path, source: Path, arch: str, defines: list[str]) -> bytes:
-    """The PTX of a file that was compiled to machine code, as users' processes do; no warnings."""
+    """The PTX of a file that was compiled to machine code, as in users' processes; no warnings."""
     nvrtc = ctypes.CDLL(str(library))
     headers = sorted(KERNELS.glob("*.cuh"))
     texts = (ctypes.c_char_p * len(headers))(*[path.read_bytes() for path in headers])
@@ -83,7 +83,7 @@ def compile_ptx(library: Path, source: Path, arch: str, defines: list[str]) -> b
 
 
 def cases():
-    """CUDA, architecture, file and what is defined for it."""
+    """CUDA version, architecture, file and its definitions."""
     for cuda, arch in itertools.product(TOOLKITS, ("sm_80", "sm_90", "sm_100")):
         for source in sorted([*KERNELS.glob("*.cu"), *CHECKS.glob("*.cu")]):
             for elements in ELEMENTS if source.stem == OF_STRUCTURES else (0,):

@@ -1,8 +1,8 @@
-"""The handler for CUDA devices as the wheel has it, called as XLA does, on the emulated driver.
+"""The wheel's handler for CUDA devices, called as XLA does, on the emulated driver.
 
-The driver, `driver.cc`, is this process's libcuda.so.1; kernels are compiled by NVRTC, and what is
-launched by the names in the cubins runs as plain C++. Each test is a process of its own, in which
-nothing has been loaded yet.
+The driver, `driver.cc`, is this process's libcuda.so.1. NVRTC compiles the kernels; a launch runs
+the kernel of that name in the cubin as plain C++. Each test is a separate process, which has loaded
+nothing yet.
 """
 
 import csv
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-# One worker builds what all of them need.
+# One worker builds what all tests need.
 pytestmark = pytest.mark.xdist_group("emulated")
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,9 +95,9 @@ def wait(stream):
 
 
 def headers():
-    """The folder of the FFI headers with which `make wheel` builds the handlers.
+    """The folder of the FFI headers that `make wheel` builds the handlers with.
 
-    Later ones name things anew and add fields.
+    Later ones rename parts and add fields.
     """
     if include := os.environ.get("MESHSOLVE_XLA_INCLUDE"):
         return include
@@ -124,7 +124,7 @@ def libraries(tmp_path_factory):
 
 
 def run(libraries, code, module="meshsolve._core"):
-    """What a program prints as JSON; the handlers are those of a module."""
+    """The JSON output of a program; the handlers are those of a module."""
     frame, driver = libraries
     environment = os.environ | {
         "LD_LIBRARY_PATH": str(driver.parent),
@@ -220,7 +220,7 @@ def test_the_benchmark(libraries, tmp_path):
 
 
 def test_a_step_of_the_first_run(libraries, tmp_path):
-    """What needs no device of JAX: the script says what the step has printed."""
+    """A step that needs no device of JAX: the script reports the step's output."""
     _, driver = libraries
     environment = os.environ | {"LD_LIBRARY_PATH": str(driver.parent)}
     script = ROOT / "benchmarks/first_gpu_run.py"
@@ -236,7 +236,7 @@ def test_a_step_of_the_first_run(libraries, tmp_path):
 
 
 def test_panels_of_the_benchmark(libraries, tmp_path):
-    """By the emulated cuSOLVER, under the name of the one that goes with this driver."""
+    """With the emulated cuSOLVER, under the name that goes with this driver."""
     for name in ("libcublas.so.12", "libcusolver.so.11"):
         (tmp_path / name).symlink_to(libraries[1].resolve())
     stated = run(

@@ -1,4 +1,4 @@
-"""What compiled programs do, operation by operation."""
+"""The operations of compiled programs."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ OPERATION = re.compile(r"\s*(?:ROOT )?%?[\w.-]+ = (\((?:[^()]|\([^()]*\))*\)|\S+
 
 
 class Operation(NamedTuple):
-    """Its name in HLO, the shapes of its results, and the rest of the line."""
+    """The operation's name in HLO, the shapes of its results, and the rest of the line."""
 
     name: str
     shapes: tuple[tuple[int, ...], ...]
@@ -42,7 +42,7 @@ class Call(NamedTuple):
 
 
 def calls_for_cuda(function, *operands) -> list[Call]:
-    """Those in the program of a jitted function for CUDA devices, which need not be here."""
+    """The calls in the program of a jitted function for CUDA devices, which need not exist here."""
     traced = function.trace(*operands)
     module = traced.lower(lowering_platforms=("cuda",)).compiler_ir("stablehlo")
     found = []
@@ -67,14 +67,14 @@ def calls_for_cuda(function, *operands) -> list[Call]:
 
 
 class Program:
-    """The operations of a program that is compiled, or that a jitted function is for operands."""
+    """The operations of a compiled program, or of a jitted function for some operands."""
 
     def __init__(self, compiled, *operands):
         self.compiled = compiled.lower(*operands).compile() if operands else compiled
         self.operations = []
         for line in self.compiled.as_text().splitlines():
             found = OPERATION.match(line)
-            # What is overlooked could not fail a test.
+            # A missed operation could not fail a test.
             assert found or not re.match(r"\s*(ROOT )?%\S+ = ", line), line
             if found:
                 sizes = re.findall(r"\w+\[([\d,]*)\]", found[1])
@@ -83,11 +83,11 @@ class Program:
                 self.operations.append(Operation(name, shapes, found[3]))
 
     def routines(self) -> list[str]:
-        """The library's, one for each call."""
+        """The routines of the library, one for each call."""
         return [op.routine for op in self.operations if op.routine]
 
     def factorisations(self) -> int:
-        """How many calls factor a matrix."""
+        """The number of calls that factor a matrix."""
         return sum(name in FACTORING for name in self.routines())
 
     def has(self, name: str) -> bool:

@@ -9,16 +9,16 @@ from enum import Enum
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_ENABLE_X64"] = "1"
-# Compiling is most of the time of a test; what is compiled here need not be fast.
+# Compiling takes most of the time of a test; the compiled code need not be fast.
 os.environ["XLA_FLAGS"] = (
     "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
 )
-# Compiled kernels of tests are none of the user's; test_cuda.py has folders of its own.
+# Tests do not use the user's compiled kernels; test_cuda.py has its own folders.
 os.environ["MESHSOLVE_CACHE_DIR"] = ""
 # XLA hangs with many unsynchronised launches in flight on a machine with few cores.
 os.environ.setdefault("NPROC", "16")
 
-# Tests of several threads ask for them; each core has a worker of pytest's own.
+# Tests of several threads ask for them; each core has its own worker of pytest.
 os.environ.setdefault("MESHSOLVE_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -29,7 +29,7 @@ gc.set_threshold(100_000)  # JAX's programs are many objects, which stay
 
 
 def _name(value) -> str | None:
-    """Of a value and what it holds; None where pytest knows a better one, or there is none."""
+    """The name of a value and its contents; None if pytest has a better one, or there is none."""
     if isinstance(value, dict):
         value = tuple(f"{key}={_name(x) or key}" for key, x in value.items())
     elif isinstance(value, PLAIN):
@@ -44,12 +44,12 @@ def _name(value) -> str | None:
 
 
 def pytest_make_parametrize_id(val):
-    """Cases are named by their values, not by their places in a list."""
+    """Name cases by their values, not by their positions in a list."""
     return _name(val) if val is not None and not isinstance(val, bool | float) else None
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What was tested, and whether it can have been the newest JAX, which needs Python 3.12."""
+    """Report the versions, and whether this Python is too old for the newest JAX (below 3.12)."""
     import jax
 
     old = "" if sys.version_info >= (3, 12) else ", which is too old for the newest JAX"

@@ -1,5 +1,5 @@
-"""The functions that have derivatives, each as a function of a general matrix and right-hand sides
-beside the same in jnp. What takes one triangle is given a Hermitian (symmetric) function of A.
+"""The functions that have derivatives, of a general matrix and right-hand sides, and their equals
+in jnp. If one triangle is read the argument is a Hermitian (symmetric) function of A.
 """
 
 import itertools
@@ -27,7 +27,7 @@ def hermitian(a):
 
 
 def real_on_the_diagonal(a):
-    """As a Cholesky factor is."""
+    """A with a real diagonal, as a Cholesky factor has."""
     return jnp.where(jnp.eye(len(a), dtype=bool), a.real, a)
 
 
@@ -36,7 +36,7 @@ def _tri(a, lower, unit):
     return t - jnp.diag(jnp.diag(t)) + jnp.eye(len(a), dtype=a.dtype) if unit else t
 
 
-PIVOTS = (2, 1, 3, 3, 4, 7, 6, 7)  # of the pair that stands for an LU factor
+PIVOTS = (2, 1, 3, 3, 4, 7, 6, 7)  # of the pair for an LU factor
 
 
 def _permuted(lu):
@@ -144,10 +144,10 @@ FUNCTIONS = {
 }
 
 PLACES = tuple(itertools.product(("auto", "explicit"), ("rows", "columns")))
-# Whose every combination is tested; of the others some by turns.
+# All combinations of these are tested; the others take turns.
 THOROUGHLY = ("solve", "slogdet")
-# Which go another function's way through the rules, with another triangle, operation or axis: their
-# second orders and batches are left to `make test-slow`.
+# These follow another function through the rules, with another triangle, operation or axis.
+# `make test-slow` tests their second orders and batches.
 ALIKE = (
     "solve transposed", "solve pos", "cho_solve of an upper pair", "lu_solve",
     "lu_solve transposed", "lu_solve of a pair", "norm 1", "solve_triangular 0 False False",
@@ -166,7 +166,7 @@ def operands(dtype, n: int = 8, k: int = 3, seed: int = 0):
     return a.astype(dtype), normal(rng, (n, k), dtype)
 
 
-@jax.jit  # one program, where each operation were one otherwise
+@jax.jit  # one program, otherwise each operation would be one
 def number(x):
     """A real number that depends on every entry of the results."""
     return sum(jnp.sum(y.real / (1 + jnp.abs(y) ** 2) + y.imag) for y in jax.tree.leaves(x))

@@ -1,4 +1,4 @@
-"""Matrices, meshes, scaled residuals, and fresh processes for what may hang or abort."""
+"""Matrices, meshes, scaled residuals, and fresh processes for code that may hang or abort."""
 
 import contextlib
 import importlib.util
@@ -20,7 +20,7 @@ from jax.sharding import PartitionSpec as P
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DTYPES = ("float32", "float64", "complex64", "complex128")
-# Devices of meshes of so many, in no natural order; orders of matrices, for each device.
+# Device numbers of meshes by their size, in no natural order; orders of matrices, for each device.
 ORDERS = {1: (3,), 2: (5, 2), 3: (7, 0, 3), 4: (2, 0, 3, 1), 8: (7, 6, 5, 4, 3, 2, 1, 0)}
 SIZES = {"P": 1, "tile-1": 63, "tile": 64, "tile+1": 65, "prime": 37}
 
@@ -54,7 +54,9 @@ def spectrum(kind: str, n: int, condition: float, rng) -> np.ndarray:
 
 
 def extreme(kind: str, n: int, dtype) -> float:
-    """What brings the norms of a matrix of order n near an end of the range, "tiny" or "huge"."""
+    """A factor that brings the norms of a matrix of order n close to an end of the range, "tiny" or
+    "huge".
+    """
     limits = np.finfo(dtype)
     return (
         float(limits.tiny) * 1e6 if kind == "tiny" else float(limits.max) / (1e3 * max(n, 1) ** 2)
@@ -100,7 +102,7 @@ KINDS = (
     "arithmetic:sqrt",
     "random logarithms:full",
 )
-# Kinds of matrices, orders and dtypes are the matter of Rust's tests (`tests/suite/kinds.rs`).
+# Rust's tests cover kinds of matrices, orders and dtypes (`tests/suite/kinds.rs`).
 SOME_KINDS = ("random", "geometric:full")
 WHOLE = {
     "dtype": DTYPES,
@@ -194,7 +196,7 @@ STORAGES = ("rows", "columns", "column-major", "replicated")
 
 
 def put_matrix(mesh, a, storage: str):
-    """A on the mesh in the named way."""
+    """A on the mesh in the named storage."""
     spec = {"rows": P("x", None), "replicated": P()}.get(storage, P(None, "x"))
     sharding = NamedSharding(mesh, spec)
     if storage == "column-major":
@@ -216,8 +218,9 @@ def mesh_of(order, kind: str = "auto") -> Mesh:
 
 
 def mesh_set(mesh: Mesh | None):
-    """The context in which JAX is told of Explicit axes: where it makes arrays itself, as for
-    derivatives, or a jitted call has operands that say nothing of its mesh. Not of Auto axes.
+    """The context that sets a mesh with Explicit axes. JAX needs it where it makes arrays itself,
+    as for derivatives, or if no operand of a jitted call shows the mesh. It sets no mesh with Auto
+    axes.
     """
     explicit = mesh is not None and AxisType.Explicit in mesh.axis_types
     return jax.set_mesh(mesh) if explicit else contextlib.nullcontext()
@@ -228,14 +231,14 @@ def put(mesh: Mesh, x, *spec):
 
 
 def nvrtc_libraries() -> list[pathlib.Path]:
-    """Those of the wheels, by path."""
+    """The libraries of the wheels, by path."""
     spec = importlib.util.find_spec("nvidia")
     places = (spec and spec.submodule_search_locations) or ()
     return [lib for p in places for lib in sorted(pathlib.Path(p).glob("*/lib/libnvrtc.so.*"))]
 
 
 class Ran(NamedTuple):
-    """What a program gave to `tell`, and its output."""
+    """The values that a program gave to `tell`, and its output."""
 
     reported: list
     out: str
@@ -250,7 +253,7 @@ def tell(*values) -> None:
 
 
 def fault_target() -> str:
-    """The target whose routine `diagnose` fails where it is asked to."""
+    """The target whose routine `diagnose` fails on request."""
     sys.path.append(str(ROOT / "benchmarks"))
     import measures
 
@@ -260,7 +263,7 @@ def fault_target() -> str:
 def run_fresh(
     code: str, *, timeout: float = 120, env: dict | None = None, code_at_end: int = 0
 ) -> Ran:
-    """Run a program in a process of its own; a hang or an abort fails the test."""
+    """Run a program in a separate process; a hang or an abort fails the test."""
     prelude = (
         f"import sys; sys.path[:0] = [{str(ROOT / 'tests/python')!r}]\n"
         "import conftest\nimport jax, jax.numpy as jnp, numpy as np\n"

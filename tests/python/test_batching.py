@@ -29,7 +29,7 @@ def batches(function, m: int = 3):
 
 
 def mapped(function, axes):
-    """What it gives mapped over those axes, its mapped gradients, and the gradient of the batch."""
+    """Its results mapped over those axes, its mapped gradients, and the gradient of the batch."""
     total = lambda a, b: number(jax.vmap(function, axes)(a, b))  # noqa: E731
     gradient = jax.grad(lambda a, b: number(function(a, b)), (0, 1))
 
@@ -49,7 +49,7 @@ def mapped(function, axes):
     ],
 )
 def test_over_matrices_and_right_hand_sides(i, name, j):
-    """Over both, over A, over B (by turns, but for some functions); eagerly and in jit by turns."""
+    """Over both, over A, over B (mostly by turns); eagerly and in jit by turns."""
     function = FUNCTIONS[name]
     kind, storage = PLACES[(i + j) % 4]
     mesh = mesh_of(range(4), kind)
@@ -116,7 +116,7 @@ def test_info_of_each_matrix():
 
 @pytest.mark.parametrize("storage", ["rows", "columns"])
 def test_gradients_of_a_batch_of_conditions(storage):
-    """A switch whose index is a batch becomes a selection, of what its branches remember too."""
+    """A switch with a batch of indices becomes a selection, also of its branches' residuals."""
     mesh = mesh_of(range(4))
     a, b = operands("float64")
     on_mesh = put(mesh, a, *(("x", None) if storage == "rows" else (None, "x"))), put(mesh, b)
@@ -144,7 +144,9 @@ def test_empty_batches():
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
 @pytest.mark.parametrize("storage", ["rows", "columns", "whole"])
 def test_a_batch_that_is_distributed_to_devices(kind, storage):
-    """Each group of devices solves its part; nothing is moved, and solutions lie as the batch."""
+    """Each group of devices solves its part; no data moves, and solutions are distributed as the
+    batch.
+    """
     axis_type = {"auto": AxisType.Auto, "explicit": AxisType.Explicit}[kind]
     mesh = jax.make_mesh((2, 4), ("g", "x"), axis_types=(axis_type,) * 2)
     a, b = batches(FUNCTIONS["solve"], 4)
@@ -170,8 +172,8 @@ def test_a_batch_that_is_distributed_to_devices(kind, storage):
             got = run(*given)
             moved = Program(run, *given).collectives()
         assert_close(got, jax.jit(jax.vmap(function.jnps))(*map(np.asarray, given)))
-        # What is made of a whole matrix becomes whole; a factor of columns lies by rows, which with
-        # Auto axes XLA exchanges.
+        # A function of a whole matrix gives a whole one. A factor of columns is by rows, for which
+        # XLA exchanges it with Auto axes.
         moves = {"whole": {"all-gather"}, "columns": {"all-to-all"} if kind == "auto" else set()}
         allowed = set() if name == "solve" else moves.get(storage, set())
         assert moved <= allowed, (name, moved)
@@ -185,7 +187,7 @@ def test_a_batch_that_is_distributed_to_devices(kind, storage):
         assert got.sharding == many[0].sharding
     one = put(mesh, b[0], None, None)
     with mesh_set(mesh):
-        x = jax.vmap(ms.solve, (0, None))(many[0], one)  # eagerly, and of right-hand sides for all
+        x = jax.vmap(ms.solve, (0, None))(many[0], one)  # eagerly, with right-hand sides for all
     assert x.sharding.spec[0] == "g"
     assert_close(x, np.linalg.solve(a, b[0]))
 

@@ -1,4 +1,4 @@
-"""How competitors start, what rows say of libraries and of the peak, and that rows take turns."""
+"""How competitors start, the reports of rows on libraries and the peak, and turns of rows."""
 
 import csv
 import os
@@ -11,7 +11,7 @@ import pytest
 from helpers import ROOT
 
 BENCH = ROOT / "benchmarks"
-# Of every family; those of OpenBLAS would make it choose other kernels, and one thread.
+# One of every family; those of OpenBLAS would select other kernels, and one thread.
 LEFT = {
     "OPENBLAS_CORETYPE": "Prescott",
     "OPENBLAS_NUM_THREADS": "1",
@@ -72,7 +72,7 @@ def test_a_worker_starts_clean(left_over, tmp_path):
 
 @pytest.mark.parametrize("script", ["dispatch.py", "memory.py", "transpose.py"])
 def test_programs_of_one_process_start_anew(script):
-    """Before they import anything that reads the environment."""
+    """They restart before they import a module that reads the environment."""
     text = (BENCH / script).read_text()
     assert "environment.restart()" in text
     code = (
@@ -146,7 +146,7 @@ def test_complex_types_count_real_operations(bench):
 
 
 def test_rows_take_turns(bench):
-    """One that has less to do ends first; one that cannot be measured does not stop the others."""
+    """A row with less work ends first; a row that cannot be measured does not stop the others."""
     import turns
 
     reported = []
@@ -173,7 +173,7 @@ def test_rows_take_turns(bench):
 
 
 def test_two_builds_take_turns(bench):
-    """Here one build under two names: seconds of it, and ratios, one round after another."""
+    """Here it is one build under two names: its seconds, and ratios, one round after another."""
     import meshsolve
     import wheels
 

@@ -1,4 +1,4 @@
-"""Cholesky factors as arrays: ``cholesky``, scipy's pair, and what a factor does as a triangle."""
+"""Cholesky factors as arrays: ``cholesky``, scipy's pair, and a factor as a triangle."""
 
 import functools
 import itertools
@@ -45,7 +45,7 @@ def triangle_of(a, lower):
     list(AllPairs([DTYPES, [False, True], STORAGES, ["auto", "explicit"]])),
 )
 def test_cholesky(dtype, lower, storage, kind):
-    """Of one triangle, with zeros in the other one, where A lies; as numpy's."""
+    """It reads one triangle and gives zeros in the other one, in A's sharding; as numpy's."""
     a, mesh = matrix(dtype), mesh_of(range(4), kind)
     given = np.tril(a) if lower else np.triu(a)
     at = put_matrix(mesh, given, storage)
@@ -119,7 +119,7 @@ PLACES = ["one device", "auto", "explicit", "padded"]
     list(AllPairs([[*WAYS], ["float64", "complex128"], [False, True], PLACES])),
 )
 def test_derivatives(way, dtype, lower, where):
-    """Those of ``jnp.linalg.cholesky``, which takes the Hermitian part; of second order, too."""
+    """Those of ``jnp.linalg.cholesky``, which takes the Hermitian part; also of second order."""
     n = 7 if where == "padded" else 8
     a = matrix(dtype, n)
     mesh = mesh_of(range(4), "explicit" if where == "explicit" else "auto")
@@ -192,7 +192,7 @@ def test_half_of_a_solve(dtype, storage, kind, lower, trans, columns):
     ("dtype", "storage"), list(zip(itertools.cycle(("complex128", "float64")), STORAGES))
 )
 def test_half_of_a_solve_with_an_unpacked_factor(monkeypatch, dtype, storage):
-    """As on devices that distribute the factor's columns in an order of their own."""
+    """As on devices that distribute the factor's columns in their own order."""
     a, mesh = matrix(dtype), mesh_of(range(4), "explicit")
     tri, b = np.linalg.cholesky(a), normal(np.random.default_rng(1), (N, 3), dtype)
     factor = ms.cho_factor(put_matrix(mesh, a, storage), lower=storage == "rows")
@@ -206,7 +206,7 @@ def test_half_of_a_solve_with_an_unpacked_factor(monkeypatch, dtype, storage):
 
 
 def test_half_of_a_solve_of_other_operands():
-    """Padded, batches, mapped over, another dtype, donated, empty; and without a factor."""
+    """Padded, batches, under vmap, another dtype, donated, empty; and without a factor."""
     a, rng = matrix("float64", 7), np.random.default_rng(1)
     tri, b = np.linalg.cholesky(a), rng.standard_normal((7, 3))
     factor = ms.cho_factor(a, mesh=mesh_of(range(4)))
@@ -271,7 +271,7 @@ def test_derivatives_of_half_a_solve(where, dtype, jit):
 
 
 def test_nothing_of_the_matrix_is_copied_for_half_a_solve():
-    """On CPU devices the factor is used where it lies."""
+    """CPU devices use the factor in place."""
     n, mesh = 512, mesh_of(range(4))
     where = NamedSharding(mesh, P("x", None))
     factor = ms.cho_factor(jax.device_put(matrix("float64", n), where))

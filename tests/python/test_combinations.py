@@ -1,5 +1,5 @@
-"""The functions that have derivatives, in every way to call them and with operands in every place:
-all pairs of options, and among the slow tests some of all combinations.
+"""The functions that have derivatives, in all calls and with operands in all shardings. The tests
+take all pairs of options, and the slow tests some of all combinations.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from helpers import put
 
 pytestmark = pytest.mark.versions
 
-# One for each way in which derivatives are made; the slow tests take all.
+# One for each kind of derivative rule; the slow tests take all.
 SOME = [
     *("solve", "solve pos", "solve refined", "cho_solve", "lu_solve of a pair, adjoint"),
     *("cholesky", "product with half", "inverse of a factor", "det", "norm"),
@@ -24,7 +24,9 @@ SOME = [
 
 
 def possible(case: dict) -> bool:
-    """JAX is told of Explicit axes where it makes arrays itself, or sees none that lies on them."""
+    """JAX needs a set mesh with Explicit axes where it makes arrays itself, or sees no array on
+    them.
+    """
     reported = any(word in case["how"] for word in ("closes over", "grad", "jvp"))
     without = case.get("axis_type") == "explicit" and case.get("is_set") == "no mesh set"
     return not (reported and without)
@@ -41,7 +43,7 @@ GRID = Grid(
     is_set=["no mesh set", "a mesh set"],
     name=SOME,
     shape=[(2, 2), (2, 4), (1, 2), (4, 1), (1, 1)],
-    # Where A lies, and where B does.
+    # The shardings of A and B.
     of_a=[
         "numpy",
         (),
@@ -59,8 +61,8 @@ GRID = Grid(
 
 
 def called(how: str, function, a, b, lay=lambda x, _: x):
-    """What the function, called in that way, gives for batches A and B or the first of each.
-    ``lay`` brings an operand, "A" or "B", where it is to lie.
+    """The result of the function, called in that way, for batches A and B or the first of each.
+    ``lay`` gives an operand, "A" or "B", its sharding.
     """
     run = jax.jit if how.startswith("jit") else lambda f: f
     first = lay(a[0], "A"), lay(b[0], "B")

@@ -1,4 +1,4 @@
-"""What tests read in compiled programs is found where it is."""
+"""The tests of compiled.py: it finds operations in compiled programs."""
 
 import jax
 import numpy as np

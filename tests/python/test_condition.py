@@ -59,9 +59,7 @@ def general(kind: str, n: int, dtype, rng) -> np.ndarray:
         condition = {"2": 2.0, "sqrt": np.sqrt(0.1 / eps), "full": 0.1 / eps}[condition]
         u, v = (np.linalg.qr(normal(rng, (n, n), wide))[0] for _ in range(2))
         a = (u * spectrum(name, n, condition, rng)) @ v
-    elif (
-        kind == "hilbert"
-    ):  # of order 5 at the most, so that binary32 has an inverse, then dominant
+    elif kind == "hilbert":  # of order 5 at most, so that binary32 has an inverse, then dominant
         a = np.where(i[:, None] + i < 9, 1 / (i[:, None] + i + 1), 0) + np.diag(
             np.where(i > 4, 1, 0)
         )
@@ -74,7 +72,7 @@ def general(kind: str, n: int, dtype, rng) -> np.ndarray:
     elif kind == "kahan":
         c = 0.2 if np.dtype(dtype).itemsize >= 8 else 0.1
         a = (1 - c * c) ** (i[:, None] / 2) * (np.eye(n) - c * np.triu(np.ones((n, n)), 1))
-    elif kind == "last entry":  # A = I but for one large entry
+    elif kind == "last entry":  # A = I with one large entry
         a = np.eye(n)
         a[0, n - 1] = 1e3
     else:
@@ -88,8 +86,8 @@ def general(kind: str, n: int, dtype, rng) -> np.ndarray:
 
 
 def true_rcond(a) -> float:
-    """1 / (norm1(A) norm1(A^-1)) in more than twice binary32's or 1.2 times binary64's precision,
-    of an inverse that is refined until it is one.
+    """1 / (norm1(A) norm1(A^-1)) in more than twice binary32's or 1.2 times binary64's precision.
+    It uses an inverse that is refined until it converges.
     """
     wide = np.clongdouble if is_complex(a.dtype) else np.longdouble
     scale = np.abs(a).max()
@@ -106,7 +104,7 @@ def true_rcond(a) -> float:
 
 
 def check(rcond, a, what=""):
-    """Within a factor 4, and not below the true value but for rounding."""
+    """Within a factor 4, and, except for rounding, not below the true value."""
     exact = true_rcond(a)
     rounding = len(a) * unit_roundoff(a.dtype) / exact
     assert rcond.shape == () and rcond.dtype == np.finfo(a.dtype).dtype
@@ -114,12 +112,12 @@ def check(rcond, a, what=""):
 
 
 def placed(mesh, a, storage):
-    """(A where it is to be, the mesh to give)."""
+    """(A in its storage, the mesh to give)."""
     return (a, mesh) if storage == "padded" else (put_matrix(mesh, a, storage), None)
 
 
 def estimated(how, factorise, solve, a, mesh):
-    """Rcond by one of the ways to have it; ``mesh`` where A is to be padded for it."""
+    """Rcond from one of the calls that give it; ``mesh`` if A is to be padded for it."""
     if how == "solve":
         return solve(a)[1].rcond
     with mesh_set(mesh):
@@ -135,7 +133,7 @@ SIZES = [1, 3, 17, 24]  # per device
 ESTIMATES = WHOLE | {"size": SIZES, "how": HOW}
 GRID = Grid(
     **ESTIMATES,
-    kind=["random", "geometric:full", "last entry"],  # all of them are in `test_agrees_with_lapack`
+    kind=["random", "geometric:full", "last entry"],  # `test_agrees_with_lapack` has all of them
     transposed=[False, True],
 )
 
@@ -163,7 +161,7 @@ CHOLESKY_GRID = Grid(
 
 
 def check_of_positive_definite_matrices(kind, dtype, p, size, storage, axis_type, how, lower):
-    """Of which one triangle is given."""
+    """One triangle is given."""
     n = max(size * p - (storage == "padded"), 1)
     a = positive_definite(kind, n, dtype, np.random.default_rng([n, p]))
     given, over = placed(mesh_of(ORDERS[p], axis_type), one_triangle(a, lower), storage)

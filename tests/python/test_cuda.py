@@ -1,4 +1,4 @@
-"""CUDA without a GPU: libraries found, kernels compiled, cubins cached, and what is said."""
+"""CUDA without a GPU: libraries found, kernels compiled, cubins cached, and messages."""
 
 import json
 import os
@@ -13,12 +13,12 @@ from helpers import nvrtc_libraries
 from meshsolve import _core, _cuda
 
 FILL = ["fill_4", "fill_8", "fill_16"]
-# What a process may have from outside that would be found before the wheels.
+# Settings from outside that would be found before the wheels.
 OUTSIDE = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "MESHSOLVE_CACHE_DIR")
 
 
 def start(code: str, **env) -> subprocess.Popen:
-    """A program in a process of its own, where nothing is loaded yet. It prints JSON."""
+    """A program in a separate process, where nothing is loaded yet. It prints JSON."""
     prelude = "import json, sys, ctypes\nfrom meshsolve import _core, _cuda\n"
     clean = {name: value for name, value in os.environ.items() if name not in OUTSIDE}
     return subprocess.Popen(
@@ -31,7 +31,7 @@ def start(code: str, **env) -> subprocess.Popen:
 
 
 def fresh(code: str, **env):
-    """What the program prints, and what it says on standard error."""
+    """The program's output, and its standard error."""
     process = start(code, **env)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, out + err
@@ -151,7 +151,7 @@ def test_no_nvrtc():
 
 
 def test_what_jax_has_loaded_is_found_first():
-    """JAX loads the libraries of its wheels by path; nothing else says where they are."""
+    """JAX loads the libraries of its wheels by path; only that shows where they are."""
     for library in nvrtc_libraries():
         code = f"ctypes.CDLL({str(library)!r})\nprint(json.dumps(_core.cuda_libraries([])))"
         assert Path(fresh(code)[0]["nvrtc"]["path"]).samefile(library)
@@ -167,7 +167,7 @@ def test_wheels_are_found_without_a_search_path():
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
-    """Makes a stand-in for NVIDIA's driver library: a version, and what cuInit returns."""
+    """Makes a stand-in for NVIDIA's driver library: a version, and the result of cuInit."""
 
     def make(version: int, status: int = 0) -> Path:
         folder = tmp_path_factory.mktemp(f"driver-{version}-{status}")
@@ -244,7 +244,7 @@ def test_the_cache_serves_the_next_process(tmp_path):
     entry.write_bytes(whole[:-1])
     assert fresh(COMPILE, MESHSOLVE_CACHE_DIR=folder)[0] == ["stored", cubin, census]
     assert entry.read_bytes() == whole
-    # The other NVRTC's is another entry.
+    # The other NVRTC has another entry.
     library = str(next(p for p in nvrtc_libraries() if p.name.endswith("12")))
     call = COMPILE.replace('"sm_90"', f'"sm_90", {library!r}')
     (cached, other, census), _ = fresh(call, MESHSOLVE_CACHE_DIR=folder)
@@ -296,5 +296,5 @@ def test_the_wheel_links_no_library_of_cuda():
 def test_importing_loads_no_library_of_cuda():
     maps = 'print(json.dumps([line for line in open("/proc/self/maps") if "libnvrtc" in line]))'
     assert fresh("import meshsolve\n" + maps)[0] == []
-    # It would be seen.
+    # A loaded one would be seen.
     assert fresh("_core.cuda_libraries(_cuda.search_folders())\n" + maps)[0] != []

@@ -1,4 +1,4 @@
-"""CUDA devices without one: what is registered with JAX, programs, messages."""
+"""CUDA devices without one: registrations with JAX, programs, messages."""
 
 import ctypes
 import json
@@ -96,7 +96,7 @@ def test_the_program_of_a_transposition_for_cuda(sharded):
 
 
 class Elsewhere(NamedTuple):
-    """What is asked of a device of JAX."""
+    """A stand-in for a device of JAX."""
 
     platform: str
 

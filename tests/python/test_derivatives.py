@@ -1,5 +1,5 @@
-"""Derivatives of all functions: to second order against jnp's (slow: by finite differences), where
-their results lie, and what they cost.
+"""Derivatives of all functions: to second order against jnp's (slow: by finite differences), the
+shardings of their results, and their cost.
 """
 
 import functools
@@ -30,13 +30,13 @@ pytestmark = pytest.mark.versions
 
 
 def lay(mesh, x, *spec):
-    """Inside of functions: with Explicit axes jax 0.8 cannot transpose a device_put."""
+    """A sharding inside of functions: jax 0.8 cannot transpose a device_put with Explicit axes."""
     explicit = AxisType.Explicit in mesh.axis_types
     return (jax.sharding.reshard if explicit else jax.device_put)(x, NamedSharding(mesh, P(*spec)))
 
 
 def laid_out(i, name):
-    """A function of operands that lie in the i-th of places, its mesh, the operands."""
+    """A function, its mesh, and its operands in the i-th of the placements."""
     function = FUNCTIONS[name]
     kind, storage = PLACES[i % 4]
     if function.prepare is hermitian and jax.__version_info__ < (0, 10):
@@ -52,7 +52,9 @@ def laid_out(i, name):
 
 
 def derivatives(function, turn, a, b, along):
-    """Of both orders, of the second by two of four pairs of modes; along the given direction."""
+    """Derivatives of both orders along the given direction; of the second two of four pairs of
+    modes.
+    """
     value = lambda a, b: number(function(a, b))  # noqa: E731
     gradient = jax.grad(value, (0, 1))
     tangent = lambda *x: jax.jvp(function, x, along)[1]  # noqa: E731
@@ -103,12 +105,12 @@ def test_two_orders_by_differences(i, name):
         (name, *place)
         for i, name in enumerate(FUNCTIONS)
         for j, place in enumerate(PLACES)
-        if name in THOROUGHLY or j == (i + 2) % 4  # not where those of both orders are
+        if name in THOROUGHLY or j == (i + 2) % 4  # not those of both orders
     ],
 )
 def test_gradients_are_those_of_jnp_and_lie_as_their_matrix_does(name, kind, storage):
-    """Eagerly, where operations are programs of their own; of complex numbers where those of both
-    orders are real, and the reverse.
+    """Eagerly, where operations are separate programs. They use complex numbers where those of both
+    orders use real ones, and the reverse.
     """
     function, mesh = FUNCTIONS[name], mesh_of((2, 0, 1, 3), kind)
     j = PLACES.index((kind, storage))
@@ -170,7 +172,7 @@ def test_matrices_that_are_padded_for_their_mesh(name, n):
     [(*place, k) for place, k in zip(PLACES, (40, 41, 700, 41), strict=True)],
 )
 def test_many_right_hand_sides(kind, storage, k):
-    """Distributed to the devices, and exchanged where these do not divide their number."""
+    """Distributed to the devices, and exchanged if these do not divide their number."""
     mesh = mesh_of(range(4), kind)
     a, b = operands("float64", 8, k)
     wanted = jax.jit(jax.grad(lambda a, b: number(jnp.linalg.solve(a, b)), (0, 1)))(a, b)
@@ -183,7 +185,7 @@ def test_many_right_hand_sides(kind, storage, k):
 
 
 def test_a_vector_and_a_factor_in_between():
-    """b of one dimension; the factor crosses the border of a jit, and is used more than once."""
+    """b has one dimension; the factor crosses the border of a jit, and is used more than once."""
     mesh = mesh_of(range(4))
     a, b = operands("float64")
     a, b = put(mesh, a @ a.T, "x", None), put(mesh, b[:, 0])
@@ -268,7 +270,7 @@ def test_one_factorisation_and_nothing_gathered(name, kind, storage):
         both = Program(jax.jit(run), a, put(mesh, b))
         first = Program(jax.jit(jax.value_and_grad(lambda a: number(function.ours(a, b)))), a)
     assert first.factorisations() == 1
-    if name in ("solve", "solve pos"):  # the factor and the gradient stay where A lies
+    if name in ("solve", "solve pos"):  # the factor and the gradient stay in A's sharding
         assert not first.has("all-to-all")
     # Second derivatives of inverses multiply full matrices. XLA gathers one of them for inv, and
     # with jax before 0.10 for slogdet.
@@ -320,7 +322,7 @@ def test_a_determinant_that_underflows():
     "what", ["gradient", "many right-hand sides", "matrices", "gradients", "refined"]
 )
 def test_nothing_is_compiled_twice(kind, what, caplog):
-    """Eagerly, too, where transformations make new functions in every call."""
+    """Also eagerly, where transformations make new functions in every call."""
     mesh = mesh_of(range(4), kind)
     a, b = operands("float64", 20, k=300 if what == "many right-hand sides" else 3)
     a, b = put(mesh, a, "x", None), put(mesh, b)

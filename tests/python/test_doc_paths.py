@@ -21,7 +21,8 @@ FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 SPAN = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
 SUFFIX = r"\.(pyi?|rs|cc?|cuh?|h|md|toml|lock|yml|css|csv|jsonl?|svg|png|txt)"
 PATH = re.compile(rf"[\w.*/-]*/[\w.*/-]*|[\w.*-]+{SUFFIX}")
-# Folders whose names make a path of what has a slash: else it is a ratio, a header or a module.
+# With one of these folders a word with a slash is a path; otherwise it is a ratio, a header or a
+# module.
 FOLDERS = {
     ".ci",
     "src",
@@ -34,7 +35,7 @@ FOLDERS = {
     "examples",
     "release",
 }
-# What programs make, and what lies outside of the tree.
+# Outputs of programs, and paths outside of the tree.
 OUTPUTS = ("build/", "dist/", "target/", ".venv", "site-packages/", "~/", "/usr/", "/proc/")
 ELSEWHERE = {
     "meshsolve/kernels": "a folder of the user's cache",
@@ -45,10 +46,10 @@ ELSEWHERE = {
     "solves-PID-2.json": "made of it",
     "examples/NN_name.py": "of a new example",
 }
-# A name of code: what has an underscore, two capitals or `::`, with what belongs to it.
+# A name of code: a word with an underscore, two capitals or `::`, and its attributes.
 NAME = re.compile(r"(?<![\w/.*-])[A-Za-z_]\w*(?:(?:::|\.)[A-Za-z_]\w*)*(?![\w/*-])")
 IS_CODE = re.compile(r"::|\w_\w|[A-Z].*[A-Z]")
-# Names of other projects that nothing here uses.
+# Names of other projects that the code here does not use.
 FOREIGN = {
     "CUDA_MODULE_LOADING",
     "EAGER",
@@ -64,7 +65,7 @@ FOREIGN = {
     "xla.sdy.GlobalToLocalShape",
 }
 CODE = (".rs", ".py", ".pyi", ".cc", ".h", ".cu", ".cuh", ".c", ".toml", "Makefile")
-# Of the root, where outputs are.
+# Folders of the root that hold outputs.
 SKIPPED = re.compile(r"\.git|\.venv.*|build|dist|target")
 
 
@@ -102,7 +103,7 @@ def targets() -> set[str]:
 
 
 def exists(path: str) -> bool:
-    """A path from the root, or a name that may be in any folder; both may be patterns."""
+    """Whether a path from the root, or a name in any folder, exists; both may be patterns."""
     path = path.rstrip("/")
     if "/" in path:
         return any(True for _ in ROOT.glob(path))
@@ -120,7 +121,7 @@ def is_path(word: str) -> bool:
 
 
 def wrong(text: str) -> list[str]:
-    """What code spans name and the tree lacks."""
+    """Names in code spans that the tree lacks."""
     missing = []
     spans = [span for _, span in SPAN.findall(FENCE.sub("", text))]
     for span in spans:

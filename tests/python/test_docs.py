@@ -1,8 +1,8 @@
-"""The documentation: every example runs and prints what it says, every public name is described.
+"""The documentation: every example prints its stated output, every public name is described.
 
 The pages are written for a program with four devices. Here there are eight, of which
-``jax.make_mesh((4,), ...)`` takes the first four; what pages set in the environment has no effect
-any more, and that and other settings are put back.
+``jax.make_mesh((4,), ...)`` takes the first four. Environment settings of the pages have no effect
+here; other settings are restored.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ def settings_put_back():
     ms.set_timeout(seconds)
     logger.setLevel(level)
     logger.handlers[:] = handlers
-    _log._stop()  # its thread would take what other tests listen to
+    _log._stop()  # its thread would take the events of other tests
     _log._thread = None
 
 
@@ -88,7 +88,7 @@ def test_code_of_a_page(name, settings_put_back):
 
 
 def test_code_that_is_cited_is_in_the_examples():
-    """Which test_examples.py runs."""
+    """test_examples.py runs the examples."""
     cited = [(o, text) for page in PAGES.values() for _, _, o, text in blocks(page) if is_cited(o)]
     assert cited
     for options, text in cited:
@@ -98,7 +98,7 @@ def test_code_that_is_cited_is_in_the_examples():
 
 
 def test_blocks_are_of_known_languages():
-    """So that none is left out above by the way it is spelled."""
+    """Otherwise a misspelled language would leave out a block above."""
     for name, page in PAGES.items():
         fences = len(re.findall(r"^ *```", page.read_text(), re.M))
         made = list(blocks(page))
@@ -107,7 +107,7 @@ def test_blocks_are_of_known_languages():
 
 
 def test_tables_of_results():
-    """Each is filled from the files that were measured."""
+    """Measured files fill each of them."""
     spec = importlib.util.spec_from_file_location("hooks", ROOT / "docs/hooks.py")
     hooks = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hooks)
@@ -138,7 +138,7 @@ MODULES = (
 
 @pytest.fixture(scope="module")
 def names():
-    """Those that the examples of the package's docstring leave, with which the others begin."""
+    """The names that the examples of the package's docstring leave, with which the others begin."""
     space = {}
     (test,) = [t for t in doctest.DocTestFinder().find(ms) if t.name == "meshsolve"]
     test.globs = space
@@ -164,7 +164,7 @@ def test_examples_of_docstrings(name, names, settings_put_back):
 
 
 def public():
-    """Everything that users call, by the name that they write after ``meshsolve.``."""
+    """All public names, as users write them after ``meshsolve.``."""
     found = {name: getattr(ms, name) for name in ms.__all__}
     found.pop("local"), found.pop("__version__")
     found["local.solve"] = ms.local.solve
@@ -187,7 +187,7 @@ def test_docstrings_are_complete(name):
 
 @pytest.mark.parametrize("name", ["solve", "local.solve"])
 def test_the_types_of_a_call_are_those_of_all_its_arguments(name):
-    """Type checkers look at the overloads, the interpreter at what follows them."""
+    """Type checkers read the overloads, the interpreter the definition after them."""
     names = list(inspect.signature(public()[name]).parameters)
     overloads = typing.get_overloads(public()[name])
     assert len(overloads) == 3
@@ -225,7 +225,7 @@ def test_the_pages_link_to_each_other_and_are_all_in_the_navigation():
             assert (ROOT / target).exists(), f"{top} links to {target}"
 
 
-# What the lines of README.md's table are, in their order.
+# The rows of README.md's table, in order.
 JNP = ("jnp sharded", "jnp one device")
 CHOLESKY = ("meshsolve", "meshsolve keep a", *JNP, "ScaLAPACK", "faer")
 LU = ("meshsolve keep a", "meshsolve refine", *JNP, "scipy", "ScaLAPACK", "faer")
@@ -259,7 +259,7 @@ def test_figures_of_the_readme_are_those_of_the_results():
 
 
 def test_messages_of_jax_are_those_of_the_page_of_errors():
-    """Each line of the table by what raises it; of several messages one, by version."""
+    """A cause for each line of the table; of several messages one, by version."""
     page = PAGES["errors.md"].read_text().partition("### Messages of JAX's own\n")[2]
     lines = re.findall(r"^\| (.*?) \| ", page.partition("\n## ")[0], re.M)[1:]
     mesh = mesh_of(range(4), "explicit")

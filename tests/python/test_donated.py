@@ -1,4 +1,4 @@
-"""Operands that were donated: an error that names them, never the end of the process."""
+"""Donated operands: an error names them, and the process does not end."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from helpers import run_fresh
 
 pytestmark = pytest.mark.versions
 
-# Each function and method with each operand that can be gone, after a call that has worked (warm)
-# or as the first one of its kind (cold).
+# Each function and method with each operand whose memory can be gone. The call is made after one
+# that has worked (warm), or as the first of its kind (cold).
 CODE = """
 from jax.sharding import AxisType
 import lineax as lx
@@ -122,7 +122,7 @@ def test_every_function_and_method_names_the_operand_that_is_gone(kind, warm):
         *names, operand = name.split()
         if names[0] == "norm":
             operand = "x"
-        # A call by keywords has the function's name first, one of a method its class's.
+        # The call of a function by keywords has its name first, a method its class's name.
         is_method = names[0] in ("LUFactor", "CholeskyFactor")
         function = names[0] if not is_method else f"{names[0]}.{names[1]}"
         if is_method and names[1] in ("lu_solve", "cho_solve"):

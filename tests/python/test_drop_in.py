@@ -1,5 +1,5 @@
-"""What a program written for ``jnp.linalg`` and ``jax.scipy.linalg`` meets: names, operands,
-messages, determinants of singular matrices, rectangles, checks.
+"""Programs written for ``jnp.linalg`` and ``jax.scipy.linalg``: names, operands, messages,
+determinants of singular matrices, rectangles, checks.
 """
 
 import inspect
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.versions
 
 
 def test_names():
-    """Public ones alone are shown, and no module takes the place of a function."""
+    """Only public names are shown, and no module replaces a function."""
     assert sorted([*ms.__all__, "lineax"]) == dir(ms)
     modules = {name for name in dir(ms) if isinstance(getattr(ms, name), types.ModuleType)}
     assert modules == {"lineax", "local"}
@@ -60,7 +60,7 @@ def test_other_names():
 
 
 def test_words_are_literal_types():
-    """Of all arguments that take one of a few words."""
+    """Those of all arguments that take one of a few words."""
     words = {"assume_a", "on_failure", "engine", "trans", "method"}
     seen = set()
     functions = [getattr(ms, name) for name in ms.__all__] + [ms.local.solve, ms.LUFactor.solve]
@@ -140,7 +140,7 @@ def test_operands_of_other_kinds(call, message):
 
 
 def cofactors(a):
-    """By their definition."""
+    """The cofactors by their definition."""
     n = len(a)
     c = np.empty_like(a)
     for i in range(n):
@@ -151,7 +151,7 @@ def cofactors(a):
 
 
 def singular(kind, n, dtype):
-    """With pivots that are exactly zero."""
+    """A matrix with pivots that are exactly zero."""
     rng = np.random.default_rng(n)
     a = rng.integers(-3, 4, (n, n)).astype(dtype)
     if dtype == "complex128":
@@ -189,7 +189,7 @@ def singular(kind, n, dtype):
     ],
 )
 def test_gradients_of_determinants_at_singular_matrices(kind, dtype, where, jit):
-    """The cofactors, whatever the rank."""
+    """They are the cofactors, whatever the rank."""
     a = singular(kind, 7 if where == "padded" else 8, dtype)
     at, mesh = jnp.asarray(a), mesh_of(range(4), "explicit" if where == "explicit" else "auto")
     if where in ("auto", "explicit", "columns"):
@@ -246,7 +246,7 @@ def test_float_checks_see_a_failed_solve(solve, where):
     [((5, 3), "float32"), ((3, 5), "complex128"), ((2, 4, 3), "float64"), ((3, 0), "complex64")],
 )
 def test_factors_of_rectangles(shape, dtype):
-    """As ``jax.scipy.linalg.lu_factor`` gives them; eagerly, in jit, replicated."""
+    """As in ``jax.scipy.linalg.lu_factor``; eagerly, in jit, replicated."""
     a = np.random.default_rng(0).standard_normal(shape).astype(dtype)
     wanted = jax.scipy.linalg.lu_factor(a)
     replicated = [put(mesh_of(range(4), kind), a) for kind in ("auto", "explicit")]
@@ -293,7 +293,7 @@ def test_what_rectangles_are_not_for():
 
 
 def test_a_matrix_of_one_triangle_is_positive_definite():
-    """Of what users of one triangle hand over the other is never read."""
+    """The triangle that is not given is never read."""
     a = positive_definite("random", 8, "float64", np.random.default_rng(0))
     given = np.tril(a) + np.triu(np.full((8, 8), np.nan), 1)
     np.testing.assert_allclose(ms.cholesky(given, lower=True), np.linalg.cholesky(a), atol=1e-14)

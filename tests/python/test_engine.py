@@ -1,4 +1,4 @@
-"""Whose algorithms: ``engine=``, as far as it goes without CUDA devices."""
+"""The choice of algorithms: ``engine=``, tested without CUDA devices."""
 
 import jax
 import jax.numpy as jnp
@@ -63,7 +63,7 @@ B = np.ones(64, np.float32)
 
 
 def of_factor(factor):
-    """All that is done with a factor."""
+    """All uses of a factor."""
     return factor.solve(B), factor.inv(), factor.rcond(), factor[0]
 
 
@@ -72,7 +72,7 @@ def along(function):
     return lambda a, e: jax.jvp(lambda a: function(a, e), (a,), (a,))
 
 
-# Functions, and how many calls each makes.
+# Functions, and the number of their calls.
 CALLS = {
     "solve pos": (lambda a, e: ms.solve(a, B, assume_a="pos", engine=e), 1),
     "solve with info": (lambda a, e: ms.solve(a, B, return_info=True, engine=e), 1),
@@ -80,7 +80,7 @@ CALLS = {
     "inv pos": (lambda a, e: ms.inv(a, assume_a="pos", engine=e), 1),
     "cho_factor": (lambda a, e: (*of_factor(f := ms.cho_factor(a, engine=e)), f.logdet()), 6),
     "lu_factor": (lambda a, e: (*of_factor(f := ms.lu_factor(a, engine=e)), f.det()), 6),
-    # The inverse of the factor as it lies.
+    # The inverse from the factor in place.
     "logdet along": (along(lambda a, e: ms.cho_factor(a, engine=e).logdet()), 3),
     "slogdet along": (along(lambda a, e: ms.lu_factor(a, engine=e).slogdet()), 3),
     "inv along": (along(lambda a, e: ms.lu_factor(a, engine=e).inv()), 4),
@@ -90,7 +90,7 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("engine", [None, "cusolvermg"])
 def test_programs_for_cuda_say_who_factors(name, engine):
-    """Whatever is done with a factor, it is read as it was made."""
+    """Every use of a factor reads it with the engine that made it."""
     function, count = CALLS[name]
     made = calls_for_cuda(jax.jit(lambda a: function(a, engine)), shaped(64))
     assert [call.attributes["engine"] for call in made] == [engine or "meshsolve"] * count

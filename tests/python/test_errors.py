@@ -146,7 +146,7 @@ def test_messages_of_the_other_functions(call, error, message):
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
 def test_n_that_the_devices_do_not_divide(jit, kind):
-    """Two ways of four make eight, which do not divide 12; what JAX shards one way always fits."""
+    """Two ways of four make eight, which do not divide 12; a one-way sharding always fits."""
     mesh = jax.make_mesh((2, 4), ("y", "x"), axis_types=(kind, kind))
     solve = jax.jit(ms.solve, static_argnames="assume_a") if jit else ms.solve
     with pytest.raises(Exception) as raised:
@@ -156,7 +156,7 @@ def test_n_that_the_devices_do_not_divide(jit, kind):
         "= 12; give mesh=, which pads A for you, use a mesh whose size divides n, or put A on one "
         "device" in str(raised.value)
     )
-    # A replicated one is solved by each device for itself, or by one.
+    # Each device, or one, solves a replicated one.
     x = solve(put(mesh, 4 * np.eye(12)), put(mesh, np.ones(12)), assume_a="pos")
     np.testing.assert_array_equal(x, 0.25 * np.ones(12))
     if not jit:  # the remedy
@@ -234,7 +234,7 @@ def test_float64_setting():
     try:
         assert ms.float64_math() == "emulated"
         ms.solve(np.eye(4), np.ones(4)).block_until_ready()
-        # The host multiplies as ever.
+        # CPU devices multiply natively in any case.
         assert ms.last_call()["float64"] == "native"
     finally:
         ms.set_float64_math("native")

@@ -1,4 +1,4 @@
-"""The numbered examples, each as users run it, in a process that has set nothing for JAX."""
+"""The numbered examples, each as users run it, in a process without settings for JAX."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
 
 def run_example(name, *arguments, **environment) -> str:
-    """What it prints; an example that does not end well fails the test."""
+    """The output; an example that fails also fails the test."""
     (path,) = (ROOT / "examples").glob(f"{name}*.py")
     ours = ("JAX_PLATFORMS", "JAX_ENABLE_X64", "XLA_FLAGS", "MESHSOLVE_CACHE_DIR")
     env = {key: value for key, value in os.environ.items() if key not in ours} | environment
@@ -37,7 +37,7 @@ def test_they_are_short_and_each_is_on_the_page_of_examples():
 
 
 def test_pictures(tmp_path):
-    """Two of them, and that of the memory's figures."""
+    """Two pictures of examples, and the plot of memory."""
     for script in (["docs/pictures.py", "07", "08", "--out"], ["benchmarks/memory_report.py"]):
         command = [sys.executable, ROOT / script[0], *script[1:], tmp_path]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=240)

@@ -109,7 +109,7 @@ def test_a_factor_is_a_pytree_that_can_be_saved_and_restored(storage, tmp_path):
     assert isinstance(restored, ms.CholeskyFactor) and restored.storage == factor.storage
     np.testing.assert_array_equal(restored.solve(b), factor.solve(b))
     np.testing.assert_array_equal(restored.logdet(), factor.logdet())
-    # As they were saved, on one device then.
+    # As they were saved, then on one device.
     plain = jax.tree.unflatten(structure, [saved[name] for name in saved])
     np.testing.assert_allclose(plain.solve(b), factor.solve(b), rtol=1e-12)
     np.testing.assert_allclose(plain.logdet(), factor.logdet(), rtol=1e-14)
@@ -164,7 +164,7 @@ def test_a_padded_factor_moves(where):
     target = {
         "one device": jax.devices()[5],
         "replicated": NamedSharding(mesh, P()),
-        "three devices": NamedSharding(mesh_of((7, 0, 3)), P()),  # which do not divide 64
+        "three devices": NamedSharding(mesh_of((7, 0, 3)), P()),  # these do not divide 64
         "two axes": NamedSharding(jax.make_mesh((2, 4), ("y", "x")), P("y", "x")),
     }[where]
     moved = dataclasses.replace(factor, work=jax.device_put(factor.work, target))
@@ -241,7 +241,7 @@ def test_a_factor_prints_what_it_is():
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("lower", [False, True])
 def test_the_pair_is_scipys(storage, lower):
-    """c works with scipy and jax.scipy, and theirs work here."""
+    """c works with scipy and jax.scipy, and their pairs work here."""
     a, factor = random_factor(mesh_of(range(4)), storage, lower=lower)
     b = np.arange(64.0)
     c, triangle = factor
@@ -272,7 +272,7 @@ def test_a_failed_factor_gives_nan(storage, lower):
     b = np.ones((factor.n, 40))
     assert np.isnan(factor.solve(b)).all() and np.isnan(factor.logdet())
     assert np.isnan(next(iter(factor))).all()
-    # A padded matrix fails where A does, never in its corner.
+    # A padded matrix fails at the pivot of A, never in its corner.
     a[41, 41] = 1
     a[-2, -2] = 0
     if storage == "padded":

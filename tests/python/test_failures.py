@@ -1,4 +1,4 @@
-"""Numerical failures: info is LAPACK's, the solution is NaN, nothing else is."""
+"""Numerical failures: info is LAPACK's, and only the solution is NaN."""
 
 import jax
 import numpy as np
@@ -33,7 +33,7 @@ def test_info_is_lapacks_on_every_rank_and_in_the_last_tile(dtype, lower, storag
     n, p = 520, 4  # three tiles a rank
     rng = np.random.default_rng(0)
     good = positive_definite("random", n, dtype, rng)
-    # First and last column of the matrix, and somewhere on each rank.
+    # First and last column of the matrix, and a column on each rank.
     for failing in (0, 1, 129, 130, 200, 300, 450, n - 1):
         a = good.copy()
         a[failing, failing] = -1
@@ -70,7 +70,7 @@ def test_entries_that_are_not_finite_give_nan_and_no_crash(value, where, storage
     x, info = solve_info(a, storage=storage)
     assert np.isnan(x).all()
     # The first pivot that is not a positive number, as in LAPACK's definition (OpenBLAS reports
-    # none for NaN). LAPACK goes on after an infinite pivot; here it counts as a failure.
+    # none for NaN). LAPACK continues after an infinite pivot; here it counts as a failure.
     assert info == max(where) + 1
 
 

@@ -1,6 +1,6 @@
-"""The FFI layer seen from XLA: rendezvous, order, failures, direct calls.
+"""The FFI layer from XLA's view: rendezvous, order, failures, direct calls.
 
-What may hang or abort when a rule of the rendezvous is broken runs in a process of its own.
+A test that may hang or abort when a rule of the rendezvous is broken runs in its own process.
 """
 
 import jax
@@ -15,7 +15,7 @@ from helpers import fault_target, mesh_of, positive_definite, put, run_fresh, so
 
 pytestmark = pytest.mark.versions
 
-# Six calls or more of the target in one program, each on a matrix that takes a while to make, so
+# Six calls or more of the target in one program. Each is on a matrix that takes a while to make, so
 # that devices take the calls in different order.
 MANY_CALLS = """
     mesh = mesh_of(range(4))
@@ -48,7 +48,7 @@ MANY_CALLS = """
 
 
 def test_twelve_independent_solves_in_one_program():
-    """With a handler that blocks, devices wait for each other in different calls for ever."""
+    """With a handler that blocks, devices would wait for each other in different calls for ever."""
     run_fresh(
         MANY_CALLS
         + """
@@ -59,8 +59,8 @@ def test_twelve_independent_solves_in_one_program():
 
 
 def test_solves_and_collectives_side_by_side():
-    """What follows a promise waits in a collective for other devices: completing promises on a
-    thread that is needed elsewhere hangs or aborts here.
+    """Work after a promise waits in a collective for other devices. If a promise completes on a
+    thread that is needed elsewhere, it hangs or aborts here.
     """
     run_fresh(
         MANY_CALLS
@@ -130,7 +130,7 @@ def test_two_python_threads_run_two_programs():
 
 def direct(mesh, attributes, place=None, operand=None):
     """A direct call of a target on every device of the axis, as a user may write it. The target has
-    the routine `diagnose`, which fails where it is asked to.
+    the routine `diagnose`, which fails on request.
     """
     target = fault_target()
 

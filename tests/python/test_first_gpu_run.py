@@ -63,7 +63,7 @@ def test_all_steps_on_the_host(tmp_path):
 
 
 def test_it_goes_on_after_failures(tmp_path, script, capsys):
-    """And tries once more, with launches that wait, what the step says."""
+    """It runs such a step again, with launches that wait."""
     leave = "import os, sys; sys.exit(int(os.environ.get('CUDA_LAUNCH_BLOCKING', '3')))"
     sleep = "import time; time.sleep(60)"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {sleep!r}])"
@@ -90,7 +90,7 @@ def figures(what, routine, n, **more):
 
 
 def summary(script, folder, rows):
-    """By name, the parts of each line."""
+    """The parts of each line, by name."""
     columns = sorted(set().union(*rows)) if rows else ["what"]
     with open(folder / "solve-gpu-1-made-up.csv", "w", newline="") as file:
         table = csv.DictWriter(file, columns)
@@ -128,7 +128,7 @@ def test_the_line_to_change(tmp_path, script):
         ({512: 1.5, 1024: 1.0}, {2048: 1.0}, "not measured"),
     ):
         rows = [*tiles("cholesky", 2048, cholesky), *tiles("lu", 2048, lu)]
-        # In smaller matrices it is another one, and in larger ones nobody has tried.
+        # Smaller matrices have another fastest width, and no larger matrix was tried.
         rows += [*tiles("lu", 4096, {512: 3.0})]
         rows += [*tiles("lu", 1024, small)] if lu is slow else []
         assert summary(script, tmp_path, rows)["to change"] == line
@@ -159,7 +159,7 @@ def test_panels_and_what_passes_beside_them(tmp_path, script):
     assert lines["panels beside products"] == reported
     assert lines["share of gemm"] == "lu, n = 2048: meshsolve factor 0.70, meshsolve 0.60"
     assert lines["largest n"].endswith("peak over A: lu 1.030 at n = 65536")
-    # A line has two points.
+    # A line needs two points.
     lines = summary(script, tmp_path, [row for row in rows if row["n"] != "1024"])
     assert lines["panels beside products"] == "cholesky 0.75 at n = 2048, tile 1024"
 

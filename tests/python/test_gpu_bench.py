@@ -1,4 +1,4 @@
-"""The benchmark of solves on CUDA devices, as far as CPU devices show that it works."""
+"""The benchmark of solves on CUDA devices, tested on CPU devices."""
 
 import csv
 import itertools
@@ -53,14 +53,14 @@ def test_a_row(bench, routine, what, dtype):
 
 
 def test_tiles_are_as_wide_as_asked_for(bench):
-    """A width that there is not is refused by the library."""
+    """The library refuses an impossible width."""
     with pytest.raises(Exception, match="tile"):
         bench.measure(bench.Case("lu", "meshsolve tile -3", 96), 1)
 
 
 @pytest.mark.tools
 def test_a_table(tmp_path, bench):
-    """Rows that fail say why; what is there is not measured again."""
+    """Rows that fail report why; existing rows are not measured again."""
     options = ("--platform", "cpu", "--sizes", 96, "--routine", "cholesky", "--repeats", 1)
     options += ("--dtypes", "", "--tiles", "16", "--step", 32, "--most", 64, "--out", tmp_path)
     ran = run(*options)

@@ -1,4 +1,4 @@
-"""``python -m meshsolve.info``: the report as JSON and as text, and what makes it fail."""
+"""``python -m meshsolve.info``: the report as JSON and as text, and its failures."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from meshsolve import _core, _cuda, info
 
 
 def report(*arguments, **environment) -> str:
-    """What it prints, in a process of its own."""
+    """The output, from a separate process."""
     outside = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH")  # found before the wheels
     own = {name: value for name, value in os.environ.items() if name not in outside}
     ran = subprocess.run(

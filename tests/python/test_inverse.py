@@ -44,7 +44,7 @@ GRID = Grid(
 
 
 def matrix(kind: str, assume_a: str, n: int, dtype, rng) -> np.ndarray:
-    """A matrix of this structure; unless it is "pos", indefinite, the pivots off the diagonal."""
+    """A matrix of this structure; unless it is "pos", indefinite, with pivots off the diagonal."""
     if assume_a == "pos":
         return positive_definite(kind, n, dtype, rng)
     wide = np.complex128 if is_complex(dtype) else np.float64
@@ -120,7 +120,7 @@ def test_inverse(case):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_as_exact_as_lapack(dtype):
-    """Forward errors, of LAPACK's getri in the same precision and of ours."""
+    """Forward errors of LAPACK's getri in the same precision and of ours."""
     n, mesh, rng = 120, mesh_of(range(4)), np.random.default_rng(1)
     wide = np.complex128 if is_complex(dtype) else np.float64
     left, right = (np.linalg.qr(normal(rng, (n, n), wide))[0] for _ in range(2))
@@ -130,7 +130,7 @@ def test_as_exact_as_lapack(dtype):
     exact = np.linalg.inv(a.astype(wide))
     if wide == np.dtype(
         dtype
-    ):  # one step of Newton's iteration, the residual in extended precision
+    ):  # one step of Newton's iteration, with the residual in extended precision
         longer = np.clongdouble if is_complex(dtype) else np.longdouble
         residual = np.eye(n) - a.astype(longer) @ exact.astype(longer)
         exact = exact.astype(longer) + exact.astype(longer) @ residual
@@ -195,7 +195,7 @@ def test_a_factor_is_kept_and_moves(storage):
         assert x.sharding.is_equivalent_to(factor.work.sharding, 2)
         np.testing.assert_array_equal(factor.work, before)
         check(a, factor.inv(), 3)
-        # Its leaves may have been saved, and the whole may cross jit.
+        # Its leaves may be restored arrays, and the whole may cross jit.
         plain = jax.tree.map(np.asarray, factor)
         check(a, plain.inv(), 3)
         check(a, jax.jit(lambda f: f.inv())(factor), 3)

@@ -1,4 +1,4 @@
-"""Programs around the calls: a shard_map of the user's own, export, caches, lowering, shapes."""
+"""Programs around the calls: a user's own shard_map, export, caches, lowering, shapes."""
 
 import re
 
@@ -127,7 +127,7 @@ def test_shapes_and_lowering_ahead_of_time():
 
 
 def test_the_persistent_compilation_cache(tmp_path):
-    """With Explicit axes; with Auto axes JAX knows programs by an address, unless told not to."""
+    """With Explicit axes; with Auto axes JAX identifies programs by an address by default."""
     program = f"""
         from jax import monitoring
         hits = []
@@ -166,7 +166,7 @@ def test_loops_and_branches():
 
 
 def test_programs_of_different_operations_differ_in_the_compilation_cache():
-    """With Auto axes, too, where what the partitioner will ask of Python is not in their text."""
+    """Also with Auto axes, where their text does not show what the partitioner will call."""
     mesh = mesh_of(range(4))
     a, b = operands("float64")
     a, b = put(mesh, a, "x", None), put(mesh, b)

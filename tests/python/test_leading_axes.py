@@ -1,5 +1,6 @@
-"""The functions as NumPy's and SciPy's of the same names: batches by leading axes, which broadcast,
-vectors and columns, dtypes that promote, lists; on one device and on four, by Auto and by Explicit.
+"""The functions against NumPy's and SciPy's of the same names: batches by leading axes, which
+broadcast, vectors and columns, dtypes that promote, lists. They run on one device and on four, with
+Auto and with Explicit axes.
 """
 
 import itertools
@@ -57,8 +58,8 @@ def inverted(t, trans):
     return np.linalg.inv(t)
 
 
-# Beside NumPy's functions, which have the same idea of what a vector and what a batch is; what
-# needs a Hermitian matrix has a name that says so.
+# Next to NumPy's functions, which define vectors and batches alike. The names say which need a
+# Hermitian matrix.
 SOLVERS = {
     "solve": (ms.solve, np.linalg.solve),
     "solve, Hermitian": (lambda a, b: ms.solve(a, b, assume_a="pos"), np.linalg.solve),
@@ -111,7 +112,7 @@ SHAPES = (
     ],
 )
 def test_solutions_of_batches(name, i, shapes):
-    """Places, dtypes, and eager and jit change from case to case."""
+    """Placements, dtypes, and eager and jit change from case to case."""
     ours, numpys = SOLVERS[name]
     j = i + list(SOLVERS).index(name)
     dtype, place = DTYPES[j // 2 % 4], PLACES[j % 4]
@@ -198,7 +199,7 @@ def test_factors_are_compared_and_counted_as_pairs():
     assert shapes == jax.tree.map(jnp.shape, ms.lu_factor(2 * np.eye(4)))
     assert shapes != jax.tree.map(jnp.shape, ms.lu_factor(np.eye(2)))
     assert len(factor) == 2 and factor[0].shape == (4, 4) and factor[-1].shape == (4,)
-    with pytest.raises(TypeError, match="unhashable"):  # as arrays are
+    with pytest.raises(TypeError, match="unhashable"):  # like arrays
         hash(factor)
 
 

@@ -25,7 +25,7 @@ def pair(a):
     return jnp.asarray(np.linalg.cholesky(np.asarray(a))), True
 
 
-# The solve, and the dense matrix that it solves with.
+# The solve, and its dense matrix.
 SOLVES = {
     "solve": (lambda a, b: ms.solve(a, b), lambda a: a),
     "solve transposed": (lambda a, b: ms.solve(a, b, transposed=True), lambda a: a.T),
@@ -52,7 +52,7 @@ SOLVES = {
     ],
 )
 def test_transposed_solves(name, where, dtype):
-    """By vectors and by columns, also mapped over, and inside of jit."""
+    """Vectors and columns, also under vmap, and inside of jit."""
     solve, applied = SOLVES[name]
     a = matrix(dtype)
     mesh = None if where == "one device" else mesh_of(range(4), where)

@@ -52,7 +52,7 @@ def solver_and_tags(name: str, **options):
 @pytest.mark.parametrize("name", ["LU", "Cholesky"])
 @pytest.mark.parametrize("where", ["one device", "sharded", "batch sharded"])
 def test_states_made_under_an_eager_vmap(name, where):
-    """Which then solves with each of them; with many matrices and with one."""
+    """The state then solves with each matrix; with many matrices and with one."""
     n = 8
     many = np.stack([matrix(name, "float64", n), 2 * matrix(name, "float64", n)])
     b, (solver, tags) = np.ones((2, n)), solver_and_tags(name)
@@ -77,7 +77,7 @@ def test_states_made_under_an_eager_vmap(name, where):
 @pytest.mark.parametrize("name", ["LU", "Cholesky"])
 @pytest.mark.parametrize("with_state", [False, True])
 def test_operators_that_a_program_closes_over(name, kind, with_state):
-    """Whose devices JAX does not see: a message where the program is for others."""
+    """JAX does not see their devices: a message if the program is for others."""
     a, mesh = matrix(name, "float64", 8), mesh_of(range(4), kind)
     solver, tags = solver_and_tags(name)
     operator = lx.MatrixLinearOperator(put(mesh, a, "x", None), tags)
@@ -115,7 +115,7 @@ def solution(a, b, solver, tags, **options):
     ),
 )
 def test_solutions(name, dtype, kind, p, storage, jit):
-    """On Explicit axes inside of auto_axes, as lineax itself refuses sharded vectors otherwise."""
+    """Explicit axes need auto_axes, as lineax itself refuses sharded vectors otherwise."""
     a, b = matrix(name, dtype), normal(np.random.default_rng(0), N, dtype)
     solver, tags = solver_and_tags(name)
     solve = lambda a, b: solution(a, b, solver, tags).value  # noqa: E731
@@ -161,7 +161,7 @@ def test_transposes_and_conjugates_use_the_same_factor(name, dtype, storage):
         x, result, _ = solver.compute(made, jnp.asarray(b), {})
         assert solve_ratio(meant, x, b) < 3, what
         assert bool(result == lx.RESULTS.successful)
-        # As a primitive of lineax's, without any other call of the library in the program.
+        # As a primitive of lineax, without any other call of the library in the program.
         operator = lx.MatrixLinearOperator(jnp.asarray(meant), tags)
         x = lx.linear_solve(operator, jnp.asarray(b), solver, state=made).value
         assert solve_ratio(meant, x, b) < 3, what
@@ -206,7 +206,7 @@ def test_definite_operators_and_the_triangle_that_is_read(lower, dtype, sign):
     ),
 )
 def test_derivatives_are_those_of_jax(name, dtype, p, spec, jit):
-    """Eagerly, where the backward pass is a program of its own, and under jit."""
+    """Eagerly, where the backward pass is a separate program, and under jit."""
     n = 24
     a, b = matrix(name, dtype, n), normal(np.random.default_rng(3), n, dtype)
     ta, tb = (normal(np.random.default_rng(4), x.shape, dtype) for x in (a, b))
@@ -269,7 +269,7 @@ def test_vmap(name):
 
 
 def test_gradients_of_matrices_that_are_not_sharded_or_come_from_another_call():
-    """Where the type of a traced matrix does not say on which mesh it lies."""
+    """The type of a traced matrix does not show its mesh there."""
     a, b = matrix("LU", "float64", 16), np.ones(16)
     solve = lambda a, b: solution(a, b, ms.lineax.LU(), ()).value.sum()  # noqa: E731
     expected = jax.grad(lambda a: jnp.linalg.solve(a, b).sum())(jnp.asarray(a))
@@ -296,10 +296,10 @@ def test_singular_operators(name):
         for run in (solution, jax.jit(solution, static_argnums=(2, 3), static_argnames="throw")):
             failed = run(given, b, solver, tags, throw=False)
             assert failed.result == lx.RESULTS.singular and np.isnan(failed.value).all()
-            if p == 1:  # on several devices what lineax raises would end the process
+            if p == 1:  # on several devices the error of lineax would end the process
                 with pytest.raises(RuntimeError, match="non-finite"):
                     jax.block_until_ready(run(given, b, solver, tags).value)
-    # What compute itself says, before lineax has looked at the solution.
+    # The result of compute itself, before lineax has checked the solution.
     state = solver.init(lx.MatrixLinearOperator(given, tags), {})
     assert bool(solver.compute(state, b, {})[1] == lx.RESULTS.singular)
 
@@ -319,7 +319,7 @@ def test_orders_that_the_devices_do_not_divide(name, dtype):
 
 
 def test_operators_on_pytrees():
-    """Vectors that are pytrees, of other structure before than after the operator."""
+    """Vectors that are pytrees, with another structure before the operator than after it."""
     n = 12
     a, b = matrix("LU", "float64", n), normal(np.random.default_rng(7), n, "float64")
     apart = lambda v: {"first": v[:4].reshape(2, 2), "rest": [v[4:]]}  # noqa: E731

@@ -148,7 +148,7 @@ def test_factor(case):
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_pivots_and_factors_are_lapacks(dtype, storage):
-    """For every sharding those of A, not of the transpose that lies in memory."""
+    """For every sharding they are those of A, not of a transpose in memory."""
     a = general("random", 96, dtype, np.random.default_rng(0))
     lu, piv = ms.lu_factor(put_matrix(mesh_of(range(4)), a, storage))
     expected, rows = scipy.linalg.lu_factor(a)
@@ -173,7 +173,7 @@ def test_info_is_the_first_zero_pivot(singular, storage):
     assert np.isnan(ms.lu_solve((lu, piv), np.ones(64))).all()
     assert float(factor.det()) == 0
     assert (float(factor.slogdet().sign), float(factor.slogdet().logabsdet)) == (0, -np.inf)
-    # A solve by rows factors A^T, whose pivots are others; that it is singular shows all the same.
+    # A solve by rows factors A^T, whose pivots are others; it shows in any case that A is singular.
     x, info = ms.solve(put_matrix(mesh, a, storage), np.ones(64), return_info=True)
     assert np.isnan(x).all() and int(info.info) > 0
     oriented = a if storage in ("columns", "column-major") else a.T.copy()
@@ -183,7 +183,7 @@ def test_info_is_the_first_zero_pivot(singular, storage):
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_growth_is_that_of_lapack(transposed, storage):
-    """Partial pivoting itself loses digits here; we lose no more than twice what LAPACK does."""
+    """Partial pivoting itself loses digits here; the library loses at most twice LAPACK's."""
     n = 48
     a, b = general("growth", n, "float64", None), np.linspace(-1, 1, n)
     x = ms.solve(put_matrix(mesh_of(range(4)), a, storage), b, transposed=transposed)
@@ -196,7 +196,7 @@ def test_growth_is_that_of_lapack(transposed, storage):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_entries_that_are_no_numbers(dtype):
-    """Of any place and kind: no solution is left, where LAPACK divides by an infinite pivot."""
+    """Any kind in any place: no solution is left, where LAPACK divides by an infinite pivot."""
     mesh, b = mesh_of(range(2)), np.ones(32, dtype)
     for value in (np.nan, np.inf):
         for place in ((0, 0), (3, 7), (31, 31), (31, 0)):
@@ -232,7 +232,7 @@ def test_determinants(dtype, storage):
     np.testing.assert_allclose(got.logabsdet, log, atol=tolerance)
     jitted = jax.jit(lambda a: ms.lu_factor(a).slogdet())(a if over else given)
     np.testing.assert_allclose(jitted.logabsdet, log, atol=tolerance)
-    # In range even though partial products are not.
+    # In range although partial products are not.
     order = np.argsort(-np.abs(np.arange(n) - n / 2))
     extreme = np.diag(np.where(order % 2, 1e20, 1e-20) * (1 + (np.arange(n) == 3))).astype(dtype)
     extreme = extreme[:64, :64]
@@ -263,7 +263,7 @@ def test_a_factor_is_a_pytree_that_can_be_saved_and_restored(storage, tmp_path):
     back = [jax.device_put(saved[name], s) for name, s in zip(saved, shardings, strict=True)]
     restored = jax.tree.unflatten(structure, back)
     np.testing.assert_array_equal(restored.solve(b), factor.solve(b))
-    # As they were saved, on one device then.
+    # As they were saved, then on one device.
     plain = jax.tree.unflatten(structure, [saved[name] for name in saved])
     for trans in (0, 1, 2):
         np.testing.assert_allclose(plain.solve(b, trans), factor.solve(b, trans), rtol=1e-10)
@@ -381,7 +381,7 @@ def test_mistakes(call, message):
 
 
 def test_n_that_the_devices_do_not_divide():
-    """The remedy is one that the function has."""
+    """The function supports the remedy of its message."""
     mesh = jax.make_mesh((2, 4), ("y", "x"))
     a = put(mesh, np.eye(12), "y", "x")
     functions = [ms.lu_factor, ms.det, ms.slogdet, ms.inv, ms.solve_triangular]

@@ -1,5 +1,5 @@
-"""Peak memory: one matrix, not two. The bar is the acceptance document's: above the arrays
-themselves 3 % of A for n = 8192, which is 15 MiB; one more A where A is kept.
+"""Peak memory: one matrix, not two. Above the arrays themselves the bar is 3 % of A for n = 8192,
+which is 15 MiB. It is one more A if A is kept.
 """
 
 import json
@@ -21,14 +21,13 @@ from helpers import ROOT, mesh_of, run_fresh
 pytestmark = pytest.mark.versions
 
 MIB = 1 << 20
-# For processes whose memory is measured: a program that is loaded takes other memory than one that
-# is compiled.
+# For processes that measure memory: a loaded program takes other memory than a compiled one.
 COMPILED = {"JAX_ENABLE_COMPILATION_CACHE": "false"}
 
 
 class Case(NamedTuple):
-    """Options of memory.py, and what the call may take: matrices as large as A, parts of it that
-    are one device's, and scratch in bytes.
+    """Options of memory.py, and the memory that the call may take. These are matrices as large as
+    A, parts of A of one device, and scratch in bytes.
     """
 
     options: str
@@ -43,17 +42,17 @@ class Case(NamedTuple):
 
 
 def measure(*options: str) -> list[dict]:
-    """What memory.py says of cases, one after another in one process."""
+    """The output of memory.py for cases, one after another in one process."""
     program = [sys.executable, str(ROOT / "benchmarks/memory.py")]
     command = [*program, *shlex.split(" + ".join(options))]
-    threads = str(len(os.sched_getaffinity(0)))  # each of which has scratch
+    threads = str(len(os.sched_getaffinity(0)))  # each thread has scratch
     own = os.environ | COMPILED | {"MESHSOLVE_THREADS": threads}
     ran = subprocess.run(command, env=own, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
-# Every family of factorisations from every storage; of Cholesky's by columns the triangle that has
+# Every family of factorisations from every storage; for Cholesky by columns the triangle that has
 # to be mirrored, in place.
 SOLVES = {
     "Cholesky by rows": Case("--devices 4 --storage rows"),
@@ -74,7 +73,7 @@ DONATED = {
     "inverse by columns": Case("--what inv --storage columns --assume gen", scratch=8 * MIB),
     "inverse, column-major": Case("--what inv --storage column-major", scratch=8 * MIB),
     "inverse of a factor, which is kept": Case("--what lu-inv --assume gen", 1, scratch=12 * MIB),
-    # Distributed to the devices, and donated too.
+    # Distributed to the devices, and also donated.
     "many right-hand sides": Case("--rhs 2048", scratch=3 * MIB),
 }
 KEPT = {
@@ -82,12 +81,12 @@ KEPT = {
     "solve by columns": Case("--storage columns", 1, scratch=6 * MIB),
     # A factor in half the precision.
     "refined": Case("--what refine --assume gen", 0.5, scratch=12 * MIB),
-    # The factor, in whose place the gradient is made.
+    # The factor, whose memory the gradient takes.
     "gradient of LU": Case("--what grad --assume gen --storage columns", 1, scratch=19 * MIB),
     "gradient of Cholesky": Case("--what grad --assume pos", 1, scratch=19 * MIB),
     "gradient of slogdet": Case("--what logdet --assume gen", 1, scratch=19 * MIB),
     "gradient of logdet": Case("--what logdet --assume pos", 1, scratch=19 * MIB),
-    # One more A for the shards, and one device's rows of it while they are made.
+    # One more A for the shards, and the rows of one device while they are made.
     "distributed to a mesh": Case("--storage padded", 1, parts=1, scratch=6 * MIB),
     # Each device takes its rows of the blocks.
     "in blocks": Case("--storage 'two ways' --assume gen", 1, parts=1, scratch=3 * MIB),
@@ -116,7 +115,7 @@ def test_other_calls(cases, keep):
 @pytest.mark.parametrize("devices", [2, 4])
 @pytest.mark.parametrize("name", [*SOLVES, *DONATED, *KEPT])
 def test_large(name, devices):
-    """Each in a process of its own; what scratch there is grows with n."""
+    """Each case in its own process; scratch grows with n."""
     case = (SOLVES | DONATED | KEPT)[name]
     case = case._replace(scratch=max(case.scratch, 15 * MIB))
     keep = "--keep-a" if name in KEPT else ""
@@ -125,7 +124,7 @@ def test_large(name, devices):
 
 
 def test_memory_is_what_the_plan_says():
-    """But for the kernels' own scratch, pages of the allocator, programs."""
+    """Apart from the kernels' own scratch, pages of the allocator, and programs."""
     n, mesh = 4096, mesh_of(range(2))
     a = jax.ShapeDtypeStruct((n, n), np.float64, sharding=NamedSharding(mesh, P("x", None)))
     plans = {
@@ -135,14 +134,14 @@ def test_memory_is_what_the_plan_says():
     found = measure(*(f"--n {n} --devices 2 --assume gen {options}" for options in plans))
     for plan, reported in zip(plans.values(), found, strict=True):
         sizes = plan.bytes_per_device
-        # A and b are there already; and it does converge.
+        # A and b exist already, and the refinement converges.
         copies = sizes.keys() - {"A", "b", "copy of A, if it does not converge"}
         planned = plan.scratch_bytes + 2 * sum(sizes[name] for name in copies)
         assert 0.9 * planned <= reported["above_bytes"] <= planned + 24 * MIB
 
 
 def test_unpacking_a_padded_factor_costs_the_pair_and_two_more():
-    """Not one for each device, although its order cannot be sharded."""
+    """It does not need one for each device, although its order cannot be sharded."""
     code = """
         sys.path.insert(0, str(ROOT / "benchmarks"))
         from memory import peak, reset_peak
@@ -179,15 +178,15 @@ def test_calls_on_other_threads_leave_no_scratch_of_theirs():
     "shape", [(5792, 5792, 1), (5792, 5792, 4), (5791, 5801, 1), (5801, 5792, 4)]
 )
 def test_a_transposition_takes_its_scratch(shape):
-    """Of a square, of blocks, and of coprime sides by panels, on one device and on four."""
+    """A square, blocks, and coprime sides by panels, on one device and on four."""
     rows, columns, devices = shape
     sizes = f"--n {rows} --columns {columns} --devices {devices} --storage columns"
     [case] = measure(f"{sizes} --what transpose")
-    # Beside it pages of the allocator, and the first time the program: a hundredth of x.
+    # In addition pages of the allocator, and the first time the program: a hundredth of x.
     assert case["above_again_bytes"] <= case["scratch_bytes"] + (256 << 10)
     assert case["above_bytes"] <= case["scratch_bytes"] + (3 << 20)
-    # What `transpose_inplace` promises: for each thread, and for panels 1/32 of each device's part,
-    # or 1/8 of a small one up to 4 MiB.
+    # The promise of `transpose_inplace`: for each thread, and for panels 1/32 of each device's
+    # part, or 1/8 of a small one up to 4 MiB.
     part = 8 * rows * columns // devices
     shared = devices * max(part // 32, min(part // 8, 4 << 20))
     panels = rows != columns

@@ -1,4 +1,4 @@
-"""Norms: for every storage, eagerly and in jit, at the ends of the range, and what they cost."""
+"""Norms: for every storage, eagerly and in jit, at the ends of the range, and their cost."""
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ def exact(a, which) -> np.longdouble:
 
 def check_norm(dtype, p, size, kind, storage, which, axis_type, jit):
     n = SIZES[size] * p - (storage == "padded")
-    # No two rows and columns are of the same size.
+    # No two rows and columns have the same norm.
     a = general(kind, n, dtype, np.random.default_rng([n, p]))
     a = (a * np.linspace(0.5, 1, n)[:, None]).astype(dtype)
     mesh = mesh_of(ORDERS[p], axis_type)
@@ -107,7 +107,7 @@ def test_what_is_given_as_in_numpy():
 @pytest.mark.parametrize("storage", ["rows", "columns"])
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
 def test_the_matrix_is_neither_moved_nor_copied(kind, storage):
-    """Nor for the gradient, which is one more."""
+    """The same holds for the gradient, which is one more matrix."""
     n, mesh = 512, mesh_of(range(4), kind)
     spec = NamedSharding(mesh, P("x", None) if storage == "rows" else P(None, "x"))
     like = jax.ShapeDtypeStruct((n, n), np.float64, sharding=spec)
@@ -124,7 +124,7 @@ def test_the_matrix_is_neither_moved_nor_copied(kind, storage):
 
 @pytest.mark.parametrize("which", NORMS)
 def test_gradients_of_a_padded_matrix(which):
-    """Whose identity corner has no part in it."""
+    """The identity corner has no part in it."""
     a = operands("complex128", 7)[0] / 100
     ours = jax.grad(lambda a: number(ms.norm(a, which, mesh=mesh_of(range(4)))))
     wanted = jax.grad(lambda a: number(jnp.linalg.norm(a, which)))(jnp.asarray(a))
@@ -133,7 +133,7 @@ def test_gradients_of_a_padded_matrix(which):
 
 
 def test_gradients_of_large_and_small_matrices():
-    """Squares are not what they are made of."""
+    """They do not use squares."""
     a = operands("float64")[0]
     for scale in (1e-200, 1e200):
         got = jax.grad(ms.norm)(put_matrix(mesh_of(range(4)), scale * a, "rows"))
@@ -164,7 +164,7 @@ ORDERS_OF_NORMS = (None, 1, -1, 2, 0, 3, -2.5, np.inf, -np.inf, "fro")
     ids=str,
 )
 def test_as_numpy_has_them(shape, dtype, where):
-    """Vectors, rectangles, axes, orders: what numpy gives, and where it refuses an error, too."""
+    """Vectors, rectangles, axes, orders: numpy's results, and an error where numpy refuses."""
     x = normal(np.random.default_rng(0), shape, dtype)
     x.flat[1] = 0
     at = jnp.asarray(x)

@@ -1,4 +1,4 @@
-"""NaN and Inf in a matrix: no answer, whatever the function and the place of the matrix."""
+"""NaN and Inf in a matrix: no answer, whatever the function and the entry."""
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,7 @@ def with_entry(base: str, place: tuple[int, int], value: float) -> np.ndarray:
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize(("i", "name"), list(enumerate(CALLS)))
 def test_no_answer(i, name, value):
-    """NaN by default, an error if that is asked for: eagerly, and in programs where it is read."""
+    """NaN by default, an error on request: eagerly, and in programs where it is read."""
     call, mesh = CALLS[name], mesh_of(range(4), ("auto", "explicit")[i % 2])
     triangle = "pos" in name or "her" in name or name == "cho_factor"
     places = [(i, j) for i, j in PLACES if i >= j or not triangle]
@@ -61,7 +61,7 @@ def test_info_is_the_pivot_that_is_not_finite(value):
 
 
 def test_a_singular_matrix_with_an_entry_that_is_not_finite():
-    """A zero pivot comes first; the determinant is no number all the same."""
+    """A zero pivot comes first; the determinant is NaN in any case."""
     for value in (np.nan, np.inf):
         a = np.eye(N)
         a[:, 0], a[4, 6] = 0, value

@@ -1,5 +1,5 @@
-"""``on_failure="raise"``: an error where there is no answer, eagerly and in programs, and none
-where there is one.
+"""``on_failure="raise"``: an error where there is no answer, eagerly and in programs, and only
+there.
 """
 
 import jax
@@ -25,7 +25,7 @@ def failing(definite: bool):
     return a
 
 
-# What is called, whether by Cholesky, the library's routine, what the message says.
+# The call, whether it uses Cholesky, the library's routine, the message.
 CALLS = {
     "solve": (lambda a, **o: ms.solve(a, ONES, **o), False, "gesv", PIVOT),
     "solve with info": (
@@ -81,7 +81,7 @@ def test_where_there_is_no_answer(i, name):
 
 
 def test_a_failure_on_one_of_the_other_devices_is_one_of_the_call():
-    """Whichever device finds it."""
+    """Any device may find it."""
     mesh = mesh_of(range(8))
     for where in range(8):
         a = np.eye(16)
@@ -105,7 +105,7 @@ def test_derivatives_and_batches():
 
 @pytest.mark.parametrize("name", CALLS)
 def test_batches(name):
-    """With leading axes eagerly, one of whose matrices has no answer; in programs, theirs."""
+    """With leading axes eagerly, where one matrix has no answer; in programs, their error."""
     call, definite, routine, says = CALLS[name]
     good = put(mesh_of(range(4)), np.stack([np.eye(8), 2 * np.eye(8)]), None, "x")
     bad = put(mesh_of(range(4)), np.stack([np.eye(8), failing(definite)]), None, "x")
@@ -135,7 +135,7 @@ def test_local_solve():
 
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
 def test_groups_with_matrices_of_their_own(kind):
-    """One would fail, and XLA would end the process, in which the others wait."""
+    """One group would fail, and XLA would end the process, in which the others wait."""
     mesh = jax.make_mesh((2, 4), ("g", "x"), axis_types=(mesh_of((0,), kind).axis_types[0],) * 2)
     two = put(mesh, np.stack([np.eye(8), failing(False)]), "g", "x", None)
     message = (

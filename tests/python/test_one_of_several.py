@@ -1,4 +1,4 @@
-"""A large matrix that one of several devices solves: a warning, once, however it came there."""
+"""A large matrix that one of several devices solves gives one warning, whatever its origin."""
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +47,7 @@ def test_a_warning_once(name):
 
 
 def test_no_warning():
-    """Of matrices that are distributed, or so small that one device will do."""
+    """Of distributed matrices, and of small ones that one device can solve."""
     assert run_fresh(CODE.format(names=["distributed", "mesh", "groups", "small"])).reported == []
 
 

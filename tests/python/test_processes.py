@@ -1,4 +1,4 @@
-"""Ctrl-C, the end of the interpreter, forks, logging: each in a process of its own."""
+"""Ctrl-C, the end of the interpreter, forks, logging: each in its own process."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from helpers import run_fresh
 
 pytestmark = pytest.mark.versions
 
-# A call of a second or more on any machine, by one thread, and one that is over at once.
+# A call of a second or more on any machine, by one thread, and one that ends at once.
 LONG = """
 import os, signal, threading, time
 mesh = mesh_of(range(2))
@@ -22,7 +22,7 @@ a = jax.block_until_ready(jax.device_put(jnp.eye(6144), NamedSharding(mesh, P("x
 x = ms.solve(a, put(mesh, np.ones((6144, 1))), overwrite_a=True)
 """
 ONE_THREAD = {"MESHSOLVE_THREADS": "1"}
-# Background jobs of some shells have SIGINT ignored.
+# Background jobs of some shells ignore SIGINT.
 INTERRUPTED = """
 signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -55,7 +55,7 @@ tell(ended, ms.cancel())
     assert error.endswith("meshsolve: the call was ended by meshsolve.cancel()")
 
 
-# What is registered before the library's first use comes after it at the end.
+# A function that is registered before the library's first use runs after it at the end.
 UNCAUGHT = (
     """
 import atexit
@@ -80,7 +80,7 @@ threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 @pytest.mark.parametrize("wait", ["later[-1].block_until_ready()", "time.sleep(60)"])
 def test_calls_are_ended_when_ctrl_c_is_not_caught(wait):
-    """That which runs, and those behind it."""
+    """The running call, and those after it."""
     reported = run_fresh(UNCAUGHT + wait, env=ONE_THREAD, code_at_end=-signal.SIGINT).reported
     text = "meshsolve: the call was ended because the process ends"
     assert len(reported) == 3 and all(error.startswith("CANCELLED: ") for error in reported), (

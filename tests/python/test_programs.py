@@ -46,7 +46,7 @@ def test_the_wheel_in_an_empty_environment(tmp_path):
 
 
 def benchmark(*arguments, env=None, timeout=240):
-    """Rows of run.py, each checked, and what it says of those that it leaves out."""
+    """Rows of run.py, each checked, and its reports of rows that it leaves out."""
     script = ROOT / "benchmarks/run.py"
     ran = program(script, "--sizes", 256, "--repeats", 2, *arguments, env=env, timeout=timeout)
     assert ran.returncode == 0, ran.stderr
@@ -92,7 +92,7 @@ def test_benchmark_refuses_names_that_it_does_not_know():
 
 
 def test_benchmark_keeps_a_table_and_goes_on(tmp_path):
-    """The split of a call's time, faer's own solver; rows that are there are not taken again."""
+    """The split of a call's time, faer's own solver; existing rows are not measured again."""
     options = ("--routine", "lu", "--sizes", 64, "--repeats", 2, "--out", tmp_path)
     script = ROOT / "benchmarks/run.py"
     whats = ("meshsolve columns", "faer")
@@ -113,7 +113,7 @@ def test_benchmark_keeps_a_table_and_goes_on(tmp_path):
 
 
 def test_share_of_copy(script):
-    """Of a transposition of 64 MiB that took a second."""
+    """The share of a transposition of 64 MiB that took a second."""
     rows = script("rows")
     columns = rows.share_of_copy(rows.COPIED, 1.0)
     rate = float(columns["copy_gb_per_s"])
@@ -122,7 +122,7 @@ def test_share_of_copy(script):
 
 @pytest.mark.parametrize("columns", ["all", pytest.param("old", marks=pytest.mark.tools)])
 def test_plots_of_the_benchmark(tmp_path, columns):
-    """Of the committed table, and of one without the columns that came later."""
+    """The committed table, and one without the newer columns."""
     pytest.importorskip("matplotlib")
     [source] = (ROOT / "benchmarks/results").glob("solve-cpu-*.csv")
     with open(source, newline="") as file:
@@ -146,7 +146,7 @@ def test_plots_of_the_benchmark(tmp_path, columns):
 
 
 def write(folder, rows):
-    """A folder with a table as run.py makes one."""
+    """A folder with a table in the format of run.py."""
     folder.mkdir(exist_ok=True)
     with open(folder / "solve-cpu-2-cores.csv", "w", newline="") as file:
         table = csv.DictWriter(file, rows[0])
@@ -196,7 +196,7 @@ def test_shares_are_checked_with_a_margin(tmp_path, script):
 
 
 def test_aims_of_the_benchmark(tmp_path, script):
-    """Met, missed, and not told of where there is no row."""
+    """Met, missed, and absent if there is no row."""
     fixed = {"routine": "cholesky", "dtype": "float64"}
     names = ("what", "n", "devices", "seconds_median", "share_of_update_factor", "peak_over_a")
     names += ("peak_gflops", "update_gflops", "disturbed", "share_of_peak_factor")
@@ -268,7 +268,7 @@ def test_traces_are_kept_and_summed_up(tmp_path):
 
 
 def test_model_of_growth(script):
-    """Its sums against what docs/design/algorithms.md derives from them."""
+    """Its sums against the derivation in docs/design/algorithms.md."""
     model = script("model")
     for method, constant in zip(model.METHODS, (13.5, 2.9), strict=True):
         assert model.share(method, 64, 1) == pytest.approx(1, abs=1e-3)
@@ -335,7 +335,7 @@ def test_benchmark_of_other_dtypes(dtype):
 
 
 def test_transposition_benchmark(tmp_path):
-    """Which checks every answer itself."""
+    """The benchmark checks every answer itself."""
     script = ROOT / "benchmarks/transpose.py"
     methods = ("chosen", "C2R", "R2C", "transpose crate", "numpy", "out of place")
     options = ("--quick", "--out", tmp_path, "--threads", "1,3", "--methods", ",".join(methods))

@@ -82,13 +82,13 @@ def test_refine(case):
     check_refine(**case)
 
 
-# Pairs of options say nothing of these.
+# Pairs of options do not cover these.
 CROSSED = [
-    # One device that calls A sharded.
+    # One device with an A that counts as sharded.
     GRID.case(size=65, k=(3,), kind="random", lower=True, axis_type="explicit"),
     # Row sums of a padded matrix.
     GRID.case(p=2, k=(40,), storage="padded", lower=True, axis_type="explicit"),
-    # Right-hand sides of no mesh, which the devices do not divide.
+    # Right-hand sides without a mesh, which the devices do not divide.
     GRID.case(
         **{"dtype": "complex128", "p": 2, "size": 65, "k": (41,), "kind": "random"},
         **{"storage": "padded", "axis_type": "explicit", "jit": True, "over": True},
@@ -123,7 +123,7 @@ def test_several_options_at_once(case):
     ],
 )
 def test_solutions_lie_where_those_of_the_full_factorisation_do(storage, k):
-    """With Explicit axes, of right-hand sides that no mesh says anything of."""
+    """With Explicit axes, for right-hand sides without a mesh."""
     mesh, n = mesh_of(range(2), "explicit"), 64 - (storage == "padded")
     rng = np.random.default_rng(9)
     a, b = general("dominant", n, "float64", rng), jnp.asarray(rng.standard_normal((n, *k)))
@@ -139,7 +139,7 @@ def test_solutions_lie_where_those_of_the_full_factorisation_do(storage, k):
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("axis_type", ["auto", "explicit"])
 def test_a_matrix_in_blocks(axis_type, jit):
-    """Of which every residual reads, and whose right-hand sides say nothing of a mesh."""
+    """Every residual reads it, and its right-hand sides have no mesh."""
     kinds = ({"auto": AxisType.Auto, "explicit": AxisType.Explicit}[axis_type],) * 2
     mesh, rng = jax.make_mesh((2, 2), ("x", "y"), axis_types=kinds), np.random.default_rng(10)
     a, b = general("dominant", 64, "float64", rng), rng.standard_normal((64, 41))
@@ -154,7 +154,7 @@ def test_a_matrix_in_blocks(axis_type, jit):
 
 @pytest.mark.parametrize("spec", [("x", "y"), (), ("x", None)])
 def test_a_matrix_is_moved_once_at_most(spec, monkeypatch):
-    """And not for each residual."""
+    """It is not moved for each residual."""
     mesh = jax.make_mesh((2, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
     a = general("one small:2", 64, "float64", np.random.default_rng(12))
     given, moved, move = put(mesh, a, *spec), [], _dispatch.moved
@@ -208,7 +208,7 @@ def test_derivatives_where_no_mesh_says_where_right_hand_sides_lie():
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("storage", STORAGES)
 def test_good_is_good_in_the_infinity_norm(storage, transposed):
-    """Columns of very different sizes: the 1-norm of A would let solutions pass that are not."""
+    """Columns of very different sizes: with the 1-norm of A bad solutions would pass."""
     n, unit = 256, 2.0**-53
     for seed in range(4):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""What a release says of itself: one version everywhere, allowed licences, extras of JAX."""
+"""The metadata of a release: one version everywhere, allowed licences, extras of JAX."""
 
 import importlib.metadata
 import pathlib
@@ -18,14 +18,14 @@ import licences
 
 
 def test_one_version():
-    """That of Cargo.toml."""
+    """The version of Cargo.toml."""
     version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     changes = re.search(r"^## (\S+), ", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert ms.__version__ == importlib.metadata.version("meshsolve") == version == changes[1]
 
 
 def test_the_wheel_has_no_benchmarks_and_no_faults():
-    """Neither their functions nor their texts; what `benchmarks/native` builds has both."""
+    """It has neither their functions nor their texts; `benchmarks/native` builds both."""
     functions = ("gemm_seconds", "peak_flops", "faer_solve", "cuda_ranks", "cuda_transposition")
     texts = [name.encode() for name in (*functions, "was asked to fail", "check.cu")]
     wheel = pathlib.Path(_core.__file__).read_bytes()
@@ -53,7 +53,9 @@ def test_extras_are_those_of_jax():
 
 
 def test_the_pythons_of_the_environments():
-    """Where only this one is, it serves one of the two environments; for the other it is named."""
+    """If only this one exists, it serves one of the two environments, and a message names the
+    other.
+    """
     alone = {"PATH": "", "PYENV_ROOT": "/nowhere", "HOME": "/nowhere"}
     is_new = sys.version_info >= (3, 12)
     for which, fits in (("newest", is_new), ("oldest", sys.version_info[:2] == (3, 11))):
@@ -91,7 +93,7 @@ def test_expressions_of_licences(expression, is_allowed, is_ours):
 
 
 def test_dependencies_that_cannot_be():
-    """By licence, by source, by the version of Rust; one that can be has nothing against it."""
+    """By licence, by source, by the version of Rust; an allowed one has no faults."""
     package = {"name": "it", "version": "1.0", "license": "MIT OR GPL-3.0-only"}
     package |= {"source": licences.SOURCE, "rust_version": "1.85"}
     assert licences.faults(package, "1.89") == []

@@ -1,4 +1,4 @@
-"""Matrices that a function makes row by row: the same answers, and never in full."""
+"""Matrices that a function makes some rows of at a time: the same answers, and never in full."""
 
 import functools
 
@@ -17,7 +17,7 @@ POINTS = np.random.default_rng(5).standard_normal((N, 3))
 
 
 def kernel(dtype, xp=np):
-    """Positive definite."""
+    """A positive definite matrix."""
     far = ((POINTS[:, None] - POINTS) ** 2).sum(-1)
     return xp.asarray(np.exp(-far) + np.eye(N), dtype)
 
@@ -104,7 +104,7 @@ def test_messages():
 
 
 def test_the_matrix_is_nowhere_in_full():
-    """Of an order that four devices do not divide: the shards, a device's rows, a block."""
+    """An order that four devices do not divide: the shards, a device's rows, a block."""
     ran = run_fresh(
         """
         sys.path.append(str(ROOT / "benchmarks"))

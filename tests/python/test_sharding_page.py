@@ -1,4 +1,4 @@
-"""The tables of docs/sharding.md hold: what is moved, which memory is needed; the plan agrees."""
+"""The tables of docs/sharding.md hold: moves and memory; the plan agrees."""
 
 import jax
 import numpy as np
@@ -72,8 +72,8 @@ def test_what_is_moved(row, kind):
 
 
 def eager(a, b):
-    """Memory of the three eager calls: a copy if A is still there, none if its memory is the
-    factor's. (tests/python/test_memory.py measures them.)
+    """Memory of the three eager calls: a copy if A still exists, none if the factor has its memory.
+    (tests/python/test_memory.py measures them.)
     """
     given, pointers = ms.plan(a, b), {s.data.unsafe_buffer_pointer() for s in a.addressable_shards}
     ms.solve(a, b).block_until_ready()
@@ -114,7 +114,7 @@ def test_donation():
     rows = table("Donation")
     assert sum("eagerly" in label for label, _ in rows) == 3
     assert len(rows) == 3 + len(IN_JIT)
-    a = put(mesh, matrix(), "x", None)  # which may be NumPy's memory: a + 0 is not
+    a = put(mesh, matrix(), "x", None)  # this may be NumPy's memory: a + 0 is not
     for (label, memory), found in zip(rows, eager(a + 0, b), strict=False):
         assert found == float(memory), label
     for (label, memory), (call, donated) in zip(rows[3:], IN_JIT, strict=True):

@@ -1,4 +1,4 @@
-"""Solutions: a pairwise selection of the grid of cases, and what the grid cannot say."""
+"""Solutions: a pairwise selection of the grid of cases, and tests outside of the grid."""
 
 import itertools
 
@@ -30,8 +30,8 @@ from helpers import (
     solve_ratio,
 )
 
-# Sizes in units that fit every number of devices: multiples of P around P itself, around tile
-# borders (tiles are 64 wide at these sizes), a prime multiple, and something larger.
+# Sizes in units that fit every number of devices: multiples of P around P itself and around tile
+# borders, a prime multiple, and a larger one. Tiles are 64 wide at these sizes.
 SIZES = {
     "P": lambda p: p,
     "2P": lambda p: 2 * p,
@@ -61,7 +61,7 @@ GRID = Grid(
 
 
 def place_rhs(mesh, b, where):
-    """B on the mesh in the named way, as far as JAX can shard it so, or on a single device."""
+    """B on the mesh in the named sharding, if JAX can shard it so, or on a single device."""
     if where == "elsewhere":
         return jnp.asarray(b)
     p = mesh.size
@@ -74,7 +74,7 @@ def place_rhs(mesh, b, where):
 
 
 def check_solve(dtype, p, size, rhs, kind, storage, where, lower, axis_type, jit, which, overwrite):
-    # One less than a multiple of P where A is padded to one: also 0, and P - 1.
+    # One less than a multiple of P if A is padded to one: also 0, and P - 1.
     n = SIZES[size](p) - (storage == "padded")
     rng = np.random.default_rng([n, p, which])
     a = positive_definite(kind, n, dtype, rng)
@@ -104,9 +104,9 @@ def check_solve(dtype, p, size, rhs, kind, storage, where, lower, axis_type, jit
     if not jit and where != "elsewhere":
         assert x.sharding.is_equivalent_to(home, b.ndim), "x comes back in b's sharding"
     ratio = solve_ratio(a, x, b)
-    # Of order 1 LAPACK's own ratio passes 3, see test_order_one_is_as_good_as_lapack.
+    # At order 1 LAPACK's own ratio passes 3, see test_order_one_is_as_good_as_lapack.
     assert np.isfinite(ratio) and ratio <= (3 if kind in WELL_CONDITIONED and n > 1 else 30)
-    # What is replicated over one device lies as its rows do.
+    # A matrix that is replicated over one device is also by rows.
     in_place = storage in STORAGES[:3] or (storage == "replicated" and p == 1)
     assert a_dev.is_deleted() == (overwrite and not jit and n > 0 and in_place)
 
@@ -150,7 +150,7 @@ def test_no_copy_of_the_matrix_is_gathered_under_jit_on_an_auto_mesh():
         program = Program(solve, a, b)
         assert program.makes(n // 4, n) or program.makes(n, n // 4)
         assert program.routines() == ["posv"]
-        # The right-hand sides may be gathered if they are few; the matrix never.
+        # Few right-hand sides may be gathered, the matrix never.
         assert not program.makes(n, n)
 
 
@@ -190,7 +190,7 @@ def test_promotion_and_empty_systems():
     assert x.dtype == jnp.float64 and np.allclose(x, 0.5)
     x = ms.solve(put(mesh, np.eye(4, dtype=np.float32), "x", None), np.ones(4), assume_a="pos")
     assert x.dtype == jnp.float64
-    # What b promotes is fine, on a mesh that A is distributed to as well.
+    # A lower dtype of A is fine if b promotes it, also on a mesh.
     x = ms.solve(np.eye(4, dtype=np.float16), np.ones(4), assume_a="pos", mesh=mesh)
     assert x.dtype == jnp.float64 and np.array_equal(x, np.ones(4))
     for shape in ((0,), (0, 3)):
@@ -217,7 +217,7 @@ def test_overwrite_takes_the_memory_of_a_and_b():
     mesh = mesh_of(range(4))
     rng = np.random.default_rng(4)
     a = put(mesh, positive_definite("random", 64, "float64", rng), "x", None)
-    # Made by JAX: memory that a NumPy array lends cannot be taken.
+    # JAX makes it: memory that a NumPy array lends cannot be taken.
     b = jax.jit(lambda: jnp.ones((64, 1)), out_shardings=NamedSharding(mesh, P()))()
     pointers = [shard.data.unsafe_buffer_pointer() for shard in b.addressable_shards]
     keep = ms.solve(a, b, assume_a="pos")
@@ -239,7 +239,7 @@ def test_what_is_not_donated_is_the_users_to_keep():
 
 
 def test_small_entries_give_the_same_bits_every_time():
-    """The magnitude of A is read by all workers before any of them overwrites the diagonal."""
+    """All workers read the magnitude of A before any of them overwrites the diagonal."""
     rng = np.random.default_rng(6)
     a, b = positive_definite("tiny", 256, "float64", rng), np.ones((256, 1)) * 1e-300
     mesh = mesh_of(range(2))
@@ -252,7 +252,7 @@ def test_small_entries_give_the_same_bits_every_time():
 @pytest.mark.parametrize("lower", [False, True])
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_the_diagonal_is_taken_as_real(dtype, lower):
-    """As LAPACK does, whatever imaginary parts are stored there."""
+    """As in LAPACK, whatever imaginary parts are stored there."""
     rng = np.random.default_rng(7)
     a, b = positive_definite("random", 130, dtype, rng), normal(rng, (130, 2), dtype)
     stored = (a + 1j * np.diag(rng.standard_normal(130))).astype(dtype)
@@ -273,7 +273,7 @@ def test_under_a_mesh_that_is_set(axis_type, k):
             assert solve_ratio(a, call(put(mesh, a, "x", None), put(mesh, b)), b) < 3
         padded = jax.jit(lambda a, b: ms.solve(a, b, assume_a="pos", mesh=mesh))
         assert solve_ratio(a[1:, 1:], padded(a[1:, 1:], b[1:]), b[1:]) < 3
-        # An eager call goes by the array's own mesh, also if that has the same axes.
+        # An eager call uses the array's own mesh, also if that has the same axes.
         for own in (other, mesh_of((3, 1, 2, 0), axis_type)):
             x = ms.solve(put(own, a, "x", None), b, assume_a="pos")
             assert solve_ratio(a, x, b) < 3 and x.sharding.mesh == own
@@ -284,7 +284,7 @@ def test_under_a_mesh_that_is_set(axis_type, k):
 @pytest.mark.parametrize("axis_type", ["auto", "explicit"])
 @pytest.mark.parametrize("where", ["NumPy", "tied to no device", "tied to a device"])
 def test_one_device_works_under_a_mesh_that_is_set(axis_type, where):
-    """For all of them, as they do not divide n, or because A is tied to it."""
+    """One device works for all, as they do not divide n, or because A is committed to it."""
     mesh, there, n = mesh_of(range(4), axis_type), jax.devices()[6], 65
     a, b = positive_definite("random", n, "float64", np.random.default_rng(9)), np.ones((n, 3))
     calls = {
@@ -306,7 +306,7 @@ def test_one_device_works_under_a_mesh_that_is_set(axis_type, where):
         got = [call(given, b) for call in calls.values()]
         on_mesh = put(mesh, b)
         np.testing.assert_allclose(ms.solve(given, on_mesh), wanted[0][0], rtol=1e-12)
-        if not alone:  # what lies on the mesh can be used
+        if not alone:  # results on the mesh can be used
             assert all((2 * x).sharding.mesh == mesh for x in jax.tree.leaves(got[:4]))
     for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12)
@@ -333,7 +333,7 @@ def test_what_is_on_one_device_stays_there_and_mixes_with_other_arrays():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_order_one_is_as_good_as_lapack(dtype):
-    """Nothing is averaged over n here: LAPACK's own ratio reaches 3.7."""
+    """No average over n helps here: LAPACK's own ratio reaches 3.7."""
     rng = np.random.default_rng(10)
     mesh, ours, lapacks = mesh_of([0]), [], []
     for _ in range(60):

@@ -1,4 +1,4 @@
-"""Memory layouts: what is transposed, copied, distributed to a mesh, and what `plan` says of it."""
+"""Memory layouts: transpositions, copies, distribution to a mesh, and the reports of `plan`."""
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ def pointers(x):
 
 
 def made_by_jax(mesh, a, storage):
-    """The same in memory that can be donated: what NumPy lends cannot."""
+    """The same matrix in memory that can be donated, unlike memory that NumPy lends."""
     x = put_matrix(mesh, a, storage)
     return jax.jit(lambda x: x + 0, out_shardings=x.format)(x)
 
@@ -52,7 +52,7 @@ def test_the_factor_takes_the_memory_of_a(storage, dtype):
 
 
 def program(storage, lower=False, n=64):
-    """The compiled program of an eager factorisation, and the array that it is for."""
+    """The compiled program of an eager factorisation, and its array."""
     mesh = mesh_of(range(4))
     a = put_matrix(mesh, np.eye(n), storage)
     at = _dispatch.eager_placement("cho_factor", a)
@@ -74,8 +74,8 @@ def test_the_program_holds_the_call_and_no_copy(storage):
 
 
 def test_what_is_not_given_stays_where_it_is():
-    """Of a column-major A, lower, and of A by rows, upper, nothing moves: the solver leaves all
-    that lies outside of its triangle and its diagonal tiles as it finds it.
+    """Nothing of a column-major A, lower, or an A by rows, upper, moves. The solver does not change
+    entries outside of its triangle and its diagonal tiles.
     """
     mesh, n, tile = mesh_of(range(4)), 512, 64
     a = positive_definite("random", n, "float64", np.random.default_rng(1))
@@ -255,7 +255,7 @@ def test_the_plan_of_an_inverse_holds(storage, assume_a):
 @pytest.mark.parametrize("storage", STORAGES[:3])
 @pytest.mark.parametrize("k", [2, 64])
 def test_the_plan_of_a_refinement_holds(storage, assume_a, k):
-    """Of all calls that it consists of, as they are logged."""
+    """All its calls, as they are logged."""
     a, b = put_matrix(mesh_of(range(2)), np.eye(512) * 3, storage), np.ones((512, k))
     plan = ms.plan(a, b, assume_a=assume_a, refine=True)
     _core.listen(True)
@@ -347,7 +347,7 @@ def test_numpy_arrays_and_other_meshes_are_distributed_to_the_mesh_that_is_given
         factor = ms.cho_factor(given, True, mesh=large)
         assert factor.work.shape == (64, 64) and factor.n == n
         assert solve_ratio(np.asarray(given), factor.solve(b_n[:, 0]), b_n[:, 0]) < 3
-    # What lies there already is used as it is.
+    # A matrix that is there already is used as it is.
     there = put(large, np.pad(a, (0, 3)) + np.diag([0.0] * 61 + [1] * 3), None, "x")
     assert ms.plan(there, mesh=large).storage == "columns"
     one, order = mesh_of([3]), jnp.eye(61)

@@ -1,4 +1,4 @@
-"""``MESHSOLVE_TRACE``: a file of what workers do, in processes of their own."""
+"""``MESHSOLVE_TRACE``: a file of the workers' spans, in separate processes."""
 
 import json
 import re

@@ -21,7 +21,7 @@ def pointers(x):
 
 
 def bits(shape, dtype, seed=0):
-    """Any bits: among them numbers that are none."""
+    """Any bits, with NaNs among them."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     return np.random.default_rng(seed).bytes(size), shape, dtype
 
@@ -32,7 +32,7 @@ def array(made):
 
 
 def owned(x, sharding):
-    """In memory that JAX has made itself and can give away."""
+    """An array in memory that JAX owns and can donate."""
     return jax.jit(jnp.copy, out_shardings=sharding)(jax.device_put(x, sharding))
 
 
@@ -112,7 +112,8 @@ def test_structures_on_one_device(shape, dtype):
     y = ms.transpose_inplace(given)
     assert pointers(y) == before
     assert np.asarray(y).tobytes() == np.ascontiguousarray(x.T).tobytes()
-    # A panel of 256 KiB for each thread, a bit for each of its chunks, and what is shared.
+    # A panel of 256 KiB for each thread, a bit for each of its chunks, and shared memory of the
+    # call.
     call = ms.last_call()
     assert call["scratch_bytes"] <= call["workers"] * (256 << 10) + (2 << 20)
 

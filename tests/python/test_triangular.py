@@ -38,7 +38,7 @@ GRID = Grid(
 
 
 def triangle(a, lower, unit):
-    """(What is solved with, what is handed over: NaN wherever nothing may be read)."""
+    """(The matrix of the system, the operand: NaN wherever no entry may be read)."""
     t = np.tril(a) if lower else np.triu(a)
     given = np.where(
         np.tri(len(a), dtype=bool) if lower else np.tri(len(a), dtype=bool).T, t, np.nan
@@ -55,7 +55,7 @@ def check_solve_triangular(
     n = SIZES[size] * p - (storage == "padded")
     rng = np.random.default_rng([n, p])
     a = general(kind, n, dtype, rng)
-    # Rows far from the unit diagonal must not let solutions grow beyond all bounds.
+    # Rows much larger than the unit diagonal must not let solutions grow beyond all bounds.
     a = a / max(np.abs(a).max(initial=0), 1) / (n if unit and n else 1)
     t, given = triangle(a.astype(dtype), lower, unit)
     b = normal(rng, (n, *k), dtype)
@@ -93,7 +93,7 @@ def test_a_zero_on_the_diagonal_gives_nan(storage, k):
 
 @pytest.mark.parametrize("storage", ["rows", "columns", "column-major"])
 def test_the_matrix_is_not_copied(storage):
-    """What the program holds beside its operands has no room for a shard."""
+    """The program's memory has no room for a shard in addition to its operands."""
     n, mesh = 512, mesh_of(range(4))
     a = put_matrix(mesh, np.triu(np.ones((n, n))) + n * np.eye(n), storage)
     if storage == "column-major":

@@ -1,4 +1,4 @@
-"""Meshes that follow each other in a process: in another order, of other axis types, set or not."""
+"""Successive meshes of a process: in another order, of other axis types, set or not."""
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ A, B = 8 * np.eye(8) + np.arange(64).reshape(8, 8) / 64, np.ones((8, 2))
     ],
 )
 def test_eager_gradients_on_the_same_devices_in_another_order(name, kind):
-    """JAX 0.12 finds what it has traced by types, which do not tell the two meshes apart."""
+    """JAX 0.12 finds a traced function by types, which are equal for the two meshes."""
     function = FUNCTIONS[name]
     matrix = np.asarray(function.prepare(A))
     wanted = jax.jit(jax.grad(lambda a, b: number(function.jnps(a, b)), (0, 1)))(matrix, B)
@@ -42,7 +42,7 @@ def test_eager_gradients_on_the_same_devices_in_another_order(name, kind):
 
 
 def test_an_explicit_mesh_that_is_set_and_an_array_on_another():
-    """JAX's own functions refuse both; the library takes what is not differentiated."""
+    """JAX's own functions refuse both; the library takes operands that are not differentiated."""
     devices = np.array(jax.devices()[:4])
     a = put(Mesh(devices, ("x",), axis_types=(AxisType.Auto,)), A, "x", None)
     with jax.set_mesh(Mesh(devices, ("x",), axis_types=(AxisType.Explicit,))):
@@ -57,7 +57,7 @@ def test_an_explicit_mesh_that_is_set_and_an_array_on_another():
 
 
 def test_what_is_not_differentiated_while_another_mesh_is_set():
-    """What the library does in programs of JAX's own: norms, triangles, rectangles."""
+    """The programs of JAX in the library: norms, triangles, rectangles."""
     matrix = np.eye(8) * 8 + np.arange(64).reshape(8, 8).T @ np.arange(64).reshape(8, 8) / 1e4
     calls = {
         "norm": lambda a, b: [ms.norm(a, -1), ms.norm(b), ms.norm(b, axis=0)],
@@ -111,7 +111,7 @@ def test_derivatives_by_arrays_that_no_device_holds(name, kind):
 
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
 def test_a_matrix_that_no_device_holds_inside_vmap(kind):
-    """All devices of the mesh that is set solve, and the solution lies on them."""
+    """All devices of the mesh that is set solve, and the solution is on them."""
     mesh = mesh_of(range(4), kind)
     with jax.set_mesh(mesh):
         x = jax.vmap(lambda b: ms.solve(A, b))(B.T)
