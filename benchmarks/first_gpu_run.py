@@ -341,7 +341,7 @@ def _overlap(rows: list[dict]) -> str:
         if of_panels := _seconds_of_panels(routine, n, width, points):
             extra = 1 - float(row["seconds_median"]) * (1 - share) / of_panels
             reported.append(f"{routine} {extra:.2f} at n = {n}, tile {width}")
-    return _line("panels beside products", reported)
+    return _line("panels during products", reported)
 
 
 def _seconds_of_panels(routine: str, n: int, width: int, points: dict[int, float]) -> float | None:

@@ -432,7 +432,9 @@ def _options():
     )
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/bench"))
     parser.add_argument("--sizes", default="32768,8192,16384,4096")
-    parser.add_argument("--dtypes", default="float32,complex64,complex128", help="beside float64")
+    parser.add_argument(
+        "--dtypes", default="float32,complex64,complex128", help="in addition to float64"
+    )
     parser.add_argument(
         "--tiles", default="256,512,1024,2048", help="widths to compare; n: one tile"
     )

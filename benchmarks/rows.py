@@ -29,7 +29,7 @@ SMALL_N = 2048
 # Bytes of A from which its transposition leaves the caches, and is compared with a copy.
 COPIED = 1 << 26
 # Seconds of a competitor's call from which three turns must suffice.
-SLOW, FEW = 10.0, 3
+SLOW, SLOW_TURNS = 10.0, 3
 
 
 class Row:
@@ -116,14 +116,14 @@ class Solves(Row):
         if small:
             self._call()  # wakes the threads
             self._forget()
-        if self.ours or len(self.rates) < FEW:
+        if self.ours or len(self.rates) < SLOW_TURNS:
             self.rates.append(gemm_rate(self.dtype, self.n))
         if self.tells and not small:
             self.updates.append(_update_rate(self.dtype, self.n, self.threads))
         for _ in range(self.calls):
             self._call()
         if not self.ours and self.times[-1] > SLOW:
-            self.left = min(self.left, FEW - len(self.times) // self.calls + 1)
+            self.left = min(self.left, SLOW_TURNS - len(self.times) // self.calls + 1)
 
     def _call(self):
         a, b = self.calling.system()
@@ -190,7 +190,7 @@ class ScaLapack(Row):
 
     def measure(self) -> None:
         """The calls of a turn, and a product; three products are enough."""
-        if len(self.rates) < FEW:
+        if len(self.rates) < SLOW_TURNS:
             self.rates.append(gemm_rate(self.dtype, self.n))
         for _ in range(self.calls):
             solved = self.program.solve()
@@ -198,7 +198,7 @@ class ScaLapack(Row):
             self.factor.append(solved.factor)
             self.ratios.append(solved.ratio)
         if self.times[-1] > SLOW:
-            self.left = min(self.left, FEW - len(self.times) // self.calls + 1)
+            self.left = min(self.left, SLOW_TURNS - len(self.times) // self.calls + 1)
 
     def figures(self) -> dict:
         """The columns; the program ends."""

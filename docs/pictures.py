@@ -25,7 +25,7 @@ def digits(plt, of):
     figure, axes = plt.subplots(1, len(wrong), figsize=(10, 1.5))
     for i, axis in zip(wrong, axes, strict=True):
         axis.imshow(of["problem"].points[i].reshape(8, 8), cmap="Greys")
-        axis.set_title(f"{of['problem'].labels[i]}, said {stated[i]}", fontsize=8)
+        axis.set_title(f"{of['problem'].labels[i]}, predicted {stated[i]}", fontsize=8)
         axis.axis("off")
     return figure
 
@@ -36,7 +36,7 @@ def multi_gpu(plt, of):
     figure, axis = plt.subplots(figsize=(6, 2.4), layout="constrained")
     names = [f"{count} device{'s' * (count > 1)}" for count in counts]
     axis.barh(names, part, color=GREY, label="A on each device")
-    axis.barh(names, above, left=part, label="beside it, in all")
+    axis.barh(names, above, left=part, label="in addition to A, in all")
     axis.set(xlabel=f"multiples of A, {of['n']} x {of['n']}")
     axis.legend(fontsize=8)
     return figure

@@ -74,5 +74,5 @@ size = back.nbytes / 1e6
 print(f"{n} particles, {size:.1f} MB, on {mesh.size} CPU devices")
 print(f"in place  {1e3 * seconds:6.1f} ms to vectors, {1e3 * back_seconds:6.1f} ms to records")
 print(f"x.T       {1e3 * copy_seconds:6.1f} ms to vectors")
-print(f"memory beside the records: {scratch / 1e6:.1f} MB in place, {size:.1f} MB with x.T")
+print(f"memory in addition to the records: {scratch / 1e6:.1f} MB in place, {size:.1f} MB with x.T")
 print(f"energy drift {change:.0e}, the same as by copies: True")

@@ -91,8 +91,8 @@ def last_call() -> dict[str, Any] | None:
 
     Examples:
       >>> x = ms.solve(a, b).block_until_ready()
-      >>> said = ms.last_call()
-      >>> said["routine"], said["n"], said["ranks"]
+      >>> call = ms.last_call()
+      >>> call["routine"], call["n"], call["ranks"]
       ('gesv', 8, 4)
     """
     return _core.last_call()

@@ -41,8 +41,8 @@ class SolveInfo(NamedTuple):
         of the solution from half precision, or -1 if the full factorisation was needed.
 
     Examples:
-      >>> x, said = ms.solve(a - a, b, return_info=True)
-      >>> int(said.info), float(said.rcond), bool(jnp.isnan(x).all())
+      >>> x, info = ms.solve(a - a, b, return_info=True)
+      >>> int(info.info), float(info.rcond), bool(jnp.isnan(x).all())
       (1, 0.0, True)
     """
 
@@ -198,8 +198,8 @@ def solve(
 
     Examples:
       >>> x = ms.solve(a, b, assume_a="pos")
-      >>> x, said = ms.solve(a, jnp.stack([b, b], axis=1), return_info=True)
-      >>> x.shape, int(said.info)
+      >>> x, info = ms.solve(a, jnp.stack([b, b], axis=1), return_info=True)
+      >>> x.shape, int(info.info)
       ((8, 2), 0)
       >>> ms.solve(a, jnp.ones(7))
       Traceback (most recent call last):

@@ -68,7 +68,7 @@ fn a_host_thread_that_never_comes() {
         assert_eq!((error.kind, &early[1]), (Kind::DeadlineExceeded, &early[0]));
         let text = "meshsolve.diagnose: rank 1 of 3 did not arrive within 0.2";
         assert!(error.message.starts_with(text), "{error}");
-        assert_eq!(rendezvous(1, &[1]), early[..1], "who comes late is told the same");
+        assert_eq!(rendezvous(1, &[1]), early[..1], "who comes late gets the same");
         settings::set_timeout(Duration::from_secs(60));
         assert_eq!(rendezvous(2, &[2, 0, 1]), [Ok(()), Ok(()), Ok(())]);
     });

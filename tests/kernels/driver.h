@@ -16,7 +16,7 @@ void await_others(std::function<bool()> over);
 bool is_awaited();
 // Enqueues work on device `number` outside of all streams. It runs at the next wait for the whole
 // device. Returns whether the device exists.
-bool extra(int number, std::function<void()> work);
+bool on_own_stream(int number, std::function<void()> work);
 // The context that the thread has entered, or null; the number of its device.
 void* context();
 int device();

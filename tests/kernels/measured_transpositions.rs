@@ -118,7 +118,7 @@ fn what_is_written_beside_an_array_is_noticed() {
     let measured = MeasuredDevice::new(&devices, 2).unwrap();
     overrun();
     let error = measured.measure(request(40, 40, 4)).unwrap_err();
-    let expected = "on CUDA device 2: something was written extra an array of 4 bytes; this is a defect of \
+    let expected = "on CUDA device 2: something was written outside an array of 4 bytes; this is a defect of \
                     meshsolve, please report it";
     assert!(error.kind == Kind::Internal && error.message.ends_with(expected), "{error}");
     measured.measure(request(40, 40, 4)).unwrap();

@@ -54,7 +54,7 @@ template <typename T>
 void distribute(const Distributed& distributed, const Word* parts, const std::vector<T>& whole) {
   for (Int rank = 0; rank < distributed.ranks(); rank++) {
     T* part = reinterpret_cast<T*>(parts[rank]);
-    driver::extra(distributed.grid->devices[size_t(rank)], [=] {
+    driver::on_own_stream(distributed.grid->devices[size_t(rank)], [=] {
       for (Int j = 0; j < distributed.cols; j++) {
         if (distributed.rank(j) != rank) continue;
         std::memcpy(part + distributed.place(j) * distributed.rows,
@@ -80,7 +80,7 @@ bool is_square(const void* handle, const Distributed* a, int n, int i, int j, in
          j == 1 && type == a->type && a->width * a->ranks() <= (n > 0 ? n : a->ranks());
 }
 
-bool is_side(const Distributed* a, const Distributed* b, int k, int i, int j) {
+bool is_rhs(const Distributed* a, const Distributed* b, int k, int i, int j) {
   return b && b->grid == a->grid && b->rows == a->rows && b->cols == k && b->type == a->type &&
          i == 1 && j == 1;
 }
@@ -224,7 +224,7 @@ int cusolverMgPotrs_bufferSize(void* handle, int fill, int n, int k, const Word*
   REFUSED
   const Distributed* a = distributed(descriptor);
   EXPECT(is_square(handle, a, n, i, j, type) && fill == 0, INVALID_VALUE)
-  EXPECT(is_side(a, distributed(right), k, ib, jb), INVALID_VALUE)
+  EXPECT(is_rhs(a, distributed(right), k, ib, jb), INVALID_VALUE)
   *lwork = elements(n, k);
   return 0;
 }
@@ -235,7 +235,7 @@ int cusolverMgPotrs(void* handle, int uplo, int n, int k, const Word* parts, int
   REFUSED
   const Distributed *a = distributed(descriptor), *b = distributed(right);
   EXPECT(is_square(handle, a, n, i, j, type) && uplo == 0, INVALID_VALUE)
-  EXPECT(is_side(a, b, k, ib, jb) && lwork >= elements(n, k), INVALID_VALUE)
+  EXPECT(is_rhs(a, b, k, ib, jb) && lwork >= elements(n, k), INVALID_VALUE)
   return step(*a, type, parts, work, lwork, [&](auto& whole) {
     auto x = collected<typename std::decay_t<decltype(whole)>::value_type>(*b, sides);
     for (Int column = 0; column < k; column++) {
@@ -278,7 +278,7 @@ int cusolverMgGetrs_bufferSize(void* handle, int op, int n, int k, const Word*, 
   REFUSED
   const Distributed* a = distributed(descriptor);
   EXPECT(is_square(handle, a, n, i, j, type) && op == 0 && rows, INVALID_VALUE)
-  EXPECT(is_side(a, distributed(right), k, ib, jb), INVALID_VALUE)
+  EXPECT(is_rhs(a, distributed(right), k, ib, jb), INVALID_VALUE)
   *lwork = elements(n, k);
   return 0;
 }
@@ -289,7 +289,7 @@ int cusolverMgGetrs(void* handle, int op, int n, int k, const Word* parts, int i
   REFUSED
   const Distributed *a = distributed(descriptor), *b = distributed(right);
   EXPECT(is_square(handle, a, n, i, j, type) && op == 0, INVALID_VALUE)
-  EXPECT(is_side(a, b, k, ib, jb) && lwork >= elements(n, k), INVALID_VALUE)
+  EXPECT(is_rhs(a, b, k, ib, jb) && lwork >= elements(n, k), INVALID_VALUE)
   return step(*a, type, parts, work, lwork, [&](auto& whole) {
     auto x = collected<typename std::decay_t<decltype(whole)>::value_type>(*b, sides);
     const auto pivots = collected<int>(Distributed{1, a->cols, a->width, 0, a->grid}, rows);

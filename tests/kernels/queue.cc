@@ -88,7 +88,7 @@ int finish(Stream& stream) {
 int enqueue(void* handle, std::function<int()> work, Place* place) {
   Stream* stream = here(handle);
   EXPECT(stream, INVALID_HANDLE)
-  if (self().is_recorded && stream->is_side) self().called.back() += " beside";
+  if (self().is_recorded && stream->is_side) self().called.back() += " on the second stream";
   std::lock_guard<std::recursive_mutex> lock(working);
   if (place) *place = {stream, stream->given};
   return give(*stream, std::move(work));
@@ -105,9 +105,9 @@ std::unique_lock<std::recursive_mutex> hold() {
   return std::unique_lock<std::recursive_mutex>(working);
 }
 
-bool extra(int number, std::function<void()> work) {
+bool on_own_stream(int number, std::function<void()> work) {
   if (number < 0 || number >= 3) return false;
-  self().extra.emplace_back(&devices[number], std::move(work));
+  self().on_own_streams.emplace_back(&devices[number], std::move(work));
   return true;
 }
 
@@ -361,13 +361,13 @@ int cuCtxEnablePeerAccess(void* context, unsigned flags) {
 int cuCtxSynchronize() {
   REFUSED
   EXPECT(current(), INVALID_CONTEXT)
-  auto extra = std::move(self().extra);
-  self().extra.clear();
-  for (auto& [device, work] : extra) {
+  auto waiting = std::move(self().on_own_streams);
+  self().on_own_streams.clear();
+  for (auto& [device, work] : waiting) {
     if (device == current()) {
       work();
     } else {
-      self().extra.emplace_back(device, std::move(work));
+      self().on_own_streams.emplace_back(device, std::move(work));
     }
   }
   return SUCCESS;

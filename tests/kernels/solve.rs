@@ -411,7 +411,7 @@ fn what_a_panel_does_not_need_is_given_first() {
     ] {
         let called = &calls_of(routine, 48, 1, 2, false)[0];
         let place = |name: &str| called.iter().position(|n| n == name).expect("it is called");
-        let (first, next) = (place(factors), place(&format!("{factors} beside")));
+        let (first, next) = (place(factors), place(&format!("{factors} on the second stream")));
         let products = called[first..next].iter().filter(|n| *n == "cublasDgemm_v2_64").count();
         assert_eq!(products, pieces, "{routine}: {called:?}");
     }

@@ -52,7 +52,7 @@ struct Thread {
   // For its enqueued work that waits for other devices: whether that is over.
   std::vector<std::function<bool()>> awaited;
   // Work of devices outside of all streams.
-  std::vector<std::pair<Device*, std::function<void()>>> extra;
+  std::vector<std::pair<Device*, std::function<void()>>> on_own_streams;
 };
 Thread& self();
 // The context that the thread has entered, or null.

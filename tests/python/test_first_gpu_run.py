@@ -70,14 +70,14 @@ def test_it_goes_on_after_failures(tmp_path, script, capsys):
     steps = [
         script.Step("fails", "", 60, ["-c", leave], again=True),
         script.Step("hangs", "", 1, ["-c", child]),
-        script.Step("works", "", 60, ["-c", "print('said')"]),
+        script.Step("works", "", 60, ["-c", "print('ran')"]),
     ]
     options = argparse.Namespace(platform="cpu", out=tmp_path, quick=True, minutes=25)
     assert script.run_all(steps, options) == 1
     fails, hangs, works = reported(tmp_path)["steps"]
     assert (fails["state"], fails["blocking"]["state"]) == ("failed", "failed")
     assert hangs["state"] == "timed out"
-    assert (works["state"], works["out"]) == ("ok", "said\n")
+    assert (works["state"], works["out"]) == ("ok", "ran\n")
     assert "wrong: fails, hangs (timed out)\n" in capsys.readouterr().out
     options.minutes = 0
     assert script.run_all(steps, options) == 0
@@ -102,7 +102,7 @@ def summary(script, folder, rows):
 
 def test_a_summary_of_nothing(tmp_path, script):
     lines = summary(script, tmp_path, [])
-    names = ("share of gemm", "fastest tile width", "to change", "panel", "panels beside products")
+    names = ("share of gemm", "fastest tile width", "to change", "panel", "panels during products")
     assert {lines[name] for name in names} == {"not measured"}
     assert lines["largest n"] == "not measured / peak over A: not measured"
 
@@ -156,12 +156,12 @@ def test_panels_and_what_passes_beside_them(tmp_path, script):
     )
     # 1 - 3 / 12 and 1 - 4 / 5.
     reported = "cholesky 0.75 at n = 2048, tile 1024; lu 0.20 at n = 2048, tile 1024"
-    assert lines["panels beside products"] == reported
+    assert lines["panels during products"] == reported
     assert lines["share of gemm"] == "lu, n = 2048: meshsolve factor 0.70, meshsolve 0.60"
     assert lines["largest n"].endswith("peak over A: lu 1.030 at n = 65536")
     # A line needs two points.
     lines = summary(script, tmp_path, [row for row in rows if row["n"] != "1024"])
-    assert lines["panels beside products"] == "cholesky 0.75 at n = 2048, tile 1024"
+    assert lines["panels during products"] == "cholesky 0.75 at n = 2048, tile 1024"
 
 
 def test_steps_that_there_are_not(tmp_path):

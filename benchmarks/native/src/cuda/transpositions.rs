@@ -70,7 +70,7 @@ impl Guarded<'_> {
             let found: [u8; MARGIN] = unsafe { device.read(margin, *stream) }?;
             if found.chunks(4).any(|word| *word != CANARY.to_ne_bytes()) {
                 let message = format!(
-                    "meshsolve: {what} on {}: something was written extra an array of {} bytes; this is a \
+                    "meshsolve: {what} on {}: something was written outside an array of {} bytes; this is a \
                      defect of meshsolve, please report it",
                     device.name(),
                     self.bytes,
