@@ -100,7 +100,7 @@ def _expect_alike(operation: str, arrays, shapes) -> None:
             raise mistake(
                 operation,
                 "the leading axes",
-                "axes that lie on the same devices, for a mesh with Explicit axes",
+                "axes that are on the same devices, for a mesh with Explicit axes",
                 " and ".join(str(spec) for spec in given if spec),
                 "use jax.device_put or jax.sharding.reshard, or a mesh with Auto axes",
             )

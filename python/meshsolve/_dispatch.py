@@ -178,7 +178,7 @@ def eager_placement(operation: str, a) -> Placement | None:
             "use jax.device_put(x, NamedSharding(mesh, PartitionSpec('x', None)))",
         )
     mesh, n = a.sharding.mesh, a.shape[0]
-    assert isinstance(mesh, Mesh), "an array that is not traced lies on devices"
+    assert isinstance(mesh, Mesh), "an array that is not traced is on devices"
     if a.sharding.is_fully_replicated and n % mesh.size:
         return None
     return placement(operation, mesh, a.sharding.spec, n, is_column_major(a))

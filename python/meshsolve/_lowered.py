@@ -40,7 +40,7 @@ def _not_exported(operation: str, expected: str, remedy: str) -> Callable[[Progr
     def check(program: Program) -> None:
         if program.is_exported and program.devices != 1:
             wanted = f"{expected} for jax.export of a program for several devices"
-            got = "a matrix on Auto axes, where only the partitioner knows how it lies"
+            got = "a matrix on Auto axes, where only the partitioner knows its sharding"
             raise mistake(operation, "a", wanted, got, remedy)
 
     return check

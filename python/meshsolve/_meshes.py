@@ -39,7 +39,7 @@ def mesh_that_is_set() -> Mesh | None:
 
 def mesh_context(mesh: Mesh | AbstractMesh):
     """A context with the array's own mesh, if the user has set another one."""
-    assert isinstance(mesh, Mesh), "an array that is not traced lies on devices"
+    assert isinstance(mesh, Mesh), "an array that is not traced is on devices"
     try:
         if not mesh_is_set() or jax.sharding.get_mesh() == mesh:
             return contextlib.nullcontext()

@@ -233,7 +233,7 @@ def test_leading_axes_that_lie_on_different_devices():
     with jax.set_mesh(mesh), pytest.raises(ValueError) as raised:
         ms.solve(put(mesh, a, "g", "x", None), put(mesh, b))
     assert str(raised.value) == (
-        "meshsolve.solve: the leading axes: expected axes that lie on the same devices, for a mesh "
+        "meshsolve.solve: the leading axes: expected axes that are on the same devices, for a mesh "
         "with Explicit axes, got ('g',) and (None,); use jax.device_put or jax.sharding.reshard, "
         "or a mesh with Auto axes"
     )

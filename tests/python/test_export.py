@@ -41,7 +41,7 @@ def test_exports(name):
                 assert str(raised.value) == (
                     "meshsolve.derivatives: a: expected Explicit axes for jax.export of a program "
                     "for several devices, got a matrix on Auto axes, where only the partitioner "
-                    "knows how it lies; put it on a mesh with Explicit axes"
+                    "knows its sharding; put it on a mesh with Explicit axes"
                 )
     with pytest.raises(ValueError) as raised:
         exported(a, on_mesh)
@@ -49,6 +49,6 @@ def test_exports(name):
     assert str(raised.value) == (
         f"meshsolve.{public}: a: expected Explicit axes, or a mesh that is set, for jax.export of "
         "a program for several devices, got a matrix on Auto axes, where only the partitioner "
-        "knows how it lies; export within jax.set_mesh(mesh), whose devices divide n"
+        "knows its sharding; export within jax.set_mesh(mesh), whose devices divide n"
     )
     np.testing.assert_allclose(exported(matrix, b).call(matrix, b), wanted, rtol=0, atol=1e-12)

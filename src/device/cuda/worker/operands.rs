@@ -181,7 +181,7 @@ impl CudaWorker<'_> {
             true => (from, to, lower),
             false => (from.transposed(), to.transposed(), lower.map(|lower| !lower)),
         };
-        assert!(is_columns(&from) && is_columns(&to), "blocks that lie alike");
+        assert!(is_columns(&from) && is_columns(&to), "blocks of one orientation");
         let part = match lower {
             None => 0,
             Some(true) => 1,
