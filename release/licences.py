@@ -36,7 +36,7 @@ Under the Apache License, Version 2.0, whose text is in the file LICENSE:
 """
 MIT = """\
 Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
-associated documentation files (the "Software"), to distribute in the Software without restriction,
+associated documentation files (the "Software"), to deal in the Software without restriction,
 including without limitation the rights to use, copy, modify, merge, publish, distribute,
 sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is
 furnished to do so, subject to the following conditions:

@@ -17,6 +17,7 @@ EXEMPT = (
     "THIRD-PARTY-LICENCES",
     "benchmarks/results/*",
     "docs/pictures/*.png",
+    "release/licences.py",
     "tests/loom/Cargo.lock",
     "tests/python/test_words.py",
 )
