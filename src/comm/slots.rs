@@ -21,7 +21,7 @@ impl Default for Slot {
     }
 }
 
-// SAFETY: plain memory. `Members::agree` orders its writes and reads.
+// SAFETY: plain memory. `Members::all_reduce` orders its writes and reads.
 unsafe impl Sync for Slot {}
 
 impl Slots {

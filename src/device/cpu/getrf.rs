@@ -125,8 +125,8 @@ impl<T: Scalar> Panel<'_, T> {
     }
 
     /// The best of the workers' candidates, with the leader's row on the diagonal.
-    pub fn agree(&mut self, mine: Candidate<T>) -> Step<Candidate<T>> {
-        self.members.agree(mine)
+    pub fn all_reduce(&mut self, mine: Candidate<T>) -> Step<Candidate<T>> {
+        self.members.all_reduce(mine)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A group as one of its workers sees it: its barriers, and how the workers agree on a pivot.
+//! A group as one of its workers sees it: its barriers, and how the workers all_reduce on a pivot.
 
 use std::ops::Range;
 
@@ -39,7 +39,7 @@ impl<'a> Members<'a> {
 
     /// The best of the workers' candidates, the first among equals, with the entries of the row on
     /// the diagonal.
-    pub fn agree<T: Scalar>(&mut self, mine: Candidate<T>) -> Step<Candidate<T>> {
+    pub fn all_reduce<T: Scalar>(&mut self, mine: Candidate<T>) -> Step<Candidate<T>> {
         if self.group.size == 1 {
             return Ok(mine);
         }

@@ -145,7 +145,7 @@ unsafe fn interchange<T: Scalar>(
         },
         diagonal: if has_diagonal { entries(j) } else { [T::ZERO; STRIP] },
     };
-    let Candidate { row, entries, diagonal, .. } = panel.agree(mine)?;
+    let Candidate { row, entries, diagonal, .. } = panel.all_reduce(mine)?;
     if entries[j - columns.start] != T::ZERO && row != j {
         let writes = [(j, entries), (row, diagonal)];
         for (row, entries) in writes.iter().filter(|(row, _)| panel.rows.contains(row)) {

@@ -14,7 +14,7 @@
 //! | `transposition` | a plan of transposition on a device |
 //! | `engine` | cuSolverMg for the ranks of a call |
 //! | `communicator` | the ranks of a call: their memory and announcements |
-//! | `room` | a rank's scratch |
+//! | `rank_scratch` | a rank's scratch |
 //! | `worker` | one rank of a call: the `Backend` |
 //! | `nvrtc` | libnvrtc: a source text becomes a cubin |
 //! | `sources` | the table of `kernels/*.cu` |
@@ -32,7 +32,7 @@ pub mod load;
 pub mod nvrtc;
 pub mod process;
 pub mod queue;
-pub mod room;
+pub mod rank_scratch;
 pub mod sources;
 pub mod tools;
 pub mod transposition;

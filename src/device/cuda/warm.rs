@@ -5,7 +5,7 @@
 //! one, and the host thread of that one may wait in the same way.
 
 use super::device::{Address, Device, Stream};
-use super::room::Room;
+use super::rank_scratch::RankScratch;
 use super::sources::suffix;
 use super::tools::Tools;
 use super::transposition;
@@ -56,7 +56,7 @@ pub fn load<T: Scalar>(device: &Device, plans: &[&Plan], data: Address) -> Resul
 pub unsafe fn use_handles<T: Scalar>(
     device: &Device,
     tools: &mut Tools,
-    room: &Room,
+    scratch: &RankScratch,
     panels: PanelShape,
     float64: Float64,
     stream: Stream,
@@ -66,16 +66,16 @@ pub unsafe fn use_handles<T: Scalar>(
     if tools.warm.contains(&(T::DTYPE, is_lu)) {
         return Ok(());
     }
-    let [left, right] = room.panels.map(|at| move |op| Operand { at, leading: n, op });
+    let [left, right] = scratch.panels.map(|at| move |op| Operand { at, leading: n, op });
     let libraries = device.vendor()?;
     // SAFETY: the caller's scratch for two panels.
     unsafe {
-        room.panels.iter().try_for_each(|at| device.clear(*at, room.needs.panel, stream))?;
+        scratch.panels.iter().try_for_each(|at| device.clear(*at, scratch.needs.panel, stream))?;
     }
     let _entered = device.enter()?;
     for handle in tools.blas {
         let blas = &libraries.blas;
-        let memory = (float64 == Float64::Native).then_some((room.blas[0], room.needs.blas));
+        let memory = (float64 == Float64::Native).then_some((scratch.blas[0], scratch.needs.blas));
         let shape = [n, width, width];
         // SAFETY: matrices within the panels, on one stream.
         unsafe {
@@ -99,8 +99,9 @@ pub unsafe fn use_handles<T: Scalar>(
         }
     }
     if let Some((rows, columns)) = own {
-        let (solver, a, pivots) = (&libraries.solver, left(Op::None), room.panel_pivots);
-        let workspace = Workspace { at: room.solver, bytes: room.needs.solver, info: room.infos };
+        let (solver, a, pivots) = (&libraries.solver, left(Op::None), scratch.panel_pivots);
+        let workspace =
+            Workspace { at: scratch.solver, bytes: scratch.needs.solver, info: scratch.infos };
         let handle = &mut tools.solver;
         // SAFETY: a panel of zeros, and workspace for this shape.
         unsafe {

@@ -57,7 +57,7 @@ impl<T: Scalar> Solver<T> {
     /// The sums of a worker, initially zeros; `None` if it has none.
     pub(super) fn sums_of(&self, worker: usize) -> Option<Block<f64>> {
         let each = self.sizes.sums;
-        Some(Block::column_major(*self.ground.sums.get(worker)?, each, 1, each))
+        Some(Block::column_major(*self.call_memory.sums.get(worker)?, each, 1, each))
     }
 
     /// The totals of all workers' sums; the workers have met.
@@ -106,7 +106,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     fn found_norm(&self) -> Result<f64> {
-        if self.ground.sums.is_empty() {
+        if self.call_memory.sums.is_empty() {
             return Ok(f64::from_bits(self.norms.column.load(Ordering::Acquire)));
         }
         self.largest_total()

@@ -1,12 +1,12 @@
 //! One call of a solver: its memory, its workers, and the order of its steps. The steps share
-//! `moves.rs`, `magnitude.rs`, `substitute.rs` and `results.rs`; `ground.rs` has the memory.
+//! `moves.rs`, `magnitude.rs`, `substitute.rs` and `results.rs`; `call_memory.rs` has the memory.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use super::call_memory::CallMemory;
 use super::condition::Norms;
-use super::ground::Ground;
 use super::operands::{Kind, Problem, Signature};
 use super::options::{Family, Options, Rhs, Verb};
 use super::sizes::{Sizes, panel_rows};
@@ -33,7 +33,7 @@ pub struct Solver<T> {
     pub(super) comm: Communicator,
     since: Instant,
     phases: Mutex<Vec<(&'static str, f64)>>,
-    pub(super) ground: Ground<T>,
+    pub(super) call_memory: CallMemory<T>,
     /// The `info` of an earlier factor; 0 if the operands have none.
     info_given: usize,
     /// The bits of the largest magnitude that workers have found.
@@ -42,14 +42,14 @@ pub struct Solver<T> {
 }
 
 impl<T: Scalar> Solver<T> {
-    /// `sizes` must be those of `ground`.
+    /// `sizes` must be those of `call_memory`.
     pub fn new(
         options: Options,
         problem: Problem,
         calls: Vec<Call>,
         since: Instant,
         sizes: Sizes,
-        ground: Ground<T>,
+        call_memory: CallMemory<T>,
     ) -> Result<Self> {
         let Signature { args, rets } = options.verb.signature;
         let base = |call: &Call| match Signature::find(rets, Kind::Matrix) {
@@ -57,17 +57,17 @@ impl<T: Scalar> Solver<T> {
             None => call.args[Signature::find(args, Kind::Matrix).expect("a matrix")].ptr.cast(),
         };
         let bases: Vec<*mut T> = calls.iter().map(base).collect();
-        check_pivots(&*ground.memory, options.verb, &calls[0], problem.n)?;
+        check_pivots(&*call_memory.memory, options.verb, &calls[0], problem.n)?;
         let given = Signature::find(args, Kind::Info).map(|info| calls[0].args[info].ptr.cast());
         let info_given = match given {
             // SAFETY: an int32 scalar (checked). XLA keeps it alive during the call.
-            Some(info) => (unsafe { memory::read_one::<i32>(&*ground.memory, info) })?,
+            Some(info) => (unsafe { memory::read_one::<i32>(&*call_memory.memory, info) })?,
             None => 0,
         };
         let given = Signature::find(args, Kind::Real).map(|norm| &calls[0].args[norm]);
-        let norm = given.map(|norm| real_at(&*ground.memory, norm)).transpose()?;
+        let norm = given.map(|norm| real_at(&*call_memory.memory, norm)).transpose()?;
         let sharing = Sharing { workers: settings::cores(), ..Sharing::default() };
-        let figures = figures::<T>(&options, &problem, &sizes, ground.visible);
+        let figures = figures::<T>(&options, &problem, &sizes, call_memory.visible);
         if options.alone {
             stats::begins_alone(&figures);
         }
@@ -84,7 +84,7 @@ impl<T: Scalar> Solver<T> {
             largest: AtomicU64::new(0),
             norms: Norms::new(&options, problem.n, norm),
             info_given: info_given as usize,
-            ground,
+            call_memory,
             sizes,
             options,
             problem,
@@ -98,19 +98,19 @@ impl<T: Scalar> Solver<T> {
     }
 
     pub(super) fn memory(&self) -> &dyn Memory {
-        &*self.ground.memory
+        &*self.call_memory.memory
     }
 
     /// Scratch of one worker alone.
     pub fn own_scratch(&self, worker: usize) -> Block<T> {
         let own = self.sizes.own;
-        Block::column_major(self.ground.own[worker], own, 1, own)
+        Block::column_major(self.call_memory.own[worker], own, 1, own)
     }
 
     /// The address of an element of the scratch that the phases share.
     pub(super) fn shared_scratch(&self, element: usize) -> *mut T {
         assert!(element <= self.sizes.shared, "inside the scratch");
-        self.ground.shared.wrapping_add(element)
+        self.call_memory.shared.wrapping_add(element)
     }
 
     /// Scratch for one tile column, used for inverses.
@@ -151,7 +151,7 @@ impl<T: Scalar> Solver<T> {
     pub fn pivots(&self) -> Block<i32> {
         let result = Signature::find(self.options.verb.signature.rets, Kind::Pivots);
         let buffer = self.operand(Kind::Pivots).or(result.map(|i| &self.calls[0].rets[i]));
-        let ptr = buffer.map_or(self.ground.pivots, |b| b.ptr.cast());
+        let ptr = buffer.map_or(self.call_memory.pivots, |b| b.ptr.cast());
         Block::column_major(ptr, self.problem.n, 1, self.problem.n)
     }
 
@@ -223,9 +223,9 @@ impl<T: Scalar> Solver<T> {
     fn record(&self, info: i32) {
         let mut phases = self.phases.lock().unwrap_or_else(|e| e.into_inner()).clone();
         phases.push(("total", self.since.elapsed().as_secs_f64()));
-        let visible = self.ground.visible;
+        let visible = self.call_memory.visible;
         let figures = figures::<T>(&self.options, &self.problem, &self.sizes, visible);
-        let float64 = self.ground.float64.name();
+        let float64 = self.call_memory.float64.name();
         stats::record(CallStats { info, phases, float64, ..figures });
     }
 }

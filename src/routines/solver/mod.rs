@@ -1,10 +1,10 @@
 //! The solvers as routines: shared parts (operands, attributes, sizes, the job), and a file for
 //! each family.
 
+mod call_memory;
 mod cholesky;
 mod condition;
 mod engine;
-mod ground;
 mod job;
 mod lu;
 mod magnitude;

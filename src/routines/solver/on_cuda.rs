@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
+use super::call_memory::CallMemory;
 use super::engine::enlist;
-use super::ground::Ground;
 use super::job::Solver;
 use super::operands::Problem;
 use super::options::{Engine, Family, Options};
@@ -20,7 +20,7 @@ use crate::call::{Buffer, Call, Job};
 use crate::device::cuda::communicator::{CudaCommunicator, CudaMemory, Seat};
 use crate::device::cuda::device::{Address, Device};
 use crate::device::cuda::engine;
-use crate::device::cuda::room::{Needs, Room, blas_workspace};
+use crate::device::cuda::rank_scratch::{Needs, RankScratch, blas_workspace};
 use crate::device::cuda::tools::Tools;
 use crate::device::cuda::transposition;
 use crate::device::cuda::vendor::nccl::{Clique, Member};
@@ -179,7 +179,7 @@ fn sends(options: &Options, device: &Device) -> bool {
 struct Brought {
     call: Call,
     seat: Seat,
-    room: Room,
+    scratch: RankScratch,
     since: Instant,
 }
 
@@ -209,32 +209,32 @@ impl<T: Scalar> Shared<T> {
         let device = alike(&options, &brought)?;
         let sizes = Sizes::on_cuda::<T>(&options, &problem, &device);
         let since = brought.iter().map(|b| b.since).min().unwrap_or_else(Instant::now);
-        let rooms: Vec<Room> = brought.iter().map(|b| b.room).collect();
+        let scratches: Vec<RankScratch> = brought.iter().map(|b| b.scratch).collect();
         let seats = brought.into_iter().map(|b| b.seat).collect();
         // Once for all ranks, so that they all multiply the same way.
         let cuda_comm =
             Arc::new(CudaCommunicator::new(seats, engine, float64_of::<T>(&options, &device)));
         let at = |address: Address| std::ptr::without_provenance_mut::<T>(address as usize);
-        let sums = if sizes.sums > 0 { &rooms[..] } else { &[] };
-        let ground = Ground::on_devices(
+        let sums = if sizes.sums > 0 { &scratches[..] } else { &[] };
+        let call_memory = CallMemory::on_devices(
             Box::new(CudaMemory(cuda_comm.clone())),
-            rooms.iter().map(|room| at(room.own)).collect(),
-            at(rooms[0].shared),
-            at(rooms[0].pivots).cast(),
-            sums.iter().map(|room| at(room.sums).cast()).collect(),
+            scratches.iter().map(|scratch| at(scratch.own)).collect(),
+            at(scratches[0].shared),
+            at(scratches[0].pivots).cast(),
+            sums.iter().map(|scratch| at(scratch.sums).cast()).collect(),
             cuda_comm.float64,
         );
-        let solver = Solver::new(options, problem, calls, since, sizes, ground)?;
-        let clique = clique(&options, &cuda_comm, &rooms)?;
+        let solver = Solver::new(options, problem, calls, since, sizes, call_memory)?;
+        let clique = clique(&options, &cuda_comm, &scratches)?;
         let (ends, changed) = (Mutex::default(), Condvar::new());
         Ok(Shared { solver, cuda_comm, clique, ends, changed })
     }
 
     /// One rank's part, to the end.
-    fn run(&self, rank: usize, tools: Tools, room: Room) -> Result<()> {
+    fn run(&self, rank: usize, tools: Tools, scratch: RankScratch) -> Result<()> {
         let comm = self.solver.comm();
         let clique = self.clique.as_deref();
-        let mut worker = CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, room);
+        let mut worker = CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, scratch);
         // A stop is no error here: the rank that stopped the call has recorded the reason.
         let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut worker)));
         if let Err(panic) = steps {
@@ -295,17 +295,18 @@ impl<T: Scalar> Shared<T> {
 fn clique(
     options: &Options,
     cuda_comm: &CudaCommunicator,
-    rooms: &[Room],
+    scratches: &[RankScratch],
 ) -> Result<Option<Arc<Clique>>> {
     let device = &cuda_comm.seats[0].device;
-    let cliques = device.cliques().filter(|_| sends(options, device) && rooms[0].needs.panel > 0);
+    let cliques =
+        device.cliques().filter(|_| sends(options, device) && scratches[0].needs.panel > 0);
     let Some(cliques) = cliques else { return Ok(None) };
-    let members = cuda_comm.seats.iter().zip(rooms);
+    let members = cuda_comm.seats.iter().zip(scratches);
     let members: Vec<_> = members
-        .map(|(seat, room)| Member {
+        .map(|(seat, scratch)| Member {
             device: &seat.device,
             stream: seat.stream,
-            at: room.panels[0],
+            at: scratch.panels[0],
         })
         .collect();
     // SAFETY: the panels are scratch of this call, which XLA keeps until the handlers return.
@@ -331,11 +332,11 @@ fn run<T: Scalar>(options: Options, part: &mut Part) -> Result<()> {
     let bytes = engine.as_ref().map_or(0, |engine| engine.bytes(rank));
     let prepared = prepare::<T>(&options, &problem, part, call, &mut tools, bytes, since);
     let shared = prepared.and_then(|brought| {
-        let room = brought.room;
-        Ok((part.gather(brought, |all| Shared::<T>::new(options, engine, all))?, room))
+        let scratch = brought.scratch;
+        Ok((part.gather(brought, |all| Shared::<T>::new(options, engine, all))?, scratch))
     });
     match shared {
-        Ok((shared, room)) => shared.run(rank, tools, room),
+        Ok((shared, scratch)) => shared.run(rank, tools, scratch),
         Err(error) => {
             device.keep(tools);
             Err(error)
@@ -382,14 +383,14 @@ fn prepare<T: Scalar>(
     let mut needs = sizes.needs::<T>(options, problem, call.rank, shard(&call), tools, &device)?;
     needs.engine = engine;
     let bytes = needs.bytes();
-    let scratch = part.scratch(options.verb.name, bytes)?;
+    let lent = part.scratch(options.verb.name, bytes)?;
     let range = |b: &Buffer| {
         let first = b.ptr.addr() as Address;
         first..first + b.bytes().max(1) as Address
     };
     let mut memory: Vec<_> = call.args.iter().chain(&call.rets).map(range).collect();
-    memory.push(scratch..scratch + bytes as Address);
-    let room = needs.allocate(scratch);
+    memory.push(lent..lent + bytes as Address);
+    let scratch = needs.allocate(lent);
     if sends(options, &device) && needs.panel > 0 {
         let plans = [&sizes.arrange, &sizes.restore].map(|moves| moves.turn.as_ref());
         let plans: Vec<_> = plans.into_iter().flatten().collect();
@@ -401,8 +402,10 @@ fn prepare<T: Scalar>(
         let panels = warm::PanelShape { n, width: columns.widest(), is_lu, own };
         let float64 = float64_of::<T>(options, &device);
         // SAFETY: this call's scratch and stream. The other ranks do not know them yet.
-        unsafe { warm::use_handles::<T>(&device, tools, &room, panels, float64, part.stream())? };
+        unsafe {
+            warm::use_handles::<T>(&device, tools, &scratch, panels, float64, part.stream())?
+        };
     }
-    let seat = Seat { device, stream: part.stream(), memory, engine: room.engine };
-    Ok(Brought { call, seat, room, since })
+    let seat = Seat { device, stream: part.stream(), memory, engine: scratch.engine };
+    Ok(Brought { call, seat, scratch, since })
 }

@@ -22,7 +22,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::ground::Ground;
+use super::call_memory::CallMemory;
 use super::job::Solver;
 use super::operands::{Problem, Signature, Slot};
 use super::sizes::{Machine, Sizes};
@@ -316,8 +316,8 @@ impl Configured for Options {
         let problem = self.problem(calls.len(), &calls)?;
         dispatch!(problem.dtype, T => {
             let sizes = Sizes::new(self, &problem, &Machine::host::<T>(self, &problem));
-            let ground = Ground::host(&sizes)?;
-            Ok(Arc::new(Solver::<T>::new(*self, problem, calls, since, sizes, ground)?))
+            let call_memory = CallMemory::host(&sizes)?;
+            Ok(Arc::new(Solver::<T>::new(*self, problem, calls, since, sizes, call_memory)?))
         },
         else => Err(self.wrong_dtype(problem.dtype)))
     }

@@ -19,9 +19,9 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         self.ask(|worker| {
             let info = worker.next_info(before);
             let workspace =
-                Workspace { at: worker.room.solver, bytes: worker.room.needs.solver, info };
-            let near = worker.near(a)?;
-            let operand = Form::of(near, Op::None).operand();
+                Workspace { at: worker.scratch.solver, bytes: worker.scratch.needs.solver, info };
+            let local = worker.local(a)?;
+            let operand = Form::of(local, Op::None).operand();
             {
                 let (solver, stream) = (&worker.libraries()?.solver, worker.stream());
                 let _entered = worker.device.enter()?;
@@ -29,8 +29,8 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
                 // SAFETY: this rank owns the tile; others read it after the announcement.
                 unsafe { solver.potrf::<T>(&mut worker.tools.solver, a.rows, operand, workspace)? };
             }
-            worker.find_no_number(near, info)?;
-            worker.back(near, a)
+            worker.find_no_number(local, info)?;
+            worker.back(local, a)
         })
     }
 
@@ -45,31 +45,31 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
     fn trtri(&mut self, a: Block<T>, triangle: Triangle) {
         self.give(|worker| {
             let n = a.rows;
-            let ptr = std::ptr::without_provenance_mut(worker.room.own as usize);
+            let ptr = std::ptr::without_provenance_mut(worker.scratch.own as usize);
             let inverse = Block::<T>::column_major(ptr, n, n, n);
             worker.identity(inverse)?;
             // Computes the transpose, then mirrors its triangle into place.
             worker.solve_left((a, Op::Transpose), triangle, inverse)?;
-            let near = worker.near(a)?;
-            worker.reflect(inverse, near, Some(triangle.is_lower()), false)?;
-            worker.back(near, a)
+            let local = worker.local(a)?;
+            worker.reflect(inverse, local, Some(triangle.is_lower()), false)?;
+            worker.back(local, a)
         });
     }
 
     fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>) {
         self.give(|worker| {
-            let (near, home) = (worker.near(x)?, x);
-            let a = worker.near(a)?;
+            let (local, home) = (worker.local(x)?, x);
+            let a = worker.local(a)?;
             let form = Form::of(a, Op::None);
-            assert!(is_columns(&near) && form.op() == Op::None, "columns of a matrix");
+            assert!(is_columns(&local) && form.op() == Op::None, "columns of a matrix");
             let _entered = worker.device.enter()?;
             let (blas, handle) = (&worker.libraries()?.blas, worker.handle());
-            let x = Form::of(near, Op::None).operand();
+            let x = Form::of(local, Op::None).operand();
             // SAFETY: operands that the phases give this rank.
             unsafe {
-                blas.trmm(handle, triangle, [near.rows, near.cols], alpha, form.operand(), x)?;
+                blas.trmm(handle, triangle, [local.rows, local.cols], alpha, form.operand(), x)?;
             }
-            worker.back(near, home)
+            worker.back(local, home)
         });
     }
 
@@ -84,11 +84,11 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         self.ask(|worker| {
             let info = worker.next_info(first);
             let workspace =
-                Workspace { at: worker.room.solver, bytes: worker.room.needs.solver, info };
-            let here = worker.near(panel)?;
-            let (operand, from) = (Form::of(here, Op::None).operand(), worker.room.panel_pivots);
+                Workspace { at: worker.scratch.solver, bytes: worker.scratch.needs.solver, info };
+            let here = worker.local(panel)?;
+            let (operand, from) = (Form::of(here, Op::None).operand(), worker.scratch.panel_pivots);
             let bytes = panel.cols.min(panel.rows) * size_of::<i64>();
-            assert!(bytes <= worker.room.needs.panel_pivots, "room for a panel's interchanges");
+            assert!(bytes <= worker.scratch.needs.panel_pivots, "room for a panel's interchanges");
             {
                 let (solver, stream) = (&worker.libraries()?.solver, worker.stream());
                 let _entered = worker.device.enter()?;
@@ -101,29 +101,29 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             }
             worker.find_no_number(here, info)?;
             worker.back(here, panel)?;
-            let near = worker.near(pivots)?;
-            let (count, rows) = (near.rows as u64, panel.rows as u64);
-            let arguments = [address(near), from, count, first as u64, rows];
+            let local = worker.local(pivots)?;
+            let (count, rows) = (local.rows as u64, panel.rows as u64);
+            let arguments = [address(local), from, count, first as u64, rows];
             worker.launch("pivots", "number_pivots", &arguments)?;
             // The pivots at known addresses may have changed.
             worker.found = Default::default();
-            worker.back(near, pivots)
+            worker.back(local, pivots)
         })
     }
 
     fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool) {
         self.give(|worker| {
-            let near = worker.near(x)?;
-            worker.interchange(near, first, pivots, back)?;
-            worker.back(near, x)
+            let local = worker.local(x)?;
+            worker.interchange(local, first, pivots, back)?;
+            worker.back(local, x)
         });
     }
 
     fn interchanged(&mut self, pivots: Block<i32>) -> Step<Vec<usize>> {
         self.ask(|worker| {
-            let near = worker.near(pivots)?;
-            let mut numbers = vec![0i32; near.rows];
-            let piece = Piece::of(near);
+            let local = worker.local(pivots)?;
+            let mut numbers = vec![0i32; local.rows];
+            let piece = Piece::of(local);
             let to = numbers.as_mut_ptr().cast();
             // SAFETY: `numbers` has as many elements.
             unsafe {
@@ -162,9 +162,9 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
 
     fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
         self.give(|worker| {
-            let near = worker.near(x)?;
-            worker.solve_left((a, op), triangle, near)?;
-            worker.back(near, x)
+            let local = worker.local(x)?;
+            worker.solve_left((a, op), triangle, local)?;
+            worker.back(local, x)
         });
     }
 
@@ -174,9 +174,9 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
 
     fn add(&mut self, c: Block<T>, s: Block<T>) {
         self.give(|worker| {
-            let (near, s) = (worker.near(c)?, worker.near(s)?);
-            worker.raise(near, s)?;
-            worker.back(near, c)
+            let (local, s) = (worker.local(c)?, worker.local(s)?);
+            worker.raise(local, s)?;
+            worker.back(local, c)
         });
     }
 
@@ -288,7 +288,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
 
     fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool) {
         self.give(|worker| {
-            let (source, target) = (worker.near(from)?, worker.near(to)?);
+            let (source, target) = (worker.local(from)?, worker.local(to)?);
             worker.reflect(source, target, diagonal.then_some(true), conjugated)?;
             worker.back(target, to)
         });
@@ -297,11 +297,11 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
     fn fill(&mut self, to: Block<T>, value: T) {
         if value == T::ZERO {
             self.give(|worker| {
-                let near = worker.near(to)?;
-                let Piece { lines, width, height } = Piece::of(near);
+                let local = worker.local(to)?;
+                let Piece { lines, width, height } = Piece::of(local);
                 // SAFETY: a block that the phases give this rank.
                 unsafe { worker.device.clear_lines(lines, width, height, worker.stream())? };
-                worker.back(near, to)
+                worker.back(local, to)
             });
         } else {
             self.put(&vec![value; to.rows * to.cols], to);
@@ -310,33 +310,33 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
 
     fn clear_outside(&mut self, a: Block<T>, triangle: Triangle) {
         self.give(|worker| {
-            let near = worker.near(a)?;
-            let (stored, lower) = match is_columns(&near) {
-                true => (near, triangle.is_lower()),
-                false => (near.transposed(), !triangle.is_lower()),
+            let local = worker.local(a)?;
+            let (stored, lower) = match is_columns(&local) {
+                true => (local, triangle.is_lower()),
+                false => (local.transposed(), !triangle.is_lower()),
             };
             let (rows, cols) = (stored.rows as u64, stored.cols as u64);
             let stride = stored.col_stride as u64;
             let arguments = [address(stored), stride, rows, cols, u64::from(lower)];
             worker.launch("triangle", &format!("clear_outside_{}", size_of::<T>()), &arguments)?;
-            worker.back(near, a)
+            worker.back(local, a)
         });
     }
 
     fn conjugate(&mut self, x: Block<T>) {
         if T::IS_COMPLEX {
             self.give(|worker| {
-                let near = worker.near(x)?;
-                worker.conjugate_in_place(near)?;
-                worker.back(near, x)
+                let local = worker.local(x)?;
+                worker.conjugate_in_place(local)?;
+                worker.back(local, x)
             });
         }
     }
 
     fn get(&mut self, from: Block<T>, to: &mut [T]) -> Step {
         self.ask(|worker| {
-            let near = worker.near(from)?;
-            let piece = Piece::of(near);
+            let local = worker.local(from)?;
+            let piece = Piece::of(local);
             let mut stored = vec![T::ZERO; to.len()];
             // SAFETY: `stored` has as many elements.
             unsafe {
@@ -349,17 +349,17 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
                     worker.stream(),
                 )?;
             }
-            reorder(&mut stored, near, |stored, row| to[row] = *stored);
+            reorder(&mut stored, local, |stored, row| to[row] = *stored);
             Ok(())
         })
     }
 
     fn put(&mut self, from: &[T], to: Block<T>) {
         self.give(|worker| {
-            let near = worker.near(to)?;
+            let local = worker.local(to)?;
             let mut stored = vec![T::ZERO; from.len()];
-            reorder(&mut stored, near, |stored, row| *stored = from[row]);
-            let piece = Piece::of(near);
+            reorder(&mut stored, local, |stored, row| *stored = from[row]);
+            let piece = Piece::of(local);
             // SAFETY: `stored` has as many elements.
             unsafe {
                 let at = stored.as_ptr().cast();
@@ -371,7 +371,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
                     worker.stream(),
                 )?;
             }
-            worker.back(near, to)
+            worker.back(local, to)
         });
     }
 
@@ -384,7 +384,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
     ) -> Step {
         self.ask(|worker| {
             let (data, scratch) =
-                (shards[worker.rank].addr() as Address, worker.room.transposition);
+                (shards[worker.rank].addr() as Address, worker.scratch.transposition);
             // SAFETY: this rank's shard, of the plan's shape, and scratch of this call for it.
             unsafe { transposition::transpose(worker.device, plan, data, scratch, worker.main()) }
         })?;
@@ -399,8 +399,8 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             worker.cuda_comm.reach_all(worker.rank)?;
             let table: Vec<u64> = a.shards.iter().map(|shard| address(*shard)).collect();
             let bytes = size_of_val(&table[..]);
-            let table_at = Lines { at: worker.room.arenas[0], pitch: bytes };
-            assert!(bytes <= worker.room.needs.arenas[0], "room for the table");
+            let table_at = Lines { at: worker.scratch.arenas[0], pitch: bytes };
+            assert!(bytes <= worker.scratch.needs.arenas[0], "room for the table");
             // SAFETY: scratch of this rank, of this size.
             unsafe {
                 worker.device.write_lines(

@@ -54,7 +54,7 @@ impl CudaWorker<'_> {
                 1 + pairs.take_while(|pair| self.side_by_side(&pair[0], &pair[1])).count();
             // The memory for a panel is as wide as a tile, and holds no panel now.
             let most = if spare.is_some() {
-                self.room.needs.panel / (first[0].rows * size_of::<T>()).max(1)
+                self.scratch.needs.panel / (first[0].rows * size_of::<T>()).max(1)
             } else {
                 together
             };
@@ -64,7 +64,7 @@ impl CudaWorker<'_> {
             let spare = spare.map(|one| match width {
                 1 => one,
                 _ => {
-                    let at = std::ptr::without_provenance_mut(self.room.panels[0] as usize);
+                    let at = std::ptr::without_provenance_mut(self.scratch.panels[0] as usize);
                     Block::column_major(at, one.rows, width, one.rows)
                 }
             });

@@ -68,10 +68,10 @@ impl CudaWorker<'_> {
     fn moves(&mut self, pivots: Block<i32>, first: usize, back: bool) -> Result<Address> {
         let (at, count, stream) = (address(pivots), pivots.rows, usize::from(self.ahead));
         let asked = Interchanges { pivots: at, count, first, back };
-        let part = self.room.needs.moves[1];
+        let part = self.scratch.needs.moves[1];
         assert!(4 * count * size_of::<i32>() <= part, "room for the moves");
-        let parts = self.room.needs.moves[stream] / part;
-        let slot = |number: usize| self.room.moves[stream] + (number * part) as Address;
+        let parts = self.scratch.needs.moves[stream] / part;
+        let slot = |number: usize| self.scratch.moves[stream] + (number * part) as Address;
         let found = &mut self.found[stream];
         if let Some(number) = found.known.iter().position(|known| *known == asked) {
             return Ok(slot(number));
@@ -83,9 +83,9 @@ impl CudaWorker<'_> {
             None => found.known.push(asked),
         }
         let moves = slot(number);
-        let near = self.near(pivots)?;
+        let local = self.local(pivots)?;
         let numbers = [count as u64, u64::from(back)];
-        let arguments = [&[moves, first as u64, address(near)][..], &numbers].concat();
+        let arguments = [&[moves, first as u64, address(local)][..], &numbers].concat();
         let kernel = self.device.kernel("rows", "find_moves")?.on_blocks(1);
         // SAFETY: the source's arguments, in this call's memory.
         unsafe { self.device.launch(&kernel, &arguments, self.stream())? };

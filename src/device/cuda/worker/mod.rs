@@ -14,7 +14,7 @@ use std::ops::Range;
 use super::communicator::CudaCommunicator;
 use super::device::{Address, Device, Stream};
 use super::queue::{Event, Lines};
-use super::room::Room;
+use super::rank_scratch::RankScratch;
 use super::sources::suffix;
 use super::tools::Tools;
 use super::transposition;
@@ -52,7 +52,7 @@ pub struct CudaWorker<'a> {
     rank: usize,
     device: &'a Device,
     tools: Tools,
-    room: Room,
+    scratch: RankScratch,
     /// `ahead`: whether the next work goes to the side stream. `apart`: whether the caller's stream
     /// has yet to wait for work there.
     ahead: bool,
@@ -79,7 +79,7 @@ impl<'a> CudaWorker<'a> {
         clique: Option<&'a Clique>,
         rank: usize,
         tools: Tools,
-        room: Room,
+        scratch: RankScratch,
     ) -> CudaWorker<'a> {
         let mut worker = CudaWorker {
             comm,
@@ -88,7 +88,7 @@ impl<'a> CudaWorker<'a> {
             rank,
             device: &cuda_comm.seats[rank].device,
             tools,
-            room,
+            scratch,
             ahead: false,
             apart: false,
             taken: 0,
@@ -104,7 +104,7 @@ impl<'a> CudaWorker<'a> {
     }
 
     fn start(&mut self) -> Result<()> {
-        let (room, main) = (self.room, self.main());
+        let (scratch, main) = (self.scratch, self.main());
         let libraries = self.libraries()?;
         let float64 = self.cuda_comm.float64;
         self.tools.multiply(self.device, float64)?;
@@ -112,7 +112,7 @@ impl<'a> CudaWorker<'a> {
             let _entered = self.device.enter()?;
             for (k, stream) in [main, self.tools.side].into_iter().enumerate() {
                 // Emulation needs a larger workspace: the library's own.
-                let ours = Some((room.blas[k], room.needs.blas));
+                let ours = Some((scratch.blas[k], scratch.needs.blas));
                 let memory = ours.filter(|_| float64 == Float64::Native);
                 // SAFETY: memory of this call for this stream.
                 unsafe { libraries.blas.work_on(self.tools.blas[k], stream, memory)? };
@@ -122,7 +122,7 @@ impl<'a> CudaWorker<'a> {
         let before = self.mark(main)?;
         self.device.wait_for(before, self.tools.side)?;
         // SAFETY: scratch of this call. It must be zero because sums are added to it.
-        unsafe { self.device.clear(room.sums, room.needs.sums, main) }
+        unsafe { self.device.clear(scratch.sums, scratch.needs.sums, main) }
     }
 
     fn libraries(&self) -> Result<&'a Libraries> {
@@ -167,7 +167,7 @@ impl<'a> CudaWorker<'a> {
     /// The address for `info` of the next factorisation: of a tile or panel below so many rows.
     fn next_info(&mut self, before: usize) -> Address {
         self.factored.push(before);
-        self.room.infos + ((self.factored.len() - 1) * size_of::<i32>()) as Address
+        self.scratch.infos + ((self.factored.len() - 1) * size_of::<i32>()) as Address
     }
 
     /// Applies the rule for pivots that are not finite, whatever the library reports for them.
@@ -183,7 +183,7 @@ impl<'a> CudaWorker<'a> {
     fn infos(&self) -> Result<Vec<i32>> {
         let mut infos = vec![0; self.factored.len()];
         let bytes = infos.len() * size_of::<i32>();
-        let from = Lines { at: self.room.infos, pitch: bytes };
+        let from = Lines { at: self.scratch.infos, pitch: bytes };
         // SAFETY: one number for each factorisation.
         unsafe {
             let to = infos.as_mut_ptr().cast();

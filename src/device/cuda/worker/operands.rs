@@ -106,7 +106,7 @@ fn other(triangle: Triangle) -> Triangle {
 }
 
 impl CudaWorker<'_> {
-    pub(super) fn is_near<U>(&self, block: Block<U>) -> Result<bool> {
+    pub(super) fn is_local<U>(&self, block: Block<U>) -> Result<bool> {
         let empty = block.rows * block.cols == 0;
         Ok(self.cuda_comm.seats.len() == 1
             || empty
@@ -118,28 +118,28 @@ impl CudaWorker<'_> {
         let arena = usize::from(self.ahead);
         let start = self.taken.next_multiple_of(16);
         self.taken = start + bytes;
-        assert!(self.taken <= self.room.needs.arenas[arena], "room for what an operation needs");
-        self.room.arenas[arena] + start as Address
+        assert!(self.taken <= self.scratch.needs.arenas[arena], "room for what an operation needs");
+        self.scratch.arenas[arena] + start as Address
     }
 
     /// The block if this rank owns it, else a copy of it.
-    pub(super) fn near<U>(&mut self, block: Block<U>) -> Result<Block<U>> {
-        if self.is_near(block)? {
+    pub(super) fn local<U>(&mut self, block: Block<U>) -> Result<Block<U>> {
+        if self.is_local(block)? {
             return Ok(block);
         }
         let at = self.take(block.rows * block.cols * size_of::<U>());
         let ptr = std::ptr::without_provenance_mut(at as usize);
-        let near = match is_columns(&block) {
+        let local = match is_columns(&block) {
             true => Block::column_major(ptr, block.rows, block.cols, block.rows),
             false => Block::row_major(ptr, block.rows, block.cols, block.cols),
         };
-        self.transfer(block, near)?;
-        Ok(near)
+        self.transfer(block, local)?;
+        Ok(local)
     }
 
     /// Writes a copy back to the block's own memory, if another rank owns it.
-    pub(super) fn back<U>(&mut self, near: Block<U>, home: Block<U>) -> Result<()> {
-        if near.ptr == home.ptr { Ok(()) } else { self.transfer(near, home) }
+    pub(super) fn back<U>(&mut self, local: Block<U>, home: Block<U>) -> Result<()> {
+        if local.ptr == home.ptr { Ok(()) } else { self.transfer(local, home) }
     }
 
     /// Copies a block to one with the same storage order.
@@ -160,7 +160,7 @@ impl CudaWorker<'_> {
         if alike || from.rows * from.cols == 0 {
             return self.transfer(from, to);
         }
-        let (source, target) = (self.near(from)?, self.near(to)?);
+        let (source, target) = (self.local(from)?, self.local(to)?);
         self.reflect(source.transposed(), target, None, false)?;
         self.back(target, to)
     }
@@ -235,10 +235,10 @@ impl CudaWorker<'_> {
         b: (Block<T>, Op),
     ) -> Result<()> {
         let taken = self.taken;
-        let near = self.near(c)?;
-        self.multiply(near, alpha, a, b)?;
+        let local = self.local(c)?;
+        self.multiply(local, alpha, a, b)?;
         self.taken = taken;
-        self.back(near, c)
+        self.back(local, c)
     }
 
     /// The same for a C that this rank owns.
@@ -253,7 +253,7 @@ impl CudaWorker<'_> {
         if c.rows * c.cols * inner == 0 {
             return Ok(());
         }
-        let (a, b) = (Form::of(self.near(a)?, op_a), Form::of(self.near(b)?, op_b));
+        let (a, b) = (Form::of(self.local(a)?, op_a), Form::of(self.local(b)?, op_b));
         let target = Form::of(c, Op::None);
         // The transpose of a C by rows is by columns.
         let (mut left, mut right, [m, n]) = match target.transposed {
@@ -301,9 +301,9 @@ impl CudaWorker<'_> {
         triangle: Triangle,
         x: Block<T>,
     ) -> Result<()> {
-        let near = self.near(x)?;
-        self.solve_triangle(a, triangle, near, true)?;
-        self.back(near, x)
+        let local = self.local(x)?;
+        self.solve_triangle(a, triangle, local, true)?;
+        self.back(local, x)
     }
 
     fn solve_triangle<T: Scalar>(
@@ -316,7 +316,7 @@ impl CudaWorker<'_> {
         if x.rows * x.cols == 0 {
             return Ok(());
         }
-        let a = self.near(a)?;
+        let a = self.local(a)?;
         let triangle = if is_columns(&a) { triangle } else { other(triangle) };
         let (mut form, target) = (Form::of(a, op), Form::of(x, Op::None));
         // The transpose of an X by rows is by columns.
@@ -382,9 +382,9 @@ impl CudaWorker<'_> {
         if x.rows * x.cols == 0 {
             return Ok(Moduli::default());
         }
-        let x = self.near(x)?;
-        let (cols, sums) = (x.cols, self.room.moduli);
-        assert!(2 * cols * size_of::<f64>() <= self.room.needs.moduli, "room for a tile's sums");
+        let x = self.local(x)?;
+        let (cols, sums) = (x.cols, self.scratch.moduli);
+        assert!(2 * cols * size_of::<f64>() <= self.scratch.needs.moduli, "room for a tile's sums");
         let largest = sums + (cols * size_of::<f64>()) as Address;
         let shape = [address(x), x.col_stride as u64, x.rows as u64, cols as u64, SET];
         let arguments = [&shape[..], &[sums, largest]].concat();
@@ -410,13 +410,13 @@ impl CudaWorker<'_> {
         if x.rows * x.cols == 0 {
             return Ok(());
         }
-        let x = self.near(x)?;
+        let x = self.local(x)?;
         let by_columns = is_columns(&x);
         let stored = if by_columns { x } else { x.transposed() };
         let shape = [address(stored), stored.col_stride as u64, stored.rows as u64];
         let (kernel, how, rest) = match by_columns {
             true => ("row", 0, vec![address(sums)]),
-            false => ("column", ADDED, vec![address(sums), self.room.moduli]),
+            false => ("column", ADDED, vec![address(sums), self.scratch.moduli]),
         };
         let arguments = [&shape[..], &[stored.cols as u64, how], &rest].concat();
         self.launch("moduli", &format!("{kernel}_moduli_{}", suffix(T::DTYPE)), &arguments)
@@ -428,16 +428,16 @@ impl CudaWorker<'_> {
         if x.rows * x.cols == 0 {
             return Ok(all);
         }
-        let near = self.near(x)?;
-        let stored = if is_columns(&near) { near } else { near.transposed() };
+        let local = self.local(x)?;
+        let stored = if is_columns(&local) { local } else { local.transposed() };
         // Real numbers, with three sums for each column.
         let words = size_of::<T>() / size_of::<T::Real>();
-        let most = self.room.needs.moduli / (3 * size_of::<f64>());
+        let most = self.scratch.needs.moduli / (3 * size_of::<f64>());
         let (rows, stride) = (stored.rows * words, stored.col_stride * words);
         let name = format!("column_squares_{}", suffix(T::DTYPE.real()));
         for first in (0..stored.cols).step_by(most) {
             let part = stored.sub(0, first, stored.rows, most.min(stored.cols - first));
-            let (cols, to) = (part.cols, self.room.moduli);
+            let (cols, to) = (part.cols, self.scratch.moduli);
             let arguments = [address(part), stride as u64, rows as u64, cols as u64, to];
             self.launch("moduli", &name, &arguments)?;
             let mut found = vec![Squares::default(); cols];
@@ -461,9 +461,9 @@ impl CudaWorker<'_> {
         if x.rows * x.cols == 0 {
             return Ok(());
         }
-        let x = self.near(x)?;
+        let x = self.local(x)?;
         let shape = [address(x), x.col_stride as u64, x.rows as u64, x.cols as u64, HERMITIAN];
-        let arguments = [&shape[..], &[address(sums), self.room.moduli]].concat();
+        let arguments = [&shape[..], &[address(sums), self.scratch.moduli]].concat();
         self.launch("moduli", &format!("column_moduli_{}", suffix(T::DTYPE)), &arguments)?;
         let arguments = [&shape[..], &[address(sums)]].concat();
         self.launch("moduli", &format!("row_moduli_{}", suffix(T::DTYPE)), &arguments)

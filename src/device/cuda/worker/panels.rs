@@ -20,7 +20,7 @@ impl CudaWorker<'_> {
     }
 
     fn staging<T>(&self, panel: Block<T>, number: usize) -> Block<T> {
-        let at = std::ptr::without_provenance_mut(self.room.panels[number % 2] as usize);
+        let at = std::ptr::without_provenance_mut(self.scratch.panels[number % 2] as usize);
         Block::column_major(at, panel.rows, panel.cols, panel.rows)
     }
 
@@ -32,23 +32,23 @@ impl CudaWorker<'_> {
         rows: Range<usize>,
         number: usize,
     ) -> Result<Block<T>> {
-        let far = whole.sub(rows.start, 0, rows.len(), whole.cols);
-        if self.is_near(far)? {
-            return Ok(far);
+        let remote = whole.sub(rows.start, 0, rows.len(), whole.cols);
+        if self.is_local(remote)? {
+            return Ok(remote);
         }
-        let from = Piece::of(far);
+        let from = Piece::of(remote);
         let staged = Some(Staged { from, number });
         if self.staged[number % 2] == staged {
-            return Ok(self.staging(far, number));
+            return Ok(self.staging(remote, number));
         }
-        let (near, side) = (self.slot(far, number)?, self.tools.side);
-        let to = Piece::of(near).lines;
+        let (local, side) = (self.slot(remote, number)?, self.tools.side);
+        let to = Piece::of(local).lines;
         // SAFETY: a panel that its owner has announced, and this rank's scratch.
         unsafe { self.cuda_comm.copy(to, from.lines, from.size(), self.device, side)? };
         self.staged[number % 2] = staged;
         let copied = self.mark(side)?;
         self.device.wait_for(copied, self.main())?;
-        Ok(near)
+        Ok(local)
     }
 
     /// This rank's part in sending the factored panel k to all ranks.
@@ -56,17 +56,17 @@ impl CudaWorker<'_> {
         let Some(clique) = self.clique else { return Ok(()) };
         let (tile, side) = (a.columns.tile(k), self.tools.side);
         let panel = a.tile_column(k).rows_from(tile.global);
-        let (from, near) = (Piece::of(panel), self.slot(panel, k)?);
+        let (from, local) = (Piece::of(panel), self.slot(panel, k)?);
         let is_root = tile.rank == self.rank;
         if is_root {
-            let (to, (width, height)) = (Piece::of(near).lines, from.size());
+            let (to, (width, height)) = (Piece::of(local).lines, from.size());
             // SAFETY: a panel that has been announced, and this rank's scratch.
             unsafe { self.device.copy_lines(to, from.lines, width, height, side)? };
         }
-        let bytes = near.rows * near.cols * size_of::<T>();
+        let bytes = local.rows * local.cols * size_of::<T>();
         let this = (self.rank, self.device);
         // SAFETY: this rank's scratch, which has room for a panel.
-        unsafe { clique.broadcast(this, tile.rank, address(near), bytes, side)? };
+        unsafe { clique.broadcast(this, tile.rank, address(local), bytes, side)? };
         if is_root {
             self.staged[k % 2] = None;
             // The caller's stream overwrites the panel after a barrier at the earliest.

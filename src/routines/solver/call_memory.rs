@@ -8,7 +8,7 @@ use crate::scalar::Scalar;
 use crate::settings::Float64;
 use crate::stats::visible;
 
-pub struct Ground<T> {
+pub struct CallMemory<T> {
     pub memory: Box<dyn Memory>,
     /// Scratch of each worker, of `Sizes::own` elements.
     pub own: Vec<*mut T>,
@@ -28,9 +28,9 @@ pub struct Ground<T> {
 }
 
 // SAFETY: addresses. The phases of the routine determine which worker uses which part.
-unsafe impl<T> Send for Ground<T> {}
+unsafe impl<T> Send for CallMemory<T> {}
 // SAFETY: as above.
-unsafe impl<T> Sync for Ground<T> {}
+unsafe impl<T> Sync for CallMemory<T> {}
 
 struct Held<T> {
     _scratch: Scratch<T>,
@@ -38,7 +38,7 @@ struct Held<T> {
     _pivots: Vec<i32>,
 }
 
-impl<T: Scalar> Ground<T> {
+impl<T: Scalar> CallMemory<T> {
     /// Memory of devices; the caller keeps it until the call ends.
     pub fn on_devices(
         memory: Box<dyn Memory>,
@@ -48,7 +48,16 @@ impl<T: Scalar> Ground<T> {
         sums: Vec<*mut f64>,
         float64: Float64,
     ) -> Self {
-        Ground { memory, own, shared, pivots, sums, visible: visible(true), float64, _held: None }
+        CallMemory {
+            memory,
+            own,
+            shared,
+            pivots,
+            sums,
+            visible: visible(true),
+            float64,
+            _held: None,
+        }
     }
 
     /// Memory of CPU devices.
@@ -58,7 +67,7 @@ impl<T: Scalar> Ground<T> {
         let mut sums = vec![0.0; sizes.sums * workers];
         let mut pivots = vec![0; sizes.pivots];
         let each = sizes.sums.max(1);
-        Ok(Ground {
+        Ok(CallMemory {
             memory: Box::new(CpuMemory),
             own: (0..workers).map(|worker| scratch.at(worker * own)).collect(),
             shared: scratch.at(workers * own),

@@ -40,7 +40,7 @@ pub struct Needs {
 
 /// The addresses of the parts.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct RankScratch {
     pub needs: Needs,
     pub own: Address,
     pub shared: Address,
@@ -65,14 +65,14 @@ pub fn blas_workspace(shard: usize) -> usize {
 
 impl Needs {
     /// The parts in sequence, from `at` on.
-    pub fn allocate(self, at: Address) -> Room {
+    pub fn allocate(self, at: Address) -> RankScratch {
         let mut next = at.next_multiple_of(ALIGNMENT as Address);
         let mut part = |bytes: usize| {
             let begin = next;
             next += bytes.next_multiple_of(ALIGNMENT) as Address;
             begin
         };
-        Room {
+        RankScratch {
             needs: self,
             own: part(self.own),
             shared: part(self.shared),
@@ -93,7 +93,7 @@ impl Needs {
 
     /// Bytes of all parts, for any first address.
     pub fn bytes(self) -> usize {
-        let room = self.allocate(ALIGNMENT as Address);
-        room.engine as usize + self.engine.next_multiple_of(ALIGNMENT)
+        let scratch = self.allocate(ALIGNMENT as Address);
+        scratch.engine as usize + self.engine.next_multiple_of(ALIGNMENT)
     }
 }
