@@ -23,6 +23,8 @@
 #                    an interruption it continues. ScaLAPACK takes part if its packages are installed
 #                    (CONTRIBUTING.md)
 #   make bench-full  all routines and rows, n = 256 to 16384: an hour and a half, 16 GB
+#   make compare OLD=a.whl   the wheel against an older one in 300 cases: bits, messages, memory, time;
+#                    half an hour, on a machine that is otherwise idle
 #   make bench-check a few shares against the committed ones; two minutes, not for CI
 #   make bench-transpose   the transposition against copies and its competitors: tables, plots and a
 #                    comparison with the bars, in $(RESULTS); about ten minutes, 12 GB of memory
@@ -73,7 +75,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: demo test test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
 	test-address test-thread test-miri test-valgrind test-gpu first-gpu-run gpu-kit \
-	lint format bench bench-full bench-check bench-gpu bench-transpose docs pictures wheel release-check \
+	lint format bench bench-full bench-check compare bench-gpu bench-transpose docs pictures wheel release-check \
 	clean
 
 demo: build/ready.stamp
@@ -198,6 +200,9 @@ bench-full: build/bench.stamp
 	$(BIN)/python benchmarks/run.py --suite full --routine $(ROUTINES) --out $(RESULTS)
 	$(BIN)/python benchmarks/plot.py $(RESULTS)
 	$(BIN)/python benchmarks/bars.py $(RESULTS)
+
+compare: build/ready.stamp $(NATIVE)
+	$(BIN)/python benchmarks/compare.py $(or $(OLD),$(error compare needs OLD, a wheel to compare with)) dist/*.whl
 
 bench-check: build/ready.stamp $(NATIVE)
 	rm -rf build/check

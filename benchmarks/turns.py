@@ -2,7 +2,7 @@
 
 A row is an object with ``prepare()``, ``turn()`` and ``row()``. The first is not measured. The
 second measures a little and returns whether there is more to do. The third returns the figures of
-all turns.
+all turns. A request is the name of a method and its arguments, all words.
 """
 
 import contextlib
@@ -100,7 +100,8 @@ def serve(make) -> None:
     for line in sys.stdin:
         try:
             row = row or make()
-            reported = {"answer": getattr(row, line.strip())()}
+            method, *arguments = line.split()
+            reported = {"answer": getattr(row, method)(*arguments)}
         except LeftOut as reason:
             reported = {"left_out": str(reason)}
         print(json.dumps(reported), file=answers, flush=True)

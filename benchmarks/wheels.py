@@ -30,6 +30,8 @@ ROUTINES = {
     "solve pos": lambda ms, a, b: ms.solve(a, b, assume_a="pos"),
     "inverse": lambda ms, a, b: ms.inv(a),
 }
+# In place, so that each call transposes the result of the last one.
+TRANSPOSE = "transpose"
 SHARDINGS = {"rows": ("x", None), "columns": (None, "x")}
 
 
@@ -60,7 +62,15 @@ class Calls:
             x.astype(self.dtype), jax.sharding.NamedSharding(mesh, spec)
         )
         a, b = place(a, spec), place(np.ones((self.n, 8)), jax.sharding.PartitionSpec())
-        self._call = lambda: jax.block_until_ready(ROUTINES[self.routine](ms, a, b))
+        if self.routine == TRANSPOSE:
+            memory = [a]
+
+            def call():
+                memory[0] = jax.block_until_ready(ms.transpose_inplace(memory[0]))
+
+            self._call = call
+        else:
+            self._call = lambda: jax.block_until_ready(ROUTINES[self.routine](ms, a, b))
         for _ in range(2):
             seconds = self._timed()
         self.calls = max(1, round(SECONDS / seconds))
@@ -111,7 +121,9 @@ def main() -> int:
     )
     parser.add_argument("old")
     parser.add_argument("new")
-    parser.add_argument("--routine", default=",".join(ROUTINES), help="all by default")
+    parser.add_argument(
+        "--routine", default=",".join([*ROUTINES, TRANSPOSE]), help="all by default"
+    )
     parser.add_argument("--n", default="512,4096", help="orders")
     parser.add_argument("--dtype", default="float64")
     parser.add_argument("--margin", type=float, default=0.03, help="what may be lost")
