@@ -24,7 +24,7 @@
 #                    (CONTRIBUTING.md)
 #   make bench-full  all routines and rows, n = 256 to 16384: an hour and a half, 16 GB
 #   make compare OLD=a.whl   the wheel against an older one in 300 cases: bits, messages, memory, time;
-#                    half an hour, on a machine that is otherwise idle
+#                    five minutes, on a machine that is otherwise idle
 #   make bench-check a few shares against the committed ones; two minutes, not for CI
 #   make bench-transpose   the transposition against copies and its competitors: tables, plots and a
 #                    comparison with the bars, in $(RESULTS); about ten minutes, 12 GB of memory

@@ -111,7 +111,7 @@ impl Sizes {
         // of x.
         let tall = (n + widest) * widest;
         let rows = if verb.invert { INVERSE_ROWS.min(n) * (n / ranks) + 2 * tall } else { 0 };
-        let far = if ranks > 1 { 2 * tall + 2 * n * columns + rows } else { 0 };
+        let remote = if ranks > 1 { 2 * tall + 2 * n * columns + rows } else { 0 };
         let own = n * columns + widest * columns + square;
         let pivots = if verb.family == Family::Lu { n * size_of::<i32>() } else { 0 };
         let table = [&self.arrange, &self.restore]
@@ -119,7 +119,7 @@ impl Sizes {
             .filter_map(|moves| moves.columns.as_ref())
             .map(|plan| table_bytes(plan.most_lists()))
             .fold(ranks * size_of::<Address>(), usize::max);
-        let arena = ((own + far) * size + pivots + 256).max(table);
+        let arena = ((own + remote) * size + pivots + 256).max(table);
         // Where columns are block-cyclic, a rank works only on its own panels.
         let distributed = (0..count).all(|t| self.columns.tile(t).rank == t % ranks);
         let extra = if distributed { 2 * square * size + pivots + 256 } else { arena };

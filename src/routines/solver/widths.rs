@@ -111,8 +111,8 @@ impl Device {
                 products += 4.0 * w * rest / ranks * size.max(32.0) / self.memory;
                 launches *= w / 128.0 + 1.0;
             }
-            let far = if shape.ranks > 1 { rest * w * size / self.link } else { 0.0 };
-            let next = 2.0 * rest * w * w / rate + panel(rest) + far;
+            let remote = if shape.ranks > 1 { rest * w * size / self.link } else { 0.0 };
+            let next = 2.0 * rest * w * w / rate + panel(rest) + remote;
             products.max(next).max(launches * LAUNCH)
         };
         let steps = shape.n.div_ceil(width).saturating_sub(1);
