@@ -1,7 +1,7 @@
 """The first run on a CUDA device: what works, what fails, what is slow, in 25 minutes.
 
 Run: python benchmarks/first_gpu_run.py [--out build/first-gpu-run] [--minutes 25]
-     [--platform cuda|cpu] [--quick] [--only solve,speed] [--list]
+     [--platform cuda|cpu|emulated] [--quick] [--only solve,speed] [--list]
      python benchmarks/first_gpu_run.py --prepare sm_80,sm_90,sm_100 [--out ...]
 
 Each step is a process with its own time limit; after a failure the next one begins. A failed first
@@ -12,7 +12,8 @@ step. It is written after each step, and ends with a summary of short lines, whi
 --prepare needs no device: it compiles the kernels into the folder, where the steps find them.
 
 --platform cpu runs the same steps on CPU devices, without those that need CUDA, to check the script
-itself. --quick takes tiny matrices and one case of each test.
+itself. --platform emulated runs those that need no device of JAX, on the driver of the tests.
+--quick takes tiny matrices and one case of each test.
 """
 
 import argparse
@@ -59,7 +60,12 @@ class Step(NamedTuple):
     command: list[str]
     # Run once more, as a launch that waits shows more.
     again: bool = False
-    needs_cuda: bool = False
+    # "cuda", or "driver" where CUDA's driver is enough, as the emulated one is.
+    needs: str = ""
+
+    def runs_on(self, platform: str) -> bool:
+        """On an emulated driver JAX has no device."""
+        return platform == "cuda" or self.needs == {"cpu": "", "emulated": "driver"}[platform]
 
 
 def steps(options) -> list[Step]:
@@ -89,18 +95,18 @@ def steps(options) -> list[Step]:
         Step("others", "what else there is", 120, _tests("solve", *others), again=True),
         Step("moves", "transpositions", 150, _tests("transpose", *moves), again=True),
         Step("rendezvous", "devices meet, and fail", 60, _tests("transpose", "devices_meet")),
-        Step("claims", "pieces are claimed", 90, _tests("transpose", "claims"), needs_cuda=True),
-        Step("ranks", "several on a device", 60, _tests("solve", RANKS), needs_cuda=True),
-        Step("panels", "what holds the host", 90, panels, needs_cuda=True),
+        Step("claims", "pieces are claimed", 90, _tests("transpose", "claims"), needs="driver"),
+        Step("ranks", "several on a device", 60, _tests("solve", RANKS), needs="driver"),
+        Step("panels", "what holds the host", 90, panels, needs="cuda"),
         Step("speed", "seconds by tile width", 480, speed),
         Step("memory", "peak over A", 120, _tests("memory", donated)),
         Step("peak", "memory at n = 65536", 180, peak),
         Step("largest", "the largest matrix", 180, largest),
-        Step("cuSolverMg", "the engine", 90, engine, needs_cuda=True),
-        Step("NCCL", "broadcasts", 60, _tests("solve", "panels_by_nccl"), needs_cuda=True),
-        Step("large moves", "long indices", 120, _tests("transpose", *large), needs_cuda=True),
-        Step("sanitizer", "races", 240, sanitizer, needs_cuda=True),
-        Step("copies", "shares of a copy", 180, copies, needs_cuda=True),
+        Step("cuSolverMg", "the engine", 90, engine, needs="cuda"),
+        Step("NCCL", "broadcasts", 60, _tests("solve", "panels_by_nccl"), needs="cuda"),
+        Step("large moves", "long indices", 120, _tests("transpose", *large), needs="cuda"),
+        Step("sanitizer", "races", 240, sanitizer, needs="cuda"),
+        Step("copies", "shares of a copy", 180, copies, needs="driver"),
     ]
 
 
@@ -153,7 +159,7 @@ def run_all(chosen: list[Step], options) -> int:
     start = time.monotonic()
     left = lambda: 60 * options.minutes - (time.monotonic() - start)  # noqa: E731
     for step in chosen:
-        if step.needs_cuda and options.platform != "cuda":
+        if not step.runs_on(options.platform):
             found = {"state": "skipped"}
         elif left() < LEAST:
             found = {"state": "not run"}
@@ -395,7 +401,7 @@ def _options():
     )
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/first-gpu-run")
     parser.add_argument("--minutes", type=float, default=25, help="for everything")
-    parser.add_argument("--platform", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--platform", choices=("cuda", "cpu", "emulated"), default="cuda")
     parser.add_argument("--quick", action="store_true", help="tiny matrices, a case of each test")
     parser.add_argument("--prepare", metavar="ARCHITECTURES", help="compile kernels, run nothing")
     parser.add_argument("--only", default="", help="steps by name: solve,speed")

@@ -1,4 +1,4 @@
-"""The platform of these tests: CUDA devices or CPU devices."""
+"""The platform of these tests: CUDA devices, CPU devices, or the emulated driver."""
 
 import os
 import sys
@@ -14,8 +14,10 @@ jax.config.update("jax_enable_x64", True)
 
 # Tests that call CUDA's libraries, or ask the allocator of a device.
 needs_cuda = pytest.mark.skipif(PLATFORM != "cuda", reason="needs CUDA devices")
+# Tests by compiled measurements alone, which need no device of JAX.
+needs_driver = pytest.mark.skipif(PLATFORM == "cpu", reason="needs the driver of CUDA")
 
 
 def devices() -> list[jax.Device]:
     """All devices; raises RuntimeError if there is none."""
-    return jax.devices(PLATFORM)
+    return jax.devices("cuda" if PLATFORM == "cuda" else "cpu")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from platforms import BENCHMARKS, devices, needs_cuda
+from platforms import BENCHMARKS, devices, needs_cuda, needs_driver
 
 import measures
 import meshsolve as ms
@@ -173,13 +173,14 @@ def test_a_gradient():
     np.testing.assert_allclose(gradient, -np.outer(x, x), rtol=1e-8)
 
 
-@needs_cuda
+@needs_driver
 @pytest.mark.parametrize("routine", ["posv", "gesv"])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
 def test_ranks_that_share_a_device(routine, ranks):
     """The code of several devices, with a stream for each rank."""
     folders = _cuda.search_folders()
-    for n, width in ((24 * 64, None), (24 * 64, 32), (24 * 7, 5)):
+    large = 24 * (8 if "TESTS_EVERY" in os.environ else 64)
+    for n, width in ((large, None), (large, 32), (24 * 7, 5)):
         _, error = measures.cuda_ranks(0, routine, n, ranks, width, 2, folders)
         assert error < 1e-11
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
-from platforms import BENCHMARKS, devices, needs_cuda
+from platforms import BENCHMARKS, devices, needs_cuda, needs_driver
 
 import measures
 import meshsolve as ms
@@ -136,7 +136,7 @@ def test_large_arrays(rows, cols, size, method):
     measures.cuda_transposition(0, rows, cols, size, method, offered, 0, _cuda.search_folders())
 
 
-@needs_cuda
+@needs_driver
 @pytest.mark.parametrize(("method", "plan"), [("chosen", "panels"), ("C2R", "C2R")])
 def test_claims(method, plan):
     """Blocks claim pieces dynamically: in each of many runs every element is in its place."""

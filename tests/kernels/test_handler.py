@@ -219,33 +219,45 @@ def test_the_benchmark(libraries, tmp_path):
     assert plans >= {"square", "panels", "skinny", "C2R", "R2C"}
 
 
-def test_a_step_of_the_first_run(libraries, tmp_path):
-    """A step that needs no device of JAX: the script reports the step's output."""
+@pytest.fixture
+def vendors(libraries, tmp_path):
+    """A folder with the emulated cuBLAS and cuSOLVER, by the names that go with this driver."""
+    for name in ("libcublas.so.12", "libcusolver.so.11"):
+        (tmp_path / name).symlink_to(libraries[1].resolve())
+    return tmp_path
+
+
+def test_the_first_run(libraries, vendors, tmp_path):
+    """The script with the steps that need no device of JAX: it reports each, and their output."""
     _, driver = libraries
-    environment = os.environ | {"LD_LIBRARY_PATH": str(driver.parent)}
+    environment = os.environ | {"LD_LIBRARY_PATH": f"{driver.parent}:{vendors}"}
     script = ROOT / "benchmarks/first_gpu_run.py"
-    command = [sys.executable, script, "--quick", "--only", "copies", "--out", tmp_path]
+    command = [sys.executable, script, "--quick", "--platform", "emulated", "--out", tmp_path]
     ran = subprocess.run(
         [*map(str, command)], env=environment, capture_output=True, text=True, timeout=280
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    [step] = json.loads((tmp_path / "first-gpu-run.json").read_text())["steps"]
-    assert (step["name"], step["state"]) == ("copies", "ok")
-    assert "emulated, CUDA 12.8, commit " in step["out"]
-    assert "works: copies" in ran.stdout.splitlines()
+    steps = json.loads((tmp_path / "first-gpu-run.json").read_text())["steps"]
+    ok = {"claims", "ranks", "copies"}
+    assert {step["name"]: step["state"] for step in steps if step["state"] != "skipped"} == {
+        name: "ok" for name in ok
+    }
+    out = {step["name"]: step.get("out", "") for step in steps}
+    assert "emulated, CUDA 12.8, commit " in out["copies"]
+    # Both tests ran, and neither was left out.
+    assert all("1 passed" in out[name] or "2 passed" in out[name] for name in ("claims", "ranks"))
+    assert "works: claims, ranks, copies" in ran.stdout.splitlines()
 
 
-def test_panels_of_the_benchmark(libraries, tmp_path):
+def test_panels_of_the_benchmark(libraries, vendors):
     """With the emulated cuSOLVER, under the name that goes with this driver."""
-    for name in ("libcublas.so.12", "libcusolver.so.11"):
-        (tmp_path / name).symlink_to(libraries[1].resolve())
     stated = run(
         libraries,
         f"""
 sys.path.insert(0, {str(ROOT / "benchmarks")!r})
 import gpu_solve
 
-folders = [{str(tmp_path)!r}, *_cuda.search_folders()]
+folders = [{str(vendors)!r}, *_cuda.search_folders()]
 _cuda.search_folders = lambda: folders
 cases = [gpu_solve.Case(routine, "panel of 16", 64) for routine in ("cholesky", "lu")]
 print(json.dumps([gpu_solve.measure(case, None) for case in cases]))
