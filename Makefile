@@ -18,13 +18,13 @@
 #   make test-gpu    builds the wheel, runs the GPU probe and the tests of CUDA devices (needs an
 #                    NVIDIA GPU and JAX with its CUDA libraries in $(VENV))
 #   make lint        formatters and linters, as in CI; `make format` applies the formatters
-#   make bench       Cholesky and LU against their competitors: a table, plots and traces of calls in
+#   make bench       factors, inverses, determinants against their competitors: a table, plots and traces of calls in
 #                    $(RESULTS), and a comparison with the aims; about half an hour, 8 GB of memory. After
 #                    an interruption it continues. ScaLAPACK takes part if its packages are installed
 #                    (CONTRIBUTING.md)
 #   make bench-full  all routines and rows, n = 256 to 16384: an hour and a half, 16 GB
 #   make compare OLD=a.whl   the wheel against an older one in 300 cases: bits, messages, memory, time;
-#                    five minutes, on a machine that is otherwise idle
+#                    ten minutes, on a machine that is otherwise idle
 #   make bench-check a few shares against the committed ones; two minutes, not for CI
 #   make bench-transpose   the transposition against copies and its competitors: tables, plots and a
 #                    comparison with the bars, in $(RESULTS); about ten minutes, 12 GB of memory
@@ -201,7 +201,7 @@ bench-full: build/bench.stamp
 	$(BIN)/python benchmarks/plot.py $(RESULTS)
 	$(BIN)/python benchmarks/bars.py $(RESULTS)
 
-compare: build/ready.stamp $(NATIVE)
+compare: build/ready.stamp
 	$(BIN)/python benchmarks/compare.py $(or $(OLD),$(error compare needs OLD, a wheel to compare with)) dist/*.whl
 
 bench-check: build/ready.stamp $(NATIVE)

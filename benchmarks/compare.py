@@ -3,19 +3,22 @@
 Run: python benchmarks/compare.py OLD.whl NEW.whl [--out FOLDER] [--first 0] [--count 300]
 
 The cases are those of compare_cases.py. Three processes, of the old wheel, of the new one, and of
-the old one again, run each case by turns on CPU devices. The first call gives the bits of the
-result or the message of the error, the scratch of the call, and the peak of the process above its
-memory before. Then come 11 rounds of calls. The old wheel against itself gives the noise.
+the old one again, run each case by turns on CPU devices. The first call compiles. The first and the
+second one give the bits, types, shapes and shardings of the result, or the message of the error.
+The second one gives the peak of the process above its memory before. Then come 11 rounds of calls.
+The old wheel against itself gives the noise.
 
-A case is different where bits, messages or scratch differ, where the peak is above that of the old
-wheel by more than the noise and 5 % of A, or where time is longer by more than the noise and 3 %.
-Peaks and times of small calls have modes that a process keeps. A difference of these counts only if
-it is there in new processes as well, twice. FOLDER/compare.csv has a line for each case. The exit
-status is 1 if a case is different.
+A case is different where results, messages or figures of the call differ, where the peak is above
+that of the old wheel by more than the noise and 5 % of A, or where time is longer by more than the
+noise and 3 %. Peaks and times of small calls have modes that a process keeps. A difference of these
+counts only if it is there in new processes as well, twice. FOLDER/compare.csv has a line for each
+case. The exit status is 1 if a case is different.
 """
 
 import argparse
+import contextlib
 import csv
+import ctypes
 import hashlib
 import json
 import os
@@ -35,9 +38,16 @@ ROUNDS, MARGIN, PEAK = 11, 0.03, 0.05
 AGAIN, MEASURED = 2, {"peak", "time"}
 # A turn takes at least this number of seconds: the shortest calls repeat.
 SECONDS = 0.02
-COLUMNS = ("case", "same", "seconds", "new/old", "old/old", "peak_old", "peak_new", "differs")
-# The smallest difference of peaks that counts: pages of threads and of the compiler.
-PAGES = 2 << 20
+COLUMNS = (
+    *("case", "message", "seconds", "new/old", "old/old", "peak_old", "peak_new"),
+    *("varies", "differs"),
+)
+# The smallest difference of peaks that counts: pages of threads and of the allocator.
+PAGES = 256 << 10
+# Memory that is no longer used goes back to the system, so that peaks show it.
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
+# Figures of `last_call()` that have to be equal.
+FIGURES = ("n", "rhs", "ranks", "tiles", "tile", "scratch_bytes", "info")
 
 
 class Cases:
@@ -62,14 +72,15 @@ class Cases:
         import jax
         import numpy as np
         from jax.experimental.layout import Format, Layout
-        from jax.sharding import Mesh, NamedSharding, PartitionSpec
+        from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
         import meshsolve as ms
         from memory import peak, reset_peak
 
         case = cases()[int(number)]
         a, b = operands(case, int(number))
-        mesh = Mesh(np.array(jax.devices()[: case.ranks]), ("x",))
+        axis_type = {"auto": AxisType.Auto, "explicit": AxisType.Explicit}[case.axes]
+        mesh = Mesh(np.array(jax.devices()[: case.ranks]), ("x",), axis_types=(axis_type,))
         columns = PartitionSpec(None, "x")
         specs = {"rows": PartitionSpec("x", None), "replicated": PartitionSpec()}
         sharding = NamedSharding(mesh, specs.get(case.storage, columns))
@@ -79,25 +90,31 @@ class Cases:
         function = lambda a, b: ROUTINES[case.routine].run(ms, a, b)  # noqa: E731
         if case.way == "jit":
             function = jax.jit(function)
-        self._call = lambda: jax.block_until_ready(function(a, b))
+
+        def call():
+            with jax.set_mesh(mesh) if case.axes == "explicit" else contextlib.nullcontext():
+                return jax.block_until_ready(function(a, b))
+
+        self._call, self._calls = call, 0
         try:
-            self._call()  # compiles
+            first = _described(call())
+            ctypes.CDLL(None).malloc_trim(0)
             before = reset_peak()
-            leaves = jax.tree.leaves(self._call())
+            result = call()
             above = peak() - before
         except Exception as error:
-            self._call, self._calls = None, 0
             message = f"{type(error).__name__}: {error}".partition("\n--------------------")[0]
             return {"message": message}
         start = time.perf_counter()
-        self._call()
+        call()
         self._calls = max(1, round(SECONDS / (time.perf_counter() - start)))
-        bits = [
-            [str(leaf.dtype), leaf.shape, hashlib.sha256(np.asarray(leaf).tobytes()).hexdigest()]
-            for leaf in leaves
-        ]
-        scratch = (ms.last_call() or {}).get("scratch_bytes")
-        return {"bits": bits, "scratch": scratch, "peak": above, "bytes": a.nbytes}
+        figures = ms.last_call() or {}
+        return {
+            "bits": [first, _described(result)],
+            "figures": [figures.get(name) for name in FIGURES],
+            "peak": above,
+            "bytes": a.nbytes,
+        }
 
     def turn(self) -> float | None:
         """Seconds of a call: the fastest of a turn."""
@@ -109,9 +126,25 @@ class Cases:
         return min(times, default=None)
 
 
+def _described(result) -> list:
+    """Structure, types, shapes, shardings and bits of a result."""
+    import jax
+    import numpy as np
+
+    leaves, structure = jax.tree.flatten(result)
+    return [str(structure)] + [
+        [str(leaf.aval), str(leaf.sharding), hashlib.sha256(np.asarray(leaf).tobytes()).hexdigest()]
+        for leaf in leaves
+    ]
+
+
 def ratios(workers: dict) -> tuple[float, float, float]:
     """Median seconds of the old wheel, and the median ratios of the new and of the old again."""
-    rounds = [[worker.ask("turn") for worker in workers.values()] for _ in range(ROUNDS)]
+    rounds = []
+    for turn in range(ROUNDS):
+        names = [*workers][turn % 3 :] + [*workers][: turn % 3]
+        times = {name: workers[name].ask("turn") for name in names}
+        rounds.append([times[name] for name in workers])
     return tuple(
         statistics.median(times[k] / (times[0] if k else 1) for times in rounds) for k in range(3)
     )
@@ -120,9 +153,9 @@ def ratios(workers: dict) -> tuple[float, float, float]:
 def compared(workers: dict, number: int) -> dict:
     """The line of a case."""
     old, new, again = (worker.ask(f"run {number}") for worker in workers.values())
-    same = [key for key in ("bits", "message", "scratch") if old.get(key) == again.get(key)]
-    differs = [key for key in same if old.get(key) != new.get(key)]
-    line = {"case": str(cases()[number])}
+    differs = [key for key in ("bits", "message", "figures") if old.get(key) != new.get(key)]
+    varies = [key for key in ("bits", "message", "figures") if old.get(key) != again.get(key)]
+    line = {"case": str(cases()[number]), "message": old.get("message", "")[:60]}
     if "bits" in old and "bits" in new:
         line |= {"peak_old": old["peak"], "peak_new": new["peak"]}
         noise = abs(again["peak"] - old["peak"]) + PEAK * old["bytes"] + PAGES
@@ -132,22 +165,51 @@ def compared(workers: dict, number: int) -> dict:
         if ratio > 1 + MARGIN + abs(noise - 1):
             differs.append("time")
         line |= {"seconds": f"{seconds:.5f}", "new/old": f"{ratio:.3f}", "old/old": f"{noise:.3f}"}
-    return line | {"same": " ".join(same), "differs": " ".join(differs)}
+    return line | {"varies": " ".join(varies), "differs": " ".join(differs)}
 
 
-def lines(old: str, new: str, numbers) -> dict[int, dict]:
-    """The lines of cases, by three processes with the wheels in these folders."""
-    workers = {
-        name: turns.Worker([__file__, "--serve", folder], name, False)
-        for name, folder in (("old", old), ("new", new), ("again", old))
-    }
+def lines(old: str, new: str, numbers):
+    """Numbers of cases with their lines, by three processes with the wheels in these folders."""
+    workers = {}
     try:
-        for worker in workers.values():
-            worker.ask("prepare")
-        return {number: compared(workers, number) for number in numbers}
+        for number in numbers:
+            if not workers:
+                workers = {
+                    name: turns.Worker([__file__, "--serve", folder], name, False)
+                    for name, folder in (("old", old), ("new", new), ("again", old))
+                }
+                for worker in workers.values():
+                    worker.ask("prepare")
+            try:
+                yield number, compared(workers, number)
+            except SystemExit as died:
+                print(f"case {number}: {died}", file=sys.stderr)
+                yield number, {"case": str(cases()[number]), "differs": "crash"}
+                _end(workers)
     finally:
-        for worker in workers.values():
-            worker.end()
+        _end(workers)
+
+
+def _end(workers: dict) -> None:
+    for worker in workers.values():
+        worker.end()
+    workers.clear()
+
+
+def repeated(line: dict, later: dict) -> dict:
+    """A line after a repetition: what is measured differs only if it does so again."""
+    now = later["differs"].split()
+    kept = [word for word in line["differs"].split() if word not in MEASURED or word in now]
+    kept += [word for word in now if word not in MEASURED and word not in kept]
+    return later | {"differs": " ".join(kept)}
+
+
+def write(folder: pathlib.Path, made: dict[int, dict]) -> None:
+    """The table of the cases until now."""
+    with open(folder / "compare.csv", "w", newline="") as file:
+        table = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
+        table.writeheader()
+        table.writerows(made.values())
 
 
 def main() -> int:
@@ -169,20 +231,23 @@ def main() -> int:
             installed(wheel, where / name)
             for name, wheel in (("old", options.old), ("new", options.new))
         )
-        made = lines(old, new, numbers)
+        made = {}
+        for number, line in lines(old, new, numbers):
+            made[number] = line
+            write(options.out, made)
         for _ in range(AGAIN):
             suspects = [k for k, line in made.items() if {*line["differs"].split()} & MEASURED]
-            made |= lines(old, new, suspects) if suspects else {}
+            for number, later in lines(old, new, suspects):
+                made[number] = repeated(made[number], later)
+            write(options.out, made)
     for line in made.values():
         if line["differs"]:
             print(json.dumps(line))
-    with open(options.out / "compare.csv", "w", newline="") as file:
-        table = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
-        table.writeheader()
-        table.writerows(made.values())
     different = sum(bool(line["differs"]) for line in made.values())
     failures = sum("seconds" not in line for line in made.values())
+    varying = sum(bool(line.get("varies")) for line in made.values())
     print(f"{len(made)} cases, {failures} of messages alone: {different} different")
+    print(f"{varying} cases vary between two runs of the old wheel")
     timed = [float(line["new/old"]) for line in made.values() if "new/old" in line]
     if timed:
         print(f"new/old: median {statistics.median(timed):.3f}, largest {max(timed):.3f}")
@@ -195,4 +260,5 @@ if __name__ == "__main__":
         turns.serve(lambda: Cases(*sys.argv[2:]))
     else:
         environment.restart()
+        os.environ.update(ALLOCATOR)
         sys.exit(main())

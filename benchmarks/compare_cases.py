@@ -1,7 +1,9 @@
-"""The 300 cases of compare.py: routine, dtype, storage, ranks and way of calling.
+"""The 300 cases of compare.py.
 
-Every two options of different kinds meet in a case. A case of the kind "failure" has no result: its
-message counts. Operands come from a seed that is the number of the case.
+A case has a routine, a dtype, a storage, a number of ranks, axis types, a number of right-hand
+sides, and a way of calling. Every two options of different kinds meet in a case. A case whose call
+raises has no result: its message counts. Operands come from a seed that is the number of the case.
+Not among the cases are `Rows`, `local.solve`, other engines, and meshes with several axes.
 """
 
 import itertools
@@ -13,15 +15,17 @@ N = 384  # divided by all numbers of ranks
 DTYPES = ("float32", "float64", "complex64", "complex128")
 STORAGES = ("rows", "columns", "column-major", "replicated")
 RANKS = (1, 2, 3, 4)
+AXES = ("auto", "explicit")
+# Columns of B; for many of them the devices share the columns.
+RHS = (1, 5, 40)
 WAYS = ("eager", "jit")
 
 
 class Routine(NamedTuple):
-    """A call ``run(ms, a, b)`` of matrices that ``kind`` describes; ``fails`` is for messages."""
+    """A call ``run(ms, a, b)`` of matrices that ``kind`` describes."""
 
     run: Callable
     kind: str = "general"
-    fails: bool = False
 
 
 def _real(tree):
@@ -49,12 +53,21 @@ def _tangent(function):
     return run
 
 
+def _scales(a):
+    """[2, 1, 1]: scales of the matrices of a batch."""
+    return abs(a[:2, :1, None] * 0) + 1
+
+
 _solve = lambda ms, a, b: ms.solve(a, b)  # noqa: E731
 _definite = lambda ms, a, b: ms.solve(a, b, assume_a="pos")  # noqa: E731
 
 ROUTINES = {
     "solve": Routine(_solve),
     "solve transposed": Routine(lambda ms, a, b: ms.solve(a, b, transposed=True)),
+    "solve donated": Routine(lambda ms, a, b: ms.solve(a + 0, b + 0, overwrite_a=True)),
+    "solve refined": Routine(lambda ms, a, b: ms.solve(a, b, refine=True)),
+    "solve padded": Routine(lambda ms, a, b: ms.solve(a[1:, 1:], b[1:], mesh=a.sharding.mesh)),
+    "solve a batch": Routine(lambda ms, a, b: ms.solve(a[None] * _scales(a), b[None])),
     "solve with info": Routine(lambda ms, a, b: ms.solve(a, b, return_info=True)),
     "solve pos": Routine(_definite, "definite"),
     "solve pos lower": Routine(
@@ -66,6 +79,9 @@ ROUTINES = {
     "lu_solve": Routine(lambda ms, a, b: ms.lu_factor(a).solve(b)),
     "lu_solve transposed": Routine(lambda ms, a, b: ms.lu_factor(a).solve(b, 1)),
     "lu_solve adjoint": Routine(lambda ms, a, b: ms.lu_factor(a).solve(b, 2)),
+    "lu_solve of a pair": Routine(lambda ms, a, b: ms.lu_solve(tuple(ms.lu_factor(a)), b)),
+    "cho_solve of a pair": Routine(lambda ms, a, b: ms.cho_solve((a, True), b), "definite"),
+    "transpose in place": Routine(lambda ms, a, b: ms.transpose_inplace(a + 0)),
     "lu pair": Routine(lambda ms, a, b: tuple(ms.lu_factor(a))),
     "lu rcond": Routine(lambda ms, a, b: ms.lu_factor(a).rcond()),
     "cho_factor": Routine(lambda ms, a, b: ms.cho_factor(a), "definite"),
@@ -94,13 +110,13 @@ ROUTINES = {
     "tangent of solve": Routine(_tangent(_solve)),
     "tangent of cholesky": Routine(_tangent(lambda ms, a, b: ms.cholesky(a)), "definite"),
     "not definite": Routine(
-        lambda ms, a, b: ms.solve(a, b, assume_a="pos", on_failure="raise"), "indefinite", True
+        lambda ms, a, b: ms.solve(a, b, assume_a="pos", on_failure="raise"), "indefinite"
     ),
-    "singular": Routine(lambda ms, a, b: ms.solve(a, b, on_failure="raise"), "singular", True),
-    "not finite": Routine(lambda ms, a, b: ms.lu_factor(a, on_failure="raise"), "nan", True),
-    "wrong shape": Routine(lambda ms, a, b: ms.solve(a, b[:-1]), fails=True),
-    "wrong word": Routine(lambda ms, a, b: ms.solve(a, b, assume_a="upper"), fails=True),
-    "integers": Routine(lambda ms, a, b: ms.lu_factor(a.real.astype("int32")), fails=True),
+    "singular": Routine(lambda ms, a, b: ms.solve(a, b, on_failure="raise"), "singular"),
+    "not finite": Routine(lambda ms, a, b: ms.lu_factor(a, on_failure="raise"), "nan"),
+    "wrong shape": Routine(lambda ms, a, b: ms.solve(a, b[:-1])),
+    "wrong word": Routine(lambda ms, a, b: ms.solve(a, b, assume_a="upper")),
+    "integers": Routine(lambda ms, a, b: ms.lu_factor((9 * a.real).astype("int32"))),
 }
 
 
@@ -111,10 +127,12 @@ class Case(NamedTuple):
     dtype: str
     storage: str
     ranks: int
+    axes: str
+    rhs: int
     way: str
 
     def __str__(self):
-        return f"{self.routine}, {self.dtype}, {self.storage}, {self.ranks} rank(s), {self.way}"
+        return ", ".join(map(str, self))
 
 
 def cases() -> list[Case]:
@@ -122,30 +140,36 @@ def cases() -> list[Case]:
     import numpy as np
 
     rng = np.random.default_rng(27)
-    kinds = (tuple(ROUTINES), DTYPES, STORAGES, RANKS, WAYS)
-    everything = list(itertools.product(*kinds))
-    order = rng.permutation(len(everything))
-    pairs = {
+    kinds = (tuple(ROUTINES), DTYPES, STORAGES, RANKS, AXES, RHS, WAYS)
+    draw = lambda: [of[rng.integers(len(of))] for of in kinds]  # noqa: E731
+    pairs_of = lambda case: set(itertools.combinations(enumerate(case), 2))  # noqa: E731
+    left = {
         ((i, x), (j, y))
         for (i, of_i), (j, of_j) in itertools.combinations(enumerate(kinds), 2)
         for x, y in itertools.product(of_i, of_j)
     }
     chosen = []
-    for number in order:
-        options = everything[number]
-        new = pairs.intersection(itertools.combinations(enumerate(options), 2))
-        # Late cases bring the last pairs.
-        if new and (len(new) > 2 or len(pairs) < 40):
-            chosen.append(Case(*options))
-            pairs -= new
-    for number in order:
-        if len(chosen) < COUNT and (case := Case(*everything[number])) not in chosen:
+    while len(chosen) < COUNT:
+        best = draw()
+        if left:
+            # Of some cases with a pair that is left, the one with the most such pairs.
+            pair = min(left, key=str)
+            tried = []
+            for _ in range(40):
+                case = draw()
+                for kind, option in pair:
+                    case[kind] = option
+                tried.append(case)
+            best = max(tried, key=lambda case: len(pairs_of(case) & left))
+            left -= pairs_of(best)
+        if (case := Case(*best)) not in chosen:
             chosen.append(case)
-    return chosen[:COUNT]
+    assert not left, "a case for every pair"
+    return chosen
 
 
 def operands(case: Case, seed: int):
-    """A [N, N] and B [N, 5] as NumPy arrays."""
+    """A [N, N] and B [N, k] as NumPy arrays."""
     import numpy as np
 
     rng = np.random.default_rng([27, seed])
@@ -153,7 +177,7 @@ def operands(case: Case, seed: int):
     draw = lambda *shape: (  # noqa: E731
         rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if is_complex else 0)
     )
-    a, b, kind = draw(N, N), draw(N, 5), ROUTINES[case.routine].kind
+    a, b, kind = draw(N, N), draw(N, case.rhs), ROUTINES[case.routine].kind
     if kind in ("definite", "indefinite"):
         a = a @ a.conj().T / N + np.eye(N)
         if kind == "indefinite":

@@ -460,7 +460,7 @@ def _options():
     return options
 
 
-def _reported() -> int:
+def _child_main() -> int:
     """In the process of a row: print one line of JSON."""
     order = json.loads(_options().child)
     reported = describe() if order["task"] == "describe" else None
@@ -469,4 +469,4 @@ def _reported() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_reported() if "--child" in sys.argv else main())
+    sys.exit(_child_main() if "--child" in sys.argv else main())

@@ -67,7 +67,7 @@ def of_python(file: str, old: str, new: str, tests: str) -> Chosen:
 
 CHOSEN = [
     of_python("padding", "& (i >= a.shape[0])", "& (i > a.shape[0])", "solve"),
-    of_python("padding", "return distributed and n %", "return distributed or n %", "solve"),
+    of_python("padding", "return is_distributed and n %", "return is_distributed or n %", "solve"),
     of_python("batch", "-position and shape[position] == size", "-position", "leading_axes"),
     of_python("batch", "if 0 in batch:", "if False:", "batching"),
     of_python(

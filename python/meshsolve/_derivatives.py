@@ -123,7 +123,7 @@ def _solve(op: Operation, *operands, matrix=None):
     return (x,), tuple(more)
 
 
-def _stated(op: Operation) -> dict:
+def _inherited(op: Operation) -> dict:
     """The fields of ``op`` that its factorisation takes over."""
     return {"public": op.public, "raises": op.raises}
 
@@ -135,7 +135,7 @@ def _factor_and_solve(op: Operation, a, b):
     else:
         factor = _ffi.getrf("solve", op.order, op.structure, op.lower)
         back, condition = _ffi.getrs("rows", op.order, op.trans), _ffi.gecon
-    *leaves, norm = traced(factor._replace(**_stated(op)).held, lax.stop_gradient(a))
+    *leaves, norm = traced(factor._replace(**_inherited(op)).held, lax.stop_gradient(a))
     # The gradient gets the sharding of A.
     (x,), _ = _solve(back._replace(public="solve").held, *leaves, b, matrix=a)
     more = (leaves[-1],)
@@ -263,11 +263,11 @@ def _transposed(x, sharding):
 
 def _factor_and_invert(op: Operation, a):
     if op.routine == "cholesky_inverse":
-        *leaves, _ = traced(_ffi.potrf(op.lower, op.order)._replace(**_stated(op)), a)
+        *leaves, _ = traced(_ffi.potrf(op.lower, op.order)._replace(**_inherited(op)), a)
         back = _ffi.potri("rows", op.order)
     else:
         factor = _ffi.getrf("inv", op.order, op.structure, op.lower)
-        *leaves, _ = traced(factor._replace(**_stated(op)), a)
+        *leaves, _ = traced(factor._replace(**_inherited(op)), a)
         back = _ffi.getri("rows", op.order)
     (inverse,) = traced(back._replace(public="inv"), *leaves)
     at, _ = _dispatch.traced_placement(op, a)

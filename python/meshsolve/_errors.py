@@ -20,7 +20,7 @@ def no_answer(operation: str, kind: str, got: str, info: int) -> np.linalg.LinAl
         "a",
         f"a {kind} matrix",
         f"one whose {got} (info = {info})",
-        'with on_failure="nan" the answer is NaN and info tells it',
+        'with on_failure="nan" the answer is NaN, and info has that number',
     )
     return np.linalg.LinAlgError(text)
 

@@ -56,8 +56,8 @@ def lies_on(sharding, mesh: Mesh, n: int) -> bool:
     """Whether a matrix of order n is distributed to devices of ``mesh`` already that divide n."""
     if not isinstance(sharding, NamedSharding) or sharding.mesh != mesh:
         return False
-    distributed = mesh.size == 1 or not sharding.is_fully_replicated
-    return distributed and n % devices_along(sharding.spec, mesh) == 0
+    is_distributed = mesh.size == 1 or not sharding.is_fully_replicated
+    return is_distributed and n % devices_along(sharding.spec, mesh) == 0
 
 
 def padded_rows(b, order: int):

@@ -196,19 +196,19 @@ def plan(
     definite = structure == "positive definite"
     family = "po" if definite else "ge"
     distributed = mode != "replicated"
-    reported = lambda routine, dtype: _core.plan(  # noqa: E731
+    plan_of = lambda routine, dtype: _core.plan(  # noqa: E731
         routine, padded, world, dtype.name, storage, lower, each, distributed
     )
     if lower_dtype is not None:
-        core = reported(family + "trf", lower_dtype)
+        core = plan_of(family + "trf", lower_dtype)
         rest = [(family + "trs", lower_dtype), ("residual", dtype), (family + "sv", dtype)]
-        scratch = [core["scratch_bytes"], *(reported(*call)["scratch_bytes"] for call in rest)]
+        scratch = [core["scratch_bytes"], *(plan_of(*call)["scratch_bytes"] for call in rest)]
     else:
         if inverse:
             routine = "cholesky_inverse" if definite else "lu_inverse"
         else:
             routine = family + ("trf" if b is None else "sv")
-        core = reported(routine, dtype)
+        core = plan_of(routine, dtype)
         scratch = [core["scratch_bytes"]]
 
     amounts = {"A": padded * padded // world * dtype.itemsize}

@@ -166,13 +166,13 @@ def expect_mesh_that_is_set(operation: str, argument: str, x) -> None:
         raise mistake(
             operation,
             argument,
-            f"an array on the mesh that jax.set_mesh has set, {_reported(here)}",
-            f"one on {_reported(mesh)}",
+            f"an array on the mesh that jax.set_mesh has set, {_described(here)}",
+            f"one on {_described(mesh)}",
             "differentiate within jax.set_mesh of its own mesh, or put it on the mesh that is set",
         )
 
 
-def _reported(mesh: AbstractMesh) -> str:
+def _described(mesh: AbstractMesh) -> str:
     types = dict(zip(mesh.axis_names, (t.name for t in mesh.axis_types), strict=True))
     return f"axes {dict(mesh.shape)} of types {types}"
 

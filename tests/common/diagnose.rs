@@ -1,5 +1,5 @@
-//! A call that is only a rendezvous. `meshsolve.info` measures the round trip with it. With it
-//! tests let one device fail or panic in the middle of a call without touching a solver.
+//! A call that is only a rendezvous. Tests let one device fail or panic in the middle of it, without
+//! a solver. The wheel does not have it (`benchmarks/native`).
 //!
 //! Operands and results: one array of any shape, passed through. Attributes: `fault` ("none",
 //! "error", "panic") happens on `fault_rank` while all other ranks wait for it.

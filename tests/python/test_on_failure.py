@@ -53,7 +53,7 @@ def message(name: str, says: str, definite: bool) -> str:
     kind = "positive definite" if definite else "nonsingular"
     return (
         f"meshsolve.{name}: a: expected a {kind} matrix, got one whose {says} (info = 6); with "
-        'on_failure="nan" the answer is NaN and info tells it'
+        'on_failure="nan" the answer is NaN, and info has that number'
     )
 
 

@@ -1,4 +1,4 @@
-//! A group as one of its workers sees it: its barriers, and how the workers all_reduce on a pivot.
+//! A group as one of its workers sees it: its barriers, and how its workers agree on a pivot (an all-reduce).
 
 use std::ops::Range;
 

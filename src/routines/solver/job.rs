@@ -317,7 +317,7 @@ fn no_answer(verb: &Verb, info: i32) -> Error {
     };
     Error::invalid(format!(
         "meshsolve.{}: a: expected a {expected} matrix, got {got} (info = {info}); with \
-         on_failure=\"nan\" the answer is NaN and info tells it",
+         on_failure=\"nan\" the answer is NaN, and info has that number",
         verb.name
     ))
 }
