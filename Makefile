@@ -18,8 +18,8 @@
 #   make test-gpu    builds the wheel, runs the GPU probe and the tests of CUDA devices (needs an
 #                    NVIDIA GPU and JAX with its CUDA libraries in $(VENV))
 #   make lint        formatters and linters, as in CI; `make format` applies the formatters
-#   make bench       factors, inverses, determinants against their competitors: a table, plots and traces of calls in
-#                    $(RESULTS), and a comparison with the aims; about half an hour, 8 GB of memory. After
+#   make bench       factors, inverses, determinants against their competitors: a table, plots and
+#                    traces of calls in $(RESULTS), and a comparison with the aims; about half an hour, 8 GB of memory. After
 #                    an interruption it continues. ScaLAPACK takes part if its packages are installed
 #                    (CONTRIBUTING.md)
 #   make bench-full  all routines and rows, n = 256 to 16384: an hour and a half, 16 GB

@@ -53,9 +53,17 @@ def _tangent(function):
     return run
 
 
-def _scales(a):
-    """[2, 1, 1]: scales of the matrices of a batch."""
-    return abs(a[:2, :1, None] * 0) + 1
+def _mesh(a):
+    """The mesh of A, or a message of meshsolve for a traced A on Auto axes."""
+    import jax
+
+    return getattr(jax.typeof(a).sharding, "mesh", None)
+
+
+def _batch(ms, a, b):
+    import jax.numpy as jnp
+
+    return ms.solve(jnp.stack([a, 2 * a]), jnp.stack([b, b]))
 
 
 _solve = lambda ms, a, b: ms.solve(a, b)  # noqa: E731
@@ -66,8 +74,8 @@ ROUTINES = {
     "solve transposed": Routine(lambda ms, a, b: ms.solve(a, b, transposed=True)),
     "solve donated": Routine(lambda ms, a, b: ms.solve(a + 0, b + 0, overwrite_a=True)),
     "solve refined": Routine(lambda ms, a, b: ms.solve(a, b, refine=True)),
-    "solve padded": Routine(lambda ms, a, b: ms.solve(a[1:, 1:], b[1:], mesh=a.sharding.mesh)),
-    "solve a batch": Routine(lambda ms, a, b: ms.solve(a[None] * _scales(a), b[None])),
+    "solve on a mesh": Routine(lambda ms, a, b: ms.solve(a, b, mesh=_mesh(a))),
+    "solve a batch": Routine(_batch),
     "solve with info": Routine(lambda ms, a, b: ms.solve(a, b, return_info=True)),
     "solve pos": Routine(_definite, "definite"),
     "solve pos lower": Routine(

@@ -15,12 +15,12 @@ def clean(**own: str) -> dict[str, str]:
     return {name: v for name, v in os.environ.items() if not name.startswith(FAMILIES)} | own
 
 
-def library_variables(environment=os.environ) -> str:
+def blas_variables(environment=os.environ) -> str:
     """The libraries' variables that are set, as NAME=value."""
     return " ".join(f"{k}={v}" for k, v in sorted(environment.items()) if k.startswith(FAMILIES))
 
 
 def restart() -> None:
     """Start this program anew if the environment is not clean; call it first."""
-    if library_variables():
+    if blas_variables():
         os.execve(sys.executable, [sys.executable, *sys.argv], clean())

@@ -21,7 +21,7 @@ def of_this_process(what: str, threads: int) -> dict:
     import measures
     from meshsolve import __version__
 
-    variables = environment.library_variables()
+    variables = environment.blas_variables()
     if what.startswith("meshsolve") or what.startswith("faer"):
         _, kernel = measures.peak_flops("float64", 1)
         name, version = "meshsolve", __version__

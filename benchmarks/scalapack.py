@@ -64,7 +64,7 @@ class Program:
         if kernels == "SkylakeX" and not flags >= _AVX512:
             raise Unavailable("no AVX-512")
         settings = environment.clean(**({"OPENBLAS_CORETYPE": kernels} if kernels else {}))
-        self.variables = environment.library_variables(settings)
+        self.variables = environment.blas_variables(settings)
         self._folder = tempfile.TemporaryDirectory()
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115, closed at the end
         place = pathlib.Path(self._folder.name) / "go"

@@ -2,6 +2,7 @@
 
 Inside shard_map every device passes its rank along the axis (`place`), its rows of A and the
 right-hand sides. `input_output_aliases` lets the solver work in the operands' memory.
+docs/design/ffi.md lists the routines. Their names before 0.1.0 have no aliases.
 
 Run: python examples/07_ffi_call.py
 """

@@ -19,46 +19,24 @@ pub mod settings;
 pub mod stats;
 
 #[doc(inline)]
-pub use transpose::transpose_in_place;
+pub use internals::transpose::transpose_in_place;
 
-// Only tests and benchmarks see the rest.
+/// Modules that tests and benchmarks see, and users do not.
+#[path = "."]
+mod internals {
+    pub mod algorithms;
+    pub mod call;
+    pub mod comm;
+    pub mod device;
+    pub mod error;
+    pub mod matrix;
+    pub mod routines;
+    pub mod scalar;
+    pub mod trace;
+    pub mod transpose;
+}
+
 #[cfg(not(feature = "internals"))]
-mod algorithms;
+use internals::*;
 #[cfg(feature = "internals")]
-pub mod algorithms;
-#[cfg(not(feature = "internals"))]
-mod call;
-#[cfg(feature = "internals")]
-pub mod call;
-#[cfg(not(feature = "internals"))]
-mod comm;
-#[cfg(feature = "internals")]
-pub mod comm;
-#[cfg(not(feature = "internals"))]
-mod device;
-#[cfg(feature = "internals")]
-pub mod device;
-#[cfg(not(feature = "internals"))]
-mod error;
-#[cfg(feature = "internals")]
-pub mod error;
-#[cfg(not(feature = "internals"))]
-mod matrix;
-#[cfg(feature = "internals")]
-pub mod matrix;
-#[cfg(not(feature = "internals"))]
-mod routines;
-#[cfg(feature = "internals")]
-pub mod routines;
-#[cfg(not(feature = "internals"))]
-mod scalar;
-#[cfg(feature = "internals")]
-pub mod scalar;
-#[cfg(not(feature = "internals"))]
-mod trace;
-#[cfg(feature = "internals")]
-pub mod trace;
-#[cfg(not(feature = "internals"))]
-mod transpose;
-#[cfg(feature = "internals")]
-pub mod transpose;
+pub use internals::*;

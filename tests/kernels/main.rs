@@ -1,6 +1,7 @@
 //! The CUDA kernels of `kernels/`, as plain C++ on the host, against plain references; and their
 //! launches, on an emulated driver.
 
+mod called;
 mod columns;
 #[path = "../common/mod.rs"]
 mod common;

@@ -46,10 +46,10 @@ def rows(*arguments):
 def test_nothing_left_over_reaches_a_process(left_over):
     import environment
 
-    assert environment.library_variables().split() == sorted(f"{k}={v}" for k, v in LEFT.items())
-    assert environment.library_variables(environment.clean()) == ""
+    assert environment.blas_variables().split() == sorted(f"{k}={v}" for k, v in LEFT.items())
+    assert environment.blas_variables(environment.clean()) == ""
     own = environment.clean(OPENBLAS_CORETYPE="SkylakeX")
-    assert environment.library_variables(own) == "OPENBLAS_CORETYPE=SkylakeX"
+    assert environment.blas_variables(own) == "OPENBLAS_CORETYPE=SkylakeX"
     assert own["PATH"] == os.environ["PATH"]
 
 
@@ -61,7 +61,7 @@ def test_a_worker_starts_clean(left_over, tmp_path):
         f"import sys; sys.path.insert(0, {str(BENCH)!r})\n"
         "import environment, os, turns\n"
         "class Row:\n"
-        "    def prepare(self): return environment.library_variables()\n"
+        "    def prepare(self): return environment.blas_variables()\n"
         "    def turn(self): return False\n"
         "    def row(self): return {name: os.environ[name] for name in os.environ}\n"
         "turns.serve(Row)\n"
@@ -78,7 +78,7 @@ def test_programs_of_one_process_start_anew(script):
     code = (
         f"import sys; sys.path.insert(0, {str(BENCH)!r}); import environment\n"
         "if sys.argv[1:] != ['anew']: sys.argv = [__file__, 'anew']\n"
-        "environment.restart(); print(repr(environment.library_variables()))"
+        "environment.restart(); print(repr(environment.blas_variables()))"
     )
     program = ["-c", code.replace("__file__", "'-c', " + repr(code))]
     ran = subprocess.run(
