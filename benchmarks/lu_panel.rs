@@ -5,7 +5,6 @@
 //!
 //! cargo run --release --example lu_panel -- [workers, default 2]
 
-use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -13,8 +12,8 @@ use meshsolve::algorithms::lu::factor;
 use meshsolve::comm::{Communicator, Group, Sharing};
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
 use meshsolve::device::{Backend, Update};
-use meshsolve::layout::{Columns, Distribution};
-use meshsolve::matrix::{Block, Matrix};
+use meshsolve::layout::{Columns, Distribution, GlobalRow, TileColumn};
+use meshsolve::matrix::{Cells, Matrix};
 
 const PANELS: [(usize, usize); 8] = [
     // (rows, columns)
@@ -71,8 +70,9 @@ fn on_workers(comm: &Communicator, widest: usize, work: impl Fn(&mut CpuWorker<f
             let work = &work;
             scope.spawn(move || {
                 let mut pack = vec![0.0; scratch_elements::<f64>(widest, 64)];
-                let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
-                work(&mut CpuWorker::new(comm, worker, widest, pack));
+                let pack = Cells::of(&mut pack);
+                // SAFETY: *order*: all workers of a communicator do the same work.
+                work(&mut unsafe { CpuWorker::new(comm, worker, widest, pack) });
             });
         }
     });
@@ -81,15 +81,17 @@ fn on_workers(comm: &Communicator, widest: usize, work: impl Fn(&mut CpuWorker<f
 /// Medians in microseconds: a panel, the following product on one worker, and a barrier.
 fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
     let n = rows + cols;
-    let kept = numbers(n * 3 * cols);
-    let mut memory = kept.clone();
+    let mut kept = numbers(n * cols);
+    // Of the other columns, only the next panel's are ever touched.
+    let mut memory = vec![0.0; n * n];
+    memory[..n * cols].copy_from_slice(&kept);
+    memory[n * cols..2 * n * cols].copy_from_slice(&kept);
     let mut pivots = vec![0; cols];
-    let pivots = Block::column_major(pivots.as_mut_ptr(), cols, 1, cols);
+    let pivots = Cells::of(&mut pivots);
     let tiles = Columns::new(n, 1, cols, Distribution::Block);
-    let matrix = Matrix::new(&[memory.as_mut_ptr()], tiles);
-    let kept = Block::column_major(kept.as_ptr().cast_mut(), n, 3 * cols, n);
-    let part = |m: Block<f64>, rows: &Range<usize>| m.sub(rows.start, 0, rows.len(), cols);
-    let (a, source) = (matrix.below(0), kept.sub(cols, 0, rows, cols));
+    let matrix = Matrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &tiles);
+    let kept = Cells::of(&mut kept).by_columns(n, cols, n);
+    let (a, source) = (matrix.below(TileColumn::new(0)), kept.rows_from(cols));
     let comm = Communicator::new(workers);
     let times = [const { Mutex::new(Vec::new()) }; 3];
     on_workers(&comm, cols, |worker| {
@@ -102,17 +104,18 @@ fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
             }
         };
         for _ in 0..50 {
-            worker.copy(part(source, &own), part(a, &own));
+            worker.copy(source.row_range(own.clone()), a.row_range(own.clone()));
             Backend::<f64>::group_barrier(worker, &mut group).unwrap();
             let start = Instant::now();
             Backend::<f64>::group_barrier(worker, &mut group).unwrap();
             note(2, start);
             let start = Instant::now();
-            worker.getrf(a, cols, pivots, &mut group).unwrap();
+            worker.getrf(a, GlobalRow::new(cols), pivots, &mut group).unwrap();
             note(0, start);
             if workers == 1 {
                 let start = Instant::now();
-                worker.update(&matrix, 0, std::iter::once(1), Update::Lu);
+                let next = std::iter::once(TileColumn::new(1));
+                worker.update(&matrix, TileColumn::new(0), next, Update::Lu);
                 note(1, start);
             }
         }
@@ -126,14 +129,14 @@ fn factors(n: usize, workers: usize, limits: [Sharing; 3]) -> [f64; 3] {
     let kept = numbers(n * n);
     let mut memory = kept.clone();
     let mut pivots = vec![0; n];
-    let rows = Block::column_major(pivots.as_mut_ptr(), n, 1, n);
+    let rows = Cells::of(&mut pivots);
     let tile = if n < 1536 { 64 } else { 128 };
+    let columns = Columns::new(n, 1, tile, Distribution::Block);
     let mut times = [const { Vec::new() }; 3];
     for _ in 0..(8192 / n).clamp(3, 15) {
         for (limit, times) in limits.iter().zip(&mut times) {
             memory.copy_from_slice(&kept);
-            let a =
-                Matrix::new(&[memory.as_mut_ptr()], Columns::new(n, 1, tile, Distribution::Block));
+            let a = Matrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &columns);
             let comm = Communicator::new(workers).with_sharing(*limit);
             let slowest = Mutex::new(0.0f64);
             on_workers(&comm, tile, |worker| {

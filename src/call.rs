@@ -1,45 +1,92 @@
 //! One device's part of a call as plain data, and the job that combines the parts of all devices.
 //! The layers below the FFI border know nothing else of XLA.
 
+use bytemuck::Pod;
+
 use crate::error::{Error, Result};
+use crate::layout::Layout;
+use crate::matrix::Cells;
 use crate::scalar::DType;
 
 /// An array of one device: row-major `dims`, `dtype`, address.
 #[derive(Clone, Debug)]
 pub struct Buffer {
-    pub ptr: *mut u8,
-    pub dtype: DType,
-    pub dims: Vec<usize>,
+    first: *mut u8,
+    dtype: DType,
+    dims: Vec<usize>,
 }
 
-// SAFETY: an address and its description. XLA keeps the memory alive until the handler's future
-// completes.
+// SAFETY: an address and its description. Views of it keep their own promises between threads.
 unsafe impl Send for Buffer {}
-// SAFETY: as above.
+// SAFETY: the same; nothing here changes.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    pub fn bytes(&self) -> usize {
-        self.dims.iter().product::<usize>() * self.dtype.size()
+    /// # Safety
+    /// *Memory* (see [`Cells`]): initialised elements of that number and dtype from `first` on, in
+    /// one allocation of the device, which lives until the call has its reply.
+    pub unsafe fn new(first: *mut u8, dtype: DType, dims: Vec<usize>) -> Buffer {
+        Buffer { first, dtype, dims }
     }
 
-    /// As messages name an array: `float64[8,2]`.
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.first
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    pub fn dims(&self) -> &[usize] {
+        &self.dims
+    }
+
+    fn elements(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// The elements in any layout. T has their size; panics where the layout leaves the array.
+    pub fn cells<T: Pod>(&self, layout: &Layout) -> Cells<'_, T> {
+        assert_eq!(size_of::<T>(), self.dtype.size(), "elements of {}", self.describe());
+        assert!(layout.cosize() <= self.elements(), "{layout} leaves {}", self.describe());
+        // SAFETY: *memory*, promised to `new`. Any bits are a T.
+        unsafe { Cells::new(self.first.cast(), layout) }
+    }
+
+    /// All elements as a column.
+    pub fn column<T: Pod>(&self) -> Cells<'_, T> {
+        self.cells(&Layout::left((self.elements(), 1)))
+    }
+
+    /// A matrix as its rows follow each other.
+    pub fn by_rows<T: Pod>(&self) -> Cells<'_, T> {
+        self.cells(&Layout::right((self.dims[0], self.dims[1])))
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.elements() * self.dtype.size()
+    }
+
     pub fn describe(&self) -> String {
-        let dims: Vec<String> = self.dims.iter().map(ToString::to_string).collect();
-        format!("{}[{}]", self.dtype.name(), dims.join(","))
+        describe(self.dtype, &self.dims)
     }
 
     pub fn check(&self, routine: &str, what: &str, dtype: DType, dims: &[usize]) -> Result<()> {
         if self.dtype == dtype && self.dims == dims {
             return Ok(());
         }
-        let expected = Buffer { ptr: self.ptr, dtype, dims: dims.to_vec() };
         Err(Error::invalid(format!(
             "meshsolve.{routine}: {what}: expected {}, got {}",
-            expected.describe(),
+            describe(dtype, dims),
             self.describe()
         )))
     }
+}
+
+/// As messages name an array: `float64[8,2]`.
+fn describe(dtype: DType, dims: &[usize]) -> String {
+    let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
+    format!("{}[{}]", dtype.name(), dims.join(","))
 }
 
 /// The attributes of a call site, equal on all devices by construction.
@@ -87,15 +134,15 @@ impl Call {
     pub fn pass_through(&self, arg: usize, ret: usize) {
         let (from, to) = (&self.args[arg], &self.rets[ret]);
         debug_assert_eq!(from.bytes(), to.bytes());
-        if from.ptr != to.ptr {
+        if from.first != to.first {
             // SAFETY: XLA's buffers are either identical or disjoint, and stay alive until the
             // future completes. The routine has checked that their sizes are equal when it prepared
             // the job.
-            unsafe { std::ptr::copy_nonoverlapping(from.ptr, to.ptr, from.bytes()) };
+            unsafe { std::ptr::copy_nonoverlapping(from.first, to.first, from.bytes()) };
         }
     }
 
     pub fn is_aliased(&self, arg: usize, ret: usize) -> bool {
-        self.args[arg].ptr == self.rets[ret].ptr
+        self.args[arg].first == self.rets[ret].first
     }
 }

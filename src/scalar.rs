@@ -65,6 +65,7 @@ pub trait Scalar:
     + Add<Output = Self>
     + Mul<Output = Self>
     + AddAssign
+    + bytemuck::Pod
     + Send
     + Sync
     + 'static

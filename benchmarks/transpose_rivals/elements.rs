@@ -1,10 +1,10 @@
 //! Elements of every size, and arrays whose elements encode their index.
 
 use crate::threads::{parts, shared_out};
-use meshsolve::transpose::Bits;
+use bytemuck::NoUninit;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-pub trait Element: Bits + Sync + PartialEq {
+pub trait Element: NoUninit + Send + Sync + PartialEq {
     /// Distinct for distinct indices, as far as the type has values.
     fn from_index(k: usize) -> Self;
 }

@@ -221,14 +221,15 @@ fn buffer(raw: &ffi::RawBuffer) -> Result<Buffer> {
         ))
     })?;
     let dims = raw.dims.iter().map(|&d| d as usize).collect();
-    Ok(Buffer { ptr: raw.address as *mut u8, dtype, dims })
+    // SAFETY: *memory*, promised by XLA: an operand or result of the call, until its reply.
+    Ok(unsafe { Buffer::new(raw.address as *mut u8, dtype, dims) })
 }
 
 /// `place`: int32[2] with the rank along the mesh axis and the group of the call.
 fn read_place(place: &Buffer) -> Result<(usize, i64)> {
     place.check("ffi_target", "operand `place`", DType::S32, &[2])?;
     // SAFETY: two int32 in host memory (checked). XLA keeps them alive during the call.
-    let [rank, group] = unsafe { place.ptr.cast::<[i32; 2]>().read_unaligned() };
+    let [rank, group] = unsafe { place.as_ptr().cast::<[i32; 2]>().read_unaligned() };
     // A negative rank becomes one beyond every world. The rendezvous refuses it by name.
     Ok((rank as usize, group.into()))
 }

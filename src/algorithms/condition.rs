@@ -15,7 +15,7 @@
 
 use crate::comm::Step;
 use crate::device::{Backend, Op, larger};
-use crate::matrix::Block;
+use crate::matrix::Cells;
 use crate::scalar::Scalar;
 
 /// Vectors in a block. More vectors make the estimate surer, and one solve reads the factor once
@@ -240,8 +240,8 @@ fn sign<T: Scalar>(x: T) -> T {
 pub fn inverse_norm<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     mut estimator: Option<&mut Estimator<T>>,
-    x: Block<T>,
-    reported: Block<T>,
+    x: Cells<T>,
+    reported: Cells<T>,
     mut solve: impl FnMut(&mut B, Op) -> Step,
 ) -> Step {
     let mut next = estimator.as_ref().map(|e| e.asked);

@@ -1,8 +1,10 @@
 //! Makes a triangle from the other one, tile by tile and in place: `A_ij <- A_ji^H`, or `A_ji^T`.
 //! It only reads the given triangle, except that it makes a Hermitian diagonal real.
 
+use super::owned_from;
 use crate::comm::Step;
 use crate::device::Backend;
+use crate::layout::TileColumn;
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 
@@ -20,13 +22,10 @@ pub fn mirror_triangle<T: Scalar, B: Backend<T>>(
     missing: Missing,
     conjugated: bool,
 ) -> Step {
-    let count = a.columns.count();
-    for j in (worker.worker()..count).step_by(worker.workers()) {
-        let tile = a.columns.tile(j);
-        for i in j..count {
-            let other = a.columns.tile(i);
-            let above = a.tile_column(i).sub(tile.global, 0, tile.width, other.width);
-            let below = a.tile_column(j).sub(other.global, 0, other.width, tile.width);
+    let columns = a.columns();
+    for j in owned_from(worker, columns, TileColumn::new(0)) {
+        for i in TileColumn::each(j..columns.end()) {
+            let (above, below) = (a.tile(j.row(), i), a.tile(i.row(), j));
             match missing {
                 Missing::Upper => {
                     worker.mirror(below.transposed(), above.transposed(), i == j, conjugated);

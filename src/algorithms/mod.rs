@@ -12,6 +12,7 @@ mod triangular_inverse;
 
 use crate::comm::Step;
 use crate::device::Backend;
+use crate::layout::{Columns, TileColumn};
 use crate::scalar::Scalar;
 
 /// Runs `panel`, which leads to panel `next`, on its owner, and `rest`, the independent rest of a
@@ -19,7 +20,7 @@ use crate::scalar::Scalar;
 /// rest first: enqueueing a panel may block the host, and would leave the device idle.
 fn with_lookahead<T: Scalar, B: Backend<T>>(
     worker: &mut B,
-    next: usize,
+    next: TileColumn,
     panel: impl FnOnce(&mut B) -> Step,
     rest: impl FnOnce(&mut B),
 ) -> Step {
@@ -40,11 +41,13 @@ fn with_lookahead<T: Scalar, B: Backend<T>>(
     Ok(())
 }
 
-/// The tile columns of a worker from `from` on, without end.
+/// The tile columns of a worker from `from` on, ascending.
 fn owned_from<T: Scalar, B: Backend<T>>(
     worker: &B,
-    from: usize,
-) -> impl Iterator<Item = usize> + Clone + use<T, B> {
+    columns: &Columns,
+    from: TileColumn,
+) -> impl Iterator<Item = TileColumn> + Clone + use<T, B> {
     let (index, workers) = (worker.worker(), worker.workers());
-    (from + (index + workers - from % workers) % workers..).step_by(workers)
+    let first = from.get() + (index + workers - from.get() % workers) % workers;
+    (first..columns.count()).step_by(workers).map(TileColumn::new)
 }

@@ -10,7 +10,7 @@ use std::iter::once;
 
 use crate::comm::Step;
 use crate::device::Backend;
-use crate::matrix::{Block, Matrix};
+use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 
 /// Consecutive positions of a cut cycle. Each takes the column of the next one. The last takes the
@@ -110,11 +110,11 @@ pub fn redistribute<'p, T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &'p Matrix<T>,
     plan: &'p Redistribution,
-    staging: Block<T>,
+    staging: Cells<T>,
 ) -> Step {
     assert_eq!(plan.workers, worker.workers(), "a plan for as many workers as there are");
     let (index, workers) = (worker.worker(), plan.workers);
-    let slot = |i: usize| staging.sub(0, i, staging.rows, 1);
+    let slot = |i: usize| staging.sub(0, i, staging.rows(), 1);
     let saved = |chain: usize| slot(workers + chain);
     let columns = |positions: &'p [usize]| positions.iter().map(|&p| a.column_at(p));
     let mine = (index..plan.chains.len()).step_by(workers);

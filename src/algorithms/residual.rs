@@ -1,12 +1,12 @@
 //! `R = B - op(A) X` with a column-distributed matrix, of which possibly only one triangle is
 //! given.
 
-use std::ops::Range;
-
 use crate::algorithms::mirror::Missing;
+use crate::algorithms::owned_from;
 use crate::comm::Step;
 use crate::device::{Backend, Op, Triangle};
-use crate::matrix::{Block, Matrix};
+use crate::layout::TileColumn;
+use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 
 /// The part of A that is given in its memory.
@@ -26,7 +26,7 @@ pub enum Given {
 
 /// op(A).
 pub struct Operator<'a, T> {
-    pub a: &'a Matrix<T>,
+    pub a: &'a Matrix<'a, T>,
     pub op: Op,
     pub given: Given,
 }
@@ -37,11 +37,11 @@ impl<T: Scalar> Operator<'_, T> {
     pub fn subtract_alone<B: Backend<T>>(
         &self,
         worker: &mut B,
-        x: Block<T>,
-        r: Block<T>,
-        tile: Block<T>,
+        x: Cells<T>,
+        r: Cells<T>,
+        tile: Cells<T>,
     ) {
-        for t in 0..self.a.columns.count() {
+        for t in self.a.columns().each() {
             self.subtract_tile(worker, t, x, r, r, tile);
         }
     }
@@ -51,21 +51,22 @@ impl<T: Scalar> Operator<'_, T> {
     pub fn subtract_shared<B: Backend<T>>(
         &self,
         worker: &mut B,
-        x: Block<T>,
-        r: Block<T>,
-        sums: &[Block<T>],
-        tile: Block<T>,
+        x: Cells<T>,
+        r: Cells<T>,
+        sums: &[Cells<T>],
+        tile: Cells<T>,
     ) -> Step {
-        let (index, workers, n) = (worker.worker(), worker.workers(), self.a.columns.n());
+        let (index, workers, n) = (worker.worker(), worker.workers(), self.a.columns().n());
         worker.fill(sums[index], T::ZERO);
-        for t in (index..self.a.columns.count()).step_by(workers) {
+        for t in owned_from(worker, self.a.columns(), TileColumn::new(0)) {
             // It writes only rows of R that no other worker writes, and this worker's own sums.
             self.subtract_tile(worker, t, x, r, sums[index], tile);
         }
         worker.barrier()?;
         let rows = |worker: usize| n * worker / workers;
-        let mine = |m: Block<T>| m.sub(rows(index), 0, rows(index + 1) - rows(index), m.cols);
-        sums.iter().for_each(|sum| worker.add(mine(r), mine(*sum)));
+        let mine = rows(index)..rows(index + 1);
+        let r = r.row_range(mine.clone());
+        sums.iter().for_each(|sum| worker.add(r, sum.row_range(mine.clone())));
         worker.barrier()
     }
 
@@ -74,36 +75,58 @@ impl<T: Scalar> Operator<'_, T> {
     fn subtract_tile<B: Backend<T>>(
         &self,
         worker: &mut B,
-        t: usize,
-        x: Block<T>,
-        own: Block<T>,
-        any: Block<T>,
-        tile: Block<T>,
+        t: TileColumn,
+        x: Cells<T>,
+        own: Cells<T>,
+        any: Cells<T>,
+        tile: Cells<T>,
     ) {
-        let (column, span) = (self.a.tile_column(t), self.a.columns.tile(t));
-        let (n, mine) = (column.rows, span.global..span.global + span.width);
-        let rows = |m: Block<T>, r: &Range<usize>| m.sub(r.start, 0, r.len(), m.cols);
+        let (column, span) = (self.a.tile_column(t), self.a.columns().tile(t));
+        let (all, mine) = (self.a.all_rows(), span.rows());
         let missing = match self.given {
             Given::Half { missing, .. } | Given::Triangle { missing } => missing,
             Given::Whole if self.op.transposes() => {
-                return worker.gemm(rows(own, &mine), -T::ONE, column, self.op, x);
+                return worker.gemm(own.matrix_rows(mine.clone()), -T::ONE, column, self.op, x);
             }
-            Given::Whole => return worker.gemm(any, -T::ONE, column, self.op, rows(x, &mine)),
+            Given::Whole => {
+                return worker.gemm(any, -T::ONE, column, self.op, x.matrix_rows(mine.clone()));
+            }
         };
-        let rest = if missing == Missing::Lower { 0..mine.start } else { mine.end..n };
-        let entries = rows(column, &rest);
-        let (diagonal, width) = (rows(column, &mine), span.width);
-        let whole = Block::column_major(tile.ptr, width, width, width);
+        let rest = match missing {
+            Missing::Lower => all.start..mine.start,
+            Missing::Upper => mine.end..all.end,
+        };
+        let entries = column.matrix_rows(rest.clone());
+        let (diagonal, width) = (column.matrix_rows(mine.clone()), span.width);
+        let whole = tile.by_columns(width, width, width);
         worker.copy(diagonal, whole);
         let Given::Half { conjugated, .. } = self.given else {
             if self.op.transposes() {
-                worker.gemm(rows(own, &mine), -T::ONE, entries, self.op, rows(x, &rest));
+                worker.gemm(
+                    own.matrix_rows(mine.clone()),
+                    -T::ONE,
+                    entries,
+                    self.op,
+                    x.matrix_rows(rest.clone()),
+                );
             } else {
-                worker.gemm(rows(any, &rest), -T::ONE, entries, self.op, rows(x, &mine));
+                worker.gemm(
+                    any.matrix_rows(rest.clone()),
+                    -T::ONE,
+                    entries,
+                    self.op,
+                    x.matrix_rows(mine.clone()),
+                );
             }
             let lower = missing == Missing::Upper;
             worker.clear_outside(whole, if lower { Triangle::Lower } else { Triangle::Upper });
-            return worker.gemm(rows(any, &mine), -T::ONE, whole, self.op, rows(x, &mine));
+            return worker.gemm(
+                any.matrix_rows(mine.clone()),
+                -T::ONE,
+                whole,
+                self.op,
+                x.matrix_rows(mine.clone()),
+            );
         };
         // The transpose of a Hermitian matrix is its conjugate, that of a symmetric one itself.
         let conjugate = self.op.conjugates() != (conjugated && self.op.transposes());
@@ -113,13 +136,31 @@ impl<T: Scalar> Operator<'_, T> {
             (true, true) => (Op::Conjugate, Op::Transpose),
             (true, false) => (Op::Conjugate, Op::Adjoint),
         };
-        worker.gemm(rows(any, &rest), -T::ONE, entries, down, rows(x, &mine));
-        worker.gemm(rows(any, &mine), -T::ONE, entries, across, rows(x, &rest));
+        worker.gemm(
+            any.matrix_rows(rest.clone()),
+            -T::ONE,
+            entries,
+            down,
+            x.matrix_rows(mine.clone()),
+        );
+        worker.gemm(
+            any.matrix_rows(mine.clone()),
+            -T::ONE,
+            entries,
+            across,
+            x.matrix_rows(rest.clone()),
+        );
         let (from, to) = match missing {
             Missing::Lower => (whole, whole),
             Missing::Upper => (whole.transposed(), whole.transposed()),
         };
         worker.mirror(from, to, true, conjugated);
-        worker.gemm(rows(any, &mine), -T::ONE, whole, down, rows(x, &mine));
+        worker.gemm(
+            any.matrix_rows(mine.clone()),
+            -T::ONE,
+            whole,
+            down,
+            x.matrix_rows(mine.clone()),
+        );
     }
 }

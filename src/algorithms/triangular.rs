@@ -5,60 +5,64 @@
 //! times its tile column is subtracted from the unsolved rows. With the transpose, row k of op(T)
 //! is tile column k, and x_k collects the contributions of the solved rows.
 
+use std::ops::Range;
+
 use crate::comm::{Signal, Step};
 use crate::device::{Backend, Op, Triangle};
-use crate::matrix::{Block, Matrix};
+use crate::layout::{TileColumn, TileRow};
+use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 
 /// op(T), T a triangle of `a`.
 pub struct Triangular<'a, T> {
-    pub a: &'a Matrix<T>,
+    pub a: &'a Matrix<'a, T>,
     pub triangle: Triangle,
     pub op: Op,
 }
 
 impl<T: Scalar> Triangular<'_, T> {
     /// The `p`-th tile in the order of the solve.
-    fn tile(&self, p: usize) -> usize {
-        let ascending = self.triangle.is_lower() != self.op.transposes();
-        if ascending { p } else { self.a.columns.count() - 1 - p }
+    fn tile(&self, p: usize) -> TileColumn {
+        let count = self.a.columns().count();
+        TileColumn::new(if self.ascends() { p } else { count - 1 - p })
     }
 
-    /// Tile rows `from` to `end` of a block of n rows.
-    fn rows(&self, m: Block<T>, from: usize, end: usize) -> Block<T> {
-        let start = |t: usize| match t < self.a.columns.count() {
-            true => self.a.columns.tile(t).global,
-            false => self.a.columns.n(),
-        };
-        m.sub(start(from), 0, start(end) - start(from), m.cols)
+    fn ascends(&self) -> bool {
+        self.triangle.is_lower() != self.op.transposes()
+    }
+
+    /// The rows of some tile rows, of a view of n rows.
+    fn rows<'v>(&self, m: Cells<'v, T>, tiles: Range<TileRow>) -> Cells<'v, T> {
+        let columns = self.a.columns();
+        m.matrix_rows(columns.start(tiles.start)..columns.start(tiles.end))
+    }
+
+    /// The rows of the `p`-th tile.
+    fn own<'v>(&self, m: Cells<'v, T>, p: usize) -> Cells<'v, T> {
+        m.matrix_rows(self.a.columns().rows(self.tile(p).row()))
     }
 
     /// Tile rows that are solved after (or with) the `p`-th.
-    fn later(&self, p: usize) -> std::ops::Range<usize> {
-        let count = self.a.columns.count();
-        if p == count {
-            0..0
-        } else if self.tile(0) == 0 {
-            p..count
-        } else {
-            0..count - p
-        }
+    fn later(&self, p: usize) -> Range<TileRow> {
+        let count = self.a.columns().count();
+        let (start, end) = if self.ascends() { (p, count) } else { (0, count - p) };
+        TileRow::new(start)..TileRow::new(end)
     }
 
     /// Tile rows that are solved before the `p`-th.
-    fn earlier(&self, p: usize) -> std::ops::Range<usize> {
-        let count = self.a.columns.count();
-        if self.tile(0) == 0 { 0..p } else { count - p..count }
+    fn earlier(&self, p: usize) -> Range<TileRow> {
+        let count = self.a.columns().count();
+        let (start, end) = if self.ascends() { (0, p) } else { (count - p, count) };
+        TileRow::new(start)..TileRow::new(end)
     }
 
     /// Solves for the right-hand sides in `x` (n x k) with one worker. T must be complete before.
-    pub fn solve_columns<B: Backend<T>>(&self, worker: &mut B, x: Block<T>) {
-        for p in 0..self.a.columns.count() {
+    pub fn solve_columns<B: Backend<T>>(&self, worker: &mut B, x: Cells<T>) {
+        for p in 0..self.a.columns().count() {
             let t = self.tile(p);
-            let (column, own) = (self.a.tile_column(t), self.rows(x, t, t + 1));
-            let part = |tiles: std::ops::Range<usize>| {
-                (self.rows(column, tiles.start, tiles.end), self.rows(x, tiles.start, tiles.end))
-            };
+            let (column, own) = (self.a.tile_column(t), self.own(x, p));
+            let part =
+                |tiles: Range<TileRow>| (self.rows(column, tiles.clone()), self.rows(x, tiles));
             if self.op.transposes() {
                 let (entries, solved) = part(self.earlier(p));
                 worker.gemm(own, -T::ONE, entries, self.op, solved);
@@ -77,14 +81,14 @@ impl<T: Scalar> Triangular<'_, T> {
     pub fn solve_shared<B: Backend<T>>(
         &self,
         worker: &mut B,
-        x: Block<T>,
-        sums: &[Block<T>],
+        x: Cells<T>,
+        sums: &[Cells<T>],
         earlier_sweeps: usize,
     ) -> Step {
         worker.barrier()?;
-        let (index, workers, count) = (worker.worker(), worker.workers(), self.a.columns.count());
+        let (workers, count) = (worker.workers(), self.a.columns().count());
         let base = earlier_sweeps * (count + workers);
-        let first = (0..count).find(|&p| self.tile(p) % workers == index).unwrap_or(count);
+        let first = (0..count).find(|&p| worker.owns(self.tile(p))).unwrap_or(count);
         if self.op.transposes() {
             self.collect(worker, x, first, base)
         } else {
@@ -97,33 +101,32 @@ impl<T: Scalar> Triangular<'_, T> {
     fn distribute<B: Backend<T>>(
         &self,
         worker: &mut B,
-        x: Block<T>,
-        sums: &[Block<T>],
+        x: Cells<T>,
+        sums: &[Cells<T>],
         first: usize,
         base: usize,
     ) -> Step {
-        let (index, workers, count) = (worker.worker(), worker.workers(), self.a.columns.count());
+        let (index, workers, count) = (worker.worker(), worker.workers(), self.a.columns().count());
         let mine = sums[index];
         worker.fill(mine, T::ZERO);
         worker.announce(Signal::PartialSums(index), base + (first + 1).min(count));
         for p in (first..count).step_by(workers) {
             let t = self.tile(p);
-            let (column, own) = (self.a.tile_column(t), self.rows(x, t, t + 1));
+            let (column, own) = (self.a.tile_column(t), self.own(x, p));
             for (other, sum) in sums.iter().enumerate() {
                 worker.wait(Signal::PartialSums(other), base + p + 1)?;
-                worker.add(own, self.rows(*sum, t, t + 1));
+                worker.add(own, self.own(*sum, p));
             }
             worker.trsm(self.a.diagonal(t), self.triangle, self.op, own);
             let urgent = (p + workers).min(count - 1);
             for q in p + 1..=urgent {
-                let i = self.tile(q);
-                let (to, entries) = (self.rows(mine, i, i + 1), self.rows(column, i, i + 1));
+                let (to, entries) = (self.own(mine, q), self.own(column, q));
                 worker.gemm(to, -T::ONE, entries, self.op, own);
                 worker.announce(Signal::PartialSums(index), base + q + 1);
             }
             let rest = self.later(urgent + 1);
-            let to = self.rows(mine, rest.start, rest.end);
-            worker.gemm(to, -T::ONE, self.rows(column, rest.start, rest.end), self.op, own);
+            let to = self.rows(mine, rest.clone());
+            worker.gemm(to, -T::ONE, self.rows(column, rest), self.op, own);
         }
         Ok(())
     }
@@ -132,27 +135,25 @@ impl<T: Scalar> Triangular<'_, T> {
     fn collect<B: Backend<T>>(
         &self,
         worker: &mut B,
-        x: Block<T>,
+        x: Cells<T>,
         first: usize,
         base: usize,
     ) -> Step {
-        let (workers, count) = (worker.workers(), self.a.columns.count());
+        let (workers, count) = (worker.workers(), self.a.columns().count());
         for p in (first..count).step_by(workers) {
             let t = self.tile(p);
-            let (column, own) = (self.a.tile_column(t), self.rows(x, t, t + 1));
+            let (column, own) = (self.a.tile_column(t), self.own(x, p));
             // Of the rows up to this one, the worker itself has solved the last.
             let known = (p + 1).saturating_sub(workers);
             if known > 0 {
                 worker.wait(Signal::Solved, base + known)?;
             }
             let early = self.earlier(known);
-            let (entries, solved) =
-                (self.rows(column, early.start, early.end), self.rows(x, early.start, early.end));
+            let (entries, solved) = (self.rows(column, early.clone()), self.rows(x, early));
             worker.gemm(own, -T::ONE, entries, self.op, solved);
             for q in known..p {
                 worker.wait(Signal::Solved, base + q + 1)?;
-                let i = self.tile(q);
-                let (entries, solved) = (self.rows(column, i, i + 1), self.rows(x, i, i + 1));
+                let (entries, solved) = (self.own(column, q), self.own(x, q));
                 worker.gemm(own, -T::ONE, entries, self.op, solved);
             }
             worker.trsm(self.a.diagonal(t), self.triangle, self.op, own);

@@ -13,6 +13,7 @@
 
 use crate::comm::{Signal, Step};
 use crate::device::{Backend, Triangle, Update};
+use crate::layout::TileColumn;
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 
@@ -23,10 +24,10 @@ pub fn invert_triangle<T: Scalar, B: Backend<T>>(
     a: &Matrix<T>,
     triangle: Triangle,
 ) -> Step {
-    let count = a.columns.count();
+    let count = a.columns().count();
     // Signals count upwards: the panels of a factorisation in the same call came first.
     let announced = count;
-    let tile = |p: usize| if triangle.is_lower() { count - 1 - p } else { p };
+    let tile = |p: usize| TileColumn::new(if triangle.is_lower() { count - 1 - p } else { p });
     if count > 0 && worker.owns(tile(0)) {
         invert_panel(worker, a, triangle, tile(0));
         worker.announce(Signal::Panels, announced + 1);
@@ -40,7 +41,7 @@ pub fn invert_triangle<T: Scalar, B: Backend<T>>(
             worker.announce(Signal::Panels, announced + next + 1);
         }
         let (index, workers) = (worker.worker(), worker.workers());
-        let others = (next + 1..count).map(tile).filter(move |t| t % workers == index);
+        let others = (next + 1..count).map(tile).filter(move |t| t.get() % workers == index);
         pass_on(worker, a, triangle, tile(p), others);
         worker.progress(next, count);
     }
@@ -52,13 +53,13 @@ fn pass_on<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
     triangle: Triangle,
-    k: usize,
-    targets: impl Iterator<Item = usize> + Clone,
+    k: TileColumn,
+    targets: impl Iterator<Item = TileColumn> + Clone,
 ) {
     let update = if triangle.is_lower() { Update::Lu } else { Update::Above };
     worker.update(a, k, targets.clone(), update);
     for j in targets {
-        worker.trmm(a.diagonal(k), triangle, -T::ONE, a.tile(k, j));
+        worker.trmm(a.diagonal(k), triangle, -T::ONE, a.tile(k.row(), j));
     }
 }
 
@@ -66,11 +67,11 @@ fn invert_panel<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
     triangle: Triangle,
-    k: usize,
+    k: TileColumn,
 ) {
     let rest = match triangle.is_lower() {
         true => a.below(k),
-        false => a.tile_column(k).sub(0, 0, a.columns.tile(k).global, a.columns.tile(k).width),
+        false => a.rows(k, a.all_rows().start..a.columns().tile(k).rows().start),
     };
     worker.trsm_right(a.diagonal(k), triangle, rest);
     worker.trtri(a.diagonal(k), triangle);

@@ -1,7 +1,10 @@
 //! Access to the memory of a call's operands and results. A single thread reads and writes it
 //! before and after the workers run.
 
+use bytemuck::Pod;
+
 use crate::error::Result;
+use crate::matrix::Cells;
 
 /// Addresses are those of operands, results and scratch of one call.
 pub trait Memory: Send + Sync {
@@ -38,8 +41,6 @@ pub trait Memory: Send + Sync {
 /// Memory that this process can address directly.
 pub struct CpuMemory;
 
-// SAFETY (all of this impl): the caller promises ranges of its own.
-#[allow(clippy::undocumented_unsafe_blocks)]
 impl Memory for CpuMemory {
     unsafe fn read(
         &self,
@@ -51,21 +52,25 @@ impl Memory for CpuMemory {
     ) -> Result<()> {
         for i in 0..count {
             let (from, to) = (from.wrapping_add(i * stride), to.wrapping_add(i * size));
+            // SAFETY: the caller promises the pieces, and room for them.
             unsafe { std::ptr::copy_nonoverlapping(from, to, size) };
         }
         Ok(())
     }
 
     unsafe fn write(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()> {
+        // SAFETY: the caller promises both ranges, for its sole use.
         unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
         Ok(())
     }
 
     unsafe fn spread(&self, from: *const u8, to: &[*mut u8], bytes: usize) -> Result<()> {
+        // SAFETY: the caller promises all ranges, for its sole use.
         to.iter().try_for_each(|&to| unsafe { self.write(from, to, bytes) })
     }
 
     unsafe fn fill(&self, to: *mut u8, word: &[u8], count: usize) -> Result<()> {
+        // SAFETY: the caller promises the range, for its sole use.
         unsafe { std::slice::from_raw_parts_mut(to, word.len() * count) }
             .chunks_exact_mut(word.len())
             .for_each(|chunk| chunk.copy_from_slice(word));
@@ -73,39 +78,29 @@ impl Memory for CpuMemory {
     }
 }
 
-/// `count` values that are `stride` values apart.
+/// The values of a column.
 ///
 /// # Safety
-/// The values exist, and any bits make a T.
-pub unsafe fn read<T: Copy>(
-    memory: &dyn Memory,
-    from: *const T,
-    stride: usize,
-    count: usize,
-) -> Result<Vec<T>> {
-    let (size, mut values) = (size_of::<T>(), Vec::<T>::with_capacity(count));
-    if count > 0 {
-        // SAFETY: the caller promises the values; the vector has room.
+/// The column is of this memory. *Order* (see [`Cells`]): nothing writes it meanwhile.
+pub unsafe fn read<T: Pod>(memory: &dyn Memory, from: Cells<T>) -> Result<Vec<T>> {
+    assert_eq!(from.cols(), 1, "a column");
+    let (size, mut values) = (size_of::<T>(), vec![T::zeroed(); from.rows()]);
+    if !values.is_empty() {
+        let to = values.as_mut_ptr().cast();
+        // SAFETY: *memory* of the view; the caller promises *order*; `values` has room.
         unsafe {
-            memory.read(from.cast(), size, stride * size, count, values.as_mut_ptr().cast())?;
-            values.set_len(count);
+            memory.read(from.as_ptr().cast(), size, from.row_stride() * size, from.rows(), to)?;
         }
     }
     Ok(values)
 }
 
-/// One value.
+/// Writes values to the first rows of a contiguous column.
 ///
 /// # Safety
-/// As for [`read`].
-pub unsafe fn read_one<T: Copy>(memory: &dyn Memory, from: *const T) -> Result<T> {
-    // SAFETY: the caller promises the value.
-    Ok(unsafe { read(memory, from, 1, 1) }?[0])
-}
-
-/// # Safety
-/// `to` has room for it.
-pub unsafe fn write_one<T: Copy>(memory: &dyn Memory, value: T, to: *mut T) -> Result<()> {
-    // SAFETY: the caller promises room; `value` is local.
-    unsafe { memory.write((&raw const value).cast(), to.cast(), size_of::<T>()) }
+/// The column is of this memory. *Order* (see [`Cells`]): nothing else accesses it meanwhile.
+pub unsafe fn write<T: Pod>(memory: &dyn Memory, values: &[T], to: Cells<T>) -> Result<()> {
+    let to = to.by_columns(values.len(), 1, values.len());
+    // SAFETY: *memory* of the view, which has as many values; the caller promises *order*.
+    unsafe { memory.write(values.as_ptr().cast(), to.as_ptr().cast(), size_of_val(values)) }
 }

@@ -18,7 +18,8 @@ use std::time::Instant;
 
 use crate::comm::{Group, Signal, Step, Stopped};
 use crate::error::{Error, Kind};
-use crate::matrix::{Block, Matrix};
+use crate::layout::{GlobalRow, TileColumn};
+use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 use crate::transpose;
 
@@ -74,16 +75,16 @@ pub enum Update {
 
 /// A step of a vendor's solver on the whole matrix.
 #[derive(Clone, Copy, Debug)]
-pub enum WholeStep<T> {
+pub enum WholeStep<'a, T> {
     /// `A = L L^H` in the lower triangle.
     Potrf,
     /// The lower triangle of A^-1 in the place of L.
     Potri,
     /// `P A = L U`, and the numbers of interchanged rows.
-    Getrf(Block<i32>),
+    Getrf(Cells<'a, i32>),
     /// `A X = B` from L, or from L and U with those numbers; with conj(A) if `conjugated`. A worker
     /// passes the right-hand sides that it holds.
-    Solve { x: Option<Block<T>>, pivots: Option<Block<i32>>, conjugated: bool },
+    Solve { x: Option<Cells<'a, T>>, pivots: Option<Cells<'a, i32>>, conjugated: bool },
 }
 
 /// Moduli of the entries of a block.
@@ -132,25 +133,25 @@ pub trait Backend<T: Scalar> {
     /// Number of workers of the call.
     fn workers(&self) -> usize;
 
-    fn owns(&self, tile: usize) -> bool {
-        tile % self.workers() == self.worker()
+    fn owns(&self, tile: TileColumn) -> bool {
+        tile.get() % self.workers() == self.worker()
     }
 
     // Tile kernels.
 
-    /// `A = L L^H` in the lower triangle of `a`; the other one is neither read nor kept. `before`
-    /// rows of the matrix precede `a`. If the leading minor of order i is not positive definite, or
-    /// its pivot not finite, it reports `before + i`. It does so at once, or when the worker has
+    /// `A = L L^H` in the lower triangle of `a`; the other one is neither read nor kept. Row
+    /// `first` of the matrix is the first of `a`. If the leading minor of order i is not positive
+    /// definite, or its pivot not finite, it reports `first + i`. It does so at once, or when the worker has
     /// done all its work.
-    fn potrf(&mut self, a: Block<T>, before: usize) -> Step;
+    fn potrf(&mut self, a: Cells<T>, first: GlobalRow) -> Step;
     /// `X <- X L^-H`, L lower triangular.
-    fn trsm_panel(&mut self, l: Block<T>, x: Block<T>);
+    fn trsm_panel(&mut self, l: Cells<T>, x: Cells<T>);
     /// `X <- X A^-1` with a triangle of A.
-    fn trsm_right(&mut self, a: Block<T>, triangle: Triangle, x: Block<T>);
+    fn trsm_right(&mut self, a: Cells<T>, triangle: Triangle, x: Cells<T>);
     /// Inverts a triangle of a tile in place, by rows of `A^-1 A = I`.
-    fn trtri(&mut self, a: Block<T>, triangle: Triangle);
+    fn trtri(&mut self, a: Cells<T>, triangle: Triangle);
     /// `X <- alpha A X` with a triangle of A. X is no larger than the widest tile.
-    fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>);
+    fn trmm(&mut self, a: Cells<T>, triangle: Triangle, alpha: T, x: Cells<T>);
     /// This worker's part of `P A = L U`, for a panel with at least as many rows as columns. The
     /// pivot is the first entry of the largest |Re| + |Im|. The panel's rows count from `first`.
     /// Row `first + i` was interchanged with row `pivots[i]`. Where pivot i, counted from 1, is
@@ -158,53 +159,53 @@ pub trait Backend<T: Scalar> {
     /// group.
     fn getrf(
         &mut self,
-        panel: Block<T>,
-        first: usize,
-        pivots: Block<i32>,
+        panel: Cells<T>,
+        first: GlobalRow,
+        pivots: Cells<i32>,
         group: &mut Group,
     ) -> Step;
     /// Interchanges rows `first + i` and `pivots[i]` of X for all i: ascending, or descending if
     /// `back`.
-    fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool);
+    fn swap_rows(&mut self, x: Cells<T>, first: GlobalRow, pivots: Cells<i32>, back: bool);
     /// The row numbers 0, 1, .. in their order after all interchanges.
-    fn interchanged(&mut self, pivots: Block<i32>) -> Step<Vec<usize>>;
+    fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>>;
     /// Subtracts the `update` by panel k from each tile column of `targets`, ascending.
     fn update(
         &mut self,
         a: &Matrix<T>,
-        k: usize,
-        targets: impl Iterator<Item = usize> + Clone,
+        k: TileColumn,
+        targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
     );
     /// The same in some rows of the targets.
     fn update_rows(
         &mut self,
         a: &Matrix<T>,
-        k: usize,
-        targets: impl Iterator<Item = usize> + Clone,
+        k: TileColumn,
+        targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
-        rows: Range<usize>,
+        rows: Range<GlobalRow>,
     );
     /// `X <- op(A)^-1 X` with a triangle of A.
-    fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>);
+    fn trsm(&mut self, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>);
     /// `C <- C + alpha op(A) B`.
-    fn gemm(&mut self, c: Block<T>, alpha: T, a: Block<T>, op: Op, b: Block<T>);
+    fn gemm(&mut self, c: Cells<T>, alpha: T, a: Cells<T>, op: Op, b: Cells<T>);
 
     /// `C <- C + S`.
-    fn add(&mut self, c: Block<T>, s: Block<T>);
+    fn add(&mut self, c: Cells<T>, s: Cells<T>);
 
     /// The largest |Re| + |Im|, without NaN entries.
-    fn largest(&mut self, x: Block<T>) -> Step<f64>;
+    fn largest(&mut self, x: Cells<T>) -> Step<f64>;
     /// Sums of moduli of X, which has contiguous columns. Adds row sums to `rows`.
-    fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Step<Moduli>;
+    fn moduli(&mut self, x: Cells<T>, rows: Option<Cells<f64>>) -> Step<Moduli>;
     /// Adds sums of moduli over the rows of X to `sums`. X has contiguous columns or rows.
-    fn add_moduli(&mut self, x: Block<T>, sums: Block<f64>);
+    fn add_moduli(&mut self, x: Cells<T>, sums: Cells<f64>);
     /// Sums of squared moduli of X, which has contiguous columns or rows.
-    fn squares(&mut self, x: Block<T>) -> Step<Squares>;
+    fn squares(&mut self, x: Cells<T>) -> Step<Squares>;
     /// Adds X's contribution to the column sums of a Hermitian matrix. X holds columns of its lower
     /// triangle, each from the diagonal entry on. `sums` begins with X's first column. X's upper
     /// triangle is not read.
-    fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>);
+    fn hermitian_moduli(&mut self, x: Cells<T>, sums: Cells<f64>);
     /// Sets whether this worker's arithmetic keeps subnormal numbers or flushes them to zero, where
     /// it can do both.
     fn keep_subnormals(&mut self, keep: bool);
@@ -216,7 +217,7 @@ pub trait Backend<T: Scalar> {
     fn ahead(&mut self, _: bool) {}
     /// Lets the device send factored panel k to all workers at once, before they update by it. All
     /// workers call this with the same panels, in the same order.
-    fn broadcast(&mut self, _a: &Matrix<T>, _k: usize) {}
+    fn broadcast(&mut self, _a: &Matrix<T>, _k: TileColumn) {}
 
     /// A step of a vendor's solver of whole matrices, where the call has one. All workers call
     /// this, and it ends with a barrier.
@@ -226,15 +227,17 @@ pub trait Backend<T: Scalar> {
 
     // Movement.
 
-    fn copy(&mut self, from: Block<T>, to: Block<T>);
+    fn copy(&mut self, from: Cells<T>, to: Cells<T>);
     /// In each list of columns, in any memory, every one takes the content of the next. The last
     /// one stays. With a `spare` column for temporary use, it takes that of the first. No column is
     /// in two lists.
-    fn shift_columns(
+    fn shift_columns<'c>(
         &mut self,
-        lists: impl Iterator<Item = impl Iterator<Item = Block<T>>>,
-        spare: Option<Block<T>>,
-    ) {
+        lists: impl Iterator<Item = impl Iterator<Item = Cells<'c, T>>>,
+        spare: Option<Cells<'c, T>>,
+    ) where
+        T: 'c,
+    {
         for mut list in lists {
             let Some(first) = list.next() else { continue };
             if let Some(spare) = spare {
@@ -252,23 +255,23 @@ pub trait Backend<T: Scalar> {
     }
     /// `to <- from^T`, or from^H if `conjugated`. For a tile on the `diagonal` it makes only the
     /// lower part, with a real diagonal if `conjugated`.
-    fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool);
-    fn fill(&mut self, to: Block<T>, value: T);
+    fn mirror(&mut self, from: Cells<T>, to: Cells<T>, diagonal: bool, conjugated: bool);
+    fn fill(&mut self, to: Cells<T>, value: T);
     /// Writes zeros outside the triangle.
-    fn clear_outside(&mut self, a: Block<T>, triangle: Triangle);
-    fn conjugate(&mut self, x: Block<T>);
+    fn clear_outside(&mut self, a: Cells<T>, triangle: Triangle);
+    fn conjugate(&mut self, x: Cells<T>);
     /// Reads a block, row by row.
-    fn get(&mut self, from: Block<T>, to: &mut [T]) -> Step;
+    fn get(&mut self, from: Cells<T>, to: &mut [T]) -> Step;
     /// Writes a block, row by row.
-    fn put(&mut self, from: &[T], to: Block<T>);
+    fn put(&mut self, from: &[T], to: Cells<T>);
     /// This worker's part of `plan`, which transposes every shard in its own memory. `own` is the
     /// worker's scratch, `shared` that of all workers. It ends with a barrier.
     fn transpose_shards(
         &mut self,
         plan: &transpose::Plan,
-        shards: &[*mut T],
-        own: Block<T>,
-        shared: *mut T,
+        shards: &[Cells<T>],
+        own: Cells<T>,
+        shared: Cells<T>,
     ) -> Step;
     /// This worker's part of transposing all of `a`, in the block distribution, across the shards.
     /// Tiles (I, J) and (J, I) change places on any ranks, so each is read and written once. It

@@ -9,7 +9,9 @@
 //! The *tiler*, a value of the layout algebra, maps each tile to its place (see the worked table of
 //! the parent module). Widths may differ, so an explicit list holds them.
 
-use super::Layout;
+use std::ops::Range;
+
+use super::{GlobalColumn, GlobalRow, Layout, LocalColumn, LocalRow, TileColumn, TileRow};
 
 /// Which rank owns which columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +25,21 @@ pub enum Distribution {
 pub struct Tile {
     pub rank: usize,
     /// First column within the shard of `rank`.
-    pub local: usize,
+    pub local: LocalColumn,
     /// First column within the matrix.
-    pub global: usize,
+    pub global: GlobalColumn,
     pub width: usize,
+}
+
+impl Tile {
+    pub fn columns(self) -> Range<GlobalColumn> {
+        self.global..self.global + self.width
+    }
+
+    /// The rows of the tile on the diagonal.
+    pub fn rows(self) -> Range<GlobalRow> {
+        self.global.row()..self.global.row() + self.width
+    }
 }
 
 /// The distribution of n columns over P ranks. Tiles are in global column order.
@@ -56,10 +69,11 @@ impl Columns {
             .map(|t| {
                 let position = tiler.index(t);
                 let (rank, piece) = (position / pieces, position % pieces);
-                let local = piece_start(per_rank, pieces, piece);
-                let width = piece_start(per_rank, pieces, piece + 1) - local;
+                let local = LocalColumn::new(piece_start(per_rank, pieces, piece));
+                let width = piece_start(per_rank, pieces, piece + 1) - local.get();
+                let first = GlobalColumn::new(global);
                 global += width;
-                Tile { rank, local, global: global - width, width }
+                Tile { rank, local, global: first, width }
             })
             .collect();
         Columns { n, ranks, tiler, tiles }
@@ -103,8 +117,53 @@ impl Columns {
         self.tiles.len()
     }
 
-    pub fn tile(&self, t: usize) -> Tile {
-        self.tiles[t]
+    /// All tile columns, ascending.
+    pub fn each(&self) -> impl DoubleEndedIterator<Item = TileColumn> + Clone + use<> {
+        TileColumn::each(TileColumn::new(0)..self.end())
+    }
+
+    /// The number after that of the last tile column.
+    pub fn end(&self) -> TileColumn {
+        TileColumn::new(self.tiles.len())
+    }
+
+    pub fn tile(&self, t: TileColumn) -> Tile {
+        self.tiles[t.get()]
+    }
+
+    /// The rows of a tile row, which are cut as the columns are.
+    pub fn rows(&self, i: TileRow) -> Range<GlobalRow> {
+        self.tiles[i.get()].rows()
+    }
+
+    /// The first row of tile row `i`; n for the end.
+    pub fn start(&self, i: TileRow) -> GlobalRow {
+        GlobalRow::new(self.tiles.get(i.get()).map_or(self.n, |tile| tile.global.get()))
+    }
+
+    /// The tile of a column. Panics where there is none.
+    pub fn tile_of(&self, j: GlobalColumn) -> TileColumn {
+        assert!(j.get() < self.n, "column {j:?} of {}", self.n);
+        TileColumn::new(self.tiles.partition_point(|tile| tile.global <= j) - 1)
+    }
+
+    /// The rank that holds a column, and the column there.
+    pub fn local(&self, j: GlobalColumn) -> (usize, LocalColumn) {
+        let tile = self.tile(self.tile_of(j));
+        (tile.rank, tile.local + (j - tile.global))
+    }
+
+    /// The column of the matrix that a rank holds as `j`: the inverse of [`Columns::local`].
+    pub fn global(&self, rank: usize, j: LocalColumn) -> GlobalColumn {
+        let holds =
+            |tile: &&Tile| tile.rank == rank && (tile.local..tile.local + tile.width).contains(&j);
+        let tile = self.tiles.iter().find(holds).expect("a column of the rank");
+        tile.global + (j - tile.local)
+    }
+
+    /// The row within every shard, because ranks hold whole columns.
+    pub fn local_row(&self, i: GlobalRow) -> LocalRow {
+        LocalRow::new(i.get())
     }
 
     /// The widest tile (0 for an empty matrix).
@@ -117,9 +176,9 @@ impl Columns {
     pub fn source(&self) -> Vec<usize> {
         let mut source = vec![0; self.n];
         for tile in &self.tiles {
-            let first = tile.rank * self.per_rank() + tile.local;
-            for c in 0..tile.width {
-                source[first + c] = tile.global + c;
+            let first = tile.rank * self.per_rank() + tile.local.get();
+            for (c, column) in GlobalColumn::each(tile.columns()).enumerate() {
+                source[first + c] = column.get();
             }
         }
         source

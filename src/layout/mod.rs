@@ -59,11 +59,13 @@
 
 mod algebra;
 mod columns;
+mod index;
 mod storage;
 mod tiling;
 mod tuple;
 
 pub use algebra::Layout;
 pub use columns::{Columns, Distribution, Tile};
+pub use index::{GlobalColumn, GlobalRow, LocalColumn, LocalRow, TileColumn, TileRow};
 pub use storage::Storage;
 pub use tuple::Tuple;

@@ -64,7 +64,7 @@ impl<'a, 's> Part<'a, 's> {
         place.check("ffi_target", "operand `place`", DType::S32, &[2])?;
         // SAFETY: two int32 in the device's memory (checked). XLA keeps them alive during the call.
         let bytes: [u8; 8] =
-            unsafe { self.device.read(place.ptr.addr() as u64, self.arrival.stream) }?;
+            unsafe { self.device.read(place.as_ptr().addr() as u64, self.arrival.stream) }?;
         let number = |k: usize| i32::from_ne_bytes([0, 1, 2, 3].map(|b| bytes[4 * k + b]));
         // A negative rank becomes one beyond every world. The rendezvous refuses it by name.
         Ok(*self.place.insert((number(0) as usize, number(1).into())))
@@ -117,10 +117,10 @@ impl<'a, 's> Part<'a, 's> {
     /// Copies operand `arg` to result `ret`. It does nothing where XLA has aliased them.
     pub fn pass_through(&self, arg: usize, ret: usize) -> Result<()> {
         let (from, to) = (&self.args()[arg], &self.rets()[ret]);
-        if from.ptr == to.ptr || from.bytes() == 0 {
+        if from.as_ptr() == to.as_ptr() || from.bytes() == 0 {
             return Ok(());
         }
-        let [to, source] = [to, from].map(|buffer| buffer.ptr.addr() as u64);
+        let [to, source] = [to, from].map(|buffer| buffer.as_ptr().addr() as u64);
         // SAFETY: XLA's buffers are either identical or disjoint. The routine has checked that
         // their sizes are equal.
         unsafe { self.device.copy(to, source, from.bytes(), self.stream()) }

@@ -4,6 +4,7 @@
 //! transpose. (For XLA an alias has the dimensions of its operand; a reshape follows.) It moves
 //! elements of 4, 8 or 16 bytes unchanged. No attributes.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +15,6 @@ use crate::device::Backend;
 use crate::device::cpu::{CpuWorker, Scratch, shared_elements, worker_count};
 use crate::device::cuda::transposition;
 use crate::error::{Error, Result};
-use crate::matrix::Block;
 use crate::scalar::Scalar;
 use crate::settings;
 use crate::stats::{self, CallStats};
@@ -39,7 +39,7 @@ impl Routine for Transpose {
 
 impl Configured for Transpose {
     fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>> {
-        let first = calls[0].args.first().map(|x| (x.dtype, x.dims.clone()));
+        let first = calls[0].args.first().map(|x| (x.dtype(), x.dims().to_vec()));
         let Some((dtype, dims)) = first.filter(|(_, dims)| dims.len() == 2) else {
             return Err(Error::invalid("meshsolve.transpose: x: expected a matrix as operand"));
         };
@@ -80,11 +80,11 @@ impl OnCuda for Transpose {
                 "meshsolve.transpose: expected operands place, x and result y",
             ));
         };
-        let &[rows, cols] = &x.dims[..] else {
+        let &[rows, cols] = x.dims() else {
             return Err(Error::invalid("meshsolve.transpose: x: expected a matrix as operand"));
         };
-        y.check("transpose", "y", x.dtype, &x.dims)?;
-        let (data, dtype, bytes) = (y.ptr.addr() as u64, x.dtype, x.bytes());
+        y.check("transpose", "y", x.dtype(), x.dims())?;
+        let (data, dtype, bytes) = (y.as_ptr().addr() as u64, x.dtype(), x.bytes());
         let size = dtype.size();
         let plan = Plan::on_device(rows, cols, size, offered_on_cuda(bytes))
             .or_else(|| Plan::on_device(rows, cols, size, bytes + bytes / 8 + 64))
@@ -115,15 +115,17 @@ impl OnCuda for Transpose {
     }
 }
 
+/// T has the size of an element.
 struct Turn<T> {
     plan: Plan,
     calls: Vec<Call>,
     comm: Communicator,
     /// Each worker's own scratch, then the shared scratch of each shard.
-    scratch: Scratch<T>,
+    scratch: Scratch,
     /// Elements of scratch of each worker.
     own: usize,
     since: Instant,
+    of: PhantomData<T>,
 }
 
 impl<T: Scalar> Turn<T> {
@@ -131,17 +133,18 @@ impl<T: Scalar> Turn<T> {
         let units = (0..plan.phases()).map(|phase| plan.units(phase)).max().unwrap_or(1);
         let workers = worker_count(calls.len(), settings::threads()).min(units * calls.len());
         let own = plan.scratch_bytes().div_ceil(size_of::<T>());
-        let scratch = Scratch::new(workers * own + shared_elements::<T>(&plan, calls.len()))?;
+        let elements = workers * own + shared_elements::<T>(&plan, calls.len());
+        let scratch = Scratch::new(elements * size_of::<T>())?;
         let figures = || CallStats {
             routine: Transpose.name(),
-            dtype: calls[0].args[0].dtype.name(),
+            dtype: calls[0].args[0].dtype().name(),
             n: plan.rows(),
             ranks: calls.len(),
             workers,
             ..CallStats::default()
         };
         let comm = Communicator::new(workers).with_trace(trace::call(since, figures));
-        Ok(Turn { plan, calls, comm, scratch, own, since })
+        Ok(Turn { plan, calls, comm, scratch, own, since, of: PhantomData })
     }
 }
 
@@ -151,17 +154,19 @@ impl<T: Scalar> Job for Turn<T> {
     }
 
     fn run(&self, worker: usize) -> Result<()> {
-        let scratch =
-            Block::column_major(self.scratch.at(worker * self.own), self.own, 1, self.own);
-        let mut worker = CpuWorker::<T>::new(&self.comm, worker, 0, scratch);
+        let own = self.scratch.cells(worker * self.own * size_of::<T>(), self.own);
+        // SAFETY: *order*: all workers of the call run this one transposition.
+        let mut worker = unsafe { CpuWorker::<T>::new(&self.comm, worker, 0, own) };
         for call in self.calls.iter().skip(worker.worker()).step_by(self.comm.workers()) {
             call.pass_through(0, 0);
         }
-        let shards: Vec<*mut T> = self.calls.iter().map(|c| c.rets[0].ptr.cast()).collect();
+        let shards: Vec<_> = self.calls.iter().map(|call| call.rets[0].column()).collect();
         // A stop is no error here: the worker that stopped the call has recorded the reason.
         if self.comm.barrier().wait().is_ok() {
-            let shared = self.scratch.at(self.comm.workers() * self.own);
-            let _ = worker.transpose_shards(&self.plan, &shards, scratch, shared);
+            let elements = shared_elements::<T>(&self.plan, self.calls.len());
+            let at = self.comm.workers() * self.own * size_of::<T>();
+            let shared = self.scratch.cells(at, elements);
+            let _ = worker.transpose_shards(&self.plan, &shards, own, shared);
         }
         Ok(())
     }
@@ -173,7 +178,7 @@ impl<T: Scalar> Job for Turn<T> {
     fn finish(&self) -> Result<()> {
         stats::record(CallStats {
             routine: Transpose.name(),
-            dtype: self.calls[0].args[0].dtype.name(),
+            dtype: self.calls[0].args[0].dtype().name(),
             n: self.plan.rows(),
             ranks: self.calls.len(),
             workers: self.comm.workers(),

@@ -31,19 +31,18 @@ trait Register: Copy {
     unsafe fn shuffle(self, from: Self) -> Self;
 }
 
-// SAFETY (all unsafe calls in both impls): the caller has the instruction set and promises the
-// memory.
-#[allow(clippy::undocumented_unsafe_blocks)]
 impl Register for __m512i {
     type Mask = __mmask16;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: the caller promises the instruction set and the memory.
         unsafe { _mm512_loadu_si512(from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
+        // SAFETY: the caller promises the instruction set and the memory.
         unsafe { _mm512_storeu_si512(to.cast(), self) };
     }
 
@@ -54,41 +53,47 @@ impl Register for __m512i {
 
     #[inline(always)]
     unsafe fn select(self, other: Self, mask: __mmask16) -> Self {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_mask_blend_epi32(mask, self, other) }
     }
 
     #[inline(always)]
     unsafe fn shuffle(self, from: Self) -> Self {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_permutexvar_epi32(from, self) }
     }
 }
 
-#[allow(clippy::undocumented_unsafe_blocks)]
 impl Register for __m256i {
     type Mask = Self;
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: the caller promises the instruction set and the memory.
         unsafe { _mm256_loadu_si256(from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
+        // SAFETY: the caller promises the instruction set and the memory.
         unsafe { _mm256_storeu_si256(to.cast(), self) };
     }
 
     #[inline(always)]
     unsafe fn mask(words: &Words) -> Self {
+        // SAFETY: the caller promises the instruction set and the memory.
         unsafe { Self::load(words.as_ptr().cast()) }
     }
 
     #[inline(always)]
     unsafe fn select(self, other: Self, mask: Self) -> Self {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm256_blendv_epi8(self, other, mask) }
     }
 
     #[inline(always)]
     unsafe fn shuffle(self, from: Self) -> Self {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm256_permutevar8x32_epi32(self, from) }
     }
 }

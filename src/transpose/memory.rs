@@ -104,7 +104,7 @@ pub fn prefetch(address: *const u8) {
 #[inline(always)]
 pub fn prefetch_far(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: as above.
+    // SAFETY: a prefetch is a hint, for any address.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T1>(address.cast());

@@ -63,6 +63,7 @@ pub use plan::Algorithm;
 pub use plan::Plan;
 pub use square::Square;
 
+use bytemuck::NoUninit;
 use plan::{Phase, Work};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -149,28 +150,17 @@ struct Shared(*mut u8, *mut u8);
 // SAFETY: the threads of `transpose_in_place` write disjoint parts of the array between barriers.
 unsafe impl Send for Shared {}
 
-/// Types with values that are only their bits.
-///
-/// # Safety
-/// All bytes of a value are initialised: no padding.
-pub unsafe trait Bits: Copy + Send {}
-
-macro_rules! bits {
-    ($($t:ty),*) => {$(
-        // SAFETY: numbers and arrays of numbers have no padding.
-        unsafe impl Bits for $t {}
-        // SAFETY: as above.
-        unsafe impl Bits for [$t; 2] {}
-    )*};
-}
-bits!(u32, i32, f32, u64, i64, f64, u128, i128);
-
 /// Transposes a row-major `rows` x `cols` array in place, to row-major cols x rows. It uses
 /// `threads` threads and the scratch of [`Plan::new`] for each.
 ///
 /// Panics unless elements have 4, 8 or 16 bytes, `data` holds rows * cols of them, and there is at
 /// least one thread.
-pub fn transpose_in_place<T: Bits>(data: &mut [T], rows: usize, cols: usize, threads: usize) {
+pub fn transpose_in_place<T: NoUninit + Send>(
+    data: &mut [T],
+    rows: usize,
+    cols: usize,
+    threads: usize,
+) {
     let size = size_of::<T>();
     assert!(matches!(size, 4 | 8 | 16), "elements must have 4, 8 or 16 bytes, not {size}");
     let plan = Plan::new(rows, cols, size);
@@ -178,7 +168,7 @@ pub fn transpose_in_place<T: Bits>(data: &mut [T], rows: usize, cols: usize, thr
 }
 
 /// As [`transpose_in_place`], with a given plan.
-pub fn transpose_with<T: Bits>(plan: &Plan, data: &mut [T], threads: usize) {
+pub fn transpose_with<T: NoUninit + Send>(plan: &Plan, data: &mut [T], threads: usize) {
     assert!(size_of::<T>() == plan.element_size(), "a plan for other elements");
     let (rows, cols, len) = (plan.rows(), plan.cols(), data.len());
     assert!(rows * cols == len, "{rows} x {cols} is not {len} elements");

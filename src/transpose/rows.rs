@@ -45,7 +45,7 @@ pub unsafe fn shuffle<const S: usize>(
             // SAFETY: only this thread uses the n elements of the row; scratch holds as many.
             unsafe { rotate_right(row, n, right, scratch) };
         } else {
-            // SAFETY: as above; the row and scratch do not overlap.
+            // SAFETY: the n elements of the row and of scratch, which do not overlap.
             unsafe { scratch.copy_from_nonoverlapping(row, n) };
             for stretch in state.stretches().into_iter().filter(|s| s.count > 0) {
                 // SAFETY: both sides of `weave` stay within a row.

@@ -13,7 +13,7 @@ use meshsolve::comm::{Communicator, Sharing};
 use meshsolve::device::Backend;
 use meshsolve::device::cpu::CpuWorker;
 use meshsolve::layout::{Columns, Distribution};
-use meshsolve::matrix::Block;
+use meshsolve::matrix::Cells;
 use meshsolve::stats::CallStats;
 use meshsolve::trace::Trace;
 
@@ -62,9 +62,10 @@ fn figures(routine: &'static str, workers: usize) -> CallStats {
 fn factor(trace: &Arc<Trace>, routine: &'static str, workers: usize, sharing: Sharing) {
     let a = Mat::from_fn(N, N, |i, j| if i == j { N as f64 } else { 1.0 / (1 + i + j) as f64 });
     let mut memory = shards(&a, 2);
-    let a = matrix(&mut memory, Columns::new(N, 2, TILE, Distribution::Block));
+    let columns = Columns::new(N, 2, TILE, Distribution::Block);
+    let a = matrix(&mut memory, &columns);
     let mut pivots = vec![0; N];
-    let pivots = Block::column_major(pivots.as_mut_ptr(), N, 1, N);
+    let pivots = Cells::of(&mut pivots);
     let call = trace.call(Instant::now(), figures(routine, workers));
     let comm = Communicator::new(workers).with_sharing(sharing).with_trace(Some(call));
     on_workers(&comm, TILE, |worker: &mut CpuWorker<f64>| {

@@ -79,7 +79,7 @@ fn check(args: &[Buffer], rets: &[Buffer]) -> Result<()> {
     let (Some(x), Some(y)) = (args.first(), rets.first()) else {
         return Err(Error::invalid("meshsolve.diagnose: expected one operand, one result"));
     };
-    y.check("diagnose", "result", x.dtype, &x.dims)
+    y.check("diagnose", "result", x.dtype(), x.dims())
 }
 
 impl Options {

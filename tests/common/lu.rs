@@ -1,12 +1,7 @@
 //! The textbook's LU as reference.
 
 use faer::Mat;
-use meshsolve::matrix::Block;
 use meshsolve::scalar::Scalar;
-
-pub fn vector(pivots: &mut [i32]) -> Block<i32> {
-    Block::column_major(pivots.as_mut_ptr(), pivots.len(), 1, pivots.len())
-}
 
 /// The textbook's algorithm with LAPACK's rules: LU in place, pivots, first zero pivot.
 pub fn reference<T: Scalar>(a: &mut Mat<T>) -> (Vec<usize>, Option<usize>) {

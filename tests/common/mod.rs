@@ -80,22 +80,28 @@ pub fn errors(outcomes: Vec<(usize, Result<()>)>) -> Vec<Error> {
     outcomes.into_iter().map(|(rank, o)| o.expect_err(&format!("rank {rank} fails"))).collect()
 }
 
+/// An array at an address.
+pub fn at<T>(first: *mut T, dtype: DType, dims: &[usize]) -> Buffer {
+    // SAFETY: *memory* of the test, which keeps it until the call has its reply.
+    unsafe { Buffer::new(first.cast(), dtype, dims.to_vec()) }
+}
+
 pub fn buffer<T: Scalar>(data: &mut [T], dims: &[usize]) -> Buffer {
     assert_eq!(data.len(), dims.iter().product::<usize>());
-    Buffer { ptr: data.as_mut_ptr().cast(), dtype: T::DTYPE, dims: dims.to_vec() }
+    at(data.as_mut_ptr(), T::DTYPE, dims)
 }
 
 pub fn int_scalar(value: &mut i32) -> Buffer {
-    Buffer { ptr: std::ptr::from_mut(value).cast(), dtype: DType::S32, dims: vec![] }
+    at(value, DType::S32, &[])
 }
 
 pub fn int_vector(values: &mut [i32]) -> Buffer {
-    Buffer { ptr: values.as_mut_ptr().cast(), dtype: DType::S32, dims: vec![values.len()] }
+    at(values.as_mut_ptr(), DType::S32, &[values.len()])
 }
 
 /// A result of the real type of T in the memory of `value`; `real_value` reads it.
 pub fn real_scalar<T: Scalar>(value: &mut f64) -> Buffer {
-    Buffer { ptr: std::ptr::from_mut(value).cast(), dtype: T::DTYPE.real(), dims: vec![] }
+    at(value, T::DTYPE.real(), &[])
 }
 
 pub fn real_value<T: Scalar>(value: &f64) -> f64 {

@@ -3,8 +3,8 @@
 use faer::Mat;
 use meshsolve::comm::Communicator;
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
-use meshsolve::layout::Columns;
-use meshsolve::matrix::{Block, Matrix};
+use meshsolve::layout::{Columns, GlobalColumn};
+use meshsolve::matrix::{Cells, Matrix};
 use meshsolve::scalar::Scalar;
 
 /// Runs `work` on every worker of a communicator.
@@ -18,8 +18,9 @@ pub fn on_workers<T: Scalar>(
         let worker = |worker| {
             scope.spawn(move || {
                 let mut pack = vec![T::NAN; scratch_elements::<T>(widest, 3)];
-                let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
-                work(&mut CpuWorker::new(comm, worker, widest, pack));
+                let pack = Cells::of(&mut pack);
+                // SAFETY: *order*: a test gives one routine to all workers.
+                work(&mut unsafe { CpuWorker::new(comm, worker, widest, pack) });
             })
         };
         let workers: Vec<_> = (0..comm.workers()).map(worker).collect();
@@ -35,19 +36,16 @@ pub fn shards<T: Scalar>(a: &Mat<T>, ranks: usize) -> Vec<Vec<T>> {
     (0..ranks).map(shard).collect()
 }
 
-pub fn matrix<T>(shards: &mut [Vec<T>], columns: Columns) -> Matrix<T> {
-    let bases: Vec<_> = shards.iter_mut().map(Vec::as_mut_ptr).collect();
-    Matrix::new(&bases, columns)
+pub fn matrix<'a, T>(shards: &'a mut [Vec<T>], columns: &'a Columns) -> Matrix<'a, T> {
+    let (n, local) = (columns.n(), columns.per_rank());
+    let shards = shards.iter_mut().map(|shard| Cells::of(shard).by_columns(n, local, n));
+    Matrix::new(shards.collect(), columns)
 }
 
 /// Element (i, j) of the matrix in any order of columns.
-pub fn element<T: Scalar>(a: &Matrix<T>, shards: &[Vec<T>], i: usize, j: usize) -> T {
-    let columns = &a.columns;
-    let tile = (0..columns.count())
-        .map(|t| columns.tile(t))
-        .find(|t| (t.global..t.global + t.width).contains(&j))
-        .unwrap();
-    shards[tile.rank][(tile.local + j - tile.global) * columns.n() + i]
+pub fn element<T: Scalar>(columns: &Columns, shards: &[Vec<T>], i: usize, j: usize) -> T {
+    let (rank, local) = columns.local(GlobalColumn::new(j));
+    shards[rank][local.get() * columns.n() + i]
 }
 
 pub const CASES: [(usize, usize, usize, usize); 9] = [

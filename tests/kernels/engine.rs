@@ -8,15 +8,15 @@ use meshsolve::device::cuda::vendor::Libraries;
 use meshsolve::error::Kind;
 use meshsolve::rendezvous::{CallSite, CudaSite};
 
-use crate::common::Map;
 use crate::common::case::Place;
+use crate::common::{Map, at};
 use crate::gpu::{devices, fail};
 use crate::solve::{System, on_streams, run, run_after, streams};
 
 /// The same attributes, with a width that divides the columns of a rank.
 fn engaged(map: &Map, calls: &[Call]) -> Map {
-    let sides = |call: &Call| call.args.iter().find(|b| b.dims.len() == 2).map(|b| b.dims.clone());
-    let n = sides(&calls[0]).and_then(|dims| dims.into_iter().max()).unwrap_or(1);
+    let matrix = calls[0].args.iter().find(|b| b.dims().len() == 2);
+    let n = matrix.and_then(|b| b.dims().iter().copied().max()).unwrap_or(1);
     let columns = (n / calls.len()).max(1);
     let width = if columns.is_multiple_of(2) { columns / 2 } else { columns };
     // With one rank both orders are the same.
@@ -63,7 +63,8 @@ fn calls_of(routine: &str, system: &mut System) -> Vec<Call> {
         }
         // A is its own transpose, so that the same memory is column-major.
         for matrix in [&mut args[0], &mut rets[0]] {
-            matrix.dims.reverse();
+            let dims: Vec<_> = matrix.dims().iter().rev().copied().collect();
+            *matrix = at(matrix.as_ptr(), matrix.dtype(), &dims);
         }
     }
     calls
@@ -151,8 +152,11 @@ fn orders_that_it_does_not_take() {
         // The library does not look at their contents.
         for Call { args, rets, .. } in &mut calls {
             for buffers in [args, rets] {
-                buffers[0].dims = vec![columns, 3 * columns];
-                buffers[1].dims = vec![3 * columns, 1];
+                for (buffer, dims) in
+                    buffers.iter_mut().zip([[columns, 3 * columns], [3 * columns, 1]])
+                {
+                    *buffer = at(buffer.as_ptr(), buffer.dtype(), &dims);
+                }
             }
         }
         let site = CudaSite::new(&map).unwrap();

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use meshsolve::call::{Allocate, Buffer};
+use meshsolve::call::Allocate;
 use meshsolve::device::cuda::device::{Devices, Stream};
 use meshsolve::error::{Error, Kind, Result};
 use meshsolve::rendezvous::{CudaArrival, CudaSite};
@@ -12,6 +12,7 @@ use meshsolve::routines;
 use meshsolve::scalar::DType;
 
 use crate::common::Map;
+use crate::common::at;
 use crate::gpu::{contexts, devices, fail, launches, stream};
 use crate::memory::Array;
 use crate::transposition::{Random, transposed};
@@ -61,10 +62,9 @@ impl Shard {
 
     fn call(&mut self, site: &CudaSite, devices: &Devices, run: i64) -> Result<()> {
         let Shard { place, x, y, dtype, dims, stream, lender } = self;
-        let buffer =
-            |array: &mut Array| Buffer { ptr: array.pointer(), dtype: *dtype, dims: dims.clone() };
+        let buffer = |array: &mut Array| at(array.pointer(), *dtype, dims);
         let device = 10 + place.content()[0] as i32;
-        let place = Buffer { ptr: place.pointer(), dtype: DType::S32, dims: vec![2] };
+        let place = at(place.pointer(), DType::S32, &[2]);
         let args = vec![buffer(x)];
         let rets = vec![buffer(y.as_mut().unwrap_or(x))];
         let stream = *stream;
@@ -156,9 +156,9 @@ fn buffers_of_a_transposition_are_checked() {
     let expected = "meshsolve.transpose: x: expected a matrix as operand";
     assert_eq!([message(&[4], 1), message(&[2, 2, 2], 2)], [expected, expected]);
     let mut shard = Shard::new(0, 0, DType::F32, &[4, 4], true);
-    let buffer = Buffer { ptr: shard.x.pointer(), dtype: DType::F32, dims: vec![4, 4] };
-    let other = Buffer { dims: vec![2, 8], ..buffer.clone() };
-    let place = Buffer { ptr: shard.place.pointer(), dtype: DType::S32, dims: vec![2] };
+    let buffer = at(shard.x.pointer(), DType::F32, &[4, 4]);
+    let other = at(shard.x.pointer(), DType::F32, &[2, 8]);
+    let place = at(shard.place.pointer(), DType::S32, &[2]);
     let (args, rets) = (vec![buffer.clone()], vec![other]);
     let (stream, scratch) = (shard.stream, &mut shard.lender);
     let arrival = CudaArrival { run: 3, device: 0, stream, scratch, place, args, rets };

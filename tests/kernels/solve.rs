@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use faer::Mat;
-use meshsolve::call::{Allocate, Buffer, Call};
+use meshsolve::call::{Allocate, Call};
 use meshsolve::device::cuda::device::{Devices, Stream};
 use meshsolve::device::cuda::driver::Driver;
 use meshsolve::device::cuda::vendor::Libraries;
@@ -18,7 +18,7 @@ use meshsolve::settings::Float64;
 use crate::common::Map;
 use crate::common::case::Place;
 use crate::common::{
-    buffer, int_scalar, positive_definite, posv_call, random, residual, row_shards,
+    at, buffer, int_scalar, positive_definite, posv_call, random, residual, row_shards,
 };
 use crate::gpu::{access, calls, capability, contexts, devices, fail, launches, stream};
 use crate::memory::Array;
@@ -85,8 +85,7 @@ pub fn run_with(
             scope.spawn(move || {
                 let mut lender = Lender { is_poor: poor(rank), ..Lender::default() };
                 let mut place = [rank as i32, 0];
-                let ptr = place.as_mut_ptr().cast();
-                let place = Buffer { ptr, dtype: DType::S32, dims: vec![2] };
+                let place = at(place.as_mut_ptr(), DType::S32, &[2]);
                 let scratch = &mut lender;
                 before(rank);
                 let arrival = CudaArrival { run, device, stream, scratch, place, args, rets };
@@ -341,7 +340,7 @@ fn columns_move_by_kernels_or_by_copies() {
         };
         let mut system = System::new(None);
         let calls = system.calls();
-        let shard = calls[1].args[0].ptr.addr() as u64;
+        let shard = calls[1].args[0].as_ptr().addr() as u64;
         (0..3).for_each(|device| access(shard, device, !unmapped || device == 1));
         run_with(&site, &devices, &streams(), calls, before, |_| false, after)
             .into_iter()
@@ -358,8 +357,7 @@ fn columns_move_by_kernels_or_by_copies() {
 pub fn run_alone(map: &Map, call: Call) -> usize {
     let (devices, site, mut lender) = (devices().0, CudaSite::new(map).unwrap(), Lender::default());
     let mut place = [0, 0];
-    let ptr = place.as_mut_ptr().cast();
-    let place = Buffer { ptr, dtype: DType::S32, dims: vec![2] };
+    let place = at(place.as_mut_ptr(), DType::S32, &[2]);
     let Call { device, args, rets, .. } = call;
     let (run, stream, scratch) = (-1, stream(0), &mut lender);
     let arrival = CudaArrival { run, device, stream, scratch, place, args, rets };
@@ -478,7 +476,9 @@ fn operands_that_differ_between_ranks() {
     let mut system = System::new(None);
     let mut calls = system.calls();
     let Call { args, rets, .. } = &mut calls[2];
-    [args, rets].into_iter().for_each(|buffers| buffers[1].dims = vec![6, 2]);
+    for buffer in [&mut args[1], &mut rets[1]] {
+        *buffer = at(buffer.as_ptr(), buffer.dtype(), &[6, 2]);
+    }
     for outcome in run(&site, &devices, &streams(), calls) {
         let message = outcome.unwrap_err().message;
         assert!(

@@ -13,7 +13,7 @@ use meshsolve::comm::Communicator;
 use meshsolve::device::Backend;
 use meshsolve::device::cpu::CpuWorker;
 use meshsolve::layout::{Columns, Distribution};
-use meshsolve::matrix::Block;
+use meshsolve::matrix::Cells;
 use meshsolve::scalar::Scalar;
 
 fn redistribution_moves_every_column<T: Scalar>() {
@@ -22,14 +22,18 @@ fn redistribution_moves_every_column<T: Scalar>() {
         let mut memory = shards(&a, ranks);
         let columns = Columns::new(n, ranks, tile, Distribution::BlockCyclic);
         let plan = Redistribution::new(&columns.source(), workers);
-        let m = matrix(&mut memory, columns);
+        let m = matrix(&mut memory, &columns);
         let mut staging = vec![T::NAN; plan.staging_columns() * n];
-        let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
+        let staging = Cells::of(&mut staging).by_columns(n, plan.staging_columns(), n);
         let comm = Communicator::new(workers);
         on_workers::<T>(&comm, 1, |worker| redistribute(worker, &m, &plan, staging).unwrap());
         for j in 0..n {
             for i in 0..n {
-                assert_eq!(element(&m, &memory, i, j), a[(i, j)], "{n} {ranks} {tile} ({i},{j})");
+                assert_eq!(
+                    element(&columns, &memory, i, j),
+                    a[(i, j)],
+                    "{n} {ranks} {tile} ({i},{j})"
+                );
             }
         }
     }
@@ -63,22 +67,21 @@ fn one_factorisation<T: Scalar>(
     let mut memory = shards(&given, ranks);
     let columns = Columns::new(n, ranks, tile, distribution);
     let plan = Redistribution::new(&columns.source(), workers);
-    let natural = matrix(&mut memory, Columns::new(n, ranks, tile, Distribution::Block));
-    let m = matrix(&mut memory, columns);
+    let block = Columns::new(n, ranks, tile, Distribution::Block);
+    let m = matrix(&mut memory, &columns);
+    let natural = m.with_columns(&block);
     let mut staging = vec![T::ZERO; plan.staging_columns() * n];
-    let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
+    let staging = Cells::of(&mut staging).by_columns(n, plan.staging_columns(), n);
 
     let rhs = 3;
     let b = Mat::<T>::from_fn(n, rhs, |i, j| T::from_f64_impl((i + 2 * j) as f64 - 3.5));
     let row_major = |m: &Mat<T>| (0..n * rhs).map(|e| m[(e / rhs, e % rhs)]).collect::<Vec<_>>();
     let (mut shared, mut alone, mut conjugated) = (row_major(&b), row_major(&b), row_major(&b));
-    let block = |x: &mut Vec<T>| Block::row_major(x.as_mut_ptr(), n, rhs, rhs);
-    let (xs, xa, xc) = (block(&mut shared), block(&mut alone), block(&mut conjugated));
+    let [xs, xa, xc] =
+        [&mut shared, &mut alone, &mut conjugated].map(|x| Cells::of(x).by_rows(n, rhs));
     let mut sums = vec![T::NAN; workers * n * rhs];
-    let sums: Vec<_> = sums
-        .chunks_exact_mut(n * rhs)
-        .map(|sum| Block::row_major(sum.as_mut_ptr(), n, rhs, rhs))
-        .collect();
+    let sums: Vec<_> =
+        sums.chunks_exact_mut(n * rhs).map(|sum| Cells::of(sum).by_rows(n, rhs)).collect();
     let part = |(triangle, op)| Triangular { a: &m, triangle, op };
     let together = |worker: &mut CpuWorker<T>, x, conjugated, done| {
         for (i, sweep) in sweeps(conjugated).map(part).iter().enumerate() {
@@ -87,7 +90,7 @@ fn one_factorisation<T: Scalar>(
     };
 
     let comm = Communicator::new(workers);
-    on_workers::<T>(&comm, m.columns.widest(), |worker| {
+    on_workers::<T>(&comm, columns.widest(), |worker| {
         if upper_given {
             mirror_triangle(worker, &natural, Missing::Lower, true).unwrap();
         }
@@ -101,7 +104,11 @@ fn one_factorisation<T: Scalar>(
     });
 
     let l =
-        Mat::<T>::from_fn(n, n, |i, j| if i >= j { element(&m, &memory, i, j) } else { T::ZERO });
+        Mat::<T>::from_fn(
+            n,
+            n,
+            |i, j| if i >= j { element(&columns, &memory, i, j) } else { T::ZERO },
+        );
     assert!(ratio(&(&l * l.adjoint()), &a) < 3.0, "{name}: L L^H is A");
     let solution = |x: &[T]| Mat::<T>::from_fn(n, rhs, |i, j| x[i * rhs + j]);
     assert!(ratio(&(&a * solution(&shared)), &b) < 30.0, "{name}: shared solve");
@@ -145,7 +152,8 @@ fn not_positive_definite_stops_all_workers_with_the_minor() {
         let mut a = positive_definite::<f64>(n, 5);
         a[(failing, failing)] = -1.0;
         let mut memory = shards(&a, 4);
-        let m = matrix(&mut memory, Columns::new(n, 4, 4, Distribution::Block));
+        let columns = Columns::new(n, 4, 4, Distribution::Block);
+        let m = matrix(&mut memory, &columns);
         let comm = Communicator::new(workers);
         on_workers::<f64>(&comm, 4, |worker| assert!(factor(worker, &m).is_err()));
         assert_eq!(comm.info(), failing + 1);

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use crate::common::{
-    Map, arrive, collect, diagnose, errors, outcomes, positive_definite, posv_call, row_shards,
+    Map, arrive, at, collect, diagnose, errors, outcomes, positive_definite, posv_call, row_shards,
     run_diagnose,
 };
 use meshsolve::call::Call;
 use meshsolve::error::Kind;
 use meshsolve::rendezvous::CallSite;
 use meshsolve::routines::table;
+use meshsolve::scalar::DType;
 
 #[test]
 fn every_routine_has_a_name_of_its_own_and_says_what_it_does() {
@@ -166,15 +167,15 @@ fn shapes_and_dtypes_are_checked_again() {
     type Change<'a> = &'a dyn Fn(&mut Call);
     let cases: [(Change, &str); 4] = [
         (
-            &|c| c.args[0].dims = vec![4, 4],
+            &|c| c.args[0] = at(c.args[0].as_ptr(), DType::F64, &[4, 4]),
             "meshsolve.posv: a of rank 1: expected float64[4,8], got float64[4,4]",
         ),
         (
-            &|c| c.args[1].dtype = meshsolve::scalar::DType::F32,
+            &|c| c.args[1] = at(c.args[1].as_ptr(), DType::F32, &[8, 1]),
             "meshsolve.posv: b of rank 1: expected float64[8,1], got float32[8,1]",
         ),
         (
-            &|c| c.rets[2].dims = vec![1],
+            &|c| c.rets[2] = at(c.rets[2].as_ptr(), DType::S32, &[1]),
             "meshsolve.posv: info of rank 1: expected int32[], got int32[1]",
         ),
         (

@@ -11,8 +11,8 @@ use meshsolve::algorithms::lu::{Interchange, factor, sweeps};
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::comm::Communicator;
 use meshsolve::device::Backend;
-use meshsolve::layout::{Columns, Distribution};
-use meshsolve::matrix::Block;
+use meshsolve::layout::{Columns, Distribution, GlobalRow};
+use meshsolve::matrix::Cells;
 use meshsolve::scalar::Scalar;
 
 fn norm1<T: Scalar>(a: &Mat<T>) -> f64 {
@@ -111,25 +111,25 @@ fn workers_agree<T: Scalar>() {
         let mut memory = shards(&a, ranks);
         let columns = Columns::new(n, ranks, tile, Distribution::Block);
         let widest = columns.widest();
-        let m = matrix(&mut memory, columns);
+        let m = matrix(&mut memory, &columns);
         let (mut pivots, t) = (vec![0; n], block(n));
-        let pivots = Block::column_major(pivots.as_mut_ptr(), n, 1, n);
+        let pivots = Cells::of(&mut pivots);
         let mut scratch = vec![T::NAN; (1 + workers) * n * t + 1];
-        let base = scratch.as_mut_ptr() as usize;
-        let part = |i: usize| Block::row_major((base as *mut T).wrapping_add(i * n * t), n, t, t);
+        let scratch = Cells::of(&mut scratch);
+        let part = |i: usize| scratch.rows_from(i * n * t).by_rows(n, t);
         let estimator = Mutex::new(Estimator::<T>::new(n));
         estimator.lock().unwrap().start(1.0);
         on_workers::<T>(&Communicator::new(workers), widest, |worker| {
             factor(worker, &m, pivots).unwrap();
             let sums: Vec<_> = (0..workers).map(|l| part(1 + l)).collect();
-            let (x, reported) = (part(0), Block::column_major(part(1 + workers).ptr, 1, 1, 1));
+            let (x, reported) = (part(0), scratch.sub((1 + workers) * n * t, 0, 1, 1));
             let mut own = (Backend::<T>::worker(worker) == 0).then(|| estimator.lock().unwrap());
             let mut earlier = 0;
             inverse_norm(worker, own.as_deref_mut(), x, reported, |worker, op| {
                 let (two, interchange) = sweeps(op);
                 let first = Backend::<T>::worker(worker) == 0;
                 if first && interchange == Interchange::Before {
-                    worker.swap_rows(x, 0, pivots, false);
+                    worker.swap_rows(x, GlobalRow::new(0), pivots, false);
                 }
                 for (triangle, op) in two {
                     Triangular { a: &m, triangle, op }.solve_shared(worker, x, &sums, earlier)?;
@@ -137,7 +137,7 @@ fn workers_agree<T: Scalar>() {
                 }
                 Backend::<T>::barrier(worker)?;
                 if first && interchange == Interchange::After {
-                    worker.swap_rows(x, 0, pivots, true);
+                    worker.swap_rows(x, GlobalRow::new(0), pivots, true);
                 }
                 Ok(())
             })

@@ -9,7 +9,7 @@ use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
 use meshsolve::algorithms::{cholesky, lu};
 use meshsolve::comm::Communicator;
 use meshsolve::layout::{Columns, Distribution};
-use meshsolve::matrix::Block;
+use meshsolve::matrix::Cells;
 use meshsolve::scalar::{DType, Scalar};
 
 /// Singular values from 1 down to a hundred roundoffs, geometrically; Hermitian if both seeds
@@ -46,18 +46,16 @@ fn inverted<T: Scalar>(
     let mut memory = shards(&given, ranks);
     let columns = Columns::new(n, ranks, tile, distribution);
     let plan = Redistribution::new(&columns.source(), workers);
-    let m = matrix(&mut memory, columns);
-    let block = |memory: &mut Vec<T>, cols: usize| {
-        memory.resize((n + 1) * cols, T::NAN);
-        Block::column_major(memory.as_mut_ptr(), n, cols, n + 1)
-    };
-    let (mut staging, mut panel) = (Vec::new(), Vec::new());
-    let staging = block(&mut staging, plan.staging_columns());
-    let panel = block(&mut panel, m.columns.widest());
+    let m = matrix(&mut memory, &columns);
+    let (staged, widest) = (plan.staging_columns(), columns.widest());
+    let mut scratch = [staged, widest].map(|cols| vec![T::NAN; (n + 1) * cols]);
+    let [staging, panel] = scratch.each_mut().map(|memory| Cells::of(memory));
+    let staging = staging.by_columns(n, staged, n + 1);
+    let panel = panel.by_columns(n, widest, n + 1);
     let mut pivots = vec![-1; n];
-    let pivots = Block::column_major(pivots.as_mut_ptr(), n, 1, n);
+    let pivots = Cells::of(&mut pivots);
     let comm = Communicator::new(workers);
-    on_workers::<T>(&comm, m.columns.widest(), |worker| {
+    on_workers::<T>(&comm, widest, |worker| {
         redistribute(worker, &m, &plan, staging).unwrap();
         if definite {
             cholesky::factor(worker, &m).unwrap();
@@ -68,7 +66,7 @@ fn inverted<T: Scalar>(
         }
     });
     assert_eq!(comm.info(), 0);
-    Mat::from_fn(n, n, |i, j| element(&m, &memory, i, j))
+    Mat::from_fn(n, n, |i, j| element(&columns, &memory, i, j))
 }
 
 fn is_hermitian<T: Scalar>(x: &Mat<T>) -> bool {

@@ -1,7 +1,7 @@
 //! Every column has one place; the two distributions have equal capacities; widths of tiles differ
 //! by at most one.
 
-use meshsolve::layout::{Columns, Distribution};
+use meshsolve::layout::{Columns, Distribution, GlobalColumn, LocalColumn};
 
 fn all_sizes() -> impl Iterator<Item = (usize, usize, usize)> {
     (1..=8).flat_map(|ranks| {
@@ -14,9 +14,9 @@ fn tiles_cover_all_columns_once_in_order() {
     for (n, ranks, tile) in all_sizes() {
         for distribution in [Distribution::Block, Distribution::BlockCyclic] {
             let columns = Columns::new(n, ranks, tile, distribution);
-            let mut next = 0;
-            let mut filled = vec![0; ranks];
-            for t in 0..columns.count() {
+            let mut next = GlobalColumn::new(0);
+            let mut filled = vec![LocalColumn::new(0); ranks];
+            for t in columns.each() {
                 let tile_t = columns.tile(t);
                 assert_eq!(tile_t.global, next, "tiles are in global order");
                 assert_eq!(tile_t.local, filled[tile_t.rank], "a shard fills from its start");
@@ -24,8 +24,8 @@ fn tiles_cover_all_columns_once_in_order() {
                 next += tile_t.width;
                 filled[tile_t.rank] += tile_t.width;
             }
-            assert_eq!(next, n);
-            assert!(filled.iter().all(|&f| f == n / ranks), "equal capacities");
+            assert_eq!(next.get(), n);
+            assert!(filled.iter().all(|f| f.get() == n / ranks), "equal capacities");
         }
     }
 }
@@ -34,7 +34,7 @@ fn tiles_cover_all_columns_once_in_order() {
 fn widths_differ_by_at_most_one() {
     for (n, ranks, tile) in all_sizes().filter(|&(n, ..)| n > 0) {
         let columns = Columns::new(n, ranks, tile, Distribution::BlockCyclic);
-        let widths: Vec<_> = (0..columns.count()).map(|t| columns.tile(t).width).collect();
+        let widths: Vec<_> = columns.each().map(|t| columns.tile(t).width).collect();
         assert!(widths.iter().max().unwrap() - widths.iter().min().unwrap() <= 1);
         assert_eq!(
             columns.count(),
@@ -59,7 +59,8 @@ fn source_is_a_permutation_and_trivial_in_the_block_distribution() {
 fn the_worked_example_of_the_module() {
     let place = |order| {
         let c = Columns::new(12, 2, 2, order);
-        (0..6).map(|t| (c.tile(t).global, c.tile(t).rank, c.tile(t).local)).collect::<Vec<_>>()
+        let tiles = c.each().map(|t| c.tile(t));
+        tiles.map(|t| (t.global.get(), t.rank, t.local.get())).collect::<Vec<_>>()
     };
     let natural = [(0, 0, 0), (2, 0, 2), (4, 0, 4), (6, 1, 0), (8, 1, 2), (10, 1, 4)];
     let cyclic = [(0, 0, 0), (2, 1, 0), (4, 0, 2), (6, 1, 2), (8, 0, 4), (10, 1, 4)];

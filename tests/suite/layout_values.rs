@@ -1,7 +1,7 @@
 //! Examples with known answers, and the solver's uses of layouts: both orientations of a matrix,
 //! the distribution of columns, and the worked table of the module's docs.
 
-use meshsolve::layout::{Columns, Distribution, Layout, Tuple};
+use meshsolve::layout::{Columns, Distribution, GlobalColumn, Layout, Tuple};
 
 fn pairs(m: usize, n: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..m).flat_map(move |i| (0..n).map(move |j| (i, j)))
@@ -159,8 +159,11 @@ fn distributions() {
             let source = columns.source();
             for j in 0..n {
                 assert_eq!(source[position.index(j)], j, "w={w} P={ranks} k={k}");
-                let t = columns.tile(j / w);
-                assert_eq!(t.rank * k * w + t.local + j % w, position.index(j));
+                let column = GlobalColumn::new(j);
+                assert_eq!(columns.tile_of(column).get(), j / w);
+                let (rank, local) = columns.local(column);
+                assert_eq!(rank * k * w + local.get(), position.index(j));
+                assert_eq!(columns.global(rank, local), column);
             }
         }
         for j in 0..n {

@@ -1,7 +1,7 @@
 //! LU with partial pivoting on CPU workers, without call sites: factors by any number of workers,
 //! all four solves, zero pivots.
 
-use crate::common::lu::{rebuilt, reference, vector};
+use crate::common::lu::{rebuilt, reference};
 use crate::common::workers::{CASES, element, matrix, on_workers, shards};
 use crate::common::{Random, for_all_scalars, random, ratio, residual};
 use faer::Mat;
@@ -10,8 +10,8 @@ use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::comm::{Communicator, Sharing, Stopped};
 use meshsolve::device::{Backend, Op};
-use meshsolve::layout::{Columns, Distribution};
-use meshsolve::matrix::Block;
+use meshsolve::layout::{Columns, Distribution, GlobalRow};
+use meshsolve::matrix::Cells;
 use meshsolve::scalar::Scalar;
 
 fn factors_and_solves<T: Scalar>() {
@@ -35,11 +35,11 @@ fn one_factorisation<T: Scalar>(
     let mut memory = shards(&a, ranks);
     let columns = Columns::new(n, ranks, tile, distribution);
     let plan = Redistribution::new(&columns.source(), workers);
-    let m = matrix(&mut memory, columns);
+    let m = matrix(&mut memory, &columns);
     let mut staging = vec![T::ZERO; plan.staging_columns() * n];
-    let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
+    let staging = Cells::of(&mut staging).by_columns(n, plan.staging_columns(), n);
     let mut pivots = vec![-1; n];
-    let rows = vector(&mut pivots);
+    let rows = Cells::of(&mut pivots);
 
     let rhs = 3;
     let mut numbers = Random(99);
@@ -47,14 +47,12 @@ fn one_factorisation<T: Scalar>(
     let ops = [Op::None, Op::Conjugate, Op::Transpose, Op::Adjoint];
     let row_major: Vec<T> = (0..n * rhs).map(|e| b[(e / rhs, e % rhs)]).collect();
     let mut xs = vec![row_major; 2 * ops.len()];
-    let blocks: Vec<_> =
-        xs.iter_mut().map(|x| Block::row_major(x.as_mut_ptr(), n, rhs, rhs)).collect();
+    let blocks: Vec<_> = xs.iter_mut().map(|x| Cells::of(x).by_rows(n, rhs)).collect();
     let mut sums = vec![T::NAN; workers * n * rhs];
-    let sums: Vec<_> =
-        (sums.chunks_mut(n * rhs)).map(|s| Block::row_major(s.as_mut_ptr(), n, rhs, rhs)).collect();
+    let sums: Vec<_> = (sums.chunks_mut(n * rhs)).map(|s| Cells::of(s).by_rows(n, rhs)).collect();
 
     let comm = Communicator::new(workers);
-    on_workers::<T>(&comm, m.columns.widest(), |worker| {
+    on_workers::<T>(&comm, columns.widest(), |worker| {
         redistribute(worker, &m, &plan, staging).unwrap();
         factor(worker, &m, rows).unwrap();
         for (i, op) in ops.into_iter().enumerate() {
@@ -63,8 +61,8 @@ fn one_factorisation<T: Scalar>(
             let (together, alone) = (blocks[2 * i], blocks[2 * i + 1]);
             let first = Backend::<T>::worker(worker) == 0;
             if first && interchange == Interchange::Before {
-                worker.swap_rows(together, 0, rows, false);
-                worker.swap_rows(alone, 0, rows, false);
+                worker.swap_rows(together, GlobalRow::new(0), rows, false);
+                worker.swap_rows(alone, GlobalRow::new(0), rows, false);
             }
             for (done, sweep) in sweeps.iter().enumerate() {
                 sweep.solve_shared(worker, together, &sums, 2 * i + done).unwrap();
@@ -74,14 +72,14 @@ fn one_factorisation<T: Scalar>(
                 sweeps.iter().for_each(|sweep| sweep.solve_columns(worker, alone));
             }
             if first && interchange == Interchange::After {
-                worker.swap_rows(together, 0, rows, true);
-                worker.swap_rows(alone, 0, rows, true);
+                worker.swap_rows(together, GlobalRow::new(0), rows, true);
+                worker.swap_rows(alone, GlobalRow::new(0), rows, true);
             }
         }
     });
 
     assert_eq!(comm.info(), 0, "{name}");
-    let lu = Mat::<T>::from_fn(n, n, |i, j| element(&m, &memory, i, j));
+    let lu = Mat::<T>::from_fn(n, n, |i, j| element(&columns, &memory, i, j));
     assert!(ratio(&rebuilt(&lu, &pivots), &a) < 1.0, "{name}: P^T L U is A");
     let (expected, _) = reference(&mut a.clone());
     assert!(pivots.iter().zip(&expected).all(|(p, e)| *p as usize == *e), "{name}: pivots");
@@ -116,11 +114,12 @@ fn shared_steps_give_the_same_factors_in_every_run<T: Scalar>() {
         let name = format!("{} {ranks} ranks {workers} workers", T::DTYPE.name());
         let factored = || {
             let mut memory = shards(&a, ranks);
-            let m = matrix(&mut memory, Columns::new(n, ranks, 48, Distribution::Block));
+            let columns = Columns::new(n, ranks, 48, Distribution::Block);
+            let m = matrix(&mut memory, &columns);
             let mut pivots = vec![-1; n];
-            let rows = vector(&mut pivots);
+            let rows = Cells::of(&mut pivots);
             let comm = sharing(workers);
-            on_workers::<T>(&comm, m.columns.widest(), |worker| factor(worker, &m, rows).unwrap());
+            on_workers::<T>(&comm, columns.widest(), |worker| factor(worker, &m, rows).unwrap());
             (memory.concat(), pivots)
         };
         let (lu, pivots) = factored();
@@ -136,9 +135,10 @@ fn a_worker_that_stops_releases_those_that_share_a_panel<T: Scalar>() {
     for absent in 0..3 {
         let a = random::<T>(n, n, 3);
         let mut memory = shards(&a, 1);
-        let m = matrix(&mut memory, Columns::new(n, 1, 40, Distribution::Block));
+        let columns = Columns::new(n, 1, 40, Distribution::Block);
+        let m = matrix(&mut memory, &columns);
         let mut pivots = vec![-1; n];
-        let rows = vector(&mut pivots);
+        let rows = Cells::of(&mut pivots);
         let comm = sharing(3);
         on_workers::<T>(&comm, 40, |worker| {
             if Backend::<T>::worker(worker) == absent {
@@ -160,13 +160,14 @@ fn the_first_zero_pivot_is_reported_and_nobody_stops<T: Scalar>() {
             a[(i, 39)] = T::ZERO;
         }
         let mut memory = shards(&a, 4);
-        let m = matrix(&mut memory, Columns::new(n, 4, 4, Distribution::Block));
+        let columns = Columns::new(n, 4, 4, Distribution::Block);
+        let m = matrix(&mut memory, &columns);
         let mut pivots = vec![-1; n];
-        let rows = vector(&mut pivots);
+        let rows = Cells::of(&mut pivots);
         let comm = Communicator::new(workers);
         on_workers::<T>(&comm, 4, |worker| factor(worker, &m, rows).unwrap());
         assert_eq!(comm.info(), singular + 1);
-        let lu = Mat::<T>::from_fn(n, n, |i, j| element(&m, &memory, i, j));
+        let lu = Mat::<T>::from_fn(n, n, |i, j| element(&columns, &memory, i, j));
         assert!(ratio(&rebuilt(&lu, &pivots), &a) < 3.0, "column {singular}, {workers} workers");
     }
 }

@@ -3,13 +3,14 @@
 
 use std::sync::Mutex;
 
-use crate::common::lu::{rebuilt, reference, vector};
+use crate::common::lu::{rebuilt, reference};
 use crate::common::workers::on_workers;
 use crate::common::{for_all_scalars, random, ratio};
 use faer::Mat;
 use meshsolve::comm::{Communicator, Group, Step, Stopped};
 use meshsolve::device::Backend;
-use meshsolve::matrix::Block;
+use meshsolve::layout::GlobalRow;
+use meshsolve::matrix::Cells;
 use meshsolve::scalar::Scalar;
 
 const WORKERS: [usize; 5] = [1, 2, 3, 4, 8];
@@ -28,7 +29,7 @@ fn panel_without<T: Scalar>(
     let (m, n) = (a.nrows(), a.ncols());
     let mut memory: Vec<T> = (0..m * n).map(|e| a[(e % m, e / m)]).collect();
     let mut pivots = vec![-1; n];
-    let (block, rows) = (Block::column_major(memory.as_mut_ptr(), m, n, m), vector(&mut pivots));
+    let (block, rows) = (Cells::of(&mut memory).by_columns(m, n, m), Cells::of(&mut pivots));
     let comm = Communicator::new(workers);
     let found = Mutex::new(Vec::new());
     on_workers::<T>(&comm, 0, |worker| {
@@ -37,7 +38,7 @@ fn panel_without<T: Scalar>(
             return;
         }
         let mut group = Group::new(workers / 2, workers, FIRST);
-        let factored = worker.getrf(block, FIRST, rows, &mut group);
+        let factored = worker.getrf(block, GlobalRow::new(FIRST), rows, &mut group);
         found.lock().unwrap().push(factored);
     });
     let found = found.into_inner().unwrap();
@@ -161,8 +162,7 @@ fn a_stop_in_the_middle_releases_all<T: Scalar>() {
     for pause in [0, 20, 200, 1000, 5000] {
         let mut memory: Vec<T> = (0..m * n).map(|e| a[(e % m, e / m)]).collect();
         let mut pivots = vec![-1; n];
-        let (block, rows) =
-            (Block::column_major(memory.as_mut_ptr(), m, n, m), vector(&mut pivots));
+        let (block, rows) = (Cells::of(&mut memory).by_columns(m, n, m), Cells::of(&mut pivots));
         let comm = Communicator::new(4);
         // As in a call, no worker begins again while another one is still in the panel.
         let all_out = std::sync::Barrier::new(4);
@@ -172,10 +172,13 @@ fn a_stop_in_the_middle_releases_all<T: Scalar>() {
                 comm.stop();
             });
             on_workers::<T>(&comm, 0, |worker| {
-                let found = worker.getrf(block, 0, rows, &mut Group::new(0, 4, 0));
+                let found = worker.getrf(block, GlobalRow::new(0), rows, &mut Group::new(0, 4, 0));
                 assert!(matches!(found, Err(Stopped) | Ok(())));
                 all_out.wait();
-                let again = worker.getrf(block, 0, rows, &mut Group::new(0, 4, n));
+                while !comm.is_stopped() {
+                    std::thread::yield_now();
+                }
+                let again = worker.getrf(block, GlobalRow::new(0), rows, &mut Group::new(0, 4, n));
                 assert_eq!(again, Err(Stopped));
             });
         });

@@ -9,23 +9,21 @@ use meshsolve::algorithms::norm::{squares, sums};
 use meshsolve::comm::Communicator;
 use meshsolve::device::Squares;
 use meshsolve::layout::{Columns, Distribution};
-use meshsolve::matrix::Block;
+use meshsolve::matrix::Cells;
 use meshsolve::scalar::Scalar;
 
 fn workers_together<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
         let a = uneven::<T>(n);
         let mut memory = shards(&a, ranks);
-        let m = matrix(&mut memory, Columns::new(n, ranks, tile, Distribution::Block));
+        let columns = Columns::new(n, ranks, tile, Distribution::Block);
+        let m = matrix(&mut memory, &columns);
         for order in [n, n - n / 3] {
             let mut found = vec![0.0; 2 * workers * n];
-            let base = found.as_mut_ptr() as usize;
-            let part = |i: usize| {
-                let first = (base as *mut f64).wrapping_add(i * n);
-                Block::column_major(first, order, 1, order)
-            };
+            let all = Cells::of(&mut found);
+            let part = |i: usize| all.sub(i * n, 0, order, 1);
             let all = Mutex::new(Squares::default());
-            on_workers::<T>(&Communicator::new(workers), m.columns.widest(), |worker| {
+            on_workers::<T>(&Communicator::new(workers), columns.widest(), |worker| {
                 let l = meshsolve::device::Backend::<T>::worker(worker);
                 sums(worker, &m, order, true, part(2 * l));
                 sums(worker, &m, order, false, part(2 * l + 1));

@@ -1,11 +1,13 @@
 //! A square matrix transposed in place across its shards, against the definition, bit for bit.
 
+use std::marker::PhantomData;
+
 use crate::common::workers::on_workers;
 use crate::transposition::{Guarded, Random, fill, transposed};
 use meshsolve::comm::Communicator;
 use meshsolve::device::Backend;
 use meshsolve::layout::{Columns, Distribution};
-use meshsolve::matrix::Matrix;
+use meshsolve::matrix::{Cells, Matrix};
 use meshsolve::scalar::Scalar;
 
 const RANKS: [usize; 5] = [1, 2, 3, 4, 8];
@@ -14,7 +16,8 @@ const RANKS: [usize; 5] = [1, 2, 3, 4, 8];
 /// are multiples of only the element size.
 struct Shards<T> {
     memory: Vec<Guarded>,
-    matrix: Matrix<T>,
+    columns: Columns,
+    of: PhantomData<T>,
 }
 
 impl<T: Scalar> Shards<T> {
@@ -27,15 +30,20 @@ impl<T: Scalar> Shards<T> {
         for (rank, shard) in memory.iter_mut().enumerate() {
             shard.content().copy_from_slice(&content[rank * bytes..][..bytes]);
         }
-        let bases: Vec<_> = memory.iter_mut().map(|m| m.content().as_mut_ptr().cast()).collect();
         // The cut into tile columns has no effect.
-        let matrix = Matrix::new(&bases, Columns::new(n, ranks, 5, Distribution::Block));
-        Shards { memory, matrix }
+        let columns = Columns::new(n, ranks, 5, Distribution::Block);
+        Shards { memory, columns, of: PhantomData }
     }
 
-    fn transpose(&self, workers: usize) {
+    fn transpose(&mut self, workers: usize) {
+        let (n, local) = (self.columns.n(), self.columns.per_rank());
+        let shards = self.memory.iter_mut().map(|shard| {
+            let content: &mut [T] = bytemuck::cast_slice_mut(shard.content());
+            Cells::of(content).by_columns(n, local, n)
+        });
+        let matrix = Matrix::new(shards.collect(), &self.columns);
         let comm = Communicator::new(workers);
-        on_workers::<T>(&comm, 1, |worker| worker.transpose_square(&self.matrix).unwrap());
+        on_workers::<T>(&comm, 1, |worker| worker.transpose_square(&matrix).unwrap());
     }
 
     /// The contents of all shards, one after another.

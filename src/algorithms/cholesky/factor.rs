@@ -11,24 +11,25 @@
 use crate::algorithms::{owned_from, with_lookahead};
 use crate::comm::{Signal, Step};
 use crate::device::{Backend, Update};
+use crate::layout::TileColumn;
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 
 /// One worker's part. A worker that returns `Ok` has seen every panel finished.
 pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>) -> Step {
-    let count = a.columns.count();
-    if count > 0 && worker.owns(0) {
-        factor_panel(worker, a, 0)?;
+    let (columns, first) = (a.columns(), TileColumn::new(0));
+    if first < columns.end() && worker.owns(first) {
+        factor_panel(worker, a, first)?;
     }
-    for k in 0..count {
-        worker.wait(Signal::Panels, k + 1)?;
+    for k in columns.each() {
         let next = k + 1;
-        if next < count {
+        worker.wait(Signal::Panels, next.get())?;
+        if next < columns.end() {
             worker.broadcast(a, k);
         }
-        let others = owned_from(worker, next).filter(|&t| t != next).take_while(|&t| t < count);
+        let others = owned_from(worker, columns, next).filter(|&t| t != next);
         let rest = |worker: &mut B| worker.update(a, k, others, Update::Cholesky);
-        match next < count {
+        match next < columns.end() {
             true => with_lookahead(
                 worker,
                 next,
@@ -40,15 +41,15 @@ pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>) -> Step {
             )?,
             false => rest(worker),
         }
-        worker.progress(next, count);
+        worker.progress(next.get(), columns.count());
     }
     Ok(())
 }
 
-fn factor_panel<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, k: usize) -> Step {
+fn factor_panel<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, k: TileColumn) -> Step {
     let diagonal = a.diagonal(k);
-    worker.potrf(diagonal, a.columns.tile(k).global)?;
+    worker.potrf(diagonal, a.columns().tile(k).rows().start)?;
     worker.trsm_panel(diagonal, a.below(k));
-    worker.announce(Signal::Panels, k + 1);
+    worker.announce(Signal::Panels, k.get() + 1);
     Ok(())
 }

@@ -14,7 +14,8 @@ use crate::algorithms::owned_from;
 use crate::algorithms::triangular_inverse::invert_triangle;
 use crate::comm::Step;
 use crate::device::{Backend, Op, Triangle};
-use crate::matrix::{Block, Matrix};
+use crate::layout::{GlobalRow, TileColumn};
+use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 
 /// Rows of scratch that all tile columns of a worker use before it goes to the next rows.
@@ -22,24 +23,21 @@ const BLOCK_ROWS: usize = 512;
 
 /// One worker's part. `a` holds L in its lower triangle. `panel` is scratch of n rows and as many
 /// columns as the widest tile. Workers meet before and after.
-pub fn inverse<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, panel: Block<T>) -> Step {
+pub fn inverse<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, panel: Cells<T>) -> Step {
     worker.barrier()?;
     invert_triangle(worker, a, Triangle::Lower)?;
     worker.barrier()?;
-    let count = a.columns.count();
-    let owned = owned_from(worker, 0).take_while(move |&t| t < count);
+    let columns = a.columns();
+    let owned = owned_from(worker, columns, TileColumn::new(0));
     owned.clone().for_each(|t| worker.clear_outside(a.diagonal(t), Triangle::Lower));
-    for k in 0..count {
-        let width = a.columns.tile(k).width;
-        let rows_of = |t: usize| {
-            let tile = a.columns.tile(t);
-            panel.sub(tile.global, 0, tile.width, width)
-        };
+    for k in columns.each() {
+        let panel = panel.sub(0, 0, panel.rows(), columns.tile(k).width);
+        let rows_of = |t: TileColumn| panel.matrix_rows(columns.tile(t).rows());
         let mine = owned.clone().take_while(|&t| t <= k);
-        mine.clone().for_each(|j| worker.mirror(a.tile(k, j), rows_of(j), false, true));
+        mine.clone().for_each(|j| worker.mirror(a.tile(k.row(), j), rows_of(j), false, true));
         worker.barrier()?;
-        add_products(worker, a, k, mine.clone(), panel.sub(0, 0, panel.rows, width));
-        mine.for_each(|j| worker.trmm(rows_of(k), Triangle::Upper, T::ONE, a.tile(k, j)));
+        add_products(worker, a, k, mine.clone(), panel);
+        mine.for_each(|j| worker.trmm(rows_of(k), Triangle::Upper, T::ONE, a.tile(k.row(), j)));
         worker.barrier()?;
     }
     mirror_triangle(worker, a, Missing::Upper, true)
@@ -49,20 +47,20 @@ pub fn inverse<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, panel: B
 fn add_products<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
-    k: usize,
-    columns: impl Iterator<Item = usize> + Clone,
-    panel: Block<T>,
+    k: TileColumn,
+    columns: impl Iterator<Item = TileColumn> + Clone,
+    panel: Cells<T>,
 ) {
-    let all = a.columns.tile(k).global;
-    for start in (0..all).step_by(BLOCK_ROWS) {
+    let all = a.columns().tile(k).rows().start;
+    for start in (0..all.get()).step_by(BLOCK_ROWS).map(GlobalRow::new) {
         let end = (start + BLOCK_ROWS).min(all);
         for j in columns.clone() {
-            let top = a.columns.tile(j).global.max(start);
+            let top = a.columns().tile(j).rows().start.max(start);
             if top >= end {
                 break;
             }
-            let rows = |m: Block<T>| m.sub(top, 0, end - top, m.cols);
-            worker.gemm(rows(a.tile_column(j)), T::ONE, rows(panel), Op::None, a.tile(k, j));
+            let s = panel.matrix_rows(top..end);
+            worker.gemm(a.rows(j, top..end), T::ONE, s, Op::None, a.tile(k.row(), j));
         }
     }
 }

@@ -17,22 +17,23 @@ use super::share;
 use crate::algorithms::{owned_from, with_lookahead};
 use crate::comm::{Group, Signal, Step};
 use crate::device::{Backend, Op, Triangle, Update};
-use crate::matrix::{Block, Matrix};
+use crate::layout::TileColumn;
+use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 
 /// One worker's part; `pivots` has n rows. It reports zero pivots and goes on. All workers meet at
 /// its end.
-pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, pivots: Block<i32>) -> Step {
-    let count = a.columns.count();
-    if count > 0 {
-        let group = share::group(worker, a, 0);
-        factor_panel(worker, a, pivots, 0, group)?;
+pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, pivots: Cells<i32>) -> Step {
+    let (columns, first) = (a.columns(), TileColumn::new(0));
+    if first < columns.end() {
+        let group = share::group(worker, a, first);
+        factor_panel(worker, a, pivots, first, group)?;
     }
     let mut shared = false;
-    for k in 0..count {
-        worker.wait(Signal::Panels, k + 1)?;
+    for k in columns.each() {
         let next = k + 1;
-        if next < count {
+        worker.wait(Signal::Panels, next.get())?;
+        if next < columns.end() {
             worker.broadcast(a, k);
             let group = share::group(worker, a, next);
             if group.size > 1 && !shared {
@@ -44,12 +45,12 @@ pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, pivots: B
                 false => step(worker, a, pivots, k, group)?,
             }
         }
-        worker.progress(next, count);
+        worker.progress(next.get(), columns.count());
     }
     worker.barrier()?;
-    for t in owned_from(worker, 0).take_while(|&t| t < count) {
-        let next = a.columns.tile(t).global + a.columns.tile(t).width;
-        worker.swap_rows(a.tile_column(t), next, pivots.rows_from(next), false);
+    for t in owned_from(worker, columns, first) {
+        let rest = columns.tile(t).rows().end..a.all_rows().end;
+        worker.swap_rows(a.tile_column(t), rest.start, pivots.matrix_rows(rest), false);
     }
     worker.barrier()
 }
@@ -58,11 +59,11 @@ pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, pivots: B
 fn step<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
-    pivots: Block<i32>,
-    k: usize,
+    pivots: Cells<i32>,
+    k: TileColumn,
     owner: Group,
 ) -> Step {
-    let (next, count) = (k + 1, a.columns.count());
+    let next = k + 1;
     with_lookahead(
         worker,
         next,
@@ -72,7 +73,7 @@ fn step<T: Scalar, B: Backend<T>>(
             factor_panel(worker, a, pivots, next, owner)
         },
         |worker| {
-            let others = owned_from(worker, next).take_while(|&t| t < count).filter(|&t| t != next);
+            let others = owned_from(worker, a.columns(), next).filter(|&t| t != next);
             others.clone().for_each(|t| finish_row(worker, a, pivots, k, a.tile_column(t)));
             worker.update(a, k, others, Update::Lu);
         },
@@ -84,31 +85,29 @@ fn step<T: Scalar, B: Backend<T>>(
 pub(super) fn finish_row<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
-    pivots: Block<i32>,
-    k: usize,
-    columns: Block<T>,
+    pivots: Cells<i32>,
+    k: TileColumn,
+    columns: Cells<T>,
 ) {
-    let panel = a.columns.tile(k);
-    worker.swap_rows(columns, panel.global, pivots.sub(panel.global, 0, panel.width, 1), false);
-    let row = columns.sub(panel.global, 0, panel.width, columns.cols);
-    worker.trsm(a.diagonal(k), Triangle::UnitLower, Op::None, row);
+    let rows = a.columns().tile(k).rows();
+    worker.swap_rows(columns, rows.start, pivots.matrix_rows(rows.clone()), false);
+    worker.trsm(a.diagonal(k), Triangle::UnitLower, Op::None, columns.matrix_rows(rows));
 }
 
 /// This worker's part of panel `t`, if it is in the group.
 pub(super) fn factor_panel<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
-    pivots: Block<i32>,
-    t: usize,
+    pivots: Cells<i32>,
+    t: TileColumn,
     mut group: Group,
 ) -> Step {
     let Some(index) = group.index_of(worker.worker(), worker.workers()) else { return Ok(()) };
-    let tile = a.columns.tile(t);
-    let panel = a.tile_column(t).rows_from(tile.global);
-    let pivots = pivots.sub(tile.global, 0, tile.width, 1);
-    worker.getrf(panel, tile.global, pivots, &mut group)?;
+    let rows = a.columns().tile(t).rows();
+    let panel = a.rows(t, rows.start..a.all_rows().end);
+    worker.getrf(panel, rows.start, pivots.matrix_rows(rows), &mut group)?;
     if index == 0 {
-        worker.announce(Signal::Panels, t + 1);
+        worker.announce(Signal::Panels, t.get() + 1);
     }
     Ok(())
 }

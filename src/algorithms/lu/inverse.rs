@@ -14,7 +14,8 @@ use std::ops::Range;
 use crate::algorithms::triangular_inverse::invert_triangle;
 use crate::comm::Step;
 use crate::device::{Backend, Op, Triangle};
-use crate::matrix::{Block, Matrix};
+use crate::layout::{GlobalRow, TileColumn};
+use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 
 /// Rows of a worker are multiples of this, except at the end.
@@ -29,58 +30,58 @@ const PRODUCT_ROWS: usize = 384;
 pub fn inverse<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
-    pivots: Block<i32>,
-    panel: Block<T>,
+    pivots: Cells<i32>,
+    panel: Cells<T>,
 ) -> Step {
     worker.barrier()?;
     invert_triangle(worker, a, Triangle::Upper)?;
     worker.barrier()?;
-    let rows = rows_of(worker.worker(), worker.workers(), a.columns.n());
-    for j in (0..a.columns.count()).rev() {
+    let rows = rows_of(worker.worker(), worker.workers(), a.columns().n());
+    for j in a.columns().each().rev() {
         take_lower(worker, a, j, &rows, panel);
         worker.barrier()?;
         finish_column(worker, a, j, &rows, panel);
         worker.barrier()?;
     }
-    let mut source = vec![0; a.columns.n()];
+    let mut source = vec![0; a.columns().n()];
     let order = worker.interchanged(pivots)?;
     order.into_iter().enumerate().for_each(|(from, to)| source[to] = from);
     interchange_columns(worker, a, &source, &rows, panel);
     worker.barrier()
 }
 
-fn rows_of(worker: usize, workers: usize, n: usize) -> Range<usize> {
+fn rows_of(worker: usize, workers: usize, n: usize) -> Range<GlobalRow> {
     let start = |worker: usize| match worker == workers {
         true => n,
         false => n * worker / workers / ROW_MULTIPLE * ROW_MULTIPLE,
     };
-    start(worker)..start(worker + 1)
+    GlobalRow::new(start(worker))..GlobalRow::new(start(worker + 1))
 }
 
 /// Moves L's part of tile column `j` to `panel`, within `rows`, and sets its place to zero.
 fn take_lower<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
-    j: usize,
-    rows: &Range<usize>,
-    panel: Block<T>,
+    j: TileColumn,
+    rows: &Range<GlobalRow>,
+    panel: Cells<T>,
 ) {
-    let (tile, column) = (a.columns.tile(j), a.tile_column(j));
-    let (below, end) = (tile.global + tile.width, rows.end);
-    let part = |m: Block<T>, from: usize, end: usize| m.sub(from, 0, end - from, tile.width);
-    let top = rows.start.max(tile.global);
+    let (tile, end) = (a.columns().tile(j), rows.end);
+    let Range { start: diagonal, end: below } = tile.rows();
+    let panel = panel.sub(0, 0, panel.rows(), tile.width);
+    let top = rows.start.max(diagonal);
     if top < end {
-        worker.copy(part(column, top, end), part(panel, top, end));
+        worker.copy(a.rows(j, top..end), panel.matrix_rows(top..end));
     }
     let bottom = end.min(below);
     if top < bottom {
-        let (left, here) = (top - tile.global, part(column, top, bottom));
-        worker.fill(here.sub(0, 0, here.rows, left), T::ZERO);
-        worker.clear_outside(here.sub(0, left, here.rows, here.rows), Triangle::Upper);
+        let (left, here) = (top - diagonal, a.rows(j, top..bottom));
+        worker.fill(here.sub(0, 0, here.rows(), left), T::ZERO);
+        worker.clear_outside(here.sub(0, left, here.rows(), here.rows()), Triangle::Upper);
     }
     let top = top.max(below);
     if top < end {
-        worker.fill(part(column, top, end), T::ZERO);
+        worker.fill(a.rows(j, top..end), T::ZERO);
     }
 }
 
@@ -88,33 +89,25 @@ fn take_lower<T: Scalar, B: Backend<T>>(
 fn finish_column<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
-    j: usize,
-    rows: &Range<usize>,
-    panel: Block<T>,
+    j: TileColumn,
+    rows: &Range<GlobalRow>,
+    panel: Cells<T>,
 ) {
-    let tile = a.columns.tile(j);
-    let x = a.tile_column(j).sub(rows.start, 0, rows.len(), tile.width);
-    let lower = panel.sub(0, 0, panel.rows, tile.width);
-    let mut k = j + 1;
-    while k < a.columns.count() {
-        // Adjacent tile columns are one factor.
-        let first = a.columns.tile(k);
-        let mut width = 0;
-        while k < a.columns.count() {
-            let next = a.columns.tile(k);
-            if (next.rank, next.local) != (first.rank, first.local + width) {
-                break;
-            }
-            (width, k) = (width + next.width, k + 1);
-        }
-        let solved = a.shards[first.rank].sub(rows.start, first.local, rows.len(), width);
-        let factor = lower.sub(first.global, 0, width, tile.width);
-        for top in (0..rows.len()).step_by(PRODUCT_ROWS) {
-            let part = |m: Block<T>| m.sub(top, 0, PRODUCT_ROWS.min(m.rows - top), m.cols);
-            worker.gemm(part(x), -T::ONE, part(solved), Op::None, factor);
+    let tile = a.columns().tile(j);
+    let x = a.rows(j, rows.clone());
+    let lower = panel.sub(0, 0, panel.rows(), tile.width);
+    // Adjacent tile columns are one factor.
+    for (k, solved) in a.adjacent(TileColumn::each(j + 1..a.columns().end()), usize::MAX) {
+        let first = a.columns().tile(k).rows().start;
+        let factor = lower.matrix_rows(first..first + solved.cols());
+        let solved = solved.matrix_rows(rows.clone());
+        for top in (0..x.rows()).step_by(PRODUCT_ROWS) {
+            let part = top..x.rows().min(top + PRODUCT_ROWS);
+            let solved = solved.row_range(part.clone());
+            worker.gemm(x.row_range(part), -T::ONE, solved, Op::None, factor);
         }
     }
-    let diagonal = lower.sub(tile.global, 0, tile.width, tile.width);
+    let diagonal = lower.matrix_rows(tile.rows());
     worker.trsm_right(diagonal, Triangle::UnitLower, x);
 }
 
@@ -123,17 +116,17 @@ fn interchange_columns<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
     source: &[usize],
-    rows: &Range<usize>,
-    panel: Block<T>,
+    rows: &Range<GlobalRow>,
+    panel: Cells<T>,
 ) {
-    let position = a.columns.destination();
-    let column = |c: usize| a.column_at(position[c]).sub(rows.start, 0, rows.len(), 1);
+    let position = a.columns().destination();
+    let column = |c: usize| a.column_at(position[c]).matrix_rows(rows.clone());
     let mut moved = vec![false; source.len()];
     for start in 0..source.len() {
         if moved[start] || source[start] == start {
             continue;
         }
-        let saved = panel.sub(rows.start, 0, rows.len(), 1);
+        let saved = panel.column(0).matrix_rows(rows.clone());
         worker.copy(column(start), saved);
         let mut to = start;
         while source[to] != start {

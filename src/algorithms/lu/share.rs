@@ -7,7 +7,8 @@
 use super::factor::{factor_panel, finish_row};
 use crate::comm::{Group, Step};
 use crate::device::{Backend, Update};
-use crate::matrix::{Block, Matrix};
+use crate::layout::{GlobalColumn, TileColumn};
+use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 
 /// The time of factoring a panel, in units of its product with a tile.
@@ -19,15 +20,15 @@ const GAIN: f64 = 0.75;
 
 /// The workers that make panel `t`, the owner first. If they are several, they also share the whole
 /// step before.
-pub fn group<T: Scalar, B: Backend<T>>(worker: &B, a: &Matrix<T>, t: usize) -> Group {
-    let (tile, workers) = (a.columns.tile(t), worker.workers());
-    let rows = a.columns.n() - tile.global;
+pub fn group<T: Scalar, B: Backend<T>>(worker: &B, a: &Matrix<T>, t: TileColumn) -> Group {
+    let (tile, workers) = (a.columns().tile(t), worker.workers());
+    let rows = a.all_rows().end - tile.rows().start;
     let sharers = worker.sharers(rows);
     // No step comes before the first panel.
-    let columns = if t == 0 { 0 } else { a.columns.count() - t };
+    let columns = if t.get() == 0 { 0 } else { a.columns().end() - t };
     let pays =
         pays(columns, workers, sharers, barriers(rows, tile.width, worker.group_barrier_cost()));
-    Group::new(t % workers, if pays { sharers } else { 1 }, tile.global)
+    Group::new(t.get() % workers, if pays { sharers } else { 1 }, tile.global.get())
 }
 
 /// The time of the barriers for a panel, each as long as `barrier` multiplications.
@@ -55,28 +56,28 @@ fn times(columns: usize, workers: usize, sharers: usize, barriers: f64) -> [f64;
 pub fn step<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
-    pivots: Block<i32>,
-    k: usize,
+    pivots: Cells<i32>,
+    k: TileColumn,
     mut group: Group,
 ) -> Step {
     let Some(index) = group.index_of(worker.worker(), worker.workers()) else { return Ok(()) };
-    let (next, n) = (k + 1, a.columns.n());
-    let first = a.columns.tile(next).global;
+    let (next, n) = (k + 1, a.columns().n());
+    let (first, later) = (a.columns().tile(next).global, TileColumn::each(next..a.columns().end()));
     // Interchanges and U involve rows of all workers, so workers split columns here.
-    let mine = group.columns(index, first..n);
-    for t in next..a.columns.count() {
-        let tile = a.columns.tile(t);
-        let start = mine.start.max(tile.global);
-        let end = mine.end.min(tile.global + tile.width);
+    let mine = group.columns(index, first.get()..n);
+    for t in later.clone() {
+        let columns = a.columns().tile(t).columns();
+        let start = columns.start.max(GlobalColumn::new(mine.start));
+        let end = columns.end.min(GlobalColumn::new(mine.end));
         if start < end {
-            let part = a.tile_column(t).sub(0, start - tile.global, n, end - start);
+            let part = a.tile_column(t).sub(0, start - columns.start, n, end - start);
             finish_row(worker, a, pivots, k, part);
         }
     }
     worker.group_barrier(&mut group)?;
-    let rows = group.rows(index, first, n - first);
-    let rows = first + rows.start..first + rows.end;
-    worker.update_rows(a, k, next..a.columns.count(), Update::Lu, rows);
+    let rows = group.rows(index, first.get(), n - first.get());
+    let rows = first.row() + rows.start..first.row() + rows.end;
+    worker.update_rows(a, k, later, Update::Lu, rows);
     factor_panel(worker, a, pivots, next, group)
 }
 

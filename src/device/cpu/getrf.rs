@@ -9,12 +9,15 @@
 
 use std::ops::Range;
 
+use faer::reborrow::ReborrowMut;
+use faer::{MatMut, MatRef};
+
 use super::blas;
 use super::members::Members;
 use super::strip::{Candidate, STRIP, strip};
 use crate::comm::Step;
 use crate::device::{Op, Triangle};
-use crate::matrix::Block;
+use crate::matrix::Cells;
 use crate::scalar::Scalar;
 use crate::transpose::memory::prefetch;
 
@@ -23,93 +26,105 @@ const PRODUCT_ROWS: usize = 1536;
 
 /// A panel as one worker of the group sees it.
 pub struct Panel<'a, T> {
-    /// Column-major, rows >= columns.
-    pub a: Block<T>,
+    /// By columns, rows >= columns.
+    a: Cells<'a, T>,
     /// The row that was interchanged with row i. The leader writes it.
-    pub pivots: Block<i32>,
+    pivots: Cells<'a, i32>,
     /// The rows of this worker.
     pub rows: Range<usize>,
-    pub members: Members<'a>,
+    members: Members<'a>,
     /// The first column with a pivot that is zero or not finite.
-    pub unusable: Option<usize>,
+    unusable: Option<usize>,
 }
 
-impl<T: Scalar> Panel<'_, T> {
-    /// `P A = L U`. Returns the first column with a pivot that is zero or not finite.
-    ///
+impl<'a, T: Scalar> Panel<'a, T> {
     /// # Safety
-    /// The contract of `blas`, with the parts of all workers as parts of one worker.
-    pub unsafe fn factor(mut self) -> Step<Option<usize>> {
-        let (a, pivots) = (self.a, self.pivots);
-        assert!(a.row_stride == 1 && a.rows >= a.cols && pivots.rows == a.cols, "a tall panel");
-        // SAFETY: the contract of `blas`.
-        unsafe {
-            self.factor_columns(0..a.cols)?;
-            self.members.barrier()?;
-            self.interchange_left(0..a.cols);
-        }
+    /// *Order* (see [`Cells`]): all members of the group factor this panel, and nothing else
+    /// accesses it or its pivots meanwhile.
+    pub unsafe fn new(
+        a: Cells<'a, T>,
+        pivots: Cells<'a, i32>,
+        rows: Range<usize>,
+        members: Members<'a>,
+    ) -> Self {
+        let is_tall = a.rows() >= a.cols() && pivots.rows() == a.cols();
+        assert!(a.row_stride() == 1 && is_tall, "a tall panel by columns");
+        Panel { a, pivots, rows, members, unusable: None }
+    }
+
+    /// `P A = L U`. Returns the first column with a pivot that is zero or not finite.
+    pub fn factor(mut self) -> Step<Option<usize>> {
+        let columns = 0..self.a.cols();
+        self.factor_columns(columns.clone())?;
+        self.members.barrier()?;
+        self.interchange_left(columns);
         self.members.barrier()?;
         Ok(self.unusable)
     }
 
-    unsafe fn factor_columns(&mut self, columns: Range<usize>) -> Step {
+    /// Elements that no member writes before the next barrier.
+    fn read(&self, rows: &Range<usize>, columns: &Range<usize>) -> MatRef<'a, T> {
+        let part = self.a.sub(rows.start, columns.start, rows.len(), columns.len());
+        // SAFETY: *order*: members write other elements, between the barriers of `factor_columns`.
+        unsafe { part.read() }
+    }
+
+    /// Elements of this worker until the next barrier: its rows in a strip or a product, else its
+    /// columns.
+    pub fn own(&mut self, rows: &Range<usize>, columns: &Range<usize>) -> MatMut<'_, T> {
+        let part = self.a.sub(rows.start, columns.start, rows.len(), columns.len());
+        // SAFETY: *order*: members have other rows or columns, between the barriers of
+        // `factor_columns`.
+        unsafe { part.write() }
+    }
+
+    fn factor_columns(&mut self, columns: Range<usize>) -> Step {
         if columns.len() <= STRIP {
-            // SAFETY: the contract of `blas`.
-            return unsafe { strip(self, columns) };
+            return strip(self, columns);
         }
-        let (a, middle) = (self.a, middle(&columns));
+        let middle = middle(&columns);
         let (left, right) = (columns.start..middle, middle..columns.end);
-        // SAFETY: the contract of `blas`; the parts of the panel do not overlap.
-        unsafe {
-            self.factor_columns(left.clone())?;
+        self.factor_columns(left.clone())?;
+        self.members.barrier()?;
+        self.interchange_left(left.clone());
+        let mine = self.members.columns(right.clone());
+        self.interchange(&left, mine.clone());
+        if left.len() > STRIP {
             self.members.barrier()?;
-            self.interchange_left(left.clone());
-            let mine = self.members.columns(right.clone());
-            self.interchange(&left, mine.clone());
-            let part = |rows: &Range<usize>, columns: &Range<usize>| {
-                a.sub(rows.start, columns.start, rows.len(), columns.len())
-            };
-            if left.len() > STRIP {
-                self.members.barrier()?;
-            }
-            let unit = Triangle::UnitLower;
-            blas::trsm(part(&left, &left), unit, Op::None, part(&left, &mine));
-            self.members.barrier()?;
-            let own = middle.max(self.rows.start)..self.rows.end;
-            for top in own.clone().step_by(PRODUCT_ROWS) {
-                let rows = top..own.end.min(top + PRODUCT_ROWS);
-                let (c, l) = (part(&rows, &right), part(&rows, &left));
-                blas::gemm(c, -T::ONE, l, Op::None, part(&left, &right), Op::None);
-            }
-            self.factor_columns(right)
         }
+        let l = self.read(&left, &left);
+        blas::trsm(l, Triangle::UnitLower, Op::None, self.own(&left, &mine));
+        self.members.barrier()?;
+        let own = middle.max(self.rows.start)..self.rows.end;
+        for top in own.clone().step_by(PRODUCT_ROWS) {
+            let rows = top..own.end.min(top + PRODUCT_ROWS);
+            let (l, u) = (self.read(&rows, &left), self.read(&left, &right));
+            blas::gemm(self.own(&rows, &right), -T::ONE, l, Op::None, u);
+        }
+        self.factor_columns(right)
     }
 
     /// Applies the interchanges of later columns of a factored range to the columns on their left.
-    unsafe fn interchange_left(&self, columns: Range<usize>) {
+    fn interchange_left(&mut self, columns: Range<usize>) {
         let mut rest = columns;
         while rest.len() > STRIP {
             let middle = middle(&rest);
-            // SAFETY: the contract of `blas`.
-            unsafe {
-                self.interchange(&(middle..rest.end), self.members.columns(rest.start..middle))
-            };
+            let mine = self.members.columns(rest.start..middle);
+            self.interchange(&(middle..rest.end), mine);
             rest.start = middle;
         }
     }
 
     /// Interchanges rows of `columns` by the pivots of `of`.
-    unsafe fn interchange(&self, of: &Range<usize>, columns: Range<usize>) {
-        let x = self.a.sub(0, columns.start, self.a.rows, columns.len());
-        // SAFETY: the contract of `blas`.
-        unsafe {
-            let pivots = blas::slice(self.pivots.sub(of.start, 0, of.len(), 1));
-            swap_rows(x, of.start, pivots, false);
-        }
+    fn interchange(&mut self, of: &Range<usize>, columns: Range<usize>) {
+        let rows = 0..self.a.rows();
+        // SAFETY: *order*: a barrier came after the leader wrote these pivots.
+        let pivots = unsafe { self.pivots.row_range(of.clone()).read() };
+        swap_rows(self.own(&rows, &columns), of.start, blas::column(pivots, 0), false);
     }
 
     pub fn leads(&self) -> bool {
-        self.members.index == 0
+        self.members.leads()
     }
 
     /// Records the pivot of column `j`.
@@ -118,9 +133,9 @@ impl<T: Scalar> Panel<'_, T> {
             self.unusable.get_or_insert(j);
         }
         if self.leads() {
-            // SAFETY: only the leader writes pivots, and a barrier comes before the others read
-            // them.
-            unsafe { self.pivots.sub(j, 0, 1, 1).ptr.write(row as i32) };
+            // SAFETY: *order*: only the leader writes pivots, and a barrier comes before the others
+            // read them.
+            unsafe { self.pivots.at(j, 0).write(row as i32) };
         }
     }
 
@@ -136,28 +151,25 @@ fn middle(columns: &Range<usize>) -> usize {
 
 /// Interchanges row `first + i` with row `pivots[i]`: i ascending, or descending if `back`. Where
 /// columns are contiguous, each interchange also prefetches lines of the next column.
-///
-/// # Safety
-/// The contract of `blas`.
-pub unsafe fn swap_rows<T: Scalar>(x: Block<T>, first: usize, pivots: &[i32], back: bool) {
+pub fn swap_rows<T: Scalar>(mut x: MatMut<T>, first: usize, pivots: &[i32], back: bool) {
     let count = pivots.len();
     let ordered = |i: usize| if back { count - 1 - i } else { i };
     let pairs = (0..count).map(|i| (first + ordered(i), pivots[ordered(i)] as usize));
     let pairs = pairs.filter(|(i, p)| i != p);
-    let at = |i: usize, j: usize| x.ptr.wrapping_add(i * x.row_stride + j * x.col_stride);
-    let swap = |i: usize, p: usize, j: usize| {
-        assert!(i < x.rows && p < x.rows, "rows of the block");
-        // SAFETY: two elements of the block, by the assertion.
-        unsafe { std::ptr::swap(at(i, j), at(p, j)) };
-    };
-    if x.row_stride < x.col_stride {
-        for j in 0..x.cols {
+    if x.row_stride() == 1 {
+        for j in 0..x.ncols() {
+            let next = x.as_ptr().wrapping_offset(x.col_stride() * (j as isize + 1));
+            let column = blas::column_mut(x.rb_mut(), j);
             for (i, p) in pairs.clone() {
-                prefetch(at(p, j + 1).cast());
-                swap(i, p, j);
+                prefetch(next.wrapping_add(p).cast());
+                column.swap(i, p);
             }
         }
     } else {
-        pairs.for_each(|(i, p)| (0..x.cols).for_each(|j| swap(i, p, j)));
+        for (i, p) in pairs {
+            for j in 0..x.ncols() {
+                (x[(i, j)], x[(p, j)]) = (x[(p, j)], x[(i, j)]);
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::comm::{Communicator, Group, Step};
 use crate::scalar::Scalar;
 
 pub struct Members<'a> {
-    pub index: usize,
+    index: usize,
     comm: &'a Communicator,
     worker: usize,
     group: &'a mut Group,
@@ -17,6 +17,10 @@ impl<'a> Members<'a> {
     pub fn new(comm: &'a Communicator, worker: usize, group: &'a mut Group) -> Self {
         let index = group.index_of(worker, comm.workers()).expect("a member of the group");
         Members { index, comm, worker, group }
+    }
+
+    pub fn leads(&self) -> bool {
+        self.index == 0
     }
 
     /// Waits for the group's workers.

@@ -1,14 +1,12 @@
 //! Sums of moduli and of squares for norms, in binary64 for entries of any dtype. Loops take a few
 //! entries at a time, so the compiler makes vector instructions. Squares that over- or underflow
 //! are rare; the largest of these entries shows them.
-//!
-//! # Safety
-//! The contract of `blas`.
 
-use super::blas::{slice, slice_mut};
+use faer::MatRef;
+
+use super::blas::column;
 use crate::device::Moduli;
 use crate::device::squares::{SAFE, Squares};
-use crate::matrix::Block;
 use crate::scalar::Scalar;
 
 const CHUNK: usize = 16;
@@ -18,46 +16,32 @@ const GROUP: usize = 32;
 const SUMS_AT_A_TIME: usize = 8192;
 
 /// Sums and largest entry of x, which has contiguous columns. Adds row sums to `rows`.
-pub unsafe fn moduli<T: Scalar>(x: Block<T>, rows: Option<Block<f64>>) -> Moduli {
-    // SAFETY: the module's contract.
-    let mut rows = rows.map(|rows| unsafe { slice_mut(rows) });
-    let mut found = Moduli::default();
-    for j in 0..x.cols {
-        // SAFETY: the module's contract.
-        let column = unsafe { slice(x.sub(0, j, x.rows, 1)) };
-        found = found.and(of_column(column, rows.as_deref_mut()));
-    }
-    found
+pub fn moduli<T: Scalar>(x: MatRef<T>, mut rows: Option<&mut [f64]>) -> Moduli {
+    let of_column = |j| of_column(column(x, j), rows.as_deref_mut());
+    (0..x.ncols()).map(of_column).fold(Moduli::default(), Moduli::and)
 }
 
 /// Adds sums over the rows of x to `sums`. x has contiguous columns or rows.
-pub unsafe fn add_moduli<T: Scalar>(x: Block<T>, sums: Block<f64>) {
-    // SAFETY: the module's contract.
-    let sums = unsafe { slice_mut(sums) };
-    if x.row_stride == 1 {
-        // SAFETY: the module's contract.
-        unsafe { add_by_groups(x, sums) };
-        return;
+pub fn add_moduli<T: Scalar>(x: MatRef<T>, sums: &mut [f64]) {
+    if x.row_stride() == 1 {
+        return add_by_groups(x, sums);
     }
     for (i, sum) in sums.iter_mut().enumerate() {
-        // SAFETY: the module's contract.
-        let row = unsafe { slice(x.sub(i, 0, 1, x.cols).transposed()) };
-        *sum += of_column(row, None).column;
+        *sum += of_column(column(x.transpose(), i), None).column;
     }
 }
 
 /// Adds sums over the rows of x, which has contiguous columns, to `sums`. It sums a few columns at
 /// a time, so errors do not grow with each column.
-unsafe fn add_by_groups<T: Scalar>(x: Block<T>, sums: &mut [f64]) {
+fn add_by_groups<T: Scalar>(x: MatRef<T>, sums: &mut [f64]) {
     let mut group = [0.0; SUMS_AT_A_TIME];
     for (part, sums) in sums.chunks_mut(SUMS_AT_A_TIME).enumerate() {
-        for first in (0..x.cols).step_by(GROUP) {
+        let x = x.subrows(part * SUMS_AT_A_TIME, sums.len());
+        for first in (0..x.ncols()).step_by(GROUP) {
             let group = &mut group[..sums.len()];
             group.fill(0.0);
-            for j in first..x.cols.min(first + GROUP) {
-                // SAFETY: the module's contract.
-                let column = unsafe { slice(x.sub(part * SUMS_AT_A_TIME, j, sums.len(), 1)) };
-                of_column(column, Some(group));
+            for j in first..x.ncols().min(first + GROUP) {
+                of_column(column(x, j), Some(group));
             }
             sums.iter_mut().zip(group).for_each(|(sum, part)| *sum += *part);
         }
@@ -65,25 +49,17 @@ unsafe fn add_by_groups<T: Scalar>(x: Block<T>, sums: &mut [f64]) {
 }
 
 /// Sums of squared moduli of x, which has contiguous columns or rows.
-pub unsafe fn squares<T: Scalar>(x: Block<T>) -> Squares {
-    let x = if x.row_stride == 1 { x } else { x.transposed() };
-    let mut found = Squares::default();
-    for j in 0..x.cols {
-        // SAFETY: the module's contract.
-        found = found.and(squares_of_column(unsafe { slice(x.sub(0, j, x.rows, 1)) }));
-    }
-    found
+pub fn squares<T: Scalar>(x: MatRef<T>) -> Squares {
+    let x = if x.row_stride() == 1 { x } else { x.transpose() };
+    let of_column = |j| squares_of_column(column(x, j));
+    (0..x.ncols()).map(of_column).fold(Squares::default(), Squares::and)
 }
 
 /// Adds the contribution of a lower trapezoid to the column sums of the Hermitian matrix. Each
 /// column's first entry is on the diagonal.
-pub unsafe fn hermitian_moduli<T: Scalar>(x: Block<T>, sums: Block<f64>) {
-    // SAFETY: the module's contract.
-    let sums = unsafe { slice_mut(sums) };
-    for j in 0..x.cols {
-        // SAFETY: the module's contract.
-        let column = unsafe { slice(x.sub(j, j, x.rows - j, 1)) };
-        let (diagonal, below) = column.split_first().expect("a trapezoid");
+pub fn hermitian_moduli<T: Scalar>(x: MatRef<T>, sums: &mut [f64]) {
+    for j in 0..x.ncols() {
+        let (diagonal, below) = column(x, j)[j..].split_first().expect("a trapezoid");
         let sum = of_column(below, Some(&mut sums[j + 1..])).column;
         // The diagonal is real, whatever is stored.
         sums[j] += sum + diagonal.parts().0.abs();
@@ -102,7 +78,7 @@ fn of_column<T: Scalar>(column: &[T], rows: Option<&mut [f64]>) -> Moduli {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn of_column_avx2<T: Scalar>(column: &[T], rows: Option<&mut [f64]>) -> Moduli {
+fn of_column_avx2<T: Scalar>(column: &[T], rows: Option<&mut [f64]>) -> Moduli {
     of_column_portable(column, rows)
 }
 
@@ -162,7 +138,7 @@ fn squares_of_column<T: Scalar>(column: &[T]) -> Squares {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn squares_avx2<T: Scalar>(column: &[T]) -> Squares {
+fn squares_avx2<T: Scalar>(column: &[T]) -> Squares {
     squares_portable(column)
 }
 

@@ -12,9 +12,12 @@
 
 use std::ops::Range;
 
+use faer::MatRef;
+use faer::reborrow::{Reborrow, ReborrowMut};
+
+use super::blas::column_mut;
 use super::getrf::Panel;
 use crate::comm::Step;
-use crate::matrix::Block;
 use crate::scalar::Scalar;
 
 pub const STRIP: usize = 8;
@@ -42,56 +45,44 @@ pub struct Candidate<T> {
 
 /// Factors columns of a panel within the rows of this worker, with the widest vectors of the
 /// processor.
-///
-/// # Safety
-/// The contract of `blas`.
-pub unsafe fn strip<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
+pub fn strip<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
-            // SAFETY: the contract of `blas`; AVX-512 is there.
+            // SAFETY: the processor has AVX-512, as just seen.
             return unsafe { strip_avx512(panel, columns) };
         }
         if is_x86_feature_detected!("avx2") {
-            // SAFETY: as above, with AVX2.
+            // SAFETY: the processor has AVX2, as just seen.
             return unsafe { strip_avx2(panel, columns) };
         }
     }
-    // SAFETY: the contract of `blas`.
-    unsafe { strip_portable(panel, columns) }
+    strip_portable(panel, columns)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq")]
-unsafe fn strip_avx512<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
-    // SAFETY: the contract of `blas`.
-    unsafe { strip_portable(panel, columns) }
+fn strip_avx512<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
+    strip_portable(panel, columns)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn strip_avx2<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
-    // SAFETY: the contract of `blas`.
-    unsafe { strip_portable(panel, columns) }
+fn strip_avx2<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
+    strip_portable(panel, columns)
 }
 
 /// For each column: interchanges, divides, subtracts from the columns to the right. It finds the
 /// next pivot while the next column is in cache.
 #[inline(always)]
-unsafe fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
-    let (a, own) = (panel.a, panel.rows.clone());
-    // SAFETY: the contract of `blas`; columns are contiguous and disjoint, and this worker owns the
-    // rows.
-    let column = |j: usize, rows: Range<usize>| unsafe {
-        std::slice::from_raw_parts_mut(a.sub(rows.start, j, rows.len(), 1).ptr, rows.len())
-    };
+fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
+    let own = panel.rows.clone();
     let first = |j: usize| own.contains(&j).then_some(j);
     let top = columns.start.max(own.start).min(own.end);
     let mut largest = Largest::none::<T>(first(columns.start));
-    largest.look(column(columns.start, top..own.end), top);
+    largest.look(column_mut(panel.own(&(top..own.end), &columns), 0), top);
     for j in columns.clone() {
-        // SAFETY: the contract of `blas`.
-        let (row, pivot) = unsafe { interchange(panel, &columns, j, &largest)? };
+        let (row, pivot) = interchange(panel, &columns, j, &largest)?;
         let at_pivot = pivot[j - columns.start];
         let usable = at_pivot != T::ZERO && at_pivot.is_number();
         panel.note_pivot(j, row, usable);
@@ -101,19 +92,21 @@ unsafe fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>)
         let mut next = Largest::none::<T>(first(j + 1));
         for top in (below..own.end).step_by(BLOCK_ROWS) {
             let rows = top..(top + BLOCK_ROWS).min(own.end);
-            let l = column(j, rows.clone());
+            let part = panel.own(&rows, &(j..columns.end));
+            let (l, mut rest) = part.split_at_col_mut(1);
+            let l = column_mut(l, 0);
             match reciprocal {
                 _ if singular => {}
                 Some(r) => l.iter_mut().for_each(|x| *x *= r),
                 None => l.iter_mut().for_each(|x| *x = x.divided_by(at_pivot)),
             }
-            for c in j + 1..columns.end {
-                let u = -pivot[c - columns.start];
-                let target = column(c, rows.clone());
+            for c in 0..rest.ncols() {
+                let u = -pivot[j + 1 + c - columns.start];
+                let target = column_mut(rest.rb_mut(), c);
                 target.iter_mut().zip(l.iter()).for_each(|(x, l)| *x += u * *l);
             }
-            if j + 1 < columns.end {
-                next.look(column(j + 1, rows), top);
+            if rest.ncols() > 0 {
+                next.look(column_mut(rest, 0), top);
             }
         }
         largest = next;
@@ -124,44 +117,40 @@ unsafe fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>)
 /// Agrees with the group on the pivot of column `j`, and interchanges the rows of the strip unless
 /// it is zero. Returns the pivot's row number and entries.
 #[inline(never)]
-unsafe fn interchange<T: Scalar>(
+fn interchange<T: Scalar>(
     panel: &mut Panel<T>,
     columns: &Range<usize>,
     j: usize,
     largest: &Largest<T::Real>,
 ) -> Step<(usize, [T; STRIP])> {
-    let strip = panel.a.sub(0, columns.start, panel.a.rows, columns.len());
-    // SAFETY: the contract of `blas`; only rows of this worker.
-    let entries = |row: usize| unsafe { row_of(strip, row) };
-    let has_diagonal = panel.rows.contains(&j);
+    let own = panel.rows.clone();
+    let strip = panel.own(&own, columns);
+    let entries = |row: usize| match row {
+        row if own.contains(&row) => row_of(strip.rb(), row - own.start),
+        _ => [T::ZERO; STRIP],
+    };
     let mine = Candidate {
         size: largest.value.map_or(0.0, |size| T::from_real_impl(&size).magnitude()),
         row: largest.index,
-        has_diagonal,
-        entries: if largest.index < panel.rows.end {
-            entries(largest.index)
-        } else {
-            [T::ZERO; STRIP]
-        },
-        diagonal: if has_diagonal { entries(j) } else { [T::ZERO; STRIP] },
+        has_diagonal: own.contains(&j),
+        entries: entries(largest.index),
+        diagonal: entries(j),
     };
     let Candidate { row, entries, diagonal, .. } = panel.all_reduce(mine)?;
     if entries[j - columns.start] != T::ZERO && row != j {
+        let mut strip = panel.own(&own, columns);
         let writes = [(j, entries), (row, diagonal)];
-        for (row, entries) in writes.iter().filter(|(row, _)| panel.rows.contains(row)) {
+        for (row, entries) in writes.iter().filter(|(row, _)| own.contains(row)) {
             for (c, &entry) in entries[..columns.len()].iter().enumerate() {
-                // SAFETY: the contract of `blas`; an element of this worker's rows.
-                unsafe { strip.sub(*row, c, 1, 1).ptr.write(entry) };
+                strip[(row - own.start, c)] = entry;
             }
         }
     }
     Ok((row, entries))
 }
 
-unsafe fn row_of<T: Scalar>(strip: Block<T>, row: usize) -> [T; STRIP] {
-    // SAFETY: the contract of `blas`.
-    let entry = |c: usize| unsafe { strip.sub(row, c, 1, 1).ptr.read() };
-    std::array::from_fn(|c| if c < strip.cols { entry(c) } else { T::ZERO })
+fn row_of<T: Scalar>(strip: MatRef<T>, row: usize) -> [T; STRIP] {
+    std::array::from_fn(|c| if c < strip.ncols() { strip[(row, c)] } else { T::ZERO })
 }
 
 /// The first of the largest entries up to now.

@@ -7,7 +7,8 @@ use super::worker::Untraced;
 use crate::comm::{Communicator, Group, Signal, Step, Stopped};
 use crate::device::{Backend, Moduli, Op, Squares, Triangle, Update};
 use crate::error::Error;
-use crate::matrix::{Block, Matrix};
+use crate::layout::{GlobalRow, TileColumn};
+use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 use crate::trace::{Of, WorkerTrace};
 use crate::transpose;
@@ -18,16 +19,21 @@ pub struct CpuWorker<'a, T> {
 }
 
 impl<'a, T: Scalar> CpuWorker<'a, T> {
-    /// `scratch` is contiguous memory of `scratch_elements(widest_tile, ..)` elements, only for
-    /// this worker.
-    pub fn new(
+    /// `scratch` has `scratch_elements(widest_tile, ..)` elements in one piece.
+    ///
+    /// # Safety
+    /// *Order* (see [`Cells`]), for all operands of this worker's operations and its scratch, in
+    /// memory of the CPU: the workers of `comm`, one of each number, run one routine on the same
+    /// views. Operands of one operation do not overlap where it writes.
+    pub unsafe fn new(
         comm: &'a Communicator,
         worker: usize,
         widest_tile: usize,
-        scratch: Block<T>,
+        scratch: Cells<'a, T>,
     ) -> Self {
         CpuWorker {
-            worker: Untraced::new(comm, worker, widest_tile, scratch),
+            // SAFETY: the caller promises it.
+            worker: unsafe { Untraced::new(comm, worker, widest_tile, scratch) },
             trace: comm.trace().map(|call| call.worker(worker)),
         }
     }
@@ -58,119 +64,123 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
         self.worker.workers()
     }
 
-    fn potrf(&mut self, a: Block<T>, before: usize) -> Step {
-        self.span("potrf", Of::Next, |worker| worker.potrf(a, before))
+    fn potrf(&mut self, a: Cells<T>, first: GlobalRow) -> Step {
+        self.span("potrf", Of::Next, |worker| worker.potrf(a, first))
     }
 
-    fn trsm_panel(&mut self, l: Block<T>, x: Block<T>) {
+    fn trsm_panel(&mut self, l: Cells<T>, x: Cells<T>) {
         self.span("trsm panel", Of::Next, |worker| worker.trsm_panel(l, x));
     }
 
-    fn trsm_right(&mut self, a: Block<T>, triangle: Triangle, x: Block<T>) {
+    fn trsm_right(&mut self, a: Cells<T>, triangle: Triangle, x: Cells<T>) {
         self.span("trsm right", Of::Next, |worker| worker.trsm_right(a, triangle, x));
     }
 
-    fn trtri(&mut self, a: Block<T>, triangle: Triangle) {
+    fn trtri(&mut self, a: Cells<T>, triangle: Triangle) {
         self.span("trtri", Of::Next, |worker| worker.trtri(a, triangle));
     }
 
-    fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>) {
+    fn trmm(&mut self, a: Cells<T>, triangle: Triangle, alpha: T, x: Cells<T>) {
         self.span("trmm", Of::Last, |worker| worker.trmm(a, triangle, alpha, x));
     }
 
     fn getrf(
         &mut self,
-        panel: Block<T>,
-        first: usize,
-        pivots: Block<i32>,
+        panel: Cells<T>,
+        first: GlobalRow,
+        pivots: Cells<i32>,
         group: &mut Group,
     ) -> Step {
         self.span("getrf panel", Of::Next, |worker| worker.getrf(panel, first, pivots, group))
     }
 
-    fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool) {
+    fn swap_rows(&mut self, x: Cells<T>, first: GlobalRow, pivots: Cells<i32>, back: bool) {
         self.span("swap rows", Of::Last, |worker| worker.swap_rows(x, first, pivots, back));
     }
 
     fn update(
         &mut self,
         a: &Matrix<T>,
-        k: usize,
-        targets: impl Iterator<Item = usize> + Clone,
+        k: TileColumn,
+        targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
     ) {
-        self.span("update", Of::Panel(k), |worker| worker.update(a, k, targets, update));
+        self.span("update", Of::Panel(k.get()), |worker| worker.update(a, k, targets, update));
     }
 
     fn update_rows(
         &mut self,
         a: &Matrix<T>,
-        k: usize,
-        targets: impl Iterator<Item = usize> + Clone,
+        k: TileColumn,
+        targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
-        rows: Range<usize>,
+        rows: Range<GlobalRow>,
     ) {
-        self.span("update", Of::Panel(k), |worker| worker.update_rows(a, k, targets, update, rows));
+        self.span("update", Of::Panel(k.get()), |worker| {
+            worker.update_rows(a, k, targets, update, rows)
+        });
     }
 
-    fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
+    fn trsm(&mut self, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
         self.span("trsm", Of::Last, |worker| worker.trsm(a, triangle, op, x));
     }
 
-    fn gemm(&mut self, c: Block<T>, alpha: T, a: Block<T>, op: Op, b: Block<T>) {
+    fn gemm(&mut self, c: Cells<T>, alpha: T, a: Cells<T>, op: Op, b: Cells<T>) {
         self.span("gemm", Of::Last, |worker| worker.gemm(c, alpha, a, op, b));
     }
 
-    fn largest(&mut self, x: Block<T>) -> Step<f64> {
+    fn largest(&mut self, x: Cells<T>) -> Step<f64> {
         self.span("largest entry", Of::Call, |worker| worker.largest(x))
     }
 
-    fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Step<Moduli> {
+    fn moduli(&mut self, x: Cells<T>, rows: Option<Cells<f64>>) -> Step<Moduli> {
         self.span("norms", Of::Call, |worker| worker.moduli(x, rows))
     }
 
-    fn add_moduli(&mut self, x: Block<T>, sums: Block<f64>) {
+    fn add_moduli(&mut self, x: Cells<T>, sums: Cells<f64>) {
         self.span("norms", Of::Call, |worker| worker.add_moduli(x, sums));
     }
 
-    fn squares(&mut self, x: Block<T>) -> Step<Squares> {
+    fn squares(&mut self, x: Cells<T>) -> Step<Squares> {
         self.span("norms", Of::Call, |worker| worker.squares(x))
     }
 
-    fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>) {
+    fn hermitian_moduli(&mut self, x: Cells<T>, sums: Cells<f64>) {
         self.span("norms", Of::Call, |worker| worker.hermitian_moduli(x, sums));
     }
 
-    fn copy(&mut self, from: Block<T>, to: Block<T>) {
+    fn copy(&mut self, from: Cells<T>, to: Cells<T>) {
         self.span("copy", Of::Call, |worker| worker.copy(from, to));
     }
 
-    fn shift_columns(
+    fn shift_columns<'c>(
         &mut self,
-        lists: impl Iterator<Item = impl Iterator<Item = Block<T>>>,
-        spare: Option<Block<T>>,
-    ) {
+        lists: impl Iterator<Item = impl Iterator<Item = Cells<'c, T>>>,
+        spare: Option<Cells<'c, T>>,
+    ) where
+        T: 'c,
+    {
         self.span("shift columns", Of::Call, |worker| worker.shift_columns(lists, spare));
     }
 
-    fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool) {
+    fn mirror(&mut self, from: Cells<T>, to: Cells<T>, diagonal: bool, conjugated: bool) {
         self.span("mirror", Of::Call, |worker| worker.mirror(from, to, diagonal, conjugated));
     }
 
-    fn clear_outside(&mut self, a: Block<T>, triangle: Triangle) {
+    fn clear_outside(&mut self, a: Cells<T>, triangle: Triangle) {
         self.span("clear", Of::Call, |worker| worker.clear_outside(a, triangle));
     }
 
-    fn conjugate(&mut self, x: Block<T>) {
+    fn conjugate(&mut self, x: Cells<T>) {
         self.span("conjugate", Of::Call, |worker| worker.conjugate(x));
     }
 
     fn transpose_shards(
         &mut self,
         plan: &transpose::Plan,
-        shards: &[*mut T],
-        own: Block<T>,
-        shared: *mut T,
+        shards: &[Cells<T>],
+        own: Cells<T>,
+        shared: Cells<T>,
     ) -> Step {
         self.span("transpose", Of::Call, |worker| {
             worker.transpose_shards(plan, shards, own, shared)
@@ -209,11 +219,11 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
         came
     }
 
-    fn interchanged(&mut self, pivots: Block<i32>) -> Step<Vec<usize>> {
+    fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>> {
         self.worker.interchanged(pivots)
     }
 
-    fn add(&mut self, c: Block<T>, s: Block<T>) {
+    fn add(&mut self, c: Cells<T>, s: Cells<T>) {
         self.worker.add(c, s);
     }
 
@@ -221,15 +231,15 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
         self.worker.keep_subnormals(keep);
     }
 
-    fn fill(&mut self, to: Block<T>, value: T) {
+    fn fill(&mut self, to: Cells<T>, value: T) {
         self.worker.fill(to, value);
     }
 
-    fn get(&mut self, from: Block<T>, to: &mut [T]) -> Step {
+    fn get(&mut self, from: Cells<T>, to: &mut [T]) -> Step {
         self.worker.get(from, to)
     }
 
-    fn put(&mut self, from: &[T], to: Block<T>) {
+    fn put(&mut self, from: &[T], to: Cells<T>) {
         self.worker.put(from, to);
     }
 

@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use faer::dyn_stack::MemBuffer;
+use faer::{MatMut, MatRef};
 
 use super::blas;
 use super::float_mode::FloatMode;
@@ -22,8 +23,9 @@ use crate::comm::{Communicator, Group, Signal, Step, Stopped};
 use crate::device::in_new_order;
 use crate::device::{Backend, Moduli, Op, Squares, Triangle, Update};
 use crate::error::Error;
+use crate::layout::{GlobalRow, TileColumn};
 use crate::log::{self, Event};
-use crate::matrix::{Block, Matrix};
+use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 use crate::transpose::Square;
 use crate::{settings, transpose};
@@ -87,22 +89,22 @@ pub struct Untraced<'a, T> {
     comm: &'a Communicator,
     worker: usize,
     pack_rows: usize,
-    pack: Block<T>,
+    pack: Cells<'a, T>,
     widest: usize,
     /// Memory for packed tiles.
-    tiles: Block<T>,
+    tiles: Cells<'a, T>,
     potrf: MemBuffer,
     since: Instant,
 }
 
 impl<'a, T: Scalar> Untraced<'a, T> {
-    /// `scratch` is contiguous memory of `scratch_elements(widest_tile, ..)` elements, only for
-    /// this worker.
-    pub fn new(
+    /// # Safety
+    /// As for `CpuWorker::new`.
+    pub unsafe fn new(
         comm: &'a Communicator,
         worker: usize,
         widest_tile: usize,
-        scratch: Block<T>,
+        scratch: Cells<'a, T>,
     ) -> Self {
         let packed = packed_elements::<T>(widest_tile);
         Untraced {
@@ -117,30 +119,38 @@ impl<'a, T: Scalar> Untraced<'a, T> {
         }
     }
 
-    /// This worker's scratch as a block.
-    fn packing(&self, rows: usize, cols: usize) -> Block<T> {
-        let apart = rows + LINE / size_of::<T>();
-        assert!(apart * cols <= self.pack.rows, "a packed block fits its scratch");
-        Block::column_major(self.pack.ptr, rows, cols, apart)
+    /// Elements that this worker reads. (With `write`, the only place that relies on *order*.)
+    fn read<'v, U>(&self, cells: Cells<'v, U>) -> MatRef<'v, U> {
+        // SAFETY: memory of the CPU and *order*, promised to `CpuWorker::new` for all operations.
+        unsafe { cells.read() }
     }
 
-    fn packed(&mut self, from: Block<T>) -> Block<T> {
-        let to = self.packing(from.rows, from.cols);
-        // SAFETY: `to` is this worker's own scratch, `from` a published panel.
-        unsafe { blas::copy(from, to) };
+    /// Elements that only this worker accesses now.
+    fn write<'v, U>(&self, cells: Cells<'v, U>) -> MatMut<'v, U> {
+        // SAFETY: memory of the CPU and *order*, promised to `CpuWorker::new` for all operations.
+        unsafe { cells.write() }
+    }
+
+    /// This worker's scratch as a matrix.
+    fn packing(&self, rows: usize, cols: usize) -> Cells<'a, T> {
+        self.pack.by_columns(rows, cols, rows + LINE / size_of::<T>())
+    }
+
+    fn packed(&self, from: Cells<T>) -> Cells<'a, T> {
+        let to = self.packing(from.rows(), from.cols());
+        blas::copy(self.read(from), self.write(to));
         to
     }
 
     /// `X <- op(A)^-1 X` without packing X.
-    fn substitute(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
+    fn substitute(&mut self, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
         // faer multiplies by reciprocals of the diagonal. The computation of a complex one, or of
         // that of a very large number, has subnormal numbers, which must not be flushed to zero.
         let mode = FloatMode::current();
         if !triangle.has_ones() {
             FloatMode::IEEE.enter();
         }
-        // SAFETY: this worker owns X, and A is published.
-        unsafe { blas::trsm(a, triangle, op, x) };
+        blas::trsm(self.read(a), triangle, op, self.write(x));
         mode.enter();
     }
 
@@ -148,68 +158,59 @@ impl<'a, T: Scalar> Untraced<'a, T> {
     fn update_some(
         &mut self,
         a: &Matrix<T>,
-        k: usize,
-        targets: &[usize],
+        k: TileColumn,
+        targets: &[TileColumn],
         update: Update,
-        within: &Range<usize>,
+        within: &Range<GlobalRow>,
     ) {
-        let (panel, of_panel) = (a.tile_column(k), a.columns.tile(k));
-        let (first_row, end_row) = match update {
-            Update::Cholesky => (a.columns.tile(targets[0]).global, panel.rows),
-            Update::Lu => (of_panel.global + of_panel.width, panel.rows),
-            Update::Above => (0, of_panel.global),
+        let (columns, of_panel) = (a.columns(), a.columns().tile(k));
+        let rows = match update {
+            Update::Cholesky => columns.tile(targets[0]).rows().start..a.all_rows().end,
+            Update::Lu => of_panel.rows().end..a.all_rows().end,
+            Update::Above => a.all_rows().start..of_panel.rows().start,
         };
-        let (first_row, end_row) = (first_row.max(within.start), end_row.min(within.end));
+        let (first_row, end_row) = (rows.start.max(within.start), rows.end.min(within.end));
         if first_row >= end_row {
             return;
         }
         let (tiles, size) = (self.tiles, self.widest * self.widest);
-        let other = |index: usize, j: usize| {
-            let memory = tiles.rows_from(index * size);
-            Block::column_major(memory.ptr, panel.cols, a.columns.tile(j).width, panel.cols)
+        let other = |index: usize, j: TileColumn| {
+            let (rows, width) = (of_panel.width, columns.tile(j).width);
+            tiles.rows_from(index * size).by_columns(rows, width, rows)
         };
         for (index, &j) in targets.iter().enumerate() {
-            // SAFETY: this worker's own scratch, a published panel and this worker's own tile.
-            unsafe {
-                match update {
-                    Update::Cholesky => blas::mirror(a.tile(j, k), other(index, j), false, true),
-                    Update::Lu | Update::Above => blas::copy(a.tile(k, j), other(index, j)),
-                }
+            match update {
+                Update::Cholesky => self.mirror(a.tile(j.row(), k), other(index, j), false, true),
+                Update::Lu | Update::Above => self.copy(a.tile(k.row(), j), other(index, j)),
             }
         }
         // Blocks of rows start at multiples of their height for every target. So the arithmetic
         // does not depend on which worker does it.
-        let aligned = first_row / self.pack_rows * self.pack_rows;
-        for start in (aligned..end_row).step_by(self.pack_rows) {
+        let aligned = first_row.get() / self.pack_rows * self.pack_rows;
+        for start in (aligned..end_row.get()).step_by(self.pack_rows).map(GlobalRow::new) {
             // The next wait would notice, but an update of a large matrix takes a second.
             if self.comm.is_stopped() {
                 return;
             }
             let (top, end) = (start.max(first_row), (start + self.pack_rows).min(end_row));
-            let rows = panel.sub(top, 0, end - top, panel.cols);
+            let rows = a.rows(k, top..end);
             // For a single product the copy costs more than it saves.
             let rows = if targets.len() > 1 { self.packed(rows) } else { rows };
             for (index, &j) in targets.iter().enumerate() {
                 let from = match update {
-                    Update::Cholesky => top.max(a.columns.tile(j).global),
+                    Update::Cholesky => top.max(columns.tile(j).rows().start),
                     Update::Lu | Update::Above => top,
                 };
                 if from >= end {
                     break;
                 }
-                let c = a.tile_column(j);
-                let c = c.sub(from, 0, end - from, c.cols);
-                let rows = rows.rows_from(from - top);
-                // SAFETY: this worker's own tile column and scratch.
-                unsafe { blas::gemm(c, -T::ONE, rows, Op::None, other(index, j), Op::None) };
+                let (c, rows) = (a.rows(j, from..end), rows.rows_from(from - top));
+                self.gemm(c, -T::ONE, rows, Op::None, other(index, j));
             }
         }
     }
 }
 
-// SAFETY (all unsafe calls in this impl): the algorithms in `algorithms` keep the contract of
-// `blas`. They name for every phase the worker that owns a block.
-#[allow(clippy::undocumented_unsafe_blocks)]
 impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     const IS_RANK: bool = false;
     const FLUSHES: bool = true;
@@ -222,93 +223,93 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
         self.comm.workers()
     }
 
-    fn potrf(&mut self, a: Block<T>, before: usize) -> Step {
-        let done = unsafe { blas::potrf(a, &mut self.potrf) };
-        done.map_err(|minor| self.comm.give_up(before + minor + 1))
+    fn potrf(&mut self, a: Cells<T>, first: GlobalRow) -> Step {
+        let done = blas::potrf(self.write(a), &mut self.potrf);
+        done.map_err(|minor| self.comm.give_up(first.get() + minor + 1))
     }
 
-    fn trsm_panel(&mut self, l: Block<T>, x: Block<T>) {
+    fn trsm_panel(&mut self, l: Cells<T>, x: Cells<T>) {
         // X L^H = A is conj(L) X^T = A^T.
-        for row in (0..x.rows).step_by(self.pack_rows) {
-            let x = x.sub(row, 0, self.pack_rows.min(x.rows - row), x.cols);
+        for row in (0..x.rows()).step_by(self.pack_rows) {
+            let x = x.sub(row, 0, self.pack_rows.min(x.rows() - row), x.cols());
             let packed = self.packed(x);
-            unsafe {
-                blas::trsm(l, Triangle::Lower, Op::Conjugate, packed.transposed());
-                blas::copy(packed, x);
-            }
+            let transposed = self.write(packed.transposed());
+            blas::trsm(self.read(l), Triangle::Lower, Op::Conjugate, transposed);
+            self.copy(packed, x);
         }
     }
 
-    fn trsm_right(&mut self, a: Block<T>, triangle: Triangle, x: Block<T>) {
-        for row in (0..x.rows).step_by(self.pack_rows) {
-            let x = x.sub(row, 0, self.pack_rows.min(x.rows - row), x.cols);
+    fn trsm_right(&mut self, a: Cells<T>, triangle: Triangle, x: Cells<T>) {
+        for row in (0..x.rows()).step_by(self.pack_rows) {
+            let x = x.sub(row, 0, self.pack_rows.min(x.rows() - row), x.cols());
             let packed = self.packed(x);
             self.substitute(a, triangle, Op::Transpose, packed.transposed());
             self.copy(packed, x);
         }
     }
 
-    fn trtri(&mut self, a: Block<T>, triangle: Triangle) {
-        let inverse = self.packing(a.rows, a.rows);
+    fn trtri(&mut self, a: Cells<T>, triangle: Triangle) {
+        let inverse = self.packing(a.rows(), a.rows());
         self.fill(inverse, T::ZERO);
         self.fill(inverse.diagonal(), T::ONE);
         self.substitute(a, triangle, Op::Transpose, inverse.transposed());
-        unsafe { blas::copy_triangle(inverse, a, triangle) };
+        blas::copy_triangle(self.read(inverse), self.write(a), triangle);
     }
 
-    fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>) {
+    fn trmm(&mut self, a: Cells<T>, triangle: Triangle, alpha: T, x: Cells<T>) {
         let packed = self.packed(x);
-        unsafe { blas::trmm(x, alpha, a, triangle, packed) };
+        blas::trmm(self.write(x), alpha, self.read(a), triangle, self.read(packed));
     }
 
     fn getrf(
         &mut self,
-        panel: Block<T>,
-        first: usize,
-        pivots: Block<i32>,
+        panel: Cells<T>,
+        first: GlobalRow,
+        pivots: Cells<i32>,
         group: &mut Group,
     ) -> Step {
         let members = Members::new(self.comm, self.worker, group);
-        let rows = members.rows(first, panel.rows);
-        let leads = members.index == 0;
-        let panel = Panel { a: panel, pivots, rows, members, unusable: None };
-        let unusable = unsafe { panel.factor()? };
+        let (rows, leads) = (members.rows(first.get(), panel.rows()), members.leads());
+        // SAFETY: *order*, promised to `CpuWorker::new`: the group factors this panel alone.
+        let unusable = unsafe { Panel::new(panel, pivots, rows, members) }.factor()?;
         if leads {
-            unsafe { blas::slice_mut(pivots) }.iter_mut().for_each(|row| *row += first as i32);
-            unusable.into_iter().for_each(|column| self.report(first + column + 1));
+            let rows = blas::column_mut(self.write(pivots), 0);
+            rows.iter_mut().for_each(|row| *row += first.get() as i32);
+            unusable.into_iter().for_each(|column| self.report(first.get() + column + 1));
         }
         Ok(())
     }
 
-    fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool) {
-        unsafe { swap_rows(x, first, blas::slice(pivots), back) };
+    fn swap_rows(&mut self, x: Cells<T>, first: GlobalRow, pivots: Cells<i32>, back: bool) {
+        let pivots = self.read(pivots);
+        swap_rows(self.write(x), first.get(), blas::column(pivots, 0), back);
     }
 
-    fn interchanged(&mut self, pivots: Block<i32>) -> Step<Vec<usize>> {
-        Ok(in_new_order(unsafe { blas::slice(pivots) }))
+    fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>> {
+        Ok(in_new_order(blas::column(self.read(pivots), 0)))
     }
 
     fn update(
         &mut self,
         a: &Matrix<T>,
-        k: usize,
-        targets: impl Iterator<Item = usize> + Clone,
+        k: TileColumn,
+        targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
     ) {
-        self.update_rows(a, k, targets, update, 0..a.columns.n());
+        self.update_rows(a, k, targets, update, a.all_rows());
     }
 
     fn update_rows(
         &mut self,
         a: &Matrix<T>,
-        k: usize,
-        mut targets: impl Iterator<Item = usize> + Clone,
+        k: TileColumn,
+        mut targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
-        within: Range<usize>,
+        within: Range<GlobalRow>,
     ) {
-        let most = (self.tiles.rows / (self.widest * self.widest).max(1)).max(1);
+        let most = (self.tiles.rows() / (self.widest * self.widest).max(1)).max(1);
         loop {
-            let some: Vec<usize> = targets.by_ref().take(most).collect();
+            let some: Vec<_> = targets.by_ref().take(most).collect();
             if some.is_empty() {
                 return;
             }
@@ -316,9 +317,9 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
         }
     }
 
-    fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
-        let fits = (x.rows + LINE / size_of::<T>()) * x.cols <= self.pack.rows;
-        if x.row_stride != 1 || x.cols < NARROWEST_PRODUCT || !fits {
+    fn trsm(&mut self, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
+        let fits = (x.rows() + LINE / size_of::<T>()) * x.cols() <= self.pack.rows();
+        if x.row_stride() != 1 || x.cols() < NARROWEST_PRODUCT || !fits {
             return self.substitute(a, triangle, op, x);
         }
         let packed = self.packed(x);
@@ -326,85 +327,91 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
         self.copy(packed, x);
     }
 
-    fn gemm(&mut self, c: Block<T>, alpha: T, a: Block<T>, op: Op, b: Block<T>) {
-        unsafe { blas::gemm(c, alpha, a, op, b, Op::None) };
+    fn gemm(&mut self, c: Cells<T>, alpha: T, a: Cells<T>, op: Op, b: Cells<T>) {
+        blas::gemm(self.write(c), alpha, self.read(a), op, self.read(b));
     }
 
-    fn add(&mut self, c: Block<T>, s: Block<T>) {
-        unsafe { blas::add(c, s) };
+    fn add(&mut self, c: Cells<T>, s: Cells<T>) {
+        blas::add(self.write(c), self.read(s));
     }
 
-    fn largest(&mut self, x: Block<T>) -> Step<f64> {
-        Ok(unsafe { blas::largest(x) })
+    fn largest(&mut self, x: Cells<T>) -> Step<f64> {
+        Ok(blas::largest(self.read(x)))
     }
 
-    fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Step<Moduli> {
-        Ok(unsafe { norm::moduli(x, rows) })
+    fn moduli(&mut self, x: Cells<T>, rows: Option<Cells<f64>>) -> Step<Moduli> {
+        let rows = rows.map(|rows| blas::column_mut(self.write(rows), 0));
+        Ok(norm::moduli(self.read(x), rows))
     }
 
-    fn add_moduli(&mut self, x: Block<T>, sums: Block<f64>) {
-        unsafe { norm::add_moduli(x, sums) };
+    fn add_moduli(&mut self, x: Cells<T>, sums: Cells<f64>) {
+        norm::add_moduli(self.read(x), blas::column_mut(self.write(sums), 0));
     }
 
-    fn squares(&mut self, x: Block<T>) -> Step<Squares> {
-        Ok(unsafe { norm::squares(x) })
+    fn squares(&mut self, x: Cells<T>) -> Step<Squares> {
+        Ok(norm::squares(self.read(x)))
     }
 
-    fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>) {
-        unsafe { norm::hermitian_moduli(x, sums) };
+    fn hermitian_moduli(&mut self, x: Cells<T>, sums: Cells<f64>) {
+        norm::hermitian_moduli(self.read(x), blas::column_mut(self.write(sums), 0));
     }
 
     fn keep_subnormals(&mut self, keep: bool) {
         if keep { FloatMode::IEEE.enter() } else { FloatMode::FLUSH.enter() }
     }
 
-    fn copy(&mut self, from: Block<T>, to: Block<T>) {
-        unsafe { blas::copy(from, to) };
+    fn copy(&mut self, from: Cells<T>, to: Cells<T>) {
+        blas::copy(self.read(from), self.write(to));
     }
 
-    fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool) {
+    fn mirror(&mut self, from: Cells<T>, to: Cells<T>, diagonal: bool, conjugated: bool) {
+        // SAFETY: *order*, promised to `CpuWorker::new`.
         unsafe { blas::mirror(from, to, diagonal, conjugated) };
     }
 
-    fn fill(&mut self, to: Block<T>, value: T) {
-        unsafe { blas::fill(to, value) };
+    fn fill(&mut self, to: Cells<T>, value: T) {
+        self.write(to).fill(value);
     }
 
-    fn clear_outside(&mut self, a: Block<T>, triangle: Triangle) {
-        unsafe { blas::clear_outside(a, triangle) };
+    fn clear_outside(&mut self, a: Cells<T>, triangle: Triangle) {
+        blas::clear_outside(self.write(a), triangle);
     }
 
-    fn conjugate(&mut self, x: Block<T>) {
-        unsafe { blas::conjugate(x) };
+    fn conjugate(&mut self, x: Cells<T>) {
+        let x = self.write(x);
+        faer::zip!(x).for_each(|faer::unzip!(x)| *x = T::conj_impl(x));
     }
 
-    fn get(&mut self, from: Block<T>, to: &mut [T]) -> Step {
-        assert_eq!(to.len(), from.rows * from.cols, "as many elements");
-        let to = Block::row_major(to.as_mut_ptr(), from.rows, from.cols, from.cols);
-        unsafe { blas::copy(from, to) };
+    fn get(&mut self, from: Cells<T>, to: &mut [T]) -> Step {
+        let (rows, cols) = (from.rows(), from.cols());
+        blas::copy(self.read(from), MatMut::from_row_major_slice_mut(to, rows, cols));
         Ok(())
     }
 
-    fn put(&mut self, from: &[T], to: Block<T>) {
-        assert_eq!(from.len(), to.rows * to.cols, "as many elements");
-        let from = Block::row_major(from.as_ptr().cast_mut(), to.rows, to.cols, to.cols);
-        unsafe { blas::copy(from, to) };
+    fn put(&mut self, from: &[T], to: Cells<T>) {
+        let from = MatRef::from_row_major_slice(from, to.rows(), to.cols());
+        blas::copy(from, self.write(to));
     }
 
     fn transpose_shards(
         &mut self,
         plan: &transpose::Plan,
-        shards: &[*mut T],
-        own: Block<T>,
-        shared: *mut T,
+        shards: &[Cells<T>],
+        own: Cells<T>,
+        shared: Cells<T>,
     ) -> Step {
-        assert!(own.rows * size_of::<T>() >= plan.scratch_bytes(), "scratch of a transposition");
+        let (size, elements) = (size_of::<T>(), plan.rows() * plan.cols());
+        assert!(own.rows() * size >= plan.scratch_bytes(), "scratch of a transposition");
         for phase in 0..plan.phases() {
             for (rank, units) in
                 shares(plan.units(phase), shards.len(), self.worker, self.workers())
             {
-                let shared = shared.wrapping_add(shared_elements::<T>(plan, rank)).cast();
-                let (shard, own) = (shards[rank].cast(), own.ptr.cast());
+                let each = shared_elements::<T>(plan, 1);
+                let shared = shared.sub(rank * each, 0, each, 1);
+                let shard = shards[rank].flat().sub(0, 0, elements, 1);
+                let [shard, own, shared] = [shard, own, shared].map(|view| view.as_ptr().cast());
+                // SAFETY: *memory* of these views, contiguous and long enough. *Order*, promised to
+                // `CpuWorker::new`: workers have different units, and meet after each phase.
                 unsafe { transpose::run_units(plan, phase, units, shard, own, shared) };
             }
             self.barrier()?;
@@ -413,11 +420,13 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     }
 
     fn transpose_square(&mut self, a: &Matrix<T>) -> Step {
-        let square = Square::new(a.columns.n(), a.columns.ranks(), size_of::<T>());
+        let square = Square::new(a.columns().n(), a.columns().ranks(), size_of::<T>());
         let (units, workers) = (square.units(), self.workers());
         let share = |worker: usize| (units as u128 * worker as u128 / workers as u128) as usize;
         // A column of the matrix is a row for `transpose`.
-        let part = |rank: usize| a.shards[rank].ptr.cast();
+        let part = |rank: usize| a.shard(rank).flat().as_ptr().cast();
+        // SAFETY: *memory* of the shards, which are contiguous. *Order*, promised to
+        // `CpuWorker::new`: workers have different units, and meet at the end.
         unsafe { square.run(share(self.worker)..share(self.worker + 1), part) };
         self.barrier()
     }

@@ -143,8 +143,6 @@ impl CudaMemory {
     }
 }
 
-// SAFETY (all of this impl): the caller promises ranges of its own.
-#[allow(clippy::undocumented_unsafe_blocks)]
 impl Memory for CudaMemory {
     unsafe fn read(
         &self,
@@ -158,12 +156,14 @@ impl Memory for CudaMemory {
         let packed = stride == size || count <= 1;
         let (width, height) = if packed { (size * count, 1) } else { (size, count) };
         let lines = Lines { at, pitch: if packed { width } else { stride } };
+        // SAFETY: the caller promises the ranges, for its sole use.
         unsafe { seat.device.read_lines(lines, width, height, to, seat.stream) }
     }
 
     unsafe fn write(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()> {
         let (seat, at) = self.seat(to)?;
         let lines = Lines { at, pitch: bytes };
+        // SAFETY: the caller promises the ranges, for its sole use.
         unsafe { seat.device.write_lines(lines, from, bytes, 1, seat.stream) }
     }
 
@@ -187,6 +187,7 @@ impl Memory for CudaMemory {
             holder.device.record(event, holder.stream)?;
             device.wait_for(event, stream)?;
             let lines = |at| Lines { at, pitch: bytes };
+            // SAFETY: the caller promises the ranges, for its sole use.
             unsafe { self.0.copy(lines(at), lines(from), (bytes, 1), device, stream)? };
             have.push((seat, at));
             Ok(())
@@ -209,6 +210,7 @@ impl Memory for CudaMemory {
         let fill = |at: Address, rows: usize, cols: usize| {
             let kernel = device.kernel("fill", &format!("fill_{}", word.len()))?;
             let arguments = [at, rows as u64, rows as u64, cols as u64, u64::from_ne_bytes(value)];
+            // SAFETY: the caller promises the ranges, for its sole use.
             unsafe { device.launch(&kernel, &arguments, *stream) }
         };
         let whole = count / rows;

@@ -10,7 +10,8 @@ use super::queue::Lines;
 use super::vendor::mg::{Distributed, Grid, Outcome, Whole, Work};
 use crate::device::WholeStep;
 use crate::error::Result;
-use crate::matrix::{Block, Matrix};
+use crate::layout::{Columns, GlobalColumn, Layout};
+use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 
 /// Parts of a rank's memory begin at multiples of this.
@@ -77,7 +78,6 @@ struct Parts {
 pub struct CusolverMg {
     devices: Vec<Arc<Device>>,
     n: usize,
-    tile: usize,
     asked: Asked,
     size: usize,
     /// Elements of the library's workspace on each device.
@@ -171,7 +171,7 @@ impl CusolverMg {
         }
         let (used, work) = Used::new::<T>(&devices, &shards, n, tile, asked)?;
         let (size, used) = (size_of::<T>(), Mutex::new(Some(used)));
-        Ok(CusolverMg { devices, n, tile, asked, size, work, used })
+        Ok(CusolverMg { devices, n, asked, size, work, used })
     }
 
     fn columns(&self) -> usize {
@@ -196,9 +196,10 @@ impl CusolverMg {
     }
 
     /// The block for a rank's right-hand sides, and then for its part of the solution.
-    pub fn rhs<T>(&self, rank: usize, seat: &Seat) -> Block<T> {
+    pub fn rhs<'s, T>(&self, rank: usize, seat: &'s Seat) -> Cells<'s, T> {
         let at = std::ptr::without_provenance_mut(self.parts(rank, seat).b as usize);
-        Block::column_major(at, self.n, self.asked.rhs, self.n)
+        // SAFETY: *memory*: whoever fills a seat gives it `bytes(rank)` bytes for the call.
+        unsafe { Cells::new(at, &Layout::left((self.n, self.asked.rhs))) }
     }
 
     /// Does a step, and waits until all devices have done it. Returns LAPACK's `info`.
@@ -218,14 +219,14 @@ impl CusolverMg {
         let work = Work { parts: &parts_of_work, elements: self.work };
         let mut used = self.used.lock().unwrap_or_else(|e| e.into_inner());
         let Some(Used { grid, matrices, .. }) = &mut *used else { return Ok(0) };
-        let shards = matrix.shards.iter().map(|shard| shard.ptr.addr() as Address).collect();
+        let shards = matrix.shards().iter().map(|shard| shard.as_ptr().addr() as Address).collect();
         for (matrix, parts) in matrices.iter_mut().zip([shards, all(|p| p.b)]) {
             matrix.parts = parts;
         }
         let Some(a) = matrices.first() else { return Ok(0) };
         let b = matrices.get(1);
         if let WholeStep::Solve { pivots: Some(pivots), .. } = step {
-            self.distribute_rows(seats, &rows, pivots)?;
+            self.distribute_rows(seats, matrix.columns(), &rows, pivots)?;
         }
         let whole = match (step, b) {
             (WholeStep::Potrf, _) => Whole::Potrf,
@@ -239,7 +240,7 @@ impl CusolverMg {
         let stated = {
             let _entered = self.devices[0].enter()?;
             let mg = self.devices[0].vendor()?.mg()?;
-            // SAFETY: memory of this call; its ranks wait.
+            // SAFETY: *memory* of the seats and of the matrix. *Order*: the ranks wait, as the caller promises.
             unsafe { mg.run(grid, a, whole, work) }
         };
         // After an error, devices may still be busy.
@@ -251,23 +252,23 @@ impl CusolverMg {
         };
         finished.into_iter().collect::<Result<()>>()?;
         if let WholeStep::Getrf(pivots) = step {
-            self.collect_rows(seats, &rows, pivots)?;
+            self.collect_rows(seats, matrix.columns(), &rows, pivots)?;
         }
         Ok(info)
     }
 
     /// Whether a diagonal is that of a Cholesky factor: of positive numbers.
     fn is_factor<T: Scalar>(&self, seats: &[Seat], matrix: &Matrix<T>) -> Result<bool> {
-        for t in 0..matrix.columns.count() {
+        for t in matrix.columns().each() {
             let (diagonal, size) = (matrix.diagonal(t).diagonal(), size_of::<T>());
-            let Seat { device, stream, .. } = &seats[matrix.columns.tile(t).rank];
-            let mut entries = vec![T::ZERO; diagonal.rows];
-            let at = diagonal.ptr.addr() as Address;
-            let from = Lines { at, pitch: diagonal.row_stride * size };
-            // SAFETY: as many entries, of a rank that waits.
+            let Seat { device, stream, .. } = &seats[matrix.columns().tile(t).rank];
+            let mut entries = vec![T::ZERO; diagonal.rows()];
+            let at = diagonal.as_ptr().addr() as Address;
+            let from = Lines { at, pitch: diagonal.row_stride() * size };
+            // SAFETY: *memory* of the diagonal. *Order*: its rank waits, as the caller of `run` promises.
             unsafe {
                 let to = entries.as_mut_ptr().cast();
-                device.read_lines(from, size, diagonal.rows, to, *stream)?;
+                device.read_lines(from, size, diagonal.rows(), to, *stream)?;
             }
             let is_positive = |entry: &T| {
                 let size = entry.magnitude();
@@ -280,31 +281,30 @@ impl CusolverMg {
         Ok(true)
     }
 
-    /// The rank that owns a column, and the column's number there.
-    fn owner(&self, column: usize) -> (usize, usize) {
-        let (tile, ranks) = (column / self.tile, self.devices.len());
-        (tile % ranks, tile / ranks * self.tile + column % self.tile)
-    }
-
     /// Gathers numbers of interchanged rows: distributed and from 1 before, in one place and from 0
     /// after.
-    fn collect_rows(&self, seats: &[Seat], distributed: &[Address], to: Block<i32>) -> Result<()> {
-        let columns = self.columns();
-        let mut of = vec![vec![0i32; columns]; seats.len()];
-        let bytes = columns * size_of::<i32>();
+    fn collect_rows(
+        &self,
+        seats: &[Seat],
+        columns: &Columns,
+        distributed: &[Address],
+        to: Cells<i32>,
+    ) -> Result<()> {
+        let mut of = vec![vec![0i32; columns.per_rank()]; seats.len()];
+        let bytes = columns.per_rank() * size_of::<i32>();
         for ((seat, numbers), &at) in seats.iter().zip(&mut of).zip(distributed) {
             let (from, numbers) = (Lines { at, pitch: bytes }, numbers.as_mut_ptr().cast());
-            // SAFETY: as many numbers, of a rank that waits.
+            // SAFETY: as many numbers of the seat. *Order*: its rank waits, as the caller of `run` promises.
             unsafe { seat.device.read_lines(from, bytes, 1, numbers, seat.stream)? };
         }
         let row = |column: usize| {
-            let (rank, local) = self.owner(column);
+            let (rank, local) = columns.local(GlobalColumn::new(column));
             // A matrix with NaN entries may leave any number here.
-            of[rank][local].wrapping_sub(1).clamp(column as i32, self.n as i32 - 1)
+            of[rank][local.get()].wrapping_sub(1).clamp(column as i32, self.n as i32 - 1)
         };
         let rows: Vec<i32> = (0..self.n).map(row).collect();
-        let (bytes, at) = (size_of_val(&rows[..]), to.ptr.addr() as Address);
-        // SAFETY: as many numbers, of rank 0.
+        let (bytes, at) = (size_of_val(&rows[..]), to.as_ptr().addr() as Address);
+        // SAFETY: *memory* of the interchanges. *Order*: all other ranks wait.
         unsafe {
             let to = Lines { at, pitch: bytes };
             seats[0].device.write_lines(to, rows.as_ptr().cast(), bytes, 1, seats[0].stream)
@@ -315,26 +315,27 @@ impl CusolverMg {
     fn distribute_rows(
         &self,
         seats: &[Seat],
+        columns: &Columns,
         distributed: &[Address],
-        from: Block<i32>,
+        from: Cells<i32>,
     ) -> Result<()> {
         let mut rows = vec![0i32; self.n];
-        let (bytes, at) = (size_of_val(&rows[..]), from.ptr.addr() as Address);
-        // SAFETY: as many numbers, of rank 0.
+        let (bytes, at) = (size_of_val(&rows[..]), from.as_ptr().addr() as Address);
+        // SAFETY: *memory* of the interchanges. *Order*: all other ranks wait.
         unsafe {
             let to = rows.as_mut_ptr().cast();
             let from = Lines { at, pitch: bytes };
             seats[0].device.read_lines(from, bytes, 1, to, seats[0].stream)?;
         }
-        let mut of = vec![vec![0i32; self.columns()]; seats.len()];
+        let mut of = vec![vec![0i32; columns.per_rank()]; seats.len()];
         for (column, row) in rows.into_iter().enumerate() {
-            let (rank, local) = self.owner(column);
-            of[rank][local] = row + 1;
+            let (rank, local) = columns.local(GlobalColumn::new(column));
+            of[rank][local.get()] = row + 1;
         }
-        let bytes = self.columns() * size_of::<i32>();
+        let bytes = columns.per_rank() * size_of::<i32>();
         for ((seat, numbers), &at) in seats.iter().zip(&of).zip(distributed) {
             let to = Lines { at, pitch: bytes };
-            // SAFETY: as many numbers, of a rank that waits.
+            // SAFETY: as many numbers of the seat. *Order*: its rank waits, as the caller of `run` promises.
             unsafe {
                 seat.device.write_lines(to, numbers.as_ptr().cast(), bytes, 1, seat.stream)?;
             }

@@ -1,81 +1,111 @@
 //! The memory of a call: that of its operands, and its scratch.
 
+use bytemuck::Pod;
+
 use super::sizes::Sizes;
 use crate::device::cpu::Scratch;
+use crate::device::cuda::rank_scratch::RankScratch;
 use crate::device::memory::{CpuMemory, Memory};
 use crate::error::Result;
+use crate::layout::Layout;
+use crate::matrix::Cells;
 use crate::scalar::Scalar;
 use crate::settings::Float64;
 use crate::stats::visible;
 
-pub struct CallMemory<T> {
+/// Parts of the scratch of CPU devices begin at multiples of this, in bytes.
+const ALIGNMENT: usize = 64;
+
+pub struct CallMemory {
     pub memory: Box<dyn Memory>,
-    /// Scratch of each worker, of `Sizes::own` elements.
-    pub own: Vec<*mut T>,
-    /// Scratch that the phases use in turn: staging columns of the redistribution, the workers'
-    /// partial sums, scratch of the transposition.
-    pub shared: *mut T,
-    /// Row interchanges where they are neither operand nor result.
-    pub pivots: *mut i32,
-    /// The workers' sums, initially zeros; empty where the call needs none.
-    pub sums: Vec<*mut f64>,
+    scratch: Parts,
     /// Devices of this kind that the process sees.
     pub visible: usize,
     /// How these devices multiply float64.
     pub float64: Float64,
-    /// The part of this memory to be freed after the call.
-    _held: Option<Held<T>>,
 }
 
-// SAFETY: addresses. The phases of the routine determine which worker uses which part.
-unsafe impl<T> Send for CallMemory<T> {}
-// SAFETY: as above.
-unsafe impl<T> Sync for CallMemory<T> {}
-
-struct Held<T> {
-    _scratch: Scratch<T>,
-    _sums: Vec<f64>,
-    _pivots: Vec<i32>,
+/// A part of the scratch.
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    /// That of one worker, of `Sizes::own` elements.
+    Own(usize),
+    /// That which the phases use in turn: staging columns of the redistribution, the workers'
+    /// partial sums, scratch of the transposition.
+    Shared,
+    /// The sums of one worker, initially zeros.
+    Sums(usize),
+    /// Row interchanges where they are neither operand nor result.
+    Pivots,
 }
 
-impl<T: Scalar> CallMemory<T> {
-    /// Memory of devices; the caller keeps it until the call ends.
-    pub fn on_devices(
+enum Parts {
+    /// In the order of [`Part`]; with the bytes before the last two.
+    Cpu { scratch: Scratch, sums: usize, pivots: usize },
+    /// By rank.
+    Devices(Vec<RankScratch>),
+}
+
+impl CallMemory {
+    /// Memory of devices.
+    ///
+    /// # Safety
+    /// *Memory* (see [`Cells`]): the parts have the sizes of `Sizes`, until this is dropped.
+    pub unsafe fn on_devices(
         memory: Box<dyn Memory>,
-        own: Vec<*mut T>,
-        shared: *mut T,
-        pivots: *mut i32,
-        sums: Vec<*mut f64>,
+        scratches: Vec<RankScratch>,
         float64: Float64,
     ) -> Self {
-        CallMemory {
-            memory,
-            own,
-            shared,
-            pivots,
-            sums,
-            visible: visible(true),
-            float64,
-            _held: None,
-        }
+        CallMemory { memory, scratch: Parts::Devices(scratches), visible: visible(true), float64 }
     }
 
     /// Memory of CPU devices.
-    pub fn host(sizes: &Sizes) -> Result<Self> {
-        let Sizes { workers, own, shared, .. } = *sizes;
-        let scratch = Scratch::new(workers * own + shared)?;
-        let mut sums = vec![0.0; sizes.sums * workers];
-        let mut pivots = vec![0; sizes.pivots];
-        let each = sizes.sums.max(1);
+    pub fn host<T: Scalar>(sizes: &Sizes) -> Result<Self> {
+        let count = sizes.workers * sizes.sums;
+        let sums = (sizes.scratch() * size_of::<T>()).next_multiple_of(ALIGNMENT);
+        let pivots = (sums + count * size_of::<f64>()).next_multiple_of(ALIGNMENT);
+        let scratch = Scratch::new(pivots + sizes.pivots * size_of::<i32>())?;
+        // SAFETY: *order*, as no worker has begun.
+        unsafe { scratch.cells::<f64>(sums, count).write().fill(0.0) };
         Ok(CallMemory {
             memory: Box::new(CpuMemory),
-            own: (0..workers).map(|worker| scratch.at(worker * own)).collect(),
-            shared: scratch.at(workers * own),
-            pivots: pivots.as_mut_ptr(),
-            sums: sums.chunks_exact_mut(each).map(|own| own.as_mut_ptr()).collect(),
+            scratch: Parts::Cpu { scratch, sums, pivots },
             visible: visible(false),
             float64: Float64::Native,
-            _held: Some(Held { _scratch: scratch, _sums: sums, _pivots: pivots }),
         })
+    }
+
+    /// A part of the scratch, as a column.
+    pub fn part<T: Pod>(&self, sizes: &Sizes, part: Part) -> Cells<'_, T> {
+        let &Sizes { workers, own, shared, sums, pivots, .. } = sizes;
+        let size = size_of::<T>();
+        let count = match part {
+            Part::Own(_) => own,
+            Part::Shared => shared,
+            Part::Sums(_) => sums,
+            Part::Pivots => pivots,
+        };
+        match &self.scratch {
+            Parts::Cpu { scratch, sums, pivots } => {
+                let at = match part {
+                    Part::Own(worker) => worker * own * size,
+                    Part::Shared => workers * own * size,
+                    Part::Sums(worker) => sums + worker * count * size,
+                    Part::Pivots => *pivots,
+                };
+                scratch.cells(at, count)
+            }
+            Parts::Devices(ranks) => {
+                let at = match part {
+                    Part::Own(rank) => ranks[rank].own,
+                    Part::Shared => ranks[0].shared,
+                    Part::Sums(rank) => ranks[rank].sums,
+                    Part::Pivots => ranks[0].pivots,
+                };
+                let first = std::ptr::without_provenance_mut(at as usize);
+                // SAFETY: *memory*, promised to `on_devices`. Any bits are a T.
+                unsafe { Cells::new(first, &Layout::left((count, 1))) }
+            }
+        }
     }
 }

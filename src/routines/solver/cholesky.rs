@@ -169,8 +169,8 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mu
     let scale = if verb.factor || verb.solve || verb.invert { scale(job, worker)? } else { 0.0 };
     if verb.factor {
         match job.options.engine {
-            Engine::Own => factor(worker, &job.a)?,
-            Engine::CusolverMg => worker.whole(&job.a, WholeStep::Potrf)?,
+            Engine::Own => factor(worker, &job.a())?,
+            Engine::CusolverMg => worker.whole(&job.a(), WholeStep::Potrf)?,
         }
         *time = job.lap(worker, "factor", *time);
     }
@@ -204,11 +204,11 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mu
     if verb.invert {
         worker.keep_subnormals(inverse_near_underflow::<T>(scale));
         match job.options.engine {
-            Engine::Own => inverse(worker, &job.a, job.panel())?,
+            Engine::Own => inverse(worker, &job.a(), job.panel())?,
             Engine::CusolverMg if job.info() != 0 => {}
             Engine::CusolverMg => {
-                worker.whole(&job.a, WholeStep::Potri)?;
-                mirror_triangle(worker, &job.a, Missing::Upper, true)?;
+                worker.whole(&job.a(), WholeStep::Potri)?;
+                mirror_triangle(worker, &job.a(), Missing::Upper, true)?;
             }
         }
         *time = job.lap(worker, "invert", *time);
@@ -239,9 +239,9 @@ fn conjugates_factor<T: Scalar>(job: &Solver<T>) -> bool {
 
 /// Conjugates B's lower triangle; all workers meet at its end.
 fn conjugate<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
-    let a = &job.a;
-    for t in (worker.worker()..a.columns.count()).step_by(worker.workers()) {
-        worker.conjugate(a.tile_column(t).rows_from(a.columns.tile(t).global));
+    let a = job.a();
+    for t in a.columns().each().skip(worker.worker()).step_by(worker.workers()) {
+        worker.conjugate(a.rows(t, a.columns().tile(t).rows().start..a.all_rows().end));
     }
     worker.barrier()
 }

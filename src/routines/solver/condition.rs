@@ -4,6 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::call_memory::Part;
 use super::job::Solver;
 use super::magnitude::near_underflow;
 use super::options::{Family, Norm, Options};
@@ -14,7 +15,7 @@ use crate::comm::Step;
 use crate::device::memory;
 use crate::device::{Backend, Op, Triangle, larger};
 use crate::error::Result;
-use crate::matrix::Block;
+use crate::matrix::Cells;
 use crate::scalar::Scalar;
 
 /// Norms that the workers of a call find.
@@ -55,16 +56,16 @@ pub fn scratch_elements(n: usize, workers: usize) -> usize {
 
 impl<T: Scalar> Solver<T> {
     /// The sums of a worker, initially zeros; `None` if it has none.
-    pub(super) fn sums_of(&self, worker: usize) -> Option<Block<f64>> {
-        let each = self.sizes.sums;
-        Some(Block::column_major(*self.call_memory.sums.get(worker)?, each, 1, each))
+    pub(super) fn sums_of(&self, worker: usize) -> Option<Cells<'_, f64>> {
+        let has = self.sizes.sums > 0;
+        has.then(|| self.call_memory.part(&self.sizes, Part::Sums(worker)))
     }
 
     /// The totals of all workers' sums; the workers have met.
     pub(super) fn totals(&self) -> Result<Vec<f64>> {
         let workers = (0..self.comm.workers()).map_while(|worker| self.sums_of(worker));
-        // SAFETY: numbers of the scratch. All workers have met, so no worker writes them any more.
-        let read = |s: Block<f64>| unsafe { memory::read(self.memory(), s.ptr, 1, s.rows) };
+        // SAFETY: *order*: all workers have met since they wrote these.
+        let read = |sums| unsafe { memory::read(self.memory(), sums) };
         let sums = workers.map(read).collect::<Result<Vec<_>>>()?;
         let total = |i: usize| sums.iter().map(|of_worker| of_worker[i]).sum();
         Ok((0..sums.first().map_or(0, Vec::len)).map(total).collect())
@@ -75,7 +76,7 @@ impl<T: Scalar> Solver<T> {
         Ok(self.totals()?.into_iter().take(self.unpadded()).fold(0.0, larger))
     }
 
-    fn row_sums(&self, worker: usize) -> Option<Block<f64>> {
+    fn row_sums(&self, worker: usize) -> Option<Cells<'_, f64>> {
         Some(self.sums_of(worker)?.sub(0, 0, self.unpadded(), 1))
     }
 
@@ -83,7 +84,7 @@ impl<T: Scalar> Solver<T> {
     pub fn measure(&self, worker: &mut impl Backend<T>) -> Step<f64> {
         worker.keep_subnormals(true);
         let rows = self.row_sums(worker.worker());
-        let found = norm::of_all(worker, &self.a, self.unpadded(), rows)?;
+        let found = norm::of_all(worker, &self.a(), self.unpadded(), rows)?;
         // For non-negative numbers, bits have the order of the values; NaN is the largest.
         self.norms.column.fetch_max(found.column.abs().to_bits(), Ordering::AcqRel);
         self.gather_largest(worker, found.entry)
@@ -92,7 +93,7 @@ impl<T: Scalar> Solver<T> {
     /// The worker's part of norm1(A) of a Hermitian A, from its own tile columns.
     pub fn measure_hermitian(&self, worker: &mut impl Backend<T>) {
         if let Some(sums) = self.row_sums(worker.worker()) {
-            norm::of_lower_triangle(worker, &self.a, self.unpadded(), sums);
+            norm::of_lower_triangle(worker, &self.a(), self.unpadded(), sums);
         }
     }
 
@@ -106,7 +107,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     fn found_norm(&self) -> Result<f64> {
-        if self.call_memory.sums.is_empty() {
+        if self.sizes.sums == 0 {
             return Ok(f64::from_bits(self.norms.column.load(Ordering::Acquire)));
         }
         self.largest_total()
@@ -128,9 +129,9 @@ impl<T: Scalar> Solver<T> {
         }
         worker.keep_subnormals(near_underflow::<T>(norm));
         let t = block(order);
-        let part = |i: usize| Block::row_major(self.shared_scratch(i * n * t), n, t, t);
+        let part = |i: usize| self.shared_scratch().rows_from(i * n * t).by_rows(n, t);
         let sums: Vec<_> = (0..worker.workers()).map(|l| part(1 + l)).collect();
-        let (x, reported) = (part(0), part(1 + worker.workers()).ptr);
+        let (x, first_after) = (part(0), (1 + worker.workers()) * n * t);
         let mut estimator = None;
         if worker.worker() == 0 {
             worker.fill(x, T::ZERO);
@@ -138,7 +139,7 @@ impl<T: Scalar> Solver<T> {
                 estimator.insert(self.norms.estimator.lock().unwrap_or_else(|e| e.into_inner()));
             started.start(norm);
         }
-        let reported = Block::column_major(reported, 1, 1, 1);
+        let reported = self.shared_scratch().sub(first_after, 0, 1, 1);
         let estimator = estimator.as_deref_mut();
         inverse_norm(worker, estimator, x.sub(0, 0, order, t), reported, |worker, op| {
             let (sweeps, interchange) = sweeps(op);

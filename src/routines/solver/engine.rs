@@ -41,7 +41,7 @@ pub(super) fn enlist<T: Scalar>(
     }
     let columns = Sizes::on_cuda::<T>(options, problem, part.device()).columns;
     let tile = columns.widest();
-    if (0..columns.count()).any(|t| columns.tile(t).width != tile) {
+    if columns.each().any(|t| columns.tile(t).width != tile) {
         return Err(options.no_width(problem));
     }
     if tile > widest {

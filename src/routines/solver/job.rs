@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::call_memory::CallMemory;
+use super::call_memory::{CallMemory, Part};
 use super::condition::Norms;
 use super::operands::{Kind, Problem, Signature};
 use super::options::{Family, Options, Rhs, Verb};
@@ -17,7 +17,8 @@ use crate::device::Backend;
 use crate::device::cpu::CpuWorker;
 use crate::device::memory::{self, Memory};
 use crate::error::{Error, Result};
-use crate::matrix::{Block, Matrix};
+use crate::layout::Storage;
+use crate::matrix::{Cells, Matrix};
 use crate::scalar::{DType, Scalar};
 use crate::settings;
 use crate::stats::{self, CallStats};
@@ -27,13 +28,11 @@ pub struct Solver<T> {
     pub options: Options,
     pub problem: Problem,
     pub(super) calls: Vec<Call>,
-    pub(super) sizes: Sizes,
-    /// Columns of B in the place where the call works on them.
-    pub a: Matrix<T>,
+    pub sizes: Sizes,
     pub(super) comm: Communicator,
     since: Instant,
     phases: Mutex<Vec<(&'static str, f64)>>,
-    pub(super) call_memory: CallMemory<T>,
+    pub(super) call_memory: CallMemory,
     /// The `info` of an earlier factor; 0 if the operands have none.
     info_given: usize,
     /// The bits of the largest magnitude that workers have found.
@@ -49,19 +48,17 @@ impl<T: Scalar> Solver<T> {
         calls: Vec<Call>,
         since: Instant,
         sizes: Sizes,
-        call_memory: CallMemory<T>,
+        call_memory: CallMemory,
     ) -> Result<Self> {
-        let Signature { args, rets } = options.verb.signature;
-        let base = |call: &Call| match Signature::find(rets, Kind::Matrix) {
-            Some(result) => call.rets[result].ptr.cast(),
-            None => call.args[Signature::find(args, Kind::Matrix).expect("a matrix")].ptr.cast(),
-        };
-        let bases: Vec<*mut T> = calls.iter().map(base).collect();
+        let args = options.verb.signature.args;
         check_pivots(&*call_memory.memory, options.verb, &calls[0], problem.n)?;
-        let given = Signature::find(args, Kind::Info).map(|info| calls[0].args[info].ptr.cast());
-        let info_given = match given {
-            // SAFETY: an int32 scalar (checked). XLA keeps it alive during the call.
-            Some(info) => (unsafe { memory::read_one::<i32>(&*call_memory.memory, info) })?,
+        let info_given = match Signature::find(args, Kind::Info) {
+            Some(info) => {
+                let info = calls[0].args[info].column::<i32>();
+                // SAFETY: *order*, as no worker has begun.
+                let read = unsafe { memory::read(&*call_memory.memory, info) };
+                read?[0]
+            }
             None => 0,
         };
         let given = Signature::find(args, Kind::Real).map(|norm| &calls[0].args[norm]);
@@ -73,12 +70,6 @@ impl<T: Scalar> Solver<T> {
         }
         let trace = trace::call(since, || figures);
         Ok(Solver {
-            a: if options.verb.family.reads_only() {
-                let shard = options.storage.as_columns(problem.n, problem.ranks);
-                Matrix::laid_out(&bases, &shard, sizes.columns.clone())
-            } else {
-                Matrix::new(&bases, sizes.columns.clone())
-            },
             comm: Communicator::new(sizes.workers).with_sharing(sharing).with_trace(trace),
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
             largest: AtomicU64::new(0),
@@ -101,22 +92,37 @@ impl<T: Scalar> Solver<T> {
         &*self.call_memory.memory
     }
 
-    /// Scratch of one worker alone.
-    pub fn own_scratch(&self, worker: usize) -> Block<T> {
-        let own = self.sizes.own;
-        Block::column_major(self.call_memory.own[worker], own, 1, own)
+    /// B, in the memory where the call works on it.
+    pub fn a(&self) -> Matrix<'_, T> {
+        let Signature { args, rets } = self.options.verb.signature;
+        let (Problem { n, ranks, .. }, storage) = (self.problem, self.options.storage);
+        let layout = match self.options.verb.family.reads_only() {
+            true => storage.as_columns(n, ranks),
+            false => Storage::column_major(n, ranks),
+        };
+        let (result, operand) =
+            (Signature::find(rets, Kind::Matrix), Signature::find(args, Kind::Matrix));
+        let shards = self.calls.iter().map(|call| match result {
+            Some(result) => call.rets[result].cells(&layout),
+            None => call.args[operand.expect("a matrix")].cells(&layout),
+        });
+        Matrix::new(shards.collect(), &self.sizes.columns)
     }
 
-    /// The address of an element of the scratch that the phases share.
-    pub(super) fn shared_scratch(&self, element: usize) -> *mut T {
-        assert!(element <= self.sizes.shared, "inside the scratch");
-        self.call_memory.shared.wrapping_add(element)
+    /// Scratch of one worker alone.
+    pub fn own_scratch(&self, worker: usize) -> Cells<'_, T> {
+        self.call_memory.part(&self.sizes, Part::Own(worker))
+    }
+
+    /// The scratch that the phases share.
+    pub(super) fn shared_scratch(&self) -> Cells<'_, T> {
+        self.call_memory.part(&self.sizes, Part::Shared)
     }
 
     /// Scratch for one tile column, used for inverses.
-    pub fn panel(&self) -> Block<T> {
-        let (n, widest) = (self.problem.n, self.a.columns.widest());
-        Block::column_major(self.shared_scratch(0), n, widest, panel_rows(n))
+    pub fn panel(&self) -> Cells<'_, T> {
+        let (n, widest) = (self.problem.n, self.sizes.columns.widest());
+        self.shared_scratch().by_columns(n, widest, panel_rows(n))
     }
 
     /// The operand of a kind, on rank 0.
@@ -131,28 +137,22 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// Right-hand sides, which solutions overwrite.
-    pub fn x_block(&self, rank: usize) -> Block<T> {
-        self.columns_of(self.x(rank))
+    pub fn x_block(&self, rank: usize) -> Cells<'_, T> {
+        self.x(rank).by_rows()
     }
 
     /// The operand of that name, with as many columns as right-hand sides.
-    pub fn operand_block(&self, rank: usize, name: &str) -> Block<T> {
+    pub fn operand_block(&self, rank: usize, name: &str) -> Cells<'_, T> {
         let slots = self.options.verb.signature.args;
         let position = slots.iter().position(|s| s.name == name).expect("an operand of that name");
-        self.columns_of(&self.calls[rank].args[position])
-    }
-
-    fn columns_of(&self, buffer: &Buffer) -> Block<T> {
-        let Problem { n, rhs, .. } = self.problem;
-        Block::row_major(buffer.ptr.cast(), n, rhs, rhs)
+        self.calls[rank].args[position].by_rows()
     }
 
     /// The row interchanges: rank 0's operand or result, or the call's own.
-    pub fn pivots(&self) -> Block<i32> {
+    pub fn pivots(&self) -> Cells<'_, i32> {
         let result = Signature::find(self.options.verb.signature.rets, Kind::Pivots);
         let buffer = self.operand(Kind::Pivots).or(result.map(|i| &self.calls[0].rets[i]));
-        let ptr = buffer.map_or(self.call_memory.pivots, |b| b.ptr.cast());
-        Block::column_major(ptr, self.problem.n, 1, self.problem.n)
+        buffer.map_or_else(|| self.call_memory.part(&self.sizes, Part::Pivots), Buffer::column)
     }
 
     /// The current `info`. Workers that have met agree on it.
@@ -201,11 +201,10 @@ impl<T: Scalar> Solver<T> {
 
     /// The diagonal of the matrix, from the first entry to the last.
     pub fn diagonal(&self) -> Result<Vec<T>> {
-        let tiles = (0..self.a.columns.count()).map(|t| self.a.diagonal(t).diagonal());
-        // SAFETY: elements of a matrix that no worker writes during the read: workers only read it
-        // or have returned.
-        let read =
-            |d: Block<T>| unsafe { memory::read(self.memory(), d.ptr, d.row_stride, d.rows) };
+        let a = self.a();
+        let tiles = a.columns().each().map(|t| a.diagonal(t).diagonal());
+        // SAFETY: *order*: workers only read the matrix now, or have returned.
+        let read = |d: Cells<T>| unsafe { memory::read(self.memory(), d) };
         Ok(tiles.map(read).collect::<Result<Vec<_>>>()?.concat())
     }
 
@@ -258,8 +257,9 @@ impl<T: Scalar> Job for Solver<T> {
     }
 
     fn run(&self, worker: usize) -> Result<()> {
-        let widest = self.a.columns.widest();
-        let mut worker = CpuWorker::new(&self.comm, worker, widest, self.own_scratch(worker));
+        let (widest, scratch) = (self.sizes.columns.widest(), self.own_scratch(worker));
+        // SAFETY: *order*: `steps` is one routine, and each worker of the call runs it once.
+        let mut worker = unsafe { CpuWorker::new(&self.comm, worker, widest, scratch) };
         // A stop is no error here: the worker that stopped the call has recorded the reason.
         let _ = self.steps(&mut worker);
         self.comm.failure().map_or(Ok(()), Err)
@@ -324,22 +324,20 @@ fn no_answer(verb: &Verb, info: i32) -> Error {
 
 /// The value of a real operand.
 fn real_at(memory: &dyn Memory, number: &Buffer) -> Result<f64> {
-    match number.dtype {
-        DType::F32 => {
-            // SAFETY: a real scalar (checked). XLA keeps it alive during the call.
-            let read = unsafe { memory::read_one::<f32>(memory, number.ptr.cast()) };
-            read.map(f64::from)
+    // SAFETY: *order*, as no worker has begun.
+    unsafe {
+        match number.dtype() {
+            DType::F32 => Ok(memory::read(memory, number.column::<f32>())?[0].into()),
+            _ => Ok(memory::read(memory, number.column::<f64>())?[0]),
         }
-        // SAFETY: as above.
-        _ => unsafe { memory::read_one::<f64>(memory, number.ptr.cast()) },
     }
 }
 
 /// Row interchanges from the caller must be valid row numbers.
 fn check_pivots(memory: &dyn Memory, verb: &Verb, call: &Call, n: usize) -> Result<()> {
     let Some(position) = Signature::find(verb.signature.args, Kind::Pivots) else { return Ok(()) };
-    // SAFETY: n int32 (checked) of an operand. XLA writes to no operand during the call.
-    let rows: Vec<i32> = unsafe { memory::read(memory, call.args[position].ptr.cast(), 1, n) }?;
+    // SAFETY: *order*, as no worker has begun.
+    let rows = unsafe { memory::read(memory, call.args[position].column::<i32>()) }?;
     let wrong = |&row: &i32| usize::try_from(row).map_or(true, |row| row >= n);
     match rows.iter().position(wrong) {
         None => Ok(()),

@@ -196,8 +196,8 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mu
         scale = if verb.norm { job.measure(worker)? } else { job.largest(worker)? };
         worker.keep_subnormals(near_underflow::<T>(scale));
         match job.options.engine {
-            Engine::Own => factor(worker, &job.a, job.pivots())?,
-            Engine::CusolverMg => worker.whole(&job.a, WholeStep::Getrf(job.pivots()))?,
+            Engine::Own => factor(worker, &job.a(), job.pivots())?,
+            Engine::CusolverMg => worker.whole(&job.a(), WholeStep::Getrf(job.pivots()))?,
         }
         *time = job.lap(worker, "factor", *time);
     } else if verb.solve || verb.invert {
@@ -228,7 +228,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mu
     }
     if verb.invert && job.info() == 0 {
         worker.keep_subnormals(inverse_near_underflow::<T>(scale));
-        inverse(worker, &job.a, job.pivots(), job.panel())?;
+        inverse(worker, &job.a(), job.pivots(), job.panel())?;
         *time = job.lap(worker, "invert", *time);
     }
     Ok(())
@@ -246,9 +246,8 @@ pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
 
 /// det A, det A / |det A| (0 if it is singular), log |det A|.
 fn determinant<T: Scalar>(job: &Solver<T>) -> Result<(T, T, f64)> {
-    let pivots = job.pivots();
-    // SAFETY: n pivots. All workers have returned, so no worker writes them any more.
-    let pivots = unsafe { memory::read(job.memory(), pivots.ptr, 1, pivots.rows) }?;
+    // SAFETY: *order*: all workers have returned.
+    let pivots = unsafe { memory::read(job.memory(), job.pivots()) }?;
     let odd = (0..).zip(pivots).filter(|(i, pivot)| i != pivot).count() % 2 == 1;
     let start = if odd { -T::ONE } else { T::ONE };
     let (mut det, mut sign, mut logdet) = (Scaled { mantissa: start, exponent: 0 }, start, 0.0);

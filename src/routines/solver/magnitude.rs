@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::job::Solver;
 use crate::comm::Step;
 use crate::device::Backend;
+use crate::layout::TileColumn;
 use crate::scalar::Scalar;
 
 /// Whether quantities of this magnitude lose digits when subnormal numbers are flushed.
@@ -30,12 +31,13 @@ impl<T: Scalar> Solver<T> {
         if !B::FLUSHES {
             return Ok(0.0);
         }
-        let mut of_tile = |t: usize| {
-            let diagonal = self.a.diagonal(t).diagonal();
-            let rows = self.unpadded().saturating_sub(self.a.columns.tile(t).global);
-            worker.largest(diagonal.sub(0, 0, rows.min(diagonal.rows), 1))
+        let a = self.a();
+        let mut of_tile = |t: TileColumn| {
+            let diagonal = a.diagonal(t).diagonal();
+            let rows = self.unpadded().saturating_sub(a.columns().tile(t).global.get());
+            worker.largest(diagonal.sub(0, 0, rows.min(diagonal.rows()), 1))
         };
-        (0..self.a.columns.count()).try_fold(0.0, |most, t| Ok(f64::max(most, of_tile(t)?)))
+        a.columns().each().try_fold(0.0, |most, t| Ok(f64::max(most, of_tile(t)?)))
     }
 
     /// Reports the first entry on the diagonal that is zero or not finite, if there is one. All
@@ -59,9 +61,10 @@ impl<T: Scalar> Solver<T> {
         if !B::FLUSHES {
             return self.gather_largest(worker, largest);
         }
-        for t in (worker.worker()..self.a.columns.count()).step_by(worker.workers()) {
-            let (tile, column) = (self.a.columns.tile(t), self.a.tile_column(t));
-            let cols = self.unpadded().saturating_sub(tile.global).min(tile.width);
+        let a = self.a();
+        for t in a.columns().each().skip(worker.worker()).step_by(worker.workers()) {
+            let (tile, column) = (a.columns().tile(t), a.tile_column(t));
+            let cols = self.unpadded().saturating_sub(tile.global.get()).min(tile.width);
             largest = largest.max(worker.largest(column.sub(0, 0, self.unpadded(), cols))?);
         }
         self.gather_largest(worker, largest)

@@ -5,11 +5,10 @@ use super::options::{Family, Options, Structure};
 use super::sizes::Moves;
 use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::algorithms::redistribute::redistribute;
-use crate::call::{Buffer, Call};
+use crate::call::Call;
 use crate::comm::Step;
 use crate::device::{Backend, Op};
 use crate::layout::{Columns, Distribution};
-use crate::matrix::{Block, Matrix};
 use crate::scalar::Scalar;
 
 impl<T: Scalar> Solver<T> {
@@ -24,9 +23,7 @@ impl<T: Scalar> Solver<T> {
         for call in self.calls.iter().skip(worker.worker()).step_by(worker.workers()) {
             for &(arg, ret) in pairs.iter().filter(|&&(arg, ret)| !call.is_aliased(arg, ret)) {
                 // All of these are matrices.
-                let whole =
-                    |b: &Buffer| Block::row_major(b.ptr.cast(), b.dims[0], b.dims[1], b.dims[1]);
-                worker.copy(whole(&call.args[arg]), whole(&call.rets[ret]));
+                worker.copy(call.args[arg].by_rows(), call.rets[ret].by_rows());
             }
         }
         worker.barrier()
@@ -38,11 +35,11 @@ impl<T: Scalar> Solver<T> {
         self.transpose(worker, &self.sizes.arrange)?;
         let Options { verb, storage, lower, structure, .. } = self.options;
         if verb.family == Family::Cholesky && storage.mirrors(lower) {
-            mirror_triangle(worker, &self.natural(), Missing::Lower, true)?;
+            self.mirror(worker, Missing::Lower, true)?;
         }
         if verb.family == Family::Lu && structure != Structure::General {
             let conjugated = structure == Structure::Hermitian;
-            mirror_triangle(worker, &self.natural(), self.missing(), conjugated)?;
+            self.mirror(worker, self.missing(), conjugated)?;
         }
         self.redistribute(worker, &self.sizes.arrange)
     }
@@ -52,18 +49,18 @@ impl<T: Scalar> Solver<T> {
         self.redistribute(worker, &self.sizes.restore)?;
         let Options { verb, storage, lower, .. } = self.options;
         if verb.family == Family::Cholesky && !verb.invert && storage.mirrors(lower) {
-            mirror_triangle(worker, &self.natural(), Missing::Upper, true)?;
+            self.mirror(worker, Missing::Upper, true)?;
         }
         self.transpose(worker, &self.sizes.restore)
     }
 
     fn transpose(&self, worker: &mut impl Backend<T>, moves: &Moves) -> Step {
         if let Some(turn) = &moves.turn {
-            let (own, shared) = (self.own_scratch(worker.worker()), self.shared_scratch(0));
-            worker.transpose_shards(turn, &self.a.bases(), own, shared)?;
+            let (own, shared) = (self.own_scratch(worker.worker()), self.shared_scratch());
+            worker.transpose_shards(turn, self.a().shards(), own, shared)?;
         }
         if self.options.verb.upright && self.options.storage.is_transpose() {
-            worker.transpose_square(&self.natural())?;
+            worker.transpose_square(&self.a())?;
         }
         Ok(())
     }
@@ -71,15 +68,15 @@ impl<T: Scalar> Solver<T> {
     fn redistribute(&self, worker: &mut impl Backend<T>, moves: &Moves) -> Step {
         let Some(moves) = &moves.columns else { return Ok(()) };
         let (n, columns) = (self.problem.n, moves.staging_columns());
-        let staging = Block::column_major(self.shared_scratch(0), n, columns, n);
-        redistribute(worker, &self.a, moves, staging)
+        let staging = self.shared_scratch().by_columns(n, columns, n);
+        redistribute(worker, &self.a(), moves, staging)
     }
 
-    /// The same shards before redistribution.
-    fn natural(&self) -> Matrix<T> {
-        let c = &self.a.columns;
-        let columns = Columns::new(c.n(), c.ranks(), c.widest().max(1), Distribution::Block);
-        Matrix { shards: self.a.shards.clone(), columns }
+    /// Makes a triangle of B from the other one, before or after redistribution.
+    fn mirror(&self, worker: &mut impl Backend<T>, missing: Missing, conjugated: bool) -> Step {
+        let c = &self.sizes.columns;
+        let block = Columns::new(c.n(), c.ranks(), c.widest().max(1), Distribution::Block);
+        mirror_triangle(worker, &self.a().with_columns(&block), missing, conjugated)
     }
 
     /// The triangle of the solver's matrix that is not given, if only one is.

@@ -10,8 +10,7 @@ use super::options::{Family, Norm, Verb};
 use crate::algorithms::norm::{squares, sums};
 use crate::comm::Step;
 use crate::device::cpu::float_mode::FloatMode;
-use crate::device::memory::write_one;
-use crate::device::{Backend, Squares};
+use crate::device::{Backend, Squares, memory};
 use crate::error::Result;
 use crate::scalar::Scalar;
 
@@ -27,14 +26,15 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
     let (n, Some(own)) = (job.unpadded(), job.sums_of(worker.worker())) else { return Ok(()) };
     worker.keep_subnormals(true);
     if job.options.norm == Norm::Frobenius {
-        let found = squares(worker, &job.a, n)?;
-        // SAFETY: three numbers of this worker's own scratch.
-        let written = unsafe { write_one(job.memory(), found, own.ptr.cast()) };
+        let found = squares(worker, &job.a(), n)?;
+        let sizes = [found.small, found.medium, found.large];
+        // SAFETY: *order*: this worker's own sums.
+        let written = unsafe { memory::write(job.memory(), &sizes, own) };
         return written.map_err(|error| worker.fail(error));
     }
     // By rows the solver's matrix is the transpose.
     let of_columns = (job.options.norm == Norm::One) != job.options.storage.is_transpose();
-    sums(worker, &job.a, n, of_columns, own.sub(0, 0, n, 1));
+    sums(worker, &job.a(), n, of_columns, own.sub(0, 0, n, 1));
     Ok(())
 }
 

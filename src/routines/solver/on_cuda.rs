@@ -30,7 +30,7 @@ use crate::device::cuda::worker::columns::table_bytes;
 use crate::device::cuda::worker::interchanges::moves_bytes;
 use crate::dispatch;
 use crate::error::{Error, Result};
-use crate::layout::Distribution;
+use crate::layout::{Distribution, TileColumn};
 use crate::routines::{OnCuda, Part};
 use crate::scalar::{DType, Scalar};
 use crate::settings::Float64;
@@ -121,7 +121,8 @@ impl Sizes {
             .fold(ranks * size_of::<Address>(), usize::max);
         let arena = ((own + remote) * size + pivots + 256).max(table);
         // Where columns are block-cyclic, a rank works only on its own panels.
-        let distributed = (0..count).all(|t| self.columns.tile(t).rank == t % ranks);
+        let is_cyclic = |t: TileColumn| self.columns.tile(t).rank == t.get() % ranks;
+        let distributed = self.columns.each().all(is_cyclic);
         let extra = if distributed { 2 * square * size + pivots + 256 } else { arena };
         // The number of tile columns that the library's own engine factors.
         let factors = |family| match options.engine {
@@ -129,7 +130,7 @@ impl Sizes {
             _ => 0,
         };
         let mine = |t: &usize| t % ranks == rank;
-        let tile = |t: usize| self.columns.tile(t);
+        let tile = |t: usize| self.columns.tile(TileColumn::new(t));
         // A copy of a remote panel has its rows as leading dimension.
         let strides = |rows: usize| if distributed { vec![n] } else { vec![n, rows] };
         let tiles: BTreeSet<_> = (0..factors(Family::Cholesky))
@@ -139,7 +140,7 @@ impl Sizes {
             .collect();
         let panels: BTreeSet<_> = (0..factors(Family::Lu))
             .filter(mine)
-            .map(|t| (n - tile(t).global, tile(t).width))
+            .map(|t| (n - tile(t).global.get(), tile(t).width))
             .flat_map(|(m, n)| strides(m).into_iter().map(move |leading| (m, n, leading)))
             .collect();
         let is_sent = ranks > 1 || sends(options, device) && !is_whole;
@@ -214,16 +215,10 @@ impl<T: Scalar> Shared<T> {
         // Once for all ranks, so that they all multiply the same way.
         let cuda_comm =
             Arc::new(CudaCommunicator::new(seats, engine, float64_of::<T>(&options, &device)));
-        let at = |address: Address| std::ptr::without_provenance_mut::<T>(address as usize);
-        let sums = if sizes.sums > 0 { &scratches[..] } else { &[] };
-        let call_memory = CallMemory::on_devices(
-            Box::new(CudaMemory(cuda_comm.clone())),
-            scratches.iter().map(|scratch| at(scratch.own)).collect(),
-            at(scratches[0].shared),
-            at(scratches[0].pivots).cast(),
-            sums.iter().map(|scratch| at(scratch.sums).cast()).collect(),
-            cuda_comm.float64,
-        );
+        let memory = Box::new(CudaMemory(cuda_comm.clone()));
+        // SAFETY: *memory*: scratch of `needs`, which XLA keeps until the handlers return.
+        let call_memory =
+            unsafe { CallMemory::on_devices(memory, scratches.clone(), cuda_comm.float64) };
         let solver = Solver::new(options, problem, calls, since, sizes, call_memory)?;
         let clique = clique(&options, &cuda_comm, &scratches)?;
         let (ends, changed) = (Mutex::default(), Condvar::new());
@@ -234,7 +229,10 @@ impl<T: Scalar> Shared<T> {
     fn run(&self, rank: usize, tools: Tools, scratch: RankScratch) -> Result<()> {
         let comm = self.solver.comm();
         let clique = self.clique.as_deref();
-        let mut worker = CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, scratch);
+        // SAFETY: *memory* of this call's operands and scratch, until the handlers return. *Order*:
+        // `steps` is one routine, and each rank runs it once.
+        let mut worker =
+            unsafe { CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, scratch) };
         // A stop is no error here: the rank that stopped the call has recorded the reason.
         let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut worker)));
         if let Err(panic) = steps {
@@ -315,7 +313,7 @@ fn clique(
 
 impl OnCuda for Options {
     fn run(&self, part: &mut Part) -> Result<()> {
-        let dtype = part.args().first().map_or(DType::F64, |a| a.dtype);
+        let dtype = part.args().first().map_or(DType::F64, |a| a.dtype());
         dispatch!(dtype, T => run::<T>(*self, part), else => Err(self.wrong_dtype(dtype)))
     }
 }
@@ -365,7 +363,7 @@ fn alike(options: &Options, brought: &[Brought]) -> Result<Arc<Device>> {
 /// An address in the rank's matrices, to query sizes.
 pub(super) fn shard(call: &Call) -> Address {
     let matrices = call.rets.iter().chain(&call.args);
-    matrices.map(|b| b.ptr.addr() as Address).next().unwrap_or_default()
+    matrices.map(|b| b.as_ptr().addr() as Address).next().unwrap_or_default()
 }
 
 /// Takes the scratch of a rank.
@@ -385,7 +383,7 @@ fn prepare<T: Scalar>(
     let bytes = needs.bytes();
     let lent = part.scratch(options.verb.name, bytes)?;
     let range = |b: &Buffer| {
-        let first = b.ptr.addr() as Address;
+        let first = b.as_ptr().addr() as Address;
         first..first + b.bytes().max(1) as Address
     };
     let mut memory: Vec<_> = call.args.iter().chain(&call.rets).map(range).collect();
@@ -397,8 +395,8 @@ fn prepare<T: Scalar>(
         warm::load::<T>(&device, &plans, shard(&call))?;
         let is_lu = options.verb.family == Family::Lu;
         let (n, columns, rank) = (problem.n, &sizes.columns, call.rank);
-        let first = (rank < columns.count()).then(|| columns.tile(rank));
-        let own = first.map(|tile| (n - tile.global, tile.width));
+        let first = (rank < columns.count()).then(|| columns.tile(TileColumn::new(rank)));
+        let own = first.map(|tile| (n - tile.global.get(), tile.width));
         let panels = warm::PanelShape { n, width: columns.widest(), is_lu, own };
         let float64 = float64_of::<T>(options, &device);
         // SAFETY: this call's scratch and stream. The other ranks do not know them yet.

@@ -90,7 +90,7 @@ impl Problem {
             }
         }
         let matrix = &calls[0].args[Signature::find(args, Kind::Matrix).expect("a matrix")];
-        let n = match (&matrix.dims[..], tall) {
+        let n = match (matrix.dims(), tall) {
             (&[n, _], true) | (&[_, n], false) => n,
             _ => {
                 return Err(Error::invalid(format!(
@@ -105,8 +105,8 @@ impl Problem {
                  got n = {n}; pad A with an identity corner or use fewer devices"
             )));
         }
-        let dtype = matrix.dtype;
-        let rhs = match Signature::find(args, Kind::Rhs).map(|b| &calls[0].args[b].dims[..]) {
+        let dtype = matrix.dtype();
+        let rhs = match Signature::find(args, Kind::Rhs).map(|b| calls[0].args[b].dims()) {
             None => 0,
             Some(&[_, k]) => k,
             Some(_) => {

@@ -316,7 +316,7 @@ impl Configured for Options {
         let problem = self.problem(calls.len(), &calls)?;
         dispatch!(problem.dtype, T => {
             let sizes = Sizes::new(self, &problem, &Machine::host::<T>(self, &problem));
-            let call_memory = CallMemory::host(&sizes)?;
+            let call_memory = CallMemory::host::<T>(&sizes)?;
             Ok(Arc::new(Solver::<T>::new(*self, problem, calls, since, sizes, call_memory)?))
         },
         else => Err(self.wrong_dtype(problem.dtype)))

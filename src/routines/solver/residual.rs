@@ -32,7 +32,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
         Structure::Symmetric => Given::Half { missing, conjugated: false },
         Structure::Triangular => Given::Triangle { missing },
     };
-    let operator = Operator { a: &job.a, op: job.op_on_b(job.options.op), given };
+    let operator = Operator { a: &job.a(), op: job.op_on_b(job.options.op), given };
     let tile = job.own_scratch(worker.worker());
     worker.keep_subnormals(true);
     match job.options.rhs {
@@ -42,9 +42,9 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
         }
         Rhs::Columns => {
             for (rank, first, width) in job.groups(worker) {
-                let part = |m: crate::matrix::Block<T>| m.sub(0, first, m.rows, width);
-                let (x, r) = (job.operand_block(rank, "x"), job.x_block(rank));
-                operator.subtract_alone(worker, part(x), part(r), tile);
+                let operands = [job.operand_block(rank, "x"), job.x_block(rank)];
+                let [x, r] = operands.map(|m| m.sub(0, first, m.rows(), width));
+                operator.subtract_alone(worker, x, r, tile);
             }
             Ok(())
         }

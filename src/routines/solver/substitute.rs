@@ -9,7 +9,8 @@ use crate::algorithms::lu::Interchange;
 use crate::algorithms::triangular::Triangular;
 use crate::comm::Step;
 use crate::device::{Backend, Op, Triangle, WholeStep};
-use crate::matrix::Block;
+use crate::layout::GlobalRow;
+use crate::matrix::Cells;
 use crate::scalar::Scalar;
 
 impl<T: Scalar> Solver<T> {
@@ -33,8 +34,8 @@ impl<T: Scalar> Solver<T> {
                 self.solve_shared(worker, x, &sums, sweeps, interchange, 0)?;
             }
             Rhs::Columns => {
-                let sweep =
-                    |&(triangle, op): &(Triangle, Op)| Triangular { a: &self.a, triangle, op };
+                let a = self.a();
+                let sweep = |&(triangle, op): &(Triangle, Op)| Triangular { a: &a, triangle, op };
                 let sweeps: Vec<_> = sweeps.iter().map(sweep).collect();
                 for (rank, first, width) in self.groups(worker) {
                     let x = self.x_block(rank).sub(0, first, n, width);
@@ -53,20 +54,21 @@ impl<T: Scalar> Solver<T> {
     pub fn solve_whole(
         &self,
         worker: &mut impl Backend<T>,
-        pivots: Option<Block<i32>>,
+        pivots: Option<Cells<i32>>,
         conjugated: bool,
     ) -> Step {
         let index = worker.worker();
         let has = index == 0 || self.options.rhs == Rhs::Columns;
         let x = has.then(|| self.x_block(index));
-        worker.whole(&self.a, WholeStep::Solve { x, pivots, conjugated })?;
+        worker.whole(&self.a(), WholeStep::Solve { x, pivots, conjugated })?;
         worker.barrier()
     }
 
     /// Every worker's partial sums for a few right-hand sides.
-    pub fn sums(&self) -> Vec<Block<T>> {
+    pub fn sums(&self) -> Vec<Cells<'_, T>> {
         let Problem { n, rhs, .. } = self.problem;
-        let sum = |l: usize| Block::row_major(self.shared_scratch(l * n * rhs), n, rhs, rhs);
+        let shared = self.shared_scratch();
+        let sum = |l: usize| shared.rows_from(l * n * rhs).by_rows(n, rhs);
         (0..self.sizes.workers).map(sum).collect()
     }
 
@@ -91,23 +93,18 @@ impl<T: Scalar> Solver<T> {
     pub(super) fn solve_shared(
         &self,
         worker: &mut impl Backend<T>,
-        x: Block<T>,
-        sums: &[Block<T>],
+        x: Cells<T>,
+        sums: &[Cells<T>],
         sweeps: &[(Triangle, Op)],
         interchange: Option<Interchange>,
         earlier: usize,
     ) -> Step {
-        let is_first = worker.worker() == 0;
+        let (a, is_first) = (self.a(), worker.worker() == 0);
         if is_first {
             self.interchange(worker, x, interchange, Interchange::Before);
         }
         for (done, &(triangle, op)) in sweeps.iter().enumerate() {
-            Triangular { a: &self.a, triangle, op }.solve_shared(
-                worker,
-                x,
-                sums,
-                earlier + done,
-            )?;
+            Triangular { a: &a, triangle, op }.solve_shared(worker, x, sums, earlier + done)?;
         }
         worker.barrier()?;
         if is_first {
@@ -119,12 +116,12 @@ impl<T: Scalar> Solver<T> {
     fn interchange(
         &self,
         worker: &mut impl Backend<T>,
-        x: Block<T>,
+        x: Cells<T>,
         wanted: Option<Interchange>,
         now: Interchange,
     ) {
         if wanted == Some(now) {
-            worker.swap_rows(x, 0, self.pivots(), now == Interchange::After);
+            worker.swap_rows(x, GlobalRow::new(0), self.pivots(), now == Interchange::After);
         }
     }
 }

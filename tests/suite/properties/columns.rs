@@ -2,8 +2,8 @@
 
 use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
 use meshsolve::comm::Communicator;
-use meshsolve::layout::{Columns, Distribution};
-use meshsolve::matrix::Block;
+use meshsolve::layout::{Columns, Distribution, GlobalColumn};
+use meshsolve::matrix::Cells;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_assert, prop_assert_eq};
 
@@ -27,13 +27,15 @@ fn distributions_are_permutations_by_tiles() {
             prop_assert_eq!(destination[source[position]], position);
         }
         // Tile t is on rank t mod P, in the order of the tiles.
-        for t in 0..columns.count() {
+        for t in columns.each() {
             let tile = columns.tile(t);
-            prop_assert_eq!(tile.rank, t % ranks);
+            prop_assert_eq!(tile.rank, t.get() % ranks);
             prop_assert!((1..=width).contains(&tile.width));
-            for column in 0..tile.width {
-                let position = tile.rank * per_rank + tile.local + column;
-                prop_assert_eq!(source[position], tile.global + column);
+            for j in GlobalColumn::each(tile.columns()) {
+                let (rank, local) = columns.local(j);
+                prop_assert_eq!((rank, columns.tile_of(j)), (tile.rank, t));
+                prop_assert_eq!(source[rank * per_rank + local.get()], j.get());
+                prop_assert_eq!(columns.global(rank, local), j);
             }
         }
         let widths = columns.widths();
@@ -55,10 +57,11 @@ fn moved(source: &[usize], before: &[usize], ranks: usize, workers: usize) -> Ve
         .chunks(n / ranks)
         .map(|columns| columns.iter().flat_map(|&c| (0..n).map(move |r| number(c, r))).collect())
         .collect();
-    let natural = matrix(&mut shards, Columns::new(n, ranks, n, Distribution::Block));
+    let columns = Columns::new(n, ranks, n, Distribution::Block);
+    let natural = matrix(&mut shards, &columns);
     let plan = Redistribution::new(source, workers);
     let mut staging = vec![f64::NAN; plan.staging_columns() * n];
-    let staging = Block::column_major(staging.as_mut_ptr(), n, plan.staging_columns(), n);
+    let staging = Cells::of(&mut staging).by_columns(n, plan.staging_columns(), n);
     on_workers::<f64>(&Communicator::new(workers), 1, |worker| {
         redistribute(worker, &natural, &plan, staging).unwrap();
     });

@@ -13,8 +13,8 @@ use faer::{Accum, Conj, Mat, MatMut, Par};
 use meshsolve::comm::Communicator;
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
 use meshsolve::device::{Backend, Update};
-use meshsolve::layout::{Columns, Distribution};
-use meshsolve::matrix::{Block, Matrix};
+use meshsolve::layout::{Columns, Distribution, TileColumn};
+use meshsolve::matrix::{Cells, Matrix};
 use meshsolve::scalar::Scalar;
 
 fn par(threads: usize) -> Par {
@@ -47,17 +47,18 @@ pub fn update_flops<T: Scalar>(n: usize, width: usize, workers: usize) -> f64 {
     let (tiles, widest) = (columns.count(), columns.widest());
     // The entries are small, because the panel is applied again and again.
     let mut memory: Vec<T> = (0..n * n).map(|i| T::from_f64_impl((i % 7) as f64 / 1e4)).collect();
-    let matrix = Matrix::new(&[memory.as_mut_ptr()], columns);
+    let matrix = Matrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &columns);
     let (comm, together) = (Communicator::new(workers), Barrier::new(workers));
     let work = |own: usize| {
         let mut pack = vec![T::ZERO; scratch_elements::<T>(widest, tiles)];
-        let pack = Block::column_major(pack.as_mut_ptr(), pack.len(), 1, pack.len());
-        let mut worker = CpuWorker::new(&comm, own, widest, pack);
+        // SAFETY: *order*: each worker updates columns of its own, and none writes the panel.
+        let mut worker = unsafe { CpuWorker::new(&comm, own, widest, Cells::of(&mut pack)) };
         let mut seconds = [0.0; TIMES];
         for seconds in &mut seconds {
             together.wait();
             let start = Instant::now();
-            worker.update(&matrix, 0, (1 + own..tiles).step_by(workers), Update::Lu);
+            let others = columns.each().skip(1 + own).step_by(workers);
+            worker.update(&matrix, TileColumn::new(0), others, Update::Lu);
             together.wait();
             *seconds = start.elapsed().as_secs_f64();
         }
@@ -70,7 +71,7 @@ pub fn update_flops<T: Scalar>(n: usize, width: usize, workers: usize) -> f64 {
         seconds
     });
     seconds.sort_by(f64::total_cmp);
-    let left = n - matrix.columns.tile(0).width;
+    let left = n - columns.tile(TileColumn::new(0)).width;
     let operations = if T::IS_COMPLEX { 8.0 } else { 2.0 };
     operations * (left * left * (n - left)) as f64 / seconds[TIMES / 2]
 }

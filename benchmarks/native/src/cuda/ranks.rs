@@ -157,10 +157,10 @@ impl<'a> Rank<'a> {
 
     fn solve(&mut self, devices: &Devices, site: &CudaSite, run: i64, device: i32) -> Result<()> {
         let n = self.x.bytes / 8;
-        let buffer = |memory: &Guarded, dtype, dims: &[usize]| Buffer {
-            ptr: std::ptr::without_provenance_mut(memory.at as usize),
-            dtype,
-            dims: dims.to_vec(),
+        let buffer = |memory: &Guarded, dtype, dims: &[usize]| {
+            let first = std::ptr::without_provenance_mut(memory.at as usize);
+            // SAFETY: *memory* of this rank, which lives until the call returns.
+            unsafe { Buffer::new(first, dtype, dims.to_vec()) }
         };
         let a = buffer(&self.a, DType::F64, &[self.a.bytes / 8 / n, n]);
         let x = buffer(&self.x, DType::F64, &[n, 1]);

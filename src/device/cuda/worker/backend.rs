@@ -15,9 +15,9 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         self.cuda_comm.seats.len()
     }
 
-    fn potrf(&mut self, a: Block<T>, before: usize) -> Step {
+    fn potrf(&mut self, a: Cells<T>, first: GlobalRow) -> Step {
         self.ask(|worker| {
-            let info = worker.next_info(before);
+            let info = worker.next_info(first);
             let workspace =
                 Workspace { at: worker.scratch.solver, bytes: worker.scratch.needs.solver, info };
             let local = worker.local(a)?;
@@ -26,27 +26,28 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
                 let (solver, stream) = (&worker.libraries()?.solver, worker.stream());
                 let _entered = worker.device.enter()?;
                 solver.work_on(&worker.tools.solver, stream)?;
-                // SAFETY: this rank owns the tile; others read it after the announcement.
-                unsafe { solver.potrf::<T>(&mut worker.tools.solver, a.rows, operand, workspace)? };
+                // SAFETY: *memory* and *order* of the tile, promised to `CudaWorker::new`.
+                unsafe {
+                    solver.potrf::<T>(&mut worker.tools.solver, a.rows(), operand, workspace)?
+                };
             }
             worker.find_no_number(local, info)?;
             worker.back(local, a)
         })
     }
 
-    fn trsm_panel(&mut self, l: Block<T>, x: Block<T>) {
+    fn trsm_panel(&mut self, l: Cells<T>, x: Cells<T>) {
         self.give(|worker| worker.solve_right_at((l, Op::Adjoint), Triangle::Lower, x));
     }
 
-    fn trsm_right(&mut self, a: Block<T>, triangle: Triangle, x: Block<T>) {
+    fn trsm_right(&mut self, a: Cells<T>, triangle: Triangle, x: Cells<T>) {
         self.give(|worker| worker.solve_right_at((a, Op::None), triangle, x));
     }
 
-    fn trtri(&mut self, a: Block<T>, triangle: Triangle) {
+    fn trtri(&mut self, a: Cells<T>, triangle: Triangle) {
         self.give(|worker| {
-            let n = a.rows;
-            let ptr = std::ptr::without_provenance_mut(worker.scratch.own as usize);
-            let inverse = Block::<T>::column_major(ptr, n, n, n);
+            let n = a.rows();
+            let inverse = worker.in_scratch::<T>(worker.scratch.own, n, n);
             worker.identity(inverse)?;
             // Computes the transpose, then mirrors its triangle into place.
             worker.solve_left((a, Op::Transpose), triangle, inverse)?;
@@ -56,7 +57,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         });
     }
 
-    fn trmm(&mut self, a: Block<T>, triangle: Triangle, alpha: T, x: Block<T>) {
+    fn trmm(&mut self, a: Cells<T>, triangle: Triangle, alpha: T, x: Cells<T>) {
         self.give(|worker| {
             let (local, home) = (worker.local(x)?, x);
             let a = worker.local(a)?;
@@ -65,9 +66,16 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             let _entered = worker.device.enter()?;
             let (blas, handle) = (&worker.libraries()?.blas, worker.handle());
             let x = Form::of(local, Op::None).operand();
-            // SAFETY: operands that the phases give this rank.
+            // SAFETY: *memory* and *order* of the operands, promised to `CudaWorker::new`.
             unsafe {
-                blas.trmm(handle, triangle, [local.rows, local.cols], alpha, form.operand(), x)?;
+                blas.trmm(
+                    handle,
+                    triangle,
+                    [local.rows(), local.cols()],
+                    alpha,
+                    form.operand(),
+                    x,
+                )?;
             }
             worker.back(local, home)
         });
@@ -75,9 +83,9 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
 
     fn getrf(
         &mut self,
-        panel: Block<T>,
-        first: usize,
-        pivots: Block<i32>,
+        panel: Cells<T>,
+        first: GlobalRow,
+        pivots: Cells<i32>,
         group: &mut Group,
     ) -> Step {
         assert_eq!(group.size, 1, "a rank has its panels alone");
@@ -87,14 +95,14 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
                 Workspace { at: worker.scratch.solver, bytes: worker.scratch.needs.solver, info };
             let here = worker.local(panel)?;
             let (operand, from) = (Form::of(here, Op::None).operand(), worker.scratch.panel_pivots);
-            let bytes = panel.cols.min(panel.rows) * size_of::<i64>();
+            let bytes = panel.cols().min(panel.rows()) * size_of::<i64>();
             assert!(bytes <= worker.scratch.needs.panel_pivots, "room for a panel's interchanges");
             {
                 let (solver, stream) = (&worker.libraries()?.solver, worker.stream());
                 let _entered = worker.device.enter()?;
                 solver.work_on(&worker.tools.solver, stream)?;
-                let shape = [panel.rows, panel.cols];
-                // SAFETY: this rank owns the panel; others read it after the announcement.
+                let shape = [panel.rows(), panel.cols()];
+                // SAFETY: *memory* and *order* of the panel, promised to `CudaWorker::new`.
                 unsafe {
                     solver.getrf::<T>(&mut worker.tools.solver, shape, operand, from, workspace)?;
                 }
@@ -102,8 +110,8 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             worker.find_no_number(here, info)?;
             worker.back(here, panel)?;
             let local = worker.local(pivots)?;
-            let (count, rows) = (local.rows as u64, panel.rows as u64);
-            let arguments = [address(local), from, count, first as u64, rows];
+            let (count, rows) = (local.rows() as u64, panel.rows() as u64);
+            let arguments = [address(local), from, count, first.get() as u64, rows];
             worker.launch("pivots", "number_pivots", &arguments)?;
             // The pivots at known addresses may have changed.
             worker.found = Default::default();
@@ -111,21 +119,21 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         })
     }
 
-    fn swap_rows(&mut self, x: Block<T>, first: usize, pivots: Block<i32>, back: bool) {
+    fn swap_rows(&mut self, x: Cells<T>, first: GlobalRow, pivots: Cells<i32>, back: bool) {
         self.give(|worker| {
             let local = worker.local(x)?;
-            worker.interchange(local, first, pivots, back)?;
+            worker.interchange(local, first.get(), pivots, back)?;
             worker.back(local, x)
         });
     }
 
-    fn interchanged(&mut self, pivots: Block<i32>) -> Step<Vec<usize>> {
+    fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>> {
         self.ask(|worker| {
             let local = worker.local(pivots)?;
-            let mut numbers = vec![0i32; local.rows];
+            let mut numbers = vec![0i32; local.rows()];
             let piece = Piece::of(local);
             let to = numbers.as_mut_ptr().cast();
-            // SAFETY: `numbers` has as many elements.
+            // SAFETY: `numbers` has as many elements; *memory* and *order* as promised to `CudaWorker::new`.
             unsafe {
                 worker.device.read_lines(
                     piece.lines,
@@ -142,25 +150,25 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
     fn update(
         &mut self,
         a: &Matrix<T>,
-        k: usize,
-        targets: impl Iterator<Item = usize> + Clone,
+        k: TileColumn,
+        targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
     ) {
-        self.give(|worker| worker.subtract(a, k, targets, update, 0..a.columns.n()));
+        self.give(|worker| worker.subtract(a, k, targets, update, a.all_rows()));
     }
 
     fn update_rows(
         &mut self,
         a: &Matrix<T>,
-        k: usize,
-        targets: impl Iterator<Item = usize> + Clone,
+        k: TileColumn,
+        targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
-        rows: Range<usize>,
+        rows: Range<GlobalRow>,
     ) {
         self.give(|worker| worker.subtract(a, k, targets, update, rows));
     }
 
-    fn trsm(&mut self, a: Block<T>, triangle: Triangle, op: Op, x: Block<T>) {
+    fn trsm(&mut self, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
         self.give(|worker| {
             let local = worker.local(x)?;
             worker.solve_left((a, op), triangle, local)?;
@@ -168,11 +176,11 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         });
     }
 
-    fn gemm(&mut self, c: Block<T>, alpha: T, a: Block<T>, op: Op, b: Block<T>) {
+    fn gemm(&mut self, c: Cells<T>, alpha: T, a: Cells<T>, op: Op, b: Cells<T>) {
         self.give(|worker| worker.multiply_at(c, alpha, (a, op), (b, Op::None)));
     }
 
-    fn add(&mut self, c: Block<T>, s: Block<T>) {
+    fn add(&mut self, c: Cells<T>, s: Cells<T>) {
         self.give(|worker| {
             let (local, s) = (worker.local(c)?, worker.local(s)?);
             worker.raise(local, s)?;
@@ -180,24 +188,24 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         });
     }
 
-    fn largest(&mut self, x: Block<T>) -> Step<f64> {
+    fn largest(&mut self, x: Cells<T>) -> Step<f64> {
         let x = if is_columns(&x) { x } else { x.transposed() };
         self.moduli(x, None).map(|found| found.entry)
     }
 
-    fn moduli(&mut self, x: Block<T>, rows: Option<Block<f64>>) -> Step<Moduli> {
+    fn moduli(&mut self, x: Cells<T>, rows: Option<Cells<f64>>) -> Step<Moduli> {
         self.ask(|worker| worker.sums(x, rows))
     }
 
-    fn add_moduli(&mut self, x: Block<T>, sums: Block<f64>) {
+    fn add_moduli(&mut self, x: Cells<T>, sums: Cells<f64>) {
         self.give(|worker| worker.add_sums(x, sums));
     }
 
-    fn squares(&mut self, x: Block<T>) -> Step<Squares> {
+    fn squares(&mut self, x: Cells<T>) -> Step<Squares> {
         self.ask(|worker| worker.sum_squares(x))
     }
 
-    fn hermitian_moduli(&mut self, x: Block<T>, sums: Block<f64>) {
+    fn hermitian_moduli(&mut self, x: Cells<T>, sums: Cells<f64>) {
         self.give(|worker| worker.hermitian_sums(x, sums));
     }
 
@@ -218,7 +226,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
 
     fn whole(&mut self, a: &Matrix<T>, step: WholeStep<T>) -> Step {
         let (cuda_comm, rank) = (self.cuda_comm, self.rank);
-        if a.columns.n() == 0 {
+        if a.columns().n() == 0 {
             return Ok(());
         }
         let Some(engine) = &cuda_comm.engine else { return Err(self.fail_with(no_engine())) };
@@ -241,7 +249,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         })?;
         Backend::<T>::barrier(self)?;
         if rank == 0 {
-            // SAFETY: the others wait below, and all ranks have done their work.
+            // SAFETY: *order*: the others wait below, and all ranks have done their work.
             let info = self.ask(|_| unsafe { engine.run(seats, a, step) })?;
             if info > 0 {
                 self.comm.report(info);
@@ -256,12 +264,11 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             self.copy(b, x);
         }
         if let WholeStep::Potrf | WholeStep::Getrf(_) = step {
-            let mine = (rank..a.columns.count()).step_by(seats.len());
-            for t in mine {
-                let (tile, before) = (a.diagonal(t), a.columns.tile(t).global);
+            for t in a.columns().each().skip(rank).step_by(seats.len()) {
+                let (tile, first) = (a.diagonal(t), a.columns().tile(t).rows().start);
                 self.ask(|worker| {
-                    let info = worker.next_info(before);
-                    // SAFETY: the number is in this rank's scratch.
+                    let info = worker.next_info(first);
+                    // SAFETY: a number in this rank's scratch, promised to `CudaWorker::new`.
                     unsafe { worker.device.clear(info, size_of::<i32>(), worker.main())? };
                     worker.find_no_number(tile, info)
                 })?;
@@ -270,23 +277,25 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         Ok(())
     }
 
-    fn broadcast(&mut self, a: &Matrix<T>, k: usize) {
+    fn broadcast(&mut self, a: &Matrix<T>, k: TileColumn) {
         self.give(|worker| worker.send_panel(a, k));
     }
 
-    fn copy(&mut self, from: Block<T>, to: Block<T>) {
+    fn copy(&mut self, from: Cells<T>, to: Cells<T>) {
         self.give(|worker| worker.put_at(from, to));
     }
 
-    fn shift_columns(
+    fn shift_columns<'c>(
         &mut self,
-        lists: impl Iterator<Item = impl Iterator<Item = Block<T>>>,
-        spare: Option<Block<T>>,
-    ) {
+        lists: impl Iterator<Item = impl Iterator<Item = Cells<'c, T>>>,
+        spare: Option<Cells<'c, T>>,
+    ) where
+        T: 'c,
+    {
         self.give(|worker| worker.shift_all(lists.map(Iterator::collect), spare));
     }
 
-    fn mirror(&mut self, from: Block<T>, to: Block<T>, diagonal: bool, conjugated: bool) {
+    fn mirror(&mut self, from: Cells<T>, to: Cells<T>, diagonal: bool, conjugated: bool) {
         self.give(|worker| {
             let (source, target) = (worker.local(from)?, worker.local(to)?);
             worker.reflect(source, target, diagonal.then_some(true), conjugated)?;
@@ -294,36 +303,36 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         });
     }
 
-    fn fill(&mut self, to: Block<T>, value: T) {
+    fn fill(&mut self, to: Cells<T>, value: T) {
         if value == T::ZERO {
             self.give(|worker| {
                 let local = worker.local(to)?;
                 let Piece { lines, width, height } = Piece::of(local);
-                // SAFETY: a block that the phases give this rank.
+                // SAFETY: *memory* and *order* of the operand, promised to `CudaWorker::new`.
                 unsafe { worker.device.clear_lines(lines, width, height, worker.stream())? };
                 worker.back(local, to)
             });
         } else {
-            self.put(&vec![value; to.rows * to.cols], to);
+            self.put(&vec![value; to.rows() * to.cols()], to);
         }
     }
 
-    fn clear_outside(&mut self, a: Block<T>, triangle: Triangle) {
+    fn clear_outside(&mut self, a: Cells<T>, triangle: Triangle) {
         self.give(|worker| {
             let local = worker.local(a)?;
             let (stored, lower) = match is_columns(&local) {
                 true => (local, triangle.is_lower()),
                 false => (local.transposed(), !triangle.is_lower()),
             };
-            let (rows, cols) = (stored.rows as u64, stored.cols as u64);
-            let stride = stored.col_stride as u64;
+            let (rows, cols) = (stored.rows() as u64, stored.cols() as u64);
+            let stride = stored.col_stride() as u64;
             let arguments = [address(stored), stride, rows, cols, u64::from(lower)];
             worker.launch("triangle", &format!("clear_outside_{}", size_of::<T>()), &arguments)?;
             worker.back(local, a)
         });
     }
 
-    fn conjugate(&mut self, x: Block<T>) {
+    fn conjugate(&mut self, x: Cells<T>) {
         if T::IS_COMPLEX {
             self.give(|worker| {
                 let local = worker.local(x)?;
@@ -333,12 +342,12 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         }
     }
 
-    fn get(&mut self, from: Block<T>, to: &mut [T]) -> Step {
+    fn get(&mut self, from: Cells<T>, to: &mut [T]) -> Step {
         self.ask(|worker| {
             let local = worker.local(from)?;
             let piece = Piece::of(local);
             let mut stored = vec![T::ZERO; to.len()];
-            // SAFETY: `stored` has as many elements.
+            // SAFETY: `stored` has as many elements; *memory* and *order* as promised to `CudaWorker::new`.
             unsafe {
                 let at = stored.as_mut_ptr().cast();
                 worker.device.read_lines(
@@ -354,13 +363,13 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         })
     }
 
-    fn put(&mut self, from: &[T], to: Block<T>) {
+    fn put(&mut self, from: &[T], to: Cells<T>) {
         self.give(|worker| {
             let local = worker.local(to)?;
             let mut stored = vec![T::ZERO; from.len()];
             reorder(&mut stored, local, |stored, row| *stored = from[row]);
             let piece = Piece::of(local);
-            // SAFETY: `stored` has as many elements.
+            // SAFETY: `stored` has as many elements; *memory* and *order* as promised to `CudaWorker::new`.
             unsafe {
                 let at = stored.as_ptr().cast();
                 worker.device.write_lines(
@@ -378,14 +387,14 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
     fn transpose_shards(
         &mut self,
         plan: &transpose::Plan,
-        shards: &[*mut T],
-        _: Block<T>,
-        _: *mut T,
+        shards: &[Cells<T>],
+        _: Cells<T>,
+        _: Cells<T>,
     ) -> Step {
         self.ask(|worker| {
             let (data, scratch) =
-                (shards[worker.rank].addr() as Address, worker.scratch.transposition);
-            // SAFETY: this rank's shard, of the plan's shape, and scratch of this call for it.
+                (address(shards[worker.rank].flat()), worker.scratch.transposition);
+            // SAFETY: *memory* of the shard and of this rank's scratch, promised to `CudaWorker::new`.
             unsafe { transposition::transpose(worker.device, plan, data, scratch, worker.main()) }
         })?;
         Backend::<T>::barrier(self)
@@ -395,13 +404,13 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         // No rank may write into another's shard while that rank still works there.
         Backend::<T>::barrier(self)?;
         self.ask(|worker| {
-            let (size, ranks, n) = (size_of::<T>(), a.columns.ranks(), a.columns.n());
+            let (size, ranks, n) = (size_of::<T>(), a.columns().ranks(), a.columns().n());
             worker.cuda_comm.reach_all(worker.rank)?;
-            let table: Vec<u64> = a.shards.iter().map(|shard| address(*shard)).collect();
+            let table: Vec<u64> = a.shards().iter().map(|shard| address(*shard)).collect();
             let bytes = size_of_val(&table[..]);
             let table_at = Lines { at: worker.scratch.arenas[0], pitch: bytes };
             assert!(bytes <= worker.scratch.needs.arenas[0], "room for the table");
-            // SAFETY: scratch of this rank, of this size.
+            // SAFETY: this rank's scratch, of this size (checked), promised to `CudaWorker::new`.
             unsafe {
                 worker.device.write_lines(
                     table_at,
@@ -490,10 +499,11 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
 }
 
 /// Visits the elements in the order of a block's memory, each with its number row by row.
-fn reorder<T>(stored: &mut [T], block: Block<T>, mut visit: impl FnMut(&mut T, usize)) {
+fn reorder<T>(stored: &mut [T], block: Cells<T>, mut visit: impl FnMut(&mut T, usize)) {
     let by_columns = is_columns(&block);
     for (k, element) in stored.iter_mut().enumerate() {
-        let number = if by_columns { k % block.rows * block.cols + k / block.rows } else { k };
+        let number =
+            if by_columns { k % block.rows() * block.cols() + k / block.rows() } else { k };
         visit(element, number);
     }
 }

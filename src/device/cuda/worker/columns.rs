@@ -10,10 +10,10 @@ pub fn table_bytes((lists, columns): (usize, usize)) -> usize {
 
 impl CudaWorker<'_> {
     /// [`Backend::shift_columns`].
-    pub(super) fn shift_all<T: Scalar>(
+    pub(super) fn shift_all<'c, T: Scalar>(
         &mut self,
-        lists: impl Iterator<Item = Vec<Block<T>>>,
-        spare: Option<Block<T>>,
+        lists: impl Iterator<Item = Vec<Cells<'c, T>>>,
+        spare: Option<Cells<'c, T>>,
     ) -> Result<()> {
         // A list of a single column moves no data.
         let lists: Vec<_> = lists.filter(|list| list.len() > 1).collect();
@@ -30,12 +30,12 @@ impl CudaWorker<'_> {
         let table: Vec<u64> = begin.chain(lists.iter().flatten().map(|c| address(*c))).collect();
         let (bytes, stream) = (size_of_val(&table[..]), self.stream());
         let lists_at = Lines { at: self.take(bytes), pitch: bytes };
-        // SAFETY: scratch of this rank, written on the stream that uses it.
+        // SAFETY: this rank's scratch, promised to `CudaWorker::new`, on the stream that uses it.
         unsafe { self.device.write_lines(lists_at, table.as_ptr().cast(), bytes, 1, stream)? };
         let columns = lists_at.at + ((lists.len() + 1) * size_of::<u64>()) as Address;
         let name = if spare.is_some() { "rotate_columns" } else { "shift_columns" };
         // Uses the widest elements that divide all columns.
-        let bytes = column.rows * size_of::<T>();
+        let bytes = column.rows() * size_of::<T>();
         let addresses = lists.iter().flatten().fold(16, |bits, column| bits | address(*column));
         let width = 1u64 << (addresses | bytes as u64).trailing_zeros();
         let arguments = [columns, lists_at.at, lists.len() as u64, bytes as u64 / width];
@@ -44,8 +44,8 @@ impl CudaWorker<'_> {
 
     fn copy_each<T: Scalar>(
         &mut self,
-        lists: &[Vec<Block<T>>],
-        spare: Option<Block<T>>,
+        lists: &[Vec<Cells<T>>],
+        spare: Option<Cells<T>>,
     ) -> Result<()> {
         let mut rest = lists;
         while let Some(first) = rest.first() {
@@ -53,29 +53,28 @@ impl CudaWorker<'_> {
             let together =
                 1 + pairs.take_while(|pair| self.side_by_side(&pair[0], &pair[1])).count();
             // The memory for a panel is as wide as a tile, and holds no panel now.
-            let most = if spare.is_some() {
-                self.scratch.needs.panel / (first[0].rows * size_of::<T>()).max(1)
-            } else {
-                together
+            let column = Piece::of(first[0]).width;
+            let most = match spare {
+                Some(_) => self.scratch.needs.panel / column.max(1),
+                None => together,
             };
             let width = together.min(most).max(1);
-            let wide = |column: &Block<T>| Block { cols: width, ..*column };
-            let list: Vec<_> = first.iter().map(wide).collect();
+            let list: Vec<_> = first.iter().map(|column| wide(*column, width)).collect();
             let spare = spare.map(|one| match width {
-                1 => one,
+                1 => Piece::of(one),
                 _ => {
-                    let at = std::ptr::without_provenance_mut(self.scratch.panels[0] as usize);
-                    Block::column_major(at, one.rows, width, one.rows)
+                    let lines = Lines { at: self.scratch.panels[0], pitch: column };
+                    Piece { lines, width: column, height: width }
                 }
             });
             if let Some(spare) = spare {
-                self.put_at(list[0], spare)?;
+                self.move_piece(list[0], spare)?;
             }
             for pair in list.windows(2) {
-                self.put_at(pair[1], pair[0])?;
+                self.move_piece(pair[1], pair[0])?;
             }
             if let Some(spare) = spare {
-                self.put_at(spare, list[list.len() - 1])?;
+                self.move_piece(spare, list[list.len() - 1])?;
             }
             rest = &rest[width..];
         }
@@ -84,11 +83,13 @@ impl CudaWorker<'_> {
 
     /// Whether each column of a list is followed by that of another list, in the memory of one
     /// rank.
-    fn side_by_side<T: Scalar>(&self, list: &[Block<T>], next: &[Block<T>]) -> bool {
-        let follows = |(one, other): (&Block<T>, &Block<T>)| {
-            let rank = |column: &Block<T>| self.cuda_comm.rank_of(address(*column)).ok();
-            let end = one.ptr.wrapping_add(one.col_stride);
-            end == other.ptr && one.col_stride == other.col_stride && rank(one) == rank(other)
+    fn side_by_side<T: Scalar>(&self, list: &[Cells<T>], next: &[Cells<T>]) -> bool {
+        let follows = |(one, other): (&Cells<T>, &Cells<T>)| {
+            let rank = |column: &Cells<T>| self.cuda_comm.rank_of(address(*column)).ok();
+            let end = one.as_ptr().wrapping_add(one.col_stride());
+            end == other.as_ptr()
+                && one.col_stride() == other.col_stride()
+                && rank(one) == rank(other)
         };
         list.len() == next.len() && list.iter().zip(next).all(follows)
     }
@@ -98,4 +99,11 @@ impl CudaWorker<'_> {
     fn reaches_all(&mut self) -> bool {
         *self.reaches.get_or_insert_with(|| self.cuda_comm.reach_all(self.rank).is_ok())
     }
+}
+
+/// A column and those that follow it in memory.
+fn wide<T>(column: Cells<T>, columns: usize) -> Piece {
+    let one = Piece::of(column);
+    let pitch = if columns > 1 { column.col_stride() * size_of::<T>() } else { one.lines.pitch };
+    Piece { lines: Lines { pitch, ..one.lines }, height: columns, ..one }
 }

@@ -37,16 +37,16 @@ impl CudaWorker<'_> {
     /// Interchanges rows of this rank's block: `first` + i and `pivots[i]`.
     pub(super) fn interchange<T>(
         &mut self,
-        x: Block<T>,
+        x: Cells<T>,
         first: usize,
-        pivots: Block<i32>,
+        pivots: Cells<i32>,
         back: bool,
     ) -> Result<()> {
-        if x.cols == 0 || pivots.rows == 0 {
+        if x.cols() == 0 || pivots.rows() == 0 {
             return Ok(());
         }
         // Cut at multiples, so interchanges with different beginnings have most pieces in common.
-        let end = first + pivots.rows;
+        let end = first + pivots.rows();
         let cuts = (first / MOST + 1..).map(|k| k * MOST).take_while(|&cut| cut < end);
         let cuts: Vec<usize> = std::iter::once(first).chain(cuts).chain([end]).collect();
         let mut pieces: Vec<_> = cuts.windows(2).map(|cut| (cut[0], cut[1] - cut[0])).collect();
@@ -54,7 +54,7 @@ impl CudaWorker<'_> {
             pieces.reverse();
         }
         let entry = format!("permute_rows_{}", size_of::<T>());
-        let block = [address(x), x.row_stride as u64, x.col_stride as u64, x.cols as u64];
+        let block = [address(x), x.row_stride() as u64, x.col_stride() as u64, x.cols() as u64];
         for (start, count) in pieces {
             let piece = pivots.sub(start - first, 0, count, 1);
             let moves = self.moves(piece, start, back)?;
@@ -65,8 +65,8 @@ impl CudaWorker<'_> {
     }
 
     /// The address of the moves of some interchanges, for the next work of the stream.
-    fn moves(&mut self, pivots: Block<i32>, first: usize, back: bool) -> Result<Address> {
-        let (at, count, stream) = (address(pivots), pivots.rows, usize::from(self.ahead));
+    fn moves(&mut self, pivots: Cells<i32>, first: usize, back: bool) -> Result<Address> {
+        let (at, count, stream) = (address(pivots), pivots.rows(), usize::from(self.ahead));
         let asked = Interchanges { pivots: at, count, first, back };
         let part = self.scratch.needs.moves[1];
         assert!(4 * count * size_of::<i32>() <= part, "room for the moves");
@@ -87,7 +87,7 @@ impl CudaWorker<'_> {
         let numbers = [count as u64, u64::from(back)];
         let arguments = [&[moves, first as u64, address(local)][..], &numbers].concat();
         let kernel = self.device.kernel("rows", "find_moves")?.on_blocks(1);
-        // SAFETY: the source's arguments, in this call's memory.
+        // SAFETY: the source's arguments; *memory* and *order* as promised to `CudaWorker::new`.
         unsafe { self.device.launch(&kernel, &arguments, self.stream())? };
         Ok(moves)
     }

@@ -25,7 +25,8 @@ use super::vendor::{Libraries, Operand};
 use crate::comm::{Communicator, Group, Signal, Step, Stopped};
 use crate::device::{Backend, Moduli, Op, Squares, Triangle, Update, WholeStep};
 use crate::error::{Error, Kind, Result};
-use crate::matrix::{Block, Matrix};
+use crate::layout::{GlobalRow, Layout, TileColumn};
+use crate::matrix::{Cells, Matrix};
 use crate::scalar::{DType, Scalar};
 use crate::settings::Float64;
 use crate::transpose;
@@ -73,7 +74,11 @@ pub struct CudaWorker<'a> {
 }
 
 impl<'a> CudaWorker<'a> {
-    pub fn new(
+    /// # Safety
+    /// *Memory* and *order* (see [`Cells`]), for all operands of this worker's operations and for
+    /// `scratch`, on the devices of `cuda_comm`: the ranks run one routine on the same views. The
+    /// order is that of the streams, which wait for each other's events.
+    pub unsafe fn new(
         comm: &'a Communicator,
         cuda_comm: &'a CudaCommunicator,
         clique: Option<&'a Clique>,
@@ -114,14 +119,14 @@ impl<'a> CudaWorker<'a> {
                 // Emulation needs a larger workspace: the library's own.
                 let ours = Some((scratch.blas[k], scratch.needs.blas));
                 let memory = ours.filter(|_| float64 == Float64::Native);
-                // SAFETY: memory of this call for this stream.
+                // SAFETY: this rank's scratch, promised to `new`, for this stream alone.
                 unsafe { libraries.blas.work_on(self.tools.blas[k], stream, memory)? };
             }
         }
         // Earlier work on the caller's stream comes first.
         let before = self.mark(main)?;
         self.device.wait_for(before, self.tools.side)?;
-        // SAFETY: scratch of this call. It must be zero because sums are added to it.
+        // SAFETY: this rank's scratch, promised to `new`. It must be zero: sums are added to it.
         unsafe { self.device.clear(scratch.sums, scratch.needs.sums, main) }
     }
 
@@ -165,18 +170,18 @@ impl<'a> CudaWorker<'a> {
     }
 
     /// The address for `info` of the next factorisation: of a tile or panel below so many rows.
-    fn next_info(&mut self, before: usize) -> Address {
-        self.factored.push(before);
+    fn next_info(&mut self, first: GlobalRow) -> Address {
+        self.factored.push(first.get());
         self.scratch.infos + ((self.factored.len() - 1) * size_of::<i32>()) as Address
     }
 
     /// Applies the rule for pivots that are not finite, whatever the library reports for them.
-    fn find_no_number<T: Scalar>(&self, factor: Block<T>, info: Address) -> Result<()> {
+    fn find_no_number<T: Scalar>(&self, factor: Cells<T>, info: Address) -> Result<()> {
         let Operand { at, leading, .. } = Form::of(factor, Op::None).operand();
-        let arguments = [at, leading as u64, factor.rows.min(factor.cols) as u64, info];
+        let arguments = [at, leading as u64, factor.rows().min(factor.cols()) as u64, info];
         let entry = format!("find_no_number_{}", suffix(T::DTYPE));
         let kernel = self.device.kernel("pivots", &entry)?.on_blocks(1);
-        // SAFETY: the source's arguments, in this call's memory.
+        // SAFETY: the source's arguments; *memory* and *order* as promised to `CudaWorker::new`.
         unsafe { self.device.launch(&kernel, &arguments, self.stream()) }
     }
 
@@ -184,7 +189,7 @@ impl<'a> CudaWorker<'a> {
         let mut infos = vec![0; self.factored.len()];
         let bytes = infos.len() * size_of::<i32>();
         let from = Lines { at: self.scratch.infos, pitch: bytes };
-        // SAFETY: one number for each factorisation.
+        // SAFETY: one number for each factorisation, in scratch that is promised to `new`.
         unsafe {
             let to = infos.as_mut_ptr().cast();
             self.device.read_lines(from, bytes, 1, to, self.main())?;
@@ -222,9 +227,17 @@ impl<'a> CudaWorker<'a> {
         stopped
     }
 
+    /// `rows x cols` elements of this rank's scratch by columns.
+    fn in_scratch<'c, T>(&self, at: Address, rows: usize, cols: usize) -> Cells<'c, T> {
+        let first = std::ptr::without_provenance_mut(at as usize);
+        // SAFETY: *memory* of the scratch, promised to `new`. Its parts have room for what each
+        // operation needs, as `RankScratch` says.
+        unsafe { Cells::new(first, &Layout::left((rows, cols))) }
+    }
+
     fn launch(&self, file: &'static str, entry: &str, arguments: &[u64]) -> Result<()> {
         let kernel = self.device.kernel(file, entry)?;
-        // SAFETY: the callers pass the arguments of the kernel's source, in this call's memory.
+        // SAFETY: the callers pass the arguments of the kernel's source, in memory promised to `new`.
         unsafe { self.device.launch(&kernel, arguments, self.stream()) }
     }
 
@@ -248,51 +261,50 @@ impl<'a> CudaWorker<'a> {
     fn subtract<T: Scalar>(
         &mut self,
         a: &Matrix<T>,
-        k: usize,
-        targets: impl Iterator<Item = usize> + Clone,
+        k: TileColumn,
+        targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
-        within: Range<usize>,
+        within: Range<GlobalRow>,
     ) -> Result<()> {
         let Some(first) = targets.clone().next() else { return Ok(()) };
-        let (of_panel, n) = (a.columns.tile(k), a.columns.n());
+        let (columns, of_panel, all) = (a.columns(), a.columns().tile(k), a.all_rows());
         let rows = match update {
-            Update::Cholesky => a.columns.tile(first).global..n,
-            Update::Lu => of_panel.global + of_panel.width..n,
-            Update::Above => 0..of_panel.global,
+            Update::Cholesky => columns.tile(first).rows().start..all.end,
+            Update::Lu => of_panel.rows().end..all.end,
+            Update::Above => all.start..of_panel.rows().start,
         };
         let rows = rows.start.max(within.start)..rows.end.min(within.end);
         if rows.is_empty() {
             return Ok(());
         }
-        let whole = a.tile_column(k);
         // For a remote panel, all rows that any target will use.
         let needed = match update {
-            Update::Above => 0..of_panel.global,
-            Update::Cholesky | Update::Lu => of_panel.global..n,
+            Update::Above => all.start..of_panel.rows().start,
+            Update::Cholesky | Update::Lu => of_panel.rows().start..all.end,
         };
-        let panel = self.panel(whole, needed.clone(), k)?;
-        let part =
-            |rows: Range<usize>| panel.sub(rows.start - needed.start, 0, rows.len(), panel.cols);
+        let panel = self.panel(a.rows(k, needed.clone()), k.get())?;
+        let part = |rows: Range<GlobalRow>| {
+            panel.row_range(rows.start - needed.start..rows.end - needed.start)
+        };
         if update == Update::Cholesky {
             for j in targets {
-                let tile = a.columns.tile(j);
-                let rows = tile.global.max(rows.start)..rows.end;
+                let tile = columns.tile(j).rows();
+                let rows = tile.start.max(rows.start)..rows.end;
                 if rows.is_empty() {
                     continue;
                 }
-                let b = part(tile.global..tile.global + tile.width);
-                let c = a.tile_column(j).sub(rows.start, 0, rows.len(), tile.width);
+                let (b, c) = (part(tile), a.rows(j, rows.clone()));
                 self.multiply_at(c, -T::ONE, (part(rows), Op::None), (b, Op::Adjoint))?;
             }
         } else {
-            let most = TILES_OF_PIECE * a.columns.widest();
-            for wide in side_by_side(a, targets, most) {
-                let b = wide.sub(of_panel.global, 0, of_panel.width, wide.cols);
-                let c = wide.sub(rows.start, 0, rows.len(), wide.cols);
+            let most = TILES_OF_PIECE * columns.widest();
+            for (_, wide) in a.adjacent(targets, most) {
+                let b = wide.matrix_rows(of_panel.rows());
+                let c = wide.matrix_rows(rows.clone());
                 self.multiply_at(c, -T::ONE, (part(rows.clone()), Op::None), (b, Op::None))?;
             }
         }
-        if let Some(used) = self.staged.iter().position(|s| s.is_some_and(|s| s.number == k))
+        if let Some(used) = self.staged.iter().position(|s| s.is_some_and(|s| s.number == k.get()))
             && !self.ahead
             && self.cuda_comm.seats.len() > 1
         {
@@ -300,29 +312,6 @@ impl<'a> CudaWorker<'a> {
         }
         Ok(())
     }
-}
-
-/// Tile columns as blocks of adjacent ones in a shard, of so many columns at most.
-fn side_by_side<T>(
-    a: &Matrix<T>,
-    tiles: impl Iterator<Item = usize>,
-    most: usize,
-) -> Vec<Block<T>> {
-    let mut blocks: Vec<Block<T>> = Vec::new();
-    let mut end = None;
-    for t in tiles {
-        let tile = a.columns.tile(t);
-        if end == Some((tile.rank, tile.local))
-            && let Some(last) = blocks.last_mut()
-            && last.cols + tile.width <= most
-        {
-            last.cols += tile.width;
-        } else {
-            blocks.push(a.tile_column(t));
-        }
-        end = Some((tile.rank, tile.local + tile.width));
-    }
-    blocks
 }
 
 fn refused(info: i32) -> Error {
@@ -333,6 +322,6 @@ fn refused(info: i32) -> Error {
     Error::new(Kind::Internal, text)
 }
 
-fn address<T>(block: Block<T>) -> Address {
-    block.ptr.addr() as Address
+fn address<T>(block: Cells<T>) -> Address {
+    block.as_ptr().addr() as Address
 }

@@ -4,9 +4,12 @@
 use super::*;
 
 /// Whether a block's columns are contiguous, rather than its rows.
-pub(super) fn is_columns<T>(block: &Block<T>) -> bool {
-    let columns = block.row_stride == 1 || block.rows <= 1;
-    assert!(columns || block.col_stride == 1 || block.cols <= 1, "columns or rows in one piece");
+pub(super) fn is_columns<T>(block: &Cells<T>) -> bool {
+    let columns = block.row_stride() == 1 || block.rows() <= 1;
+    assert!(
+        columns || block.col_stride() == 1 || block.cols() <= 1,
+        "columns or rows in one piece"
+    );
     columns
 }
 
@@ -24,15 +27,15 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    pub fn of<T>(block: Block<T>) -> Piece {
+    pub fn of<T>(block: Cells<T>) -> Piece {
         let size = size_of::<T>();
         let block = if is_columns(&block) { block } else { block.transposed() };
-        let (length, count) = match block.row_stride {
-            1 => (block.rows, block.cols),
+        let (length, count) = match block.row_stride() {
+            1 => (block.rows(), block.cols()),
             // One row of separate elements.
-            _ => (block.rows.min(1), block.cols),
+            _ => (block.rows().min(1), block.cols()),
         };
-        let pitch = if count > 1 { block.col_stride * size } else { length * size };
+        let pitch = if count > 1 { block.col_stride() * size } else { length * size };
         Piece { lines: Lines { at: address(block), pitch }, width: length * size, height: count }
     }
 
@@ -53,14 +56,14 @@ pub(super) struct Form {
 }
 
 impl Form {
-    pub fn of<T: Scalar>(block: Block<T>, op: Op) -> Form {
+    pub fn of<T: Scalar>(block: Cells<T>, op: Op) -> Form {
         let columns = is_columns(&block);
         let stored = if columns { block } else { block.transposed() };
         Form {
             at: address(stored),
-            leading: stored.col_stride.max(stored.rows).max(1),
-            rows: stored.rows,
-            cols: stored.cols,
+            leading: stored.col_stride().max(stored.rows()).max(1),
+            rows: stored.rows(),
+            cols: stored.cols(),
             transposed: op.transposes() == columns,
             conjugated: op.conjugates() && T::IS_COMPLEX,
         }
@@ -106,8 +109,8 @@ fn other(triangle: Triangle) -> Triangle {
 }
 
 impl CudaWorker<'_> {
-    pub(super) fn is_local<U>(&self, block: Block<U>) -> Result<bool> {
-        let empty = block.rows * block.cols == 0;
+    pub(super) fn is_local<U>(&self, block: Cells<U>) -> Result<bool> {
+        let empty = block.rows() * block.cols() == 0;
         Ok(self.cuda_comm.seats.len() == 1
             || empty
             || self.cuda_comm.rank_of(address(block))? == self.rank)
@@ -123,41 +126,43 @@ impl CudaWorker<'_> {
     }
 
     /// The block if this rank owns it, else a copy of it.
-    pub(super) fn local<U>(&mut self, block: Block<U>) -> Result<Block<U>> {
+    pub(super) fn local<'c, U>(&mut self, block: Cells<'c, U>) -> Result<Cells<'c, U>> {
         if self.is_local(block)? {
             return Ok(block);
         }
-        let at = self.take(block.rows * block.cols * size_of::<U>());
-        let ptr = std::ptr::without_provenance_mut(at as usize);
+        let at = self.take(block.rows() * block.cols() * size_of::<U>());
         let local = match is_columns(&block) {
-            true => Block::column_major(ptr, block.rows, block.cols, block.rows),
-            false => Block::row_major(ptr, block.rows, block.cols, block.cols),
+            true => self.in_scratch(at, block.rows(), block.cols()),
+            false => self.in_scratch(at, block.cols(), block.rows()).transposed(),
         };
         self.transfer(block, local)?;
         Ok(local)
     }
 
     /// Writes a copy back to the block's own memory, if another rank owns it.
-    pub(super) fn back<U>(&mut self, local: Block<U>, home: Block<U>) -> Result<()> {
-        if local.ptr == home.ptr { Ok(()) } else { self.transfer(local, home) }
+    pub(super) fn back<U>(&mut self, local: Cells<U>, home: Cells<U>) -> Result<()> {
+        if local.as_ptr() == home.as_ptr() { Ok(()) } else { self.transfer(local, home) }
     }
 
     /// Copies a block to one with the same storage order.
-    fn transfer<U>(&mut self, from: Block<U>, to: Block<U>) -> Result<()> {
-        let (from, to) = (Piece::of(from), Piece::of(to));
+    fn transfer<U>(&mut self, from: Cells<U>, to: Cells<U>) -> Result<()> {
+        self.move_piece(Piece::of(from), Piece::of(to))
+    }
+
+    pub(super) fn move_piece(&mut self, from: Piece, to: Piece) -> Result<()> {
         if from.width * from.height == 0 {
             return Ok(());
         }
         let (device, stream) = (self.device, self.stream());
-        // SAFETY: blocks that the phases give this rank.
+        // SAFETY: *memory* of the operands, and *order*, promised to `CudaWorker::new`.
         unsafe { self.cuda_comm.copy(to.lines, from.lines, from.size(), device, stream) }
     }
 
     /// Copies a block between any ranks and storage orders.
-    pub(super) fn put_at<T: Scalar>(&mut self, from: Block<T>, to: Block<T>) -> Result<()> {
-        assert_eq!((from.rows, from.cols), (to.rows, to.cols), "shapes of a copy");
-        let alike = is_columns(&from) == is_columns(&to) || from.rows <= 1 && from.cols <= 1;
-        if alike || from.rows * from.cols == 0 {
+    pub(super) fn put_at<T: Scalar>(&mut self, from: Cells<T>, to: Cells<T>) -> Result<()> {
+        assert_eq!((from.rows(), from.cols()), (to.rows(), to.cols()), "shapes of a copy");
+        let alike = is_columns(&from) == is_columns(&to) || from.rows() <= 1 && from.cols() <= 1;
+        if alike || from.rows() * from.cols() == 0 {
             return self.transfer(from, to);
         }
         let (source, target) = (self.local(from)?, self.local(to)?);
@@ -169,15 +174,15 @@ impl CudaWorker<'_> {
     /// `to`, and the diagonal is real if `conjugated`.
     pub(super) fn reflect<T: Scalar>(
         &mut self,
-        from: Block<T>,
-        to: Block<T>,
+        from: Cells<T>,
+        to: Cells<T>,
         lower: Option<bool>,
         conjugated: bool,
     ) -> Result<()> {
-        if to.rows * to.cols == 0 {
+        if to.rows() * to.cols() == 0 {
             return Ok(());
         }
-        let (from, to, lower) = match is_columns(&to) && (to.rows > 1 || is_columns(&from)) {
+        let (from, to, lower) = match is_columns(&to) && (to.rows() > 1 || is_columns(&from)) {
             true => (from, to, lower),
             false => (from.transposed(), to.transposed(), lower.map(|lower| !lower)),
         };
@@ -189,11 +194,11 @@ impl CudaWorker<'_> {
         };
         let arguments = [
             address(to),
-            to.col_stride as u64,
+            to.col_stride() as u64,
             address(from),
-            from.col_stride as u64,
-            to.rows as u64,
-            to.cols as u64,
+            from.col_stride() as u64,
+            to.rows() as u64,
+            to.cols() as u64,
             part,
             u64::from(conjugated && T::IS_COMPLEX),
         ];
@@ -201,7 +206,7 @@ impl CudaWorker<'_> {
     }
 
     /// Conjugates this rank's block.
-    pub(super) fn conjugate_in_place<T: Scalar>(&mut self, x: Block<T>) -> Result<()> {
+    pub(super) fn conjugate_in_place<T: Scalar>(&mut self, x: Cells<T>) -> Result<()> {
         let stored = Form::of(x, Op::None);
         self.conjugate_to::<T>(stored, stored)
     }
@@ -229,10 +234,10 @@ impl CudaWorker<'_> {
     /// `C <- C + alpha op(A) op(B)`.
     pub(super) fn multiply_at<T: Scalar>(
         &mut self,
-        c: Block<T>,
+        c: Cells<T>,
         alpha: T,
-        a: (Block<T>, Op),
-        b: (Block<T>, Op),
+        a: (Cells<T>, Op),
+        b: (Cells<T>, Op),
     ) -> Result<()> {
         let taken = self.taken;
         let local = self.local(c)?;
@@ -244,21 +249,21 @@ impl CudaWorker<'_> {
     /// The same for a C that this rank owns.
     fn multiply<T: Scalar>(
         &mut self,
-        c: Block<T>,
+        c: Cells<T>,
         alpha: T,
-        (a, op_a): (Block<T>, Op),
-        (b, op_b): (Block<T>, Op),
+        (a, op_a): (Cells<T>, Op),
+        (b, op_b): (Cells<T>, Op),
     ) -> Result<()> {
-        let inner = if op_a.transposes() { a.rows } else { a.cols };
-        if c.rows * c.cols * inner == 0 {
+        let inner = if op_a.transposes() { a.rows() } else { a.cols() };
+        if c.rows() * c.cols() * inner == 0 {
             return Ok(());
         }
         let (a, b) = (Form::of(self.local(a)?, op_a), Form::of(self.local(b)?, op_b));
         let target = Form::of(c, Op::None);
         // The transpose of a C by rows is by columns.
         let (mut left, mut right, [m, n]) = match target.transposed {
-            false => (a, b, [c.rows, c.cols]),
-            true => (b.flipped(), a.flipped(), [c.cols, c.rows]),
+            false => (a, b, [c.rows(), c.cols()]),
+            true => (b.flipped(), a.flipped(), [c.cols(), c.rows()]),
         };
         let strange = [left, right].into_iter().filter(|form| form.is_strange()).count();
         // Conjugates the whole product, and copies an operand that this makes strange: a part of x,
@@ -278,7 +283,7 @@ impl CudaWorker<'_> {
             let (blas, handle) = (&self.libraries()?.blas, self.handle());
             let operands = (left.operand(), right.operand());
             let c = Operand { op: Op::None, ..target.operand() };
-            // SAFETY: operands that the phases give this rank.
+            // SAFETY: *memory* and *order* of the operands, promised to `CudaWorker::new`.
             unsafe { blas.gemm(handle, [m, n, inner], alpha, operands.0, operands.1, c)? };
         }
         if strange > 0 { self.conjugate_to::<T>(target, target) } else { Ok(()) }
@@ -287,9 +292,9 @@ impl CudaWorker<'_> {
     /// `X <- op(A)^-1 X` with a triangle of A. This rank owns X.
     pub(super) fn solve_left<T: Scalar>(
         &mut self,
-        (a, op): (Block<T>, Op),
+        (a, op): (Cells<T>, Op),
         triangle: Triangle,
-        x: Block<T>,
+        x: Cells<T>,
     ) -> Result<()> {
         self.solve_triangle((a, op), triangle, x, false)
     }
@@ -297,9 +302,9 @@ impl CudaWorker<'_> {
     /// `X <- X op(A)^-1`.
     pub(super) fn solve_right_at<T: Scalar>(
         &mut self,
-        a: (Block<T>, Op),
+        a: (Cells<T>, Op),
         triangle: Triangle,
-        x: Block<T>,
+        x: Cells<T>,
     ) -> Result<()> {
         let local = self.local(x)?;
         self.solve_triangle(a, triangle, local, true)?;
@@ -308,12 +313,12 @@ impl CudaWorker<'_> {
 
     fn solve_triangle<T: Scalar>(
         &mut self,
-        (a, op): (Block<T>, Op),
+        (a, op): (Cells<T>, Op),
         triangle: Triangle,
-        x: Block<T>,
+        x: Cells<T>,
         right: bool,
     ) -> Result<()> {
-        if x.rows * x.cols == 0 {
+        if x.rows() * x.cols() == 0 {
             return Ok(());
         }
         let a = self.local(a)?;
@@ -321,8 +326,8 @@ impl CudaWorker<'_> {
         let (mut form, target) = (Form::of(a, op), Form::of(x, Op::None));
         // The transpose of an X by rows is by columns.
         let (right, shape) = match target.transposed {
-            false => (right, [x.rows, x.cols]),
-            true => (!right, [x.cols, x.rows]),
+            false => (right, [x.rows(), x.cols()]),
+            true => (!right, [x.cols(), x.rows()]),
         };
         if target.transposed {
             form = form.flipped();
@@ -336,32 +341,32 @@ impl CudaWorker<'_> {
             let _entered = self.device.enter()?;
             let (blas, handle) = (&self.libraries()?.blas, self.handle());
             let x = Operand { op: Op::None, ..target.operand() };
-            // SAFETY: operands that the phases give this rank.
+            // SAFETY: *memory* and *order* of the operands, promised to `CudaWorker::new`.
             unsafe { blas.trsm::<T>(handle, right, triangle, shape, form.operand(), x)? };
         }
         if strange { self.conjugate_to::<T>(target, target) } else { Ok(()) }
     }
 
     /// `C <- C + S`. This rank owns both.
-    pub(super) fn raise<T: Scalar>(&mut self, c: Block<T>, s: Block<T>) -> Result<()> {
-        if c.rows * c.cols == 0 {
+    pub(super) fn raise<T: Scalar>(&mut self, c: Cells<T>, s: Cells<T>) -> Result<()> {
+        if c.rows() * c.cols() == 0 {
             return Ok(());
         }
         let (target, mut from) = (Form::of(c, Op::None), Form::of(s, Op::None));
-        let shape = if target.transposed { [c.cols, c.rows] } else { [c.rows, c.cols] };
+        let shape = if target.transposed { [c.cols(), c.rows()] } else { [c.rows(), c.cols()] };
         if target.transposed {
             from = from.flipped();
         }
         let _entered = self.device.enter()?;
         let c = Operand { op: Op::None, ..target.operand() };
-        // SAFETY: operands that the phases give this rank.
+        // SAFETY: *memory* and *order* of the operands, promised to `CudaWorker::new`.
         unsafe { self.libraries()?.blas.add::<T>(self.handle(), shape, from.operand(), c) }
     }
 
     /// The unit matrix.
-    pub(super) fn identity<T: Scalar>(&mut self, to: Block<T>) -> Result<()> {
+    pub(super) fn identity<T: Scalar>(&mut self, to: Cells<T>) -> Result<()> {
         let Piece { lines, width, height } = Piece::of(to);
-        // SAFETY: this rank's scratch.
+        // SAFETY: this rank's scratch, promised to `CudaWorker::new`.
         unsafe { self.device.clear_lines(lines, width, height, self.stream())? };
         // Real parts of the diagonal, each as a column of one number.
         let words = size_of::<T>() / size_of::<T::Real>();
@@ -369,24 +374,24 @@ impl CudaWorker<'_> {
             DType::F32 => ("fill_4", u64::from(1f32.to_bits())),
             _ => ("fill_8", 1f64.to_bits()),
         };
-        let stride = (to.col_stride + 1) * words;
-        self.launch("fill", name, &[address(to), stride as u64, 1, to.cols as u64, one])
+        let stride = (to.col_stride() + 1) * words;
+        self.launch("fill", name, &[address(to), stride as u64, 1, to.cols() as u64, one])
     }
 
     /// Sums of moduli of X. Adds row sums to `rows`.
     pub(super) fn sums<T: Scalar>(
         &mut self,
-        x: Block<T>,
-        rows: Option<Block<f64>>,
+        x: Cells<T>,
+        rows: Option<Cells<f64>>,
     ) -> Result<Moduli> {
-        if x.rows * x.cols == 0 {
+        if x.rows() * x.cols() == 0 {
             return Ok(Moduli::default());
         }
         let x = self.local(x)?;
-        let (cols, sums) = (x.cols, self.scratch.moduli);
+        let (cols, sums) = (x.cols(), self.scratch.moduli);
         assert!(2 * cols * size_of::<f64>() <= self.scratch.needs.moduli, "room for a tile's sums");
         let largest = sums + (cols * size_of::<f64>()) as Address;
-        let shape = [address(x), x.col_stride as u64, x.rows as u64, cols as u64, SET];
+        let shape = [address(x), x.col_stride() as u64, x.rows() as u64, cols as u64, SET];
         let arguments = [&shape[..], &[sums, largest]].concat();
         self.launch("moduli", &format!("column_moduli_{}", suffix(T::DTYPE)), &arguments)?;
         if let Some(rows) = rows {
@@ -395,7 +400,7 @@ impl CudaWorker<'_> {
         }
         let mut found = vec![0f64; 2 * cols];
         let bytes = size_of_val(&found[..]);
-        // SAFETY: `found` has room for both lists.
+        // SAFETY: `found` has room for both lists, which are in this rank's scratch.
         unsafe {
             let (from, to) = (Lines { at: sums, pitch: bytes }, found.as_mut_ptr().cast());
             self.device.read_lines(from, bytes, 1, to, self.stream())?;
@@ -406,26 +411,26 @@ impl CudaWorker<'_> {
     }
 
     /// Adds the sums of moduli over the rows of X to `sums`.
-    pub(super) fn add_sums<T: Scalar>(&mut self, x: Block<T>, sums: Block<f64>) -> Result<()> {
-        if x.rows * x.cols == 0 {
+    pub(super) fn add_sums<T: Scalar>(&mut self, x: Cells<T>, sums: Cells<f64>) -> Result<()> {
+        if x.rows() * x.cols() == 0 {
             return Ok(());
         }
         let x = self.local(x)?;
         let by_columns = is_columns(&x);
         let stored = if by_columns { x } else { x.transposed() };
-        let shape = [address(stored), stored.col_stride as u64, stored.rows as u64];
+        let shape = [address(stored), stored.col_stride() as u64, stored.rows() as u64];
         let (kernel, how, rest) = match by_columns {
             true => ("row", 0, vec![address(sums)]),
             false => ("column", ADDED, vec![address(sums), self.scratch.moduli]),
         };
-        let arguments = [&shape[..], &[stored.cols as u64, how], &rest].concat();
+        let arguments = [&shape[..], &[stored.cols() as u64, how], &rest].concat();
         self.launch("moduli", &format!("{kernel}_moduli_{}", suffix(T::DTYPE)), &arguments)
     }
 
     /// Sums of squared moduli of X.
-    pub(super) fn sum_squares<T: Scalar>(&mut self, x: Block<T>) -> Result<Squares> {
+    pub(super) fn sum_squares<T: Scalar>(&mut self, x: Cells<T>) -> Result<Squares> {
         let mut all = Squares::default();
-        if x.rows * x.cols == 0 {
+        if x.rows() * x.cols() == 0 {
             return Ok(all);
         }
         let local = self.local(x)?;
@@ -433,16 +438,16 @@ impl CudaWorker<'_> {
         // Real numbers, with three sums for each column.
         let words = size_of::<T>() / size_of::<T::Real>();
         let most = self.scratch.needs.moduli / (3 * size_of::<f64>());
-        let (rows, stride) = (stored.rows * words, stored.col_stride * words);
+        let (rows, stride) = (stored.rows() * words, stored.col_stride() * words);
         let name = format!("column_squares_{}", suffix(T::DTYPE.real()));
-        for first in (0..stored.cols).step_by(most) {
-            let part = stored.sub(0, first, stored.rows, most.min(stored.cols - first));
-            let (cols, to) = (part.cols, self.scratch.moduli);
+        for first in (0..stored.cols()).step_by(most) {
+            let part = stored.sub(0, first, stored.rows(), most.min(stored.cols() - first));
+            let (cols, to) = (part.cols(), self.scratch.moduli);
             let arguments = [address(part), stride as u64, rows as u64, cols as u64, to];
             self.launch("moduli", &name, &arguments)?;
             let mut found = vec![Squares::default(); cols];
             let bytes = size_of_val(&found[..]);
-            // SAFETY: `found` has as many sums, in this order.
+            // SAFETY: `found` has as many sums, in this order, of this rank's scratch.
             unsafe {
                 let (from, to) = (Lines { at: to, pitch: bytes }, found.as_mut_ptr().cast());
                 self.device.read_lines(from, bytes, 1, to, self.stream())?;
@@ -455,14 +460,15 @@ impl CudaWorker<'_> {
     /// Adds what the lower triangle of a Hermitian matrix contributes to its column sums.
     pub(super) fn hermitian_sums<T: Scalar>(
         &mut self,
-        x: Block<T>,
-        sums: Block<f64>,
+        x: Cells<T>,
+        sums: Cells<f64>,
     ) -> Result<()> {
-        if x.rows * x.cols == 0 {
+        if x.rows() * x.cols() == 0 {
             return Ok(());
         }
         let x = self.local(x)?;
-        let shape = [address(x), x.col_stride as u64, x.rows as u64, x.cols as u64, HERMITIAN];
+        let shape =
+            [address(x), x.col_stride() as u64, x.rows() as u64, x.cols() as u64, HERMITIAN];
         let arguments = [&shape[..], &[address(sums), self.scratch.moduli]].concat();
         self.launch("moduli", &format!("column_moduli_{}", suffix(T::DTYPE)), &arguments)?;
         let arguments = [&shape[..], &[address(sums)]].concat();

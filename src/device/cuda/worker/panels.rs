@@ -12,27 +12,24 @@ pub(super) struct Staged {
 
 impl CudaWorker<'_> {
     /// The buffer for a panel. Later work on the side stream comes after the last use of it.
-    fn slot<T>(&mut self, panel: Block<T>, number: usize) -> Result<Block<T>> {
+    fn slot<'c, T>(&mut self, panel: Cells<'c, T>, number: usize) -> Result<Cells<'c, T>> {
         if let Some(read) = self.read[number % 2].take() {
             self.device.wait_for(read, self.tools.side)?;
         }
         Ok(self.staging(panel, number))
     }
 
-    fn staging<T>(&self, panel: Block<T>, number: usize) -> Block<T> {
-        let at = std::ptr::without_provenance_mut(self.scratch.panels[number % 2] as usize);
-        Block::column_major(at, panel.rows, panel.cols, panel.rows)
+    fn staging<'c, T>(&self, panel: Cells<'c, T>, number: usize) -> Cells<'c, T> {
+        self.in_scratch(self.scratch.panels[number % 2], panel.rows(), panel.cols())
     }
 
     /// Rows of a panel in this rank's memory. A remote panel that has not been sent is copied once,
     /// for all targets.
-    pub(super) fn panel<T: Scalar>(
+    pub(super) fn panel<'c, T: Scalar>(
         &mut self,
-        whole: Block<T>,
-        rows: Range<usize>,
+        remote: Cells<'c, T>,
         number: usize,
-    ) -> Result<Block<T>> {
-        let remote = whole.sub(rows.start, 0, rows.len(), whole.cols);
+    ) -> Result<Cells<'c, T>> {
         if self.is_local(remote)? {
             return Ok(remote);
         }
@@ -43,7 +40,7 @@ impl CudaWorker<'_> {
         }
         let (local, side) = (self.slot(remote, number)?, self.tools.side);
         let to = Piece::of(local).lines;
-        // SAFETY: a panel that its owner has announced, and this rank's scratch.
+        // SAFETY: *order*: its owner has announced the panel. *Memory* of it and of this rank's scratch.
         unsafe { self.cuda_comm.copy(to, from.lines, from.size(), self.device, side)? };
         self.staged[number % 2] = staged;
         let copied = self.mark(side)?;
@@ -52,27 +49,27 @@ impl CudaWorker<'_> {
     }
 
     /// This rank's part in sending the factored panel k to all ranks.
-    pub(super) fn send_panel<T: Scalar>(&mut self, a: &Matrix<T>, k: usize) -> Result<()> {
+    pub(super) fn send_panel<T: Scalar>(&mut self, a: &Matrix<T>, k: TileColumn) -> Result<()> {
         let Some(clique) = self.clique else { return Ok(()) };
-        let (tile, side) = (a.columns.tile(k), self.tools.side);
-        let panel = a.tile_column(k).rows_from(tile.global);
-        let (from, local) = (Piece::of(panel), self.slot(panel, k)?);
+        let (tile, side) = (a.columns().tile(k), self.tools.side);
+        let panel = a.rows(k, tile.rows().start..a.all_rows().end);
+        let (from, local) = (Piece::of(panel), self.slot(panel, k.get())?);
         let is_root = tile.rank == self.rank;
         if is_root {
             let (to, (width, height)) = (Piece::of(local).lines, from.size());
-            // SAFETY: a panel that has been announced, and this rank's scratch.
+            // SAFETY: *order*: this rank has announced the panel. *Memory* of it and of its scratch.
             unsafe { self.device.copy_lines(to, from.lines, width, height, side)? };
         }
-        let bytes = local.rows * local.cols * size_of::<T>();
+        let bytes = local.rows() * local.cols() * size_of::<T>();
         let this = (self.rank, self.device);
-        // SAFETY: this rank's scratch, which has room for a panel.
+        // SAFETY: this rank's scratch, promised to `CudaWorker::new`, has room for a panel.
         unsafe { clique.broadcast(this, tile.rank, address(local), bytes, side)? };
         if is_root {
-            self.staged[k % 2] = None;
+            self.staged[k.get() % 2] = None;
             // The caller's stream overwrites the panel after a barrier at the earliest.
             self.apart = true;
         } else {
-            self.staged[k % 2] = Some(Staged { from, number: k });
+            self.staged[k.get() % 2] = Some(Staged { from, number: k.get() });
             let sent = self.mark(side)?;
             self.device.wait_for(sent, self.main())?;
         }
