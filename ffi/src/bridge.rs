@@ -160,7 +160,9 @@ impl CudaInstance {
         let done = caught("taking a call", || {
             let site = self.0.as_ref().map_err(Clone::clone)?;
             let (place, args, rets) = buffers(&args, &rets)?;
-            let (stream, scratch) = (Stream(stream), &mut scratch);
+            let stream = std::ptr::without_provenance_mut(stream);
+            // SAFETY: XLA's stream of this call, which it keeps as long as work on it may run.
+            let (stream, scratch) = (unsafe { Stream::new(stream) }, &mut scratch);
             let arrival = CudaArrival { run, device, stream, scratch, place, args, rets };
             site.run(process::devices()?, arrival)
         });

@@ -1,9 +1,10 @@
 //! The library's devices on the emulated driver (`driver.cc`).
 
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, CString, c_char};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use cudarc::driver::sys::CUstream;
 use meshsolve::device::cuda::device::{Devices, Stream};
 use meshsolve::device::cuda::driver::Driver;
 use meshsolve::device::cuda::vendor::Libraries;
@@ -38,10 +39,10 @@ pub fn devices_with_nccl() -> Devices {
 
 pub fn stream(device: i32) -> Stream {
     // SAFETY: the type of the function in `driver.cc`, here and below.
-    let make: unsafe extern "C" fn(i32) -> *mut c_void =
-        unsafe { full().kernel("emulated_stream") };
-    // SAFETY: the only precondition, here and below, is one of the three devices.
-    Stream(unsafe { make(device) }.addr())
+    let make: unsafe extern "C" fn(i32) -> CUstream = unsafe { full().kernel("emulated_stream") };
+    // SAFETY: the only precondition, here and below, is one of the three devices. The emulated
+    // driver never destroys this stream.
+    unsafe { Stream::new(make(device)) }
 }
 
 /// Lets this thread's call of `function` after `skip` others fail.

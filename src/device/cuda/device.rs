@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use cudarc::driver::sys;
 
 use super::driver::Driver;
+use super::handle::Handle;
 use super::load::{call, functions};
 use super::nvrtc::Program;
 use super::queue::{Lines, Queues};
@@ -34,27 +35,14 @@ const ATTRIBUTES: [sys::CUdevice_attribute; 3] = [
 
 const OUT_OF_MEMORY: c_int = sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as c_int;
 
-/// A pointer that only the driver can dereference.
-type Handle = usize;
-
 /// An address in a device's memory: CUdeviceptr.
 pub type Address = u64;
 
-/// CUstream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stream(pub usize);
+/// Work on a device, in order.
+pub type Stream = Handle<sys::CUstream>;
 
-impl Stream {
-    /// The stream as a library declares it.
-    pub fn raw<S>(self) -> *mut S {
-        raw(self.0)
-    }
-}
-
-/// A handle as a library declares it.
-pub(super) fn raw<S>(handle: Handle) -> *mut S {
-    std::ptr::without_provenance_mut(handle)
-}
+type Context = Handle<sys::CUcontext>;
+type Module = Handle<sys::CUmodule>;
 
 functions! {
     cuDeviceGet cuDevicePrimaryCtxRetain cuDeviceGetAttribute cuStreamGetCtx cuCtxPushCurrent_v2
@@ -96,7 +84,7 @@ struct Vendor {
 pub struct Devices {
     interface: Arc<Interface>,
     /// By context.
-    known: Mutex<HashMap<Handle, Arc<Device>>>,
+    known: Mutex<HashMap<Context, Arc<Device>>>,
 }
 
 /// A device through one of its contexts.
@@ -104,7 +92,7 @@ pub struct Device {
     interface: Arc<Interface>,
     /// CUDA's number of the device in this process.
     number: c_int,
-    context: Handle,
+    context: Context,
     architecture: String,
     multiprocessors: c_uint,
     loaded: Mutex<Loaded>,
@@ -115,7 +103,7 @@ pub struct Device {
 #[derive(Default)]
 struct Loaded {
     /// By file.
-    modules: HashMap<&'static str, Handle>,
+    modules: HashMap<&'static str, Module>,
     /// By file and entry point.
     kernels: HashMap<(&'static str, String), Kernel>,
 }
@@ -124,7 +112,7 @@ struct Loaded {
 #[derive(Clone, Debug)]
 pub struct Kernel {
     name: String,
-    function: Handle,
+    function: Handle<sys::CUfunction>,
     pub blocks: u32,
 }
 
@@ -181,33 +169,34 @@ impl Devices {
     /// The device to which a stream belongs.
     pub fn of_stream(&self, stream: Stream) -> Result<Arc<Device>> {
         let interface = &*self.interface;
-        let mut context = 0;
-        // SAFETY: the caller's stream; writes a local variable.
-        let status = unsafe {
-            call!(interface.functions, cuStreamGetCtx(stream.raw(), (&raw mut context).cast()))
+        let mut context = null_mut();
+        // SAFETY: the stream's maker promises that it exists. Its context is XLA's or of `numbered`,
+        // and neither destroys contexts.
+        let context = unsafe {
+            let status = call!(interface.functions, cuStreamGetCtx(stream.raw(), &mut context));
+            interface.check("a CUDA stream", "cuStreamGetCtx", status)?;
+            Handle::new(context)
         };
-        interface.check("a CUDA stream", "cuStreamGetCtx", status)?;
         self.of_context(context)
     }
 
     /// The device with this number, through its primary context.
     pub fn numbered(&self, number: i32) -> Result<Arc<Device>> {
         let (interface, what) = (&*self.interface, format!("CUDA device {number}"));
-        let (mut device, mut context) = (0, 0);
-        // SAFETY: writes local variables. The context stays as long as the process lives.
-        unsafe {
+        let (mut device, mut context) = (0, null_mut());
+        // SAFETY: writes local variables. This function never releases the context, so it stays as
+        // long as the process lives.
+        let context = unsafe {
             let status = call!(interface.functions, cuDeviceGet(&mut device, number));
             interface.check(&what, "cuDeviceGet", status)?;
-            let status = call!(
-                interface.functions,
-                cuDevicePrimaryCtxRetain((&raw mut context).cast(), device)
-            );
+            let status = call!(interface.functions, cuDevicePrimaryCtxRetain(&mut context, device));
             interface.check(&what, "cuDevicePrimaryCtxRetain", status)?;
-        }
+            Handle::new(context)
+        };
         self.of_context(context)
     }
 
-    fn of_context(&self, context: Handle) -> Result<Arc<Device>> {
+    fn of_context(&self, context: Context) -> Result<Arc<Device>> {
         let mut known = locked(&self.known);
         if let Some(device) = known.get(&context) {
             return Ok(device.clone());
@@ -245,9 +234,9 @@ impl Interface {
 pub struct Entered<'a>(&'a Interface);
 
 impl<'a> Entered<'a> {
-    fn new(interface: &'a Interface, what: &str, context: Handle) -> Result<Self> {
-        // SAFETY: a context that is never destroyed.
-        let status = unsafe { call!(interface.functions, cuCtxPushCurrent_v2(raw(context))) };
+    fn new(interface: &'a Interface, what: &str, context: Context) -> Result<Self> {
+        // SAFETY: `Devices` promises that the context is never destroyed.
+        let status = unsafe { call!(interface.functions, cuCtxPushCurrent_v2(context.raw())) };
         interface.check(what, "cuCtxPushCurrent", status)?;
         Ok(Entered(interface))
     }
@@ -256,26 +245,26 @@ impl<'a> Entered<'a> {
 impl Drop for Entered<'_> {
     fn drop(&mut self) {
         let mut context = null_mut();
-        // SAFETY: writes a local variable. Its error has no remedy.
+        // SAFETY: writes a local variable. An error has no remedy.
         unsafe { call!(self.0.functions, cuCtxPopCurrent_v2(&mut context)) };
     }
 }
 
 impl Device {
-    fn new(interface: Arc<Interface>, context: Handle) -> Result<Device> {
+    fn new(interface: Arc<Interface>, context: Context) -> Result<Device> {
         let (mut number, what) = (0, "a CUDA device");
         let mut values = [0; 3];
         {
             let _entered = Entered::new(&interface, what, context)?;
             let functions = &interface.functions;
-            // SAFETY: writes a local variable.
-            let status = unsafe { call!(functions, cuCtxGetDevice(&mut number)) };
-            interface.check(what, "cuCtxGetDevice", status)?;
-            for (value, attribute) in values.iter_mut().zip(ATTRIBUTES) {
-                // SAFETY: as above.
-                let status =
-                    unsafe { call!(functions, cuDeviceGetAttribute(value, attribute, number)) };
-                interface.check(what, "cuDeviceGetAttribute", status)?;
+            // SAFETY: writes local variables.
+            unsafe {
+                let status = call!(functions, cuCtxGetDevice(&mut number));
+                interface.check(what, "cuCtxGetDevice", status)?;
+                for (value, attribute) in values.iter_mut().zip(ATTRIBUTES) {
+                    let status = call!(functions, cuDeviceGetAttribute(value, attribute, number));
+                    interface.check(what, "cuDeviceGetAttribute", status)?;
+                }
             }
         }
         let [multiprocessors, major, minor] = values;
@@ -289,7 +278,7 @@ impl Device {
         &self.interface.driver
     }
 
-    pub(super) fn context(&self) -> Handle {
+    pub(super) fn context(&self) -> Context {
         self.context
     }
 
@@ -391,7 +380,7 @@ impl Device {
         Ok(kernel)
     }
 
-    fn load(&self, program: &'static Program, name: &'static str) -> Result<Handle> {
+    fn load(&self, program: &'static Program, name: &'static str) -> Result<Module> {
         // Equal devices that need it meanwhile wait, and compile nothing.
         let key = (name, self.architecture.clone());
         let cubin = locked(&self.interface.cubins).entry(key).or_default().clone();
@@ -400,34 +389,35 @@ impl Device {
             Some(cubin) => cubin,
             none => none.insert((self.interface.compile)(program, &self.architecture)?),
         };
-        let mut module = 0;
-        // SAFETY: an ELF file contains its own length; the driver keeps a copy.
-        let status = unsafe {
-            let out = (&raw mut module).cast();
-            call!(self.interface.functions, cuModuleLoadData(out, cubin.as_ptr().cast()))
-        };
-        self.check(program.name, "cuModuleLoadData", status)?;
-        Ok(module)
+        let mut module = null_mut();
+        // SAFETY: `compile` promises an ELF file, which contains its own length; the driver keeps a
+        // copy. The library never unloads modules.
+        unsafe {
+            let cubin = cubin.as_ptr().cast();
+            let status = call!(self.interface.functions, cuModuleLoadData(&mut module, cubin));
+            self.check(program.name, "cuModuleLoadData", status)?;
+            Ok(Handle::new(module))
+        }
     }
 
-    fn find(&self, module: Handle, entry: &str) -> Result<Kernel> {
+    fn find(&self, module: Module, entry: &str) -> Result<Kernel> {
         let functions = &self.interface.functions;
         let name = CString::new(entry).map_err(|_| Error::invalid("a name with NUL"))?;
-        let (mut function, mut blocks) = (0, 0);
-        // SAFETY: a module of the current context, a C string, local variables.
-        unsafe {
-            let status = call!(
-                functions,
-                cuModuleGetFunction((&raw mut function).cast(), raw(module), name.as_ptr())
-            );
+        let (mut function, mut blocks) = (null_mut(), 0);
+        // SAFETY: `load` has loaded the module into this context. A function lives as long as its
+        // module. The name is a C string; writes local variables.
+        let function = unsafe {
+            let (out, name) = (&mut function, name.as_ptr());
+            let status = call!(functions, cuModuleGetFunction(out, module.raw(), name));
             self.check(entry, "cuModuleGetFunction", status)?;
             let (out, threads) = (&mut blocks, THREADS as c_int);
             let status = call!(
                 functions,
-                cuOccupancyMaxActiveBlocksPerMultiprocessor(out, raw(function), threads, 0)
+                cuOccupancyMaxActiveBlocksPerMultiprocessor(out, function, threads, 0)
             );
             self.check(entry, "cuOccupancyMaxActiveBlocksPerMultiprocessor", status)?;
-        }
+            Handle::new(function)
+        };
         let blocks = blocks.max(1) as u32 * self.multiprocessors;
         Ok(Kernel { name: entry.into(), function, blocks })
     }
@@ -442,9 +432,10 @@ impl Device {
         let _entered = self.enter()?;
         let places = arguments.iter().map(|word| std::ptr::from_ref(word).cast_mut().cast());
         let mut places: Vec<*mut c_void> = places.collect();
-        // SAFETY: the caller promises the arguments. The driver reads them before it returns.
+        // SAFETY: the caller promises the arguments, the stream's maker that it exists. The driver
+        // reads the arguments before it returns.
         let status = unsafe {
-            let (function, stream) = (raw(kernel.function), stream.raw());
+            let (function, stream) = (kernel.function.raw(), stream.raw());
             let (blocks, arguments) = (kernel.blocks, places.as_mut_ptr());
             call!(
                 self.interface.functions,
@@ -475,7 +466,7 @@ impl Device {
             return Ok(());
         }
         let _entered = self.enter()?;
-        // SAFETY: the caller promises the bytes.
+        // SAFETY: the caller promises the bytes, the stream's maker that it exists.
         let status =
             unsafe { call!(self.interface.functions, cuMemsetD8Async(at, 0, bytes, stream.raw())) };
         self.check("clearing memory", "cuMemsetD8Async", status)
@@ -493,7 +484,7 @@ impl Device {
         stream: Stream,
     ) -> Result<()> {
         let _entered = self.enter()?;
-        // SAFETY: the caller promises both ranges.
+        // SAFETY: the caller promises both ranges, the stream's maker that it exists.
         let status = unsafe {
             call!(self.interface.functions, cuMemcpyDtoDAsync_v2(to, from, bytes, stream.raw()))
         };
@@ -523,7 +514,7 @@ impl Device {
     /// Waits until a stream of the device has done all its work.
     pub fn wait(&self, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
-        // SAFETY: the caller's live stream.
+        // SAFETY: the stream's maker promises that it exists.
         let status = unsafe { call!(self.interface.functions, cuStreamSynchronize(stream.raw())) };
         self.check("waiting", "cuStreamSynchronize", status)
     }

@@ -89,7 +89,8 @@ pub struct CusolverMg {
 /// Objects that the library has made for a call. They go back at its end.
 struct Used {
     device: Arc<Device>,
-    grid: Grid,
+    /// None after it has gone back.
+    grid: Option<Grid>,
     /// A and, where there are right-hand sides, B.
     matrices: Vec<Distributed>,
 }
@@ -108,12 +109,13 @@ impl Used {
         let mg = devices[0].vendor()?.mg()?;
         let _entered = devices[0].enter()?;
         let grid = mg.grid(devices.iter().map(|device| device.number()).collect())?;
-        let mut used = Used { device, grid, matrices: Vec::new() };
+        let mut used = Used { device, grid: None, matrices: Vec::new() };
+        let grid = used.grid.insert(grid);
         let all = if asked.distributed { asked.rhs * devices.len() } else { asked.rhs };
         for (cols, width) in [(n, tile), (all, asked.rhs)] {
             if width > 0 {
                 let parts = shards.to_vec();
-                used.matrices.push(mg.matrix::<T>(&used.grid, [n, cols], width, parts)?);
+                used.matrices.push(mg.matrix::<T>(grid, [n, cols], width, parts)?);
             }
         }
         let Some(a) = used.matrices.first() else { return Ok((used, 0)) };
@@ -125,7 +127,7 @@ impl Used {
             b.filter(|_| asked.potrs).map(Whole::Potrs),
             b.filter(|_| asked.getrs).map(|b| Whole::Getrs(shards, b)),
         ];
-        let needed = steps.into_iter().flatten().map(|step| mg.work(&used.grid, a, step));
+        let needed = steps.into_iter().flatten().map(|step| mg.work(grid, a, step));
         let work = needed.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0);
         Ok((used, work))
     }
@@ -137,7 +139,7 @@ impl Used {
         let matrices = std::mem::take(&mut self.matrices);
         let all: Vec<_> = matrices.into_iter().map(|matrix| mg.forget(matrix)).collect();
         let forgotten: Result<()> = all.into_iter().collect();
-        let grid = std::mem::take(&mut self.grid);
+        let Some(grid) = self.grid.take() else { return forgotten };
         if again && forgotten.is_ok() {
             mg.keep(grid);
             return Ok(());
@@ -148,7 +150,7 @@ impl Used {
 
 impl Drop for Used {
     fn drop(&mut self) {
-        if self.grid != Grid::default() {
+        if self.grid.is_some() {
             // An earlier error is already reported.
             drop(self.give_back(false));
         }
@@ -218,7 +220,7 @@ impl CusolverMg {
         let (rows, parts_of_work) = (all(|p| p.rows), all(|p| p.work));
         let work = Work { parts: &parts_of_work, elements: self.work };
         let mut used = self.used.lock().unwrap_or_else(|e| e.into_inner());
-        let Some(Used { grid, matrices, .. }) = &mut *used else { return Ok(0) };
+        let Some(Used { grid: Some(grid), matrices, .. }) = &mut *used else { return Ok(0) };
         let shards = matrix.shards().iter().map(|shard| shard.as_ptr().addr() as Address).collect();
         for (matrix, parts) in matrices.iter_mut().zip([shards, all(|p| p.b)]) {
             matrix.parts = parts;

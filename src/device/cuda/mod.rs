@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `load` | shared libraries by name, path, or as another component loaded them |
 //! | `driver` | libcuda: its version, and whether it works |
+//! | `handle` | contexts, streams, and objects of other kinds, as types that do not mix |
 //! | `device` | a device's context, its kernels, work on a stream |
 //! | `queue` | streams, events by which they wait for each other, copies of blocks |
 //! | `vendor` | the functions that are called of cuBLAS, cuSOLVER, cuSolverMg and NCCL |
@@ -27,6 +28,7 @@ pub mod communicator;
 pub mod device;
 pub mod driver;
 pub mod engine;
+pub mod handle;
 pub mod kernels;
 pub mod load;
 pub mod nvrtc;

@@ -7,7 +7,8 @@ use std::ptr::{null, null_mut};
 use cudarc::driver::sys;
 use sys::CUmemorytype::{CU_MEMORYTYPE_DEVICE as DEVICE, CU_MEMORYTYPE_HOST as HOST};
 
-use super::device::{Address, Device, Stream, raw};
+use super::device::{Address, Device, Stream};
+use super::handle::Handle;
 use super::load::{call, functions};
 use crate::error::{Error, Kind, Result};
 
@@ -33,9 +34,8 @@ const UNSUPPORTED: c_int = sys::CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED as 
 const TOO_MANY: c_int = sys::CUresult::CUDA_ERROR_TOO_MANY_PEERS as c_int;
 const READ_AND_WRITE: u64 = sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE as u64;
 
-/// CUevent: a point in a stream's work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event(usize);
+/// A point in a stream's work.
+pub type Event = Handle<sys::CUevent>;
 
 /// Lines of bytes that begin `pitch` bytes apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,57 +71,59 @@ impl Device {
     /// A stream that waits for no other one. Its work has the highest priority.
     pub fn new_stream(&self) -> Result<Stream> {
         let (_entered, queues) = (self.enter()?, self.queues());
-        let (mut least, mut greatest, mut stream) = (0, 0, 0);
-        // SAFETY: writes local variables.
+        let (mut least, mut greatest, mut stream) = (0, 0, null_mut());
+        // SAFETY: writes local variables. The stream exists until its owner, `Tools`, destroys it.
         unsafe {
             let status = call!(queues, cuCtxGetStreamPriorityRange(&mut least, &mut greatest));
             self.check("a stream", "cuCtxGetStreamPriorityRange", status)?;
-            let out = (&raw mut stream).cast();
+            let out = &mut stream;
             let status = call!(queues, cuStreamCreateWithPriority(out, NON_BLOCKING, greatest));
             self.check("a stream", "cuStreamCreateWithPriority", status)?;
+            Ok(Stream::new(stream))
         }
-        Ok(Stream(stream))
     }
 
     /// Ends a stream of [`Device::new_stream`] that has done its work.
     pub fn destroy_stream(&self, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
-        // SAFETY: a stream of this device, not used again.
+        // SAFETY: a stream of this device. Its owner, `Tools`, does not use it again.
         let status = unsafe { call!(self.queues(), cuStreamDestroy_v2(stream.raw())) };
         self.check("a stream", "cuStreamDestroy", status)
     }
 
     pub fn new_event(&self) -> Result<Event> {
         let _entered = self.enter()?;
-        let mut event = 0;
-        // SAFETY: writes a local variable.
-        let status =
-            unsafe { call!(self.queues(), cuEventCreate((&raw mut event).cast(), NO_TIMING)) };
-        self.check("an event", "cuEventCreate", status)?;
-        Ok(Event(event))
+        let mut event = null_mut();
+        // SAFETY: writes a local variable. The event exists until its owner destroys it: `Tools`, or
+        // the function of `CudaMemory` that has made it.
+        unsafe {
+            let status = call!(self.queues(), cuEventCreate(&mut event, NO_TIMING));
+            self.check("an event", "cuEventCreate", status)?;
+            Ok(Event::new(event))
+        }
     }
 
     pub fn destroy_event(&self, event: Event) -> Result<()> {
         let _entered = self.enter()?;
-        // SAFETY: an event of this device, not used again.
-        let status = unsafe { call!(self.queues(), cuEventDestroy_v2(raw(event.0))) };
+        // SAFETY: an event of this device. Its owner, see `new_event`, does not use it again.
+        let status = unsafe { call!(self.queues(), cuEventDestroy_v2(event.raw())) };
         self.check("an event", "cuEventDestroy", status)
     }
 
     /// The event marks all work that the stream has now.
     pub fn record(&self, event: Event, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
-        // SAFETY: both are of this device.
-        let status = unsafe { call!(self.queues(), cuEventRecord(raw(event.0), stream.raw())) };
+        // SAFETY: the makers of both promise that they exist. The driver refuses other contexts'.
+        let status = unsafe { call!(self.queues(), cuEventRecord(event.raw(), stream.raw())) };
         self.check("an event", "cuEventRecord", status)
     }
 
     /// Later work of the stream runs after the work that the event, of any device, marks.
     pub fn wait_for(&self, event: Event, stream: Stream) -> Result<()> {
         let _entered = self.enter()?;
-        // SAFETY: a stream of this device, an event that has been recorded.
+        // SAFETY: the makers of both promise that they exist. Without a record there is no wait.
         let status =
-            unsafe { call!(self.queues(), cuStreamWaitEvent(stream.raw(), raw(event.0), 0)) };
+            unsafe { call!(self.queues(), cuStreamWaitEvent(stream.raw(), event.raw(), 0)) };
         self.check("an event", "cuStreamWaitEvent", status)
     }
 
@@ -164,7 +166,7 @@ impl Device {
             return Ok(());
         }
         let (_entered, queues, what) = (self.enter()?, self.queues(), "copying between devices");
-        let (target, source) = (raw(to_device.context()), raw(from_device.context()));
+        let (target, source) = (to_device.context().raw(), from_device.context().raw());
         if height == 1 {
             let (to, from) = (to.at, from.at);
             // SAFETY: the caller promises the lines.
@@ -338,9 +340,9 @@ impl Device {
             return Ok(());
         }
         let _entered = self.enter()?;
-        // SAFETY: a context that is never destroyed.
+        // SAFETY: `Devices` promises that the context is never destroyed.
         let status =
-            unsafe { call!(self.queues(), cuCtxEnablePeerAccess(raw(other.context()), 0)) };
+            unsafe { call!(self.queues(), cuCtxEnablePeerAccess(other.context().raw(), 0)) };
         match status {
             0 | ALREADY_ENABLED if memory.all(|at| self.may_access(at)) => Ok(()),
             0 | ALREADY_ENABLED => Err(self.apart(other, "memory that is not mapped for it")),

@@ -105,14 +105,17 @@ impl MeasuredDevice {
     pub fn new(devices: &Devices, number: i32) -> Result<MeasuredDevice> {
         let device = devices.numbered(number)?;
         let functions = Functions::of(device.driver().loaded())?;
-        let mut stream = 0;
-        {
+        let mut stream = null_mut();
+        let stream = {
             let _entered = device.enter()?;
-            // SAFETY: a valid place for the stream; the flags are 0.
-            let status = unsafe { call!(functions, cuStreamCreate((&raw mut stream).cast(), 0)) };
-            device.check("measuring", "cuStreamCreate", status)?;
-        }
-        Ok(MeasuredDevice { device, functions, stream: Stream(stream) })
+            // SAFETY: a valid place for the stream; the flags are 0. Only `drop` destroys it.
+            unsafe {
+                let status = call!(functions, cuStreamCreate(&mut stream, 0));
+                device.check("measuring", "cuStreamCreate", status)?;
+                Stream::new(stream)
+            }
+        };
+        Ok(MeasuredDevice { device, functions, stream })
     }
 
     /// The device's name, and the free bytes of its memory.

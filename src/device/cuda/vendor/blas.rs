@@ -51,16 +51,17 @@ impl Blas {
 
     /// A handle of the current context.
     pub fn create(&self) -> Result<BlasHandle> {
-        let mut handle = 0;
-        // SAFETY: writes a local variable.
-        let status = unsafe { call!(self.functions, cublasCreate_v2((&raw mut handle).cast())) };
-        self.check("cublasCreate", status)?;
-        Ok(BlasHandle(handle))
+        let mut handle = null_mut();
+        // SAFETY: writes a local variable. The handle exists until its owner, `Tools`, destroys it.
+        unsafe {
+            self.check("cublasCreate", call!(self.functions, cublasCreate_v2(&mut handle)))?;
+            Ok(BlasHandle::new(handle))
+        }
     }
 
     pub fn destroy(&self, handle: BlasHandle) -> Result<()> {
-        // SAFETY: a handle that is not used again.
-        let status = unsafe { call!(self.functions, cublasDestroy_v2(raw(handle.0))) };
+        // SAFETY: the handle's owner, `Tools`, does not use it again.
+        let status = unsafe { call!(self.functions, cublasDestroy_v2(handle.raw())) };
         self.check("cublasDestroy", status)
     }
 
@@ -70,8 +71,8 @@ impl Blas {
             Float64::Native => sys::cublasMath_t::CUBLAS_DEFAULT_MATH,
             Float64::Emulated => sys::cublasMath_t::CUBLAS_FP64_EMULATED_FIXEDPOINT_MATH,
         };
-        // SAFETY: a handle that exists.
-        match unsafe { call!(self.functions, cublasSetMathMode(raw(handle.0), mode)) } {
+        // SAFETY: the handle's maker promises that it exists, its owner that one thread uses it.
+        match unsafe { call!(self.functions, cublasSetMathMode(handle.raw(), mode)) } {
             INVALID_VALUE if float64 == Float64::Emulated => Err(no_emulation()),
             status => self.check("cublasSetMathMode", status),
         }
@@ -81,18 +82,19 @@ impl Blas {
     /// library's own.
     ///
     /// # Safety
-    /// Only the stream uses the memory until it has done all that work.
+    /// The stream is of the handle's context. Only the stream uses the memory until it has done all
+    /// that work. One thread at a time uses the handle.
     pub unsafe fn work_on(
         &self,
         handle: BlasHandle,
         stream: Stream,
         workspace: Option<(Address, usize)>,
     ) -> Result<()> {
-        let (functions, handle) = (&self.functions, raw(handle.0));
-        // SAFETY: the caller promises the memory. A new stream resets the workspace, hence this
-        // order.
+        let (functions, handle) = (&self.functions, handle.raw());
+        // SAFETY: the caller promises the stream, the memory and the handle. A new stream resets the
+        // workspace, hence this order.
         unsafe {
-            let status = call!(functions, cublasSetStream_v2(handle, stream.raw()));
+            let status = call!(functions, cublasSetStream_v2(handle, stream.raw().cast()));
             self.check("cublasSetStream", status)?;
             let Some((at, bytes)) = workspace else { return Ok(()) };
             let status = call!(functions, cublasSetWorkspace_v2(handle, pointer(at), bytes));
@@ -104,7 +106,7 @@ impl Blas {
     ///
     /// # Safety
     /// The operands are matrices of T in the device's memory. No other work uses them until the
-    /// stream has done this.
+    /// stream has done this. One thread at a time uses the handle.
     pub unsafe fn gemm<T: Scalar>(
         &self,
         handle: BlasHandle,
@@ -114,10 +116,10 @@ impl Blas {
         b: Operand,
         c: Operand,
     ) -> Result<()> {
-        let (f, h, one) = (&self.functions, raw(handle.0), T::ONE);
+        let (f, h, one) = (&self.functions, handle.raw(), T::ONE);
         let (alpha, beta) = (&raw const alpha, &raw const one);
         let ([m, n, k], [lda, ldb, ldc]) = (long([m, n, k]), leading([a, b, c]));
-        // SAFETY: the caller promises the operands; numbers are read before it returns.
+        // SAFETY: the caller promises operands and handle; numbers are read before it returns.
         let status = unsafe {
             call_for!(T, f,
                 cublasSgemm_v2_64 cublasDgemm_v2_64 cublasCgemm_v2_64 cublasZgemm_v2_64
@@ -140,14 +142,14 @@ impl Blas {
         a: Operand,
         x: Operand,
     ) -> Result<()> {
-        let (f, h, one) = (&self.functions, raw(handle.0), T::ONE);
+        let (f, h, one) = (&self.functions, handle.raw(), T::ONE);
         let side = match right {
             true => sys::cublasSideMode_t::CUBLAS_SIDE_RIGHT,
             false => sys::cublasSideMode_t::CUBLAS_SIDE_LEFT,
         };
         let (alpha, (fill, ones)) = (&raw const one, parts(triangle));
         let ([m, n], [lda, ldx]) = (long([m, n]), leading([a, x]));
-        // SAFETY: the caller promises the operands; numbers are read before it returns.
+        // SAFETY: the caller promises operands and handle; numbers are read before it returns.
         let status = unsafe {
             call_for!(T, f,
                 cublasStrsm_v2_64 cublasDtrsm_v2_64 cublasCtrsm_v2_64 cublasZtrsm_v2_64
@@ -170,10 +172,10 @@ impl Blas {
         a: Operand,
         x: Operand,
     ) -> Result<()> {
-        let (f, h, alpha) = (&self.functions, raw(handle.0), &raw const alpha);
+        let (f, h, alpha) = (&self.functions, handle.raw(), &raw const alpha);
         let (left, (fill, ones)) = (sys::cublasSideMode_t::CUBLAS_SIDE_LEFT, parts(triangle));
         let ([m, n], [lda, ldx]) = (long([m, n]), leading([a, x]));
-        // SAFETY: the caller promises the operands; numbers are read before it returns.
+        // SAFETY: the caller promises operands and handle; numbers are read before it returns.
         let status = unsafe {
             call_for!(T, f,
                 cublasStrmm_v2_64 cublasDtrmm_v2_64 cublasCtrmm_v2_64 cublasZtrmm_v2_64
@@ -194,9 +196,9 @@ impl Blas {
         a: Operand,
         c: Operand,
     ) -> Result<()> {
-        let (f, h, one) = (&self.functions, raw(handle.0), T::ONE);
+        let (f, h, one) = (&self.functions, handle.raw(), T::ONE);
         let (one, [m, n], [lda, ldc]) = (&raw const one, long([m, n]), leading([a, c]));
-        // SAFETY: the caller promises the operands; numbers are read before the return. The result
+        // SAFETY: the caller promises operands and handle; numbers are read before the return. C
         // may be an operand that is not transposed.
         let status = unsafe {
             call_for!(T, f,
@@ -208,9 +210,7 @@ impl Blas {
     }
 }
 
-/// cublasHandle_t.
-#[derive(Clone, Copy, Debug)]
-pub struct BlasHandle(usize);
+pub type BlasHandle = Handle<sys::cublasHandle_t>;
 
 fn long<const N: usize>(sizes: [usize; N]) -> [i64; N] {
     sizes.map(|size| size as i64)

@@ -33,17 +33,18 @@ pub struct Mg {
 }
 
 /// Devices in a row. A device may occur several times.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Grid {
-    handle: usize,
-    grid: usize,
+    handle: Handle<sys::cusolverMgHandle_t>,
+    /// cudarc has one type, a pointer to void, for this and for the descriptor of [`Distributed`].
+    grid: Handle<sys::cudaLibMgGrid_t>,
     devices: Vec<i32>,
 }
 
 /// A matrix with columns that are distributed to a grid's devices, so many at a time.
 #[derive(Debug)]
 pub struct Distributed {
-    descriptor: usize,
+    descriptor: Handle<sys::cudaLibMgMatrixDesc_t>,
     /// The address of its first column on each device. Columns follow one another.
     pub parts: Vec<Address>,
     cols: c_int,
@@ -85,9 +86,9 @@ pub enum Outcome {
 macro_rules! step {
     (($mg:ident, $grid:ident, $a:ident, $step:ident), $potrf:ident, $potri:ident, $potrs:ident,
         $getrf:ident, $getrs:ident, ($($last:expr),*)) => {{
-        let (f, h, n) = (&$mg.functions, raw($grid.handle), $a.cols);
-        let (at, d, t) = (parts(&$a.parts), raw($a.descriptor), $a.kind);
-        let side = |b: &Distributed| (b.cols, parts(&b.parts), raw(b.descriptor));
+        let (f, h, n) = (&$mg.functions, $grid.handle.raw(), $a.cols);
+        let (at, d, t) = (parts(&$a.parts), $a.descriptor.raw(), $a.kind);
+        let side = |b: &Distributed| (b.cols, parts(&b.parts), b.descriptor.raw());
         match $step {
             Whole::Potrf => {
                 (stringify!($potrf), call!(f, $potrf(h, LOWER, n, at, 1, 1, d, t, $($last),*)))
@@ -137,28 +138,28 @@ impl Mg {
     }
 
     /// A grid of the devices with these numbers. It reuses one that an earlier call has left.
-    pub fn grid(&self, devices: Vec<i32>) -> Result<Grid> {
+    pub fn grid(&self, mut devices: Vec<i32>) -> Result<Grid> {
         if let Some(grid) = self.kept().get_mut(&devices).and_then(Vec::pop) {
             return Ok(grid);
         }
         let f = &self.functions;
-        let mut made = Grid { handle: 0, grid: 0, devices };
-        let (count, list) = (made.devices.len() as i32, made.devices.as_mut_ptr());
-        // SAFETY: writes `made`; the list has `count` numbers.
+        let (mut handle, mut grid) = (null_mut(), null_mut());
+        let (count, list) = (devices.len() as i32, devices.as_mut_ptr());
+        // SAFETY: writes local variables; the list has `count` numbers. Both objects exist until
+        // `destroy` takes them by value.
         unsafe {
-            let status = call!(f, cusolverMgCreate((&raw mut made.handle).cast()));
-            self.check("cusolverMgCreate", status)?;
-            let handle = raw(made.handle);
+            self.check("cusolverMgCreate", call!(f, cusolverMgCreate(&mut handle)))?;
             let selected = call!(f, cusolverMgDeviceSelect(handle, count, list));
             let created = self.check("cusolverMgDeviceSelect", selected).and_then(|()| {
-                let grid = (&raw mut made.grid).cast();
-                let status = call!(f, cusolverMgCreateDeviceGrid(grid, 1, count, list, BY_COLUMNS));
+                let out = &mut grid;
+                let status = call!(f, cusolverMgCreateDeviceGrid(out, 1, count, list, BY_COLUMNS));
                 self.check("cusolverMgCreateDeviceGrid", status)
             });
             if created.is_err() {
                 call!(f, cusolverMgDestroy(handle));
             }
-            created.map(|()| made)
+            created?;
+            Ok(Grid { handle: Handle::new(handle), grid: Handle::new(grid), devices })
         }
     }
 
@@ -168,10 +169,10 @@ impl Mg {
     }
 
     pub fn destroy(&self, grid: Grid) -> Result<()> {
-        // SAFETY: handles that are not used again.
+        // SAFETY: `grid` has made both. The caller gives them up.
         unsafe {
-            let status = call!(self.functions, cusolverMgDestroyGrid(raw(grid.grid)));
-            let destroyed = call!(self.functions, cusolverMgDestroy(raw(grid.handle)));
+            let status = call!(self.functions, cusolverMgDestroyGrid(grid.grid.raw()));
+            let destroyed = call!(self.functions, cusolverMgDestroy(grid.handle.raw()));
             self.check("cusolverMgDestroyGrid", status)?;
             self.check("cusolverMgDestroy", destroyed)
         }
@@ -194,28 +195,32 @@ impl Mg {
             );
             Error::invalid(text)
         })?;
-        let mut descriptor = 0;
-        // SAFETY: writes a local variable.
-        let status = unsafe {
-            let (out, grid) = ((&raw mut descriptor).cast(), raw(grid.grid));
-            call!(self.functions, cusolverMgCreateMatrixDesc(out, m, n, m, width, kind, grid))
+        let mut descriptor = null_mut();
+        // SAFETY: the grid exists until `destroy` takes it by value. Writes a local variable. The
+        // descriptor exists until `forget` takes it by value.
+        let descriptor = unsafe {
+            let (out, grid) = (&mut descriptor, grid.grid.raw());
+            let status =
+                call!(self.functions, cusolverMgCreateMatrixDesc(out, m, n, m, width, kind, grid));
+            self.check("cusolverMgCreateMatrixDesc", status)?;
+            Handle::new(descriptor)
         };
-        self.check("cusolverMgCreateMatrixDesc", status)?;
         Ok(Distributed { descriptor, parts, cols, kind })
     }
 
     /// Destroys a matrix's description.
     pub fn forget(&self, matrix: Distributed) -> Result<()> {
-        // SAFETY: it is not used again.
-        let status =
-            unsafe { call!(self.functions, cusolverMgDestroyMatrixDesc(raw(matrix.descriptor))) };
+        let descriptor = matrix.descriptor.raw();
+        // SAFETY: `matrix` has made it. The caller gives it up.
+        let status = unsafe { call!(self.functions, cusolverMgDestroyMatrixDesc(descriptor)) };
         self.check("cusolverMgDestroyMatrixDesc", status)
     }
 
     /// Elements of workspace on each device for a step on the square matrix A.
     pub fn work(&self, grid: &Grid, a: &Distributed, step: Whole) -> Result<usize> {
         let mut elements = 0;
-        // SAFETY: writes a local variable. A part for each device; their memory is not read.
+        // SAFETY: grid and matrices exist until `destroy` and `forget` take them by value. Writes a
+        // local variable. A part for each device; their memory is not read.
         let (function, status) = unsafe {
             step!(
                 (self, grid, a, step),
@@ -244,7 +249,8 @@ impl Mg {
         work: Work,
     ) -> Result<Outcome> {
         let mut info = 0;
-        // SAFETY: the caller promises all parts; `info` is local.
+        // SAFETY: the caller promises all parts. Grid and matrices exist until `destroy` and `forget`
+        // take them by value; `info` is local.
         let (function, status) = unsafe {
             step!(
                 (self, grid, a, step),

@@ -4,10 +4,12 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::path::{Path, PathBuf};
+use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use super::device::{Address, Stream, raw};
+use super::device::{Address, Stream};
 use super::driver::Driver;
+use super::handle::Handle;
 use super::load::{Library, Symbol, Wanted, call, functions, text, toolkits};
 use crate::device::{Op, Triangle};
 use crate::error::{Error, Kind, Result};

@@ -5,7 +5,6 @@
 //! communicators.
 
 use std::collections::BTreeSet;
-use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::*;
@@ -49,7 +48,7 @@ pub struct Clique {
     /// CUDA's numbers, by rank.
     devices: Vec<c_int>,
     /// None where it has been ended.
-    communicators: Vec<Mutex<Option<usize>>>,
+    communicators: Vec<Mutex<Option<Handle<sys::ncclComm_t>>>>,
 }
 
 /// The library when it is first needed, and communicators from call to call.
@@ -132,18 +131,19 @@ impl Clique {
     /// No other work uses the bytes until the streams have reached them.
     unsafe fn new(nccl: Arc<Nccl>, members: &[Member]) -> Result<Clique> {
         let devices = numbers(members);
-        let mut handles = vec![0usize; devices.len()];
+        let mut raw = vec![null_mut(); devices.len()];
         let first = members[0].device;
         // Dropping `_entered` restores the current device.
         let _entered = first.enter()?;
         let count = devices.len() as c_int;
-        // SAFETY: there are as many handles as numbers of devices.
-        let status = unsafe {
-            let places = handles.as_mut_ptr().cast();
-            call!(nccl.functions, ncclCommInitAll(places, count, devices.as_ptr()))
+        // SAFETY: there are as many places as numbers of devices. A communicator exists until `abort`
+        // takes it.
+        let communicators = unsafe {
+            let places = raw.as_mut_ptr();
+            let status = call!(nccl.functions, ncclCommInitAll(places, count, devices.as_ptr()));
+            nccl.check("ncclCommInitAll", status)?;
+            raw.into_iter().map(|raw| Mutex::new(Some(Handle::new(raw)))).collect()
         };
-        nccl.check("ncclCommInitAll", status)?;
-        let communicators = handles.into_iter().map(|handle| Mutex::new(Some(handle))).collect();
         let clique = Clique { nccl, devices, communicators };
         // SAFETY: the caller promises the bytes.
         match unsafe { clique.connect(members) } {
@@ -192,10 +192,11 @@ impl Clique {
             return Err(Error::new(Kind::Internal, text));
         };
         let (f, at, root) = (&self.nccl.functions, pointer(at), root as c_int);
-        // SAFETY: the caller promises the bytes; the lock excludes other threads.
-        let status = unsafe {
-            call!(f, ncclBroadcast(at, at, bytes, BYTES, root, raw(communicator), stream.raw()))
-        };
+        let (communicator, stream) = (communicator.raw(), stream.raw().cast());
+        // SAFETY: the caller promises the bytes, the stream's maker that it exists. The lock excludes
+        // other threads.
+        let status =
+            unsafe { call!(f, ncclBroadcast(at, at, bytes, BYTES, root, communicator, stream)) };
         self.nccl.check("ncclBroadcast", status)
     }
 
@@ -213,7 +214,7 @@ impl Clique {
         unsafe {
             call!(f, ncclGroupStart());
             for communicator in ended {
-                call!(f, ncclCommAbort(raw(communicator)));
+                call!(f, ncclCommAbort(communicator.raw()));
             }
             call!(f, ncclGroupEnd());
         }

@@ -30,8 +30,8 @@ struct Newer {
 /// cusolverDnHandle_t and its parameters.
 #[derive(Debug)]
 pub struct SolverHandle {
-    handle: usize,
-    parameters: usize,
+    handle: Handle<sys::cusolverDnHandle_t>,
+    parameters: Handle<sys::cusolverDnParams_t>,
     /// Bytes of host workspace for a factorisation, and a piece for each that may be in progress.
     host_bytes: usize,
     on_host: Vec<Vec<u8>>,
@@ -85,24 +85,24 @@ impl Solver {
 
     /// A handle of the current context.
     pub fn create(&self) -> Result<SolverHandle> {
-        let (f, mut handle, mut parameters) = (&self.functions, 0, 0);
-        // SAFETY: writes local variables.
-        unsafe {
-            let status = call!(f, cusolverDnCreate((&raw mut handle).cast()));
-            self.check("cusolverDnCreate", status)?;
-            let status = call!(f, cusolverDnCreateParams((&raw mut parameters).cast()));
+        let (f, mut handle, mut parameters) = (&self.functions, null_mut(), null_mut());
+        // SAFETY: writes local variables. Both objects exist until `destroy` takes them by value.
+        let (handle, parameters) = unsafe {
+            self.check("cusolverDnCreate", call!(f, cusolverDnCreate(&mut handle)))?;
+            let status = call!(f, cusolverDnCreateParams(&mut parameters));
             self.check("cusolverDnCreateParams", status)?;
-        }
+            (Handle::new(handle), Handle::new(parameters))
+        };
         Ok(SolverHandle { handle, parameters, host_bytes: 0, on_host: Vec::new(), used: 0 })
     }
 
     pub fn destroy(&self, handle: SolverHandle) -> Result<()> {
         let (f, SolverHandle { handle, parameters, .. }) = (&self.functions, handle);
-        // SAFETY: handles that are not used again.
+        // SAFETY: `create` has made both. The caller gives them up.
         unsafe {
-            let status = call!(f, cusolverDnDestroyParams(raw(parameters)));
+            let status = call!(f, cusolverDnDestroyParams(parameters.raw()));
             self.check("cusolverDnDestroyParams", status)?;
-            self.check("cusolverDnDestroy", call!(f, cusolverDnDestroy(raw(handle))))
+            self.check("cusolverDnDestroy", call!(f, cusolverDnDestroy(handle.raw())))
         }
     }
 
@@ -114,8 +114,8 @@ impl Solver {
             Float64::Emulated => sys::cusolverMathMode_t::CUSOLVER_FP64_EMULATED_FIXEDPOINT_MATH,
         };
         let Some(newer) = &self.newer else { return Ok(()) };
-        // SAFETY: a handle that exists.
-        let status = unsafe { call!(newer, cusolverDnSetMathMode(raw(handle.handle), mode)) };
+        // SAFETY: the handle exists until `destroy`. Its owner promises that one thread uses it.
+        let status = unsafe { call!(newer, cusolverDnSetMathMode(handle.handle.raw(), mode)) };
         match status {
             INVALID_VALUE if float64 == Float64::Emulated => Ok(()),
             status => self.check("cusolverDnSetMathMode", status),
@@ -124,9 +124,10 @@ impl Solver {
 
     /// Later work of the handle runs on the stream.
     pub fn work_on(&self, handle: &SolverHandle, stream: Stream) -> Result<()> {
-        // SAFETY: a stream of the handle's context.
-        let status =
-            unsafe { call!(self.functions, cusolverDnSetStream(raw(handle.handle), stream.raw())) };
+        let (handle, stream) = (handle.handle.raw(), stream.raw().cast());
+        // SAFETY: the handle exists until `destroy`. Its owner promises that one thread uses it, and
+        // a stream of its context.
+        let status = unsafe { call!(self.functions, cusolverDnSetStream(handle, stream)) };
         self.check("cusolverDnSetStream", status)
     }
 
@@ -141,13 +142,13 @@ impl Solver {
         panels: &BTreeSet<(usize, usize, usize)>,
     ) -> Result<usize> {
         let (f, kind, a) = (&self.functions, data_type!(T), pointer(a));
-        let (h, p) = (raw(handle.handle), raw(handle.parameters));
+        let (h, p) = (handle.handle.raw(), handle.parameters.raw());
         let (mut most, mut host) = (0, handle.host_bytes);
         let (mut bytes, mut on_host) = (0, 0);
         for &(n, leading) in tiles {
             let (n, leading) = (n as i64, leading as i64);
             let (bytes, on_host) = (&mut bytes, &mut on_host);
-            // SAFETY: writes local variables; the matrix is not read.
+            // SAFETY: `handle` is this thread's alone. Writes local variables; the matrix is not read.
             let status = unsafe {
                 call!(
                     f,
@@ -191,9 +192,9 @@ impl Solver {
         let (f, kind, host) = (&self.functions, data_type!(T), handle.host_piece());
         let SolverHandle { handle: h, parameters: p, host_bytes, .. } = *handle;
         let Workspace { at, bytes, info } = workspace;
-        let (h, p, n, lda) = (raw(h), raw(p), n as i64, a.leading as i64);
+        let (h, p, n, lda) = (h.raw(), p.raw(), n as i64, a.leading as i64);
         let (a, at, info) = (pointer(a.at), pointer(at), pointer(info));
-        // SAFETY: the caller promises A, workspace and handle.
+        // SAFETY: the caller promises A and the workspace. `handle` is this thread's alone.
         let status = unsafe {
             call!(
                 f,
@@ -220,10 +221,10 @@ impl Solver {
         let (f, kind, host) = (&self.functions, data_type!(T), handle.host_piece());
         let SolverHandle { handle: h, parameters: p, host_bytes, .. } = *handle;
         let Workspace { at, bytes, info } = workspace;
-        let (h, p, m, n, lda) = (raw(h), raw(p), m as i64, n as i64, a.leading as i64);
+        let (h, p, m, n, lda) = (h.raw(), p.raw(), m as i64, n as i64, a.leading as i64);
         let (a, pivots) = (pointer(a.at), pointer(pivots));
         let (at, info) = (pointer(at), pointer(info));
-        // SAFETY: the caller promises all four operands.
+        // SAFETY: the caller promises A, pivots and workspace. `handle` is this thread's alone.
         let status = unsafe {
             call!(
                 f,
