@@ -7,11 +7,12 @@ use super::hosts::Hosts;
 use crate::call::{Allocate, Attributes, Buffer};
 use crate::device::cuda::device::{Devices, Stream};
 use crate::error::{Error, Result};
-use crate::routines::{Part, Site};
+use crate::routines::{OnCuda, Part, Site};
 
 /// A call site of an executable, shared by all its local devices.
 pub struct CudaSite {
-    site: Site,
+    routine: Box<dyn OnCuda>,
+    world: usize,
     hosts: Hosts,
 }
 
@@ -30,8 +31,8 @@ pub struct CudaArrival<'a> {
 impl CudaSite {
     pub fn new(attributes: &dyn Attributes) -> Result<CudaSite> {
         let site = Site::new(attributes)?;
-        let hosts = Hosts::new(site.routine, site.world);
-        Ok(CudaSite { site, hosts })
+        let (routine, world) = (site.configured.on_cuda(), site.world);
+        Ok(CudaSite { routine, world, hosts: Hosts::new(site.routine, world) })
     }
 
     /// Enqueues one device's part on its stream. If the routine needs the other devices, it waits
@@ -41,8 +42,8 @@ impl CudaSite {
         let part = || -> Result<()> {
             self.hosts.failure(run)?;
             let device = devices.of_stream(arrival.stream)?;
-            let mut part = Part::new(&device, &self.hosts, self.site.world, arrival);
-            self.site.configured.on_cuda().run(&mut part)?;
+            let mut part = Part::new(&device, &self.hosts, self.world, arrival);
+            self.routine.run(&mut part)?;
             part.leave()
         };
         let done = catch_unwind(AssertUnwindSafe(part))

@@ -3,6 +3,7 @@
 
 mod collect;
 mod cuda_site;
+mod exchange;
 mod hosts;
 mod messages;
 mod outcome;
@@ -10,5 +11,6 @@ mod watchdog;
 
 pub use collect::{Arrival, CallSite};
 pub use cuda_site::{CudaArrival, CudaSite};
+pub use exchange::Exchange;
 pub use hosts::Hosts;
 pub use outcome::{Reply, cancel, close};

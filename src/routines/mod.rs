@@ -27,7 +27,8 @@ pub trait Configured: Send + Sync {
     /// is the time of the first arrival.
     fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>>;
 
-    fn on_cuda(&self) -> &dyn OnCuda;
+    /// The same for one call site on CUDA devices, with what its ranks exchange.
+    fn on_cuda(&self) -> Box<dyn OnCuda>;
 }
 
 /// All routines.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::call::Buffer;
 use crate::device::cuda::device::{Device, Stream};
 use crate::error::{Error, Kind, Result};
-use crate::rendezvous::{CudaArrival, Hosts};
+use crate::rendezvous::{CudaArrival, Exchange, Hosts};
 use crate::scalar::DType;
 
-/// A routine with its attributes.
+/// A routine with its attributes, at one call site.
 pub trait OnCuda: Send + Sync {
     /// Checks the buffers of one device and enqueues its part on the stream.
     fn run(&self, part: &mut Part) -> Result<()>;
@@ -84,14 +84,15 @@ impl<'a, 's> Part<'a, 's> {
 
     /// Waits for the host threads of all ranks of the group. One rank passes the parcels of all to
     /// `make`; all get its value. After it, the ranks must by themselves all return the same.
-    pub fn gather<V: Send + 'static, S: Send + Sync + 'static>(
+    pub fn gather<V, S: Clone>(
         &mut self,
+        exchange: &Exchange<V, S>,
         parcel: V,
         make: impl FnOnce(Vec<V>) -> Result<S>,
-    ) -> Result<Arc<S>> {
+    ) -> Result<S> {
         let (rank, group) = self.place()?;
         let CudaArrival { run, device, .. } = self.arrival;
-        self.hosts.gather(run, group, rank, device, parcel, make)
+        exchange.gather(self.hosts, (run, group), (rank, device), parcel, make)
     }
 
     /// A rank that has met the others meets them once more, so that all return the same.

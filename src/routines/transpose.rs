@@ -61,8 +61,8 @@ impl Configured for Transpose {
         })
     }
 
-    fn on_cuda(&self) -> &dyn OnCuda {
-        self
+    fn on_cuda(&self) -> Box<dyn OnCuda> {
+        Box::new(Transpose)
     }
 }
 

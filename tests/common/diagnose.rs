@@ -61,8 +61,8 @@ impl Configured for Options {
         Ok(Arc::new(Diagnosis { options: *self, calls, barrier }))
     }
 
-    fn on_cuda(&self) -> &dyn OnCuda {
-        self
+    fn on_cuda(&self) -> Box<dyn OnCuda> {
+        Box::new(*self)
     }
 }
 

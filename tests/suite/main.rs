@@ -8,6 +8,7 @@ mod calls;
 mod common;
 mod condition;
 mod cuda_load;
+mod exchange;
 mod inverse;
 mod kinds;
 mod layout;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
 use super::call_memory::CallMemory;
-use super::engine::enlist;
+use super::engine::{Engines, enlist};
 use super::job::Solver;
 use super::operands::Problem;
 use super::options::{Engine, Family, Options};
@@ -31,6 +31,7 @@ use crate::device::cuda::worker::interchanges::moves_bytes;
 use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::layout::{Distribution, TileColumn};
+use crate::rendezvous::Exchange;
 use crate::routines::{OnCuda, Part};
 use crate::scalar::{DType, Scalar};
 use crate::settings::Float64;
@@ -184,6 +185,12 @@ struct Brought {
     since: Instant,
 }
 
+/// The call that all ranks share. A call site knows no element type before its first call.
+trait SharedCall: Send + Sync {
+    /// One rank's part, to the end.
+    fn run(&self, rank: usize, tools: Tools, scratch: RankScratch) -> Result<()>;
+}
+
 struct Shared<T> {
     solver: Solver<T>,
     cuda_comm: Arc<CudaCommunicator>,
@@ -224,8 +231,9 @@ impl<T: Scalar> Shared<T> {
         let (ends, changed) = (Mutex::default(), Condvar::new());
         Ok(Shared { solver, cuda_comm, clique, ends, changed })
     }
+}
 
-    /// One rank's part, to the end.
+impl<T: Scalar> SharedCall for Shared<T> {
     fn run(&self, rank: usize, tools: Tools, scratch: RankScratch) -> Result<()> {
         let comm = self.solver.comm();
         let clique = self.clique.as_deref();
@@ -251,7 +259,9 @@ impl<T: Scalar> Shared<T> {
         }
         outcome
     }
+}
 
+impl<T: Scalar> Shared<T> {
     fn fail(&self, rank: usize, error: Error) {
         self.solver.comm().fail(error);
         if let Some(clique) = &self.clique {
@@ -311,27 +321,44 @@ fn clique(
     unsafe { cliques.take(&members) }
 }
 
-impl OnCuda for Options {
-    fn run(&self, part: &mut Part) -> Result<()> {
-        let dtype = part.args().first().map_or(DType::F64, |a| a.dtype());
-        dispatch!(dtype, T => run::<T>(*self, part), else => Err(self.wrong_dtype(dtype)))
+/// A solver at one call site.
+pub(super) struct CudaSolver {
+    options: Options,
+    engines: Engines,
+    calls: Exchange<Brought, Arc<dyn SharedCall>>,
+}
+
+impl CudaSolver {
+    pub(super) fn new(options: Options) -> CudaSolver {
+        CudaSolver { options, engines: Exchange::default(), calls: Exchange::default() }
     }
 }
 
-fn run<T: Scalar>(options: Options, part: &mut Part) -> Result<()> {
+impl OnCuda for CudaSolver {
+    fn run(&self, part: &mut Part) -> Result<()> {
+        let dtype = part.args().first().map_or(DType::F64, |a| a.dtype());
+        dispatch!(dtype, T => run::<T>(self, part), else => Err(self.options.wrong_dtype(dtype)))
+    }
+}
+
+fn run<T: Scalar>(site: &CudaSolver, part: &mut Part) -> Result<()> {
+    let options = site.options;
     let since = Instant::now();
     let (rank, _) = part.place()?;
     let (args, rets) = (part.args().to_vec(), part.rets().to_vec());
     let call = Call { rank, device: part.number(), args, rets };
     let problem = options.problem(part.world, std::slice::from_ref(&call))?;
     let device = part.device().clone();
-    let engine = enlist::<T>(&options, &problem, part, &call)?;
+    let engine = enlist::<T>(&site.engines, &options, &problem, part, &call)?;
     let mut tools = device.tools()?;
     let bytes = engine.as_ref().map_or(0, |engine| engine.bytes(rank));
     let prepared = prepare::<T>(&options, &problem, part, call, &mut tools, bytes, since);
     let shared = prepared.and_then(|brought| {
         let scratch = brought.scratch;
-        Ok((part.gather(brought, |all| Shared::<T>::new(options, engine, all))?, scratch))
+        let make = |all| -> Result<Arc<dyn SharedCall>> {
+            Ok(Arc::new(Shared::<T>::new(options, engine, all)?))
+        };
+        Ok((part.gather(&site.calls, brought, make)?, scratch))
     });
     match shared {
         Ok((shared, scratch)) => shared.run(rank, tools, scratch),

@@ -24,6 +24,7 @@ use std::time::Instant;
 
 use super::call_memory::CallMemory;
 use super::job::Solver;
+use super::on_cuda::CudaSolver;
 use super::operands::{Problem, Signature, Slot};
 use super::sizes::{Machine, Sizes};
 use crate::call::{Attributes, Call, Job};
@@ -322,8 +323,8 @@ impl Configured for Options {
         else => Err(self.wrong_dtype(problem.dtype)))
     }
 
-    fn on_cuda(&self) -> &dyn OnCuda {
-        self
+    fn on_cuda(&self) -> Box<dyn OnCuda> {
+        Box::new(CudaSolver::new(*self))
     }
 }
 
