@@ -130,14 +130,16 @@ test-thread:
 	$(call SANITIZED,thread) --test suite --test alone
 
 # Interpreted, so only small tests. Threads that wait for the next call are no leak.
+MIRI := MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" \
+	cargo +nightly miri test --locked --quiet --target-dir target/miri
 MIRI_TESTS := layout::the_worked layout_algebra::empty layout_algebra::misuse layout_algebra::tiles_of \
 	transpose::plans transpose_fast::plans_choose transpose_skinny::plans_choose calls::attributes \
-	calls::a_panic calls::equal_ranks calls::twelve
+	calls::a_panic calls::equal_ranks calls::twelve small::
 test-miri:
 	@cargo +nightly miri --version > /dev/null 2>&1 || { echo "test-miri: no nightly toolchain with Miri \
 	here: rustup toolchain install nightly --component miri,rust-src"; exit 1; }
-	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks" \
-		cargo +nightly miri test --locked --quiet --target-dir target/miri --test suite -- $(MIRI_TESTS)
+	$(MIRI) --lib -- matrix:: scratch
+	$(MIRI) --test suite -- $(MIRI_TESTS)
 
 # valgrind does not support AVX-512, so that the kernels are those for AVX2.
 test-valgrind:

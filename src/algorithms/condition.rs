@@ -236,31 +236,31 @@ fn sign<T: Scalar>(x: T) -> T {
 /// Runs solves on all workers until the estimate is complete. `solve` replaces `x` by A^-1 X
 /// (`Op::None`) or A^-H X (`Op::Adjoint`) with all workers, which meet in it. Afterwards worker 0
 /// may read it. Worker 0 has the started `estimator` and reports the next operation to the others
-/// in `reported` (1 x 1).
+/// in `request` (1 x 1).
 pub fn inverse_norm<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     mut estimator: Option<&mut Estimator<T>>,
     x: Cells<T>,
-    reported: Cells<T>,
+    request: Cells<T>,
     mut solve: impl FnMut(&mut B, Op) -> Step,
 ) -> Step {
     let mut next = estimator.as_ref().map(|e| e.asked);
     loop {
         if let (Some(estimator), Some(next)) = (&mut estimator, next) {
             worker.put(estimator.vectors(), x);
-            let says = match next {
+            let code = match next {
                 Next::Solve => T::ONE,
                 Next::SolveAdjoint => -T::ONE,
                 Next::Done => T::ZERO,
             };
-            worker.fill(reported, says);
+            worker.fill(request, code);
         }
         worker.barrier()?;
-        let mut says = [T::ZERO];
-        worker.get(reported, &mut says)?;
-        match says[0] {
-            says if says == T::ONE => solve(worker, Op::None)?,
-            says if says == -T::ONE => solve(worker, Op::Adjoint)?,
+        let mut code = [T::ZERO];
+        worker.get(request, &mut code)?;
+        match code[0] {
+            code if code == T::ONE => solve(worker, Op::None)?,
+            code if code == -T::ONE => solve(worker, Op::Adjoint)?,
             _ => return Ok(()),
         }
         if let Some(estimator) = &mut estimator {

@@ -176,7 +176,9 @@ pub trait Backend<T: Scalar> {
         k: TileColumn,
         targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
-    );
+    ) {
+        self.update_rows(a, k, targets, update, a.all_rows());
+    }
     /// The same in some rows of the targets.
     fn update_rows(
         &mut self,
@@ -236,23 +238,7 @@ pub trait Backend<T: Scalar> {
         lists: impl Iterator<Item = impl Iterator<Item = Cells<'c, T>>>,
         spare: Option<Cells<'c, T>>,
     ) where
-        T: 'c,
-    {
-        for mut list in lists {
-            let Some(first) = list.next() else { continue };
-            if let Some(spare) = spare {
-                self.copy(first, spare);
-            }
-            let mut last = first;
-            for next in list {
-                self.copy(next, last);
-                last = next;
-            }
-            if let Some(spare) = spare {
-                self.copy(spare, last);
-            }
-        }
-    }
+        T: 'c;
     /// `to <- from^T`, or from^H if `conjugated`. For a tile on the `diagonal` it makes only the
     /// lower part, with a real diagonal if `conjugated`.
     fn mirror(&mut self, from: Cells<T>, to: Cells<T>, diagonal: bool, conjugated: bool);

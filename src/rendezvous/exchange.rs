@@ -45,9 +45,9 @@ impl<V, S: Clone> Exchange<V, S> {
             .entry(key)
             .or_insert_with(|| Arc::new(Gathering::new(hosts.world())))
             .clone();
-        // The rendezvous refuses a rank that is out of range.
+        // The rendezvous refuses a rank that is out of range, and one that comes twice.
         if let Some(place) = locked(&gathering.parcels).get_mut(rank) {
-            *place = Some(parcel);
+            place.get_or_insert(parcel);
         }
         let met = hosts.rendezvous(key.0, key.1, rank, device);
         // Later parcels under this key, as in a loop, are for the next gathering. A slower rank

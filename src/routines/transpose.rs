@@ -66,12 +66,6 @@ impl Configured for Transpose {
     }
 }
 
-/// The scratch in a device's memory for an array of `bytes` bytes. Small arrays get the amount that
-/// is always enough.
-fn offered_on_cuda(bytes: usize) -> usize {
-    (bytes / 32).max((bytes + bytes / 8 + 64).min(4 << 20))
-}
-
 /// No device waits for another: their parts are independent.
 impl OnCuda for Transpose {
     fn run(&self, part: &mut Part) -> Result<()> {
@@ -84,19 +78,8 @@ impl OnCuda for Transpose {
             return Err(Error::invalid("meshsolve.transpose: x: expected a matrix as operand"));
         };
         y.check("transpose", "y", x.dtype(), x.dims())?;
-        let (data, dtype, bytes) = (y.as_ptr().addr() as u64, x.dtype(), x.bytes());
-        let size = dtype.size();
-        let plan = Plan::on_device(rows, cols, size, offered_on_cuda(bytes))
-            .or_else(|| Plan::on_device(rows, cols, size, bytes + bytes / 8 + 64))
-            .ok_or_else(|| {
-                Error::new(
-                    crate::error::Kind::Internal,
-                    format!(
-                        "meshsolve.transpose: there is no plan for {rows} x {cols} on a device; this \
-                         is a defect of meshsolve"
-                    ),
-                )
-            })?;
+        let (data, dtype) = (y.as_ptr().addr() as u64, x.dtype());
+        let plan = transposition::plan(rows, cols, dtype.size());
         let scratch_bytes = transposition::scratch_bytes(&plan, data);
         let scratch = part.scratch("transpose", scratch_bytes)?;
         part.pass_through(0, 0)?;

@@ -23,6 +23,7 @@ mod norms;
 mod properties;
 #[path = "../routines/mod.rs"]
 mod routines;
+mod small;
 mod transpose;
 mod transpose_fast;
 mod transpose_large;

@@ -9,9 +9,7 @@ mod norm;
 mod scratch;
 mod strip;
 pub mod threads;
-mod traced;
 mod worker;
 
 pub use scratch::Scratch;
-pub use traced::CpuWorker;
-pub use worker::{scratch_elements, shared_elements, worker_count};
+pub use worker::{CpuWorker, scratch_elements, shared_elements, worker_count};

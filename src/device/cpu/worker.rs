@@ -1,4 +1,4 @@
-//! One worker of a call on CPU devices: the `Backend` of a thread. `traced.rs` adds its trace.
+//! One worker of a call on CPU devices: the `Backend` of a thread.
 //!
 //! The trailing update packs both factors of its products into contiguous scratch. First it packs
 //! the tiles that multiply the panel, for as many of the worker's tile columns as fit. Then it
@@ -27,6 +27,7 @@ use crate::layout::{GlobalRow, TileColumn};
 use crate::log::{self, Event};
 use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
+use crate::trace::{Of, WorkerTrace};
 use crate::transpose::Square;
 use crate::{settings, transpose};
 
@@ -85,7 +86,7 @@ pub fn scratch_elements<T>(width: usize, tiles: usize) -> usize {
     packed_elements::<T>(width) + tiles.clamp(1, most.max(1)) * width * width
 }
 
-pub struct Untraced<'a, T> {
+pub struct CpuWorker<'a, T> {
     comm: &'a Communicator,
     worker: usize,
     pack_rows: usize,
@@ -95,11 +96,17 @@ pub struct Untraced<'a, T> {
     tiles: Cells<'a, T>,
     potrf: MemBuffer,
     since: Instant,
+    /// Operations that take time are its spans.
+    trace: Option<WorkerTrace<'a>>,
 }
 
-impl<'a, T: Scalar> Untraced<'a, T> {
+impl<'a, T: Scalar> CpuWorker<'a, T> {
+    /// `scratch` has `scratch_elements(widest_tile, ..)` elements in one piece.
+    ///
     /// # Safety
-    /// As for `CpuWorker::new`.
+    /// *Order* (see [`Cells`]), for all operands of this worker's operations and its scratch, in
+    /// memory of the CPU: the workers of `comm`, one of each number, run one routine on the same
+    /// views. Operands of one operation do not overlap where it writes.
     pub unsafe fn new(
         comm: &'a Communicator,
         worker: usize,
@@ -107,7 +114,7 @@ impl<'a, T: Scalar> Untraced<'a, T> {
         scratch: Cells<'a, T>,
     ) -> Self {
         let packed = packed_elements::<T>(widest_tile);
-        Untraced {
+        CpuWorker {
             comm,
             worker,
             pack_rows: packed_rows::<T>(widest_tile),
@@ -116,7 +123,18 @@ impl<'a, T: Scalar> Untraced<'a, T> {
             tiles: scratch.rows_from(packed),
             potrf: blas::potrf_scratch::<T>(widest_tile),
             since: Instant::now(),
+            trace: comm.trace().map(|call| call.worker(worker)),
         }
+    }
+
+    /// Does `work` as a span of the trace, if there is one. Operations within it are none.
+    fn span<V>(&mut self, name: &'static str, of: Of, work: impl FnOnce(&mut Self) -> V) -> V {
+        let Some(mut trace) = self.trace.take() else { return work(self) };
+        let from = Instant::now();
+        let done = work(self);
+        trace.note(name, of, from);
+        self.trace = Some(trace);
+        done
     }
 
     /// Elements that this worker reads. (With `write`, the only place that relies on *order*.)
@@ -211,7 +229,7 @@ impl<'a, T: Scalar> Untraced<'a, T> {
     }
 }
 
-impl<T: Scalar> Backend<T> for Untraced<'_, T> {
+impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
     const IS_RANK: bool = false;
     const FLUSHES: bool = true;
 
@@ -224,41 +242,51 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     }
 
     fn potrf(&mut self, a: Cells<T>, first: GlobalRow) -> Step {
-        let done = blas::potrf(self.write(a), &mut self.potrf);
-        done.map_err(|minor| self.comm.give_up(first.get() + minor + 1))
+        self.span("potrf", Of::Next, |worker| {
+            let done = blas::potrf(worker.write(a), &mut worker.potrf);
+            done.map_err(|minor| worker.comm.give_up(first.get() + minor + 1))
+        })
     }
 
     fn trsm_panel(&mut self, l: Cells<T>, x: Cells<T>) {
-        // X L^H = A is conj(L) X^T = A^T.
-        for row in (0..x.rows()).step_by(self.pack_rows) {
-            let x = x.sub(row, 0, self.pack_rows.min(x.rows() - row), x.cols());
-            let packed = self.packed(x);
-            let transposed = self.write(packed.transposed());
-            blas::trsm(self.read(l), Triangle::Lower, Op::Conjugate, transposed);
-            self.copy(packed, x);
-        }
+        self.span("trsm panel", Of::Next, |worker| {
+            // X L^H = A is conj(L) X^T = A^T.
+            for row in (0..x.rows()).step_by(worker.pack_rows) {
+                let x = x.sub(row, 0, worker.pack_rows.min(x.rows() - row), x.cols());
+                let packed = worker.packed(x);
+                let transposed = worker.write(packed.transposed());
+                blas::trsm(worker.read(l), Triangle::Lower, Op::Conjugate, transposed);
+                worker.copy(packed, x);
+            }
+        });
     }
 
     fn trsm_right(&mut self, a: Cells<T>, triangle: Triangle, x: Cells<T>) {
-        for row in (0..x.rows()).step_by(self.pack_rows) {
-            let x = x.sub(row, 0, self.pack_rows.min(x.rows() - row), x.cols());
-            let packed = self.packed(x);
-            self.substitute(a, triangle, Op::Transpose, packed.transposed());
-            self.copy(packed, x);
-        }
+        self.span("trsm right", Of::Next, |worker| {
+            for row in (0..x.rows()).step_by(worker.pack_rows) {
+                let x = x.sub(row, 0, worker.pack_rows.min(x.rows() - row), x.cols());
+                let packed = worker.packed(x);
+                worker.substitute(a, triangle, Op::Transpose, packed.transposed());
+                worker.copy(packed, x);
+            }
+        });
     }
 
     fn trtri(&mut self, a: Cells<T>, triangle: Triangle) {
-        let inverse = self.packing(a.rows(), a.rows());
-        self.fill(inverse, T::ZERO);
-        self.fill(inverse.diagonal(), T::ONE);
-        self.substitute(a, triangle, Op::Transpose, inverse.transposed());
-        blas::copy_triangle(self.read(inverse), self.write(a), triangle);
+        self.span("trtri", Of::Next, |worker| {
+            let inverse = worker.packing(a.rows(), a.rows());
+            worker.fill(inverse, T::ZERO);
+            worker.fill(inverse.diagonal(), T::ONE);
+            worker.substitute(a, triangle, Op::Transpose, inverse.transposed());
+            blas::copy_triangle(worker.read(inverse), worker.write(a), triangle);
+        });
     }
 
     fn trmm(&mut self, a: Cells<T>, triangle: Triangle, alpha: T, x: Cells<T>) {
-        let packed = self.packed(x);
-        blas::trmm(self.write(x), alpha, self.read(a), triangle, self.read(packed));
+        self.span("trmm", Of::Last, |worker| {
+            let packed = worker.packed(x);
+            blas::trmm(worker.write(x), alpha, worker.read(a), triangle, worker.read(packed));
+        });
     }
 
     fn getrf(
@@ -268,35 +296,29 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
         pivots: Cells<i32>,
         group: &mut Group,
     ) -> Step {
-        let members = Members::new(self.comm, self.worker, group);
-        let (rows, leads) = (members.rows(first.get(), panel.rows()), members.leads());
-        // SAFETY: *order*, promised to `CpuWorker::new`: the group factors this panel alone.
-        let unusable = unsafe { Panel::new(panel, pivots, rows, members) }.factor()?;
-        if leads {
-            let rows = blas::column_mut(self.write(pivots), 0);
-            rows.iter_mut().for_each(|row| *row += first.get() as i32);
-            unusable.into_iter().for_each(|column| self.report(first.get() + column + 1));
-        }
-        Ok(())
+        self.span("getrf panel", Of::Next, |worker| {
+            let members = Members::new(worker.comm, worker.worker, group);
+            let (rows, leads) = (members.rows(first.get(), panel.rows()), members.leads());
+            // SAFETY: *order*, promised to `CpuWorker::new`: the group factors this panel alone.
+            let unusable = unsafe { Panel::new(panel, pivots, rows, members) }.factor()?;
+            if leads {
+                let rows = blas::column_mut(worker.write(pivots), 0);
+                rows.iter_mut().for_each(|row| *row += first.get() as i32);
+                unusable.into_iter().for_each(|column| worker.report(first.get() + column + 1));
+            }
+            Ok(())
+        })
     }
 
     fn swap_rows(&mut self, x: Cells<T>, first: GlobalRow, pivots: Cells<i32>, back: bool) {
-        let pivots = self.read(pivots);
-        swap_rows(self.write(x), first.get(), blas::column(pivots, 0), back);
+        self.span("swap rows", Of::Last, |worker| {
+            let pivots = worker.read(pivots);
+            swap_rows(worker.write(x), first.get(), blas::column(pivots, 0), back);
+        });
     }
 
     fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>> {
         Ok(in_new_order(blas::column(self.read(pivots), 0)))
-    }
-
-    fn update(
-        &mut self,
-        a: &Matrix<T>,
-        k: TileColumn,
-        targets: impl Iterator<Item = TileColumn> + Clone,
-        update: Update,
-    ) {
-        self.update_rows(a, k, targets, update, a.all_rows());
     }
 
     fn update_rows(
@@ -307,28 +329,34 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
         update: Update,
         within: Range<GlobalRow>,
     ) {
-        let most = (self.tiles.rows() / (self.widest * self.widest).max(1)).max(1);
-        loop {
-            let some: Vec<_> = targets.by_ref().take(most).collect();
-            if some.is_empty() {
-                return;
+        self.span("update", Of::Panel(k.get()), |worker| {
+            let most = (worker.tiles.rows() / (worker.widest * worker.widest).max(1)).max(1);
+            loop {
+                let some: Vec<_> = targets.by_ref().take(most).collect();
+                if some.is_empty() {
+                    return;
+                }
+                worker.update_some(a, k, &some, update, &within);
             }
-            self.update_some(a, k, &some, update, &within);
-        }
+        });
     }
 
     fn trsm(&mut self, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
-        let fits = (x.rows() + LINE / size_of::<T>()) * x.cols() <= self.pack.rows();
-        if x.row_stride() != 1 || x.cols() < NARROWEST_PRODUCT || !fits {
-            return self.substitute(a, triangle, op, x);
-        }
-        let packed = self.packed(x);
-        self.substitute(a, triangle, op, packed);
-        self.copy(packed, x);
+        self.span("trsm", Of::Last, |worker| {
+            let fits = (x.rows() + LINE / size_of::<T>()) * x.cols() <= worker.pack.rows();
+            if x.row_stride() != 1 || x.cols() < NARROWEST_PRODUCT || !fits {
+                return worker.substitute(a, triangle, op, x);
+            }
+            let packed = worker.packed(x);
+            worker.substitute(a, triangle, op, packed);
+            worker.copy(packed, x);
+        });
     }
 
     fn gemm(&mut self, c: Cells<T>, alpha: T, a: Cells<T>, op: Op, b: Cells<T>) {
-        blas::gemm(self.write(c), alpha, self.read(a), op, self.read(b));
+        self.span("gemm", Of::Last, |worker| {
+            blas::gemm(worker.write(c), alpha, worker.read(a), op, worker.read(b));
+        });
     }
 
     fn add(&mut self, c: Cells<T>, s: Cells<T>) {
@@ -336,24 +364,30 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     }
 
     fn largest(&mut self, x: Cells<T>) -> Step<f64> {
-        Ok(blas::largest(self.read(x)))
+        self.span("largest entry", Of::Call, |worker| Ok(blas::largest(worker.read(x))))
     }
 
     fn moduli(&mut self, x: Cells<T>, rows: Option<Cells<f64>>) -> Step<Moduli> {
-        let rows = rows.map(|rows| blas::column_mut(self.write(rows), 0));
-        Ok(norm::moduli(self.read(x), rows))
+        self.span("norms", Of::Call, |worker| {
+            let rows = rows.map(|rows| blas::column_mut(worker.write(rows), 0));
+            Ok(norm::moduli(worker.read(x), rows))
+        })
     }
 
     fn add_moduli(&mut self, x: Cells<T>, sums: Cells<f64>) {
-        norm::add_moduli(self.read(x), blas::column_mut(self.write(sums), 0));
+        self.span("norms", Of::Call, |worker| {
+            norm::add_moduli(worker.read(x), blas::column_mut(worker.write(sums), 0));
+        });
     }
 
     fn squares(&mut self, x: Cells<T>) -> Step<Squares> {
-        Ok(norm::squares(self.read(x)))
+        self.span("norms", Of::Call, |worker| Ok(norm::squares(worker.read(x))))
     }
 
     fn hermitian_moduli(&mut self, x: Cells<T>, sums: Cells<f64>) {
-        norm::hermitian_moduli(self.read(x), blas::column_mut(self.write(sums), 0));
+        self.span("norms", Of::Call, |worker| {
+            norm::hermitian_moduli(worker.read(x), blas::column_mut(worker.write(sums), 0));
+        });
     }
 
     fn keep_subnormals(&mut self, keep: bool) {
@@ -361,12 +395,41 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     }
 
     fn copy(&mut self, from: Cells<T>, to: Cells<T>) {
-        blas::copy(self.read(from), self.write(to));
+        self.span("copy", Of::Call, |worker| {
+            blas::copy(worker.read(from), worker.write(to));
+        });
+    }
+
+    fn shift_columns<'c>(
+        &mut self,
+        lists: impl Iterator<Item = impl Iterator<Item = Cells<'c, T>>>,
+        spare: Option<Cells<'c, T>>,
+    ) where
+        T: 'c,
+    {
+        self.span("shift columns", Of::Call, |worker| {
+            for mut list in lists {
+                let Some(first) = list.next() else { continue };
+                if let Some(spare) = spare {
+                    worker.copy(first, spare);
+                }
+                let mut last = first;
+                for next in list {
+                    worker.copy(next, last);
+                    last = next;
+                }
+                if let Some(spare) = spare {
+                    worker.copy(spare, last);
+                }
+            }
+        });
     }
 
     fn mirror(&mut self, from: Cells<T>, to: Cells<T>, diagonal: bool, conjugated: bool) {
-        // SAFETY: *order*, promised to `CpuWorker::new`.
-        unsafe { blas::mirror(from, to, diagonal, conjugated) };
+        self.span("mirror", Of::Call, |_| {
+            // SAFETY: *order*, promised to `CpuWorker::new`.
+            unsafe { blas::mirror(from, to, diagonal, conjugated) };
+        });
     }
 
     fn fill(&mut self, to: Cells<T>, value: T) {
@@ -374,12 +437,16 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     }
 
     fn clear_outside(&mut self, a: Cells<T>, triangle: Triangle) {
-        blas::clear_outside(self.write(a), triangle);
+        self.span("clear", Of::Call, |worker| {
+            blas::clear_outside(worker.write(a), triangle);
+        });
     }
 
     fn conjugate(&mut self, x: Cells<T>) {
-        let x = self.write(x);
-        faer::zip!(x).for_each(|faer::unzip!(x)| *x = T::conj_impl(x));
+        self.span("conjugate", Of::Call, |worker| {
+            let x = worker.write(x);
+            faer::zip!(x).for_each(|faer::unzip!(x)| *x = T::conj_impl(x));
+        });
     }
 
     fn get(&mut self, from: Cells<T>, to: &mut [T]) -> Step {
@@ -400,43 +467,60 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
         own: Cells<T>,
         shared: Cells<T>,
     ) -> Step {
-        let (size, elements) = (size_of::<T>(), plan.rows() * plan.cols());
-        assert!(own.rows() * size >= plan.scratch_bytes(), "scratch of a transposition");
-        for phase in 0..plan.phases() {
-            for (rank, units) in
-                shares(plan.units(phase), shards.len(), self.worker, self.workers())
-            {
-                let each = shared_elements::<T>(plan, 1);
-                let shared = shared.sub(rank * each, 0, each, 1);
-                let shard = shards[rank].flat().sub(0, 0, elements, 1);
-                let [shard, own, shared] = [shard, own, shared].map(|view| view.as_ptr().cast());
-                // SAFETY: *memory* of these views, contiguous and long enough. *Order*, promised to
-                // `CpuWorker::new`: workers have different units, and meet after each phase.
-                unsafe { transpose::run_units(plan, phase, units, shard, own, shared) };
+        self.span("transpose", Of::Call, |worker| {
+            let (size, elements) = (size_of::<T>(), plan.rows() * plan.cols());
+            assert!(own.rows() * size >= plan.scratch_bytes(), "scratch of a transposition");
+            for phase in 0..plan.phases() {
+                for (rank, units) in
+                    shares(plan.units(phase), shards.len(), worker.worker, worker.workers())
+                {
+                    let each = shared_elements::<T>(plan, 1);
+                    let shared = shared.sub(rank * each, 0, each, 1);
+                    let shard = shards[rank].flat().sub(0, 0, elements, 1);
+                    let [shard, own, shared] =
+                        [shard, own, shared].map(|view| view.as_ptr().cast());
+                    // SAFETY: *memory* of these views, contiguous and long enough. *Order*, promised to
+                    // `CpuWorker::new`: workers have different units, and meet after each phase.
+                    unsafe { transpose::run_units(plan, phase, units, shard, own, shared) };
+                }
+                worker.barrier()?;
             }
-            self.barrier()?;
-        }
-        if plan.phases() == 0 { self.barrier() } else { Ok(()) }
+            if plan.phases() == 0 { worker.barrier() } else { Ok(()) }
+        })
     }
 
     fn transpose_square(&mut self, a: &Matrix<T>) -> Step {
-        let square = Square::new(a.columns().n(), a.columns().ranks(), size_of::<T>());
-        let (units, workers) = (square.units(), self.workers());
-        let share = |worker: usize| (units as u128 * worker as u128 / workers as u128) as usize;
-        // A column of the matrix is a row for `transpose`.
-        let part = |rank: usize| a.shard(rank).flat().as_ptr().cast();
-        // SAFETY: *memory* of the shards, which are contiguous. *Order*, promised to
-        // `CpuWorker::new`: workers have different units, and meet at the end.
-        unsafe { square.run(share(self.worker)..share(self.worker + 1), part) };
-        self.barrier()
+        self.span("transpose across", Of::Call, |worker| {
+            let square = Square::new(a.columns().n(), a.columns().ranks(), size_of::<T>());
+            let (units, workers) = (square.units(), worker.workers());
+            let share = |worker: usize| (units as u128 * worker as u128 / workers as u128) as usize;
+            // A column of the matrix is a row for `transpose`.
+            let part = |rank: usize| a.shard(rank).flat().as_ptr().cast();
+            // SAFETY: *memory* of the shards, which are contiguous. *Order*, promised to
+            // `CpuWorker::new`: workers have different units, and meet at the end.
+            unsafe { square.run(share(worker.worker)..share(worker.worker + 1), part) };
+            worker.barrier()
+        })
     }
 
     fn announce(&mut self, signal: Signal, count: usize) {
         self.comm.signal(signal).announce(count);
+        if let (Some(trace), Signal::Panels) = (&mut self.trace, signal) {
+            trace.announced(count - 1);
+        }
     }
 
     fn wait(&mut self, signal: Signal, count: usize) -> Step {
-        self.comm.signal(signal).wait(count)
+        let (name, of) = match signal {
+            Signal::Panels => ("wait for panel", Of::Next),
+            Signal::PartialSums(_) => ("wait for sums", Of::Call),
+            Signal::Solved => ("wait for solution", Of::Call),
+        };
+        let came = self.span(name, of, |worker| worker.comm.signal(signal).wait(count));
+        if let (Some(trace), Signal::Panels) = (&mut self.trace, signal) {
+            trace.awaits(count - 1);
+        }
+        came
     }
 
     fn sharers(&self, rows: usize) -> usize {
@@ -450,11 +534,13 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
     }
 
     fn group_barrier(&mut self, group: &mut Group) -> Step {
-        Members::new(self.comm, self.worker, group).barrier()
+        self.span("group barrier", Of::Last, |worker| {
+            Members::new(worker.comm, worker.worker, group).barrier()
+        })
     }
 
     fn barrier(&mut self) -> Step {
-        self.comm.barrier().wait()
+        self.span("barrier", Of::Call, |worker| worker.comm.barrier().wait())
     }
 
     fn fail(&mut self, error: Error) -> Stopped {
@@ -463,6 +549,12 @@ impl<T: Scalar> Backend<T> for Untraced<'_, T> {
 
     fn report(&mut self, info: usize) {
         self.comm.report(info);
+    }
+
+    fn ends_phase(&mut self, phase: &'static str, from: Instant, to: Instant) {
+        if let Some(trace) = &mut self.trace {
+            trace.phase(phase, from, to);
+        }
     }
 
     fn progress(&mut self, done: usize, total: usize) {

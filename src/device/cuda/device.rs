@@ -223,9 +223,9 @@ impl Interface {
                  with CUDA_LAUNCH_BLOCKING=1. If it is meshsolve's, please report it",
             ),
         };
-        let says = self.driver.says(status);
+        let text = self.driver.text(status);
         let message =
-            format!("meshsolve: {what}: expected {function} to succeed, got {says}; {remedy}");
+            format!("meshsolve: {what}: expected {function} to succeed, got {text}; {remedy}");
         Err(Error::new(kind, message))
     }
 }

@@ -77,18 +77,18 @@ impl Driver {
     }
 
     /// A status as the driver describes it: number, name, text.
-    pub(super) fn says(&self, status: c_int) -> String {
+    pub(super) fn text(&self, status: c_int) -> String {
         // SAFETY: functions of the driver; their texts live as long as the driver is loaded.
-        let (name, says) = unsafe {
-            let Functions { cuGetErrorName: name, cuGetErrorString: says, .. } = self.functions;
+        let (name, text) = unsafe {
+            let Functions { cuGetErrorName: name, cuGetErrorString: text, .. } = self.functions;
             (
-                name.says_there(|| sys::cuGetErrorName, status),
-                says.says_there(|| sys::cuGetErrorString, status),
+                name.text_there(|| sys::cuGetErrorName, status),
+                text.text_there(|| sys::cuGetErrorString, status),
             )
         };
         let name = name.unwrap_or("unknown error".into());
-        let says = says.unwrap_or_default();
-        format!("{status} {name} ({says})")
+        let text = text.unwrap_or_default();
+        format!("{status} {name} ({text})")
     }
 
     fn check(&self, function: &str, status: c_int) -> Result<()> {
@@ -99,7 +99,7 @@ impl Driver {
             "meshsolve: NVIDIA driver {}: expected {function} to succeed, got {}; \
              see what nvidia-smi says, and whether CUDA_VISIBLE_DEVICES hides the GPUs",
             self.path().display(),
-            self.says(status),
+            self.text(status),
         );
         Err(Error::new(Kind::FailedPrecondition, message))
     }

@@ -239,7 +239,7 @@ impl CusolverMg {
             // No right-hand sides.
             (WholeStep::Solve { .. }, None) => return Ok(0),
         };
-        let stated = {
+        let outcome = {
             let _entered = self.devices[0].enter()?;
             let mg = self.devices[0].vendor()?.mg()?;
             // SAFETY: *memory* of the seats and of the matrix. *Order*: the ranks wait, as the caller promises.
@@ -247,7 +247,7 @@ impl CusolverMg {
         };
         // After an error, devices may still be busy.
         let finished: Vec<_> = self.devices.iter().map(|device| device.finish()).collect();
-        let info = match stated? {
+        let info = match outcome? {
             Outcome::Info(info) => info,
             Outcome::Nothing(error) if self.is_factor(seats, matrix)? => return Err(error),
             Outcome::Nothing(_) => self.n,

@@ -22,7 +22,7 @@ pub struct Handle<P>(P);
 // SAFETY: a handle is only the pointer's value. The library alone dereferences it, in `unsafe`
 // calls. Each of these states why this thread may make it.
 unsafe impl<S> Send for Handle<*mut S> {}
-// SAFETY: as above.
+// SAFETY: nothing changes a handle.
 unsafe impl<S> Sync for Handle<*mut S> {}
 
 impl<S> Handle<*mut S> {

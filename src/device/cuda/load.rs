@@ -31,7 +31,7 @@ pub struct Library {
 
 // SAFETY: a handle of dlopen is valid in all threads, and is never closed.
 unsafe impl Send for Library {}
-// SAFETY: as above.
+// SAFETY: nothing changes a library after it is loaded.
 unsafe impl Sync for Library {}
 
 impl Library {
@@ -120,7 +120,7 @@ pub struct Symbol(NonNull<c_void>);
 
 // SAFETY: code, of a library that is never unloaded.
 unsafe impl Send for Symbol {}
-// SAFETY: as above.
+// SAFETY: nothing changes an address.
 unsafe impl Sync for Symbol {}
 
 impl Symbol {
@@ -140,32 +140,32 @@ impl Symbol {
     /// # Safety
     /// As for [`Symbol::pointer`]. For every integer the function returns null or a C string of
     /// static storage.
-    pub unsafe fn says<S: Returned<Value = c_int>>(
+    pub unsafe fn text<S: Returned<Value = c_int>>(
         self,
         _declared: impl FnOnce() -> unsafe fn(S) -> *const c_char,
         status: c_int,
     ) -> Option<String> {
         // SAFETY: the caller promises this type; an enumeration of C is an integer.
-        let says: unsafe extern "C" fn(c_int) -> *const c_char = unsafe { transmute_copy(&self.0) };
+        let of: unsafe extern "C" fn(c_int) -> *const c_char = unsafe { transmute_copy(&self.0) };
         // SAFETY: the caller promises null or a C string.
-        unsafe { text(says(status)) }
+        unsafe { text(of(status)) }
     }
 
     /// The same for a function that stores the text.
     ///
     /// # Safety
-    /// As for [`Symbol::says`].
-    pub unsafe fn says_there<S: Returned<Value = c_int>>(
+    /// As for [`Symbol::text`].
+    pub unsafe fn text_there<S: Returned<Value = c_int>>(
         self,
         _declared: impl FnOnce() -> unsafe fn(S, *mut *const c_char) -> S,
         status: c_int,
     ) -> Option<String> {
-        type Says = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
+        type Of = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
         let mut there = null();
         // SAFETY: the caller promises this type; an enumeration of C is an integer.
         unsafe {
-            let says: Says = transmute_copy(&self.0);
-            says(status, &mut there);
+            let of: Of = transmute_copy(&self.0);
+            of(status, &mut there);
             text(there)
         }
     }
@@ -233,8 +233,8 @@ fn not_there(soname: &str) -> String {
 
 fn loader_error(name: &Path) -> String {
     // SAFETY: dlerror gives null or a C string that is valid until this thread's next call of dl*.
-    let says = unsafe { text(libc::dlerror()) };
-    says.unwrap_or_else(|| format!("{}: cannot be loaded", name.display()))
+    let text = unsafe { text(libc::dlerror()) };
+    text.unwrap_or_else(|| format!("{}: cannot be loaded", name.display()))
 }
 
 fn missing(wanted: &Wanted, failures: &[String]) -> Error {

@@ -146,15 +146,15 @@ impl Nvrtc {
             call!(self.functions, nvrtcCreateProgram(program, source, name, count, texts, names))
         };
         self.check("nvrtcCreateProgram", status)?;
-        // SAFETY: as above; the program exists.
+        // SAFETY: the program exists until `running` goes; the list outlives the call.
         let status = unsafe {
             let count = options.len() as c_int;
             call!(self.functions, nvrtcCompileProgram(running.program, count, options.as_ptr()))
         };
         let log = running.bytes(
-            // SAFETY: a program and valid pointers.
+            // SAFETY: the program exists; `bytes` passes a local variable.
             |program, size| unsafe { call!(self.functions, nvrtcGetProgramLogSize(program, size)) },
-            // SAFETY: as above.
+            // SAFETY: the program exists; `bytes` passes room for the size that it got.
             |program, to| unsafe { call!(self.functions, nvrtcGetProgramLog(program, to)) },
         )?;
         let log = String::from_utf8_lossy(&log).trim_matches(['\0', '\n']).to_owned();
@@ -166,14 +166,14 @@ impl Nvrtc {
                 self.version.0,
                 self.version.1,
                 self.path().display(),
-                self.says(status),
+                self.text(status),
             );
             return Err(Error::new(Kind::Internal, message));
         }
         let cubin = running.bytes(
-            // SAFETY: as above.
+            // SAFETY: the program exists; `bytes` passes a local variable.
             |program, size| unsafe { call!(self.functions, nvrtcGetCUBINSize(program, size)) },
-            // SAFETY: as above.
+            // SAFETY: the program exists; `bytes` passes room for the size that it got.
             |program, to| unsafe { call!(self.functions, nvrtcGetCUBIN(program, to)) },
         )?;
         Ok(Compiled { cubin, log })
@@ -195,10 +195,10 @@ impl Nvrtc {
         Err(Error::new(Kind::FailedPrecondition, message))
     }
 
-    fn says(&self, status: c_int) -> String {
+    fn text(&self, status: c_int) -> String {
         // SAFETY: for every number the function gives null or a C string of static storage.
         let text =
-            unsafe { self.functions.nvrtcGetErrorString.says(|| sys::nvrtcGetErrorString, status) };
+            unsafe { self.functions.nvrtcGetErrorString.text(|| sys::nvrtcGetErrorString, status) };
         text.unwrap_or_else(|| format!("error {status}"))
     }
 
@@ -209,7 +209,7 @@ impl Nvrtc {
         let message = format!(
             "meshsolve: NVRTC {}: expected {function} to succeed, got {}; {REMEDY}",
             self.path().display(),
-            self.says(status)
+            self.text(status)
         );
         Err(Error::new(Kind::FailedPrecondition, message))
     }

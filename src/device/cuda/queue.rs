@@ -346,7 +346,7 @@ impl Device {
         match status {
             0 | ALREADY_ENABLED if memory.all(|at| self.may_access(at)) => Ok(()),
             0 | ALREADY_ENABLED => Err(self.apart(other, "memory that is not mapped for it")),
-            UNSUPPORTED | TOO_MANY => Err(self.apart(other, &self.driver().says(status))),
+            UNSUPPORTED | TOO_MANY => Err(self.apart(other, &self.driver().text(status))),
             status => {
                 let what = format!("reaching the memory of {}", other.name());
                 self.check(&what, "cuCtxEnablePeerAccess", status)

@@ -16,6 +16,14 @@ fn alignment(data: Address) -> usize {
     1 << (data | LINE as Address).trailing_zeros()
 }
 
+/// A plan with scratch of 1/32 of the array. Small arrays get the amount that is always enough.
+pub fn plan(rows: usize, cols: usize, size: usize) -> Plan {
+    let bytes = rows * cols * size;
+    let always = bytes + bytes / 8 + 64;
+    let plan = Plan::on_device(rows, cols, size, (bytes / 32).max(always.min(4 << 20)));
+    plan.or_else(|| Plan::on_device(rows, cols, size, always)).expect("9/8 are always enough")
+}
+
 /// Bytes of scratch for a plan, at a multiple of 16.
 pub fn scratch_bytes(plan: &Plan, data: Address) -> usize {
     plan.device_bytes().next_multiple_of(ALIGNMENT) + plan.claim_bytes(alignment(data))

@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
-use super::operands::{Kind, slot};
+use super::operands::{A, ANORM, B, INFO, INVERSE, Kind, LOGDET, RCOND, WORK, X, slot};
 use super::options::{Engine, Family, Verb};
 use crate::algorithms::cholesky::{factor, inverse, sweeps};
 use crate::algorithms::mirror::{Missing, mirror_triangle};
@@ -42,12 +42,8 @@ pub static VERBS: [Verb; 10] = [
             Family::Cholesky,
             "posv",
             "solve A X = B, A Hermitian positive definite",
-            &[slot("a", Kind::Matrix), slot("b", Kind::Rhs)],
-            &[
-                slot("work", Kind::Matrix).starts_as(0),
-                slot("x", Kind::Rhs).starts_as(1),
-                slot("info", Kind::Info),
-            ],
+            &[A, B],
+            &[WORK.starts_as(0), X.starts_as(1), INFO],
         )
     },
     Verb {
@@ -60,13 +56,8 @@ pub static VERBS: [Verb; 10] = [
             Family::Cholesky,
             "posv_rcond",
             "solve A X = B, A Hermitian positive definite, and estimate the condition of A",
-            &[slot("a", Kind::Matrix), slot("b", Kind::Rhs)],
-            &[
-                slot("work", Kind::Matrix).starts_as(0),
-                slot("x", Kind::Rhs).starts_as(1),
-                slot("info", Kind::Info),
-                slot("rcond", Kind::Real),
-            ],
+            &[A, B],
+            &[WORK.starts_as(0), X.starts_as(1), INFO, RCOND],
         )
     },
     Verb {
@@ -77,12 +68,8 @@ pub static VERBS: [Verb; 10] = [
             Family::Cholesky,
             "potrf",
             "Cholesky factor of A, in the solver's layout, and norm1(A)",
-            &[slot("a", Kind::Matrix)],
-            &[
-                slot("work", Kind::Matrix).starts_as(0),
-                slot("info", Kind::Info),
-                slot("anorm", Kind::Real),
-            ],
+            &[A],
+            &[WORK.starts_as(0), INFO, ANORM],
         )
     },
     Verb {
@@ -91,8 +78,8 @@ pub static VERBS: [Verb; 10] = [
             Family::Cholesky,
             "potrs",
             "solve A X = B with the factor of A",
-            &[slot("work", Kind::Matrix), slot("info", Kind::Info), slot("b", Kind::Rhs)],
-            &[slot("x", Kind::Rhs).starts_as(2)],
+            &[WORK, INFO, B],
+            &[X.starts_as(2)],
         )
     },
     Verb {
@@ -102,7 +89,7 @@ pub static VERBS: [Verb; 10] = [
             "cholesky_from_scipy",
             "a triangular factor as scipy has it, to the solver's layout",
             &[slot("c", Kind::Matrix)],
-            &[slot("work", Kind::Matrix).starts_as(0)],
+            &[WORK.starts_as(0)],
         )
     },
     Verb {
@@ -111,7 +98,7 @@ pub static VERBS: [Verb; 10] = [
             Family::Cholesky,
             "cholesky_to_scipy",
             "a factor in the solver's layout, to scipy's",
-            &[slot("work", Kind::Matrix), slot("info", Kind::Info)],
+            &[WORK, INFO],
             &[slot("c", Kind::Matrix).starts_as(0)],
         )
     },
@@ -124,8 +111,8 @@ pub static VERBS: [Verb; 10] = [
             Family::Cholesky,
             "cholesky_inverse",
             "the inverse of A, Hermitian positive definite",
-            &[slot("a", Kind::Matrix)],
-            &[slot("inverse", Kind::Matrix).starts_as(0), slot("info", Kind::Info)],
+            &[A],
+            &[INVERSE.starts_as(0), INFO],
         )
     },
     Verb {
@@ -135,25 +122,19 @@ pub static VERBS: [Verb; 10] = [
             Family::Cholesky,
             "potri",
             "the inverse of A from its Cholesky factor",
-            &[slot("work", Kind::Matrix), slot("info", Kind::Info)],
-            &[slot("inverse", Kind::Matrix).starts_as(0)],
+            &[WORK, INFO],
+            &[INVERSE.starts_as(0)],
         )
     },
-    Verb::new(
-        Family::Cholesky,
-        "logdet",
-        "log det A from its factor",
-        &[slot("work", Kind::Matrix), slot("info", Kind::Info)],
-        &[slot("logdet", Kind::Real)],
-    ),
+    Verb::new(Family::Cholesky, "logdet", "log det A from its factor", &[WORK, INFO], &[LOGDET]),
     Verb {
         condition: true,
         ..Verb::new(
             Family::Cholesky,
             "pocon",
             "the condition of A, estimated from its factor and its 1-norm",
-            &[slot("work", Kind::Matrix), slot("info", Kind::Info), slot("anorm", Kind::Real)],
-            &[slot("rcond", Kind::Real)],
+            &[WORK, INFO, ANORM],
+            &[RCOND],
         )
     },
 ];

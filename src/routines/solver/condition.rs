@@ -139,9 +139,9 @@ impl<T: Scalar> Solver<T> {
                 estimator.insert(self.norms.estimator.lock().unwrap_or_else(|e| e.into_inner()));
             started.start(norm);
         }
-        let reported = self.shared_scratch().sub(first_after, 0, 1, 1);
+        let request = self.shared_scratch().sub(first_after, 0, 1, 1);
         let estimator = estimator.as_deref_mut();
-        inverse_norm(worker, estimator, x.sub(0, 0, order, t), reported, |worker, op| {
+        inverse_norm(worker, estimator, x.sub(0, 0, order, t), request, |worker, op| {
             let (sweeps, interchange) = sweeps(op);
             self.solve_shared(worker, x, &sums, &sweeps, interchange, earlier)?;
             earlier += sweeps.len();

@@ -84,10 +84,6 @@ impl<T: Scalar> Solver<T> {
         })
     }
 
-    pub(super) fn comm(&self) -> &Communicator {
-        &self.comm
-    }
-
     pub(super) fn memory(&self) -> &dyn Memory {
         &*self.call_memory.memory
     }

@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
-use super::operands::{Kind, slot};
+use super::operands::{A, ANORM, B, INFO, INVERSE, Kind, LOGDET, PIVOTS, RCOND, WORK, X, slot};
 use super::options::{Engine, Family, Verb};
 use crate::algorithms::lu::{factor, inverse, sweeps};
 use crate::comm::Step;
@@ -44,12 +44,8 @@ pub static VERBS: [Verb; 11] = [
             Family::Lu,
             "gesv",
             "solve op(A) X = B, A any square matrix",
-            &[slot("a", Kind::Matrix), slot("b", Kind::Rhs)],
-            &[
-                slot("work", Kind::Matrix).starts_as(0),
-                slot("x", Kind::Rhs).starts_as(1),
-                slot("info", Kind::Info),
-            ],
+            &[A, B],
+            &[WORK.starts_as(0), X.starts_as(1), INFO],
         )
     },
     Verb {
@@ -62,13 +58,8 @@ pub static VERBS: [Verb; 11] = [
             Family::Lu,
             "gesv_rcond",
             "solve op(A) X = B, A any square matrix, and estimate the condition of A",
-            &[slot("a", Kind::Matrix), slot("b", Kind::Rhs)],
-            &[
-                slot("work", Kind::Matrix).starts_as(0),
-                slot("x", Kind::Rhs).starts_as(1),
-                slot("info", Kind::Info),
-                slot("rcond", Kind::Real),
-            ],
+            &[A, B],
+            &[WORK.starts_as(0), X.starts_as(1), INFO, RCOND],
         )
     },
     Verb {
@@ -80,13 +71,8 @@ pub static VERBS: [Verb; 11] = [
             Family::Lu,
             "getrf",
             "LU factors of A, in the solver's layout, and norm1(A)",
-            &[slot("a", Kind::Matrix)],
-            &[
-                slot("work", Kind::Matrix).starts_as(0),
-                slot("pivots", Kind::Pivots),
-                slot("info", Kind::Info),
-                slot("anorm", Kind::Real),
-            ],
+            &[A],
+            &[WORK.starts_as(0), PIVOTS, INFO, ANORM],
         )
     },
     Verb {
@@ -96,13 +82,8 @@ pub static VERBS: [Verb; 11] = [
             Family::Lu,
             "getrs",
             "solve op(A) X = B with the LU factors of A",
-            &[
-                slot("work", Kind::Matrix),
-                slot("pivots", Kind::Pivots),
-                slot("info", Kind::Info),
-                slot("b", Kind::Rhs),
-            ],
-            &[slot("x", Kind::Rhs).starts_as(3)],
+            &[WORK, PIVOTS, INFO, B],
+            &[X.starts_as(3)],
         )
     },
     Verb {
@@ -113,7 +94,7 @@ pub static VERBS: [Verb; 11] = [
             "lu_from_scipy",
             "LU factors as scipy has them, to the solver's layout",
             &[slot("lu", Kind::Matrix)],
-            &[slot("work", Kind::Matrix).starts_as(0), slot("info", Kind::Info)],
+            &[WORK.starts_as(0), INFO],
         )
     },
     Verb {
@@ -123,7 +104,7 @@ pub static VERBS: [Verb; 11] = [
             Family::Lu,
             "lu_to_scipy",
             "LU factors in the solver's layout, to scipy's",
-            &[slot("work", Kind::Matrix)],
+            &[WORK],
             &[slot("lu", Kind::Matrix).starts_as(0)],
         )
     },
@@ -136,8 +117,8 @@ pub static VERBS: [Verb; 11] = [
             Family::Lu,
             "lu_inverse",
             "the inverse of A, any square matrix",
-            &[slot("a", Kind::Matrix)],
-            &[slot("inverse", Kind::Matrix).starts_as(0), slot("info", Kind::Info)],
+            &[A],
+            &[INVERSE.starts_as(0), INFO],
         )
     },
     Verb {
@@ -148,8 +129,8 @@ pub static VERBS: [Verb; 11] = [
             Family::Lu,
             "getri",
             "the inverse of A from its LU factors",
-            &[slot("work", Kind::Matrix), slot("pivots", Kind::Pivots), slot("info", Kind::Info)],
-            &[slot("inverse", Kind::Matrix).starts_as(0)],
+            &[WORK, PIVOTS, INFO],
+            &[INVERSE.starts_as(0)],
         )
     },
     Verb {
@@ -159,16 +140,16 @@ pub static VERBS: [Verb; 11] = [
             Family::Lu,
             "getri_transposed",
             "the inverse of A from its LU factors, by rows transposed",
-            &[slot("work", Kind::Matrix), slot("pivots", Kind::Pivots), slot("info", Kind::Info)],
-            &[slot("inverse", Kind::Matrix).starts_as(0)],
+            &[WORK, PIVOTS, INFO],
+            &[INVERSE.starts_as(0)],
         )
     },
     Verb::new(
         Family::Lu,
         "det",
         "det A, its sign and the logarithm of its size from the LU factors",
-        &[slot("work", Kind::Matrix), slot("pivots", Kind::Pivots)],
-        &[slot("det", Kind::Value), slot("sign", Kind::Value), slot("logdet", Kind::Real)],
+        &[WORK, PIVOTS],
+        &[slot("det", Kind::Value), slot("sign", Kind::Value), LOGDET],
     ),
     Verb {
         upright: true,
@@ -177,13 +158,8 @@ pub static VERBS: [Verb; 11] = [
             Family::Lu,
             "gecon",
             "the condition of A, estimated from its LU factors and its 1-norm",
-            &[
-                slot("work", Kind::Matrix),
-                slot("pivots", Kind::Pivots),
-                slot("info", Kind::Info),
-                slot("anorm", Kind::Real),
-            ],
-            &[slot("rcond", Kind::Real)],
+            &[WORK, PIVOTS, INFO, ANORM],
+            &[RCOND],
         )
     },
 ];
@@ -208,7 +184,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mu
         job.check_diagonal(worker)?;
     }
     if verb.solve && job.info() == 0 {
-        let op = job.op_on_b(job.options.op);
+        let op = job.options.op_on_b(job.options.op);
         if job.options.engine_solves() {
             job.solve_whole(worker, Some(job.pivots()), op.conjugates())?;
         } else {
@@ -219,7 +195,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mu
     }
     if verb.condition {
         let sweeps = |op: Op| {
-            let (sweeps, interchange) = sweeps(job.op_on_b(op));
+            let (sweeps, interchange) = sweeps(job.options.op_on_b(op));
             (sweeps, Some(interchange))
         };
         let earlier = if verb.solve { 2 } else { 0 };

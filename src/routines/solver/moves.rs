@@ -85,15 +85,11 @@ impl<T: Scalar> Solver<T> {
         let flipped = storage.is_transpose() && !verb.upright;
         if lower == flipped { Missing::Lower } else { Missing::Upper }
     }
-
-    /// op(A) as an operation on the solver's matrix. By rows that is A^T unless `upright` has
-    /// transposed it.
-    pub fn op_on_b(&self, op: Op) -> Op {
-        self.options.op_on_b(op)
-    }
 }
 
 impl Options {
+    /// op(A) as an operation on the solver's matrix. By rows that is A^T unless `upright` has
+    /// transposed it.
     pub fn op_on_b(&self, op: Op) -> Op {
         let Options { verb, storage, .. } = *self;
         match op {

@@ -5,7 +5,7 @@
 //! | `lange` | a | value | the norm of A that `norm` names, a real scalar |
 
 use super::job::Solver;
-use super::operands::{Kind, slot};
+use super::operands::{A, Kind, slot};
 use super::options::{Family, Norm, Verb};
 use crate::algorithms::norm::{squares, sums};
 use crate::comm::Step;
@@ -18,7 +18,7 @@ pub static VERBS: [Verb; 1] = [Verb::new(
     Family::Norm,
     "lange",
     "a norm of A: 1, infinity or Frobenius'",
-    &[slot("a", Kind::Matrix)],
+    &[A],
     &[slot("value", Kind::Real)],
 )];
 

@@ -35,16 +35,6 @@ use crate::rendezvous::Exchange;
 use crate::routines::{OnCuda, Part};
 use crate::scalar::{DType, Scalar};
 use crate::settings::Float64;
-use crate::transpose::Plan;
-
-/// A plan of a transposition with scratch of 1/32 of the shard. Small shards get the amount that is
-/// always enough.
-fn turn<T>(rows: usize, cols: usize) -> Plan {
-    let (size, bytes) = (size_of::<T>(), rows * cols * size_of::<T>());
-    let always = bytes + bytes / 8 + 64;
-    let plan = Plan::on_device(rows, cols, size, (bytes / 32).max(always.min(4 << 20)));
-    plan.or_else(|| Plan::on_device(rows, cols, size, always)).expect("9/8 are always enough")
-}
 
 /// The most rows of a product in `algorithms/lu/inverse.rs` and `algorithms/cholesky/inverse.rs`.
 const INVERSE_ROWS: usize = 512;
@@ -79,7 +69,7 @@ impl Sizes {
                 }
             },
             own: if only_factors(options) { |_, _| 0 } else { |widest, _| widest * widest },
-            turn: turn::<T>,
+            turn: |rows, cols| transposition::plan(rows, cols, size_of::<T>()),
             // The transposition has its own memory.
             turning: |_, _| (0, 0),
         };
@@ -235,7 +225,7 @@ impl<T: Scalar> Shared<T> {
 
 impl<T: Scalar> SharedCall for Shared<T> {
     fn run(&self, rank: usize, tools: Tools, scratch: RankScratch) -> Result<()> {
-        let comm = self.solver.comm();
+        let comm = &self.solver.comm;
         let clique = self.clique.as_deref();
         // SAFETY: *memory* of this call's operands and scratch, until the handlers return. *Order*:
         // `steps` is one routine, and each rank runs it once.
@@ -263,7 +253,7 @@ impl<T: Scalar> SharedCall for Shared<T> {
 
 impl<T: Scalar> Shared<T> {
     fn fail(&self, rank: usize, error: Error) {
-        self.solver.comm().fail(error);
+        self.solver.comm.fail(error);
         if let Some(clique) = &self.clique {
             clique.abort(&self.cuda_comm.seats[rank].device);
         }
@@ -274,7 +264,7 @@ impl<T: Scalar> Shared<T> {
         let mut ends = self.ends.lock().unwrap_or_else(|e| e.into_inner());
         ends.arrived += 1;
         if ends.arrived == self.cuda_comm.seats.len() {
-            let failure = self.solver.comm().failure();
+            let failure = self.solver.comm.failure();
             let closed =
                 self.cuda_comm.engine.as_ref().map_or(Ok(()), |e| e.close(failure.is_some()));
             let finish = || failure.map_or_else(|| closed.and_then(|()| self.solver.finish()), Err);

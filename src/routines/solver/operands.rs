@@ -36,6 +36,18 @@ impl Slot {
     }
 }
 
+// Those that several routines have.
+pub const A: Slot = slot("a", Kind::Matrix);
+pub const B: Slot = slot("b", Kind::Rhs);
+pub const WORK: Slot = slot("work", Kind::Matrix);
+pub const X: Slot = slot("x", Kind::Rhs);
+pub const INFO: Slot = slot("info", Kind::Info);
+pub const ANORM: Slot = slot("anorm", Kind::Real);
+pub const RCOND: Slot = slot("rcond", Kind::Real);
+pub const PIVOTS: Slot = slot("pivots", Kind::Pivots);
+pub const INVERSE: Slot = slot("inverse", Kind::Matrix);
+pub const LOGDET: Slot = slot("logdet", Kind::Real);
+
 /// The operands (after `place`) and the results of a routine.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature {

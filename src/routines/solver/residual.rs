@@ -5,7 +5,7 @@
 //! | `residual` | a, b, x | r | R = B - op(A) X; `structure` may reduce A to one triangle |
 
 use super::job::Solver;
-use super::operands::{Kind, slot};
+use super::operands::{A, B, Kind, X, slot};
 use super::options::{Family, Rhs, Structure, Verb};
 use crate::algorithms::residual::{Given, Operator};
 use crate::comm::Step;
@@ -19,7 +19,7 @@ pub static VERBS: [Verb; 1] = [Verb {
         Family::Residual,
         "residual",
         "B - op(A) X",
-        &[slot("a", Kind::Matrix), slot("b", Kind::Rhs), slot("x", Kind::Rhs)],
+        &[A, B, X],
         &[slot("r", Kind::Rhs).starts_as(1)],
     )
 }];
@@ -32,7 +32,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
         Structure::Symmetric => Given::Half { missing, conjugated: false },
         Structure::Triangular => Given::Triangle { missing },
     };
-    let operator = Operator { a: &job.a(), op: job.op_on_b(job.options.op), given };
+    let operator = Operator { a: &job.a(), op: job.options.op_on_b(job.options.op), given };
     let tile = job.own_scratch(worker.worker());
     worker.keep_subnormals(true);
     match job.options.rhs {

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::job::Solver;
 use super::magnitude::near_underflow;
-use super::operands::{Kind, slot};
+use super::operands::{B, INFO, Kind, X, slot};
 use super::options::{Family, Verb};
 use crate::comm::Step;
 use crate::device::{Backend, Triangle};
@@ -23,8 +23,8 @@ pub static VERBS: [Verb; 1] = [Verb {
         Family::Triangular,
         "trtrs",
         "solve op(T) X = B, T triangular",
-        &[slot("t", Kind::Matrix), slot("b", Kind::Rhs)],
-        &[slot("x", Kind::Rhs).starts_as(1), slot("info", Kind::Info)],
+        &[slot("t", Kind::Matrix), B],
+        &[X.starts_as(1), INFO],
     )
 }];
 
@@ -45,7 +45,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mu
     };
     let scale = if unit { 1.0 } else { job.largest_on_diagonal(worker)? };
     worker.keep_subnormals(near_underflow::<T>(scale));
-    job.solve(worker, &[(triangle, job.op_on_b(job.options.op))], None, scale)?;
+    job.solve(worker, &[(triangle, job.options.op_on_b(job.options.op))], None, scale)?;
     *time = job.lap(worker, "solve", *time);
     Ok(())
 }

@@ -42,11 +42,11 @@ impl Blas {
             return Ok(());
         }
         // SAFETY: a C string of static storage, or null.
-        let says = unsafe {
-            self.functions.cublasGetStatusString.says(|| sys::cublasGetStatusString, status)
+        let text = unsafe {
+            self.functions.cublasGetStatusString.text(|| sys::cublasGetStatusString, status)
         };
-        let says = format!(" {}", says.unwrap_or_default());
-        Err(failed("cuBLAS", function, status, &says, status == ALLOC_FAILED))
+        let text = format!(" {}", text.unwrap_or_default());
+        Err(failed("cuBLAS", function, status, &text, status == ALLOC_FAILED))
     }
 
     /// A handle of the current context.

@@ -119,7 +119,7 @@ macro_rules! data_type {
     };
 }
 
-fn failed(library: &str, function: &str, status: c_int, says: &str, out_of_memory: bool) -> Error {
+fn failed(library: &str, function: &str, status: c_int, text: &str, out_of_memory: bool) -> Error {
     let (kind, remedy) = match out_of_memory {
         true => (
             Kind::ResourceExhausted,
@@ -133,7 +133,7 @@ fn failed(library: &str, function: &str, status: c_int, says: &str, out_of_memor
         ),
     };
     let message = format!(
-        "meshsolve: {library}: expected {function} to succeed, got {status}{says}; {remedy}"
+        "meshsolve: {library}: expected {function} to succeed, got {status}{text}; {remedy}"
     );
     Error::new(kind, message)
 }

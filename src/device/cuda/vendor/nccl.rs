@@ -109,7 +109,7 @@ impl Nccl {
         // SAFETY: any number is allowed; null is, too.
         let stated = unsafe {
             let last = text(call!(f, ncclGetLastError(null_mut())));
-            [f.ncclGetErrorString.says(|| sys::ncclGetErrorString, status), last]
+            [f.ncclGetErrorString.text(|| sys::ncclGetErrorString, status), last]
         };
         let stated = stated.map(Option::unwrap_or_default);
         let stated: Vec<_> =
@@ -165,7 +165,7 @@ impl Clique {
             // SAFETY: the caller promises the bytes.
             unsafe { self.broadcast((rank, member.device), 0, member.at, 1, member.stream) }
         });
-        // SAFETY: as above.
+        // SAFETY: ends the group that this thread has begun.
         let ended = self.nccl.check("ncclGroupEnd", unsafe { call!(f, ncclGroupEnd()) });
         given.and(ended)
     }

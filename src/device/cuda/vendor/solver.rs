@@ -163,7 +163,7 @@ impl Solver {
         for &(m, n, leading) in panels {
             let (m, n, leading) = (m as i64, n as i64, leading as i64);
             let (bytes, on_host) = (&mut bytes, &mut on_host);
-            // SAFETY: as above.
+            // SAFETY: `handle` is this thread's alone. Writes local variables; the matrix is not read.
             let status = unsafe {
                 call!(
                     f,

@@ -147,16 +147,6 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         })
     }
 
-    fn update(
-        &mut self,
-        a: &Matrix<T>,
-        k: TileColumn,
-        targets: impl Iterator<Item = TileColumn> + Clone,
-        update: Update,
-    ) {
-        self.give(|worker| worker.subtract(a, k, targets, update, a.all_rows()));
-    }
-
     fn update_rows(
         &mut self,
         a: &Matrix<T>,

@@ -1,0 +1,87 @@
+//! Calls so small that an interpreter of Rust runs them (`make test-miri`). It sees accesses of two
+//! workers that no order separates, and views that leave their memory.
+
+use crate::common::workers::{element, matrix, on_workers, shards};
+use crate::common::{lu::rebuilt, positive_definite, random, ratio};
+use faer::Mat;
+use meshsolve::algorithms::triangular::Triangular;
+use meshsolve::algorithms::{cholesky, lu, norm};
+use meshsolve::comm::Communicator;
+use meshsolve::device::Backend;
+use meshsolve::device::cpu::CpuWorker;
+use meshsolve::layout::{Columns, Distribution};
+use meshsolve::matrix::{Cells, Matrix};
+
+const N: usize = 6;
+
+/// What two workers leave of a matrix in two shards.
+fn after(a: &Mat<f64>, work: impl Fn(&mut CpuWorker<f64>, &Matrix<f64>) + Sync) -> Mat<f64> {
+    let mut memory = shards(a, 2);
+    let columns = Columns::new(N, 2, 2, Distribution::Block);
+    let view = matrix(&mut memory, &columns);
+    on_workers::<f64>(&Communicator::new(2), 2, |worker| work(worker, &view));
+    Mat::from_fn(N, N, |i, j| element(&columns, &memory, i, j))
+}
+
+#[test]
+fn cholesky_with_solves() {
+    let a = positive_definite::<f64>(N, 1);
+    let (mut x, mut sums) = ([1.0; N], [0.0; 2 * N]);
+    let (shared, all) = (Cells::of(&mut x), Cells::of(&mut sums));
+    let sums = [0, N].map(|first| all.sub(first, 0, N, 1));
+    let factor = after(&a, |worker, a| {
+        cholesky::factor(worker, a).unwrap();
+        for (done, (triangle, op)) in cholesky::sweeps(false).into_iter().enumerate() {
+            Triangular { a, triangle, op }.solve_shared(worker, shared, &sums, done).unwrap();
+        }
+    });
+    let l = Mat::from_fn(N, N, |i, j| if i >= j { factor[(i, j)] } else { 0.0 });
+    assert!(ratio(&(&l * l.transpose()), &a) < 3.0);
+    let (x, ones) = (Mat::from_fn(N, 1, |i, _| x[i]), Mat::from_fn(N, 1, |_, _| 1.0));
+    assert!(ratio(&(&a * x), &ones) < 30.0);
+}
+
+#[test]
+fn lu_by_panels_that_workers_share() {
+    let (a, mut pivots) = (random::<f64>(N, N, 1), [-1; N]);
+    let rows = Cells::of(&mut pivots);
+    let factor = after(&a, |worker, a| lu::factor(worker, a, rows).unwrap());
+    assert!(ratio(&rebuilt(&factor, &pivots), &a) < 3.0);
+}
+
+#[test]
+fn inverses() {
+    let mut panel = vec![0.0; 2 * (N + 1)];
+    let panel = Cells::of(&mut panel).by_columns(N, 2, N + 1);
+    let mut pivots = [-1; N];
+    let rows = Cells::of(&mut pivots);
+    let (general, definite) = (random::<f64>(N, N, 2), positive_definite::<f64>(N, 2));
+    let of_general = after(&general, |worker, a| {
+        lu::factor(worker, a, rows).unwrap();
+        lu::inverse(worker, a, rows, panel).unwrap();
+    });
+    let of_definite = after(&definite, |worker, a| {
+        cholesky::factor(worker, a).unwrap();
+        cholesky::inverse(worker, a, panel).unwrap();
+    });
+    let identity = Mat::<f64>::identity(N, N);
+    for (a, inverse) in [(general, of_general), (definite, of_definite)] {
+        assert!(ratio(&(a * inverse), &identity) < 300.0);
+    }
+}
+
+#[test]
+fn a_transpose_across_shards_and_norms() {
+    let a = random::<f64>(N, N, 3);
+    let mut sums = [0.0; 2 * N];
+    let all = Cells::of(&mut sums);
+    let transposed = after(&a, |worker, a| {
+        let own = all.sub(Backend::<f64>::worker(worker) * N, 0, N, 1);
+        norm::sums(worker, a, N, true, own);
+        Backend::<f64>::barrier(worker).unwrap();
+        worker.transpose_square(a).unwrap();
+    });
+    assert_eq!(transposed, a.transpose().to_owned());
+    let column: f64 = (0..N).map(|i| a[(i, 1)].abs()).sum();
+    assert!((sums[1] + sums[N + 1] - column).abs() < 1e-14);
+}
