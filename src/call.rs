@@ -23,8 +23,10 @@ unsafe impl Sync for Buffer {}
 
 impl Buffer {
     /// # Safety
-    /// *Memory* (see [`Cells`]): initialised elements of that number and dtype from `first` on, in
-    /// one allocation of the device, which lives until the call has its reply.
+    /// *Memory* (see [`Cells`]): `first` is aligned, and initialised elements of that number and
+    /// dtype follow it in one allocation of the device. Until the call has its reply, the memory
+    /// lives, and only the call accesses it. Two buffers of a call are the same memory or disjoint.
+    /// No view of this buffer or of a clone is used after the reply.
     pub unsafe fn new(first: *mut u8, dtype: DType, dims: Vec<usize>) -> Buffer {
         Buffer { first, dtype, dims }
     }
@@ -49,8 +51,10 @@ impl Buffer {
     pub fn cells<T: Pod>(&self, layout: &Layout) -> Cells<'_, T> {
         assert_eq!(size_of::<T>(), self.dtype.size(), "elements of {}", self.describe());
         assert!(layout.cosize() <= self.elements(), "{layout} leaves {}", self.describe());
+        let first = self.first.cast::<T>();
+        assert!(first.is_aligned(), "aligned elements of {}", self.describe());
         // SAFETY: *memory*, promised to `new`. Any bits are a T.
-        unsafe { Cells::new(self.first.cast(), layout) }
+        unsafe { Cells::new(first, layout) }
     }
 
     /// All elements as a column.
@@ -122,7 +126,10 @@ pub trait Allocate {
 pub trait Job: Send + Sync {
     fn workers(&self) -> usize;
     /// Runs the part of worker `worker`. It may wait only for other workers of the same job.
-    fn run(&self, worker: usize) -> Result<()>;
+    ///
+    /// # Safety
+    /// *Order* (see [`Cells`]): it runs once for each number, all before `finish`.
+    unsafe fn run(&self, worker: usize) -> Result<()>;
     /// Wakes every waiting worker after one has failed.
     fn stop(&self);
     /// The library calls this once, after every worker has returned without an error.
@@ -131,13 +138,15 @@ pub trait Job: Send + Sync {
 
 impl Call {
     /// Copies operand `arg` to result `ret`. It does nothing where XLA has aliased them.
-    pub fn pass_through(&self, arg: usize, ret: usize) {
+    ///
+    /// # Safety
+    /// Memory of the CPU. *Order* (see [`Cells`]): nothing else accesses the two meanwhile.
+    pub unsafe fn pass_through(&self, arg: usize, ret: usize) {
         let (from, to) = (&self.args[arg], &self.rets[ret]);
-        debug_assert_eq!(from.bytes(), to.bytes());
+        assert_eq!(from.bytes(), to.bytes(), "an operand and a result of the same size");
         if from.first != to.first {
-            // SAFETY: XLA's buffers are either identical or disjoint, and stay alive until the
-            // future completes. The routine has checked that their sizes are equal when it prepared
-            // the job.
+            // SAFETY: *memory* of both, which are disjoint, promised to `Buffer::new`. The caller
+            // promises *order*.
             unsafe { std::ptr::copy_nonoverlapping(from.first, to.first, from.bytes()) };
         }
     }

@@ -42,7 +42,7 @@ fn with_lookahead<T: Scalar, B: Backend<T>>(
 }
 
 /// The tile columns of a worker from `from` on, ascending.
-fn owned_from<T: Scalar, B: Backend<T>>(
+pub(crate) fn owned_from<T: Scalar, B: Backend<T>>(
     worker: &B,
     columns: &Columns,
     from: TileColumn,

@@ -141,8 +141,8 @@ pub trait Backend<T: Scalar> {
 
     /// `A = L L^H` in the lower triangle of `a`; the other one is neither read nor kept. Row
     /// `first` of the matrix is the first of `a`. If the leading minor of order i is not positive
-    /// definite, or its pivot not finite, it reports `first + i`. It does so at once, or when the worker has
-    /// done all its work.
+    /// definite, or its pivot not finite, it reports `first + i`. It does so at once, or when the
+    /// worker has done all its work.
     fn potrf(&mut self, a: Cells<T>, first: GlobalRow) -> Step;
     /// `X <- X L^-H`, L lower triangular.
     fn trsm_panel(&mut self, l: Cells<T>, x: Cells<T>);

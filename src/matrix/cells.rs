@@ -3,6 +3,7 @@
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::ptr::NonNull;
 
 use faer::{MatMut, MatRef};
 
@@ -16,10 +17,10 @@ use crate::layout::{GlobalRow, Layout};
 /// element: [`read`](Cells::read) and [`write`](Cells::write) are `unsafe`. Two promises make them
 /// sound.
 ///
-/// - *Memory*, by whoever makes a view of an address ([`Cells::new`]): all elements exist, in one
-///   allocation, for the lifetime. No safe method leaves them.
-/// - *Order*, by whoever makes a worker (`CpuWorker::new`, `CudaWorker::new`): the workers of a
-///   call run one routine on the same views. Its announcements and barriers put each write of an
+/// - *Memory*, by the code that makes a view of an address ([`Cells::new`]): all elements exist, in
+///   one allocation, for the lifetime. No safe method leaves them.
+/// - *Order*, by the code that makes a worker (`CpuWorker::new`, `CudaWorker::new`): the workers of
+///   a call run one routine on the same views. Its announcements and barriers put each write of an
 ///   element before or after every other access to it.
 pub struct Cells<'a, T> {
     first: *mut T,
@@ -47,13 +48,16 @@ impl<'a, T> Cells<'a, T> {
     ///
     /// # Safety
     /// *Memory*: `first` is aligned, and `layout.cosize()` initialised elements follow it in one
-    /// allocation of any device. It lives for `'a`. Meanwhile only views access it.
+    /// allocation of any device; no two are at one address. It lives for `'a`. Meanwhile only views
+    /// access it. An empty view may begin at null.
     pub unsafe fn new(first: *mut T, layout: &Layout) -> Self {
         assert!(layout.rank() == 2, "{layout} is no matrix");
         let (shape, stride) = (layout.shape().flat(), layout.stride().flat());
         assert!(shape.len() == 2, "{layout} is nested");
         let ([rows, cols], [row_stride, col_stride]) =
             ([shape[0], shape[1]], [stride[0], stride[1]]);
+        // References need an address other than null.
+        let first = NonNull::new(first).unwrap_or(NonNull::dangling()).as_ptr();
         Cells { first, rows, cols, row_stride, col_stride, memory: PhantomData }
     }
 
@@ -77,10 +81,6 @@ impl<'a, T> Cells<'a, T> {
 
     pub fn col_stride(&self) -> usize {
         self.col_stride
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.rows == 0 || self.cols == 0
     }
 
     /// The first element, for work on addresses.
@@ -145,6 +145,7 @@ impl<'a, T> Cells<'a, T> {
         let last = cols.saturating_sub(1).checked_mul(leading).and_then(|at| at.checked_add(rows));
         let fits = rows == 0 || cols == 0 || last.is_some_and(|needed| needed <= self.rows);
         assert!(self.is_contiguous_column(), "memory in one piece");
+        assert!(leading >= rows || cols <= 1, "columns that do not overlap");
         assert!(fits, "{rows} x {cols} by {leading} leave a view of {} elements", self.rows);
         Cells { rows, cols, row_stride: 1, col_stride: leading, ..*self }
     }

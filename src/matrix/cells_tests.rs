@@ -50,6 +50,7 @@ fn no_method_leaves_the_view() {
     assert_eq!(shaped(2, 3, 2), Some((2, 3)));
     assert_eq!(shaped(2, 2, 4), Some((2, 2)));
     assert_eq!(shaped(2, 2, 5), None);
+    assert_eq!(shaped(2, 2, 1), None, "columns that overlap");
     assert_eq!(shaped(usize::MAX, 2, 1), None, "a product that overflows");
     assert_eq!(answer(|a| a.column(0).by_rows(2, 4)), None);
     let element = |row, col| {

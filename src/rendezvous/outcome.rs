@@ -113,7 +113,8 @@ impl Conduct {
 
     fn run_worker(&self, job: Arc<dyn Job>, worker: usize) {
         FloatMode::IEEE.enter();
-        let run = catch_unwind(AssertUnwindSafe(|| job.run(worker)));
+        // SAFETY: `conduct` starts one thread for each number, and the last one finishes the job.
+        let run = catch_unwind(AssertUnwindSafe(|| unsafe { job.run(worker) }));
         self.note(&*job, run, &format!("worker {worker} of a call"));
         if self.running.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;

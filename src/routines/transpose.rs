@@ -136,12 +136,13 @@ impl<T: Scalar> Job for Turn<T> {
         self.comm.workers()
     }
 
-    fn run(&self, worker: usize) -> Result<()> {
+    unsafe fn run(&self, worker: usize) -> Result<()> {
         let own = self.scratch.cells(worker * self.own * size_of::<T>(), self.own);
-        // SAFETY: *order*: all workers of the call run this one transposition.
+        // SAFETY: *order*: one transposition. The caller promises that each worker runs it once.
         let mut worker = unsafe { CpuWorker::<T>::new(&self.comm, worker, 0, own) };
         for call in self.calls.iter().skip(worker.worker()).step_by(self.comm.workers()) {
-            call.pass_through(0, 0);
+            // SAFETY: *order*: this worker's shards until the barrier below.
+            unsafe { call.pass_through(0, 0) };
         }
         let shards: Vec<_> = self.calls.iter().map(|call| call.rets[0].column()).collect();
         // A stop is no error here: the worker that stopped the call has recorded the reason.

@@ -6,7 +6,7 @@ use crate::common::{lu::rebuilt, positive_definite, random, ratio};
 use faer::Mat;
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::algorithms::{cholesky, lu, norm};
-use meshsolve::comm::Communicator;
+use meshsolve::comm::{Communicator, Sharing};
 use meshsolve::device::Backend;
 use meshsolve::device::cpu::CpuWorker;
 use meshsolve::layout::{Columns, Distribution};
@@ -19,7 +19,12 @@ fn after(a: &Mat<f64>, work: impl Fn(&mut CpuWorker<f64>, &Matrix<f64>) + Sync) 
     let mut memory = shards(a, 2);
     let columns = Columns::new(N, 2, 2, Distribution::Block);
     let view = matrix(&mut memory, &columns);
-    on_workers::<f64>(&Communicator::new(2), 2, |worker| work(worker, &view));
+    let sharing = Sharing { workers: 2, rows: 1, barrier_cost: 0.0 };
+    let comm = Communicator::new(2).with_sharing(sharing);
+    on_workers::<f64>(&comm, 2, |worker| {
+        assert_eq!(Backend::<f64>::sharers(worker, N), 2, "panels of LU are shared");
+        work(worker, &view);
+    });
     Mat::from_fn(N, N, |i, j| element(&columns, &memory, i, j))
 }
 

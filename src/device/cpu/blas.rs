@@ -170,7 +170,7 @@ const MIRROR: usize = 8;
 /// diagonal, which is real if `conjugated`. Then both may be the same memory.
 ///
 /// # Safety
-/// *Order* (see [`Cells`]): nothing writes `from` meanwhile, and nothing else accesses `to`.
+/// *Order* (see [`Cells`]): nothing else writes `from` meanwhile, and nothing else accesses `to`.
 pub unsafe fn mirror<T: Scalar>(from: Cells<T>, to: Cells<T>, lower_only: bool, conjugated: bool) {
     let from = from.transposed();
     assert_eq!((from.rows(), from.cols()), (to.rows(), to.cols()), "shapes of a mirror image");

@@ -1,4 +1,5 @@
-//! A group as one of its workers sees it: its barriers, and how its workers agree on a pivot (an all-reduce).
+//! A group as one of its workers sees it: its barriers, and how its workers agree on a pivot (an
+//! all-reduce).
 
 use std::ops::Range;
 

@@ -106,7 +106,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
     /// # Safety
     /// *Order* (see [`Cells`]), for all operands of this worker's operations and its scratch, in
     /// memory of the CPU: the workers of `comm`, one of each number, run one routine on the same
-    /// views. Operands of one operation do not overlap where it writes.
+    /// views. Operands of one operation do not overlap where it writes, except in `mirror`.
     pub unsafe fn new(
         comm: &'a Communicator,
         worker: usize,
@@ -137,7 +137,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         done
     }
 
-    /// Elements that this worker reads. (With `write`, the only place that relies on *order*.)
+    /// Elements that this worker reads.
     fn read<'v, U>(&self, cells: Cells<'v, U>) -> MatRef<'v, U> {
         // SAFETY: memory of the CPU and *order*, promised to `CpuWorker::new` for all operations.
         unsafe { cells.read() }
@@ -479,7 +479,8 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
                     let shard = shards[rank].flat().sub(0, 0, elements, 1);
                     let [shard, own, shared] =
                         [shard, own, shared].map(|view| view.as_ptr().cast());
-                    // SAFETY: *memory* of these views, contiguous and long enough. *Order*, promised to
+                    // SAFETY: *memory* of these views, contiguous and long enough. *Order*,
+                    // promised to
                     // `CpuWorker::new`: workers have different units, and meet after each phase.
                     unsafe { transpose::run_units(plan, phase, units, shard, own, shared) };
                 }

@@ -170,8 +170,8 @@ impl Devices {
     pub fn of_stream(&self, stream: Stream) -> Result<Arc<Device>> {
         let interface = &*self.interface;
         let mut context = null_mut();
-        // SAFETY: the stream's maker promises that it exists. Its context is XLA's or of `numbered`,
-        // and neither destroys contexts.
+        // SAFETY: the stream's maker promises that it exists. Its context is XLA's or of
+        // `numbered`, and neither destroys contexts.
         let context = unsafe {
             let status = call!(interface.functions, cuStreamGetCtx(stream.raw(), &mut context));
             interface.check("a CUDA stream", "cuStreamGetCtx", status)?;

@@ -197,10 +197,13 @@ impl CusolverMg {
         Parts { rows: seat.engine, b: seat.engine + rows, work: seat.engine + rows + b }
     }
 
-    /// The block for a rank's right-hand sides, and then for its part of the solution.
-    pub fn rhs<'s, T>(&self, rank: usize, seat: &'s Seat) -> Cells<'s, T> {
+    /// The view for a rank's right-hand sides, and then for its part of the solution.
+    ///
+    /// # Safety
+    /// *Memory*: `seat.engine` has [`CusolverMg::bytes`] for the time of the call.
+    pub unsafe fn rhs<'s, T>(&self, rank: usize, seat: &'s Seat) -> Cells<'s, T> {
         let at = std::ptr::without_provenance_mut(self.parts(rank, seat).b as usize);
-        // SAFETY: *memory*: whoever fills a seat gives it `bytes(rank)` bytes for the call.
+        // SAFETY: the caller promises the memory.
         unsafe { Cells::new(at, &Layout::left((self.n, self.asked.rhs))) }
     }
 
@@ -242,7 +245,8 @@ impl CusolverMg {
         let outcome = {
             let _entered = self.devices[0].enter()?;
             let mg = self.devices[0].vendor()?.mg()?;
-            // SAFETY: *memory* of the seats and of the matrix. *Order*: the ranks wait, as the caller promises.
+            // SAFETY: *memory* of the seats and of the matrix. *Order*: the ranks wait, as the
+            // caller promises.
             unsafe { mg.run(grid, a, whole, work) }
         };
         // After an error, devices may still be busy.
@@ -267,7 +271,8 @@ impl CusolverMg {
             let mut entries = vec![T::ZERO; diagonal.rows()];
             let at = diagonal.as_ptr().addr() as Address;
             let from = Lines { at, pitch: diagonal.row_stride() * size };
-            // SAFETY: *memory* of the diagonal. *Order*: its rank waits, as the caller of `run` promises.
+            // SAFETY: *memory* of the diagonal. *Order*: its rank waits, as the caller of `run`
+            // promises.
             unsafe {
                 let to = entries.as_mut_ptr().cast();
                 device.read_lines(from, size, diagonal.rows(), to, *stream)?;
@@ -296,7 +301,8 @@ impl CusolverMg {
         let bytes = columns.per_rank() * size_of::<i32>();
         for ((seat, numbers), &at) in seats.iter().zip(&mut of).zip(distributed) {
             let (from, numbers) = (Lines { at, pitch: bytes }, numbers.as_mut_ptr().cast());
-            // SAFETY: as many numbers of the seat. *Order*: its rank waits, as the caller of `run` promises.
+            // SAFETY: as many numbers of the seat. *Order*: its rank waits, as the caller of `run`
+            // promises.
             unsafe { seat.device.read_lines(from, bytes, 1, numbers, seat.stream)? };
         }
         let row = |column: usize| {
@@ -337,7 +343,8 @@ impl CusolverMg {
         let bytes = columns.per_rank() * size_of::<i32>();
         for ((seat, numbers), &at) in seats.iter().zip(&of).zip(distributed) {
             let to = Lines { at, pitch: bytes };
-            // SAFETY: as many numbers of the seat. *Order*: its rank waits, as the caller of `run` promises.
+            // SAFETY: as many numbers of the seat. *Order*: its rank waits, as the caller of `run`
+            // promises.
             unsafe {
                 seat.device.write_lines(to, numbers.as_ptr().cast(), bytes, 1, seat.stream)?;
             }

@@ -11,7 +11,7 @@
 ///
 /// An event is no stream:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0308
 /// # use cudarc::driver::sys::{CUevent, CUstream};
 /// # use meshsolve::embedding::Stream;
 /// let stream: unsafe fn(CUevent) -> Stream = Stream::new;

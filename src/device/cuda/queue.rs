@@ -94,8 +94,8 @@ impl Device {
     pub fn new_event(&self) -> Result<Event> {
         let _entered = self.enter()?;
         let mut event = null_mut();
-        // SAFETY: writes a local variable. The event exists until its owner destroys it: `Tools`, or
-        // the function of `CudaMemory` that has made it.
+        // SAFETY: writes a local variable. The event exists until its owner destroys it: `Tools`,
+        // or the function of `CudaMemory` that has made it.
         unsafe {
             let status = call!(self.queues(), cuEventCreate(&mut event, NO_TIMING));
             self.check("an event", "cuEventCreate", status)?;

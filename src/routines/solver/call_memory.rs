@@ -50,7 +50,7 @@ impl CallMemory {
     /// Memory of devices.
     ///
     /// # Safety
-    /// *Memory* (see [`Cells`]): the parts have the sizes of `Sizes`, until this is dropped.
+    /// *Memory* (see [`Cells`]): the parts have the bytes of their `needs`, until this is dropped.
     pub unsafe fn on_devices(
         memory: Box<dyn Memory>,
         scratches: Vec<RankScratch>,
@@ -96,12 +96,13 @@ impl CallMemory {
                 scratch.cells(at, count)
             }
             Parts::Devices(ranks) => {
-                let at = match part {
-                    Part::Own(rank) => ranks[rank].own,
-                    Part::Shared => ranks[0].shared,
-                    Part::Sums(rank) => ranks[rank].sums,
-                    Part::Pivots => ranks[0].pivots,
+                let (at, room) = match part {
+                    Part::Own(rank) => (ranks[rank].own, ranks[rank].needs.own),
+                    Part::Shared => (ranks[0].shared, ranks[0].needs.shared),
+                    Part::Sums(rank) => (ranks[rank].sums, ranks[rank].needs.sums),
+                    Part::Pivots => (ranks[0].pivots, ranks[0].needs.pivots),
                 };
+                assert!(count * size <= room, "inside the scratch");
                 let first = std::ptr::without_provenance_mut(at as usize);
                 // SAFETY: *memory*, promised to `on_devices`. Any bits are a T.
                 unsafe { Cells::new(first, &Layout::left((count, 1))) }

@@ -27,10 +27,11 @@ use super::operands::{A, ANORM, B, INFO, INVERSE, Kind, LOGDET, RCOND, WORK, X, 
 use super::options::{Engine, Family, Verb};
 use crate::algorithms::cholesky::{factor, inverse, sweeps};
 use crate::algorithms::mirror::{Missing, mirror_triangle};
+use crate::algorithms::owned_from;
 use crate::comm::Step;
 use crate::device::{Backend, Op, WholeStep};
 use crate::error::Result;
-use crate::layout::Storage;
+use crate::layout::{Storage, TileColumn};
 use crate::scalar::Scalar;
 
 pub static VERBS: [Verb; 10] = [
@@ -221,7 +222,7 @@ fn conjugates_factor<T: Scalar>(job: &Solver<T>) -> bool {
 /// Conjugates B's lower triangle; all workers meet at its end.
 fn conjugate<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
     let a = job.a();
-    for t in a.columns().each().skip(worker.worker()).step_by(worker.workers()) {
+    for t in owned_from(worker, a.columns(), TileColumn::new(0)) {
         worker.conjugate(a.rows(t, a.columns().tile(t).rows().start..a.all_rows().end));
     }
     worker.barrier()

@@ -252,9 +252,10 @@ impl<T: Scalar> Job for Solver<T> {
         self.comm.workers()
     }
 
-    fn run(&self, worker: usize) -> Result<()> {
+    unsafe fn run(&self, worker: usize) -> Result<()> {
         let (widest, scratch) = (self.sizes.columns.widest(), self.own_scratch(worker));
-        // SAFETY: *order*: `steps` is one routine, and each worker of the call runs it once.
+        // SAFETY: *order*: `steps` is one routine. The caller promises that each worker runs it
+        // once.
         let mut worker = unsafe { CpuWorker::new(&self.comm, worker, widest, scratch) };
         // A stop is no error here: the worker that stopped the call has recorded the reason.
         let _ = self.steps(&mut worker);

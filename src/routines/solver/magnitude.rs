@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::job::Solver;
+use crate::algorithms::owned_from;
 use crate::comm::Step;
 use crate::device::Backend;
 use crate::layout::TileColumn;
@@ -62,7 +63,7 @@ impl<T: Scalar> Solver<T> {
             return self.gather_largest(worker, largest);
         }
         let a = self.a();
-        for t in a.columns().each().skip(worker.worker()).step_by(worker.workers()) {
+        for t in owned_from(worker, a.columns(), TileColumn::new(0)) {
             let (tile, column) = (a.columns().tile(t), a.tile_column(t));
             let cols = self.unpadded().saturating_sub(tile.global.get()).min(tile.width);
             largest = largest.max(worker.largest(column.sub(0, 0, self.unpadded(), cols))?);

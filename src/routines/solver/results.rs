@@ -52,8 +52,8 @@ impl<T: Scalar> Solver<T> {
         let mut results = self.results(kind);
         let Some(first) = results.next() else { return Ok(()) };
         let others: Vec<_> = results.map(Buffer::as_ptr).collect();
-        // SAFETY: *memory* of buffers of equal shapes (checked), which XLA keeps apart. *Order*: all
-        // workers have returned, and this is the only thread.
+        // SAFETY: *memory* of buffers of equal shapes (checked), which XLA keeps apart. *Order*:
+        // all workers have returned, and this is the only thread.
         unsafe { self.memory().spread(first.as_ptr(), &others, first.bytes()) }
     }
 

@@ -91,8 +91,8 @@ impl Blas {
         workspace: Option<(Address, usize)>,
     ) -> Result<()> {
         let (functions, handle) = (&self.functions, handle.raw());
-        // SAFETY: the caller promises the stream, the memory and the handle. A new stream resets the
-        // workspace, hence this order.
+        // SAFETY: the caller promises the stream, the memory and the handle. A new stream resets
+        // the workspace, hence this order.
         unsafe {
             let status = call!(functions, cublasSetStream_v2(handle, stream.raw().cast()));
             self.check("cublasSetStream", status)?;

@@ -249,8 +249,8 @@ impl Mg {
         work: Work,
     ) -> Result<Outcome> {
         let mut info = 0;
-        // SAFETY: the caller promises all parts. Grid and matrices exist until `destroy` and `forget`
-        // take them by value; `info` is local.
+        // SAFETY: the caller promises all parts. Grid and matrices exist until `destroy` and
+        // `forget` take them by value; `info` is local.
         let (function, status) = unsafe {
             step!(
                 (self, grid, a, step),

@@ -136,8 +136,8 @@ impl Clique {
         // Dropping `_entered` restores the current device.
         let _entered = first.enter()?;
         let count = devices.len() as c_int;
-        // SAFETY: there are as many places as numbers of devices. A communicator exists until `abort`
-        // takes it.
+        // SAFETY: there are as many places as numbers of devices. A communicator exists until
+        // `abort` takes it.
         let communicators = unsafe {
             let places = raw.as_mut_ptr();
             let status = call!(nccl.functions, ncclCommInitAll(places, count, devices.as_ptr()));
@@ -193,8 +193,8 @@ impl Clique {
         };
         let (f, at, root) = (&self.nccl.functions, pointer(at), root as c_int);
         let (communicator, stream) = (communicator.raw(), stream.raw().cast());
-        // SAFETY: the caller promises the bytes, the stream's maker that it exists. The lock excludes
-        // other threads.
+        // SAFETY: the caller promises the bytes, the stream's maker that it exists. The lock
+        // excludes other threads.
         let status =
             unsafe { call!(f, ncclBroadcast(at, at, bytes, BYTES, root, communicator, stream)) };
         self.nccl.check("ncclBroadcast", status)

@@ -125,8 +125,8 @@ impl Solver {
     /// Later work of the handle runs on the stream.
     pub fn work_on(&self, handle: &SolverHandle, stream: Stream) -> Result<()> {
         let (handle, stream) = (handle.handle.raw(), stream.raw().cast());
-        // SAFETY: the handle exists until `destroy`. Its owner promises that one thread uses it, and
-        // a stream of its context.
+        // SAFETY: the handle exists until `destroy`. Its owner promises that one thread uses it,
+        // and a stream of its context.
         let status = unsafe { call!(self.functions, cusolverDnSetStream(handle, stream)) };
         self.check("cusolverDnSetStream", status)
     }
@@ -148,7 +148,8 @@ impl Solver {
         for &(n, leading) in tiles {
             let (n, leading) = (n as i64, leading as i64);
             let (bytes, on_host) = (&mut bytes, &mut on_host);
-            // SAFETY: `handle` is this thread's alone. Writes local variables; the matrix is not read.
+            // SAFETY: `handle` is this thread's alone. Writes local variables; the matrix is not
+            // read.
             let status = unsafe {
                 call!(
                     f,
@@ -163,7 +164,8 @@ impl Solver {
         for &(m, n, leading) in panels {
             let (m, n, leading) = (m as i64, n as i64, leading as i64);
             let (bytes, on_host) = (&mut bytes, &mut on_host);
-            // SAFETY: `handle` is this thread's alone. Writes local variables; the matrix is not read.
+            // SAFETY: `handle` is this thread's alone. Writes local variables; the matrix is not
+            // read.
             let status = unsafe {
                 call!(
                     f,

@@ -47,7 +47,8 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
     fn trtri(&mut self, a: Cells<T>, triangle: Triangle) {
         self.give(|worker| {
             let n = a.rows();
-            let inverse = worker.in_scratch::<T>(worker.scratch.own, n, n);
+            let inverse =
+                worker.in_scratch::<T>((worker.scratch.own, worker.scratch.needs.own), n, n);
             worker.identity(inverse)?;
             // Computes the transpose, then mirrors its triangle into place.
             worker.solve_left((a, Op::Transpose), triangle, inverse)?;
@@ -133,7 +134,8 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             let mut numbers = vec![0i32; local.rows()];
             let piece = Piece::of(local);
             let to = numbers.as_mut_ptr().cast();
-            // SAFETY: `numbers` has as many elements; *memory* and *order* as promised to `CudaWorker::new`.
+            // SAFETY: `numbers` has as many elements; *memory* and *order* as promised to
+            // `CudaWorker::new`.
             unsafe {
                 worker.device.read_lines(
                     piece.lines,
@@ -226,7 +228,8 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             _ => None,
         };
         if let Some((x, conjugated)) = sides {
-            let b = engine.rhs(rank, &seats[rank]);
+            // SAFETY: *memory* of the seat, promised to `CudaWorker::new`.
+            let b = unsafe { engine.rhs(rank, &seats[rank]) };
             self.copy(x, b);
             if conjugated {
                 self.conjugate(b);
@@ -247,7 +250,8 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         }
         Backend::<T>::barrier(self)?;
         if let Some((x, conjugated)) = sides {
-            let b = engine.rhs(rank, &seats[rank]);
+            // SAFETY: *memory* of the seat, promised to `CudaWorker::new`.
+            let b = unsafe { engine.rhs(rank, &seats[rank]) };
             if conjugated {
                 self.conjugate(b);
             }
@@ -337,7 +341,8 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             let local = worker.local(from)?;
             let piece = Piece::of(local);
             let mut stored = vec![T::ZERO; to.len()];
-            // SAFETY: `stored` has as many elements; *memory* and *order* as promised to `CudaWorker::new`.
+            // SAFETY: `stored` has as many elements; *memory* and *order* as promised to
+            // `CudaWorker::new`.
             unsafe {
                 let at = stored.as_mut_ptr().cast();
                 worker.device.read_lines(
@@ -359,7 +364,8 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             let mut stored = vec![T::ZERO; from.len()];
             reorder(&mut stored, local, |stored, row| *stored = from[row]);
             let piece = Piece::of(local);
-            // SAFETY: `stored` has as many elements; *memory* and *order* as promised to `CudaWorker::new`.
+            // SAFETY: `stored` has as many elements; *memory* and *order* as promised to
+            // `CudaWorker::new`.
             unsafe {
                 let at = stored.as_ptr().cast();
                 worker.device.write_lines(
@@ -384,7 +390,8 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         self.ask(|worker| {
             let (data, scratch) =
                 (address(shards[worker.rank].flat()), worker.scratch.transposition);
-            // SAFETY: *memory* of the shard and of this rank's scratch, promised to `CudaWorker::new`.
+            // SAFETY: *memory* of the shard and of this rank's scratch, promised to
+            // `CudaWorker::new`.
             unsafe { transposition::transpose(worker.device, plan, data, scratch, worker.main()) }
         })?;
         Backend::<T>::barrier(self)

@@ -169,7 +169,7 @@ impl<'a> CudaWorker<'a> {
         Ok(())
     }
 
-    /// The address for `info` of the next factorisation: of a tile or panel below so many rows.
+    /// The address for `info` of the next factorisation: of a tile or panel from this row on.
     fn next_info(&mut self, first: GlobalRow) -> Address {
         self.factored.push(first.get());
         self.scratch.infos + ((self.factored.len() - 1) * size_of::<i32>()) as Address
@@ -227,17 +227,23 @@ impl<'a> CudaWorker<'a> {
         stopped
     }
 
-    /// `rows x cols` elements of this rank's scratch by columns.
-    fn in_scratch<'c, T>(&self, at: Address, rows: usize, cols: usize) -> Cells<'c, T> {
+    /// `rows x cols` elements by columns, in a part of this rank's scratch with `room` bytes.
+    fn in_scratch<'c, T>(
+        &self,
+        (at, room): (Address, usize),
+        rows: usize,
+        cols: usize,
+    ) -> Cells<'c, T> {
+        assert!(rows * cols * size_of::<T>() <= room, "inside the scratch");
         let first = std::ptr::without_provenance_mut(at as usize);
-        // SAFETY: *memory* of the scratch, promised to `new`. Its parts have room for what each
-        // operation needs, as `RankScratch` says.
+        // SAFETY: *memory* of the scratch, promised to `new` for the call.
         unsafe { Cells::new(first, &Layout::left((rows, cols))) }
     }
 
     fn launch(&self, file: &'static str, entry: &str, arguments: &[u64]) -> Result<()> {
         let kernel = self.device.kernel(file, entry)?;
-        // SAFETY: the callers pass the arguments of the kernel's source, in memory promised to `new`.
+        // SAFETY: the callers pass the arguments of the kernel's source, in memory promised to
+        // `new`.
         unsafe { self.device.launch(&kernel, arguments, self.stream()) }
     }
 

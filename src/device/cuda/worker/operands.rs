@@ -130,10 +130,11 @@ impl CudaWorker<'_> {
         if self.is_local(block)? {
             return Ok(block);
         }
-        let at = self.take(block.rows() * block.cols() * size_of::<U>());
+        let bytes = block.rows() * block.cols() * size_of::<U>();
+        let part = (self.take(bytes), bytes);
         let local = match is_columns(&block) {
-            true => self.in_scratch(at, block.rows(), block.cols()),
-            false => self.in_scratch(at, block.cols(), block.rows()).transposed(),
+            true => self.in_scratch(part, block.rows(), block.cols()),
+            false => self.in_scratch(part, block.cols(), block.rows()).transposed(),
         };
         self.transfer(block, local)?;
         Ok(local)

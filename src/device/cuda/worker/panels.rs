@@ -20,7 +20,8 @@ impl CudaWorker<'_> {
     }
 
     fn staging<'c, T>(&self, panel: Cells<'c, T>, number: usize) -> Cells<'c, T> {
-        self.in_scratch(self.scratch.panels[number % 2], panel.rows(), panel.cols())
+        let part = (self.scratch.panels[number % 2], self.scratch.needs.panel);
+        self.in_scratch(part, panel.rows(), panel.cols())
     }
 
     /// Rows of a panel in this rank's memory. A remote panel that has not been sent is copied once,
@@ -40,7 +41,8 @@ impl CudaWorker<'_> {
         }
         let (local, side) = (self.slot(remote, number)?, self.tools.side);
         let to = Piece::of(local).lines;
-        // SAFETY: *order*: its owner has announced the panel. *Memory* of it and of this rank's scratch.
+        // SAFETY: *order*: its owner has announced the panel. *Memory* of it and of this rank's
+        // scratch.
         unsafe { self.cuda_comm.copy(to, from.lines, from.size(), self.device, side)? };
         self.staged[number % 2] = staged;
         let copied = self.mark(side)?;
@@ -57,7 +59,8 @@ impl CudaWorker<'_> {
         let is_root = tile.rank == self.rank;
         if is_root {
             let (to, (width, height)) = (Piece::of(local).lines, from.size());
-            // SAFETY: *order*: this rank has announced the panel. *Memory* of it and of its scratch.
+            // SAFETY: *order*: this rank has announced the panel. *Memory* of it and of its
+            // scratch.
             unsafe { self.device.copy_lines(to, from.lines, width, height, side)? };
         }
         let bytes = local.rows() * local.cols() * size_of::<T>();
