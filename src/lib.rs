@@ -7,6 +7,7 @@
 //! - `algorithms`: distributed algorithms, generic over device and scalar
 //! - `device`: one device
 //! - `comm`: workers of one call
+//! - `matrix`: views of memory
 //! - `transpose` (in place), `layout` (index maths)
 //!
 //! DESIGN.md has the outline, docs/design the reasons.

@@ -72,61 +72,43 @@ impl<T: Scalar> Operator<'_, T> {
 
     /// Subtracts the contribution of tile column t of A. `own` takes the part for its own rows,
     /// which no other tile column shares; `any` takes the rest.
-    fn subtract_tile<B: Backend<T>>(
+    fn subtract_tile<'v, B: Backend<T>>(
         &self,
         worker: &mut B,
         t: TileColumn,
-        x: Cells<T>,
-        own: Cells<T>,
-        any: Cells<T>,
-        tile: Cells<T>,
+        x: Cells<'v, T>,
+        own: Cells<'v, T>,
+        any: Cells<'v, T>,
+        tile: Cells<'v, T>,
     ) {
         let (column, span) = (self.a.tile_column(t), self.a.columns().tile(t));
         let (all, mine) = (self.a.all_rows(), span.rows());
+        let of_tile = |m: &Cells<'v, T>| m.matrix_rows(mine.clone());
+        let (x_mine, any_mine, own_mine) = (of_tile(&x), of_tile(&any), of_tile(&own));
         let missing = match self.given {
             Given::Half { missing, .. } | Given::Triangle { missing } => missing,
             Given::Whole if self.op.transposes() => {
-                return worker.gemm(own.matrix_rows(mine.clone()), -T::ONE, column, self.op, x);
+                return worker.gemm(own_mine, -T::ONE, column, self.op, x);
             }
-            Given::Whole => {
-                return worker.gemm(any, -T::ONE, column, self.op, x.matrix_rows(mine.clone()));
-            }
+            Given::Whole => return worker.gemm(any, -T::ONE, column, self.op, x_mine),
         };
         let rest = match missing {
             Missing::Lower => all.start..mine.start,
             Missing::Upper => mine.end..all.end,
         };
-        let entries = column.matrix_rows(rest.clone());
-        let (diagonal, width) = (column.matrix_rows(mine.clone()), span.width);
-        let whole = tile.by_columns(width, width, width);
-        worker.copy(diagonal, whole);
+        let (entries, x_rest) = (column.matrix_rows(rest.clone()), x.matrix_rows(rest.clone()));
+        let any_rest = any.matrix_rows(rest);
+        let whole = tile.by_columns(span.width, span.width, span.width);
+        worker.copy(self.a.diagonal(t), whole);
         let Given::Half { conjugated, .. } = self.given else {
             if self.op.transposes() {
-                worker.gemm(
-                    own.matrix_rows(mine.clone()),
-                    -T::ONE,
-                    entries,
-                    self.op,
-                    x.matrix_rows(rest.clone()),
-                );
+                worker.gemm(own_mine, -T::ONE, entries, self.op, x_rest);
             } else {
-                worker.gemm(
-                    any.matrix_rows(rest.clone()),
-                    -T::ONE,
-                    entries,
-                    self.op,
-                    x.matrix_rows(mine.clone()),
-                );
+                worker.gemm(any_rest, -T::ONE, entries, self.op, x_mine);
             }
             let lower = missing == Missing::Upper;
             worker.clear_outside(whole, if lower { Triangle::Lower } else { Triangle::Upper });
-            return worker.gemm(
-                any.matrix_rows(mine.clone()),
-                -T::ONE,
-                whole,
-                self.op,
-                x.matrix_rows(mine.clone()),
-            );
+            return worker.gemm(any_mine, -T::ONE, whole, self.op, x_mine);
         };
         // The transpose of a Hermitian matrix is its conjugate, that of a symmetric one itself.
         let conjugate = self.op.conjugates() != (conjugated && self.op.transposes());
@@ -136,31 +118,13 @@ impl<T: Scalar> Operator<'_, T> {
             (true, true) => (Op::Conjugate, Op::Transpose),
             (true, false) => (Op::Conjugate, Op::Adjoint),
         };
-        worker.gemm(
-            any.matrix_rows(rest.clone()),
-            -T::ONE,
-            entries,
-            down,
-            x.matrix_rows(mine.clone()),
-        );
-        worker.gemm(
-            any.matrix_rows(mine.clone()),
-            -T::ONE,
-            entries,
-            across,
-            x.matrix_rows(rest.clone()),
-        );
+        worker.gemm(any_rest, -T::ONE, entries, down, x_mine);
+        worker.gemm(any_mine, -T::ONE, entries, across, x_rest);
         let (from, to) = match missing {
             Missing::Lower => (whole, whole),
             Missing::Upper => (whole.transposed(), whole.transposed()),
         };
         worker.mirror(from, to, true, conjugated);
-        worker.gemm(
-            any.matrix_rows(mine.clone()),
-            -T::ONE,
-            whole,
-            down,
-            x.matrix_rows(mine.clone()),
-        );
+        worker.gemm(any_mine, -T::ONE, whole, down, x_mine);
     }
 }

@@ -480,8 +480,8 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
                     let [shard, own, shared] =
                         [shard, own, shared].map(|view| view.as_ptr().cast());
                     // SAFETY: *memory* of these views, contiguous and long enough. *Order*,
-                    // promised to
-                    // `CpuWorker::new`: workers have different units, and meet after each phase.
+                    // promised to `CpuWorker::new`: workers have different units, and meet after
+                    // each phase.
                     unsafe { transpose::run_units(plan, phase, units, shard, own, shared) };
                 }
                 worker.barrier()?;

@@ -13,21 +13,21 @@ use crate::scalar::Scalar;
 use crate::settings::Float64;
 use crate::stats::visible;
 
-/// Parts of the scratch of CPU devices begin at multiples of this, in bytes.
+/// Held of the scratch of CPU devices begin at multiples of this, in bytes.
 const ALIGNMENT: usize = 64;
 
 pub struct CallMemory {
     pub memory: Box<dyn Memory>,
-    scratch: Parts,
+    scratch: Held,
     /// Devices of this kind that the process sees.
     pub visible: usize,
     /// How these devices multiply float64.
     pub float64: Float64,
 }
 
-/// A part of the scratch.
+/// A region of the scratch.
 #[derive(Clone, Copy, Debug)]
-pub enum Part {
+pub enum Region {
     /// That of one worker, of `Sizes::own` elements.
     Own(usize),
     /// That which the phases use in turn: staging columns of the redistribution, the workers'
@@ -39,8 +39,8 @@ pub enum Part {
     Pivots,
 }
 
-enum Parts {
-    /// In the order of [`Part`]; with the bytes before the last two.
+enum Held {
+    /// In the order of [`Region`]; with the bytes before the last two.
     Cpu { scratch: Scratch, sums: usize, pivots: usize },
     /// By rank.
     Devices(Vec<RankScratch>),
@@ -56,7 +56,7 @@ impl CallMemory {
         scratches: Vec<RankScratch>,
         float64: Float64,
     ) -> Self {
-        CallMemory { memory, scratch: Parts::Devices(scratches), visible: visible(true), float64 }
+        CallMemory { memory, scratch: Held::Devices(scratches), visible: visible(true), float64 }
     }
 
     /// Memory of CPU devices.
@@ -69,38 +69,38 @@ impl CallMemory {
         unsafe { scratch.cells::<f64>(sums, count).write().fill(0.0) };
         Ok(CallMemory {
             memory: Box::new(CpuMemory),
-            scratch: Parts::Cpu { scratch, sums, pivots },
+            scratch: Held::Cpu { scratch, sums, pivots },
             visible: visible(false),
             float64: Float64::Native,
         })
     }
 
-    /// A part of the scratch, as a column.
-    pub fn part<T: Pod>(&self, sizes: &Sizes, part: Part) -> Cells<'_, T> {
+    /// A region of the scratch, as a column.
+    pub fn region<T: Pod>(&self, sizes: &Sizes, region: Region) -> Cells<'_, T> {
         let &Sizes { workers, own, shared, sums, pivots, .. } = sizes;
         let size = size_of::<T>();
-        let count = match part {
-            Part::Own(_) => own,
-            Part::Shared => shared,
-            Part::Sums(_) => sums,
-            Part::Pivots => pivots,
+        let count = match region {
+            Region::Own(_) => own,
+            Region::Shared => shared,
+            Region::Sums(_) => sums,
+            Region::Pivots => pivots,
         };
         match &self.scratch {
-            Parts::Cpu { scratch, sums, pivots } => {
-                let at = match part {
-                    Part::Own(worker) => worker * own * size,
-                    Part::Shared => workers * own * size,
-                    Part::Sums(worker) => sums + worker * count * size,
-                    Part::Pivots => *pivots,
+            Held::Cpu { scratch, sums, pivots } => {
+                let at = match region {
+                    Region::Own(worker) => worker * own * size,
+                    Region::Shared => workers * own * size,
+                    Region::Sums(worker) => sums + worker * count * size,
+                    Region::Pivots => *pivots,
                 };
                 scratch.cells(at, count)
             }
-            Parts::Devices(ranks) => {
-                let (at, room) = match part {
-                    Part::Own(rank) => (ranks[rank].own, ranks[rank].needs.own),
-                    Part::Shared => (ranks[0].shared, ranks[0].needs.shared),
-                    Part::Sums(rank) => (ranks[rank].sums, ranks[rank].needs.sums),
-                    Part::Pivots => (ranks[0].pivots, ranks[0].needs.pivots),
+            Held::Devices(ranks) => {
+                let (at, room) = match region {
+                    Region::Own(rank) => (ranks[rank].own, ranks[rank].needs.own),
+                    Region::Shared => (ranks[0].shared, ranks[0].needs.shared),
+                    Region::Sums(rank) => (ranks[rank].sums, ranks[rank].needs.sums),
+                    Region::Pivots => (ranks[0].pivots, ranks[0].needs.pivots),
                 };
                 assert!(count * size <= room, "inside the scratch");
                 let first = std::ptr::without_provenance_mut(at as usize);

@@ -4,7 +4,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::call_memory::Part;
+use super::call_memory::Region;
 use super::job::Solver;
 use super::magnitude::near_underflow;
 use super::options::{Family, Norm, Options};
@@ -58,7 +58,7 @@ impl<T: Scalar> Solver<T> {
     /// The sums of a worker, initially zeros; `None` if it has none.
     pub(super) fn sums_of(&self, worker: usize) -> Option<Cells<'_, f64>> {
         let has = self.sizes.sums > 0;
-        has.then(|| self.call_memory.part(&self.sizes, Part::Sums(worker)))
+        has.then(|| self.call_memory.region(&self.sizes, Region::Sums(worker)))
     }
 
     /// The totals of all workers' sums; the workers have met.

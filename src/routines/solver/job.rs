@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::call_memory::{CallMemory, Part};
+use super::call_memory::{CallMemory, Region};
 use super::condition::Norms;
 use super::operands::{Kind, Problem, Signature};
 use super::options::{Family, Options, Rhs, Verb};
@@ -107,12 +107,12 @@ impl<T: Scalar> Solver<T> {
 
     /// Scratch of one worker alone.
     pub fn own_scratch(&self, worker: usize) -> Cells<'_, T> {
-        self.call_memory.part(&self.sizes, Part::Own(worker))
+        self.call_memory.region(&self.sizes, Region::Own(worker))
     }
 
     /// The scratch that the phases share.
     pub(super) fn shared_scratch(&self) -> Cells<'_, T> {
-        self.call_memory.part(&self.sizes, Part::Shared)
+        self.call_memory.region(&self.sizes, Region::Shared)
     }
 
     /// Scratch for one tile column, used for inverses.
@@ -148,7 +148,7 @@ impl<T: Scalar> Solver<T> {
     pub fn pivots(&self) -> Cells<'_, i32> {
         let result = Signature::find(self.options.verb.signature.rets, Kind::Pivots);
         let buffer = self.operand(Kind::Pivots).or(result.map(|i| &self.calls[0].rets[i]));
-        buffer.map_or_else(|| self.call_memory.part(&self.sizes, Part::Pivots), Buffer::column)
+        buffer.map_or_else(|| self.call_memory.region(&self.sizes, Region::Pivots), Buffer::column)
     }
 
     /// The current `info`. Workers that have met agree on it.

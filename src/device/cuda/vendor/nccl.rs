@@ -107,17 +107,17 @@ impl Nccl {
         }
         let f = &self.functions;
         // SAFETY: any number is allowed; null is, too.
-        let stated = unsafe {
+        let texts = unsafe {
             let last = text(call!(f, ncclGetLastError(null_mut())));
             [f.ncclGetErrorString.text(|| sys::ncclGetErrorString, status), last]
         };
-        let stated = stated.map(Option::unwrap_or_default);
-        let stated: Vec<_> =
-            stated.iter().map(|text| text.trim()).filter(|t| !t.is_empty()).collect();
+        let texts = texts.map(Option::unwrap_or_default);
+        let texts: Vec<_> =
+            texts.iter().map(|text| text.trim()).filter(|t| !t.is_empty()).collect();
         let message = format!(
             "meshsolve: NCCL {}: expected {function} to succeed, got {status} ({}); {SAYS_MORE}",
             self.version,
-            stated.join(": ")
+            texts.join(": ")
         );
         Err(Error::new(Kind::Internal, message))
     }
