@@ -116,7 +116,8 @@ fn moduli_of<T: Scalar>(entries: &[T; CHUNK], largest: &mut [f64; CHUNK]) -> [f6
             (moduli[i], sizes[i]) = (re.abs(), re.abs());
         }
     }
-    let unsafe_square = |size: f64| size > SAFE.end || size > 0.0 && size < SAFE.start;
+    // Without branches, so that the compiler compares whole vectors.
+    let unsafe_square = |size: f64| (size > SAFE.end) | ((size > 0.0) & (size < SAFE.start));
     if T::IS_COMPLEX && sizes.iter().fold(false, |any, &size| any | unsafe_square(size)) {
         (0..CHUNK).for_each(|i| moduli[i] = entries[i].modulus());
     }
