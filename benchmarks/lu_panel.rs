@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use meshsolve::algorithms::lu::factor;
-use meshsolve::comm::{Communicator, Group, Sharing};
+use meshsolve::comm::{Communicator, Sharing};
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
 use meshsolve::device::{Backend, Update};
 use meshsolve::layout::{Columns, Distribution, GlobalRow, TileColumn};
@@ -96,7 +96,7 @@ fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
     let times = [const { Mutex::new(Vec::new()) }; 3];
     on_workers(&comm, cols, |worker| {
         let me = Backend::<f64>::worker(worker);
-        let mut group = Group::new(0, workers, 0);
+        let mut group = Backend::<f64>::group(worker, 0, workers);
         let own = group.rows(me, cols, rows);
         let note = |which: usize, from: Instant| {
             if me == 0 {

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::comm::{Signal, Step};
+use crate::comm::{Phase, Signal, Step};
 use crate::device::{Backend, Op, Triangle};
 use crate::layout::{TileColumn, TileRow};
 use crate::matrix::{Cells, Matrix};
@@ -76,23 +76,22 @@ impl<T: Scalar> Triangular<'_, T> {
     }
 
     /// Solves for the right-hand sides in `x` (n x k, k small) with all workers, which meet before.
-    /// `sums[worker]` (n x k) is the worker's scratch. `earlier_sweeps` is the number of earlier
-    /// such solves in this call, because signals count only upwards.
+    /// `sums[worker]` (n x k) is the worker's scratch.
     pub fn solve_shared<B: Backend<T>>(
         &self,
         worker: &mut B,
         x: Cells<T>,
         sums: &[Cells<T>],
-        earlier_sweeps: usize,
     ) -> Step {
         worker.barrier()?;
-        let (workers, count) = (worker.workers(), self.a.columns().count());
-        let base = earlier_sweeps * (count + workers);
+        let count = self.a.columns().count();
         let first = (0..count).find(|&p| worker.owns(self.tile(p))).unwrap_or(count);
         if self.op.transposes() {
-            self.collect(worker, x, first, base)
+            let solved = worker.phase(Signal::Solved);
+            self.collect(worker, x, first, &solved)
         } else {
-            self.distribute(worker, x, sums, first, base)
+            let partial_sums = worker.phase(Signal::PartialSums);
+            self.distribute(worker, x, sums, first, &partial_sums)
         }
     }
 
@@ -104,17 +103,17 @@ impl<T: Scalar> Triangular<'_, T> {
         x: Cells<T>,
         sums: &[Cells<T>],
         first: usize,
-        base: usize,
+        partial_sums: &Phase,
     ) -> Step {
         let (index, workers, count) = (worker.worker(), worker.workers(), self.a.columns().count());
         let mine = sums[index];
         worker.fill(mine, T::ZERO);
-        worker.announce(Signal::PartialSums(index), base + (first + 1).min(count));
+        worker.announce(partial_sums, (first + 1).min(count));
         for p in (first..count).step_by(workers) {
             let t = self.tile(p);
             let (column, own) = (self.a.tile_column(t), self.own(x, p));
             for (other, sum) in sums.iter().enumerate() {
-                worker.wait(Signal::PartialSums(other), base + p + 1)?;
+                worker.wait(partial_sums, other, p + 1)?;
                 worker.add(own, self.own(*sum, p));
             }
             worker.trsm(self.a.diagonal(t), self.triangle, self.op, own);
@@ -122,7 +121,7 @@ impl<T: Scalar> Triangular<'_, T> {
             for q in p + 1..=urgent {
                 let (to, entries) = (self.own(mine, q), self.own(column, q));
                 worker.gemm(to, -T::ONE, entries, self.op, own);
-                worker.announce(Signal::PartialSums(index), base + q + 1);
+                worker.announce(partial_sums, q + 1);
             }
             let rest = self.later(urgent + 1);
             let to = self.rows(mine, rest.clone());
@@ -137,7 +136,7 @@ impl<T: Scalar> Triangular<'_, T> {
         worker: &mut B,
         x: Cells<T>,
         first: usize,
-        base: usize,
+        solved_rows: &Phase,
     ) -> Step {
         let (workers, count) = (worker.workers(), self.a.columns().count());
         for p in (first..count).step_by(workers) {
@@ -146,18 +145,18 @@ impl<T: Scalar> Triangular<'_, T> {
             // Of the rows up to this one, the worker itself has solved the last.
             let known = (p + 1).saturating_sub(workers);
             if known > 0 {
-                worker.wait(Signal::Solved, base + known)?;
+                worker.wait(solved_rows, worker.owner(self.tile(known - 1)), known)?;
             }
             let early = self.earlier(known);
             let (entries, solved) = (self.rows(column, early.clone()), self.rows(x, early));
             worker.gemm(own, -T::ONE, entries, self.op, solved);
             for q in known..p {
-                worker.wait(Signal::Solved, base + q + 1)?;
+                worker.wait(solved_rows, worker.owner(self.tile(q)), q + 1)?;
                 let (entries, solved) = (self.own(column, q), self.own(x, q));
                 worker.gemm(own, -T::ONE, entries, self.op, solved);
             }
             worker.trsm(self.a.diagonal(t), self.triangle, self.op, own);
-            worker.announce(Signal::Solved, base + p + 1);
+            worker.announce(solved_rows, p + 1);
         }
         Ok(())
     }

@@ -25,20 +25,19 @@ pub fn invert_triangle<T: Scalar, B: Backend<T>>(
     triangle: Triangle,
 ) -> Step {
     let count = a.columns().count();
-    // Signals count upwards: the panels of a factorisation in the same call came first.
-    let announced = count;
+    let panels = worker.phase(Signal::Panels);
     let tile = |p: usize| TileColumn::new(if triangle.is_lower() { count - 1 - p } else { p });
     if count > 0 && worker.owns(tile(0)) {
         invert_panel(worker, a, triangle, tile(0));
-        worker.announce(Signal::Panels, announced + 1);
+        worker.announce(&panels, 1);
     }
     for p in 0..count {
-        worker.wait(Signal::Panels, announced + p + 1)?;
         let next = p + 1;
+        worker.wait(&panels, worker.owner(tile(p)), next)?;
         if next < count && worker.owns(tile(next)) {
             pass_on(worker, a, triangle, tile(p), std::iter::once(tile(next)));
             invert_panel(worker, a, triangle, tile(next));
-            worker.announce(Signal::Panels, announced + next + 1);
+            worker.announce(&panels, next + 1);
         }
         let (index, workers) = (worker.worker(), worker.workers());
         let others = (next + 1..count).map(tile).filter(move |t| t.get() % workers == index);

@@ -1,12 +1,13 @@
-//! State that the workers of one call share: signals, barriers, LAPACK's `info`, and the reason of
+//! State that the workers of one call share: phases, barriers, LAPACK's `info`, and the reason of
 //! a stop.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::progress::{Barrier, GroupBarrier, Progress};
+use super::Stopped;
+use super::phase::Phases;
+use super::progress::Barrier;
 use super::slots::Slots;
-use super::{Signal, Stopped};
 use crate::error::Error;
 use crate::trace::CallTrace;
 
@@ -31,11 +32,8 @@ impl Default for Sharing {
 pub struct Communicator {
     workers: usize,
     sharing: Sharing,
-    panels: Progress,
-    solved: Progress,
-    partial_sums: Vec<Progress>,
+    phases: Phases,
     barrier: Barrier,
-    group_barrier: GroupBarrier,
     slots: Vec<Slots>,
     info: AtomicUsize,
     failure: Mutex<Option<Error>>,
@@ -47,11 +45,8 @@ impl Communicator {
         Communicator {
             workers,
             sharing: Sharing::default(),
-            panels: Progress::default(),
-            solved: Progress::default(),
-            partial_sums: (0..workers).map(|_| Progress::default()).collect(),
+            phases: Phases::new(workers),
             barrier: Barrier::new(workers),
-            group_barrier: GroupBarrier::new(workers),
             slots: (0..workers).map(|_| Slots::default()).collect(),
             info: AtomicUsize::new(0),
             failure: Mutex::new(None),
@@ -80,20 +75,12 @@ impl Communicator {
         self.workers
     }
 
-    pub fn signal(&self, signal: Signal) -> &Progress {
-        match signal {
-            Signal::Panels => &self.panels,
-            Signal::PartialSums(worker) => &self.partial_sums[worker],
-            Signal::Solved => &self.solved,
-        }
+    pub fn phases(&self) -> &Phases {
+        &self.phases
     }
 
     pub fn barrier(&self) -> &Barrier {
         &self.barrier
-    }
-
-    pub fn group_barrier(&self) -> &GroupBarrier {
-        &self.group_barrier
     }
 
     pub fn slots(&self, worker: usize) -> &Slots {
@@ -102,16 +89,13 @@ impl Communicator {
 
     /// Wakes every waiting worker; all their waits return `Stopped` from now on.
     pub fn stop(&self) {
-        self.panels.stop();
-        self.solved.stop();
-        self.partial_sums.iter().for_each(Progress::stop);
+        self.phases.stop();
         self.barrier.stop();
-        self.group_barrier.stop();
     }
 
     /// Whether all waits return `Stopped`. No result that is computed from now on is used.
     pub fn is_stopped(&self) -> bool {
-        self.panels.is_stopped()
+        self.barrier.is_stopped()
     }
 
     /// Records LAPACK's `info`, stops the workers, and returns `Stopped` for the caller to pass on.

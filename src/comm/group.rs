@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::{Phase, Step};
+
 /// A member's rows start at multiples of this, counted from the top of the matrix. Two members then
 /// do not write to one cache line.
 const ROW_MULTIPLE: usize = 16;
@@ -9,23 +11,26 @@ const ROW_MULTIPLE: usize = 16;
 /// Columns of a member come in multiples of this.
 const COLUMN_MULTIPLE: usize = 8;
 
-/// An upper bound of the barriers of a group for each column of its panel.
-const BARRIERS: usize = 8;
-
 /// `size` workers from worker `leader` on, modulo the workers of the call. The leader is member 0.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    pub leader: usize,
-    pub size: usize,
-    /// Barriers that the members have passed. The group of a later panel starts with a higher
-    /// count.
+    leader: usize,
+    size: usize,
+    /// Counts the barriers that each member has reached; none for a single member.
+    barriers: Option<Phase>,
+    /// Barriers that this worker has passed.
     passed: usize,
 }
 
 impl Group {
-    /// The group for the panel that begins at column `first` of the matrix.
-    pub fn new(leader: usize, size: usize, first: usize) -> Self {
-        Group { leader, size, passed: BARRIERS * first }
+    /// All workers of the call have the same `barriers`, a phase for this group alone.
+    pub fn new(leader: usize, size: usize, barriers: Option<Phase>) -> Self {
+        assert_eq!(barriers.is_some(), size > 1, "a phase for the barriers of several workers");
+        Group { leader, size, barriers, passed: 0 }
+    }
+
+    /// The number of members.
+    pub fn size(&self) -> usize {
+        self.size
     }
 
     /// The index of a worker among the members; `None` if it is not one.
@@ -40,15 +45,17 @@ impl Group {
         (0..self.size).map(move |index| (leader + index) % workers)
     }
 
-    /// The number of the last barrier.
-    pub fn barriers(&self) -> usize {
+    /// The number of barriers that this worker has passed.
+    pub fn passed(&self) -> usize {
         self.passed
     }
 
-    /// Counts a barrier and returns its number; every member then waits at it.
-    pub fn next_barrier(&mut self) -> usize {
+    /// Member `me` waits for the others, of all `workers` of the call.
+    pub fn barrier(&mut self, me: usize, workers: usize) -> Step {
+        let Some(barriers) = &self.barriers else { return Ok(()) };
         self.passed += 1;
-        self.passed
+        barriers.announce(me, self.passed);
+        self.members(workers).try_for_each(|member| barriers.wait(member, self.passed))
     }
 
     /// The rows of member `index` in a panel of `rows` rows that begins in row `first` of the

@@ -1,5 +1,5 @@
-//! A counter that only grows and that threads wait for. From it come a barrier of all threads and
-//! barriers of some threads; all can be stopped.
+//! A counter that only grows and that threads wait for, and a barrier of threads. Both can be
+//! stopped.
 //!
 //! Contract. `announce(c)` publishes everything the caller wrote before it to every thread whose
 //! `wait(c' <= c)` returns `Ok`. A waiter spins briefly (tile kernels take tens of microseconds),
@@ -123,28 +123,8 @@ impl Barrier {
     pub fn stop(&self) {
         self.passed.stop();
     }
-}
 
-/// Barriers of changing subsets of the threads. Each thread has its own counter, on its own cache
-/// lines, for which the others wait.
-pub struct GroupBarrier(Box<[Arrived]>);
-
-#[derive(Default)]
-#[repr(align(128))]
-struct Arrived(Progress);
-
-impl GroupBarrier {
-    pub fn new(threads: usize) -> Self {
-        GroupBarrier((0..threads).map(|_| Arrived::default()).collect())
-    }
-
-    /// Waits at barrier `number` of `members`, which include `me`. Each thread's numbers only grow.
-    pub fn wait(&self, me: usize, mut members: impl Iterator<Item = usize>, number: usize) -> Step {
-        self.0[me].0.announce(number);
-        members.try_for_each(|member| self.0[member].0.wait(number))
-    }
-
-    pub fn stop(&self) {
-        self.0.iter().for_each(|arrived| arrived.0.stop());
+    pub fn is_stopped(&self) -> bool {
+        self.passed.is_stopped()
     }
 }

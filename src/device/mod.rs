@@ -16,7 +16,7 @@ pub use squares::Squares;
 use std::ops::Range;
 use std::time::Instant;
 
-use crate::comm::{Group, Signal, Step, Stopped};
+use crate::comm::{Group, Phase, Signal, Step, Stopped};
 use crate::error::{Error, Kind};
 use crate::layout::{GlobalRow, TileColumn};
 use crate::matrix::{Cells, Matrix};
@@ -133,8 +133,11 @@ pub trait Backend<T: Scalar> {
     /// Number of workers of the call.
     fn workers(&self) -> usize;
 
+    fn owner(&self, tile: TileColumn) -> usize {
+        tile.get() % self.workers()
+    }
     fn owns(&self, tile: TileColumn) -> bool {
-        tile.get() % self.workers() == self.worker()
+        self.owner(tile) == self.worker()
     }
 
     // Tile kernels.
@@ -266,8 +269,18 @@ pub trait Backend<T: Scalar> {
 
     // Between workers.
 
-    fn announce(&mut self, signal: Signal, count: usize);
-    fn wait(&mut self, signal: Signal, count: usize) -> Step;
+    /// Enters the next phase, whose counters begin at zero. All workers enter the same phases in
+    /// the same order.
+    fn phase(&mut self, signal: Signal) -> Phase;
+    /// Raises this worker's counter of a phase: the work before it is done.
+    fn announce(&mut self, phase: &Phase, count: usize);
+    /// Waits until the counter of a worker has reached `count`.
+    fn wait(&mut self, phase: &Phase, worker: usize, count: usize) -> Step;
+    /// `size` workers from `leader` on. All workers of the call make the same groups.
+    fn group(&mut self, leader: usize, size: usize) -> Group {
+        let barriers = (size > 1).then(|| self.phase(Signal::Barriers));
+        Group::new(leader, size, barriers)
+    }
     /// Number of workers that can factor a panel of so many rows together. It is 1 where they do
     /// not reach each other's memory.
     fn sharers(&self, rows: usize) -> usize;

@@ -83,9 +83,9 @@ fn one_factorisation<T: Scalar>(
     let sums: Vec<_> =
         sums.chunks_exact_mut(n * rhs).map(|sum| Cells::of(sum).by_rows(n, rhs)).collect();
     let part = |(triangle, op)| Triangular { a: &m, triangle, op };
-    let together = |worker: &mut CpuWorker<T>, x, conjugated, done| {
-        for (i, sweep) in sweeps(conjugated).map(part).iter().enumerate() {
-            sweep.solve_shared(worker, x, &sums, done + i).unwrap();
+    let together = |worker: &mut CpuWorker<T>, x, conjugated| {
+        for sweep in sweeps(conjugated).map(part) {
+            sweep.solve_shared(worker, x, &sums).unwrap();
         }
     };
 
@@ -96,11 +96,11 @@ fn one_factorisation<T: Scalar>(
         }
         redistribute(worker, &m, &plan, staging).unwrap();
         factor(worker, &m).unwrap();
-        together(worker, xs, false, 0);
+        together(worker, xs, false);
         if Backend::<T>::worker(worker) == 0 {
             sweeps(false).map(part).iter().for_each(|sweep| sweep.solve_columns(worker, xa));
         }
-        together(worker, xc, true, 2);
+        together(worker, xc, true);
     });
 
     let l =

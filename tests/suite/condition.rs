@@ -124,7 +124,6 @@ fn workers_agree<T: Scalar>() {
             let sums: Vec<_> = (0..workers).map(|l| part(1 + l)).collect();
             let (x, reported) = (part(0), scratch.sub((1 + workers) * n * t, 0, 1, 1));
             let mut own = (Backend::<T>::worker(worker) == 0).then(|| estimator.lock().unwrap());
-            let mut earlier = 0;
             inverse_norm(worker, own.as_deref_mut(), x, reported, |worker, op| {
                 let (two, interchange) = sweeps(op);
                 let first = Backend::<T>::worker(worker) == 0;
@@ -132,8 +131,7 @@ fn workers_agree<T: Scalar>() {
                     worker.swap_rows(x, GlobalRow::new(0), pivots, false);
                 }
                 for (triangle, op) in two {
-                    Triangular { a: &m, triangle, op }.solve_shared(worker, x, &sums, earlier)?;
-                    earlier += 1;
+                    Triangular { a: &m, triangle, op }.solve_shared(worker, x, &sums)?;
                 }
                 Backend::<T>::barrier(worker)?;
                 if first && interchange == Interchange::After {

@@ -64,8 +64,8 @@ fn one_factorisation<T: Scalar>(
                 worker.swap_rows(together, GlobalRow::new(0), rows, false);
                 worker.swap_rows(alone, GlobalRow::new(0), rows, false);
             }
-            for (done, sweep) in sweeps.iter().enumerate() {
-                sweep.solve_shared(worker, together, &sums, 2 * i + done).unwrap();
+            for sweep in &sweeps {
+                sweep.solve_shared(worker, together, &sums).unwrap();
             }
             Backend::<T>::barrier(worker).unwrap();
             if first {

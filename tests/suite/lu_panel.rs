@@ -7,7 +7,7 @@ use crate::common::lu::{rebuilt, reference};
 use crate::common::workers::on_workers;
 use crate::common::{for_all_scalars, random, ratio};
 use faer::Mat;
-use meshsolve::comm::{Communicator, Group, Step, Stopped};
+use meshsolve::comm::{Communicator, Step, Stopped};
 use meshsolve::device::Backend;
 use meshsolve::layout::GlobalRow;
 use meshsolve::matrix::Cells;
@@ -37,7 +37,7 @@ fn panel_without<T: Scalar>(
             comm.stop();
             return;
         }
-        let mut group = Group::new(workers / 2, workers, FIRST);
+        let mut group = Backend::<T>::group(worker, workers / 2, workers);
         let factored = worker.getrf(block, GlobalRow::new(FIRST), rows, &mut group);
         found.lock().unwrap().push(factored);
     });
@@ -172,13 +172,15 @@ fn a_stop_in_the_middle_releases_all<T: Scalar>() {
                 comm.stop();
             });
             on_workers::<T>(&comm, 0, |worker| {
-                let found = worker.getrf(block, GlobalRow::new(0), rows, &mut Group::new(0, 4, 0));
+                let mut group = Backend::<T>::group(worker, 0, 4);
+                let found = worker.getrf(block, GlobalRow::new(0), rows, &mut group);
                 assert!(matches!(found, Err(Stopped) | Ok(())));
                 all_out.wait();
                 while !comm.is_stopped() {
                     std::thread::yield_now();
                 }
-                let again = worker.getrf(block, GlobalRow::new(0), rows, &mut Group::new(0, 4, n));
+                let mut group = Backend::<T>::group(worker, 0, 4);
+                let again = worker.getrf(block, GlobalRow::new(0), rows, &mut group);
                 assert_eq!(again, Err(Stopped));
             });
         });

@@ -36,8 +36,8 @@ fn cholesky_with_solves() {
     let sums = [0, N].map(|first| all.sub(first, 0, N, 1));
     let factor = after(&a, |worker, a| {
         cholesky::factor(worker, a).unwrap();
-        for (done, (triangle, op)) in cholesky::sweeps(false).into_iter().enumerate() {
-            Triangular { a, triangle, op }.solve_shared(worker, shared, &sums, done).unwrap();
+        for (triangle, op) in cholesky::sweeps(false) {
+            Triangular { a, triangle, op }.solve_shared(worker, shared, &sums).unwrap();
         }
     });
     let l = Mat::from_fn(N, N, |i, j| if i >= j { factor[(i, j)] } else { 0.0 });

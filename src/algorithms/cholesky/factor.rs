@@ -9,7 +9,7 @@
 //! ready when the others need it. There is no barrier: the owner announces a finished panel.
 
 use crate::algorithms::{owned_from, with_lookahead};
-use crate::comm::{Signal, Step};
+use crate::comm::{Phase, Signal, Step};
 use crate::device::{Backend, Update};
 use crate::layout::TileColumn;
 use crate::matrix::Matrix;
@@ -18,12 +18,13 @@ use crate::scalar::Scalar;
 /// One worker's part. A worker that returns `Ok` has seen every panel finished.
 pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>) -> Step {
     let (columns, first) = (a.columns(), TileColumn::new(0));
+    let panels = worker.phase(Signal::Panels);
     if first < columns.end() && worker.owns(first) {
-        factor_panel(worker, a, first)?;
+        factor_panel(worker, a, first, &panels)?;
     }
     for k in columns.each() {
         let next = k + 1;
-        worker.wait(Signal::Panels, next.get())?;
+        worker.wait(&panels, worker.owner(k), next.get())?;
         if next < columns.end() {
             worker.broadcast(a, k);
         }
@@ -35,7 +36,7 @@ pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>) -> Step {
                 next,
                 |worker| {
                     worker.update(a, k, std::iter::once(next), Update::Cholesky);
-                    factor_panel(worker, a, next)
+                    factor_panel(worker, a, next, &panels)
                 },
                 rest,
             )?,
@@ -46,10 +47,15 @@ pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>) -> Step {
     Ok(())
 }
 
-fn factor_panel<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, k: TileColumn) -> Step {
+fn factor_panel<T: Scalar, B: Backend<T>>(
+    worker: &mut B,
+    a: &Matrix<T>,
+    k: TileColumn,
+    panels: &Phase,
+) -> Step {
     let diagonal = a.diagonal(k);
     worker.potrf(diagonal, a.columns().tile(k).rows().start)?;
     worker.trsm_panel(diagonal, a.below(k));
-    worker.announce(Signal::Panels, k.get() + 1);
+    worker.announce(panels, k.get() + 1);
     Ok(())
 }

@@ -15,7 +15,7 @@
 
 use super::share;
 use crate::algorithms::{owned_from, with_lookahead};
-use crate::comm::{Group, Signal, Step};
+use crate::comm::{Group, Phase, Signal, Step};
 use crate::device::{Backend, Op, Triangle, Update};
 use crate::layout::TileColumn;
 use crate::matrix::{Cells, Matrix};
@@ -25,24 +25,25 @@ use crate::scalar::Scalar;
 /// its end.
 pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, pivots: Cells<i32>) -> Step {
     let (columns, first) = (a.columns(), TileColumn::new(0));
+    let panels = worker.phase(Signal::Panels);
     if first < columns.end() {
         let group = share::group(worker, a, first);
-        factor_panel(worker, a, pivots, first, group)?;
+        factor_panel(worker, a, pivots, first, group, &panels)?;
     }
     let mut shared = false;
     for k in columns.each() {
         let next = k + 1;
-        worker.wait(Signal::Panels, next.get())?;
+        worker.wait(&panels, worker.owner(k), next.get())?;
         if next < columns.end() {
             worker.broadcast(a, k);
             let group = share::group(worker, a, next);
-            if group.size > 1 && !shared {
+            if group.size() > 1 && !shared {
                 worker.barrier()?;
             }
-            shared = group.size > 1;
+            shared = group.size() > 1;
             match shared {
-                true => share::step(worker, a, pivots, k, group)?,
-                false => step(worker, a, pivots, k, group)?,
+                true => share::step(worker, a, pivots, k, group, &panels)?,
+                false => step(worker, a, pivots, k, group, &panels)?,
             }
         }
         worker.progress(next.get(), columns.count());
@@ -62,6 +63,7 @@ fn step<T: Scalar, B: Backend<T>>(
     pivots: Cells<i32>,
     k: TileColumn,
     owner: Group,
+    panels: &Phase,
 ) -> Step {
     let next = k + 1;
     with_lookahead(
@@ -70,7 +72,7 @@ fn step<T: Scalar, B: Backend<T>>(
         |worker| {
             finish_row(worker, a, pivots, k, a.tile_column(next));
             worker.update(a, k, std::iter::once(next), Update::Lu);
-            factor_panel(worker, a, pivots, next, owner)
+            factor_panel(worker, a, pivots, next, owner, panels)
         },
         |worker| {
             let others = owned_from(worker, a.columns(), next).filter(|&t| t != next);
@@ -101,13 +103,14 @@ pub(super) fn factor_panel<T: Scalar, B: Backend<T>>(
     pivots: Cells<i32>,
     t: TileColumn,
     mut group: Group,
+    panels: &Phase,
 ) -> Step {
     let Some(index) = group.index_of(worker.worker(), worker.workers()) else { return Ok(()) };
     let rows = a.columns().tile(t).rows();
     let panel = a.rows(t, rows.start..a.all_rows().end);
     worker.getrf(panel, rows.start, pivots.matrix_rows(rows), &mut group)?;
     if index == 0 {
-        worker.announce(Signal::Panels, t.get() + 1);
+        worker.announce(panels, t.get() + 1);
     }
     Ok(())
 }

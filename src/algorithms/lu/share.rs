@@ -5,7 +5,7 @@
 //! return they wait for each other in every column of the panel.
 
 use super::factor::{factor_panel, finish_row};
-use crate::comm::{Group, Step};
+use crate::comm::{Group, Phase, Step};
 use crate::device::{Backend, Update};
 use crate::layout::{GlobalColumn, TileColumn};
 use crate::matrix::{Cells, Matrix};
@@ -20,7 +20,7 @@ const GAIN: f64 = 0.75;
 
 /// The workers that make panel `t`, the owner first. If they are several, they also share the whole
 /// step before.
-pub fn group<T: Scalar, B: Backend<T>>(worker: &B, a: &Matrix<T>, t: TileColumn) -> Group {
+pub fn group<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, t: TileColumn) -> Group {
     let (tile, workers) = (a.columns().tile(t), worker.workers());
     let rows = a.all_rows().end - tile.rows().start;
     let sharers = worker.sharers(rows);
@@ -28,7 +28,7 @@ pub fn group<T: Scalar, B: Backend<T>>(worker: &B, a: &Matrix<T>, t: TileColumn)
     let columns = if t.get() == 0 { 0 } else { a.columns().end() - t };
     let pays =
         pays(columns, workers, sharers, barriers(rows, tile.width, worker.group_barrier_cost()));
-    Group::new(t.get() % workers, if pays { sharers } else { 1 }, tile.global.get())
+    worker.group(worker.owner(t), if pays { sharers } else { 1 })
 }
 
 /// The time of the barriers for a panel, each as long as `barrier` multiplications.
@@ -59,6 +59,7 @@ pub fn step<T: Scalar, B: Backend<T>>(
     pivots: Cells<i32>,
     k: TileColumn,
     mut group: Group,
+    panels: &Phase,
 ) -> Step {
     let Some(index) = group.index_of(worker.worker(), worker.workers()) else { return Ok(()) };
     let (next, n) = (k + 1, a.columns().n());
@@ -78,7 +79,7 @@ pub fn step<T: Scalar, B: Backend<T>>(
     let rows = group.rows(index, first.get(), n - first.get());
     let rows = first.row() + rows.start..first.row() + rows.end;
     worker.update_rows(a, k, later, Update::Lu, rows);
-    factor_panel(worker, a, pivots, next, group)
+    factor_panel(worker, a, pivots, next, group, panels)
 }
 
 #[cfg(test)]

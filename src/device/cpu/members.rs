@@ -26,11 +26,7 @@ impl<'a> Members<'a> {
 
     /// Waits for the group's workers.
     pub fn barrier(&mut self) -> Step {
-        if self.group.size == 1 {
-            return Ok(());
-        }
-        let number = self.group.next_barrier();
-        self.comm.group_barrier().wait(self.worker, self.group.members(self.comm.workers()), number)
+        self.group.barrier(self.worker, self.comm.workers())
     }
 
     /// This worker's rows of a panel that begins in row `first` of the matrix.
@@ -45,10 +41,10 @@ impl<'a> Members<'a> {
     /// The best of the workers' candidates, the first among equals, with the entries of the row on
     /// the diagonal.
     pub fn all_reduce<T: Scalar>(&mut self, mine: Candidate<T>) -> Step<Candidate<T>> {
-        if self.group.size == 1 {
+        if self.group.size() == 1 {
             return Ok(mine);
         }
-        let turn = (self.group.barriers() + 1) % 2;
+        let turn = (self.group.passed() + 1) % 2;
         let slot = |worker: usize| self.comm.slots(worker).at::<Candidate<T>>(turn);
         // SAFETY: this worker's slot. Every worker has read its last content (see `Slots`).
         unsafe { slot(self.worker).write(mine) };

@@ -19,7 +19,7 @@ use super::float_mode::FloatMode;
 use super::getrf::{Panel, swap_rows};
 use super::members::Members;
 use super::norm;
-use crate::comm::{Communicator, Group, Signal, Step, Stopped};
+use crate::comm::{Communicator, Group, Phase, Signal, Step, Stopped};
 use crate::device::in_new_order;
 use crate::device::{Backend, Moduli, Op, Squares, Triangle, Update};
 use crate::error::Error;
@@ -89,6 +89,8 @@ pub fn scratch_elements<T>(width: usize, tiles: usize) -> usize {
 pub struct CpuWorker<'a, T> {
     comm: &'a Communicator,
     worker: usize,
+    /// The number of phases that it has entered.
+    phases: usize,
     pack_rows: usize,
     pack: Cells<'a, T>,
     widest: usize,
@@ -117,6 +119,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         CpuWorker {
             comm,
             worker,
+            phases: 0,
             pack_rows: packed_rows::<T>(widest_tile),
             pack: scratch.sub(0, 0, packed, 1),
             widest: widest_tile,
@@ -504,21 +507,27 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
         })
     }
 
-    fn announce(&mut self, signal: Signal, count: usize) {
-        self.comm.signal(signal).announce(count);
-        if let (Some(trace), Signal::Panels) = (&mut self.trace, signal) {
+    fn phase(&mut self, signal: Signal) -> Phase {
+        self.phases += 1;
+        self.comm.phases().enter(self.phases - 1, signal)
+    }
+
+    fn announce(&mut self, phase: &Phase, count: usize) {
+        phase.announce(self.worker, count);
+        if let (Some(trace), Signal::Panels) = (&mut self.trace, phase.signal()) {
             trace.announced(count - 1);
         }
     }
 
-    fn wait(&mut self, signal: Signal, count: usize) -> Step {
-        let (name, of) = match signal {
+    fn wait(&mut self, phase: &Phase, worker: usize, count: usize) -> Step {
+        let (name, of) = match phase.signal() {
             Signal::Panels => ("wait for panel", Of::Next),
-            Signal::PartialSums(_) => ("wait for sums", Of::Call),
+            Signal::PartialSums => ("wait for sums", Of::Call),
             Signal::Solved => ("wait for solution", Of::Call),
+            Signal::Barriers => ("group barrier", Of::Last),
         };
-        let came = self.span(name, of, |worker| worker.comm.signal(signal).wait(count));
-        if let (Some(trace), Signal::Panels) = (&mut self.trace, signal) {
+        let came = self.span(name, of, |_| phase.wait(worker, count));
+        if let (Some(trace), Signal::Panels) = (&mut self.trace, phase.signal()) {
             trace.awaits(count - 1);
         }
         came
@@ -536,7 +545,7 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
 
     fn group_barrier(&mut self, group: &mut Group) -> Step {
         self.span("group barrier", Of::Last, |worker| {
-            Members::new(worker.comm, worker.worker, group).barrier()
+            group.barrier(worker.worker, worker.comm.workers())
         })
     }
 

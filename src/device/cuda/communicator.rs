@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::device::{Address, Device, Stream};
 use super::engine::CusolverMg;
 use super::queue::{Event, Lines};
-use crate::comm::Signal;
+use crate::comm::Phase;
 use crate::device::memory::Memory;
 use crate::error::{Error, Kind, Result};
 use crate::settings::Float64;
@@ -26,15 +26,14 @@ pub struct CudaCommunicator {
     /// The vendor's solver of whole matrices that the call uses.
     pub engine: Option<Arc<CusolverMg>>,
     pub float64: Float64,
-    panels: Announced,
-    solved: Announced,
-    partial_sums: Vec<Announced>,
+    /// For each rank, its announcements.
+    announced: Vec<Announced>,
     /// For each rank, an event for each barrier that it has reached.
     barriers: Vec<Mutex<Vec<Event>>>,
 }
 
-/// Counts with their events, ascending.
-type Announced = Mutex<Vec<(usize, Event)>>;
+/// Numbers of phases and counts there, with their events, ascending.
+type Announced = Mutex<Vec<((usize, usize), Event)>>;
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
@@ -51,9 +50,7 @@ impl CudaCommunicator {
             seats,
             engine,
             float64,
-            panels: Mutex::default(),
-            solved: Mutex::default(),
-            partial_sums: (0..ranks).map(|_| Mutex::default()).collect(),
+            announced: (0..ranks).map(|_| Mutex::default()).collect(),
             barriers: (0..ranks).map(|_| Mutex::default()).collect(),
         }
     }
@@ -75,23 +72,17 @@ impl CudaCommunicator {
         })
     }
 
-    fn announced(&self, signal: Signal) -> &Announced {
-        match signal {
-            Signal::Panels => &self.panels,
-            Signal::PartialSums(rank) => &self.partial_sums[rank],
-            Signal::Solved => &self.solved,
-        }
+    /// Records the event of a rank's count, before host threads see the count.
+    pub fn announce(&self, phase: &Phase, rank: usize, count: usize, event: Event) {
+        locked(&self.announced[rank]).push(((phase.number(), count), event));
     }
 
-    /// Records the event of a count, before host threads see the count.
-    pub fn announce(&self, signal: Signal, count: usize, event: Event) {
-        locked(self.announced(signal)).push((count, event));
-    }
-
-    pub fn event(&self, signal: Signal, count: usize) -> Option<Event> {
-        let all = locked(self.announced(signal));
-        let index = all.partition_point(|(announced, _)| *announced < count);
-        all.get(index).map(|(_, event)| *event)
+    /// The event of a count that the rank has reached.
+    pub fn event(&self, phase: &Phase, rank: usize, count: usize) -> Option<Event> {
+        let all = locked(&self.announced[rank]);
+        let index = all.partition_point(|(announced, _)| *announced < (phase.number(), count));
+        let (announced, event) = all.get(index)?;
+        (announced.0 == phase.number()).then_some(*event)
     }
 
     /// Records an event before the rank's next barrier. Returns the barrier's number.

@@ -179,8 +179,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mu
     }
     if verb.condition {
         // A is its own adjoint, and the inverse of its conjugate has the same norm.
-        let earlier = if verb.solve { 2 } else { 0 };
-        job.condition(worker, |_| (sweeps(false), None), earlier)?;
+        job.condition(worker, |_| (sweeps(false), None))?;
         *time = job.lap(worker, "condition", *time);
     }
     if verb.invert {

@@ -113,13 +113,11 @@ impl<T: Scalar> Solver<T> {
         self.largest_total()
     }
 
-    /// Estimates the condition. `sweeps` are those of a solve with A or with A^H. `earlier` is the
-    /// number of sweeps that all workers have made in this call.
+    /// Estimates the condition. `sweeps` are those of a solve with A or with A^H.
     pub fn condition(
         &self,
         worker: &mut impl Backend<T>,
         sweeps: impl Fn(Op) -> ([(Triangle, Op); 2], Option<Interchange>),
-        mut earlier: usize,
     ) -> Step {
         worker.barrier()?;
         let (n, order) = (self.problem.n, self.unpadded());
@@ -143,9 +141,7 @@ impl<T: Scalar> Solver<T> {
         let estimator = estimator.as_deref_mut();
         inverse_norm(worker, estimator, x.sub(0, 0, order, t), request, |worker, op| {
             let (sweeps, interchange) = sweeps(op);
-            self.solve_shared(worker, x, &sums, &sweeps, interchange, earlier)?;
-            earlier += sweeps.len();
-            Ok(())
+            self.solve_shared(worker, x, &sums, &sweeps, interchange)
         })
     }
 

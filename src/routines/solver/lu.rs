@@ -198,8 +198,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mu
             let (sweeps, interchange) = sweeps(job.options.op_on_b(op));
             (sweeps, Some(interchange))
         };
-        let earlier = if verb.solve { 2 } else { 0 };
-        job.condition(worker, sweeps, earlier)?;
+        job.condition(worker, sweeps)?;
         *time = job.lap(worker, "condition", *time);
     }
     if verb.invert && job.info() == 0 {

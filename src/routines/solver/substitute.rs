@@ -31,7 +31,7 @@ impl<T: Scalar> Solver<T> {
                 // Every worker must read b before any worker overwrites it.
                 worker.barrier()?;
                 worker.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
-                self.solve_shared(worker, x, &sums, sweeps, interchange, 0)?;
+                self.solve_shared(worker, x, &sums, sweeps, interchange)?;
             }
             Rhs::Columns => {
                 let a = self.a();
@@ -88,8 +88,7 @@ impl<T: Scalar> Solver<T> {
         }
     }
 
-    /// Solves for x with all workers; worker 0 then has the solution. `earlier` is the number of
-    /// sweeps that this call has made before.
+    /// Solves for x with all workers; worker 0 then has the solution.
     pub(super) fn solve_shared(
         &self,
         worker: &mut impl Backend<T>,
@@ -97,14 +96,13 @@ impl<T: Scalar> Solver<T> {
         sums: &[Cells<T>],
         sweeps: &[(Triangle, Op)],
         interchange: Option<Interchange>,
-        earlier: usize,
     ) -> Step {
         let (a, is_first) = (self.a(), worker.worker() == 0);
         if is_first {
             self.interchange(worker, x, interchange, Interchange::Before);
         }
-        for (done, &(triangle, op)) in sweeps.iter().enumerate() {
-            Triangular { a: &a, triangle, op }.solve_shared(worker, x, sums, earlier + done)?;
+        for &(triangle, op) in sweeps {
+            Triangular { a: &a, triangle, op }.solve_shared(worker, x, sums)?;
         }
         worker.barrier()?;
         if is_first {

@@ -1,10 +1,20 @@
-//! Explores every interleaving of small uses of `Progress` and `Barrier`.
+//! Explores every interleaving of small uses of `Progress`, `Barrier`, `Phases` and `Group`.
 
-// The included file needs these items of its parent module.
+// The included files need these items of their parent module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 pub type Step<V = ()> = Result<V, Stopped>;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    Panels,
+    Barriers,
+}
+pub use phase::Phase;
 
+#[path = "../../../src/comm/group.rs"]
+pub mod group;
+#[path = "../../../src/comm/phase.rs"]
+pub mod phase;
 #[path = "../../../src/comm/progress.rs"]
 pub mod progress;
 
@@ -14,8 +24,10 @@ mod tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    use crate::Stopped;
-    use crate::progress::{Barrier, GroupBarrier, Progress};
+    use crate::group::Group;
+    use crate::phase::Phases;
+    use crate::progress::{Barrier, Progress};
+    use crate::{Signal, Stopped};
 
     /// A lost wake-up shows as a deadlock, a missing ordering as a race on the cell.
     #[test]
@@ -94,23 +106,56 @@ mod tests {
         });
     }
 
+    /// Workers enter two phases, one after the other. Nothing that is counted in the first reaches
+    /// the second.
+    #[test]
+    fn phases_count_from_zero() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(|| {
+            let shared = Arc::new((Phases::new(2), [UnsafeCell::new(0), UnsafeCell::new(0)]));
+            let writer = {
+                let shared = shared.clone();
+                move || {
+                    let (phases, cells) = &*shared;
+                    for number in 0..2 {
+                        let phase = phases.enter(number, Signal::Panels);
+                        // SAFETY: no thread reads before the announcement.
+                        cells[number].with_mut(|p| unsafe { *p = 7 + number });
+                        phase.announce(1, 1);
+                    }
+                }
+            };
+            let writer = thread::spawn(writer);
+            for number in 0..2 {
+                let phase = shared.0.enter(number, Signal::Panels);
+                phase.wait(1, 1).unwrap();
+                // SAFETY: written before the announcement in this phase, not after.
+                assert_eq!(shared.1[number].with(|p| unsafe { *p }), 7 + number);
+            }
+            writer.join().unwrap();
+        });
+    }
+
     /// A value posted before a barrier is read after it. The same place is free at the next barrier
     /// but one.
     #[test]
-    fn group_barriers_exchange_posts_in_two_places_by_turns() {
+    fn barriers_of_a_group_exchange_posts_in_two_places_by_turns() {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(2);
         model.check(|| {
             let posts = || [UnsafeCell::new(0), UnsafeCell::new(0)];
-            let shared = Arc::new((GroupBarrier::new(2), [posts(), posts()]));
+            let shared = Arc::new((Phases::new(2), [posts(), posts()]));
             let member = |me: usize| {
                 let shared = shared.clone();
                 move || {
-                    let (barrier, posts) = &*shared;
+                    let (phases, posts) = &*shared;
+                    let phase = phases.enter(0, Signal::Barriers);
+                    let mut group = Group::new(0, 2, Some(phase));
                     for number in 1..4 {
                         // SAFETY: before the last barrier the other thread has read the old value.
                         posts[me][number % 2].with_mut(|p| unsafe { *p = 10 * me + number });
-                        barrier.wait(me, 0..2, number).unwrap();
+                        group.barrier(me, 2).unwrap();
                         let other = 1 - me;
                         // SAFETY: written before this barrier, and again only after the next one.
                         let read = posts[other][number % 2].with(|p| unsafe { *p });
@@ -124,16 +169,40 @@ mod tests {
         });
     }
 
+    /// A stop reaches workers that wait in a phase and those that enter one later.
     #[test]
-    fn stop_releases_those_at_a_group_barrier() {
+    fn stop_releases_those_in_a_phase() {
         loom::model(|| {
-            let barrier = Arc::new(GroupBarrier::new(2));
-            let member = {
-                let barrier = barrier.clone();
-                thread::spawn(move || barrier.wait(1, 0..2, 1))
+            let phases = Arc::new(Phases::new(2));
+            let worker = {
+                let phases = phases.clone();
+                thread::spawn(move || {
+                    let first = phases.enter(0, Signal::Panels).wait(1, 1);
+                    (first, phases.enter(1, Signal::Panels).wait(1, 1))
+                })
             };
-            barrier.stop();
-            assert_eq!(member.join().unwrap(), Err(Stopped));
+            phases.stop();
+            assert_eq!(worker.join().unwrap(), (Err(Stopped), Err(Stopped)));
+        });
+    }
+
+    /// The counters of a phase that all have entered and left are freed, and still the other
+    /// phases can be stopped.
+    #[test]
+    fn a_stop_comes_while_a_phase_ends() {
+        loom::model(|| {
+            let phases = Arc::new(Phases::new(1));
+            let worker = {
+                let phases = phases.clone();
+                thread::spawn(move || {
+                    let phase = phases.enter(0, Signal::Panels);
+                    phase.announce(0, 1);
+                    drop(phase);
+                    phases.enter(1, Signal::Panels).wait(0, 1)
+                })
+            };
+            phases.stop();
+            assert_eq!(worker.join().unwrap(), Err(Stopped));
         });
     }
 }

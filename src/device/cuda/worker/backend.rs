@@ -89,7 +89,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         pivots: Cells<i32>,
         group: &mut Group,
     ) -> Step {
-        assert_eq!(group.size, 1, "a rank has its panels alone");
+        assert_eq!(group.size(), 1, "a rank has its panels alone");
         self.ask(|worker| {
             let info = worker.next_info(first);
             let workspace =
@@ -427,26 +427,31 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         Backend::<T>::barrier(self)
     }
 
-    fn announce(&mut self, signal: Signal, count: usize) {
+    fn phase(&mut self, signal: Signal) -> Phase {
+        self.phases += 1;
+        self.comm.phases().enter(self.phases - 1, signal)
+    }
+
+    fn announce(&mut self, phase: &Phase, count: usize) {
         let ranks = self.cuda_comm.seats.len();
         self.give(|worker| {
             if ranks > 1 || worker.ahead || worker.clique.is_some() {
                 let event = worker.mark(worker.stream())?;
-                worker.cuda_comm.announce(signal, count, event);
+                worker.cuda_comm.announce(phase, worker.rank, count, event);
             }
             Ok(())
         });
         if !self.failed {
-            self.comm.signal(signal).announce(count);
+            phase.announce(self.rank, count);
         }
     }
 
-    fn wait(&mut self, signal: Signal, count: usize) -> Step {
-        self.comm.signal(signal).wait(count)?;
+    fn wait(&mut self, phase: &Phase, rank: usize, count: usize) -> Step {
+        phase.wait(rank, count)?;
         self.ask(|worker| {
-            let Some(event) = worker.cuda_comm.event(signal, count) else { return Ok(()) };
+            let Some(event) = worker.cuda_comm.event(phase, rank, count) else { return Ok(()) };
             worker.device.wait_for(event, worker.main())?;
-            if signal == Signal::Panels {
+            if phase.signal() == Signal::Panels {
                 worker.device.wait_for(event, worker.tools.side)?;
             }
             Ok(())
@@ -462,7 +467,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
     }
 
     fn group_barrier(&mut self, group: &mut Group) -> Step {
-        assert_eq!(group.size, 1, "a rank has its panels alone");
+        assert_eq!(group.size(), 1, "a rank has its panels alone");
         Ok(())
     }
 

@@ -22,7 +22,7 @@ use super::vendor::blas::BlasHandle;
 use super::vendor::nccl::Clique;
 use super::vendor::solver::Workspace;
 use super::vendor::{Libraries, Operand};
-use crate::comm::{Communicator, Group, Signal, Step, Stopped};
+use crate::comm::{Communicator, Group, Phase, Signal, Step, Stopped};
 use crate::device::{Backend, Moduli, Op, Squares, Triangle, Update, WholeStep};
 use crate::error::{Error, Kind, Result};
 use crate::layout::{GlobalRow, Layout, TileColumn};
@@ -51,6 +51,8 @@ pub struct CudaWorker<'a> {
     /// Present where NCCL transfers panels.
     clique: Option<&'a Clique>,
     rank: usize,
+    /// The number of phases that it has entered.
+    phases: usize,
     device: &'a Device,
     tools: Tools,
     scratch: RankScratch,
@@ -91,6 +93,7 @@ impl<'a> CudaWorker<'a> {
             cuda_comm,
             clique,
             rank,
+            phases: 0,
             device: &cuda_comm.seats[rank].device,
             tools,
             scratch,
