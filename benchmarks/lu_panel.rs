@@ -12,7 +12,7 @@ use meshsolve::algorithms::lu::factor;
 use meshsolve::comm::{Communicator, Sharing};
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
 use meshsolve::device::{Backend, Update};
-use meshsolve::layout::{Columns, Distribution, GlobalRow, TileColumn};
+use meshsolve::layout::{Distribution, GlobalRow, Mapping, TileColumn};
 use meshsolve::matrix::{Cells, Matrix};
 
 const PANELS: [(usize, usize); 8] = [
@@ -88,7 +88,7 @@ fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
     memory[n * cols..2 * n * cols].copy_from_slice(&kept);
     let mut pivots = vec![0; cols];
     let pivots = Cells::of(&mut pivots);
-    let tiles = Columns::new(n, 1, cols, Distribution::Block);
+    let tiles = Distribution::whole_columns((n, n), 1, cols, Mapping::Block);
     let matrix = Matrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &tiles);
     let kept = Cells::of(&mut kept).by_columns(n, cols, n);
     let (a, source) = (matrix.below(TileColumn::new(0)), kept.rows_from(cols));
@@ -131,12 +131,12 @@ fn factors(n: usize, workers: usize, limits: [Sharing; 3]) -> [f64; 3] {
     let mut pivots = vec![0; n];
     let rows = Cells::of(&mut pivots);
     let tile = if n < 1536 { 64 } else { 128 };
-    let columns = Columns::new(n, 1, tile, Distribution::Block);
+    let distribution = Distribution::whole_columns((n, n), 1, tile, Mapping::Block);
     let mut times = [const { Vec::new() }; 3];
     for _ in 0..(8192 / n).clamp(3, 15) {
         for (limit, times) in limits.iter().zip(&mut times) {
             memory.copy_from_slice(&kept);
-            let a = Matrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &columns);
+            let a = Matrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &distribution);
             let comm = Communicator::new(workers).with_sharing(*limit);
             let slowest = Mutex::new(0.0f64);
             on_workers(&comm, tile, |worker| {

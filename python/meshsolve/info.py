@@ -45,7 +45,7 @@ def collect(n: int = 512) -> dict[str, Any]:
         "threads_per_call": _core.threads(),
         "timeout_seconds": timeout(),
         "ffi_api_compiled": ".".join(map(str, _core.ffi_api_version())),
-        "routines": dict(_core.routine_table()),
+        "routines": {name: summary for name, summary, _ in _core.routine_table()},
         "backends": {"host": "used", "cuda": "tested on emulated devices only"},
         "devices": devices,
         "cuda": _cuda.report(_architectures(jax.devices())),

@@ -1,4 +1,5 @@
-//! Makes a triangle from the other one, tile by tile and in place: `A_ij <- A_ji^H`, or `A_ji^T`.
+//! Makes a triangle from the other one, tile by tile and in place: `A_ij <- A_ji^H`, or `A_ji^T`. Of
+//! a matrix with m != n that is its leading square.
 //! It only reads the given triangle, except that it makes a Hermitian diagonal real.
 
 use super::owned_from;
@@ -22,9 +23,10 @@ pub fn mirror_triangle<T: Scalar, B: Backend<T>>(
     missing: Missing,
     conjugated: bool,
 ) -> Step {
-    let columns = a.columns();
-    for j in owned_from(worker, columns, TileColumn::new(0)) {
-        for i in TileColumn::each(j..columns.end()) {
+    assert!(a.distribution().is_square_on_diagonal(), "square tiles on the diagonal");
+    let end = TileColumn::new(a.rows().count().min(a.columns().count()));
+    for j in owned_from(worker, a.columns(), TileColumn::new(0)).take_while(|&j| j < end) {
+        for i in TileColumn::each(j..end) {
             let (above, below) = (a.tile(j.row(), i), a.tile(i.row(), j));
             match missing {
                 Missing::Upper => {

@@ -12,7 +12,7 @@ mod triangular_inverse;
 
 use crate::comm::Step;
 use crate::device::Backend;
-use crate::layout::{Columns, TileColumn};
+use crate::layout::{Column, Partition, TileColumn};
 use crate::scalar::Scalar;
 
 /// Runs `panel`, which leads to panel `next`, on its owner, and `rest`, the independent rest of a
@@ -44,7 +44,7 @@ fn with_lookahead<T: Scalar, B: Backend<T>>(
 /// The tile columns of a worker from `from` on, ascending.
 pub(crate) fn owned_from<T: Scalar, B: Backend<T>>(
     worker: &B,
-    columns: &Columns,
+    columns: &Partition<Column>,
     from: TileColumn,
 ) -> impl Iterator<Item = TileColumn> + Clone + use<T, B> {
     let (index, workers) = (worker.worker(), worker.workers());

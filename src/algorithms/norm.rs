@@ -1,12 +1,12 @@
-//! Norms of a column-distributed matrix in one pass over its memory, LAPACK's `lange` and `lanhe`.
-//! One worker computes the sum of a column; all workers contribute to the sum of a row. Where A is
-//! only read, workers share the contiguous lines instead.
+//! Norms of a distributed matrix in one pass over its memory, LAPACK's `lange` and `lanhe`. Before a
+//! factorisation, one worker computes the sum of a column; all workers contribute to the sum of a
+//! row. Where A is only read, in any distribution, workers share the contiguous lines instead.
 
 use super::owned_from;
 use crate::comm::Step;
 use crate::device::{Backend, Moduli, Squares};
 use crate::layout::TileColumn;
-use crate::matrix::{Cells, Matrix};
+use crate::matrix::{Cells, Matrix, Run};
 use crate::scalar::Scalar;
 
 /// One worker's part of the leading part of order `n`. It adds to `rows` (n x 1, initially zeros),
@@ -46,54 +46,56 @@ pub fn of_lower_triangle<T: Scalar, B: Backend<T>>(
     }
 }
 
-/// (first row, first column, part of the matrix)
+/// A worker's share of a run: its first row and column in the matrix, and its elements.
 type Part<'a, T> = (usize, usize, Cells<'a, T>);
 
-/// One worker's parts of the leading part of order `n` in the block distribution. A CPU worker has
-/// some contiguous lines, columns or rows, of each shard. A worker that is a rank has its whole
-/// shard.
+/// A worker's parts of the leading `m x n` elements. On devices where a worker is a rank, these are
+/// its shard. Otherwise the workers share the contiguous lines of all shards.
 fn parts<'a, T: Scalar, B: Backend<T>>(
     worker: &B,
     a: &'a Matrix<'a, T>,
-    n: usize,
+    (m, n): (usize, usize),
 ) -> impl Iterator<Item = Part<'a, T>> + use<'a, T, B> {
-    let (index, workers, per_rank) = (worker.worker(), worker.workers(), a.columns().per_rank());
+    let (index, workers) = (worker.worker(), worker.workers());
     let of_worker = move |lines: usize| match B::IS_RANK {
         true => (0, lines),
         false => (lines * index / workers, lines * (index + 1) / workers),
     };
-    let shards =
-        a.shards().iter().enumerate().filter(move |(rank, _)| !B::IS_RANK || *rank == index);
-    shards.map(move |(rank, shard)| {
-        let first = (rank * per_rank).min(n);
-        let columns = per_rank.min(n - first);
-        if shard.row_stride() == 1 {
-            let (from, to) = of_worker(columns);
-            (0, first + from, shard.sub(0, from, n, to - from))
+    let ranks = if B::IS_RANK { index..index + 1 } else { 0..a.distribution().ranks() };
+    ranks.flat_map(move |rank| a.runs(rank)).map(move |Run { rows, columns, cells }| {
+        let (row, column) = (rows.global.get().min(m), columns.global.get().min(n));
+        let (height, width) = (rows.width.min(m - row), columns.width.min(n - column));
+        if cells.row_stride() == 1 {
+            let (from, to) = of_worker(width);
+            (row, column + from, cells.sub(0, from, height, to - from))
         } else {
-            let (from, to) = of_worker(n);
-            (from, first, shard.sub(from, 0, to - from, columns))
+            let (from, to) = of_worker(height);
+            (row + from, column, cells.sub(from, 0, to - from, width))
         }
     })
 }
 
-/// One worker's part of the row sums of the leading part of order `n`, or of its column sums. It
-/// adds to `sums` (n x 1, initially zeros); the sums are complete with all workers.
+/// One worker's part of the row sums of the leading `m x n` elements, or of their column sums. It
+/// adds to `sums` (m x 1 or n x 1, initially zeros); the sums are complete with all workers.
 pub fn sums<T: Scalar, B: Backend<T>>(
     worker: &mut B,
     a: &Matrix<T>,
-    n: usize,
+    leading: (usize, usize),
     of_columns: bool,
     sums: Cells<f64>,
 ) {
-    for (row, column, part) in parts(worker, a, n) {
+    for (row, column, part) in parts(worker, a, leading) {
         let (first, part) = if of_columns { (column, part.transposed()) } else { (row, part) };
         worker.add_moduli(part, sums.sub(first, 0, part.rows(), 1));
     }
 }
 
-/// One worker's part of the squares of the leading part of order `n`.
-pub fn squares<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, n: usize) -> Step<Squares> {
-    let mut parts = parts(worker, a, n);
+/// One worker's part of the squares of the leading `m x n` elements.
+pub fn squares<T: Scalar, B: Backend<T>>(
+    worker: &mut B,
+    a: &Matrix<T>,
+    leading: (usize, usize),
+) -> Step<Squares> {
+    let mut parts = parts(worker, a, leading);
     parts.try_fold(Squares::default(), |all, (_, _, part)| Ok(all.and(worker.squares(part)?)))
 }

@@ -1,10 +1,10 @@
-//! Changes the distribution of the columns in place, by whole columns: block to block-cyclic and
-//! back.
+//! Changes the mapping of the columns or rows in place, by whole lines of the shards: block to
+//! block-cyclic and back.
 //!
-//! It follows the permutation cycle by cycle: `column[p0] <- column[p1] <- ...`. One worker moves a
-//! short cycle and saves one column. A long cycle, possibly the only one, is cut into chains. The
-//! workers first save the first column of every chain; then all chains move at once, and each ends
-//! with a saved column. Scratch: one column per worker and one per chain, a few per worker in all.
+//! It follows the permutation cycle by cycle: `line[p0] <- line[p1] <- ...`. One worker moves a short
+//! cycle and saves one line. A long cycle, possibly the only one, is cut into chains. The workers
+//! first save the first line of every chain; then all chains move at once, and each ends with a
+//! saved line. Scratch: one line per worker and one per chain, a few per worker in all.
 
 use std::iter::once;
 
@@ -13,8 +13,8 @@ use crate::device::Backend;
 use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 
-/// Consecutive positions of a cut cycle. Each takes the column of the next one. The last takes the
-/// saved first column of chain `successor`.
+/// Consecutive positions of a cut cycle. Each takes the line of the next one. The last takes the
+/// saved first line of chain `successor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Chain {
     positions: Vec<usize>,
@@ -32,8 +32,8 @@ pub struct Redistribution {
 }
 
 impl Redistribution {
-    /// The moves that bring the column at position `source[p]` to position `p`, for `workers`
-    /// workers. Positions count columns through the shards in rank order.
+    /// The moves that bring the line at position `source[p]` to position `p`, for `workers` workers.
+    /// Positions count through the shards in rank order.
     pub fn new(source: &[usize], workers: usize) -> Self {
         let moved = source.iter().enumerate().filter(|(p, s)| p != *s).count();
         let longest = moved.div_ceil(4 * workers).max(1);
@@ -57,8 +57,8 @@ impl Redistribution {
         plan
     }
 
-    /// Gives each worker about as many columns. Neighbours stay together: cycles whose columns are
-    /// all adjacent can move as one.
+    /// Gives each worker about as many lines. Neighbours stay together: cycles whose columns are all
+    /// adjacent can move as one.
     fn distribute(&mut self) {
         let total: usize = self.cycles.iter().map(Vec::len).sum();
         let mut before = 0;
@@ -83,16 +83,15 @@ impl Redistribution {
             let successor = self.chains.len() + 1;
             self.chains.push(Chain { positions: piece.to_vec(), successor });
         }
-        self.chains.last_mut().expect("a cycle has columns").successor = first;
+        self.chains.last_mut().expect("a cycle has lines").successor = first;
     }
 
-    /// The number of columns of scratch.
-    pub fn staging_columns(&self) -> usize {
+    /// The number of lines of scratch.
+    pub fn staging_lines(&self) -> usize {
         self.workers + self.chains.len()
     }
 
-    /// The most lists of columns that a worker shifts at a time, and the most columns in these
-    /// lists.
+    /// The most lists of lines that a worker shifts at a time, and the most lines in these lists.
     pub fn most_lists(&self) -> (usize, usize) {
         let all = (0..self.workers).flat_map(|worker| {
             let chains = self.chains.iter().skip(worker).step_by(self.workers);
@@ -104,26 +103,47 @@ impl Redistribution {
     }
 }
 
-/// One worker's part of moving `a` by `plan`. `staging` holds `plan.staging_columns()` columns. All
-/// workers meet at its end.
-pub fn redistribute<'p, T: Scalar, B: Backend<T>>(
+/// One worker's part of moving the columns of `a` by `plan`, in each row of the grid. `staging` holds
+/// `plan.staging_lines()` columns of a shard. All workers meet at its end.
+pub fn redistribute_columns<T: Scalar, B: Backend<T>>(
     worker: &mut B,
-    a: &'p Matrix<T>,
-    plan: &'p Redistribution,
+    a: &Matrix<T>,
+    plan: &Redistribution,
     staging: Cells<T>,
+) -> Step {
+    let mut rows = 0..a.distribution().grid().rows();
+    rows.try_for_each(|row| move_lines(worker, |p| a.column_at(row, p), plan, staging))
+}
+
+/// The same for rows, in each column of the grid. `staging` holds rows of a shard, as columns.
+pub fn redistribute_rows<T: Scalar, B: Backend<T>>(
+    worker: &mut B,
+    a: &Matrix<T>,
+    plan: &Redistribution,
+    staging: Cells<T>,
+) -> Step {
+    let mut columns = 0..a.distribution().grid().columns();
+    columns.try_for_each(|column| move_lines(worker, |p| a.row_at(column, p), plan, staging))
+}
+
+fn move_lines<'p, T: Scalar, B: Backend<T>>(
+    worker: &mut B,
+    line: impl Fn(usize) -> Cells<'p, T> + Copy,
+    plan: &'p Redistribution,
+    staging: Cells<'p, T>,
 ) -> Step {
     assert_eq!(plan.workers, worker.workers(), "a plan for as many workers as there are");
     let (index, workers) = (worker.worker(), plan.workers);
     let slot = |i: usize| staging.sub(0, i, staging.rows(), 1);
     let saved = |chain: usize| slot(workers + chain);
-    let columns = |positions: &'p [usize]| positions.iter().map(|&p| a.column_at(p));
     let mine = (index..plan.chains.len()).step_by(workers);
-    let first = |c: usize| a.column_at(plan.chains[c].positions[0]);
+    let first = |c: usize| line(plan.chains[c].positions[0]);
     worker.shift_columns(mine.clone().map(|c| [saved(c), first(c)].into_iter()), None);
     worker.barrier()?;
-    let chain = |chain: &'p Chain| columns(&chain.positions).chain(once(saved(chain.successor)));
+    let lines = |positions: &'p [usize]| positions.iter().map(move |&p| line(p));
+    let chain = |chain: &'p Chain| lines(&chain.positions).chain(once(saved(chain.successor)));
     worker.shift_columns(mine.map(|c| chain(&plan.chains[c])), None);
     let cycles = plan.cycles_of(index).iter();
-    worker.shift_columns(cycles.map(|cycle| columns(cycle)), Some(slot(index)));
+    worker.shift_columns(cycles.map(|cycle| lines(cycle)), Some(slot(index)));
     worker.barrier()
 }

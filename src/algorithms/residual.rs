@@ -56,7 +56,7 @@ impl<T: Scalar> Operator<'_, T> {
         sums: &[Cells<T>],
         tile: Cells<T>,
     ) -> Step {
-        let (index, workers, n) = (worker.worker(), worker.workers(), self.a.columns().n());
+        let (index, workers, n) = (worker.worker(), worker.workers(), self.a.n());
         worker.fill(sums[index], T::ZERO);
         for t in owned_from(worker, self.a.columns(), TileColumn::new(0)) {
             // It writes only rows of R that no other worker writes, and this worker's own sums.

@@ -33,13 +33,13 @@ impl<T: Scalar> Triangular<'_, T> {
 
     /// The rows of some tile rows, of a view of n rows.
     fn rows<'v>(&self, m: Cells<'v, T>, tiles: Range<TileRow>) -> Cells<'v, T> {
-        let columns = self.a.columns();
-        m.matrix_rows(columns.start(tiles.start)..columns.start(tiles.end))
+        let rows = self.a.rows();
+        m.matrix_rows(rows.start(tiles.start)..rows.start(tiles.end))
     }
 
     /// The rows of the `p`-th tile.
     fn own<'v>(&self, m: Cells<'v, T>, p: usize) -> Cells<'v, T> {
-        m.matrix_rows(self.a.columns().rows(self.tile(p).row()))
+        m.matrix_rows(self.a.rows().range(self.tile(p).row()))
     }
 
     /// Tile rows that are solved after (or with) the `p`-th.

@@ -70,7 +70,7 @@ fn invert_panel<T: Scalar, B: Backend<T>>(
 ) {
     let rest = match triangle.is_lower() {
         true => a.below(k),
-        false => a.rows(k, a.all_rows().start..a.columns().tile(k).rows().start),
+        false => a.rows_of(k, a.all_rows().start..a.columns().tile(k).rows().start),
     };
     worker.trsm_right(a.diagonal(k), triangle, rest);
     worker.trtri(a.diagonal(k), triangle);

@@ -1,7 +1,7 @@
 //! Indices of rows and columns, a type for each kind. Arithmetic between kinds does not compile.
 //!
-//! [`Columns`](super::Columns) converts between them. For n = 12, P = 2 and tiles of 2 columns,
-//! block-cyclic:
+//! A [`Partition`](super::Partition) of the rows or of the columns converts between them. For
+//! n = 12, P = 2 and tiles of 2 whole columns, block-cyclic:
 //!
 //! | from | to | by | worked |
 //! |---|---|---|---|
@@ -12,12 +12,13 @@
 //! | `TileColumn` | `GlobalColumn` | `columns.tile(t).columns()` | 2 is 4 to 5 |
 //! | `TileColumn` | rank, `LocalColumn` | `columns.tile(t)` | 2 begins at 2 of rank 0 |
 //! | `TileColumn` | `TileRow` | `t.row()`, the diagonal | 2 is 2 |
-//! | `TileRow` | `GlobalRow` | `columns.rows(i)` | 2 is 4 to 5 |
-//! | `GlobalRow` | `LocalRow` | `columns.local_row(i)` | 4 is 4 on each rank |
+//! | `TileRow` | `GlobalRow` | `rows.range(i)` | 2 is 4 to 5 |
+//! | `GlobalRow` | rank, `LocalRow` | `rows.local(i)` | 4 is 4, of all ranks |
 //!
 //! ```
 //! use meshsolve::layout::*;
-//! let columns = Columns::new(12, 2, 2, Distribution::BlockCyclic);
+//! let matrix = Distribution::whole_columns((12, 12), 2, 2, Mapping::BlockCyclic);
+//! let (rows, columns) = (matrix.rows(), matrix.columns());
 //! let (i, j) = (GlobalRow::new(4), GlobalColumn::new(5));
 //! let (local, t) = (LocalColumn::new(3), TileColumn::new(2));
 //! assert_eq!(columns.tile_of(j), t);
@@ -27,8 +28,8 @@
 //! assert_eq!(columns.tile(t).columns(), GlobalColumn::new(4)..GlobalColumn::new(6));
 //! assert_eq!((columns.tile(t).rank, columns.tile(t).local), (0, LocalColumn::new(2)));
 //! assert_eq!(t.row(), TileRow::new(2));
-//! assert_eq!(columns.rows(t.row()), i..i + 2);
-//! assert_eq!(columns.local_row(i), LocalRow::new(4));
+//! assert_eq!(rows.range(t.row()), i..i + 2);
+//! assert_eq!(rows.local(i), (0, LocalRow::new(4)));
 //! // A distance is a plain number.
 //! assert_eq!(j - GlobalColumn::new(2), 3);
 //! ```
@@ -53,14 +54,14 @@
 //! ```
 //! The number of a tile is not its first column:
 //! ```compile_fail,E0308
-//! # use meshsolve::layout::{Columns, Distribution, GlobalColumn};
-//! # let columns = Columns::new(12, 2, 2, Distribution::Block);
+//! # use meshsolve::layout::{Column, GlobalColumn, Mapping, Partition};
+//! # let columns = Partition::<Column>::new(12, 2, 2, Mapping::Block);
 //! columns.tile(GlobalColumn::new(2));
 //! ```
 //! A number from elsewhere is not an index:
 //! ```compile_fail,E0308
-//! # use meshsolve::layout::{Columns, Distribution};
-//! # let columns = Columns::new(12, 2, 2, Distribution::Block);
+//! # use meshsolve::layout::{Column, Mapping, Partition};
+//! # let columns = Partition::<Column>::new(12, 2, 2, Mapping::Block);
 //! columns.tile(2);
 //! ```
 

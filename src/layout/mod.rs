@@ -2,15 +2,16 @@
 //!
 //! A [`Layout`] `shape:stride` maps coordinates to indices, in the manner of CuTe. Shards, tiles,
 //! panels, both orientations of a matrix and the distribution of its columns are values of it.
-//! [`Columns`] adds what a layout cannot express: tiles of different widths, as an explicit list.
+//! A [`Distribution`] adds what a layout cannot express: tiles of different widths, as an explicit
+//! list, of rows and of columns.
 //!
 //! # Every kind of index
 //!
 //! P ranks hold the columns of an n x n matrix in k tiles of w columns each, so n = P*k*w. Rank d
 //! holds its n/P = k*w columns as a column-major shard. A global column is a 1-D coordinate. Its
 //! natural coordinate names column c of piece i on rank d. The order in which these three count
-//! makes the distribution. (c,(i,d)) assigns whole shards, the *block* distribution; (c,(d,i))
-//! assigns tile by tile, the *block-cyclic* one. With the shape fixed, each kind of index is one
+//! makes the mapping. (c,(i,d)) assigns whole shards, the *block* mapping; (c,(d,i)) assigns tile by
+//! tile, the *block-cyclic* one. With the shape fixed, each kind of index is one
 //! choice of strides:
 //!
 //! * the rank counts d alone, the local column (within the shard) c and i;
@@ -18,7 +19,7 @@
 //! * the address (within the shard, in elements) of row r is r + n * local column.
 //!
 //! The position is the logical product of the tile `w:1` and a tiler. The tiler gives distances, in
-//! tiles: `(k,P):(1,k)` in the block distribution, `(P,k):(k,1)` in the block-cyclic one. For
+//! tiles: `(k,P):(1,k)` in the block mapping, `(P,k):(k,1)` in the block-cyclic one. For
 //! n = 12, P = 2, w = 2, k = 3, that is `2:1` with `(3,2):(1,3)` or `(2,3):(3,1)`:
 //!
 //! | global column j                                            | 0         | 2         | 5         | 6         | 9         | 11        |
@@ -36,7 +37,7 @@
 //! | block-cyclic: address of (4,j) `(12,(2,(2,3))):(1,(12,(0,24)))`  | 4         | 4         | 40        | 28        | 64        | 64        |
 //!
 //! The inverse map takes a position to its global column. It counts (c,(i,d)), as positions run
-//! through the shards, with strides in global columns. In the block-cyclic distribution it is
+//! through the shards, with strides in global columns. In the block-cyclic mapping it is
 //! `(w,(k,P)):(1,(P*w,w))`.
 //!
 //! Rows-sharded, row-major A needs no other table. Its shard `(n/P,n):(n,1)` is the same memory as
@@ -58,14 +59,18 @@
 //! ```
 
 mod algebra;
-mod columns;
+mod distribution;
 mod index;
+mod partition;
 mod storage;
 mod tiling;
 mod tuple;
 
 pub use algebra::Layout;
-pub use columns::{Columns, Distribution, Tile};
-pub use index::{GlobalColumn, GlobalRow, LocalColumn, LocalRow, TileColumn, TileRow};
+pub use distribution::{Distribution, Grid};
+pub use index::{
+    Column, GlobalColumn, GlobalRow, Index, LocalColumn, LocalRow, Row, TileColumn, TileRow,
+};
+pub use partition::{Mapping, Partition, Tile};
 pub use storage::Storage;
 pub use tuple::Tuple;

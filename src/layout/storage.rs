@@ -1,13 +1,13 @@
 //! How the caller's shards are stored, and which matrix the solver sees in that memory.
 //!
-//! The solver works on B, column-major, with n/P whole columns a rank. The layouts alone determine
-//! which matrix B is, and whether data must move:
+//! The solver works on B, column-major, and mostly with whole columns on each rank. The layouts alone
+//! determine which matrix B is, and whether data must move. For an m x n matrix A:
 //!
 //! | sharded by | memory of a shard | as B's `(row, local column)` | B | to do |
 //! |---|---|---|---|---|
-//! | rows, row-major | `(n/P,n):(n,1)` | transposed: `(n,n/P):(1,n)` | A^T | nothing |
-//! | columns, row-major | `(n,n/P):(n/P,1)` | `(n,n/P):(n/P,1)` | A | transpose in memory |
-//! | columns, column-major | `(n,n/P):(1,n)` | `(n,n/P):(1,n)` | A | nothing |
+//! | rows, row-major | `(m/P,n):(n,1)` | transposed: `(n,m/P):(1,n)` | A^T | nothing |
+//! | columns, row-major | `(m,n/P):(n/P,1)` | `(m,n/P):(n/P,1)` | A | transpose in memory |
+//! | columns, column-major | `(m,n/P):(1,m)` | `(m,n/P):(1,m)` | A | nothing |
 
 use super::Layout;
 
@@ -32,13 +32,13 @@ impl Storage {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, storage)| storage)
     }
 
-    /// The caller's shard: `(i, j)` of the part of A that one of `ranks` devices holds.
-    pub fn shard(self, n: usize, ranks: usize) -> Layout {
-        let local = n / ranks;
+    /// The caller's shard: `(i, j)` of the part of A that a device holds. B's shard has that many
+    /// rows and columns.
+    pub fn shard(self, (rows, columns): (usize, usize)) -> Layout {
         match self {
-            Storage::Rows => Layout::right([local, n]),
-            Storage::Columns => Layout::right([n, local]),
-            Storage::ColumnMajor => Layout::left([n, local]),
+            Storage::Rows => Layout::right([columns, rows]),
+            Storage::Columns => Layout::right([rows, columns]),
+            Storage::ColumnMajor => Layout::left([rows, columns]),
         }
     }
 
@@ -48,19 +48,19 @@ impl Storage {
     }
 
     /// The same memory, indexed by B's row and local column.
-    pub fn as_columns(self, n: usize, ranks: usize) -> Layout {
-        let shard = self.shard(n, ranks);
+    pub fn as_columns(self, shape: (usize, usize)) -> Layout {
+        let shard = self.shard(shape);
         if self.is_transpose() { shard.transposed() } else { shard }
     }
 
     /// The layout that the solver needs: whole columns, one after the other.
-    pub fn column_major(n: usize, ranks: usize) -> Layout {
-        Layout::left([n, n / ranks])
+    pub fn column_major((rows, columns): (usize, usize)) -> Layout {
+        Layout::left([rows, columns])
     }
 
     /// Whether the shard must be transposed in memory before it is a shard of B.
-    pub fn moves(self, n: usize, ranks: usize) -> bool {
-        self.as_columns(n, ranks).coalesce() != Self::column_major(n, ranks).coalesce()
+    pub fn moves(self, shape: (usize, usize)) -> bool {
+        self.as_columns(shape).coalesce() != Self::column_major(shape).coalesce()
     }
 
     /// Whether a triangle of A is the upper one of B, which no panel owns.

@@ -18,6 +18,11 @@ pub trait Routine: Sync {
     fn name(&self) -> &'static str;
     /// A description, for `meshsolve.info`.
     fn summary(&self) -> &'static str;
+    /// What the routine requires of its matrix, beyond the checks of every call: "square", "whole
+    /// columns".
+    fn requires(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
     fn configure(&'static self, attributes: &dyn Attributes) -> Result<Box<dyn Configured>>;
 }
 

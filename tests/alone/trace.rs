@@ -12,7 +12,7 @@ use meshsolve::algorithms::{cholesky, lu};
 use meshsolve::comm::{Communicator, Sharing};
 use meshsolve::device::Backend;
 use meshsolve::device::cpu::CpuWorker;
-use meshsolve::layout::{Columns, Distribution};
+use meshsolve::layout::{Column, Distribution, Mapping, Partition};
 use meshsolve::matrix::Cells;
 use meshsolve::stats::CallStats;
 use meshsolve::trace::Trace;
@@ -62,8 +62,8 @@ fn figures(routine: &'static str, workers: usize) -> CallStats {
 fn factor(trace: &Arc<Trace>, routine: &'static str, workers: usize, sharing: Sharing) {
     let a = Mat::from_fn(N, N, |i, j| if i == j { N as f64 } else { 1.0 / (1 + i + j) as f64 });
     let mut memory = shards(&a, 2);
-    let columns = Columns::new(N, 2, TILE, Distribution::Block);
-    let a = matrix(&mut memory, &columns);
+    let distribution = Distribution::whole_columns((N, N), 2, TILE, Mapping::Block);
+    let a = matrix(&mut memory, &distribution);
     let mut pivots = vec![0; N];
     let pivots = Cells::of(&mut pivots);
     let call = trace.call(Instant::now(), figures(routine, workers));
@@ -111,7 +111,7 @@ fn panels(events: &[Event], name: &str) -> Vec<usize> {
 #[test]
 fn every_worker_and_every_panel_is_there() {
     alone(|| {
-        let count = Columns::new(N, 2, TILE, Distribution::Block).count();
+        let count = Partition::<Column>::new(N, 2, TILE, Mapping::Block).count();
         for workers in 1..4 {
             let trace = new_trace(&format!("potrf-{workers}"));
             factor(&trace, "potrf", workers, Sharing::default());

@@ -45,7 +45,7 @@ impl Case {
 
     /// (address, row, column) of every element of a shard.
     fn places(&self) -> impl Iterator<Item = (usize, usize, usize)> {
-        let shard = self.storage.1.shard(self.n, self.ranks);
+        let shard = self.storage.1.shard((self.n, self.n / self.ranks));
         (0..shard.size()).map(move |l| {
             let coordinate = shard.coordinate(l).flat();
             (shard.index(l), coordinate[0], coordinate[1])
@@ -89,19 +89,23 @@ impl Case {
     }
 
     /// The same with any attributes.
-    pub fn run_with(&self, map: Map, mut part: impl FnMut(usize) -> Call) {
-        if let Some(elsewhere) = self.at {
-            let calls = (0..self.ranks).map(part).collect();
-            return elsewhere(&map, calls);
-        }
-        let site = CallSite::new(&map).unwrap();
-        let (to, from) = outcomes();
-        for rank in 0..self.ranks {
-            arrive(&site, 1, part(rank), &to);
-        }
-        for (rank, outcome) in collect(&from, self.ranks) {
-            outcome.unwrap_or_else(|e| panic!("{self:?} rank {rank}: {e}"));
-        }
+    pub fn run_with(&self, map: Map, part: impl FnMut(usize) -> Call) {
+        run(self.at, &map, self.ranks, part);
+    }
+}
+
+/// Runs a routine whose ranks arrive with the operands and results from `part`.
+pub fn run(at: Place, map: &Map, ranks: usize, mut part: impl FnMut(usize) -> Call) {
+    if let Some(elsewhere) = at {
+        return elsewhere(map, (0..ranks).map(part).collect());
+    }
+    let site = CallSite::new(map).unwrap();
+    let (to, from) = outcomes();
+    for rank in 0..ranks {
+        arrive(&site, 1, part(rank), &to);
+    }
+    for (rank, outcome) in collect(&from, ranks) {
+        outcome.unwrap_or_else(|e| panic!("{map:?} rank {rank}: {e}"));
     }
 }
 

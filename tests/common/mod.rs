@@ -20,7 +20,7 @@ use meshsolve::rendezvous::{Arrival, CallSite};
 use meshsolve::scalar::{DType, Scalar};
 
 /// Attributes as in a direct call.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Map {
     ints: HashMap<String, i64>,
     texts: HashMap<String, String>,

@@ -3,7 +3,7 @@
 use faer::Mat;
 use meshsolve::comm::Communicator;
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
-use meshsolve::layout::{Columns, GlobalColumn};
+use meshsolve::layout::{Distribution, GlobalColumn, GlobalRow};
 use meshsolve::matrix::{Cells, Matrix};
 use meshsolve::scalar::Scalar;
 
@@ -29,23 +29,26 @@ pub fn on_workers<T: Scalar>(
     });
 }
 
-/// Column-major shards of `a`, n/P columns each, in the block distribution.
+/// Column-major shards of `a`, n/P columns each, in the block mapping.
 pub fn shards<T: Scalar>(a: &Mat<T>, ranks: usize) -> Vec<Vec<T>> {
     let (n, cols) = (a.nrows(), a.ncols() / ranks);
     let shard = |r: usize| (0..cols * n).map(|e| a[(e % n, r * cols + e / n)]).collect();
     (0..ranks).map(shard).collect()
 }
 
-pub fn matrix<'a, T>(shards: &'a mut [Vec<T>], columns: &'a Columns) -> Matrix<'a, T> {
-    let (n, local) = (columns.n(), columns.per_rank());
-    let shards = shards.iter_mut().map(|shard| Cells::of(shard).by_columns(n, local, n));
-    Matrix::new(shards.collect(), columns)
+/// A matrix whose shards are column-major.
+pub fn matrix<'a, T>(shards: &'a mut [Vec<T>], distribution: &'a Distribution) -> Matrix<'a, T> {
+    let (rows, columns) = distribution.shard();
+    let view = |shard: &'a mut Vec<T>| Cells::of(shard).by_columns(rows, columns, rows);
+    Matrix::new(shards.iter_mut().map(view).collect(), distribution)
 }
 
-/// Element (i, j) of the matrix in any order of columns.
-pub fn element<T: Scalar>(columns: &Columns, shards: &[Vec<T>], i: usize, j: usize) -> T {
-    let (rank, local) = columns.local(GlobalColumn::new(j));
-    shards[rank][local.get() * columns.n() + i]
+/// Element (i, j) of the matrix, from its column-major shards.
+pub fn element<T: Scalar>(distribution: &Distribution, shards: &[Vec<T>], i: usize, j: usize) -> T {
+    let (row, i) = distribution.rows().local(GlobalRow::new(i));
+    let (column, j) = distribution.columns().local(GlobalColumn::new(j));
+    let rank = distribution.grid().rank(row, column);
+    shards[rank][j.get() * distribution.shard().0 + i.get()]
 }
 
 pub const CASES: [(usize, usize, usize, usize); 9] = [

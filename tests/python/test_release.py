@@ -33,7 +33,7 @@ def test_the_wheel_has_no_benchmarks_and_no_faults():
     assert not any(hasattr(_core, name) for name in functions)
     assert not any(text in wheel for text in texts)
     assert all(text in bench.read_bytes() for text in texts)
-    assert "diagnose" not in dict(_core.routine_table())
+    assert "diagnose" not in [name for name, *_ in _core.routine_table()]
 
 
 def test_the_oldest_jax_is_the_same_everywhere():

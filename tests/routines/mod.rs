@@ -16,6 +16,7 @@ macro_rules! every_routine {
                 cholesky::cholesky_in_every_storage lu::lu_in_every_storage
                 inverse::inverses_in_every_storage condition::conditions_in_every_storage
                 read_only::triangular_systems read_only::residuals norm::norms_in_every_storage
+                norm::norms_of_rectangles_on_grids
                 not_finite::lu_of_what_is_not_finite not_finite::cholesky_of_what_is_not_finite
             }
         })*

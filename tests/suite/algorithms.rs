@@ -7,12 +7,12 @@ use crate::common::{for_all_scalars, positive_definite, ratio};
 use faer::Mat;
 use meshsolve::algorithms::cholesky::{factor, sweeps};
 use meshsolve::algorithms::mirror::{Missing, mirror_triangle};
-use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
+use meshsolve::algorithms::redistribute::{Redistribution, redistribute_columns};
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::comm::Communicator;
 use meshsolve::device::Backend;
 use meshsolve::device::cpu::CpuWorker;
-use meshsolve::layout::{Columns, Distribution};
+use meshsolve::layout::{Column, Distribution, Mapping, Partition};
 use meshsolve::matrix::Cells;
 use meshsolve::scalar::Scalar;
 
@@ -20,17 +20,20 @@ fn redistribution_moves_every_column<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
         let a = Mat::<T>::from_fn(n, n, |i, j| T::from_f64_impl((i * 1000 + j) as f64));
         let mut memory = shards(&a, ranks);
-        let columns = Columns::new(n, ranks, tile, Distribution::BlockCyclic);
+        let distribution = Distribution::whole_columns((n, n), ranks, tile, Mapping::BlockCyclic);
+        let columns = distribution.columns();
         let plan = Redistribution::new(&columns.source(), workers);
-        let m = matrix(&mut memory, &columns);
-        let mut staging = vec![T::NAN; plan.staging_columns() * n];
-        let staging = Cells::of(&mut staging).by_columns(n, plan.staging_columns(), n);
+        let m = matrix(&mut memory, &distribution);
+        let mut staging = vec![T::NAN; plan.staging_lines() * n];
+        let staging = Cells::of(&mut staging).by_columns(n, plan.staging_lines(), n);
         let comm = Communicator::new(workers);
-        on_workers::<T>(&comm, 1, |worker| redistribute(worker, &m, &plan, staging).unwrap());
+        on_workers::<T>(&comm, 1, |worker| {
+            redistribute_columns(worker, &m, &plan, staging).unwrap()
+        });
         for j in 0..n {
             for i in 0..n {
                 assert_eq!(
-                    element(&columns, &memory, i, j),
+                    element(&distribution, &memory, i, j),
                     a[(i, j)],
                     "{n} {ranks} {tile} ({i},{j})"
                 );
@@ -41,9 +44,9 @@ fn redistribution_moves_every_column<T: Scalar>() {
 
 fn factor_and_solve<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
-        for distribution in [Distribution::Block, Distribution::BlockCyclic] {
+        for mapping in [Mapping::Block, Mapping::BlockCyclic] {
             for upper_given in [false, true] {
-                one_factorisation::<T>(n, ranks, tile, workers, distribution, upper_given);
+                one_factorisation::<T>(n, ranks, tile, workers, mapping, upper_given);
             }
         }
     }
@@ -54,10 +57,10 @@ fn one_factorisation<T: Scalar>(
     ranks: usize,
     tile: usize,
     workers: usize,
-    distribution: Distribution,
+    mapping: Mapping,
     upper_given: bool,
 ) {
-    let name = format!("{} n={n} P={ranks} T={tile} L={workers} {distribution:?}", T::DTYPE.name());
+    let name = format!("{} n={n} P={ranks} T={tile} L={workers} {mapping:?}", T::DTYPE.name());
     let a = positive_definite::<T>(n, 42 + n as u64);
     // The triangle that must not be read holds NaN.
     let given = Mat::from_fn(n, n, |i, j| {
@@ -65,13 +68,14 @@ fn one_factorisation<T: Scalar>(
         if read { a[(i, j)] } else { T::NAN }
     });
     let mut memory = shards(&given, ranks);
-    let columns = Columns::new(n, ranks, tile, distribution);
+    let distribution = Distribution::whole_columns((n, n), ranks, tile, mapping);
+    let columns = distribution.columns();
     let plan = Redistribution::new(&columns.source(), workers);
-    let block = Columns::new(n, ranks, tile, Distribution::Block);
-    let m = matrix(&mut memory, &columns);
-    let natural = m.with_columns(&block);
-    let mut staging = vec![T::ZERO; plan.staging_columns() * n];
-    let staging = Cells::of(&mut staging).by_columns(n, plan.staging_columns(), n);
+    let block = Distribution::whole_columns((n, n), ranks, tile, Mapping::Block);
+    let m = matrix(&mut memory, &distribution);
+    let natural = m.with_distribution(&block);
+    let mut staging = vec![T::ZERO; plan.staging_lines() * n];
+    let staging = Cells::of(&mut staging).by_columns(n, plan.staging_lines(), n);
 
     let rhs = 3;
     let b = Mat::<T>::from_fn(n, rhs, |i, j| T::from_f64_impl((i + 2 * j) as f64 - 3.5));
@@ -94,7 +98,7 @@ fn one_factorisation<T: Scalar>(
         if upper_given {
             mirror_triangle(worker, &natural, Missing::Lower, true).unwrap();
         }
-        redistribute(worker, &m, &plan, staging).unwrap();
+        redistribute_columns(worker, &m, &plan, staging).unwrap();
         factor(worker, &m).unwrap();
         together(worker, xs, false);
         if Backend::<T>::worker(worker) == 0 {
@@ -103,12 +107,9 @@ fn one_factorisation<T: Scalar>(
         together(worker, xc, true);
     });
 
-    let l =
-        Mat::<T>::from_fn(
-            n,
-            n,
-            |i, j| if i >= j { element(&columns, &memory, i, j) } else { T::ZERO },
-        );
+    let l = Mat::<T>::from_fn(n, n, |i, j| {
+        if i >= j { element(&distribution, &memory, i, j) } else { T::ZERO }
+    });
     assert!(ratio(&(&l * l.adjoint()), &a) < 3.0, "{name}: L L^H is A");
     let solution = |x: &[T]| Mat::<T>::from_fn(n, rhs, |i, j| x[i * rhs + j]);
     assert!(ratio(&(&a * solution(&shared)), &b) < 30.0, "{name}: shared solve");
@@ -125,10 +126,10 @@ fn staging_is_a_few_columns_per_worker_whatever_the_cycles() {
     {
         for workers in [1, 2, 16] {
             let staging = Redistribution::new(
-                &Columns::new(n, ranks, tile, Distribution::BlockCyclic).source(),
+                &Partition::<Column>::new(n, ranks, tile, Mapping::BlockCyclic).source(),
                 workers,
             )
-            .staging_columns();
+            .staging_lines();
             assert!(
                 (workers..=9 * workers).contains(&staging),
                 "{n} {ranks} {tile} {workers}: {staging}"
@@ -141,8 +142,9 @@ fn staging_is_a_few_columns_per_worker_whatever_the_cycles() {
 fn one_long_cycle_is_work_for_all_workers() {
     // 2 x 2^k positions shuffled with k odd and width 1 hold the longest possible cycles; 26 has
     // one of 20.
-    let plan = Redistribution::new(&Columns::new(26, 2, 1, Distribution::BlockCyclic).source(), 4);
-    assert!(plan.staging_columns() > 4, "cut into chains: {plan:?}");
+    let plan =
+        Redistribution::new(&Partition::<Column>::new(26, 2, 1, Mapping::BlockCyclic).source(), 4);
+    assert!(plan.staging_lines() > 4, "cut into chains: {plan:?}");
 }
 
 #[test]
@@ -152,8 +154,8 @@ fn not_positive_definite_stops_all_workers_with_the_minor() {
         let mut a = positive_definite::<f64>(n, 5);
         a[(failing, failing)] = -1.0;
         let mut memory = shards(&a, 4);
-        let columns = Columns::new(n, 4, 4, Distribution::Block);
-        let m = matrix(&mut memory, &columns);
+        let distribution = Distribution::whole_columns((n, n), 4, 4, Mapping::Block);
+        let m = matrix(&mut memory, &distribution);
         let comm = Communicator::new(workers);
         on_workers::<f64>(&comm, 4, |worker| assert!(factor(worker, &m).is_err()));
         assert_eq!(comm.info(), failing + 1);

@@ -189,6 +189,39 @@ fn shapes_and_dtypes_are_checked_again() {
     }
 }
 
+/// Factorisations need square matrices by whole rows or columns; the table says so.
+#[test]
+fn requirements_are_declared_and_checked() {
+    for routine in meshsolve::routines::table() {
+        let expected: &[&str] = match routine.name() {
+            "lange" | "transpose" | "diagnose" => &[],
+            _ => &["square", "whole columns"],
+        };
+        assert_eq!(routine.requires(), expected, "{}", routine.name());
+    }
+    let n = 8;
+    let message = |grid_rows: i64| {
+        let site = CallSite::new(&posv(4).int("grid_rows", grid_rows)).unwrap();
+        let (to, from) = outcomes();
+        let mut shards = vec![vec![1.0f64; n * n / 4]; 4];
+        let (mut xs, mut infos) = (vec![vec![1.0; n]; 4], [0; 4]);
+        for rank in 0..4 {
+            let call = posv_call(rank, &mut shards[rank], &mut xs[rank], &mut infos[rank], n, 4, 1);
+            arrive(&site, 1, call, &to);
+        }
+        errors(collect(&from, 4)).remove(0).message
+    };
+    assert_eq!(
+        message(2),
+        "meshsolve.posv: a: expected whole rows or whole columns on each device, got a grid of 2 x 2 \
+         devices; reshard A along one axis"
+    );
+    assert_eq!(
+        message(3),
+        "meshsolve.posv: attribute `grid_rows`: expected a divisor of the 4 devices, got 3"
+    );
+}
+
 #[test]
 fn attributes_are_checked_when_the_program_is_compiled() {
     let message = |map: Map| CallSite::new(&map).err().expect("refused").message;
@@ -220,6 +253,10 @@ fn attributes_are_checked_when_the_program_is_compiled() {
         ),
         (posv(2).int("order_of_a", -3), "attribute `order_of_a`: expected an order, or 0, got -3"),
         (posv(2).int("lower", 2), "attribute `lower`: expected 0 or 1, got 2"),
+        (
+            posv(2).int("grid_rows", -1),
+            "attribute `grid_rows`: expected rows of a grid of devices, or 0, got -1",
+        ),
         (
             posv(2).text("order", "up"),
             "attribute `order`: expected \"auto\", \"natural\" or \"cyclic\", got \"up\"",

@@ -11,7 +11,7 @@ use meshsolve::algorithms::lu::{Interchange, factor, sweeps};
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::comm::Communicator;
 use meshsolve::device::Backend;
-use meshsolve::layout::{Columns, Distribution, GlobalRow};
+use meshsolve::layout::{Distribution, GlobalRow, Mapping};
 use meshsolve::matrix::Cells;
 use meshsolve::scalar::Scalar;
 
@@ -109,9 +109,10 @@ fn workers_agree<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
         let a = random::<T>(n, n, 5 + n as u64);
         let mut memory = shards(&a, ranks);
-        let columns = Columns::new(n, ranks, tile, Distribution::Block);
+        let distribution = Distribution::whole_columns((n, n), ranks, tile, Mapping::Block);
+        let columns = distribution.columns();
         let widest = columns.widest();
-        let m = matrix(&mut memory, &columns);
+        let m = matrix(&mut memory, &distribution);
         let (mut pivots, t) = (vec![0; n], block(n));
         let pivots = Cells::of(&mut pivots);
         let mut scratch = vec![T::NAN; (1 + workers) * n * t + 1];

@@ -5,10 +5,10 @@ use crate::common::inverse::{ratio, reflection, shifted};
 use crate::common::workers::{CASES, element, matrix, on_workers, shards};
 use crate::common::{Random, for_all_scalars, positive_definite};
 use faer::Mat;
-use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
+use meshsolve::algorithms::redistribute::{Redistribution, redistribute_columns};
 use meshsolve::algorithms::{cholesky, lu};
 use meshsolve::comm::Communicator;
-use meshsolve::layout::{Columns, Distribution};
+use meshsolve::layout::{Distribution, Mapping};
 use meshsolve::matrix::Cells;
 use meshsolve::scalar::{DType, Scalar};
 
@@ -37,17 +37,18 @@ fn ill_conditioned<T: Scalar>(n: usize, seeds: [u64; 2]) -> Mat<T> {
 fn inverted<T: Scalar>(
     a: &Mat<T>,
     (ranks, tile, workers): (usize, usize, usize),
-    distribution: Distribution,
+    mapping: Mapping,
     definite: bool,
 ) -> Mat<T> {
     let n = a.nrows();
     let read = |i, j| !definite || i >= j;
     let given = Mat::from_fn(n, n, |i, j| if read(i, j) { a[(i, j)] } else { T::NAN });
     let mut memory = shards(&given, ranks);
-    let columns = Columns::new(n, ranks, tile, distribution);
+    let distribution = Distribution::whole_columns((n, n), ranks, tile, mapping);
+    let columns = distribution.columns();
     let plan = Redistribution::new(&columns.source(), workers);
-    let m = matrix(&mut memory, &columns);
-    let (staged, widest) = (plan.staging_columns(), columns.widest());
+    let m = matrix(&mut memory, &distribution);
+    let (staged, widest) = (plan.staging_lines(), columns.widest());
     let mut scratch = [staged, widest].map(|cols| vec![T::NAN; (n + 1) * cols]);
     let [staging, panel] = scratch.each_mut().map(|memory| Cells::of(memory));
     let staging = staging.by_columns(n, staged, n + 1);
@@ -56,7 +57,7 @@ fn inverted<T: Scalar>(
     let pivots = Cells::of(&mut pivots);
     let comm = Communicator::new(workers);
     on_workers::<T>(&comm, widest, |worker| {
-        redistribute(worker, &m, &plan, staging).unwrap();
+        redistribute_columns(worker, &m, &plan, staging).unwrap();
         if definite {
             cholesky::factor(worker, &m).unwrap();
             cholesky::inverse(worker, &m, panel).unwrap();
@@ -66,7 +67,7 @@ fn inverted<T: Scalar>(
         }
     });
     assert_eq!(comm.info(), 0);
-    Mat::from_fn(n, n, |i, j| element(&columns, &memory, i, j))
+    Mat::from_fn(n, n, |i, j| element(&distribution, &memory, i, j))
 }
 
 fn is_hermitian<T: Scalar>(x: &Mat<T>) -> bool {
@@ -76,11 +77,9 @@ fn is_hermitian<T: Scalar>(x: &Mat<T>) -> bool {
 
 fn inverses_from_factors<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
-        for distribution in [Distribution::Block, Distribution::BlockCyclic] {
-            let name = format!(
-                "{} n={n} P={ranks} T={tile} L={workers} {distribution:?}",
-                T::DTYPE.name()
-            );
+        for mapping in [Mapping::Block, Mapping::BlockCyclic] {
+            let name =
+                format!("{} n={n} P={ranks} T={tile} L={workers} {mapping:?}", T::DTYPE.name());
             let seed = 7 + n as u64;
             let matrices = [
                 (shifted::<T>(n, seed), false, 3.0),
@@ -89,7 +88,7 @@ fn inverses_from_factors<T: Scalar>() {
                 (ill_conditioned(n, [seed, seed]), true, 30.0),
             ];
             for (kind, (a, definite, limit)) in matrices.into_iter().enumerate() {
-                let x = inverted(&a, (ranks, tile, workers), distribution, definite);
+                let x = inverted(&a, (ranks, tile, workers), mapping, definite);
                 let ratio = ratio(&a, &x);
                 assert!(ratio <= limit, "{name} matrix {kind}: {ratio}");
                 assert!(!definite || is_hermitian(&x), "{name} matrix {kind}: symmetry");
@@ -101,7 +100,7 @@ fn inverses_from_factors<T: Scalar>() {
 /// Interchanges alone: the inverse of a permutation is its transpose, exactly.
 fn inverses_of_permutations<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
-        for distribution in [Distribution::Block, Distribution::BlockCyclic] {
+        for mapping in [Mapping::Block, Mapping::BlockCyclic] {
             let mut numbers = Random(5 + n as u64);
             let mut rows: Vec<usize> = (0..n).collect();
             for i in (1..n).rev() {
@@ -109,8 +108,8 @@ fn inverses_of_permutations<T: Scalar>() {
             }
             let entry = |i: usize, j: usize| if rows[i] == j { T::ONE } else { T::ZERO };
             let a = Mat::<T>::from_fn(n, n, entry);
-            let x = inverted(&a, (ranks, tile, workers), distribution, false);
-            assert!(x == a.transpose().to_owned(), "n={n} P={ranks} L={workers} {distribution:?}");
+            let x = inverted(&a, (ranks, tile, workers), mapping, false);
+            assert!(x == a.transpose().to_owned(), "n={n} P={ranks} L={workers} {mapping:?}");
         }
     }
 }
@@ -123,7 +122,7 @@ for_all_scalars!(
 #[test]
 fn of_nothing_it_is_nothing() {
     for definite in [false, true] {
-        let x = inverted(&Mat::<f64>::zeros(0, 0), (2, 3, 2), Distribution::Block, definite);
+        let x = inverted(&Mat::<f64>::zeros(0, 0), (2, 3, 2), Mapping::Block, definite);
         assert_eq!(x.nrows(), 0);
     }
 }

@@ -1,7 +1,7 @@
 //! Every column has one place; the two distributions have equal capacities; widths of tiles differ
 //! by at most one.
 
-use meshsolve::layout::{Columns, Distribution, GlobalColumn, LocalColumn};
+use meshsolve::layout::{Column, GlobalColumn, LocalColumn, Mapping, Partition};
 
 fn all_sizes() -> impl Iterator<Item = (usize, usize, usize)> {
     (1..=8).flat_map(|ranks| {
@@ -12,8 +12,8 @@ fn all_sizes() -> impl Iterator<Item = (usize, usize, usize)> {
 #[test]
 fn tiles_cover_all_columns_once_in_order() {
     for (n, ranks, tile) in all_sizes() {
-        for distribution in [Distribution::Block, Distribution::BlockCyclic] {
-            let columns = Columns::new(n, ranks, tile, distribution);
+        for mapping in [Mapping::Block, Mapping::BlockCyclic] {
+            let columns = Partition::<Column>::new(n, ranks, tile, mapping);
             let mut next = GlobalColumn::new(0);
             let mut filled = vec![LocalColumn::new(0); ranks];
             for t in columns.each() {
@@ -33,7 +33,7 @@ fn tiles_cover_all_columns_once_in_order() {
 #[test]
 fn widths_differ_by_at_most_one() {
     for (n, ranks, tile) in all_sizes().filter(|&(n, ..)| n > 0) {
-        let columns = Columns::new(n, ranks, tile, Distribution::BlockCyclic);
+        let columns = Partition::<Column>::new(n, ranks, tile, Mapping::BlockCyclic);
         let widths: Vec<_> = columns.each().map(|t| columns.tile(t).width).collect();
         assert!(widths.iter().max().unwrap() - widths.iter().min().unwrap() <= 1);
         assert_eq!(
@@ -45,11 +45,11 @@ fn widths_differ_by_at_most_one() {
 }
 
 #[test]
-fn source_is_a_permutation_and_trivial_in_the_block_distribution() {
+fn source_is_a_permutation_and_trivial_in_the_block_mapping() {
     for (n, ranks, tile) in all_sizes() {
         let identity: Vec<_> = (0..n).collect();
-        assert_eq!(Columns::new(n, ranks, tile, Distribution::Block).source(), identity);
-        let mut source = Columns::new(n, ranks, tile, Distribution::BlockCyclic).source();
+        assert_eq!(Partition::<Column>::new(n, ranks, tile, Mapping::Block).source(), identity);
+        let mut source = Partition::<Column>::new(n, ranks, tile, Mapping::BlockCyclic).source();
         source.sort_unstable();
         assert_eq!(source, identity);
     }
@@ -58,12 +58,12 @@ fn source_is_a_permutation_and_trivial_in_the_block_distribution() {
 #[test]
 fn the_worked_example_of_the_module() {
     let place = |order| {
-        let c = Columns::new(12, 2, 2, order);
+        let c = Partition::<Column>::new(12, 2, 2, order);
         let tiles = c.each().map(|t| c.tile(t));
         tiles.map(|t| (t.global.get(), t.rank, t.local.get())).collect::<Vec<_>>()
     };
     let natural = [(0, 0, 0), (2, 0, 2), (4, 0, 4), (6, 1, 0), (8, 1, 2), (10, 1, 4)];
     let cyclic = [(0, 0, 0), (2, 1, 0), (4, 0, 2), (6, 1, 2), (8, 0, 4), (10, 1, 4)];
-    assert_eq!(place(Distribution::Block), natural);
-    assert_eq!(place(Distribution::BlockCyclic), cyclic);
+    assert_eq!(place(Mapping::Block), natural);
+    assert_eq!(place(Mapping::BlockCyclic), cyclic);
 }

@@ -1,7 +1,7 @@
 //! Examples with known answers, and the solver's uses of layouts: both orientations of a matrix,
 //! the distribution of columns, and the worked table of the module's docs.
 
-use meshsolve::layout::{Columns, Distribution, GlobalColumn, Layout, Tuple};
+use meshsolve::layout::{Column, GlobalColumn, Layout, Mapping, Partition, Tuple};
 
 fn pairs(m: usize, n: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..m).flat_map(move |i| (0..n).map(move |j| (i, j)))
@@ -152,10 +152,8 @@ fn distributions() {
         assert_eq!(cyclic, Layout::new((w, (ranks, k)), (1, (k * w, w))));
         let global = Layout::new((w, (k, ranks)), (1, (ranks * w, w)));
         assert!(cyclic.is_dense());
-        for (order, position) in
-            [(Distribution::Block, &natural), (Distribution::BlockCyclic, &cyclic)]
-        {
-            let columns = Columns::new(n, ranks, w, order);
+        for (order, position) in [(Mapping::Block, &natural), (Mapping::BlockCyclic, &cyclic)] {
+            let columns = Partition::<Column>::new(n, ranks, w, order);
             let source = columns.source();
             for j in 0..n {
                 assert_eq!(source[position.index(j)], j, "w={w} P={ranks} k={k}");

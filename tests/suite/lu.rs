@@ -6,18 +6,18 @@ use crate::common::workers::{CASES, element, matrix, on_workers, shards};
 use crate::common::{Random, for_all_scalars, random, ratio, residual};
 use faer::Mat;
 use meshsolve::algorithms::lu::{Interchange, factor, sweeps};
-use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
+use meshsolve::algorithms::redistribute::{Redistribution, redistribute_columns};
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::comm::{Communicator, Sharing, Stopped};
 use meshsolve::device::{Backend, Op};
-use meshsolve::layout::{Columns, Distribution, GlobalRow};
+use meshsolve::layout::{Distribution, GlobalRow, Mapping};
 use meshsolve::matrix::Cells;
 use meshsolve::scalar::Scalar;
 
 fn factors_and_solves<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
-        for distribution in [Distribution::Block, Distribution::BlockCyclic] {
-            one_factorisation::<T>(n, ranks, tile, workers, distribution);
+        for mapping in [Mapping::Block, Mapping::BlockCyclic] {
+            one_factorisation::<T>(n, ranks, tile, workers, mapping);
         }
     }
 }
@@ -27,17 +27,18 @@ fn one_factorisation<T: Scalar>(
     ranks: usize,
     tile: usize,
     workers: usize,
-    distribution: Distribution,
+    mapping: Mapping,
 ) {
-    let name = format!("{} n={n} P={ranks} T={tile} L={workers} {distribution:?}", T::DTYPE.name());
+    let name = format!("{} n={n} P={ranks} T={tile} L={workers} {mapping:?}", T::DTYPE.name());
     let mut a = random::<T>(n, n, 11 + n as u64);
     (0..n).for_each(|i| a[(i, i)] += T::from_f64_impl(0.5));
     let mut memory = shards(&a, ranks);
-    let columns = Columns::new(n, ranks, tile, distribution);
+    let distribution = Distribution::whole_columns((n, n), ranks, tile, mapping);
+    let columns = distribution.columns();
     let plan = Redistribution::new(&columns.source(), workers);
-    let m = matrix(&mut memory, &columns);
-    let mut staging = vec![T::ZERO; plan.staging_columns() * n];
-    let staging = Cells::of(&mut staging).by_columns(n, plan.staging_columns(), n);
+    let m = matrix(&mut memory, &distribution);
+    let mut staging = vec![T::ZERO; plan.staging_lines() * n];
+    let staging = Cells::of(&mut staging).by_columns(n, plan.staging_lines(), n);
     let mut pivots = vec![-1; n];
     let rows = Cells::of(&mut pivots);
 
@@ -53,7 +54,7 @@ fn one_factorisation<T: Scalar>(
 
     let comm = Communicator::new(workers);
     on_workers::<T>(&comm, columns.widest(), |worker| {
-        redistribute(worker, &m, &plan, staging).unwrap();
+        redistribute_columns(worker, &m, &plan, staging).unwrap();
         factor(worker, &m, rows).unwrap();
         for (i, op) in ops.into_iter().enumerate() {
             let (sweeps, interchange) = sweeps(op);
@@ -79,7 +80,7 @@ fn one_factorisation<T: Scalar>(
     });
 
     assert_eq!(comm.info(), 0, "{name}");
-    let lu = Mat::<T>::from_fn(n, n, |i, j| element(&columns, &memory, i, j));
+    let lu = Mat::<T>::from_fn(n, n, |i, j| element(&distribution, &memory, i, j));
     assert!(ratio(&rebuilt(&lu, &pivots), &a) < 1.0, "{name}: P^T L U is A");
     let (expected, _) = reference(&mut a.clone());
     assert!(pivots.iter().zip(&expected).all(|(p, e)| *p as usize == *e), "{name}: pivots");
@@ -114,8 +115,9 @@ fn shared_steps_give_the_same_factors_in_every_run<T: Scalar>() {
         let name = format!("{} {ranks} ranks {workers} workers", T::DTYPE.name());
         let factored = || {
             let mut memory = shards(&a, ranks);
-            let columns = Columns::new(n, ranks, 48, Distribution::Block);
-            let m = matrix(&mut memory, &columns);
+            let distribution = Distribution::whole_columns((n, n), ranks, 48, Mapping::Block);
+            let columns = distribution.columns();
+            let m = matrix(&mut memory, &distribution);
             let mut pivots = vec![-1; n];
             let rows = Cells::of(&mut pivots);
             let comm = sharing(workers);
@@ -135,8 +137,8 @@ fn a_worker_that_stops_releases_those_that_share_a_panel<T: Scalar>() {
     for absent in 0..3 {
         let a = random::<T>(n, n, 3);
         let mut memory = shards(&a, 1);
-        let columns = Columns::new(n, 1, 40, Distribution::Block);
-        let m = matrix(&mut memory, &columns);
+        let distribution = Distribution::whole_columns((n, n), 1, 40, Mapping::Block);
+        let m = matrix(&mut memory, &distribution);
         let mut pivots = vec![-1; n];
         let rows = Cells::of(&mut pivots);
         let comm = sharing(3);
@@ -160,14 +162,14 @@ fn the_first_zero_pivot_is_reported_and_nobody_stops<T: Scalar>() {
             a[(i, 39)] = T::ZERO;
         }
         let mut memory = shards(&a, 4);
-        let columns = Columns::new(n, 4, 4, Distribution::Block);
-        let m = matrix(&mut memory, &columns);
+        let distribution = Distribution::whole_columns((n, n), 4, 4, Mapping::Block);
+        let m = matrix(&mut memory, &distribution);
         let mut pivots = vec![-1; n];
         let rows = Cells::of(&mut pivots);
         let comm = Communicator::new(workers);
         on_workers::<T>(&comm, 4, |worker| factor(worker, &m, rows).unwrap());
         assert_eq!(comm.info(), singular + 1);
-        let lu = Mat::<T>::from_fn(n, n, |i, j| element(&columns, &memory, i, j));
+        let lu = Mat::<T>::from_fn(n, n, |i, j| element(&distribution, &memory, i, j));
         assert!(ratio(&rebuilt(&lu, &pivots), &a) < 3.0, "column {singular}, {workers} workers");
     }
 }

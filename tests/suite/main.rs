@@ -9,6 +9,7 @@ mod common;
 mod condition;
 mod cuda_load;
 mod exchange;
+mod grids;
 mod inverse;
 mod kinds;
 mod layout;

@@ -8,16 +8,17 @@ use crate::common::workers::{CASES, matrix, on_workers, shards};
 use meshsolve::algorithms::norm::{squares, sums};
 use meshsolve::comm::Communicator;
 use meshsolve::device::Squares;
-use meshsolve::layout::{Columns, Distribution};
+use meshsolve::layout::{Distribution, Mapping};
 use meshsolve::matrix::Cells;
 use meshsolve::scalar::Scalar;
 
 fn workers_together<T: Scalar>() {
     for (n, ranks, tile, workers) in CASES {
-        let a = uneven::<T>(n);
+        let a = uneven::<T>(n, n);
         let mut memory = shards(&a, ranks);
-        let columns = Columns::new(n, ranks, tile, Distribution::Block);
-        let m = matrix(&mut memory, &columns);
+        let distribution = Distribution::whole_columns((n, n), ranks, tile, Mapping::Block);
+        let columns = distribution.columns();
+        let m = matrix(&mut memory, &distribution);
         for order in [n, n - n / 3] {
             let mut found = vec![0.0; 2 * workers * n];
             let all = Cells::of(&mut found);
@@ -25,9 +26,9 @@ fn workers_together<T: Scalar>() {
             let all = Mutex::new(Squares::default());
             on_workers::<T>(&Communicator::new(workers), columns.widest(), |worker| {
                 let l = meshsolve::device::Backend::<T>::worker(worker);
-                sums(worker, &m, order, true, part(2 * l));
-                sums(worker, &m, order, false, part(2 * l + 1));
-                let own = squares(worker, &m, order).unwrap();
+                sums(worker, &m, (order, order), true, part(2 * l));
+                sums(worker, &m, (order, order), false, part(2 * l + 1));
+                let own = squares(worker, &m, (order, order)).unwrap();
                 let mut all = all.lock().unwrap();
                 *all = all.and(own);
             });
@@ -36,7 +37,7 @@ fn workers_together<T: Scalar>() {
                 (0..order).map(total).fold(0.0, f64::max)
             };
             let got = [largest(0), largest(1), all.into_inner().unwrap().root()];
-            for (got, exact) in got.into_iter().zip(norms(&a, order)) {
+            for (got, exact) in got.into_iter().zip(norms(&a, (order, order))) {
                 assert!((got / exact - 1.0).abs() < 1e-13, "n {n} order {order}: {got} {exact}");
             }
         }

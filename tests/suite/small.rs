@@ -9,7 +9,7 @@ use meshsolve::algorithms::{cholesky, lu, norm};
 use meshsolve::comm::{Communicator, Sharing};
 use meshsolve::device::Backend;
 use meshsolve::device::cpu::CpuWorker;
-use meshsolve::layout::{Columns, Distribution};
+use meshsolve::layout::{Distribution, Mapping};
 use meshsolve::matrix::{Cells, Matrix};
 
 const N: usize = 6;
@@ -17,15 +17,15 @@ const N: usize = 6;
 /// What two workers leave of a matrix in two shards.
 fn after(a: &Mat<f64>, work: impl Fn(&mut CpuWorker<f64>, &Matrix<f64>) + Sync) -> Mat<f64> {
     let mut memory = shards(a, 2);
-    let columns = Columns::new(N, 2, 2, Distribution::Block);
-    let view = matrix(&mut memory, &columns);
+    let distribution = Distribution::whole_columns((N, N), 2, 2, Mapping::Block);
+    let view = matrix(&mut memory, &distribution);
     let sharing = Sharing { workers: 2, rows: 1, barrier_cost: 0.0 };
     let comm = Communicator::new(2).with_sharing(sharing);
     on_workers::<f64>(&comm, 2, |worker| {
         assert_eq!(Backend::<f64>::sharers(worker, N), 2, "panels of LU are shared");
         work(worker, &view);
     });
-    Mat::from_fn(N, N, |i, j| element(&columns, &memory, i, j))
+    Mat::from_fn(N, N, |i, j| element(&distribution, &memory, i, j))
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_transpose_across_shards_and_norms() {
     let all = Cells::of(&mut sums);
     let transposed = after(&a, |worker, a| {
         let own = all.sub(Backend::<f64>::worker(worker) * N, 0, N, 1);
-        norm::sums(worker, a, N, true, own);
+        norm::sums(worker, a, (N, N), true, own);
         Backend::<f64>::barrier(worker).unwrap();
         worker.transpose_square(a).unwrap();
     });

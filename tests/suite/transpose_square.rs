@@ -6,7 +6,7 @@ use crate::common::workers::on_workers;
 use crate::transposition::{Guarded, Random, fill, transposed};
 use meshsolve::comm::Communicator;
 use meshsolve::device::Backend;
-use meshsolve::layout::{Columns, Distribution};
+use meshsolve::layout::{Distribution, Mapping};
 use meshsolve::matrix::{Cells, Matrix};
 use meshsolve::scalar::Scalar;
 
@@ -16,7 +16,7 @@ const RANKS: [usize; 5] = [1, 2, 3, 4, 8];
 /// are multiples of only the element size.
 struct Shards<T> {
     memory: Vec<Guarded>,
-    columns: Columns,
+    distribution: Distribution,
     of: PhantomData<T>,
 }
 
@@ -31,17 +31,17 @@ impl<T: Scalar> Shards<T> {
             shard.content().copy_from_slice(&content[rank * bytes..][..bytes]);
         }
         // The cut into tile columns has no effect.
-        let columns = Columns::new(n, ranks, 5, Distribution::Block);
-        Shards { memory, columns, of: PhantomData }
+        let distribution = Distribution::whole_columns((n, n), ranks, 5, Mapping::Block);
+        Shards { memory, distribution, of: PhantomData }
     }
 
     fn transpose(&mut self, workers: usize) {
-        let (n, local) = (self.columns.n(), self.columns.per_rank());
+        let (n, local) = self.distribution.shard();
         let shards = self.memory.iter_mut().map(|shard| {
             let content: &mut [T] = bytemuck::cast_slice_mut(shard.content());
             Cells::of(content).by_columns(n, local, n)
         });
-        let matrix = Matrix::new(shards.collect(), &self.columns);
+        let matrix = Matrix::new(shards.collect(), &self.distribution);
         let comm = Communicator::new(workers);
         on_workers::<T>(&comm, 1, |worker| worker.transpose_square(&matrix).unwrap());
     }

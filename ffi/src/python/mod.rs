@@ -14,7 +14,7 @@ use meshsolve::embedding::{
     DType, Forecast, cpu_tile_width, cusolvermg_tile_width, table, verbs, widest_of_engine,
     worker_count,
 };
-use meshsolve::layout::{Columns, Distribution, Storage};
+use meshsolve::layout::{Column, Mapping, Partition, Storage};
 use meshsolve::log::{self, Event};
 use meshsolve::{rendezvous, settings, stats};
 
@@ -44,10 +44,10 @@ fn ffi_api_version() -> (i32, i32) {
     (version / 1000, version % 1000)
 }
 
-/// Names and summaries of the routines.
+/// Names, summaries and requirements of the routines.
 #[pyfunction]
-fn routine_table() -> Vec<(&'static str, &'static str)> {
-    table().map(|r| (r.name(), r.summary())).collect()
+fn routine_table() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
+    table().map(|r| (r.name(), r.summary(), r.requires())).collect()
 }
 
 /// Threads that one call may use.
@@ -217,7 +217,7 @@ fn engine_order(routine: &str, n: usize, ranks: usize) -> PyResult<(usize, usize
 #[pyfunction]
 fn widest_tile(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
     let widest = cpu_tile_width(n, solver_dtype(dtype)?, worker_count(ranks, settings::threads()));
-    Ok(Columns::new(n, ranks, widest, Distribution::Block).widest())
+    Ok(Partition::<Column>::new(n, ranks, widest, Mapping::Block).widest())
 }
 
 /// The plan of a routine of the solvers, as a dictionary: layouts, tiles, bytes, moves.

@@ -60,7 +60,7 @@ fn add_products<T: Scalar, B: Backend<T>>(
                 break;
             }
             let s = panel.matrix_rows(top..end);
-            worker.gemm(a.rows(j, top..end), T::ONE, s, Op::None, a.tile(k.row(), j));
+            worker.gemm(a.rows_of(j, top..end), T::ONE, s, Op::None, a.tile(k.row(), j));
         }
     }
 }

@@ -107,7 +107,7 @@ pub(super) fn factor_panel<T: Scalar, B: Backend<T>>(
 ) -> Step {
     let Some(index) = group.index_of(worker.worker(), worker.workers()) else { return Ok(()) };
     let rows = a.columns().tile(t).rows();
-    let panel = a.rows(t, rows.start..a.all_rows().end);
+    let panel = a.rows_of(t, rows.start..a.all_rows().end);
     worker.getrf(panel, rows.start, pivots.matrix_rows(rows), &mut group)?;
     if index == 0 {
         worker.announce(panels, t.get() + 1);

@@ -36,14 +36,14 @@ pub fn inverse<T: Scalar, B: Backend<T>>(
     worker.barrier()?;
     invert_triangle(worker, a, Triangle::Upper)?;
     worker.barrier()?;
-    let rows = rows_of(worker.worker(), worker.workers(), a.columns().n());
+    let rows = rows_of(worker.worker(), worker.workers(), a.n());
     for j in a.columns().each().rev() {
         take_lower(worker, a, j, &rows, panel);
         worker.barrier()?;
         finish_column(worker, a, j, &rows, panel);
         worker.barrier()?;
     }
-    let mut source = vec![0; a.columns().n()];
+    let mut source = vec![0; a.n()];
     let order = worker.interchanged(pivots)?;
     order.into_iter().enumerate().for_each(|(from, to)| source[to] = from);
     interchange_columns(worker, a, &source, &rows, panel);
@@ -71,17 +71,17 @@ fn take_lower<T: Scalar, B: Backend<T>>(
     let panel = panel.sub(0, 0, panel.rows(), tile.width);
     let top = rows.start.max(diagonal);
     if top < end {
-        worker.copy(a.rows(j, top..end), panel.matrix_rows(top..end));
+        worker.copy(a.rows_of(j, top..end), panel.matrix_rows(top..end));
     }
     let bottom = end.min(below);
     if top < bottom {
-        let (left, here) = (top - diagonal, a.rows(j, top..bottom));
+        let (left, here) = (top - diagonal, a.rows_of(j, top..bottom));
         worker.fill(here.sub(0, 0, here.rows(), left), T::ZERO);
         worker.clear_outside(here.sub(0, left, here.rows(), here.rows()), Triangle::Upper);
     }
     let top = top.max(below);
     if top < end {
-        worker.fill(a.rows(j, top..end), T::ZERO);
+        worker.fill(a.rows_of(j, top..end), T::ZERO);
     }
 }
 
@@ -94,7 +94,7 @@ fn finish_column<T: Scalar, B: Backend<T>>(
     panel: Cells<T>,
 ) {
     let tile = a.columns().tile(j);
-    let x = a.rows(j, rows.clone());
+    let x = a.rows_of(j, rows.clone());
     let lower = panel.sub(0, 0, panel.rows(), tile.width);
     // Adjacent tile columns are one factor.
     for (k, solved) in a.adjacent(TileColumn::each(j + 1..a.columns().end()), usize::MAX) {
@@ -120,7 +120,7 @@ fn interchange_columns<T: Scalar, B: Backend<T>>(
     panel: Cells<T>,
 ) {
     let position = a.columns().destination();
-    let column = |c: usize| a.column_at(position[c]).matrix_rows(rows.clone());
+    let column = |c: usize| a.column_at(0, position[c]).matrix_rows(rows.clone());
     let mut moved = vec![false; source.len()];
     for start in 0..source.len() {
         if moved[start] || source[start] == start {

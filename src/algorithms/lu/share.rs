@@ -62,7 +62,7 @@ pub fn step<T: Scalar, B: Backend<T>>(
     panels: &Phase,
 ) -> Step {
     let Some(index) = group.index_of(worker.worker(), worker.workers()) else { return Ok(()) };
-    let (next, n) = (k + 1, a.columns().n());
+    let (next, n) = (k + 1, a.n());
     let (first, later) = (a.columns().tile(next).global, TileColumn::each(next..a.columns().end()));
     // Interchanges and U involve rows of all workers, so workers split columns here.
     let mine = group.columns(index, first.get()..n);

@@ -214,7 +214,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
                 return;
             }
             let (top, end) = (start.max(first_row), (start + self.pack_rows).min(end_row));
-            let rows = a.rows(k, top..end);
+            let rows = a.rows_of(k, top..end);
             // For a single product the copy costs more than it saves.
             let rows = if targets.len() > 1 { self.packed(rows) } else { rows };
             for (index, &j) in targets.iter().enumerate() {
@@ -225,7 +225,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
                 if from >= end {
                     break;
                 }
-                let (c, rows) = (a.rows(j, from..end), rows.rows_from(from - top));
+                let (c, rows) = (a.rows_of(j, from..end), rows.rows_from(from - top));
                 self.gemm(c, -T::ONE, rows, Op::None, other(index, j));
             }
         }
@@ -495,7 +495,7 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
 
     fn transpose_square(&mut self, a: &Matrix<T>) -> Step {
         self.span("transpose across", Of::Call, |worker| {
-            let square = Square::new(a.columns().n(), a.columns().ranks(), size_of::<T>());
+            let square = Square::new(a.n(), a.columns().ranks(), size_of::<T>());
             let (units, workers) = (square.units(), worker.workers());
             let share = |worker: usize| (units as u128 * worker as u128 / workers as u128) as usize;
             // A column of the matrix is a row for `transpose`.

@@ -10,7 +10,7 @@ use super::queue::Lines;
 use super::vendor::mg::{Distributed, Grid, Outcome, Whole, Work};
 use crate::device::WholeStep;
 use crate::error::Result;
-use crate::layout::{Columns, GlobalColumn, Layout};
+use crate::layout::{Column, GlobalColumn, Layout, Partition};
 use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 
@@ -293,7 +293,7 @@ impl CusolverMg {
     fn collect_rows(
         &self,
         seats: &[Seat],
-        columns: &Columns,
+        columns: &Partition<Column>,
         distributed: &[Address],
         to: Cells<i32>,
     ) -> Result<()> {
@@ -323,7 +323,7 @@ impl CusolverMg {
     fn distribute_rows(
         &self,
         seats: &[Seat],
-        columns: &Columns,
+        columns: &Partition<Column>,
         distributed: &[Address],
         from: Cells<i32>,
     ) -> Result<()> {

@@ -222,7 +222,7 @@ fn conjugates_factor<T: Scalar>(job: &Solver<T>) -> bool {
 fn conjugate<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
     let a = job.a();
     for t in owned_from(worker, a.columns(), TileColumn::new(0)) {
-        worker.conjugate(a.rows(t, a.columns().tile(t).rows().start..a.all_rows().end));
+        worker.conjugate(a.rows_of(t, a.columns().tile(t).rows().start..a.all_rows().end));
     }
     worker.barrier()
 }

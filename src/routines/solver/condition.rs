@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::call_memory::Region;
 use super::job::Solver;
 use super::magnitude::near_underflow;
+use super::operands::Problem;
 use super::options::{Family, Norm, Options};
 use crate::algorithms::condition::{Estimator, block, inverse_norm};
 use crate::algorithms::lu::Interchange;
@@ -38,13 +39,14 @@ impl<T: Scalar> Norms<T> {
 /// The number of sums of each worker. norm1(A) needs sums over rows of B where these are A's
 /// columns, as for A^T. It also needs them for the part of a column that is not given, as with one
 /// triangle. Squares have three sizes.
-pub fn sums_of_worker(options: &Options, n: usize) -> usize {
+pub fn sums_of_worker(options: &Options, problem: &Problem) -> usize {
     let Options { verb, storage, norm, .. } = options;
     let of_transpose = storage.is_transpose() && !verb.upright;
     match verb.family {
         Family::Norm if *norm == Norm::Frobenius => 3,
-        Family::Norm => n,
-        family if verb.norm && (family == Family::Cholesky || of_transpose) => n,
+        Family::Norm if options.sums_columns() => problem.n,
+        Family::Norm => problem.m,
+        family if verb.norm && (family == Family::Cholesky || of_transpose) => problem.m,
         _ => 0,
     }
 }
@@ -71,9 +73,9 @@ impl<T: Scalar> Solver<T> {
         Ok((0..sums.first().map_or(0, Vec::len)).map(total).collect())
     }
 
-    /// The largest sum over a row or column.
+    /// The largest sum over a row or column; those of padding are zero.
     pub(super) fn largest_total(&self) -> Result<f64> {
-        Ok(self.totals()?.into_iter().take(self.unpadded()).fold(0.0, larger))
+        Ok(self.totals()?.into_iter().fold(0.0, larger))
     }
 
     fn row_sums(&self, worker: usize) -> Option<Cells<'_, f64>> {

@@ -10,7 +10,7 @@ use super::sizes::Sizes;
 use crate::call::Call;
 use crate::device::cuda::engine::{self, Asked};
 use crate::error::{Error, Result};
-use crate::layout::Distribution;
+use crate::layout::Mapping;
 use crate::rendezvous::Exchange;
 use crate::routines::Part;
 use crate::scalar::Scalar;
@@ -31,7 +31,7 @@ pub(super) fn enlist<T: Scalar>(
     if engine == Engine::Own || verb.family.reads_only() {
         return Ok(None);
     }
-    if options.distribution == Some(Distribution::Block) && problem.ranks > 1 {
+    if options.mapping == Some(Mapping::Block) && problem.ranks() > 1 {
         return Err(Error::invalid(format!(
             "meshsolve.{}: attribute `order`: expected \"auto\" or \"cyclic\" with engine \
              \"cusolvermg\", got \"natural\"; leave it out, or leave engine=None",
@@ -40,11 +40,12 @@ pub(super) fn enlist<T: Scalar>(
     }
     let widest = options.widest_of_engine();
     if options.tile.is_none()
-        && engine::cusolvermg_tile_width(problem.n, problem.ranks, widest).is_err()
+        && engine::cusolvermg_tile_width(problem.n, problem.ranks(), widest).is_err()
     {
         return Err(options.no_width(problem));
     }
-    let columns = Sizes::on_cuda::<T>(options, problem, part.device()).columns;
+    let sizes = Sizes::on_cuda::<T>(options, problem, part.device());
+    let columns = sizes.columns();
     let tile = columns.widest();
     if columns.each().any(|t| columns.tile(t).width != tile) {
         return Err(options.no_width(problem));
@@ -95,7 +96,7 @@ impl Options {
     }
 
     fn no_width(&self, problem: &Problem) -> Error {
-        let Problem { n, ranks, .. } = *problem;
+        let (n, ranks) = (problem.n, problem.ranks());
         let remedy =
             match (self.tile, engine::cusolvermg_tile_width(n, ranks, self.widest_of_engine())) {
                 (None, Err(order)) => format!("pad A with an identity corner to order {order}"),

@@ -91,10 +91,10 @@ impl<T: Scalar> Solver<T> {
     /// B, in the memory where the call works on it.
     pub fn a(&self) -> Matrix<'_, T> {
         let Signature { args, rets } = self.options.verb.signature;
-        let (Problem { n, ranks, .. }, storage) = (self.problem, self.options.storage);
+        let shard = self.sizes.distribution.shard();
         let layout = match self.options.verb.family.reads_only() {
-            true => storage.as_columns(n, ranks),
-            false => Storage::column_major(n, ranks),
+            true => self.options.storage.as_columns(shard),
+            false => Storage::column_major(shard),
         };
         let (result, operand) =
             (Signature::find(rets, Kind::Matrix), Signature::find(args, Kind::Matrix));
@@ -102,7 +102,7 @@ impl<T: Scalar> Solver<T> {
             Some(result) => call.rets[result].cells(&layout),
             None => call.args[operand.expect("a matrix")].cells(&layout),
         });
-        Matrix::new(shards.collect(), &self.sizes.columns)
+        Matrix::new(shards.collect(), &self.sizes.distribution)
     }
 
     /// Scratch of one worker alone.
@@ -117,8 +117,8 @@ impl<T: Scalar> Solver<T> {
 
     /// Scratch for one tile column, used for inverses.
     pub fn panel(&self) -> Cells<'_, T> {
-        let (n, widest) = (self.problem.n, self.sizes.columns.widest());
-        self.shared_scratch().by_columns(n, widest, panel_rows(n))
+        let (m, widest) = (self.problem.m, self.sizes.columns().widest());
+        self.shared_scratch().by_columns(m, widest, panel_rows(m))
     }
 
     /// The operand of a kind, on rank 0.
@@ -237,11 +237,11 @@ fn figures<T: Scalar>(
         dtype: T::DTYPE.name(),
         n: problem.n,
         rhs: problem.rhs,
-        ranks: problem.ranks,
+        ranks: problem.ranks(),
         visible,
         workers: sizes.workers,
-        tiles: sizes.columns.count(),
-        tile: sizes.columns.widest(),
+        tiles: sizes.columns().count(),
+        tile: sizes.columns().widest(),
         scratch_bytes: sizes.scratch_bytes::<T>(),
         ..CallStats::default()
     }
@@ -253,7 +253,7 @@ impl<T: Scalar> Job for Solver<T> {
     }
 
     unsafe fn run(&self, worker: usize) -> Result<()> {
-        let (widest, scratch) = (self.sizes.columns.widest(), self.own_scratch(worker));
+        let (widest, scratch) = (self.sizes.columns().widest(), self.own_scratch(worker));
         // SAFETY: *order*: `steps` is one routine. The caller promises that each worker runs it
         // once.
         let mut worker = unsafe { CpuWorker::new(&self.comm, worker, widest, scratch) };

@@ -81,6 +81,12 @@ impl<T: Scalar> Solver<T> {
 
     /// The order of A without its padding.
     pub(super) fn unpadded(&self) -> usize {
-        self.options.unpadded.unwrap_or(self.problem.n).min(self.problem.n)
+        self.leading().1
+    }
+
+    /// Rows and columns of the solver's matrix without its padding.
+    pub(super) fn leading(&self) -> (usize, usize) {
+        let order = self.options.unpadded.unwrap_or(usize::MAX);
+        (order.min(self.problem.m), order.min(self.problem.n))
     }
 }

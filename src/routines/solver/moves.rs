@@ -4,11 +4,10 @@ use super::job::Solver;
 use super::options::{Family, Options, Structure};
 use super::sizes::Moves;
 use crate::algorithms::mirror::{Missing, mirror_triangle};
-use crate::algorithms::redistribute::redistribute;
+use crate::algorithms::redistribute::{redistribute_columns, redistribute_rows};
 use crate::call::Call;
 use crate::comm::Step;
 use crate::device::{Backend, Op};
-use crate::layout::{Columns, Distribution};
 use crate::scalar::Scalar;
 
 impl<T: Scalar> Solver<T> {
@@ -66,17 +65,21 @@ impl<T: Scalar> Solver<T> {
     }
 
     fn redistribute(&self, worker: &mut impl Backend<T>, moves: &Moves) -> Step {
-        let Some(moves) = &moves.columns else { return Ok(()) };
-        let (n, columns) = (self.problem.n, moves.staging_columns());
-        let staging = self.shared_scratch().by_columns(n, columns, n);
-        redistribute(worker, &self.a(), moves, staging)
+        let (a, (m, n)) = (self.a(), self.sizes.distribution.shard());
+        let staging = |lines, length| self.shared_scratch().by_columns(length, lines, length);
+        if let Some(columns) = &moves.columns {
+            redistribute_columns(worker, &a, columns, staging(columns.staging_lines(), m))?;
+        }
+        if let Some(rows) = &moves.rows {
+            redistribute_rows(worker, &a, rows, staging(rows.staging_lines(), n))?;
+        }
+        Ok(())
     }
 
     /// Makes a triangle of B from the other one, before or after redistribution.
     fn mirror(&self, worker: &mut impl Backend<T>, missing: Missing, conjugated: bool) -> Step {
-        let c = &self.sizes.columns;
-        let block = Columns::new(c.n(), c.ranks(), c.widest().max(1), Distribution::Block);
-        mirror_triangle(worker, &self.a().with_columns(&block), missing, conjugated)
+        let block = self.sizes.distribution.in_block_mapping();
+        mirror_triangle(worker, &self.a().with_distribution(&block), missing, conjugated)
     }
 
     /// The triangle of the solver's matrix that is not given, if only one is.

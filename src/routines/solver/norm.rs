@@ -6,7 +6,7 @@
 
 use super::job::Solver;
 use super::operands::{A, Kind, slot};
-use super::options::{Family, Norm, Verb};
+use super::options::{Family, Norm, Options, Verb};
 use crate::algorithms::norm::{squares, sums};
 use crate::comm::Step;
 use crate::device::cpu::float_mode::FloatMode;
@@ -23,19 +23,25 @@ pub static VERBS: [Verb; 1] = [Verb::new(
 )];
 
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
-    let (n, Some(own)) = (job.unpadded(), job.sums_of(worker.worker())) else { return Ok(()) };
+    let (leading, Some(own)) = (job.leading(), job.sums_of(worker.worker())) else { return Ok(()) };
     worker.keep_subnormals(true);
     if job.options.norm == Norm::Frobenius {
-        let found = squares(worker, &job.a(), n)?;
+        let found = squares(worker, &job.a(), leading)?;
         let sizes = [found.small, found.medium, found.large];
         // SAFETY: *order*: this worker's own sums.
         let written = unsafe { memory::write(job.memory(), &sizes, own) };
         return written.map_err(|error| worker.fail(error));
     }
-    // By rows the solver's matrix is the transpose.
-    let of_columns = (job.options.norm == Norm::One) != job.options.storage.is_transpose();
-    sums(worker, &job.a(), n, of_columns, own.sub(0, 0, n, 1));
+    sums(worker, &job.a(), leading, job.options.sums_columns(), own);
     Ok(())
+}
+
+impl Options {
+    /// Whether the norm is the largest sum of a column of the solver's matrix, not of a row. By rows
+    /// that matrix is the transpose.
+    pub(super) fn sums_columns(&self) -> bool {
+        (self.norm == Norm::One) != self.storage.is_transpose()
+    }
 }
 
 /// A single thread writes the result.

@@ -30,7 +30,7 @@ use crate::device::cuda::worker::columns::table_bytes;
 use crate::device::cuda::worker::interchanges::moves_bytes;
 use crate::dispatch;
 use crate::error::{Error, Result};
-use crate::layout::{Distribution, TileColumn};
+use crate::layout::{Mapping, TileColumn};
 use crate::rendezvous::Exchange;
 use crate::routines::{OnCuda, Part};
 use crate::scalar::{DType, Scalar};
@@ -50,11 +50,11 @@ impl Sizes {
         problem: &Problem,
         device: &Device,
     ) -> Sizes {
-        let Problem { n, ranks, .. } = *problem;
+        let (n, ranks) = (problem.n, problem.ranks());
         let machine = Machine {
             workers: ranks,
             least: ranks,
-            distribution: if ranks > 1 { Distribution::BlockCyclic } else { Distribution::Block },
+            mapping: if ranks > 1 { Mapping::BlockCyclic } else { Mapping::Block },
             tile: match options.engine {
                 Engine::CusolverMg if !options.verb.family.reads_only() => {
                     engine::cusolvermg_tile_width(n, ranks, options.widest_of_engine()).unwrap_or(1)
@@ -86,8 +86,9 @@ impl Sizes {
         tools: &mut Tools,
         device: &Device,
     ) -> Result<Needs> {
-        let (size, &Problem { n, ranks, rhs, .. }) = (size_of::<T>(), problem);
-        let (widest, count) = (self.columns.widest(), self.columns.count());
+        let (size, &Problem { m, n, rhs, .. }) = (size_of::<T>(), problem);
+        let (ranks, all) = (problem.ranks(), self.columns());
+        let (widest, count) = (all.widest(), all.count());
         let turns = [&self.arrange, &self.restore].map(|moves| moves.turn.as_ref());
         let turning = turns.map(|p| p.map_or(0, |p| transposition::scratch_bytes(p, shard)));
         let verb = options.verb;
@@ -96,14 +97,14 @@ impl Sizes {
         let square = if is_whole { 0 } else { widest * widest };
         let estimate = if verb.condition { crate::algorithms::condition::block(n) } else { 0 };
         // Columns of right-hand sides that one operation works on.
-        let columns = self.group.min(rhs).max(rhs.min(self.shared / n.max(1))).max(estimate);
+        let columns = self.group.min(rhs).max(rhs.min(self.shared / m.max(1))).max(estimate);
         // The most that one operation copies from other ranks: a tile column, a tile and parts of
         // x. Inverses also copy rows of all columns of another rank, and conjugates of the factors
         // of x.
-        let tall = (n + widest) * widest;
+        let tall = (m + widest) * widest;
         let rows = if verb.invert { INVERSE_ROWS.min(n) * (n / ranks) + 2 * tall } else { 0 };
-        let remote = if ranks > 1 { 2 * tall + 2 * n * columns + rows } else { 0 };
-        let own = n * columns + widest * columns + square;
+        let remote = if ranks > 1 { 2 * tall + 2 * m * columns + rows } else { 0 };
+        let own = m * columns + widest * columns + square;
         let pivots = if verb.family == Family::Lu { n * size_of::<i32>() } else { 0 };
         let table = [&self.arrange, &self.restore]
             .into_iter()
@@ -112,8 +113,8 @@ impl Sizes {
             .fold(ranks * size_of::<Address>(), usize::max);
         let arena = ((own + remote) * size + pivots + 256).max(table);
         // Where columns are block-cyclic, a rank works only on its own panels.
-        let is_cyclic = |t: TileColumn| self.columns.tile(t).rank == t.get() % ranks;
-        let distributed = self.columns.each().all(is_cyclic);
+        let is_cyclic = |t: TileColumn| all.tile(t).rank == t.get() % ranks;
+        let distributed = all.each().all(is_cyclic);
         let extra = if distributed { 2 * square * size + pivots + 256 } else { arena };
         // The number of tile columns that the library's own engine factors.
         let factors = |family| match options.engine {
@@ -121,9 +122,9 @@ impl Sizes {
             _ => 0,
         };
         let mine = |t: &usize| t % ranks == rank;
-        let tile = |t: usize| self.columns.tile(TileColumn::new(t));
+        let tile = |t: usize| all.tile(TileColumn::new(t));
         // A copy of a remote panel has its rows as leading dimension.
-        let strides = |rows: usize| if distributed { vec![n] } else { vec![n, rows] };
+        let strides = |rows: usize| if distributed { vec![m] } else { vec![m, rows] };
         let tiles: BTreeSet<_> = (0..factors(Family::Cholesky))
             .filter(mine)
             .map(|t| tile(t).width)
@@ -131,7 +132,7 @@ impl Sizes {
             .collect();
         let panels: BTreeSet<_> = (0..factors(Family::Lu))
             .filter(mine)
-            .map(|t| (n - tile(t).global.get(), tile(t).width))
+            .map(|t| (m - tile(t).global.get(), tile(t).width))
             .flat_map(|(m, n)| strides(m).into_iter().map(move |leading| (m, n, leading)))
             .collect();
         let is_sent = ranks > 1 || sends(options, device) && !is_whole;
@@ -143,13 +144,13 @@ impl Sizes {
             sums: self.sums * size_of::<f64>(),
             pivots: if rank == 0 { self.pivots * size_of::<i32>() } else { 0 },
             arenas: [arena, extra],
-            panel: if is_sent { n * widest * size } else { 0 },
+            panel: if is_sent { m * widest * size } else { 0 },
             infos: count * size_of::<i32>(),
             panel_pivots: widest * size_of::<i64>(),
-            moves: if pivots > 0 { moves_bytes(n) } else { [0; 2] },
+            moves: if pivots > 0 { moves_bytes(m) } else { [0; 2] },
             moduli: 3 * widest.max(columns).max(32) * size_of::<f64>(),
             transposition: turning.into_iter().max().unwrap_or(0),
-            blas: blas_workspace(n * (n / ranks) * size),
+            blas: blas_workspace(m * (n / ranks) * size),
             solver: solver.workspace::<T>(&mut tools.solver, shard, &tiles, &panels)?,
             engine: 0,
         })
@@ -411,7 +412,7 @@ fn prepare<T: Scalar>(
         let plans: Vec<_> = plans.into_iter().flatten().collect();
         warm::load::<T>(&device, &plans, shard(&call))?;
         let is_lu = options.verb.family == Family::Lu;
-        let (n, columns, rank) = (problem.n, &sizes.columns, call.rank);
+        let (n, columns, rank) = (problem.n, sizes.columns(), call.rank);
         let first = (rank < columns.count()).then(|| columns.tile(TileColumn::new(rank)));
         let own = first.map(|tile| (n - tile.global.get(), tile.width));
         let panels = warm::PanelShape { n, width: columns.widest(), is_lu, own };

@@ -16,6 +16,8 @@
 //!   on tiles.
 //! - `order_of_a`: the order of A without the identity corner that pads it; 0: no padding.
 //! - `on_failure`: "nan"; "raise": the call fails where `info` is not 0.
+//! - `grid_rows`: p, where A is sharded over a p x q grid of devices. 0: whole rows or columns, as
+//!   `storage` says.
 //! - `alone` (1): no other device has its own call at the same time. The library then informs the
 //!   user if the matrix is large.
 
@@ -25,13 +27,13 @@ use std::time::Instant;
 use super::call_memory::CallMemory;
 use super::job::Solver;
 use super::on_cuda::CudaSolver;
-use super::operands::{Problem, Signature, Slot};
+use super::operands::{Expected, Problem, Requirement, Signature, Slot};
 use super::sizes::{Machine, Sizes};
 use crate::call::{Attributes, Call, Job};
 use crate::device::Op;
 use crate::dispatch;
 use crate::error::{Error, Result};
-use crate::layout::{Distribution, Storage};
+use crate::layout::{Grid, Mapping, Storage};
 use crate::routines::{Configured, OnCuda, Routine};
 use crate::scalar::DType;
 
@@ -53,6 +55,13 @@ impl Family {
     pub fn reads_only(self) -> bool {
         matches!(self, Family::Triangular | Family::Residual | Family::Norm)
     }
+
+    const fn requires(self) -> &'static [Requirement] {
+        match self {
+            Family::Norm => &[],
+            _ => &[Requirement::Square, Requirement::WholeColumns],
+        }
+    }
 }
 
 /// The steps of a routine, in this order.
@@ -61,6 +70,7 @@ pub struct Verb {
     pub name: &'static str,
     pub summary: &'static str,
     pub signature: Signature,
+    pub requires: &'static [Requirement],
     pub family: Family,
     /// Brings A to the solver's form: transposes shards, mirrors the triangle, distributes columns.
     pub arrange: bool,
@@ -91,6 +101,7 @@ impl Verb {
             name,
             summary,
             signature,
+            requires: family.requires(),
             family,
             arrange: false,
             norm: false,
@@ -147,12 +158,14 @@ pub struct Options {
     pub op: Op,
     pub norm: Norm,
     pub rhs: Rhs,
-    /// The requested distribution, if any.
-    pub distribution: Option<Distribution>,
+    /// The requested mapping of columns to ranks, if any.
+    pub mapping: Option<Mapping>,
     pub tile: Option<usize>,
     pub engine: Engine,
     /// The order of A without its identity corner, which does not count in magnitudes.
     pub unpadded: Option<usize>,
+    /// Rows of the grid of devices, where A is sharded along both axes.
+    pub grid_rows: Option<usize>,
     /// Whether the call fails where there is no answer, instead of returning NaN.
     pub raises: bool,
     /// Whether no other device has its own call at the same time.
@@ -184,6 +197,10 @@ impl Routine for Verb {
 
     fn summary(&self) -> &'static str {
         self.summary
+    }
+
+    fn requires(&self) -> Vec<&'static str> {
+        self.requires.iter().map(|requirement| requirement.name()).collect()
     }
 
     fn configure(&'static self, attributes: &dyn Attributes) -> Result<Box<dyn Configured>> {
@@ -244,10 +261,10 @@ impl Routine for Verb {
             None if !self.solve => Rhs::Replicated,
             other => return Err(bad("rhs", "\"replicated\" or \"columns\"", format!("{other:?}"))),
         };
-        let distribution = match attributes.text("order").as_deref() {
+        let mapping = match attributes.text("order").as_deref() {
             None | Some("auto") => None,
-            Some("natural") => Some(Distribution::Block),
-            Some("cyclic") => Some(Distribution::BlockCyclic),
+            Some("natural") => Some(Mapping::Block),
+            Some("cyclic") => Some(Mapping::BlockCyclic),
             Some(other) => {
                 return Err(bad(
                     "order",
@@ -274,6 +291,13 @@ impl Routine for Verb {
             n @ 1.. => Some(n as usize),
             other => return Err(bad("order_of_a", "an order, or 0", other.to_string())),
         };
+        let grid_rows = match attributes.int("grid_rows").unwrap_or(0) {
+            0 => None,
+            p @ 1.. => Some(p as usize),
+            other => {
+                return Err(bad("grid_rows", "rows of a grid of devices, or 0", other.to_string()));
+            }
+        };
         let raises = match attributes.text("on_failure").as_deref() {
             None | Some("nan") => false,
             Some("raise") => true,
@@ -295,10 +319,11 @@ impl Routine for Verb {
             op,
             norm,
             rhs,
-            distribution,
+            mapping,
             tile,
             engine,
             unpadded,
+            grid_rows,
             raises,
             alone,
         }))
@@ -337,7 +362,23 @@ impl Options {
             Storage::Columns => self.verb.arrange || self.verb.family.reads_only(),
             Storage::ColumnMajor => true,
         };
-        Problem::new(self.verb.name, &self.verb.signature, tall, ranks, calls)
+        let rows = self.grid_rows.unwrap_or(if self.storage.is_transpose() { ranks } else { 1 });
+        if !ranks.is_multiple_of(rows) {
+            return Err(Error::invalid(format!(
+                "meshsolve.{}: attribute `grid_rows`: expected a divisor of the {ranks} devices, got \
+                 {rows}",
+                self.verb.name
+            )));
+        }
+        let expected = Expected {
+            name: self.verb.name,
+            signature: &self.verb.signature,
+            requires: self.verb.requires,
+            grid: Grid::new(rows, ranks / rows),
+            tall,
+            is_transpose: self.storage.is_transpose(),
+        };
+        expected.check(calls)
     }
 
     pub(super) fn wrong_dtype(&self, dtype: DType) -> Error {

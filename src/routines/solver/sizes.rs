@@ -4,11 +4,11 @@
 use super::condition;
 use super::operands::Problem;
 use super::options::{Engine, Family, Norm, Options, Rhs, Structure, Verb, cpu_tile_width};
-use crate::algorithms::redistribute;
+use crate::algorithms::redistribute::Redistribution;
 use crate::device::Op;
 use crate::device::cpu::{scratch_elements, shared_elements, worker_count};
 use crate::dispatch;
-use crate::layout::{Columns, Distribution, Layout, Storage};
+use crate::layout::{Column, Distribution, Layout, Mapping, Partition, Storage};
 use crate::scalar::{DType, Scalar};
 use crate::settings;
 use crate::transpose;
@@ -30,11 +30,11 @@ const SEQUENTIAL_WORK: f64 = (512 * 512 * 512) as f64;
 /// number.
 fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
     let asked = settings::threads_asked_for().or(options.tile.map(|_| settings::threads()));
-    let Problem { n, ranks, rhs, .. } = *problem;
-    let columns = if options.rhs == Rhs::Columns { ranks * rhs } else { rhs };
+    let Problem { m, n, rhs, .. } = *problem;
+    let columns = if options.rhs == Rhs::Columns { problem.ranks() * rhs } else { rhs };
     // Complex numbers take four real multiplications, narrow ones half the time.
     let weight = size_of::<T>() as f64 / 8.0 * if T::IS_COMPLEX { 2.0 } else { 1.0 };
-    let work = weight * (n * n) as f64 * n.max(columns) as f64;
+    let work = weight * (m * n) as f64 * m.min(n).max(columns) as f64;
     asked.unwrap_or(if work <= SEQUENTIAL_WORK { 1 } else { settings::threads() })
 }
 
@@ -48,8 +48,8 @@ pub struct Machine {
     pub workers: usize,
     /// The fewest workers.
     pub least: usize,
-    /// The distribution of columns if you request none.
-    pub distribution: Distribution,
+    /// The mapping of columns to ranks if you request none.
+    pub mapping: Mapping,
     pub tile: usize,
     /// Elements of scratch that a worker needs, from the width and the number of its tiles. It is
     /// at least the size of one tile.
@@ -64,15 +64,15 @@ impl Machine {
     /// Every CPU worker reaches every shard. Block-cyclic columns gain nothing there and cost a
     /// pass over the matrix (docs/design/adr/0001-block-distribution-on-cpu-devices.md).
     pub fn host<T: Scalar>(options: &Options, problem: &Problem) -> Self {
-        let workers = worker_count(problem.ranks, threads::<T>(options, problem));
+        let workers = worker_count(problem.ranks(), threads::<T>(options, problem));
         // Inverses keep a tile column in scratch. A factor keeps block-cyclic columns, which other
         // routines and other numbers of threads have to read.
-        let narrow = options.verb.invert || options.distribution == Some(Distribution::BlockCyclic);
+        let narrow = options.verb.invert || options.mapping == Some(Mapping::BlockCyclic);
         let sharers = if narrow { problem.n.max(1) } else { workers };
         Machine {
             workers,
             least: 1,
-            distribution: Distribution::Block,
+            mapping: Mapping::Block,
             tile: cpu_tile_width(problem.n, problem.dtype, sharers),
             own: scratch_elements::<T>,
             turn: |rows, cols| transpose::Plan::new(rows, cols, size_of::<T>()),
@@ -87,14 +87,24 @@ impl Machine {
 /// Moves of the caller's memory before the work, or of the solver's after it.
 #[derive(Default)]
 pub struct Moves {
-    /// The moves of columns, where the work uses the block-cyclic distribution.
-    pub columns: Option<redistribute::Redistribution>,
+    /// The moves of columns and of rows, where the work uses the block-cyclic mapping.
+    pub columns: Option<Redistribution>,
+    pub rows: Option<Redistribution>,
     /// The transposition of each shard, where it is needed.
     pub turn: Option<transpose::Plan>,
 }
 
+impl Moves {
+    /// Elements of scratch for lines of shards of m x n.
+    fn staging(&self, (m, n): (usize, usize)) -> usize {
+        let lines =
+            |moves: &Option<Redistribution>| moves.as_ref().map_or(0, |r| r.staging_lines());
+        (lines(&self.columns) * m).max(lines(&self.rows) * n)
+    }
+}
+
 pub struct Sizes {
-    pub columns: Columns,
+    pub distribution: Distribution,
     pub workers: usize,
     /// Right-hand sides that a worker takes at a time.
     pub group: usize,
@@ -112,13 +122,17 @@ pub struct Sizes {
 
 impl Sizes {
     pub fn new(options: &Options, problem: &Problem, machine: &Machine) -> Self {
-        let Problem { n, ranks, rhs, .. } = *problem;
+        let (Problem { m, n, grid, rhs, .. }, ranks) = (*problem, problem.ranks());
         let Options { verb, storage, .. } = *options;
         // A matrix that is only read stays in place.
-        let asked = options.distribution.unwrap_or(machine.distribution);
-        let distribution = if verb.family.reads_only() { Distribution::Block } else { asked };
+        let asked = options.mapping.unwrap_or(machine.mapping);
+        let mapping = if verb.family.reads_only() { Mapping::Block } else { asked };
         let tile = options.tile.unwrap_or(machine.tile);
-        let columns = Columns::new(n, ranks, tile, distribution);
+        let distribution = match grid.rows() {
+            1 => Distribution::whole_columns((m, n), ranks, tile, mapping),
+            _ => Distribution::new((m, n), (tile, tile), grid, mapping),
+        };
+        let columns = distribution.columns();
         let most_workers = machine.workers;
         // Every worker gets some right-hand sides.
         let group = rhs.div_ceil(most_workers.div_ceil(ranks)).clamp(1, RHS_GROUP);
@@ -127,33 +141,47 @@ impl Sizes {
         // Where a worker is a rank, all ranks take part.
         let workers = most_workers.min(columns.count().max(groups).max(machine.least).max(1));
 
-        let cyclic = distribution == Distribution::BlockCyclic && ranks > 1;
-        let turns = storage.moves(n, ranks);
-        let moves = |is: bool, source: &dyn Fn() -> Vec<usize>, rows, cols| Moves {
-            columns: (is && cyclic).then(|| redistribute::Redistribution::new(&source(), workers)),
-            turn: (is && turns).then(|| (machine.turn)(rows, cols)),
+        let is_cyclic = mapping == Mapping::BlockCyclic;
+        let shard = distribution.shard();
+        let turns = storage.moves(shard);
+        let moves = |is: bool, [of_columns, of_rows]: [&dyn Fn() -> Vec<usize>; 2], rows, cols| {
+            let moved = |is: bool, order: &dyn Fn() -> Vec<usize>| {
+                is.then(|| Redistribution::new(&order(), workers))
+            };
+            Moves {
+                columns: moved(is && is_cyclic && grid.columns() > 1, of_columns),
+                rows: moved(is && is_cyclic && grid.rows() > 1, of_rows),
+                turn: (is && turns).then(|| (machine.turn)(rows, cols)),
+            }
         };
-        let arrange = moves(verb.arrange, &|| columns.source(), n, n / ranks);
-        let restore = moves(verb.restore, &|| columns.destination(), n / ranks, n);
+        let rows = distribution.rows();
+        let there: [&dyn Fn() -> _; 2] = [&|| columns.source(), &|| rows.source()];
+        let back: [&dyn Fn() -> _; 2] = [&|| columns.destination(), &|| rows.destination()];
+        let arrange = moves(verb.arrange, there, shard.0, shard.1);
+        let restore = moves(verb.restore, back, shard.1, shard.0);
         let both = [&arrange, &restore];
-        let staging = |m: &Moves| m.columns.as_ref().map_or(0, |c| c.staging_columns() * n);
-        let staging = both.map(staging).into_iter().max().unwrap_or(0);
+        let staging = both.map(|moves| moves.staging(shard)).into_iter().max().unwrap_or(0);
         let turning =
             |m: &Moves| m.turn.as_ref().map_or((0, 0), |turn| (machine.turning)(turn, ranks));
         let [before, after] = both.map(turning);
         let (turning, turned) = (before.0.max(after.0), before.1.max(after.1));
         let partial = if verb.solve && !distributed { workers * n * rhs } else { 0 };
         let widest = columns.widest();
-        // A tile column of n rows for inverses.
-        let panel = if verb.invert { panel_rows(n) * widest } else { 0 };
+        // A tile column for inverses.
+        let panel = if verb.invert { panel_rows(m) * widest } else { 0 };
         // The limit on packed tiles: many workers then take no more than some hundredths of A.
-        let most = (n * n / PACKED_SHARE).div_ceil(workers * (widest * widest).max(1));
+        let most = (m * n / PACKED_SHARE).div_ceil(workers * (widest * widest).max(1));
         let own = (machine.own)(widest, columns.count().div_ceil(workers).min(most)).max(turning);
         let estimate = if verb.condition { condition::scratch_elements(n, workers) } else { 0 };
         let shared = staging.max(partial).max(turned).max(estimate).max(panel);
-        let sums = condition::sums_of_worker(options, n);
+        let sums = condition::sums_of_worker(options, problem);
         let pivots = if verb.family == Family::Lu { n } else { 0 };
-        Sizes { columns, workers, group, arrange, restore, own, shared, sums, pivots }
+        Sizes { distribution, workers, group, arrange, restore, own, shared, sums, pivots }
+    }
+
+    /// How the columns are cut.
+    pub fn columns(&self) -> &Partition<Column> {
+        self.distribution.columns()
     }
 
     /// Elements of scratch.
@@ -178,11 +206,11 @@ pub struct Forecast {
     pub mirrors: bool,
     /// Whether the matrix is transposed across the shards.
     pub transposes_across: bool,
-    /// Global column to position in the block and in the block-cyclic distribution; `None` where
+    /// Global column to position in the block and in the block-cyclic mapping; `None` where
     /// widths differ.
     pub block: Option<Layout>,
     pub block_cyclic: Option<Layout>,
-    /// Index of a tile to its place in the block-cyclic distribution.
+    /// Index of a tile to its place in the block-cyclic mapping.
     pub tiler: Layout,
     /// Widths of the tiles and the number of tiles of each width.
     pub widths: Vec<(usize, usize)>,
@@ -202,10 +230,11 @@ fn plain(verb: &'static Verb, storage: Storage, lower: bool, rhs: Rhs) -> Option
         op: Op::None,
         norm: Norm::One,
         rhs,
-        distribution: None,
+        mapping: None,
         tile: None,
         engine: Engine::Own,
         unpadded: None,
+        grid_rows: None,
         raises: false,
         alone: false,
     }
@@ -223,7 +252,7 @@ impl Forecast {
         rhs: usize,
         distributed: bool,
     ) -> Self {
-        let problem = Problem { n, ranks, rhs, dtype };
+        let problem = Problem::square(n, ranks, rhs, dtype);
         let spread = if distributed { Rhs::Columns } else { Rhs::Replicated };
         let options = plain(verb, storage, lower, spread);
         let sized = dispatch!(dtype, T => {
@@ -233,18 +262,19 @@ impl Forecast {
         },
             else => panic!("{} is no dtype of the solvers", dtype.name()));
         let (sizes, scratch_bytes) = sized;
-        let cyclic =
-            Columns::new(n, ranks, sizes.columns.widest().max(1), Distribution::BlockCyclic);
+        let widest = sizes.columns().widest().max(1);
+        let cyclic = Partition::<Column>::new(n, ranks, widest, Mapping::BlockCyclic);
+        let shard = sizes.distribution.shard();
         Forecast {
-            shard: storage.shard(n, ranks),
-            solver_shard: Storage::column_major(n, ranks),
+            shard: storage.shard(shard),
+            solver_shard: Storage::column_major(shard),
             is_transpose: storage.is_transpose(),
             mirrors: verb.family == Family::Cholesky && storage.mirrors(lower),
             transposes_across: verb.upright && storage.is_transpose(),
-            block: sizes.columns.layout(),
+            block: sizes.columns().layout(),
             block_cyclic: cyclic.layout(),
             tiler: cyclic.tiler().clone(),
-            widths: sizes.columns.widths(),
+            widths: sizes.columns().widths(),
             workers: sizes.workers,
             scratch_bytes,
             transposition: sizes.arrange.turn.or(sizes.restore.turn),

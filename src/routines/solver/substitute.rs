@@ -74,7 +74,7 @@ impl<T: Scalar> Solver<T> {
 
     /// The groups of right-hand sides of a worker: (rank, first column, columns).
     pub fn groups<B: Backend<T>>(&self, worker: &B) -> Vec<(usize, usize, usize)> {
-        let (Problem { ranks, rhs, .. }, group) = (self.problem, self.sizes.group);
+        let (ranks, rhs, group) = (self.problem.ranks(), self.problem.rhs, self.sizes.group);
         let groups = rhs.div_ceil(group);
         let part = |g: usize| {
             let first = g % groups * group;

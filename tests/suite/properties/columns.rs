@@ -1,8 +1,8 @@
 //! Distributions of columns, and moves from one to another by any number of workers.
 
-use meshsolve::algorithms::redistribute::{Redistribution, redistribute};
+use meshsolve::algorithms::redistribute::{Redistribution, redistribute_columns};
 use meshsolve::comm::Communicator;
-use meshsolve::layout::{Columns, Distribution, GlobalColumn};
+use meshsolve::layout::{Column, Distribution, GlobalColumn, Mapping, Partition};
 use meshsolve::matrix::Cells;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_assert, prop_assert_eq};
@@ -19,9 +19,9 @@ fn sizes() -> impl Strategy<Value = (usize, usize, usize)> {
 fn distributions_are_permutations_by_tiles() {
     check(300, &sizes(), |(per_rank, ranks, width)| {
         let n = per_rank * ranks;
-        let natural = Columns::new(n, ranks, width, Distribution::Block);
+        let natural = Partition::<Column>::new(n, ranks, width, Mapping::Block);
         prop_assert_eq!(natural.source(), (0..n).collect::<Vec<_>>());
-        let columns = Columns::new(n, ranks, width, Distribution::BlockCyclic);
+        let columns = Partition::<Column>::new(n, ranks, width, Mapping::BlockCyclic);
         let (source, destination) = (columns.source(), columns.destination());
         for position in 0..n {
             prop_assert_eq!(destination[source[position]], position);
@@ -57,13 +57,13 @@ fn moved(source: &[usize], before: &[usize], ranks: usize, workers: usize) -> Ve
         .chunks(n / ranks)
         .map(|columns| columns.iter().flat_map(|&c| (0..n).map(move |r| number(c, r))).collect())
         .collect();
-    let columns = Columns::new(n, ranks, n, Distribution::Block);
-    let natural = matrix(&mut shards, &columns);
+    let distribution = Distribution::whole_columns((n, n), ranks, n, Mapping::Block);
+    let natural = matrix(&mut shards, &distribution);
     let plan = Redistribution::new(source, workers);
-    let mut staging = vec![f64::NAN; plan.staging_columns() * n];
-    let staging = Cells::of(&mut staging).by_columns(n, plan.staging_columns(), n);
+    let mut staging = vec![f64::NAN; plan.staging_lines() * n];
+    let staging = Cells::of(&mut staging).by_columns(n, plan.staging_lines(), n);
     on_workers::<f64>(&Communicator::new(workers), 1, |worker| {
-        redistribute(worker, &natural, &plan, staging).unwrap();
+        redistribute_columns(worker, &natural, &plan, staging).unwrap();
     });
     shards.concat().chunks(n).map(|column| column.iter().map(|&x| x as usize).collect()).collect()
 }
@@ -85,7 +85,7 @@ fn any_permutation_is_moved_and_moved_back_by_any_number_of_workers() {
     );
     check(120, &cases, |(source, ranks, workers)| {
         let n = source.len();
-        prop_assert!(Redistribution::new(&source, workers).staging_columns() <= 9 * workers);
+        prop_assert!(Redistribution::new(&source, workers).staging_lines() <= 9 * workers);
         let whole = |columns: &[usize]| {
             columns.iter().map(|c| (c * n..(c + 1) * n).collect()).collect::<Vec<Vec<_>>>()
         };

@@ -13,7 +13,7 @@ use faer::{Accum, Conj, Mat, MatMut, Par};
 use meshsolve::comm::Communicator;
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
 use meshsolve::device::{Backend, Update};
-use meshsolve::layout::{Columns, Distribution, TileColumn};
+use meshsolve::layout::{Distribution, Mapping, TileColumn};
 use meshsolve::matrix::{Cells, Matrix};
 use meshsolve::scalar::Scalar;
 
@@ -43,11 +43,12 @@ pub fn gemm_seconds<T: Scalar>(n: usize, threads: usize) -> f64 {
 /// columns, packing included. It is the median of five.
 pub fn update_flops<T: Scalar>(n: usize, width: usize, workers: usize) -> f64 {
     const TIMES: usize = 5;
-    let columns = Columns::new(n, 1, width, Distribution::Block);
+    let distribution = Distribution::whole_columns((n, n), 1, width, Mapping::Block);
+    let columns = distribution.columns();
     let (tiles, widest) = (columns.count(), columns.widest());
     // The entries are small, because the panel is applied again and again.
     let mut memory: Vec<T> = (0..n * n).map(|i| T::from_f64_impl((i % 7) as f64 / 1e4)).collect();
-    let matrix = Matrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &columns);
+    let matrix = Matrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &distribution);
     let (comm, together) = (Communicator::new(workers), Barrier::new(workers));
     let work = |own: usize| {
         let mut pack = vec![T::ZERO; scratch_elements::<T>(widest, tiles)];

@@ -218,7 +218,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
 
     fn whole(&mut self, a: &Matrix<T>, step: WholeStep<T>) -> Step {
         let (cuda_comm, rank) = (self.cuda_comm, self.rank);
-        if a.columns().n() == 0 {
+        if a.n() == 0 {
             return Ok(());
         }
         let Some(engine) = &cuda_comm.engine else { return Err(self.fail_with(no_engine())) };
@@ -401,7 +401,7 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         // No rank may write into another's shard while that rank still works there.
         Backend::<T>::barrier(self)?;
         self.ask(|worker| {
-            let (size, ranks, n) = (size_of::<T>(), a.columns().ranks(), a.columns().n());
+            let (size, ranks, n) = (size_of::<T>(), a.columns().ranks(), a.n());
             worker.cuda_comm.reach_all(worker.rank)?;
             let table: Vec<u64> = a.shards().iter().map(|shard| address(*shard)).collect();
             let bytes = size_of_val(&table[..]);

@@ -291,7 +291,7 @@ impl<'a> CudaWorker<'a> {
             Update::Above => all.start..of_panel.rows().start,
             Update::Cholesky | Update::Lu => of_panel.rows().start..all.end,
         };
-        let panel = self.panel(a.rows(k, needed.clone()), k.get())?;
+        let panel = self.panel(a.rows_of(k, needed.clone()), k.get())?;
         let part = |rows: Range<GlobalRow>| {
             panel.row_range(rows.start - needed.start..rows.end - needed.start)
         };
@@ -302,7 +302,7 @@ impl<'a> CudaWorker<'a> {
                 if rows.is_empty() {
                     continue;
                 }
-                let (b, c) = (part(tile), a.rows(j, rows.clone()));
+                let (b, c) = (part(tile), a.rows_of(j, rows.clone()));
                 self.multiply_at(c, -T::ONE, (part(rows), Op::None), (b, Op::Adjoint))?;
             }
         } else {

@@ -54,7 +54,7 @@ impl CudaWorker<'_> {
     pub(super) fn send_panel<T: Scalar>(&mut self, a: &Matrix<T>, k: TileColumn) -> Result<()> {
         let Some(clique) = self.clique else { return Ok(()) };
         let (tile, side) = (a.columns().tile(k), self.tools.side);
-        let panel = a.rows(k, tile.rows().start..a.all_rows().end);
+        let panel = a.rows_of(k, tile.rows().start..a.all_rows().end);
         let (from, local) = (Piece::of(panel), self.slot(panel, k.get())?);
         let is_root = tile.rank == self.rank;
         if is_root {
