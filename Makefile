@@ -183,6 +183,7 @@ lint: build/lint.stamp $(WHEEL)
 	$(BIN)/python tests/public_types.py
 	$(BIN)/python release/licences.py
 	$(BIN)/python release/prose.py --check
+	$(BIN)/python release/circles.py src
 	$(MKDOCS) build
 
 format: build/lint.stamp

@@ -9,9 +9,9 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use meshsolve::algorithms::lu::factor;
-use meshsolve::comm::{Communicator, Sharing};
+use meshsolve::comm::{Comm, Communicator, Sharing};
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
-use meshsolve::device::{Backend, Update};
+use meshsolve::device::{Device, Update};
 use meshsolve::layout::{Distribution, GlobalRow, Mapping, TileColumn};
 use meshsolve::matrix::{Cells, Matrix};
 
@@ -95,8 +95,8 @@ fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
     let comm = Communicator::new(workers);
     let times = [const { Mutex::new(Vec::new()) }; 3];
     on_workers(&comm, cols, |worker| {
-        let me = Backend::<f64>::worker(worker);
-        let mut group = Backend::<f64>::group(worker, 0, workers);
+        let me = worker.worker();
+        let mut group = worker.group(0, workers);
         let own = group.rows(me, cols, rows);
         let note = |which: usize, from: Instant| {
             if me == 0 {
@@ -105,9 +105,9 @@ fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
         };
         for _ in 0..50 {
             worker.copy(source.row_range(own.clone()), a.row_range(own.clone()));
-            Backend::<f64>::group_barrier(worker, &mut group).unwrap();
+            worker.group_barrier(&mut group).unwrap();
             let start = Instant::now();
-            Backend::<f64>::group_barrier(worker, &mut group).unwrap();
+            worker.group_barrier(&mut group).unwrap();
             note(2, start);
             let start = Instant::now();
             worker.getrf(a, GlobalRow::new(cols), pivots, &mut group).unwrap();
@@ -140,7 +140,7 @@ fn factors(n: usize, workers: usize, limits: [Sharing; 3]) -> [f64; 3] {
             let comm = Communicator::new(workers).with_sharing(*limit);
             let slowest = Mutex::new(0.0f64);
             on_workers(&comm, tile, |worker| {
-                Backend::<f64>::barrier(worker).unwrap();
+                worker.barrier().unwrap();
                 let start = Instant::now();
                 factor(worker, &a, rows).unwrap();
                 let took = 1e3 * start.elapsed().as_secs_f64();

@@ -4,14 +4,15 @@
 pub use crate::call::{Allocate, Attributes, Buffer, Call};
 pub use crate::device::cpu::worker_count;
 pub use crate::device::cuda::cache::Cache;
-pub use crate::device::cuda::device::Stream;
 pub use crate::device::cuda::driver::Driver;
 pub use crate::device::cuda::engine::cusolvermg_tile_width;
+pub use crate::device::cuda::handle::Stream;
 pub use crate::device::cuda::kernels::{self, Cached};
 pub use crate::device::cuda::nvrtc::{Compiled, Nvrtc, Program};
 pub use crate::device::cuda::{process, sources};
 pub use crate::error::{Error, Kind, Result};
-pub use crate::rendezvous::{Arrival, CallSite, CudaArrival, CudaSite};
+pub use crate::rendezvous::Arrival;
 pub use crate::routines::solver::{Forecast, cpu_tile_width, verbs, widest_of_engine};
-pub use crate::routines::table;
+pub use crate::routines::{CudaArrival, table};
 pub use crate::scalar::DType;
+pub use crate::sites::{CallSite, CudaSite};

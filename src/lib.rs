@@ -2,9 +2,10 @@
 //!
 //! The layers, lowest last (a file belongs to exactly one):
 //! - the crate `ffi`: XLA call frame to plain data
-//! - `rendezvous`: devices of one call meet
+//! - `sites`: call sites of executables
 //! - `routines`: the table
 //! - `algorithms`: distributed algorithms, generic over device and scalar
+//! - `rendezvous`: devices of one call meet
 //! - `device`: one device
 //! - `comm`: workers of one call
 //! - `matrix`: views of memory
@@ -33,6 +34,7 @@ mod internals {
     pub mod matrix;
     pub mod routines;
     pub mod scalar;
+    pub mod sites;
     pub mod trace;
     pub mod transpose;
 }

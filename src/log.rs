@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-use crate::stats::CallStats;
+use crate::stats::{self, CallStats};
 
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -49,6 +49,12 @@ pub fn tell(event: impl FnOnce() -> Event) {
     }
     queue.push_back(event);
     CHANGED.notify_one();
+}
+
+/// Records a call that has ended.
+pub fn record(call: CallStats) {
+    tell(|| Event::Call(call.clone()));
+    stats::keep(call);
 }
 
 /// The oldest event. It waits for one while a listener exists; `None` if none is left and no

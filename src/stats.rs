@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock};
 
-use crate::log::{self, Event};
-
 #[derive(Clone, Debug, Default)]
 pub struct CallStats {
     pub routine: &'static str,
@@ -27,8 +25,8 @@ pub struct CallStats {
 
 static LAST: Mutex<Option<CallStats>> = Mutex::new(None);
 
-pub fn record(stats: CallStats) {
-    log::tell(|| Event::Call(stats.clone()));
+/// Keeps the figures of a call that has ended.
+pub fn keep(stats: CallStats) {
     *LAST.lock().unwrap_or_else(|e| e.into_inner()) = Some(stats);
 }
 

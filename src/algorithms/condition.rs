@@ -14,7 +14,7 @@
 //! overflow only where the condition number does.
 
 use crate::comm::Step;
-use crate::device::{Backend, Op, larger};
+use crate::device::{Op, Worker, larger};
 use crate::matrix::Cells;
 use crate::scalar::Scalar;
 
@@ -237,12 +237,12 @@ fn sign<T: Scalar>(x: T) -> T {
 /// (`Op::None`) or A^-H X (`Op::Adjoint`) with all workers, which meet in it. Afterwards worker 0
 /// may read it. Worker 0 has the started `estimator` and reports the next operation to the others
 /// in `request` (1 x 1).
-pub fn inverse_norm<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+pub fn inverse_norm<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     mut estimator: Option<&mut Estimator<T>>,
     x: Cells<T>,
     request: Cells<T>,
-    mut solve: impl FnMut(&mut B, Op) -> Step,
+    mut solve: impl FnMut(&mut W, Op) -> Step,
 ) -> Step {
     let mut next = estimator.as_ref().map(|e| e.asked);
     loop {

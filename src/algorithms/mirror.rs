@@ -4,7 +4,7 @@
 
 use super::owned_from;
 use crate::comm::Step;
-use crate::device::Backend;
+use crate::device::Worker;
 use crate::layout::TileColumn;
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
@@ -17,8 +17,8 @@ pub enum Missing {
 }
 
 /// One worker's part; all workers meet at its end. `conjugated`: A is Hermitian, not symmetric.
-pub fn mirror_triangle<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+pub fn mirror_triangle<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     missing: Missing,
     conjugated: bool,

@@ -11,24 +11,24 @@ pub mod triangular;
 mod triangular_inverse;
 
 use crate::comm::Step;
-use crate::device::Backend;
+use crate::device::Worker;
 use crate::layout::{Column, Partition, TileColumn};
 use crate::scalar::Scalar;
 
 /// Runs `panel`, which leads to panel `next`, on its owner, and `rest`, the independent rest of a
 /// step. A CPU worker runs the panel first, because others wait for it. A CUDA worker enqueues the
 /// rest first: enqueueing a panel may block the host, and would leave the device idle.
-fn with_lookahead<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+fn with_lookahead<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     next: TileColumn,
-    panel: impl FnOnce(&mut B) -> Step,
-    rest: impl FnOnce(&mut B),
+    panel: impl FnOnce(&mut W) -> Step,
+    rest: impl FnOnce(&mut W),
 ) -> Step {
     if !worker.owns(next) {
         rest(worker);
         return Ok(());
     }
-    if !B::IS_RANK {
+    if !W::IS_RANK {
         panel(worker)?;
         rest(worker);
         return Ok(());
@@ -42,11 +42,11 @@ fn with_lookahead<T: Scalar, B: Backend<T>>(
 }
 
 /// The tile columns of a worker from `from` on, ascending.
-pub(crate) fn owned_from<T: Scalar, B: Backend<T>>(
-    worker: &B,
+pub(crate) fn owned_from<T: Scalar, W: Worker<T>>(
+    worker: &W,
     columns: &Partition<Column>,
     from: TileColumn,
-) -> impl Iterator<Item = TileColumn> + Clone + use<T, B> {
+) -> impl Iterator<Item = TileColumn> + Clone + use<T, W> {
     let (index, workers) = (worker.worker(), worker.workers());
     let first = from.get() + (index + workers - from.get() % workers) % workers;
     (first..columns.count()).step_by(workers).map(TileColumn::new)

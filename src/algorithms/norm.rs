@@ -4,15 +4,15 @@
 
 use super::owned_from;
 use crate::comm::Step;
-use crate::device::{Backend, Moduli, Squares};
+use crate::device::{Moduli, Squares, Worker};
 use crate::layout::TileColumn;
 use crate::matrix::{Cells, Matrix, Run};
 use crate::scalar::Scalar;
 
 /// One worker's part of the leading part of order `n`. It adds to `rows` (n x 1, initially zeros),
 /// if given; with all workers these are the row sums.
-pub fn of_all<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+pub fn of_all<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     n: usize,
     rows: Option<Cells<f64>>,
@@ -29,8 +29,8 @@ pub fn of_all<T: Scalar, B: Backend<T>>(
 /// One worker's part of the leading part of order `n` of a Hermitian matrix; it reads the lower
 /// triangle. It adds to `sums` (n x 1, initially zeros); with all workers these are the column
 /// sums.
-pub fn of_lower_triangle<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+pub fn of_lower_triangle<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     n: usize,
     sums: Cells<f64>,
@@ -51,17 +51,17 @@ type Part<'a, T> = (usize, usize, Cells<'a, T>);
 
 /// A worker's parts of the leading `m x n` elements. On devices where a worker is a rank, these are
 /// its shard. Otherwise the workers share the contiguous lines of all shards.
-fn parts<'a, T: Scalar, B: Backend<T>>(
-    worker: &B,
+fn parts<'a, T: Scalar, W: Worker<T>>(
+    worker: &W,
     a: &'a Matrix<'a, T>,
     (m, n): (usize, usize),
-) -> impl Iterator<Item = Part<'a, T>> + use<'a, T, B> {
+) -> impl Iterator<Item = Part<'a, T>> + use<'a, T, W> {
     let (index, workers) = (worker.worker(), worker.workers());
-    let of_worker = move |lines: usize| match B::IS_RANK {
+    let of_worker = move |lines: usize| match W::IS_RANK {
         true => (0, lines),
         false => (lines * index / workers, lines * (index + 1) / workers),
     };
-    let ranks = if B::IS_RANK { index..index + 1 } else { 0..a.distribution().ranks() };
+    let ranks = if W::IS_RANK { index..index + 1 } else { 0..a.distribution().ranks() };
     ranks.flat_map(move |rank| a.runs(rank)).map(move |Run { rows, columns, cells }| {
         let (row, column) = (rows.global.get().min(m), columns.global.get().min(n));
         let (height, width) = (rows.width.min(m - row), columns.width.min(n - column));
@@ -77,8 +77,8 @@ fn parts<'a, T: Scalar, B: Backend<T>>(
 
 /// One worker's part of the row sums of the leading `m x n` elements, or of their column sums. It
 /// adds to `sums` (m x 1 or n x 1, initially zeros); the sums are complete with all workers.
-pub fn sums<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+pub fn sums<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     leading: (usize, usize),
     of_columns: bool,
@@ -91,8 +91,8 @@ pub fn sums<T: Scalar, B: Backend<T>>(
 }
 
 /// One worker's part of the squares of the leading `m x n` elements.
-pub fn squares<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+pub fn squares<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     leading: (usize, usize),
 ) -> Step<Squares> {

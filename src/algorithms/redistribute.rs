@@ -9,7 +9,7 @@
 use std::iter::once;
 
 use crate::comm::Step;
-use crate::device::Backend;
+use crate::device::Worker;
 use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 
@@ -105,8 +105,8 @@ impl Redistribution {
 
 /// One worker's part of moving the columns of `a` by `plan`, in each row of the grid. `staging` holds
 /// `plan.staging_lines()` columns of a shard. All workers meet at its end.
-pub fn redistribute_columns<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+pub fn redistribute_columns<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     plan: &Redistribution,
     staging: Cells<T>,
@@ -116,8 +116,8 @@ pub fn redistribute_columns<T: Scalar, B: Backend<T>>(
 }
 
 /// The same for rows, in each column of the grid. `staging` holds rows of a shard, as columns.
-pub fn redistribute_rows<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+pub fn redistribute_rows<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     plan: &Redistribution,
     staging: Cells<T>,
@@ -126,8 +126,8 @@ pub fn redistribute_rows<T: Scalar, B: Backend<T>>(
     columns.try_for_each(|column| move_lines(worker, |p| a.row_at(column, p), plan, staging))
 }
 
-fn move_lines<'p, T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+fn move_lines<'p, T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     line: impl Fn(usize) -> Cells<'p, T> + Copy,
     plan: &'p Redistribution,
     staging: Cells<'p, T>,

@@ -4,7 +4,7 @@
 use crate::algorithms::mirror::Missing;
 use crate::algorithms::owned_from;
 use crate::comm::Step;
-use crate::device::{Backend, Op, Triangle};
+use crate::device::{Op, Triangle, Worker};
 use crate::layout::TileColumn;
 use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
@@ -34,9 +34,9 @@ pub struct Operator<'a, T> {
 impl<T: Scalar> Operator<'_, T> {
     /// Subtracts op(A) X from R, both n x k, with one worker. `tile` holds the widest diagonal
     /// tile.
-    pub fn subtract_alone<B: Backend<T>>(
+    pub fn subtract_alone<W: Worker<T>>(
         &self,
-        worker: &mut B,
+        worker: &mut W,
         x: Cells<T>,
         r: Cells<T>,
         tile: Cells<T>,
@@ -48,9 +48,9 @@ impl<T: Scalar> Operator<'_, T> {
 
     /// Subtracts op(A) X from R, both n x k, with all workers. `sums[worker]` (n x k) and `tile`
     /// are the worker's scratch. All workers meet at its end.
-    pub fn subtract_shared<B: Backend<T>>(
+    pub fn subtract_shared<W: Worker<T>>(
         &self,
-        worker: &mut B,
+        worker: &mut W,
         x: Cells<T>,
         r: Cells<T>,
         sums: &[Cells<T>],
@@ -72,9 +72,9 @@ impl<T: Scalar> Operator<'_, T> {
 
     /// Subtracts the contribution of tile column t of A. `own` takes the part for its own rows,
     /// which no other tile column shares; `any` takes the rest.
-    fn subtract_tile<'v, B: Backend<T>>(
+    fn subtract_tile<'v, W: Worker<T>>(
         &self,
-        worker: &mut B,
+        worker: &mut W,
         t: TileColumn,
         x: Cells<'v, T>,
         own: Cells<'v, T>,

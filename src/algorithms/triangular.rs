@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::comm::{Phase, Signal, Step};
-use crate::device::{Backend, Op, Triangle};
+use crate::device::{Op, Side, Triangle, Worker};
 use crate::layout::{TileColumn, TileRow};
 use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
@@ -57,7 +57,7 @@ impl<T: Scalar> Triangular<'_, T> {
     }
 
     /// Solves for the right-hand sides in `x` (n x k) with one worker. T must be complete before.
-    pub fn solve_columns<B: Backend<T>>(&self, worker: &mut B, x: Cells<T>) {
+    pub fn solve_columns<W: Worker<T>>(&self, worker: &mut W, x: Cells<T>) {
         for p in 0..self.a.columns().count() {
             let t = self.tile(p);
             let (column, own) = (self.a.tile_column(t), self.own(x, p));
@@ -66,9 +66,9 @@ impl<T: Scalar> Triangular<'_, T> {
             if self.op.transposes() {
                 let (entries, solved) = part(self.earlier(p));
                 worker.gemm(own, -T::ONE, entries, self.op, solved);
-                worker.trsm(self.a.diagonal(t), self.triangle, self.op, own);
+                worker.trsm(Side::Left, self.a.diagonal(t), self.triangle, self.op, own);
             } else {
-                worker.trsm(self.a.diagonal(t), self.triangle, self.op, own);
+                worker.trsm(Side::Left, self.a.diagonal(t), self.triangle, self.op, own);
                 let (entries, rest) = part(self.later(p + 1));
                 worker.gemm(rest, -T::ONE, entries, self.op, own);
             }
@@ -77,9 +77,9 @@ impl<T: Scalar> Triangular<'_, T> {
 
     /// Solves for the right-hand sides in `x` (n x k, k small) with all workers, which meet before.
     /// `sums[worker]` (n x k) is the worker's scratch.
-    pub fn solve_shared<B: Backend<T>>(
+    pub fn solve_shared<W: Worker<T>>(
         &self,
-        worker: &mut B,
+        worker: &mut W,
         x: Cells<T>,
         sums: &[Cells<T>],
     ) -> Step {
@@ -97,9 +97,9 @@ impl<T: Scalar> Triangular<'_, T> {
 
     /// The owner of a tile collects the workers' sums for its rows and solves. It adds its
     /// contribution to the following rows, those of the next tiles first because their owners wait.
-    fn distribute<B: Backend<T>>(
+    fn distribute<W: Worker<T>>(
         &self,
-        worker: &mut B,
+        worker: &mut W,
         x: Cells<T>,
         sums: &[Cells<T>],
         first: usize,
@@ -116,7 +116,7 @@ impl<T: Scalar> Triangular<'_, T> {
                 worker.wait(partial_sums, other, p + 1)?;
                 worker.add(own, self.own(*sum, p));
             }
-            worker.trsm(self.a.diagonal(t), self.triangle, self.op, own);
+            worker.trsm(Side::Left, self.a.diagonal(t), self.triangle, self.op, own);
             let urgent = (p + workers).min(count - 1);
             for q in p + 1..=urgent {
                 let (to, entries) = (self.own(mine, q), self.own(column, q));
@@ -131,9 +131,9 @@ impl<T: Scalar> Triangular<'_, T> {
     }
 
     /// The owner of a tile holds a whole row of op(T). It waits for no sums, only for solved rows.
-    fn collect<B: Backend<T>>(
+    fn collect<W: Worker<T>>(
         &self,
-        worker: &mut B,
+        worker: &mut W,
         x: Cells<T>,
         first: usize,
         solved_rows: &Phase,
@@ -155,7 +155,7 @@ impl<T: Scalar> Triangular<'_, T> {
                 let (entries, solved) = (self.own(column, q), self.own(x, q));
                 worker.gemm(own, -T::ONE, entries, self.op, solved);
             }
-            worker.trsm(self.a.diagonal(t), self.triangle, self.op, own);
+            worker.trsm(Side::Left, self.a.diagonal(t), self.triangle, self.op, own);
             worker.announce(solved_rows, p + 1);
         }
         Ok(())

@@ -12,15 +12,15 @@
 //! (Du Croz and Higham, IMA J. Numer. Anal. 12, 1992).
 
 use crate::comm::{Signal, Step};
-use crate::device::{Backend, Triangle, Update};
+use crate::device::{Op, Side, Triangle, Update, Worker};
 use crate::layout::TileColumn;
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 
 /// One worker's part; all earlier writes to `a` must be complete. A worker that returns `Ok` has
 /// seen every panel finished.
-pub fn invert_triangle<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+pub fn invert_triangle<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     triangle: Triangle,
 ) -> Step {
@@ -48,8 +48,8 @@ pub fn invert_triangle<T: Scalar, B: Backend<T>>(
 }
 
 /// Updates the unfinished tile columns `targets` with the finished panel k.
-fn pass_on<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+fn pass_on<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     triangle: Triangle,
     k: TileColumn,
@@ -62,8 +62,8 @@ fn pass_on<T: Scalar, B: Backend<T>>(
     }
 }
 
-fn invert_panel<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+fn invert_panel<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     triangle: Triangle,
     k: TileColumn,
@@ -72,6 +72,6 @@ fn invert_panel<T: Scalar, B: Backend<T>>(
         true => a.below(k),
         false => a.rows_of(k, a.all_rows().start..a.columns().tile(k).rows().start),
     };
-    worker.trsm_right(a.diagonal(k), triangle, rest);
+    worker.trsm(Side::Right, a.diagonal(k), triangle, Op::None, rest);
     worker.trtri(a.diagonal(k), triangle);
 }

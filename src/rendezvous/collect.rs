@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
 use super::outcome::{Reply, answer_all, conduct};
 use super::{messages, watchdog};
-use crate::call::{Attributes, Call};
+use crate::call::{Call, Job};
 use crate::error::{Error, Result};
-use crate::routines::Site;
 use crate::settings;
 
 pub struct Arrival {
@@ -21,24 +20,15 @@ pub struct Arrival {
 /// (run id, group)
 type Key = (i64, i64);
 
-/// A call site of an executable, shared by all its local devices.
-pub struct CallSite(Arc<OpenRendezvous>);
+/// Makes the job of a call from the parts of all ranks, in rank order, and the time of the first
+/// arrival.
+pub type Prepare = Box<dyn Fn(Vec<Call>, Instant) -> Result<Arc<dyn Job>> + Send + Sync>;
 
-impl CallSite {
-    pub fn new(attributes: &dyn Attributes) -> Result<CallSite> {
-        let site = Site::new(attributes)?;
-        Ok(CallSite(Arc::new(OpenRendezvous { site, open: Mutex::default() })))
-    }
-
-    /// Takes one device's part of launch `run`. It returns at once; `arrival.reply` gets the
-    /// outcome.
-    pub fn arrive(&self, run: i64, group: i64, arrival: Arrival) {
-        self.0.arrive((run, group), arrival);
-    }
-}
-
-pub(super) struct OpenRendezvous {
-    site: Site,
+/// The rendezvous of a call site that still wait for devices. The last device starts the job.
+pub struct OpenRendezvous {
+    routine: &'static str,
+    world: usize,
+    prepare: Prepare,
     open: Mutex<HashMap<Key, Rendezvous>>,
 }
 
@@ -53,18 +43,29 @@ struct Rendezvous {
 }
 
 impl OpenRendezvous {
+    /// `routine` is the name in messages, `world` the number of devices on the mesh axis.
+    pub fn new(routine: &'static str, world: usize, prepare: Prepare) -> Arc<OpenRendezvous> {
+        Arc::new(OpenRendezvous { routine, world, prepare, open: Mutex::default() })
+    }
+
     fn open(&self) -> MutexGuard<'_, HashMap<Key, Rendezvous>> {
         self.open.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn arrive(self: &Arc<Self>, key: Key, arrival: Arrival) {
-        let world = self.site.world;
+    /// Takes one device's part of launch `run`. It returns at once; `arrival.reply` gets the
+    /// outcome.
+    pub fn arrive(self: &Arc<Self>, run: i64, group: i64, arrival: Arrival) {
+        let key = (run, group);
+        let world = self.world;
         let mut open = self.open();
         let mut entry = match open.entry(key) {
             Entry::Occupied(entry) => entry,
             Entry::Vacant(entry) => {
                 let since = Instant::now();
-                let watch = || watchdog::watch(since + settings::timeout(), self, key);
+                let watch = || {
+                    let open = Arc::downgrade(self) as Weak<dyn watchdog::Expires>;
+                    watchdog::watch(since + settings::timeout(), open, key)
+                };
                 entry.insert_entry(Rendezvous {
                     since,
                     ticket: (world > 1).then(watch),
@@ -105,7 +106,7 @@ impl OpenRendezvous {
     /// The reason why `arrival` cannot be part of `rendezvous`.
     fn objection(&self, rendezvous: &Rendezvous, arrival: &Arrival) -> Option<Error> {
         let Call { rank, device, .. } = arrival.call;
-        let (name, world) = (self.site.routine, self.site.world);
+        let (name, world) = (self.routine, self.world);
         let Some(slot) = rendezvous.parts.get(rank) else {
             return Some(messages::out_of_range(name, world, rank, device));
         };
@@ -116,7 +117,7 @@ impl OpenRendezvous {
     fn start(&self, rendezvous: Rendezvous) {
         let (calls, replies): (Vec<_>, Vec<_>) =
             rendezvous.parts.into_iter().flatten().map(|a| (a.call, a.reply)).unzip();
-        let prepare = || self.site.configured.prepare(calls, rendezvous.since);
+        let prepare = || (self.prepare)(calls, rendezvous.since);
         let prepared = catch_unwind(AssertUnwindSafe(prepare))
             .unwrap_or_else(|panic| Err(Error::from_panic("preparing a call", &*panic)));
         match prepared {
@@ -124,15 +125,16 @@ impl OpenRendezvous {
             Err(error) => answer_all(replies, Err(error)),
         }
     }
+}
 
+impl watchdog::Expires for OpenRendezvous {
     /// Fails the rendezvous `key` if it still waits for a device. `ticket` distinguishes it from a
     /// later rendezvous with the same key.
-    pub(super) fn expire(&self, key: Key, ticket: watchdog::Ticket) {
+    fn expire(&self, key: Key, ticket: watchdog::Ticket) {
         let mut open = self.open();
         let waits = |m: &&mut Rendezvous| m.failed.is_none() && m.ticket == Some(ticket);
         let Some(rendezvous) = open.get_mut(&key).filter(waits) else { return };
-        let error =
-            messages::missing(self.site.routine, &rendezvous.parts, rendezvous.since.elapsed());
+        let error = messages::missing(self.routine, &rendezvous.parts, rendezvous.since.elapsed());
         let waiting = rendezvous.fail(error.clone());
         drop(open);
         answer_all(waiting, Err(error));

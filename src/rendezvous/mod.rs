@@ -2,15 +2,13 @@
 //! here.
 
 mod collect;
-mod cuda_site;
 mod exchange;
 mod hosts;
 mod messages;
 mod outcome;
 mod watchdog;
 
-pub use collect::{Arrival, CallSite};
-pub use cuda_site::{CudaArrival, CudaSite};
+pub use collect::{Arrival, OpenRendezvous};
 pub use exchange::Exchange;
 pub use hosts::Hosts;
 pub use outcome::{Reply, cancel, close};

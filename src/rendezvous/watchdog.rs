@@ -1,14 +1,18 @@
 //! One thread that knows the deadlines of all open rendezvous.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, Weak};
+use std::sync::{Condvar, Mutex, MutexGuard, Once, Weak};
 use std::time::Instant;
-
-use super::collect::OpenRendezvous;
 
 /// A deadline; the number distinguishes equal instants.
 pub(super) type Ticket = (Instant, u64);
-type Deadlines = BTreeMap<Ticket, (Weak<OpenRendezvous>, (i64, i64))>;
+type Deadlines = BTreeMap<Ticket, (Weak<dyn Expires>, (i64, i64))>;
+
+/// Rendezvous that end when their deadlines pass.
+pub(super) trait Expires: Send + Sync {
+    /// The deadline of rendezvous `key` has passed, unless it is a later one with another ticket.
+    fn expire(&self, key: (i64, i64), ticket: Ticket);
+}
 
 static DEADLINES: Mutex<(u64, Deadlines)> = Mutex::new((0, BTreeMap::new()));
 static CHANGED: Condvar = Condvar::new();
@@ -19,7 +23,7 @@ fn deadlines() -> MutexGuard<'static, (u64, Deadlines)> {
 }
 
 /// Expires the rendezvous `key` of `open` at `deadline`, unless `forget` gets the ticket before.
-pub(super) fn watch(deadline: Instant, open: &Arc<OpenRendezvous>, key: (i64, i64)) -> Ticket {
+pub(super) fn watch(deadline: Instant, open: Weak<dyn Expires>, key: (i64, i64)) -> Ticket {
     START.call_once(|| {
         // Without this thread calls still work; they wait without a limit.
         let _ = std::thread::Builder::new().name("meshsolve-watch".into()).spawn(run);
@@ -28,7 +32,7 @@ pub(super) fn watch(deadline: Instant, open: &Arc<OpenRendezvous>, key: (i64, i6
     let (count, map) = &mut *guard;
     *count += 1;
     let ticket = (deadline, *count);
-    map.insert(ticket, (Arc::downgrade(open), key));
+    map.insert(ticket, (open, key));
     if map.first_key_value().is_some_and(|(first, _)| *first == ticket) {
         CHANGED.notify_one();
     }

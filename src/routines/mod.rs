@@ -12,7 +12,7 @@ mod on_cuda;
 pub mod solver;
 mod transpose;
 
-pub use on_cuda::{OnCuda, Part};
+pub use on_cuda::{CudaArrival, OnCuda, Part};
 
 pub trait Routine: Sync {
     fn name(&self) -> &'static str;

@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use crate::call::Buffer;
-use crate::device::cuda::device::{Device, Stream};
+use crate::call::{Allocate, Buffer};
+use crate::device::cuda::device::Device;
+use crate::device::cuda::handle::Stream;
 use crate::error::{Error, Kind, Result};
-use crate::rendezvous::{CudaArrival, Exchange, Hosts};
+use crate::rendezvous::{Exchange, Hosts};
 use crate::scalar::DType;
 
 /// A routine with its attributes, at one call site.
@@ -16,7 +17,19 @@ pub trait OnCuda: Send + Sync {
     fn run(&self, part: &mut Part) -> Result<()>;
 }
 
-/// One device's part of a call.
+/// One device's part of a call; all buffers are in its memory.
+pub struct CudaArrival<'a> {
+    pub run: i64,
+    /// XLA's number of the device, for messages.
+    pub device: i32,
+    pub stream: Stream,
+    pub scratch: &'a mut dyn Allocate,
+    pub place: Buffer,
+    pub args: Vec<Buffer>,
+    pub rets: Vec<Buffer>,
+}
+
+/// One device's part of a call, with the other devices.
 pub struct Part<'a, 's> {
     device: &'a Arc<Device>,
     hosts: &'a Hosts,

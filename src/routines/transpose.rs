@@ -10,16 +10,15 @@ use std::time::Instant;
 
 use super::{Configured, OnCuda, Part, Routine};
 use crate::call::{Attributes, Call, Job};
-use crate::comm::Communicator;
-use crate::device::Backend;
+use crate::comm::{Comm, Communicator};
+use crate::device::Worker;
 use crate::device::cpu::{CpuWorker, Scratch, shared_elements, worker_count};
 use crate::device::cuda::transposition;
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;
-use crate::settings;
-use crate::stats::{self, CallStats};
-use crate::trace;
+use crate::stats::CallStats;
 use crate::transpose::Plan;
+use crate::{log, settings, trace};
 
 pub struct Transpose;
 
@@ -86,7 +85,7 @@ impl OnCuda for Transpose {
         // SAFETY: XLA owns y, of this shape, and keeps it for this call. The scratch belongs to the
         // stream until the work after the call.
         unsafe { transposition::transpose(part.device(), &plan, data, scratch, part.stream()) }?;
-        stats::record(CallStats {
+        log::record(CallStats {
             routine: Transpose.name(),
             dtype: dtype.name(),
             n: rows,
@@ -160,7 +159,7 @@ impl<T: Scalar> Job for Turn<T> {
     }
 
     fn finish(&self) -> Result<()> {
-        stats::record(CallStats {
+        log::record(CallStats {
             routine: Transpose.name(),
             dtype: self.calls[0].args[0].dtype().name(),
             n: self.plan.rows(),

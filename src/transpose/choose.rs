@@ -4,8 +4,8 @@ use super::columns::Tiling;
 use super::maps::gcd;
 use super::memory::LINE;
 use super::plan::{Algorithm, Plan, assert_possible};
-use super::registers::MOST;
 use super::skinny;
+use super::tables::MOST;
 
 /// Scratch always available: bytes for each worker, and as many for all.
 const SMALL: usize = 256 << 10;

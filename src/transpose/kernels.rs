@@ -2,7 +2,7 @@
 //! [`registers`](super::registers).
 
 use super::memory::{LINE, prefetch_far};
-use super::registers::{BITS, Rotation, Tables, Turn, Words};
+use super::tables::{BITS, Rotation, Tables, Turn, Words};
 use std::arch::x86_64::*;
 
 /// A register. Its methods are inlined into a caller that has the instruction set.

@@ -54,6 +54,7 @@ pub mod segments;
 pub mod skinny;
 mod square;
 mod structures;
+mod tables;
 mod tiles;
 mod turns;
 mod vector;

@@ -1,4 +1,4 @@
-use crate::transpose::registers::{MOST, Turn};
+use crate::transpose::tables::{MOST, Turn};
 
 /// Transposes rows of structures to lines with gaps between them, or back. Compares with the
 /// definition.

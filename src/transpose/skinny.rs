@@ -14,7 +14,7 @@
 
 use super::divide::Divider;
 use super::memory::LINE;
-use super::registers::MOST;
+use super::tables::MOST;
 
 /// Bytes of a slice of a chunk. As in [`segments`](super::segments), all chunks are cut alike.
 pub(super) const SLICE: usize = 128;

@@ -2,8 +2,8 @@
 
 use super::cycles::{Permutation, Saved, gather};
 use super::memory::{Chunks, Element, LINE};
-use super::registers::{MOST, Turn};
 use super::skinny::{SLICE, Skinny, Stage, WIDE};
+use super::tables::{MOST, Turn};
 use std::ops::Range;
 
 /// The memory of a call, for elements of S bytes.

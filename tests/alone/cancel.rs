@@ -3,7 +3,8 @@
 use crate::alone;
 use crate::common::{Map, arrive, collect, outcomes, positive_definite, posv_call, row_shards};
 use meshsolve::error::Kind;
-use meshsolve::rendezvous::{CallSite, cancel};
+use meshsolve::rendezvous::cancel;
+use meshsolve::sites::CallSite;
 
 #[test]
 fn every_rank_hears_of_it_and_the_next_call_works() {

@@ -10,7 +10,7 @@ use crate::common::workers::{matrix, on_workers, shards};
 use faer::Mat;
 use meshsolve::algorithms::{cholesky, lu};
 use meshsolve::comm::{Communicator, Sharing};
-use meshsolve::device::Backend;
+use meshsolve::device::Worker;
 use meshsolve::device::cpu::CpuWorker;
 use meshsolve::layout::{Column, Distribution, Mapping, Partition};
 use meshsolve::matrix::Cells;

@@ -3,8 +3,8 @@
 use faer::Mat;
 use meshsolve::call::{Buffer, Call};
 use meshsolve::layout::Storage;
-use meshsolve::rendezvous::CallSite;
 use meshsolve::scalar::Scalar;
+use meshsolve::sites::CallSite;
 
 use super::{Map, arrive, collect, outcomes};
 

@@ -16,8 +16,9 @@ use std::time::Duration;
 use faer::Mat;
 use meshsolve::call::{Attributes, Buffer, Call};
 use meshsolve::error::{Error, Result};
-use meshsolve::rendezvous::{Arrival, CallSite};
+use meshsolve::rendezvous::Arrival;
 use meshsolve::scalar::{DType, Scalar};
+use meshsolve::sites::CallSite;
 
 /// Attributes as in a direct call.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use faer::Mat;
-use meshsolve::rendezvous::CudaSite;
+use meshsolve::sites::CudaSite;
 
 use crate::common::{Map, positive_definite, posv_call, residual, row_shards};
 use crate::gpu::{calls, devices, fail, stream};

@@ -6,7 +6,7 @@ use std::path::Path;
 use meshsolve::call::Call;
 use meshsolve::device::cuda::vendor::Libraries;
 use meshsolve::error::Kind;
-use meshsolve::rendezvous::{CallSite, CudaSite};
+use meshsolve::sites::{CallSite, CudaSite};
 
 use crate::common::case::Place;
 use crate::common::{Map, at};

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use cudarc::driver::sys::CUstream;
-use meshsolve::device::cuda::device::{Devices, Stream};
+use meshsolve::device::cuda::device::Devices;
 use meshsolve::device::cuda::driver::Driver;
+use meshsolve::device::cuda::handle::Stream;
 use meshsolve::device::cuda::vendor::Libraries;
 use meshsolve::device::cuda::vendor::nccl::Nccl;
 

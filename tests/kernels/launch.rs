@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use meshsolve::device::cuda::device::{Devices, Stream};
+use meshsolve::device::cuda::device::Devices;
 use meshsolve::device::cuda::driver::Driver;
+use meshsolve::device::cuda::handle::Stream;
 use meshsolve::device::cuda::transposition::{scratch_bytes, transpose};
 use meshsolve::error::{Error, Kind, Result};
 use meshsolve::transpose::{Algorithm, Plan};

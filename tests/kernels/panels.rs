@@ -4,7 +4,7 @@
 use meshsolve::call::Call;
 use meshsolve::device::cuda::vendor::nccl::{Cliques, Member, Nccl};
 use meshsolve::error::{Kind, Result};
-use meshsolve::rendezvous::CudaSite;
+use meshsolve::sites::CudaSite;
 
 use crate::common::case::Place;
 use crate::common::{Map, buffer, int_scalar};
@@ -53,8 +53,9 @@ fn take(cliques: &Cliques, numbers: &[i32], memory: &mut Array) -> Result<bool> 
     let devices: Vec<_> = numbers.iter().map(|n| devices.numbered(*n).unwrap()).collect();
     let at = memory.pointer().addr() as u64;
     let members = devices.iter().zip(numbers);
-    let members: Vec<_> =
-        members.map(|(device, number)| Member { device, stream: stream(*number), at }).collect();
+    let members: Vec<_> = members
+        .map(|(device, number)| Member { device: device.context(), stream: stream(*number), at })
+        .collect();
     // SAFETY: the array's memory.
     Ok(unsafe { cliques.take(&members)? }.is_some())
 }

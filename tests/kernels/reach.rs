@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use meshsolve::device::cuda::communicator::{CudaCommunicator, CudaMemory, Seat};
+use meshsolve::device::cuda::communicator::{CudaCommunicator, CudaMemory};
+use meshsolve::device::cuda::seat::Seat;
 use meshsolve::device::memory::Memory;
 use meshsolve::error::Kind;
 use meshsolve::settings::Float64;

@@ -5,11 +5,13 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use meshsolve::call::Allocate;
-use meshsolve::device::cuda::device::{Devices, Stream};
+use meshsolve::device::cuda::device::Devices;
+use meshsolve::device::cuda::handle::Stream;
 use meshsolve::error::{Error, Kind, Result};
-use meshsolve::rendezvous::{CudaArrival, CudaSite};
 use meshsolve::routines;
+use meshsolve::routines::CudaArrival;
 use meshsolve::scalar::DType;
+use meshsolve::sites::CudaSite;
 
 use crate::common::Map;
 use crate::common::at;

@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex};
 
 use faer::Mat;
 use meshsolve::call::{Allocate, Call};
-use meshsolve::device::cuda::device::{Devices, Stream};
+use meshsolve::device::cuda::device::Devices;
 use meshsolve::device::cuda::driver::Driver;
+use meshsolve::device::cuda::handle::Stream;
 use meshsolve::device::cuda::vendor::Libraries;
 use meshsolve::error::{Kind, Result};
-use meshsolve::rendezvous::{CudaArrival, CudaSite};
+use meshsolve::routines::CudaArrival;
 use meshsolve::scalar::DType;
 use meshsolve::settings::Float64;
+use meshsolve::sites::CudaSite;
 
 use crate::common::Map;
 use crate::common::case::Place;

@@ -104,3 +104,26 @@ def test_dependencies_that_cannot_be():
     assert fork == ["it 1.0: expected a package of crates.io, got git+https://example.org/it"]
     newer = licences.faults(package | {"rust_version": "1.89.1"}, "1.89")
     assert newer == ["it 1.0: expected Rust 1.89 or older, got 1.89.1"]
+
+
+def test_circles_among_modules_are_found(tmp_path):
+    """Modules of a folder use each other in one direction. Parents and children use each other."""
+    texts = {
+        "lib.rs": "mod a;\nmod b;",
+        "a/mod.rs": "mod deep;\npub use deep::X;\nuse crate::b::{self, Y};",
+        "a/deep.rs": "use super::Z;\nuse crate::b::Y; // use crate::b::W;",
+        "b.rs": "pub struct Y;",
+    }
+    (tmp_path / "a").mkdir()
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    command = [sys.executable, str(ROOT / "release/circles.py"), str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == ""
+    (tmp_path / "b.rs").write_text("use std::sync::Arc;\nuse crate::{c, a::deep::{X as Z}};")
+    found = subprocess.run(command, capture_output=True, text=True)
+    assert found.returncode == 2
+    assert found.stdout == (
+        "a -> b: a uses crate::b::self\n"
+        "b -> a: b uses crate::a::deep::X\n"
+        "expected modules that use each other in one direction, got this circle\n"
+    )

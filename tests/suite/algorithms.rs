@@ -9,8 +9,8 @@ use meshsolve::algorithms::cholesky::{factor, sweeps};
 use meshsolve::algorithms::mirror::{Missing, mirror_triangle};
 use meshsolve::algorithms::redistribute::{Redistribution, redistribute_columns};
 use meshsolve::algorithms::triangular::Triangular;
-use meshsolve::comm::Communicator;
-use meshsolve::device::Backend;
+use meshsolve::comm::{Comm, Communicator};
+
 use meshsolve::device::cpu::CpuWorker;
 use meshsolve::layout::{Column, Distribution, Mapping, Partition};
 use meshsolve::matrix::Cells;
@@ -101,7 +101,7 @@ fn one_factorisation<T: Scalar>(
         redistribute_columns(worker, &m, &plan, staging).unwrap();
         factor(worker, &m).unwrap();
         together(worker, xs, false);
-        if Backend::<T>::worker(worker) == 0 {
+        if worker.worker() == 0 {
             sweeps(false).map(part).iter().for_each(|sweep| sweep.solve_columns(worker, xa));
         }
         together(worker, xc, true);

@@ -8,9 +8,9 @@ use crate::common::{
 };
 use meshsolve::call::Call;
 use meshsolve::error::Kind;
-use meshsolve::rendezvous::CallSite;
 use meshsolve::routines::table;
 use meshsolve::scalar::DType;
+use meshsolve::sites::CallSite;
 
 #[test]
 fn every_routine_has_a_name_of_its_own_and_says_what_it_does() {

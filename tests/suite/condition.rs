@@ -9,8 +9,8 @@ use faer::linalg::solvers::DenseSolveCore;
 use meshsolve::algorithms::condition::{Estimator, Next, block, inverse_norm};
 use meshsolve::algorithms::lu::{Interchange, factor, sweeps};
 use meshsolve::algorithms::triangular::Triangular;
-use meshsolve::comm::Communicator;
-use meshsolve::device::Backend;
+use meshsolve::comm::{Comm, Communicator};
+use meshsolve::device::Device;
 use meshsolve::layout::{Distribution, GlobalRow, Mapping};
 use meshsolve::matrix::Cells;
 use meshsolve::scalar::Scalar;
@@ -124,17 +124,17 @@ fn workers_agree<T: Scalar>() {
             factor(worker, &m, pivots).unwrap();
             let sums: Vec<_> = (0..workers).map(|l| part(1 + l)).collect();
             let (x, reported) = (part(0), scratch.sub((1 + workers) * n * t, 0, 1, 1));
-            let mut own = (Backend::<T>::worker(worker) == 0).then(|| estimator.lock().unwrap());
+            let mut own = (worker.worker() == 0).then(|| estimator.lock().unwrap());
             inverse_norm(worker, own.as_deref_mut(), x, reported, |worker, op| {
                 let (two, interchange) = sweeps(op);
-                let first = Backend::<T>::worker(worker) == 0;
+                let first = worker.worker() == 0;
                 if first && interchange == Interchange::Before {
                     worker.swap_rows(x, GlobalRow::new(0), pivots, false);
                 }
                 for (triangle, op) in two {
                     Triangular { a: &m, triangle, op }.solve_shared(worker, x, &sums)?;
                 }
-                Backend::<T>::barrier(worker)?;
+                worker.barrier()?;
                 if first && interchange == Interchange::After {
                     worker.swap_rows(x, GlobalRow::new(0), pivots, true);
                 }

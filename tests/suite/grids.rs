@@ -9,9 +9,9 @@ use meshsolve::algorithms::norm::{squares, sums};
 use meshsolve::algorithms::redistribute::{
     Redistribution, redistribute_columns, redistribute_rows,
 };
-use meshsolve::comm::Communicator;
+use meshsolve::comm::{Comm, Communicator};
 use meshsolve::device::cpu::shared_elements;
-use meshsolve::device::{Backend, Squares};
+use meshsolve::device::{Squares, Worker};
 use meshsolve::layout::{
     Distribution, GlobalColumn, GlobalRow, Grid, Index, Layout, Mapping, TileColumn,
 };
@@ -233,7 +233,7 @@ fn norms_by_workers<T: Scalar>() {
             let (of_columns, of_rows) = (Cells::of(&mut columns), Cells::of(&mut rows));
             let all = Mutex::new(Squares::default());
             on_workers::<T>(&Communicator::new(workers), d.nb(), |worker| {
-                let me = Backend::<T>::worker(worker);
+                let me = worker.worker();
                 sums(worker, &view, leading, true, of_columns.sub(me * d.n(), 0, d.n(), 1));
                 sums(worker, &view, leading, false, of_rows.sub(me * d.m(), 0, d.m(), 1));
                 let own = squares(worker, &view, leading).unwrap();
@@ -277,7 +277,7 @@ fn shards_are_transposed_between_orders() {
         let own: Vec<_> = own.iter_mut().map(|own| Cells::of(own)).collect();
         let view = matrix(&mut shards, &d);
         on_workers::<f64>(&Communicator::new(2), 1, |worker| {
-            let mine = own[Backend::<f64>::worker(worker)];
+            let mine = own[worker.worker()];
             worker.transpose_shards(&plan, view.shards(), mine, shared).unwrap();
         });
         assert_eq!(shards, by_columns, "{d:?}");

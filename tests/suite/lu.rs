@@ -8,8 +8,8 @@ use faer::Mat;
 use meshsolve::algorithms::lu::{Interchange, factor, sweeps};
 use meshsolve::algorithms::redistribute::{Redistribution, redistribute_columns};
 use meshsolve::algorithms::triangular::Triangular;
-use meshsolve::comm::{Communicator, Sharing, Stopped};
-use meshsolve::device::{Backend, Op};
+use meshsolve::comm::{Comm, Communicator, Sharing, Stopped};
+use meshsolve::device::{Device, Op};
 use meshsolve::layout::{Distribution, GlobalRow, Mapping};
 use meshsolve::matrix::Cells;
 use meshsolve::scalar::Scalar;
@@ -60,7 +60,7 @@ fn one_factorisation<T: Scalar>(
             let (sweeps, interchange) = sweeps(op);
             let sweeps = sweeps.map(|(triangle, op)| Triangular { a: &m, triangle, op });
             let (together, alone) = (blocks[2 * i], blocks[2 * i + 1]);
-            let first = Backend::<T>::worker(worker) == 0;
+            let first = worker.worker() == 0;
             if first && interchange == Interchange::Before {
                 worker.swap_rows(together, GlobalRow::new(0), rows, false);
                 worker.swap_rows(alone, GlobalRow::new(0), rows, false);
@@ -68,7 +68,7 @@ fn one_factorisation<T: Scalar>(
             for sweep in &sweeps {
                 sweep.solve_shared(worker, together, &sums).unwrap();
             }
-            Backend::<T>::barrier(worker).unwrap();
+            worker.barrier().unwrap();
             if first {
                 sweeps.iter().for_each(|sweep| sweep.solve_columns(worker, alone));
             }
@@ -143,7 +143,7 @@ fn a_worker_that_stops_releases_those_that_share_a_panel<T: Scalar>() {
         let rows = Cells::of(&mut pivots);
         let comm = sharing(3);
         on_workers::<T>(&comm, 40, |worker| {
-            if Backend::<T>::worker(worker) == absent {
+            if worker.worker() == absent {
                 comm.give_up(7);
             } else {
                 assert_eq!(factor(worker, &m, rows), Err(Stopped), "without worker {absent}");

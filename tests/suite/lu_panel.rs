@@ -7,8 +7,8 @@ use crate::common::lu::{rebuilt, reference};
 use crate::common::workers::on_workers;
 use crate::common::{for_all_scalars, random, ratio};
 use faer::Mat;
-use meshsolve::comm::{Communicator, Step, Stopped};
-use meshsolve::device::Backend;
+use meshsolve::comm::{Comm, Communicator, Step, Stopped};
+use meshsolve::device::Device;
 use meshsolve::layout::GlobalRow;
 use meshsolve::matrix::Cells;
 use meshsolve::scalar::Scalar;
@@ -33,11 +33,11 @@ fn panel_without<T: Scalar>(
     let comm = Communicator::new(workers);
     let found = Mutex::new(Vec::new());
     on_workers::<T>(&comm, 0, |worker| {
-        if absent == Some(Backend::<T>::worker(worker)) {
+        if absent == Some(worker.worker()) {
             comm.stop();
             return;
         }
-        let mut group = Backend::<T>::group(worker, workers / 2, workers);
+        let mut group = worker.group(workers / 2, workers);
         let factored = worker.getrf(block, GlobalRow::new(FIRST), rows, &mut group);
         found.lock().unwrap().push(factored);
     });
@@ -172,14 +172,14 @@ fn a_stop_in_the_middle_releases_all<T: Scalar>() {
                 comm.stop();
             });
             on_workers::<T>(&comm, 0, |worker| {
-                let mut group = Backend::<T>::group(worker, 0, 4);
+                let mut group = worker.group(0, 4);
                 let found = worker.getrf(block, GlobalRow::new(0), rows, &mut group);
                 assert!(matches!(found, Err(Stopped) | Ok(())));
                 all_out.wait();
                 while !comm.is_stopped() {
                     std::thread::yield_now();
                 }
-                let mut group = Backend::<T>::group(worker, 0, 4);
+                let mut group = worker.group(0, 4);
                 let again = worker.getrf(block, GlobalRow::new(0), rows, &mut group);
                 assert_eq!(again, Err(Stopped));
             });

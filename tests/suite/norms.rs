@@ -6,7 +6,7 @@ use crate::common::for_all_scalars;
 use crate::common::norms::{norms, uneven};
 use crate::common::workers::{CASES, matrix, on_workers, shards};
 use meshsolve::algorithms::norm::{squares, sums};
-use meshsolve::comm::Communicator;
+use meshsolve::comm::{Comm, Communicator};
 use meshsolve::device::Squares;
 use meshsolve::layout::{Distribution, Mapping};
 use meshsolve::matrix::Cells;
@@ -25,7 +25,7 @@ fn workers_together<T: Scalar>() {
             let part = |i: usize| all.sub(i * n, 0, order, 1);
             let all = Mutex::new(Squares::default());
             on_workers::<T>(&Communicator::new(workers), columns.widest(), |worker| {
-                let l = meshsolve::device::Backend::<T>::worker(worker);
+                let l = worker.worker();
                 sums(worker, &m, (order, order), true, part(2 * l));
                 sums(worker, &m, (order, order), false, part(2 * l + 1));
                 let own = squares(worker, &m, (order, order)).unwrap();

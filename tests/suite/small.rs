@@ -6,8 +6,8 @@ use crate::common::{lu::rebuilt, positive_definite, random, ratio};
 use faer::Mat;
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::algorithms::{cholesky, lu, norm};
-use meshsolve::comm::{Communicator, Sharing};
-use meshsolve::device::Backend;
+use meshsolve::comm::{Comm, Communicator, Sharing};
+
 use meshsolve::device::cpu::CpuWorker;
 use meshsolve::layout::{Distribution, Mapping};
 use meshsolve::matrix::{Cells, Matrix};
@@ -22,7 +22,7 @@ fn after(a: &Mat<f64>, work: impl Fn(&mut CpuWorker<f64>, &Matrix<f64>) + Sync) 
     let sharing = Sharing { workers: 2, rows: 1, barrier_cost: 0.0 };
     let comm = Communicator::new(2).with_sharing(sharing);
     on_workers::<f64>(&comm, 2, |worker| {
-        assert_eq!(Backend::<f64>::sharers(worker, N), 2, "panels of LU are shared");
+        assert_eq!(worker.sharers(N), 2, "panels of LU are shared");
         work(worker, &view);
     });
     Mat::from_fn(N, N, |i, j| element(&distribution, &memory, i, j))
@@ -81,9 +81,9 @@ fn a_transpose_across_shards_and_norms() {
     let mut sums = [0.0; 2 * N];
     let all = Cells::of(&mut sums);
     let transposed = after(&a, |worker, a| {
-        let own = all.sub(Backend::<f64>::worker(worker) * N, 0, N, 1);
+        let own = all.sub(worker.worker() * N, 0, N, 1);
         norm::sums(worker, a, (N, N), true, own);
-        Backend::<f64>::barrier(worker).unwrap();
+        worker.barrier().unwrap();
         worker.transpose_square(a).unwrap();
     });
     assert_eq!(transposed, a.transpose().to_owned());

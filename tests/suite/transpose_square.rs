@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 
 use crate::common::workers::on_workers;
 use crate::transposition::{Guarded, Random, fill, transposed};
-use meshsolve::comm::Communicator;
-use meshsolve::device::Backend;
+use meshsolve::comm::{Comm, Communicator};
+
 use meshsolve::layout::{Distribution, Mapping};
 use meshsolve::matrix::{Cells, Matrix};
 use meshsolve::scalar::Scalar;

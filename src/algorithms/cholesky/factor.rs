@@ -10,13 +10,13 @@
 
 use crate::algorithms::{owned_from, with_lookahead};
 use crate::comm::{Phase, Signal, Step};
-use crate::device::{Backend, Update};
+use crate::device::{Op, Side, Triangle, Update, Worker};
 use crate::layout::TileColumn;
 use crate::matrix::Matrix;
 use crate::scalar::Scalar;
 
 /// One worker's part. A worker that returns `Ok` has seen every panel finished.
-pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>) -> Step {
+pub fn factor<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>) -> Step {
     let (columns, first) = (a.columns(), TileColumn::new(0));
     let panels = worker.phase(Signal::Panels);
     if first < columns.end() && worker.owns(first) {
@@ -29,7 +29,7 @@ pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>) -> Step {
             worker.broadcast(a, k);
         }
         let others = owned_from(worker, columns, next).filter(|&t| t != next);
-        let rest = |worker: &mut B| worker.update(a, k, others, Update::Cholesky);
+        let rest = |worker: &mut W| worker.update(a, k, others, Update::Cholesky);
         match next < columns.end() {
             true => with_lookahead(
                 worker,
@@ -47,15 +47,15 @@ pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>) -> Step {
     Ok(())
 }
 
-fn factor_panel<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+fn factor_panel<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     k: TileColumn,
     panels: &Phase,
 ) -> Step {
     let diagonal = a.diagonal(k);
     worker.potrf(diagonal, a.columns().tile(k).rows().start)?;
-    worker.trsm_panel(diagonal, a.below(k));
+    worker.trsm(Side::Right, diagonal, Triangle::Lower, Op::Adjoint, a.below(k));
     worker.announce(panels, k.get() + 1);
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::algorithms::owned_from;
 use crate::algorithms::triangular_inverse::invert_triangle;
 use crate::comm::Step;
-use crate::device::{Backend, Op, Triangle};
+use crate::device::{Op, Triangle, Worker};
 use crate::layout::{GlobalRow, TileColumn};
 use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
@@ -23,7 +23,7 @@ const BLOCK_ROWS: usize = 512;
 
 /// One worker's part. `a` holds L in its lower triangle. `panel` is scratch of n rows and as many
 /// columns as the widest tile. Workers meet before and after.
-pub fn inverse<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, panel: Cells<T>) -> Step {
+pub fn inverse<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>, panel: Cells<T>) -> Step {
     worker.barrier()?;
     invert_triangle(worker, a, Triangle::Lower)?;
     worker.barrier()?;
@@ -44,8 +44,8 @@ pub fn inverse<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, panel: C
 }
 
 /// `M_ij += S_i X_kj` for j in `columns`, j <= i < k.
-fn add_products<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+fn add_products<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     k: TileColumn,
     columns: impl Iterator<Item = TileColumn> + Clone,

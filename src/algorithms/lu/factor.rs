@@ -13,17 +13,18 @@
 //! and a shared one. The other comes before the interchanges of L's rows, because others still read
 //! L until then.
 
+use super::panel::{factor_panel, finish_row};
 use super::share;
 use crate::algorithms::{owned_from, with_lookahead};
 use crate::comm::{Group, Phase, Signal, Step};
-use crate::device::{Backend, Op, Triangle, Update};
+use crate::device::{Update, Worker};
 use crate::layout::TileColumn;
 use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
 
 /// One worker's part; `pivots` has n rows. It reports zero pivots and goes on. All workers meet at
 /// its end.
-pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, pivots: Cells<i32>) -> Step {
+pub fn factor<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>, pivots: Cells<i32>) -> Step {
     let (columns, first) = (a.columns(), TileColumn::new(0));
     let panels = worker.phase(Signal::Panels);
     if first < columns.end() {
@@ -57,8 +58,8 @@ pub fn factor<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, pivots: C
 }
 
 /// Applies panel `k` to this worker's columns, and makes the next panel.
-fn step<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+fn step<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     pivots: Cells<i32>,
     k: TileColumn,
@@ -80,37 +81,4 @@ fn step<T: Scalar, B: Backend<T>>(
             worker.update(a, k, others, Update::Lu);
         },
     )
-}
-
-/// Applies the row interchanges of panel `k` to `columns` of a tile column and makes their part of
-/// U.
-pub(super) fn finish_row<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
-    a: &Matrix<T>,
-    pivots: Cells<i32>,
-    k: TileColumn,
-    columns: Cells<T>,
-) {
-    let rows = a.columns().tile(k).rows();
-    worker.swap_rows(columns, rows.start, pivots.matrix_rows(rows.clone()), false);
-    worker.trsm(a.diagonal(k), Triangle::UnitLower, Op::None, columns.matrix_rows(rows));
-}
-
-/// This worker's part of panel `t`, if it is in the group.
-pub(super) fn factor_panel<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
-    a: &Matrix<T>,
-    pivots: Cells<i32>,
-    t: TileColumn,
-    mut group: Group,
-    panels: &Phase,
-) -> Step {
-    let Some(index) = group.index_of(worker.worker(), worker.workers()) else { return Ok(()) };
-    let rows = a.columns().tile(t).rows();
-    let panel = a.rows_of(t, rows.start..a.all_rows().end);
-    worker.getrf(panel, rows.start, pivots.matrix_rows(rows), &mut group)?;
-    if index == 0 {
-        worker.announce(panels, t.get() + 1);
-    }
-    Ok(())
 }

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use crate::algorithms::triangular_inverse::invert_triangle;
 use crate::comm::Step;
-use crate::device::{Backend, Op, Triangle};
+use crate::device::{Op, Side, Triangle, Worker};
 use crate::layout::{GlobalRow, TileColumn};
 use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
@@ -27,8 +27,8 @@ const PRODUCT_ROWS: usize = 384;
 
 /// One worker's part. `a` holds L and U. `panel` is scratch of n rows and as many columns as the
 /// widest tile. Workers meet before and after.
-pub fn inverse<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+pub fn inverse<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     pivots: Cells<i32>,
     panel: Cells<T>,
@@ -59,8 +59,8 @@ fn rows_of(worker: usize, workers: usize, n: usize) -> Range<GlobalRow> {
 }
 
 /// Moves L's part of tile column `j` to `panel`, within `rows`, and sets its place to zero.
-fn take_lower<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+fn take_lower<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     j: TileColumn,
     rows: &Range<GlobalRow>,
@@ -86,8 +86,8 @@ fn take_lower<T: Scalar, B: Backend<T>>(
 }
 
 /// `X_j` within `rows`, where `panel` holds L's part of tile column `j`.
-fn finish_column<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+fn finish_column<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     j: TileColumn,
     rows: &Range<GlobalRow>,
@@ -108,12 +108,12 @@ fn finish_column<T: Scalar, B: Backend<T>>(
         }
     }
     let diagonal = lower.matrix_rows(tile.rows());
-    worker.trsm_right(diagonal, Triangle::UnitLower, x);
+    worker.trsm(Side::Right, diagonal, Triangle::UnitLower, Op::None, x);
 }
 
 /// `X <- X P` within `rows`: column c becomes the old column `source[c]`, cycle by cycle.
-fn interchange_columns<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+fn interchange_columns<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     source: &[usize],
     rows: &Range<GlobalRow>,

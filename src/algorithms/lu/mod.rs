@@ -3,6 +3,7 @@
 
 mod factor;
 mod inverse;
+mod panel;
 mod share;
 
 pub use factor::factor;

@@ -4,9 +4,9 @@
 //! of the finished one. All workers have the same amount of work, however few columns are left. In
 //! return they wait for each other in every column of the panel.
 
-use super::factor::{factor_panel, finish_row};
+use super::panel::{factor_panel, finish_row};
 use crate::comm::{Group, Phase, Step};
-use crate::device::{Backend, Update};
+use crate::device::{Update, Worker};
 use crate::layout::{GlobalColumn, TileColumn};
 use crate::matrix::{Cells, Matrix};
 use crate::scalar::Scalar;
@@ -20,7 +20,7 @@ const GAIN: f64 = 0.75;
 
 /// The workers that make panel `t`, the owner first. If they are several, they also share the whole
 /// step before.
-pub fn group<T: Scalar, B: Backend<T>>(worker: &mut B, a: &Matrix<T>, t: TileColumn) -> Group {
+pub fn group<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>, t: TileColumn) -> Group {
     let (tile, workers) = (a.columns().tile(t), worker.workers());
     let rows = a.all_rows().end - tile.rows().start;
     let sharers = worker.sharers(rows);
@@ -53,8 +53,8 @@ fn times(columns: usize, workers: usize, sharers: usize, barriers: f64) -> [f64;
 
 /// This worker's part of a step: applies panel `k` to all columns to its right and makes the next
 /// panel.
-pub fn step<T: Scalar, B: Backend<T>>(
-    worker: &mut B,
+pub fn step<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
     a: &Matrix<T>,
     pivots: Cells<i32>,
     k: TileColumn,

@@ -9,49 +9,22 @@
 
 use std::ops::Range;
 
+use faer::MatMut;
 use faer::reborrow::ReborrowMut;
-use faer::{MatMut, MatRef};
 
 use super::blas;
-use super::members::Members;
-use super::strip::{Candidate, STRIP, strip};
+use super::candidate::STRIP;
+use super::panel::Panel;
+use super::strip::strip;
 use crate::comm::Step;
 use crate::device::{Op, Triangle};
-use crate::matrix::Cells;
 use crate::scalar::Scalar;
 use crate::transpose::memory::prefetch;
 
 /// Rows of a product. The kernels pack all the rows that they get into scratch of their own.
 const PRODUCT_ROWS: usize = 1536;
 
-/// A panel as one worker of the group sees it.
-pub struct Panel<'a, T> {
-    /// By columns, rows >= columns.
-    a: Cells<'a, T>,
-    /// The row that was interchanged with row i. The leader writes it.
-    pivots: Cells<'a, i32>,
-    /// The rows of this worker.
-    pub rows: Range<usize>,
-    members: Members<'a>,
-    /// The first column with a pivot that is zero or not finite.
-    unusable: Option<usize>,
-}
-
-impl<'a, T: Scalar> Panel<'a, T> {
-    /// # Safety
-    /// *Order* (see [`Cells`]): all members of the group factor this panel, and nothing else
-    /// accesses it or its pivots meanwhile.
-    pub unsafe fn new(
-        a: Cells<'a, T>,
-        pivots: Cells<'a, i32>,
-        rows: Range<usize>,
-        members: Members<'a>,
-    ) -> Self {
-        let is_tall = a.rows() >= a.cols() && pivots.rows() == a.cols();
-        assert!(a.row_stride() == 1 && is_tall, "a tall panel by columns");
-        Panel { a, pivots, rows, members, unusable: None }
-    }
-
+impl<T: Scalar> Panel<'_, T> {
     /// `P A = L U`. Returns the first column with a pivot that is zero or not finite.
     pub fn factor(mut self) -> Step<Option<usize>> {
         let columns = 0..self.a.cols();
@@ -60,22 +33,6 @@ impl<'a, T: Scalar> Panel<'a, T> {
         self.interchange_left(columns);
         self.members.barrier()?;
         Ok(self.unusable)
-    }
-
-    /// Elements that no member writes before the next barrier.
-    fn read(&self, rows: &Range<usize>, columns: &Range<usize>) -> MatRef<'a, T> {
-        let part = self.a.sub(rows.start, columns.start, rows.len(), columns.len());
-        // SAFETY: *order*: members write other elements, between the barriers of `factor_columns`.
-        unsafe { part.read() }
-    }
-
-    /// Elements of this worker until the next barrier: its rows in a strip or a product, else its
-    /// columns.
-    pub fn own(&mut self, rows: &Range<usize>, columns: &Range<usize>) -> MatMut<'_, T> {
-        let part = self.a.sub(rows.start, columns.start, rows.len(), columns.len());
-        // SAFETY: *order*: members have other rows or columns, between the barriers of
-        // `factor_columns`.
-        unsafe { part.write() }
     }
 
     fn factor_columns(&mut self, columns: Range<usize>) -> Step {
@@ -121,27 +78,6 @@ impl<'a, T: Scalar> Panel<'a, T> {
         // SAFETY: *order*: a barrier came after the leader wrote these pivots.
         let pivots = unsafe { self.pivots.row_range(of.clone()).read() };
         swap_rows(self.own(&rows, &columns), of.start, blas::column(pivots, 0), false);
-    }
-
-    pub fn leads(&self) -> bool {
-        self.members.leads()
-    }
-
-    /// Records the pivot of column `j`.
-    pub fn note_pivot(&mut self, j: usize, row: usize, usable: bool) {
-        if !usable {
-            self.unusable.get_or_insert(j);
-        }
-        if self.leads() {
-            // SAFETY: *order*: only the leader writes pivots, and a barrier comes before the others
-            // read them.
-            unsafe { self.pivots.at(j, 0).write(row as i32) };
-        }
-    }
-
-    /// The best of the workers' candidates, with the leader's row on the diagonal.
-    pub fn all_reduce(&mut self, mine: Candidate<T>) -> Step<Candidate<T>> {
-        self.members.all_reduce(mine)
     }
 }
 

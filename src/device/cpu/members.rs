@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::strip::Candidate;
+use super::candidate::Candidate;
 use crate::comm::{Communicator, Group, Step};
 use crate::scalar::Scalar;
 

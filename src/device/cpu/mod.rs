@@ -2,10 +2,12 @@
 //! place.
 
 mod blas;
+mod candidate;
 pub mod float_mode;
 mod getrf;
 mod members;
 mod norm;
+mod panel;
 mod scratch;
 mod strip;
 pub mod threads;

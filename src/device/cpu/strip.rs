@@ -16,32 +16,16 @@ use faer::MatRef;
 use faer::reborrow::{Reborrow, ReborrowMut};
 
 use super::blas::column_mut;
-use super::getrf::Panel;
+use super::candidate::{Candidate, STRIP};
+use super::panel::Panel;
 use crate::comm::Step;
 use crate::scalar::Scalar;
-
-pub const STRIP: usize = 8;
 
 /// Rows of a strip that are processed at a time. They stay in the first-level cache.
 const BLOCK_ROWS: usize = 256;
 
 /// Number of independent comparisons.
 const SIDE: usize = 16;
-
-/// A worker's candidate for a pivot.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Candidate<T> {
-    /// Its |Re| + |Im|.
-    pub size: f64,
-    pub row: usize,
-    /// Whether this worker owns the row on the diagonal.
-    pub has_diagonal: bool,
-    /// The row's entries in the strip.
-    pub entries: [T; STRIP],
-    /// The entries of the row on the diagonal.
-    pub diagonal: [T; STRIP],
-}
 
 /// Factors columns of a panel within the rows of this worker, with the widest vectors of the
 /// processor.

@@ -1,4 +1,4 @@
-//! One worker of a call on CPU devices: the `Backend` of a thread.
+//! One worker of a call on CPU devices: a thread.
 //!
 //! The trailing update packs both factors of its products into contiguous scratch. First it packs
 //! the tiles that multiply the panel, for as many of the worker's tile columns as fit. Then it
@@ -16,12 +16,13 @@ use faer::{MatMut, MatRef};
 
 use super::blas;
 use super::float_mode::FloatMode;
-use super::getrf::{Panel, swap_rows};
+use super::getrf::swap_rows;
 use super::members::Members;
 use super::norm;
-use crate::comm::{Communicator, Group, Phase, Signal, Step, Stopped};
+use super::panel::Panel;
+use crate::comm::{Comm, Communicator, Group, Phase, Signal, Step, Stopped};
 use crate::device::in_new_order;
-use crate::device::{Backend, Moduli, Op, Squares, Triangle, Update};
+use crate::device::{Device, Moduli, Op, Side, Squares, Triangle, Update, Worker};
 use crate::error::Error;
 use crate::layout::{GlobalRow, TileColumn};
 use crate::log::{self, Event};
@@ -163,6 +164,26 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         to
     }
 
+    /// Solves with the transpose of X, packed, as many rows at a time as fit.
+    fn solve_right(&mut self, x: Cells<T>, solve: impl Fn(&mut Self, Cells<T>)) {
+        for row in (0..x.rows()).step_by(self.pack_rows) {
+            let x = x.sub(row, 0, self.pack_rows.min(x.rows() - row), x.cols());
+            let packed = self.packed(x);
+            solve(self, packed.transposed());
+            self.copy(packed, x);
+        }
+    }
+
+    fn solve_left(&mut self, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
+        let fits = (x.rows() + LINE / size_of::<T>()) * x.cols() <= self.pack.rows();
+        if x.row_stride() != 1 || x.cols() < NARROWEST_PRODUCT || !fits {
+            return self.substitute(a, triangle, op, x);
+        }
+        let packed = self.packed(x);
+        self.substitute(a, triangle, op, packed);
+        self.copy(packed, x);
+    }
+
     /// `X <- op(A)^-1 X` without packing X.
     fn substitute(&mut self, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
         // faer multiplies by reciprocals of the diagonal. The computation of a complex one, or of
@@ -175,7 +196,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         mode.enter();
     }
 
-    /// `Backend::update_rows` for at most as many targets as packed tiles fit.
+    /// `Device::update_rows` for at most as many targets as packed tiles fit.
     fn update_some(
         &mut self,
         a: &Matrix<T>,
@@ -232,9 +253,8 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
     }
 }
 
-impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
+impl<T: Scalar> Comm for CpuWorker<'_, T> {
     const IS_RANK: bool = false;
-    const FLUSHES: bool = true;
 
     fn worker(&self) -> usize {
         self.worker
@@ -244,35 +264,100 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
         self.comm.workers()
     }
 
+    fn shift_columns<'c, U: Scalar + 'c>(
+        &mut self,
+        lists: impl Iterator<Item = impl Iterator<Item = Cells<'c, U>>>,
+        spare: Option<Cells<'c, U>>,
+    ) {
+        self.span("shift columns", Of::Call, |worker| {
+            let copy = |from, to| blas::copy(worker.read(from), worker.write(to));
+            for mut list in lists {
+                let Some(first) = list.next() else { continue };
+                if let Some(spare) = spare {
+                    copy(first, spare);
+                }
+                let mut last = first;
+                for next in list {
+                    copy(next, last);
+                    last = next;
+                }
+                if let Some(spare) = spare {
+                    copy(spare, last);
+                }
+            }
+        });
+    }
+
+    fn transpose_square<U: Scalar>(&mut self, a: &Matrix<U>) -> Step {
+        self.span("transpose across", Of::Call, |worker| {
+            let square = Square::new(a.n(), a.columns().ranks(), size_of::<U>());
+            let (units, workers) = (square.units(), worker.workers());
+            let share = |worker: usize| (units as u128 * worker as u128 / workers as u128) as usize;
+            // A column of the matrix is a row for `transpose`.
+            let part = |rank: usize| a.shard(rank).flat().as_ptr().cast();
+            // SAFETY: *memory* of the shards, which are contiguous. *Order*, promised to
+            // `CpuWorker::new`: workers have different units, and meet at the end.
+            unsafe { square.run(share(worker.worker)..share(worker.worker + 1), part) };
+            worker.barrier()
+        })
+    }
+
+    fn phase(&mut self, signal: Signal) -> Phase {
+        self.phases += 1;
+        self.comm.phases().enter(self.phases - 1, signal)
+    }
+
+    fn announce(&mut self, phase: &Phase, count: usize) {
+        phase.announce(self.worker, count);
+        if let (Some(trace), Signal::Panels) = (&mut self.trace, phase.signal()) {
+            trace.announced(count - 1);
+        }
+    }
+
+    fn wait(&mut self, phase: &Phase, worker: usize, count: usize) -> Step {
+        let (name, of) = match phase.signal() {
+            Signal::Panels => ("wait for panel", Of::Next),
+            Signal::PartialSums => ("wait for sums", Of::Call),
+            Signal::Solved => ("wait for solution", Of::Call),
+            Signal::Barriers => ("group barrier", Of::Last),
+        };
+        let came = self.span(name, of, |_| phase.wait(worker, count));
+        if let (Some(trace), Signal::Panels) = (&mut self.trace, phase.signal()) {
+            trace.awaits(count - 1);
+        }
+        came
+    }
+
+    fn sharers(&self, rows: usize) -> usize {
+        let sharing = self.comm.sharing();
+        self.comm.workers().min(sharing.workers).min(rows / sharing.rows).max(1)
+    }
+
+    fn group_barrier(&mut self, group: &mut Group) -> Step {
+        self.span("group barrier", Of::Last, |worker| {
+            group.barrier(worker.worker, worker.comm.workers())
+        })
+    }
+
+    fn barrier(&mut self) -> Step {
+        self.span("barrier", Of::Call, |worker| worker.comm.barrier().wait())
+    }
+
+    fn fail(&mut self, error: Error) -> Stopped {
+        self.comm.fail(error)
+    }
+
+    fn report(&mut self, info: usize) {
+        self.comm.report(info);
+    }
+}
+
+impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
     fn potrf(&mut self, a: Cells<T>, first: GlobalRow) -> Step {
         self.span("potrf", Of::Next, |worker| {
             let done = blas::potrf(worker.write(a), &mut worker.potrf);
             done.map_err(|minor| worker.comm.give_up(first.get() + minor + 1))
         })
-    }
-
-    fn trsm_panel(&mut self, l: Cells<T>, x: Cells<T>) {
-        self.span("trsm panel", Of::Next, |worker| {
-            // X L^H = A is conj(L) X^T = A^T.
-            for row in (0..x.rows()).step_by(worker.pack_rows) {
-                let x = x.sub(row, 0, worker.pack_rows.min(x.rows() - row), x.cols());
-                let packed = worker.packed(x);
-                let transposed = worker.write(packed.transposed());
-                blas::trsm(worker.read(l), Triangle::Lower, Op::Conjugate, transposed);
-                worker.copy(packed, x);
-            }
-        });
-    }
-
-    fn trsm_right(&mut self, a: Cells<T>, triangle: Triangle, x: Cells<T>) {
-        self.span("trsm right", Of::Next, |worker| {
-            for row in (0..x.rows()).step_by(worker.pack_rows) {
-                let x = x.sub(row, 0, worker.pack_rows.min(x.rows() - row), x.cols());
-                let packed = worker.packed(x);
-                worker.substitute(a, triangle, Op::Transpose, packed.transposed());
-                worker.copy(packed, x);
-            }
-        });
     }
 
     fn trtri(&mut self, a: Cells<T>, triangle: Triangle) {
@@ -320,10 +405,6 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
         });
     }
 
-    fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>> {
-        Ok(in_new_order(blas::column(self.read(pivots), 0)))
-    }
-
     fn update_rows(
         &mut self,
         a: &Matrix<T>,
@@ -344,16 +425,22 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
         });
     }
 
-    fn trsm(&mut self, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
-        self.span("trsm", Of::Last, |worker| {
-            let fits = (x.rows() + LINE / size_of::<T>()) * x.cols() <= worker.pack.rows();
-            if x.row_stride() != 1 || x.cols() < NARROWEST_PRODUCT || !fits {
-                return worker.substitute(a, triangle, op, x);
-            }
-            let packed = worker.packed(x);
-            worker.substitute(a, triangle, op, packed);
-            worker.copy(packed, x);
-        });
+    fn trsm(&mut self, side: Side, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
+        match (side, op) {
+            (Side::Left, _) => self.span("trsm", Of::Last, |w| w.solve_left(a, triangle, op, x)),
+            // X L^H = A is conj(L) X^T = A^T. The diagonal of L is real, so its reciprocals are.
+            (Side::Right, Op::Adjoint) => self.span("trsm panel", Of::Next, |worker| {
+                worker.solve_right(x, |worker, packed| {
+                    blas::trsm(worker.read(a), triangle, Op::Conjugate, worker.write(packed));
+                });
+            }),
+            (Side::Right, op) => self.span("trsm right", Of::Next, |worker| {
+                assert_eq!(op, Op::None, "on the right, A or its adjoint");
+                worker.solve_right(x, |worker, packed| {
+                    worker.substitute(a, triangle, Op::Transpose, packed);
+                });
+            }),
+        }
     }
 
     fn gemm(&mut self, c: Cells<T>, alpha: T, a: Cells<T>, op: Op, b: Cells<T>) {
@@ -393,38 +480,9 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
         });
     }
 
-    fn keep_subnormals(&mut self, keep: bool) {
-        if keep { FloatMode::IEEE.enter() } else { FloatMode::FLUSH.enter() }
-    }
-
     fn copy(&mut self, from: Cells<T>, to: Cells<T>) {
         self.span("copy", Of::Call, |worker| {
             blas::copy(worker.read(from), worker.write(to));
-        });
-    }
-
-    fn shift_columns<'c>(
-        &mut self,
-        lists: impl Iterator<Item = impl Iterator<Item = Cells<'c, T>>>,
-        spare: Option<Cells<'c, T>>,
-    ) where
-        T: 'c,
-    {
-        self.span("shift columns", Of::Call, |worker| {
-            for mut list in lists {
-                let Some(first) = list.next() else { continue };
-                if let Some(spare) = spare {
-                    worker.copy(first, spare);
-                }
-                let mut last = first;
-                for next in list {
-                    worker.copy(next, last);
-                    last = next;
-                }
-                if let Some(spare) = spare {
-                    worker.copy(spare, last);
-                }
-            }
         });
     }
 
@@ -450,6 +508,18 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
             let x = worker.write(x);
             faer::zip!(x).for_each(|faer::unzip!(x)| *x = T::conj_impl(x));
         });
+    }
+}
+
+impl<T: Scalar> Worker<T> for CpuWorker<'_, T> {
+    const FLUSHES: bool = true;
+
+    fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>> {
+        Ok(in_new_order(blas::column(self.read(pivots), 0)))
+    }
+
+    fn keep_subnormals(&mut self, keep: bool) {
+        if keep { FloatMode::IEEE.enter() } else { FloatMode::FLUSH.enter() }
     }
 
     fn get(&mut self, from: Cells<T>, to: &mut [T]) -> Step {
@@ -493,72 +563,9 @@ impl<T: Scalar> Backend<T> for CpuWorker<'_, T> {
         })
     }
 
-    fn transpose_square(&mut self, a: &Matrix<T>) -> Step {
-        self.span("transpose across", Of::Call, |worker| {
-            let square = Square::new(a.n(), a.columns().ranks(), size_of::<T>());
-            let (units, workers) = (square.units(), worker.workers());
-            let share = |worker: usize| (units as u128 * worker as u128 / workers as u128) as usize;
-            // A column of the matrix is a row for `transpose`.
-            let part = |rank: usize| a.shard(rank).flat().as_ptr().cast();
-            // SAFETY: *memory* of the shards, which are contiguous. *Order*, promised to
-            // `CpuWorker::new`: workers have different units, and meet at the end.
-            unsafe { square.run(share(worker.worker)..share(worker.worker + 1), part) };
-            worker.barrier()
-        })
-    }
-
-    fn phase(&mut self, signal: Signal) -> Phase {
-        self.phases += 1;
-        self.comm.phases().enter(self.phases - 1, signal)
-    }
-
-    fn announce(&mut self, phase: &Phase, count: usize) {
-        phase.announce(self.worker, count);
-        if let (Some(trace), Signal::Panels) = (&mut self.trace, phase.signal()) {
-            trace.announced(count - 1);
-        }
-    }
-
-    fn wait(&mut self, phase: &Phase, worker: usize, count: usize) -> Step {
-        let (name, of) = match phase.signal() {
-            Signal::Panels => ("wait for panel", Of::Next),
-            Signal::PartialSums => ("wait for sums", Of::Call),
-            Signal::Solved => ("wait for solution", Of::Call),
-            Signal::Barriers => ("group barrier", Of::Last),
-        };
-        let came = self.span(name, of, |_| phase.wait(worker, count));
-        if let (Some(trace), Signal::Panels) = (&mut self.trace, phase.signal()) {
-            trace.awaits(count - 1);
-        }
-        came
-    }
-
-    fn sharers(&self, rows: usize) -> usize {
-        let sharing = self.comm.sharing();
-        self.comm.workers().min(sharing.workers).min(rows / sharing.rows).max(1)
-    }
-
     fn group_barrier_cost(&self) -> f64 {
         let width = size_of::<f64>() as f64 / size_of::<T::Real>() as f64;
         self.comm.sharing().barrier_cost * if T::IS_COMPLEX { width / 4.0 } else { width }
-    }
-
-    fn group_barrier(&mut self, group: &mut Group) -> Step {
-        self.span("group barrier", Of::Last, |worker| {
-            group.barrier(worker.worker, worker.comm.workers())
-        })
-    }
-
-    fn barrier(&mut self) -> Step {
-        self.span("barrier", Of::Call, |worker| worker.comm.barrier().wait())
-    }
-
-    fn fail(&mut self, error: Error) -> Stopped {
-        self.comm.fail(error)
-    }
-
-    fn report(&mut self, info: usize) {
-        self.comm.report(info);
     }
 
     fn ends_phase(&mut self, phase: &'static str, from: Instant, to: Instant) {

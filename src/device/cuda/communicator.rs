@@ -1,25 +1,17 @@
 //! The ranks of a call: their memory, and their announcements. A host thread that has seen an
 //! announcement makes its stream wait for the matching event. No host thread waits for a device.
 
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use super::device::{Address, Device, Stream};
+use super::device::Device;
+use super::device::queue::{Event, Lines};
 use super::engine::CusolverMg;
-use super::queue::{Event, Lines};
+use super::handle::{Address, Stream};
+use super::seat::Seat;
 use crate::comm::Phase;
 use crate::device::memory::Memory;
 use crate::error::{Error, Kind, Result};
 use crate::settings::Float64;
-
-/// One rank: its device, the caller's stream there, and all its memory that the call uses.
-pub struct Seat {
-    pub device: Arc<Device>,
-    pub stream: Stream,
-    pub memory: Vec<Range<Address>>,
-    /// The address of its memory for the engine, if the call has one.
-    pub engine: Address,
-}
 
 pub struct CudaCommunicator {
     pub seats: Vec<Seat>,

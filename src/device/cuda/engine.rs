@@ -4,9 +4,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::communicator::Seat;
-use super::device::{Address, Device};
-use super::queue::Lines;
+use super::device::Device;
+use super::device::queue::Lines;
+use super::handle::Address;
+use super::seat::Seat;
 use super::vendor::mg::{Distributed, Grid, Outcome, Whole, Work};
 use crate::device::WholeStep;
 use crate::error::Result;

@@ -1,5 +1,13 @@
 //! The pointers by which CUDA's libraries name their objects, each kind with a type of its own.
 
+use cudarc::driver::sys;
+
+/// An address in a device's memory: CUdeviceptr.
+pub type Address = u64;
+
+/// Work on a device, in order.
+pub type Stream = Handle<sys::CUstream>;
+
 /// A pointer of cudarc's type `P`, such as `CUcontext`, to an object of a library. A handle of
 /// another kind does not compile in its place.
 ///

@@ -1,6 +1,6 @@
 //! A rank's need of device memory in addition to operands and results, as one piece.
 
-use super::device::Address;
+use super::handle::Address;
 
 /// Parts begin at multiples of this.
 const ALIGNMENT: usize = 256;

@@ -1,6 +1,7 @@
 //! A plan of transposition on a CUDA device.
 
-use super::device::{Address, Device, Stream};
+use super::device::Device;
+use super::handle::{Address, Stream};
 use crate::error::Result;
 use crate::transpose::Plan;
 use crate::transpose::device::Argument;

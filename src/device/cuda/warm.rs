@@ -4,10 +4,11 @@
 //! (CUDA C++ Programming Guide, "Lazy Loading"). A broadcast on that device may wait for another
 //! one, and the host thread of that one may wait in the same way.
 
-use super::device::{Address, Device, Stream};
+use super::device::Device;
+use super::device::tools::Tools;
+use super::handle::{Address, Stream};
 use super::rank_scratch::RankScratch;
 use super::sources::suffix;
-use super::tools::Tools;
 use super::transposition;
 use super::vendor::Operand;
 use super::vendor::solver::Workspace;

@@ -29,7 +29,7 @@ use crate::algorithms::cholesky::{factor, inverse, sweeps};
 use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::algorithms::owned_from;
 use crate::comm::Step;
-use crate::device::{Backend, Op, WholeStep};
+use crate::device::{Op, WholeStep, Worker};
 use crate::error::Result;
 use crate::layout::{Storage, TileColumn};
 use crate::scalar::Scalar;
@@ -141,7 +141,7 @@ pub static VERBS: [Verb; 10] = [
 ];
 
 /// One worker's part between `arrange` and `restore`.
-pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mut Instant) -> Step {
+pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
     if verb.norm {
         // This runs before all workers meet in `scale`: no worker can have stopped the call yet.
@@ -204,7 +204,7 @@ pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
 
 /// The largest entry of A, which decides about subnormal numbers. In a positive definite matrix it
 /// is on the diagonal. For a factor, the largest square on the diagonal replaces it.
-fn scale<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step<f64> {
+fn scale<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step<f64> {
     let largest = job.largest_on_diagonal(worker)?;
     let scale = if job.options.verb.factor { largest } else { largest * largest };
     worker.keep_subnormals(near_underflow::<T>(scale));
@@ -219,7 +219,7 @@ fn conjugates_factor<T: Scalar>(job: &Solver<T>) -> bool {
 }
 
 /// Conjugates B's lower triangle; all workers meet at its end.
-fn conjugate<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
+fn conjugate<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     let a = job.a();
     for t in owned_from(worker, a.columns(), TileColumn::new(0)) {
         worker.conjugate(a.rows_of(t, a.columns().tile(t).rows().start..a.all_rows().end));

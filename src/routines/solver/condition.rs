@@ -1,60 +1,20 @@
 //! norm1(A) before A is overwritten, and the reciprocal of A's condition number in that norm, as in
 //! LAPACK's `gecon` and `pocon`. The identity corner of a padded A does not count.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::call_memory::Region;
 use super::job::Solver;
 use super::magnitude::near_underflow;
-use super::operands::Problem;
-use super::options::{Family, Norm, Options};
-use crate::algorithms::condition::{Estimator, block, inverse_norm};
+use crate::algorithms::condition::{block, inverse_norm};
 use crate::algorithms::lu::Interchange;
 use crate::algorithms::norm;
 use crate::comm::Step;
 use crate::device::memory;
-use crate::device::{Backend, Op, Triangle, larger};
+use crate::device::{Op, Triangle, Worker, larger};
 use crate::error::Result;
 use crate::matrix::Cells;
 use crate::scalar::Scalar;
-
-/// Norms that the workers of a call find.
-pub struct Norms<T> {
-    /// norm1(A) as an operand.
-    given: Option<f64>,
-    /// The bits of the largest column sum of B.
-    column: AtomicU64,
-    estimator: Mutex<Estimator<T>>,
-}
-
-impl<T: Scalar> Norms<T> {
-    pub fn new(options: &Options, n: usize, given: Option<f64>) -> Self {
-        let order = if options.verb.condition { options.unpadded.unwrap_or(n).min(n) } else { 0 };
-        let estimator = Mutex::new(Estimator::new(order));
-        Norms { given, column: AtomicU64::new(0), estimator }
-    }
-}
-
-/// The number of sums of each worker. norm1(A) needs sums over rows of B where these are A's
-/// columns, as for A^T. It also needs them for the part of a column that is not given, as with one
-/// triangle. Squares have three sizes.
-pub fn sums_of_worker(options: &Options, problem: &Problem) -> usize {
-    let Options { verb, storage, norm, .. } = options;
-    let of_transpose = storage.is_transpose() && !verb.upright;
-    match verb.family {
-        Family::Norm if *norm == Norm::Frobenius => 3,
-        Family::Norm if options.sums_columns() => problem.n,
-        Family::Norm => problem.m,
-        family if verb.norm && (family == Family::Cholesky || of_transpose) => problem.m,
-        _ => 0,
-    }
-}
-
-/// Elements of scratch for an estimate.
-pub fn scratch_elements(n: usize, workers: usize) -> usize {
-    (1 + workers) * n * block(n) + 1
-}
 
 impl<T: Scalar> Solver<T> {
     /// The sums of a worker, initially zeros; `None` if it has none.
@@ -83,7 +43,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// Finds norm1(A), and also the largest entry, as `largest` does. All workers meet at its end.
-    pub fn measure(&self, worker: &mut impl Backend<T>) -> Step<f64> {
+    pub fn measure(&self, worker: &mut impl Worker<T>) -> Step<f64> {
         worker.keep_subnormals(true);
         let rows = self.row_sums(worker.worker());
         let found = norm::of_all(worker, &self.a(), self.unpadded(), rows)?;
@@ -93,7 +53,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// The worker's part of norm1(A) of a Hermitian A, from its own tile columns.
-    pub fn measure_hermitian(&self, worker: &mut impl Backend<T>) {
+    pub fn measure_hermitian(&self, worker: &mut impl Worker<T>) {
         if let Some(sums) = self.row_sums(worker.worker()) {
             norm::of_lower_triangle(worker, &self.a(), self.unpadded(), sums);
         }
@@ -118,7 +78,7 @@ impl<T: Scalar> Solver<T> {
     /// Estimates the condition. `sweeps` are those of a solve with A or with A^H.
     pub fn condition(
         &self,
-        worker: &mut impl Backend<T>,
+        worker: &mut impl Worker<T>,
         sweeps: impl Fn(Op) -> ([(Triangle, Op); 2], Option<Interchange>),
     ) -> Step {
         worker.barrier()?;

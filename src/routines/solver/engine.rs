@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use super::on_cuda::shard;
 use super::operands::Problem;
 use super::options::{Engine, Family, Options, Rhs};
 use super::sizes::Sizes;
 use crate::call::Call;
 use crate::device::cuda::engine::{self, Asked};
+use crate::device::cuda::handle::Address;
 use crate::error::{Error, Result};
 use crate::layout::Mapping;
 use crate::rendezvous::Exchange;
@@ -64,6 +64,12 @@ pub(super) fn enlist<T: Scalar>(
     let n = problem.n;
     let make = |members| engine::CusolverMg::new::<T>(members, n, tile, asked).map(Arc::new);
     part.gather(engines, member, make).map(Some)
+}
+
+/// An address in the rank's matrices, to query sizes.
+pub(super) fn shard(call: &Call) -> Address {
+    let matrices = call.rets.iter().chain(&call.args);
+    matrices.map(|b| b.as_ptr().addr() as Address).next().unwrap_or_default()
 }
 
 /// The widest tile column that the vendor's solver accepts for routines of a family.

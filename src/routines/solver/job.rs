@@ -1,28 +1,25 @@
-//! One call of a solver: its memory, its workers, and the order of its steps. The steps share
-//! `moves.rs`, `magnitude.rs`, `substitute.rs` and `results.rs`; `call_memory.rs` has the memory.
+//! One call of a solver: its operands, its memory, its workers. `run.rs` has the order of its steps,
+//! which share `moves.rs`, `magnitude.rs`, `substitute.rs` and `results.rs`.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use super::call_memory::{CallMemory, Region};
-use super::condition::Norms;
 use super::operands::{Kind, Problem, Signature};
-use super::options::{Family, Options, Rhs, Verb};
+use super::options::{Options, Verb};
 use super::sizes::{Sizes, panel_rows};
-use super::{cholesky, lu, norm, residual, triangular};
-use crate::call::{Buffer, Call, Job};
-use crate::comm::{Communicator, Sharing, Step};
-use crate::device::Backend;
-use crate::device::cpu::CpuWorker;
+use crate::algorithms::condition::Estimator;
+use crate::call::{Buffer, Call};
+use crate::comm::{Communicator, Sharing};
+use crate::device::Worker;
 use crate::device::memory::{self, Memory};
 use crate::error::{Error, Result};
 use crate::layout::Storage;
 use crate::matrix::{Cells, Matrix};
 use crate::scalar::{DType, Scalar};
-use crate::settings;
 use crate::stats::{self, CallStats};
-use crate::trace;
+use crate::{log, settings, trace};
 
 pub struct Solver<T> {
     pub options: Options,
@@ -34,10 +31,27 @@ pub struct Solver<T> {
     phases: Mutex<Vec<(&'static str, f64)>>,
     pub(super) call_memory: CallMemory,
     /// The `info` of an earlier factor; 0 if the operands have none.
-    info_given: usize,
+    pub(super) info_given: usize,
     /// The bits of the largest magnitude that workers have found.
     pub(super) largest: AtomicU64,
     pub(super) norms: Norms<T>,
+}
+
+/// Norms that the workers of a call find.
+pub struct Norms<T> {
+    /// norm1(A) as an operand.
+    pub(super) given: Option<f64>,
+    /// The bits of the largest column sum of B.
+    pub(super) column: AtomicU64,
+    pub(super) estimator: Mutex<Estimator<T>>,
+}
+
+impl<T: Scalar> Norms<T> {
+    pub fn new(options: &Options, n: usize, given: Option<f64>) -> Self {
+        let order = if options.verb.condition { options.unpadded.unwrap_or(n).min(n) } else { 0 };
+        let estimator = Mutex::new(Estimator::new(order));
+        Norms { given, column: AtomicU64::new(0), estimator }
+    }
 }
 
 impl<T: Scalar> Solver<T> {
@@ -156,45 +170,6 @@ impl<T: Scalar> Solver<T> {
         self.comm.info().max(self.info_given)
     }
 
-    /// One worker's part of the whole routine.
-    pub fn steps(&self, worker: &mut impl Backend<T>) -> Step {
-        if self.info_given != 0 {
-            return Ok(());
-        }
-        let mut time = Instant::now();
-        self.start_results(worker)?;
-        if self.options.verb.arrange {
-            self.arrange(worker)?;
-            time = self.lap(worker, "arrange", time);
-        }
-        match self.options.verb.family {
-            Family::Cholesky => cholesky::steps(self, worker, &mut time)?,
-            Family::Lu => lu::steps(self, worker, &mut time)?,
-            Family::Triangular => triangular::steps(self, worker, &mut time)?,
-            Family::Residual => residual::steps(self, worker)?,
-            Family::Norm => norm::steps(self, worker)?,
-        }
-        if self.options.verb.restore {
-            self.restore(worker)?;
-            self.lap(worker, "restore", time);
-        }
-        Ok(())
-    }
-
-    /// Whether A had only finite entries. It infers that from a failed factorisation and, if
-    /// available, norm1(A): values after a zero pivot may be arbitrary.
-    fn is_of_numbers(&self) -> Result<bool> {
-        let verb = self.options.verb;
-        let norm = if verb.norm { self.norm()? } else { 0.0 };
-        let largest = f64::from_bits(self.largest.load(Ordering::Acquire));
-        let seen = match verb.family {
-            // Sums of finite entries may overflow.
-            Family::Lu => !norm.is_nan() && largest.is_finite(),
-            _ => norm.is_finite(),
-        };
-        Ok(seen && self.diagonal()?[self.info() - 1].is_number())
-    }
-
     /// The diagonal of the matrix, from the first entry to the last.
     pub fn diagonal(&self) -> Result<Vec<T>> {
         let a = self.a();
@@ -205,7 +180,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// Worker 0 records the seconds since `from` under `phase`.
-    pub fn lap(&self, worker: &mut impl Backend<T>, phase: &'static str, from: Instant) -> Instant {
+    pub fn lap(&self, worker: &mut impl Worker<T>, phase: &'static str, from: Instant) -> Instant {
         let now = Instant::now();
         worker.ends_phase(phase, from, now);
         if worker.worker() == 0 {
@@ -215,13 +190,13 @@ impl<T: Scalar> Solver<T> {
         now
     }
 
-    fn record(&self, info: i32) {
+    pub(super) fn record(&self, info: i32) {
         let mut phases = self.phases.lock().unwrap_or_else(|e| e.into_inner()).clone();
         phases.push(("total", self.since.elapsed().as_secs_f64()));
         let visible = self.call_memory.visible;
         let figures = figures::<T>(&self.options, &self.problem, &self.sizes, visible);
         let float64 = self.call_memory.float64.name();
-        stats::record(CallStats { info, phases, float64, ..figures });
+        log::record(CallStats { info, phases, float64, ..figures });
     }
 }
 
@@ -245,78 +220,6 @@ fn figures<T: Scalar>(
         scratch_bytes: sizes.scratch_bytes::<T>(),
         ..CallStats::default()
     }
-}
-
-impl<T: Scalar> Job for Solver<T> {
-    fn workers(&self) -> usize {
-        self.comm.workers()
-    }
-
-    unsafe fn run(&self, worker: usize) -> Result<()> {
-        let (widest, scratch) = (self.sizes.columns().widest(), self.own_scratch(worker));
-        // SAFETY: *order*: `steps` is one routine. The caller promises that each worker runs it
-        // once.
-        let mut worker = unsafe { CpuWorker::new(&self.comm, worker, widest, scratch) };
-        // A stop is no error here: the worker that stopped the call has recorded the reason.
-        let _ = self.steps(&mut worker);
-        self.comm.failure().map_or(Ok(()), Err)
-    }
-
-    fn stop(&self) {
-        self.comm.stop();
-    }
-
-    fn finish(&self) -> Result<()> {
-        let info = self.info() as i32;
-        let verb = self.options.verb;
-        // An inverse that does not exist is NaN in any case.
-        let of_numbers = !verb.factor || verb.invert || info == 0 || self.is_of_numbers()?;
-        if verb.solve && info == 0 && self.options.rhs == Rhs::Replicated {
-            self.share(Kind::Rhs)?;
-        }
-        self.share(Kind::Pivots)?;
-        if info != 0 {
-            self.fill_nan(Kind::Rhs)?;
-            if verb.invert || verb.restore && !verb.upright {
-                self.fill_nan(Kind::Matrix)?;
-            }
-        }
-        if !of_numbers {
-            self.fill_nan(Kind::Matrix)?;
-        }
-        self.give_info(info)?;
-        match verb.family {
-            _ if !of_numbers => self.give_real(f64::NAN)?,
-            _ if verb.condition => self.give_real(self.rcond()?)?,
-            _ if verb.norm => self.give_real(self.norm()?)?,
-            Family::Cholesky => cholesky::finish(self)?,
-            Family::Lu => lu::finish(self)?,
-            Family::Norm => norm::finish(self)?,
-            Family::Triangular | Family::Residual => {}
-        }
-        self.record(info);
-        if self.options.raises && info > 0 { Err(no_answer(verb, info)) } else { Ok(()) }
-    }
-}
-
-/// The error for `info`, if you ask for one where there is no answer.
-fn no_answer(verb: &Verb, info: i32) -> Error {
-    let (expected, got) = match verb.family {
-        Family::Cholesky => (
-            "positive definite",
-            format!("one whose leading minor of order {info} is not positive definite"),
-        ),
-        Family::Lu => ("nonsingular", format!("one whose pivot {info} is zero or not finite")),
-        // The last two always have an answer.
-        Family::Triangular | Family::Residual | Family::Norm => {
-            ("nonsingular", format!("one whose diagonal entry {info} is zero or not finite"))
-        }
-    };
-    Error::invalid(format!(
-        "meshsolve.{}: a: expected a {expected} matrix, got {got} (info = {info}); with \
-         on_failure=\"nan\" the answer is NaN, and info has that number",
-        verb.name
-    ))
 }
 
 /// The value of a real operand.

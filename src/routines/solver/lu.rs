@@ -31,7 +31,7 @@ use super::options::{Engine, Family, Verb};
 use crate::algorithms::lu::{factor, inverse, sweeps};
 use crate::comm::Step;
 use crate::device::memory;
-use crate::device::{Backend, Op, WholeStep};
+use crate::device::{Op, WholeStep, Worker};
 use crate::error::Result;
 use crate::scalar::Scalar;
 
@@ -165,7 +165,7 @@ pub static VERBS: [Verb; 11] = [
 ];
 
 /// One worker's part between `arrange` and `restore`.
-pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mut Instant) -> Step {
+pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
     let mut scale = 0.0;
     if verb.factor {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::job::Solver;
 use crate::algorithms::owned_from;
 use crate::comm::Step;
-use crate::device::Backend;
+use crate::device::Worker;
 use crate::layout::TileColumn;
 use crate::scalar::Scalar;
 
@@ -28,8 +28,8 @@ pub fn solution_near_underflow<T: Scalar>(a: f64, b: f64) -> bool {
 
 impl<T: Scalar> Solver<T> {
     /// The largest entry on the diagonal, without padding; 0 where workers do not flush.
-    pub fn largest_on_diagonal<B: Backend<T>>(&self, worker: &mut B) -> Step<f64> {
-        if !B::FLUSHES {
+    pub fn largest_on_diagonal<W: Worker<T>>(&self, worker: &mut W) -> Step<f64> {
+        if !W::FLUSHES {
             return Ok(0.0);
         }
         let a = self.a();
@@ -43,8 +43,8 @@ impl<T: Scalar> Solver<T> {
 
     /// Reports the first entry on the diagonal that is zero or not finite, if there is one. All
     /// workers find the same.
-    pub fn check_diagonal<B: Backend<T>>(&self, worker: &mut B) -> Step {
-        if B::IS_RANK {
+    pub fn check_diagonal<W: Worker<T>>(&self, worker: &mut W) -> Step {
+        if W::IS_RANK {
             // Other ranks' streams have their waits enqueued only after the host threads have met
             // once more.
             worker.barrier()?;
@@ -57,9 +57,9 @@ impl<T: Scalar> Solver<T> {
 
     /// The largest of all entries, without padding; 0 where workers do not flush. All workers meet
     /// at its end.
-    pub fn largest<B: Backend<T>>(&self, worker: &mut B) -> Step<f64> {
+    pub fn largest<W: Worker<T>>(&self, worker: &mut W) -> Step<f64> {
         let mut largest = 0.0f64;
-        if !B::FLUSHES {
+        if !W::FLUSHES {
             return self.gather_largest(worker, largest);
         }
         let a = self.a();
@@ -72,7 +72,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// The largest number of all workers, after they have met.
-    pub(super) fn gather_largest(&self, worker: &mut impl Backend<T>, largest: f64) -> Step<f64> {
+    pub(super) fn gather_largest(&self, worker: &mut impl Worker<T>, largest: f64) -> Step<f64> {
         // For non-negative numbers, bits have the order of the values.
         self.largest.fetch_max(largest.to_bits(), Ordering::AcqRel);
         worker.barrier()?;

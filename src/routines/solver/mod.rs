@@ -4,6 +4,7 @@
 mod call_memory;
 mod cholesky;
 mod condition;
+mod configure;
 mod engine;
 mod job;
 mod lu;
@@ -15,6 +16,7 @@ mod operands;
 mod options;
 mod residual;
 mod results;
+mod run;
 mod sizes;
 mod substitute;
 mod triangular;

@@ -7,12 +7,12 @@ use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::algorithms::redistribute::{redistribute_columns, redistribute_rows};
 use crate::call::Call;
 use crate::comm::Step;
-use crate::device::{Backend, Op};
+use crate::device::{Op, Worker};
 use crate::scalar::Scalar;
 
 impl<T: Scalar> Solver<T> {
     /// Copies operands to results where XLA has not aliased them.
-    pub(super) fn start_results(&self, worker: &mut impl Backend<T>) -> Step {
+    pub(super) fn start_results(&self, worker: &mut impl Worker<T>) -> Step {
         let rets = self.options.verb.signature.rets.iter().enumerate();
         let pairs: Vec<_> = rets.filter_map(|(ret, slot)| Some((slot.from?, ret))).collect();
         let aliased = |c: &Call| pairs.iter().all(|&(arg, ret)| c.is_aliased(arg, ret));
@@ -30,7 +30,7 @@ impl<T: Scalar> Solver<T> {
 
     /// From the caller's memory to B, with the needed triangle present and columns in the order of
     /// work.
-    pub(super) fn arrange(&self, worker: &mut impl Backend<T>) -> Step {
+    pub(super) fn arrange(&self, worker: &mut impl Worker<T>) -> Step {
         self.transpose(worker, &self.sizes.arrange)?;
         let Options { verb, storage, lower, structure, .. } = self.options;
         if verb.family == Family::Cholesky && storage.mirrors(lower) {
@@ -44,7 +44,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// The reverse. It also restores the caller's triangle and shards.
-    pub(super) fn restore(&self, worker: &mut impl Backend<T>) -> Step {
+    pub(super) fn restore(&self, worker: &mut impl Worker<T>) -> Step {
         self.redistribute(worker, &self.sizes.restore)?;
         let Options { verb, storage, lower, .. } = self.options;
         if verb.family == Family::Cholesky && !verb.invert && storage.mirrors(lower) {
@@ -53,7 +53,7 @@ impl<T: Scalar> Solver<T> {
         self.transpose(worker, &self.sizes.restore)
     }
 
-    fn transpose(&self, worker: &mut impl Backend<T>, moves: &Moves) -> Step {
+    fn transpose(&self, worker: &mut impl Worker<T>, moves: &Moves) -> Step {
         if let Some(turn) = &moves.turn {
             let (own, shared) = (self.own_scratch(worker.worker()), self.shared_scratch());
             worker.transpose_shards(turn, self.a().shards(), own, shared)?;
@@ -64,7 +64,7 @@ impl<T: Scalar> Solver<T> {
         Ok(())
     }
 
-    fn redistribute(&self, worker: &mut impl Backend<T>, moves: &Moves) -> Step {
+    fn redistribute(&self, worker: &mut impl Worker<T>, moves: &Moves) -> Step {
         let (a, (m, n)) = (self.a(), self.sizes.distribution.shard());
         let staging = |lines, length| self.shared_scratch().by_columns(length, lines, length);
         if let Some(columns) = &moves.columns {
@@ -77,7 +77,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// Makes a triangle of B from the other one, before or after redistribution.
-    fn mirror(&self, worker: &mut impl Backend<T>, missing: Missing, conjugated: bool) -> Step {
+    fn mirror(&self, worker: &mut impl Worker<T>, missing: Missing, conjugated: bool) -> Step {
         let block = self.sizes.distribution.in_block_mapping();
         mirror_triangle(worker, &self.a().with_distribution(&block), missing, conjugated)
     }

@@ -10,7 +10,7 @@ use super::options::{Family, Norm, Options, Verb};
 use crate::algorithms::norm::{squares, sums};
 use crate::comm::Step;
 use crate::device::cpu::float_mode::FloatMode;
-use crate::device::{Backend, Squares, memory};
+use crate::device::{Squares, Worker, memory};
 use crate::error::Result;
 use crate::scalar::Scalar;
 
@@ -22,7 +22,7 @@ pub static VERBS: [Verb; 1] = [Verb::new(
     &[slot("value", Kind::Real)],
 )];
 
-pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
+pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     let (leading, Some(own)) = (job.leading(), job.sums_of(worker.worker())) else { return Ok(()) };
     worker.keep_subnormals(true);
     if job.options.norm == Norm::Frobenius {

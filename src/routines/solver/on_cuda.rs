@@ -10,18 +10,20 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
 use super::call_memory::CallMemory;
-use super::engine::{Engines, enlist};
+use super::engine::{Engines, enlist, shard};
 use super::job::Solver;
 use super::operands::Problem;
 use super::options::{Engine, Family, Options};
 use super::sizes::{Machine, Sizes};
 use super::widths::{Shape, WHOLE_BY_ONE_RANK, cuda_tile_width, is_factored_whole};
 use crate::call::{Buffer, Call, Job};
-use crate::device::cuda::communicator::{CudaCommunicator, CudaMemory, Seat};
-use crate::device::cuda::device::{Address, Device};
+use crate::device::cuda::communicator::{CudaCommunicator, CudaMemory};
+use crate::device::cuda::device::Device;
+use crate::device::cuda::device::tools::Tools;
 use crate::device::cuda::engine;
+use crate::device::cuda::handle::Address;
 use crate::device::cuda::rank_scratch::{Needs, RankScratch, blas_workspace};
-use crate::device::cuda::tools::Tools;
+use crate::device::cuda::seat::Seat;
 use crate::device::cuda::transposition;
 use crate::device::cuda::vendor::nccl::{Clique, Member};
 use crate::device::cuda::warm;
@@ -256,7 +258,7 @@ impl<T: Scalar> Shared<T> {
     fn fail(&self, rank: usize, error: Error) {
         self.solver.comm.fail(error);
         if let Some(clique) = &self.clique {
-            clique.abort(&self.cuda_comm.seats[rank].device);
+            clique.abort(self.cuda_comm.seats[rank].device.context());
         }
     }
 
@@ -303,7 +305,7 @@ fn clique(
     let members = cuda_comm.seats.iter().zip(scratches);
     let members: Vec<_> = members
         .map(|(seat, scratch)| Member {
-            device: &seat.device,
+            device: seat.device.context(),
             stream: seat.stream,
             at: scratch.panels[0],
         })
@@ -376,12 +378,6 @@ fn alike(options: &Options, brought: &[Brought]) -> Result<Arc<Device>> {
             other.name(),
         ))),
     }
-}
-
-/// An address in the rank's matrices, to query sizes.
-pub(super) fn shard(call: &Call) -> Address {
-    let matrices = call.rets.iter().chain(&call.args);
-    matrices.map(|b| b.as_ptr().addr() as Address).next().unwrap_or_default()
 }
 
 /// Takes the scratch of a rank.

@@ -21,20 +21,11 @@
 //! - `alone` (1): no other device has its own call at the same time. The library then informs the
 //!   user if the matrix is large.
 
-use std::sync::Arc;
-use std::time::Instant;
-
-use super::call_memory::CallMemory;
-use super::job::Solver;
-use super::on_cuda::CudaSolver;
 use super::operands::{Expected, Problem, Requirement, Signature, Slot};
-use super::sizes::{Machine, Sizes};
-use crate::call::{Attributes, Call, Job};
+use crate::call::{Attributes, Call};
 use crate::device::Op;
-use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::layout::{Grid, Mapping, Storage};
-use crate::routines::{Configured, OnCuda, Routine};
 use crate::scalar::DType;
 
 /// The factorisation that a routine makes or uses.
@@ -190,20 +181,9 @@ pub fn cpu_tile_width(n: usize, dtype: DType, workers: usize) -> usize {
     }
 }
 
-impl Routine for Verb {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn summary(&self) -> &'static str {
-        self.summary
-    }
-
-    fn requires(&self) -> Vec<&'static str> {
-        self.requires.iter().map(|requirement| requirement.name()).collect()
-    }
-
-    fn configure(&'static self, attributes: &dyn Attributes) -> Result<Box<dyn Configured>> {
+impl Verb {
+    /// The attributes of a call site of this routine.
+    pub(super) fn options(&'static self, attributes: &dyn Attributes) -> Result<Options> {
         let bad = |name: &str, expected: &str, got: String| {
             Error::invalid(format!(
                 "meshsolve.{}: attribute `{name}`: expected {expected}, got {got}",
@@ -310,7 +290,7 @@ impl Routine for Verb {
             1 => true,
             other => return Err(bad("alone", "0 or 1", other.to_string())),
         };
-        Ok(Box::new(Options {
+        Ok(Options {
             verb: self,
             storage,
             lower,
@@ -326,30 +306,7 @@ impl Routine for Verb {
             grid_rows,
             raises,
             alone,
-        }))
-    }
-}
-
-impl Configured for Options {
-    fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>> {
-        if self.engine != Engine::Own {
-            return Err(Error::invalid(format!(
-                "meshsolve.{}: engine: expected \"meshsolve\" for arrays in the host's memory, got \
-                 \"cusolvermg\"; leave engine=None where A is factored, or put A on CUDA devices",
-                self.verb.name
-            )));
-        }
-        let problem = self.problem(calls.len(), &calls)?;
-        dispatch!(problem.dtype, T => {
-            let sizes = Sizes::new(self, &problem, &Machine::host::<T>(self, &problem));
-            let call_memory = CallMemory::host::<T>(&sizes)?;
-            Ok(Arc::new(Solver::<T>::new(*self, problem, calls, since, sizes, call_memory)?))
-        },
-        else => Err(self.wrong_dtype(problem.dtype)))
-    }
-
-    fn on_cuda(&self) -> Box<dyn OnCuda> {
-        Box::new(CudaSolver::new(*self))
+        })
     }
 }
 

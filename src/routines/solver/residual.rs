@@ -9,7 +9,7 @@ use super::operands::{A, B, Kind, X, slot};
 use super::options::{Family, Rhs, Structure, Verb};
 use crate::algorithms::residual::{Given, Operator};
 use crate::comm::Step;
-use crate::device::Backend;
+use crate::device::Worker;
 use crate::scalar::Scalar;
 
 pub static VERBS: [Verb; 1] = [Verb {
@@ -24,7 +24,7 @@ pub static VERBS: [Verb; 1] = [Verb {
     )
 }];
 
-pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>) -> Step {
+pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     let missing = job.missing();
     let given = match job.options.structure {
         Structure::General => Given::Whole,

@@ -1,9 +1,9 @@
 //! The steps and needs of a call, from its sizes alone. The job follows them, and `meshsolve.plan`
 //! prints them before anything runs.
 
-use super::condition;
 use super::operands::Problem;
 use super::options::{Engine, Family, Norm, Options, Rhs, Structure, Verb, cpu_tile_width};
+use crate::algorithms::condition::block;
 use crate::algorithms::redistribute::Redistribution;
 use crate::device::Op;
 use crate::device::cpu::{scratch_elements, shared_elements, worker_count};
@@ -103,6 +103,26 @@ impl Moves {
     }
 }
 
+/// The number of sums of each worker. norm1(A) needs sums over rows of B where these are A's
+/// columns, as for A^T. It also needs them for the part of a column that is not given, as with one
+/// triangle. Squares have three sizes.
+fn sums_of_worker(options: &Options, problem: &Problem) -> usize {
+    let Options { verb, storage, norm, .. } = options;
+    let of_transpose = storage.is_transpose() && !verb.upright;
+    match verb.family {
+        Family::Norm if *norm == Norm::Frobenius => 3,
+        Family::Norm if options.sums_columns() => problem.n,
+        Family::Norm => problem.m,
+        family if verb.norm && (family == Family::Cholesky || of_transpose) => problem.m,
+        _ => 0,
+    }
+}
+
+/// Elements of scratch for an estimate.
+fn estimate_elements(n: usize, workers: usize) -> usize {
+    (1 + workers) * n * block(n) + 1
+}
+
 pub struct Sizes {
     pub distribution: Distribution,
     pub workers: usize,
@@ -172,9 +192,9 @@ impl Sizes {
         // The limit on packed tiles: many workers then take no more than some hundredths of A.
         let most = (m * n / PACKED_SHARE).div_ceil(workers * (widest * widest).max(1));
         let own = (machine.own)(widest, columns.count().div_ceil(workers).min(most)).max(turning);
-        let estimate = if verb.condition { condition::scratch_elements(n, workers) } else { 0 };
+        let estimate = if verb.condition { estimate_elements(n, workers) } else { 0 };
         let shared = staging.max(partial).max(turned).max(estimate).max(panel);
-        let sums = condition::sums_of_worker(options, problem);
+        let sums = sums_of_worker(options, problem);
         let pivots = if verb.family == Family::Lu { n } else { 0 };
         Sizes { distribution, workers, group, arrange, restore, own, shared, sums, pivots }
     }

@@ -8,22 +8,22 @@ use super::options::Rhs;
 use crate::algorithms::lu::Interchange;
 use crate::algorithms::triangular::Triangular;
 use crate::comm::Step;
-use crate::device::{Backend, Op, Triangle, WholeStep};
+use crate::device::{Op, Triangle, WholeStep, Worker};
 use crate::layout::GlobalRow;
 use crate::matrix::Cells;
 use crate::scalar::Scalar;
 
 impl<T: Scalar> Solver<T> {
     /// Solves for all right-hand sides with triangular solves; `scale` is the magnitude of A.
-    pub fn solve<B: Backend<T>>(
+    pub fn solve<W: Worker<T>>(
         &self,
-        worker: &mut B,
+        worker: &mut W,
         sweeps: &[(Triangle, Op)],
         interchange: Option<Interchange>,
         scale: f64,
     ) -> Step {
         let n = self.problem.n;
-        let magnitude = |worker: &mut B, x| if B::FLUSHES { worker.largest(x) } else { Ok(0.0) };
+        let magnitude = |worker: &mut W, x| if W::FLUSHES { worker.largest(x) } else { Ok(0.0) };
         match self.options.rhs {
             Rhs::Replicated => {
                 let (sums, x) = (self.sums(), self.x_block(0));
@@ -53,7 +53,7 @@ impl<T: Scalar> Solver<T> {
     /// The same with the vendor's engine.
     pub fn solve_whole(
         &self,
-        worker: &mut impl Backend<T>,
+        worker: &mut impl Worker<T>,
         pivots: Option<Cells<i32>>,
         conjugated: bool,
     ) -> Step {
@@ -73,7 +73,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// The groups of right-hand sides of a worker: (rank, first column, columns).
-    pub fn groups<B: Backend<T>>(&self, worker: &B) -> Vec<(usize, usize, usize)> {
+    pub fn groups<W: Worker<T>>(&self, worker: &W) -> Vec<(usize, usize, usize)> {
         let (ranks, rhs, group) = (self.problem.ranks(), self.problem.rhs, self.sizes.group);
         let groups = rhs.div_ceil(group);
         let part = |g: usize| {
@@ -81,7 +81,7 @@ impl<T: Scalar> Solver<T> {
             (g / groups, first, group.min(rhs - first))
         };
         let (index, all) = (worker.worker(), ranks * groups);
-        if B::IS_RANK {
+        if W::IS_RANK {
             (index * groups..(index + 1) * groups).map(part).collect()
         } else {
             (index..all).step_by(worker.workers()).map(part).collect()
@@ -91,7 +91,7 @@ impl<T: Scalar> Solver<T> {
     /// Solves for x with all workers; worker 0 then has the solution.
     pub(super) fn solve_shared(
         &self,
-        worker: &mut impl Backend<T>,
+        worker: &mut impl Worker<T>,
         x: Cells<T>,
         sums: &[Cells<T>],
         sweeps: &[(Triangle, Op)],
@@ -113,7 +113,7 @@ impl<T: Scalar> Solver<T> {
 
     fn interchange(
         &self,
-        worker: &mut impl Backend<T>,
+        worker: &mut impl Worker<T>,
         x: Cells<T>,
         wanted: Option<Interchange>,
         now: Interchange,

@@ -14,7 +14,7 @@ use super::magnitude::near_underflow;
 use super::operands::{B, INFO, Kind, X, slot};
 use super::options::{Family, Verb};
 use crate::comm::Step;
-use crate::device::{Backend, Triangle};
+use crate::device::{Triangle, Worker};
 use crate::scalar::Scalar;
 
 pub static VERBS: [Verb; 1] = [Verb {
@@ -28,7 +28,7 @@ pub static VERBS: [Verb; 1] = [Verb {
     )
 }];
 
-pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Backend<T>, time: &mut Instant) -> Step {
+pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut Instant) -> Step {
     let (lower, unit) = (job.options.lower, job.options.unit_diagonal);
     if !unit {
         job.check_diagonal(worker)?;

@@ -6,9 +6,9 @@ mod decomposition;
 use super::choose::sides;
 use super::panels::Panels;
 use super::plan::{Algorithm, Plan, Work, assert_possible};
-use super::registers::MOST;
 use super::segments::Segments;
 use super::skinny::Skinny;
+use super::tables::MOST;
 use super::{panels, skinny};
 use decomposition::Parts;
 

@@ -1,8 +1,8 @@
 //! With any attributes, the call site is made or the error names a wrong one.
 
 use meshsolve::error::Kind;
-use meshsolve::rendezvous::CallSite;
 use meshsolve::routines::solver::{Family, verbs};
+use meshsolve::sites::CallSite;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any};
 use proptest::sample::select;
 use proptest::strategy::Union;

@@ -12,7 +12,7 @@ use faer::{Accum, Conj, Mat, MatMut, Par};
 
 use meshsolve::comm::Communicator;
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
-use meshsolve::device::{Backend, Update};
+use meshsolve::device::{Device, Update};
 use meshsolve::layout::{Distribution, Mapping, TileColumn};
 use meshsolve::matrix::{Cells, Matrix};
 use meshsolve::scalar::Scalar;

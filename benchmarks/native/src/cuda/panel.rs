@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use super::transpositions::{Guarded, MeasuredDevice};
 use meshsolve::device::Op;
-use meshsolve::device::cuda::device::{Address, Devices};
+use meshsolve::device::cuda::device::Devices;
+use meshsolve::device::cuda::handle::Address;
 use meshsolve::device::cuda::vendor::Operand;
 use meshsolve::device::cuda::vendor::solver::{Solver, SolverHandle, Workspace};
 use meshsolve::error::{Error, Kind, Result};

@@ -7,11 +7,13 @@ use std::time::Instant;
 
 use super::transpositions::{Guarded, MeasuredDevice};
 use meshsolve::call::{Allocate, Attributes, Buffer};
-use meshsolve::device::cuda::device::{Address, Devices};
-use meshsolve::device::cuda::queue::Lines;
+use meshsolve::device::cuda::device::Devices;
+use meshsolve::device::cuda::device::queue::Lines;
+use meshsolve::device::cuda::handle::Address;
 use meshsolve::error::{Error, Result};
-use meshsolve::rendezvous::{CudaArrival, CudaSite};
+use meshsolve::routines::CudaArrival;
 use meshsolve::scalar::DType;
+use meshsolve::sites::CudaSite;
 
 /// The request: a solve of A x = b with A = 1 / (1 + |i - j|) + I of order n, x = 1.
 #[derive(Clone, Debug)]

@@ -6,7 +6,8 @@ use std::ptr::null_mut;
 
 use cudarc::driver::sys;
 
-use meshsolve::device::cuda::device::{Address, Device, Devices, Stream};
+use meshsolve::device::cuda::device::{Device, Devices};
+use meshsolve::device::cuda::handle::{Address, Stream};
 use meshsolve::device::cuda::transposition::{scratch_bytes, transpose};
 use meshsolve::error::{Error, Kind, Result};
 use meshsolve::transpose::{Algorithm, Plan};

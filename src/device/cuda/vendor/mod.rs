@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use super::device::{Address, Stream};
 use super::driver::Driver;
-use super::handle::Handle;
+use super::handle::{Address, Handle, Stream};
 use super::load::{Library, Symbol, Wanted, call, functions, text, toolkits};
 use crate::device::{Op, Triangle};
 use crate::error::{Error, Kind, Result};

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::*;
-use crate::device::cuda::device::Device;
+use crate::device::cuda::context::DeviceContext;
 use cudarc::nccl::sys;
 
 functions! {
@@ -37,7 +37,7 @@ pub struct Nccl {
 
 /// One rank: its device, a stream there, and a byte of the device's memory.
 pub struct Member<'a> {
-    pub device: &'a Device,
+    pub device: &'a DeviceContext,
     pub stream: Stream,
     pub at: Address,
 }
@@ -179,7 +179,7 @@ impl Clique {
     /// this.
     pub unsafe fn broadcast(
         &self,
-        (rank, device): (usize, &Device),
+        (rank, device): (usize, &DeviceContext),
         root: usize,
         at: Address,
         bytes: usize,
@@ -203,7 +203,7 @@ impl Clique {
     /// Ends the communicators in any state of the devices, so none waits for another any more.
     /// Operations in progress are lost. The thread of any rank may call this, with its own
     /// `device`.
-    pub fn abort(&self, device: &Device) {
+    pub fn abort(&self, device: &DeviceContext) {
         // After a failure, a second error has no remedy.
         let _entered = device.enter();
         let f = &self.nccl.functions;

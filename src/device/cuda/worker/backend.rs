@@ -1,11 +1,10 @@
 //! The algorithms' operations for a rank, as work for its streams.
 
 use super::*;
-use crate::device::{in_new_order, no_engine};
+use crate::device::{Device as Kernels, in_new_order, no_engine};
 
-impl<T: Scalar> Backend<T> for CudaWorker<'_> {
+impl Comm for CudaWorker<'_> {
     const IS_RANK: bool = true;
-    const FLUSHES: bool = false;
 
     fn worker(&self) -> usize {
         self.rank
@@ -15,6 +14,115 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         self.cuda_comm.seats.len()
     }
 
+    fn broadcast<T: Scalar>(&mut self, a: &Matrix<T>, k: TileColumn) {
+        self.give(|worker| worker.send_panel(a, k));
+    }
+
+    fn shift_columns<'c, T: Scalar + 'c>(
+        &mut self,
+        lists: impl Iterator<Item = impl Iterator<Item = Cells<'c, T>>>,
+        spare: Option<Cells<'c, T>>,
+    ) {
+        self.give(|worker| worker.shift_all(lists.map(Iterator::collect), spare));
+    }
+
+    fn transpose_square<T: Scalar>(&mut self, a: &Matrix<T>) -> Step {
+        // No rank may write into another's shard while that rank still works there.
+        self.barrier()?;
+        self.ask(|worker| {
+            let (size, ranks, n) = (size_of::<T>(), a.columns().ranks(), a.n());
+            worker.cuda_comm.reach_all(worker.rank)?;
+            let table: Vec<u64> = a.shards().iter().map(|shard| address(*shard)).collect();
+            let bytes = size_of_val(&table[..]);
+            let table_at = Lines { at: worker.scratch.arenas[0], pitch: bytes };
+            assert!(bytes <= worker.scratch.needs.arenas[0], "room for the table");
+            // SAFETY: this rank's scratch, of this size (checked), promised to `CudaWorker::new`.
+            unsafe {
+                worker.device.write_lines(
+                    table_at,
+                    table.as_ptr().cast(),
+                    bytes,
+                    1,
+                    worker.main(),
+                )?;
+            }
+            let tiles = ranks * (n / ranks).div_ceil(transpose::device::tile_side(size));
+            let pairs = tiles * (tiles + 1) / 2;
+            let share = |rank: usize| (pairs as u128 * rank as u128 / ranks as u128) as u64;
+            let arguments =
+                [table_at.at, ranks as u64, n as u64, share(worker.rank), share(worker.rank + 1)];
+            worker.launch("transpose_square", &format!("transpose_shards_{size}"), &arguments)
+        })?;
+        self.barrier()
+    }
+
+    fn phase(&mut self, signal: Signal) -> Phase {
+        self.phases += 1;
+        self.comm.phases().enter(self.phases - 1, signal)
+    }
+
+    fn announce(&mut self, phase: &Phase, count: usize) {
+        let ranks = self.cuda_comm.seats.len();
+        self.give(|worker| {
+            if ranks > 1 || worker.ahead || worker.clique.is_some() {
+                let event = worker.mark(worker.stream())?;
+                worker.cuda_comm.announce(phase, worker.rank, count, event);
+            }
+            Ok(())
+        });
+        if !self.failed {
+            phase.announce(self.rank, count);
+        }
+    }
+
+    fn wait(&mut self, phase: &Phase, rank: usize, count: usize) -> Step {
+        phase.wait(rank, count)?;
+        self.ask(|worker| {
+            let Some(event) = worker.cuda_comm.event(phase, rank, count) else { return Ok(()) };
+            worker.device.wait_for(event, worker.main())?;
+            if phase.signal() == Signal::Panels {
+                worker.device.wait_for(event, worker.tools.side)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn sharers(&self, _: usize) -> usize {
+        1
+    }
+
+    fn group_barrier(&mut self, group: &mut Group) -> Step {
+        assert_eq!(group.size(), 1, "a rank has its panels alone");
+        Ok(())
+    }
+
+    fn barrier(&mut self) -> Step {
+        let number = self.ask(|worker| {
+            worker.join()?;
+            let event = worker.mark(worker.main())?;
+            Ok(worker.cuda_comm.arrive(worker.rank, event))
+        })?;
+        self.comm.barrier().wait()?;
+        self.ask(|worker| {
+            let events = worker.cuda_comm.at_barrier(worker.rank, number);
+            let main = worker.main();
+            events.into_iter().try_for_each(|event| worker.device.wait_for(event, main))?;
+            // The owners of staged panels may have changed them.
+            worker.staged = [None; 2];
+            Ok(())
+        })
+    }
+
+    fn fail(&mut self, error: Error) -> Stopped {
+        self.fail_with(error)
+    }
+
+    fn report(&mut self, info: usize) {
+        self.comm.report(info);
+    }
+}
+
+impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
     fn potrf(&mut self, a: Cells<T>, first: GlobalRow) -> Step {
         self.ask(|worker| {
             let info = worker.next_info(first);
@@ -34,14 +142,6 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             worker.find_no_number(local, info)?;
             worker.back(local, a)
         })
-    }
-
-    fn trsm_panel(&mut self, l: Cells<T>, x: Cells<T>) {
-        self.give(|worker| worker.solve_right_at((l, Op::Adjoint), Triangle::Lower, x));
-    }
-
-    fn trsm_right(&mut self, a: Cells<T>, triangle: Triangle, x: Cells<T>) {
-        self.give(|worker| worker.solve_right_at((a, Op::None), triangle, x));
     }
 
     fn trtri(&mut self, a: Cells<T>, triangle: Triangle) {
@@ -128,27 +228,6 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         });
     }
 
-    fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>> {
-        self.ask(|worker| {
-            let local = worker.local(pivots)?;
-            let mut numbers = vec![0i32; local.rows()];
-            let piece = Piece::of(local);
-            let to = numbers.as_mut_ptr().cast();
-            // SAFETY: `numbers` has as many elements; *memory* and *order* as promised to
-            // `CudaWorker::new`.
-            unsafe {
-                worker.device.read_lines(
-                    piece.lines,
-                    piece.width,
-                    piece.height,
-                    to,
-                    worker.main(),
-                )?
-            };
-            Ok(in_new_order(&numbers))
-        })
-    }
-
     fn update_rows(
         &mut self,
         a: &Matrix<T>,
@@ -160,11 +239,14 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         self.give(|worker| worker.subtract(a, k, targets, update, rows));
     }
 
-    fn trsm(&mut self, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
-        self.give(|worker| {
-            let local = worker.local(x)?;
-            worker.solve_left((a, op), triangle, local)?;
-            worker.back(local, x)
+    fn trsm(&mut self, side: Side, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
+        self.give(|worker| match side {
+            Side::Left => {
+                let local = worker.local(x)?;
+                worker.solve_left((a, op), triangle, local)?;
+                worker.back(local, x)
+            }
+            Side::Right => worker.solve_right_at((a, op), triangle, x),
         });
     }
 
@@ -201,92 +283,8 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
         self.give(|worker| worker.hermitian_sums(x, sums));
     }
 
-    /// Subnormal numbers cost no time here.
-    fn keep_subnormals(&mut self, _: bool) {}
-
-    fn fork(&mut self) {
-        self.give(|worker| {
-            let event = worker.mark(worker.main())?;
-            worker.device.wait_for(event, worker.tools.side)
-        });
-        self.apart = true;
-    }
-
-    fn ahead(&mut self, on: bool) {
-        self.ahead = on;
-    }
-
-    fn whole(&mut self, a: &Matrix<T>, step: WholeStep<T>) -> Step {
-        let (cuda_comm, rank) = (self.cuda_comm, self.rank);
-        if a.n() == 0 {
-            return Ok(());
-        }
-        let Some(engine) = &cuda_comm.engine else { return Err(self.fail_with(no_engine())) };
-        let seats = &cuda_comm.seats;
-        let sides = match step {
-            WholeStep::Solve { x, conjugated, .. } => x.map(|x| (x, conjugated)),
-            _ => None,
-        };
-        if let Some((x, conjugated)) = sides {
-            // SAFETY: *memory* of the seat, promised to `CudaWorker::new`.
-            let b = unsafe { engine.rhs(rank, &seats[rank]) };
-            self.copy(x, b);
-            if conjugated {
-                self.conjugate(b);
-            }
-        }
-        // The engine does not use this call's streams.
-        self.ask(|worker| {
-            worker.join()?;
-            worker.device.wait(worker.main())
-        })?;
-        Backend::<T>::barrier(self)?;
-        if rank == 0 {
-            // SAFETY: *order*: the others wait below, and all ranks have done their work.
-            let info = self.ask(|_| unsafe { engine.run(seats, a, step) })?;
-            if info > 0 {
-                self.comm.report(info);
-            }
-        }
-        Backend::<T>::barrier(self)?;
-        if let Some((x, conjugated)) = sides {
-            // SAFETY: *memory* of the seat, promised to `CudaWorker::new`.
-            let b = unsafe { engine.rhs(rank, &seats[rank]) };
-            if conjugated {
-                self.conjugate(b);
-            }
-            self.copy(b, x);
-        }
-        if let WholeStep::Potrf | WholeStep::Getrf(_) = step {
-            for t in a.columns().each().skip(rank).step_by(seats.len()) {
-                let (tile, first) = (a.diagonal(t), a.columns().tile(t).rows().start);
-                self.ask(|worker| {
-                    let info = worker.next_info(first);
-                    // SAFETY: a number in this rank's scratch, promised to `CudaWorker::new`.
-                    unsafe { worker.device.clear(info, size_of::<i32>(), worker.main())? };
-                    worker.find_no_number(tile, info)
-                })?;
-            }
-        }
-        Ok(())
-    }
-
-    fn broadcast(&mut self, a: &Matrix<T>, k: TileColumn) {
-        self.give(|worker| worker.send_panel(a, k));
-    }
-
     fn copy(&mut self, from: Cells<T>, to: Cells<T>) {
         self.give(|worker| worker.put_at(from, to));
-    }
-
-    fn shift_columns<'c>(
-        &mut self,
-        lists: impl Iterator<Item = impl Iterator<Item = Cells<'c, T>>>,
-        spare: Option<Cells<'c, T>>,
-    ) where
-        T: 'c,
-    {
-        self.give(|worker| worker.shift_all(lists.map(Iterator::collect), spare));
     }
 
     fn mirror(&mut self, from: Cells<T>, to: Cells<T>, diagonal: bool, conjugated: bool) {
@@ -334,6 +332,101 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
                 worker.back(local, x)
             });
         }
+    }
+}
+
+impl<T: Scalar> Worker<T> for CudaWorker<'_> {
+    const FLUSHES: bool = false;
+
+    fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>> {
+        self.ask(|worker| {
+            let local = worker.local(pivots)?;
+            let mut numbers = vec![0i32; local.rows()];
+            let piece = Piece::of(local);
+            let to = numbers.as_mut_ptr().cast();
+            // SAFETY: `numbers` has as many elements; *memory* and *order* as promised to
+            // `CudaWorker::new`.
+            unsafe {
+                worker.device.read_lines(
+                    piece.lines,
+                    piece.width,
+                    piece.height,
+                    to,
+                    worker.main(),
+                )?
+            };
+            Ok(in_new_order(&numbers))
+        })
+    }
+
+    /// Subnormal numbers cost no time here.
+    fn keep_subnormals(&mut self, _: bool) {}
+
+    fn fork(&mut self) {
+        self.give(|worker| {
+            let event = worker.mark(worker.main())?;
+            worker.device.wait_for(event, worker.tools.side)
+        });
+        self.apart = true;
+    }
+
+    fn ahead(&mut self, on: bool) {
+        self.ahead = on;
+    }
+
+    fn whole(&mut self, a: &Matrix<T>, step: WholeStep<T>) -> Step {
+        let (cuda_comm, rank) = (self.cuda_comm, self.rank);
+        if a.n() == 0 {
+            return Ok(());
+        }
+        let Some(engine) = &cuda_comm.engine else { return Err(self.fail_with(no_engine())) };
+        let seats = &cuda_comm.seats;
+        let sides = match step {
+            WholeStep::Solve { x, conjugated, .. } => x.map(|x| (x, conjugated)),
+            _ => None,
+        };
+        if let Some((x, conjugated)) = sides {
+            // SAFETY: *memory* of the seat, promised to `CudaWorker::new`.
+            let b = unsafe { engine.rhs(rank, &seats[rank]) };
+            self.copy(x, b);
+            if conjugated {
+                self.conjugate(b);
+            }
+        }
+        // The engine does not use this call's streams.
+        self.ask(|worker| {
+            worker.join()?;
+            worker.device.wait(worker.main())
+        })?;
+        self.barrier()?;
+        if rank == 0 {
+            // SAFETY: *order*: the others wait below, and all ranks have done their work.
+            let info = self.ask(|_| unsafe { engine.run(seats, a, step) })?;
+            if info > 0 {
+                self.comm.report(info);
+            }
+        }
+        self.barrier()?;
+        if let Some((x, conjugated)) = sides {
+            // SAFETY: *memory* of the seat, promised to `CudaWorker::new`.
+            let b = unsafe { engine.rhs(rank, &seats[rank]) };
+            if conjugated {
+                self.conjugate(b);
+            }
+            self.copy(b, x);
+        }
+        if let WholeStep::Potrf | WholeStep::Getrf(_) = step {
+            for t in a.columns().each().skip(rank).step_by(seats.len()) {
+                let (tile, first) = (a.diagonal(t), a.columns().tile(t).rows().start);
+                self.ask(|worker| {
+                    let info = worker.next_info(first);
+                    // SAFETY: a number in this rank's scratch, promised to `CudaWorker::new`.
+                    unsafe { worker.device.clear(info, size_of::<i32>(), worker.main())? };
+                    worker.find_no_number(tile, info)
+                })?;
+            }
+        }
+        Ok(())
     }
 
     fn get(&mut self, from: Cells<T>, to: &mut [T]) -> Step {
@@ -394,106 +487,11 @@ impl<T: Scalar> Backend<T> for CudaWorker<'_> {
             // `CudaWorker::new`.
             unsafe { transposition::transpose(worker.device, plan, data, scratch, worker.main()) }
         })?;
-        Backend::<T>::barrier(self)
-    }
-
-    fn transpose_square(&mut self, a: &Matrix<T>) -> Step {
-        // No rank may write into another's shard while that rank still works there.
-        Backend::<T>::barrier(self)?;
-        self.ask(|worker| {
-            let (size, ranks, n) = (size_of::<T>(), a.columns().ranks(), a.n());
-            worker.cuda_comm.reach_all(worker.rank)?;
-            let table: Vec<u64> = a.shards().iter().map(|shard| address(*shard)).collect();
-            let bytes = size_of_val(&table[..]);
-            let table_at = Lines { at: worker.scratch.arenas[0], pitch: bytes };
-            assert!(bytes <= worker.scratch.needs.arenas[0], "room for the table");
-            // SAFETY: this rank's scratch, of this size (checked), promised to `CudaWorker::new`.
-            unsafe {
-                worker.device.write_lines(
-                    table_at,
-                    table.as_ptr().cast(),
-                    bytes,
-                    1,
-                    worker.main(),
-                )?;
-            }
-            let tiles = ranks * (n / ranks).div_ceil(transpose::device::tile_side(size));
-            let pairs = tiles * (tiles + 1) / 2;
-            let share = |rank: usize| (pairs as u128 * rank as u128 / ranks as u128) as u64;
-            let arguments =
-                [table_at.at, ranks as u64, n as u64, share(worker.rank), share(worker.rank + 1)];
-            worker.launch("transpose_square", &format!("transpose_shards_{size}"), &arguments)
-        })?;
-        Backend::<T>::barrier(self)
-    }
-
-    fn phase(&mut self, signal: Signal) -> Phase {
-        self.phases += 1;
-        self.comm.phases().enter(self.phases - 1, signal)
-    }
-
-    fn announce(&mut self, phase: &Phase, count: usize) {
-        let ranks = self.cuda_comm.seats.len();
-        self.give(|worker| {
-            if ranks > 1 || worker.ahead || worker.clique.is_some() {
-                let event = worker.mark(worker.stream())?;
-                worker.cuda_comm.announce(phase, worker.rank, count, event);
-            }
-            Ok(())
-        });
-        if !self.failed {
-            phase.announce(self.rank, count);
-        }
-    }
-
-    fn wait(&mut self, phase: &Phase, rank: usize, count: usize) -> Step {
-        phase.wait(rank, count)?;
-        self.ask(|worker| {
-            let Some(event) = worker.cuda_comm.event(phase, rank, count) else { return Ok(()) };
-            worker.device.wait_for(event, worker.main())?;
-            if phase.signal() == Signal::Panels {
-                worker.device.wait_for(event, worker.tools.side)?;
-            }
-            Ok(())
-        })
-    }
-
-    fn sharers(&self, _: usize) -> usize {
-        1
+        self.barrier()
     }
 
     fn group_barrier_cost(&self) -> f64 {
         f64::INFINITY
-    }
-
-    fn group_barrier(&mut self, group: &mut Group) -> Step {
-        assert_eq!(group.size(), 1, "a rank has its panels alone");
-        Ok(())
-    }
-
-    fn barrier(&mut self) -> Step {
-        let number = self.ask(|worker| {
-            worker.join()?;
-            let event = worker.mark(worker.main())?;
-            Ok(worker.cuda_comm.arrive(worker.rank, event))
-        })?;
-        self.comm.barrier().wait()?;
-        self.ask(|worker| {
-            let events = worker.cuda_comm.at_barrier(worker.rank, number);
-            let main = worker.main();
-            events.into_iter().try_for_each(|event| worker.device.wait_for(event, main))?;
-            // The owners of staged panels may have changed them.
-            worker.staged = [None; 2];
-            Ok(())
-        })
-    }
-
-    fn fail(&mut self, error: Error) -> Stopped {
-        self.fail_with(error)
-    }
-
-    fn report(&mut self, info: usize) {
-        self.comm.report(info);
     }
 
     /// Panels are submitted long before the device factors them: there is no progress to report.

@@ -9,7 +9,7 @@ pub fn table_bytes((lists, columns): (usize, usize)) -> usize {
 }
 
 impl CudaWorker<'_> {
-    /// [`Backend::shift_columns`].
+    /// [`Comm::shift_columns`].
     pub(super) fn shift_all<'c, T: Scalar>(
         &mut self,
         lists: impl Iterator<Item = Vec<Cells<'c, T>>>,

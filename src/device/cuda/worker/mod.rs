@@ -1,10 +1,10 @@
-//! One rank of a call on a CUDA device: the `Backend` with operations on streams.
+//! One rank of a call on a CUDA device: a worker with operations on streams.
 //!
 //! A rank's host thread runs the algorithm and submits work to its device. It waits for other host
 //! threads where the algorithm waits for a signal, and makes its streams wait for the matching
 //! events. A remote operand is first copied to the rank's own memory, and a result is copied back.
 //! There are two streams: the caller's, and a second one for panels that others wait for
-//! (`Backend::ahead`). The caller's stream waits for it at a signal or a barrier. Other ranks'
+//! (`Worker::ahead`). The caller's stream waits for it at a signal or a barrier. Other ranks'
 //! panels arrive there, too.
 //!
 //! A failure of the driver or of a library ends the call for all ranks at their next wait.
@@ -12,18 +12,19 @@
 use std::ops::Range;
 
 use super::communicator::CudaCommunicator;
-use super::device::{Address, Device, Stream};
-use super::queue::{Event, Lines};
+use super::device::Device;
+use super::device::queue::{Event, Lines};
+use super::device::tools::Tools;
+use super::handle::{Address, Stream};
 use super::rank_scratch::RankScratch;
 use super::sources::suffix;
-use super::tools::Tools;
 use super::transposition;
 use super::vendor::blas::BlasHandle;
 use super::vendor::nccl::Clique;
 use super::vendor::solver::Workspace;
 use super::vendor::{Libraries, Operand};
-use crate::comm::{Communicator, Group, Phase, Signal, Step, Stopped};
-use crate::device::{Backend, Moduli, Op, Squares, Triangle, Update, WholeStep};
+use crate::comm::{Comm, Communicator, Group, Phase, Signal, Step, Stopped};
+use crate::device::{Moduli, Op, Side, Squares, Triangle, Update, WholeStep, Worker};
 use crate::error::{Error, Kind, Result};
 use crate::layout::{GlobalRow, Layout, TileColumn};
 use crate::matrix::{Cells, Matrix};
@@ -225,7 +226,7 @@ impl<'a> CudaWorker<'a> {
         let stopped = self.comm.fail(error);
         // After this, no device waits for operations that this rank will not submit.
         if let Some(clique) = self.clique {
-            clique.abort(self.device);
+            clique.abort(self.device.context());
         }
         stopped
     }

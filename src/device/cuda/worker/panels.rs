@@ -64,7 +64,7 @@ impl CudaWorker<'_> {
             unsafe { self.device.copy_lines(to, from.lines, width, height, side)? };
         }
         let bytes = local.rows() * local.cols() * size_of::<T>();
-        let this = (self.rank, self.device);
+        let this = (self.rank, self.device.context());
         // SAFETY: this rank's scratch, promised to `CudaWorker::new`, has room for a panel.
         unsafe { clique.broadcast(this, tile.rank, address(local), bytes, side)? };
         if is_root {

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use super::device::{Device, Stream};
+use super::Device;
 use super::queue::Event;
-use super::vendor::blas::BlasHandle;
-use super::vendor::solver::SolverHandle;
+use crate::device::cuda::handle::Stream;
+use crate::device::cuda::vendor::blas::BlasHandle;
+use crate::device::cuda::vendor::solver::SolverHandle;
 use crate::error::Result;
 use crate::scalar::DType;
 use crate::settings::Float64;

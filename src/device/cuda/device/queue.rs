@@ -7,9 +7,9 @@ use std::ptr::{null, null_mut};
 use cudarc::driver::sys;
 use sys::CUmemorytype::{CU_MEMORYTYPE_DEVICE as DEVICE, CU_MEMORYTYPE_HOST as HOST};
 
-use super::device::{Address, Device, Stream};
-use super::handle::Handle;
-use super::load::{call, functions};
+use super::Device;
+use crate::device::cuda::handle::{Address, Handle, Stream};
+use crate::device::cuda::load::{self, call, functions};
 use crate::error::{Error, Kind, Result};
 
 functions! {
@@ -22,7 +22,7 @@ functions! {
 pub(super) struct Queues(Functions);
 
 impl Queues {
-    pub(super) fn of(library: &super::load::Library) -> Result<Queues> {
+    pub(super) fn of(library: &load::Library) -> Result<Queues> {
         Functions::of(library).map(Queues)
     }
 }
@@ -65,7 +65,7 @@ fn packed(at: *mut u8, width: usize) -> Side {
 
 impl Device {
     fn queues(&self) -> &Functions {
-        &self.queues_of_driver().0
+        &self.interface.queues.0
     }
 
     /// A stream that waits for no other one. Its work has the highest priority.
@@ -166,7 +166,8 @@ impl Device {
             return Ok(());
         }
         let (_entered, queues, what) = (self.enter()?, self.queues(), "copying between devices");
-        let (target, source) = (to_device.context().raw(), from_device.context().raw());
+        let (target, source) =
+            (to_device.context().handle().raw(), from_device.context().handle().raw());
         if height == 1 {
             let (to, from) = (to.at, from.at);
             // SAFETY: the caller promises the lines.
@@ -336,13 +337,14 @@ impl Device {
     /// memory. Access to the other context does not imply access to memory that is mapped address
     /// by address, as JAX's is.
     pub fn reach(&self, other: &Device, mut memory: impl Iterator<Item = Address>) -> Result<()> {
-        if self.context() == other.context() {
+        if self.context().handle() == other.context().handle() {
             return Ok(());
         }
         let _entered = self.enter()?;
         // SAFETY: `Devices` promises that the context is never destroyed.
-        let status =
-            unsafe { call!(self.queues(), cuCtxEnablePeerAccess(other.context().raw(), 0)) };
+        let status = unsafe {
+            call!(self.queues(), cuCtxEnablePeerAccess(other.context().handle().raw(), 0))
+        };
         match status {
             0 | ALREADY_ENABLED if memory.all(|at| self.may_access(at)) => Ok(()),
             0 | ALREADY_ENABLED => Err(self.apart(other, "memory that is not mapped for it")),

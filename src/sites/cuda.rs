@@ -3,29 +3,17 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::hosts::Hosts;
-use crate::call::{Allocate, Attributes, Buffer};
-use crate::device::cuda::device::{Devices, Stream};
+use crate::call::Attributes;
+use crate::device::cuda::device::Devices;
 use crate::error::{Error, Result};
-use crate::routines::{OnCuda, Part, Site};
+use crate::rendezvous::Hosts;
+use crate::routines::{CudaArrival, OnCuda, Part, Site};
 
 /// A call site of an executable, shared by all its local devices.
 pub struct CudaSite {
     routine: Box<dyn OnCuda>,
     world: usize,
     hosts: Hosts,
-}
-
-/// One device's part of a call; all buffers are in its memory.
-pub struct CudaArrival<'a> {
-    pub run: i64,
-    /// XLA's number of the device, for messages.
-    pub device: i32,
-    pub stream: Stream,
-    pub scratch: &'a mut dyn Allocate,
-    pub place: Buffer,
-    pub args: Vec<Buffer>,
-    pub rets: Vec<Buffer>,
 }
 
 impl CudaSite {

@@ -11,17 +11,22 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use cudarc::driver::sys;
 
+use super::context::{Context, Contexts, DeviceContext, Entered};
 use super::driver::Driver;
-use super::handle::Handle;
+use super::handle::{Address, Handle, Stream};
 use super::load::{call, functions};
 use super::nvrtc::Program;
-use super::queue::{Lines, Queues};
 use super::sources;
-use super::tools::Tools;
 use super::vendor::nccl::{self, Cliques};
 use super::vendor::{self, Libraries};
 use crate::error::{Error, Kind, Result};
 use crate::settings::{self, Float64};
+
+pub mod queue;
+pub mod tools;
+
+use queue::{Lines, Queues};
+use tools::Tools;
 
 /// Threads of a block, as in `kernels/common.cuh`.
 const THREADS: c_uint = 256;
@@ -33,22 +38,12 @@ const ATTRIBUTES: [sys::CUdevice_attribute; 3] = [
     sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
 ];
 
-const OUT_OF_MEMORY: c_int = sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as c_int;
-
-/// An address in a device's memory: CUdeviceptr.
-pub type Address = u64;
-
-/// Work on a device, in order.
-pub type Stream = Handle<sys::CUstream>;
-
-type Context = Handle<sys::CUcontext>;
 type Module = Handle<sys::CUmodule>;
 
 functions! {
-    cuDeviceGet cuDevicePrimaryCtxRetain cuDeviceGetAttribute cuStreamGetCtx cuCtxPushCurrent_v2
-    cuCtxPopCurrent_v2 cuCtxGetDevice cuModuleLoadData cuModuleGetFunction
-    cuOccupancyMaxActiveBlocksPerMultiprocessor cuLaunchKernel cuMemsetD8Async cuMemcpyDtoDAsync_v2
-    cuStreamSynchronize cuCtxSynchronize
+    cuDeviceGet cuDevicePrimaryCtxRetain cuDeviceGetAttribute cuStreamGetCtx cuCtxGetDevice
+    cuModuleLoadData cuModuleGetFunction cuOccupancyMaxActiveBlocksPerMultiprocessor cuLaunchKernel
+    cuMemsetD8Async cuMemcpyDtoDAsync_v2 cuStreamSynchronize cuCtxSynchronize
 }
 
 /// Makes a cubin of a kernel's source for an architecture ("sm_90").
@@ -56,7 +51,7 @@ pub type Compile = Box<dyn Fn(&Program, &str) -> Result<Vec<u8>> + Send + Sync>;
 
 /// The state that all devices share.
 struct Interface {
-    driver: Driver,
+    contexts: Arc<Contexts>,
     functions: Functions,
     queues: Queues,
     compile: Compile,
@@ -90,9 +85,7 @@ pub struct Devices {
 /// A device through one of its contexts.
 pub struct Device {
     interface: Arc<Interface>,
-    /// CUDA's number of the device in this process.
-    number: c_int,
-    context: Context,
+    context: DeviceContext,
     architecture: String,
     multiprocessors: c_uint,
     loaded: Mutex<Loaded>,
@@ -136,7 +129,7 @@ impl Devices {
         let queues = Queues::of(driver.loaded())?;
         let vendor = Vendor { find: vendor, found: OnceLock::new() };
         let interface = Interface {
-            driver,
+            contexts: Arc::new(Contexts::new(driver)?),
             functions,
             queues,
             compile,
@@ -163,7 +156,7 @@ impl Devices {
 
     /// The driver's version of CUDA (major, minor).
     pub fn cuda_version(&self) -> (i32, i32) {
-        self.interface.driver.version
+        self.interface.contexts.driver().version
     }
 
     /// The device to which a stream belongs.
@@ -174,7 +167,7 @@ impl Devices {
         // `numbered`, and neither destroys contexts.
         let context = unsafe {
             let status = call!(interface.functions, cuStreamGetCtx(stream.raw(), &mut context));
-            interface.check("a CUDA stream", "cuStreamGetCtx", status)?;
+            interface.contexts.check("a CUDA stream", "cuStreamGetCtx", status)?;
             Handle::new(context)
         };
         self.of_context(context)
@@ -188,9 +181,9 @@ impl Devices {
         // long as the process lives.
         let context = unsafe {
             let status = call!(interface.functions, cuDeviceGet(&mut device, number));
-            interface.check(&what, "cuDeviceGet", status)?;
+            interface.contexts.check(&what, "cuDeviceGet", status)?;
             let status = call!(interface.functions, cuDevicePrimaryCtxRetain(&mut context, device));
-            interface.check(&what, "cuDevicePrimaryCtxRetain", status)?;
+            interface.contexts.check(&what, "cuDevicePrimaryCtxRetain", status)?;
             Handle::new(context)
         };
         self.of_context(context)
@@ -207,63 +200,20 @@ impl Devices {
     }
 }
 
-impl Interface {
-    /// `what` names the purpose of the call.
-    fn check(&self, what: &str, function: &str, status: c_int) -> Result<()> {
-        let (kind, remedy) = match status {
-            0 => return Ok(()),
-            OUT_OF_MEMORY => (
-                Kind::ResourceExhausted,
-                "free memory of the device: other processes' is in nvidia-smi, JAX's in \
-                 device.memory_stats()",
-            ),
-            _ => (
-                Kind::Internal,
-                "an error of work that was given to the device before may show only here: run the program \
-                 with CUDA_LAUNCH_BLOCKING=1. If it is meshsolve's, please report it",
-            ),
-        };
-        let text = self.driver.text(status);
-        let message =
-            format!("meshsolve: {what}: expected {function} to succeed, got {text}; {remedy}");
-        Err(Error::new(kind, message))
-    }
-}
-
-/// Makes a device's context current on this thread. Dropping this restores the previous one.
-pub struct Entered<'a>(&'a Interface);
-
-impl<'a> Entered<'a> {
-    fn new(interface: &'a Interface, what: &str, context: Context) -> Result<Self> {
-        // SAFETY: `Devices` promises that the context is never destroyed.
-        let status = unsafe { call!(interface.functions, cuCtxPushCurrent_v2(context.raw())) };
-        interface.check(what, "cuCtxPushCurrent", status)?;
-        Ok(Entered(interface))
-    }
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        let mut context = null_mut();
-        // SAFETY: writes a local variable. An error has no remedy.
-        unsafe { call!(self.0.functions, cuCtxPopCurrent_v2(&mut context)) };
-    }
-}
-
 impl Device {
     fn new(interface: Arc<Interface>, context: Context) -> Result<Device> {
         let (mut number, what) = (0, "a CUDA device");
         let mut values = [0; 3];
         {
-            let _entered = Entered::new(&interface, what, context)?;
+            let _entered = interface.contexts.enter(what, context)?;
             let functions = &interface.functions;
             // SAFETY: writes local variables.
             unsafe {
                 let status = call!(functions, cuCtxGetDevice(&mut number));
-                interface.check(what, "cuCtxGetDevice", status)?;
+                interface.contexts.check(what, "cuCtxGetDevice", status)?;
                 for (value, attribute) in values.iter_mut().zip(ATTRIBUTES) {
                     let status = call!(functions, cuDeviceGetAttribute(value, attribute, number));
-                    interface.check(what, "cuDeviceGetAttribute", status)?;
+                    interface.contexts.check(what, "cuDeviceGetAttribute", status)?;
                 }
             }
         }
@@ -271,25 +221,22 @@ impl Device {
         let (architecture, loaded) = (format!("sm_{major}{minor}"), Mutex::default());
         let multiprocessors = multiprocessors as c_uint;
         let tools = Mutex::default();
-        Ok(Device { interface, number, context, architecture, multiprocessors, loaded, tools })
+        let context = DeviceContext::new(interface.contexts.clone(), number, context);
+        Ok(Device { interface, context, architecture, multiprocessors, loaded, tools })
     }
 
     pub fn driver(&self) -> &Driver {
-        &self.interface.driver
+        self.interface.contexts.driver()
     }
 
-    pub(super) fn context(&self) -> Context {
-        self.context
-    }
-
-    pub(super) fn queues_of_driver(&self) -> &Queues {
-        &self.interface.queues
+    pub fn context(&self) -> &DeviceContext {
+        &self.context
     }
 
     /// cuBLAS and cuSOLVER.
     pub fn vendor(&self) -> Result<&Libraries> {
         let Vendor { find, found } = &self.interface.vendor;
-        found.get_or_init(|| find(&self.interface.driver)).as_ref().map_err(Clone::clone)
+        found.get_or_init(|| find(self.driver())).as_ref().map_err(Clone::clone)
     }
 
     pub fn cliques(&self) -> Option<&Cliques> {
@@ -318,12 +265,12 @@ impl Device {
     }
 
     pub fn number(&self) -> c_int {
-        self.number
+        self.context.number()
     }
 
     /// The device's name in messages.
     pub fn name(&self) -> String {
-        format!("CUDA device {}", self.number)
+        self.context.name()
     }
 
     /// Such as "sm_90".
@@ -331,15 +278,19 @@ impl Device {
         &self.architecture
     }
 
-    /// Makes the device's context current on this thread for a while, for libraries that use it.
+    /// As [`DeviceContext::enter`].
     pub fn enter(&self) -> Result<Entered<'_>> {
-        Entered::new(&self.interface, &self.name(), self.context)
+        self.context.enter()
     }
 
     pub fn check(&self, what: &str, function: &str, status: c_int) -> Result<()> {
         match status {
             0 => Ok(()),
-            _ => self.interface.check(&format!("{what} on {}", self.name()), function, status),
+            _ => self.interface.contexts.check(
+                &format!("{what} on {}", self.name()),
+                function,
+                status,
+            ),
         }
     }
 

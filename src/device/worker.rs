@@ -1,0 +1,71 @@
+//! The worker of a call: what the algorithms need apart from tile kernels and the other workers.
+
+use std::time::Instant;
+
+use super::Device;
+use crate::comm::{Comm, Step};
+use crate::error::{Error, Kind};
+use crate::matrix::{Cells, Matrix};
+use crate::scalar::Scalar;
+use crate::transpose;
+
+/// A step of a vendor's solver on the whole matrix.
+#[derive(Clone, Copy, Debug)]
+pub enum WholeStep<'a, T> {
+    /// `A = L L^H` in the lower triangle.
+    Potrf,
+    /// The lower triangle of A^-1 in the place of L.
+    Potri,
+    /// `P A = L U`, and the numbers of interchanged rows.
+    Getrf(Cells<'a, i32>),
+    /// `A X = B` from L, or from L and U with those numbers; with conj(A) if `conjugated`. A worker
+    /// passes the right-hand sides that it holds.
+    Solve { x: Option<Cells<'a, T>>, pivots: Option<Cells<'a, i32>>, conjugated: bool },
+}
+
+/// One worker of a call, on one device.
+pub trait Worker<T: Scalar>: Device<T> + Comm {
+    /// Whether arithmetic that keeps subnormal numbers is slow. Then it keeps them only where they
+    /// matter.
+    const FLUSHES: bool;
+    /// The row numbers 0, 1, .. in their order after all interchanges.
+    fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>>;
+    /// Sets whether this worker's arithmetic keeps subnormal numbers or flushes them to zero, where
+    /// it can do both.
+    fn keep_subnormals(&mut self, keep: bool);
+    /// The next work given `ahead` comes after all work before this call. It runs at the same time
+    /// as work given between the two.
+    fn fork(&mut self) {}
+    /// Other workers wait for the work that follows: a panel and its predecessors. `false` ends
+    /// this. A device does it at the same time as the work that it has got since the last fork.
+    fn ahead(&mut self, _: bool) {}
+    /// A step of a vendor's solver of whole matrices, where the call has one. All workers call
+    /// this, and it ends with a barrier.
+    fn whole(&mut self, _: &Matrix<T>, _: WholeStep<T>) -> Step {
+        Err(self.fail(no_engine()))
+    }
+    /// Reads a block, row by row.
+    fn get(&mut self, from: Cells<T>, to: &mut [T]) -> Step;
+    /// Writes a block, row by row.
+    fn put(&mut self, from: &[T], to: Cells<T>);
+    /// This worker's part of `plan`, which transposes every shard in its own memory. `own` is the
+    /// worker's scratch, `shared` that of all workers. It ends with a barrier.
+    fn transpose_shards(
+        &mut self,
+        plan: &transpose::Plan,
+        shards: &[Cells<T>],
+        own: Cells<T>,
+        shared: Cells<T>,
+    ) -> Step;
+    /// The cost of a group's barrier, in multiplications that a worker does in the same time.
+    fn group_barrier_cost(&self) -> f64;
+    /// Marks the end of a phase for this worker, for traces.
+    fn ends_phase(&mut self, _: &'static str, _from: Instant, _to: Instant) {}
+    /// Marks panel `done` of `total` as factored, for progress lines.
+    fn progress(&mut self, done: usize, total: usize);
+}
+
+pub(crate) fn no_engine() -> Error {
+    let text = "meshsolve: expected a call with an engine; this is a defect of meshsolve";
+    Error::new(Kind::Internal, text)
+}

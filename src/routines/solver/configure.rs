@@ -1,0 +1,55 @@
+//! A solver as an entry of the routine table: from attributes and buffers to a job.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::call_memory::CallMemory;
+use super::job::Solver;
+use super::on_cuda::CudaSolver;
+use super::options::{Engine, Options, Verb};
+use super::sizes::{Machine, Sizes};
+use crate::call::{Attributes, Call, Job};
+use crate::dispatch;
+use crate::error::{Error, Result};
+use crate::routines::{Configured, OnCuda, Routine};
+
+impl Routine for Verb {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn requires(&self) -> Vec<&'static str> {
+        self.requires.iter().map(|requirement| requirement.name()).collect()
+    }
+
+    fn configure(&'static self, attributes: &dyn Attributes) -> Result<Box<dyn Configured>> {
+        Ok(Box::new(self.options(attributes)?))
+    }
+}
+
+impl Configured for Options {
+    fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>> {
+        if self.engine != Engine::Own {
+            return Err(Error::invalid(format!(
+                "meshsolve.{}: engine: expected \"meshsolve\" for arrays in the host's memory, got \
+                 \"cusolvermg\"; leave engine=None where A is factored, or put A on CUDA devices",
+                self.verb.name
+            )));
+        }
+        let problem = self.problem(calls.len(), &calls)?;
+        dispatch!(problem.dtype, T => {
+            let sizes = Sizes::new(self, &problem, &Machine::host::<T>(self, &problem));
+            let call_memory = CallMemory::host::<T>(&sizes)?;
+            Ok(Arc::new(Solver::<T>::new(*self, problem, calls, since, sizes, call_memory)?))
+        },
+        else => Err(self.wrong_dtype(problem.dtype)))
+    }
+
+    fn on_cuda(&self) -> Box<dyn OnCuda> {
+        Box::new(CudaSolver::new(*self))
+    }
+}

@@ -1,0 +1,128 @@
+//! The order of a call's steps, and what a single thread does after them.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::job::Solver;
+use super::operands::Kind;
+use super::options::{Family, Rhs, Verb};
+use super::{cholesky, lu, norm, residual, triangular};
+use crate::call::Job;
+use crate::comm::Step;
+use crate::device::Worker;
+use crate::device::cpu::CpuWorker;
+use crate::error::{Error, Result};
+use crate::scalar::Scalar;
+
+impl<T: Scalar> Solver<T> {
+    /// One worker's part of the whole routine.
+    pub fn steps(&self, worker: &mut impl Worker<T>) -> Step {
+        if self.info_given != 0 {
+            return Ok(());
+        }
+        let mut time = Instant::now();
+        self.start_results(worker)?;
+        if self.options.verb.arrange {
+            self.arrange(worker)?;
+            time = self.lap(worker, "arrange", time);
+        }
+        match self.options.verb.family {
+            Family::Cholesky => cholesky::steps(self, worker, &mut time)?,
+            Family::Lu => lu::steps(self, worker, &mut time)?,
+            Family::Triangular => triangular::steps(self, worker, &mut time)?,
+            Family::Residual => residual::steps(self, worker)?,
+            Family::Norm => norm::steps(self, worker)?,
+        }
+        if self.options.verb.restore {
+            self.restore(worker)?;
+            self.lap(worker, "restore", time);
+        }
+        Ok(())
+    }
+
+    /// Whether A had only finite entries. It infers that from a failed factorisation and, if
+    /// available, norm1(A): values after a zero pivot may be arbitrary.
+    fn is_of_numbers(&self) -> Result<bool> {
+        let verb = self.options.verb;
+        let norm = if verb.norm { self.norm()? } else { 0.0 };
+        let largest = f64::from_bits(self.largest.load(Ordering::Acquire));
+        let seen = match verb.family {
+            // Sums of finite entries may overflow.
+            Family::Lu => !norm.is_nan() && largest.is_finite(),
+            _ => norm.is_finite(),
+        };
+        Ok(seen && self.diagonal()?[self.info() - 1].is_number())
+    }
+}
+
+impl<T: Scalar> Job for Solver<T> {
+    fn workers(&self) -> usize {
+        self.comm.workers()
+    }
+
+    unsafe fn run(&self, worker: usize) -> Result<()> {
+        let (widest, scratch) = (self.sizes.columns().widest(), self.own_scratch(worker));
+        // SAFETY: *order*: `steps` is one routine. The caller promises that each worker runs it
+        // once.
+        let mut worker = unsafe { CpuWorker::new(&self.comm, worker, widest, scratch) };
+        // A stop is no error here: the worker that stopped the call has recorded the reason.
+        let _ = self.steps(&mut worker);
+        self.comm.failure().map_or(Ok(()), Err)
+    }
+
+    fn stop(&self) {
+        self.comm.stop();
+    }
+
+    fn finish(&self) -> Result<()> {
+        let info = self.info() as i32;
+        let verb = self.options.verb;
+        // An inverse that does not exist is NaN in any case.
+        let of_numbers = !verb.factor || verb.invert || info == 0 || self.is_of_numbers()?;
+        if verb.solve && info == 0 && self.options.rhs == Rhs::Replicated {
+            self.share(Kind::Rhs)?;
+        }
+        self.share(Kind::Pivots)?;
+        if info != 0 {
+            self.fill_nan(Kind::Rhs)?;
+            if verb.invert || verb.restore && !verb.upright {
+                self.fill_nan(Kind::Matrix)?;
+            }
+        }
+        if !of_numbers {
+            self.fill_nan(Kind::Matrix)?;
+        }
+        self.give_info(info)?;
+        match verb.family {
+            _ if !of_numbers => self.give_real(f64::NAN)?,
+            _ if verb.condition => self.give_real(self.rcond()?)?,
+            _ if verb.norm => self.give_real(self.norm()?)?,
+            Family::Cholesky => cholesky::finish(self)?,
+            Family::Lu => lu::finish(self)?,
+            Family::Norm => norm::finish(self)?,
+            Family::Triangular | Family::Residual => {}
+        }
+        self.record(info);
+        if self.options.raises && info > 0 { Err(no_answer(verb, info)) } else { Ok(()) }
+    }
+}
+
+/// The error for `info`, if you ask for one where there is no answer.
+fn no_answer(verb: &Verb, info: i32) -> Error {
+    let (expected, got) = match verb.family {
+        Family::Cholesky => (
+            "positive definite",
+            format!("one whose leading minor of order {info} is not positive definite"),
+        ),
+        Family::Lu => ("nonsingular", format!("one whose pivot {info} is zero or not finite")),
+        // The last two always have an answer.
+        Family::Triangular | Family::Residual | Family::Norm => {
+            ("nonsingular", format!("one whose diagonal entry {info} is zero or not finite"))
+        }
+    };
+    Error::invalid(format!(
+        "meshsolve.{}: a: expected a {expected} matrix, got {got} (info = {info}); with \
+         on_failure=\"nan\" the answer is NaN, and info has that number",
+        verb.name
+    ))
+}
