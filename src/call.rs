@@ -14,6 +14,8 @@ pub struct Buffer {
     first: *mut u8,
     dtype: DType,
     dims: Vec<usize>,
+    /// The rank that has it, from [`Call::new`] on.
+    rank: usize,
 }
 
 // SAFETY: an address and its description. Views of it keep their own promises between threads.
@@ -26,13 +28,18 @@ impl Buffer {
     /// *Memory* (see [`Cells`]): `first` is aligned, and initialised elements of that number and
     /// dtype follow it in one allocation of the device. Until the call has its reply, the memory
     /// lives, and only the call accesses it. Two buffers of a call are the same memory or disjoint.
-    /// No view of this buffer or of a clone is used after the reply.
+    /// No view of this buffer or of a clone is used after the reply. It is memory of the rank whose
+    /// call takes it.
     pub unsafe fn new(first: *mut u8, dtype: DType, dims: Vec<usize>) -> Buffer {
-        Buffer { first, dtype, dims }
+        Buffer { first, dtype, dims, rank: 0 }
     }
 
     pub fn as_ptr(&self) -> *mut u8 {
         self.first
+    }
+
+    pub fn rank(&self) -> usize {
+        self.rank
     }
 
     pub fn dtype(&self) -> DType {
@@ -54,7 +61,7 @@ impl Buffer {
         let first = self.first.cast::<T>();
         assert!(first.is_aligned(), "aligned elements of {}", self.describe());
         // SAFETY: *memory*, promised to `new`. Any bits are a T.
-        unsafe { Cells::new(first, layout) }
+        unsafe { Cells::new(first, layout, self.rank) }
     }
 
     /// All elements as a column.
@@ -137,6 +144,14 @@ pub trait Job: Send + Sync {
 }
 
 impl Call {
+    /// All buffers are memory of this rank.
+    pub fn new(rank: usize, device: i32, args: Vec<Buffer>, rets: Vec<Buffer>) -> Call {
+        let of_rank = |buffers: Vec<Buffer>| {
+            buffers.into_iter().map(|buffer| Buffer { rank, ..buffer }).collect()
+        };
+        Call { rank, device, args: of_rank(args), rets: of_rank(rets) }
+    }
+
     /// Copies operand `arg` to result `ret`. It does nothing where XLA has aliased them.
     ///
     /// # Safety

@@ -123,7 +123,7 @@ impl Instance {
             let site = self.0.as_ref().map_err(Clone::clone)?;
             let (place, args, rets) = buffers(&args, &rets)?;
             let (rank, group) = read_place(&place)?;
-            let call = Call { rank, device, args, rets };
+            let call = Call::new(rank, device, args, rets);
             let mut completion = std::mem::replace(&mut completion, UniquePtr::null());
             let reply = Box::new(move |outcome: Result<()>| answer(&mut completion, outcome));
             site.arrive(run, group, Arrival { call, reply });

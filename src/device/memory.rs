@@ -6,7 +6,10 @@ use bytemuck::Pod;
 use crate::error::Result;
 use crate::matrix::Cells;
 
-/// Addresses are those of operands, results and scratch of one call.
+/// The rank that has some memory, and its address there.
+pub type Place = (usize, *mut u8);
+
+/// The operands, results and scratch of one call.
 pub trait Memory: Send + Sync {
     /// Reads `count` pieces of `size` bytes, `stride` bytes apart, one after the other.
     ///
@@ -14,7 +17,7 @@ pub trait Memory: Send + Sync {
     /// The pieces exist, no thread writes them meanwhile, and `to` has room.
     unsafe fn read(
         &self,
-        from: *const u8,
+        from: Place,
         size: usize,
         stride: usize,
         count: usize,
@@ -24,18 +27,17 @@ pub trait Memory: Send + Sync {
     ///
     /// # Safety
     /// Both ranges have as many bytes, and no other thread uses them meanwhile.
-    unsafe fn write(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()>;
-    /// Copies one range to several, none of which overlaps another. Each may belong to another
-    /// rank.
+    unsafe fn write(&self, from: *const u8, to: Place, bytes: usize) -> Result<()>;
+    /// Copies one range to several, none of which overlaps another.
     ///
     /// # Safety
     /// As for `write`.
-    unsafe fn spread(&self, from: *const u8, to: &[*mut u8], bytes: usize) -> Result<()>;
+    unsafe fn spread(&self, from: Place, to: &[Place], bytes: usize) -> Result<()>;
     /// Writes a word of 4 or 8 bytes `count` times.
     ///
     /// # Safety
     /// As for `write`.
-    unsafe fn fill(&self, to: *mut u8, word: &[u8], count: usize) -> Result<()>;
+    unsafe fn fill(&self, to: Place, word: &[u8], count: usize) -> Result<()>;
 }
 
 /// Memory that this process can address directly.
@@ -44,7 +46,7 @@ pub struct CpuMemory;
 impl Memory for CpuMemory {
     unsafe fn read(
         &self,
-        from: *const u8,
+        (_, from): Place,
         size: usize,
         stride: usize,
         count: usize,
@@ -58,24 +60,28 @@ impl Memory for CpuMemory {
         Ok(())
     }
 
-    unsafe fn write(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()> {
+    unsafe fn write(&self, from: *const u8, (_, to): Place, bytes: usize) -> Result<()> {
         // SAFETY: the caller promises both ranges, for its sole use.
         unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
         Ok(())
     }
 
-    unsafe fn spread(&self, from: *const u8, to: &[*mut u8], bytes: usize) -> Result<()> {
+    unsafe fn spread(&self, (_, from): Place, to: &[Place], bytes: usize) -> Result<()> {
         // SAFETY: the caller promises all ranges, for its sole use.
         to.iter().try_for_each(|&to| unsafe { self.write(from, to, bytes) })
     }
 
-    unsafe fn fill(&self, to: *mut u8, word: &[u8], count: usize) -> Result<()> {
+    unsafe fn fill(&self, (_, to): Place, word: &[u8], count: usize) -> Result<()> {
         // SAFETY: the caller promises the range, for its sole use.
         unsafe { std::slice::from_raw_parts_mut(to, word.len() * count) }
             .chunks_exact_mut(word.len())
             .for_each(|chunk| chunk.copy_from_slice(word));
         Ok(())
     }
+}
+
+fn place<T>(cells: Cells<T>) -> Place {
+    (cells.rank(), cells.as_ptr().cast())
 }
 
 /// The values of a column.
@@ -89,7 +95,7 @@ pub unsafe fn read<T: Pod>(memory: &dyn Memory, from: Cells<T>) -> Result<Vec<T>
         let to = values.as_mut_ptr().cast();
         // SAFETY: *memory* of the view; the caller promises *order*; `values` has room.
         unsafe {
-            memory.read(from.as_ptr().cast(), size, from.row_stride() * size, from.rows(), to)?;
+            memory.read(place(from), size, from.row_stride() * size, from.rows(), to)?;
         }
     }
     Ok(values)
@@ -102,5 +108,5 @@ pub unsafe fn read<T: Pod>(memory: &dyn Memory, from: Cells<T>) -> Result<Vec<T>
 pub unsafe fn write<T: Pod>(memory: &dyn Memory, values: &[T], to: Cells<T>) -> Result<()> {
     let to = to.by_columns(values.len(), 1, values.len());
     // SAFETY: *memory* of the view, which has as many values; the caller promises *order*.
-    unsafe { memory.write(values.as_ptr().cast(), to.as_ptr().cast(), size_of_val(values)) }
+    unsafe { memory.write(values.as_ptr().cast(), place(to), size_of_val(values)) }
 }

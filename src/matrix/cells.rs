@@ -28,6 +28,7 @@ pub struct Cells<'a, T> {
     cols: usize,
     row_stride: usize,
     col_stride: usize,
+    rank: usize,
     memory: PhantomData<&'a [UnsafeCell<T>]>,
 }
 
@@ -44,13 +45,14 @@ unsafe impl<T: Send> Send for Cells<'_, T> {}
 unsafe impl<T: Send> Sync for Cells<'_, T> {}
 
 impl<'a, T> Cells<'a, T> {
-    /// Memory from `first` on, with the layout `(rows,cols):(row_stride,col_stride)`.
+    /// Memory of a rank from `first` on, with the layout `(rows,cols):(row_stride,col_stride)`. Where
+    /// workers reach the memory of all ranks, any rank will do.
     ///
     /// # Safety
-    /// *Memory*: `first` is aligned, and `layout.cosize()` initialised elements follow it in one
+    /// *Memory*: it is memory of `rank`. `first` is aligned, and `layout.cosize()` initialised elements follow it in one
     /// allocation of any device; no two are at one address. It lives for `'a`. Meanwhile only views
     /// access it. An empty view may begin at null.
-    pub unsafe fn new(first: *mut T, layout: &Layout) -> Self {
+    pub unsafe fn new(first: *mut T, layout: &Layout, rank: usize) -> Self {
         assert!(layout.rank() == 2, "{layout} is no matrix");
         let (shape, stride) = (layout.shape().flat(), layout.stride().flat());
         assert!(shape.len() == 2, "{layout} is nested");
@@ -58,13 +60,13 @@ impl<'a, T> Cells<'a, T> {
             ([shape[0], shape[1]], [stride[0], stride[1]]);
         // References need an address other than null.
         let first = NonNull::new(first).unwrap_or(NonNull::dangling()).as_ptr();
-        Cells { first, rows, cols, row_stride, col_stride, memory: PhantomData }
+        Cells { first, rows, cols, row_stride, col_stride, rank, memory: PhantomData }
     }
 
     /// A view of a slice, as a column.
     pub fn of(memory: &'a mut [T]) -> Self {
         // SAFETY: *memory*, as the slice is borrowed for the lifetime of the view.
-        unsafe { Self::new(memory.as_mut_ptr(), &Layout::left((memory.len(), 1))) }
+        unsafe { Self::new(memory.as_mut_ptr(), &Layout::left((memory.len(), 1)), 0) }
     }
 
     pub fn rows(&self) -> usize {
@@ -81,6 +83,11 @@ impl<'a, T> Cells<'a, T> {
 
     pub fn col_stride(&self) -> usize {
         self.col_stride
+    }
+
+    /// The rank that has the memory.
+    pub fn rank(&self) -> usize {
+        self.rank
     }
 
     /// The first element, for work on addresses.

@@ -126,5 +126,5 @@ pub fn cases(at: Place) -> impl Iterator<Item = Case> {
 }
 
 pub fn call(rank: usize, args: Vec<Buffer>, rets: Vec<Buffer>) -> Call {
-    Call { rank, device: rank as i32, args, rets }
+    Call::new(rank, rank as i32, args, rets)
 }

@@ -190,12 +190,8 @@ pub fn posv_call<T: Scalar>(
     rhs: usize,
 ) -> Call {
     let (a, b) = (buffer(a, &[n / ranks, n]), buffer(b, &[n, rhs]));
-    Call {
-        rank,
-        device: rank as i32,
-        args: vec![a.clone(), b.clone()],
-        rets: vec![a, b, int_scalar(info)],
-    }
+    let args = vec![a.clone(), b.clone()];
+    Call::new(rank, rank as i32, args, vec![a, b, int_scalar(info)])
 }
 
 /// A as the shards that JAX would hold: rank r's rows, row-major.
@@ -212,7 +208,7 @@ pub fn diagnose(world: usize, fault: &str) -> CallSite {
 
 pub fn diagnose_call(rank: usize, data: &mut [f32]) -> Call {
     let x = buffer(data, &[4]);
-    Call { rank, device: 10 + rank as i32, args: vec![x.clone()], rets: vec![x] }
+    Call::new(rank, 10 + rank as i32, vec![x.clone()], vec![x])
 }
 
 pub fn run_diagnose(site: &CallSite, run: i64, ranks: &[usize]) -> Vec<(usize, Result<()>)> {

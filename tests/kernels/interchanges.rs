@@ -41,7 +41,7 @@ fn interchanges_of_more_rows_than_one_launch_finds() {
             int_scalar(&mut info),
             buffer(&mut b_given, &[n, 1]),
         ];
-        let call = Call { rank: 0, device: 0, args, rets: vec![buffer(&mut x, &[n, 1])] };
+        let call = Call::new(0, 0, args, vec![buffer(&mut x, &[n, 1])]);
         let map = Map::routine("getrs", 1).text("rhs", "replicated").int("trans", trans);
         launches();
         run_alone(&map.int("tile", n as i64), call);

@@ -136,7 +136,7 @@ fn a_rank_alone_sends_panels_to_itself() {
             let (mut x, mut info) = (vec![1.0; 4], -1);
             let (a, b) = (buffer(&mut a, &[4, 4]), buffer(&mut x, &[4, 1]));
             let rets = vec![a.clone(), b.clone(), int_scalar(&mut info)];
-            let call = Call { rank: 0, device: 0, args: vec![a, b], rets };
+            let call = Call::new(0, 0, vec![a, b], rets);
             let before = |_| fail("ncclBroadcast", skip, 2);
             let outcome = run_after(&site, &devices, &[stream(0)], vec![call], before).remove(0);
             assert_eq!(outcome.is_ok(), works, "{routine} {skip}: {outcome:?}");

@@ -61,9 +61,9 @@ fn one_rank_s_bytes_come_to_all() {
         let mut arrays: Vec<_> =
             (0..ranks).map(|r| Array::random(40, 8, &mut Random(r + 1))).collect();
         let expected = arrays[0].content().to_vec();
-        let places: Vec<_> = arrays.iter_mut().map(Array::pointer).collect();
-        let seats = places.iter().enumerate().map(|(rank, place)| {
-            let stream = stream(rank as i32 % 3);
+        let places: Vec<_> = arrays.iter_mut().map(Array::pointer).enumerate().collect();
+        let seats = places.iter().map(|(rank, place)| {
+            let stream = stream(*rank as i32 % 3);
             let first = place.addr() as u64;
             let device = devices.of_stream(stream).unwrap();
             Seat { device, stream, memory: std::iter::once(first..first + 40).collect(), engine: 0 }

@@ -171,7 +171,7 @@ impl System {
             let (a, x) =
                 (buffer(&mut self.a[rank], &shape), buffer(&mut self.x[rank], &[Self::N, 1]));
             let rets = vec![a.clone(), x.clone(), int_scalar(&mut self.info[rank])];
-            Call { rank, device: rank as i32, args: vec![a, x], rets }
+            Call::new(rank, rank as i32, vec![a, x], rets)
         };
         (0..Self::RANKS).map(call).collect()
     }

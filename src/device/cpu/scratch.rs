@@ -51,7 +51,7 @@ impl Scratch {
         assert!(at.is_multiple_of(align_of::<T>()), "an aligned element");
         let first = self.pages.as_ref().expect("pages until the end").as_mut_ptr();
         // SAFETY: *memory* of these pages, which outlive the views. Any bits are a T.
-        unsafe { Cells::new(first.wrapping_add(at).cast(), &Layout::left((count, 1))) }
+        unsafe { Cells::new(first.wrapping_add(at).cast(), &Layout::left((count, 1)), 0) }
     }
 }
 

@@ -9,8 +9,8 @@ use super::engine::CusolverMg;
 use super::handle::{Address, Stream};
 use super::seat::Seat;
 use crate::comm::Phase;
-use crate::device::memory::Memory;
-use crate::error::{Error, Kind, Result};
+use crate::device::memory::{Memory, Place};
+use crate::error::Result;
 use crate::settings::Float64;
 
 pub struct CudaCommunicator {
@@ -45,15 +45,6 @@ impl CudaCommunicator {
             announced: (0..ranks).map(|_| Mutex::default()).collect(),
             barriers: (0..ranks).map(|_| Mutex::default()).collect(),
         }
-    }
-
-    /// The owner of the memory at an address.
-    pub fn rank_of(&self, at: Address) -> Result<usize> {
-        let of = |seat: &Seat| seat.memory.iter().any(|range| range.contains(&at));
-        self.seats.iter().position(of).ok_or_else(|| {
-            let text = "meshsolve: an address that is no rank's; this is a defect of meshsolve";
-            Error::new(Kind::Internal, text)
-        })
     }
 
     /// Lets kernels of a rank use addresses of all ranks.
@@ -96,14 +87,14 @@ impl CudaCommunicator {
     /// Both ranges exist, and no other work uses them until the stream has done this.
     pub unsafe fn copy(
         &self,
-        to: Lines,
-        from: Lines,
+        (to_rank, to): (usize, Lines),
+        (from_rank, from): (usize, Lines),
         (width, height): (usize, usize),
         by: &Device,
         stream: Stream,
     ) -> Result<()> {
-        let device = |lines: Lines| Ok(&*self.seats[self.rank_of(lines.at)?].device);
-        let (target, source) = (device(to)?, device(from)?);
+        let device = |rank: usize| &*self.seats[rank].device;
+        let (target, source) = (device(to_rank), device(from_rank));
         // SAFETY: the caller promises both ranges.
         unsafe {
             if std::ptr::eq(target, source) && std::ptr::eq(target, by) {
@@ -119,23 +110,20 @@ impl CudaCommunicator {
 /// first.
 pub struct CudaMemory(pub Arc<CudaCommunicator>);
 
-impl CudaMemory {
-    fn seat(&self, at: *const u8) -> Result<(&Seat, Address)> {
-        let at = at.addr() as Address;
-        Ok((&self.0.seats[self.0.rank_of(at)?], at))
-    }
+fn address(at: *mut u8) -> Address {
+    at.addr() as Address
 }
 
 impl Memory for CudaMemory {
     unsafe fn read(
         &self,
-        from: *const u8,
+        (rank, at): Place,
         size: usize,
         stride: usize,
         count: usize,
         to: *mut u8,
     ) -> Result<()> {
-        let (seat, at) = self.seat(from)?;
+        let (seat, at) = (&self.0.seats[rank], address(at));
         let packed = stride == size || count <= 1;
         let (width, height) = if packed { (size * count, 1) } else { (size, count) };
         let lines = Lines { at, pitch: if packed { width } else { stride } };
@@ -143,49 +131,50 @@ impl Memory for CudaMemory {
         unsafe { seat.device.read_lines(lines, width, height, to, seat.stream) }
     }
 
-    unsafe fn write(&self, from: *const u8, to: *mut u8, bytes: usize) -> Result<()> {
-        let (seat, at) = self.seat(to)?;
-        let lines = Lines { at, pitch: bytes };
+    unsafe fn write(&self, from: *const u8, (rank, at): Place, bytes: usize) -> Result<()> {
+        let (seat, lines) = (&self.0.seats[rank], Lines { at: address(at), pitch: bytes });
         // SAFETY: the caller promises the ranges, for its sole use.
         unsafe { seat.device.write_lines(lines, from, bytes, 1, seat.stream) }
     }
 
     /// Copies by a tree: each rank that has the data passes it on. No rank is read more than
     /// log2(P) times.
-    unsafe fn spread(&self, from: *const u8, to: &[*mut u8], bytes: usize) -> Result<()> {
+    unsafe fn spread(&self, from: Place, to: &[Place], bytes: usize) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }
         // Ranks that have the data, or will when their streams reach later work, and the events for
         // that.
-        let mut have = vec![self.seat(from)?];
+        let mut have = vec![from];
         let mut events = Vec::new();
         let given = to.iter().try_for_each(|&to| {
-            let (seat, at) = self.seat(to)?;
-            let (device, stream) = (&seat.device, seat.stream);
+            let Seat { device, stream, .. } = &self.0.seats[to.0];
+            let stream = *stream;
             // Each round has as many copies as ranks had the data before it.
-            let (holder, from) = have[have.len() - (1 << have.len().ilog2())];
+            let from = have[have.len() - (1 << have.len().ilog2())];
+            let holder = &self.0.seats[from.0];
             let event = holder.device.new_event()?;
             events.push((holder, event));
             holder.device.record(event, holder.stream)?;
             device.wait_for(event, stream)?;
-            let lines = |at| Lines { at, pitch: bytes };
+            let lines = |(rank, at): Place| (rank, Lines { at: address(at), pitch: bytes });
             // SAFETY: the caller promises the ranges, for its sole use.
-            unsafe { self.0.copy(lines(at), lines(from), (bytes, 1), device, stream)? };
-            have.push((seat, at));
+            unsafe { self.0.copy(lines(to), lines(from), (bytes, 1), device, stream)? };
+            have.push(to);
             Ok(())
         });
-        let waited: Vec<_> = have.iter().map(|(seat, _)| seat.device.wait(seat.stream)).collect();
+        let seats = have.iter().map(|(rank, _)| &self.0.seats[*rank]);
+        let waited: Vec<_> = seats.map(|seat| seat.device.wait(seat.stream)).collect();
         let destroyed: Vec<_> =
             events.iter().map(|(seat, event)| seat.device.destroy_event(*event)).collect();
         waited.into_iter().chain(destroyed).fold(given, Result::and)
     }
 
-    unsafe fn fill(&self, to: *mut u8, word: &[u8], count: usize) -> Result<()> {
+    unsafe fn fill(&self, (rank, to): Place, word: &[u8], count: usize) -> Result<()> {
         if count == 0 {
             return Ok(());
         }
-        let (Seat { device, stream, .. }, at) = self.seat(to)?;
+        let (Seat { device, stream, .. }, at) = (&self.0.seats[rank], address(to));
         let mut value = [0; 8];
         value[..word.len()].copy_from_slice(word);
         // In columns, as many as keep the device busy.

@@ -205,7 +205,7 @@ impl CusolverMg {
     pub unsafe fn rhs<'s, T>(&self, rank: usize, seat: &'s Seat) -> Cells<'s, T> {
         let at = std::ptr::without_provenance_mut(self.parts(rank, seat).b as usize);
         // SAFETY: the caller promises the memory.
-        unsafe { Cells::new(at, &Layout::left((self.n, self.asked.rhs))) }
+        unsafe { Cells::new(at, &Layout::left((self.n, self.asked.rhs)), rank) }
     }
 
     /// Does a step, and waits until all devices have done it. Returns LAPACK's `info`.

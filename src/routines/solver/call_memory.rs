@@ -96,16 +96,21 @@ impl CallMemory {
                 scratch.cells(at, count)
             }
             Held::Devices(ranks) => {
+                let rank = match region {
+                    Region::Own(rank) | Region::Sums(rank) => rank,
+                    Region::Shared | Region::Pivots => 0,
+                };
+                let of = &ranks[rank];
                 let (at, room) = match region {
-                    Region::Own(rank) => (ranks[rank].own, ranks[rank].needs.own),
-                    Region::Shared => (ranks[0].shared, ranks[0].needs.shared),
-                    Region::Sums(rank) => (ranks[rank].sums, ranks[rank].needs.sums),
-                    Region::Pivots => (ranks[0].pivots, ranks[0].needs.pivots),
+                    Region::Own(_) => (of.own, of.needs.own),
+                    Region::Shared => (of.shared, of.needs.shared),
+                    Region::Sums(_) => (of.sums, of.needs.sums),
+                    Region::Pivots => (of.pivots, of.needs.pivots),
                 };
                 assert!(count * size <= room, "inside the scratch");
                 let first = std::ptr::without_provenance_mut(at as usize);
                 // SAFETY: *memory*, promised to `on_devices`. Any bits are a T.
-                unsafe { Cells::new(first, &Layout::left((count, 1))) }
+                unsafe { Cells::new(first, &Layout::left((count, 1)), rank) }
             }
         }
     }

@@ -339,7 +339,7 @@ fn run<T: Scalar>(site: &CudaSolver, part: &mut Part) -> Result<()> {
     let since = Instant::now();
     let (rank, _) = part.place()?;
     let (args, rets) = (part.args().to_vec(), part.rets().to_vec());
-    let call = Call { rank, device: part.number(), args, rets };
+    let call = Call::new(rank, part.number(), args, rets);
     let problem = options.problem(part.world, std::slice::from_ref(&call))?;
     let device = part.device().clone();
     let engine = enlist::<T>(&site.engines, &options, &problem, part, &call)?;

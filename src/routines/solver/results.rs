@@ -51,10 +51,11 @@ impl<T: Scalar> Solver<T> {
     pub(super) fn share(&self, kind: Kind) -> Result<()> {
         let mut results = self.results(kind);
         let Some(first) = results.next() else { return Ok(()) };
-        let others: Vec<_> = results.map(Buffer::as_ptr).collect();
+        let place = |buffer: &Buffer| (buffer.rank(), buffer.as_ptr());
+        let others: Vec<_> = results.map(place).collect();
         // SAFETY: *memory* of buffers of equal shapes (checked), which XLA keeps apart. *Order*:
         // all workers have returned, and this is the only thread.
-        unsafe { self.memory().spread(first.as_ptr(), &others, first.bytes()) }
+        unsafe { self.memory().spread(place(first), &others, first.bytes()) }
     }
 
     /// Fills all results of a kind with NaN.
@@ -64,7 +65,7 @@ impl<T: Scalar> Solver<T> {
         self.results(kind).try_for_each(|x| {
             // SAFETY: *memory* of the buffer. *Order*: all workers have returned, and this is the
             // only thread.
-            unsafe { self.memory().fill(x.as_ptr(), word, x.bytes() / word.len()) }
+            unsafe { self.memory().fill((x.rank(), x.as_ptr()), word, x.bytes() / word.len()) }
         })
     }
 }

@@ -211,7 +211,7 @@ fn answers(case: &Case) -> (Option<bool>, Vec<Result<(), Error>>) {
             count -= usize::from(array < count);
         }
         let rets = given.split_off(count);
-        arrive(&site, 1, Call { rank, device: rank as i32, args: given, rets }, &to);
+        arrive(&site, 1, Call::new(rank, rank as i32, given, rets), &to);
     }
     let answers = collect(&from, case.ranks).into_iter().map(|(_, outcome)| outcome).collect();
     // With one rank, other sizes may also be consistent.

@@ -299,7 +299,7 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
         if value == T::ZERO {
             self.give(|worker| {
                 let local = worker.local(to)?;
-                let Piece { lines, width, height } = Piece::of(local);
+                let Piece { lines, width, height, .. } = Piece::of(local);
                 // SAFETY: *memory* and *order* of the operand, promised to `CudaWorker::new`.
                 unsafe { worker.device.clear_lines(lines, width, height, worker.stream())? };
                 worker.back(local, to)

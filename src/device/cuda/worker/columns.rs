@@ -51,7 +51,7 @@ impl CudaWorker<'_> {
         while let Some(first) = rest.first() {
             let pairs = rest.windows(2);
             let together =
-                1 + pairs.take_while(|pair| self.side_by_side(&pair[0], &pair[1])).count();
+                1 + pairs.take_while(|pair| Self::side_by_side(&pair[0], &pair[1])).count();
             // The memory for a panel is as wide as a tile, and holds no panel now.
             let column = Piece::of(first[0]).width;
             let most = match spare {
@@ -64,7 +64,7 @@ impl CudaWorker<'_> {
                 1 => Piece::of(one),
                 _ => {
                     let lines = Lines { at: self.scratch.panels[0], pitch: column };
-                    Piece { lines, width: column, height: width }
+                    Piece { lines, width: column, height: width, rank: self.rank }
                 }
             });
             if let Some(spare) = spare {
@@ -83,13 +83,12 @@ impl CudaWorker<'_> {
 
     /// Whether each column of a list is followed by that of another list, in the memory of one
     /// rank.
-    fn side_by_side<T: Scalar>(&self, list: &[Cells<T>], next: &[Cells<T>]) -> bool {
+    fn side_by_side<T: Scalar>(list: &[Cells<T>], next: &[Cells<T>]) -> bool {
         let follows = |(one, other): (&Cells<T>, &Cells<T>)| {
-            let rank = |column: &Cells<T>| self.cuda_comm.rank_of(address(*column)).ok();
             let end = one.as_ptr().wrapping_add(one.col_stride());
             end == other.as_ptr()
                 && one.col_stride() == other.col_stride()
-                && rank(one) == rank(other)
+                && one.rank() == other.rank()
         };
         list.len() == next.len() && list.iter().zip(next).all(follows)
     }

@@ -241,7 +241,7 @@ impl<'a> CudaWorker<'a> {
         assert!(rows * cols * size_of::<T>() <= room, "inside the scratch");
         let first = std::ptr::without_provenance_mut(at as usize);
         // SAFETY: *memory* of the scratch, promised to `new` for the call.
-        unsafe { Cells::new(first, &Layout::left((rows, cols))) }
+        unsafe { Cells::new(first, &Layout::left((rows, cols)), self.rank) }
     }
 
     fn launch(&self, file: &'static str, entry: &str, arguments: &[u64]) -> Result<()> {

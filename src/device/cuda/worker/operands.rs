@@ -24,6 +24,7 @@ pub(super) struct Piece {
     pub lines: Lines,
     pub width: usize,
     pub height: usize,
+    pub rank: usize,
 }
 
 impl Piece {
@@ -36,7 +37,13 @@ impl Piece {
             _ => (block.rows().min(1), block.cols()),
         };
         let pitch = if count > 1 { block.col_stride() * size } else { length * size };
-        Piece { lines: Lines { at: address(block), pitch }, width: length * size, height: count }
+        let (lines, width) = (Lines { at: address(block), pitch }, length * size);
+        Piece { lines, width, height: count, rank: block.rank() }
+    }
+
+    /// The rank that has it, and its lines there.
+    pub fn place(self) -> (usize, Lines) {
+        (self.rank, self.lines)
     }
 
     pub fn size(self) -> (usize, usize) {
@@ -109,11 +116,8 @@ fn other(triangle: Triangle) -> Triangle {
 }
 
 impl CudaWorker<'_> {
-    pub(super) fn is_local<U>(&self, block: Cells<U>) -> Result<bool> {
-        let empty = block.rows() * block.cols() == 0;
-        Ok(self.cuda_comm.seats.len() == 1
-            || empty
-            || self.cuda_comm.rank_of(address(block))? == self.rank)
+    pub(super) fn is_local<U>(&self, block: Cells<U>) -> bool {
+        block.rows() * block.cols() == 0 || block.rank() == self.rank
     }
 
     /// So many bytes of the present stream's arena, until the next operation.
@@ -127,7 +131,7 @@ impl CudaWorker<'_> {
 
     /// The block if this rank owns it, else a copy of it.
     pub(super) fn local<'c, U>(&mut self, block: Cells<'c, U>) -> Result<Cells<'c, U>> {
-        if self.is_local(block)? {
+        if self.is_local(block) {
             return Ok(block);
         }
         let bytes = block.rows() * block.cols() * size_of::<U>();
@@ -156,7 +160,7 @@ impl CudaWorker<'_> {
         }
         let (device, stream) = (self.device, self.stream());
         // SAFETY: *memory* of the operands, and *order*, promised to `CudaWorker::new`.
-        unsafe { self.cuda_comm.copy(to.lines, from.lines, from.size(), device, stream) }
+        unsafe { self.cuda_comm.copy(to.place(), from.place(), from.size(), device, stream) }
     }
 
     /// Copies a block between any ranks and storage orders.
@@ -366,7 +370,7 @@ impl CudaWorker<'_> {
 
     /// The unit matrix.
     pub(super) fn identity<T: Scalar>(&mut self, to: Cells<T>) -> Result<()> {
-        let Piece { lines, width, height } = Piece::of(to);
+        let Piece { lines, width, height, .. } = Piece::of(to);
         // SAFETY: this rank's scratch, promised to `CudaWorker::new`.
         unsafe { self.device.clear_lines(lines, width, height, self.stream())? };
         // Real parts of the diagonal, each as a column of one number.

@@ -31,7 +31,7 @@ impl CudaWorker<'_> {
         remote: Cells<'c, T>,
         number: usize,
     ) -> Result<Cells<'c, T>> {
-        if self.is_local(remote)? {
+        if self.is_local(remote) {
             return Ok(remote);
         }
         let from = Piece::of(remote);
@@ -40,10 +40,10 @@ impl CudaWorker<'_> {
             return Ok(self.staging(remote, number));
         }
         let (local, side) = (self.slot(remote, number)?, self.tools.side);
-        let to = Piece::of(local).lines;
+        let to = Piece::of(local).place();
         // SAFETY: *order*: its owner has announced the panel. *Memory* of it and of this rank's
         // scratch.
-        unsafe { self.cuda_comm.copy(to, from.lines, from.size(), self.device, side)? };
+        unsafe { self.cuda_comm.copy(to, from.place(), from.size(), self.device, side)? };
         self.staged[number % 2] = staged;
         let copied = self.mark(side)?;
         self.device.wait_for(copied, self.main())?;
