@@ -85,6 +85,22 @@ fn of_column_avx2<T: Scalar>(column: &[T], rows: Option<&mut [f64]>) -> Moduli {
 #[inline(always)]
 fn of_column_portable<T: Scalar>(column: &[T], mut rows: Option<&mut [f64]>) -> Moduli {
     let (mut sums, mut largest) = ([0.0; CHUNK], [0.0; CHUNK]);
+    if !T::IS_COMPLEX {
+        // One pass over each chunk: all sums stay in registers.
+        match rows {
+            Some(rows) => {
+                let chunks = column.chunks(CHUNK).zip(rows.chunks_mut(CHUNK));
+                chunks.for_each(|(entries, rows)| {
+                    let rows = Some(rows);
+                    of_real_chunk(entries, rows, &mut sums, &mut largest);
+                });
+            }
+            None => column.chunks(CHUNK).for_each(|entries| {
+                of_real_chunk(entries, None, &mut sums, &mut largest);
+            }),
+        }
+        return moduli_of_lanes(&sums, &largest);
+    }
     let (chunks, rest) = column.as_chunks::<CHUNK>();
     for (c, entries) in chunks.iter().enumerate() {
         let found = moduli_of(entries, &mut largest);
@@ -101,7 +117,38 @@ fn of_column_portable<T: Scalar>(column: &[T], mut rows: Option<&mut [f64]>) -> 
     if let Some(rows) = &mut rows {
         rows[column.len() - rest.len()..].iter_mut().zip(found).for_each(|(row, x)| *row += x);
     }
+    moduli_of_lanes(&sums, &largest)
+}
+
+#[inline(always)]
+fn moduli_of_lanes(sums: &[f64; CHUNK], largest: &[f64; CHUNK]) -> Moduli {
     Moduli { column: sums.iter().sum(), entry: largest.iter().copied().fold(0.0, f64::max) }
+}
+
+/// Adds the moduli of at most [`CHUNK`] real entries to `rows` and to the sums of their lanes.
+#[inline(always)]
+fn of_real_chunk<T: Scalar>(
+    entries: &[T],
+    rows: Option<&mut [f64]>,
+    sums: &mut [f64; CHUNK],
+    largest: &mut [f64; CHUNK],
+) {
+    let mut add = |i: usize, row: Option<&mut f64>| {
+        let modulus = entries[i].parts().0.abs();
+        sums[i] += modulus;
+        largest[i] = if modulus > largest[i] { modulus } else { largest[i] };
+        row.into_iter().for_each(|row| *row += modulus);
+    };
+    match rows {
+        Some(rows) if entries.len() == CHUNK && rows.len() == CHUNK => {
+            (0..CHUNK).for_each(|i| add(i, Some(&mut rows[i])));
+        }
+        Some(rows) => {
+            rows.iter_mut().take(entries.len()).enumerate().for_each(|(i, row)| add(i, Some(row)))
+        }
+        None if entries.len() == CHUNK => (0..CHUNK).for_each(|i| add(i, None)),
+        None => (0..entries.len()).for_each(|i| add(i, None)),
+    }
 }
 
 /// The moduli. Raises `largest` to |Re| + |Im|.
