@@ -99,7 +99,7 @@ fn of_column_portable<T: Scalar>(column: &[T], mut rows: Option<&mut [f64]>) -> 
                 of_real_chunk(entries, None, &mut sums, &mut largest);
             }),
         }
-        return moduli_of_lanes(&sums, &largest);
+        return moduli_from(&sums, &largest);
     }
     let (chunks, rest) = column.as_chunks::<CHUNK>();
     for (c, entries) in chunks.iter().enumerate() {
@@ -117,15 +117,15 @@ fn of_column_portable<T: Scalar>(column: &[T], mut rows: Option<&mut [f64]>) -> 
     if let Some(rows) = &mut rows {
         rows[column.len() - rest.len()..].iter_mut().zip(found).for_each(|(row, x)| *row += x);
     }
-    moduli_of_lanes(&sums, &largest)
+    moduli_from(&sums, &largest)
 }
 
 #[inline(always)]
-fn moduli_of_lanes(sums: &[f64; CHUNK], largest: &[f64; CHUNK]) -> Moduli {
+fn moduli_from(sums: &[f64; CHUNK], largest: &[f64; CHUNK]) -> Moduli {
     Moduli { column: sums.iter().sum(), entry: largest.iter().copied().fold(0.0, f64::max) }
 }
 
-/// Adds the moduli of at most [`CHUNK`] real entries to `rows` and to the sums of their lanes.
+/// Adds the moduli of at most [`CHUNK`] real entries to `rows` and to the sums of their places in a chunk.
 #[inline(always)]
 fn of_real_chunk<T: Scalar>(
     entries: &[T],
@@ -151,21 +151,17 @@ fn of_real_chunk<T: Scalar>(
     }
 }
 
-/// The moduli. Raises `largest` to |Re| + |Im|.
+/// The moduli of complex entries. Raises `largest` to |Re| + |Im|.
 #[inline(always)]
 fn moduli_of<T: Scalar>(entries: &[T; CHUNK], largest: &mut [f64; CHUNK]) -> [f64; CHUNK] {
     let (mut moduli, mut sizes) = ([0.0; CHUNK], [0.0f64; CHUNK]);
     for i in 0..CHUNK {
         let (re, im) = entries[i].parts();
-        if T::IS_COMPLEX {
-            (moduli[i], sizes[i]) = ((re * re + im * im).sqrt(), re.abs() + im.abs());
-        } else {
-            (moduli[i], sizes[i]) = (re.abs(), re.abs());
-        }
+        (moduli[i], sizes[i]) = ((re * re + im * im).sqrt(), re.abs() + im.abs());
     }
     // Without branches, so that the compiler compares whole vectors.
     let unsafe_square = |size: f64| (size > SAFE.end) | ((size > 0.0) & (size < SAFE.start));
-    if T::IS_COMPLEX && sizes.iter().fold(false, |any, &size| any | unsafe_square(size)) {
+    if sizes.iter().fold(false, |any, &size| any | unsafe_square(size)) {
         (0..CHUNK).for_each(|i| moduli[i] = entries[i].modulus());
     }
     for i in 0..CHUNK {
