@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[1]
 COPY = ROOT / "build" / "mutants"
-# The sources of mutants: layouts, algorithms, routines, and the rendezvous.
-FILES = ("layout/**", "algorithms/**", "routines.rs", "routines/**", "rendezvous/**")
+# The sources of mutants: layouts, workers, algorithms, routines, the rendezvous and call sites.
+FILES = ("layout/**", "comm/**", "algorithms/**", "routines/**", "rendezvous/**", "sites/**")
 # Fast to compile, as each change is compiled.
 RUST = (
     "cargo --config profile.release.package.meshsolve.opt-level=1 test --release --locked --quiet"

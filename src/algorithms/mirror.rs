@@ -1,5 +1,5 @@
 //! Makes a triangle from the other one, tile by tile and in place: `A_ij <- A_ji^H`, or `A_ji^T`. Of
-//! a matrix with m != n that is its leading square.
+//! a matrix with m != n that is its leading square, whose tiles on the diagonal must be square.
 //! It only reads the given triangle, except that it makes a Hermitian diagonal real.
 
 use super::owned_from;

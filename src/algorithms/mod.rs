@@ -1,4 +1,4 @@
-//! Distributed algorithms, written once, generic over backend and scalar.
+//! Distributed algorithms, written once, generic over worker and scalar.
 
 pub mod cholesky;
 pub mod condition;

@@ -62,8 +62,8 @@ pub struct Phases {
 struct State {
     /// The number of the first phase that some worker has yet to enter.
     first: usize,
-    /// That phase and those after it, each with the number of workers that have entered.
-    begun: VecDeque<(Counters, usize)>,
+    /// That phase and those after it, each with what it counts and how many workers have entered.
+    begun: VecDeque<(Counters, Signal, usize)>,
     /// All phases that workers may wait in.
     live: Vec<Weak<[Counter]>>,
     stopped: bool,
@@ -85,12 +85,13 @@ impl Phases {
             }
             state.live.retain(|phase| phase.strong_count() > 0);
             state.live.push(Arc::downgrade(&counters));
-            state.begun.push_back((counters, 0));
+            state.begun.push_back((counters, signal, 0));
         }
-        let (counters, entered) = &mut state.begun[index];
+        let (counters, first, entered) = &mut state.begun[index];
+        assert_eq!(*first, signal, "all workers enter the same phases");
         *entered += 1;
         let counters = counters.clone();
-        if state.begun[0].1 == self.workers {
+        if state.begun[0].2 == self.workers {
             state.begun.pop_front();
             state.first += 1;
         }

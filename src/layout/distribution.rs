@@ -125,9 +125,9 @@ impl Distribution {
     /// Tiles of the same sizes in the block mapping.
     pub fn in_block_mapping(&self) -> Self {
         let ((m, n), (mb, nb)) = ((self.m(), self.n()), (self.mb().max(1), self.nb().max(1)));
-        match self.grid.rows {
-            1 => Self::whole_columns((m, n), self.grid.columns, nb, Mapping::Block),
-            _ => Self::new((m, n), (mb, nb), self.grid, Mapping::Block),
+        match self.grid.rows == 1 && self.is_square_on_diagonal() {
+            true => Self::whole_columns((m, n), self.grid.columns, nb, Mapping::Block),
+            false => Self::new((m, n), (mb, nb), self.grid, Mapping::Block),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Index maths of the distributed layout. Pure integers: no data, no devices.
 //!
 //! A [`Layout`] `shape:stride` maps coordinates to indices, in the manner of CuTe. Shards, tiles,
-//! panels, both orientations of a matrix and the distribution of its columns are values of it.
+//! panels, both orientations of a matrix and the mapping of its columns to ranks are values of it.
 //! A [`Distribution`] adds what a layout cannot express: tiles of different widths, as an explicit
 //! list, of rows and of columns.
 //!

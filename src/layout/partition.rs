@@ -10,6 +10,7 @@
 //! The *tiler*, a value of the layout algebra, maps each tile to its place (see the worked table of
 //! the parent module). Widths may differ, so an explicit list holds them.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::index::{Column, Global, Index, Local, Tiled};
@@ -125,10 +126,9 @@ impl<Axis: Copy + Ord> Partition<Axis> {
 
     /// Number of tiles of each width, the wider ones first.
     pub fn widths(&self) -> Vec<(usize, usize)> {
-        let widest = self.widest();
-        let wide = self.tiles.iter().filter(|t| t.width == widest).count();
-        let counts = [(widest, wide), (widest.saturating_sub(1), self.tiles.len() - wide)];
-        counts.into_iter().filter(|&(_, count)| count > 0).collect()
+        let mut counts = BTreeMap::new();
+        self.tiles.iter().for_each(|tile| *counts.entry(tile.width).or_default() += 1);
+        counts.into_iter().rev().collect()
     }
 
     /// The number of rows or columns.

@@ -63,6 +63,11 @@ impl<'a, T> Matrix<'a, T> {
         self.distribution.n()
     }
 
+    /// Whether it is square, and ranks hold whole columns.
+    pub fn is_square_by_columns(&self) -> bool {
+        self.m() == self.n() && self.distribution.has_whole_columns()
+    }
+
     /// How its rows are cut.
     pub fn rows(&self) -> &'a Partition<Row> {
         self.distribution.rows()

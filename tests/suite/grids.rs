@@ -9,8 +9,8 @@ use meshsolve::algorithms::norm::{squares, sums};
 use meshsolve::algorithms::redistribute::{
     Redistribution, redistribute_columns, redistribute_rows,
 };
-use meshsolve::comm::{Comm, Communicator};
-use meshsolve::device::cpu::shared_elements;
+use meshsolve::comm::{Comm, Communicator, Signal};
+use meshsolve::device::cpu::{CpuWorker, scratch_elements, shared_elements};
 use meshsolve::device::{Squares, Worker};
 use meshsolve::layout::{
     Distribution, GlobalColumn, GlobalRow, Grid, Index, Layout, Mapping, TileColumn,
@@ -100,6 +100,11 @@ fn whole_columns_have_square_tiles_on_the_diagonal() {
                 next = tile.range().end;
             }
             assert_eq!(next.get(), m);
+            let widths = d.rows().widths();
+            assert_eq!(widths.iter().map(|(width, count)| width * count).sum::<usize>(), m);
+            if m == n {
+                assert_eq!(d.in_block_mapping().rows(), d.rows());
+            }
             let whole =
                 d.columns().each().take_while(|&j| d.columns().tile(j).rows().end.get() <= m);
             whole.for_each(|j| {
@@ -158,6 +163,26 @@ fn a_grid_of_several_rows_has_no_whole_columns() {
     let d = Distribution::shards((4, 4), Grid::new(2, 2));
     let mut shards = vec![vec![0.0; 4]; 4];
     matrix(&mut shards, &d).tile_column(TileColumn::new(0));
+}
+
+#[test]
+#[should_panic(expected = "a square matrix by whole columns")]
+fn a_rectangle_is_not_transposed_across_shards() {
+    let d = Distribution::whole_columns((2, 4), 2, 2, Mapping::Block);
+    let (mut shards, comm) = (vec![vec![0.0; 4]; 2], Communicator::new(1));
+    let mut pack = vec![0.0; scratch_elements::<f64>(2, 1)];
+    // SAFETY: *order*, as this is the only worker.
+    let mut worker = unsafe { CpuWorker::new(&comm, 0, 2, Cells::of(&mut pack)) };
+    let _ = worker.transpose_square(&matrix(&mut shards, &d));
+}
+
+/// Workers that disagree about a phase do not share its counters.
+#[test]
+#[should_panic(expected = "all workers enter the same phases")]
+fn a_phase_counts_one_thing() {
+    let comm = Communicator::new(2);
+    let _first = comm.phases().enter(0, Signal::Panels);
+    comm.phases().enter(0, Signal::Solved);
 }
 
 /// From JAX's shards to block-cyclic tiles and back, rows and columns, by any number of workers.

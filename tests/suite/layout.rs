@@ -1,4 +1,4 @@
-//! Every column has one place; the two distributions have equal capacities; widths of tiles differ
+//! Every column has one place; the two mappings have equal capacities; widths of tiles differ
 //! by at most one.
 
 use meshsolve::layout::{Column, GlobalColumn, LocalColumn, Mapping, Partition};

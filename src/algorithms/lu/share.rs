@@ -62,7 +62,7 @@ pub fn step<T: Scalar, W: Worker<T>>(
     panels: &Phase,
 ) -> Step {
     let Some(index) = group.index_of(worker.worker(), worker.workers()) else { return Ok(()) };
-    let (next, n) = (k + 1, a.n());
+    let (next, m, n) = (k + 1, a.m(), a.n());
     let (first, later) = (a.columns().tile(next).global, TileColumn::each(next..a.columns().end()));
     // Interchanges and U involve rows of all workers, so workers split columns here.
     let mine = group.columns(index, first.get()..n);
@@ -71,12 +71,12 @@ pub fn step<T: Scalar, W: Worker<T>>(
         let start = columns.start.max(GlobalColumn::new(mine.start));
         let end = columns.end.min(GlobalColumn::new(mine.end));
         if start < end {
-            let part = a.tile_column(t).sub(0, start - columns.start, n, end - start);
+            let part = a.tile_column(t).sub(0, start - columns.start, m, end - start);
             finish_row(worker, a, pivots, k, part);
         }
     }
     worker.group_barrier(&mut group)?;
-    let rows = group.rows(index, first.get(), n - first.get());
+    let rows = group.rows(index, first.get(), m - first.get());
     let rows = first.row() + rows.start..first.row() + rows.end;
     worker.update_rows(a, k, later, Update::Lu, rows);
     factor_panel(worker, a, pivots, next, group, panels)

@@ -125,7 +125,8 @@ fn moduli_from(sums: &[f64; CHUNK], largest: &[f64; CHUNK]) -> Moduli {
     Moduli { column: sums.iter().sum(), entry: largest.iter().copied().fold(0.0, f64::max) }
 }
 
-/// Adds the moduli of at most [`CHUNK`] real entries to `rows` and to the sums of their places in a chunk.
+/// Adds the moduli of at most [`CHUNK`] real entries to `rows` and to the sum of each place in a
+/// chunk.
 #[inline(always)]
 fn of_real_chunk<T: Scalar>(
     entries: &[T],

@@ -289,6 +289,7 @@ impl<T: Scalar> Comm for CpuWorker<'_, T> {
     }
 
     fn transpose_square<U: Scalar>(&mut self, a: &Matrix<U>) -> Step {
+        assert!(a.is_square_by_columns(), "a square matrix by whole columns");
         self.span("transpose across", Of::Call, |worker| {
             let square = Square::new(a.n(), a.columns().ranks(), size_of::<U>());
             let (units, workers) = (square.units(), worker.workers());

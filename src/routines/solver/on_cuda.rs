@@ -105,7 +105,9 @@ impl Sizes {
         // of x.
         let tall = (m + widest) * widest;
         let rows = if verb.invert { INVERSE_ROWS.min(n) * (n / ranks) + 2 * tall } else { 0 };
-        let remote = if ranks > 1 { 2 * tall + 2 * m * columns + rows } else { 0 };
+        // A norm reads its own shard.
+        let shares = ranks > 1 && verb.family != Family::Norm;
+        let remote = if shares { 2 * tall + 2 * m * columns + rows } else { 0 };
         let own = m * columns + widest * columns + square;
         let pivots = if verb.family == Family::Lu { n * size_of::<i32>() } else { 0 };
         let table = [&self.arrange, &self.restore]
@@ -137,7 +139,7 @@ impl Sizes {
             .map(|t| (m - tile(t).global.get(), tile(t).width))
             .flat_map(|(m, n)| strides(m).into_iter().map(move |leading| (m, n, leading)))
             .collect();
-        let is_sent = ranks > 1 || sends(options, device) && !is_whole;
+        let is_sent = shares || sends(options, device) && !is_whole;
         let _entered = device.enter()?;
         let solver = &device.vendor()?.solver;
         Ok(Needs {
@@ -408,7 +410,7 @@ fn prepare<T: Scalar>(
         let plans: Vec<_> = plans.into_iter().flatten().collect();
         warm::load::<T>(&device, &plans, shard(&call))?;
         let is_lu = options.verb.family == Family::Lu;
-        let (n, columns, rank) = (problem.n, sizes.columns(), call.rank);
+        let (n, columns, rank) = (problem.m, sizes.columns(), call.rank);
         let first = (rank < columns.count()).then(|| columns.tile(TileColumn::new(rank)));
         let own = first.map(|tile| (n - tile.global.get(), tile.width));
         let panels = warm::PanelShape { n, width: columns.widest(), is_lu, own };

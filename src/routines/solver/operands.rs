@@ -146,6 +146,12 @@ impl Expected<'_> {
             )));
         };
         let (p, q) = (self.grid.rows(), self.grid.columns());
+        if self.requires.contains(&Requirement::WholeColumns) && p > 1 && q > 1 {
+            return Err(Error::invalid(format!(
+                "meshsolve.{name}: a: expected whole rows or whole columns on each device, got a grid \
+                 of {p} x {q} devices; reshard A along one axis"
+            )));
+        }
         let order = if self.tall { rows } else { columns };
         let (shard, m, n, grid) = match self.requires.contains(&Requirement::Square) {
             true => (self.square_shard(order)?, order, order, Grid::new(1, p * q)),
@@ -185,15 +191,6 @@ impl Expected<'_> {
     /// The shape of the shards of a matrix of order n.
     fn square_shard(&self, n: usize) -> Result<[usize; 2]> {
         let (name, ranks) = (self.name, self.grid.ranks());
-        let is_flat = self.grid.rows() == 1 || self.grid.columns() == 1;
-        if self.requires.contains(&Requirement::WholeColumns) && !is_flat {
-            return Err(Error::invalid(format!(
-                "meshsolve.{name}: a: expected whole rows or whole columns on each device, got a grid \
-                 of {} x {} devices; reshard A along one axis",
-                self.grid.rows(),
-                self.grid.columns()
-            )));
-        }
         if !n.is_multiple_of(ranks) {
             return Err(Error::invalid(format!(
                 "meshsolve.{name}: a: expected n divisible by the {ranks} devices of the mesh axis, \

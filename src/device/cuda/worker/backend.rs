@@ -27,6 +27,7 @@ impl Comm for CudaWorker<'_> {
     }
 
     fn transpose_square<T: Scalar>(&mut self, a: &Matrix<T>) -> Step {
+        assert!(a.is_square_by_columns(), "a square matrix by whole columns");
         // No rank may write into another's shard while that rank still works there.
         self.barrier()?;
         self.ask(|worker| {

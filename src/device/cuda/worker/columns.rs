@@ -18,6 +18,7 @@ impl CudaWorker<'_> {
         // A list of a single column moves no data.
         let lists: Vec<_> = lists.filter(|list| list.len() > 1).collect();
         let Some(column) = lists.iter().flatten().next() else { return Ok(()) };
+        assert!(lists.iter().flatten().all(|one| one.row_stride() == 1), "contiguous columns");
         if !self.reaches_all() {
             return self.copy_each(&lists, spare);
         }

@@ -1,10 +1,10 @@
 //! One rank of a call on a CUDA device: a worker with operations on streams.
 //!
 //! A rank's host thread runs the algorithm and submits work to its device. It waits for other host
-//! threads where the algorithm waits for a signal, and makes its streams wait for the matching
+//! threads where the algorithm waits for an announcement, and makes its streams wait for the matching
 //! events. A remote operand is first copied to the rank's own memory, and a result is copied back.
 //! There are two streams: the caller's, and a second one for panels that others wait for
-//! (`Worker::ahead`). The caller's stream waits for it at a signal or a barrier. Other ranks'
+//! (`Worker::ahead`). The caller's stream waits for it at an announcement or a barrier. Other ranks'
 //! panels arrive there, too.
 //!
 //! A failure of the driver or of a library ends the call for all ranks at their next wait.
