@@ -1,4 +1,4 @@
-"""Finds circles among the modules of a crate, from the paths of its `use` declarations.
+"""Finds circles among the modules of a crate, from the paths in its code.
 
 At each level of the tree, the modules of one folder may use each other in one direction only. A
 module also stands for all that is below it. A parent and its children may use each other. Tests are
@@ -71,18 +71,20 @@ def uses(root: Path) -> dict[tuple[Module, Module], list[str]]:
     known = modules(root)
     edges = defaultdict(list)
     for module, text in sorted(known.items()):
-        for tree in re.findall(r"(?:^|\s)use\s+([^;]+);", text):
-            for path in expanded(tree):
-                other = target(module, path, known)
-                if other is None:
-                    continue
-                level = 0
-                while level < min(len(module), len(other)) and module[level] == other[level]:
-                    level += 1
-                # Of a module and one below it, one is the parent of the other.
-                if level < min(len(module), len(other)):
-                    pair = (module[: level + 1], other[: level + 1])
-                    edges[pair].append(f"{'::'.join(module)} uses {path.strip()}")
+        trees = re.findall(r"(?:^|\s)use\s+([^;]+);", text)
+        paths = [path for tree in trees for path in expanded(tree)]
+        paths += re.findall(r"(?<![\w:])(?:crate|super|self)(?:::\w+)+", text)
+        for path in paths:
+            other = target(module, path, known)
+            if other is None:
+                continue
+            level = 0
+            while level < min(len(module), len(other)) and module[level] == other[level]:
+                level += 1
+            # Of a module and one below it, one is the parent of the other.
+            if level < min(len(module), len(other)):
+                pair = (module[: level + 1], other[: level + 1])
+                edges[pair].append(f"{'::'.join(module)} uses {path.strip()}")
     return edges
 
 

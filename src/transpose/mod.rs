@@ -45,6 +45,7 @@ mod fine;
 mod kernels;
 pub mod maps;
 pub(crate) mod memory;
+mod panel_units;
 pub mod panels;
 mod plan;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels

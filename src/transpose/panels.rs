@@ -10,12 +10,11 @@
 
 use super::chains::Chains;
 use super::divide::Divider;
-use super::memory::{Chunks, Element, LINE};
-use std::ops::Range;
+use super::memory::LINE;
 
 /// Bytes along the short side of a unit: wide, or narrow in a panel with less than `ENOUGH` wide
 /// ones.
-const GROUP: usize = 512;
+pub(super) const GROUP: usize = 512;
 const NARROW: usize = LINE;
 const ENOUGH: usize = 32;
 
@@ -35,7 +34,7 @@ pub struct Panels {
     pub count: usize,
     /// The remainder of the long side.
     pub rest: usize,
-    by_count: Divider,
+    pub(super) by_count: Divider,
     by_short: Divider,
 }
 
@@ -89,12 +88,12 @@ impl Panels {
     }
 
     /// Elements along the short side of a unit.
-    fn group(&self, size: usize) -> usize {
+    pub(super) fn group(&self, size: usize) -> usize {
         if self.short * size >= ENOUGH * GROUP { GROUP / size } else { NARROW / size }
     }
 
     /// Number of chains. The memory of the held panel has room for two chunks for each.
-    fn chains(&self, size: usize) -> Chains {
+    pub(super) fn chains(&self, size: usize) -> Chains {
         let pieces = self.count * self.short;
         let count = (pieces / SHORTEST_CHAIN).min(self.short / 2).clamp(1, MOST_CHAINS);
         Chains { pieces, bytes: self.height * size, count }
@@ -150,7 +149,7 @@ impl<const S: usize> PanelArray<S> {
 
     /// Chunk `s` in the array with contiguous long lines.
     #[inline(always)]
-    fn chunk(&self, s: usize) -> *mut u8 {
+    pub fn chunk(&self, s: usize) -> *mut u8 {
         self.data.wrapping_add(self.offset(s))
     }
 
@@ -170,76 +169,7 @@ impl<const S: usize> PanelArray<S> {
     }
 
     /// Row `t` of the tail in scratch.
-    fn tail(&self, t: usize) -> *mut u8 {
+    pub fn tail(&self, t: usize) -> *mut u8 {
         self.shared.wrapping_add((self.panels.height + t) * self.panels.short * S)
-    }
-
-    /// Does some units of a phase.
-    ///
-    /// # Safety
-    /// `data` is the array and `shared` holds `shared_bytes`. Units and phases run as for
-    /// [`run_units`](super::run_units). `scratch` holds `scratch_bytes`.
-    pub unsafe fn run(&self, phase: usize, units: Range<usize>, scratch: *mut u8) {
-        let Panels { short, height, count, rest, tall, .. } = self.panels;
-        let group = self.panels.group(S);
-        let columns = units.start * group..short.min(units.end * group);
-        match self.panels.stage(phase) {
-            Stage::Mark | Stage::Permute => {
-                let chains = self.panels.chains(S);
-                let chunks = Chunks {
-                    base: self.data,
-                    stride: height * S,
-                    line: self.panels.by_count,
-                    gap: rest * S,
-                    bytes: height * S,
-                };
-                let source = |h| self.panels.source(h);
-                for unit in units {
-                    // SAFETY: the caller promises memory and order of phases.
-                    unsafe {
-                        if self.panels.stage(phase) == Stage::Mark {
-                            chains.mark(&chunks, source, self.shared);
-                        } else {
-                            chains.run(unit, &chunks, source, self.shared, scratch);
-                        }
-                    }
-                }
-            }
-            Stage::Hold => {
-                for c in columns {
-                    let (held, chunk) = (self.parked(count - 1, c), self.chunk(c));
-                    // SAFETY: the caller promises array and scratch. After the tall panels leave
-                    // and before others come, only this unit uses its chunks of 0..short and tails
-                    // of lines.
-                    unsafe {
-                        let (from, to) = if tall { (held, chunk) } else { (chunk, held) };
-                        to.copy_from_nonoverlapping(from, height * S);
-                        for t in 0..rest {
-                            let end = self.chunk((c + 1) * count).cast::<Element<S>>();
-                            let (x, y) =
-                                (self.tail(t).cast::<Element<S>>().add(c), end.sub(rest - t));
-                            let (from, to) = if tall { (x, y) } else { (y, x) };
-                            *to = *from;
-                        }
-                    }
-                }
-            }
-            Stage::Turn(_) if columns.is_empty() => {}
-            Stage::Turn(p) => {
-                // SAFETY: the caller promises array and scratch. The reads and writes of all units
-                // are disjoint, as the specification of the algorithm shows.
-                unsafe {
-                    if p + 1 == count {
-                        for t in 0..rest {
-                            let row = self.row(count * height + t).add(columns.start * S);
-                            let tail = self.tail(t).add(columns.start * S);
-                            let (from, to) = if tall { (row, tail) } else { (tail, row) };
-                            to.copy_from_nonoverlapping(from, columns.len() * S);
-                        }
-                    }
-                    super::turns::run(self, p, columns, GROUP / S);
-                }
-            }
-        }
     }
 }

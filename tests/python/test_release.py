@@ -119,6 +119,9 @@ def test_circles_among_modules_are_found(tmp_path):
         (tmp_path / name).write_text(text)
     command = [sys.executable, str(ROOT / "release/circles.py"), str(tmp_path)]
     assert subprocess.run(command, capture_output=True, text=True).stdout == ""
+    (tmp_path / "b.rs").write_text("fn f() { crate::a::deep::run(); }")
+    inline = subprocess.run(command, capture_output=True, text=True).stdout
+    assert "b -> a: b uses crate::a::deep::run\n" in inline
     (tmp_path / "b.rs").write_text("use std::sync::Arc;\nuse crate::{c, a::deep::{X as Z}};")
     found = subprocess.run(command, capture_output=True, text=True)
     assert found.returncode == 2

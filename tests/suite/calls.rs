@@ -216,6 +216,8 @@ fn requirements_are_declared_and_checked() {
         "meshsolve.posv: a: expected whole rows or whole columns on each device, got a grid of 2 x 2 \
          devices; reshard A along one axis"
     );
+    // Posv's operand is by rows, which a grid of one row contradicts.
+    assert!(message(1).contains("got a grid of 1 x 4 devices; reshard A along one axis"));
     assert_eq!(
         message(3),
         "meshsolve.posv: attribute `grid_rows`: expected a divisor of the 4 devices, got 3"

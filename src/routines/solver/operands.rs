@@ -146,7 +146,8 @@ impl Expected<'_> {
             )));
         };
         let (p, q) = (self.grid.rows(), self.grid.columns());
-        if self.requires.contains(&Requirement::WholeColumns) && p > 1 && q > 1 {
+        let is_whole = if self.is_transpose { q == 1 } else { p == 1 };
+        if self.requires.contains(&Requirement::WholeColumns) && !is_whole {
             return Err(Error::invalid(format!(
                 "meshsolve.{name}: a: expected whole rows or whole columns on each device, got a grid \
                  of {p} x {q} devices; reshard A along one axis"
