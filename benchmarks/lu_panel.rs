@@ -13,7 +13,7 @@ use meshsolve::comm::{Comm, Communicator, Sharing};
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
 use meshsolve::device::{Device, Update};
 use meshsolve::layout::{Distribution, GlobalRow, Mapping, TileColumn};
-use meshsolve::matrix::{Cells, Matrix};
+use meshsolve::matrix::{Blocks, Cells, DistMatrix, Panel};
 
 const PANELS: [(usize, usize); 8] = [
     // (rows, columns)
@@ -89,9 +89,11 @@ fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
     let mut pivots = vec![0; cols];
     let pivots = Cells::of(&mut pivots);
     let tiles = Distribution::whole_columns((n, n), 1, cols, Mapping::Block);
-    let matrix = Matrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &tiles);
+    let matrix = DistMatrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &tiles);
     let kept = Cells::of(&mut kept).by_columns(n, cols, n);
     let (a, source) = (matrix.below(TileColumn::new(0)), kept.rows_from(cols));
+    let first = TileColumn::new(0);
+    let first = Panel::new(&matrix, first, matrix.all_rows(), matrix.tile_column(first));
     let comm = Communicator::new(workers);
     let times = [const { Mutex::new(Vec::new()) }; 3];
     on_workers(&comm, cols, |worker| {
@@ -115,7 +117,7 @@ fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
             if workers == 1 {
                 let start = Instant::now();
                 let next = std::iter::once(TileColumn::new(1));
-                worker.update(&matrix, TileColumn::new(0), next, Update::Lu);
+                worker.update(&matrix, &first, next, Update::Lu);
                 note(1, start);
             }
         }
@@ -136,13 +138,15 @@ fn factors(n: usize, workers: usize, limits: [Sharing; 3]) -> [f64; 3] {
     for _ in 0..(8192 / n).clamp(3, 15) {
         for (limit, times) in limits.iter().zip(&mut times) {
             memory.copy_from_slice(&kept);
-            let a = Matrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &distribution);
+            let a =
+                DistMatrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &distribution);
             let comm = Communicator::new(workers).with_sharing(*limit);
             let slowest = Mutex::new(0.0f64);
             on_workers(&comm, tile, |worker| {
                 worker.barrier().unwrap();
                 let start = Instant::now();
-                factor(worker, &a, rows).unwrap();
+                let pivots = Blocks::new((0..workers).map(|_| rows), worker.worker());
+                factor(worker, &a, &pivots).unwrap();
                 let took = 1e3 * start.elapsed().as_secs_f64();
                 let mut slowest = slowest.lock().unwrap();
                 *slowest = slowest.max(took);

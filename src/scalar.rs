@@ -189,3 +189,8 @@ macro_rules! dispatch {
         }
     };
 }
+
+/// The larger of both; NaN if one is NaN.
+pub fn larger(x: f64, y: f64) -> f64 {
+    if y > x || y.is_nan() { y } else { x }
+}

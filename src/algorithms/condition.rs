@@ -14,9 +14,9 @@
 //! overflow only where the condition number does.
 
 use crate::comm::Step;
-use crate::device::{Op, Worker, larger};
-use crate::matrix::Cells;
-use crate::scalar::Scalar;
+use crate::device::{Op, Worker};
+use crate::matrix::Blocks;
+use crate::scalar::{Scalar, larger};
 
 /// Vectors in a block. More vectors make the estimate surer, and one solve reads the factor once
 /// for all.
@@ -235,37 +235,34 @@ fn sign<T: Scalar>(x: T) -> T {
 
 /// Runs solves on all workers until the estimate is complete. `solve` replaces `x` by A^-1 X
 /// (`Op::None`) or A^-H X (`Op::Adjoint`) with all workers, which meet in it. Afterwards worker 0
-/// may read it. Worker 0 has the started `estimator` and reports the next operation to the others
-/// in `request` (1 x 1).
+/// may read its block. Worker 0 has the started `estimator`.
 pub fn inverse_norm<T: Scalar, W: Worker<T>>(
     worker: &mut W,
     mut estimator: Option<&mut Estimator<T>>,
-    x: Cells<T>,
-    request: Cells<T>,
+    x: &Blocks<T>,
     mut solve: impl FnMut(&mut W, Op) -> Step,
 ) -> Step {
-    let mut next = estimator.as_ref().map(|e| e.asked);
+    const SOLVE: f64 = 1.0;
+    const SOLVE_ADJOINT: f64 = 2.0;
+    let mut next = estimator.as_ref().map_or(Next::Done, |e| e.asked);
     loop {
-        if let (Some(estimator), Some(next)) = (&mut estimator, next) {
-            worker.put(estimator.vectors(), x);
-            let code = match next {
-                Next::Solve => T::ONE,
-                Next::SolveAdjoint => -T::ONE,
-                Next::Done => T::ZERO,
-            };
-            worker.fill(request, code);
-        }
-        worker.barrier()?;
-        let mut code = [T::ZERO];
-        worker.get(request, &mut code)?;
-        match code[0] {
-            code if code == T::ONE => solve(worker, Op::None)?,
-            code if code == -T::ONE => solve(worker, Op::Adjoint)?,
-            _ => return Ok(()),
-        }
         if let Some(estimator) = &mut estimator {
-            worker.get(x, estimator.vectors())?;
-            next = Some(estimator.advance());
+            worker.put(estimator.vectors(), x.own());
+        }
+        let mine = match next {
+            Next::Done => 0.0,
+            Next::Solve => SOLVE,
+            Next::SolveAdjoint => SOLVE_ADJOINT,
+        };
+        let [asked] = worker.all_reduce_max([mine])?;
+        if asked == 0.0 {
+            return Ok(());
+        }
+        worker.replicate(x, 0)?;
+        solve(worker, if asked == SOLVE { Op::None } else { Op::Adjoint })?;
+        if let Some(estimator) = &mut estimator {
+            worker.get(x.own(), estimator.vectors())?;
+            next = estimator.advance();
         }
     }
 }

@@ -20,11 +20,12 @@ use crate::scalar::Scalar;
 /// rest first: enqueueing a panel may block the host, and would leave the device idle.
 fn with_lookahead<T: Scalar, W: Worker<T>>(
     worker: &mut W,
+    columns: &Partition<Column>,
     next: TileColumn,
     panel: impl FnOnce(&mut W) -> Step,
     rest: impl FnOnce(&mut W),
 ) -> Step {
-    if !worker.owns(next) {
+    if !worker.owns(columns, next) {
         rest(worker);
         return Ok(());
     }
@@ -42,12 +43,12 @@ fn with_lookahead<T: Scalar, W: Worker<T>>(
 }
 
 /// The tile columns of a worker from `from` on, ascending.
-pub(crate) fn owned_from<T: Scalar, W: Worker<T>>(
+pub(crate) fn owned_from<'a, T: Scalar, W: Worker<T>>(
     worker: &W,
-    columns: &Partition<Column>,
+    columns: &'a Partition<Column>,
     from: TileColumn,
-) -> impl Iterator<Item = TileColumn> + Clone + use<T, W> {
+) -> impl Iterator<Item = TileColumn> + Clone + use<'a, T, W> {
     let (index, workers) = (worker.worker(), worker.workers());
-    let first = from.get() + (index + workers - from.get() % workers) % workers;
-    (first..columns.count()).step_by(workers).map(TileColumn::new)
+    let owns = move |t: &TileColumn| W::owner_of(columns, *t, workers) == index;
+    TileColumn::each(from..columns.end()).filter(owns)
 }

@@ -6,14 +6,14 @@ use super::owned_from;
 use crate::comm::Step;
 use crate::device::{Moduli, Squares, Worker};
 use crate::layout::TileColumn;
-use crate::matrix::{Cells, Matrix, Run};
+use crate::matrix::{Cells, DistMatrix, Run};
 use crate::scalar::Scalar;
 
 /// One worker's part of the leading part of order `n`. It adds to `rows` (n x 1, initially zeros),
 /// if given; with all workers these are the row sums.
 pub fn of_all<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     n: usize,
     rows: Option<Cells<f64>>,
 ) -> Step<Moduli> {
@@ -31,7 +31,7 @@ pub fn of_all<T: Scalar, W: Worker<T>>(
 /// sums.
 pub fn of_lower_triangle<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     n: usize,
     sums: Cells<f64>,
 ) {
@@ -53,7 +53,7 @@ type Part<'a, T> = (usize, usize, Cells<'a, T>);
 /// its shard. Otherwise the workers share the contiguous lines of all shards.
 fn parts<'a, T: Scalar, W: Worker<T>>(
     worker: &W,
-    a: &'a Matrix<'a, T>,
+    a: &'a DistMatrix<'a, T>,
     (m, n): (usize, usize),
 ) -> impl Iterator<Item = Part<'a, T>> + use<'a, T, W> {
     let (index, workers) = (worker.worker(), worker.workers());
@@ -79,7 +79,7 @@ fn parts<'a, T: Scalar, W: Worker<T>>(
 /// adds to `sums` (m x 1 or n x 1, initially zeros); the sums are complete with all workers.
 pub fn sums<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     leading: (usize, usize),
     of_columns: bool,
     sums: Cells<f64>,
@@ -93,7 +93,7 @@ pub fn sums<T: Scalar, W: Worker<T>>(
 /// One worker's part of the squares of the leading `m x n` elements.
 pub fn squares<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     leading: (usize, usize),
 ) -> Step<Squares> {
     let mut parts = parts(worker, a, leading);

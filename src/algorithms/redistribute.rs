@@ -10,7 +10,7 @@ use std::iter::once;
 
 use crate::comm::Step;
 use crate::device::Worker;
-use crate::matrix::{Cells, Matrix};
+use crate::matrix::{Blocks, DistMatrix, Remote};
 use crate::scalar::Scalar;
 
 /// Consecutive positions of a cut cycle. Each takes the line of the next one. The last takes the
@@ -20,6 +20,11 @@ struct Chain {
     positions: Vec<usize>,
     successor: usize,
 }
+
+/// The most lines of scratch of each worker. Cycles are cut into pieces of at least a quarter of a
+/// worker's share of the lines. So there are no more than four chains for each worker, and no more
+/// cut cycles, whose last chains may be shorter.
+pub const MOST_STAGING_LINES: usize = 1 + 4 + 4;
 
 /// The moves, as pure integers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,9 +91,9 @@ impl Redistribution {
         self.chains.last_mut().expect("a cycle has lines").successor = first;
     }
 
-    /// The number of lines of scratch.
+    /// The number of lines of scratch of each worker.
     pub fn staging_lines(&self) -> usize {
-        self.workers + self.chains.len()
+        1 + self.chains.len().div_ceil(self.workers)
     }
 
     /// The most lists of lines that a worker shifts at a time, and the most lines in these lists.
@@ -103,47 +108,48 @@ impl Redistribution {
     }
 }
 
-/// One worker's part of moving the columns of `a` by `plan`, in each row of the grid. `staging` holds
-/// `plan.staging_lines()` columns of a shard. All workers meet at its end.
+/// One worker's part of moving the columns of `a` by `plan`, in each row of the grid. `staging` are
+/// `plan.staging_lines()` columns of a shard for each worker. All workers meet at its end.
 pub fn redistribute_columns<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     plan: &Redistribution,
-    staging: Cells<T>,
+    staging: &Blocks<T>,
 ) -> Step {
     let mut rows = 0..a.distribution().grid().rows();
-    rows.try_for_each(|row| move_lines(worker, |p| a.column_at(row, p), plan, staging))
+    rows.try_for_each(|row| move_lines(worker, |p| a.remote_column(row, p), plan, staging))
 }
 
-/// The same for rows, in each column of the grid. `staging` holds rows of a shard, as columns.
+/// The same for rows, in each column of the grid. `staging` are rows of a shard, as columns.
 pub fn redistribute_rows<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     plan: &Redistribution,
-    staging: Cells<T>,
+    staging: &Blocks<T>,
 ) -> Step {
     let mut columns = 0..a.distribution().grid().columns();
-    columns.try_for_each(|column| move_lines(worker, |p| a.row_at(column, p), plan, staging))
+    columns.try_for_each(|column| move_lines(worker, |p| a.remote_row(column, p), plan, staging))
 }
 
 fn move_lines<'p, T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    line: impl Fn(usize) -> Cells<'p, T> + Copy,
+    line: impl Fn(usize) -> Remote<'p, T> + Copy,
     plan: &'p Redistribution,
-    staging: Cells<'p, T>,
+    staging: &'p Blocks<'p, T>,
 ) -> Step {
     assert_eq!(plan.workers, worker.workers(), "a plan for as many workers as there are");
     let (index, workers) = (worker.worker(), plan.workers);
-    let slot = |i: usize| staging.sub(0, i, staging.rows(), 1);
-    let saved = |chain: usize| slot(workers + chain);
+    // A worker has a line to move cycles by, and one for each of its chains.
+    let saved = |chain: usize| staging.of(chain % workers).column(1 + chain / workers);
     let mine = (index..plan.chains.len()).step_by(workers);
     let first = |c: usize| line(plan.chains[c].positions[0]);
-    worker.shift_columns(mine.clone().map(|c| [saved(c), first(c)].into_iter()), None);
+    worker.exchange_columns(mine.clone().map(|c| [saved(c), first(c)].into_iter()), None);
     worker.barrier()?;
     let lines = |positions: &'p [usize]| positions.iter().map(move |&p| line(p));
     let chain = |chain: &'p Chain| lines(&chain.positions).chain(once(saved(chain.successor)));
-    worker.shift_columns(mine.map(|c| chain(&plan.chains[c])), None);
+    worker.exchange_columns(mine.map(|c| chain(&plan.chains[c])), None);
     let cycles = plan.cycles_of(index).iter();
-    worker.shift_columns(cycles.map(|cycle| lines(cycle)), Some(slot(index)));
+    let spare = staging.own().column(0);
+    worker.exchange_columns(cycles.map(|cycle| lines(cycle)), Some(spare));
     worker.barrier()
 }

@@ -6,7 +6,7 @@ use crate::algorithms::owned_from;
 use crate::comm::Step;
 use crate::device::{Op, Triangle, Worker};
 use crate::layout::TileColumn;
-use crate::matrix::{Cells, Matrix};
+use crate::matrix::{Blocks, Cells, DistMatrix, Panel};
 use crate::scalar::Scalar;
 
 /// The part of A that is given in its memory.
@@ -26,63 +26,69 @@ pub enum Given {
 
 /// op(A).
 pub struct Operator<'a, T> {
-    pub a: &'a Matrix<'a, T>,
+    pub a: &'a DistMatrix<'a, T>,
     pub op: Op,
     pub given: Given,
 }
 
 impl<T: Scalar> Operator<'_, T> {
-    /// Subtracts op(A) X from R, both n x k, with one worker. `tile` holds the widest diagonal
-    /// tile.
+    /// Subtracts op(A) X from R, both n x k, with one worker. `tile` holds the widest diagonal tile.
+    /// All ranks call this as often.
     pub fn subtract_alone<W: Worker<T>>(
         &self,
         worker: &mut W,
         x: Cells<T>,
         r: Cells<T>,
         tile: Cells<T>,
-    ) {
+    ) -> Step {
         for t in self.a.columns().each() {
-            self.subtract_tile(worker, t, x, r, r, tile);
+            let panel = worker.broadcast(self.a, t, self.a.all_rows())?;
+            self.subtract_tile(worker, &panel, x, r, r, tile);
         }
+        Ok(())
     }
 
-    /// Subtracts op(A) X from R, both n x k, with all workers. `sums[worker]` (n x k) and `tile`
-    /// are the worker's scratch. All workers meet at its end.
+    /// Subtracts op(A) X from R, both n x k, with all workers. Every worker has a block of the same X
+    /// and R. `sums` (n x k) and `tile` are their scratch. All workers meet at its end.
     pub fn subtract_shared<W: Worker<T>>(
         &self,
         worker: &mut W,
         x: Cells<T>,
-        r: Cells<T>,
-        sums: &[Cells<T>],
+        r: &Blocks<T>,
+        sums: &Blocks<T>,
         tile: Cells<T>,
     ) -> Step {
-        let (index, workers, n) = (worker.worker(), worker.workers(), self.a.n());
-        worker.fill(sums[index], T::ZERO);
-        for t in owned_from(worker, self.a.columns(), TileColumn::new(0)) {
+        let (columns, workers) = (self.a.columns(), worker.workers());
+        let owned = owned_from(worker, columns, TileColumn::new(0));
+        worker.fill(sums.own(), T::ZERO);
+        for t in owned.clone() {
             // It writes only rows of R that no other worker writes, and this worker's own sums.
-            self.subtract_tile(worker, t, x, r, sums[index], tile);
+            let panel = Panel::new(self.a, t, self.a.all_rows(), self.a.tile_column(t));
+            self.subtract_tile(worker, &panel, x, r.own(), sums.own(), tile);
         }
         worker.barrier()?;
-        let rows = |worker: usize| n * worker / workers;
-        let mine = rows(index)..rows(index + 1);
-        let r = r.row_range(mine.clone());
-        sums.iter().for_each(|sum| worker.add(r, sum.row_range(mine.clone())));
-        worker.barrier()
+        for rows in owned.map(|t| columns.tile(t).rows()) {
+            for other in 0..workers {
+                let sum = worker.fetch(sums.of(other).matrix_rows(rows.clone()))?;
+                worker.add(r.own().matrix_rows(rows.clone()), sum);
+            }
+        }
+        worker.all_gather(r, columns, columns.each())
     }
 
-    /// Subtracts the contribution of tile column t of A. `own` takes the part for its own rows,
+    /// Subtracts the contribution of a tile column of A. `own` takes the part for its own rows,
     /// which no other tile column shares; `any` takes the rest.
     fn subtract_tile<'v, W: Worker<T>>(
         &self,
         worker: &mut W,
-        t: TileColumn,
+        panel: &Panel<T>,
         x: Cells<'v, T>,
         own: Cells<'v, T>,
         any: Cells<'v, T>,
         tile: Cells<'v, T>,
     ) {
-        let (column, span) = (self.a.tile_column(t), self.a.columns().tile(t));
-        let (all, mine) = (self.a.all_rows(), span.rows());
+        let (all, mine) = (self.a.all_rows(), panel.diagonal_rows());
+        let column = panel.rows(all.clone());
         let of_tile = |m: &Cells<'v, T>| m.matrix_rows(mine.clone());
         let (x_mine, any_mine, own_mine) = (of_tile(&x), of_tile(&any), of_tile(&own));
         let missing = match self.given {
@@ -98,8 +104,8 @@ impl<T: Scalar> Operator<'_, T> {
         };
         let (entries, x_rest) = (column.matrix_rows(rest.clone()), x.matrix_rows(rest.clone()));
         let any_rest = any.matrix_rows(rest);
-        let whole = tile.by_columns(span.width, span.width, span.width);
-        worker.copy(self.a.diagonal(t), whole);
+        let whole = tile.by_columns(column.cols(), column.cols(), column.cols());
+        worker.copy(panel.diagonal(), whole);
         let Given::Half { conjugated, .. } = self.given else {
             if self.op.transposes() {
                 worker.gemm(own_mine, -T::ONE, entries, self.op, x_rest);

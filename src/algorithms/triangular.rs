@@ -9,13 +9,13 @@ use std::ops::Range;
 
 use crate::comm::{Phase, Signal, Step};
 use crate::device::{Op, Side, Triangle, Worker};
-use crate::layout::{TileColumn, TileRow};
-use crate::matrix::{Cells, Matrix};
+use crate::layout::{GlobalRow, TileColumn, TileRow};
+use crate::matrix::{Blocks, Cells, DistMatrix};
 use crate::scalar::Scalar;
 
 /// op(T), T a triangle of `a`.
 pub struct Triangular<'a, T> {
-    pub a: &'a Matrix<'a, T>,
+    pub a: &'a DistMatrix<'a, T>,
     pub triangle: Triangle,
     pub op: Op,
 }
@@ -31,10 +31,15 @@ impl<T: Scalar> Triangular<'_, T> {
         self.triangle.is_lower() != self.op.transposes()
     }
 
-    /// The rows of some tile rows, of a view of n rows.
-    fn rows<'v>(&self, m: Cells<'v, T>, tiles: Range<TileRow>) -> Cells<'v, T> {
+    /// The rows of some tile rows.
+    fn range(&self, tiles: Range<TileRow>) -> Range<GlobalRow> {
         let rows = self.a.rows();
-        m.matrix_rows(rows.start(tiles.start)..rows.start(tiles.end))
+        rows.start(tiles.start)..rows.start(tiles.end)
+    }
+
+    /// The same of a view of n rows.
+    fn rows<'v>(&self, m: Cells<'v, T>, tiles: Range<TileRow>) -> Cells<'v, T> {
+        m.matrix_rows(self.range(tiles))
     }
 
     /// The rows of the `p`-th tile.
@@ -56,42 +61,46 @@ impl<T: Scalar> Triangular<'_, T> {
         TileRow::new(start)..TileRow::new(end)
     }
 
-    /// Solves for the right-hand sides in `x` (n x k) with one worker. T must be complete before.
-    pub fn solve_columns<W: Worker<T>>(&self, worker: &mut W, x: Cells<T>) {
+    /// Solves for the right-hand sides in `x` (n x k) with one worker. T must be complete before. All
+    /// ranks call this as often.
+    pub fn solve_columns<W: Worker<T>>(&self, worker: &mut W, x: Cells<T>) -> Step {
         for p in 0..self.a.columns().count() {
-            let t = self.tile(p);
-            let (column, own) = (self.a.tile_column(t), self.own(x, p));
-            let part =
-                |tiles: Range<TileRow>| (self.rows(column, tiles.clone()), self.rows(x, tiles));
+            let (t, own) = (self.tile(p), self.own(x, p));
+            let tiles = if self.op.transposes() { self.earlier(p + 1) } else { self.later(p) };
+            let panel = worker.broadcast(self.a, t, self.range(tiles))?;
             if self.op.transposes() {
-                let (entries, solved) = part(self.earlier(p));
+                let solved = self.range(self.earlier(p));
+                let (entries, solved) = (panel.rows(solved.clone()), x.matrix_rows(solved));
                 worker.gemm(own, -T::ONE, entries, self.op, solved);
-                worker.trsm(Side::Left, self.a.diagonal(t), self.triangle, self.op, own);
+                worker.trsm(Side::Left, panel.diagonal(), self.triangle, self.op, own);
             } else {
-                worker.trsm(Side::Left, self.a.diagonal(t), self.triangle, self.op, own);
-                let (entries, rest) = part(self.later(p + 1));
+                worker.trsm(Side::Left, panel.diagonal(), self.triangle, self.op, own);
+                let rest = self.range(self.later(p + 1));
+                let (entries, rest) = (panel.rows(rest.clone()), x.matrix_rows(rest));
                 worker.gemm(rest, -T::ONE, entries, self.op, own);
             }
         }
+        Ok(())
     }
 
     /// Solves for the right-hand sides in `x` (n x k, k small) with all workers, which meet before.
-    /// `sums[worker]` (n x k) is the worker's scratch.
+    /// Every worker has a block of the same right-hand sides. `sums` (n x k) are their scratch.
+    /// A worker's block has then the rows of its own tiles.
     pub fn solve_shared<W: Worker<T>>(
         &self,
         worker: &mut W,
-        x: Cells<T>,
-        sums: &[Cells<T>],
+        x: &Blocks<T>,
+        sums: &Blocks<T>,
     ) -> Step {
         worker.barrier()?;
-        let count = self.a.columns().count();
-        let first = (0..count).find(|&p| worker.owns(self.tile(p))).unwrap_or(count);
+        let columns = self.a.columns();
+        let owned = (0..columns.count()).filter(|&p| worker.owns(columns, self.tile(p))).collect();
         if self.op.transposes() {
             let solved = worker.phase(Signal::Solved);
-            self.collect(worker, x, first, &solved)
+            self.collect(worker, x, owned, &solved)
         } else {
             let partial_sums = worker.phase(Signal::PartialSums);
-            self.distribute(worker, x, sums, first, &partial_sums)
+            self.distribute(worker, x.own(), sums, owned, &partial_sums)
         }
     }
 
@@ -101,23 +110,25 @@ impl<T: Scalar> Triangular<'_, T> {
         &self,
         worker: &mut W,
         x: Cells<T>,
-        sums: &[Cells<T>],
-        first: usize,
+        sums: &Blocks<T>,
+        owned: Vec<usize>,
         partial_sums: &Phase,
     ) -> Step {
-        let (index, workers, count) = (worker.worker(), worker.workers(), self.a.columns().count());
-        let mine = sums[index];
+        let (workers, count) = (worker.workers(), self.a.columns().count());
+        let mine = sums.own();
         worker.fill(mine, T::ZERO);
-        worker.announce(partial_sums, (first + 1).min(count));
-        for p in (first..count).step_by(workers) {
+        worker.announce(partial_sums, owned.first().map_or(count, |first| first + 1));
+        for (i, &p) in owned.iter().enumerate() {
             let t = self.tile(p);
             let (column, own) = (self.a.tile_column(t), self.own(x, p));
-            for (other, sum) in sums.iter().enumerate() {
+            let rows = self.a.rows().range(t.row());
+            for other in 0..workers {
                 worker.wait(partial_sums, other, p + 1)?;
-                worker.add(own, self.own(*sum, p));
+                let sum = worker.fetch(sums.of(other).matrix_rows(rows.clone()))?;
+                worker.add(own, sum);
             }
             worker.trsm(Side::Left, self.a.diagonal(t), self.triangle, self.op, own);
-            let urgent = (p + workers).min(count - 1);
+            let urgent = owned.get(i + 1).map_or(count - 1, |next| *next);
             for q in p + 1..=urgent {
                 let (to, entries) = (self.own(mine, q), self.own(column, q));
                 worker.gemm(to, -T::ONE, entries, self.op, own);
@@ -134,29 +145,29 @@ impl<T: Scalar> Triangular<'_, T> {
     fn collect<W: Worker<T>>(
         &self,
         worker: &mut W,
-        x: Cells<T>,
-        first: usize,
+        blocks: &Blocks<T>,
+        owned: Vec<usize>,
         solved_rows: &Phase,
     ) -> Step {
-        let (workers, count) = (worker.workers(), self.a.columns().count());
-        for p in (first..count).step_by(workers) {
+        let (columns, x, mut known) = (self.a.columns(), blocks.own(), 0);
+        for p in owned {
             let t = self.tile(p);
             let (column, own) = (self.a.tile_column(t), self.own(x, p));
-            // Of the rows up to this one, the worker itself has solved the last.
-            let known = (p + 1).saturating_sub(workers);
-            if known > 0 {
-                worker.wait(solved_rows, worker.owner(self.tile(known - 1)), known)?;
-            }
             let early = self.earlier(known);
             let (entries, solved) = (self.rows(column, early.clone()), self.rows(x, early));
             worker.gemm(own, -T::ONE, entries, self.op, solved);
             for q in known..p {
-                worker.wait(solved_rows, worker.owner(self.tile(q)), q + 1)?;
+                let owner = worker.owner(columns, self.tile(q));
+                worker.wait(solved_rows, owner, q + 1)?;
+                let rows = self.a.rows().range(self.tile(q).row());
                 let (entries, solved) = (self.own(column, q), self.own(x, q));
+                worker.receive(blocks.of(owner).matrix_rows(rows), solved);
                 worker.gemm(own, -T::ONE, entries, self.op, solved);
             }
             worker.trsm(Side::Left, self.a.diagonal(t), self.triangle, self.op, own);
             worker.announce(solved_rows, p + 1);
+            // Of the rows up to this one, the worker itself has solved the last.
+            known = p + 1;
         }
         Ok(())
     }

@@ -14,57 +14,65 @@
 use crate::comm::{Signal, Step};
 use crate::device::{Op, Side, Triangle, Update, Worker};
 use crate::layout::TileColumn;
-use crate::matrix::Matrix;
+use crate::matrix::{DistMatrix, Panel};
 use crate::scalar::Scalar;
 
 /// One worker's part; all earlier writes to `a` must be complete. A worker that returns `Ok` has
 /// seen every panel finished.
 pub fn invert_triangle<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     triangle: Triangle,
 ) -> Step {
-    let count = a.columns().count();
+    let (columns, count) = (a.columns(), a.columns().count());
     let panels = worker.phase(Signal::Panels);
     let tile = |p: usize| TileColumn::new(if triangle.is_lower() { count - 1 - p } else { p });
-    if count > 0 && worker.owns(tile(0)) {
+    if count > 0 && worker.owns(columns, tile(0)) {
         invert_panel(worker, a, triangle, tile(0));
         worker.announce(&panels, 1);
     }
     for p in 0..count {
-        let next = p + 1;
-        worker.wait(&panels, worker.owner(tile(p)), next)?;
-        if next < count && worker.owns(tile(next)) {
-            pass_on(worker, a, triangle, tile(p), std::iter::once(tile(next)));
-            invert_panel(worker, a, triangle, tile(next));
-            worker.announce(&panels, next + 1);
+        let (k, next) = (tile(p), p + 1);
+        worker.wait(&panels, worker.owner(columns, k), next)?;
+        if next < count {
+            let rows = match triangle.is_lower() {
+                true => columns.tile(k).rows().start..a.all_rows().end,
+                false => a.all_rows().start..columns.tile(k).rows().end,
+            };
+            let panel = worker.broadcast(a, k, rows)?;
+            if worker.owns(columns, tile(next)) {
+                pass_on(worker, a, triangle, &panel, std::iter::once(tile(next)));
+                invert_panel(worker, a, triangle, tile(next));
+                worker.announce(&panels, next + 1);
+            }
+            let (index, workers) = (worker.worker(), worker.workers());
+            let owns = |t: &TileColumn| W::owner_of(columns, *t, workers) == index;
+            let others = (next + 1..count).map(tile).filter(owns);
+            pass_on(worker, a, triangle, &panel, others);
         }
-        let (index, workers) = (worker.worker(), worker.workers());
-        let others = (next + 1..count).map(tile).filter(move |t| t.get() % workers == index);
-        pass_on(worker, a, triangle, tile(p), others);
         worker.progress(next, count);
     }
     Ok(())
 }
 
-/// Updates the unfinished tile columns `targets` with the finished panel k.
+/// Updates the unfinished tile columns `targets` with a finished panel.
 fn pass_on<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     triangle: Triangle,
-    k: TileColumn,
+    panel: &Panel<T>,
     targets: impl Iterator<Item = TileColumn> + Clone,
 ) {
     let update = if triangle.is_lower() { Update::Lu } else { Update::Above };
-    worker.update(a, k, targets.clone(), update);
+    worker.update(a, panel, targets.clone(), update);
     for j in targets {
-        worker.trmm(a.diagonal(k), triangle, -T::ONE, a.tile(k.row(), j));
+        worker.trmm(panel.diagonal(), triangle, -T::ONE, a.tile(panel.tile().row(), j));
     }
 }
 
 fn invert_panel<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     triangle: Triangle,
     k: TileColumn,
 ) {

@@ -11,16 +11,21 @@ pub use communicator::{Communicator, Sharing};
 pub use group::Group;
 pub use phase::Phase;
 
+use std::ops::Range;
+
+use bytemuck::Pod;
+
 use crate::error::Error;
-use crate::layout::TileColumn;
-use crate::matrix::{Cells, Matrix};
+use crate::layout::{Column, GlobalRow, Partition, TileColumn};
+use crate::matrix::{Blocks, Cells, DistMatrix, Panel, Remote};
 use crate::scalar::Scalar;
 
 /// What a worker does with the other workers of its call.
 ///
-/// A *worker* is one thread of control of a call. Worker t mod L owns tile column t, for L workers.
-/// CPU devices have as many workers as cores, whatever the number of ranks, because every worker
-/// can reach every shard. On a GPU a worker is a rank.
+/// A *worker* is one thread of control of a call. On CPU devices every worker reaches every shard.
+/// There are as many workers as cores, whatever the number of ranks, and worker t mod L owns tile
+/// column t, for L workers. On a GPU a worker is a rank. It reaches its own memory and owns the tile
+/// columns there; what others have it gets through this trait.
 pub trait Comm {
     /// Whether a worker is a rank: its own shard is local, all others are remote.
     const IS_RANK: bool;
@@ -28,28 +33,73 @@ pub trait Comm {
     fn worker(&self) -> usize;
     /// Number of workers of the call.
     fn workers(&self) -> usize;
-    /// The worker to which a tile column belongs.
-    fn owner(&self, tile: TileColumn) -> usize {
-        tile.get() % self.workers()
+    /// The rank whose memory this worker reaches; `None` if it reaches that of all.
+    fn here(&self) -> Option<usize> {
+        Self::IS_RANK.then(|| self.worker())
     }
-    fn owns(&self, tile: TileColumn) -> bool {
-        self.owner(tile) == self.worker()
+    /// The worker, of so many, to which a tile column belongs.
+    fn owner_of(columns: &Partition<Column>, tile: TileColumn, workers: usize) -> usize {
+        if Self::IS_RANK { columns.tile(tile).rank } else { tile.get() % workers }
     }
-    /// Lets the device send factored panel k to all workers at once, before they update by it. All
-    /// workers call this with the same panels, in the same order.
-    fn broadcast<T: Scalar>(&mut self, _a: &Matrix<T>, _k: TileColumn) {}
-    /// In each list of columns, in any memory, every one takes the content of the next. The last
-    /// one stays. With a `spare` column for temporary use, it takes that of the first. No column is
-    /// in two lists.
-    fn shift_columns<'c, T: Scalar + 'c>(
+    fn owner(&self, columns: &Partition<Column>, tile: TileColumn) -> usize {
+        Self::owner_of(columns, tile, self.workers())
+    }
+    fn owns(&self, columns: &Partition<Column>, tile: TileColumn) -> bool {
+        self.owner(columns, tile) == self.worker()
+    }
+    /// `rows` of the finished tile column k, for each worker. All workers call this with the same
+    /// panels, in the same order, after they have waited for them. The panel lasts until the next
+    /// but one.
+    fn broadcast<'c, T: Scalar>(
         &mut self,
-        lists: impl Iterator<Item = impl Iterator<Item = Cells<'c, T>>>,
+        a: &DistMatrix<'c, T>,
+        k: TileColumn,
+        rows: Range<GlobalRow>,
+    ) -> Step<Panel<'c, T>>;
+    /// What another worker has: the same memory where it is shared, otherwise a copy. The copy lasts
+    /// until the next one. That worker has announced it.
+    fn fetch<'c, T: Scalar>(&mut self, there: Remote<'c, T>) -> Step<Cells<'c, T>>;
+    /// Copies what another worker has to `here`, of the same storage order, unless it is the same
+    /// memory. That worker has announced it.
+    fn receive<T: Pod>(&mut self, there: Remote<T>, here: Cells<T>);
+    /// Every worker's block gets the content of the `root`'s, which it had when all last met. Ranks
+    /// meet at its end.
+    fn replicate<T: Pod>(&mut self, blocks: &Blocks<T>, root: usize) -> Step {
+        self.receive(blocks.of(root), blocks.own());
+        // No block changes before all have it.
+        if Self::IS_RANK { self.barrier() } else { Ok(()) }
+    }
+    /// Completes this worker's block: for each of `tiles` on the diagonal, its rows come from the
+    /// block of its owner. All workers meet before, and ranks also at its end.
+    fn all_gather<T: Pod>(
+        &mut self,
+        blocks: &Blocks<T>,
+        columns: &Partition<Column>,
+        tiles: impl Iterator<Item = TileColumn>,
+    ) -> Step {
+        self.barrier()?;
+        for t in tiles {
+            let (owner, rows) = (self.owner(columns, t), columns.tile(t).rows());
+            let here = blocks.own().matrix_rows(rows.clone());
+            self.receive(blocks.of(owner).matrix_rows(rows), here);
+        }
+        // No block changes before all have its rows.
+        if Self::IS_RANK { self.barrier() } else { Ok(()) }
+    }
+    /// The largest number of all workers, for each position; NaN if one is NaN. All workers meet.
+    fn all_reduce_max<const N: usize>(&mut self, values: [f64; N]) -> Step<[f64; N]>;
+    /// Exchanges columns of all ranks. In each list, every column takes the content of the next. The
+    /// last one stays. With a `spare` column for temporary use, it takes that of the first. No
+    /// column is in two lists.
+    fn exchange_columns<'c, T: Scalar + 'c>(
+        &mut self,
+        lists: impl Iterator<Item = impl Iterator<Item = Remote<'c, T>>>,
         spare: Option<Cells<'c, T>>,
     );
     /// This worker's part of transposing all of `a`, in the block mapping, across the shards.
     /// Tiles (I, J) and (J, I) change places on any ranks, so each is read and written once. It
     /// ends with a barrier.
-    fn transpose_square<T: Scalar>(&mut self, a: &Matrix<T>) -> Step;
+    fn transpose_square<T: Scalar>(&mut self, a: &DistMatrix<T>) -> Step;
     /// Enters the next phase, whose counters begin at zero. All workers enter the same phases in
     /// the same order.
     fn phase(&mut self, signal: Signal) -> Phase;

@@ -28,11 +28,6 @@ pub trait Memory: Send + Sync {
     /// # Safety
     /// Both ranges have as many bytes, and no other thread uses them meanwhile.
     unsafe fn write(&self, from: *const u8, to: Place, bytes: usize) -> Result<()>;
-    /// Copies one range to several, none of which overlaps another.
-    ///
-    /// # Safety
-    /// As for `write`.
-    unsafe fn spread(&self, from: Place, to: &[Place], bytes: usize) -> Result<()>;
     /// Writes a word of 4 or 8 bytes `count` times.
     ///
     /// # Safety
@@ -64,11 +59,6 @@ impl Memory for CpuMemory {
         // SAFETY: the caller promises both ranges, for its sole use.
         unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
         Ok(())
-    }
-
-    unsafe fn spread(&self, (_, from): Place, to: &[Place], bytes: usize) -> Result<()> {
-        // SAFETY: the caller promises all ranges, for its sole use.
-        to.iter().try_for_each(|&to| unsafe { self.write(from, to, bytes) })
     }
 
     unsafe fn fill(&self, (_, to): Place, word: &[u8], count: usize) -> Result<()> {

@@ -17,8 +17,8 @@ use std::ops::Range;
 
 use crate::comm::{Group, Step};
 use crate::layout::{GlobalRow, TileColumn};
-use crate::matrix::{Cells, Matrix};
-use crate::scalar::Scalar;
+use crate::matrix::{Cells, DistMatrix, Panel};
+use crate::scalar::{Scalar, larger};
 
 /// The operation on a stored triangle or panel L before its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,11 +94,6 @@ impl Moduli {
     }
 }
 
-/// The larger of both; NaN if one is NaN.
-pub fn larger(x: f64, y: f64) -> f64 {
-    if y > x || y.is_nan() { y } else { x }
-}
-
 /// The row numbers 0, 1, .. in their order after all interchanges.
 fn in_new_order(pivots: &[i32]) -> Vec<usize> {
     let mut rows: Vec<usize> = (0..pivots.len()).collect();
@@ -132,21 +127,21 @@ pub trait Device<T: Scalar> {
     /// Interchanges rows `first + i` and `pivots[i]` of X for all i: ascending, or descending if
     /// `back`.
     fn swap_rows(&mut self, x: Cells<T>, first: GlobalRow, pivots: Cells<i32>, back: bool);
-    /// Subtracts the `update` by panel k from each tile column of `targets`, ascending.
+    /// Subtracts the `update` by a panel from each tile column of `targets`, ascending.
     fn update(
         &mut self,
-        a: &Matrix<T>,
-        k: TileColumn,
+        a: &DistMatrix<T>,
+        panel: &Panel<T>,
         targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
     ) {
-        self.update_rows(a, k, targets, update, a.all_rows());
+        self.update_rows(a, panel, targets, update, a.all_rows());
     }
     /// The same in some rows of the targets.
     fn update_rows(
         &mut self,
-        a: &Matrix<T>,
-        k: TileColumn,
+        a: &DistMatrix<T>,
+        panel: &Panel<T>,
         targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
         rows: Range<GlobalRow>,

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::Device;
 use crate::comm::{Comm, Step};
 use crate::error::{Error, Kind};
-use crate::matrix::{Cells, Matrix};
+use crate::matrix::{Cells, DistMatrix};
 use crate::scalar::Scalar;
 use crate::transpose;
 
@@ -41,22 +41,26 @@ pub trait Worker<T: Scalar>: Device<T> + Comm {
     fn ahead(&mut self, _: bool) {}
     /// A step of a vendor's solver of whole matrices, where the call has one. All workers call
     /// this, and it ends with a barrier.
-    fn whole(&mut self, _: &Matrix<T>, _: WholeStep<T>) -> Step {
+    fn whole(&mut self, _: &DistMatrix<T>, _: WholeStep<T>) -> Step {
         Err(self.fail(no_engine()))
     }
     /// Reads a block, row by row.
     fn get(&mut self, from: Cells<T>, to: &mut [T]) -> Step;
     /// Writes a block, row by row.
     fn put(&mut self, from: &[T], to: Cells<T>);
-    /// This worker's part of `plan`, which transposes every shard in its own memory. `own` is the
-    /// worker's scratch, `shared` that of all workers. It ends with a barrier.
-    fn transpose_shards(
+    /// This worker's part of `plan`, which transposes every shard in its own memory. `shard` is that
+    /// of a rank which this worker reaches. `own` is the worker's scratch, `shared` that of all
+    /// workers. It ends with a barrier.
+    fn transpose_shards<'c>(
         &mut self,
         plan: &transpose::Plan,
-        shards: &[Cells<T>],
+        ranks: usize,
+        shard: impl Fn(usize) -> Cells<'c, T>,
         own: Cells<T>,
         shared: Cells<T>,
-    ) -> Step;
+    ) -> Step
+    where
+        T: 'c;
     /// The cost of a group's barrier, in multiplications that a worker does in the same time.
     fn group_barrier_cost(&self) -> f64;
     /// Marks the end of a phase for this worker, for traces.

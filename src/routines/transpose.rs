@@ -143,13 +143,13 @@ impl<T: Scalar> Job for Turn<T> {
             // SAFETY: *order*: this worker's shards until the barrier below.
             unsafe { call.pass_through(0, 0) };
         }
-        let shards: Vec<_> = self.calls.iter().map(|call| call.rets[0].column()).collect();
         // A stop is no error here: the worker that stopped the call has recorded the reason.
         if self.comm.barrier().wait().is_ok() {
             let elements = shared_elements::<T>(&self.plan, self.calls.len());
             let at = self.comm.workers() * self.own * size_of::<T>();
             let shared = self.scratch.cells(at, elements);
-            let _ = worker.transpose_shards(&self.plan, &shards, own, shared);
+            let shard = |rank: usize| self.calls[rank].rets[0].column();
+            let _ = worker.transpose_shards(&self.plan, self.calls.len(), shard, own, shared);
         }
         Ok(())
     }

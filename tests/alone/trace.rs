@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::alone;
-use crate::common::workers::{matrix, on_workers, shards};
+use crate::common::workers::{matrix, on_workers, shards, shared};
 use faer::Mat;
 use meshsolve::algorithms::{cholesky, lu};
 use meshsolve::comm::{Communicator, Sharing};
@@ -72,7 +72,7 @@ fn factor(trace: &Arc<Trace>, routine: &'static str, workers: usize, sharing: Sh
         let from = Instant::now();
         match routine {
             "potrf" => cholesky::factor(worker, &a).unwrap(),
-            _ => lu::factor(worker, &a, pivots).unwrap(),
+            _ => lu::factor(worker, &a, &shared(worker, pivots)).unwrap(),
         }
         worker.ends_phase("factor", from, Instant::now());
     });

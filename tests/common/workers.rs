@@ -1,10 +1,10 @@
 //! CPU workers without call sites, and matrices in shards.
 
 use faer::Mat;
-use meshsolve::comm::Communicator;
+use meshsolve::comm::{Comm, Communicator};
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
 use meshsolve::layout::{Distribution, GlobalColumn, GlobalRow};
-use meshsolve::matrix::{Cells, Matrix};
+use meshsolve::matrix::{Blocks, Cells, DistMatrix};
 use meshsolve::scalar::Scalar;
 
 /// Runs `work` on every worker of a communicator.
@@ -37,10 +37,35 @@ pub fn shards<T: Scalar>(a: &Mat<T>, ranks: usize) -> Vec<Vec<T>> {
 }
 
 /// A matrix whose shards are column-major.
-pub fn matrix<'a, T>(shards: &'a mut [Vec<T>], distribution: &'a Distribution) -> Matrix<'a, T> {
+pub fn matrix<'a, T>(
+    shards: &'a mut [Vec<T>],
+    distribution: &'a Distribution,
+) -> DistMatrix<'a, T> {
     let (rows, columns) = distribution.shard();
     let view = |shard: &'a mut Vec<T>| Cells::of(shard).by_columns(rows, columns, rows);
-    Matrix::new(shards.iter_mut().map(view).collect(), distribution)
+    DistMatrix::new(shards.iter_mut().map(view).collect(), distribution)
+}
+
+/// One block for all workers.
+pub fn shared<'a, T>(worker: &impl Comm, block: Cells<'a, T>) -> Blocks<'a, T> {
+    Blocks::new((0..worker.workers()).map(|_| block), worker.worker())
+}
+
+/// A block for each worker.
+pub fn each<'a, T>(worker: &impl Comm, blocks: &[Cells<'a, T>]) -> Blocks<'a, T> {
+    Blocks::new(blocks.iter().copied(), worker.worker())
+}
+
+/// Lines of scratch for each worker, as columns.
+pub fn staging<'a, T>(
+    worker: &impl Comm,
+    memory: Cells<'a, T>,
+    lines: usize,
+    length: usize,
+) -> Blocks<'a, T> {
+    let of = |w: usize| memory.sub(w * lines * length, 0, lines * length, 1);
+    let all = (0..worker.workers()).map(|w| of(w).by_columns(length, lines, length));
+    Blocks::new(all, worker.worker())
 }
 
 /// Element (i, j) of the matrix, from its column-major shards.

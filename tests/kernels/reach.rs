@@ -1,14 +1,8 @@
 //! Access of devices to each other's memory: kernels that follow addresses into it, and copies.
 
-use std::sync::Arc;
-
-use meshsolve::device::cuda::communicator::{CudaCommunicator, CudaMemory};
-use meshsolve::device::cuda::seat::Seat;
-use meshsolve::device::memory::Memory;
 use meshsolve::error::Kind;
-use meshsolve::settings::Float64;
 
-use crate::gpu::{access, calls, devices, fail, stream};
+use crate::gpu::{access, devices, fail};
 use crate::memory::Array;
 use crate::transposition::Random;
 
@@ -51,35 +45,4 @@ fn devices_without_peer_access() {
         assert!(error.kind == kind && error.message.contains(text), "{error}");
     }
     here.reach(&other, std::iter::empty()).unwrap();
-}
-
-/// Copies to all ranks are enqueued on the devices before the host waits for any.
-#[test]
-fn one_rank_s_bytes_come_to_all() {
-    let devices = devices().0;
-    for ranks in 1..9 {
-        let mut arrays: Vec<_> =
-            (0..ranks).map(|r| Array::random(40, 8, &mut Random(r + 1))).collect();
-        let expected = arrays[0].content().to_vec();
-        let places: Vec<_> = arrays.iter_mut().map(Array::pointer).enumerate().collect();
-        let seats = places.iter().map(|(rank, place)| {
-            let stream = stream(*rank as i32 % 3);
-            let first = place.addr() as u64;
-            let device = devices.of_stream(stream).unwrap();
-            Seat { device, stream, memory: std::iter::once(first..first + 40).collect(), engine: 0 }
-        });
-        let memory =
-            CudaMemory(Arc::new(CudaCommunicator::new(seats.collect(), None, Float64::Native)));
-        calls();
-        // SAFETY: as many bytes each.
-        unsafe { memory.spread(places[0], &places[1..], 40) }.unwrap();
-        let called = calls();
-        let is_copy = |name: &String| name == "cuMemcpyPeerAsync";
-        let is_wait = |name: &String| name == "cuStreamSynchronize";
-        assert_eq!(called.iter().filter(|name| is_copy(name)).count(), places.len() - 1);
-        let last = called.iter().rposition(is_copy).unwrap_or(0);
-        assert!(!called[..last].iter().any(is_wait), "{called:?}");
-        assert!(arrays.iter().all(|array| array.content() == expected));
-        arrays.iter().for_each(|array| array.check("copies"));
-    }
 }

@@ -2,12 +2,14 @@
 //! and both kinds of solve. They run for all scalars, orders, ragged tiles, more and fewer workers
 //! than ranks.
 
-use crate::common::workers::{CASES, element, matrix, on_workers, shards};
-use crate::common::{for_all_scalars, positive_definite, ratio};
+use crate::common::workers::{CASES, each, element, matrix, on_workers, shards, staging};
+use crate::common::{for_all_scalars, positive_definite, ratio, workers};
 use faer::Mat;
 use meshsolve::algorithms::cholesky::{factor, sweeps};
 use meshsolve::algorithms::mirror::{Missing, mirror_triangle};
-use meshsolve::algorithms::redistribute::{Redistribution, redistribute_columns};
+use meshsolve::algorithms::redistribute::{
+    MOST_STAGING_LINES, Redistribution, redistribute_columns,
+};
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::comm::{Comm, Communicator};
 
@@ -24,11 +26,13 @@ fn redistribution_moves_every_column<T: Scalar>() {
         let columns = distribution.columns();
         let plan = Redistribution::new(&columns.source(), workers);
         let m = matrix(&mut memory, &distribution);
-        let mut staging = vec![T::NAN; plan.staging_lines() * n];
-        let staging = Cells::of(&mut staging).by_columns(n, plan.staging_lines(), n);
+        let lines = plan.staging_lines();
+        let mut memory_of_lines = vec![T::NAN; workers * lines * n];
+        let memory_of_lines = Cells::of(&mut memory_of_lines);
         let comm = Communicator::new(workers);
         on_workers::<T>(&comm, 1, |worker| {
-            redistribute_columns(worker, &m, &plan, staging).unwrap()
+            let lines = staging(worker, memory_of_lines, lines, n);
+            redistribute_columns(worker, &m, &plan, &lines).unwrap()
         });
         for j in 0..n {
             for i in 0..n {
@@ -74,8 +78,9 @@ fn one_factorisation<T: Scalar>(
     let block = Distribution::whole_columns((n, n), ranks, tile, Mapping::Block);
     let m = matrix(&mut memory, &distribution);
     let natural = m.with_distribution(&block);
-    let mut staging = vec![T::ZERO; plan.staging_lines() * n];
-    let staging = Cells::of(&mut staging).by_columns(n, plan.staging_lines(), n);
+    let lines = plan.staging_lines();
+    let mut memory_of_lines = vec![T::ZERO; workers * lines * n];
+    let memory_of_lines = Cells::of(&mut memory_of_lines);
 
     let rhs = 3;
     let b = Mat::<T>::from_fn(n, rhs, |i, j| T::from_f64_impl((i + 2 * j) as f64 - 3.5));
@@ -89,7 +94,8 @@ fn one_factorisation<T: Scalar>(
     let part = |(triangle, op)| Triangular { a: &m, triangle, op };
     let together = |worker: &mut CpuWorker<T>, x, conjugated| {
         for sweep in sweeps(conjugated).map(part) {
-            sweep.solve_shared(worker, x, &sums).unwrap();
+            let (x, sums) = (workers::shared(worker, x), each(worker, &sums));
+            sweep.solve_shared(worker, &x, &sums).unwrap();
         }
     };
 
@@ -98,11 +104,13 @@ fn one_factorisation<T: Scalar>(
         if upper_given {
             mirror_triangle(worker, &natural, Missing::Lower, true).unwrap();
         }
-        redistribute_columns(worker, &m, &plan, staging).unwrap();
+        let lines = staging(worker, memory_of_lines, lines, n);
+        redistribute_columns(worker, &m, &plan, &lines).unwrap();
         factor(worker, &m).unwrap();
         together(worker, xs, false);
         if worker.worker() == 0 {
-            sweeps(false).map(part).iter().for_each(|sweep| sweep.solve_columns(worker, xa));
+            let sweeps = sweeps(false).map(part);
+            sweeps.iter().for_each(|sweep| sweep.solve_columns(worker, xa).unwrap());
         }
         together(worker, xc, true);
     });
@@ -131,7 +139,7 @@ fn staging_is_a_few_columns_per_worker_whatever_the_cycles() {
             )
             .staging_lines();
             assert!(
-                (workers..=9 * workers).contains(&staging),
+                (1..=MOST_STAGING_LINES).contains(&staging),
                 "{n} {ranks} {tile} {workers}: {staging}"
             );
         }
@@ -144,7 +152,7 @@ fn one_long_cycle_is_work_for_all_workers() {
     // one of 20.
     let plan =
         Redistribution::new(&Partition::<Column>::new(26, 2, 1, Mapping::BlockCyclic).source(), 4);
-    assert!(plan.staging_lines() > 4, "cut into chains: {plan:?}");
+    assert!(plan.staging_lines() > 1, "cut into chains: {plan:?}");
 }
 
 #[test]

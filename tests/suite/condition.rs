@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use crate::common::workers::{CASES, matrix, on_workers, shards};
+use crate::common::workers::{CASES, each, matrix, on_workers, shards, shared};
 use crate::common::{random, unit};
 use faer::Mat;
 use faer::linalg::solvers::DenseSolveCore;
@@ -115,24 +115,25 @@ fn workers_agree<T: Scalar>() {
         let m = matrix(&mut memory, &distribution);
         let (mut pivots, t) = (vec![0; n], block(n));
         let pivots = Cells::of(&mut pivots);
-        let mut scratch = vec![T::NAN; (1 + workers) * n * t + 1];
+        let mut scratch = vec![T::NAN; (1 + workers) * n * t];
         let scratch = Cells::of(&mut scratch);
         let part = |i: usize| scratch.rows_from(i * n * t).by_rows(n, t);
         let estimator = Mutex::new(Estimator::<T>::new(n));
         estimator.lock().unwrap().start(1.0);
         on_workers::<T>(&Communicator::new(workers), widest, |worker| {
-            factor(worker, &m, pivots).unwrap();
+            factor(worker, &m, &shared(worker, pivots)).unwrap();
             let sums: Vec<_> = (0..workers).map(|l| part(1 + l)).collect();
-            let (x, reported) = (part(0), scratch.sub((1 + workers) * n * t, 0, 1, 1));
+            let (x, sums) = (part(0), each(worker, &sums));
             let mut own = (worker.worker() == 0).then(|| estimator.lock().unwrap());
-            inverse_norm(worker, own.as_deref_mut(), x, reported, |worker, op| {
+            let xs = shared(worker, x);
+            inverse_norm(worker, own.as_deref_mut(), &xs, |worker, op| {
                 let (two, interchange) = sweeps(op);
                 let first = worker.worker() == 0;
                 if first && interchange == Interchange::Before {
                     worker.swap_rows(x, GlobalRow::new(0), pivots, false);
                 }
                 for (triangle, op) in two {
-                    Triangular { a: &m, triangle, op }.solve_shared(worker, x, &sums)?;
+                    Triangular { a: &m, triangle, op }.solve_shared(worker, &xs, &sums)?;
                 }
                 worker.barrier()?;
                 if first && interchange == Interchange::After {

@@ -20,7 +20,7 @@ use meshsolve::scalar::Scalar;
 use meshsolve::transpose::Plan;
 
 use crate::common::norms::{norms, uneven};
-use crate::common::workers::{element, matrix, on_workers};
+use crate::common::workers::{element, matrix, on_workers, staging};
 use crate::common::{for_all_scalars, random};
 
 const GRIDS: [(usize, usize); 6] = [(1, 1), (1, 3), (3, 1), (2, 2), (2, 3), (4, 2)];
@@ -200,14 +200,14 @@ fn rows_and_columns_are_redistributed() {
                 let [of_rows, of_columns] = moves.map(|moves| Redistribution::new(&moves, workers));
                 let (m, n) = cyclic.shard();
                 let lines = of_rows.staging_lines().max(of_columns.staging_lines());
-                let mut staging = vec![f64::NAN; lines * m.max(n)];
-                let staging = Cells::of(&mut staging);
+                let mut memory = vec![f64::NAN; workers * lines * m.max(n)];
+                let memory = Cells::of(&mut memory);
                 let view = matrix(&mut shards, &cyclic);
                 on_workers::<f64>(&Communicator::new(workers), 1, |worker| {
-                    let lines = staging.by_columns(m, of_columns.staging_lines(), m);
-                    redistribute_columns(worker, &view, &of_columns, lines).unwrap();
-                    let lines = staging.by_columns(n, of_rows.staging_lines(), n);
-                    redistribute_rows(worker, &view, &of_rows, lines).unwrap();
+                    let lines = staging(worker, memory, of_columns.staging_lines(), m);
+                    redistribute_columns(worker, &view, &of_columns, &lines).unwrap();
+                    let lines = staging(worker, memory, of_rows.staging_lines(), n);
+                    redistribute_rows(worker, &view, &of_rows, &lines).unwrap();
                 });
                 assert_eq!(gathered(&shards, after), a, "{after:?} {workers}");
             }
@@ -303,7 +303,8 @@ fn shards_are_transposed_between_orders() {
         let view = matrix(&mut shards, &d);
         on_workers::<f64>(&Communicator::new(2), 1, |worker| {
             let mine = own[worker.worker()];
-            worker.transpose_shards(&plan, view.shards(), mine, shared).unwrap();
+            let shard = |rank: usize| view.shard(rank);
+            worker.transpose_shards(&plan, d.ranks(), shard, mine, shared).unwrap();
         });
         assert_eq!(shards, by_columns, "{d:?}");
     }

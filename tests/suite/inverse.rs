@@ -2,7 +2,7 @@
 //! symmetric to the last bit where A is, and NaN where no inverse exists.
 
 use crate::common::inverse::{ratio, reflection, shifted};
-use crate::common::workers::{CASES, element, matrix, on_workers, shards};
+use crate::common::workers::{CASES, element, matrix, on_workers, shards, shared, staging};
 use crate::common::{Random, for_all_scalars, positive_definite};
 use faer::Mat;
 use meshsolve::algorithms::redistribute::{Redistribution, redistribute_columns};
@@ -48,22 +48,23 @@ fn inverted<T: Scalar>(
     let columns = distribution.columns();
     let plan = Redistribution::new(&columns.source(), workers);
     let m = matrix(&mut memory, &distribution);
-    let (staged, widest) = (plan.staging_lines(), columns.widest());
-    let mut scratch = [staged, widest].map(|cols| vec![T::NAN; (n + 1) * cols]);
-    let [staging, panel] = scratch.each_mut().map(|memory| Cells::of(memory));
-    let staging = staging.by_columns(n, staged, n + 1);
+    let (lines, widest) = (plan.staging_lines(), columns.widest());
+    let mut scratch = [workers * lines, widest].map(|cols| vec![T::NAN; (n + 1) * cols]);
+    let [memory_of_lines, panel] = scratch.each_mut().map(|memory| Cells::of(memory));
     let panel = panel.by_columns(n, widest, n + 1);
     let mut pivots = vec![-1; n];
     let pivots = Cells::of(&mut pivots);
     let comm = Communicator::new(workers);
     on_workers::<T>(&comm, widest, |worker| {
-        redistribute_columns(worker, &m, &plan, staging).unwrap();
+        let lines = staging(worker, memory_of_lines, lines, n);
+        redistribute_columns(worker, &m, &plan, &lines).unwrap();
         if definite {
             cholesky::factor(worker, &m).unwrap();
-            cholesky::inverse(worker, &m, panel).unwrap();
+            cholesky::inverse(worker, &m, &shared(worker, panel)).unwrap();
         } else {
-            lu::factor(worker, &m, pivots).unwrap();
-            lu::inverse(worker, &m, pivots, panel).unwrap();
+            lu::factor(worker, &m, &shared(worker, pivots)).unwrap();
+            let panels = shared(worker, panel);
+            lu::inverse(worker, &m, pivots, &panels, &panels).unwrap();
         }
     });
     assert_eq!(comm.info(), 0);

@@ -2,7 +2,7 @@
 //! all four solves, zero pivots.
 
 use crate::common::lu::{rebuilt, reference};
-use crate::common::workers::{CASES, element, matrix, on_workers, shards};
+use crate::common::workers::{CASES, each, element, matrix, on_workers, shards, shared, staging};
 use crate::common::{Random, for_all_scalars, random, ratio, residual};
 use faer::Mat;
 use meshsolve::algorithms::lu::{Interchange, factor, sweeps};
@@ -37,8 +37,9 @@ fn one_factorisation<T: Scalar>(
     let columns = distribution.columns();
     let plan = Redistribution::new(&columns.source(), workers);
     let m = matrix(&mut memory, &distribution);
-    let mut staging = vec![T::ZERO; plan.staging_lines() * n];
-    let staging = Cells::of(&mut staging).by_columns(n, plan.staging_lines(), n);
+    let lines = plan.staging_lines();
+    let mut memory_of_lines = vec![T::ZERO; workers * lines * n];
+    let memory_of_lines = Cells::of(&mut memory_of_lines);
     let mut pivots = vec![-1; n];
     let rows = Cells::of(&mut pivots);
 
@@ -54,8 +55,9 @@ fn one_factorisation<T: Scalar>(
 
     let comm = Communicator::new(workers);
     on_workers::<T>(&comm, columns.widest(), |worker| {
-        redistribute_columns(worker, &m, &plan, staging).unwrap();
-        factor(worker, &m, rows).unwrap();
+        let lines = staging(worker, memory_of_lines, lines, n);
+        redistribute_columns(worker, &m, &plan, &lines).unwrap();
+        factor(worker, &m, &shared(worker, rows)).unwrap();
         for (i, op) in ops.into_iter().enumerate() {
             let (sweeps, interchange) = sweeps(op);
             let sweeps = sweeps.map(|(triangle, op)| Triangular { a: &m, triangle, op });
@@ -66,11 +68,12 @@ fn one_factorisation<T: Scalar>(
                 worker.swap_rows(alone, GlobalRow::new(0), rows, false);
             }
             for sweep in &sweeps {
-                sweep.solve_shared(worker, together, &sums).unwrap();
+                let (x, sums) = (shared(worker, together), each(worker, &sums));
+                sweep.solve_shared(worker, &x, &sums).unwrap();
             }
             worker.barrier().unwrap();
             if first {
-                sweeps.iter().for_each(|sweep| sweep.solve_columns(worker, alone));
+                sweeps.iter().for_each(|sweep| sweep.solve_columns(worker, alone).unwrap());
             }
             if first && interchange == Interchange::After {
                 worker.swap_rows(together, GlobalRow::new(0), rows, true);
@@ -121,7 +124,9 @@ fn shared_steps_give_the_same_factors_in_every_run<T: Scalar>() {
             let mut pivots = vec![-1; n];
             let rows = Cells::of(&mut pivots);
             let comm = sharing(workers);
-            on_workers::<T>(&comm, columns.widest(), |worker| factor(worker, &m, rows).unwrap());
+            on_workers::<T>(&comm, columns.widest(), |worker| {
+                factor(worker, &m, &shared(worker, rows)).unwrap()
+            });
             (memory.concat(), pivots)
         };
         let (lu, pivots) = factored();
@@ -146,7 +151,11 @@ fn a_worker_that_stops_releases_those_that_share_a_panel<T: Scalar>() {
             if worker.worker() == absent {
                 comm.give_up(7);
             } else {
-                assert_eq!(factor(worker, &m, rows), Err(Stopped), "without worker {absent}");
+                assert_eq!(
+                    factor(worker, &m, &shared(worker, rows)),
+                    Err(Stopped),
+                    "without worker {absent}"
+                );
             }
         });
         assert_eq!(comm.info(), 7);
@@ -167,7 +176,7 @@ fn the_first_zero_pivot_is_reported_and_nobody_stops<T: Scalar>() {
         let mut pivots = vec![-1; n];
         let rows = Cells::of(&mut pivots);
         let comm = Communicator::new(workers);
-        on_workers::<T>(&comm, 4, |worker| factor(worker, &m, rows).unwrap());
+        on_workers::<T>(&comm, 4, |worker| factor(worker, &m, &shared(worker, rows)).unwrap());
         assert_eq!(comm.info(), singular + 1);
         let lu = Mat::<T>::from_fn(n, n, |i, j| element(&distribution, &memory, i, j));
         assert!(ratio(&rebuilt(&lu, &pivots), &a) < 3.0, "column {singular}, {workers} workers");

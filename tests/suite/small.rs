@@ -1,7 +1,7 @@
 //! Calls so small that an interpreter of Rust runs them (`make test-miri`). It sees accesses of two
 //! workers that no order separates, and views that leave their memory.
 
-use crate::common::workers::{element, matrix, on_workers, shards};
+use crate::common::workers::{each, element, matrix, on_workers, shards, shared};
 use crate::common::{lu::rebuilt, positive_definite, random, ratio};
 use faer::Mat;
 use meshsolve::algorithms::triangular::Triangular;
@@ -10,12 +10,12 @@ use meshsolve::comm::{Comm, Communicator, Sharing};
 
 use meshsolve::device::cpu::CpuWorker;
 use meshsolve::layout::{Distribution, Mapping};
-use meshsolve::matrix::{Cells, Matrix};
+use meshsolve::matrix::{Cells, DistMatrix};
 
 const N: usize = 6;
 
 /// What two workers leave of a matrix in two shards.
-fn after(a: &Mat<f64>, work: impl Fn(&mut CpuWorker<f64>, &Matrix<f64>) + Sync) -> Mat<f64> {
+fn after(a: &Mat<f64>, work: impl Fn(&mut CpuWorker<f64>, &DistMatrix<f64>) + Sync) -> Mat<f64> {
     let mut memory = shards(a, 2);
     let distribution = Distribution::whole_columns((N, N), 2, 2, Mapping::Block);
     let view = matrix(&mut memory, &distribution);
@@ -32,12 +32,13 @@ fn after(a: &Mat<f64>, work: impl Fn(&mut CpuWorker<f64>, &Matrix<f64>) + Sync) 
 fn cholesky_with_solves() {
     let a = positive_definite::<f64>(N, 1);
     let (mut x, mut sums) = ([1.0; N], [0.0; 2 * N]);
-    let (shared, all) = (Cells::of(&mut x), Cells::of(&mut sums));
+    let (block, all) = (Cells::of(&mut x), Cells::of(&mut sums));
     let sums = [0, N].map(|first| all.sub(first, 0, N, 1));
     let factor = after(&a, |worker, a| {
         cholesky::factor(worker, a).unwrap();
         for (triangle, op) in cholesky::sweeps(false) {
-            Triangular { a, triangle, op }.solve_shared(worker, shared, &sums).unwrap();
+            let (x, sums) = (shared(worker, block), each(worker, &sums));
+            Triangular { a, triangle, op }.solve_shared(worker, &x, &sums).unwrap();
         }
     });
     let l = Mat::from_fn(N, N, |i, j| if i >= j { factor[(i, j)] } else { 0.0 });
@@ -50,7 +51,7 @@ fn cholesky_with_solves() {
 fn lu_by_panels_that_workers_share() {
     let (a, mut pivots) = (random::<f64>(N, N, 1), [-1; N]);
     let rows = Cells::of(&mut pivots);
-    let factor = after(&a, |worker, a| lu::factor(worker, a, rows).unwrap());
+    let factor = after(&a, |worker, a| lu::factor(worker, a, &shared(worker, rows)).unwrap());
     assert!(ratio(&rebuilt(&factor, &pivots), &a) < 3.0);
 }
 
@@ -62,12 +63,13 @@ fn inverses() {
     let rows = Cells::of(&mut pivots);
     let (general, definite) = (random::<f64>(N, N, 2), positive_definite::<f64>(N, 2));
     let of_general = after(&general, |worker, a| {
-        lu::factor(worker, a, rows).unwrap();
-        lu::inverse(worker, a, rows, panel).unwrap();
+        lu::factor(worker, a, &shared(worker, rows)).unwrap();
+        let panels = shared(worker, panel);
+        lu::inverse(worker, a, rows, &panels, &panels).unwrap();
     });
     let of_definite = after(&definite, |worker, a| {
         cholesky::factor(worker, a).unwrap();
-        cholesky::inverse(worker, a, panel).unwrap();
+        cholesky::inverse(worker, a, &shared(worker, panel)).unwrap();
     });
     let identity = Mat::<f64>::identity(N, N);
     for (a, inverse) in [(general, of_general), (definite, of_definite)] {

@@ -7,7 +7,7 @@ use crate::transposition::{Guarded, Random, fill, transposed};
 use meshsolve::comm::{Comm, Communicator};
 
 use meshsolve::layout::{Distribution, Mapping};
-use meshsolve::matrix::{Cells, Matrix};
+use meshsolve::matrix::{Cells, DistMatrix};
 use meshsolve::scalar::Scalar;
 
 const RANKS: [usize; 5] = [1, 2, 3, 4, 8];
@@ -41,7 +41,7 @@ impl<T: Scalar> Shards<T> {
             let content: &mut [T] = bytemuck::cast_slice_mut(shard.content());
             Cells::of(content).by_columns(n, local, n)
         });
-        let matrix = Matrix::new(shards.collect(), &self.distribution);
+        let matrix = DistMatrix::new(shards.collect(), &self.distribution);
         let comm = Communicator::new(workers);
         on_workers::<T>(&comm, 1, |worker| worker.transpose_square(&matrix).unwrap());
     }

@@ -12,35 +12,33 @@ use crate::algorithms::{owned_from, with_lookahead};
 use crate::comm::{Phase, Signal, Step};
 use crate::device::{Op, Side, Triangle, Update, Worker};
 use crate::layout::TileColumn;
-use crate::matrix::Matrix;
+use crate::matrix::DistMatrix;
 use crate::scalar::Scalar;
 
 /// One worker's part. A worker that returns `Ok` has seen every panel finished.
-pub fn factor<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>) -> Step {
+pub fn factor<T: Scalar, W: Worker<T>>(worker: &mut W, a: &DistMatrix<T>) -> Step {
     let (columns, first) = (a.columns(), TileColumn::new(0));
     let panels = worker.phase(Signal::Panels);
-    if first < columns.end() && worker.owns(first) {
+    if first < columns.end() && worker.owns(columns, first) {
         factor_panel(worker, a, first, &panels)?;
     }
     for k in columns.each() {
         let next = k + 1;
-        worker.wait(&panels, worker.owner(k), next.get())?;
+        worker.wait(&panels, worker.owner(columns, k), next.get())?;
         if next < columns.end() {
-            worker.broadcast(a, k);
-        }
-        let others = owned_from(worker, columns, next).filter(|&t| t != next);
-        let rest = |worker: &mut W| worker.update(a, k, others, Update::Cholesky);
-        match next < columns.end() {
-            true => with_lookahead(
+            let below = columns.tile(k).rows().start..a.all_rows().end;
+            let panel = worker.broadcast(a, k, below)?;
+            let others = owned_from(worker, columns, next).filter(|&t| t != next);
+            with_lookahead(
                 worker,
+                columns,
                 next,
                 |worker| {
-                    worker.update(a, k, std::iter::once(next), Update::Cholesky);
+                    worker.update(a, &panel, std::iter::once(next), Update::Cholesky);
                     factor_panel(worker, a, next, &panels)
                 },
-                rest,
-            )?,
-            false => rest(worker),
+                |worker| worker.update(a, &panel, others, Update::Cholesky),
+            )?;
         }
         worker.progress(next.get(), columns.count());
     }
@@ -49,7 +47,7 @@ pub fn factor<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>) -> Step {
 
 fn factor_panel<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     k: TileColumn,
     panels: &Phase,
 ) -> Step {

@@ -7,7 +7,7 @@
 //!         M_kj = S_k X_kj      in place of X_kj
 //! ```
 //! Tile rows after k still hold X, so a step waits for S only, not for another step's result. S is
-//! one tile column of scratch. The mirrored triangle makes the result Hermitian to the last bit.
+//! one tile column of scratch, gathered from all workers. The mirrored triangle makes the result Hermitian to the last bit.
 
 use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::algorithms::owned_from;
@@ -15,15 +15,19 @@ use crate::algorithms::triangular_inverse::invert_triangle;
 use crate::comm::Step;
 use crate::device::{Op, Triangle, Worker};
 use crate::layout::{GlobalRow, TileColumn};
-use crate::matrix::{Cells, Matrix};
+use crate::matrix::{Blocks, Cells, DistMatrix};
 use crate::scalar::Scalar;
 
 /// Rows of scratch that all tile columns of a worker use before it goes to the next rows.
 const BLOCK_ROWS: usize = 512;
 
-/// One worker's part. `a` holds L in its lower triangle. `panel` is scratch of n rows and as many
+/// One worker's part. `a` holds L in its lower triangle. `panels` are scratch of n rows and as many
 /// columns as the widest tile. Workers meet before and after.
-pub fn inverse<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>, panel: Cells<T>) -> Step {
+pub fn inverse<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
+    a: &DistMatrix<T>,
+    panels: &Blocks<T>,
+) -> Step {
     worker.barrier()?;
     invert_triangle(worker, a, Triangle::Lower)?;
     worker.barrier()?;
@@ -31,12 +35,12 @@ pub fn inverse<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>, panel: Ce
     let owned = owned_from(worker, columns, TileColumn::new(0));
     owned.clone().for_each(|t| worker.clear_outside(a.diagonal(t), Triangle::Lower));
     for k in columns.each() {
-        let panel = panel.sub(0, 0, panel.rows(), columns.tile(k).width);
-        let rows_of = |t: TileColumn| panel.matrix_rows(columns.tile(t).rows());
+        let panels = panels.part(|panel| panel.sub(0, 0, panel.rows(), columns.tile(k).width));
+        let rows_of = |t: TileColumn| panels.own().matrix_rows(columns.tile(t).rows());
         let mine = owned.clone().take_while(|&t| t <= k);
         mine.clone().for_each(|j| worker.mirror(a.tile(k.row(), j), rows_of(j), false, true));
-        worker.barrier()?;
-        add_products(worker, a, k, mine.clone(), panel);
+        worker.all_gather(&panels, columns, columns.each().take_while(|&j| j <= k))?;
+        add_products(worker, a, k, mine.clone(), panels.own());
         mine.for_each(|j| worker.trmm(rows_of(k), Triangle::Upper, T::ONE, a.tile(k.row(), j)));
         worker.barrier()?;
     }
@@ -46,7 +50,7 @@ pub fn inverse<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>, panel: Ce
 /// `M_ij += S_i X_kj` for j in `columns`, j <= i < k.
 fn add_products<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     k: TileColumn,
     columns: impl Iterator<Item = TileColumn> + Clone,
     panel: Cells<T>,

@@ -19,13 +19,18 @@ use crate::algorithms::{owned_from, with_lookahead};
 use crate::comm::{Group, Phase, Signal, Step};
 use crate::device::{Update, Worker};
 use crate::layout::TileColumn;
-use crate::matrix::{Cells, Matrix};
+use crate::matrix::{Blocks, Cells, DistMatrix, Panel};
 use crate::scalar::Scalar;
 
-/// One worker's part; `pivots` has n rows. It reports zero pivots and goes on. All workers meet at
+/// One worker's part; `pivots` have n rows. It reports zero pivots and goes on. All workers meet at
 /// its end.
-pub fn factor<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>, pivots: Cells<i32>) -> Step {
+pub fn factor<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
+    a: &DistMatrix<T>,
+    pivots: &Blocks<i32>,
+) -> Step {
     let (columns, first) = (a.columns(), TileColumn::new(0));
+    let (all, pivots) = (pivots, pivots.own());
     let panels = worker.phase(Signal::Panels);
     if first < columns.end() {
         let group = share::group(worker, a, first);
@@ -34,17 +39,19 @@ pub fn factor<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>, pivots: Ce
     let mut shared = false;
     for k in columns.each() {
         let next = k + 1;
-        worker.wait(&panels, worker.owner(k), next.get())?;
+        let (owner, rows) = (worker.owner(columns, k), columns.tile(k).rows());
+        worker.wait(&panels, owner, next.get())?;
+        worker.receive(all.of(owner).matrix_rows(rows.clone()), pivots.matrix_rows(rows.clone()));
         if next < columns.end() {
-            worker.broadcast(a, k);
+            let panel = worker.broadcast(a, k, rows.start..a.all_rows().end)?;
             let group = share::group(worker, a, next);
             if group.size() > 1 && !shared {
                 worker.barrier()?;
             }
             shared = group.size() > 1;
             match shared {
-                true => share::step(worker, a, pivots, k, group, &panels)?,
-                false => step(worker, a, pivots, k, group, &panels)?,
+                true => share::step(worker, a, pivots, &panel, group, &panels)?,
+                false => step(worker, a, pivots, &panel, group, &panels)?,
             }
         }
         worker.progress(next.get(), columns.count());
@@ -57,28 +64,29 @@ pub fn factor<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>, pivots: Ce
     worker.barrier()
 }
 
-/// Applies panel `k` to this worker's columns, and makes the next panel.
+/// Applies a panel to this worker's columns, and makes the next one.
 fn step<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     pivots: Cells<i32>,
-    k: TileColumn,
+    panel: &Panel<T>,
     owner: Group,
     panels: &Phase,
 ) -> Step {
-    let next = k + 1;
+    let next = panel.tile() + 1;
     with_lookahead(
         worker,
+        a.columns(),
         next,
         |worker| {
-            finish_row(worker, a, pivots, k, a.tile_column(next));
-            worker.update(a, k, std::iter::once(next), Update::Lu);
+            finish_row(worker, pivots, panel, a.tile_column(next));
+            worker.update(a, panel, std::iter::once(next), Update::Lu);
             factor_panel(worker, a, pivots, next, owner, panels)
         },
         |worker| {
             let others = owned_from(worker, a.columns(), next).filter(|&t| t != next);
-            others.clone().for_each(|t| finish_row(worker, a, pivots, k, a.tile_column(t)));
-            worker.update(a, k, others, Update::Lu);
+            others.clone().for_each(|t| finish_row(worker, pivots, panel, a.tile_column(t)));
+            worker.update(a, panel, others, Update::Lu);
         },
     )
 }

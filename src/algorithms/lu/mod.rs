@@ -7,7 +7,7 @@ mod panel;
 mod share;
 
 pub use factor::factor;
-pub use inverse::inverse;
+pub use inverse::{inverse, more_elements};
 
 use crate::device::{Op, Triangle};
 

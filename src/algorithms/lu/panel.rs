@@ -3,28 +3,26 @@
 use crate::comm::{Group, Phase, Step};
 use crate::device::{Op, Side, Triangle, Worker};
 use crate::layout::TileColumn;
-use crate::matrix::{Cells, Matrix};
+use crate::matrix::{Cells, DistMatrix, Panel};
 use crate::scalar::Scalar;
 
-/// Applies the row interchanges of panel `k` to `columns` of a tile column and makes their part of
-/// U.
+/// Applies the row interchanges of a panel to `columns` of a tile column and makes their part of U.
 pub(super) fn finish_row<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
     pivots: Cells<i32>,
-    k: TileColumn,
+    panel: &Panel<T>,
     columns: Cells<T>,
 ) {
-    let rows = a.columns().tile(k).rows();
+    let rows = panel.diagonal_rows();
     worker.swap_rows(columns, rows.start, pivots.matrix_rows(rows.clone()), false);
     let u = columns.matrix_rows(rows);
-    worker.trsm(Side::Left, a.diagonal(k), Triangle::UnitLower, Op::None, u);
+    worker.trsm(Side::Left, panel.diagonal(), Triangle::UnitLower, Op::None, u);
 }
 
 /// This worker's part of panel `t`, if it is in the group.
 pub(super) fn factor_panel<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     pivots: Cells<i32>,
     t: TileColumn,
     mut group: Group,

@@ -8,7 +8,7 @@ use super::panel::{factor_panel, finish_row};
 use crate::comm::{Group, Phase, Step};
 use crate::device::{Update, Worker};
 use crate::layout::{GlobalColumn, TileColumn};
-use crate::matrix::{Cells, Matrix};
+use crate::matrix::{Cells, DistMatrix, Panel};
 use crate::scalar::Scalar;
 
 /// The time of factoring a panel, in units of its product with a tile.
@@ -20,7 +20,7 @@ const GAIN: f64 = 0.75;
 
 /// The workers that make panel `t`, the owner first. If they are several, they also share the whole
 /// step before.
-pub fn group<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>, t: TileColumn) -> Group {
+pub fn group<T: Scalar, W: Worker<T>>(worker: &mut W, a: &DistMatrix<T>, t: TileColumn) -> Group {
     let (tile, workers) = (a.columns().tile(t), worker.workers());
     let rows = a.all_rows().end - tile.rows().start;
     let sharers = worker.sharers(rows);
@@ -28,7 +28,7 @@ pub fn group<T: Scalar, W: Worker<T>>(worker: &mut W, a: &Matrix<T>, t: TileColu
     let columns = if t.get() == 0 { 0 } else { a.columns().end() - t };
     let pays =
         pays(columns, workers, sharers, barriers(rows, tile.width, worker.group_barrier_cost()));
-    worker.group(worker.owner(t), if pays { sharers } else { 1 })
+    worker.group(worker.owner(a.columns(), t), if pays { sharers } else { 1 })
 }
 
 /// The time of the barriers for a panel, each as long as `barrier` multiplications.
@@ -51,18 +51,17 @@ fn times(columns: usize, workers: usize, sharers: usize, barriers: f64) -> [f64;
     [critical.max(work / workers as f64), work / sharers as f64 + barriers]
 }
 
-/// This worker's part of a step: applies panel `k` to all columns to its right and makes the next
-/// panel.
+/// This worker's part of a step: applies a panel to all columns to its right and makes the next one.
 pub fn step<T: Scalar, W: Worker<T>>(
     worker: &mut W,
-    a: &Matrix<T>,
+    a: &DistMatrix<T>,
     pivots: Cells<i32>,
-    k: TileColumn,
+    panel: &Panel<T>,
     mut group: Group,
     panels: &Phase,
 ) -> Step {
     let Some(index) = group.index_of(worker.worker(), worker.workers()) else { return Ok(()) };
-    let (next, m, n) = (k + 1, a.m(), a.n());
+    let (next, m, n) = (panel.tile() + 1, a.m(), a.n());
     let (first, later) = (a.columns().tile(next).global, TileColumn::each(next..a.columns().end()));
     // Interchanges and U involve rows of all workers, so workers split columns here.
     let mine = group.columns(index, first.get()..n);
@@ -72,13 +71,13 @@ pub fn step<T: Scalar, W: Worker<T>>(
         let end = columns.end.min(GlobalColumn::new(mine.end));
         if start < end {
             let part = a.tile_column(t).sub(0, start - columns.start, m, end - start);
-            finish_row(worker, a, pivots, k, part);
+            finish_row(worker, pivots, panel, part);
         }
     }
     worker.group_barrier(&mut group)?;
     let rows = group.rows(index, first.get(), m - first.get());
     let rows = first.row() + rows.start..first.row() + rows.end;
-    worker.update_rows(a, k, later, Update::Lu, rows);
+    worker.update_rows(a, panel, later, Update::Lu, rows);
     factor_panel(worker, a, pivots, next, group, panels)
 }
 

@@ -14,7 +14,7 @@ use faer::reborrow::ReborrowMut;
 
 use super::blas;
 use super::candidate::STRIP;
-use super::panel::Panel;
+use super::panel::GroupPanel;
 use super::strip::strip;
 use crate::comm::Step;
 use crate::device::{Op, Triangle};
@@ -24,7 +24,7 @@ use crate::transpose::memory::prefetch;
 /// Rows of a product. The kernels pack all the rows that they get into scratch of their own.
 const PRODUCT_ROWS: usize = 1536;
 
-impl<T: Scalar> Panel<'_, T> {
+impl<T: Scalar> GroupPanel<'_, T> {
     /// `P A = L U`. Returns the first column with a pivot that is zero or not finite.
     pub fn factor(mut self) -> Step<Option<usize>> {
         let columns = 0..self.a.cols();

@@ -11,7 +11,7 @@ use crate::matrix::Cells;
 use crate::scalar::Scalar;
 
 /// A panel as one worker of the group sees it.
-pub struct Panel<'a, T> {
+pub struct GroupPanel<'a, T> {
     /// By columns, rows >= columns.
     pub(super) a: Cells<'a, T>,
     /// The row that was interchanged with row i. The leader writes it.
@@ -23,7 +23,7 @@ pub struct Panel<'a, T> {
     pub(super) unusable: Option<usize>,
 }
 
-impl<'a, T: Scalar> Panel<'a, T> {
+impl<'a, T: Scalar> GroupPanel<'a, T> {
     /// # Safety
     /// *Order* (see [`Cells`]): all members of the group factor this panel, and nothing else
     /// accesses it or its pivots meanwhile.
@@ -35,7 +35,7 @@ impl<'a, T: Scalar> Panel<'a, T> {
     ) -> Self {
         let is_tall = a.rows() >= a.cols() && pivots.rows() == a.cols();
         assert!(a.row_stride() == 1 && is_tall, "a tall panel by columns");
-        Panel { a, pivots, rows, members, unusable: None }
+        GroupPanel { a, pivots, rows, members, unusable: None }
     }
 
     /// Elements that no member writes before the next barrier.

@@ -17,7 +17,7 @@ use faer::reborrow::{Reborrow, ReborrowMut};
 
 use super::blas::column_mut;
 use super::candidate::{Candidate, STRIP};
-use super::panel::Panel;
+use super::panel::GroupPanel;
 use crate::comm::Step;
 use crate::scalar::Scalar;
 
@@ -29,7 +29,7 @@ const SIDE: usize = 16;
 
 /// Factors columns of a panel within the rows of this worker, with the widest vectors of the
 /// processor.
-pub fn strip<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
+pub fn strip<T: Scalar>(panel: &mut GroupPanel<T>, columns: Range<usize>) -> Step {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f") {
@@ -46,20 +46,20 @@ pub fn strip<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512vl,avx512dq")]
-fn strip_avx512<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
+fn strip_avx512<T: Scalar>(panel: &mut GroupPanel<T>, columns: Range<usize>) -> Step {
     strip_portable(panel, columns)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn strip_avx2<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
+fn strip_avx2<T: Scalar>(panel: &mut GroupPanel<T>, columns: Range<usize>) -> Step {
     strip_portable(panel, columns)
 }
 
 /// For each column: interchanges, divides, subtracts from the columns to the right. It finds the
 /// next pivot while the next column is in cache.
 #[inline(always)]
-fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Step {
+fn strip_portable<T: Scalar>(panel: &mut GroupPanel<T>, columns: Range<usize>) -> Step {
     let own = panel.rows.clone();
     let first = |j: usize| own.contains(&j).then_some(j);
     let top = columns.start.max(own.start).min(own.end);
@@ -102,7 +102,7 @@ fn strip_portable<T: Scalar>(panel: &mut Panel<T>, columns: Range<usize>) -> Ste
 /// it is zero. Returns the pivot's row number and entries.
 #[inline(never)]
 fn interchange<T: Scalar>(
-    panel: &mut Panel<T>,
+    panel: &mut GroupPanel<T>,
     columns: &Range<usize>,
     j: usize,
     largest: &Largest<T::Real>,

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use bytemuck::Pod;
 use faer::dyn_stack::MemBuffer;
 use faer::{MatMut, MatRef};
 
@@ -19,14 +20,14 @@ use super::float_mode::FloatMode;
 use super::getrf::swap_rows;
 use super::members::Members;
 use super::norm;
-use super::panel::Panel;
+use super::panel::GroupPanel;
 use crate::comm::{Comm, Communicator, Group, Phase, Signal, Step, Stopped};
 use crate::device::in_new_order;
 use crate::device::{Device, Moduli, Op, Side, Squares, Triangle, Update, Worker};
 use crate::error::Error;
 use crate::layout::{GlobalRow, TileColumn};
 use crate::log::{self, Event};
-use crate::matrix::{Cells, Matrix};
+use crate::matrix::{Cells, DistMatrix, Panel, Remote};
 use crate::scalar::Scalar;
 use crate::trace::{Of, WorkerTrace};
 use crate::transpose::Square;
@@ -90,8 +91,9 @@ pub fn scratch_elements<T>(width: usize, tiles: usize) -> usize {
 pub struct CpuWorker<'a, T> {
     comm: &'a Communicator,
     worker: usize,
-    /// The number of phases that it has entered.
+    /// The numbers of phases that it has entered, and of reductions.
     phases: usize,
+    reductions: usize,
     pack_rows: usize,
     pack: Cells<'a, T>,
     widest: usize,
@@ -121,6 +123,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
             comm,
             worker,
             phases: 0,
+            reductions: 0,
             pack_rows: packed_rows::<T>(widest_tile),
             pack: scratch.sub(0, 0, packed, 1),
             widest: widest_tile,
@@ -199,17 +202,17 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
     /// `Device::update_rows` for at most as many targets as packed tiles fit.
     fn update_some(
         &mut self,
-        a: &Matrix<T>,
-        k: TileColumn,
+        a: &DistMatrix<T>,
+        panel: &Panel<T>,
         targets: &[TileColumn],
         update: Update,
         within: &Range<GlobalRow>,
     ) {
-        let (columns, of_panel) = (a.columns(), a.columns().tile(k));
+        let (columns, of_panel) = (a.columns(), panel.diagonal_rows());
         let rows = match update {
             Update::Cholesky => columns.tile(targets[0]).rows().start..a.all_rows().end,
-            Update::Lu => of_panel.rows().end..a.all_rows().end,
-            Update::Above => a.all_rows().start..of_panel.rows().start,
+            Update::Lu => of_panel.end..a.all_rows().end,
+            Update::Above => a.all_rows().start..of_panel.start,
         };
         let (first_row, end_row) = (rows.start.max(within.start), rows.end.min(within.end));
         if first_row >= end_row {
@@ -217,13 +220,18 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         }
         let (tiles, size) = (self.tiles, self.widest * self.widest);
         let other = |index: usize, j: TileColumn| {
-            let (rows, width) = (of_panel.width, columns.tile(j).width);
+            let (rows, width) = (of_panel.end - of_panel.start, columns.tile(j).width);
             tiles.rows_from(index * size).by_columns(rows, width, rows)
         };
         for (index, &j) in targets.iter().enumerate() {
             match update {
-                Update::Cholesky => self.mirror(a.tile(j.row(), k), other(index, j), false, true),
-                Update::Lu | Update::Above => self.copy(a.tile(k.row(), j), other(index, j)),
+                Update::Cholesky => {
+                    let tile = panel.rows(columns.tile(j).rows());
+                    self.mirror(tile, other(index, j), false, true);
+                }
+                Update::Lu | Update::Above => {
+                    self.copy(a.tile(panel.tile().row(), j), other(index, j));
+                }
             }
         }
         // Blocks of rows start at multiples of their height for every target. So the arithmetic
@@ -235,7 +243,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
                 return;
             }
             let (top, end) = (start.max(first_row), (start + self.pack_rows).min(end_row));
-            let rows = a.rows_of(k, top..end);
+            let rows = panel.rows(top..end);
             // For a single product the copy costs more than it saves.
             let rows = if targets.len() > 1 { self.packed(rows) } else { rows };
             for (index, &j) in targets.iter().enumerate() {
@@ -264,14 +272,43 @@ impl<T: Scalar> Comm for CpuWorker<'_, T> {
         self.comm.workers()
     }
 
-    fn shift_columns<'c, U: Scalar + 'c>(
+    fn broadcast<'c, U: Scalar>(
         &mut self,
-        lists: impl Iterator<Item = impl Iterator<Item = Cells<'c, U>>>,
+        a: &DistMatrix<'c, U>,
+        k: TileColumn,
+        rows: Range<GlobalRow>,
+    ) -> Step<Panel<'c, U>> {
+        let cells = a.rows_of(k, rows.clone());
+        Ok(Panel::new(a, k, rows, cells))
+    }
+
+    fn fetch<'c, U: Scalar>(&mut self, there: Remote<'c, U>) -> Step<Cells<'c, U>> {
+        Ok(there.cells())
+    }
+
+    fn receive<U: Pod>(&mut self, there: Remote<U>, here: Cells<U>) {
+        let there = there.cells();
+        if there.as_ptr() != here.as_ptr() {
+            let (here, there) = (self.write(here), self.read(there));
+            faer::zip!(here, there).for_each(|faer::unzip!(here, there)| *here = *there);
+        }
+    }
+
+    fn all_reduce_max<const N: usize>(&mut self, values: [f64; N]) -> Step<[f64; N]> {
+        self.reductions += 1;
+        self.comm.show(self.worker, self.reductions, values);
+        self.barrier()?;
+        Ok(self.comm.largest(self.reductions))
+    }
+
+    fn exchange_columns<'c, U: Scalar + 'c>(
+        &mut self,
+        lists: impl Iterator<Item = impl Iterator<Item = Remote<'c, U>>>,
         spare: Option<Cells<'c, U>>,
     ) {
-        self.span("shift columns", Of::Call, |worker| {
+        self.span("exchange columns", Of::Call, |worker| {
             let copy = |from, to| blas::copy(worker.read(from), worker.write(to));
-            for mut list in lists {
+            for mut list in lists.map(|list| list.map(Remote::cells)) {
                 let Some(first) = list.next() else { continue };
                 if let Some(spare) = spare {
                     copy(first, spare);
@@ -288,7 +325,7 @@ impl<T: Scalar> Comm for CpuWorker<'_, T> {
         });
     }
 
-    fn transpose_square<U: Scalar>(&mut self, a: &Matrix<U>) -> Step {
+    fn transpose_square<U: Scalar>(&mut self, a: &DistMatrix<U>) -> Step {
         assert!(a.is_square_by_columns(), "a square matrix by whole columns");
         self.span("transpose across", Of::Call, |worker| {
             let square = Square::new(a.n(), a.columns().ranks(), size_of::<U>());
@@ -389,7 +426,7 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
             let members = Members::new(worker.comm, worker.worker, group);
             let (rows, leads) = (members.rows(first.get(), panel.rows()), members.leads());
             // SAFETY: *order*, promised to `CpuWorker::new`: the group factors this panel alone.
-            let unusable = unsafe { Panel::new(panel, pivots, rows, members) }.factor()?;
+            let unusable = unsafe { GroupPanel::new(panel, pivots, rows, members) }.factor()?;
             if leads {
                 let rows = blas::column_mut(worker.write(pivots), 0);
                 rows.iter_mut().for_each(|row| *row += first.get() as i32);
@@ -408,20 +445,20 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
 
     fn update_rows(
         &mut self,
-        a: &Matrix<T>,
-        k: TileColumn,
+        a: &DistMatrix<T>,
+        panel: &Panel<T>,
         mut targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
         within: Range<GlobalRow>,
     ) {
-        self.span("update", Of::Panel(k.get()), |worker| {
+        self.span("update", Of::Panel(panel.tile().get()), |worker| {
             let most = (worker.tiles.rows() / (worker.widest * worker.widest).max(1)).max(1);
             loop {
                 let some: Vec<_> = targets.by_ref().take(most).collect();
                 if some.is_empty() {
                     return;
                 }
-                worker.update_some(a, k, &some, update, &within);
+                worker.update_some(a, panel, &some, update, &within);
             }
         });
     }
@@ -534,23 +571,27 @@ impl<T: Scalar> Worker<T> for CpuWorker<'_, T> {
         blas::copy(from, self.write(to));
     }
 
-    fn transpose_shards(
+    fn transpose_shards<'c>(
         &mut self,
         plan: &transpose::Plan,
-        shards: &[Cells<T>],
+        ranks: usize,
+        shard: impl Fn(usize) -> Cells<'c, T>,
         own: Cells<T>,
         shared: Cells<T>,
-    ) -> Step {
+    ) -> Step
+    where
+        T: 'c,
+    {
         self.span("transpose", Of::Call, |worker| {
             let (size, elements) = (size_of::<T>(), plan.rows() * plan.cols());
             assert!(own.rows() * size >= plan.scratch_bytes(), "scratch of a transposition");
             for phase in 0..plan.phases() {
                 for (rank, units) in
-                    shares(plan.units(phase), shards.len(), worker.worker, worker.workers())
+                    shares(plan.units(phase), ranks, worker.worker, worker.workers())
                 {
                     let each = shared_elements::<T>(plan, 1);
                     let shared = shared.sub(rank * each, 0, each, 1);
-                    let shard = shards[rank].flat().sub(0, 0, elements, 1);
+                    let shard = shard(rank).flat().sub(0, 0, elements, 1);
                     let [shard, own, shared] =
                         [shard, own, shared].map(|view| view.as_ptr().cast());
                     // SAFETY: *memory* of these views, contiguous and long enough. *Order*,

@@ -137,39 +137,6 @@ impl Memory for CudaMemory {
         unsafe { seat.device.write_lines(lines, from, bytes, 1, seat.stream) }
     }
 
-    /// Copies by a tree: each rank that has the data passes it on. No rank is read more than
-    /// log2(P) times.
-    unsafe fn spread(&self, from: Place, to: &[Place], bytes: usize) -> Result<()> {
-        if bytes == 0 {
-            return Ok(());
-        }
-        // Ranks that have the data, or will when their streams reach later work, and the events for
-        // that.
-        let mut have = vec![from];
-        let mut events = Vec::new();
-        let given = to.iter().try_for_each(|&to| {
-            let Seat { device, stream, .. } = &self.0.seats[to.0];
-            let stream = *stream;
-            // Each round has as many copies as ranks had the data before it.
-            let from = have[have.len() - (1 << have.len().ilog2())];
-            let holder = &self.0.seats[from.0];
-            let event = holder.device.new_event()?;
-            events.push((holder, event));
-            holder.device.record(event, holder.stream)?;
-            device.wait_for(event, stream)?;
-            let lines = |(rank, at): Place| (rank, Lines { at: address(at), pitch: bytes });
-            // SAFETY: the caller promises the ranges, for its sole use.
-            unsafe { self.0.copy(lines(to), lines(from), (bytes, 1), device, stream)? };
-            have.push(to);
-            Ok(())
-        });
-        let seats = have.iter().map(|(rank, _)| &self.0.seats[*rank]);
-        let waited: Vec<_> = seats.map(|seat| seat.device.wait(seat.stream)).collect();
-        let destroyed: Vec<_> =
-            events.iter().map(|(seat, event)| seat.device.destroy_event(*event)).collect();
-        waited.into_iter().chain(destroyed).fold(given, Result::and)
-    }
-
     unsafe fn fill(&self, (rank, to): Place, word: &[u8], count: usize) -> Result<()> {
         if count == 0 {
             return Ok(());

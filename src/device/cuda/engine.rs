@@ -12,7 +12,7 @@ use super::vendor::mg::{Distributed, Grid, Outcome, Whole, Work};
 use crate::device::WholeStep;
 use crate::error::Result;
 use crate::layout::{Column, GlobalColumn, Layout, Partition};
-use crate::matrix::{Cells, Matrix};
+use crate::matrix::{Cells, DistMatrix, Remote};
 use crate::scalar::Scalar;
 
 /// Parts of a rank's memory begin at multiples of this.
@@ -215,7 +215,7 @@ impl CusolverMg {
     pub unsafe fn run<T: Scalar>(
         &self,
         seats: &[Seat],
-        matrix: &Matrix<T>,
+        matrix: &DistMatrix<T>,
         step: WholeStep<T>,
     ) -> Result<usize> {
         let parts = seats.iter().enumerate().map(|(rank, seat)| self.parts(rank, seat));
@@ -225,7 +225,8 @@ impl CusolverMg {
         let work = Work { parts: &parts_of_work, elements: self.work };
         let mut used = self.used.lock().unwrap_or_else(|e| e.into_inner());
         let Some(Used { grid: Some(grid), matrices, .. }) = &mut *used else { return Ok(0) };
-        let shards = matrix.shards().iter().map(|shard| shard.as_ptr().addr() as Address).collect();
+        let address = |shard: &Remote<T>| shard.cells().as_ptr().addr() as Address;
+        let shards = matrix.remote_shards().iter().map(address).collect();
         for (matrix, parts) in matrices.iter_mut().zip([shards, all(|p| p.b)]) {
             matrix.parts = parts;
         }
@@ -265,9 +266,10 @@ impl CusolverMg {
     }
 
     /// Whether a diagonal is that of a Cholesky factor: of positive numbers.
-    fn is_factor<T: Scalar>(&self, seats: &[Seat], matrix: &Matrix<T>) -> Result<bool> {
+    fn is_factor<T: Scalar>(&self, seats: &[Seat], matrix: &DistMatrix<T>) -> Result<bool> {
         for t in matrix.columns().each() {
-            let (diagonal, size) = (matrix.diagonal(t).diagonal(), size_of::<T>());
+            let tile = matrix.remote_tile(t.row(), t).cells();
+            let (diagonal, size) = (tile.diagonal(), size_of::<T>());
             let Seat { device, stream, .. } = &seats[matrix.columns().tile(t).rank];
             let mut entries = vec![T::ZERO; diagonal.rows()];
             let at = diagonal.as_ptr().addr() as Address;

@@ -13,13 +13,15 @@ const LARGE: usize = 2 << 30;
 /// Sizes of the parts, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Scratch that the algorithms use: the rank's own, and on rank 0 the shared one.
+    /// Scratch that the algorithms use: tiles, and what the phases use in turn.
     pub own: usize,
     pub shared: usize,
     pub sums: usize,
     pub pivots: usize,
-    /// Copies of remote blocks, and conjugates, on the caller's stream and on the other one.
+    /// Conjugates and tables, on the caller's stream and on the other one.
     pub arenas: [usize; 2],
+    /// A copy of what another rank has.
+    pub fetched: usize,
     /// A panel of another rank, twice.
     pub panel: usize,
     /// An int32 for each factorisation of a tile or panel.
@@ -47,6 +49,7 @@ pub struct RankScratch {
     pub sums: Address,
     pub pivots: Address,
     pub arenas: [Address; 2],
+    pub fetched: Address,
     pub panels: [Address; 2],
     pub infos: Address,
     pub panel_pivots: Address,
@@ -79,6 +82,7 @@ impl Needs {
             sums: part(self.sums),
             pivots: part(self.pivots),
             arenas: [part(self.arenas[0]), part(self.arenas[1])],
+            fetched: part(self.fetched),
             panels: [part(self.panel), part(self.panel)],
             infos: part(self.infos),
             panel_pivots: part(self.panel_pivots),

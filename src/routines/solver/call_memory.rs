@@ -30,13 +30,14 @@ pub struct CallMemory {
 pub enum Region {
     /// That of one worker, of `Sizes::own` elements.
     Own(usize),
-    /// That which the phases use in turn: staging columns of the redistribution, the workers'
-    /// partial sums, scratch of the transposition.
-    Shared,
+    /// That which the phases use in turn, in the memory that a worker reaches: staging columns of the
+    /// redistribution, partial sums, scratch of the transposition.
+    Shared(usize),
     /// The sums of one worker, initially zeros.
     Sums(usize),
-    /// Row interchanges where they are neither operand nor result.
-    Pivots,
+    /// Row interchanges where they are neither operand nor result, in the memory that a worker
+    /// reaches.
+    Pivots(usize),
 }
 
 enum Held {
@@ -81,31 +82,31 @@ impl CallMemory {
         let size = size_of::<T>();
         let count = match region {
             Region::Own(_) => own,
-            Region::Shared => shared,
+            Region::Shared(_) => shared,
             Region::Sums(_) => sums,
-            Region::Pivots => pivots,
+            Region::Pivots(_) => pivots,
         };
         match &self.scratch {
             Held::Cpu { scratch, sums, pivots } => {
                 let at = match region {
                     Region::Own(worker) => worker * own * size,
-                    Region::Shared => workers * own * size,
+                    Region::Shared(_) => workers * own * size,
                     Region::Sums(worker) => sums + worker * count * size,
-                    Region::Pivots => *pivots,
+                    Region::Pivots(_) => *pivots,
                 };
                 scratch.cells(at, count)
             }
             Held::Devices(ranks) => {
-                let rank = match region {
-                    Region::Own(rank) | Region::Sums(rank) => rank,
-                    Region::Shared | Region::Pivots => 0,
-                };
+                let (Region::Own(rank)
+                | Region::Sums(rank)
+                | Region::Shared(rank)
+                | Region::Pivots(rank)) = region;
                 let of = &ranks[rank];
                 let (at, room) = match region {
                     Region::Own(_) => (of.own, of.needs.own),
-                    Region::Shared => (of.shared, of.needs.shared),
+                    Region::Shared(_) => (of.shared, of.needs.shared),
                     Region::Sums(_) => (of.sums, of.needs.sums),
-                    Region::Pivots => (of.pivots, of.needs.pivots),
+                    Region::Pivots(_) => (of.pivots, of.needs.pivots),
                 };
                 assert!(count * size <= room, "inside the scratch");
                 let first = std::ptr::without_provenance_mut(at as usize);

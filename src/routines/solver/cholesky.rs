@@ -151,8 +151,8 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut
     let scale = if verb.factor || verb.solve || verb.invert { scale(job, worker)? } else { 0.0 };
     if verb.factor {
         match job.options.engine {
-            Engine::Own => factor(worker, &job.a())?,
-            Engine::CusolverMg => worker.whole(&job.a(), WholeStep::Potrf)?,
+            Engine::Own => factor(worker, &job.a(worker))?,
+            Engine::CusolverMg => worker.whole(&job.a(worker), WholeStep::Potrf)?,
         }
         *time = job.lap(worker, "factor", *time);
     }
@@ -185,11 +185,11 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut
     if verb.invert {
         worker.keep_subnormals(inverse_near_underflow::<T>(scale));
         match job.options.engine {
-            Engine::Own => inverse(worker, &job.a(), job.panel())?,
+            Engine::Own => inverse(worker, &job.a(worker), &job.panels(worker))?,
             Engine::CusolverMg if job.info() != 0 => {}
             Engine::CusolverMg => {
-                worker.whole(&job.a(), WholeStep::Potri)?;
-                mirror_triangle(worker, &job.a(), Missing::Upper, true)?;
+                worker.whole(&job.a(worker), WholeStep::Potri)?;
+                mirror_triangle(worker, &job.a(worker), Missing::Upper, true)?;
             }
         }
         *time = job.lap(worker, "invert", *time);
@@ -199,6 +199,9 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut
 
 /// A single thread writes these results.
 pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
+    if !job.gives_any(Kind::Real) {
+        return Ok(());
+    }
     job.give_real(if job.info() == 0 { logdet(job)? } else { f64::NAN })
 }
 
@@ -220,7 +223,7 @@ fn conjugates_factor<T: Scalar>(job: &Solver<T>) -> bool {
 
 /// Conjugates B's lower triangle; all workers meet at its end.
 fn conjugate<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
-    let a = job.a();
+    let a = job.a(worker);
     for t in owned_from(worker, a.columns(), TileColumn::new(0)) {
         worker.conjugate(a.rows_of(t, a.columns().tile(t).rows().start..a.all_rows().end));
     }

@@ -1,8 +1,6 @@
 //! norm1(A) before A is overwritten, and the reciprocal of A's condition number in that norm, as in
 //! LAPACK's `gecon` and `pocon`. The identity corner of a padded A does not count.
 
-use std::sync::atomic::Ordering;
-
 use super::call_memory::Region;
 use super::job::Solver;
 use super::magnitude::near_underflow;
@@ -11,10 +9,10 @@ use crate::algorithms::lu::Interchange;
 use crate::algorithms::norm;
 use crate::comm::Step;
 use crate::device::memory;
-use crate::device::{Op, Triangle, Worker, larger};
+use crate::device::{Op, Triangle, Worker};
 use crate::error::Result;
 use crate::matrix::Cells;
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, larger};
 
 impl<T: Scalar> Solver<T> {
     /// The sums of a worker, initially zeros; `None` if it has none.
@@ -46,16 +44,14 @@ impl<T: Scalar> Solver<T> {
     pub fn measure(&self, worker: &mut impl Worker<T>) -> Step<f64> {
         worker.keep_subnormals(true);
         let rows = self.row_sums(worker.worker());
-        let found = norm::of_all(worker, &self.a(), self.unpadded(), rows)?;
-        // For non-negative numbers, bits have the order of the values; NaN is the largest.
-        self.norms.column.fetch_max(found.column.abs().to_bits(), Ordering::AcqRel);
-        self.gather_largest(worker, found.entry)
+        let found = norm::of_all(worker, &self.a(worker), self.unpadded(), rows)?;
+        Ok(self.find(worker, found)?.entry)
     }
 
     /// The worker's part of norm1(A) of a Hermitian A, from its own tile columns.
     pub fn measure_hermitian(&self, worker: &mut impl Worker<T>) {
         if let Some(sums) = self.row_sums(worker.worker()) {
-            norm::of_lower_triangle(worker, &self.a(), self.unpadded(), sums);
+            norm::of_lower_triangle(worker, &self.a(worker), self.unpadded(), sums);
         }
     }
 
@@ -70,7 +66,7 @@ impl<T: Scalar> Solver<T> {
 
     fn found_norm(&self) -> Result<f64> {
         if self.sizes.sums == 0 {
-            return Ok(f64::from_bits(self.norms.column.load(Ordering::Acquire)));
+            return Ok(self.found().column);
         }
         self.largest_total()
     }
@@ -89,21 +85,21 @@ impl<T: Scalar> Solver<T> {
         }
         worker.keep_subnormals(near_underflow::<T>(norm));
         let t = block(order);
-        let part = |i: usize| self.shared_scratch().rows_from(i * n * t).by_rows(n, t);
-        let sums: Vec<_> = (0..worker.workers()).map(|l| part(1 + l)).collect();
-        let (x, first_after) = (part(0), (1 + worker.workers()) * n * t);
+        let x = self.common_blocks(worker, 0, n * t).part(|one| one.by_rows(n, t));
+        let sums = self.own_blocks(worker, n * t, n * t).part(|one| one.by_rows(n, t));
+        if self.has_copy(worker) {
+            worker.fill(x.own(), T::ZERO);
+        }
         let mut estimator = None;
         if worker.worker() == 0 {
-            worker.fill(x, T::ZERO);
             let started =
                 estimator.insert(self.norms.estimator.lock().unwrap_or_else(|e| e.into_inner()));
             started.start(norm);
         }
-        let request = self.shared_scratch().sub(first_after, 0, 1, 1);
-        let estimator = estimator.as_deref_mut();
-        inverse_norm(worker, estimator, x.sub(0, 0, order, t), request, |worker, op| {
+        let (estimator, vectors) = (estimator.as_deref_mut(), x.part(|x| x.sub(0, 0, order, t)));
+        inverse_norm(worker, estimator, &vectors, |worker, op| {
             let (sweeps, interchange) = sweeps(op);
-            self.solve_shared(worker, x, &sums, &sweeps, interchange)
+            self.solve_shared(worker, &x, &sums, &sweeps, interchange)
         })
     }
 

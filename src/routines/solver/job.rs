@@ -2,7 +2,6 @@
 //! which share `moves.rs`, `magnitude.rs`, `substitute.rs` and `results.rs`.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use super::call_memory::{CallMemory, Region};
@@ -10,13 +9,14 @@ use super::operands::{Kind, Problem, Signature};
 use super::options::{Options, Verb};
 use super::sizes::{Sizes, panel_rows};
 use crate::algorithms::condition::Estimator;
+use crate::algorithms::lu::more_elements;
 use crate::call::{Buffer, Call};
-use crate::comm::{Communicator, Sharing};
-use crate::device::Worker;
+use crate::comm::{Communicator, Sharing, Step};
 use crate::device::memory::{self, Memory};
+use crate::device::{Moduli, Worker};
 use crate::error::{Error, Result};
 use crate::layout::Storage;
-use crate::matrix::{Cells, Matrix};
+use crate::matrix::{Blocks, Cells, DistMatrix};
 use crate::scalar::{DType, Scalar};
 use crate::stats::{self, CallStats};
 use crate::{log, settings, trace};
@@ -32,17 +32,15 @@ pub struct Solver<T> {
     pub(super) call_memory: CallMemory,
     /// The `info` of an earlier factor; 0 if the operands have none.
     pub(super) info_given: usize,
-    /// The bits of the largest magnitude that workers have found.
-    pub(super) largest: AtomicU64,
+    /// What all workers have found.
+    found: Mutex<Moduli>,
     pub(super) norms: Norms<T>,
 }
 
-/// Norms that the workers of a call find.
+/// Norms that a call knows.
 pub struct Norms<T> {
     /// norm1(A) as an operand.
     pub(super) given: Option<f64>,
-    /// The bits of the largest column sum of B.
-    pub(super) column: AtomicU64,
     pub(super) estimator: Mutex<Estimator<T>>,
 }
 
@@ -50,7 +48,7 @@ impl<T: Scalar> Norms<T> {
     pub fn new(options: &Options, n: usize, given: Option<f64>) -> Self {
         let order = if options.verb.condition { options.unpadded.unwrap_or(n).min(n) } else { 0 };
         let estimator = Mutex::new(Estimator::new(order));
-        Norms { given, column: AtomicU64::new(0), estimator }
+        Norms { given, estimator }
     }
 }
 
@@ -86,7 +84,7 @@ impl<T: Scalar> Solver<T> {
         Ok(Solver {
             comm: Communicator::new(sizes.workers).with_sharing(sharing).with_trace(trace),
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
-            largest: AtomicU64::new(0),
+            found: Mutex::default(),
             norms: Norms::new(&options, problem.n, norm),
             info_given: info_given as usize,
             call_memory,
@@ -102,8 +100,13 @@ impl<T: Scalar> Solver<T> {
         &*self.call_memory.memory
     }
 
+    /// B, as a worker has it.
+    pub fn a(&self, worker: &impl Worker<T>) -> DistMatrix<'_, T> {
+        self.matrix().seen_from(worker.here())
+    }
+
     /// B, in the memory where the call works on it.
-    pub fn a(&self) -> Matrix<'_, T> {
+    fn matrix(&self) -> DistMatrix<'_, T> {
         let Signature { args, rets } = self.options.verb.signature;
         let shard = self.sizes.distribution.shard();
         let layout = match self.options.verb.family.reads_only() {
@@ -116,7 +119,7 @@ impl<T: Scalar> Solver<T> {
             Some(result) => call.rets[result].cells(&layout),
             None => call.args[operand.expect("a matrix")].cells(&layout),
         });
-        Matrix::new(shards.collect(), &self.sizes.distribution)
+        DistMatrix::new(shards.collect(), &self.sizes.distribution)
     }
 
     /// Scratch of one worker alone.
@@ -124,21 +127,55 @@ impl<T: Scalar> Solver<T> {
         self.call_memory.region(&self.sizes, Region::Own(worker))
     }
 
-    /// The scratch that the phases share.
-    pub(super) fn shared_scratch(&self) -> Cells<'_, T> {
-        self.call_memory.region(&self.sizes, Region::Shared)
+    /// The scratch that the phases use in turn, in the memory that a worker reaches.
+    pub(super) fn shared_scratch(&self, worker: usize) -> Cells<'_, T> {
+        self.call_memory.region(&self.sizes, Region::Shared(worker))
+    }
+
+    /// Blocks of `each` elements of that scratch for every worker, from element `first` on.
+    pub(super) fn own_blocks(
+        &self,
+        worker: &impl Worker<T>,
+        first: usize,
+        each: usize,
+    ) -> Blocks<'_, T> {
+        let of = |w: usize| {
+            let index = if self.sizes.is_rank { 0 } else { w };
+            self.shared_scratch(w).sub(first + index * each, 0, each, 1)
+        };
+        Blocks::new((0..worker.workers()).map(of), worker.worker())
+    }
+
+    /// A block of that scratch for all workers, or one on each rank.
+    pub(super) fn common_blocks(
+        &self,
+        worker: &impl Worker<T>,
+        first: usize,
+        count: usize,
+    ) -> Blocks<'_, T> {
+        let of = |w: usize| self.shared_scratch(w).sub(first, 0, count, 1);
+        Blocks::new((0..worker.workers()).map(of), worker.worker())
     }
 
     /// Scratch for one tile column, used for inverses.
-    pub fn panel(&self) -> Cells<'_, T> {
+    pub fn panels(&self, worker: &impl Worker<T>) -> Blocks<'_, T> {
         let (m, widest) = (self.problem.m, self.sizes.columns().widest());
-        self.shared_scratch().by_columns(m, widest, panel_rows(m))
+        let leading = panel_rows(m);
+        let blocks = self.common_blocks(worker, 0, leading * widest);
+        blocks.part(|one| one.by_columns(m, widest, leading))
     }
 
-    /// The operand of a kind, on rank 0.
-    pub(super) fn operand(&self, kind: Kind) -> Option<&Buffer> {
-        let position = Signature::find(self.options.verb.signature.args, kind)?;
-        Some(&self.calls[0].args[position])
+    /// More scratch for inverses from L and U on ranks.
+    pub fn more(&self, worker: &impl Worker<T>) -> Blocks<'_, T> {
+        let (m, widest) = (self.problem.m, self.sizes.columns().widest());
+        let count = if self.sizes.is_rank { more_elements(m, widest) } else { 0 };
+        self.common_blocks(worker, panel_rows(m) * widest, count)
+    }
+
+    /// The rank with a worker's copy of what all ranks have: its own, or the first where workers
+    /// share memory.
+    pub(super) fn copy_of(&self, worker: usize) -> usize {
+        if self.sizes.is_rank { worker } else { 0 }
     }
 
     pub(super) fn x(&self, rank: usize) -> &Buffer {
@@ -158,11 +195,38 @@ impl<T: Scalar> Solver<T> {
         self.calls[rank].args[position].by_rows()
     }
 
-    /// The row interchanges: rank 0's operand or result, or the call's own.
-    pub fn pivots(&self) -> Cells<'_, i32> {
-        let result = Signature::find(self.options.verb.signature.rets, Kind::Pivots);
-        let buffer = self.operand(Kind::Pivots).or(result.map(|i| &self.calls[0].rets[i]));
-        buffer.map_or_else(|| self.call_memory.region(&self.sizes, Region::Pivots), Buffer::column)
+    /// Whether a worker changes its copy of what all ranks have. Where workers share memory, one does.
+    pub(super) fn has_copy(&self, worker: &impl Worker<T>) -> bool {
+        self.copy_of(worker.worker()) == worker.worker()
+    }
+
+    /// The row interchanges, as every worker has them: operand, result, or the call's own.
+    pub fn pivots(&self, worker: &impl Worker<T>) -> Blocks<'_, i32> {
+        let of = |w: usize| self.pivots_of(w);
+        Blocks::new((0..worker.workers()).map(of), worker.worker())
+    }
+
+    pub(super) fn pivots_of(&self, worker: usize) -> Cells<'_, i32> {
+        let (call, signature) = (&self.calls[self.copy_of(worker)], self.options.verb.signature);
+        let operand = Signature::find(signature.args, Kind::Pivots).map(|i| &call.args[i]);
+        let result = Signature::find(signature.rets, Kind::Pivots).map(|i| &call.rets[i]);
+        let own = || self.call_memory.region(&self.sizes, Region::Pivots(worker));
+        operand.or(result).map_or_else(own, Buffer::column)
+    }
+
+    /// The largest moduli of all workers, from those that each has found. All workers meet.
+    pub(super) fn find(&self, worker: &mut impl Worker<T>, mine: Moduli) -> Step<Moduli> {
+        let [column, entry] = worker.all_reduce_max([mine.column, mine.entry])?;
+        let all = Moduli { column, entry };
+        if worker.worker() == 0 {
+            *self.found.lock().unwrap_or_else(|e| e.into_inner()) = all;
+        }
+        Ok(all)
+    }
+
+    /// What worker 0 has found, after all have returned.
+    pub(super) fn found(&self) -> Moduli {
+        *self.found.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// The current `info`. Workers that have met agree on it.
@@ -172,7 +236,7 @@ impl<T: Scalar> Solver<T> {
 
     /// The diagonal of the matrix, from the first entry to the last.
     pub fn diagonal(&self) -> Result<Vec<T>> {
-        let a = self.a();
+        let a = self.matrix();
         let tiles = a.columns().each().map(|t| a.diagonal(t).diagonal());
         // SAFETY: *order*: workers only read the matrix now, or have returned.
         let read = |d: Cells<T>| unsafe { memory::read(self.memory(), d) };

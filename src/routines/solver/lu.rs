@@ -167,13 +167,16 @@ pub static VERBS: [Verb; 11] = [
 /// One worker's part between `arrange` and `restore`.
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
-    let mut scale = 0.0;
+    let (mut scale, pivots) = (0.0, job.pivots(worker));
     if verb.factor {
         scale = if verb.norm { job.measure(worker)? } else { job.largest(worker)? };
         worker.keep_subnormals(near_underflow::<T>(scale));
         match job.options.engine {
-            Engine::Own => factor(worker, &job.a(), job.pivots())?,
-            Engine::CusolverMg => worker.whole(&job.a(), WholeStep::Getrf(job.pivots()))?,
+            Engine::Own => factor(worker, &job.a(worker), &pivots)?,
+            Engine::CusolverMg => {
+                worker.whole(&job.a(worker), WholeStep::Getrf(pivots.own()))?;
+                worker.replicate(&pivots, 0)?;
+            }
         }
         *time = job.lap(worker, "factor", *time);
     } else if verb.solve || verb.invert {
@@ -186,7 +189,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut
     if verb.solve && job.info() == 0 {
         let op = job.options.op_on_b(job.options.op);
         if job.options.engine_solves() {
-            job.solve_whole(worker, Some(job.pivots()), op.conjugates())?;
+            job.solve_whole(worker, Some(pivots.own()), op.conjugates())?;
         } else {
             let (sweeps, interchange) = sweeps(op);
             job.solve(worker, &sweeps, Some(interchange), scale)?;
@@ -203,7 +206,8 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut
     }
     if verb.invert && job.info() == 0 {
         worker.keep_subnormals(inverse_near_underflow::<T>(scale));
-        inverse(worker, &job.a(), job.pivots(), job.panel())?;
+        let (panels, more) = (job.panels(worker), job.more(worker));
+        inverse(worker, &job.a(worker), pivots.own(), &panels, &more)?;
         *time = job.lap(worker, "invert", *time);
     }
     Ok(())
@@ -211,7 +215,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut
 
 /// A single thread writes these results.
 pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
-    if !job.gives_values() {
+    if !job.gives_any(Kind::Value) {
         return Ok(());
     }
     let (det, sign, logdet) = determinant(job)?;
@@ -222,7 +226,7 @@ pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
 /// det A, det A / |det A| (0 if it is singular), log |det A|.
 fn determinant<T: Scalar>(job: &Solver<T>) -> Result<(T, T, f64)> {
     // SAFETY: *order*: all workers have returned.
-    let pivots = unsafe { memory::read(job.memory(), job.pivots()) }?;
+    let pivots = unsafe { memory::read(job.memory(), job.pivots_of(0)) }?;
     let odd = (0..).zip(pivots).filter(|(i, pivot)| i != pivot).count() % 2 == 1;
     let start = if odd { -T::ONE } else { T::ONE };
     let (mut det, mut sign, mut logdet) = (Scaled { mantissa: start, exponent: 0 }, start, 0.0);

@@ -1,11 +1,9 @@
 //! The magnitude of the numbers, which decides whether workers keep subnormal ones.
 
-use std::sync::atomic::Ordering;
-
 use super::job::Solver;
 use crate::algorithms::owned_from;
 use crate::comm::Step;
-use crate::device::Worker;
+use crate::device::{Moduli, Worker};
 use crate::layout::TileColumn;
 use crate::scalar::Scalar;
 
@@ -32,7 +30,7 @@ impl<T: Scalar> Solver<T> {
         if !W::FLUSHES {
             return Ok(0.0);
         }
-        let a = self.a();
+        let a = self.a(worker);
         let mut of_tile = |t: TileColumn| {
             let diagonal = a.diagonal(t).diagonal();
             let rows = self.unpadded().saturating_sub(a.columns().tile(t).global.get());
@@ -42,17 +40,19 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// Reports the first entry on the diagonal that is zero or not finite, if there is one. All
-    /// workers find the same.
+    /// workers meet at its end.
     pub fn check_diagonal<W: Worker<T>>(&self, worker: &mut W) -> Step {
-        if W::IS_RANK {
-            // Other ranks' streams have their waits enqueued only after the host threads have met
-            // once more.
-            worker.barrier()?;
+        let a = self.a(worker);
+        for t in owned_from(worker, a.columns(), TileColumn::new(0)) {
+            let diagonal = a.diagonal(t).diagonal();
+            let mut entries = vec![T::ZERO; diagonal.rows()];
+            worker.get(diagonal, &mut entries)?;
+            let unusable = |entry: &T| *entry == T::ZERO || !entry.is_number();
+            if let Some(i) = entries.iter().position(unusable) {
+                worker.report(a.columns().tile(t).global.get() + i + 1);
+            }
         }
-        let diagonal = self.diagonal().map_err(|error| worker.fail(error))?;
-        let unusable = |entry: &T| *entry == T::ZERO || !entry.is_number();
-        diagonal.iter().position(unusable).into_iter().for_each(|i| worker.report(i + 1));
-        Ok(())
+        worker.barrier()
     }
 
     /// The largest of all entries, without padding; 0 where workers do not flush. All workers meet
@@ -60,23 +60,16 @@ impl<T: Scalar> Solver<T> {
     pub fn largest<W: Worker<T>>(&self, worker: &mut W) -> Step<f64> {
         let mut largest = 0.0f64;
         if !W::FLUSHES {
-            return self.gather_largest(worker, largest);
+            worker.barrier()?;
+            return Ok(largest);
         }
-        let a = self.a();
+        let a = self.a(worker);
         for t in owned_from(worker, a.columns(), TileColumn::new(0)) {
             let (tile, column) = (a.columns().tile(t), a.tile_column(t));
             let cols = self.unpadded().saturating_sub(tile.global.get()).min(tile.width);
             largest = largest.max(worker.largest(column.sub(0, 0, self.unpadded(), cols))?);
         }
-        self.gather_largest(worker, largest)
-    }
-
-    /// The largest number of all workers, after they have met.
-    pub(super) fn gather_largest(&self, worker: &mut impl Worker<T>, largest: f64) -> Step<f64> {
-        // For non-negative numbers, bits have the order of the values.
-        self.largest.fetch_max(largest.to_bits(), Ordering::AcqRel);
-        worker.barrier()?;
-        Ok(f64::from_bits(self.largest.load(Ordering::Acquire)))
+        Ok(self.find(worker, Moduli { entry: largest, ..Moduli::default() })?.entry)
     }
 
     /// The order of A without its padding.

@@ -55,23 +55,29 @@ impl<T: Scalar> Solver<T> {
 
     fn transpose(&self, worker: &mut impl Worker<T>, moves: &Moves) -> Step {
         if let Some(turn) = &moves.turn {
-            let (own, shared) = (self.own_scratch(worker.worker()), self.shared_scratch());
-            worker.transpose_shards(turn, self.a().shards(), own, shared)?;
+            let (index, a, ranks) = (worker.worker(), self.a(worker), self.problem.ranks());
+            let (own, shared) = (self.own_scratch(index), self.shared_scratch(index));
+            worker.transpose_shards(turn, ranks, |rank| a.shard(rank), own, shared)?;
         }
         if self.options.verb.upright && self.options.storage.is_transpose() {
-            worker.transpose_square(&self.a())?;
+            worker.transpose_square(&self.a(worker))?;
         }
         Ok(())
     }
 
     fn redistribute(&self, worker: &mut impl Worker<T>, moves: &Moves) -> Step {
-        let (a, (m, n)) = (self.a(), self.sizes.distribution.shard());
-        let staging = |lines, length| self.shared_scratch().by_columns(length, lines, length);
+        let (a, (m, n)) = (self.a(worker), self.sizes.distribution.shard());
+        let staging = |worker: &_, lines, length| {
+            let blocks = self.own_blocks(worker, 0, lines * length);
+            blocks.part(|one| one.by_columns(length, lines, length))
+        };
         if let Some(columns) = &moves.columns {
-            redistribute_columns(worker, &a, columns, staging(columns.staging_lines(), m))?;
+            let lines = staging(worker, columns.staging_lines(), m);
+            redistribute_columns(worker, &a, columns, &lines)?;
         }
         if let Some(rows) = &moves.rows {
-            redistribute_rows(worker, &a, rows, staging(rows.staging_lines(), n))?;
+            let lines = staging(worker, rows.staging_lines(), n);
+            redistribute_rows(worker, &a, rows, &lines)?;
         }
         Ok(())
     }
@@ -79,7 +85,8 @@ impl<T: Scalar> Solver<T> {
     /// Makes a triangle of B from the other one, before or after redistribution.
     fn mirror(&self, worker: &mut impl Worker<T>, missing: Missing, conjugated: bool) -> Step {
         let block = self.sizes.distribution.in_block_mapping();
-        mirror_triangle(worker, &self.a().with_distribution(&block), missing, conjugated)
+        let a = self.a(worker);
+        mirror_triangle(worker, &a.with_distribution(&block), missing, conjugated)
     }
 
     /// The triangle of the solver's matrix that is not given, if only one is.

@@ -26,13 +26,13 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     let (leading, Some(own)) = (job.leading(), job.sums_of(worker.worker())) else { return Ok(()) };
     worker.keep_subnormals(true);
     if job.options.norm == Norm::Frobenius {
-        let found = squares(worker, &job.a(), leading)?;
+        let found = squares(worker, &job.a(worker), leading)?;
         let sizes = [found.small, found.medium, found.large];
         // SAFETY: *order*: this worker's own sums.
         let written = unsafe { memory::write(job.memory(), &sizes, own) };
         return written.map_err(|error| worker.fail(error));
     }
-    sums(worker, &job.a(), leading, job.options.sums_columns(), own);
+    sums(worker, &job.a(worker), leading, job.options.sums_columns(), own);
     Ok(())
 }
 

@@ -32,14 +32,11 @@ use crate::device::cuda::worker::columns::table_bytes;
 use crate::device::cuda::worker::interchanges::moves_bytes;
 use crate::dispatch;
 use crate::error::{Error, Result};
-use crate::layout::{Mapping, TileColumn};
+use crate::layout::Mapping;
 use crate::rendezvous::Exchange;
 use crate::routines::{OnCuda, Part};
 use crate::scalar::{DType, Scalar};
 use crate::settings::Float64;
-
-/// The most rows of a product in `algorithms/lu/inverse.rs` and `algorithms/cholesky/inverse.rs`.
-const INVERSE_ROWS: usize = 512;
 
 /// Whether a call only works on tiles of A in place, which the library factors.
 fn only_factors(options: &Options) -> bool {
@@ -56,6 +53,7 @@ impl Sizes {
         let machine = Machine {
             workers: ranks,
             least: ranks,
+            is_rank: true,
             mapping: if ranks > 1 { Mapping::BlockCyclic } else { Mapping::Block },
             tile: match options.engine {
                 Engine::CusolverMg if !options.verb.family.reads_only() => {
@@ -100,58 +98,49 @@ impl Sizes {
         let estimate = if verb.condition { crate::algorithms::condition::block(n) } else { 0 };
         // Columns of right-hand sides that one operation works on.
         let columns = self.group.min(rhs).max(rhs.min(self.shared / m.max(1))).max(estimate);
-        // The most that one operation copies from other ranks: a tile column, a tile and parts of
-        // x. Inverses also copy rows of all columns of another rank, and conjugates of the factors
-        // of x.
-        let tall = (m + widest) * widest;
-        let rows = if verb.invert { INVERSE_ROWS.min(n) * (n / ranks) + 2 * tall } else { 0 };
         // A norm reads its own shard.
         let shares = ranks > 1 && verb.family != Family::Norm;
-        let remote = if shares { 2 * tall + 2 * m * columns + rows } else { 0 };
+        let is_lu = verb.family == Family::Lu;
+        // What comes from other ranks: a tile, sums for its rows, or a product for an inverse.
+        let product = if verb.invert && is_lu { m } else { 0 };
+        let fetched = if shares { widest * widest.max(columns).max(product) } else { 0 };
+        // Conjugates of the factors of x.
         let own = m * columns + widest * columns + square;
-        let pivots = if verb.family == Family::Lu { n * size_of::<i32>() } else { 0 };
+        // Inverses from L and U interchange columns in any order.
+        let inverse = if verb.invert && is_lu { table_bytes((n, 2 * n)) } else { 0 };
         let table = [&self.arrange, &self.restore]
             .into_iter()
             .filter_map(|moves| moves.columns.as_ref())
             .map(|plan| table_bytes(plan.most_lists()))
-            .fold(ranks * size_of::<Address>(), usize::max);
-        let arena = ((own + remote) * size + pivots + 256).max(table);
-        // Where columns are block-cyclic, a rank works only on its own panels.
-        let is_cyclic = |t: TileColumn| all.tile(t).rank == t.get() % ranks;
-        let distributed = all.each().all(is_cyclic);
-        let extra = if distributed { 2 * square * size + pivots + 256 } else { arena };
+            .fold(inverse.max(ranks * size_of::<Address>()), usize::max);
+        let arena = (own * size + 256).max(table);
+        let extra = 2 * square * size + 256;
         // The number of tile columns that the library's own engine factors.
         let factors = |family| match options.engine {
             Engine::Own if verb.factor && verb.family == family => count,
             _ => 0,
         };
-        let mine = |t: &usize| t % ranks == rank;
-        let tile = |t: usize| all.tile(TileColumn::new(t));
-        // A copy of a remote panel has its rows as leading dimension.
-        let strides = |rows: usize| if distributed { vec![m] } else { vec![m, rows] };
-        let tiles: BTreeSet<_> = (0..factors(Family::Cholesky))
-            .filter(mine)
-            .map(|t| tile(t).width)
-            .flat_map(|order| strides(order).into_iter().map(move |leading| (order, leading)))
-            .collect();
-        let panels: BTreeSet<_> = (0..factors(Family::Lu))
-            .filter(mine)
-            .map(|t| (m - tile(t).global.get(), tile(t).width))
-            .flat_map(|(m, n)| strides(m).into_iter().map(move |leading| (m, n, leading)))
-            .collect();
+        let mine = |count: usize| {
+            all.each().take(count).map(|t| all.tile(t)).filter(|tile| tile.rank == rank)
+        };
+        let tiles: BTreeSet<_> =
+            mine(factors(Family::Cholesky)).map(|tile| (tile.width, m)).collect();
+        let panels: BTreeSet<_> =
+            mine(factors(Family::Lu)).map(|tile| (m - tile.global.get(), tile.width, m)).collect();
         let is_sent = shares || sends(options, device) && !is_whole;
         let _entered = device.enter()?;
         let solver = &device.vendor()?.solver;
         Ok(Needs {
             own: self.own * size,
-            shared: if rank == 0 { self.shared * size } else { 0 },
+            shared: self.shared * size,
             sums: self.sums * size_of::<f64>(),
-            pivots: if rank == 0 { self.pivots * size_of::<i32>() } else { 0 },
+            pivots: self.pivots * size_of::<i32>(),
             arenas: [arena, extra],
+            fetched: fetched * size,
             panel: if is_sent { m * widest * size } else { 0 },
             infos: count * size_of::<i32>(),
             panel_pivots: widest * size_of::<i64>(),
-            moves: if pivots > 0 { moves_bytes(m) } else { [0; 2] },
+            moves: if is_lu { moves_bytes(m) } else { [0; 2] },
             moduli: 3 * widest.max(columns).max(32) * size_of::<f64>(),
             transposition: turning.into_iter().max().unwrap_or(0),
             blas: blas_workspace(m * (n / ranks) * size),
@@ -411,7 +400,7 @@ fn prepare<T: Scalar>(
         warm::load::<T>(&device, &plans, shard(&call))?;
         let is_lu = options.verb.family == Family::Lu;
         let (n, columns, rank) = (problem.m, sizes.columns(), call.rank);
-        let first = (rank < columns.count()).then(|| columns.tile(TileColumn::new(rank)));
+        let first = columns.each().map(|t| columns.tile(t)).find(|tile| tile.rank == rank);
         let own = first.map(|tile| (n - tile.global.get(), tile.width));
         let panels = warm::PanelShape { n, width: columns.widest(), is_lu, own };
         let float64 = float64_of::<T>(options, &device);

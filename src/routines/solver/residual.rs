@@ -32,19 +32,22 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
         Structure::Symmetric => Given::Half { missing, conjugated: false },
         Structure::Triangular => Given::Triangle { missing },
     };
-    let operator = Operator { a: &job.a(), op: job.options.op_on_b(job.options.op), given };
+    let a = job.a(worker);
+    let operator = Operator { a: &a, op: job.options.op_on_b(job.options.op), given };
     let tile = job.own_scratch(worker.worker());
     worker.keep_subnormals(true);
     match job.options.rhs {
         Rhs::Replicated => {
-            let (x, r) = (job.operand_block(0, "x"), job.x_block(0));
-            operator.subtract_shared(worker, x, r, &job.sums(), tile)
+            let x = job.operand_block(job.copy_of(worker.worker()), "x");
+            let r = job.replicated(worker, |rank| job.x_block(rank));
+            let sums = job.sums(worker);
+            operator.subtract_shared(worker, x, &r, &sums, tile)
         }
         Rhs::Columns => {
             for (rank, first, width) in job.groups(worker) {
                 let operands = [job.operand_block(rank, "x"), job.x_block(rank)];
                 let [x, r] = operands.map(|m| m.sub(0, first, m.rows(), width));
-                operator.subtract_alone(worker, x, r, tile);
+                operator.subtract_alone(worker, x, r, tile)?;
             }
             Ok(())
         }

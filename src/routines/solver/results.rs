@@ -35,9 +35,9 @@ impl<T: Scalar> Solver<T> {
         to.try_for_each(|to| unsafe { memory::write(self.memory(), &[value], to.column()) })
     }
 
-    /// Whether any result is a number of the matrix's dtype.
-    pub fn gives_values(&self) -> bool {
-        self.results(Kind::Value).next().is_some()
+    /// Whether there is a result of a kind.
+    pub fn gives_any(&self, kind: Kind) -> bool {
+        self.results(kind).next().is_some()
     }
 
     /// All results of a kind, rank by rank.
@@ -47,15 +47,16 @@ impl<T: Scalar> Solver<T> {
         all.filter(move |(slot, _)| slot.kind == kind).map(|(_, buffer)| buffer)
     }
 
-    /// Copies rank 0's result of a kind to the other ranks.
+    /// Copies rank 0's result of a kind to the other ranks, in memory of the CPU.
     pub(super) fn share(&self, kind: Kind) -> Result<()> {
         let mut results = self.results(kind);
         let Some(first) = results.next() else { return Ok(()) };
-        let place = |buffer: &Buffer| (buffer.rank(), buffer.as_ptr());
-        let others: Vec<_> = results.map(place).collect();
-        // SAFETY: *memory* of buffers of equal shapes (checked), which XLA keeps apart. *Order*:
-        // all workers have returned, and this is the only thread.
-        unsafe { self.memory().spread(place(first), &others, first.bytes()) }
+        results.try_for_each(|other| {
+            let to = (other.rank(), other.as_ptr());
+            // SAFETY: *memory* of buffers of equal shapes (checked), which XLA keeps apart. *Order*:
+            // all workers have returned, and this is the only thread.
+            unsafe { self.memory().write(first.as_ptr(), to, first.bytes()) }
+        })
     }
 
     /// Fills all results of a kind with NaN.

@@ -1,6 +1,5 @@
 //! The order of a call's steps, and what a single thread does after them.
 
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::job::Solver;
@@ -45,7 +44,7 @@ impl<T: Scalar> Solver<T> {
     fn is_of_numbers(&self) -> Result<bool> {
         let verb = self.options.verb;
         let norm = if verb.norm { self.norm()? } else { 0.0 };
-        let largest = f64::from_bits(self.largest.load(Ordering::Acquire));
+        let largest = self.found().entry;
         let seen = match verb.family {
             // Sums of finite entries may overflow.
             Family::Lu => !norm.is_nan() && largest.is_finite(),
@@ -79,10 +78,13 @@ impl<T: Scalar> Job for Solver<T> {
         let verb = self.options.verb;
         // An inverse that does not exist is NaN in any case.
         let of_numbers = !verb.factor || verb.invert || info == 0 || self.is_of_numbers()?;
-        if verb.solve && info == 0 && self.options.rhs == Rhs::Replicated {
-            self.share(Kind::Rhs)?;
+        // Where workers share memory, the first rank's results are those of all. Ranks have their own.
+        if !self.sizes.is_rank {
+            if verb.solve && info == 0 && self.options.rhs == Rhs::Replicated {
+                self.share(Kind::Rhs)?;
+            }
+            self.share(Kind::Pivots)?;
         }
-        self.share(Kind::Pivots)?;
         if info != 0 {
             self.fill_nan(Kind::Rhs)?;
             if verb.invert || verb.restore && !verb.upright {

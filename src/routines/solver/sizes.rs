@@ -4,6 +4,7 @@
 use super::operands::Problem;
 use super::options::{Engine, Family, Norm, Options, Rhs, Structure, Verb, cpu_tile_width};
 use crate::algorithms::condition::block;
+use crate::algorithms::lu::more_elements;
 use crate::algorithms::redistribute::Redistribution;
 use crate::device::Op;
 use crate::device::cpu::{scratch_elements, shared_elements, worker_count};
@@ -48,6 +49,8 @@ pub struct Machine {
     pub workers: usize,
     /// The fewest workers.
     pub least: usize,
+    /// Whether a worker is a rank, with memory of its own.
+    pub is_rank: bool,
     /// The mapping of columns to ranks if you request none.
     pub mapping: Mapping,
     pub tile: usize,
@@ -72,6 +75,7 @@ impl Machine {
         Machine {
             workers,
             least: 1,
+            is_rank: false,
             mapping: Mapping::Block,
             tile: cpu_tile_width(problem.n, problem.dtype, sharers),
             own: scratch_elements::<T>,
@@ -95,7 +99,7 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// Elements of scratch for lines of shards of m x n.
+    /// Elements of scratch of each worker for lines of shards of m x n.
     fn staging(&self, (m, n): (usize, usize)) -> usize {
         let lines =
             |moves: &Option<Redistribution>| moves.as_ref().map_or(0, |r| r.staging_lines());
@@ -118,20 +122,18 @@ fn sums_of_worker(options: &Options, problem: &Problem) -> usize {
     }
 }
 
-/// Elements of scratch for an estimate.
-fn estimate_elements(n: usize, workers: usize) -> usize {
-    (1 + workers) * n * block(n) + 1
-}
-
 pub struct Sizes {
     pub distribution: Distribution,
     pub workers: usize,
+    /// Whether a worker is a rank, with memory of its own.
+    pub is_rank: bool,
     /// Right-hand sides that a worker takes at a time.
     pub group: usize,
     /// The moves of arranging A and of restoring it.
     pub arrange: Moves,
     pub restore: Moves,
-    /// Elements of scratch of each worker, and of the shared scratch.
+    /// Elements of scratch of each worker, and of that which the phases use in turn: for all workers,
+    /// or on each rank.
     pub own: usize,
     pub shared: usize,
     /// Sums of moduli or squares of each worker, as real numbers.
@@ -185,18 +187,30 @@ impl Sizes {
             |m: &Moves| m.turn.as_ref().map_or((0, 0), |turn| (machine.turning)(turn, ranks));
         let [before, after] = both.map(turning);
         let (turning, turned) = (before.0.max(after.0), before.1.max(after.1));
-        let partial = if verb.solve && !distributed { workers * n * rhs } else { 0 };
+        let partial = if verb.solve && !distributed { n * rhs } else { 0 };
         let widest = columns.widest();
         // A tile column for inverses.
         let panel = if verb.invert { panel_rows(m) * widest } else { 0 };
+        let is_lu = verb.family == Family::Lu;
+        let more = if machine.is_rank && is_lu { more_elements(m, widest) } else { 0 };
         // The limit on packed tiles: many workers then take no more than some hundredths of A.
         let most = (m * n / PACKED_SHARE).div_ceil(workers * (widest * widest).max(1));
         let own = (machine.own)(widest, columns.count().div_ceil(workers).min(most)).max(turning);
-        let estimate = if verb.condition { estimate_elements(n, workers) } else { 0 };
-        let shared = staging.max(partial).max(turned).max(estimate).max(panel);
+        let estimate = if verb.condition { n * block(n) } else { 0 };
+        // What each phase needs once in a memory, and for each worker there.
+        let uses = [
+            (0, staging),
+            (0, partial),
+            (turned, 0),
+            (estimate, estimate),
+            (if verb.invert { panel + more } else { 0 }, 0),
+        ];
+        let is_rank = machine.is_rank;
+        let together = if is_rank { 1 } else { workers };
+        let shared = uses.map(|(once, each)| once + together * each).into_iter().max().unwrap_or(0);
         let sums = sums_of_worker(options, problem);
-        let pivots = if verb.family == Family::Lu { n } else { 0 };
-        Sizes { distribution, workers, group, arrange, restore, own, shared, sums, pivots }
+        let pivots = if is_lu { n } else { 0 };
+        Sizes { distribution, workers, is_rank, group, arrange, restore, own, shared, sums, pivots }
     }
 
     /// How the columns are cut.
@@ -206,7 +220,7 @@ impl Sizes {
 
     /// Elements of scratch.
     pub fn scratch(&self) -> usize {
-        self.workers * self.own + self.shared
+        self.workers * self.own + self.shared * if self.is_rank { self.workers } else { 1 }
     }
 
     /// Bytes of all scratch.

@@ -10,7 +10,7 @@ use crate::algorithms::triangular::Triangular;
 use crate::comm::Step;
 use crate::device::{Op, Triangle, WholeStep, Worker};
 use crate::layout::GlobalRow;
-use crate::matrix::Cells;
+use crate::matrix::{Blocks, Cells};
 use crate::scalar::Scalar;
 
 impl<T: Scalar> Solver<T> {
@@ -26,15 +26,16 @@ impl<T: Scalar> Solver<T> {
         let magnitude = |worker: &mut W, x| if W::FLUSHES { worker.largest(x) } else { Ok(0.0) };
         match self.options.rhs {
             Rhs::Replicated => {
-                let (sums, x) = (self.sums(), self.x_block(0));
-                let rhs_scale = magnitude(worker, x)?;
+                let (sums, x) =
+                    (self.sums(worker), self.replicated(worker, |rank| self.x_block(rank)));
+                let rhs_scale = magnitude(worker, x.own())?;
                 // Every worker must read b before any worker overwrites it.
                 worker.barrier()?;
                 worker.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
-                self.solve_shared(worker, x, &sums, sweeps, interchange)?;
+                self.solve_shared(worker, &x, &sums, sweeps, interchange)?;
             }
             Rhs::Columns => {
-                let a = self.a();
+                let a = self.a(worker);
                 let sweep = |&(triangle, op): &(Triangle, Op)| Triangular { a: &a, triangle, op };
                 let sweeps: Vec<_> = sweeps.iter().map(sweep).collect();
                 for (rank, first, width) in self.groups(worker) {
@@ -42,7 +43,7 @@ impl<T: Scalar> Solver<T> {
                     let rhs_scale = magnitude(worker, x)?;
                     worker.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
                     self.interchange(worker, x, interchange, Interchange::Before);
-                    sweeps.iter().for_each(|sweep| sweep.solve_columns(worker, x));
+                    sweeps.iter().try_for_each(|sweep| sweep.solve_columns(worker, x))?;
                     self.interchange(worker, x, interchange, Interchange::After);
                 }
             }
@@ -57,19 +58,32 @@ impl<T: Scalar> Solver<T> {
         pivots: Option<Cells<i32>>,
         conjugated: bool,
     ) -> Step {
-        let index = worker.worker();
-        let has = index == 0 || self.options.rhs == Rhs::Columns;
-        let x = has.then(|| self.x_block(index));
-        worker.whole(&self.a(), WholeStep::Solve { x, pivots, conjugated })?;
-        worker.barrier()
+        let (index, distributed) = (worker.worker(), self.options.rhs == Rhs::Columns);
+        let x = (index == 0 || distributed).then(|| self.x_block(index));
+        let a = self.a(worker);
+        worker.whole(&a, WholeStep::Solve { x, pivots, conjugated })?;
+        worker.barrier()?;
+        if !distributed {
+            let x = self.replicated(worker, |rank| self.x_block(rank));
+            worker.replicate(&x, 0)?;
+        }
+        Ok(())
     }
 
     /// Every worker's partial sums for a few right-hand sides.
-    pub fn sums(&self) -> Vec<Cells<'_, T>> {
+    pub fn sums(&self, worker: &impl Worker<T>) -> Blocks<'_, T> {
         let Problem { n, rhs, .. } = self.problem;
-        let shared = self.shared_scratch();
-        let sum = |l: usize| shared.rows_from(l * n * rhs).by_rows(n, rhs);
-        (0..self.sizes.workers).map(sum).collect()
+        self.own_blocks(worker, 0, n * rhs).part(|one| one.by_rows(n, rhs))
+    }
+
+    /// What all ranks have alike, by worker.
+    pub(super) fn replicated<'s>(
+        &self,
+        worker: &impl Worker<T>,
+        of_rank: impl Fn(usize) -> Cells<'s, T>,
+    ) -> Blocks<'s, T> {
+        let of = |w: usize| of_rank(self.copy_of(w));
+        Blocks::new((0..worker.workers()).map(of), worker.worker())
     }
 
     /// The groups of right-hand sides of a worker: (rank, first column, columns).
@@ -88,25 +102,26 @@ impl<T: Scalar> Solver<T> {
         }
     }
 
-    /// Solves for x with all workers; worker 0 then has the solution.
+    /// Solves for x with all workers. Each then has the solution in its block; where workers share
+    /// memory, worker 0 has it.
     pub(super) fn solve_shared(
         &self,
         worker: &mut impl Worker<T>,
-        x: Cells<T>,
-        sums: &[Cells<T>],
+        x: &Blocks<T>,
+        sums: &Blocks<T>,
         sweeps: &[(Triangle, Op)],
         interchange: Option<Interchange>,
     ) -> Step {
-        let (a, is_first) = (self.a(), worker.worker() == 0);
-        if is_first {
-            self.interchange(worker, x, interchange, Interchange::Before);
+        let (a, interchanges) = (self.a(worker), self.has_copy(worker));
+        if interchanges {
+            self.interchange(worker, x.own(), interchange, Interchange::Before);
         }
         for &(triangle, op) in sweeps {
             Triangular { a: &a, triangle, op }.solve_shared(worker, x, sums)?;
         }
-        worker.barrier()?;
-        if is_first {
-            self.interchange(worker, x, interchange, Interchange::After);
+        worker.all_gather(x, a.columns(), a.columns().each())?;
+        if interchanges {
+            self.interchange(worker, x.own(), interchange, Interchange::After);
         }
         Ok(())
     }
@@ -119,7 +134,8 @@ impl<T: Scalar> Solver<T> {
         now: Interchange,
     ) {
         if wanted == Some(now) {
-            worker.swap_rows(x, GlobalRow::new(0), self.pivots(), now == Interchange::After);
+            let pivots = self.pivots_of(worker.worker());
+            worker.swap_rows(x, GlobalRow::new(0), pivots, now == Interchange::After);
         }
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::{Just, Strategy, any};
 use proptest::{prop_assert, prop_assert_eq};
 
 use super::check;
-use crate::common::workers::{matrix, on_workers};
+use crate::common::workers::{matrix, on_workers, staging};
 
 /// Columns per rank, ranks, width of tiles.
 fn sizes() -> impl Strategy<Value = (usize, usize, usize)> {
@@ -60,10 +60,12 @@ fn moved(source: &[usize], before: &[usize], ranks: usize, workers: usize) -> Ve
     let distribution = Distribution::whole_columns((n, n), ranks, n, Mapping::Block);
     let natural = matrix(&mut shards, &distribution);
     let plan = Redistribution::new(source, workers);
-    let mut staging = vec![f64::NAN; plan.staging_lines() * n];
-    let staging = Cells::of(&mut staging).by_columns(n, plan.staging_lines(), n);
+    let lines = plan.staging_lines();
+    let mut memory = vec![f64::NAN; workers * lines * n];
+    let memory = Cells::of(&mut memory);
     on_workers::<f64>(&Communicator::new(workers), 1, |worker| {
-        redistribute_columns(worker, &natural, &plan, staging).unwrap();
+        let lines = staging(worker, memory, lines, n);
+        redistribute_columns(worker, &natural, &plan, &lines).unwrap();
     });
     shards.concat().chunks(n).map(|column| column.iter().map(|&x| x as usize).collect()).collect()
 }

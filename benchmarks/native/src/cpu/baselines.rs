@@ -14,7 +14,7 @@ use meshsolve::comm::Communicator;
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
 use meshsolve::device::{Device, Update};
 use meshsolve::layout::{Distribution, Mapping, TileColumn};
-use meshsolve::matrix::{Cells, Matrix};
+use meshsolve::matrix::{Cells, DistMatrix, Panel};
 use meshsolve::scalar::Scalar;
 
 fn par(threads: usize) -> Par {
@@ -48,7 +48,9 @@ pub fn update_flops<T: Scalar>(n: usize, width: usize, workers: usize) -> f64 {
     let (tiles, widest) = (columns.count(), columns.widest());
     // The entries are small, because the panel is applied again and again.
     let mut memory: Vec<T> = (0..n * n).map(|i| T::from_f64_impl((i % 7) as f64 / 1e4)).collect();
-    let matrix = Matrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &distribution);
+    let matrix = DistMatrix::new(vec![Cells::of(&mut memory).by_columns(n, n, n)], &distribution);
+    let first = TileColumn::new(0);
+    let panel = Panel::new(&matrix, first, matrix.all_rows(), matrix.tile_column(first));
     let (comm, together) = (Communicator::new(workers), Barrier::new(workers));
     let work = |own: usize| {
         let mut pack = vec![T::ZERO; scratch_elements::<T>(widest, tiles)];
@@ -59,7 +61,7 @@ pub fn update_flops<T: Scalar>(n: usize, width: usize, workers: usize) -> f64 {
             together.wait();
             let start = Instant::now();
             let others = columns.each().skip(1 + own).step_by(workers);
-            worker.update(&matrix, TileColumn::new(0), others, Update::Lu);
+            worker.update(&matrix, &panel, others, Update::Lu);
             together.wait();
             *seconds = start.elapsed().as_secs_f64();
         }

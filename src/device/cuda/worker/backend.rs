@@ -14,26 +14,52 @@ impl Comm for CudaWorker<'_> {
         self.cuda_comm.seats.len()
     }
 
-    fn broadcast<T: Scalar>(&mut self, a: &Matrix<T>, k: TileColumn) {
-        self.give(|worker| worker.send_panel(a, k));
+    fn broadcast<'c, T: Scalar>(
+        &mut self,
+        a: &DistMatrix<'c, T>,
+        k: TileColumn,
+        rows: Range<GlobalRow>,
+    ) -> Step<Panel<'c, T>> {
+        let cells = self.ask(|worker| worker.bring_panel(a, k, rows.clone()))?;
+        Ok(Panel::new(a, k, rows, cells))
     }
 
-    fn shift_columns<'c, T: Scalar + 'c>(
+    fn fetch<'c, T: Scalar>(&mut self, there: Remote<'c, T>) -> Step<Cells<'c, T>> {
+        self.ask(|worker| worker.bring(there.cells()))
+    }
+
+    fn receive<T: Pod>(&mut self, there: Remote<T>, here: Cells<T>) {
+        let there = there.cells();
+        if there.as_ptr() != here.as_ptr() || there.rank() != here.rank() {
+            self.give(|worker| worker.transfer(there, here));
+        }
+    }
+
+    fn all_reduce_max<const N: usize>(&mut self, values: [f64; N]) -> Step<[f64; N]> {
+        self.reductions += 1;
+        self.comm.show(self.rank, self.reductions, values);
+        self.barrier()?;
+        Ok(self.comm.largest(self.reductions))
+    }
+
+    fn exchange_columns<'c, T: Scalar + 'c>(
         &mut self,
-        lists: impl Iterator<Item = impl Iterator<Item = Cells<'c, T>>>,
+        lists: impl Iterator<Item = impl Iterator<Item = Remote<'c, T>>>,
         spare: Option<Cells<'c, T>>,
     ) {
-        self.give(|worker| worker.shift_all(lists.map(Iterator::collect), spare));
+        let lists = lists.map(|list| list.map(Remote::cells).collect());
+        self.give(|worker| worker.exchange_all(lists, spare));
     }
 
-    fn transpose_square<T: Scalar>(&mut self, a: &Matrix<T>) -> Step {
+    fn transpose_square<T: Scalar>(&mut self, a: &DistMatrix<T>) -> Step {
         assert!(a.is_square_by_columns(), "a square matrix by whole columns");
         // No rank may write into another's shard while that rank still works there.
         self.barrier()?;
         self.ask(|worker| {
             let (size, ranks, n) = (size_of::<T>(), a.columns().ranks(), a.n());
             worker.cuda_comm.reach_all(worker.rank)?;
-            let table: Vec<u64> = a.shards().iter().map(|shard| address(*shard)).collect();
+            let shards = a.remote_shards().iter();
+            let table: Vec<u64> = shards.map(|shard| address(shard.cells())).collect();
             let bytes = size_of_val(&table[..]);
             let table_at = Lines { at: worker.scratch.arenas[0], pitch: bytes };
             assert!(bytes <= worker.scratch.needs.arenas[0], "room for the table");
@@ -107,10 +133,7 @@ impl Comm for CudaWorker<'_> {
         self.ask(|worker| {
             let events = worker.cuda_comm.at_barrier(worker.rank, number);
             let main = worker.main();
-            events.into_iter().try_for_each(|event| worker.device.wait_for(event, main))?;
-            // The owners of staged panels may have changed them.
-            worker.staged = [None; 2];
-            Ok(())
+            events.into_iter().try_for_each(|event| worker.device.wait_for(event, main))
         })
     }
 
@@ -129,7 +152,7 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
             let info = worker.next_info(first);
             let workspace =
                 Workspace { at: worker.scratch.solver, bytes: worker.scratch.needs.solver, info };
-            let local = worker.local(a)?;
+            let local = worker.own(a);
             let operand = Form::of(local, Op::None).operand();
             {
                 let (solver, stream) = (&worker.libraries()?.solver, worker.stream());
@@ -140,8 +163,7 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
                     solver.potrf::<T>(&mut worker.tools.solver, a.rows(), operand, workspace)?
                 };
             }
-            worker.find_no_number(local, info)?;
-            worker.back(local, a)
+            worker.find_no_number(local, info)
         })
     }
 
@@ -153,33 +175,21 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
             worker.identity(inverse)?;
             // Computes the transpose, then mirrors its triangle into place.
             worker.solve_left((a, Op::Transpose), triangle, inverse)?;
-            let local = worker.local(a)?;
-            worker.reflect(inverse, local, Some(triangle.is_lower()), false)?;
-            worker.back(local, a)
+            let local = worker.own(a);
+            worker.reflect(inverse, local, Some(triangle.is_lower()), false)
         });
     }
 
     fn trmm(&mut self, a: Cells<T>, triangle: Triangle, alpha: T, x: Cells<T>) {
         self.give(|worker| {
-            let (local, home) = (worker.local(x)?, x);
-            let a = worker.local(a)?;
+            let (a, target) = (worker.own(a), Form::of(worker.own(x), Op::None));
             let form = Form::of(a, Op::None);
-            assert!(is_columns(&local) && form.op() == Op::None, "columns of a matrix");
+            assert!(is_columns(&x) && form.op() == Op::None, "columns of a matrix");
             let _entered = worker.device.enter()?;
             let (blas, handle) = (&worker.libraries()?.blas, worker.handle());
-            let x = Form::of(local, Op::None).operand();
+            let (shape, x) = ([x.rows(), x.cols()], target.operand());
             // SAFETY: *memory* and *order* of the operands, promised to `CudaWorker::new`.
-            unsafe {
-                blas.trmm(
-                    handle,
-                    triangle,
-                    [local.rows(), local.cols()],
-                    alpha,
-                    form.operand(),
-                    x,
-                )?;
-            }
-            worker.back(local, home)
+            unsafe { blas.trmm(handle, triangle, shape, alpha, form.operand(), x) }
         });
     }
 
@@ -195,7 +205,7 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
             let info = worker.next_info(first);
             let workspace =
                 Workspace { at: worker.scratch.solver, bytes: worker.scratch.needs.solver, info };
-            let here = worker.local(panel)?;
+            let here = worker.own(panel);
             let (operand, from) = (Form::of(here, Op::None).operand(), worker.scratch.panel_pivots);
             let bytes = panel.cols().min(panel.rows()) * size_of::<i64>();
             assert!(bytes <= worker.scratch.needs.panel_pivots, "room for a panel's interchanges");
@@ -210,56 +220,48 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
                 }
             }
             worker.find_no_number(here, info)?;
-            worker.back(here, panel)?;
-            let local = worker.local(pivots)?;
-            let (count, rows) = (local.rows() as u64, panel.rows() as u64);
-            let arguments = [address(local), from, count, first.get() as u64, rows];
-            worker.launch("pivots", "number_pivots", &arguments)?;
+            let (count, rows) = (pivots.rows() as u64, panel.rows() as u64);
+            let to = address(worker.own(pivots));
+            let arguments = [to, from, count, first.get() as u64, rows];
             // The pivots at known addresses may have changed.
             worker.found = Default::default();
-            worker.back(local, pivots)
+            worker.launch("pivots", "number_pivots", &arguments)
         })
     }
 
     fn swap_rows(&mut self, x: Cells<T>, first: GlobalRow, pivots: Cells<i32>, back: bool) {
         self.give(|worker| {
-            let local = worker.local(x)?;
-            worker.interchange(local, first.get(), pivots, back)?;
-            worker.back(local, x)
+            let (x, pivots) = (worker.own(x), worker.own(pivots));
+            worker.interchange(x, first.get(), pivots, back)
         });
     }
 
     fn update_rows(
         &mut self,
-        a: &Matrix<T>,
-        k: TileColumn,
+        a: &DistMatrix<T>,
+        panel: &Panel<T>,
         targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
         rows: Range<GlobalRow>,
     ) {
-        self.give(|worker| worker.subtract(a, k, targets, update, rows));
+        self.give(|worker| worker.subtract(a, panel, targets, update, rows));
     }
 
     fn trsm(&mut self, side: Side, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
         self.give(|worker| match side {
-            Side::Left => {
-                let local = worker.local(x)?;
-                worker.solve_left((a, op), triangle, local)?;
-                worker.back(local, x)
-            }
-            Side::Right => worker.solve_right_at((a, op), triangle, x),
+            Side::Left => worker.solve_left((a, op), triangle, x),
+            Side::Right => worker.solve_triangle((a, op), triangle, x, true),
         });
     }
 
     fn gemm(&mut self, c: Cells<T>, alpha: T, a: Cells<T>, op: Op, b: Cells<T>) {
-        self.give(|worker| worker.multiply_at(c, alpha, (a, op), (b, Op::None)));
+        self.give(|worker| worker.multiply(c, alpha, (a, op), (b, Op::None)));
     }
 
     fn add(&mut self, c: Cells<T>, s: Cells<T>) {
         self.give(|worker| {
-            let (local, s) = (worker.local(c)?, worker.local(s)?);
-            worker.raise(local, s)?;
-            worker.back(local, c)
+            let (c, s) = (worker.own(c), worker.own(s));
+            worker.raise(c, s)
         });
     }
 
@@ -290,20 +292,17 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
 
     fn mirror(&mut self, from: Cells<T>, to: Cells<T>, diagonal: bool, conjugated: bool) {
         self.give(|worker| {
-            let (source, target) = (worker.local(from)?, worker.local(to)?);
-            worker.reflect(source, target, diagonal.then_some(true), conjugated)?;
-            worker.back(target, to)
+            let (from, to) = (worker.own(from), worker.own(to));
+            worker.reflect(from, to, diagonal.then_some(true), conjugated)
         });
     }
 
     fn fill(&mut self, to: Cells<T>, value: T) {
         if value == T::ZERO {
             self.give(|worker| {
-                let local = worker.local(to)?;
-                let Piece { lines, width, height, .. } = Piece::of(local);
+                let Piece { lines, width, height, .. } = Piece::of(worker.own(to));
                 // SAFETY: *memory* and *order* of the operand, promised to `CudaWorker::new`.
-                unsafe { worker.device.clear_lines(lines, width, height, worker.stream())? };
-                worker.back(local, to)
+                unsafe { worker.device.clear_lines(lines, width, height, worker.stream()) }
             });
         } else {
             self.put(&vec![value; to.rows() * to.cols()], to);
@@ -312,7 +311,7 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
 
     fn clear_outside(&mut self, a: Cells<T>, triangle: Triangle) {
         self.give(|worker| {
-            let local = worker.local(a)?;
+            let local = worker.own(a);
             let (stored, lower) = match is_columns(&local) {
                 true => (local, triangle.is_lower()),
                 false => (local.transposed(), !triangle.is_lower()),
@@ -320,18 +319,13 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
             let (rows, cols) = (stored.rows() as u64, stored.cols() as u64);
             let stride = stored.col_stride() as u64;
             let arguments = [address(stored), stride, rows, cols, u64::from(lower)];
-            worker.launch("triangle", &format!("clear_outside_{}", size_of::<T>()), &arguments)?;
-            worker.back(local, a)
+            worker.launch("triangle", &format!("clear_outside_{}", size_of::<T>()), &arguments)
         });
     }
 
     fn conjugate(&mut self, x: Cells<T>) {
         if T::IS_COMPLEX {
-            self.give(|worker| {
-                let local = worker.local(x)?;
-                worker.conjugate_in_place(local)?;
-                worker.back(local, x)
-            });
+            self.give(|worker| worker.conjugate_in_place(worker.own(x)));
         }
     }
 }
@@ -341,7 +335,7 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
 
     fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>> {
         self.ask(|worker| {
-            let local = worker.local(pivots)?;
+            let local = worker.own(pivots);
             let mut numbers = vec![0i32; local.rows()];
             let piece = Piece::of(local);
             let to = numbers.as_mut_ptr().cast();
@@ -375,7 +369,7 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
         self.ahead = on;
     }
 
-    fn whole(&mut self, a: &Matrix<T>, step: WholeStep<T>) -> Step {
+    fn whole(&mut self, a: &DistMatrix<T>, step: WholeStep<T>) -> Step {
         let (cuda_comm, rank) = (self.cuda_comm, self.rank);
         if a.n() == 0 {
             return Ok(());
@@ -417,7 +411,8 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
             self.copy(b, x);
         }
         if let WholeStep::Potrf | WholeStep::Getrf(_) = step {
-            for t in a.columns().each().skip(rank).step_by(seats.len()) {
+            let mine = a.columns().each().filter(|&t| a.columns().tile(t).rank == rank);
+            for t in mine {
                 let (tile, first) = (a.diagonal(t), a.columns().tile(t).rows().start);
                 self.ask(|worker| {
                     let info = worker.next_info(first);
@@ -432,7 +427,7 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
 
     fn get(&mut self, from: Cells<T>, to: &mut [T]) -> Step {
         self.ask(|worker| {
-            let local = worker.local(from)?;
+            let local = worker.own(from);
             let piece = Piece::of(local);
             let mut stored = vec![T::ZERO; to.len()];
             // SAFETY: `stored` has as many elements; *memory* and *order* as promised to
@@ -454,7 +449,7 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
 
     fn put(&mut self, from: &[T], to: Cells<T>) {
         self.give(|worker| {
-            let local = worker.local(to)?;
+            let local = worker.own(to);
             let mut stored = vec![T::ZERO; from.len()];
             reorder(&mut stored, local, |stored, row| *stored = from[row]);
             let piece = Piece::of(local);
@@ -468,22 +463,25 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
                     piece.width,
                     piece.height,
                     worker.stream(),
-                )?;
+                )
             }
-            worker.back(local, to)
         });
     }
 
-    fn transpose_shards(
+    fn transpose_shards<'c>(
         &mut self,
         plan: &transpose::Plan,
-        shards: &[Cells<T>],
+        _: usize,
+        shard: impl Fn(usize) -> Cells<'c, T>,
         _: Cells<T>,
         _: Cells<T>,
-    ) -> Step {
+    ) -> Step
+    where
+        T: 'c,
+    {
         self.ask(|worker| {
             let (data, scratch) =
-                (address(shards[worker.rank].flat()), worker.scratch.transposition);
+                (address(shard(worker.rank).flat()), worker.scratch.transposition);
             // SAFETY: *memory* of the shard and of this rank's scratch, promised to
             // `CudaWorker::new`.
             unsafe { transposition::transpose(worker.device, plan, data, scratch, worker.main()) }

@@ -9,8 +9,8 @@ pub fn table_bytes((lists, columns): (usize, usize)) -> usize {
 }
 
 impl CudaWorker<'_> {
-    /// [`Comm::shift_columns`].
-    pub(super) fn shift_all<'c, T: Scalar>(
+    /// [`Comm::exchange_columns`].
+    pub(super) fn exchange_all<'c, T: Scalar>(
         &mut self,
         lists: impl Iterator<Item = Vec<Cells<'c, T>>>,
         spare: Option<Cells<'c, T>>,

@@ -83,9 +83,8 @@ impl CudaWorker<'_> {
             None => found.known.push(asked),
         }
         let moves = slot(number);
-        let local = self.local(pivots)?;
         let numbers = [count as u64, u64::from(back)];
-        let arguments = [&[moves, first as u64, address(local)][..], &numbers].concat();
+        let arguments = [&[moves, first as u64, at][..], &numbers].concat();
         let kernel = self.device.kernel("rows", "find_moves")?.on_blocks(1);
         // SAFETY: the source's arguments; *memory* and *order* as promised to `CudaWorker::new`.
         unsafe { self.device.launch(&kernel, &arguments, self.stream())? };

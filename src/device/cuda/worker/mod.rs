@@ -2,14 +2,16 @@
 //!
 //! A rank's host thread runs the algorithm and submits work to its device. It waits for other host
 //! threads where the algorithm waits for an announcement, and makes its streams wait for the matching
-//! events. A remote operand is first copied to the rank's own memory, and a result is copied back.
-//! There are two streams: the caller's, and a second one for panels that others wait for
-//! (`Worker::ahead`). The caller's stream waits for it at an announcement or a barrier. Other ranks'
-//! panels arrive there, too.
+//! events. Kernels use this rank's memory alone; what others have comes through `Comm`. There are two
+//! streams: the caller's, and a second one for panels that others wait for (`Worker::ahead`). The
+//! caller's stream waits for it at an announcement or a barrier. Other ranks' panels arrive there,
+//! too.
 //!
 //! A failure of the driver or of a library ends the call for all ranks at their next wait.
 
 use std::ops::Range;
+
+use bytemuck::Pod;
 
 use super::communicator::CudaCommunicator;
 use super::device::Device;
@@ -27,7 +29,7 @@ use crate::comm::{Comm, Communicator, Group, Phase, Signal, Step, Stopped};
 use crate::device::{Moduli, Op, Side, Squares, Triangle, Update, WholeStep, Worker};
 use crate::error::{Error, Kind, Result};
 use crate::layout::{GlobalRow, Layout, TileColumn};
-use crate::matrix::{Cells, Matrix};
+use crate::matrix::{Cells, DistMatrix, Panel, Remote};
 use crate::scalar::{DType, Scalar};
 use crate::settings::Float64;
 use crate::transpose;
@@ -40,7 +42,6 @@ mod panels;
 
 use interchanges::Found;
 use operands::{Form, Piece, is_columns};
-use panels::Staged;
 
 /// Tiles of one product. It is short enough that panels on the other stream soon find free
 /// multiprocessors, and wide enough to keep all of them busy.
@@ -52,8 +53,9 @@ pub struct CudaWorker<'a> {
     /// Present where NCCL transfers panels.
     clique: Option<&'a Clique>,
     rank: usize,
-    /// The number of phases that it has entered.
+    /// The numbers of phases that it has entered, and of reductions.
     phases: usize,
+    reductions: usize,
     device: &'a Device,
     tools: Tools,
     scratch: RankScratch,
@@ -63,10 +65,10 @@ pub struct CudaWorker<'a> {
     apart: bool,
     /// Bytes of an arena that the present operation has taken.
     taken: usize,
-    /// Panels of other ranks: their remote addresses, and their local copies.
-    staged: [Option<Staged>; 2],
-    /// The last use of each by the caller's stream.
-    read: [Option<Event>; 2],
+    /// Which of two buffers has the last panel of another rank.
+    buffer: usize,
+    /// What the caller's stream had when that panel came.
+    used: Option<Event>,
     /// Rows of the matrix before each tile or panel that has been factored.
     factored: Vec<usize>,
     /// Interchanges with known moves, by stream.
@@ -95,14 +97,15 @@ impl<'a> CudaWorker<'a> {
             clique,
             rank,
             phases: 0,
+            reductions: 0,
             device: &cuda_comm.seats[rank].device,
             tools,
             scratch,
             ahead: false,
             apart: false,
             taken: 0,
-            staged: [None; 2],
-            read: [None; 2],
+            buffer: 0,
+            used: None,
             factored: Vec::new(),
             found: Default::default(),
             reaches: None,
@@ -267,35 +270,26 @@ impl<'a> CudaWorker<'a> {
         Ok(())
     }
 
-    /// The update by panel k of the targets, in some rows.
+    /// The update by a panel of the targets, in some rows.
     fn subtract<T: Scalar>(
         &mut self,
-        a: &Matrix<T>,
-        k: TileColumn,
+        a: &DistMatrix<T>,
+        panel: &Panel<T>,
         targets: impl Iterator<Item = TileColumn> + Clone,
         update: Update,
         within: Range<GlobalRow>,
     ) -> Result<()> {
         let Some(first) = targets.clone().next() else { return Ok(()) };
-        let (columns, of_panel, all) = (a.columns(), a.columns().tile(k), a.all_rows());
+        let (columns, of_panel, all) = (a.columns(), panel.diagonal_rows(), a.all_rows());
         let rows = match update {
             Update::Cholesky => columns.tile(first).rows().start..all.end,
-            Update::Lu => of_panel.rows().end..all.end,
-            Update::Above => all.start..of_panel.rows().start,
+            Update::Lu => of_panel.end..all.end,
+            Update::Above => all.start..of_panel.start,
         };
         let rows = rows.start.max(within.start)..rows.end.min(within.end);
         if rows.is_empty() {
             return Ok(());
         }
-        // For a remote panel, all rows that any target will use.
-        let needed = match update {
-            Update::Above => all.start..of_panel.rows().start,
-            Update::Cholesky | Update::Lu => of_panel.rows().start..all.end,
-        };
-        let panel = self.panel(a.rows_of(k, needed.clone()), k.get())?;
-        let part = |rows: Range<GlobalRow>| {
-            panel.row_range(rows.start - needed.start..rows.end - needed.start)
-        };
         if update == Update::Cholesky {
             for j in targets {
                 let tile = columns.tile(j).rows();
@@ -303,22 +297,16 @@ impl<'a> CudaWorker<'a> {
                 if rows.is_empty() {
                     continue;
                 }
-                let (b, c) = (part(tile), a.rows_of(j, rows.clone()));
-                self.multiply_at(c, -T::ONE, (part(rows), Op::None), (b, Op::Adjoint))?;
+                let (b, c) = (panel.rows(tile), a.rows_of(j, rows.clone()));
+                self.multiply(c, -T::ONE, (panel.rows(rows), Op::None), (b, Op::Adjoint))?;
             }
         } else {
             let most = TILES_OF_PIECE * columns.widest();
             for (_, wide) in a.adjacent(targets, most) {
-                let b = wide.matrix_rows(of_panel.rows());
+                let b = wide.matrix_rows(of_panel.clone());
                 let c = wide.matrix_rows(rows.clone());
-                self.multiply_at(c, -T::ONE, (part(rows.clone()), Op::None), (b, Op::None))?;
+                self.multiply(c, -T::ONE, (panel.rows(rows.clone()), Op::None), (b, Op::None))?;
             }
-        }
-        if let Some(used) = self.staged.iter().position(|s| s.is_some_and(|s| s.number == k.get()))
-            && !self.ahead
-            && self.cuda_comm.seats.len() > 1
-        {
-            self.read[used] = Some(self.mark(self.main())?);
         }
         Ok(())
     }

@@ -129,28 +129,14 @@ impl CudaWorker<'_> {
         self.scratch.arenas[arena] + start as Address
     }
 
-    /// The block if this rank owns it, else a copy of it.
-    pub(super) fn local<'c, U>(&mut self, block: Cells<'c, U>) -> Result<Cells<'c, U>> {
-        if self.is_local(block) {
-            return Ok(block);
-        }
-        let bytes = block.rows() * block.cols() * size_of::<U>();
-        let part = (self.take(bytes), bytes);
-        let local = match is_columns(&block) {
-            true => self.in_scratch(part, block.rows(), block.cols()),
-            false => self.in_scratch(part, block.cols(), block.rows()).transposed(),
-        };
-        self.transfer(block, local)?;
-        Ok(local)
-    }
-
-    /// Writes a copy back to the block's own memory, if another rank owns it.
-    pub(super) fn back<U>(&mut self, local: Cells<U>, home: Cells<U>) -> Result<()> {
-        if local.as_ptr() == home.as_ptr() { Ok(()) } else { self.transfer(local, home) }
+    /// An operand of a kernel, which this rank has.
+    pub(super) fn own<'c, U>(&self, block: Cells<'c, U>) -> Cells<'c, U> {
+        assert!(self.is_local(block), "memory of rank {}, on rank {}", block.rank(), self.rank);
+        block
     }
 
     /// Copies a block to one with the same storage order.
-    fn transfer<U>(&mut self, from: Cells<U>, to: Cells<U>) -> Result<()> {
+    pub(super) fn transfer<U>(&mut self, from: Cells<U>, to: Cells<U>) -> Result<()> {
         self.move_piece(Piece::of(from), Piece::of(to))
     }
 
@@ -163,16 +149,15 @@ impl CudaWorker<'_> {
         unsafe { self.cuda_comm.copy(to.place(), from.place(), from.size(), device, stream) }
     }
 
-    /// Copies a block between any ranks and storage orders.
+    /// Copies a block between any storage orders.
     pub(super) fn put_at<T: Scalar>(&mut self, from: Cells<T>, to: Cells<T>) -> Result<()> {
         assert_eq!((from.rows(), from.cols()), (to.rows(), to.cols()), "shapes of a copy");
+        let (from, to) = (self.own(from), self.own(to));
         let alike = is_columns(&from) == is_columns(&to) || from.rows() <= 1 && from.cols() <= 1;
         if alike || from.rows() * from.cols() == 0 {
             return self.transfer(from, to);
         }
-        let (source, target) = (self.local(from)?, self.local(to)?);
-        self.reflect(source.transposed(), target, None, false)?;
-        self.back(target, to)
+        self.reflect(from.transposed(), to, None, false)
     }
 
     /// `to <- from^T`, or from^H. With `lower` it writes only the lower (or upper) triangle of
@@ -237,22 +222,7 @@ impl CudaWorker<'_> {
     }
 
     /// `C <- C + alpha op(A) op(B)`.
-    pub(super) fn multiply_at<T: Scalar>(
-        &mut self,
-        c: Cells<T>,
-        alpha: T,
-        a: (Cells<T>, Op),
-        b: (Cells<T>, Op),
-    ) -> Result<()> {
-        let taken = self.taken;
-        let local = self.local(c)?;
-        self.multiply(local, alpha, a, b)?;
-        self.taken = taken;
-        self.back(local, c)
-    }
-
-    /// The same for a C that this rank owns.
-    fn multiply<T: Scalar>(
+    pub(super) fn multiply<T: Scalar>(
         &mut self,
         c: Cells<T>,
         alpha: T,
@@ -263,8 +233,8 @@ impl CudaWorker<'_> {
         if c.rows() * c.cols() * inner == 0 {
             return Ok(());
         }
-        let (a, b) = (Form::of(self.local(a)?, op_a), Form::of(self.local(b)?, op_b));
-        let target = Form::of(c, Op::None);
+        let (a, b) = (Form::of(self.own(a), op_a), Form::of(self.own(b), op_b));
+        let (target, taken) = (Form::of(self.own(c), Op::None), self.taken);
         // The transpose of a C by rows is by columns.
         let (mut left, mut right, [m, n]) = match target.transposed {
             false => (a, b, [c.rows(), c.cols()]),
@@ -291,10 +261,11 @@ impl CudaWorker<'_> {
             // SAFETY: *memory* and *order* of the operands, promised to `CudaWorker::new`.
             unsafe { blas.gemm(handle, [m, n, inner], alpha, operands.0, operands.1, c)? };
         }
+        self.taken = taken;
         if strange > 0 { self.conjugate_to::<T>(target, target) } else { Ok(()) }
     }
 
-    /// `X <- op(A)^-1 X` with a triangle of A. This rank owns X.
+    /// `X <- op(A)^-1 X` with a triangle of A.
     pub(super) fn solve_left<T: Scalar>(
         &mut self,
         (a, op): (Cells<T>, Op),
@@ -304,19 +275,8 @@ impl CudaWorker<'_> {
         self.solve_triangle((a, op), triangle, x, false)
     }
 
-    /// `X <- X op(A)^-1`.
-    pub(super) fn solve_right_at<T: Scalar>(
-        &mut self,
-        a: (Cells<T>, Op),
-        triangle: Triangle,
-        x: Cells<T>,
-    ) -> Result<()> {
-        let local = self.local(x)?;
-        self.solve_triangle(a, triangle, local, true)?;
-        self.back(local, x)
-    }
-
-    fn solve_triangle<T: Scalar>(
+    /// The same, or `X <- X op(A)^-1` on the `right`.
+    pub(super) fn solve_triangle<T: Scalar>(
         &mut self,
         (a, op): (Cells<T>, Op),
         triangle: Triangle,
@@ -326,7 +286,7 @@ impl CudaWorker<'_> {
         if x.rows() * x.cols() == 0 {
             return Ok(());
         }
-        let a = self.local(a)?;
+        let (a, x) = (self.own(a), self.own(x));
         let triangle = if is_columns(&a) { triangle } else { other(triangle) };
         let (mut form, target) = (Form::of(a, op), Form::of(x, Op::None));
         // The transpose of an X by rows is by columns.
@@ -352,7 +312,7 @@ impl CudaWorker<'_> {
         if strange { self.conjugate_to::<T>(target, target) } else { Ok(()) }
     }
 
-    /// `C <- C + S`. This rank owns both.
+    /// `C <- C + S`.
     pub(super) fn raise<T: Scalar>(&mut self, c: Cells<T>, s: Cells<T>) -> Result<()> {
         if c.rows() * c.cols() == 0 {
             return Ok(());
@@ -392,7 +352,7 @@ impl CudaWorker<'_> {
         if x.rows() * x.cols() == 0 {
             return Ok(Moduli::default());
         }
-        let x = self.local(x)?;
+        let x = self.own(x);
         let (cols, sums) = (x.cols(), self.scratch.moduli);
         assert!(2 * cols * size_of::<f64>() <= self.scratch.needs.moduli, "room for a tile's sums");
         let largest = sums + (cols * size_of::<f64>()) as Address;
@@ -420,7 +380,7 @@ impl CudaWorker<'_> {
         if x.rows() * x.cols() == 0 {
             return Ok(());
         }
-        let x = self.local(x)?;
+        let x = self.own(x);
         let by_columns = is_columns(&x);
         let stored = if by_columns { x } else { x.transposed() };
         let shape = [address(stored), stored.col_stride() as u64, stored.rows() as u64];
@@ -438,8 +398,7 @@ impl CudaWorker<'_> {
         if x.rows() * x.cols() == 0 {
             return Ok(all);
         }
-        let local = self.local(x)?;
-        let stored = if is_columns(&local) { local } else { local.transposed() };
+        let stored = if is_columns(&x) { self.own(x) } else { self.own(x).transposed() };
         // Real numbers, with three sums for each column.
         let words = size_of::<T>() / size_of::<T::Real>();
         let most = self.scratch.needs.moduli / (3 * size_of::<f64>());
@@ -471,7 +430,7 @@ impl CudaWorker<'_> {
         if x.rows() * x.cols() == 0 {
             return Ok(());
         }
-        let x = self.local(x)?;
+        let x = self.own(x);
         let shape =
             [address(x), x.col_stride() as u64, x.rows() as u64, x.cols() as u64, HERMITIAN];
         let arguments = [&shape[..], &[address(sums), self.scratch.moduli]].concat();
