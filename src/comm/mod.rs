@@ -3,12 +3,14 @@
 
 mod communicator;
 mod group;
+mod members;
 mod phase;
 pub mod progress;
 mod slots;
 
 pub use communicator::{Communicator, Sharing};
 pub use group::Group;
+pub use members::Members;
 pub use phase::Phase;
 
 use std::ops::Range;

@@ -1,150 +1,175 @@
-//! Devices arrive; the last one starts the call. README.md has the contract.
+//! Ranks arrive with parcels; the last one gets them all. README.md has the contract.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
-use super::outcome::{Reply, answer_all, conduct};
 use super::{messages, watchdog};
-use crate::call::{Call, Job};
 use crate::error::{Error, Result};
 use crate::settings;
 
-pub struct Arrival {
-    pub call: Call,
-    pub reply: Reply,
-}
+/// The failed runs that are remembered for late ranks.
+const REMEMBERED: usize = 16;
 
 /// (run id, group)
-type Key = (i64, i64);
+pub type Key = (i64, i64);
 
-/// Makes the job of a call from the parts of all ranks, in rank order, and the time of the first
-/// arrival.
-pub type Prepare = Box<dyn Fn(Vec<Call>, Instant) -> Result<Arc<dyn Job>> + Send + Sync>;
+/// What a rank waits with for the outcome.
+pub trait Waiter: Send + Sized + 'static {
+    /// Gives all of them an error.
+    fn refuse(all: Vec<Self>, error: Error);
+}
 
-/// The rendezvous of a call site that still wait for devices. The last device starts the job.
-pub struct OpenRendezvous {
+/// The rendezvous of a call site, where ranks bring parcels V and wait with W.
+pub struct Rendezvous<V, W> {
     routine: &'static str,
     world: usize,
-    prepare: Prepare,
-    open: Mutex<HashMap<Key, Rendezvous>>,
+    /// Whether ranks must arrive within the time limit.
+    is_limited: bool,
+    state: Mutex<State<V, W>>,
 }
 
-struct Rendezvous {
+struct State<V, W> {
+    /// Those that still wait for ranks.
+    open: HashMap<Key, Open<V, W>>,
+    failed: VecDeque<(i64, Error)>,
+}
+
+struct Open<V, W> {
     since: Instant,
-    /// For its deadline; `None` if the rendezvous has one device only.
     ticket: Option<watchdog::Ticket>,
-    arrived: usize,
-    /// By rank; emptied when the rendezvous fails.
-    parts: Vec<Option<Arrival>>,
-    failed: Option<Error>,
+    /// By rank.
+    parts: Vec<Option<Part<V, W>>>,
 }
 
-impl OpenRendezvous {
+struct Part<V, W> {
+    device: i32,
+    parcel: V,
+    waiter: W,
+}
+
+/// All ranks have come; by rank.
+pub struct Complete<V, W> {
+    /// The time of the first arrival.
+    pub since: Instant,
+    pub parcels: Vec<V>,
+    pub waiters: Vec<W>,
+}
+
+impl<V: Send + 'static, W: Waiter> Rendezvous<V, W> {
     /// `routine` is the name in messages, `world` the number of devices on the mesh axis.
-    pub fn new(routine: &'static str, world: usize, prepare: Prepare) -> Arc<OpenRendezvous> {
-        Arc::new(OpenRendezvous { routine, world, prepare, open: Mutex::default() })
+    pub fn new(routine: &'static str, world: usize) -> Arc<Self> {
+        Self::limited(routine, world, true)
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<Key, Rendezvous>> {
-        self.open.lock().unwrap_or_else(|e| e.into_inner())
+    /// The same without a time limit, for ranks that certainly come.
+    pub fn without_limit(routine: &'static str, world: usize) -> Arc<Self> {
+        Self::limited(routine, world, false)
     }
 
-    /// Takes one device's part of launch `run`. It returns at once; `arrival.reply` gets the
-    /// outcome.
-    pub fn arrive(self: &Arc<Self>, run: i64, group: i64, arrival: Arrival) {
-        let key = (run, group);
-        let world = self.world;
-        let mut open = self.open();
-        let mut entry = match open.entry(key) {
-            Entry::Occupied(entry) => entry,
-            Entry::Vacant(entry) => {
-                let since = Instant::now();
-                let watch = || {
-                    let open = Arc::downgrade(self) as Weak<dyn watchdog::Expires>;
-                    watchdog::watch(since + settings::timeout(), open, key)
-                };
-                entry.insert_entry(Rendezvous {
-                    since,
-                    ticket: (world > 1).then(watch),
-                    arrived: 0,
-                    parts: (0..world).map(|_| None).collect(),
-                    failed: None,
-                })
-            }
-        };
-        let rendezvous = entry.get_mut();
-        rendezvous.arrived += 1;
-        let complete = rendezvous.arrived == world;
-        let mut refused = Vec::new();
-        match (&rendezvous.failed, self.objection(rendezvous, &arrival)) {
-            (Some(_), _) => refused.push(arrival.reply),
-            (None, Some(error)) => {
-                refused = rendezvous.fail(error);
-                refused.push(arrival.reply);
-            }
-            (None, None) => {
-                let rank = arrival.call.rank;
-                rendezvous.parts[rank] = Some(arrival);
-            }
-        }
-        let failed = rendezvous.failed.clone();
-        let finished = if complete { Some(entry.remove()) } else { None };
-        drop(open);
-        if let Some(ticket) = finished.as_ref().and_then(|m| m.ticket) {
-            watchdog::forget(ticket);
-        }
-        match (failed, finished) {
-            (Some(error), _) => answer_all(refused, Err(error)),
-            (None, Some(rendezvous)) => self.start(rendezvous),
-            (None, None) => {}
-        }
+    fn limited(routine: &'static str, world: usize, is_limited: bool) -> Arc<Self> {
+        let state = State { open: HashMap::new(), failed: VecDeque::new() };
+        Arc::new(Rendezvous { routine, world, is_limited, state: Mutex::new(state) })
     }
 
-    /// The reason why `arrival` cannot be part of `rendezvous`.
-    fn objection(&self, rendezvous: &Rendezvous, arrival: &Arrival) -> Option<Error> {
-        let Call { rank, device, .. } = arrival.call;
+    fn state(&self) -> MutexGuard<'_, State<V, W>> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// A rank arrives. The last one gets the parcels and waiters of all. If the run fails instead,
+    /// every waiter gets the error.
+    pub fn arrive(
+        self: &Arc<Self>,
+        key: Key,
+        (rank, device): (usize, i32),
+        parcel: V,
+        waiter: W,
+    ) -> Option<Complete<V, W>> {
         let (name, world) = (self.routine, self.world);
-        let Some(slot) = rendezvous.parts.get(rank) else {
-            return Some(messages::out_of_range(name, world, rank, device));
+        let mut state = self.state();
+        if let Err(error) = state.failure(key.0) {
+            drop(state);
+            W::refuse(vec![waiter], error);
+            return None;
+        }
+        let open = state.open.entry(key).or_insert_with(|| {
+            let since = Instant::now();
+            let watched = (world > 1 && self.is_limited).then(|| {
+                let this = Arc::downgrade(self) as Weak<dyn watchdog::Expires>;
+                watchdog::watch(since + settings::timeout(), this, key)
+            });
+            Open { since, ticket: watched, parts: (0..world).map(|_| None).collect() }
+        });
+        let objection = match open.parts.get(rank) {
+            None => Some(messages::out_of_range(name, world, rank, device)),
+            Some(Some(other)) => {
+                Some(messages::claimed_twice(name, world, rank, (other.device, device)))
+            }
+            Some(None) => None,
         };
-        let other = slot.as_ref()?.call.device;
-        Some(messages::claimed_twice(name, world, rank, (other, device)))
+        if let Some(error) = objection {
+            let (error, mut waiters) = state.fail(key.0, error);
+            drop(state);
+            waiters.push(waiter);
+            W::refuse(waiters, error);
+            return None;
+        }
+        open.parts[rank] = Some(Part { device, parcel, waiter });
+        if open.parts.iter().any(Option::is_none) {
+            return None;
+        }
+        let Open { since, ticket, parts } = state.open.remove(&key)?;
+        drop(state);
+        ticket.into_iter().for_each(watchdog::forget);
+        let parts = parts.into_iter().flatten().map(|part| (part.parcel, part.waiter));
+        let (parcels, waiters) = parts.unzip();
+        Some(Complete { since, parcels, waiters })
     }
 
-    fn start(&self, rendezvous: Rendezvous) {
-        let (calls, replies): (Vec<_>, Vec<_>) =
-            rendezvous.parts.into_iter().flatten().map(|a| (a.call, a.reply)).unzip();
-        let prepare = || (self.prepare)(calls, rendezvous.since);
-        let prepared = catch_unwind(AssertUnwindSafe(prepare))
-            .unwrap_or_else(|panic| Err(Error::from_panic("preparing a call", &*panic)));
-        match prepared {
-            Ok(job) => conduct(job, replies),
-            Err(error) => answer_all(replies, Err(error)),
-        }
+    /// Makes the first failure of a run that of all waiting or later ranks, and returns it.
+    pub fn fail(&self, run: i64, error: Error) -> Error {
+        let (first, waiters) = self.state().fail(run, error);
+        W::refuse(waiters, first.clone());
+        first
+    }
+
+    /// An error if a rank of the run has failed.
+    pub fn failure(&self, run: i64) -> Result<()> {
+        self.state().failure(run)
     }
 }
 
-impl watchdog::Expires for OpenRendezvous {
-    /// Fails the rendezvous `key` if it still waits for a device. `ticket` distinguishes it from a
+impl<V, W> State<V, W> {
+    fn failure(&self, run: i64) -> Result<()> {
+        self.failed.iter().find(|(failed, _)| *failed == run).map_or(Ok(()), |f| Err(f.1.clone()))
+    }
+
+    /// Keeps the first failure of a run. Returns it, and the waiters of the run.
+    fn fail(&mut self, run: i64, error: Error) -> (Error, Vec<W>) {
+        if let Err(first) = self.failure(run) {
+            return (first, Vec::new());
+        }
+        self.failed.truncate(REMEMBERED - 1);
+        self.failed.push_front((run, error.clone()));
+        let keys: Vec<Key> = self.open.keys().copied().filter(|key| key.0 == run).collect();
+        let ended: Vec<_> = keys.iter().filter_map(|key| self.open.remove(key)).collect();
+        ended.iter().filter_map(|open| open.ticket).for_each(watchdog::forget);
+        let parts = ended.into_iter().flat_map(|open| open.parts).flatten();
+        (error, parts.map(|part| part.waiter).collect())
+    }
+}
+
+impl<V: Send + 'static, W: Waiter> watchdog::Expires for Rendezvous<V, W> {
+    /// Fails the rendezvous `key` if it still waits for a rank. `ticket` distinguishes it from a
     /// later rendezvous with the same key.
     fn expire(&self, key: Key, ticket: watchdog::Ticket) {
-        let mut open = self.open();
-        let waits = |m: &&mut Rendezvous| m.failed.is_none() && m.ticket == Some(ticket);
-        let Some(rendezvous) = open.get_mut(&key).filter(waits) else { return };
-        let error = messages::missing(self.routine, &rendezvous.parts, rendezvous.since.elapsed());
-        let waiting = rendezvous.fail(error.clone());
-        drop(open);
-        answer_all(waiting, Err(error));
-    }
-}
-
-impl Rendezvous {
-    /// Marks the rendezvous as failed and returns the replies of the devices that wait.
-    fn fail(&mut self, error: Error) -> Vec<Reply> {
-        self.failed = Some(error);
-        self.parts.drain(..).flatten().map(|arrival| arrival.reply).collect()
+        let mut state = self.state();
+        let Some(open) = state.open.get(&key).filter(|open| open.ticket == Some(ticket)) else {
+            return;
+        };
+        let error = messages::missing(self.routine, &open.parts, open.since.elapsed());
+        let (error, waiters) = state.fail(key.0, error);
+        drop(state);
+        W::refuse(waiters, error);
     }
 }

@@ -40,9 +40,3 @@ pub fn missing<T>(routine: &str, present: &[Option<T>], waited: Duration) -> Err
         ),
     )
 }
-
-/// For a call whose failure is no longer remembered.
-pub fn given_up(routine: &str) -> Error {
-    let text = format!("meshsolve.{routine}: the call failed on another device of the mesh axis");
-    Error::new(Kind::Cancelled, text)
-}

@@ -8,7 +8,7 @@ use crate::call::{Allocate, Buffer};
 use crate::device::cuda::device::Device;
 use crate::device::cuda::handle::Stream;
 use crate::error::{Error, Kind, Result};
-use crate::rendezvous::{Exchange, Hosts};
+use crate::rendezvous::Hosts;
 use crate::scalar::DType;
 
 /// A routine with its attributes, at one call site.
@@ -32,7 +32,7 @@ pub struct CudaArrival<'a> {
 /// One device's part of a call, with the other devices.
 pub struct Part<'a, 's> {
     device: &'a Arc<Device>,
-    hosts: &'a Hosts,
+    hosts: &'a Arc<Hosts>,
     /// Number of devices on the mesh axis.
     pub world: usize,
     arrival: CudaArrival<'s>,
@@ -44,7 +44,7 @@ pub struct Part<'a, 's> {
 impl<'a, 's> Part<'a, 's> {
     pub fn new(
         device: &'a Arc<Device>,
-        hosts: &'a Hosts,
+        hosts: &'a Arc<Hosts>,
         world: usize,
         arrival: CudaArrival<'s>,
     ) -> Self {
@@ -85,9 +85,8 @@ impl<'a, 's> Part<'a, 's> {
 
     /// Waits for the host threads of all ranks of the group.
     pub fn rendezvous(&mut self) -> Result<()> {
-        let (rank, group) = self.place()?;
         self.met = true;
-        self.hosts.rendezvous(self.arrival.run, group, rank, self.arrival.device)
+        self.gather((), |_| Ok(()))
     }
 
     /// XLA's number of the device, for messages.
@@ -95,17 +94,16 @@ impl<'a, 's> Part<'a, 's> {
         self.arrival.device
     }
 
-    /// Waits for the host threads of all ranks of the group. One rank passes the parcels of all to
+    /// Waits for the host threads of all ranks of the group. The last one passes the parcels of all to
     /// `make`; all get its value. After it, the ranks must by themselves all return the same.
-    pub fn gather<V, S: Clone>(
+    pub fn gather<V: Send + 'static, S: Clone + Send + 'static>(
         &mut self,
-        exchange: &Exchange<V, S>,
         parcel: V,
         make: impl FnOnce(Vec<V>) -> Result<S>,
     ) -> Result<S> {
         let (rank, group) = self.place()?;
         let CudaArrival { run, device, .. } = self.arrival;
-        exchange.gather(self.hosts, (run, group), (rank, device), parcel, make)
+        self.hosts.gather((run, group), (rank, device), parcel, make)
     }
 
     /// A rank that has met the others meets them once more, so that all return the same.

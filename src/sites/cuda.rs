@@ -2,6 +2,7 @@
 //! stream.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use crate::call::Attributes;
 use crate::device::cuda::device::Devices;
@@ -13,7 +14,7 @@ use crate::routines::{CudaArrival, OnCuda, Part, Site};
 pub struct CudaSite {
     routine: Box<dyn OnCuda>,
     world: usize,
-    hosts: Hosts,
+    hosts: Arc<Hosts>,
 }
 
 impl CudaSite {

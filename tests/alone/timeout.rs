@@ -57,7 +57,7 @@ fn a_host_thread_that_never_comes() {
             std::thread::scope(|scope| {
                 let come = |&rank: &usize| {
                     let hosts = &hosts;
-                    scope.spawn(move || hosts.rendezvous(run, 0, rank, rank as i32))
+                    scope.spawn(move || hosts.gather((run, 0), (rank, rank as i32), (), |_| Ok(())))
                 };
                 let threads: Vec<_> = ranks.iter().map(come).collect();
                 threads.into_iter().map(|t| t.join().unwrap()).collect::<Vec<_>>()

@@ -15,7 +15,7 @@ DEFECTS = {
     "": "",
     "bits": "_norm = norm\nnorm = lambda *a, **k: _norm(*a, **k) * (1 + 2**-50)\n",
     "message": "def solve(*a, **k): raise ValueError('something else')\n",
-    "figures": "_last = last_call\nlast_call = lambda: _last() | {'scratch_bytes': 1}\n",
+    "figures": "_last = last_call\nlast_call = lambda: _last() | {'scratch_bytes': 1 << 40}\n",
     "sharding": "import jax\n_norm = norm\nnorm = lambda *a, **k: jax.device_put(_norm(*a, **k), "
     "jax.devices()[0])\n",
     "crash": "import os\nnorm = lambda *a, **k: os._exit(3)\n",

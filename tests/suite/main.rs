@@ -6,10 +6,11 @@ mod baselines;
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
+mod communicator;
 mod condition;
 mod cuda_load;
-mod exchange;
 mod grids;
+mod hosts;
 mod inverse;
 mod kinds;
 mod layout;

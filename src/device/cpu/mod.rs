@@ -5,7 +5,6 @@ mod blas;
 mod candidate;
 pub mod float_mode;
 mod getrf;
-mod members;
 mod norm;
 mod panel;
 mod scratch;

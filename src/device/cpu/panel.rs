@@ -5,8 +5,7 @@ use std::ops::Range;
 use faer::{MatMut, MatRef};
 
 use super::candidate::Candidate;
-use super::members::Members;
-use crate::comm::Step;
+use crate::comm::{Members, Step};
 use crate::matrix::Cells;
 use crate::scalar::Scalar;
 
@@ -72,6 +71,6 @@ impl<'a, T: Scalar> GroupPanel<'a, T> {
 
     /// The best of the workers' candidates, with the leader's row on the diagonal.
     pub fn all_reduce(&mut self, mine: Candidate<T>) -> Step<Candidate<T>> {
-        self.members.all_reduce(mine)
+        self.members.all_reduce(mine, |all| Candidate::best(all))
     }
 }

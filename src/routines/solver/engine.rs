@@ -11,16 +11,11 @@ use crate::device::cuda::engine::{self, Asked};
 use crate::device::cuda::handle::Address;
 use crate::error::{Error, Result};
 use crate::layout::Mapping;
-use crate::rendezvous::Exchange;
 use crate::routines::Part;
 use crate::scalar::Scalar;
 
-/// The ranks' devices and shards, and the vendor's solver for all of them.
-pub(super) type Engines = Exchange<engine::Member, Arc<engine::CusolverMg>>;
-
 /// The vendor's solver of whole matrices, if the routine uses it; all ranks meet for it.
 pub(super) fn enlist<T: Scalar>(
-    engines: &Engines,
     options: &Options,
     problem: &Problem,
     part: &mut Part,
@@ -63,7 +58,7 @@ pub(super) fn enlist<T: Scalar>(
     let member = engine::Member { device: part.device().clone(), shard: shard(call) };
     let n = problem.n;
     let make = |members| engine::CusolverMg::new::<T>(members, n, tile, asked).map(Arc::new);
-    part.gather(engines, member, make).map(Some)
+    part.gather(member, make).map(Some)
 }
 
 /// An address in the rank's matrices, to query sizes.

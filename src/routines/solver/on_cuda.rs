@@ -6,11 +6,11 @@
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::call_memory::CallMemory;
-use super::engine::{Engines, enlist, shard};
+use super::engine::{enlist, shard};
 use super::job::Solver;
 use super::operands::Problem;
 use super::options::{Engine, Family, Options};
@@ -33,7 +33,7 @@ use crate::device::cuda::worker::interchanges::moves_bytes;
 use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::layout::Mapping;
-use crate::rendezvous::Exchange;
+use crate::rendezvous::Hosts;
 use crate::routines::{OnCuda, Part};
 use crate::scalar::{DType, Scalar};
 use crate::settings::Float64;
@@ -179,15 +179,8 @@ struct Shared<T> {
     solver: Solver<T>,
     cuda_comm: Arc<CudaCommunicator>,
     clique: Option<Arc<Clique>>,
-    ends: Mutex<Ends>,
-    changed: Condvar,
-}
-
-/// The ranks that have reached the end.
-#[derive(Default)]
-struct Ends {
-    arrived: usize,
-    outcome: Option<Result<()>>,
+    /// Where ranks that have reached the end wait for the others.
+    ends: Arc<Hosts>,
 }
 
 impl<T: Scalar> Shared<T> {
@@ -212,8 +205,8 @@ impl<T: Scalar> Shared<T> {
             unsafe { CallMemory::on_devices(memory, scratches.clone(), cuda_comm.float64) };
         let solver = Solver::new(options, problem, calls, since, sizes, call_memory)?;
         let clique = clique(&options, &cuda_comm, &scratches)?;
-        let (ends, changed) = (Mutex::default(), Condvar::new());
-        Ok(Shared { solver, cuda_comm, clique, ends, changed })
+        let ends = Hosts::without_limit(options.verb.name, cuda_comm.seats.len());
+        Ok(Shared { solver, cuda_comm, clique, ends })
     }
 }
 
@@ -234,7 +227,8 @@ impl<T: Scalar> SharedCall for Shared<T> {
         if let Err(error) = closed {
             self.fail(rank, error);
         }
-        let outcome = self.end();
+        let place = (rank, self.solver.calls[rank].device);
+        let outcome = self.ends.gather((0, 0), place, (), |_| self.end());
         let device = &self.cuda_comm.seats[rank].device;
         match comm.failure() {
             None => device.keep(tools),
@@ -253,33 +247,14 @@ impl<T: Scalar> Shared<T> {
         }
     }
 
-    /// Waits until all ranks have come; the last one finishes the call.
+    /// Finishes the call, after all ranks have reached its end.
     fn end(&self) -> Result<()> {
-        let mut ends = self.ends.lock().unwrap_or_else(|e| e.into_inner());
-        ends.arrived += 1;
-        if ends.arrived == self.cuda_comm.seats.len() {
-            let failure = self.solver.comm.failure();
-            let closed =
-                self.cuda_comm.engine.as_ref().map_or(Ok(()), |e| e.close(failure.is_some()));
-            let finish = || failure.map_or_else(|| closed.and_then(|()| self.solver.finish()), Err);
-            let finished = catch_unwind(AssertUnwindSafe(finish));
-            let panic = |panic: Box<dyn std::any::Any + Send>| {
-                Err(Error::from_panic("finishing a call on CUDA devices", &*panic))
-            };
-            if let (Some(_), Some(cliques)) =
-                (&self.clique, self.cuda_comm.seats[0].device.cliques())
-            {
-                cliques.done();
-            }
-            ends.outcome = Some(finished.unwrap_or_else(panic));
-            self.changed.notify_all();
+        let failure = self.solver.comm.failure();
+        let closed = self.cuda_comm.engine.as_ref().map_or(Ok(()), |e| e.close(failure.is_some()));
+        if let (Some(_), Some(cliques)) = (&self.clique, self.cuda_comm.seats[0].device.cliques()) {
+            cliques.done();
         }
-        loop {
-            match &ends.outcome {
-                Some(outcome) => return outcome.clone(),
-                None => ends = self.changed.wait(ends).unwrap_or_else(|e| e.into_inner()),
-            }
-        }
+        failure.map_or_else(|| closed.and_then(|()| self.solver.finish()), Err)
     }
 }
 
@@ -308,13 +283,11 @@ fn clique(
 /// A solver at one call site.
 pub(super) struct CudaSolver {
     options: Options,
-    engines: Engines,
-    calls: Exchange<Brought, Arc<dyn SharedCall>>,
 }
 
 impl CudaSolver {
     pub(super) fn new(options: Options) -> CudaSolver {
-        CudaSolver { options, engines: Exchange::default(), calls: Exchange::default() }
+        CudaSolver { options }
     }
 }
 
@@ -333,7 +306,7 @@ fn run<T: Scalar>(site: &CudaSolver, part: &mut Part) -> Result<()> {
     let call = Call::new(rank, part.number(), args, rets);
     let problem = options.problem(part.world, std::slice::from_ref(&call))?;
     let device = part.device().clone();
-    let engine = enlist::<T>(&site.engines, &options, &problem, part, &call)?;
+    let engine = enlist::<T>(&options, &problem, part, &call)?;
     let mut tools = device.tools()?;
     let bytes = engine.as_ref().map_or(0, |engine| engine.bytes(rank));
     let prepared = prepare::<T>(&options, &problem, part, call, &mut tools, bytes, since);
@@ -342,7 +315,7 @@ fn run<T: Scalar>(site: &CudaSolver, part: &mut Part) -> Result<()> {
         let make = |all| -> Result<Arc<dyn SharedCall>> {
             Ok(Arc::new(Shared::<T>::new(options, engine, all)?))
         };
-        Ok((part.gather(&site.calls, brought, make)?, scratch))
+        Ok((part.gather(brought, make)?, scratch))
     });
     match shared {
         Ok((shared, scratch)) => shared.run(rank, tools, scratch),

@@ -1,11 +1,9 @@
-//! A group as one of its workers sees it: its barriers, and how its workers agree on a pivot (an
-//! all-reduce).
+//! A group as one of its workers sees it: its barriers, and reductions of values with what belongs
+//! to them, as a pivot with its row.
 
 use std::ops::Range;
 
-use super::candidate::Candidate;
-use crate::comm::{Communicator, Group, Step};
-use crate::scalar::Scalar;
+use super::{Communicator, Group, Step};
 
 pub struct Members<'a> {
     index: usize,
@@ -38,23 +36,24 @@ impl<'a> Members<'a> {
         self.group.columns(self.index, columns)
     }
 
-    /// The best of the workers' candidates, the first among equals, with the entries of the row on
-    /// the diagonal.
-    pub fn all_reduce<T: Scalar>(&mut self, mine: Candidate<T>) -> Step<Candidate<T>> {
+    /// What `reduce` makes of the members' values, in the order of their indices. All members get
+    /// the same.
+    #[inline(always)]
+    pub fn all_reduce<V: Copy>(
+        &mut self,
+        mine: V,
+        reduce: impl FnOnce(&mut dyn Iterator<Item = &V>) -> V,
+    ) -> Step<V> {
         if self.group.size() == 1 {
             return Ok(mine);
         }
         let turn = (self.group.passed() + 1) % 2;
-        let slot = |worker: usize| self.comm.slots(worker).at::<Candidate<T>>(turn);
+        let slot = |worker: usize| self.comm.slots(worker).at::<V>(turn);
         // SAFETY: this worker's slot. Every worker has read its last content (see `Slots`).
         unsafe { slot(self.worker).write(mine) };
         self.barrier()?;
         // SAFETY: written before the barrier, and not again before every worker has read it.
         let read = |worker: usize| unsafe { &*slot(worker) };
-        let mut members = self.group.members(self.comm.workers()).map(read);
-        let top = members.find(|one| one.has_diagonal).expect("the row is a member's");
-        // No candidate exceeds a NaN on the diagonal; other NaNs are no candidates.
-        let best = members.fold(top, |best, one| if one.size > best.size { one } else { best });
-        Ok(Candidate { diagonal: top.diagonal, ..*best })
+        Ok(reduce(&mut self.group.members(self.comm.workers()).map(read)))
     }
 }

@@ -3,15 +3,13 @@
 use std::sync::Arc;
 
 use meshsolve::error::{Error, Kind, Result};
-use meshsolve::rendezvous::{Exchange, Hosts};
-
-type Numbers = Exchange<usize, Arc<Vec<usize>>>;
+use meshsolve::rendezvous::Hosts;
 
 const WORLD: usize = 3;
 
 /// Each rank brings ten times its number; the outcomes by rank.
 fn gather(
-    (hosts, exchange): (&Hosts, &Numbers),
+    hosts: &Arc<Hosts>,
     run: i64,
     group: i64,
     make: impl Fn(Vec<usize>) -> Result<Arc<Vec<usize>>> + Sync,
@@ -19,25 +17,23 @@ fn gather(
     std::thread::scope(|scope| {
         let come = |rank: usize| {
             let make = &make;
-            scope.spawn(move || {
-                exchange.gather(hosts, (run, group), (rank, rank as i32), 10 * rank, make)
-            })
+            scope.spawn(move || hosts.gather((run, group), (rank, rank as i32), 10 * rank, make))
         };
         let threads: Vec<_> = (0..WORLD).map(come).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
 
-fn site() -> (Hosts, Numbers) {
-    (Hosts::new("diagnose", WORLD), Numbers::default())
+fn site() -> Arc<Hosts> {
+    Hosts::new("diagnose", WORLD)
 }
 
 #[test]
 fn all_ranks_get_what_one_makes_of_all_parcels() {
-    let (hosts, exchange) = site();
+    let hosts = site();
     std::thread::scope(|scope| {
         for group in 0..3 {
-            let site = (&hosts, &exchange);
+            let site = &hosts;
             // As in a loop: the same run again.
             scope.spawn(move || {
                 for _ in 0..50 {
@@ -53,16 +49,16 @@ fn all_ranks_get_what_one_makes_of_all_parcels() {
 
 #[test]
 fn an_error_or_a_panic_of_the_one_is_that_of_all() {
-    let (hosts, exchange) = site();
+    let hosts = site();
     let own = Error::new(Kind::ResourceExhausted, "too little");
-    let failed = gather((&hosts, &exchange), 1, 0, |_| Err(own.clone()));
+    let failed = gather(&hosts, 1, 0, |_| Err(own.clone()));
     assert_eq!(failed, vec![Err(own.clone()); WORLD]);
-    let panicked = gather((&hosts, &exchange), 2, 0, |_| panic!("on purpose"));
+    let panicked = gather(&hosts, 2, 0, |_| panic!("on purpose"));
     let error = panicked[0].clone().unwrap_err();
     let text = "a panic in what ranks have in common was caught: on purpose";
     assert!(error.kind == Kind::Internal && error.message.contains(text), "{error}");
     assert_eq!(panicked, vec![Err(error); WORLD]);
-    let later = gather((&hosts, &exchange), 3, 0, |all| Ok(Arc::new(all)));
+    let later = gather(&hosts, 3, 0, |all| Ok(Arc::new(all)));
     assert!(later.iter().all(Result::is_ok), "{later:?}");
 }
 
@@ -70,16 +66,16 @@ fn an_error_or_a_panic_of_the_one_is_that_of_all() {
 /// the making.
 #[test]
 fn a_failure_of_the_run_leaves_no_rank_waiting() {
-    let (hosts, exchange) = site();
+    let hosts = site();
     let own = Error::new(Kind::Internal, "another group");
     for run in 0..1000 {
         std::thread::scope(|scope| {
             scope.spawn(|| hosts.fail(run, own.clone()));
-            let made = gather((&hosts, &exchange), run, 0, |all| Ok(Arc::new(all)));
+            let made = gather(&hosts, run, 0, |all| Ok(Arc::new(all)));
             let all = [Ok(Arc::new(vec![0, 10, 20])), Err(own.clone())];
             assert!(all.iter().any(|one| made.iter().all(|got| got == one)), "{made:?}");
         });
-        let late = gather((&hosts, &exchange), run, 0, |all| Ok(Arc::new(all)));
+        let late = gather(&hosts, run, 0, |all| Ok(Arc::new(all)));
         assert_eq!(late, vec![Err(own.clone()); WORLD]);
     }
 }
