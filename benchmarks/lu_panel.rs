@@ -117,7 +117,7 @@ fn panel(rows: usize, cols: usize, workers: usize) -> (f64, f64, f64) {
             if workers == 1 {
                 let start = Instant::now();
                 let next = std::iter::once(TileColumn::new(1));
-                worker.update(&matrix, &first, next, Update::Lu);
+                worker.update(&matrix, &first, next, Update::Lu, matrix.all_rows());
                 note(1, start);
             }
         }

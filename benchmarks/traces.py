@@ -34,8 +34,8 @@ COLUMNS = (
     *("update_share_of_peak", "update_share_of_gemm", "jax", "commit", "machine"),
 )
 KINDS = ("update", "panel", "substitution", "other", "wait")
-PANEL = ("potrf", "trsm panel", "getrf panel")
-SUBSTITUTION = ("trsm", "gemm")
+PANEL = ("potrf", "trsm panel", "getrf panel", "trtri panel")
+SUBSTITUTION = ("trsm", "substitute", "gemm")
 # Spans that contain other spans.
 PHASES = ("arrange", "norm", "factor", "solve", "restore")
 REPEATS = 7

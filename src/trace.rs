@@ -22,19 +22,6 @@ use crate::stats::CallStats;
 const ROWS_OF_A_CALL: usize = 1000;
 const END: &str = "\n]\n";
 
-/// The panel that a piece of work belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
-    /// No panel.
-    Call,
-    /// The panel with this number.
-    Panel(usize),
-    /// The panel that the worker has last awaited.
-    Last,
-    /// The panel that the worker announces or awaits next.
-    Next,
-}
-
 /// A file of spans.
 pub struct Trace {
     start: Instant,
@@ -67,15 +54,12 @@ pub struct WorkerTrace<'a> {
     call: &'a CallTrace,
     worker: usize,
     spans: Vec<Span>,
-    /// The panel that the worker has last awaited.
-    panel: Option<usize>,
-    /// Spans from this index on may belong to the next panel.
-    open: usize,
 }
 
 struct Span {
     name: &'static str,
-    of: Of,
+    /// The tile column of the panel that it belongs to.
+    panel: Option<usize>,
     from: Instant,
     to: Instant,
 }
@@ -178,7 +162,7 @@ impl State {
 
 impl CallTrace {
     pub fn worker(&self, worker: usize) -> WorkerTrace<'_> {
-        WorkerTrace { call: self, worker, spans: Vec::new(), panel: None, open: 0 }
+        WorkerTrace { call: self, worker, spans: Vec::new() }
     }
 
     fn workers(&self) -> MutexGuard<'_, Vec<(usize, Vec<Span>)>> {
@@ -204,10 +188,7 @@ impl CallTrace {
 
     fn span(&self, worker: usize, span: &Span) -> String {
         let [from, to] = [span.from, span.to].map(|at| self.trace.microseconds(at));
-        let panel = match span.of {
-            Of::Panel(k) => format!(",\"k\":{k}"),
-            _ => String::new(),
-        };
+        let panel = span.panel.map(|k| format!(",\"k\":{k}")).unwrap_or_default();
         format!(
             "{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{from:.3},\"dur\":{:.3},\
              \"args\":{{\"call\":{},\"n\":{}{panel}}}}}",
@@ -253,36 +234,9 @@ impl Drop for CallTrace {
 }
 
 impl WorkerTrace<'_> {
-    /// Records a piece of work that began at `from` and ends now.
-    pub fn note(&mut self, name: &'static str, of: Of, from: Instant) {
-        let of = match (of, self.panel) {
-            (Of::Last, Some(k)) => Of::Panel(k),
-            (Of::Last, None) => Of::Call,
-            (of, _) => of,
-        };
-        self.spans.push(Span { name, of, from, to: Instant::now() });
-    }
-
-    /// The worker announces this panel: work for the next panel was work for this one.
-    pub fn announced(&mut self, panel: usize) {
-        for span in &mut self.spans[self.open..] {
-            if span.of == Of::Next {
-                span.of = Of::Panel(panel);
-            }
-        }
-        self.open = self.spans.len();
-    }
-
-    /// The worker awaits this panel.
-    pub fn awaits(&mut self, panel: usize) {
-        self.announced(panel);
-        self.panel = Some(panel);
-    }
-
-    /// A phase ends, and work on panels ends with it.
-    pub fn phase(&mut self, name: &'static str, from: Instant, to: Instant) {
-        self.panel = None;
-        self.spans.push(Span { name, of: Of::Call, from, to });
+    /// Records what began at `from` and ends at `to`: a piece of work, for a panel or none, or a phase.
+    pub fn note(&mut self, name: &'static str, panel: Option<usize>, from: Instant, to: Instant) {
+        self.spans.push(Span { name, panel, from, to });
     }
 }
 

@@ -38,7 +38,7 @@ pub fn mirror_triangle<T: Scalar, W: Worker<T>>(
                 }
                 Missing::Lower => (worker.fetch(above)?, a.tile(i.row(), j)),
             };
-            worker.mirror(from, to, i == j, conjugated);
+            worker.span("mirror", None, |w| w.mirror(from, to, i == j, conjugated));
         }
     }
     worker.barrier()

@@ -10,9 +10,12 @@ pub mod residual;
 pub mod triangular;
 mod triangular_inverse;
 
+use std::ops::Range;
+
 use crate::comm::Step;
-use crate::device::Worker;
-use crate::layout::{Column, Partition, TileColumn};
+use crate::device::{Update, Worker};
+use crate::layout::{Column, GlobalRow, Partition, TileColumn};
+use crate::matrix::{DistMatrix, Panel};
 use crate::scalar::Scalar;
 
 /// Runs `panel`, which leads to panel `next`, on its owner, and `rest`, the independent rest of a
@@ -40,6 +43,18 @@ fn with_lookahead<T: Scalar, W: Worker<T>>(
     panel(worker)?;
     worker.ahead(false);
     Ok(())
+}
+
+/// Subtracts the update by a panel from some rows of tile columns, as a span of the trace.
+fn subtract<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
+    a: &DistMatrix<T>,
+    panel: &Panel<T>,
+    targets: impl Iterator<Item = TileColumn> + Clone,
+    update: Update,
+    rows: Range<GlobalRow>,
+) {
+    worker.span("update", Some(panel.tile()), |w| w.update(a, panel, targets, update, rows));
 }
 
 /// The tile columns of a worker from `from` on, ascending.

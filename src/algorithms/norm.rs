@@ -21,7 +21,8 @@ pub fn of_all<T: Scalar, W: Worker<T>>(
     for t in owned_from(worker, a.columns(), TileColumn::new(0)) {
         let tile = a.columns().tile(t);
         let columns = n.saturating_sub(tile.global.get()).min(tile.width);
-        found = found.and(worker.moduli(a.tile_column(t).sub(0, 0, n, columns), rows)?);
+        let part = a.tile_column(t).sub(0, 0, n, columns);
+        found = found.and(worker.span("norms", None, |w| w.moduli(part, rows))?);
     }
     Ok(found)
 }
@@ -39,10 +40,8 @@ pub fn of_lower_triangle<T: Scalar, W: Worker<T>>(
         let tile = a.columns().tile(t);
         let first = tile.global.get().min(n);
         let columns = (n - first).min(tile.width);
-        worker.hermitian_moduli(
-            a.tile_column(t).sub(first, 0, n - first, columns),
-            sums.rows_from(first),
-        );
+        let part = a.tile_column(t).sub(first, 0, n - first, columns);
+        worker.span("norms", None, |w| w.hermitian_moduli(part, sums.rows_from(first)));
     }
 }
 
@@ -86,7 +85,8 @@ pub fn sums<T: Scalar, W: Worker<T>>(
 ) {
     for (row, column, part) in parts(worker, a, leading) {
         let (first, part) = if of_columns { (column, part.transposed()) } else { (row, part) };
-        worker.add_moduli(part, sums.sub(first, 0, part.rows(), 1));
+        let sums = sums.sub(first, 0, part.rows(), 1);
+        worker.span("norms", None, |w| w.add_moduli(part, sums));
     }
 }
 
@@ -97,5 +97,7 @@ pub fn squares<T: Scalar, W: Worker<T>>(
     leading: (usize, usize),
 ) -> Step<Squares> {
     let mut parts = parts(worker, a, leading);
-    parts.try_fold(Squares::default(), |all, (_, _, part)| Ok(all.and(worker.squares(part)?)))
+    parts.try_fold(Squares::default(), |all, (_, _, part)| {
+        Ok(all.and(worker.span("norms", None, |w| w.squares(part))?))
+    })
 }

@@ -43,7 +43,7 @@ impl<T: Scalar> Operator<'_, T> {
     ) -> Step {
         for t in self.a.columns().each() {
             let panel = worker.broadcast(self.a, t, self.a.all_rows())?;
-            self.subtract_tile(worker, &panel, x, r, r, tile);
+            worker.span("residual", Some(t), |w| self.subtract_tile(w, &panel, x, r, r, tile));
         }
         Ok(())
     }
@@ -60,11 +60,13 @@ impl<T: Scalar> Operator<'_, T> {
     ) -> Step {
         let (columns, workers) = (self.a.columns(), worker.workers());
         let owned = owned_from(worker, columns, TileColumn::new(0));
-        worker.fill(sums.own(), T::ZERO);
+        worker.clear(sums.own());
         for t in owned.clone() {
             // It writes only rows of R that no other worker writes, and this worker's own sums.
             let panel = Panel::new(self.a, t, self.a.all_rows(), self.a.tile_column(t));
-            self.subtract_tile(worker, &panel, x, r.own(), sums.own(), tile);
+            worker.span("residual", Some(t), |w| {
+                self.subtract_tile(w, &panel, x, r.own(), sums.own(), tile);
+            });
         }
         worker.barrier()?;
         for rows in owned.map(|t| columns.tile(t).rows()) {

@@ -68,17 +68,19 @@ impl<T: Scalar> Triangular<'_, T> {
             let (t, own) = (self.tile(p), self.own(x, p));
             let tiles = if self.op.transposes() { self.earlier(p + 1) } else { self.later(p) };
             let panel = worker.broadcast(self.a, t, self.range(tiles))?;
-            if self.op.transposes() {
-                let solved = self.range(self.earlier(p));
-                let (entries, solved) = (panel.rows(solved.clone()), x.matrix_rows(solved));
-                worker.gemm(own, -T::ONE, entries, self.op, solved);
-                worker.trsm(Side::Left, panel.diagonal(), self.triangle, self.op, own);
-            } else {
-                worker.trsm(Side::Left, panel.diagonal(), self.triangle, self.op, own);
-                let rest = self.range(self.later(p + 1));
-                let (entries, rest) = (panel.rows(rest.clone()), x.matrix_rows(rest));
-                worker.gemm(rest, -T::ONE, entries, self.op, own);
-            }
+            worker.span("substitute", Some(t), |worker| {
+                if self.op.transposes() {
+                    let solved = self.range(self.earlier(p));
+                    let (entries, solved) = (panel.rows(solved.clone()), x.matrix_rows(solved));
+                    worker.gemm(own, -T::ONE, entries, self.op, solved);
+                    worker.trsm(Side::Left, panel.diagonal(), self.triangle, self.op, own);
+                } else {
+                    worker.trsm(Side::Left, panel.diagonal(), self.triangle, self.op, own);
+                    let rest = self.range(self.later(p + 1));
+                    let (entries, rest) = (panel.rows(rest.clone()), x.matrix_rows(rest));
+                    worker.gemm(rest, -T::ONE, entries, self.op, own);
+                }
+            });
         }
         Ok(())
     }
@@ -116,27 +118,29 @@ impl<T: Scalar> Triangular<'_, T> {
     ) -> Step {
         let (workers, count) = (worker.workers(), self.a.columns().count());
         let mine = sums.own();
-        worker.fill(mine, T::ZERO);
+        worker.clear(mine);
         worker.announce(partial_sums, owned.first().map_or(count, |first| first + 1));
         for (i, &p) in owned.iter().enumerate() {
             let t = self.tile(p);
             let (column, own) = (self.a.tile_column(t), self.own(x, p));
             let rows = self.a.rows().range(t.row());
             for other in 0..workers {
-                worker.wait(partial_sums, other, p + 1)?;
+                worker.span("wait for sums", Some(t), |w| w.wait(partial_sums, other, p + 1))?;
                 let sum = worker.fetch(sums.of(other).matrix_rows(rows.clone()))?;
                 worker.add(own, sum);
             }
-            worker.trsm(Side::Left, self.a.diagonal(t), self.triangle, self.op, own);
-            let urgent = owned.get(i + 1).map_or(count - 1, |next| *next);
-            for q in p + 1..=urgent {
-                let (to, entries) = (self.own(mine, q), self.own(column, q));
-                worker.gemm(to, -T::ONE, entries, self.op, own);
-                worker.announce(partial_sums, q + 1);
-            }
-            let rest = self.later(urgent + 1);
-            let to = self.rows(mine, rest.clone());
-            worker.gemm(to, -T::ONE, self.rows(column, rest), self.op, own);
+            worker.span("substitute", Some(t), |worker| {
+                worker.trsm(Side::Left, self.a.diagonal(t), self.triangle, self.op, own);
+                let urgent = owned.get(i + 1).map_or(count - 1, |next| *next);
+                for q in p + 1..=urgent {
+                    let (to, entries) = (self.own(mine, q), self.own(column, q));
+                    worker.gemm(to, -T::ONE, entries, self.op, own);
+                    worker.announce(partial_sums, q + 1);
+                }
+                let rest = self.later(urgent + 1);
+                let to = self.rows(mine, rest.clone());
+                worker.gemm(to, -T::ONE, self.rows(column, rest), self.op, own);
+            });
         }
         Ok(())
     }
@@ -155,16 +159,19 @@ impl<T: Scalar> Triangular<'_, T> {
             let (column, own) = (self.a.tile_column(t), self.own(x, p));
             let early = self.earlier(known);
             let (entries, solved) = (self.rows(column, early.clone()), self.rows(x, early));
-            worker.gemm(own, -T::ONE, entries, self.op, solved);
+            worker.span("substitute", Some(t), |w| w.gemm(own, -T::ONE, entries, self.op, solved));
             for q in known..p {
                 let owner = worker.owner(columns, self.tile(q));
-                worker.wait(solved_rows, owner, q + 1)?;
+                worker.span("wait for rows", Some(t), |w| w.wait(solved_rows, owner, q + 1))?;
                 let rows = self.a.rows().range(self.tile(q).row());
                 let (entries, solved) = (self.own(column, q), self.own(x, q));
                 worker.receive(blocks.of(owner).matrix_rows(rows), solved);
-                worker.gemm(own, -T::ONE, entries, self.op, solved);
+                let op = self.op;
+                worker.span("substitute", Some(t), |w| w.gemm(own, -T::ONE, entries, op, solved));
             }
-            worker.trsm(Side::Left, self.a.diagonal(t), self.triangle, self.op, own);
+            worker.span("substitute", Some(t), |w| {
+                w.trsm(Side::Left, self.a.diagonal(t), self.triangle, self.op, own);
+            });
             worker.announce(solved_rows, p + 1);
             // Of the rows up to this one, the worker itself has solved the last.
             known = p + 1;

@@ -11,6 +11,7 @@
 //! substitution in `X U = I`: the left residual `X U - I` is small, as the inverse of L U needs it
 //! (Du Croz and Higham, IMA J. Numer. Anal. 12, 1992).
 
+use super::subtract;
 use crate::comm::{Signal, Step};
 use crate::device::{Op, Side, Triangle, Update, Worker};
 use crate::layout::TileColumn;
@@ -33,7 +34,8 @@ pub fn invert_triangle<T: Scalar, W: Worker<T>>(
     }
     for p in 0..count {
         let (k, next) = (tile(p), p + 1);
-        worker.wait(&panels, worker.owner(columns, k), next)?;
+        let owner = worker.owner(columns, k);
+        worker.span("wait for panel", Some(k), |w| w.wait(&panels, owner, next))?;
         if next < count {
             let rows = match triangle.is_lower() {
                 true => columns.tile(k).rows().start..a.all_rows().end,
@@ -64,10 +66,12 @@ fn pass_on<T: Scalar, W: Worker<T>>(
     targets: impl Iterator<Item = TileColumn> + Clone,
 ) {
     let update = if triangle.is_lower() { Update::Lu } else { Update::Above };
-    worker.update(a, panel, targets.clone(), update);
-    for j in targets {
-        worker.trmm(panel.diagonal(), triangle, -T::ONE, a.tile(panel.tile().row(), j));
-    }
+    subtract(worker, a, panel, targets.clone(), update, a.all_rows());
+    worker.span("trmm", Some(panel.tile()), |w| {
+        for j in targets {
+            w.trmm(panel.diagonal(), triangle, -T::ONE, a.tile(panel.tile().row(), j));
+        }
+    });
 }
 
 fn invert_panel<T: Scalar, W: Worker<T>>(
@@ -80,6 +84,8 @@ fn invert_panel<T: Scalar, W: Worker<T>>(
         true => a.below(k),
         false => a.rows_of(k, a.all_rows().start..a.columns().tile(k).rows().start),
     };
-    worker.trsm(Side::Right, a.diagonal(k), triangle, Op::None, rest);
-    worker.trtri(a.diagonal(k), triangle);
+    worker.span("trtri panel", Some(k), |w| {
+        w.trsm(Side::Right, a.diagonal(k), triangle, Op::None, rest);
+        w.trtri(a.diagonal(k), triangle);
+    });
 }

@@ -2,14 +2,13 @@
 //! a stop.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Stopped;
 use super::phase::Phases;
 use super::progress::Barrier;
 use super::slots::Slots;
 use crate::error::Error;
-use crate::scalar::larger;
 use crate::trace::CallTrace;
 
 /// Limits for workers that share a panel of LU, where they wait for each other in every column.
@@ -30,17 +29,12 @@ impl Default for Sharing {
     }
 }
 
-/// The most numbers of a reduction.
-const NUMBERS: usize = 2;
-
 pub struct Communicator {
     workers: usize,
     sharing: Sharing,
     phases: Phases,
     barrier: Barrier,
     slots: Vec<Slots>,
-    /// The numbers of each worker in reductions, used alternately as [`Slots`] are.
-    numbers: Vec<[[AtomicU64; NUMBERS]; 2]>,
     info: AtomicUsize,
     failure: Mutex<Option<Error>>,
     trace: Option<CallTrace>,
@@ -54,7 +48,6 @@ impl Communicator {
             phases: Phases::new(workers),
             barrier: Barrier::new(workers),
             slots: (0..workers).map(|_| Slots::default()).collect(),
-            numbers: (0..workers).map(|_| Default::default()).collect(),
             info: AtomicUsize::new(0),
             failure: Mutex::new(None),
             trace: None,
@@ -92,25 +85,6 @@ impl Communicator {
 
     pub fn slots(&self, worker: usize) -> &Slots {
         &self.slots[worker]
-    }
-
-    /// Shows a worker's numbers to all in reduction `turn`, before a barrier.
-    pub fn show<const N: usize>(&self, worker: usize, turn: usize, values: [f64; N]) {
-        const { assert!(N <= NUMBERS) };
-        for (number, value) in self.numbers[worker][turn % 2].iter().zip(values) {
-            number.store(value.to_bits(), Ordering::Relaxed);
-        }
-    }
-
-    /// The largest numbers that workers have shown in reduction `turn`, after a barrier; NaN if one
-    /// is NaN.
-    pub fn largest<const N: usize>(&self, turn: usize) -> [f64; N] {
-        let of_worker = |numbers: &[[AtomicU64; NUMBERS]; 2]| {
-            std::array::from_fn(|i| f64::from_bits(numbers[turn % 2][i].load(Ordering::Relaxed)))
-        };
-        let all = self.numbers.iter().map(of_worker);
-        let both = |x: [f64; N], y: [f64; N]| std::array::from_fn(|i| larger(x[i], y[i]));
-        all.reduce(both).unwrap_or([0.0; N])
     }
 
     /// Wakes every waiting worker; all their waits return `Stopped` from now on.

@@ -20,7 +20,7 @@ use bytemuck::Pod;
 use crate::error::Error;
 use crate::layout::{Column, GlobalRow, Partition, TileColumn};
 use crate::matrix::{Blocks, Cells, DistMatrix, Panel, Remote};
-use crate::scalar::Scalar;
+use crate::scalar::{Scalar, larger};
 
 /// What a worker does with the other workers of its call.
 ///
@@ -33,8 +33,14 @@ pub trait Comm {
     const IS_RANK: bool;
     /// The index of this worker.
     fn worker(&self) -> usize;
+    /// What this worker shares with those of its process.
+    fn communicator(&self) -> &Communicator;
+    /// The number of phases that this worker has entered.
+    fn entered(&mut self) -> &mut usize;
     /// Number of workers of the call.
-    fn workers(&self) -> usize;
+    fn workers(&self) -> usize {
+        self.communicator().workers()
+    }
     /// The rank whose memory this worker reaches; `None` if it reaches that of all.
     fn here(&self) -> Option<usize> {
         Self::IS_RANK.then(|| self.worker())
@@ -64,9 +70,10 @@ pub trait Comm {
     /// Copies what another worker has to `here`, of the same storage order, unless it is the same
     /// memory. That worker has announced it.
     fn receive<T: Pod>(&mut self, there: Remote<T>, here: Cells<T>);
-    /// Every worker's block gets the content of the `root`'s, which it had when all last met. Ranks
-    /// meet at its end.
+    /// Every worker's block gets the content of the `root`'s. All workers meet before, and ranks also
+    /// at its end.
     fn replicate<T: Pod>(&mut self, blocks: &Blocks<T>, root: usize) -> Step {
+        self.barrier()?;
         self.receive(blocks.of(root), blocks.own());
         // No block changes before all have it.
         if Self::IS_RANK { self.barrier() } else { Ok(()) }
@@ -88,8 +95,17 @@ pub trait Comm {
         // No block changes before all have its rows.
         if Self::IS_RANK { self.barrier() } else { Ok(()) }
     }
-    /// The largest number of all workers, for each position; NaN if one is NaN. All workers meet.
-    fn all_reduce_max<const N: usize>(&mut self, values: [f64; N]) -> Step<[f64; N]>;
+    /// The largest number of all workers, for each position; NaN if one is NaN. All workers call
+    /// this, and none returns before. It orders nothing on devices.
+    fn all_reduce_max<const N: usize>(&mut self, values: [f64; N]) -> Step<[f64; N]> {
+        let (me, mut group) = (self.worker(), self.group(0, self.workers()));
+        let both = |x: [f64; N], y: &[f64; N]| std::array::from_fn(|i| larger(x[i], y[i]));
+        let mut members = Members::new(self.communicator(), me, &mut group);
+        let largest = members.all_reduce(values, |all| all.fold(values, both))?;
+        // The next reduction uses the same slots.
+        members.barrier()?;
+        Ok(largest)
+    }
     /// Exchanges columns of all ranks. In each list, every column takes the content of the next. The
     /// last one stays. With a `spare` column for temporary use, it takes that of the first. No
     /// column is in two lists.
@@ -104,7 +120,11 @@ pub trait Comm {
     fn transpose_square<T: Scalar>(&mut self, a: &DistMatrix<T>) -> Step;
     /// Enters the next phase, whose counters begin at zero. All workers enter the same phases in
     /// the same order.
-    fn phase(&mut self, signal: Signal) -> Phase;
+    fn phase(&mut self, signal: Signal) -> Phase {
+        let number = *self.entered();
+        *self.entered() += 1;
+        self.communicator().phases().enter(number, signal)
+    }
     /// Raises this worker's counter of a phase: the work before it is done.
     fn announce(&mut self, phase: &Phase, count: usize);
     /// Waits until the counter of a worker has reached `count`.
@@ -124,7 +144,9 @@ pub trait Comm {
     /// Ends the call because of a fault of the machine, and stops every worker.
     fn fail(&mut self, error: Error) -> Stopped;
     /// Records LAPACK's `info` and continues. The smallest one counts.
-    fn report(&mut self, info: usize);
+    fn report(&mut self, info: usize) {
+        self.communicator().report(info);
+    }
 }
 
 /// What the workers announce in a phase. A worker's counts only grow.

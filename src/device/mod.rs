@@ -94,13 +94,6 @@ impl Moduli {
     }
 }
 
-/// The row numbers 0, 1, .. in their order after all interchanges.
-fn in_new_order(pivots: &[i32]) -> Vec<usize> {
-    let mut rows: Vec<usize> = (0..pivots.len()).collect();
-    pivots.iter().enumerate().for_each(|(i, &p)| rows.swap(i, p as usize));
-    rows
-}
-
 /// Kernels on tiles and panels. The device may do them later, in the order in which it gets them.
 pub trait Device<T: Scalar> {
     /// `A = L L^H` in the lower triangle of `a`; the other one is neither read nor kept. Row
@@ -127,18 +120,8 @@ pub trait Device<T: Scalar> {
     /// Interchanges rows `first + i` and `pivots[i]` of X for all i: ascending, or descending if
     /// `back`.
     fn swap_rows(&mut self, x: Cells<T>, first: GlobalRow, pivots: Cells<i32>, back: bool);
-    /// Subtracts the `update` by a panel from each tile column of `targets`, ascending.
+    /// Subtracts the `update` by a panel from some rows of each tile column of `targets`, ascending.
     fn update(
-        &mut self,
-        a: &DistMatrix<T>,
-        panel: &Panel<T>,
-        targets: impl Iterator<Item = TileColumn> + Clone,
-        update: Update,
-    ) {
-        self.update_rows(a, panel, targets, update, a.all_rows());
-    }
-    /// The same in some rows of the targets.
-    fn update_rows(
         &mut self,
         a: &DistMatrix<T>,
         panel: &Panel<T>,
@@ -169,7 +152,8 @@ pub trait Device<T: Scalar> {
     /// `to <- from^T`, or from^H if `conjugated`. For a tile on the `diagonal` it makes only the
     /// lower part, with a real diagonal if `conjugated`.
     fn mirror(&mut self, from: Cells<T>, to: Cells<T>, diagonal: bool, conjugated: bool);
-    fn fill(&mut self, to: Cells<T>, value: T);
+    /// Writes zeros.
+    fn clear(&mut self, to: Cells<T>);
     /// Writes zeros outside the triangle.
     fn clear_outside(&mut self, a: Cells<T>, triangle: Triangle);
     fn conjugate(&mut self, x: Cells<T>);

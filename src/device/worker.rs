@@ -2,9 +2,12 @@
 
 use std::time::Instant;
 
+use bytemuck::Pod;
+
 use super::Device;
 use crate::comm::{Comm, Step};
 use crate::error::{Error, Kind};
+use crate::layout::TileColumn;
 use crate::matrix::{Cells, DistMatrix};
 use crate::scalar::Scalar;
 use crate::transpose;
@@ -28,8 +31,6 @@ pub trait Worker<T: Scalar>: Device<T> + Comm {
     /// Whether arithmetic that keeps subnormal numbers is slow. Then it keeps them only where they
     /// matter.
     const FLUSHES: bool;
-    /// The row numbers 0, 1, .. in their order after all interchanges.
-    fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>>;
     /// Sets whether this worker's arithmetic keeps subnormal numbers or flushes them to zero, where
     /// it can do both.
     fn keep_subnormals(&mut self, keep: bool);
@@ -45,7 +46,7 @@ pub trait Worker<T: Scalar>: Device<T> + Comm {
         Err(self.fail(no_engine()))
     }
     /// Reads a block, row by row.
-    fn get(&mut self, from: Cells<T>, to: &mut [T]) -> Step;
+    fn get<U: Pod>(&mut self, from: Cells<U>, to: &mut [U]) -> Step;
     /// Writes a block, row by row.
     fn put(&mut self, from: &[T], to: Cells<T>);
     /// This worker's part of `plan`, which transposes every shard in its own memory. `shard` is that
@@ -63,6 +64,16 @@ pub trait Worker<T: Scalar>: Device<T> + Comm {
         T: 'c;
     /// The cost of a group's barrier, in multiplications that a worker does in the same time.
     fn group_barrier_cost(&self) -> f64;
+    /// Does `work`, for a panel or none, as a span of the trace if there is one. Spans within it are
+    /// none.
+    fn span<V>(
+        &mut self,
+        _name: &'static str,
+        _panel: Option<TileColumn>,
+        work: impl FnOnce(&mut Self) -> V,
+    ) -> V {
+        work(self)
+    }
     /// Marks the end of a phase for this worker, for traces.
     fn ends_phase(&mut self, _: &'static str, _from: Instant, _to: Instant) {}
     /// Marks panel `done` of `total` as factored, for progress lines.

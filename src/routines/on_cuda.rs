@@ -38,7 +38,6 @@ pub struct Part<'a, 's> {
     arrival: CudaArrival<'s>,
     /// Rank and group, after the first read.
     place: Option<(usize, i64)>,
-    met: bool,
 }
 
 impl<'a, 's> Part<'a, 's> {
@@ -48,7 +47,7 @@ impl<'a, 's> Part<'a, 's> {
         world: usize,
         arrival: CudaArrival<'s>,
     ) -> Self {
-        Part { device, hosts, world, arrival, place: None, met: false }
+        Part { device, hosts, world, arrival, place: None }
     }
 
     pub fn device(&self) -> &'a Arc<Device> {
@@ -83,12 +82,6 @@ impl<'a, 's> Part<'a, 's> {
         Ok(*self.place.insert((number(0) as usize, number(1).into())))
     }
 
-    /// Waits for the host threads of all ranks of the group.
-    pub fn rendezvous(&mut self) -> Result<()> {
-        self.met = true;
-        self.gather((), |_| Ok(()))
-    }
-
     /// XLA's number of the device, for messages.
     pub fn number(&self) -> i32 {
         self.arrival.device
@@ -104,11 +97,6 @@ impl<'a, 's> Part<'a, 's> {
         let (rank, group) = self.place()?;
         let CudaArrival { run, device, .. } = self.arrival;
         self.hosts.gather((run, group), (rank, device), parcel, make)
-    }
-
-    /// A rank that has met the others meets them once more, so that all return the same.
-    pub fn leave(mut self) -> Result<()> {
-        if self.met { self.rendezvous() } else { Ok(()) }
     }
 
     /// The address of `bytes` bytes of the device's memory, for work on the stream.

@@ -32,8 +32,7 @@ impl CudaSite {
             self.hosts.failure(run)?;
             let device = devices.of_stream(arrival.stream)?;
             let mut part = Part::new(&device, &self.hosts, self.world, arrival);
-            self.routine.run(&mut part)?;
-            part.leave()
+            self.routine.run(&mut part)
         };
         let done = catch_unwind(AssertUnwindSafe(part))
             .unwrap_or_else(|panic| Err(Error::from_panic("a call on a CUDA device", &*panic)));

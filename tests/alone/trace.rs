@@ -153,15 +153,15 @@ fn calls_at_once_have_rows_of_their_own() {
         let trace = new_trace("rows");
         let call = |routine, workers| trace.call(Instant::now(), figures(routine, workers));
         let (first, second) = (call("first", 1), call("second", 2));
-        first.worker(0).note("work", meshsolve::trace::Of::Call, Instant::now());
+        first.worker(0).note("work", None, Instant::now(), Instant::now());
         for worker in 0..2 {
-            second.worker(worker).note("work", meshsolve::trace::Of::Call, Instant::now());
+            second.worker(worker).note("work", None, Instant::now(), Instant::now());
         }
         drop(first);
         assert_eq!(events(&trace).iter().filter(|e| e.is("X")).count(), 1, "complete in between");
         // The next call takes rows that are free again.
         let third = call("third", 1);
-        third.worker(0).note("work", meshsolve::trace::Of::Call, Instant::now());
+        third.worker(0).note("work", None, Instant::now(), Instant::now());
         drop(third);
         drop(second);
         let events = events(&trace);

@@ -70,8 +70,11 @@ impl OnCuda for Options {
     fn run(&self, part: &mut Part) -> Result<()> {
         check(part.args(), part.rets())?;
         self.fail(part.place()?.0)?;
-        part.rendezvous()?;
-        part.pass_through(0, 0)
+        let meet = |part: &mut Part| part.gather((), |_| Ok(()));
+        meet(part)?;
+        part.pass_through(0, 0)?;
+        // So that all return the same.
+        meet(part)
     }
 }
 

@@ -8,7 +8,7 @@
 //! The owner of panel k+1 updates and factors it before the rest of its columns. The panel is then
 //! ready when the others need it. There is no barrier: the owner announces a finished panel.
 
-use crate::algorithms::{owned_from, with_lookahead};
+use crate::algorithms::{owned_from, subtract, with_lookahead};
 use crate::comm::{Phase, Signal, Step};
 use crate::device::{Op, Side, Triangle, Update, Worker};
 use crate::layout::TileColumn;
@@ -17,27 +17,34 @@ use crate::scalar::Scalar;
 
 /// One worker's part. A worker that returns `Ok` has seen every panel finished.
 pub fn factor<T: Scalar, W: Worker<T>>(worker: &mut W, a: &DistMatrix<T>) -> Step {
-    let (columns, first) = (a.columns(), TileColumn::new(0));
+    let (columns, all, first) = (a.columns(), a.all_rows(), TileColumn::new(0));
     let panels = worker.phase(Signal::Panels);
     if first < columns.end() && worker.owns(columns, first) {
         factor_panel(worker, a, first, &panels)?;
     }
     for k in columns.each() {
         let next = k + 1;
-        worker.wait(&panels, worker.owner(columns, k), next.get())?;
+        let owner = worker.owner(columns, k);
+        worker.span("wait for panel", Some(k), |w| w.wait(&panels, owner, next.get()))?;
         if next < columns.end() {
-            let below = columns.tile(k).rows().start..a.all_rows().end;
-            let panel = worker.broadcast(a, k, below)?;
+            let panel = worker.broadcast(a, k, columns.tile(k).rows().start..all.end)?;
             let others = owned_from(worker, columns, next).filter(|&t| t != next);
             with_lookahead(
                 worker,
                 columns,
                 next,
                 |worker| {
-                    worker.update(a, &panel, std::iter::once(next), Update::Cholesky);
+                    subtract(
+                        worker,
+                        a,
+                        &panel,
+                        std::iter::once(next),
+                        Update::Cholesky,
+                        all.clone(),
+                    );
                     factor_panel(worker, a, next, &panels)
                 },
-                |worker| worker.update(a, &panel, others, Update::Cholesky),
+                |worker| subtract(worker, a, &panel, others, Update::Cholesky, all.clone()),
             )?;
         }
         worker.progress(next.get(), columns.count());
@@ -51,9 +58,11 @@ fn factor_panel<T: Scalar, W: Worker<T>>(
     k: TileColumn,
     panels: &Phase,
 ) -> Step {
-    let diagonal = a.diagonal(k);
-    worker.potrf(diagonal, a.columns().tile(k).rows().start)?;
-    worker.trsm(Side::Right, diagonal, Triangle::Lower, Op::Adjoint, a.below(k));
+    let (diagonal, first) = (a.diagonal(k), a.columns().tile(k).rows().start);
+    worker.span("potrf", Some(k), |w| w.potrf(diagonal, first))?;
+    worker.span("trsm panel", Some(k), |w| {
+        w.trsm(Side::Right, diagonal, Triangle::Lower, Op::Adjoint, a.below(k));
+    });
     worker.announce(panels, k.get() + 1);
     Ok(())
 }

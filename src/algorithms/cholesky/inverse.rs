@@ -38,10 +38,14 @@ pub fn inverse<T: Scalar, W: Worker<T>>(
         let panels = panels.part(|panel| panel.sub(0, 0, panel.rows(), columns.tile(k).width));
         let rows_of = |t: TileColumn| panels.own().matrix_rows(columns.tile(t).rows());
         let mine = owned.clone().take_while(|&t| t <= k);
-        mine.clone().for_each(|j| worker.mirror(a.tile(k.row(), j), rows_of(j), false, true));
+        worker.span("mirror", Some(k), |w| {
+            mine.clone().for_each(|j| w.mirror(a.tile(k.row(), j), rows_of(j), false, true));
+        });
         worker.all_gather(&panels, columns, columns.each().take_while(|&j| j <= k))?;
-        add_products(worker, a, k, mine.clone(), panels.own());
-        mine.for_each(|j| worker.trmm(rows_of(k), Triangle::Upper, T::ONE, a.tile(k.row(), j)));
+        worker.span("gemm", Some(k), |w| add_products(w, a, k, mine.clone(), panels.own()));
+        worker.span("trmm", Some(k), |w| {
+            mine.for_each(|j| w.trmm(rows_of(k), Triangle::Upper, T::ONE, a.tile(k.row(), j)));
+        });
         worker.barrier()?;
     }
     mirror_triangle(worker, a, Missing::Upper, true)

@@ -15,7 +15,7 @@
 
 use super::panel::{factor_panel, finish_row};
 use super::share;
-use crate::algorithms::{owned_from, with_lookahead};
+use crate::algorithms::{owned_from, subtract, with_lookahead};
 use crate::comm::{Group, Phase, Signal, Step};
 use crate::device::{Update, Worker};
 use crate::layout::TileColumn;
@@ -40,7 +40,7 @@ pub fn factor<T: Scalar, W: Worker<T>>(
     for k in columns.each() {
         let next = k + 1;
         let (owner, rows) = (worker.owner(columns, k), columns.tile(k).rows());
-        worker.wait(&panels, owner, next.get())?;
+        worker.span("wait for panel", Some(k), |w| w.wait(&panels, owner, next.get()))?;
         worker.receive(all.of(owner).matrix_rows(rows.clone()), pivots.matrix_rows(rows.clone()));
         if next < columns.end() {
             let panel = worker.broadcast(a, k, rows.start..a.all_rows().end)?;
@@ -59,7 +59,9 @@ pub fn factor<T: Scalar, W: Worker<T>>(
     worker.barrier()?;
     for t in owned_from(worker, columns, first) {
         let rest = columns.tile(t).rows().end..a.all_rows().end;
-        worker.swap_rows(a.tile_column(t), rest.start, pivots.matrix_rows(rest), false);
+        worker.span("swap rows", None, |w| {
+            w.swap_rows(a.tile_column(t), rest.start, pivots.matrix_rows(rest), false);
+        });
     }
     worker.barrier()
 }
@@ -80,13 +82,13 @@ fn step<T: Scalar, W: Worker<T>>(
         next,
         |worker| {
             finish_row(worker, pivots, panel, a.tile_column(next));
-            worker.update(a, panel, std::iter::once(next), Update::Lu);
+            subtract(worker, a, panel, std::iter::once(next), Update::Lu, a.all_rows());
             factor_panel(worker, a, pivots, next, owner, panels)
         },
         |worker| {
             let others = owned_from(worker, a.columns(), next).filter(|&t| t != next);
             others.clone().for_each(|t| finish_row(worker, pivots, panel, a.tile_column(t)));
-            worker.update(a, panel, others, Update::Lu);
+            subtract(worker, a, panel, others, Update::Lu, a.all_rows());
         },
     )
 }

@@ -14,9 +14,12 @@ pub(super) fn finish_row<T: Scalar, W: Worker<T>>(
     columns: Cells<T>,
 ) {
     let rows = panel.diagonal_rows();
-    worker.swap_rows(columns, rows.start, pivots.matrix_rows(rows.clone()), false);
-    let u = columns.matrix_rows(rows);
-    worker.trsm(Side::Left, panel.diagonal(), Triangle::UnitLower, Op::None, u);
+    let (pivots, u) = (pivots.matrix_rows(rows.clone()), columns.matrix_rows(rows.clone()));
+    let k = Some(panel.tile());
+    worker.span("swap rows", k, |w| w.swap_rows(columns, rows.start, pivots, false));
+    worker.span("trsm", k, |w| {
+        w.trsm(Side::Left, panel.diagonal(), Triangle::UnitLower, Op::None, u);
+    });
 }
 
 /// This worker's part of panel `t`, if it is in the group.
@@ -31,7 +34,9 @@ pub(super) fn factor_panel<T: Scalar, W: Worker<T>>(
     let Some(index) = group.index_of(worker.worker(), worker.workers()) else { return Ok(()) };
     let rows = a.columns().tile(t).rows();
     let panel = a.rows_of(t, rows.start..a.all_rows().end);
-    worker.getrf(panel, rows.start, pivots.matrix_rows(rows), &mut group)?;
+    worker.span("getrf panel", Some(t), |w| {
+        w.getrf(panel, rows.start, pivots.matrix_rows(rows), &mut group)
+    })?;
     if index == 0 {
         worker.announce(panels, t.get() + 1);
     }

@@ -5,6 +5,7 @@
 //! return they wait for each other in every column of the panel.
 
 use super::panel::{factor_panel, finish_row};
+use crate::algorithms::subtract;
 use crate::comm::{Group, Phase, Step};
 use crate::device::{Update, Worker};
 use crate::layout::{GlobalColumn, TileColumn};
@@ -77,7 +78,7 @@ pub fn step<T: Scalar, W: Worker<T>>(
     worker.group_barrier(&mut group)?;
     let rows = group.rows(index, first.get(), m - first.get());
     let rows = first.row() + rows.start..first.row() + rows.end;
-    worker.update_rows(a, panel, later, Update::Lu, rows);
+    subtract(worker, a, panel, later, Update::Lu, rows);
     factor_panel(worker, a, pivots, next, group, panels)
 }
 

@@ -20,15 +20,14 @@ use super::float_mode::FloatMode;
 use super::getrf::swap_rows;
 use super::norm;
 use super::panel::GroupPanel;
-use crate::comm::{Comm, Communicator, Group, Members, Phase, Signal, Step, Stopped};
-use crate::device::in_new_order;
+use crate::comm::{Comm, Communicator, Group, Members, Phase, Step, Stopped};
 use crate::device::{Device, Moduli, Op, Side, Squares, Triangle, Update, Worker};
 use crate::error::Error;
 use crate::layout::{GlobalRow, TileColumn};
 use crate::log::{self, Event};
 use crate::matrix::{Cells, DistMatrix, Panel, Remote};
 use crate::scalar::Scalar;
-use crate::trace::{Of, WorkerTrace};
+use crate::trace::WorkerTrace;
 use crate::transpose::Square;
 use crate::{settings, transpose};
 
@@ -90,9 +89,8 @@ pub fn scratch_elements<T>(width: usize, tiles: usize) -> usize {
 pub struct CpuWorker<'a, T> {
     comm: &'a Communicator,
     worker: usize,
-    /// The numbers of phases that it has entered, and of reductions.
+    /// The number of phases that it has entered.
     phases: usize,
-    reductions: usize,
     pack_rows: usize,
     pack: Cells<'a, T>,
     widest: usize,
@@ -122,7 +120,6 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
             comm,
             worker,
             phases: 0,
-            reductions: 0,
             pack_rows: packed_rows::<T>(widest_tile),
             pack: scratch.sub(0, 0, packed, 1),
             widest: widest_tile,
@@ -133,12 +130,17 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         }
     }
 
-    /// Does `work` as a span of the trace, if there is one. Operations within it are none.
-    fn span<V>(&mut self, name: &'static str, of: Of, work: impl FnOnce(&mut Self) -> V) -> V {
+    /// Does `work` as a span of the trace, if there is one. Spans within it are none.
+    fn traced<V>(
+        &mut self,
+        name: &'static str,
+        panel: Option<usize>,
+        work: impl FnOnce(&mut Self) -> V,
+    ) -> V {
         let Some(mut trace) = self.trace.take() else { return work(self) };
         let from = Instant::now();
         let done = work(self);
-        trace.note(name, of, from);
+        trace.note(name, panel, from, Instant::now());
         self.trace = Some(trace);
         done
     }
@@ -198,7 +200,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         mode.enter();
     }
 
-    /// `Device::update_rows` for at most as many targets as packed tiles fit.
+    /// `Device::update` for at most as many targets as packed tiles fit.
     fn update_some(
         &mut self,
         a: &DistMatrix<T>,
@@ -267,8 +269,12 @@ impl<T: Scalar> Comm for CpuWorker<'_, T> {
         self.worker
     }
 
-    fn workers(&self) -> usize {
-        self.comm.workers()
+    fn communicator(&self) -> &Communicator {
+        self.comm
+    }
+
+    fn entered(&mut self) -> &mut usize {
+        &mut self.phases
     }
 
     fn broadcast<'c, U: Scalar>(
@@ -288,16 +294,8 @@ impl<T: Scalar> Comm for CpuWorker<'_, T> {
     fn receive<U: Pod>(&mut self, there: Remote<U>, here: Cells<U>) {
         let there = there.cells();
         if there.as_ptr() != here.as_ptr() {
-            let (here, there) = (self.write(here), self.read(there));
-            faer::zip!(here, there).for_each(|faer::unzip!(here, there)| *here = *there);
+            copy_bits(self.read(there), self.write(here));
         }
-    }
-
-    fn all_reduce_max<const N: usize>(&mut self, values: [f64; N]) -> Step<[f64; N]> {
-        self.reductions += 1;
-        self.comm.show(self.worker, self.reductions, values);
-        self.barrier()?;
-        Ok(self.comm.largest(self.reductions))
     }
 
     fn exchange_columns<'c, U: Scalar + 'c>(
@@ -305,7 +303,7 @@ impl<T: Scalar> Comm for CpuWorker<'_, T> {
         lists: impl Iterator<Item = impl Iterator<Item = Remote<'c, U>>>,
         spare: Option<Cells<'c, U>>,
     ) {
-        self.span("exchange columns", Of::Call, |worker| {
+        self.traced("exchange columns", None, |worker| {
             let copy = |from, to| blas::copy(worker.read(from), worker.write(to));
             for mut list in lists.map(|list| list.map(Remote::cells)) {
                 let Some(first) = list.next() else { continue };
@@ -326,7 +324,7 @@ impl<T: Scalar> Comm for CpuWorker<'_, T> {
 
     fn transpose_square<U: Scalar>(&mut self, a: &DistMatrix<U>) -> Step {
         assert!(a.is_square_by_columns(), "a square matrix by whole columns");
-        self.span("transpose across", Of::Call, |worker| {
+        self.traced("transpose across", None, |worker| {
             let square = Square::new(a.n(), a.columns().ranks(), size_of::<U>());
             let (units, workers) = (square.units(), worker.workers());
             let share = |worker: usize| (units as u128 * worker as u128 / workers as u128) as usize;
@@ -339,30 +337,12 @@ impl<T: Scalar> Comm for CpuWorker<'_, T> {
         })
     }
 
-    fn phase(&mut self, signal: Signal) -> Phase {
-        self.phases += 1;
-        self.comm.phases().enter(self.phases - 1, signal)
-    }
-
     fn announce(&mut self, phase: &Phase, count: usize) {
         phase.announce(self.worker, count);
-        if let (Some(trace), Signal::Panels) = (&mut self.trace, phase.signal()) {
-            trace.announced(count - 1);
-        }
     }
 
     fn wait(&mut self, phase: &Phase, worker: usize, count: usize) -> Step {
-        let (name, of) = match phase.signal() {
-            Signal::Panels => ("wait for panel", Of::Next),
-            Signal::PartialSums => ("wait for sums", Of::Call),
-            Signal::Solved => ("wait for solution", Of::Call),
-            Signal::Barriers => ("group barrier", Of::Last),
-        };
-        let came = self.span(name, of, |_| phase.wait(worker, count));
-        if let (Some(trace), Signal::Panels) = (&mut self.trace, phase.signal()) {
-            trace.awaits(count - 1);
-        }
-        came
+        phase.wait(worker, count)
     }
 
     fn sharers(&self, rows: usize) -> usize {
@@ -371,47 +351,37 @@ impl<T: Scalar> Comm for CpuWorker<'_, T> {
     }
 
     fn group_barrier(&mut self, group: &mut Group) -> Step {
-        self.span("group barrier", Of::Last, |worker| {
+        self.traced("group barrier", None, |worker| {
             group.barrier(worker.worker, worker.comm.workers())
         })
     }
 
     fn barrier(&mut self) -> Step {
-        self.span("barrier", Of::Call, |worker| worker.comm.barrier().wait())
+        self.traced("barrier", None, |worker| worker.comm.barrier().wait())
     }
 
     fn fail(&mut self, error: Error) -> Stopped {
         self.comm.fail(error)
     }
-
-    fn report(&mut self, info: usize) {
-        self.comm.report(info);
-    }
 }
 
 impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
     fn potrf(&mut self, a: Cells<T>, first: GlobalRow) -> Step {
-        self.span("potrf", Of::Next, |worker| {
-            let done = blas::potrf(worker.write(a), &mut worker.potrf);
-            done.map_err(|minor| worker.comm.give_up(first.get() + minor + 1))
-        })
+        let done = blas::potrf(self.write(a), &mut self.potrf);
+        done.map_err(|minor| self.comm.give_up(first.get() + minor + 1))
     }
 
     fn trtri(&mut self, a: Cells<T>, triangle: Triangle) {
-        self.span("trtri", Of::Next, |worker| {
-            let inverse = worker.packing(a.rows(), a.rows());
-            worker.fill(inverse, T::ZERO);
-            worker.fill(inverse.diagonal(), T::ONE);
-            worker.substitute(a, triangle, Op::Transpose, inverse.transposed());
-            blas::copy_triangle(worker.read(inverse), worker.write(a), triangle);
-        });
+        let inverse = self.packing(a.rows(), a.rows());
+        self.clear(inverse);
+        self.write(inverse.diagonal()).fill(T::ONE);
+        self.substitute(a, triangle, Op::Transpose, inverse.transposed());
+        blas::copy_triangle(self.read(inverse), self.write(a), triangle);
     }
 
     fn trmm(&mut self, a: Cells<T>, triangle: Triangle, alpha: T, x: Cells<T>) {
-        self.span("trmm", Of::Last, |worker| {
-            let packed = worker.packed(x);
-            blas::trmm(worker.write(x), alpha, worker.read(a), triangle, worker.read(packed));
-        });
+        let packed = self.packed(x);
+        blas::trmm(self.write(x), alpha, self.read(a), triangle, self.read(packed));
     }
 
     fn getrf(
@@ -421,28 +391,24 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
         pivots: Cells<i32>,
         group: &mut Group,
     ) -> Step {
-        self.span("getrf panel", Of::Next, |worker| {
-            let members = Members::new(worker.comm, worker.worker, group);
-            let (rows, leads) = (members.rows(first.get(), panel.rows()), members.leads());
-            // SAFETY: *order*, promised to `CpuWorker::new`: the group factors this panel alone.
-            let unusable = unsafe { GroupPanel::new(panel, pivots, rows, members) }.factor()?;
-            if leads {
-                let rows = blas::column_mut(worker.write(pivots), 0);
-                rows.iter_mut().for_each(|row| *row += first.get() as i32);
-                unusable.into_iter().for_each(|column| worker.report(first.get() + column + 1));
-            }
-            Ok(())
-        })
+        let members = Members::new(self.comm, self.worker, group);
+        let (rows, leads) = (members.rows(first.get(), panel.rows()), members.leads());
+        // SAFETY: *order*, promised to `CpuWorker::new`: the group factors this panel alone.
+        let unusable = unsafe { GroupPanel::new(panel, pivots, rows, members) }.factor()?;
+        if leads {
+            let rows = blas::column_mut(self.write(pivots), 0);
+            rows.iter_mut().for_each(|row| *row += first.get() as i32);
+            unusable.into_iter().for_each(|column| self.report(first.get() + column + 1));
+        }
+        Ok(())
     }
 
     fn swap_rows(&mut self, x: Cells<T>, first: GlobalRow, pivots: Cells<i32>, back: bool) {
-        self.span("swap rows", Of::Last, |worker| {
-            let pivots = worker.read(pivots);
-            swap_rows(worker.write(x), first.get(), blas::column(pivots, 0), back);
-        });
+        let pivots = self.read(pivots);
+        swap_rows(self.write(x), first.get(), blas::column(pivots, 0), back);
     }
 
-    fn update_rows(
+    fn update(
         &mut self,
         a: &DistMatrix<T>,
         panel: &Panel<T>,
@@ -450,40 +416,34 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
         update: Update,
         within: Range<GlobalRow>,
     ) {
-        self.span("update", Of::Panel(panel.tile().get()), |worker| {
-            let most = (worker.tiles.rows() / (worker.widest * worker.widest).max(1)).max(1);
-            loop {
-                let some: Vec<_> = targets.by_ref().take(most).collect();
-                if some.is_empty() {
-                    return;
-                }
-                worker.update_some(a, panel, &some, update, &within);
+        let most = (self.tiles.rows() / (self.widest * self.widest).max(1)).max(1);
+        loop {
+            let some: Vec<_> = targets.by_ref().take(most).collect();
+            if some.is_empty() {
+                return;
             }
-        });
+            self.update_some(a, panel, &some, update, &within);
+        }
     }
 
     fn trsm(&mut self, side: Side, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
         match (side, op) {
-            (Side::Left, _) => self.span("trsm", Of::Last, |w| w.solve_left(a, triangle, op, x)),
+            (Side::Left, _) => self.solve_left(a, triangle, op, x),
             // X L^H = A is conj(L) X^T = A^T. The diagonal of L is real, so its reciprocals are.
-            (Side::Right, Op::Adjoint) => self.span("trsm panel", Of::Next, |worker| {
-                worker.solve_right(x, |worker, packed| {
-                    blas::trsm(worker.read(a), triangle, Op::Conjugate, worker.write(packed));
-                });
+            (Side::Right, Op::Adjoint) => self.solve_right(x, |worker, packed| {
+                blas::trsm(worker.read(a), triangle, Op::Conjugate, worker.write(packed));
             }),
-            (Side::Right, op) => self.span("trsm right", Of::Next, |worker| {
+            (Side::Right, op) => {
                 assert_eq!(op, Op::None, "on the right, A or its adjoint");
-                worker.solve_right(x, |worker, packed| {
+                self.solve_right(x, |worker, packed| {
                     worker.substitute(a, triangle, Op::Transpose, packed);
                 });
-            }),
+            }
         }
     }
 
     fn gemm(&mut self, c: Cells<T>, alpha: T, a: Cells<T>, op: Op, b: Cells<T>) {
-        self.span("gemm", Of::Last, |worker| {
-            blas::gemm(worker.write(c), alpha, worker.read(a), op, worker.read(b));
-        });
+        blas::gemm(self.write(c), alpha, self.read(a), op, self.read(b));
     }
 
     fn add(&mut self, c: Cells<T>, s: Cells<T>) {
@@ -491,77 +451,68 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
     }
 
     fn largest(&mut self, x: Cells<T>) -> Step<f64> {
-        self.span("largest entry", Of::Call, |worker| Ok(blas::largest(worker.read(x))))
+        Ok(blas::largest(self.read(x)))
     }
 
     fn moduli(&mut self, x: Cells<T>, rows: Option<Cells<f64>>) -> Step<Moduli> {
-        self.span("norms", Of::Call, |worker| {
-            let rows = rows.map(|rows| blas::column_mut(worker.write(rows), 0));
-            Ok(norm::moduli(worker.read(x), rows))
-        })
+        let rows = rows.map(|rows| blas::column_mut(self.write(rows), 0));
+        Ok(norm::moduli(self.read(x), rows))
     }
 
     fn add_moduli(&mut self, x: Cells<T>, sums: Cells<f64>) {
-        self.span("norms", Of::Call, |worker| {
-            norm::add_moduli(worker.read(x), blas::column_mut(worker.write(sums), 0));
-        });
+        norm::add_moduli(self.read(x), blas::column_mut(self.write(sums), 0));
     }
 
     fn squares(&mut self, x: Cells<T>) -> Step<Squares> {
-        self.span("norms", Of::Call, |worker| Ok(norm::squares(worker.read(x))))
+        Ok(norm::squares(self.read(x)))
     }
 
     fn hermitian_moduli(&mut self, x: Cells<T>, sums: Cells<f64>) {
-        self.span("norms", Of::Call, |worker| {
-            norm::hermitian_moduli(worker.read(x), blas::column_mut(worker.write(sums), 0));
-        });
+        norm::hermitian_moduli(self.read(x), blas::column_mut(self.write(sums), 0));
     }
 
     fn copy(&mut self, from: Cells<T>, to: Cells<T>) {
-        self.span("copy", Of::Call, |worker| {
-            blas::copy(worker.read(from), worker.write(to));
-        });
+        blas::copy(self.read(from), self.write(to));
     }
 
     fn mirror(&mut self, from: Cells<T>, to: Cells<T>, diagonal: bool, conjugated: bool) {
-        self.span("mirror", Of::Call, |_| {
-            // SAFETY: *order*, promised to `CpuWorker::new`.
-            unsafe { blas::mirror(from, to, diagonal, conjugated) };
-        });
+        // SAFETY: *order*, promised to `CpuWorker::new`.
+        unsafe { blas::mirror(from, to, diagonal, conjugated) };
     }
 
-    fn fill(&mut self, to: Cells<T>, value: T) {
-        self.write(to).fill(value);
+    fn clear(&mut self, to: Cells<T>) {
+        self.write(to).fill(T::ZERO);
     }
 
     fn clear_outside(&mut self, a: Cells<T>, triangle: Triangle) {
-        self.span("clear", Of::Call, |worker| {
-            blas::clear_outside(worker.write(a), triangle);
-        });
+        blas::clear_outside(self.write(a), triangle);
     }
 
     fn conjugate(&mut self, x: Cells<T>) {
-        self.span("conjugate", Of::Call, |worker| {
-            let x = worker.write(x);
-            faer::zip!(x).for_each(|faer::unzip!(x)| *x = T::conj_impl(x));
-        });
+        let x = self.write(x);
+        faer::zip!(x).for_each(|faer::unzip!(x)| *x = T::conj_impl(x));
     }
 }
 
 impl<T: Scalar> Worker<T> for CpuWorker<'_, T> {
     const FLUSHES: bool = true;
 
-    fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>> {
-        Ok(in_new_order(blas::column(self.read(pivots), 0)))
-    }
-
     fn keep_subnormals(&mut self, keep: bool) {
         if keep { FloatMode::IEEE.enter() } else { FloatMode::FLUSH.enter() }
     }
 
-    fn get(&mut self, from: Cells<T>, to: &mut [T]) -> Step {
-        let (rows, cols) = (from.rows(), from.cols());
-        blas::copy(self.read(from), MatMut::from_row_major_slice_mut(to, rows, cols));
+    fn span<V>(
+        &mut self,
+        name: &'static str,
+        panel: Option<TileColumn>,
+        work: impl FnOnce(&mut Self) -> V,
+    ) -> V {
+        self.traced(name, panel.map(TileColumn::get), work)
+    }
+
+    fn get<U: Pod>(&mut self, from: Cells<U>, to: &mut [U]) -> Step {
+        let to = MatMut::from_row_major_slice_mut(to, from.rows(), from.cols());
+        copy_bits(self.read(from), to);
         Ok(())
     }
 
@@ -581,7 +532,7 @@ impl<T: Scalar> Worker<T> for CpuWorker<'_, T> {
     where
         T: 'c,
     {
-        self.span("transpose", Of::Call, |worker| {
+        self.traced("transpose", None, |worker| {
             let (size, elements) = (size_of::<T>(), plan.rows() * plan.cols());
             assert!(own.rows() * size >= plan.scratch_bytes(), "scratch of a transposition");
             for phase in 0..plan.phases() {
@@ -611,7 +562,7 @@ impl<T: Scalar> Worker<T> for CpuWorker<'_, T> {
 
     fn ends_phase(&mut self, phase: &'static str, from: Instant, to: Instant) {
         if let Some(trace) = &mut self.trace {
-            trace.phase(phase, from, to);
+            trace.note(phase, None, from, to);
         }
     }
 
@@ -626,6 +577,11 @@ impl<T: Scalar> Worker<T> for CpuWorker<'_, T> {
             }
         }
     }
+}
+
+/// Copies elements that need not be numbers.
+fn copy_bits<U: Pod>(from: MatRef<U>, to: MatMut<U>) {
+    faer::zip!(to, from).for_each(|faer::unzip!(to, from)| *to = *from);
 }
 
 /// At most one report each `LONG`, in the whole process.

@@ -24,6 +24,7 @@ use std::time::Instant;
 use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
 use super::operands::{A, ANORM, B, INFO, INVERSE, Kind, LOGDET, RCOND, WORK, X, slot};
+use super::options::Stage::{Arrange, Condition, Factor, Invert, Norm, Restore, Solve};
 use super::options::{Engine, Family, Verb};
 use crate::algorithms::cholesky::{factor, inverse, sweeps};
 use crate::algorithms::mirror::{Missing, mirror_triangle};
@@ -35,109 +36,86 @@ use crate::layout::{Storage, TileColumn};
 use crate::scalar::Scalar;
 
 pub static VERBS: [Verb; 10] = [
-    Verb {
-        arrange: true,
-        factor: true,
-        solve: true,
-        ..Verb::new(
-            Family::Cholesky,
-            "posv",
-            "solve A X = B, A Hermitian positive definite",
-            &[A, B],
-            &[WORK.starts_as(0), X.starts_as(1), INFO],
-        )
-    },
-    Verb {
-        arrange: true,
-        norm: true,
-        factor: true,
-        solve: true,
-        condition: true,
-        ..Verb::new(
-            Family::Cholesky,
-            "posv_rcond",
-            "solve A X = B, A Hermitian positive definite, and estimate the condition of A",
-            &[A, B],
-            &[WORK.starts_as(0), X.starts_as(1), INFO, RCOND],
-        )
-    },
-    Verb {
-        arrange: true,
-        norm: true,
-        factor: true,
-        ..Verb::new(
-            Family::Cholesky,
-            "potrf",
-            "Cholesky factor of A, in the solver's layout, and norm1(A)",
-            &[A],
-            &[WORK.starts_as(0), INFO, ANORM],
-        )
-    },
-    Verb {
-        solve: true,
-        ..Verb::new(
-            Family::Cholesky,
-            "potrs",
-            "solve A X = B with the factor of A",
-            &[WORK, INFO, B],
-            &[X.starts_as(2)],
-        )
-    },
-    Verb {
-        arrange: true,
-        ..Verb::new(
-            Family::Cholesky,
-            "cholesky_from_scipy",
-            "a triangular factor as scipy has it, to the solver's layout",
-            &[slot("c", Kind::Matrix)],
-            &[WORK.starts_as(0)],
-        )
-    },
-    Verb {
-        restore: true,
-        ..Verb::new(
-            Family::Cholesky,
-            "cholesky_to_scipy",
-            "a factor in the solver's layout, to scipy's",
-            &[WORK, INFO],
-            &[slot("c", Kind::Matrix).starts_as(0)],
-        )
-    },
-    Verb {
-        arrange: true,
-        factor: true,
-        invert: true,
-        restore: true,
-        ..Verb::new(
-            Family::Cholesky,
-            "cholesky_inverse",
-            "the inverse of A, Hermitian positive definite",
-            &[A],
-            &[INVERSE.starts_as(0), INFO],
-        )
-    },
-    Verb {
-        invert: true,
-        restore: true,
-        ..Verb::new(
-            Family::Cholesky,
-            "potri",
-            "the inverse of A from its Cholesky factor",
-            &[WORK, INFO],
-            &[INVERSE.starts_as(0)],
-        )
-    },
-    Verb::new(Family::Cholesky, "logdet", "log det A from its factor", &[WORK, INFO], &[LOGDET]),
-    Verb {
-        condition: true,
-        ..Verb::new(
-            Family::Cholesky,
-            "pocon",
-            "the condition of A, estimated from its factor and its 1-norm",
-            &[WORK, INFO, ANORM],
-            &[RCOND],
-        )
-    },
+    Verb::new(
+        Family::Cholesky,
+        "posv",
+        "solve A X = B, A Hermitian positive definite",
+        &[A, B],
+        &[WORK.starts_as(0), X.starts_as(1), INFO],
+        &[Arrange, Factor, Solve],
+    ),
+    Verb::new(
+        Family::Cholesky,
+        "posv_rcond",
+        "solve A X = B, A Hermitian positive definite, and estimate the condition of A",
+        &[A, B],
+        &[WORK.starts_as(0), X.starts_as(1), INFO, RCOND],
+        &[Arrange, Norm, Factor, Solve, Condition],
+    ),
+    Verb::new(
+        Family::Cholesky,
+        "potrf",
+        "Cholesky factor of A, in the solver's layout, and norm1(A)",
+        &[A],
+        &[WORK.starts_as(0), INFO, ANORM],
+        &[Arrange, Norm, Factor],
+    ),
+    Verb::new(
+        Family::Cholesky,
+        "potrs",
+        "solve A X = B with the factor of A",
+        &[WORK, INFO, B],
+        &[X.starts_as(2)],
+        &[Solve],
+    ),
+    Verb::new(
+        Family::Cholesky,
+        "cholesky_from_scipy",
+        "a triangular factor as scipy has it, to the solver's layout",
+        &[slot("c", Kind::Matrix)],
+        &[WORK.starts_as(0)],
+        &[Arrange],
+    ),
+    Verb::new(
+        Family::Cholesky,
+        "cholesky_to_scipy",
+        "a factor in the solver's layout, to scipy's",
+        &[WORK, INFO],
+        &[slot("c", Kind::Matrix).starts_as(0)],
+        &[Restore],
+    ),
+    Verb::new(
+        Family::Cholesky,
+        "cholesky_inverse",
+        "the inverse of A, Hermitian positive definite",
+        &[A],
+        &[INVERSE.starts_as(0), INFO],
+        &[Arrange, Factor, Invert, Restore],
+    ),
+    Verb::new(
+        Family::Cholesky,
+        "potri",
+        "the inverse of A from its Cholesky factor",
+        &[WORK, INFO],
+        &[INVERSE.starts_as(0)],
+        &[Invert, Restore],
+    ),
+    Verb::new(
+        Family::Cholesky,
+        "logdet",
+        "log det A from its factor",
+        &[WORK, INFO],
+        &[LOGDET],
+        &[],
+    ),
+    Verb::new(
+        Family::Cholesky,
+        "pocon",
+        "the condition of A, estimated from its factor and its 1-norm",
+        &[WORK, INFO, ANORM],
+        &[RCOND],
+        &[Condition],
+    ),
 ];
 
 /// One worker's part between `arrange` and `restore`.
@@ -225,7 +203,8 @@ fn conjugates_factor<T: Scalar>(job: &Solver<T>) -> bool {
 fn conjugate<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     let a = job.a(worker);
     for t in owned_from(worker, a.columns(), TileColumn::new(0)) {
-        worker.conjugate(a.rows_of(t, a.columns().tile(t).rows().start..a.all_rows().end));
+        let lower = a.rows_of(t, a.columns().tile(t).rows().start..a.all_rows().end);
+        worker.span("conjugate", None, |w| w.conjugate(lower));
     }
     worker.barrier()
 }

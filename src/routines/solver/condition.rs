@@ -88,7 +88,7 @@ impl<T: Scalar> Solver<T> {
         let x = self.common_blocks(worker, 0, n * t).part(|one| one.by_rows(n, t));
         let sums = self.own_blocks(worker, n * t, n * t).part(|one| one.by_rows(n, t));
         if self.has_copy(worker) {
-            worker.fill(x.own(), T::ZERO);
+            worker.clear(x.own());
         }
         let mut estimator = None;
         if worker.worker() == 0 {

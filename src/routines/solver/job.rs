@@ -139,11 +139,8 @@ impl<T: Scalar> Solver<T> {
         first: usize,
         each: usize,
     ) -> Blocks<'_, T> {
-        let of = |w: usize| {
-            let index = if self.sizes.is_rank { 0 } else { w };
-            self.shared_scratch(w).sub(first + index * each, 0, each, 1)
-        };
-        Blocks::new((0..worker.workers()).map(of), worker.worker())
+        let index = |w: usize| if self.sizes.is_rank { 0 } else { w };
+        self.blocks(worker, |w| self.shared_scratch(w).sub(first + index(w) * each, 0, each, 1))
     }
 
     /// A block of that scratch for all workers, or one on each rank.
@@ -153,8 +150,25 @@ impl<T: Scalar> Solver<T> {
         first: usize,
         count: usize,
     ) -> Blocks<'_, T> {
-        let of = |w: usize| self.shared_scratch(w).sub(first, 0, count, 1);
-        Blocks::new((0..worker.workers()).map(of), worker.worker())
+        self.blocks(worker, |w| self.shared_scratch(w).sub(first, 0, count, 1))
+    }
+
+    /// What each worker has.
+    fn blocks<'s, U>(
+        &self,
+        worker: &impl Worker<T>,
+        of: impl Fn(usize) -> Cells<'s, U>,
+    ) -> Blocks<'s, U> {
+        Blocks::new((0..self.sizes.workers).map(of), worker.worker())
+    }
+
+    /// What all ranks have alike, by worker.
+    pub(super) fn replicated<'s>(
+        &self,
+        worker: &impl Worker<T>,
+        of_rank: impl Fn(usize) -> Cells<'s, T>,
+    ) -> Blocks<'s, T> {
+        self.blocks(worker, |w| of_rank(self.copy_of(w)))
     }
 
     /// Scratch for one tile column, used for inverses.
@@ -202,8 +216,7 @@ impl<T: Scalar> Solver<T> {
 
     /// The row interchanges, as every worker has them: operand, result, or the call's own.
     pub fn pivots(&self, worker: &impl Worker<T>) -> Blocks<'_, i32> {
-        let of = |w: usize| self.pivots_of(w);
-        Blocks::new((0..worker.workers()).map(of), worker.worker())
+        self.blocks(worker, |w| self.pivots_of(w))
     }
 
     pub(super) fn pivots_of(&self, worker: usize) -> Cells<'_, i32> {

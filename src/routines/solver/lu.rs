@@ -27,6 +27,7 @@ use std::time::Instant;
 use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
 use super::operands::{A, ANORM, B, INFO, INVERSE, Kind, LOGDET, PIVOTS, RCOND, WORK, X, slot};
+use super::options::Stage::{Arrange, Condition, Factor, Invert, Norm, Restore, Solve, Upright};
 use super::options::{Engine, Family, Verb};
 use crate::algorithms::lu::{factor, inverse, sweeps};
 use crate::comm::Step;
@@ -36,132 +37,94 @@ use crate::error::Result;
 use crate::scalar::Scalar;
 
 pub static VERBS: [Verb; 11] = [
-    Verb {
-        arrange: true,
-        factor: true,
-        solve: true,
-        ..Verb::new(
-            Family::Lu,
-            "gesv",
-            "solve op(A) X = B, A any square matrix",
-            &[A, B],
-            &[WORK.starts_as(0), X.starts_as(1), INFO],
-        )
-    },
-    Verb {
-        arrange: true,
-        norm: true,
-        factor: true,
-        solve: true,
-        condition: true,
-        ..Verb::new(
-            Family::Lu,
-            "gesv_rcond",
-            "solve op(A) X = B, A any square matrix, and estimate the condition of A",
-            &[A, B],
-            &[WORK.starts_as(0), X.starts_as(1), INFO, RCOND],
-        )
-    },
-    Verb {
-        arrange: true,
-        upright: true,
-        norm: true,
-        factor: true,
-        ..Verb::new(
-            Family::Lu,
-            "getrf",
-            "LU factors of A, in the solver's layout, and norm1(A)",
-            &[A],
-            &[WORK.starts_as(0), PIVOTS, INFO, ANORM],
-        )
-    },
-    Verb {
-        solve: true,
-        upright: true,
-        ..Verb::new(
-            Family::Lu,
-            "getrs",
-            "solve op(A) X = B with the LU factors of A",
-            &[WORK, PIVOTS, INFO, B],
-            &[X.starts_as(3)],
-        )
-    },
-    Verb {
-        arrange: true,
-        upright: true,
-        ..Verb::new(
-            Family::Lu,
-            "lu_from_scipy",
-            "LU factors as scipy has them, to the solver's layout",
-            &[slot("lu", Kind::Matrix)],
-            &[WORK.starts_as(0), INFO],
-        )
-    },
-    Verb {
-        restore: true,
-        upright: true,
-        ..Verb::new(
-            Family::Lu,
-            "lu_to_scipy",
-            "LU factors in the solver's layout, to scipy's",
-            &[WORK],
-            &[slot("lu", Kind::Matrix).starts_as(0)],
-        )
-    },
-    Verb {
-        arrange: true,
-        factor: true,
-        invert: true,
-        restore: true,
-        ..Verb::new(
-            Family::Lu,
-            "lu_inverse",
-            "the inverse of A, any square matrix",
-            &[A],
-            &[INVERSE.starts_as(0), INFO],
-        )
-    },
-    Verb {
-        invert: true,
-        restore: true,
-        upright: true,
-        ..Verb::new(
-            Family::Lu,
-            "getri",
-            "the inverse of A from its LU factors",
-            &[WORK, PIVOTS, INFO],
-            &[INVERSE.starts_as(0)],
-        )
-    },
-    Verb {
-        invert: true,
-        restore: true,
-        ..Verb::new(
-            Family::Lu,
-            "getri_transposed",
-            "the inverse of A from its LU factors, by rows transposed",
-            &[WORK, PIVOTS, INFO],
-            &[INVERSE.starts_as(0)],
-        )
-    },
+    Verb::new(
+        Family::Lu,
+        "gesv",
+        "solve op(A) X = B, A any square matrix",
+        &[A, B],
+        &[WORK.starts_as(0), X.starts_as(1), INFO],
+        &[Arrange, Factor, Solve],
+    ),
+    Verb::new(
+        Family::Lu,
+        "gesv_rcond",
+        "solve op(A) X = B, A any square matrix, and estimate the condition of A",
+        &[A, B],
+        &[WORK.starts_as(0), X.starts_as(1), INFO, RCOND],
+        &[Arrange, Norm, Factor, Solve, Condition],
+    ),
+    Verb::new(
+        Family::Lu,
+        "getrf",
+        "LU factors of A, in the solver's layout, and norm1(A)",
+        &[A],
+        &[WORK.starts_as(0), PIVOTS, INFO, ANORM],
+        &[Arrange, Upright, Norm, Factor],
+    ),
+    Verb::new(
+        Family::Lu,
+        "getrs",
+        "solve op(A) X = B with the LU factors of A",
+        &[WORK, PIVOTS, INFO, B],
+        &[X.starts_as(3)],
+        &[Solve, Upright],
+    ),
+    Verb::new(
+        Family::Lu,
+        "lu_from_scipy",
+        "LU factors as scipy has them, to the solver's layout",
+        &[slot("lu", Kind::Matrix)],
+        &[WORK.starts_as(0), INFO],
+        &[Arrange, Upright],
+    ),
+    Verb::new(
+        Family::Lu,
+        "lu_to_scipy",
+        "LU factors in the solver's layout, to scipy's",
+        &[WORK],
+        &[slot("lu", Kind::Matrix).starts_as(0)],
+        &[Restore, Upright],
+    ),
+    Verb::new(
+        Family::Lu,
+        "lu_inverse",
+        "the inverse of A, any square matrix",
+        &[A],
+        &[INVERSE.starts_as(0), INFO],
+        &[Arrange, Factor, Invert, Restore],
+    ),
+    Verb::new(
+        Family::Lu,
+        "getri",
+        "the inverse of A from its LU factors",
+        &[WORK, PIVOTS, INFO],
+        &[INVERSE.starts_as(0)],
+        &[Invert, Restore, Upright],
+    ),
+    Verb::new(
+        Family::Lu,
+        "getri_transposed",
+        "the inverse of A from its LU factors, by rows transposed",
+        &[WORK, PIVOTS, INFO],
+        &[INVERSE.starts_as(0)],
+        &[Invert, Restore],
+    ),
     Verb::new(
         Family::Lu,
         "det",
         "det A, its sign and the logarithm of its size from the LU factors",
         &[WORK, PIVOTS],
         &[slot("det", Kind::Value), slot("sign", Kind::Value), LOGDET],
+        &[],
     ),
-    Verb {
-        upright: true,
-        condition: true,
-        ..Verb::new(
-            Family::Lu,
-            "gecon",
-            "the condition of A, estimated from its LU factors and its 1-norm",
-            &[WORK, PIVOTS, INFO, ANORM],
-            &[RCOND],
-        )
-    },
+    Verb::new(
+        Family::Lu,
+        "gecon",
+        "the condition of A, estimated from its LU factors and its 1-norm",
+        &[WORK, PIVOTS, INFO, ANORM],
+        &[RCOND],
+        &[Upright, Condition],
+    ),
 ];
 
 /// One worker's part between `arrange` and `restore`.

@@ -67,7 +67,8 @@ impl<T: Scalar> Solver<T> {
         for t in owned_from(worker, a.columns(), TileColumn::new(0)) {
             let (tile, column) = (a.columns().tile(t), a.tile_column(t));
             let cols = self.unpadded().saturating_sub(tile.global.get()).min(tile.width);
-            largest = largest.max(worker.largest(column.sub(0, 0, self.unpadded(), cols))?);
+            let part = column.sub(0, 0, self.unpadded(), cols);
+            largest = largest.max(worker.span("largest entry", None, |w| w.largest(part))?);
         }
         Ok(self.find(worker, Moduli { entry: largest, ..Moduli::default() })?.entry)
     }

@@ -22,7 +22,8 @@ impl<T: Scalar> Solver<T> {
         for call in self.calls.iter().skip(worker.worker()).step_by(worker.workers()) {
             for &(arg, ret) in pairs.iter().filter(|&&(arg, ret)| !call.is_aliased(arg, ret)) {
                 // All of these are matrices.
-                worker.copy(call.args[arg].by_rows(), call.rets[ret].by_rows());
+                let (from, to) = (call.args[arg].by_rows(), call.rets[ret].by_rows());
+                worker.span("copy", None, |w| w.copy(from, to));
             }
         }
         worker.barrier()

@@ -20,6 +20,7 @@ pub static VERBS: [Verb; 1] = [Verb::new(
     "a norm of A: 1, infinity or Frobenius'",
     &[A],
     &[slot("value", Kind::Real)],
+    &[],
 )];
 
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {

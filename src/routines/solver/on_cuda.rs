@@ -169,12 +169,7 @@ struct Brought {
     since: Instant,
 }
 
-/// The call that all ranks share. A call site knows no element type before its first call.
-trait SharedCall: Send + Sync {
-    /// One rank's part, to the end.
-    fn run(&self, rank: usize, tools: Tools, scratch: RankScratch) -> Result<()>;
-}
-
+/// The call that all ranks share.
 struct Shared<T> {
     solver: Solver<T>,
     cuda_comm: Arc<CudaCommunicator>,
@@ -208,9 +203,8 @@ impl<T: Scalar> Shared<T> {
         let ends = Hosts::without_limit(options.verb.name, cuda_comm.seats.len());
         Ok(Shared { solver, cuda_comm, clique, ends })
     }
-}
 
-impl<T: Scalar> SharedCall for Shared<T> {
+    /// One rank's part, to the end.
     fn run(&self, rank: usize, tools: Tools, scratch: RankScratch) -> Result<()> {
         let comm = &self.solver.comm;
         let clique = self.clique.as_deref();
@@ -237,9 +231,7 @@ impl<T: Scalar> SharedCall for Shared<T> {
         }
         outcome
     }
-}
 
-impl<T: Scalar> Shared<T> {
     fn fail(&self, rank: usize, error: Error) {
         self.solver.comm.fail(error);
         if let Some(clique) = &self.clique {
@@ -312,9 +304,7 @@ fn run<T: Scalar>(site: &CudaSolver, part: &mut Part) -> Result<()> {
     let prepared = prepare::<T>(&options, &problem, part, call, &mut tools, bytes, since);
     let shared = prepared.and_then(|brought| {
         let scratch = brought.scratch;
-        let make = |all| -> Result<Arc<dyn SharedCall>> {
-            Ok(Arc::new(Shared::<T>::new(options, engine, all)?))
-        };
+        let make = |all| Shared::<T>::new(options, engine, all).map(Arc::new);
         Ok((part.gather(brought, make)?, scratch))
     });
     match shared {

@@ -55,7 +55,25 @@ impl Family {
     }
 }
 
-/// The steps of a routine, in this order.
+/// A stage of a routine. They follow each other in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Brings A to the solver's form: transposes shards, mirrors the triangle, distributes columns.
+    Arrange,
+    /// Finds norm1(A) before A is overwritten.
+    Norm,
+    Factor,
+    Solve,
+    /// Estimates the condition of A from its factor and norm1(A).
+    Condition,
+    Invert,
+    /// The reverse of `Arrange`.
+    Restore,
+    /// No stage, but how the others have A: rows, which are A^T, are transposed across the shards.
+    Upright,
+}
+
+/// A routine.
 #[derive(Debug)]
 pub struct Verb {
     pub name: &'static str,
@@ -63,45 +81,46 @@ pub struct Verb {
     pub signature: Signature,
     pub requires: &'static [Requirement],
     pub family: Family,
-    /// Brings A to the solver's form: transposes shards, mirrors the triangle, distributes columns.
     pub arrange: bool,
-    /// Finds norm1(A) before A is overwritten.
     pub norm: bool,
     pub factor: bool,
     pub solve: bool,
-    /// Estimates the condition of A from its factor and norm1(A).
     pub condition: bool,
     pub invert: bool,
-    /// The reverse of `arrange`.
     pub restore: bool,
-    /// The solver's matrix is A itself: rows, which are A^T, are transposed across the shards.
     pub upright: bool,
 }
 
+const fn has(stages: &[Stage], stage: Stage) -> bool {
+    match stages {
+        [] => false,
+        [first, rest @ ..] => *first as u8 == stage as u8 || has(rest, stage),
+    }
+}
+
 impl Verb {
-    /// A routine without any step.
     pub const fn new(
         family: Family,
         name: &'static str,
         summary: &'static str,
         args: &'static [Slot],
         rets: &'static [Slot],
+        stages: &'static [Stage],
     ) -> Verb {
-        let signature = Signature { args, rets };
         Verb {
             name,
             summary,
-            signature,
+            signature: Signature { args, rets },
             requires: family.requires(),
             family,
-            arrange: false,
-            norm: false,
-            factor: false,
-            solve: false,
-            condition: false,
-            invert: false,
-            restore: false,
-            upright: false,
+            arrange: has(stages, Stage::Arrange),
+            norm: has(stages, Stage::Norm),
+            factor: has(stages, Stage::Factor),
+            solve: has(stages, Stage::Solve),
+            condition: has(stages, Stage::Condition),
+            invert: has(stages, Stage::Invert),
+            restore: has(stages, Stage::Restore),
+            upright: has(stages, Stage::Upright),
         }
     }
 }
@@ -181,131 +200,97 @@ pub fn cpu_tile_width(n: usize, dtype: DType, workers: usize) -> usize {
     }
 }
 
+/// The attributes of a call site, with errors that name routine and attribute.
+struct Reader<'a> {
+    routine: &'static str,
+    attributes: &'a dyn Attributes,
+}
+
+impl Reader<'_> {
+    fn wrong(&self, name: &str, expected: &str, got: impl std::fmt::Display) -> Error {
+        Error::invalid(format!(
+            "meshsolve.{}: attribute `{name}`: expected {expected}, got {got}",
+            self.routine
+        ))
+    }
+
+    /// The value of a name; the first one without the attribute.
+    fn choice<V: Copy>(&self, name: &str, values: &[(&str, V)]) -> Result<V> {
+        let Some(got) = self.attributes.text(name) else { return Ok(values[0].1) };
+        let found = values.iter().find(|(value, _)| *value == got);
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let names: Vec<String> = values.iter().map(|(name, _)| format!("{name:?}")).collect();
+            let (last, others) = names.split_last().expect("some value");
+            let expected = format!("{} or {last}", others.join(", "));
+            self.wrong(name, &expected, format!("{got:?}"))
+        })
+    }
+
+    fn flag(&self, name: &str) -> Result<bool> {
+        match self.attributes.int(name).unwrap_or(0) {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(self.wrong(name, "0 or 1", other)),
+        }
+    }
+
+    /// A number up to `most`; `None` for 0, as without the attribute.
+    fn count(&self, name: &str, most: i64, expected: &str) -> Result<Option<usize>> {
+        match self.attributes.int(name).unwrap_or(0) {
+            0 => Ok(None),
+            number if (1..=most).contains(&number) => Ok(Some(number as usize)),
+            other => Err(self.wrong(name, expected, other)),
+        }
+    }
+}
+
 impl Verb {
     /// The attributes of a call site of this routine.
     pub(super) fn options(&'static self, attributes: &dyn Attributes) -> Result<Options> {
-        let bad = |name: &str, expected: &str, got: String| {
-            Error::invalid(format!(
-                "meshsolve.{}: attribute `{name}`: expected {expected}, got {got}",
-                self.name
-            ))
-        };
-        let storage = match attributes.text("storage") {
-            None => Storage::Rows,
-            Some(name) => Storage::from_name(&name).ok_or_else(|| {
-                bad("storage", "\"rows\", \"columns\" or \"column-major\"", format!("{name:?}"))
-            })?,
-        };
-        let lower = match attributes.int("lower").unwrap_or(0) {
-            0 => false,
-            1 => true,
-            other => return Err(bad("lower", "0 or 1", other.to_string())),
-        };
-        let structure = match attributes.text("structure").as_deref() {
-            None | Some("general") => Structure::General,
-            Some("hermitian") => Structure::Hermitian,
-            Some("symmetric") => Structure::Symmetric,
-            Some("triangular") if self.family == Family::Residual => Structure::Triangular,
-            Some(other) => {
-                let expected = match self.family {
-                    Family::Residual => {
-                        "\"general\", \"hermitian\", \"symmetric\" or \"triangular\""
-                    }
-                    _ => "\"general\", \"hermitian\" or \"symmetric\"",
-                };
-                return Err(bad("structure", expected, format!("{other:?}")));
-            }
-        };
-        let unit_diagonal = match attributes.int("unit_diagonal").unwrap_or(0) {
-            0 => false,
-            1 => true,
-            other => return Err(bad("unit_diagonal", "0 or 1", other.to_string())),
-        };
-        let op = match attributes.int("trans").unwrap_or(0) {
-            0 => Op::None,
-            1 => Op::Transpose,
-            2 => Op::Adjoint,
-            other => return Err(bad("trans", "0, 1 or 2", other.to_string())),
-        };
-        let norm = match attributes.text("norm").as_deref() {
-            None | Some("1") => Norm::One,
-            Some("inf") => Norm::Infinity,
-            Some("fro") => Norm::Frobenius,
-            Some(other) => {
-                return Err(bad("norm", "\"1\", \"inf\" or \"fro\"", format!("{other:?}")));
-            }
-        };
-        let rhs = match attributes.text("rhs").as_deref() {
-            Some("replicated") => Rhs::Replicated,
-            Some("columns") => Rhs::Columns,
-            None if !self.solve => Rhs::Replicated,
-            other => return Err(bad("rhs", "\"replicated\" or \"columns\"", format!("{other:?}"))),
-        };
-        let mapping = match attributes.text("order").as_deref() {
-            None | Some("auto") => None,
-            Some("natural") => Some(Mapping::Block),
-            Some("cyclic") => Some(Mapping::BlockCyclic),
-            Some(other) => {
-                return Err(bad(
-                    "order",
-                    "\"auto\", \"natural\" or \"cyclic\"",
-                    format!("{other:?}"),
-                ));
-            }
-        };
-        let tile = match attributes.int("tile").unwrap_or(0) {
-            0 => None,
-            t @ 1..=8192 => Some(t as usize),
-            other => return Err(bad("tile", "a width from 1 to 8192, or 0", other.to_string())),
-        };
-        let engine = match attributes.text("engine").as_deref() {
-            None | Some("meshsolve") => Engine::Own,
-            Some("cusolvermg") => Engine::CusolverMg,
-            Some(other) => {
-                let expected = "\"meshsolve\" or \"cusolvermg\"";
-                return Err(bad("engine", expected, format!("{other:?}")));
-            }
-        };
-        let unpadded = match attributes.int("order_of_a").unwrap_or(0) {
-            0 => None,
-            n @ 1.. => Some(n as usize),
-            other => return Err(bad("order_of_a", "an order, or 0", other.to_string())),
-        };
-        let grid_rows = match attributes.int("grid_rows").unwrap_or(0) {
-            0 => None,
-            p @ 1.. => Some(p as usize),
-            other => {
-                return Err(bad("grid_rows", "rows of a grid of devices, or 0", other.to_string()));
-            }
-        };
-        let raises = match attributes.text("on_failure").as_deref() {
-            None | Some("nan") => false,
-            Some("raise") => true,
-            Some(other) => {
-                return Err(bad("on_failure", "\"nan\" or \"raise\"", format!("{other:?}")));
-            }
-        };
-        let alone = match attributes.int("alone").unwrap_or(0) {
-            0 => false,
-            1 => true,
-            other => return Err(bad("alone", "0 or 1", other.to_string())),
-        };
+        let given = Reader { routine: self.name, attributes };
+        let structures = [
+            ("general", Structure::General),
+            ("hermitian", Structure::Hermitian),
+            ("symmetric", Structure::Symmetric),
+            ("triangular", Structure::Triangular),
+        ];
+        let factored = self.family != Family::Residual;
+        let distributions = [("replicated", Rhs::Replicated), ("columns", Rhs::Columns)];
+        if self.solve && attributes.text("rhs").is_none() {
+            return Err(given.wrong("rhs", "\"replicated\" or \"columns\"", "None"));
+        }
+        let mappings = [
+            ("auto", None),
+            ("natural", Some(Mapping::Block)),
+            ("cyclic", Some(Mapping::BlockCyclic)),
+        ];
         Ok(Options {
             verb: self,
-            storage,
-            lower,
-            structure,
-            unit_diagonal,
-            op,
-            norm,
-            rhs,
-            mapping,
-            tile,
-            engine,
-            unpadded,
-            grid_rows,
-            raises,
-            alone,
+            storage: given.choice("storage", &Storage::ALL)?,
+            lower: given.flag("lower")?,
+            structure: given.choice("structure", &structures[..if factored { 3 } else { 4 }])?,
+            unit_diagonal: given.flag("unit_diagonal")?,
+            op: match attributes.int("trans").unwrap_or(0) {
+                0 => Op::None,
+                1 => Op::Transpose,
+                2 => Op::Adjoint,
+                other => return Err(given.wrong("trans", "0, 1 or 2", other)),
+            },
+            norm: given.choice(
+                "norm",
+                &[("1", Norm::One), ("inf", Norm::Infinity), ("fro", Norm::Frobenius)],
+            )?,
+            rhs: given.choice("rhs", &distributions)?,
+            mapping: given.choice("order", &mappings)?,
+            tile: given.count("tile", 8192, "a width from 1 to 8192, or 0")?,
+            engine: given.choice(
+                "engine",
+                &[("meshsolve", Engine::Own), ("cusolvermg", Engine::CusolverMg)],
+            )?,
+            unpadded: given.count("order_of_a", i64::MAX, "an order, or 0")?,
+            grid_rows: given.count("grid_rows", i64::MAX, "rows of a grid of devices, or 0")?,
+            raises: given.choice("on_failure", &[("nan", false), ("raise", true)])?,
+            alone: given.flag("alone")?,
         })
     }
 }

@@ -6,23 +6,20 @@
 
 use super::job::Solver;
 use super::operands::{A, B, Kind, X, slot};
-use super::options::{Family, Rhs, Structure, Verb};
+use super::options::{Family, Rhs, Stage, Structure, Verb};
 use crate::algorithms::residual::{Given, Operator};
 use crate::comm::Step;
 use crate::device::Worker;
 use crate::scalar::Scalar;
 
-pub static VERBS: [Verb; 1] = [Verb {
-    // This routine needs the scratch of a solve.
-    solve: true,
-    ..Verb::new(
-        Family::Residual,
-        "residual",
-        "B - op(A) X",
-        &[A, B, X],
-        &[slot("r", Kind::Rhs).starts_as(1)],
-    )
-}];
+pub static VERBS: [Verb; 1] = [Verb::new(
+    Family::Residual,
+    "residual",
+    "B - op(A) X",
+    &[A, B, X],
+    &[slot("r", Kind::Rhs).starts_as(1)],
+    &[Stage::Solve],
+)];
 
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     let missing = job.missing();

@@ -76,16 +76,6 @@ impl<T: Scalar> Solver<T> {
         self.own_blocks(worker, 0, n * rhs).part(|one| one.by_rows(n, rhs))
     }
 
-    /// What all ranks have alike, by worker.
-    pub(super) fn replicated<'s>(
-        &self,
-        worker: &impl Worker<T>,
-        of_rank: impl Fn(usize) -> Cells<'s, T>,
-    ) -> Blocks<'s, T> {
-        let of = |w: usize| of_rank(self.copy_of(w));
-        Blocks::new((0..worker.workers()).map(of), worker.worker())
-    }
-
     /// The groups of right-hand sides of a worker: (rank, first column, columns).
     pub fn groups<W: Worker<T>>(&self, worker: &W) -> Vec<(usize, usize, usize)> {
         let (ranks, rhs, group) = (self.problem.ranks(), self.problem.rhs, self.sizes.group);

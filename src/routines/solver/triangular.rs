@@ -12,21 +12,19 @@ use std::time::Instant;
 use super::job::Solver;
 use super::magnitude::near_underflow;
 use super::operands::{B, INFO, Kind, X, slot};
-use super::options::{Family, Verb};
+use super::options::{Family, Stage, Verb};
 use crate::comm::Step;
 use crate::device::{Triangle, Worker};
 use crate::scalar::Scalar;
 
-pub static VERBS: [Verb; 1] = [Verb {
-    solve: true,
-    ..Verb::new(
-        Family::Triangular,
-        "trtrs",
-        "solve op(T) X = B, T triangular",
-        &[slot("t", Kind::Matrix), B],
-        &[X.starts_as(1), INFO],
-    )
-}];
+pub static VERBS: [Verb; 1] = [Verb::new(
+    Family::Triangular,
+    "trtrs",
+    "solve op(T) X = B, T triangular",
+    &[slot("t", Kind::Matrix), B],
+    &[X.starts_as(1), INFO],
+    &[Stage::Solve],
+)];
 
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut Instant) -> Step {
     let (lower, unit) = (job.options.lower, job.options.unit_diagonal);

@@ -61,7 +61,7 @@ pub fn update_flops<T: Scalar>(n: usize, width: usize, workers: usize) -> f64 {
             together.wait();
             let start = Instant::now();
             let others = columns.each().skip(1 + own).step_by(workers);
-            worker.update(&matrix, &panel, others, Update::Lu);
+            worker.update(&matrix, &panel, others, Update::Lu, matrix.all_rows());
             together.wait();
             *seconds = start.elapsed().as_secs_f64();
         }

@@ -58,7 +58,7 @@ fn finish_column<T: Scalar, W: Worker<T>>(
     worker.receive(panels.of(owner).matrix_rows(lower.clone()), panels.own().matrix_rows(lower));
     let sum = if owns { a.tile_column(j) } else { products.own() };
     if !owns {
-        worker.fill(sum, T::ZERO);
+        worker.clear(sum);
     }
     for k in owned_from(worker, columns, j + 1) {
         let factor = panels.own().matrix_rows(columns.tile(k).rows());

@@ -26,12 +26,12 @@ pub(super) fn finish<T: Scalar, W: Worker<T>>(
 ) -> Step {
     let rows = rows_of(worker.worker(), worker.workers(), a.n());
     for j in a.columns().each().rev() {
-        take_lower(worker, a, j, &rows, panel);
+        worker.span("copy", Some(j), |w| take_lower(w, a, j, &rows, panel));
         worker.barrier()?;
-        finish_column(worker, a, j, &rows, panel);
+        worker.span("gemm", Some(j), |w| finish_column(w, a, j, &rows, panel));
         worker.barrier()?;
     }
-    interchange_columns(worker, a, source, &rows, panel);
+    worker.span("copy", None, |w| interchange_columns(w, a, source, &rows, panel));
     worker.barrier()
 }
 

@@ -35,9 +35,11 @@ pub fn inverse<T: Scalar, W: Worker<T>>(
     worker.barrier()?;
     invert_triangle(worker, a, Triangle::Upper)?;
     worker.barrier()?;
+    let mut rows = vec![0i32; a.n()];
+    worker.get(pivots, &mut rows)?;
     // Column c of A^-1 is column `source[c]` of X.
-    let mut source = vec![0; a.n()];
-    let order = worker.interchanged(pivots)?;
+    let (mut order, mut source) = ((0..a.n()).collect::<Vec<_>>(), vec![0; a.n()]);
+    rows.iter().enumerate().for_each(|(i, &p)| order.swap(i, p as usize));
     order.into_iter().enumerate().for_each(|(from, to)| source[to] = from);
     match W::IS_RANK {
         false => by_rows::finish(worker, a, &source, panels.own()),
@@ -63,11 +65,11 @@ fn take_lower<T: Scalar, W: Worker<T>>(
     let bottom = end.min(below);
     if top < bottom {
         let (left, here) = (top - diagonal, a.rows_of(j, top..bottom));
-        worker.fill(here.sub(0, 0, here.rows(), left), T::ZERO);
+        worker.clear(here.sub(0, 0, here.rows(), left));
         worker.clear_outside(here.sub(0, left, here.rows(), here.rows()), Triangle::Upper);
     }
     let top = top.max(below);
     if top < end {
-        worker.fill(a.rows_of(j, top..end), T::ZERO);
+        worker.clear(a.rows_of(j, top..end));
     }
 }

@@ -1,7 +1,7 @@
 //! The algorithms' operations for a rank, as work for its streams.
 
 use super::*;
-use crate::device::{Device as Kernels, in_new_order, no_engine};
+use crate::device::{Device as Kernels, no_engine};
 
 impl Comm for CudaWorker<'_> {
     const IS_RANK: bool = true;
@@ -10,8 +10,12 @@ impl Comm for CudaWorker<'_> {
         self.rank
     }
 
-    fn workers(&self) -> usize {
-        self.cuda_comm.seats.len()
+    fn communicator(&self) -> &Communicator {
+        self.comm
+    }
+
+    fn entered(&mut self) -> &mut usize {
+        &mut self.phases
     }
 
     fn broadcast<'c, T: Scalar>(
@@ -33,13 +37,6 @@ impl Comm for CudaWorker<'_> {
         if there.as_ptr() != here.as_ptr() || there.rank() != here.rank() {
             self.give(|worker| worker.transfer(there, here));
         }
-    }
-
-    fn all_reduce_max<const N: usize>(&mut self, values: [f64; N]) -> Step<[f64; N]> {
-        self.reductions += 1;
-        self.comm.show(self.rank, self.reductions, values);
-        self.barrier()?;
-        Ok(self.comm.largest(self.reductions))
     }
 
     fn exchange_columns<'c, T: Scalar + 'c>(
@@ -81,11 +78,6 @@ impl Comm for CudaWorker<'_> {
             worker.launch("transpose_square", &format!("transpose_shards_{size}"), &arguments)
         })?;
         self.barrier()
-    }
-
-    fn phase(&mut self, signal: Signal) -> Phase {
-        self.phases += 1;
-        self.comm.phases().enter(self.phases - 1, signal)
     }
 
     fn announce(&mut self, phase: &Phase, count: usize) {
@@ -140,10 +132,6 @@ impl Comm for CudaWorker<'_> {
     fn fail(&mut self, error: Error) -> Stopped {
         self.fail_with(error)
     }
-
-    fn report(&mut self, info: usize) {
-        self.comm.report(info);
-    }
 }
 
 impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
@@ -169,14 +157,12 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
 
     fn trtri(&mut self, a: Cells<T>, triangle: Triangle) {
         self.give(|worker| {
-            let n = a.rows();
-            let inverse =
-                worker.in_scratch::<T>((worker.scratch.own, worker.scratch.needs.own), n, n);
+            let room = (worker.scratch.own, worker.scratch.needs.own);
+            let inverse = worker.in_scratch::<T>(room, a.rows(), a.rows());
             worker.identity(inverse)?;
             // Computes the transpose, then mirrors its triangle into place.
             worker.solve_left((a, Op::Transpose), triangle, inverse)?;
-            let local = worker.own(a);
-            worker.reflect(inverse, local, Some(triangle.is_lower()), false)
+            worker.reflect(inverse, worker.own(a), Some(triangle.is_lower()), false)
         });
     }
 
@@ -236,7 +222,7 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
         });
     }
 
-    fn update_rows(
+    fn update(
         &mut self,
         a: &DistMatrix<T>,
         panel: &Panel<T>,
@@ -259,15 +245,11 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
     }
 
     fn add(&mut self, c: Cells<T>, s: Cells<T>) {
-        self.give(|worker| {
-            let (c, s) = (worker.own(c), worker.own(s));
-            worker.raise(c, s)
-        });
+        self.give(|worker| worker.raise(worker.own(c), worker.own(s)));
     }
 
     fn largest(&mut self, x: Cells<T>) -> Step<f64> {
-        let x = if is_columns(&x) { x } else { x.transposed() };
-        self.moduli(x, None).map(|found| found.entry)
+        self.moduli(stored(x).0, None).map(|found| found.entry)
     }
 
     fn moduli(&mut self, x: Cells<T>, rows: Option<Cells<f64>>) -> Step<Moduli> {
@@ -297,25 +279,18 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
         });
     }
 
-    fn fill(&mut self, to: Cells<T>, value: T) {
-        if value == T::ZERO {
-            self.give(|worker| {
-                let Piece { lines, width, height, .. } = Piece::of(worker.own(to));
-                // SAFETY: *memory* and *order* of the operand, promised to `CudaWorker::new`.
-                unsafe { worker.device.clear_lines(lines, width, height, worker.stream()) }
-            });
-        } else {
-            self.put(&vec![value; to.rows() * to.cols()], to);
-        }
+    fn clear(&mut self, to: Cells<T>) {
+        self.give(|worker| {
+            let Piece { lines, width, height, .. } = Piece::of(worker.own(to));
+            // SAFETY: *memory* and *order* of the operand, promised to `CudaWorker::new`.
+            unsafe { worker.device.clear_lines(lines, width, height, worker.stream()) }
+        });
     }
 
     fn clear_outside(&mut self, a: Cells<T>, triangle: Triangle) {
         self.give(|worker| {
-            let local = worker.own(a);
-            let (stored, lower) = match is_columns(&local) {
-                true => (local, triangle.is_lower()),
-                false => (local.transposed(), !triangle.is_lower()),
-            };
+            let (stored, by_columns) = stored(worker.own(a));
+            let lower = triangle.is_lower() == by_columns;
             let (rows, cols) = (stored.rows() as u64, stored.cols() as u64);
             let stride = stored.col_stride() as u64;
             let arguments = [address(stored), stride, rows, cols, u64::from(lower)];
@@ -332,27 +307,6 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
 
 impl<T: Scalar> Worker<T> for CudaWorker<'_> {
     const FLUSHES: bool = false;
-
-    fn interchanged(&mut self, pivots: Cells<i32>) -> Step<Vec<usize>> {
-        self.ask(|worker| {
-            let local = worker.own(pivots);
-            let mut numbers = vec![0i32; local.rows()];
-            let piece = Piece::of(local);
-            let to = numbers.as_mut_ptr().cast();
-            // SAFETY: `numbers` has as many elements; *memory* and *order* as promised to
-            // `CudaWorker::new`.
-            unsafe {
-                worker.device.read_lines(
-                    piece.lines,
-                    piece.width,
-                    piece.height,
-                    to,
-                    worker.main(),
-                )?
-            };
-            Ok(in_new_order(&numbers))
-        })
-    }
 
     /// Subnormal numbers cost no time here.
     fn keep_subnormals(&mut self, _: bool) {}
@@ -425,11 +379,11 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
         Ok(())
     }
 
-    fn get(&mut self, from: Cells<T>, to: &mut [T]) -> Step {
+    fn get<U: Pod>(&mut self, from: Cells<U>, to: &mut [U]) -> Step {
         self.ask(|worker| {
             let local = worker.own(from);
             let piece = Piece::of(local);
-            let mut stored = vec![T::ZERO; to.len()];
+            let mut stored = vec![U::zeroed(); to.len()];
             // SAFETY: `stored` has as many elements; *memory* and *order* as promised to
             // `CudaWorker::new`.
             unsafe {

@@ -41,7 +41,7 @@ mod operands;
 mod panels;
 
 use interchanges::Found;
-use operands::{Form, Piece, is_columns};
+use operands::{Form, Piece, is_columns, stored};
 
 /// Tiles of one product. It is short enough that panels on the other stream soon find free
 /// multiprocessors, and wide enough to keep all of them busy.
@@ -53,9 +53,8 @@ pub struct CudaWorker<'a> {
     /// Present where NCCL transfers panels.
     clique: Option<&'a Clique>,
     rank: usize,
-    /// The numbers of phases that it has entered, and of reductions.
+    /// The number of phases that it has entered.
     phases: usize,
-    reductions: usize,
     device: &'a Device,
     tools: Tools,
     scratch: RankScratch,
@@ -97,7 +96,6 @@ impl<'a> CudaWorker<'a> {
             clique,
             rank,
             phases: 0,
-            reductions: 0,
             device: &cuda_comm.seats[rank].device,
             tools,
             scratch,

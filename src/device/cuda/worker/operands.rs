@@ -13,6 +13,11 @@ pub(super) fn is_columns<T>(block: &Cells<T>) -> bool {
     columns
 }
 
+/// A block, or its transpose, whose columns are contiguous; and whether it is the block.
+pub(super) fn stored<T>(block: Cells<T>) -> (Cells<T>, bool) {
+    if is_columns(&block) { (block, true) } else { (block.transposed(), false) }
+}
+
 /// The modes of the sums of `kernels/moduli.cu`.
 const SET: u64 = 0;
 const HERMITIAN: u64 = 1;
@@ -30,7 +35,7 @@ pub(super) struct Piece {
 impl Piece {
     pub fn of<T>(block: Cells<T>) -> Piece {
         let size = size_of::<T>();
-        let block = if is_columns(&block) { block } else { block.transposed() };
+        let (block, _) = stored(block);
         let (length, count) = match block.row_stride() {
             1 => (block.rows(), block.cols()),
             // One row of separate elements.
@@ -64,8 +69,7 @@ pub(super) struct Form {
 
 impl Form {
     pub fn of<T: Scalar>(block: Cells<T>, op: Op) -> Form {
-        let columns = is_columns(&block);
-        let stored = if columns { block } else { block.transposed() };
+        let (stored, columns) = stored(block);
         Form {
             at: address(stored),
             leading: stored.col_stride().max(stored.rows()).max(1),
@@ -380,9 +384,7 @@ impl CudaWorker<'_> {
         if x.rows() * x.cols() == 0 {
             return Ok(());
         }
-        let x = self.own(x);
-        let by_columns = is_columns(&x);
-        let stored = if by_columns { x } else { x.transposed() };
+        let (stored, by_columns) = stored(self.own(x));
         let shape = [address(stored), stored.col_stride() as u64, stored.rows() as u64];
         let (kernel, how, rest) = match by_columns {
             true => ("row", 0, vec![address(sums)]),
@@ -398,7 +400,7 @@ impl CudaWorker<'_> {
         if x.rows() * x.cols() == 0 {
             return Ok(all);
         }
-        let stored = if is_columns(&x) { self.own(x) } else { self.own(x).transposed() };
+        let (stored, _) = stored(self.own(x));
         // Real numbers, with three sums for each column.
         let words = size_of::<T>() / size_of::<T::Real>();
         let most = self.scratch.needs.moduli / (3 * size_of::<f64>());
