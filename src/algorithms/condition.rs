@@ -242,24 +242,21 @@ pub fn inverse_norm<T: Scalar, W: Worker<T>>(
     x: &Blocks<T>,
     mut solve: impl FnMut(&mut W, Op) -> Step,
 ) -> Step {
-    const SOLVE: f64 = 1.0;
-    const SOLVE_ADJOINT: f64 = 2.0;
+    const CODES: [Next; 3] = [Next::Done, Next::Solve, Next::SolveAdjoint];
     let mut next = estimator.as_ref().map_or(Next::Done, |e| e.asked);
     loop {
         if let Some(estimator) = &mut estimator {
             worker.put(estimator.vectors(), x.own());
         }
-        let mine = match next {
-            Next::Done => 0.0,
-            Next::Solve => SOLVE,
-            Next::SolveAdjoint => SOLVE_ADJOINT,
+        let code = CODES.iter().position(|code| *code == next).unwrap_or(0);
+        let [asked] = worker.all_reduce_max([code as f64])?;
+        let op = match CODES[asked as usize] {
+            Next::Done => return Ok(()),
+            Next::Solve => Op::None,
+            Next::SolveAdjoint => Op::Adjoint,
         };
-        let [asked] = worker.all_reduce_max([mine])?;
-        if asked == 0.0 {
-            return Ok(());
-        }
         worker.replicate(x, 0)?;
-        solve(worker, if asked == SOLVE { Op::None } else { Op::Adjoint })?;
+        solve(worker, op)?;
         if let Some(estimator) = &mut estimator {
             worker.get(x.own(), estimator.vectors())?;
             next = estimator.advance();

@@ -1,5 +1,6 @@
-//! State that the workers of one call share, on every kind of device: phases with counters to
-//! announce and wait for, barriers, groups, and the reason of a stop.
+//! What the workers of one call do together, on every kind of device ([`Comm`]), and the state that
+//! those of one process share: phases with counters to announce and wait for, barriers, groups, and
+//! the reason of a stop.
 
 mod communicator;
 mod group;
@@ -56,8 +57,8 @@ pub trait Comm {
         self.owner(columns, tile) == self.worker()
     }
     /// `rows` of the finished tile column k, for each worker. All workers call this with the same
-    /// panels, in the same order, after they have waited for them. The panel lasts until the next
-    /// but one.
+    /// panels, in the same order, after they have waited for them in a phase of panels or have met.
+    /// Work with a panel comes before the next call.
     fn broadcast<'c, T: Scalar>(
         &mut self,
         a: &DistMatrix<'c, T>,
@@ -103,8 +104,7 @@ pub trait Comm {
         let mut members = Members::new(self.communicator(), me, &mut group);
         let largest = members.all_reduce(values, |all| all.fold(values, both))?;
         // The next reduction uses the same slots.
-        members.barrier()?;
-        Ok(largest)
+        members.barrier().map(|()| largest)
     }
     /// Exchanges columns of all ranks. In each list, every column takes the content of the next. The
     /// last one stays. With a `spare` column for temporary use, it takes that of the first. No

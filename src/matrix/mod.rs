@@ -5,7 +5,6 @@
 //! | `faer::MatRef` | anybody, to read | [`Cells::read`], from a slice |
 //! | `faer::MatMut` | its holder alone | [`Cells::write`], from a slice |
 //! | [`Cells`] | workers of one call, in turn | [`Cells::new`], [`Buffer::cells`], scratch |
-//!
 //! | [`Remote`] | nobody: a communicator makes one of the above of it | [`DistMatrix`], [`Blocks`] |
 //!
 //! Kernels of the CPU take the first two, so the compiler separates what they read from what they

@@ -27,16 +27,8 @@ impl<'a, T> Remote<'a, T> {
         self.0.rank()
     }
 
-    pub fn transposed(&self) -> Self {
-        Remote(self.0.transposed())
-    }
-
     pub fn column(&self, col: usize) -> Self {
         Remote(self.0.column(col))
-    }
-
-    pub fn row_range(&self, rows: Range<usize>) -> Self {
-        Remote(self.0.row_range(rows))
     }
 
     /// Rows of the matrix, of a view that has all of them.

@@ -9,6 +9,7 @@ use super::collect::{Complete, Key, Rendezvous, Waiter};
 use super::outcome::{Reply, answer_all, conduct};
 use crate::call::{Call, Job};
 use crate::error::{Error, Result};
+use crate::settings;
 
 pub struct Arrival {
     pub call: Call,
@@ -34,7 +35,7 @@ pub struct Calls {
 impl Calls {
     /// `routine` is the name in messages, `world` the number of devices on the mesh axis.
     pub fn new(routine: &'static str, world: usize, prepare: Prepare) -> Calls {
-        Calls { rendezvous: Rendezvous::new(routine, world), prepare }
+        Calls { rendezvous: Rendezvous::new(routine, world, Some(settings::timeout)), prepare }
     }
 
     /// Takes one device's part of a launch. It returns at once; `arrival.reply` gets the outcome.

@@ -2,11 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{messages, watchdog};
 use crate::error::{Error, Result};
-use crate::settings;
 
 /// The failed runs that are remembered for late ranks.
 const REMEMBERED: usize = 16;
@@ -24,8 +23,7 @@ pub trait Waiter: Send + Sized + 'static {
 pub struct Rendezvous<V, W> {
     routine: &'static str,
     world: usize,
-    /// Whether ranks must arrive within the time limit.
-    is_limited: bool,
+    limit: Option<fn() -> Duration>,
     state: Mutex<State<V, W>>,
 }
 
@@ -57,19 +55,11 @@ pub struct Complete<V, W> {
 }
 
 impl<V: Send + 'static, W: Waiter> Rendezvous<V, W> {
-    /// `routine` is the name in messages, `world` the number of devices on the mesh axis.
-    pub fn new(routine: &'static str, world: usize) -> Arc<Self> {
-        Self::limited(routine, world, true)
-    }
-
-    /// The same without a time limit, for ranks that certainly come.
-    pub fn without_limit(routine: &'static str, world: usize) -> Arc<Self> {
-        Self::limited(routine, world, false)
-    }
-
-    fn limited(routine: &'static str, world: usize, is_limited: bool) -> Arc<Self> {
+    /// `routine` is the name in messages, `world` the number of devices on the mesh axis. Ranks must
+    /// arrive within the time that `limit` gives, if there is one.
+    pub fn new(routine: &'static str, world: usize, limit: Option<fn() -> Duration>) -> Arc<Self> {
         let state = State { open: HashMap::new(), failed: VecDeque::new() };
-        Arc::new(Rendezvous { routine, world, is_limited, state: Mutex::new(state) })
+        Arc::new(Rendezvous { routine, world, limit, state: Mutex::new(state) })
     }
 
     fn state(&self) -> MutexGuard<'_, State<V, W>> {
@@ -94,9 +84,9 @@ impl<V: Send + 'static, W: Waiter> Rendezvous<V, W> {
         }
         let open = state.open.entry(key).or_insert_with(|| {
             let since = Instant::now();
-            let watched = (world > 1 && self.is_limited).then(|| {
+            let watched = self.limit.filter(|_| world > 1).map(|limit| {
                 let this = Arc::downgrade(self) as Weak<dyn watchdog::Expires>;
-                watchdog::watch(since + settings::timeout(), this, key)
+                watchdog::watch(since + limit(), this, key)
             });
             Open { since, ticket: watched, parts: (0..world).map(|_| None).collect() }
         });

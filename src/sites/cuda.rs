@@ -9,6 +9,7 @@ use crate::device::cuda::device::Devices;
 use crate::error::{Error, Result};
 use crate::rendezvous::Hosts;
 use crate::routines::{CudaArrival, OnCuda, Part, Site};
+use crate::settings;
 
 /// A call site of an executable, shared by all its local devices.
 pub struct CudaSite {
@@ -21,7 +22,11 @@ impl CudaSite {
     pub fn new(attributes: &dyn Attributes) -> Result<CudaSite> {
         let site = Site::new(attributes)?;
         let (routine, world) = (site.configured.on_cuda(), site.world);
-        Ok(CudaSite { routine, world, hosts: Hosts::new(site.routine, world) })
+        Ok(CudaSite {
+            routine,
+            world,
+            hosts: Hosts::new(site.routine, world, Some(settings::timeout)),
+        })
     }
 
     /// Enqueues one device's part on its stream. If the routine needs the other devices, it waits

@@ -52,7 +52,7 @@ fn a_deadline_does_not_outlive_its_rendezvous() {
 fn a_host_thread_that_never_comes() {
     alone(|| {
         settings::set_timeout(Duration::from_millis(200));
-        let hosts = Hosts::new("diagnose", 3);
+        let hosts = Hosts::new("diagnose", 3, Some(settings::timeout));
         let rendezvous = |run, ranks: &[usize]| {
             std::thread::scope(|scope| {
                 let come = |&rank: &usize| {

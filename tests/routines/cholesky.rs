@@ -27,12 +27,14 @@ pub fn cholesky_in_every_storage<T: Scalar>(at: Place) {
         };
 
         // In one call.
-        let (mut work, mut xs) = (case.shards(&given), vec![row_major.clone(); ranks]);
-        case.run("posv", |r| {
-            let (w, x) = (buffer(&mut work[r], &dims), buffer(&mut xs[r], &[n, rhs]));
-            call(r, vec![w.clone(), x.clone()], vec![w, x, int_scalar(&mut infos[r])])
-        });
-        check(&xs, "posv");
+        for distribution in ["replicated", "columns"] {
+            let (mut work, mut xs) = (case.shards(&given), vec![row_major.clone(); ranks]);
+            case.run_with(case.map("posv").text("rhs", distribution), |r| {
+                let (w, x) = (buffer(&mut work[r], &dims), buffer(&mut xs[r], &[n, rhs]));
+                call(r, vec![w.clone(), x.clone()], vec![w, x, int_scalar(&mut infos[r])])
+            });
+            check(&xs, "posv");
+        }
 
         // Factor, then solve. The operand of potrf is not its result and stays unchanged.
         let mut kept = case.shards(&given);

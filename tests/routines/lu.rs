@@ -53,6 +53,20 @@ fn one_case<T: Scalar>(case: Case) {
     check(&xs, "gesv");
     assert!(infos.iter().all(|&i| i == 0), "{name}");
 
+    // Every rank has right-hand sides of its own.
+    let own: Vec<Mat<T>> = (0..ranks).map(|r| random::<T>(n, rhs, 31 + r as u64)).collect();
+    let by_rows = |b: &Mat<T>| (0..n * rhs).map(|e| b[(e / rhs, e % rhs)]).collect();
+    let (mut work, mut xs) = (case.shards(&a), own.iter().map(by_rows).collect::<Vec<Vec<T>>>());
+    case.run_with(case.map("gesv").text("rhs", "columns"), |r| {
+        let (w, x) = (buffer(&mut work[r], &dims), buffer(&mut xs[r], &[n, rhs]));
+        call(r, vec![w.clone(), x.clone()], vec![w, x, int_scalar(&mut infos[r])])
+    });
+    for (x, b) in xs.iter().zip(&own) {
+        let x = Mat::from_fn(n, rhs, |i, j| x[i * rhs + j]);
+        let residual = residual(&applied(case.trans, &a), &x, b);
+        assert!(residual < 30.0, "{name} gesv by columns: {residual}");
+    }
+
     // Factor, then solve. The operand of getrf is not its result and stays unchanged.
     let mut kept = case.shards(&a);
     let mut work = vec![vec![T::NAN; n * n / ranks]; ranks];

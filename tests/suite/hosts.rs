@@ -25,7 +25,7 @@ fn gather(
 }
 
 fn site() -> Arc<Hosts> {
-    Hosts::new("diagnose", WORLD)
+    Hosts::new("diagnose", WORLD, None)
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::scalar::Scalar;
 use crate::settings::Float64;
 use crate::stats::visible;
 
-/// Held of the scratch of CPU devices begin at multiples of this, in bytes.
+/// Parts of the scratch of CPU devices begin at multiples of this, in bytes.
 const ALIGNMENT: usize = 64;
 
 pub struct CallMemory {
@@ -31,7 +31,8 @@ pub enum Region {
     /// That of one worker, of `Sizes::own` elements.
     Own(usize),
     /// That which the phases use in turn, in the memory that a worker reaches: staging columns of the
-    /// redistribution, partial sums, scratch of the transposition.
+    /// redistribution, partial sums, scratch of the transposition, vectors of an estimate, panels
+    /// and products of an inverse.
     Shared(usize),
     /// The sums of one worker, initially zeros.
     Sums(usize),

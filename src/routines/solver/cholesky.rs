@@ -163,7 +163,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut
     if verb.invert {
         worker.keep_subnormals(inverse_near_underflow::<T>(scale));
         match job.options.engine {
-            Engine::Own => inverse(worker, &job.a(worker), &job.panels(worker))?,
+            Engine::Own => inverse(worker, &job.a(worker), &job.panels(worker.worker()).0)?,
             Engine::CusolverMg if job.info() != 0 => {}
             Engine::CusolverMg => {
                 worker.whole(&job.a(worker), WholeStep::Potri)?;

@@ -85,8 +85,8 @@ impl<T: Scalar> Solver<T> {
         }
         worker.keep_subnormals(near_underflow::<T>(norm));
         let t = block(order);
-        let x = self.common_blocks(worker, 0, n * t).part(|one| one.by_rows(n, t));
-        let sums = self.own_blocks(worker, n * t, n * t).part(|one| one.by_rows(n, t));
+        let x = self.common_blocks(worker.worker(), 0, n * t).part(|one| one.by_rows(n, t));
+        let sums = self.own_blocks(worker.worker(), n * t, n * t).part(|one| one.by_rows(n, t));
         if self.has_copy(worker) {
             worker.clear(x.own());
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::call_memory::{CallMemory, Region};
 use super::operands::{Kind, Problem, Signature};
-use super::options::{Options, Verb};
+use super::options::{Family, Options, Verb};
 use super::sizes::{Sizes, panel_rows};
 use crate::algorithms::condition::Estimator;
 use crate::algorithms::lu::more_elements;
@@ -63,7 +63,9 @@ impl<T: Scalar> Solver<T> {
         call_memory: CallMemory,
     ) -> Result<Self> {
         let args = options.verb.signature.args;
-        check_pivots(&*call_memory.memory, options.verb, &calls[0], problem.n)?;
+        // Ranks use their own pivots, workers that share memory the first rank's.
+        let used = if sizes.is_rank { &calls[..] } else { &calls[..1] };
+        check_pivots(&*call_memory.memory, options.verb, used, problem.n)?;
         let info_given = match Signature::find(args, Kind::Info) {
             Some(info) => {
                 let info = calls[0].args[info].column::<i32>();
@@ -100,7 +102,7 @@ impl<T: Scalar> Solver<T> {
         &*self.call_memory.memory
     }
 
-    /// B, as a worker has it.
+    /// B, the solver's matrix, as a worker has it.
     pub fn a(&self, worker: &impl Worker<T>) -> DistMatrix<'_, T> {
         self.matrix().seen_from(worker.here())
     }
@@ -132,58 +134,41 @@ impl<T: Scalar> Solver<T> {
         self.call_memory.region(&self.sizes, Region::Shared(worker))
     }
 
-    /// Blocks of `each` elements of that scratch for every worker, from element `first` on.
-    pub(super) fn own_blocks(
-        &self,
-        worker: &impl Worker<T>,
-        first: usize,
-        each: usize,
-    ) -> Blocks<'_, T> {
+    /// Blocks of `each` elements of that scratch for every worker, from element `first` on, as worker
+    /// `me` has them.
+    pub(super) fn own_blocks(&self, me: usize, first: usize, each: usize) -> Blocks<'_, T> {
         let index = |w: usize| if self.sizes.is_rank { 0 } else { w };
-        self.blocks(worker, |w| self.shared_scratch(w).sub(first + index(w) * each, 0, each, 1))
+        self.blocks(me, |w| self.shared_scratch(w).sub(first + index(w) * each, 0, each, 1))
     }
 
     /// A block of that scratch for all workers, or one on each rank.
-    pub(super) fn common_blocks(
-        &self,
-        worker: &impl Worker<T>,
-        first: usize,
-        count: usize,
-    ) -> Blocks<'_, T> {
-        self.blocks(worker, |w| self.shared_scratch(w).sub(first, 0, count, 1))
+    pub(super) fn common_blocks(&self, me: usize, first: usize, count: usize) -> Blocks<'_, T> {
+        self.blocks(me, |w| self.shared_scratch(w).sub(first, 0, count, 1))
     }
 
     /// What each worker has.
-    fn blocks<'s, U>(
-        &self,
-        worker: &impl Worker<T>,
-        of: impl Fn(usize) -> Cells<'s, U>,
-    ) -> Blocks<'s, U> {
-        Blocks::new((0..self.sizes.workers).map(of), worker.worker())
+    fn blocks<'s, U>(&self, me: usize, of: impl Fn(usize) -> Cells<'s, U>) -> Blocks<'s, U> {
+        Blocks::new((0..self.sizes.workers).map(of), me)
     }
 
     /// What all ranks have alike, by worker.
     pub(super) fn replicated<'s>(
         &self,
-        worker: &impl Worker<T>,
+        me: usize,
         of_rank: impl Fn(usize) -> Cells<'s, T>,
     ) -> Blocks<'s, T> {
-        self.blocks(worker, |w| of_rank(self.copy_of(w)))
+        self.blocks(me, |w| of_rank(self.copy_of(w)))
     }
 
-    /// Scratch for one tile column, used for inverses.
-    pub fn panels(&self, worker: &impl Worker<T>) -> Blocks<'_, T> {
+    /// Scratch for one tile column, used for inverses. For those from L and U, ranks have more.
+    pub fn panels(&self, me: usize) -> (Blocks<'_, T>, Blocks<'_, T>) {
         let (m, widest) = (self.problem.m, self.sizes.columns().widest());
         let leading = panel_rows(m);
-        let blocks = self.common_blocks(worker, 0, leading * widest);
-        blocks.part(|one| one.by_columns(m, widest, leading))
-    }
-
-    /// More scratch for inverses from L and U on ranks.
-    pub fn more(&self, worker: &impl Worker<T>) -> Blocks<'_, T> {
-        let (m, widest) = (self.problem.m, self.sizes.columns().widest());
-        let count = if self.sizes.is_rank { more_elements(m, widest) } else { 0 };
-        self.common_blocks(worker, panel_rows(m) * widest, count)
+        let has_more = self.sizes.is_rank && self.options.verb.family == Family::Lu;
+        let more = if has_more { more_elements(m, widest) } else { 0 };
+        let panels = self.common_blocks(me, 0, leading * widest);
+        let more = self.common_blocks(me, leading * widest, more);
+        (panels.part(|one| one.by_columns(m, widest, leading)), more)
     }
 
     /// The rank with a worker's copy of what all ranks have: its own, or the first where workers
@@ -215,8 +200,8 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// The row interchanges, as every worker has them: operand, result, or the call's own.
-    pub fn pivots(&self, worker: &impl Worker<T>) -> Blocks<'_, i32> {
-        self.blocks(worker, |w| self.pivots_of(w))
+    pub fn pivots(&self, me: usize) -> Blocks<'_, i32> {
+        self.blocks(me, |w| self.pivots_of(w))
     }
 
     pub(super) fn pivots_of(&self, worker: usize) -> Cells<'_, i32> {
@@ -310,11 +295,21 @@ fn real_at(memory: &dyn Memory, number: &Buffer) -> Result<f64> {
     }
 }
 
-/// Row interchanges from the caller must be valid row numbers.
-fn check_pivots(memory: &dyn Memory, verb: &Verb, call: &Call, n: usize) -> Result<()> {
+/// Row interchanges from the caller must be valid row numbers, and the same on all ranks.
+fn check_pivots(memory: &dyn Memory, verb: &Verb, calls: &[Call], n: usize) -> Result<()> {
     let Some(position) = Signature::find(verb.signature.args, Kind::Pivots) else { return Ok(()) };
     // SAFETY: *order*, as no worker has begun.
-    let rows = unsafe { memory::read(memory, call.args[position].column::<i32>()) }?;
+    let read = |call: &Call| unsafe { memory::read(memory, call.args[position].column::<i32>()) };
+    let rows = read(&calls[0])?;
+    for call in &calls[1..] {
+        if read(call)? != rows {
+            return Err(Error::invalid(format!(
+                "meshsolve.{}: pivots: expected the same on all devices, got others on rank {}; pass \
+                 the pivots of the factorisation, replicated",
+                verb.name, call.rank
+            )));
+        }
+    }
     let wrong = |&row: &i32| usize::try_from(row).map_or(true, |row| row >= n);
     match rows.iter().position(wrong) {
         None => Ok(()),

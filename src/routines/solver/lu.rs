@@ -130,7 +130,7 @@ pub static VERBS: [Verb; 11] = [
 /// One worker's part between `arrange` and `restore`.
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
-    let (mut scale, pivots) = (0.0, job.pivots(worker));
+    let (mut scale, pivots) = (0.0, job.pivots(worker.worker()));
     if verb.factor {
         scale = if verb.norm { job.measure(worker)? } else { job.largest(worker)? };
         worker.keep_subnormals(near_underflow::<T>(scale));
@@ -169,7 +169,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut
     }
     if verb.invert && job.info() == 0 {
         worker.keep_subnormals(inverse_near_underflow::<T>(scale));
-        let (panels, more) = (job.panels(worker), job.more(worker));
+        let (panels, more) = job.panels(worker.worker());
         inverse(worker, &job.a(worker), pivots.own(), &panels, &more)?;
         *time = job.lap(worker, "invert", *time);
     }

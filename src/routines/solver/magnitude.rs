@@ -39,20 +39,21 @@ impl<T: Scalar> Solver<T> {
         a.columns().each().try_fold(0.0, |most, t| Ok(f64::max(most, of_tile(t)?)))
     }
 
-    /// Reports the first entry on the diagonal that is zero or not finite, if there is one. All
-    /// workers meet at its end.
+    /// Reports the first entry on the diagonal that is zero or not finite, if there is one. Each
+    /// worker looks at all that it reaches; ranks meet at its end. So all know the same.
     pub fn check_diagonal<W: Worker<T>>(&self, worker: &mut W) -> Step {
         let a = self.a(worker);
-        for t in owned_from(worker, a.columns(), TileColumn::new(0)) {
+        let (columns, index) = (a.columns(), worker.worker());
+        for t in columns.each().filter(|&t| !W::IS_RANK || columns.tile(t).rank == index) {
             let diagonal = a.diagonal(t).diagonal();
             let mut entries = vec![T::ZERO; diagonal.rows()];
             worker.get(diagonal, &mut entries)?;
             let unusable = |entry: &T| *entry == T::ZERO || !entry.is_number();
             if let Some(i) = entries.iter().position(unusable) {
-                worker.report(a.columns().tile(t).global.get() + i + 1);
+                worker.report(columns.tile(t).global.get() + i + 1);
             }
         }
-        worker.barrier()
+        if W::IS_RANK { worker.barrier() } else { Ok(()) }
     }
 
     /// The largest of all entries, without padding; 0 where workers do not flush. All workers meet

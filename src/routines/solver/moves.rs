@@ -68,17 +68,16 @@ impl<T: Scalar> Solver<T> {
 
     fn redistribute(&self, worker: &mut impl Worker<T>, moves: &Moves) -> Step {
         let (a, (m, n)) = (self.a(worker), self.sizes.distribution.shard());
-        let staging = |worker: &_, lines, length| {
-            let blocks = self.own_blocks(worker, 0, lines * length);
+        let me = worker.worker();
+        let staging = |lines: usize, length| {
+            let blocks = self.own_blocks(me, 0, lines * length);
             blocks.part(|one| one.by_columns(length, lines, length))
         };
         if let Some(columns) = &moves.columns {
-            let lines = staging(worker, columns.staging_lines(), m);
-            redistribute_columns(worker, &a, columns, &lines)?;
+            redistribute_columns(worker, &a, columns, &staging(columns.staging_lines(), m))?;
         }
         if let Some(rows) = &moves.rows {
-            let lines = staging(worker, rows.staging_lines(), n);
-            redistribute_rows(worker, &a, rows, &lines)?;
+            redistribute_rows(worker, &a, rows, &staging(rows.staging_lines(), n))?;
         }
         Ok(())
     }

@@ -200,7 +200,7 @@ impl<T: Scalar> Shared<T> {
             unsafe { CallMemory::on_devices(memory, scratches.clone(), cuda_comm.float64) };
         let solver = Solver::new(options, problem, calls, since, sizes, call_memory)?;
         let clique = clique(&options, &cuda_comm, &scratches)?;
-        let ends = Hosts::without_limit(options.verb.name, cuda_comm.seats.len());
+        let ends = Hosts::new(options.verb.name, cuda_comm.seats.len(), None);
         Ok(Shared { solver, cuda_comm, clique, ends })
     }
 
@@ -208,26 +208,38 @@ impl<T: Scalar> Shared<T> {
     fn run(&self, rank: usize, tools: Tools, scratch: RankScratch) -> Result<()> {
         let comm = &self.solver.comm;
         let clique = self.clique.as_deref();
-        // SAFETY: *memory* of this call's operands and scratch, until the handlers return. *Order*:
-        // `steps` is one routine, and each rank runs it once.
-        let mut worker =
-            unsafe { CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, scratch) };
-        // A stop is no error here: the rank that stopped the call has recorded the reason.
-        let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut worker)));
-        if let Err(panic) = steps {
+        let caught = |panic: Box<dyn std::any::Any + Send>| {
             self.fail(rank, Error::from_panic("a rank of a call on CUDA devices", &*panic));
-        }
-        let (closed, tools) = worker.close();
-        if let Err(error) = closed {
-            self.fail(rank, error);
-        }
+        };
+        // After a panic outside of the steps, the tools are lost.
+        let closed = catch_unwind(AssertUnwindSafe(|| {
+            // SAFETY: *memory* of this call's operands and scratch, until the handlers return.
+            // *Order*: `steps` is one routine, and each rank runs it once.
+            let mut worker =
+                unsafe { CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, scratch) };
+            // A stop is no error here: the rank that stopped the call has recorded the reason.
+            let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut worker)));
+            steps.map_or_else(caught, drop);
+            worker.close()
+        }));
+        let tools = closed.map_or_else(
+            |panic| {
+                caught(panic);
+                None
+            },
+            |(closed, tools)| {
+                closed.map_err(|error| self.fail(rank, error)).ok();
+                Some(tools)
+            },
+        );
         let place = (rank, self.solver.calls[rank].device);
         let outcome = self.ends.gather((0, 0), place, (), |_| self.end());
         let device = &self.cuda_comm.seats[rank].device;
-        match comm.failure() {
-            None => device.keep(tools),
+        match (comm.failure(), tools) {
+            (None, Some(tools)) => device.keep(tools),
             // After a failure these tools are not used again, and a second failure helps no caller.
-            Some(_) => drop(tools.destroy(device)),
+            (Some(_), Some(tools)) => drop(tools.destroy(device)),
+            (_, None) => {}
         }
         outcome
     }

@@ -36,8 +36,8 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     match job.options.rhs {
         Rhs::Replicated => {
             let x = job.operand_block(job.copy_of(worker.worker()), "x");
-            let r = job.replicated(worker, |rank| job.x_block(rank));
-            let sums = job.sums(worker);
+            let r = job.replicated(worker.worker(), |rank| job.x_block(rank));
+            let sums = job.sums(worker.worker());
             operator.subtract_shared(worker, x, &r, &sums, tile)
         }
         Rhs::Columns => {

@@ -26,8 +26,10 @@ impl<T: Scalar> Solver<T> {
         let magnitude = |worker: &mut W, x| if W::FLUSHES { worker.largest(x) } else { Ok(0.0) };
         match self.options.rhs {
             Rhs::Replicated => {
-                let (sums, x) =
-                    (self.sums(worker), self.replicated(worker, |rank| self.x_block(rank)));
+                let (sums, x) = (
+                    self.sums(worker.worker()),
+                    self.replicated(worker.worker(), |rank| self.x_block(rank)),
+                );
                 let rhs_scale = magnitude(worker, x.own())?;
                 // Every worker must read b before any worker overwrites it.
                 worker.barrier()?;
@@ -64,16 +66,16 @@ impl<T: Scalar> Solver<T> {
         worker.whole(&a, WholeStep::Solve { x, pivots, conjugated })?;
         worker.barrier()?;
         if !distributed {
-            let x = self.replicated(worker, |rank| self.x_block(rank));
+            let x = self.replicated(index, |rank| self.x_block(rank));
             worker.replicate(&x, 0)?;
         }
         Ok(())
     }
 
     /// Every worker's partial sums for a few right-hand sides.
-    pub fn sums(&self, worker: &impl Worker<T>) -> Blocks<'_, T> {
+    pub fn sums(&self, me: usize) -> Blocks<'_, T> {
         let Problem { n, rhs, .. } = self.problem;
-        self.own_blocks(worker, 0, n * rhs).part(|one| one.by_rows(n, rhs))
+        self.own_blocks(me, 0, n * rhs).part(|one| one.by_rows(n, rhs))
     }
 
     /// The groups of right-hand sides of a worker: (rank, first column, columns).

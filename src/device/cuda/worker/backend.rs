@@ -125,6 +125,7 @@ impl Comm for CudaWorker<'_> {
         self.ask(|worker| {
             let events = worker.cuda_comm.at_barrier(worker.rank, number);
             let main = worker.main();
+            worker.met = true;
             events.into_iter().try_for_each(|event| worker.device.wait_for(event, main))
         })
     }

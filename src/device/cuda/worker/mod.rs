@@ -68,6 +68,8 @@ pub struct CudaWorker<'a> {
     buffer: usize,
     /// What the caller's stream had when that panel came.
     used: Option<Event>,
+    /// Whether the side stream has yet to wait for what came before the last barrier.
+    met: bool,
     /// Rows of the matrix before each tile or panel that has been factored.
     factored: Vec<usize>,
     /// Interchanges with known moves, by stream.
@@ -104,6 +106,7 @@ impl<'a> CudaWorker<'a> {
             taken: 0,
             buffer: 0,
             used: None,
+            met: false,
             factored: Vec::new(),
             found: Default::default(),
             reaches: None,

@@ -1,5 +1,5 @@
-//! Blocks as operands of the vendor's libraries and of kernels: their storage order, copies of
-//! remote ones, and conjugates. The libraries conjugate only transposes.
+//! Blocks as operands of the vendor's libraries and of kernels: their storage order and conjugates.
+//! The libraries conjugate only transposes.
 
 use super::*;
 

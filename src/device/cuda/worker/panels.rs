@@ -50,11 +50,13 @@ impl CudaWorker<'_> {
     }
 
     /// The next buffer, for a panel. The side stream waits for work that uses the panel before the
-    /// last, which the caller's stream had when the last one came.
+    /// last, which the caller's stream had when the last one came. It also waits for a barrier that
+    /// the caller's stream has passed since.
     fn free_buffer<'c, T>(&mut self, panel: Cells<'c, T>) -> Result<Cells<'c, T>> {
         let now = self.mark(self.main())?;
-        if let Some(before) = self.used.replace(now) {
-            self.device.wait_for(before, self.tools.side)?;
+        let before = self.used.replace(now).filter(|_| !self.met);
+        if let Some(event) = before.or(std::mem::take(&mut self.met).then_some(now)) {
+            self.device.wait_for(event, self.tools.side)?;
         }
         self.buffer = 1 - self.buffer;
         let part = (self.scratch.panels[self.buffer], self.scratch.needs.panel);
