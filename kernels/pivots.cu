@@ -25,8 +25,11 @@ __device__ inline bool is_finite(Complex<T> x) {
   return is_finite(x.real) && is_finite(x.imaginary);
 }
 
+// Added to the number of a pivot that is not finite.
+constexpr int NOT_FINITE = 1 << 30;
+
 // `info` becomes the number, from 1, of the first diagonal entry that is not finite, if there is
-// one. It keeps smaller positive values, and negative ones.
+// one, with `NOT_FINITE`. It keeps smaller positive values, and negative ones.
 template <typename T>
 __device__ void find_no_number(int* least, const T* a, Size stride, Size order, int* info) {
   int found = int(order);
@@ -37,7 +40,7 @@ __device__ void find_no_number(int* least, const T* a, Size stride, Size order, 
   __syncthreads();
   if (threadIdx.x > 0) return;
   for (int i = 1; i < THREADS; i++) found = smaller(found, least[i]);
-  if (found < int(order) && (*info == 0 || found + 1 < *info)) *info = found + 1;
+  if (found < int(order) && (*info == 0 || found < *info)) *info = (found + 1) | NOT_FINITE;
 }
 
 struct Least {

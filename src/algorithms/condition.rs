@@ -249,7 +249,7 @@ pub fn inverse_norm<T: Scalar, W: Worker<T>>(
             worker.put(estimator.vectors(), x.own());
         }
         let code = CODES.iter().position(|code| *code == next).unwrap_or(0);
-        let [asked] = worker.all_reduce_max([code as f64])?;
+        let [asked] = worker.all_reduce([code as f64], f64::max)?;
         let op = match CODES[asked as usize] {
             Next::Done => return Ok(()),
             Next::Solve => Op::None,

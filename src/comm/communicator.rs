@@ -35,6 +35,7 @@ pub struct Communicator {
     phases: Phases,
     barrier: Barrier,
     slots: Vec<Slots>,
+    /// Twice LAPACK's `info`; one less where its pivot is not finite.
     info: AtomicUsize,
     failure: Mutex<Option<Error>>,
     trace: Option<CallTrace>,
@@ -99,8 +100,8 @@ impl Communicator {
     }
 
     /// Records LAPACK's `info`, stops the workers, and returns `Stopped` for the caller to pass on.
-    pub fn give_up(&self, info: usize) -> Stopped {
-        self.report(info);
+    pub fn give_up(&self, info: usize, is_finite: bool) -> Stopped {
+        self.report(info, is_finite);
         self.stop();
         Stopped
     }
@@ -117,14 +118,20 @@ impl Communicator {
         self.failure.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
-    /// Records LAPACK's `info`; the smallest one counts.
-    pub fn report(&self, info: usize) {
-        let smaller = |known: usize| (known == 0 || info < known).then_some(info);
+    /// Records LAPACK's `info` and whether its pivot is finite; the smallest one counts.
+    pub fn report(&self, info: usize, is_finite: bool) {
+        let report = 2 * info - usize::from(!is_finite);
+        let smaller = |known: usize| (known == 0 || report < known).then_some(report);
         let _ = self.info.fetch_update(Ordering::AcqRel, Ordering::Acquire, smaller);
     }
 
     /// 0, or the order of the leading minor that is singular or not positive definite.
     pub fn info(&self) -> usize {
-        self.info.load(Ordering::Acquire)
+        self.info.load(Ordering::Acquire).div_ceil(2)
+    }
+
+    /// Whether `info` reports a pivot that is not finite.
+    pub fn met_no_number(&self) -> bool {
+        self.info.load(Ordering::Acquire) % 2 == 1
     }
 }

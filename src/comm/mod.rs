@@ -21,7 +21,7 @@ use bytemuck::Pod;
 use crate::error::Error;
 use crate::layout::{Column, GlobalRow, Partition, TileColumn};
 use crate::matrix::{Blocks, Cells, DistMatrix, Panel, Remote};
-use crate::scalar::{Scalar, larger};
+use crate::scalar::Scalar;
 
 /// What a worker does with the other workers of its call.
 ///
@@ -96,15 +96,19 @@ pub trait Comm {
         // No block changes before all have its rows.
         if Self::IS_RANK { self.barrier() } else { Ok(()) }
     }
-    /// The largest number of all workers, for each position; NaN if one is NaN. All workers call
+    /// What `both` makes of all workers' numbers, in their order, for each position. All workers call
     /// this, and none returns before. It orders nothing on devices.
-    fn all_reduce_max<const N: usize>(&mut self, values: [f64; N]) -> Step<[f64; N]> {
+    fn all_reduce<const N: usize>(
+        &mut self,
+        values: [f64; N],
+        both: impl Fn(f64, f64) -> f64,
+    ) -> Step<[f64; N]> {
         let (me, mut group) = (self.worker(), self.group(0, self.workers()));
-        let both = |x: [f64; N], y: &[f64; N]| std::array::from_fn(|i| larger(x[i], y[i]));
+        let both = |x: [f64; N], y: [f64; N]| std::array::from_fn(|i| both(x[i], y[i]));
         let mut members = Members::new(self.communicator(), me, &mut group);
-        let largest = members.all_reduce(values, |all| all.fold(values, both))?;
+        let all = members.all_reduce(values, |all| all.copied().reduce(both).unwrap_or(values))?;
         // The next reduction uses the same slots.
-        members.barrier().map(|()| largest)
+        members.barrier().map(|()| all)
     }
     /// Exchanges columns of all ranks. In each list, every column takes the content of the next. The
     /// last one stays. With a `spare` column for temporary use, it takes that of the first. No
@@ -143,9 +147,9 @@ pub trait Comm {
     fn barrier(&mut self) -> Step;
     /// Ends the call because of a fault of the machine, and stops every worker.
     fn fail(&mut self, error: Error) -> Stopped;
-    /// Records LAPACK's `info` and continues. The smallest one counts.
-    fn report(&mut self, info: usize) {
-        self.communicator().report(info);
+    /// Records LAPACK's `info` for a pivot, and continues. The smallest one counts.
+    fn report<T: Scalar>(&mut self, info: usize, pivot: T) {
+        self.communicator().report(info, pivot.is_number());
     }
 }
 

@@ -31,6 +31,11 @@ impl<'a, T> Remote<'a, T> {
         Remote(self.0.column(col))
     }
 
+    /// The diagonal of a square view as a column.
+    pub fn diagonal(&self) -> Self {
+        Remote(self.0.diagonal())
+    }
+
     /// Rows of the matrix, of a view that has all of them.
     pub fn matrix_rows(&self, rows: Range<GlobalRow>) -> Self {
         Remote(self.0.matrix_rows(rows))

@@ -20,7 +20,7 @@ use meshsolve::sites::CudaSite;
 use crate::common::Map;
 use crate::common::case::Place;
 use crate::common::{
-    at, buffer, int_scalar, positive_definite, posv_call, random, residual, row_shards,
+    at, buffer, int_scalar, int_vector, positive_definite, posv_call, random, residual, row_shards,
 };
 use crate::gpu::{access, calls, capability, contexts, devices, fail, launches, stream};
 use crate::memory::Array;
@@ -184,6 +184,32 @@ impl System {
         let right = (0..Self::N).all(|i| (row(i) - x[0][i]).abs() < 1e-13);
         right && self.x.iter().all(|x| *x == self.x[0])
     }
+}
+
+/// Every rank interchanges rows by its own copy of the pivots.
+#[test]
+fn pivots_that_ranks_do_not_have_alike_are_refused() {
+    let (devices, site) = (devices().0, CudaSite::new(&System::map("getrs")).unwrap());
+    let mut pivots = vec![(0..System::N as i32).collect::<Vec<_>>(); System::RANKS];
+    let (mut infos, mut solutions) =
+        ([0; System::RANKS], vec![vec![0.0; System::N]; System::RANKS]);
+    let mut outcome = |pivots: &mut [Vec<i32>]| {
+        let mut system = System::new(None);
+        let own = pivots.iter_mut().zip(&mut infos).zip(&mut solutions);
+        let calls = system.calls().into_iter().zip(own).map(|(call, ((pivots, info), x))| {
+            let [a, b] = [0, 1].map(|arg| call.args[arg].clone());
+            let args = vec![a, int_vector(pivots), int_scalar(info), b];
+            Call::new(call.rank, call.device, args, vec![buffer(x, &[System::N, 1])])
+        });
+        let outcomes = run(&site, &devices, &streams(), calls.collect());
+        assert!(outcomes.iter().all(|one| *one == outcomes[0]), "{outcomes:?}");
+        outcomes[0].clone()
+    };
+    outcome(&mut pivots).unwrap();
+    pivots[2][0] = 5;
+    let expected = "meshsolve.getrs: pivots: expected the same on all devices, got others on rank 2; \
+                    pass the pivots of the factorisation, replicated";
+    assert_eq!(outcome(&mut pivots).unwrap_err().message, expected);
 }
 
 /// A replicated solution is one line, which may be longer than any pitch: here than 4 KiB.

@@ -6,21 +6,25 @@ use std::sync::Mutex;
 use meshsolve::comm::{Comm, Communicator, Members};
 use meshsolve::layout::{Column, Distribution, Index, Layout, Mapping, Partition, TileColumn};
 use meshsolve::matrix::{Cells, DistMatrix};
+use meshsolve::scalar::larger;
 
 use crate::common::workers::{each, on_workers, shared};
 
 const WORKERS: usize = 3;
 
 #[test]
-fn all_workers_get_the_largest_numbers_in_every_reduction() {
+fn all_workers_get_the_same_numbers_in_every_reduction() {
     on_workers::<f64>(&Communicator::new(WORKERS), 1, |worker| {
         let me = worker.worker();
         for turn in 0..200 {
             let mine = ((turn + me) % WORKERS + turn) as f64;
             let of_one = if turn % 5 == 0 && me == turn % WORKERS { f64::NAN } else { -mine };
-            let [largest, other] = worker.all_reduce_max([mine, of_one]).unwrap();
+            let [largest, other] = worker.all_reduce([mine, of_one], larger).unwrap();
             assert_eq!(largest, (WORKERS - 1 + turn) as f64);
             assert_eq!(other.is_nan(), turn % 5 == 0, "NaN is kept");
+            // In the order of workers: another one would lose the 1.
+            let parts = [[1e17, -1e17, 1.0][me]];
+            assert_eq!(worker.all_reduce(parts, |x, y| x + y).unwrap(), [1.0]);
         }
     });
 }

@@ -149,7 +149,7 @@ fn a_worker_that_stops_releases_those_that_share_a_panel<T: Scalar>() {
         let comm = sharing(3);
         on_workers::<T>(&comm, 40, |worker| {
             if worker.worker() == absent {
-                comm.give_up(7);
+                comm.give_up(7, true);
             } else {
                 assert_eq!(
                     factor(worker, &m, &shared(worker, rows)),

@@ -368,7 +368,10 @@ impl<T: Scalar> Comm for CpuWorker<'_, T> {
 impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
     fn potrf(&mut self, a: Cells<T>, first: GlobalRow) -> Step {
         let done = blas::potrf(self.write(a), &mut self.potrf);
-        done.map_err(|minor| self.comm.give_up(first.get() + minor + 1))
+        done.map_err(|minor| {
+            let pivot = self.read(a)[(minor, minor)];
+            self.comm.give_up(first.get() + minor + 1, pivot.is_number())
+        })
     }
 
     fn trtri(&mut self, a: Cells<T>, triangle: Triangle) {
@@ -398,7 +401,9 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
         if leads {
             let rows = blas::column_mut(self.write(pivots), 0);
             rows.iter_mut().for_each(|row| *row += first.get() as i32);
-            unusable.into_iter().for_each(|column| self.report(first.get() + column + 1));
+            if let Some(column) = unusable {
+                self.report(first.get() + column + 1, self.read(panel)[(column, column)]);
+            }
         }
         Ok(())
     }

@@ -24,14 +24,15 @@ use std::time::Instant;
 use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
 use super::operands::{A, ANORM, B, INFO, INVERSE, Kind, LOGDET, RCOND, WORK, X, slot};
-use super::options::Stage::{Arrange, Condition, Factor, Invert, Norm, Restore, Solve};
+use super::options::Stage::{
+    Arrange, Condition, Determinant, Factor, Invert, Norm, Restore, Solve,
+};
 use super::options::{Engine, Family, Verb};
 use crate::algorithms::cholesky::{factor, inverse, sweeps};
 use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::algorithms::owned_from;
 use crate::comm::Step;
 use crate::device::{Op, WholeStep, Worker};
-use crate::error::Result;
 use crate::layout::{Storage, TileColumn};
 use crate::scalar::Scalar;
 
@@ -106,7 +107,7 @@ pub static VERBS: [Verb; 10] = [
         "log det A from its factor",
         &[WORK, INFO],
         &[LOGDET],
-        &[],
+        &[Determinant],
     ),
     Verb::new(
         Family::Cholesky,
@@ -122,8 +123,7 @@ pub static VERBS: [Verb; 10] = [
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut Instant) -> Step {
     let verb = job.options.verb;
     if verb.norm {
-        // This runs before all workers meet in `scale`: no worker can have stopped the call yet.
-        job.measure_hermitian(worker);
+        job.measure_hermitian(worker)?;
         *time = job.lap(worker, "norm", *time);
     }
     let scale = if verb.factor || verb.solve || verb.invert { scale(job, worker)? } else { 0.0 };
@@ -172,15 +172,7 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut
         }
         *time = job.lap(worker, "invert", *time);
     }
-    Ok(())
-}
-
-/// A single thread writes these results.
-pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
-    if !job.gives_any(Kind::Real) {
-        return Ok(());
-    }
-    job.give_real(if job.info() == 0 { logdet(job)? } else { f64::NAN })
+    if verb.determinant { determinant(job, worker) } else { Ok(()) }
 }
 
 /// The largest entry of A, which decides about subnormal numbers. In a positive definite matrix it
@@ -209,7 +201,11 @@ fn conjugate<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     worker.barrier()
 }
 
-/// `2 sum log L_ii`.
-fn logdet<T: Scalar>(job: &Solver<T>) -> Result<f64> {
-    Ok(2.0 * job.diagonal()?.into_iter().map(|entry| entry.magnitude().ln()).sum::<f64>())
+/// `log det A = 2 sum log L_ii`, on worker 0.
+fn determinant<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
+    if let Some(diagonal) = job.diagonal(worker)? {
+        let logs = diagonal.into_iter().map(|entry| entry.magnitude().ln());
+        job.found().logdet = 2.0 * logs.sum::<f64>();
+    }
+    Ok(())
 }

@@ -4,14 +4,12 @@
 use super::call_memory::Region;
 use super::job::Solver;
 use super::magnitude::near_underflow;
-use crate::algorithms::condition::{block, inverse_norm};
+use crate::algorithms::condition::{Estimator, block, inverse_norm};
 use crate::algorithms::lu::Interchange;
 use crate::algorithms::norm;
 use crate::comm::Step;
-use crate::device::memory;
-use crate::device::{Op, Triangle, Worker};
-use crate::error::Result;
-use crate::matrix::Cells;
+use crate::device::{Moduli, Op, Triangle, Worker};
+use crate::matrix::{Cells, Remote};
 use crate::scalar::{Scalar, larger};
 
 impl<T: Scalar> Solver<T> {
@@ -21,19 +19,24 @@ impl<T: Scalar> Solver<T> {
         has.then(|| self.call_memory.region(&self.sizes, Region::Sums(worker)))
     }
 
-    /// The totals of all workers' sums; the workers have met.
-    pub(super) fn totals(&self) -> Result<Vec<f64>> {
-        let workers = (0..self.comm.workers()).map_while(|worker| self.sums_of(worker));
-        // SAFETY: *order*: all workers have met since they wrote these.
-        let read = |sums| unsafe { memory::read(self.memory(), sums) };
-        let sums = workers.map(read).collect::<Result<Vec<_>>>()?;
-        let total = |i: usize| sums.iter().map(|of_worker| of_worker[i]).sum();
-        Ok((0..sums.first().map_or(0, Vec::len)).map(total).collect())
+    /// The totals of all workers' sums, on worker 0. The others have zeros. All workers meet at its
+    /// beginning.
+    pub(super) fn totals(&self, worker: &mut impl Worker<T>) -> Step<Vec<f64>> {
+        worker.barrier()?;
+        let (mut totals, mut sums) = (vec![0.0; self.sizes.sums], vec![0.0; self.sizes.sums]);
+        let all = if worker.worker() == 0 { worker.workers() } else { 0 };
+        for of_worker in (0..all).map_while(|w| self.sums_of(w)) {
+            let there = worker.fetch(Remote::new(of_worker))?;
+            worker.get(there, &mut sums)?;
+            totals.iter_mut().zip(&sums).for_each(|(total, sum)| *total += sum);
+        }
+        Ok(totals)
     }
 
-    /// The largest sum over a row or column; those of padding are zero.
-    pub(super) fn largest_total(&self) -> Result<f64> {
-        Ok(self.totals()?.into_iter().fold(0.0, larger))
+    /// Finds the largest total, of a row or column, as norm1(A). Those of padding are zero.
+    pub(super) fn find_largest(&self, worker: &mut impl Worker<T>, entry: f64) -> Step<Moduli> {
+        let column = self.totals(worker)?.into_iter().fold(0.0, larger);
+        self.find(worker, Moduli { column, entry })
     }
 
     fn row_sums(&self, worker: usize) -> Option<Cells<'_, f64>> {
@@ -45,30 +48,25 @@ impl<T: Scalar> Solver<T> {
         worker.keep_subnormals(true);
         let rows = self.row_sums(worker.worker());
         let found = norm::of_all(worker, &self.a(worker), self.unpadded(), rows)?;
-        Ok(self.find(worker, found)?.entry)
+        let found = match rows {
+            Some(_) => self.find_largest(worker, found.entry),
+            None => self.find(worker, found),
+        };
+        Ok(found?.entry)
     }
 
-    /// The worker's part of norm1(A) of a Hermitian A, from its own tile columns.
-    pub fn measure_hermitian(&self, worker: &mut impl Worker<T>) {
+    /// Finds norm1(A) of a Hermitian A. All workers meet at its end.
+    pub fn measure_hermitian(&self, worker: &mut impl Worker<T>) -> Step {
         if let Some(sums) = self.row_sums(worker.worker()) {
             norm::of_lower_triangle(worker, &self.a(worker), self.unpadded(), sums);
         }
+        self.find_largest(worker, 0.0).map(drop)
     }
 
-    /// norm1(A) in the matrix's precision, given or found by workers that have met.
-    pub fn norm(&self) -> Result<f64> {
-        let found = match self.norms.given {
-            Some(given) => given,
-            None => self.found_norm()?,
-        };
-        Ok(T::from_f64_impl(found).parts().0)
-    }
-
-    fn found_norm(&self) -> Result<f64> {
-        if self.sizes.sums == 0 {
-            return Ok(self.found().column);
-        }
-        self.largest_total()
+    /// The norm in the matrix's precision, given or found by workers that have met.
+    pub fn norm(&self) -> f64 {
+        let norm = self.norm_given.unwrap_or_else(|| self.found().moduli.column);
+        T::from_f64_impl(norm).parts().0
     }
 
     /// Estimates the condition. `sweeps` are those of a solve with A or with A^H.
@@ -79,7 +77,7 @@ impl<T: Scalar> Solver<T> {
     ) -> Step {
         worker.barrier()?;
         let (n, order) = (self.problem.n, self.unpadded());
-        let norm = self.norm().map_err(|error| worker.fail(error))?;
+        let norm = self.norm();
         if self.info() != 0 || !(norm > 0.0 && norm.is_finite()) {
             return Ok(());
         }
@@ -90,32 +88,31 @@ impl<T: Scalar> Solver<T> {
         if self.has_copy(worker) {
             worker.clear(x.own());
         }
-        let mut estimator = None;
-        if worker.worker() == 0 {
-            let started =
-                estimator.insert(self.norms.estimator.lock().unwrap_or_else(|e| e.into_inner()));
-            started.start(norm);
-        }
-        let (estimator, vectors) = (estimator.as_deref_mut(), x.part(|x| x.sub(0, 0, order, t)));
-        inverse_norm(worker, estimator, &vectors, |worker, op| {
+        let mut estimator = (worker.worker() == 0).then(|| Estimator::new(order));
+        estimator.iter_mut().for_each(|estimator| _ = estimator.start(norm));
+        let vectors = x.part(|x| x.sub(0, 0, order, t));
+        inverse_norm(worker, estimator.as_mut(), &vectors, |worker, op| {
             let (sweeps, interchange) = sweeps(op);
             self.solve_shared(worker, &x, &sums, &sweeps, interchange)
-        })
+        })?;
+        if let Some(estimator) = estimator {
+            self.found().condition = estimator.estimate();
+        }
+        Ok(())
     }
 
     /// 1 / (norm1(A) norm1(A^-1)), estimated. It is 0 if `info` reports that there is no inverse,
     /// NaN if norm1(A) is NaN.
-    pub fn rcond(&self) -> Result<f64> {
-        let norm = self.norm()?;
+    pub fn rcond(&self) -> f64 {
+        let norm = self.norm();
         if self.unpadded() == 0 {
-            return Ok(1.0);
+            return 1.0;
         } else if norm.is_nan() {
-            return Ok(norm);
+            return norm;
         }
-        let estimator = self.norms.estimator.lock().unwrap_or_else(|e| e.into_inner());
-        Ok(match estimator.estimate() {
+        match self.found().condition {
             condition if self.info() == 0 && condition > 0.0 => 1.0 / condition,
             _ => 0.0,
-        })
+        }
     }
 }

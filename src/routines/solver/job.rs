@@ -1,14 +1,13 @@
 //! One call of a solver: its operands, its memory, its workers. `run.rs` has the order of its steps,
 //! which share `moves.rs`, `magnitude.rs`, `substitute.rs` and `results.rs`.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::call_memory::{CallMemory, Region};
 use super::operands::{Kind, Problem, Signature};
 use super::options::{Family, Options, Verb};
 use super::sizes::{Sizes, panel_rows};
-use crate::algorithms::condition::Estimator;
 use crate::algorithms::lu::more_elements;
 use crate::call::{Buffer, Call};
 use crate::comm::{Communicator, Sharing, Step};
@@ -17,7 +16,7 @@ use crate::device::{Moduli, Worker};
 use crate::error::{Error, Result};
 use crate::layout::Storage;
 use crate::matrix::{Blocks, Cells, DistMatrix};
-use crate::scalar::{DType, Scalar};
+use crate::scalar::{DType, Scalar, larger};
 use crate::stats::{self, CallStats};
 use crate::{log, settings, trace};
 
@@ -33,23 +32,21 @@ pub struct Solver<T> {
     /// The `info` of an earlier factor; 0 if the operands have none.
     pub(super) info_given: usize,
     /// What all workers have found.
-    found: Mutex<Moduli>,
-    pub(super) norms: Norms<T>,
-}
-
-/// Norms that a call knows.
-pub struct Norms<T> {
+    found: Mutex<Found<T>>,
     /// norm1(A) as an operand.
-    pub(super) given: Option<f64>,
-    pub(super) estimator: Mutex<Estimator<T>>,
+    pub(super) norm_given: Option<f64>,
 }
 
-impl<T: Scalar> Norms<T> {
-    pub fn new(options: &Options, n: usize, given: Option<f64>) -> Self {
-        let order = if options.verb.condition { options.unpadded.unwrap_or(n).min(n) } else { 0 };
-        let estimator = Mutex::new(Estimator::new(order));
-        Norms { given, estimator }
-    }
+/// What workers find for results that a single thread writes.
+#[derive(Clone, Copy)]
+pub(super) struct Found<T> {
+    pub moduli: Moduli,
+    /// The condition of A in its 1-norm, estimated; 0 without a factor.
+    pub condition: f64,
+    /// The determinant, and it divided by its size.
+    pub determinant: [T; 2],
+    /// The logarithm of its size; NaN without a factor.
+    pub logdet: f64,
 }
 
 impl<T: Scalar> Solver<T> {
@@ -75,8 +72,10 @@ impl<T: Scalar> Solver<T> {
             }
             None => 0,
         };
-        let given = Signature::find(args, Kind::Real).map(|norm| &calls[0].args[norm]);
-        let norm = given.map(|norm| real_at(&*call_memory.memory, norm)).transpose()?;
+        let given = Signature::find(args, Kind::Real)
+            .map(|norm| real_at(&*call_memory.memory, &calls[0].args[norm]));
+        let (moduli, determinant) = (Moduli::default(), [T::ZERO; 2]);
+        let found = Found { moduli, condition: 0.0, determinant, logdet: f64::NAN };
         let sharing = Sharing { workers: settings::cores(), ..Sharing::default() };
         let figures = figures::<T>(&options, &problem, &sizes, call_memory.visible);
         if options.alone {
@@ -86,8 +85,8 @@ impl<T: Scalar> Solver<T> {
         Ok(Solver {
             comm: Communicator::new(sizes.workers).with_sharing(sharing).with_trace(trace),
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
-            found: Mutex::default(),
-            norms: Norms::new(&options, problem.n, norm),
+            found: Mutex::new(found),
+            norm_given: given.transpose()?,
             info_given: info_given as usize,
             call_memory,
             sizes,
@@ -214,17 +213,16 @@ impl<T: Scalar> Solver<T> {
 
     /// The largest moduli of all workers, from those that each has found. All workers meet.
     pub(super) fn find(&self, worker: &mut impl Worker<T>, mine: Moduli) -> Step<Moduli> {
-        let [column, entry] = worker.all_reduce_max([mine.column, mine.entry])?;
+        let [column, entry] = worker.all_reduce([mine.column, mine.entry], larger)?;
         let all = Moduli { column, entry };
-        if worker.worker() == 0 {
-            *self.found.lock().unwrap_or_else(|e| e.into_inner()) = all;
-        }
+        // Every worker writes the same.
+        self.found().moduli = all;
         Ok(all)
     }
 
-    /// What worker 0 has found, after all have returned.
-    pub(super) fn found(&self) -> Moduli {
-        *self.found.lock().unwrap_or_else(|e| e.into_inner())
+    /// What workers that have met have found.
+    pub(super) fn found(&self) -> MutexGuard<'_, Found<T>> {
+        self.found.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// The current `info`. Workers that have met agree on it.
@@ -232,13 +230,20 @@ impl<T: Scalar> Solver<T> {
         self.comm.info().max(self.info_given)
     }
 
-    /// The diagonal of the matrix, from the first entry to the last.
-    pub fn diagonal(&self) -> Result<Vec<T>> {
-        let a = self.matrix();
-        let tiles = a.columns().each().map(|t| a.diagonal(t).diagonal());
-        // SAFETY: *order*: workers only read the matrix now, or have returned.
-        let read = |d: Cells<T>| unsafe { memory::read(self.memory(), d) };
-        Ok(tiles.map(read).collect::<Result<Vec<_>>>()?.concat())
+    /// The diagonal of the matrix, from the first entry to the last, on worker 0. All workers meet at
+    /// its beginning.
+    pub fn diagonal(&self, worker: &mut impl Worker<T>) -> Step<Option<Vec<T>>> {
+        worker.barrier()?;
+        if worker.worker() != 0 {
+            return Ok(None);
+        }
+        let (a, mut entries) = (self.a(worker), vec![T::ZERO; self.problem.n]);
+        for t in a.columns().each() {
+            let tile = worker.fetch(a.remote_tile(t.row(), t).diagonal())?;
+            let rows = a.columns().tile(t).rows();
+            worker.get(tile, &mut entries[rows.start.get()..rows.end.get()])?;
+        }
+        Ok(Some(entries))
     }
 
     /// Worker 0 records the seconds since `from` under `phase`.

@@ -27,13 +27,13 @@ use std::time::Instant;
 use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
 use super::operands::{A, ANORM, B, INFO, INVERSE, Kind, LOGDET, PIVOTS, RCOND, WORK, X, slot};
-use super::options::Stage::{Arrange, Condition, Factor, Invert, Norm, Restore, Solve, Upright};
+use super::options::Stage::{
+    Arrange, Condition, Determinant, Factor, Invert, Norm, Restore, Solve, Upright,
+};
 use super::options::{Engine, Family, Verb};
 use crate::algorithms::lu::{factor, inverse, sweeps};
 use crate::comm::Step;
-use crate::device::memory;
 use crate::device::{Op, WholeStep, Worker};
-use crate::error::Result;
 use crate::scalar::Scalar;
 
 pub static VERBS: [Verb; 11] = [
@@ -115,7 +115,7 @@ pub static VERBS: [Verb; 11] = [
         "det A, its sign and the logarithm of its size from the LU factors",
         &[WORK, PIVOTS],
         &[slot("det", Kind::Value), slot("sign", Kind::Value), LOGDET],
-        &[],
+        &[Determinant],
     ),
     Verb::new(
         Family::Lu,
@@ -173,27 +173,19 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut
         inverse(worker, &job.a(worker), pivots.own(), &panels, &more)?;
         *time = job.lap(worker, "invert", *time);
     }
-    Ok(())
+    if verb.determinant { determinant(job, worker) } else { Ok(()) }
 }
 
-/// A single thread writes these results.
-pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
-    if !job.gives_any(Kind::Value) {
-        return Ok(());
-    }
-    let (det, sign, logdet) = determinant(job)?;
-    job.give_values(&[det, sign])?;
-    job.give_real(logdet)
-}
-
-/// det A, det A / |det A| (0 if it is singular), log |det A|.
-fn determinant<T: Scalar>(job: &Solver<T>) -> Result<(T, T, f64)> {
-    // SAFETY: *order*: all workers have returned.
-    let pivots = unsafe { memory::read(job.memory(), job.pivots_of(0)) }?;
+/// det A, det A / |det A| (0 if it is singular), log |det A|, on worker 0.
+fn determinant<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
+    let Some(diagonal) = job.diagonal(worker)? else { return Ok(()) };
+    worker.keep_subnormals(true);
+    let mut pivots = vec![0; job.problem.n];
+    worker.get(job.pivots_of(0), &mut pivots)?;
     let odd = (0..).zip(pivots).filter(|(i, pivot)| i != pivot).count() % 2 == 1;
     let start = if odd { -T::ONE } else { T::ONE };
     let (mut det, mut sign, mut logdet) = (Scaled { mantissa: start, exponent: 0 }, start, 0.0);
-    for entry in job.diagonal()? {
+    for entry in diagonal {
         let size = T::from_real_impl(&T::abs_impl(&entry));
         det.multiply(entry);
         sign *= if size == T::ZERO { T::ZERO } else { entry.divided_by(size) };
@@ -203,7 +195,9 @@ fn determinant<T: Scalar>(job: &Solver<T>) -> Result<(T, T, f64)> {
             break;
         }
     }
-    Ok((det.value(), sign, logdet))
+    let mut found = job.found();
+    (found.determinant, found.logdet) = ([det.value(), sign], logdet);
+    Ok(())
 }
 
 /// mantissa * 2^exponent. A product overflows only if its final value is too large.

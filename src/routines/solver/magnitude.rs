@@ -50,7 +50,7 @@ impl<T: Scalar> Solver<T> {
             worker.get(diagonal, &mut entries)?;
             let unusable = |entry: &T| *entry == T::ZERO || !entry.is_number();
             if let Some(i) = entries.iter().position(unusable) {
-                worker.report(columns.tile(t).global.get() + i + 1);
+                worker.report(columns.tile(t).global.get() + i + 1, entries[i]);
             }
         }
         if W::IS_RANK { worker.barrier() } else { Ok(()) }

@@ -9,9 +9,7 @@ use super::operands::{A, Kind, slot};
 use super::options::{Family, Norm, Options, Verb};
 use crate::algorithms::norm::{squares, sums};
 use crate::comm::Step;
-use crate::device::cpu::float_mode::FloatMode;
-use crate::device::{Squares, Worker, memory};
-use crate::error::Result;
+use crate::device::{Squares, Worker};
 use crate::scalar::Scalar;
 
 pub static VERBS: [Verb; 1] = [Verb::new(
@@ -24,17 +22,18 @@ pub static VERBS: [Verb; 1] = [Verb::new(
 )];
 
 pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
-    let (leading, Some(own)) = (job.leading(), job.sums_of(worker.worker())) else { return Ok(()) };
+    let (a, leading) = (job.a(worker), job.leading());
     worker.keep_subnormals(true);
     if job.options.norm == Norm::Frobenius {
-        let found = squares(worker, &job.a(worker), leading)?;
-        let sizes = [found.small, found.medium, found.large];
-        // SAFETY: *order*: this worker's own sums.
-        let written = unsafe { memory::write(job.memory(), &sizes, own) };
-        return written.map_err(|error| worker.fail(error));
+        let Squares { small, medium, large } = squares(worker, &a, leading)?;
+        let [small, medium, large] = worker.all_reduce([small, medium, large], |x, y| x + y)?;
+        job.found().moduli.column = Squares { small, medium, large }.root();
+        return Ok(());
     }
-    sums(worker, &job.a(worker), leading, job.options.sums_columns(), own);
-    Ok(())
+    if let Some(own) = job.sums_of(worker.worker()) {
+        sums(worker, &a, leading, job.options.sums_columns(), own);
+    }
+    job.find_largest(worker, 0.0).map(drop)
 }
 
 impl Options {
@@ -43,19 +42,4 @@ impl Options {
     pub(super) fn sums_columns(&self) -> bool {
         (self.norm == Norm::One) != self.storage.is_transpose()
     }
-}
-
-/// A single thread writes the result.
-pub fn finish<T: Scalar>(job: &Solver<T>) -> Result<()> {
-    let mode = FloatMode::current();
-    FloatMode::IEEE.enter();
-    let norm = match job.options.norm {
-        Norm::One | Norm::Infinity => job.largest_total(),
-        Norm::Frobenius => job.totals().map(|totals| match totals[..] {
-            [small, medium, large, ..] => Squares { small, medium, large }.root(),
-            _ => 0.0,
-        }),
-    };
-    mode.enter();
-    job.give_real(norm?)
 }

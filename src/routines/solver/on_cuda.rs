@@ -98,7 +98,7 @@ impl Sizes {
         let estimate = if verb.condition { crate::algorithms::condition::block(n) } else { 0 };
         // Columns of right-hand sides that one operation works on.
         let columns = self.group.min(rhs).max(rhs.min(self.shared / m.max(1))).max(estimate);
-        // A norm reads its own shard.
+        // A norm reads its own shard, and the sums of others.
         let shares = ranks > 1 && verb.family != Family::Norm;
         let is_lu = verb.family == Family::Lu;
         // What comes from other ranks: a tile, sums for its rows, or a product for an inverse.
@@ -136,7 +136,7 @@ impl Sizes {
             sums: self.sums * size_of::<f64>(),
             pivots: self.pivots * size_of::<i32>(),
             arenas: [arena, extra],
-            fetched: fetched * size,
+            fetched: (fetched * size).max(self.sums * size_of::<f64>()),
             panel: if is_sent { m * widest * size } else { 0 },
             infos: count * size_of::<i32>(),
             panel_pivots: widest * size_of::<i64>(),

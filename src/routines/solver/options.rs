@@ -67,6 +67,8 @@ pub enum Stage {
     /// Estimates the condition of A from its factor and norm1(A).
     Condition,
     Invert,
+    /// Finds the determinant from a factor.
+    Determinant,
     /// The reverse of `Arrange`.
     Restore,
     /// No stage, but how the others have A: rows, which are A^T, are transposed across the shards.
@@ -87,6 +89,7 @@ pub struct Verb {
     pub solve: bool,
     pub condition: bool,
     pub invert: bool,
+    pub determinant: bool,
     pub restore: bool,
     pub upright: bool,
 }
@@ -119,6 +122,7 @@ impl Verb {
             solve: has(stages, Stage::Solve),
             condition: has(stages, Stage::Condition),
             invert: has(stages, Stage::Invert),
+            determinant: has(stages, Stage::Determinant),
             restore: has(stages, Stage::Restore),
             upright: has(stages, Stage::Upright),
         }

@@ -35,11 +35,6 @@ impl<T: Scalar> Solver<T> {
         to.try_for_each(|to| unsafe { memory::write(self.memory(), &[value], to.column()) })
     }
 
-    /// Whether there is a result of a kind.
-    pub fn gives_any(&self, kind: Kind) -> bool {
-        self.results(kind).next().is_some()
-    }
-
     /// All results of a kind, rank by rank.
     fn results(&self, kind: Kind) -> impl Iterator<Item = &Buffer> {
         let slots = self.options.verb.signature.rets;

@@ -41,16 +41,14 @@ impl<T: Scalar> Solver<T> {
 
     /// Whether A had only finite entries. It infers that from a failed factorisation and, if
     /// available, norm1(A): values after a zero pivot may be arbitrary.
-    fn is_of_numbers(&self) -> Result<bool> {
-        let verb = self.options.verb;
-        let norm = if verb.norm { self.norm()? } else { 0.0 };
-        let largest = self.found().entry;
-        let seen = match verb.family {
+    fn is_of_numbers(&self) -> bool {
+        let norm = self.norm();
+        let seen = match self.options.verb.family {
             // Sums of finite entries may overflow.
-            Family::Lu => !norm.is_nan() && largest.is_finite(),
+            Family::Lu => !norm.is_nan() && self.found().moduli.entry.is_finite(),
             _ => norm.is_finite(),
         };
-        Ok(seen && self.diagonal()?[self.info() - 1].is_number())
+        seen && !self.comm.met_no_number()
     }
 }
 
@@ -77,7 +75,7 @@ impl<T: Scalar> Job for Solver<T> {
         let info = self.info() as i32;
         let verb = self.options.verb;
         // An inverse that does not exist is NaN in any case.
-        let of_numbers = !verb.factor || verb.invert || info == 0 || self.is_of_numbers()?;
+        let of_numbers = !verb.factor || verb.invert || info == 0 || self.is_of_numbers();
         // Where workers share memory, the first rank's results are those of all. Ranks have their own.
         if !self.sizes.is_rank {
             if verb.solve && info == 0 && self.options.rhs == Rhs::Replicated {
@@ -95,15 +93,13 @@ impl<T: Scalar> Job for Solver<T> {
             self.fill_nan(Kind::Matrix)?;
         }
         self.give_info(info)?;
-        match verb.family {
-            _ if !of_numbers => self.give_real(f64::NAN)?,
-            _ if verb.condition => self.give_real(self.rcond()?)?,
-            _ if verb.norm => self.give_real(self.norm()?)?,
-            Family::Cholesky => cholesky::finish(self)?,
-            Family::Lu => lu::finish(self)?,
-            Family::Norm => norm::finish(self)?,
-            Family::Triangular | Family::Residual => {}
-        }
+        self.give_values(&self.found().determinant)?;
+        self.give_real(match verb.family {
+            _ if !of_numbers => f64::NAN,
+            _ if verb.condition => self.rcond(),
+            _ if verb.determinant => self.found().logdet,
+            _ => self.norm(),
+        })?;
         self.record(info);
         if self.options.raises && info > 0 { Err(no_answer(verb, info)) } else { Ok(()) }
     }

@@ -109,12 +109,12 @@ impl Moves {
 
 /// The number of sums of each worker. norm1(A) needs sums over rows of B where these are A's
 /// columns, as for A^T. It also needs them for the part of a column that is not given, as with one
-/// triangle. Squares have three sizes.
+/// triangle.
 fn sums_of_worker(options: &Options, problem: &Problem) -> usize {
     let Options { verb, storage, norm, .. } = options;
     let of_transpose = storage.is_transpose() && !verb.upright;
     match verb.family {
-        Family::Norm if *norm == Norm::Frobenius => 3,
+        Family::Norm if *norm == Norm::Frobenius => 0,
         Family::Norm if options.sums_columns() => problem.n,
         Family::Norm => problem.m,
         family if verb.norm && (family == Family::Cholesky || of_transpose) => problem.m,

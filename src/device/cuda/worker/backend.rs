@@ -353,7 +353,8 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
             // SAFETY: *order*: the others wait below, and all ranks have done their work.
             let info = self.ask(|_| unsafe { engine.run(seats, a, step) })?;
             if info > 0 {
-                self.comm.report(info);
+                // The kernel below finds pivots that are not finite.
+                self.comm.report(info, true);
             }
         }
         self.barrier()?;

@@ -47,6 +47,9 @@ use operands::{Form, Piece, is_columns, stored};
 /// multiprocessors, and wide enough to keep all of them busy.
 const TILES_OF_PIECE: usize = 8;
 
+/// The same as in `kernels/pivots.cu`.
+const NOT_FINITE: usize = 1 << 30;
+
 pub struct CudaWorker<'a> {
     comm: &'a Communicator,
     cuda_comm: &'a CudaCommunicator,
@@ -170,7 +173,7 @@ impl<'a> CudaWorker<'a> {
         for (before, info) in self.factored.iter().zip(self.infos()?) {
             match usize::try_from(info) {
                 Ok(0) => {}
-                Ok(info) => self.comm.report(before + info),
+                Ok(info) => self.comm.report(before + info % NOT_FINITE, info < NOT_FINITE),
                 Err(_) => return Err(refused(info)),
             }
         }

@@ -139,9 +139,14 @@ impl CudaWorker<'_> {
         block
     }
 
-    /// Copies a block to one with the same storage order.
+    /// Copies a block to one with the same storage order, or a column of any stride to one in one
+    /// piece.
     pub(super) fn transfer<U>(&mut self, from: Cells<U>, to: Cells<U>) -> Result<()> {
-        self.move_piece(Piece::of(from), Piece::of(to))
+        let (from, mut to) = (Piece::of(from), Piece::of(to));
+        if to.height == 1 {
+            to.lines.pitch = from.width;
+        }
+        self.move_piece(from, to)
     }
 
     pub(super) fn move_piece(&mut self, from: Piece, to: Piece) -> Result<()> {
