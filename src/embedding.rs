@@ -13,6 +13,6 @@ pub use crate::device::cuda::{process, sources};
 pub use crate::error::{Error, Kind, Result};
 pub use crate::rendezvous::Arrival;
 pub use crate::routines::solver::{Forecast, cpu_tile_width, verbs, widest_of_engine};
-pub use crate::routines::{CudaArrival, table};
+pub use crate::routines::{Array, CudaArrival, table};
 pub use crate::scalar::DType;
 pub use crate::sites::{CallSite, CudaSite};

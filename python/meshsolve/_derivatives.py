@@ -129,7 +129,7 @@ def _inherited(op: Operation) -> dict:
 
 
 def _factor_and_solve(op: Operation, a, b):
-    if op.is_cholesky:
+    if op.family == "cholesky":
         factor = _ffi.potrf(op.lower, op.order)
         back, condition = _ffi.potrs("rows", op.order, op.trans), _ffi.pocon
     else:
@@ -139,7 +139,7 @@ def _factor_and_solve(op: Operation, a, b):
     # The gradient gets the sharding of A.
     (x,), _ = _solve(back._replace(public="solve").held, *leaves, b, matrix=a)
     more = (leaves[-1],)
-    if op.routine.endswith("_rcond"):
+    if op.has("condition"):
         more += traced(condition("rows", op.order).held, *leaves, norm)
     return (None, x), more
 
@@ -247,7 +247,7 @@ def _inverse_transposed(op: Operation, is_singular, work, pivots):
 def _inverse(op: Operation, primals, tangents):
     (inverse,) = traced(op, *primals)
     here = jax.typeof(inverse).sharding
-    form = _ffi.potrs if op.routine == "potri" else _ffi.getrs
+    form = _ffi.potrs if op.family == "cholesky" else _ffi.getrs
     solve = form(op.storage, op.order, 0)._replace(engine=op.engine)
     (right,), _ = _solve(solve, *primals, tangents[0])
     (left,), _ = _solve(solve._replace(trans=1), *primals, _transposed(right, here))
@@ -262,7 +262,7 @@ def _transposed(x, sharding):
 
 
 def _factor_and_invert(op: Operation, a):
-    if op.routine == "cholesky_inverse":
+    if op.family == "cholesky":
         *leaves, _ = traced(_ffi.potrf(op.lower, op.order)._replace(**_inherited(op)), a)
         back = _ffi.potri("rows", op.order)
     else:

@@ -355,7 +355,7 @@ def of_operand(op: Operation, a):
     """The matrix that ``op`` applies: the triangle of a Cholesky factor if that is the operand,
     otherwise the matrix that the operand stands for.
     """
-    if op.routine in ("trtrs", "residual") and op.operands[op.matrix] == "factor":
+    if op.family in ("triangular", "residual") and op.operands[op.matrix] == "factor":
         (a,) = traced(_ffi.cholesky_to_scipy(op.storage, op.lower), a, jnp.int32(0))
     return a
 

@@ -40,13 +40,13 @@ def of_program(operation: str, error: Exception) -> np.linalg.LinAlgError | None
 
 def check(op: Operation, results) -> None:
     """Wait for ``op`` and raise its error; in traced programs the library raises it."""
-    info = int(results[op.results.index("scalar")])
+    info = int(results[op.results.index("info")])
     if info > 0:
-        if op.is_cholesky:
+        if op.family == "cholesky":
             kind, got = "positive definite", f"leading minor of order {info} is not"
             got += " positive definite"
         else:
-            part = "diagonal entry" if op.routine == "trtrs" else "pivot"
+            part = "diagonal entry" if op.family == "triangular" else "pivot"
             kind, got = "nonsingular", f"{part} {info} is zero or not finite"
         raise no_answer(op.public, kind, got, info)
 

@@ -14,6 +14,7 @@ from jax.extend import backend
 
 from meshsolve import _core, _cuda, _engine, _log
 from meshsolve._errors import wrong_process
+from meshsolve._routines import ROUTINES
 
 _TARGET = "meshsolve"
 _lock = threading.Lock()
@@ -101,11 +102,9 @@ class Operation(NamedTuple):
 
     Attributes:
       routine: its name (docs/design/ffi.md lists them).
-      operands: the kind of each operand: "matrix" (A as the user has it), "factor" (in the solver's
-        form), "held" (that form in the memory and the sharding of A), "rhs", "pivots" (int32 [n]),
-        "scalar" (int32), "real".
-      results: the kind of each result, also "value" (a scalar of A's dtype). A matrix, factor or
-        rhs takes the memory of the operand of that kind.
+      operands: the kind of each operand, as in ``_routines``, or "held": a factor in the memory and
+        the sharding of A.
+      results: the kind of each result.
       public: the function that users called, for messages.
       storage: the storage of A, now or when it was factored: "rows", "columns", "column-major".
       lower: which triangle of A is read or made.
@@ -145,14 +144,18 @@ class Operation(NamedTuple):
         return self.operands.index("rhs") if "rhs" in self.operands else None
 
     @property
-    def is_cholesky(self) -> bool:
-        """Whether the routine needs a positive definite matrix, or its factor."""
-        return self.routine.startswith(("po", "cholesky_"))
+    def family(self) -> str:
+        """The factorisation that the routine makes or uses, or what it does instead."""
+        return ROUTINES[self.routine].family
+
+    def has(self, stage: str) -> bool:
+        """Whether it is a stage of the routine."""
+        return stage in ROUTINES[self.routine].stages
 
     @property
     def solves(self) -> bool:
         """Whether it gives op(A)^-1 B for right-hand sides B, its last operand."""
-        return self.operands[-1] == "rhs" and self.routine != "residual"
+        return self.has("solve") and self.family != "residual"
 
     @property
     def held(self) -> "Operation":
@@ -173,177 +176,130 @@ class Operation(NamedTuple):
     @property
     def taken(self) -> dict[int, int]:
         """Which result takes the memory of which operand: {result: operand}."""
-        of = {"rhs": self.rhs, **dict.fromkeys(_MATRICES, self.matrix)}
-        return {i: of[kind] for i, kind in enumerate(self.results) if kind in of}
+        return ROUTINES[self.routine].aliases
+
+
+def _operation(name: str, public: str, **fields) -> Operation:
+    """A routine with its operands and results."""
+    routine = ROUTINES[name]
+    operands = tuple(array.kind for array in routine.operands)
+    results = tuple(array.kind for array in routine.results)
+    return Operation(name, operands, results, public, **fields)
 
 
 def posv(lower: bool, order: int, trans: int, condition: bool = False) -> Operation:
     """A, B -> factor, X, info, and rcond if ``condition``."""
-    name, results = _solver("posv", condition)
-    return Operation(name, ("matrix", "rhs"), results, "solve", "rows", lower, order, trans)
-
-
-def _solver(name: str, condition: bool) -> tuple[str, tuple[str, ...]]:
-    """Name and results of a routine that factors and solves."""
-    results = ("factor", "rhs", "scalar")
-    return (f"{name}_rcond", (*results, "real")) if condition else (name, results)
+    name = "posv_rcond" if condition else "posv"
+    return _operation(name, "solve", lower=lower, order=order, trans=trans)
 
 
 def potrf(lower: bool, order: int) -> Operation:
     """A -> factor, info, norm."""
-    results = ("factor", "scalar", "real")
-    return Operation("potrf", ("matrix",), results, "cho_factor", "rows", lower, order)
+    return _operation("potrf", "cho_factor", lower=lower, order=order)
 
 
 def potrs(storage: str, order: int, trans: int = 0) -> Operation:
     """Factor, info, B -> X."""
-    operands = ("factor", "scalar", "rhs")
-    return Operation("potrs", operands, ("rhs",), "cho_solve", storage, order=order, trans=trans)
+    return _operation("potrs", "cho_solve", storage=storage, order=order, trans=trans)
 
 
 def cholesky_from_scipy(lower: bool) -> Operation:
     """C of scipy's (c, lower) -> factor."""
-    return Operation("cholesky_from_scipy", ("matrix",), ("factor",), "cho_solve", "rows", lower)
+    return _operation("cholesky_from_scipy", "cho_solve", lower=lower)
 
 
 def cholesky_to_scipy(storage: str, lower: bool) -> Operation:
     """Factor, info -> c of scipy's (c, lower)."""
-    return Operation(
-        "cholesky_to_scipy", ("factor", "scalar"), ("matrix",), "cho_factor", storage, lower
-    )
+    return _operation("cholesky_to_scipy", "cho_factor", storage=storage, lower=lower)
 
 
 def logdet(storage: str) -> Operation:
     """Factor, info -> log det A."""
-    operands = ("factor", "scalar")
-    return Operation("logdet", operands, ("real",), "CholeskyFactor.logdet", storage, False)
+    return _operation("logdet", "CholeskyFactor.logdet", storage=storage)
 
 
 def pocon(storage: str, order: int) -> Operation:
     """Factor, info, norm -> rcond."""
-    operands = ("factor", "scalar", "real")
-    return Operation("pocon", operands, ("real",), "CholeskyFactor.rcond", storage, order=order)
+    return _operation("pocon", "CholeskyFactor.rcond", storage=storage, order=order)
 
 
 def gesv(structure: str, lower: bool, order: int, trans: int, condition: bool = False) -> Operation:
     """A, B -> factor, X, info, and rcond if ``condition``."""
-    name, results = _solver("gesv", condition)
-    return Operation(
-        name,
-        ("matrix", "rhs"),
-        results,
-        "solve",
-        lower=lower,
-        order=order,
-        trans=trans,
-        structure=structure,
-    )
+    name = "gesv_rcond" if condition else "gesv"
+    fields = {"lower": lower, "order": order, "trans": trans, "structure": structure}
+    return _operation(name, "solve", **fields)
 
 
 def getrf(public: str, order: int, structure: str = "general", lower: bool = False) -> Operation:
     """A -> factor, pivots, info, norm."""
-    return Operation(
-        "getrf",
-        ("matrix",),
-        ("factor", "pivots", "scalar", "real"),
-        public,
-        lower=lower,
-        order=order,
-        structure=structure,
-    )
+    return _operation("getrf", public, lower=lower, order=order, structure=structure)
 
 
 def getrs(storage: str, order: int, trans: int) -> Operation:
     """Factor, pivots, info, B -> X."""
-    operands = ("factor", "pivots", "scalar", "rhs")
-    return Operation("getrs", operands, ("rhs",), "lu_solve", storage, order=order, trans=trans)
+    return _operation("getrs", "lu_solve", storage=storage, order=order, trans=trans)
 
 
 def lu_from_scipy() -> Operation:
     """Lu of scipy's (lu, piv) -> factor, info."""
-    return Operation("lu_from_scipy", ("matrix",), ("factor", "scalar"), "lu_solve")
+    return _operation("lu_from_scipy", "lu_solve")
 
 
 def lu_to_scipy(storage: str) -> Operation:
     """Factor -> lu of scipy's (lu, piv)."""
-    return Operation("lu_to_scipy", ("factor",), ("matrix",), "lu_factor", storage)
+    return _operation("lu_to_scipy", "lu_factor", storage=storage)
 
 
 def lu_inverse(structure: str, lower: bool, order: int) -> Operation:
     """A -> its inverse, info."""
-    results = ("matrix", "scalar")
-    return Operation(
-        "lu_inverse", ("matrix",), results, "inv", lower=lower, order=order, structure=structure
-    )
+    return _operation("lu_inverse", "inv", lower=lower, order=order, structure=structure)
 
 
 def getri(storage: str, order: int) -> Operation:
     """Factor, pivots, info -> inverse."""
-    operands = ("factor", "pivots", "scalar")
-    return Operation("getri", operands, ("matrix",), "LUFactor.inv", storage, order=order)
+    return _operation("getri", "LUFactor.inv", storage=storage, order=order)
 
 
 def getri_transposed(order: int) -> Operation:
     """Factor by rows, pivots, info -> the transpose of the inverse."""
-    return getri("rows", order)._replace(routine="getri_transposed")
+    return _operation("getri_transposed", "LUFactor.inv", order=order)
 
 
 def cholesky_inverse(lower: bool, order: int) -> Operation:
     """A -> its inverse, info."""
-    return Operation(
-        "cholesky_inverse", ("matrix",), ("matrix", "scalar"), "inv", "rows", lower, order
-    )
+    return _operation("cholesky_inverse", "inv", lower=lower, order=order)
 
 
 def potri(storage: str, order: int) -> Operation:
     """Factor, info -> inverse."""
-    operands = ("factor", "scalar")
-    return Operation("potri", operands, ("matrix",), "CholeskyFactor.inv", storage, False, order)
+    return _operation("potri", "CholeskyFactor.inv", storage=storage, order=order)
 
 
 def det(storage: str, logarithmic: bool = False) -> Operation:
     """Factor, pivots -> det A, sign, log |det A|."""
-    results = ("value", "value", "real")
     public = "LUFactor.slogdet" if logarithmic else "LUFactor.det"
-    return Operation("det", ("factor", "pivots"), results, public, storage, logarithmic=logarithmic)
+    return _operation("det", public, storage=storage, logarithmic=logarithmic)
 
 
 def trtrs(lower: bool, order: int, trans: int, unit_diagonal: bool) -> Operation:
     """T, B -> X, info."""
-    return Operation(
-        "trtrs",
-        ("matrix", "rhs"),
-        ("rhs", "scalar"),
-        "solve_triangular",
-        lower=lower,
-        order=order,
-        trans=trans,
-        unit_diagonal=unit_diagonal,
-    )
+    fields = {"lower": lower, "order": order, "trans": trans, "unit_diagonal": unit_diagonal}
+    return _operation("trtrs", "solve_triangular", **fields)
 
 
 def residual(structure: str, lower: bool, trans: int) -> Operation:
     """A, B, X -> B - op(A) X; of a "triangular" A only one triangle counts."""
-    return Operation(
-        "residual",
-        ("matrix", "rhs", "rhs"),
-        ("rhs",),
-        "solve",
-        lower=lower,
-        trans=trans,
-        structure=structure,
-    )
+    return _operation("residual", "solve", lower=lower, trans=trans, structure=structure)
 
 
 def lange(norm: str, order: int) -> Operation:
     """A -> its norm."""
-    return Operation("lange", ("matrix",), ("real",), "norm", order=order, norm=norm)
+    return _operation("lange", "norm", order=order, norm=norm)
 
 
 def gecon(storage: str, order: int) -> Operation:
     """Factor, pivots, info, norm -> rcond."""
-    operands = ("factor", "pivots", "scalar", "real")
-    return Operation("gecon", operands, ("real",), "LUFactor.rcond", storage, order=order)
+    return _operation("gecon", "LUFactor.rcond", storage=storage, order=order)
 
 
 def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = False):
@@ -360,18 +316,13 @@ def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = Fal
     matrix, b = operands[op.matrix], None if op.rhs is None else operands[op.rhs]
     if op.engine:
         _engine.expect_width(op.public, op.routine, max(matrix.shape), world)
-    real = jnp.finfo(matrix.dtype).dtype
-    like = {
-        "matrix": matrix,
-        "factor": matrix,
-        "held": matrix,
-        "rhs": b,
-        "pivots": jax.ShapeDtypeStruct((max(matrix.shape),), np.int32),
-        "scalar": jax.ShapeDtypeStruct((), np.int32),
-        "value": jax.ShapeDtypeStruct((), matrix.dtype),
-        "real": jax.ShapeDtypeStruct((), real),
-    }
-    results = [jax.ShapeDtypeStruct(like[kind].shape, like[kind].dtype) for kind in op.results]
+    order = max(matrix.shape)  # solvers take square matrices
+    extents = {**dict.fromkeys(("m", "n", "min(m, n)"), order), "k": 0 if b is None else b.shape[1]}
+    dtypes = {"a": matrix.dtype, "real": jnp.finfo(matrix.dtype).dtype, "int32": np.int32}
+    routine, results = ROUTINES[op.routine], []
+    for array, kind in zip(routine.results, op.results, strict=True):
+        shape = matrix.shape if kind in _MATRICES else tuple(extents[x] for x in array.shape)
+        results.append(jax.ShapeDtypeStruct(shape, dtypes[array.elements]))
     # Operand 0 is `place`.
     aliases = {operand + 1: result for result, operand in op.taken.items()}
     layouts: dict = {}
@@ -382,21 +333,25 @@ def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = Fal
             "output_layouts": [layout.get(kind) for kind in op.results],
         }
     run = jax.ffi.ffi_call(ffi_target(), results, input_output_aliases=aliases, **layouts)
-    attributes = {
-        "world": np.int64(world),
-        "storage": op.storage,
-        "lower": np.int64(op.lower),
+    own = {
         "rhs": rhs,
-        "order_of_a": np.int64(op.order),
         "trans": np.int64(op.trans),
         "structure": op.structure,
+        "lower": np.int64(op.lower),
         "unit_diagonal": np.int64(op.unit_diagonal),
         "norm": op.norm,
+    }
+    attributes = {
+        "routine": op.routine,
+        "world": np.int64(world),
+        "storage": op.storage,
+        "order_of_a": np.int64(op.order),
         "on_failure": "raise" if op.raises else "nan",
         "engine": op.engine or "meshsolve",
         "alone": np.int64(alone),
+        **{name: own[name] for name in routine.attributes},
     }
-    return tuple(run(place, *operands, routine=op.routine, **attributes))
+    return tuple(run(place, *operands, **attributes))
 
 
 def transpose(place, world: int, x):

@@ -122,7 +122,7 @@ def _product(op: Operation, shardings, marks, a, x):
         back = op._replace(trans=3 - op.trans)
         return _product(back, shardings, marks, a, x.conj()).conj()
     sides = Sides(shardings, marks)
-    if op.routine == "trtrs":
+    if op.family == "triangular":
         a = triangle(a, op.lower, op.unit_diagonal)
     n, k = x.shape
     parts = max(1, -(-k // max(_LEAST_COLUMNS, n // _MOST_PARTS)))

@@ -33,7 +33,7 @@ class Placement(NamedTuple):
 
     def spec(self, kind: str, mode: str) -> PartitionSpec:
         """Spec of an operand or result: "matrix" as the user has it, "held" likewise, "factor",
-        "rhs" or "scalar". Right-hand sides are "replicated", or distributed by "columns" or "rows".
+        "rhs" or another. Right-hand sides are "replicated", or distributed by "columns" or "rows".
         """
         entry = self.axes[0] if len(self.axes) == 1 else self.axes or None
         rows, columns = PartitionSpec(entry, None), PartitionSpec(None, entry)

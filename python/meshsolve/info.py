@@ -28,6 +28,7 @@ def collect(n: int = 512) -> dict[str, Any]:
     import numpy as np
 
     from meshsolve import _core, _cuda, timeout
+    from meshsolve._routines import ROUTINES
 
     devices = {}
     for device in jax.devices():
@@ -45,7 +46,7 @@ def collect(n: int = 512) -> dict[str, Any]:
         "threads_per_call": _core.threads(),
         "timeout_seconds": timeout(),
         "ffi_api_compiled": ".".join(map(str, _core.ffi_api_version())),
-        "routines": {name: summary for name, summary, _ in _core.routine_table()},
+        "routines": {name: routine.summary for name, routine in ROUTINES.items()},
         "backends": {"host": "used", "cuda": "tested on emulated devices only"},
         "devices": devices,
         "cuda": _cuda.report(_architectures(jax.devices())),

@@ -8,21 +8,17 @@ use std::time::Instant;
 use crate::call::{Attributes, Call, Job};
 use crate::error::{Error, Result};
 
+mod description;
 mod on_cuda;
 pub mod solver;
 mod transpose;
 
+pub use description::{Array, Description};
 pub use on_cuda::{CudaArrival, OnCuda, Part};
 
 pub trait Routine: Sync {
     fn name(&self) -> &'static str;
-    /// A description, for `meshsolve.info`.
-    fn summary(&self) -> &'static str;
-    /// What the routine requires of its matrix, beyond the checks of every call: "square", "whole
-    /// columns".
-    fn requires(&self) -> Vec<&'static str> {
-        Vec::new()
-    }
+    fn description(&self) -> Description;
     fn configure(&'static self, attributes: &dyn Attributes) -> Result<Box<dyn Configured>>;
 }
 

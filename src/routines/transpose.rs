@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Configured, OnCuda, Part, Routine};
+use super::{Array, Configured, Description, OnCuda, Part, Routine};
 use crate::call::{Attributes, Call, Job};
 use crate::comm::{Comm, Communicator};
 use crate::device::Worker;
@@ -27,8 +27,16 @@ impl Routine for Transpose {
         "transpose"
     }
 
-    fn summary(&self) -> &'static str {
-        "every device's part of an array, transposed in its own memory"
+    fn description(&self) -> Description {
+        let array =
+            |name, from| Array { name, kind: "matrix", elements: "a", shape: vec!["m", "n"], from };
+        Description {
+            summary: "every device's part of an array, transposed in its own memory",
+            family: "transpose",
+            operands: vec![array("x", None)],
+            results: vec![array("y", Some(0))],
+            ..Description::default()
+        }
     }
 
     fn configure(&'static self, _: &dyn Attributes) -> Result<Box<dyn Configured>> {

@@ -90,7 +90,7 @@ impl Case {
 
     /// The same with any attributes.
     pub fn run_with(&self, map: Map, part: impl FnMut(usize) -> Call) {
-        run(self.at, &map, self.ranks, part);
+        run(self.at, &map.only_own(), self.ranks, part);
     }
 }
 

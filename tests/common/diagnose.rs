@@ -10,7 +10,7 @@ use std::time::Instant;
 use meshsolve::call::{Attributes, Buffer, Call, Job};
 use meshsolve::comm::progress::Barrier;
 use meshsolve::error::{Error, Kind, Result};
-use meshsolve::routines::{Configured, OnCuda, Part, Routine};
+use meshsolve::routines::{Configured, Description, OnCuda, Part, Routine};
 
 pub struct Diagnose;
 
@@ -32,8 +32,9 @@ impl Routine for Diagnose {
         "diagnose"
     }
 
-    fn summary(&self) -> &'static str {
-        "all devices meet and hand their operand back"
+    fn description(&self) -> Description {
+        let summary = "all devices meet and hand their operand back";
+        Description { summary, ..Description::default() }
     }
 
     fn configure(&'static self, attributes: &dyn Attributes) -> Result<Box<dyn Configured>> {

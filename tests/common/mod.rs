@@ -17,6 +17,8 @@ use faer::Mat;
 use meshsolve::call::{Attributes, Buffer, Call};
 use meshsolve::error::{Error, Result};
 use meshsolve::rendezvous::Arrival;
+use meshsolve::routines::solver::OWN_ATTRIBUTES;
+use meshsolve::routines::table;
 use meshsolve::scalar::{DType, Scalar};
 use meshsolve::sites::CallSite;
 
@@ -31,6 +33,18 @@ impl Map {
     pub fn routine(name: &str, world: usize) -> Self {
         meshsolve::routines::add(&diagnose::Diagnose);
         Map::default().text("routine", name).int("world", world as i64)
+    }
+
+    /// Without attributes that other routines have and this one does not.
+    pub fn only_own(mut self) -> Self {
+        let routine = table().find(|routine| routine.name() == self.texts["routine"]).unwrap();
+        let own = routine.description().attributes;
+        let kept = |name: &String| {
+            own.contains(&name.as_str()) || !OWN_ATTRIBUTES.contains(&name.as_str())
+        };
+        self.ints.retain(|name, _| kept(name));
+        self.texts.retain(|name, _| kept(name));
+        self
     }
 
     pub fn int(mut self, name: &str, value: i64) -> Self {

@@ -162,7 +162,8 @@ impl System {
     }
 
     pub fn map(routine: &str) -> Map {
-        Map::routine(routine, Self::RANKS).text("rhs", "replicated").int("tile", 2).int("lower", 1)
+        let map = Map::routine(routine, Self::RANKS).text("rhs", "replicated").int("tile", 2);
+        map.int("lower", 1).only_own()
     }
 
     pub fn calls(&mut self) -> Vec<Call> {

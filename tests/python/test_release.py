@@ -33,7 +33,7 @@ def test_the_wheel_has_no_benchmarks_and_no_faults():
     assert not any(hasattr(_core, name) for name in functions)
     assert not any(text in wheel for text in texts)
     assert all(text in bench.read_bytes() for text in texts)
-    assert "diagnose" not in [name for name, *_ in _core.routine_table()]
+    assert "diagnose" not in _core.routine_table()
 
 
 def test_the_oldest_jax_is_the_same_everywhere():
@@ -104,6 +104,16 @@ def test_dependencies_that_cannot_be():
     assert fork == ["it 1.0: expected a package of crates.io, got git+https://example.org/it"]
     newer = licences.faults(package | {"rust_version": "1.89.1"}, "1.89")
     assert newer == ["it 1.0: expected Rust 1.89 or older, got 1.89.1"]
+
+
+def test_the_reference_of_the_ffi_target_is_the_library_s(monkeypatch):
+    """`python release/ffi_reference.py` writes it."""
+    monkeypatch.syspath_prepend(ROOT / "release")
+    import ffi_reference
+
+    text = ffi_reference.PAGE.read_text()
+    assert ffi_reference.page(text) == text
+    assert "| `potrs` |" in text and "b `[m, k]` | x `[n, k]` / b | `rhs`, `trans` |" in text
 
 
 def test_circles_among_modules_are_found(tmp_path):

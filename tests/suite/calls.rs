@@ -17,7 +17,8 @@ fn every_routine_has_a_name_of_its_own_and_says_what_it_does() {
     let mut names = HashSet::new();
     for routine in table() {
         assert!(names.insert(routine.name()), "{} twice", routine.name());
-        assert!(routine.summary().contains(' '), "{}: {:?}", routine.name(), routine.summary());
+        let summary = routine.description().summary;
+        assert!(summary.contains(' '), "{}: {summary:?}", routine.name());
     }
     assert!(names.contains("posv") && names.contains("transpose"));
 }
@@ -197,7 +198,7 @@ fn requirements_are_declared_and_checked() {
             "lange" | "transpose" | "diagnose" => &[],
             _ => &["square", "whole columns"],
         };
-        assert_eq!(routine.requires(), expected, "{}", routine.name());
+        assert_eq!(routine.description().requires, expected, "{}", routine.name());
     }
     let n = 8;
     let message = |grid_rows: i64| {
@@ -255,6 +256,11 @@ fn attributes_are_checked_when_the_program_is_compiled() {
         ),
         (posv(2).int("order_of_a", -3), "attribute `order_of_a`: expected an order, or 0, got -3"),
         (posv(2).int("lower", 2), "attribute `lower`: expected 0 or 1, got 2"),
+        (
+            posv(2).text("structure", "general"),
+            "meshsolve.posv: attribute `structure`: expected no more than [\"rhs\", \"trans\", \"lower\"] \
+             and what all routines take, got this one; leave it out",
+        ),
         (
             posv(2).int("grid_rows", -1),
             "attribute `grid_rows`: expected rows of a grid of devices, or 0, got -1",

@@ -11,7 +11,7 @@ use pyo3::types::{PyCapsule, PyDict};
 
 use crate::bridge::ffi;
 use meshsolve::embedding::{
-    DType, Forecast, cpu_tile_width, cusolvermg_tile_width, table, verbs, widest_of_engine,
+    Array, DType, Forecast, cpu_tile_width, cusolvermg_tile_width, table, verbs, widest_of_engine,
     worker_count,
 };
 use meshsolve::layout::{Column, Mapping, Partition, Storage};
@@ -44,10 +44,36 @@ fn ffi_api_version() -> (i32, i32) {
     (version / 1000, version % 1000)
 }
 
-/// Names, summaries and requirements of the routines.
+/// The routines as data, by name.
 #[pyfunction]
-fn routine_table() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
-    table().map(|r| (r.name(), r.summary(), r.requires())).collect()
+fn routine_table(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let routines = PyDict::new(py);
+    for routine in table() {
+        let described = routine.description();
+        let of = PyDict::new(py);
+        of.set_item("summary", described.summary)?;
+        of.set_item("family", described.family)?;
+        of.set_item("operands", arrays(py, &described.operands)?)?;
+        of.set_item("results", arrays(py, &described.results)?)?;
+        of.set_item("attributes", described.attributes)?;
+        of.set_item("stages", described.stages)?;
+        of.set_item("requires", described.requires)?;
+        routines.set_item(routine.name(), of)?;
+    }
+    Ok(routines)
+}
+
+fn arrays<'py>(py: Python<'py>, of: &[Array]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let array = |Array { name, kind, elements, shape, from }: &Array| {
+        let array = PyDict::new(py);
+        array.set_item("name", name)?;
+        array.set_item("kind", kind)?;
+        array.set_item("elements", elements)?;
+        array.set_item("shape", shape)?;
+        array.set_item("from", from)?;
+        Ok(array)
+    };
+    of.iter().map(array).collect()
 }
 
 /// Threads that one call may use.

@@ -23,11 +23,11 @@ use std::time::Instant;
 
 use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
-use super::operands::{A, ANORM, B, INFO, INVERSE, Kind, LOGDET, RCOND, WORK, X, slot};
 use super::options::Stage::{
     Arrange, Condition, Determinant, Factor, Invert, Norm, Restore, Solve,
 };
 use super::options::{Engine, Family, Verb};
+use super::slot::{A, ANORM, B, INFO, INVERSE, Kind, LOGDET, RCOND, WORK, X, slot};
 use crate::algorithms::cholesky::{factor, inverse, sweeps};
 use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::algorithms::owned_from;
@@ -43,6 +43,7 @@ pub static VERBS: [Verb; 10] = [
         "solve A X = B, A Hermitian positive definite",
         &[A, B],
         &[WORK.starts_as(0), X.starts_as(1), INFO],
+        &["rhs", "trans", "lower"],
         &[Arrange, Factor, Solve],
     ),
     Verb::new(
@@ -51,6 +52,7 @@ pub static VERBS: [Verb; 10] = [
         "solve A X = B, A Hermitian positive definite, and estimate the condition of A",
         &[A, B],
         &[WORK.starts_as(0), X.starts_as(1), INFO, RCOND],
+        &["rhs", "trans", "lower"],
         &[Arrange, Norm, Factor, Solve, Condition],
     ),
     Verb::new(
@@ -59,6 +61,7 @@ pub static VERBS: [Verb; 10] = [
         "Cholesky factor of A, in the solver's layout, and norm1(A)",
         &[A],
         &[WORK.starts_as(0), INFO, ANORM],
+        &["lower"],
         &[Arrange, Norm, Factor],
     ),
     Verb::new(
@@ -67,6 +70,7 @@ pub static VERBS: [Verb; 10] = [
         "solve A X = B with the factor of A",
         &[WORK, INFO, B],
         &[X.starts_as(2)],
+        &["rhs", "trans"],
         &[Solve],
     ),
     Verb::new(
@@ -75,6 +79,7 @@ pub static VERBS: [Verb; 10] = [
         "a triangular factor as scipy has it, to the solver's layout",
         &[slot("c", Kind::Matrix)],
         &[WORK.starts_as(0)],
+        &["lower"],
         &[Arrange],
     ),
     Verb::new(
@@ -83,6 +88,7 @@ pub static VERBS: [Verb; 10] = [
         "a factor in the solver's layout, to scipy's",
         &[WORK, INFO],
         &[slot("c", Kind::Matrix).starts_as(0)],
+        &["lower"],
         &[Restore],
     ),
     Verb::new(
@@ -91,6 +97,7 @@ pub static VERBS: [Verb; 10] = [
         "the inverse of A, Hermitian positive definite",
         &[A],
         &[INVERSE.starts_as(0), INFO],
+        &["lower"],
         &[Arrange, Factor, Invert, Restore],
     ),
     Verb::new(
@@ -99,6 +106,7 @@ pub static VERBS: [Verb; 10] = [
         "the inverse of A from its Cholesky factor",
         &[WORK, INFO],
         &[INVERSE.starts_as(0)],
+        &[],
         &[Invert, Restore],
     ),
     Verb::new(
@@ -107,6 +115,7 @@ pub static VERBS: [Verb; 10] = [
         "log det A from its factor",
         &[WORK, INFO],
         &[LOGDET],
+        &[],
         &[Determinant],
     ),
     Verb::new(
@@ -115,6 +124,7 @@ pub static VERBS: [Verb; 10] = [
         "the condition of A, estimated from its factor and its 1-norm",
         &[WORK, INFO, ANORM],
         &[RCOND],
+        &[],
         &[Condition],
     ),
 ];

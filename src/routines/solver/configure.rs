@@ -8,22 +8,28 @@ use super::job::Solver;
 use super::on_cuda::CudaSolver;
 use super::options::{Engine, Options, Verb};
 use super::sizes::{Machine, Sizes};
+use super::slot::Slot;
 use crate::call::{Attributes, Call, Job};
 use crate::dispatch;
 use crate::error::{Error, Result};
-use crate::routines::{Configured, OnCuda, Routine};
+use crate::routines::{Configured, Description, OnCuda, Routine};
 
 impl Routine for Verb {
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn summary(&self) -> &'static str {
-        self.summary
-    }
-
-    fn requires(&self) -> Vec<&'static str> {
-        self.requires.iter().map(|requirement| requirement.name()).collect()
+    fn description(&self) -> Description {
+        let arrays = |slots: &[Slot]| slots.iter().map(Slot::description).collect();
+        Description {
+            summary: self.summary,
+            family: self.family.name(),
+            operands: arrays(self.signature.args),
+            results: arrays(self.signature.rets),
+            attributes: self.attributes.to_vec(),
+            stages: self.stages.iter().map(|stage| stage.name()).collect(),
+            requires: self.requires.iter().map(|requirement| requirement.name()).collect(),
+        }
     }
 
     fn configure(&'static self, attributes: &dyn Attributes) -> Result<Box<dyn Configured>> {

@@ -5,9 +5,10 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::call_memory::{CallMemory, Region};
-use super::operands::{Kind, Problem, Signature};
+use super::operands::Problem;
 use super::options::{Family, Options, Verb};
 use super::sizes::{Sizes, panel_rows};
+use super::slot::{Kind, Signature};
 use crate::algorithms::lu::more_elements;
 use crate::call::{Buffer, Call};
 use crate::comm::{Communicator, Sharing, Step};
@@ -114,8 +115,7 @@ impl<T: Scalar> Solver<T> {
             true => self.options.storage.as_columns(shard),
             false => Storage::column_major(shard),
         };
-        let (result, operand) =
-            (Signature::find(rets, Kind::Matrix), Signature::find(args, Kind::Matrix));
+        let (result, operand) = (Signature::matrix(rets), Signature::matrix(args));
         let shards = self.calls.iter().map(|call| match result {
             Some(result) => call.rets[result].cells(&layout),
             None => call.args[operand.expect("a matrix")].cells(&layout),

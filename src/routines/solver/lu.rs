@@ -26,11 +26,11 @@ use std::time::Instant;
 
 use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
-use super::operands::{A, ANORM, B, INFO, INVERSE, Kind, LOGDET, PIVOTS, RCOND, WORK, X, slot};
 use super::options::Stage::{
     Arrange, Condition, Determinant, Factor, Invert, Norm, Restore, Solve, Upright,
 };
 use super::options::{Engine, Family, Verb};
+use super::slot::{A, ANORM, B, INFO, INVERSE, Kind, LOGDET, PIVOTS, RCOND, WORK, X, slot};
 use crate::algorithms::lu::{factor, inverse, sweeps};
 use crate::comm::Step;
 use crate::device::{Op, WholeStep, Worker};
@@ -43,6 +43,7 @@ pub static VERBS: [Verb; 11] = [
         "solve op(A) X = B, A any square matrix",
         &[A, B],
         &[WORK.starts_as(0), X.starts_as(1), INFO],
+        &["rhs", "trans", "structure", "lower"],
         &[Arrange, Factor, Solve],
     ),
     Verb::new(
@@ -51,6 +52,7 @@ pub static VERBS: [Verb; 11] = [
         "solve op(A) X = B, A any square matrix, and estimate the condition of A",
         &[A, B],
         &[WORK.starts_as(0), X.starts_as(1), INFO, RCOND],
+        &["rhs", "trans", "structure", "lower"],
         &[Arrange, Norm, Factor, Solve, Condition],
     ),
     Verb::new(
@@ -59,6 +61,7 @@ pub static VERBS: [Verb; 11] = [
         "LU factors of A, in the solver's layout, and norm1(A)",
         &[A],
         &[WORK.starts_as(0), PIVOTS, INFO, ANORM],
+        &["structure", "lower"],
         &[Arrange, Upright, Norm, Factor],
     ),
     Verb::new(
@@ -67,6 +70,7 @@ pub static VERBS: [Verb; 11] = [
         "solve op(A) X = B with the LU factors of A",
         &[WORK, PIVOTS, INFO, B],
         &[X.starts_as(3)],
+        &["rhs", "trans"],
         &[Solve, Upright],
     ),
     Verb::new(
@@ -75,6 +79,7 @@ pub static VERBS: [Verb; 11] = [
         "LU factors as scipy has them, to the solver's layout",
         &[slot("lu", Kind::Matrix)],
         &[WORK.starts_as(0), INFO],
+        &[],
         &[Arrange, Upright],
     ),
     Verb::new(
@@ -83,6 +88,7 @@ pub static VERBS: [Verb; 11] = [
         "LU factors in the solver's layout, to scipy's",
         &[WORK],
         &[slot("lu", Kind::Matrix).starts_as(0)],
+        &[],
         &[Restore, Upright],
     ),
     Verb::new(
@@ -91,6 +97,7 @@ pub static VERBS: [Verb; 11] = [
         "the inverse of A, any square matrix",
         &[A],
         &[INVERSE.starts_as(0), INFO],
+        &["structure", "lower"],
         &[Arrange, Factor, Invert, Restore],
     ),
     Verb::new(
@@ -99,6 +106,7 @@ pub static VERBS: [Verb; 11] = [
         "the inverse of A from its LU factors",
         &[WORK, PIVOTS, INFO],
         &[INVERSE.starts_as(0)],
+        &[],
         &[Invert, Restore, Upright],
     ),
     Verb::new(
@@ -107,6 +115,7 @@ pub static VERBS: [Verb; 11] = [
         "the inverse of A from its LU factors, by rows transposed",
         &[WORK, PIVOTS, INFO],
         &[INVERSE.starts_as(0)],
+        &[],
         &[Invert, Restore],
     ),
     Verb::new(
@@ -115,6 +124,7 @@ pub static VERBS: [Verb; 11] = [
         "det A, its sign and the logarithm of its size from the LU factors",
         &[WORK, PIVOTS],
         &[slot("det", Kind::Value), slot("sign", Kind::Value), LOGDET],
+        &[],
         &[Determinant],
     ),
     Verb::new(
@@ -123,6 +133,7 @@ pub static VERBS: [Verb; 11] = [
         "the condition of A, estimated from its LU factors and its 1-norm",
         &[WORK, PIVOTS, INFO, ANORM],
         &[RCOND],
+        &[],
         &[Upright, Condition],
     ),
 ];

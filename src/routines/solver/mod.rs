@@ -18,16 +18,17 @@ mod residual;
 mod results;
 mod run;
 mod sizes;
+mod slot;
 mod substitute;
 mod triangular;
 mod widths;
 
-#[cfg(feature = "internals")]
-pub use operands::Kind;
-#[cfg(feature = "internals")]
-pub use options::Family;
 pub use options::cpu_tile_width;
+#[cfg(feature = "internals")]
+pub use options::{Family, OWN_ATTRIBUTES};
 pub use sizes::Forecast;
+#[cfg(feature = "internals")]
+pub use slot::Kind;
 
 use options::Verb;
 

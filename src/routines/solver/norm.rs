@@ -5,8 +5,8 @@
 //! | `lange` | a | value | the norm of A that `norm` names, a real scalar |
 
 use super::job::Solver;
-use super::operands::{A, Kind, slot};
 use super::options::{Family, Norm, Options, Verb};
+use super::slot::{A, Kind, slot};
 use crate::algorithms::norm::{squares, sums};
 use crate::comm::Step;
 use crate::device::{Squares, Worker};
@@ -18,6 +18,7 @@ pub static VERBS: [Verb; 1] = [Verb::new(
     "a norm of A: 1, infinity or Frobenius'",
     &[A],
     &[slot("value", Kind::Real)],
+    &["norm"],
     &[],
 )];
 

@@ -1,73 +1,13 @@
-//! The operands and results of the solvers, and their checks.
+//! The checks of a call's operands and results. `slot.rs` describes these.
 //!
 //! Square matrices are `[n/P, n]` on each device, or `[n, n/P]` (`tall`), others `[m/p, n/q]` on a
-//! p x q grid. Right-hand sides are `[n, k]`, pivots int32 `[n]`, info an int32 scalar. Values are
-//! scalars of the matrix's dtype, or real ones. A result starts as the operand that `from` names.
+//! p x q grid.
 
+use super::slot::{Element, Extent, Kind, Signature};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::layout::Grid;
 use crate::scalar::DType;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Matrix,
-    Rhs,
-    Pivots,
-    Info,
-    Real,
-    Value,
-}
-
-/// A named operand, or a result with the operand that it starts as.
-#[derive(Clone, Copy, Debug)]
-pub struct Slot {
-    pub name: &'static str,
-    pub kind: Kind,
-    pub from: Option<usize>,
-}
-
-pub const fn slot(name: &'static str, kind: Kind) -> Slot {
-    Slot { name, kind, from: None }
-}
-
-impl Slot {
-    pub const fn starts_as(self, operand: usize) -> Self {
-        Slot { from: Some(operand), ..self }
-    }
-}
-
-// Those that several routines have.
-pub const A: Slot = slot("a", Kind::Matrix);
-pub const B: Slot = slot("b", Kind::Rhs);
-pub const WORK: Slot = slot("work", Kind::Matrix);
-pub const X: Slot = slot("x", Kind::Rhs);
-pub const INFO: Slot = slot("info", Kind::Info);
-pub const ANORM: Slot = slot("anorm", Kind::Real);
-pub const RCOND: Slot = slot("rcond", Kind::Real);
-pub const PIVOTS: Slot = slot("pivots", Kind::Pivots);
-pub const INVERSE: Slot = slot("inverse", Kind::Matrix);
-pub const LOGDET: Slot = slot("logdet", Kind::Real);
-
-/// The operands (after `place`) and the results of a routine.
-#[derive(Clone, Copy, Debug)]
-pub struct Signature {
-    pub args: &'static [Slot],
-    pub rets: &'static [Slot],
-}
-
-impl Signature {
-    /// Position of the first operand or result of a kind.
-    pub fn find(slots: &[Slot], kind: Kind) -> Option<usize> {
-        slots.iter().position(|s| s.kind == kind)
-    }
-
-    /// `a, b -> work, x, info`
-    fn describe(&self) -> String {
-        let names = |slots: &[Slot]| slots.iter().map(|s| s.name).collect::<Vec<_>>().join(", ");
-        format!("place, {} and results {}", names(self.args), names(self.rets))
-    }
-}
 
 /// What a routine needs of its matrix, beyond the checks of every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +78,7 @@ impl Expected<'_> {
                 )));
             }
         }
-        let matrix = &calls[0].args[Signature::find(args, Kind::Matrix).expect("a matrix")];
+        let matrix = &calls[0].args[Signature::matrix(args).expect("a matrix")];
         let &[rows, columns] = matrix.dims() else {
             return Err(Error::invalid(format!(
                 "meshsolve.{name}: a: expected a matrix, got {}",
@@ -173,17 +113,24 @@ impl Expected<'_> {
                 )));
             }
         };
+        let (m_of_a, n_of_a) = if self.is_transpose { (n, m) } else { (m, n) };
         for Call { rank, args: a, rets: r, .. } in calls {
             for (slot, buffer) in args.iter().zip(a).chain(rets.iter().zip(r)) {
                 let what = format!("{} of rank {rank}", slot.name);
-                match slot.kind {
-                    Kind::Info => buffer.check(name, &what, DType::S32, &[])?,
-                    Kind::Pivots => buffer.check(name, &what, DType::S32, &[m.min(n)])?,
-                    Kind::Value => buffer.check(name, &what, dtype, &[])?,
-                    Kind::Real => buffer.check(name, &what, dtype.real(), &[])?,
-                    Kind::Rhs => buffer.check(name, &what, dtype, &[m, rhs])?,
-                    Kind::Matrix => buffer.check(name, &what, dtype, &shard)?,
-                }
+                let of = match slot.kind.element() {
+                    Element::Int32 => DType::S32,
+                    Element::Real => dtype.real(),
+                    Element::OfA => dtype,
+                };
+                let extent = |extent: &Extent| match extent {
+                    Extent::M => m_of_a,
+                    Extent::N => n_of_a,
+                    Extent::Least => m.min(n),
+                    Extent::K => rhs,
+                };
+                let whole: Vec<usize> = slot.shape.iter().map(extent).collect();
+                let shape = if slot.kind.is_matrix() { &shard[..] } else { &whole };
+                buffer.check(name, &what, of, shape)?;
             }
         }
         Ok(Problem { m, n, grid, rhs, dtype })

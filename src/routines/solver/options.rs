@@ -21,7 +21,8 @@
 //! - `alone` (1): no other device has its own call at the same time. The library then informs the
 //!   user if the matrix is large.
 
-use super::operands::{Expected, Problem, Requirement, Signature, Slot};
+use super::operands::{Expected, Problem, Requirement};
+use super::slot::{Signature, Slot};
 use crate::call::{Attributes, Call};
 use crate::device::Op;
 use crate::error::{Error, Result};
@@ -45,6 +46,16 @@ impl Family {
     /// Whether the routine only reads the matrix, in place and in any storage.
     pub fn reads_only(self) -> bool {
         matches!(self, Family::Triangular | Family::Residual | Family::Norm)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Cholesky => "cholesky",
+            Family::Lu => "lu",
+            Family::Triangular => "triangular",
+            Family::Residual => "residual",
+            Family::Norm => "norm",
+        }
     }
 
     const fn requires(self) -> &'static [Requirement] {
@@ -75,6 +86,26 @@ pub enum Stage {
     Upright,
 }
 
+impl Stage {
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Arrange => "arrange",
+            Stage::Norm => "norm",
+            Stage::Factor => "factor",
+            Stage::Solve => "solve",
+            Stage::Condition => "condition",
+            Stage::Invert => "invert",
+            Stage::Determinant => "determinant",
+            Stage::Restore => "restore",
+            Stage::Upright => "upright",
+        }
+    }
+}
+
+/// Attributes that only some routines take. All routines take the others.
+pub const OWN_ATTRIBUTES: [&str; 6] =
+    ["rhs", "trans", "structure", "lower", "unit_diagonal", "norm"];
+
 /// A routine.
 #[derive(Debug)]
 pub struct Verb {
@@ -83,6 +114,9 @@ pub struct Verb {
     pub signature: Signature,
     pub requires: &'static [Requirement],
     pub family: Family,
+    /// Those of [`OWN_ATTRIBUTES`] that it takes.
+    pub attributes: &'static [&'static str],
+    pub stages: &'static [Stage],
     pub arrange: bool,
     pub norm: bool,
     pub factor: bool,
@@ -108,6 +142,7 @@ impl Verb {
         summary: &'static str,
         args: &'static [Slot],
         rets: &'static [Slot],
+        attributes: &'static [&'static str],
         stages: &'static [Stage],
     ) -> Verb {
         Verb {
@@ -116,6 +151,8 @@ impl Verb {
             signature: Signature { args, rets },
             requires: family.requires(),
             family,
+            attributes,
+            stages,
             arrange: has(stages, Stage::Arrange),
             norm: has(stages, Stage::Norm),
             factor: has(stages, Stage::Factor),
@@ -252,6 +289,15 @@ impl Verb {
     /// The attributes of a call site of this routine.
     pub(super) fn options(&'static self, attributes: &dyn Attributes) -> Result<Options> {
         let given = Reader { routine: self.name, attributes };
+        let is_foreign = |name: &&&str| {
+            let is_given = || attributes.text(name).is_some() || attributes.int(name).is_some();
+            !self.attributes.contains(*name) && is_given()
+        };
+        if let Some(name) = OWN_ATTRIBUTES.iter().find(is_foreign) {
+            let own = self.attributes;
+            let expected = format!("no more than {own:?} and what all routines take");
+            return Err(given.wrong(name, &expected, "this one; leave it out"));
+        }
         let structures = [
             ("general", Structure::General),
             ("hermitian", Structure::Hermitian),

@@ -5,8 +5,8 @@
 //! | `residual` | a, b, x | r | R = B - op(A) X; `structure` may reduce A to one triangle |
 
 use super::job::Solver;
-use super::operands::{A, B, Kind, X, slot};
 use super::options::{Family, Rhs, Stage, Structure, Verb};
+use super::slot::{A, B, Slot, X};
 use crate::algorithms::residual::{Given, Operator};
 use crate::comm::Step;
 use crate::device::Worker;
@@ -17,7 +17,8 @@ pub static VERBS: [Verb; 1] = [Verb::new(
     "residual",
     "B - op(A) X",
     &[A, B, X],
-    &[slot("r", Kind::Rhs).starts_as(1)],
+    &[Slot { name: "r", ..B }.starts_as(1)],
+    &["rhs", "trans", "structure", "lower"],
     &[Stage::Solve],
 )];
 

@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 
 use super::job::Solver;
-use super::operands::Kind;
+use super::slot::Kind;
 use crate::call::Buffer;
 use crate::device::memory;
 use crate::error::Result;

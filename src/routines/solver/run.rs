@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::job::Solver;
-use super::operands::Kind;
 use super::options::{Family, Rhs, Verb};
+use super::slot::Kind;
 use super::{cholesky, lu, norm, residual, triangular};
 use crate::call::Job;
 use crate::comm::Step;
@@ -90,7 +90,7 @@ impl<T: Scalar> Job for Solver<T> {
             }
         }
         if !of_numbers {
-            self.fill_nan(Kind::Matrix)?;
+            self.fill_nan(Kind::Factor)?;
         }
         self.give_info(info)?;
         self.give_values(&self.found().determinant)?;

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use super::job::Solver;
 use super::magnitude::near_underflow;
-use super::operands::{B, INFO, Kind, X, slot};
 use super::options::{Family, Stage, Verb};
+use super::slot::{B, INFO, Kind, X, slot};
 use crate::comm::Step;
 use crate::device::{Triangle, Worker};
 use crate::scalar::Scalar;
@@ -23,6 +23,7 @@ pub static VERBS: [Verb; 1] = [Verb::new(
     "solve op(T) X = B, T triangular",
     &[slot("t", Kind::Matrix), B],
     &[X.starts_as(1), INFO],
+    &["rhs", "trans", "lower", "unit_diagonal"],
     &[Stage::Solve],
 )];
 

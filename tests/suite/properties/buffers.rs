@@ -82,8 +82,8 @@ type Shape = (Vec<usize>, DType);
 fn expected(kind: Kind, case: &Case, tall: bool) -> Shape {
     let (local, n) = (case.per_rank, case.per_rank * case.ranks);
     match kind {
-        Kind::Matrix if tall => (vec![n, local], case.dtype),
-        Kind::Matrix => (vec![local, n], case.dtype),
+        Kind::Matrix | Kind::Factor if tall => (vec![n, local], case.dtype),
+        Kind::Matrix | Kind::Factor => (vec![local, n], case.dtype),
         Kind::Rhs => (vec![n, case.rhs], case.dtype),
         Kind::Pivots => (vec![n], DType::S32),
         Kind::Info => (vec![], DType::S32),
@@ -196,7 +196,7 @@ fn answers(case: &Case) -> (Option<bool>, Vec<Result<(), Error>>) {
 
     let map = Map::routine(case.routine, case.ranks).text("rhs", "replicated").int("tile", 2);
     let map = map.text("storage", storage_name).text("order", ["natural", "cyclic"][case.rhs % 2]);
-    let site = CallSite::new(&map).unwrap();
+    let site = CallSite::new(&map.only_own()).unwrap();
     let (to, from) = outcomes();
     for (rank, arrays) in arrays.iter().enumerate() {
         let mut given: Vec<_> = arrays.iter().map(Array::buffer).collect();
