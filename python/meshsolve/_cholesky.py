@@ -12,7 +12,18 @@ from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
-from meshsolve import _batch, _dispatch, _engine, _factor, _failure, _ffi, _half, _meshes, _padding
+from meshsolve import (
+    _batch,
+    _dispatch,
+    _eager,
+    _engine,
+    _factor,
+    _failure,
+    _ffi,
+    _half,
+    _meshes,
+    _padding,
+)
 from meshsolve._errors import wrong_type
 from meshsolve._linear import triangle
 from meshsolve._operands import (
@@ -493,7 +504,7 @@ def _packed(c, lower: bool, own: bool) -> CholeskyFactor:
     if n == 0:
         return CholeskyFactor(c, info, anorm, 0, lower, "rows")
     form = _factor.form("cho_solve", c)
-    at = _dispatch.eager_placement("cho_solve", c)
+    at = _eager.eager_placement("cho_solve", c)
     # In place: U by rows, or L by column-major columns.
     by_columns = at is not None and at.storage == "columns"
     if by_columns or lower != (form == "column-major"):

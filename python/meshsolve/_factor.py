@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
-from meshsolve import _core, _dispatch, _operands
+from meshsolve import _core, _dispatch, _eager, _operands
 from meshsolve._errors import wrong_type
 from meshsolve._ffi import Operation
 from meshsolve._operands import as_array
@@ -34,7 +34,7 @@ def form(operation: str, a) -> str:
     """The storage of the factor of A."""
     if isinstance(a, Tracer):
         return "rows"
-    at = _dispatch.eager_placement(operation, a)
+    at = _eager.eager_placement(operation, a)
     return "column-major" if at and at.storage == "column-major" else "rows"
 
 
@@ -86,7 +86,7 @@ def describe(factor, operation: str, *more: str) -> str:
         order = f"{work.shape[:-2]} of {order}"
     if not isinstance(work, jax.Array) or isinstance(work, Tracer) or work.ndim > 2:
         return f"{name}({order}, {work.dtype}, {type(work).__name__})"
-    at = None if n == 0 else _dispatch.eager_placement(operation, work)
+    at = None if n == 0 else _eager.eager_placement(operation, work)
     where = f"mesh {dict(at.mesh.shape)}" if at else "one device"
     tile = _core.widest_tile(work.shape[0], at.world if at else 1, work.dtype.name)
     parts = (order, work.dtype, where, f"storage={factor.storage!r}", f"tile={tile}", *more)

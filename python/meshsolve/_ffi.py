@@ -136,7 +136,7 @@ class Operation(NamedTuple):
     @property
     def matrix(self) -> int:
         """Position of the matrix or factor among the operands."""
-        return next(i for i, kind in enumerate(self.operands) if kind in _MATRICES)
+        return [kind in _MATRICES for kind in self.operands].index(True)
 
     @property
     def rhs(self) -> int | None:
@@ -179,11 +179,17 @@ class Operation(NamedTuple):
         return ROUTINES[self.routine].aliases
 
 
-def _operation(name: str, public: str, **fields) -> Operation:
-    """A routine with its operands and results."""
+@functools.cache
+def _kinds(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The kinds of the operands and of the results of a routine."""
     routine = ROUTINES[name]
     operands = tuple(array.kind for array in routine.operands)
-    results = tuple(array.kind for array in routine.results)
+    return operands, tuple(array.kind for array in routine.results)
+
+
+def _operation(name: str, public: str, **fields) -> Operation:
+    """A routine with its operands and results."""
+    operands, results = _kinds(name)
     return Operation(name, operands, results, public, **fields)
 
 

@@ -10,7 +10,7 @@ from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding
 from jax.typing import ArrayLike
 
-from meshsolve import _core, _dispatch, _log, _padding, _refine
+from meshsolve import _core, _eager, _log, _padding, _refine, _shards
 from meshsolve._errors import mistake, wrong_type
 from meshsolve._operands import check_rhs, check_square, common_dtype, expect_alive
 from meshsolve._sharding import Placement, is_two_way
@@ -178,7 +178,7 @@ def plan(
     _padding.expect_mesh_of_rows("plan", a, mesh)
     sharding = getattr(a, "sharding", None)
     if mesh is None or _padding.lies_on(sharding, mesh, n):
-        at = None if sharding is None else _dispatch.eager_placement("plan", a)
+        at = None if sharding is None else _eager.eager_placement("plan", a)
         copied = _copied(a, at, dtype, overwrite_a or refine)
     else:
         at = Placement(mesh, tuple(mesh.axis_names))
@@ -188,7 +188,7 @@ def plan(
     if padded > n:
         copied = f"{copied}, padded"
     k = 0 if b is None else math.prod(b.shape[1:])
-    mode = _dispatch.mode_of(k, world)
+    mode = _shards.mode_of(k, world)
     if mode == "rows" and padded > n:
         mode = "columns"  # zero columns are added with the rows
     storage = at.storage if at else "rows"
@@ -219,7 +219,7 @@ def plan(
         moves.append(copied)
         amounts["copy of A"] = amounts["A"]
         if at and isinstance(sharding, NamedSharding) and is_two_way(sharding.spec):
-            by_rows = _dispatch.goes_by_rows(a, NamedSharding(at.mesh, at.spec("matrix", "")))
+            by_rows = _eager.goes_by_rows(a, NamedSharding(at.mesh, at.spec("matrix", "")))
             amounts["exchange of A"] = amounts["A"] // (world if by_rows else 1)
     if lower_dtype is not None:
         moves.append(f"A is copied to {lower_dtype}, of which the factor is made")
@@ -317,7 +317,7 @@ def _copied(a, at: Placement | None, dtype, overwrite_a: bool) -> str | None:
         if not sharding.is_equivalent_to(target, 2):
             axes = at.axes[0] if len(at.axes) == 1 else at.axes
             return f"A is resharded to P({axes!r}, None)"
-    if _dispatch.is_column_major(a) and not (at and at.storage == "column-major"):
+    if _eager.signature(a).column_major and not (at and at.storage == "column-major"):
         return "A is copied to row-major order"
     return None if overwrite_a else "A is copied: overwrite_a is not set"
 

@@ -18,7 +18,7 @@ from jax import lax
 from jax.core import Tracer
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from meshsolve import _derivatives, _dispatch, _factor, _ffi, _meshes
+from meshsolve import _derivatives, _dispatch, _eager, _factor, _ffi, _meshes
 from meshsolve._batched import batchable
 from meshsolve._errors import wrong_type
 from meshsolve._ffi import Operation
@@ -76,7 +76,7 @@ def solve(task: Task, op: Operation, a, b, full):
     if isinstance(a, Tracer) or isinstance(b, Tracer):
         return _differentiable(task, op)(a, b)
     a = _meshes.anchored(a)
-    at, sharding = _dispatch.eager_placement("solve", a), a.sharding
+    at, sharding = _eager.eager_placement("solve", a), a.sharding
     if at is None:
         home = rest = sharding
         if isinstance(sharding, NamedSharding):
@@ -91,7 +91,7 @@ def solve(task: Task, op: Operation, a, b, full):
     with _meshes.mesh_context(at.mesh):
         # Once, and not for each residual, if A is in blocks or replicated.
         if not sharding.is_equivalent_to(target, 2):
-            a, own = _dispatch.moved(a, target)
+            a, own = _eager.moved(a, target)
             full = functools.partial(full, own=own)
         return _refined(task, a, jax.device_put(b, home), full)
 

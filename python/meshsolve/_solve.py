@@ -1,6 +1,7 @@
 """Linear systems with a sharded matrix: ``solve``."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Hashable
 from typing import Any, Literal, NamedTuple, overload
 
 import jax
@@ -9,9 +10,21 @@ from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
-from meshsolve import _batch, _dispatch, _engine, _failure, _ffi, _meshes, _padding, _refine
+from meshsolve import (
+    _batch,
+    _dispatch,
+    _eager,
+    _engine,
+    _failure,
+    _ffi,
+    _meshes,
+    _padding,
+    _refine,
+    _shards,
+)
 from meshsolve._errors import mistake
 from meshsolve._operands import (
+    DTYPES,
     as_array,
     as_typed,
     check_rhs,
@@ -206,6 +219,14 @@ def solve(
       ValueError: meshsolve.solve: b: expected shape [8] or [8, k], ...
     """
     del check_finite
+    options = (bool(lower), assume_a, bool(transposed), return_info, on_failure, mesh, engine)
+    if not refine and all([isinstance(x, Hashable) for x in options]):
+        signatures = _eager.plain(a, b)
+        if signatures and (op := _prepared(*signatures, *options)):
+            _ffi.enter()
+            own = (overwrite_a, overwrite_b)
+            _, x, *info = _dispatch.call(op, (a, b), own, signatures)
+            return (x, SolveInfo(*info)) if return_info else x
     structure = structure_of("solve", assume_a)
     raises = _failure.raises("solve", on_failure)
     given_a, given_b = a, b
@@ -226,10 +247,7 @@ def solve(
     own_a = overwrite_a or moved or a is not given_a
     own_b = overwrite_b or b is not given_b or b.dtype != dtype
     order, trans = n if a.shape[0] != n else 0, int(bool(transposed))
-    if structure == "positive definite":
-        op = _ffi.posv(bool(lower), order, trans, return_info)
-    else:
-        op = _ffi.gesv(structure, bool(lower), order, trans, return_info)
+    op = _operation(structure, bool(lower), order, trans, return_info)
     op = op._replace(raises=raises, engine=maker)
     run = lambda b, own_b: _dispatch.call(op, (a, b), (own_a, own_b))[1:]  # noqa: E731
     if refine:
@@ -253,6 +271,37 @@ def solve(
         return b, SolveInfo(*solved(run, jnp.zeros((n, 1), dtype), True, a)[1:])
     x, *info = solved(run, b, own_b, a, not refine)
     return x, SolveInfo(*info)
+
+
+@functools.lru_cache(maxsize=512)
+def _prepared(
+    a: _eager.Signature,
+    b: _eager.Signature,
+    lower: bool,
+    assume_a: AssumeA,
+    transposed: bool,
+    return_info: bool,
+    on_failure: OnFailure,
+    mesh: Mesh | None,
+    engine: Engine | None,
+) -> _ffi.Operation | None:
+    """The operation for A and B that need no conversion, padding or batch; None for others."""
+    n = a.shape[0] if a.shape else 0
+    fits = a.shape == (n, n) and b.ndim in (1, 2) and b.shape[0] == n and 0 not in b.shape
+    typed = a.dtype == b.dtype and a.dtype.name in DTYPES
+    there = mesh is None or (isinstance(mesh, Mesh) and _padding.lies_on(a.sharding, mesh, n))
+    if not (fits and typed and there and n):
+        return None
+    structure, raises = structure_of("solve", assume_a), _failure.raises("solve", on_failure)
+    maker = _engine.checked("solve", engine, a)
+    op = _operation(structure, lower, 0, int(transposed), bool(return_info))
+    return op._replace(raises=raises, engine=maker)
+
+
+def _operation(structure: str, lower: bool, order: int, trans: int, condition: bool):
+    if structure == "positive definite":
+        return _ffi.posv(lower, order, trans, condition)
+    return _ffi.gesv(structure, lower, order, trans, condition)
 
 
 _STRUCTURES = {
@@ -328,7 +377,7 @@ def _padded(run, b, a):
         return x[:n], *more
     # Replicated or by columns: any number of rows can be added and cut off.
     mesh, back = a.sharding.mesh, _meshes.home(b, a.sharding.mesh)
-    few = k <= _dispatch.REPLICATED_RHS
+    few = k <= _shards.REPLICATED_RHS
     spec = PartitionSpec() if few else PartitionSpec(None, tuple(mesh.axis_names))
     missing = 0 if few else -k % mesh.size
     if missing:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.sharding import AxisType
 from jax.typing import ArrayLike
 
-from meshsolve import _dispatch, _failure, _ffi
+from meshsolve import _failure, _ffi, _shards
 from meshsolve._errors import mistake
 from meshsolve._operands import as_array, check_rhs, common_dtype, promoted
 from meshsolve._sharding import Placement
@@ -150,7 +150,7 @@ def solve(
 
     @jax.custom_jvp
     def run(a, b):
-        return _dispatch.local(op, at, "replicated", a, b)[1:]
+        return _shards.local(op, at, "replicated", a, b)[1:]
 
     @run.defjvp
     def _(primals, tangents):
