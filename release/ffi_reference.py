@@ -15,17 +15,19 @@ HEAD = "| routine | does | operands | results | attributes |\n|---|---|---|---|-
 ELEMENTS = {"a": "", "real": " real", "int32": " int32"}
 
 
-def array(of: Array, operands: tuple[Array, ...] = ()) -> str:
+def array(of: Array, routine: Routine, operands: tuple[Array, ...] = ()) -> str:
     """Name, elements and shape; after a slash the operand whose memory it takes."""
-    shape = f" `[{', '.join(of.shape)}]`" if of.shape else ""
+    square = "square" in routine.requires
+    extents = ["n" if square and extent != "k" else extent for extent in of.shape]
+    shape = f" `[{', '.join(extents)}]`" if extents else ""
     taken = "" if of.origin is None else f" / {operands[of.origin].name}"
     return f"{of.name}{ELEMENTS[of.elements]}{shape}{taken}"
 
 
 def row(of: Routine) -> str:
     """The line of a routine."""
-    operands = "; ".join(array(x) for x in of.operands)
-    results = "; ".join(array(x, of.operands) for x in of.results)
+    operands = "; ".join(array(x, of) for x in of.operands)
+    results = "; ".join(array(x, of, of.operands) for x in of.results)
     attributes = ", ".join(f"`{name}`" for name in of.attributes)
     return f"| `{of.name}` | {of.summary} | {operands} | {results} | {attributes} |\n"
 

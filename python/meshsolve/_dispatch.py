@@ -9,10 +9,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.core import Tracer
 from jax.experimental.custom_partitioning import custom_partitioning
-from jax.sharding import (
-    AxisType,
-    NamedSharding,
-)
+from jax.sharding import AxisType, NamedSharding
 
 from meshsolve import _eager, _failure, _ffi, _lowered, _meshes, _shards
 from meshsolve._batched import ONE, Batch, batchable

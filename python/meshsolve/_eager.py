@@ -54,8 +54,14 @@ def signature(x) -> Signature:
     return Signature(x.shape, x.dtype, x.sharding, column_major)
 
 
-def plain(*arrays) -> tuple[Signature, ...] | None:
-    """The signatures of arrays that are not traced and have their memory; None for others."""
+def plain(options: tuple, *arrays) -> tuple[Signature, ...] | None:
+    """The signatures of arrays that are not traced and have their memory; None for others, or if
+    the options of the call cannot be compared.
+    """
+    try:
+        hash(options)
+    except TypeError:
+        return None
     found = []
     for x in arrays:
         if not isinstance(x, jax.Array) or isinstance(x, Tracer) or x.is_deleted():
@@ -108,16 +114,17 @@ class Request(NamedTuple):
       op: the operation, with the storage of its matrix.
       at: the placement of the matrix; None if one device works alone.
       mode: how right-hand sides are distributed.
-      moves: the operands that are elsewhere, and where they go; all of them if no operand is on one
-        device.
+      moves: the operands that are elsewhere, and where they go.
+      together: whether one device has all operands, and no other one does.
       home: the sharding of the solution; None if it stays where it is made.
     """
 
     op: Operation
     at: Placement | None
     mode: str
-    moves: tuple[tuple[int, Sharding | Format], ...]
-    home: NamedSharding | None
+    moves: tuple[tuple[int, NamedSharding | Format], ...] = ()
+    together: bool = False
+    home: NamedSharding | None = None
 
 
 @functools.lru_cache(maxsize=512)
@@ -126,10 +133,8 @@ def prepared(op: Operation, *operands: Signature) -> Request:
     a = operands[op.matrix]
     at = placement_of(op.public, a)
     if at is None:
-        here, alone = a.sharding, isinstance(a.sharding, SingleDeviceSharding)
-        lies = [alone and x.sharding.device_set == here.device_set for x in operands]
-        moves = tuple((i, here) for i, is_there in enumerate(lies) if not is_there)
-        return Request(op, None, "", moves, None)
+        devices = {device for x in operands for device in x.sharding.device_set}
+        return Request(op, None, "", together=len(devices) == 1)
     op, at = settled(op, at)
     how = mode(op, operands, at.world)
     pairs = zip(op.operands, specs(op, at, how)[0], strict=True)
@@ -137,7 +142,7 @@ def prepared(op: Operation, *operands: Signature) -> Request:
     each = enumerate(zip(operands, targets, strict=True))
     moves = tuple((i, target) for i, (x, target) in each if not x.lies_in(target))
     home = None if op.rhs is None else _meshes.home(operands[op.rhs], at.mesh)
-    return Request(op, at, how, moves, home)
+    return Request(op, at, how, moves, home=home)
 
 
 def call(op: Operation, operands, own, signatures: tuple[Signature, ...] = ()):
@@ -149,16 +154,18 @@ def call(op: Operation, operands, own, signatures: tuple[Signature, ...] = ()):
     if known:
         op = op._replace(raises=False)
     if is_set := _meshes.mesh_is_set():
-        operands, signatures = [*operands], ()
-        operands[op.matrix] = _meshes.anchored(operands[op.matrix])
-        _expect_not_mapped(op, operands[op.matrix])
+        i = op.matrix
+        a = _meshes.anchored(operands[i])
+        _expect_not_mapped(op, a)
+        if a is not operands[i]:
+            operands, signatures = (*operands[:i], a, *operands[i + 1 :]), ()
     request = prepared(op, *(signatures or map(signature, operands)))
     if request.at is not None:
         results = _on_mesh(request, request.at, operands, own)
-    elif request.moves or is_set:
-        results = _on_one_device(op, operands, own)
-    else:
+    elif request.together and not is_set:
         results = program(op, None, "", tuple(own))(*operands)
+    else:
+        results = _on_one_device(op, operands, own)
     if known:
         _failure.check(op, results)
     return results
@@ -182,7 +189,7 @@ def _expect_not_mapped(op: Operation, a) -> None:
 
 
 def _on_mesh(request: Request, at: Placement, operands, own):
-    op, _, how, moves, home = request
+    op, how, moves, home = request.op, request.mode, request.moves, request.home
     with _meshes.mesh_context(at.mesh):
         if moves:
             operands, own = [*operands], [*own]

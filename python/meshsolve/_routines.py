@@ -33,7 +33,7 @@ class Routine(NamedTuple):
       family: "cholesky", "lu", "triangular", "residual", "norm" or "transpose".
       operands, results: its arrays; the operand ``place``, which comes first, is left out.
       attributes: those that not all routines have.
-      stages: what it does, in this order.
+      stages: what it does. "upright" is none: an A by rows, which is A^T, is first transposed.
       requires: "square", "whole columns".
     """
 

@@ -1,11 +1,12 @@
 """Linear systems with a sharded matrix: ``solve``."""
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
@@ -220,13 +221,13 @@ def solve(
     """
     del check_finite
     options = (bool(lower), assume_a, bool(transposed), return_info, on_failure, mesh, engine)
-    if not refine and all([isinstance(x, Hashable) for x in options]):
-        signatures = _eager.plain(a, b)
-        if signatures and (op := _prepared(*signatures, *options)):
-            _ffi.enter()
-            own = (overwrite_a, overwrite_b)
-            _, x, *info = _dispatch.call(op, (a, b), own, signatures)
-            return (x, SolveInfo(*info)) if return_info else x
+    widest = jax.dtypes.canonicalize_dtype(float)
+    signatures = None if refine else _eager.plain(options, a, b)
+    if signatures and (op := _prepared(widest, *signatures, *options)):
+        _ffi.enter()
+        own = (bool(overwrite_a), bool(overwrite_b))
+        _, x, *info = _dispatch.call(op, (a, b), own, signatures)
+        return (x, SolveInfo(*info)) if return_info else x
     structure = structure_of("solve", assume_a)
     raises = _failure.raises("solve", on_failure)
     given_a, given_b = a, b
@@ -275,6 +276,7 @@ def solve(
 
 @functools.lru_cache(maxsize=512)
 def _prepared(
+    widest: np.dtype,
     a: _eager.Signature,
     b: _eager.Signature,
     lower: bool,
@@ -285,10 +287,13 @@ def _prepared(
     mesh: Mesh | None,
     engine: Engine | None,
 ) -> _ffi.Operation | None:
-    """The operation for A and B that need no conversion, padding or batch; None for others."""
+    """The operation for A and B that need no conversion, padding or batch; None for others. JAX's
+    results have at most the precision of ``widest``.
+    """
     n = a.shape[0] if a.shape else 0
     fits = a.shape == (n, n) and b.ndim in (1, 2) and b.shape[0] == n and 0 not in b.shape
     typed = a.dtype == b.dtype and a.dtype.name in DTYPES
+    typed = typed and np.finfo(a.dtype).eps >= np.finfo(widest).eps
     there = mesh is None or (isinstance(mesh, Mesh) and _padding.lies_on(a.sharding, mesh, n))
     if not (fits and typed and there and n):
         return None

@@ -47,8 +47,8 @@ def test_a_warm_solve_enters_few_functions(a, storage, columns):
         there = jnp.asarray(there)
         for options in ({}, {"assume_a": "pos", "return_info": True}, {"on_failure": "raise"}):
             names = entered(lambda: ms.solve(given, there, **options))  # noqa: B023
-            limit = MOST + len(options.get("on_failure", "")) // 5  # it waits for `info`
-            assert len(names) <= limit, names
+            raises = "on_failure" in options  # it also looks at `info`
+            assert len(names) <= MOST + raises, names
 
 
 def test_what_is_prepared_belongs_to_its_operands_and_options(a):
@@ -75,6 +75,8 @@ def test_a_prepared_call_takes_memory_only_where_it_may(a):
         kept, sides = put_matrix(mesh, a, "rows"), put(mesh, b)
         ms.solve(kept, sides)
         assert not kept.is_deleted() and not sides.is_deleted()
+        ms.solve(kept, sides, overwrite_a=np.array(False))
+        assert not kept.is_deleted()
         ms.solve(kept, sides, overwrite_a=True, overwrite_b=True)
         assert kept.is_deleted() and sides.is_deleted()
         with pytest.raises(ValueError, match="solve: a: expected an array that still has its mem"):
@@ -91,7 +93,27 @@ def test_a_prepared_call_may_be_inside_of_a_traced_function(a):
 
 def test_options_that_cannot_be_hashed_are_named(a):
     sides = jnp.ones(N, jnp.float32)
-    with pytest.raises(ValueError, match="solve: on_failure: expected"):
-        ms.solve(jnp.asarray(a), sides, on_failure=["raise"])
-    with pytest.raises(TypeError, match="solve: mesh: expected"):
-        ms.solve(jnp.asarray(a), sides, mesh=["x"])
+    for given in (["raise"], ("raise", [])):
+        with pytest.raises(ValueError, match="solve: on_failure: expected"):
+            ms.solve(jnp.asarray(a), sides, on_failure=given)
+        with pytest.raises(TypeError, match="solve: mesh: expected"):
+            ms.solve(jnp.asarray(a), sides, mesh=given)
+
+
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype float64")
+def test_results_have_the_precision_that_jax_allows(a):
+    with jax.enable_x64(True):
+        wide, sides = jnp.asarray(a, jnp.float64), jnp.ones(N, jnp.float64)
+    for allowed, dtype in ((False, "float32"), (True, "float64"), (False, "float32")):
+        with jax.enable_x64(allowed):
+            assert ms.solve(wide, sides).dtype == dtype
+
+
+def test_a_mesh_that_is_set_changes_no_result(a):
+    mesh, other = mesh_of(range(4)), mesh_of(range(2), "explicit")
+    matrix, sides = put_matrix(mesh, a, "rows"), put(mesh, np.ones(N, np.float32))
+    x = ms.solve(matrix, sides)
+    for there in (mesh, other):
+        with jax.set_mesh(there):
+            again = ms.solve(matrix, sides)
+        assert again.sharding == x.sharding and np.array_equal(again, x)

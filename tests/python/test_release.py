@@ -113,7 +113,7 @@ def test_the_reference_of_the_ffi_target_is_the_library_s(monkeypatch):
 
     text = ffi_reference.PAGE.read_text()
     assert ffi_reference.page(text) == text
-    assert "| `potrs` |" in text and "b `[m, k]` | x `[n, k]` / b | `rhs`, `trans` |" in text
+    assert "| `potrs` |" in text and "b `[n, k]` | x `[n, k]` / b | `rhs`, `trans` |" in text
 
 
 def test_circles_among_modules_are_found(tmp_path):

@@ -258,8 +258,12 @@ fn attributes_are_checked_when_the_program_is_compiled() {
         (posv(2).int("lower", 2), "attribute `lower`: expected 0 or 1, got 2"),
         (
             posv(2).text("structure", "general"),
-            "meshsolve.posv: attribute `structure`: expected no more than [\"rhs\", \"trans\", \"lower\"] \
-             and what all routines take, got this one; leave it out",
+            "meshsolve.posv: attribute `structure`: expected a routine with this attribute, and not one that \
+             has `rhs`, `trans`, `lower` as its own, got it; leave it out",
+        ),
+        (
+            Map::routine("lu_to_scipy", 2).int("lower", 1),
+            "and not one that has none of its own, got it; leave it out",
         ),
         (
             posv(2).int("grid_rows", -1),

@@ -19,13 +19,15 @@ impl<T: Scalar> Solver<T> {
         has.then(|| self.call_memory.region(&self.sizes, Region::Sums(worker)))
     }
 
-    /// The totals of all workers' sums, on worker 0. The others have zeros. All workers meet at its
+    /// The totals of all workers' sums, on worker 0. The others get none. All workers meet at its
     /// beginning.
-    pub(super) fn totals(&self, worker: &mut impl Worker<T>) -> Step<Vec<f64>> {
+    fn totals(&self, worker: &mut impl Worker<T>) -> Step<Vec<f64>> {
         worker.barrier()?;
+        if worker.worker() != 0 {
+            return Ok(Vec::new());
+        }
         let (mut totals, mut sums) = (vec![0.0; self.sizes.sums], vec![0.0; self.sizes.sums]);
-        let all = if worker.worker() == 0 { worker.workers() } else { 0 };
-        for of_worker in (0..all).map_while(|w| self.sums_of(w)) {
+        for of_worker in (0..worker.workers()).map_while(|w| self.sums_of(w)) {
             let there = worker.fetch(Remote::new(of_worker))?;
             worker.get(there, &mut sums)?;
             totals.iter_mut().zip(&sums).for_each(|(total, sum)| *total += sum);

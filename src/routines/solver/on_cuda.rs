@@ -17,6 +17,7 @@ use super::options::{Engine, Family, Options};
 use super::sizes::{Machine, Sizes};
 use super::widths::{Shape, WHOLE_BY_ONE_RANK, cuda_tile_width, is_factored_whole};
 use crate::call::{Buffer, Call, Job};
+use crate::device::cpu::float_mode::FloatMode;
 use crate::device::cuda::communicator::{CudaCommunicator, CudaMemory};
 use crate::device::cuda::device::Device;
 use crate::device::cuda::device::tools::Tools;
@@ -98,12 +99,14 @@ impl Sizes {
         let estimate = if verb.condition { crate::algorithms::condition::block(n) } else { 0 };
         // Columns of right-hand sides that one operation works on.
         let columns = self.group.min(rhs).max(rhs.min(self.shared / m.max(1))).max(estimate);
-        // A norm reads its own shard, and the sums of others.
+        // A norm reads its own shard.
         let shares = ranks > 1 && verb.family != Family::Norm;
         let is_lu = verb.family == Family::Lu;
         // What comes from other ranks: a tile, sums for its rows, or a product for an inverse.
         let product = if verb.invert && is_lu { m } else { 0 };
         let fetched = if shares { widest * widest.max(columns).max(product) } else { 0 };
+        // Rank 0 adds up the sums of all.
+        let totals = if ranks > 1 && rank == 0 { self.sums } else { 0 };
         // Conjugates of the factors of x.
         let own = m * columns + widest * columns + square;
         // Inverses from L and U interchange columns in any order.
@@ -136,7 +139,7 @@ impl Sizes {
             sums: self.sums * size_of::<f64>(),
             pivots: self.pivots * size_of::<i32>(),
             arenas: [arena, extra],
-            fetched: (fetched * size).max(self.sums * size_of::<f64>()),
+            fetched: (fetched * size).max(totals * size_of::<f64>()),
             panel: if is_sent { m * widest * size } else { 0 },
             infos: count * size_of::<i32>(),
             panel_pivots: widest * size_of::<i64>(),
@@ -218,7 +221,11 @@ impl<T: Scalar> Shared<T> {
             let mut worker =
                 unsafe { CudaWorker::new(comm, &self.cuda_comm, clique, rank, tools, scratch) };
             // A stop is no error here: the rank that stopped the call has recorded the reason.
+            // XLA's threads flush subnormal numbers.
+            let mode = FloatMode::current();
+            FloatMode::IEEE.enter();
             let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut worker)));
+            mode.enter();
             steps.map_or_else(caught, drop);
             worker.close()
         }));

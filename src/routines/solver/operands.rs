@@ -128,9 +128,11 @@ impl Expected<'_> {
                     Extent::Least => m.min(n),
                     Extent::K => rhs,
                 };
-                let whole: Vec<usize> = slot.shape.iter().map(extent).collect();
-                let shape = if slot.kind.is_matrix() { &shard[..] } else { &whole };
-                buffer.check(name, &what, of, shape)?;
+                let shape = match slot.kind.is_matrix() {
+                    true => shard.to_vec(),
+                    false => slot.shape.iter().map(extent).collect(),
+                };
+                buffer.check(name, &what, of, &shape)?;
             }
         }
         Ok(Problem { m, n, grid, rhs, dtype })

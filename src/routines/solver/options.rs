@@ -294,9 +294,12 @@ impl Verb {
             !self.attributes.contains(*name) && is_given()
         };
         if let Some(name) = OWN_ATTRIBUTES.iter().find(is_foreign) {
-            let own = self.attributes;
-            let expected = format!("no more than {own:?} and what all routines take");
-            return Err(given.wrong(name, &expected, "this one; leave it out"));
+            let own = match self.attributes {
+                [] => "none of its own".to_owned(),
+                own => format!("`{}` as its own", own.join("`, `")),
+            };
+            let expected = format!("a routine with this attribute, and not one that has {own}");
+            return Err(given.wrong(name, &expected, "it; leave it out"));
         }
         let structures = [
             ("general", Structure::General),

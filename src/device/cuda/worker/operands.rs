@@ -145,6 +145,8 @@ impl CudaWorker<'_> {
         let (from, mut to) = (Piece::of(from), Piece::of(to));
         if to.height == 1 {
             to.lines.pitch = from.width;
+        } else {
+            assert_eq!(from.size(), to.size(), "lines of a copy");
         }
         self.move_piece(from, to)
     }
