@@ -8,9 +8,11 @@ mod getrf;
 mod norm;
 mod panel;
 mod scratch;
+mod sizes;
 mod strip;
 pub mod threads;
 mod worker;
 
 pub use scratch::Scratch;
-pub use worker::{CpuWorker, scratch_elements, shared_elements, worker_count};
+pub use sizes::{scratch_elements, shared_elements, worker_count};
+pub use worker::CpuWorker;

@@ -20,6 +20,7 @@ use super::float_mode::FloatMode;
 use super::getrf::swap_rows;
 use super::norm;
 use super::panel::GroupPanel;
+use super::sizes::{LINE, packed_elements, packed_rows, shared_elements};
 use crate::comm::{Comm, Communicator, Group, Members, Phase, Step, Stopped};
 use crate::device::{Device, Moduli, Op, Side, Squares, Triangle, Update, Worker};
 use crate::error::Error;
@@ -31,33 +32,10 @@ use crate::trace::WorkerTrace;
 use crate::transpose::Square;
 use crate::{settings, transpose};
 
-/// Bytes of packed panel that a worker keeps in cache.
-const PACK_BYTES: usize = 512 << 10;
-/// Bytes of tiles that are packed at a time. They multiply the panel.
-const TILES_BYTES: usize = 640 << 10;
-/// Bytes between packed columns, so they do not all map to the same sets of the first-level cache.
-const LINE: usize = 64;
 /// A substitution with fewer columns than this does not pack: so few fit in one set of a cache.
 const NARROWEST_PRODUCT: usize = 8;
 /// Interval of progress reports; the first comes after it.
 const LONG: Duration = Duration::from_secs(1);
-
-/// Workers of a call over `ranks` devices on a machine with `threads` threads: equally many for
-/// each rank. With more ranks than threads there is one worker a thread.
-pub fn worker_count(ranks: usize, threads: usize) -> usize {
-    if ranks >= threads { threads.max(1) } else { ranks * (threads / ranks) }
-}
-
-/// Rows of the panel that are packed at a time, for tiles of `width` columns.
-fn packed_rows<T>(width: usize) -> usize {
-    let rows = PACK_BYTES / (width.max(1) * size_of::<T>());
-    (rows / 64 * 64).clamp(64, 1024)
-}
-
-/// Elements of scratch that the workers share while they transpose `shards` shards.
-pub fn shared_elements<T>(plan: &transpose::Plan, shards: usize) -> usize {
-    shards * plan.shared_bytes().div_ceil(size_of::<T>())
-}
 
 /// This worker's share of the units of all shards, as (shard, units). Units number through all
 /// shards, and a share is one run of them.
@@ -73,17 +51,6 @@ fn shares(
         move |unit: usize, rank: usize| unit.clamp(rank * units, (rank + 1) * units) - rank * units;
     let share = move |rank| (rank, within(first, rank)..within(end, rank));
     (0..shards).map(share).filter(|(_, units)| !units.is_empty())
-}
-
-/// Elements of a packed panel, or of a square tile.
-fn packed_elements<T>(width: usize) -> usize {
-    (packed_rows::<T>(width).max(width) + LINE / size_of::<T>()) * width
-}
-
-/// Elements of a worker's scratch for packing, for so many tile columns of `width` columns.
-pub fn scratch_elements<T>(width: usize, tiles: usize) -> usize {
-    let most = TILES_BYTES / (width * width).max(1) / size_of::<T>();
-    packed_elements::<T>(width) + tiles.clamp(1, most.max(1)) * width * width
 }
 
 pub struct CpuWorker<'a, T> {
