@@ -156,6 +156,9 @@ def main() -> int:
 def run_all(chosen: list[Step], options) -> int:
     """Run each step while there is time; return 0 unless one has failed."""
     report = Report(options.out / "first-gpu-run.json", options.platform)
+    if (options.out / KERNELS).exists():
+        # A copy from another machine may have lost the mode that the cache asks for.
+        (options.out / KERNELS).chmod(0o700)
     start = time.monotonic()
     left = lambda: 60 * options.minutes - (time.monotonic() - start)  # noqa: E731
     for step in chosen:

@@ -72,7 +72,7 @@ def devices_along(spec: PartitionSpec, mesh: Mesh) -> int:
 
 
 def expect_known(operation: str, devices) -> None:
-    """Refuse devices of platforms without solvers; warn once about those on GPUs."""
+    """Refuse devices of platforms without solvers; warn once about several GPUs."""
     platforms = {device.platform for device in devices}
     if others := platforms - {"cpu", "gpu"}:
         raise mistake(
@@ -82,16 +82,16 @@ def expect_known(operation: str, devices) -> None:
             f"one on devices of platform {', '.join(sorted(others))}",
             'move it with jax.device_put(a, jax.devices("cpu")[0])',
         )
-    if "gpu" in platforms:
-        _warn_of_gpus()
+    if "gpu" in platforms and len(devices) > 1:
+        _warn_of_several_gpus()
 
 
 @functools.cache
-def _warn_of_gpus() -> None:
+def _warn_of_several_gpus() -> None:
     warnings.warn(
-        "meshsolve's solvers on CUDA devices have been tested on emulated devices only: check "
-        "residuals, and please report how it went. warnings.filterwarnings('ignore', "
-        "module='meshsolve') silences this",
+        "meshsolve's solvers have run on one GPU; several GPUs have been tested on emulated "
+        "devices only: check residuals, and please report how it went. "
+        "warnings.filterwarnings('ignore', module='meshsolve') silences this",
         stacklevel=2,
     )
 

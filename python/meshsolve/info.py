@@ -47,7 +47,7 @@ def collect(n: int = 512) -> dict[str, Any]:
         "timeout_seconds": timeout(),
         "ffi_api_compiled": ".".join(map(str, _core.ffi_api_version())),
         "routines": {name: routine.summary for name, routine in ROUTINES.items()},
-        "backends": {"host": "used", "cuda": "tested on emulated devices only"},
+        "backends": {"host": "used", "cuda": "one device tested, several on emulated devices only"},
         "devices": devices,
         "cuda": _cuda.report(_architectures(jax.devices())),
         "libraries": {name: _located(name, _cuda.search_folders()) for name in _LIBRARIES},

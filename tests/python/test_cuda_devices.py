@@ -111,12 +111,15 @@ def test_solvers_refuse_devices_of_other_platforms():
     )
 
 
-def test_what_is_known_of_gpus_is_said_once():
-    _sharding._warn_of_gpus.cache_clear()
-    with pytest.warns(UserWarning, match="tested on emulated devices only: check residuals"):
-        _sharding.expect_known("solve", [Elsewhere("gpu")])
+def test_what_is_known_of_several_gpus_is_said_once():
+    _sharding._warn_of_several_gpus.cache_clear()
+    message = "several GPUs have been tested on emulated devices only: check residuals"
+    with pytest.warns(UserWarning, match=message):
+        _sharding.expect_known("solve", [Elsewhere("gpu")] * 2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        _sharding.expect_known("solve", [Elsewhere("gpu")] * 2)
+        _sharding._warn_of_several_gpus.cache_clear()
         _sharding.expect_known("solve", [Elsewhere("gpu")])
 
 

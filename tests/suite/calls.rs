@@ -275,7 +275,7 @@ fn attributes_are_checked_when_the_program_is_compiled() {
         ),
         (
             posv(2).int("tile", -1),
-            "attribute `tile`: expected a width from 1 to 8192, or 0, got -1",
+            "attribute `tile`: expected a width from 1 to 1048576, or 0, got -1",
         ),
         (
             posv(2).int("tle", 8),

@@ -8,7 +8,7 @@ const ALIGNMENT: usize = 256;
 /// cuBLAS recommends 32 MiB on newer devices. Smaller problems need less.
 const WORKSPACE: [usize; 2] = [4 << 20, 32 << 20];
 /// Bytes of a shard from which on 32 MiB are little.
-const LARGE: usize = 2 << 30;
+const LARGE: usize = 8 << 30;
 
 /// Sizes of the parts, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

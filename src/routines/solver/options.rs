@@ -335,7 +335,7 @@ impl Verb {
             )?,
             rhs: given.choice("rhs", &distributions)?,
             mapping: given.choice("order", &mappings)?,
-            tile: given.count("tile", 8192, "a width from 1 to 8192, or 0")?,
+            tile: given.count("tile", 1 << 20, "a width from 1 to 1048576, or 0")?,
             engine: given.choice(
                 "engine",
                 &[("meshsolve", Engine::Own), ("cusolvermg", Engine::CusolverMg)],
