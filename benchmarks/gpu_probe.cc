@@ -329,7 +329,8 @@ ffi::Error Plain(Stream stream, ffi::ScratchAllocator scratch, ffi::Dictionary a
       error = OwnAllocation(size, stream);
       break;
     case 5: {
-      std::optional<void*> block = scratch.Allocate(size, 256);
+      // XLA refuses larger alignments than 16.
+      std::optional<void*> block = scratch.Allocate(size, 16);
       if (!block.has_value()) return ffi::Error::Internal("no scratch");
       error = Touch(*block, size, stream);
       break;

@@ -53,15 +53,10 @@ pub fn factor<T: Scalar, W: Worker<T>>(
                 true => share::step(worker, a, pivots, &panel, group, &panels)?,
                 false => step(worker, a, pivots, &panel, group, &panels)?,
             }
-        } else if is_alone(worker) {
-            interchange_left(worker, a, pivots, k);
         }
         worker.progress(next.get(), columns.count());
     }
     worker.barrier()?;
-    if is_alone(worker) {
-        return Ok(());
-    }
     for t in owned_from(worker, columns, first) {
         let rest = columns.tile(t).rows().end..a.all_rows().end;
         worker.span("swap rows", None, |w| {
@@ -98,29 +93,6 @@ fn step<T: Scalar, W: Worker<T>>(
                 finish_row(worker, pivots, panel, columns);
             }
             subtract(worker, a, panel, others, Update::Lu, a.all_rows());
-            if is_alone(worker) {
-                interchange_left(worker, a, pivots, panel.tile());
-            }
         },
     )
-}
-
-/// Whether this is the only rank, so that nobody else reads L.
-fn is_alone<T: Scalar, W: Worker<T>>(worker: &W) -> bool {
-    W::IS_RANK && worker.workers() == 1
-}
-
-/// Applies the interchanges of panel `k` to the columns of L on its left.
-fn interchange_left<T: Scalar, W: Worker<T>>(
-    worker: &mut W,
-    a: &DistMatrix<T>,
-    pivots: Cells<i32>,
-    k: TileColumn,
-) {
-    let rows = a.columns().tile(k).rows();
-    for (_, left) in a.adjacent(TileColumn::each(TileColumn::new(0)..k), a.n()) {
-        worker.span("swap rows", Some(k), |w| {
-            w.swap_rows(left, rows.start, pivots.matrix_rows(rows.clone()), false);
-        });
-    }
 }
