@@ -5,6 +5,8 @@ the file, ``columns`` the head of the table, ``cells`` the text of each further 
 row's fields. In each line ``label | condition | condition`` a condition selects the row of a cell,
 such as ``what=scipy n=4096 routine=lu``. ``where`` has the keys that a condition lacks. Cells of
 disturbed rows are marked.
+
+The table of the library's routines replaces a fenced block ``routines``.
 """
 
 import csv
@@ -42,7 +44,34 @@ def on_page_markdown(markdown, page=None, **_):
         for uri, path in COPIED.items():
             markdown = markdown.replace(f"]({path.relative_to(ROOT)})", f"]({uri})")
         markdown = markdown.replace("](docs/", "](")
+    markdown = re.sub(r"^```routines\n```$", lambda _: routines(), markdown, flags=re.M)
     return re.sub(r"^```results\n(.*?)^```$", lambda m: table(m[1]), markdown, flags=re.M | re.S)
+
+
+def routines() -> str:
+    """The table of routines, from the compiled library: operands and results have name, elements
+    and shape, results after a slash the operand whose memory they take.
+    """
+    from meshsolve._routines import ROUTINES
+
+    head = "| routine | does | operands | results | attributes |\n|---|---|---|---|---|\n"
+    return head + "\n".join(map(_routine, ROUTINES.values()))
+
+
+def _routine(of) -> str:
+    elements = {"a": "", "real": " real", "int32": " int32"}
+    square = "square" in of.requires
+
+    def array(x, operands=()) -> str:
+        extents = ["n" if square and extent != "k" else extent for extent in x.shape]
+        shape = f" `[{', '.join(extents)}]`" if extents else ""
+        taken = "" if x.origin is None else f" / {operands[x.origin].name}"
+        return f"{x.name}{elements[x.elements]}{shape}{taken}"
+
+    operands = "; ".join(map(array, of.operands))
+    results = "; ".join(array(x, of.operands) for x in of.results)
+    attributes = ", ".join(f"`{name}`" for name in of.attributes)
+    return f"| `{of.name}` | {of.summary} | {operands} | {results} | {attributes} |"
 
 
 def table(block: str) -> str:

@@ -84,6 +84,8 @@ pub trait Scalar:
     fn magnitude(self) -> f64;
     /// Re and Im.
     fn parts(self) -> (f64, f64);
+    /// The number of these parts; a real one has no Im.
+    fn of_parts(re: f64, im: f64) -> Self;
     /// Whether Re and Im are finite.
     fn is_number(self) -> bool {
         let (re, im) = self.parts();
@@ -127,6 +129,10 @@ macro_rules! scalar {
 
             fn parts(self) -> (f64, f64) {
                 (Self::real_part_impl(&self).into(), Self::imag_part_impl(&self).into())
+            }
+
+            fn of_parts(re: f64, im: f64) -> Self {
+                $of(re as $real, im as $real)
             }
 
             fn divided_by(self, by: Self) -> Self {

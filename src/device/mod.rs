@@ -9,9 +9,7 @@ pub mod squares;
 mod worker;
 
 pub use squares::Squares;
-pub use worker::{WholeStep, Worker};
-
-pub(crate) use worker::no_engine;
+pub use worker::Worker;
 
 use std::ops::Range;
 

@@ -6,25 +6,10 @@ use bytemuck::Pod;
 
 use super::Device;
 use crate::comm::{Comm, Step};
-use crate::error::{Error, Kind};
 use crate::layout::TileColumn;
-use crate::matrix::{Cells, DistMatrix};
+use crate::matrix::Cells;
 use crate::scalar::Scalar;
 use crate::transpose;
-
-/// A step of a vendor's solver on the whole matrix.
-#[derive(Clone, Copy, Debug)]
-pub enum WholeStep<'a, T> {
-    /// `A = L L^H` in the lower triangle.
-    Potrf,
-    /// The lower triangle of A^-1 in the place of L.
-    Potri,
-    /// `P A = L U`, and the numbers of interchanged rows.
-    Getrf(Cells<'a, i32>),
-    /// `A X = B` from L, or from L and U with those numbers; with conj(A) if `conjugated`. A worker
-    /// passes the right-hand sides that it holds.
-    Solve { x: Option<Cells<'a, T>>, pivots: Option<Cells<'a, i32>>, conjugated: bool },
-}
 
 /// One worker of a call, on one device.
 pub trait Worker<T: Scalar>: Device<T> + Comm {
@@ -40,11 +25,6 @@ pub trait Worker<T: Scalar>: Device<T> + Comm {
     /// Other workers wait for the work that follows: a panel and its predecessors. `false` ends
     /// this. A device does it at the same time as the work that it has got since the last fork.
     fn ahead(&mut self, _: bool) {}
-    /// A step of a vendor's solver of whole matrices, where the call has one. All workers call
-    /// this, and it ends with a barrier.
-    fn whole(&mut self, _: &DistMatrix<T>, _: WholeStep<T>) -> Step {
-        Err(self.fail(no_engine()))
-    }
     /// Reads a block, row by row.
     fn get<U: Pod>(&mut self, from: Cells<U>, to: &mut [U]) -> Step;
     /// Writes a block, row by row.
@@ -78,9 +58,4 @@ pub trait Worker<T: Scalar>: Device<T> + Comm {
     fn ends_phase(&mut self, _: &'static str, _from: Instant, _to: Instant) {}
     /// Marks panel `done` of `total` as factored, for progress lines.
     fn progress(&mut self, done: usize, total: usize);
-}
-
-pub(crate) fn no_engine() -> Error {
-    let text = "meshsolve: expected a call with an engine; this is a defect of meshsolve";
-    Error::new(Kind::Internal, text)
 }

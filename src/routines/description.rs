@@ -12,6 +12,8 @@ pub struct Description {
     /// The attributes that it has in addition to those of all routines.
     pub attributes: Vec<&'static str>,
     pub stages: Vec<&'static str>,
+    /// Whether an A by rows, which is A^T, is first transposed across the shards.
+    pub upright: bool,
     /// What it requires of its matrix, beyond the checks of every call: "square", "whole columns".
     pub requires: Vec<&'static str>,
 }

@@ -35,7 +35,7 @@ pub trait Configured: Send + Sync {
 /// All routines.
 pub fn table() -> impl Iterator<Item = &'static dyn Routine> {
     let transpose: &'static dyn Routine = &transpose::Transpose;
-    solver::verbs().map(|verb| verb as &dyn Routine).chain([transpose]).chain(added())
+    solver::solvers().map(|routine| routine as &dyn Routine).chain([transpose]).chain(added())
 }
 
 /// Adds a routine, for tests.

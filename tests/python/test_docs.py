@@ -103,14 +103,22 @@ def test_blocks_are_of_known_languages():
         fences = len(re.findall(r"^ *```", page.read_text(), re.M))
         made = list(blocks(page))
         assert fences == 2 * len(made) or name == "README.md", f"{name}: a fence without a language"
-        assert {language for _, language, *_ in made} <= {"python", "sh", "text", "results"}, name
+        assert {language for _, language, *_ in made} <= {
+            "python",
+            "sh",
+            "text",
+            "results",
+            "routines",
+        }, name
 
 
 def test_tables_of_results():
-    """Measured files fill each of them."""
+    """Measured files fill each of them, and the library that of its routines."""
     spec = importlib.util.spec_from_file_location("hooks", ROOT / "docs/hooks.py")
     hooks = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hooks)
+    made = hooks.on_page_markdown(PAGES["design/ffi.md"].read_text())
+    assert "```routines" not in made and "b `[n, k]` | x `[n, k]` / b | `rhs`, `trans` |" in made
     page = PAGES["performance.md"].read_text()
     made = hooks.on_page_markdown(page)
     assert "```results" in page and "```results" not in made

@@ -106,16 +106,6 @@ def test_dependencies_that_cannot_be():
     assert newer == ["it 1.0: expected Rust 1.89 or older, got 1.89.1"]
 
 
-def test_the_reference_of_the_ffi_target_is_the_library_s(monkeypatch):
-    """`python release/ffi_reference.py` writes it."""
-    monkeypatch.syspath_prepend(ROOT / "release")
-    import ffi_reference
-
-    text = ffi_reference.PAGE.read_text()
-    assert ffi_reference.page(text) == text
-    assert "| `potrs` |" in text and "b `[n, k]` | x `[n, k]` / b | `rhs`, `trans` |" in text
-
-
 def test_circles_among_modules_are_found(tmp_path):
     """Modules of a folder use each other in one direction. Parents and children use each other."""
     texts = {

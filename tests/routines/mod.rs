@@ -2,6 +2,7 @@
 
 pub mod cholesky;
 pub mod condition;
+pub mod every;
 pub mod inverse;
 pub mod lu;
 pub mod norm;
@@ -17,6 +18,7 @@ macro_rules! every_routine {
                 inverse::inverses_in_every_storage condition::conditions_in_every_storage
                 read_only::triangular_systems read_only::residuals norm::norms_in_every_storage
                 norm::norms_of_rectangles_on_grids
+                every::routines_of_the_table
                 not_finite::lu_of_what_is_not_finite not_finite::cholesky_of_what_is_not_finite
             }
         })*

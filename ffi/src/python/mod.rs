@@ -11,8 +11,8 @@ use pyo3::types::{PyCapsule, PyDict};
 
 use crate::bridge::ffi;
 use meshsolve::embedding::{
-    Array, DType, Forecast, cpu_tile_width, cusolvermg_tile_width, table, verbs, widest_of_engine,
-    worker_count,
+    Array, DType, Forecast, cpu_tile_width, cusolvermg_tile_width, solvers, table,
+    widest_of_engine, worker_count,
 };
 use meshsolve::layout::{Column, Mapping, Partition, Storage};
 use meshsolve::log::{self, Event};
@@ -57,6 +57,7 @@ fn routine_table(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         of.set_item("results", arrays(py, &described.results)?)?;
         of.set_item("attributes", described.attributes)?;
         of.set_item("stages", described.stages)?;
+        of.set_item("upright", described.upright)?;
         of.set_item("requires", described.requires)?;
         routines.set_item(routine.name(), of)?;
     }
@@ -233,9 +234,10 @@ fn solver_dtype(name: &str) -> PyResult<DType> {
 /// columns in a routine; and the largest width.
 #[pyfunction]
 fn engine_order(routine: &str, n: usize, ranks: usize) -> PyResult<(usize, usize)> {
-    let verb = verbs().find(|verb| verb.name == routine);
-    let verb = verb.ok_or_else(|| PyValueError::new_err(format!("{routine:?} is no solver")))?;
-    let widest = widest_of_engine(verb.family);
+    let found = solvers().find(|one| one.name == routine);
+    let routine =
+        found.ok_or_else(|| PyValueError::new_err(format!("{routine:?} is no solver")))?;
+    let widest = widest_of_engine(routine.family);
     Ok((cusolvermg_tile_width(n, ranks, widest).err().unwrap_or(n), widest))
 }
 
@@ -268,8 +270,8 @@ fn plan<'py>(
         return Err(PyValueError::new_err(format!("plan: {storage:?}, n = {n}, {ranks} ranks")));
     };
     let unknown = || PyValueError::new_err(format!("plan: no solver is named {routine:?}"));
-    let verb = verbs().find(|v| v.name == routine).ok_or_else(unknown)?;
-    let plan = Forecast::new(verb, n, ranks, dtype, storage, lower, rhs, distributed);
+    let routine = solvers().find(|one| one.name == routine).ok_or_else(unknown)?;
+    let plan = Forecast::new(routine, n, ranks, dtype, storage, lower, rhs, distributed);
     let says = PyDict::new(py);
     says.set_item("shard", plan.shard.to_string())?;
     says.set_item("solver_shard", plan.solver_shard.to_string())?;

@@ -9,7 +9,6 @@ use super::device::queue::Lines;
 use super::handle::Address;
 use super::seat::Seat;
 use super::vendor::mg::{Distributed, Grid, Outcome, Whole, Work};
-use crate::device::WholeStep;
 use crate::error::Result;
 use crate::layout::{Column, GlobalColumn, Layout, Partition};
 use crate::matrix::{Cells, DistMatrix, Remote};
@@ -58,6 +57,20 @@ impl Asked {
         let Asked { potrf, potri, potrs, getrf, getrs, .. } = self;
         ![potrf, potri, potrs, getrf, getrs].contains(&true)
     }
+}
+
+/// A step of a vendor's solver on the whole matrix.
+#[derive(Clone, Copy, Debug)]
+pub enum WholeStep<'a, T> {
+    /// `A = L L^H` in the lower triangle.
+    Potrf,
+    /// The lower triangle of A^-1 in the place of L.
+    Potri,
+    /// `P A = L U`, and the numbers of interchanged rows.
+    Getrf(Cells<'a, i32>),
+    /// `A X = B` from L, or from L and U with those numbers; with conj(A) if `conjugated`. A worker
+    /// passes the right-hand sides that it holds.
+    Solve { x: Option<Cells<'a, T>>, pivots: Option<Cells<'a, i32>>, conjugated: bool },
 }
 
 /// A rank's device and shard.

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::call_memory::CallMemory;
+use super::engine;
 use super::job::Solver;
 use super::on_cuda::CudaSolver;
-use super::options::{Engine, Options, Verb};
+use super::options::Options;
+use super::routine::SolverRoutine;
 use super::sizes::{Machine, Sizes};
 use super::slot::Slot;
 use crate::call::{Attributes, Call, Job};
@@ -14,7 +16,7 @@ use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::routines::{Configured, Description, OnCuda, Routine};
 
-impl Routine for Verb {
+impl Routine for SolverRoutine {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -27,7 +29,8 @@ impl Routine for Verb {
             operands: arrays(self.signature.args),
             results: arrays(self.signature.rets),
             attributes: self.attributes.to_vec(),
-            stages: self.stages.iter().map(|stage| stage.name()).collect(),
+            stages: self.run.iter().map(|stage| stage.name()).collect(),
+            upright: self.upright,
             requires: self.requires.iter().map(|requirement| requirement.name()).collect(),
         }
     }
@@ -39,11 +42,12 @@ impl Routine for Verb {
 
 impl Configured for Options {
     fn prepare(&self, calls: Vec<Call>, since: Instant) -> Result<Arc<dyn Job>> {
-        if self.engine != Engine::Own {
+        if !engine::of(self).is_on_host() {
             return Err(Error::invalid(format!(
                 "meshsolve.{}: engine: expected \"meshsolve\" for arrays in the host's memory, got \
-                 \"cusolvermg\"; leave engine=None where A is factored, or put A on CUDA devices",
-                self.verb.name
+                 {:?}; leave engine=None where A is factored, or put A on CUDA devices",
+                self.routine.name,
+                self.engine.name()
             )));
         }
         let problem = self.problem(calls.len(), &calls)?;

@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use super::call_memory::{CallMemory, Region};
 use super::operands::Problem;
-use super::options::{Family, Options, Verb};
-use super::sizes::{Sizes, panel_rows};
+use super::options::Options;
+use super::routine::{SolverRoutine, Stage, panel_rows};
+use super::sizes::Sizes;
 use super::slot::{Kind, Signature};
 use crate::algorithms::lu::more_elements;
 use crate::call::{Buffer, Call};
@@ -44,8 +45,8 @@ pub(super) struct Found<T> {
     pub moduli: Moduli,
     /// The condition of A in its 1-norm, estimated; 0 without a factor.
     pub condition: f64,
-    /// The determinant, and it divided by its size.
-    pub determinant: [T; 2],
+    /// The results of kind `Value`, in their order.
+    pub values: [T; 2],
     /// The logarithm of its size; NaN without a factor.
     pub logdet: f64,
 }
@@ -60,10 +61,10 @@ impl<T: Scalar> Solver<T> {
         sizes: Sizes,
         call_memory: CallMemory,
     ) -> Result<Self> {
-        let args = options.verb.signature.args;
+        let args = options.routine.signature.args;
         // Ranks use their own pivots, workers that share memory the first rank's.
         let used = if sizes.is_rank { &calls[..] } else { &calls[..1] };
-        check_pivots(&*call_memory.memory, options.verb, used, problem.n)?;
+        check_pivots(&*call_memory.memory, options.routine, used, problem.n)?;
         let info_given = match Signature::find(args, Kind::Info) {
             Some(info) => {
                 let info = calls[0].args[info].column::<i32>();
@@ -73,10 +74,10 @@ impl<T: Scalar> Solver<T> {
             }
             None => 0,
         };
-        let given = Signature::find(args, Kind::Real)
+        let given = Signature::find(args, Kind::Norm)
             .map(|norm| real_at(&*call_memory.memory, &calls[0].args[norm]));
-        let (moduli, determinant) = (Moduli::default(), [T::ZERO; 2]);
-        let found = Found { moduli, condition: 0.0, determinant, logdet: f64::NAN };
+        let (moduli, values) = (Moduli::default(), [T::ZERO; 2]);
+        let found = Found { moduli, condition: 0.0, values, logdet: f64::NAN };
         let sharing = Sharing { workers: settings::cores(), ..Sharing::default() };
         let figures = figures::<T>(&options, &problem, &sizes, call_memory.visible);
         if options.alone {
@@ -109,9 +110,9 @@ impl<T: Scalar> Solver<T> {
 
     /// B, in the memory where the call works on it.
     fn matrix(&self) -> DistMatrix<'_, T> {
-        let Signature { args, rets } = self.options.verb.signature;
+        let Signature { args, rets } = self.options.routine.signature;
         let shard = self.sizes.distribution.shard();
-        let layout = match self.options.verb.family.reads_only() {
+        let layout = match self.options.routine.family.reads_only() {
             true => self.options.storage.as_columns(shard),
             false => Storage::column_major(shard),
         };
@@ -163,7 +164,7 @@ impl<T: Scalar> Solver<T> {
     pub fn panels(&self, me: usize) -> (Blocks<'_, T>, Blocks<'_, T>) {
         let (m, widest) = (self.problem.m, self.sizes.columns().widest());
         let leading = panel_rows(m);
-        let has_more = self.sizes.is_rank && self.options.verb.family == Family::Lu;
+        let has_more = self.sizes.is_rank && self.options.routine.has(Stage::LuInverse);
         let more = if has_more { more_elements(m, widest) } else { 0 };
         let panels = self.common_blocks(me, 0, leading * widest);
         let more = self.common_blocks(me, leading * widest, more);
@@ -177,7 +178,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     pub(super) fn x(&self, rank: usize) -> &Buffer {
-        let rets = self.options.verb.signature.rets;
+        let rets = self.options.routine.signature.rets;
         &self.calls[rank].rets[Signature::find(rets, Kind::Rhs).expect("a solve has an x")]
     }
 
@@ -188,7 +189,7 @@ impl<T: Scalar> Solver<T> {
 
     /// The operand of that name, with as many columns as right-hand sides.
     pub fn operand_block(&self, rank: usize, name: &str) -> Cells<'_, T> {
-        let slots = self.options.verb.signature.args;
+        let slots = self.options.routine.signature.args;
         let position = slots.iter().position(|s| s.name == name).expect("an operand of that name");
         self.calls[rank].args[position].by_rows()
     }
@@ -204,7 +205,7 @@ impl<T: Scalar> Solver<T> {
     }
 
     pub(super) fn pivots_of(&self, worker: usize) -> Cells<'_, i32> {
-        let (call, signature) = (&self.calls[self.copy_of(worker)], self.options.verb.signature);
+        let (call, signature) = (&self.calls[self.copy_of(worker)], self.options.routine.signature);
         let operand = Signature::find(signature.args, Kind::Pivots).map(|i| &call.args[i]);
         let result = Signature::find(signature.rets, Kind::Pivots).map(|i| &call.rets[i]);
         let own = || self.call_memory.region(&self.sizes, Region::Pivots(worker));
@@ -275,7 +276,7 @@ fn figures<T: Scalar>(
     visible: usize,
 ) -> CallStats {
     CallStats {
-        routine: options.verb.name,
+        routine: options.routine.name,
         dtype: T::DTYPE.name(),
         n: problem.n,
         rhs: problem.rhs,
@@ -301,8 +302,15 @@ fn real_at(memory: &dyn Memory, number: &Buffer) -> Result<f64> {
 }
 
 /// Row interchanges from the caller must be valid row numbers, and the same on all ranks.
-fn check_pivots(memory: &dyn Memory, verb: &Verb, calls: &[Call], n: usize) -> Result<()> {
-    let Some(position) = Signature::find(verb.signature.args, Kind::Pivots) else { return Ok(()) };
+fn check_pivots(
+    memory: &dyn Memory,
+    routine: &SolverRoutine,
+    calls: &[Call],
+    n: usize,
+) -> Result<()> {
+    let Some(position) = Signature::find(routine.signature.args, Kind::Pivots) else {
+        return Ok(());
+    };
     // SAFETY: *order*, as no worker has begun.
     let read = |call: &Call| unsafe { memory::read(memory, call.args[position].column::<i32>()) };
     let rows = read(&calls[0])?;
@@ -311,7 +319,7 @@ fn check_pivots(memory: &dyn Memory, verb: &Verb, calls: &[Call], n: usize) -> R
             return Err(Error::invalid(format!(
                 "meshsolve.{}: pivots: expected the same on all devices, got others on rank {}; pass \
                  the pivots of the factorisation, replicated",
-                verb.name, call.rank
+                routine.name, call.rank
             )));
         }
     }
@@ -321,7 +329,7 @@ fn check_pivots(memory: &dyn Memory, verb: &Verb, calls: &[Call], n: usize) -> R
         Some(at) => Err(Error::invalid(format!(
             "meshsolve.{}: pivots: expected row numbers from 0 to {}, got {} at position {at}; pass \
              the pivots of the factorisation",
-            verb.name,
+            routine.name,
             n - 1,
             rows[at]
         ))),

@@ -1,19 +1,5 @@
 //! The routines for general matrices, by LU with partial pivoting.
 //!
-//! | routine | operands (after `place`) | results | does |
-//! |---|---|---|---|
-//! | `gesv` | a, b | work, x, info | factors A and solves op(A) X = B |
-//! | `gesv_rcond` | a, b | work, x, info, rcond | the same, and estimates A's condition |
-//! | `getrf` | a | work, pivots, info, anorm | P A = L U; norm1(A) |
-//! | `getrs` | work, pivots, info, b | x | solves op(A) X = B with a factor |
-//! | `lu_from_scipy` | lu | work, info | L and U of scipy's `(lu, piv)` to the solver's form |
-//! | `lu_to_scipy` | work | lu | the reverse |
-//! | `lu_inverse` | a | inverse, info | A^-1 |
-//! | `getri` | work, pivots, info | inverse | A^-1 from a factor, in the storage of the caller's A |
-//! | `getri_transposed` | work, pivots, info | inverse | its transpose by rows, which saves the move |
-//! | `det` | work, pivots | det, sign, logdet | of A from a factor |
-//! | `gecon` | work, pivots, info, anorm | rcond | estimates A's condition from a factor and norm1(A) |
-//!
 //! `getrf` and `lu_from_scipy` make the factor `work`. It does not depend on the number of devices,
 //! except for the order of its columns on several CUDA devices. As JAX's array it is the transpose
 //! of scipy's `lu`, sharded by rows. With storage "column-major" it is `lu`, sharded by columns.
@@ -22,173 +8,212 @@
 //! `anorm` are NaN too. `gesv` and `lu_inverse` factor the stored matrix, A^T by rows; its inverse
 //! has the storage of A^-1.
 
-use std::time::Instant;
-
 use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
-use super::options::Stage::{
-    Arrange, Condition, Determinant, Factor, Invert, Norm, Restore, Solve, Upright,
+use super::routine::Stage::{
+    Arrange, CheckDiagonal, Getrf, LuCondition, LuDeterminant, LuInverse, LuSolve, Norm, Restore,
 };
-use super::options::{Engine, Family, Verb};
+use super::routine::{Family, SolverRoutine};
 use super::slot::{A, ANORM, B, INFO, INVERSE, Kind, LOGDET, PIVOTS, RCOND, WORK, X, slot};
 use crate::algorithms::lu::{factor, inverse, sweeps};
 use crate::comm::Step;
-use crate::device::{Op, WholeStep, Worker};
+use crate::device::Worker;
 use crate::scalar::Scalar;
 
-pub static VERBS: [Verb; 11] = [
-    Verb::new(
+pub static ROUTINES: [SolverRoutine; 11] = [
+    SolverRoutine::new(
         Family::Lu,
         "gesv",
         "solve op(A) X = B, A any square matrix",
         &[A, B],
         &[WORK.starts_as(0), X.starts_as(1), INFO],
         &["rhs", "trans", "structure", "lower"],
-        &[Arrange, Factor, Solve],
+        &[Arrange, Getrf, LuSolve],
     ),
-    Verb::new(
+    SolverRoutine::new(
         Family::Lu,
         "gesv_rcond",
         "solve op(A) X = B, A any square matrix, and estimate the condition of A",
         &[A, B],
         &[WORK.starts_as(0), X.starts_as(1), INFO, RCOND],
         &["rhs", "trans", "structure", "lower"],
-        &[Arrange, Norm, Factor, Solve, Condition],
+        &[Arrange, Norm, Getrf, LuSolve, LuCondition],
     ),
-    Verb::new(
+    SolverRoutine::new(
         Family::Lu,
         "getrf",
         "LU factors of A, in the solver's layout, and norm1(A)",
         &[A],
         &[WORK.starts_as(0), PIVOTS, INFO, ANORM],
         &["structure", "lower"],
-        &[Arrange, Upright, Norm, Factor],
-    ),
-    Verb::new(
+        &[Arrange, Norm, Getrf],
+    )
+    .upright(),
+    SolverRoutine::new(
         Family::Lu,
         "getrs",
         "solve op(A) X = B with the LU factors of A",
         &[WORK, PIVOTS, INFO, B],
         &[X.starts_as(3)],
         &["rhs", "trans"],
-        &[Solve, Upright],
-    ),
-    Verb::new(
+        &[LuSolve],
+    )
+    .upright(),
+    SolverRoutine::new(
         Family::Lu,
         "lu_from_scipy",
         "LU factors as scipy has them, to the solver's layout",
         &[slot("lu", Kind::Matrix)],
         &[WORK.starts_as(0), INFO],
         &[],
-        &[Arrange, Upright],
-    ),
-    Verb::new(
+        &[Arrange, CheckDiagonal],
+    )
+    .upright(),
+    SolverRoutine::new(
         Family::Lu,
         "lu_to_scipy",
         "LU factors in the solver's layout, to scipy's",
         &[WORK],
         &[slot("lu", Kind::Matrix).starts_as(0)],
         &[],
-        &[Restore, Upright],
-    ),
-    Verb::new(
+        &[Restore],
+    )
+    .upright(),
+    SolverRoutine::new(
         Family::Lu,
         "lu_inverse",
         "the inverse of A, any square matrix",
         &[A],
         &[INVERSE.starts_as(0), INFO],
         &["structure", "lower"],
-        &[Arrange, Factor, Invert, Restore],
+        &[Arrange, Getrf, LuInverse, Restore],
     ),
-    Verb::new(
+    SolverRoutine::new(
         Family::Lu,
         "getri",
         "the inverse of A from its LU factors",
         &[WORK, PIVOTS, INFO],
         &[INVERSE.starts_as(0)],
         &[],
-        &[Invert, Restore, Upright],
-    ),
-    Verb::new(
+        &[LuInverse, Restore],
+    )
+    .upright(),
+    SolverRoutine::new(
         Family::Lu,
         "getri_transposed",
         "the inverse of A from its LU factors, by rows transposed",
         &[WORK, PIVOTS, INFO],
         &[INVERSE.starts_as(0)],
         &[],
-        &[Invert, Restore],
+        &[LuInverse, Restore],
     ),
-    Verb::new(
+    SolverRoutine::new(
         Family::Lu,
         "det",
         "det A, its sign and the logarithm of its size from the LU factors",
         &[WORK, PIVOTS],
         &[slot("det", Kind::Value), slot("sign", Kind::Value), LOGDET],
         &[],
-        &[Determinant],
+        &[LuDeterminant],
     ),
-    Verb::new(
+    SolverRoutine::new(
         Family::Lu,
         "gecon",
         "the condition of A, estimated from its LU factors and its 1-norm",
         &[WORK, PIVOTS, INFO, ANORM],
         &[RCOND],
         &[],
-        &[Upright, Condition],
-    ),
+        &[LuCondition],
+    )
+    .upright(),
 ];
 
-/// One worker's part between `arrange` and `restore`.
-pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut Instant) -> Step {
-    let verb = job.options.verb;
-    let (mut scale, pivots) = (0.0, job.pivots(worker.worker()));
-    if verb.factor {
-        scale = if verb.norm { job.measure(worker)? } else { job.largest(worker)? };
-        worker.keep_subnormals(near_underflow::<T>(scale));
-        match job.options.engine {
-            Engine::Own => factor(worker, &job.a(worker), &pivots)?,
-            Engine::CusolverMg => {
-                worker.whole(&job.a(worker), WholeStep::Getrf(pivots.own()))?;
-                worker.replicate(&pivots, 0)?;
-            }
-        }
-        *time = job.lap(worker, "factor", *time);
-    } else if verb.solve || verb.invert {
-        // The largest pivot is at least the largest entry of the first column.
-        scale = job.largest_on_diagonal(worker)?;
+/// norm1(A), and the magnitude of A.
+pub fn norm<T: Scalar>(
+    job: &Solver<T>,
+    worker: &mut impl Worker<T>,
+    scale: &mut Option<f64>,
+) -> Step {
+    *scale = Some(job.measure(worker)?);
+    Ok(())
+}
+
+/// Factors A with this library's own algorithm.
+pub fn getrf<T: Scalar>(
+    job: &Solver<T>,
+    worker: &mut impl Worker<T>,
+    scale: &mut Option<f64>,
+) -> Step {
+    prepare(job, worker, scale)?;
+    factor(worker, &job.a(worker), &job.pivots(worker.worker()))
+}
+
+/// Finds the magnitude of A, unless `norm` has, and decides about subnormal numbers.
+pub fn prepare<T: Scalar>(
+    job: &Solver<T>,
+    worker: &mut impl Worker<T>,
+    scale: &mut Option<f64>,
+) -> Step {
+    let found = match *scale {
+        Some(known) => known,
+        None => job.largest(worker)?,
+    };
+    worker.keep_subnormals(near_underflow::<T>(found));
+    *scale = Some(found);
+    Ok(())
+}
+
+/// The magnitude of A, or of its factor: the largest pivot is at least the largest entry of the
+/// first column.
+fn magnitude<T: Scalar>(
+    job: &Solver<T>,
+    worker: &mut impl Worker<T>,
+    scale: &mut Option<f64>,
+) -> Step<f64> {
+    match *scale {
+        Some(known) => Ok(known),
+        None => Ok(*scale.insert(job.largest_on_diagonal(worker)?)),
     }
-    if verb.arrange && !verb.factor {
-        job.check_diagonal(worker)?;
+}
+
+/// Solves with the factor, if there is one.
+pub fn solve<T: Scalar>(
+    job: &Solver<T>,
+    worker: &mut impl Worker<T>,
+    scale: &mut Option<f64>,
+) -> Step {
+    let scale = magnitude(job, worker, scale)?;
+    if job.info() != 0 {
+        return Ok(());
     }
-    if verb.solve && job.info() == 0 {
-        let op = job.options.op_on_b(job.options.op);
-        if job.options.engine_solves() {
-            job.solve_whole(worker, Some(pivots.own()), op.conjugates())?;
-        } else {
-            let (sweeps, interchange) = sweeps(op);
-            job.solve(worker, &sweeps, Some(interchange), scale)?;
-        }
-        *time = job.lap(worker, "solve", *time);
+    let (sweeps, interchange) = sweeps(job.options.op_on_b(job.options.op));
+    job.solve(worker, &sweeps, Some(interchange), scale)
+}
+
+pub fn condition<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
+    job.condition(worker, |op| {
+        let (sweeps, interchange) = sweeps(job.options.op_on_b(op));
+        (sweeps, Some(interchange))
+    })
+}
+
+pub fn invert<T: Scalar>(
+    job: &Solver<T>,
+    worker: &mut impl Worker<T>,
+    scale: &mut Option<f64>,
+) -> Step {
+    let scale = magnitude(job, worker, scale)?;
+    if job.info() != 0 {
+        return Ok(());
     }
-    if verb.condition {
-        let sweeps = |op: Op| {
-            let (sweeps, interchange) = sweeps(job.options.op_on_b(op));
-            (sweeps, Some(interchange))
-        };
-        job.condition(worker, sweeps)?;
-        *time = job.lap(worker, "condition", *time);
-    }
-    if verb.invert && job.info() == 0 {
-        worker.keep_subnormals(inverse_near_underflow::<T>(scale));
-        let (panels, more) = job.panels(worker.worker());
-        inverse(worker, &job.a(worker), pivots.own(), &panels, &more)?;
-        *time = job.lap(worker, "invert", *time);
-    }
-    if verb.determinant { determinant(job, worker) } else { Ok(()) }
+    worker.keep_subnormals(inverse_near_underflow::<T>(scale));
+    let (panels, more) = job.panels(worker.worker());
+    let pivots = job.pivots(worker.worker());
+    inverse(worker, &job.a(worker), pivots.own(), &panels, &more)
 }
 
 /// det A, det A / |det A| (0 if it is singular), log |det A|, on worker 0.
-fn determinant<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
+pub fn determinant<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     let Some(diagonal) = job.diagonal(worker)? else { return Ok(()) };
     worker.keep_subnormals(true);
     let mut pivots = vec![0; job.problem.n];
@@ -207,7 +232,7 @@ fn determinant<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step 
         }
     }
     let mut found = job.found();
-    (found.determinant, found.logdet) = ([det.value(), sign], logdet);
+    (found.values, found.logdet) = ([det.value(), sign], logdet);
     Ok(())
 }
 

@@ -16,6 +16,7 @@ mod operands;
 mod options;
 mod residual;
 mod results;
+mod routine;
 mod run;
 mod sizes;
 mod slot;
@@ -25,17 +26,16 @@ mod widths;
 
 pub use options::cpu_tile_width;
 #[cfg(feature = "internals")]
-pub use options::{Family, OWN_ATTRIBUTES};
+pub use routine::{Family, OWN_ATTRIBUTES};
 pub use sizes::Forecast;
 #[cfg(feature = "internals")]
 pub use slot::Kind;
 
-use options::Verb;
-
-pub use engine::widest as widest_of_engine;
+pub use engine::cusolvermg::widest as widest_of_engine;
+pub use routine::SolverRoutine;
 
 /// The routines of all families.
-pub fn verbs() -> impl Iterator<Item = &'static Verb> {
-    let direct = cholesky::VERBS.iter().chain(&lu::VERBS);
-    direct.chain(&triangular::VERBS).chain(&residual::VERBS).chain(&norm::VERBS)
+pub fn solvers() -> impl Iterator<Item = &'static SolverRoutine> {
+    let direct = cholesky::ROUTINES.iter().chain(&lu::ROUTINES);
+    direct.chain(&triangular::ROUTINES).chain(&residual::ROUTINES).chain(&norm::ROUTINES)
 }

@@ -1,7 +1,8 @@
 //! Moves from the caller's memory to the solver's form and back.
 
 use super::job::Solver;
-use super::options::{Family, Options, Structure};
+use super::options::{Options, Structure};
+use super::routine::Family;
 use super::sizes::Moves;
 use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::algorithms::redistribute::{redistribute_columns, redistribute_rows};
@@ -13,7 +14,7 @@ use crate::scalar::Scalar;
 impl<T: Scalar> Solver<T> {
     /// Copies operands to results where XLA has not aliased them.
     pub(super) fn start_results(&self, worker: &mut impl Worker<T>) -> Step {
-        let rets = self.options.verb.signature.rets.iter().enumerate();
+        let rets = self.options.routine.signature.rets.iter().enumerate();
         let pairs: Vec<_> = rets.filter_map(|(ret, slot)| Some((slot.from?, ret))).collect();
         let aliased = |c: &Call| pairs.iter().all(|&(arg, ret)| c.is_aliased(arg, ret));
         if self.calls.iter().all(aliased) {
@@ -33,11 +34,11 @@ impl<T: Scalar> Solver<T> {
     /// work.
     pub(super) fn arrange(&self, worker: &mut impl Worker<T>) -> Step {
         self.transpose(worker, &self.sizes.arrange)?;
-        let Options { verb, storage, lower, structure, .. } = self.options;
-        if verb.family == Family::Cholesky && storage.mirrors(lower) {
+        let Options { routine, storage, lower, structure, .. } = self.options;
+        if routine.family == Family::Cholesky && storage.mirrors(lower) {
             self.mirror(worker, Missing::Lower, true)?;
         }
-        if verb.family == Family::Lu && structure != Structure::General {
+        if routine.family == Family::Lu && structure != Structure::General {
             let conjugated = structure == Structure::Hermitian;
             self.mirror(worker, self.missing(), conjugated)?;
         }
@@ -47,8 +48,8 @@ impl<T: Scalar> Solver<T> {
     /// The reverse. It also restores the caller's triangle and shards.
     pub(super) fn restore(&self, worker: &mut impl Worker<T>) -> Step {
         self.redistribute(worker, &self.sizes.restore)?;
-        let Options { verb, storage, lower, .. } = self.options;
-        if verb.family == Family::Cholesky && !verb.invert && storage.mirrors(lower) {
+        let Options { routine, storage, lower, .. } = self.options;
+        if routine.family == Family::Cholesky && !routine.inverts() && storage.mirrors(lower) {
             self.mirror(worker, Missing::Upper, true)?;
         }
         self.transpose(worker, &self.sizes.restore)
@@ -60,7 +61,7 @@ impl<T: Scalar> Solver<T> {
             let (own, shared) = (self.own_scratch(index), self.shared_scratch(index));
             worker.transpose_shards(turn, ranks, |rank| a.shard(rank), own, shared)?;
         }
-        if self.options.verb.upright && self.options.storage.is_transpose() {
+        if self.options.routine.upright && self.options.storage.is_transpose() {
             worker.transpose_square(&self.a(worker))?;
         }
         Ok(())
@@ -91,8 +92,8 @@ impl<T: Scalar> Solver<T> {
 
     /// The triangle of the solver's matrix that is not given, if only one is.
     pub fn missing(&self) -> Missing {
-        let Options { verb, storage, lower, .. } = self.options;
-        let flipped = storage.is_transpose() && !verb.upright;
+        let Options { routine, storage, lower, .. } = self.options;
+        let flipped = storage.is_transpose() && !routine.upright;
         if lower == flipped { Missing::Lower } else { Missing::Upper }
     }
 }
@@ -101,9 +102,9 @@ impl Options {
     /// op(A) as an operation on the solver's matrix. By rows that is A^T unless `upright` has
     /// transposed it.
     pub fn op_on_b(&self, op: Op) -> Op {
-        let Options { verb, storage, .. } = *self;
+        let Options { routine, storage, .. } = *self;
         match op {
-            op if verb.upright || !storage.is_transpose() => op,
+            op if routine.upright || !storage.is_transpose() => op,
             Op::None => Op::Transpose,
             Op::Transpose => Op::None,
             Op::Adjoint => Op::Conjugate,

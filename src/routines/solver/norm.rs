@@ -1,28 +1,26 @@
 //! The routine for norms. It moves and writes nothing of the matrix, in any storage.
 //!
-//! | routine | operands (after `place`) | results | does |
-//! |---|---|---|---|
-//! | `lange` | a | value | the norm of A that `norm` names, a real scalar |
 
 use super::job::Solver;
-use super::options::{Family, Norm, Options, Verb};
+use super::options::{Norm, Options};
+use super::routine::{Family, SolverRoutine, Stage};
 use super::slot::{A, Kind, slot};
 use crate::algorithms::norm::{squares, sums};
 use crate::comm::Step;
 use crate::device::{Squares, Worker};
 use crate::scalar::Scalar;
 
-pub static VERBS: [Verb; 1] = [Verb::new(
+pub static ROUTINES: [SolverRoutine; 1] = [SolverRoutine::new(
     Family::Norm,
     "lange",
     "a norm of A: 1, infinity or Frobenius'",
     &[A],
-    &[slot("value", Kind::Real)],
+    &[slot("value", Kind::Norm)],
     &["norm"],
-    &[],
+    &[Stage::AnyNorm],
 )];
 
-pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
+pub fn norm<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     let (a, leading) = (job.a(worker), job.leading());
     worker.keep_subnormals(true);
     if job.options.norm == Norm::Frobenius {

@@ -10,10 +10,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::call_memory::CallMemory;
-use super::engine::{enlist, shard};
+use super::engine::cusolvermg::{CusolverMg, enlist, shard};
+use super::engine::native::Native;
+use super::engine::{self, Performs};
 use super::job::Solver;
 use super::operands::Problem;
-use super::options::{Engine, Family, Options};
+use super::options::Options;
+use super::routine::{Family, Stage};
 use super::sizes::{Machine, Sizes};
 use super::widths::{Shape, WHOLE_BY_ONE_RANK, cuda_tile_width, is_factored_whole};
 use crate::call::{Buffer, Call, Job};
@@ -21,7 +24,7 @@ use crate::device::cpu::float_mode::FloatMode;
 use crate::device::cuda::communicator::{CudaCommunicator, CudaMemory};
 use crate::device::cuda::device::Device;
 use crate::device::cuda::device::tools::Tools;
-use crate::device::cuda::engine;
+use crate::device::cuda::engine::CusolverMg as CusolverMgCall;
 use crate::device::cuda::handle::Address;
 use crate::device::cuda::rank_scratch::{Needs, RankScratch, blas_workspace};
 use crate::device::cuda::seat::Seat;
@@ -41,7 +44,7 @@ use crate::settings::Float64;
 
 /// Whether a call only works on tiles of A in place, which the library factors.
 fn only_factors(options: &Options) -> bool {
-    options.verb.factor && !options.verb.invert
+    options.routine.factors() && !options.routine.inverts()
 }
 
 impl Sizes {
@@ -56,19 +59,14 @@ impl Sizes {
             least: ranks,
             is_rank: true,
             mapping: if ranks > 1 { Mapping::BlockCyclic } else { Mapping::Block },
-            tile: match options.engine {
-                Engine::CusolverMg if !options.verb.family.reads_only() => {
-                    engine::cusolvermg_tile_width(n, ranks, options.widest_of_engine()).unwrap_or(1)
+            tile: engine::of(options).tile(options, problem).unwrap_or_else(|| {
+                let (dtype, family) = (problem.dtype, options.routine.family);
+                let shape = Shape { n, ranks, dtype, family };
+                match only_factors(options) && is_factored_whole(shape, WHOLE_BY_ONE_RANK) {
+                    true => n,
+                    false => cuda_tile_width(device.architecture(), shape),
                 }
-                _ => {
-                    let (dtype, family) = (problem.dtype, options.verb.family);
-                    let shape = Shape { n, ranks, dtype, family };
-                    match only_factors(options) && is_factored_whole(shape, WHOLE_BY_ONE_RANK) {
-                        true => n,
-                        false => cuda_tile_width(device.architecture(), shape),
-                    }
-                }
-            },
+            }),
             own: if only_factors(options) { |_, _| 0 } else { |widest, _| widest * widest },
             turn: |rows, cols| transposition::plan(rows, cols, size_of::<T>()),
             // The transposition has its own memory.
@@ -92,25 +90,26 @@ impl Sizes {
         let (widest, count) = (all.widest(), all.count());
         let turns = [&self.arrange, &self.restore].map(|moves| moves.turn.as_ref());
         let turning = turns.map(|p| p.map_or(0, |p| transposition::scratch_bytes(p, shard)));
-        let verb = options.verb;
+        let routine = options.routine;
         // A single tile needs no products, no broadcasts and no lookahead.
         let is_whole = only_factors(options) && count <= 1;
         let square = if is_whole { 0 } else { widest * widest };
-        let estimate = if verb.condition { crate::algorithms::condition::block(n) } else { 0 };
+        let estimate =
+            if routine.estimates_condition() { crate::algorithms::condition::block(n) } else { 0 };
         // Columns of right-hand sides that one operation works on.
         let columns = self.group.min(rhs).max(rhs.min(self.shared / m.max(1))).max(estimate);
         // A norm reads its own shard.
-        let shares = ranks > 1 && verb.family != Family::Norm;
-        let is_lu = verb.family == Family::Lu;
+        let shares = ranks > 1 && routine.family != Family::Norm;
+        let is_lu = routine.family == Family::Lu;
         // What comes from other ranks: a tile, sums for its rows, or a product for an inverse.
-        let product = if verb.invert && is_lu { m } else { 0 };
+        let product = if routine.has(Stage::LuInverse) { m } else { 0 };
         let fetched = if shares { widest * widest.max(columns).max(product) } else { 0 };
         // Rank 0 adds up the sums of all.
         let totals = if ranks > 1 && rank == 0 { self.sums } else { 0 };
         // Conjugates of the factors of x.
         let own = m * columns + widest * columns + square;
         // Inverses from L and U interchange columns in any order.
-        let inverse = if verb.invert && is_lu { table_bytes((n, 2 * n)) } else { 0 };
+        let inverse = if routine.has(Stage::LuInverse) { table_bytes((n, 2 * n)) } else { 0 };
         let table = [&self.arrange, &self.restore]
             .into_iter()
             .filter_map(|moves| moves.columns.as_ref())
@@ -119,17 +118,17 @@ impl Sizes {
         let arena = (own * size + 256).max(table);
         let extra = 2 * square * size + 256;
         // The number of tile columns that the library's own engine factors.
-        let factors = |family| match options.engine {
-            Engine::Own if verb.factor && verb.family == family => count,
-            _ => 0,
+        let factors = |stage| match routine.has(stage) && !engine::is_vendors(options, stage) {
+            true => count,
+            false => 0,
         };
         let mine = |count: usize| {
             all.each().take(count).map(|t| all.tile(t)).filter(|tile| tile.rank == rank)
         };
-        let tiles: BTreeSet<_> =
-            mine(factors(Family::Cholesky)).map(|tile| (tile.width, m)).collect();
-        let panels: BTreeSet<_> =
-            mine(factors(Family::Lu)).map(|tile| (m - tile.global.get(), tile.width, m)).collect();
+        let tiles: BTreeSet<_> = mine(factors(Stage::Potrf)).map(|tile| (tile.width, m)).collect();
+        let panels: BTreeSet<_> = mine(factors(Stage::Getrf))
+            .map(|tile| (m - tile.global.get(), tile.width, m))
+            .collect();
         let is_sent = shares || sends(options, device) && !is_whole;
         let _entered = device.enter()?;
         let solver = &device.vendor()?.solver;
@@ -155,13 +154,16 @@ impl Sizes {
 
 /// How a call that begins now multiplies.
 fn float64_of<T: Scalar>(options: &Options, device: &Device) -> Float64 {
-    let may = T::DTYPE.real() == DType::F64 && options.engine == Engine::Own;
-    if may { device.float64() } else { Float64::Native }
+    match T::DTYPE.real() {
+        DType::F64 => engine::of(options).float64(device.float64()),
+        _ => Float64::Native,
+    }
 }
 
 /// Whether NCCL may broadcast panels.
 fn sends(options: &Options, device: &Device) -> bool {
-    options.verb.factor && options.engine == Engine::Own && device.cliques().is_some()
+    let is_own = |stage| options.routine.has(stage) && !engine::is_vendors(options, stage);
+    (is_own(Stage::Potrf) || is_own(Stage::Getrf)) && device.cliques().is_some()
 }
 
 /// One rank's part of the call.
@@ -184,7 +186,7 @@ struct Shared<T> {
 impl<T: Scalar> Shared<T> {
     fn new(
         options: Options,
-        engine: Option<Arc<engine::CusolverMg>>,
+        engine: Option<Arc<CusolverMgCall>>,
         brought: Vec<Brought>,
     ) -> Result<Self> {
         let calls: Vec<Call> = brought.iter().map(|b| b.call.clone()).collect();
@@ -203,7 +205,7 @@ impl<T: Scalar> Shared<T> {
             unsafe { CallMemory::on_devices(memory, scratches.clone(), cuda_comm.float64) };
         let solver = Solver::new(options, problem, calls, since, sizes, call_memory)?;
         let clique = clique(&options, &cuda_comm, &scratches)?;
-        let ends = Hosts::new(options.verb.name, cuda_comm.seats.len(), None);
+        let ends = Hosts::new(options.routine.name, cuda_comm.seats.len(), None);
         Ok(Shared { solver, cuda_comm, clique, ends })
     }
 
@@ -224,7 +226,11 @@ impl<T: Scalar> Shared<T> {
             // XLA's threads flush subnormal numbers.
             let mode = FloatMode::current();
             FloatMode::IEEE.enter();
-            let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut worker)));
+            let engine: &dyn Performs<T, CudaWorker> = match self.cuda_comm.engine {
+                None => &Native,
+                Some(_) => &CusolverMg,
+            };
+            let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut worker, engine)));
             mode.enter();
             steps.map_or_else(caught, drop);
             worker.close()
@@ -317,7 +323,9 @@ fn run<T: Scalar>(site: &CudaSolver, part: &mut Part) -> Result<()> {
     let call = Call::new(rank, part.number(), args, rets);
     let problem = options.problem(part.world, std::slice::from_ref(&call))?;
     let device = part.device().clone();
-    let engine = enlist::<T>(&options, &problem, part, &call)?;
+    engine::of(&options).check(&options, &problem)?;
+    let tile = Sizes::on_cuda::<T>(&options, &problem, &device).columns().widest();
+    let engine = enlist::<T>(&options, &problem, tile, part, &call)?;
     let mut tools = device.tools()?;
     let bytes = engine.as_ref().map_or(0, |engine| engine.bytes(rank));
     let prepared = prepare::<T>(&options, &problem, part, call, &mut tools, bytes, since);
@@ -344,7 +352,7 @@ fn alike(options: &Options, brought: &[Brought]) -> Result<Arc<Device>> {
         Some(other) => Err(Error::invalid(format!(
             "meshsolve.{}: devices: expected GPUs of one compute capability, got {} for {} and {} for {}; use \
              a mesh of equal devices",
-            options.verb.name,
+            options.routine.name,
             first.architecture(),
             first.name(),
             other.architecture(),
@@ -368,7 +376,7 @@ fn prepare<T: Scalar>(
     let mut needs = sizes.needs::<T>(options, problem, call.rank, shard(&call), tools, &device)?;
     needs.engine = engine;
     let bytes = needs.bytes();
-    let lent = part.scratch(options.verb.name, bytes)?;
+    let lent = part.scratch(options.routine.name, bytes)?;
     let range = |b: &Buffer| {
         let first = b.as_ptr().addr() as Address;
         first..first + b.bytes().max(1) as Address
@@ -380,7 +388,7 @@ fn prepare<T: Scalar>(
         let plans = [&sizes.arrange, &sizes.restore].map(|moves| moves.turn.as_ref());
         let plans: Vec<_> = plans.into_iter().flatten().collect();
         warm::load::<T>(&device, &plans, shard(&call))?;
-        let is_lu = options.verb.family == Family::Lu;
+        let is_lu = options.routine.family == Family::Lu;
         let (n, columns, rank) = (problem.m, sizes.columns(), call.rank);
         let first = columns.each().map(|t| columns.tile(t)).find(|tile| tile.rank == rank);
         let own = first.map(|tile| (n - tile.global.get(), tile.width));

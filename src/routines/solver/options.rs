@@ -21,150 +21,13 @@
 //! - `alone` (1): no other device has its own call at the same time. The library then informs the
 //!   user if the matrix is large.
 
-use super::operands::{Expected, Problem, Requirement};
-use super::slot::{Signature, Slot};
+use super::operands::{Expected, Problem};
+use super::routine::{Family, OWN_ATTRIBUTES, SolverRoutine};
 use crate::call::{Attributes, Call};
 use crate::device::Op;
 use crate::error::{Error, Result};
 use crate::layout::{Grid, Mapping, Storage};
 use crate::scalar::DType;
-
-/// The factorisation that a routine makes or uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    Cholesky,
-    Lu,
-    /// A is triangular itself.
-    Triangular,
-    /// The routine only multiplies with A.
-    Residual,
-    /// The routine finds a norm of A.
-    Norm,
-}
-
-impl Family {
-    /// Whether the routine only reads the matrix, in place and in any storage.
-    pub fn reads_only(self) -> bool {
-        matches!(self, Family::Triangular | Family::Residual | Family::Norm)
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Family::Cholesky => "cholesky",
-            Family::Lu => "lu",
-            Family::Triangular => "triangular",
-            Family::Residual => "residual",
-            Family::Norm => "norm",
-        }
-    }
-
-    const fn requires(self) -> &'static [Requirement] {
-        match self {
-            Family::Norm => &[],
-            _ => &[Requirement::Square, Requirement::WholeColumns],
-        }
-    }
-}
-
-/// A stage of a routine. They follow each other in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Brings A to the solver's form: transposes shards, mirrors the triangle, distributes columns.
-    Arrange,
-    /// Finds norm1(A) before A is overwritten.
-    Norm,
-    Factor,
-    Solve,
-    /// Estimates the condition of A from its factor and norm1(A).
-    Condition,
-    Invert,
-    /// Finds the determinant from a factor.
-    Determinant,
-    /// The reverse of `Arrange`.
-    Restore,
-    /// No stage, but how the others have A: rows, which are A^T, are transposed across the shards.
-    Upright,
-}
-
-impl Stage {
-    pub fn name(self) -> &'static str {
-        match self {
-            Stage::Arrange => "arrange",
-            Stage::Norm => "norm",
-            Stage::Factor => "factor",
-            Stage::Solve => "solve",
-            Stage::Condition => "condition",
-            Stage::Invert => "invert",
-            Stage::Determinant => "determinant",
-            Stage::Restore => "restore",
-            Stage::Upright => "upright",
-        }
-    }
-}
-
-/// Attributes that only some routines take. All routines take the others.
-pub const OWN_ATTRIBUTES: [&str; 6] =
-    ["rhs", "trans", "structure", "lower", "unit_diagonal", "norm"];
-
-/// A routine.
-#[derive(Debug)]
-pub struct Verb {
-    pub name: &'static str,
-    pub summary: &'static str,
-    pub signature: Signature,
-    pub requires: &'static [Requirement],
-    pub family: Family,
-    /// Those of [`OWN_ATTRIBUTES`] that it takes.
-    pub attributes: &'static [&'static str],
-    pub stages: &'static [Stage],
-    pub arrange: bool,
-    pub norm: bool,
-    pub factor: bool,
-    pub solve: bool,
-    pub condition: bool,
-    pub invert: bool,
-    pub determinant: bool,
-    pub restore: bool,
-    pub upright: bool,
-}
-
-const fn has(stages: &[Stage], stage: Stage) -> bool {
-    match stages {
-        [] => false,
-        [first, rest @ ..] => *first as u8 == stage as u8 || has(rest, stage),
-    }
-}
-
-impl Verb {
-    pub const fn new(
-        family: Family,
-        name: &'static str,
-        summary: &'static str,
-        args: &'static [Slot],
-        rets: &'static [Slot],
-        attributes: &'static [&'static str],
-        stages: &'static [Stage],
-    ) -> Verb {
-        Verb {
-            name,
-            summary,
-            signature: Signature { args, rets },
-            requires: family.requires(),
-            family,
-            attributes,
-            stages,
-            arrange: has(stages, Stage::Arrange),
-            norm: has(stages, Stage::Norm),
-            factor: has(stages, Stage::Factor),
-            solve: has(stages, Stage::Solve),
-            condition: has(stages, Stage::Condition),
-            invert: has(stages, Stage::Invert),
-            determinant: has(stages, Stage::Determinant),
-            restore: has(stages, Stage::Restore),
-            upright: has(stages, Stage::Upright),
-        }
-    }
-}
 
 /// How B is distributed over the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,16 +53,26 @@ pub enum Norm {
     Frobenius,
 }
 
-/// The engine that factors a matrix and solves with its factor.
+/// Who performs the stages of a call; `engine` has what each of them does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
-    Own,
+pub enum EngineName {
+    Native,
     CusolverMg,
+}
+
+impl EngineName {
+    /// The values of the attribute, the default first.
+    pub const ALL: [(&'static str, EngineName); 2] =
+        [("meshsolve", EngineName::Native), ("cusolvermg", EngineName::CusolverMg)];
+
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].0
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    pub verb: &'static Verb,
+    pub routine: &'static SolverRoutine,
     pub storage: Storage,
     pub lower: bool,
     pub structure: Structure,
@@ -212,7 +85,7 @@ pub struct Options {
     /// The requested mapping of columns to ranks, if any.
     pub mapping: Option<Mapping>,
     pub tile: Option<usize>,
-    pub engine: Engine,
+    pub engine: EngineName,
     /// The order of A without its identity corner, which does not count in magnitudes.
     pub unpadded: Option<usize>,
     /// Rows of the grid of devices, where A is sharded along both axes.
@@ -285,7 +158,7 @@ impl Reader<'_> {
     }
 }
 
-impl Verb {
+impl SolverRoutine {
     /// The attributes of a call site of this routine.
     pub(super) fn options(&'static self, attributes: &dyn Attributes) -> Result<Options> {
         let given = Reader { routine: self.name, attributes };
@@ -309,7 +182,7 @@ impl Verb {
         ];
         let factored = self.family != Family::Residual;
         let distributions = [("replicated", Rhs::Replicated), ("columns", Rhs::Columns)];
-        if self.solve && attributes.text("rhs").is_none() {
+        if self.has_rhs() && attributes.text("rhs").is_none() {
             return Err(given.wrong("rhs", "\"replicated\" or \"columns\"", "None"));
         }
         let mappings = [
@@ -318,7 +191,7 @@ impl Verb {
             ("cyclic", Some(Mapping::BlockCyclic)),
         ];
         Ok(Options {
-            verb: self,
+            routine: self,
             storage: given.choice("storage", &Storage::ALL)?,
             lower: given.flag("lower")?,
             structure: given.choice("structure", &structures[..if factored { 3 } else { 4 }])?,
@@ -336,10 +209,7 @@ impl Verb {
             rhs: given.choice("rhs", &distributions)?,
             mapping: given.choice("order", &mappings)?,
             tile: given.count("tile", 1 << 20, "a width from 1 to 1048576, or 0")?,
-            engine: given.choice(
-                "engine",
-                &[("meshsolve", Engine::Own), ("cusolvermg", Engine::CusolverMg)],
-            )?,
+            engine: given.choice("engine", &EngineName::ALL)?,
             unpadded: given.count("order_of_a", i64::MAX, "an order, or 0")?,
             grid_rows: given.count("grid_rows", i64::MAX, "rows of a grid of devices, or 0")?,
             raises: given.choice("on_failure", &[("nan", false), ("raise", true)])?,
@@ -354,7 +224,7 @@ impl Options {
         // The shape of the caller's array; a factor of columns is an array of rows.
         let tall = match self.storage {
             Storage::Rows => false,
-            Storage::Columns => self.verb.arrange || self.verb.family.reads_only(),
+            Storage::Columns => self.routine.takes_matrix(),
             Storage::ColumnMajor => true,
         };
         let rows = self.grid_rows.unwrap_or(if self.storage.is_transpose() { ranks } else { 1 });
@@ -362,13 +232,13 @@ impl Options {
             return Err(Error::invalid(format!(
                 "meshsolve.{}: attribute `grid_rows`: expected a divisor of the {ranks} devices, got \
                  {rows}",
-                self.verb.name
+                self.routine.name
             )));
         }
         let expected = Expected {
-            name: self.verb.name,
-            signature: &self.verb.signature,
-            requires: self.verb.requires,
+            name: self.routine.name,
+            signature: &self.routine.signature,
+            requires: self.routine.requires,
             grid: Grid::new(rows, ranks / rows),
             tall,
             is_transpose: self.storage.is_transpose(),
@@ -379,14 +249,8 @@ impl Options {
     pub(super) fn wrong_dtype(&self, dtype: DType) -> Error {
         Error::invalid(format!(
             "meshsolve.{}: a: expected float32, float64, complex64 or complex128, got {}",
-            self.verb.name,
+            self.routine.name,
             dtype.name()
         ))
-    }
-
-    /// Whether the engine solves with a factor: its `getrs` supports no transposes.
-    pub fn engine_solves(&self) -> bool {
-        let transposes = self.verb.family == Family::Lu && self.op_on_b(self.op).transposes();
-        self.engine == Engine::CusolverMg && !transposes
     }
 }

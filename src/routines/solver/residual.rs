@@ -1,28 +1,26 @@
 //! The routine for the refinement of solutions. It moves and writes nothing of the matrix.
 //!
-//! | routine | operands (after `place`) | results | does |
-//! |---|---|---|---|
-//! | `residual` | a, b, x | r | R = B - op(A) X; `structure` may reduce A to one triangle |
 
 use super::job::Solver;
-use super::options::{Family, Rhs, Stage, Structure, Verb};
+use super::options::{Rhs, Structure};
+use super::routine::{Family, SolverRoutine, Stage};
 use super::slot::{A, B, Slot, X};
 use crate::algorithms::residual::{Given, Operator};
 use crate::comm::Step;
 use crate::device::Worker;
 use crate::scalar::Scalar;
 
-pub static VERBS: [Verb; 1] = [Verb::new(
+pub static ROUTINES: [SolverRoutine; 1] = [SolverRoutine::new(
     Family::Residual,
     "residual",
     "B - op(A) X",
     &[A, B, X],
     &[Slot { name: "r", ..B }.starts_as(1)],
     &["rhs", "trans", "structure", "lower"],
-    &[Stage::Solve],
+    &[Stage::Residual],
 )];
 
-pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
+pub fn residual<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     let missing = job.missing();
     let given = match job.options.structure {
         Structure::General => Given::Whole,

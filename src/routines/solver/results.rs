@@ -10,11 +10,11 @@ use crate::error::Result;
 use crate::scalar::{DType, Scalar};
 
 impl<T: Scalar> Solver<T> {
-    /// Writes a real number to the result of that kind, on all ranks.
-    pub fn give_real(&self, value: f64) -> Result<()> {
+    /// Writes a real number to the results of that kind, on all ranks.
+    pub fn give_real(&self, kind: Kind, value: f64) -> Result<()> {
         match T::DTYPE.real() {
-            DType::F32 => self.give(self.results(Kind::Real), value as f32),
-            _ => self.give(self.results(Kind::Real), value),
+            DType::F32 => self.give(self.results(kind), value as f32),
+            _ => self.give(self.results(kind), value),
         }
     }
 
@@ -37,7 +37,7 @@ impl<T: Scalar> Solver<T> {
 
     /// All results of a kind, rank by rank.
     fn results(&self, kind: Kind) -> impl Iterator<Item = &Buffer> {
-        let slots = self.options.verb.signature.rets;
+        let slots = self.options.routine.signature.rets;
         let all = self.calls.iter().flat_map(move |call| slots.iter().zip(&call.rets));
         all.filter(move |(slot, _)| slot.kind == kind).map(|(_, buffer)| buffer)
     }

@@ -2,10 +2,12 @@
 
 use std::time::Instant;
 
+use super::engine::Performs;
+use super::engine::native::Native;
 use super::job::Solver;
-use super::options::{Family, Rhs, Verb};
+use super::options::Rhs;
+use super::routine::{Family, SolverRoutine, Stage};
 use super::slot::Kind;
-use super::{cholesky, lu, norm, residual, triangular};
 use crate::call::Job;
 use crate::comm::Step;
 use crate::device::Worker;
@@ -14,27 +16,17 @@ use crate::error::{Error, Result};
 use crate::scalar::Scalar;
 
 impl<T: Scalar> Solver<T> {
-    /// One worker's part of the whole routine.
-    pub fn steps(&self, worker: &mut impl Worker<T>) -> Step {
+    /// One worker's part of the whole routine, by an engine.
+    pub fn steps<W: Worker<T>>(&self, worker: &mut W, engine: &dyn Performs<T, W>) -> Step {
         if self.info_given != 0 {
             return Ok(());
         }
         let mut time = Instant::now();
         self.start_results(worker)?;
-        if self.options.verb.arrange {
-            self.arrange(worker)?;
-            time = self.lap(worker, "arrange", time);
-        }
-        match self.options.verb.family {
-            Family::Cholesky => cholesky::steps(self, worker, &mut time)?,
-            Family::Lu => lu::steps(self, worker, &mut time)?,
-            Family::Triangular => triangular::steps(self, worker, &mut time)?,
-            Family::Residual => residual::steps(self, worker)?,
-            Family::Norm => norm::steps(self, worker)?,
-        }
-        if self.options.verb.restore {
-            self.restore(worker)?;
-            self.lap(worker, "restore", time);
+        let mut scale = None;
+        for &stage in self.options.routine.run {
+            engine.perform(stage, self, worker, &mut scale)?;
+            time = self.lap(worker, stage.name(), time);
         }
         Ok(())
     }
@@ -43,10 +35,10 @@ impl<T: Scalar> Solver<T> {
     /// available, norm1(A): values after a zero pivot may be arbitrary.
     fn is_of_numbers(&self) -> bool {
         let norm = self.norm();
-        let seen = match self.options.verb.family {
+        let seen = match self.options.routine.has(Stage::Getrf) {
             // Sums of finite entries may overflow.
-            Family::Lu => !norm.is_nan() && self.found().moduli.entry.is_finite(),
-            _ => norm.is_finite(),
+            true => !norm.is_nan() && self.found().moduli.entry.is_finite(),
+            false => norm.is_finite(),
         };
         seen && !self.comm.met_no_number()
     }
@@ -63,7 +55,7 @@ impl<T: Scalar> Job for Solver<T> {
         // once.
         let mut worker = unsafe { CpuWorker::new(&self.comm, worker, widest, scratch) };
         // A stop is no error here: the worker that stopped the call has recorded the reason.
-        let _ = self.steps(&mut worker);
+        let _ = self.steps(&mut worker, &Native);
         self.comm.failure().map_or(Ok(()), Err)
     }
 
@@ -73,41 +65,40 @@ impl<T: Scalar> Job for Solver<T> {
 
     fn finish(&self) -> Result<()> {
         let info = self.info() as i32;
-        let verb = self.options.verb;
+        let routine = self.options.routine;
         // An inverse that does not exist is NaN in any case.
-        let of_numbers = !verb.factor || verb.invert || info == 0 || self.is_of_numbers();
+        let of_numbers =
+            !routine.factors() || routine.inverts() || info == 0 || self.is_of_numbers();
         // Where workers share memory, the first rank's results are those of all. Ranks have their own.
         if !self.sizes.is_rank {
-            if verb.solve && info == 0 && self.options.rhs == Rhs::Replicated {
+            if info == 0 && self.options.rhs == Rhs::Replicated {
                 self.share(Kind::Rhs)?;
             }
             self.share(Kind::Pivots)?;
         }
         if info != 0 {
             self.fill_nan(Kind::Rhs)?;
-            if verb.invert || verb.restore && !verb.upright {
-                self.fill_nan(Kind::Matrix)?;
-            }
+            self.fill_nan(Kind::Matrix)?;
         }
         if !of_numbers {
             self.fill_nan(Kind::Factor)?;
         }
         self.give_info(info)?;
-        self.give_values(&self.found().determinant)?;
-        self.give_real(match verb.family {
-            _ if !of_numbers => f64::NAN,
-            _ if verb.condition => self.rcond(),
-            _ if verb.determinant => self.found().logdet,
-            _ => self.norm(),
-        })?;
+        let values = self.found().values;
+        let no_values = [T::NAN; 2];
+        self.give_values(if info == 0 { &values } else { &no_values })?;
+        let real = |value| if of_numbers { value } else { f64::NAN };
+        self.give_real(Kind::Norm, real(self.norm()))?;
+        self.give_real(Kind::Rcond, real(self.rcond()))?;
+        self.give_real(Kind::Logdet, self.found().logdet)?;
         self.record(info);
-        if self.options.raises && info > 0 { Err(no_answer(verb, info)) } else { Ok(()) }
+        if self.options.raises && info > 0 { Err(no_answer(routine, info)) } else { Ok(()) }
     }
 }
 
 /// The error for `info`, if you ask for one where there is no answer.
-fn no_answer(verb: &Verb, info: i32) -> Error {
-    let (expected, got) = match verb.family {
+fn no_answer(routine: &SolverRoutine, info: i32) -> Error {
+    let (expected, got) = match routine.family {
         Family::Cholesky => (
             "positive definite",
             format!("one whose leading minor of order {info} is not positive definite"),
@@ -121,6 +112,6 @@ fn no_answer(verb: &Verb, info: i32) -> Error {
     Error::invalid(format!(
         "meshsolve.{}: a: expected a {expected} matrix, got {got} (info = {info}); with \
          on_failure=\"nan\" the answer is NaN, and info has that number",
-        verb.name
+        routine.name
     ))
 }

@@ -2,9 +2,8 @@
 //! prints them before anything runs.
 
 use super::operands::Problem;
-use super::options::{Engine, Family, Norm, Options, Rhs, Structure, Verb, cpu_tile_width};
-use crate::algorithms::condition::block;
-use crate::algorithms::lu::more_elements;
+use super::options::{EngineName, Norm, Options, Rhs, Structure, cpu_tile_width};
+use super::routine::{Extents, Family, SolverRoutine, Stage};
 use crate::algorithms::redistribute::Redistribution;
 use crate::device::Op;
 use crate::device::cpu::{scratch_elements, shared_elements, worker_count};
@@ -16,12 +15,6 @@ use crate::transpose;
 
 /// The widest group of right-hand sides that one worker takes at a time.
 const RHS_GROUP: usize = 192;
-
-/// The leading dimension of a tile column in scratch. With an order that is a power of two, the
-/// columns would otherwise share a few cache sets.
-pub fn panel_rows(n: usize) -> usize {
-    n + 16
-}
 
 /// Work in multiplications of float64. Up to this, one thread finishes before others have woken up.
 /// It is the work of n = 512 (docs/design/adr/0003-one-thread-for-little-work.md).
@@ -70,7 +63,7 @@ impl Machine {
         let workers = worker_count(problem.ranks(), threads::<T>(options, problem));
         // Inverses keep a tile column in scratch. A factor keeps block-cyclic columns, which other
         // routines and other numbers of threads have to read.
-        let narrow = options.verb.invert || options.mapping == Some(Mapping::BlockCyclic);
+        let narrow = options.routine.inverts() || options.mapping == Some(Mapping::BlockCyclic);
         let sharers = if narrow { problem.n.max(1) } else { workers };
         Machine {
             workers,
@@ -111,14 +104,15 @@ impl Moves {
 /// columns, as for A^T. It also needs them for the part of a column that is not given, as with one
 /// triangle.
 fn sums_of_worker(options: &Options, problem: &Problem) -> usize {
-    let Options { verb, storage, norm, .. } = options;
-    let of_transpose = storage.is_transpose() && !verb.upright;
-    match verb.family {
-        Family::Norm if *norm == Norm::Frobenius => 0,
-        Family::Norm if options.sums_columns() => problem.n,
-        Family::Norm => problem.m,
-        family if verb.norm && (family == Family::Cholesky || of_transpose) => problem.m,
-        _ => 0,
+    let Options { routine, storage, norm, .. } = options;
+    let of_transpose = storage.is_transpose() && !routine.upright;
+    match routine.has(Stage::AnyNorm) {
+        true if *norm == Norm::Frobenius => 0,
+        true if options.sums_columns() => problem.n,
+        true => problem.m,
+        false if routine.has(Stage::HermitianNorm) => problem.m,
+        false if routine.has(Stage::Norm) && of_transpose => problem.m,
+        false => 0,
     }
 }
 
@@ -145,10 +139,10 @@ pub struct Sizes {
 impl Sizes {
     pub fn new(options: &Options, problem: &Problem, machine: &Machine) -> Self {
         let (Problem { m, n, grid, rhs, .. }, ranks) = (*problem, problem.ranks());
-        let Options { verb, storage, .. } = *options;
+        let Options { routine, storage, .. } = *options;
         // A matrix that is only read stays in place.
         let asked = options.mapping.unwrap_or(machine.mapping);
-        let mapping = if verb.family.reads_only() { Mapping::Block } else { asked };
+        let mapping = if routine.family.reads_only() { Mapping::Block } else { asked };
         let tile = options.tile.unwrap_or(machine.tile);
         let distribution = match grid.rows() {
             1 => Distribution::whole_columns((m, n), ranks, tile, mapping),
@@ -158,7 +152,7 @@ impl Sizes {
         let most_workers = machine.workers;
         // Every worker gets some right-hand sides.
         let group = rhs.div_ceil(most_workers.div_ceil(ranks)).clamp(1, RHS_GROUP);
-        let distributed = verb.solve && options.rhs == Rhs::Columns;
+        let distributed = options.rhs == Rhs::Columns;
         let groups = if distributed { ranks * rhs.div_ceil(group) } else { 0 };
         // Where a worker is a rank, all ranks take part.
         let workers = most_workers.min(columns.count().max(groups).max(machine.least).max(1));
@@ -179,37 +173,27 @@ impl Sizes {
         let rows = distribution.rows();
         let there: [&dyn Fn() -> _; 2] = [&|| columns.source(), &|| rows.source()];
         let back: [&dyn Fn() -> _; 2] = [&|| columns.destination(), &|| rows.destination()];
-        let arrange = moves(verb.arrange, there, shard.0, shard.1);
-        let restore = moves(verb.restore, back, shard.1, shard.0);
+        let arrange = moves(routine.has(Stage::Arrange), there, shard.0, shard.1);
+        let restore = moves(routine.has(Stage::Restore), back, shard.1, shard.0);
         let both = [&arrange, &restore];
         let staging = both.map(|moves| moves.staging(shard)).into_iter().max().unwrap_or(0);
         let turning =
             |m: &Moves| m.turn.as_ref().map_or((0, 0), |turn| (machine.turning)(turn, ranks));
         let [before, after] = both.map(turning);
         let (turning, turned) = (before.0.max(after.0), before.1.max(after.1));
-        let partial = if verb.solve && !distributed { n * rhs } else { 0 };
         let widest = columns.widest();
-        // A tile column for inverses.
-        let panel = if verb.invert { panel_rows(m) * widest } else { 0 };
-        let is_lu = verb.family == Family::Lu;
-        let more = if machine.is_rank && is_lu { more_elements(m, widest) } else { 0 };
         // The limit on packed tiles: many workers then take no more than some hundredths of A.
         let most = (m * n / PACKED_SHARE).div_ceil(workers * (widest * widest).max(1));
         let own = (machine.own)(widest, columns.count().div_ceil(workers).min(most)).max(turning);
-        let estimate = if verb.condition { n * block(n) } else { 0 };
-        // What each phase needs once in a memory, and for each worker there.
-        let uses = [
-            (0, staging),
-            (0, partial),
-            (turned, 0),
-            (estimate, estimate),
-            (if verb.invert { panel + more } else { 0 }, 0),
-        ];
         let is_rank = machine.is_rank;
+        let extents = Extents { m, n, rhs, group, distributed, widest, is_rank };
+        // What each stage needs once in a memory, and for each worker there.
+        let of_stages = routine.run.iter().map(|stage| stage.scratch(&extents));
+        let uses = of_stages.chain([[0, staging], [turned, 0]]);
         let together = if is_rank { 1 } else { workers };
-        let shared = uses.map(|(once, each)| once + together * each).into_iter().max().unwrap_or(0);
+        let shared = uses.map(|[once, each]| once + together * each).max().unwrap_or(0);
         let sums = sums_of_worker(options, problem);
-        let pivots = if is_lu { n } else { 0 };
+        let pivots = if routine.family == Family::Lu { n } else { 0 };
         Sizes { distribution, workers, is_rank, group, arrange, restore, own, shared, sums, pivots }
     }
 
@@ -254,9 +238,9 @@ pub struct Forecast {
 }
 
 /// The options of a call site with default attributes.
-fn plain(verb: &'static Verb, storage: Storage, lower: bool, rhs: Rhs) -> Options {
+fn plain(routine: &'static SolverRoutine, storage: Storage, lower: bool, rhs: Rhs) -> Options {
     Options {
-        verb,
+        routine,
         storage,
         lower,
         structure: Structure::General,
@@ -266,7 +250,7 @@ fn plain(verb: &'static Verb, storage: Storage, lower: bool, rhs: Rhs) -> Option
         rhs,
         mapping: None,
         tile: None,
-        engine: Engine::Own,
+        engine: EngineName::Native,
         unpadded: None,
         grid_rows: None,
         raises: false,
@@ -277,7 +261,7 @@ fn plain(verb: &'static Verb, storage: Storage, lower: bool, rhs: Rhs) -> Option
 impl Forecast {
     #[allow(clippy::too_many_arguments)] // all attributes of a call site
     pub fn new(
-        verb: &'static Verb,
+        routine: &'static SolverRoutine,
         n: usize,
         ranks: usize,
         dtype: DType,
@@ -288,7 +272,7 @@ impl Forecast {
     ) -> Self {
         let problem = Problem::square(n, ranks, rhs, dtype);
         let spread = if distributed { Rhs::Columns } else { Rhs::Replicated };
-        let options = plain(verb, storage, lower, spread);
+        let options = plain(routine, storage, lower, spread);
         let sized = dispatch!(dtype, T => {
             let sizes = Sizes::new(&options, &problem, &Machine::host::<T>(&options, &problem));
             let bytes = sizes.scratch_bytes::<T>();
@@ -303,8 +287,8 @@ impl Forecast {
             shard: storage.shard(shard),
             solver_shard: Storage::column_major(shard),
             is_transpose: storage.is_transpose(),
-            mirrors: verb.family == Family::Cholesky && storage.mirrors(lower),
-            transposes_across: verb.upright && storage.is_transpose(),
+            mirrors: routine.family == Family::Cholesky && storage.mirrors(lower),
+            transposes_across: routine.upright && storage.is_transpose(),
             block: sizes.columns().layout(),
             block_cyclic: cyclic.layout(),
             tiler: cyclic.tiler().clone(),

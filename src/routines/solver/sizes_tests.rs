@@ -1,15 +1,15 @@
 use super::*;
 use crate::layout::Grid;
-use crate::routines::solver::verbs;
+use crate::routines::solver::solvers;
 
-fn verb(name: &str) -> &'static Verb {
-    verbs().find(|verb| verb.name == name).expect("a routine")
+fn routine(name: &str) -> &'static SolverRoutine {
+    solvers().find(|routine| routine.name == name).expect("a routine")
 }
 
 #[test]
 fn sums_of_moduli_are_scratch_too_and_doubles() {
     let problem = Problem::square(256, 2, 1, DType::F32);
-    let options = plain(verb("lange"), Storage::Rows, true, Rhs::Replicated);
+    let options = plain(routine("lange"), Storage::Rows, true, Rhs::Replicated);
     let sizes = Sizes::new(&options, &problem, &Machine::host::<f32>(&options, &problem));
     let expected = 4 * sizes.scratch() + sizes.workers * 256 * 8;
     assert_eq!(sizes.scratch_bytes::<f32>(), expected);
@@ -20,8 +20,8 @@ fn a_block_cyclic_factor_has_the_same_tiles_for_all_routines() {
     // With 128 threads, every worker has enough columns for wide tiles.
     let problem = Problem::square(1 << 19, 2, 1, DType::F64);
     let width = |name: &str, mapping: Option<Mapping>| {
-        let verb = verb(name);
-        let options = Options { mapping, ..plain(verb, Storage::Rows, true, Rhs::Replicated) };
+        let routine = routine(name);
+        let options = Options { mapping, ..plain(routine, Storage::Rows, true, Rhs::Replicated) };
         Machine::host::<f64>(&options, &problem).tile
     };
     let routines = ["getrf", "getrs", "getri", "gecon", "potrf", "potrs", "potri"];
@@ -36,7 +36,7 @@ fn workspace_of_rectangles_on_grids() {
     for grid in [Grid::new(1, 4), Grid::new(4, 1), Grid::new(2, 2)] {
         let problem = Problem { m, n, grid, rhs: 0, dtype: DType::F64 };
         let sums = |storage, norm| {
-            let plain = plain(verb("lange"), storage, true, Rhs::Replicated);
+            let plain = plain(routine("lange"), storage, true, Rhs::Replicated);
             let options = Options { norm, ..plain };
             let sizes = Sizes::new(&options, &problem, &Machine::host::<f64>(&options, &problem));
             assert_eq!(sizes.distribution.shard(), (m / grid.rows(), n / grid.columns()));
@@ -54,7 +54,7 @@ fn workspace_of_rectangles_on_grids() {
 #[test]
 fn lines_of_both_axes_fit_in_the_scratch() {
     let problem = Problem { m: 24, n: 80, grid: Grid::new(2, 2), rhs: 0, dtype: DType::F64 };
-    let plain = plain(verb("potrf"), Storage::ColumnMajor, true, Rhs::Replicated);
+    let plain = plain(routine("potrf"), Storage::ColumnMajor, true, Rhs::Replicated);
     let options = Options { mapping: Some(Mapping::BlockCyclic), tile: Some(3), ..plain };
     let sizes = Sizes::new(&options, &problem, &Machine::host::<f64>(&options, &problem));
     let (columns, rows) = (sizes.arrange.columns.unwrap(), sizes.arrange.rows.unwrap());

@@ -14,8 +14,10 @@ pub enum Kind {
     Pivots,
     /// LAPACK's `info`.
     Info,
-    /// A real scalar.
-    Real,
+    /// Real scalars: a norm, a reciprocal condition, the logarithm of a determinant's size.
+    Norm,
+    Rcond,
+    Logdet,
     /// A scalar of the matrix's dtype.
     Value,
 }
@@ -48,7 +50,7 @@ impl Kind {
             Kind::Rhs => "rhs",
             Kind::Pivots => "pivots",
             Kind::Info => "info",
-            Kind::Real => "real",
+            Kind::Norm | Kind::Rcond | Kind::Logdet => "real",
             Kind::Value => "value",
         }
     }
@@ -61,7 +63,7 @@ impl Kind {
     pub fn element(self) -> Element {
         match self {
             Kind::Matrix | Kind::Factor | Kind::Rhs | Kind::Value => Element::OfA,
-            Kind::Real => Element::Real,
+            Kind::Norm | Kind::Rcond | Kind::Logdet => Element::Real,
             Kind::Pivots | Kind::Info => Element::Int32,
         }
     }
@@ -71,7 +73,7 @@ impl Kind {
             Kind::Matrix | Kind::Factor => &[Extent::M, Extent::N],
             Kind::Rhs => &[Extent::N, Extent::K],
             Kind::Pivots => &[Extent::Least],
-            Kind::Info | Kind::Real | Kind::Value => &[],
+            Kind::Info | Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Value => &[],
         }
     }
 }
@@ -123,11 +125,11 @@ pub const B: Slot = Slot { shape: &[Extent::M, Extent::K], ..slot("b", Kind::Rhs
 pub const WORK: Slot = slot("work", Kind::Factor);
 pub const X: Slot = slot("x", Kind::Rhs);
 pub const INFO: Slot = slot("info", Kind::Info);
-pub const ANORM: Slot = slot("anorm", Kind::Real);
-pub const RCOND: Slot = slot("rcond", Kind::Real);
+pub const ANORM: Slot = slot("anorm", Kind::Norm);
+pub const RCOND: Slot = slot("rcond", Kind::Rcond);
 pub const PIVOTS: Slot = slot("pivots", Kind::Pivots);
 pub const INVERSE: Slot = slot("inverse", Kind::Matrix);
-pub const LOGDET: Slot = slot("logdet", Kind::Real);
+pub const LOGDET: Slot = slot("logdet", Kind::Logdet);
 
 /// The operands (after `place`) and the results of a routine.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use super::options::Rhs;
 use crate::algorithms::lu::Interchange;
 use crate::algorithms::triangular::Triangular;
 use crate::comm::Step;
-use crate::device::{Op, Triangle, WholeStep, Worker};
+use crate::device::{Op, Triangle, Worker};
 use crate::layout::GlobalRow;
 use crate::matrix::{Blocks, Cells};
 use crate::scalar::Scalar;
@@ -51,25 +51,6 @@ impl<T: Scalar> Solver<T> {
             }
         }
         worker.barrier()
-    }
-
-    /// The same with the vendor's engine.
-    pub fn solve_whole(
-        &self,
-        worker: &mut impl Worker<T>,
-        pivots: Option<Cells<i32>>,
-        conjugated: bool,
-    ) -> Step {
-        let (index, distributed) = (worker.worker(), self.options.rhs == Rhs::Columns);
-        let x = (index == 0 || distributed).then(|| self.x_block(index));
-        let a = self.a(worker);
-        worker.whole(&a, WholeStep::Solve { x, pivots, conjugated })?;
-        worker.barrier()?;
-        if !distributed {
-            let x = self.replicated(index, |rank| self.x_block(rank));
-            worker.replicate(&x, 0)?;
-        }
-        Ok(())
     }
 
     /// Every worker's partial sums for a few right-hand sides.
@@ -118,7 +99,7 @@ impl<T: Scalar> Solver<T> {
         Ok(())
     }
 
-    fn interchange(
+    pub(super) fn interchange(
         &self,
         worker: &mut impl Worker<T>,
         x: Cells<T>,

@@ -1,33 +1,27 @@
 //! The routine for triangular matrices. It factors nothing, and moves and writes nothing of the
 //! matrix, in any storage.
 //!
-//! | routine | operands (after `place`) | results | does |
-//! |---|---|---|---|
-//! | `trtrs` | t, b | x, info | solves op(T) X = B, T the triangle of t that `lower` names |
-//!
 //! info = i > 0 reports that T_ii is zero; solutions are then NaN (as in LAPACK).
-
-use std::time::Instant;
 
 use super::job::Solver;
 use super::magnitude::near_underflow;
-use super::options::{Family, Stage, Verb};
+use super::routine::{Family, SolverRoutine, Stage};
 use super::slot::{B, INFO, Kind, X, slot};
 use crate::comm::Step;
 use crate::device::{Triangle, Worker};
 use crate::scalar::Scalar;
 
-pub static VERBS: [Verb; 1] = [Verb::new(
+pub static ROUTINES: [SolverRoutine; 1] = [SolverRoutine::new(
     Family::Triangular,
     "trtrs",
     "solve op(T) X = B, T triangular",
     &[slot("t", Kind::Matrix), B],
     &[X.starts_as(1), INFO],
     &["rhs", "trans", "lower", "unit_diagonal"],
-    &[Stage::Solve],
+    &[Stage::TriangularSolve],
 )];
 
-pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut Instant) -> Step {
+pub fn solve<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     let (lower, unit) = (job.options.lower, job.options.unit_diagonal);
     if !unit {
         job.check_diagonal(worker)?;
@@ -44,7 +38,5 @@ pub fn steps<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, time: &mut
     };
     let scale = if unit { 1.0 } else { job.largest_on_diagonal(worker)? };
     worker.keep_subnormals(near_underflow::<T>(scale));
-    job.solve(worker, &[(triangle, job.options.op_on_b(job.options.op))], None, scale)?;
-    *time = job.lap(worker, "solve", *time);
-    Ok(())
+    job.solve(worker, &[(triangle, job.options.op_on_b(job.options.op))], None, scale)
 }

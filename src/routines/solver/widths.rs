@@ -6,7 +6,7 @@
 //! 32768. Other devices have the peaks of their datasheets and the H200's other numbers.
 //! Compare with the rows `meshsolve tile W` of `benchmarks/gpu_solve.py`.
 
-use super::options::Family;
+use super::routine::Family;
 use crate::scalar::DType;
 
 /// Families whose matrix one rank factors as a single tile, in one call of cuSOLVER, because that was

@@ -1,7 +1,7 @@
 //! With any attributes, the call site is made or the error names a wrong one.
 
 use meshsolve::error::Kind;
-use meshsolve::routines::solver::{Family, OWN_ATTRIBUTES, verbs};
+use meshsolve::routines::solver::{Family, OWN_ATTRIBUTES, solvers};
 use meshsolve::sites::CallSite;
 use proptest::prelude::{BoxedStrategy, Just, Strategy, any};
 use proptest::sample::select;
@@ -53,7 +53,7 @@ const ATTRIBUTES: [(&str, Good); 13] = [
     ("norm", Texts(&["1", "inf", "fro"])),
     ("rhs", Texts(&["replicated", "columns"])),
     ("order", Texts(&["auto", "natural", "cyclic"])),
-    ("tile", Ints(8192)),
+    ("tile", Ints(1 << 20)),
     ("engine", Texts(&["meshsolve", "cusolvermg"])),
     ("order_of_a", Ints(i64::MAX)),
     ("on_failure", Texts(&["nan", "raise"])),
@@ -79,16 +79,16 @@ fn value(of: (&str, Good)) -> impl Strategy<Value = Option<Value>> {
 #[test]
 fn a_call_site_is_made_or_the_error_names_what_is_wrong() {
     let cases = (
-        select(verbs().collect::<Vec<_>>()),
+        select(solvers().collect::<Vec<_>>()),
         ATTRIBUTES.map(value),
         prop_oneof![6 => 1..=(1i64 << 16), 1 => any::<i64>()],
         proptest::option::weighted(0.1, "[a-z]{1,8}"),
     );
-    check(3000, &cases, |(verb, values, world, unknown)| {
-        let mut map = Map::routine(verb.name, 1).int("world", world);
+    check(3000, &cases, |(routine, values, world, unknown)| {
+        let mut map = Map::routine(routine.name, 1).int("world", world);
         let mut wrong = Vec::new();
         let foreign =
-            |name: &str| OWN_ATTRIBUTES.contains(&name) && !verb.attributes.contains(&name);
+            |name: &str| OWN_ATTRIBUTES.contains(&name) && !routine.attributes.contains(&name);
         let given =
             ATTRIBUTES.iter().zip(&values).filter_map(|(a, value)| Some((a, value.as_ref()?)));
         for ((name, good), value) in given {
@@ -97,13 +97,13 @@ fn a_call_site_is_made_or_the_error_names_what_is_wrong() {
                 Value::Text(value) => map.text(name, value),
             };
             let elsewhere = *name == "structure"
-                && verb.family != Family::Residual
+                && routine.family != Family::Residual
                 && matches!(value, Value::Text(text) if text == "triangular");
             if foreign(name) || elsewhere || !good.holds(value) {
                 wrong.push(*name);
             }
         }
-        if verb.solve && values[6].is_none() {
+        if routine.has_rhs() && values[6].is_none() {
             wrong.push("rhs");
         }
         if !(1..=1 << 16).contains(&world) {
@@ -118,7 +118,7 @@ fn a_call_site_is_made_or_the_error_names_what_is_wrong() {
         prop_assert_eq!(made.is_ok(), wrong.is_empty(), "{:?}", wrong);
         let Err(error) = made else { return Ok(()) };
         prop_assert_eq!(error.kind, Kind::InvalidArgument);
-        let start = format!("meshsolve.{}: ", verb.name);
+        let start = format!("meshsolve.{}: ", routine.name);
         prop_assert!(error.message.starts_with(&start), "{}", error.message);
         // One of the wrong type counts as unknown.
         wrong.push("of the right type (int64 or string)");

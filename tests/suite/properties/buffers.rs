@@ -5,7 +5,7 @@ use meshsolve::call::{Buffer, Call};
 use meshsolve::error::Error;
 use meshsolve::error::Kind::InvalidArgument;
 use meshsolve::layout::Storage;
-use meshsolve::routines::solver::{Kind, verbs};
+use meshsolve::routines::solver::{Kind, solvers};
 use meshsolve::scalar::DType;
 use meshsolve::sites::CallSite;
 use proptest::collection::vec;
@@ -57,7 +57,7 @@ fn faults() -> impl Strategy<Value = Fault> {
 }
 
 fn cases() -> impl Strategy<Value = Case> {
-    let routines: Vec<_> = verbs().map(|verb| verb.name).collect();
+    let routines: Vec<_> = solvers().map(|routine| routine.name).collect();
     let sizes = (0..3usize, 0..7usize, 1..5usize, 0..4usize);
     let faults =
         prop_oneof![Just(Vec::new()), vec((any::<usize>(), any::<usize>(), faults()), 1..3)];
@@ -87,7 +87,7 @@ fn expected(kind: Kind, case: &Case, tall: bool) -> Shape {
         Kind::Rhs => (vec![n, case.rhs], case.dtype),
         Kind::Pivots => (vec![n], DType::S32),
         Kind::Info => (vec![], DType::S32),
-        Kind::Real => (vec![], case.dtype.real()),
+        Kind::Norm | Kind::Rcond | Kind::Logdet => (vec![], case.dtype.real()),
         Kind::Value => (vec![], case.dtype),
     }
 }
@@ -164,14 +164,14 @@ fn with_faults(case: &Case, right: &[Shape]) -> (Vec<Vec<Shape>>, Vec<Option<usi
 /// Whether the arrays are right, if their descriptions determine that, and the answers of all
 /// ranks.
 fn answers(case: &Case) -> (Option<bool>, Vec<Result<(), Error>>) {
-    let verb = verbs().find(|verb| verb.name == case.routine).unwrap();
+    let routine = solvers().find(|routine| routine.name == case.routine).unwrap();
     let (storage_name, storage) = Storage::ALL[case.storage];
     let tall = match storage {
         Storage::Rows => false,
-        Storage::Columns => verb.arrange || verb.family.reads_only(),
+        Storage::Columns => routine.takes_matrix(),
         Storage::ColumnMajor => true,
     };
-    let (args, rets) = (verb.signature.args, verb.signature.rets);
+    let (args, rets) = (routine.signature.args, routine.signature.rets);
     let kinds: Vec<_> = args.iter().chain(rets).map(|slot| slot.kind).collect();
     let right: Vec<_> = kinds.iter().map(|kind| expected(*kind, case, tall)).collect();
     let (shapes, missing) = with_faults(case, &right);

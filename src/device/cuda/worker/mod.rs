@@ -26,7 +26,7 @@ use super::vendor::nccl::Clique;
 use super::vendor::solver::Workspace;
 use super::vendor::{Libraries, Operand};
 use crate::comm::{Comm, Communicator, Group, Phase, Signal, Step, Stopped};
-use crate::device::{Moduli, Op, Side, Squares, Triangle, Update, WholeStep, Worker};
+use crate::device::{Moduli, Op, Side, Squares, Triangle, Update, Worker};
 use crate::error::{Error, Kind, Result};
 use crate::layout::{GlobalRow, Layout, TileColumn};
 use crate::matrix::{Cells, DistMatrix, Panel, Remote};
@@ -39,6 +39,7 @@ pub mod columns;
 pub mod interchanges;
 mod operands;
 mod panels;
+mod whole;
 
 use interchanges::Found;
 use operands::{Form, Piece, is_columns, stored};

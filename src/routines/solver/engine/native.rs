@@ -1,0 +1,70 @@
+//! The engine of this library's own algorithms, on all devices.
+
+use super::{Engine, Performs};
+use crate::comm::Step;
+use crate::device::Worker;
+use crate::error::Result;
+use crate::routines::solver::job::Solver;
+use crate::routines::solver::operands::Problem;
+use crate::routines::solver::options::Options;
+use crate::routines::solver::routine::Stage;
+use crate::routines::solver::{cholesky, lu, norm, residual, triangular};
+use crate::scalar::Scalar;
+use crate::settings::Float64;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Native;
+
+impl Engine for Native {
+    fn is_on_host(&self) -> bool {
+        true
+    }
+
+    fn check(&self, _: &Options, _: &Problem) -> Result<()> {
+        Ok(())
+    }
+
+    fn tile(&self, _: &Options, _: &Problem) -> Option<usize> {
+        None
+    }
+
+    fn performs(&self, _: &Options, _: Stage) -> bool {
+        false
+    }
+
+    fn float64(&self, own: Float64) -> Float64 {
+        own
+    }
+}
+
+impl<T: Scalar, W: Worker<T>> Performs<T, W> for Native {
+    fn perform(
+        &self,
+        stage: Stage,
+        job: &Solver<T>,
+        worker: &mut W,
+        scale: &mut Option<f64>,
+    ) -> Step {
+        match stage {
+            Stage::Arrange => job.arrange(worker),
+            Stage::Restore => job.restore(worker),
+            Stage::Norm => lu::norm(job, worker, scale),
+            Stage::HermitianNorm => job.measure_hermitian(worker),
+            Stage::Potrf => cholesky::potrf(job, worker, scale),
+            Stage::Getrf => lu::getrf(job, worker, scale),
+            Stage::CholeskySolve => cholesky::solve(job, worker, scale),
+            Stage::LuSolve => lu::solve(job, worker, scale),
+            Stage::TriangularSolve => triangular::solve(job, worker),
+            Stage::CholeskyCondition => cholesky::condition(job, worker),
+            Stage::LuCondition => lu::condition(job, worker),
+            Stage::CholeskyInverse => cholesky::invert(job, worker, scale),
+            Stage::LuInverse => lu::invert(job, worker, scale),
+            Stage::CholeskyDeterminant => cholesky::determinant(job, worker),
+            Stage::LuDeterminant => lu::determinant(job, worker),
+            Stage::ConjugateFactor => cholesky::conjugate_factor(job, worker),
+            Stage::CheckDiagonal => job.check_diagonal(worker),
+            Stage::Residual => residual::residual(job, worker),
+            Stage::AnyNorm => norm::norm(job, worker),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! A solver routine as one value: what it takes, what it gives, and the stages that it runs.
+
+use super::operands::Requirement;
+use super::slot::{Kind, Signature, Slot};
+use crate::algorithms::condition::block;
+use crate::algorithms::lu::more_elements;
+
+/// The factorisation that a routine makes or uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    Cholesky,
+    Lu,
+    /// A is triangular itself.
+    Triangular,
+    /// The routine only multiplies with A.
+    Residual,
+    /// The routine finds a norm of A.
+    Norm,
+}
+
+impl Family {
+    /// Whether the routine only reads the matrix, in place and in any storage.
+    pub fn reads_only(self) -> bool {
+        matches!(self, Family::Triangular | Family::Residual | Family::Norm)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Cholesky => "cholesky",
+            Family::Lu => "lu",
+            Family::Triangular => "triangular",
+            Family::Residual => "residual",
+            Family::Norm => "norm",
+        }
+    }
+
+    const fn requires(self) -> &'static [Requirement] {
+        match self {
+            Family::Norm => &[],
+            _ => &[Requirement::Square, Requirement::WholeColumns],
+        }
+    }
+}
+
+/// A stage of a routine. `run.rs` performs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Brings A to the solver's layout: transposes shards, mirrors the triangle, distributes columns.
+    Arrange,
+    /// The reverse.
+    Restore,
+    /// Finds norm1(A) before A is overwritten, from the lower triangle if A is Hermitian.
+    Norm,
+    HermitianNorm,
+    /// A = L L^H.
+    Potrf,
+    /// P A = L U.
+    Getrf,
+    /// Solves with a factor, or with a triangle.
+    CholeskySolve,
+    LuSolve,
+    TriangularSolve,
+    /// Estimates the condition of A from its factor and norm1(A).
+    CholeskyCondition,
+    LuCondition,
+    /// A^-1 from a factor.
+    CholeskyInverse,
+    LuInverse,
+    /// The determinant, or its logarithm, from a factor.
+    CholeskyDeterminant,
+    LuDeterminant,
+    /// Conjugates a Cholesky factor that enters or leaves the call, where the caller's is that of
+    /// conj(A).
+    ConjugateFactor,
+    /// Reports a zero on the diagonal of U.
+    CheckDiagonal,
+    /// B - op(A) X.
+    Residual,
+    /// The norm that the attribute names.
+    AnyNorm,
+}
+
+impl Stage {
+    /// What it does, whatever the factorisation: the phase of `last_call`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Arrange => "arrange",
+            Stage::Restore => "restore",
+            Stage::Norm | Stage::HermitianNorm | Stage::AnyNorm => "norm",
+            Stage::Potrf | Stage::Getrf => "factor",
+            Stage::CholeskySolve | Stage::LuSolve | Stage::TriangularSolve => "solve",
+            Stage::CholeskyCondition | Stage::LuCondition => "condition",
+            Stage::CholeskyInverse | Stage::LuInverse => "invert",
+            Stage::CholeskyDeterminant | Stage::LuDeterminant => "determinant",
+            Stage::ConjugateFactor => "conjugate",
+            Stage::CheckDiagonal => "check",
+            Stage::Residual => "residual",
+        }
+    }
+}
+
+/// The leading dimension of a tile column in scratch. With an order that is a power of two, the
+/// columns would otherwise share a few cache sets.
+pub fn panel_rows(n: usize) -> usize {
+    n + 16
+}
+
+/// Sizes of a call that decide how much scratch its stages need.
+#[derive(Clone, Copy, Debug)]
+pub struct Extents {
+    pub m: usize,
+    pub n: usize,
+    /// Right-hand sides of a device, and how many a worker takes at a time.
+    pub rhs: usize,
+    pub group: usize,
+    /// Whether each device has its own right-hand sides.
+    pub distributed: bool,
+    /// The widest tile column.
+    pub widest: usize,
+    pub is_rank: bool,
+}
+
+impl Stage {
+    /// Elements of the scratch that stages use in turn: once in a memory, and for each worker there.
+    /// Moves of A have theirs in addition.
+    pub fn scratch(self, of: &Extents) -> [usize; 2] {
+        let &Extents { m, n, rhs, distributed, widest, is_rank, .. } = of;
+        match self {
+            // Partial sums.
+            Stage::CholeskySolve | Stage::LuSolve | Stage::TriangularSolve | Stage::Residual => {
+                [0, if distributed { 0 } else { n * rhs }]
+            }
+            Stage::CholeskyCondition | Stage::LuCondition => [n * block(n); 2],
+            // A tile column.
+            Stage::CholeskyInverse => [panel_rows(m) * widest, 0],
+            Stage::LuInverse => {
+                let more = if is_rank { more_elements(m, widest) } else { 0 };
+                [panel_rows(m) * widest + more, 0]
+            }
+            _ => [0, 0],
+        }
+    }
+}
+
+/// Attributes that only some routines take. All routines take the others.
+pub const OWN_ATTRIBUTES: [&str; 6] =
+    ["rhs", "trans", "structure", "lower", "unit_diagonal", "norm"];
+
+/// A solver routine.
+#[derive(Debug)]
+pub struct SolverRoutine {
+    pub name: &'static str,
+    pub summary: &'static str,
+    pub family: Family,
+    pub signature: Signature,
+    pub requires: &'static [Requirement],
+    /// Those of [`OWN_ATTRIBUTES`] that it takes.
+    pub attributes: &'static [&'static str],
+    /// Its stages, in their order.
+    pub run: &'static [Stage],
+    /// Whether the solver has A itself of an A by rows, transposed across the shards. Otherwise it
+    /// has A^T, as rows are columns of that.
+    pub upright: bool,
+}
+
+impl SolverRoutine {
+    pub const fn new(
+        family: Family,
+        name: &'static str,
+        summary: &'static str,
+        args: &'static [Slot],
+        rets: &'static [Slot],
+        attributes: &'static [&'static str],
+        run: &'static [Stage],
+    ) -> SolverRoutine {
+        let (signature, requires) = (Signature { args, rets }, family.requires());
+        SolverRoutine {
+            name,
+            summary,
+            family,
+            signature,
+            requires,
+            attributes,
+            run,
+            upright: false,
+        }
+    }
+
+    pub const fn upright(self) -> SolverRoutine {
+        SolverRoutine { upright: true, ..self }
+    }
+
+    pub fn has(&self, stage: Stage) -> bool {
+        self.run.contains(&stage)
+    }
+
+    pub fn factors(&self) -> bool {
+        self.has(Stage::Potrf) || self.has(Stage::Getrf)
+    }
+
+    pub fn inverts(&self) -> bool {
+        self.has(Stage::CholeskyInverse) || self.has(Stage::LuInverse)
+    }
+
+    pub fn estimates_condition(&self) -> bool {
+        self.has(Stage::CholeskyCondition) || self.has(Stage::LuCondition)
+    }
+
+    /// Whether it has right-hand sides.
+    pub fn has_rhs(&self) -> bool {
+        Signature::find(self.signature.args, Kind::Rhs).is_some()
+    }
+
+    /// Whether its operand is a matrix as the caller has it, not a factor.
+    pub fn takes_matrix(&self) -> bool {
+        Signature::find(self.signature.args, Kind::Matrix).is_some()
+    }
+}

@@ -1,0 +1,153 @@
+//! Every routine of the table, with operands and results as the table describes them. Each storage,
+//! distribution and place gives what one CPU worker with rows gives. So a routine that is added is
+//! tested here without a line.
+
+use std::collections::HashMap;
+
+use crate::common::case::{Case, Place, call, cases};
+use crate::common::{buffer, int_scalar, int_vector, random, real_scalar, real_value};
+use faer::Mat;
+use meshsolve::call::Buffer;
+use meshsolve::layout::Storage;
+use meshsolve::routines::solver::{Family, Kind, SolverRoutine, solvers};
+use meshsolve::scalar::{DType, Scalar};
+
+const RHS: usize = 3;
+
+/// An operand or result on one rank.
+#[derive(Clone, Debug)]
+enum Array<T> {
+    OfA(Vec<T>),
+    Ints(Vec<i32>),
+    Real(f64),
+}
+
+/// Arrays of all ranks by name.
+type Arrays<T> = HashMap<&'static str, Vec<Array<T>>>;
+
+impl<T: Scalar> Array<T> {
+    /// One that no routine has written.
+    fn new(kind: Kind, case: Case) -> Array<T> {
+        let Case { n, ranks, .. } = case;
+        match kind {
+            Kind::Matrix | Kind::Factor => Array::OfA(vec![T::NAN; n * n / ranks]),
+            Kind::Rhs => Array::OfA(vec![T::NAN; n * RHS]),
+            Kind::Value => Array::OfA(vec![T::NAN]),
+            Kind::Pivots => Array::Ints(vec![-1; n]),
+            Kind::Info => Array::Ints(vec![-1]),
+            Kind::Norm | Kind::Rcond | Kind::Logdet => Array::Real(-1.0),
+        }
+    }
+
+    /// `dims` are those of the call's matrices.
+    fn buffer(&mut self, kind: Kind, dims: &[usize], n: usize) -> Buffer {
+        match self {
+            Array::OfA(x) if kind.is_matrix() => buffer(x, dims),
+            Array::OfA(x) if kind == Kind::Rhs => buffer(x, &[n, RHS]),
+            Array::OfA(x) => buffer(x, &[]),
+            Array::Ints(x) if kind == Kind::Info => int_scalar(&mut x[0]),
+            Array::Ints(x) => int_vector(x),
+            Array::Real(x) => real_scalar::<T>(x),
+        }
+    }
+
+    /// The numbers, as real ones.
+    fn parts(&self) -> Vec<f64> {
+        match self {
+            Array::OfA(x) => x.iter().flat_map(|x| <[f64; 2]>::from(x.parts())).collect(),
+            Array::Ints(x) => x.iter().map(|&x| x.into()).collect(),
+            Array::Real(x) => vec![real_value::<T>(x)],
+        }
+    }
+}
+
+/// Runs a routine with the operands of these names; gives the results by name.
+fn run<T: Scalar>(case: Case, routine: &SolverRoutine, operands: &Arrays<T>) -> Arrays<T> {
+    let (args, rets) = (routine.signature.args, routine.signature.rets);
+    let (of_matrix, of_factor) = case.dims();
+    let dims = if routine.takes_matrix() { of_matrix } else { of_factor };
+    let mut given: Vec<_> = args.iter().map(|slot| operands[slot.name].clone()).collect();
+    let mut made: Vec<_> =
+        rets.iter().map(|slot| vec![Array::new(slot.kind, case); case.ranks]).collect();
+    case.run(routine.name, |rank| {
+        let args = args.iter().zip(&mut given);
+        let args = args.map(|(slot, x)| x[rank].buffer(slot.kind, &dims, case.n)).collect();
+        let rets = rets.iter().zip(&mut made);
+        let rets = rets.map(|(slot, x)| x[rank].buffer(slot.kind, &dims, case.n)).collect();
+        call(rank, args, rets)
+    });
+    rets.iter().map(|slot| slot.name).zip(made).collect()
+}
+
+/// Operands of all names that the table has, the factor by the routine for it.
+fn operands<T: Scalar>(case: Case, family: Family) -> Arrays<T> {
+    let n = case.n;
+    // Symmetric and real, so that all storages have the same inverse, and diagonally dominant.
+    let x = random::<f64>(n, n, 5);
+    let entry = |i, j| x[(i, j)] + x[(j, i)] + if i == j { 4.0 * n as f64 } else { 0.0 };
+    let a = Mat::from_fn(n, n, |i, j| T::from_f64_impl(entry(i, j)));
+    let rhs = |seed| {
+        let b = random::<T>(n, RHS, seed);
+        let by_rows: Vec<T> = (0..n * RHS).map(|e| b[(e / RHS, e % RHS)]).collect();
+        vec![Array::OfA(by_rows); case.ranks]
+    };
+    let shards: Vec<_> = case.shards(&a).into_iter().map(Array::OfA).collect();
+    let mut all = Arrays::from([("b", rhs(7)), ("x", rhs(9))]);
+    for name in ["a", "t", "c", "lu"] {
+        all.insert(name, shards.clone());
+    }
+    let name = if family == Family::Cholesky { "potrf" } else { "getrf" };
+    let made = run(case, solvers().find(|routine| routine.name == name).unwrap(), &all);
+    all.extend(made);
+    all
+}
+
+/// Whether the result of a routine does not depend on the storage.
+fn is_comparable(name: &str, kind: Kind) -> bool {
+    match kind {
+        Kind::Factor | Kind::Pivots => false,
+        // Of others only a triangle has a meaning, or the transpose.
+        Kind::Matrix => name == "inverse",
+        _ => true,
+    }
+}
+
+pub fn routines_of_the_table<T: Scalar>(at: Place) {
+    let u = if T::DTYPE.real() == DType::F32 { f32::EPSILON.into() } else { f64::EPSILON };
+    for case in cases(at) {
+        let plain = Case { ranks: 1, storage: Storage::ALL[0], order: "natural", at: None, ..case };
+        for routine in solvers() {
+            let family = routine.family;
+            let expected = run(plain, routine, &operands::<T>(plain, family));
+            let found = run(case, routine, &operands::<T>(case, family));
+            for slot in routine.signature.rets.iter().filter(|s| is_comparable(s.name, s.kind)) {
+                let what = format!("{} {} {case:?}", routine.name, slot.name);
+                let whole = |case: Case, of: &Arrays<T>| {
+                    let shards = of[slot.name].iter().map(|x| match x {
+                        Array::OfA(x) => x.clone(),
+                        _ => unreachable!("a matrix"),
+                    });
+                    let whole = case.gathered(&shards.collect::<Vec<_>>());
+                    let entries =
+                        whole.col_iter().flat_map(|c| c.iter().copied().collect::<Vec<_>>());
+                    vec![Array::OfA(entries.collect()).parts()]
+                };
+                let (expected, found) = match slot.kind.is_matrix() {
+                    true => (whole(plain, &expected), whole(case, &found)),
+                    false => (
+                        vec![expected[slot.name][0].parts()],
+                        found[slot.name].iter().map(Array::parts).collect(),
+                    ),
+                };
+                let size = expected[0].iter().fold(0.0, |most, x| f64::max(most, x.abs()));
+                for found in found {
+                    for (x, y) in expected[0].iter().zip(&found) {
+                        let close = x.to_bits() == y.to_bits()
+                            || (x - y).abs() <= 1e3 * u * size.max(f64::MIN_POSITIVE);
+                        assert!(close, "{what}: expected {x}, found {y}");
+                    }
+                }
+            }
+        }
+    }
+}
