@@ -7,7 +7,7 @@ The table is between two marks. A test compares it with the library's.
 
 import pathlib
 
-from meshsolve._routines import ROUTINES, Array, Routine
+from meshsolve._library.routines import ROUTINES, Array, Routine
 
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs/design/ffi.md"
 BEGIN, END = "<!-- made by release/ffi_reference.py -->\n", "<!-- end -->\n"

@@ -15,10 +15,10 @@ from jax.experimental.custom_partitioning import custom_partitioning
 from jax.flatten_util import ravel_pytree
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
-from meshsolve import _lowered
-from meshsolve._cholesky import CholeskyFactor, cho_factor
-from meshsolve._errors import mistake
-from meshsolve._lu import LUFactor, lu_factor
+from meshsolve._api.cholesky import CholeskyFactor, cho_factor
+from meshsolve._api.lu import LUFactor, lu_factor
+from meshsolve._execute import lowered
+from meshsolve._library.errors import mistake
 
 try:
     import equinox as eqx
@@ -222,7 +222,7 @@ def _in_program(solver, a, mesh: AbstractMesh | None):
     if mesh is None or mesh.size == 1 or not isinstance(jnp.zeros(()), Tracer):
         return a
 
-    def check(program: _lowered.Program) -> None:
+    def check(program: lowered.Program) -> None:
         if program.devices not in (None, mesh.size):
             raise mistake(
                 f"lineax.{type(solver).__name__}",
@@ -234,7 +234,7 @@ def _in_program(solver, a, mesh: AbstractMesh | None):
                 "jax.set_mesh",
             )
 
-    return _lowered.expect(a, check)
+    return lowered.expect(a, check)
 
 
 def _check_square(solver: str, operator: lx.AbstractLinearOperator) -> None:

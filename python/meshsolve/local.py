@@ -8,12 +8,14 @@ import jax.numpy as jnp
 from jax.sharding import AxisType
 from jax.typing import ArrayLike
 
-from meshsolve import _failure, _ffi, _shards
-from meshsolve._errors import mistake
-from meshsolve._operands import as_array, check_rhs, common_dtype, promoted
-from meshsolve._sharding import Placement
-from meshsolve._solve import SolveInfo, solved, structure_of
-from meshsolve._types import AssumeA, OnFailure
+from meshsolve._api.solve import SolveInfo, solved, structure_of
+from meshsolve._api.types import AssumeA, OnFailure
+from meshsolve._execute import shards
+from meshsolve._execute.placements import Placement
+from meshsolve._library import ffi
+from meshsolve._library.errors import mistake
+from meshsolve._prepare import failures
+from meshsolve._prepare.operands import as_array, check_rhs, common_dtype, promoted
 
 
 @overload
@@ -109,7 +111,7 @@ def solve(
       [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
     structure = structure_of("local.solve", assume_a)
-    raises = _failure.raises("local.solve", on_failure)
+    raises = failures.raises("local.solve", on_failure)
     axes = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
     mesh = jax.sharding.get_abstract_mesh()
     manual = set(mesh.axis_types) == {AxisType.Manual}
@@ -123,7 +125,7 @@ def solve(
         )
     if raises:
         others = (axis for axis in mesh.axis_names if axis not in axes and mesh.shape[axis] > 1)
-        _failure.expect_one_call("local.solve", tuple(others))
+        failures.expect_one_call("local.solve", tuple(others))
     a, b = as_array("local.solve", "a", a), as_array("local.solve", "b", b)
     world = math.prod(mesh.shape[axis] for axis in axes)
     n = max(a.shape) if a.ndim == 2 else 0
@@ -143,14 +145,14 @@ def solve(
     a, b = promoted(a, dtype), promoted(b, dtype)
     at = Placement(mesh, axes, "rows" if a.shape[1] == n else "columns")
     if structure == "positive definite":
-        op = _ffi.posv(bool(lower), 0, int(transposed), return_info)
+        op = ffi.posv(bool(lower), 0, int(transposed), return_info)
     else:
-        op = _ffi.gesv(structure, bool(lower), 0, int(transposed), return_info)
+        op = ffi.gesv(structure, bool(lower), 0, int(transposed), return_info)
     op = op._replace(public="local.solve", storage=at.storage, raises=raises)
 
     @jax.custom_jvp
     def run(a, b):
-        return _shards.local(op, at, "replicated", a, b)[1:]
+        return shards.local(op, at, "replicated", a, b)[1:]
 
     @run.defjvp
     def _(primals, tangents):
