@@ -66,7 +66,7 @@ def of_python(file: str, old: str, new: str, tests: str) -> Chosen:
 
 
 CHOSEN = [
-    of_python("_prepare/padding", "& (i >= a.shape[0])", "& (i > a.shape[0])", "solve"),
+    of_python("_execute/traced", "& (i >= a.shape[0])", "& (i > a.shape[0])", "solve"),
     of_python(
         "_prepare/padding", "return is_distributed and n %", "return is_distributed or n %", "solve"
     ),

@@ -42,8 +42,8 @@ from meshsolve._api.solve import SolveInfo, solve
 from meshsolve._api.transpose import transpose_inplace
 from meshsolve._api.triangular import solve_triangular
 from meshsolve._core import __version__
+from meshsolve._execute.rows import Rows
 from meshsolve._library.ffi import ffi_target
-from meshsolve._prepare.rows import Rows
 
 __all__ = [
     "CholeskyFactor",

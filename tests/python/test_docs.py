@@ -121,7 +121,7 @@ def test_tables_of_results():
 
 MODULES = (
     *("_api.calls", "_api.cholesky", "_api.inverse", "_api.lu", "_api.norm", "_api.plan"),
-    *("_api.solve", "_api.transpose", "_api.triangular", "_library.ffi", "_prepare.rows"),
+    *("_api.solve", "_api.transpose", "_api.triangular", "_library.ffi", "_execute.rows"),
     *("info", "lineax", "local"),
 )
 

@@ -58,7 +58,7 @@ def program(storage, lower=False, n=64):
     mesh = mesh_of(range(4))
     a = put_matrix(mesh, np.eye(n), storage)
     at = eager.eager_placement("cho_factor", a)
-    op = ffi.potrf(lower, 0)._replace(storage=at.storage)
+    op = ffi.operation("potrf", "cho_factor", lower=lower, storage=at.storage)
     return eager.program(op, at, "replicated", (True,)).lower(a).compile(), a
 
 

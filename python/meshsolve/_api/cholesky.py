@@ -8,27 +8,17 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
 from meshsolve._api import factors
-from meshsolve._api.solve import solved
 from meshsolve._api.types import Engine, OnFailure, Trans
 from meshsolve._execute import dispatch, eager, meshes
-from meshsolve._library import engines, ffi
+from meshsolve._execute.rows import Rows
 from meshsolve._library.errors import wrong_type
-from meshsolve._prepare import failures, leading, padding
-from meshsolve._prepare.operands import (
-    as_array,
-    as_typed,
-    check_rhs,
-    check_square,
-    check_trans,
-    common_dtype,
-    promoted,
-)
-from meshsolve._prepare.rows import Rows
+from meshsolve._library.ffi import Operation, operation
+from meshsolve._prepare.operands import as_array, as_typed, check_trans
+from meshsolve._prepare.pipeline import Call, Request, run
 from meshsolve._rules import halves
 from meshsolve._rules.linear import triangle
 
@@ -92,8 +82,7 @@ class CholeskyFactor(factors.Pair):
 
         See ``cho_solve``.
         """
-        factors.expect_alive("CholeskyFactor.solve", self, b=b)
-        return cho_solve(self, b, overwrite_b)
+        return _solved(self, b, overwrite_b, "CholeskyFactor.solve")
 
     def solve_triangular(
         self, b: ArrayLike, trans: Trans = 0, *, overwrite_b: bool = False
@@ -105,7 +94,8 @@ class CholeskyFactor(factors.Pair):
         [n, k] or [..., n, k]; X has its shape and sharding, and is NaN if A is not positive
         definite. CPU devices use the factor in place; CUDA devices unpack it, which takes a copy.
         """
-        return _by_half("solve_triangular", "b", halves.solve, self, b, trans, overwrite_b)
+        name = "CholeskyFactor.solve_triangular"
+        return _by_half(self, name, "b", b, trans, overwrite_b, halves.solve)
 
     def dot_triangular(self, z: ArrayLike, trans: Trans = 0) -> jax.Array:
         """L Z (``trans`` 0 or "N"), L^T Z (1, "T") or L^H Z (2, "C"). L is that of A = L L^H,
@@ -115,18 +105,14 @@ class CholeskyFactor(factors.Pair):
         the product has its shape and sharding, and is NaN if A is not positive definite. CPU
         devices use the factor in place; CUDA devices unpack it, which takes a copy.
         """
-        run = lambda factor, z, trans, own: halves.multiply(factor, z, trans)  # noqa: E731
-        return _by_half("dot_triangular", "z", run, self, z, trans, False)
+        name = "CholeskyFactor.dot_triangular"
+        return _by_half(self, name, "z", z, trans, False, halves.multiply)
 
-    @leading.each
     def logdet(self) -> jax.Array:
         """The logarithm of det A, a real scalar; NaN if A is not positive definite."""
-        if self.n == 0:
-            return jnp.zeros((), factors.real_dtype(self.work.dtype))
-        op = factors.of_engine(ffi.logdet(self.storage), self)
-        return dispatch.call(op, self._arrays, (False, False))[0]
+        op = operation("logdet", "CholeskyFactor.logdet", storage=self.storage)
+        return factors.used(self, Call(op, ("work", "info")))
 
-    @leading.each
     def rcond(self) -> jax.Array:
         """An estimate of the reciprocal of A's condition number, 1 / (norm1(A) norm1(A^-1)).
 
@@ -136,40 +122,29 @@ class CholeskyFactor(factors.Pair):
         Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; the
         estimate of LAPACK's ``pocon``.
         """
-        return factors.rcond(ffi.pocon, self, "info")
+        op = operation("pocon", "CholeskyFactor.rcond", storage=self.storage)
+        return factors.used(self, Call(op, ("work", "info", "anorm")))
 
-    @leading.each
     def inv(self) -> jax.Array:
         """The inverse of A [n, n], Hermitian to the last bit; NaN if A is not positive definite.
 
         A new array, sharded as ``work``. If A was padded it is on one device, which needs two more
         arrays of that size meanwhile. See ``meshsolve.inv``.
         """
-        if self.n == 0:
-            return factors.array(self, "work")
-        order = self.n if self.work.shape[0] != self.n else 0
-        op = factors.of_engine(ffi.potri(self.storage, order), self)
-        return padding.cut(dispatch.call(op, self._arrays, (False, False))[0], self.n)
+        op = operation("potri", "CholeskyFactor.inv", storage=self.storage)
+        return factors.used(self, Call(op, ("work", "info")))
 
     def __iter__(self) -> Iterator[Any]:
         """Scipy's pair (c, lower): ``lower`` names the triangle of c that holds the factor; the
         other triangle is not defined. c [n, n] is a new array, sharded as ``work``. If A was padded
         it is on one device, which needs two more arrays of that size meanwhile.
         """
-        factors.expect_alive("CholeskyFactor.__iter__", self)
         return iter((self._unpacked(), self.lower))
 
-    @property
-    def _arrays(self) -> tuple[jax.Array, jax.Array]:
-        """Work and info; restored leaves may be NumPy arrays."""
-        return factors.array(self, "work"), factors.array(self, "info")
-
-    @leading.each
     def _unpacked(self) -> jax.Array:
-        if self.n == 0:
-            return self.work
-        op = factors.of_engine(ffi.cholesky_to_scipy(self.storage, self.lower), self)
-        return padding.cut(dispatch.call(op, self._arrays, (False, False))[0], self.n)
+        fields = {"storage": self.storage, "lower": self.lower}
+        op = operation("cholesky_to_scipy", "cho_factor", **fields)
+        return factors.used(self, Call(op, ("work", "info"), method="CholeskyFactor.__iter__"))
 
     def __repr__(self) -> str:
         """N, dtype, mesh and tile."""
@@ -220,36 +195,17 @@ def cho_factor(
       >>> c, lower = factor
     """
     del check_finite
-    raises = failures.raises("cho_factor", on_failure)
-    return _factored("cho_factor", a, lower, overwrite_a, mesh, raises, engine)
+    return _factored("cho_factor", a, lower, overwrite_a, on_failure, mesh, engine)
 
 
-def _factored(
-    public: str,
-    a,
-    lower: bool,
-    overwrite_a: bool,
-    mesh: Mesh | None,
-    raises: bool,
-    engine: Engine | None = None,
-) -> CholeskyFactor:
-    given, a = a, as_typed(public, "a", a)
-    n = check_square(public, a)
-    if leading.has_leading((a, 2)):
-        one = lambda a: _factored(public, a, lower, False, mesh, raises, engine)  # noqa: E731
-        return leading.over(public, one, (a, 2), raises=raises)
-    dtype = common_dtype(public, "a", a)
-    padding.check_mesh(public, mesh)
-    a, moved = padding.on_mesh(public, a, mesh, dtype)
-    maker = engines.checked(public, engine, a)
-    if n == 0:
-        anorm = jnp.zeros((), factors.real_dtype(dtype))
-        return CholeskyFactor(a, jnp.int32(0), anorm, 0, bool(lower), "rows")
-    form, own = factors.form(public, a), overwrite_a or moved or a is not given
-    op = ffi.potrf(bool(lower), n if a.shape[0] != n else 0)
-    op = op._replace(public=public, raises=raises, engine=maker)
-    work, info, anorm = dispatch.call(op, (a,), (own,))
-    return CholeskyFactor(work, info, anorm, n, bool(lower), form, maker)
+def _factored(public: str, a, lower: bool, overwrite_a: bool, *chosen) -> CholeskyFactor:
+    call = Call(operation("potrf", public, lower=bool(lower)), ("a",), _factor, *chosen)
+    return run(call, (a,), (bool(overwrite_a),))
+
+
+def _factor(request: Request, results) -> CholeskyFactor:
+    op = request.op
+    return CholeskyFactor(*results, request.n, op.lower, request.form, op.engine)
 
 
 def cho_solve(
@@ -291,62 +247,24 @@ def cho_solve(
       [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
     del check_finite
-    b_array = as_array("cho_solve", "b", b)
     if isinstance(c_and_lower, CholeskyFactor):
-        factors.expect_alive("cho_solve", c_and_lower)
-        leaves, sides = leading.leaves(c_and_lower), (b_array, leading.rank_of_rhs(b_array))
-        if leading.has_leading(*leaves, sides):
-            check_rhs("cho_solve", b_array, c_and_lower.n)
-            one = lambda *x: cho_solve(leading.remade(c_and_lower, x[:-1]), x[-1])  # noqa: E731
-            return leading.over("cho_solve", one, *leaves, sides)
-        work, info = c_and_lower._arrays
-        factor = dataclasses.replace(c_and_lower, work=work, info=info)
-        dtype = common_dtype("cho_solve", "the factor and b", factor.work, b_array)
-        if dtype != factor.work.dtype:
-            factor = dataclasses.replace(factor, work=factor.work.astype(dtype))
-    else:
-        c, lower = _pair(c_and_lower)
-        n = check_square("cho_solve", c, "c")
-        matrices, sides = (c, 2), (b_array, leading.rank_of_rhs(b_array))
-        if leading.has_leading(matrices, sides):
-            check_rhs("cho_solve", b_array, n)
-            one = lambda c, b: cho_solve((c, lower), b)  # noqa: E731
-            return leading.over("cho_solve", one, matrices, sides)
-        dtype = common_dtype("cho_solve", "c and b", c, b_array)
-        c, own = promoted(c, dtype), c.dtype != dtype
-        if isinstance(c, Tracer):
-            check_rhs("cho_solve", b_array, c.shape[0])
-            run = lambda b, _: _substituted(c, lower, b)  # noqa: E731
-            return solved(run, promoted(b_array, dtype), True, c)[0]
-        factor = _packed(c, lower, own)
-    check_rhs("cho_solve", b_array, factor.n)
-    x, _ = solved(
-        lambda b, own_b: _solve(factor, b, own_b),
-        promoted(b_array, dtype),
-        overwrite_b or b_array is not b or b_array.dtype != dtype,
-        factor.work,
-        vectors=True,
-    )
-    return x
+        return _solved(c_and_lower, b, overwrite_b)
+    c, lower = _pair(c_and_lower)
+    op = operation("potrs", "cho_solve", lower=lower)._replace(operands=("matrix", "rhs"))
+    call = Call(op, ("c", "b"))
+    return run(call, (c, b), (False, bool(overwrite_b)), _by_pair)
 
 
-def _by_half(method: str, argument: str, run, factor, b, trans, own_b: bool):
-    """The result of ``run(factor, b, trans, own)``, for right-hand sides of a user."""
-    name = f"CholeskyFactor.{method}"
-    code = check_trans(name, trans)
-    given, b = b, as_array(name, argument, b)
-    factors.expect_alive(name, factor)
-    check_rhs(name, b, factor.n, argument)
-    leaves, sides = leading.leaves(factor), (b, leading.rank_of_rhs(b))
-    if leading.has_leading(*leaves, sides):
-        again = functools.partial(_by_half, method, argument, run)
-        one = lambda *x: again(leading.remade(factor, x[:-1]), x[-1], code, False)  # noqa: E731
-        return leading.over(name, one, *leaves, sides)
-    factor = dataclasses.replace(factor, work=factor._arrays[0], info=factor._arrays[1])
-    dtype = common_dtype(name, f"the factor and {argument}", factor.work, b)
-    own_b = own_b or b is not given or b.dtype != dtype
-    part = lambda b, own: run(factor, b, code, own)  # noqa: E731
-    return solved(part, promoted(b, dtype), own_b, factor.work)[0]
+def _solved(factor: CholeskyFactor, b, overwrite_b: bool, method: str = "") -> jax.Array:
+    op = operation("potrs", "cho_solve", storage=factor.storage)
+    call = Call(op, ("work", "info", "b"), method=method)
+    return factors.used(factor, call, b, own=bool(overwrite_b))
+
+
+def _by_half(factor: CholeskyFactor, name: str, argument: str, b, trans, overwrite_b: bool, by):
+    op = operation("potrs", name, storage=factor.storage, trans=check_trans(name, trans))
+    call = Call(op, ("work", "info", argument))
+    return factors.used(factor, call, b, own=bool(overwrite_b), by=by)
 
 
 def cholesky(
@@ -401,17 +319,14 @@ def cholesky(
       True 0.0
     """
     del check_finite
-    raises = failures.raises("cholesky", on_failure)
     a = as_typed("cholesky", "a", a)
-    factor = _factored("cholesky", a, lower, overwrite_a, mesh, raises, engine)
+    factor = _factored("cholesky", a, lower, overwrite_a, on_failure, mesh, engine)
     c = factor._unpacked()
     if factor.n == 0:
         return c
-    if isinstance(c, Tracer):
-        c = triangle(c, factor.lower)
-    else:
-        c = meshes.where_it_lies(_cleared, c, factor.lower)
-    return c if mesh else meshes.as_given(c, a)
+    by = dispatch.executor(c)
+    c = meshes.where_it_lies(_cleared if by is eager else triangle, c, factor.lower)
+    return c if mesh else by.as_given(c, a)
 
 
 # In the memory of its operand.
@@ -454,30 +369,32 @@ def logdet(
       1280
     """
     del check_finite
-    return _factored("logdet", a, lower, overwrite_a, mesh, False).logdet()
+    return _factored("logdet", a, lower, overwrite_a, "nan", mesh).logdet()
+
+
+def _by_pair(op: Operation, operands, own, signatures):
+    """(X,) by a factor that stands for the pair or, if c is traced, by two triangles."""
+    del signatures
+    c, b = operands
+    if dispatch.executor(c) is not eager:
+        return _substituted(c, op.lower, b)
+    factor = _packed(c, op.lower, own[0])
+    back = operation("potrs", op.public, storage=factor.storage)
+    return dispatch.call(back, (factor.work, factor.info, b), (False, False, own[-1]))
 
 
 def _substituted(c, lower: bool, b):
-    """(X, info) with scipy's (c, lower) as two triangles, which have derivatives."""
-    info = None
+    """(X,) with scipy's (c, lower) as two triangles, which have derivatives."""
     for trans in (0, 2) if lower else (2, 0):
-        op = ffi.trtrs(lower, 0, trans, False)._replace(public="cho_solve")
-        b, info = dispatch.call(op, (c, b), (False, True))
-    return b, info
-
-
-def _solve(factor: CholeskyFactor, b, own_b: bool):
-    operands = (factor.work, factor.info, b)
-    order = factor.n if factor.work.shape[0] != factor.n else 0
-    op = factors.of_engine(ffi.potrs(factor.storage, order), factor)
-    (x,) = dispatch.call(op, operands, (False, False, own_b))
-    return x, factor.info
+        op = operation("trtrs", "cho_solve", lower=lower, trans=trans)
+        b, _ = dispatch.call(op, (c, b), (False, True))
+    return (b,)
 
 
 def _pair(c_and_lower):
     expected = "a CholeskyFactor or a pair (c, lower)"
     c, lower = factors.pair("cho_solve", "c_and_lower", expected, c_and_lower)
-    if isinstance(lower, Tracer):
+    if dispatch.executor(lower) is not eager:
         raise wrong_type(
             "cho_solve",
             "lower",
@@ -493,13 +410,12 @@ def _pair(c_and_lower):
 
 def _packed(c, lower: bool, own: bool) -> CholeskyFactor:
     """A factor that stands for scipy's (c, lower)."""
-    n, info, anorm = c.shape[0], jnp.int32(0), factors.unknown_norm(c.dtype)
-    if n == 0:
-        return CholeskyFactor(c, info, anorm, 0, lower, "rows")
-    form = factors.form("cho_solve", c)
+    form = eager.form("cho_solve", c)
     at = eager.eager_placement("cho_solve", c)
     # In place: U by rows, or L by column-major columns.
     by_columns = at is not None and at.storage == "columns"
     if by_columns or lower != (form == "column-major"):
-        (c,) = dispatch.call(ffi.cholesky_from_scipy(lower), (c,), (own,))
-    return CholeskyFactor(c, info, anorm, n, lower, form)
+        op = operation("cholesky_from_scipy", "cho_solve", lower=lower)
+        (c,) = dispatch.call(op, (c,), (own,))
+    anorm = factors.unknown_norm(c.dtype)
+    return CholeskyFactor(c, jnp.int32(0), anorm, c.shape[0], lower, form)

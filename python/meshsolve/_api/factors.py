@@ -6,14 +6,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
 
 from meshsolve import _core
-from meshsolve._execute import dispatch, eager
+from meshsolve._execute import dispatch, eager, meshes, rectangles
 from meshsolve._library.errors import wrong_type
-from meshsolve._library.ffi import Operation
-from meshsolve._prepare.operands import as_array
-from meshsolve._prepare.operands import expect_alive as arrays_alive
+from meshsolve._prepare.pipeline import Call, run
 
 
 class Pair(abc.ABC):
@@ -32,31 +29,19 @@ class Pair(abc.ABC):
         return tuple(self)[i]
 
 
-def form(operation: str, a) -> str:
-    """The storage of the factor of A."""
-    if isinstance(a, Tracer):
-        return "rows"
-    at = eager.eager_placement(operation, a)
-    return "column-major" if at and at.storage == "column-major" else "rows"
+def used(factor, call: Call, *sides, own: bool = False, by=dispatch.call) -> Any:
+    """The result of a call with the leaves of a factor that it names, and with right-hand sides,
+    which it may overwrite if they are its ``own``.
+    """
+    rectangles.expect_none(call.op.public, factor)
+    rest = {name: getattr(factor, name) for name in factor.RANKS}
+    leaves = [rest.pop(name) for name in call.names if name in rest]
+    made = {"engine": factor.engine, "n": factor.n, "factor": type(factor).__name__}
+    owned = (*(False,) * len(leaves), *(own,) * len(sides))
+    return run(call._replace(**made), (*leaves, *sides), owned, by, rest)
 
 
-def of_engine(op: Operation, factor) -> Operation:
-    """``op`` on a factor, with the engine that has made it."""
-    return op._replace(engine=factor.engine)
-
-
-def expect_alive(operation: str, factor, **operands) -> None:
-    """Refuse a factor, or other operands, whose memory is gone."""
-    leaves = {name: getattr(factor, name) for name in factor.RANKS}
-    arrays_alive(operation, **leaves, **operands)
-
-
-def array(factor, name: str) -> jax.Array:
-    """A leaf of one factor; a restored one may be a NumPy array."""
-    return as_array(type(factor).__name__, name, getattr(factor, name))
-
-
-def pair(operation: str, argument: str, expected: str, given):
+def pair(operation: str, argument: str, expected: str, given) -> tuple[Any, Any]:
     """Both parts of a factor in scipy's form."""
     if isinstance(given, Pair):
         other = "cho_solve" if operation == "lu_solve" else "lu_solve"
@@ -86,7 +71,7 @@ def describe(factor, operation: str, *more: str) -> str:
     order = f"n={n}" + (f" (padded to {work.shape[-1]})" if work.shape[-1] > n else "")
     if work.ndim > 2:
         order = f"{work.shape[:-2]} of {order}"
-    if not isinstance(work, jax.Array) or isinstance(work, Tracer) or work.ndim > 2:
+    if not (isinstance(work, jax.Array) and meshes.platforms(work)) or work.ndim > 2:
         return f"{name}({order}, {work.dtype}, {type(work).__name__})"
     at = None if n == 0 else eager.eager_placement(operation, work)
     where = f"mesh {dict(at.mesh.shape)}" if at else "one device"
@@ -100,19 +85,6 @@ def describe(factor, operation: str, *more: str) -> str:
 def unknown_norm(dtype) -> jax.Array:
     """The norm of a matrix of which only a factor is given: NaN."""
     return jnp.full((), jnp.nan, real_dtype(dtype))
-
-
-def rcond(op, factor, *names: str) -> jax.Array:
-    """The estimate of the operation ``op`` from ``work``, the leaves of these names and ``anorm``
-    of a factor; 1 for an empty one.
-    """
-    if factor.n == 0:
-        return jnp.ones((), real_dtype(factor.work.dtype))
-    work = array(factor, "work")
-    order = factor.n if work.shape[0] != factor.n else 0
-    operands = (work, *(array(factor, name) for name in (*names, "anorm")))
-    taken = of_engine(op(factor.storage, order), factor)
-    return dispatch.call(taken, operands, (False,) * len(operands))[0]
 
 
 def real_dtype(dtype):

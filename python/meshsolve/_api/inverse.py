@@ -1,18 +1,14 @@
 """The inverse of a sharded matrix: ``inv``."""
 
-import functools
-
 import jax
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
 from meshsolve._api.solve import structure_of
 from meshsolve._api.types import AssumeA, Engine, OnFailure
-from meshsolve._execute import dispatch, meshes
-from meshsolve._library import engines, ffi
-from meshsolve._prepare import failures, leading, padding
-from meshsolve._prepare.operands import as_typed, check_square, common_dtype
-from meshsolve._prepare.rows import Rows
+from meshsolve._execute.rows import Rows
+from meshsolve._library.ffi import operation
+from meshsolve._prepare.pipeline import Call, first, run
 
 
 def inv(
@@ -73,23 +69,9 @@ def inv(
     """
     del check_finite
     structure = structure_of("inv", assume_a)
-    raises = failures.raises("inv", on_failure)
-    given, a = a, as_typed("inv", "a", a)
-    n = check_square("inv", a)
-    if leading.has_leading((a, 2)):
-        kept = {"assume_a": assume_a, "lower": lower, "on_failure": on_failure, "mesh": mesh}
-        kept |= {"engine": engine}
-        return leading.over("inv", functools.partial(inv, **kept), (a, 2), raises=raises)
-    dtype = common_dtype("inv", "a", a)
-    padding.check_mesh("inv", mesh)
-    a, moved = padding.on_mesh("inv", a, mesh, dtype)
-    maker = engines.checked("inv", engine, a)
-    if n == 0:
-        return a
-    order, own = n if a.shape[0] != n else 0, overwrite_a or moved or a is not given
     if structure == "positive definite":
-        op = ffi.cholesky_inverse(bool(lower), order)
+        op = operation("cholesky_inverse", "inv", lower=bool(lower))
     else:
-        op = ffi.lu_inverse(structure, bool(lower), order)
-    inverse, _ = dispatch.call(op._replace(raises=raises, engine=maker), (a,), (own,))
-    return meshes.as_given(inverse, a) if order == 0 else padding.cut(inverse, n)
+        op = operation("lu_inverse", "inv", lower=bool(lower), structure=structure)
+    call = Call(op, ("a",), first, on_failure, mesh, engine)
+    return run(call, (a,), (bool(overwrite_a),))

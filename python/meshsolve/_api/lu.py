@@ -8,27 +8,26 @@ from typing import ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
 from meshsolve._api import factors
-from meshsolve._api.solve import solved
 from meshsolve._api.types import Engine, OnFailure, Trans
-from meshsolve._execute import dispatch, rectangles
-from meshsolve._library import engines, ffi
+from meshsolve._execute import dispatch, eager, rectangles
+from meshsolve._execute.rows import Rows
+from meshsolve._execute.typed import replicated
+from meshsolve._library import failures
 from meshsolve._library.errors import mistake, wrong_type
-from meshsolve._prepare import failures, leading, padding
+from meshsolve._library.ffi import Operation, operation
 from meshsolve._prepare.operands import (
     as_array,
     as_typed,
-    check_rhs,
-    check_square,
     check_trans,
     common_dtype,
+    expect_alive,
     promoted,
 )
-from meshsolve._prepare.rows import Rows
+from meshsolve._prepare.pipeline import Call, Request, run
 
 
 class SlogdetResult(NamedTuple):
@@ -104,24 +103,18 @@ class LUFactor(factors.Pair):
         """X with A X = B (``trans`` 0), A^T X = B (1) or A^H X = B (2). B has shape [n] or [n, k];
         X is NaN if A is singular. See ``lu_solve``.
         """
-        factors.expect_alive("LUFactor.solve", self, b=b)
-        return lu_solve(self, b, trans, overwrite_b)
+        return _solved(self, b, trans, overwrite_b, "LUFactor.solve")
 
     def det(self) -> jax.Array:
         """The determinant of A, a scalar of its dtype; 0 if A is singular. It over- and underflows
         where ``slogdet`` does not. Derivatives are those of ``meshsolve.det``.
         """
-        factors.expect_alive("LUFactor.det", self)
-        rectangles.expect_none("LUFactor.det", self)
-        return self._determinant(False)[0]
+        return self._determinant("LUFactor.det", False)[0]
 
     def slogdet(self) -> SlogdetResult:
         """Sign and logarithm of the determinant of A; (0, -inf) if A is singular."""
-        factors.expect_alive("LUFactor.slogdet", self)
-        rectangles.expect_none("LUFactor.slogdet", self)
-        return SlogdetResult(*self._determinant(True)[1:])
+        return SlogdetResult(*self._determinant("LUFactor.slogdet", True)[1:])
 
-    @leading.each
     def rcond(self) -> jax.Array:
         """An estimate of the reciprocal of A's condition number, 1 / (norm1(A) norm1(A^-1)).
 
@@ -135,33 +128,21 @@ class LUFactor(factors.Pair):
         Source: Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000), Algorithm 2.4; the
         estimate of LAPACK's ``gecon``.
         """
-        rectangles.expect_none("LUFactor.rcond", self)
-        return factors.rcond(ffi.gecon, self, "pivots", "info")
+        op = operation("gecon", "LUFactor.rcond", storage=self.storage)
+        return factors.used(self, Call(op, ("work", "pivots", "info", "anorm")))
 
-    @leading.each
-    def _determinant(self, logarithmic: bool):
-        if self.n == 0:
-            one = jnp.ones((), self.work.dtype)
-            return one, one, jnp.zeros((), factors.real_dtype(self.work.dtype))
-        operands = (factors.array(self, "work"), factors.array(self, "pivots"))
-        op = factors.of_engine(ffi.det(self.storage, logarithmic), self)
-        return dispatch.call(op, operands, (False, False))
+    def _determinant(self, public: str, logarithmic: bool):
+        op = operation("det", public, storage=self.storage, logarithmic=logarithmic)
+        return factors.used(self, Call(op, ("work", "pivots"), _parts))
 
-    @leading.each
     def inv(self) -> jax.Array:
         """The inverse of A [n, n]; NaN if A is singular.
 
         A new array, sharded as ``work``. If A was padded it is on one device, which needs two more
         arrays of that size meanwhile. See ``meshsolve.inv``.
         """
-        rectangles.expect_none("LUFactor.inv", self)
-        if self.n == 0:
-            return factors.array(self, "work")
-        order = self.n if self.work.shape[0] != self.n else 0
-        op = factors.of_engine(ffi.getri(self.storage, order), self)
-        operands = tuple(factors.array(self, name) for name in ("work", "pivots", "info"))
-        (inverse,) = dispatch.call(op, operands, (False, False, False))
-        return padding.cut(inverse, self.n)
+        op = operation("getri", "LUFactor.inv", storage=self.storage)
+        return factors.used(self, Call(op, ("work", "pivots", "info")))
 
     def __iter__(self) -> Iterator[jax.Array]:
         """Scipy's pair (lu, piv): L below the diagonal of lu, U on and above it; row i of A was
@@ -169,18 +150,12 @@ class LUFactor(factors.Pair):
         that is column-major. If A was padded it is on one device, which needs two more arrays of
         that size meanwhile.
         """
-        factors.expect_alive("LUFactor.__iter__", self)
         if self.storage == rectangles.STORAGE:
+            expect_alive("LUFactor.__iter__", **{name: getattr(self, name) for name in self.RANKS})
             return iter((self.work, self.pivots))
-        return iter((self._unpacked(), self.pivots[..., : self.n]))
-
-    @leading.each
-    def _unpacked(self) -> jax.Array:
-        if self.n == 0:
-            return self.work
-        op = factors.of_engine(ffi.lu_to_scipy(self.storage), self)
-        (lu,) = dispatch.call(op, (factors.array(self, "work"),), (False,))
-        return padding.cut(lu, self.n)
+        op = operation("lu_to_scipy", "lu_factor", storage=self.storage)
+        lu = factors.used(self, Call(op, ("work",), method="LUFactor.__iter__"))
+        return iter((lu, self.pivots[..., : self.n]))
 
     def __repr__(self) -> str:
         """N, dtype, mesh and tile."""
@@ -232,39 +207,34 @@ def lu_factor(
       >>> lu, piv = factor
     """
     del check_finite
-    raises = failures.raises("lu_factor", on_failure)
-    a = as_typed("lu_factor", "a", a)
+    a = a if hasattr(a, "shape") else as_typed("lu_factor", "a", a)
     if rectangles.is_one(a):
-        lu, piv, info = rectangles.factored(a, mesh, raises, engine)
-        anorm = jnp.full(info.shape, jnp.nan, factors.real_dtype(lu.dtype))
-        return LUFactor(lu, piv, info, anorm, min(lu.shape[-2:]), rectangles.STORAGE)
-    return _factored("lu_factor", a, overwrite_a, mesh, raises, engine)
+        return _of_rectangle(a, on_failure, mesh, engine)
+    return _factored("lu_factor", a, overwrite_a, on_failure, mesh, engine)
 
 
-def _factored(
-    public: str,
-    a,
-    overwrite_a: bool,
-    mesh: Mesh | None,
-    raises: bool = False,
-    engine: Engine | None = None,
-) -> LUFactor:
-    given, a = a, as_typed(public, "a", a)
-    n = check_square(public, a)
-    if leading.has_leading((a, 2)):
-        one = lambda a: _factored(public, a, False, mesh, raises, engine)  # noqa: E731
-        return leading.over(public, one, (a, 2), raises=raises)
-    dtype = common_dtype(public, "a", a)
-    padding.check_mesh(public, mesh)
-    a, moved = padding.on_mesh(public, a, mesh, dtype)
-    maker = engines.checked(public, engine, a)
-    if n == 0:
-        anorm = jnp.zeros((), factors.real_dtype(dtype))
-        return LUFactor(a, jnp.zeros(0, jnp.int32), jnp.int32(0), anorm, 0, "rows")
-    form, own = factors.form(public, a), overwrite_a or moved or a is not given
-    op = ffi.getrf(public, n if a.shape[0] != n else 0)._replace(raises=raises, engine=maker)
-    work, pivots, info, anorm = dispatch.call(op, (a,), (own,))
-    return LUFactor(work, pivots, info, anorm, n, form, maker)
+def _factored(public: str, a, overwrite_a: bool, *chosen) -> LUFactor:
+    call = Call(operation("getrf", public), ("a",), _factor, *chosen)
+    return run(call, (a,), (bool(overwrite_a),))
+
+
+def _factor(request: Request, results) -> LUFactor:
+    return LUFactor(*results, request.n, request.form, request.op.engine)
+
+
+def _parts(request: Request, results) -> tuple[jax.Array, ...]:
+    del request
+    return tuple(results)
+
+
+def _of_rectangle(a, on_failure: OnFailure, mesh: Mesh | None, engine: Engine | None) -> LUFactor:
+    raises = failures.raises("lu_factor", on_failure)
+    rectangles.expect_alone(a, mesh=mesh, engine=engine)
+    a = as_array("lu_factor", "a", a)
+    a = promoted(a, common_dtype("lu_factor", "a", a))
+    lu, piv, info = rectangles.factored(a, raises)
+    anorm = jnp.full(info.shape, jnp.nan, factors.real_dtype(lu.dtype))
+    return LUFactor(lu, piv, info, anorm, min(lu.shape[-2:]), rectangles.STORAGE)
 
 
 def lu_solve(
@@ -307,48 +277,16 @@ def lu_solve(
       [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
     del check_finite
-    code = check_trans("lu_solve", trans)
-    b_array = as_array("lu_solve", "b", b)
     if isinstance(lu_and_piv, LUFactor):
-        given = lu_and_piv
-        rectangles.expect_none("lu_solve", given)
-        factors.expect_alive("lu_solve", given)
-        leaves, sides = leading.leaves(given), (b_array, leading.rank_of_rhs(b_array))
-        if leading.has_leading(*leaves, sides):
-            check_rhs("lu_solve", b_array, given.n)
-            one = lambda *x: lu_solve(leading.remade(given, x[:-1]), x[-1], code)  # noqa: E731
-            return leading.over("lu_solve", one, *leaves, sides)
-        leaves = {name: factors.array(given, name) for name in ("work", "pivots", "info")}
-        factor = dataclasses.replace(given, **leaves)
-        dtype = common_dtype("lu_solve", "the factor and b", factor.work, b_array)
-        factor = dataclasses.replace(factor, work=promoted(factor.work, dtype))
-    else:
-        expected = "an LUFactor or a pair (lu, piv)"
-        lu, piv = factors.pair("lu_solve", "lu_and_piv", expected, lu_and_piv)
-        lu, piv = as_array("lu_solve", "lu", lu), as_array("lu_solve", "piv", piv)
-        n = check_square("lu_solve", lu, "lu")
-        matrices, sides = (lu, 2), (b_array, leading.rank_of_rhs(b_array))
-        if leading.has_leading(matrices, (piv, 1), sides):
-            check_rhs("lu_solve", b_array, n)
-            one = lambda lu, piv, b: lu_solve((lu, piv), b, code)  # noqa: E731
-            return leading.over("lu_solve", one, matrices, (piv, 1), sides)
-        dtype = common_dtype("lu_solve", "lu and b", lu, b_array)
-        _check_pivots(piv, lu.shape[0])
-        lu, own = promoted(lu, dtype), lu.dtype != dtype
-        if isinstance(lu, Tracer):
-            check_rhs("lu_solve", b_array, lu.shape[0])
-            run = lambda b, _: _substituted(lu, piv, b, code)  # noqa: E731
-            return solved(run, promoted(b_array, dtype), True, lu)[0]
-        factor = _packed(lu, piv, own)
-    check_rhs("lu_solve", b_array, factor.n)
-    x, _ = solved(
-        lambda b, own_b: _solve(factor, b, code, own_b),
-        promoted(b_array, dtype),
-        overwrite_b or b_array is not b or b_array.dtype != dtype,
-        factor.work,
-        vectors=True,
-    )
-    return x
+        return _solved(lu_and_piv, b, trans, overwrite_b)
+    code = check_trans("lu_solve", trans)
+    expected = "an LUFactor or a pair (lu, piv)"
+    lu, piv = factors.pair("lu_solve", "lu_and_piv", expected, lu_and_piv)
+    lu, piv = as_array("lu_solve", "lu", lu), as_array("lu_solve", "piv", piv)
+    _check_pivots(lu, piv)
+    op = operation("getrs", "lu_solve", trans=code)
+    call = Call(op._replace(operands=("matrix", "pivots", "rhs")), ("lu", "piv", "b"))
+    return run(call, (lu, piv, b), (False, False, bool(overwrite_b)), _by_pair)
 
 
 def det(
@@ -384,7 +322,7 @@ def det(
       1280
     """
     del check_finite
-    return _factored("det", a, overwrite_a, mesh).det()
+    return _factored("det", a, overwrite_a, "nan", mesh).det()
 
 
 def slogdet(
@@ -424,31 +362,45 @@ def slogdet(
     if method not in (None, "lu", "qr"):
         expected, remedy = 'None, "lu" or "qr"', "leave it out: LU is used in any case"
         raise mistake("slogdet", "method", expected, repr(method), remedy)
-    return _factored("slogdet", a, overwrite_a, mesh).slogdet()
+    return _factored("slogdet", a, overwrite_a, "nan", mesh).slogdet()
 
 
-def _solve(factor: LUFactor, b, trans: int, own_b: bool):
+def _solved(factor: LUFactor, b, trans: Trans, overwrite_b: bool, method: str = "") -> jax.Array:
+    code = check_trans("lu_solve", trans)
+    op = operation("getrs", "lu_solve", storage=factor.storage, trans=code)
+    call = Call(op, ("work", "pivots", "info", "b"), method=method)
+    return factors.used(factor, call, b, own=bool(overwrite_b))
+
+
+def _by_pair(op: Operation, operands, own, signatures):
+    """(X,) by a factor that stands for the pair or, if lu is traced, by two triangles."""
+    del signatures
+    lu, piv, b = operands
+    if dispatch.executor(lu) is not eager:
+        return _substituted(lu, piv, b, op.trans)
+    factor = _packed(lu, piv, own[0])
+    back = operation("getrs", op.public, storage=factor.storage, trans=op.trans)
     operands = (factor.work, factor.pivots, factor.info, b)
-    order = factor.n if factor.work.shape[0] != factor.n else 0
-    op = factors.of_engine(ffi.getrs(factor.storage, order, trans), factor)
-    (x,) = dispatch.call(op, operands, (False, False, False, own_b))
-    return x, factor.info
+    return dispatch.call(back, operands, (False, False, False, own[-1]))
 
 
 def _substituted(lu, piv, b, trans: int):
-    """(X, info) with scipy's (lu, piv) as two triangles, which have derivatives."""
+    """(X,) with scipy's (lu, piv) as two triangles, which have derivatives."""
     order = jax.lax.linalg.lu_pivots_to_permutation(piv.astype(np.int32), piv.shape[0])
     if trans == 0:
-        b = padding.replicated(b)[order]
-    info = None
+        b = replicated(b)[order]
     for lower in (True, False) if trans == 0 else (False, True):
-        op = ffi.trtrs(lower, 0, trans, lower)._replace(public="lu_solve")
-        b, info = dispatch.call(op, (lu, b), (False, True))
-    return (padding.replicated(b)[jnp.argsort(order)] if trans else b), info
+        fields = {"lower": lower, "trans": trans, "unit_diagonal": lower}
+        op = operation("trtrs", "lu_solve", **fields)
+        b, _ = dispatch.call(op, (lu, b), (False, True))
+    return (replicated(b)[jnp.argsort(order)] if trans else b,)
 
 
-def _check_pivots(piv, n: int) -> None:
-    if piv.shape != (n,) or (n and not np.issubdtype(piv.dtype, np.integer)):
+def _check_pivots(lu, piv) -> None:
+    n = lu.shape[-1] if lu.ndim > 1 else -1
+    if lu.shape[-2:] != (n, n):
+        return  # refused later
+    if piv.shape[-1:] != (n,) or (n and not np.issubdtype(piv.dtype, np.integer)):
         expected = f"integers of shape [{n}], to go with lu of shape {(n, n)}"
         got = f"{piv.dtype} of shape {piv.shape}"
         raise wrong_type("lu_solve", "piv", expected, got, "pass both parts of scipy's pair")
@@ -456,9 +408,6 @@ def _check_pivots(piv, n: int) -> None:
 
 def _packed(lu, piv, own: bool) -> LUFactor:
     """A factor that stands for scipy's (lu, piv)."""
-    n = lu.shape[0]
-    piv, anorm = piv.astype(np.int32), factors.unknown_norm(lu.dtype)
-    if n == 0:
-        return LUFactor(lu, piv, jnp.int32(0), anorm, 0, "rows")
-    work, info = dispatch.call(ffi.lu_from_scipy(), (lu,), (own,))
-    return LUFactor(work, piv, info, anorm, n, factors.form("lu_solve", lu))
+    work, info = dispatch.call(operation("lu_from_scipy", "lu_solve"), (lu,), (own,))
+    anorm, form = factors.unknown_norm(lu.dtype), eager.form("lu_solve", lu)
+    return LUFactor(work, piv.astype(np.int32), info, anorm, lu.shape[0], form)

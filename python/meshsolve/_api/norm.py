@@ -6,16 +6,17 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
-from meshsolve._execute import dispatch, meshes
-from meshsolve._library import ffi
+from meshsolve._execute import meshes
+from meshsolve._execute.dispatch import described
+from meshsolve._execute.rows import Rows
 from meshsolve._library.errors import mistake
-from meshsolve._prepare import leading, padding
+from meshsolve._library.ffi import operation
+from meshsolve._prepare import padding
 from meshsolve._prepare.operands import as_array, as_typed, common_dtype, promoted
-from meshsolve._prepare.rows import Rows
+from meshsolve._prepare.pipeline import Call, run
 
 # Norms of square matrices that have a routine in the library.
 _NAMES = {1: "1", np.inf: "inf", "fro": "fro", None: "fro"}
@@ -74,34 +75,37 @@ def norm(
       >>> print(ms.norm(b).round(3), ms.norm(a, axis=0)[:2].round(3))
       2.828 [4. 4.]
     """
+    given = x if hasattr(x, "shape") else as_typed("norm", "x", x)
+    axes = _axes(axis, len(given.shape), ord)
+    _check_order(ord, len(axes))
+    name = _routine(given, axes, ord)
+    if name:
+        value = run(Call(operation("lange", "norm", norm=name), ("x",), mesh=mesh), (given,))
+        return jnp.expand_dims(value, axes) if keepdims else value
+    return _by_jax(given, ord, axes, bool(keepdims), mesh)
+
+
+def _routine(x, axes: tuple[int, ...], ord) -> str | None:
+    """The norm of a square matrix that the library finds; None for others."""
+    rank, sides = len(x.shape), {*x.shape[-2:]}
+    if {*axes} != {rank - 2, rank - 1} or len(sides) > 1 or ord not in _NAMES:
+        return None
+    if sides == {0} and not isinstance(x, Rows):
+        return None
+    return _NAMES[ord] if axes[0] < axes[1] else _OF_TRANSPOSE[_NAMES[ord]]
+
+
+def _by_jax(x, ord, axes: tuple[int, ...], keepdims: bool, mesh: Mesh | None) -> jax.Array:
     x = as_typed("norm", "x", x)
     dtype = common_dtype("norm", "x", x)
     padding.check_mesh("norm", mesh)
-    axes = _axes(axis, len(x.shape), ord)
-    _check_order(ord, len(axes))
-    rank, *sizes = len(x.shape), *x.shape[-2:]
-    square = {*axes} == {rank - 2, rank - 1} and sizes[0] == sizes[1] and ord in _NAMES
-    if square and sizes[0] == 0 and not isinstance(x, Rows):
-        mesh = None  # there is nothing to distribute to it
-    elif square:
-        name = _NAMES[ord] if axes[0] < axes[1] else _OF_TRANSPOSE[_NAMES[ord]]
-        value = _of_square(x, name, mesh)
-        return jnp.expand_dims(value, axes) if keepdims else value
-    if mesh is not None or isinstance(x, Rows):
+    nothing = x.shape[-2:] == (0, 0) and len(axes) == 2 and ord in _NAMES
+    if isinstance(x, Rows) or (mesh is not None and not nothing):
         expected = "None for what is not a square matrix, or for its least sums"
         remedy = "put x on the mesh with jax.device_put"
         raise mistake("norm", "mesh", expected, "a mesh", remedy)
     x = promoted(as_array("norm", "x", x), dtype)
-    return meshes.where_it_lies(_reduced, x, ord, axes, bool(keepdims))
-
-
-def _of_square(x, name: str, mesh: Mesh | None) -> jax.Array:
-    if leading.has_leading((x, 2)):
-        return leading.over("norm", functools.partial(_of_square, name=name, mesh=mesh), (x, 2))
-    dtype, n = common_dtype("norm", "x", x), x.shape[0]
-    x, _ = padding.on_mesh("norm", x, mesh, dtype)
-    op = ffi.lange(name, n if x.shape[0] != n else 0)
-    return dispatch.call(op, (x,), (False,))[0]
+    return meshes.where_it_lies(_reduced, x, ord, axes, keepdims)
 
 
 def _axes(axis, rank: int, ord) -> tuple[int, ...]:
@@ -133,8 +137,7 @@ def _check_order(ord, axes: int) -> None:
         if known and not isinstance(ord, str):
             return
         expected, remedy = "a number or None for vectors", '"fro" is a norm of matrices'
-    got = "a traced value" if isinstance(ord, Tracer) else repr(ord)
-    raise mistake("norm", "ord", expected, got, remedy)
+    raise mistake("norm", "ord", expected, described(ord), remedy)
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))

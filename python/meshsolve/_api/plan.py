@@ -2,11 +2,10 @@
 
 import dataclasses
 import math
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
-from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding
 from jax.typing import ArrayLike
 
@@ -14,6 +13,7 @@ from meshsolve import _core, _log
 from meshsolve._api.solve import structure_of
 from meshsolve._api.types import AssumeA
 from meshsolve._execute import eager, shards
+from meshsolve._execute.dispatch import executor
 from meshsolve._execute.placements import Placement, is_two_way
 from meshsolve._library.errors import mistake, wrong_type
 from meshsolve._prepare import padding
@@ -156,7 +156,80 @@ def plan(
       >>> report.moves
       ['the matrix is transposed across the devices, in their memory']
     """
-    if isinstance(a, Tracer) or isinstance(b, Tracer):
+    task = _task(a, b, lower, assume_a, overwrite_a, overwrite_b, refine, inverse, mesh)
+    layout = _layout(task)
+    core, scratch = _of_library(task, layout)
+    moves, amounts = _costs(task, layout, core)
+    named = ("shard", "solver_shard", "block", "block_cyclic", "tiler", "widths", "workers")
+    report = Plan(
+        n=task.n,
+        padded=layout.padded,
+        dtype=task.dtype.name,
+        devices=layout.world,
+        visible=_visible(task.sharding, mesh),
+        storage=layout.at.storage if layout.at else "one device",
+        solves="A^T" if core["is_transpose"] and not core["transposes_across"] else "A",
+        transposition=core["transposition"],
+        moves=moves,
+        bytes_per_device=amounts,
+        scratch_bytes=scratch,
+        **{name: core[name] for name in named},
+    )
+    print(report)
+    return report
+
+
+class _Task(NamedTuple):
+    """What a call is asked to do, after its checks; the arguments are those of ``plan``."""
+
+    a: Any
+    b: Any
+    n: int
+    dtype: Any
+    structure: str
+    lower: bool
+    overwrite_a: bool
+    overwrite_b: bool
+    refine: bool
+    inverse: bool
+    mesh: Mesh | None
+
+    @property
+    def sharding(self) -> Any:
+        """The sharding of A; None if it has none."""
+        return getattr(self.a, "sharding", None)
+
+    @property
+    def lower_dtype(self) -> Any:
+        """The dtype of a factor that is refined."""
+        return refinement.lower_dtype(self.dtype) if self.refine else None
+
+
+class _Layout(NamedTuple):
+    """Where a call works.
+
+    Attributes:
+      at: the placement; None on one device.
+      padded: the order of A with its padding.
+      copied: why and to where A is copied; None if it is not.
+      mode: the mode of right-hand sides.
+      each: how many of them a device has.
+    """
+
+    at: Placement | None
+    padded: int
+    copied: str | None
+    mode: str
+    each: int
+
+    @property
+    def world(self) -> int:
+        """The number of devices that share the matrix."""
+        return self.at.world if self.at else 1
+
+
+def _task(a, b, lower, assume_a, overwrite_a, overwrite_b, refine, inverse, mesh) -> _Task:
+    if executor(a, b) is not eager:
         raise wrong_type(
             "plan",
             "a, b",
@@ -165,8 +238,8 @@ def plan(
             "call plan outside of jax.jit",
         )
     expect_alive("plan", a=a, b=b)
-    a = cast(jax.Array, a if hasattr(a, "shape") else np.asarray(a))
-    b = cast(jax.Array | None, b if hasattr(b, "shape") or b is None else np.asarray(b))
+    a = a if hasattr(a, "shape") else np.asarray(a)
+    b = b if hasattr(b, "shape") or b is None else np.asarray(b)
     n = check_square("plan", a)
     if len(a.shape) > 2 or (b is not None and len(b.shape) > 2):
         remedy = "of a batch ask for one matrix and for its right-hand sides"
@@ -176,103 +249,108 @@ def plan(
     _check_task(b is not None, refine, inverse)
     structure = structure_of("plan", assume_a)
     dtype = common_dtype("plan", "a and b", a, *([] if b is None else [b]))
-    lower_dtype = refinement.lower_dtype(dtype) if refine else None
+    if refine:
+        refinement.check_dtype(dtype)
     padding.check_mesh("plan", mesh)
     padding.expect_mesh_of_rows("plan", a, mesh)
-    sharding = getattr(a, "sharding", None)
-    if mesh is None or padding.lies_on(sharding, mesh, n):
-        at = None if sharding is None else eager.eager_placement("plan", a)
-        copied = _copied(a, at, dtype, overwrite_a or refine)
+    owned = (overwrite_a, overwrite_b, refine, inverse, mesh)
+    return _Task(a, b, n, dtype, structure, lower, *owned)
+
+
+def _layout(task: _Task) -> _Layout:
+    a, mesh = task.a, task.mesh
+    if mesh is None or padding.lies_on(task.sharding, mesh, task.n):
+        at = None if task.sharding is None else eager.eager_placement("plan", a)
+        copied = _copied(a, at, task.dtype, task.overwrite_a or task.refine)
     else:
         at = Placement(mesh, tuple(mesh.axis_names))
         copied = "A is copied to shards of rows"
     world = at.world if at else 1
-    padded = -(-n // world) * world
-    if padded > n:
+    padded = -(-task.n // world) * world
+    if padded > task.n:
         copied = f"{copied}, padded"
-    k = 0 if b is None else math.prod(b.shape[1:])
+    k = 0 if task.b is None else math.prod(task.b.shape[1:])
     mode = shards.mode_of(k, world)
-    if mode == "rows" and padded > n:
+    if mode == "rows" and padded > task.n:
         mode = "columns"  # zero columns are added with the rows
-    storage = at.storage if at else "rows"
-    each = k if mode == "replicated" else -(-k // world)
-    definite = structure == "positive definite"
-    family = "po" if definite else "ge"
-    distributed = mode != "replicated"
-    plan_of = lambda routine, dtype: _core.plan(  # noqa: E731
-        routine, padded, world, dtype.name, storage, lower, each, distributed
-    )
-    if lower_dtype is not None:
-        core = plan_of(family + "trf", lower_dtype)
-        rest = [(family + "trs", lower_dtype), ("residual", dtype), (family + "sv", dtype)]
-        scratch = [core["scratch_bytes"], *(plan_of(*call)["scratch_bytes"] for call in rest)]
-    else:
-        if inverse:
-            routine = "cholesky_inverse" if definite else "lu_inverse"
-        else:
-            routine = family + ("trf" if b is None else "sv")
-        core = plan_of(routine, dtype)
-        scratch = [core["scratch_bytes"]]
+    return _Layout(at, padded, copied, mode, k if mode == "replicated" else -(-k // world))
 
-    amounts = {"A": padded * padded // world * dtype.itemsize}
-    if b is not None:
-        amounts["b"] = padded * each * dtype.itemsize
-    moves = []
-    if copied:
-        moves.append(copied)
+
+def _of_library(task: _Task, layout: _Layout) -> tuple[dict[str, Any], int]:
+    """The library's report, and the scratch of the call."""
+    definite = task.structure == "positive definite"
+    family = "po" if definite else "ge"
+    storage = layout.at.storage if layout.at else "rows"
+    plan_of = lambda routine, dtype: _core.plan(  # noqa: E731
+        routine,
+        layout.padded,
+        layout.world,
+        dtype.name,
+        storage,
+        task.lower,
+        layout.each,
+        layout.mode != "replicated",
+    )
+    if task.refine:
+        core = plan_of(family + "trf", task.lower_dtype)
+        rest = (family + "trs", task.lower_dtype), ("residual", task.dtype)
+        others = [plan_of(*call) for call in (*rest, (family + "sv", task.dtype))]
+        return core, max(report["scratch_bytes"] for report in (core, *others))
+    if task.inverse:
+        routine = "cholesky_inverse" if definite else "lu_inverse"
+    else:
+        routine = family + ("trf" if task.b is None else "sv")
+    core = plan_of(routine, task.dtype)
+    return core, core["scratch_bytes"]
+
+
+def _costs(task: _Task, layout: _Layout, core) -> tuple[list[str], dict[str, int]]:
+    """The moves and copies in words, and the bytes of each device."""
+    at, world, sharding = layout.at, layout.world, task.sharding
+    moves, amounts = [], {"A": layout.padded**2 // world * task.dtype.itemsize}
+    if task.b is not None:
+        amounts["b"] = layout.padded * layout.each * task.dtype.itemsize
+    if layout.copied:
+        moves.append(layout.copied)
         amounts["copy of A"] = amounts["A"]
         if at and isinstance(sharding, NamedSharding) and is_two_way(sharding.spec):
-            by_rows = eager.goes_by_rows(a, NamedSharding(at.mesh, at.spec("matrix", "")))
+            by_rows = eager.goes_by_rows(task.a, NamedSharding(at.mesh, at.spec("matrix", "")))
             amounts["exchange of A"] = amounts["A"] // (world if by_rows else 1)
-    if lower_dtype is not None:
-        moves.append(f"A is copied to {lower_dtype}, of which the factor is made")
-        amounts[f"A in {lower_dtype}"] = amounts["A"] // 2
+    if task.refine:
+        moves.append(f"A is copied to {task.lower_dtype}, of which the factor is made")
+        amounts[f"A in {task.lower_dtype}"] = amounts["A"] // 2
         amounts["solution, residual, correction"] = 3 * amounts["b"]
-    elif b is not None and not overwrite_b:
+    elif task.b is not None and not task.overwrite_b:
         moves.append("b is copied: overwrite_b is not set")
         amounts["copy of b"] = amounts["b"]
+    moves += _of_solver(task, layout, core)
+    if task.refine:
+        again = "" if task.overwrite_a or layout.copied else "A is copied and "
+        moves.append(f"if refinement does not converge: {again}all is done in {task.dtype}")
+        if again:
+            amounts["copy of A, if it does not converge"] = amounts["A"]
+    if task.inverse:
+        sizes = {"n": task.n, "padded": layout.padded, "itemsize": task.dtype.itemsize}
+        _tell_of_inverse(moves, amounts, core | sizes, task.a, at)
+    return moves, amounts
+
+
+def _of_solver(task: _Task, layout: _Layout, core) -> list[str]:
+    """The moves of the solver itself."""
+    moves, lower = [], "lower" if task.lower else "upper"
     if core["transposition"]:
         moves.append("every shard is transposed in its own memory")
     if core["transposes_across"]:
         moves.append("the matrix is transposed across the devices, in their memory")
-    if core["mirrors"] or structure in ("hermitian", "symmetric"):
-        moves.append(f"the {'lower' if lower else 'upper'} triangle is mirrored in place")
-    if mode == "rows":
+    if core["mirrors"] or task.structure in ("hermitian", "symmetric"):
+        moves.append(f"the {lower} triangle is mirrored in place")
+    if layout.mode == "rows":
         moves.append("right-hand sides are exchanged so that each device has whole columns")
-    elif mode == "columns" and world > 1:
+    elif layout.mode == "columns" and layout.world > 1:
         moves.append("right-hand sides are distributed to the devices by columns")
-    if at is None and isinstance(sharding, NamedSharding):
+    if layout.at is None and isinstance(task.sharding, NamedSharding):
         moves.append("one device solves for all, as they do not divide n")
-    if lower_dtype is not None:
-        again = "" if overwrite_a or copied else "A is copied and "
-        moves.append(f"if refinement does not converge: {again}all is done in {dtype}")
-        if again:
-            amounts["copy of A, if it does not converge"] = amounts["A"]
-    if inverse:
-        sizes = {"n": n, "padded": padded, "itemsize": dtype.itemsize}
-        _tell_of_inverse(moves, amounts, core | sizes, a, at)
-    report = Plan(
-        n=n,
-        padded=padded,
-        dtype=dtype.name,
-        devices=world,
-        visible=_visible(sharding, mesh),
-        storage=storage if at else "one device",
-        shard=core["shard"],
-        solver_shard=core["solver_shard"],
-        solves="A^T" if core["is_transpose"] and not core["transposes_across"] else "A",
-        block=core["block"],
-        block_cyclic=core["block_cyclic"],
-        tiler=core["tiler"],
-        widths=core["widths"],
-        workers=core["workers"],
-        transposition=core["transposition"],
-        moves=moves,
-        bytes_per_device=amounts,
-        scratch_bytes=max(scratch),
-    )
-    print(report)
-    return report
+    return moves
 
 
 def _visible(sharding, mesh: Mesh | None) -> int:

@@ -1,31 +1,19 @@
 """Linear systems with a sharded matrix: ``solve``."""
 
 import functools
-from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, overload
+from typing import Literal, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.core import Tracer
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
 from meshsolve._api.types import AssumeA, Engine, OnFailure
-from meshsolve._execute import dispatch, eager, meshes, shards
-from meshsolve._library import engines, ffi
+from meshsolve._execute import dispatch
+from meshsolve._execute.rows import Rows
 from meshsolve._library.errors import mistake
-from meshsolve._prepare import failures, leading, padding
-from meshsolve._prepare.operands import (
-    DTYPES,
-    as_array,
-    as_typed,
-    check_rhs,
-    check_square,
-    common_dtype,
-    promoted,
-)
-from meshsolve._prepare.rows import Rows
+from meshsolve._library.ffi import Operation, operation
+from meshsolve._prepare.pipeline import Call, Request, run
 from meshsolve._rules import refinement
 
 
@@ -212,93 +200,40 @@ def solve(
       ValueError: meshsolve.solve: b: expected shape [8] or [8, k], ...
     """
     del check_finite
-    options = (bool(lower), assume_a, bool(transposed), return_info, on_failure, mesh, engine)
-    widest = jax.dtypes.canonicalize_dtype(float)
-    signatures = None if refine else eager.plain(options, a, b)
-    if signatures and (op := _prepared(widest, *signatures, *options)):
-        ffi.enter()
-        own = (bool(overwrite_a), bool(overwrite_b))
-        _, x, *info = dispatch.call(op, (a, b), own, signatures)
-        return (x, SolveInfo(*info)) if return_info else x
-    structure = structure_of("solve", assume_a)
-    raises = failures.raises("solve", on_failure)
-    given_a, given_b = a, b
-    a, b = as_typed("solve", "a", a), as_array("solve", "b", b)
-    n = check_square("solve", a)
-    check_rhs("solve", b, n)
-    kept = {"lower": lower, "assume_a": assume_a, "transposed": transposed, "refine": refine}
-    kept |= {"return_info": return_info, "on_failure": on_failure, "mesh": mesh, "engine": engine}
-    if (batch := leading.systems(solve, a, b, **kept)) is not None:
-        return batch
-    dtype = common_dtype("solve", "a and b", a, b)
-    padding.check_mesh("solve", mesh)
-    a, moved = padding.on_mesh("solve", a, mesh, dtype)
-    maker = engines.checked("solve", engine, a)
-    if maker and refine:
-        remedy = "leave one of them out"
-        raise mistake("solve", "refine", f'False with engine="{engine}"', "True", remedy)
-    own_a = overwrite_a or moved or a is not given_a
-    own_b = overwrite_b or b is not given_b or b.dtype != dtype
-    order, trans = n if a.shape[0] != n else 0, int(bool(transposed))
-    op = _operation(structure, bool(lower), order, trans, return_info)
-    op = op._replace(raises=raises, engine=maker)
-    run = lambda b, own_b: dispatch.call(op, (a, b), (own_a, own_b))[1:]  # noqa: E731
-    if refine:
-        refinement.check_dtype(dtype)
-        task = refinement.Task(structure, bool(lower), trans, order, return_info)
-        given = a  # the user may keep it if another array replaces it
+    result = (_refined if refine else _informed) if return_info else _solution
+    op = solving("solve", assume_a, bool(lower), bool(transposed), bool(return_info))
+    call = Call(op, ("a", "b"), result, on_failure, mesh, engine)
+    by = refinement.solve if refine else dispatch.call
+    return run(call, (a, b), (bool(overwrite_a), bool(overwrite_b)), by)
 
-        def full(a, b, own=False):
-            return dispatch.call(op, (a, b), (own or (own_a and a is given), False))[1:]
 
-        run = lambda b, own_b: refinement.solve(task, op, a, b, full)  # noqa: E731
-    b = promoted(b, dtype)
-    if not return_info and b.size == 0 and raises and n:
-        solved(run, jnp.zeros((n, 1), dtype), True, a)
-    if not return_info:
-        return solved(run, b, own_b, a, not refine)[0]
-    if n == 0:
-        one = jnp.ones((), jnp.finfo(dtype).dtype)
-        return b, SolveInfo(jnp.int32(0), one, jnp.int32(0) if refine else None)
-    if b.size == 0:  # A is factored in any case
-        return b, SolveInfo(*solved(run, jnp.zeros((n, 1), dtype), True, a)[1:])
-    x, *info = solved(run, b, own_b, a, not refine)
+@functools.lru_cache(maxsize=256)
+def solving(
+    public: str, assume_a: AssumeA, lower: bool, transposed: bool, condition: bool
+) -> Operation:
+    """The operation that solves with an A of this structure."""
+    structure, more = structure_of(public, assume_a), "_rcond" if condition else ""
+    fields = {"lower": lower, "trans": int(transposed)}
+    if structure == "positive definite":
+        return operation("posv" + more, public, **fields)
+    return operation("gesv" + more, public, structure=structure, **fields)
+
+
+def _solution(request: Request, results) -> jax.Array:
+    del request
+    return results[1]
+
+
+def _informed(request: Request, results) -> tuple[jax.Array, SolveInfo]:
+    del request
+    _, x, *info = results
     return x, SolveInfo(*info)
 
 
-@functools.lru_cache(maxsize=512)
-def _prepared(
-    widest: np.dtype,
-    a: eager.Signature,
-    b: eager.Signature,
-    lower: bool,
-    assume_a: AssumeA,
-    transposed: bool,
-    return_info: bool,
-    on_failure: OnFailure,
-    mesh: Mesh | None,
-    engine: Engine | None,
-) -> ffi.Operation | None:
-    """The operation for A and B that need no conversion, padding or batch; None for others. JAX's
-    results have at most the precision of ``widest``.
-    """
-    n = a.shape[0] if a.shape else 0
-    fits = a.shape == (n, n) and b.ndim in (1, 2) and b.shape[0] == n and 0 not in b.shape
-    typed = a.dtype == b.dtype and a.dtype.name in DTYPES
-    typed = typed and np.finfo(a.dtype).eps >= np.finfo(widest).eps
-    there = mesh is None or (isinstance(mesh, Mesh) and padding.lies_on(a.sharding, mesh, n))
-    if not (fits and typed and there and n):
-        return None
-    structure, raises = structure_of("solve", assume_a), failures.raises("solve", on_failure)
-    maker = engines.checked("solve", engine, a)
-    op = _operation(structure, lower, 0, int(transposed), bool(return_info))
-    return op._replace(raises=raises, engine=maker)
-
-
-def _operation(structure: str, lower: bool, order: int, trans: int, condition: bool):
-    if structure == "positive definite":
-        return ffi.posv(lower, order, trans, condition)
-    return ffi.gesv(structure, lower, order, trans, condition)
+def _refined(request: Request, results) -> tuple[jax.Array, SolveInfo]:
+    del request
+    _, x, *info = results
+    return x, SolveInfo(*info[:2], *(info[2:] or [jnp.int32(0)]))
 
 
 _STRUCTURES = {
@@ -322,67 +257,3 @@ def structure_of(operation: str, assume_a: AssumeA) -> str:
             'for other structures use "gen", which is right for every matrix',
         )
     return known
-
-
-def solved(
-    run: Callable[..., Any], b: jax.Array, own_b: bool, a: Any, vectors: bool = False
-) -> tuple[Any, ...]:
-    """Run ``run(b, own)``, which takes columns of full length, for the right-hand sides of a user.
-    These may be vectors, empty, or shorter than a padded A. Return (x, info), or (x, its other
-    results). ``vectors``: ``run`` also takes vectors, which saves two programs.
-    """
-    vector, rows = b.ndim == 1, b.shape[0]
-    if vector and vectors and b.size and rows == a.shape[0]:
-        return run(b, own_b)
-    own_b = own_b or vector
-    b = _as_column(b) if vector else b
-    if b.size == 0:
-        x, more = b, (jnp.int32(0),)
-    elif rows == a.shape[0]:
-        x, *more = run(b, own_b)
-    else:
-        x, *more = _padded(run, b, a)
-    return (_column(x) if vector else x), *more
-
-
-# Compiled once: indexing outside of programs takes JAX longer than all other steps here.
-_to_column = jax.jit(lambda b: b[:, None])
-_to_vector = jax.jit(lambda x: x[:, 0])
-
-
-def _as_column(b):
-    return b[:, None] if isinstance(b, Tracer) else _to_column(b)
-
-
-def _column(x):
-    """X [n, 1] as a vector, also if the user has set another mesh."""
-    if isinstance(x, Tracer):
-        return x[:, 0]
-    if not isinstance(x.sharding, NamedSharding):
-        return _to_vector(x)
-    with meshes.mesh_context(x.sharding.mesh):
-        return _to_vector(x)
-
-
-def _padded(run, b, a):
-    n, k = b.shape
-    if isinstance(a, Tracer) or isinstance(b, Tracer):
-        x, *more = run(padding.padded_rows(padding.replicated(b), a.shape[0]), True)
-        return padding.replicated(x)[:n], *more
-    if not isinstance(a.sharding, NamedSharding):
-        x, *more = run(padding.padded_rows(b, a.shape[0]), True)
-        return x[:n], *more
-    # Replicated or by columns: any number of rows can be added and cut off.
-    mesh, back = a.sharding.mesh, meshes.home(b, a.sharding.mesh)
-    few = k <= shards.REPLICATED_RHS
-    spec = PartitionSpec() if few else PartitionSpec(None, tuple(mesh.axis_names))
-    missing = 0 if few else -k % mesh.size
-    if missing:
-        if isinstance(b.sharding, NamedSharding):
-            b = jax.device_put(b, NamedSharding(b.sharding.mesh, PartitionSpec()))
-        b = jnp.pad(b, ((0, 0), (0, missing)))
-    b = jax.device_put(b, NamedSharding(mesh, spec))
-    x, *more = run(padding.padded_rows(b, a.shape[0]), True)
-    if missing:
-        return padding.leading(x, (n, k), back), *more
-    return jax.device_put(x[:n], back), *more

@@ -4,10 +4,10 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
-from meshsolve._execute import meshes
+from meshsolve._execute import eager, meshes
+from meshsolve._execute.dispatch import executor
 from meshsolve._execute.placements import Placement
 from meshsolve._library import ffi
 from meshsolve._library.errors import mistake, wrong_type
@@ -53,7 +53,18 @@ def transpose_inplace(x: jax.Array) -> jax.Array:
       ((4, 8), True, True)
     """
     ffi.enter()
-    if isinstance(x, Tracer):
+    _expect_matrix(x)
+    if x.size == 0:
+        return jnp.zeros(x.shape[::-1], x.dtype)
+    if isinstance(x.sharding, SingleDeviceSharding):
+        return _transposed(None, PartitionSpec())(x)
+    mesh = x.sharding.mesh
+    with meshes.mesh_context(mesh):
+        return _transposed(mesh, x.sharding.spec)(x)
+
+
+def _expect_matrix(x) -> None:
+    if executor(x) is not eager:
         raise mistake(
             "transpose_inplace",
             "x",
@@ -78,10 +89,8 @@ def transpose_inplace(x: jax.Array) -> jax.Array:
             "view it as such elements with jax.lax.bitcast_convert_type",
         )
     expect_alive("transpose_inplace", x=x)
-    if x.size == 0:
-        return jnp.zeros(x.shape[::-1], x.dtype)
-    if isinstance(x.sharding, SingleDeviceSharding):
-        return _transposed(None, PartitionSpec())(x)
+    if x.size == 0 or isinstance(x.sharding, SingleDeviceSharding):
+        return
     if not isinstance(x.sharding, NamedSharding) or not isinstance(x.sharding.mesh, Mesh):
         raise mistake(
             "transpose_inplace",
@@ -90,9 +99,6 @@ def transpose_inplace(x: jax.Array) -> jax.Array:
             f"a {type(x.sharding).__name__}",
             "use jax.device_put(x, NamedSharding(mesh, PartitionSpec('x', None)))",
         )
-    mesh = x.sharding.mesh
-    with meshes.mesh_context(mesh):
-        return _transposed(mesh, x.sharding.spec)(x)
 
 
 @functools.lru_cache(maxsize=256)

@@ -4,21 +4,11 @@ import jax
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
-from meshsolve._api.solve import solved
 from meshsolve._api.types import OnFailure, Trans
-from meshsolve._execute import dispatch
-from meshsolve._library import ffi
-from meshsolve._prepare import failures, leading, padding
-from meshsolve._prepare.operands import (
-    as_array,
-    as_typed,
-    check_rhs,
-    check_square,
-    check_trans,
-    common_dtype,
-    promoted,
-)
-from meshsolve._prepare.rows import Rows
+from meshsolve._execute.rows import Rows
+from meshsolve._library.ffi import operation
+from meshsolve._prepare.operands import check_trans
+from meshsolve._prepare.pipeline import Call, run
 
 
 def solve_triangular(
@@ -72,23 +62,8 @@ def solve_triangular(
       [0.333 0.222 0.148]
     """
     del check_finite
-    code = check_trans("solve_triangular", trans)
-    raises = failures.raises("solve_triangular", on_failure)
-    given_b = b
-    name = "solve_triangular"
-    a, b = as_typed(name, "a", a), as_array(name, "b", b)
-    n = check_square("solve_triangular", a)
-    check_rhs("solve_triangular", b, n)
-    kept = {"trans": code, "lower": lower, "unit_diagonal": unit_diagonal}
-    kept |= {"on_failure": on_failure, "mesh": mesh}
-    if (batch := leading.systems(solve_triangular, a, b, **kept)) is not None:
-        return batch
-    dtype = common_dtype("solve_triangular", "a and b", a, b)
-    padding.check_mesh("solve_triangular", mesh)
-    a, _ = padding.on_mesh("solve_triangular", a, mesh, dtype)
-    order = n if a.shape[0] != n else 0
-    op = ffi.trtrs(bool(lower), order, code, bool(unit_diagonal))
-    op = op._replace(raises=raises)
-    run = lambda b, own_b: dispatch.call(op, (a, b), (False, own_b))  # noqa: E731
-    own_b = overwrite_b or b is not given_b or b.dtype != dtype
-    return solved(run, promoted(b, dtype), own_b, a, vectors=True)[0]
+    fields = {"lower": bool(lower), "unit_diagonal": bool(unit_diagonal)}
+    fields["trans"] = check_trans("solve_triangular", trans)
+    op = operation("trtrs", "solve_triangular", **fields)
+    call = Call(op, on_failure=on_failure, mesh=mesh)
+    return run(call, (a, b), (False, bool(overwrite_b)))

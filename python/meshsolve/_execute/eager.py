@@ -1,5 +1,6 @@
-"""Calls with arrays that are not traced: mesh and specs are those of the arrays."""
+"""Calls with arrays that are not traced: they show their shardings and layouts."""
 
+import contextlib
 import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from jax.sharding import (
 )
 
 from meshsolve._execute import meshes
+from meshsolve._execute.batches import ONE
 from meshsolve._execute.placements import (
     Placement,
     axes_of,
@@ -27,11 +29,19 @@ from meshsolve._execute.placements import (
     mapped_axes,
     placement,
 )
-from meshsolve._execute.shards import mode, on_columns, one_device, sharded, specs
+from meshsolve._execute.rows import distributed, read
+from meshsolve._execute.shards import (
+    REPLICATED_RHS,
+    mode,
+    on_columns,
+    one_device,
+    settled,
+    sharded,
+    specs,
+)
+from meshsolve._library import failures
 from meshsolve._library.errors import mistake
 from meshsolve._library.ffi import Operation
-from meshsolve._prepare import failures
-from meshsolve._prepare.rows import distributed
 
 
 class Signature(NamedTuple):
@@ -62,18 +72,18 @@ def signature(x) -> Signature:
     return Signature(x.shape, x.dtype, x.sharding, column_major)
 
 
-def plain(options: tuple, *arrays) -> tuple[Signature, ...] | None:
-    """The signatures of arrays that are not traced and have their memory; None for others, or if
+def plain(options, arrays) -> tuple[Signature, ...]:
+    """The signatures of arrays that are not traced and have their memory; none for others, or if
     the options of the call cannot be compared.
     """
     try:
         hash(options)
     except TypeError:
-        return None
+        return ()
     found = []
     for x in arrays:
         if not isinstance(x, jax.Array) or isinstance(x, Tracer) or x.is_deleted():
-            return None
+            return ()
         found.append(signature(x))
     return tuple(found)
 
@@ -103,26 +113,15 @@ def placement_of(operation: str, a: Signature) -> Placement | None:
     return placement(operation, mesh, a.sharding.spec, n, a.column_major)
 
 
-def settled(op: Operation, at: Placement) -> tuple[Operation, Placement]:
-    """The operation and the placement, both with the storage of the matrix, or of the matrix that
-    the factor was made from.
-    """
-    kind = op.operands[op.matrix]
-    if kind == "matrix":
-        return op._replace(storage=at.storage), at
-    if kind == "held":
-        return op, at
-    return op, at._replace(storage=op.storage)
-
-
-class Request(NamedTuple):
-    """A call, decided once for all operands of the same signatures.
+class Route(NamedTuple):
+    """Where a call runs, decided once for all operands of the same signatures.
 
     Attributes:
       op: the operation, with the storage of its matrix.
       at: the placement of the matrix; None if one device works alone.
       mode: how right-hand sides are distributed.
-      moves: the operands that are elsewhere, and where they go.
+      moves: the operands that are elsewhere, where they go, and whether by one device's rows at a
+        time.
       together: whether one device has all operands, and no other one does.
       home: the sharding of the solution; None if it stays where it is made.
     """
@@ -130,33 +129,34 @@ class Request(NamedTuple):
     op: Operation
     at: Placement | None
     mode: str
-    moves: tuple[tuple[int, NamedSharding | Format], ...] = ()
+    moves: tuple[tuple[int, NamedSharding | Format, bool], ...] = ()
     together: bool = False
     home: NamedSharding | None = None
 
 
 @functools.lru_cache(maxsize=512)
-def prepared(op: Operation, *operands: Signature) -> Request:
-    """The request of a call."""
+def _route(op: Operation, *operands: Signature) -> Route:
+    """The route of a call."""
     a = operands[op.matrix]
     at = placement_of(op.public, a)
     if at is None:
         devices = {device for x in operands for device in x.sharding.device_set}
-        return Request(op, None, "", together=len(devices) == 1)
+        return Route(op, None, "", together=len(devices) == 1)
     op, at = settled(op, at)
     how = mode(op, operands, at.world)
     pairs = zip(op.operands, specs(op, at, how)[0], strict=True)
     targets = [_format(op, kind, NamedSharding(at.mesh, spec)) for kind, spec in pairs]
     each = enumerate(zip(operands, targets, strict=True))
-    moves = tuple((i, target) for i, (x, target) in each if not x.lies_in(target))
+    moves = tuple((i, to, goes_by_rows(x, to)) for i, (x, to) in each if not x.lies_in(to))
     home = None if op.rhs is None else meshes.home(operands[op.rhs], at.mesh)
-    return Request(op, at, how, moves, home=home)
+    return Route(op, at, how, moves, home=home)
 
 
-def call(op: Operation, operands, own, signatures: tuple[Signature, ...] = ()):
-    """The results of ``op`` on arrays that are not traced; ``own`` are those it may overwrite.
-    ``signatures`` are those of the operands, if they are known.
+def run(op: Operation, operands, own=(), signatures: tuple[Signature, ...] = (), batch=ONE):
+    """The results of ``op``; ``own`` are the operands that it may overwrite, ``signatures`` those
+    of the operands, if they are known.
     """
+    assert batch is ONE, "jax.vmap traces"
     # A traced function that closes over the operands has no known results.
     known = op.raises and not isinstance(jnp.zeros(()), Tracer)
     if known:
@@ -167,10 +167,11 @@ def call(op: Operation, operands, own, signatures: tuple[Signature, ...] = ()):
         _expect_not_mapped(op, a)
         if a is not operands[i]:
             operands, signatures = (*operands[:i], a, *operands[i + 1 :]), ()
-    request = prepared(op, *(signatures or map(signature, operands)))
-    if request.at is not None:
-        results = _on_mesh(request, request.at, operands, own)
-    elif request.together and not is_set:
+    route = _route(op, *(signatures or map(signature, operands)))
+    if route.at is not None:
+        with meshes.mesh_context(route.at.mesh) if is_set else contextlib.nullcontext():
+            results = _on_mesh(route, route.at, operands, own)
+    elif route.together and not is_set:
         results = program(op, None, "", tuple(own))(*operands)
     else:
         results = _on_one_device(op, operands, own)
@@ -196,22 +197,21 @@ def _expect_not_mapped(op: Operation, a) -> None:
         )
 
 
-def _on_mesh(request: Request, at: Placement, operands, own):
-    op, how, moves, home = request.op, request.mode, request.moves, request.home
-    with meshes.mesh_context(at.mesh):
-        if moves:
-            operands, own = [*operands], [*own]
-            for i, target in moves:
-                operands[i], new = _sent(operands[i], target)
-                own[i] = own[i] or new
-        results = program(op, at, how, tuple(own))(*operands)
-        if home is None:
-            return results
-        i = op.results.index("rhs")
-        x = results[i]
-        if not isinstance(x, Tracer) and x.sharding == home:
-            return results
-        return (*results[:i], jax.device_put(x, home), *results[i + 1 :])
+def _on_mesh(route: Route, at: Placement, operands, own):
+    op, home = route.op, route.home
+    if route.moves:
+        operands, own = [*operands], [*own]
+        for i, target, by_rows in route.moves:
+            operands[i], new = _sent(operands[i], target, by_rows)
+            own[i] = own[i] or new
+    results = program(op, at, route.mode, tuple(own))(*operands)
+    if home is None:
+        return results
+    i = op.results.index("rhs")
+    x = results[i]
+    if not isinstance(x, Tracer) and x.sharding == home:
+        return results
+    return (*results[:i], jax.device_put(x, home), *results[i + 1 :])
 
 
 def _on_one_device(op: Operation, operands, own):
@@ -283,12 +283,15 @@ def _format(op: Operation, kind: str, sharding: NamedSharding):
 
 def moved(x, target: NamedSharding | Format):
     """(x in sharding and layout ``target``, whether that is memory of its own)."""
-    return (x, False) if signature(x).lies_in(target) else _sent(x, target)
+    if signature(x).lies_in(target):
+        return x, False
+    return _sent(x, target, goes_by_rows(x, target))
 
 
-def _sent(x, target: NamedSharding | Format):
+def _sent(x, target: NamedSharding | Format, by_rows: bool):
     """The same for an array that is elsewhere."""
-    if isinstance(target, NamedSharding) and goes_by_rows(x, target):
+    # A traced function that closes over x has no values.
+    if by_rows and not isinstance(jnp.zeros(()), Tracer):
         return distributed(x, x.shape[0], target, x.dtype), True
     y = jax.device_put(x, target)
     if isinstance(y, Tracer):  # closed over by a function that is being traced
@@ -297,14 +300,79 @@ def _sent(x, target: NamedSharding | Format):
     return y, pointers[0].isdisjoint(pointers[1])
 
 
-def goes_by_rows(x, target: NamedSharding) -> bool:
+def goes_by_rows(x, target: NamedSharding | Format) -> bool:
     """Whether a matrix in blocks is resharded to rows one device at a time: on CPU devices, where
     JAX would gather it in CPU memory.
     """
-    if len(x.shape) != 2 or x.shape[0] != x.shape[1] or not isinstance(x.sharding, NamedSharding):
+    if isinstance(target, Format) or not isinstance(x.sharding, NamedSharding):
         return False
-    if not is_two_way(x.sharding.spec) or axes_of(target.spec)[1]:
+    if len(x.shape) != 2 or x.shape[0] != x.shape[1] or not is_two_way(x.sharding.spec):
         return False
     on_cpus = all(device.platform == "cpu" for device in target.device_set)
-    # A traced function that closes over x has no values.
-    return on_cpus and not isinstance(jnp.zeros(()), Tracer)
+    return on_cpus and not axes_of(target.spec)[1]
+
+
+# Padded matrices, and results in the shardings of their operands.
+
+
+def form(operation: str, a) -> str:
+    """The storage of the factor of A."""
+    return form_of(operation, signature(a))
+
+
+def form_of(operation: str, a: Signature) -> str:
+    """The storage of the factor of an A of this signature."""
+    at = placement_of(operation, a)
+    return "column-major" if at and at.storage == "column-major" else "rows"
+
+
+def spread(operation: str, a, order: int, target: NamedSharding, dtype):
+    """A by rows, with an identity corner up to ``order``."""
+    del operation
+    # At once, also while a function that closes over A is traced.
+    with jax.ensure_compile_time_eval():
+        return distributed(a, order, target, dtype)
+
+
+def lengthened(b, a):
+    """B with rows of zeros up to the order of a padded A. On a mesh it is replicated, or by so many
+    columns as its devices divide: then any number of rows can be added and cut off.
+    """
+    if isinstance(a.sharding, NamedSharding):
+        mesh, few = a.sharding.mesh, b.ndim == 1 or b.shape[1] <= REPLICATED_RHS
+        spec = PartitionSpec() if few else PartitionSpec(None, tuple(mesh.axis_names))
+        if missing := 0 if few else -b.shape[1] % mesh.size:
+            if isinstance(b.sharding, NamedSharding):
+                b = jax.device_put(b, NamedSharding(b.sharding.mesh, PartitionSpec()))
+            b = jnp.pad(b, ((0, 0), (0, missing)))
+        b = jax.device_put(b, NamedSharding(mesh, spec))
+    return jnp.pad(b, ((0, a.shape[0] - b.shape[0]), *((0, 0),) * (b.ndim - 1)))
+
+
+def cut(x, shape: tuple[int, ...], b=None):
+    """The leading part of a padded matrix, on one device, as several may not divide its order; or
+    of a solution for B, in the sharding of B.
+    """
+    on_mesh = isinstance(x.sharding, NamedSharding)
+    if b is not None:
+        where = meshes.home(b, x.sharding.mesh) if on_mesh else x.sharding
+        if x.shape[1:] == shape[1:]:
+            return jax.device_put(x[: shape[0]], where)
+    else:
+        where = next(iter(x.sharding.mesh.devices.flat if on_mesh else x.devices()))
+    part = np.empty(shape, x.dtype)
+    read(x, 0, part)
+    return jax.device_put(part, where)
+
+
+def as_given(x, a):
+    """A result in the sharding of A. If A is not committed to a device and a mesh is set, that is
+    the sharding which JAX assumes.
+    """
+    if not (isinstance(a, jax.Array) and a.committed) and (mesh := meshes.mesh_that_is_set()):
+        to = NamedSharding(mesh, PartitionSpec())
+    elif isinstance(a, jax.Array):
+        to = a.sharding
+    else:
+        return x
+    return x if x.sharding.is_equivalent_to(to, x.ndim) else jax.device_put(x, to)

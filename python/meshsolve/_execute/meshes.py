@@ -9,7 +9,6 @@ import numpy as np
 from jax.core import Tracer
 from jax.sharding import (
     AbstractMesh,
-    AxisType,
     Mesh,
     NamedSharding,
     PartitionSpec,
@@ -67,14 +66,15 @@ def anchored(a):
     return jax.device_put(a, NamedSharding(mesh, PartitionSpec())) if mesh else a
 
 
-def typed(x):
-    """A traced operand. If it is not committed to a device and the mesh that is set has Explicit
-    axes, it gets its type on that mesh.
-    """
-    mesh = jax.sharding.get_abstract_mesh()
-    if {*mesh.axis_types} != {AxisType.Explicit} or not jax.typeof(x).sharding.mesh.empty:
-        return x
-    return jax.sharding.reshard(x, NamedSharding(mesh, PartitionSpec()))
+def is_gone(x) -> bool:
+    """Whether an array has lost its memory."""
+    return isinstance(x, jax.Array) and not isinstance(x, Tracer) and x.is_deleted()
+
+
+def platforms(x) -> set[str]:
+    """The platforms of the devices that an array is on; none if it is traced or not JAX's."""
+    sharding = None if isinstance(x, Tracer) else getattr(x, "sharding", None)
+    return {device.platform for device in sharding.device_set} if sharding else set()
 
 
 def home(b, mesh: Mesh | AbstractMesh) -> NamedSharding:
@@ -82,24 +82,6 @@ def home(b, mesh: Mesh | AbstractMesh) -> NamedSharding:
     if isinstance(b.sharding, NamedSharding) and b.sharding.mesh == mesh:
         return b.sharding
     return NamedSharding(mesh, PartitionSpec())
-
-
-def as_given(x, a):
-    """X, which is by rows, by columns or on one device, in the sharding of A. If A is not committed
-    to a device and a mesh is set, that is the sharding which JAX assumes.
-    """
-    if isinstance(x, Tracer):
-        here = jax.typeof(a).sharding
-        explicit = not here.mesh.empty and AxisType.Explicit in here.mesh.axis_types
-        return jax.sharding.reshard(x, here) if explicit else x
-    tied = isinstance(a, jax.Array) and a.committed
-    if not tied and (mesh := mesh_that_is_set()):
-        to = NamedSharding(mesh, PartitionSpec())
-    elif isinstance(a, jax.Array):
-        to = a.sharding
-    else:
-        return x
-    return x if x.sharding.is_equivalent_to(to, x.ndim) else jax.device_put(x, to)
 
 
 def where_it_lies(run, x, *more):

@@ -177,6 +177,12 @@ def _described(mesh: AbstractMesh) -> str:
     return f"axes {dict(mesh.shape)} of types {types}"
 
 
+def surrounding() -> tuple[AbstractMesh, list[str]]:
+    """The mesh here, and its axes if a shard_map over all of them is around."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return mesh, list(mesh.axis_names) if {*mesh.axis_types} == {AxisType.Manual} else []
+
+
 def mapped_axes(mesh: Mesh | AbstractMesh) -> list[str]:
     """The axes that a surrounding ``jax.vmap`` maps over; no shard_map can have them."""
     named = []

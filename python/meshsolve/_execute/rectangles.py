@@ -3,12 +3,11 @@
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
-from jax.sharding import AxisType
 
 from meshsolve._execute import meshes
+from meshsolve._execute.typed import spec_of
+from meshsolve._library import failures
 from meshsolve._library.errors import mistake
-from meshsolve._prepare import failures
-from meshsolve._prepare.operands import as_array, common_dtype, promoted
 
 STORAGE = "rectangle"
 
@@ -18,15 +17,17 @@ def is_one(a) -> bool:
     return len(a.shape) >= 2 and a.shape[-1] != a.shape[-2]
 
 
-def factored(a, mesh, raises: bool, engine) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(lu, piv, info), the first two those of ``jax.scipy.linalg.lu_factor``."""
-    for argument, given in {"mesh": mesh, "engine": engine}.items():
+def expect_alone(a, **chosen) -> None:
+    """Refuse a choice of a mesh or an engine."""
+    for argument, given in chosen.items():
         if given is not None:
             got = f"{given!r}, and a of shape {a.shape}"
             remedy = "leave it out: JAX factors a rectangle, on one device"
             raise mistake("lu_factor", argument, "None for a rectangle", got, remedy)
-    a = as_array("lu_factor", "a", a)
-    a = promoted(a, common_dtype("lu_factor", "a", a))
+
+
+def factored(a, raises: bool) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(lu, piv, info), the first two those of ``jax.scipy.linalg.lu_factor``."""
     _expect_whole(a)
     lu, piv, info = meshes.where_it_lies(_factored, a)
     if raises and info.size:
@@ -51,12 +52,7 @@ def expect_none(operation: str, factor) -> None:
 
 
 def _expect_whole(a) -> None:
-    sharding = jax.typeof(a).sharding if isinstance(a, Tracer) else a.sharding
-    if isinstance(a, Tracer):
-        explicit = AxisType.Explicit in sharding.mesh.axis_types
-        whole = not explicit or not any(sharding.spec)
-    else:
-        whole = sharding.is_fully_replicated
+    whole = not any(spec_of(a) or ()) if isinstance(a, Tracer) else a.sharding.is_fully_replicated
     if not whole:
         raise mistake(
             "lu_factor",

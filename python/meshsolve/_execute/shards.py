@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from meshsolve._execute.batches import ONE, Batch
 from meshsolve._execute.placements import Placement
 from meshsolve._library import ffi
 from meshsolve._library.ffi import Operation
-from meshsolve._rules.batching import ONE, Batch
 
 # Up to this many right-hand sides are replicated.
 REPLICATED_RHS = 32
@@ -37,11 +37,24 @@ def is_vector(op: Operation, operands) -> bool:
     return op.rhs is not None and operands[op.rhs].ndim == 1
 
 
+def settled(op: Operation, at: Placement) -> tuple[Operation, Placement]:
+    """The operation and the placement, both with the storage of the matrix, or of the matrix that
+    the factor was made from.
+    """
+    kind = op.operands[op.matrix]
+    if kind == "matrix":
+        return op._replace(storage=at.storage), at
+    if kind == "held":
+        return op, at
+    return op, at._replace(storage=op.storage)
+
+
 def on_columns(op: Operation, run, operands):
     """The results of ``run``, which takes and gives columns; a vector b gives a vector."""
     if not is_vector(op, operands):
         return run(*operands)
-    operands = [x[:, None] if i == op.rhs else x for i, x in enumerate(operands)]
+    columns = zip(op.operands, operands, strict=True)
+    operands = [x[:, None] if kind == "rhs" else x for kind, x in columns]
     pairs = zip(op.results, run(*operands), strict=True)
     return tuple(x[:, 0] if kind == "rhs" else x for kind, x in pairs)
 

@@ -73,12 +73,6 @@ class Sides(NamedTuple):
         return lax.custom_linear_solve(lambda x: x, x, move, move)
 
 
-def resharded(x, sharding):
-    """X in a sharding of Explicit axes; itself if these are Auto."""
-    explicit = AxisType.Explicit in sharding.mesh.axis_types
-    return jax.sharding.reshard(x, sharding) if explicit else x
-
-
 def _partitioned(rule: str, specs):
     """Make an operation for Auto axes that every device does on its part. ``specs`` gives the specs
     of results and operands from those of the given operands.

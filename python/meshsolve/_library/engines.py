@@ -1,22 +1,19 @@
 """The choice of engine: this library, or a vendor's solver for several devices."""
 
-from jax.core import Tracer
-
 from meshsolve import _core
 from meshsolve._library.errors import mistake
 
 _MG = "cusolvermg"
 
 
-def checked(operation: str, engine: str | None, a) -> str:
-    """The library's name of an engine; "" for its own."""
+def checked(operation: str, engine: str | None, platforms: set[str]) -> str:
+    """The library's name of an engine, "" for its own, for a matrix on devices of ``platforms``."""
     if engine is None:
         return ""
     if engine != _MG:
         remedy = "leave it out for this library's own algorithms"
         raise mistake(operation, "engine", f'None or "{_MG}"', repr(engine), remedy)
-    # The sharding of a traced A is not known here; the call itself refuses CPU devices.
-    platforms = set() if isinstance(a, Tracer) else {d.platform for d in a.sharding.device_set}
+    # Those of a traced A are not known; the call itself refuses CPU devices.
     if not platforms <= {"gpu", "cuda"}:
         raise mistake(
             operation,

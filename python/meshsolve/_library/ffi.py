@@ -5,7 +5,7 @@ import functools
 import os
 import sys
 import threading
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -180,133 +180,12 @@ class Operation(NamedTuple):
         return ROUTINES[self.routine].aliases
 
 
-@functools.cache
-def _kinds(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The kinds of the operands and of the results of a routine."""
+@functools.lru_cache(maxsize=1024)
+def operation(name: str, public: str, **fields: Any) -> Operation:
+    """A routine with the operands and results of the table, called by the function ``public``."""
     routine = ROUTINES[name]
-    operands = tuple(array.kind for array in routine.operands)
-    return operands, tuple(array.kind for array in routine.results)
-
-
-def _operation(name: str, public: str, **fields) -> Operation:
-    """A routine with its operands and results."""
-    operands, results = _kinds(name)
-    return Operation(name, operands, results, public, **fields)
-
-
-def posv(lower: bool, order: int, trans: int, condition: bool = False) -> Operation:
-    """A, B -> factor, X, info, and rcond if ``condition``."""
-    name = "posv_rcond" if condition else "posv"
-    return _operation(name, "solve", lower=lower, order=order, trans=trans)
-
-
-def potrf(lower: bool, order: int) -> Operation:
-    """A -> factor, info, norm."""
-    return _operation("potrf", "cho_factor", lower=lower, order=order)
-
-
-def potrs(storage: str, order: int, trans: int = 0) -> Operation:
-    """Factor, info, B -> X."""
-    return _operation("potrs", "cho_solve", storage=storage, order=order, trans=trans)
-
-
-def cholesky_from_scipy(lower: bool) -> Operation:
-    """C of scipy's (c, lower) -> factor."""
-    return _operation("cholesky_from_scipy", "cho_solve", lower=lower)
-
-
-def cholesky_to_scipy(storage: str, lower: bool) -> Operation:
-    """Factor, info -> c of scipy's (c, lower)."""
-    return _operation("cholesky_to_scipy", "cho_factor", storage=storage, lower=lower)
-
-
-def logdet(storage: str) -> Operation:
-    """Factor, info -> log det A."""
-    return _operation("logdet", "CholeskyFactor.logdet", storage=storage)
-
-
-def pocon(storage: str, order: int) -> Operation:
-    """Factor, info, norm -> rcond."""
-    return _operation("pocon", "CholeskyFactor.rcond", storage=storage, order=order)
-
-
-def gesv(structure: str, lower: bool, order: int, trans: int, condition: bool = False) -> Operation:
-    """A, B -> factor, X, info, and rcond if ``condition``."""
-    name = "gesv_rcond" if condition else "gesv"
-    fields = {"lower": lower, "order": order, "trans": trans, "structure": structure}
-    return _operation(name, "solve", **fields)
-
-
-def getrf(public: str, order: int, structure: str = "general", lower: bool = False) -> Operation:
-    """A -> factor, pivots, info, norm."""
-    return _operation("getrf", public, lower=lower, order=order, structure=structure)
-
-
-def getrs(storage: str, order: int, trans: int) -> Operation:
-    """Factor, pivots, info, B -> X."""
-    return _operation("getrs", "lu_solve", storage=storage, order=order, trans=trans)
-
-
-def lu_from_scipy() -> Operation:
-    """Lu of scipy's (lu, piv) -> factor, info."""
-    return _operation("lu_from_scipy", "lu_solve")
-
-
-def lu_to_scipy(storage: str) -> Operation:
-    """Factor -> lu of scipy's (lu, piv)."""
-    return _operation("lu_to_scipy", "lu_factor", storage=storage)
-
-
-def lu_inverse(structure: str, lower: bool, order: int) -> Operation:
-    """A -> its inverse, info."""
-    return _operation("lu_inverse", "inv", lower=lower, order=order, structure=structure)
-
-
-def getri(storage: str, order: int) -> Operation:
-    """Factor, pivots, info -> inverse."""
-    return _operation("getri", "LUFactor.inv", storage=storage, order=order)
-
-
-def getri_transposed(order: int) -> Operation:
-    """Factor by rows, pivots, info -> the transpose of the inverse."""
-    return _operation("getri_transposed", "LUFactor.inv", order=order)
-
-
-def cholesky_inverse(lower: bool, order: int) -> Operation:
-    """A -> its inverse, info."""
-    return _operation("cholesky_inverse", "inv", lower=lower, order=order)
-
-
-def potri(storage: str, order: int) -> Operation:
-    """Factor, info -> inverse."""
-    return _operation("potri", "CholeskyFactor.inv", storage=storage, order=order)
-
-
-def det(storage: str, logarithmic: bool = False) -> Operation:
-    """Factor, pivots -> det A, sign, log |det A|."""
-    public = "LUFactor.slogdet" if logarithmic else "LUFactor.det"
-    return _operation("det", public, storage=storage, logarithmic=logarithmic)
-
-
-def trtrs(lower: bool, order: int, trans: int, unit_diagonal: bool) -> Operation:
-    """T, B -> X, info."""
-    fields = {"lower": lower, "order": order, "trans": trans, "unit_diagonal": unit_diagonal}
-    return _operation("trtrs", "solve_triangular", **fields)
-
-
-def residual(structure: str, lower: bool, trans: int) -> Operation:
-    """A, B, X -> B - op(A) X; of a "triangular" A only one triangle counts."""
-    return _operation("residual", "solve", lower=lower, trans=trans, structure=structure)
-
-
-def lange(norm: str, order: int) -> Operation:
-    """A -> its norm."""
-    return _operation("lange", "norm", order=order, norm=norm)
-
-
-def gecon(storage: str, order: int) -> Operation:
-    """Factor, pivots, info, norm -> rcond."""
-    return _operation("gecon", "LUFactor.rcond", storage=storage, order=order)
+    kinds = (tuple(array.kind for array in some) for some in (routine.operands, routine.results))
+    return Operation(name, *kinds, public, **fields)
 
 
 def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = False):

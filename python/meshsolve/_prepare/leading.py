@@ -1,40 +1,16 @@
 """Leading axes: batches of matrices, factors and right-hand sides, which broadcast as in NumPy."""
 
-import dataclasses
-import functools
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
-from jax.sharding import AxisType
 
+from meshsolve._execute import eager
+from meshsolve._execute.dispatch import executor
+from meshsolve._execute.rows import Rows
+from meshsolve._execute.typed import spec_of
+from meshsolve._library import failures
 from meshsolve._library.errors import mistake
-from meshsolve._prepare import failures
-from meshsolve._prepare.operands import expect_alive
-from meshsolve._prepare.rows import Rows
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def rank_of_rhs(b) -> int:
-    """Number of axes of one right-hand side: 1 for [n], otherwise 2 for [..., n, k]."""
-    return min(b.ndim, 2)
-
-
-def has_leading(*operands) -> bool:
-    """Whether one of the (array, rank) has axes before its last ``rank`` ones."""
-    return any(len(x.shape) > rank for x, rank in operands)
-
-
-def systems(function, a, b, **kept) -> Any:
-    """``function(a, b, **kept)`` of each system if a or b has leading axes; otherwise None."""
-    operands = (a, 2), (b, rank_of_rhs(b))
-    if not has_leading(*operands):
-        return None
-    raises = kept["on_failure"] == "raise"
-    return over(function.__name__, functools.partial(function, **kept), *operands, raises=raises)
 
 
 def over(operation: str, function, *operands, raises: bool = False) -> Any:
@@ -71,7 +47,7 @@ def over(operation: str, function, *operands, raises: bool = False) -> Any:
         arrays[i] = x.reshape([size for j, size in enumerate(x.shape) if j not in ones])
     if 0 in batch:
         return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(run, *arrays))
-    if not raises or any(isinstance(x, Tracer) for x in arrays):
+    if not raises or executor(*arrays) is not eager:
         return run(*arrays)
     try:
         return jax.block_until_ready(run(*arrays))
@@ -85,11 +61,8 @@ def _expect_alike(operation: str, arrays, shapes) -> None:
     """Refuse operands with Explicit axes whose leading axes differ in distribution: ``jax.vmap``
     does not take them.
     """
-    given = []
-    for x, shape in zip(arrays, shapes, strict=True):
-        sharding, n = jax.typeof(x).sharding, len(shape)
-        explicit = AxisType.Explicit in sharding.mesh.axis_types
-        given.append((*sharding.spec, *(None,) * n)[:n] if explicit else (None,) * n)
+    specs = [(spec_of(x) or (), len(shape)) for x, shape in zip(arrays, shapes, strict=True)]
+    given = [(*spec, *(None,) * n)[:n] for spec, n in specs]
     for position in range(-max(map(len, shapes)), 0):
         some = {
             spec[position]
@@ -104,27 +77,3 @@ def _expect_alike(operation: str, arrays, shapes) -> None:
                 " and ".join(str(spec) for spec in given if spec),
                 "use jax.device_put or jax.sharding.reshard, or a mesh with Auto axes",
             )
-
-
-def each(method: Method) -> Method:
-    """Make a method of a factor also work on a batch; ``RANKS`` gives its leaves and ranks."""
-
-    @functools.wraps(method)
-    def run(self, *arguments):
-        name = f"{type(self).__name__}.{method.__name__}"
-        expect_alive(name, **{leaf: getattr(self, leaf) for leaf in self.RANKS})
-        if len(self.work.shape) == 2:
-            return method(self, *arguments)
-        return over(name, lambda *x: method(remade(self, x), *arguments), *leaves(self))
-
-    return cast(Method, run)
-
-
-def leaves(factor):
-    """The arrays of a factor object and their ranks."""
-    return [(getattr(factor, name), rank) for name, rank in factor.RANKS.items()]
-
-
-def remade(factor, arrays):
-    """The factor object with other arrays."""
-    return dataclasses.replace(factor, **dict(zip(factor.RANKS, arrays, strict=True)))

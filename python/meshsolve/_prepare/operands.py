@@ -5,11 +5,12 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 
+from meshsolve._execute import meshes
+from meshsolve._execute.dispatch import described
+from meshsolve._execute.rows import Rows
 from meshsolve._library import ffi
 from meshsolve._library.errors import mistake, wrong_type
-from meshsolve._prepare.rows import Rows
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -24,7 +25,7 @@ def as_array(operation: str, argument: str, x) -> jax.Array:
 def expect_alive(operation: str, **arguments) -> None:
     """Refuse arrays whose memory is gone: calls that use it end the process (JAX 0.10.2)."""
     for argument, x in arguments.items():
-        if isinstance(x, jax.Array) and not isinstance(x, Tracer) and x.is_deleted():
+        if meshes.is_gone(x):
             raise mistake(
                 operation,
                 argument,
@@ -103,7 +104,7 @@ def check_trans(operation: str, trans) -> Literal[0, 1, 2]:
             operation,
             "trans",
             "0, 1 or 2",
-            "a traced value" if isinstance(trans, Tracer) else repr(trans),
+            described(trans),
             "0 solves with A, 1 with its transpose, 2 with its conjugate transpose",
         )
     return codes[trans]

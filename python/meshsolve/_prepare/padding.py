@@ -6,35 +6,28 @@ The padded matrix is [[A, 0], [0, I]]: its factor and solutions are those of A, 
 """
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-from jax.core import Tracer
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from meshsolve._execute.placements import devices_along, expect_one_type, mapped_axes
+from meshsolve._execute.dispatch import executor
+from meshsolve._execute.placements import devices_along
+from meshsolve._execute.rows import Rows
 from meshsolve._library.errors import mistake, wrong_type
 from meshsolve._prepare.operands import as_array, promoted
-from meshsolve._prepare.rows import Rows, distributed, read
 
 
-def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> tuple[jax.Array, bool]:
-    """(A in ``dtype`` for the devices of ``mesh``, whether that is memory of its own).
+def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> jax.Array:
+    """A in ``dtype`` for the devices of ``mesh``.
 
     A itself if no mesh is given, or if it is sharded over that mesh already. Otherwise a copy,
     which needs the rows of one device in addition to A and the copy.
     """
     expect_mesh_of_rows(operation, a, mesh)
     if mesh is None or lies_on(getattr(a, "sharding", None), mesh, a.shape[0]):
-        return promoted(as_array(operation, "a", a), dtype), a.dtype != dtype
-    n, size = a.shape[0], mesh.size
-    order = -(-n // size) * size
+        return promoted(as_array(operation, "a", a), dtype)
     axes = tuple(mesh.axis_names)
     target = NamedSharding(mesh, PartitionSpec(axes[0] if len(axes) == 1 else axes, None))
-    if isinstance(a, Tracer):
-        return _traced(operation, promoted(a, dtype), order, target), True
-    # At once, also while a function that closes over A is traced.
-    with jax.ensure_compile_time_eval():
-        return distributed(a, order, target, dtype), True
+    order = -(-a.shape[0] // mesh.size) * mesh.size
+    return executor(a).spread(operation, a, order, target, dtype)
 
 
 def expect_mesh_of_rows(operation: str, a, mesh: Mesh | None) -> None:
@@ -58,62 +51,3 @@ def lies_on(sharding, mesh: Mesh, n: int) -> bool:
         return False
     is_distributed = mesh.size == 1 or not sharding.is_fully_replicated
     return is_distributed and n % devices_along(sharding.spec, mesh) == 0
-
-
-def padded_rows(b, order: int):
-    """B with rows of zeros up to ``order``; itself if it has that many."""
-    missing = order - b.shape[0]
-    return jnp.pad(b, ((0, missing), (0, 0))) if missing else b
-
-
-def cut(c, n: int):
-    """The leading n x n part of a padded matrix, on one device, as several may not divide its
-    order.
-    """
-    if c.shape[0] == n:
-        return c
-    if isinstance(c, Tracer):
-        return replicated(c)[:n, :n]
-    (device, *_) = c.sharding.mesh.devices.flat if hasattr(c.sharding, "mesh") else c.devices()
-    return leading(c, (n, n), device)
-
-
-def leading(x, shape: tuple[int, int], where) -> jax.Array:
-    """The leading part of a matrix that is not traced, gathered in a NumPy array and put on
-    ``where``, a device or sharding.
-    """
-    part = np.empty(shape, x.dtype)
-    read(x, 0, part)
-    return jax.device_put(part, where)
-
-
-def replicated(x):
-    """A traced array, with Explicit axes replicated on all devices, so that any part can be cut
-    out.
-    """
-    mesh = jax.typeof(x).sharding.mesh
-    if AxisType.Explicit not in mesh.axis_types:
-        return x
-    return jax.sharding.reshard(x, NamedSharding(mesh, PartitionSpec()))
-
-
-def _traced(operation: str, a, order: int, target: NamedSharding):
-    remedy = "give a mesh whose axes are of one type; eagerly both work"
-    expect_one_type(operation, "mesh", "a mesh", target.mesh, remedy)
-    if AxisType.Explicit in target.mesh.axis_types and mapped_axes(target.mesh):
-        raise mistake(
-            operation,
-            "mesh",
-            "None for a batch that is distributed to devices with Explicit axes",
-            f"a mesh of which {mapped_axes(target.mesh)} are the batch's",
-            "leave mesh out, and distribute matrices of an order that the other devices divide",
-        )
-    missing, i = order - a.shape[0], jnp.arange(order)
-    if missing:
-        a = replicated(a)
-        # Selected, not added: XLA's arithmetic would flush subnormal entries of A.
-        corner = (i[:, None] == i) & (i >= a.shape[0])
-        a = jnp.where(corner, jnp.ones((), a.dtype), jnp.pad(a, (0, missing)))
-    if AxisType.Explicit in target.mesh.axis_types:
-        return jax.sharding.reshard(a, target)
-    return jax.lax.with_sharding_constraint(a, target)

@@ -4,83 +4,13 @@ devices, each group of them solves its part.
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-
-class Batch(NamedTuple):
-    """The leading axis that some operands and all results have.
-
-    Attributes:
-      operands: for each operand, whether it has the axis; empty without a batch.
-      entry: the mesh axes of the batch, as in a PartitionSpec.
-    """
-
-    operands: tuple[bool, ...] = ()
-    entry: str | tuple[str, ...] | None = None
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """The mesh axes that the batch is distributed to."""
-        return (self.entry,) if isinstance(self.entry, str) else self.entry or ()
-
-    @property
-    def name(self) -> tuple[str, ...]:
-        """The operands that have the axis, for the name of a program."""
-        return ("".join("01"[x] for x in self.operands),) if self.operands else ()
-
-    def on(self, spec: PartitionSpec, operand: int) -> tuple["Batch", PartitionSpec]:
-        """The batch with the distribution of an operand that has it and this spec, and the spec of
-        one element.
-        """
-        if not self.operands or not self.operands[operand]:
-            return self, spec
-        entry, *rest = spec if spec else (None,)
-        return self._replace(entry=entry), PartitionSpec(*rest)
-
-    def specs(self, operands, results):
-        """Specs with the leading axis, from specs without it."""
-        if not self.operands:
-            return operands, results
-        pairs = zip(operands, self.operands, strict=True)
-        given = tuple(PartitionSpec(self.entry, *s) if has else s for s, has in pairs)
-        return given, tuple(PartitionSpec(self.entry, *s) for s in results)
-
-    def result(self, spec: PartitionSpec, operand: int | None) -> PartitionSpec:
-        """The spec of a result that goes back to where its operand of that spec was."""
-        if not self.operands or operand is None or self.operands[operand]:
-            return spec
-        return PartitionSpec(self.entry, *spec)
-
-    def terms(self, operands, results):
-        """The terms of a sharding rule with the letter of the batch."""
-        if not self.operands:
-            return operands, results
-        pairs = zip(operands, self.operands, strict=True)
-        given = [f"z {term}".strip() if has else term for term, has in pairs]
-        return given, [f"z {term}".strip() for term in results]
-
-    def each(self, function):
-        """``function`` of one element for the whole batch, one after another."""
-        if not self.operands:
-            return function
-
-        def run(*operands):
-            def one(mapped):
-                rest = iter(mapped)
-                pairs = zip(operands, self.operands, strict=True)
-                return function(*(next(rest) if has else x for x, has in pairs))
-
-            return lax.map(one, [x for x, has in zip(operands, self.operands, strict=True) if has])
-
-        return run
-
-
-ONE = Batch()
+from meshsolve._execute.batches import Batch
+from meshsolve._execute.typed import by_rows, respecified, spec_of
 
 
 class CustomVmap:
@@ -138,11 +68,8 @@ def batchable(function, rhs: int | None, solutions: tuple[bool, ...], many=None)
 
 def _leading_whole(x, has: bool):
     """With Explicit axes: replicate the leading axis, so that a loop can go along it."""
-    sharding = jax.typeof(x).sharding
-    if not has or AxisType.Explicit not in sharding.mesh.axis_types or sharding.spec[0] is None:
-        return x
-    target = NamedSharding(sharding.mesh, PartitionSpec(None, *sharding.spec[1:]))
-    return jax.sharding.reshard(x, target)
+    spec = spec_of(x) if has else None
+    return respecified(x, None, *spec[1:]) if spec and spec[0] is not None else x
 
 
 def folded(b):
@@ -155,12 +82,3 @@ def unfolded(b, m: int):
     """Columns [n, m k] as a batch [m, n, k]."""
     b = by_rows(b)
     return jnp.moveaxis(b.reshape(b.shape[0], m, -1), 1, 0)
-
-
-def by_rows(x):
-    """With Explicit axes: distribute at most by rows, so that columns can be split and joined."""
-    sharding = jax.typeof(x).sharding
-    if AxisType.Explicit not in sharding.mesh.axis_types or x.ndim < 2:
-        return x
-    target = NamedSharding(sharding.mesh, PartitionSpec(sharding.spec[0]))
-    return jax.sharding.reshard(x, target)

@@ -15,21 +15,20 @@ import jax.numpy as jnp
 from jax import lax
 
 from meshsolve._execute import dispatch
-from meshsolve._execute.sides import resharded
-from meshsolve._library import ffi
-from meshsolve._library.ffi import Operation
-from meshsolve._prepare import padding
+from meshsolve._execute.typed import replicated, resharded
+from meshsolve._library.ffi import Operation, operation
 
 
 def of_singular(op: Operation, work, pivots):
     """The cofactor matrix, adj(A)^T, from the factor of a singular A that ``op`` takes."""
     run = dispatch.traced
     there = jax.typeof(work).sharding
-    (lu,) = run(ffi.lu_to_scipy(op.storage)._replace(public=op.public, engine=op.engine), work)
+    unpack = operation("lu_to_scipy", op.public, storage=op.storage, engine=op.engine)
+    (lu,) = run(unpack, work)
     here, n = jax.typeof(lu).sharding, lu.shape[0]
     i = jnp.arange(n)
     eye = resharded(i[:, None] == i, here)
-    diagonal = padding.replicated(jnp.where(eye, lu, 0).sum(1))
+    diagonal = replicated(jnp.where(eye, lu, 0).sum(1))
     is_zero = diagonal == 0
     first, last = jnp.argmax(is_zero), n - 1 - jnp.argmax(is_zero[::-1])
 
@@ -40,20 +39,19 @@ def of_singular(op: Operation, work, pivots):
     corner = resharded((i[:, None] == last) & (i == first), here)
     bordered = jnp.where(corner, one, jnp.where(below, jnp.zeros_like(lu), lu))
 
-    factor = ffi.getrf(op.public, 0)
-    (matrix, interchanges, _, _) = run(factor, bordered)
-    g, _, _ = run(ffi.det("rows")._replace(public=op.public), matrix, interchanges)
+    matrix, interchanges, _, _ = run(operation("getrf", op.public), bordered)
+    g, _, _ = run(operation("det", op.public), matrix, interchanges)
     swaps = jnp.sum(pivots != jnp.arange(n, dtype=pivots.dtype))
     g = jnp.where(swaps % 2 == 0, g, -g)
 
     def solved(lower, trans, unit, b):
-        once = ffi.trtrs(lower, 0, trans, unit)._replace(public=op.public)
-        return run(once, regular, b)[0]
+        fields = {"lower": lower, "trans": trans, "unit_diagonal": unit}
+        return run(operation("trtrs", op.public, **fields), regular, b)[0]
 
     unit_vector = lambda k: (i == k).astype(lu.dtype)[:, None]  # noqa: E731
     v = solved(False, 0, False, unit_vector(first))
     u = solved(True, 1, True, solved(False, 1, False, unit_vector(last)))
     order = lax.linalg.lu_pivots_to_permutation(pivots, n)
-    u = padding.replicated(u)[jnp.argsort(order)]
-    cofactors = g * u * padding.replicated(v)[:, 0]
+    u = replicated(u)[jnp.argsort(order)]
+    cofactors = g * u * replicated(v)[:, 0]
     return resharded(cofactors, there)

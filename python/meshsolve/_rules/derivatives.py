@@ -25,15 +25,15 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero, zero_from_primal
-from jax.sharding import AxisType, NamedSharding
 
 from meshsolve._execute import dispatch
 from meshsolve._execute.dispatch import traced
 from meshsolve._execute.placements import expect_mesh_that_is_set
-from meshsolve._execute.sides import Sides, resharded
-from meshsolve._library import ffi
+from meshsolve._execute.sides import Sides
+from meshsolve._execute.traced import by_type
+from meshsolve._execute.typed import resharded
 from meshsolve._library.errors import mistake
-from meshsolve._library.ffi import Operation
+from meshsolve._library.ffi import Operation, operation
 from meshsolve._rules import cofactors
 from meshsolve._rules.batching import batchable
 from meshsolve._rules.linear import product, triangle
@@ -56,6 +56,12 @@ def _rule(op: Operation, primals, tangents):
 def _is_zero(tangent) -> bool:
     return isinstance(tangent, SymbolicZero) or tangent.dtype == jax.dtypes.float0
 
+
+# What makes, solves with, inverts and estimates the condition of a factor.
+_ROUTINES = {
+    "cholesky": ("potrf", "potrs", "potri", "pocon"),
+    "lu": ("getrf", "getrs", "getri", "gecon"),
+}
 
 # A tangent of results without derivatives: a number of steps, a norm, an estimate.
 _zero = functools.partial(zero_from_primal, symbolic_zeros=True)
@@ -125,24 +131,24 @@ def _solve(op: Operation, *operands, matrix=None):
     return (x,), tuple(more)
 
 
-def _inherited(op: Operation) -> dict:
-    """The fields of ``op`` that its factorisation takes over."""
-    return {"public": op.public, "raises": op.raises}
+def _factorisation(op: Operation) -> Operation:
+    """The factorisation of ``op``."""
+    fields = {"lower": op.lower, "order": op.order, "structure": op.structure, "raises": op.raises}
+    return operation(_ROUTINES[op.family][0], op.public, **fields)
+
+
+def _with_factor(op: Operation, stage: int, **fields) -> Operation:
+    """An operation on the factor of ``op``."""
+    return operation(_ROUTINES[op.family][stage], op.public, order=op.order, **fields)
 
 
 def _factor_and_solve(op: Operation, a, b):
-    if op.family == "cholesky":
-        factor = ffi.potrf(op.lower, op.order)
-        back, condition = ffi.potrs("rows", op.order, op.trans), ffi.pocon
-    else:
-        factor = ffi.getrf("solve", op.order, op.structure, op.lower)
-        back, condition = ffi.getrs("rows", op.order, op.trans), ffi.gecon
-    *leaves, norm = traced(factor._replace(**_inherited(op)).held, lax.stop_gradient(a))
+    *leaves, norm = traced(_factorisation(op).held, lax.stop_gradient(a))
     # The gradient gets the sharding of A.
-    (x,), _ = _solve(back._replace(public="solve").held, *leaves, b, matrix=a)
+    (x,), _ = _solve(_with_factor(op, 1, trans=op.trans).held, *leaves, b, matrix=a)
     more = (leaves[-1],)
     if op.has("condition"):
-        more += traced(condition("rows", op.order).held, *leaves, norm)
+        more += traced(_with_factor(op, 3).held, *leaves, norm)
     return (None, x), more
 
 
@@ -158,7 +164,7 @@ def _unpack(op: Operation, primals, tangents):
 def _tangent_of_triangle(op: Operation, c, da):
     """L' of L = C, or L'^H if C is L^H, for the Hermitian part of A'."""
     here = jax.typeof(c).sharding
-    once = ffi.trtrs(op.lower, 0, 0 if op.lower else 2, False)._replace(public=op.public)
+    once = operation("trtrs", op.public, lower=op.lower, trans=0 if op.lower else 2)
     solve = lambda x: dispatch.linear(once, c, x)[0]  # noqa: E731
     adjoint = lambda x: _transposed(x.conj(), here)  # noqa: E731
     s = resharded(solve(adjoint(resharded(solve(da), here))), here)
@@ -172,7 +178,7 @@ def _multiply_and_add(op: Operation, a, b, x):
     """B - op(A) X, or with a triangle of A."""
     times = op
     if op.structure == "triangular":
-        times = ffi.trtrs(op.lower, 0, op.trans, False)
+        times = operation("trtrs", op.public, lower=op.lower, trans=op.trans)
     a = dispatch.of_operand(op, a)
     x = product(times, Sides.of(a), a, x)
     return (b - resharded(x, jax.typeof(b).sharding),), ()
@@ -183,7 +189,8 @@ def _multiply_and_add(op: Operation, a, b, x):
 
 def _logdet(op: Operation, primals, tangents):
     (work, info), (da, _) = primals, tangents
-    (inverse,) = traced(ffi.potri(op.storage, 0)._replace(engine=op.engine), work, info)
+    invert = operation("potri", op.public, storage=op.storage, engine=op.engine)
+    (inverse,) = traced(invert, work, info)
     return traced(op, work, info), (jnp.sum((inverse.conj() * da).real),)
 
 
@@ -240,17 +247,17 @@ def _inverse_transposed(op: Operation, is_singular, work, pivots):
     """A^-T from the factor of A that ``op`` takes; NaN if there is none."""
     info = is_singular.astype(jnp.int32)
     if op.storage == "rows":
-        return traced(ffi.getri_transposed(0)._replace(engine=op.engine), work, pivots, info)[0]
-    back = ffi.getri(op.storage, 0)._replace(engine=op.engine)
-    (inverse,) = traced(back, work, pivots, info)
+        invert = operation("getri_transposed", op.public, engine=op.engine)
+        return traced(invert, work, pivots, info)[0]
+    invert = operation("getri", op.public, storage=op.storage, engine=op.engine)
+    (inverse,) = traced(invert, work, pivots, info)
     return _transposed(inverse, jax.typeof(work).sharding)
 
 
 def _inverse(op: Operation, primals, tangents):
     (inverse,) = traced(op, *primals)
     here = jax.typeof(inverse).sharding
-    form = ffi.potrs if op.family == "cholesky" else ffi.getrs
-    solve = form(op.storage, op.order, 0)._replace(engine=op.engine)
+    solve = _with_factor(op, 1, storage=op.storage, engine=op.engine)
     (right,), _ = _solve(solve, *primals, tangents[0])
     (left,), _ = _solve(solve._replace(trans=1), *primals, _transposed(right, here))
     if op.routine == "getri_transposed":
@@ -264,17 +271,10 @@ def _transposed(x, sharding):
 
 
 def _factor_and_invert(op: Operation, a):
-    if op.family == "cholesky":
-        *leaves, _ = traced(ffi.potrf(op.lower, op.order)._replace(**_inherited(op)), a)
-        back = ffi.potri("rows", op.order)
-    else:
-        factor = ffi.getrf("inv", op.order, op.structure, op.lower)
-        *leaves, _ = traced(factor._replace(**_inherited(op)), a)
-        back = ffi.getri("rows", op.order)
-    (inverse,) = traced(back._replace(public="inv"), *leaves)
-    at, _ = dispatch.traced_placement(op, a)
-    if at and AxisType.Explicit in at.mesh.axis_types:
-        inverse = jax.sharding.reshard(inverse, NamedSharding(at.mesh, at.spec("matrix", "")))
+    *leaves, _ = traced(_factorisation(op), a)
+    (inverse,) = traced(_with_factor(op, 2), *leaves)
+    if (there := by_type(op, a)) is not None:
+        inverse = jax.sharding.reshard(inverse, there)
     return (inverse,), (leaves[-1],)
 
 

@@ -9,13 +9,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
 from jax.extend.backend import backends
 
 from meshsolve._execute import dispatch, meshes
-from meshsolve._library import ffi
-from meshsolve._library.ffi import Operation
-from meshsolve._prepare.operands import promoted
+from meshsolve._execute.meshes import platforms
+from meshsolve._library.ffi import Operation, operation
 
 
 class _Triangle(NamedTuple):
@@ -25,64 +23,55 @@ class _Triangle(NamedTuple):
       array: [m, m], whose other triangle is not defined.
       kind: "factor" or "matrix".
       lower: which triangle T is: L if true, else L^H.
-      storage: of the factor.
     """
 
     array: jax.Array
     kind: str
     lower: bool
-    storage: str
-
-    def turned(self, trans: int) -> tuple[int, bool]:
-        """(Which of T, T^T, T^H, whether conjugated) for L, L^T or L^H."""
-        if self.lower:
-            return trans, False
-        return {0: (2, False), 1: (0, True), 2: (0, False)}[trans]
 
 
-def _triangle_of(factor, dtype) -> _Triangle:
-    work = promoted(factor.work, dtype)
-    if _platforms(work) == {"cpu"}:
-        return _Triangle(work, "factor", factor.storage == "column-major", factor.storage)
-    lower = factor.storage == "column-major"
-    op = ffi.cholesky_to_scipy(factor.storage, lower)._replace(engine=factor.engine)
-    (c,) = dispatch.call(op, (work, factor.info), (False, False))
-    return _Triangle(c, "matrix", lower, factor.storage)
+def _triangle_of(op: Operation, work, info, b) -> tuple[_Triangle, int, bool]:
+    """(L, which of T, T^T, T^H is wanted, whether conjugated) for L, L^T or L^H."""
+    del b
+    lower = op.storage == "column-major"
+    turned = (2, False), (0, True), (0, False)  # for T = L^H
+    trans, conjugated = (op.trans, False) if lower else turned[op.trans]
+    # A traced factor may be on any device.
+    if (platforms(work) or {backend.platform for backend in backends().values()}) == {"cpu"}:
+        return _Triangle(work, "factor", lower), trans, conjugated
+    fields = {"storage": op.storage, "lower": lower, "engine": op.engine}
+    unpack = operation("cholesky_to_scipy", op.public, **fields)
+    (c,) = dispatch.call(unpack, (work, info))
+    return _Triangle(c, "matrix", lower), trans, conjugated
 
 
-def _platforms(x) -> set[str]:
-    """The platforms of the devices that X may be on; a traced X may be on any."""
-    if isinstance(x, Tracer):
-        return {backend.platform for backend in backends().values()}
-    return {device.platform for device in x.devices()}
-
-
-def solve(factor, b, trans: int, own_b: bool):
-    """(X, info) with L, L^T or L^H times X = B; NaN if there is no factor."""
-    triangle = _triangle_of(factor, b.dtype)
-    trans, conjugated = triangle.turned(trans)
-    op = ffi.trtrs(triangle.lower, 0, trans, False)
-    op = _of(op, triangle, "CholeskyFactor.solve_triangular")
+def solve(op: Operation, operands, own, signatures=()):
+    """(X,) with L, L^T or L^H times X = B, as ``op.trans`` says; NaN if there is no factor."""
+    del signatures
+    (_, info, b), own_b = operands, own[-1]
+    triangle, trans, conjugated = _triangle_of(op, *operands)
     if conjugated:
         b, own_b = meshes.where_it_lies(_conjugate, b), True
-    x, _ = dispatch.call(op, (triangle.array, b), (False, own_b))
-    return meshes.where_it_lies(_finished, x, factor.info, conjugated), factor.info
+    once = _of(operation("trtrs", op.public, lower=triangle.lower, trans=trans), triangle, op)
+    x, _ = dispatch.call(once, (triangle.array, b), (False, own_b))
+    return (meshes.where_it_lies(_finished, x, info, conjugated),)
 
 
-def multiply(factor, z, trans: int):
-    """(L Z, L^T Z or L^H Z, info); NaN if there is no factor."""
-    triangle = _triangle_of(factor, z.dtype)
-    trans, conjugated = triangle.turned(trans)
-    op = ffi.residual("triangular", triangle.lower, trans)
-    op = _of(op, triangle, "CholeskyFactor.dot_triangular")
+def multiply(op: Operation, operands, own, signatures=()):
+    """(L Z, L^T Z or L^H Z,), as ``op.trans`` says; NaN if there is no factor."""
+    del own, signatures
+    _, info, z = operands
+    triangle, trans, conjugated = _triangle_of(op, *operands)
     zero, x = meshes.where_it_lies(_residual_operands, z, conjugated)
-    (y,) = dispatch.call(op, (triangle.array, zero, x), (False, True, True))
-    return meshes.where_it_lies(_finished, y, factor.info, conjugated), factor.info
+    fields = {"structure": "triangular", "lower": triangle.lower, "trans": trans}
+    once = _of(operation("residual", op.public, **fields), triangle, op)
+    (y,) = dispatch.call(once, (triangle.array, zero, x), (False, True, True))
+    return (meshes.where_it_lies(_finished, y, info, conjugated),)
 
 
-def _of(op: Operation, triangle: _Triangle, public: str) -> Operation:
-    operands = (triangle.kind, *op.operands[1:])
-    return op._replace(public=public, operands=operands, storage=triangle.storage)
+def _of(once: Operation, triangle: _Triangle, op: Operation) -> Operation:
+    operands = (triangle.kind, *once.operands[1:])
+    return once._replace(operands=operands, storage=op.storage)
 
 
 _conjugate = jax.jit(jnp.conj)

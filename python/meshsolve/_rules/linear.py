@@ -18,7 +18,8 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from meshsolve._execute.sides import Sides, resharded
+from meshsolve._execute.sides import Sides
+from meshsolve._execute.typed import resharded
 from meshsolve._library.ffi import Operation
 from meshsolve._rules.batching import folded, unfolded
 

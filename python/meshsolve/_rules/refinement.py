@@ -10,21 +10,20 @@ Source: Buttari, Dongarra, Langou, Langou, Luszczek, Kurzak, Int. J. High Perfor
 """
 
 import functools
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.core import Tracer
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
-from meshsolve._api import factors
 from meshsolve._execute import dispatch, eager, meshes
+from meshsolve._execute.dispatch import executor
 from meshsolve._execute.placements import axes_of
-from meshsolve._library import ffi
-from meshsolve._library.errors import wrong_type
-from meshsolve._library.ffi import Operation
-from meshsolve._prepare.padding import replicated
+from meshsolve._execute.shards import on_columns
+from meshsolve._execute.traced import by_type
+from meshsolve._execute.typed import replicated
+from meshsolve._library.errors import mistake, wrong_type
+from meshsolve._library.ffi import Operation, operation
 from meshsolve._rules import derivatives
 from meshsolve._rules.batching import batchable
 from meshsolve._rules.linear import solution
@@ -32,24 +31,6 @@ from meshsolve._rules.linear import solution
 _LOWER = {"float64": "float32", "complex128": "complex64"}
 # The limit of LAPACK.
 _STEPS = 30
-
-
-class Task(NamedTuple):
-    """The system to solve.
-
-    Attributes:
-      structure: "general", "hermitian", "symmetric" or "positive definite".
-      lower: which triangle of A is given, if one is enough.
-      trans: solve with A, A^T or A^H.
-      order: order of A without its padding; 0 if it has none.
-      condition: whether rcond is wanted.
-    """
-
-    structure: str
-    lower: bool
-    trans: int
-    order: int
-    condition: bool
 
 
 def check_dtype(dtype) -> None:
@@ -70,14 +51,23 @@ def lower_dtype(dtype):
     return jnp.dtype(_LOWER[dtype.name])
 
 
-def solve(task: Task, op: Operation, a, b, full):
-    """(X, info[, rcond], steps) for columns b [n, k].
-
-    ``full(a, b)`` gives (X, info[, rcond]) in the working precision alone; steps is then -1.
-    ``own=True`` allows it to overwrite a.
+def solve(op: Operation, operands, own, signatures=()):
+    """(None, X, info[, rcond], steps): the results of ``op`` without its factor, and the number of
+    steps. It is -1 if the working precision alone has given X.
     """
-    if isinstance(a, Tracer) or isinstance(b, Tracer):
-        return _differentiable(task, op)(a, b)
+    del signatures
+    a, b = operands
+    if op.engine:
+        remedy = "leave one of them out"
+        raise mistake("solve", "refine", f'False with engine="{op.engine}"', "True", remedy)
+    check_dtype(a.dtype)
+    if executor(a, b) is not eager:
+        kinds = op._replace(results=(*op.results, "info"))
+        return on_columns(kinds, lambda a, b: (None, *_differentiable(op)(a, b)), operands)
+
+    def full(a, b, mine=own[0]):
+        return dispatch.call(op, (a, b), (mine, False))[1:]
+
     a = meshes.anchored(a)
     at, sharding = eager.eager_placement("solve", a), a.sharding
     if at is None:
@@ -87,20 +77,21 @@ def solve(task: Task, op: Operation, a, b, full):
             home = meshes.home(b, sharding.mesh)
             rest = NamedSharding(sharding.mesh, PartitionSpec())
             a = a.addressable_data(0)
+            full = functools.partial(full, mine=False)
         with meshes.device_context(a):
-            x, *more = _refined(task, a, jax.device_put(b, a.sharding), full)
-        return jax.device_put(x, home), *jax.device_put(more, rest)
+            x, *more = _refined(op, a, jax.device_put(b, a.sharding), full)
+        return None, jax.device_put(x, home), *jax.device_put(more, rest)
     home, target = meshes.home(b, at.mesh), NamedSharding(at.mesh, at.spec("matrix", ""))
     with meshes.mesh_context(at.mesh):
         # Once, and not for each residual, if A is in blocks or replicated.
         if not sharding.is_equivalent_to(target, 2):
-            a, own = eager.moved(a, target)
-            full = functools.partial(full, own=own)
-        return _refined(task, a, jax.device_put(b, home), full)
+            a, mine = eager.moved(a, target)
+            full = functools.partial(full, mine=mine)
+        return None, *_refined(op, a, jax.device_put(b, home), full)
 
 
 @functools.lru_cache(maxsize=256)
-def _differentiable(task: Task, op: Operation):
+def _differentiable(op: Operation):
     """A function whose derivatives are those of the full factorisation, which then also gives the
     solution.
     """
@@ -112,8 +103,8 @@ def _differentiable(task: Task, op: Operation):
         x, *more = full(a, b)
         return (x,), (*more, jnp.int32(-1))
 
-    refined = jax.jit(lambda a, b: _refined(task, _where_solved(op, a), b, full))
-    solutions = (True, *(False,) * (3 if task.condition else 2))
+    refined = jax.jit(lambda a, b: _refined(op, _where_solved(op, a), b, full))
+    solutions = (True, *(False,) * (3 if op.has("condition") else 2))
     each = batchable(refined, 1, solutions)
 
     def solved(a, b):
@@ -140,27 +131,25 @@ def _where_solved(op: Operation, a):
     """A traced A, with Explicit axes in the sharding of ``op``: arrays that are made from it in
     several ways then have one type.
     """
-    at, _ = dispatch.traced_placement(op, a)
-    if at is None or AxisType.Explicit not in at.mesh.axis_types:
-        return a
-    return jax.sharding.reshard(a, NamedSharding(at.mesh, at.spec("matrix", "")))
+    there = by_type(op, a)
+    return a if there is None else jax.sharding.reshard(a, there)
 
 
-def _refined(task: Task, a, b, full):
-    norm, factor, correct = _lower_factor(task, a)
-    half = "hermitian" if task.structure == "positive definite" else task.structure
-    take = ffi.residual(half, task.lower, task.trans)
-    residual = lambda x: dispatch.call(take, (a, b, x), (False,) * 3)[0]  # noqa: E731
+def _refined(op: Operation, a, b, full):
+    norm, factor, correct = _lower_factor(op, a)
+    half = "hermitian" if op.family == "cholesky" else op.structure
+    take = operation("residual", "solve", structure=half, lower=op.lower, trans=op.trans)
+    residual = lambda x: dispatch.call(take, (a, b, x))[0]  # noqa: E731
     unit = float(jnp.finfo(a.dtype).eps) / 2
     bound = norm.astype(jnp.finfo(a.dtype).dtype) * (a.shape[0] ** 0.5 * unit)
     x, previous = correct(b), jnp.inf
-    if isinstance(x, Tracer):
-        return _traced(task, a, b, x, correct, residual, bound, factor, full)
+    if executor(x) is not eager:
+        return _traced(op, a, b, x, correct, residual, bound, factor, full)
     for step in range(_STEPS):
         r = residual(x)
         good, size = _judge(x, r, bound)
         if good:
-            return x, jnp.int32(0), *_rcond(task, factor), jnp.int32(step)
+            return x, jnp.int32(0), *_rcond(op, factor), jnp.int32(step)
         if not size < previous / 2:
             break
         x, previous = _sum(x, correct(r)), size
@@ -168,7 +157,7 @@ def _refined(task: Task, a, b, full):
     return *full(a, b), jnp.int32(-1)
 
 
-def _traced(task: Task, a, b, x, correct, residual, bound, factor, full):
+def _traced(op: Operation, a, b, x, correct, residual, bound, factor, full):
     """The same refinement, where the traced program itself decides about convergence."""
 
     def improve(state):
@@ -186,54 +175,44 @@ def _traced(task: Task, a, b, x, correct, residual, bound, factor, full):
     state = (x, r, good | ~jnp.isfinite(size), size, jnp.int32(0))
     x, r, _, _, step = lax.while_loop(ends, improve, state)
     good, _ = _judge(x, r, bound)
-    done = lambda: (x, jnp.int32(0), *_rcond(task, factor), step)  # noqa: E731
+    done = lambda: (x, jnp.int32(0), *_rcond(op, factor), step)  # noqa: E731
     return lax.cond(good, done, lambda: (*full(a, b), jnp.int32(-1)))
 
 
-def _lower_factor(task: Task, a):
+def _lower_factor(op: Operation, a):
     """(Infinity norm of op(A), operation and operands of rcond, solve for a correction)."""
     work = a.astype(_LOWER[a.dtype.name])
     # The norms of a Hermitian or symmetric matrix are equal, and the 1-norm is that of A^T.
-    rows = task.structure == "general" and task.trans == 0
-    norm = _row_sum(work, task.order or a.shape[0]) if rows else None
-    form = factors.form("solve", work)
-    if task.structure == "positive definite":
-        op = _named(ffi.potrf(task.lower, task.order))
-        work, info, anorm = dispatch.call(op, (work,), (True,))
-        leaves, back = (work, info), ffi.potrs(form, task.order, task.trans)
-        condition = ffi.pocon(form, task.order)
-    else:
-        op = ffi.getrf("solve", task.order, task.structure, task.lower)
-        work, pivots, info, anorm = dispatch.call(op, (work,), (True,))
-        leaves, back = (work, pivots, info), ffi.getrs(form, task.order, task.trans)
-        condition = ffi.gecon(form, task.order)
+    definite = op.family == "cholesky"
+    rows = not definite and op.structure == "general" and op.trans == 0
+    norm = _row_sum(work, op.order or a.shape[0]) if rows else None
+    made = {"lower": op.lower, "order": op.order, "structure": op.structure}
+    used = {"storage": executor(work).form("solve", work), "order": op.order}
+    routines = ("potrf", "potrs", "pocon") if definite else ("getrf", "getrs", "gecon")
+    each = zip(routines, (made, used | {"trans": op.trans}, used), strict=True)
+    factor, back, condition = (operation(name, "solve", **fields) for name, fields in each)
+    *leaves, anorm = dispatch.call(factor, (work,), (True,))
 
     def correct(r):
         scaled, size = _scaled(r, work.dtype)
-        (x,) = dispatch.call(_named(back), (*leaves, scaled), (False,) * len(leaves) + (True,))
+        (x,) = dispatch.call(back, (*leaves, scaled), (False,) * len(leaves) + (True,))
         return _unscaled(x, size, r.dtype)
 
-    estimate = (_named(condition), (*leaves, anorm))
+    estimate = (condition, (*leaves, anorm))
     return anorm if norm is None else norm, estimate, correct
 
 
-def _named(op: Operation) -> Operation:
-    """The operation under the name of ``solve``, for messages."""
-    return op._replace(public="solve")
-
-
-def _rcond(task: Task, factor):
+def _rcond(op: Operation, factor):
     """The estimate of rcond by the factor in lower precision, if it is wanted."""
-    if not task.condition:
+    if not op.has("condition"):
         return ()
-    op, operands = factor
-    (rcond,) = dispatch.call(op, operands, (False,) * len(operands))
+    (rcond,) = dispatch.call(*factor)
     return (rcond.astype(jnp.float64),)
 
 
 def _row_sum(a, order: int):
     """The largest sum of a row, without the identity corner that pads A."""
-    if isinstance(a, Tracer):
+    if executor(a) is not eager:
         return replicated(jnp.abs(a).sum(1))[:order].max()
     sharding = a.sharding if isinstance(a.sharding, NamedSharding) else None
     return _largest_row(sharding, order)(a)
