@@ -185,12 +185,13 @@ def run_all(chosen: list[Step], options) -> int:
 def prepare(options) -> int:
     """Compile all kernels for the architectures; 1 if one does not compile."""
     os.environ["MESHSOLVE_CACHE_DIR"] = str(options.out / KERNELS)
-    from meshsolve import _core, _cuda
+    from meshsolve import _core
+    from meshsolve._library import cuda
 
     for arch in options.prepare.split(","):
         for name in _core.kernel_names():
             try:
-                _cuda.compile_kernel(name, arch)
+                cuda.compile_kernel(name, arch)
             except (RuntimeError, ValueError) as error:
                 print(f"{name}: {error}", file=sys.stderr)
                 return 1

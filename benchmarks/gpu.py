@@ -18,7 +18,7 @@ import sys
 
 import measures
 from commit import commit, driver
-from meshsolve import _cuda
+from meshsolve._library.cuda import search_folders
 from transpose import shapes
 
 COLUMNS = (
@@ -39,7 +39,7 @@ def shards() -> list[tuple[str, int, int, int]]:
 def main() -> int:
     """Measure the selected shapes; the exit code is 1 without a device."""
     options = _options()
-    folders = _cuda.search_folders()
+    folders = search_folders()
     try:
         name, free, version = measures.cuda_device(options.device, folders)
     except RuntimeError as error:

@@ -251,12 +251,12 @@ def describe() -> dict:
 
     import measures
     import meshsolve as ms
-    from meshsolve import _cuda
+    from meshsolve._library.cuda import search_folders
 
     devices = jax.devices()
     version = {"jax": jax.__version__, "meshsolve": ms.__version__, "driver": driver()}
     cpu = devices[0].platform == "cpu"
-    cuda = "" if cpu else ".".join(map(str, measures.cuda_device(0, _cuda.search_folders())[2]))
+    cuda = "" if cpu else ".".join(map(str, measures.cuda_device(0, search_folders())[2]))
     statistics_of = devices[0].memory_stats() or {}
     return version | {
         "device": machine() if cpu else devices[0].device_kind,
@@ -315,9 +315,9 @@ def measure_ranks(routine: str, ranks: int, n: int, repeats: int | None) -> dict
     import jax
 
     import measures
-    from meshsolve import _cuda
+    from meshsolve._library.cuda import search_folders
 
-    order = (0, CALLED[routine], n, ranks, None, _repeats(repeats, n), _cuda.search_folders())
+    order = (0, CALLED[routine], n, ranks, None, _repeats(repeats, n), search_folders())
     times, error = measures.cuda_ranks(*order)
     rate = product_rate(min(n, GEMM_N), "float64", jax.devices()[0])
     reported = shares(routine, False, n, 1, "float64", times, [], [rate() for _ in range(3)])
@@ -328,10 +328,10 @@ def measure_ranks(routine: str, ranks: int, n: int, repeats: int | None) -> dict
 def measure_panel(routine: str, width: int, n: int) -> dict:
     """One factorisation by cuSOLVER of the panel of a tile column of an n x n matrix."""
     import measures
-    from meshsolve import _cuda
+    from meshsolve._library.cuda import search_folders
 
     called, rows = ("potrf", width) if routine == "cholesky" else ("getrf", n)
-    order = (0, called, rows, width, PANEL_CALLS, _cuda.search_folders())
+    order = (0, called, rows, width, PANEL_CALLS, search_folders())
     host, seconds, bytes_of_host = measures.cuda_panel(*order)
     row = {"seconds_median": f"{seconds:.9f}", "host_seconds": f"{host:.9f}"}
     return row | {"host_bytes": bytes_of_host}

@@ -52,7 +52,7 @@ def routines() -> str:
     """The table of routines, from the compiled library: operands and results have name, elements
     and shape, results after a slash the operand whose memory they take.
     """
-    from meshsolve._routines import ROUTINES
+    from meshsolve._library.routines import ROUTINES
 
     head = "| routine | does | operands | results | attributes |\n|---|---|---|---|---|\n"
     return head + "\n".join(map(_routine, ROUTINES.values()))

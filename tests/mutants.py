@@ -62,23 +62,27 @@ class Chosen(NamedTuple):
 def of_python(file: str, old: str, new: str, tests: str) -> Chosen:
     """A change of a file of the Python package, with the name of a file of its tests."""
     first = PYTEST.format(f"tests/python/test_{tests}.py")
-    return Chosen(f"python/meshsolve/_{file}.py", old, new, first)
+    return Chosen(f"python/meshsolve/{file}.py", old, new, first)
 
 
 CHOSEN = [
-    of_python("padding", "& (i >= a.shape[0])", "& (i > a.shape[0])", "solve"),
-    of_python("padding", "return is_distributed and n %", "return is_distributed or n %", "solve"),
-    of_python("batch", "-position and shape[position] == size", "-position", "leading_axes"),
-    of_python("batch", "if 0 in batch:", "if False:", "batching"),
+    of_python("_execute/traced", "& (i >= a.shape[0])", "& (i > a.shape[0])", "solve"),
     of_python(
-        "derivatives",
+        "_prepare/padding", "return is_distributed and n %", "return is_distributed or n %", "solve"
+    ),
+    of_python(
+        "_prepare/leading", "-position and shape[position] == size", "-position", "leading_axes"
+    ),
+    of_python("_prepare/leading", "if 0 in batch:", "if False:", "batching"),
+    of_python(
+        "_rules/derivatives",
         "jnp.sum((inverse.conj() * da).real)",
         "jnp.sum((inverse * da).real)",
         "derivatives",
     ),
-    of_python("refine", "return good, (r /", "return good | True, (r /", "refine"),
+    of_python("_rules/refinement", "return good, (r /", "return good | True, (r /", "refine"),
     of_python(
-        "sharding",
+        "_execute/placements",
         "rank = lax.axis_index(self.axes) if self.axes",
         "rank = 0 if self.axes",
         "solve",

@@ -24,7 +24,7 @@ import importlib
 from typing import Any
 
 from meshsolve import local
-from meshsolve._calls import (
+from meshsolve._api.calls import (
     cancel,
     float64_math,
     last_call,
@@ -32,18 +32,18 @@ from meshsolve._calls import (
     set_timeout,
     timeout,
 )
-from meshsolve._cholesky import CholeskyFactor, cho_factor, cho_solve, cholesky, logdet
+from meshsolve._api.cholesky import CholeskyFactor, cho_factor, cho_solve, cholesky, logdet
+from meshsolve._api.elsewhere import absent
+from meshsolve._api.inverse import inv
+from meshsolve._api.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
+from meshsolve._api.norm import norm
+from meshsolve._api.plan import Plan, plan
+from meshsolve._api.solve import SolveInfo, solve
+from meshsolve._api.transpose import transpose_inplace
+from meshsolve._api.triangular import solve_triangular
 from meshsolve._core import __version__
-from meshsolve._elsewhere import absent
-from meshsolve._ffi import ffi_target
-from meshsolve._inverse import inv
-from meshsolve._lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
-from meshsolve._norm import norm
-from meshsolve._plan import Plan, plan
-from meshsolve._rows import Rows
-from meshsolve._solve import SolveInfo, solve
-from meshsolve._transpose import transpose_inplace
-from meshsolve._triangular import solve_triangular
+from meshsolve._execute.rows import Rows
+from meshsolve._library.ffi import ffi_target
 
 __all__ = [
     "CholeskyFactor",

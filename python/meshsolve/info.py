@@ -27,8 +27,9 @@ def collect(n: int = 512) -> dict[str, Any]:
     import jaxlib
     import numpy as np
 
-    from meshsolve import _core, _cuda, timeout
-    from meshsolve._routines import ROUTINES
+    from meshsolve import _core, timeout
+    from meshsolve._library import cuda
+    from meshsolve._library.routines import ROUTINES
 
     devices = {}
     for device in jax.devices():
@@ -49,8 +50,8 @@ def collect(n: int = 512) -> dict[str, Any]:
         "routines": {name: routine.summary for name, routine in ROUTINES.items()},
         "backends": {"host": "used", "cuda": "one device tested, several on emulated devices only"},
         "devices": devices,
-        "cuda": _cuda.report(_architectures(jax.devices())),
-        "libraries": {name: _located(name, _cuda.search_folders()) for name in _LIBRARIES},
+        "cuda": cuda.report(_architectures(jax.devices())),
+        "libraries": {name: _located(name, cuda.search_folders()) for name in _LIBRARIES},
         "self_check": self_check(n),
     }
 

@@ -3,22 +3,26 @@
 Needs lineax, ``pip install "meshsolve[lineax]"``; ``import meshsolve`` alone does not load it.
 """
 
-import contextlib
 import dataclasses
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-from jax.core import Tracer
-from jax.experimental.custom_partitioning import custom_partitioning
 from jax.flatten_util import ravel_pytree
-from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh
 
-from meshsolve import _lowered
-from meshsolve._cholesky import CholeskyFactor, cho_factor
-from meshsolve._errors import mistake
-from meshsolve._lu import LUFactor, lu_factor
+from meshsolve._api.cholesky import CholeskyFactor, cho_factor
+from meshsolve._api.lu import LUFactor, lu_factor
+from meshsolve._execute import eager
+from meshsolve._execute.dispatch import executor
+from meshsolve._execute.operators import (
+    in_program,
+    mesh_context,
+    mesh_of,
+    with_devices,
+    without_derivative,
+)
+from meshsolve._library.errors import mistake
 
 try:
     import equinox as eqx
@@ -28,10 +32,6 @@ except ImportError as _error:
         "meshsolve.lineax: expected lineax to be installed, got: "
         f"{_error}; install it with pip install 'meshsolve[lineax]'"
     ) from _error
-
-
-# Since JAX 0.9 its axis would be Explicit by default.
-_ONE_DEVICE = AbstractMesh((1,), ("x",), axis_types=(AxisType.Auto,))
 
 
 @jax.tree_util.register_pytree_node_class
@@ -88,8 +88,8 @@ class _Direct(lx.AbstractLinearSolver[State]):
         """X of the state's operator; ``RESULTS.singular`` where the factor's ``info`` is not 0."""
         del options
         b = vector if isinstance(vector, jax.Array) and vector.ndim == 1 else _ravelled(vector)
-        work = _in_program(self, state.factor.work, state.mesh)
-        with _context(work, state.mesh):
+        work = in_program(f"lineax.{type(self).__name__}", state.factor.work, state.mesh)
+        with mesh_context(work, state.mesh):
             factor = dataclasses.replace(state.factor, work=work)
             x = _solved(dataclasses.replace(state, factor=factor), b)
         x = -x if state.is_negative else x
@@ -103,7 +103,7 @@ class _Direct(lx.AbstractLinearSolver[State]):
         factor, back = state.factor, state.structures[::-1]
         if state.mesh is None:
             # The rest may be a whole program, that of a derivative.
-            factor = dataclasses.replace(factor, info=_with_devices(factor.info))
+            factor = dataclasses.replace(factor, info=with_devices(factor.info))
         other = not state.is_transposed
         state = dataclasses.replace(state, factor=factor, is_transposed=other, structures=back)
         return state, options
@@ -158,9 +158,9 @@ class LU(_Direct):
         del options
         _check_square("lineax.LU", operator)
         a = _matrix(operator)
-        mesh = _mesh(a)
-        a = _in_program(self, a, mesh)
-        with _context(a, mesh):
+        mesh = mesh_of(a)
+        a = in_program(f"lineax.{type(self).__name__}", a, mesh)
+        with mesh_context(a, mesh):
             factor = lu_factor(a, mesh=self.mesh)
         return _state("lineax.LU", factor, operator)
 
@@ -207,34 +207,12 @@ class Cholesky(_Direct):
                 "meshsolve.lineax.LU",
             )
         a = _matrix(operator)
-        mesh = _mesh(a)
-        a = _in_program(self, a, mesh)
-        with _context(a, mesh):
+        mesh = mesh_of(a)
+        a = in_program(f"lineax.{type(self).__name__}", a, mesh)
+        with mesh_context(a, mesh):
             a = -a if is_negative else a
             factor = cho_factor(a, self.lower, overwrite_a=is_negative, mesh=self.mesh)
         return _state("lineax.Cholesky", factor, operator, is_negative)
-
-
-def _in_program(solver, a, mesh: AbstractMesh | None):
-    """A traced matrix or factor, with a check that it is on the devices of the program. If the
-    program closes over it, JAX does not see these devices in lineax's primitives.
-    """
-    if mesh is None or mesh.size == 1 or not isinstance(jnp.zeros(()), Tracer):
-        return a
-
-    def check(program: _lowered.Program) -> None:
-        if program.devices not in (None, mesh.size):
-            raise mistake(
-                f"lineax.{type(solver).__name__}",
-                "operator",
-                "an operand of the program, as is its vector, or both on the same devices",
-                f"an operator on {mesh.size} devices, which a program for {program.devices} closes "
-                "over",
-                "pass the operator (or its state) through jax.jit, or set its mesh with "
-                "jax.set_mesh",
-            )
-
-    return _lowered.expect(a, check)
 
 
 def _check_square(solver: str, operator: lx.AbstractLinearOperator) -> None:
@@ -251,15 +229,14 @@ def _check_square(solver: str, operator: lx.AbstractLinearOperator) -> None:
 
 def _matrix(operator: lx.AbstractLinearOperator):
     """The operator's matrix without its derivative: lineax has its own rule for solves."""
-    a = operator.as_matrix()
-    return lax.stop_gradient(a) if isinstance(a, Tracer) else a
+    return without_derivative(operator.as_matrix())
 
 
 def _state(
     solver: str, factor, operator: lx.AbstractLinearOperator, is_negative: bool = False
 ) -> State:
-    mesh, work = _mesh(factor.work), factor.work
-    if mesh is None and not isinstance(work, Tracer):
+    mesh, work = mesh_of(factor.work), factor.work
+    if mesh is None and executor(work) is eager:
         raise mistake(
             solver,
             "operator",
@@ -270,46 +247,6 @@ def _state(
         )
     structures = operator.in_structure(), operator.out_structure()
     return State(factor, mesh, structures, is_negative)
-
-
-def _mesh(a) -> AbstractMesh | None:
-    """The mesh of a matrix; one device if it is not sharded. None if a traced matrix does not show
-    it, or if the devices of the whole mesh do not divide the order.
-    """
-    n, whole = a.shape[0], _mapped(a)
-    mesh = jax.typeof(whole).sharding.mesh
-    if mesh.empty:
-        return None if isinstance(whole, Tracer) else _ONE_DEVICE
-    return None if n % mesh.size else mesh
-
-
-def _mapped(a: Any) -> Any:
-    """The array of the whole batch, if ``jax.vmap`` maps over the matrix outside of programs."""
-    while isinstance(a, Tracer) and isinstance(getattr(a, "val", None), jax.Array):
-        a = a.val
-    return a
-
-
-def _context(a, mesh: AbstractMesh | None):
-    """A context in which ``mesh`` distributes a traced matrix by rows over all axes. The
-    alternative, ``custom_partitioning``, needs the devices of the program. A primitive of lineax,
-    which may be the whole program, does not ask for them.
-    """
-    known = not jax.sharding.get_abstract_mesh().empty
-    if mesh is None or known or not isinstance(a, Tracer) or AxisType.Explicit in mesh.axis_types:
-        return contextlib.nullcontext()
-    return jax.sharding.use_abstract_mesh(mesh)
-
-
-def _partition(mesh, operands, results):
-    everywhere = NamedSharding(mesh, PartitionSpec())
-    return mesh, lambda x: x, everywhere, (everywhere,)
-
-
-_scalar = custom_partitioning(lambda x: x)
-_scalar.def_partition(partition=_partition, sharding_rule="->")
-# A program that contains this scalar knows its devices. It runs only under jit.
-_with_devices = jax.jit(_scalar)
 
 
 def _solved(state: State, b: jax.Array) -> jax.Array:

@@ -5,15 +5,15 @@ from typing import Literal, overload
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import AxisType
 from jax.typing import ArrayLike
 
-from meshsolve import _failure, _ffi, _shards
-from meshsolve._errors import mistake
-from meshsolve._operands import as_array, check_rhs, common_dtype, promoted
-from meshsolve._sharding import Placement
-from meshsolve._solve import SolveInfo, solved, structure_of
-from meshsolve._types import AssumeA, OnFailure
+from meshsolve._api.solve import SolveInfo, solving
+from meshsolve._api.types import AssumeA, OnFailure
+from meshsolve._execute import shards
+from meshsolve._execute.placements import Placement, surrounding
+from meshsolve._library import failures
+from meshsolve._library.errors import mistake
+from meshsolve._prepare.operands import as_array, check_rhs, common_dtype, promoted
 
 
 @overload
@@ -108,24 +108,42 @@ def solve(
       >>> print(x.round(3))
       [0.1 0.1 0.1 0.1 0.1 0.1 0.1 0.1]
     """
-    structure = structure_of("local.solve", assume_a)
-    raises = _failure.raises("local.solve", on_failure)
+    op = solving("local.solve", assume_a, bool(lower), bool(transposed), bool(return_info))
+    raises = failures.raises("local.solve", on_failure)
+    mesh, axes = _mesh_and_axes(axis_name, raises)
+    a, b = _checked(a, b, math.prod(mesh.shape[axis] for axis in axes))
+    at = Placement(mesh, axes, "rows" if a.shape[1] == b.shape[0] else "columns")
+    op = op._replace(storage=at.storage, raises=raises)
+    run = _without_derivative(lambda a, b: shards.local(op, at, "replicated", a, b)[1:])
+    if b.size == 0:
+        info = run(a, jnp.zeros((b.shape[0], 1), b.dtype))[1:] if return_info else ()
+        x = b
+    else:
+        _, x, *info = shards.on_columns(op, lambda a, b: (None, *run(a, b)), (a, b))
+    return (x, SolveInfo(*info)) if return_info else x
+
+
+def _mesh_and_axes(axis_name: str | tuple[str, ...], raises: bool):
+    """The mesh of the surrounding shard_map, and the axes that distribute A."""
     axes = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
-    mesh = jax.sharding.get_abstract_mesh()
-    manual = set(mesh.axis_types) == {AxisType.Manual}
-    if not axes or not manual or not set(mesh.axis_names).issuperset(axes):
+    mesh, named = surrounding()
+    if not axes or not set(named).issuperset(axes):
         raise mistake(
             "local.solve",
             "axis_name",
             "an axis of the jax.shard_map over all axes of a mesh that this is called in",
-            f"{axis_name!r}, with axes {list(mesh.axis_names) if manual else []} there",
+            f"{axis_name!r}, with axes {named} there",
             "outside of shard_map use meshsolve.solve",
         )
     if raises:
         others = (axis for axis in mesh.axis_names if axis not in axes and mesh.shape[axis] > 1)
-        _failure.expect_one_call("local.solve", tuple(others))
+        failures.expect_one_call("local.solve", tuple(others))
+    return mesh, axes
+
+
+def _checked(a, b, world: int) -> tuple[jax.Array, jax.Array]:
+    """Shards of A on so many devices and B, in their common dtype."""
     a, b = as_array("local.solve", "a", a), as_array("local.solve", "b", b)
-    world = math.prod(mesh.shape[axis] for axis in axes)
     n = max(a.shape) if a.ndim == 2 else 0
     if a.shape not in ((n // world, n), (n, n // world)) or n % world:
         raise mistake(
@@ -140,17 +158,11 @@ def solve(
         expected, remedy = f"shape [{n}] or [{n}, k]", "give them as columns of b"
         raise mistake("local.solve", "b", expected, f"shape {b.shape}", remedy)
     dtype = common_dtype("local.solve", "a and b", a, b)
-    a, b = promoted(a, dtype), promoted(b, dtype)
-    at = Placement(mesh, axes, "rows" if a.shape[1] == n else "columns")
-    if structure == "positive definite":
-        op = _ffi.posv(bool(lower), 0, int(transposed), return_info)
-    else:
-        op = _ffi.gesv(structure, bool(lower), 0, int(transposed), return_info)
-    op = op._replace(public="local.solve", storage=at.storage, raises=raises)
+    return promoted(a, dtype), promoted(b, dtype)
 
-    @jax.custom_jvp
-    def run(a, b):
-        return _shards.local(op, at, "replicated", a, b)[1:]
+
+def _without_derivative(function):
+    run = jax.custom_jvp(function)
 
     @run.defjvp
     def _(primals, tangents):
@@ -163,7 +175,4 @@ def solve(
             "differentiate meshsolve.solve, outside of shard_map",
         )
 
-    if b.size == 0:
-        return (b, SolveInfo(*run(a, jnp.zeros((n, 1), dtype))[1:])) if return_info else b
-    x, *info = solved(lambda b, _: run(a, b), b, True, jax.ShapeDtypeStruct((n, n), dtype))
-    return (x, SolveInfo(*info)) if return_info else x
+    return run

@@ -15,7 +15,7 @@ from platforms import BENCHMARKS, devices, needs_cuda, needs_driver
 
 import measures
 import meshsolve as ms
-from meshsolve import _cuda
+from meshsolve._library.cuda import search_folders
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 SPECS = {"rows": P("x", None), "columns": P(None, "x"), "replicated": P()}
@@ -178,7 +178,7 @@ def test_a_gradient():
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 8])
 def test_ranks_that_share_a_device(routine, ranks):
     """The code of several devices, with a stream for each rank."""
-    folders = _cuda.search_folders()
+    folders = search_folders()
     large = 24 * (8 if "TESTS_EVERY" in os.environ else 64)
     for n, width in ((large, None), (large, 32), (24 * 7, 5)):
         _, error = measures.cuda_ranks(0, routine, n, ranks, width, 2, folders)
@@ -202,8 +202,8 @@ def test_sanitizer():
     code = (
         f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r})\n"
         "import measures\n"
-        "from meshsolve import _cuda\n"
-        "_, error = measures.cuda_ranks(0, 'gesv', 840, 1, None, 0, _cuda.search_folders())\n"
+        "from meshsolve._library.cuda import search_folders\n"
+        "_, error = measures.cuda_ranks(0, 'gesv', 840, 1, None, 0, search_folders())\n"
         "assert error < 1e-11, error\n"
     )
     command = [sanitizer, "--tool", "memcheck", "--error-exitcode", "9"]

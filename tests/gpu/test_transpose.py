@@ -15,7 +15,7 @@ from platforms import BENCHMARKS, devices, needs_cuda, needs_driver
 
 import measures
 import meshsolve as ms
-from meshsolve import _cuda
+from meshsolve._library.cuda import search_folders
 
 DTYPES = ("int32", "uint32", "float32", "int64", "uint64", "float64", "complex64", "complex128")
 SHAPES = [
@@ -133,7 +133,7 @@ def test_more_than_two_to_the_31_elements(shape):
 def test_large_arrays(rows, cols, size, method):
     """A misplaced element is an error, and so is a write next to the array or its scratch."""
     offered = rows * cols * size // 32
-    measures.cuda_transposition(0, rows, cols, size, method, offered, 0, _cuda.search_folders())
+    measures.cuda_transposition(0, rows, cols, size, method, offered, 0, search_folders())
 
 
 @needs_driver
@@ -144,7 +144,7 @@ def test_claims(method, plan):
     # 1 GiB; no side has a divisor of the other.
     rows, cols, repeats = (509, 503, 3) if quick else (11_587, 11_583, 200)
     offered = rows * cols * 8 * 2 if method == "C2R" else rows * cols * 8 // 32
-    order = (0, rows, cols, 8, method, offered, repeats - 1, _cuda.search_folders())
+    order = (0, rows, cols, 8, method, offered, repeats - 1, search_folders())
     found = measures.cuda_transposition(*order)
     assert found["plan"].startswith(plan) and len(found["seconds"]) == repeats - 1
 
@@ -179,13 +179,13 @@ def test_sanitizer(tool):
     code = (
         f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r})\n"
         "import measures\n"
-        "from meshsolve import _cuda\n"
+        "from meshsolve._library.cuda import search_folders\n"
         "for rows, cols in ((97, 97), (512, 256), (301, 211), (997, 5), (5, 997)):\n"
         "    for size in (4, 8, 16):\n"
         "        for method in ('chosen', 'C2R', 'R2C'):\n"
         "            offered = rows * cols * size * 2 + 64\n"
         "            measures.cuda_transposition(0, rows, cols, size, method, offered, 0,\n"
-        "                                 _cuda.search_folders())\n"
+        "                                 search_folders())\n"
     )
     command = [sanitizer, "--tool", tool, "--error-exitcode", "9", sys.executable, "-c", code]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=280)

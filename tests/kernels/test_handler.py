@@ -25,12 +25,12 @@ PRELUDE = (
 import ctypes, json, sys, threading
 import numpy as np
 sys.path.append(BENCHMARKS)
-from meshsolve import _cuda
+from meshsolve._library import cuda
 from MODULE import set_cuda_folders, symbol
 
 frame, driver = (ctypes.CDLL(path) for path in sys.argv[1:])
 driver.emulated_stream.restype = frame.frame_site.restype = ctypes.c_void_p
-set_cuda_folders(_cuda.search_folders())
+set_cuda_folders(cuda.search_folders())
 pointer = ctypes.pythonapi.PyCapsule_GetPointer
 pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 SYMBOLS = {
@@ -257,8 +257,8 @@ def test_panels_of_the_benchmark(libraries, vendors):
 sys.path.insert(0, {str(ROOT / "benchmarks")!r})
 import gpu_solve
 
-folders = [{str(vendors)!r}, *_cuda.search_folders()]
-_cuda.search_folders = lambda: folders
+folders = [{str(vendors)!r}, *cuda.search_folders()]
+cuda.search_folders = lambda: folders
 cases = [gpu_solve.Case(routine, "panel of 16", 64) for routine in ("cholesky", "lu")]
 print(json.dumps([gpu_solve.measure(case, None) for case in cases]))
 """,

@@ -24,7 +24,7 @@ from helpers import (
     put_matrix,
     unit_roundoff,
 )
-from meshsolve import _half
+from meshsolve._rules import halves
 
 pytestmark = pytest.mark.versions
 
@@ -196,7 +196,7 @@ def test_half_of_a_solve_with_an_unpacked_factor(monkeypatch, dtype, storage):
     a, mesh = matrix(dtype), mesh_of(range(4), "explicit")
     tri, b = np.linalg.cholesky(a), normal(np.random.default_rng(1), (N, 3), dtype)
     factor = ms.cho_factor(put_matrix(mesh, a, storage), lower=storage == "rows")
-    monkeypatch.setattr(_half, "_platforms", lambda x: {"cuda"})
+    monkeypatch.setattr(halves, "platforms", lambda x: {"cuda"})
     for trans, turned in TURNED.items():
         for run in (lambda f: f, functools.partial(jax.jit, static_argnums=2)):
             x = run(ms.CholeskyFactor.solve_triangular)(factor, b, trans)

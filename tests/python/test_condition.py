@@ -271,8 +271,8 @@ def test_factors_that_are_saved_and_moved_keep_their_norm(factorise, tmp_path):
 
 
 def test_factors_of_scipys_pairs_have_no_norm():
-    from meshsolve._cholesky import _packed as packed_cholesky
-    from meshsolve._lu import _packed as packed_lu
+    from meshsolve._api.cholesky import _packed as packed_cholesky
+    from meshsolve._api.lu import _packed as packed_lu
 
     a = np.eye(8)
     for factor in (

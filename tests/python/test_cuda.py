@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from helpers import nvrtc_libraries
-from meshsolve import _core, _cuda
+from meshsolve import _core
+from meshsolve._library import cuda
 
 FILL = ["fill_4", "fill_8", "fill_16"]
 # Settings from outside that would be found before the wheels.
@@ -19,7 +20,8 @@ OUTSIDE = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "MESHSOLVE_CACHE_DIR")
 
 def start(code: str, **env) -> subprocess.Popen:
     """A program in a separate process, where nothing is loaded yet. It prints JSON."""
-    prelude = "import json, sys, ctypes\nfrom meshsolve import _core, _cuda\n"
+    prelude = "import json, sys, ctypes\nfrom meshsolve import _core\n"
+    prelude += "from meshsolve._library import cuda\n"
     clean = {name: value for name, value in os.environ.items() if name not in OUTSIDE}
     return subprocess.Popen(
         [sys.executable, "-c", prelude + code],
@@ -51,7 +53,7 @@ def test_a_kernel_compiles_for_all_architectures():
     assert majors >= {"12", "13"}, "`make test` installs the NVRTC wheels of CUDA 12 and 13"
     for library in libraries:
         for arch in ("sm_80", "sm_90", "sm_100"):
-            result = _cuda.compile_kernel("fill", arch, str(library))
+            result = cuda.compile_kernel("fill", arch, str(library))
             assert result["log"] == "", (arch, library)
             assert Path(result["nvrtc"]).samefile(library), (arch, library)
             assert result["version"][0] == int(library.name.rpartition(".")[2]), (arch, library)
@@ -69,19 +71,19 @@ def assert_cubin(cubin: bytes, entries: list[str]):
 def test_names_and_architectures_that_there_are_not():
     (library, *_) = map(str, nvrtc_libraries())
     with pytest.raises(ValueError) as error:
-        _cuda.compile_kernel("fil", "sm_80")
+        cuda.compile_kernel("fil", "sm_80")
     names = ", ".join(_core.kernel_names())
     assert str(error.value) == (
         f'meshsolve.compile_kernel: name: expected one of {names}, got "fil"; name one of them'
     )
     with pytest.raises(ValueError) as error:
-        _cuda.compile_kernel("fill", "sm90", library)
+        cuda.compile_kernel("fill", "sm90", library)
     assert str(error.value) == (
         'meshsolve: fill.cu: arch: expected an architecture such as sm_90, got "sm90"; of a JAX '
         'device it is "sm_" and device.compute_capability without the dot'
     )
     with pytest.raises(RuntimeError) as error:
-        _cuda.compile_kernel("fill", "sm_20", library)
+        cuda.compile_kernel("fill", "sm_20", library)
     message = str(error.value)
     assert re.match(r"meshsolve: fill.cu: arch: expected one that NVRTC 1\d\.\d+ \(/", message)
     assert "sm_80" in message and ", got sm_20; another version of CUDA may know it" in message
@@ -158,7 +160,7 @@ def test_what_jax_has_loaded_is_found_first():
 
 
 def test_wheels_are_found_without_a_search_path():
-    found, _ = fresh("print(json.dumps(_core.cuda_libraries(_cuda.search_folders())))")
+    found, _ = fresh("print(json.dumps(_core.cuda_libraries(cuda.search_folders())))")
     paths = [p for p in nvrtc_libraries() if p.samefile(found["nvrtc"]["path"])]
     assert [p.name for p in paths] == ["libnvrtc.so.13"]
     version, architectures = found["nvrtc"]["version"], found["nvrtc"]["architectures"]
@@ -187,7 +189,7 @@ def driver(tmp_path_factory):
     return make
 
 
-LIBRARIES = "print(json.dumps(_core.cuda_libraries(_cuda.search_folders())))"
+LIBRARIES = "print(json.dumps(_core.cuda_libraries(cuda.search_folders())))"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,7 @@ def test_the_driver_decides_which_nvrtc(driver, version, says, nvrtc):
 
 def test_drivers_that_are_too_old_or_do_not_work(driver):
     folder = driver(11080)
-    call = "_cuda.compile_kernel('fill', 'sm_80')"
+    call = "cuda.compile_kernel('fill', 'sm_80')"
     assert refused(call, LD_LIBRARY_PATH=folder) == (
         f"meshsolve: NVIDIA driver {folder}/libcuda.so.1: expected CUDA 12 or newer, got 11.8; "
         "install a newer driver"
@@ -227,7 +229,7 @@ def test_drivers_that_are_too_old_or_do_not_work(driver):
 
 
 COMPILE = """
-result = _cuda.compile_kernel("fill", "sm_90")
+result = cuda.compile_kernel("fill", "sm_90")
 print(json.dumps([result["cached"], result["cubin"].hex(), _core.kernel_cache()]))
 """
 
@@ -297,4 +299,4 @@ def test_importing_loads_no_library_of_cuda():
     maps = 'print(json.dumps([line for line in open("/proc/self/maps") if "libnvrtc" in line]))'
     assert fresh("import meshsolve\n" + maps)[0] == []
     # A loaded one would be seen.
-    assert fresh("_core.cuda_libraries(_cuda.search_folders())\n" + maps)[0] != []
+    assert fresh("_core.cuda_libraries(cuda.search_folders())\n" + maps)[0] != []

@@ -17,7 +17,9 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from compiled import calls_for_cuda
 from helpers import ROOT, mesh_of
-from meshsolve import _core, _sharding, _transpose
+from meshsolve import _core
+from meshsolve._api import transpose
+from meshsolve._execute import placements
 
 REGISTER = """
 import json
@@ -90,7 +92,7 @@ def test_the_program_of_a_transposition_for_cuda(sharded):
     mesh, spec = mesh_of(range(4)), P("x", None)
     sharding = NamedSharding(mesh, spec) if sharded else None
     x = jax.ShapeDtypeStruct((64, 32), jnp.float32, sharding=sharding)
-    program = _transpose._transposed(mesh if sharded else None, spec if sharded else P())
+    program = transpose._transposed(mesh if sharded else None, spec if sharded else P())
     (call,) = calls_for_cuda(program, x)
     assert (call.attributes["routine"], call.aliases) == ("transpose", [1])
 
@@ -102,9 +104,9 @@ class Elsewhere(NamedTuple):
 
 
 def test_solvers_refuse_devices_of_other_platforms():
-    _sharding.expect_known("solve", jax.devices("cpu"))
+    placements.expect_known("solve", jax.devices("cpu"))
     with pytest.raises(ValueError) as error:
-        _sharding.expect_known("solve", [*jax.devices("cpu"), Elsewhere("tpu")])
+        placements.expect_known("solve", [*jax.devices("cpu"), Elsewhere("tpu")])
     assert str(error.value) == (
         "meshsolve.solve: a: expected an array on CPU or CUDA devices, got one on devices of "
         'platform tpu; move it with jax.device_put(a, jax.devices("cpu")[0])'
@@ -112,15 +114,15 @@ def test_solvers_refuse_devices_of_other_platforms():
 
 
 def test_what_is_known_of_several_gpus_is_said_once():
-    _sharding._warn_of_several_gpus.cache_clear()
+    placements._warn_of_several_gpus.cache_clear()
     message = "several GPUs have been tested on emulated devices only: check residuals"
     with pytest.warns(UserWarning, match=message):
-        _sharding.expect_known("solve", [Elsewhere("gpu")] * 2)
+        placements.expect_known("solve", [Elsewhere("gpu")] * 2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        _sharding.expect_known("solve", [Elsewhere("gpu")] * 2)
-        _sharding._warn_of_several_gpus.cache_clear()
-        _sharding.expect_known("solve", [Elsewhere("gpu")])
+        placements.expect_known("solve", [Elsewhere("gpu")] * 2)
+        placements._warn_of_several_gpus.cache_clear()
+        placements.expect_known("solve", [Elsewhere("gpu")])
 
 
 @pytest.mark.parametrize("spec", [P("x", None), P(None, "x")])

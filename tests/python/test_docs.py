@@ -128,19 +128,9 @@ def test_tables_of_results():
 
 
 MODULES = (
-    *(
-        "_calls",
-        "_ffi",
-        "_rows",
-        "_cholesky",
-        "info",
-        "_inverse",
-        "lineax",
-        "local",
-        "_lu",
-        "_norm",
-    ),
-    *("_plan", "_solve", "_transpose", "_triangular"),
+    *("_api.calls", "_api.cholesky", "_api.inverse", "_api.lu", "_api.norm", "_api.plan"),
+    *("_api.solve", "_api.transpose", "_api.triangular", "_library.ffi", "_execute.rows"),
+    *("info", "lineax", "local"),
 )
 
 

@@ -51,6 +51,31 @@ def test_a_warm_solve_enters_few_functions(a, storage, columns):
             assert len(names) <= MOST + raises, names
 
 
+# Of a vector b, and a matrix by rows.
+OTHERS = {
+    "lu_factor": (16, lambda a, b, *_: ms.lu_factor(a)),
+    "cho_factor": (16, lambda a, b, *_: ms.cho_factor(a)),
+    "LUFactor.solve": (24, lambda a, b, lu, cholesky: lu.solve(b)),
+    "CholeskyFactor.solve": (22, lambda a, b, lu, cholesky: cholesky.solve(b)),
+    "lu_solve": (24, lambda a, b, lu, cholesky: ms.lu_solve(lu, b)),
+    "cho_solve": (22, lambda a, b, lu, cholesky: ms.cho_solve(cholesky, b)),
+    "solve_triangular": (18, lambda a, b, *_: ms.solve_triangular(a, b)),
+    "inv": (18, lambda a, b, *_: ms.inv(a)),
+    "det": (34, lambda a, b, *_: ms.det(a)),
+    "logdet": (32, lambda a, b, *_: ms.logdet(a)),
+    "norm": (18, lambda a, b, *_: ms.norm(a)),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_warm_calls_enter_few_functions(a, name):
+    most, call = OTHERS[name]
+    given, b = put_matrix(mesh_of(range(4)), a, "rows"), jnp.ones(N, jnp.float32)
+    factors = ms.lu_factor(given), ms.cho_factor(given)
+    names = entered(lambda: call(given, b, *factors))
+    assert len(names) <= most, names
+
+
 def test_what_is_prepared_belongs_to_its_operands_and_options(a):
     """One call after another, with something else each: none takes over what another prepared."""
     mesh, other = mesh_of(range(4)), mesh_of(range(4, 8))

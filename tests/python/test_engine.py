@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec as P
 import meshsolve as ms
 from compiled import calls_for_cuda
 from helpers import mesh_of
-from meshsolve import _engine
+from meshsolve._library import engines
 
 FUNCTIONS = {
     "solve": lambda a, engine: ms.solve(a, jnp.ones(a.shape[0]), engine=engine),
@@ -98,9 +98,9 @@ def test_programs_for_cuda_say_who_factors(name, engine):
 
 def test_orders_without_a_width():
     for n in (0, 7, 2048, 4 * 1024, 4 * 1009):
-        _engine.expect_width("solve", "posv", n, 4 if n % 4 == 0 else 1)
+        engines.expect_width("solve", "posv", n, 4 if n % 4 == 0 else 1)
     with pytest.raises(ValueError, match=r"got 4036; pad A .* to order 4096"):
-        _engine.expect_width("solve", "gesv", 4 * 1009, 4)
+        engines.expect_width("solve", "gesv", 4 * 1009, 4)
     factor = jax.jit(lambda a: ms.lu_factor(a, engine="cusolvermg").work)
     with pytest.raises(ValueError) as error:
         factor.trace(shaped(4 * 1031))

@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 from helpers import nvrtc_libraries
-from meshsolve import _core, _cuda, info
+from meshsolve import _core, info
+from meshsolve._library import cuda
 
 
 def report(*arguments, **environment) -> str:
@@ -48,6 +49,6 @@ def test_as_json_and_as_text(tmp_path):
 
 def test_it_fails_when_the_self_check_does(monkeypatch, capsys):
     monkeypatch.setattr(info, "self_check", lambda n: {"ok": False, "error": "broken"})
-    monkeypatch.setattr(_cuda, "report", lambda _: {})  # kernels take seconds
+    monkeypatch.setattr(cuda, "report", lambda _: {})  # kernels take seconds
     assert info.main(["--json"]) == 1
     assert json.loads(capsys.readouterr().out)["self_check"]["error"] == "broken"

@@ -21,7 +21,7 @@ from helpers import (
     put_matrix,
     solve_ratio,
 )
-from meshsolve import _eager
+from meshsolve._execute import eager
 
 ORDERS = {1: (3,), 2: (5, 2), 4: (2, 0, 3, 1)}
 # Well enough conditioned for a factor in half the precision, and within its range.
@@ -157,7 +157,7 @@ def test_a_matrix_is_moved_once_at_most(spec, monkeypatch):
     """It is not moved for each residual."""
     mesh = jax.make_mesh((2, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
     a = general("one small:2", 64, "float64", np.random.default_rng(12))
-    given, moved, move = put(mesh, a, *spec), [], _eager.moved
+    given, moved, move = put(mesh, a, *spec), [], eager.moved
 
     def counted(x, target):
         y, own = move(x, target)
@@ -165,7 +165,7 @@ def test_a_matrix_is_moved_once_at_most(spec, monkeypatch):
             moved.append(x)
         return y, own
 
-    monkeypatch.setattr(_eager, "moved", counted)
+    monkeypatch.setattr(eager, "moved", counted)
     _, info = ms.solve(given, np.ones((64, 3)), refine=True, return_info=True)
     assert int(info.refinements) > 0 and len(moved) == (spec != ("x", None))
 

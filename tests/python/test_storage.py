@@ -21,7 +21,9 @@ from helpers import (
     put_matrix,
     solve_ratio,
 )
-from meshsolve import _core, _eager, _ffi
+from meshsolve import _core
+from meshsolve._execute import eager
+from meshsolve._library import ffi
 
 pytestmark = pytest.mark.versions
 
@@ -55,9 +57,9 @@ def program(storage, lower=False, n=64):
     """The compiled program of an eager factorisation, and its array."""
     mesh = mesh_of(range(4))
     a = put_matrix(mesh, np.eye(n), storage)
-    at = _eager.eager_placement("cho_factor", a)
-    op = _ffi.potrf(lower, 0)._replace(storage=at.storage)
-    return _eager.program(op, at, "replicated", (True,)).lower(a).compile(), a
+    at = eager.eager_placement("cho_factor", a)
+    op = ffi.operation("potrf", "cho_factor", lower=lower, storage=at.storage)
+    return eager.program(op, at, "replicated", (True,)).lower(a).compile(), a
 
 
 @pytest.mark.parametrize("storage", STORAGES[:3])

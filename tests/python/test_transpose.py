@@ -80,7 +80,7 @@ def test_nothing_is_lost_of_what_numpy_lends():
 
 
 def test_the_program_holds_no_copy():
-    from meshsolve._transpose import _transposed
+    from meshsolve._api.transpose import _transposed
 
     mesh = mesh_of(range(4))
     x = jax.ShapeDtypeStruct((64, 64), jnp.float64, sharding=NamedSharding(mesh, P("x", None)))

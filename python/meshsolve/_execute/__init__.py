@@ -1,0 +1,1 @@
+"""How a request reaches the devices: eagerly, with Explicit axes, or by the partitioner."""

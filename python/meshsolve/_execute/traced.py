@@ -1,0 +1,99 @@
+"""What both executors of traced calls share: placements of matrices, and their padding."""
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, NamedSharding
+
+from meshsolve._execute.batches import ONE, Batch
+from meshsolve._execute.placements import (
+    Placement,
+    ambient_placement,
+    expect_one_type,
+    mapped_axes,
+    placement,
+    traced_sharding,
+)
+from meshsolve._execute.shards import mode_of
+from meshsolve._execute.typed import replicated, resharded
+from meshsolve._library import failures
+from meshsolve._library.errors import mistake
+from meshsolve._library.ffi import Operation
+
+
+def traced_placement(op: Operation, a, batch: Batch = ONE) -> tuple[Placement | None, Batch]:
+    """The placement of a traced matrix, or of the matrices of a batch, and the batch with its axes.
+    No placement if only the partitioner will know it.
+    """
+    sharding, n = traced_sharding(op.public, "a", a), a.shape[-2]
+    if sharding is None:
+        return ambient_placement(op.public, n), batch
+    batch, spec = batch.on(sharding.spec, op.matrix)
+    if op.raises:
+        failures.expect_one_call(op.public, batch.axes)
+    taken = batch.axes if any(spec) else (*batch.axes, *mapped_axes(sharding.mesh))
+    if jax.__version_info__ < (0, 10) and set(batch.axes) & set(mapped_axes(sharding.mesh)):
+        raise mistake(
+            op.public,
+            "a",
+            "a batch that is not distributed to devices with Explicit axes, or JAX 0.10",
+            f"one over axes {batch.axes}, with JAX {jax.__version__}",
+            "use a mesh with Auto axes, or jax.sharding.reshard",
+        )
+    return placement(op.public, sharding.mesh, spec, n, taken=taken), batch
+
+
+def by_type(op: Operation, a, columns: int | None = None) -> NamedSharding | None:
+    """The sharding in which ``op`` takes a traced A, or so many right-hand sides, with Explicit
+    axes; None with Auto axes.
+    """
+    at, _ = traced_placement(op, a)
+    if at is None or AxisType.Explicit not in at.mesh.axis_types:
+        return None
+    if columns is None:
+        return NamedSharding(at.mesh, at.spec("matrix", ""))
+    return NamedSharding(at.mesh, at.spec("rhs", mode_of(columns, at.world)))
+
+
+def form(operation: str, a) -> str:
+    """The storage of the factor of A, whose layout in memory is not known."""
+    del operation, a
+    return "rows"
+
+
+def spread(operation: str, a, order: int, target: NamedSharding, dtype):
+    """A by rows, with an identity corner up to ``order``."""
+    remedy = "give a mesh whose axes are of one type; eagerly both work"
+    expect_one_type(operation, "mesh", "a mesh", target.mesh, remedy)
+    explicit = AxisType.Explicit in target.mesh.axis_types
+    if explicit and mapped_axes(target.mesh):
+        raise mistake(
+            operation,
+            "mesh",
+            "None for a batch that is distributed to devices with Explicit axes",
+            f"a mesh of which {mapped_axes(target.mesh)} are the batch's",
+            "leave mesh out, and distribute matrices of an order that the other devices divide",
+        )
+    a, missing, i = a.astype(dtype), order - a.shape[0], jnp.arange(order)
+    if missing:
+        # Selected, not added: XLA's arithmetic would flush subnormal entries of A.
+        corner = (i[:, None] == i) & (i >= a.shape[0])
+        a = jnp.where(corner, jnp.ones((), a.dtype), jnp.pad(replicated(a), (0, missing)))
+    constrained = jax.sharding.reshard if explicit else jax.lax.with_sharding_constraint
+    return constrained(a, target)
+
+
+def lengthened(b, a):
+    """B with rows of zeros up to the order of a padded A."""
+    missing = a.shape[0] - b.shape[0]
+    return jnp.pad(replicated(b), ((0, missing), *((0, 0),) * (b.ndim - 1)))
+
+
+def cut(x, shape: tuple[int, ...], b=None):
+    """The leading part of a padded matrix, or of a solution for B."""
+    del b
+    return replicated(x)[tuple(map(slice, shape))]
+
+
+def as_given(x, a):
+    """A result in the sharding of A."""
+    return resharded(x, jax.typeof(a).sharding)

@@ -1,0 +1,1 @@
+"""The compiled library: its calls, its routines as data, its messages."""

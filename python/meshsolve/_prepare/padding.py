@@ -1,0 +1,53 @@
+"""Padding of matrices with an identity corner, and their distribution to a mesh by rows. It is for
+matrices that are not on a mesh yet, or whose order its devices do not divide.
+
+The padded matrix is [[A, 0], [0, I]]: its factor and solutions are those of A, bordered by I and 0.
+`info` is the same.
+"""
+
+import jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from meshsolve._execute.dispatch import executor
+from meshsolve._execute.placements import devices_along
+from meshsolve._execute.rows import Rows
+from meshsolve._library.errors import mistake, wrong_type
+from meshsolve._prepare.operands import as_array, promoted
+
+
+def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> jax.Array:
+    """A in ``dtype`` for the devices of ``mesh``.
+
+    A itself if no mesh is given, or if it is sharded over that mesh already. Otherwise a copy,
+    which needs the rows of one device in addition to A and the copy.
+    """
+    expect_mesh_of_rows(operation, a, mesh)
+    if mesh is None or lies_on(getattr(a, "sharding", None), mesh, a.shape[0]):
+        return promoted(as_array(operation, "a", a), dtype)
+    axes = tuple(mesh.axis_names)
+    target = NamedSharding(mesh, PartitionSpec(axes[0] if len(axes) == 1 else axes, None))
+    order = -(-a.shape[0] // mesh.size) * mesh.size
+    return executor(a).spread(operation, a, order, target, dtype)
+
+
+def expect_mesh_of_rows(operation: str, a, mesh: Mesh | None) -> None:
+    """Refuse Rows without a mesh."""
+    if mesh is None and isinstance(a, Rows):
+        remedy = "tell by mesh= which devices the rows are for, jax.make_mesh((4,), ('x',))"
+        raise mistake(operation, "mesh", "a mesh for a matrix of Rows", "None", remedy)
+
+
+def check_mesh(operation: str, mesh: Mesh | None) -> None:
+    """Refuse a mesh of another type."""
+    if mesh is not None and not isinstance(mesh, Mesh):
+        raise wrong_type(
+            operation, "mesh", "a jax.sharding.Mesh", type(mesh).__name__, "see jax.make_mesh"
+        )
+
+
+def lies_on(sharding, mesh: Mesh, n: int) -> bool:
+    """Whether a matrix of order n is distributed to devices of ``mesh`` already that divide n."""
+    if not isinstance(sharding, NamedSharding) or sharding.mesh != mesh:
+        return False
+    is_distributed = mesh.size == 1 or not sharding.is_fully_replicated
+    return is_distributed and n % devices_along(sharding.spec, mesh) == 0

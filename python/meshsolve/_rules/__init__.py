@@ -1,0 +1,1 @@
+"""What JAX has to know of the routines: derivatives, batches, refinement."""

@@ -1,0 +1,312 @@
+"""Derivatives of the routines, from which JAX makes jvp, grad and the rest.
+
+The tangent of a factor is that of its matrix: ``work`` has A's shape, and only this library reads
+it. So one factor serves the solution and all its derivatives:
+
+    A = L U                work' = A'
+    op(A) X = B            X' = op(A)^-1 (B' - op(A') X)
+    log |det A|            tr(A^-1 A'), its real part
+    Y = A^-1               Y' = -Y A' Y, by two solves
+    ||A||_F                Re <A / ||A||_F, A'>
+    A = L L^H              L' = L F(L^-1 A' L^-H), F the lower triangle with half of the diagonal
+
+``linear`` does the second one. It uses only the derivative of the product op(A) X, in which A'
+takes the place of A: so ``work`` may stand for A.
+
+If A is Hermitian or symmetric A' has to be, too: it is read in full.
+
+Source: M. Giles, Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation, 2008.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.custom_derivatives import SymbolicZero, zero_from_primal
+
+from meshsolve._execute import dispatch
+from meshsolve._execute.dispatch import traced
+from meshsolve._execute.placements import expect_mesh_that_is_set
+from meshsolve._execute.sides import Sides
+from meshsolve._execute.traced import by_type
+from meshsolve._execute.typed import resharded
+from meshsolve._library.errors import mistake
+from meshsolve._library.ffi import Operation, operation
+from meshsolve._rules import cofactors
+from meshsolve._rules.batching import batchable
+from meshsolve._rules.linear import product, triangle
+
+
+@functools.partial(traced.defjvp, symbolic_zeros=True)
+def _rule(op: Operation, primals, tangents):
+    if op.routine not in _RULES:
+        raise mistake(
+            op.public,
+            "a",
+            "an array that is not differentiated",
+            "a request for a derivative",
+            "use the factor object itself: what it is unpacked to has none",
+        )
+    expect_mesh_that_is_set(op.public, "a", primals[op.matrix])
+    return _RULES[op.routine](op, primals, tangents)
+
+
+def _is_zero(tangent) -> bool:
+    return isinstance(tangent, SymbolicZero) or tangent.dtype == jax.dtypes.float0
+
+
+# What makes, solves with, inverts and estimates the condition of a factor.
+_ROUTINES = {
+    "cholesky": ("potrf", "potrs", "potri", "pocon"),
+    "lu": ("getrf", "getrs", "getri", "gecon"),
+}
+
+# A tangent of results without derivatives: a number of steps, a norm, an estimate.
+_zero = functools.partial(zero_from_primal, symbolic_zeros=True)
+
+
+def by(function):
+    """The rule of an operation that equals ``function(op, *operands)``. The function gives a pair
+    (results with derivatives, results without).
+    """
+
+    def rule(op, primals, tangents):
+        moves = [not _is_zero(t) for t in tangents]
+
+        def of_moving(*moving):
+            rest = iter(moving)
+            pairs = zip(primals, moves, strict=True)
+            return function(op, *(next(rest) if m else x for x, m in pairs))
+
+        def select(values):
+            return [x for x, m in zip(values, moves, strict=True) if m]
+
+        if any(moves):
+            x, dx, more = jax.jvp(of_moving, select(primals), select(tangents), has_aux=True)
+        else:
+            x, more = function(op, *primals)
+            dx = jax.tree.map(_zero, x)
+        return (*x, *more), (*dx, *map(_zero, more))
+
+    return rule
+
+
+def _constant(op: Operation, primals, tangents):
+    del tangents
+    results = traced(op, *primals)
+    return results, tuple(map(_zero, results))
+
+
+# Factors.
+
+
+def _factor(op: Operation, primals, tangents):
+    (a,), (da,) = primals, tangents
+    work, *more = traced(op, a)
+    return (work, *more), (_tangent_of_factor(work, a, da), *map(_zero, more))
+
+
+def _tangent_of_factor(work, a, da):
+    """A' in the sharding of the factor; in the backward pass, a cotangent of the factor in that of
+    A.
+    """
+    there, here = Sides.of(work), Sides.of(a)
+    if there.is_explicit:
+        return jax.sharding.reshard(da, jax.typeof(work).sharding)
+    return lax.custom_linear_solve(
+        lambda x: x, da, lambda _, x: there.both(x), lambda _, x: here.both(x)
+    )
+
+
+# Solutions.
+
+
+def _solve(op: Operation, *operands, matrix=None):
+    """((X,), other results) of a solve with a factor or a triangle, which stands for ``matrix`` or,
+    in its own layout, for itself.
+    """
+    x, *more = dispatch.linear(op, *operands, matrix=matrix)
+    return (x,), tuple(more)
+
+
+def _factorisation(op: Operation) -> Operation:
+    """The factorisation of ``op``."""
+    fields = {"lower": op.lower, "order": op.order, "structure": op.structure, "raises": op.raises}
+    return operation(_ROUTINES[op.family][0], op.public, **fields)
+
+
+def _with_factor(op: Operation, stage: int, **fields) -> Operation:
+    """An operation on the factor of ``op``."""
+    return operation(_ROUTINES[op.family][stage], op.public, order=op.order, **fields)
+
+
+def _factor_and_solve(op: Operation, a, b):
+    *leaves, norm = traced(_factorisation(op).held, lax.stop_gradient(a))
+    # The gradient gets the sharding of A.
+    (x,), _ = _solve(_with_factor(op, 1, trans=op.trans).held, *leaves, b, matrix=a)
+    more = (leaves[-1],)
+    if op.has("condition"):
+        more += traced(_with_factor(op, 3).held, *leaves, norm)
+    return (None, x), more
+
+
+# The triangles of Cholesky factors.
+
+
+def _unpack(op: Operation, primals, tangents):
+    (work, info), (da, _) = primals, tangents
+    (c,) = traced(op, work, info)
+    return (c,), (_zero(c) if _is_zero(da) else _tangent_of_triangle(op, c, da),)
+
+
+def _tangent_of_triangle(op: Operation, c, da):
+    """L' of L = C, or L'^H if C is L^H, for the Hermitian part of A'."""
+    here = jax.typeof(c).sharding
+    once = operation("trtrs", op.public, lower=op.lower, trans=0 if op.lower else 2)
+    solve = lambda x: dispatch.linear(once, c, x)[0]  # noqa: E731
+    adjoint = lambda x: _transposed(x.conj(), here)  # noqa: E731
+    s = resharded(solve(adjoint(resharded(solve(da), here))), here)
+    s = (s + adjoint(s)) / 2
+    half = (triangle(s, lower=True) + triangle(s, lower=True, without_diagonal=True)) / 2
+    dl = resharded(product(once, Sides.of(c), c, half), here)
+    return dl if op.lower else adjoint(dl)
+
+
+def _multiply_and_add(op: Operation, a, b, x):
+    """B - op(A) X, or with a triangle of A."""
+    times = op
+    if op.structure == "triangular":
+        times = operation("trtrs", op.public, lower=op.lower, trans=op.trans)
+    a = dispatch.of_operand(op, a)
+    x = product(times, Sides.of(a), a, x)
+    return (b - resharded(x, jax.typeof(b).sharding),), ()
+
+
+# Determinants and inverses.
+
+
+def _logdet(op: Operation, primals, tangents):
+    (work, info), (da, _) = primals, tangents
+    invert = operation("potri", op.public, storage=op.storage, engine=op.engine)
+    (inverse,) = traced(invert, work, info)
+    return traced(op, work, info), (jnp.sum((inverse.conj() * da).real),)
+
+
+def _det(op: Operation, primals, tangents):
+    (work, pivots), (da, _) = primals, tangents
+    det, sign, logabs = traced(op, work, pivots)
+    is_singular = sign == 0  # unlike det, it does not underflow
+    if op.logarithmic:
+        matrix = _inverse_transposed(op, is_singular, work, pivots)
+    else:
+        matrix = _cofactors_or_inverse(op, is_singular, work, pivots)
+    change = jnp.sum(matrix * da)
+    ddet = jnp.where(is_singular, change, det * change)
+    # A determinant of 0 has no sign, and its logarithm no derivative.
+    change = change * jnp.where(is_singular, jnp.nan, 1)
+    turn = _zero(sign)
+    if jnp.iscomplexobj(sign):
+        turn = sign * lax.complex(jnp.zeros_like(change.imag), change.imag)
+    return (det, sign, logabs), (ddet, turn, change.real)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _cofactors_or_inverse(op: Operation, is_singular, work, pivots):
+    """The cofactors of a singular A, A^-T of another."""
+    return _one_of_both(op)(is_singular, work, pivots)
+
+
+@_cofactors_or_inverse.defjvp
+def _(op, primals, tangents):
+    """Second derivatives of determinants at singular matrices are NaN."""
+    is_singular, work, pivots = primals
+    inverse = lambda work: _inverse_transposed(op, is_singular, work, pivots)  # noqa: E731
+    _, change = jax.jvp(inverse, (work,), tangents[1:2])
+    change = change * jnp.where(is_singular, jnp.nan, 1)
+    return _cofactors_or_inverse(op, *primals), change
+
+
+@functools.lru_cache(maxsize=256)
+def _one_of_both(op: Operation):
+    """A choice that goes one by one under ``jax.vmap``, which would otherwise make both of each
+    matrix.
+    """
+
+    @jax.jit
+    def run(is_singular, work, pivots):
+        of_singular = lambda: cofactors.of_singular(op, work, pivots)  # noqa: E731
+        of_regular = lambda: _inverse_transposed(op, is_singular, work, pivots)  # noqa: E731
+        return lax.cond(is_singular, of_singular, of_regular)
+
+    return batchable(run, None, (False,))
+
+
+def _inverse_transposed(op: Operation, is_singular, work, pivots):
+    """A^-T from the factor of A that ``op`` takes; NaN if there is none."""
+    info = is_singular.astype(jnp.int32)
+    if op.storage == "rows":
+        invert = operation("getri_transposed", op.public, engine=op.engine)
+        return traced(invert, work, pivots, info)[0]
+    invert = operation("getri", op.public, storage=op.storage, engine=op.engine)
+    (inverse,) = traced(invert, work, pivots, info)
+    return _transposed(inverse, jax.typeof(work).sharding)
+
+
+def _inverse(op: Operation, primals, tangents):
+    (inverse,) = traced(op, *primals)
+    here = jax.typeof(inverse).sharding
+    solve = _with_factor(op, 1, storage=op.storage, engine=op.engine)
+    (right,), _ = _solve(solve, *primals, tangents[0])
+    (left,), _ = _solve(solve._replace(trans=1), *primals, _transposed(right, here))
+    if op.routine == "getri_transposed":
+        return (inverse,), (-resharded(left, here),)
+    return (inverse,), (-_transposed(left, here),)
+
+
+def _transposed(x, sharding):
+    """X^T; with Explicit axes in the given sharding."""
+    return resharded(x.T, sharding)
+
+
+def _factor_and_invert(op: Operation, a):
+    *leaves, _ = traced(_factorisation(op), a)
+    (inverse,) = traced(_with_factor(op, 2), *leaves)
+    if (there := by_type(op, a)) is not None:
+        inverse = jax.sharding.reshard(inverse, there)
+    return (inverse,), (leaves[-1],)
+
+
+# Norms.
+
+
+def _norm(op: Operation, primals, tangents):
+    (a,), (da,) = primals, tangents
+    (value,) = traced(op, a)
+    if op.norm == "fro":
+        return (value,), (jnp.sum((jnp.conj(a) / value * da).real),)
+    _, tangent = jax.jvp(functools.partial(_largest_sum, op), (a,), (da,))
+    return (value,), (tangent,)
+
+
+def _largest_sum(op: Operation, a):
+    sums = jnp.sum(jnp.abs(a), axis=0 if op.norm == "1" else 1)
+    if op.order:  # the identity corner counts for nothing
+        sums = jnp.where(jnp.arange(len(sums)) < op.order, sums, 0)
+    return jnp.max(sums)
+
+
+_RULES = {
+    **dict.fromkeys(("potrf", "getrf"), _factor),
+    **dict.fromkeys(("potrs", "getrs", "trtrs"), by(_solve)),
+    **dict.fromkeys(("posv", "posv_rcond", "gesv", "gesv_rcond"), by(_factor_and_solve)),
+    **dict.fromkeys(("cholesky_inverse", "lu_inverse"), by(_factor_and_invert)),
+    **dict.fromkeys(("potri", "getri", "getri_transposed"), _inverse),
+    **dict.fromkeys(("pocon", "gecon"), _constant),
+    "logdet": _logdet,
+    "det": _det,
+    "lange": _norm,
+    "cholesky_to_scipy": _unpack,
+    "residual": by(_multiply_and_add),
+}
