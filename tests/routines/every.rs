@@ -9,7 +9,7 @@ use crate::common::{buffer, int_scalar, int_vector, random, real_scalar, real_va
 use faer::Mat;
 use meshsolve::call::Buffer;
 use meshsolve::layout::Storage;
-use meshsolve::routines::solver::{Family, Kind, SolverRoutine, solvers};
+use meshsolve::routines::solver::{Family, Kind, Slot, SolverRoutine, solvers};
 use meshsolve::scalar::{DType, Scalar};
 
 const RHS: usize = 3;
@@ -66,7 +66,11 @@ fn run<T: Scalar>(case: Case, routine: &SolverRoutine, operands: &Arrays<T>) -> 
     let (args, rets) = (routine.signature.args, routine.signature.rets);
     let (of_matrix, of_factor) = case.dims();
     let dims = if routine.takes_matrix() { of_matrix } else { of_factor };
-    let mut given: Vec<_> = args.iter().map(|slot| operands[slot.name].clone()).collect();
+    let named = |slot: &Slot| match (slot.name, slot.kind) {
+        ("b", Kind::Matrix) => operands["b matrix"].clone(),
+        (name, _) => operands[name].clone(),
+    };
+    let mut given: Vec<_> = args.iter().map(named).collect();
     let mut made: Vec<_> =
         rets.iter().map(|slot| vec![Array::new(slot.kind, case); case.ranks]).collect();
     case.run(routine.name, |rank| {
@@ -92,10 +96,18 @@ fn operands<T: Scalar>(case: Case, family: Family) -> Arrays<T> {
         vec![Array::OfA(by_rows); case.ranks]
     };
     let shards: Vec<_> = case.shards(&a).into_iter().map(Array::OfA).collect();
-    let mut all = Arrays::from([("b", rhs(7)), ("x", rhs(9))]);
+    let mut all = Arrays::from([("x", rhs(9))]);
     for name in ["a", "t", "c", "lu"] {
         all.insert(name, shards.clone());
     }
+    // Sharded as a factor, which is by rows also where A is by columns.
+    let of_factor = match case.storage.1 {
+        Storage::Columns => Case { storage: Storage::ALL[0], ..case },
+        _ => case,
+    };
+    let b = of_factor.shards(&random::<T>(n, n, 11)).into_iter().map(Array::OfA);
+    all.insert("b matrix", b.collect());
+    all.insert("b", rhs(7));
     let name = if family == Family::Cholesky { "potrf" } else { "getrf" };
     let made = run(case, solvers().find(|routine| routine.name == name).unwrap(), &all);
     all.extend(made);

@@ -195,10 +195,11 @@ def cho_factor(
       >>> c, lower = factor
     """
     del check_finite
-    return _factored("cho_factor", a, lower, overwrite_a, on_failure, mesh, engine)
+    return factored("cho_factor", a, lower, overwrite_a, on_failure, mesh, engine)
 
 
-def _factored(public: str, a, lower: bool, overwrite_a: bool, *chosen) -> CholeskyFactor:
+def factored(public: str, a, lower: bool, overwrite_a: bool, *chosen) -> CholeskyFactor:
+    """The factor for a public function."""
     call = Call(operation("potrf", public, lower=bool(lower)), ("a",), _factor, *chosen)
     return run(call, (a,), (bool(overwrite_a),))
 
@@ -320,7 +321,7 @@ def cholesky(
     """
     del check_finite
     a = as_typed("cholesky", "a", a)
-    factor = _factored("cholesky", a, lower, overwrite_a, on_failure, mesh, engine)
+    factor = factored("cholesky", a, lower, overwrite_a, on_failure, mesh, engine)
     c = factor._unpacked()
     if factor.n == 0:
         return c
@@ -369,7 +370,7 @@ def logdet(
       1280
     """
     del check_finite
-    return _factored("logdet", a, lower, overwrite_a, "nan", mesh).logdet()
+    return factored("logdet", a, lower, overwrite_a, "nan", mesh).logdet()
 
 
 def _by_pair(op: Operation, operands, own, signatures):

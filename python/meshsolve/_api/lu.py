@@ -210,11 +210,12 @@ def lu_factor(
     a = a if hasattr(a, "shape") else as_typed("lu_factor", "a", a)
     if rectangles.is_one(a):
         return _of_rectangle(a, on_failure, mesh, engine)
-    return _factored("lu_factor", a, overwrite_a, on_failure, mesh, engine)
+    return factored("lu_factor", a, overwrite_a, on_failure, mesh, engine)
 
 
-def _factored(public: str, a, overwrite_a: bool, *chosen) -> LUFactor:
-    call = Call(operation("getrf", public), ("a",), _factor, *chosen)
+def factored(public: str, a, overwrite_a: bool, *chosen, **structure) -> LUFactor:
+    """The factor for a public function; ``structure`` are fields of its operation."""
+    call = Call(operation("getrf", public, **structure), ("a",), _factor, *chosen)
     return run(call, (a,), (bool(overwrite_a),))
 
 
@@ -322,7 +323,7 @@ def det(
       1280
     """
     del check_finite
-    return _factored("det", a, overwrite_a, "nan", mesh).det()
+    return factored("det", a, overwrite_a, "nan", mesh).det()
 
 
 def slogdet(
@@ -362,7 +363,7 @@ def slogdet(
     if method not in (None, "lu", "qr"):
         expected, remedy = 'None, "lu" or "qr"', "leave it out: LU is used in any case"
         raise mistake("slogdet", "method", expected, repr(method), remedy)
-    return _factored("slogdet", a, overwrite_a, "nan", mesh).slogdet()
+    return factored("slogdet", a, overwrite_a, "nan", mesh).slogdet()
 
 
 def _solved(factor: LUFactor, b, trans: Trans, overwrite_b: bool, method: str = "") -> jax.Array:

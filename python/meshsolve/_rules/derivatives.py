@@ -53,8 +53,20 @@ def _rule(op: Operation, primals, tangents):
     return _RULES[op.routine](op, primals, tangents)
 
 
-def _is_zero(tangent) -> bool:
+def is_zero(tangent) -> bool:
     return isinstance(tangent, SymbolicZero) or tangent.dtype == jax.dtypes.float0
+
+
+def rule(*routines: str):
+    """Make a function ``(op, primals, tangents) -> (results, their tangents)`` the rule of these
+    routines.
+    """
+
+    def adds(function):
+        _RULES.update(dict.fromkeys(routines, function))
+        return function
+
+    return adds
 
 
 # What makes, solves with, inverts and estimates the condition of a factor.
@@ -64,7 +76,7 @@ _ROUTINES = {
 }
 
 # A tangent of results without derivatives: a number of steps, a norm, an estimate.
-_zero = functools.partial(zero_from_primal, symbolic_zeros=True)
+zero = functools.partial(zero_from_primal, symbolic_zeros=True)
 
 
 def by(function):
@@ -72,8 +84,8 @@ def by(function):
     (results with derivatives, results without).
     """
 
-    def rule(op, primals, tangents):
-        moves = [not _is_zero(t) for t in tangents]
+    def by_jvp(op, primals, tangents):
+        moves = [not is_zero(t) for t in tangents]
 
         def of_moving(*moving):
             rest = iter(moving)
@@ -87,16 +99,16 @@ def by(function):
             x, dx, more = jax.jvp(of_moving, select(primals), select(tangents), has_aux=True)
         else:
             x, more = function(op, *primals)
-            dx = jax.tree.map(_zero, x)
-        return (*x, *more), (*dx, *map(_zero, more))
+            dx = jax.tree.map(zero, x)
+        return (*x, *more), (*dx, *map(zero, more))
 
-    return rule
+    return by_jvp
 
 
 def _constant(op: Operation, primals, tangents):
     del tangents
     results = traced(op, *primals)
-    return results, tuple(map(_zero, results))
+    return results, tuple(map(zero, results))
 
 
 # Factors.
@@ -105,7 +117,7 @@ def _constant(op: Operation, primals, tangents):
 def _factor(op: Operation, primals, tangents):
     (a,), (da,) = primals, tangents
     work, *more = traced(op, a)
-    return (work, *more), (_tangent_of_factor(work, a, da), *map(_zero, more))
+    return (work, *more), (_tangent_of_factor(work, a, da), *map(zero, more))
 
 
 def _tangent_of_factor(work, a, da):
@@ -123,7 +135,7 @@ def _tangent_of_factor(work, a, da):
 # Solutions.
 
 
-def _solve(op: Operation, *operands, matrix=None):
+def solved(op: Operation, *operands, matrix=None):
     """((X,), other results) of a solve with a factor or a triangle, which stands for ``matrix`` or,
     in its own layout, for itself.
     """
@@ -137,7 +149,7 @@ def _factorisation(op: Operation) -> Operation:
     return operation(_ROUTINES[op.family][0], op.public, **fields)
 
 
-def _with_factor(op: Operation, stage: int, **fields) -> Operation:
+def with_factor(op: Operation, stage: int, **fields) -> Operation:
     """An operation on the factor of ``op``."""
     return operation(_ROUTINES[op.family][stage], op.public, order=op.order, **fields)
 
@@ -145,10 +157,10 @@ def _with_factor(op: Operation, stage: int, **fields) -> Operation:
 def _factor_and_solve(op: Operation, a, b):
     *leaves, norm = traced(_factorisation(op).held, lax.stop_gradient(a))
     # The gradient gets the sharding of A.
-    (x,), _ = _solve(_with_factor(op, 1, trans=op.trans).held, *leaves, b, matrix=a)
+    (x,), _ = solved(with_factor(op, 1, trans=op.trans).held, *leaves, b, matrix=a)
     more = (leaves[-1],)
     if op.has("condition"):
-        more += traced(_with_factor(op, 3).held, *leaves, norm)
+        more += traced(with_factor(op, 3).held, *leaves, norm)
     return (None, x), more
 
 
@@ -158,7 +170,7 @@ def _factor_and_solve(op: Operation, a, b):
 def _unpack(op: Operation, primals, tangents):
     (work, info), (da, _) = primals, tangents
     (c,) = traced(op, work, info)
-    return (c,), (_zero(c) if _is_zero(da) else _tangent_of_triangle(op, c, da),)
+    return (c,), (zero(c) if is_zero(da) else _tangent_of_triangle(op, c, da),)
 
 
 def _tangent_of_triangle(op: Operation, c, da):
@@ -166,7 +178,7 @@ def _tangent_of_triangle(op: Operation, c, da):
     here = jax.typeof(c).sharding
     once = operation("trtrs", op.public, lower=op.lower, trans=0 if op.lower else 2)
     solve = lambda x: dispatch.linear(once, c, x)[0]  # noqa: E731
-    adjoint = lambda x: _transposed(x.conj(), here)  # noqa: E731
+    adjoint = lambda x: transposed(x.conj(), here)  # noqa: E731
     s = resharded(solve(adjoint(resharded(solve(da), here))), here)
     s = (s + adjoint(s)) / 2
     half = (triangle(s, lower=True) + triangle(s, lower=True, without_diagonal=True)) / 2
@@ -206,7 +218,7 @@ def _det(op: Operation, primals, tangents):
     ddet = jnp.where(is_singular, change, det * change)
     # A determinant of 0 has no sign, and its logarithm no derivative.
     change = change * jnp.where(is_singular, jnp.nan, 1)
-    turn = _zero(sign)
+    turn = zero(sign)
     if jnp.iscomplexobj(sign):
         turn = sign * lax.complex(jnp.zeros_like(change.imag), change.imag)
     return (det, sign, logabs), (ddet, turn, change.real)
@@ -251,28 +263,28 @@ def _inverse_transposed(op: Operation, is_singular, work, pivots):
         return traced(invert, work, pivots, info)[0]
     invert = operation("getri", op.public, storage=op.storage, engine=op.engine)
     (inverse,) = traced(invert, work, pivots, info)
-    return _transposed(inverse, jax.typeof(work).sharding)
+    return transposed(inverse, jax.typeof(work).sharding)
 
 
 def _inverse(op: Operation, primals, tangents):
     (inverse,) = traced(op, *primals)
     here = jax.typeof(inverse).sharding
-    solve = _with_factor(op, 1, storage=op.storage, engine=op.engine)
-    (right,), _ = _solve(solve, *primals, tangents[0])
-    (left,), _ = _solve(solve._replace(trans=1), *primals, _transposed(right, here))
+    solve = with_factor(op, 1, storage=op.storage, engine=op.engine)
+    (right,), _ = solved(solve, *primals, tangents[0])
+    (left,), _ = solved(solve._replace(trans=1), *primals, transposed(right, here))
     if op.routine == "getri_transposed":
         return (inverse,), (-resharded(left, here),)
-    return (inverse,), (-_transposed(left, here),)
+    return (inverse,), (-transposed(left, here),)
 
 
-def _transposed(x, sharding):
+def transposed(x, sharding):
     """X^T; with Explicit axes in the given sharding."""
     return resharded(x.T, sharding)
 
 
 def _factor_and_invert(op: Operation, a):
     *leaves, _ = traced(_factorisation(op), a)
-    (inverse,) = traced(_with_factor(op, 2), *leaves)
+    (inverse,) = traced(with_factor(op, 2), *leaves)
     if (there := by_type(op, a)) is not None:
         inverse = jax.sharding.reshard(inverse, there)
     return (inverse,), (leaves[-1],)
@@ -299,7 +311,7 @@ def _largest_sum(op: Operation, a):
 
 _RULES = {
     **dict.fromkeys(("potrf", "getrf"), _factor),
-    **dict.fromkeys(("potrs", "getrs", "trtrs"), by(_solve)),
+    **dict.fromkeys(("potrs", "getrs", "trtrs"), by(solved)),
     **dict.fromkeys(("posv", "posv_rcond", "gesv", "gesv_rcond"), by(_factor_and_solve)),
     **dict.fromkeys(("cholesky_inverse", "lu_inverse"), by(_factor_and_invert)),
     **dict.fromkeys(("potri", "getri", "getri_transposed"), _inverse),

@@ -152,16 +152,17 @@ pub fn solve<T: Scalar>(
     scale: &mut Option<f64>,
 ) -> Step {
     let scale = prepare(job, worker, scale, false)?;
-    job.solve(worker, &sweeps(solves_with_conjugate(job)), None, scale)
+    let conjugated = solves_with_conjugate(job, job.options.op);
+    job.solve(worker, &sweeps(conjugated), None, scale)
 }
 
 /// Whether op(A) is conj(B) of the solver's matrix B = L L^H. With B = A^T = conj(A), or a factor of
 /// such a B, solve with conj(L). A^T is conj(A), too.
-pub fn solves_with_conjugate<T: Scalar>(job: &Solver<T>) -> bool {
+pub fn solves_with_conjugate<T: Scalar>(job: &Solver<T>, op: Op) -> bool {
     let storage = job.options.storage;
     let of_conjugate =
         storage.is_transpose() || storage == Storage::Columns && !job.options.routine.factors();
-    of_conjugate != (job.options.op == Op::Transpose)
+    of_conjugate != (op == Op::Transpose)
 }
 
 pub fn condition<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {

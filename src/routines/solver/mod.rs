@@ -29,7 +29,7 @@ pub use options::cpu_tile_width;
 pub use routine::{Family, OWN_ATTRIBUTES};
 pub use sizes::Forecast;
 #[cfg(feature = "internals")]
-pub use slot::Kind;
+pub use slot::{Kind, Slot};
 
 pub use engine::cusolvermg::widest as widest_of_engine;
 pub use routine::SolverRoutine;

@@ -33,7 +33,7 @@ pub struct Problem {
     pub m: usize,
     pub n: usize,
     pub grid: Grid,
-    /// Right-hand sides per rank; 0 if the routine takes none.
+    /// Right-hand sides per rank, or columns of a second matrix there; 0 if the routine takes none.
     pub rhs: usize,
     pub dtype: DType,
 }
@@ -102,7 +102,9 @@ impl Expected<'_> {
             false => ([rows, columns], rows * p, columns * q, self.grid),
         };
         let dtype = matrix.dtype();
+        let matrices = args.iter().filter(|slot| slot.kind.is_matrix()).count();
         let rhs = match Signature::find(args, Kind::Rhs).map(|b| calls[0].args[b].dims()) {
+            None if matrices > 1 => n / (p * q),
             None => 0,
             Some(&[_, k]) => k,
             Some(_) => {

@@ -211,8 +211,9 @@ impl SolverRoutine {
         Signature::find(self.signature.args, Kind::Rhs).is_some()
     }
 
-    /// Whether its operand is a matrix as the caller has it, not a factor.
+    /// Whether its matrix is one as the caller has it, not a factor.
     pub fn takes_matrix(&self) -> bool {
-        Signature::find(self.signature.args, Kind::Matrix).is_some()
+        let args = self.signature.args;
+        Signature::matrix(args).is_some_and(|first| args[first].kind == Kind::Matrix)
     }
 }

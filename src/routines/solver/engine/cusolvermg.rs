@@ -97,7 +97,9 @@ impl<T: Scalar> Performs<T, CudaWorker<'_>> for CusolverMg {
             }
             // All workers know of a failure.
             _ if job.info() != 0 => Ok(()),
-            Stage::CholeskySolve => solve(job, worker, None, cholesky::solves_with_conjugate(job)),
+            Stage::CholeskySolve => {
+                solve(job, worker, None, cholesky::solves_with_conjugate(job, job.options.op))
+            }
             Stage::LuSolve => {
                 let (op, pivots) =
                     (job.options.op_on_b(job.options.op), job.pivots(worker.worker()));
