@@ -85,7 +85,7 @@ def public():
 
 
 @pytest.mark.parametrize(
-    ("name", "function"), public(), ids=lambda x: x if isinstance(x, str) else ""
+    ("name", "function"), list(public()), ids=lambda x: x if isinstance(x, str) else ""
 )
 def test_public_functions_are_short(name, function):
     assert statements(function) <= MOST_STATEMENTS, name

@@ -205,8 +205,8 @@ def factored(public: str, a, lower: bool, overwrite_a: bool, *chosen) -> Cholesk
 
 
 def _factor(request: Request, results) -> CholeskyFactor:
-    op = request.op
-    return CholeskyFactor(*results, request.n, op.lower, request.form, op.engine)
+    op, (work, info, anorm) = request.op, results
+    return CholeskyFactor(work, info, anorm, request.n, op.lower, request.form, op.engine)
 
 
 def cho_solve(

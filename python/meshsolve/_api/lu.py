@@ -220,7 +220,8 @@ def factored(public: str, a, overwrite_a: bool, *chosen, **structure) -> LUFacto
 
 
 def _factor(request: Request, results) -> LUFactor:
-    return LUFactor(*results, request.n, request.form, request.op.engine)
+    work, pivots, info, anorm = results
+    return LUFactor(work, pivots, info, anorm, request.n, request.form, request.op.engine)
 
 
 def _parts(request: Request, results) -> tuple[jax.Array, ...]:

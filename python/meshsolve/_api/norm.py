@@ -75,7 +75,7 @@ def norm(
       >>> print(ms.norm(b).round(3), ms.norm(a, axis=0)[:2].round(3))
       2.828 [4. 4.]
     """
-    given = x if hasattr(x, "shape") else as_typed("norm", "x", x)
+    given: Any = x if hasattr(x, "shape") else as_typed("norm", "x", x)
     axes = _axes(axis, len(given.shape), ord)
     _check_order(ord, len(axes))
     name = _routine(given, axes, ord)

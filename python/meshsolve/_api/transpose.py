@@ -56,7 +56,7 @@ def transpose_inplace(x: jax.Array) -> jax.Array:
     _expect_matrix(x)
     if x.size == 0:
         return jnp.zeros(x.shape[::-1], x.dtype)
-    if isinstance(x.sharding, SingleDeviceSharding):
+    if not isinstance(x.sharding, NamedSharding):
         return _transposed(None, PartitionSpec())(x)
     mesh = x.sharding.mesh
     with meshes.mesh_context(mesh):

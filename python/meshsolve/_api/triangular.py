@@ -62,8 +62,8 @@ def solve_triangular(
       [0.333 0.222 0.148]
     """
     del check_finite
-    fields = {"lower": bool(lower), "unit_diagonal": bool(unit_diagonal)}
-    fields["trans"] = check_trans("solve_triangular", trans)
-    op = operation("trtrs", "solve_triangular", **fields)
+    code = check_trans("solve_triangular", trans)
+    how = {"lower": bool(lower), "unit_diagonal": bool(unit_diagonal), "trans": code}
+    op = operation("trtrs", "solve_triangular", **how)
     call = Call(op, on_failure=on_failure, mesh=mesh)
     return run(call, (a, b), (False, bool(overwrite_b)))

@@ -291,7 +291,7 @@ def moved(x, target: NamedSharding | Format):
 def _sent(x, target: NamedSharding | Format, by_rows: bool):
     """The same for an array that is elsewhere."""
     # A traced function that closes over x has no values.
-    if by_rows and not isinstance(jnp.zeros(()), Tracer):
+    if by_rows and isinstance(target, NamedSharding) and not isinstance(jnp.zeros(()), Tracer):
         return distributed(x, x.shape[0], target, x.dtype), True
     y = jax.device_put(x, target)
     if isinstance(y, Tracer):  # closed over by a function that is being traced

@@ -184,8 +184,10 @@ class Operation(NamedTuple):
 def operation(name: str, public: str, **fields: Any) -> Operation:
     """A routine with the operands and results of the table, called by the function ``public``."""
     routine = ROUTINES[name]
-    kinds = (tuple(array.kind for array in some) for some in (routine.operands, routine.results))
-    return Operation(name, *kinds, public, **fields)
+    operands, results = (
+        tuple(array.kind for array in arrays) for arrays in (routine.operands, routine.results)
+    )
+    return Operation(name, operands, results, public, **fields)
 
 
 def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = False):
