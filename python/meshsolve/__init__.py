@@ -34,7 +34,7 @@ from meshsolve._api.calls import (
 )
 from meshsolve._api.cholesky import CholeskyFactor, cho_factor, cho_solve, cholesky, logdet
 from meshsolve._api.elsewhere import absent
-from meshsolve._api.inverse import inv
+from meshsolve._api.inverse import inv, trace_solve
 from meshsolve._api.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
 from meshsolve._api.norm import norm
 from meshsolve._api.plan import Plan, plan
@@ -74,6 +74,7 @@ __all__ = [
     "solve",
     "solve_triangular",
     "timeout",
+    "trace_solve",
     "transpose_inplace",
 ]
 

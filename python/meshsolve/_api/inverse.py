@@ -1,14 +1,26 @@
-"""The inverse of a sharded matrix: ``inv``."""
+"""What is made with the inverse of a sharded matrix: ``inv``, ``trace_solve``."""
+
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
+from meshsolve._api import cholesky, lu
+from meshsolve._api.cholesky import CholeskyFactor
+from meshsolve._api.factors import used
+from meshsolve._api.lu import LUFactor
 from meshsolve._api.solve import structure_of
 from meshsolve._api.types import AssumeA, Engine, OnFailure
+from meshsolve._execute.dispatch import traced
 from meshsolve._execute.rows import Rows
+from meshsolve._execute.typed import resharded
+from meshsolve._library.errors import mistake
 from meshsolve._library.ffi import operation
+from meshsolve._prepare.operands import as_typed
 from meshsolve._prepare.pipeline import Call, first, run
+from meshsolve._rules import derivatives
 
 
 def inv(
@@ -75,3 +87,103 @@ def inv(
         op = operation("lu_inverse", "inv", lower=bool(lower), structure=structure)
     call = Call(op, ("a",), first, on_failure, mesh, engine)
     return run(call, (a,), (bool(overwrite_a),))
+
+
+def trace_solve(
+    a: ArrayLike | Rows | CholeskyFactor | LUFactor,
+    b: ArrayLike | Rows,
+    lower: bool = False,
+    *,
+    assume_a: AssumeA = "gen",
+    overwrite_a: bool = False,
+    on_failure: OnFailure = "nan",
+    mesh: Mesh | None = None,
+) -> jax.Array:
+    """The trace of A^-1 B, from a factor of A.
+
+    Gradients of log-likelihoods of Gaussian processes have one such trace for each parameter: give
+    the factor of the covariance instead of A. Each device solves for the part of B that it has,
+    some columns at a time, and keeps one entry of each. So neither A^-1 B nor a copy of B is made.
+    Works eagerly and inside ``jax.jit``, with derivatives of every order, which need three more
+    matrices of the size of A. Matrices of a batch are solved one after another.
+
+    Args:
+      a: [n, n], or [..., n, n] for a batch, as for ``meshsolve.solve``; or a factor of A.
+      b: [n, n] or [..., n, n], best in the sharding of A: any other one is resharded.
+      lower: whether to read A's lower triangle, if one triangle is enough for ``assume_a``.
+      assume_a: the structure of A, as for ``meshsolve.solve``. A factor has its own.
+      overwrite_a: donate A: its memory becomes that of the factor. Without it, the call makes one
+        copy of A. A factor is kept.
+      on_failure: "nan", or "raise" if there is no inverse; see ``meshsolve.solve``.
+      mesh: the devices to work on, for an A or B that is not sharded over them, whatever n. It is
+        necessary for a factor that was padded.
+
+    Returns:
+      A scalar of the dtype of A and B. NaN if A is singular, or not positive definite ("pos").
+
+    Raises:
+      ValueError: a or b is not [n, n], n not divisible by the devices, an unknown ``assume_a``.
+      TypeError: a dtype that is not supported.
+      numpy.linalg.LinAlgError: no answer, with ``on_failure="raise"``; of a traced call
+        jax.errors.JaxRuntimeError.
+
+    Source: two triangular solves by tile columns for groups of columns of B, or of B^T with A^T if
+    the factor is by rows: tr(A^-1 B) = tr(A^-T B^T).
+
+    Examples:
+      >>> round(float(ms.trace_solve(a, a)), 4)
+      8.0
+      >>> factor = ms.cho_factor(a)
+      >>> bool(jnp.isclose(ms.trace_solve(factor, jnp.eye(8)), jnp.trace(factor.inv())))
+      True
+    """
+    if isinstance(a, CholeskyFactor | LUFactor):
+        factor = a
+    else:
+        factor = _factored(assume_a, a, bool(lower), overwrite_a, on_failure, mesh)
+    given: Any = b if hasattr(b, "shape") else as_typed("trace_solve", "b", b)
+    n, got = factor.n, list(given.shape)
+    if got[-2:] != [n, n]:
+        remedy = "give B as many rows and columns as A has"
+        raise mistake("trace_solve", "b", f"shape [..., {n}, {n}]", str(got), remedy)
+    names = ("work", "pivots", "info") if isinstance(factor, LUFactor) else ("work", "info")
+    name = "lu_trace" if isinstance(factor, LUFactor) else "cholesky_trace"
+    op = operation(name, "trace_solve", storage=factor.storage)
+    return used(factor, Call(op, (*names, "b"), mesh=mesh), given)
+
+
+def _factored(assume_a: AssumeA, a, lower: bool, overwrite_a: bool, *chosen):
+    structure = structure_of("trace_solve", assume_a)
+    if structure == "positive definite":
+        return cholesky.factored("trace_solve", a, lower, overwrite_a, *chosen)
+    return lu.factored("trace_solve", a, overwrite_a, *chosen, structure=structure, lower=lower)
+
+
+@derivatives.rule("cholesky_trace", "lu_trace")
+def _trace(op, primals, tangents):
+    """tr(A^-1 B') - tr(A^-1 A' A^-1 B), as sums over entries of A^-T and of (A^-1 B A^-1)^T."""
+    *leaves, b = primals
+    da, db = tangents[0], tangents[-1]
+    results = traced(op, *primals)
+    change = derivatives.zero(results[0])
+    if not derivatives.is_zero(db):
+        change = jnp.sum(resharded(_inverse(op, leaves), jax.typeof(db).sharding) * db)
+    if not derivatives.is_zero(da):
+        solve = derivatives.with_factor(op, 1, storage=op.storage, engine=op.engine)
+        (x,), _ = derivatives.solved(solve, *leaves, b)
+        x = derivatives.transposed(x, jax.typeof(b).sharding)
+        (x,), _ = derivatives.solved(solve._replace(trans=1), *leaves, x)
+        less = jnp.sum(resharded(x, jax.typeof(da).sharding) * da)
+        change = -less if derivatives.is_zero(change) else change - less
+    return results, (change,)
+
+
+def _inverse(op, leaves):
+    """A^-T from the factor, in its sharding."""
+    fields = {"order": op.order, "storage": op.storage, "engine": op.engine}
+    if op.family == "cholesky":
+        return traced(operation("potri", op.public, **fields), *leaves)[0].conj()
+    if op.storage == "rows":
+        return traced(operation("getri_transposed", op.public, **fields), *leaves)[0]
+    (inverse,) = traced(operation("getri", op.public, **fields), *leaves)
+    return derivatives.transposed(inverse, jax.typeof(leaves[0]).sharding)

@@ -21,6 +21,7 @@ mod run;
 mod sizes;
 mod slot;
 mod substitute;
+mod trace;
 mod triangular;
 mod widths;
 
@@ -37,5 +38,9 @@ pub use routine::SolverRoutine;
 /// The routines of all families.
 pub fn solvers() -> impl Iterator<Item = &'static SolverRoutine> {
     let direct = cholesky::ROUTINES.iter().chain(&lu::ROUTINES);
-    direct.chain(&triangular::ROUTINES).chain(&residual::ROUTINES).chain(&norm::ROUTINES)
+    direct
+        .chain(&triangular::ROUTINES)
+        .chain(&residual::ROUTINES)
+        .chain(&norm::ROUTINES)
+        .chain(&trace::ROUTINES)
 }

@@ -69,6 +69,9 @@ pub enum Stage {
     /// The determinant, or its logarithm, from a factor.
     CholeskyDeterminant,
     LuDeterminant,
+    /// The trace of A^-1 B from a factor.
+    CholeskyTrace,
+    LuTrace,
     /// Conjugates a Cholesky factor that enters or leaves the call, where the caller's is that of
     /// conj(A).
     ConjugateFactor,
@@ -92,6 +95,7 @@ impl Stage {
             Stage::CholeskyCondition | Stage::LuCondition => "condition",
             Stage::CholeskyInverse | Stage::LuInverse => "invert",
             Stage::CholeskyDeterminant | Stage::LuDeterminant => "determinant",
+            Stage::CholeskyTrace | Stage::LuTrace => "trace",
             Stage::ConjugateFactor => "conjugate",
             Stage::CheckDiagonal => "check",
             Stage::Residual => "residual",
@@ -124,7 +128,7 @@ impl Stage {
     /// Elements of the scratch that stages use in turn: once in a memory, and for each worker there.
     /// Moves of A have theirs in addition.
     pub fn scratch(self, of: &Extents) -> [usize; 2] {
-        let &Extents { m, n, rhs, distributed, widest, is_rank, .. } = of;
+        let &Extents { m, n, rhs, group, distributed, widest, is_rank } = of;
         match self {
             // Partial sums.
             Stage::CholeskySolve | Stage::LuSolve | Stage::TriangularSolve | Stage::Residual => {
@@ -137,6 +141,7 @@ impl Stage {
                 let more = if is_rank { more_elements(m, widest) } else { 0 };
                 [panel_rows(m) * widest + more, 0]
             }
+            Stage::CholeskyTrace | Stage::LuTrace => [0, n * group],
             _ => [0, 0],
         }
     }

@@ -8,7 +8,7 @@ use crate::routines::solver::job::Solver;
 use crate::routines::solver::operands::Problem;
 use crate::routines::solver::options::Options;
 use crate::routines::solver::routine::Stage;
-use crate::routines::solver::{cholesky, lu, norm, residual, triangular};
+use crate::routines::solver::{cholesky, lu, norm, residual, trace, triangular};
 use crate::scalar::Scalar;
 use crate::settings::Float64;
 
@@ -61,6 +61,8 @@ impl<T: Scalar, W: Worker<T>> Performs<T, W> for Native {
             Stage::LuInverse => lu::invert(job, worker, scale),
             Stage::CholeskyDeterminant => cholesky::determinant(job, worker),
             Stage::LuDeterminant => lu::determinant(job, worker),
+            Stage::CholeskyTrace => trace::of_cholesky(job, worker),
+            Stage::LuTrace => trace::of_lu(job, worker),
             Stage::ConjugateFactor => cholesky::conjugate_factor(job, worker),
             Stage::CheckDiagonal => job.check_diagonal(worker),
             Stage::Residual => residual::residual(job, worker),
