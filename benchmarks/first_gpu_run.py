@@ -82,7 +82,7 @@ def steps(options) -> list[Step]:
     copies = [str(HERE / "gpu.py"), *out, *quick, "--no-plot"]
     moves = ("one_device", "all_devices", "calls_follow_each_other_on_the_stream", "memory")
     large = ("structures_of_all_sizes", "more_than_two_to_the_31_elements", "large_arrays")
-    others = ("inverses_triangles_and_norms", "a_gradient", "no_solution_is_nan_and_info")
+    others = ("inverses_triangles_and_norms", "traces", "a_gradient", "no_solution_is_nan_and_info")
     every, donated = ("solve", "factors"), "a_donated_matrix_is_solved_in_its_own_memory"
     engine = _tests("solve", "cusolvermg", "widths_of_cusolvermg")
     # One LU, then transpositions.

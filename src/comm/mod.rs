@@ -18,7 +18,6 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 
-use crate::error::Error;
 use crate::layout::{Column, GlobalRow, Partition, TileColumn};
 use crate::matrix::{Blocks, Cells, DistMatrix, Panel, Remote};
 use crate::scalar::Scalar;
@@ -145,8 +144,6 @@ pub trait Comm {
     fn group_barrier(&mut self, group: &mut Group) -> Step;
     /// Waits for all workers of the call.
     fn barrier(&mut self) -> Step;
-    /// Ends the call because of a fault of the machine, and stops every worker.
-    fn fail(&mut self, error: Error) -> Stopped;
     /// Records LAPACK's `info` for a pivot, and continues. The smallest one counts.
     fn report<T: Scalar>(&mut self, info: usize, pivot: T) {
         self.communicator().report(info, pivot.is_number());

@@ -88,6 +88,16 @@ def test_inverses_triangles_and_norms(dtype):
         assert float(ms.norm(sharded, ord)) == pytest.approx(np.linalg.norm(a, ord), rel=1e-5)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("assume", ["pos", "gen"])
+def test_traces(assume, dtype):
+    a, b = matrix(840, dtype, assume == "pos"), matrix(840, dtype)
+    rows = NamedSharding(mesh(), SPECS["rows"])
+    found = ms.trace_solve(*(jax.device_put(x, rows) for x in (a, b)), assume_a=assume)
+    expected, size = np.trace(np.linalg.solve(a, b)), np.abs(np.linalg.inv(a)).sum()
+    assert abs(found - expected) < 100 * np.finfo(dtype).eps * size * np.abs(b).max()
+
+
 @needs_cuda
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("spec", ["rows", "columns"])

@@ -75,6 +75,68 @@ def test_any_order_over_a_mesh(assume_a):
     assert_close(ms.trace_solve(factor, b, mesh=mesh), a, b)
 
 
+def test_padding_leaves_small_numbers():
+    """The identity corner of a padded B says nothing about the magnitude of B."""
+    a, b = 1e-4 * np.eye(3), 1e-310 * np.eye(3)
+    for mesh in (None, mesh_of(range(2))):
+        np.testing.assert_allclose(ms.trace_solve(a, b, mesh=mesh), 3e-306, rtol=1e-6)
+
+
+def test_factors_and_sides_that_are_padded_or_not():
+    a, b = matrices("gen", np.float64, 6)
+    both = jax.make_mesh((2, 2), ("x", "y"), devices=jax.devices()[:4])
+    here = put(both, a, "x", None)
+    assert_close(ms.trace_solve(here, b, mesh=both), a, b)
+    assert_close(ms.trace_solve(a, put(both, b, "x", None), mesh=both), a, b)
+    four = mesh_of(ORDER)
+    assert_close(ms.trace_solve(ms.lu_factor(a), b, mesh=four), a, b)
+    factor = ms.lu_factor(a, mesh=four)
+    assert_close(ms.trace_solve(factor, b), a, b)
+    assert_close(ms.trace_solve(factor, jnp.asarray(b)), a, b)
+    with pytest.raises(ValueError, match="mesh: expected the mesh of a factor that was padded"):
+        jax.jit(ms.trace_solve)(factor, b)
+    assert_close(jax.jit(lambda f, b: ms.trace_solve(f, b, mesh=four))(factor, b), a, b)
+    rows = ms.Rows(lambda first, end: b[first:end], 6, np.float64)
+    assert_close(ms.trace_solve(factor, rows, mesh=four), a, b)
+
+
+def test_both_are_promoted_before_a_is_factored():
+    a, b = matrices("gen", np.float64)
+    narrow = a.astype(np.float32)
+    assert_close(ms.trace_solve(narrow, b), narrow.astype(np.float64), b)
+    assert ms.trace_solve(a, b.astype(np.float32)).dtype == np.float64
+
+
+@pytest.mark.parametrize("assume_a", ["gen", "pos"])
+def test_of_nothing(assume_a):
+    assert ms.trace_solve(np.zeros((0, 0)), np.zeros((0, 0)), assume_a=assume_a) == 0
+
+
+def test_a_is_kept_where_b_is_wrong():
+    a = put(mesh_of(ORDER), np.eye(8), "x", None)
+    with pytest.raises(ValueError, match="trace_solve: b"):
+        ms.trace_solve(a, np.ones((8, 7)), overwrite_a=True)
+    assert not a.is_deleted()
+
+
+def test_scratch_is_that_of_some_columns():
+    a, b = matrices("gen", np.float64, 1024)
+    factor = ms.lu_factor(put(mesh_of(ORDER), a, "x", None))
+    assert_close(ms.trace_solve(factor, b), a, b)
+    assert ms.last_call()["scratch_bytes"] < b.nbytes / 4
+
+
+def test_options_of_a_factor():
+    factor = ms.lu_factor(np.eye(8))
+    message = (
+        'on_failure: expected "nan" with a factor, got "raise"; ask for it where the factor is made'
+    )
+    with pytest.raises(ValueError, match=message):
+        ms.trace_solve(factor, np.eye(8), on_failure="raise")
+    with pytest.raises(ValueError, match="assume_a: expected one of"):
+        ms.trace_solve(factor, np.eye(8), assume_a="foo")
+
+
 def test_one_device_and_batches():
     a, b = matrices("gen", np.float64)
     assert_close(ms.trace_solve(a, b), a, b)

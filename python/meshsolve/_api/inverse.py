@@ -1,5 +1,6 @@
 """What is made with the inverse of a sharded matrix: ``inv``, ``trace_solve``."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -16,9 +17,10 @@ from meshsolve._api.types import AssumeA, Engine, OnFailure
 from meshsolve._execute.dispatch import traced
 from meshsolve._execute.rows import Rows
 from meshsolve._execute.typed import resharded
+from meshsolve._library import failures
 from meshsolve._library.errors import mistake
 from meshsolve._library.ffi import operation
-from meshsolve._prepare.operands import as_typed
+from meshsolve._prepare.operands import as_typed, check_square, common_dtype, promoted
 from meshsolve._prepare.pipeline import Call, first, run
 from meshsolve._rules import derivatives
 
@@ -103,20 +105,23 @@ def trace_solve(
 
     Gradients of log-likelihoods of Gaussian processes have one such trace for each parameter: give
     the factor of the covariance instead of A. Each device solves for the part of B that it has,
-    some columns at a time, and keeps one entry of each. So neither A^-1 B nor a copy of B is made.
-    Works eagerly and inside ``jax.jit``, with derivatives of every order, which need three more
-    matrices of the size of A. Matrices of a batch are solved one after another.
+    some columns at a time, and keeps one entry of each. So A^-1 B takes no memory but that of a few
+    columns for each worker. Works eagerly and inside ``jax.jit``, with derivatives of every order,
+    which need three more matrices of the size of A. Matrices of a batch are solved one after
+    another.
 
     Args:
       a: [n, n], or [..., n, n] for a batch, as for ``meshsolve.solve``; or a factor of A.
-      b: [n, n] or [..., n, n], best in the sharding of A: any other one is resharded.
+      b: [n, n] or [..., n, n], best in the sharding of the factor's ``work``: by rows, unless A is
+        column-major. Any other one is resharded, which takes a copy.
       lower: whether to read A's lower triangle, if one triangle is enough for ``assume_a``.
       assume_a: the structure of A, as for ``meshsolve.solve``. A factor has its own.
       overwrite_a: donate A: its memory becomes that of the factor. Without it, the call makes one
         copy of A. A factor is kept.
-      on_failure: "nan", or "raise" if there is no inverse; see ``meshsolve.solve``.
-      mesh: the devices to work on, for an A or B that is not sharded over them, whatever n. It is
-        necessary for a factor that was padded.
+      on_failure: "nan", or "raise" if there is no inverse; see ``meshsolve.solve``. For a factor
+        only "nan".
+      mesh: the devices to work on, for an A that is not sharded over them, whatever n. Inside
+        ``jax.jit`` a factor that was padded needs it, too.
 
     Returns:
       A scalar of the dtype of A and B. NaN if A is singular, or not positive definite ("pos").
@@ -137,26 +142,42 @@ def trace_solve(
       >>> bool(jnp.isclose(ms.trace_solve(factor, jnp.eye(8)), jnp.trace(factor.inv())))
       True
     """
-    if isinstance(a, CholeskyFactor | LUFactor):
-        factor = a
+    structure, given = structure_of("trace_solve", assume_a), _as_large(a, b)
+    if not isinstance(a, CholeskyFactor | LUFactor):
+        factor = _factored(structure, a, given.dtype, lower, overwrite_a, on_failure, mesh)
+    elif failures.raises("trace_solve", on_failure):
+        remedy = "ask for it where the factor is made"
+        raise mistake("trace_solve", "on_failure", '"nan" with a factor', '"raise"', remedy)
     else:
-        factor = _factored(assume_a, a, bool(lower), overwrite_a, on_failure, mesh)
-    given: Any = b if hasattr(b, "shape") else as_typed("trace_solve", "b", b)
-    n, got = factor.n, list(given.shape)
-    if got[-2:] != [n, n]:
-        remedy = "give B as many rows and columns as A has"
-        raise mistake("trace_solve", "b", f"shape [..., {n}, {n}]", str(got), remedy)
+        factor = a
     names = ("work", "pivots", "info") if isinstance(factor, LUFactor) else ("work", "info")
     name = "lu_trace" if isinstance(factor, LUFactor) else "cholesky_trace"
     op = operation(name, "trace_solve", storage=factor.storage)
     return used(factor, Call(op, (*names, "b"), mesh=mesh), given)
 
 
-def _factored(assume_a: AssumeA, a, lower: bool, overwrite_a: bool, *chosen):
-    structure = structure_of("trace_solve", assume_a)
+def _as_large(a, b) -> Any:
+    """B, which has to be as large as A or its factor, as an array or Rows."""
+    b = as_typed("trace_solve", "b", b)
+    is_factor = isinstance(a, CholeskyFactor | LUFactor)
+    n = a.n if is_factor else check_square("trace_solve", as_typed("trace_solve", "a", a))
+    if list(b.shape[-2:]) != [n, n]:
+        remedy = "give B as many rows and columns as A has"
+        raise mistake("trace_solve", "b", f"shape [..., {n}, {n}]", str(list(b.shape)), remedy)
+    return b
+
+
+def _factored(structure: str, a, of_b, lower: bool, overwrite_a: bool, *chosen):
+    """The factor of A, in the common dtype of A and B."""
+    a = as_typed("trace_solve", "a", a)
+    dtype = common_dtype("trace_solve", "a and b", a, jax.ShapeDtypeStruct((), of_b))
+    if dtype != a.dtype:
+        overwrite_a = not isinstance(a, Rows)
+        a = dataclasses.replace(a, dtype=dtype) if isinstance(a, Rows) else promoted(a, dtype)
     if structure == "positive definite":
-        return cholesky.factored("trace_solve", a, lower, overwrite_a, *chosen)
-    return lu.factored("trace_solve", a, overwrite_a, *chosen, structure=structure, lower=lower)
+        return cholesky.factored("trace_solve", a, bool(lower), overwrite_a, *chosen)
+    how = {"structure": structure, "lower": bool(lower)}
+    return lu.factored("trace_solve", a, overwrite_a, *chosen, **how)
 
 
 @derivatives.rule("cholesky_trace", "lu_trace")

@@ -77,6 +77,12 @@ def platforms(x) -> set[str]:
     return {device.platform for device in sharding.device_set} if sharding else set()
 
 
+def of_array(x) -> NamedSharding | None:
+    """The sharding of an array over a mesh; None if it is not on one, or traced."""
+    sharding = None if isinstance(x, Tracer) else getattr(x, "sharding", None)
+    return sharding if isinstance(sharding, NamedSharding) else None
+
+
 def home(b, mesh: Mesh | AbstractMesh) -> NamedSharding:
     """The sharding that the solution goes back to."""
     if isinstance(b.sharding, NamedSharding) and b.sharding.mesh == mesh:

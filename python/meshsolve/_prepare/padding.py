@@ -8,6 +8,7 @@ The padded matrix is [[A, 0], [0, I]]: its factor and solutions are those of A, 
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from meshsolve._execute import meshes
 from meshsolve._execute.dispatch import executor
 from meshsolve._execute.placements import devices_along
 from meshsolve._execute.rows import Rows
@@ -28,6 +29,22 @@ def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> jax.Array:
     target = NamedSharding(mesh, PartitionSpec(axes[0] if len(axes) == 1 else axes, None))
     order = -(-a.shape[0] // mesh.size) * mesh.size
     return executor(a).spread(operation, a, order, target, dtype)
+
+
+def like(operation: str, b, work, mesh: Mesh | None, dtype) -> jax.Array:
+    """B in ``dtype``, as large as a factor, which may have been padded: then by rows over its
+    devices. Traced factors do not show these, and need ``mesh``.
+    """
+    expect_mesh_of_rows(operation, b, mesh)
+    if b.shape[0] == work.shape[0] and not isinstance(b, Rows):
+        return promoted(as_array(operation, "b", b), dtype)
+    target = meshes.of_array(work)
+    if target is None:
+        if mesh is None:
+            remedy = "give mesh= as to the function that made the factor"
+            raise mistake(operation, "mesh", "the mesh of a factor that was padded", "None", remedy)
+        target = NamedSharding(mesh, PartitionSpec(tuple(mesh.axis_names), None))
+    return executor(b).spread(operation, b, work.shape[0], target, dtype)
 
 
 def expect_mesh_of_rows(operation: str, a, mesh: Mesh | None) -> None:

@@ -179,8 +179,10 @@ def _converted(call: Call, arrays) -> list[Any]:
     padding.check_mesh(public, call.mesh)
     converted = [*arrays]
     for i in typed:
-        if op.operands[i] == "matrix":
+        if op.operands[i] == "matrix" and i == op.matrix:
             converted[i] = padding.on_mesh(public, arrays[i], call.mesh, dtype)
+        elif op.operands[i] == "matrix":
+            converted[i] = padding.like(public, arrays[i], arrays[op.matrix], call.mesh, dtype)
         else:
             converted[i] = promoted(arrays[i], dtype)
     return converted
@@ -197,7 +199,7 @@ def _of_nothing(op: Operation, n: int, arrays, own, by):
     zero = jnp.zeros((), jnp.finfo(a.dtype).dtype)
     made = {"matrix": a, "factor": a, "rhs": b, "value": jnp.ones((), a.dtype)}
     made |= {"pivots": jnp.zeros(0, jnp.int32), "info": jnp.int32(0), "real": zero}
-    named = {"rcond": zero + 1}
+    named = {"rcond": zero + 1, "trace": jnp.zeros((), a.dtype)}
     results = zip(ROUTINES[op.routine].results, op.results, strict=True)
     return tuple(named.get(array.name, made[kind]) for array, kind in results)
 

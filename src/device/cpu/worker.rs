@@ -21,9 +21,8 @@ use super::getrf::swap_rows;
 use super::norm;
 use super::panel::GroupPanel;
 use super::sizes::{LINE, packed_elements, packed_rows, shared_elements};
-use crate::comm::{Comm, Communicator, Group, Members, Phase, Step, Stopped};
+use crate::comm::{Comm, Communicator, Group, Members, Phase, Step};
 use crate::device::{Device, Moduli, Op, Side, Squares, Triangle, Update, Worker};
-use crate::error::Error;
 use crate::layout::{GlobalRow, TileColumn};
 use crate::log::{self, Event};
 use crate::matrix::{Cells, DistMatrix, Panel, Remote};
@@ -325,10 +324,6 @@ impl<T: Scalar> Comm for CpuWorker<'_, T> {
 
     fn barrier(&mut self) -> Step {
         self.traced("barrier", None, |worker| worker.comm.barrier().wait())
-    }
-
-    fn fail(&mut self, error: Error) -> Stopped {
-        self.comm.fail(error)
     }
 }
 

@@ -279,7 +279,7 @@ fn figures<T: Scalar>(
         routine: options.routine.name,
         dtype: T::DTYPE.name(),
         n: problem.n,
-        rhs: problem.rhs,
+        rhs: if options.routine.has_rhs() { problem.rhs } else { 0 },
         ranks: problem.ranks(),
         visible,
         workers: sizes.workers,

@@ -324,7 +324,7 @@ fn run<T: Scalar>(site: &CudaSolver, part: &mut Part) -> Result<()> {
     let problem = options.problem(part.world, std::slice::from_ref(&call))?;
     let device = part.device().clone();
     engine::of(&options).check(&options, &problem)?;
-    let tile = Sizes::on_cuda::<T>(&options, &problem, &device).columns().widest();
+    let tile = || Sizes::on_cuda::<T>(&options, &problem, &device).columns().widest();
     let engine = enlist::<T>(&options, &problem, tile, part, &call)?;
     let mut tools = device.tools()?;
     let bytes = engine.as_ref().map_or(0, |engine| engine.bytes(rank));

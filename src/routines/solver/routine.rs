@@ -211,6 +211,11 @@ impl SolverRoutine {
         self.has(Stage::CholeskyCondition) || self.has(Stage::LuCondition)
     }
 
+    /// Whether workers copy groups of columns to scratch.
+    pub fn copies_groups(&self) -> bool {
+        self.has(Stage::CholeskyTrace) || self.has(Stage::LuTrace)
+    }
+
     /// Whether it has right-hand sides.
     pub fn has_rhs(&self) -> bool {
         Signature::find(self.signature.args, Kind::Rhs).is_some()

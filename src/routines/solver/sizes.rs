@@ -16,6 +16,12 @@ use crate::transpose;
 /// The widest group of right-hand sides that one worker takes at a time.
 const RHS_GROUP: usize = 192;
 
+/// The same where a worker copies the group to scratch. All copies take this part of the matrix, with
+/// these bounds for each.
+const SHARE_OF_GROUPS: usize = 16;
+const LEAST_GROUP: usize = 8;
+const MOST_GROUP: usize = 32;
+
 /// Work in multiplications of float64. Up to this, one thread finishes before others have woken up.
 /// It is the work of n = 512 (docs/design/adr/0003-one-thread-for-little-work.md).
 const SEQUENTIAL_WORK: f64 = (512 * 512 * 512) as f64;
@@ -151,7 +157,12 @@ impl Sizes {
         let columns = distribution.columns();
         let most_workers = machine.workers;
         // Every worker gets some right-hand sides.
-        let group = rhs.div_ceil(most_workers.div_ceil(ranks)).clamp(1, RHS_GROUP);
+        let widest_group = if routine.copies_groups() && !machine.is_rank {
+            (n / (SHARE_OF_GROUPS * most_workers)).clamp(LEAST_GROUP, MOST_GROUP)
+        } else {
+            RHS_GROUP
+        };
+        let group = rhs.div_ceil(most_workers.div_ceil(ranks)).clamp(1, widest_group);
         let distributed = options.rhs == Rhs::Columns;
         let groups = if distributed { ranks * rhs.div_ceil(group) } else { 0 };
         // Where a worker is a rank, all ranks take part.

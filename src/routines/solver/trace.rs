@@ -80,16 +80,17 @@ fn trace<T: Scalar, W: Worker<T>>(
     for (rank, first, width) in job.groups(worker) {
         let x = scratch.sub(0, 0, n * width, 1).by_columns(n, width, n);
         worker.copy(columns_of_b(job, rank).sub(0, first, n, width), x);
-        let of_b = if W::FLUSHES { worker.largest(x)? } else { 0.0 };
+        // The identity corner that pads A and B does not count.
+        let (row, order) = (rank * per_rank + first, job.unpadded());
+        let counted = width.min(order.saturating_sub(row));
+        let given = x.sub(0, 0, order, counted);
+        let of_b = if W::FLUSHES { worker.largest(given)? } else { 0.0 };
         worker.keep_subnormals(solution_near_underflow::<T>(scale, of_b));
         job.interchange(worker, x, interchange, Interchange::Before);
         for &(triangle, op) in sweeps {
             Triangular { a: &a, triangle, op }.solve_columns(worker, x)?;
         }
         job.interchange(worker, x, interchange, Interchange::After);
-        // The identity corner that pads A and B does not count.
-        let row = rank * per_rank + first;
-        let counted = width.min(job.unpadded().saturating_sub(row));
         let mut entries = vec![T::ZERO; counted];
         if counted > 0 {
             worker.get(x.sub(row, 0, counted, counted).diagonal(), &mut entries)?;

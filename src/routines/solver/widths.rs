@@ -1,9 +1,8 @@
 //! Widths of tile columns on CUDA devices, the fastest in a model of the factorisation. A model,
 //! not a clock, so that reruns are bit-identical.
 //!
-//! The numbers for compute capability 9.0 are from one H200 (`benchmarks/results`, and `NOTES.md`
-//! there): the model is within 12 % of the times of widths from 256 to 1024 and orders from 8192 to
-//! 32768. Other devices have the peaks of their datasheets and the H200's other numbers.
+//! The numbers for compute capability 9.0 are from one H200 (`benchmarks/NOTES.md`): the model is
+//! within 15 % of the times of widths from 256 to 1024 and orders from 8192 to 32768. Other devices have the peaks of their datasheets and the H200's other numbers.
 //! Compare with the rows `meshsolve tile W` of `benchmarks/gpu_solve.py`.
 
 use super::routine::Family;

@@ -129,10 +129,6 @@ impl Comm for CudaWorker<'_> {
             events.into_iter().try_for_each(|event| worker.device.wait_for(event, main))
         })
     }
-
-    fn fail(&mut self, error: Error) -> Stopped {
-        self.fail_with(error)
-    }
 }
 
 impl<T: Scalar> Kernels<T> for CudaWorker<'_> {

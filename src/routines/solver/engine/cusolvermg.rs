@@ -137,7 +137,7 @@ fn solve<T: Scalar>(
 pub fn enlist<T: Scalar>(
     options: &Options,
     problem: &Problem,
-    tile: usize,
+    tile: impl Fn() -> usize,
     part: &mut Part,
     call: &Call,
 ) -> Result<Option<Arc<engine::CusolverMg>>> {
@@ -146,7 +146,7 @@ pub fn enlist<T: Scalar>(
         return Ok(None);
     }
     let member = engine::Member { device: part.device().clone(), shard: shard(call) };
-    let n = problem.n;
+    let (n, tile) = (problem.n, tile());
     let make = |members| engine::CusolverMg::new::<T>(members, n, tile, asked).map(Arc::new);
     part.gather(member, make).map(Some)
 }
