@@ -186,25 +186,11 @@ def _trace(op, primals, tangents):
     *leaves, b = primals
     da, db = tangents[0], tangents[-1]
     results = traced(op, *primals)
-    change = derivatives.zero(results[0])
+    changes = []
     if not derivatives.is_zero(db):
-        change = jnp.sum(resharded(_inverse(op, leaves), jax.typeof(db).sharding) * db)
+        inverse = derivatives.inverse_transposed(op, *leaves)
+        changes.append(jnp.sum(resharded(inverse, jax.typeof(db).sharding) * db))
     if not derivatives.is_zero(da):
-        solve = derivatives.with_factor(op, 1, storage=op.storage, engine=op.engine)
-        (x,), _ = derivatives.solved(solve, *leaves, b)
-        x = derivatives.transposed(x, jax.typeof(b).sharding)
-        (x,), _ = derivatives.solved(solve._replace(trans=1), *leaves, x)
-        less = jnp.sum(resharded(x, jax.typeof(da).sharding) * da)
-        change = -less if derivatives.is_zero(change) else change - less
-    return results, (change,)
-
-
-def _inverse(op, leaves):
-    """A^-T from the factor, in its sharding."""
-    fields = {"order": op.order, "storage": op.storage, "engine": op.engine}
-    if op.family == "cholesky":
-        return traced(operation("potri", op.public, **fields), *leaves)[0].conj()
-    if op.storage == "rows":
-        return traced(operation("getri_transposed", op.public, **fields), *leaves)[0]
-    (inverse,) = traced(operation("getri", op.public, **fields), *leaves)
-    return derivatives.transposed(inverse, jax.typeof(leaves[0]).sharding)
+        between = derivatives.between_inverses(op, leaves, b)
+        changes.append(-jnp.sum(resharded(between, jax.typeof(da).sharding) * da))
+    return results, (sum(changes) if changes else derivatives.zero(results[0]),)

@@ -20,6 +20,8 @@ differentiation, 2008.
 """
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -38,9 +40,24 @@ from meshsolve._rules import cofactors
 from meshsolve._rules.batching import batchable
 from meshsolve._rules.linear import product, triangle
 
+_RULES: dict[str, Callable[..., Any]] = {}
+
+
+def rule(*routines: str):
+    """Make a function ``(op, primals, tangents) -> (results, their tangents)`` the rule of these
+    routines.
+    """
+
+    def adds(function: Callable[..., Any]):
+        for name in routines:
+            _RULES[name] = function
+        return function
+
+    return adds
+
 
 @functools.partial(traced.defjvp, symbolic_zeros=True)
-def _rule(op: Operation, primals, tangents):
+def _of(op: Operation, primals, tangents):
     if op.routine not in _RULES:
         raise mistake(
             op.public,
@@ -55,18 +72,6 @@ def _rule(op: Operation, primals, tangents):
 
 def is_zero(tangent) -> bool:
     return isinstance(tangent, SymbolicZero) or tangent.dtype == jax.dtypes.float0
-
-
-def rule(*routines: str):
-    """Make a function ``(op, primals, tangents) -> (results, their tangents)`` the rule of these
-    routines.
-    """
-
-    def adds(function):
-        _RULES.update(dict.fromkeys(routines, function))
-        return function
-
-    return adds
 
 
 # What makes, solves with, inverts and estimates the condition of a factor.
@@ -105,6 +110,7 @@ def by(function):
     return by_jvp
 
 
+@rule("pocon", "gecon")
 def _constant(op: Operation, primals, tangents):
     del tangents
     results = traced(op, *primals)
@@ -114,6 +120,7 @@ def _constant(op: Operation, primals, tangents):
 # Factors.
 
 
+@rule("potrf", "getrf")
 def _factor(op: Operation, primals, tangents):
     (a,), (da,) = primals, tangents
     work, *more = traced(op, a)
@@ -143,6 +150,9 @@ def solved(op: Operation, *operands, matrix=None):
     return (x,), tuple(more)
 
 
+rule("potrs", "getrs", "trtrs")(by(solved))
+
+
 def _factorisation(op: Operation) -> Operation:
     """The factorisation of ``op``."""
     fields = {"lower": op.lower, "order": op.order, "structure": op.structure, "raises": op.raises}
@@ -154,6 +164,8 @@ def with_factor(op: Operation, stage: int, **fields) -> Operation:
     return operation(_ROUTINES[op.family][stage], op.public, order=op.order, **fields)
 
 
+@rule("posv", "posv_rcond", "gesv", "gesv_rcond")
+@by
 def _factor_and_solve(op: Operation, a, b):
     *leaves, norm = traced(_factorisation(op).held, lax.stop_gradient(a))
     # The gradient gets the sharding of A.
@@ -167,6 +179,7 @@ def _factor_and_solve(op: Operation, a, b):
 # The triangles of Cholesky factors.
 
 
+@rule("cholesky_to_scipy")
 def _unpack(op: Operation, primals, tangents):
     (work, info), (da, _) = primals, tangents
     (c,) = traced(op, work, info)
@@ -186,6 +199,8 @@ def _tangent_of_triangle(op: Operation, c, da):
     return dl if op.lower else adjoint(dl)
 
 
+@rule("residual")
+@by
 def _multiply_and_add(op: Operation, a, b, x):
     """B - op(A) X, or with a triangle of A."""
     times = op
@@ -199,6 +214,7 @@ def _multiply_and_add(op: Operation, a, b, x):
 # Determinants and inverses.
 
 
+@rule("logdet")
 def _logdet(op: Operation, primals, tangents):
     (work, info), (da, _) = primals, tangents
     invert = operation("potri", op.public, storage=op.storage, engine=op.engine)
@@ -206,12 +222,13 @@ def _logdet(op: Operation, primals, tangents):
     return traced(op, work, info), (jnp.sum((inverse.conj() * da).real),)
 
 
+@rule("det")
 def _det(op: Operation, primals, tangents):
     (work, pivots), (da, _) = primals, tangents
     det, sign, logabs = traced(op, work, pivots)
     is_singular = sign == 0  # unlike det, it does not underflow
     if op.logarithmic:
-        matrix = _inverse_transposed(op, is_singular, work, pivots)
+        matrix = _inverse_if_any(op, is_singular, work, pivots)
     else:
         matrix = _cofactors_or_inverse(op, is_singular, work, pivots)
     change = jnp.sum(matrix * da)
@@ -234,7 +251,7 @@ def _cofactors_or_inverse(op: Operation, is_singular, work, pivots):
 def _(op, primals, tangents):
     """Second derivatives of determinants at singular matrices are NaN."""
     is_singular, work, pivots = primals
-    inverse = lambda work: _inverse_transposed(op, is_singular, work, pivots)  # noqa: E731
+    inverse = lambda work: _inverse_if_any(op, is_singular, work, pivots)  # noqa: E731
     _, change = jax.jvp(inverse, (work,), tangents[1:2])
     change = change * jnp.where(is_singular, jnp.nan, 1)
     return _cofactors_or_inverse(op, *primals), change
@@ -249,32 +266,43 @@ def _one_of_both(op: Operation):
     @jax.jit
     def run(is_singular, work, pivots):
         of_singular = lambda: cofactors.of_singular(op, work, pivots)  # noqa: E731
-        of_regular = lambda: _inverse_transposed(op, is_singular, work, pivots)  # noqa: E731
+        of_regular = lambda: _inverse_if_any(op, is_singular, work, pivots)  # noqa: E731
         return lax.cond(is_singular, of_singular, of_regular)
 
     return batchable(run, None, (False,))
 
 
-def _inverse_transposed(op: Operation, is_singular, work, pivots):
-    """A^-T from the factor of A that ``op`` takes; NaN if there is none."""
-    info = is_singular.astype(jnp.int32)
+def _inverse_if_any(op: Operation, is_singular, work, pivots):
+    """A^-T from the factor; NaN if A is singular."""
+    return inverse_transposed(op, work, pivots, is_singular.astype(jnp.int32))
+
+
+def inverse_transposed(op: Operation, *leaves):
+    """A^-T, in the sharding of the factor that ``op`` takes; NaN if there is none."""
+    fields = {"order": op.order, "storage": op.storage, "engine": op.engine}
+    if op.family == "cholesky":
+        return traced(operation("potri", op.public, **fields), *leaves)[0].conj()
     if op.storage == "rows":
-        invert = operation("getri_transposed", op.public, engine=op.engine)
-        return traced(invert, work, pivots, info)[0]
-    invert = operation("getri", op.public, storage=op.storage, engine=op.engine)
-    (inverse,) = traced(invert, work, pivots, info)
-    return transposed(inverse, jax.typeof(work).sharding)
+        return traced(operation("getri_transposed", op.public, **fields), *leaves)[0]
+    (inverse,) = traced(operation("getri", op.public, **fields), *leaves)
+    return transposed(inverse, jax.typeof(leaves[0]).sharding)
 
 
+def between_inverses(op: Operation, leaves, x):
+    """(A^-1 X A^-1)^T by two solves with the factor that ``op`` takes."""
+    solve = with_factor(op, 1, storage=op.storage, engine=op.engine)
+    (right,), _ = solved(solve, *leaves, x)
+    right = transposed(right, jax.typeof(x).sharding)
+    return solved(solve._replace(trans=1), *leaves, right)[0][0]
+
+
+@rule("potri", "getri", "getri_transposed")
 def _inverse(op: Operation, primals, tangents):
     (inverse,) = traced(op, *primals)
-    here = jax.typeof(inverse).sharding
-    solve = with_factor(op, 1, storage=op.storage, engine=op.engine)
-    (right,), _ = solved(solve, *primals, tangents[0])
-    (left,), _ = solved(solve._replace(trans=1), *primals, transposed(right, here))
+    here, change = jax.typeof(inverse).sharding, between_inverses(op, primals, tangents[0])
     if op.routine == "getri_transposed":
-        return (inverse,), (-resharded(left, here),)
-    return (inverse,), (-transposed(left, here),)
+        return (inverse,), (-resharded(change, here),)
+    return (inverse,), (-transposed(change, here),)
 
 
 def transposed(x, sharding):
@@ -282,6 +310,8 @@ def transposed(x, sharding):
     return resharded(x.T, sharding)
 
 
+@rule("cholesky_inverse", "lu_inverse")
+@by
 def _factor_and_invert(op: Operation, a):
     *leaves, _ = traced(_factorisation(op), a)
     (inverse,) = traced(with_factor(op, 2), *leaves)
@@ -293,6 +323,7 @@ def _factor_and_invert(op: Operation, a):
 # Norms.
 
 
+@rule("lange")
 def _norm(op: Operation, primals, tangents):
     (a,), (da,) = primals, tangents
     (value,) = traced(op, a)
@@ -307,18 +338,3 @@ def _largest_sum(op: Operation, a):
     if op.order:  # the identity corner counts for nothing
         sums = jnp.where(jnp.arange(len(sums)) < op.order, sums, 0)
     return jnp.max(sums)
-
-
-_RULES = {
-    **dict.fromkeys(("potrf", "getrf"), _factor),
-    **dict.fromkeys(("potrs", "getrs", "trtrs"), by(solved)),
-    **dict.fromkeys(("posv", "posv_rcond", "gesv", "gesv_rcond"), by(_factor_and_solve)),
-    **dict.fromkeys(("cholesky_inverse", "lu_inverse"), by(_factor_and_invert)),
-    **dict.fromkeys(("potri", "getri", "getri_transposed"), _inverse),
-    **dict.fromkeys(("pocon", "gecon"), _constant),
-    "logdet": _logdet,
-    "det": _det,
-    "lange": _norm,
-    "cholesky_to_scipy": _unpack,
-    "residual": by(_multiply_and_add),
-}

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 
 use super::device::Device;
 use super::device::queue::{Event, Lines};
-use super::engine::CusolverMg;
 use super::handle::{Address, Stream};
 use super::seat::Seat;
 use crate::comm::Phase;
@@ -15,8 +14,6 @@ use crate::settings::Float64;
 
 pub struct CudaCommunicator {
     pub seats: Vec<Seat>,
-    /// The vendor's solver of whole matrices that the call uses.
-    pub engine: Option<Arc<CusolverMg>>,
     pub float64: Float64,
     /// For each rank, its announcements.
     announced: Vec<Announced>,
@@ -32,15 +29,10 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl CudaCommunicator {
-    pub fn new(
-        seats: Vec<Seat>,
-        engine: Option<Arc<CusolverMg>>,
-        float64: Float64,
-    ) -> CudaCommunicator {
+    pub fn new(seats: Vec<Seat>, float64: Float64) -> CudaCommunicator {
         let ranks = seats.len();
         CudaCommunicator {
             seats,
-            engine,
             float64,
             announced: (0..ranks).map(|_| Mutex::default()).collect(),
             barriers: (0..ranks).map(|_| Mutex::default()).collect(),

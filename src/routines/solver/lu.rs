@@ -163,29 +163,23 @@ pub fn prepare<T: Scalar>(
     Ok(())
 }
 
-/// The magnitude of A, or of its factor: the largest pivot is at least the largest entry of the
-/// first column.
+/// The magnitude of A, or of its factor; none if that has no inverse. The largest pivot is at least
+/// the largest entry of the first column.
 fn magnitude<T: Scalar>(
     job: &Solver<T>,
     worker: &mut impl Worker<T>,
-    scale: &mut Option<f64>,
-) -> Step<f64> {
-    match *scale {
-        Some(known) => Ok(known),
-        None => Ok(*scale.insert(job.largest_on_diagonal(worker)?)),
-    }
+    scale: Option<f64>,
+) -> Step<Option<f64>> {
+    let found = match scale {
+        Some(known) => known,
+        None => job.largest_on_diagonal(worker)?,
+    };
+    Ok((job.info() == 0).then_some(found))
 }
 
 /// Solves with the factor, if there is one.
-pub fn solve<T: Scalar>(
-    job: &Solver<T>,
-    worker: &mut impl Worker<T>,
-    scale: &mut Option<f64>,
-) -> Step {
-    let scale = magnitude(job, worker, scale)?;
-    if job.info() != 0 {
-        return Ok(());
-    }
+pub fn solve<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, scale: Option<f64>) -> Step {
+    let Some(scale) = magnitude(job, worker, scale)? else { return Ok(()) };
     let (sweeps, interchange) = sweeps(job.options.op_on_b(job.options.op));
     job.solve(worker, &sweeps, Some(interchange), scale)
 }
@@ -197,15 +191,8 @@ pub fn condition<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Ste
     })
 }
 
-pub fn invert<T: Scalar>(
-    job: &Solver<T>,
-    worker: &mut impl Worker<T>,
-    scale: &mut Option<f64>,
-) -> Step {
-    let scale = magnitude(job, worker, scale)?;
-    if job.info() != 0 {
-        return Ok(());
-    }
+pub fn invert<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, scale: Option<f64>) -> Step {
+    let Some(scale) = magnitude(job, worker, scale)? else { return Ok(()) };
     worker.keep_subnormals(inverse_near_underflow::<T>(scale));
     let (panels, more) = job.panels(worker.worker());
     let pivots = job.pivots(worker.worker());

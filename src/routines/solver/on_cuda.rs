@@ -10,11 +10,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::call_memory::CallMemory;
-use super::engine::cusolvermg::{CusolverMg, enlist, shard};
-use super::engine::native::Native;
-use super::engine::{self, Performs};
+use super::engine::{self, CudaEngine};
 use super::job::Solver;
-use super::operands::Problem;
+use super::operands::{Problem, shard};
 use super::options::Options;
 use super::routine::{Family, Stage};
 use super::sizes::{Machine, Sizes};
@@ -24,7 +22,6 @@ use crate::device::cpu::float_mode::FloatMode;
 use crate::device::cuda::communicator::{CudaCommunicator, CudaMemory};
 use crate::device::cuda::device::Device;
 use crate::device::cuda::device::tools::Tools;
-use crate::device::cuda::engine::CusolverMg as CusolverMgCall;
 use crate::device::cuda::handle::Address;
 use crate::device::cuda::rank_scratch::{Needs, RankScratch, blas_workspace};
 use crate::device::cuda::seat::Seat;
@@ -175,8 +172,9 @@ struct Brought {
 }
 
 /// The call that all ranks share.
-struct Shared<T> {
+struct Shared<T: Scalar> {
     solver: Solver<T>,
+    engine: CudaEngine<T>,
     cuda_comm: Arc<CudaCommunicator>,
     clique: Option<Arc<Clique>>,
     /// Where ranks that have reached the end wait for the others.
@@ -184,11 +182,7 @@ struct Shared<T> {
 }
 
 impl<T: Scalar> Shared<T> {
-    fn new(
-        options: Options,
-        engine: Option<Arc<CusolverMgCall>>,
-        brought: Vec<Brought>,
-    ) -> Result<Self> {
+    fn new(options: Options, engine: CudaEngine<T>, brought: Vec<Brought>) -> Result<Self> {
         let calls: Vec<Call> = brought.iter().map(|b| b.call.clone()).collect();
         let problem = options.problem(calls.len(), &calls)?;
         let device = alike(&options, &brought)?;
@@ -197,8 +191,7 @@ impl<T: Scalar> Shared<T> {
         let scratches: Vec<RankScratch> = brought.iter().map(|b| b.scratch).collect();
         let seats = brought.into_iter().map(|b| b.seat).collect();
         // Once for all ranks, so that they all multiply the same way.
-        let cuda_comm =
-            Arc::new(CudaCommunicator::new(seats, engine, float64_of::<T>(&options, &device)));
+        let cuda_comm = Arc::new(CudaCommunicator::new(seats, float64_of::<T>(&options, &device)));
         let memory = Box::new(CudaMemory(cuda_comm.clone()));
         // SAFETY: *memory*: scratch of `needs`, which XLA keeps until the handlers return.
         let call_memory =
@@ -206,7 +199,7 @@ impl<T: Scalar> Shared<T> {
         let solver = Solver::new(options, problem, calls, since, sizes, call_memory)?;
         let clique = clique(&options, &cuda_comm, &scratches)?;
         let ends = Hosts::new(options.routine.name, cuda_comm.seats.len(), None);
-        Ok(Shared { solver, cuda_comm, clique, ends })
+        Ok(Shared { solver, engine, cuda_comm, clique, ends })
     }
 
     /// One rank's part, to the end.
@@ -226,11 +219,8 @@ impl<T: Scalar> Shared<T> {
             // XLA's threads flush subnormal numbers.
             let mode = FloatMode::current();
             FloatMode::IEEE.enter();
-            let engine: &dyn Performs<T, CudaWorker> = match self.cuda_comm.engine {
-                None => &Native,
-                Some(_) => &CusolverMg,
-            };
-            let steps = catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut worker, engine)));
+            let steps =
+                catch_unwind(AssertUnwindSafe(|| self.solver.steps(&mut worker, &*self.engine)));
             mode.enter();
             steps.map_or_else(caught, drop);
             worker.close()
@@ -267,7 +257,7 @@ impl<T: Scalar> Shared<T> {
     /// Finishes the call, after all ranks have reached its end.
     fn end(&self) -> Result<()> {
         let failure = self.solver.comm.failure();
-        let closed = self.cuda_comm.engine.as_ref().map_or(Ok(()), |e| e.close(failure.is_some()));
+        let closed = self.engine.close(failure.is_some());
         if let (Some(_), Some(cliques)) = (&self.clique, self.cuda_comm.seats[0].device.cliques()) {
             cliques.done();
         }
@@ -323,11 +313,10 @@ fn run<T: Scalar>(site: &CudaSolver, part: &mut Part) -> Result<()> {
     let call = Call::new(rank, part.number(), args, rets);
     let problem = options.problem(part.world, std::slice::from_ref(&call))?;
     let device = part.device().clone();
-    engine::of(&options).check(&options, &problem)?;
     let tile = || Sizes::on_cuda::<T>(&options, &problem, &device).columns().widest();
-    let engine = enlist::<T>(&options, &problem, tile, part, &call)?;
+    let engine = engine::on_cuda::<T>(&options, &problem, tile, part, &call)?;
     let mut tools = device.tools()?;
-    let bytes = engine.as_ref().map_or(0, |engine| engine.bytes(rank));
+    let bytes = engine.workspace(rank);
     let prepared = prepare::<T>(&options, &problem, part, call, &mut tools, bytes, since);
     let shared = prepared.and_then(|brought| {
         let scratch = brought.scratch;

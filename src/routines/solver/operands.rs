@@ -49,6 +49,12 @@ impl Problem {
     }
 }
 
+/// An address in the rank's matrices, to query sizes.
+pub fn shard(call: &Call) -> u64 {
+    let matrices = call.rets.iter().chain(&call.args);
+    matrices.map(|b| b.as_ptr().addr() as u64).next().unwrap_or_default()
+}
+
 /// What the buffers of a call are checked against.
 pub struct Expected<'a> {
     pub name: &'a str,

@@ -2,17 +2,21 @@
 
 use super::*;
 use crate::device::Device as Kernels;
-use crate::device::cuda::engine::WholeStep;
+use crate::device::cuda::engine::{CusolverMg, WholeStep};
 
 impl CudaWorker<'_> {
-    /// A step of the vendor's solver of whole matrices, which the call has. All ranks call this, and
-    /// it ends with a barrier.
-    pub fn whole<T: Scalar>(&mut self, a: &DistMatrix<T>, step: WholeStep<T>) -> Step {
+    /// A step of the vendor's solver of whole matrices. All ranks call this, and it ends with a
+    /// barrier.
+    pub fn whole<T: Scalar>(
+        &mut self,
+        engine: &CusolverMg,
+        a: &DistMatrix<T>,
+        step: WholeStep<T>,
+    ) -> Step {
         let (cuda_comm, rank) = (self.cuda_comm, self.rank);
         if a.n() == 0 {
             return Ok(());
         }
-        let Some(engine) = &cuda_comm.engine else { return Err(self.fail_with(no_engine())) };
         let seats = &cuda_comm.seats;
         let sides = match step {
             WholeStep::Solve { x, conjugated, .. } => x.map(|x| (x, conjugated)),
@@ -63,9 +67,4 @@ impl CudaWorker<'_> {
         }
         Ok(())
     }
-}
-
-fn no_engine() -> Error {
-    let text = "meshsolve: expected a call with an engine; this is a defect of meshsolve";
-    Error::new(Kind::Internal, text)
 }

@@ -4,19 +4,18 @@
 use std::sync::Arc;
 
 use super::native::Native;
-use super::{Engine, Performs, is_vendors};
+use super::{CudaEngine, Engine, Performs, is_vendors};
 use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::call::Call;
 use crate::comm::{Comm, Step};
 use crate::device::cuda::engine::{self, Asked, WholeStep};
-use crate::device::cuda::handle::Address;
 use crate::device::cuda::worker::CudaWorker;
 use crate::error::{Error, Result};
 use crate::layout::{Distribution, Mapping};
 use crate::matrix::Cells;
 use crate::routines::Part;
 use crate::routines::solver::job::Solver;
-use crate::routines::solver::operands::Problem;
+use crate::routines::solver::operands::{Problem, shard};
 use crate::routines::solver::options::{Options, Rhs};
 use crate::routines::solver::routine::{Family, Stage};
 use crate::routines::solver::{cholesky, lu};
@@ -73,7 +72,16 @@ impl Engine for CusolverMg {
     }
 }
 
-impl<T: Scalar> Performs<T, CudaWorker<'_>> for CusolverMg {
+/// The engine in a call.
+struct InCall {
+    mg: Arc<engine::CusolverMg>,
+}
+
+impl<T: Scalar> Performs<T, CudaWorker<'_>> for InCall {
+    fn workspace(&self, rank: usize) -> usize {
+        self.mg.bytes(rank)
+    }
+
     fn perform(
         &self,
         stage: Stage,
@@ -81,74 +89,82 @@ impl<T: Scalar> Performs<T, CudaWorker<'_>> for CusolverMg {
         worker: &mut CudaWorker,
         scale: &mut Option<f64>,
     ) -> Step {
-        if !self.performs(&job.options, stage) {
+        if !CusolverMg.performs(&job.options, stage) {
             return Native.perform(stage, job, worker, scale);
         }
         match stage {
             Stage::Potrf => {
                 cholesky::prepare(job, worker, scale, true)?;
-                worker.whole(&job.a(worker), WholeStep::Potrf)
+                worker.whole(&self.mg, &job.a(worker), WholeStep::Potrf)
             }
             Stage::Getrf => {
                 lu::prepare(job, worker, scale)?;
                 let pivots = job.pivots(worker.worker());
-                worker.whole(&job.a(worker), WholeStep::Getrf(pivots.own()))?;
+                worker.whole(&self.mg, &job.a(worker), WholeStep::Getrf(pivots.own()))?;
                 worker.replicate(&pivots, 0)
             }
             // All workers know of a failure.
             _ if job.info() != 0 => Ok(()),
             Stage::CholeskySolve => {
-                solve(job, worker, None, cholesky::solves_with_conjugate(job, job.options.op))
+                let conjugated = cholesky::solves_with_conjugate(job, job.options.op);
+                self.solve(job, worker, None, conjugated)
             }
             Stage::LuSolve => {
                 let (op, pivots) =
                     (job.options.op_on_b(job.options.op), job.pivots(worker.worker()));
-                solve(job, worker, Some(pivots.own()), op.conjugates())
+                self.solve(job, worker, Some(pivots.own()), op.conjugates())
             }
             _ => {
                 cholesky::prepare_inverse(job, worker, scale)?;
-                worker.whole(&job.a(worker), WholeStep::Potri)?;
+                worker.whole(&self.mg, &job.a(worker), WholeStep::Potri)?;
                 mirror_triangle(worker, &job.a(worker), Missing::Upper, true)
             }
         }
     }
-}
 
-/// Solves with its factor for all right-hand sides.
-fn solve<T: Scalar>(
-    job: &Solver<T>,
-    worker: &mut CudaWorker,
-    pivots: Option<Cells<i32>>,
-    conjugated: bool,
-) -> Step {
-    let (index, distributed) = (worker.worker(), job.options.rhs == Rhs::Columns);
-    let x = (index == 0 || distributed).then(|| job.x_block(index));
-    worker.whole(&job.a(worker), WholeStep::Solve { x, pivots, conjugated })?;
-    worker.barrier()?;
-    if !distributed {
-        let x = job.replicated(index, |rank| job.x_block(rank));
-        worker.replicate(&x, 0)?;
+    fn close(&self, failed: bool) -> Result<()> {
+        self.mg.close(failed)
     }
-    worker.barrier()
 }
 
-/// The grid of devices and the descriptions of matrices, if the call has work for the engine; all
-/// ranks meet for it.
-pub fn enlist<T: Scalar>(
+impl InCall {
+    /// Solves with its factor for all right-hand sides.
+    fn solve<T: Scalar>(
+        &self,
+        job: &Solver<T>,
+        worker: &mut CudaWorker,
+        pivots: Option<Cells<i32>>,
+        conjugated: bool,
+    ) -> Step {
+        let (index, distributed) = (worker.worker(), job.options.rhs == Rhs::Columns);
+        let x = (index == 0 || distributed).then(|| job.x_block(index));
+        let step = WholeStep::Solve { x, pivots, conjugated };
+        worker.whole(&self.mg, &job.a(worker), step)?;
+        worker.barrier()?;
+        if !distributed {
+            let x = job.replicated(index, |rank| job.x_block(rank));
+            worker.replicate(&x, 0)?;
+        }
+        worker.barrier()
+    }
+}
+
+/// The engine for a call, in which all ranks meet; the native one if the call has no work for it.
+pub fn for_call<T: Scalar>(
     options: &Options,
     problem: &Problem,
     tile: impl Fn() -> usize,
     part: &mut Part,
     call: &Call,
-) -> Result<Option<Arc<engine::CusolverMg>>> {
+) -> Result<CudaEngine<T>> {
     let asked = asked(options, problem);
     if asked.is_nothing() || problem.n == 0 {
-        return Ok(None);
+        return Ok(Arc::new(Native));
     }
     let member = engine::Member { device: part.device().clone(), shard: shard(call) };
     let (n, tile) = (problem.n, tile());
     let make = |members| engine::CusolverMg::new::<T>(members, n, tile, asked).map(Arc::new);
-    part.gather(member, make).map(Some)
+    Ok(Arc::new(InCall { mg: part.gather(member, make)? }))
 }
 
 /// The requests of the routine.
@@ -164,12 +180,6 @@ fn asked(options: &Options, problem: &Problem) -> Asked {
         rhs: if potrs || getrs { problem.rhs } else { 0 },
         distributed: options.rhs == Rhs::Columns,
     }
-}
-
-/// An address in the rank's matrices, to query sizes.
-pub fn shard(call: &Call) -> Address {
-    let matrices = call.rets.iter().chain(&call.args);
-    matrices.map(|b| b.as_ptr().addr() as Address).next().unwrap_or_default()
 }
 
 /// The widest tile column that the engine accepts for routines of a family.

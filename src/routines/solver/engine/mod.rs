@@ -1,19 +1,24 @@
 //! Engines: who performs the stages of a call. The native one has this library's own algorithms for
 //! every stage. A vendor's engine performs some of them, and leaves the others to the native one.
 //!
-//! A new engine is a file here, an `EngineName` and a line of `of`. The caller of its workers gives it
-//! to `Solver::steps`: `on_cuda.rs` for CUDA devices, `run.rs` for CPU devices.
+//! A new engine is a file here, an `EngineName`, a line of `of` and one of `on_cuda`. On CPU devices
+//! `run.rs` has the native one alone.
 
 pub mod cusolvermg;
 pub mod native;
+
+use std::sync::Arc;
 
 use super::job::Solver;
 use super::operands::Problem;
 use super::options::{EngineName, Options};
 use super::routine::Stage;
+use crate::call::Call;
 use crate::comm::Step;
 use crate::device::Worker;
+use crate::device::cuda::worker::CudaWorker;
 use crate::error::Result;
+use crate::routines::Part;
 use crate::scalar::Scalar;
 use crate::settings::Float64;
 
@@ -44,8 +49,12 @@ pub fn is_vendors(options: &Options, stage: Stage) -> bool {
     options.routine.has(stage) && of(options).performs(options, stage)
 }
 
-/// An engine for workers of one kind, which performs the stages of a call.
-pub trait Performs<T: Scalar, W: Worker<T>> {
+/// The engine of one call, for workers of one kind: it performs the stages.
+pub trait Performs<T: Scalar, W: Worker<T>>: Send + Sync {
+    /// Bytes of a rank's memory that it needs in addition to the scratch of this library's algorithms.
+    fn workspace(&self, _rank: usize) -> usize {
+        0
+    }
     /// One worker's part of a stage. `scale` is the magnitude of A, once a stage has found it.
     fn perform(
         &self,
@@ -54,4 +63,27 @@ pub trait Performs<T: Scalar, W: Worker<T>> {
         worker: &mut W,
         scale: &mut Option<f64>,
     ) -> Step;
+    /// Ends the call, which may have failed. All workers have returned.
+    fn close(&self, _failed: bool) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// An engine for the ranks of a call on CUDA devices.
+pub type CudaEngine<T> = Arc<dyn for<'w> Performs<T, CudaWorker<'w>>>;
+
+/// The engine of a call on CUDA devices, chosen by each of its ranks. An engine may let all meet.
+/// `tile` gives the width of the tile columns.
+pub fn on_cuda<T: Scalar>(
+    options: &Options,
+    problem: &Problem,
+    tile: impl Fn() -> usize,
+    part: &mut Part,
+    call: &Call,
+) -> Result<CudaEngine<T>> {
+    of(options).check(options, problem)?;
+    match options.engine {
+        EngineName::Native => Ok(Arc::new(native::Native)),
+        EngineName::CusolverMg => cusolvermg::for_call(options, problem, tile, part, call),
+    }
 }
