@@ -34,6 +34,7 @@ mod transpose_skinny;
 mod transpose_square;
 #[path = "../transposition/mod.rs"]
 mod transposition;
+mod update;
 
 /// The solvers' routines on CPU devices, as call sites without XLA.
 mod on_cpu_devices {

@@ -1,5 +1,5 @@
-//! The backend of CPU devices: workers are threads, tile kernels come from faer, panels are read in
-//! place.
+//! The backend of CPU devices: workers are threads, tile kernels come from faer, products from
+//! `product`, panels are read in place.
 
 mod blas;
 mod candidate;
@@ -7,6 +7,7 @@ pub mod float_mode;
 mod getrf;
 mod norm;
 mod panel;
+pub mod product;
 mod scratch;
 mod sizes;
 mod strip;

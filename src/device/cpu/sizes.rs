@@ -1,11 +1,13 @@
 //! How many workers a call has, and the sizes of their scratch.
 
+use super::product::Units;
+use crate::scalar::Scalar;
 use crate::transpose;
 
 /// Bytes of packed panel that a worker keeps in cache.
 const PACK_BYTES: usize = 512 << 10;
 /// Bytes of tiles that are packed at a time. They multiply the panel.
-const TILES_BYTES: usize = 640 << 10;
+const TILES_BYTES: usize = 2 << 20;
 /// Bytes between packed columns, so they do not all map to the same sets of the first-level cache.
 pub(super) const LINE: usize = 64;
 
@@ -31,8 +33,14 @@ pub(super) fn packed_elements<T>(width: usize) -> usize {
     (packed_rows::<T>(width).max(width) + LINE / size_of::<T>()) * width
 }
 
+/// Elements of a packed tile of this width.
+pub(super) fn tile_elements<T: Scalar>(width: usize) -> usize {
+    width * Units::of::<T>().map_or(width, |units| width.next_multiple_of(units.cols))
+}
+
 /// Elements of a worker's scratch for packing, for so many tile columns of `width` columns.
-pub fn scratch_elements<T>(width: usize, tiles: usize) -> usize {
-    let most = TILES_BYTES / (width * width).max(1) / size_of::<T>();
-    packed_elements::<T>(width) + tiles.clamp(1, most.max(1)) * width * width
+pub fn scratch_elements<T: Scalar>(width: usize, tiles: usize) -> usize {
+    let tile = tile_elements::<T>(width);
+    let most = TILES_BYTES / tile.max(1) / size_of::<T>();
+    packed_elements::<T>(width) + tiles.clamp(1, most.max(1)) * tile
 }

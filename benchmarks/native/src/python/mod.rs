@@ -49,11 +49,19 @@ fn peak_flops(py: Python<'_>, dtype: &str, threads: usize) -> PyResult<(f64, &'s
 }
 
 /// Operations per second of the product with which factorisations update their tiles, packing
-/// included. It is the first update of an LU factorisation of order n by `workers` workers.
+/// included. It is the first update of an LU factorisation of order n by `workers` workers, with
+/// tiles of `width` columns or those of the solvers.
 #[pyfunction]
-fn update_flops(py: Python<'_>, dtype: &str, n: usize, workers: usize) -> PyResult<f64> {
+#[pyo3(signature = (dtype, n, workers, width=None))]
+fn update_flops(
+    py: Python<'_>,
+    dtype: &str,
+    n: usize,
+    workers: usize,
+    width: Option<usize>,
+) -> PyResult<f64> {
     let dtype = solver_dtype(dtype)?;
-    let width = solver::cpu_tile_width(n, dtype, workers);
+    let width = width.unwrap_or_else(|| solver::cpu_tile_width(n, dtype, workers));
     Ok(py.detach(
         || dispatch!(dtype, T => baselines::update_flops::<T>(n, width, workers), else => f64::NAN),
     ))

@@ -1,6 +1,10 @@
 //! The four element types of the solvers, and the dispatch from a run-time dtype to one of them. To
 //! add a dtype, add a variant of `DType`, a line of `scalar!` and a line of `dispatch!`.
 
+mod lanes;
+
+pub use lanes::Lanes;
+
 use std::ops::{Add, AddAssign, Mul, Neg};
 
 use faer::traits::ComplexField;
@@ -59,7 +63,7 @@ impl DType {
 
 /// An element type that the solvers work in.
 pub trait Scalar:
-    ComplexField<Real: Copy + PartialOrd>
+    ComplexField<Real: PartialOrd + Lanes>
     + Copy
     + Neg<Output = Self>
     + Add<Output = Self>

@@ -1,11 +1,6 @@
 //! One worker of a call on CPU devices: a thread.
-//!
-//! The trailing update packs both factors of its products into contiguous scratch. First it packs
-//! the tiles that multiply the panel, for as many of the worker's tile columns as fit. Then it
-//! packs the panel, a block of rows at a time. That block stays in the second-level cache and
-//! serves all tiles. Packing matters because columns are n elements apart; with n a power of two
-//! they all map to the same few cache sets. Of wide tiles (`options.rs`) only one fits. A block of
-//! the panel would serve that one alone, so it is not packed.
+
+mod update;
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -20,7 +15,8 @@ use super::float_mode::FloatMode;
 use super::getrf::swap_rows;
 use super::norm;
 use super::panel::GroupPanel;
-use super::sizes::{LINE, packed_elements, packed_rows, shared_elements};
+use super::product::{self, Units};
+use super::sizes::{LINE, packed_elements, packed_rows, shared_elements, tile_elements};
 use crate::comm::{Comm, Communicator, Group, Members, Phase, Step};
 use crate::device::{Device, Moduli, Op, Side, Squares, Triangle, Update, Worker};
 use crate::layout::{GlobalRow, TileColumn};
@@ -62,6 +58,8 @@ pub struct CpuWorker<'a, T> {
     widest: usize,
     /// Memory for packed tiles.
     tiles: Cells<'a, T>,
+    /// Of the product kernel; without one, faer does all products.
+    units: Option<Units>,
     potrf: MemBuffer,
     since: Instant,
     /// Operations that take time are its spans.
@@ -90,10 +88,17 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
             pack: scratch.sub(0, 0, packed, 1),
             widest: widest_tile,
             tiles: scratch.rows_from(packed),
+            units: Units::of::<T>(),
             potrf: blas::potrf_scratch::<T>(widest_tile),
             since: Instant::now(),
             trace: comm.trace().map(|call| call.worker(worker)),
         }
+    }
+
+    /// The same worker with all products by faer, as on processors without a kernel.
+    #[cfg(feature = "internals")]
+    pub fn without_kernel(self) -> Self {
+        CpuWorker { units: None, ..self }
     }
 
     /// Does `work` as a span of the trace, if there is one. Spans within it are none.
@@ -164,67 +169,6 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         }
         blas::trsm(self.read(a), triangle, op, self.write(x));
         mode.enter();
-    }
-
-    /// `Device::update` for at most as many targets as packed tiles fit.
-    fn update_some(
-        &mut self,
-        a: &DistMatrix<T>,
-        panel: &Panel<T>,
-        targets: &[TileColumn],
-        update: Update,
-        within: &Range<GlobalRow>,
-    ) {
-        let (columns, of_panel) = (a.columns(), panel.diagonal_rows());
-        let rows = match update {
-            Update::Cholesky => columns.tile(targets[0]).rows().start..a.all_rows().end,
-            Update::Lu => of_panel.end..a.all_rows().end,
-            Update::Above => a.all_rows().start..of_panel.start,
-        };
-        let (first_row, end_row) = (rows.start.max(within.start), rows.end.min(within.end));
-        if first_row >= end_row {
-            return;
-        }
-        let (tiles, size) = (self.tiles, self.widest * self.widest);
-        let other = |index: usize, j: TileColumn| {
-            let (rows, width) = (of_panel.end - of_panel.start, columns.tile(j).width);
-            tiles.rows_from(index * size).by_columns(rows, width, rows)
-        };
-        for (index, &j) in targets.iter().enumerate() {
-            match update {
-                Update::Cholesky => {
-                    let tile = panel.rows(columns.tile(j).rows());
-                    self.mirror(tile, other(index, j), false, true);
-                }
-                Update::Lu | Update::Above => {
-                    self.copy(a.tile(panel.tile().row(), j), other(index, j));
-                }
-            }
-        }
-        // Blocks of rows start at multiples of their height for every target. So the arithmetic
-        // does not depend on which worker does it.
-        let aligned = first_row.get() / self.pack_rows * self.pack_rows;
-        for start in (aligned..end_row.get()).step_by(self.pack_rows).map(GlobalRow::new) {
-            // The next wait would notice, but an update of a large matrix takes a second.
-            if self.comm.is_stopped() {
-                return;
-            }
-            let (top, end) = (start.max(first_row), (start + self.pack_rows).min(end_row));
-            let rows = panel.rows(top..end);
-            // For a single product the copy costs more than it saves.
-            let rows = if targets.len() > 1 { self.packed(rows) } else { rows };
-            for (index, &j) in targets.iter().enumerate() {
-                let from = match update {
-                    Update::Cholesky => top.max(columns.tile(j).rows().start),
-                    Update::Lu | Update::Above => top,
-                };
-                if from >= end {
-                    break;
-                }
-                let (c, rows) = (a.rows_of(j, from..end), rows.rows_from(from - top));
-                self.gemm(c, -T::ONE, rows, Op::None, other(index, j));
-            }
-        }
     }
 }
 
@@ -383,7 +327,7 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
         update: Update,
         within: Range<GlobalRow>,
     ) {
-        let most = (self.tiles.rows() / (self.widest * self.widest).max(1)).max(1);
+        let most = (self.tiles.rows() / tile_elements::<T>(self.widest).max(1)).max(1);
         loop {
             let some: Vec<_> = targets.by_ref().take(most).collect();
             if some.is_empty() {
@@ -410,7 +354,14 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
     }
 
     fn gemm(&mut self, c: Cells<T>, alpha: T, a: Cells<T>, op: Op, b: Cells<T>) {
-        blas::gemm(self.write(c), alpha, self.read(a), op, self.read(b));
+        let (c, a, b) = (self.write(c), self.read(a), self.read(b));
+        let memory = [self.pack, self.tiles].map(|memory| blas::column_mut(self.write(memory), 0));
+        let sizes = [self.pack.rows(), self.tiles.rows()];
+        let blocks = |units| product::Blocks::new(&c, alpha, b.nrows(), units, sizes);
+        match self.units.and_then(blocks) {
+            Some(blocks) => product::gemm(c, alpha == -T::ONE, a, op, b, blocks, memory),
+            None => blas::gemm(c, alpha, a, op, b),
+        }
     }
 
     fn add(&mut self, c: Cells<T>, s: Cells<T>) {

@@ -1,0 +1,212 @@
+//! Products of all sizes around a unit against sums by definition, with the kernel of this processor
+//! and with kernels of both shapes on emulated registers.
+
+use faer::{Mat, MatMut};
+use pulp::{Scalar256b, Scalar512b, Simd};
+
+use super::tile::{AVX2, AVX512, Product, Shape};
+use super::{Blocks, Packed, Units, gemm, multiply};
+use crate::device::Op;
+use crate::scalar::Scalar;
+
+/// Small whole numbers, so that sums are exact in every order. Im differs from Re.
+fn matrix<T: Scalar>(rows: usize, cols: usize, seed: usize) -> Mat<T> {
+    let part = |i: usize, j: usize, p: usize| ((i * 7 + j * p + seed) % 11) as f64 - 5.0;
+    Mat::from_fn(rows, cols, |i, j| T::of_parts(part(i, j, 3), part(i, j, 5)))
+}
+
+fn product<T: Scalar>(a: &Mat<T>, b: &Mat<T>, i: usize, j: usize) -> T {
+    (0..a.ncols()).fold(T::ZERO, |sum, p| sum + a[(i, p)] * b[(p, j)])
+}
+
+/// What `run` makes of rows `first..` of C, in a matrix with a frame that must stay as it is.
+fn check<T: Scalar>(
+    (rows, cols, depth): (usize, usize, usize),
+    first: usize,
+    negated: bool,
+    units: Units,
+    run: impl Fn(MatMut<T>, &Packed<T>, &Packed<T>),
+) {
+    const FRAME: usize = 3;
+    let (a, b) = (matrix::<T>(rows, depth, 1), matrix::<T>(depth, cols, 2));
+    let before = matrix::<T>(rows + 2 * FRAME, cols + 2 * FRAME, 3);
+    let memory = |unit, lines| vec![T::NAN; Packed::<T>::elements(unit, lines, depth)];
+    let (mut left, mut right) = (memory(units.rows, rows), memory(units.cols, cols));
+    let left = Packed::new(a.as_ref(), false, units.rows, &mut left);
+    let right = Packed::new(b.transpose(), false, units.cols, &mut right);
+    let mut after = before.clone();
+    run(after.as_mut().submatrix_mut(FRAME + first, FRAME, rows - first, cols), &left, &right);
+    for j in 0..after.ncols() {
+        for i in 0..after.nrows() {
+            let inside = (FRAME + first..FRAME + rows).contains(&i);
+            let change = match (i, j) {
+                _ if !inside || !(FRAME..FRAME + cols).contains(&j) => T::ZERO,
+                _ => product(&a, &b, i - FRAME, j - FRAME),
+            };
+            let expected = before[(i, j)] + if negated { -change } else { change };
+            let case = format!("{rows} x {cols} x {depth} from row {first}, at ({i}, {j})");
+            assert_eq!(after[(i, j)], expected, "{:?} {case}", T::DTYPE);
+        }
+    }
+}
+
+/// All numbers of rows and columns up to two units and some, from all first rows of the first unit.
+fn check_all<T: Scalar>(
+    units: Units,
+    run: impl Fn(MatMut<T>, bool, &Packed<T>, usize, &Packed<T>),
+) {
+    let one = |rows, cols, depth, first, negated| {
+        check::<T>((rows, cols, depth), first, negated, units, |c, left, right| {
+            run(c, negated, left, first, right);
+        });
+    };
+    for rows in 1..=2 * units.rows + 1 {
+        for cols in 1..=2 * units.cols + 1 {
+            one(
+                rows,
+                cols,
+                1 + (rows + cols) % 9,
+                (rows / 3 + cols) % rows,
+                (rows + cols) % 2 == 0,
+            );
+        }
+    }
+    for first in 0..=units.rows + 1 {
+        one(3 * units.rows, units.cols, 5, first, false);
+    }
+    for depth in 0..10 {
+        one(units.rows + 1, units.cols + 1, depth, 0, true);
+    }
+}
+
+fn check_kernel<T: Scalar>() {
+    match Units::of::<T>() {
+        Some(units) => check_all::<T>(units, multiply),
+        None => assert!(!cfg!(target_arch = "x86_64") || !is_avx2_there()),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn is_avx2_there() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn is_avx2_there() -> bool {
+    false
+}
+
+#[test]
+fn the_kernel_of_this_processor_multiplies() {
+    check_kernel::<f32>();
+    check_kernel::<f64>();
+    check_kernel::<faer::c32>();
+    check_kernel::<faer::c64>();
+}
+
+/// A kernel of AVX2 on a processor with AVX-512, and each of them as plain code.
+fn check_emulated<T: Scalar>() {
+    fn narrow<T: Scalar>(simd: impl Simd) {
+        let units = units_of::<T>(AVX2);
+        check_all::<T>(units, |c, negated, left, first, right| {
+            let product = Product::new(c, negated, left, first, right);
+            product.run::<_, { AVX2.vectors }, { AVX2.columns }>(simd);
+        });
+    }
+    narrow::<T>(Scalar256b);
+    let units = units_of::<T>(AVX512);
+    check_all::<T>(units, |c, negated, left, first, right| {
+        let product = Product::new(c, negated, left, first, right);
+        product.run::<_, { AVX512.vectors }, { AVX512.columns }>(Scalar512b);
+    });
+}
+
+fn units_of<T: Scalar>(shape: Shape) -> Units {
+    Units::of_shape::<T>(shape)
+}
+
+#[test]
+fn kernels_of_both_shapes_multiply() {
+    check_emulated::<f32>();
+    check_emulated::<f64>();
+    check_emulated::<faer::c32>();
+    check_emulated::<faer::c64>();
+}
+
+#[test]
+fn units_fill_the_registers() {
+    let units = |rows, cols| Units { rows, cols };
+    let of = |shape| {
+        [
+            units_of::<f32>(shape),
+            units_of::<f64>(shape),
+            units_of::<faer::c32>(shape),
+            units_of::<faer::c64>(shape),
+        ]
+    };
+    assert_eq!(of(AVX512), [units(48, 8), units(24, 8), units(24, 4), units(12, 4)]);
+    assert_eq!(of(AVX2), [units(16, 6), units(8, 6), units(8, 3), units(4, 3)]);
+}
+
+/// Products of any strides, in pieces of a few units.
+fn check_gemm<T: Scalar>() {
+    let Some(units) = Units::of::<T>() else { return };
+    for (rows, cols, depth) in [(64, 512, 16), (520, 67, 50), (81, 410, 300)] {
+        for op in [Op::None, Op::Conjugate, Op::Transpose, Op::Adjoint] {
+            for by_rows in [false, true] {
+                let stored = match op.transposes() {
+                    true => matrix::<T>(depth, rows, 1),
+                    false => matrix::<T>(rows, depth, 1),
+                };
+                let b = matrix::<T>(depth, cols, 2);
+                let a = Mat::from_fn(rows, depth, |i, p| {
+                    let x = if op.transposes() { stored[(p, i)] } else { stored[(i, p)] };
+                    if op.conjugates() { T::conj_impl(&x) } else { x }
+                });
+                let mut memory =
+                    [2 * units.rows * 40, 2 * units.cols * 40].map(|n| vec![T::NAN; n]);
+                let [left, right] = &mut memory;
+                let mut c =
+                    if by_rows { matrix::<T>(cols, rows, 3) } else { matrix(rows, cols, 3) };
+                let before = c.clone();
+                let view = if by_rows { c.transpose_mut() } else { c.as_mut() };
+                let blocks = Blocks::new(&view, -T::ONE, depth, units, [left.len(), right.len()]);
+                let blocks = blocks.expect("a product that pays");
+                gemm(view, true, stored.as_ref(), op, b.as_ref(), blocks, [left, right]);
+                for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+                    let at = if by_rows { (j, i) } else { (i, j) };
+                    assert_eq!(c[at], before[at] + -product(&a, &b, i, j), "{op:?} ({i}, {j})");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn products_of_any_strides() {
+    check_gemm::<f32>();
+    check_gemm::<f64>();
+    check_gemm::<faer::c32>();
+    check_gemm::<faer::c64>();
+}
+
+#[test]
+fn small_products_and_other_factors_are_left_to_faer() {
+    let Some(units) = Units::of::<f64>() else { return };
+    let mut c = Mat::<f64>::zeros(512, 64);
+    let memory = [64 * 64, 64 * 64];
+    assert!(Blocks::new(&c.as_mut(), 1.0, 64, units, memory).is_some());
+    assert!(Blocks::new(&c.as_mut(), 0.5, 64, units, memory).is_none());
+    assert!(Blocks::new(&c.as_mut(), 1.0, 4, units, memory).is_none());
+    assert!(Blocks::new(&c.as_mut().subcols_mut(0, 32), 1.0, 64, units, memory).is_none());
+    assert!(Blocks::new(&c.as_mut(), 1.0, 64, units, [units.rows, 64 * 64]).is_none());
+}
+
+#[test]
+#[should_panic(expected = "shape of a product")]
+fn a_result_of_another_shape_is_refused() {
+    let Some(units) = Units::of::<f64>() else { panic!("shape of a product: no kernel") };
+    check::<f64>((8, 6, 4), 0, false, units, |c, left, right| {
+        multiply(c.subrows_mut(0, 7), false, left, 0, right);
+    });
+}

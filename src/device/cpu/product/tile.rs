@@ -1,0 +1,253 @@
+//! The kernel: a unit of rows times a unit of columns in registers, for all units of two packed
+//! factors.
+
+use bytemuck::Zeroable;
+use faer::MatMut;
+use faer::traits::ComplexField;
+use pulp::{Simd, WithSimd};
+
+use super::Packed;
+use crate::scalar::{Lanes, Scalar};
+use crate::transpose::memory::{LINE, prefetch};
+
+/// Registers of a kernel: `vectors` of `vector_bytes` by `columns` real columns hold the sums. The
+/// rest is for a vector of each row, and for the element of a column.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub vector_bytes: usize,
+    pub vectors: usize,
+    pub columns: usize,
+}
+
+/// Of 32 registers of AVX-512, and of 16 of AVX2: there the compiler would spill sums of 3 x 4.
+pub const AVX512: Shape = Shape { vector_bytes: 64, vectors: 3, columns: 8 };
+pub const AVX2: Shape = Shape { vector_bytes: 32, vectors: 2, columns: 6 };
+
+/// The kernel of this processor.
+pub fn shape() -> Option<Shape> {
+    #[cfg(target_arch = "x86_64")]
+    match pulp::Arch::new() {
+        pulp::Arch::V4(_) => return Some(AVX512),
+        pulp::Arch::V3(_) => return Some(AVX2),
+        _ => {}
+    }
+    None
+}
+
+/// `C <- C + L R`, or `C - L R` if `negated`. C begins at row `first` of L, and has contiguous
+/// columns. The factors are packed in this processor's units.
+pub fn multiply<T: Scalar>(
+    c: MatMut<T>,
+    negated: bool,
+    left: &Packed<T>,
+    first: usize,
+    right: &Packed<T>,
+) {
+    let product = Product::new(c, negated, left, first, right);
+    #[cfg(target_arch = "x86_64")]
+    match pulp::Arch::new() {
+        pulp::Arch::V4(simd) => return Simd::vectorize(simd, product),
+        pulp::Arch::V3(simd) => return Simd::vectorize(simd, product),
+        _ => {}
+    }
+    unreachable!("a product without a kernel: {:?}", product.c.shape());
+}
+
+/// A product to do.
+pub(super) struct Product<'a, T> {
+    left: &'a Packed<'a, T>,
+    right: &'a Packed<'a, T>,
+    /// The row of the left factor that C begins with.
+    first: usize,
+    negated: bool,
+    c: MatMut<'a, T>,
+}
+
+impl<'a, T: Scalar> Product<'a, T> {
+    pub fn new(
+        c: MatMut<'a, T>,
+        negated: bool,
+        left: &'a Packed<'a, T>,
+        first: usize,
+        right: &'a Packed<'a, T>,
+    ) -> Self {
+        let shape = (left.lines().saturating_sub(first), right.lines());
+        assert_eq!(c.shape(), shape, "shape of a product");
+        assert_eq!(left.depth(), right.depth(), "inner dimensions");
+        assert!(c.row_stride() == 1 || c.nrows() <= 1, "contiguous columns");
+        Product { left, right, first, negated, c }
+    }
+
+    /// With an instruction set and the shape V x N of its kernel. The outer loop is over the units of
+    /// columns: one stays in the first-level cache for all units of rows.
+    #[inline(always)]
+    pub fn run<S: Simd, const V: usize, const N: usize>(self, simd: S) {
+        let reals = size_of::<T>() / size_of::<T::Real>();
+        let (unit_rows, unit_cols) =
+            (V * size_of::<<T::Real as Lanes>::Vector<S>>() / size_of::<T>(), N / reals);
+        assert_eq!(
+            (self.left.unit(), self.right.unit()),
+            (unit_rows, unit_cols),
+            "units of the kernel"
+        );
+        let (rows, cols) = (self.left.lines(), self.right.lines());
+        let stride = self.c.col_stride() as usize;
+        // Row 0 of the left factor. The kernel stays within C.
+        let top = self.c.as_ptr_mut().wrapping_sub(self.first);
+        let skipped = self.first / unit_rows;
+        for (index, right) in self.right.units().enumerate() {
+            let col = index * unit_cols;
+            for (index, left) in self.left.units().enumerate().skip(skipped) {
+                let row = index * unit_rows;
+                let target = Target {
+                    at: top.wrapping_add(col * stride + row),
+                    stride,
+                    from: self.first.saturating_sub(row),
+                    rows: unit_rows.min(rows - row),
+                    cols: unit_cols.min(cols - col),
+                };
+                // SAFETY: the target is part of C, which is borrowed. `units` has whole units.
+                unsafe { tile::<T, S, V, N>(simd, self.negated, left, right, target) };
+            }
+        }
+    }
+}
+
+impl<T: Scalar> WithSimd for Product<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match S::REGISTER_COUNT {
+            32 => self.run::<S, { AVX512.vectors }, { AVX512.columns }>(simd),
+            _ => self.run::<S, { AVX2.vectors }, { AVX2.columns }>(simd),
+        }
+    }
+}
+
+/// Where the product of two units goes.
+struct Target<T> {
+    /// Its first element.
+    at: *mut T,
+    /// Elements between columns.
+    stride: usize,
+    /// The first row that is there.
+    from: usize,
+    /// The end of the rows and columns that are there.
+    rows: usize,
+    cols: usize,
+}
+
+impl<T> Target<T> {
+    fn column(&self, j: usize) -> *mut T {
+        self.at.wrapping_add(j * self.stride)
+    }
+
+    /// Prefetches its columns of `bytes` bytes.
+    #[inline(always)]
+    fn prefetch(&self, bytes: usize) {
+        for j in 0..self.cols {
+            let column = self.column(j).cast::<u8>();
+            (0..bytes).step_by(LINE).for_each(|at| prefetch(column.wrapping_add(at)));
+            // A column may begin within a line.
+            prefetch(column.wrapping_add(bytes - 1));
+        }
+    }
+}
+
+type Vector<T, S> = <<T as ComplexField>::Real as Lanes>::Vector<S>;
+/// V vectors of rows for each of N columns.
+type Sums<T, S, const V: usize, const N: usize> = [[Vector<T, S>; V]; N];
+
+/// Adds or subtracts the product of two units.
+///
+/// # Safety
+/// The elements of the target are there, for this thread alone. `left` and `right` have the same
+/// number of steps of the inner dimension, with V vectors and N real numbers each.
+#[inline(always)]
+unsafe fn tile<T: Scalar, S: Simd, const V: usize, const N: usize>(
+    simd: S,
+    negated: bool,
+    left: &[T],
+    right: &[T],
+    target: Target<T>,
+) {
+    target.prefetch(V * size_of::<Vector<T, S>>());
+    // SAFETY: as the caller promises.
+    let mut sums = unsafe { multiply_units::<T, S, V, N>(simd, left, right) };
+    let columns = N * size_of::<T::Real>() / size_of::<T>();
+    if T::IS_COMPLEX {
+        // Real columns 2j and 2j + 1 are those of Re and Im of complex column j.
+        for j in 0..columns {
+            let [of_re, of_im] = [sums[2 * j], sums[2 * j + 1]];
+            let both = |i| T::Real::add(simd, of_re[i], T::Real::turn(simd, of_im[i]));
+            sums[j] = std::array::from_fn(both);
+        }
+    }
+    let sign = T::Real::splat(simd, T::Real::sign(negated));
+    let unit = V * size_of::<Vector<T, S>>() / size_of::<T>();
+    if target.from == 0 && target.rows == unit && target.cols == columns {
+        for (j, sums) in sums.iter().enumerate().take(columns) {
+            let column = target.column(j).cast::<Vector<T, S>>();
+            for (i, sum) in sums.iter().enumerate() {
+                // SAFETY: the caller promises the elements of the target, and all are there.
+                unsafe {
+                    let at = column.add(i);
+                    at.write_unaligned(T::Real::mul_add(simd, *sum, sign, at.read_unaligned()));
+                }
+            }
+        }
+        return;
+    }
+    // Some rows or columns are missing: through a copy of those that are there.
+    for (j, sums) in sums.iter().enumerate().take(target.cols) {
+        let mut copy = [T::Real::splat(simd, Zeroable::zeroed()); V];
+        let rows = target.from..target.rows;
+        // SAFETY: the caller promises these elements.
+        let column = unsafe {
+            let first = target.column(j).wrapping_add(rows.start);
+            std::slice::from_raw_parts_mut(first, rows.len())
+        };
+        bytemuck::cast_slice_mut::<_, T>(&mut copy)[rows.clone()].copy_from_slice(column);
+        for (old, sum) in copy.iter_mut().zip(sums) {
+            *old = T::Real::mul_add(simd, *sum, sign, *old);
+        }
+        column.copy_from_slice(&bytemuck::cast_slice::<_, T>(&copy)[rows]);
+    }
+}
+
+/// The product of two units in real numbers.
+///
+/// # Safety
+/// `left` has V vectors for each N real numbers of `right`.
+#[inline(always)]
+unsafe fn multiply_units<T: Scalar, S: Simd, const V: usize, const N: usize>(
+    simd: S,
+    left: &[T],
+    right: &[T],
+) -> Sums<T, S, V, N> {
+    /// Steps of the inner dimension without a branch.
+    const STEPS: usize = 4;
+    let depth = size_of_val(right) / size_of::<T::Real>() / N;
+    let (mut a, mut b) = (left.as_ptr().cast::<Vector<T, S>>(), right.as_ptr().cast::<T::Real>());
+    let mut sums = [[T::Real::splat(simd, Zeroable::zeroed()); V]; N];
+    let step = |sums: &mut Sums<T, S, V, N>, a: *const Vector<T, S>, b: *const T::Real| {
+        // SAFETY: the caller promises V vectors and N numbers.
+        let rows: [_; V] = std::array::from_fn(|i| unsafe { a.add(i).read_unaligned() });
+        for (j, sums) in sums.iter_mut().enumerate() {
+            // SAFETY: as above.
+            let factor = T::Real::splat(simd, unsafe { b.add(j).read() });
+            for (sum, row) in sums.iter_mut().zip(rows) {
+                *sum = T::Real::mul_add(simd, row, factor, *sum);
+            }
+        }
+    };
+    for _ in 0..depth / STEPS {
+        (0..STEPS).for_each(|s| step(&mut sums, a.wrapping_add(s * V), b.wrapping_add(s * N)));
+        (a, b) = (a.wrapping_add(STEPS * V), b.wrapping_add(STEPS * N));
+    }
+    for s in 0..depth % STEPS {
+        step(&mut sums, a.wrapping_add(s * V), b.wrapping_add(s * N));
+    }
+    sums
+}

@@ -1,0 +1,93 @@
+//! The update that a panel makes to other tile columns, with the product kernel and by faer, against
+//! sums by definition.
+
+use crate::common::for_all_scalars;
+use crate::common::workers::{element, matrix, shards};
+use std::ops::Range;
+
+use faer::Mat;
+use meshsolve::comm::Communicator;
+use meshsolve::device::cpu::{CpuWorker, scratch_elements};
+use meshsolve::device::{Device, Update};
+use meshsolve::layout::{Distribution, GlobalRow, Mapping, TileColumn};
+use meshsolve::matrix::{Cells, Panel};
+use meshsolve::scalar::Scalar;
+
+/// Whole numbers, so that sums are exact in every order.
+fn whole<T: Scalar>(n: usize) -> Mat<T> {
+    let part = |i: usize, j: usize, p: usize| ((i * 5 + j * p) % 7) as f64 - 3.0;
+    Mat::from_fn(n, n, |i, j| T::of_parts(part(i, j, 3), part(i, j, 2)))
+}
+
+/// A after the update by tile column `k`, in `rows`. Cholesky changes whole tiles of the diagonal.
+/// `tiles` are the columns of each tile column.
+fn expected<T: Scalar>(
+    a: &Mat<T>,
+    update: Update,
+    tiles: &[Range<usize>],
+    k: usize,
+    targets: &[usize],
+    rows: Range<usize>,
+) -> Mat<T> {
+    let (n, panel) = (a.nrows(), tiles[k].clone());
+    Mat::from_fn(n, n, |i, j| {
+        let tile = tiles.iter().position(|tile| tile.contains(&j)).expect("every column");
+        let changes = match update {
+            Update::Cholesky => i >= tiles[tile].start,
+            Update::Lu => i >= panel.end,
+            Update::Above => i < panel.start,
+        };
+        if !changes || !rows.contains(&i) || !targets.contains(&tile) {
+            return a[(i, j)];
+        }
+        let factor = |p: usize| match update {
+            Update::Cholesky => T::conj_impl(&a[(j, p)]),
+            Update::Lu | Update::Above => a[(p, j)],
+        };
+        panel.clone().fold(a[(i, j)], |sum, p| sum + -(a[(i, p)] * factor(p)))
+    })
+}
+
+fn updates<T: Scalar>() {
+    // One tile fits the scratch, then two; the last columns are ragged.
+    for (n, tile, fits) in [(50, 12, 1), (100, 23, 2), (300, 64, 2)] {
+        let a = whole::<T>(n);
+        let distribution = Distribution::whole_columns((n, n), 1, tile, Mapping::Block);
+        let columns = distribution.columns();
+        let count = columns.count();
+        let of_tile = |t| columns.tile(t).columns();
+        let cut = columns.each().map(|t| of_tile(t).start.get()..of_tile(t).end.get());
+        let cut: Vec<_> = cut.collect();
+        for (update, k, targets) in [
+            (Update::Cholesky, 0, (1..count).collect::<Vec<_>>()),
+            (Update::Cholesky, 1, (2..count).step_by(2).collect()),
+            (Update::Lu, 0, (1..count).collect()),
+            (Update::Above, 2, (0..count).filter(|&j| j != 2).collect()),
+        ] {
+            for rows in [0..n, n / 3..n - 5] {
+                for kernel in [true, false] {
+                    let mut memory = shards(&a, 1);
+                    let m = matrix(&mut memory, &distribution);
+                    let mut scratch = vec![T::NAN; scratch_elements::<T>(tile, fits)];
+                    let comm = Communicator::new(1);
+                    // SAFETY: *order*: the only worker.
+                    let worker = unsafe { CpuWorker::new(&comm, 0, tile, Cells::of(&mut scratch)) };
+                    let mut worker = if kernel { worker } else { worker.without_kernel() };
+                    let k = TileColumn::new(k);
+                    let panel = Panel::new(&m, k, m.all_rows(), m.tile_column(k));
+                    let within = GlobalRow::new(rows.start)..GlobalRow::new(rows.end);
+                    let tiles = targets.iter().map(|&j| TileColumn::new(j));
+                    worker.update(&m, &panel, tiles, update, within);
+                    let wanted = expected(&a, update, &cut, k.get(), &targets, rows.clone());
+                    for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                        let got = element(&distribution, &memory, i, j);
+                        let case = format!("{update:?} n={n} {rows:?} kernel={kernel} ({i}, {j})");
+                        assert_eq!(got, wanted[(i, j)], "{:?} {case}", T::DTYPE);
+                    }
+                }
+            }
+        }
+    }
+}
+
+for_all_scalars!(updates);
