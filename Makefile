@@ -28,6 +28,8 @@
 #   make bench-check a few shares against the committed ones; two minutes, not for CI
 #   make bench-transpose   the transposition against copies and its competitors: tables, plots and a
 #                    comparison with the bars, in $(RESULTS); about ten minutes, 12 GB of memory
+#   make bench-products   the products of the updates against faer and BLAS libraries, those of the system
+#                    too if they are installed: a table in $(RESULTS); a quarter of an hour
 #   make bench-gpu   the transposition on a CUDA device against the library's own copy kernel; solves
 #                    on all of them against jax.numpy's and products, which continue after an interruption
 #   make docs        the documentation as a site, in build/site; a broken link is an error
@@ -75,8 +77,8 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: demo test test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
 	test-address test-thread test-miri test-valgrind test-gpu first-gpu-run gpu-kit \
-	lint format bench bench-full bench-check compare bench-gpu bench-transpose docs pictures wheel release-check \
-	clean
+	lint format bench bench-full bench-check compare bench-gpu bench-products bench-transpose docs pictures \
+	wheel release-check clean
 
 demo: build/ready.stamp
 	$(BIN)/python examples/01_solve.py
@@ -215,6 +217,9 @@ bench-check: build/ready.stamp $(NATIVE)
 bench-gpu: build/bench.stamp
 	$(BIN)/python benchmarks/gpu.py --out $(RESULTS)
 	$(BIN)/python benchmarks/gpu_solve.py --out $(RESULTS)
+
+bench-products: build/bench.stamp
+	$(BIN)/python benchmarks/products.py --out $(RESULTS)
 
 bench-transpose: build/bench.stamp
 	$(BIN)/python benchmarks/transpose.py --out $(RESULTS)

@@ -70,7 +70,7 @@ def test_a_worker_starts_clean(left_over, tmp_path):
     assert not set(row) & set(LEFT)
 
 
-@pytest.mark.parametrize("script", ["dispatch.py", "memory.py", "transpose.py"])
+@pytest.mark.parametrize("script", ["dispatch.py", "memory.py", "products.py", "transpose.py"])
 def test_programs_of_one_process_start_anew(script):
     """They restart before they import a module that reads the environment."""
     text = (BENCH / script).read_text()

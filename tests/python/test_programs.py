@@ -286,6 +286,26 @@ def test_model_of_growth(script):
     assert program(ROOT / "benchmarks/model.py").returncode == 0
 
 
+def test_simulation_of_many_workers(tmp_path, script):
+    """Parts of the critical path add up; no result is faster than its work or its longest chain."""
+    ran = program(ROOT / "benchmarks/simulate.py", "--quick", "--workers", "4", "--out", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    rows = list(csv.DictReader((tmp_path / "simulated-cpu.csv").open()))
+    host, steps = script("simulate_host"), script("simulate_steps")
+    assert {row["workers"] for row in rows} == {"1", "2", "4"} and len(rows) == 8
+    for row in rows:
+        assert sum(float(row[part]) for part in host.PARTS) == pytest.approx(1, abs=0.01)
+        assert (row["error"] != "") == (row["workers"] != "4") and float(row["seconds"]) > 0
+
+    def seconds(method, workers, bandwidth=1e30):
+        on = host.Host(lambda _, task: task.multiplications + 1, 1e30, bandwidth, 0.0, 0.0)
+        return host.Simulation(steps.Call(method, 2048, workers, workers, 128), on).run().seconds
+
+    for method in ("cholesky", "lu"):
+        assert seconds(method, 1) / 4 < seconds(method, 4) < seconds(method, 1)
+        assert seconds(method, 4, 1e-3) > 2 * seconds(method, 4)
+
+
 @pytest.mark.tools
 def test_suites_of_the_benchmark():
     """Rows that run.py knows, each once."""
@@ -349,6 +369,37 @@ def test_transposition_benchmark(tmp_path):
         assert {row["method"] for row in rows} == set(methods)
         assert all(float(row["share_of_copy"]) > 0 for row in rows)
         assert path.with_suffix(".png").stat().st_size > 10000
+
+
+def test_product_benchmark(tmp_path):
+    """The benchmark checks every answer itself; libraries that are not here are left out."""
+    script = ROOT / "benchmarks/products.py"
+    options = ("--quick", "--out", tmp_path, "--dtypes", "float32,complex128", "--threads", "2")
+    ran = program(script, *options)
+    assert ran.returncode == 0, ran.stderr
+    (path,) = tmp_path.glob("products-cpu-*.csv")
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    left_out = {line.split(" is left out: ")[0] for line in ran.stderr.splitlines()}
+    for dtype in ("float32", "complex128"):
+        names = {row["what"] for row in rows if row["dtype"] == dtype}
+        assert names >= {"faer", "faer alone"}
+        assert names | left_out >= {"meshsolve", "OpenBLAS of SciPy", "OpenBLAS", "BLIS", "oneDNN"}
+    for row in rows:
+        assert float(row["gflops"]) > 0 and float(row["share_of_peak"]) > 0
+        assert row["library"] and row["library_version"] and row["architecture"]
+
+
+def test_a_wrong_product_is_an_error(script):
+    products = script("products")
+    operands = products.Operands("float64", (20, 15, 7), 32)
+
+    def wrong():
+        operands.c -= operands.a @ operands.b
+        operands.c[3, 0] += 1e-9
+
+    with pytest.raises(SystemExit, match=r"ours, 20 x 15 x 7, float64: a relative error of"):
+        operands.check("ours", wrong)
 
 
 @pytest.mark.parametrize("on", [False, True])

@@ -17,7 +17,7 @@ use meshsolve::layout::{Distribution, Mapping, TileColumn};
 use meshsolve::matrix::{Cells, DistMatrix, Panel};
 use meshsolve::scalar::Scalar;
 
-fn par(threads: usize) -> Par {
+pub(super) fn par(threads: usize) -> Par {
     if threads > 1 { Par::rayon(threads) } else { Par::Seq }
 }
 

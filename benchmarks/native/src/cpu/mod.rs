@@ -2,3 +2,4 @@
 
 pub mod baselines;
 pub mod peak;
+pub mod products;

@@ -2,7 +2,7 @@
 
 mod cuda;
 
-use faer::MatMut;
+use faer::{MatMut, MatRef};
 use meshsolve::dispatch;
 use meshsolve::error::{Error, Kind};
 use meshsolve::routines::solver;
@@ -10,7 +10,7 @@ use meshsolve::scalar::DType;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::cpu::{baselines, peak};
+use crate::cpu::{baselines, peak, products};
 
 /// The Python exception for an error of the library.
 pub fn raised(error: Error) -> PyErr {
@@ -105,6 +105,47 @@ fn faer_solve(
     seconds.ok_or_else(|| PyValueError::new_err("faer: the matrix is not positive definite"))
 }
 
+/// Seconds of `C <- C - A B` by "meshsolve", "faer" or "faer alone", packing included; None where
+/// meshsolve has no kernel for it. C (m x n), A (m x k) and B (k x n) are column-major at three
+/// addresses, with `ld` elements between columns.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+fn multiply(
+    py: Python<'_>,
+    dtype: &str,
+    m: usize,
+    n: usize,
+    k: usize,
+    ld: usize,
+    a: usize,
+    b: usize,
+    c: usize,
+    method: &str,
+    threads: usize,
+) -> PyResult<Option<f64>> {
+    let dtype = solver_dtype(dtype)?;
+    let found = products::Method::named(method);
+    let method = found.ok_or_else(|| PyValueError::new_err(format!("{method:?} is no method")))?;
+    if ld < m.max(k) || threads == 0 {
+        return Err(PyValueError::new_err("columns overlap, or no threads"));
+    }
+    Ok(py.detach(|| {
+        dispatch!(dtype, T => {
+            let stride = ld as isize;
+            // SAFETY: the caller passes the addresses of three arrays of these shapes that no other
+            // code uses.
+            let (a, b, c) = unsafe {
+                (
+                    MatRef::from_raw_parts(a as *const T, m, k, 1, stride),
+                    MatRef::from_raw_parts(b as *const T, k, n, 1, stride),
+                    MatMut::from_raw_parts_mut(c as *mut T, m, n, 1, stride),
+                )
+            };
+            products::seconds(c, a, b, method, threads)
+        }, else => None)
+    }))
+}
+
 #[pymodule]
 fn meshsolve_bench(m: &Bound<'_, PyModule>) -> PyResult<()> {
     meshsolve::routines::add(&crate::diagnose::Diagnose);
@@ -114,5 +155,6 @@ fn meshsolve_bench(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(update_flops, m)?)?;
     m.add_function(wrap_pyfunction!(copy_seconds, m)?)?;
     m.add_function(wrap_pyfunction!(faer_solve, m)?)?;
+    m.add_function(wrap_pyfunction!(multiply, m)?)?;
     cuda::add_to(m)
 }

@@ -14,10 +14,12 @@
 
 mod gemm;
 mod pack;
+mod solve;
 mod tile;
 
 pub use gemm::{Blocks, gemm};
 pub use pack::Packed;
+pub use solve::Coefficients;
 pub use tile::multiply;
 
 use crate::scalar::Scalar;

@@ -1,8 +1,25 @@
 //! Packing of a factor of a product.
 
-use faer::MatRef;
+use faer::reborrow::ReborrowMut;
+use faer::{MatMut, MatRef};
 
+use crate::device::cpu::blas;
 use crate::scalar::Scalar;
+
+/// Runs `$function` with the bytes of a unit as a constant, or 0. With a size that the compiler knows,
+/// a copy is some moves instead of a call.
+macro_rules! with_bytes {
+    ($function:ident::<$T:ident>($unit:expr, $($argument:expr),*)) => {
+        match $unit * size_of::<$T>() {
+            24 => $function::<$T, 24>($unit, $($argument),*),
+            32 => $function::<$T, 32>($unit, $($argument),*),
+            48 => $function::<$T, 48>($unit, $($argument),*),
+            64 => $function::<$T, 64>($unit, $($argument),*),
+            192 => $function::<$T, 192>($unit, $($argument),*),
+            _ => $function::<$T, 0>($unit, $($argument),*),
+        }
+    };
+}
 
 /// A factor in units: element p of all lines of the first unit for each p, then the next unit.
 pub struct Packed<'a, T> {
@@ -28,10 +45,17 @@ impl<'a, T: Scalar> Packed<'a, T> {
             memory[whole * depth..].fill(T::ZERO);
         }
         match (rows.row_stride(), rows.col_stride()) {
-            (1, _) if !(conjugated && T::IS_COMPLEX) => along_lines(rows, unit, memory),
+            (1, _) if !(conjugated && T::IS_COMPLEX) => {
+                with_bytes!(along_lines::<T>(unit, rows, memory));
+            }
             _ => along_depth(rows, conjugated, unit, memory),
         }
         Packed { elements: memory, unit, lines, depth }
+    }
+
+    /// A factor that is packed in the first elements of `memory`.
+    pub fn of(memory: &'a [T], unit: usize, lines: usize, depth: usize) -> Self {
+        Packed { elements: &memory[..Self::elements(unit, lines, depth)], unit, lines, depth }
     }
 
     pub fn unit(&self) -> usize {
@@ -51,38 +75,28 @@ impl<'a, T: Scalar> Packed<'a, T> {
     }
 }
 
-/// Packs rows that are next to each other: a column at a time, for the processor's own prefetches.
-fn along_lines<T: Scalar>(rows: MatRef<T>, unit: usize, memory: &mut [T]) {
-    // With a size that the compiler knows, a copy is some moves instead of a call.
-    match unit * size_of::<T>() {
-        24 => copy_units::<T, 24>(rows, unit, memory),
-        32 => copy_units::<T, 32>(rows, unit, memory),
-        48 => copy_units::<T, 48>(rows, unit, memory),
-        64 => copy_units::<T, 64>(rows, unit, memory),
-        192 => copy_units::<T, 192>(rows, unit, memory),
-        _ => copy_units::<T, 0>(rows, unit, memory),
+/// Copies a unit of BYTES bytes, or of any number if that is 0.
+fn copy_unit<T: Scalar, const BYTES: usize>(from: &[T], to: &mut [T]) {
+    if BYTES == 0 {
+        return to.copy_from_slice(from);
     }
+    assert!(size_of_val(from) == BYTES && size_of_val(to) == BYTES, "bytes of a unit");
+    let (from, to) = (from.as_ptr().cast::<[u8; BYTES]>(), to.as_mut_ptr().cast::<[u8; BYTES]>());
+    // SAFETY: both have BYTES bytes, as just seen.
+    unsafe { to.write_unaligned(from.read_unaligned()) };
 }
 
-/// BYTES are those of a unit, or 0.
-fn copy_units<T: Scalar, const BYTES: usize>(rows: MatRef<T>, unit: usize, memory: &mut [T]) {
-    let (lines, depth) = rows.shape();
-    let whole = lines / unit;
+/// Packs rows that are next to each other: a column at a time, for the processor's own prefetches.
+fn along_lines<T: Scalar, const BYTES: usize>(unit: usize, rows: MatRef<T>, memory: &mut [T]) {
+    let depth = rows.ncols();
     for p in 0..depth {
-        let column = super::super::blas::column(rows, p);
-        for (index, from) in column[..whole * unit].chunks_exact(unit).enumerate() {
-            let at = (index * depth + p) * unit;
-            let to = &mut memory[at..at + unit];
-            match BYTES {
-                0 => to.copy_from_slice(from),
-                _ => {
-                    let (from, to) = (from.as_ptr().cast(), to.as_mut_ptr().cast::<[u8; BYTES]>());
-                    // SAFETY: both have BYTES bytes.
-                    unsafe { to.write_unaligned(std::ptr::read_unaligned(from)) };
-                }
-            }
+        let units = blas::column(rows, p).chunks_exact(unit);
+        let rest = units.remainder();
+        let mut at = p * unit;
+        for from in units {
+            copy_unit::<T, BYTES>(from, &mut memory[at..at + unit]);
+            at += unit * depth;
         }
-        let (at, rest) = ((whole * depth + p) * unit, &column[whole * unit..]);
         if !rest.is_empty() {
             memory[at..at + rest.len()].copy_from_slice(rest);
         }
@@ -104,6 +118,47 @@ fn along_depth<T: Scalar>(rows: MatRef<T>, conjugated: bool, unit: usize, memory
                 // SAFETY: `line` is in this unit and p below the depth, so the element is there.
                 let from = unsafe { *at.wrapping_offset(line as isize * stride) };
                 *to = if conjugated { T::conj_impl(&from) } else { from };
+            }
+        }
+    }
+}
+
+/// Writes packed lines back to the rows of `rows`.
+pub fn unpack<T: Scalar>(memory: &[T], unit: usize, rows: MatMut<T>) {
+    if rows.row_stride() == 1 {
+        with_bytes!(back_along_lines::<T>(unit, rows, memory));
+    } else {
+        back_along_depth(rows, unit, memory);
+    }
+}
+
+fn back_along_lines<T: Scalar, const BYTES: usize>(unit: usize, mut rows: MatMut<T>, memory: &[T]) {
+    let depth = rows.ncols();
+    for p in 0..depth {
+        let mut units = blas::column_mut(rows.rb_mut(), p).chunks_exact_mut(unit);
+        let mut at = p * unit;
+        for to in &mut units {
+            copy_unit::<T, BYTES>(&memory[at..at + unit], to);
+            at += unit * depth;
+        }
+        let rest = units.into_remainder();
+        if !rest.is_empty() {
+            rest.copy_from_slice(&memory[at..at + rest.len()]);
+        }
+    }
+}
+
+fn back_along_depth<T: Scalar>(rows: MatMut<T>, unit: usize, memory: &[T]) {
+    let (lines, depth) = rows.shape();
+    let (stride, step) = (rows.row_stride(), rows.col_stride());
+    for (memory, first) in memory.chunks_exact(unit * depth).zip((0..lines).step_by(unit)) {
+        let own = unit.min(lines - first);
+        let top = rows.as_ptr_mut().wrapping_offset(first as isize * stride);
+        for (p, memory) in memory.chunks_exact(unit).enumerate() {
+            let at = top.wrapping_offset(p as isize * step);
+            for (line, from) in memory[..own].iter().enumerate() {
+                // SAFETY: `line` is in this unit and p below the depth, so the element is there.
+                unsafe { *at.wrapping_offset(line as isize * stride) = *from };
             }
         }
     }

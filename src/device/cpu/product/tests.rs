@@ -1,13 +1,17 @@
 //! Products of all sizes around a unit against sums by definition, with the kernel of this processor
 //! and with kernels of both shapes on emulated registers.
 
+use std::cmp::Ordering;
+
 use faer::{Mat, MatMut};
 use pulp::{Scalar256b, Scalar512b, Simd};
 
-use super::tile::{AVX2, AVX512, Product, Shape};
-use super::{Blocks, Packed, Units, gemm, multiply};
+use super::pack::unpack;
+use super::solve::Solve;
+use super::tile::{AVX2, AVX512, Product, Shape, dispatch};
+use super::{Blocks, Coefficients, Packed, Units, gemm, multiply};
 use crate::device::Op;
-use crate::scalar::Scalar;
+use crate::scalar::{DType, Scalar};
 
 /// Small whole numbers, so that sums are exact in every order. Im differs from Re.
 fn matrix<T: Scalar>(rows: usize, cols: usize, seed: usize) -> Mat<T> {
@@ -209,4 +213,75 @@ fn a_result_of_another_shape_is_refused() {
     check::<f64>((8, 6, 4), 0, false, units, |c, left, right| {
         multiply(c.subrows_mut(0, 7), false, left, 0, right);
     });
+}
+
+/// Solves for lines of whole numbers, with a dominant diagonal.
+fn check_solve<T: Scalar>(units: Units, run: impl Fn(Solve<T>)) {
+    for depth in [units.cols, units.cols + 1, 3 * units.cols + 2, 40] {
+        for (count, has_ones, conjugated) in [(units.rows, false, false), (50, true, true)] {
+            let m = matrix::<T>(depth, depth, 5);
+            // The other triangle is not read.
+            let m = Mat::from_fn(depth, depth, |p, q| match p.cmp(&q) {
+                Ordering::Less => T::NAN,
+                Ordering::Equal if has_ones => T::NAN,
+                Ordering::Equal => T::of_parts(8.0, 4.0),
+                Ordering::Greater => m[(p, q)] * T::of_parts(1.0 / 16.0, 0.0),
+            });
+            let coefficient = |p: usize, q: usize| {
+                let m = if p == q && has_ones { T::ONE } else { m[(p, q)] };
+                if conjugated { T::conj_impl(&m) } else { m }
+            };
+            let x = matrix::<T>(count, depth, 7);
+            let b = Mat::from_fn(count, depth, |line, p| {
+                (0..=p).fold(T::ZERO, |sum, q| sum + coefficient(p, q) * x[(line, q)])
+            });
+            let memory = |unit, lines| vec![T::NAN; Packed::<T>::elements(unit, lines, depth)];
+            let (mut of_m, mut of_b) = (memory(units.cols, depth), memory(units.rows, count));
+            let (unit, ones) = (units.cols, has_ones);
+            let rows = Coefficients::pack(m.as_ref(), conjugated, ones, unit, &mut of_m);
+            Packed::new(b.as_ref(), false, units.rows, &mut of_b);
+            run(Solve { rows: &rows.expect("normal reciprocals"), lines: &mut of_b });
+            let mut got = Mat::<T>::zeros(count, depth);
+            unpack(&of_b, units.rows, got.as_mut());
+            for (line, p) in (0..count).flat_map(|i| (0..depth).map(move |p| (i, p))) {
+                let error = (got[(line, p)] + -x[(line, p)]).magnitude();
+                let bound = if T::DTYPE.real() == DType::F32 { 2e-4 } else { 1e-12 };
+                assert!(error < bound, "{:?} {depth} ({line}, {p}): {error}", T::DTYPE);
+            }
+        }
+    }
+}
+
+fn check_solves<T: Scalar>() {
+    if let Some(units) = Units::of::<T>() {
+        check_solve::<T>(units, |solve| dispatch(solve));
+    }
+    check_solve::<T>(units_of::<T>(AVX2), |solve| {
+        solve.run::<_, { AVX2.vectors }, { AVX2.columns }>(Scalar256b);
+    });
+    check_solve::<T>(units_of::<T>(AVX512), |solve| {
+        solve.run::<_, { AVX512.vectors }, { AVX512.columns }>(Scalar512b);
+    });
+}
+
+#[test]
+fn kernels_of_both_shapes_solve() {
+    check_solves::<f32>();
+    check_solves::<f64>();
+    check_solves::<faer::c32>();
+    check_solves::<faer::c64>();
+}
+
+#[test]
+fn a_diagonal_without_reciprocals_is_left_to_faer() {
+    let Some(units) = Units::of::<f64>() else { return };
+    let mut memory = vec![0.0; 1000];
+    let mut made = |at: usize, value: f64, lines: usize| {
+        let mut m = Mat::<f64>::identity(20, 20);
+        m[(at, at)] = value;
+        Coefficients::new(m.as_ref(), false, false, lines, units, &mut memory).is_some()
+    };
+    assert!(made(3, 2.0, 100) && !made(3, 0.0, 100) && !made(19, 1e-310, 100));
+    assert!(!made(3, f64::INFINITY, 100) && !made(3, f64::NAN, 100));
+    assert!(!made(3, 2.0, 1), "a single line");
 }

@@ -1,5 +1,8 @@
 //! The kernel: a unit of rows times a unit of columns in registers, for all units of two packed
 //! factors.
+//!
+//! Everything between `dispatch` and an instruction has to be inlined, because only the caller is
+//! compiled for AVX. So there are no closures here that take vectors.
 
 use bytemuck::Zeroable;
 use faer::MatMut;
@@ -43,14 +46,19 @@ pub fn multiply<T: Scalar>(
     first: usize,
     right: &Packed<T>,
 ) {
-    let product = Product::new(c, negated, left, first, right);
+    dispatch(Product::new(c, negated, left, first, right));
+}
+
+/// Does `work` with the instructions of this processor's kernel, which is there.
+pub(super) fn dispatch(work: impl WithSimd<Output = ()>) {
     #[cfg(target_arch = "x86_64")]
     match pulp::Arch::new() {
-        pulp::Arch::V4(simd) => return Simd::vectorize(simd, product),
-        pulp::Arch::V3(simd) => return Simd::vectorize(simd, product),
+        pulp::Arch::V4(simd) => return Simd::vectorize(simd, work),
+        pulp::Arch::V3(simd) => return Simd::vectorize(simd, work),
         _ => {}
     }
-    unreachable!("a product without a kernel: {:?}", product.c.shape());
+    let _ = work;
+    unreachable!("packed factors without a kernel");
 }
 
 /// A product to do.
@@ -148,16 +156,18 @@ impl<T> Target<T> {
     fn prefetch(&self, bytes: usize) {
         for j in 0..self.cols {
             let column = self.column(j).cast::<u8>();
-            (0..bytes).step_by(LINE).for_each(|at| prefetch(column.wrapping_add(at)));
+            for at in (0..bytes).step_by(LINE) {
+                prefetch(column.wrapping_add(at));
+            }
             // A column may begin within a line.
             prefetch(column.wrapping_add(bytes - 1));
         }
     }
 }
 
-type Vector<T, S> = <<T as ComplexField>::Real as Lanes>::Vector<S>;
+pub(super) type Vector<T, S> = <<T as ComplexField>::Real as Lanes>::Vector<S>;
 /// V vectors of rows for each of N columns.
-type Sums<T, S, const V: usize, const N: usize> = [[Vector<T, S>; V]; N];
+pub(super) type Sums<T, S, const V: usize, const N: usize> = [[Vector<T, S>; V]; N];
 
 /// Adds or subtracts the product of two units.
 ///
@@ -174,16 +184,8 @@ unsafe fn tile<T: Scalar, S: Simd, const V: usize, const N: usize>(
 ) {
     target.prefetch(V * size_of::<Vector<T, S>>());
     // SAFETY: as the caller promises.
-    let mut sums = unsafe { multiply_units::<T, S, V, N>(simd, left, right) };
+    let sums = unsafe { multiply_units::<T, S, V, N>(simd, left, right) };
     let columns = N * size_of::<T::Real>() / size_of::<T>();
-    if T::IS_COMPLEX {
-        // Real columns 2j and 2j + 1 are those of Re and Im of complex column j.
-        for j in 0..columns {
-            let [of_re, of_im] = [sums[2 * j], sums[2 * j + 1]];
-            let both = |i| T::Real::add(simd, of_re[i], T::Real::turn(simd, of_im[i]));
-            sums[j] = std::array::from_fn(both);
-        }
-    }
     let sign = T::Real::splat(simd, T::Real::sign(negated));
     let unit = V * size_of::<Vector<T, S>>() / size_of::<T>();
     if target.from == 0 && target.rows == unit && target.cols == columns {
@@ -216,12 +218,12 @@ unsafe fn tile<T: Scalar, S: Simd, const V: usize, const N: usize>(
     }
 }
 
-/// The product of two units in real numbers.
+/// The product of two units. Complex ones have half as many columns.
 ///
 /// # Safety
 /// `left` has V vectors for each N real numbers of `right`.
 #[inline(always)]
-unsafe fn multiply_units<T: Scalar, S: Simd, const V: usize, const N: usize>(
+pub(super) unsafe fn multiply_units<T: Scalar, S: Simd, const V: usize, const N: usize>(
     simd: S,
     left: &[T],
     right: &[T],
@@ -231,23 +233,50 @@ unsafe fn multiply_units<T: Scalar, S: Simd, const V: usize, const N: usize>(
     let depth = size_of_val(right) / size_of::<T::Real>() / N;
     let (mut a, mut b) = (left.as_ptr().cast::<Vector<T, S>>(), right.as_ptr().cast::<T::Real>());
     let mut sums = [[T::Real::splat(simd, Zeroable::zeroed()); V]; N];
-    let step = |sums: &mut Sums<T, S, V, N>, a: *const Vector<T, S>, b: *const T::Real| {
-        // SAFETY: the caller promises V vectors and N numbers.
-        let rows: [_; V] = std::array::from_fn(|i| unsafe { a.add(i).read_unaligned() });
-        for (j, sums) in sums.iter_mut().enumerate() {
-            // SAFETY: as above.
-            let factor = T::Real::splat(simd, unsafe { b.add(j).read() });
-            for (sum, row) in sums.iter_mut().zip(rows) {
-                *sum = T::Real::mul_add(simd, row, factor, *sum);
-            }
-        }
-    };
     for _ in 0..depth / STEPS {
-        (0..STEPS).for_each(|s| step(&mut sums, a.wrapping_add(s * V), b.wrapping_add(s * N)));
+        for s in 0..STEPS {
+            // SAFETY: the caller promises V vectors and N numbers for each step.
+            unsafe { step::<T, S, V, N>(simd, &mut sums, a.add(s * V), b.add(s * N)) };
+        }
         (a, b) = (a.wrapping_add(STEPS * V), b.wrapping_add(STEPS * N));
     }
     for s in 0..depth % STEPS {
-        step(&mut sums, a.wrapping_add(s * V), b.wrapping_add(s * N));
+        // SAFETY: as above.
+        unsafe { step::<T, S, V, N>(simd, &mut sums, a.add(s * V), b.add(s * N)) };
+    }
+    if T::IS_COMPLEX {
+        // Real columns 2j and 2j + 1 are those of Re and Im of complex column j.
+        for j in 0..N / 2 {
+            let [of_re, of_im] = [sums[2 * j], sums[2 * j + 1]];
+            for (i, sum) in sums[j].iter_mut().enumerate() {
+                *sum = T::Real::add(simd, of_re[i], T::Real::turn(simd, of_im[i]));
+            }
+        }
     }
     sums
+}
+
+/// Adds the product of V vectors of rows and N numbers of columns.
+///
+/// # Safety
+/// They are at `a` and at `b`.
+#[inline(always)]
+unsafe fn step<T: Scalar, S: Simd, const V: usize, const N: usize>(
+    simd: S,
+    sums: &mut Sums<T, S, V, N>,
+    a: *const Vector<T, S>,
+    b: *const T::Real,
+) {
+    let mut rows = [T::Real::splat(simd, Zeroable::zeroed()); V];
+    for (i, row) in rows.iter_mut().enumerate() {
+        // SAFETY: the caller promises V vectors.
+        *row = unsafe { a.add(i).read_unaligned() };
+    }
+    for (j, sums) in sums.iter_mut().enumerate() {
+        // SAFETY: the caller promises N numbers.
+        let factor = T::Real::splat(simd, unsafe { b.add(j).read() });
+        for (sum, row) in sums.iter_mut().zip(rows) {
+            *sum = T::Real::mul_add(simd, row, factor, *sum);
+        }
+    }
 }

@@ -15,7 +15,7 @@ use super::float_mode::FloatMode;
 use super::getrf::swap_rows;
 use super::norm;
 use super::panel::GroupPanel;
-use super::product::{self, Units};
+use super::product::{self, Coefficients, Units};
 use super::sizes::{LINE, packed_elements, packed_rows, shared_elements, tile_elements};
 use crate::comm::{Comm, Communicator, Group, Members, Phase, Step};
 use crate::device::{Device, Moduli, Op, Side, Squares, Triangle, Update, Worker};
@@ -149,7 +149,25 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         }
     }
 
+    /// `X <- op(A)^-1 X` with the kernel, if it is faster.
+    fn solve_lines(&mut self, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) -> bool {
+        let Some(units) = self.units else { return false };
+        let a = if op.transposes() { a.transposed() } else { a };
+        let (mut m, mut lines) = (self.read(a), self.write(x.transposed()));
+        if triangle.is_lower() == op.transposes() {
+            // From the last element to the first.
+            (m, lines) = (m.reverse_rows_and_cols(), lines.reverse_cols_mut());
+        }
+        let [tiles, pack] = [self.tiles, self.pack].map(|own| blas::column_mut(self.write(own), 0));
+        let (conjugated, has_ones) = (op.conjugates(), triangle.has_ones());
+        let m = Coefficients::new(m, conjugated, has_ones, lines.nrows(), units, tiles);
+        m.map(|m| m.solve(lines, units, pack)).is_some()
+    }
+
     fn solve_left(&mut self, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
+        if self.solve_lines(a, triangle, op, x) {
+            return;
+        }
         let fits = (x.rows() + LINE / size_of::<T>()) * x.cols() <= self.pack.rows();
         if x.row_stride() != 1 || x.cols() < NARROWEST_PRODUCT || !fits {
             return self.substitute(a, triangle, op, x);
@@ -338,9 +356,13 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
     }
 
     fn trsm(&mut self, side: Side, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
+        // X op(A) = B is op(A)^T X^T = B^T.
+        let of_lines = if op == Op::Adjoint { Op::Conjugate } else { Op::Transpose };
         match (side, op) {
             (Side::Left, _) => self.solve_left(a, triangle, op, x),
             // X L^H = A is conj(L) X^T = A^T. The diagonal of L is real, so its reciprocals are.
+            (Side::Right, Op::Adjoint | Op::None)
+                if self.solve_lines(a, triangle, of_lines, x.transposed()) => {}
             (Side::Right, Op::Adjoint) => self.solve_right(x, |worker, packed| {
                 blas::trsm(worker.read(a), triangle, Op::Conjugate, worker.write(packed));
             }),
