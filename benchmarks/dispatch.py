@@ -4,11 +4,13 @@ Run: python benchmarks/dispatch.py [--devices 2] [--sizes 8,256,1024] [--calls 2
 
 It prints a CSV line for each, with microseconds of a call, least and median. The processor time of
 a call, of the whole process and of the calling thread, suffers less from other load on the machine.
-For meshsolve it also has the median time that the calls report (`last_call()`). jnp runs on one
-device. Peak, libraries and `disturbed` are as in run.py; orders do not take turns.
+For meshsolve it also has the median time that the calls report (`last_call()`). All contenders of an
+order take turns, call by call: on one device, and on the same shards. Peak, libraries and
+`disturbed` are as in run.py; orders do not take turns.
 """
 
 import argparse
+import collections
 import csv
 import os
 import resource
@@ -51,20 +53,21 @@ def main() -> None:
     table.writeheader()
     for n in map(int, options.sizes.split(",")):
         for routine in ("cholesky", "lu"):
-            for what, devices, solve, a, b in _contenders(routine, n, options.devices):
-                row = {"routine": routine, "what": what, "n": n, "devices": devices}
-                row |= of_this_process(what, threads)
-                peaks = [peak_rate("float64", threads)]
-                figures = _timed(solve, a, b, options.calls, what.startswith("meshsolve"))
-                figures |= of_peak([*peaks, peak_rate("float64", threads)])
-                table.writerow(row | figures | {"jax": jax.__version__, "commit": commit()})
+            contenders = list(_contenders(routine, n, options.devices))
+            peaks = [peak_rate("float64", threads)]
+            all_figures = _timed(contenders, options.calls)
+            peak = of_peak([*peaks, peak_rate("float64", threads)])
+            for (what, devices, *_), figures in zip(contenders, all_figures, strict=True):
+                row = {"routine": routine, "what": what, "n": n, "devices": devices} | figures
+                row |= of_this_process(what, threads) | peak
+                table.writerow(row | {"jax": jax.__version__, "commit": commit()})
                 sys.stdout.flush()
 
 
 def _contenders(routine: str, n: int, devices: int):
     import jax
     import jax.numpy as jnp
-    from jax.sharding import NamedSharding, PartitionSpec
+    from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
     import meshsolve as ms
     from contenders import matrix
@@ -75,39 +78,50 @@ def _contenders(routine: str, n: int, devices: int):
     assume = "pos" if routine == "cholesky" else "gen"
     ours = lambda a, b: ms.solve(a, b, assume_a=assume)  # noqa: E731
     one = matrix(routine, n, "float64"), jnp.ones(n)
-    yield "jnp jit", 1, jax.jit(theirs), *one
-    if devices > 1:
-        mesh = jax.make_mesh((devices,), ("x",))
-        specs = PartitionSpec("x", None), PartitionSpec()
-        one = [jax.device_put(x, NamedSharding(mesh, s)) for x, s in zip(one, specs, strict=True)]
-    yield "meshsolve", devices, ours, *one
-    yield "meshsolve jit", devices, jax.jit(ours), *one
+    specs = PartitionSpec("x", None), PartitionSpec()
+    for count in sorted({1, devices}):
+        for what, solve in (("jnp", theirs), ("meshsolve", ours)):
+            placed = one
+            if count > 1:
+                # jnp refuses matrices that are sharded over Explicit axes.
+                axes = AxisType.Auto if what == "jnp" else AxisType.Explicit
+                mesh = jax.make_mesh((count,), ("x",), axis_types=(axes,))
+                both = zip(one, specs, strict=True)
+                placed = [jax.device_put(x, NamedSharding(mesh, s)) for x, s in both]
+            yield what, count, solve, *placed
+            yield f"{what} jit", count, jax.jit(solve), *placed
 
 
-def _timed(solve, a, b, calls: int, ours: bool) -> dict:
+def _timed(contenders: list, calls: int) -> list[dict]:
+    """The figures of each contender."""
     import jax
 
     import meshsolve as ms
 
-    for _ in range(5):
+    for _, _, solve, a, b in contenders * 5:
         jax.block_until_ready(solve(a, b))
-    times, inside = [], []
-    start = _processor(), time.thread_time()
+    seconds = [collections.defaultdict(list) for _ in contenders]
     for _ in range(calls):
-        begun = time.perf_counter()
-        jax.block_until_ready(solve(a, b))
-        times.append(time.perf_counter() - begun)
-        if ours:
-            inside.append(ms.last_call()["seconds"]["total"])
-    spent = _processor() - start[0], time.thread_time() - start[1]
+        for (what, _, solve, a, b), kept in zip(contenders, seconds, strict=True):
+            start = time.perf_counter(), _processor(), time.thread_time()
+            jax.block_until_ready(solve(a, b))
+            kept["calls"].append(time.perf_counter() - start[0])
+            kept["processor"].append(_processor() - start[1])
+            kept["caller"].append(time.thread_time() - start[2])
+            if what.startswith("meshsolve"):
+                kept["inside"].append(ms.last_call()["seconds"]["total"])
+    return [_figures(kept) for kept in seconds]
+
+
+def _figures(seconds: dict) -> dict:
     figures = {
-        "least": min(times),
-        "median": statistics.median(times),
-        "processor": spent[0] / calls,
-        "caller": spent[1] / calls,
+        "least": min(seconds["calls"]),
+        "median": statistics.median(seconds["calls"]),
+        "processor": statistics.mean(seconds["processor"]),
+        "caller": statistics.mean(seconds["caller"]),
     }
-    figures |= {"inside": statistics.median(inside)} if ours else {}
-    return {name: f"{1e6 * seconds:.0f}" for name, seconds in figures.items()}
+    figures |= {"inside": statistics.median(seconds["inside"])} if seconds["inside"] else {}
+    return {name: f"{1e6 * value:.0f}" for name, value in figures.items()}
 
 
 def _processor() -> float:

@@ -7,7 +7,10 @@ measure have only those that the benchmark itself sets, which the row reports.
 import os
 import sys
 
-FAMILIES = ("OPENBLAS_", "GOTO_", "GOTOBLAS_", "MKL_", "BLIS_", "DNNL_", "ONEDNN_", "NVPL_", "OMP_", "GOMP_", "KMP_")
+FAMILIES = (
+    *("OPENBLAS_", "GOTO_", "GOTOBLAS_", "MKL_", "BLIS_", "DNNL_", "ONEDNN_", "NVPL_"),
+    *("OMP_", "GOMP_", "KMP_"),
+)
 
 
 def clean(**own: str) -> dict[str, str]:

@@ -241,7 +241,8 @@ def test_small_solves_are_timed(devices):
     assert ran.returncode == 0, ran.stderr
     rows = list(csv.DictReader(ran.stdout.splitlines()))
     reported = [(row["routine"], row["what"], int(row["devices"])) for row in rows]
-    whats = (("jnp jit", 1), ("meshsolve", devices), ("meshsolve jit", devices))
+    names = ("jnp", "jnp jit", "meshsolve", "meshsolve jit")
+    whats = [(name, count) for count in sorted({1, devices}) for name in names]
     assert reported == [(routine, *what) for routine in ("cholesky", "lu") for what in whats]
     for row in rows:
         assert 0 < int(row["least"]) <= int(row["median"])

@@ -5,6 +5,7 @@ use faer::{MatMut, MatRef};
 
 use crate::device::cpu::blas;
 use crate::scalar::Scalar;
+use crate::transpose::memory::{LINE, prefetch};
 
 /// Runs `$function` with the bytes of a unit as a constant, or 0. With a size that the compiler knows,
 /// a copy is some moves instead of a call.
@@ -86,14 +87,23 @@ fn copy_unit<T: Scalar, const BYTES: usize>(from: &[T], to: &mut [T]) {
     unsafe { to.write_unaligned(from.read_unaligned()) };
 }
 
-/// Packs rows that are next to each other: a column at a time, for the processor's own prefetches.
+/// Columns from the one that is packed to the one that is prefetched. A block of a column is too short
+/// for the processor's own prefetches.
+const AHEAD: usize = 4;
+
+/// Packs rows that are next to each other: a column at a time.
 fn along_lines<T: Scalar, const BYTES: usize>(unit: usize, rows: MatRef<T>, memory: &mut [T]) {
     let depth = rows.ncols();
+    let ahead = AHEAD as isize * rows.col_stride();
     for p in 0..depth {
         let units = blas::column(rows, p).chunks_exact(unit);
         let rest = units.remainder();
         let mut at = p * unit;
         for from in units {
+            let later = from.as_ptr().wrapping_offset(ahead).cast::<u8>();
+            for line in (0..size_of_val(from)).step_by(LINE) {
+                prefetch(later.wrapping_add(line));
+            }
             copy_unit::<T, BYTES>(from, &mut memory[at..at + unit]);
             at += unit * depth;
         }
