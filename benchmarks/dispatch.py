@@ -4,8 +4,8 @@ Run: python benchmarks/dispatch.py [--devices 2] [--sizes 8,256,1024] [--calls 2
 
 It prints a CSV line for each, with microseconds of a call, least and median. The processor time of
 a call, of the whole process and of the calling thread, suffers less from other load on the machine.
-For meshsolve it also has the median time that the calls report (`last_call()`). All contenders of an
-order take turns, call by call: on one device, and on the same shards. Peak, libraries and
+For meshsolve it also has the median time that the calls report (`last_call()`). All contenders of
+an order take turns, call by call: on one device, and on the same shards. Peak, libraries and
 `disturbed` are as in run.py; orders do not take turns.
 """
 
