@@ -285,3 +285,18 @@ def test_nothing_of_the_matrix_is_copied_for_half_a_solve():
 def test_complex_triangles_have_a_real_diagonal():
     c = ms.cholesky(matrix("complex128"), lower=True)
     assert is_complex(c.dtype) and not np.any(np.diag(c).imag)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_products_with_a_large_half_of_many_columns(devices):
+    """Products that pack both factors leave the diagonal tile of the half as it is."""
+    n, columns, mesh = 1024, 128, mesh_of(range(devices))
+    a, b = matrix("float64", n), np.random.default_rng(2).standard_normal((n, columns))
+    tri = np.linalg.cholesky(a)
+    for storage in ("rows", "columns"):
+        factor = ms.cho_factor(put_matrix(mesh, a, storage))
+        for trans, turned in TURNED.items():
+            y = factor.dot_triangular(b, trans)
+            np.testing.assert_allclose(y, turned(tri) @ b, rtol=0, atol=1e-11)
+            x = factor.solve_triangular(y, trans)
+            np.testing.assert_allclose(x, b, rtol=0, atol=1e-11)

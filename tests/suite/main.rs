@@ -26,6 +26,7 @@ mod properties;
 #[path = "../routines/mod.rs"]
 mod routines;
 mod small;
+mod solve_lines;
 mod transpose;
 mod transpose_fast;
 mod transpose_large;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::call_memory::{CallMemory, Region};
 use super::operands::Problem;
-use super::options::Options;
+use super::options::{Options, Rhs};
 use super::routine::{SolverRoutine, Stage, panel_rows};
 use super::sizes::Sizes;
 use super::slot::{Kind, Signature};
@@ -139,6 +139,15 @@ impl<T: Scalar> Solver<T> {
     pub(super) fn own_blocks(&self, me: usize, first: usize, each: usize) -> Blocks<'_, T> {
         let index = |w: usize| if self.sizes.is_rank { 0 } else { w };
         self.blocks(me, |w| self.shared_scratch(w).sub(first + index(w) * each, 0, each, 1))
+    }
+
+    /// A tile of that scratch for a worker, after the partial sums of all. Its own scratch has not
+    /// room for it: products pack there.
+    pub(super) fn tile_after_sums(&self, me: usize) -> Cells<'_, T> {
+        let workers = if self.sizes.is_rank { 1 } else { self.sizes.workers };
+        let columns = if self.options.rhs == Rhs::Columns { 0 } else { self.problem.rhs };
+        let widest = self.sizes.columns().widest();
+        self.own_blocks(me, workers * self.problem.n * columns, widest * widest).own()
     }
 
     /// A block of that scratch for all workers, or one on each rank.

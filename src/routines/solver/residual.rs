@@ -30,7 +30,7 @@ pub fn residual<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step
     };
     let a = job.a(worker);
     let operator = Operator { a: &a, op: job.options.op_on_b(job.options.op), given };
-    let tile = job.own_scratch(worker.worker());
+    let tile = job.tile_after_sums(worker.worker());
     worker.keep_subnormals(true);
     match job.options.rhs {
         Rhs::Replicated => {

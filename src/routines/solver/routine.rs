@@ -129,11 +129,12 @@ impl Stage {
     /// Moves of A have theirs in addition.
     pub fn scratch(self, of: &Extents) -> [usize; 2] {
         let &Extents { m, n, rhs, group, distributed, widest, is_rank } = of;
+        let sums = if distributed { 0 } else { n * rhs };
         match self {
             // Partial sums.
-            Stage::CholeskySolve | Stage::LuSolve | Stage::TriangularSolve | Stage::Residual => {
-                [0, if distributed { 0 } else { n * rhs }]
-            }
+            Stage::CholeskySolve | Stage::LuSolve | Stage::TriangularSolve => [0, sums],
+            // Those and a tile.
+            Stage::Residual => [0, sums + widest * widest],
             Stage::CholeskyCondition | Stage::LuCondition => [n * block(n); 2],
             // A tile column.
             Stage::CholeskyInverse => [panel_rows(m) * widest, 0],

@@ -7,8 +7,8 @@
 //!
 //! This is the method of Goto and van de Geijn (ACM Trans. Math. Softw. 34, 2008). A block of rows
 //! is for the second-level cache, a unit of columns for the first. The sum for an element of C has
-//! the order of the inner dimension, so its bits do not depend on the position of the element, the
-//! blocks, or the worker.
+//! the order of the inner dimension, in pieces of a fixed length. So its bits do not depend on the
+//! position of the element, blocks of rows and columns, or the worker.
 //!
 //! There are kernels for AVX-512 and AVX2. Elsewhere [`Units::of`] has none, and callers use faer.
 

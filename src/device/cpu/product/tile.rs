@@ -81,6 +81,7 @@ impl<'a, T: Scalar> Product<'a, T> {
     ) -> Self {
         let shape = (left.lines().saturating_sub(first), right.lines());
         assert_eq!(c.shape(), shape, "shape of a product");
+        assert!(first <= left.lines(), "a first row that is packed");
         assert_eq!(left.depth(), right.depth(), "inner dimensions");
         assert!(c.row_stride() == 1 || c.nrows() <= 1, "contiguous columns");
         Product { left, right, first, negated, c }

@@ -377,11 +377,14 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
 
     fn gemm(&mut self, c: Cells<T>, alpha: T, a: Cells<T>, op: Op, b: Cells<T>) {
         let (c, a, b) = (self.write(c), self.read(a), self.read(b));
-        let memory = [self.pack, self.tiles].map(|memory| blas::column_mut(self.write(memory), 0));
         let sizes = [self.pack.rows(), self.tiles.rows()];
         let blocks = |units| product::Blocks::new(&c, alpha, b.nrows(), units, sizes);
         match self.units.and_then(blocks) {
-            Some(blocks) => product::gemm(c, alpha == -T::ONE, a, op, b, blocks, memory),
+            Some(blocks) => {
+                let memory =
+                    [self.pack, self.tiles].map(|own| blas::column_mut(self.write(own), 0));
+                product::gemm(c, alpha == -T::ONE, a, op, b, blocks, memory);
+            }
             None => blas::gemm(c, alpha, a, op, b),
         }
     }
