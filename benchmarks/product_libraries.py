@@ -5,6 +5,7 @@ That makes a function which computes one product and returns its seconds. Operan
 products.py.
 """
 
+import abc
 import ctypes
 import functools
 import time
@@ -41,7 +42,7 @@ class Native:
         return lambda: measures.multiply(*sizes)
 
 
-class Cblas:
+class Cblas(abc.ABC):
     """`cblas_?gemm` of a library. The subclasses know its threads and its version."""
 
     prefix = ""
@@ -56,9 +57,13 @@ class Cblas:
         found = function(*arguments)
         return found.decode() if isinstance(found, bytes) else found
 
+    @abc.abstractmethod
     def set_threads(self, threads: int) -> None:
         """Set its number of threads."""
-        raise NotImplementedError
+
+    @abc.abstractmethod
+    def columns(self) -> dict:
+        """The library columns of a row."""
 
     def product(self, x, threads: int):
         """A function that computes one product and returns its seconds."""

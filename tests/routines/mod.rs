@@ -16,7 +16,8 @@ macro_rules! every_routine {
             $crate::routines::every_routine! { $at, ::<$scalar>,
                 cholesky::cholesky_in_every_storage lu::lu_in_every_storage
                 inverse::inverses_in_every_storage condition::conditions_in_every_storage
-                read_only::triangular_systems read_only::residuals norm::norms_in_every_storage
+                read_only::triangular_systems read_only::residuals
+                read_only::residuals_of_many_columns norm::norms_in_every_storage
                 norm::norms_of_rectangles_on_grids
                 every::routines_of_the_table
                 not_finite::lu_of_what_is_not_finite not_finite::cholesky_of_what_is_not_finite

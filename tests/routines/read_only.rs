@@ -4,6 +4,7 @@
 use crate::common::case::{Case, Place, call, cases};
 use crate::common::{Map, buffer, int_scalar, random, ratio, residual};
 use faer::Mat;
+use meshsolve::layout::Storage;
 use meshsolve::scalar::Scalar;
 
 fn applied<T: Scalar>(trans: i64, a: &Mat<T>) -> Mat<T> {
@@ -98,32 +99,48 @@ pub fn triangular_systems<T: Scalar>(at: Place) {
 
 pub fn residuals<T: Scalar>(at: Place) {
     for case in cases(at).flat_map(|case| (0..3).map(move |trans| Case { trans, ..case })) {
-        let n = case.n;
-        let a = random::<T>(n, n, 5 + n as u64);
-        let (b, x) = (random::<T>(n, 3, 7), random::<T>(n, 3, 8));
-        for structure in ["general", "hermitian", "symmetric", "triangular"] {
-            let mirrored = |i: usize, j: usize| {
-                let x = a[(j, i)];
-                if structure == "hermitian" { T::conj_impl(&x) } else { x }
-            };
-            let whole = Mat::<T>::from_fn(n, n, |i, j| match structure {
-                "general" => a[(i, j)],
-                "hermitian" if i == j => T::from_real_impl(&T::real_part_impl(&a[(i, i)])),
-                _ if i == j || (i > j) == case.lower => a[(i, j)],
-                "triangular" => T::ZERO,
-                _ => mirrored(i, j),
-            });
-            let given = match structure {
-                "general" => a.clone(),
-                // The diagonal has imaginary parts, which must not be read.
-                _ => one_triangle(&a, case.lower, T::NAN),
-            };
-            let expected = &b - &applied(case.trans, &whole) * &x;
-            let attributes = |map: Map| map.text("structure", structure);
-            for r in run(&case, "residual", attributes, &given, &[&b, &x], &mut []) {
-                let name = format!("{case:?} {structure} {}", T::DTYPE.name());
-                assert!(ratio(&r, &expected) < 20.0, "{name}");
-            }
+        residuals_of::<T>(&case, 3);
+    }
+}
+
+/// On CPU devices products of so many columns pack both factors in the worker's scratch.
+pub fn residuals_of_many_columns<T: Scalar>(at: Place) {
+    let (n, columns) = if at.is_some() { (20, 9) } else { (600, 100) };
+    for (lower, trans) in
+        [false, true].into_iter().flat_map(|lower| (0..3).map(move |t| (lower, t)))
+    {
+        let storage = Storage::ALL[trans as usize % Storage::ALL.len()];
+        let order = "natural";
+        residuals_of::<T>(&Case { n, ranks: 1, storage, lower, trans, order, at }, columns);
+    }
+}
+
+fn residuals_of<T: Scalar>(case: &Case, columns: usize) {
+    let n = case.n;
+    let a = random::<T>(n, n, 5 + n as u64);
+    let (b, x) = (random::<T>(n, columns, 7), random::<T>(n, columns, 8));
+    for structure in ["general", "hermitian", "symmetric", "triangular"] {
+        let mirrored = |i: usize, j: usize| {
+            let x = a[(j, i)];
+            if structure == "hermitian" { T::conj_impl(&x) } else { x }
+        };
+        let whole = Mat::<T>::from_fn(n, n, |i, j| match structure {
+            "general" => a[(i, j)],
+            "hermitian" if i == j => T::from_real_impl(&T::real_part_impl(&a[(i, i)])),
+            _ if i == j || (i > j) == case.lower => a[(i, j)],
+            "triangular" => T::ZERO,
+            _ => mirrored(i, j),
+        });
+        let given = match structure {
+            "general" => a.clone(),
+            // The diagonal has imaginary parts, which must not be read.
+            _ => one_triangle(&a, case.lower, T::NAN),
+        };
+        let expected = &b - &applied(case.trans, &whole) * &x;
+        let attributes = |map: Map| map.text("structure", structure);
+        for r in run(case, "residual", attributes, &given, &[&b, &x], &mut []) {
+            let name = format!("{case:?} {structure} {}", T::DTYPE.name());
+            assert!(ratio(&r, &expected) < 20.0, "{name}");
         }
     }
 }

@@ -48,46 +48,53 @@ fn expected<T: Scalar>(
     })
 }
 
-fn updates<T: Scalar>() {
-    // One tile fits the scratch, then two; the last columns are ragged.
-    for (n, tile, fits) in [(50, 12, 1), (100, 23, 2), (300, 64, 2)] {
-        let a = whole::<T>(n);
-        let distribution = Distribution::whole_columns((n, n), 1, tile, Mapping::Block);
-        let columns = distribution.columns();
-        let count = columns.count();
-        let of_tile = |t| columns.tile(t).columns();
-        let cut = columns.each().map(|t| of_tile(t).start.get()..of_tile(t).end.get());
-        let cut: Vec<_> = cut.collect();
-        for (update, k, targets) in [
-            (Update::Cholesky, 0, (1..count).collect::<Vec<_>>()),
-            (Update::Cholesky, 1, (2..count).step_by(2).collect()),
-            (Update::Lu, 0, (1..count).collect()),
-            (Update::Above, 2, (0..count).filter(|&j| j != 2).collect()),
-        ] {
-            for rows in [0..n, n / 3..n - 5] {
-                for kernel in [true, false] {
-                    let mut memory = shards(&a, 1);
-                    let m = matrix(&mut memory, &distribution);
-                    let mut scratch = vec![T::NAN; scratch_elements::<T>(tile, fits)];
-                    let comm = Communicator::new(1);
-                    // SAFETY: *order*: the only worker.
-                    let worker = unsafe { CpuWorker::new(&comm, 0, tile, Cells::of(&mut scratch)) };
-                    let mut worker = if kernel { worker } else { worker.without_kernel() };
-                    let k = TileColumn::new(k);
-                    let panel = Panel::new(&m, k, m.all_rows(), m.tile_column(k));
-                    let within = GlobalRow::new(rows.start)..GlobalRow::new(rows.end);
-                    let tiles = targets.iter().map(|&j| TileColumn::new(j));
-                    worker.update(&m, &panel, tiles, update, within);
-                    let wanted = expected(&a, update, &cut, k.get(), &targets, rows.clone());
-                    for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
-                        let got = element(&distribution, &memory, i, j);
-                        let case = format!("{update:?} n={n} {rows:?} kernel={kernel} ({i}, {j})");
-                        assert_eq!(got, wanted[(i, j)], "{:?} {case}", T::DTYPE);
-                    }
-                }
+/// Updates by tile column `k` of the tile columns `targets`, in all rows and in some.
+fn check<T: Scalar>(
+    (n, tile, fits): (usize, usize, usize),
+    update: Update,
+    k: usize,
+    targets: impl Fn(usize) -> Vec<usize>,
+) {
+    let a = whole::<T>(n);
+    let distribution = Distribution::whole_columns((n, n), 1, tile, Mapping::Block);
+    let columns = distribution.columns();
+    let of_tile = |t| columns.tile(t).columns();
+    let cut = columns.each().map(|t| of_tile(t).start.get()..of_tile(t).end.get());
+    let (cut, targets): (Vec<_>, _) = (cut.collect(), targets(columns.count()));
+    for rows in [0..n, n / 3..n - 1] {
+        let wanted = expected(&a, update, &cut, k, &targets, rows.clone());
+        for kernel in [true, false] {
+            let mut memory = shards(&a, 1);
+            let m = matrix(&mut memory, &distribution);
+            let mut scratch = vec![T::NAN; scratch_elements::<T>(columns.widest(), fits)];
+            let (comm, scratch) = (Communicator::new(1), Cells::of(&mut scratch));
+            // SAFETY: *order*: the only worker.
+            let worker = unsafe { CpuWorker::new(&comm, 0, columns.widest(), scratch) };
+            let mut worker = if kernel { worker } else { worker.without_kernel() };
+            let k = TileColumn::new(k);
+            let panel = Panel::new(&m, k, m.all_rows(), m.tile_column(k));
+            let within = GlobalRow::new(rows.start)..GlobalRow::new(rows.end);
+            worker.update(&m, &panel, targets.iter().map(|&j| TileColumn::new(j)), update, within);
+            for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let got = element(&distribution, &memory, i, j);
+                let case = format!("{update:?} n={n} {rows:?} kernel={kernel} ({i}, {j})");
+                assert_eq!(got, wanted[(i, j)], "{:?} {case}", T::DTYPE);
             }
         }
     }
+}
+
+fn updates<T: Scalar>() {
+    // One tile fits the scratch, then two; the last columns are ragged. Some tiles are narrower than
+    // a unit of the kernel.
+    for sizes in [(11, 1, 1), (14, 3, 2), (50, 12, 1), (100, 23, 2), (300, 64, 2)] {
+        check::<T>(sizes, Update::Cholesky, 0, |count| (1..count).collect());
+        check::<T>(sizes, Update::Cholesky, 1, |count| (2..count).step_by(2).collect());
+        check::<T>(sizes, Update::Lu, 0, |count| (1..count).collect());
+        check::<T>(sizes, Update::Above, 2, |count| (0..count).filter(|&j| j != 2).collect());
+    }
+    // Deeper than the pieces of other products.
+    check::<T>((540, 270, 1), Update::Lu, 0, |count| (1..count).collect());
 }
 
 for_all_scalars!(updates);

@@ -141,8 +141,8 @@ impl<T: Scalar> Solver<T> {
         self.blocks(me, |w| self.shared_scratch(w).sub(first + index(w) * each, 0, each, 1))
     }
 
-    /// A tile of that scratch for a worker, after the partial sums of all. Its own scratch has not
-    /// room for it: products pack there.
+    /// A tile of that scratch for a worker, after the partial sums of all. It is not in the worker's
+    /// own scratch, because products pack there.
     pub(super) fn tile_after_sums(&self, me: usize) -> Cells<'_, T> {
         let workers = if self.sizes.is_rank { 1 } else { self.sizes.workers };
         let columns = if self.options.rhs == Rhs::Columns { 0 } else { self.problem.rhs };

@@ -64,7 +64,8 @@ impl Sizes {
                     false => cuda_tile_width(device.architecture(), shape),
                 }
             }),
-            own: if only_factors(options) { |_, _| 0 } else { |widest, _| widest * widest },
+            // A worker packs nothing.
+            own: |_, _| 0,
             turn: |rows, cols| transposition::plan(rows, cols, size_of::<T>()),
             // The transposition has its own memory.
             turning: |_, _| (0, 0),

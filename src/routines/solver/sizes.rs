@@ -53,8 +53,8 @@ pub struct Machine {
     /// The mapping of columns to ranks if you request none.
     pub mapping: Mapping,
     pub tile: usize,
-    /// Elements of scratch that a worker needs, from the width and the number of its tiles. It is
-    /// at least the size of one tile.
+    /// Elements of scratch that a worker needs for itself, from the width and the number of its
+    /// tiles.
     pub own: fn(usize, usize) -> usize,
     /// The plan for transposing shards, from their rows and columns. `turning` gives the elements
     /// of its scratch: each worker's own, and those shared for that number of shards.

@@ -8,10 +8,10 @@
 
 use faer::reborrow::ReborrowMut;
 use faer::{MatMut, MatRef};
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use super::pack::{Packed, unpack};
-use super::tile::{self, Vector, multiply_units};
+use super::tile::{Vector, Work, dispatch, multiply_units};
 use super::{ROW_BYTES, Units};
 use crate::device::cpu::float_mode::FloatMode;
 use crate::scalar::{Lanes, Scalar};
@@ -22,6 +22,7 @@ const LEAST_LINES: usize = 48;
 /// M in units of rows, with the reciprocals of its diagonal in the place of the diagonal.
 pub struct Coefficients<'a, T> {
     rows: Packed<'a, T>,
+    has_ones: bool,
 }
 
 impl<'a, T: Scalar> Coefficients<'a, T> {
@@ -42,7 +43,7 @@ impl<'a, T: Scalar> Coefficients<'a, T> {
             return None;
         }
         let rows = Self::pack(m, conjugated, has_ones, units.cols, memory)?;
-        Some(Coefficients { rows })
+        Some(Coefficients { rows, has_ones })
     }
 
     pub(super) fn pack(
@@ -59,10 +60,10 @@ impl<'a, T: Scalar> Coefficients<'a, T> {
         FloatMode::IEEE.enter();
         let invert = |p: usize, memory: &mut [T]| {
             let at = (p / unit * depth + p) * unit + p % unit;
-            let reciprocal = if has_ones { Some(T::ONE) } else { memory[at].safe_reciprocal() };
-            reciprocal.map(|reciprocal| memory[at] = reciprocal)
+            memory[at].safe_reciprocal().map(|reciprocal| memory[at] = reciprocal)
         };
-        let all = (0..depth).try_for_each(|p| invert(p, memory));
+        let own = if has_ones { 0..0 } else { 0..depth };
+        let all = own.into_iter().try_for_each(|p| invert(p, memory));
         mode.enter();
         all.map(|()| Packed::of(memory, unit, depth, depth))
     }
@@ -78,7 +79,7 @@ impl<'a, T: Scalar> Coefficients<'a, T> {
             let part = x.rb_mut().subrows_mut(row, count);
             Packed::new(part.as_ref(), false, units.rows, memory);
             let lines = &mut memory[..Packed::<T>::elements(units.rows, count, depth)];
-            tile::dispatch(Solve { rows: &self.rows, lines });
+            dispatch(Solve { rows: &self.rows, has_ones: self.has_ones, lines });
             unpack(lines, units.rows, part);
         }
     }
@@ -87,33 +88,24 @@ impl<'a, T: Scalar> Coefficients<'a, T> {
 /// A solve to do, with packed lines.
 pub(super) struct Solve<'a, T> {
     pub rows: &'a Packed<'a, T>,
+    /// Whether the diagonal is ones, and not in `rows`.
+    pub has_ones: bool,
     pub lines: &'a mut [T],
 }
 
-impl<T: Scalar> Solve<'_, T> {
-    /// With an instruction set and the shape V x N of its kernel.
+impl<T: Scalar> Work for Solve<'_, T> {
     #[inline(always)]
-    pub fn run<S: Simd, const V: usize, const N: usize>(self, simd: S) {
+    fn run<S: Simd, const V: usize, const N: usize>(self, simd: S) {
         let (unit, depth) = (V * size_of::<Vector<T, S>>() / size_of::<T>(), self.rows.depth());
         let columns = N * size_of::<T::Real>() / size_of::<T>();
         assert_eq!(self.rows.unit(), columns, "units of the kernel");
         for unit in self.lines.chunks_exact_mut(unit * depth) {
             for (block, rows) in self.rows.units().enumerate() {
                 // SAFETY: both have whole units.
-                unsafe { solve_block::<T, S, V, N>(simd, block * columns, rows, unit) };
+                unsafe {
+                    solve_block::<T, S, V, N>(simd, block * columns, rows, self.has_ones, unit)
+                };
             }
-        }
-    }
-}
-
-impl<T: Scalar> WithSimd for Solve<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        match S::REGISTER_COUNT {
-            32 => self.run::<S, { tile::AVX512.vectors }, { tile::AVX512.columns }>(simd),
-            _ => self.run::<S, { tile::AVX2.vectors }, { tile::AVX2.columns }>(simd),
         }
     }
 }
@@ -127,6 +119,7 @@ unsafe fn solve_block<T: Scalar, S: Simd, const V: usize, const N: usize>(
     simd: S,
     first: usize,
     rows: &[T],
+    has_ones: bool,
     lines: &mut [T],
 ) {
     let unit = V * size_of::<Vector<T, S>>() / size_of::<T>();
@@ -146,7 +139,11 @@ unsafe fn solve_block<T: Scalar, S: Simd, const V: usize, const N: usize>(
             // SAFETY: the line of a unit has V vectors.
             let before = unsafe { line.add(i).read_unaligned() };
             let difference = T::Real::mul_add(simd, *sum, minus, before);
-            let x = add_multiple::<T, S>(simd, difference, of_line[j], zero);
+            // A product with 1 would make NaN of infinite complex numbers.
+            let x = match has_ones {
+                true => difference,
+                false => add_multiple::<T, S>(simd, difference, of_line[j], zero),
+            };
             // SAFETY: as above.
             unsafe { line.add(i).write_unaligned(x) };
             for (sums, &m) in later.iter_mut().zip(&of_line[j + 1..]) {

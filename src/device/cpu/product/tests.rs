@@ -8,10 +8,19 @@ use pulp::{Scalar256b, Scalar512b, Simd};
 
 use super::pack::unpack;
 use super::solve::Solve;
-use super::tile::{AVX2, AVX512, Product, Shape, dispatch};
+use super::tile::{AVX2, AVX512, Product, Shape, Work, dispatch};
 use super::{Blocks, Coefficients, Packed, Units, gemm, multiply};
 use crate::device::Op;
 use crate::scalar::{DType, Scalar};
+
+macro_rules! for_all_scalars {
+    ($check:ident) => {
+        $check::<f32>();
+        $check::<f64>();
+        $check::<faer::c32>();
+        $check::<faer::c64>();
+    };
+}
 
 /// Small whole numbers, so that sums are exact in every order. Im differs from Re.
 fn matrix<T: Scalar>(rows: usize, cols: usize, seed: usize) -> Mat<T> {
@@ -102,10 +111,7 @@ fn is_avx2_there() -> bool {
 
 #[test]
 fn the_kernel_of_this_processor_multiplies() {
-    check_kernel::<f32>();
-    check_kernel::<f64>();
-    check_kernel::<faer::c32>();
-    check_kernel::<faer::c64>();
+    for_all_scalars!(check_kernel);
 }
 
 /// A kernel of AVX2 on a processor with AVX-512, and each of them as plain code.
@@ -131,10 +137,7 @@ fn units_of<T: Scalar>(shape: Shape) -> Units {
 
 #[test]
 fn kernels_of_both_shapes_multiply() {
-    check_emulated::<f32>();
-    check_emulated::<f64>();
-    check_emulated::<faer::c32>();
-    check_emulated::<faer::c64>();
+    for_all_scalars!(check_emulated);
 }
 
 #[test]
@@ -152,7 +155,7 @@ fn units_fill_the_registers() {
     assert_eq!(of(AVX2), [units(16, 6), units(8, 6), units(8, 3), units(4, 3)]);
 }
 
-/// Products of any strides, in pieces of a few units.
+/// Products by rows and by columns, in pieces of a few units.
 fn check_gemm<T: Scalar>() {
     let Some(units) = Units::of::<T>() else { return };
     for (rows, cols, depth) in [(64, 512, 16), (520, 67, 50), (81, 410, 300)] {
@@ -174,12 +177,15 @@ fn check_gemm<T: Scalar>() {
                     if by_rows { matrix::<T>(cols, rows, 3) } else { matrix(rows, cols, 3) };
                 let before = c.clone();
                 let view = if by_rows { c.transpose_mut() } else { c.as_mut() };
-                let blocks = Blocks::new(&view, -T::ONE, depth, units, [left.len(), right.len()]);
+                let negated = by_rows != op.conjugates();
+                let sign = if negated { -T::ONE } else { T::ONE };
+                let blocks = Blocks::new(&view, sign, depth, units, [left.len(), right.len()]);
                 let blocks = blocks.expect("a product that pays");
-                gemm(view, true, stored.as_ref(), op, b.as_ref(), blocks, [left, right]);
+                gemm(view, negated, stored.as_ref(), op, b.as_ref(), blocks, [left, right]);
                 for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
                     let at = if by_rows { (j, i) } else { (i, j) };
-                    assert_eq!(c[at], before[at] + -product(&a, &b, i, j), "{op:?} ({i}, {j})");
+                    let change = sign * product(&a, &b, i, j);
+                    assert_eq!(c[at], before[at] + change, "{op:?} ({i}, {j})");
                 }
             }
         }
@@ -187,11 +193,8 @@ fn check_gemm<T: Scalar>() {
 }
 
 #[test]
-fn products_of_any_strides() {
-    check_gemm::<f32>();
-    check_gemm::<f64>();
-    check_gemm::<faer::c32>();
-    check_gemm::<faer::c64>();
+fn products_by_rows_and_by_columns() {
+    for_all_scalars!(check_gemm);
 }
 
 #[test]
@@ -209,9 +212,8 @@ fn small_products_and_other_factors_are_left_to_faer() {
 #[test]
 #[should_panic(expected = "shape of a product")]
 fn a_result_of_another_shape_is_refused() {
-    let Some(units) = Units::of::<f64>() else { panic!("shape of a product: no kernel") };
-    check::<f64>((8, 6, 4), 0, false, units, |c, left, right| {
-        multiply(c.subrows_mut(0, 7), false, left, 0, right);
+    check::<f64>((8, 6, 4), 0, false, units_of::<f64>(AVX2), |c, left, right| {
+        Product::new(c.subrows_mut(0, 7), false, left, 0, right);
     });
 }
 
@@ -240,7 +242,7 @@ fn check_solve<T: Scalar>(units: Units, run: impl Fn(Solve<T>)) {
             let (unit, ones) = (units.cols, has_ones);
             let rows = Coefficients::pack(m.as_ref(), conjugated, ones, unit, &mut of_m);
             Packed::new(b.as_ref(), false, units.rows, &mut of_b);
-            run(Solve { rows: &rows.expect("normal reciprocals"), lines: &mut of_b });
+            run(Solve { rows: &rows.expect("normal reciprocals"), has_ones, lines: &mut of_b });
             let mut got = Mat::<T>::zeros(count, depth);
             unpack(&of_b, units.rows, got.as_mut());
             for (line, p) in (0..count).flat_map(|i| (0..depth).map(move |p| (i, p))) {
@@ -266,10 +268,7 @@ fn check_solves<T: Scalar>() {
 
 #[test]
 fn kernels_of_both_shapes_solve() {
-    check_solves::<f32>();
-    check_solves::<f64>();
-    check_solves::<faer::c32>();
-    check_solves::<faer::c64>();
+    for_all_scalars!(check_solves);
 }
 
 #[test]
@@ -284,4 +283,20 @@ fn a_diagonal_without_reciprocals_is_left_to_faer() {
     assert!(made(3, 2.0, 100) && !made(3, 0.0, 100) && !made(19, 1e-310, 100));
     assert!(!made(3, f64::INFINITY, 100) && !made(3, f64::NAN, 100));
     assert!(!made(3, 2.0, 1), "a single line");
+}
+
+/// Ones on the diagonal are not multiplied by: 1 times an infinite complex number is NaN.
+#[test]
+fn ones_leave_infinite_numbers() {
+    let units = units_of::<faer::c64>(AVX2);
+    let (infinite, depth) = (faer::c64::new(f64::INFINITY, 1.0), units.cols);
+    let m = Mat::<faer::c64>::identity(depth, depth);
+    let mut memory = vec![faer::c64::ZERO; Packed::<faer::c64>::elements(units.cols, depth, depth)];
+    let rows = Coefficients::pack(m.as_ref(), false, true, units.cols, &mut memory).unwrap();
+    let mut lines = vec![faer::c64::ZERO; units.rows * depth];
+    // The last element of the first line, on which no other one depends.
+    lines[(depth - 1) * units.rows] = infinite;
+    let solve = Solve { rows: &rows, has_ones: true, lines: &mut lines };
+    solve.run::<_, { AVX2.vectors }, { AVX2.columns }>(Scalar256b);
+    assert_eq!(lines[(depth - 1) * units.rows], infinite);
 }

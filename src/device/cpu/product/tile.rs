@@ -49,16 +49,38 @@ pub fn multiply<T: Scalar>(
     dispatch(Product::new(c, negated, left, first, right));
 }
 
+/// Work on packed factors.
+pub(super) trait Work {
+    /// Does it with an instruction set and the shape V x N of its kernel. It is `inline(always)`.
+    fn run<S: Simd, const V: usize, const N: usize>(self, simd: S);
+}
+
 /// Does `work` with the instructions of this processor's kernel, which is there.
-pub(super) fn dispatch(work: impl WithSimd<Output = ()>) {
+pub(super) fn dispatch(work: impl Work) {
     #[cfg(target_arch = "x86_64")]
     match pulp::Arch::new() {
-        pulp::Arch::V4(simd) => return Simd::vectorize(simd, work),
-        pulp::Arch::V3(simd) => return Simd::vectorize(simd, work),
+        pulp::Arch::V4(simd) => return Simd::vectorize(simd, Shaped::<_, true>(work)),
+        pulp::Arch::V3(simd) => return Simd::vectorize(simd, Shaped::<_, false>(work)),
         _ => {}
     }
     let _ = work;
     unreachable!("packed factors without a kernel");
+}
+
+/// Work with the kernel for AVX-512, or for AVX2.
+struct Shaped<W, const WIDE: bool>(W);
+
+impl<W: Work, const WIDE: bool> WithSimd for Shaped<W, WIDE> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        if WIDE {
+            self.0.run::<S, { AVX512.vectors }, { AVX512.columns }>(simd);
+        } else {
+            self.0.run::<S, { AVX2.vectors }, { AVX2.columns }>(simd);
+        }
+    }
 }
 
 /// A product to do.
@@ -86,11 +108,13 @@ impl<'a, T: Scalar> Product<'a, T> {
         assert!(c.row_stride() == 1 || c.nrows() <= 1, "contiguous columns");
         Product { left, right, first, negated, c }
     }
+}
 
-    /// With an instruction set and the shape V x N of its kernel. The outer loop is over the units of
-    /// columns: one stays in the first-level cache for all units of rows.
+impl<T: Scalar> Work for Product<'_, T> {
+    /// The outer loop is over the units of columns: one stays in the first-level cache for all units
+    /// of rows.
     #[inline(always)]
-    pub fn run<S: Simd, const V: usize, const N: usize>(self, simd: S) {
+    fn run<S: Simd, const V: usize, const N: usize>(self, simd: S) {
         let reals = size_of::<T>() / size_of::<T::Real>();
         let (unit_rows, unit_cols) =
             (V * size_of::<<T::Real as Lanes>::Vector<S>>() / size_of::<T>(), N / reals);
@@ -118,18 +142,6 @@ impl<'a, T: Scalar> Product<'a, T> {
                 // SAFETY: the target is part of C, which is borrowed. `units` has whole units.
                 unsafe { tile::<T, S, V, N>(simd, self.negated, left, right, target) };
             }
-        }
-    }
-}
-
-impl<T: Scalar> WithSimd for Product<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        match S::REGISTER_COUNT {
-            32 => self.run::<S, { AVX512.vectors }, { AVX512.columns }>(simd),
-            _ => self.run::<S, { AVX2.vectors }, { AVX2.columns }>(simd),
         }
     }
 }
