@@ -64,8 +64,8 @@ impl Sizes {
                     false => cuda_tile_width(device.architecture(), shape),
                 }
             }),
-            // A worker packs nothing.
-            own: |_, _| 0,
+            // The inverse of a tile.
+            own: if options.routine.inverts() { |widest, _| widest * widest } else { |_, _| 0 },
             turn: |rows, cols| transposition::plan(rows, cols, size_of::<T>()),
             // The transposition has its own memory.
             turning: |_, _| (0, 0),
