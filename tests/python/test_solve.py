@@ -282,6 +282,18 @@ def test_under_a_mesh_that_is_set(axis_type, k):
 
 
 @pytest.mark.parametrize("axis_type", ["auto", "explicit"])
+@pytest.mark.parametrize("storage", ["rows", "columns", "column-major"])
+@pytest.mark.parametrize("shape, spec", [((96,), ()), ((96, 3), ()), ((96, 64), (None, "x"))])
+def test_solutions_are_made_where_they_belong(monkeypatch, axis_type, storage, shape, spec):
+    """An eager call with right-hand sides in their place moves nothing outside of its program."""
+    a, mesh = 130 * np.eye(96) + np.ones((96, 96)), mesh_of(range(4), axis_type)
+    stored, b = put_matrix(mesh, a, storage), put(mesh, np.ones(shape), *spec)
+    monkeypatch.setattr(jax, "device_put", lambda *_: pytest.fail("a move"))
+    x = ms.solve(stored, b)
+    assert x.sharding == b.sharding and solve_ratio(a, x, np.ones(shape)) < 3
+
+
+@pytest.mark.parametrize("axis_type", ["auto", "explicit"])
 @pytest.mark.parametrize("where", ["NumPy", "tied to no device", "tied to a device"])
 def test_one_device_works_under_a_mesh_that_is_set(axis_type, where):
     """One device works for all, as they do not divide n, or because A is committed to it."""

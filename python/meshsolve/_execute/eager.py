@@ -124,6 +124,8 @@ class Route(NamedTuple):
         time.
       together: whether one device has all operands, and no other one does.
       home: the sharding of the solution; None if it stays where it is made.
+      made_there: whether the program gives the solution that sharding. JAX otherwise writes the
+        same sharding as another spec, and a copy to change that takes as long as a small call.
     """
 
     op: Operation
@@ -132,6 +134,7 @@ class Route(NamedTuple):
     moves: tuple[tuple[int, NamedSharding | Format, bool], ...] = ()
     together: bool = False
     home: NamedSharding | None = None
+    made_there: bool = False
 
 
 @functools.lru_cache(maxsize=512)
@@ -148,8 +151,11 @@ def _route(op: Operation, *operands: Signature) -> Route:
     targets = [_format(op, kind, NamedSharding(at.mesh, spec)) for kind, spec in pairs]
     each = enumerate(zip(operands, targets, strict=True))
     moves = tuple((i, to, goes_by_rows(x, to)) for i, (x, to) in each if not x.lies_in(to))
-    home = None if op.rhs is None else meshes.home(operands[op.rhs], at.mesh)
-    return Route(op, at, how, moves, home=home)
+    if op.rhs is None:
+        return Route(op, at, how, moves)
+    home = meshes.home(operands[op.rhs], at.mesh)
+    made = NamedSharding(at.mesh, at.spec("rhs", how))
+    return Route(op, at, how, moves, home=home, made_there=made.is_equivalent_to(home, 2))
 
 
 def run(op: Operation, operands, own=(), signatures: tuple[Signature, ...] = (), batch=ONE):
@@ -204,7 +210,8 @@ def _on_mesh(route: Route, at: Placement, operands, own):
         for i, target, by_rows in route.moves:
             operands[i], new = _sent(operands[i], target, by_rows)
             own[i] = own[i] or new
-    results = program(op, at, route.mode, tuple(own))(*operands)
+    there = home if route.made_there else None
+    results = program(op, at, route.mode, tuple(own), there)(*operands)
     if home is None:
         return results
     i = op.results.index("rhs")
@@ -252,7 +259,7 @@ def _sent_home(op: Operation, results, homes: Mapping[str, Sharding]):
 
 
 @functools.lru_cache(maxsize=256)
-def program(op: Operation, at: Placement | None, mode: str, own: tuple[bool, ...]):
+def program(op: Operation, at: Placement | None, mode: str, own: tuple[bool, ...], home=None):
     run = sharded(op, at, mode) if at else functools.partial(one_device, op)
 
     def results(*operands):
@@ -263,13 +270,18 @@ def program(op: Operation, at: Placement | None, mode: str, own: tuple[bool, ...
 
     drop = op.drops_factor and not own[op.matrix]
     formats = {}
+    # JAX chooses where none is given.
+    out: list[Any] = [home if kind == "rhs" else None for kind in op.results]
     if at is not None and op.storage == "column-major":
         operand_formats, result_formats = (
-            tuple(_format(op, kind, NamedSharding(at.mesh, at.spec(kind, mode))) for kind in kinds)
+            [_format(op, kind, NamedSharding(at.mesh, at.spec(kind, mode))) for kind in kinds]
             for kinds in (op.operands, op.results)
         )
-        formats["in_shardings"] = operand_formats
-        formats["out_shardings"] = (None, *result_formats[1:]) if drop else result_formats
+        formats["in_shardings"] = tuple(operand_formats)
+        out = [mine or any_ for mine, any_ in zip(out, result_formats, strict=True)]
+        out[0] = None if drop else out[0]
+    if any(out):
+        formats["out_shardings"] = tuple(out)
     donated = tuple(i for i in op.taken.values() if own[i])
     return jax.jit(results, donate_argnums=donated, **formats)
 
