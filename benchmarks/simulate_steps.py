@@ -1,6 +1,6 @@
 """What each worker of a factorisation does, in its order, as `src/algorithms` has it.
 
-A worker is a generator. It yields tasks, announcements of panels, waits for them, and meetings of
+A worker is a generator. It yields tasks, announcements of panels, waits for them, and barriers of
 several workers. `simulate_host.py` gives them time. The names of tasks are those of the spans of a
 trace.
 """
@@ -50,7 +50,7 @@ class Announce(NamedTuple):
 
 
 class Meet(NamedTuple):
-    """Waits until `size` workers have come to the meeting `key`."""
+    """Waits until `size` workers have come to the barrier `key`."""
 
     key: tuple
     size: int

@@ -26,6 +26,8 @@ OUTPUTS = re.compile(r"\.git|\.venv.*|build|dist|target|__pycache__|\.\w+_cache"
 OF_REGISTERS = (
     "kernels/*",
     "src/transpose/*",
+    "src/scalar/*",
+    "src/device/cpu/product/*",
     "benchmarks/native/src/cpu/peak.rs",
     "tests/kernels/emulate.*",
     "tests/suite/transpose_skinny.rs",
