@@ -35,6 +35,7 @@ from meshsolve._api.calls import (
 from meshsolve._api.cholesky import CholeskyFactor, cho_factor, cho_solve, cholesky, logdet
 from meshsolve._api.elsewhere import absent
 from meshsolve._api.inverse import inv, trace_solve
+from meshsolve._api.least_squares import LeastSquares, lstsq
 from meshsolve._api.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
 from meshsolve._api.norm import norm
 from meshsolve._api.plan import Plan, plan
@@ -48,6 +49,7 @@ from meshsolve._library.ffi import ffi_target
 __all__ = [
     "CholeskyFactor",
     "LUFactor",
+    "LeastSquares",
     "Plan",
     "Rows",
     "SlogdetResult",
@@ -64,6 +66,7 @@ __all__ = [
     "last_call",
     "local",
     "logdet",
+    "lstsq",
     "lu_factor",
     "lu_solve",
     "norm",

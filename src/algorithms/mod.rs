@@ -5,6 +5,7 @@ pub mod condition;
 pub mod lu;
 pub mod mirror;
 pub mod norm;
+pub mod qr;
 pub mod redistribute;
 pub mod residual;
 pub mod triangular;

@@ -127,6 +127,11 @@ pub trait Device<T: Scalar> {
         update: Update,
         rows: Range<GlobalRow>,
     );
+    /// `[R Z; C B] <- Q^H [R Z; C B]` with a unitary Q, so that the upper triangle R of order `n`
+    /// takes up the rows C. R and Z are in the first n rows of `a`. R's diagonal becomes real, and
+    /// zeros below it stay. The columns of what B becomes have their norms; C is lost. `room` is
+    /// the device's scratch.
+    fn reduce(&mut self, a: Cells<T>, n: usize, room: Cells<T>);
     /// `X <- op(A)^-1 X` with a triangle of A, or `X <- X op(A)^-1` on the right. On the right op is
     /// none or the adjoint.
     fn trsm(&mut self, side: Side, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>);

@@ -92,6 +92,36 @@ int factor_lu(const Matrix<T>& a, Int m, Int n, Int* pivots) {
   return info;
 }
 
+// Householder's reflectors; R in the upper triangle.
+template <typename T>
+void factor_qr(const Matrix<T>& a, Int m, Int n, T* coefficients) {
+  for (Int j = 0; j < (m < n ? m : n); j++) {
+    T& alpha = a.stored(j, j);
+    double most = 0, squares = 0;
+    for (Int i = j; i < m; i++) most = std::fmax(most, size(a.stored(i, j)));
+    bool below = false;
+    for (Int i = j; i < m; i++) {
+      double part = double(std::abs(a.stored(i, j))) / (most > 0 ? most : 1);
+      squares += part * part;
+      if (i > j) below |= a.stored(i, j) != T(0);
+    }
+    coefficients[j] = T(0);
+    if (!below && alpha == T(real_part(alpha))) continue;
+    double norm = most * std::sqrt(squares);
+    T beta = T(real_part(alpha) > 0 ? -norm : norm);
+    T tau = (beta - alpha) / beta, scale = T(1) / (alpha - beta);
+    for (Int i = j + 1; i < m; i++) a.stored(i, j) *= scale;
+    alpha = beta, coefficients[j] = tau;
+    for (Int l = j + 1; l < n; l++) {
+      T product = a.stored(j, l);
+      for (Int i = j + 1; i < m; i++) product += conjugate(a.stored(i, j)) * a.stored(i, l);
+      product *= conjugate(tau);
+      a.stored(j, l) -= product;
+      for (Int i = j + 1; i < m; i++) a.stored(i, l) -= a.stored(i, j) * product;
+    }
+  }
+}
+
 // Calls work(T{}) with the type of a cudaDataType.
 template <typename Work>
 int with_type(int type, Work work) {

@@ -336,4 +336,34 @@ int cusolverDnXgetrf(void* handle, void*, Int m, Int n, int type, Word a, Int ld
   });
 }
 
+int cusolverDnXgeqrf_bufferSize(void* handle, void*, Int m, Int n, int, Word, Int lda, int, Word,
+                                int, size_t* device, size_t* host) {
+  REFUSED
+  EXPECT(here(handle), NO_HANDLE)
+  EXPECT(fits(m, lda), INVALID)
+  here(handle)->asked.insert({m, n, lda});
+  *device = device_bytes(m, n), *host = HOST_BYTES;
+  return 0;
+}
+
+int cusolverDnXgeqrf(void* handle, void*, Int m, Int n, int type, Word a, Int lda, int of_tau,
+                     Word tau, int compute, Word work, size_t bytes, void* host, size_t host_bytes,
+                     Word info) {
+  AT_WORK(handle)
+  EXPECT(here(handle), NO_HANDLE)
+  EXPECT(type == compute && type == of_tau && fits(m, lda), INVALID)
+  EXPECT(here(handle)->asked.count({m, n, lda}), INVALID)
+  EXPECT(bytes >= device_bytes(m, n) && host && host_bytes >= HOST_BYTES, INVALID)
+  return give(here(handle), [=, call = note(host)]() -> int {
+    EXPECT(noted(host, call), FAILED)
+    std::memset(reinterpret_cast<void*>(work), 0xEE, device_bytes(m, n));
+    *reinterpret_cast<int*>(info) = 0;
+    return with_type(type, [&](auto zero) {
+      using T = decltype(zero);
+      factor_qr(matrix<T>(a, lda), m, n, reinterpret_cast<T*>(tau));
+      return 0;
+    });
+  });
+}
+
 }  // extern "C"

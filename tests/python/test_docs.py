@@ -128,7 +128,15 @@ def test_tables_of_results():
 
 
 MODULES = (
-    *("_api.calls", "_api.cholesky", "_api.inverse", "_api.lu", "_api.norm", "_api.plan"),
+    *(
+        "_api.calls",
+        "_api.cholesky",
+        "_api.inverse",
+        "_api.least_squares",
+        "_api.lu",
+        "_api.norm",
+        "_api.plan",
+    ),
     *("_api.solve", "_api.transpose", "_api.triangular", "_library.ffi", "_execute.rows"),
     *("info", "lineax", "local"),
 )

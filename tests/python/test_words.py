@@ -28,6 +28,7 @@ OF_REGISTERS = (
     "src/transpose/*",
     "src/scalar/*",
     "src/device/cpu/product/*",
+    "src/device/cpu/reflect/*",
     "benchmarks/native/src/cpu/peak.rs",
     "tests/kernels/emulate.*",
     "tests/suite/transpose_skinny.rs",

@@ -2,13 +2,12 @@
 
 _ONE_DEVICE = "for a matrix that one device can hold use {}"
 _LEAST_SQUARES = (
-    "of a tall A of full rank with a modest condition the least-squares solution is "
-    'solve(A.T @ A, A.T @ b, assume_a="pos"); else, if one device can hold it, use {}'
+    "the least-squares solution with a tall A of full rank is lstsq(a, b).x; else, if one device "
+    "can hold it, use {}"
 )
 
 _INSTEAD = {
     "qr": _ONE_DEVICE.format("jnp.linalg.qr"),
-    "lstsq": _LEAST_SQUARES.format("jnp.linalg.lstsq"),
     "pinv": _LEAST_SQUARES.format("jnp.linalg.pinv"),
     "eig": _ONE_DEVICE.format("jnp.linalg.eig, on a CPU"),
     "eigvals": _ONE_DEVICE.format("jnp.linalg.eigvals, on a CPU"),

@@ -27,6 +27,7 @@ def executor(*arrays) -> ModuleType:
       run: the results of an operation.
       form: the storage of the factor of a matrix.
       spread: a matrix by rows over a mesh, with an identity corner up to an order.
+      lengthened_on: an array with rows of zeros more, in a sharding by rows.
       lengthened: right-hand sides with as many rows as a padded matrix.
       cut: the leading part of a padded matrix, or of a solution in the sharding of B.
       as_given: a result in the sharding of the matrix that it is made from.
@@ -118,11 +119,11 @@ def _beside(sharding: NamedSharding, a, b):
 
 @functools.lru_cache(maxsize=256)
 def _batchable(op: Operation):
-    return batchable(functools.partial(_traced, op, ONE), op.rhs, _solutions(op), _many(op))
+    return batchable(functools.partial(_traced, op, ONE), op.sides, _solutions(op), _many(op))
 
 
 def _solutions(op: Operation) -> tuple[bool, ...]:
-    return tuple(kind == "rhs" for kind in op.results)
+    return tuple(kind in ("rhs", "solution", "residuals") for kind in op.results)
 
 
 def _many(op: Operation):

@@ -147,7 +147,11 @@ def _route(op: Operation, *operands: Signature) -> Route:
         return Route(op, None, "", together=len(devices) == 1)
     op, at = settled(op, at)
     how = mode(op, operands, at.world)
-    pairs = zip(op.operands, specs(op, at, how)[0], strict=True)
+    # A vector has the rows of its column.
+    given = [
+        PartitionSpec(*s[: x.ndim]) for s, x in zip(specs(op, at, how)[0], operands, strict=True)
+    ]
+    pairs = zip(op.operands, given, strict=True)
     targets = [_format(op, kind, NamedSharding(at.mesh, spec)) for kind, spec in pairs]
     each = enumerate(zip(operands, targets, strict=True))
     moves = tuple((i, to, goes_by_rows(x, to)) for i, (x, to) in each if not x.lies_in(to))
@@ -359,6 +363,13 @@ def lengthened(b, a):
             b = jnp.pad(b, ((0, 0), (0, missing)))
         b = jax.device_put(b, NamedSharding(mesh, spec))
     return jnp.pad(b, ((0, a.shape[0] - b.shape[0]), *((0, 0),) * (b.ndim - 1)))
+
+
+def lengthened_on(x, missing: int, target: NamedSharding):
+    """An array with so many rows of zeros more, in a sharding by rows."""
+    return jax.device_put(
+        jnp.pad(x, ((0, missing), *((0, 0),) * (x.ndim - 1))) if missing else x, target
+    )
 
 
 def cut(x, shape: tuple[int, ...], b=None):

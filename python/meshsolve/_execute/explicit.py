@@ -5,10 +5,18 @@ from jax.sharding import NamedSharding
 
 from meshsolve._execute import shards
 from meshsolve._execute.batches import ONE, Batch
-from meshsolve._execute.traced import as_given, cut, form, lengthened, spread, traced_placement
+from meshsolve._execute.traced import (
+    as_given,
+    cut,
+    form,
+    lengthened,
+    lengthened_on,
+    spread,
+    traced_placement,
+)
 from meshsolve._library.ffi import Operation
 
-__all__ = ["as_given", "cut", "form", "lengthened", "run", "spread"]
+__all__ = ["as_given", "cut", "form", "lengthened", "lengthened_on", "run", "spread"]
 
 
 def run(op: Operation, operands, own=(), signatures=(), batch: Batch = ONE):

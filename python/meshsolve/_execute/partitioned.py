@@ -8,12 +8,20 @@ from jax.sharding import NamedSharding
 from meshsolve._execute import lowered, shards
 from meshsolve._execute.batches import ONE, Batch
 from meshsolve._execute.placements import placement
-from meshsolve._execute.traced import as_given, cut, form, lengthened, spread, traced_placement
+from meshsolve._execute.traced import (
+    as_given,
+    cut,
+    form,
+    lengthened,
+    lengthened_on,
+    spread,
+    traced_placement,
+)
 from meshsolve._library import failures
 from meshsolve._library.errors import mistake
 from meshsolve._library.ffi import Operation
 
-__all__ = ["as_given", "cut", "form", "lengthened", "run", "spread"]
+__all__ = ["as_given", "cut", "form", "lengthened", "lengthened_on", "run", "spread"]
 
 
 def run(op: Operation, operands, own=(), signatures=(), batch: Batch = ONE):
@@ -64,6 +72,7 @@ def _partitioned(op: Operation, batch: Batch):
 
     # One letter for each dimension: a factor is distributed as its matrix, a solution as its b.
     letters = {"matrix": "i j", "factor": "i j", "held": "i j", "rhs": "m k", "pivots": "p"}
+    letters |= {"aligned": "i k", "solution": "j k", "residuals": "k", "triangle": "j l"}
     terms = batch.terms(
         *([letters.get(k, "") for k in kinds] for kinds in (op.operands, op.results))
     )

@@ -33,7 +33,8 @@ class Placement(NamedTuple):
 
     def spec(self, kind: str, mode: str) -> PartitionSpec:
         """Spec of an operand or result: "matrix" as the user has it, "held" likewise, "factor",
-        "rhs" or another. Right-hand sides are "replicated", or distributed by "columns" or "rows".
+        "rhs" or another. Right-hand sides are "replicated", or distributed by "columns" or "rows";
+        those "aligned" with the rows of a matrix are distributed as these.
         """
         entry = self.axes[0] if len(self.axes) == 1 else self.axes or None
         rows, columns = PartitionSpec(entry, None), PartitionSpec(None, entry)
@@ -41,6 +42,8 @@ class Placement(NamedTuple):
             return rows if self.storage == "rows" else columns
         if kind == "factor":
             return columns if self.storage == "column-major" else rows
+        if kind == "aligned":
+            return rows
         if kind == "rhs":
             return {"replicated": PartitionSpec(), "columns": columns, "rows": rows}[mode]
         return PartitionSpec()

@@ -14,6 +14,7 @@ from jax import lax
 from meshsolve._execute.batches import ONE, Batch
 from meshsolve._execute.placements import Placement
 from meshsolve._library import ffi
+from meshsolve._library.errors import mistake
 from meshsolve._library.ffi import Operation
 
 # Up to this many right-hand sides are replicated.
@@ -34,7 +35,7 @@ def mode(op: Operation, operands, world: int) -> str:
 
 
 def is_vector(op: Operation, operands) -> bool:
-    return op.rhs is not None and operands[op.rhs].ndim == 1
+    return op.sides is not None and operands[op.sides].ndim == 1
 
 
 def settled(op: Operation, at: Placement) -> tuple[Operation, Placement]:
@@ -42,6 +43,14 @@ def settled(op: Operation, at: Placement) -> tuple[Operation, Placement]:
     the factor was made from.
     """
     kind = op.operands[op.matrix]
+    if op.takes_tall and at.storage != "rows":
+        raise mistake(
+            op.public,
+            "a",
+            "a matrix that is distributed by rows",
+            f"one whose columns are distributed to mesh axes {at.axes}",
+            "use jax.device_put(a, NamedSharding(mesh, PartitionSpec('x', None)))",
+        )
     if kind == "matrix":
         return op._replace(storage=at.storage), at
     if kind == "held":
@@ -54,9 +63,9 @@ def on_columns(op: Operation, run, operands):
     if not is_vector(op, operands):
         return run(*operands)
     columns = zip(op.operands, operands, strict=True)
-    operands = [x[:, None] if kind == "rhs" else x for kind, x in columns]
+    operands = [x[:, None] if kind in ("rhs", "aligned") else x for kind, x in columns]
     pairs = zip(op.results, run(*operands), strict=True)
-    return tuple(x[:, 0] if kind == "rhs" else x for kind, x in pairs)
+    return tuple(x[:, 0] if kind in ("rhs", "solution") else x for kind, x in pairs)
 
 
 def local(op: Operation, at: Placement, mode: str, *operands, named: tuple[str, ...] | None = None):

@@ -88,6 +88,13 @@ def lengthened(b, a):
     return jnp.pad(replicated(b), ((0, missing), *((0, 0),) * (b.ndim - 1)))
 
 
+def lengthened_on(x, missing: int, target: NamedSharding):
+    """An array with so many rows of zeros more, in a sharding by rows."""
+    x = jnp.pad(replicated(x), ((0, missing), *((0, 0),) * (x.ndim - 1))) if missing else x
+    explicit = AxisType.Explicit in target.mesh.axis_types
+    return (jax.sharding.reshard if explicit else jax.lax.with_sharding_constraint)(x, target)
+
+
 def cut(x, shape: tuple[int, ...], b=None):
     """The leading part of a padded matrix, or of a solution for B."""
     del b

@@ -45,6 +45,8 @@ def check(op: Operation, results) -> None:
         if op.family == "cholesky":
             kind, got = "positive definite", f"leading minor of order {info} is not"
             got += " positive definite"
+        elif op.family == "qr":
+            kind, got = "full-rank", f"column {info} depends on those before it"
         else:
             part = "diagonal entry" if op.family == "triangular" else "pivot"
             kind, got = "nonsingular", f"{part} {info} is zero or not finite"

@@ -145,6 +145,16 @@ class Operation(NamedTuple):
         return self.operands.index("rhs") if "rhs" in self.operands else None
 
     @property
+    def sides(self) -> int | None:
+        """The same, or the position of those whose rows are distributed as the rows of A."""
+        return self.operands.index("aligned") if "aligned" in self.operands else self.rhs
+
+    @property
+    def takes_tall(self) -> bool:
+        """Whether A may have more rows than columns. It is then distributed by rows."""
+        return "tall" in ROUTINES[self.routine].requires
+
+    @property
     def family(self) -> str:
         """The factorisation that the routine makes or uses, or what it does instead."""
         return ROUTINES[self.routine].family
@@ -201,11 +211,13 @@ def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = Fal
       alone: whether no other device makes a call at the same time.
       operands: matrices are [n/world, n], or [n, n/world] if their storage is "column-major".
     """
-    matrix, b = operands[op.matrix], None if op.rhs is None else operands[op.rhs]
+    matrix, b = operands[op.matrix], None if op.sides is None else operands[op.sides]
     if op.engine:
         engines.expect_width(op.public, op.routine, max(matrix.shape), world)
-    order = max(matrix.shape)  # solvers take square matrices
+    order = max(matrix.shape)
     extents = {**dict.fromkeys(("m", "n", "min(m, n)"), order), "k": 0 if b is None else b.shape[1]}
+    if op.takes_tall:  # by rows; all others take square matrices
+        extents["n"] = matrix.shape[1]
     dtypes = {"a": matrix.dtype, "real": jnp.finfo(matrix.dtype).dtype, "int32": np.int32}
     routine, results = ROUTINES[op.routine], []
     for array, kind in zip(routine.results, op.results, strict=True):

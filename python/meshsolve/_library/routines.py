@@ -11,7 +11,8 @@ class Array(NamedTuple):
     Attributes:
       name: its name in messages.
       kind: "matrix" (A as the user has it), "factor" (in the solver's form), "rhs", "pivots",
-        "info", "real" (a real scalar) or "value" (a scalar of A's dtype).
+        "info", "real" (a real scalar) or "value" (a scalar of A's dtype). Of least squares
+        "aligned" (right-hand sides by rows, as A), "solution", "residuals" and "triangle".
       elements: "a" (those of A), "real" (real ones in A's precision) or "int32".
       shape: the extents, for A [m, n] and k right-hand sides.
       origin: the position of the operand that a result starts as; None if there is none.
@@ -30,11 +31,11 @@ class Routine(NamedTuple):
     Attributes:
       name: its name.
       summary: what it does.
-      family: "cholesky", "lu", "triangular", "residual", "norm" or "transpose".
+      family: "cholesky", "lu", "triangular", "residual", "norm", "qr" or "transpose".
       operands, results: its arrays; the operand ``place``, which comes first, is left out.
       attributes: those that not all routines have.
       stages: what it does.
-      requires: "square", "whole columns".
+      requires: "square", "whole columns", "whole rows", "tall".
     """
 
     name: str

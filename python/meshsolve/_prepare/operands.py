@@ -84,13 +84,28 @@ def check_square(operation: str, a, argument: str = "a") -> int:
     return a.shape[-1]
 
 
-def check_rhs(operation: str, b, n: int, argument: str = "b") -> None:
-    """Refuse right-hand sides, or a batch of them, that do not fit a matrix of order n."""
+def check_tall(operation: str, a, argument: str = "a") -> int:
+    """The rows of a matrix with at least as many rows as columns, or of the matrices of a batch."""
+    if len(a.shape) < 2 or a.shape[-2] < a.shape[-1]:
+        raise mistake(
+            operation,
+            argument,
+            "a matrix [m, n] with m >= n, or a batch of them",
+            f"shape {a.shape}",
+            "for fewer rows than columns there is jnp.linalg.lstsq, on one device",
+        )
+    return a.shape[-2]
+
+
+def check_rhs(operation: str, b, n: int, argument: str = "b", of_a=None) -> None:
+    """Refuse right-hand sides, or a batch of them, that do not fit a matrix of n rows, whose shape
+    is ``of_a`` or square.
+    """
     if not b.shape or b.shape[-min(len(b.shape), 2)] != n:
         raise mistake(
             operation,
             argument,
-            f"shape [{n}] or [{n}, k], to go with a of shape {(n, n)}",
+            f"shape [{n}] or [{n}, k], to go with a of shape {of_a or (n, n)}",
             f"shape {b.shape}",
             "give one right-hand side per column",
         )

@@ -31,6 +31,21 @@ def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> jax.Array:
     return executor(a).spread(operation, a, order, target, dtype)
 
 
+def tall_on_mesh(operation: str, argument: str, x, mesh: Mesh | None, dtype) -> jax.Array:
+    """A tall A, or right-hand sides with its rows, in ``dtype``. With a mesh they are by rows for
+    its devices, with rows of zeros where these do not divide the rows.
+    """
+    if isinstance(x, Rows):
+        expected, remedy = "an array", "Rows are square: put the rows on the mesh yourself"
+        raise wrong_type(operation, argument, expected, "Rows", remedy)
+    x = promoted(as_array(operation, argument, x), dtype)
+    if mesh is None or lies_on(getattr(x, "sharding", None), mesh, x.shape[0]):
+        return x
+    spec = PartitionSpec(tuple(mesh.axis_names), *(None,) * (x.ndim - 1))
+    target = NamedSharding(mesh, spec)
+    return executor(x).lengthened_on(x, -x.shape[0] % mesh.size, target)
+
+
 def like(operation: str, b, work, mesh: Mesh | None, dtype) -> jax.Array:
     """B in ``dtype``, as large as a factor, which may have been padded: then by rows over its
     devices. Traced factors do not show these, and need ``mesh``.

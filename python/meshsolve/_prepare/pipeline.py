@@ -22,6 +22,7 @@ from meshsolve._prepare.operands import (
     as_typed,
     check_rhs,
     check_square,
+    check_tall,
     common_dtype,
     expect_alive,
     promoted,
@@ -29,7 +30,7 @@ from meshsolve._prepare.operands import (
 
 _NOTHING: Mapping[str, Any] = {}
 # Operands of the dtype of the call.
-_TYPED = ("matrix", "factor", "rhs")
+_TYPED = ("matrix", "factor", "rhs", "aligned")
 
 
 class Request(NamedTuple):
@@ -37,7 +38,7 @@ class Request(NamedTuple):
 
     Attributes:
       op: the operation.
-      n: the order of A without its padding.
+      n: the order of A without its padding; its rows, if it may be tall.
       form: the storage of the factor that the call makes.
     """
 
@@ -115,9 +116,10 @@ def _plain(widest: np.dtype, call: Call, *arrays: eager.Signature) -> Request | 
     a = arrays[op.matrix]
     m = a.shape[0] if a.ndim == 2 else 0
     n = m if call.n is None else call.n
-    shapes = {"matrix": (m, m), "factor": (m, m), "pivots": (m,), "info": (), "real": ()}
+    whole = (m, a.shape[1]) if op.takes_tall and m and m >= a.shape[1] else (m, m)
+    shapes = {"matrix": whole, "factor": (m, m), "pivots": (m,), "info": (), "real": ()}
     for kind, x in zip(op.operands, arrays, strict=True):
-        sides = kind == "rhs" and x.ndim in (1, 2) and x.shape[0] == m == n
+        sides = kind in ("rhs", "aligned") and x.ndim in (1, 2) and x.shape[0] == m == n
         if not (sides or x.shape == shapes.get(kind)) or 0 in x.shape:
             return None
         if kind in _TYPED and x.dtype != a.dtype:
@@ -136,13 +138,13 @@ def _general(call: Call, given, own, by) -> Any:
         one = lambda *x: run(call, x, (), by)  # noqa: E731
         return leading.over(op.public, one, *pairs, raises=raises)
     arrays = _converted(call, arrays)
-    a, b = arrays[op.matrix], None if op.rhs is None else arrays[-1]
+    a, b = arrays[op.matrix], None if op.sides is None else arrays[-1]
     request = call.request(n, a, dispatch.executor(a).form)
     own = [mine or x is not user for mine, x, user in zip(own, arrays, given, strict=True)]
-    if n == 0 or (b is not None and b.size == 0):
+    if a.size == 0 or (b is not None and b.size == 0):
         return call.result(request, _of_nothing(request.op, n, arrays, own, by))
     operands = arrays
-    if b is not None and n != a.shape[0]:
+    if op.rhs is not None and n != a.shape[0]:
         operands = [*arrays[:-1], dispatch.executor(a, b).lengthened(b, a)]
         own[-1] = True
     return _finished(call, request, by(request.op, operands, tuple(own), ()), arrays)
@@ -153,19 +155,20 @@ def _checked(call: Call, given) -> tuple[list[Any], int]:
     op, public = call.op, call.op.public
     arrays = []
     for kind, name, x in zip(op.operands, call.names, given, strict=True):
-        owner = public if kind == "rhs" else call.factor or public
+        owner = public if kind in ("rhs", "aligned") else call.factor or public
         arrays.append(as_typed(owner, name, x) if kind == "matrix" else as_array(owner, name, x))
     n, i = call.n, op.matrix
     if n is None:
-        n = check_square(public, arrays[i], call.names[i])
-    if op.rhs is not None:
-        check_rhs(public, arrays[-1], n, call.names[-1])
+        check = check_tall if op.takes_tall else check_square
+        n = check(public, arrays[i], call.names[i])
+    if op.sides is not None:
+        check_rhs(public, arrays[-1], n, call.names[-1], arrays[i].shape[-2:])
     return arrays, n
 
 
 def _rank(kind: str, x) -> int:
     """The number of axes of an operand of one call."""
-    if kind == "rhs":
+    if kind in ("rhs", "aligned"):
         return min(x.ndim, 2)
     return 2 if kind in _TYPED else int(kind == "pivots")
 
@@ -179,7 +182,9 @@ def _converted(call: Call, arrays) -> list[Any]:
     padding.check_mesh(public, call.mesh)
     converted = [*arrays]
     for i in typed:
-        if op.operands[i] == "matrix" and i == op.matrix:
+        if op.takes_tall:
+            converted[i] = padding.tall_on_mesh(public, call.names[i], arrays[i], call.mesh, dtype)
+        elif op.operands[i] == "matrix" and i == op.matrix:
             converted[i] = padding.on_mesh(public, arrays[i], call.mesh, dtype)
         elif op.operands[i] == "matrix":
             converted[i] = padding.like(public, arrays[i], arrays[op.matrix], call.mesh, dtype)
@@ -193,6 +198,8 @@ def _of_nothing(op: Operation, n: int, arrays, own, by):
     info is wanted.
     """
     a, b = arrays[op.matrix], arrays[-1]
+    if op.takes_tall:
+        return _least_squares_of_nothing(a, b)
     if n and op.drops_factor and (op.raises or op.has("condition")):
         results = by(op, (a, jnp.zeros((a.shape[0], 1), a.dtype)), (own[0], True), ())
         return (None, b, *results[2:])
@@ -202,6 +209,13 @@ def _of_nothing(op: Operation, n: int, arrays, own, by):
     named = {"rcond": zero + 1, "trace": jnp.zeros((), a.dtype)}
     results = zip(ROUTINES[op.routine].results, op.results, strict=True)
     return tuple(named.get(array.name, made[kind]) for array, kind in results)
+
+
+def _least_squares_of_nothing(a, b):
+    """The same for least squares without unknowns or without right-hand sides."""
+    shape = (a.shape[1], *b.shape[1:])
+    squares = jnp.sum((b.conj() * b).real, axis=0, keepdims=b.ndim == 1)
+    return (jnp.zeros(shape, b.dtype), squares, jnp.zeros((), b.dtype), jnp.int32(0))
 
 
 def _finished(call: Call, request: Request, results, arrays) -> Any:

@@ -79,6 +79,8 @@ def folded(b):
 
 
 def unfolded(b, m: int):
-    """Columns [n, m k] as a batch [m, n, k]."""
+    """Columns [n, m k] as a batch [m, n, k], or numbers of columns [m k] as [m, k]."""
+    if b.ndim == 1:
+        return b.reshape(m, -1)
     b = by_rows(b)
     return jnp.moveaxis(b.reshape(b.shape[0], m, -1), 1, 0)

@@ -8,6 +8,7 @@ it. So one factor serves the solution and all its derivatives:
     log |det A|            tr(A^-1 A'), its real part
     Y = A^-1               Y' = -Y A' Y, by two solves
     ||A||_F                Re <A / ||A||_F, A'>
+    min |B - A X|          X' = (A^H A)^-1 (A^H (B' - A' X) + A'^H (B - A X))
     A = L L^H              L' = L F(L^-1 A' L^-H), F the lower triangle with half of the diagonal
 
 ``linear`` does the second one. It uses only the derivative of the product op(A) X, in which A'
@@ -27,6 +28,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero, zero_from_primal
+from jax.scipy.linalg import solve_triangular
 
 from meshsolve._execute import dispatch
 from meshsolve._execute.dispatch import traced
@@ -38,7 +40,7 @@ from meshsolve._library.errors import mistake
 from meshsolve._library.ffi import Operation, operation
 from meshsolve._rules import cofactors
 from meshsolve._rules.batching import batchable
-from meshsolve._rules.linear import product, triangle
+from meshsolve._rules.linear import dot, product, triangle
 
 _RULES: dict[str, Callable[..., Any]] = {}
 
@@ -209,6 +211,55 @@ def _multiply_and_add(op: Operation, a, b, x):
     a = dispatch.of_operand(op, a)
     x = product(times, Sides.of(a), a, x)
     return (b - resharded(x, jax.typeof(b).sharding),), ()
+
+
+# Least squares. With R^H R = A^H A no derivative needs Q.
+
+
+def _times(sides: Sides, a, x):
+    """A X in the sharding of A's rows."""
+    return sides.rows(dot(a, sides.columns(x), 1, sides.shardings[0]))
+
+
+def _adjoint_times(sides: Sides, a, x):
+    """A^H X."""
+    x = sides.rows(x.conj())
+    return sides.columns(dot(a, x, 0, sides.shardings[1])).conj()
+
+
+def _solve_normal(r, x):
+    """(R^H R)^-1 X"""
+    y = solve_triangular(r, x, trans=2)
+    return solve_triangular(r, y)
+
+
+def _tangent_of_triangle_of_qr(sides: Sides, a, da, r):
+    """R' of A = Q R, whose Q' is orthogonal to Q but for a skew-Hermitian part."""
+    inner = _adjoint_times(sides, a, da)
+    right = solve_triangular(r, solve_triangular(r, inner, trans=2).conj().T, trans=2)
+    inner = right.conj().T
+    lower = jnp.tril(inner, -1)
+    skew = lower - lower.conj().T
+    if jnp.iscomplexobj(inner):
+        skew = skew + jnp.diag(jnp.diagonal(inner) - jnp.diagonal(inner).real)
+    return jnp.matmul(inner - skew, r, precision="highest")
+
+
+@rule("gels")
+def _least_squares(op: Operation, primals, tangents):
+    (a, b), (da, db) = primals, tangents
+    x, residuals, r, info = traced(op, a, b)
+    sides = Sides.of(a)
+    rest = sides.rows(b) - _times(sides, a, x)
+    change = jnp.zeros_like(rest) if is_zero(db) else sides.rows(db)
+    dr, inner = zero(r), jnp.zeros_like(x)
+    if not is_zero(da):
+        change = change - _times(sides, da, x)
+        inner = _adjoint_times(sides, da, rest)
+        dr = _tangent_of_triangle_of_qr(sides, a, da, r)
+    dx = _solve_normal(r, _adjoint_times(sides, a, change) + inner)
+    dresiduals = 2 * jnp.sum((rest.conj() * change).real, axis=0)
+    return (x, residuals, r, info), (dx, dresiduals, dr, zero(info))
 
 
 # Determinants and inverses.

@@ -134,8 +134,8 @@ def _product(op: Operation, shardings, marks, a, x):
 
 def _columns(op: Operation, sides: Sides, a, x):
     if op.trans:
-        return sides.columns(_dot(a, sides.rows(x), 0, sides.shardings[1]))
-    return sides.rows(_dot(a, sides.columns(x), 1, sides.shardings[0]))
+        return sides.columns(dot(a, sides.rows(x), 0, sides.shardings[1]))
+    return sides.rows(dot(a, sides.columns(x), 1, sides.shardings[0]))
 
 
 # In jit, because eagerly a loop over a new function would be compiled in every call.
@@ -157,7 +157,7 @@ def triangle(a, lower: bool, without_diagonal: bool = False):
     return lax.select(resharded(kept, jax.typeof(a).sharding), a, jnp.zeros_like(a))
 
 
-def _dot(a, x, contracted: int, sharding):
+def dot(a, x, contracted: int, sharding):
     """A X or A^T X; with Explicit axes in the given sharding."""
     axes = (((contracted,), (0,)), ((), ()))
     return lax.dot_general(a, x, axes, precision="highest", out_sharding=sharding)

@@ -16,6 +16,7 @@ use faer::{dyn_stack::MemBuffer, dyn_stack::MemStack};
 use crate::device::{Op, Triangle};
 use crate::matrix::Cells;
 use crate::scalar::Scalar;
+use crate::transpose::memory::prefetch;
 
 /// A column, which is contiguous.
 pub fn column<T>(x: MatRef<'_, T>, j: usize) -> &[T] {
@@ -180,16 +181,51 @@ pub unsafe fn mirror<T: Scalar>(from: Cells<T>, to: Cells<T>, lower_only: bool, 
         (true, false) => T::conj_impl(&x),
     };
     // Of a tile on the diagonal it reads only elements above the diagonal and writes only those on
-    // and below. It reads a diagonal element before it writes it.
-    for left in (0..to.cols()).step_by(MIRROR) {
-        for top in (if lower_only { left } else { 0 }..to.rows()).step_by(MIRROR) {
-            for j in left..to.cols().min(left + MIRROR) {
-                for i in (if lower_only { top.max(j) } else { top })..to.rows().min(top + MIRROR) {
-                    let (source, target) = (from.at(i, j), to.at(i, j));
-                    // SAFETY: *memory* of both views; the caller promises *order*.
-                    unsafe { target.write(image(source.read(), lower_only && i == j)) };
+    // and below. It reads a diagonal element before it writes it. Columns of `from` come one after
+    // another, because they may be in memory far away.
+    for top in (0..to.rows()).step_by(MIRROR) {
+        let height = MIRROR.min(to.rows() - top);
+        let end = if lower_only { to.cols().min(top + MIRROR) } else { to.cols() };
+        for left in (0..end).step_by(MIRROR) {
+            let width = MIRROR.min(to.cols() - left);
+            let [source, target] = [from, to].map(|all| all.sub(top, left, height, width));
+            let turned = (source.col_stride(), target.row_stride()) == (1, 1);
+            if turned && !lower_only && !conjugated && (height, width) == (MIRROR, MIRROR) {
+                // SAFETY: *memory* of both blocks; the caller promises *order*.
+                unsafe {
+                    turn(source.as_ptr(), source.row_stride(), target.as_ptr(), target.col_stride())
+                };
+                continue;
+            }
+            for j in 0..width {
+                let first = if lower_only { (left + j).saturating_sub(top) } else { 0 };
+                for i in first..height {
+                    let at = |block: &Cells<T>| {
+                        block.as_ptr().wrapping_add(i * block.row_stride() + j * block.col_stride())
+                    };
+                    let on_diagonal = lower_only && top + i == left + j;
+                    // SAFETY: *memory* of both views, of which these are elements; the caller
+                    // promises *order*.
+                    unsafe { at(&target).write(image(at(&source).read(), on_diagonal)) };
                 }
             }
+        }
+    }
+}
+
+/// Rows that are prefetched ahead: the processor does not see that several of them are read.
+const AHEAD: usize = 4 * MIRROR;
+
+/// A whole block from contiguous rows, `across` elements apart, to contiguous columns.
+///
+/// # Safety
+/// Both have all elements, and this thread alone writes `to`.
+unsafe fn turn<T: Scalar>(from: *const T, across: usize, to: *mut T, down: usize) {
+    for i in 0..MIRROR {
+        prefetch(from.wrapping_add((i + AHEAD) * across).cast());
+        for j in 0..MIRROR {
+            // SAFETY: as the caller promises.
+            unsafe { to.add(j * down + i).write(from.add(i * across + j).read()) };
         }
     }
 }

@@ -8,6 +8,7 @@ mod getrf;
 mod norm;
 mod panel;
 pub mod product;
+pub mod reflect;
 mod scratch;
 mod sizes;
 mod strip;

@@ -40,7 +40,6 @@ pub struct Solver<T> {
 }
 
 /// What workers find for results that a single thread writes.
-#[derive(Clone, Copy)]
 pub(super) struct Found<T> {
     pub moduli: Moduli,
     /// The condition of A in its 1-norm, estimated; 0 without a factor.
@@ -49,6 +48,8 @@ pub(super) struct Found<T> {
     pub values: [T; 2],
     /// The logarithm of its size; NaN without a factor.
     pub logdet: f64,
+    /// The squared norms of residuals.
+    pub residuals: Vec<f64>,
 }
 
 impl<T: Scalar> Solver<T> {
@@ -77,7 +78,8 @@ impl<T: Scalar> Solver<T> {
         let given = Signature::find(args, Kind::Norm)
             .map(|norm| real_at(&*call_memory.memory, &calls[0].args[norm]));
         let (moduli, values) = (Moduli::default(), [T::ZERO; 2]);
-        let found = Found { moduli, condition: 0.0, values, logdet: f64::NAN };
+        let residuals = Vec::new();
+        let found = Found { moduli, condition: 0.0, values, logdet: f64::NAN, residuals };
         let sharing = Sharing { workers: settings::cores(), ..Sharing::default() };
         let figures = figures::<T>(&options, &problem, &sizes, call_memory.visible);
         if options.alone {
@@ -194,6 +196,13 @@ impl<T: Scalar> Solver<T> {
     /// Right-hand sides, which solutions overwrite.
     pub fn x_block(&self, rank: usize) -> Cells<'_, T> {
         self.x(rank).by_rows()
+    }
+
+    /// The result of that name, a matrix by rows on each rank.
+    pub(super) fn result_block(&self, worker: usize, name: &str) -> Cells<'_, T> {
+        let slots = self.options.routine.signature.rets;
+        let position = slots.iter().position(|s| s.name == name).expect("a result of that name");
+        self.calls[self.copy_of(worker)].rets[position].by_rows()
     }
 
     /// The operand of that name, with as many columns as right-hand sides.

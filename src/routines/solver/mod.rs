@@ -14,17 +14,21 @@ mod norm;
 mod on_cuda;
 mod operands;
 mod options;
+mod qr;
 mod residual;
 mod results;
 mod routine;
 mod run;
 mod sizes;
 mod slot;
+mod stack;
 mod substitute;
 mod trace;
 mod triangular;
 mod widths;
 
+#[cfg(feature = "internals")]
+pub use operands::Requirement;
 pub use options::cpu_tile_width;
 #[cfg(feature = "internals")]
 pub use routine::{Family, OWN_ATTRIBUTES};
@@ -43,4 +47,5 @@ pub fn solvers() -> impl Iterator<Item = &'static SolverRoutine> {
         .chain(&residual::ROUTINES)
         .chain(&norm::ROUTINES)
         .chain(&trace::ROUTINES)
+        .chain(&qr::ROUTINES)
 }

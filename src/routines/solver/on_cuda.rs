@@ -17,6 +17,7 @@ use super::options::Options;
 use super::routine::{Family, Stage};
 use super::sizes::{Machine, Sizes};
 use super::widths::{Shape, WHOLE_BY_ONE_RANK, cuda_tile_width, is_factored_whole};
+use crate::algorithms::qr::Stack;
 use crate::call::{Buffer, Call, Job};
 use crate::device::cpu::float_mode::FloatMode;
 use crate::device::cuda::communicator::{CudaCommunicator, CudaMemory};
@@ -127,6 +128,14 @@ impl Sizes {
         let panels: BTreeSet<_> = mine(factors(Stage::Getrf))
             .map(|tile| (m - tile.global.get(), tile.width, m))
             .collect();
+        let reduced: BTreeSet<_> = match routine.family == Family::Qr {
+            // B is A^T, or A on one device.
+            true => {
+                let rows = m.max(n) / ranks;
+                Stack::new(m.min(n), rhs, rows, true).shapes(rows).collect()
+            }
+            false => BTreeSet::new(),
+        };
         let is_sent = shares || sends(options, device) && !is_whole;
         let _entered = device.enter()?;
         let solver = &device.vendor()?.solver;
@@ -144,7 +153,7 @@ impl Sizes {
             moduli: 3 * widest.max(columns).max(32) * size_of::<f64>(),
             transposition: turning.into_iter().max().unwrap_or(0),
             blas: blas_workspace(m * (n / ranks) * size),
-            solver: solver.workspace::<T>(&mut tools.solver, shard, &tiles, &panels)?,
+            solver: solver.workspace::<T>(&mut tools.solver, shard, &tiles, &panels, &reduced)?,
             engine: 0,
         })
     }

@@ -16,6 +16,10 @@ pub enum Requirement {
     Square,
     /// Each device holds whole columns, or whole rows.
     WholeColumns,
+    /// Each device holds whole rows.
+    WholeRows,
+    /// At least as many rows as columns.
+    Tall,
 }
 
 impl Requirement {
@@ -23,6 +27,8 @@ impl Requirement {
         match self {
             Requirement::Square => "square",
             Requirement::WholeColumns => "whole columns",
+            Requirement::WholeRows => "whole rows",
+            Requirement::Tall => "tall",
         }
     }
 }
@@ -99,6 +105,14 @@ impl Expected<'_> {
                  of {p} x {q} devices; reshard A along one axis"
             )));
         }
+        if self.requires.contains(&Requirement::WholeRows)
+            && !(self.is_transpose && q == 1 || p * q == 1)
+        {
+            return Err(Error::invalid(format!(
+                "meshsolve.{name}: a: expected whole rows on each device, got columns, or a grid of {p} x \
+                 {q} devices; reshard A by rows"
+            )));
+        }
         let order = if self.tall { rows } else { columns };
         let (shard, m, n, grid) = match self.requires.contains(&Requirement::Square) {
             true => (self.square_shard(order)?, order, order, Grid::new(1, p * q)),
@@ -107,21 +121,26 @@ impl Expected<'_> {
             }
             false => ([rows, columns], rows * p, columns * q, self.grid),
         };
+        let (m_of_a, n_of_a) = if self.is_transpose { (n, m) } else { (m, n) };
+        if self.requires.contains(&Requirement::Tall) && m_of_a < n_of_a {
+            return Err(Error::invalid(format!(
+                "meshsolve.{name}: a: expected at least as many rows as columns, got {m_of_a} x {n_of_a}"
+            )));
+        }
         let dtype = matrix.dtype();
         let matrices = args.iter().filter(|slot| slot.kind.is_matrix()).count();
-        let rhs = match Signature::find(args, Kind::Rhs).map(|b| calls[0].args[b].dims()) {
+        let sides = Signature::find(args, Kind::Rhs).or(Signature::find(args, Kind::Aligned));
+        let rhs = match sides.map(|b| (&calls[0].args[b], calls[0].args[b].dims())) {
             None if matrices > 1 => n / (p * q),
             None => 0,
-            Some(&[_, k]) => k,
-            Some(_) => {
-                let b = &calls[0].args[Signature::find(args, Kind::Rhs).expect("just found")];
+            Some((_, &[_, k])) => k,
+            Some((b, _)) => {
                 return Err(Error::invalid(format!(
                     "meshsolve.{name}: b: expected [{m}, k], got {}",
                     b.describe()
                 )));
             }
         };
-        let (m_of_a, n_of_a) = if self.is_transpose { (n, m) } else { (m, n) };
         for Call { rank, args: a, rets: r, .. } in calls {
             for (slot, buffer) in args.iter().zip(a).chain(rets.iter().zip(r)) {
                 let what = format!("{} of rank {rank}", slot.name);
@@ -135,6 +154,7 @@ impl Expected<'_> {
                     Extent::N => n_of_a,
                     Extent::Least => m.min(n),
                     Extent::K => rhs,
+                    Extent::Rows => m_of_a / (p * q),
                 };
                 let shape = match slot.kind.is_matrix() {
                     true => shard.to_vec(),

@@ -2,6 +2,7 @@
 
 use super::operands::Requirement;
 use super::slot::{Kind, Signature, Slot};
+use super::stack;
 use crate::algorithms::condition::block;
 use crate::algorithms::lu::more_elements;
 
@@ -16,12 +17,14 @@ pub enum Family {
     Residual,
     /// The routine finds a norm of A.
     Norm,
+    /// A = Q R, of a tall A.
+    Qr,
 }
 
 impl Family {
     /// Whether the routine only reads the matrix, in place and in any storage.
     pub fn reads_only(self) -> bool {
-        matches!(self, Family::Triangular | Family::Residual | Family::Norm)
+        matches!(self, Family::Triangular | Family::Residual | Family::Norm | Family::Qr)
     }
 
     pub fn name(self) -> &'static str {
@@ -31,12 +34,14 @@ impl Family {
             Family::Triangular => "triangular",
             Family::Residual => "residual",
             Family::Norm => "norm",
+            Family::Qr => "qr",
         }
     }
 
     const fn requires(self) -> &'static [Requirement] {
         match self {
             Family::Norm => &[],
+            Family::Qr => &[Requirement::WholeRows, Requirement::Tall],
             _ => &[Requirement::Square, Requirement::WholeColumns],
         }
     }
@@ -81,6 +86,10 @@ pub enum Stage {
     Residual,
     /// The norm that the attribute names.
     AnyNorm,
+    /// The triangle R of A = Q R.
+    Triangle,
+    /// That, and the solutions that minimise |B - A X|.
+    LeastSquares,
 }
 
 impl Stage {
@@ -99,6 +108,7 @@ impl Stage {
             Stage::ConjugateFactor => "conjugate",
             Stage::CheckDiagonal => "check",
             Stage::Residual => "residual",
+            Stage::Triangle | Stage::LeastSquares => "reduce",
         }
     }
 }
@@ -114,6 +124,7 @@ pub fn panel_rows(n: usize) -> usize {
 pub struct Extents {
     pub m: usize,
     pub n: usize,
+    pub ranks: usize,
     /// Right-hand sides of a device, and how many a worker takes at a time.
     pub rhs: usize,
     pub group: usize,
@@ -128,7 +139,7 @@ impl Stage {
     /// Elements of the scratch that stages use in turn: once in a memory, and for each worker there.
     /// Moves of A have theirs in addition.
     pub fn scratch(self, of: &Extents) -> [usize; 2] {
-        let &Extents { m, n, rhs, group, distributed, widest, is_rank } = of;
+        let &Extents { m, n, ranks, rhs, group, distributed, widest, is_rank } = of;
         let sums = if distributed { 0 } else { n * rhs };
         match self {
             // Partial sums.
@@ -143,6 +154,10 @@ impl Stage {
                 [panel_rows(m) * widest + more, 0]
             }
             Stage::CholeskyTrace | Stage::LuTrace => [0, n * group],
+            // A has the smaller extent as columns.
+            Stage::Triangle | Stage::LeastSquares => {
+                [0, stack::elements(m.min(n), rhs, m.max(n) / ranks, is_rank)]
+            }
             _ => [0, 0],
         }
     }

@@ -75,14 +75,22 @@ impl<T: Scalar> Job for Solver<T> {
                 self.share(Kind::Rhs)?;
             }
             self.share(Kind::Pivots)?;
+            self.share(Kind::Triangle)?;
+            self.share(Kind::Solution)?;
         }
         if info != 0 {
             self.fill_nan(Kind::Rhs)?;
+            self.fill_nan(Kind::Solution)?;
             self.fill_nan(Kind::Matrix)?;
         }
         if !of_numbers {
             self.fill_nan(Kind::Factor)?;
         }
+        let mut residuals = std::mem::take(&mut self.found().residuals);
+        if info != 0 {
+            residuals.fill(f64::NAN);
+        }
+        self.give_residuals(&residuals)?;
         self.give_info(info)?;
         let values = self.found().values;
         let no_values = [T::NAN; 2];
@@ -104,6 +112,7 @@ fn no_answer(routine: &SolverRoutine, info: i32) -> Error {
             format!("one whose leading minor of order {info} is not positive definite"),
         ),
         Family::Lu => ("nonsingular", format!("one whose pivot {info} is zero or not finite")),
+        Family::Qr => ("full-rank", format!("one whose column {info} depends on those before it")),
         // The last two always have an answer.
         Family::Triangular | Family::Residual | Family::Norm => {
             ("nonsingular", format!("one whose diagonal entry {info} is zero or not finite"))

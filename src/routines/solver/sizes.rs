@@ -166,7 +166,12 @@ impl Sizes {
         let distributed = options.rhs == Rhs::Columns;
         let groups = if distributed { ranks * rhs.div_ceil(group) } else { 0 };
         // Where a worker is a rank, all ranks take part.
-        let workers = most_workers.min(columns.count().max(groups).max(machine.least).max(1));
+        // Each worker gets more rows than its triangle has.
+        let parts = match routine.family {
+            Family::Qr => m.max(n) / (2 * m.min(n).max(1)),
+            _ => columns.count(),
+        };
+        let workers = most_workers.min(parts.max(groups).max(machine.least).max(1));
 
         let is_cyclic = mapping == Mapping::BlockCyclic;
         let shard = distribution.shard();
@@ -197,7 +202,7 @@ impl Sizes {
         let most = (m * n / PACKED_SHARE).div_ceil(workers * (widest * widest).max(1));
         let own = (machine.own)(widest, columns.count().div_ceil(workers).min(most)).max(turning);
         let is_rank = machine.is_rank;
-        let extents = Extents { m, n, rhs, group, distributed, widest, is_rank };
+        let extents = Extents { m, n, ranks, rhs, group, distributed, widest, is_rank };
         // What each stage needs once in a memory, and for each worker there.
         let of_stages = routine.run.iter().map(|stage| stage.scratch(&extents));
         let uses = of_stages.chain([[0, staging], [turned, 0]]);

@@ -10,6 +10,14 @@ pub enum Kind {
     /// A matrix in the solver's form: factors.
     Factor,
     Rhs,
+    /// Right-hand sides whose rows are distributed as those of A.
+    Aligned,
+    /// Solutions for these, on every device.
+    Solution,
+    /// The squared norms of their residuals.
+    Residuals,
+    /// The triangle R of A = Q R, on every device.
+    Triangle,
     /// Row interchanges, from 0 on.
     Pivots,
     /// LAPACK's `info`.
@@ -40,6 +48,8 @@ pub enum Extent {
     /// min(m, n)
     Least,
     K,
+    /// The rows of A on a device.
+    Rows,
 }
 
 impl Kind {
@@ -48,9 +58,13 @@ impl Kind {
             Kind::Matrix => "matrix",
             Kind::Factor => "factor",
             Kind::Rhs => "rhs",
+            Kind::Aligned => "aligned",
+            Kind::Solution => "solution",
+            Kind::Triangle => "triangle",
             Kind::Pivots => "pivots",
             Kind::Info => "info",
             Kind::Norm | Kind::Rcond | Kind::Logdet => "real",
+            Kind::Residuals => "residuals",
             Kind::Value => "value",
         }
     }
@@ -63,7 +77,8 @@ impl Kind {
     pub fn element(self) -> Element {
         match self {
             Kind::Matrix | Kind::Factor | Kind::Rhs | Kind::Value => Element::OfA,
-            Kind::Norm | Kind::Rcond | Kind::Logdet => Element::Real,
+            Kind::Aligned | Kind::Solution | Kind::Triangle => Element::OfA,
+            Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Residuals => Element::Real,
             Kind::Pivots | Kind::Info => Element::Int32,
         }
     }
@@ -71,7 +86,10 @@ impl Kind {
     const fn shape(self) -> &'static [Extent] {
         match self {
             Kind::Matrix | Kind::Factor => &[Extent::M, Extent::N],
-            Kind::Rhs => &[Extent::N, Extent::K],
+            Kind::Rhs | Kind::Solution => &[Extent::N, Extent::K],
+            Kind::Aligned => &[Extent::Rows, Extent::K],
+            Kind::Triangle => &[Extent::N, Extent::N],
+            Kind::Residuals => &[Extent::K],
             Kind::Pivots => &[Extent::Least],
             Kind::Info | Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Value => &[],
         }
@@ -85,6 +103,7 @@ impl Extent {
             Extent::N => "n",
             Extent::Least => "min(m, n)",
             Extent::K => "k",
+            Extent::Rows => "m / devices",
         }
     }
 }

@@ -84,7 +84,7 @@ fn repeated(
     let bytes = {
         let _entered = of.device().enter()?;
         solver.work_on(handle, of.stream())?;
-        solver.workspace::<f64>(handle, a.at, &tiles, &panels)?
+        solver.workspace::<f64>(handle, a.at, &tiles, &panels, &BTreeSet::new())?
     };
     let (pivots, info) = (of.allocate(n * 8)?, of.allocate(4)?);
     let work = of.allocate(bytes.next_multiple_of(4))?;

@@ -16,6 +16,7 @@ use super::getrf::swap_rows;
 use super::norm;
 use super::panel::GroupPanel;
 use super::product::{self, Coefficients, Units};
+use super::reflect::{self, Products};
 use super::sizes::{LINE, packed_elements, packed_rows, shared_elements, tile_elements};
 use crate::comm::{Comm, Communicator, Group, Members, Phase, Step};
 use crate::device::{Device, Moduli, Op, Side, Squares, Triangle, Update, Worker};
@@ -190,6 +191,21 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
     }
 }
 
+impl<T: Scalar> Products<T> for CpuWorker<'_, T> {
+    fn product(&mut self, c: MatMut<T>, alpha: T, a: MatRef<T>, op: Op, b: MatRef<T>) {
+        let sizes = [self.pack.rows(), self.tiles.rows()];
+        let blocks = |units| product::Blocks::new(&c, alpha, b.nrows(), units, sizes);
+        match self.units.and_then(blocks) {
+            Some(blocks) => {
+                let memory =
+                    [self.pack, self.tiles].map(|own| blas::column_mut(self.write(own), 0));
+                product::gemm(c, alpha == -T::ONE, a, op, b, blocks, memory);
+            }
+            None => blas::gemm(c, alpha, a, op, b),
+        }
+    }
+}
+
 impl<T: Scalar> Comm for CpuWorker<'_, T> {
     const IS_RANK: bool = false;
 
@@ -355,6 +371,11 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
         }
     }
 
+    fn reduce(&mut self, a: Cells<T>, n: usize, room: Cells<T>) {
+        let (r, c) = self.write(a).split_at_row_mut(n);
+        reflect::reduce(self, r, c, blas::column_mut(self.write(room), 0));
+    }
+
     fn trsm(&mut self, side: Side, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
         // X op(A) = B is op(A)^T X^T = B^T.
         let of_lines = if op == Op::Adjoint { Op::Conjugate } else { Op::Transpose };
@@ -376,17 +397,7 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
     }
 
     fn gemm(&mut self, c: Cells<T>, alpha: T, a: Cells<T>, op: Op, b: Cells<T>) {
-        let (c, a, b) = (self.write(c), self.read(a), self.read(b));
-        let sizes = [self.pack.rows(), self.tiles.rows()];
-        let blocks = |units| product::Blocks::new(&c, alpha, b.nrows(), units, sizes);
-        match self.units.and_then(blocks) {
-            Some(blocks) => {
-                let memory =
-                    [self.pack, self.tiles].map(|own| blas::column_mut(self.write(own), 0));
-                product::gemm(c, alpha == -T::ONE, a, op, b, blocks, memory);
-            }
-            None => blas::gemm(c, alpha, a, op, b),
-        }
+        self.product(self.write(c), alpha, self.read(a), op, self.read(b));
     }
 
     fn add(&mut self, c: Cells<T>, s: Cells<T>) {
@@ -415,6 +426,9 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
     }
 
     fn copy(&mut self, from: Cells<T>, to: Cells<T>) {
+        if from.row_stride() != 1 && from.col_stride() == 1 && to.row_stride() == 1 {
+            return self.mirror(from.transposed(), to, false, false);
+        }
         blas::copy(self.read(from), self.write(to));
     }
 

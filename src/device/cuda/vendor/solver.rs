@@ -13,7 +13,7 @@ const INVALID_VALUE: c_int = sys::cusolverStatus_t::CUSOLVER_STATUS_INVALID_VALU
 functions! {
     cusolverDnCreate cusolverDnDestroy cusolverDnSetStream cusolverDnCreateParams
     cusolverDnDestroyParams cusolverDnXpotrf_bufferSize cusolverDnXpotrf cusolverDnXgetrf_bufferSize
-    cusolverDnXgetrf
+    cusolverDnXgetrf cusolverDnXgeqrf_bufferSize cusolverDnXgeqrf
 }
 
 pub struct Solver {
@@ -132,7 +132,7 @@ impl Solver {
     }
 
     /// Bytes of device workspace for factorisations: of tiles (order, leading dimension) as L L^H,
-    /// and of panels (rows, columns, leading dimension) as L U. `a` is a matrix, which is not read.
+    /// and of panels and `reduced` (rows, columns, leading dimension) as L U and as Q R. `a` is a matrix, which is not read.
     /// This also updates the size of host workspace.
     pub fn workspace<T: Scalar>(
         &self,
@@ -140,6 +140,7 @@ impl Solver {
         a: Address,
         tiles: &BTreeSet<(usize, usize)>,
         panels: &BTreeSet<(usize, usize, usize)>,
+        reduced: &BTreeSet<(usize, usize, usize)>,
     ) -> Result<usize> {
         let (f, kind, a) = (&self.functions, data_type!(T), pointer(a));
         let (h, p) = (handle.handle.raw(), handle.parameters.raw());
@@ -173,6 +174,22 @@ impl Solver {
                 )
             };
             self.check("cusolverDnXgetrf_bufferSize", status)?;
+            (most, host) = (most.max(*bytes), host.max(*on_host));
+        }
+        for &(m, n, leading) in reduced {
+            let (m, n, leading) = (m as i64, n as i64, leading as i64);
+            let (bytes, on_host) = (&mut bytes, &mut on_host);
+            // SAFETY: `handle` is this thread's alone. Writes local variables; the matrix is not
+            // read.
+            let status = unsafe {
+                call!(
+                    f,
+                    cusolverDnXgeqrf_bufferSize(
+                        h, p, m, n, kind, a, leading, kind, a, kind, bytes, on_host
+                    )
+                )
+            };
+            self.check("cusolverDnXgeqrf_bufferSize", status)?;
             (most, host) = (most.max(*bytes), host.max(*on_host));
         }
         handle.host_bytes = host;
@@ -236,5 +253,35 @@ impl Solver {
             )
         };
         self.check("cusolverDnXgetrf", status)
+    }
+
+    /// `A = Q R`; R takes the upper triangle. `coefficients` are n of T.
+    ///
+    /// # Safety
+    /// As for [`Solver::potrf`], with A of m x n, and with the coefficients.
+    pub unsafe fn geqrf<T: Scalar>(
+        &self,
+        handle: &mut SolverHandle,
+        [m, n]: [usize; 2],
+        a: Operand,
+        coefficients: Address,
+        workspace: Workspace,
+    ) -> Result<()> {
+        let (f, kind, host) = (&self.functions, data_type!(T), handle.host_piece());
+        let SolverHandle { handle: h, parameters: p, host_bytes, .. } = *handle;
+        let Workspace { at, bytes, info } = workspace;
+        let (h, p, m, n, lda) = (h.raw(), p.raw(), m as i64, n as i64, a.leading as i64);
+        let (a, tau) = (pointer(a.at), pointer(coefficients));
+        let (at, info) = (pointer(at), pointer(info));
+        // SAFETY: the caller promises A, coefficients and workspace. `handle` is this thread's alone.
+        let status = unsafe {
+            call!(
+                f,
+                cusolverDnXgeqrf(
+                    h, p, m, n, kind, a, lda, kind, tau, kind, at, bytes, host, host_bytes, info
+                )
+            )
+        };
+        self.check("cusolverDnXgeqrf", status)
     }
 }

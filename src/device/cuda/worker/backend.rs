@@ -230,6 +230,34 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
         self.give(|worker| worker.subtract(a, panel, targets, update, rows));
     }
 
+    fn reduce(&mut self, a: Cells<T>, n: usize, room: Cells<T>) {
+        self.give(|worker| {
+            // It reports nothing, so the place of a panel's interchanges serves.
+            let info = worker.scratch.panel_pivots;
+            let workspace =
+                Workspace { at: worker.scratch.solver, bytes: worker.scratch.needs.solver, info };
+            let (a, room) = (worker.own(a), worker.own(room));
+            assert!(a.cols() <= room.rows(), "a coefficient for each column");
+            let (operand, shape) = (Form::of(a, Op::None).operand(), [a.rows(), a.cols()]);
+            {
+                let (solver, stream) = (&worker.libraries()?.solver, worker.stream());
+                let _entered = worker.device.enter()?;
+                solver.work_on(&worker.tools.solver, stream)?;
+                let (handle, coefficients) = (&mut worker.tools.solver, address(room));
+                // SAFETY: *memory* and *order* of both, promised to `CudaWorker::new`.
+                unsafe { solver.geqrf::<T>(handle, shape, operand, coefficients, workspace)? };
+            }
+            Ok(())
+        });
+        // The reflectors are there. B becomes a triangle as well, whose columns have the norms; a
+        // number in B that is no finite one therefore spreads to the norms of later columns.
+        let (rows, all) = (a.rows(), a.cols());
+        self.clear_outside(a.sub(0, 0, all.min(rows), all), Triangle::Upper);
+        if all > n && rows > all {
+            self.clear(a.sub(all, n, rows - all, all - n));
+        }
+    }
+
     fn trsm(&mut self, side: Side, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
         self.give(|worker| match side {
             Side::Left => worker.solve_left((a, op), triangle, x),

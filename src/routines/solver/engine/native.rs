@@ -8,7 +8,7 @@ use crate::routines::solver::job::Solver;
 use crate::routines::solver::operands::Problem;
 use crate::routines::solver::options::Options;
 use crate::routines::solver::routine::Stage;
-use crate::routines::solver::{cholesky, lu, norm, residual, trace, triangular};
+use crate::routines::solver::{cholesky, lu, norm, qr, residual, trace, triangular};
 use crate::scalar::Scalar;
 use crate::settings::Float64;
 
@@ -67,6 +67,8 @@ impl<T: Scalar, W: Worker<T>> Performs<T, W> for Native {
             Stage::CheckDiagonal => job.check_diagonal(worker),
             Stage::Residual => residual::residual(job, worker),
             Stage::AnyNorm => norm::norm(job, worker),
+            Stage::Triangle => qr::triangle(job, worker),
+            Stage::LeastSquares => qr::least_squares(job, worker),
         }
     }
 }

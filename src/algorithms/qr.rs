@@ -1,0 +1,151 @@
+//! The triangle R of a tall matrix A = Q R whose rows are distributed, without Q (TSQR; Demmel,
+//! Grigori, Hoemmen and Langou, SIAM J. Sci. Comput. 34, 2012).
+//!
+//! ```text
+//! [R; C] <- Q^H [R; C]   for some rows C of the worker's at a time, into its own triangle R
+//! [R; S] <- Q^H [R; S]   S the triangle of another worker, in pairs
+//! ```
+//! A is read once, and neither written nor copied as a whole. Right-hand sides are more columns on its
+//! right: [A B] = Q [R Z; 0 W], where Z is Q^H B. W, of which only the norms of columns are kept, has
+//! the norms of the residuals.
+
+use crate::comm::{Step, Stopped};
+use crate::device::{Squares, Worker};
+use crate::matrix::{Blocks, Cells};
+use crate::scalar::Scalar;
+
+/// Elements of the rows that a CPU worker reduces at a time: with the triangle's part they stay in
+/// its caches.
+const CHUNK: usize = 32 << 10;
+const LEAST_ROWS: usize = 64;
+/// The same of a device, whose library factors large matrices faster.
+const LEAST_ON_DEVICE: usize = 4096;
+
+/// A worker's scratch: a triangle with Z on its right, the rows to reduce below it, and room for the
+/// device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stack {
+    /// Columns of A.
+    order: usize,
+    /// Those and right-hand sides.
+    columns: usize,
+    /// Rows that are reduced at a time.
+    rows: usize,
+    leading: usize,
+}
+
+impl Stack {
+    /// For `order` columns of A and `sides` right-hand sides, with at most `most` rows on a rank.
+    pub fn new(order: usize, sides: usize, most: usize, is_rank: bool) -> Stack {
+        let columns = order + sides;
+        let rows = match is_rank {
+            // It joins whole triangles. Right-hand sides become one, too.
+            true => (4 * columns).max(LEAST_ON_DEVICE).min(most.max(columns)),
+            false => (CHUNK / columns.max(1)).max(order / 2).max(LEAST_ROWS).min(most.max(1)),
+        };
+        // An odd number of lines, because columns a power of two apart share few cache sets.
+        let leading = ((order + rows).div_ceil(8) | 1) * 8;
+        Stack { order, columns, rows, leading }
+    }
+
+    /// Elements of the scratch; `room` are those that the device needs.
+    pub fn elements(&self, room: usize) -> usize {
+        self.leading * self.columns + room
+    }
+
+    /// Shapes (rows, columns, leading dimension) that `reduce` gives the device, for so many rows of
+    /// A on each.
+    pub fn shapes(&self, rows: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+        let chunks = [rows.min(self.rows), rows % self.rows];
+        let Stack { order, columns, leading, .. } = *self;
+        let all = chunks.into_iter().chain([order]);
+        all.filter(|&rows| rows > 0).map(move |rows| (order + rows, columns, leading))
+    }
+
+    fn whole<'c, T>(&self, scratch: Cells<'c, T>) -> Cells<'c, T> {
+        scratch.by_columns(self.order + self.rows, self.columns, self.leading)
+    }
+
+    /// The triangle R, and Z.
+    pub fn triangle<'c, T>(&self, scratch: Cells<'c, T>) -> Cells<'c, T> {
+        self.whole(scratch).sub(0, 0, self.order, self.columns)
+    }
+
+    /// The room of the device.
+    fn room<'c, T>(&self, scratch: Cells<'c, T>) -> Cells<'c, T> {
+        scratch.rows_from(self.leading * self.columns)
+    }
+}
+
+/// Rows of A, transposed, and the same rows of B.
+#[derive(Clone, Copy, Debug)]
+pub struct Lines<'c, T> {
+    pub a: Cells<'c, T>,
+    pub b: Cells<'c, T>,
+}
+
+/// Reduces this worker's `lines`, and joins the triangles of all workers to that of worker 0. Ranks
+/// all get it. `scratch` is that of each worker, as `stack` says. All workers get the squares of each
+/// residual.
+pub fn reduce<'c, T: Scalar + 'c, W: Worker<T>>(
+    worker: &mut W,
+    lines: impl Iterator<Item = Lines<'c, T>>,
+    scratch: &Blocks<T>,
+    stack: Stack,
+) -> Step<Vec<Squares>> {
+    let (own, room) = (stack.whole(scratch.own()), stack.room(scratch.own()));
+    let Stack { order: n, columns: all, .. } = stack;
+    let mut squares = vec![Squares::default(); all - n];
+    let mut add = |worker: &mut W, rows: usize| -> Step {
+        for (j, sum) in squares.iter_mut().enumerate() {
+            *sum = sum.and(worker.squares(own.sub(n, n + j, rows, 1))?);
+        }
+        Ok(())
+    };
+    worker.clear(own.sub(0, 0, n, all));
+    for Lines { a, b } in lines {
+        for first in (0..a.cols()).step_by(stack.rows) {
+            let rows = stack.rows.min(a.cols() - first);
+            // Many rows take a second, and the next wait may be far.
+            if worker.communicator().is_stopped() {
+                return Err(Stopped);
+            }
+            let chunk = own.sub(n, 0, rows, all);
+            let [of_a, of_b] = [chunk.sub(0, 0, rows, n), chunk.sub(0, n, rows, all - n)];
+            worker.span("read rows", None, |w| {
+                w.copy(a.sub(0, first, n, rows).transposed(), of_a);
+                if all > n {
+                    w.copy(b.sub(first, 0, rows, all - n), of_b);
+                }
+            });
+            worker.span("reduce", None, |w| w.reduce(own.sub(0, 0, n + rows, all), n, room));
+            add(worker, rows)?;
+        }
+    }
+    let (me, workers) = (worker.worker(), worker.workers());
+    let mut distance = 1;
+    while distance < workers {
+        worker.barrier()?;
+        if me.is_multiple_of(2 * distance) && me + distance < workers {
+            for first in (0..n).step_by(stack.rows) {
+                let (rows, order) = (stack.rows.min(n - first), n - first);
+                let part = |one| stack.whole(one).sub(first, first, rows, all - first);
+                let there = scratch.part(part).of(me + distance);
+                worker.receive(there, own.sub(n, first, rows, all - first));
+                let both = own.sub(first, first, order + rows, all - first);
+                worker.span("join", None, |w| w.reduce(both, order, room));
+                add(worker, rows)?;
+            }
+        }
+        distance *= 2;
+    }
+    for sum in &mut squares {
+        let Squares { small, medium, large } = *sum;
+        let [small, medium, large] = worker.all_reduce([small, medium, large], |x, y| x + y)?;
+        *sum = Squares { small, medium, large };
+    }
+    if W::IS_RANK {
+        worker.replicate(&scratch.part(|one| stack.triangle(one)), 0)?;
+    }
+    Ok(squares)
+}

@@ -1,0 +1,212 @@
+//! `[R; C] <- Q^H [R; C]`: a block of rows C is reduced into a triangle R by Householder
+//! reflectors, in the compact form I - V T V^H (Schreiber and Van Loan, SIAM J. Sci. Stat. Comput.
+//! 10, 1989), as in LAPACK's `tpqrt`.
+//!
+//! Reflector j has a one in row j of R and its other elements in C. So R changes only in the rows of
+//! the panel, and R below its diagonal is neither read nor written. Panels are halved down to
+//! leaves of a few columns (Elmroth and Gustavson, IBM J. Res. Dev. 44, 2000); all but the leaves is
+//! products.
+
+mod columns;
+#[cfg(test)]
+mod tests;
+
+use faer::linalg::matmul::triangular::{self, BlockStructure};
+use faer::reborrow::{Reborrow, ReborrowMut};
+use faer::{Accum, MatMut, MatRef, Par};
+
+use super::blas;
+use crate::device::Op;
+use crate::scalar::Scalar;
+
+/// Columns of a leaf.
+const LEAF: usize = columns::MOST;
+/// Columns of a panel.
+const PANEL: usize = 64;
+
+/// Elements of scratch to reduce blocks with so many columns in total.
+pub fn scratch_elements(columns: usize) -> usize {
+    2 * PANEL * PANEL + 2 * PANEL * columns
+}
+
+/// Large products, as the worker does them: `C <- C + alpha op(A) B`.
+pub trait Products<T> {
+    fn product(&mut self, c: MatMut<T>, alpha: T, a: MatRef<T>, op: Op, b: MatRef<T>);
+}
+
+/// Reduces `c` into the upper triangle in the first columns of `r`. Both have more columns on the
+/// right, which it multiplies by Q^H. C then holds V. `scratch` has `scratch_elements` elements.
+pub fn reduce<T: Scalar>(
+    by: &mut impl Products<T>,
+    mut r: MatMut<T>,
+    mut c: MatMut<T>,
+    scratch: &mut [T],
+) {
+    let (n, all) = r.shape();
+    assert!(n <= all && c.ncols() == all, "a triangle and rows with as many columns");
+    let (small, large) = scratch.split_at_mut(2 * PANEL * PANEL);
+    let (t, w) = small.split_at_mut(PANEL * PANEL);
+    for first in (0..n).step_by(PANEL) {
+        let k = PANEL.min(n - first);
+        let (diagonal, right) =
+            r.rb_mut().submatrix_mut(first, first, k, all - first).split_at_col_mut(k);
+        let (mut panel, rest) = c.rb_mut().subcols_mut(first, all - first).split_at_col_mut(k);
+        let mut t = MatMut::from_column_major_slice_mut(&mut t[..k * k], k, k);
+        factor(by, diagonal, panel.rb_mut(), t.rb_mut(), w);
+        apply(by, panel.rb(), t.rb(), right, rest, large);
+    }
+}
+
+/// The same for a panel. `t` becomes T, upper triangular.
+fn factor<T: Scalar>(
+    by: &mut impl Products<T>,
+    r: MatMut<T>,
+    c: MatMut<T>,
+    mut t: MatMut<T>,
+    w: &mut [T],
+) {
+    let k = r.ncols();
+    if k <= LEAF {
+        return leaf(r, c, t);
+    }
+    let left = (k / 2).next_multiple_of(LEAF);
+    let right = k - left;
+    let (top, bottom) = r.split_at_row_mut(left);
+    let (r1, r12) = top.split_at_col_mut(left);
+    let r2 = bottom.split_at_col_mut(left).1;
+    let (mut c1, mut c2) = c.split_at_col_mut(left);
+    factor(by, r1, c1.rb_mut(), t.rb_mut().submatrix_mut(0, 0, left, left), w);
+    apply(by, c1.rb(), t.rb().submatrix(0, 0, left, left), r12, c2.rb_mut(), w);
+    factor(by, r2, c2.rb_mut(), t.rb_mut().submatrix_mut(left, left, right, right), w);
+    // T12 = -T1 (V1^H V2) T2. The ones of V1 and V2 are in different rows.
+    let (x, y) = w.split_at_mut(left * right);
+    let mut x = MatMut::from_column_major_slice_mut(x, left, right);
+    let mut y = MatMut::from_column_major_slice_mut(&mut y[..left * right], left, right);
+    x.fill(T::ZERO);
+    by.product(x.rb_mut(), T::ONE, c1.rb(), Op::Adjoint, c2.rb());
+    let (t1, t12, _, t2) = t.split_at_mut(left, left);
+    let (upper, full) = (BlockStructure::TriangularUpper, BlockStructure::Rectangular);
+    let replace = Accum::Replace;
+    triangular::matmul(y.rb_mut(), full, replace, t1.rb(), upper, x.rb(), full, -T::ONE, Par::Seq);
+    triangular::matmul(t12, full, replace, y.rb(), full, t2.rb(), upper, T::ONE, Par::Seq);
+}
+
+/// `[R; C] <- (I - V T^H V^H) [R; C]` for the rows of R where V has its ones. `w` has twice as many
+/// elements as R.
+fn apply<T: Scalar>(
+    by: &mut impl Products<T>,
+    v: MatRef<T>,
+    t: MatRef<T>,
+    mut r: MatMut<T>,
+    c: MatMut<T>,
+    w: &mut [T],
+) {
+    let (k, count) = r.shape();
+    if count == 0 {
+        return;
+    }
+    let (x, y) = w.split_at_mut(k * count);
+    let mut x = MatMut::from_column_major_slice_mut(x, k, count);
+    let mut y = MatMut::from_column_major_slice_mut(&mut y[..k * count], k, count);
+    blas::copy(r.rb(), x.rb_mut());
+    by.product(x.rb_mut(), T::ONE, v, Op::Adjoint, c.rb());
+    let (lower, full) = (BlockStructure::TriangularLower, BlockStructure::Rectangular);
+    let adjoint = t.adjoint();
+    triangular::matmul(
+        y.rb_mut(),
+        full,
+        Accum::Replace,
+        adjoint,
+        lower,
+        x.rb(),
+        full,
+        -T::ONE,
+        Par::Seq,
+    );
+    blas::add(r.rb_mut(), y.rb());
+    by.product(c, T::ONE, v, Op::None, y.rb());
+}
+
+/// The same for a panel of at most `LEAF` columns, one reflector after another.
+fn leaf<T: Scalar>(mut r: MatMut<T>, mut c: MatMut<T>, mut t: MatMut<T>) {
+    let k = r.ncols();
+    for j in 0..k {
+        let Reflector { beta, tau, scale, dots } = reflector(r[(j, j)], c.rb_mut(), j);
+        r[(j, j)] = beta;
+        let mut by = [T::ZERO; LEAF];
+        by[0] = scale;
+        for i in j + 1..k {
+            // v^H [r_ij; c_i], with v = [1; scale c_j].
+            let product = r[(j, i)] + T::conj_impl(&scale) * dots[i];
+            let part = -(T::conj_impl(&tau) * product);
+            r[(j, i)] += part;
+            by[i - j] = part * scale;
+        }
+        columns::add_multiples(c.rb_mut().subcols_mut(j, k - j), &by);
+        // T_0j = -tau T (V^H v_j)
+        for i in 0..j {
+            let mut sum = T::ZERO;
+            for l in i..j {
+                sum += t[(i, l)] * (scale * T::conj_impl(&dots[l]));
+            }
+            t[(i, j)] = -(tau * sum);
+        }
+        t[(j, j)] = tau;
+    }
+}
+
+/// H = I - tau v v^H with v = [1; scale c], so that H^H [alpha; c] = [beta; 0].
+struct Reflector<T> {
+    beta: T,
+    tau: T,
+    scale: T,
+    /// c^H c_i for the columns i.
+    dots: [T; LEAF],
+}
+
+/// The reflector for column j. If its elements are so small or large that their squares are not
+/// exact enough, it first scales the column by a power of two.
+fn reflector<T: Scalar>(alpha: T, mut c: MatMut<T>, j: usize) -> Reflector<T> {
+    let dots = columns::dots(c.rb_mut(), j);
+    let squares = dots[j].parts().0;
+    let size = alpha.magnitude();
+    let most = 1.0 / T::NEAR_UNDERFLOW;
+    let is_safe = |x: f64| (T::NEAR_UNDERFLOW..most).contains(&x);
+    if is_safe(squares) && size * size < most {
+        return of_safe(alpha, squares, dots);
+    }
+    let largest = blas::largest(c.rb().subcols(j, 1));
+    let (_, imaginary) = alpha.parts();
+    if largest == 0.0 && imaginary == 0.0 && !squares.is_nan() {
+        return Reflector { beta: alpha, tau: T::ZERO, scale: T::ZERO, dots };
+    }
+    let size = largest.max(size);
+    if !size.is_finite() || squares.is_nan() {
+        return of_safe(alpha, squares, dots);
+    }
+    // In steps, because a power of two may be too large.
+    let exponent = -(size.log2().floor() as i32);
+    let (first, second) = (exponent / 2, exponent - exponent / 2);
+    let mut alpha = alpha;
+    for exponent in [first, second] {
+        let by = T::from_f64_impl(2f64.powi(exponent));
+        alpha *= by;
+        let column = blas::column_mut(c.rb_mut(), j);
+        column.iter_mut().for_each(|x| *x *= by);
+    }
+    let dots = columns::dots(c.rb_mut(), j);
+    let mut found = of_safe(alpha, dots[j].parts().0, dots);
+    for exponent in [first, second] {
+        found.beta *= T::from_f64_impl(2f64.powi(-exponent));
+    }
+    found
+}
+
+fn of_safe<T: Scalar>(alpha: T, squares: f64, dots: [T; LEAF]) -> Reflector<T> {
+    let (re, im) = alpha.parts();
+    let norm = (re * re + im * im + squares).sqrt();
+    let beta = if re > 0.0 { -norm } else { norm };
+    let tau = T::of_parts((beta - re) / beta, -im / beta);
+    let scale = T::ONE.divided_by(T::of_parts(re - beta, im));
+    Reflector { beta: T::of_parts(beta, 0.0), tau, scale, dots }
+}

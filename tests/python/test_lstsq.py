@@ -1,0 +1,245 @@
+"""lstsq: solutions, residuals, derivatives and batches, for every way of calling."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import meshsolve as ms
+from compiled import Program
+from helpers import DTYPES, mesh_of, mesh_set, normal, put
+
+ORDER = (2, 0, 3, 1)
+M, N = 40, 6
+
+
+def system(dtype, columns=(), m=M, n=N):
+    rng = np.random.default_rng(m + n)
+    return normal(rng, (m, n), dtype), normal(rng, (m, *columns), dtype)
+
+
+def wide(x):
+    return np.asarray(x).astype(np.complex128 if np.iscomplexobj(x) else np.float64)
+
+
+def assert_solved(found, a, b):
+    """The normal equations, as LAPACK tests them, the residuals, and info."""
+    a, b, x = wide(a), wide(b), wide(found.x)
+    eps = np.finfo(found.residuals.dtype).eps
+    rest = b - a @ x
+    size = np.linalg.norm(a, 1) * np.linalg.norm(b) * max(a.shape) * eps
+    assert np.linalg.norm(a.conj().T @ rest) <= 10 * size
+    squares = np.sum(np.abs(rest) ** 2, axis=0)
+    assert found.residuals.shape == squares.shape
+    bound = 10 * max(a.shape) * eps * np.sum(np.abs(b) ** 2, axis=0)
+    assert np.all(np.abs(np.asarray(found.residuals) - squares) <= bound)
+    assert int(found.info) == 0 and x.shape == (a.shape[1], *b.shape[1:])
+
+
+def by_normal_equations(a, b):
+    """(x, residuals) as jnp finds them, for derivatives."""
+    adjoint = a.conj().T
+    x = jnp.linalg.solve(adjoint @ a, adjoint @ b)
+    rest = b - a @ x
+    return x, jnp.sum((rest.conj() * rest).real, axis=0)
+
+
+def weighed(lstsq):
+    """A real number of x and the residuals."""
+
+    def weigh(a, b):
+        x, residuals = lstsq(a, b)[:2]
+        weights = jnp.arange(1.0, 1.0 + residuals.size).reshape(residuals.shape)
+        return jnp.sum(jnp.abs(x) ** 2) + jnp.sum(residuals * weights)
+
+    return weigh
+
+
+def assert_close(found, expected, tolerance=1e-11):
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
+    for x, y in pairs:
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance * np.abs(y).max())
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("columns", [(), (1,), (3,), (33,)])
+def test_solutions_wherever_a_and_b_are(columns, dtype, kind):
+    a, b = system(dtype, columns)
+    mesh = mesh_of(ORDER, kind)
+    jitted = jax.jit(ms.lstsq)
+    for at in (P("x", None), P()):
+        given = jax.device_put(a, NamedSharding(mesh, at))
+        for sides in (put(mesh, b, "x"), put(mesh, b), b):
+            found = ms.lstsq(given, sides)
+            assert found.x.dtype == dtype and found.x.sharding.is_fully_replicated
+            assert_solved(found, a, b)
+            with mesh_set(mesh):
+                assert_solved(jitted(given, sides), a, b)
+    assert_solved(ms.lstsq(a, b), a, b)
+    assert_solved(ms.lstsq(a[1:], b[1:], mesh=mesh), a[1:], b[1:])
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3, 8])
+@pytest.mark.parametrize("shape", [(1, 1), (24, 1), (24, 23), (24, 24), (1200, 70), (4800, 8)])
+def test_shapes_around_panels_and_chunks(shape, devices):
+    m = -(-shape[0] // devices) * devices
+    a, b = system("float64", (2,), m, shape[1])
+    mesh = mesh_of(range(devices))
+    found = ms.lstsq(put(mesh, a, "x", None), put(mesh, b, "x", None))
+    assert_solved(found, a, b)
+    again = ms.lstsq(put(mesh, a, "x", None), put(mesh, b, "x", None))
+    assert np.array_equal(found.x, again.x), "reruns are bit-identical"
+
+
+@pytest.mark.parametrize("scale", [1e-270, 1e290])
+@pytest.mark.parametrize("grade", [1, -1])
+def test_graded_and_extreme(scale, grade):
+    a, b = system("float64")
+    a = a * (10.0 ** (np.arange(M) / 4))[:, None] if grade < 0 else a
+    a = a * 10.0 ** (-3 * grade * np.arange(N))
+    a = a / np.abs(a).max()
+    mesh = mesh_of(ORDER)
+    plain = ms.lstsq(put(mesh, a, "x", None), b)
+    found = ms.lstsq(put(mesh, a * scale, "x", None), b)
+    assert int(found.info) == int(plain.info) == 0
+    # Householder's reflectors do not depend on the scale, but roundings of a * scale do.
+    np.testing.assert_allclose(found.residuals, plain.residuals, rtol=1e-10)
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("columns", [(), (3,)])
+def test_derivatives_in_both_modes(columns, dtype, kind):
+    a, b = system(dtype, columns)
+    mesh = mesh_of(ORDER, kind)
+    sharded, sides = put(mesh, a, "x", None), put(mesh, b, "x", *[None] * len(columns))
+    gradient = jax.grad(weighed(ms.lstsq), (0, 1))
+    expected = jax.grad(weighed(by_normal_equations), (0, 1))(a, b)
+    tangent = lambda f: lambda *x: jax.jvp(lambda a, b: f(a, b)[:2], x[:2], x[2:])[1]  # noqa: E731
+    with mesh_set(mesh):
+        for wrap in (lambda f: f, jax.jit):
+            found = wrap(gradient)(sharded, sides)
+            assert_close(found, expected)
+            for x, y in zip(found, (sharded, sides), strict=True):
+                assert x.sharding.is_equivalent_to(y.sharding, x.ndim)
+            forward = wrap(tangent(ms.lstsq))(sharded, sides, sharded * sharded, 2 * sides)
+            assert_close(forward, tangent(by_normal_equations)(a, b, a * a, 2 * b))
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_second_derivatives(kind):
+    a, b = system("float64")
+    mesh = mesh_of(ORDER, kind)
+    sharded = put(mesh, a, "x", None)
+
+    def along(f):
+        return jax.jit(lambda a: jax.jvp(jax.grad(lambda a: weighed(f)(a, b)), (a,), (a * a,))[1])
+
+    with mesh_set(mesh):
+        assert_close(along(ms.lstsq)(sharded), along(by_normal_equations)(jnp.asarray(a)))
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
+def test_batches(wrap, kind):
+    a, b = system("float64", (5, 2))
+    b = np.moveaxis(b, 1, 0)
+    many = np.stack([a * (i + 1) + i for i in range(5)])
+    mesh = mesh_of(ORDER, kind)
+    sharded, batch = put(mesh, a, "x", None), put(mesh, many, None, "x", None)
+    pair = lambda a, b: ms.lstsq(a, b)[:2]  # noqa: E731
+    with mesh_set(mesh):
+        of_sides = jax.vmap(by_normal_equations, (None, 0))
+        for sides in (b, b[..., 0]):
+            run = wrap(jax.vmap(pair, (None, 0)))
+            assert_close(run(sharded, sides), of_sides(a, sides))
+        of_both = jax.vmap(by_normal_equations)(many, b)
+        assert_close(wrap(jax.vmap(pair))(batch, b), of_both)
+        assert_close(wrap(pair)(batch, b), of_both)
+        total = lambda f: lambda a: jnp.sum(jax.vmap(lambda b: f(a, b)[1])(b))  # noqa: E731
+        expected = jax.grad(total(by_normal_equations))(jnp.asarray(a))
+        assert_close(wrap(jax.grad(total(ms.lstsq)))(sharded), expected)
+
+
+def test_right_hand_sides_are_columns_of_one_call():
+    a, b = system("float64", (5, 2))
+    sharded = put(mesh_of(ORDER, "explicit"), a, "x", None)
+    run = jax.jit(jax.vmap(lambda b: ms.lstsq(sharded, b).x, 1))
+    assert str(jax.make_jaxpr(run)(b)).count("ffi_call[") == 1
+
+
+def test_a_is_neither_copied_nor_gathered():
+    mesh = mesh_of(ORDER)
+    a, b = system("float64", m=4000, n=8)
+    program = Program(jax.jit(ms.lstsq), put(mesh, a, "x", None), put(mesh, b, "x"))
+    assert program.routines() == ["gels"] and not program.collectives()
+    assert program.makers(a.size // 4) <= {"parameter"}
+
+
+def test_nothing():
+    a, b = system("float64", (2,))
+    x, residuals, info = ms.lstsq(a[:, :0], b)
+    assert x.shape == (0, 2) and int(info) == 0
+    np.testing.assert_allclose(residuals, np.sum(b * b, axis=0))
+    x, residuals, _ = ms.lstsq(a, b[:, :0])
+    assert x.shape == (N, 0) and residuals.shape == (0,)
+
+
+@pytest.mark.parametrize("where", ["eager", "jit"])
+def test_a_column_that_depends_on_others(where):
+    a, b = system("float64")
+    a[:, 3] = 2 * a[:, 1]
+    sharded = put(mesh_of(ORDER), a, "x", None)
+    wrap = jax.jit if where == "jit" else lambda f: f
+    x, residuals, info = wrap(ms.lstsq)(sharded, b)
+    assert int(info) == 4 and np.isnan(x).all() and np.isnan(residuals)
+    error = np.linalg.LinAlgError if where == "eager" else jax.errors.JaxRuntimeError
+    expected = r"a: expected a full-rank matrix, got one whose column 4 depends on those before it"
+    with pytest.raises(error, match=expected + r" \(info = 4\); with on_failure=\"nan\""):
+        jax.block_until_ready(wrap(lambda a, b: ms.lstsq(a, b, on_failure="raise"))(sharded, b))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (
+            lambda a, b: (a.T, b),
+            r"a: expected a matrix \[m, n\] with m >= n, .*, got shape \(6, 40\)",
+        ),
+        (
+            lambda a, b: (a[0], b),
+            r"a: expected a matrix \[m, n\] with m >= n, .*, got shape \(6,\)",
+        ),
+        (
+            lambda a, b: (a, b[1:]),
+            r"b: expected shape \[40\] or \[40, k\], to go with a of shape \(40, 6\)",
+        ),
+    ],
+)
+def test_wrong_shapes(change, text, wrap):
+    with pytest.raises(ValueError, match=rf"^meshsolve\.lstsq: {text}"):
+        wrap(ms.lstsq)(*change(*system("float64")))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_columns_of_a_have_to_be_whole(kind, wrap):
+    a, b = system("float64", n=8)
+    sharded = put(mesh_of(ORDER, kind), a, None, "x")
+    text = r"distributed by rows, got one whose columns are .*; use jax.device_put"
+    # The latter is the partitioner's.
+    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match=text):
+        wrap(ms.lstsq)(sharded, b)
+
+
+def test_rows_of_a_function_are_square():
+    rows = ms.Rows(lambda first, end: np.eye(8)[first:end], 8, np.float32)
+    with pytest.raises(TypeError, match=r"a: expected an array, got Rows; Rows are square"):
+        ms.lstsq(rows, np.ones(8), mesh=mesh_of(ORDER))
