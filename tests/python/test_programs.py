@@ -249,6 +249,15 @@ def test_small_solves_are_timed(devices):
         assert (row["inside"] == "") == row["what"].startswith("jnp")
 
 
+def test_least_squares_are_compared():
+    ran = program(ROOT / "benchmarks/least_squares.py", "--shapes", "64x4", "--turns", 1)
+    assert ran.returncode == 0, ran.stderr
+    rows = list(csv.DictReader(ran.stdout.splitlines()))
+    names = ["meshsolve", "jnp qr", "jnp qr, one device", "SciPy gels", "product"]
+    assert [row["what"] for row in rows] == names
+    assert all(float(row["share_of_peak"]) > 0 and row["library"] for row in rows)
+
+
 def test_traces_are_kept_and_summed_up(tmp_path):
     cases = "cholesky-96-2,lu-96-1"
     ran = program(ROOT / "benchmarks/traces.py", "--cases", cases, "--out", tmp_path)

@@ -1,0 +1,149 @@
+"""Least squares with a tall matrix by rows, by turns: a CSV line for each contender and shape.
+
+Run: python benchmarks/least_squares.py [--devices 2] [--shapes 1048576x64,32768x1024] [--turns 5]
+
+| what | meaning |
+|---|---|
+| meshsolve | `lstsq` on the shards of all devices |
+| jnp qr | `jnp.linalg.qr` and a triangular solve, on the same shards |
+| jnp qr, one device | the same with all of A on one device |
+| SciPy gels | LAPACK's driver by SciPy, which overwrites a copy of A |
+| product | the product kernel of updates, 4096 x 4096 in tiles of 128 |
+
+A turn calls each contender once. `gflops` counts 2 m n^2 - 2 n^3 / 3 operations for all of them.
+Peak, libraries and `disturbed` are as in run.py. `temporary` is what XLA's program needs besides A,
+b and the results, on all devices, as a share of A; for meshsolve its scratch, too.
+"""
+
+import argparse
+import csv
+import os
+import statistics
+import sys
+import time
+
+import environment
+from libraries import COLUMNS as LIBRARIES
+
+COLUMNS = (
+    *("what", "m", "n", "devices", "seconds_min", "seconds_median", "gflops"),
+    *("share_of_peak", "share_of_product", "temporary"),
+    *("peak_gflops", "peak_moved", "disturbed", *LIBRARIES, "jax", "commit"),
+)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--devices", type=int, default=2)
+    parser.add_argument("--shapes", default="1048576x64,32768x1024")
+    parser.add_argument("--turns", type=int, default=5)
+    options = parser.parse_args()
+    environment.restart()
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={options.devices}"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    import jax
+
+    import measures
+    from commit import commit
+    from figures import of_peak, peak_rate
+    from libraries import of_this_process
+    from meshsolve import _core
+
+    threads = _core.threads()
+    jax.config.update("jax_enable_x64", True)
+    table = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+    table.writeheader()
+    for m, n in (map(int, shape.split("x")) for shape in options.shapes.split(",")):
+        contenders = list(_contenders(m, n, options.devices))
+        _expect_alike(contenders)
+        seconds = {what: [] for what, *_ in contenders}
+        peaks, products = [peak_rate("float64", threads)], []
+        for _ in range(options.turns):
+            for what, run, _ in contenders:
+                start = time.perf_counter()
+                jax.block_until_ready(run())
+                seconds[what].append(time.perf_counter() - start)
+            products.append(measures.update_flops("float64", 4096, threads, 128) / 1e9)
+            peaks.append(peak_rate("float64", threads))
+        peak, product = statistics.median(peaks), statistics.median(products)
+        operations = 2 * m * n**2 - 2 * n**3 / 3
+        rows = [(what, seconds[what], temporary) for what, _, temporary in contenders]
+        for what, times, temporary in [*rows, ("product", (), 0.0)]:
+            rate = operations / statistics.median(times) / 1e9 if times else product
+            row = {
+                "what": what,
+                "m": m,
+                "n": n,
+                "devices": options.devices,
+                "gflops": f"{rate:.1f}",
+            }
+            if times:
+                row["seconds_min"] = f"{min(times):.4f}"
+                row["seconds_median"] = f"{statistics.median(times):.4f}"
+                row["temporary"] = f"{temporary:.3f}" if temporary is not None else ""
+            row |= {
+                "share_of_peak": f"{rate / peak:.3f}",
+                "share_of_product": f"{rate / product:.3f}",
+            }
+            of = of_this_process("meshsolve" if what in ("meshsolve", "product") else what, threads)
+            row |= of_peak(peaks) | of
+            table.writerow(row | {"jax": jax.__version__, "commit": commit()})
+            sys.stdout.flush()
+
+
+def _contenders(m: int, n: int, devices: int):
+    """(name, a function that gives x, what it needs as a share of A)."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    import scipy.linalg
+    from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+    import meshsolve as ms
+
+    side = np.random.default_rng(3)
+    a, b = side.standard_normal((m, n)), side.standard_normal(m)
+    mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
+    by_rows = NamedSharding(mesh, PartitionSpec("x"))
+    shards = jax.device_put(a, by_rows), jax.device_put(b, by_rows)
+    one = jax.device_put(a, jax.devices()[0]), jax.device_put(b, jax.devices()[0])
+
+    def by_qr(a, b):
+        q, r = jnp.linalg.qr(a)
+        return jax.scipy.linalg.solve_triangular(r, q.T @ b)
+
+    def compiled(function, arrays):
+        program = jax.jit(function).lower(*arrays).compile()
+        share = program.memory_analysis().temp_size_in_bytes / a.nbytes * devices
+        return lambda: program(*arrays), share
+
+    run, share = compiled(lambda a, b: ms.lstsq(a, b).x, shards)
+    jax.block_until_ready(run())
+    scratch = ms.last_call()["scratch_bytes"] / a.nbytes
+    yield "meshsolve", run, share + scratch
+    yield "jnp qr", *compiled(by_qr, shards)
+    run, share = compiled(by_qr, one)
+    yield "jnp qr, one device", run, share / devices
+    (gels,) = scipy.linalg.get_lapack_funcs(("gels",), (a,))
+    work = int(scipy.linalg.lapack.dgels_lwork(m, n, 1)[0])
+    columns = np.asfortranarray(a)
+    yield "SciPy gels", lambda: gels(columns, b[:, None], lwork=work)[1][:n, 0], None
+
+
+def _expect_alike(contenders) -> None:
+    """Fail if the contenders do not agree."""
+    import numpy as np
+
+    (_, first, _), *others = contenders
+    x = np.asarray(first())
+    for what, run, _ in others:
+        off = np.abs(np.asarray(run()) - x).max() / np.abs(x).max()
+        if off > 1e-8:
+            raise SystemExit(f"{what}: expected the solution of meshsolve, got one {off:.1e} away")
+
+
+if __name__ == "__main__":
+    main()
