@@ -40,7 +40,7 @@ impl Stack {
         let columns = order + sides;
         let rows = match is_rank {
             // It joins whole triangles. Right-hand sides become one, too.
-            true => (4 * columns).max(LEAST_ON_DEVICE).min(most.max(columns)),
+            true => (4 * columns).max(LEAST_ON_DEVICE).min(most.max(columns).max(1)),
             false => (CHUNK / columns.max(1)).max(order / 2).max(LEAST_ROWS).min(most.max(1)),
         };
         // An odd number of lines, because columns a power of two apart share few cache sets.

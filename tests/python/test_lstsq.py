@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import NamedSharding
+from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
@@ -182,6 +182,50 @@ def test_a_is_neither_copied_nor_gathered():
     assert program.makers(a.size // 4) <= {"parameter"}
 
 
+def test_many_rows_of_float32_have_full_rank():
+    """A cubic fit of a million points: roundings do not grow as the number of rows."""
+    t = np.linspace(0, 1, 1 << 20, dtype=np.float32)
+    a = np.stack([t**0, t, t**2, t**3], 1)
+    x, _, info = ms.lstsq(put(mesh_of(ORDER), a, "x", None), t**2 - t)
+    assert int(info) == 0
+    np.testing.assert_allclose(x, [0, -1, 1, 0], atol=1e-3)
+    equal = np.stack([t, t**0, t], 1)
+    assert int(ms.lstsq(put(mesh_of(ORDER), equal, "x", None), t).info) == 3
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_a_mesh_of_two_axes(kind):
+    """A over one of them, over both, by rows and columns; b anywhere; rows that neither divides."""
+    axis_type = {"auto": AxisType.Auto, "explicit": AxisType.Explicit}[kind]
+    mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(axis_type,) * 2)
+    a, b = system("float64")
+    given = [put(mesh, a, *spec) for spec in ((("x", "y"), None), ("y", None), (None, None))]
+    for one in given:
+        assert_solved(ms.lstsq(one, b), a, b)
+        gradient = jax.jit(jax.grad(lambda a: weighed(ms.lstsq)(a, b)))
+        with mesh_set(mesh):
+            expected = jax.grad(lambda a: weighed(by_normal_equations)(a, b))(jnp.asarray(a))
+            assert_close(gradient(one), expected)
+    few = put(mesh, a[:38], "x", None)
+    assert_solved(ms.lstsq(few, b[:38], mesh=mesh), a[:38], b[:38])
+    assert_solved(ms.lstsq(a[:38], put(mesh, b[:38], "x"), mesh=mesh), a[:38], b[:38])
+
+
+def test_replicated_rows_that_the_devices_do_not_divide():
+    a, b = system("float64", m=41)
+    mesh = mesh_of(ORDER)
+    found = ms.lstsq(put(mesh, a), b)
+    assert_solved(found, a, b)
+    assert all(x.sharding.device_set == set(mesh.devices.flat) for x in found)
+
+
+def test_last_call_has_the_columns():
+    a, b = system("float64", (2,))
+    jax.block_until_ready(ms.lstsq(put(mesh_of(ORDER), a, "x", None), b))
+    call = ms.last_call()
+    assert (call["routine"], call["n"], call["rhs"]) == ("gels", N, 2)
+
+
 def test_nothing():
     a, b = system("float64", (2,))
     x, residuals, info = ms.lstsq(a[:, :0], b)
@@ -200,8 +244,11 @@ def test_a_column_that_depends_on_others(where):
     x, residuals, info = wrap(ms.lstsq)(sharded, b)
     assert int(info) == 4 and np.isnan(x).all() and np.isnan(residuals)
     error = np.linalg.LinAlgError if where == "eager" else jax.errors.JaxRuntimeError
-    expected = r"a: expected a full-rank matrix, got one whose column 4 depends on those before it"
-    with pytest.raises(error, match=expected + r" \(info = 4\); with on_failure=\"nan\""):
+    expected = (
+        r"a: expected a full-rank matrix, got one whose column 4 depends on those before it, "
+    )
+    expected += r"or is not finite \(info = 4\); with on_failure=\"nan\""
+    with pytest.raises(error, match=expected):
         jax.block_until_ready(wrap(lambda a, b: ms.lstsq(a, b, on_failure="raise"))(sharded, b))
 
 

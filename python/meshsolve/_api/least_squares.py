@@ -17,8 +17,9 @@ class LeastSquares(NamedTuple):
     Attributes:
       x: [n] or [n, k]: the solutions, on all devices of A.
       residuals: real, a scalar or [k]: the sums |b - A x|^2, as in ``jnp.linalg.lstsq``.
-      info: int32 scalar. 0: solved. i > 0: column i of A depends on the columns before it, as
-        |R_ii| is at most m eps times its norm. x and the residuals are then NaN.
+      info: int32 scalar. 0: solved. i > 0: column i of A is not finite, or depends on the columns
+        before it: |R_ii| is at most min(m, n sqrt(m)) eps times its norm. x and the residuals are
+        then NaN.
 
     Examples:
       >>> x, residuals, info = ms.lstsq(a, b)

@@ -233,6 +233,8 @@ def _on_one_device(op: Operation, operands, own):
         whole = NamedSharding(a.sharding.mesh, PartitionSpec())
         if op.rhs is not None:
             homes["rhs"] = meshes.home(operands[op.rhs], a.sharding.mesh)
+        if op.takes_tall:
+            homes |= dict.fromkeys(op.results, whole)
         own = tuple(mine and i != op.matrix for i, mine in enumerate(own))
         operands = [*operands]
         operands[op.matrix] = a.addressable_data(0)
@@ -365,8 +367,9 @@ def lengthened(b, a):
     return jnp.pad(b, ((0, a.shape[0] - b.shape[0]), *((0, 0),) * (b.ndim - 1)))
 
 
-def lengthened_on(x, missing: int, target: NamedSharding):
+def lengthened_on(operation: str, x, missing: int, target: NamedSharding):
     """An array with so many rows of zeros more, in a sharding by rows."""
+    del operation
     return jax.device_put(
         jnp.pad(x, ((0, missing), *((0, 0),) * (x.ndim - 1))) if missing else x, target
     )

@@ -43,7 +43,7 @@ def settled(op: Operation, at: Placement) -> tuple[Operation, Placement]:
     the factor was made from.
     """
     kind = op.operands[op.matrix]
-    if op.takes_tall and at.storage != "rows":
+    if op.takes_tall and at.storage != "rows" and at.world > 1:
         raise mistake(
             op.public,
             "a",

@@ -62,6 +62,18 @@ def form(operation: str, a) -> str:
 
 def spread(operation: str, a, order: int, target: NamedSharding, dtype):
     """A by rows, with an identity corner up to ``order``."""
+    explicit = _expect_whole_mesh(operation, target)
+    a, missing, i = a.astype(dtype), order - a.shape[0], jnp.arange(order)
+    if missing:
+        # Selected, not added: XLA's arithmetic would flush subnormal entries of A.
+        corner = (i[:, None] == i) & (i >= a.shape[0])
+        a = jnp.where(corner, jnp.ones((), a.dtype), jnp.pad(replicated(a), (0, missing)))
+    constrained = jax.sharding.reshard if explicit else jax.lax.with_sharding_constraint
+    return constrained(a, target)
+
+
+def _expect_whole_mesh(operation: str, target: NamedSharding) -> bool:
+    """Whether the axes of a mesh are Explicit; refuse one that a batch uses, or of both types."""
     remedy = "give a mesh whose axes are of one type; eagerly both work"
     expect_one_type(operation, "mesh", "a mesh", target.mesh, remedy)
     explicit = AxisType.Explicit in target.mesh.axis_types
@@ -73,13 +85,7 @@ def spread(operation: str, a, order: int, target: NamedSharding, dtype):
             f"a mesh of which {mapped_axes(target.mesh)} are the batch's",
             "leave mesh out, and distribute matrices of an order that the other devices divide",
         )
-    a, missing, i = a.astype(dtype), order - a.shape[0], jnp.arange(order)
-    if missing:
-        # Selected, not added: XLA's arithmetic would flush subnormal entries of A.
-        corner = (i[:, None] == i) & (i >= a.shape[0])
-        a = jnp.where(corner, jnp.ones((), a.dtype), jnp.pad(replicated(a), (0, missing)))
-    constrained = jax.sharding.reshard if explicit else jax.lax.with_sharding_constraint
-    return constrained(a, target)
+    return explicit
 
 
 def lengthened(b, a):
@@ -88,10 +94,10 @@ def lengthened(b, a):
     return jnp.pad(replicated(b), ((0, missing), *((0, 0),) * (b.ndim - 1)))
 
 
-def lengthened_on(x, missing: int, target: NamedSharding):
+def lengthened_on(operation: str, x, missing: int, target: NamedSharding):
     """An array with so many rows of zeros more, in a sharding by rows."""
+    explicit = _expect_whole_mesh(operation, target)
     x = jnp.pad(replicated(x), ((0, missing), *((0, 0),) * (x.ndim - 1))) if missing else x
-    explicit = AxisType.Explicit in target.mesh.axis_types
     return (jax.sharding.reshard if explicit else jax.lax.with_sharding_constraint)(x, target)
 
 

@@ -46,7 +46,7 @@ def check(op: Operation, results) -> None:
             kind, got = "positive definite", f"leading minor of order {info} is not"
             got += " positive definite"
         elif op.family == "qr":
-            kind, got = "full-rank", f"column {info} depends on those before it"
+            kind, got = "full-rank", f"column {info} depends on those before it, or is not finite"
         else:
             part = "diagonal entry" if op.family == "triangular" else "pivot"
             kind, got = "nonsingular", f"{part} {info} is zero or not finite"

@@ -31,19 +31,29 @@ def on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> jax.Array:
     return executor(a).spread(operation, a, order, target, dtype)
 
 
-def tall_on_mesh(operation: str, argument: str, x, mesh: Mesh | None, dtype) -> jax.Array:
-    """A tall A, or right-hand sides with its rows, in ``dtype``. With a mesh they are by rows for
-    its devices, with rows of zeros where these do not divide the rows.
+def tall_on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> jax.Array:
+    """A tall A in ``dtype``. With a mesh it is by rows for its devices, with rows of zeros where
+    these do not divide its rows.
     """
-    if isinstance(x, Rows):
+    if isinstance(a, Rows):
         expected, remedy = "an array", "Rows are square: put the rows on the mesh yourself"
-        raise wrong_type(operation, argument, expected, "Rows", remedy)
-    x = promoted(as_array(operation, argument, x), dtype)
-    if mesh is None or lies_on(getattr(x, "sharding", None), mesh, x.shape[0]):
-        return x
+        raise wrong_type(operation, "a", expected, "Rows", remedy)
+    a = promoted(as_array(operation, "a", a), dtype)
+    if mesh is None or lies_on(getattr(a, "sharding", None), mesh, a.shape[0]):
+        return a
+    return _lengthened(operation, a, -a.shape[0] % mesh.size, mesh)
+
+
+def as_long(operation: str, b, rows: int, mesh: Mesh | None, dtype) -> jax.Array:
+    """Right-hand sides in ``dtype`` with as many rows as a tall A, which may have been padded."""
+    b = promoted(b, dtype)
+    missing = rows - b.shape[0]
+    return b if mesh is None or not missing else _lengthened(operation, b, missing, mesh)
+
+
+def _lengthened(operation: str, x, missing: int, mesh: Mesh) -> jax.Array:
     spec = PartitionSpec(tuple(mesh.axis_names), *(None,) * (x.ndim - 1))
-    target = NamedSharding(mesh, spec)
-    return executor(x).lengthened_on(x, -x.shape[0] % mesh.size, target)
+    return executor(x).lengthened_on(operation, x, missing, NamedSharding(mesh, spec))
 
 
 def like(operation: str, b, work, mesh: Mesh | None, dtype) -> jax.Array:

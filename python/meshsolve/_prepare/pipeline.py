@@ -162,7 +162,8 @@ def _checked(call: Call, given) -> tuple[list[Any], int]:
         check = check_tall if op.takes_tall else check_square
         n = check(public, arrays[i], call.names[i])
     if op.sides is not None:
-        check_rhs(public, arrays[-1], n, call.names[-1], arrays[i].shape[-2:])
+        of_a = arrays[i].shape[-2:] if op.takes_tall else None
+        check_rhs(public, arrays[-1], n, call.names[-1], of_a)
     return arrays, n
 
 
@@ -182,10 +183,12 @@ def _converted(call: Call, arrays) -> list[Any]:
     padding.check_mesh(public, call.mesh)
     converted = [*arrays]
     for i in typed:
-        if op.takes_tall:
-            converted[i] = padding.tall_on_mesh(public, call.names[i], arrays[i], call.mesh, dtype)
-        elif op.operands[i] == "matrix" and i == op.matrix:
-            converted[i] = padding.on_mesh(public, arrays[i], call.mesh, dtype)
+        if op.operands[i] == "matrix" and i == op.matrix:
+            put = padding.tall_on_mesh if op.takes_tall else padding.on_mesh
+            converted[i] = put(public, arrays[i], call.mesh, dtype)
+        elif op.operands[i] == "aligned":
+            rows = converted[op.matrix].shape[0]
+            converted[i] = padding.as_long(public, arrays[i], rows, call.mesh, dtype)
         elif op.operands[i] == "matrix":
             converted[i] = padding.like(public, arrays[i], arrays[op.matrix], call.mesh, dtype)
         else:

@@ -235,7 +235,7 @@ def _solve_normal(r, x):
 
 def _tangent_of_triangle_of_qr(sides: Sides, a, da, r):
     """R' of A = Q R, whose Q' is orthogonal to Q but for a skew-Hermitian part."""
-    inner = _adjoint_times(sides, a, da)
+    inner = resharded(_adjoint_times(sides, a, da), jax.typeof(r).sharding)
     right = solve_triangular(r, solve_triangular(r, inner, trans=2).conj().T, trans=2)
     inner = right.conj().T
     lower = jnp.tril(inner, -1)
@@ -257,7 +257,8 @@ def _least_squares(op: Operation, primals, tangents):
         change = change - _times(sides, da, x)
         inner = _adjoint_times(sides, da, rest)
         dr = _tangent_of_triangle_of_qr(sides, a, da, r)
-    dx = _solve_normal(r, _adjoint_times(sides, a, change) + inner)
+    inner = resharded(_adjoint_times(sides, a, change) + inner, jax.typeof(x).sharding)
+    dx = _solve_normal(r, inner)
     dresiduals = 2 * jnp.sum((rest.conj() * change).real, axis=0)
     return (x, residuals, r, info), (dx, dresiduals, dr, zero(info))
 

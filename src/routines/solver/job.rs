@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::call_memory::{CallMemory, Region};
 use super::operands::Problem;
 use super::options::{Options, Rhs};
-use super::routine::{SolverRoutine, Stage, panel_rows};
+use super::routine::{Family, SolverRoutine, Stage, panel_rows};
 use super::sizes::Sizes;
 use super::slot::{Kind, Signature};
 use crate::algorithms::lu::more_elements;
@@ -293,11 +293,12 @@ fn figures<T: Scalar>(
     sizes: &Sizes,
     visible: usize,
 ) -> CallStats {
+    let is_tall = options.routine.family == Family::Qr;
     CallStats {
         routine: options.routine.name,
         dtype: T::DTYPE.name(),
-        n: problem.n,
-        rhs: if options.routine.has_rhs() { problem.rhs } else { 0 },
+        n: if is_tall { problem.m.min(problem.n) } else { problem.n },
+        rhs: if is_tall || options.routine.has_rhs() { problem.rhs } else { 0 },
         ranks: problem.ranks(),
         visible,
         workers: sizes.workers,

@@ -136,7 +136,7 @@ impl Expected<'_> {
             Some((_, &[_, k])) => k,
             Some((b, _)) => {
                 return Err(Error::invalid(format!(
-                    "meshsolve.{name}: b: expected [{m}, k], got {}",
+                    "meshsolve.{name}: b: expected a matrix [rows, k], got {}",
                     b.describe()
                 )));
             }

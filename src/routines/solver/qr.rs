@@ -1,7 +1,7 @@
 //! Least squares of a tall matrix by its triangle R. It moves and writes nothing of the matrix.
 //!
-//! info = i > 0 reports that column i depends on the columns before it: |R_ii| is at most
-//! max(m, n) eps times the column's norm. Solutions and residuals are then NaN.
+//! info = i > 0 reports that column i depends on the columns before it, or is not finite: |R_ii| is at
+//! most min(m, n sqrt(m)) eps times the column's norm. Solutions and residuals are then NaN.
 
 use super::job::Solver;
 use super::routine::{Family, SolverRoutine, Stage};
@@ -110,9 +110,13 @@ fn find_dependent<T: Scalar, W: Worker<T>>(worker: &mut W, r: Cells<T>, m: usize
     let unit = if T::DTYPE.real() == DType::F32 { f32::EPSILON.into() } else { f64::EPSILON };
     let mut diagonal = vec![T::ZERO; r.cols()];
     worker.get(r.diagonal(), &mut diagonal)?;
+    let (rows, columns) = (m as f64, r.cols() as f64);
+    let bar = rows.min(columns * rows.sqrt()) * unit;
     for (j, entry) in diagonal.into_iter().enumerate() {
         let norm = worker.squares(r.sub(0, j, j + 1, 1))?.root();
-        if entry.modulus() <= m as f64 * unit * norm {
+        let is_free = entry.modulus() > bar * norm;
+        // What is no number is not free either.
+        if !is_free {
             worker.report(j + 1, entry);
             break;
         }

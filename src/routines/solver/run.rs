@@ -112,7 +112,10 @@ fn no_answer(routine: &SolverRoutine, info: i32) -> Error {
             format!("one whose leading minor of order {info} is not positive definite"),
         ),
         Family::Lu => ("nonsingular", format!("one whose pivot {info} is zero or not finite")),
-        Family::Qr => ("full-rank", format!("one whose column {info} depends on those before it")),
+        Family::Qr => (
+            "full-rank",
+            format!("one whose column {info} depends on those before it, or is not finite"),
+        ),
         // The last two always have an answer.
         Family::Triangular | Family::Residual | Family::Norm => {
             ("nonsingular", format!("one whose diagonal entry {info} is zero or not finite"))

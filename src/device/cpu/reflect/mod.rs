@@ -164,15 +164,19 @@ struct Reflector<T> {
     dots: [T; LEAF],
 }
 
-/// The reflector for column j. If its elements are so small or large that their squares are not
-/// exact enough, it first scales the column by a power of two.
+/// Columns whose norms have smaller squares are scaled first: their products with other columns
+/// could underflow where those of a vector of norm 1 do not.
+const LEAST_SQUARES: f64 = 1.0 / (1 << 20) as f64;
+
+/// The reflector for column j. It first scales the column by a power of two if its square or a
+/// product is not exact enough.
 fn reflector<T: Scalar>(alpha: T, mut c: MatMut<T>, j: usize) -> Reflector<T> {
     let dots = columns::dots(c.rb_mut(), j);
     let squares = dots[j].parts().0;
     let size = alpha.magnitude();
     let most = 1.0 / T::NEAR_UNDERFLOW;
-    let is_safe = |x: f64| (T::NEAR_UNDERFLOW..most).contains(&x);
-    if is_safe(squares) && size * size < most {
+    let is_safe = (LEAST_SQUARES..most).contains(&squares) && size * size < most;
+    if is_safe && dots.iter().all(|dot| dot.is_number()) {
         return of_safe(alpha, squares, dots);
     }
     let largest = blas::largest(c.rb().subcols(j, 1));

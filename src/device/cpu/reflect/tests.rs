@@ -93,7 +93,16 @@ fn reduced_rows_have_the_products_of_all_rows() {
 /// Columns whose squares would over- or underflow, alone and among others.
 fn graded<T: Scalar>(ends: [i32; 2]) {
     let power = |e: i32| T::from_f64_impl(2f64.powi(e));
-    for scales in [[ends[0]; 4], [ends[1]; 4], [ends[0], 0, ends[1], 3], [ends[1], 1, 0, ends[0]]] {
+    let (small, large) = (ends[0], ends[1]);
+    for scales in [
+        [small; 4],
+        [large; 4],
+        [small, 0, large, 3],
+        [large, 1, 0, small],
+        // Products of columns leave the range, their squares do not.
+        [small / 3, small, large / 3, large],
+        [small / 4, large, -3, small],
+    ] {
         let column =
             |x: Mat<T>| Mat::from_fn(x.nrows(), x.ncols(), |i, j| x[(i, j)] * power(scales[j % 4]));
         let n = 12;
