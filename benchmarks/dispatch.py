@@ -12,7 +12,6 @@ an order take turns, call by call: on one device, and on the same shards. Peak, 
 import argparse
 import collections
 import csv
-import os
 import resource
 import statistics
 import sys
@@ -37,9 +36,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="8,256,1024")
     parser.add_argument("--calls", type=int, default=200)
     options = parser.parse_args()
-    environment.restart()
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={options.devices}"
-    os.environ["JAX_PLATFORMS"] = "cpu"
+    environment.begin_on_cpu(options.devices)
     import jax
 
     from commit import commit

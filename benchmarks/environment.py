@@ -23,6 +23,13 @@ def blas_variables(environment=os.environ) -> str:
     return " ".join(f"{k}={v}" for k, v in sorted(environment.items()) if k.startswith(FAMILIES))
 
 
+def begin_on_cpu(devices: int) -> None:
+    """A clean environment in which JAX has so many CPU devices; call it before JAX is imported."""
+    restart()
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+
+
 def restart() -> None:
     """Start this program anew if the environment is not clean; call it first."""
     if blas_variables():

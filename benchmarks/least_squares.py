@@ -17,7 +17,6 @@ b and the results, on all devices, as a share of A; for meshsolve its scratch, t
 
 import argparse
 import csv
-import os
 import statistics
 import sys
 import time
@@ -41,9 +40,7 @@ def main() -> None:
     parser.add_argument("--shapes", default="1048576x64,32768x1024")
     parser.add_argument("--turns", type=int, default=5)
     options = parser.parse_args()
-    environment.restart()
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={options.devices}"
-    os.environ["JAX_PLATFORMS"] = "cpu"
+    environment.begin_on_cpu(options.devices)
     import jax
 
     import measures

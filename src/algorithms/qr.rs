@@ -55,9 +55,9 @@ impl Stack {
 
     /// Shapes (rows, columns, leading dimension) that `reduce` gives the device, for so many rows of
     /// A on each.
-    pub fn shapes(&self, rows: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    pub fn shapes(self, rows: usize) -> impl Iterator<Item = (usize, usize, usize)> {
         let chunks = [rows.min(self.rows), rows % self.rows];
-        let Stack { order, columns, leading, .. } = *self;
+        let Stack { order, columns, leading, .. } = self;
         let all = chunks.into_iter().chain([order]);
         all.filter(|&rows| rows > 0).map(move |rows| (order + rows, columns, leading))
     }

@@ -1,6 +1,10 @@
 //! Vectors of real numbers.
 
+use faer::traits::ComplexField;
 use pulp::Simd;
+
+/// A vector of the real numbers that elements consist of.
+pub type Vector<T, S> = <<T as ComplexField>::Real as Lanes>::Vector<S>;
 
 /// A real number, of which a register of an instruction set S holds a vector.
 pub trait Lanes: bytemuck::Pod + Send + Sync {

@@ -162,6 +162,21 @@ Word note(void* host) {
 
 bool noted(const void* host, Word call) { return *static_cast<const Word*>(host) == call; }
 
+// Answers a query for the workspace of a factorisation.
+int answer(void* handle, Int m, Int n, Int lda, size_t* device, size_t* host) {
+  EXPECT(here(handle), NO_HANDLE)
+  EXPECT(fits(m, lda), INVALID)
+  here(handle)->asked.insert({m, n, lda});
+  *device = device_bytes(m, n), *host = HOST_BYTES;
+  return 0;
+}
+
+// Whether the handle has been asked for that workspace, and has it.
+bool ready(void* handle, Int m, Int n, Int lda, size_t bytes, void* host, size_t host_bytes) {
+  return fits(m, lda) && here(handle)->asked.count({m, n, lda}) && bytes >= device_bytes(m, n) &&
+         host && host_bytes >= HOST_BYTES;
+}
+
 }  // namespace
 
 extern "C" {
@@ -281,20 +296,14 @@ int cusolverDnDestroyParams(void* parameters) {
 int cusolverDnXpotrf_bufferSize(void* handle, void*, int, Int n, int, Word, Int lda, int,
                                 size_t* device, size_t* host) {
   REFUSED
-  EXPECT(here(handle), NO_HANDLE)
-  EXPECT(fits(n, lda), INVALID)
-  here(handle)->asked.insert({n, n, lda});
-  *device = device_bytes(n, n), *host = HOST_BYTES;
-  return 0;
+  return answer(handle, n, n, lda, device, host);
 }
 
 int cusolverDnXpotrf(void* handle, void*, int fill, Int n, int type, Word a, Int lda, int compute,
                      Word work, size_t bytes, void* host, size_t host_bytes, Word info) {
   AT_WORK(handle)
   EXPECT(here(handle), NO_HANDLE)
-  EXPECT(fill == 0 && type == compute && fits(n, lda), INVALID)
-  EXPECT(here(handle)->asked.count({n, n, lda}), INVALID)
-  EXPECT(bytes >= device_bytes(n, n) && host && host_bytes >= HOST_BYTES, INVALID)
+  EXPECT(fill == 0 && type == compute && ready(handle, n, n, lda, bytes, host, host_bytes), INVALID)
   return give(here(handle), [=, call = note(host)]() -> int {
     EXPECT(noted(host, call), FAILED)
     std::memset(reinterpret_cast<void*>(work), 0xEE, device_bytes(n, n));
@@ -309,11 +318,7 @@ int cusolverDnXpotrf(void* handle, void*, int fill, Int n, int type, Word a, Int
 int cusolverDnXgetrf_bufferSize(void* handle, void*, Int m, Int n, int, Word, Int lda, int,
                                 size_t* device, size_t* host) {
   REFUSED
-  EXPECT(here(handle), NO_HANDLE)
-  EXPECT(fits(m, lda), INVALID)
-  here(handle)->asked.insert({m, n, lda});
-  *device = device_bytes(m, n), *host = HOST_BYTES;
-  return 0;
+  return answer(handle, m, n, lda, device, host);
 }
 
 int cusolverDnXgetrf(void* handle, void*, Int m, Int n, int type, Word a, Int lda, Word pivots,
@@ -321,9 +326,7 @@ int cusolverDnXgetrf(void* handle, void*, Int m, Int n, int type, Word a, Int ld
                      Word info) {
   AT_WORK(handle)
   EXPECT(here(handle), NO_HANDLE)
-  EXPECT(type == compute && fits(m, lda), INVALID)
-  EXPECT(here(handle)->asked.count({m, n, lda}), INVALID)
-  EXPECT(bytes >= device_bytes(m, n) && host && host_bytes >= HOST_BYTES, INVALID)
+  EXPECT(type == compute && ready(handle, m, n, lda, bytes, host, host_bytes), INVALID)
   return give(here(handle), [=, call = note(host)]() -> int {
     EXPECT(noted(host, call), FAILED)
     std::memset(reinterpret_cast<void*>(work), 0xEE, device_bytes(m, n));
@@ -339,11 +342,7 @@ int cusolverDnXgetrf(void* handle, void*, Int m, Int n, int type, Word a, Int ld
 int cusolverDnXgeqrf_bufferSize(void* handle, void*, Int m, Int n, int, Word, Int lda, int, Word,
                                 int, size_t* device, size_t* host) {
   REFUSED
-  EXPECT(here(handle), NO_HANDLE)
-  EXPECT(fits(m, lda), INVALID)
-  here(handle)->asked.insert({m, n, lda});
-  *device = device_bytes(m, n), *host = HOST_BYTES;
-  return 0;
+  return answer(handle, m, n, lda, device, host);
 }
 
 int cusolverDnXgeqrf(void* handle, void*, Int m, Int n, int type, Word a, Int lda, int of_tau,
@@ -351,9 +350,7 @@ int cusolverDnXgeqrf(void* handle, void*, Int m, Int n, int type, Word a, Int ld
                      Word info) {
   AT_WORK(handle)
   EXPECT(here(handle), NO_HANDLE)
-  EXPECT(type == compute && type == of_tau && fits(m, lda), INVALID)
-  EXPECT(here(handle)->asked.count({m, n, lda}), INVALID)
-  EXPECT(bytes >= device_bytes(m, n) && host && host_bytes >= HOST_BYTES, INVALID)
+  EXPECT(type == compute && type == of_tau && ready(handle, m, n, lda, bytes, host, host_bytes), INVALID)
   return give(here(handle), [=, call = note(host)]() -> int {
     EXPECT(noted(host, call), FAILED)
     std::memset(reinterpret_cast<void*>(work), 0xEE, device_bytes(m, n));

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use crate::common::{
-    Map, arrive, at, collect, diagnose, errors, outcomes, positive_definite, posv_call, row_shards,
-    run_diagnose,
+    Map, arrive, at, buffer, collect, diagnose, errors, int_scalar, outcomes, positive_definite,
+    posv_call, row_shards, run_diagnose,
 };
 use meshsolve::call::Call;
 use meshsolve::error::Kind;
@@ -217,6 +217,28 @@ fn requirements_are_declared_and_checked() {
         message(2),
         "meshsolve.posv: a: expected whole rows or whole columns on each device, got a grid of 2 x 2 \
          devices; reshard A along one axis"
+    );
+    let of_geqr = |storage: &str, dims: [usize; 2], ranks: usize| {
+        let map = Map::routine("geqr", ranks).text("storage", storage);
+        let site = CallSite::new(&map.only_own()).unwrap();
+        let (to, from) = outcomes();
+        let mut shards = vec![vec![1.0f64; dims[0] * dims[1]]; ranks];
+        let (mut r, mut infos) = (vec![vec![0.0f64; 64]; ranks], vec![0; ranks]);
+        for rank in 0..ranks {
+            let rets = vec![buffer(&mut r[rank], &[8, 8]), int_scalar(&mut infos[rank])];
+            let args = vec![buffer(&mut shards[rank], &dims)];
+            arrive(&site, 1, Call::new(rank, rank as i32, args, rets), &to);
+        }
+        errors(collect(&from, ranks)).remove(0).message
+    };
+    assert_eq!(
+        of_geqr("columns", [16, 4], 2),
+        "meshsolve.geqr: a: expected whole rows on each device, got columns, or a grid of 1 x 2 \
+         devices; reshard A by rows"
+    );
+    assert_eq!(
+        of_geqr("rows", [3, 8], 2),
+        "meshsolve.geqr: a: expected at least as many rows as columns, got 6 x 8"
     );
     // Posv's operand is by rows, which a grid of one row contradicts.
     assert!(message(1).contains("got a grid of 1 x 4 devices; reshard A along one axis"));

@@ -42,8 +42,8 @@ def lstsq(
     """Minimise |B - A X| for a tall A whose rows are distributed.
 
     By the triangle R of A = Q R: every device reads its rows once. The call neither writes nor
-    copies A. In addition to A and B each worker needs (n + k)^2 elements and some rows, in units of
-    the elements of A. The accuracy is that of LAPACK's ``gels``.
+    copies A. In addition to A and B each thread (or GPU) needs n (n + k) elements, and some rows of
+    A and B. The normal equations hold as for LAPACK's ``gels``.
 
     Derivatives of x and of the residuals are of every order, in both modes, from the one R. A
     gradient is sharded as A. They use R alone (semi-normal equations), so their relative error

@@ -265,7 +265,14 @@ def _sent_home(op: Operation, results, homes: Mapping[str, Sharding]):
 
 
 @functools.lru_cache(maxsize=256)
-def program(op: Operation, at: Placement | None, mode: str, own: tuple[bool, ...], home=None):
+def program(
+    op: Operation,
+    at: Placement | None,
+    mode: str,
+    own: tuple[bool, ...],
+    home: NamedSharding | None = None,
+):
+    """The program of a call; its solution is in the sharding ``home``, if that is given."""
     run = sharded(op, at, mode) if at else functools.partial(one_device, op)
 
     def results(*operands):
@@ -284,7 +291,7 @@ def program(op: Operation, at: Placement | None, mode: str, own: tuple[bool, ...
             for kinds in (op.operands, op.results)
         )
         formats["in_shardings"] = tuple(operand_formats)
-        out = [mine or any_ for mine, any_ in zip(out, result_formats, strict=True)]
+        out = [x or of_kind for x, of_kind in zip(out, result_formats, strict=True)]
         out[0] = None if drop else out[0]
     if any(out):
         formats["out_shardings"] = tuple(out)
@@ -370,9 +377,7 @@ def lengthened(b, a):
 def lengthened_on(operation: str, x, missing: int, target: NamedSharding):
     """An array with so many rows of zeros more, in a sharding by rows."""
     del operation
-    return jax.device_put(
-        jnp.pad(x, ((0, missing), *((0, 0),) * (x.ndim - 1))) if missing else x, target
-    )
+    return jax.device_put(jnp.pad(x, ((0, missing), *((0, 0),) * (x.ndim - 1))), target)
 
 
 def cut(x, shape: tuple[int, ...], b=None):

@@ -68,8 +68,11 @@ def spread(operation: str, a, order: int, target: NamedSharding, dtype):
         # Selected, not added: XLA's arithmetic would flush subnormal entries of A.
         corner = (i[:, None] == i) & (i >= a.shape[0])
         a = jnp.where(corner, jnp.ones((), a.dtype), jnp.pad(replicated(a), (0, missing)))
-    constrained = jax.sharding.reshard if explicit else jax.lax.with_sharding_constraint
-    return constrained(a, target)
+    return _constrained(a, target, explicit)
+
+
+def _constrained(x, target: NamedSharding, explicit: bool):
+    return (jax.sharding.reshard if explicit else jax.lax.with_sharding_constraint)(x, target)
 
 
 def _expect_whole_mesh(operation: str, target: NamedSharding) -> bool:
@@ -97,8 +100,8 @@ def lengthened(b, a):
 def lengthened_on(operation: str, x, missing: int, target: NamedSharding):
     """An array with so many rows of zeros more, in a sharding by rows."""
     explicit = _expect_whole_mesh(operation, target)
-    x = jnp.pad(replicated(x), ((0, missing), *((0, 0),) * (x.ndim - 1))) if missing else x
-    return (jax.sharding.reshard if explicit else jax.lax.with_sharding_constraint)(x, target)
+    x = jnp.pad(replicated(x), ((0, missing), *((0, 0),) * (x.ndim - 1)))
+    return _constrained(x, target, explicit)
 
 
 def cut(x, shape: tuple[int, ...], b=None):

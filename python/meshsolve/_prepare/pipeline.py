@@ -201,24 +201,19 @@ def _of_nothing(op: Operation, n: int, arrays, own, by):
     info is wanted.
     """
     a, b = arrays[op.matrix], arrays[-1]
-    if op.takes_tall:
-        return _least_squares_of_nothing(a, b)
     if n and op.drops_factor and (op.raises or op.has("condition")):
         results = by(op, (a, jnp.zeros((a.shape[0], 1), a.dtype)), (own[0], True), ())
         return (None, b, *results[2:])
     zero = jnp.zeros((), jnp.finfo(a.dtype).dtype)
     made = {"matrix": a, "factor": a, "rhs": b, "value": jnp.ones((), a.dtype)}
     made |= {"pivots": jnp.zeros(0, jnp.int32), "info": jnp.int32(0), "real": zero}
+    if op.takes_tall:
+        squares = jnp.sum((b.conj() * b).real, axis=0, keepdims=b.ndim == 1)
+        made |= {"solution": jnp.zeros((a.shape[1], *b.shape[1:]), b.dtype), "residuals": squares}
+        made["triangle"] = jnp.zeros((a.shape[1],) * 2, a.dtype)
     named = {"rcond": zero + 1, "trace": jnp.zeros((), a.dtype)}
     results = zip(ROUTINES[op.routine].results, op.results, strict=True)
     return tuple(named.get(array.name, made[kind]) for array, kind in results)
-
-
-def _least_squares_of_nothing(a, b):
-    """The same for least squares without unknowns or without right-hand sides."""
-    shape = (a.shape[1], *b.shape[1:])
-    squares = jnp.sum((b.conj() * b).real, axis=0, keepdims=b.ndim == 1)
-    return (jnp.zeros(shape, b.dtype), squares, jnp.zeros((), b.dtype), jnp.int32(0))
 
 
 def _finished(call: Call, request: Request, results, arrays) -> Any:

@@ -28,6 +28,7 @@ use crate::device::cuda::rank_scratch::{Needs, RankScratch, blas_workspace};
 use crate::device::cuda::seat::Seat;
 use crate::device::cuda::transposition;
 use crate::device::cuda::vendor::nccl::{Clique, Member};
+use crate::device::cuda::vendor::solver::{Factorisation, Method};
 use crate::device::cuda::warm;
 use crate::device::cuda::worker::CudaWorker;
 use crate::device::cuda::worker::columns::table_bytes;
@@ -124,18 +125,18 @@ impl Sizes {
         let mine = |count: usize| {
             all.each().take(count).map(|t| all.tile(t)).filter(|tile| tile.rank == rank)
         };
-        let tiles: BTreeSet<_> = mine(factors(Stage::Potrf)).map(|tile| (tile.width, m)).collect();
-        let panels: BTreeSet<_> = mine(factors(Stage::Getrf))
-            .map(|tile| (m - tile.global.get(), tile.width, m))
-            .collect();
-        let reduced: BTreeSet<_> = match routine.family == Family::Qr {
+        let of = |method, m, n, leading| Factorisation { method, m, n, leading };
+        let tiles =
+            mine(factors(Stage::Potrf)).map(|tile| of(Method::Potrf, tile.width, tile.width, m));
+        let panels = mine(factors(Stage::Getrf))
+            .map(|tile| of(Method::Getrf, m - tile.global.get(), tile.width, m));
+        let mut factorisations: BTreeSet<_> = tiles.chain(panels).collect();
+        if routine.family == Family::Qr {
             // B is A^T, or A on one device.
-            true => {
-                let rows = m.max(n) / ranks;
-                Stack::new(m.min(n), rhs, rows, true).shapes(rows).collect()
-            }
-            false => BTreeSet::new(),
-        };
+            let rows = m.max(n) / ranks;
+            let shapes = Stack::new(m.min(n), rhs, rows, true).shapes(rows);
+            factorisations.extend(shapes.map(|(m, n, leading)| of(Method::Geqrf, m, n, leading)));
+        }
         let is_sent = shares || sends(options, device) && !is_whole;
         let _entered = device.enter()?;
         let solver = &device.vendor()?.solver;
@@ -153,7 +154,7 @@ impl Sizes {
             moduli: 3 * widest.max(columns).max(32) * size_of::<f64>(),
             transposition: turning.into_iter().max().unwrap_or(0),
             blas: blas_workspace(m * (n / ranks) * size),
-            solver: solver.workspace::<T>(&mut tools.solver, shard, &tiles, &panels, &reduced)?,
+            solver: solver.workspace::<T>(&mut tools.solver, shard, &factorisations)?,
             engine: 0,
         })
     }

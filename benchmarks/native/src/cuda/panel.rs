@@ -9,7 +9,9 @@ use meshsolve::device::Op;
 use meshsolve::device::cuda::device::Devices;
 use meshsolve::device::cuda::handle::Address;
 use meshsolve::device::cuda::vendor::Operand;
-use meshsolve::device::cuda::vendor::solver::{Solver, SolverHandle, Workspace};
+use meshsolve::device::cuda::vendor::solver::{
+    Factorisation, Method, Solver, SolverHandle, Workspace,
+};
 use meshsolve::error::{Error, Kind, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,14 +79,15 @@ fn repeated(
 ) -> Result<Measured> {
     let Request { routine, m, n, repeats } = request;
     let a = of.allocate(m * n * 8)?;
-    let (tiles, panels) = match routine {
-        Routine::Potrf => (BTreeSet::from([(n, n)]), BTreeSet::new()),
-        Routine::Getrf => (BTreeSet::new(), BTreeSet::from([(m, n, m)])),
+    let (method, leading) = match routine {
+        Routine::Potrf => (Method::Potrf, n),
+        Routine::Getrf => (Method::Getrf, m),
     };
+    let factorisations = BTreeSet::from([Factorisation { method, m, n, leading }]);
     let bytes = {
         let _entered = of.device().enter()?;
         solver.work_on(handle, of.stream())?;
-        solver.workspace::<f64>(handle, a.at, &tiles, &panels, &BTreeSet::new())?
+        solver.workspace::<f64>(handle, a.at, &factorisations)?
     };
     let (pivots, info) = (of.allocate(n * 8)?, of.allocate(4)?);
     let work = of.allocate(bytes.next_multiple_of(4))?;

@@ -11,10 +11,10 @@ use faer::{MatMut, MatRef};
 use pulp::Simd;
 
 use super::pack::{Packed, unpack};
-use super::tile::{Vector, Work, dispatch, multiply_units};
+use super::tile::{Work, dispatch, multiply_units};
 use super::{ROW_BYTES, Units};
 use crate::device::cpu::float_mode::FloatMode;
-use crate::scalar::{Lanes, Scalar};
+use crate::scalar::{Lanes, Scalar, Vector};
 
 /// With fewer lines, packing M takes longer than the kernel saves.
 const LEAST_LINES: usize = 48;

@@ -13,15 +13,6 @@ use super::{Blocks, Coefficients, Packed, Units, gemm, multiply};
 use crate::device::Op;
 use crate::scalar::{DType, Scalar};
 
-macro_rules! for_all_scalars {
-    ($check:ident) => {
-        $check::<f32>();
-        $check::<f64>();
-        $check::<faer::c32>();
-        $check::<faer::c64>();
-    };
-}
-
 /// Small whole numbers, so that sums are exact in every order. Im differs from Re.
 fn matrix<T: Scalar>(rows: usize, cols: usize, seed: usize) -> Mat<T> {
     let part = |i: usize, j: usize, p: usize| ((i * 7 + j * p + seed) % 11) as f64 - 5.0;
@@ -111,7 +102,7 @@ fn is_avx2_there() -> bool {
 
 #[test]
 fn the_kernel_of_this_processor_multiplies() {
-    for_all_scalars!(check_kernel);
+    crate::scalar::for_all_scalars!(check_kernel);
 }
 
 /// A kernel of AVX2 on a processor with AVX-512, and each of them as plain code.
@@ -137,7 +128,7 @@ fn units_of<T: Scalar>(shape: Shape) -> Units {
 
 #[test]
 fn kernels_of_both_shapes_multiply() {
-    for_all_scalars!(check_emulated);
+    crate::scalar::for_all_scalars!(check_emulated);
 }
 
 #[test]
@@ -194,7 +185,7 @@ fn check_gemm<T: Scalar>() {
 
 #[test]
 fn products_by_rows_and_by_columns() {
-    for_all_scalars!(check_gemm);
+    crate::scalar::for_all_scalars!(check_gemm);
 }
 
 #[test]
@@ -268,7 +259,7 @@ fn check_solves<T: Scalar>() {
 
 #[test]
 fn kernels_of_both_shapes_solve() {
-    for_all_scalars!(check_solves);
+    crate::scalar::for_all_scalars!(check_solves);
 }
 
 #[test]

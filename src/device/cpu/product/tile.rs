@@ -6,11 +6,10 @@
 
 use bytemuck::Zeroable;
 use faer::MatMut;
-use faer::traits::ComplexField;
 use pulp::{Simd, WithSimd};
 
 use super::Packed;
-use crate::scalar::{Lanes, Scalar};
+use crate::scalar::{Lanes, Scalar, Vector};
 use crate::transpose::memory::{LINE, prefetch};
 
 /// Registers of a kernel: `vectors` of `vector_bytes` by `columns` real columns hold the sums. The
@@ -116,8 +115,7 @@ impl<T: Scalar> Work for Product<'_, T> {
     #[inline(always)]
     fn run<S: Simd, const V: usize, const N: usize>(self, simd: S) {
         let reals = size_of::<T>() / size_of::<T::Real>();
-        let (unit_rows, unit_cols) =
-            (V * size_of::<<T::Real as Lanes>::Vector<S>>() / size_of::<T>(), N / reals);
+        let (unit_rows, unit_cols) = (V * size_of::<Vector<T, S>>() / size_of::<T>(), N / reals);
         assert_eq!(
             (self.left.unit(), self.right.unit()),
             (unit_rows, unit_cols),
@@ -178,7 +176,6 @@ impl<T> Target<T> {
     }
 }
 
-pub(super) type Vector<T, S> = <<T as ComplexField>::Real as Lanes>::Vector<S>;
 /// V vectors of rows for each of N columns.
 pub(super) type Sums<T, S, const V: usize, const N: usize> = [[Vector<T, S>; V]; N];
 

@@ -1,19 +1,16 @@
 //! Passes over some contiguous columns: inner products with one of them, and sums with multiples of
 //! it, in registers.
 //!
-//! Everything between `dispatch` and an instruction is inlined, as in `product/tile.rs`.
+//! Everything between `run` and an instruction is inlined, as in `product/tile.rs`.
 
 use bytemuck::Zeroable;
 use faer::MatMut;
-use faer::traits::ComplexField;
 use pulp::{Simd, WithSimd};
 
-use crate::scalar::{Lanes, Scalar};
+use crate::scalar::{Lanes, Scalar, Vector};
 
 /// The most columns of a pass. Each has a register for its sum, a complex one two.
 pub const MOST: usize = 8;
-
-type Vector<T, S> = <<T as ComplexField>::Real as Lanes>::Vector<S>;
 
 /// Contiguous columns, of which each has the same number of elements.
 struct Columns<T> {
@@ -306,9 +303,6 @@ mod tests {
 
     #[test]
     fn passes_with_vectors_are_the_plain_ones() {
-        passes::<f32>();
-        passes::<f64>();
-        passes::<faer::c32>();
-        passes::<faer::c64>();
+        crate::scalar::for_all_scalars!(passes);
     }
 }

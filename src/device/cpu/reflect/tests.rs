@@ -84,10 +84,7 @@ fn kinds<T: Scalar>() {
 
 #[test]
 fn reduced_rows_have_the_products_of_all_rows() {
-    kinds::<f32>();
-    kinds::<f64>();
-    kinds::<faer::c32>();
-    kinds::<faer::c64>();
+    crate::scalar::for_all_scalars!(kinds);
 }
 
 /// Columns whose squares would over- or underflow, alone and among others.

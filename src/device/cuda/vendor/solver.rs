@@ -16,6 +16,23 @@ functions! {
     cusolverDnXgetrf cusolverDnXgeqrf_bufferSize cusolverDnXgeqrf
 }
 
+/// L L^H of order n, L U or Q R.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Method {
+    Potrf,
+    Getrf,
+    Geqrf,
+}
+
+/// A factorisation of an m x n matrix with a leading dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Factorisation {
+    pub method: Method,
+    pub m: usize,
+    pub n: usize,
+    pub leading: usize,
+}
+
 pub struct Solver {
     functions: Functions,
     newer: Option<Newer>,
@@ -131,65 +148,55 @@ impl Solver {
         self.check("cusolverDnSetStream", status)
     }
 
-    /// Bytes of device workspace for factorisations: of tiles (order, leading dimension) as L L^H,
-    /// and of panels and `reduced` (rows, columns, leading dimension) as L U and as Q R. `a` is a matrix, which is not read.
-    /// This also updates the size of host workspace.
+    /// Bytes of device workspace for factorisations of matrices like `a`, which is not read. This also
+    /// updates the size of host workspace.
     pub fn workspace<T: Scalar>(
         &self,
         handle: &mut SolverHandle,
         a: Address,
-        tiles: &BTreeSet<(usize, usize)>,
-        panels: &BTreeSet<(usize, usize, usize)>,
-        reduced: &BTreeSet<(usize, usize, usize)>,
+        factorisations: &BTreeSet<Factorisation>,
     ) -> Result<usize> {
         let (f, kind, a) = (&self.functions, data_type!(T), pointer(a));
         let (h, p) = (handle.handle.raw(), handle.parameters.raw());
         let (mut most, mut host) = (0, handle.host_bytes);
         let (mut bytes, mut on_host) = (0, 0);
-        for &(n, leading) in tiles {
-            let (n, leading) = (n as i64, leading as i64);
-            let (bytes, on_host) = (&mut bytes, &mut on_host);
-            // SAFETY: `handle` is this thread's alone. Writes local variables; the matrix is not
-            // read.
-            let status = unsafe {
-                call!(
-                    f,
-                    cusolverDnXpotrf_bufferSize(
-                        h, p, LOWER, n, kind, a, leading, kind, bytes, on_host
-                    )
-                )
-            };
-            self.check("cusolverDnXpotrf_bufferSize", status)?;
-            (most, host) = (most.max(*bytes), host.max(*on_host));
-        }
-        for &(m, n, leading) in panels {
+        for &Factorisation { method, m, n, leading } in factorisations {
             let (m, n, leading) = (m as i64, n as i64, leading as i64);
             let (bytes, on_host) = (&mut bytes, &mut on_host);
             // SAFETY: `handle` is this thread's alone. Writes local variables; the matrix is not
             // read.
-            let status = unsafe {
-                call!(
-                    f,
-                    cusolverDnXgetrf_bufferSize(h, p, m, n, kind, a, leading, kind, bytes, on_host)
-                )
+            let (function, status) = unsafe {
+                match method {
+                    Method::Potrf => (
+                        "cusolverDnXpotrf_bufferSize",
+                        call!(
+                            f,
+                            cusolverDnXpotrf_bufferSize(
+                                h, p, LOWER, n, kind, a, leading, kind, bytes, on_host
+                            )
+                        ),
+                    ),
+                    Method::Getrf => (
+                        "cusolverDnXgetrf_bufferSize",
+                        call!(
+                            f,
+                            cusolverDnXgetrf_bufferSize(
+                                h, p, m, n, kind, a, leading, kind, bytes, on_host
+                            )
+                        ),
+                    ),
+                    Method::Geqrf => (
+                        "cusolverDnXgeqrf_bufferSize",
+                        call!(
+                            f,
+                            cusolverDnXgeqrf_bufferSize(
+                                h, p, m, n, kind, a, leading, kind, a, kind, bytes, on_host
+                            )
+                        ),
+                    ),
+                }
             };
-            self.check("cusolverDnXgetrf_bufferSize", status)?;
-            (most, host) = (most.max(*bytes), host.max(*on_host));
-        }
-        for &(m, n, leading) in reduced {
-            let (m, n, leading) = (m as i64, n as i64, leading as i64);
-            let (bytes, on_host) = (&mut bytes, &mut on_host);
-            // SAFETY: `handle` is this thread's alone. Writes local variables; the matrix is not
-            // read.
-            let status = unsafe {
-                call!(
-                    f,
-                    cusolverDnXgeqrf_bufferSize(
-                        h, p, m, n, kind, a, leading, kind, a, kind, bytes, on_host
-                    )
-                )
-            };
-            self.check("cusolverDnXgeqrf_bufferSize", status)?;
+            self.check(function, status)?;
             (most, host) = (most.max(*bytes), host.max(*on_host));
         }
         handle.host_bytes = host;
