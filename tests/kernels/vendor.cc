@@ -350,7 +350,8 @@ int cusolverDnXgeqrf(void* handle, void*, Int m, Int n, int type, Word a, Int ld
                      Word info) {
   AT_WORK(handle)
   EXPECT(here(handle), NO_HANDLE)
-  EXPECT(type == compute && type == of_tau && ready(handle, m, n, lda, bytes, host, host_bytes), INVALID)
+  EXPECT(type == compute && type == of_tau && ready(handle, m, n, lda, bytes, host, host_bytes),
+         INVALID)
   return give(here(handle), [=, call = note(host)]() -> int {
     EXPECT(noted(host, call), FAILED)
     std::memset(reinterpret_cast<void*>(work), 0xEE, device_bytes(m, n));
