@@ -39,6 +39,7 @@ from meshsolve._api.least_squares import LeastSquares, lstsq
 from meshsolve._api.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
 from meshsolve._api.norm import norm
 from meshsolve._api.plan import Plan, plan
+from meshsolve._api.qr import QRFactor, QRResult, qr
 from meshsolve._api.solve import SolveInfo, solve
 from meshsolve._api.transpose import transpose_inplace
 from meshsolve._api.triangular import solve_triangular
@@ -51,6 +52,8 @@ __all__ = [
     "LUFactor",
     "LeastSquares",
     "Plan",
+    "QRFactor",
+    "QRResult",
     "Rows",
     "SlogdetResult",
     "SolveInfo",
@@ -71,6 +74,7 @@ __all__ = [
     "lu_solve",
     "norm",
     "plan",
+    "qr",
     "set_float64_math",
     "set_timeout",
     "slogdet",

@@ -5,9 +5,11 @@
 pub mod cpu;
 pub mod cuda;
 pub mod memory;
+pub mod reflectors;
 pub mod squares;
 mod worker;
 
+pub use reflectors::Reflectors;
 pub use squares::Squares;
 pub use worker::Worker;
 
@@ -132,6 +134,26 @@ pub trait Device<T: Scalar> {
     /// zeros below it stay. The columns of what B becomes have their norms; C is lost. `room` is
     /// the device's scratch.
     fn reduce(&mut self, a: Cells<T>, n: usize, room: Cells<T>);
+    /// `Q R = P` for a panel P with at least as many rows as columns. R overwrites its upper triangle
+    /// and V, without its ones, the rest. The reflectors' `coefficients`, a column, and their T come
+    /// along, which has zeros below its diagonal. `room` has three squares.
+    fn geqrf(&mut self, panel: Cells<T>, coefficients: Cells<T>, t: Cells<T>, room: Cells<T>);
+    /// `C <- (I - V op(T) V^H) C` for each C of `targets`; op is none or the adjoint. `room` is for
+    /// products with V, some columns at a time.
+    fn reflect<'c>(
+        &mut self,
+        by: Reflectors<T>,
+        op: Op,
+        targets: impl Iterator<Item = Cells<'c, T>>,
+        room: Cells<T>,
+    ) where
+        T: 'c,
+        Self: Sized,
+    {
+        targets.for_each(|c| reflectors::apply(self, by, op, c, room));
+    }
+    /// Writes ones on the diagonal of a square block and zeros above it.
+    fn make_unit_lower(&mut self, a: Cells<T>);
     /// `X <- op(A)^-1 X` with a triangle of A, or `X <- X op(A)^-1` on the right. On the right op is
     /// none or the adjoint.
     fn trsm(&mut self, side: Side, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>);

@@ -115,6 +115,17 @@ impl<'a, T> DistMatrix<'a, T> {
         DistMatrix { shards: self.shards.clone(), distribution, here: self.here }
     }
 
+    /// The first rows of the same shards, as many as `distribution` has.
+    pub fn first_rows<'b>(&self, distribution: &'b Distribution) -> DistMatrix<'b, T>
+    where
+        'a: 'b,
+    {
+        let (rows, columns) = distribution.shard();
+        let first = |there: &Remote<'a, T>| Remote::new(there.cells().sub(0, 0, rows, columns));
+        let shards = self.shards.iter().map(first).collect();
+        DistMatrix { shards, distribution, here: self.here }
+    }
+
     fn reached(&self, there: Remote<'a, T>) -> Cells<'a, T> {
         let (rank, here) = (there.rank(), self.here);
         assert!(here.is_none_or(|here| here == rank), "rank {rank} is reached by a communicator");

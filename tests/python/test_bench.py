@@ -70,11 +70,19 @@ def test_a_worker_starts_clean(left_over, tmp_path):
     assert not set(row) & set(LEFT)
 
 
-@pytest.mark.parametrize("script", ["dispatch.py", "memory.py", "products.py", "transpose.py"])
-def test_programs_of_one_process_start_anew(script):
+@pytest.mark.parametrize(
+    ("script", "begin"),
+    [
+        ("dispatch.py", "begin_on_cpu(options.devices)"),
+        ("least_squares.py", "begin_on_cpu(options.devices)"),
+        ("memory.py", "restart()"),
+        ("products.py", "restart()"),
+        ("transpose.py", "restart()"),
+    ],
+)
+def test_programs_of_one_process_start_anew(script, begin):
     """They restart before they import a module that reads the environment."""
-    text = (BENCH / script).read_text()
-    assert "environment.restart()" in text
+    assert f"    environment.{begin}\n" in (BENCH / script).read_text()
     code = (
         f"import sys; sys.path.insert(0, {str(BENCH)!r}); import environment\n"
         "if sys.argv[1:] != ['anew']: sys.argv = [__file__, 'anew']\n"

@@ -278,13 +278,15 @@ def test_wrong_shapes(change, text, wrap):
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
-def test_columns_of_a_have_to_be_whole(kind, wrap):
-    a, b = system("float64", n=8)
-    sharded = put(mesh_of(ORDER, kind), a, None, "x")
-    text = r"distributed by rows, got one whose columns are .*; use jax.device_put"
-    # The latter is the partitioner's.
-    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match=text):
-        wrap(ms.lstsq)(sharded, b)
+def test_columns_are_moved_to_rows(kind, wrap):
+    a, b = system("float64", (3,), n=8)
+    mesh = mesh_of(ORDER, kind)
+    sharded, sides = put(mesh, a, None, "x"), put(mesh, b)
+    assert_solved(wrap(ms.lstsq)(sharded, sides), a, b)
+    with mesh_set(mesh):
+        found = wrap(jax.grad(weighed(ms.lstsq), (0, 1)))(sharded, sides)
+    assert_close(found, jax.grad(weighed(by_normal_equations), (0, 1))(a, b), 1e-9)
+    assert found[0].sharding.is_equivalent_to(sharded.sharding, 2) or kind == "auto"
 
 
 def test_rows_of_a_function_are_square():

@@ -38,6 +38,8 @@ impl<T: Scalar> Array<T> {
             Kind::Triangle => Array::OfA(vec![T::NAN; n * n]),
             Kind::Residuals => Array::Reals(vec![T::NAN; RHS]),
             Kind::Value => Array::OfA(vec![T::NAN]),
+            Kind::Upper => Array::OfA(vec![T::NAN; n * n / ranks]),
+            Kind::Coefficients => Array::OfA(vec![T::NAN; n]),
             Kind::Pivots => Array::Ints(vec![-1; n]),
             Kind::Info => Array::Ints(vec![-1]),
             Kind::Norm | Kind::Rcond | Kind::Logdet => Array::Real(-1.0),
@@ -54,6 +56,11 @@ impl<T: Scalar> Array<T> {
                 buffer(x, &[rows, RHS])
             }
             Array::OfA(x) if kind == Kind::Triangle => buffer(x, &[n, n]),
+            Array::OfA(x) if kind == Kind::Coefficients => buffer(x, &[n]),
+            Array::OfA(x) if kind == Kind::Upper => {
+                let columns = x.len() / n;
+                buffer(x, &[n, columns])
+            }
             Array::OfA(x) => buffer(x, &[]),
             Array::Ints(x) if kind == Kind::Info => int_scalar(&mut x[0]),
             Array::Ints(x) => int_vector(x),
@@ -130,7 +137,11 @@ fn operands<T: Scalar>(case: Case, family: Family, symmetric: bool) -> Arrays<T>
     let Array::OfA(b) = all["b"][0].clone() else { unreachable!("a matrix") };
     let parts = b.chunks(n * RHS / case.ranks).map(|part| Array::OfA(part.to_vec()));
     all.insert("b by rows", parts.collect());
-    let name = if family == Family::Cholesky { "potrf" } else { "getrf" };
+    let name = match family {
+        Family::Cholesky => "potrf",
+        Family::Qr => "geqrf",
+        _ => "getrf",
+    };
     let made = run(case, solvers().find(|routine| routine.name == name).unwrap(), &all);
     all.extend(made);
     all
@@ -142,6 +153,8 @@ fn is_comparable(name: &str, kind: Kind, symmetric: bool) -> bool {
         Kind::Factor | Kind::Pivots => false,
         // Signs of rows depend on the workers; the residuals of a square matrix are rounding errors.
         Kind::Triangle | Kind::Residuals => false,
+        // Each rank has its own columns.
+        Kind::Upper => false,
         // Of others only a triangle has a meaning, or the transpose.
         Kind::Matrix => symmetric && name == "inverse",
         _ => true,
@@ -156,7 +169,7 @@ pub fn routines_of_the_table<T: Scalar>(at: Place) {
         let plain = Case { ranks: 1, storage: Storage::ALL[0], order: "natural", at: None, ..case };
         for routine in solvers() {
             let family = routine.family;
-            if family == Family::Qr && case.ranks > 1 && case.storage.1 != Storage::Rows {
+            if family == Family::Tsqr && case.ranks > 1 && case.storage.1 != Storage::Rows {
                 continue;
             }
             let expected = run(plain, routine, &operands::<T>(plain, family, symmetric));

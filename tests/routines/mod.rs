@@ -9,6 +9,7 @@ pub mod norm;
 pub mod not_finite;
 pub mod qr;
 pub mod read_only;
+pub mod tsqr;
 
 /// A test for each function, at a place. Where matrices may have any type, one for each named type.
 macro_rules! every_routine {
@@ -20,7 +21,8 @@ macro_rules! every_routine {
                 read_only::triangular_systems read_only::residuals
                 read_only::residuals_of_many_columns norm::norms_in_every_storage
                 norm::norms_of_rectangles_on_grids
-                qr::least_squares_of_tall_matrices
+                tsqr::least_squares_of_tall_matrices
+                qr::factors_in_every_storage
                 every::routines_of_the_table
                 not_finite::lu_of_what_is_not_finite not_finite::cholesky_of_what_is_not_finite
             }
@@ -39,7 +41,8 @@ macro_rules! every_routine {
                 condition::what_is_singular_or_no_number
                 condition::moduli_at_the_ends_of_the_range
                 norm::norms_at_the_ends_of_the_range norm::norms_of_what_is_no_number
-                qr::columns_that_depend_on_others
+                qr::hard_matrices
+                tsqr::columns_that_depend_on_others
             }
         }
     };

@@ -411,7 +411,7 @@ def _pair(c_and_lower):
 
 def _packed(c, lower: bool, own: bool) -> CholeskyFactor:
     """A factor that stands for scipy's (c, lower)."""
-    form = eager.form("cho_solve", c)
+    form = eager.form(operation("potrf", "cho_solve"), c)
     at = eager.eager_placement("cho_solve", c)
     # In place: U by rows, or L by column-major columns.
     by_columns = at is not None and at.storage == "columns"

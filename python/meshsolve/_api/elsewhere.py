@@ -7,7 +7,6 @@ _LEAST_SQUARES = (
 )
 
 _INSTEAD = {
-    "qr": _ONE_DEVICE.format("jnp.linalg.qr"),
     "pinv": _LEAST_SQUARES.format("jnp.linalg.pinv"),
     "eig": _ONE_DEVICE.format("jnp.linalg.eig, on a CPU"),
     "eigvals": _ONE_DEVICE.format("jnp.linalg.eigvals, on a CPU"),

@@ -36,7 +36,8 @@ def used(factor, call: Call, *sides, own: bool = False, by=dispatch.call) -> Any
     rectangles.expect_none(call.op.public, factor)
     rest = {name: getattr(factor, name) for name in factor.RANKS}
     leaves = [rest.pop(name) for name in call.names if name in rest]
-    made = {"engine": factor.engine, "n": factor.n, "factor": type(factor).__name__}
+    n = factor.n if call.n is None else call.n
+    made = {"engine": factor.engine, "n": n, "factor": type(factor).__name__}
     owned = (*(False,) * len(leaves), *(own,) * len(sides))
     return run(call._replace(**made), (*leaves, *sides), owned, by, rest)
 

@@ -51,8 +51,9 @@ def lstsq(
     columns of one call; matrices are reduced one after another.
 
     Args:
-      a: [m, n] with m >= n, on one device, replicated, or sharded by rows; or a batch [..., m, n].
-        float32, float64, complex64 or complex128. Elsewhere than on CPU devices see docs/gpu.md.
+      a: [m, n] with m >= n in any sharding, or a batch [..., m, n]; float32, float64, complex64 or
+        complex128. By columns or by blocks it is moved to rows, a copy. Elsewhere than on CPU
+        devices see docs/gpu.md.
       b: [m] or [m, k], or a batch [..., m, k]. Where it is not sharded as the rows of A, it is
         moved.
       on_failure: "nan": x and the residuals are NaN if a column depends on others, and info tells
@@ -63,8 +64,8 @@ def lstsq(
       A ``LeastSquares`` (x, residuals, info).
 
     Raises:
-      ValueError: fewer rows than columns, A sharded by columns, m not divisible by the devices and
-        no ``mesh``, shapes that do not fit.
+      ValueError: fewer rows than columns, m not divisible by the devices and no ``mesh``, shapes
+        that do not fit.
       TypeError: a dtype that is not supported.
       numpy.linalg.LinAlgError: with ``on_failure="raise"``, if a column depends on others.
 

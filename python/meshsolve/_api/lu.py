@@ -411,5 +411,5 @@ def _check_pivots(lu, piv) -> None:
 def _packed(lu, piv, own: bool) -> LUFactor:
     """A factor that stands for scipy's (lu, piv)."""
     work, info = dispatch.call(operation("lu_from_scipy", "lu_solve"), (lu,), (own,))
-    anorm, form = factors.unknown_norm(lu.dtype), eager.form("lu_solve", lu)
+    anorm, form = factors.unknown_norm(lu.dtype), eager.form(operation("getrf", "lu_solve"), lu)
     return LUFactor(work, piv.astype(np.int32), info, anorm, lu.shape[0], form)

@@ -29,6 +29,7 @@ def executor(*arrays) -> ModuleType:
       spread: a matrix by rows over a mesh, with an identity corner up to an order.
       lengthened_on: an array with rows of zeros more, in a sharding by rows.
       lengthened: right-hand sides with as many rows as a padded matrix.
+      widened: a matrix by columns over a mesh, with columns of zeros more.
       cut: the leading part of a padded matrix, or of a solution in the sharding of B.
       as_given: a result in the sharding of the matrix that it is made from.
     """

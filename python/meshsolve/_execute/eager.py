@@ -93,8 +93,10 @@ def eager_placement(operation: str, a) -> Placement | None:
     return placement_of(operation, signature(a))
 
 
-def placement_of(operation: str, a: Signature) -> Placement | None:
-    """The placement of a matrix that is not traced; None if one device works on it alone."""
+def placement_of(operation: str, a: Signature, n: int | None = None) -> Placement | None:
+    """The placement of a matrix that is not traced, of which devices divide the rows or ``n`` rows
+    or columns; None if one device works on it alone.
+    """
     expect_known(operation, a.sharding.device_set)
     if isinstance(a.sharding, SingleDeviceSharding):
         return None
@@ -106,7 +108,7 @@ def placement_of(operation: str, a: Signature) -> Placement | None:
             f"a {type(a.sharding).__name__}",
             "use jax.device_put(x, NamedSharding(mesh, PartitionSpec('x', None)))",
         )
-    mesh, n = a.sharding.mesh, a.shape[0]
+    mesh, n = a.sharding.mesh, a.shape[0] if n is None else n
     assert isinstance(mesh, Mesh), "an array that is not traced is on devices"
     if a.sharding.is_fully_replicated and n % mesh.size:
         return None
@@ -141,11 +143,11 @@ class Route(NamedTuple):
 def _route(op: Operation, *operands: Signature) -> Route:
     """The route of a call."""
     a = operands[op.matrix]
-    at = placement_of(op.public, a)
+    at = placement_of(op.public, a, op.divided(a.shape))
     if at is None:
         devices = {device for x in operands for device in x.sharding.device_set}
         return Route(op, None, "", together=len(devices) == 1)
-    op, at = settled(op, at)
+    op, at = settled(op, at, a.shape)
     how = mode(op, operands, at.world)
     # A vector has the rows of its column.
     given = [
@@ -340,15 +342,17 @@ def goes_by_rows(x, target: NamedSharding | Format) -> bool:
 # Padded matrices, and results in the shardings of their operands.
 
 
-def form(operation: str, a) -> str:
+def form(op: Operation, a) -> str:
     """The storage of the factor of A."""
-    return form_of(operation, signature(a))
+    return form_of(op, signature(a))
 
 
-def form_of(operation: str, a: Signature) -> str:
+def form_of(op: Operation, a: Signature) -> str:
     """The storage of the factor of an A of this signature."""
-    at = placement_of(operation, a)
-    return "column-major" if at and at.storage == "column-major" else "rows"
+    at = placement_of(op.public, a, op.divided(a.shape))
+    if at and at.storage == "column-major":
+        return "column-major"
+    return "columns" if op.any_shape else "rows"
 
 
 def spread(operation: str, a, order: int, target: NamedSharding, dtype):
@@ -359,9 +363,9 @@ def spread(operation: str, a, order: int, target: NamedSharding, dtype):
         return distributed(a, order, target, dtype)
 
 
-def lengthened(b, a):
-    """B with rows of zeros up to the order of a padded A. On a mesh it is replicated, or by so many
-    columns as its devices divide: then any number of rows can be added and cut off.
+def lengthened(b, a, rows: int):
+    """B with zeros up to so many rows, to go with a padded A. On a mesh it is replicated, or by so
+    many columns as its devices divide: then any number of rows can be added and cut off.
     """
     if isinstance(a.sharding, NamedSharding):
         mesh, few = a.sharding.mesh, b.ndim == 1 or b.shape[1] <= REPLICATED_RHS
@@ -371,7 +375,15 @@ def lengthened(b, a):
                 b = jax.device_put(b, NamedSharding(b.sharding.mesh, PartitionSpec()))
             b = jnp.pad(b, ((0, 0), (0, missing)))
         b = jax.device_put(b, NamedSharding(mesh, spec))
-    return jnp.pad(b, ((0, a.shape[0] - b.shape[0]), *((0, 0),) * (b.ndim - 1)))
+    return jnp.pad(b, ((0, rows - b.shape[0]), *((0, 0),) * (b.ndim - 1)))
+
+
+def widened(operation: str, a, missing: int, target: NamedSharding, dtype):
+    """A with so many columns of zeros more, in a sharding by columns."""
+    del operation
+    if missing:
+        a = (np if isinstance(a, np.ndarray) else jnp).pad(a, ((0, 0), (0, missing)))
+    return jax.device_put(a.astype(dtype), target)
 
 
 def lengthened_on(operation: str, x, missing: int, target: NamedSharding):

@@ -13,10 +13,11 @@ from meshsolve._execute.traced import (
     lengthened_on,
     spread,
     traced_placement,
+    widened,
 )
 from meshsolve._library.ffi import Operation
 
-__all__ = ["as_given", "cut", "form", "lengthened", "lengthened_on", "run", "spread"]
+__all__ = ["as_given", "cut", "form", "lengthened", "lengthened_on", "run", "spread", "widened"]
 
 
 def run(op: Operation, operands, own=(), signatures=(), batch: Batch = ONE):
@@ -24,7 +25,7 @@ def run(op: Operation, operands, own=(), signatures=(), batch: Batch = ONE):
     del own, signatures
     at, batch = traced_placement(op, operands[op.matrix], batch)
     assert at is not None, "a type with Explicit axes shows it"
-    op, at = shards.settled(op, at)
+    op, at = shards.settled(op, at, operands[op.matrix].shape)
     mode = shards.mode(op, operands, at.world)
     specs, _ = batch.specs(*shards.specs(op, at, mode))
     given = (_resharded(x, at.mesh, spec) for x, spec in zip(operands, specs, strict=True))

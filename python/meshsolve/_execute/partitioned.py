@@ -16,12 +16,13 @@ from meshsolve._execute.traced import (
     lengthened_on,
     spread,
     traced_placement,
+    widened,
 )
 from meshsolve._library import failures
 from meshsolve._library.errors import mistake
 from meshsolve._library.ffi import Operation
 
-__all__ = ["as_given", "cut", "form", "lengthened", "lengthened_on", "run", "spread"]
+__all__ = ["as_given", "cut", "form", "lengthened", "lengthened_on", "run", "spread", "widened"]
 
 
 def run(op: Operation, operands, own=(), signatures=(), batch: Batch = ONE):
@@ -29,7 +30,7 @@ def run(op: Operation, operands, own=(), signatures=(), batch: Batch = ONE):
     del own, signatures
     at, batch = traced_placement(op, operands[op.matrix], batch)
     if at is not None:  # over the mesh that is set
-        op, at = shards.settled(op, at)
+        op, at = shards.settled(op, at, operands[op.matrix].shape)
         return shards.sharded(op, at, shards.mode(op, operands, at.world), batch)(*operands)
     operands = list(operands)
     operands[op.matrix] = lowered.expect_not_exported(
@@ -60,8 +61,8 @@ def _partitioned(op: Operation, batch: Batch):
         there, spec = batch.on(a.sharding.spec, op.matrix)
         if op.raises:
             failures.expect_one_call(op.public, there.axes)
-        at = placement(op.public, mesh, spec, a.shape[-2], taken=there.axes)
-        settled, at = shards.settled(op, at)
+        at = placement(op.public, mesh, spec, op.divided(a.shape), taken=there.axes)
+        settled, at = shards.settled(op, at, a.shape)
         mode = shards.mode(op, operands, at.world)
         shardings = [
             tuple(NamedSharding(mesh, spec) for spec in specs)
@@ -73,6 +74,10 @@ def _partitioned(op: Operation, batch: Batch):
     # One letter for each dimension: a factor is distributed as its matrix, a solution as its b.
     letters = {"matrix": "i j", "factor": "i j", "held": "i j", "rhs": "m k", "pivots": "p"}
     letters |= {"aligned": "i k", "solution": "j k", "residuals": "k", "triangle": "j l"}
+    letters |= {"upper": "u v", "coefficients": "c"}
+    if op.any_shape and "factor" in (*op.operands, *op.results):
+        # The factor is the transpose.
+        letters |= {"factor": "j i"} if op.storage != "column-major" else {}
     terms = batch.terms(
         *([letters.get(k, "") for k in kinds] for kinds in (op.operands, op.results))
     )

@@ -44,6 +44,8 @@ class Placement(NamedTuple):
             return columns if self.storage == "column-major" else rows
         if kind == "aligned":
             return rows
+        if kind == "upper":
+            return columns
         if kind == "rhs":
             return {"replicated": PartitionSpec(), "columns": columns, "rows": rows}[mode]
         return PartitionSpec()

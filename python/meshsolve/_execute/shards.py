@@ -14,7 +14,6 @@ from jax import lax
 from meshsolve._execute.batches import ONE, Batch
 from meshsolve._execute.placements import Placement
 from meshsolve._library import ffi
-from meshsolve._library.errors import mistake
 from meshsolve._library.ffi import Operation
 
 # Up to this many right-hand sides are replicated.
@@ -38,24 +37,24 @@ def is_vector(op: Operation, operands) -> bool:
     return op.sides is not None and operands[op.sides].ndim == 1
 
 
-def settled(op: Operation, at: Placement) -> tuple[Operation, Placement]:
+def settled(op: Operation, at: Placement, shape) -> tuple[Operation, Placement]:
     """The operation and the placement, both with the storage of the matrix, or of the matrix that
-    the factor was made from.
+    the factor was made from. ``shape`` is that of the matrix.
     """
     kind = op.operands[op.matrix]
-    if op.takes_tall and at.storage != "rows" and at.world > 1:
-        raise mistake(
-            op.public,
-            "a",
-            "a matrix that is distributed by rows",
-            f"one whose columns are distributed to mesh axes {at.axes}",
-            "use jax.device_put(a, NamedSharding(mesh, PartitionSpec('x', None)))",
-        )
+    if kind == "matrix" and at.storage == "rows" and _only_by_columns(op, shape):
+        at = at._replace(storage="columns")
+    if op.takes_tall:
+        at = at._replace(storage="rows")
     if kind == "matrix":
         return op._replace(storage=at.storage), at
     if kind == "held":
         return op, at
     return op, at._replace(storage=op.storage)
+
+
+def _only_by_columns(op: Operation, shape) -> bool:
+    return op.any_shape and shape[-1] != shape[-2]
 
 
 def on_columns(op: Operation, run, operands):
@@ -87,13 +86,18 @@ def local(op: Operation, at: Placement, mode: str, *operands, named: tuple[str, 
         if kind == "rhs" and mode == "rows":
             x = lax.all_to_all(results[i], at.axes, split_axis=0, concat_axis=1, tiled=True)
             results[i] = x[:, :k]
-        # The library turns columns into rows in the same memory, and back. XLA adds a copy to a
-        # reshape before an in-place call, but none to one after it. So the library takes and gives
-        # the shape of the operand.
-        is_other = kind in ("matrix", "factor") and kind != op.operands[op.matrix]
-        if at.storage == "columns" and is_other:
-            results[i] = results[i].reshape(results[i].shape[::-1])
+        if at.storage == "columns":
+            results[i] = _of_kind(op, kind, results[i])
     return tuple(results)
+
+
+def _of_kind(op: Operation, kind: str, x):
+    """A result of a call by columns. The library turns columns into rows in the same memory, and
+    back. XLA adds a copy to a reshape before an in-place call, but none to one after it. So the
+    library takes and gives the shape of the operand.
+    """
+    is_other = kind in ("matrix", "factor") and kind != op.operands[op.matrix]
+    return x.reshape(x.shape[::-1]) if is_other else x
 
 
 def specs(op: Operation, at: Placement, mode: str):
@@ -113,5 +117,11 @@ def sharded(op: Operation, at: Placement, mode: str, batch: Batch = ONE):
 
 
 def one_device(op: Operation, *operands):
+    a = operands[op.matrix]
+    if op.operands[op.matrix] == "matrix" and _only_by_columns(op, a.shape):
+        op = op._replace(storage="columns")
     how = mode(op, operands, 1)
-    return ffi.call(op, jnp.zeros(2, jnp.int32), 1, how, operands, alone=True)
+    results = ffi.call(op, jnp.zeros(2, jnp.int32), 1, how, operands, alone=True)
+    if op.storage != "columns":
+        return results
+    return tuple(_of_kind(op, kind, x) for kind, x in zip(op.results, results, strict=True))

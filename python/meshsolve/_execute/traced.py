@@ -24,7 +24,7 @@ def traced_placement(op: Operation, a, batch: Batch = ONE) -> tuple[Placement | 
     """The placement of a traced matrix, or of the matrices of a batch, and the batch with its axes.
     No placement if only the partitioner will know it.
     """
-    sharding, n = traced_sharding(op.public, "a", a), a.shape[-2]
+    sharding, n = traced_sharding(op.public, "a", a), op.divided(a.shape)
     if sharding is None:
         return ambient_placement(op.public, n), batch
     batch, spec = batch.on(sharding.spec, op.matrix)
@@ -54,10 +54,10 @@ def by_type(op: Operation, a, columns: int | None = None) -> NamedSharding | Non
     return NamedSharding(at.mesh, at.spec("rhs", mode_of(columns, at.world)))
 
 
-def form(operation: str, a) -> str:
+def form(op: Operation, a) -> str:
     """The storage of the factor of A, whose layout in memory is not known."""
-    del operation, a
-    return "rows"
+    del a
+    return "columns" if op.any_shape else "rows"
 
 
 def spread(operation: str, a, order: int, target: NamedSharding, dtype):
@@ -91,10 +91,19 @@ def _expect_whole_mesh(operation: str, target: NamedSharding) -> bool:
     return explicit
 
 
-def lengthened(b, a):
-    """B with rows of zeros up to the order of a padded A."""
-    missing = a.shape[0] - b.shape[0]
-    return jnp.pad(replicated(b), ((0, missing), *((0, 0),) * (b.ndim - 1)))
+def lengthened(b, a, rows: int):
+    """B with zeros up to so many rows, to go with a padded A."""
+    del a
+    return jnp.pad(replicated(b), ((0, rows - b.shape[0]), *((0, 0),) * (b.ndim - 1)))
+
+
+def widened(operation: str, a, missing: int, target: NamedSharding, dtype):
+    """A with so many columns of zeros more, in a sharding by columns."""
+    explicit = _expect_whole_mesh(operation, target)
+    a = jnp.asarray(a).astype(dtype)
+    if missing:
+        a = jnp.pad(replicated(a), ((0, 0), (0, missing)))
+    return _constrained(a, target, explicit)
 
 
 def lengthened_on(operation: str, x, missing: int, target: NamedSharding):

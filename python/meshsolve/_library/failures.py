@@ -45,7 +45,7 @@ def check(op: Operation, results) -> None:
         if op.family == "cholesky":
             kind, got = "positive definite", f"leading minor of order {info} is not"
             got += " positive definite"
-        elif op.family == "qr":
+        elif op.family in ("qr", "tsqr"):
             kind, got = "full-rank", f"column {info} depends on those before it, or is not finite"
         else:
             part = "diagonal entry" if op.family == "triangular" else "pivot"

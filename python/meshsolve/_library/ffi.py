@@ -155,6 +155,23 @@ class Operation(NamedTuple):
         return "tall" in ROUTINES[self.routine].requires
 
     @property
+    def any_shape(self) -> bool:
+        """Whether A may have any shape. It is by columns, or by rows if it is square."""
+        return "whole columns, or square" in ROUTINES[self.routine].requires
+
+    def rows(self, shape: tuple[int, ...]) -> int:
+        """The rows of the matrix that an array of this shape is, or whose factor it is."""
+        is_factor = self.operands[self.matrix] != "matrix"
+        turned = self.any_shape and is_factor and self.storage != "column-major"
+        return shape[-1] if turned else shape[-2]
+
+    def divided(self, shape: tuple[int, ...]) -> int:
+        """The rows or columns of a matrix or factor of this shape that devices divide."""
+        if not self.any_shape:
+            return shape[-2]
+        return shape[-1] if self.rows(shape) == shape[-2] else shape[-2]
+
+    @property
     def family(self) -> str:
         """The factorisation that the routine makes or uses, or what it does instead."""
         return ROUTINES[self.routine].family
@@ -216,8 +233,14 @@ def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = Fal
         engines.expect_width(op.public, op.routine, max(matrix.shape), world)
     order = max(matrix.shape)
     extents = {**dict.fromkeys(("m", "n", "min(m, n)"), order), "k": 0 if b is None else b.shape[1]}
-    if op.takes_tall:  # by rows; all others take square matrices
+    if op.takes_tall:  # by rows; others take square matrices, but for those of any shape
         extents["n"] = matrix.shape[1]
+    elif op.any_shape:
+        m, local = matrix.shape if op.storage != "rows" else matrix.shape[::-1]
+        if op.storage == "columns" and op.operands[op.matrix] == "factor":
+            m, local = local, m
+        n = local * world
+        extents |= {"m": m, "n": n, "min(m, n)": min(m, n), "n / devices": local}
     dtypes = {"a": matrix.dtype, "real": jnp.finfo(matrix.dtype).dtype, "int32": np.int32}
     routine, results = ROUTINES[op.routine], []
     for array, kind in zip(routine.results, op.results, strict=True):

@@ -12,7 +12,8 @@ class Array(NamedTuple):
       name: its name in messages.
       kind: "matrix" (A as the user has it), "factor" (in the solver's form), "rhs", "pivots",
         "info", "real" (a real scalar) or "value" (a scalar of A's dtype). Of least squares
-        "aligned" (right-hand sides by rows, as A), "solution", "residuals" and "triangle".
+        "aligned" (right-hand sides by rows, as A), "solution", "residuals" and "triangle". Of QR
+        "upper" (R by columns) and "coefficients" (of the reflectors).
       elements: "a" (those of A), "real" (real ones in A's precision) or "int32".
       shape: the extents, for A [m, n] and k right-hand sides.
       origin: the position of the operand that a result starts as; None if there is none.
@@ -31,11 +32,12 @@ class Routine(NamedTuple):
     Attributes:
       name: its name.
       summary: what it does.
-      family: "cholesky", "lu", "triangular", "residual", "norm", "qr" or "transpose".
+      family: "cholesky", "lu", "triangular", "residual", "norm", "qr", "tsqr" or
+        "transpose".
       operands, results: its arrays; the operand ``place``, which comes first, is left out.
       attributes: those that not all routines have.
       stages: what it does.
-      requires: "square", "whole columns", "whole rows", "tall".
+      requires: "square", "whole columns", "whole columns, or square", "whole rows", "tall".
     """
 
     name: str

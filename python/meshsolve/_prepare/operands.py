@@ -97,6 +97,19 @@ def check_tall(operation: str, a, argument: str = "a") -> int:
     return a.shape[-2]
 
 
+def check_any(operation: str, a, argument: str = "a") -> int:
+    """The rows of a matrix, or of the matrices of a batch."""
+    if len(a.shape) < 2:
+        raise mistake(
+            operation,
+            argument,
+            "a matrix [m, n], or a batch of them",
+            f"shape {a.shape}",
+            "give a vector as one column, a[:, None]",
+        )
+    return a.shape[-2]
+
+
 def check_rhs(operation: str, b, n: int, argument: str = "b", of_a=None) -> None:
     """Refuse right-hand sides, or a batch of them, that do not fit a matrix of n rows, whose shape
     is ``of_a`` or square.

@@ -35,13 +35,28 @@ def tall_on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> jax.Array:
     """A tall A in ``dtype``. With a mesh it is by rows for its devices, with rows of zeros where
     these do not divide its rows.
     """
-    if isinstance(a, Rows):
-        expected, remedy = "an array", "Rows are square: put the rows on the mesh yourself"
-        raise wrong_type(operation, "a", expected, "Rows", remedy)
+    _refuse_rows(operation, a)
     a = promoted(as_array(operation, "a", a), dtype)
     if mesh is None or lies_on(getattr(a, "sharding", None), mesh, a.shape[0]):
         return a
     return _lengthened(operation, a, -a.shape[0] % mesh.size, mesh)
+
+
+def columns_on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> jax.Array:
+    """A of any shape in ``dtype``. With a mesh it is by columns for its devices, with columns of
+    zeros where these do not divide its columns.
+    """
+    _refuse_rows(operation, a)
+    if mesh is None or lies_on(getattr(a, "sharding", None), mesh, a.shape[1]):
+        return promoted(as_array(operation, "a", a), dtype)
+    target = NamedSharding(mesh, PartitionSpec(None, tuple(mesh.axis_names)))
+    return executor(a).widened(operation, a, -a.shape[1] % mesh.size, target, dtype)
+
+
+def _refuse_rows(operation: str, a) -> None:
+    if isinstance(a, Rows):
+        expected, remedy = "an array", "Rows are square: put the rows on the mesh yourself"
+        raise wrong_type(operation, "a", expected, "Rows", remedy)
 
 
 def as_long(operation: str, b, rows: int, mesh: Mesh | None, dtype) -> jax.Array:

@@ -20,6 +20,7 @@ from meshsolve._prepare.operands import (
     DTYPES,
     as_array,
     as_typed,
+    check_any,
     check_rhs,
     check_square,
     check_tall,
@@ -76,16 +77,20 @@ class Call(NamedTuple):
     factor: str = ""
     method: str = ""
 
-    def request(self, n: int, a, form: Callable[[str, Any], str]) -> Request:
-        """The request of a call with the matrix or factor A, which may be padded."""
+    def request(self, n: int, columns: int, a, form: Callable[[Operation, Any], str]) -> Request:
+        """The request of a call with the matrix or factor A, which may be padded: its order or rows
+        without padding, and its columns.
+        """
         public, engine = self.op.public, self.engine or ""
         if self.n is None:
             engine = engines.checked(public, self.engine, meshes.platforms(a))
         raises = failures.raises(public, self.on_failure)
         order = n if a.shape[0] != n else 0
+        if self.op.any_shape:
+            order = columns if self.op.divided(a.shape) != columns else 0
         op = self.op._replace(order=order, raises=raises, engine=engine)
         makes = "factor" in op.results and not op.drops_factor
-        return Request(op, n, form(public, a) if makes else "rows")
+        return Request(op, n, form(op, a) if makes else "rows")
 
 
 def run(call: Call, arrays, own=(), by=dispatch.call, rest: Mapping[str, Any] = _NOTHING) -> Any:
@@ -114,19 +119,23 @@ def _plain(widest: np.dtype, call: Call, *arrays: eager.Signature) -> Request | 
     """
     op, mesh = call.op, call.mesh
     a = arrays[op.matrix]
-    m = a.shape[0] if a.ndim == 2 else 0
+    m = op.rows(a.shape) if a.ndim == 2 else 0
     n = m if call.n is None else call.n
-    whole = (m, a.shape[1]) if op.takes_tall and m and m >= a.shape[1] else (m, m)
-    shapes = {"matrix": whole, "factor": (m, m), "pivots": (m,), "info": (), "real": ()}
+    fits = op.any_shape or (op.takes_tall and m >= a.shape[-1])
+    whole = a.shape if m and fits else (m, m)
+    shapes = {"matrix": whole, "factor": whole, "pivots": (m,), "info": (), "real": ()}
+    shapes["coefficients"] = (min(whole),)
     for kind, x in zip(op.operands, arrays, strict=True):
         sides = kind in ("rhs", "aligned") and x.ndim in (1, 2) and x.shape[0] == m == n
         if not (sides or x.shape == shapes.get(kind)) or 0 in x.shape:
             return None
         if kind in _TYPED and x.dtype != a.dtype:
             return None
-    there = mesh is None or (isinstance(mesh, Mesh) and padding.lies_on(a.sharding, mesh, n))
+    there = mesh is None or (
+        isinstance(mesh, Mesh) and padding.lies_on(a.sharding, mesh, op.divided(a.shape))
+    )
     exact = a.dtype.name in DTYPES and np.finfo(a.dtype).eps >= np.finfo(widest).eps
-    return call.request(n, a, eager.form_of) if there and exact else None
+    return call.request(n, op.divided(a.shape), a, eager.form_of) if there and exact else None
 
 
 def _general(call: Call, given, own, by) -> Any:
@@ -137,15 +146,16 @@ def _general(call: Call, given, own, by) -> Any:
     if any(len(x.shape) > rank for x, rank in pairs):
         one = lambda *x: run(call, x, (), by)  # noqa: E731
         return leading.over(op.public, one, *pairs, raises=raises)
+    columns = op.divided(arrays[op.matrix].shape)
     arrays = _converted(call, arrays)
     a, b = arrays[op.matrix], None if op.sides is None else arrays[-1]
-    request = call.request(n, a, dispatch.executor(a).form)
+    request = call.request(n, columns, a, dispatch.executor(a).form)
     own = [mine or x is not user for mine, x, user in zip(own, arrays, given, strict=True)]
     if a.size == 0 or (b is not None and b.size == 0):
         return call.result(request, _of_nothing(request.op, n, arrays, own, by))
     operands = arrays
-    if op.rhs is not None and n != a.shape[0]:
-        operands = [*arrays[:-1], dispatch.executor(a, b).lengthened(b, a)]
+    if op.rhs is not None and n != op.rows(a.shape):
+        operands = [*arrays[:-1], dispatch.executor(a, b).lengthened(b, a, op.rows(a.shape))]
         own[-1] = True
     return _finished(call, request, by(request.op, operands, tuple(own), ()), arrays)
 
@@ -159,10 +169,12 @@ def _checked(call: Call, given) -> tuple[list[Any], int]:
         arrays.append(as_typed(owner, name, x) if kind == "matrix" else as_array(owner, name, x))
     n, i = call.n, op.matrix
     if n is None:
-        check = check_tall if op.takes_tall else check_square
+        check = check_tall if op.takes_tall else check_any if op.any_shape else check_square
         n = check(public, arrays[i], call.names[i])
     if op.sides is not None:
         of_a = arrays[i].shape[-2:] if op.takes_tall else None
+        if op.any_shape:
+            of_a = (n, op.divided(arrays[i].shape))
         check_rhs(public, arrays[-1], n, call.names[-1], of_a)
     return arrays, n
 
@@ -171,7 +183,7 @@ def _rank(kind: str, x) -> int:
     """The number of axes of an operand of one call."""
     if kind in ("rhs", "aligned"):
         return min(x.ndim, 2)
-    return 2 if kind in _TYPED else int(kind == "pivots")
+    return 2 if kind in _TYPED else int(kind in ("pivots", "coefficients"))
 
 
 def _converted(call: Call, arrays) -> list[Any]:
@@ -185,6 +197,7 @@ def _converted(call: Call, arrays) -> list[Any]:
     for i in typed:
         if op.operands[i] == "matrix" and i == op.matrix:
             put = padding.tall_on_mesh if op.takes_tall else padding.on_mesh
+            put = padding.columns_on_mesh if op.any_shape else put
             converted[i] = put(public, arrays[i], call.mesh, dtype)
         elif op.operands[i] == "aligned":
             rows = converted[op.matrix].shape[0]
@@ -211,6 +224,12 @@ def _of_nothing(op: Operation, n: int, arrays, own, by):
         squares = jnp.sum((b.conj() * b).real, axis=0, keepdims=b.ndim == 1)
         made |= {"solution": jnp.zeros((a.shape[1], *b.shape[1:]), b.dtype), "residuals": squares}
         made["triangle"] = jnp.zeros((a.shape[1],) * 2, a.dtype)
+    if op.any_shape:
+        shape = op.rows(a.shape), op.divided(a.shape)
+        made |= {"coefficients": jnp.zeros(0, a.dtype), "factor": jnp.zeros(shape[::-1], a.dtype)}
+        made |= {"matrix": jnp.zeros((shape[0], 0), a.dtype)}
+        made |= {"upper": jnp.zeros((0, shape[1]), a.dtype)}
+        return tuple(made[kind] for kind in op.results)
     named = {"rcond": zero + 1, "trace": jnp.zeros((), a.dtype)}
     results = zip(ROUTINES[op.routine].results, op.results, strict=True)
     return tuple(named.get(array.name, made[kind]) for array, kind in results)
@@ -225,8 +244,8 @@ def _finished(call: Call, request: Request, results, arrays) -> Any:
         x = results[i]
         if kind == "rhs" and x.shape != arrays[-1].shape:
             results[i] = dispatch.executor(x).cut(x, arrays[-1].shape, arrays[-1])
-        elif kind == "matrix" and x.shape[0] != request.n:
+        elif kind == "matrix" and x.shape[0] != request.n and not op.any_shape:
             results[i] = dispatch.executor(x).cut(x, (request.n, request.n))
-        elif kind == "matrix" and "matrix" in op.operands:
+        elif kind == "matrix" and "matrix" in op.operands and x.shape == arrays[op.matrix].shape:
             results[i] = dispatch.executor(x).as_given(x, arrays[op.matrix])
     return call.result(request, results)

@@ -61,13 +61,11 @@ def rule(*routines: str):
 @functools.partial(traced.defjvp, symbolic_zeros=True)
 def _of(op: Operation, primals, tangents):
     if op.routine not in _RULES:
-        raise mistake(
-            op.public,
-            "a",
-            "an array that is not differentiated",
-            "a request for a derivative",
-            "use the factor object itself: what it is unpacked to has none",
-        )
+        remedy = "use the factor object itself: what it is unpacked to has none"
+        if op.family == "qr":
+            remedy = "use qr(a) or lstsq(a, b): a QRFactor has none"
+        expected, got = "an array that is not differentiated", "a request for a derivative"
+        raise mistake(op.public, "a", expected, got, remedy)
     expect_mesh_that_is_set(op.public, "a", primals[op.matrix])
     return _RULES[op.routine](op, primals, tangents)
 

@@ -187,7 +187,7 @@ def _lower_factor(op: Operation, a):
     rows = not definite and op.structure == "general" and op.trans == 0
     norm = _row_sum(work, op.order or a.shape[0]) if rows else None
     made = {"lower": op.lower, "order": op.order, "structure": op.structure}
-    used = {"storage": executor(work).form("solve", work), "order": op.order}
+    used = {"storage": executor(work).form(op, work), "order": op.order}
     routines = ("potrf", "potrs", "pocon") if definite else ("getrf", "getrs", "gecon")
     each = zip(routines, (made, used | {"trans": op.trans}, used), strict=True)
     factor, back, condition = (operation(name, "solve", **fields) for name, fields in each)

@@ -167,7 +167,7 @@ pub fn solves_with_conjugate<T: Scalar>(job: &Solver<T>, op: Op) -> bool {
 
 pub fn condition<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     // A is its own adjoint, and the inverse of its conjugate has the same norm.
-    job.condition(worker, |_| (sweeps(false), None))
+    job.condition(worker, &job.a(worker), |_| (sweeps(false), None))
 }
 
 pub fn invert<T: Scalar>(

@@ -9,7 +9,7 @@ use crate::algorithms::lu::Interchange;
 use crate::algorithms::norm;
 use crate::comm::Step;
 use crate::device::{Moduli, Op, Triangle, Worker};
-use crate::matrix::{Cells, Remote};
+use crate::matrix::{Cells, DistMatrix, Remote};
 use crate::scalar::{Scalar, larger};
 
 impl<T: Scalar> Solver<T> {
@@ -71,11 +71,13 @@ impl<T: Scalar> Solver<T> {
         T::from_f64_impl(norm).parts().0
     }
 
-    /// Estimates the condition. `sweeps` are those of a solve with A or with A^H.
-    pub fn condition(
+    /// Estimates the condition. `sweeps` are those of a solve with A or with A^H, by triangles of
+    /// `a`.
+    pub fn condition<const N: usize>(
         &self,
         worker: &mut impl Worker<T>,
-        sweeps: impl Fn(Op) -> ([(Triangle, Op); 2], Option<Interchange>),
+        a: &DistMatrix<T>,
+        sweeps: impl Fn(Op) -> ([(Triangle, Op); N], Option<Interchange>),
     ) -> Step {
         worker.barrier()?;
         let (n, order) = (self.problem.n, self.unpadded());
@@ -95,7 +97,7 @@ impl<T: Scalar> Solver<T> {
         let vectors = x.part(|x| x.sub(0, 0, order, t));
         inverse_norm(worker, estimator.as_mut(), &vectors, |worker, op| {
             let (sweeps, interchange) = sweeps(op);
-            self.solve_shared(worker, &x, &sums, &sweeps, interchange)
+            self.solve_shared(worker, a, &x, &sums, &sweeps, interchange)
         })?;
         if let Some(estimator) = estimator {
             self.found().condition = estimator.estimate();

@@ -198,6 +198,32 @@ impl<T: Scalar> Solver<T> {
         self.x(rank).by_rows()
     }
 
+    /// The factor that the call takes, as a worker has it.
+    pub(super) fn factor(&self, worker: &impl Worker<T>) -> DistMatrix<'_, T> {
+        let args = self.options.routine.signature.args;
+        let position = Signature::find(args, Kind::Factor).expect("a factor");
+        let layout = Storage::column_major(self.sizes.distribution.shard());
+        let shards = self.calls.iter().map(|call| call.args[position].cells(&layout)).collect();
+        DistMatrix::new(shards, &self.sizes.distribution).seen_from(worker.here())
+    }
+
+    /// The coefficients of reflectors, as every worker has them: operand or result.
+    pub(super) fn coefficients(&self, me: usize) -> Blocks<'_, T> {
+        let Signature { args, rets } = self.options.routine.signature;
+        self.replicated(me, |rank| {
+            let call = &self.calls[rank];
+            let operand = Signature::find(args, Kind::Coefficients).map(|i| &call.args[i]);
+            let result = || Signature::find(rets, Kind::Coefficients).map(|i| &call.rets[i]);
+            operand.or_else(result).expect("coefficients").column()
+        })
+    }
+
+    /// The result of a kind on a rank, by rows.
+    pub(super) fn result_of_rank(&self, rank: usize, kind: Kind) -> Cells<'_, T> {
+        let position = Signature::find(self.options.routine.signature.rets, kind);
+        self.calls[rank].rets[position.expect("a result of that kind")].by_rows()
+    }
+
     /// The result of that name, a matrix by rows on each rank.
     pub(super) fn result_block(&self, worker: usize, name: &str) -> Cells<'_, T> {
         let slots = self.options.routine.signature.rets;
@@ -293,7 +319,7 @@ fn figures<T: Scalar>(
     sizes: &Sizes,
     visible: usize,
 ) -> CallStats {
-    let is_tall = options.routine.family == Family::Qr;
+    let is_tall = options.routine.family == Family::Tsqr;
     CallStats {
         routine: options.routine.name,
         dtype: T::DTYPE.name(),

@@ -185,7 +185,7 @@ pub fn solve<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>, scale: Opt
 }
 
 pub fn condition<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
-    job.condition(worker, |op| {
+    job.condition(worker, &job.a(worker), |op| {
         let (sweeps, interchange) = sweeps(job.options.op_on_b(op));
         (sweeps, Some(interchange))
     })

@@ -5,6 +5,7 @@ mod call_memory;
 mod cholesky;
 mod condition;
 mod configure;
+mod dependent;
 mod engine;
 mod job;
 mod lu;
@@ -25,6 +26,7 @@ mod stack;
 mod substitute;
 mod trace;
 mod triangular;
+mod tsqr;
 mod widths;
 
 #[cfg(feature = "internals")]
@@ -48,4 +50,5 @@ pub fn solvers() -> impl Iterator<Item = &'static SolverRoutine> {
         .chain(&norm::ROUTINES)
         .chain(&trace::ROUTINES)
         .chain(&qr::ROUTINES)
+        .chain(&tsqr::ROUTINES)
 }

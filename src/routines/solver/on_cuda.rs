@@ -17,7 +17,7 @@ use super::options::Options;
 use super::routine::{Family, Stage};
 use super::sizes::{Machine, Sizes};
 use super::widths::{Shape, WHOLE_BY_ONE_RANK, cuda_tile_width, is_factored_whole};
-use crate::algorithms::qr::Stack;
+use crate::algorithms::qr::by_rows::Stack;
 use crate::call::{Buffer, Call, Job};
 use crate::device::cpu::float_mode::FloatMode;
 use crate::device::cuda::communicator::{CudaCommunicator, CudaMemory};
@@ -130,8 +130,12 @@ impl Sizes {
             mine(factors(Stage::Potrf)).map(|tile| of(Method::Potrf, tile.width, tile.width, m));
         let panels = mine(factors(Stage::Getrf))
             .map(|tile| of(Method::Getrf, m - tile.global.get(), tile.width, m));
-        let mut factorisations: BTreeSet<_> = tiles.chain(panels).collect();
-        if routine.family == Family::Qr {
+        let reflected = mine(factors(Stage::Geqrf)).filter_map(|tile| {
+            let rows = m.checked_sub(tile.global.get()).filter(|&rows| rows > 0)?;
+            Some(of(Method::Geqrf, rows, tile.width.min(rows), m))
+        });
+        let mut factorisations: BTreeSet<_> = tiles.chain(panels).chain(reflected).collect();
+        if routine.family == Family::Tsqr {
             // B is A^T, or A on one device.
             let rows = m.max(n) / ranks;
             let shapes = Stack::new(m.min(n), rhs, rows, true).shapes(rows);
@@ -171,7 +175,8 @@ fn float64_of<T: Scalar>(options: &Options, device: &Device) -> Float64 {
 /// Whether NCCL may broadcast panels.
 fn sends(options: &Options, device: &Device) -> bool {
     let is_own = |stage| options.routine.has(stage) && !engine::is_vendors(options, stage);
-    (is_own(Stage::Potrf) || is_own(Stage::Getrf)) && device.cliques().is_some()
+    let factors = [Stage::Potrf, Stage::Getrf, Stage::Geqrf].into_iter().any(is_own);
+    factors && device.cliques().is_some()
 }
 
 /// One rank's part of the call.

@@ -16,6 +16,8 @@ pub enum Requirement {
     Square,
     /// Each device holds whole columns, or whole rows.
     WholeColumns,
+    /// Each device holds whole columns, or whole rows of a square matrix.
+    WholeColumnsOrSquare,
     /// Each device holds whole rows.
     WholeRows,
     /// At least as many rows as columns.
@@ -27,6 +29,7 @@ impl Requirement {
         match self {
             Requirement::Square => "square",
             Requirement::WholeColumns => "whole columns",
+            Requirement::WholeColumnsOrSquare => "whole columns, or square",
             Requirement::WholeRows => "whole rows",
             Requirement::Tall => "tall",
         }
@@ -70,6 +73,8 @@ pub struct Expected<'a> {
     pub grid: Grid,
     /// Whether the shards of a square matrix are `[n, n/P]`, not `[n/P, n]`.
     pub tall: bool,
+    /// Whether the array of the matrix is the transpose of its shard.
+    pub turned: bool,
     /// Whether B is A^T.
     pub is_transpose: bool,
 }
@@ -97,6 +102,10 @@ impl Expected<'_> {
                 matrix.describe()
             )));
         };
+        let given = [rows, columns];
+        let is_square = self.requires.contains(&Requirement::Square);
+        let (rows, columns) =
+            if self.turned && !is_square { (columns, rows) } else { (rows, columns) };
         let (p, q) = (self.grid.rows(), self.grid.columns());
         let is_whole = if self.is_transpose { q == 1 } else { p == 1 };
         if self.requires.contains(&Requirement::WholeColumns) && !is_whole {
@@ -114,17 +123,22 @@ impl Expected<'_> {
             )));
         }
         let order = if self.tall { rows } else { columns };
-        let (shard, m, n, grid) = match self.requires.contains(&Requirement::Square) {
+        let (shard, m, n, grid) = match is_square {
             true => (self.square_shard(order)?, order, order, Grid::new(1, p * q)),
-            false if self.is_transpose => {
-                ([rows, columns], columns * q, rows * p, self.grid.transposed())
-            }
-            false => ([rows, columns], rows * p, columns * q, self.grid),
+            false if self.is_transpose => (given, columns * q, rows * p, self.grid.transposed()),
+            false => (given, rows * p, columns * q, self.grid),
         };
         let (m_of_a, n_of_a) = if self.is_transpose { (n, m) } else { (m, n) };
         if self.requires.contains(&Requirement::Tall) && m_of_a < n_of_a {
             return Err(Error::invalid(format!(
                 "meshsolve.{name}: a: expected at least as many rows as columns, got {m_of_a} x {n_of_a}"
+            )));
+        }
+        let is_whole = if self.is_transpose { q == 1 && m == n } else { p == 1 };
+        if self.requires.contains(&Requirement::WholeColumnsOrSquare) && !is_whole {
+            return Err(Error::invalid(format!(
+                "meshsolve.{name}: a: expected whole columns on each device, or whole rows of a square \
+                 matrix, got {m_of_a} x {n_of_a} on a grid of {p} x {q} devices; reshard A by columns"
             )));
         }
         let dtype = matrix.dtype();
@@ -155,6 +169,7 @@ impl Expected<'_> {
                     Extent::Least => m.min(n),
                     Extent::K => rhs,
                     Extent::Rows => m_of_a / (p * q),
+                    Extent::Columns => n_of_a / (p * q),
                 };
                 let shape = match slot.kind.is_matrix() {
                     true => shard.to_vec(),

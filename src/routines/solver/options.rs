@@ -241,6 +241,7 @@ impl Options {
             requires: self.routine.requires,
             grid: Grid::new(rows, ranks / rows),
             tall,
+            turned: self.storage == Storage::Columns && !self.routine.takes_matrix(),
             is_transpose: self.storage.is_transpose(),
         };
         expected.check(calls)

@@ -1,140 +1,226 @@
-//! Least squares of a tall matrix by its triangle R. It moves and writes nothing of the matrix.
+//! The routines for A = Q R by Householder reflectors, of any A by columns or a square A by rows.
 //!
-//! info = i > 0 reports that column i depends on the columns before it, or is not finite: |R_ii| is at
-//! most min(m, n sqrt(m)) eps times the column's norm. Solutions and residuals are then NaN.
+//! `geqrf` makes the factor `work` and the reflectors' coefficients `tau`, as LAPACK's `geqrf`. They
+//! do not depend on the number of devices. As JAX's array `work` is the transpose of scipy's `qr`,
+//! sharded by rows. With storage "column-major" it is `qr`, sharded by columns. info = i > 0 reports
+//! that column i depends on the columns before it, or is not finite. R and Q exist in any case;
+//! solutions are then NaN.
 
+use super::dependent::find_dependent;
 use super::job::Solver;
-use super::routine::{Family, SolverRoutine, Stage};
-use super::slot::{A, INFO, Kind, Slot, slot};
-use super::stack::elements as stack_elements;
-use crate::algorithms::qr::{Lines, Stack, reduce};
+use super::options::Rhs;
+use super::routine::Stage::{
+    ApplyQ, Arrange, CopyTriangle, FormQ, Geqrf, Restore, SolveTriangle, TriangleCondition,
+    TriangleNorm,
+};
+use super::routine::{Family, SolverRoutine};
+use super::slot::{A, B, Extent, INFO, Kind, RCOND, Slot, WORK, slot};
+use crate::algorithms::owned_from;
+use crate::algorithms::qr::by_columns::{self, Scratch};
+use crate::algorithms::qr::{apply as apply_to, form as form_in, triangles};
+use crate::algorithms::triangular::Triangular;
 use crate::comm::Step;
-use crate::device::{Op, Side, Triangle, Worker};
-use crate::matrix::{Blocks, Cells};
-use crate::scalar::{DType, Scalar};
+use crate::device::{Op, Triangle, Worker};
+use crate::layout::{Distribution, Mapping, TileColumn};
+use crate::matrix::Cells;
+use crate::scalar::Scalar;
 
-const B: Slot = slot("b", Kind::Aligned);
-const R: Slot = slot("r", Kind::Triangle);
-const X: Slot = slot("x", Kind::Solution);
-const RESIDUALS: Slot = slot("residuals", Kind::Residuals);
+const TAU: Slot = slot("tau", Kind::Coefficients);
+/// As many rows as A.
+const Y: Slot = Slot { shape: &[Extent::M, Extent::K], ..slot("y", Kind::Rhs) };
 
-pub static ROUTINES: [SolverRoutine; 2] = [
+pub static ROUTINES: [SolverRoutine; 6] = [
     SolverRoutine::new(
         Family::Qr,
-        "gels",
-        "minimise |B - A X| for a tall A by rows, and the triangle R of A = Q R",
-        &[A, B],
-        &[X, RESIDUALS, R, INFO],
-        &[],
-        &[Stage::LeastSquares],
-    ),
-    SolverRoutine::new(
-        Family::Qr,
-        "geqr",
-        "the triangle R of A = Q R, for a tall A by rows",
+        "geqrf",
+        "the triangle R and the reflectors of A = Q R, in the solver's layout",
         &[A],
-        &[R, INFO],
+        &[WORK.starts_as(0), TAU, INFO],
         &[],
-        &[Stage::Triangle],
-    ),
+        &[Arrange, Geqrf],
+    )
+    .upright(),
+    SolverRoutine::new(
+        Family::Qr,
+        "qr_triangle",
+        "the triangle R from the factor of A = Q R, by columns",
+        &[WORK, TAU],
+        &[slot("r", Kind::Upper)],
+        &[],
+        &[CopyTriangle],
+    )
+    .upright(),
+    SolverRoutine::new(
+        Family::Qr,
+        "orgqr",
+        "the first n columns of Q from the factor of A = Q R, for at least as many rows as columns",
+        &[WORK, TAU],
+        &[slot("q", Kind::Matrix)],
+        &[],
+        &[FormQ, Restore],
+    )
+    .upright(),
+    SolverRoutine::new(
+        Family::Qr,
+        "ormqr",
+        "Q B or Q^H B from the factor of A = Q R",
+        &[WORK, TAU, B],
+        &[Y.starts_as(2)],
+        &["rhs", "trans"],
+        &[ApplyQ],
+    )
+    .upright(),
+    SolverRoutine::new(
+        Family::Qr,
+        "qr_solve",
+        "R^-1 (Q^H B)_1 in the first n rows, (Q^H B)_2 below, from the factor of A = Q R",
+        &[WORK, TAU, INFO, B],
+        &[Y.starts_as(3)],
+        &["rhs"],
+        &[ApplyQ, SolveTriangle],
+    )
+    .upright(),
+    SolverRoutine::new(
+        Family::Qr,
+        "qr_rcond",
+        "the condition of R in its 1-norm, estimated from the factor of A = Q R, for at least as many \
+         rows as columns",
+        &[WORK, INFO],
+        &[RCOND],
+        &[],
+        &[TriangleNorm, TriangleCondition],
+    )
+    .upright(),
 ];
 
 impl<T: Scalar> Solver<T> {
-    /// m and n of A, not of the solver's matrix.
-    pub(super) fn shape_of_a(&self) -> (usize, usize) {
-        let (m, n) = (self.problem.m, self.problem.n);
-        if self.options.storage.is_transpose() { (n, m) } else { (m, n) }
+    /// That of the first n rows, cut as the matrix.
+    fn distribution_of_r(&self) -> Distribution {
+        let (n, columns) = (self.problem.n, self.sizes.columns());
+        let (ranks, widest) = (columns.ranks(), columns.widest().max(1));
+        Distribution::whole_columns((n, n), ranks, widest, Mapping::Block)
     }
 
-    /// The scratch of every worker.
-    fn stacks(&self, me: usize) -> (Stack, Blocks<'_, T>) {
-        let ((m, n), k, is_rank) = (self.shape_of_a(), self.problem.rhs, self.sizes.is_rank);
-        let rows = m / self.problem.ranks();
-        let each = stack_elements(n, k, rows, is_rank);
-        (Stack::new(n, k, rows, is_rank), self.own_blocks(me, 0, each))
-    }
-
-    /// A worker's rows of A and B: those of its rank, or a share of all.
-    fn lines<W: Worker<T>>(&self, worker: &W) -> Vec<Lines<'_, T>> {
-        let (index, workers) = (worker.worker(), worker.workers());
-        let (a, ranks) = (self.a(worker), self.problem.ranks());
-        let each = self.shape_of_a().0 / ranks;
-        let mine = match W::IS_RANK {
-            true => index * each..(index + 1) * each,
-            false => {
-                let end = |worker: usize| {
-                    (each as u128 * ranks as u128 * worker as u128 / workers as u128) as usize
-                };
-                end(index)..end(index + 1)
-            }
-        };
-        let of_rank = |rank: usize| {
-            let within = |row: usize| row.clamp(rank * each, (rank + 1) * each) - rank * each;
-            let (first, rows) = (within(mine.start), within(mine.end) - within(mine.start));
-            if rows == 0 {
-                return None;
-            }
-            let shard = a.shard(rank);
-            let columns =
-                if self.options.storage.is_transpose() { shard } else { shard.transposed() };
-            let b = match self.problem.rhs {
-                0 => columns.transposed().sub(first, 0, rows, 0),
-                _ => self.operand_block(rank, "b").sub(first, 0, rows, self.problem.rhs),
-            };
-            Some(Lines { a: columns.sub(0, first, columns.rows(), rows), b })
-        };
-        (0..ranks).filter_map(of_rank).collect()
+    fn scratch_of_qr(&self, me: usize) -> Scratch<'_, T> {
+        let (shape, widest) = ((self.problem.m, self.problem.n), self.sizes.columns().widest());
+        let [once, each] = by_columns::elements(shape, widest, self.sizes.is_rank);
+        let triangles = self.common_blocks(me, 0, once);
+        Scratch::new(shape, widest, &triangles, self.own_blocks(me, once, each).own())
     }
 }
 
-/// The triangle R, to the results of each rank or of the first one. Residuals are found on the way.
-pub fn triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
-    let ((stack, scratch), (m, n)) = (job.stacks(worker.worker()), job.shape_of_a());
+/// norm1(R). All workers meet at its beginning.
+pub fn norm<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    let (a, sums) = (job.factor(worker), job.sums_of(worker.worker()).expect("sums of columns"));
+    let columns = a.columns();
+    for t in owned_from(worker, columns, TileColumn::new(0)) {
+        let (first, column) = (columns.tile(t).global.get(), a.tile_column(t));
+        let above = column.sub(0, 0, first, column.cols());
+        worker.add_moduli(above.transposed(), sums.sub(first, 0, column.cols(), 1));
+        for j in 0..column.cols() {
+            let on_diagonal = column.sub(first, j, j + 1, 1);
+            worker.add_moduli(on_diagonal.transposed(), sums.sub(first + j, 0, 1, 1));
+        }
+    }
+    job.find_largest(worker, 0.0).map(drop)
+}
+
+/// The condition of R, from norm1(R).
+pub fn condition<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    let square = job.distribution_of_r();
+    let r = job.factor(worker).first_rows(&square);
+    job.condition(worker, &r, |op| ([(Triangle::Upper, op)], None))
+}
+
+/// A = Q R, in place.
+pub fn factor<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    let (a, me) = (job.a(worker), worker.worker());
+    let scratch = job.scratch_of_qr(me);
     worker.keep_subnormals(true);
-    let lines = job.lines(worker);
-    let squares = reduce(worker, lines.into_iter(), &scratch, stack)?;
-    if !job.has_copy(worker) {
-        return Ok(());
-    }
-    // Every rank has found the same.
-    job.found().residuals = squares.into_iter().map(|sum| sum.root().powi(2)).collect();
-    let r = stack.triangle(scratch.own()).sub(0, 0, n, n);
-    find_dependent(worker, r, m)?;
-    let to = job.result_block(worker.worker(), "r");
-    worker.copy(r, to);
-    Ok(())
-}
-
-/// Reports the first column of R that depends on those before.
-fn find_dependent<T: Scalar, W: Worker<T>>(worker: &mut W, r: Cells<T>, m: usize) -> Step {
-    let unit = if T::DTYPE.real() == DType::F32 { f32::EPSILON.into() } else { f64::EPSILON };
-    let mut diagonal = vec![T::ZERO; r.cols()];
-    worker.get(r.diagonal(), &mut diagonal)?;
-    let (rows, columns) = (m as f64, r.cols() as f64);
-    let bar = rows.min(columns * rows.sqrt()) * unit;
-    for (j, entry) in diagonal.into_iter().enumerate() {
-        let norm = worker.squares(r.sub(0, j, j + 1, 1))?.root();
-        let is_free = entry.modulus() > bar * norm;
-        // What is no number is not free either.
-        if !is_free {
-            worker.report(j + 1, entry);
-            break;
+    by_columns::factor(worker, &a, &job.coefficients(me), &scratch)?;
+    let (columns, m, n) = (a.columns(), a.m(), job.options.unpadded.unwrap_or(a.n()));
+    for t in by_columns::panels(columns, m.min(n)) {
+        if worker.owns(columns, t) {
+            let (first, width) = (columns.tile(t).global.get(), columns.tile(t).width);
+            let count = width.min(m.min(n) - first);
+            let r = a.tile_column(t).sub(0, 0, first + count, count);
+            find_dependent(worker, r, first, (m, n))?;
         }
     }
     Ok(())
 }
 
-/// That, and the solutions.
-pub fn least_squares<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
-    triangle(job, worker)?;
-    if !job.has_copy(worker) {
-        return Ok(());
+/// R, to the results of all ranks.
+pub fn copy_triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    let a = job.factor(worker);
+    let columns = a.columns();
+    for t in owned_from(worker, columns, TileColumn::new(0)) {
+        let tile = columns.tile(t);
+        let r = job.result_of_rank(tile.rank, Kind::Upper);
+        let rows = r.rows();
+        let to = r.sub(0, tile.local.get(), rows, tile.width);
+        let (first, end) =
+            (tile.global.get().min(rows), (tile.global.get() + tile.width).min(rows));
+        worker.copy(a.tile_column(t).sub(0, 0, end, tile.width), to.sub(0, 0, end, tile.width));
+        // Fewer where the tile reaches beyond the last row.
+        let count = end - first;
+        worker.clear_outside(to.sub(first, 0, count, count), Triangle::Upper);
+        worker.clear(to.sub(end, 0, rows - end, tile.width));
     }
-    let ((stack, scratch), (_, n)) = (job.stacks(worker.worker()), job.shape_of_a());
-    let all = stack.triangle(scratch.own());
-    let z = all.sub(0, n, n, job.problem.rhs);
-    worker.trsm(Side::Left, all.sub(0, 0, n, n), Triangle::Upper, Op::None, z);
-    let to = job.result_block(worker.worker(), "x");
-    worker.copy(z, to);
     Ok(())
+}
+
+/// The first n columns of Q, to the results of all ranks.
+pub fn form<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    let (a, q, me) = (job.factor(worker), job.a(worker), worker.worker());
+    let scratch = job.scratch_of_qr(me);
+    worker.keep_subnormals(true);
+    triangles(worker, &a, job.coefficients(me).own(), &scratch)?;
+    form_in(worker, &a, &q, &scratch)
+}
+
+/// op(Q) B, op that of the call, or the adjoint for a solution.
+pub fn apply<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    let (a, me, rows) = (job.factor(worker), worker.worker(), job.problem.m);
+    let scratch = job.scratch_of_qr(me);
+    let op = if job.options.routine.has(SolveTriangle) { Op::Adjoint } else { job.options.op };
+    worker.keep_subnormals(true);
+    triangles(worker, &a, job.coefficients(me).own(), &scratch)?;
+    let own: Vec<Cells<T>> = match job.options.rhs {
+        Rhs::Columns => {
+            let part = |(rank, first, width)| job.x_block(rank).sub(0, first, rows, width);
+            job.groups(worker).into_iter().map(part).collect()
+        }
+        // Each rank has all columns, workers that share memory some.
+        Rhs::Replicated => {
+            let (x, k, workers) = (job.x_block(job.copy_of(me)), job.problem.rhs, worker.workers());
+            let end = |worker: usize| k * worker / workers;
+            let mine = if W::IS_RANK { 0..k } else { end(me)..end(me + 1) };
+            vec![x.sub(0, mine.start, rows, mine.len())]
+        }
+    };
+    apply_to(worker, &a, op, &own, &scratch)?;
+    worker.barrier()
+}
+
+/// R^-1 times the first n rows of B.
+pub fn solve_triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    let (whole, n, me) = (job.factor(worker), job.problem.n, worker.worker());
+    let (columns, square) = (whole.columns(), job.distribution_of_r());
+    let r = whole.first_rows(&square);
+    let triangular = Triangular { a: &r, triangle: Triangle::Upper, op: Op::None };
+    match job.options.rhs {
+        Rhs::Columns => {
+            for (rank, first, width) in job.groups(worker) {
+                triangular.solve_columns(worker, job.x_block(rank).sub(0, first, n, width))?;
+            }
+        }
+        Rhs::Replicated => {
+            let x = job.replicated(me, |rank| job.x_block(rank));
+            let x = x.part(|x| x.sub(0, 0, n, x.cols()));
+            triangular.solve_shared(worker, &x, &job.sums(me))?;
+            worker.all_gather(&x, columns, columns.each())?;
+        }
+    }
+    worker.barrier()
 }

@@ -5,6 +5,7 @@ use super::slot::{Kind, Signature, Slot};
 use super::stack;
 use crate::algorithms::condition::block;
 use crate::algorithms::lu::more_elements;
+use crate::algorithms::qr::by_columns;
 
 /// The factorisation that a routine makes or uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,14 +18,21 @@ pub enum Family {
     Residual,
     /// The routine finds a norm of A.
     Norm,
-    /// A = Q R, of a tall A.
+    /// A = Q R by columns.
     Qr,
+    /// The triangle R of a tall A by rows.
+    Tsqr,
 }
 
 impl Family {
     /// Whether the routine only reads the matrix, in place and in any storage.
     pub fn reads_only(self) -> bool {
-        matches!(self, Family::Triangular | Family::Residual | Family::Norm | Family::Qr)
+        matches!(self, Family::Triangular | Family::Residual | Family::Norm | Family::Tsqr)
+    }
+
+    /// Whether columns stay where the caller has them.
+    pub fn keeps_columns(self) -> bool {
+        self.reads_only() || self == Family::Qr
     }
 
     pub fn name(self) -> &'static str {
@@ -35,13 +43,15 @@ impl Family {
             Family::Residual => "residual",
             Family::Norm => "norm",
             Family::Qr => "qr",
+            Family::Tsqr => "tsqr",
         }
     }
 
     const fn requires(self) -> &'static [Requirement] {
         match self {
             Family::Norm => &[],
-            Family::Qr => &[Requirement::WholeRows, Requirement::Tall],
+            Family::Qr => &[Requirement::WholeColumnsOrSquare],
+            Family::Tsqr => &[Requirement::WholeRows, Requirement::Tall],
             _ => &[Requirement::Square, Requirement::WholeColumns],
         }
     }
@@ -86,7 +96,20 @@ pub enum Stage {
     Residual,
     /// The norm that the attribute names.
     AnyNorm,
-    /// The triangle R of A = Q R.
+    /// A = Q R, with its reflectors.
+    Geqrf,
+    /// R, out of the factor.
+    CopyTriangle,
+    /// Q, from its reflectors.
+    FormQ,
+    /// op(Q) X
+    ApplyQ,
+    /// R^-1 X
+    SolveTriangle,
+    /// norm1(R), and the condition of R in that norm.
+    TriangleNorm,
+    TriangleCondition,
+    /// The triangle R of A = Q R, by rows.
     Triangle,
     /// That, and the solutions that minimise |B - A X|.
     LeastSquares,
@@ -98,10 +121,14 @@ impl Stage {
         match self {
             Stage::Arrange => "arrange",
             Stage::Restore => "restore",
-            Stage::Norm | Stage::HermitianNorm | Stage::AnyNorm => "norm",
-            Stage::Potrf | Stage::Getrf => "factor",
+            Stage::Norm | Stage::HermitianNorm | Stage::AnyNorm | Stage::TriangleNorm => "norm",
+            Stage::Potrf | Stage::Getrf | Stage::Geqrf => "factor",
+            Stage::CopyTriangle => "copy",
+            Stage::FormQ => "form",
+            Stage::ApplyQ => "apply",
+            Stage::SolveTriangle => "substitute",
             Stage::CholeskySolve | Stage::LuSolve | Stage::TriangularSolve => "solve",
-            Stage::CholeskyCondition | Stage::LuCondition => "condition",
+            Stage::CholeskyCondition | Stage::LuCondition | Stage::TriangleCondition => "condition",
             Stage::CholeskyInverse | Stage::LuInverse => "invert",
             Stage::CholeskyDeterminant | Stage::LuDeterminant => "determinant",
             Stage::CholeskyTrace | Stage::LuTrace => "trace",
@@ -146,7 +173,9 @@ impl Stage {
             Stage::CholeskySolve | Stage::LuSolve | Stage::TriangularSolve => [0, sums],
             // Those and a tile.
             Stage::Residual => [0, sums + widest * widest],
-            Stage::CholeskyCondition | Stage::LuCondition => [n * block(n); 2],
+            Stage::CholeskyCondition | Stage::LuCondition | Stage::TriangleCondition => {
+                [n * block(n); 2]
+            }
             // A tile column.
             Stage::CholeskyInverse => [panel_rows(m) * widest, 0],
             Stage::LuInverse => {
@@ -154,6 +183,10 @@ impl Stage {
                 [panel_rows(m) * widest + more, 0]
             }
             Stage::CholeskyTrace | Stage::LuTrace => [0, n * group],
+            Stage::Geqrf | Stage::FormQ | Stage::ApplyQ => {
+                by_columns::elements((m, n), widest, is_rank)
+            }
+            Stage::SolveTriangle => [0, sums],
             // A has the smaller extent as columns.
             Stage::Triangle | Stage::LeastSquares => {
                 [0, stack::elements(m.min(n), rhs, m.max(n) / ranks, is_rank)]
@@ -224,7 +257,8 @@ impl SolverRoutine {
     }
 
     pub fn estimates_condition(&self) -> bool {
-        self.has(Stage::CholeskyCondition) || self.has(Stage::LuCondition)
+        let stages = [Stage::CholeskyCondition, Stage::LuCondition, Stage::TriangleCondition];
+        stages.into_iter().any(|stage| self.has(stage))
     }
 
     /// Whether workers copy groups of columns to scratch.

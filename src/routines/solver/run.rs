@@ -75,6 +75,7 @@ impl<T: Scalar> Job for Solver<T> {
                 self.share(Kind::Rhs)?;
             }
             self.share(Kind::Pivots)?;
+            self.share(Kind::Coefficients)?;
             self.share(Kind::Triangle)?;
             self.share(Kind::Solution)?;
         }
@@ -112,7 +113,7 @@ fn no_answer(routine: &SolverRoutine, info: i32) -> Error {
             format!("one whose leading minor of order {info} is not positive definite"),
         ),
         Family::Lu => ("nonsingular", format!("one whose pivot {info} is zero or not finite")),
-        Family::Qr => (
+        Family::Qr | Family::Tsqr => (
             "full-rank",
             format!("one whose column {info} depends on those before it, or is not finite"),
         ),

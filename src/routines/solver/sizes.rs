@@ -117,6 +117,7 @@ fn sums_of_worker(options: &Options, problem: &Problem) -> usize {
         true if options.sums_columns() => problem.n,
         true => problem.m,
         false if routine.has(Stage::HermitianNorm) => problem.m,
+        false if routine.has(Stage::TriangleNorm) => problem.n,
         false if routine.has(Stage::Norm) && of_transpose => problem.m,
         false => 0,
     }
@@ -148,7 +149,7 @@ impl Sizes {
         let Options { routine, storage, .. } = *options;
         // A matrix that is only read stays in place.
         let asked = options.mapping.unwrap_or(machine.mapping);
-        let mapping = if routine.family.reads_only() { Mapping::Block } else { asked };
+        let mapping = if routine.family.keeps_columns() { Mapping::Block } else { asked };
         let tile = options.tile.unwrap_or(machine.tile);
         let distribution = match grid.rows() {
             1 => Distribution::whole_columns((m, n), ranks, tile, mapping),
@@ -168,7 +169,7 @@ impl Sizes {
         // Where a worker is a rank, all ranks take part.
         // Each worker gets more rows than its triangle has.
         let parts = match routine.family {
-            Family::Qr => m.max(n) / (2 * m.min(n).max(1)),
+            Family::Tsqr => m.max(n) / (2 * m.min(n).max(1)),
             _ => columns.count(),
         };
         let workers = most_workers.min(parts.max(groups).max(machine.least).max(1));

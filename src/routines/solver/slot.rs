@@ -18,6 +18,10 @@ pub enum Kind {
     Residuals,
     /// The triangle R of A = Q R, on every device.
     Triangle,
+    /// The same by columns, or all columns of a wide R.
+    Upper,
+    /// Coefficients of reflectors.
+    Coefficients,
     /// Row interchanges, from 0 on.
     Pivots,
     /// LAPACK's `info`.
@@ -48,8 +52,9 @@ pub enum Extent {
     /// min(m, n)
     Least,
     K,
-    /// The rows of A on a device.
+    /// The rows, or the columns, of A on a device.
     Rows,
+    Columns,
 }
 
 impl Kind {
@@ -61,6 +66,8 @@ impl Kind {
             Kind::Aligned => "aligned",
             Kind::Solution => "solution",
             Kind::Triangle => "triangle",
+            Kind::Upper => "upper",
+            Kind::Coefficients => "coefficients",
             Kind::Pivots => "pivots",
             Kind::Info => "info",
             Kind::Norm | Kind::Rcond | Kind::Logdet => "real",
@@ -78,6 +85,7 @@ impl Kind {
         match self {
             Kind::Matrix | Kind::Factor | Kind::Rhs | Kind::Value => Element::OfA,
             Kind::Aligned | Kind::Solution | Kind::Triangle => Element::OfA,
+            Kind::Upper | Kind::Coefficients => Element::OfA,
             Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Residuals => Element::Real,
             Kind::Pivots | Kind::Info => Element::Int32,
         }
@@ -90,7 +98,8 @@ impl Kind {
             Kind::Aligned => &[Extent::Rows, Extent::K],
             Kind::Triangle => &[Extent::N, Extent::N],
             Kind::Residuals => &[Extent::K],
-            Kind::Pivots => &[Extent::Least],
+            Kind::Upper => &[Extent::Least, Extent::Columns],
+            Kind::Pivots | Kind::Coefficients => &[Extent::Least],
             Kind::Info | Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Value => &[],
         }
     }
@@ -104,6 +113,7 @@ impl Extent {
             Extent::Least => "min(m, n)",
             Extent::K => "k",
             Extent::Rows => "m / devices",
+            Extent::Columns => "n / devices",
         }
     }
 }

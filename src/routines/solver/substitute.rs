@@ -10,7 +10,7 @@ use crate::algorithms::triangular::Triangular;
 use crate::comm::Step;
 use crate::device::{Op, Triangle, Worker};
 use crate::layout::GlobalRow;
-use crate::matrix::{Blocks, Cells};
+use crate::matrix::{Blocks, Cells, DistMatrix};
 use crate::scalar::Scalar;
 
 impl<T: Scalar> Solver<T> {
@@ -34,7 +34,7 @@ impl<T: Scalar> Solver<T> {
                 // Every worker must read b before any worker overwrites it.
                 worker.barrier()?;
                 worker.keep_subnormals(solution_near_underflow::<T>(scale, rhs_scale));
-                self.solve_shared(worker, &x, &sums, sweeps, interchange)?;
+                self.solve_shared(worker, &self.a(worker), &x, &sums, sweeps, interchange)?;
             }
             Rhs::Columns => {
                 let a = self.a(worker);
@@ -75,22 +75,23 @@ impl<T: Scalar> Solver<T> {
         }
     }
 
-    /// Solves for x with all workers. Each then has the solution in its block; where workers share
-    /// memory, worker 0 has it.
+    /// Solves for x with all workers, by triangles of `a`. Each then has the solution in its block;
+    /// where workers share memory, worker 0 has it.
     pub(super) fn solve_shared(
         &self,
         worker: &mut impl Worker<T>,
+        a: &DistMatrix<T>,
         x: &Blocks<T>,
         sums: &Blocks<T>,
         sweeps: &[(Triangle, Op)],
         interchange: Option<Interchange>,
     ) -> Step {
-        let (a, interchanges) = (self.a(worker), self.has_copy(worker));
+        let interchanges = self.has_copy(worker);
         if interchanges {
             self.interchange(worker, x.own(), interchange, Interchange::Before);
         }
         for &(triangle, op) in sweeps {
-            Triangular { a: &a, triangle, op }.solve_shared(worker, x, sums)?;
+            Triangular { a, triangle, op }.solve_shared(worker, x, sums)?;
         }
         worker.all_gather(x, a.columns(), a.columns().each())?;
         if interchanges {

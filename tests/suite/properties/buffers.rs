@@ -87,6 +87,8 @@ fn expected(kind: Kind, case: &Case, tall: bool) -> Shape {
         Kind::Rhs | Kind::Solution => (vec![n, case.rhs], case.dtype),
         Kind::Aligned => (vec![local, case.rhs], case.dtype),
         Kind::Triangle => (vec![n, n], case.dtype),
+        Kind::Upper => (vec![n, local], case.dtype),
+        Kind::Coefficients => (vec![n], case.dtype),
         Kind::Residuals => (vec![case.rhs], case.dtype.real()),
         Kind::Pivots => (vec![n], DType::S32),
         Kind::Info => (vec![], DType::S32),

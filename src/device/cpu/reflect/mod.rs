@@ -5,11 +5,14 @@
 //! Reflector j has a one in row j of R and its other elements in C. So R changes only in the rows of
 //! the panel, and R below its diagonal is neither read nor written. Panels are halved down to
 //! leaves of a few columns (Elmroth and Gustavson, IBM J. Res. Dev. 44, 2000); all but the leaves is
-//! products.
+//! products. `panel.rs` does the same for a full panel, as in LAPACK's `geqrt`.
 
 mod columns;
+mod panel;
 #[cfg(test)]
 mod tests;
+
+pub use panel::factor as factor_panel;
 
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::reborrow::{Reborrow, ReborrowMut};
@@ -78,17 +81,13 @@ fn factor<T: Scalar>(
     factor(by, r1, c1.rb_mut(), t.rb_mut().submatrix_mut(0, 0, left, left), w);
     apply(by, c1.rb(), t.rb().submatrix(0, 0, left, left), r12, c2.rb_mut(), w);
     factor(by, r2, c2.rb_mut(), t.rb_mut().submatrix_mut(left, left, right, right), w);
-    // T12 = -T1 (V1^H V2) T2. The ones of V1 and V2 are in different rows.
+    // The ones of V1 and V2 are in different rows.
     let (x, y) = w.split_at_mut(left * right);
     let mut x = MatMut::from_column_major_slice_mut(x, left, right);
-    let mut y = MatMut::from_column_major_slice_mut(&mut y[..left * right], left, right);
+    let y = MatMut::from_column_major_slice_mut(&mut y[..left * right], left, right);
     x.fill(T::ZERO);
     by.product(x.rb_mut(), T::ONE, c1.rb(), Op::Adjoint, c2.rb());
-    let (t1, t12, _, t2) = t.split_at_mut(left, left);
-    let (upper, full) = (BlockStructure::TriangularUpper, BlockStructure::Rectangular);
-    let replace = Accum::Replace;
-    triangular::matmul(y.rb_mut(), full, replace, t1.rb(), upper, x.rb(), full, -T::ONE, Par::Seq);
-    triangular::matmul(t12, full, replace, y.rb(), full, t2.rb(), upper, T::ONE, Par::Seq);
+    join(t, x.rb(), y);
 }
 
 /// `[R; C] <- (I - V T^H V^H) [R; C]` for the rows of R where V has its ones. `w` has twice as many
@@ -110,19 +109,7 @@ fn apply<T: Scalar>(
     let mut y = MatMut::from_column_major_slice_mut(&mut y[..k * count], k, count);
     blas::copy(r.rb(), x.rb_mut());
     by.product(x.rb_mut(), T::ONE, v, Op::Adjoint, c.rb());
-    let (lower, full) = (BlockStructure::TriangularLower, BlockStructure::Rectangular);
-    let adjoint = t.adjoint();
-    triangular::matmul(
-        y.rb_mut(),
-        full,
-        Accum::Replace,
-        adjoint,
-        lower,
-        x.rb(),
-        full,
-        -T::ONE,
-        Par::Seq,
-    );
+    by_triangle(y.rb_mut(), t, Op::Adjoint, x.rb());
     blas::add(r.rb_mut(), y.rb());
     by.product(c, T::ONE, v, Op::None, y.rb());
 }
@@ -131,27 +118,68 @@ fn apply<T: Scalar>(
 fn leaf<T: Scalar>(mut r: MatMut<T>, mut c: MatMut<T>, mut t: MatMut<T>) {
     let k = r.ncols();
     for j in 0..k {
-        let Reflector { beta, tau, scale, dots } = reflector(r[(j, j)], c.rb_mut(), j);
-        r[(j, j)] = beta;
-        let mut by = [T::ZERO; LEAF];
-        by[0] = scale;
-        for i in j + 1..k {
-            // v^H [r_ij; c_i], with v = [1; scale c_j].
-            let product = r[(j, i)] + T::conj_impl(&scale) * dots[i];
-            let part = -(T::conj_impl(&tau) * product);
-            r[(j, i)] += part;
-            by[i - j] = part * scale;
+        reflect_columns(r.rb_mut().subrows_mut(j, 1), c.rb_mut(), j, t.rb_mut(), |_| T::ZERO);
+    }
+}
+
+/// Makes reflector j from column j, with its one in `row` and its other elements in `c`, and applies
+/// it to the columns after it. It also makes column j of T. `between` gives v_l^H v_j in the rows
+/// that are not in `c`, from `row`.
+fn reflect_columns<T: Scalar>(
+    mut row: MatMut<T>,
+    mut c: MatMut<T>,
+    j: usize,
+    mut t: MatMut<T>,
+    between: impl Fn(T) -> T,
+) {
+    let k = row.ncols();
+    let Reflector { beta, tau, scale, dots } = reflector(row[(0, j)], c.rb_mut(), j);
+    row[(0, j)] = beta;
+    let mut by = [T::ZERO; LEAF];
+    by[0] = scale;
+    for i in j + 1..k {
+        // v^H [row_i; c_i], with v = [1; scale c_j].
+        let product = row[(0, i)] + T::conj_impl(&scale) * dots[i];
+        let part = -(T::conj_impl(&tau) * product);
+        row[(0, i)] += part;
+        by[i - j] = part * scale;
+    }
+    columns::add_multiples(c.subcols_mut(j, k - j), &by);
+    // T_0j = -tau T (V^H v_j)
+    for i in 0..j {
+        let mut sum = T::ZERO;
+        for l in i..j {
+            let product = between(row[(0, l)]) + scale * T::conj_impl(&dots[l]);
+            sum += t[(i, l)] * product;
         }
-        columns::add_multiples(c.rb_mut().subcols_mut(j, k - j), &by);
-        // T_0j = -tau T (V^H v_j)
-        for i in 0..j {
-            let mut sum = T::ZERO;
-            for l in i..j {
-                sum += t[(i, l)] * (scale * T::conj_impl(&dots[l]));
-            }
-            t[(i, j)] = -(tau * sum);
+        t[(i, j)] = -(tau * sum);
+    }
+    t[(j, j)] = tau;
+}
+
+/// T12 = -T1 (V1^H V2) T2 for the product in `x`, with `y` as its scratch.
+fn join<T: Scalar>(t: MatMut<T>, x: MatRef<T>, mut y: MatMut<T>) {
+    let (t1, t12, _, t2) = t.split_at_mut(x.nrows(), x.nrows());
+    let (upper, full) = (BlockStructure::TriangularUpper, BlockStructure::Rectangular);
+    let replace = Accum::Replace;
+    triangular::matmul(y.rb_mut(), full, replace, t1.rb(), upper, x, full, -T::ONE, Par::Seq);
+    triangular::matmul(t12, full, replace, y.rb(), full, t2.rb(), upper, T::ONE, Par::Seq);
+}
+
+/// `Y <- -op(T) X`, op the adjoint or none.
+pub fn by_triangle<T: Scalar>(y: MatMut<T>, t: MatRef<T>, op: Op, x: MatRef<T>) {
+    let full = BlockStructure::Rectangular;
+    let (upper, lower) = (BlockStructure::TriangularUpper, BlockStructure::TriangularLower);
+    let replace = Accum::Replace;
+    match op {
+        Op::Adjoint => {
+            let t = t.adjoint();
+            triangular::matmul(y, full, replace, t, lower, x, full, -T::ONE, Par::Seq);
         }
-        t[(j, j)] = tau;
+        op => {
+            assert_eq!(op, Op::None, "T or its adjoint");
+            triangular::matmul(y, full, replace, t, upper, x, full, -T::ONE, Par::Seq);
+        }
     }
 }
 
@@ -209,7 +237,8 @@ fn reflector<T: Scalar>(alpha: T, mut c: MatMut<T>, j: usize) -> Reflector<T> {
 fn of_safe<T: Scalar>(alpha: T, squares: f64, dots: [T; LEAF]) -> Reflector<T> {
     let (re, im) = alpha.parts();
     let norm = (re * re + im * im + squares).sqrt();
-    let beta = if re > 0.0 { -norm } else { norm };
+    // LAPACK's sign, which a zero has, too.
+    let beta = if re < 0.0 { norm } else { -norm };
     let tau = T::of_parts((beta - re) / beta, -im / beta);
     let scale = T::ONE.divided_by(T::of_parts(re - beta, im));
     Reflector { beta: T::of_parts(beta, 0.0), tau, scale, dots }

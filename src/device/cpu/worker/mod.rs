@@ -1,5 +1,6 @@
 //! One worker of a call on CPU devices: a thread.
 
+mod reflect;
 mod update;
 
 use std::ops::Range;
@@ -16,10 +17,10 @@ use super::getrf::swap_rows;
 use super::norm;
 use super::panel::GroupPanel;
 use super::product::{self, Coefficients, Units};
-use super::reflect::{self, Products};
+use super::reflect::{Products, factor_panel, reduce};
 use super::sizes::{LINE, packed_elements, packed_rows, shared_elements, tile_elements};
 use crate::comm::{Comm, Communicator, Group, Members, Phase, Step};
-use crate::device::{Device, Moduli, Op, Side, Squares, Triangle, Update, Worker};
+use crate::device::{Device, Moduli, Op, Reflectors, Side, Squares, Triangle, Update, Worker};
 use crate::layout::{GlobalRow, TileColumn};
 use crate::log::{self, Event};
 use crate::matrix::{Cells, DistMatrix, Panel, Remote};
@@ -373,7 +374,31 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
 
     fn reduce(&mut self, a: Cells<T>, n: usize, room: Cells<T>) {
         let (r, c) = self.write(a).split_at_row_mut(n);
-        reflect::reduce(self, r, c, blas::column_mut(self.write(room), 0));
+        reduce(self, r, c, blas::column_mut(self.write(room), 0));
+    }
+
+    fn geqrf(&mut self, panel: Cells<T>, coefficients: Cells<T>, t: Cells<T>, room: Cells<T>) {
+        self.clear(t);
+        let (scratch, factor) = (self.write(room), self.write(t));
+        factor_panel(self, self.write(panel), factor, blas::column_mut(scratch, 0));
+        blas::copy(self.read(t.diagonal()), self.write(coefficients));
+    }
+
+    fn reflect<'c>(
+        &mut self,
+        by: Reflectors<T>,
+        op: Op,
+        targets: impl Iterator<Item = Cells<'c, T>>,
+        room: Cells<T>,
+    ) where
+        T: 'c,
+    {
+        self.reflect_all(by, op, targets, room);
+    }
+
+    fn make_unit_lower(&mut self, a: Cells<T>) {
+        blas::clear_outside(self.write(a), Triangle::Lower);
+        self.write(a.diagonal()).fill(T::ONE);
     }
 
     fn trsm(&mut self, side: Side, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {

@@ -1,7 +1,8 @@
 //! The algorithms' operations for a rank, as work for its streams.
 
 use super::*;
-use crate::device::Device as Kernels;
+use crate::device::reflectors::triangle_of;
+use crate::device::{Device as Kernels, Reflectors};
 
 impl Comm for CudaWorker<'_> {
     const IS_RANK: bool = true;
@@ -159,7 +160,7 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
             worker.identity(inverse)?;
             // Computes the transpose, then mirrors its triangle into place.
             worker.solve_left((a, Op::Transpose), triangle, inverse)?;
-            worker.reflect(inverse, worker.own(a), Some(triangle.is_lower()), false)
+            worker.mirror_block(inverse, worker.own(a), Some(triangle.is_lower()), false)
         });
     }
 
@@ -232,22 +233,8 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
 
     fn reduce(&mut self, a: Cells<T>, n: usize, room: Cells<T>) {
         self.give(|worker| {
-            // It reports nothing, so the place of a panel's interchanges serves.
-            let info = worker.scratch.panel_pivots;
-            let workspace =
-                Workspace { at: worker.scratch.solver, bytes: worker.scratch.needs.solver, info };
             let (a, room) = (worker.own(a), worker.own(room));
-            assert!(a.cols() <= room.rows(), "a coefficient for each column");
-            let (operand, shape) = (Form::of(a, Op::None).operand(), [a.rows(), a.cols()]);
-            {
-                let (solver, stream) = (&worker.libraries()?.solver, worker.stream());
-                let _entered = worker.device.enter()?;
-                solver.work_on(&worker.tools.solver, stream)?;
-                let (handle, coefficients) = (&mut worker.tools.solver, address(room));
-                // SAFETY: *memory* and *order* of both, promised to `CudaWorker::new`.
-                unsafe { solver.geqrf::<T>(handle, shape, operand, coefficients, workspace)? };
-            }
-            Ok(())
+            worker.factor_qr(a, room)
         });
         // The reflectors are there. B becomes a triangle as well, whose columns have the norms; a
         // number in B that is no finite one therefore spreads to the norms of later columns.
@@ -256,6 +243,18 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
         if all > n && rows > all {
             self.clear(a.sub(all, n, rows - all, all - n));
         }
+    }
+
+    fn geqrf(&mut self, panel: Cells<T>, coefficients: Cells<T>, t: Cells<T>, room: Cells<T>) {
+        self.give(|worker| worker.factor_qr(worker.own(panel), worker.own(coefficients)));
+        let k = panel.cols();
+        let by = Reflectors::of(self, panel, t, room.by_columns(k, k, k));
+        triangle_of(self, by, coefficients, room.rows_from(k * k));
+    }
+
+    fn make_unit_lower(&mut self, a: Cells<T>) {
+        self.clear_outside(a, Triangle::Lower);
+        self.give(|worker| worker.ones_on_diagonal(worker.own(a)));
     }
 
     fn trsm(&mut self, side: Side, a: Cells<T>, triangle: Triangle, op: Op, x: Cells<T>) {
@@ -300,7 +299,7 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
     fn mirror(&mut self, from: Cells<T>, to: Cells<T>, diagonal: bool, conjugated: bool) {
         self.give(|worker| {
             let (from, to) = (worker.own(from), worker.own(to));
-            worker.reflect(from, to, diagonal.then_some(true), conjugated)
+            worker.mirror_block(from, to, diagonal.then_some(true), conjugated)
         });
     }
 

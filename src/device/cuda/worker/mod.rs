@@ -39,6 +39,7 @@ pub mod columns;
 pub mod interchanges;
 mod operands;
 mod panels;
+mod reflectors;
 mod whole;
 
 use interchanges::Found;

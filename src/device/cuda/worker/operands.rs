@@ -140,11 +140,15 @@ impl CudaWorker<'_> {
     }
 
     /// Copies a block to one with the same storage order, or a column of any stride to one in one
-    /// piece.
+    /// piece, or back.
     pub(super) fn transfer<U>(&mut self, from: Cells<U>, to: Cells<U>) -> Result<()> {
-        let (from, mut to) = (Piece::of(from), Piece::of(to));
+        let (mut from, mut to) = (Piece::of(from), Piece::of(to));
         if to.height == 1 {
             to.lines.pitch = from.width;
+        } else if from.height == 1 {
+            assert_eq!(from.width, to.width * to.height, "lines of a copy");
+            let lines = Lines { pitch: to.width, ..from.lines };
+            from = Piece { lines, width: to.width, height: to.height, ..from };
         } else {
             assert_eq!(from.size(), to.size(), "lines of a copy");
         }
@@ -168,12 +172,12 @@ impl CudaWorker<'_> {
         if alike || from.rows() * from.cols() == 0 {
             return self.transfer(from, to);
         }
-        self.reflect(from.transposed(), to, None, false)
+        self.mirror_block(from.transposed(), to, None, false)
     }
 
     /// `to <- from^T`, or from^H. With `lower` it writes only the lower (or upper) triangle of
     /// `to`, and the diagonal is real if `conjugated`.
-    pub(super) fn reflect<T: Scalar>(
+    pub(super) fn mirror_block<T: Scalar>(
         &mut self,
         from: Cells<T>,
         to: Cells<T>,
@@ -344,6 +348,15 @@ impl CudaWorker<'_> {
         let Piece { lines, width, height, .. } = Piece::of(to);
         // SAFETY: this rank's scratch, promised to `CudaWorker::new`.
         unsafe { self.device.clear_lines(lines, width, height, self.stream())? };
+        self.ones_on_diagonal(to)
+    }
+
+    /// Writes ones on the diagonal of a block.
+    pub(super) fn ones_on_diagonal<T: Scalar>(&mut self, to: Cells<T>) -> Result<()> {
+        let size = size_of::<T>();
+        let diagonal = Lines { at: address(to), pitch: (to.col_stride() + 1) * size };
+        // SAFETY: *memory* and *order* of the operand, promised to `CudaWorker::new`.
+        unsafe { self.device.clear_lines(diagonal, size, to.cols(), self.stream())? };
         // Real parts of the diagonal, each as a column of one number.
         let words = size_of::<T>() / size_of::<T::Real>();
         let (name, one) = match T::DTYPE.real() {

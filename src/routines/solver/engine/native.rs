@@ -8,7 +8,7 @@ use crate::routines::solver::job::Solver;
 use crate::routines::solver::operands::Problem;
 use crate::routines::solver::options::Options;
 use crate::routines::solver::routine::Stage;
-use crate::routines::solver::{cholesky, lu, norm, qr, residual, trace, triangular};
+use crate::routines::solver::{cholesky, lu, norm, qr, residual, trace, triangular, tsqr};
 use crate::scalar::Scalar;
 use crate::settings::Float64;
 
@@ -67,8 +67,15 @@ impl<T: Scalar, W: Worker<T>> Performs<T, W> for Native {
             Stage::CheckDiagonal => job.check_diagonal(worker),
             Stage::Residual => residual::residual(job, worker),
             Stage::AnyNorm => norm::norm(job, worker),
-            Stage::Triangle => qr::triangle(job, worker),
-            Stage::LeastSquares => qr::least_squares(job, worker),
+            Stage::Geqrf => qr::factor(job, worker),
+            Stage::CopyTriangle => qr::copy_triangle(job, worker),
+            Stage::FormQ => qr::form(job, worker),
+            Stage::ApplyQ => qr::apply(job, worker),
+            Stage::SolveTriangle => qr::solve_triangle(job, worker),
+            Stage::TriangleNorm => qr::norm(job, worker),
+            Stage::TriangleCondition => qr::condition(job, worker),
+            Stage::Triangle => tsqr::triangle(job, worker),
+            Stage::LeastSquares => tsqr::least_squares(job, worker),
         }
     }
 }

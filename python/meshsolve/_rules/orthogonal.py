@@ -1,0 +1,170 @@
+"""Q and R of any matrix as one function, with its derivatives.
+
+For a tall A, with M = Q^H A' R^-1 and S = L - L^H, L the strict lower triangle of M and, if it is
+complex, the imaginary part of its diagonal:
+
+    Q' = A' R^-1 - Q (M - S)
+    R' = (M - S) R
+
+A wide A = [A1 A2] has the Q of A1, so Q' = Q S, and R' = Q^H A' - S R.
+
+Source: Walter and Lehmann, Algorithmic differentiation of linear algebra functions, 2012; Roberts
+and Roberts, QR and LQ decomposition matrix backpropagation algorithms, 2020.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy.linalg import solve_triangular
+from jax.sharding import AxisType, NamedSharding
+
+from meshsolve._execute import dispatch, eager
+from meshsolve._execute.placements import axes_of
+from meshsolve._execute.typed import replicated, resharded
+from meshsolve._library.ffi import Operation, operation
+from meshsolve._rules.derivatives import transposed, zero
+from meshsolve._rules.linear import triangle as part
+
+_FACTOR = ("factor", "coefficients", "info")
+
+
+def both(op: Operation, operands, own, signatures):
+    """(Q, R, info) of A, in place of the results of ``op``."""
+    (a,) = operands
+    if dispatch.executor(a) is not eager:
+        return reduced(op, a)
+    at = _placement(op, a, signatures)
+    storage = at.storage if at else "rows"
+    if storage == "rows" and a.shape[0] != a.shape[1]:
+        storage = "columns"
+    work, tau, info = _factor(op, operands, own, signatures)
+    q = _orthogonal(op, storage, work, tau, a.shape)
+    return q, _triangle(op, storage, work, tau, a.shape), info
+
+
+def triangle(op: Operation, operands, own, signatures):
+    """(R, info) of A. That of a tall A by rows is found in place."""
+    (a,) = operands
+    if dispatch.executor(a) is not eager:
+        return _r_of(op, a)
+    signature = signatures[0] if signatures else eager.signature(a)
+    if a.shape[0] > a.shape[1] and isinstance(signature.sharding, NamedSharding):
+        by_row, by_column = axes_of(signature.sharding.spec)
+        if by_row and not by_column:
+            return dispatch.call(operation("geqr", op.public), operands, own, signatures)
+    work, tau, info = _factor(op, operands, own, signatures)
+    return _triangle(op, "columns", work, tau, a.shape), info
+
+
+def _placement(op: Operation, a, signatures):
+    signature = signatures[0] if signatures else eager.signature(a)
+    return eager.placement_of(op.public, signature, op.divided(a.shape))
+
+
+def _factor(op: Operation, operands, own=(), signatures=()):
+    return dispatch.call(op._replace(results=_FACTOR), operands, own, signatures)
+
+
+def _triangle(op: Operation, storage: str, work, tau, shape):
+    """R of a matrix of this shape, from its factor."""
+    m, n = shape[0], op.order or shape[1]
+    (r,) = dispatch.call(operation("qr_triangle", op.public, storage=storage), (work, tau))
+    return leading(r, (min(m, n), n))
+
+
+def _orthogonal(op: Operation, storage: str, work, tau, shape):
+    """The first columns of Q, as many as R has rows, from the factor of a matrix of this shape."""
+    m, n = shape
+    if m >= n:
+        (q,) = dispatch.call(operation("orgqr", op.public, storage=storage), (work, tau))
+        return leading(q, (m, op.order or n))
+    unit = jnp.eye(m, min(m, op.order or n), dtype=work.dtype)
+    product = operation("ormqr", op.public, storage=storage)
+    return dispatch.call(product, (work, tau, unit), (False, False, True))[0]
+
+
+def leading(x, shape):
+    """The leading part of what a padded matrix gives."""
+    return x if x.shape == shape else dispatch.executor(x).cut(x, shape)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def reduced(op: Operation, a):
+    """(Q, R, info) of a traced A."""
+    work, tau, info = _factor(op, (a,))
+    q = _orthogonal(op, "columns", work, tau, a.shape)
+    return q, _triangle(op, "columns", work, tau, a.shape), info
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _r_of(op: Operation, a):
+    """(R, info) of a traced A."""
+    work, tau, info = _factor(op, (a,))
+    return _triangle(op, "columns", work, tau, a.shape), info
+
+
+@_r_of.defjvp
+def _(op: Operation, primals, tangents):
+    (_, r, info), (_, dr, dinfo) = jax.jvp(functools.partial(reduced, op), primals, tangents)
+    return (r, info), (dr, dinfo)
+
+
+@functools.partial(reduced.defjvp, symbolic_zeros=True)
+def _(op: Operation, primals, tangents):
+    (a,), (da,) = primals, tangents
+    q, r, info = reduced(op, a)
+    change = _of_tall if len(q) >= r.shape[1] else _of_wide
+    da = leading(da, (len(q), r.shape[1]))
+    return (q, r, info), (*change(op, q, r, da), zero(info))
+
+
+def _of_tall(op: Operation, q, r, da):
+    x = resharded(_divided(op, da, r), jax.typeof(q).sharding)
+    inner = _product(_adjoint(q), x, r)
+    skew = _skew(inner)
+    return x - _product(q, inner - skew, q), _product(inner - skew, r, r)
+
+
+def _of_wide(op: Operation, q, r, da):
+    m = r.shape[0]
+    product = _product(_adjoint(q), da, r)
+    first = resharded(replicated(r)[:, :m], jax.typeof(q).sharding)
+    inner = _divided(op, resharded(replicated(product)[:, :m], jax.typeof(q).sharding), first)
+    skew = _skew(inner)
+    return _product(q, skew, q), product - _product(skew, r, r)
+
+
+def _divided(op: Operation, x, r):
+    """X R^-1"""
+    if op.order:  # the devices do not divide R, so each solves
+        y = solve_triangular(replicated(r), _adjoint(replicated(x)), trans=2)
+        return resharded(_adjoint(y), jax.typeof(x).sharding)
+    solve = operation("trtrs", op.public, lower=False, trans=2)
+    return _adjoint(dispatch.linear(solve, r, _adjoint(x))[0], like=x)
+
+
+def _skew(x):
+    lower = part(x, lower=True, without_diagonal=True)
+    skew = lower - _adjoint(lower, like=x)
+    if jnp.iscomplexobj(x):
+        diagonal = resharded(jnp.eye(len(x), dtype=bool), jax.typeof(x).sharding)
+        turn = lax.complex(jnp.zeros_like(x.imag), x.imag)
+        skew = skew + lax.select(diagonal, turn, jnp.zeros_like(x))
+    return skew
+
+
+def _adjoint(x, like=None):
+    if like is None:
+        return x.conj().T
+    return transposed(x.conj(), jax.typeof(like).sharding)
+
+
+def _product(x, y, like):
+    """X Y; with Explicit axes in the sharding of an array of the same shape."""
+    sharding = jax.typeof(like).sharding
+    explicit = AxisType.Explicit in sharding.mesh.axis_types
+    axes = (((1,), (0,)), ((), ()))
+    out = sharding if explicit else None
+    return lax.dot_general(x, y, axes, precision="highest", out_sharding=out)

@@ -1,0 +1,195 @@
+//! A = Q R of a column-distributed matrix, right-looking. Tile columns A_k are distributed to
+//! workers; R and the reflectors V overwrite A.
+//!
+//! ```text
+//! for k:  A_k = Q_k R_kk,  Q_k = I - V_k T_k V_k^H     panel k, by its owner
+//!         A_j <- Q_k^H A_j  for all j > k              by the owner of j, k+1 first
+//! ```
+//! The owner of panel k+1 updates and factors it before the rest of its columns (lookahead 1).
+//! Nothing but panels makes workers wait: a finished panel never changes again.
+
+use std::ops::Range;
+
+use crate::algorithms::{owned_from, with_lookahead};
+use crate::comm::{Signal, Step};
+use crate::device::{Op, Reflectors, Worker};
+use crate::layout::{Column, GlobalRow, Partition, TileColumn};
+use crate::matrix::{Blocks, Cells, DistMatrix, Panel};
+use crate::scalar::Scalar;
+
+/// Columns of products with V for which a CPU worker has scratch, as a part of all, and a bound.
+const SHARE_OF_PRODUCTS: usize = 8;
+const MOST_PRODUCTS: usize = 1024;
+
+/// Elements of a [`Scratch`]: those for T, once in a memory, and those of each worker.
+pub fn elements((m, n): (usize, usize), widest: usize, is_rank: bool) -> [usize; 2] {
+    let products = (n / SHARE_OF_PRODUCTS).clamp(1, MOST_PRODUCTS).next_multiple_of(widest.max(1));
+    // A panel needs V's top again, and two squares for T.
+    let room = widest * (products + 2 * widest).max(3 * widest);
+    [widest * m.min(n), widest * widest + room * if is_rank { 2 } else { 1 }]
+}
+
+/// The scratch of a factorisation, and of its use.
+pub struct Scratch<'a, T> {
+    /// T of each panel, side by side, as every worker has them.
+    pub triangles: Blocks<'a, T>,
+    /// For the rows of V with its ones.
+    pub top: Cells<'a, T>,
+    /// For products with V, now and ahead.
+    pub rooms: [Cells<'a, T>; 2],
+}
+
+impl<'a, T: Scalar> Scratch<'a, T> {
+    /// `triangles` and `own` have the `elements` for A of m x n.
+    pub fn new(
+        (m, n): (usize, usize),
+        widest: usize,
+        triangles: &Blocks<'a, T>,
+        own: Cells<'a, T>,
+    ) -> Self {
+        let columns = m.min(n);
+        let (top, rooms) = (widest * widest, own.rows() - widest * widest);
+        let [_, one] = elements((m, n), widest, false);
+        let room = (one - top).min(rooms);
+        Scratch {
+            triangles: triangles.part(|all| all.by_columns(widest, columns, widest)),
+            top: own.sub(0, 0, top, 1),
+            // CPU workers do one thing after another.
+            rooms: [top, top + rooms - room].map(|first| own.sub(first, 0, room, 1)),
+        }
+    }
+
+    /// T of a panel whose reflectors begin in `rows`, as this worker has it.
+    pub(super) fn triangle(&self, rows: &Range<GlobalRow>) -> Cells<'a, T> {
+        let (first, k) = (rows.start.get(), rows.end - rows.start);
+        self.triangles.own().sub(0, first, k, k)
+    }
+
+    /// Receives T of a panel from its owner.
+    pub(super) fn receive<W: Worker<T>>(
+        &self,
+        worker: &mut W,
+        owner: usize,
+        rows: &Range<GlobalRow>,
+    ) {
+        let (first, k) = (rows.start.get(), rows.end - rows.start);
+        let there = self.triangles.part(|all| all.sub(0, first, k, k));
+        worker.receive(there.of(owner), there.own());
+    }
+
+    /// The reflectors of a panel, of which this worker has T.
+    pub(super) fn reflectors<'p, W: Worker<T>>(
+        &self,
+        worker: &mut W,
+        a: &DistMatrix<T>,
+        panel: &Panel<'p, T>,
+    ) -> Reflectors<'p, T>
+    where
+        'a: 'p,
+    {
+        let rows = reflected(a.columns(), panel.tile(), a.m());
+        let cells = panel.rows(rows.start..a.all_rows().end);
+        let k = rows.end - rows.start;
+        let top = self.top.sub(0, 0, k * k, 1).by_columns(k, k, k);
+        Reflectors::of(worker, cells.sub(0, 0, cells.rows(), k), self.triangle(&rows), top)
+    }
+}
+
+/// The tile columns with reflectors: those that begin above the last of m rows.
+pub fn panels(
+    columns: &Partition<Column>,
+    m: usize,
+) -> impl DoubleEndedIterator<Item = TileColumn> + Clone {
+    let count = columns.each().take_while(|&t| columns.tile(t).global.get() < m).count();
+    TileColumn::each(TileColumn::new(0)..TileColumn::new(count))
+}
+
+/// The rows in which the reflectors of a tile column have their ones.
+pub(super) fn reflected(columns: &Partition<Column>, t: TileColumn, m: usize) -> Range<GlobalRow> {
+    let rows = columns.tile(t).rows();
+    rows.start..rows.end.min(GlobalRow::new(m))
+}
+
+/// One worker's part. `coefficients` are those of the reflectors, as each worker has them; all have
+/// all of them at the end. All workers meet there.
+pub fn factor<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
+    a: &DistMatrix<T>,
+    coefficients: &Blocks<T>,
+    scratch: &Scratch<T>,
+) -> Step {
+    let (columns, m) = (a.columns(), a.m());
+    let announced = worker.phase(Signal::Panels);
+    let all = panels(columns, m);
+    let end = all.clone().last().map_or(TileColumn::new(0), |last| last + 1);
+    let own = |worker: &mut W, t: TileColumn| {
+        if t < end && worker.owns(columns, t) {
+            factor_panel(worker, a, t, coefficients.own(), scratch);
+            worker.announce(&announced, t.get() + 1);
+        }
+    };
+    own(worker, TileColumn::new(0));
+    for k in all.clone() {
+        let (owner, next) = (worker.owner(columns, k), k + 1);
+        worker.span("wait for panel", Some(k), |w| w.wait(&announced, owner, next.get()))?;
+        let rows = reflected(columns, k, m);
+        scratch.receive(worker, owner, &rows);
+        if next < columns.end() {
+            let panel = worker.broadcast(a, k, rows.start..a.all_rows().end)?;
+            let by = scratch.reflectors(worker, a, &panel);
+            let update = |worker: &mut W, targets: &[TileColumn], room| {
+                let targets = targets.iter().map(|&t| a.rows_of(t, rows.start..a.all_rows().end));
+                worker.span("update", Some(k), |w| w.reflect(by, Op::Adjoint, targets, room));
+            };
+            with_lookahead(
+                worker,
+                columns,
+                next,
+                |worker| {
+                    let room = scratch.rooms[usize::from(W::IS_RANK)];
+                    update(worker, &[next], room);
+                    own(worker, next);
+                    Ok(())
+                },
+                |worker| {
+                    let others: Vec<_> =
+                        owned_from(worker, columns, next).filter(|&t| t != next).collect();
+                    update(worker, &others, scratch.rooms[0]);
+                },
+            )?;
+        }
+        worker.progress(next.get(), end.get());
+    }
+    worker.barrier()?;
+    for k in all {
+        let rows = reflected(columns, k, m);
+        let there = coefficients.part(|all| all.matrix_rows(rows.clone()));
+        worker.receive(there.of(worker.owner(columns, k)), there.own());
+    }
+    // No coefficient changes before all have it.
+    if W::IS_RANK { worker.barrier() } else { Ok(()) }
+}
+
+fn factor_panel<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
+    a: &DistMatrix<T>,
+    t: TileColumn,
+    coefficients: Cells<T>,
+    scratch: &Scratch<T>,
+) {
+    let rows = reflected(a.columns(), t, a.m());
+    let (k, room) = (rows.end - rows.start, scratch.rooms[usize::from(W::IS_RANK)]);
+    let columns = a.rows_of(t, rows.start..a.all_rows().end);
+    let panel = columns.sub(0, 0, columns.rows(), k);
+    let triangle = scratch.triangle(&rows);
+    worker.span("geqrf panel", Some(t), |w| {
+        w.geqrf(panel, coefficients.matrix_rows(rows), triangle, room);
+        // The last panel of a wide matrix may have more columns than rows.
+        let rest = columns.sub(0, k, columns.rows(), columns.cols() - k);
+        if rest.cols() > 0 {
+            let top = room.by_columns(k, k, k);
+            let by = Reflectors::of(w, panel, triangle, top);
+            w.reflect(by, Op::Adjoint, std::iter::once(rest), room.rows_from(k * k));
+        }
+    });
+}

@@ -1,0 +1,131 @@
+//! Reflectors applied to tile columns, with both factors of all products packed.
+//!
+//! V is packed twice for all targets together, a block of rows at a time: its adjoint for the products
+//! V^H C, which are sums over rows, and V itself for the update. A target is read once for each.
+
+use super::CpuWorker;
+use crate::device::cpu::blas;
+use crate::device::cpu::product::{DEEPEST, Packed, Units, multiply};
+use crate::device::cpu::reflect::by_triangle;
+use crate::device::cpu::sizes::tile_elements;
+use crate::device::{Op, Reflectors, reflectors};
+use crate::matrix::Cells;
+use crate::scalar::Scalar;
+
+/// Fewer columns than this are products with a few vectors, which need no packing.
+const NARROWEST: usize = 8;
+
+impl<'a, T: Scalar> CpuWorker<'a, T> {
+    /// `Device::reflect`.
+    pub(super) fn reflect_all<'c>(
+        &mut self,
+        by: Reflectors<T>,
+        op: Op,
+        targets: impl Iterator<Item = Cells<'c, T>>,
+        room: Cells<T>,
+    ) where
+        T: 'c,
+    {
+        let (k, widest) = (by.count(), self.widest);
+        // At most as wide as a tile, for which packed tiles have room.
+        let pieces = targets.flat_map(|c| {
+            let starts = (0..c.cols()).step_by(widest.max(1));
+            starts.map(move |j| c.sub(0, j, c.rows(), widest.min(c.cols() - j)))
+        });
+        let pieces: Vec<_> = pieces.collect();
+        let is_fast = |c: &Cells<T>| c.row_stride() == 1 && c.cols() >= NARROWEST;
+        if pieces.is_empty() || k == 0 {
+            return;
+        }
+        // The last place is for T's product with one of them.
+        let of_room = (room.rows() / (k * widest)).saturating_sub(1);
+        let at_a_time = (self.tiles.rows() / tile_elements::<T>(widest)).min(of_room);
+        match self.units.filter(|_| at_a_time > 0 && pieces.iter().all(is_fast)) {
+            None => pieces.into_iter().for_each(|c| reflectors::apply(self, by, op, c, room)),
+            Some(units) => {
+                for some in pieces.chunks(at_a_time) {
+                    if self.comm.is_stopped() {
+                        return;
+                    }
+                    self.reflect_some(by, op, some, room, units);
+                }
+            }
+        }
+    }
+
+    fn reflect_some(
+        &mut self,
+        by: Reflectors<T>,
+        op: Op,
+        targets: &[Cells<T>],
+        room: Cells<T>,
+        units: Units,
+    ) {
+        let (k, size) = (by.count(), by.count() * self.widest);
+        let product = |i: usize| {
+            let cols = targets.get(i).map_or(self.widest, Cells::cols);
+            room.rows_from(i * size).by_columns(k, cols, k)
+        };
+        self.multiply_adjoint(by, targets, product, units);
+        let slots = blas::column_mut(self.write(self.tiles), 0);
+        let slots = slots.chunks_mut(tile_elements::<T>(self.widest));
+        let spare = product(targets.len());
+        let factors = targets.iter().enumerate().zip(slots).map(|((i, c), slot)| {
+            let y = spare.sub(0, 0, k, c.cols());
+            by_triangle(self.write(y), self.read(by.t), op, self.read(product(i)));
+            Packed::new(self.read(y.transposed()), false, units.cols, slot)
+        });
+        let factors: Vec<_> = factors.collect();
+        let memory = blas::column_mut(self.write(self.pack), 0);
+        let high = units.rows_in_cache::<T>(k).min(memory.len() / k / units.rows * units.rows);
+        for (v, first) in blocks(by, high) {
+            let v = Packed::new(self.read(v), false, units.rows, memory);
+            for (c, factor) in targets.iter().zip(&factors) {
+                let c = c.sub(first, 0, v.lines(), c.cols());
+                multiply(self.write(c), false, &v, 0, factor);
+            }
+        }
+    }
+
+    /// V^H C for each target.
+    fn multiply_adjoint<'r>(
+        &self,
+        by: Reflectors<T>,
+        targets: &[Cells<T>],
+        product: impl Fn(usize) -> Cells<'r, T>,
+        units: Units,
+    ) where
+        T: 'r,
+    {
+        let [of_v, of_c] =
+            [self.pack, self.tiles].map(|memory| blas::column_mut(self.write(memory), 0));
+        let lines =
+            [by.count().next_multiple_of(units.rows), self.widest.next_multiple_of(units.cols)];
+        let deep = DEEPEST.min(of_v.len() / lines[0]).min(of_c.len() / lines[1]);
+        for i in 0..targets.len() {
+            self.write(product(i)).fill(T::ZERO);
+        }
+        for (v, first) in blocks(by, deep) {
+            let rows = v.rows();
+            let v = Packed::new(self.read(v.transposed()), true, units.rows, of_v);
+            for (i, c) in targets.iter().enumerate() {
+                let c = self.read(c.sub(first, 0, rows, c.cols()).transposed());
+                let c = Packed::new(c, false, units.cols, of_c);
+                multiply(self.write(product(i)), false, &v, 0, &c);
+            }
+        }
+    }
+}
+
+/// Blocks of at most so many rows of V, and the first row of each.
+fn blocks<'c, T: Scalar>(
+    by: Reflectors<'c, T>,
+    most: usize,
+) -> impl Iterator<Item = (Cells<'c, T>, usize)> {
+    let of = move |part: Cells<'c, T>, top: usize| {
+        let starts = (0..part.rows()).step_by(most);
+        starts
+            .map(move |row| (part.sub(row, 0, most.min(part.rows() - row), part.cols()), top + row))
+    };
+    of(by.top, 0).chain(of(by.below, by.top.rows()))
+}

@@ -1,0 +1,122 @@
+//! Least squares of a tall matrix by its triangle R. It moves and writes nothing of the matrix.
+//!
+//! info = i > 0 reports that column i depends on the columns before it, or is not finite: |R_ii| is at
+//! most min(m, n sqrt(m)) eps times the column's norm. Solutions and residuals are then NaN.
+
+use super::dependent::find_dependent;
+use super::job::Solver;
+use super::routine::{Family, SolverRoutine, Stage};
+use super::slot::{A, INFO, Kind, Slot, slot};
+use super::stack::elements as stack_elements;
+use crate::algorithms::qr::by_rows::{Lines, Stack, reduce};
+use crate::comm::Step;
+use crate::device::{Op, Side, Triangle, Worker};
+use crate::matrix::Blocks;
+use crate::scalar::Scalar;
+
+const B: Slot = slot("b", Kind::Aligned);
+const R: Slot = slot("r", Kind::Triangle);
+const X: Slot = slot("x", Kind::Solution);
+const RESIDUALS: Slot = slot("residuals", Kind::Residuals);
+
+pub static ROUTINES: [SolverRoutine; 2] = [
+    SolverRoutine::new(
+        Family::Tsqr,
+        "gels",
+        "minimise |B - A X| for a tall A by rows, and the triangle R of A = Q R",
+        &[A, B],
+        &[X, RESIDUALS, R, INFO],
+        &[],
+        &[Stage::LeastSquares],
+    ),
+    SolverRoutine::new(
+        Family::Tsqr,
+        "geqr",
+        "the triangle R of A = Q R, for a tall A by rows",
+        &[A],
+        &[R, INFO],
+        &[],
+        &[Stage::Triangle],
+    ),
+];
+
+impl<T: Scalar> Solver<T> {
+    /// m and n of A, not of the solver's matrix.
+    pub(super) fn shape_of_a(&self) -> (usize, usize) {
+        let (m, n) = (self.problem.m, self.problem.n);
+        if self.options.storage.is_transpose() { (n, m) } else { (m, n) }
+    }
+
+    /// The scratch of every worker.
+    fn stacks(&self, me: usize) -> (Stack, Blocks<'_, T>) {
+        let ((m, n), k, is_rank) = (self.shape_of_a(), self.problem.rhs, self.sizes.is_rank);
+        let rows = m / self.problem.ranks();
+        let each = stack_elements(n, k, rows, is_rank);
+        (Stack::new(n, k, rows, is_rank), self.own_blocks(me, 0, each))
+    }
+
+    /// A worker's rows of A and B: those of its rank, or a share of all.
+    fn lines<W: Worker<T>>(&self, worker: &W) -> Vec<Lines<'_, T>> {
+        let (index, workers) = (worker.worker(), worker.workers());
+        let (a, ranks) = (self.a(worker), self.problem.ranks());
+        let each = self.shape_of_a().0 / ranks;
+        let mine = match W::IS_RANK {
+            true => index * each..(index + 1) * each,
+            false => {
+                let end = |worker: usize| {
+                    (each as u128 * ranks as u128 * worker as u128 / workers as u128) as usize
+                };
+                end(index)..end(index + 1)
+            }
+        };
+        let of_rank = |rank: usize| {
+            let within = |row: usize| row.clamp(rank * each, (rank + 1) * each) - rank * each;
+            let (first, rows) = (within(mine.start), within(mine.end) - within(mine.start));
+            if rows == 0 {
+                return None;
+            }
+            let shard = a.shard(rank);
+            let columns =
+                if self.options.storage.is_transpose() { shard } else { shard.transposed() };
+            let b = match self.problem.rhs {
+                0 => columns.transposed().sub(first, 0, rows, 0),
+                _ => self.operand_block(rank, "b").sub(first, 0, rows, self.problem.rhs),
+            };
+            Some(Lines { a: columns.sub(0, first, columns.rows(), rows), b })
+        };
+        (0..ranks).filter_map(of_rank).collect()
+    }
+}
+
+/// The triangle R, to the results of each rank or of the first one. Residuals are found on the way.
+pub fn triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    let ((stack, scratch), (m, n)) = (job.stacks(worker.worker()), job.shape_of_a());
+    worker.keep_subnormals(true);
+    let lines = job.lines(worker);
+    let squares = reduce(worker, lines.into_iter(), &scratch, stack)?;
+    if !job.has_copy(worker) {
+        return Ok(());
+    }
+    // Every rank has found the same.
+    job.found().residuals = squares.into_iter().map(|sum| sum.root().powi(2)).collect();
+    let r = stack.triangle(scratch.own()).sub(0, 0, n, n);
+    find_dependent(worker, r, 0, (m, n))?;
+    let to = job.result_block(worker.worker(), "r");
+    worker.copy(r, to);
+    Ok(())
+}
+
+/// That, and the solutions.
+pub fn least_squares<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    triangle(job, worker)?;
+    if !job.has_copy(worker) {
+        return Ok(());
+    }
+    let ((stack, scratch), (_, n)) = (job.stacks(worker.worker()), job.shape_of_a());
+    let all = stack.triangle(scratch.own());
+    let z = all.sub(0, n, n, job.problem.rhs);
+    worker.trsm(Side::Left, all.sub(0, 0, n, n), Triangle::Upper, Op::None, z);
+    let to = job.result_block(worker.worker(), "x");
+    worker.copy(z, to);
+    Ok(())
+}

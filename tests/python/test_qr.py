@@ -1,0 +1,248 @@
+"""qr: factors of any shape, their methods, derivatives and batches, for every way of calling."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+from jax.experimental.layout import Format, Layout
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import meshsolve as ms
+from helpers import DTYPES, mesh_of, mesh_set, normal
+
+ORDER = (2, 0, 3, 1)
+SHAPES = [(24, 8), (16, 16), (8, 24), (4, 4), (5, 4)]
+SPECS = [P(None, "x"), P("x", None), P()]
+
+
+def matrix(shape, dtype=np.float64):
+    return normal(np.random.default_rng(sum(shape)), shape, dtype)
+
+
+def eps_of(x):
+    return np.finfo(x.dtype).eps
+
+
+def assert_factors(q, r, a, same_signs=True):
+    """The ratios of LAPACK's tests, and LAPACK's Q and R."""
+    q, r, a = map(np.asarray, (q, r, a))
+    (m, n), least = a.shape, min(a.shape)
+    eps = eps_of(a) * max(m, n)
+    assert q.shape == (m, least) and r.shape == (least, n)
+    assert np.all(np.tril(r, -1) == 0)
+    assert np.linalg.norm(q @ r - a, 1) <= 10 * eps * np.linalg.norm(a, 1)
+    assert np.linalg.norm(q.conj().T @ q - np.eye(least), 1) <= 10 * eps
+    if same_signs:
+        expected = scipy.linalg.qr(a, mode="r")[0][:least]
+        assert np.abs(expected - r).max() <= 1e3 * eps * np.abs(a).max()
+
+
+def put(a, mesh, spec):
+    """A in a sharding, if it can have that."""
+    for size, entry in zip(a.shape, tuple(spec) + (None,) * 2, strict=False):
+        if entry is not None and size % mesh.size:
+            return None
+    return jax.device_put(a, NamedSharding(mesh, spec))
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_factors_wherever_a_is(shape, dtype, kind):
+    a, mesh = matrix(shape, dtype), mesh_of(ORDER, kind)
+    for spec in SPECS:
+        if (given := put(a, mesh, spec)) is None:
+            continue
+        q, r = ms.qr(given)
+        assert q.dtype == r.dtype == dtype
+        assert_factors(q, r, a)
+        if q.shape == a.shape:
+            assert q.sharding.is_equivalent_to(given.sharding, 2)
+        q, r = jax.jit(ms.qr)(given)
+        assert_factors(q, r, a)
+        alone = ms.qr(given, "r")
+        np.testing.assert_allclose(np.abs(alone), np.abs(r), atol=1e3 * eps_of(a))
+        with mesh_set(mesh):
+            assert_factors(*jax.jit(ms.qr)(given), a)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [*SHAPES, (9, 5), (5, 9), (3, 2), (7, 1), (1, 6)])
+def test_one_device_and_numpy_with_a_mesh(shape, dtype):
+    a, mesh = matrix(shape, dtype), mesh_of(ORDER)
+    assert_factors(*ms.qr(jnp.asarray(a)), a)
+    assert_factors(*ms.qr(a), a)
+    assert_factors(*ms.qr(a, mesh=mesh), a)
+    assert_factors(*jax.jit(lambda a: ms.qr(a, mesh=mesh))(a), a)
+    r = ms.qr(a, "r", mesh=mesh)
+    np.testing.assert_allclose(r, ms.qr(a).R, atol=1e3 * eps_of(a))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(24, 8), (16, 16), (8, 24)])
+def test_a_factor_applies_its_q(shape, dtype):
+    a, mesh = matrix(shape, dtype), mesh_of(ORDER)
+    (m, n), rng = shape, np.random.default_rng(3)
+    tolerance = 100 * m * eps_of(a)
+    places = [put(a, mesh, spec) for spec in SPECS]
+    column_major = Format(Layout((1, 0)), NamedSharding(mesh, P(None, "x")))
+    for given in (*places, jax.device_put(a, column_major), a):
+        factor = ms.qr(given, "raw")
+        q, r = ms.qr(a)
+        work, tau = scipy.linalg.qr(a, mode="raw")[0]
+        found = np.asarray(factor.work if factor.storage == "column-major" else factor.work.T)
+        np.testing.assert_allclose(found, work, atol=tolerance * np.abs(a).max())
+        np.testing.assert_allclose(factor.tau, tau, atol=tolerance)
+        np.testing.assert_allclose(factor.r, r, atol=tolerance)
+        np.testing.assert_allclose(factor.q, q, atol=tolerance)
+        assert int(factor.info) == 0
+        for columns in ((), (1,), (3,), (33,), (40,)):
+            x = normal(rng, (m, *columns), dtype)
+            there = factor.apply_q(x)
+            assert there.shape == x.shape
+            np.testing.assert_allclose(factor.apply_qt(there), x, atol=tolerance)
+            first = np.asarray(factor.apply_qt(x))[: q.shape[1]]
+            np.testing.assert_allclose(first, np.asarray(q).conj().T @ x, atol=tolerance)
+            if m >= n:
+                expected = np.linalg.lstsq(a, x)[0]
+                np.testing.assert_allclose(factor.solve(x), expected, atol=1e3 * tolerance)
+        if m >= n:
+            condition = np.linalg.cond(np.asarray(r), 1)
+            assert condition / 3 <= 1 / factor.rcond <= condition * 1.01
+        inside = jax.jit(lambda f, x: f.apply_q(f.apply_qt(x)))(factor, x)
+        np.testing.assert_allclose(inside, x, atol=tolerance)
+
+
+@pytest.mark.parametrize("shape", [(9, 5), (5, 9), (5, 5)])
+def test_a_factor_that_was_padded(shape):
+    a, mesh = matrix(shape), mesh_of(ORDER)
+    factor = ms.qr(a, "raw", mesh=mesh)
+    assert (factor.m, factor.n) == shape and factor.work.shape[0] % 4 == 0
+    assert_factors(factor.q, factor.r, a)
+    x = np.arange(1.0, 1.0 + shape[0])
+    np.testing.assert_allclose(factor.apply_qt(factor.apply_q(x)), x, atol=1e-12)
+    assert int(factor.info) == 0
+    assert int(ms.qr(np.ones((9, 5)), "raw", mesh=mesh).info) == 2
+    if shape[0] >= shape[1]:
+        np.testing.assert_allclose(factor.solve(x), np.linalg.lstsq(a, x)[0], atol=1e-11)
+        assert 0.3 <= 1 / factor.rcond / np.linalg.cond(factor.r, 1) <= 1.01
+
+
+def test_derivatives_where_a_is_padded():
+    mesh = mesh_of(ORDER)
+    number = lambda qr: lambda a: jnp.sum(qr(a)[1] ** 3) + jnp.sum(qr(a)[0][2] ** 2)  # noqa: E731
+    for shape in ((9, 5), (5, 9)):
+        a = matrix(shape)
+        found = jax.jit(jax.grad(number(lambda a: ms.qr(a, mesh=mesh))))(a)
+        np.testing.assert_allclose(found, jax.grad(number(jnp.linalg.qr))(a), atol=1e-10)
+
+
+def test_a_donated_matrix_becomes_the_factor():
+    mesh = mesh_of(ORDER)
+    given = put(matrix((24, 8)), mesh, P(None, "x"))
+    ms.qr(given)
+    assert not given.is_deleted()
+    ms.qr(given, overwrite_a=True)
+    assert given.is_deleted()
+
+
+def test_dependent_columns_are_reported():
+    a = matrix((24, 8))
+    a[:, 5] = a[:, 1] - a[:, 2]
+    given = put(a, mesh_of(ORDER), P(None, "x"))
+    factor = ms.qr(given, "raw")
+    assert int(factor.info) == 6
+    assert np.isnan(factor.solve(np.ones(24))).all()
+    assert factor.rcond == 0
+    assert_factors(*ms.qr(given), a, same_signs=False)
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("shape", [(24, 8), (8, 8), (8, 24)])
+def test_derivatives_are_those_of_jnp(shape, dtype, kind):
+    a, mesh = matrix(shape, dtype), mesh_of(ORDER, kind)
+    change = normal(np.random.default_rng(7), shape, dtype)
+    weights = [
+        normal(np.random.default_rng(s), s_, dtype)
+        for s, s_ in ((1, (shape[0], min(shape))), (2, (min(shape), shape[1])))
+    ]
+
+    def number(qr):
+        def of(a):
+            q, r = qr(a)
+            return jnp.sum((q * weights[0]).real ** 2) + jnp.sum((r * weights[1]).real ** 3)
+
+        return of
+
+    ours, theirs = number(ms.qr), number(jnp.linalg.qr)
+    for spec in SPECS:
+        given, moved = put(a, mesh, spec), put(change, mesh, spec)
+        with mesh_set(mesh):
+            for run in (lambda f: f, jax.jit):
+                found = run(jax.grad(ours))(given)
+                np.testing.assert_allclose(found, jax.grad(theirs)(a), rtol=1e-9, atol=1e-9)
+                found = run(lambda a, t: jax.jvp(ours, (a,), (t,))[1])(given, moved)
+                expected = jax.jvp(theirs, (a,), (change,))[1]
+                np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_second_derivatives():
+    a, mesh = matrix((6, 4)), mesh_of(ORDER)
+    given = put(a, mesh, P(None, "x"))
+
+    def number(qr):
+        return lambda a: jnp.sum(qr(a)[1][0] ** 3) + jnp.sum(qr(a)[0][2] ** 2)
+
+    found = jax.jit(jax.hessian(number(ms.qr)))(given)
+    np.testing.assert_allclose(found, jax.hessian(number(jnp.linalg.qr))(a), atol=1e-9)
+
+
+def test_batches_go_one_after_another():
+    a, mesh = np.stack([matrix((8, 4)) + i for i in range(3)]), mesh_of(ORDER)
+    for given in (a, jax.device_put(a, NamedSharding(mesh, P(None, None, "x")))):
+        for q, r in (ms.qr(given), jax.vmap(ms.qr)(given), jax.jit(jax.vmap(ms.qr))(given)):
+            for i in range(3):
+                assert_factors(q[i], r[i], a[i])
+        factors = jax.vmap(lambda a: ms.qr(a, "raw"))(given)
+        x = jax.vmap(lambda f: f.solve(jnp.ones(8)))(factors)
+        np.testing.assert_allclose(x[1], np.linalg.lstsq(a[1], np.ones(8))[0], atol=1e-10)
+
+
+def test_matrices_of_nothing():
+    for shape in ((0, 0), (4, 0), (0, 4)):
+        q, r = ms.qr(np.zeros(shape))
+        least = min(shape)
+        assert q.shape == (shape[0], least) and r.shape == (least, shape[1])
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: ms.qr(np.eye(3), "full"), 'mode: expected "reduced", "r" or "raw", got \'full\''),
+        (lambda: ms.qr(np.ones(3)), r"a: expected a matrix \[m, n\], or a batch of them, got"),
+        (lambda: ms.qr(np.ones((2, 3)), "raw").solve(np.ones(2)), "at least as many rows as col"),
+        (
+            lambda: ms.qr(np.eye(3), "raw").apply_q(np.ones(4)),
+            r"x: expected shape \[3\] or \[3, k\]",
+        ),
+        (lambda: ms.qr(np.ones((4, 3), bool) > 0, mesh=3), "mesh: expected a jax.sharding.Mesh"),
+        (
+            lambda: jax.grad(lambda a: ms.qr(a, "raw").apply_q(np.ones(3)).sum())(np.eye(3)),
+            r"request for a derivative; use qr\(a\) or lstsq\(a, b\)",
+        ),
+    ],
+)
+def test_messages(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()
+
+
+def test_columns_that_the_devices_do_not_divide():
+    given = put(matrix((8, 6)), mesh_of(ORDER), P("x", None))
+    with pytest.raises(ValueError, match=r"expected n divisible by the 4 devices.*give mesh="):
+        ms.qr(given)
+    assert_factors(*ms.qr(given, mesh=mesh_of(ORDER)), np.asarray(given))

@@ -1,0 +1,186 @@
+//! `gels` and `geqr` as call sites: tall matrices by rows, on any number of devices.
+
+use crate::common::case::{Place, call, run};
+use crate::common::{Map, at as array, buffer, int_scalar, random, unit};
+use faer::Mat;
+use meshsolve::layout::Storage;
+use meshsolve::scalar::{DType, Scalar};
+
+/// What the routines give on one rank.
+#[derive(Clone)]
+struct Answer<T> {
+    x: Mat<T>,
+    residuals: Vec<f64>,
+    r: Mat<T>,
+    info: i32,
+}
+
+/// Runs `gels`, or `geqr` without right-hand sides; all ranks must have the same.
+fn answer<T: Scalar>(
+    at: Place,
+    ranks: usize,
+    (name, storage): (&str, Storage),
+    a: &Mat<T>,
+    b: &Mat<T>,
+) -> Answer<T> {
+    let ((m, n), k) = (a.shape(), b.ncols());
+    let rows = m / ranks;
+    let by_rows = |a: &Mat<T>, rank: usize| -> Vec<T> {
+        let n = a.ncols();
+        (0..rows * n).map(|e| a[(rank * rows + e / n, e % n)]).collect()
+    };
+    let of_a = |rank| match storage {
+        Storage::ColumnMajor => (0..rows * n).map(|e| a[(e % rows, e / rows)]).collect(),
+        _ => by_rows(a, rank),
+    };
+    let mut shards: Vec<Vec<T>> = (0..ranks).map(of_a).collect();
+    let mut sides: Vec<Vec<T>> = (0..ranks).map(|rank| by_rows(b, rank)).collect();
+    let kept = shards.clone();
+    let (mut x, mut r) = (vec![vec![T::NAN; n * k]; ranks], vec![vec![T::NAN; n * n]; ranks]);
+    let (mut residuals, mut infos) = (vec![vec![-1.0f64; k]; ranks], vec![-1; ranks]);
+    let routine = if k > 0 { "gels" } else { "geqr" };
+    let map = Map::routine(routine, ranks).text("storage", name).int("tile", 3);
+    run(at, &map, ranks, |rank| {
+        let mut args = vec![buffer(&mut shards[rank], &[rows, n])];
+        let of_r = buffer(&mut r[rank], &[n, n]);
+        let mut rets = vec![of_r, int_scalar(&mut infos[rank])];
+        if k > 0 {
+            args.push(buffer(&mut sides[rank], &[rows, k]));
+            let squares = array(residuals[rank].as_mut_ptr(), T::DTYPE.real(), &[k]);
+            rets.splice(0..0, [buffer(&mut x[rank], &[n, k]), squares]);
+        }
+        call(rank, args, rets)
+    });
+    let bits = |m: &[Vec<T>]| format!("{m:?}");
+    assert_eq!(bits(&shards), bits(&kept), "only read");
+    for rank in 1..ranks {
+        assert_eq!(bits(&[x[rank].clone(), r[rank].clone()]), bits(&[x[0].clone(), r[0].clone()]));
+        assert!(infos[rank] == infos[0], "info of all ranks");
+    }
+    let real = |i: usize| match T::DTYPE.real() {
+        DType::F32 => f64::from(bytemuck::cast_slice::<_, f32>(&residuals[0])[i]),
+        _ => residuals[0][i],
+    };
+    Answer {
+        x: Mat::from_fn(n, k, |i, j| x[0][i * k + j]),
+        residuals: (0..k).map(real).collect(),
+        r: Mat::from_fn(n, n, |i, j| r[0][i * n + j]),
+        info: infos[0],
+    }
+}
+
+/// The matrices, by ranks, with their storages: what is by columns is on one device.
+fn cases(at: Place) -> impl Iterator<Item = (usize, (&'static str, Storage))> {
+    let most = if at.is_some() { 3 } else { 8 };
+    [1, 2, 3, 8].into_iter().filter(move |&ranks| ranks <= most).flat_map(|ranks| {
+        let kept = move |(_, storage): &(&str, Storage)| ranks == 1 || *storage == Storage::Rows;
+        Storage::ALL.into_iter().filter(kept).map(move |storage| (ranks, storage))
+    })
+}
+
+/// |x^H y| for columns of matrices, over their norms.
+fn product<T: Scalar>(x: &Mat<T>, i: usize, y: &Mat<T>, j: usize) -> T {
+    (0..x.nrows()).fold(T::ZERO, |sum, l| sum + T::conj_impl(&x[(l, i)]) * y[(l, j)])
+}
+
+fn norm<T: Scalar>(x: &Mat<T>, j: usize) -> f64 {
+    product(x, j, x, j).modulus().sqrt()
+}
+
+fn minus<T: Scalar>(b: &Mat<T>, a: &Mat<T>, x: &Mat<T>) -> Mat<T> {
+    Mat::from_fn(b.nrows(), b.ncols(), |i, j| {
+        (0..a.ncols()).fold(b[(i, j)], |sum, l| sum + -(a[(i, l)] * x[(l, j)]))
+    })
+}
+
+fn check<T: Scalar>(a: &Mat<T>, b: &Mat<T>, found: &Answer<T>, what: &str) {
+    let ((m, n), u) = (a.shape(), unit::<T>());
+    let bar = 10.0 * m.max(n) as f64 * u;
+    assert_eq!(found.info, 0, "{what}");
+    for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+        if i > j {
+            assert!(found.r[(i, j)] == T::ZERO, "{what}: a triangle");
+        }
+        let there = product(&found.r, i, &found.r, j) + -product(a, i, a, j);
+        let size = norm(a, i) * norm(a, j);
+        assert!(there.modulus() <= bar * size, "{what}: R^H R at ({i}, {j})");
+    }
+    let r = minus(b, a, &found.x);
+    for j in 0..b.ncols() {
+        let size = (0..n).fold(norm(b, j), |size, i| size + norm(a, i) * found.x[(i, j)].modulus());
+        for i in 0..n {
+            let there = product(a, i, &r, j).modulus();
+            assert!(
+                there <= bar * norm(a, i) * size,
+                "{what}: normal equation {i} of {j}: {there}"
+            );
+        }
+        let (got, exact) = (found.residuals[j].sqrt(), norm(&r, j));
+        assert!((got - exact).abs() <= bar * size, "{what}: residual {j}: {got} and not {exact}");
+    }
+}
+
+pub fn least_squares_of_tall_matrices<T: Scalar>(at: Place) {
+    for (ranks, storage) in cases(at) {
+        // Narrower than a leaf, a panel and more; as many rows as columns; chunks and their rests.
+        let shapes = match at {
+            Some(_) => &[(3, 1, 1), (9, 4, 2), (10, 10, 0)][..],
+            None => &[(1, 1, 1), (9, 4, 2), (5, 5, 1), (40, 12, 0), (90, 70, 5), (700, 33, 3)],
+        };
+        for &(m, n, k) in shapes {
+            let m = m.max(n) * ranks;
+            let (a, b) = (random::<T>(m, n, 3), random::<T>(m, k, 5));
+            let what = format!("{} {m} x {n}, {k} on {ranks} {storage:?}", T::DTYPE.name());
+            check(&a, &b, &answer(at, ranks, storage, &a, &b), &what);
+            let again = answer(at, ranks, storage, &a, &b);
+            let first = answer(at, ranks, storage, &a, &b);
+            assert_eq!(format!("{:?}", (again.x, again.r)), format!("{:?}", (first.x, first.r)));
+        }
+    }
+}
+
+pub fn columns_that_depend_on_others(at: Place) {
+    let (m, n) = (24, 5);
+    for (ranks, storage) in cases(at) {
+        let free = random::<f64>(m, n, 9);
+        let b = random::<f64>(m, 2, 7);
+        let zero = Mat::from_fn(m, n, |i, j| if j == 3 { 0.0 } else { free[(i, j)] });
+        let equal = Mat::from_fn(m, n, |i, j| free[(i, if j == 3 { 1 } else { j })]);
+        let rank_1 = Mat::from_fn(m, n, |i, j| free[(i, 0)] * (j + 1) as f64);
+        for (a, info) in [(zero, 4), (equal, 4), (rank_1, 2)] {
+            let found = answer(at, ranks, storage, &a, &b);
+            assert_eq!(found.info, info, "{ranks} {storage:?}");
+            let unknown = found.x.col_iter().flat_map(|x| x.iter().copied().collect::<Vec<_>>());
+            let unknown: Vec<f64> = unknown.chain(found.residuals).collect();
+            assert!(unknown.len() == 12 && unknown.iter().all(|x| x.is_nan()), "{unknown:?}");
+            assert!((0..n).all(|j| found.r[(0, j)].is_finite()), "R is there");
+        }
+        // Small columns are no dependent ones. Powers of two make no other R, but for their factors.
+        let (clean, power) = (answer(at, ranks, storage, &free, &b), |j: usize| {
+            [1.0, 2f64.powi(-400), 2f64.powi(-800), 2f64.powi(900), 2f64.powi(-30)][j]
+        });
+        let graded = Mat::from_fn(m, n, |i, j| free[(i, j)] * power(j));
+        let found = answer(at, ranks, storage, &graded, &b);
+        assert_eq!(found.info, 0);
+        for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let (x, y) = (found.r[(i, j)] / power(j), clean.r[(i, j)]);
+            assert!((x - y).abs() <= 1e-13, "{ranks} {storage:?} ({i}, {j}): {x} and not {y}");
+        }
+        // What is no number in A is reported.
+        let mut partly = free.clone();
+        partly[(7, 2)] = f64::INFINITY;
+        assert_eq!(answer(at, ranks, storage, &partly, &b).info, 3);
+        // What is no number in B stays in its column.
+        let mut partly = b.clone();
+        partly[(7, 0)] = f64::NAN;
+        let found = answer(at, ranks, storage, &free, &partly);
+        for i in 0..n {
+            assert!(found.x[(i, 0)].is_nan(), "{:?}", found.x);
+            let (x, y) = (found.x[(i, 1)], clean.x[(i, 1)]);
+            assert!((x - y).abs() <= 1e-13 * y.abs(), "{ranks} {storage:?}: {x} and not {y}");
+        }
+        assert!(found.residuals[0].is_nan());
+        // cuSOLVER reduces right-hand sides, too.
+        assert!(at.is_some() || found.residuals[1] == clean.residuals[1]);
+    }
+}
