@@ -259,11 +259,11 @@ def test_a_column_that_depends_on_others(where):
     [
         (
             lambda a, b: (a.T, b),
-            r"a: expected a matrix \[m, n\] with m >= n, .*, got shape \(6, 40\)",
+            r"b: expected shape \[6\] or \[6, k\], to go with a of shape \(6, 40\)",
         ),
         (
             lambda a, b: (a[0], b),
-            r"a: expected a matrix \[m, n\] with m >= n, .*, got shape \(6,\)",
+            r"a: expected a matrix \[m, n\], or a batch of them, got shape \(6,\)",
         ),
         (
             lambda a, b: (a, b[1:]),
@@ -293,3 +293,137 @@ def test_rows_of_a_function_are_square():
     rows = ms.Rows(lambda first, end: np.eye(8)[first:end], 8, np.float32)
     with pytest.raises(TypeError, match=r"a: expected an array, got Rows; Rows are square"):
         ms.lstsq(rows, np.ones(8), mesh=mesh_of(ORDER))
+
+
+def of_longer(a, b, ridge):
+    """(x, residuals) with a ridge term as jnp finds them, for derivatives."""
+    adjoint = a.conj().T
+    if a.shape[0] >= a.shape[1]:
+        x = jnp.linalg.solve(adjoint @ a + ridge * jnp.eye(a.shape[1]), adjoint @ b)
+    else:
+        x = adjoint @ jnp.linalg.solve(a @ adjoint + ridge * jnp.eye(a.shape[0]), b)
+    rest = b - a @ x
+    return x, jnp.sum((rest.conj() * rest).real, axis=0)
+
+
+def with_ridge(a, b, ridge):
+    return ms.lstsq(a, b, ridge=ridge)[:2]
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("m", "n"), [(40, 6), (8, 24), (8, 20)])
+def test_ridge_terms_wherever_a_is(m, n, dtype, kind):
+    a, b = system(dtype, (3,), m=m, n=n)
+    mesh, tolerance = mesh_of(ORDER, kind), 2e3 * np.finfo(dtype).eps
+    for ridge in (0.5, None) if m < n else (0.5,):
+        expected = of_longer(wide(a), wide(b), ridge or 0.0)
+
+        def assert_near(found):
+            assert_close(found.x, expected[0], tolerance)  # noqa: B023
+            squares = np.sum(np.abs(b) ** 2, axis=0)
+            assert np.all(np.abs(found.residuals - expected[1]) <= tolerance * squares)  # noqa: B023
+
+        specs = [P("x", None), P(), *([P(None, "x")] if n % 4 == 0 else [])]
+        for at in specs:
+            given = jax.device_put(a, NamedSharding(mesh, at))
+            for run in (lambda f: f, jax.jit):
+                found = run(lambda a, b: ms.lstsq(a, b, ridge=ridge))(given, b)  # noqa: B023
+                assert found.x.dtype == dtype and int(found.info) == 0
+                assert_near(found)
+        for found in (ms.lstsq(a, b, ridge=ridge), ms.lstsq(a, b, ridge=ridge, mesh=mesh)):
+            assert_near(found)
+        alone = ms.lstsq(a, b[:, 0], ridge=ridge)
+        assert alone.x.shape == (n,) and alone.residuals.shape == ()
+
+
+def test_wide_matrices_have_the_solution_of_least_norm():
+    a, b = system("float64", (2,), m=7, n=19)
+    for found in (ms.lstsq(a, b), ms.lstsq(a, b, mesh=mesh_of(ORDER)), jax.jit(ms.lstsq)(a, b)):
+        np.testing.assert_allclose(found.x, np.linalg.lstsq(a, b)[0], atol=1e-13)
+        assert np.all(found.residuals == 0) and int(found.info) == 0
+    # As accurate as the matrix allows, not as its square.
+    left, _, right = np.linalg.svd(a, full_matrices=False)
+    hard = left @ np.diag(np.logspace(0, -9, 7)) @ right
+    x = right.T @ np.arange(1.0, 8.0)
+    found = ms.lstsq(hard, hard @ x)
+    assert np.linalg.norm(found.x - x) <= 1e-5 * np.linalg.norm(x)
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize(("m", "n"), [(40, 6), (8, 24)])
+def test_derivatives_of_ridge_terms(m, n, dtype, kind):
+    a, b = system(dtype, (2,), m=m, n=n)
+    mesh, ridge = mesh_of(ORDER, kind), jnp.float64(0.7)
+    given = jax.device_put(a, NamedSharding(mesh, P("x", None)))
+
+    def number(lstsq):
+        def of(a, b, ridge):
+            x, residuals = lstsq(a, b, ridge)
+            return jnp.sum(jnp.abs(x) ** 3) + jnp.sum(residuals**2)
+
+        return of
+
+    with mesh_set(mesh):
+        for run in (lambda f: f, jax.jit):
+            found = run(jax.grad(number(with_ridge), (0, 1, 2)))(given, b, ridge)
+            assert_close(found, jax.grad(number(of_longer), (0, 1, 2))(a, b, ridge), 1e-8)
+        second = lambda f, a: jax.grad(lambda r: jax.grad(number(f), 2)(a, b, r))(ridge)  # noqa: E731
+        assert_close(second(with_ridge, given), second(of_longer, a), 1e-8)
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_derivatives_of_wide_matrices(dtype, kind):
+    a, b = system(dtype, (2,), m=8, n=24)
+    mesh = mesh_of(ORDER, kind)
+    given = jax.device_put(a, NamedSharding(mesh, P("x", None)))
+    ours = lambda a, b: jnp.sum(jnp.abs(ms.lstsq(a, b).x) ** 3)  # noqa: E731
+    theirs = lambda a, b: jnp.sum(jnp.abs(of_longer(a, b, 0.0)[0]) ** 3)  # noqa: E731
+    with mesh_set(mesh):
+        found = jax.jit(jax.grad(ours, (0, 1)))(given, b)
+    assert_close(found, jax.grad(theirs, (0, 1))(a, b), 1e-8)
+    x, change = np.real(a), np.ones_like(np.real(a))
+    twice = lambda f: lambda t: jax.grad(lambda t: f(x + t * change, b.real))(t)  # noqa: E731
+    assert_close(jax.grad(twice(ours))(0.1), jax.grad(twice(theirs))(0.1), 1e-7)
+
+
+def test_batches_of_ridges_and_of_wide_matrices():
+    a, b = system("float64", m=12, n=4)
+    ridges = np.array([0.0, 0.1, 10.0])
+    for found in (
+        ms.lstsq(a, b, ridge=ridges),
+        jax.vmap(lambda r: ms.lstsq(a, b, ridge=r))(ridges),
+    ):
+        for i, ridge in enumerate(ridges):
+            one = ms.lstsq(a, b, ridge=ridge)
+            assert_close((found.x[i], found.residuals[i]), one[:2])
+    many = np.stack([system("float64", m=3, n=s)[0][:, :5] for s in (5, 6, 7)])
+    sides = np.ones((3, 3, 2))
+    found = ms.lstsq(many, sides)
+    expected = np.stack([np.linalg.lstsq(x, s)[0] for x, s in zip(many, sides, strict=True)])
+    np.testing.assert_allclose(found.x, expected, atol=1e-12)
+    assert found.residuals.shape == (3, 2)
+
+
+def test_wide_matrices_without_full_rank():
+    a, b = system("float64", m=6, n=20)
+    a[4] = 2 * a[1]
+    found = ms.lstsq(a, b)
+    assert int(found.info) == 5 and np.isnan(found.x).all() and np.isnan(found.residuals)
+    with pytest.raises(
+        np.linalg.LinAlgError, match=r"lstsq: a: expected a full-rank .*row 5 depends"
+    ):
+        ms.lstsq(a, b, on_failure="raise")
+    assert int(ms.lstsq(a, b, ridge=0.1).info) == 0
+    text = r'on_failure: expected "nan" for fewer rows than columns inside of jax.jit'
+    with pytest.raises(ValueError, match=text):
+        jax.jit(lambda a, b: ms.lstsq(a, b, on_failure="raise"))(a, b)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4)])
+def test_negative_ridges(shape):
+    with pytest.raises(ValueError, match=r"ridge: expected a real number that is not negative"):
+        ms.lstsq(np.ones(shape), np.ones(shape[0]), ridge=-1.0)

@@ -21,7 +21,7 @@ macro_rules! every_routine {
                 read_only::triangular_systems read_only::residuals
                 read_only::residuals_of_many_columns norm::norms_in_every_storage
                 norm::norms_of_rectangles_on_grids
-                tsqr::least_squares_of_tall_matrices
+                tsqr::least_squares_of_tall_matrices tsqr::ridge_terms
                 qr::factors_in_every_storage
                 every::routines_of_the_table
                 not_finite::lu_of_what_is_not_finite not_finite::cholesky_of_what_is_not_finite

@@ -23,6 +23,18 @@ fn answer<T: Scalar>(
     a: &Mat<T>,
     b: &Mat<T>,
 ) -> Answer<T> {
+    with_ridge(at, ranks, (name, storage), a, b, 0.0)
+}
+
+/// The same with a ridge term.
+fn with_ridge<T: Scalar>(
+    at: Place,
+    ranks: usize,
+    (name, storage): (&str, Storage),
+    a: &Mat<T>,
+    b: &Mat<T>,
+    ridge: f64,
+) -> Answer<T> {
     let ((m, n), k) = (a.shape(), b.ncols());
     let rows = m / ranks;
     let by_rows = |a: &Mat<T>, rank: usize| -> Vec<T> {
@@ -37,6 +49,13 @@ fn answer<T: Scalar>(
     let mut sides: Vec<Vec<T>> = (0..ranks).map(|rank| by_rows(b, rank)).collect();
     let kept = shards.clone();
     let (mut x, mut r) = (vec![vec![T::NAN; n * k]; ranks], vec![vec![T::NAN; n * n]; ranks]);
+    let mut ridges = vec![[0.0f64]; ranks];
+    for ridge_of_rank in &mut ridges {
+        match T::DTYPE.real() {
+            DType::F32 => bytemuck::cast_slice_mut::<_, f32>(ridge_of_rank)[0] = ridge as f32,
+            _ => ridge_of_rank[0] = ridge,
+        }
+    }
     let (mut residuals, mut infos) = (vec![vec![-1.0f64; k]; ranks], vec![-1; ranks]);
     let routine = if k > 0 { "gels" } else { "geqr" };
     let map = Map::routine(routine, ranks).text("storage", name).int("tile", 3);
@@ -45,6 +64,7 @@ fn answer<T: Scalar>(
         let of_r = buffer(&mut r[rank], &[n, n]);
         let mut rets = vec![of_r, int_scalar(&mut infos[rank])];
         if k > 0 {
+            args.push(array(ridges[rank].as_mut_ptr(), T::DTYPE.real(), &[]));
             args.push(buffer(&mut sides[rank], &[rows, k]));
             let squares = array(residuals[rank].as_mut_ptr(), T::DTYPE.real(), &[k]);
             rets.splice(0..0, [buffer(&mut x[rank], &[n, k]), squares]);
@@ -136,6 +156,32 @@ pub fn least_squares_of_tall_matrices<T: Scalar>(at: Place) {
             let first = answer(at, ranks, storage, &a, &b);
             assert_eq!(format!("{:?}", (again.x, again.r)), format!("{:?}", (first.x, first.r)));
         }
+    }
+}
+
+pub fn ridge_terms<T: Scalar>(at: Place) {
+    for (ranks, storage) in cases(at) {
+        let (m, n, ridge) = (9 * ranks, 4, 0.25);
+        let (a, b) = (random::<T>(m, n, 3), random::<T>(m, 2, 5));
+        let found = with_ridge(at, ranks, storage, &a, &b, ridge);
+        // That of a longer matrix.
+        let root = T::from_f64_impl(0.5);
+        let longer = Mat::from_fn(m + n, n, |i, j| match i.checked_sub(m) {
+            None => a[(i, j)],
+            Some(i) => {
+                if i == j {
+                    root
+                } else {
+                    T::ZERO
+                }
+            }
+        });
+        let padded = Mat::from_fn(m + n, 2, |i, j| if i < m { b[(i, j)] } else { T::ZERO });
+        check(&longer, &padded, &found, &format!("{} {ranks} {storage:?}", T::DTYPE.name()));
+        // It makes dependent columns free.
+        let equal = Mat::from_fn(m, n, |i, _| a[(i, 0)]);
+        assert_eq!(with_ridge(at, ranks, storage, &equal, &b, ridge).info, 0);
+        assert_eq!(with_ridge(at, ranks, storage, &equal, &b, 0.0).info, 2);
     }
 }
 

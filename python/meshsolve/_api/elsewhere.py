@@ -2,8 +2,8 @@
 
 _ONE_DEVICE = "for a matrix that one device can hold use {}"
 _LEAST_SQUARES = (
-    "the least-squares solution with a tall A of full rank is lstsq(a, b).x; else, if one device "
-    "can hold it, use {}"
+    "the least-squares solution with an A of full rank is lstsq(a, b).x; else, if one device can "
+    "hold it, use {}"
 )
 
 _INSTEAD = {

@@ -1,14 +1,24 @@
-"""Least squares with tall sharded matrices: ``lstsq``."""
+"""Least squares with sharded matrices: ``lstsq``."""
 
-from typing import NamedTuple
+import functools
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
+from meshsolve._api import factors
 from meshsolve._api.types import OnFailure
+from meshsolve._execute.typed import replicated
+from meshsolve._library import failures
+from meshsolve._library.errors import mistake, no_answer
 from meshsolve._library.ffi import operation
+from meshsolve._prepare import leading, padding
+from meshsolve._prepare.operands import as_array, as_typed, check_rhs, common_dtype, promoted
 from meshsolve._prepare.pipeline import Call, Request, run
+from meshsolve._rules.minimum_norm import minimum_norm
 
 
 class LeastSquares(NamedTuple):
@@ -18,8 +28,8 @@ class LeastSquares(NamedTuple):
       x: [n] or [n, k]: the solutions, on all devices of A.
       residuals: real, a scalar or [k]: the sums |b - A x|^2, as in ``jnp.linalg.lstsq``.
       info: int32 scalar. 0: solved. i > 0: column i of A is not finite, or depends on the columns
-        before it: |R_ii| is at most min(m, n sqrt(m)) eps times its norm. x and the residuals are
-        then NaN.
+        before it: |R_ii| is at most min(m, n sqrt(m)) eps times its norm. Of a wide A that is row
+        i. x and the residuals are then NaN.
 
     Examples:
       >>> x, residuals, info = ms.lstsq(a, b)
@@ -36,14 +46,19 @@ def lstsq(
     a: ArrayLike,
     b: ArrayLike,
     *,
+    ridge: ArrayLike | None = None,
     on_failure: OnFailure = "nan",
     mesh: Mesh | None = None,
 ) -> LeastSquares:
-    """Minimise |B - A X| for a tall A whose rows are distributed.
+    """Minimise |B - A X|^2, plus ``ridge`` |X|^2, for an A of full rank.
 
-    By the triangle R of A = Q R: every device reads its rows once. The call neither writes nor
-    copies A. In addition to A and B each thread (or GPU) needs n (n + k) elements, and some rows of
-    A and B. The normal equations hold as for LAPACK's ``gels``.
+    A tall A works by the triangle R of A = Q R: every device reads its rows once. The call neither
+    writes nor copies A. In addition to A and B each thread (or GPU) needs n (n + k) elements, and
+    some rows of A and B. The normal equations hold as for LAPACK's ``gels``. With a ridge term R is
+    that of [A; sqrt(ridge) I], so the condition number of A is not squared.
+
+    Of a wide A, with fewer rows than columns, X is the solution of A X = B with the least norm. It
+    comes from a QR factorisation of A^H, a copy.
 
     Derivatives of x and of the residuals are of every order, in both modes, from the one R. A
     gradient is sharded as A. They use R alone (semi-normal equations), so their relative error
@@ -51,11 +66,12 @@ def lstsq(
     columns of one call; matrices are reduced one after another.
 
     Args:
-      a: [m, n] with m >= n in any sharding, or a batch [..., m, n]; float32, float64, complex64 or
-        complex128. By columns or by blocks it is moved to rows, a copy. Elsewhere than on CPU
-        devices see docs/gpu.md.
+      a: [m, n] in any sharding, or a batch [..., m, n]; float32, float64, complex64 or complex128.
+        A tall one by columns or by blocks is moved to rows, a copy. Elsewhere than on CPU devices
+        see docs/gpu.md.
       b: [m] or [m, k], or a batch [..., m, k]. Where it is not sharded as the rows of A, it is
         moved.
+      ridge: None, or the weight of |X|^2, a real number or a batch of them; it may be traced.
       on_failure: "nan": x and the residuals are NaN if a column depends on others, and info tells
         which; "raise": an error instead.
       mesh: the devices to work on, for an A that is not sharded over them, whatever m.
@@ -64,7 +80,7 @@ def lstsq(
       A ``LeastSquares`` (x, residuals, info).
 
     Raises:
-      ValueError: fewer rows than columns, m not divisible by the devices and no ``mesh``, shapes
+      ValueError: a negative ``ridge``, m not divisible by the devices and no ``mesh``, shapes
         that do not fit.
       TypeError: a dtype that is not supported.
       numpy.linalg.LinAlgError: with ``on_failure="raise"``, if a column depends on others.
@@ -78,11 +94,87 @@ def lstsq(
       >>> print(ms.lstsq(line, 2 * t + 1).x.round(3))
       [2. 1.]
     """
-    call = Call(operation("gels", "lstsq"), result=_result, on_failure=on_failure, mesh=mesh)
-    return run(call, (a, b))
+    given, sides = _shown("a", a), _shown("b", b)
+    weight = _weight(ridge, given, sides)
+    if len(given.shape) > 1 and given.shape[-2] < given.shape[-1]:
+        return _of_wide(given, sides, None if ridge is None else weight, on_failure, mesh)
+    op = operation("gels", "lstsq")
+    call = Call(op, ("a", "ridge", "b"), _result, on_failure=on_failure, mesh=mesh)
+    found = run(call, (given, weight, sides))
+    if ridge is None:
+        return found
+    # What is left is the least |B - A X|^2 + ridge |X|^2.
+    is_vector = len(sides.shape) == 1
+    squares = jnp.sum(jnp.abs(found.x) ** 2, axis=-1 if is_vector else -2)
+    term = (weight if is_vector else weight[..., None]) * squares
+    return found._replace(residuals=jnp.maximum(found.residuals - term, 0))
+
+
+def _shown(name: str, x) -> Any:
+    """An operand with a shape and a dtype."""
+    return x if hasattr(x, "dtype") else as_typed("lstsq", name, x)
+
+
+def _weight(ridge, a, b) -> jax.Array:
+    """The ridge term as an array of A's precision."""
+    dtype = jax.dtypes.canonicalize_dtype(jnp.result_type(a.dtype, b.dtype, 1.0))
+    weight = jnp.asarray(0 if ridge is None else ridge, factors.real_dtype(dtype))
+    if not isinstance(weight, Tracer) and not bool((weight >= 0).all()):
+        remedy = "give the weight of |x|^2, or None"
+        raise mistake("lstsq", "ridge", "a real number that is not negative", repr(ridge), remedy)
+    return weight
 
 
 def _result(request: Request, results) -> LeastSquares:
     x, residuals, _, info = results
     del request
     return LeastSquares(x, residuals[..., 0] if x.ndim == 1 else residuals, info)
+
+
+def _of_wide(a, b, ridge, on_failure: OnFailure, mesh: Mesh | None) -> LeastSquares:
+    """The same for fewer rows than columns."""
+    raises = failures.raises("lstsq", on_failure)
+    a, b = as_array("lstsq", "a", a), as_array("lstsq", "b", b)
+    check_rhs("lstsq", b, a.shape[-2], of_a=a.shape[-2:])
+    dtype = common_dtype("lstsq", "a and b", a, b)
+    a, b = promoted(a, dtype), promoted(b, dtype)
+    padding.check_mesh("lstsq", mesh)
+    one = functools.partial(_one_wide, mesh)
+    operands = [(a, 2), (b, min(b.ndim, 2)), *([] if ridge is None else [(ridge, 0)])]
+    if a.ndim > 2 or b.ndim > 2 or (ridge is not None and ridge.ndim):
+        found = leading.over("lstsq", one, *operands)
+    else:
+        found = one(*(x for x, _ in operands))
+    if raises:
+        _expect_rows(found.info)
+    return found
+
+
+def _expect_rows(info) -> None:
+    """Raise the error of a wide matrix with a row that depends on others."""
+    if isinstance(info, Tracer):
+        expected, got = '"nan" for fewer rows than columns inside of jax.jit', '"raise"'
+        raise mistake("lstsq", "on_failure", expected, got, "look at info, or call it eagerly")
+    if info.size and (row := int(info.max())):
+        got = f"row {row} depends on those before it, or is not finite"
+        raise no_answer("lstsq", "full-rank", got, row)
+
+
+def _one_wide(mesh: Mesh | None, a, b, ridge=None) -> LeastSquares:
+    (m, n), columns = a.shape, b if b.ndim == 2 else b[:, None]
+    zeros = jnp.zeros(columns.shape[1], factors.real_dtype(a.dtype))
+    if not m or not columns.shape[1]:
+        x, info = jnp.zeros((n, columns.shape[1]), a.dtype), jnp.int32(0)
+    else:
+        a, columns = padding.wide_on_mesh("lstsq", a, columns, mesh)
+        op = operation("geqrf", "lstsq")
+        x, _, info = minimum_norm(op, a, columns, ridge)
+        x = x[:n]
+    if ridge is not None:
+        product = replicated(jnp.matmul(a[:m, :n], x, precision="highest"))
+        rest = replicated(columns)[:m] - product
+        zeros = jnp.sum(jnp.abs(rest) ** 2, axis=0)
+    residuals = jnp.where(info == 0, zeros, jnp.nan)
+    if b.ndim == 1:
+        x, residuals = x[:, 0], residuals[0]
+    return LeastSquares(x, residuals, info)

@@ -84,19 +84,6 @@ def check_square(operation: str, a, argument: str = "a") -> int:
     return a.shape[-1]
 
 
-def check_tall(operation: str, a, argument: str = "a") -> int:
-    """The rows of a matrix with at least as many rows as columns, or of the matrices of a batch."""
-    if len(a.shape) < 2 or a.shape[-2] < a.shape[-1]:
-        raise mistake(
-            operation,
-            argument,
-            "a matrix [m, n] with m >= n, or a batch of them",
-            f"shape {a.shape}",
-            "for fewer rows than columns there is jnp.linalg.lstsq, on one device",
-        )
-    return a.shape[-2]
-
-
 def check_any(operation: str, a, argument: str = "a") -> int:
     """The rows of a matrix, or of the matrices of a batch."""
     if len(a.shape) < 2:

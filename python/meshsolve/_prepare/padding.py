@@ -6,6 +6,7 @@ The padded matrix is [[A, 0], [0, I]]: its factor and solutions are those of A, 
 """
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from meshsolve._execute import meshes
@@ -40,6 +41,20 @@ def tall_on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> jax.Array:
     if mesh is None or lies_on(getattr(a, "sharding", None), mesh, a.shape[0]):
         return a
     return _lengthened(operation, a, -a.shape[0] % mesh.size, mesh)
+
+
+def wide_on_mesh(operation: str, a, b, mesh: Mesh | None):
+    """A wide A and its right-hand sides. With a mesh A is by rows for its devices, with an identity
+    corner where these do not divide its rows.
+    """
+    m, n = a.shape
+    if mesh is None or lies_on(getattr(a, "sharding", None), mesh, m):
+        return a, b
+    if missing := -m % mesh.size:
+        corner = jnp.eye(missing, dtype=a.dtype)
+        a = jnp.pad(a, ((0, missing), (0, missing))).at[m:, n:].set(corner)
+        b = jnp.pad(b, ((0, missing), (0, 0)))
+    return _lengthened(operation, a, 0, mesh), b
 
 
 def columns_on_mesh(operation: str, a, mesh: Mesh | None, dtype) -> jax.Array:

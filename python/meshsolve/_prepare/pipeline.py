@@ -23,7 +23,6 @@ from meshsolve._prepare.operands import (
     check_any,
     check_rhs,
     check_square,
-    check_tall,
     common_dtype,
     expect_alive,
     promoted,
@@ -124,7 +123,7 @@ def _plain(widest: np.dtype, call: Call, *arrays: eager.Signature) -> Request | 
     fits = op.any_shape or (op.takes_tall and m >= a.shape[-1])
     whole = a.shape if m and fits else (m, m)
     shapes = {"matrix": whole, "factor": whole, "pivots": (m,), "info": (), "real": ()}
-    shapes["coefficients"] = (min(whole),)
+    shapes |= {"coefficients": (min(whole),), "ridge": ()}
     for kind, x in zip(op.operands, arrays, strict=True):
         sides = kind in ("rhs", "aligned") and x.ndim in (1, 2) and x.shape[0] == m == n
         if not (sides or x.shape == shapes.get(kind)) or 0 in x.shape:
@@ -169,7 +168,7 @@ def _checked(call: Call, given) -> tuple[list[Any], int]:
         arrays.append(as_typed(owner, name, x) if kind == "matrix" else as_array(owner, name, x))
     n, i = call.n, op.matrix
     if n is None:
-        check = check_tall if op.takes_tall else check_any if op.any_shape else check_square
+        check = check_any if op.takes_tall or op.any_shape else check_square
         n = check(public, arrays[i], call.names[i])
     if op.sides is not None:
         of_a = arrays[i].shape[-2:] if op.takes_tall else None

@@ -9,6 +9,7 @@ it. So one factor serves the solution and all its derivatives:
     Y = A^-1               Y' = -Y A' Y, by two solves
     ||A||_F                Re <A / ||A||_F, A'>
     min |B - A X|          X' = (A^H A)^-1 (A^H (B' - A' X) + A'^H (B - A X))
+    min that^2 + l |X|^2   X' = (A^H A + l I)^-1 (the same - l' X)
     A = L L^H              L' = L F(L^-1 A' L^-H), F the lower triangle with half of the diagonal
 
 ``linear`` does the second one. It uses only the derivative of the product op(A) X, in which A'
@@ -214,26 +215,25 @@ def _multiply_and_add(op: Operation, a, b, x):
 # Least squares. With R^H R = A^H A no derivative needs Q.
 
 
-def _times(sides: Sides, a, x):
+def times(sides: Sides, a, x):
     """A X in the sharding of A's rows."""
     return sides.rows(dot(a, sides.columns(x), 1, sides.shardings[0]))
 
 
-def _adjoint_times(sides: Sides, a, x):
+def adjoint_times(sides: Sides, a, x):
     """A^H X."""
     x = sides.rows(x.conj())
     return sides.columns(dot(a, x, 0, sides.shardings[1])).conj()
 
 
-def _solve_normal(r, x):
+def solve_normal(r, x):
     """(R^H R)^-1 X"""
     y = solve_triangular(r, x, trans=2)
     return solve_triangular(r, y)
 
 
-def _tangent_of_triangle_of_qr(sides: Sides, a, da, r):
-    """R' of A = Q R, whose Q' is orthogonal to Q but for a skew-Hermitian part."""
-    inner = resharded(_adjoint_times(sides, a, da), jax.typeof(r).sharding)
+def tangent_of_triangle_of_qr(inner, r):
+    """R' of A = Q R, whose Q' is orthogonal to Q but for a skew-Hermitian part, from A^H A'."""
     right = solve_triangular(r, solve_triangular(r, inner, trans=2).conj().T, trans=2)
     inner = right.conj().T
     lower = jnp.tril(inner, -1)
@@ -245,19 +245,25 @@ def _tangent_of_triangle_of_qr(sides: Sides, a, da, r):
 
 @rule("gels")
 def _least_squares(op: Operation, primals, tangents):
-    (a, b), (da, db) = primals, tangents
-    x, residuals, r, info = traced(op, a, b)
+    (a, ridge, b), (da, dridge, db) = primals, tangents
+    x, residuals, r, info = traced(op, a, ridge, b)
     sides = Sides.of(a)
-    rest = sides.rows(b) - _times(sides, a, x)
+    rest = sides.rows(b) - times(sides, a, x)
     change = jnp.zeros_like(rest) if is_zero(db) else sides.rows(db)
-    dr, inner = zero(r), jnp.zeros_like(x)
+    products, inner = jnp.zeros_like(r), jnp.zeros_like(x)
     if not is_zero(da):
-        change = change - _times(sides, da, x)
-        inner = _adjoint_times(sides, da, rest)
-        dr = _tangent_of_triangle_of_qr(sides, a, da, r)
-    inner = resharded(_adjoint_times(sides, a, change) + inner, jax.typeof(x).sharding)
-    dx = _solve_normal(r, inner)
+        change = change - times(sides, da, x)
+        inner = adjoint_times(sides, da, rest)
+        products = resharded(adjoint_times(sides, a, da), jax.typeof(r).sharding)
+    inner = resharded(adjoint_times(sides, a, change) + inner, jax.typeof(x).sharding)
     dresiduals = 2 * jnp.sum((rest.conj() * change).real, axis=0)
+    if not is_zero(dridge):
+        inner = inner - dridge * x
+        products = products + dridge / 2 * jnp.eye(len(r), dtype=r.dtype)
+        dresiduals = dresiduals + dridge * jnp.sum((x.conj() * x).real, axis=0)
+    dx = solve_normal(r, inner)
+    moves = not (is_zero(da) and is_zero(dridge))
+    dr = tangent_of_triangle_of_qr(products, r) if moves else zero(r)
     return (x, residuals, r, info), (dx, dresiduals, dr, zero(info))
 
 

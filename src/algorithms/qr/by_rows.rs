@@ -84,12 +84,13 @@ pub struct Lines<'c, T> {
     pub b: Cells<'c, T>,
 }
 
-/// Reduces this worker's `lines`, and joins the triangles of all workers to that of worker 0. Ranks
+/// The triangle of [A; sqrt(`ridge`) I]. Reduces this worker's `lines`, and joins the triangles of all workers to that of worker 0. Ranks
 /// all get it. `scratch` is that of each worker, as `stack` says. All workers get the squares of each
 /// residual.
 pub fn reduce<'c, T: Scalar + 'c, W: Worker<T>>(
     worker: &mut W,
     lines: impl Iterator<Item = Lines<'c, T>>,
+    ridge: f64,
     scratch: &Blocks<T>,
     stack: Stack,
 ) -> Step<Vec<Squares>> {
@@ -103,6 +104,9 @@ pub fn reduce<'c, T: Scalar + 'c, W: Worker<T>>(
         Ok(())
     };
     worker.clear(own.sub(0, 0, n, all));
+    if ridge != 0.0 && worker.worker() == 0 {
+        worker.put(&vec![T::from_f64_impl(ridge.sqrt()); n], own.sub(0, 0, n, n).diagonal());
+    }
     for Lines { a, b } in lines {
         for first in (0..a.cols()).step_by(stack.rows) {
             let rows = stack.rows.min(a.cols() - first);

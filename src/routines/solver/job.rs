@@ -37,6 +37,8 @@ pub struct Solver<T> {
     found: Mutex<Found<T>>,
     /// norm1(A) as an operand.
     pub(super) norm_given: Option<f64>,
+    /// The weight of |X|^2 in least squares; 0 if the call has none.
+    pub(super) ridge: f64,
 }
 
 /// What workers find for results that a single thread writes.
@@ -75,8 +77,10 @@ impl<T: Scalar> Solver<T> {
             }
             None => 0,
         };
-        let given = Signature::find(args, Kind::Norm)
-            .map(|norm| real_at(&*call_memory.memory, &calls[0].args[norm]));
+        let given = |kind| {
+            let at = Signature::find(args, kind)?;
+            Some(real_at(&*call_memory.memory, &calls[0].args[at]))
+        };
         let (moduli, values) = (Moduli::default(), [T::ZERO; 2]);
         let residuals = Vec::new();
         let found = Found { moduli, condition: 0.0, values, logdet: f64::NAN, residuals };
@@ -90,7 +94,8 @@ impl<T: Scalar> Solver<T> {
             comm: Communicator::new(sizes.workers).with_sharing(sharing).with_trace(trace),
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
             found: Mutex::new(found),
-            norm_given: given.transpose()?,
+            norm_given: given(Kind::Norm).transpose()?,
+            ridge: given(Kind::Ridge).transpose()?.unwrap_or_default(),
             info_given: info_given as usize,
             call_memory,
             sizes,

@@ -22,6 +22,8 @@ pub enum Kind {
     Upper,
     /// Coefficients of reflectors.
     Coefficients,
+    /// The weight of |X|^2 in least squares.
+    Ridge,
     /// Row interchanges, from 0 on.
     Pivots,
     /// LAPACK's `info`.
@@ -68,6 +70,7 @@ impl Kind {
             Kind::Triangle => "triangle",
             Kind::Upper => "upper",
             Kind::Coefficients => "coefficients",
+            Kind::Ridge => "ridge",
             Kind::Pivots => "pivots",
             Kind::Info => "info",
             Kind::Norm | Kind::Rcond | Kind::Logdet => "real",
@@ -86,7 +89,9 @@ impl Kind {
             Kind::Matrix | Kind::Factor | Kind::Rhs | Kind::Value => Element::OfA,
             Kind::Aligned | Kind::Solution | Kind::Triangle => Element::OfA,
             Kind::Upper | Kind::Coefficients => Element::OfA,
-            Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Residuals => Element::Real,
+            Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Residuals | Kind::Ridge => {
+                Element::Real
+            }
             Kind::Pivots | Kind::Info => Element::Int32,
         }
     }
@@ -100,7 +105,8 @@ impl Kind {
             Kind::Residuals => &[Extent::K],
             Kind::Upper => &[Extent::Least, Extent::Columns],
             Kind::Pivots | Kind::Coefficients => &[Extent::Least],
-            Kind::Info | Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Value => &[],
+            Kind::Info | Kind::Value | Kind::Ridge => &[],
+            Kind::Norm | Kind::Rcond | Kind::Logdet => &[],
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::matrix::Blocks;
 use crate::scalar::Scalar;
 
 const B: Slot = slot("b", Kind::Aligned);
+const RIDGE: Slot = slot("ridge", Kind::Ridge);
 const R: Slot = slot("r", Kind::Triangle);
 const X: Slot = slot("x", Kind::Solution);
 const RESIDUALS: Slot = slot("residuals", Kind::Residuals);
@@ -23,8 +24,8 @@ pub static ROUTINES: [SolverRoutine; 2] = [
     SolverRoutine::new(
         Family::Tsqr,
         "gels",
-        "minimise |B - A X| for a tall A by rows, and the triangle R of A = Q R",
-        &[A, B],
+        "minimise |B - A X|^2 + ridge |X|^2 for a tall A by rows, and R of [A; sqrt(ridge) I] = Q R",
+        &[A, RIDGE, B],
         &[X, RESIDUALS, R, INFO],
         &[],
         &[Stage::LeastSquares],
@@ -93,7 +94,7 @@ pub fn triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Ste
     let ((stack, scratch), (m, n)) = (job.stacks(worker.worker()), job.shape_of_a());
     worker.keep_subnormals(true);
     let lines = job.lines(worker);
-    let squares = reduce(worker, lines.into_iter(), &scratch, stack)?;
+    let squares = reduce(worker, lines.into_iter(), job.ridge, &scratch, stack)?;
     if !job.has_copy(worker) {
         return Ok(());
     }

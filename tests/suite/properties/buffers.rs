@@ -92,7 +92,7 @@ fn expected(kind: Kind, case: &Case, tall: bool) -> Shape {
         Kind::Residuals => (vec![case.rhs], case.dtype.real()),
         Kind::Pivots => (vec![n], DType::S32),
         Kind::Info => (vec![], DType::S32),
-        Kind::Norm | Kind::Rcond | Kind::Logdet => (vec![], case.dtype.real()),
+        Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Ridge => (vec![], case.dtype.real()),
         Kind::Value => (vec![], case.dtype),
     }
 }

@@ -1,0 +1,76 @@
+"""The least-norm solution of A X = B for a wide A, with its derivatives.
+
+By A^H = Q R, or [A^H; sqrt(l) I] = Q R with a ridge term l: X = (Q [R^-H B; 0])_1. With W, where
+R^H R W = B, the solution is A^H W, and B - A X = l W. So
+
+    W' = (R^H R)^-1 (B' - l' W - A' X - A A'^H W)
+    X' = A'^H W + A^H W'
+
+Source: Bjorck, Numerical methods for least squares problems, 1996.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from meshsolve._execute import dispatch, meshes
+from meshsolve._execute.sides import Sides
+from meshsolve._execute.typed import replicated, resharded
+from meshsolve._library.ffi import Operation, operation
+from meshsolve._rules.derivatives import (
+    adjoint_times,
+    is_zero,
+    solve_normal,
+    tangent_of_triangle_of_qr,
+    times,
+    zero,
+)
+
+
+@jax.jit
+def _longer(h, ridge):
+    """[H; sqrt(ridge) I]"""
+    root = jnp.sqrt(ridge).astype(h.dtype) * jnp.eye(h.shape[1], dtype=h.dtype)
+    return jnp.concatenate([h, resharded(root, jax.typeof(h).sharding)])
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def minimum_norm(op: Operation, a, b, ridge):
+    """(X, R, info) for A [m, n] and B [m, k]; ``ridge`` is None without such a term. ``op`` factors
+    A^H.
+    """
+    # Under derivatives constants may be NumPy's.
+    a, b = jnp.asarray(a), jnp.asarray(b)
+    m, n = a.shape
+    h = a.conj().T
+    if ridge is not None:
+        h = meshes.where_it_lies(_longer, h, ridge)
+    work, tau, info = dispatch.call(op, (h,), (True,))
+    factor = {"storage": "columns"}
+    (r,) = dispatch.call(operation("qr_triangle", op.public, **factor), (work, tau))
+    y, _ = dispatch.call(operation("trtrs", op.public, lower=False, trans=2), (r, b))
+    y = jnp.pad(replicated(y), ((0, h.shape[0] - m), (0, 0)))
+    product = operation("ormqr", op.public, **factor)
+    (x,) = dispatch.call(product, (work, tau, y), (False, False, True))
+    return jnp.where(info == 0, x[:n], jnp.nan), r, info
+
+
+@functools.partial(minimum_norm.defjvp, symbolic_zeros=True)
+def _(op: Operation, primals, tangents):
+    (a, b, ridge), (da, db, dridge) = primals, tangents
+    x, r, info = minimum_norm(op, a, b, ridge)
+    sides, here, whole = Sides.of(a), jax.typeof(x).sharding, replicated(r)
+    w = solve_normal(whole, replicated(b))
+    change = jnp.zeros_like(w) if is_zero(db) else replicated(db)
+    dx, products = jnp.zeros_like(x), jnp.zeros_like(whole)
+    if not is_zero(da):
+        dx = resharded(adjoint_times(sides, da, w), here)
+        change = change - replicated(times(sides, da, x)) - replicated(times(sides, a, dx))
+        products = replicated(times(sides, a, da.conj().T))
+    if dridge is not None and not is_zero(dridge):
+        change = change - dridge * w
+        products = products + dridge / 2 * jnp.eye(len(r), dtype=r.dtype)
+    dx = dx + resharded(adjoint_times(sides, a, solve_normal(whole, change)), here)
+    dr = resharded(tangent_of_triangle_of_qr(products, whole), jax.typeof(r).sharding)
+    return (x, r, info), (dx, dr, zero(info))
