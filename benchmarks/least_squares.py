@@ -1,16 +1,29 @@
-"""Least squares with a tall matrix by rows, by turns: a CSV line for each contender and shape.
+"""Least squares with a tall matrix by rows, or QR by columns, by turns: a CSV line for each
+contender and shape.
 
-Run: python benchmarks/least_squares.py [--devices 2] [--shapes 1048576x64,32768x1024] [--turns 5]
+Run: python benchmarks/least_squares.py [--task lstsq] [--devices 2] [--shapes MxN,...] [--turns 5]
 
-| what | meaning |
+| what, of task "lstsq" | meaning |
 |---|---|
 | meshsolve | `lstsq` on the shards of all devices |
 | jnp qr | `jnp.linalg.qr` and a triangular solve, on the same shards |
 | jnp qr, one device | the same with all of A on one device |
 | SciPy gels | LAPACK's driver by SciPy, which overwrites a copy of A |
+
+| what, of task "qr" | meaning |
+|---|---|
+| meshsolve R | `qr(a, "raw")` on the shards of all devices: R and the reflectors |
+| meshsolve | Q and R |
+| jnp | Q and R by `jnp.linalg.qr` on the same shards |
+| jnp, one device | the same with all of A on one device |
+| SciPy R | LAPACK's `geqrf` by SciPy, which overwrites a copy of A |
+
+| what, of both | meaning |
+|---|---|
 | product | the product kernel of updates, 4096 x 4096 in tiles of 128 |
 
-A turn calls each contender once. `gflops` counts 2 m n^2 - 2 n^3 / 3 operations for all of them.
+A turn calls each contender once. `gflops` counts 2 m n^2 - 2 n^3 / 3 operations, and as many again
+for Q.
 Peak, libraries and `disturbed` are as in run.py. `temporary` is what XLA's program needs besides A,
 b and the results, on all devices, as a share of A; for meshsolve its scratch, too.
 """
@@ -36,8 +49,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--task", choices=("lstsq", "qr"), default="lstsq")
     parser.add_argument("--devices", type=int, default=2)
-    parser.add_argument("--shapes", default="1048576x64,32768x1024")
+    parser.add_argument("--shapes")
     parser.add_argument("--turns", type=int, default=5)
     options = parser.parse_args()
     environment.begin_on_cpu(options.devices)
@@ -53,13 +67,17 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     table = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
     table.writeheader()
-    for m, n in (map(int, shape.split("x")) for shape in options.shapes.split(",")):
-        contenders = list(_contenders(m, n, options.devices))
+    shapes, task = {
+        "lstsq": ("1048576x64,32768x1024", _of_least_squares),
+        "qr": ("4096x4096,32768x1024", _of_qr),
+    }[options.task]
+    for m, n in (map(int, shape.split("x")) for shape in (options.shapes or shapes).split(",")):
+        contenders = list(task(m, n, options.devices))
         _expect_alike(contenders)
         seconds = {what: [] for what, *_ in contenders}
         peaks, products = [peak_rate("float64", threads)], []
         for _ in range(options.turns):
-            for what, run, _ in contenders:
+            for what, run, *_ in contenders:
                 start = time.perf_counter()
                 jax.block_until_ready(run())
                 seconds[what].append(time.perf_counter() - start)
@@ -67,9 +85,9 @@ def main() -> None:
             peaks.append(peak_rate("float64", threads))
         peak, product = statistics.median(peaks), statistics.median(products)
         operations = 2 * m * n**2 - 2 * n**3 / 3
-        rows = [(what, seconds[what], temporary) for what, _, temporary in contenders]
-        for what, times, temporary in [*rows, ("product", (), 0.0)]:
-            rate = operations / statistics.median(times) / 1e9 if times else product
+        rows = [(what, seconds[what], *more) for what, _, *more in contenders]
+        for what, times, temporary, parts in [*rows, ("product", (), 0.0, 1)]:
+            rate = parts * operations / statistics.median(times) / 1e9 if times else product
             row = {
                 "what": what,
                 "m": m,
@@ -85,14 +103,27 @@ def main() -> None:
                 "share_of_peak": f"{rate / peak:.3f}",
                 "share_of_product": f"{rate / product:.3f}",
             }
-            of = of_this_process("meshsolve" if what in ("meshsolve", "product") else what, threads)
+            of = of_this_process("meshsolve" if what == "product" else what.split(" R")[0], threads)
             row |= of_peak(peaks) | of
             table.writerow(row | {"jax": jax.__version__, "commit": commit()})
             sys.stdout.flush()
 
 
-def _contenders(m: int, n: int, devices: int):
-    """(name, a function that gives x, what it needs as a share of A)."""
+def _compiled(function, arrays, size: int, devices: int):
+    """The program of a function, and what it needs besides its operands and results as a share of
+    A, whose size is given in bytes.
+    """
+    import jax
+
+    program = jax.jit(function).lower(*arrays).compile()
+    share = program.memory_analysis().temp_size_in_bytes / size * devices
+    return lambda: program(*arrays), share
+
+
+def _of_least_squares(m: int, n: int, devices: int):
+    """(name, a function that gives x, what it needs as a share of A, times it counts the
+    operations).
+    """
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -112,32 +143,63 @@ def _contenders(m: int, n: int, devices: int):
         q, r = jnp.linalg.qr(a)
         return jax.scipy.linalg.solve_triangular(r, q.T @ b)
 
-    def compiled(function, arrays):
-        program = jax.jit(function).lower(*arrays).compile()
-        share = program.memory_analysis().temp_size_in_bytes / a.nbytes * devices
-        return lambda: program(*arrays), share
-
-    run, share = compiled(lambda a, b: ms.lstsq(a, b).x, shards)
+    run, share = _compiled(lambda a, b: ms.lstsq(a, b).x, shards, a.nbytes, devices)
     jax.block_until_ready(run())
     scratch = ms.last_call()["scratch_bytes"] / a.nbytes
-    yield "meshsolve", run, share + scratch
-    yield "jnp qr", *compiled(by_qr, shards)
-    run, share = compiled(by_qr, one)
-    yield "jnp qr, one device", run, share / devices
+    yield "meshsolve", run, share + scratch, 1
+    yield "jnp qr", *_compiled(by_qr, shards, a.nbytes, devices), 1
+    yield "jnp qr, one device", *_compiled(by_qr, one, a.nbytes, 1), 1
     (gels,) = scipy.linalg.get_lapack_funcs(("gels",), (a,))
     work = int(scipy.linalg.lapack.dgels_lwork(m, n, 1)[0])
     columns = np.asfortranarray(a)
-    yield "SciPy gels", lambda: gels(columns, b[:, None], lwork=work)[1][:n, 0], None
+    yield "SciPy gels", lambda: gels(columns, b[:, None], lwork=work)[1][:n, 0], None, 1
+
+
+def _of_qr(m: int, n: int, devices: int):
+    """The same for R, or Q and R; the functions give the sizes of the diagonal of R."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    import scipy.linalg
+    from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+    import meshsolve as ms
+
+    a = np.random.default_rng(3).standard_normal((m, n))
+    mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
+    shards = (jax.device_put(a, NamedSharding(mesh, PartitionSpec(None, "x"))),)
+    one = (jax.device_put(a, jax.devices()[0]),)
+    size = lambda r: jnp.abs(jnp.diagonal(r))  # noqa: E731
+    cases = (
+        ("meshsolve R", lambda a: (size((f := ms.qr(a, "raw")).work), f), shards, 1),
+        ("meshsolve", lambda a: (size((both := ms.qr(a)).R), both), shards, 2),
+        ("jnp", lambda a: (size((both := jnp.linalg.qr(a)).R), both), shards, 2),
+        ("jnp, one device", lambda a: (size((both := jnp.linalg.qr(a)).R), both), one, 2),
+    )
+    for what, function, arrays, parts in cases:
+        run, share = _compiled(function, arrays, a.nbytes, devices if arrays is shards else 1)
+        if what.startswith("meshsolve"):
+            jax.block_until_ready(run())
+            share += ms.last_call()["scratch_bytes"] / a.nbytes
+        yield what, run, share, parts
+    (geqrf,) = scipy.linalg.get_lapack_funcs(("geqrf",), (a,))
+    work = int(scipy.linalg.lapack.dgeqrf_lwork(m, n)[0])
+    columns = np.asfortranarray(a)
+    yield "SciPy R", lambda: (np.abs(np.diag(geqrf(columns, lwork=work)[0])), ()), None, 1
 
 
 def _expect_alike(contenders) -> None:
     """Fail if the contenders do not agree."""
     import numpy as np
 
-    (_, first, _), *others = contenders
-    x = np.asarray(first())
-    for what, run, _ in others:
-        off = np.abs(np.asarray(run()) - x).max() / np.abs(x).max()
+    def answer(run):
+        found = run()
+        return np.asarray(found[0] if isinstance(found, tuple) else found)
+
+    (_, first, *_), *others = contenders
+    x = answer(first)
+    for what, run, *_ in others:
+        off = np.abs(answer(run) - x).max() / np.abs(x).max()
         if off > 1e-8:
             raise SystemExit(f"{what}: expected the solution of meshsolve, got one {off:.1e} away")
 

@@ -427,3 +427,14 @@ def test_wide_matrices_without_full_rank():
 def test_negative_ridges(shape):
     with pytest.raises(ValueError, match=r"ridge: expected a real number that is not negative"):
         ms.lstsq(np.ones(shape), np.ones(shape[0]), ridge=-1.0)
+
+
+@pytest.mark.parametrize(("here", "there"), [("auto", "explicit"), ("explicit", "auto")])
+@pytest.mark.parametrize(("m", "n"), [(40, 8), (8, 40)])
+def test_another_mesh_may_be_set(m, n, here, there):
+    a, b = system("float64", (2,), m=m, n=n)
+    given = put(mesh_of(ORDER, there), a, "x", None)
+    with mesh_set(mesh_of(ORDER, here)):
+        for ridge in (None, 0.5):
+            found = ms.lstsq(given, b, ridge=ridge)
+            assert_close(found.x, of_longer(a, b, ridge or 0.0)[0], 1e-10)

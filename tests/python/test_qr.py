@@ -246,3 +246,13 @@ def test_columns_that_the_devices_do_not_divide():
     with pytest.raises(ValueError, match=r"expected n divisible by the 4 devices.*give mesh="):
         ms.qr(given)
     assert_factors(*ms.qr(given, mesh=mesh_of(ORDER)), np.asarray(given))
+
+
+@pytest.mark.parametrize(("here", "there"), [("auto", "explicit"), ("explicit", "auto")])
+@pytest.mark.parametrize("shape", [(24, 8), (8, 24)])
+def test_another_mesh_may_be_set(shape, here, there):
+    given = put(matrix(shape), mesh_of(ORDER, there), P(None, "x"))
+    with mesh_set(mesh_of(ORDER, here)):
+        assert_factors(*ms.qr(given), matrix(shape))
+        factor = ms.qr(given, "raw")
+        assert_factors(factor.q, factor.r, matrix(shape))

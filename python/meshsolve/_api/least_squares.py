@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 
 from meshsolve._api import factors
 from meshsolve._api.types import OnFailure
+from meshsolve._execute import meshes
 from meshsolve._execute.typed import replicated
 from meshsolve._library import failures
 from meshsolve._library.errors import mistake, no_answer
@@ -95,16 +96,18 @@ def lstsq(
       [2. 1.]
     """
     given, sides = _shown("a", a), _shown("b", b)
-    weight = _weight(ridge, given, sides)
-    if len(given.shape) > 1 and given.shape[-2] < given.shape[-1]:
-        return _of_wide(given, sides, None if ridge is None else weight, on_failure, mesh)
-    op = operation("gels", "lstsq")
-    call = Call(op, ("a", "ridge", "b"), _result, on_failure=on_failure, mesh=mesh)
-    found = run(call, (given, weight, sides))
-    if ridge is None:
-        return found
-    # What is left is the least |B - A X|^2 + ridge |X|^2.
-    is_vector = len(sides.shape) == 1
+    with meshes.own_context(given):
+        weight = _weight(ridge, given, sides)
+        if len(given.shape) > 1 and given.shape[-2] < given.shape[-1]:
+            return _of_wide(given, sides, None if ridge is None else weight, on_failure, mesh)
+        op = operation("gels", "lstsq")
+        call = Call(op, ("a", "ridge", "b"), _result, on_failure=on_failure, mesh=mesh)
+        found = run(call, (given, weight, sides))
+        return found if ridge is None else _without_term(found, weight, len(sides.shape) == 1)
+
+
+def _without_term(found: LeastSquares, weight, is_vector: bool) -> LeastSquares:
+    """Residuals from the least |B - A X|^2 + weight |X|^2."""
     squares = jnp.sum(jnp.abs(found.x) ** 2, axis=-1 if is_vector else -2)
     term = (weight if is_vector else weight[..., None]) * squares
     return found._replace(residuals=jnp.maximum(found.residuals - term, 0))

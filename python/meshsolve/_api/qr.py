@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 
 from meshsolve._api import factors
 from meshsolve._api.triangular import solve_triangular
+from meshsolve._execute import meshes
 from meshsolve._library.errors import mistake
 from meshsolve._library.ffi import operation
 from meshsolve._prepare.pipeline import Call, Request, first, run
@@ -206,7 +207,8 @@ def qr(
         "r": (orthogonal.triangle, ("upper", "info"), first),
     }[mode]
     call = Call(op._replace(results=results), ("a",), result, mesh=mesh)
-    return run(call, (a,), (bool(overwrite_a),), by)
+    with meshes.own_context(a):
+        return run(call, (a,), (bool(overwrite_a),), by)
 
 
 def _factor(request: Request, results) -> QRFactor:

@@ -47,6 +47,12 @@ def mesh_context(mesh: Mesh | AbstractMesh):
     return jax.set_mesh(mesh)
 
 
+def own_context(a):
+    """The same for any array; for one that is traced or not on a mesh it changes nothing."""
+    sharding = of_array(a)
+    return contextlib.nullcontext() if sharding is None else mesh_context(sharding.mesh)
+
+
 def device_context(a):
     """A context with the one device of an array, if the user has set a mesh."""
     (device,) = a.sharding.device_set
