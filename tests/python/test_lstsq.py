@@ -423,10 +423,42 @@ def test_wide_matrices_without_full_rank():
         jax.jit(lambda a, b: ms.lstsq(a, b, on_failure="raise"))(a, b)
 
 
+@pytest.mark.parametrize("ridge", [-1.0, 1j, np.inf, np.nan, np.array([1.0, -1.0])])
 @pytest.mark.parametrize("shape", [(4, 3), (3, 4)])
-def test_negative_ridges(shape):
-    with pytest.raises(ValueError, match=r"ridge: expected a real number that is not negative"):
-        ms.lstsq(np.ones(shape), np.ones(shape[0]), ridge=-1.0)
+def test_wrong_ridges(shape, ridge):
+    with pytest.raises(ValueError, match=r"ridge: expected real numbers that are not negative"):
+        ms.lstsq(np.ones(shape), np.ones(shape[0]), ridge=ridge)
+
+
+@pytest.mark.parametrize(("m", "n"), [(40, 8), (8, 40)])
+def test_small_residuals_with_a_ridge_term(m, n):
+    a, _ = system("float64", m=m, n=n)
+    b = a @ np.ones(n)
+    given = put(mesh_of(ORDER), a, "x", None)
+    for ridge in (1e-3, 1e-6):
+        x, residuals, _ = ms.lstsq(given, b, ridge=ridge)
+        eps = np.finfo(np.float64).eps
+        exact = np.linalg.norm(b - a @ np.asarray(x)) ** 2
+        assert abs(np.sqrt(residuals) - np.sqrt(exact)) <= 100 * eps * np.linalg.norm(b)
+
+
+def test_rows_that_the_devices_do_not_divide():
+    a, b = system("float64", m=6, n=12)
+    mesh = mesh_of(ORDER)
+    whole = put(mesh, a)
+    for ridge in (None, 0.5):
+        assert_close(ms.lstsq(whole, b, ridge=ridge).x, of_longer(a, b, ridge or 0.0)[0], 1e-10)
+    with pytest.raises(
+        ValueError, match=r"rows that the 4 devices of a wide .* got m = 6; give me"
+    ):
+        ms.lstsq(put(mesh, a, None, "x"), b)
+
+
+def test_what_is_no_number_in_b_of_a_wide_matrix():
+    a, b = system("float64", (2,), m=6, n=12)
+    b[1, 0] = np.nan
+    found = ms.lstsq(a, b)
+    assert np.isnan(found.residuals[0]) and found.residuals[1] == 0
 
 
 @pytest.mark.parametrize(("here", "there"), [("auto", "explicit"), ("explicit", "auto")])

@@ -64,7 +64,8 @@ def test_factors_wherever_a_is(shape, dtype, kind):
         q, r = jax.jit(ms.qr)(given)
         assert_factors(q, r, a)
         alone = ms.qr(given, "r")
-        np.testing.assert_allclose(np.abs(alone), np.abs(r), atol=1e3 * eps_of(a))
+        np.testing.assert_allclose(alone, r, atol=1e3 * eps_of(a))
+        assert alone.sharding.is_equivalent_to(ms.qr(given).R.sharding, 2)
         with mesh_set(mesh):
             assert_factors(*jax.jit(ms.qr)(given), a)
 
@@ -92,6 +93,7 @@ def test_a_factor_applies_its_q(shape, dtype):
     for given in (*places, jax.device_put(a, column_major), a):
         factor = ms.qr(given, "raw")
         q, r = ms.qr(a)
+        np.testing.assert_allclose(ms.qr(given, "r"), r, atol=tolerance)
         work, tau = scipy.linalg.qr(a, mode="raw")[0]
         found = np.asarray(factor.work if factor.storage == "column-major" else factor.work.T)
         np.testing.assert_allclose(found, work, atol=tolerance * np.abs(a).max())
@@ -256,3 +258,43 @@ def test_another_mesh_may_be_set(shape, here, there):
         assert_factors(*ms.qr(given), matrix(shape))
         factor = ms.qr(given, "raw")
         assert_factors(factor.q, factor.r, matrix(shape))
+
+
+def test_factors_of_a_batch():
+    a, mesh = np.stack([matrix((9, 5)) + i for i in range(3)]), mesh_of(ORDER)
+    b = np.arange(54.0).reshape(3, 9, 2)
+    for factors in (ms.qr(a, "raw"), ms.qr(a, "raw", mesh=mesh)):
+        q, r, x = factors.q, factors.r, factors.solve(b)
+        assert x.shape == (3, 5, 2) and factors.solve(b[0, :, 0]).shape == (3, 5)
+        assert factors.rcond.shape == (3,)
+        for i in range(3):
+            assert_factors(q[i], r[i], a[i])
+            np.testing.assert_allclose(x[i], np.linalg.lstsq(a[i], b[i])[0], atol=1e-10)
+
+
+def test_right_hand_sides_of_another_dtype():
+    a = matrix((24, 8)).astype(np.float32)
+    for given in (a, put(a, mesh_of(ORDER), P(None, "x"))):
+        factor = ms.qr(given, "raw")
+        for dtype in (np.float64, np.complex64, np.int32):
+            b = np.arange(24).astype(dtype)
+            expected = np.linalg.lstsq(a, b)[0]
+            np.testing.assert_allclose(factor.solve(b), expected, atol=1e-4)
+            np.testing.assert_allclose(factor.apply_qt(factor.apply_q(b)), b, atol=1e-4)
+
+
+def test_a_padded_factor_where_a_mesh_is_set_or_columns_depend():
+    a = np.random.default_rng(5).standard_normal((60, 7))
+    a[:, 6] = a[:, 0] * (1 + 2e-15)
+    mesh = mesh_of(ORDER)
+    factor = ms.qr(a, "raw", mesh=mesh)
+    assert int(factor.info) == 7 and factor.rcond == 0
+    with mesh_set(mesh):
+        assert np.isnan(factor.solve(np.ones(60))).all() and factor.rcond == 0
+
+
+def test_q_of_a_wide_matrix_is_sharded():
+    for spec in (P(None, "x"), P("x", None)):
+        given = put(matrix((8, 24)), mesh_of(ORDER), spec)
+        for q in (ms.qr(given).Q, ms.qr(given, "raw").q):
+            assert q.sharding.spec == P(None, "x")

@@ -177,7 +177,15 @@ pub fn ridge_terms<T: Scalar>(at: Place) {
             }
         });
         let padded = Mat::from_fn(m + n, 2, |i, j| if i < m { b[(i, j)] } else { T::ZERO });
-        check(&longer, &padded, &found, &format!("{} {ranks} {storage:?}", T::DTYPE.name()));
+        let rest = minus(&b, &a, &found.x);
+        for j in 0..2 {
+            let exact = norm(&rest, j);
+            assert!((found.residuals[j].sqrt() - exact).abs() <= 100.0 * unit::<T>() * exact);
+        }
+        // The check is of the longer matrix, with the ridge term.
+        let with_term = |j| norm(&rest, j).powi(2) + ridge * norm(&found.x, j).powi(2);
+        let longest = Answer { residuals: (0..2).map(with_term).collect(), ..found };
+        check(&longer, &padded, &longest, &format!("{} {ranks} {storage:?}", T::DTYPE.name()));
         // It makes dependent columns free.
         let equal = Mat::from_fn(m, n, |i, _| a[(i, 0)]);
         assert_eq!(with_ridge(at, ranks, storage, &equal, &b, ridge).info, 0);

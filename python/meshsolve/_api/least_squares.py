@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
@@ -12,7 +13,6 @@ from jax.typing import ArrayLike
 from meshsolve._api import factors
 from meshsolve._api.types import OnFailure
 from meshsolve._execute import meshes
-from meshsolve._execute.typed import replicated
 from meshsolve._library import failures
 from meshsolve._library.errors import mistake, no_answer
 from meshsolve._library.ffi import operation
@@ -29,8 +29,8 @@ class LeastSquares(NamedTuple):
       x: [n] or [n, k]: the solutions, on all devices of A.
       residuals: real, a scalar or [k]: the sums |b - A x|^2, as in ``jnp.linalg.lstsq``.
       info: int32 scalar. 0: solved. i > 0: column i of A is not finite, or depends on the columns
-        before it: |R_ii| is at most min(m, n sqrt(m)) eps times its norm. Of a wide A that is row
-        i. x and the residuals are then NaN.
+        before it: |R_ii| is at most min(m, n sqrt(m)) eps times its norm. Of a wide A these are
+        rows, and R is that of A^H. x and the residuals are then NaN.
 
     Examples:
       >>> x, residuals, info = ms.lstsq(a, b)
@@ -74,7 +74,7 @@ def lstsq(
         moved.
       ridge: None, or the weight of |X|^2, a real number or a batch of them; it may be traced.
       on_failure: "nan": x and the residuals are NaN if a column depends on others, and info tells
-        which; "raise": an error instead.
+        which; "raise": an error instead (of a wide A outside of jit).
       mesh: the devices to work on, for an A that is not sharded over them, whatever m.
 
     Returns:
@@ -102,15 +102,7 @@ def lstsq(
             return _of_wide(given, sides, None if ridge is None else weight, on_failure, mesh)
         op = operation("gels", "lstsq")
         call = Call(op, ("a", "ridge", "b"), _result, on_failure=on_failure, mesh=mesh)
-        found = run(call, (given, weight, sides))
-        return found if ridge is None else _without_term(found, weight, len(sides.shape) == 1)
-
-
-def _without_term(found: LeastSquares, weight, is_vector: bool) -> LeastSquares:
-    """Residuals from the least |B - A X|^2 + weight |X|^2."""
-    squares = jnp.sum(jnp.abs(found.x) ** 2, axis=-1 if is_vector else -2)
-    term = (weight if is_vector else weight[..., None]) * squares
-    return found._replace(residuals=jnp.maximum(found.residuals - term, 0))
+        return run(call, (given, weight, sides))
 
 
 def _shown(name: str, x) -> Any:
@@ -121,11 +113,18 @@ def _shown(name: str, x) -> Any:
 def _weight(ridge, a, b) -> jax.Array:
     """The ridge term as an array of A's precision."""
     dtype = jax.dtypes.canonicalize_dtype(jnp.result_type(a.dtype, b.dtype, 1.0))
-    weight = jnp.asarray(0 if ridge is None else ridge, factors.real_dtype(dtype))
-    if not isinstance(weight, Tracer) and not bool((weight >= 0).all()):
-        remedy = "give the weight of |x|^2, or None"
-        raise mistake("lstsq", "ridge", "a real number that is not negative", repr(ridge), remedy)
-    return weight
+    real = factors.real_dtype(dtype)
+    if ridge is None:
+        return jnp.zeros((), real)
+    if not isinstance(ridge, Tracer):
+        given = np.asarray(ridge)
+        if given.dtype.kind not in "biuf" or not np.all((given >= 0) & np.isfinite(given)):
+            expected, remedy = (
+                "real numbers that are not negative",
+                "give the weight of |x|^2, or None",
+            )
+            raise mistake("lstsq", "ridge", expected, repr(ridge), remedy)
+    return jnp.asarray(ridge, real)
 
 
 def _result(request: Request, results) -> LeastSquares:
@@ -164,20 +163,15 @@ def _expect_rows(info) -> None:
 
 
 def _one_wide(mesh: Mesh | None, a, b, ridge=None) -> LeastSquares:
-    (m, n), columns = a.shape, b if b.ndim == 2 else b[:, None]
-    zeros = jnp.zeros(columns.shape[1], factors.real_dtype(a.dtype))
-    if not m or not columns.shape[1]:
-        x, info = jnp.zeros((n, columns.shape[1]), a.dtype), jnp.int32(0)
+    n, columns = a.shape[1], b if b.ndim == 2 else b[:, None]
+    if not len(a) or not columns.shape[1]:
+        zeros = jnp.zeros(columns.shape[1], factors.real_dtype(a.dtype))
+        x, residuals, info = jnp.zeros((n, columns.shape[1]), a.dtype), zeros, jnp.int32(0)
     else:
         a, columns = padding.wide_on_mesh("lstsq", a, columns, mesh)
         op = operation("geqrf", "lstsq")
-        x, _, info = minimum_norm(op, a, columns, ridge)
+        x, residuals, _, info = minimum_norm(op, a, columns, ridge)
         x = x[:n]
-    if ridge is not None:
-        product = replicated(jnp.matmul(a[:m, :n], x, precision="highest"))
-        rest = replicated(columns)[:m] - product
-        zeros = jnp.sum(jnp.abs(rest) ** 2, axis=0)
-    residuals = jnp.where(info == 0, zeros, jnp.nan)
     if b.ndim == 1:
         x, residuals = x[:, 0], residuals[0]
     return LeastSquares(x, residuals, info)

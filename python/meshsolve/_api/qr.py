@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.core import Tracer
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
 from meshsolve._api import factors
@@ -26,7 +26,7 @@ class QRResult(NamedTuple):
     """The result of ``qr``, as ``jnp.linalg.qr`` gives it. A pytree.
 
     Attributes:
-      Q: [m, min(m, n)] with orthonormal columns, in the sharding of A.
+      Q: [m, min(m, n)] with orthonormal columns, in the sharding of A if it has A's shape.
       R: [min(m, n), n], upper triangular, sharded by columns.
 
     Examples:
@@ -56,8 +56,8 @@ class QRFactor:
         ``mode="raw"``, sharded by rows. If ``storage`` is "column-major", it is ``qr`` itself,
         sharded by columns. It does not depend on the number of devices.
       tau: [min(m, n)], replicated: the coefficients of the reflectors, as scipy's.
-      info: int32 scalar. 0, or i > 0: column i of A is not finite, or depends on the columns before
-        it: |R_ii| is at most min(m, n sqrt(m)) eps times its norm.
+      info: int32 scalar. 0, or i > 0: column i of the first min(m, n) is not finite, or depends on
+        the columns before it: |R_ii| is at most min(m, n sqrt(m)) eps times its norm.
       m, n: the rows and columns of A.
       storage: "column-major" if A was sharded by columns and column-major in memory, else
         "columns".
@@ -87,11 +87,14 @@ class QRFactor:
 
     @property
     def q(self) -> jax.Array:
-        """The first min(m, n) columns of Q, sharded by columns: a new array."""
+        """The first min(m, n) columns of Q: a new array, sharded by columns. That of a wide A is
+        replicated where the devices do not divide m.
+        """
         least = min(self.m, self.n)
         if self.m >= self._columns:
             return orthogonal.leading(self._used("orgqr", "q"), (self.m, least))
-        return self._used("ormqr", "q", jnp.eye(self.m, least, dtype=self.work.dtype), trans=0)
+        unit = orthogonal.unit_like(self.work, self.m, least)
+        return self._used("ormqr", "q", unit, trans=0)
 
     def apply_q(self, x: ArrayLike) -> jax.Array:
         """Q X with the square Q [m, m], for X [m] or [m, k]. By the reflectors, without Q."""
@@ -110,13 +113,11 @@ class QRFactor:
         """
         self._expect_tall("solve")
         if self._columns == self.n:
-            return self._used("qr_solve", "solve", b)[: self.n]
+            return self._first(self._used("qr_solve", "solve", b), b)
         # Padding is zeros, so R of A itself solves. It is on one device.
-        x = solve_triangular(self.r, self._used("ormqr", "solve", b, trans=2)[: self.n])
-        info = self.info
-        if not isinstance(x, Tracer):
-            info = jax.device_put(info, next(iter(x.devices())))
-        return jnp.where(info == 0, x, jnp.nan)
+        y = self._first(self._used("ormqr", "solve", b, trans=2), b)
+        x = solve_triangular(self.r, y[..., None] if jnp.ndim(b) == 1 else y)
+        return self._unless_dependent(x[..., 0] if jnp.ndim(b) == 1 else x, jnp.nan)
 
     @property
     def rcond(self) -> jax.Array:
@@ -130,7 +131,7 @@ class QRFactor:
         self._expect_tall("rcond")
         if self._columns == self.n:
             return self._used("qr_rcond", "rcond")
-        return qr(self.r, "raw").rcond
+        return self._unless_dependent(qr(self.r, "raw").rcond, 0)
 
     def _expect_tall(self, method: str) -> None:
         if self.m < self.n:
@@ -141,6 +142,24 @@ class QRFactor:
                 f"that of one of shape {(self.m, self.n)}",
                 "factor its conjugate transpose",
             )
+
+    def _first(self, y, b):
+        """The first n rows of an array as ``b``, or of a batch."""
+        return y[..., : self.n] if jnp.ndim(b) == 1 else y[..., : self.n, :]
+
+    def _unless_dependent(self, x, instead):
+        """X of a padded factor, or ``instead`` of it where ``info`` is not 0."""
+        info = self.info
+        if not isinstance(x, Tracer) and not isinstance(info, Tracer):
+            on = meshes.of_array(x)
+            whole = NamedSharding(on.mesh, PartitionSpec()) if on else next(iter(x.devices()))
+            info = jax.device_put(info, whole)
+
+        def chosen(x, info):
+            info = info.reshape(info.shape + (1,) * (x.ndim - info.ndim))
+            return jnp.where(info == 0, x, instead)
+
+        return meshes.where_it_lies(chosen, x, info)
 
     @property
     def _columns(self) -> int:
@@ -168,8 +187,8 @@ def qr(
     """A = Q R with all devices that hold A, for an A of any shape, by Householder reflectors.
 
     Signs are LAPACK's: the diagonal of R is real. Rectangles are factored by columns. One that is
-    sharded by rows is moved for that, which takes a copy. For R or a solution alone of a tall A by
-    rows ``lstsq`` moves and copies nothing.
+    sharded by rows is moved for that, which takes a copy. For a solution alone of a tall A by rows
+    ``lstsq`` moves and copies nothing.
 
     Q and R have derivatives of every order, in both modes, where R is regular (for a wide A: the
     square block of its first columns). Under ``jax.vmap`` matrices are factored one after another.

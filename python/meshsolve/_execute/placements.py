@@ -70,7 +70,7 @@ def is_two_way(spec: PartitionSpec) -> bool:
     return all(axes_of(spec))
 
 
-def devices_along(spec: PartitionSpec, mesh: Mesh) -> int:
+def devices_along(spec: PartitionSpec, mesh: Mesh | AbstractMesh) -> int:
     """Number of devices that share a matrix of this spec."""
     by_row, by_column = axes_of(spec)
     return math.prod(mesh.shape[axis] for axis in by_row + by_column)

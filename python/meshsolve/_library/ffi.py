@@ -151,8 +151,8 @@ class Operation(NamedTuple):
 
     @property
     def takes_tall(self) -> bool:
-        """Whether A may have more rows than columns. It is then distributed by rows."""
-        return "tall" in ROUTINES[self.routine].requires
+        """Whether A may have more rows than columns, and is distributed by rows."""
+        return "whole rows" in ROUTINES[self.routine].requires
 
     @property
     def any_shape(self) -> bool:

@@ -49,6 +49,12 @@ def wide_on_mesh(operation: str, a, b, mesh: Mesh | None):
     """
     m, n = a.shape
     if mesh is None or lies_on(getattr(a, "sharding", None), mesh, m):
+        there = meshes.of_array(a)
+        devices = 1 if there is None else devices_along(there.spec, there.mesh)
+        if m % devices:
+            expected = f"rows that the {devices} devices of a wide matrix divide"
+            remedy = "give mesh=, which pads A for you, or put A on one device"
+            raise mistake(operation, "a", expected, f"m = {m}", remedy)
         return a, b
     if missing := -m % mesh.size:
         corner = jnp.eye(missing, dtype=a.dtype)

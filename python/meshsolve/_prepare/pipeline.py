@@ -205,6 +205,9 @@ def _converted(call: Call, arrays) -> list[Any]:
             converted[i] = padding.like(public, arrays[i], arrays[op.matrix], call.mesh, dtype)
         else:
             converted[i] = promoted(arrays[i], dtype)
+    for i, kind in enumerate(op.operands):
+        if kind == "coefficients":
+            converted[i] = promoted(arrays[i], dtype)
     return converted
 
 
@@ -228,6 +231,7 @@ def _of_nothing(op: Operation, n: int, arrays, own, by):
         made |= {"coefficients": jnp.zeros(0, a.dtype), "factor": jnp.zeros(shape[::-1], a.dtype)}
         made |= {"matrix": jnp.zeros((shape[0], 0), a.dtype)}
         made |= {"upper": jnp.zeros((0, shape[1]), a.dtype)}
+        made |= {"real": zero + 1}
         return tuple(made[kind] for kind in op.results)
     named = {"rcond": zero + 1, "trace": jnp.zeros((), a.dtype)}
     results = zip(ROUTINES[op.routine].results, op.results, strict=True)

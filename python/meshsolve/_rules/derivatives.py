@@ -260,8 +260,9 @@ def _least_squares(op: Operation, primals, tangents):
     if not is_zero(dridge):
         inner = inner - dridge * x
         products = products + dridge / 2 * jnp.eye(len(r), dtype=r.dtype)
-        dresiduals = dresiduals + dridge * jnp.sum((x.conj() * x).real, axis=0)
     dx = solve_normal(r, inner)
+    # A^H (B - A X) is the ridge term times X.
+    dresiduals = dresiduals - 2 * ridge * jnp.sum((x.conj() * dx).real, axis=0)
     moves = not (is_zero(da) and is_zero(dridge))
     dr = tangent_of_triangle_of_qr(products, r) if moves else zero(r)
     return (x, residuals, r, info), (dx, dresiduals, dr, zero(info))

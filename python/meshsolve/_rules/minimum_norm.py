@@ -37,8 +37,8 @@ def _longer(h, ridge):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def minimum_norm(op: Operation, a, b, ridge):
-    """(X, R, info) for A [m, n] and B [m, k]; ``ridge`` is None without such a term. ``op`` factors
-    A^H.
+    """(X, squares of the residuals, R, info) for A [m, n] and B [m, k]; ``ridge`` is None without
+    such a term. ``op`` factors A^H.
     """
     # Under derivatives constants may be NumPy's.
     a, b = jnp.asarray(a), jnp.asarray(b)
@@ -49,17 +49,26 @@ def minimum_norm(op: Operation, a, b, ridge):
     work, tau, info = dispatch.call(op, (h,), (True,))
     factor = {"storage": "columns"}
     (r,) = dispatch.call(operation("qr_triangle", op.public, **factor), (work, tau))
-    y, _ = dispatch.call(operation("trtrs", op.public, lower=False, trans=2), (r, b))
+    solve = operation("trtrs", op.public, lower=False)
+    y, _ = dispatch.call(solve._replace(trans=2), (r, b))
+    w = None if ridge is None else dispatch.call(solve, (r, y))[0]
     y = jnp.pad(replicated(y), ((0, h.shape[0] - m), (0, 0)))
     product = operation("ormqr", op.public, **factor)
     (x,) = dispatch.call(product, (work, tau, y), (False, False, True))
-    return jnp.where(info == 0, x[:n], jnp.nan), r, info
+    x = jnp.where(info == 0, x[:n], jnp.nan)
+    # Without a ridge term there is none, unless X is no number.
+    squares = 0 * jnp.sum(jnp.abs(x), axis=0) if w is None else _squares(w, ridge)
+    return x, jnp.where(info == 0, squares, jnp.nan), r, info
+
+
+def _squares(w, ridge):
+    return ridge**2 * jnp.sum(jnp.abs(w) ** 2, axis=0)
 
 
 @functools.partial(minimum_norm.defjvp, symbolic_zeros=True)
 def _(op: Operation, primals, tangents):
     (a, b, ridge), (da, db, dridge) = primals, tangents
-    x, r, info = minimum_norm(op, a, b, ridge)
+    x, squares, r, info = minimum_norm(op, a, b, ridge)
     sides, here, whole = Sides.of(a), jax.typeof(x).sharding, replicated(r)
     w = solve_normal(whole, replicated(b))
     change = jnp.zeros_like(w) if is_zero(db) else replicated(db)
@@ -71,6 +80,13 @@ def _(op: Operation, primals, tangents):
     if dridge is not None and not is_zero(dridge):
         change = change - dridge * w
         products = products + dridge / 2 * jnp.eye(len(r), dtype=r.dtype)
-    dx = dx + resharded(adjoint_times(sides, a, solve_normal(whole, change)), here)
+    dw = solve_normal(whole, change)
+    dx = dx + resharded(adjoint_times(sides, a, dw), here)
+    dsquares = jnp.zeros_like(squares)
+    if ridge is not None:
+        dsquares = 2 * ridge**2 * jnp.sum((w.conj() * dw).real, axis=0)
+        if not is_zero(dridge):
+            dsquares = dsquares + 2 * ridge * dridge * jnp.sum((w.conj() * w).real, axis=0)
+    dsquares = resharded(dsquares, jax.typeof(squares).sharding)
     dr = resharded(tangent_of_triangle_of_qr(products, whole), jax.typeof(r).sharding)
-    return (x, r, info), (dx, dr, zero(info))
+    return (x, squares, r, info), (dx, dsquares, dr, zero(info))

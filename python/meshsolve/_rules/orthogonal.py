@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import solve_triangular
-from jax.sharding import AxisType, NamedSharding
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from meshsolve._execute import dispatch, eager
-from meshsolve._execute.placements import axes_of
+from meshsolve._execute import dispatch, eager, meshes
+from meshsolve._execute.placements import devices_along
 from meshsolve._execute.typed import replicated, resharded
 from meshsolve._library.ffi import Operation, operation
 from meshsolve._rules.derivatives import transposed, zero
@@ -35,32 +35,28 @@ def both(op: Operation, operands, own, signatures):
     (a,) = operands
     if dispatch.executor(a) is not eager:
         return reduced(op, a)
-    at = _placement(op, a, signatures)
-    storage = at.storage if at else "rows"
-    if storage == "rows" and a.shape[0] != a.shape[1]:
-        storage = "columns"
+    storage = _storage(op, a, signatures)
     work, tau, info = _factor(op, operands, own, signatures)
     q = _orthogonal(op, storage, work, tau, a.shape)
     return q, _triangle(op, storage, work, tau, a.shape), info
 
 
 def triangle(op: Operation, operands, own, signatures):
-    """(R, info) of A. That of a tall A by rows is found in place."""
+    """(R, info) of A, in place of the results of ``op``."""
     (a,) = operands
     if dispatch.executor(a) is not eager:
         return _r_of(op, a)
-    signature = signatures[0] if signatures else eager.signature(a)
-    if a.shape[0] > a.shape[1] and isinstance(signature.sharding, NamedSharding):
-        by_row, by_column = axes_of(signature.sharding.spec)
-        if by_row and not by_column:
-            return dispatch.call(operation("geqr", op.public), operands, own, signatures)
+    storage = _storage(op, a, signatures)
     work, tau, info = _factor(op, operands, own, signatures)
-    return _triangle(op, "columns", work, tau, a.shape), info
+    return _triangle(op, storage, work, tau, a.shape), info
 
 
-def _placement(op: Operation, a, signatures):
+def _storage(op: Operation, a, signatures) -> str:
+    """The storage of Q: that of A, where it can be."""
     signature = signatures[0] if signatures else eager.signature(a)
-    return eager.placement_of(op.public, signature, op.divided(a.shape))
+    at = eager.placement_of(op.public, signature, op.divided(a.shape))
+    storage = at.storage if at else "rows"
+    return "columns" if storage == "rows" and a.shape[0] != a.shape[1] else storage
 
 
 def _factor(op: Operation, operands, own=(), signatures=()):
@@ -80,14 +76,27 @@ def _orthogonal(op: Operation, storage: str, work, tau, shape):
     if m >= n:
         (q,) = dispatch.call(operation("orgqr", op.public, storage=storage), (work, tau))
         return leading(q, (m, op.order or n))
-    unit = jnp.eye(m, min(m, op.order or n), dtype=work.dtype)
+    unit = unit_like(work, m, min(m, op.order or n))
     product = operation("ormqr", op.public, storage=storage)
     return dispatch.call(product, (work, tau, unit), (False, False, True))[0]
 
 
+def unit_like(work, m: int, columns: int):
+    """Columns of the unit matrix of order m, distributed by columns to the devices of a factor, if
+    they divide these.
+    """
+    unit, there = jnp.eye(m, columns, dtype=work.dtype), meshes.of_array(work)
+    if there is None or columns % devices_along(there.spec, there.mesh):
+        return unit
+    axes = next((entry for entry in there.spec if entry is not None), None)
+    return jax.device_put(unit, NamedSharding(there.mesh, PartitionSpec(None, axes)))
+
+
 def leading(x, shape):
-    """The leading part of what a padded matrix gives."""
-    return x if x.shape == shape else dispatch.executor(x).cut(x, shape)
+    """The leading part of what a padded matrix gives, or those of a batch."""
+    if x.shape[-2:] == shape:
+        return x
+    return dispatch.executor(x).cut(x, shape) if x.ndim == 2 else x[..., : shape[0], : shape[1]]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))

@@ -10,7 +10,7 @@
 //! the norms of the residuals.
 
 use crate::comm::{Step, Stopped};
-use crate::device::{Squares, Worker};
+use crate::device::{Op, Squares, Worker};
 use crate::matrix::{Blocks, Cells};
 use crate::scalar::Scalar;
 
@@ -84,7 +84,8 @@ pub struct Lines<'c, T> {
     pub b: Cells<'c, T>,
 }
 
-/// The triangle of [A; sqrt(`ridge`) I]. Reduces this worker's `lines`, and joins the triangles of all workers to that of worker 0. Ranks
+/// The triangle of [A; sqrt(`ridge`) I]. Reduces this worker's `lines`, and joins the triangles of
+/// all workers to that of worker 0. Ranks
 /// all get it. `scratch` is that of each worker, as `stack` says. All workers get the squares of each
 /// residual.
 pub fn reduce<'c, T: Scalar + 'c, W: Worker<T>>(
@@ -143,13 +144,50 @@ pub fn reduce<'c, T: Scalar + 'c, W: Worker<T>>(
         }
         distance *= 2;
     }
-    for sum in &mut squares {
-        let Squares { small, medium, large } = *sum;
-        let [small, medium, large] = worker.all_reduce([small, medium, large], |x, y| x + y)?;
-        *sum = Squares { small, medium, large };
-    }
+    add_up(worker, &mut squares)?;
     if W::IS_RANK {
         worker.replicate(&scratch.part(|one| stack.triangle(one)), 0)?;
     }
     Ok(squares)
+}
+
+/// The squares of the columns of B - A X, for all rows of all workers. `x` is there for each worker,
+/// and the scratch is free.
+pub fn residuals<'c, T: Scalar + 'c, W: Worker<T>>(
+    worker: &mut W,
+    lines: impl Iterator<Item = Lines<'c, T>>,
+    x: Cells<T>,
+    scratch: &Blocks<T>,
+    stack: Stack,
+) -> Step<Vec<Squares>> {
+    let (own, n, sides) = (stack.whole(scratch.own()), stack.order, stack.columns - stack.order);
+    let mut squares = vec![Squares::default(); sides];
+    for Lines { a, b } in lines {
+        for first in (0..a.cols()).step_by(stack.rows) {
+            let rows = stack.rows.min(a.cols() - first);
+            if worker.communicator().is_stopped() {
+                return Err(Stopped);
+            }
+            let rest = own.sub(n, n, rows, sides);
+            worker.span("residual", None, |w| {
+                w.copy(b.sub(first, 0, rows, sides), rest);
+                w.gemm(rest, -T::ONE, a.sub(0, first, n, rows).transposed(), Op::None, x);
+            });
+            for (j, sum) in squares.iter_mut().enumerate() {
+                *sum = sum.and(worker.squares(rest.sub(0, j, rows, 1))?);
+            }
+        }
+    }
+    add_up(worker, &mut squares)?;
+    Ok(squares)
+}
+
+/// The sums of all workers.
+fn add_up<T: Scalar, W: Worker<T>>(worker: &mut W, squares: &mut [Squares]) -> Step {
+    for sum in squares {
+        let Squares { small, medium, large } = *sum;
+        let [small, medium, large] = worker.all_reduce([small, medium, large], |x, y| x + y)?;
+        *sum = Squares { small, medium, large };
+    }
+    Ok(())
 }

@@ -53,13 +53,14 @@ pub static ROUTINES: [SolverRoutine; 6] = [
     SolverRoutine::new(
         Family::Qr,
         "orgqr",
-        "the first n columns of Q from the factor of A = Q R, for at least as many rows as columns",
+        "the first n columns of Q from the factor of A = Q R, of a tall A",
         &[WORK, TAU],
         &[slot("q", Kind::Matrix)],
         &[],
         &[FormQ, Restore],
     )
-    .upright(),
+    .upright()
+    .tall(),
     SolverRoutine::new(
         Family::Qr,
         "ormqr",
@@ -79,18 +80,19 @@ pub static ROUTINES: [SolverRoutine; 6] = [
         &["rhs"],
         &[ApplyQ, SolveTriangle],
     )
-    .upright(),
+    .upright()
+    .tall(),
     SolverRoutine::new(
         Family::Qr,
         "qr_rcond",
-        "the condition of R in its 1-norm, estimated from the factor of A = Q R, for at least as many \
-         rows as columns",
+        "the condition of R in its 1-norm, estimated from the factor of A = Q R, of a tall A",
         &[WORK, INFO],
         &[RCOND],
         &[],
         &[TriangleNorm, TriangleCondition],
     )
-    .upright(),
+    .upright()
+    .tall(),
 ];
 
 impl<T: Scalar> Solver<T> {

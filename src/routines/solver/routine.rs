@@ -244,6 +244,11 @@ impl SolverRoutine {
         SolverRoutine { upright: true, ..self }
     }
 
+    /// Also needs at least as many rows as columns.
+    pub const fn tall(self) -> SolverRoutine {
+        SolverRoutine { requires: &[Requirement::WholeColumnsOrSquare, Requirement::Tall], ..self }
+    }
+
     pub fn has(&self, stage: Stage) -> bool {
         self.run.contains(&stage)
     }

@@ -8,7 +8,7 @@ use super::job::Solver;
 use super::routine::{Family, SolverRoutine, Stage};
 use super::slot::{A, INFO, Kind, Slot, slot};
 use super::stack::elements as stack_elements;
-use crate::algorithms::qr::by_rows::{Lines, Stack, reduce};
+use crate::algorithms::qr::by_rows::{Lines, Stack, reduce, residuals};
 use crate::comm::Step;
 use crate::device::{Op, Side, Triangle, Worker};
 use crate::matrix::Blocks;
@@ -89,7 +89,8 @@ impl<T: Scalar> Solver<T> {
     }
 }
 
-/// The triangle R, to the results of each rank or of the first one. Residuals are found on the way.
+/// The triangle R, to the results of each rank or of the first one. Residuals are found on the way,
+/// where there is no ridge term.
 pub fn triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
     let ((stack, scratch), (m, n)) = (job.stacks(worker.worker()), job.shape_of_a());
     worker.keep_subnormals(true);
@@ -110,14 +111,21 @@ pub fn triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Ste
 /// That, and the solutions.
 pub fn least_squares<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
     triangle(job, worker)?;
-    if !job.has_copy(worker) {
+    let ((stack, scratch), (_, n)) = (job.stacks(worker.worker()), job.shape_of_a());
+    let x = job.result_block(worker.worker(), "x");
+    if job.has_copy(worker) {
+        let all = stack.triangle(scratch.own());
+        let z = all.sub(0, n, n, job.problem.rhs);
+        worker.trsm(Side::Left, all.sub(0, 0, n, n), Triangle::Upper, Op::None, z);
+        worker.copy(z, x);
+    }
+    if job.ridge == 0.0 {
         return Ok(());
     }
-    let ((stack, scratch), (_, n)) = (job.stacks(worker.worker()), job.shape_of_a());
-    let all = stack.triangle(scratch.own());
-    let z = all.sub(0, n, n, job.problem.rhs);
-    worker.trsm(Side::Left, all.sub(0, 0, n, n), Triangle::Upper, Op::None, z);
-    let to = job.result_block(worker.worker(), "x");
-    worker.copy(z, to);
+    // What is left after the triangle has the ridge term in it.
+    worker.barrier()?;
+    let lines = job.lines(worker);
+    let squares = residuals(worker, lines.into_iter(), x, &scratch, stack)?;
+    job.found().residuals = squares.into_iter().map(|sum| sum.root().powi(2)).collect();
     Ok(())
 }
