@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
 from meshsolve._api import factors
 from meshsolve._api.types import OnFailure
-from meshsolve._execute import meshes
+from meshsolve._execute import dispatch, eager, meshes
 from meshsolve._library import failures
 from meshsolve._library.errors import mistake, no_answer
 from meshsolve._library.ffi import operation
@@ -116,7 +115,7 @@ def _weight(ridge, a, b) -> jax.Array:
     real = factors.real_dtype(dtype)
     if ridge is None:
         return jnp.zeros((), real)
-    if not isinstance(ridge, Tracer):
+    if dispatch.executor(ridge) is eager:
         given = np.asarray(ridge)
         if given.dtype.kind not in "biuf" or not np.all((given >= 0) & np.isfinite(given)):
             expected, remedy = (
@@ -154,7 +153,7 @@ def _of_wide(a, b, ridge, on_failure: OnFailure, mesh: Mesh | None) -> LeastSqua
 
 def _expect_rows(info) -> None:
     """Raise the error of a wide matrix with a row that depends on others."""
-    if isinstance(info, Tracer):
+    if dispatch.executor(info) is not eager:
         expected, got = '"nan" for fewer rows than columns inside of jax.jit', '"raise"'
         raise mistake("lstsq", "on_failure", expected, got, "look at info, or call it eagerly")
     if info.size and (row := int(info.max())):

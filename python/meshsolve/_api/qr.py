@@ -6,13 +6,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 
 from meshsolve._api import factors
 from meshsolve._api.triangular import solve_triangular
-from meshsolve._execute import meshes
+from meshsolve._execute import dispatch, eager, meshes
 from meshsolve._library.errors import mistake
 from meshsolve._library.ffi import operation
 from meshsolve._prepare.pipeline import Call, Request, first, run
@@ -150,7 +149,7 @@ class QRFactor:
     def _unless_dependent(self, x, instead):
         """X of a padded factor, or ``instead`` of it where ``info`` is not 0."""
         info = self.info
-        if not isinstance(x, Tracer) and not isinstance(info, Tracer):
+        if dispatch.executor(x, info) is eager:
             on = meshes.of_array(x)
             whole = NamedSharding(on.mesh, PartitionSpec()) if on else next(iter(x.devices()))
             info = jax.device_put(info, whole)

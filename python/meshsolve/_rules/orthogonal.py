@@ -18,11 +18,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import solve_triangular
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from meshsolve._execute import dispatch, eager, meshes
 from meshsolve._execute.placements import devices_along
-from meshsolve._execute.typed import replicated, resharded
+from meshsolve._execute.typed import replicated, resharded, spec_of
 from meshsolve._library.ffi import Operation, operation
 from meshsolve._rules.derivatives import transposed, zero
 from meshsolve._rules.linear import triangle as part
@@ -172,8 +172,6 @@ def _adjoint(x, like=None):
 
 def _product(x, y, like):
     """X Y; with Explicit axes in the sharding of an array of the same shape."""
-    sharding = jax.typeof(like).sharding
-    explicit = AxisType.Explicit in sharding.mesh.axis_types
     axes = (((1,), (0,)), ((), ()))
-    out = sharding if explicit else None
+    out = None if spec_of(like) is None else jax.typeof(like).sharding
     return lax.dot_general(x, y, axes, precision="highest", out_sharding=out)
