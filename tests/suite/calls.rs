@@ -197,6 +197,8 @@ fn requirements_are_declared_and_checked() {
         let expected: &[&str] = match routine.name() {
             "lange" | "transpose" | "diagnose" => &[],
             "gels" | "geqr" => &["whole rows", "tall"],
+            "geqrf" | "qr_triangle" | "ormqr" => &["whole columns, or square"],
+            "orgqr" | "qr_solve" | "qr_rcond" => &["whole columns, or square", "tall"],
             _ => &["square", "whole columns"],
         };
         assert_eq!(routine.description().requires, expected, "{}", routine.name());
@@ -239,6 +241,28 @@ fn requirements_are_declared_and_checked() {
     assert_eq!(
         of_geqr("rows", [3, 8], 2),
         "meshsolve.geqr: a: expected at least as many rows as columns, got 6 x 8"
+    );
+    let of_qr = |name: &str, storage: &str, dims: [usize; 2], counts: [usize; 2]| {
+        let map = Map::routine(name, 2).text("storage", storage);
+        let site = CallSite::new(&map.only_own()).unwrap();
+        let (to, from) = outcomes();
+        let mut shards = vec![vec![1.0f64; dims[0] * dims[1]]; 2];
+        for rank in 0..2 {
+            let array = buffer(&mut shards[rank], &dims);
+            let [args, rets] = counts.map(|count| vec![array.clone(); count]);
+            arrive(&site, 1, Call::new(rank, rank as i32, args, rets), &to);
+        }
+        errors(collect(&from, 2)).remove(0).message
+    };
+    assert_eq!(
+        of_qr("geqrf", "rows", [3, 8], [1, 3]),
+        "meshsolve.geqrf: a: expected whole columns on each device, or whole rows of a square matrix, \
+         got 6 x 8 on a grid of 2 x 1 devices; reshard A by columns"
+    );
+    // The factor of a matrix by columns is an array of its columns.
+    assert_eq!(
+        of_qr("orgqr", "columns", [4, 5], [2, 1]),
+        "meshsolve.orgqr: a: expected at least as many rows as columns, got 5 x 8"
     );
     // Posv's operand is by rows, which a grid of one row contradicts.
     assert!(message(1).contains("got a grid of 1 x 4 devices; reshard A along one axis"));
