@@ -247,8 +247,8 @@ fn requirements_are_declared_and_checked() {
         let site = CallSite::new(&map.only_own()).unwrap();
         let (to, from) = outcomes();
         let mut shards = vec![vec![1.0f64; dims[0] * dims[1]]; 2];
-        for rank in 0..2 {
-            let array = buffer(&mut shards[rank], &dims);
+        for (rank, shard) in shards.iter_mut().enumerate() {
+            let array = buffer(shard, &dims);
             let [args, rets] = counts.map(|count| vec![array.clone(); count]);
             arrive(&site, 1, Call::new(rank, rank as i32, args, rets), &to);
         }
