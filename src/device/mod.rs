@@ -140,17 +140,11 @@ pub trait Device<T: Scalar> {
     fn geqrf(&mut self, panel: Cells<T>, coefficients: Cells<T>, t: Cells<T>, room: Cells<T>);
     /// `C <- (I - V op(T) V^H) C` for each C of `targets`; op is none or the adjoint. `room` is for
     /// products with V, some columns at a time.
-    fn reflect<'c>(
-        &mut self,
-        by: Reflectors<T>,
-        op: Op,
-        targets: impl Iterator<Item = Cells<'c, T>>,
-        room: Cells<T>,
-    ) where
-        T: 'c,
+    fn reflect(&mut self, by: Reflectors<T>, op: Op, targets: &[Cells<T>], room: Cells<T>)
+    where
         Self: Sized,
     {
-        targets.for_each(|c| reflectors::apply(self, by, op, c, room));
+        targets.iter().for_each(|&c| reflectors::apply(self, by, op, c, room));
     }
     /// Writes ones on the diagonal of a square block and zeros above it.
     fn make_unit_lower(&mut self, a: Cells<T>);

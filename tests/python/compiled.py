@@ -10,6 +10,8 @@ FACTORING = (
     "gesv",
     "potrf",
     "getrf",
+    "geqrf",
+    "gels",
     "cholesky_inverse",
     "lu_inverse",
     "posv_rcond",

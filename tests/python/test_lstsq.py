@@ -470,3 +470,12 @@ def test_another_mesh_may_be_set(m, n, here, there):
         for ridge in (None, 0.5):
             found = ms.lstsq(given, b, ridge=ridge)
             assert_close(found.x, of_longer(a, b, ridge or 0.0)[0], 1e-10)
+
+
+@pytest.mark.parametrize(("m", "n"), [(40, 8), (8, 40)])
+@pytest.mark.parametrize("ridge", [None, 0.5])
+def test_a_gradient_reduces_once(m, n, ridge):
+    a, b = system("float64", m=m, n=n)
+    given = put(mesh_of(ORDER), a, "x", None)
+    number = lambda a: jnp.sum(ms.lstsq(a, b, ridge=ridge).x ** 2)  # noqa: E731
+    assert Program(jax.jit(jax.grad(number)), given).factorisations() == 1

@@ -10,6 +10,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
+from compiled import Program
 from helpers import DTYPES, mesh_of, mesh_set, normal
 
 ORDER = (2, 0, 3, 1)
@@ -287,7 +288,9 @@ def test_right_hand_sides_of_another_dtype():
 
 def test_a_padded_factor_where_a_mesh_is_set_or_columns_depend():
     a = np.random.default_rng(5).standard_normal((60, 7))
-    a[:, 6] = a[:, 0] * (1 + 2e-15)
+    off = np.linalg.qr(a)[0][:, 6]
+    # Dependent for 60 rows, but not for the 7 of R.
+    a[:, 6] = a[:, 0] + 25 * np.finfo(float).eps * np.linalg.norm(a[:, 0]) * off
     mesh = mesh_of(ORDER)
     factor = ms.qr(a, "raw", mesh=mesh)
     assert int(factor.info) == 7 and factor.rcond == 0
@@ -300,3 +303,27 @@ def test_q_of_a_wide_matrix_is_sharded():
         given = put(matrix((8, 24)), mesh_of(ORDER), spec)
         for q in (ms.qr(given).Q, ms.qr(given, "raw").q):
             assert q.sharding.spec == P(None, "x")
+
+
+@pytest.mark.parametrize(
+    ("mode", "routines"),
+    [
+        ("reduced", ["geqrf", "orgqr", "qr_triangle"]),
+        ("r", ["geqrf", "qr_triangle"]),
+        ("raw", ["geqrf"]),
+    ],
+)
+def test_a_program_copies_a_matrix_by_columns_once(mode, routines):
+    given = put(matrix((256, 128)), mesh_of(ORDER), P(None, "x"))
+    program = Program(jax.jit(lambda a: ms.qr(a, mode)), given)
+    assert sorted(program.routines()) == routines and not program.collectives()
+    temporary = program.compiled.memory_analysis().temp_size_in_bytes * 4
+    assert temporary <= 1.05 * given.nbytes
+
+
+@pytest.mark.parametrize("mode", ["reduced", "r"])
+@pytest.mark.parametrize("shape", [(24, 8), (8, 24)])
+def test_a_gradient_factors_once(shape, mode):
+    given = put(matrix(shape), mesh_of(ORDER), P(None, "x"))
+    number = lambda a: sum(jnp.sum(x**2) for x in jax.tree.leaves(ms.qr(a, mode)))  # noqa: E731
+    assert Program(jax.jit(jax.grad(number)), given).factorisations() == 1

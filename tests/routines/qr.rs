@@ -13,6 +13,7 @@ struct Case {
     n: usize,
     ranks: usize,
     storage: (&'static str, Storage),
+    tile: i64,
     at: Place,
 }
 
@@ -70,8 +71,9 @@ impl Case {
         part: impl FnMut(usize) -> (Vec<Buffer>, Vec<Buffer>),
     ) {
         let mut part = part;
-        let mut map =
-            Map::routine(routine, self.ranks).text("storage", self.storage.0).int("tile", 3);
+        let mut map = Map::routine(routine, self.ranks)
+            .text("storage", self.storage.0)
+            .int("tile", self.tile);
         for (name, value) in more {
             map = map.text(name, value);
         }
@@ -226,6 +228,13 @@ fn check<T: Scalar>(case: Case, a: &Mat<T>, info: i32) {
 }
 
 fn cases(at: Place) -> impl Iterator<Item = Case> {
+    // Tiles that are wide enough for packed products, with rests of rows and of columns.
+    let wide =
+        [(330, 130, 2, 32), (101, 101, 1, 64), (70, 150, 3, 24)].map(|(m, n, ranks, tile)| {
+            let case = move |storage| Case { m, n, ranks, storage, tile, at };
+            Storage::ALL.into_iter().map(case)
+        });
+    let wide = wide.into_iter().flatten().filter(move |_| at.is_none());
     // Narrower than a leaf, a tile and a panel; wide, with a panel that is cut; as many rows as
     // columns. Columns per rank.
     let shapes = match at {
@@ -233,18 +242,18 @@ fn cases(at: Place) -> impl Iterator<Item = Case> {
         None => &[(1, 1), (9, 4), (5, 5), (4, 7), (2, 1), (40, 12), (64, 70), (150, 40)],
     };
     let most = if at.is_some() { 3 } else { 8 };
-    shapes.iter().flat_map(move |&(m, columns)| {
+    let narrow = shapes.iter().flat_map(move |&(m, columns)| {
         let few = move |ranks: &usize| *ranks <= most && columns * ranks <= 150;
         [1, 2, 3, 8].into_iter().filter(few).flat_map(move |ranks| {
             let n = columns * ranks;
-            let kept = move |case: &Case| case.storage.1 != Storage::Rows || case.m == case.n;
             let sizes = if ranks > 1 { vec![m, n] } else { vec![m] };
             sizes.into_iter().flat_map(move |m| {
-                let case = move |storage| Case { m, n, ranks, storage, at };
-                Storage::ALL.into_iter().map(case).filter(kept)
+                let case = move |storage| Case { m, n, ranks, storage, tile: 3, at };
+                Storage::ALL.into_iter().map(case)
             })
         })
-    })
+    });
+    narrow.chain(wide).filter(|case| case.storage.1 != Storage::Rows || case.m == case.n)
 }
 
 pub fn factors_in_every_storage<T: Scalar>(at: Place) {

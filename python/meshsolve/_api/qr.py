@@ -15,7 +15,7 @@ from meshsolve._execute import dispatch, eager, meshes
 from meshsolve._library.errors import mistake
 from meshsolve._library.ffi import operation
 from meshsolve._prepare.pipeline import Call, Request, first, run
-from meshsolve._rules import orthogonal
+from meshsolve._rules.qr import both, leading, triangle, unit_like
 
 Mode = Literal["reduced", "r", "raw"]
 """What ``qr`` returns."""
@@ -82,7 +82,7 @@ class QRFactor:
     def r(self) -> jax.Array:
         """R [min(m, n), n], upper triangular, sharded by columns: a new array."""
         r = self._used("qr_triangle", "r")
-        return orthogonal.leading(r, (min(self.m, self.n), self.n))
+        return leading(r, (min(self.m, self.n), self.n))
 
     @property
     def q(self) -> jax.Array:
@@ -91,8 +91,8 @@ class QRFactor:
         """
         least = min(self.m, self.n)
         if self.m >= self._columns:
-            return orthogonal.leading(self._used("orgqr", "q"), (self.m, least))
-        unit = orthogonal.unit_like(self.work, self.m, least)
+            return leading(self._used("orgqr", "q"), (self.m, least))
+        unit = unit_like(self.work, self.m, least)
         return self._used("ormqr", "q", unit, trans=0)
 
     def apply_q(self, x: ArrayLike) -> jax.Array:
@@ -221,12 +221,11 @@ def qr(
     if mode == "raw":
         return run(Call(op, ("a",), _factor, mesh=mesh), (a,), (bool(overwrite_a),))
     by, results, result = {
-        "reduced": (orthogonal.both, ("matrix", "upper", "info"), _reduced),
-        "r": (orthogonal.triangle, ("upper", "info"), first),
+        "reduced": (both, ("matrix", "upper", "info"), _reduced),
+        "r": (triangle, ("upper", "info"), first),
     }[mode]
     call = Call(op._replace(results=results), ("a",), result, mesh=mesh)
-    with meshes.own_context(a):
-        return run(call, (a,), (bool(overwrite_a),), by)
+    return run(call, (a,), (bool(overwrite_a),), by)
 
 
 def _factor(request: Request, results) -> QRFactor:

@@ -109,7 +109,8 @@ class Operation(NamedTuple):
       public: the function that users called, for messages.
       storage: the storage of A, now or when it was factored: "rows", "columns", "column-major".
       lower: which triangle of A is read or made.
-      order: order of A without its padding; 0 if it has none.
+      order: order of A without its padding (its columns, if A may have any shape); 0 if it has
+        none.
       trans: solve with A, A^T or A^H (0, 1, 2).
       unit_diagonal: whether the diagonal of a triangular A is all ones and not read.
       structure: "general", or one with one triangle: "hermitian", "symmetric" or "triangular".

@@ -1,10 +1,11 @@
 //! Products with Q, whose reflectors are in a factored matrix.
 
-use super::by_columns::{Scratch, panels, reflected};
+use super::factor::{Scratch, panels, reflected};
 use crate::algorithms::owned_from;
 use crate::comm::Step;
-use crate::device::{Op, Reflectors, Worker, reflectors};
-use crate::matrix::{Cells, DistMatrix};
+use crate::device::{Op, Worker, reflectors};
+use crate::layout::{GlobalRow, TileColumn};
+use crate::matrix::{Cells, DistMatrix, Panel};
 use crate::scalar::Scalar;
 
 /// Makes T of every panel from its reflectors and their `coefficients`. All workers meet at its end.
@@ -16,15 +17,12 @@ pub fn triangles<T: Scalar, W: Worker<T>>(
 ) -> Step {
     let own: Vec<_> = panels(a.columns(), a.m()).filter(|&t| worker.owns(a.columns(), t)).collect();
     for t in own {
-        let rows = reflected(a.columns(), t, a.m());
-        let k = rows.end - rows.start;
-        let panel =
-            a.rows_of(t, rows.start..a.all_rows().end).sub(0, 0, a.m() - rows.start.get(), k);
-        let top = scratch.top.sub(0, 0, k * k, 1).by_columns(k, k, k);
+        let ones = reflected(a.columns(), t, a.m());
+        let rows = ones.start..a.all_rows().end;
+        let panel = Panel::new(a, t, rows.clone(), a.rows_of(t, rows));
         worker.span("triangle", Some(t), |w| {
-            let by = Reflectors::of(w, panel, scratch.triangle(&rows), top);
-            let own = coefficients.matrix_rows(rows.clone());
-            reflectors::triangle_of(w, by, own, scratch.rooms[0]);
+            let by = scratch.reflectors(w, a, &panel);
+            reflectors::triangle_of(w, by, coefficients.matrix_rows(ones), scratch.room());
         });
     }
     worker.barrier()
@@ -39,24 +37,13 @@ pub fn apply<'c, T: Scalar + 'c, W: Worker<T>>(
     x: &[Cells<'c, T>],
     scratch: &Scratch<T>,
 ) -> Step {
-    let mut order: Vec<_> = panels(a.columns(), a.m()).collect();
-    if op == Op::None {
-        order.reverse();
-    }
-    for k in order {
-        let rows = reflected(a.columns(), k, a.m());
-        scratch.receive(worker, worker.owner(a.columns(), k), &rows);
-        let below = rows.start..a.all_rows().end;
-        let panel = worker.broadcast(a, k, below.clone())?;
-        let by = scratch.reflectors(worker, a, &panel);
-        let targets = x.iter().map(|x| x.matrix_rows(below.clone()));
-        worker.span("reflect", Some(k), |w| w.reflect(by, op, targets, scratch.rooms[0]));
-    }
-    Ok(())
+    each_panel(worker, a, op, scratch, |_, top| {
+        x.iter().map(|x| x.matrix_rows(top..a.all_rows().end)).collect()
+    })
 }
 
 /// The first columns of Q, one for each of `q`, which is distributed as A: in the same tile columns.
-/// The same holds as for `apply`.
+/// The same holds as for `apply`. All workers meet at its end.
 pub fn form<T: Scalar, W: Worker<T>>(
     worker: &mut W,
     a: &DistMatrix<T>,
@@ -64,22 +51,37 @@ pub fn form<T: Scalar, W: Worker<T>>(
     scratch: &Scratch<T>,
 ) -> Step {
     let columns = q.columns();
-    let own: Vec<_> =
-        owned_from(worker, columns, columns.each().next().unwrap_or(columns.end())).collect();
+    let own: Vec<_> = owned_from(worker, columns, TileColumn::new(0)).collect();
     for &t in &own {
         let column = q.tile_column(t);
         worker.clear(column);
         worker.make_unit_lower(column.matrix_rows(columns.tile(t).rows()));
     }
-    for k in panels(a.columns(), a.m()).rev() {
-        let rows = reflected(a.columns(), k, a.m());
-        scratch.receive(worker, worker.owner(a.columns(), k), &rows);
-        let below = rows.start..a.all_rows().end;
-        let panel = worker.broadcast(a, k, below.clone())?;
-        let by = scratch.reflectors(worker, a, &panel);
-        // Columns before these have no element in these rows yet.
-        let targets = own.iter().filter(|&&t| t >= k).map(|&t| q.rows_of(t, below.clone()));
-        worker.span("reflect", Some(k), |w| w.reflect(by, Op::None, targets, scratch.rooms[0]));
-    }
+    // Columns before those of a panel have no element in its rows yet.
+    each_panel(worker, a, Op::None, scratch, |k, top| {
+        let later = own.iter().filter(|&&t| t >= k);
+        later.map(|&t| q.rows_of(t, top..a.all_rows().end)).collect()
+    })?;
     worker.barrier()
+}
+
+/// Applies every panel of Q, in the order of op(Q), to what `targets` gives for it, from the panel's
+/// first row on.
+fn each_panel<'c, T: Scalar + 'c, W: Worker<T>>(
+    worker: &mut W,
+    a: &DistMatrix<T>,
+    op: Op,
+    scratch: &Scratch<T>,
+    targets: impl Fn(TileColumn, GlobalRow) -> Vec<Cells<'c, T>>,
+) -> Step {
+    let mut order: Vec<_> = panels(a.columns(), a.m()).collect();
+    if op == Op::None {
+        order.reverse();
+    }
+    for k in order {
+        let by = scratch.bring(worker, a, k)?;
+        let targets = targets(k, a.columns().tile(k).rows().start);
+        worker.span("reflect", Some(k), |w| w.reflect(by, op, &targets, scratch.room()));
+    }
+    Ok(())
 }

@@ -1,7 +1,8 @@
 //! A = Q R by Householder reflectors.
 
 mod apply;
-pub mod by_columns;
-pub mod by_rows;
+mod factor;
+pub mod tsqr;
 
 pub use apply::{apply, form, triangles};
+pub use factor::{Scratch, elements, factor, panels};

@@ -17,7 +17,7 @@ use super::options::Options;
 use super::routine::{Family, Stage};
 use super::sizes::{Machine, Sizes};
 use super::widths::{Shape, WHOLE_BY_ONE_RANK, cuda_tile_width, is_factored_whole};
-use crate::algorithms::qr::by_rows::Stack;
+use crate::algorithms::qr::tsqr::Stack;
 use crate::call::{Buffer, Call, Job};
 use crate::device::cpu::float_mode::FloatMode;
 use crate::device::cuda::communicator::{CudaCommunicator, CudaMemory};

@@ -16,8 +16,7 @@ use super::routine::Stage::{
 use super::routine::{Family, SolverRoutine};
 use super::slot::{A, B, Extent, INFO, Kind, RCOND, Slot, WORK, slot};
 use crate::algorithms::owned_from;
-use crate::algorithms::qr::by_columns::{self, Scratch};
-use crate::algorithms::qr::{apply as apply_to, form as form_in, triangles};
+use crate::algorithms::qr::{self, Scratch, panels, triangles};
 use crate::algorithms::triangular::Triangular;
 use crate::comm::Step;
 use crate::device::{Op, Triangle, Worker};
@@ -105,7 +104,7 @@ impl<T: Scalar> Solver<T> {
 
     fn scratch_of_qr(&self, me: usize) -> Scratch<'_, T> {
         let (shape, widest) = ((self.problem.m, self.problem.n), self.sizes.columns().widest());
-        let [once, each] = by_columns::elements(shape, widest, self.sizes.is_rank);
+        let [once, each] = qr::elements(shape, widest, self.sizes.is_rank);
         let triangles = self.common_blocks(me, 0, once);
         Scratch::new(shape, widest, &triangles, self.own_blocks(me, once, each).own())
     }
@@ -141,9 +140,9 @@ pub fn factor<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step 
     let (a, me) = (job.a(worker), worker.worker());
     let scratch = job.scratch_of_qr(me);
     worker.keep_subnormals(true);
-    by_columns::factor(worker, &a, &job.coefficients(me), &scratch)?;
+    qr::factor(worker, &a, &job.coefficients(me), &scratch)?;
     let (columns, m, n) = (a.columns(), a.m(), job.options.unpadded.unwrap_or(a.n()));
-    for t in by_columns::panels(columns, m.min(n)) {
+    for t in panels(columns, m.min(n)) {
         if worker.owns(columns, t) {
             let (first, width) = (columns.tile(t).global.get(), columns.tile(t).width);
             let count = width.min(m.min(n) - first);
@@ -180,7 +179,7 @@ pub fn form<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
     let scratch = job.scratch_of_qr(me);
     worker.keep_subnormals(true);
     triangles(worker, &a, job.coefficients(me).own(), &scratch)?;
-    form_in(worker, &a, &q, &scratch)
+    qr::form(worker, &a, &q, &scratch)
 }
 
 /// op(Q) B, op that of the call, or the adjoint for a solution.
@@ -203,7 +202,7 @@ pub fn apply<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
             vec![x.sub(0, mine.start, rows, mine.len())]
         }
     };
-    apply_to(worker, &a, op, &own, &scratch)?;
+    qr::apply(worker, &a, op, &own, &scratch)?;
     worker.barrier()
 }
 

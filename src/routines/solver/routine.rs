@@ -5,7 +5,7 @@ use super::slot::{Kind, Signature, Slot};
 use super::stack;
 use crate::algorithms::condition::block;
 use crate::algorithms::lu::more_elements;
-use crate::algorithms::qr::by_columns;
+use crate::algorithms::qr;
 
 /// The factorisation that a routine makes or uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,9 +183,7 @@ impl Stage {
                 [panel_rows(m) * widest + more, 0]
             }
             Stage::CholeskyTrace | Stage::LuTrace => [0, n * group],
-            Stage::Geqrf | Stage::FormQ | Stage::ApplyQ => {
-                by_columns::elements((m, n), widest, is_rank)
-            }
+            Stage::Geqrf | Stage::FormQ | Stage::ApplyQ => qr::elements((m, n), widest, is_rank),
             Stage::SolveTriangle => [0, sums],
             // A has the smaller extent as columns.
             Stage::Triangle | Stage::LeastSquares => {

@@ -1,6 +1,6 @@
 //! The scratch of a worker that reduces rows of a tall matrix.
 
-use crate::algorithms::qr::by_rows::Stack;
+use crate::algorithms::qr::tsqr::Stack;
 use crate::device::cpu::reflect;
 
 /// Its elements, for so many columns of A, right-hand sides, and rows on a rank.

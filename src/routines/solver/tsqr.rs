@@ -8,7 +8,7 @@ use super::job::Solver;
 use super::routine::{Family, SolverRoutine, Stage};
 use super::slot::{A, INFO, Kind, Slot, slot};
 use super::stack::elements as stack_elements;
-use crate::algorithms::qr::by_rows::{Lines, Stack, reduce, residuals};
+use crate::algorithms::qr::tsqr::{Lines, Stack, reduce, residuals};
 use crate::comm::Step;
 use crate::device::{Op, Side, Triangle, Worker};
 use crate::matrix::Blocks;

@@ -384,15 +384,7 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
         blas::copy(self.read(t.diagonal()), self.write(coefficients));
     }
 
-    fn reflect<'c>(
-        &mut self,
-        by: Reflectors<T>,
-        op: Op,
-        targets: impl Iterator<Item = Cells<'c, T>>,
-        room: Cells<T>,
-    ) where
-        T: 'c,
-    {
+    fn reflect(&mut self, by: Reflectors<T>, op: Op, targets: &[Cells<T>], room: Cells<T>) {
         self.reflect_all(by, op, targets, room);
     }
 

@@ -17,18 +17,16 @@ const NARROWEST: usize = 8;
 
 impl<'a, T: Scalar> CpuWorker<'a, T> {
     /// `Device::reflect`.
-    pub(super) fn reflect_all<'c>(
+    pub(super) fn reflect_all(
         &mut self,
         by: Reflectors<T>,
         op: Op,
-        targets: impl Iterator<Item = Cells<'c, T>>,
+        targets: &[Cells<T>],
         room: Cells<T>,
-    ) where
-        T: 'c,
-    {
+    ) {
         let (k, widest) = (by.count(), self.widest);
         // At most as wide as a tile, for which packed tiles have room.
-        let pieces = targets.flat_map(|c| {
+        let pieces = targets.iter().flat_map(|c| {
             let starts = (0..c.cols()).step_by(widest.max(1));
             starts.map(move |j| c.sub(0, j, c.rows(), widest.min(c.cols() - j)))
         });

@@ -24,19 +24,19 @@ const MOST_PRODUCTS: usize = 1024;
 /// Elements of a [`Scratch`]: those for T, once in a memory, and those of each worker.
 pub fn elements((m, n): (usize, usize), widest: usize, is_rank: bool) -> [usize; 2] {
     let products = (n / SHARE_OF_PRODUCTS).clamp(1, MOST_PRODUCTS).next_multiple_of(widest.max(1));
-    // A panel needs V's top again, and two squares for T.
-    let room = widest * (products + 2 * widest).max(3 * widest);
+    // A panel needs two squares for T, besides V's top.
+    let room = widest * (products + 2 * widest);
     [widest * m.min(n), widest * widest + room * if is_rank { 2 } else { 1 }]
 }
 
 /// The scratch of a factorisation, and of its use.
 pub struct Scratch<'a, T> {
     /// T of each panel, side by side, as every worker has them.
-    pub triangles: Blocks<'a, T>,
+    triangles: Blocks<'a, T>,
     /// For the rows of V with its ones.
-    pub top: Cells<'a, T>,
+    top: Cells<'a, T>,
     /// For products with V, now and ahead.
-    pub rooms: [Cells<'a, T>; 2],
+    rooms: [Cells<'a, T>; 2],
 }
 
 impl<'a, T: Scalar> Scratch<'a, T> {
@@ -59,28 +59,26 @@ impl<'a, T: Scalar> Scratch<'a, T> {
         }
     }
 
-    /// T of a panel whose reflectors begin in `rows`, as this worker has it.
-    pub(super) fn triangle(&self, rows: &Range<GlobalRow>) -> Cells<'a, T> {
-        let (first, k) = (rows.start.get(), rows.end - rows.start);
-        self.triangles.own().sub(0, first, k, k)
+    /// For products with V.
+    pub(super) fn room(&self) -> Cells<'a, T> {
+        self.rooms[0]
     }
 
-    /// Receives T of a panel from its owner.
-    pub(super) fn receive<W: Worker<T>>(
-        &self,
-        worker: &mut W,
-        owner: usize,
-        rows: &Range<GlobalRow>,
-    ) {
+    /// The same for a panel and its predecessors, which a rank may do at the same time.
+    fn ahead<W: Worker<T>>(&self) -> Cells<'a, T> {
+        self.rooms[usize::from(W::IS_RANK)]
+    }
+
+    /// T of a panel whose reflectors have their ones in `rows`, as all workers have it.
+    fn triangle(&self, rows: &Range<GlobalRow>) -> Blocks<'a, T> {
         let (first, k) = (rows.start.get(), rows.end - rows.start);
-        let there = self.triangles.part(|all| all.sub(0, first, k, k));
-        worker.receive(there.of(owner), there.own());
+        self.triangles.part(|all| all.sub(0, first, k, k))
     }
 
     /// The reflectors of a panel, of which this worker has T.
-    pub(super) fn reflectors<'p, W: Worker<T>>(
+    pub(super) fn reflectors<'p>(
         &self,
-        worker: &mut W,
+        device: &mut impl Worker<T>,
         a: &DistMatrix<T>,
         panel: &Panel<'p, T>,
     ) -> Reflectors<'p, T>
@@ -88,10 +86,26 @@ impl<'a, T: Scalar> Scratch<'a, T> {
         'a: 'p,
     {
         let rows = reflected(a.columns(), panel.tile(), a.m());
-        let cells = panel.rows(rows.start..a.all_rows().end);
-        let k = rows.end - rows.start;
-        let top = self.top.sub(0, 0, k * k, 1).by_columns(k, k, k);
-        Reflectors::of(worker, cells.sub(0, 0, cells.rows(), k), self.triangle(&rows), top)
+        let (k, cells) = (rows.end - rows.start, panel.rows(rows.start..a.all_rows().end));
+        let (columns, top) = (cells.sub(0, 0, cells.rows(), k), self.top.by_columns(k, k, k));
+        Reflectors::of(device, columns, self.triangle(&rows).own(), top)
+    }
+
+    /// The same for panel k of any worker, which has announced it.
+    pub(super) fn bring<'p, W: Worker<T>>(
+        &self,
+        worker: &mut W,
+        a: &DistMatrix<'p, T>,
+        k: TileColumn,
+    ) -> Step<Reflectors<'p, T>>
+    where
+        'a: 'p,
+    {
+        let rows = reflected(a.columns(), k, a.m());
+        let triangle = self.triangle(&rows);
+        worker.receive(triangle.of(worker.owner(a.columns(), k)), triangle.own());
+        let panel = worker.broadcast(a, k, rows.start..a.all_rows().end)?;
+        Ok(self.reflectors(worker, a, &panel))
     }
 }
 
@@ -132,13 +146,11 @@ pub fn factor<T: Scalar, W: Worker<T>>(
     for k in all.clone() {
         let (owner, next) = (worker.owner(columns, k), k + 1);
         worker.span("wait for panel", Some(k), |w| w.wait(&announced, owner, next.get()))?;
-        let rows = reflected(columns, k, m);
-        scratch.receive(worker, owner, &rows);
         if next < columns.end() {
-            let panel = worker.broadcast(a, k, rows.start..a.all_rows().end)?;
-            let by = scratch.reflectors(worker, a, &panel);
-            let update = |worker: &mut W, targets: &[TileColumn], room| {
-                let targets = targets.iter().map(|&t| a.rows_of(t, rows.start..a.all_rows().end));
+            let by = scratch.bring(worker, a, k)?;
+            let top = columns.tile(k).rows().start;
+            let part = |t| a.rows_of(t, top..a.all_rows().end);
+            let update = |worker: &mut W, targets: &[Cells<T>], room| {
                 worker.span("update", Some(k), |w| w.reflect(by, Op::Adjoint, targets, room));
             };
             with_lookahead(
@@ -146,15 +158,13 @@ pub fn factor<T: Scalar, W: Worker<T>>(
                 columns,
                 next,
                 |worker| {
-                    let room = scratch.rooms[usize::from(W::IS_RANK)];
-                    update(worker, &[next], room);
+                    update(worker, &[part(next)], scratch.ahead::<W>());
                     own(worker, next);
                     Ok(())
                 },
                 |worker| {
-                    let others: Vec<_> =
-                        owned_from(worker, columns, next).filter(|&t| t != next).collect();
-                    update(worker, &others, scratch.rooms[0]);
+                    let others = owned_from(worker, columns, next).filter(|&t| t != next);
+                    update(worker, &others.map(part).collect::<Vec<_>>(), scratch.room());
                 },
             )?;
         }
@@ -178,10 +188,10 @@ fn factor_panel<T: Scalar, W: Worker<T>>(
     scratch: &Scratch<T>,
 ) {
     let rows = reflected(a.columns(), t, a.m());
-    let (k, room) = (rows.end - rows.start, scratch.rooms[usize::from(W::IS_RANK)]);
+    let (k, room) = (rows.end - rows.start, scratch.ahead::<W>());
     let columns = a.rows_of(t, rows.start..a.all_rows().end);
     let panel = columns.sub(0, 0, columns.rows(), k);
-    let triangle = scratch.triangle(&rows);
+    let triangle = scratch.triangle(&rows).own();
     worker.span("geqrf panel", Some(t), |w| {
         w.geqrf(panel, coefficients.matrix_rows(rows), triangle, room);
         // The last panel of a wide matrix may have more columns than rows.
@@ -189,7 +199,7 @@ fn factor_panel<T: Scalar, W: Worker<T>>(
         if rest.cols() > 0 {
             let top = room.by_columns(k, k, k);
             let by = Reflectors::of(w, panel, triangle, top);
-            w.reflect(by, Op::Adjoint, std::iter::once(rest), room.rows_from(k * k));
+            w.reflect(by, Op::Adjoint, &[rest], room.rows_from(k * k));
         }
     });
 }

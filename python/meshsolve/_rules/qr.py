@@ -34,21 +34,17 @@ def both(op: Operation, operands, own, signatures):
     """(Q, R, info) of A, in place of the results of ``op``."""
     (a,) = operands
     if dispatch.executor(a) is not eager:
-        return reduced(op, a)
-    storage = _storage(op, a, signatures)
-    work, tau, info = _factor(op, operands, own, signatures)
-    q = _orthogonal(op, storage, work, tau, a.shape)
-    return q, _triangle(op, storage, work, tau, a.shape), info
+        return _both_traced(op, a)
+    return _both(op, _storage(op, a, signatures), _factor(op, operands, own, signatures), a.shape)
 
 
 def triangle(op: Operation, operands, own, signatures):
     """(R, info) of A, in place of the results of ``op``."""
     (a,) = operands
     if dispatch.executor(a) is not eager:
-        return _r_of(op, a)
+        return _triangle_traced(op, a)
     storage = _storage(op, a, signatures)
-    work, tau, info = _factor(op, operands, own, signatures)
-    return _triangle(op, storage, work, tau, a.shape), info
+    return _triangle(op, storage, _factor(op, operands, own, signatures), a.shape)
 
 
 def _storage(op: Operation, a, signatures) -> str:
@@ -60,14 +56,21 @@ def _storage(op: Operation, a, signatures) -> str:
 
 
 def _factor(op: Operation, operands, own=(), signatures=()):
+    """(work, tau, info) of A."""
     return dispatch.call(op._replace(results=_FACTOR), operands, own, signatures)
 
 
-def _triangle(op: Operation, storage: str, work, tau, shape):
-    """R of a matrix of this shape, from its factor."""
-    m, n = shape[0], op.order or shape[1]
+def _both(op: Operation, storage: str, factor, shape):
+    """(Q, R, info) of a matrix of this shape, from its factor."""
+    q = _orthogonal(op, storage, *factor[:2], shape)
+    return q, *_triangle(op, storage, factor, shape)
+
+
+def _triangle(op: Operation, storage: str, factor, shape):
+    """(R, info)"""
+    (work, tau, info), m, n = factor, shape[0], op.order or shape[1]
     (r,) = dispatch.call(operation("qr_triangle", op.public, storage=storage), (work, tau))
-    return leading(r, (min(m, n), n))
+    return leading(r, (min(m, n), n)), info
 
 
 def _orthogonal(op: Operation, storage: str, work, tau, shape):
@@ -100,30 +103,25 @@ def leading(x, shape):
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def reduced(op: Operation, a):
-    """(Q, R, info) of a traced A."""
-    work, tau, info = _factor(op, (a,))
-    q = _orthogonal(op, "columns", work, tau, a.shape)
-    return q, _triangle(op, "columns", work, tau, a.shape), info
+def _both_traced(op: Operation, a):
+    return _both(op, "columns", _factor(op, (a,)), a.shape)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _r_of(op: Operation, a):
-    """(R, info) of a traced A."""
-    work, tau, info = _factor(op, (a,))
-    return _triangle(op, "columns", work, tau, a.shape), info
+def _triangle_traced(op: Operation, a):
+    return _triangle(op, "columns", _factor(op, (a,)), a.shape)
 
 
-@_r_of.defjvp
+@_triangle_traced.defjvp
 def _(op: Operation, primals, tangents):
-    (_, r, info), (_, dr, dinfo) = jax.jvp(functools.partial(reduced, op), primals, tangents)
-    return (r, info), (dr, dinfo)
+    results, changes = jax.jvp(functools.partial(_both_traced, op), primals, tangents)
+    return results[1:], changes[1:]
 
 
-@functools.partial(reduced.defjvp, symbolic_zeros=True)
+@functools.partial(_both_traced.defjvp, symbolic_zeros=True)
 def _(op: Operation, primals, tangents):
     (a,), (da,) = primals, tangents
-    q, r, info = reduced(op, a)
+    q, r, info = _both_traced(op, a)
     change = _of_tall if len(q) >= r.shape[1] else _of_wide
     da = leading(da, (len(q), r.shape[1]))
     return (q, r, info), (*change(op, q, r, da), zero(info))
