@@ -87,7 +87,7 @@ class QRFactor:
     @property
     def q(self) -> jax.Array:
         """The first min(m, n) columns of Q: a new array, sharded by columns. That of a wide A is
-        replicated where the devices do not divide m.
+        replicated where the devices do not divide m; inside of programs JAX decides.
         """
         least = min(self.m, self.n)
         if self.m >= self._columns:

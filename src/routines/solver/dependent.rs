@@ -5,8 +5,8 @@ use crate::device::Worker;
 use crate::matrix::Cells;
 use crate::scalar::{DType, Scalar};
 
-/// Reports the first of some columns of R that depends on those before, or is not finite: |R_jj| is at
-/// most min(m, n sqrt(m)) eps times the norm of the column, for A of m x n. The first of `r` is
+/// Reports the first of some columns of R that depends on those before, or is not finite: |R_jj| is
+/// at most min(m, n sqrt(m)) eps times the norm of the column, for A of m x n. The first of `r` is
 /// column `first`, and the rows above it are there.
 pub fn find_dependent<T: Scalar, W: Worker<T>>(
     worker: &mut W,

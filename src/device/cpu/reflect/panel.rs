@@ -1,5 +1,5 @@
-//! Q R = P for a panel P with at least as many rows as columns. R overwrites its upper triangle, and V,
-//! without its ones, the rest.
+//! Q R = P for a panel P with at least as many rows as columns. R overwrites its upper triangle, and
+//! V, without its ones, the rest.
 
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::reborrow::{Reborrow, ReborrowMut};

@@ -1,7 +1,8 @@
 //! Reflectors applied to tile columns, with both factors of all products packed.
 //!
-//! V is packed twice for all targets together, a block of rows at a time: its adjoint for the products
-//! V^H C, which are sums over rows, and V itself for the update. A target is read once for each.
+//! V is packed twice for all targets together, a block of rows at a time: its adjoint for the
+//! products V^H C, which are sums over rows, and V itself for the update. A target is read once for
+//! each.
 
 use super::CpuWorker;
 use crate::device::cpu::blas;
