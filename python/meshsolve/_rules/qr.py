@@ -62,7 +62,8 @@ def _factor(op: Operation, operands, own=(), signatures=()):
 
 def _both(op: Operation, storage: str, factor, shape):
     """(Q, R, info) of a matrix of this shape, from its factor."""
-    q = _orthogonal(op, storage, *factor[:2], shape)
+    work, tau, _ = factor
+    q = _orthogonal(op, storage, work, tau, shape)
     return q, *_triangle(op, storage, factor, shape)
 
 
