@@ -175,6 +175,39 @@ def lineax(plt, of):
     return figure
 
 
+def least_squares(plt, of):
+    """Three maps: measured, and both fits; the error at held-out heights against the ridge term."""
+    height, step, best = of["elevation"], 3, of["fit"].x
+    polynomial = np.zeros(height.size)
+    polynomial[of["order"][: of["m"]]] = of["fitted"]
+    grid = of["places"].reshape(*height.shape, 2)[::step, ::step]
+    waves = of["coefficients"](best, of["a"], of["b"])
+    parts = np.split(np.resize(grid, (16000, 2)), 20)  # the devices divide each
+    heights = [np.asarray(of["cosines"](part, of["i"], of["j"]) @ waves) for part in parts]
+    heights = np.concatenate(heights)[: grid[..., 0].size].reshape(grid.shape[:2])
+    figure, axes = plt.subplots(1, 4, figsize=(13, 2.7), layout="constrained")
+    maps = {
+        f"measured, {height.size}": height[::step, ::step],
+        "polynomial of degree 13": polynomial.reshape(height.shape)[::step, ::step] + height.mean(),
+        f"cosines, by {of['n']} heights": heights + height.mean(),
+    }
+    for axis, (title, map_) in zip(axes[:3], maps.items(), strict=True):
+        shown = axis.imshow(map_, vmin=height.min(), vmax=height.max(), cmap="terrain")
+        axis.set(xticks=[], yticks=[], title=title)
+    figure.colorbar(shown, ax=axes[:3], label="m", shrink=0.8)
+    ridges = np.logspace(-8, 4, 25)
+    for power, label in ((0.0, "power 0"), (best[1], f"power {best[1]:.2f}")):
+        tried = [of["value"](np.array([np.log(r), power]), *of["operands"]) for r in ridges]
+        axes[3].loglog(ridges, tried, label=label)
+    axes[3].loglog(np.exp(best[0]), of["fit"].fun, "ok", label="found by gradients")
+    axes[3].set(xlabel="ridge", ylabel="error where held out, m", ylim=(40, 500))
+    axes[3].set_yticks([50, 100, 200, 400], ["50", "100", "200", "400"])
+    axes[3].minorticks_off()
+    axes[3].legend(fontsize=8, loc="upper right")
+    axes[3].grid(alpha=0.3)
+    return figure
+
+
 DRAWN = {
     "01": (digits, "--no-compare"),
     "02": (multi_gpu,),
@@ -185,6 +218,7 @@ DRAWN = {
     "07": (ffi_call,),
     "08": (arrays_of_structures, "--n", "100000"),
     "09": (lineax,),
+    "10": (least_squares,),
 }
 
 
@@ -206,7 +240,7 @@ def main(numbers: list[str], folder: pathlib.Path) -> None:
     figure = draw(plt, runpy.run_path(str(example), run_name="__main__"))
     folder.mkdir(exist_ok=True)
     path = folder / f"{example.stem}.png"
-    whole, colors = io.BytesIO(), 128 if draw is gaussian_process else 256
+    whole, colors = io.BytesIO(), 128 if draw in (gaussian_process, least_squares) else 256
     figure.savefig(whole, dpi=110, bbox_inches="tight")
     Image.open(whole).convert("RGB").quantize(colors).save(path, optimize=True)
     print(f"{path}: {path.stat().st_size / 1000:.0f} kB")

@@ -23,7 +23,7 @@ def engine_order(routine: str, n: int, ranks: int) -> tuple[int, int]: ...
 def widest_tile(n: int, ranks: int, dtype: str) -> int: ...
 def plan(
     routine: str,
-    n: int,
+    shape: tuple[int, int],
     ranks: int,
     dtype: str,
     storage: str,

@@ -1,4 +1,5 @@
-"""Solvers for ``lineax.linear_solve``: ``Cholesky`` and ``LU`` of matrices sharded over devices.
+"""Solvers for ``lineax.linear_solve``: ``Cholesky``, ``LU`` and ``QR`` of matrices sharded over
+devices.
 
 Needs lineax, ``pip install "meshsolve[lineax]"``; ``import meshsolve`` alone does not load it.
 """
@@ -13,6 +14,7 @@ from jax.sharding import AbstractMesh, Mesh
 
 from meshsolve._api.cholesky import CholeskyFactor, cho_factor
 from meshsolve._api.lu import LUFactor, lu_factor
+from meshsolve._api.qr import QRFactor, qr
 from meshsolve._execute import eager
 from meshsolve._execute.dispatch import executor
 from meshsolve._execute.operators import (
@@ -43,10 +45,11 @@ class State:
     A pytree. Give it to ``linear_solve`` as ``state=`` to use one factorisation in several calls.
 
     Attributes:
-      factor: of A or of -A, where A is the matrix of the operator that ``init`` got.
-      is_negative: whether it is the factor of -A.
-      is_transposed: whether to solve with A^T.
-      is_conjugate: whether to solve with the complex conjugate of A; if both are set, with A^H.
+      factor: that of F, where F is the matrix A of the operator that ``init`` got, or -A. ``QR``
+        has the F = A^T of an A with fewer rows than columns.
+      is_negative: whether F is -A.
+      is_transposed: whether to solve with F^T.
+      is_conjugate: whether to solve with the complex conjugate of F; if both are set, with F^H.
       mesh: the mesh of the factor, if it is known.
       structures: those of the operator's input and output vectors.
 
@@ -57,7 +60,7 @@ class State:
       >>> x = lx.linear_solve(operator, b, ms.lineax.LU(), state=state).value
     """
 
-    factor: CholeskyFactor | LUFactor
+    factor: CholeskyFactor | LUFactor | QRFactor
     mesh: AbstractMesh | None
     structures: tuple[Any, Any]
     is_negative: bool = False
@@ -80,7 +83,7 @@ class State:
 
 
 class _Direct(lx.AbstractLinearSolver[State]):
-    """All parts of both solvers except the factorisation."""
+    """All parts of the solvers except the factorisation."""
 
     def compute(
         self, state: State, vector: Any, options: dict[str, Any]
@@ -165,6 +168,43 @@ class LU(_Direct):
         return _state("lineax.LU", factor, operator)
 
 
+class QR(_Direct):
+    """Solves with an operator of any shape, by ``meshsolve.qr``.
+
+    As ``LU``, at twice the work for a square operator. If the operator has more rows than columns,
+    the solution minimises |A x - b|; if it has fewer, it is that of least norm. The rank must be
+    full: otherwise the solution is NaN, with ``RESULTS.singular``. The factor of an operator with
+    fewer rows than columns is that of its transpose.
+
+    Attributes:
+      mesh: as for ``LU``.
+
+    Examples:
+      >>> import lineax as lx
+      >>> t = jnp.linspace(0.0, 1.0, 8)
+      >>> line = lx.MatrixLinearOperator(jnp.stack([t, t**0], 1))
+      >>> print(lx.linear_solve(line, 2 * t + 1, ms.lineax.QR()).value.round(3))
+      [2. 1.]
+    """
+
+    mesh: Mesh | None = eqx.field(default=None, static=True, kw_only=True)
+
+    def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]) -> State:
+        """Factor the operator's matrix, or its transpose.
+
+        Raises:
+          ValueError: the devices do not divide the rows or the columns.
+        """
+        del options
+        a = _matrix(operator)
+        is_wide = a.shape[0] < a.shape[1]
+        mesh = mesh_of(a)
+        a = in_program(f"lineax.{type(self).__name__}", a, mesh)
+        with mesh_context(a, mesh):
+            factor = qr(a.T if is_wide else a, "raw", overwrite_a=is_wide, mesh=self.mesh)
+        return _state("lineax.QR", factor, operator, is_transposed=is_wide)
+
+
 class Cholesky(_Direct):
     """Solves with a positive or negative definite operator, by ``meshsolve.cho_factor``.
 
@@ -212,7 +252,7 @@ class Cholesky(_Direct):
         with mesh_context(a, mesh):
             a = -a if is_negative else a
             factor = cho_factor(a, self.lower, overwrite_a=is_negative, mesh=self.mesh)
-        return _state("lineax.Cholesky", factor, operator, is_negative)
+        return _state("lineax.Cholesky", factor, operator, is_negative=is_negative)
 
 
 def _check_square(solver: str, operator: lx.AbstractLinearOperator) -> None:
@@ -223,7 +263,7 @@ def _check_square(solver: str, operator: lx.AbstractLinearOperator) -> None:
             "operator",
             "a square one",
             f"one from {columns} to {rows} elements",
-            "use lineax.AutoLinearSolver(well_posed=False) for least squares",
+            "use meshsolve.lineax.QR for least squares",
         )
 
 
@@ -232,9 +272,7 @@ def _matrix(operator: lx.AbstractLinearOperator):
     return without_derivative(operator.as_matrix())
 
 
-def _state(
-    solver: str, factor, operator: lx.AbstractLinearOperator, is_negative: bool = False
-) -> State:
+def _state(solver: str, factor, operator: lx.AbstractLinearOperator, **flags: bool) -> State:
     mesh, work = mesh_of(factor.work), factor.work
     if mesh is None and executor(work) is eager:
         raise mistake(
@@ -246,7 +284,7 @@ def _state(
             "let lineax.linear_solve make it, or put the matrix on a mesh whose devices divide n",
         )
     structures = operator.in_structure(), operator.out_structure()
-    return State(factor, mesh, structures, is_negative)
+    return State(factor, mesh, structures, **flags)
 
 
 def _solved(state: State, b: jax.Array) -> jax.Array:

@@ -131,9 +131,10 @@ pub trait Device<T: Scalar> {
     );
     /// `[R Z; C B] <- Q^H [R Z; C B]` with a unitary Q, so that the upper triangle R of order `n`
     /// takes up the rows C. R and Z are in the first n rows of `a`. R's diagonal becomes real, and
-    /// zeros below it stay. The columns of what B becomes have their norms; C is lost. `room` is
-    /// the device's scratch.
-    fn reduce(&mut self, a: Cells<T>, n: usize, room: Cells<T>);
+    /// zeros below it stay. C becomes V, with the reflectors' `coefficients`. If there are columns Z
+    /// and B, V is lost on some devices, and the columns of what B becomes have their norms. `room`
+    /// is the device's scratch.
+    fn reduce(&mut self, a: Cells<T>, n: usize, coefficients: Cells<T>, room: Cells<T>);
     /// `Q R = P` for a panel P with at least as many rows as columns. R overwrites its upper triangle
     /// and V, without its ones, the rest. The reflectors' `coefficients`, a column, and their T come
     /// along, which has zeros below its diagonal. `room` has three squares.

@@ -45,7 +45,8 @@ impl<'c, T: Scalar> Reflectors<'c, T> {
 
 /// T from V and the coefficients of the reflectors: T = (I + D S)^-1 D, where S is the upper
 /// triangle of V^H V without its diagonal, and D has the coefficients (Puglisi, SIAM J. Sci. Stat.
-/// Comput. 13, 1992). `by.t` receives it. `room` has two squares.
+/// Comput. 13, 1992). `by.t` receives it. `room` has two squares. Rows with the ones of V alone may
+/// be missing on its top.
 pub fn triangle_of<T: Scalar>(
     device: &mut impl Device<T>,
     by: Reflectors<T>,
@@ -56,8 +57,9 @@ pub fn triangle_of<T: Scalar>(
     let square = |at: usize| room.rows_from(at * k * k).by_columns(k, k, k);
     let (products, factor) = (square(0), square(1));
     device.clear(products);
-    device.gemm(products, T::ONE, by.top, Op::Adjoint, by.top);
-    device.gemm(products, T::ONE, by.below, Op::Adjoint, by.below);
+    for v in [by.top, by.below].into_iter().filter(|v| v.rows() > 0) {
+        device.gemm(products, T::ONE, v, Op::Adjoint, v);
+    }
     device.clear(by.t);
     device.copy(coefficients, by.t.diagonal());
     device.clear(factor);

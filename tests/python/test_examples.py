@@ -104,3 +104,12 @@ def test_lineax():
     out = run_example("09", "--n", "256")
     assert number(out, "estimate") < 1e-8 and number(out, "gradient") < 1e-4
     assert number(out, "->") < number(out, "misfit")
+
+
+def test_least_squares():
+    out = run_example("10", "--m", "4000", "--given", "400")
+    lines = [line.split() for line in out.splitlines()[2:6]]
+    assert [line[0] for line in lines] == ["7", "9", "11", "13"]
+    assert float(lines[0][2]) < 1e-8 and float(lines[3][2]) < 1e-4 and not float(lines[3][5]) < 1
+    assert number(out, "gradient") < 1e-5 and number(out, "->") < number(out, "held out")
+    assert number(out, "others") < number(out, "without a ridge term")

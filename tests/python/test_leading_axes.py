@@ -246,7 +246,7 @@ def test_what_is_not_an_array_of_a_floating_dtype():
         ),
         (
             lambda: ms.plan(np.ones((2, 4, 4))),
-            "meshsolve.plan: a, b: expected one matrix [n, n], and b [n] or [n, k], got a batch; "
+            "meshsolve.plan: a, b: expected one matrix [m, n], and b [m] or [m, k], got a batch; "
             "of a batch ask for one matrix and for its right-hand sides",
         ),
         (

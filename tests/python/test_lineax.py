@@ -1,4 +1,4 @@
-"""Solvers for lineax: solutions of both, transposes and conjugates, derivatives, failures."""
+"""Solvers for lineax: solutions of all, transposes and conjugates, derivatives, failures."""
 
 import dataclasses
 
@@ -38,18 +38,16 @@ POSITIVE, NEGATIVE = lx.positive_semidefinite_tag, lx.negative_semidefinite_tag
 
 def matrix(name: str, dtype, n: int = N) -> np.ndarray:
     rng = np.random.default_rng(n)
-    if name == "LU":
-        return general("one small:2", n, dtype, rng)
-    return positive_definite("one small:2", n, dtype, rng)
+    made = positive_definite if name == "Cholesky" else general
+    return made("one small:2", n, dtype, rng)
 
 
 def solver_and_tags(name: str, **options):
-    if name == "LU":
-        return ms.lineax.LU(**options), ()
-    return ms.lineax.Cholesky(**options), POSITIVE
+    solver = getattr(ms.lineax, name)(**options)
+    return solver, POSITIVE if name == "Cholesky" else ()
 
 
-@pytest.mark.parametrize("name", ["LU", "Cholesky"])
+@pytest.mark.parametrize("name", ["LU", "Cholesky", "QR"])
 @pytest.mark.parametrize("where", ["one device", "sharded", "batch sharded"])
 def test_states_made_under_an_eager_vmap(name, where):
     """The state then solves with each matrix; with many matrices and with one."""
@@ -74,7 +72,7 @@ def test_states_made_under_an_eager_vmap(name, where):
 
 
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
-@pytest.mark.parametrize("name", ["LU", "Cholesky"])
+@pytest.mark.parametrize("name", ["LU", "Cholesky", "QR"])
 @pytest.mark.parametrize("with_state", [False, True])
 def test_operators_that_a_program_closes_over(name, kind, with_state):
     """JAX does not see their devices: a message if the program is for others."""
@@ -139,6 +137,8 @@ def test_solutions(name, dtype, kind, p, storage, jit):
         ("Cholesky", "complex128", "columns"),
         ("Cholesky", "complex128", "replicated"),
         ("Cholesky", "float64", "rows"),
+        ("QR", "complex128", "rows"),
+        ("QR", "complex128", "column-major"),
     ],
 )
 def test_transposes_and_conjugates_use_the_same_factor(name, dtype, storage):
@@ -225,7 +225,7 @@ def test_derivatives_are_those_of_jax(name, dtype, p, spec, jit):
     assert close(jvp(given, rhs, *moved), tangent)
 
 
-@pytest.mark.parametrize("name", ["LU", "Cholesky"])
+@pytest.mark.parametrize("name", ["LU", "Cholesky", "QR"])
 def test_derivatives_of_second_order(name):
     solver, tags = solver_and_tags(name)
     a, b = matrix(name, "float64", 8), normal(np.random.default_rng(5), 8, "float64")
@@ -235,15 +235,21 @@ def test_derivatives_of_second_order(name):
     check_grads(solve, (put(mesh, a, "x", None), put(mesh, b)), order=2, modes=("fwd", "rev"))
 
 
-@pytest.mark.parametrize("name, routine", [("LU", "getrf"), ("Cholesky", "potrf")])
-def test_one_factorisation_serves_forward_and_backward(name, routine):
+@pytest.mark.parametrize(
+    "name, routine, others",
+    [
+        # x, and the solve with A^T
+        ("LU", "getrf", ["getrs"] * 2),
+        ("Cholesky", "potrf", ["potrs"] * 2),
+        ("QR", "geqrf", ["ormqr", "qr_solve", "qr_triangle", "trtrs"]),
+    ],
+)
+def test_one_factorisation_serves_forward_and_backward(name, routine, others):
     solver, tags = solver_and_tags(name)
     mesh = mesh_of(range(4))
     a, b = put(mesh, matrix(name, "float64"), "x", None), put(mesh, np.ones(N))
     gradient = jax.jit(jax.grad(lambda a, b: (solution(a, b, solver, tags).value ** 2).sum()))
-    routines = Program(gradient, a, b).routines()
-    assert routines.count(routine) == 1
-    assert len(routines) == 3  # the factor, x, and the solve with A^T
+    assert sorted(Program(gradient, a, b).routines()) == sorted([routine, *others])
 
 
 @pytest.mark.parametrize("name", ["LU", "Cholesky"])
@@ -336,16 +342,74 @@ def test_operators_on_pytrees():
     assert solve_ratio(a.T, y, b) < 3
 
 
+SHAPES = [(24, 8), (8, 24), (9, 5), (5, 9), (4, 4)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kind", "spec", "jit"),
+    list(
+        AllPairs(
+            [
+                SHAPES,
+                ["float64", "complex128"],
+                ["auto", "explicit"],
+                [("x", None), (None, "x"), ()],
+                [False, True],
+            ]
+        )
+    ),
+)
+def test_operators_of_any_shape(shape, dtype, kind, spec, jit):
+    """Least squares, or the solution of least norm, and derivatives as lineax's own solver has
+    them.
+    """
+    rng, mesh = np.random.default_rng(9), mesh_of(range(4), kind)
+    a, b = normal(rng, shape, dtype), normal(rng, shape[0], dtype)
+    divided = not any(size % 4 for size in shape)
+    solver = ms.lineax.QR() if divided else ms.lineax.QR(mesh=mesh)
+    given = put(mesh, a, *spec) if divided else jnp.asarray(a)
+    rhs = put(mesh, b) if divided else jnp.asarray(b)
+    solve = lambda solver: lambda a, b: solution(a, b, solver, ()).value  # noqa: E731
+
+    def run(f):
+        if kind == "explicit" and divided:
+            f = jax.sharding.auto_axes(f, out_sharding=P())
+        with mesh_set(mesh):
+            return (jax.jit(f) if jit else f)(given, rhs)
+
+    np.testing.assert_allclose(run(solve(solver)), np.linalg.lstsq(a, b)[0], atol=1e-11)
+    gradient = lambda f: jax.grad(lambda a, b: number(f(a, b)), (0, 1))  # noqa: E731
+    expected = gradient(solve(lx.QR()))(jnp.asarray(a), jnp.asarray(b))
+    for found, wanted in zip(run(gradient(solve(solver))), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-9 * np.abs(wanted).max())
+
+
+def test_states_of_any_shape_pass_through_transposes_and_conjugates():
+    for shape in ((24, 8), (8, 24), (9, 5)):
+        a = normal(np.random.default_rng(10), shape, "complex128")
+        solver = ms.lineax.QR(mesh=mesh_of(range(4)))
+        state = solver.init(lx.MatrixLinearOperator(jnp.asarray(a)), {})
+        other = solver.conj(solver.transpose(state, {})[0], {})[0]
+        for made, meant in ((state, a), (other, a.conj().T)):
+            b = normal(np.random.default_rng(11), len(meant), "complex128")
+            x, result, _ = solver.compute(made, jnp.asarray(b), {})
+            np.testing.assert_allclose(x, np.linalg.lstsq(meant, b)[0], atol=1e-11)
+            assert bool(result == lx.RESULTS.successful)
+    state = solver.init(lx.MatrixLinearOperator(jnp.ones((6, 2))), {})
+    x, result, _ = solver.compute(state, jnp.ones(6), {})
+    assert np.isnan(x).all() and bool(result == lx.RESULTS.singular)
+
+
 MISTAKES = [
     (
         lambda: ms.lineax.LU().init(lx.MatrixLinearOperator(jnp.ones((3, 4))), {}),
         "meshsolve.lineax.LU: operator: expected a square one, got one from 4 to 3 elements; use "
-        "lineax.AutoLinearSolver(well_posed=False) for least squares",
+        "meshsolve.lineax.QR for least squares",
     ),
     (
         lambda: ms.lineax.Cholesky().init(lx.MatrixLinearOperator(jnp.ones((4, 3))), {}),
         "meshsolve.lineax.Cholesky: operator: expected a square one, got one from 3 to 4 elements; "
-        "use lineax.AutoLinearSolver(well_posed=False) for least squares",
+        "use meshsolve.lineax.QR for least squares",
     ),
     (
         lambda: ms.lineax.Cholesky().init(lx.MatrixLinearOperator(jnp.eye(4)), {}),

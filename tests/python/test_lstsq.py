@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from allpairspy import AllPairs
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -64,21 +65,31 @@ def assert_close(found, expected, tolerance=1e-11):
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("columns", [(), (1,), (3,), (33,)])
-def test_solutions_wherever_a_and_b_are(columns, dtype, kind):
+@pytest.mark.parametrize(
+    ("columns", "dtype", "kind", "at", "b_at"),
+    list(
+        AllPairs(
+            [
+                [(), (1,), (3,), (33,)],
+                DTYPES,
+                ["auto", "explicit"],
+                [P("x", None), P()],
+                ["rows", "replicated", "elsewhere"],
+            ]
+        )
+    ),
+)
+def test_solutions_wherever_a_and_b_are(columns, dtype, kind, at, b_at):
     a, b = system(dtype, columns)
     mesh = mesh_of(ORDER, kind)
-    jitted = jax.jit(ms.lstsq)
-    for at in (P("x", None), P()):
-        given = jax.device_put(a, NamedSharding(mesh, at))
-        for sides in (put(mesh, b, "x"), put(mesh, b), b):
-            found = ms.lstsq(given, sides)
-            assert found.x.dtype == dtype and found.x.sharding.is_fully_replicated
-            assert_solved(found, a, b)
-            with mesh_set(mesh):
-                assert_solved(jitted(given, sides), a, b)
+    given = jax.device_put(a, NamedSharding(mesh, at))
+    sides = {"rows": lambda: put(mesh, b, "x"), "replicated": lambda: put(mesh, b)}
+    sides = sides.get(b_at, lambda: b)()
+    found = ms.lstsq(given, sides)
+    assert found.x.dtype == dtype and found.x.sharding.is_fully_replicated
+    assert_solved(found, a, b)
+    with mesh_set(mesh):
+        assert_solved(jax.jit(ms.lstsq)(given, sides), a, b)
     assert_solved(ms.lstsq(a, b), a, b)
     assert_solved(ms.lstsq(a[1:], b[1:], mesh=mesh), a[1:], b[1:])
 
@@ -111,24 +122,42 @@ def test_graded_and_extreme(scale, grade):
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("columns", [(), (3,)])
-def test_derivatives_in_both_modes(columns, dtype, kind):
+@pytest.mark.parametrize(
+    ("columns", "dtype", "kind", "wrap"),
+    list(
+        AllPairs(
+            [
+                [(), (3,)],
+                ["float64", "complex128"],
+                ["auto", "explicit"],
+                [lambda f: f, jax.jit],
+            ]
+        )
+    ),
+)
+def test_derivatives_in_both_modes(columns, dtype, kind, wrap):
     a, b = system(dtype, columns)
     mesh = mesh_of(ORDER, kind)
     sharded, sides = put(mesh, a, "x", None), put(mesh, b, "x", *[None] * len(columns))
-    gradient = jax.grad(weighed(ms.lstsq), (0, 1))
-    expected = jax.grad(weighed(by_normal_equations), (0, 1))(a, b)
+    gradient = lambda f: jax.grad(weighed(f), (0, 1))  # noqa: E731
     tangent = lambda f: lambda *x: jax.jvp(lambda a, b: f(a, b)[:2], x[:2], x[2:])[1]  # noqa: E731
     with mesh_set(mesh):
-        for wrap in (lambda f: f, jax.jit):
-            found = wrap(gradient)(sharded, sides)
-            assert_close(found, expected)
-            for x, y in zip(found, (sharded, sides), strict=True):
-                assert x.sharding.is_equivalent_to(y.sharding, x.ndim)
-            forward = wrap(tangent(ms.lstsq))(sharded, sides, sharded * sharded, 2 * sides)
-            assert_close(forward, tangent(by_normal_equations)(a, b, a * a, 2 * b))
+        found = wrap(gradient(ms.lstsq))(sharded, sides)
+        for x, y in zip(found, (sharded, sides), strict=True):
+            assert x.sharding.is_equivalent_to(y.sharding, x.ndim)
+        forward = wrap(tangent(ms.lstsq))(sharded, sides, sharded * sharded, 2 * sides)
+    assert_close(found, jax.jit(gradient(by_normal_equations))(a, b))
+    assert_close(forward, jax.jit(tangent(by_normal_equations))(a, b, a * a, 2 * b))
+
+
+def test_derivatives_do_not_square_the_condition_number():
+    p = np.random.default_rng(0).random(400)
+    a, b, db = p[:, None] ** np.arange(10), np.sin(5 * p), np.cos(3 * p)
+    given = put(mesh_of(ORDER), a, "x", None)
+    found = jax.jvp(lambda b: ms.lstsq(given, b).x, (b,), (db,))[1]
+    expected = ms.lstsq(a, db).x  # as x is linear in b
+    assert np.linalg.cond(a) > 1e6
+    assert np.linalg.norm(found - expected) <= 1e-8 * np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize("kind", ["auto", "explicit"])
@@ -311,31 +340,37 @@ def with_ridge(a, b, ridge):
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("m", "n"), [(40, 6), (8, 24), (8, 20)])
-def test_ridge_terms_wherever_a_is(m, n, dtype, kind):
-    a, b = system(dtype, (3,), m=m, n=n)
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kind", "at", "ridge"),
+    list(
+        AllPairs(
+            [
+                [(40, 8), (8, 24), (8, 20)],
+                DTYPES,
+                ["auto", "explicit"],
+                [P("x", None), P(), P(None, "x"), "one device", "mesh"],
+                [0.5, None],
+            ]
+        )
+    ),
+)
+def test_ridge_terms_wherever_a_is(shape, dtype, kind, at, ridge):
+    a, b = system(dtype, (3,), m=shape[0], n=shape[1])
     mesh, tolerance = mesh_of(ORDER, kind), 2e3 * np.finfo(dtype).eps
-    for ridge in (0.5, None) if m < n else (0.5,):
-        expected = of_longer(wide(a), wide(b), ridge or 0.0)
-
-        def assert_near(found):
-            assert_close(found.x, expected[0], tolerance)  # noqa: B023
-            squares = np.sum(np.abs(b) ** 2, axis=0)
-            assert np.all(np.abs(found.residuals - expected[1]) <= tolerance * squares)  # noqa: B023
-
-        specs = [P("x", None), P(), *([P(None, "x")] if n % 4 == 0 else [])]
-        for at in specs:
-            given = jax.device_put(a, NamedSharding(mesh, at))
-            for run in (lambda f: f, jax.jit):
-                found = run(lambda a, b: ms.lstsq(a, b, ridge=ridge))(given, b)  # noqa: B023
-                assert found.x.dtype == dtype and int(found.info) == 0
-                assert_near(found)
-        for found in (ms.lstsq(a, b, ridge=ridge), ms.lstsq(a, b, ridge=ridge, mesh=mesh)):
-            assert_near(found)
-        alone = ms.lstsq(a, b[:, 0], ridge=ridge)
-        assert alone.x.shape == (n,) and alone.residuals.shape == ()
+    expected = of_longer(wide(a), wide(b), ridge or 0.0)
+    squares = np.sum(np.abs(b) ** 2, axis=0)
+    given = a if isinstance(at, str) else jax.device_put(a, NamedSharding(mesh, at))
+    options = {"ridge": ridge, "mesh": mesh if at == "mesh" else None}
+    run = lambda a, b: ms.lstsq(a, b, **options)  # noqa: E731
+    alone = run(given, b)
+    with mesh_set(mesh if at == "mesh" else None):
+        inside = jax.jit(run)(given, b)
+    for found in (alone, inside):
+        assert found.x.dtype == dtype and int(found.info) == 0
+        assert_close(found.x, expected[0], tolerance)
+        assert np.all(np.abs(found.residuals - expected[1]) <= tolerance * squares)
+    alone = ms.lstsq(given, b[:, 0], **options)
+    assert alone.x.shape == shape[1:] and alone.residuals.shape == ()
 
 
 def test_wide_matrices_have_the_solution_of_least_norm():
@@ -351,10 +386,16 @@ def test_wide_matrices_have_the_solution_of_least_norm():
     assert np.linalg.norm(found.x - x) <= 1e-5 * np.linalg.norm(x)
 
 
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize(("m", "n"), [(40, 6), (8, 24)])
-def test_derivatives_of_ridge_terms(m, n, dtype, kind):
+@pytest.mark.parametrize(
+    ("m", "n", "dtype", "kind", "wrap"),
+    [
+        (40, 6, "float64", "auto", jax.jit),
+        (40, 6, "complex128", "explicit", lambda f: f),
+        (8, 24, "float64", "explicit", lambda f: f),
+        (8, 24, "complex128", "auto", jax.jit),
+    ],
+)
+def test_derivatives_of_ridge_terms(m, n, dtype, kind, wrap):
     a, b = system(dtype, (2,), m=m, n=n)
     mesh, ridge = mesh_of(ORDER, kind), jnp.float64(0.7)
     given = jax.device_put(a, NamedSharding(mesh, P("x", None)))
@@ -366,12 +407,13 @@ def test_derivatives_of_ridge_terms(m, n, dtype, kind):
 
         return of
 
+    gradient = lambda f: jax.grad(number(f), (0, 1, 2))  # noqa: E731
+    second = lambda f: lambda a: jax.grad(lambda r: jax.grad(number(f), 2)(a, b, r))(ridge)  # noqa: E731
     with mesh_set(mesh):
-        for run in (lambda f: f, jax.jit):
-            found = run(jax.grad(number(with_ridge), (0, 1, 2)))(given, b, ridge)
-            assert_close(found, jax.grad(number(of_longer), (0, 1, 2))(a, b, ridge), 1e-8)
-        second = lambda f, a: jax.grad(lambda r: jax.grad(number(f), 2)(a, b, r))(ridge)  # noqa: E731
-        assert_close(second(with_ridge, given), second(of_longer, a), 1e-8)
+        found = wrap(gradient(with_ridge))(given, b, ridge)
+        twice = jax.jit(second(with_ridge))(given)
+    assert_close(found, jax.jit(gradient(of_longer))(a, b, ridge), 1e-8)
+    assert_close(twice, jax.jit(second(of_longer))(a), 1e-8)
 
 
 @pytest.mark.parametrize("kind", ["auto", "explicit"])

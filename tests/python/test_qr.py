@@ -5,13 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
+from allpairspy import AllPairs
 from jax.experimental.layout import Format, Layout
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
 from compiled import Program
-from helpers import DTYPES, mesh_of, mesh_set, normal
+from helpers import DTYPES, mesh_of, mesh_set, normal, run_fresh
 
 ORDER = (2, 0, 3, 1)
 SHAPES = [(24, 8), (16, 16), (8, 24), (4, 4), (5, 4)]
@@ -49,76 +50,97 @@ def put(a, mesh, spec):
 
 
 @pytest.mark.versions
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_factors_wherever_a_is(shape, dtype, kind):
+@pytest.mark.parametrize(
+    ("shape", "dtype", "spec", "kind"),
+    list(AllPairs([SHAPES, DTYPES, SPECS, ["auto", "explicit"]])),
+)
+def test_factors_wherever_a_is(shape, dtype, spec, kind):
     a, mesh = matrix(shape, dtype), mesh_of(ORDER, kind)
-    for spec in SPECS:
-        if (given := put(a, mesh, spec)) is None:
-            continue
-        q, r = ms.qr(given)
-        assert q.dtype == r.dtype == dtype
-        assert_factors(q, r, a)
-        if q.shape == a.shape:
-            assert q.sharding.is_equivalent_to(given.sharding, 2)
-        q, r = jax.jit(ms.qr)(given)
-        assert_factors(q, r, a)
-        if spec == P(None, "x"):
-            assert r.sharding.is_equivalent_to(given.sharding, 2)
-        alone = ms.qr(given, "r")
-        np.testing.assert_allclose(alone, r, atol=1e3 * eps_of(a))
-        assert alone.sharding.is_equivalent_to(ms.qr(given).R.sharding, 2)
-        with mesh_set(mesh):
-            assert_factors(*jax.jit(ms.qr)(given), a)
+    if (given := put(a, mesh, spec)) is None:
+        given = put(a, mesh, P())
+    q, r = ms.qr(given)
+    assert q.dtype == r.dtype == dtype
+    assert_factors(q, r, a)
+    if q.shape == a.shape:
+        assert q.sharding.is_equivalent_to(given.sharding, 2)
+    alone = ms.qr(given, "r")
+    np.testing.assert_allclose(alone, r, atol=1e3 * eps_of(a))
+    assert alone.sharding.is_equivalent_to(r.sharding, 2)
+    q, r = jax.jit(ms.qr)(given)
+    assert_factors(q, r, a)
+    if spec == P(None, "x") and given.sharding.spec == spec:
+        assert r.sharding.is_equivalent_to(given.sharding, 2)
+    with mesh_set(mesh):
+        assert_factors(*jax.jit(ms.qr)(given), a)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [*SHAPES, (9, 5), (5, 9), (3, 2), (7, 1), (1, 6)])
-def test_one_device_and_numpy_with_a_mesh(shape, dtype):
+@pytest.mark.parametrize(
+    ("shape", "dtype", "where"),
+    list(
+        AllPairs(
+            [
+                [*SHAPES, (9, 5), (5, 9), (3, 2), (7, 1), (1, 6)],
+                DTYPES,
+                ["one device", "mesh", "mesh in jit"],
+            ]
+        )
+    ),
+)
+def test_one_device_and_numpy_with_a_mesh(shape, dtype, where):
     a, mesh = matrix(shape, dtype), mesh_of(ORDER)
-    assert_factors(*ms.qr(jnp.asarray(a)), a)
-    assert_factors(*ms.qr(a), a)
-    assert_factors(*ms.qr(a, mesh=mesh), a)
-    assert_factors(*jax.jit(lambda a: ms.qr(a, mesh=mesh))(a), a)
-    r = ms.qr(a, "r", mesh=mesh)
-    np.testing.assert_allclose(r, ms.qr(a).R, atol=1e3 * eps_of(a))
+    if where == "one device":
+        assert_factors(*ms.qr(jnp.asarray(a)), a)
+    elif where == "mesh":
+        r = ms.qr(a, "r", mesh=mesh)
+        assert_factors(ms.qr(a, mesh=mesh).Q, r, a)
+    else:
+        assert_factors(*jax.jit(lambda a: ms.qr(a, mesh=mesh))(a), a)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(24, 8), (16, 16), (8, 24)])
-def test_a_factor_applies_its_q(shape, dtype):
-    a, mesh = matrix(shape, dtype), mesh_of(ORDER)
-    (m, n), rng = shape, np.random.default_rng(3)
+@pytest.mark.parametrize(
+    ("shape", "dtype", "where", "columns"),
+    list(
+        AllPairs(
+            [
+                [(24, 8), (16, 16), (8, 24)],
+                DTYPES,
+                [*SPECS, "column-major", "one device"],
+                [(), (3,), (40,)],
+            ]
+        )
+    ),
+)
+def test_a_factor_applies_its_q(shape, dtype, where, columns):
+    a, mesh, (m, n) = matrix(shape, dtype), mesh_of(ORDER), shape
     tolerance = 100 * m * eps_of(a)
-    places = [put(a, mesh, spec) for spec in SPECS]
-    column_major = Format(Layout((1, 0)), NamedSharding(mesh, P(None, "x")))
-    for given in (*places, jax.device_put(a, column_major), a):
-        factor = ms.qr(given, "raw")
-        q, r = ms.qr(a)
-        np.testing.assert_allclose(ms.qr(given, "r"), r, atol=tolerance)
-        work, tau = scipy.linalg.qr(a, mode="raw")[0]
-        found = np.asarray(factor.work if factor.storage == "column-major" else factor.work.T)
-        np.testing.assert_allclose(found, work, atol=tolerance * np.abs(a).max())
-        np.testing.assert_allclose(factor.tau, tau, atol=tolerance)
-        np.testing.assert_allclose(factor.r, r, atol=tolerance)
-        np.testing.assert_allclose(factor.q, q, atol=tolerance)
-        assert int(factor.info) == 0
-        for columns in ((), (1,), (3,), (33,), (40,)):
-            x = normal(rng, (m, *columns), dtype)
-            there = factor.apply_q(x)
-            assert there.shape == x.shape
-            np.testing.assert_allclose(factor.apply_qt(there), x, atol=tolerance)
-            first = np.asarray(factor.apply_qt(x))[: q.shape[1]]
-            np.testing.assert_allclose(first, np.asarray(q).conj().T @ x, atol=tolerance)
-            if m >= n:
-                expected = np.linalg.lstsq(a, x)[0]
-                np.testing.assert_allclose(factor.solve(x), expected, atol=1e3 * tolerance)
-        if m >= n:
-            condition = np.linalg.cond(np.asarray(r), 1)
-            assert condition / 3 <= 1 / factor.rcond <= condition * 1.01
-        inside = jax.jit(lambda f, x: f.apply_q(f.apply_qt(x)))(factor, x)
-        np.testing.assert_allclose(inside, x, atol=tolerance)
+    if where == "column-major":
+        by_columns = NamedSharding(mesh, P(None, "x"))
+        given = jax.device_put(a, Format(Layout((1, 0)), by_columns))
+    else:
+        given = a if where == "one device" else put(a, mesh, where)
+    factor = ms.qr(given, "raw")
+    (work, tau), r = scipy.linalg.qr(a, mode="raw")
+    q = scipy.linalg.qr(a, mode="economic")[0]
+    np.testing.assert_allclose(ms.qr(given, "r"), r[: min(m, n)], atol=tolerance)
+    found = np.asarray(factor.work if factor.storage == "column-major" else factor.work.T)
+    np.testing.assert_allclose(found, work, atol=tolerance * np.abs(a).max())
+    np.testing.assert_allclose(factor.tau, tau, atol=tolerance)
+    np.testing.assert_allclose(factor.r, r[: min(m, n)], atol=tolerance)
+    np.testing.assert_allclose(factor.q, q, atol=tolerance)
+    assert int(factor.info) == 0
+    x = normal(np.random.default_rng(3), (m, *columns), dtype)
+    there = factor.apply_q(x)
+    assert there.shape == x.shape
+    np.testing.assert_allclose(factor.apply_qt(there), x, atol=tolerance)
+    first = np.asarray(factor.apply_qt(x))[: q.shape[1]]
+    np.testing.assert_allclose(first, q.conj().T @ x, atol=tolerance)
+    if m >= n:
+        expected = np.linalg.lstsq(a, x)[0]
+        np.testing.assert_allclose(factor.solve(x), expected, atol=1e3 * tolerance)
+        condition = np.linalg.cond(r[:n], 1)
+        assert condition / 3 <= 1 / factor.rcond <= condition * 1.01
+    inside = jax.jit(lambda f, x: f.apply_q(f.apply_qt(x)))(factor, x)
+    np.testing.assert_allclose(inside, x, atol=tolerance)
 
 
 @pytest.mark.parametrize("shape", [(9, 5), (5, 9), (5, 5)])
@@ -132,8 +154,29 @@ def test_a_factor_that_was_padded(shape):
     assert int(factor.info) == 0
     assert int(ms.qr(np.ones((9, 5)), "raw", mesh=mesh).info) == 2
     if shape[0] >= shape[1]:
-        np.testing.assert_allclose(factor.solve(x), np.linalg.lstsq(a, x)[0], atol=1e-11)
-        assert 0.3 <= 1 / factor.rcond / np.linalg.cond(factor.r, 1) <= 1.01
+        y = np.arange(2.0, 2.0 + shape[1])
+        for wrap in (lambda f: f, jax.jit):
+            found = wrap(lambda f, x: f.solve(x))(factor, x)
+            np.testing.assert_allclose(found, np.linalg.lstsq(a, x)[0], atol=1e-11)
+            found = wrap(lambda f, y: f.solve(y, trans=1))(factor, y)
+            np.testing.assert_allclose(found, np.linalg.lstsq(a.T, y)[0], atol=1e-11)
+            rcond = wrap(lambda f: f.rcond)(factor)
+            assert 0.3 <= 1 / rcond / np.linalg.cond(factor.r, 1) <= 1.01
+
+
+@pytest.mark.parametrize(
+    ("columns", "kind", "spec", "trans", "by_rows"),
+    list(AllPairs([[(), (3,), (40,)], ["auto", "explicit"], SPECS, [1, "C"], [False, True]])),
+)
+def test_solutions_of_least_norm_with_the_transpose(columns, kind, spec, trans, by_rows):
+    a, mesh = matrix((24, 8), np.complex128), mesh_of(ORDER, kind)
+    b = normal(np.random.default_rng(4), (8, *columns), np.complex128)
+    expected = np.linalg.lstsq(a.T if trans == 1 else a.conj().T, b)[0]
+    factor, sides = ms.qr(put(a, mesh, spec), "raw"), put(b, mesh, P("x")) if by_rows else b
+    np.testing.assert_allclose(factor.solve(sides, trans), expected, atol=1e-13)
+    with mesh_set(mesh):
+        found = jax.jit(lambda f, b: f.solve(b, trans))(factor, sides)
+    np.testing.assert_allclose(found, expected, atol=1e-13)
 
 
 def test_derivatives_where_a_is_padded():
@@ -141,8 +184,10 @@ def test_derivatives_where_a_is_padded():
     number = lambda qr: lambda a: jnp.sum(qr(a)[1] ** 3) + jnp.sum(qr(a)[0][2] ** 2)  # noqa: E731
     for shape in ((9, 5), (5, 9)):
         a = matrix(shape)
-        found = jax.jit(jax.grad(number(lambda a: ms.qr(a, mesh=mesh))))(a)
-        np.testing.assert_allclose(found, jax.grad(number(jnp.linalg.qr))(a), atol=1e-10)
+        expected = jax.jit(jax.grad(number(jnp.linalg.qr)))(a)
+        for run in (lambda f: f, jax.jit):
+            found = run(jax.grad(number(lambda a: ms.qr(a, mesh=mesh))))(jnp.asarray(a))
+            np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 def test_a_donated_matrix_becomes_the_factor():
@@ -165,10 +210,22 @@ def test_dependent_columns_are_reported():
     assert_factors(*ms.qr(given), a, same_signs=False)
 
 
-@pytest.mark.parametrize("kind", ["auto", "explicit"])
-@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-@pytest.mark.parametrize("shape", [(24, 8), (8, 8), (8, 24)])
-def test_derivatives_are_those_of_jnp(shape, dtype, kind):
+@pytest.mark.parametrize(
+    ("shape", "dtype", "kind", "spec", "jit", "mode"),
+    list(
+        AllPairs(
+            [
+                [(24, 8), (8, 8), (8, 24)],
+                [np.float64, np.complex128],
+                ["auto", "explicit"],
+                SPECS,
+                [False, True],
+                ["forward", "reverse"],
+            ]
+        )
+    ),
+)
+def test_derivatives_are_those_of_jnp(shape, dtype, kind, spec, jit, mode):
     a, mesh = matrix(shape, dtype), mesh_of(ORDER, kind)
     change = normal(np.random.default_rng(7), shape, dtype)
     weights = [
@@ -183,16 +240,16 @@ def test_derivatives_are_those_of_jnp(shape, dtype, kind):
 
         return of
 
-    ours, theirs = number(ms.qr), number(jnp.linalg.qr)
-    for spec in SPECS:
-        given, moved = put(a, mesh, spec), put(change, mesh, spec)
-        with mesh_set(mesh):
-            for run in (lambda f: f, jax.jit):
-                found = run(jax.grad(ours))(given)
-                np.testing.assert_allclose(found, jax.grad(theirs)(a), rtol=1e-9, atol=1e-9)
-                found = run(lambda a, t: jax.jvp(ours, (a,), (t,))[1])(given, moved)
-                expected = jax.jvp(theirs, (a,), (change,))[1]
-                np.testing.assert_allclose(found, expected, rtol=1e-9)
+    def derivative(qr):
+        if mode == "reverse":
+            return lambda a, _: jax.grad(number(qr))(a)
+        return lambda a, change: jax.jvp(number(qr), (a,), (change,))[1]
+
+    run = jax.jit if jit else lambda f: f
+    with mesh_set(mesh):
+        found = run(derivative(ms.qr))(put(a, mesh, spec), put(change, mesh, spec))
+    expected = jax.jit(derivative(jnp.linalg.qr))(a, change)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_second_derivatives():
@@ -203,7 +260,8 @@ def test_second_derivatives():
         return lambda a: jnp.sum(qr(a)[1][0] ** 3) + jnp.sum(qr(a)[0][2] ** 2)
 
     found = jax.jit(jax.hessian(number(ms.qr)))(given)
-    np.testing.assert_allclose(found, jax.hessian(number(jnp.linalg.qr))(a), atol=1e-9)
+    expected = jax.jit(jax.hessian(number(jnp.linalg.qr)))(a)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_batches_go_one_after_another():
@@ -230,6 +288,11 @@ def test_matrices_of_nothing():
         (lambda: ms.qr(np.eye(3), "full"), 'mode: expected "reduced", "r" or "raw", got \'full\''),
         (lambda: ms.qr(np.ones(3)), r"a: expected a matrix \[m, n\], or a batch of them, got"),
         (lambda: ms.qr(np.ones((2, 3)), "raw").solve(np.ones(2)), "at least as many rows as col"),
+        (lambda: ms.qr(np.eye(3), "raw").solve(np.ones(3), trans=3), "trans: expected 0, 1 or 2"),
+        (
+            lambda: ms.qr(np.ones((4, 3)), "raw").solve(np.ones(4), trans=1),
+            r"solve: b: expected shape \[3\] or \[3, k\], to go with a of shape \(4, 3\)",
+        ),
         (
             lambda: ms.qr(np.eye(3), "raw").apply_q(np.ones(4)),
             r"x: expected shape \[3\] or \[3, k\]",
@@ -244,6 +307,109 @@ def test_matrices_of_nothing():
 def test_messages(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize(("shape", "dtype"), [((64, 8), "float32"), ((96, 7), "complex128")])
+def test_tall_matrices_stay_by_rows(shape, dtype, kind):
+    """In programs, too: with Auto axes by their shape."""
+    a, mesh = matrix(shape, np.dtype(dtype)), mesh_of(ORDER, kind)
+    given = put(a, mesh, P("x", None))
+    expected = np.asarray(ms.qr(a, "r"))
+
+    def check(q, r):
+        assert_factors(q, r, a)
+        assert q.sharding.is_equivalent_to(given.sharding, 2)
+        assert r.sharding.is_fully_replicated
+
+    for run in (ms.qr, jax.jit(ms.qr)):
+        check(*run(given))
+        assert ms.last_call()["routine"] == "tsqr"
+    with mesh_set(mesh):
+        check(*jax.jit(ms.qr)(given))
+    for run in (ms.qr, jax.jit(ms.qr, static_argnums=1)):
+        r = run(given, "r")
+        np.testing.assert_allclose(r, expected, atol=1e3 * eps_of(a))
+        assert ms.last_call()["routine"] == "geqr"
+    assert not given.is_deleted()
+    ms.qr(given, "r", overwrite_a=True)
+    assert not given.is_deleted(), "R alone reads A"
+    ms.qr(given, overwrite_a=True)
+    assert given.is_deleted()
+
+
+@pytest.mark.parametrize(
+    ("shape", "where"),
+    [((66, 7), "mesh"), ((65, 3), "mesh"), ((65, 3), "one"), ((3, 64, 5), "rows")],
+)
+def test_tall_matrices_elsewhere(shape, where):
+    """With rows that the devices do not divide, on one device, and batches."""
+    a, mesh = matrix(shape), mesh_of(ORDER)
+    options = {"mesh": mesh} if where == "mesh" else {}
+    given = put(a, mesh, P(None, "x", None)) if where == "rows" else a
+    run = lambda a: ms.qr(a, **options)  # noqa: E731
+    for wrap in (lambda f: f, jax.jit):
+        q, r = wrap(run)(given)
+        for each in zip(*((x if len(shape) > 2 else [x]) for x in (q, r, a)), strict=True):
+            assert_factors(*each)
+        assert ms.last_call()["routine"] == "tsqr"
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [(np.float64, "explicit"), (np.complex128, "auto")])
+def test_derivatives_by_rows(dtype, kind):
+    a, mesh = matrix((64, 7), dtype), mesh_of(ORDER, kind)
+    weights = normal(np.random.default_rng(1), a.shape, dtype)
+    given = put(a, mesh, P("x", None))
+
+    def number(qr):
+        def of(a):
+            q, r = qr(a)
+            return jnp.sum((q * weights).real ** 2) + jnp.sum(r.real**3) + jnp.sum(r.imag**2)
+
+        return of
+
+    alone = lambda qr: lambda a: jnp.sum(jnp.abs(qr(a, mode="r")) ** 3)  # noqa: E731
+    with mesh_set(mesh):
+        for of in (number, alone):
+            expected = jax.jit(jax.grad(of(jnp.linalg.qr)))(a)
+            for run in (lambda f: f, jax.jit):
+                found = run(jax.grad(of(ms.qr)))(given)
+                assert found.sharding.is_equivalent_to(given.sharding, 2)
+                np.testing.assert_allclose(found, expected, atol=1e-10)
+        twice = lambda qr: lambda a: jax.jvp(jax.grad(number(qr)), (a,), (a,))[1]  # noqa: E731
+        found = jax.jit(twice(ms.qr))(given)
+        expected = jax.jit(twice(jnp.linalg.qr))(a)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_a_tall_matrix_by_rows_is_neither_moved_nor_copied():
+    given = put(matrix((4096, 16)), mesh_of(ORDER), P("x", None))
+    for mode, routine in (("reduced", "tsqr"), ("r", "geqr")):
+        program = Program(jax.jit(lambda a: ms.qr(a, mode)), given)  # noqa: B023
+        assert program.routines() == [routine] and not program.collectives()
+        assert program.compiled.memory_analysis().temp_size_in_bytes * 4 <= 0.01 * given.nbytes
+        gradient = jax.grad(lambda a: jnp.sum(ms.qr(a)[0][:, 0] ** 3))
+        assert Program(jax.jit(gradient), given).routines() == ["tsqr"]
+
+
+def test_many_workers_join_their_triangles():
+    ran = run_fresh(
+        """
+        a = np.random.default_rng(0).standard_normal((4096, 24))
+        q, r = ms.qr(a)
+        tell(ms.last_call()["workers"])
+        tell(float(np.abs(q @ r - a).max()))
+        tell(float(np.abs(q.T @ q - np.eye(24)).max()))
+        tell(float(np.abs(r - np.linalg.qr(a).R).max()))
+        again = ms.qr(a)
+        tell(bool((q == again.Q).all() and (r == again.R).all()))
+        """,
+        env={"MESHSOLVE_THREADS": "7"},
+    )
+    workers, product, unit, apart, same = ran.reported
+    assert workers == 7 and same
+    assert product < 1e-12 and unit < 1e-13 and apart < 1e-11
 
 
 def test_columns_that_the_devices_do_not_divide():

@@ -220,7 +220,7 @@ def test_plan_takes_no_tracers_and_checks_as_solve_does():
     ):
         jax.jit(ms.plan)(EYE)
     with pytest.raises(ValueError, match=r"meshsolve\.plan: a: expected a square matrix"):
-        ms.plan(np.ones((2, 3)))
+        ms.plan(np.ones((2, 3)), inverse=True)
 
 
 @pytest.mark.parametrize("assume_a", ["pos", "gen"])

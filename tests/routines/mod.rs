@@ -9,6 +9,7 @@ pub mod norm;
 pub mod not_finite;
 pub mod qr;
 pub mod read_only;
+pub mod thin;
 pub mod tsqr;
 
 /// A test for each function, at a place. Where matrices may have any type, one for each named type.
@@ -22,7 +23,7 @@ macro_rules! every_routine {
                 read_only::residuals_of_many_columns norm::norms_in_every_storage
                 norm::norms_of_rectangles_on_grids
                 tsqr::least_squares_of_tall_matrices tsqr::ridge_terms
-                qr::factors_in_every_storage
+                qr::factors_in_every_storage thin::thin_q_and_r_by_rows
                 every::routines_of_the_table
                 not_finite::lu_of_what_is_not_finite not_finite::cholesky_of_what_is_not_finite
             }
@@ -42,7 +43,7 @@ macro_rules! every_routine {
                 condition::moduli_at_the_ends_of_the_range
                 norm::norms_at_the_ends_of_the_range norm::norms_of_what_is_no_number
                 qr::hard_matrices
-                tsqr::columns_that_depend_on_others
+                tsqr::columns_that_depend_on_others thin::thin_factors_of_hard_matrices
             }
         }
     };

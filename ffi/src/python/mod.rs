@@ -249,13 +249,14 @@ fn widest_tile(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
 }
 
 /// The plan of a routine of the solvers, as a dictionary: layouts, tiles, bytes, moves.
-/// `distributed`: k = `rhs` right-hand sides per rank; otherwise the same k on all.
+/// `shape` is that of A. `distributed`: k = `rhs` right-hand sides per rank; otherwise the same k on
+/// all.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 fn plan<'py>(
     py: Python<'py>,
     routine: &str,
-    n: usize,
+    shape: (usize, usize),
     ranks: usize,
     dtype: &str,
     storage: &str,
@@ -264,14 +265,14 @@ fn plan<'py>(
     distributed: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dtype = solver_dtype(dtype)?;
-    let Some(storage) =
-        Storage::from_name(storage).filter(|_| ranks > 0 && n.is_multiple_of(ranks))
-    else {
-        return Err(PyValueError::new_err(format!("plan: {storage:?}, n = {n}, {ranks} ranks")));
+    let divided =
+        |one: &Storage| (if one.is_transpose() { shape.0 } else { shape.1 }).is_multiple_of(ranks);
+    let Some(storage) = Storage::from_name(storage).filter(|one| ranks > 0 && divided(one)) else {
+        return Err(PyValueError::new_err(format!("plan: {storage:?}, {shape:?}, {ranks} ranks")));
     };
     let unknown = || PyValueError::new_err(format!("plan: no solver is named {routine:?}"));
     let routine = solvers().find(|one| one.name == routine).ok_or_else(unknown)?;
-    let plan = Forecast::new(routine, n, ranks, dtype, storage, lower, rhs, distributed);
+    let plan = Forecast::new(routine, shape, ranks, dtype, storage, lower, rhs, distributed);
     let says = PyDict::new(py);
     says.set_item("shard", plan.shard.to_string())?;
     says.set_item("solver_shard", plan.solver_shard.to_string())?;

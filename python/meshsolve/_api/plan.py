@@ -10,6 +10,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.typing import ArrayLike
 
 from meshsolve import _core, _log
+from meshsolve._api import rectangle
 from meshsolve._api.solve import structure_of
 from meshsolve._api.types import AssumeA
 from meshsolve._execute import eager, shards
@@ -17,7 +18,13 @@ from meshsolve._execute.dispatch import executor
 from meshsolve._execute.placements import Placement, is_two_way
 from meshsolve._library.errors import mistake, wrong_type
 from meshsolve._prepare import padding
-from meshsolve._prepare.operands import check_rhs, check_square, common_dtype, expect_alive
+from meshsolve._prepare.operands import (
+    check_any,
+    check_rhs,
+    check_square,
+    common_dtype,
+    expect_alive,
+)
 from meshsolve._rules import refinement
 
 
@@ -37,15 +44,17 @@ class Described(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A report on ``solve``, ``cho_factor``, ``lu_factor`` or ``inv`` beforehand; ``str(plan)`` is
-    its text.
+    """A report on ``solve``, ``cho_factor``, ``lu_factor`` or ``inv`` beforehand, or on ``lstsq``
+    or ``qr`` of an A that is not square; ``str(plan)`` is its text.
 
     Layouts are written ``shape:stride`` as in CuTe: coordinate (i, j) is at i and j times the
     strides, in elements.
 
     Attributes:
-      n: order of A.
-      padded: order of the matrix that is factored: A with its identity corner.
+      m: rows of A.
+      n: order of A, or its columns.
+      padded: order of the matrix that is factored: A with its identity corner. Of an A that is not
+        square, the rows or columns that the devices divide, with zeros.
       dtype: name of the dtype that all operands are promoted to.
       devices: number of devices that share the matrix.
       visible: number of all devices of their kind.
@@ -53,19 +62,20 @@ class Plan:
         device".
       shard: layout of one device's part of A.
       solver_shard: layout of the same memory as a shard of the solver's matrix B, after moves.
-      solves: B in terms of A: "A" or "A^T".
+      solves: B in terms of A: "A", "A^T" or "A^H".
       block: map from a global column to its position (shards in rank order) in the block
         distribution, in which CPU devices work; None if tiles differ in width.
       block_cyclic: the same map in the 1-D block-cyclic distribution.
       tiler: map from the number of a tile to its position in the block-cyclic distribution,
         whatever the widths.
-      widths: pairs (width, number of tiles of that width), wider ones first.
+      widths: pairs (width, number of tiles of that width), wider ones first; none if A is reduced
+        by rows.
       workers: number of threads.
       transposition: the transposition of each shard in its own memory, or None.
       moves: the moves and copies, in words, in order.
       bytes_per_device: a dictionary: A, right-hand sides, copies.
-      scratch_bytes: scratch of the whole call; with ``refine`` the most that one of its calls
-        takes.
+      scratch_bytes: scratch of the whole call; if it makes several of the library's, the most that
+        one of them takes.
 
     Examples:
       >>> report = ms.plan(a, b, assume_a="pos")
@@ -74,6 +84,7 @@ class Plan:
       ('rows', ['A is copied: overwrite_a is not set', 'b is copied: overwrite_b is not set'])
     """
 
+    m: int
     n: int
     padded: int
     dtype: str
@@ -95,22 +106,28 @@ class Plan:
 
     def __str__(self) -> str:
         """Return the report."""
-        order = f"n = {self.n}" + (f", padded to {self.padded}" if self.padded > self.n else "")
+        order = f"n = {self.n}" if self.m == self.n else f"{self.m} x {self.n}"
+        if self.padded not in (self.m, self.n):
+            order += f", padded to {self.padded}"
         tiles = " + ".join(f"{count} of {width}" for width, count in self.widths)
         amounts = ", ".join(f"{name} {_bytes(b)}" for name, b in self.bytes_per_device.items())
         lines = {
             "matrix": f"{order}, {self.dtype}, {_log.devices(self.devices, self.visible)}, "
             f"{self.storage}",
-            "shard": f"{self.shard}, factored as B = {self.solves}: {self.solver_shard}",
+            "shard": f"{self.shard}, {'factored' if self.widths else 'reduced'} as "
+            f"B = {self.solves}: {self.solver_shard}",
             "distribution": f"block {self.block or '(uneven tiles)'}; block-cyclic "
             f"{self.block_cyclic or f'tiles {self.tiler}'}",
             "tiles": f"{tiles} columns, {self.workers} worker(s)",
+            "workers": f"{self.workers}",
             "transposition": self.transposition or "none",
             "moves": "; ".join(self.moves) or "nothing",
             "per device": amounts,
             "scratch": _bytes(self.scratch_bytes),
         }
-        return "\n".join(f"{name + ':':<15}{text}" for name, text in lines.items())
+        left_out = ("workers",) if self.widths else ("distribution", "tiles", "transposition")
+        shown = ((name, text) for name, text in lines.items() if name not in left_out)
+        return "\n".join(f"{name + ':':<15}{text}" for name, text in shown)
 
 
 def plan(
@@ -127,10 +144,12 @@ def plan(
 ) -> Plan:
     """Print what ``solve(a, b, ...)`` will do, and return it; nothing is computed or moved.
 
-    The call uses the same sizes.
+    The call uses the same sizes. Of an A that is not square it tells what ``lstsq(a, b)`` will do,
+    or ``qr(a)`` if there is no b.
 
     Args:
-      a: [n, n], as given to ``solve``: an array, or a ``jax.ShapeDtypeStruct`` with a sharding.
+      a: [n, n] or [m, n], as given to the function: an array, or a ``jax.ShapeDtypeStruct`` with a
+        sharding.
       b: right-hand sides likewise; None for ``lu_factor(a)``, or ``cho_factor(a)`` if ``assume_a``
         is "pos".
       lower: which triangle of A will be read, if one is enough.
@@ -156,27 +175,60 @@ def plan(
       >>> report.moves
       ['the matrix is transposed across the devices, in their memory']
     """
-    task = _task(a, b, lower, assume_a, overwrite_a, overwrite_b, refine, inverse, mesh)
+    matrix, sides = _described(a, b)
+    if matrix.shape[0] == matrix.shape[1]:
+        task = _task(
+            matrix, sides, lower, assume_a, overwrite_a, overwrite_b, refine, inverse, mesh
+        )
+        report = Plan(**_fields(task))
+    else:
+        others = {"inverse": inverse, "refine": refine, 'assume_a="pos"': assume_a != "gen"}
+        refused = [name for name, is_on in others.items() if is_on]
+        report = Plan(**rectangle.fields(matrix, sides, overwrite_a, mesh, refused))
+    print(report)
+    return report
+
+
+def _described(a, b) -> tuple[Any, Any]:
+    """Both operands with a shape and a dtype."""
+    if executor(a, b) is not eager:
+        raise wrong_type(
+            "plan",
+            "a, b",
+            "arrays, or jax.ShapeDtypeStructs with shardings",
+            "traced values, whose place is not known yet",
+            "call plan outside of jax.jit",
+        )
+    expect_alive("plan", a=a, b=b)
+    a = a if hasattr(a, "shape") else np.asarray(a)
+    b = b if hasattr(b, "shape") or b is None else np.asarray(b)
+    if len(a.shape) > 2 or (b is not None and len(b.shape) > 2):
+        remedy = "of a batch ask for one matrix and for its right-hand sides"
+        raise mistake("plan", "a, b", "one matrix [m, n], and b [m] or [m, k]", "a batch", remedy)
+    check_any("plan", a)
+    return a, b
+
+
+def _fields(task: "_Task") -> dict[str, Any]:
+    """The attributes of the plan of a square A."""
     layout = _layout(task)
     core, scratch = _of_library(task, layout)
     moves, amounts = _costs(task, layout, core)
     named = ("shard", "solver_shard", "block", "block_cyclic", "tiler", "widths", "workers")
-    report = Plan(
-        n=task.n,
-        padded=layout.padded,
-        dtype=task.dtype.name,
-        devices=layout.world,
-        visible=_visible(task.sharding, mesh),
-        storage=layout.at.storage if layout.at else "one device",
-        solves="A^T" if core["is_transpose"] and not core["transposes_across"] else "A",
-        transposition=core["transposition"],
-        moves=moves,
-        bytes_per_device=amounts,
-        scratch_bytes=scratch,
-        **{name: core[name] for name in named},
-    )
-    print(report)
-    return report
+    return {
+        "m": task.n,
+        "n": task.n,
+        "padded": layout.padded,
+        "dtype": task.dtype.name,
+        "devices": layout.world,
+        "visible": _visible(task.sharding, task.mesh),
+        "storage": layout.at.storage if layout.at else "one device",
+        "solves": "A^T" if core["is_transpose"] and not core["transposes_across"] else "A",
+        "transposition": core["transposition"],
+        "moves": moves,
+        "bytes_per_device": amounts,
+        "scratch_bytes": scratch,
+    } | {name: core[name] for name in named}
 
 
 class _Task(NamedTuple):
@@ -229,21 +281,7 @@ class _Layout(NamedTuple):
 
 
 def _task(a, b, lower, assume_a, overwrite_a, overwrite_b, refine, inverse, mesh) -> _Task:
-    if executor(a, b) is not eager:
-        raise wrong_type(
-            "plan",
-            "a, b",
-            "arrays, or jax.ShapeDtypeStructs with shardings",
-            "traced values, whose place is not known yet",
-            "call plan outside of jax.jit",
-        )
-    expect_alive("plan", a=a, b=b)
-    a = a if hasattr(a, "shape") else np.asarray(a)
-    b = b if hasattr(b, "shape") or b is None else np.asarray(b)
     n = check_square("plan", a)
-    if len(a.shape) > 2 or (b is not None and len(b.shape) > 2):
-        remedy = "of a batch ask for one matrix and for its right-hand sides"
-        raise mistake("plan", "a, b", "one matrix [n, n], and b [n] or [n, k]", "a batch", remedy)
     if b is not None:
         check_rhs("plan", b, n)
     _check_task(b is not None, refine, inverse)
@@ -283,7 +321,7 @@ def _of_library(task: _Task, layout: _Layout) -> tuple[dict[str, Any], int]:
     storage = layout.at.storage if layout.at else "rows"
     plan_of = lambda routine, dtype: _core.plan(  # noqa: E731
         routine,
-        layout.padded,
+        (layout.padded, layout.padded),
         layout.world,
         dtype.name,
         storage,

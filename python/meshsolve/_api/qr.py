@@ -11,10 +11,14 @@ from jax.typing import ArrayLike
 
 from meshsolve._api import factors
 from meshsolve._api.triangular import solve_triangular
+from meshsolve._api.types import Trans
 from meshsolve._execute import dispatch, eager, meshes
+from meshsolve._execute.typed import replicated, resharded, respecified, spec_of
 from meshsolve._library.errors import mistake
 from meshsolve._library.ffi import operation
+from meshsolve._prepare.operands import as_array, check_rhs, check_trans
 from meshsolve._prepare.pipeline import Call, Request, first, run
+from meshsolve._prepare.tall import stays_by_rows
 from meshsolve._rules.qr import both, leading, triangle, unit_like
 
 Mode = Literal["reduced", "r", "raw"]
@@ -26,7 +30,8 @@ class QRResult(NamedTuple):
 
     Attributes:
       Q: [m, min(m, n)] with orthonormal columns, in the sharding of A if it has A's shape.
-      R: [min(m, n), n], upper triangular, sharded by columns.
+      R: [min(m, n), n], upper triangular, sharded by columns; on all devices if A is tall and its
+        rows stay where they are.
 
     Examples:
       >>> q, r = ms.qr(a)
@@ -103,20 +108,42 @@ class QRFactor:
         """Q^H X with the square Q [m, m], for X [m] or [m, k]. By the reflectors, without Q."""
         return self._used("ormqr", "apply_qt", x, trans=2)
 
-    def solve(self, b: ArrayLike) -> jax.Array:
-        """The X [n] or [n, k] that minimises |B - A X|, for B [m] or [m, k]; NaN if ``info`` is not
-        0.
+    def solve(self, b: ArrayLike, trans: Trans = 0) -> jax.Array:
+        """The X that minimises |B - A X| (``trans`` 0), or the one of least norm with A^T X = B (1)
+        or A^H X = B (2); NaN if ``info`` is not 0.
 
-        It solves A X = B if A is square. A must not have fewer rows than columns: a
-        ``ValueError`` says so.
+        B is [m] or [m, k], and X [n] or [n, k]; with a transpose B has n rows, and X has m. A must
+        not have fewer rows than columns: a ``ValueError`` says so.
         """
         self._expect_tall("solve")
-        if self._columns == self.n:
-            return self._first(self._used("qr_solve", "solve", b), b)
-        # Padding is zeros, so R of A itself solves. It is on one device.
-        y = self._first(self._used("ormqr", "solve", b, trans=2), b)
-        x = solve_triangular(self.r, y[..., None] if jnp.ndim(b) == 1 else y)
-        return self._unless_dependent(x[..., 0] if jnp.ndim(b) == 1 else x, jnp.nan)
+        code = check_trans("QRFactor.solve", trans)
+        if not code and self._columns == self.n:
+            x = self._used("qr_solve", "solve", b)
+            return x[..., : self.n] if jnp.ndim(b) == 1 else x[..., : self.n, :]
+        b = as_array("QRFactor.solve", "b", b)
+        check_rhs("QRFactor.solve", b, self.n if code else self.m, of_a=(self.m, self.n))
+        x = meshes.where_it_lies(functools.partial(_columns, conjugated=code == 1), b)
+        if code:
+            x = self._used("ormqr", "solve", self._substituted(x, 2), trans=0)
+        else:
+            x = self._substituted(self._used("ormqr", "solve", x, trans=2), 0)
+        x = self._unless_dependent(x, jnp.nan)
+        x = x.conj() if code == 1 else x
+        return x[..., 0] if b.ndim == 1 else x
+
+    def _substituted(self, y, trans: Trans) -> jax.Array:
+        """R^-1 or R^-H times the first rows of Y, with zeros for other rows of A."""
+        rows = self.m if trans else self.n
+        y = meshes.where_it_lies(functools.partial(_of_rows, self._columns), y)
+        x = solve_triangular(self._regular(), y, trans=trans)
+        return meshes.where_it_lies(functools.partial(_of_rows, rows), x)
+
+    def _regular(self) -> jax.Array:
+        """R, square and with its first entry on the diagonal of its padding: that changes neither
+        solutions nor the condition.
+        """
+        r = self._used("qr_triangle", "r")
+        return meshes.where_it_lies(functools.partial(_filled, self.n), r)
 
     @property
     def rcond(self) -> jax.Array:
@@ -130,7 +157,7 @@ class QRFactor:
         self._expect_tall("rcond")
         if self._columns == self.n:
             return self._used("qr_rcond", "rcond")
-        return self._unless_dependent(qr(self.r, "raw").rcond, 0)
+        return self._unless_dependent(qr(self._regular(), "raw").rcond, 0)
 
     def _expect_tall(self, method: str) -> None:
         if self.m < self.n:
@@ -141,10 +168,6 @@ class QRFactor:
                 f"that of one of shape {(self.m, self.n)}",
                 "factor its conjugate transpose",
             )
-
-    def _first(self, y, b):
-        """The first n rows of an array as ``b``, or of a batch."""
-        return y[..., : self.n] if jnp.ndim(b) == 1 else y[..., : self.n, :]
 
     def _unless_dependent(self, x, instead):
         """X of a padded factor, or ``instead`` of it where ``info`` is not 0."""
@@ -185,9 +208,11 @@ def qr(
 ) -> Any:
     """A = Q R with all devices that hold A, for an A of any shape, by Householder reflectors.
 
-    Signs are LAPACK's: the diagonal of R is real. Rectangles are factored by columns. One that is
-    sharded by rows is moved for that, which takes a copy. For a solution alone of a tall A by rows
-    ``lstsq`` moves and copies nothing.
+    Signs are LAPACK's, in every sharding: the diagonal of R is real. Rectangles are factored by
+    columns. A tall one by rows stays as it lies, if each device has at least as many rows as A has
+    columns: then Q takes its memory or one copy, and for R alone A is only read. Others by rows are
+    moved, which takes a copy, as is the A of ``mode="raw"``. Inside of ``jax.jit`` with Auto axes
+    the sharding is not known: there an A with far more rows than columns is taken by rows.
 
     Q and R have derivatives of every order, in both modes, where R is regular (for a wide A: the
     square block of its first columns). Under ``jax.vmap`` matrices are factored one after another.
@@ -207,7 +232,8 @@ def qr(
       TypeError: a dtype that is not supported.
 
     Source: right-looking Householder QR by tile columns with lookahead, in the compact WY form
-    (Schreiber and Van Loan, SIAM J. Sci. Stat. Comput. 10, 1989; docs/design/algorithms.md).
+    (Schreiber and Van Loan, SIAM J. Sci. Stat. Comput. 10, 1989); by rows Demmel, Grigori, Hoemmen
+    and Langou, SIAM J. Sci. Comput. 34, 2012 (docs/design/algorithms.md).
 
     Examples:
       >>> q, r = ms.qr(a)
@@ -220,12 +246,38 @@ def qr(
     op = operation("geqrf", "qr")
     if mode == "raw":
         return run(Call(op, ("a",), _factor, mesh=mesh), (a,), (bool(overwrite_a),))
-    by, results, result = {
-        "reduced": (both, ("matrix", "upper", "info"), _reduced),
-        "r": (triangle, ("upper", "info"), first),
+    by, result, results, by_rows = {
+        "reduced": (both, _reduced, ("matrix", "upper", "info"), "tsqr"),
+        "r": (triangle, first, ("upper", "info"), "geqr"),
     }[mode]
-    call = Call(op._replace(results=results), ("a",), result, mesh=mesh)
+    op = operation(by_rows, "qr") if stays_by_rows(a, mesh) else op._replace(results=results)
+    call = Call(op, ("a",), result, mesh=mesh)
     return run(call, (a,), (bool(overwrite_a),), by)
+
+
+def _columns(b, conjugated: bool):
+    """B as columns, or its conjugate."""
+    b = b[:, None] if b.ndim == 1 else b
+    return b.conj() if conjugated else b
+
+
+def _of_rows(rows: int, y):
+    """The first rows of Y, or Y with rows of zeros more."""
+    if spec := spec_of(y):
+        y = respecified(y, *spec[:-2], None, spec[-1])
+    missing = rows - y.shape[-2]
+    return jnp.pad(y, [*[(0, 0)] * (y.ndim - 2), (0, max(missing, 0)), (0, 0)])[..., :rows, :]
+
+
+def _filled(n: int, r):
+    """A square R with its first entry on the diagonal from row n on."""
+    order = r.shape[-1]
+    r = _of_rows(order, r)
+    if n == order:
+        return r
+    padding = jnp.diag(jnp.arange(order) >= n).astype(r.dtype)
+    first = replicated(r)[..., :1, :1]
+    return r + resharded(first * padding, jax.typeof(r).sharding)
 
 
 def _factor(request: Request, results) -> QRFactor:

@@ -248,7 +248,7 @@ def _finished(call: Call, request: Request, results, arrays) -> Any:
         if kind == "rhs" and x.shape != arrays[-1].shape:
             results[i] = dispatch.executor(x).cut(x, arrays[-1].shape, arrays[-1])
         elif kind == "matrix" and x.shape[0] != request.n and not op.any_shape:
-            results[i] = dispatch.executor(x).cut(x, (request.n, request.n))
+            results[i] = dispatch.executor(x).cut(x, (request.n, min(x.shape[1], request.n)))
         elif kind == "matrix" and "matrix" in op.operands and x.shape == arrays[op.matrix].shape:
             results[i] = dispatch.executor(x).as_given(x, arrays[op.matrix])
     return call.result(request, results)

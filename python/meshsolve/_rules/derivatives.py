@@ -255,12 +255,16 @@ def _least_squares(op: Operation, primals, tangents):
         change = change - times(sides, da, x)
         inner = adjoint_times(sides, da, rest)
         products = resharded(adjoint_times(sides, a, da), jax.typeof(r).sharding)
-    inner = resharded(adjoint_times(sides, a, change) + inner, jax.typeof(x).sharding)
     dresiduals = 2 * jnp.sum((rest.conj() * change).real, axis=0)
+    here = jax.typeof(x).sharding
+    inner = resharded(inner, here)
     if not is_zero(dridge):
         inner = inner - dridge * x
         products = products + dridge / 2 * jnp.eye(len(r), dtype=r.dtype)
-    dx = solve_normal(r, inner)
+    dx = solve_normal(r, inner + resharded(adjoint_times(sides, a, change), here))
+    # A step of refinement: the error without it grows as the square of A's condition number.
+    left = resharded(adjoint_times(sides, a, change - times(sides, a, dx)), here)
+    dx = dx + solve_normal(r, inner + left - ridge * dx)
     # A^H (B - A X) is the ridge term times X.
     dresiduals = dresiduals - 2 * ridge * jnp.sum((x.conj() * dx).real, axis=0)
     moves = not (is_zero(da) and is_zero(dridge))

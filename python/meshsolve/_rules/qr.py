@@ -35,7 +35,11 @@ def both(op: Operation, operands, own, signatures):
     (a,) = operands
     if dispatch.executor(a) is not eager:
         return _both_traced(op, a)
-    return _both(op, _storage(op, a, signatures), _factor(op, operands, own, signatures), a.shape)
+    if op.takes_tall:
+        return dispatch.call(op, operands, own, signatures)
+    return _both(
+        op, _storage(op, a, signatures), _factor(op, operands, own, signatures), a.shape, leading
+    )
 
 
 def triangle(op: Operation, operands, own, signatures):
@@ -43,8 +47,10 @@ def triangle(op: Operation, operands, own, signatures):
     (a,) = operands
     if dispatch.executor(a) is not eager:
         return _triangle_traced(op, a)
+    if op.takes_tall:
+        return dispatch.call(op, operands, own, signatures)
     storage = _storage(op, a, signatures)
-    return _triangle(op, storage, _factor(op, operands, own, signatures), a.shape)
+    return _triangle(op, storage, _factor(op, operands, own, signatures), a.shape, leading)
 
 
 def _storage(op: Operation, a, signatures) -> str:
@@ -60,26 +66,26 @@ def _factor(op: Operation, operands, own=(), signatures=()):
     return dispatch.call(op._replace(results=_FACTOR), operands, own, signatures)
 
 
-def _both(op: Operation, storage: str, factor, shape):
-    """(Q, R, info) of a matrix of this shape, from its factor."""
+def _both(op: Operation, storage: str, factor, shape, cut):
+    """(Q, R, info) of a matrix of this shape, from its factor, of which ``cut`` takes parts."""
     work, tau, _ = factor
-    q = _orthogonal(op, storage, work, tau, shape)
-    return q, *_triangle(op, storage, factor, shape)
+    q = _orthogonal(op, storage, work, tau, shape, cut)
+    return q, *_triangle(op, storage, factor, shape, cut)
 
 
-def _triangle(op: Operation, storage: str, factor, shape):
+def _triangle(op: Operation, storage: str, factor, shape, cut):
     """(R, info)"""
     (work, tau, info), m, n = factor, shape[0], op.order or shape[1]
     (r,) = dispatch.call(operation("qr_triangle", op.public, storage=storage), (work, tau))
-    return leading(r, (min(m, n), n)), info
+    return cut(r, (min(m, n), n)), info
 
 
-def _orthogonal(op: Operation, storage: str, work, tau, shape):
+def _orthogonal(op: Operation, storage: str, work, tau, shape, cut):
     """The first columns of Q, as many as R has rows, from the factor of a matrix of this shape."""
     m, n = shape
     if m >= n:
         (q,) = dispatch.call(operation("orgqr", op.public, storage=storage), (work, tau))
-        return leading(q, (m, op.order or n))
+        return cut(q, (m, op.order or n))
     unit = unit_like(work, m, min(m, op.order or n))
     product = operation("ormqr", op.public, storage=storage)
     return dispatch.call(product, (work, tau, unit), (False, False, True))[0]
@@ -100,17 +106,26 @@ def leading(x, shape):
     """The leading part of what a padded matrix gives, or those of a batch."""
     if x.shape[-2:] == shape:
         return x
-    return dispatch.executor(x).cut(x, shape) if x.ndim == 2 else x[..., : shape[0], : shape[1]]
+    return dispatch.executor(x).cut(x, shape) if x.ndim == 2 else _cut(x, shape)
+
+
+def _cut(x, shape):
+    """The same on the devices of X, where derivatives need all arrays, outside of programs too."""
+    return replicated(x)[..., : shape[0], : shape[1]]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _both_traced(op: Operation, a):
-    return _both(op, "columns", _factor(op, (a,)), a.shape)
+    if op.takes_tall:
+        return dispatch.call(operation("tsqr", op.public), (a,))
+    return _both(op, "columns", _factor(op, (a,)), a.shape, _cut)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _triangle_traced(op: Operation, a):
-    return _triangle(op, "columns", _factor(op, (a,)), a.shape)
+    if op.takes_tall:
+        return dispatch.call(op, (a,))
+    return _triangle(op, "columns", _factor(op, (a,)), a.shape, _cut)
 
 
 @_triangle_traced.defjvp
@@ -124,7 +139,7 @@ def _(op: Operation, primals, tangents):
     (a,), (da,) = primals, tangents
     q, r, info = _both_traced(op, a)
     change = _of_tall if len(q) >= r.shape[1] else _of_wide
-    da = leading(da, (len(q), r.shape[1]))
+    da = _cut(da, (len(q), r.shape[1]))
     return (q, r, info), (*change(op, q, r, da), zero(info))
 
 
@@ -146,6 +161,10 @@ def _of_wide(op: Operation, q, r, da):
 
 def _divided(op: Operation, x, r):
     """X R^-1"""
+    if op.takes_tall:  # where X lies: R and its inverse are small
+        r = replicated(r)
+        inverse = solve_triangular(r, jnp.eye(len(r), dtype=r.dtype))
+        return _product(x, resharded(inverse, jax.typeof(r).sharding), x)
     if op.order:  # the devices do not divide R, so each solves
         y = solve_triangular(replicated(r), _adjoint(replicated(x)), trans=2)
         return resharded(_adjoint(y), jax.typeof(x).sharding)

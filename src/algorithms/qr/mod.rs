@@ -2,6 +2,7 @@
 
 mod apply;
 mod factor;
+pub mod thin;
 pub mod tsqr;
 
 pub use apply::{apply, form, triangles};

@@ -43,14 +43,28 @@ impl Stack {
             true => (4 * columns).max(LEAST_ON_DEVICE).min(most.max(columns).max(1)),
             false => (CHUNK / columns.max(1)).max(order / 2).max(LEAST_ROWS).min(most.max(1)),
         };
-        // An odd number of lines, because columns a power of two apart share few cache sets.
-        let leading = ((order + rows).div_ceil(8) | 1) * 8;
-        Stack { order, columns, rows, leading }
+        Stack { order, columns, rows, leading: leading(order + rows) }
+    }
+
+    /// The same with so many rows below the triangle, or more.
+    pub fn with_rows(self, least: usize) -> Stack {
+        let rows = self.rows.max(least);
+        Stack { rows, leading: leading(self.order + rows), ..self }
     }
 
     /// Elements of the scratch; `room` are those that the device needs.
     pub fn elements(&self, room: usize) -> usize {
-        self.leading * self.columns + room
+        (self.leading + 1) * self.columns + room
+    }
+
+    /// Rows that are reduced at a time.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The leading dimension of the triangle with the rows below it.
+    pub fn leading(&self) -> usize {
+        self.leading
     }
 
     /// Shapes (rows, columns, leading dimension) that `reduce` gives the device, for so many rows of
@@ -62,7 +76,7 @@ impl Stack {
         all.filter(|&rows| rows > 0).map(move |rows| (order + rows, columns, leading))
     }
 
-    fn whole<'c, T>(&self, scratch: Cells<'c, T>) -> Cells<'c, T> {
+    pub(super) fn whole<'c, T>(&self, scratch: Cells<'c, T>) -> Cells<'c, T> {
         scratch.by_columns(self.order + self.rows, self.columns, self.leading)
     }
 
@@ -71,10 +85,20 @@ impl Stack {
         self.whole(scratch).sub(0, 0, self.order, self.columns)
     }
 
-    /// The room of the device.
-    fn room<'c, T>(&self, scratch: Cells<'c, T>) -> Cells<'c, T> {
-        scratch.rows_from(self.leading * self.columns)
+    /// The reflectors' coefficients, where nobody keeps them.
+    fn coefficients<'c, T>(&self, scratch: Cells<'c, T>) -> Cells<'c, T> {
+        scratch.sub(self.leading * self.columns, 0, self.columns, 1)
     }
+
+    /// The room of the device.
+    pub(super) fn room<'c, T>(&self, scratch: Cells<'c, T>) -> Cells<'c, T> {
+        scratch.rows_from((self.leading + 1) * self.columns)
+    }
+}
+
+/// An odd number of lines, because columns a power of two apart share few cache sets.
+fn leading(rows: usize) -> usize {
+    (rows.div_ceil(8) | 1) * 8
 }
 
 /// Rows of A, transposed, and the same rows of B.
@@ -96,6 +120,7 @@ pub fn reduce<'c, T: Scalar + 'c, W: Worker<T>>(
     stack: Stack,
 ) -> Step<Vec<Squares>> {
     let (own, room) = (stack.whole(scratch.own()), stack.room(scratch.own()));
+    let coefficients = stack.coefficients(scratch.own());
     let Stack { order: n, columns: all, .. } = stack;
     let mut squares = vec![Squares::default(); all - n];
     let mut add = |worker: &mut W, rows: usize| -> Step {
@@ -123,7 +148,8 @@ pub fn reduce<'c, T: Scalar + 'c, W: Worker<T>>(
                     w.copy(b.sub(first, 0, rows, all - n), of_b);
                 }
             });
-            worker.span("reduce", None, |w| w.reduce(own.sub(0, 0, n + rows, all), n, room));
+            let both = own.sub(0, 0, n + rows, all);
+            worker.span("reduce", None, |w| w.reduce(both, n, coefficients, room));
             add(worker, rows)?;
         }
     }
@@ -138,7 +164,7 @@ pub fn reduce<'c, T: Scalar + 'c, W: Worker<T>>(
                 let there = scratch.part(part).of(me + distance);
                 worker.receive(there, own.sub(n, first, rows, all - first));
                 let both = own.sub(first, first, order + rows, all - first);
-                worker.span("join", None, |w| w.reduce(both, order, room));
+                worker.span("join", None, |w| w.reduce(both, order, coefficients, room));
                 add(worker, rows)?;
             }
         }

@@ -16,6 +16,7 @@ use super::operands::{Problem, shard};
 use super::options::Options;
 use super::routine::{Family, Stage};
 use super::sizes::{Machine, Sizes};
+use super::stack;
 use super::widths::{Shape, WHOLE_BY_ONE_RANK, cuda_tile_width, is_factored_whole};
 use crate::algorithms::qr::tsqr::Stack;
 use crate::call::{Buffer, Call, Job};
@@ -137,8 +138,12 @@ impl Sizes {
         let mut factorisations: BTreeSet<_> = tiles.chain(panels).chain(reflected).collect();
         if routine.family == Family::Tsqr {
             // B is A^T, or A on one device.
-            let rows = m.max(n) / ranks;
-            let shapes = Stack::new(m.min(n), rhs, rows, true).shapes(rows);
+            let (of_a, rows) = ((m.max(n), m.min(n)), m.max(n) / ranks);
+            let shapes: Vec<_> = match routine.has(Stage::LeastSquares) {
+                true => Stack::new(of_a.1, rhs, rows, true).shapes(rows).collect(),
+                false => stack::thin(of_a, ranks, true).shapes(),
+            };
+            let shapes = shapes.into_iter();
             factorisations.extend(shapes.map(|(m, n, leading)| of(Method::Geqrf, m, n, leading)));
         }
         let is_sent = shares || sends(options, device) && !is_whole;

@@ -22,6 +22,8 @@ pub enum Requirement {
     WholeRows,
     /// At least as many rows as columns.
     Tall,
+    /// At least as many rows on each device as A has columns.
+    High,
 }
 
 impl Requirement {
@@ -32,6 +34,7 @@ impl Requirement {
             Requirement::WholeColumnsOrSquare => "whole columns, or square",
             Requirement::WholeRows => "whole rows",
             Requirement::Tall => "tall",
+            Requirement::High => "high",
         }
     }
 }
@@ -49,6 +52,7 @@ pub struct Problem {
 
 impl Problem {
     /// A square matrix by whole columns.
+    #[cfg(test)]
     pub fn square(n: usize, ranks: usize, rhs: usize, dtype: DType) -> Problem {
         Problem { m: n, n, grid: Grid::new(1, ranks), rhs, dtype }
     }
@@ -132,6 +136,13 @@ impl Expected<'_> {
         if self.requires.contains(&Requirement::Tall) && m_of_a < n_of_a {
             return Err(Error::invalid(format!(
                 "meshsolve.{name}: a: expected at least as many rows as columns, got {m_of_a} x {n_of_a}"
+            )));
+        }
+        let rows = m_of_a / (p * q);
+        if self.requires.contains(&Requirement::High) && rows < n_of_a {
+            return Err(Error::invalid(format!(
+                "meshsolve.{name}: a: expected at least as many rows on each device as columns, got {rows} \
+                 rows and {n_of_a} columns; reshard A by columns, and use geqrf"
             )));
         }
         let is_whole = if self.is_transpose { q == 1 && m == n } else { p == 1 };

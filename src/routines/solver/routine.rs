@@ -111,7 +111,9 @@ pub enum Stage {
     TriangleCondition,
     /// The triangle R of A = Q R, by rows.
     Triangle,
-    /// That, and the solutions that minimise |B - A X|.
+    /// Q, after that.
+    FormRows,
+    /// R of A with its ridge term, and the solutions that minimise |B - A X|.
     LeastSquares,
 }
 
@@ -124,7 +126,7 @@ impl Stage {
             Stage::Norm | Stage::HermitianNorm | Stage::AnyNorm | Stage::TriangleNorm => "norm",
             Stage::Potrf | Stage::Getrf | Stage::Geqrf => "factor",
             Stage::CopyTriangle => "copy",
-            Stage::FormQ => "form",
+            Stage::FormQ | Stage::FormRows => "form",
             Stage::ApplyQ => "apply",
             Stage::SolveTriangle => "substitute",
             Stage::CholeskySolve | Stage::LuSolve | Stage::TriangularSolve => "solve",
@@ -152,6 +154,7 @@ pub struct Extents {
     pub m: usize,
     pub n: usize,
     pub ranks: usize,
+    pub workers: usize,
     /// Right-hand sides of a device, and how many a worker takes at a time.
     pub rhs: usize,
     pub group: usize,
@@ -166,7 +169,7 @@ impl Stage {
     /// Elements of the scratch that stages use in turn: once in a memory, and for each worker there.
     /// Moves of A have theirs in addition.
     pub fn scratch(self, of: &Extents) -> [usize; 2] {
-        let &Extents { m, n, ranks, rhs, group, distributed, widest, is_rank } = of;
+        let &Extents { m, n, ranks, workers, rhs, group, distributed, widest, is_rank } = of;
         let sums = if distributed { 0 } else { n * rhs };
         match self {
             // Partial sums.
@@ -186,9 +189,8 @@ impl Stage {
             Stage::Geqrf | Stage::FormQ | Stage::ApplyQ => qr::elements((m, n), widest, is_rank),
             Stage::SolveTriangle => [0, sums],
             // A has the smaller extent as columns.
-            Stage::Triangle | Stage::LeastSquares => {
-                [0, stack::elements(m.min(n), rhs, m.max(n) / ranks, is_rank)]
-            }
+            Stage::LeastSquares => [0, stack::elements(m.min(n), rhs, m.max(n) / ranks, is_rank)],
+            Stage::Triangle => [0, stack::thin((m.max(n), m.min(n)), workers, is_rank).elements()],
             _ => [0, 0],
         }
     }
@@ -245,6 +247,11 @@ impl SolverRoutine {
     /// Also needs at least as many rows as columns.
     pub const fn tall(self) -> SolverRoutine {
         SolverRoutine { requires: &[Requirement::WholeColumnsOrSquare, Requirement::Tall], ..self }
+    }
+
+    /// Also needs as many rows as A has columns on each device.
+    pub const fn high(self) -> SolverRoutine {
+        SolverRoutine { requires: &[Requirement::WholeRows, Requirement::High], ..self }
     }
 
     pub fn has(&self, stage: Stage) -> bool {

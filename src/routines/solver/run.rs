@@ -82,6 +82,9 @@ impl<T: Scalar> Job for Solver<T> {
         if info != 0 {
             self.fill_nan(Kind::Rhs)?;
             self.fill_nan(Kind::Solution)?;
+        }
+        // Q exists in any case.
+        if info != 0 && !routine.has(Stage::FormRows) {
             self.fill_nan(Kind::Matrix)?;
         }
         if !of_numbers {

@@ -8,7 +8,7 @@ use crate::algorithms::redistribute::Redistribution;
 use crate::device::Op;
 use crate::device::cpu::{scratch_elements, shared_elements, worker_count};
 use crate::dispatch;
-use crate::layout::{Column, Distribution, Layout, Mapping, Partition, Storage};
+use crate::layout::{Column, Distribution, Grid, Layout, Mapping, Partition, Storage};
 use crate::scalar::{DType, Scalar};
 use crate::settings;
 use crate::transpose;
@@ -203,7 +203,7 @@ impl Sizes {
         let most = (m * n / PACKED_SHARE).div_ceil(workers * (widest * widest).max(1));
         let own = (machine.own)(widest, columns.count().div_ceil(workers).min(most)).max(turning);
         let is_rank = machine.is_rank;
-        let extents = Extents { m, n, ranks, rhs, group, distributed, widest, is_rank };
+        let extents = Extents { m, n, ranks, workers, rhs, group, distributed, widest, is_rank };
         // What each stage needs once in a memory, and for each worker there.
         let of_stages = routine.run.iter().map(|stage| stage.scratch(&extents));
         let uses = of_stages.chain([[0, staging], [turned, 0]]);
@@ -276,10 +276,11 @@ fn plain(routine: &'static SolverRoutine, storage: Storage, lower: bool, rhs: Rh
 }
 
 impl Forecast {
+    /// For A of m x n by rows or by columns, as `storage` says.
     #[allow(clippy::too_many_arguments)] // all attributes of a call site
     pub fn new(
         routine: &'static SolverRoutine,
-        n: usize,
+        (m, n): (usize, usize),
         ranks: usize,
         dtype: DType,
         storage: Storage,
@@ -287,7 +288,9 @@ impl Forecast {
         rhs: usize,
         distributed: bool,
     ) -> Self {
-        let problem = Problem::square(n, ranks, rhs, dtype);
+        // B is A^T by rows.
+        let (m, n) = if storage.is_transpose() { (n, m) } else { (m, n) };
+        let problem = Problem { m, n, grid: Grid::new(1, ranks), rhs, dtype };
         let spread = if distributed { Rhs::Columns } else { Rhs::Replicated };
         let options = plain(routine, storage, lower, spread);
         let sized = dispatch!(dtype, T => {

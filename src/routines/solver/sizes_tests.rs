@@ -1,5 +1,4 @@
 use super::*;
-use crate::layout::Grid;
 use crate::routines::solver::solvers;
 
 fn routine(name: &str) -> &'static SolverRoutine {

@@ -1,4 +1,5 @@
-//! Least squares of a tall matrix by its triangle R. It moves and writes nothing of the matrix.
+//! Least squares of a tall matrix by its triangle R, which move and write nothing of the matrix; R
+//! alone, and Q in the memory of A.
 //!
 //! info = i > 0 reports that column i depends on the columns before it, or is not finite: |R_ii| is at
 //! most min(m, n sqrt(m)) eps times the column's norm. Solutions and residuals are then NaN.
@@ -7,11 +8,12 @@ use super::dependent::find_dependent;
 use super::job::Solver;
 use super::routine::{Family, SolverRoutine, Stage};
 use super::slot::{A, INFO, Kind, Slot, slot};
-use super::stack::elements as stack_elements;
+use super::stack;
+use crate::algorithms::qr::thin;
 use crate::algorithms::qr::tsqr::{Lines, Stack, reduce, residuals};
 use crate::comm::Step;
 use crate::device::{Op, Side, Triangle, Worker};
-use crate::matrix::Blocks;
+use crate::matrix::{Blocks, Cells};
 use crate::scalar::Scalar;
 
 const B: Slot = slot("b", Kind::Aligned);
@@ -19,8 +21,9 @@ const RIDGE: Slot = slot("ridge", Kind::Ridge);
 const R: Slot = slot("r", Kind::Triangle);
 const X: Slot = slot("x", Kind::Solution);
 const RESIDUALS: Slot = slot("residuals", Kind::Residuals);
+const Q: Slot = slot("q", Kind::Matrix);
 
-pub static ROUTINES: [SolverRoutine; 2] = [
+pub static ROUTINES: [SolverRoutine; 3] = [
     SolverRoutine::new(
         Family::Tsqr,
         "gels",
@@ -38,7 +41,18 @@ pub static ROUTINES: [SolverRoutine; 2] = [
         &[R, INFO],
         &[],
         &[Stage::Triangle],
-    ),
+    )
+    .high(),
+    SolverRoutine::new(
+        Family::Tsqr,
+        "tsqr",
+        "R and the first n columns of Q, for a tall A by rows",
+        &[A],
+        &[Q.starts_as(0), R, INFO],
+        &[],
+        &[Stage::Triangle, Stage::FormRows],
+    )
+    .high(),
 ];
 
 impl<T: Scalar> Solver<T> {
@@ -52,14 +66,36 @@ impl<T: Scalar> Solver<T> {
     fn stacks(&self, me: usize) -> (Stack, Blocks<'_, T>) {
         let ((m, n), k, is_rank) = (self.shape_of_a(), self.problem.rhs, self.sizes.is_rank);
         let rows = m / self.problem.ranks();
-        let each = stack_elements(n, k, rows, is_rank);
+        let each = stack::elements(n, k, rows, is_rank);
         (Stack::new(n, k, rows, is_rank), self.own_blocks(me, 0, each))
     }
 
-    /// A worker's rows of A and B: those of its rank, or a share of all.
-    fn lines<W: Worker<T>>(&self, worker: &W) -> Vec<Lines<'_, T>> {
+    /// The same for Q and R.
+    fn thin_scratch(&self, me: usize) -> (thin::Scratch, Blocks<'_, T>) {
+        let ((m, n), workers, is_rank) =
+            (self.shape_of_a(), self.sizes.workers, self.sizes.is_rank);
+        let of = stack::thin((m, n), workers, is_rank);
+        (of, self.own_blocks(me, 0, of.elements()))
+    }
+
+    /// The first n rows of A for worker 0, and this worker's other rows, all transposed.
+    fn rows_of_a<W: Worker<T>>(&self, worker: &W) -> (Option<Cells<'_, T>>, thin::Lines<'_, T>) {
+        let (_, n) = self.shape_of_a();
+        let lines = self.lines(worker, n);
+        let first = (worker.worker() == 0).then(|| self.columns_of(worker, 0).sub(0, 0, n, n));
+        (first, thin::Lines(lines.into_iter().map(|line| line.a).collect()))
+    }
+
+    /// The shard of a rank, transposed.
+    fn columns_of<W: Worker<T>>(&self, worker: &W, rank: usize) -> Cells<'_, T> {
+        let shard = self.a(worker).shard(rank);
+        if self.options.storage.is_transpose() { shard } else { shard.transposed() }
+    }
+
+    /// A worker's rows of A and B, of those from row `after` on: those of its rank, or a share.
+    fn lines<W: Worker<T>>(&self, worker: &W, after: usize) -> Vec<Lines<'_, T>> {
         let (index, workers) = (worker.worker(), worker.workers());
-        let (a, ranks) = (self.a(worker), self.problem.ranks());
+        let ranks = self.problem.ranks();
         let each = self.shape_of_a().0 / ranks;
         let mine = match W::IS_RANK {
             true => index * each..(index + 1) * each,
@@ -70,15 +106,14 @@ impl<T: Scalar> Solver<T> {
                 end(index)..end(index + 1)
             }
         };
+        let mine = mine.start.max(after)..mine.end.max(after);
         let of_rank = |rank: usize| {
             let within = |row: usize| row.clamp(rank * each, (rank + 1) * each) - rank * each;
             let (first, rows) = (within(mine.start), within(mine.end) - within(mine.start));
             if rows == 0 {
                 return None;
             }
-            let shard = a.shard(rank);
-            let columns =
-                if self.options.storage.is_transpose() { shard } else { shard.transposed() };
+            let columns = self.columns_of(worker, rank);
             let b = match self.problem.rhs {
                 0 => columns.transposed().sub(first, 0, rows, 0),
                 _ => self.operand_block(rank, "b").sub(first, 0, rows, self.problem.rhs),
@@ -89,12 +124,37 @@ impl<T: Scalar> Solver<T> {
     }
 }
 
-/// The triangle R, to the results of each rank or of the first one. Residuals are found on the way,
-/// where there is no ridge term.
-pub fn triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+/// R of A alone, or with what makes Q, to the results of each rank or of the first one.
+pub fn triangle_of_a<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    let (me, (m, n)) = (worker.worker(), job.shape_of_a());
+    let ((of, scratch), (first, lines)) = (job.thin_scratch(me), job.rows_of_a(worker));
+    worker.keep_subnormals(true);
+    let keeps = job.options.routine.has(Stage::FormRows);
+    thin::factor(worker, &lines, first, &scratch, of, keeps)?;
+    let results = job.replicated(me, |rank| job.result_of_rank(rank, Kind::Triangle));
+    if me == 0 {
+        let r = results.own();
+        worker.copy(of.triangle(scratch.own()), r);
+        worker.clear_outside(r, Triangle::Upper);
+        find_dependent(worker, r, 0, (m, n))?;
+    }
+    if W::IS_RANK { worker.replicate(&results, 0) } else { Ok(()) }
+}
+
+/// Q, after that.
+pub fn form_rows<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    let (of, scratch) = job.thin_scratch(worker.worker());
+    let (first, lines) = job.rows_of_a(worker);
+    thin::form(worker, &lines, first, &scratch, of)?;
+    worker.barrier()
+}
+
+/// The triangle R of A with its ridge term, to the results of each rank or of the first one.
+/// Residuals are found on the way, where there is no ridge term.
+fn triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
     let ((stack, scratch), (m, n)) = (job.stacks(worker.worker()), job.shape_of_a());
     worker.keep_subnormals(true);
-    let lines = job.lines(worker);
+    let lines = job.lines(worker, 0);
     let squares = reduce(worker, lines.into_iter(), job.ridge, &scratch, stack)?;
     if !job.has_copy(worker) {
         return Ok(());
@@ -124,7 +184,7 @@ pub fn least_squares<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -
     }
     // What is left after the triangle has the ridge term in it.
     worker.barrier()?;
-    let lines = job.lines(worker);
+    let lines = job.lines(worker, 0);
     let squares = residuals(worker, lines.into_iter(), x, &scratch, stack)?;
     job.found().residuals = squares.into_iter().map(|sum| sum.root().powi(2)).collect();
     Ok(())

@@ -38,11 +38,13 @@ pub trait Products<T> {
 }
 
 /// Reduces `c` into the upper triangle in the first columns of `r`. Both have more columns on the
-/// right, which it multiplies by Q^H. C then holds V. `scratch` has `scratch_elements` elements.
+/// right, which it multiplies by Q^H. C then holds V, and `coefficients` those of the reflectors.
+/// `scratch` has `scratch_elements` elements.
 pub fn reduce<T: Scalar>(
     by: &mut impl Products<T>,
     mut r: MatMut<T>,
     mut c: MatMut<T>,
+    coefficients: &mut [T],
     scratch: &mut [T],
 ) {
     let (n, all) = r.shape();
@@ -56,6 +58,9 @@ pub fn reduce<T: Scalar>(
         let (mut panel, rest) = c.rb_mut().subcols_mut(first, all - first).split_at_col_mut(k);
         let mut t = MatMut::from_column_major_slice_mut(&mut t[..k * k], k, k);
         factor(by, diagonal, panel.rb_mut(), t.rb_mut(), w);
+        for (j, to) in coefficients[first..first + k].iter_mut().enumerate() {
+            *to = t[(j, j)];
+        }
         apply(by, panel.rb(), t.rb(), right, rest, large);
     }
 }

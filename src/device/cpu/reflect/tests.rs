@@ -1,6 +1,6 @@
 use faer::{Mat, MatMut, MatRef};
 
-use super::{Products, reduce, scratch_elements};
+use super::{Products, scratch_elements};
 use crate::device::Op;
 use crate::device::cpu::blas;
 use crate::scalar::{DType, Scalar};
@@ -11,6 +11,14 @@ impl<T: Scalar> Products<T> for Plain {
     fn product(&mut self, c: MatMut<T>, alpha: T, a: MatRef<T>, op: Op, b: MatRef<T>) {
         blas::gemm(c, alpha, a, op, b);
     }
+}
+
+/// `super::reduce`, in scratch of no numbers.
+fn reduce<T: Scalar>(r: MatMut<T>, c: MatMut<T>) {
+    let (n, all) = r.shape();
+    let (mut coefficients, mut scratch) = (vec![T::NAN; n], vec![T::NAN; scratch_elements(all)]);
+    super::reduce(&mut Plain, r, c, &mut coefficients, &mut scratch);
+    assert!(coefficients.iter().all(|tau| !tau.parts().0.is_nan()), "a coefficient each");
 }
 
 fn numbers<T: Scalar>(rows: usize, cols: usize, seed: u64) -> Mat<T> {
@@ -53,8 +61,7 @@ fn error<T: Scalar>(old: &Mat<T>, c: &Mat<T>, new: &Mat<T>) -> f64 {
 fn check<T: Scalar>(old: &Mat<T>, c: &Mat<T>, what: &str) {
     let n = old.ncols();
     let (mut r, mut v) = (old.clone(), c.clone());
-    let mut scratch = vec![T::NAN; scratch_elements(n)];
-    reduce(&mut Plain, r.as_mut(), v.as_mut(), &mut scratch);
+    reduce(r.as_mut(), v.as_mut());
     for j in 0..n {
         for i in j + 1..n {
             assert_eq!(r[(i, j)].parts().0.to_bits(), old[(i, j)].parts().0.to_bits(), "{what}");
@@ -105,10 +112,10 @@ fn graded<T: Scalar>(ends: [i32; 2]) {
         let n = 12;
         let (old, c) = (column(numbers::<T>(n, n, 7)), column(numbers::<T>(40, n, 9)));
         let (mut r, mut v) = (old.clone(), c.clone());
-        reduce(&mut Plain, r.as_mut(), v.as_mut(), &mut vec![T::NAN; scratch_elements(n)]);
+        reduce(r.as_mut(), v.as_mut());
         // Scaling of columns is exact, so R has the same digits without it.
         let (mut plain, mut v) = (numbers::<T>(n, n, 7), numbers::<T>(40, n, 9));
-        reduce(&mut Plain, plain.as_mut(), v.as_mut(), &mut vec![T::NAN; scratch_elements(n)]);
+        reduce(plain.as_mut(), v.as_mut());
         let plain = column(plain);
         for j in 0..n {
             for i in 0..=j {
@@ -135,7 +142,7 @@ fn right_hand_sides_are_multiplied() {
     for (n, k, rows) in [(1, 1, 5), (9, 3, 20), (64, 1, 40), (70, 130, 90)] {
         let (old, c) = (numbers::<f64>(n, n + k, 3), numbers::<f64>(rows, n + k, 5));
         let (mut r, mut v) = (old.clone(), c.clone());
-        reduce(&mut Plain, r.as_mut(), v.as_mut(), &mut vec![f64::NAN; scratch_elements(n + k)]);
+        reduce(r.as_mut(), v.as_mut());
         let dot = |x: &Mat<f64>, i: usize, j: usize| {
             (0..x.nrows()).map(|l| x[(l, i)] * x[(l, j)]).sum::<f64>()
         };
@@ -158,7 +165,7 @@ fn right_hand_sides_are_multiplied() {
 fn what_is_no_number_stays_in_its_columns() {
     let (mut r, mut c) = (numbers::<f64>(20, 20, 1), numbers::<f64>(30, 20, 2));
     c[(4, 11)] = f64::NAN;
-    reduce(&mut Plain, r.as_mut(), c.as_mut(), &mut vec![0.0; scratch_elements(20)]);
+    reduce(r.as_mut(), c.as_mut());
     for j in 0..20 {
         let is_nan = (0..=j).any(|i| r[(i, j)].is_nan());
         assert_eq!(is_nan, j >= 11, "column {j}");

@@ -372,9 +372,10 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
         }
     }
 
-    fn reduce(&mut self, a: Cells<T>, n: usize, room: Cells<T>) {
+    fn reduce(&mut self, a: Cells<T>, n: usize, coefficients: Cells<T>, room: Cells<T>) {
         let (r, c) = self.write(a).split_at_row_mut(n);
-        reduce(self, r, c, blas::column_mut(self.write(room), 0));
+        let (to, scratch) = (self.write(coefficients), self.write(room));
+        reduce(self, r, c, blas::column_mut(to, 0), blas::column_mut(scratch, 0));
     }
 
     fn geqrf(&mut self, panel: Cells<T>, coefficients: Cells<T>, t: Cells<T>, room: Cells<T>) {

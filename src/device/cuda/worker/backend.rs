@@ -231,10 +231,10 @@ impl<T: Scalar> Kernels<T> for CudaWorker<'_> {
         self.give(|worker| worker.subtract(a, panel, targets, update, rows));
     }
 
-    fn reduce(&mut self, a: Cells<T>, n: usize, room: Cells<T>) {
+    fn reduce(&mut self, a: Cells<T>, n: usize, coefficients: Cells<T>, _: Cells<T>) {
         self.give(|worker| {
-            let (a, room) = (worker.own(a), worker.own(room));
-            worker.factor_qr(a, room)
+            let (a, coefficients) = (worker.own(a), worker.own(coefficients));
+            worker.factor_qr(a, coefficients)
         });
         // The reflectors are there. B becomes a triangle as well, whose columns have the norms; a
         // number in B that is no finite one therefore spreads to the norms of later columns.

@@ -74,7 +74,8 @@ impl<T: Scalar, W: Worker<T>> Performs<T, W> for Native {
             Stage::SolveTriangle => qr::solve_triangle(job, worker),
             Stage::TriangleNorm => qr::norm(job, worker),
             Stage::TriangleCondition => qr::condition(job, worker),
-            Stage::Triangle => tsqr::triangle(job, worker),
+            Stage::Triangle => tsqr::triangle_of_a(job, worker),
+            Stage::FormRows => tsqr::form_rows(job, worker),
             Stage::LeastSquares => tsqr::least_squares(job, worker),
         }
     }

@@ -1,0 +1,137 @@
+"""What ``plan`` reports on an A that is not square: on ``lstsq`` or ``qr``."""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+from jax.sharding import Mesh, NamedSharding
+
+from meshsolve import _core
+from meshsolve._execute import eager
+from meshsolve._execute.placements import Placement
+from meshsolve._library.errors import mistake
+from meshsolve._prepare import padding
+from meshsolve._prepare.operands import check_rhs, common_dtype
+from meshsolve._prepare.tall import stays_by_rows
+
+
+class _Place(NamedTuple):
+    """Where a call works on A, or on A^H.
+
+    Attributes:
+      shape: that of the matrix, with its padding.
+      world: the number of devices that share it.
+      storage: how.
+      move: the first move of A, in words; None if it stays.
+    """
+
+    shape: tuple[int, int]
+    world: int
+    storage: str
+    move: str | None
+
+
+def fields(a, b, overwrite_a: bool, mesh: Mesh | None, refused: list[str]) -> dict[str, Any]:
+    """The attributes of the ``Plan`` of ``lstsq(a, b)``, or of ``qr(a)`` without B."""
+    (m, n), k = a.shape, 0
+    if refused:
+        remedy = "leave it out: lstsq and qr have no such argument"
+        raise mistake("plan", "a", "a square matrix, to go with the other arguments",
+                      f"shape {a.shape} and {refused[0]}", remedy)  # fmt: skip
+    if b is not None:
+        check_rhs("plan", b, m, of_a=a.shape)
+        k = math.prod(b.shape[1:])
+    dtype = common_dtype("plan", "a and b", a, *([] if b is None else [b]))
+    padding.check_mesh("plan", mesh)
+    by_rows = stays_by_rows(a, mesh) if b is None else m > n
+    turned = b is not None and m < n
+    place = _place(a, mesh, by_rows, turned)
+    size = math.prod(place.shape) // place.world * dtype.itemsize
+    rows = m if turned else place.shape[0] // place.world
+    amounts = {"A": size, **({"b": rows * k * dtype.itemsize} if k else {})}
+    if turned:
+        moves, routines = ["A^H is copied, by columns"], ("geqrf", "ormqr")
+        amounts["A^H"] = size
+    elif b is not None:
+        moves, routines = [], ("gels",)
+    elif by_rows:
+        moves, routines = [], ("tsqr",)
+        amounts["R"] = n * n * dtype.itemsize
+    else:
+        moves, routines = [], ("geqrf", "orgqr")
+        amounts |= {"Q": size, "R": min(m, n) * place.shape[1] // place.world * dtype.itemsize}
+    if place.move:
+        moves = [place.move, *moves]
+        amounts["copy of A"] = size
+    elif b is None and not overwrite_a:
+        moves = ["A is copied: overwrite_a is not set"]
+        amounts["Q" if by_rows else "reflectors"] = size
+    if k:
+        amounts["x"] = n * k * dtype.itemsize
+    if len(routines) > 1 and m < n and b is None:
+        routines = ("geqrf", "ormqr")
+    reports = [
+        _core.plan(r, place.shape, place.world, dtype.name, place.storage, True, k, False)
+        for r in routines
+    ]
+    core, padded = reports[0], place.shape[0 if place.storage == "rows" else 1]
+    devices = mesh.devices.flat if mesh else getattr(a, "sharding", None)
+    devices = devices.device_set if isinstance(devices, jax.sharding.Sharding) else devices
+    platform = next(iter(jax.devices() if devices is None else devices)).platform
+    return {
+        "m": m,
+        "n": n,
+        "padded": padded,
+        "dtype": dtype.name,
+        "devices": place.world,
+        "visible": jax.local_device_count(platform),
+        "storage": place.storage if place.world > 1 else "one device",
+        "shard": core["shard"],
+        "solver_shard": core["solver_shard"],
+        "solves": "A^H" if turned else "A^T" if by_rows else "A",
+        "block": None if by_rows else core["block"],
+        "block_cyclic": None if by_rows else core["block_cyclic"],
+        "tiler": "" if by_rows else core["tiler"],
+        "widths": [] if by_rows else core["widths"],
+        "workers": core["workers"],
+        "transposition": core["transposition"],
+        "moves": moves,
+        "bytes_per_device": amounts,
+        "scratch_bytes": max(report["scratch_bytes"] for report in reports),
+    }
+
+
+def _place(a, mesh: Mesh | None, by_rows: bool, turned: bool) -> _Place:
+    """The place of a call on A by rows or by columns; of A^H if it is ``turned``."""
+    m, n = a.shape
+    storage, divided = ("rows", m) if by_rows or turned else ("columns", n)
+    kind = "gels" if storage == "rows" else "geqrf"
+    sharding = getattr(a, "sharding", None)
+    if mesh is None or padding.lies_on(sharding, mesh, divided):
+        at = None
+        if sharding is not None:
+            signature = eager.signature(a)
+            at = eager.placement_of("plan", signature, divided)
+        world, missing, move = at.world if at else 1, 0, None
+        if at and not turned and not _lies(sharding, at, storage):
+            move = f"A is moved to {storage}"
+        if sharding is None:
+            move = "A is brought to a device"
+        if kind == "geqrf" and at and at.storage == "column-major":
+            storage, move = "column-major", None
+    else:
+        world, missing = mesh.size, -divided % mesh.size
+        padded = ", padded" if missing else ""
+        move = f"A is copied to shards of {storage}{padded}"
+    if turned:
+        return _Place((n, m + missing), world, "columns", move)
+    shape = (m + missing, n) if storage == "rows" else (m, n + missing)
+    return _Place(shape, world, storage, move)
+
+
+def _lies(sharding, at: Placement, storage: str) -> bool:
+    """Whether A is by rows or by columns already."""
+    if not isinstance(sharding, NamedSharding) or at.world == 1:
+        return True
+    target = NamedSharding(at.mesh, at._replace(storage=storage).spec("matrix", ""))
+    return sharding.is_equivalent_to(target, 2)

@@ -1,0 +1,80 @@
+"""plan of matrices that are not square: what it says of lstsq and qr, and their scratch."""
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+import meshsolve as ms
+from helpers import mesh_of, put
+
+TALL, WIDE = (4096, 64), (64, 4096)
+KEPT = "A is copied: overwrite_a is not set"
+
+
+def scratch_of(results, routine: str) -> int:
+    jax.block_until_ready(results)
+    assert ms.last_call()["routine"] == routine
+    return ms.last_call()["scratch_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "spec", "has_b", "routine", "moves", "copies"),
+    [
+        (TALL, P("x", None), True, "gels", [], []),
+        (TALL, P(None, "x"), True, "gels", ["A is moved to rows"], ["copy of A"]),
+        (TALL, P("x", None), False, "tsqr", [KEPT], ["Q"]),
+        (
+            TALL,
+            P(None, "x"),
+            False,
+            "geqrf",
+            [KEPT],
+            ["Q", "reflectors"],
+        ),
+        (WIDE, P(None, "x"), False, "geqrf", [KEPT], ["Q", "R", "reflectors"]),
+        (WIDE, P("x", None), False, "geqrf", ["A is moved to columns"], ["Q", "R", "copy of A"]),
+        (WIDE, P("x", None), True, "geqrf", ["A^H is copied, by columns"], ["A^H"]),
+    ],
+)
+def test_what_lstsq_and_qr_need(shape, spec, has_b, routine, moves, copies):
+    a = np.random.default_rng(0).standard_normal(shape)
+    b, given = np.ones(shape[0]), put(mesh_of(range(4)), a, *spec)
+    report = ms.plan(given, b if has_b else None)
+    assert (report.m, report.n, report.devices) == (*shape, 4)
+    assert report.moves == moves
+    sizes = report.bytes_per_device
+    assert {name for name, size in sizes.items() if size == sizes["A"]} == {"A", *copies}
+    if routine in ("gels", "tsqr"):
+        made = ms.lstsq(given, b) if has_b else ms.qr(given)
+        assert report.scratch_bytes == scratch_of(made, routine)
+        assert f"{shape[0]} x {shape[1]}" in str(report) and "tiles:" not in str(report)
+    else:
+        made = ms.qr(given.T if has_b else given, "raw")
+        assert report.scratch_bytes >= scratch_of(made, "geqrf")
+        assert "tiles:" in str(report)
+
+
+def test_a_mesh_for_what_is_not_on_it():
+    mesh = mesh_of(range(4))
+    report = ms.plan(np.ones((4097, 63)), np.ones(4097), mesh=mesh)
+    assert report.moves == ["A is copied to shards of rows, padded"] and report.padded == 4100
+    assert "4097 x 63, padded to 4100" in str(report)
+    report = ms.plan(np.ones((97, 63)), mesh=mesh)
+    assert report.moves == ["A is copied to shards of columns, padded"] and report.padded == 64
+    report = ms.plan(put(mesh, np.ones((4096, 64)), "x", None), overwrite_a=True)
+    assert report.moves == [] and "Q" not in report.bytes_per_device
+
+
+@pytest.mark.parametrize(
+    ("options", "got"),
+    [
+        ({"inverse": True}, "inverse"),
+        ({"refine": True}, "refine"),
+        ({"assume_a": "pos"}, 'assume_a="pos"'),
+    ],
+)
+def test_what_lstsq_and_qr_do_not_take(options, got):
+    expected = rf"plan: a: expected a square matrix, .* got shape \(4, 3\) and {got}; leave it out"
+    with pytest.raises(ValueError, match=expected):
+        ms.plan(np.ones((4, 3)), **options)
