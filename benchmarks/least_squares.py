@@ -1,5 +1,5 @@
-"""Least squares with a tall matrix by rows, or QR by columns, by turns: a CSV line for each
-contender and shape.
+"""Least squares with a tall matrix by rows, or QR, by turns: a CSV line for each contender and
+shape.
 
 Run: python benchmarks/least_squares.py [--task lstsq] [--devices 2] [--shapes MxN,...] [--turns 5]
 
@@ -12,7 +12,7 @@ Run: python benchmarks/least_squares.py [--task lstsq] [--devices 2] [--shapes M
 
 | what, of task "qr" | meaning |
 |---|---|
-| meshsolve R | `qr(a, "raw")` on the shards of all devices: R and the reflectors |
+| meshsolve R | by columns `qr(a, "raw")`, R and the reflectors; by rows `qr(a, "r")` |
 | meshsolve | Q and R |
 | jnp | Q and R by `jnp.linalg.qr` on the same shards |
 | jnp, one device | the same with all of A on one device |
@@ -21,6 +21,8 @@ Run: python benchmarks/least_squares.py [--task lstsq] [--devices 2] [--shapes M
 | what, of both | meaning |
 |---|---|
 | product | the product kernel of updates, 4096 x 4096 in tiles of 128 |
+
+QR is of an A by columns, or by rows if it has at least 8 times as many rows as columns.
 
 A turn calls each contender once. `gflops` counts 2 m n^2 - 2 n^3 / 3 operations, and as many again
 for Q.
@@ -69,7 +71,7 @@ def main() -> None:
     table.writeheader()
     shapes, task = {
         "lstsq": ("1048576x64,32768x1024", _of_least_squares),
-        "qr": ("4096x4096,32768x1024", _of_qr),
+        "qr": ("4096x4096,32768x1024,1048576x64", _of_qr),
     }[options.task]
     for m, n in (map(int, shape.split("x")) for shape in (options.shapes or shapes).split(",")):
         contenders = list(task(m, n, options.devices))
@@ -167,11 +169,18 @@ def _of_qr(m: int, n: int, devices: int):
 
     a = np.random.default_rng(3).standard_normal((m, n))
     mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
-    shards = (jax.device_put(a, NamedSharding(mesh, PartitionSpec(None, "x"))),)
+    by_rows = m >= 8 * n
+    spec = PartitionSpec("x", None) if by_rows else PartitionSpec(None, "x")
+    shards = (jax.device_put(a, NamedSharding(mesh, spec)),)
     one = (jax.device_put(a, jax.devices()[0]),)
     size = lambda r: jnp.abs(jnp.diagonal(r))  # noqa: E731
+
+    def of_r(a):
+        factor = ms.qr(a, "r" if by_rows else "raw")
+        return size(factor if by_rows else factor.work), factor
+
     cases = (
-        ("meshsolve R", lambda a: (size((f := ms.qr(a, "raw")).work), f), shards, 1),
+        ("meshsolve R", of_r, shards, 1),
         ("meshsolve", lambda a: (size((both := ms.qr(a)).R), both), shards, 2),
         ("jnp", lambda a: (size((both := jnp.linalg.qr(a)).R), both), shards, 2),
         ("jnp, one device", lambda a: (size((both := jnp.linalg.qr(a)).R), both), one, 2),

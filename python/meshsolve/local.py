@@ -1,4 +1,4 @@
-"""Solves inside your own ``jax.shard_map``, on the shard of each device."""
+"""Solves and least squares inside your own ``jax.shard_map``, on the shard of each device."""
 
 import math
 from typing import Literal, overload
@@ -7,12 +7,14 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from meshsolve._api.least_squares import LeastSquares, ridge_of
 from meshsolve._api.solve import SolveInfo, solving
 from meshsolve._api.types import AssumeA, OnFailure
 from meshsolve._execute import shards
 from meshsolve._execute.placements import Placement, surrounding
 from meshsolve._library import failures
 from meshsolve._library.errors import mistake
+from meshsolve._library.ffi import operation
 from meshsolve._prepare.operands import as_array, check_rhs, common_dtype, promoted
 
 
@@ -110,11 +112,13 @@ def solve(
     """
     op = solving("local.solve", assume_a, bool(lower), bool(transposed), bool(return_info))
     raises = failures.raises("local.solve", on_failure)
-    mesh, axes = _mesh_and_axes(axis_name, raises)
+    mesh, axes = _mesh_and_axes("local.solve", axis_name, raises)
     a, b = _checked(a, b, math.prod(mesh.shape[axis] for axis in axes))
     at = Placement(mesh, axes, "rows" if a.shape[1] == b.shape[0] else "columns")
     op = op._replace(storage=at.storage, raises=raises)
-    run = _without_derivative(lambda a, b: shards.local(op, at, "replicated", a, b)[1:])
+    run = _without_derivative(
+        "local.solve", lambda a, b: shards.local(op, at, "replicated", a, b)[1:]
+    )
     if b.size == 0:
         info = run(a, jnp.zeros((b.shape[0], 1), b.dtype))[1:] if return_info else ()
         x = b
@@ -123,21 +127,84 @@ def solve(
     return (x, SolveInfo(*info)) if return_info else x
 
 
-def _mesh_and_axes(axis_name: str | tuple[str, ...], raises: bool):
+def lstsq(
+    a: ArrayLike,
+    b: ArrayLike,
+    axis_name: str | tuple[str, ...],
+    *,
+    ridge: ArrayLike | None = None,
+    on_failure: OnFailure = "nan",
+) -> LeastSquares:
+    """Minimise |B - A X|^2, plus ``ridge`` |X|^2, together with all devices along a mesh axis,
+    inside of ``jax.shard_map``.
+
+    This is ``meshsolve.lstsq`` for a tall A by rows, which is neither written nor copied. As
+    ``local.solve`` it has no derivatives and no rule for ``jax.vmap``, and works in ``jax.export``.
+
+    Args:
+      a: this device's rows [m/P, n] of A, for P devices along the axis and m >= n; float32,
+        float64, complex64 or complex128.
+      b: the same rows of B, [m/P] or [m/P, k].
+      axis_name: the axis of ``shard_map`` that distributes the rows, or several axes in that order.
+      ridge: None, or the weight of |X|^2, a real number that is not negative, the same on all
+        devices.
+      on_failure: "nan", or "raise": the program fails if a column depends on others.
+
+    Returns:
+      A ``LeastSquares`` (x, residuals, info), the same on all devices.
+
+    Raises:
+      ValueError: not inside of ``shard_map`` over that axis, wrong shapes, a negative ``ridge``, a
+        request for a derivative.
+      TypeError: a dtype that is not supported.
+
+    Source: as ``meshsolve.lstsq``.
+
+    Examples:
+      >>> t = jnp.linspace(0.0, 1.0, 8)
+      >>> line, y = jnp.stack([t, t**0], 1), 2 * t + 1
+      >>> inside = lambda a, b: ms.local.lstsq(a, b, "x").x
+      >>> fit = jax.jit(jax.shard_map(inside, mesh=mesh, in_specs=P("x"), out_specs=P()))
+      >>> print(fit(line, y).round(3))
+      [2. 1.]
+    """
+    name = "local.lstsq"
+    raises = failures.raises(name, on_failure)
+    mesh, axes = _mesh_and_axes(name, axis_name, raises)
+    world = math.prod(mesh.shape[axis] for axis in axes)
+    a, b = as_array(name, "a", a), as_array(name, "b", b)
+    if a.ndim != 2 or a.shape[0] * world < a.shape[1]:
+        expected = f"a device's rows [m/{world}, n] of a tall matrix, m >= n"
+        remedy = "give in_specs=P(axis_name, None) for it; meshsolve.lstsq takes others"
+        raise mistake(name, "a", expected, f"shape {a.shape}", remedy)
+    check_rhs(name, b, a.shape[0], of_a=a.shape)
+    if b.ndim > 2:
+        expected, remedy = f"shape [{len(b)}] or [{len(b)}, k]", "give them as columns of b"
+        raise mistake(name, "b", expected, f"shape {b.shape}", remedy)
+    weight = ridge_of(name, ridge, a, b)
+    dtype = common_dtype(name, "a and b", a, b)
+    a, b = promoted(a, dtype), promoted(b, dtype)
+    at, op = Placement(mesh, axes), operation("gels", name, raises=raises)
+    run = _without_derivative(name, lambda *arrays: shards.local(op, at, "replicated", *arrays))
+    x, residuals, _, info = shards.on_columns(op, run, (a, weight, b))
+    return LeastSquares(x, residuals[0] if b.ndim == 1 else residuals, info)
+
+
+def _mesh_and_axes(public: str, axis_name: str | tuple[str, ...], raises: bool):
     """The mesh of the surrounding shard_map, and the axes that distribute A."""
     axes = (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
     mesh, named = surrounding()
     if not axes or not set(named).issuperset(axes):
         raise mistake(
-            "local.solve",
+            public,
             "axis_name",
             "an axis of the jax.shard_map over all axes of a mesh that this is called in",
             f"{axis_name!r}, with axes {named} there",
-            "outside of shard_map use meshsolve.solve",
+            f"outside of shard_map use meshsolve.{public.removeprefix('local.')}",
         )
     if raises:
         others = (axis for axis in mesh.axis_names if axis not in axes and mesh.shape[axis] > 1)
-        failures.expect_one_call("local.solve", tuple(others))
+        failures.expect_one_call(public, tuple(others))
     return mesh, axes
 
 
@@ -161,18 +228,18 @@ def _checked(a, b, world: int) -> tuple[jax.Array, jax.Array]:
     return promoted(a, dtype), promoted(b, dtype)
 
 
-def _without_derivative(function):
+def _without_derivative(public: str, function):
     run = jax.custom_jvp(function)
 
     @run.defjvp
     def _(primals, tangents):
         del primals, tangents
         raise mistake(
-            "local.solve",
+            public,
             "a, b",
             "arrays that are not differentiated",
             "a request for a derivative",
-            "differentiate meshsolve.solve, outside of shard_map",
+            f"differentiate meshsolve.{public.removeprefix('local.')}, outside of shard_map",
         )
 
     return run

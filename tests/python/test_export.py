@@ -10,6 +10,8 @@ from helpers import mesh_of, put
 
 EXPORTED = {
     "solve": (ms.solve, None),
+    "qr": (lambda a, b: ms.qr(a).R, None),
+    "lstsq": (lambda a, b: ms.lstsq(a, b).x, None),
     "cholesky": (lambda a, b: ms.cholesky(a), None),
     "gradient": (lambda a, b: jax.grad(lambda a: ms.solve(a, b).sum())(a), "derivatives"),
 }

@@ -7,6 +7,7 @@ import pytest
 from allpairspy import AllPairs
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
+from jax.test_util import check_grads
 
 import meshsolve as ms
 from compiled import Program
@@ -247,6 +248,58 @@ def test_replicated_rows_that_the_devices_do_not_divide():
     found = ms.lstsq(put(mesh, a), b)
     assert_solved(found, a, b)
     assert all(x.sharding.device_set == set(mesh.devices.flat) for x in found)
+
+
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+@pytest.mark.parametrize(("columns", "dtype"), [((), "complex64"), ((3,), "float64")])
+def test_inside_of_shard_map(columns, dtype, kind):
+    """Over one axis, and over two in another order."""
+    a, b = system(dtype, columns)
+    axis_type = {"auto": AxisType.Auto, "explicit": AxisType.Explicit}[kind]
+    mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(axis_type,) * 2)
+    for axes in ("y", ("y", "x")):
+        for ridge in (None, 0.5):
+
+            def local(a, b):
+                return ms.local.lstsq(a, b, axes, ridge=ridge)  # noqa: B023
+
+            f = jax.jit(jax.shard_map(local, mesh=mesh, in_specs=P(axes), out_specs=P()))
+            found = f(put(mesh, a, axes), put(mesh, b, axes))
+            alone = ms.lstsq(a, b, ridge=ridge)
+            assert found.x.dtype == dtype and found.x.shape == alone.x.shape
+            tolerance = 1e3 * np.finfo(dtype).eps
+            np.testing.assert_allclose(found.x, alone.x, atol=tolerance)
+            np.testing.assert_allclose(found.residuals, alone.residuals, rtol=tolerance)
+            assert int(found.info) == 0
+
+
+def test_messages_inside_of_shard_map():
+    a, b = system("float64")
+    mesh = mesh_of(ORDER)
+    with pytest.raises(ValueError, match=r"local\.lstsq: axis_name: .*; outside of shard_map use "):
+        ms.local.lstsq(a, b, "x")
+
+    def run(local, a=a, b=b):
+        return jax.shard_map(local, mesh=mesh, in_specs=P("x"), out_specs=P())(a, b)
+
+    lstsq = lambda a, b: ms.local.lstsq(a, b, "x").x  # noqa: E731
+    with pytest.raises(
+        ValueError, match=r"a: expected a device's rows \[m/4, n\] of a tall matrix"
+    ):
+        run(lstsq, a[:4], b[:4])
+    with pytest.raises(ValueError, match=r"local\.lstsq: b: expected shape \[10\] or \[10, k\]"):
+        run(lambda a, b: ms.local.lstsq(a, b[1:], "x").x)
+    with pytest.raises(ValueError, match=r"local\.lstsq: ridge: expected real numbers that are"):
+        run(lambda a, b: ms.local.lstsq(a, b, "x", ridge=-1.0).x)
+    with pytest.raises(ValueError, match=r"differentiate meshsolve\.lstsq, outside of shard_map"):
+        jax.grad(lambda b: run(lstsq, b=b).sum())(b)
+
+
+def test_derivatives_are_those_of_finite_differences():
+    for m, n, ridge in ((12, 4, None), (12, 4, 0.5), (4, 12, 0.5)):
+        a, b = system("float64", (2,), m=m, n=n)
+        of = lambda a, b: ms.lstsq(a, b, ridge=ridge)[:2]  # noqa: B023, E731
+        check_grads(jax.jit(of), (put(mesh_of(ORDER), a, "x", None), b), order=1)
 
 
 def test_last_call_has_the_columns():

@@ -7,8 +7,9 @@ import pytest
 import scipy.linalg
 from allpairspy import AllPairs
 from jax.experimental.layout import Format, Layout
-from jax.sharding import NamedSharding
+from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
+from jax.test_util import check_grads
 
 import meshsolve as ms
 from compiled import Program
@@ -71,7 +72,10 @@ def test_factors_wherever_a_is(shape, dtype, spec, kind):
     if spec == P(None, "x") and given.sharding.spec == spec:
         assert r.sharding.is_equivalent_to(given.sharding, 2)
     with mesh_set(mesh):
-        assert_factors(*jax.jit(ms.qr)(given), a)
+        q, inside = jax.jit(ms.qr)(given)
+    assert_factors(q, inside, a)
+    if kind == "explicit" and spec == P(None, "x"):
+        assert inside.sharding.is_equivalent_to(r.sharding, 2)
 
 
 @pytest.mark.parametrize(
@@ -250,6 +254,27 @@ def test_derivatives_are_those_of_jnp(shape, dtype, kind, spec, jit, mode):
         found = run(derivative(ms.qr))(put(a, mesh, spec), put(change, mesh, spec))
     expected = jax.jit(derivative(jnp.linalg.qr))(a, change)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_derivatives_are_those_of_finite_differences():
+    for shape in ((12, 4), (32, 4), (4, 12)):
+        given = put(matrix(shape), mesh_of(ORDER), P("x", None))
+        check_grads(jax.jit(lambda a: tuple(ms.qr(a))), (given,), order=1)
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+@pytest.mark.parametrize("shape", [(24, 16), (64, 4), (8, 24)])
+def test_a_mesh_of_two_axes(shape, kind):
+    """A in blocks, and by rows or columns over one axis or both."""
+    mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(kind,) * 2)
+    a = matrix(shape)
+    for spec in (P("x", "y"), P("y", None), P(("x", "y"), None), P(None, "x")):
+        if shape == (64, 4) and spec == P("x", "y"):
+            continue  # 8 devices do not divide the columns
+        given = jax.device_put(a, NamedSharding(mesh, spec))
+        assert_factors(*ms.qr(given), a)
+        with mesh_set(mesh):
+            assert_factors(*jax.jit(ms.qr)(given), a)
 
 
 def test_second_derivatives():

@@ -130,13 +130,16 @@ pub fn thin_q_and_r_by_rows<T: Scalar>(at: Place) {
     }
 }
 
+/// The entries of a matrix.
+type Entry<'a> = &'a dyn Fn(usize, usize) -> f64;
+
 /// Kinds of LAPACK's tests: Q is orthonormal whatever A is.
 pub fn thin_factors_of_hard_matrices(at: Place) {
     let n = 5;
     for (ranks, storage) in cases(at) {
         let m = 9 * ranks;
         let free = random::<f64>(m, n, 9);
-        let kinds: [(&str, &dyn Fn(usize, usize) -> f64, i32); 8] = [
+        let kinds: [(&str, Entry, i32); 8] = [
             ("zero", &|_, _| 0.0, 1),
             ("a column of zeros", &|i, j| if j == 3 { 0.0 } else { free[(i, j)] }, 4),
             ("equal columns", &|i, j| free[(i, if j == 3 { 1 } else { j })], 4),

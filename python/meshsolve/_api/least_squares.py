@@ -96,7 +96,7 @@ def lstsq(
     """
     given, sides = _shown("a", a), _shown("b", b)
     with meshes.own_context(given):
-        weight = _weight(ridge, given, sides)
+        weight = ridge_of("lstsq", ridge, given, sides)
         if len(given.shape) > 1 and given.shape[-2] < given.shape[-1]:
             return _of_wide(given, sides, None if ridge is None else weight, on_failure, mesh)
         op = operation("gels", "lstsq")
@@ -109,7 +109,7 @@ def _shown(name: str, x) -> Any:
     return x if hasattr(x, "dtype") else as_typed("lstsq", name, x)
 
 
-def _weight(ridge, a, b) -> jax.Array:
+def ridge_of(public: str, ridge, a, b) -> jax.Array:
     """The ridge term as an array of A's precision."""
     dtype = jax.dtypes.canonicalize_dtype(jnp.result_type(a.dtype, b.dtype, 1.0))
     real = factors.real_dtype(dtype)
@@ -122,7 +122,7 @@ def _weight(ridge, a, b) -> jax.Array:
                 "real numbers that are not negative",
                 "give the weight of |x|^2, or None",
             )
-            raise mistake("lstsq", "ridge", expected, repr(ridge), remedy)
+            raise mistake(public, "ridge", expected, repr(ridge), remedy)
     return jnp.asarray(ridge, real)
 
 

@@ -104,14 +104,14 @@ def unit_like(work, m: int, columns: int):
 
 def leading(x, shape):
     """The leading part of what a padded matrix gives, or those of a batch."""
-    if x.shape[-2:] == shape:
-        return x
-    return dispatch.executor(x).cut(x, shape) if x.ndim == 2 else _cut(x, shape)
+    if x.shape[-2:] == shape or x.ndim > 2:
+        return _cut(x, shape)
+    return dispatch.executor(x).cut(x, shape)
 
 
 def _cut(x, shape):
     """The same on the devices of X, where derivatives need all arrays, outside of programs too."""
-    return replicated(x)[..., : shape[0], : shape[1]]
+    return x if x.shape[-2:] == shape else replicated(x)[..., : shape[0], : shape[1]]
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))

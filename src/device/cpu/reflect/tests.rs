@@ -18,7 +18,6 @@ fn reduce<T: Scalar>(r: MatMut<T>, c: MatMut<T>) {
     let (n, all) = r.shape();
     let (mut coefficients, mut scratch) = (vec![T::NAN; n], vec![T::NAN; scratch_elements(all)]);
     super::reduce(&mut Plain, r, c, &mut coefficients, &mut scratch);
-    assert!(coefficients.iter().all(|tau| !tau.parts().0.is_nan()), "a coefficient each");
 }
 
 fn numbers<T: Scalar>(rows: usize, cols: usize, seed: u64) -> Mat<T> {
