@@ -162,7 +162,8 @@ def lstsq(
 
     Examples:
       >>> t = jnp.linspace(0.0, 1.0, 8)
-      >>> line, y = jnp.stack([t, t**0], 1), 2 * t + 1
+      >>> by_rows = NamedSharding(mesh, P("x"))
+      >>> line, y = jax.device_put((jnp.stack([t, t**0], 1), 2 * t + 1), by_rows)
       >>> inside = lambda a, b: ms.local.lstsq(a, b, "x").x
       >>> fit = jax.jit(jax.shard_map(inside, mesh=mesh, in_specs=P("x"), out_specs=P()))
       >>> print(fit(line, y).round(3))
