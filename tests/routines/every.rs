@@ -9,7 +9,7 @@ use crate::common::{at, buffer, int_scalar, int_vector, random, real_scalar, rea
 use faer::Mat;
 use meshsolve::call::Buffer;
 use meshsolve::layout::Storage;
-use meshsolve::routines::solver::{Family, Kind, Slot, SolverRoutine, solvers};
+use meshsolve::routines::solver::{Family, Kind, Requirement, Slot, SolverRoutine, solvers};
 use meshsolve::scalar::{DType, Scalar};
 
 const RHS: usize = 3;
@@ -170,6 +170,10 @@ pub fn routines_of_the_table<T: Scalar>(at: Place) {
         for routine in solvers() {
             let family = routine.family;
             if family == Family::Tsqr && case.ranks > 1 && case.storage.1 != Storage::Rows {
+                continue;
+            }
+            // `thin.rs` has more rows.
+            if routine.requires.contains(&Requirement::TallShards) && case.ranks > 1 {
                 continue;
             }
             let expected = run(plain, routine, &operands::<T>(plain, family, symmetric));

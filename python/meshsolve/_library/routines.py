@@ -37,7 +37,8 @@ class Routine(NamedTuple):
       operands, results: its arrays; the operand ``place``, which comes first, is left out.
       attributes: those that not all routines have.
       stages: what it does.
-      requires: "square", "whole columns", "whole columns, or square", "whole rows", "tall", "high".
+      requires: "square", "whole columns", "whole columns, or square", "whole rows", "tall", "tall
+        shards".
     """
 
     name: str

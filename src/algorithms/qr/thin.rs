@@ -122,7 +122,7 @@ impl Scratch {
     /// The coefficients of a step: those of joins come first, and of the last step.
     fn coefficients<'c, T>(&self, own: Cells<'c, T>, step: usize) -> Cells<'c, T> {
         let first = self.at_coefficients() + step * self.of.order;
-        assert!(first < self.at_panel(), "a step");
+        assert!(first + self.of.order <= self.at_panel(), "a step");
         own.sub(first, 0, self.of.order, 1)
     }
 

@@ -23,7 +23,7 @@ pub enum Requirement {
     /// At least as many rows as columns.
     Tall,
     /// At least as many rows on each device as A has columns.
-    High,
+    TallShards,
 }
 
 impl Requirement {
@@ -34,7 +34,7 @@ impl Requirement {
             Requirement::WholeColumnsOrSquare => "whole columns, or square",
             Requirement::WholeRows => "whole rows",
             Requirement::Tall => "tall",
-            Requirement::High => "high",
+            Requirement::TallShards => "tall shards",
         }
     }
 }
@@ -139,7 +139,7 @@ impl Expected<'_> {
             )));
         }
         let rows = m_of_a / (p * q);
-        if self.requires.contains(&Requirement::High) && rows < n_of_a {
+        if self.requires.contains(&Requirement::TallShards) && rows < n_of_a {
             return Err(Error::invalid(format!(
                 "meshsolve.{name}: a: expected at least as many rows on each device as columns, got {rows} \
                  rows and {n_of_a} columns; reshard A by columns, and use geqrf"

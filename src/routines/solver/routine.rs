@@ -250,8 +250,8 @@ impl SolverRoutine {
     }
 
     /// Also needs as many rows as A has columns on each device.
-    pub const fn high(self) -> SolverRoutine {
-        SolverRoutine { requires: &[Requirement::WholeRows, Requirement::High], ..self }
+    pub const fn tall_shards(self) -> SolverRoutine {
+        SolverRoutine { requires: &[Requirement::WholeRows, Requirement::TallShards], ..self }
     }
 
     pub fn has(&self, stage: Stage) -> bool {

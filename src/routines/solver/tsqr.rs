@@ -42,7 +42,7 @@ pub static ROUTINES: [SolverRoutine; 3] = [
         &[],
         &[Stage::Triangle],
     )
-    .high(),
+    .tall_shards(),
     SolverRoutine::new(
         Family::Tsqr,
         "tsqr",
@@ -52,7 +52,7 @@ pub static ROUTINES: [SolverRoutine; 3] = [
         &[],
         &[Stage::Triangle, Stage::FormRows],
     )
-    .high(),
+    .tall_shards(),
 ];
 
 impl<T: Scalar> Solver<T> {

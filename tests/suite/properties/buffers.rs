@@ -182,7 +182,9 @@ fn answers(case: &Case) -> (Option<bool>, Vec<Result<(), Error>>) {
     let (shapes, missing) = with_faults(case, &right);
     let same = shapes.iter().all(|shapes| *shapes == right);
     let whole_rows = storage == Storage::Rows || case.ranks == 1;
-    let lies = whole_rows || !routine.requires.contains(&Requirement::WholeRows);
+    let requires = |one| routine.requires.contains(&one);
+    let has_rows = case.ranks == 1 || case.per_rank == 0 || !requires(Requirement::TallShards);
+    let lies = has_rows && (whole_rows || !requires(Requirement::WholeRows));
     let complete = same && missing.iter().all(Option::is_none);
     let described = complete && lies && case.dtype != DType::S32;
 
