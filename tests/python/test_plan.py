@@ -39,7 +39,8 @@ def scratch_of(results, routine: str) -> int:
 )
 def test_what_lstsq_and_qr_need(shape, spec, has_b, routine, moves, copies):
     a = np.random.default_rng(0).standard_normal(shape)
-    b, given = np.ones(shape[0]), put(mesh_of(range(4)), a, *spec)
+    mesh = mesh_of(range(4))
+    b, given = put(mesh, np.ones(shape[0]), "x"), put(mesh, a, *spec)
     report = ms.plan(given, b if has_b else None)
     assert (report.m, report.n, report.devices) == (*shape, 4)
     assert report.moves == moves
@@ -58,7 +59,8 @@ def test_what_lstsq_and_qr_need(shape, spec, has_b, routine, moves, copies):
 def test_a_mesh_for_what_is_not_on_it():
     mesh = mesh_of(range(4))
     report = ms.plan(np.ones((4097, 63)), np.ones(4097), mesh=mesh)
-    assert report.moves == ["A is copied to shards of rows, padded"] and report.padded == 4100
+    assert report.moves == ["A is copied to shards of rows, padded", "b is moved to the rows of A"]
+    assert report.padded == 4100
     assert "4097 x 63, padded to 4100" in str(report)
     report = ms.plan(np.ones((97, 63)), mesh=mesh)
     assert report.moves == ["A is copied to shards of columns, padded"] and report.padded == 64

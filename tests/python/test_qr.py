@@ -277,6 +277,25 @@ def test_a_mesh_of_two_axes(shape, kind):
             assert_factors(*jax.jit(ms.qr)(given), a)
 
 
+def test_derivatives_of_numpy_arrays():
+    for shape in ((64, 5), (6, 4)):
+        a = matrix(shape)
+        found = jax.grad(lambda a: ms.qr(a).R.sum() + ms.qr(a, "r")[0, 0])(a)
+        expected = jax.grad(lambda a: jnp.sum(jnp.linalg.qr(a).R) + jnp.linalg.qr(a).R[0, 0])(a)
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(("shape", "devices"), [((64, 3), 3), ((448, 6), 6), ((65, 5), 4)])
+@pytest.mark.parametrize("mode", ["reduced", "r"])
+def test_a_program_whose_devices_do_not_divide_the_rows(shape, devices, mode):
+    """With Auto axes the shape decides, and each device then works by itself."""
+    a, mesh = matrix(shape), mesh_of(range(devices))
+    given = jax.device_put(a, NamedSharding(mesh, P(None, "x") if devices != 4 else P()))
+    found = jax.jit(lambda a: ms.qr(a, mode))(given)
+    r = found if mode == "r" else found.R
+    np.testing.assert_allclose(r, scipy.linalg.qr(a, mode="r")[0][: shape[1]], atol=1e-12)
+
+
 def test_second_derivatives():
     a, mesh = matrix((6, 4)), mesh_of(ORDER)
     given = put(a, mesh, P(None, "x"))
@@ -376,6 +395,7 @@ def test_tall_matrices_elsewhere(shape, where):
     run = lambda a: ms.qr(a, **options)  # noqa: E731
     for wrap in (lambda f: f, jax.jit):
         q, r = wrap(run)(given)
+        assert np.shape(q @ r) == shape, "on the same devices"
         for each in zip(*((x if len(shape) > 2 else [x]) for x in (q, r, a)), strict=True):
             assert_factors(*each)
         assert ms.last_call()["routine"] == "tsqr"

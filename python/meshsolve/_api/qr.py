@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from jax.typing import ArrayLike
 
 from meshsolve._api import factors
@@ -210,9 +210,10 @@ def qr(
 
     Signs are LAPACK's, in every sharding: the diagonal of R is real. Rectangles are factored by
     columns. A tall one by rows stays as it lies, if each device has at least as many rows as A has
-    columns: then Q takes its memory or one copy, and for R alone A is only read. Others by rows are
-    moved, which takes a copy, as is the A of ``mode="raw"``. Inside of ``jax.jit`` with Auto axes
-    the sharding is not known: there an A with far more rows than columns is taken by rows.
+    columns. Others by rows are moved, which takes a copy, as is the A of ``mode="raw"``. On one
+    device, and with ``mesh=``, A is taken by rows if it has 8 times as many rows as columns, and
+    each device has enough. Inside of ``jax.jit`` with Auto axes the sharding is not known, so that
+    rule counts all devices that exist, or those of the mesh that is set.
 
     Q and R have derivatives of every order, in both modes, where R is regular (for a wide A: the
     square block of its first columns). Under ``jax.vmap`` matrices are factored one after another.
@@ -220,12 +221,14 @@ def qr(
     Args:
       a: [m, n], or a batch [..., m, n], in any sharding; float32, float64, complex64 or complex128.
       mode: "reduced": Q and R; "r": R alone; "raw": a ``QRFactor``, which has Q as reflectors.
-      overwrite_a: donate A: its memory becomes that of the reflectors. Without it, the call makes
-        one copy. Q has memory of its own.
+      overwrite_a: donate A: its memory becomes that of the reflectors, by rows that of Q. Without
+        it, the call makes one copy. Q of an A by columns has memory of its own. By rows "r" only
+        reads A.
       mesh: the devices to work on, for an A that is not sharded over them, whatever m and n.
 
     Returns:
-      (Q, R) as a ``QRResult``, R, or a ``QRFactor``.
+      (Q, R) as a ``QRResult``, R, or a ``QRFactor``. Where A was padded for its mesh, Q and R are
+      on one device.
 
     Raises:
       ValueError: an unknown mode, or n not divisible by the devices and no ``mesh``.
@@ -289,4 +292,9 @@ def _factor(request: Request, results) -> QRFactor:
 def _reduced(request: Request, results) -> QRResult:
     del request
     q, r, _ = results
+    if dispatch.executor(q, r) is eager:
+        # A padded one has been cut on one device.
+        alone = [x.sharding for x in (q, r) if isinstance(x.sharding, SingleDeviceSharding)]
+        if len(alone) == 1:
+            q, r = jax.device_put((q, r), alone[0])
     return QRResult(q, r)

@@ -4,11 +4,11 @@ import math
 from typing import Any, NamedTuple
 
 import jax
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from meshsolve import _core
 from meshsolve._execute import eager
-from meshsolve._execute.placements import Placement
+from meshsolve._execute.placements import Placement, devices_along
 from meshsolve._library.errors import mistake
 from meshsolve._prepare import padding
 from meshsolve._prepare.operands import check_rhs, common_dtype
@@ -66,6 +66,13 @@ def fields(a, b, overwrite_a: bool, mesh: Mesh | None, refused: list[str]) -> di
     elif b is None and not overwrite_a:
         moves = ["A is copied: overwrite_a is not set"]
         amounts["Q" if by_rows else "reflectors"] = size
+    if (
+        b is not None
+        and not turned
+        and place.world > 1
+        and not _by_rows(b, mesh or a.sharding.mesh)
+    ):
+        moves = [*moves, "b is moved to the rows of A"]
     if k:
         amounts["x"] = n * k * dtype.itemsize
     if len(routines) > 1 and m < n and b is None:
@@ -127,6 +134,14 @@ def _place(a, mesh: Mesh | None, by_rows: bool, turned: bool) -> _Place:
         return _Place((n, m + missing), world, "columns", move)
     shape = (m + missing, n) if storage == "rows" else (m, n + missing)
     return _Place(shape, world, storage, move)
+
+
+def _by_rows(b, mesh: Mesh) -> bool:
+    """Whether right-hand sides are distributed to all devices of a mesh by rows."""
+    sharding = getattr(b, "sharding", None)
+    if not isinstance(sharding, NamedSharding) or sharding.mesh != mesh:
+        return False
+    return devices_along(PartitionSpec(*sharding.spec[:1]), mesh) == mesh.size
 
 
 def _lies(sharding, at: Placement, storage: str) -> bool:

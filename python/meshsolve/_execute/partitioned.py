@@ -1,13 +1,14 @@
 """Traced calls on meshes with Auto axes: the partitioner alone knows the shardings of arrays."""
 
 import functools
+import math
 
 from jax.experimental.custom_partitioning import custom_partitioning
 from jax.sharding import NamedSharding
 
 from meshsolve._execute import lowered, shards
 from meshsolve._execute.batches import ONE, Batch
-from meshsolve._execute.placements import placement
+from meshsolve._execute.placements import Placement, axes_of, devices_along, placement
 from meshsolve._execute.traced import (
     as_given,
     cut,
@@ -42,6 +43,17 @@ def run(op: Operation, operands, own=(), signatures=(), batch: Batch = ONE):
     return _partitioned(op, batch)(*operands)
 
 
+def _placement(op: Operation, mesh, spec, shape, taken) -> Placement:
+    """The placement of a matrix. Where its devices would have too few rows, each has them all."""
+    m, n = shape[-2:]
+    if op.needs_tall_shards:
+        free = math.prod(mesh.shape[axis] for axis in mesh.axis_names if axis not in taken)
+        devices = devices_along(spec, mesh) if any(axes_of(spec)) else free
+        if m % devices or m // devices < n:
+            return Placement(mesh, ())
+    return placement(op.public, mesh, spec, op.divided(shape), taken=taken)
+
+
 @functools.lru_cache(maxsize=256)
 def _partitioned(op: Operation, batch: Batch):
     """``op`` with Auto axes, whose shardings are known when the program is partitioned."""
@@ -61,7 +73,7 @@ def _partitioned(op: Operation, batch: Batch):
         there, spec = batch.on(a.sharding.spec, op.matrix)
         if op.raises:
             failures.expect_one_call(op.public, there.axes)
-        at = placement(op.public, mesh, spec, op.divided(a.shape), taken=there.axes)
+        at = _placement(op, mesh, spec, a.shape, there.axes)
         settled, at = shards.settled(op, at, a.shape)
         mode = shards.mode(op, operands, at.world)
         shardings = [

@@ -156,6 +156,11 @@ class Operation(NamedTuple):
         return "whole rows" in ROUTINES[self.routine].requires
 
     @property
+    def needs_tall_shards(self) -> bool:
+        """Whether each device needs at least as many rows as A has columns."""
+        return "tall shards" in ROUTINES[self.routine].requires
+
+    @property
     def any_shape(self) -> bool:
         """Whether A may have any shape. It is by columns, or by rows if it is square."""
         return "whole columns, or square" in ROUTINES[self.routine].requires

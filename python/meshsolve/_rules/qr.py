@@ -116,6 +116,7 @@ def _cut(x, shape):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _both_traced(op: Operation, a):
+    a = jnp.asarray(a)  # under derivatives it may be NumPy's
     if op.takes_tall:
         return dispatch.call(operation("tsqr", op.public), (a,))
     return _both(op, "columns", _factor(op, (a,)), a.shape, _cut)
@@ -123,6 +124,7 @@ def _both_traced(op: Operation, a):
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _triangle_traced(op: Operation, a):
+    a = jnp.asarray(a)
     if op.takes_tall:
         return dispatch.call(op, (a,))
     return _triangle(op, "columns", _factor(op, (a,)), a.shape, _cut)

@@ -112,7 +112,7 @@ impl Scratch {
 
     fn at_panel(&self) -> usize {
         let chunks = self.of.most.div_ceil(self.stack.rows());
-        self.at_coefficients() + (self.of_chunk(chunks)) * self.of.order
+        self.at_coefficients() + self.of_chunk(chunks) * self.of.order
     }
 
     fn panel_rows(&self) -> usize {
