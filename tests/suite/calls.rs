@@ -196,7 +196,8 @@ fn requirements_are_declared_and_checked() {
     for routine in meshsolve::routines::table() {
         let expected: &[&str] = match routine.name() {
             "lange" | "transpose" | "diagnose" => &[],
-            "gels" | "geqr" => &["whole rows", "tall"],
+            "gels" => &["whole rows", "tall"],
+            "geqr" | "tsqr" => &["whole rows", "tall shards"],
             "geqrf" | "qr_triangle" | "ormqr" => &["whole columns, or square"],
             "orgqr" | "qr_solve" | "qr_rcond" => &["whole columns, or square", "tall"],
             _ => &["square", "whole columns"],
@@ -240,7 +241,8 @@ fn requirements_are_declared_and_checked() {
     );
     assert_eq!(
         of_geqr("rows", [3, 8], 2),
-        "meshsolve.geqr: a: expected at least as many rows as columns, got 6 x 8"
+        "meshsolve.geqr: a: expected at least as many rows on each device as columns, got 3 rows and 8 \
+         columns; reshard A by columns, and use geqrf"
     );
     let of_qr = |name: &str, storage: &str, dims: [usize; 2], counts: [usize; 2]| {
         let map = Map::routine(name, 2).text("storage", storage);
