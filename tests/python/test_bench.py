@@ -73,6 +73,7 @@ def test_a_worker_starts_clean(left_over, tmp_path):
 @pytest.mark.parametrize(
     ("script", "begin"),
     [
+        ("derivative_accuracy.py", "begin_on_cpu(4)"),
         ("dispatch.py", "begin_on_cpu(options.devices)"),
         ("least_squares.py", "begin_on_cpu(options.devices)"),
         ("memory.py", "restart()"),

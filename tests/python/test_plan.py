@@ -62,6 +62,7 @@ def test_a_mesh_for_what_is_not_on_it():
     assert report.moves == ["A is copied to shards of rows, padded", "b is moved to the rows of A"]
     assert report.padded == 4100
     assert "4097 x 63, padded to 4100" in str(report)
+    assert "64 x 63, padded to 64" in str(ms.plan(np.ones((64, 63)), mesh=mesh))
     report = ms.plan(np.ones((97, 63)), mesh=mesh)
     assert report.moves == ["A is copied to shards of columns, padded"] and report.padded == 64
     report = ms.plan(put(mesh, np.ones((4096, 64)), "x", None), overwrite_a=True)
@@ -73,7 +74,10 @@ def test_a_mesh_for_what_is_not_on_it():
     [
         ({"inverse": True}, "inverse"),
         ({"refine": True}, "refine"),
-        ({"assume_a": "pos"}, 'assume_a="pos"'),
+        ({"assume_a": "pos"}, "assume_a='pos'"),
+        ({"lower": True}, "lower"),
+        ({"overwrite_b": True}, "overwrite_b"),
+        ({"overwrite_a": True, "b": np.ones(4)}, "overwrite_a"),
     ],
 )
 def test_what_lstsq_and_qr_do_not_take(options, got):

@@ -107,7 +107,7 @@ class Plan:
     def __str__(self) -> str:
         """Return the report."""
         order = f"n = {self.n}" if self.m == self.n else f"{self.m} x {self.n}"
-        if self.padded not in (self.m, self.n):
+        if self.padded != (self.n if self.widths else self.m):
             order += f", padded to {self.padded}"
         tiles = " + ".join(f"{count} of {width}" for width, count in self.widths)
         amounts = ", ".join(f"{name} {_bytes(b)}" for name, b in self.bytes_per_device.items())
@@ -182,7 +182,9 @@ def plan(
         )
         report = Plan(**_fields(task))
     else:
-        others = {"inverse": inverse, "refine": refine, 'assume_a="pos"': assume_a != "gen"}
+        others = {"inverse": inverse, "refine": refine, "lower": lower, "overwrite_b": overwrite_b}
+        others |= {f"assume_a={assume_a!r}": assume_a != "gen"}
+        others |= {"overwrite_a": overwrite_a and sides is not None}
         refused = [name for name, is_on in others.items() if is_on]
         report = Plan(**rectangle.fields(matrix, sides, overwrite_a, mesh, refused))
     print(report)

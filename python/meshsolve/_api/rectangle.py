@@ -35,9 +35,9 @@ def fields(a, b, overwrite_a: bool, mesh: Mesh | None, refused: list[str]) -> di
     """The attributes of the ``Plan`` of ``lstsq(a, b)``, or of ``qr(a)`` without B."""
     (m, n), k = a.shape, 0
     if refused:
-        remedy = "leave it out: lstsq and qr have no such argument"
-        raise mistake("plan", "a", "a square matrix, to go with the other arguments",
-                      f"shape {a.shape} and {refused[0]}", remedy)  # fmt: skip
+        expected, got = "a square matrix, to go with the other arguments", f"shape {a.shape}"
+        remedy = f"leave it out: {'qr' if b is None else 'lstsq'} has no such argument"
+        raise mistake("plan", "a", expected, f"{got} and {refused[0]}", remedy)
     if b is not None:
         check_rhs("plan", b, m, of_a=a.shape)
         k = math.prod(b.shape[1:])
@@ -58,7 +58,7 @@ def fields(a, b, overwrite_a: bool, mesh: Mesh | None, refused: list[str]) -> di
         moves, routines = [], ("tsqr",)
         amounts["R"] = n * n * dtype.itemsize
     else:
-        moves, routines = [], ("geqrf", "orgqr")
+        moves, routines = [], ("geqrf", "orgqr" if m > n else "ormqr")
         amounts |= {"Q": size, "R": min(m, n) * place.shape[1] // place.world * dtype.itemsize}
     if place.move:
         moves = [place.move, *moves]
@@ -75,8 +75,6 @@ def fields(a, b, overwrite_a: bool, mesh: Mesh | None, refused: list[str]) -> di
         moves = [*moves, "b is moved to the rows of A"]
     if k:
         amounts["x"] = n * k * dtype.itemsize
-    if len(routines) > 1 and m < n and b is None:
-        routines = ("geqrf", "ormqr")
     reports = [
         _core.plan(r, place.shape, place.world, dtype.name, place.storage, True, k, False)
         for r in routines

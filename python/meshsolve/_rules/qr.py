@@ -32,25 +32,22 @@ _FACTOR = ("factor", "coefficients", "info")
 
 def both(op: Operation, operands, own, signatures):
     """(Q, R, info) of A, in place of the results of ``op``."""
-    (a,) = operands
-    if dispatch.executor(a) is not eager:
-        return _both_traced(op, a)
-    if op.takes_tall:
-        return dispatch.call(op, operands, own, signatures)
-    return _both(
-        op, _storage(op, a, signatures), _factor(op, operands, own, signatures), a.shape, leading
-    )
+    return _results(op, operands, own, signatures, _both_traced, _both)
 
 
 def triangle(op: Operation, operands, own, signatures):
     """(R, info) of A, in place of the results of ``op``."""
+    return _results(op, operands, own, signatures, _triangle_traced, _triangle)
+
+
+def _results(op: Operation, operands, own, signatures, traced, of_factor):
     (a,) = operands
     if dispatch.executor(a) is not eager:
-        return _triangle_traced(op, a)
+        return traced(op, a)
     if op.takes_tall:
         return dispatch.call(op, operands, own, signatures)
     storage = _storage(op, a, signatures)
-    return _triangle(op, storage, _factor(op, operands, own, signatures), a.shape, leading)
+    return of_factor(op, storage, _factor(op, operands, own, signatures), a.shape, leading)
 
 
 def _storage(op: Operation, a, signatures) -> str:
