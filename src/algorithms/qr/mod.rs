@@ -2,6 +2,7 @@
 
 mod apply;
 mod factor;
+mod pairs;
 pub mod thin;
 pub mod tsqr;
 

@@ -14,8 +14,9 @@
 
 use std::ops::Range;
 
+use super::pairs::{expect_running, follower, joins, leader};
 use super::tsqr::Stack;
-use crate::comm::{Step, Stopped};
+use crate::comm::Step;
 use crate::device::reflectors::{apply, triangle_of};
 use crate::device::{Op, Reflectors, Triangle, Worker};
 use crate::matrix::{Blocks, Cells};
@@ -103,7 +104,7 @@ impl Scratch {
     }
 
     fn joins(&self) -> usize {
-        self.of.workers.next_power_of_two().ilog2() as usize
+        joins(self.of.workers)
     }
 
     fn at_coefficients(&self) -> usize {
@@ -124,10 +125,6 @@ impl Scratch {
         let first = self.at_coefficients() + step * self.of.order;
         assert!(first + self.of.order <= self.at_panel(), "a step");
         own.sub(first, 0, self.of.order, 1)
-    }
-
-    fn of_last(&self) -> usize {
-        self.joins()
     }
 
     fn of_chunk(&self, chunk: usize) -> usize {
@@ -154,8 +151,11 @@ impl Scratch {
         self.stack.whole(own).sub(self.of.order, 0, rows, self.of.order)
     }
 
-    fn last<'c, T>(&self, own: Cells<'c, T>) -> Cells<'c, T> {
-        self.stack.whole(own).sub(0, 0, self.last_rows(), self.of.order)
+    /// The rows of the last step, those of worker 0 among them, and the coefficients.
+    fn last<'c, T>(&self, own: Cells<'c, T>) -> [Cells<'c, T>; 3] {
+        let all = self.stack.whole(own).sub(0, 0, self.last_rows(), self.of.order);
+        let rest = all.rows_from(self.of.order + self.last_triangle());
+        [all, rest, self.coefficients(own, self.joins())]
     }
 
     /// The first columns of panels, and their numbers.
@@ -275,15 +275,14 @@ pub fn factor<'c, T: Scalar + 'c, W: Worker<T>>(
     // Nobody reads the rows below its triangle any more.
     worker.barrier()?;
     if let Some(first) = first {
-        let (all, after) = (of.last(own), n + of.last_triangle());
-        if after > n {
+        let [all, rest, coefficients] = of.last(own);
+        if of.last_triangle() > 0 {
             worker.copy(triangle, of.below(own, n));
         }
         worker.copy(first.transposed(), triangle);
         if of.first_has_none() {
-            lines.read(worker, 0..of.of.first, all.rows_from(after));
+            lines.read(worker, 0..of.of.first, rest);
         }
-        let coefficients = of.coefficients(own, of.of_last());
         worker.span("last step", None, |w| factor_rows(w, all, coefficients, own, of));
     }
     Ok(())
@@ -300,14 +299,13 @@ pub fn form<'c, T: Scalar + 'c, W: Worker<T>>(
     let (own, n) = (scratch.own(), of.of.order);
     let triangle = of.triangle(own);
     if let Some(first) = first {
-        let (all, after) = (of.last(own), n + of.last_triangle());
-        let coefficients = of.coefficients(own, of.of_last());
+        let [all, rest, coefficients] = of.last(own);
         worker.span("first rows", None, |w| form_rows(w, all, None, coefficients, own, of));
         worker.copy(triangle, first.transposed());
         if of.first_has_none() {
-            lines.write(worker, 0..of.of.first, all.rows_from(after));
+            lines.write(worker, 0..of.of.first, rest);
         }
-        if after > n {
+        if of.last_triangle() > 0 {
             worker.copy(of.below(own, n), triangle);
         }
     }
@@ -351,24 +349,6 @@ pub fn form<'c, T: Scalar + 'c, W: Worker<T>>(
     worker.span("form rows", None, |w| form_rows(w, here, Some(triangle), coefficients, own, of));
     lines.write(worker, 0..base, here);
     Ok(())
-}
-
-/// The worker whose triangle this one joins to its own.
-fn follower<T: Scalar>(worker: &impl Worker<T>, join: usize) -> Option<usize> {
-    let (me, distance) = (worker.worker(), 1 << join);
-    let leads = me.is_multiple_of(2 * distance) && me + distance < worker.workers();
-    leads.then_some(me + distance)
-}
-
-/// The worker that joins this one's triangle to its own.
-fn leader<T: Scalar>(worker: &impl Worker<T>, join: usize) -> Option<usize> {
-    let (me, distance) = (worker.worker(), 1 << join);
-    (me % (2 * distance) == distance).then(|| me - distance)
-}
-
-/// Many rows take a second, and the next wait may be far.
-fn expect_running<T: Scalar>(worker: &impl Worker<T>) -> Step {
-    if worker.communicator().is_stopped() { Err(Stopped) } else { Ok(()) }
 }
 
 /// `all = Q [R; 0]`, with V below R.

@@ -9,7 +9,8 @@
 //! right: [A B] = Q [R Z; 0 W], where Z is Q^H B. W, of which only the norms of columns are kept, has
 //! the norms of the residuals.
 
-use crate::comm::{Step, Stopped};
+use super::pairs::{expect_running, follower, joins};
+use crate::comm::Step;
 use crate::device::{Op, Squares, Worker};
 use crate::matrix::{Blocks, Cells};
 use crate::scalar::Scalar;
@@ -109,9 +110,8 @@ pub struct Lines<'c, T> {
 }
 
 /// The triangle of [A; sqrt(`ridge`) I]. Reduces this worker's `lines`, and joins the triangles of
-/// all workers to that of worker 0. Ranks
-/// all get it. `scratch` is that of each worker, as `stack` says. All workers get the squares of each
-/// residual.
+/// all workers to that of worker 0. Ranks all get it. `scratch` is that of each worker, as `stack`
+/// says. All workers get the squares of each residual.
 pub fn reduce<'c, T: Scalar + 'c, W: Worker<T>>(
     worker: &mut W,
     lines: impl Iterator<Item = Lines<'c, T>>,
@@ -136,10 +136,7 @@ pub fn reduce<'c, T: Scalar + 'c, W: Worker<T>>(
     for Lines { a, b } in lines {
         for first in (0..a.cols()).step_by(stack.rows) {
             let rows = stack.rows.min(a.cols() - first);
-            // Many rows take a second, and the next wait may be far.
-            if worker.communicator().is_stopped() {
-                return Err(Stopped);
-            }
+            expect_running(worker)?;
             let chunk = own.sub(n, 0, rows, all);
             let [of_a, of_b] = [chunk.sub(0, 0, rows, n), chunk.sub(0, n, rows, all - n)];
             worker.span("read rows", None, |w| {
@@ -153,22 +150,19 @@ pub fn reduce<'c, T: Scalar + 'c, W: Worker<T>>(
             add(worker, rows)?;
         }
     }
-    let (me, workers) = (worker.worker(), worker.workers());
-    let mut distance = 1;
-    while distance < workers {
+    for join in 0..joins(worker.workers()) {
         worker.barrier()?;
-        if me.is_multiple_of(2 * distance) && me + distance < workers {
+        if let Some(other) = follower(worker, join) {
             for first in (0..n).step_by(stack.rows) {
                 let (rows, order) = (stack.rows.min(n - first), n - first);
                 let part = |one| stack.whole(one).sub(first, first, rows, all - first);
-                let there = scratch.part(part).of(me + distance);
+                let there = scratch.part(part).of(other);
                 worker.receive(there, own.sub(n, first, rows, all - first));
                 let both = own.sub(first, first, order + rows, all - first);
                 worker.span("join", None, |w| w.reduce(both, order, coefficients, room));
                 add(worker, rows)?;
             }
         }
-        distance *= 2;
     }
     add_up(worker, &mut squares)?;
     if W::IS_RANK {
@@ -191,9 +185,7 @@ pub fn residuals<'c, T: Scalar + 'c, W: Worker<T>>(
     for Lines { a, b } in lines {
         for first in (0..a.cols()).step_by(stack.rows) {
             let rows = stack.rows.min(a.cols() - first);
-            if worker.communicator().is_stopped() {
-                return Err(Stopped);
-            }
+            expect_running(worker)?;
             let rest = own.sub(n, n, rows, sides);
             worker.span("residual", None, |w| {
                 w.copy(b.sub(first, 0, rows, sides), rest);
