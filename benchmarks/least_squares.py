@@ -9,6 +9,7 @@ Run: python benchmarks/least_squares.py [--task lstsq] [--devices 2] [--shapes M
 | jnp qr | `jnp.linalg.qr` and a triangular solve, on the same shards |
 | jnp qr, one device | the same with all of A on one device |
 | SciPy gels | LAPACK's driver by SciPy, which overwrites a copy of A |
+| ScaLAPACK pdgels | a process for each device, if there are Debian's packages |
 
 | what, of task "qr" | meaning |
 |---|---|
@@ -17,6 +18,8 @@ Run: python benchmarks/least_squares.py [--task lstsq] [--devices 2] [--shapes M
 | jnp | Q and R by `jnp.linalg.qr` on the same shards |
 | jnp, one device | the same with all of A on one device |
 | SciPy R | LAPACK's `geqrf` by SciPy, which overwrites a copy of A |
+| faer R | its R and reflectors, on all threads, in the memory of A |
+| ScaLAPACK pdgeqrf R | as `pdgels` |
 
 | what, of both | meaning |
 |---|---|
@@ -34,7 +37,6 @@ import argparse
 import csv
 import statistics
 import sys
-import time
 
 import environment
 from libraries import COLUMNS as LIBRARIES
@@ -62,7 +64,8 @@ def main() -> None:
     import measures
     from commit import commit
     from figures import of_peak, peak_rate
-    from libraries import of_this_process
+    from least_squares_contenders import of_least_squares, of_qr
+    from libraries import columns, of_this_process
     from meshsolve import _core
 
     threads = _core.threads()
@@ -70,131 +73,44 @@ def main() -> None:
     table = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
     table.writeheader()
     shapes, task = {
-        "lstsq": ("1048576x64,32768x1024", _of_least_squares),
-        "qr": ("4096x4096,32768x1024,1048576x64", _of_qr),
+        "lstsq": ("1048576x64,32768x1024", of_least_squares),
+        "qr": ("4096x4096,32768x1024,1048576x64", of_qr),
     }[options.task]
     for m, n in (map(int, shape.split("x")) for shape in (options.shapes or shapes).split(",")):
         contenders = list(task(m, n, options.devices))
         _expect_alike(contenders)
-        seconds = {what: [] for what, *_ in contenders}
+        seconds = {one.what: [] for one in contenders}
         peaks, products = [peak_rate("float64", threads)], []
         for _ in range(options.turns):
-            for what, run, *_ in contenders:
-                start = time.perf_counter()
-                jax.block_until_ready(run())
-                seconds[what].append(time.perf_counter() - start)
+            for one in contenders:
+                seconds[one.what].append(one.seconds())
             products.append(measures.update_flops("float64", 4096, threads, 128) / 1e9)
             peaks.append(peak_rate("float64", threads))
         peak, product = statistics.median(peaks), statistics.median(products)
         operations = 2 * m * n**2 - 2 * n**3 / 3
-        rows = [(what, seconds[what], *more) for what, _, *more in contenders]
-        for what, times, temporary, parts in [*rows, ("product", (), 0.0, 1)]:
-            rate = parts * operations / statistics.median(times) / 1e9 if times else product
-            row = {
-                "what": what,
-                "m": m,
-                "n": n,
-                "devices": options.devices,
-                "gflops": f"{rate:.1f}",
-            }
-            if times:
+        rows = [(one.what, seconds[one.what], one) for one in contenders]
+        for what, times, one in [*rows, ("product", (), None)]:
+            row = {"what": what, "m": m, "n": n, "devices": options.devices}
+            rate = product
+            if one is not None:
+                rate = one.parts * operations / statistics.median(times) / 1e9
                 row["seconds_min"] = f"{min(times):.4f}"
                 row["seconds_median"] = f"{statistics.median(times):.4f}"
-                row["temporary"] = f"{temporary:.3f}" if temporary is not None else ""
+                row["temporary"] = "" if one.temporary is None else f"{one.temporary:.3f}"
             row |= {
+                "gflops": f"{rate:.1f}",
                 "share_of_peak": f"{rate / peak:.3f}",
                 "share_of_product": f"{rate / product:.3f}",
             }
-            of = of_this_process("meshsolve" if what == "product" else what.split(" R")[0], threads)
+            if one is not None and one.end is not None:
+                version, kernels = one.end()
+                of = columns("ScaLAPACK; openblas", f"unknown; {version}", kernels)
+            else:
+                known = "meshsolve" if what == "product" else what.split(" R")[0]
+                of = of_this_process(known, threads)
             row |= of_peak(peaks) | of
             table.writerow(row | {"jax": jax.__version__, "commit": commit()})
             sys.stdout.flush()
-
-
-def _compiled(function, arrays, size: int, devices: int):
-    """The program of a function, and what it needs besides its operands and results as a share of
-    A, whose size is given in bytes.
-    """
-    import jax
-
-    program = jax.jit(function).lower(*arrays).compile()
-    share = program.memory_analysis().temp_size_in_bytes / size * devices
-    return lambda: program(*arrays), share
-
-
-def _of_least_squares(m: int, n: int, devices: int):
-    """(name, a function that gives x, what it needs as a share of A, times it counts the
-    operations).
-    """
-    import jax
-    import jax.numpy as jnp
-    import numpy as np
-    import scipy.linalg
-    from jax.sharding import AxisType, NamedSharding, PartitionSpec
-
-    import meshsolve as ms
-
-    side = np.random.default_rng(3)
-    a, b = side.standard_normal((m, n)), side.standard_normal(m)
-    mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
-    by_rows = NamedSharding(mesh, PartitionSpec("x"))
-    shards = jax.device_put(a, by_rows), jax.device_put(b, by_rows)
-    one = jax.device_put(a, jax.devices()[0]), jax.device_put(b, jax.devices()[0])
-
-    def by_qr(a, b):
-        q, r = jnp.linalg.qr(a)
-        return jax.scipy.linalg.solve_triangular(r, q.T @ b)
-
-    run, share = _compiled(lambda a, b: ms.lstsq(a, b).x, shards, a.nbytes, devices)
-    jax.block_until_ready(run())
-    scratch = ms.last_call()["scratch_bytes"] / a.nbytes
-    yield "meshsolve", run, share + scratch, 1
-    yield "jnp qr", *_compiled(by_qr, shards, a.nbytes, devices), 1
-    yield "jnp qr, one device", *_compiled(by_qr, one, a.nbytes, 1), 1
-    (gels,) = scipy.linalg.get_lapack_funcs(("gels",), (a,))
-    work = int(scipy.linalg.lapack.dgels_lwork(m, n, 1)[0])
-    columns = np.asfortranarray(a)
-    yield "SciPy gels", lambda: gels(columns, b[:, None], lwork=work)[1][:n, 0], None, 1
-
-
-def _of_qr(m: int, n: int, devices: int):
-    """The same for R, or Q and R; the functions give the sizes of the diagonal of R."""
-    import jax
-    import jax.numpy as jnp
-    import numpy as np
-    import scipy.linalg
-    from jax.sharding import AxisType, NamedSharding, PartitionSpec
-
-    import meshsolve as ms
-
-    a = np.random.default_rng(3).standard_normal((m, n))
-    mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
-    by_rows = m >= 8 * n
-    spec = PartitionSpec("x", None) if by_rows else PartitionSpec(None, "x")
-    shards = (jax.device_put(a, NamedSharding(mesh, spec)),)
-    one = (jax.device_put(a, jax.devices()[0]),)
-    size = lambda r: jnp.abs(jnp.diagonal(r))  # noqa: E731
-
-    def of_r(a):
-        factor = ms.qr(a, "r" if by_rows else "raw")
-        return size(factor if by_rows else factor.work), factor
-
-    cases = (
-        ("meshsolve R", of_r, shards, 1),
-        ("meshsolve", lambda a: (size((both := ms.qr(a)).R), both), shards, 2),
-        ("jnp", lambda a: (size((both := jnp.linalg.qr(a)).R), both), shards, 2),
-        ("jnp, one device", lambda a: (size((both := jnp.linalg.qr(a)).R), both), one, 2),
-    )
-    for what, function, arrays, parts in cases:
-        run, share = _compiled(function, arrays, a.nbytes, devices if arrays is shards else 1)
-        if what.startswith("meshsolve"):
-            jax.block_until_ready(run())
-            share += ms.last_call()["scratch_bytes"] / a.nbytes
-        yield what, run, share, parts
-    (geqrf,) = scipy.linalg.get_lapack_funcs(("geqrf",), (a,))
-    work = int(scipy.linalg.lapack.dgeqrf_lwork(m, n)[0])
-    columns = np.asfortranarray(a)
-    yield "SciPy R", lambda: (np.abs(np.diag(geqrf(columns, lwork=work)[0])), ()), None, 1
 
 
 def _expect_alike(contenders) -> None:
@@ -205,12 +121,13 @@ def _expect_alike(contenders) -> None:
         found = run()
         return np.asarray(found[0] if isinstance(found, tuple) else found)
 
-    (_, first, *_), *others = contenders
-    x = answer(first)
-    for what, run, *_ in others:
-        off = np.abs(answer(run) - x).max() / np.abs(x).max()
+    first, *others = [one for one in contenders if one.call is not None]
+    x = answer(first.call)
+    for one in others:
+        off = np.abs(answer(one.call) - x).max() / np.abs(x).max()
         if off > 1e-8:
-            raise SystemExit(f"{what}: expected the solution of meshsolve, got one {off:.1e} away")
+            away = f"one {off:.1e} away"
+            raise SystemExit(f"{one.what}: expected the solution of meshsolve, got {away}")
 
 
 if __name__ == "__main__":

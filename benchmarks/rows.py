@@ -180,7 +180,7 @@ class ScaLapack(Row):
         self.widths = [int(nb) for nb in options.nb.split(",")]
 
     def _start(self, n: int, nb: int) -> scalapack.Program:
-        return scalapack.Program(self.what, self.routine, n, self.rhs, nb, self.devices)
+        return scalapack.Program(self.what, "solve", (self.routine, n, self.rhs, nb), self.devices)
 
     def _tried(self, nb: int) -> float:
         program = self._start(min(self.n, GEMM_N), nb)

@@ -1,4 +1,6 @@
-"""ScaLAPACK's solve (scalapack/solve.c) as a competitor, if Debian's packages are installed."""
+"""ScaLAPACK's solve, QR and least squares (scalapack/solve.c, qr.c) as competitors, if Debian's
+packages are installed.
+"""
 
 import os
 import pathlib
@@ -10,7 +12,7 @@ from typing import NamedTuple
 import environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-SOURCE = pathlib.Path(__file__).resolve().parent / "scalapack/solve.c"
+SOURCES = pathlib.Path(__file__).resolve().parent / "scalapack"
 # With the kernels that OpenBLAS chooses, where an old version serves a new processor badly, and
 # with those for AVX-512. `--what` also takes "ScaLAPACK Haswell" and the like.
 WHATS = ("ScaLAPACK", "ScaLAPACK SkylakeX")
@@ -33,16 +35,16 @@ class Timed(NamedTuple):
     ratio: float
 
 
-def build() -> pathlib.Path:
+def build(name: str) -> pathlib.Path:
     """The compiled program; raises ``Unavailable`` with the name of a missing package."""
     for tool, package in {"mpicc": "libopenmpi-dev", "mpirun": "openmpi-bin"}.items():
         if not shutil.which(tool):
             raise Unavailable(f"no {tool}: apt-get install {package}")
-    made = ROOT / "build/scalapack/solve"
-    if made.exists() and made.stat().st_mtime > SOURCE.stat().st_mtime:
+    made, sources = ROOT / "build/scalapack" / name, [SOURCES / f"{name}.c", SOURCES / "common.h"]
+    if made.exists() and made.stat().st_mtime > max(x.stat().st_mtime for x in sources):
         return made
     made.parent.mkdir(parents=True, exist_ok=True)
-    command = ["mpicc", "-O2", "-Wall", "-Wextra", "-o", str(made), str(SOURCE)]
+    command = ["mpicc", "-O2", "-Wall", "-Wextra", "-o", str(made), str(sources[0])]
     command += ["-Wl,--no-as-needed", *(f"-l{name}" for name in _LIBRARIES), "-lm"]
     ran = subprocess.run(command, capture_output=True, text=True)
     for name, package in _LIBRARIES.items():
@@ -54,11 +56,11 @@ def build() -> pathlib.Path:
 
 
 class Program:
-    """Processes on a 1 x ``processes`` grid, of one thread each. They solve on command and sleep in
-    between.
+    """Processes of one thread each. They solve on command and sleep in between. ``arguments`` are
+    those of the program, without its pipes.
     """
 
-    def __init__(self, what: str, routine: str, n: int, rhs: int, nb: int, processes: int):
+    def __init__(self, what: str, program: str, arguments: tuple, processes: int):
         kernels = what.removeprefix("ScaLAPACK").strip()
         flags = set(pathlib.Path("/proc/cpuinfo").read_text().split())
         if kernels == "SkylakeX" and not flags >= _AVX512:
@@ -72,7 +74,7 @@ class Program:
         for pipe in pipes:
             os.mkfifo(pipe)
         command = ["mpirun", "-n", str(processes), "--allow-run-as-root", "--oversubscribe"]
-        command += [str(build()), routine, *map(str, (n, rhs, nb, place))]
+        command += [str(build(program)), *map(str, (*arguments, place))]
         # Without the input of this process, which mpirun would read.
         quiet = {"stdin": subprocess.DEVNULL, "stderr": self._errors}
         self._process = subprocess.Popen(
@@ -92,7 +94,7 @@ class Program:
         return line.split()
 
     def solve(self) -> Timed:
-        """The times of a new system."""
+        """The times of a new problem."""
         return Timed(*map(float, self._tell(b"s")))
 
     def end(self) -> tuple[str, str]:

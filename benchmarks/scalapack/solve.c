@@ -8,21 +8,8 @@
 // the kernels that OpenBLAS has chosen and what it says of itself, and the end. Everything is
 // checked by the caller of this program.
 
-#include <math.h>
-#include <mpi.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "common.h"
 
-typedef int Desc[9];
-
-extern void Cblacs_get(int context, int what, int* value);
-extern void Cblacs_gridinit(int* context, const char* order, int rows, int cols);
-extern void Cblacs_gridinfo(int context, int* rows, int* cols, int* row, int* col);
-extern int numroc_(const int* n, const int* nb, const int* proc, const int* first, const int* all);
-extern void descinit_(int* desc, const int* m, const int* n, const int* mb, const int* nb,
-                      const int* row, const int* col, const int* context, const int* ld, int* info);
 extern void pdpotrf_(const char*, const int* n, double* a, const int*, const int*, const int*,
                      int* info);
 extern void pdpotrs_(const char*, const int* n, const int* k, double* a, const int*, const int*,
@@ -36,25 +23,10 @@ extern void pdgemm_(const char*, const char*, const int* m, const int* n, const 
                     const double* alpha, double* a, const int*, const int*, const int*, double* b,
                     const int*, const int*, const int*, const double* beta, double* c, const int*,
                     const int*, const int*);
-extern double pdlange_(const char*, const int* m, const int* n, double* a, const int*, const int*,
-                       const int*, double* work);
-extern char* openblas_get_corename(void);
-extern char* openblas_get_config(void);
-extern void openblas_set_num_threads(int);
-
-static const int ZERO = 0, ONE = 1;
-
-static double uniform(uint64_t at) {  // splitmix64, in (0, 1)
-  uint64_t z = (at + 1) * 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return ((double)((z ^ (z >> 31)) >> 11) + 0.5) * 0x1p-53;
-}
 
 static double entry(int lu, int n, int i, int j) {
   if (!lu) return 1.0 / (1 + abs(i - j)) + (i == j);
-  const uint64_t at = 2 * ((uint64_t)i * n + j);
-  return sqrt(-2 * log(uniform(at))) * cos(2 * M_PI * uniform(at + 1));
+  return normal((uint64_t)i * n + j);
 }
 
 // The columns of this process: j of its own is a column of the whole matrix.
@@ -62,17 +34,6 @@ static void fill(int lu, int n, int nb, int cols, int me, int processes, double*
   for (int j = 0; j < cols; j++)
     for (int i = 0; i < n; i++)
       a[(size_t)j * n + i] = entry(lu, n, i, (j / nb * processes + me) * nb + j % nb);
-}
-
-static void check(int info, const char* what) {
-  if (info == 0) return;
-  fprintf(stderr, "%s: info = %d\n", what, info);
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-static double now(void) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  return MPI_Wtime();
 }
 
 int main(int argc, char** argv) {
@@ -100,10 +61,7 @@ int main(int argc, char** argv) {
   double* work = malloc((cols + rhs + 1) * sizeof *work);
   int* pivots = malloc((n + nb) * sizeof *pivots);
   if (!a || !x || !residual || !work || !pivots) check(1, "malloc");
-  char name[4096];
-  snprintf(name, sizeof name, "%s.%d", argv[5], me);
-  FILE* pipe = fopen(name, "r");
-  if (!pipe) check(1, name);
+  FILE* pipe = pipe_of(argv[5], me);
   while (fgetc(pipe) == 's') {
     fill(lu, n, nb, cols, me, processes, a);
     for (size_t i = 0; i < count; i++) x[i] = residual[i] = 1;

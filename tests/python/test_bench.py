@@ -117,11 +117,20 @@ def test_rows_say_which_library_ran(left_over, monkeypatch):
     assert reported["meshsolve"]["library"] == "meshsolve"
 
 
-def test_scalapack_says_what_it_was_given(left_over):
+@pytest.mark.parametrize(
+    "task",
+    [
+        ("solve", "lu", 64, 1, 16),
+        ("qr", "qr", 64, 40, 16),
+        ("qr", "qr", 400, 40, 16),
+        ("qr", "lstsq", 400, 40, 16),
+    ],
+)
+def test_scalapack_says_what_it_was_given(left_over, task):
     import scalapack
 
     try:
-        program = scalapack.Program("ScaLAPACK Haswell", "lu", 64, 1, 16, 2)
+        program = scalapack.Program("ScaLAPACK Haswell", task[0], task[1:], 2)
     except scalapack.Unavailable as reason:
         pytest.skip(str(reason))
     assert program.variables == "OPENBLAS_CORETYPE=Haswell"

@@ -1,5 +1,7 @@
 """qr: factors of any shape, their methods, derivatives and batches, for every way of calling."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -145,6 +147,94 @@ def test_a_factor_applies_its_q(shape, dtype, where, columns):
         assert condition / 3 <= 1 / factor.rcond <= condition * 1.01
     inside = jax.jit(lambda f, x: f.apply_q(f.apply_qt(x)))(factor, x)
     np.testing.assert_allclose(inside, x, atol=tolerance)
+
+
+@pytest.mark.versions
+@pytest.mark.parametrize(
+    ("dtype", "where", "columns", "jit"),
+    list(
+        AllPairs(
+            [
+                DTYPES,
+                ["auto", "explicit", "replicated", "one device", "padded"],
+                [(), (3,), (40,)],
+                [False, True],
+            ]
+        )
+    ),
+)
+def test_a_factor_of_a_tall_matrix_by_rows(dtype, where, columns, jit):
+    m, n = shape = (66 if where == "padded" else 64, 7)
+    a, mesh = matrix(shape, dtype), mesh_of(ORDER, "explicit" if where == "explicit" else "auto")
+    spec = P() if where == "replicated" else P("x", None)
+    given = a if where in ("one device", "padded") else put(a, mesh, spec)
+    factor = ms.qr(given, "raw", mesh=mesh if where == "padded" else None)
+    assert ms.last_call()["routine"] == "tsqrf" and factor.storage == "rows"
+    tolerance = 100 * m * eps_of(a)
+    (work, tau), r = scipy.linalg.qr(a, mode="raw")
+    close = functools.partial(np.testing.assert_allclose, atol=tolerance)
+    close(factor.work[:m], np.tril(work[:, :n], -1) + np.eye(m, n), err_msg="LAPACK's reflectors")
+    close(factor.tau, tau)
+    close(factor.r, r[:n])
+    close(factor.q, scipy.linalg.qr(a, mode="economic")[0])
+    if where in ("auto", "explicit"):
+        assert factor.work.sharding.is_equivalent_to(given.sharding, 2)
+        assert factor.q.sharding.is_equivalent_to(given.sharding, 2)
+    q = scipy.linalg.qr(a)[0]
+    x = normal(np.random.default_rng(3), (m, *columns), dtype)
+    y = normal(np.random.default_rng(4), (n, *columns), dtype)
+    run = jax.jit if jit else lambda f: f
+    close(run(lambda f, x: f.apply_q(x))(factor, x), q @ x)
+    close(run(lambda f, x: f.apply_qt(x))(factor, x), q.conj().T @ x)
+    far = functools.partial(np.testing.assert_allclose, atol=10 * tolerance)
+    far(run(lambda f, x: f.solve(x))(factor, x), np.linalg.lstsq(a, x)[0])
+    for trans, of_a in ((1, a.T), (2, a.conj().T)):
+        found = run(lambda f, y: f.solve(y, trans))(factor, y)  # noqa: B023
+        far(found, np.linalg.lstsq(of_a, y)[0])
+    assert 0.3 <= 1 / run(lambda f: f.rcond)(factor) / np.linalg.cond(r[:n], 1) <= 1.01
+
+
+def test_sides_of_a_factor_by_rows():
+    """Right-hand sides by rows stay so; batches, other dtypes, and columns that depend."""
+    a, mesh = matrix((64, 5)), mesh_of(ORDER)
+    given = put(a, mesh, P("x", None))
+    factor, x = ms.qr(given, "raw"), put(matrix((64, 3)), mesh, P("x", None))
+    assert factor.apply_q(x).sharding.is_equivalent_to(x.sharding, 2)
+    np.testing.assert_allclose(factor.apply_qt(factor.apply_q(x)), x, atol=1e-13)
+    many = np.stack([np.asarray(x)] * 2)
+    assert factor.apply_q(many).shape == (2, 64, 3) and factor.solve(many).shape == (2, 5, 3)
+    narrow = ms.qr(given.astype(np.float32), "raw")
+    assert narrow.solve(np.arange(64.0)).dtype == np.float64
+    assert narrow.apply_q(np.zeros(64, np.complex64)).dtype == np.complex64
+    factors = ms.qr(np.stack([a, a + 1]), "raw")
+    assert factors.storage == "rows" and factors.rcond.shape == (2,)
+    found = factors.solve(np.ones(64))
+    np.testing.assert_allclose(found[1], np.linalg.lstsq(a + 1, np.ones(64))[0], atol=1e-11)
+    np.testing.assert_allclose(factors.q[1] @ factors.r[1], a + 1, atol=1e-13)
+    restored = jax.tree.map(np.asarray, factor)
+    np.testing.assert_allclose(restored.solve(np.ones(64)), factor.solve(np.ones(64)), atol=1e-14)
+    condition = np.linalg.cond(np.asarray(factor.r), 1)
+    for kind in ("auto", "explicit"):
+        there = ms.qr(put(a, mesh_of(ORDER, kind), P("x", None)), "raw")
+        assert 0.3 <= 1 / there.rcond / condition <= 1.01
+    a[:, 3] = a[:, 0]
+    dependent = ms.qr(put(a, mesh, P("x", None)), "raw")
+    assert int(dependent.info) == 4 and dependent.rcond == 0
+    assert np.isnan(dependent.solve(np.ones(64))).all()
+    assert np.isnan(dependent.solve(np.ones(5), 1)).all()
+    np.testing.assert_allclose(dependent.q @ dependent.r, a, atol=1e-13)
+
+
+def test_a_factor_by_rows_takes_the_memory_of_a():
+    given = put(matrix((4096, 16)), mesh_of(ORDER), P("x", None))
+    program = Program(jax.jit(lambda a: ms.qr(a, "raw")), given)
+    assert program.routines() == ["tsqrf"] and not program.collectives()
+    assert program.compiled.memory_analysis().temp_size_in_bytes * 4 <= 0.01 * given.nbytes
+    factor = ms.qr(given, "raw")
+    product = Program(jax.jit(lambda f, x: f.apply_qt(x)), factor, np.ones((4096, 1)))
+    assert product.compiled.memory_analysis().temp_size_in_bytes * 4 <= 0.25 * given.nbytes
+    ms.qr(given, "raw", overwrite_a=True)
+    assert given.is_deleted()
 
 
 @pytest.mark.parametrize("shape", [(9, 5), (5, 9), (5, 5)])
@@ -341,9 +431,21 @@ def test_matrices_of_nothing():
             lambda: ms.qr(np.eye(3), "raw").apply_q(np.ones(4)),
             r"x: expected shape \[3\] or \[3, k\]",
         ),
+        (
+            lambda: ms.qr(np.ones((64, 3)), "raw").solve(np.ones(3)),
+            r"solve: b: expected shape \[64\] or \[64, k\], to go with a of shape \(64, 3\)",
+        ),
+        (
+            lambda: ms.qr(np.ones((64, 3)), "raw").apply_q(np.ones(3)),
+            r"QRFactor.apply_q: x: expected shape \[64\] or \[64, k\], to go with a of shape",
+        ),
         (lambda: ms.qr(np.ones((4, 3), bool) > 0, mesh=3), "mesh: expected a jax.sharding.Mesh"),
         (
             lambda: jax.grad(lambda a: ms.qr(a, "raw").apply_q(np.ones(3)).sum())(np.eye(3)),
+            r"request for a derivative; use qr\(a\) or lstsq\(a, b\)",
+        ),
+        (
+            lambda: jax.grad(lambda a: ms.qr(a, "raw").triangle.sum())(np.ones((64, 2))),
             r"request for a derivative; use qr\(a\) or lstsq\(a, b\)",
         ),
     ],
@@ -385,13 +487,20 @@ def test_tall_matrices_stay_by_rows(shape, dtype, kind):
 
 @pytest.mark.parametrize(
     ("shape", "where"),
-    [((66, 7), "mesh"), ((65, 3), "mesh"), ((65, 3), "one"), ((3, 64, 5), "rows")],
+    [
+        ((66, 7), "mesh"),
+        ((65, 3), "mesh"),
+        ((65, 3), "one"),
+        ((64, 5), "replicated"),
+        ((3, 64, 5), "rows"),
+    ],
 )
 def test_tall_matrices_elsewhere(shape, where):
     """With rows that the devices do not divide, on one device, and batches."""
     a, mesh = matrix(shape), mesh_of(ORDER)
     options = {"mesh": mesh} if where == "mesh" else {}
-    given = put(a, mesh, P(None, "x", None)) if where == "rows" else a
+    specs = {"rows": P(None, "x", None), "replicated": P()}
+    given = put(a, mesh, specs[where]) if where in specs else a
     run = lambda a: ms.qr(a, **options)  # noqa: E731
     for wrap in (lambda f: f, jax.jit):
         q, r = wrap(run)(given)

@@ -1,4 +1,5 @@
-//! `tsqr` and `geqr` as call sites: Q and R of tall matrices by rows, on any number of devices.
+//! `tsqr`, `tsqrf` and `geqr` as call sites: Q or its reflectors, and R, of tall matrices by rows, on
+//! any number of devices.
 
 use crate::common::case::{Place, call, run};
 use crate::common::{Map, buffer, int_scalar, random, unit};
@@ -15,7 +16,8 @@ fn cases(at: Place) -> impl Iterator<Item = (usize, (&'static str, Storage))> {
     })
 }
 
-/// (Q, R, info) of `tsqr`; `geqr` must find the same R, bit by bit, and leave A as it is.
+/// (Q, R, info) of `tsqr`; `geqr` must find the same R, bit by bit, and leave A as it is. `tsqrf` must
+/// have that R, and reflectors of the same Q.
 fn answer<T: Scalar>(
     at: Place,
     ranks: usize,
@@ -32,12 +34,16 @@ fn answer<T: Scalar>(
     let mut shards: Vec<Vec<T>> = (0..ranks).map(shard).collect();
     let kept = shards.clone();
     let map = |routine| Map::routine(routine, ranks).text("storage", name).int("tile", 3);
-    let found = ["geqr", "tsqr"].map(|routine| {
+    let found = ["geqr", "tsqr", "tsqrf"].map(|routine| {
         let (mut r, mut infos) = (vec![vec![T::NAN; n * n]; ranks], vec![-1; ranks]);
+        let mut t = vec![vec![T::NAN; n * n]; ranks];
         let mut q = vec![vec![T::NAN; rows * n]; ranks];
         run(at, &map(routine), ranks, |rank| {
             let mut rets = vec![buffer(&mut r[rank], &[n, n]), int_scalar(&mut infos[rank])];
-            if routine == "tsqr" {
+            if routine == "tsqrf" {
+                rets.insert(1, buffer(&mut t[rank], &[n, n]));
+            }
+            if routine != "geqr" {
                 rets.insert(0, buffer(&mut q[rank], &[rows, n]));
             }
             call(rank, vec![buffer(&mut shards[rank], &[rows, n])], rets)
@@ -46,16 +52,53 @@ fn answer<T: Scalar>(
         for rank in 1..ranks {
             assert_eq!(format!("{:?}", r[rank]), format!("{:?}", r[0]), "R of all ranks");
             assert_eq!(infos[rank], infos[0], "info of all ranks");
+            assert_eq!(format!("{:?}", t[rank]), format!("{:?}", t[0]), "T of all ranks");
         }
-        (q, r.swap_remove(0), infos[0])
+        let mut whole = Mat::from_fn(m, n, |_, _| T::NAN);
+        for (rank, part) in q.iter().enumerate() {
+            part.iter().enumerate().for_each(|(e, x)| whole[place(rank, e)] = *x);
+        }
+        let [r, t] = [r, t].map(|x| Mat::from_fn(n, n, |i, j| x[0][i * n + j]));
+        (whole, t, r, infos[0])
     });
-    let [(_, alone, info), (q, r, other)] = found;
+    let [(_, _, alone, info), (q, _, r, other), (v, t, again, third)] = found;
     assert_eq!((format!("{alone:?}"), info), (format!("{r:?}"), other), "R alone");
-    let mut whole = Mat::from_fn(m, n, |_, _| T::NAN);
-    for (rank, part) in q.iter().enumerate() {
-        part.iter().enumerate().for_each(|(e, x)| whole[place(rank, e)] = *x);
+    assert_eq!((format!("{again:?}"), third), (format!("{r:?}"), info), "R with reflectors");
+    if (0..n).all(|j| (0..m).all(|i| q[(i, j)].modulus().is_finite())) {
+        check_reflectors(&v, &t, &q);
     }
-    (whole, Mat::from_fn(n, n, |i, j| r[i * n + j]), info)
+    (q, r, info)
+}
+
+/// Q = I - V T V^H in its first columns, and the reflectors one after another: H = I - tau v v^H, where
+/// tau is LAPACK's, 0 or at least 1.
+fn check_reflectors<T: Scalar>(v: &Mat<T>, t: &Mat<T>, q: &Mat<T>) {
+    let ((m, n), one) = (v.shape(), |i, j| if i == j { T::ONE } else { T::ZERO });
+    let bar = 20.0 * m as f64 * unit::<T>();
+    for (i, j) in (0..n).flat_map(|j| (0..=j).map(move |i| (i, j))) {
+        assert_eq!(v[(i, j)], one(i, j), "V at ({i}, {j})");
+        assert!(i == j || t[(j, i)] == T::ZERO, "T at ({j}, {i})");
+    }
+    let mut whole = Mat::from_fn(m, n, one);
+    let mut product = whole.clone();
+    for l in (0..n).rev() {
+        let tau = t[(l, l)];
+        let from_one = (tau + -T::ONE).modulus();
+        assert!(tau == T::ZERO || from_one <= 1.0 + bar, "tau {tau:?}");
+        for j in l..n {
+            let sum = (l..m).fold(T::ZERO, |s, i| s + T::conj_impl(&v[(i, l)]) * product[(i, j)]);
+            (l..m).for_each(|i| product[(i, j)] += -(v[(i, l)] * tau * sum));
+        }
+    }
+    for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+        for (k, l) in (0..=j).flat_map(|l| (0..=l).map(move |k| (k, l))) {
+            whole[(i, j)] += -(v[(i, k)] * t[(k, l)] * T::conj_impl(&v[(j, l)]));
+        }
+        for found in [&whole, &product] {
+            let apart = (found[(i, j)] + -q[(i, j)]).modulus();
+            assert!(apart <= bar, "Q of the reflectors at ({i}, {j}): {apart}");
+        }
+    }
 }
 
 fn product<T: Scalar>(x: &Mat<T>, i: usize, y: &Mat<T>, j: usize) -> T {

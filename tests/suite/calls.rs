@@ -197,7 +197,7 @@ fn requirements_are_declared_and_checked() {
         let expected: &[&str] = match routine.name() {
             "lange" | "transpose" | "diagnose" => &[],
             "gels" => &["whole rows", "tall"],
-            "geqr" | "tsqr" => &["whole rows", "tall shards"],
+            "geqr" | "tsqr" | "tsqrf" => &["whole rows", "tall shards"],
             "geqrf" | "qr_triangle" | "ormqr" => &["whole columns, or square"],
             "orgqr" | "qr_solve" | "qr_rcond" => &["whole columns, or square", "tall"],
             _ => &["square", "whole columns"],

@@ -14,11 +14,11 @@ from meshsolve._api.types import OnFailure
 from meshsolve._execute import dispatch, eager, meshes
 from meshsolve._library import failures
 from meshsolve._library.errors import mistake, no_answer
-from meshsolve._library.ffi import operation
+from meshsolve._library.ffi import Operation, operation
 from meshsolve._prepare import leading, padding
 from meshsolve._prepare.operands import as_array, as_typed, check_rhs, common_dtype, promoted
 from meshsolve._prepare.pipeline import Call, Request, run
-from meshsolve._rules.minimum_norm import minimum_norm
+from meshsolve._rules import minimum_norm
 
 
 class LeastSquares(NamedTuple):
@@ -58,7 +58,7 @@ def lstsq(
     that of [A; sqrt(ridge) I], so the condition number of A is not squared.
 
     Of a wide A, with fewer rows than columns, X is the solution of A X = B with the least norm. It
-    comes from a QR factorisation of A^H, a copy.
+    comes from a QR factorisation of A^H, a copy. An A by rows lies as it has to for that.
 
     Derivatives of x and of the residuals are of every order, in both modes, from the one R. A
     gradient is sharded as A. They use R alone (semi-normal equations, and a step of refinement if A
@@ -73,7 +73,7 @@ def lstsq(
         moved.
       ridge: None, or the weight of |X|^2, a real number or a batch of them; it may be traced.
       on_failure: "nan": x and the residuals are NaN if a column depends on others, and info tells
-        which; "raise": an error instead (of a wide A outside of jit).
+        which; "raise": an error instead. Inside of ``jax.jit`` rows of a wide A are called columns.
       mesh: the devices to work on, for an A that is not sharded over them, whatever m.
 
     Returns:
@@ -140,36 +140,29 @@ def _of_wide(a, b, ridge, on_failure: OnFailure, mesh: Mesh | None) -> LeastSqua
     dtype = common_dtype("lstsq", "a and b", a, b)
     a, b = promoted(a, dtype), promoted(b, dtype)
     padding.check_mesh("lstsq", mesh)
-    one = functools.partial(_one_wide, mesh)
+    # Eager calls look at info.
+    is_eager = dispatch.executor(a, b, ridge) is eager
+    op = operation("geqrf", "lstsq", raises=raises and not is_eager)
+    one = functools.partial(_one_wide, op, mesh)
     operands = [(a, 2), (b, min(b.ndim, 2)), *([] if ridge is None else [(ridge, 0)])]
     if a.ndim > 2 or b.ndim > 2 or (ridge is not None and ridge.ndim):
         found = leading.over("lstsq", one, *operands)
     else:
         found = one(*(x for x, _ in operands))
-    if raises:
-        _expect_rows(found.info)
+    if raises and is_eager and found.info.size and (row := int(found.info.max())):
+        got = f"row {row} depends on those before it, or is not finite"
+        raise no_answer("lstsq", "full-rank", got, row)
     return found
 
 
-def _expect_rows(info) -> None:
-    """Raise the error of a wide matrix with a row that depends on others."""
-    if dispatch.executor(info) is not eager:
-        expected, got = '"nan" for fewer rows than columns inside of jax.jit', '"raise"'
-        raise mistake("lstsq", "on_failure", expected, got, "look at info, or call it eagerly")
-    if info.size and (row := int(info.max())):
-        got = f"row {row} depends on those before it, or is not finite"
-        raise no_answer("lstsq", "full-rank", got, row)
-
-
-def _one_wide(mesh: Mesh | None, a, b, ridge=None) -> LeastSquares:
+def _one_wide(op: Operation, mesh: Mesh | None, a, b, ridge=None) -> LeastSquares:
     n, columns = a.shape[1], b if b.ndim == 2 else b[:, None]
     if not len(a) or not columns.shape[1]:
         zeros = jnp.zeros(columns.shape[1], factors.real_dtype(a.dtype))
         x, residuals, info = jnp.zeros((n, columns.shape[1]), a.dtype), zeros, jnp.int32(0)
     else:
         a, columns = padding.wide_on_mesh("lstsq", a, columns, mesh)
-        op = operation("geqrf", "lstsq")
-        x, residuals, _, info = minimum_norm(op, a, columns, ridge)
+        x, residuals, _, info = minimum_norm.found(op, a, columns, ridge)
         x = x[:n]
     if b.ndim == 1:
         x, residuals = x[:, 0], residuals[0]

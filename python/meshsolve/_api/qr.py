@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from jax.typing import ArrayLike
 
-from meshsolve._api import factors
+from meshsolve._api import factors, reflectors
 from meshsolve._api.triangular import solve_triangular
 from meshsolve._api.types import Trans
 from meshsolve._execute import dispatch, eager, meshes
@@ -19,10 +19,14 @@ from meshsolve._library.ffi import operation
 from meshsolve._prepare.operands import as_array, check_rhs, check_trans
 from meshsolve._prepare.pipeline import Call, Request, first, run
 from meshsolve._prepare.tall import stays_by_rows
-from meshsolve._rules.qr import both, leading, triangle, unit_like
+from meshsolve._rules.qr import both, leading, of_rows, triangle, unit_like
 
 Mode = Literal["reduced", "r", "raw"]
 """What ``qr`` returns."""
+
+
+# Those of a factor keep the padding of A.
+_REFLECTORS = ("reflectors", "triangle", "triangle", "info")
 
 
 class QRResult(NamedTuple):
@@ -45,7 +49,7 @@ class QRResult(NamedTuple):
 
 @functools.partial(
     jax.tree_util.register_dataclass,
-    data_fields=["work", "tau", "info"],
+    data_fields=["work", "tau", "info", "triangle", "t"],
     meta_fields=["m", "n", "storage"],
 )
 @dataclasses.dataclass(frozen=True)
@@ -58,13 +62,15 @@ class QRFactor:
     Attributes:
       work: [n, m], larger if A was padded for its mesh: the transpose of scipy's ``qr`` in
         ``mode="raw"``, sharded by rows. If ``storage`` is "column-major", it is ``qr`` itself,
-        sharded by columns. It does not depend on the number of devices.
+        sharded by columns. It does not depend on the number of devices. If ``storage`` is "rows",
+        it is V [m, n] of Q = I - V T V^H, sharded by rows, with its ones and zeros.
       tau: [min(m, n)], replicated: the coefficients of the reflectors, as scipy's.
       info: int32 scalar. 0, or i > 0: column i of the first min(m, n) is not finite, or depends on
         the columns before it: |R_ii| is at most min(m, n sqrt(m)) eps times its norm.
       m, n: the rows and columns of A.
-      storage: "column-major" if A was sharded by columns and column-major in memory, else
-        "columns".
+      storage: "rows" if A stayed by rows; "column-major" if A was sharded by columns and
+        column-major in memory; else "columns".
+      triangle, t: R [n, n] and T [n, n], replicated, if ``storage`` is "rows"; else None.
 
     Examples:
       >>> factor = ms.qr(a, mode="raw")
@@ -79,34 +85,43 @@ class QRFactor:
     m: int
     n: int
     storage: str
+    triangle: jax.Array | None = None
+    t: jax.Array | None = None
 
     RANKS: ClassVar[dict[str, int]] = {"work": 2, "tau": 1, "info": 0}
     engine: ClassVar[str] = ""
 
     @property
     def r(self) -> jax.Array:
-        """R [min(m, n), n], upper triangular, sharded by columns: a new array."""
+        """R [min(m, n), n], upper triangular, sharded by columns: a new array; ``triangle``, if
+        there is one.
+        """
+        if self.triangle is not None:
+            return self.triangle
         r = self._used("qr_triangle", "r")
         return leading(r, (min(self.m, self.n), self.n))
 
     @property
     def q(self) -> jax.Array:
-        """The first min(m, n) columns of Q: a new array, sharded by columns. That of a wide A is
-        replicated where the devices do not divide m; inside of programs JAX decides.
+        """The first min(m, n) columns of Q: a new array, sharded by columns, or by rows if
+        ``storage`` is "rows". That of a wide A is replicated where the devices do not divide m;
+        inside of programs JAX decides.
         """
         least = min(self.m, self.n)
+        if self.storage == "rows":
+            return reflectors.columns(self)
         if self.m >= self._columns:
             return leading(self._used("orgqr", "q"), (self.m, least))
         unit = unit_like(self.work, self.m, least)
-        return self._used("ormqr", "q", unit, trans=0)
+        return self._times("q", unit, 0)
 
     def apply_q(self, x: ArrayLike) -> jax.Array:
         """Q X with the square Q [m, m], for X [m] or [m, k]. By the reflectors, without Q."""
-        return self._used("ormqr", "apply_q", x, trans=0)
+        return self._times("apply_q", x, 0)
 
     def apply_qt(self, x: ArrayLike) -> jax.Array:
         """Q^H X with the square Q [m, m], for X [m] or [m, k]. By the reflectors, without Q."""
-        return self._used("ormqr", "apply_qt", x, trans=2)
+        return self._times("apply_qt", x, 2)
 
     def solve(self, b: ArrayLike, trans: Trans = 0) -> jax.Array:
         """The X that minimises |B - A X| (``trans`` 0), or the one of least norm with A^T X = B (1)
@@ -117,9 +132,15 @@ class QRFactor:
         """
         self._expect_tall("solve")
         code = check_trans("QRFactor.solve", trans)
+        if self.storage == "rows":
+            return reflectors.solution("QRFactor.solve", self, b, code)
         if not code and self._columns == self.n:
             x = self._used("qr_solve", "solve", b)
             return x[..., : self.n] if jnp.ndim(b) == 1 else x[..., : self.n, :]
+        return self._solution(b, code)
+
+    def _solution(self, b, code: Trans) -> jax.Array:
+        """The same with a transpose, or for a factor that was padded."""
         b = as_array("QRFactor.solve", "b", b)
         check_rhs("QRFactor.solve", b, self.n if code else self.m, of_a=(self.m, self.n))
         x = meshes.where_it_lies(functools.partial(_columns, conjugated=code == 1), b)
@@ -142,7 +163,7 @@ class QRFactor:
         """R, square and with its first entry on the diagonal of its padding: that changes neither
         solutions nor the condition.
         """
-        r = self._used("qr_triangle", "r")
+        r = self.r if self.storage == "rows" else self._used("qr_triangle", "r")
         return meshes.where_it_lies(functools.partial(_filled, self.n), r)
 
     @property
@@ -155,7 +176,7 @@ class QRFactor:
         ``LUFactor.rcond`` for the estimate.
         """
         self._expect_tall("rcond")
-        if self._columns == self.n:
+        if self.storage != "rows" and self._columns == self.n:
             return self._used("qr_rcond", "rcond")
         return self._unless_dependent(qr(self._regular(), "raw").rcond, 0)
 
@@ -174,7 +195,7 @@ class QRFactor:
         info = self.info
         if dispatch.executor(x, info) is eager:
             on = meshes.of_array(x)
-            whole = NamedSharding(on.mesh, PartitionSpec()) if on else next(iter(x.devices()))
+            whole = NamedSharding(on.mesh, PartitionSpec()) if on else x.sharding
             info = jax.device_put(info, whole)
 
         def chosen(x, info):
@@ -182,6 +203,12 @@ class QRFactor:
             return jnp.where(info == 0, x, instead)
 
         return meshes.where_it_lies(chosen, x, info)
+
+    def _times(self, method: str, x, trans: Trans) -> jax.Array:
+        """Q X or Q^H X."""
+        if self.storage == "rows":
+            return reflectors.times(f"QRFactor.{method}", self, x, trans == 2)
+        return self._used("ormqr", method, x, trans=trans)
 
     @property
     def _columns(self) -> int:
@@ -210,8 +237,8 @@ def qr(
 
     Signs are LAPACK's, in every sharding: the diagonal of R is real. Rectangles are factored by
     columns. A tall one by rows stays as it lies, if each device has at least as many rows as A has
-    columns. Others by rows are moved, which takes a copy, as is the A of ``mode="raw"``. On one
-    device, and with ``mesh=``, A is taken by rows if it has 8 times as many rows as columns, and
+    columns. Others by rows are moved, which takes a copy. On one device, replicated, and with
+    ``mesh=``, A is taken by rows if it has 8 times as many rows as columns, and
     each device has enough. Inside of ``jax.jit`` with Auto axes the sharding is not known, so that
     rule counts all devices that exist, or those of the mesh that is set.
 
@@ -247,6 +274,10 @@ def qr(
         expected, remedy = '"reduced", "r" or "raw"', 'the square Q is qr(a, "raw").apply_q(eye)'
         raise mistake("qr", "mode", expected, repr(mode), remedy)
     op = operation("geqrf", "qr")
+    if mode == "raw" and stays_by_rows(a, mesh):
+        op = operation("tsqrf", "qr")._replace(results=_REFLECTORS)
+        call = Call(op, ("a",), _factor_by_rows, mesh=mesh)
+        return run(call, (a,), (bool(overwrite_a),), of_rows)
     if mode == "raw":
         return run(Call(op, ("a",), _factor, mesh=mesh), (a,), (bool(overwrite_a),))
     by, result, results, by_rows = {
@@ -287,6 +318,12 @@ def _factor(request: Request, results) -> QRFactor:
     work, tau, info = results
     columns = work.shape[-1] if request.form == "column-major" else work.shape[-2]
     return QRFactor(work, tau, info, request.n, request.op.order or columns, request.form)
+
+
+def _factor_by_rows(request: Request, results) -> QRFactor:
+    v, r, t, info = results
+    tau = meshes.where_it_lies(functools.partial(jnp.diagonal, axis1=-2, axis2=-1), t)
+    return QRFactor(v, tau, info, request.n, r.shape[-1], "rows", r, t)
 
 
 def _reduced(request: Request, results) -> QRResult:

@@ -129,7 +129,7 @@ def _place(a, mesh: Mesh | None, by_rows: bool, turned: bool) -> _Place:
         padded = ", padded" if missing else ""
         move = f"A is copied to shards of {storage}{padded}"
     if turned:
-        return _Place((n, m + missing), world, "columns", move)
+        return _Place((n, m + missing), world, "column-major", move)
     shape = (m + missing, n) if storage == "rows" else (m, n + missing)
     return _Place(shape, world, storage, move)
 

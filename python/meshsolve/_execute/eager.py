@@ -93,9 +93,11 @@ def eager_placement(operation: str, a) -> Placement | None:
     return placement_of(operation, signature(a))
 
 
-def placement_of(operation: str, a: Signature, n: int | None = None) -> Placement | None:
+def placement_of(
+    operation: str, a: Signature, n: int | None = None, extent: str = "n"
+) -> Placement | None:
     """The placement of a matrix that is not traced, of which devices divide the rows or ``n`` rows
-    or columns; None if one device works on it alone.
+    or columns, by name ``extent``; None if one device works on it alone.
     """
     expect_known(operation, a.sharding.device_set)
     if isinstance(a.sharding, SingleDeviceSharding):
@@ -112,7 +114,7 @@ def placement_of(operation: str, a: Signature, n: int | None = None) -> Placemen
     assert isinstance(mesh, Mesh), "an array that is not traced is on devices"
     if a.sharding.is_fully_replicated and n % mesh.size:
         return None
-    return placement(operation, mesh, a.sharding.spec, n, a.column_major)
+    return placement(operation, mesh, a.sharding.spec, n, a.column_major, extent=extent)
 
 
 class Route(NamedTuple):
@@ -143,7 +145,7 @@ class Route(NamedTuple):
 def _route(op: Operation, *operands: Signature) -> Route:
     """The route of a call."""
     a = operands[op.matrix]
-    at = placement_of(op.public, a, op.divided(a.shape))
+    at = placement_of(op.public, a, op.divided(a.shape), op.extent)
     if at is None:
         devices = {device for x in operands for device in x.sharding.device_set}
         return Route(op, None, "", together=len(devices) == 1)
@@ -349,7 +351,7 @@ def form(op: Operation, a) -> str:
 
 def form_of(op: Operation, a: Signature) -> str:
     """The storage of the factor of an A of this signature."""
-    at = placement_of(op.public, a, op.divided(a.shape))
+    at = placement_of(op.public, a, op.divided(a.shape), op.extent)
     if at and at.storage == "column-major":
         return "column-major"
     return "columns" if op.any_shape else "rows"

@@ -51,7 +51,7 @@ def _placement(op: Operation, mesh, spec, shape, taken) -> Placement:
         devices = devices_along(spec, mesh) if any(axes_of(spec)) else free
         if m % devices or m // devices < n:
             return Placement(mesh, ())
-    return placement(op.public, mesh, spec, op.divided(shape), taken=taken)
+    return placement(op.public, mesh, spec, op.divided(shape), taken=taken, extent=op.extent)
 
 
 @functools.lru_cache(maxsize=256)

@@ -108,11 +108,12 @@ def placement(
     n: int,
     column_major: bool = False,
     taken: tuple[str, ...] = (),
+    extent: str = "n",
 ) -> Placement:
-    """Choose axes and direction for an n x n matrix of sharding ``spec``. A matrix by rows or by
-    columns keeps its own. A two-way sharded one gets rows over the axes of both. A replicated one
-    gets rows over all axes that are not ``taken``. The number of devices on the axes must divide n;
-    each device solves by itself if a replicated matrix does not meet that.
+    """Choose axes and direction for a matrix of sharding ``spec``. A matrix by rows or by columns
+    keeps its own. A two-way sharded one gets rows over the axes of both. A replicated one gets rows
+    over all axes that are not ``taken``. The number of devices on the axes must divide n, which is
+    ``extent`` in messages; each device solves by itself if a replicated matrix does not meet that.
     """
     by_row, by_column = axes_of(spec)
     axes = by_row + by_column
@@ -138,12 +139,12 @@ def placement(
         raise mistake(
             operation,
             "a",
-            f"n divisible by the {at.world} devices on mesh axes {axes}",
-            f"n = {n}",
+            f"{extent} divisible by the {at.world} devices on mesh axes {axes}",
+            f"{extent} = {n}",
             "put the factor on a number of devices that divides n, or factor A again"
             if "." in operation or operation in ("cho_solve", "lu_solve")
-            else "give mesh=, which pads A for you, use a mesh whose size divides n, or put A on "
-            "one device",
+            else "give mesh=, which pads A for you, use a mesh whose size divides "
+            f"{extent}, or put A on one device",
         )
     return at
 

@@ -39,11 +39,12 @@ def is_vector(op: Operation, operands) -> bool:
 
 def settled(op: Operation, at: Placement, shape) -> tuple[Operation, Placement]:
     """The operation and the placement, both with the storage of the matrix, or of the matrix that
-    the factor was made from. ``shape`` is that of the matrix.
+    the factor was made from. ``shape`` is that of the matrix. A caller may know that a rectangle is
+    "column-major".
     """
     kind = op.operands[op.matrix]
-    if kind == "matrix" and at.storage == "rows" and _only_by_columns(op, shape):
-        at = at._replace(storage="columns")
+    if kind == "matrix" and at.storage != "column-major" and _only_by_columns(op, shape):
+        at = at._replace(storage="column-major" if op.storage == "column-major" else "columns")
     if op.takes_tall:
         at = at._replace(storage="rows")
     if kind == "matrix":
@@ -118,7 +119,8 @@ def sharded(op: Operation, at: Placement, mode: str, batch: Batch = ONE):
 
 def one_device(op: Operation, *operands):
     a = operands[op.matrix]
-    if op.operands[op.matrix] == "matrix" and _only_by_columns(op, a.shape):
+    is_given = op.operands[op.matrix] == "matrix" and op.storage != "column-major"
+    if is_given and _only_by_columns(op, a.shape):
         op = op._replace(storage="columns")
     how = mode(op, operands, 1)
     results = ffi.call(op, jnp.zeros(2, jnp.int32), 1, how, operands, alone=True)

@@ -39,7 +39,8 @@ def traced_placement(op: Operation, a, batch: Batch = ONE) -> tuple[Placement | 
             f"one over axes {batch.axes}, with JAX {jax.__version__}",
             "use a mesh with Auto axes, or jax.sharding.reshard",
         )
-    return placement(op.public, sharding.mesh, spec, n, taken=taken), batch
+    at = placement(op.public, sharding.mesh, spec, n, taken=taken, extent=op.extent)
+    return at, batch
 
 
 def by_type(op: Operation, a, columns: int | None = None) -> NamedSharding | None:

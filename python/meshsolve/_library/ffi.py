@@ -178,6 +178,11 @@ class Operation(NamedTuple):
         return shape[-1] if self.rows(shape) == shape[-2] else shape[-2]
 
     @property
+    def extent(self) -> str:
+        """The name of that number, for messages."""
+        return "m" if self.takes_tall else "n"
+
+    @property
     def family(self) -> str:
         """The factorisation that the routine makes or uses, or what it does instead."""
         return ROUTINES[self.routine].family

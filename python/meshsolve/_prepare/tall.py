@@ -27,14 +27,22 @@ def stays_by_rows(a, mesh: Mesh | None) -> bool:
     if (spec := spec_of(a)) is not None:
         return _has_rows(a, spec, jax.typeof(a).sharding.mesh)
     ambient = jax.sharding.get_abstract_mesh()
-    count = jax.device_count() if ambient.empty else ambient.size
-    return m >= n * max(_LEAST, count) and (m % count == 0 or n % count != 0)
+    return _is_tall_for(m, n, jax.device_count() if ambient.empty else ambient.size)
+
+
+def _is_tall_for(m: int, n: int, devices: int) -> bool:
+    """Whether so many devices work by rows on a matrix that is not distributed."""
+    return m >= n * max(_LEAST, devices) and (m % devices == 0 or n % devices != 0)
 
 
 def _has_rows(a, spec, mesh) -> bool:
-    """Whether A is distributed by rows alone, and each device has enough of them."""
+    """Whether A is distributed by rows alone, and each device has enough of them; or A is
+    replicated, and would have enough.
+    """
     spec = PartitionSpec(*(*spec, *(None,) * a.ndim)[a.ndim - 2 : a.ndim])
     by_row, by_column = axes_of(spec)
     m, n = a.shape[-2:]
+    if not by_row and not by_column:
+        return _is_tall_for(m, n, mesh.size)
     devices = devices_along(spec, mesh)
     return bool(by_row) and not by_column and m % devices == 0 and m // devices >= n

@@ -63,7 +63,7 @@ def rule(*routines: str):
 def _of(op: Operation, primals, tangents):
     if op.routine not in _RULES:
         remedy = "use the factor object itself: what it is unpacked to has none"
-        if op.family == "qr":
+        if op.family in ("qr", "tsqr"):
             remedy = "use qr(a) or lstsq(a, b): a QRFactor has none"
         expected, got = "an array that is not differentiated", "a request for a derivative"
         raise mistake(op.public, "a", expected, got, remedy)

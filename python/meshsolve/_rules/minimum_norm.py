@@ -13,8 +13,9 @@ import functools
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
 
-from meshsolve._execute import dispatch, meshes
+from meshsolve._execute import dispatch, eager, meshes
 from meshsolve._execute.sides import Sides
 from meshsolve._execute.typed import replicated, resharded
 from meshsolve._library.ffi import Operation, operation
@@ -27,8 +28,25 @@ from meshsolve._rules.derivatives import (
     zero,
 )
 
+# A^H by columns has the order of A by rows in memory.
+_STORAGE = "column-major"
 
-@jax.jit
+
+def found(op: Operation, a, b, ridge):
+    """The results of ``minimum_norm`` for arrays that may be anywhere."""
+    if dispatch.executor(a, b, ridge) is not eager:
+        return minimum_norm(op, a, b, ridge)
+    there = meshes.of_array(a)
+    whole = NamedSharding(there.mesh, PartitionSpec()) if there else a.sharding
+    b, ridge = (
+        x
+        if x is None or x.sharding.device_set == a.sharding.device_set
+        else jax.device_put(x, whole)
+        for x in (b, ridge)
+    )
+    return meshes.where_it_lies(functools.partial(_program, op), a, b, ridge)
+
+
 def _longer(h, ridge):
     """[H; sqrt(ridge) I]"""
     root = jnp.sqrt(ridge).astype(h.dtype) * jnp.eye(h.shape[1], dtype=h.dtype)
@@ -45,20 +63,21 @@ def minimum_norm(op: Operation, a, b, ridge):
     m, n = a.shape
     h = a.conj().T
     if ridge is not None:
-        h = meshes.where_it_lies(_longer, h, ridge)
-    work, tau, info = dispatch.call(op, (h,), (True,))
-    factor = {"storage": "columns"}
-    (r,) = dispatch.call(operation("qr_triangle", op.public, **factor), (work, tau))
+        h = _longer(h, ridge)
+    work, tau, info = dispatch.call(op._replace(storage=_STORAGE), (h,))
+    (r,) = dispatch.call(operation("qr_triangle", op.public, storage=_STORAGE), (work, tau))
     solve = operation("trtrs", op.public, lower=False)
     y, _ = dispatch.call(solve._replace(trans=2), (r, b))
     w = None if ridge is None else dispatch.call(solve, (r, y))[0]
     y = jnp.pad(replicated(y), ((0, h.shape[0] - m), (0, 0)))
-    product = operation("ormqr", op.public, **factor)
-    (x,) = dispatch.call(product, (work, tau, y), (False, False, True))
+    (x,) = dispatch.call(operation("ormqr", op.public, storage=_STORAGE), (work, tau, y))
     x = jnp.where(info == 0, x[:n], jnp.nan)
     # Without a ridge term there is none, unless X is no number.
     squares = 0 * jnp.sum(jnp.abs(x), axis=0) if w is None else _squares(w, ridge)
     return x, jnp.where(info == 0, squares, jnp.nan), r, info
+
+
+_program = jax.jit(minimum_norm, static_argnums=0)
 
 
 def _squares(w, ridge):

@@ -3,6 +3,7 @@
 mod apply;
 mod factor;
 mod pairs;
+mod reconstruct;
 pub mod thin;
 pub mod tsqr;
 

@@ -11,10 +11,12 @@
 //! reflectors that LAPACK would have in these rows, with their signs, and R does not depend on how A
 //! is distributed. The columns of Q are made in the reverse order: [W; 0] <- Q [W; 0], where W is a
 //! triangle, too. No triangle begins as zeros: Q would have rows for these, if A has not full rank.
+//! V of all rows takes the place of Q if W is first multiplied by U^-1 (`reconstruct.rs`).
 
 use std::ops::Range;
 
 use super::pairs::{expect_running, follower, joins, leader};
+use super::reconstruct::reconstruct;
 use super::tsqr::Stack;
 use crate::comm::Step;
 use crate::device::reflectors::{apply, triangle_of};
@@ -288,19 +290,26 @@ pub fn factor<'c, T: Scalar + 'c, W: Worker<T>>(
     Ok(())
 }
 
-/// The columns of Q, in place of `first` and of V in `lines`, after `factor` has kept these.
+/// The columns of Q, in place of `first` and of V in `lines`, after `factor` has kept these. With a
+/// block `t` these become V of all rows, and that receives T of Q = I - V T V^H.
 pub fn form<'c, T: Scalar + 'c, W: Worker<T>>(
     worker: &mut W,
     lines: &Lines<'c, T>,
     first: Option<Cells<T>>,
     scratch: &Blocks<T>,
     of: Scratch,
+    t: Option<Cells<T>>,
 ) -> Step {
     let (own, n) = (scratch.own(), of.of.order);
     let triangle = of.triangle(own);
     if let Some(first) = first {
         let [all, rest, coefficients] = of.last(own);
         worker.span("first rows", None, |w| form_rows(w, all, None, coefficients, own, of));
+        if let Some(t) = t {
+            // All other rows of Q are products with what is below, so those of V are, too.
+            let below = all.rows_from(n);
+            worker.span("reflectors", None, |w| reconstruct(w, triangle, below, t))?;
+        }
         worker.copy(triangle, first.transposed());
         if of.first_has_none() {
             lines.write(worker, 0..of.of.first, rest);

@@ -223,17 +223,16 @@ impl<T: Scalar> Solver<T> {
         })
     }
 
-    /// The result of a kind on a rank, by rows.
-    pub(super) fn result_of_rank(&self, rank: usize, kind: Kind) -> Cells<'_, T> {
-        let position = Signature::find(self.options.routine.signature.rets, kind);
-        self.calls[rank].rets[position.expect("a result of that kind")].by_rows()
-    }
-
-    /// The result of that name, a matrix by rows on each rank.
-    pub(super) fn result_block(&self, worker: usize, name: &str) -> Cells<'_, T> {
+    /// The result of that name on a rank, a matrix by rows.
+    pub(super) fn result_of_rank(&self, rank: usize, name: &str) -> Cells<'_, T> {
         let slots = self.options.routine.signature.rets;
         let position = slots.iter().position(|s| s.name == name).expect("a result of that name");
-        self.calls[self.copy_of(worker)].rets[position].by_rows()
+        self.calls[rank].rets[position].by_rows()
+    }
+
+    /// The same for that of which a worker has a copy.
+    pub(super) fn result_block(&self, worker: usize, name: &str) -> Cells<'_, T> {
+        self.result_of_rank(self.copy_of(worker), name)
     }
 
     /// The operand of that name, with as many columns as right-hand sides.

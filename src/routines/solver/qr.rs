@@ -159,7 +159,7 @@ pub fn copy_triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -
     let columns = a.columns();
     for t in owned_from(worker, columns, TileColumn::new(0)) {
         let tile = columns.tile(t);
-        let r = job.result_of_rank(tile.rank, Kind::Upper);
+        let r = job.result_of_rank(tile.rank, "r");
         let rows = r.rows();
         let to = r.sub(0, tile.local.get(), rows, tile.width);
         let (first, end) =

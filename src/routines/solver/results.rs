@@ -58,16 +58,20 @@ impl<T: Scalar> Solver<T> {
         all.filter(move |(slot, _)| slot.kind == kind).map(|(_, buffer)| buffer)
     }
 
-    /// Copies rank 0's result of a kind to the other ranks, in memory of the CPU.
+    /// Copies rank 0's results of a kind to the other ranks, in memory of the CPU.
     pub(super) fn share(&self, kind: Kind) -> Result<()> {
-        let mut results = self.results(kind);
-        let Some(first) = results.next() else { return Ok(()) };
-        results.try_for_each(|other| {
-            let to = (other.rank(), other.as_ptr());
-            // SAFETY: *memory* of buffers of equal shapes (checked), which XLA keeps apart. *Order*:
-            // all workers have returned, and this is the only thread.
-            unsafe { self.memory().write(first.as_ptr(), to, first.bytes()) }
-        })
+        let (slots, from) = (self.options.routine.signature.rets, &self.calls[0].rets);
+        for to in self.calls[1..].iter().flat_map(|call| slots.iter().zip(from).zip(&call.rets)) {
+            let ((slot, from), to) = to;
+            if slot.kind == kind {
+                // SAFETY: *memory* of buffers of equal shapes (checked), which XLA keeps apart.
+                // *Order*: all workers have returned, and this is the only thread.
+                unsafe {
+                    self.memory().write(from.as_ptr(), (to.rank(), to.as_ptr()), from.bytes())?
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Fills all results of a kind with NaN.

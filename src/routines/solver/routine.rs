@@ -113,6 +113,8 @@ pub enum Stage {
     Triangle,
     /// Q, after that.
     FormRows,
+    /// The reflectors of all rows instead.
+    FormReflectors,
     /// R of A with its ridge term, and the solutions that minimise |B - A X|.
     LeastSquares,
 }
@@ -126,7 +128,7 @@ impl Stage {
             Stage::Norm | Stage::HermitianNorm | Stage::AnyNorm | Stage::TriangleNorm => "norm",
             Stage::Potrf | Stage::Getrf | Stage::Geqrf => "factor",
             Stage::CopyTriangle => "copy",
-            Stage::FormQ | Stage::FormRows => "form",
+            Stage::FormQ | Stage::FormRows | Stage::FormReflectors => "form",
             Stage::ApplyQ => "apply",
             Stage::SolveTriangle => "substitute",
             Stage::CholeskySolve | Stage::LuSolve | Stage::TriangularSolve => "solve",

@@ -84,7 +84,7 @@ impl<T: Scalar> Job for Solver<T> {
             self.fill_nan(Kind::Solution)?;
         }
         // Q exists in any case.
-        if info != 0 && !routine.has(Stage::FormRows) {
+        if info != 0 && routine.family != Family::Tsqr {
             self.fill_nan(Kind::Matrix)?;
         }
         if !of_numbers {

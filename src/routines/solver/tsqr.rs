@@ -1,5 +1,5 @@
 //! Least squares of a tall matrix by its triangle R, which move and write nothing of the matrix; R
-//! alone, and Q in the memory of A.
+//! alone, and Q or its reflectors in the memory of A.
 //!
 //! info = i > 0 reports that column i depends on the columns before it, or is not finite: |R_ii| is at
 //! most min(m, n sqrt(m)) eps times the column's norm. Solutions and residuals are then NaN.
@@ -22,8 +22,10 @@ const R: Slot = slot("r", Kind::Triangle);
 const X: Slot = slot("x", Kind::Solution);
 const RESIDUALS: Slot = slot("residuals", Kind::Residuals);
 const Q: Slot = slot("q", Kind::Matrix);
+const V: Slot = slot("v", Kind::Matrix);
+const T_OF_Q: Slot = slot("t", Kind::Triangle);
 
-pub static ROUTINES: [SolverRoutine; 3] = [
+pub static ROUTINES: [SolverRoutine; 4] = [
     SolverRoutine::new(
         Family::Tsqr,
         "gels",
@@ -51,6 +53,16 @@ pub static ROUTINES: [SolverRoutine; 3] = [
         &[Q.starts_as(0), R, INFO],
         &[],
         &[Stage::Triangle, Stage::FormRows],
+    )
+    .tall_shards(),
+    SolverRoutine::new(
+        Family::Tsqr,
+        "tsqrf",
+        "R, V and T of A = Q R with Q = I - V T V^H, for a tall A by rows",
+        &[A],
+        &[V.starts_as(0), R, T_OF_Q, INFO],
+        &[],
+        &[Stage::Triangle, Stage::FormReflectors],
     )
     .tall_shards(),
 ];
@@ -129,9 +141,9 @@ pub fn triangle_of_a<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -
     let (me, (m, n)) = (worker.worker(), job.shape_of_a());
     let ((of, scratch), (first, lines)) = (job.thin_scratch(me), job.rows_of_a(worker));
     worker.keep_subnormals(true);
-    let keeps = job.options.routine.has(Stage::FormRows);
+    let keeps = job.options.routine.run.len() > 1;
     thin::factor(worker, &lines, first, &scratch, of, keeps)?;
-    let results = job.replicated(me, |rank| job.result_of_rank(rank, Kind::Triangle));
+    let results = job.replicated(me, |rank| job.result_of_rank(rank, "r"));
     if me == 0 {
         let r = results.own();
         worker.copy(of.triangle(scratch.own()), r);
@@ -141,12 +153,17 @@ pub fn triangle_of_a<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -
     if W::IS_RANK { worker.replicate(&results, 0) } else { Ok(()) }
 }
 
-/// Q, after that.
+/// Q, after that, or the reflectors of all rows.
 pub fn form_rows<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
-    let (of, scratch) = job.thin_scratch(worker.worker());
-    let (first, lines) = job.rows_of_a(worker);
-    thin::form(worker, &lines, first, &scratch, of)?;
-    worker.barrier()
+    let me = worker.worker();
+    let ((of, scratch), (first, lines)) = (job.thin_scratch(me), job.rows_of_a(worker));
+    if !job.options.routine.has(Stage::FormReflectors) {
+        thin::form(worker, &lines, first, &scratch, of, None)?;
+        return worker.barrier();
+    }
+    let t = job.replicated(me, |rank| job.result_of_rank(rank, "t"));
+    thin::form(worker, &lines, first, &scratch, of, Some(t.own()))?;
+    if W::IS_RANK { worker.replicate(&t, 0) } else { worker.barrier() }
 }
 
 /// The triangle R of A with its ridge term, to the results of each rank or of the first one.

@@ -8,6 +8,7 @@ use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
 use faer::linalg::lu::partial_pivoting as lu;
 use faer::linalg::matmul::matmul;
+use faer::linalg::qr::no_pivoting::factor as qr;
 use faer::{Accum, Conj, Mat, MatMut, Par};
 
 use meshsolve::comm::Communicator;
@@ -123,4 +124,17 @@ pub fn solve<T: Scalar>(
     let factored = start.elapsed().as_secs_f64();
     lu::solve::solve_in_place_with_conj(a.as_ref(), a.as_ref(), rows, Conj::No, b, par, stack);
     Some(factored)
+}
+
+/// Factors A = Q R by faer on `threads` threads, in place: R and the reflectors. Its seconds.
+pub fn factor_qr<T: Scalar>(a: MatMut<'_, T>, threads: usize) -> f64 {
+    let (m, n, par) = (a.nrows(), a.ncols(), par(threads));
+    let width = qr::recommended_block_size::<T>(m, n);
+    let scratch = qr::qr_in_place_scratch::<T>(m, n, width, par, Default::default());
+    let mut memory = MemBuffer::new(scratch);
+    let mut coefficients = Mat::<T>::zeros(width, m.min(n));
+    let start = Instant::now();
+    let stack = MemStack::new(&mut memory);
+    qr::qr_in_place(a, coefficients.as_mut(), par, stack, Default::default());
+    start.elapsed().as_secs_f64()
 }

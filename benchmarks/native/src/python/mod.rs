@@ -105,6 +105,28 @@ fn faer_solve(
     seconds.ok_or_else(|| PyValueError::new_err("faer: the matrix is not positive definite"))
 }
 
+/// Factors A = Q R by faer alone on `threads` threads, a competitor in benchmarks. R and the reflectors
+/// overwrite A (m x n), column-major, at an address. Returns the seconds.
+#[pyfunction]
+fn faer_qr(
+    py: Python<'_>,
+    dtype: &str,
+    m: usize,
+    n: usize,
+    a: usize,
+    threads: usize,
+) -> PyResult<f64> {
+    let dtype = solver_dtype(dtype)?;
+    Ok(py.detach(|| {
+        dispatch!(dtype, T => {
+            // SAFETY: the caller passes the address of an array of this shape that no other code
+            // uses.
+            let a = unsafe { MatMut::from_raw_parts_mut(a as *mut T, m, n, 1, m as isize) };
+            baselines::factor_qr(a, threads)
+        }, else => f64::NAN)
+    }))
+}
+
 /// Seconds of `C <- C - A B` by "meshsolve", "faer" or "faer alone", packing included; None where
 /// meshsolve has no kernel for it. C (m x n), A (m x k) and B (k x n) are column-major at three
 /// addresses, with `ld` elements between columns.
@@ -155,6 +177,7 @@ fn meshsolve_bench(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(update_flops, m)?)?;
     m.add_function(wrap_pyfunction!(copy_seconds, m)?)?;
     m.add_function(wrap_pyfunction!(faer_solve, m)?)?;
+    m.add_function(wrap_pyfunction!(faer_qr, m)?)?;
     m.add_function(wrap_pyfunction!(multiply, m)?)?;
     cuda::add_to(m)
 }

@@ -75,7 +75,7 @@ impl<T: Scalar, W: Worker<T>> Performs<T, W> for Native {
             Stage::TriangleNorm => qr::norm(job, worker),
             Stage::TriangleCondition => qr::condition(job, worker),
             Stage::Triangle => tsqr::triangle_of_a(job, worker),
-            Stage::FormRows => tsqr::form_rows(job, worker),
+            Stage::FormRows | Stage::FormReflectors => tsqr::form_rows(job, worker),
             Stage::LeastSquares => tsqr::least_squares(job, worker),
         }
     }

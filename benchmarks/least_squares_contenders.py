@@ -1,0 +1,154 @@
+"""The contenders of least_squares.py: programs for one matrix, with their answers."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+import measures
+import meshsolve as ms
+import scalapack
+from meshsolve import _core
+
+
+class Contender(NamedTuple):
+    """One way to the answer.
+
+    Attributes:
+      what: its name.
+      call: makes the answer: x, or the sizes of R's diagonal. None if that is of another matrix.
+      temporary: what it needs besides A, b and its results as a share of A; None if not known.
+      parts: how often it counts the operations: 2 for Q and R.
+      timed: makes the answer and gives its own seconds, if others would count with the call.
+      end: gives the columns of its libraries, if these are not in this process.
+    """
+
+    what: str
+    call: Callable[[], Any] | None
+    temporary: float | None = None
+    parts: int = 1
+    timed: Callable[[], float] | None = None
+    end: Callable[[], tuple[str, str]] | None = None
+
+    def seconds(self) -> float:
+        """The seconds of one call."""
+        if self.timed is not None:
+            return self.timed()
+        start = time.perf_counter()
+        jax.block_until_ready(self.call())
+        return time.perf_counter() - start
+
+
+def is_by_rows(m: int, n: int) -> bool:
+    """Whether a matrix of QR is taken by rows."""
+    return m >= 8 * n
+
+
+def _compiled(function, arrays, size: int, devices: int):
+    """The program of a function, and what it needs besides its operands and results as a share of
+    A, whose size is given in bytes.
+    """
+    program = jax.jit(function).lower(*arrays).compile()
+    share = program.memory_analysis().temp_size_in_bytes / size * devices
+    return lambda: program(*arrays), share
+
+
+def of_least_squares(m: int, n: int, devices: int) -> Iterator[Contender]:
+    """The contenders for x."""
+    side = np.random.default_rng(3)
+    a, b = side.standard_normal((m, n)), side.standard_normal(m)
+    mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
+    by_rows = NamedSharding(mesh, PartitionSpec("x"))
+    shards = jax.device_put(a, by_rows), jax.device_put(b, by_rows)
+    one = jax.device_put(a, jax.devices()[0]), jax.device_put(b, jax.devices()[0])
+
+    def by_qr(a, b):
+        q, r = jnp.linalg.qr(a)
+        return jax.scipy.linalg.solve_triangular(r, q.T @ b)
+
+    run, share = _compiled(lambda a, b: ms.lstsq(a, b).x, shards, a.nbytes, devices)
+    jax.block_until_ready(run())
+    scratch = ms.last_call()["scratch_bytes"] / a.nbytes
+    yield Contender("meshsolve", run, share + scratch)
+    yield Contender("jnp qr", *_compiled(by_qr, shards, a.nbytes, devices))
+    yield Contender("jnp qr, one device", *_compiled(by_qr, one, a.nbytes, 1))
+    (gels,) = scipy.linalg.get_lapack_funcs(("gels",), (a,))
+    work = int(scipy.linalg.lapack.dgels_lwork(m, n, 1)[0])
+    columns = np.asfortranarray(a)
+    yield Contender("SciPy gels", lambda: gels(columns, b[:, None], lwork=work)[1][:n, 0])
+    yield from _of_scalapack("pdgels", "lstsq", m, n, devices)
+
+
+def of_qr(m: int, n: int, devices: int) -> Iterator[Contender]:
+    """The contenders for R, or Q and R."""
+    a = np.random.default_rng(3).standard_normal((m, n))
+    mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
+    by_rows = is_by_rows(m, n)
+    spec = PartitionSpec("x", None) if by_rows else PartitionSpec(None, "x")
+    shards = (jax.device_put(a, NamedSharding(mesh, spec)),)
+    one = (jax.device_put(a, jax.devices()[0]),)
+    size = lambda r: jnp.abs(jnp.diagonal(r))  # noqa: E731
+
+    def of_r(a):
+        factor = ms.qr(a, "r" if by_rows else "raw")
+        return size(factor if by_rows else factor.work), factor
+
+    cases = (
+        ("meshsolve R", of_r, shards, 1),
+        ("meshsolve", lambda a: (size((both := ms.qr(a)).R), both), shards, 2),
+        ("jnp", lambda a: (size((both := jnp.linalg.qr(a)).R), both), shards, 2),
+        ("jnp, one device", lambda a: (size((both := jnp.linalg.qr(a)).R), both), one, 2),
+    )
+    for what, function, arrays, parts in cases:
+        run, share = _compiled(function, arrays, a.nbytes, devices if arrays is shards else 1)
+        if what.startswith("meshsolve"):
+            jax.block_until_ready(run())
+            share += ms.last_call()["scratch_bytes"] / a.nbytes
+        yield Contender(what, run, share, parts)
+    (geqrf,) = scipy.linalg.get_lapack_funcs(("geqrf",), (a,))
+    work = int(scipy.linalg.lapack.dgeqrf_lwork(m, n)[0])
+    columns = np.asfortranarray(a)
+    yield Contender("SciPy R", lambda: (np.abs(np.diag(geqrf(columns, lwork=work)[0])), ()))
+    yield _of_faer(a)
+    yield from _of_scalapack("pdgeqrf R", "qr", m, n, devices)
+
+
+def _of_faer(a) -> Contender:
+    """faer's QR in the memory of a copy of A, which is made before."""
+    (m, n), held = a.shape, np.empty(a.shape, order="F")
+
+    def timed() -> float:
+        held[:] = a
+        return measures.faer_qr("float64", m, n, held.ctypes.data, _core.threads())
+
+    def call():
+        timed()
+        return np.abs(np.diag(held))
+
+    return Contender("faer R", call, timed=timed)
+
+
+def _of_scalapack(what: str, task: str, m: int, n: int, devices: int) -> Iterator[Contender]:
+    """ScaLAPACK's, as separate processes, with the better one of two widths of blocks."""
+
+    def start(nb: int) -> scalapack.Program:
+        return scalapack.Program("ScaLAPACK", "qr", (task, m, n, nb), devices)
+
+    def tried(nb: int) -> float:
+        program = start(nb)
+        found = [program.solve() for _ in range(2)]
+        program.end()
+        assert max(one.ratio for one in found) < 10, "an answer"
+        return min(one.whole for one in found)
+
+    try:
+        program = start(min((32, 64), key=tried))
+    except scalapack.Unavailable:
+        return
+    timed = lambda: program.solve().whole  # noqa: E731
+    yield Contender(f"ScaLAPACK {what}", None, timed=timed, end=program.end)
