@@ -10,6 +10,7 @@ Relative errors in float64, for monomials at 2000 random places; the reference i
 | jvp | `jax.jvp` of `lstsq` with respect to b, a smooth tangent |
 | semi-normal | the same by R^-1 R^-H A^T b alone, without the step of refinement |
 | grad | `jax.grad` with respect to b, for a smooth cotangent of A x |
+| wide jvp, wide grad | the same of the wide A^T, for a tangent A^T y and a cotangent, both smooth |
 """
 
 import csv
@@ -19,7 +20,7 @@ import numpy as np
 
 import environment
 
-COLUMNS = ("columns", "condition", "lstsq", "jvp", "semi-normal", "grad")
+COLUMNS = ("columns", "condition", "lstsq", "jvp", "semi-normal", "grad", "wide jvp", "wide grad")
 
 
 def main() -> None:
@@ -45,6 +46,9 @@ def main() -> None:
         def solution(b, a=a):
             return ms.lstsq(a, b).x
 
+        def of_wide(c, a=a):
+            return ms.lstsq(a.T, c).x
+
         triangle = ms.qr(a, "r")
         half = solve_triangular(triangle, a.T @ change, trans=1)
         found = {
@@ -52,6 +56,14 @@ def main() -> None:
             "jvp": (jax.jvp(solution, (jnp.asarray(b),), (jnp.asarray(change),))[1], x),
             "semi-normal": (solve_triangular(triangle, half), x),
             "grad": (jax.vjp(solution, jnp.asarray(b))[1](a.T @ cotangent)[0], gradient),
+            "wide jvp": (
+                jax.jvp(of_wide, (jnp.asarray(a.T @ b),), (jnp.asarray(a.T @ change),))[1],
+                q @ (q.T @ change.astype(np.longdouble)),
+            ),
+            "wide grad": (
+                jax.vjp(of_wide, jnp.asarray(a.T @ b))[1](jnp.asarray(change))[0],
+                x,
+            ),
         }
         errors = {what: f"{error(*pair):.1e}" for what, pair in found.items()}
         table.writerow({"columns": n, "condition": f"{np.linalg.cond(a):.1e}"} | errors)

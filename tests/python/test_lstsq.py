@@ -159,6 +159,10 @@ def test_derivatives_do_not_square_the_condition_number():
     expected = ms.lstsq(a, db).x  # as x is linear in b
     assert np.linalg.cond(a) > 1e6
     assert np.linalg.norm(found - expected) <= 1e-8 * np.linalg.norm(expected)
+    # The transpose of the solution of least norm is least squares.
+    wide = put(mesh_of(range(2)), a.T, "x", None)
+    found = jax.vjp(lambda c: ms.lstsq(wide, c).x, a.T @ b)[1](jnp.asarray(db))[0]
+    assert np.linalg.norm(found - expected) <= 1e-8 * np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize("kind", ["auto", "explicit"])

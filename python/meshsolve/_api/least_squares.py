@@ -61,9 +61,9 @@ def lstsq(
     comes from a QR factorisation of A^H, a copy. An A by rows lies as it has to for that.
 
     Derivatives of x and of the residuals are of every order, in both modes, from the one R. A
-    gradient is sharded as A. They use R alone (semi-normal equations, and a step of refinement if A
-    is tall), and are about as accurate as x (docs/least-squares.md). Under ``jax.vmap`` right-hand
-    sides become columns of one call; matrices are reduced one after another.
+    gradient is sharded as A. They use R alone (semi-normal equations, and a step of refinement),
+    and are about as accurate as x (docs/least-squares.md). Under ``jax.vmap`` right-hand sides
+    become columns of one call; matrices are reduced one after another.
 
     Args:
       a: [m, n] in any sharding, or a batch [..., m, n]; float32, float64, complex64 or complex128.
