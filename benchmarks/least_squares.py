@@ -1,5 +1,5 @@
-"""Least squares with a tall matrix by rows, or QR, by turns: a CSV line for each contender and
-shape.
+"""Least squares with a tall matrix by rows, QR, or eigenvalues, by turns: a CSV line for each
+contender and shape.
 
 Run: python benchmarks/least_squares.py [--task lstsq] [--devices 2] [--shapes MxN,...] [--turns 5]
 
@@ -21,14 +21,21 @@ Run: python benchmarks/least_squares.py [--task lstsq] [--devices 2] [--shapes M
 | faer R | its R and reflectors, on all threads, in the memory of A |
 | ScaLAPACK pdgeqrf R | as `pdgels` |
 
-| what, of both | meaning |
+| what, of task "eigvalsh" | meaning |
+|---|---|
+| meshsolve | `eigvalsh` of an A by rows |
+| jnp | `jnp.linalg.eigvalsh` on the same shards |
+| jnp, one device | the same with all of A on one device |
+| SciPy evr, SciPy evd | LAPACK's drivers by `scipy.linalg.eigvalsh`, which copies A |
+
+| what, of all | meaning |
 |---|---|
 | product | the product kernel of updates, 4096 x 4096 in tiles of 128 |
 
 QR is of an A by columns, or by rows if it has at least 8 times as many rows as columns.
 
 A turn calls each contender once. `gflops` counts 2 m n^2 - 2 n^3 / 3 operations, and as many again
-for Q.
+for Q. Of eigenvalues it counts 4 n^3 / 3.
 Peak, libraries and `disturbed` are as in run.py. `temporary` is what XLA's program needs besides A,
 b and the results, on all devices, as a share of A; for meshsolve its scratch, too.
 """
@@ -53,7 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--task", choices=("lstsq", "qr"), default="lstsq")
+    parser.add_argument("--task", choices=("lstsq", "qr", "eigvalsh"), default="lstsq")
     parser.add_argument("--devices", type=int, default=2)
     parser.add_argument("--shapes")
     parser.add_argument("--turns", type=int, default=5)
@@ -64,7 +71,7 @@ def main() -> None:
     import measures
     from commit import commit
     from figures import of_peak, peak_rate
-    from least_squares_contenders import of_least_squares, of_qr
+    from least_squares_contenders import of_eigvalsh, of_least_squares, of_qr
     from libraries import columns, of_this_process
     from meshsolve import _core
 
@@ -75,6 +82,7 @@ def main() -> None:
     shapes, task = {
         "lstsq": ("1048576x64,32768x1024", of_least_squares),
         "qr": ("4096x4096,32768x1024,1048576x64", of_qr),
+        "eigvalsh": ("2048x2048,4096x4096", of_eigvalsh),
     }[options.task]
     for m, n in (map(int, shape.split("x")) for shape in (options.shapes or shapes).split(",")):
         contenders = list(task(m, n, options.devices))

@@ -118,6 +118,25 @@ def of_qr(m: int, n: int, devices: int) -> Iterator[Contender]:
     yield from _of_scalapack("pdgeqrf R", "qr", m, n, devices)
 
 
+def of_eigvalsh(m: int, n: int, devices: int) -> Iterator[Contender]:
+    """The contenders for eigenvalues."""
+    if m != n:
+        raise SystemExit(f"--shapes: expected square matrices, got {m}x{n}")
+    a = np.random.default_rng(3).standard_normal((n, n))
+    a = (a + a.T) / 2
+    mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
+    shards = (jax.device_put(a, NamedSharding(mesh, PartitionSpec("x", None))),)
+    one = (jax.device_put(a, jax.devices()[0]),)
+    run, share = _compiled(ms.eigvalsh, shards, a.nbytes, devices)
+    jax.block_until_ready(run())
+    yield Contender("meshsolve", run, share + ms.last_call()["scratch_bytes"] / a.nbytes)
+    yield Contender("jnp", *_compiled(jnp.linalg.eigvalsh, shards, a.nbytes, devices))
+    yield Contender("jnp, one device", *_compiled(jnp.linalg.eigvalsh, one, a.nbytes, 1))
+    for driver in ("evr", "evd"):
+        values = lambda driver=driver: scipy.linalg.eigvalsh(a, driver=driver)  # noqa: E731
+        yield Contender(f"SciPy {driver}", values)
+
+
 def _of_faer(a) -> Contender:
     """faer's QR in the memory of a copy of A, which is made before."""
     (m, n), held = a.shape, np.empty(a.shape, order="F")

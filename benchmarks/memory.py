@@ -10,11 +10,12 @@ and as many devices each, take one process, and unused memory goes back to the s
 "other_bytes" is the memory of the process before a case, in addition to A and b. `--what` names the
 call. meshsolve is one solve; factor is cho_factor, or lu_factor with `--assume gen`, and ten
 solves. refine is a solve by a factor in half the precision. inv is meshsolve.inv, lu-inv the
-inverse of a factor, which is kept. grad is the gradient of a solution's square with respect to A
-and b, logdet that of log |det A|. jnp is jax.scipy.linalg's factorisation and solve on the same
-shards. transpose is meshsolve.transpose_inplace of an n x columns array, jnp.transpose the same by
-XLA, donated. With storage "padded" A is on one device and n - 1 is solved: its sharded copy is 1.
-"two ways" is a matrix in blocks: half of the devices share its rows, and half its columns.
+inverse of a factor, which is kept, eigvalsh meshsolve.eigvalsh. grad is the gradient of a
+solution's square with respect to A and b, logdet that of log |det A|. jnp is jax.scipy.linalg's
+factorisation and solve on the same shards. transpose is meshsolve.transpose_inplace of an n x
+columns array, jnp.transpose the same by XLA, donated. With storage "padded" A is on one device and
+n - 1 is solved: its sharded copy is 1. "two ways" is a matrix in blocks: half of the devices share
+its rows, and half its columns.
 
 On CPU devices it is the resident memory of the process. On CUDA devices it is the peak of JAX's
 allocator, summed over devices. That peak is of the whole process: one case at a time.
@@ -36,6 +37,7 @@ _WHATS = (
     "factor",
     "refine",
     "inv",
+    "eigvalsh",
     "lu-inv",
     "grad",
     "logdet",
@@ -238,6 +240,9 @@ def _solver(options, mesh):
     def inv(a, b):
         return ms.inv(a, not keep, assume_a=options.assume, lower=lower, mesh=mesh)
 
+    def eigvalsh(a, b):
+        return ms.eigvalsh(a, overwrite_a=not keep, mesh=mesh)
+
     def lu_inv(a, b):
         return ms.lu_factor(a, not keep, mesh=mesh).inv()
 
@@ -253,7 +258,7 @@ def _solver(options, mesh):
         return jax.jit(jax.grad(function, (0, 1)))
 
     solvers = {"jnp": jnp, "factor": factor, "inv": inv, "lu-inv": lu_inv}
-    solvers |= {"grad": grad, "logdet": logdet}
+    solvers |= {"grad": grad, "logdet": logdet, "eigvalsh": eigvalsh}
     return solvers.get(options.what, solve)
 
 

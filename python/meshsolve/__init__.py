@@ -33,6 +33,7 @@ from meshsolve._api.calls import (
     timeout,
 )
 from meshsolve._api.cholesky import CholeskyFactor, cho_factor, cho_solve, cholesky, logdet
+from meshsolve._api.eigen import eigvalsh
 from meshsolve._api.elsewhere import absent
 from meshsolve._api.inverse import inv, trace_solve
 from meshsolve._api.least_squares import LeastSquares, lstsq
@@ -63,6 +64,7 @@ __all__ = [
     "cho_solve",
     "cholesky",
     "det",
+    "eigvalsh",
     "ffi_target",
     "float64_math",
     "inv",

@@ -2,6 +2,7 @@
 
 pub mod cholesky;
 pub mod condition;
+pub mod eigen;
 pub mod lu;
 pub mod mirror;
 pub mod norm;

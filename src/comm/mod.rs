@@ -161,6 +161,8 @@ pub enum Signal {
     Solved,
     /// Barriers of a group.
     Barriers,
+    /// Steps of sweeps through a band.
+    Sweeps,
 }
 
 /// A worker has stopped the call. Return without touching the data further.

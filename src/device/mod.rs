@@ -2,13 +2,16 @@
 //! ([`Worker`]). The algorithms in `algorithms` see only these two traits and
 //! [`Comm`](crate::comm::Comm).
 
+mod band;
 pub mod cpu;
 pub mod cuda;
 pub mod memory;
+mod pair;
 pub mod reflectors;
 pub mod squares;
 mod worker;
 
+pub use band::{Band, Tridiagonal};
 pub use reflectors::Reflectors;
 pub use squares::Squares;
 pub use worker::Worker;
@@ -146,6 +149,15 @@ pub trait Device<T: Scalar> {
         Self: Sized,
     {
         targets.iter().for_each(|&c| reflectors::apply(self, by, op, c, room));
+    }
+    /// `C <- C - V X_j^H - X V_j^H` for each (j, C) of `targets`, ascending: lower tile columns of a
+    /// Hermitian matrix. V and X are there from row j on, and V_j and X_j are as many of those rows as
+    /// C has columns. `room` is for one of these at least.
+    fn subtract_pair(&mut self, pair: [Cells<T>; 2], targets: &[(usize, Cells<T>)], room: Cells<T>)
+    where
+        Self: Sized,
+    {
+        pair::subtract(self, pair, targets, room);
     }
     /// Writes ones on the diagonal of a square block and zeros above it.
     fn make_unit_lower(&mut self, a: Cells<T>);

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bytemuck::Pod;
 
-use super::Device;
+use super::{Band, Device, Tridiagonal};
 use crate::comm::{Comm, Step};
 use crate::layout::TileColumn;
 use crate::matrix::Cells;
@@ -42,6 +42,9 @@ pub trait Worker<T: Scalar>: Device<T> + Comm {
     ) -> Step
     where
         T: 'c;
+    /// This worker's part of reducing a band matrix, which the first worker reaches, to a tridiagonal
+    /// one. That worker gets it. All workers meet before.
+    fn tridiagonal(&mut self, band: Band<T>) -> Step<Option<Tridiagonal>>;
     /// The cost of a group's barrier, in multiplications that a worker does in the same time.
     fn group_barrier_cost(&self) -> f64;
     /// Does `work`, for a panel or none, as a span of the trace if there is one. Spans within it are

@@ -41,6 +41,10 @@ impl<'a, T> Remote<'a, T> {
         Remote(self.0.matrix_rows(rows))
     }
 
+    pub fn row_range(&self, rows: Range<usize>) -> Self {
+        Remote(self.0.row_range(rows))
+    }
+
     /// The elements where they are, for communicators and engines, which reach them.
     pub(crate) fn cells(self) -> Cells<'a, T> {
         self.0

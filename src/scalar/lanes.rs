@@ -22,13 +22,15 @@ pub trait Lanes: bytemuck::Pod + Send + Sync {
         b: Self::Vector<S>,
         c: Self::Vector<S>,
     ) -> Self::Vector<S>;
+    /// The sum of all lanes.
+    fn sum<S: Simd>(simd: S, a: Self::Vector<S>) -> Self;
     /// i times the complex numbers of which the lanes are the parts.
     fn turn<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
 }
 
 macro_rules! lanes {
-    ($real:ty, $vector:ident, $complex:ident, $splat:ident, $add:ident, $mul_add:ident, $swap:ident,
-     $neg:ident, $conj:ident) => {
+    ($real:ty, $vector:ident, $complex:ident, $splat:ident, $add:ident, $mul_add:ident, $sum:ident,
+     $swap:ident, $neg:ident, $conj:ident) => {
         impl Lanes for $real {
             type Vector<S: Simd> = S::$vector;
 
@@ -57,6 +59,11 @@ macro_rules! lanes {
             }
 
             #[inline(always)]
+            fn sum<S: Simd>(simd: S, a: S::$vector) -> Self {
+                simd.$sum(a)
+            }
+
+            #[inline(always)]
             fn turn<S: Simd>(simd: S, a: S::$vector) -> S::$vector {
                 // Re and Im change places; -(Im, Re), conjugated, is (-Im, Re).
                 let swapped = simd.$swap(pulp::cast::<S::$vector, S::$complex>(a));
@@ -65,5 +72,27 @@ macro_rules! lanes {
         }
     };
 }
-lanes!(f32, f32s, c32s, splat_f32s, add_f32s, mul_add_e_f32s, swap_re_im_c32s, neg_c32s, conj_c32s);
-lanes!(f64, f64s, c64s, splat_f64s, add_f64s, mul_add_e_f64s, swap_re_im_c64s, neg_c64s, conj_c64s);
+lanes!(
+    f32,
+    f32s,
+    c32s,
+    splat_f32s,
+    add_f32s,
+    mul_add_e_f32s,
+    reduce_sum_f32s,
+    swap_re_im_c32s,
+    neg_c32s,
+    conj_c32s
+);
+lanes!(
+    f64,
+    f64s,
+    c64s,
+    splat_f64s,
+    add_f64s,
+    mul_add_e_f64s,
+    reduce_sum_f64s,
+    swap_re_im_c64s,
+    neg_c64s,
+    conj_c64s
+);

@@ -57,6 +57,8 @@ FOREIGN = {
     "ShardingTypeError",
     "NN",
     "T_A",
+    "UPLO",
+    "eigvals_only",
     "jax_remove_custom_partitioning_ptr_from_cache_key",
     "least_squares",
     "mmap_mode",

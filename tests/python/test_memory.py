@@ -73,6 +73,7 @@ DONATED = {
     "inverse by columns": Case("--what inv --storage columns --assume gen", scratch=8 * MIB),
     "inverse, column-major": Case("--what inv --storage column-major", scratch=8 * MIB),
     "inverse of a factor, which is kept": Case("--what lu-inv --assume gen", 1, scratch=12 * MIB),
+    "eigenvalues by rows": Case("--what eigvalsh --storage rows", scratch=12 * MIB),
     # Distributed to the devices, and also donated.
     "many right-hand sides": Case("--rhs 2048", scratch=3 * MIB),
 }

@@ -1,4 +1,4 @@
-"""plan of matrices that are not square: what it says of lstsq and qr, and their scratch."""
+"""plan of what is not a solve: lstsq and qr of matrices that are not square, eigvalsh."""
 
 import jax
 import numpy as np
@@ -85,3 +85,18 @@ def test_what_lstsq_and_qr_do_not_take(options, got):
     expected = rf"plan: a: expected a square matrix, .* got shape \(4, 3\) and {got}; leave it out"
     with pytest.raises(ValueError, match=expected):
         ms.plan(np.ones((4, 3)), **options)
+
+
+def test_what_eigvalsh_needs():
+    """Of the triangle that is not that of the solver's columns it tells that it is mirrored."""
+    a = put(mesh_of(range(4)), np.eye(512), "x", None)
+    mirrored = "the lower triangle is mirrored in place"
+    for lower, moves in ((True, [mirrored]), (False, [])):
+        report = ms.plan(a, None, lower, eigenvalues=True, overwrite_a=True)
+        assert report.moves == moves and report.widths == [(64, 8)]
+        ms.eigvalsh(a, lower=lower).block_until_ready()
+        assert report.scratch_bytes == ms.last_call()["scratch_bytes"]
+    with pytest.raises(ValueError, match="eigenvalues: expected A alone, as eigvalsh takes it"):
+        ms.plan(a, np.ones(512), eigenvalues=True)
+    with pytest.raises(ValueError, match="inverse: expected False with eigenvalues, got True"):
+        ms.plan(a, inverse=True, eigenvalues=True)

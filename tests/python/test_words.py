@@ -29,6 +29,8 @@ OF_REGISTERS = (
     "src/scalar/*",
     "src/device/cpu/product/*",
     "src/device/cpu/reflect/*",
+    "src/device/cpu/chase/*",
+    "src/device/cpu/vectors.rs",
     "benchmarks/native/src/cpu/peak.rs",
     "tests/kernels/emulate.*",
     "tests/suite/transpose_skinny.rs",

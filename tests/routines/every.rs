@@ -37,6 +37,7 @@ impl<T: Scalar> Array<T> {
             Kind::Aligned => Array::OfA(vec![T::NAN; n * RHS / ranks]),
             Kind::Triangle => Array::OfA(vec![T::NAN; n * n]),
             Kind::Residuals => Array::Reals(vec![T::NAN; RHS]),
+            Kind::Eigenvalues => Array::Reals(vec![T::NAN; n]),
             Kind::Value => Array::OfA(vec![T::NAN]),
             Kind::Upper => Array::OfA(vec![T::NAN; n * n / ranks]),
             Kind::Coefficients => Array::OfA(vec![T::NAN; n]),
@@ -65,7 +66,7 @@ impl<T: Scalar> Array<T> {
             Array::Ints(x) if kind == Kind::Info => int_scalar(&mut x[0]),
             Array::Ints(x) => int_vector(x),
             Array::Real(x) => real_scalar::<T>(x),
-            Array::Reals(x) => at(x.as_mut_ptr(), T::DTYPE.real(), &[RHS]),
+            Array::Reals(x) => at(x.as_mut_ptr(), T::DTYPE.real(), &[x.len()]),
         }
     }
 

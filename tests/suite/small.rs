@@ -4,10 +4,12 @@
 use crate::common::workers::{each, element, matrix, on_workers, shards, shared};
 use crate::common::{lu::rebuilt, positive_definite, random, ratio};
 use faer::Mat;
+use meshsolve::algorithms::eigen::{Extent, Leading, Scratch, eigenvalues, reduce_to_band};
 use meshsolve::algorithms::triangular::Triangular;
 use meshsolve::algorithms::{cholesky, lu, norm};
 use meshsolve::comm::{Comm, Communicator, Sharing};
 
+use meshsolve::device::Worker;
 use meshsolve::device::cpu::CpuWorker;
 use meshsolve::layout::{Distribution, Mapping};
 use meshsolve::matrix::{Cells, DistMatrix};
@@ -53,6 +55,33 @@ fn lu_by_panels_that_workers_share() {
     let rows = Cells::of(&mut pivots);
     let factor = after(&a, |worker, a| lu::factor(worker, a, &shared(worker, rows)).unwrap());
     assert!(ratio(&rebuilt(&factor, &pivots), &a) < 3.0);
+}
+
+#[test]
+fn a_band_and_its_sweeps() {
+    let a = positive_definite::<f64>(N, 1);
+    let of = Extent { n: N, widest: 2, workers: 2, is_rank: false };
+    let [once, own] = of.elements();
+    let (mut memory, mut each_memory) = (vec![0.0; once], vec![0.0; 2 * own]);
+    let (block, all) = (Cells::of(&mut memory), Cells::of(&mut each_memory));
+    let blocks = [0, own].map(|first| all.sub(first, 0, own, 1));
+    let found = std::sync::Mutex::new(None);
+    after(&a, |worker, a| {
+        let scratch = Scratch::new(of, shared(worker, block), each(worker, &blocks));
+        let leading = Leading::new(a, N);
+        leading.complete_diagonal(worker);
+        reduce_to_band(worker, &leading, &scratch).unwrap();
+        if let Some(tridiagonal) = worker.tridiagonal(scratch.band(N)).unwrap() {
+            *found.lock().unwrap() = Some(tridiagonal);
+        }
+    });
+    let mut found = found.into_inner().unwrap().expect("the first worker has it");
+    assert_eq!(eigenvalues(&mut found.diagonal, &mut found.below), 0);
+    let sum = |power: i32| found.diagonal.iter().map(|x| x.powi(power)).sum::<f64>();
+    let trace = (0..N).map(|i| a[(i, i)]).sum::<f64>();
+    let squares = a.norm_l2().powi(2);
+    assert!((sum(1) / trace - 1.0).abs() < 1e-14, "{} {trace}", sum(1));
+    assert!((sum(2) / squares - 1.0).abs() < 1e-14, "{} {squares}", sum(2));
 }
 
 #[test]

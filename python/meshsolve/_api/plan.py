@@ -44,8 +44,8 @@ class Described(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A report on ``solve``, ``cho_factor``, ``lu_factor`` or ``inv`` beforehand, or on ``lstsq``
-    or ``qr`` of an A that is not square; ``str(plan)`` is its text.
+    """A report on ``solve``, ``cho_factor``, ``lu_factor``, ``inv`` or ``eigvalsh`` beforehand, or
+    on ``lstsq`` or ``qr`` of an A that is not square; ``str(plan)`` is its text.
 
     Layouts are written ``shape:stride`` as in CuTe: coordinate (i, j) is at i and j times the
     strides, in elements.
@@ -114,8 +114,7 @@ class Plan:
         lines = {
             "matrix": f"{order}, {self.dtype}, {_log.devices(self.devices, self.visible)}, "
             f"{self.storage}",
-            "shard": f"{self.shard}, {'factored' if self.widths else 'reduced'} as "
-            f"B = {self.solves}: {self.solver_shard}",
+            "shard": f"{self.shard}, used as B = {self.solves}: {self.solver_shard}",
             "distribution": f"block {self.block or '(uneven tiles)'}; block-cyclic "
             f"{self.block_cyclic or f'tiles {self.tiler}'}",
             "tiles": f"{tiles} columns, {self.workers} worker(s)",
@@ -140,6 +139,7 @@ def plan(
     overwrite_b: bool = False,
     refine: bool = False,
     inverse: bool = False,
+    eigenvalues: bool = False,
     mesh: Mesh | None = None,
 ) -> Plan:
     """Print what ``solve(a, b, ...)`` will do, and return it; nothing is computed or moved.
@@ -158,6 +158,7 @@ def plan(
       overwrite_b: whether B will be donated.
       refine: as in ``solve``.
       inverse: report on ``inv(a)`` instead, which has no b.
+      eigenvalues: report on ``eigvalsh(a, lower=lower)`` instead, which has no b.
       mesh: as in ``solve``.
 
     Returns:
@@ -177,13 +178,11 @@ def plan(
     """
     matrix, sides = _described(a, b)
     if matrix.shape[0] == matrix.shape[1]:
-        task = _task(
-            matrix, sides, lower, assume_a, overwrite_a, overwrite_b, refine, inverse, mesh
-        )
-        report = Plan(**_fields(task))
+        owned = (overwrite_a, overwrite_b, refine, inverse, eigenvalues, mesh)
+        report = Plan(**_fields(_task(matrix, sides, lower, assume_a, *owned)))
     else:
-        others = {"inverse": inverse, "refine": refine, "lower": lower, "overwrite_b": overwrite_b}
-        others |= {f"assume_a={assume_a!r}": assume_a != "gen"}
+        others = {"inverse": inverse, "eigenvalues": eigenvalues, "refine": refine, "lower": lower}
+        others |= {"overwrite_b": overwrite_b, f"assume_a={assume_a!r}": assume_a != "gen"}
         others |= {"overwrite_a": overwrite_a and sides is not None}
         refused = [name for name, is_on in others.items() if is_on]
         report = Plan(**rectangle.fields(matrix, sides, overwrite_a, mesh, refused))
@@ -246,6 +245,7 @@ class _Task(NamedTuple):
     overwrite_b: bool
     refine: bool
     inverse: bool
+    eigenvalues: bool
     mesh: Mesh | None
 
     @property
@@ -282,18 +282,20 @@ class _Layout(NamedTuple):
         return self.at.world if self.at else 1
 
 
-def _task(a, b, lower, assume_a, overwrite_a, overwrite_b, refine, inverse, mesh) -> _Task:
+def _task(
+    a, b, lower, assume_a, overwrite_a, overwrite_b, refine, inverse, eigenvalues, mesh
+) -> _Task:
     n = check_square("plan", a)
     if b is not None:
         check_rhs("plan", b, n)
-    _check_task(b is not None, refine, inverse)
+    _check_task(b is not None, refine, {"inverse": inverse, "eigenvalues": eigenvalues})
     structure = structure_of("plan", assume_a)
     dtype = common_dtype("plan", "a and b", a, *([] if b is None else [b]))
     if refine:
         refinement.check_dtype(dtype)
     padding.check_mesh("plan", mesh)
     padding.expect_mesh_of_rows("plan", a, mesh)
-    owned = (overwrite_a, overwrite_b, refine, inverse, mesh)
+    owned = (overwrite_a, overwrite_b, refine, inverse, eigenvalues, mesh)
     return _Task(a, b, n, dtype, structure, lower, *owned)
 
 
@@ -336,7 +338,9 @@ def _of_library(task: _Task, layout: _Layout) -> tuple[dict[str, Any], int]:
         rest = (family + "trs", task.lower_dtype), ("residual", task.dtype)
         others = [plan_of(*call) for call in (*rest, (family + "sv", task.dtype))]
         return core, max(report["scratch_bytes"] for report in (core, *others))
-    if task.inverse:
+    if task.eigenvalues:
+        routine = "eigenvalues"
+    elif task.inverse:
         routine = "cholesky_inverse" if definite else "lu_inverse"
     else:
         routine = family + ("trf" if task.b is None else "sv")
@@ -399,12 +403,15 @@ def _visible(sharding, mesh: Mesh | None) -> int:
     return jax.local_device_count(next(iter(devices)).platform)
 
 
-def _check_task(has_b: bool, refine: bool, inverse: bool) -> None:
-    if inverse and (has_b or refine):
+def _check_task(has_b: bool, refine: bool, alone: dict[str, bool]) -> None:
+    asked = [name for name, is_on in alone.items() if is_on]
+    if len(asked) > 1:
+        raise mistake("plan", asked[0], f"False with {asked[1]}", "True", "ask for each by itself")
+    if asked and (has_b or refine):
+        function = {"inverse": "inv", "eigenvalues": "eigvalsh"}[asked[0]]
         got = "right-hand sides" if has_b else "refine=True"
-        raise mistake(
-            "plan", "inverse", "A alone, as inv takes it", got, "leave them out, or inverse"
-        )
+        expected, remedy = f"A alone, as {function} takes it", f"leave them out, or {asked[0]}"
+        raise mistake("plan", asked[0], expected, got, remedy)
     if refine and not has_b:
         remedy = "give b; factors are not refined"
         raise mistake("plan", "refine", "right-hand sides to solve for", "none", remedy)

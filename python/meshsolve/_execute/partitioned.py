@@ -86,7 +86,7 @@ def _partitioned(op: Operation, batch: Batch):
     # One letter for each dimension: a factor is distributed as its matrix, a solution as its b.
     letters = {"matrix": "i j", "factor": "i j", "held": "i j", "rhs": "m k", "pivots": "p"}
     letters |= {"aligned": "i k", "solution": "j k", "residuals": "k", "triangle": "j l"}
-    letters |= {"upper": "u j", "coefficients": "c"}
+    letters |= {"upper": "u j", "coefficients": "c", "eigenvalues": "w"}
     if op.any_shape and "factor" in (*op.operands, *op.results):
         # The factor is the transpose.
         letters |= {"factor": "j i"} if op.storage != "column-major" else {}

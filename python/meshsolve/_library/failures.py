@@ -47,6 +47,8 @@ def check(op: Operation, results) -> None:
             got += " positive definite"
         elif op.family in ("qr", "tsqr"):
             kind, got = "full-rank", f"column {info} depends on those before it, or is not finite"
+        elif op.family == "eigen":
+            kind, got = "finite", "eigenvalues are not found: an entry is not finite"
         else:
             part = "diagonal entry" if op.family == "triangular" else "pivot"
             kind, got = "nonsingular", f"{part} {info} is zero or not finite"

@@ -209,8 +209,9 @@ class Operation(NamedTuple):
 
     @property
     def drops_factor(self) -> bool:
-        """Whether a solve makes a factor that is of no use to the caller."""
-        return self.operands == ("matrix", "rhs") and "factor" in self.results
+        """Whether a routine makes a factor that is of no use to the caller."""
+        is_of_no_use = self.operands == ("matrix", "rhs") or "eigenvalues" in self.results
+        return is_of_no_use and "factor" in self.results
 
     @property
     def taken(self) -> dict[int, int]:

@@ -14,6 +14,7 @@ class Array(NamedTuple):
         "info", "real" (a real scalar) or "value" (a scalar of A's dtype). Of least squares
         "aligned" (right-hand sides by rows, as A), "solution", "residuals" and "triangle". Of QR
         "upper" (R by columns) and "coefficients" (of the reflectors). "ridge" is a real scalar.
+        "eigenvalues" are those of A.
       elements: "a" (those of A), "real" (real ones in A's precision) or "int32".
       shape: the extents, for A [m, n] and k right-hand sides.
       origin: the position of the operand that a result starts as; None if there is none.
@@ -32,8 +33,8 @@ class Routine(NamedTuple):
     Attributes:
       name: its name.
       summary: what it does.
-      family: "cholesky", "lu", "triangular", "residual", "norm", "qr", "tsqr" or
-        "transpose".
+      family: "cholesky", "lu", "triangular", "residual", "norm", "qr", "tsqr",
+        "eigen" or "transpose".
       operands, results: its arrays; the operand ``place``, which comes first, is left out.
       attributes: those that not all routines have.
       stages: what it does.

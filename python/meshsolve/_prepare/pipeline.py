@@ -222,6 +222,7 @@ def _of_nothing(op: Operation, n: int, arrays, own, by):
     zero = jnp.zeros((), jnp.finfo(a.dtype).dtype)
     made = {"matrix": a, "factor": a, "rhs": b, "value": jnp.ones((), a.dtype)}
     made |= {"pivots": jnp.zeros(0, jnp.int32), "info": jnp.int32(0), "real": zero}
+    made["eigenvalues"] = jnp.zeros(0, zero.dtype)
     if op.takes_tall:
         squares = jnp.sum((b.conj() * b).real, axis=0, keepdims=b.ndim == 1)
         made |= {"solution": jnp.zeros((a.shape[1], *b.shape[1:]), b.dtype), "residuals": squares}

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use crate::algorithms::{owned_from, with_lookahead};
 use crate::comm::{Signal, Step};
-use crate::device::{Op, Reflectors, Worker};
+use crate::device::{Device, Op, Reflectors, Worker};
 use crate::layout::{Column, GlobalRow, Partition, TileColumn};
 use crate::matrix::{Blocks, Cells, DistMatrix, Panel};
 use crate::scalar::Scalar;
@@ -188,18 +188,29 @@ fn factor_panel<T: Scalar, W: Worker<T>>(
     scratch: &Scratch<T>,
 ) {
     let rows = reflected(a.columns(), t, a.m());
-    let (k, room) = (rows.end - rows.start, scratch.ahead::<W>());
-    let columns = a.rows_of(t, rows.start..a.all_rows().end);
-    let panel = columns.sub(0, 0, columns.rows(), k);
+    let (columns, room) = (a.rows_of(t, rows.start..a.all_rows().end), scratch.ahead::<W>());
     let triangle = scratch.triangle(&rows).own();
     worker.span("geqrf panel", Some(t), |w| {
-        w.geqrf(panel, coefficients.matrix_rows(rows), triangle, room);
-        // The last panel of a wide matrix may have more columns than rows.
-        let rest = columns.sub(0, k, columns.rows(), columns.cols() - k);
-        if rest.cols() > 0 {
-            let top = room.by_columns(k, k, k);
-            let by = Reflectors::of(w, panel, triangle, top);
-            w.reflect(by, Op::Adjoint, &[rest], room.rows_from(k * k));
-        }
+        factor_columns(w, columns, coefficients.matrix_rows(rows), triangle, room);
     });
+}
+
+/// Q R of some columns, which may be more than their rows. `room` has three squares.
+pub fn factor_columns<T: Scalar>(
+    device: &mut impl Device<T>,
+    columns: Cells<T>,
+    coefficients: Cells<T>,
+    triangle: Cells<T>,
+    room: Cells<T>,
+) {
+    let k = triangle.cols();
+    let panel = columns.sub(0, 0, columns.rows(), k);
+    device.geqrf(panel, coefficients, triangle, room);
+    // The last panel of a wide matrix may have more columns than rows.
+    let rest = columns.sub(0, k, columns.rows(), columns.cols() - k);
+    if rest.cols() > 0 {
+        let top = room.by_columns(k, k, k);
+        let by = Reflectors::of(device, panel, triangle, top);
+        device.reflect(by, Op::Adjoint, &[rest], room.rows_from(k * k));
+    }
 }

@@ -8,4 +8,4 @@ pub mod thin;
 pub mod tsqr;
 
 pub use apply::{apply, form, triangles};
-pub use factor::{Scratch, elements, factor, panels};
+pub use factor::{Scratch, elements, factor, factor_columns, panels};

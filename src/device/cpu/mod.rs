@@ -3,6 +3,7 @@
 
 mod blas;
 mod candidate;
+pub mod chase;
 pub mod float_mode;
 mod getrf;
 mod norm;
@@ -13,6 +14,7 @@ mod scratch;
 mod sizes;
 mod strip;
 pub mod threads;
+mod vectors;
 mod worker;
 
 pub use scratch::Scratch;

@@ -14,7 +14,7 @@ use crate::algorithms::lu::more_elements;
 use crate::call::{Buffer, Call};
 use crate::comm::{Communicator, Sharing, Step};
 use crate::device::memory::{self, Memory};
-use crate::device::{Moduli, Worker};
+use crate::device::{Moduli, Tridiagonal, Worker};
 use crate::error::{Error, Result};
 use crate::layout::Storage;
 use crate::matrix::{Blocks, Cells, DistMatrix};
@@ -52,6 +52,11 @@ pub(super) struct Found<T> {
     pub logdet: f64,
     /// The squared norms of residuals.
     pub residuals: Vec<f64>,
+    /// The exponent of the power of two by which A has been divided, the tridiagonal matrix that it
+    /// has become, and the eigenvalues of A.
+    pub exponent: i32,
+    pub tridiagonal: Tridiagonal,
+    pub eigenvalues: Vec<f64>,
 }
 
 impl<T: Scalar> Solver<T> {
@@ -82,8 +87,16 @@ impl<T: Scalar> Solver<T> {
             Some(real_at(&*call_memory.memory, &calls[0].args[at]))
         };
         let (moduli, values) = (Moduli::default(), [T::ZERO; 2]);
-        let residuals = Vec::new();
-        let found = Found { moduli, condition: 0.0, values, logdet: f64::NAN, residuals };
+        let found = Found {
+            moduli,
+            condition: 0.0,
+            values,
+            logdet: f64::NAN,
+            residuals: Vec::new(),
+            exponent: 0,
+            tridiagonal: Tridiagonal::default(),
+            eigenvalues: Vec::new(),
+        };
         let sharing = Sharing { workers: settings::cores(), ..Sharing::default() };
         let figures = figures::<T>(&options, &problem, &sizes, call_memory.visible);
         if options.alone {

@@ -6,6 +6,7 @@ mod cholesky;
 mod condition;
 mod configure;
 mod dependent;
+mod eigen;
 mod engine;
 mod job;
 mod lu;
@@ -51,4 +52,5 @@ pub fn solvers() -> impl Iterator<Item = &'static SolverRoutine> {
         .chain(&trace::ROUTINES)
         .chain(&qr::ROUTINES)
         .chain(&tsqr::ROUTINES)
+        .chain(&eigen::ROUTINES)
 }

@@ -35,7 +35,7 @@ impl<T: Scalar> Solver<T> {
     pub(super) fn arrange(&self, worker: &mut impl Worker<T>) -> Step {
         self.transpose(worker, &self.sizes.arrange)?;
         let Options { routine, storage, lower, structure, .. } = self.options;
-        if routine.family == Family::Cholesky && storage.mirrors(lower) {
+        if routine.family.reads_lower_half() && storage.mirrors(lower) {
             self.mirror(worker, Missing::Lower, true)?;
         }
         if routine.family == Family::Lu && structure != Structure::General {

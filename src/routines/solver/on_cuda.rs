@@ -15,7 +15,7 @@ use super::job::Solver;
 use super::operands::{Problem, shard};
 use super::options::Options;
 use super::routine::{Family, Stage};
-use super::sizes::{Machine, Sizes};
+use super::sizes::{BAND, Machine, Sizes};
 use super::stack;
 use super::widths::{Shape, WHOLE_BY_ONE_RANK, cuda_tile_width, is_factored_whole};
 use crate::algorithms::qr::tsqr::Stack;
@@ -64,6 +64,7 @@ impl Sizes {
                 let shape = Shape { n, ranks, dtype, family };
                 match only_factors(options) && is_factored_whole(shape, WHOLE_BY_ONE_RANK) {
                     true => n,
+                    false if family == Family::Eigen => BAND,
                     false => cuda_tile_width(device.architecture(), shape),
                 }
             }),
@@ -102,8 +103,9 @@ impl Sizes {
         // A norm reads its own shard.
         let shares = ranks > 1 && routine.family != Family::Norm;
         let is_lu = routine.family == Family::Lu;
-        // What comes from other ranks: a tile, sums for its rows, or a product for an inverse.
-        let product = if routine.has(Stage::LuInverse) { m } else { 0 };
+        // What comes from other ranks: a tile, sums for its rows, or a product of all rows.
+        let is_whole_column = routine.has(Stage::LuInverse) || routine.has(Stage::ToBand);
+        let product = if is_whole_column { m } else { 0 };
         let fetched = if shares { widest * widest.max(columns).max(product) } else { 0 };
         // Rank 0 adds up the sums of all.
         let totals = if ranks > 1 && rank == 0 { self.sums } else { 0 };
@@ -135,7 +137,13 @@ impl Sizes {
             let rows = m.checked_sub(tile.global.get()).filter(|&rows| rows > 0)?;
             Some(of(Method::Geqrf, rows, tile.width.min(rows), m))
         });
-        let mut factorisations: BTreeSet<_> = tiles.chain(panels).chain(reflected).collect();
+        let order = options.unpadded.unwrap_or(n);
+        let below = mine(factors(Stage::ToBand)).filter_map(|tile| {
+            let rows = order.checked_sub(tile.global.get() + widest).filter(|&rows| rows > 0)?;
+            Some(of(Method::Geqrf, rows, tile.width.min(rows), m))
+        });
+        let factorisations = tiles.chain(panels).chain(reflected).chain(below);
+        let mut factorisations: BTreeSet<_> = factorisations.collect();
         if routine.family == Family::Tsqr {
             // B is A^T, or A on one device.
             let (of_a, rows) = ((m.max(n), m.min(n)), m.max(n) / ranks);
@@ -180,7 +188,7 @@ fn float64_of<T: Scalar>(options: &Options, device: &Device) -> Float64 {
 /// Whether NCCL may broadcast panels.
 fn sends(options: &Options, device: &Device) -> bool {
     let is_own = |stage| options.routine.has(stage) && !engine::is_vendors(options, stage);
-    let factors = [Stage::Potrf, Stage::Getrf, Stage::Geqrf].into_iter().any(is_own);
+    let factors = [Stage::Potrf, Stage::Getrf, Stage::Geqrf, Stage::ToBand].into_iter().any(is_own);
     factors && device.cliques().is_some()
 }
 

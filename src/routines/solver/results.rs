@@ -24,17 +24,17 @@ impl<T: Scalar> Solver<T> {
         results.try_for_each(|(buffer, value)| self.give(std::iter::once(buffer), *value))
     }
 
-    /// Writes the squared norms of residuals, on all ranks.
-    pub(super) fn give_residuals(&self, squares: &[f64]) -> Result<()> {
-        self.results(Kind::Residuals).try_for_each(|to| {
+    /// Writes real numbers to the results of that kind, on all ranks.
+    pub(super) fn give_reals(&self, kind: Kind, numbers: &[f64]) -> Result<()> {
+        self.results(kind).try_for_each(|to| {
             // SAFETY: *order*: all workers have returned, and this is the only thread.
             unsafe {
                 match T::DTYPE.real() {
                     DType::F32 => {
-                        let narrow: Vec<_> = squares.iter().map(|&x| x as f32).collect();
+                        let narrow: Vec<_> = numbers.iter().map(|&x| x as f32).collect();
                         memory::write(self.memory(), &narrow, to.column())
                     }
-                    _ => memory::write(self.memory(), squares, to.column()),
+                    _ => memory::write(self.memory(), numbers, to.column()),
                 }
             }
         })

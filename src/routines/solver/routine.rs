@@ -4,6 +4,7 @@ use super::operands::Requirement;
 use super::slot::{Kind, Signature, Slot};
 use super::stack;
 use crate::algorithms::condition::block;
+use crate::algorithms::eigen;
 use crate::algorithms::lu::more_elements;
 use crate::algorithms::qr;
 
@@ -22,6 +23,8 @@ pub enum Family {
     Qr,
     /// The triangle R of a tall A by rows.
     Tsqr,
+    /// Eigenvalues of a Hermitian A.
+    Eigen,
 }
 
 impl Family {
@@ -35,6 +38,11 @@ impl Family {
         self.reads_only() || self == Family::Qr
     }
 
+    /// Whether it works on the lower half of the solver's matrix, which is Hermitian.
+    pub fn reads_lower_half(self) -> bool {
+        matches!(self, Family::Cholesky | Family::Eigen)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Family::Cholesky => "cholesky",
@@ -44,6 +52,7 @@ impl Family {
             Family::Norm => "norm",
             Family::Qr => "qr",
             Family::Tsqr => "tsqr",
+            Family::Eigen => "eigen",
         }
     }
 
@@ -117,6 +126,10 @@ pub enum Stage {
     FormReflectors,
     /// R of A with its ridge term, and the solutions that minimise |B - A X|.
     LeastSquares,
+    /// A Hermitian A becomes a band, that a tridiagonal matrix with A's eigenvalues.
+    ToBand,
+    ToTridiagonal,
+    Eigenvalues,
 }
 
 impl Stage {
@@ -140,6 +153,9 @@ impl Stage {
             Stage::CheckDiagonal => "check",
             Stage::Residual => "residual",
             Stage::Triangle | Stage::LeastSquares => "reduce",
+            Stage::ToBand => "band",
+            Stage::ToTridiagonal => "tridiagonal",
+            Stage::Eigenvalues => "values",
         }
     }
 }
@@ -193,6 +209,7 @@ impl Stage {
             // A has the smaller extent as columns.
             Stage::LeastSquares => [0, stack::elements(m.min(n), rhs, m.max(n) / ranks, is_rank)],
             Stage::Triangle => [0, stack::thin((m.max(n), m.min(n)), workers, is_rank).elements()],
+            Stage::ToBand => eigen::Extent { n, widest, workers, is_rank }.elements(),
             _ => [0, 0],
         }
     }

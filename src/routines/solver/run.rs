@@ -94,7 +94,12 @@ impl<T: Scalar> Job for Solver<T> {
         if info != 0 {
             residuals.fill(f64::NAN);
         }
-        self.give_residuals(&residuals)?;
+        self.give_reals(Kind::Residuals, &residuals)?;
+        let mut eigenvalues = std::mem::take(&mut self.found().eigenvalues);
+        if info != 0 {
+            eigenvalues = vec![f64::NAN; self.problem.n];
+        }
+        self.give_reals(Kind::Eigenvalues, &eigenvalues)?;
         self.give_info(info)?;
         let values = self.found().values;
         let no_values = [T::NAN; 2];
@@ -120,6 +125,9 @@ fn no_answer(routine: &SolverRoutine, info: i32) -> Error {
             "full-rank",
             format!("one whose column {info} depends on those before it, or is not finite"),
         ),
+        Family::Eigen => {
+            ("finite", "one whose eigenvalues are not found: an entry is not finite".to_owned())
+        }
         // The last two always have an answer.
         Family::Triangular | Family::Residual | Family::Norm => {
             ("nonsingular", format!("one whose diagonal entry {info} is zero or not finite"))

@@ -38,6 +38,10 @@ fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
     asked.unwrap_or(if work <= SEQUENTIAL_WORK { 1 } else { settings::threads() })
 }
 
+/// The width of the tile columns, and so of the band, on the way to eigenvalues. With twice as much the
+/// products are faster, and the sweeps take twice as long.
+pub(super) const BAND: usize = 64;
+
 /// The workers' packed tiles take at most this part of the matrix in total, plus one tile for each
 /// worker.
 const PACKED_SHARE: usize = 90;
@@ -76,7 +80,10 @@ impl Machine {
             least: 1,
             is_rank: false,
             mapping: Mapping::Block,
-            tile: cpu_tile_width(problem.n, problem.dtype, sharers),
+            tile: match options.routine.family {
+                Family::Eigen => BAND,
+                _ => cpu_tile_width(problem.n, problem.dtype, sharers),
+            },
             own: scratch_elements::<T>,
             turn: |rows, cols| transpose::Plan::new(rows, cols, size_of::<T>()),
             turning: |plan, shards| {
@@ -116,7 +123,7 @@ fn sums_of_worker(options: &Options, problem: &Problem) -> usize {
         true if *norm == Norm::Frobenius => 0,
         true if options.sums_columns() => problem.n,
         true => problem.m,
-        false if routine.has(Stage::HermitianNorm) => problem.m,
+        false if routine.has(Stage::HermitianNorm) || routine.has(Stage::ToBand) => problem.m,
         false if routine.has(Stage::TriangleNorm) => problem.n,
         false if routine.has(Stage::Norm) && of_transpose => problem.m,
         false => 0,
@@ -201,7 +208,10 @@ impl Sizes {
         let widest = columns.widest();
         // The limit on packed tiles: many workers then take no more than some hundredths of A.
         let most = (m * n / PACKED_SHARE).div_ceil(workers * (widest * widest).max(1));
-        let own = (machine.own)(widest, columns.count().div_ceil(workers).min(most)).max(turning);
+        // An update by a pair of factors has a tile of each.
+        let least = if routine.has(Stage::ToBand) { 2 } else { 0 };
+        let tiles = columns.count().div_ceil(workers).min(most).max(least);
+        let own = (machine.own)(widest, tiles).max(turning);
         let is_rank = machine.is_rank;
         let extents = Extents { m, n, ranks, workers, rhs, group, distributed, widest, is_rank };
         // What each stage needs once in a memory, and for each worker there.
@@ -307,7 +317,7 @@ impl Forecast {
             shard: storage.shard(shard),
             solver_shard: Storage::column_major(shard),
             is_transpose: storage.is_transpose(),
-            mirrors: routine.family == Family::Cholesky && storage.mirrors(lower),
+            mirrors: routine.family.reads_lower_half() && storage.mirrors(lower),
             transposes_across: routine.upright && storage.is_transpose(),
             block: sizes.columns().layout(),
             block_cyclic: cyclic.layout(),

@@ -28,6 +28,8 @@ pub enum Kind {
     Pivots,
     /// LAPACK's `info`.
     Info,
+    /// The eigenvalues of A, ascending.
+    Eigenvalues,
     /// Real scalars: a norm, a reciprocal condition, the logarithm of a determinant's size.
     Norm,
     Rcond,
@@ -75,6 +77,7 @@ impl Kind {
             Kind::Info => "info",
             Kind::Norm | Kind::Rcond | Kind::Logdet => "real",
             Kind::Residuals => "residuals",
+            Kind::Eigenvalues => "eigenvalues",
             Kind::Value => "value",
         }
     }
@@ -92,6 +95,7 @@ impl Kind {
             Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Residuals | Kind::Ridge => {
                 Element::Real
             }
+            Kind::Eigenvalues => Element::Real,
             Kind::Pivots | Kind::Info => Element::Int32,
         }
     }
@@ -103,6 +107,7 @@ impl Kind {
             Kind::Aligned => &[Extent::Rows, Extent::K],
             Kind::Triangle => &[Extent::N, Extent::N],
             Kind::Residuals => &[Extent::K],
+            Kind::Eigenvalues => &[Extent::N],
             Kind::Upper => &[Extent::Least, Extent::Columns],
             Kind::Pivots | Kind::Coefficients => &[Extent::Least],
             Kind::Info | Kind::Value | Kind::Ridge => &[],

@@ -90,6 +90,7 @@ fn expected(kind: Kind, case: &Case, tall: bool) -> Shape {
         Kind::Upper => (vec![n, local], case.dtype),
         Kind::Coefficients => (vec![n], case.dtype),
         Kind::Residuals => (vec![case.rhs], case.dtype.real()),
+        Kind::Eigenvalues => (vec![n], case.dtype.real()),
         Kind::Pivots => (vec![n], DType::S32),
         Kind::Info => (vec![], DType::S32),
         Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Ridge => (vec![], case.dtype.real()),

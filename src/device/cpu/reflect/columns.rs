@@ -3,10 +3,10 @@
 //!
 //! Everything between `run` and an instruction is inlined, as in `product/tile.rs`.
 
-use bytemuck::Zeroable;
 use faer::MatMut;
 use pulp::{Simd, WithSimd};
 
+use crate::device::cpu::vectors::{length, load, store, zero};
 use crate::scalar::{Lanes, Scalar, Vector};
 
 /// The most columns of a pass. Each has a register for its sum, a complex one two.
@@ -101,31 +101,6 @@ struct AddMultiples<'a, T> {
     by: &'a [T; MOST],
 }
 
-/// The first `rows` elements at `at`, fewer than a vector has, and zeros after them.
-///
-/// # Safety
-/// They are there.
-#[inline(always)]
-unsafe fn load_tail<T: Scalar, S: Simd>(simd: S, at: *const T, rows: usize) -> Vector<T, S> {
-    let mut vector = [T::Real::splat(simd, Zeroable::zeroed())];
-    let to = bytemuck::cast_slice_mut::<_, T>(&mut vector);
-    // SAFETY: the caller promises these elements.
-    unsafe { std::ptr::copy_nonoverlapping(at, to.as_mut_ptr(), rows) };
-    vector[0]
-}
-
-/// Writes what `load_tail` reads.
-///
-/// # Safety
-/// As there, and they are this thread's.
-#[inline(always)]
-unsafe fn store_tail<T: Scalar, S: Simd>(at: *mut T, rows: usize, vector: Vector<T, S>) {
-    let from = [vector];
-    let from = bytemuck::cast_slice::<_, T>(&from);
-    // SAFETY: the caller promises these elements.
-    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), at, rows) };
-}
-
 /// The sum of the parts of all elements.
 #[inline(always)]
 fn sum<T: Scalar, S: Simd>(vector: Vector<T, S>) -> f64 {
@@ -167,29 +142,18 @@ impl<T: Scalar> Pass for Dots<T> {
     #[inline(always)]
     fn vectors<S: Simd, const N: usize>(self, simd: S) -> [T; MOST] {
         let (Columns { at, rows, stride, .. }, j) = (self.columns, self.j);
-        let zero = T::Real::splat(simd, Zeroable::zeroed());
+        let (zero, full) = (zero::<T, S>(simd), length::<T, S>());
         let mut sums = [[zero; N]; 2];
-        let full = size_of::<Vector<T, S>>() / size_of::<T>();
-        let (whole, rest) = (rows / full * full, rows % full);
-        for row in (0..whole).step_by(full) {
+        for row in (0..rows).step_by(full) {
+            let some = full.min(rows - row);
             let mut columns = [zero; N];
             for (i, column) in columns.iter_mut().enumerate() {
-                let element = at.wrapping_add(i * stride + row).cast::<Vector<T, S>>();
-                // SAFETY: a vector of elements is there, and the columns are borrowed.
-                *column = unsafe { element.read_unaligned() };
+                // SAFETY: these elements are there, and the columns are borrowed.
+                *column = unsafe { load(simd, at.wrapping_add(i * stride + row), some) };
             }
-            let v = at.wrapping_add(j * stride + row).cast::<Vector<T, S>>();
             // SAFETY: as above.
-            Self::add(simd, &mut sums, unsafe { v.read_unaligned() }, columns);
-        }
-        if rest > 0 {
-            let mut columns = [zero; N];
-            for (i, column) in columns.iter_mut().enumerate() {
-                // SAFETY: the rest of the column, which is borrowed.
-                *column =
-                    unsafe { load_tail::<T, S>(simd, at.wrapping_add(i * stride + whole), rest) };
-            }
-            Self::add(simd, &mut sums, columns[j], columns);
+            let v = unsafe { load(simd, at.wrapping_add(j * stride + row), some) };
+            Self::add(simd, &mut sums, v, columns);
         }
         let mut found = [T::ZERO; MOST];
         for i in 0..N {
@@ -220,45 +184,28 @@ impl<T: Scalar> Pass for AddMultiples<'_, T> {
     #[inline(always)]
     fn vectors<S: Simd, const N: usize>(self, simd: S) {
         let Columns { at, rows, stride, .. } = self.columns;
-        let zero = T::Real::splat(simd, Zeroable::zeroed());
+        let (zero, full) = (zero::<T, S>(simd), length::<T, S>());
         let mut by = [[zero; 2]; N];
         for ([re, im], factor) in by.iter_mut().zip(self.by) {
             *re = T::Real::splat(simd, T::real_part_impl(factor));
             *im = T::Real::splat(simd, T::imag_part_impl(factor));
         }
-        let full = size_of::<Vector<T, S>>() / size_of::<T>();
         for row in (0..rows).step_by(full) {
             let some = full.min(rows - row);
             let first = at.wrapping_add(row);
             // SAFETY: these elements are there, and the columns are borrowed.
-            let v = unsafe {
-                match some == full {
-                    true => first.cast::<Vector<T, S>>().read_unaligned(),
-                    false => load_tail::<T, S>(simd, first, some),
-                }
-            };
+            let v = unsafe { load(simd, first, some) };
             let turned = if T::IS_COMPLEX { T::Real::turn(simd, v) } else { v };
             for (i, &[re, im]) in by.iter().enumerate() {
                 let column = first.wrapping_add(i * stride);
                 // SAFETY: as above.
-                let mut new = unsafe {
-                    match (i, some == full) {
-                        (0, _) => zero,
-                        (_, true) => column.cast::<Vector<T, S>>().read_unaligned(),
-                        (_, false) => load_tail::<T, S>(simd, column, some),
-                    }
-                };
+                let mut new = if i == 0 { zero } else { unsafe { load(simd, column, some) } };
                 new = T::Real::mul_add(simd, v, re, new);
                 if T::IS_COMPLEX {
                     new = T::Real::mul_add(simd, turned, im, new);
                 }
                 // SAFETY: as above.
-                unsafe {
-                    match some == full {
-                        true => column.cast::<Vector<T, S>>().write_unaligned(new),
-                        false => store_tail::<T, S>(column, some, new),
-                    }
-                }
+                unsafe { store(column, some, new) };
             }
         }
     }

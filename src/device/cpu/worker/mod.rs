@@ -1,5 +1,6 @@
 //! One worker of a call on CPU devices: a thread.
 
+mod pair;
 mod reflect;
 mod update;
 
@@ -12,6 +13,7 @@ use faer::dyn_stack::MemBuffer;
 use faer::{MatMut, MatRef};
 
 use super::blas;
+use super::chase::{self, Turn};
 use super::float_mode::FloatMode;
 use super::getrf::swap_rows;
 use super::norm;
@@ -19,8 +21,10 @@ use super::panel::GroupPanel;
 use super::product::{self, Coefficients, Units};
 use super::reflect::{Products, factor_panel, reduce};
 use super::sizes::{LINE, packed_elements, packed_rows, shared_elements, tile_elements};
-use crate::comm::{Comm, Communicator, Group, Members, Phase, Step};
-use crate::device::{Device, Moduli, Op, Reflectors, Side, Squares, Triangle, Update, Worker};
+use crate::comm::{Comm, Communicator, Group, Members, Phase, Signal, Step, Stopped};
+use crate::device::{
+    Band, Device, Moduli, Op, Reflectors, Side, Squares, Triangle, Tridiagonal, Update, Worker,
+};
 use crate::layout::{GlobalRow, TileColumn};
 use crate::log::{self, Event};
 use crate::matrix::{Cells, DistMatrix, Panel, Remote};
@@ -139,6 +143,29 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         let to = self.packing(from.rows(), from.cols());
         blas::copy(self.read(from), self.write(to));
         to
+    }
+
+    /// This worker's sweeps through a band.
+    fn sweep(&mut self, band: Band<T>) -> Step {
+        let (worker, phase) = (self.worker, self.phase(Signal::Sweeps));
+        let turn = Turn { worker, workers: self.comm.workers() };
+        let room = blas::column_mut(self.write(self.pack), 0);
+        let comm = self.comm;
+        let wait = |s: usize, steps: usize| match s.checked_sub(1) {
+            _ if comm.is_stopped() => Err(Stopped),
+            Some(before) if turn.workers > 1 => {
+                let (other, count) = turn.count(&band, before, steps);
+                phase.wait(other, count)
+            }
+            _ => Ok(()),
+        };
+        let tell = |s: usize, steps: Option<usize>| {
+            let end = || turn.end(&band, s);
+            phase.announce(worker, steps.map_or_else(end, |steps| turn.count(&band, s, steps).1));
+        };
+        // SAFETY: *order*, promised to `CpuWorker::new`: every worker makes its sweeps, and waits for
+        // what another has announced.
+        unsafe { chase::sweep(band, turn, room, wait, tell) }
     }
 
     /// Solves with the transpose of X, packed, as many rows at a time as fit.
@@ -389,6 +416,15 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
         self.reflect_all(by, op, targets, room);
     }
 
+    fn subtract_pair(
+        &mut self,
+        pair: [Cells<T>; 2],
+        targets: &[(usize, Cells<T>)],
+        room: Cells<T>,
+    ) {
+        self.subtract_all(pair, targets, room);
+    }
+
     fn make_unit_lower(&mut self, a: Cells<T>) {
         blas::clear_outside(self.write(a), Triangle::Lower);
         self.write(a.diagonal()).fill(T::ONE);
@@ -528,6 +564,13 @@ impl<T: Scalar> Worker<T> for CpuWorker<'_, T> {
             }
             if plan.phases() == 0 { worker.barrier() } else { Ok(()) }
         })
+    }
+
+    fn tridiagonal(&mut self, band: Band<T>) -> Step<Option<Tridiagonal>> {
+        self.traced("sweeps", None, |worker| worker.sweep(band))?;
+        self.barrier()?;
+        // SAFETY: *order*, promised to `CpuWorker::new`: all sweeps have ended.
+        Ok((self.worker == 0).then(|| unsafe { chase::tridiagonal(band) }))
     }
 
     fn group_barrier_cost(&self) -> f64 {

@@ -1,8 +1,10 @@
 //! The algorithms' operations for a rank, as work for its streams.
 
 use super::*;
+use crate::comm::Stopped;
+use crate::device::cpu::chase::{self, Turn};
 use crate::device::reflectors::triangle_of;
-use crate::device::{Device as Kernels, Reflectors};
+use crate::device::{Band, Device as Kernels, Reflectors, Tridiagonal};
 
 impl Comm for CudaWorker<'_> {
     const IS_RANK: bool = true;
@@ -409,6 +411,25 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
             unsafe { transposition::transpose(worker.device, plan, data, scratch, worker.main()) }
         })?;
         self.barrier()
+    }
+
+    /// The first rank's host does it alone.
+    fn tridiagonal(&mut self, band: Band<T>) -> Step<Option<Tridiagonal>> {
+        if self.rank != 0 {
+            return Ok(None);
+        }
+        let (cells, width) = (band.cells(), band.width());
+        let mut memory = vec![T::ZERO; cells.rows() * cells.cols()];
+        Worker::<T>::get(self, cells.transposed(), &mut memory)?;
+        let here = Cells::of(&mut memory).by_columns(cells.rows(), cells.cols(), cells.rows());
+        let (band, mut room) = (Band::new(here, width), vec![T::ZERO; chase::room(width)]);
+        let comm = self.comm;
+        let wait = |_, _| if comm.is_stopped() { Err(Stopped) } else { Ok(()) };
+        // SAFETY: *order*: this thread alone has the memory.
+        unsafe {
+            chase::sweep(band, Turn::ALONE, &mut room, wait, |_, _| {})?;
+            Ok(Some(chase::tridiagonal(band)))
+        }
     }
 
     fn group_barrier_cost(&self) -> f64 {

@@ -8,7 +8,7 @@ use crate::routines::solver::job::Solver;
 use crate::routines::solver::operands::Problem;
 use crate::routines::solver::options::Options;
 use crate::routines::solver::routine::Stage;
-use crate::routines::solver::{cholesky, lu, norm, qr, residual, trace, triangular, tsqr};
+use crate::routines::solver::{cholesky, eigen, lu, norm, qr, residual, trace, triangular, tsqr};
 use crate::scalar::Scalar;
 use crate::settings::Float64;
 
@@ -77,6 +77,9 @@ impl<T: Scalar, W: Worker<T>> Performs<T, W> for Native {
             Stage::Triangle => tsqr::triangle_of_a(job, worker),
             Stage::FormRows | Stage::FormReflectors => tsqr::form_rows(job, worker),
             Stage::LeastSquares => tsqr::least_squares(job, worker),
+            Stage::ToBand => eigen::to_band(job, worker),
+            Stage::ToTridiagonal => eigen::to_tridiagonal(job, worker),
+            Stage::Eigenvalues => eigen::values(job, worker),
         }
     }
 }

@@ -1,0 +1,51 @@
+//! Parts of contiguous elements as vectors. Everything here is inlined into functions with the
+//! instructions of `simd`.
+
+use bytemuck::Zeroable;
+use pulp::Simd;
+
+use crate::scalar::{Lanes, Scalar, Vector};
+
+/// Elements of a vector.
+#[inline(always)]
+pub const fn length<T: Scalar, S: Simd>() -> usize {
+    size_of::<Vector<T, S>>() / size_of::<T>()
+}
+
+#[inline(always)]
+pub fn zero<T: Scalar, S: Simd>(simd: S) -> Vector<T, S> {
+    T::Real::splat(simd, Zeroable::zeroed())
+}
+
+/// The first `count` elements at `at`, at most those of a vector, and zeros after them.
+///
+/// # Safety
+/// They are there.
+#[inline(always)]
+pub unsafe fn load<T: Scalar, S: Simd>(simd: S, at: *const T, count: usize) -> Vector<T, S> {
+    if count == length::<T, S>() {
+        // SAFETY: the caller promises a whole vector.
+        return unsafe { at.cast::<Vector<T, S>>().read_unaligned() };
+    }
+    let mut vector = [zero::<T, S>(simd)];
+    let to = bytemuck::cast_slice_mut::<_, T>(&mut vector);
+    // SAFETY: the caller promises these elements.
+    unsafe { std::ptr::copy_nonoverlapping(at, to.as_mut_ptr(), count) };
+    vector[0]
+}
+
+/// Writes what `load` reads.
+///
+/// # Safety
+/// As there, and they are this thread's.
+#[inline(always)]
+pub unsafe fn store<T: Scalar, S: Simd>(at: *mut T, count: usize, vector: Vector<T, S>) {
+    if count == length::<T, S>() {
+        // SAFETY: the caller promises a whole vector.
+        return unsafe { at.cast::<Vector<T, S>>().write_unaligned(vector) };
+    }
+    let from = [vector];
+    let from = bytemuck::cast_slice::<_, T>(&from);
+    // SAFETY: the caller promises these elements.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), at, count) };
+}

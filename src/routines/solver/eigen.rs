@@ -1,0 +1,115 @@
+//! The routine for the eigenvalues of a Hermitian A. By rows the solver has conj(A), which has the
+//! same ones.
+//!
+//! info = i > 0 reports that i entries next to the diagonal have not become negligible, and info = n +
+//! 1 that A has an entry that is not finite. Then all values are NaN. Values beyond the order of an A
+//! that is padded are NaN, too.
+
+use super::job::Solver;
+use super::routine::Stage::{Arrange, Eigenvalues, ToBand, ToTridiagonal};
+use super::routine::{Family, SolverRoutine};
+use super::slot::{A, INFO, Kind, WORK, slot};
+use crate::algorithms::eigen::{Extent, Leading, Scratch, eigenvalues, reduce_to_band};
+use crate::comm::Step;
+use crate::device::{Tridiagonal, Worker};
+use crate::layout::TileColumn;
+use crate::scalar::{Scalar, larger};
+
+pub static ROUTINES: [SolverRoutine; 1] = [SolverRoutine::new(
+    Family::Eigen,
+    "eigenvalues",
+    "the eigenvalues of A, Hermitian, ascending",
+    &[A],
+    &[WORK.starts_as(0), slot("w", Kind::Eigenvalues), INFO],
+    &["lower"],
+    &[Arrange, ToBand, ToTridiagonal, Eigenvalues],
+)];
+
+/// The exponent of the power of two by which A is divided where its numbers are far from 1. Then no
+/// square of an entry that matters leaves the range.
+fn exponent<T: Scalar>(size: f64) -> i32 {
+    let range = -T::NEAR_UNDERFLOW.log2() as i32;
+    let exponent = if size > 0.0 { size.log2().floor() as i32 } else { 0 };
+    if exponent.abs() <= range / 3 { 0 } else { exponent.clamp(-range, range) }
+}
+
+impl<T: Scalar> Solver<T> {
+    fn scratch_of_band(&self, me: usize) -> Scratch<'_, T> {
+        let (n, widest) = (self.problem.n, self.sizes.columns().widest());
+        let (workers, is_rank) = (self.sizes.workers, self.sizes.is_rank);
+        let of = Extent { n, widest, workers, is_rank };
+        let [once, each] = of.elements();
+        Scratch::new(of, self.common_blocks(me, 0, once), self.own_blocks(me, once, each))
+    }
+
+    /// A size of A between its largest entry and n times that; `None` if an entry is not finite. All
+    /// workers meet at its end.
+    fn size_of_hermitian<W: Worker<T>>(&self, worker: &mut W) -> Step<Option<f64>> {
+        self.measure_hermitian(worker)?;
+        let norm = self.found().moduli.column;
+        if norm.is_finite() || norm.is_nan() {
+            return Ok(Some(norm).filter(|norm| norm.is_finite()));
+        }
+        // Sums of finite entries may overflow.
+        let (a, n) = (self.a(worker), self.unpadded());
+        let mut largest = 0.0f64;
+        for t in Leading::new(&a, n).owned(worker, TileColumn::new(0)) {
+            let part = Leading::new(&a, n).lower(t);
+            largest = largest.max(worker.largest(part)?);
+        }
+        let [largest] = worker.all_reduce([largest], larger)?;
+        Ok(Some(largest).filter(|largest| largest.is_finite()))
+    }
+}
+
+/// A becomes a band, in scratch.
+pub fn to_band<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    let (a, n) = (job.a(worker), job.unpadded());
+    let (leading, scratch) = (Leading::new(&a, n), job.scratch_of_band(worker.worker()));
+    worker.keep_subnormals(true);
+    leading.complete_diagonal(worker);
+    let Some(size) = job.size_of_hermitian(worker)? else {
+        worker.report(n + 1, T::NAN);
+        return Ok(());
+    };
+    let exponent = exponent::<T>(size);
+    job.found().exponent = exponent;
+    if exponent != 0 {
+        leading.scale(worker, 2f64.powi(-exponent), scratch.tile());
+    }
+    reduce_to_band(worker, &leading, &scratch)
+}
+
+/// The band becomes tridiagonal.
+pub fn to_tridiagonal<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    if job.info() != 0 {
+        return Ok(());
+    }
+    let band = job.scratch_of_band(worker.worker()).band(job.unpadded());
+    if let Some(found) = worker.tridiagonal(band)? {
+        job.found().tridiagonal = found;
+    }
+    Ok(())
+}
+
+/// Its eigenvalues, by the first worker.
+pub fn values<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    if job.info() != 0 || worker.worker() != 0 {
+        return Ok(());
+    }
+    let (Tridiagonal { mut diagonal, mut below }, exponent) = {
+        let mut found = job.found();
+        (std::mem::take(&mut found.tridiagonal), found.exponent)
+    };
+    let left = worker.span("values", None, |_| eigenvalues(&mut diagonal, &mut below));
+    if left > 0 {
+        worker.report(left, T::NAN);
+    }
+    // In steps, because a power of two may be too large.
+    for half in [exponent / 2, exponent - exponent / 2] {
+        diagonal.iter_mut().for_each(|value| *value *= 2f64.powi(half));
+    }
+    diagonal.resize(job.problem.n, f64::NAN);
+    job.found().eigenvalues = diagonal;
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! `eigenvalues` as call sites: every storage, order and place, padded matrices, hard ones.
+
+use std::f64::consts::PI;
+
+use crate::common::case::{Case, Place, call, cases};
+use crate::common::{at as array, buffer, int_scalar, random, unit};
+use faer::{Mat, Side};
+use meshsolve::layout::Storage;
+use meshsolve::scalar::{DType, Scalar};
+
+/// The values and `info`, the same on all ranks, with tiles of a width and a padding.
+fn answer<T: Scalar>(case: Case, tile: i64, order_of_a: usize, a: &Mat<T>) -> (Vec<f64>, i32) {
+    let (mut shards, mut infos) = (case.shards(a), vec![-1; case.ranks]);
+    let mut works = shards.clone();
+    let mut values = vec![vec![-1.0f64; case.n]; case.ranks];
+    let map = case.map("eigenvalues").int("tile", tile).int("order_of_a", order_of_a as i64);
+    let dims = case.dims();
+    case.run_with(map, |r| {
+        let w = array(values[r].as_mut_ptr(), T::DTYPE.real(), &[case.n]);
+        let work = buffer(&mut works[r], &dims.1);
+        call(r, vec![buffer(&mut shards[r], &dims.0)], vec![work, w, int_scalar(&mut infos[r])])
+    });
+    let kept = case.shards(a);
+    assert_eq!(format!("{shards:?}"), format!("{kept:?}"), "{case:?}: only read");
+    let of_rank = |values: &Vec<f64>| match T::DTYPE.real() {
+        DType::F32 => {
+            let narrow: &[f32] = bytemuck::cast_slice(values);
+            narrow[..case.n].iter().map(|&x| x.into()).collect()
+        }
+        _ => values.clone(),
+    };
+    let all: Vec<Vec<f64>> = values.iter().map(of_rank).collect();
+    let bits = |values: &[f64]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    assert!(all.iter().all(|one| bits(one) == bits(&all[0])), "{case:?}: {all:?}");
+    assert!(infos.iter().all(|info| *info == infos[0]), "{case:?}: {infos:?}");
+    (all.into_iter().next().unwrap(), infos[0])
+}
+
+/// Those of the leading part of order n, in double precision.
+fn expected<T: Scalar>(a: &Mat<T>, n: usize, lower: bool) -> Vec<f64> {
+    let whole = Mat::from_fn(n, n, |i, j| {
+        let is_given = if lower { i >= j } else { i <= j };
+        let (re, im) = if is_given { a[(i, j)].parts() } else { a[(j, i)].parts() };
+        faer::c64::new(
+            re,
+            if i == j {
+                0.0
+            } else if is_given {
+                im
+            } else {
+                -im
+            },
+        )
+    });
+    whole.self_adjoint_eigenvalues(Side::Lower).unwrap()
+}
+
+fn check<T: Scalar>(found: &[f64], expected: &[f64], what: &str) {
+    let size = expected.iter().fold(0.0, |most, x| f64::max(most, x.abs()));
+    let bar = 20.0 * expected.len() as f64 * 2.0 * unit::<T>() * size;
+    assert!(found.is_sorted(), "{what}: ascending: {found:?}");
+    for (x, y) in found.iter().zip(expected) {
+        assert!((x - y).abs() <= bar, "{what}: {x} and not {y}, within {bar}");
+    }
+}
+
+/// A random matrix of which one half, and the imaginary part of the diagonal, are no numbers.
+fn half<T: Scalar>(n: usize, lower: bool, seed: u64) -> Mat<T> {
+    let x = random::<T>(n, n, seed);
+    Mat::from_fn(n, n, |i, j| match i.cmp(&j) {
+        std::cmp::Ordering::Equal => T::of_parts(x[(i, j)].parts().0, f64::NAN),
+        order => {
+            let is_given = (order == std::cmp::Ordering::Greater) == lower;
+            if is_given { x[(i, j)] } else { T::NAN }
+        }
+    })
+}
+
+pub fn eigenvalues_in_every_storage<T: Scalar>(at: Place) {
+    for case in cases(at) {
+        let a = half::<T>(case.n, case.lower, 3);
+        for (tile, order) in
+            [(1, case.n), (2, case.n), (3, case.n), (3, case.n.div_ceil(2)), (9, case.n)]
+        {
+            let corner = if order < case.n { order } else { 0 };
+            let what = format!("{} {case:?}, tiles {tile}, order {order}", T::DTYPE.name());
+            let (values, info) = answer(case, tile, corner, &a);
+            assert_eq!(info, 0, "{what}");
+            check::<T>(&values[..order], &expected(&a, order, case.lower), &what);
+            assert!(values[order..].iter().all(|x| x.is_nan()), "{what}: {values:?}");
+            let again = answer(case, tile, corner, &a).0;
+            assert_eq!(format!("{again:?}"), format!("{values:?}"), "{what}: the same bits");
+        }
+    }
+}
+
+/// Orders around the widths of tiles, where the library chooses them.
+pub fn eigenvalues_of_larger_matrices<T: Scalar>(at: Place) {
+    let shapes: &[(usize, usize)] = match at {
+        Some(_) => &[(66, 2)],
+        None => &[(63, 1), (64, 1), (65, 1), (129, 3), (256, 2), (250, 1), (576, 2)],
+    };
+    for (index, &(n, ranks)) in shapes.iter().enumerate() {
+        let (storage, lower) = (Storage::ALL[index % 3], index % 2 == 0);
+        let case = Case { n, ranks, storage, lower, trans: 0, order: "auto", at };
+        let a = half::<T>(n, lower, 5);
+        let what = format!("{} {case:?}", T::DTYPE.name());
+        let (values, info) = answer(case, 0, 0, &a);
+        assert_eq!(info, 0, "{what}");
+        check::<T>(&values, &expected(&a, n, lower), &what);
+        assert_eq!(answer(case, 0, 0, &a).0, values, "{what}: the same bits");
+    }
+}
+
+/// The matrix with these eigenvalues, in the basis of some reflectors.
+fn with_values(values: &[f64]) -> Mat<f64> {
+    let n = values.len();
+    let mut a = Mat::from_fn(n, n, |i, j| if i == j { values[i] } else { 0.0 });
+    for seed in 1..4 {
+        let v = random::<f64>(n, 1, seed);
+        let h = &v * v.transpose() * (2.0 / (v.transpose() * &v)[(0, 0)]);
+        let h = Mat::from_fn(n, n, |i, j| f64::from(u8::from(i == j)) - h[(i, j)]);
+        a = &h * a * &h;
+    }
+    a
+}
+
+/// The kinds of LAPACK's tests.
+pub fn eigenvalues_of_hard_matrices(at: Place) {
+    let (n, ranks) = if at.is_some() { (8, 2) } else { (48, 2) };
+    let storage = Storage::ALL[0];
+    let case = Case { n, ranks, storage, lower: true, trans: 0, order: "auto", at };
+    let sign = |i: usize| if i.is_multiple_of(3) { -1.0 } else { 1.0 };
+    let spectrum = |of: &dyn Fn(f64) -> f64| -> Vec<f64> {
+        (0..n).map(|i| sign(i) * of(i as f64 / (n - 1) as f64)).collect()
+    };
+    let eps = f64::EPSILON;
+    let spectra = [
+        ("evenly", spectrum(&|x| eps + x * (1.0 - eps))),
+        ("geometric", spectrum(&|x| eps.powf(x))),
+        ("clustered at 1", (0..n).map(|i| if i + 1 < n { sign(i) } else { eps }).collect()),
+        ("clustered at eps", (0..n).map(|i| if i > 0 { eps * sign(i) } else { 1.0 }).collect()),
+        ("rank 1", (0..n).map(|i| f64::from(u8::from(i == 3))).collect()),
+        ("equal", vec![1.0; n]),
+    ];
+    for (name, mut values) in spectra {
+        let a = with_values(&values);
+        values.sort_by(f64::total_cmp);
+        for scale in [1.0, 1e290, 1e-290, 1e-306] {
+            let scaled = |x: f64| x * scale;
+            let found = answer(case, 3, 0, &Mat::from_fn(n, n, |i, j| scaled(a[(i, j)])));
+            assert_eq!(found.1, 0, "{name}");
+            let found: Vec<f64> = found.0.iter().map(|x| x / scale).collect();
+            check::<f64>(&found, &values, &format!("{name}, scaled by {scale:e}"));
+        }
+    }
+    let apart = |i: usize, j: usize| i.abs_diff(j);
+    type Entry<'a> = &'a dyn Fn(usize, usize) -> f64;
+    let glued = |i: usize, j: usize| match apart(i, j) {
+        0 => (i % 8) as f64 - 3.5,
+        1 if i.max(j).is_multiple_of(8) => 1e-12,
+        1 => 1.0,
+        _ => 0.0,
+    };
+    let entries: [(&str, Entry); 7] = [
+        ("zero", &|_, _| 0.0),
+        ("identity", &|i, j| f64::from(u8::from(i == j))),
+        ("diagonal", &|i, j| if i == j { (i * 7 % n) as f64 } else { 0.0 }),
+        ("glued", &glued),
+        ("graded down", &|i, j| 10f64.powi(-((i + j) as i32)) * (1.0 + (i * j % 5) as f64)),
+        ("graded up", &|i, j| 10f64.powi((i + j) as i32) * (1.0 + (i * j % 5) as f64)),
+        ("blocks", &|i, j| if i / 4 == j / 4 { (1 + i * j % 7) as f64 } else { 0.0 }),
+    ];
+    for (name, entry) in entries {
+        let a = Mat::from_fn(n, n, entry);
+        let (values, info) = answer(case, 3, 0, &a);
+        assert_eq!(info, 0, "{name}");
+        check::<f64>(&values, &expected(&a, n, true), name);
+    }
+    let toeplitz = |i, j| [2.0, 1.0, 0.0][apart(i, j).min(2)];
+    let exact = |k: usize| 2.0 - 2.0 * ((k + 1) as f64 * PI / (n + 1) as f64).cos();
+    let (values, _) = answer(case, 3, 0, &Mat::from_fn(n, n, toeplitz));
+    check::<f64>(&values, &(0..n).map(exact).collect::<Vec<_>>(), "(1, 2, 1)");
+}
+
+/// Sizes that leave the range of float32 as squares, and of its neighbours.
+pub fn eigenvalues_at_the_ends_of_the_range(at: Place) {
+    let storage = Storage::ALL[1];
+    let case = Case { n: 12, ranks: 2, storage, lower: false, trans: 0, order: "auto", at };
+    let x = random::<f32>(12, 12, 4);
+    for exponent in [-140, -120, -70, 70, 120] {
+        // In steps, because a power of two may be too large.
+        let half = 2f32.powi(exponent / 2);
+        let a = Mat::from_fn(12, 12, |i, j| x[(i, j)] * half * half);
+        let (values, info) = answer(case, 3, 0, &a);
+        assert_eq!(info, 0, "2^{exponent}");
+        check::<f32>(&values, &expected(&a, 12, false), &format!("2^{exponent}"));
+    }
+    // Sums of these entries overflow, and the values do not.
+    let large = |i: usize, j: usize| match (i + j) % 4 {
+        _ if i == j => 0.0,
+        0 | 1 => 1.7e307,
+        _ => -1.7e307,
+    };
+    let (values, info) = answer(case, 3, 0, &Mat::from_fn(12, 12, large));
+    assert_eq!(info, 0);
+    let scaled = Mat::from_fn(12, 12, |i, j| large(i, j) / 16.0);
+    let values: Vec<f64> = values.iter().map(|x| x / 16.0).collect();
+    check::<f64>(&values, &expected(&scaled, 12, false), "near overflow");
+}
+
+pub fn eigenvalues_of_what_is_no_number(at: Place) {
+    for case in cases(at).filter(|case| case.n == if at.is_some() { 7 } else { 12 }) {
+        for (number, (i, j)) in [(f64::NAN, (5, 2)), (f64::INFINITY, (6, 6)), (f64::NAN, (3, 3))] {
+            let mut a = random::<f64>(case.n, case.n, 8);
+            a[if case.lower { (i, j) } else { (j, i) }] = number;
+            let (values, info) = answer(case, 3, 0, &a);
+            assert_eq!(info as usize, case.n + 1, "{case:?} {number}");
+            assert!(values.iter().all(|x| x.is_nan()), "{case:?} {number}: {values:?}");
+            // Not in the padding.
+            let (values, info) = answer(case, 3, 2, &a);
+            assert_eq!(info, 0, "{case:?} {number}");
+            check::<f64>(&values[..2], &expected(&a, 2, case.lower), "the leading part");
+        }
+    }
+}
