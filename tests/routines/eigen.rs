@@ -17,7 +17,7 @@ fn answer<T: Scalar>(case: Case, tile: i64, order_of_a: usize, a: &Mat<T>) -> (V
     let dims = case.dims();
     case.run_with(map, |r| {
         let w = array(values[r].as_mut_ptr(), T::DTYPE.real(), &[case.n]);
-        let work = buffer(&mut works[r], &dims.1);
+        let work = buffer(&mut works[r], &dims.0);
         call(r, vec![buffer(&mut shards[r], &dims.0)], vec![work, w, int_scalar(&mut infos[r])])
     });
     let kept = case.shards(a);
@@ -77,27 +77,28 @@ fn half<T: Scalar>(n: usize, lower: bool, seed: u64) -> Mat<T> {
 }
 
 pub fn eigenvalues_in_every_storage<T: Scalar>(at: Place) {
+    // Emulated devices are slow.
+    let tiles = if at.is_some() { &[3][..] } else { &[3, 1, 2, 9] };
     for case in cases(at) {
         let a = half::<T>(case.n, case.lower, 3);
-        for (tile, order) in
-            [(1, case.n), (2, case.n), (3, case.n), (3, case.n.div_ceil(2)), (9, case.n)]
-        {
+        let cuts = tiles.iter().map(|&tile| (tile, case.n)).chain([(3, case.n.div_ceil(2))]);
+        for (tile, order) in cuts {
             let corner = if order < case.n { order } else { 0 };
             let what = format!("{} {case:?}, tiles {tile}, order {order}", T::DTYPE.name());
             let (values, info) = answer(case, tile, corner, &a);
             assert_eq!(info, 0, "{what}");
             check::<T>(&values[..order], &expected(&a, order, case.lower), &what);
             assert!(values[order..].iter().all(|x| x.is_nan()), "{what}: {values:?}");
-            let again = answer(case, tile, corner, &a).0;
-            assert_eq!(format!("{again:?}"), format!("{values:?}"), "{what}: the same bits");
         }
+        let [one, other] = [0, 1].map(|_| format!("{:?}", answer(case, 3, 0, &a).0));
+        assert_eq!(one, other, "{} {case:?}: the same bits", T::DTYPE.name());
     }
 }
 
 /// Orders around the widths of tiles, where the library chooses them.
 pub fn eigenvalues_of_larger_matrices<T: Scalar>(at: Place) {
     let shapes: &[(usize, usize)] = match at {
-        Some(_) => &[(66, 2)],
+        Some(_) => &[(10, 2)],
         None => &[(63, 1), (64, 1), (65, 1), (129, 3), (256, 2), (250, 1), (576, 2)],
     };
     for (index, &(n, ranks)) in shapes.iter().enumerate() {
@@ -146,7 +147,8 @@ pub fn eigenvalues_of_hard_matrices(at: Place) {
     for (name, mut values) in spectra {
         let a = with_values(&values);
         values.sort_by(f64::total_cmp);
-        for scale in [1.0, 1e290, 1e-290, 1e-306] {
+        let scales = if at.is_some() { &[1.0][..] } else { &[1.0, 1e290, 1e-290, 1e-306] };
+        for &scale in scales {
             let scaled = |x: f64| x * scale;
             let found = answer(case, 3, 0, &Mat::from_fn(n, n, |i, j| scaled(a[(i, j)])));
             assert_eq!(found.1, 0, "{name}");
@@ -188,7 +190,7 @@ pub fn eigenvalues_at_the_ends_of_the_range(at: Place) {
     let storage = Storage::ALL[1];
     let case = Case { n: 12, ranks: 2, storage, lower: false, trans: 0, order: "auto", at };
     let x = random::<f32>(12, 12, 4);
-    for exponent in [-140, -120, -70, 70, 120] {
+    for exponent in [-125, -70, 70, 120] {
         // In steps, because a power of two may be too large.
         let half = 2f32.powi(exponent / 2);
         let a = Mat::from_fn(12, 12, |i, j| x[(i, j)] * half * half);
@@ -210,7 +212,11 @@ pub fn eigenvalues_at_the_ends_of_the_range(at: Place) {
 }
 
 pub fn eigenvalues_of_what_is_no_number(at: Place) {
-    for case in cases(at).filter(|case| case.n == if at.is_some() { 7 } else { 12 }) {
+    let given = |case: &Case| match at {
+        Some(_) => case.n == 7 && case.lower,
+        None => case.n == 12,
+    };
+    for case in cases(at).filter(given) {
         for (number, (i, j)) in [(f64::NAN, (5, 2)), (f64::INFINITY, (6, 6)), (f64::NAN, (3, 3))] {
             let mut a = random::<f64>(case.n, case.n, 8);
             a[if case.lower { (i, j) } else { (j, i) }] = number;

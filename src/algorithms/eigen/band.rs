@@ -68,10 +68,12 @@ impl Extent {
     pub fn elements(&self) -> [usize; 2] {
         let strips = (self.n + MORE) * self.widest * self.strips();
         let band = Band::<()>::rows(self.widest) * self.n;
-        [(strips + self.square()).max(band), self.widest + SQUARES * self.square()]
+        [(strips + 2 * self.square()).max(band), self.widest + SQUARES * self.square()]
     }
 }
 
+/// Strips.
+const V: usize = 0;
 const X: usize = 1;
 const SUM: usize = 2;
 
@@ -95,10 +97,11 @@ impl<'a, T: Scalar> Scratch<'a, T> {
         self.shared.part(|shared| all(shared).sub(0, at * k, m, k))
     }
 
-    /// T of a panel with k reflectors.
-    fn triangle(&self, k: usize) -> Blocks<'a, T> {
+    /// T of a panel with k reflectors. The next panel has another place.
+    fn triangle(&self, panel: TileColumn, k: usize) -> Blocks<'a, T> {
         let after = (self.of.n + MORE) * self.of.widest * self.of.strips();
-        self.shared.part(|shared| shared.sub(after, 0, k * k, 1).by_columns(k, k, k))
+        let at = after + panel.get() % 2 * self.of.square();
+        self.shared.part(|shared| shared.sub(at, 0, k * k, 1).by_columns(k, k, k))
     }
 
     /// One of a worker's squares.
@@ -111,6 +114,11 @@ impl<'a, T: Scalar> Scratch<'a, T> {
     fn of_panel(&self, k: usize) -> (Cells<'a, T>, Cells<'a, T>) {
         let own = self.own.own();
         (own.sub(0, 0, k, 1), own.rows_from(self.of.widest + (SQUARES - 3) * self.of.square()))
+    }
+
+    /// The first row and column of the trailing matrix for a panel.
+    fn top(&self, leading: &Leading<T>, panel: TileColumn) -> usize {
+        leading.rows(panel).start + self.of.widest
     }
 
     /// A worker's tile.
@@ -136,9 +144,53 @@ fn share<T: Scalar, W: Worker<T>>(worker: &W, rows: usize) -> Range<usize> {
     if W::IS_RANK {
         return 0..rows;
     }
-    let units = rows.div_ceil(ROW_MULTIPLE);
-    let end = |worker_: usize| (units * worker_ / worker.workers() * ROW_MULTIPLE).min(rows);
+    let (units, workers) = (rows.div_ceil(ROW_MULTIPLE), worker.workers());
+    let end = |worker: usize| (units * worker / workers * ROW_MULTIPLE).min(rows);
     end(worker.worker())..end(worker.worker() + 1)
+}
+
+/// A panel in work, with as many reflectors as `count`.
+struct Panel<'s, 'a, T> {
+    tile: TileColumn,
+    /// The first row and column of the trailing matrix, and its order.
+    top: usize,
+    m: usize,
+    count: usize,
+    scratch: &'s Scratch<'a, T>,
+}
+
+impl<'s, 'a, T: Scalar> Panel<'s, 'a, T> {
+    fn new(leading: &Leading<T>, tile: TileColumn, scratch: &'s Scratch<'a, T>) -> Self {
+        let (top, width) = (scratch.top(leading, tile), leading.rows(tile).len());
+        let m = leading.order() - top;
+        Panel { tile, top, m, count: m.min(width), scratch }
+    }
+
+    fn strip(&self, at: usize) -> Blocks<'a, T> {
+        self.scratch.strip(at, self.m, self.count)
+    }
+
+    /// A worker's part of A V, as all workers have it.
+    fn part(&self, worker: usize) -> Blocks<'a, T> {
+        self.strip(self.scratch.of.strip_of(worker))
+    }
+
+    fn v(&self) -> Cells<'a, T> {
+        self.strip(V).own()
+    }
+
+    fn x(&self) -> Cells<'a, T> {
+        self.strip(X).own()
+    }
+
+    fn t(&self) -> Blocks<'a, T> {
+        self.scratch.triangle(self.tile, self.count)
+    }
+
+    fn reflectors(&self) -> Reflectors<'a, T> {
+        let (v, k) = (self.v(), self.count);
+        Reflectors { top: v.row_range(0..k), below: v.rows_from(k), t: self.t().own() }
+    }
 }
 
 /// One worker's part. Tiles on the diagonal are complete. The band is in the scratch that the first
@@ -150,34 +202,26 @@ pub fn reduce_to_band<T: Scalar, W: Worker<T>>(
 ) -> Step {
     let a = leading.a();
     let announced = worker.phase(Signal::Panels);
-    let top_of = |t: TileColumn| leading.rows(t).start + scratch.of.widest;
-    let panels: Vec<_> = leading.tiles().take_while(|&t| top_of(t) < leading.order()).collect();
-    let panel = |worker: &mut W, t: TileColumn| {
+    let is_reduced = |&t: &TileColumn| scratch.top(leading, t) < leading.order();
+    let panels: Vec<_> = leading.tiles().take_while(is_reduced).collect();
+    let factor = |worker: &mut W, t: TileColumn| {
         if t.get() < panels.len() && worker.owns(a.columns(), t) {
-            factor_panel(worker, leading, (t, top_of(t)), scratch);
+            factor_panel(worker, leading, &Panel::new(leading, t, scratch));
             worker.announce(&announced, t.get() + 1);
         }
     };
-    panel(worker, TileColumn::new(0));
+    factor(worker, TileColumn::new(0));
     for &k in &panels {
-        let (owner, top) = (worker.owner(a.columns(), k), top_of(k));
+        let (owner, panel) = (worker.owner(a.columns(), k), Panel::new(leading, k, scratch));
         worker.span("wait for panel", Some(k), |w| w.wait(&announced, owner, k.get() + 1))?;
-        let (by, x) = transform(worker, leading, (k, top), scratch)?;
-        let room = scratch.of_panel(0).1;
-        let update = |worker: &mut W, tiles: &[TileColumn]| {
-            let before = tiles.iter().map(|&t| leading.before(t, top));
-            let before: Vec<_> = before.filter(|c| c.cols() > 0).collect();
-            let targets: Vec<_> = tiles.iter().filter_map(|&t| leading.trailing(t, top)).collect();
-            worker.span("update", Some(k), |w| {
-                w.reflect(by.reflectors, Op::Adjoint, &before, room);
-                w.subtract_pair([by.v, x], &targets, room);
-            });
-        };
+        copy_reflectors(worker, leading, &panel)?;
+        multiply(worker, leading, &panel)?;
+        make_x(worker, &panel)?;
         let own = leading.owned(worker, k + 1);
         let ahead = own.iter().take_while(|&&t| t == k + 1).count();
-        update(worker, &own[..ahead]);
-        panel(worker, k + 1);
-        update(worker, &own[ahead..]);
+        update(worker, leading, &panel, &own[..ahead]);
+        factor(worker, k + 1);
+        update(worker, leading, &panel, &own[ahead..]);
         // V and X are in use up to here.
         worker.barrier()?;
         worker.progress(k.get() + 1, panels.len());
@@ -185,92 +229,107 @@ pub fn reduce_to_band<T: Scalar, W: Worker<T>>(
     gather(worker, leading, scratch)
 }
 
-fn factor_panel<T: Scalar, W: Worker<T>>(
-    worker: &mut W,
-    leading: &Leading<T>,
-    (t, top): (TileColumn, usize),
-    scratch: &Scratch<T>,
-) {
-    let columns = leading.column(t, top);
-    let k = columns.rows().min(columns.cols());
-    let ((coefficients, room), triangle) = (scratch.of_panel(k), scratch.triangle(k).own());
-    worker.span("geqrf panel", Some(t), |w| {
+fn factor_panel<T: Scalar, W: Worker<T>>(worker: &mut W, leading: &Leading<T>, panel: &Panel<T>) {
+    let columns = leading.column(panel.tile, panel.top);
+    let (coefficients, room) = panel.scratch.of_panel(panel.count);
+    let triangle = panel.t().own();
+    worker.span("geqrf panel", Some(panel.tile), |w| {
         factor_columns(w, columns, coefficients, triangle, room);
     });
 }
 
-/// Q of a panel.
-struct Transformation<'a, T> {
-    /// With its ones, and zeros above them.
-    v: Cells<'a, T>,
-    reflectors: Reflectors<'a, T>,
-}
-
-/// Q and X for panel k and the trailing matrix from `top` on. All workers meet at its end.
-fn transform<'a, T: Scalar, W: Worker<T>>(
+/// V with its ones, and zeros above them, and T. All workers meet at its end.
+fn copy_reflectors<T: Scalar, W: Worker<T>>(
     worker: &mut W,
     leading: &Leading<T>,
-    (k, top): (TileColumn, usize),
-    scratch: &Scratch<'a, T>,
-) -> Step<(Transformation<'a, T>, Cells<'a, T>)> {
-    let (a, n) = (leading.a(), leading.order());
-    let m = n - top;
-    let count = m.min(leading.rows(k).len());
-    let mine = share(worker, m);
-    let [v, x, sum] = [0, X, SUM].map(|at| scratch.strip(at, m, count).own());
-    let triangle = scratch.triangle(count);
-    worker.receive(triangle.of(worker.owner(a.columns(), k)), triangle.own());
-    let (first, end) = (GlobalRow::new(top), GlobalRow::new(n));
-    let panel = worker.broadcast(a, k, first..end)?.rows(first..end).sub(0, 0, m, count);
-    // The rows with the ones of V go to the worker that has the first row.
-    let own =
-        if mine.start == 0 { 0..mine.end.max(count) } else { mine.start.max(count)..mine.end };
-    if own.start < own.end {
-        worker.copy(panel.row_range(own.clone()), v.row_range(own.clone()));
-        if own.start == 0 {
-            worker.make_unit_lower(v.row_range(0..count));
-        }
+    panel: &Panel<T>,
+) -> Step {
+    let (a, v, t) = (leading.a(), panel.v(), panel.t());
+    worker.receive(t.of(worker.owner(a.columns(), panel.tile)), t.own());
+    let rows = GlobalRow::new(panel.top)..GlobalRow::new(leading.order());
+    let from = worker.broadcast(a, panel.tile, rows.clone())?.rows(rows);
+    let from = from.sub(0, 0, panel.m, panel.count);
+    // The rows with the ones go to the worker that has the first row.
+    let mut mine = share(worker, panel.m);
+    match mine.start {
+        0 => mine.end = mine.end.max(panel.count),
+        start => mine.start = start.max(panel.count),
     }
-    let of = |worker: usize| scratch.strip(scratch.of.strip_of(worker), m, count).of(worker);
-    let part = scratch.strip(scratch.of.strip_of(worker.worker()), m, count).own();
-    worker.clear(part);
-    worker.barrier()?;
-    let tiles = leading.owned(worker, k + 1);
-    worker.span("multiply", Some(k), |w| {
-        for (first, column) in tiles.into_iter().filter_map(|t| leading.trailing(t, top)) {
+    if mine.start < mine.end {
+        worker.copy(from.row_range(mine.clone()), v.row_range(mine.clone()));
+    }
+    if mine.start == 0 {
+        worker.make_unit_lower(v.row_range(0..panel.count));
+    }
+    worker.clear(panel.part(worker.worker()).own());
+    worker.barrier()
+}
+
+/// This worker's part of A V. All workers meet at its end.
+fn multiply<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
+    leading: &Leading<T>,
+    panel: &Panel<T>,
+) -> Step {
+    let (part, v) = (panel.part(worker.worker()).own(), panel.v());
+    let tiles = leading.owned(worker, panel.tile + 1);
+    worker.span("multiply", Some(panel.tile), |w| {
+        for (first, column) in tiles.into_iter().filter_map(|t| leading.trailing(t, panel.top)) {
             let next = first + column.cols();
             w.gemm(part.rows_from(first), T::ONE, column, Op::None, v.row_range(first..next));
             let below = column.rows_from(next - first);
             w.gemm(part.row_range(first..next), T::ONE, below, Op::Adjoint, v.rows_from(next));
         }
     });
-    worker.barrier()?;
-    let (t, rows_of) = (triangle.own(), |cells: Cells<'a, T>| cells.row_range(mine.clone()));
-    let [v_rows, x_rows, sum_rows] = [v, x, sum].map(rows_of);
-    let workers = worker.workers();
-    worker.receive(of(0).row_range(mine.clone()), sum_rows);
+    worker.barrier()
+}
+
+/// X, of which each worker makes some rows. All workers meet at its end.
+fn make_x<T: Scalar, W: Worker<T>>(worker: &mut W, panel: &Panel<T>) -> Step {
+    let (mine, workers) = (share(worker, panel.m), worker.workers());
+    let [v, x, sum] = [V, X, SUM].map(|at| panel.strip(at).own().row_range(mine.clone()));
+    let [inner, all, product] = [0, 1, 2].map(|at| panel.scratch.square(at, panel.count));
+    let (all, product, t) = (all.own(), product.own(), panel.t().own());
+    let part = |of: usize| panel.part(of).of(of).row_range(mine.clone());
+    worker.receive(part(0), sum);
     for other in 1..workers {
-        let there = worker.fetch(of(other).row_range(mine.clone()))?;
-        worker.add(sum_rows, there);
+        let there = worker.fetch(part(other))?;
+        worker.add(sum, there);
     }
-    let [inner, all, product] = [0, 1, 2].map(|at| scratch.square(at, count));
-    worker.clear(x_rows);
-    worker.gemm(x_rows, T::ONE, sum_rows, Op::None, t);
+    // In the place of the second worker's sum.
+    worker.clear(x);
+    worker.gemm(x, T::ONE, sum, Op::None, t);
     worker.clear(inner.own());
-    worker.gemm(inner.own(), T::ONE, v_rows, Op::Adjoint, x_rows);
+    worker.gemm(inner.own(), T::ONE, v, Op::Adjoint, x);
     worker.barrier()?;
-    worker.clear(all.own());
-    let sharers = if W::IS_RANK { worker.worker()..worker.worker() + 1 } else { 0..workers };
-    for other in sharers {
+    worker.clear(all);
+    let me = worker.worker();
+    // A rank has all rows.
+    for other in if W::IS_RANK { me..me + 1 } else { 0..workers } {
         let there = worker.fetch(inner.of(other))?;
-        worker.add(all.own(), there);
+        worker.add(all, there);
     }
-    worker.clear(product.own());
-    worker.gemm(product.own(), T::from_f64_impl(-0.5), t, Op::Adjoint, all.own());
-    worker.gemm(x_rows, T::ONE, v_rows, Op::None, product.own());
-    worker.barrier()?;
-    let (ones, below) = (v.row_range(0..count), v.rows_from(count));
-    Ok((Transformation { v, reflectors: Reflectors { top: ones, below, t } }, x))
+    worker.clear(product);
+    worker.gemm(product, T::from_f64_impl(-0.5), t, Op::Adjoint, all);
+    worker.gemm(x, T::ONE, v, Op::None, product);
+    worker.barrier()
+}
+
+/// The update of a worker's tile columns.
+fn update<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
+    leading: &Leading<T>,
+    panel: &Panel<T>,
+    tiles: &[TileColumn],
+) {
+    let (top, room) = (panel.top, panel.scratch.of_panel(0).1);
+    let before = tiles.iter().map(|&t| leading.before(t, top));
+    let before: Vec<_> = before.filter(|c| c.cols() > 0).collect();
+    let targets: Vec<_> = tiles.iter().filter_map(|&t| leading.trailing(t, top)).collect();
+    worker.span("update", Some(panel.tile), |w| {
+        w.reflect(panel.reflectors(), Op::Adjoint, &before, room);
+        w.subtract_pair([panel.v(), panel.x()], &targets, room);
+    });
 }
 
 /// The band, from the tile columns of all workers.
