@@ -97,4 +97,63 @@ fn updates<T: Scalar>() {
     check::<T>((540, 270, 1), Update::Lu, 0, |count| (1..count).collect());
 }
 
-for_all_scalars!(updates);
+/// `C <- C - V X_j^H - X V_j^H` for some tile columns of the lower half, with the rows of V and X
+/// from row `top` of the matrix on.
+fn check_pair<T: Scalar>((n, tile, fits): (usize, usize, usize), top: usize, depth: usize) {
+    let (a, pair) = (whole::<T>(n), whole::<T>(n.max(2 * depth)));
+    let distribution = Distribution::whole_columns((n, n), 1, tile, Mapping::Block);
+    let columns = distribution.columns();
+    // Every second one, from the row and column where it meets the trailing matrix.
+    let tiles = columns.each().step_by(2).map(|t| columns.tile(t));
+    let cuts = tiles.map(|t| t.global.get().max(top)..t.global.get() + t.width);
+    let cuts: Vec<_> = cuts.filter(|cut| !cut.is_empty()).collect();
+    let m = n - top;
+    let [v, x] = [0, 1].map(|side| Mat::from_fn(m, depth, |i, p| pair[(i, side * depth + p)]));
+    for kernel in [true, false] {
+        let mut memory = shards(&a, 1);
+        let mut scratch = vec![T::NAN; scratch_elements::<T>(columns.widest(), fits)];
+        let mut factors = [&v, &x].map(|of| shards(of, 1).swap_remove(0));
+        let mut room = vec![T::NAN; depth * columns.widest()];
+        let (comm, all) = (Communicator::new(1), matrix(&mut memory, &distribution));
+        let shard = all.shard(0);
+        let of = |cut: &Range<usize>| {
+            (cut.start - top, shard.sub(cut.start, cut.start, n - cut.start, cut.len()))
+        };
+        let targets: Vec<_> = cuts.iter().map(of).collect();
+        let sides = factors.each_mut().map(|of| Cells::of(of).by_columns(m, depth, m));
+        // SAFETY: *order*: the only worker.
+        let worker = unsafe { CpuWorker::new(&comm, 0, columns.widest(), Cells::of(&mut scratch)) };
+        let mut worker = if kernel { worker } else { worker.without_kernel() };
+        worker.subtract_pair(sides, &targets, Cells::of(&mut room));
+        for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let changes = cuts.iter().any(|cut| cut.contains(&j) && i >= cut.start);
+            let product = |sum: T, p: usize| {
+                let (i, j) = (i - top, j - top);
+                let both =
+                    v[(i, p)] * T::conj_impl(&x[(j, p)]) + x[(i, p)] * T::conj_impl(&v[(j, p)]);
+                sum + -both
+            };
+            let wanted = match changes {
+                true => (0..depth).fold(a[(i, j)], product),
+                false => a[(i, j)],
+            };
+            let got = element(&distribution, &memory, i, j);
+            assert_eq!(got, wanted, "{:?} n={n} kernel={kernel} ({i}, {j})", T::DTYPE);
+        }
+    }
+}
+
+fn updates_by_pairs<T: Scalar>() {
+    // A pair of packed tiles fits the scratch, or two, or none.
+    for (sizes, top, depth) in [
+        ((11, 2, 2), 1, 2),
+        ((50, 12, 4), 12, 12),
+        ((100, 23, 2), 24, 22),
+        ((300, 64, 4), 65, 64),
+        ((40, 8, 1), 8, 8),
+    ] {
+        check_pair::<T>(sizes, top, depth);
+    }
+}
+
+for_all_scalars!(updates updates_by_pairs);
