@@ -152,7 +152,7 @@ pub trait Device<T: Scalar> {
     }
     /// `C <- C - V X_j^H - X V_j^H` for each (j, C) of `targets`, ascending: lower tile columns of a
     /// Hermitian matrix. V and X are there from row j on, and V_j and X_j are as many of those rows as
-    /// C has columns. `room` is for one of these at least.
+    /// C has columns. They are at most as wide as a tile, for which `room` is.
     fn subtract_pair(&mut self, pair: [Cells<T>; 2], targets: &[(usize, Cells<T>)], room: Cells<T>)
     where
         Self: Sized,

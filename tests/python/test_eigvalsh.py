@@ -163,8 +163,8 @@ def test_entries_that_are_not_finite(storage, number):
     sharded = put_matrix(mesh_of(ORDER), a, storage)
     assert np.isnan(ms.eigvalsh(sharded)).all()
     message = (
-        r"meshsolve\.eigvalsh: a: expected a finite matrix, got one whose eigenvalues are not "
-        r"found: an entry is not finite \(info = 25\)"
+        r"meshsolve\.eigvalsh: a: expected a finite matrix, got one whose entries are not all "
+        r"finite, or whose eigenvalues do not converge \(info = 25\)"
     )
     with pytest.raises(np.linalg.LinAlgError, match=message):
         ms.eigvalsh(sharded, on_failure="raise")

@@ -100,9 +100,10 @@ fn updates<T: Scalar>() {
 /// `C <- C - V X_j^H - X V_j^H` for some tile columns of the lower half, with the rows of V and X
 /// from row `top` of the matrix on.
 fn check_pair<T: Scalar>((n, tile, fits): (usize, usize, usize), top: usize, depth: usize) {
-    let (a, pair) = (whole::<T>(n), whole::<T>(n.max(2 * depth)));
     let distribution = Distribution::whole_columns((n, n), 1, tile, Mapping::Block);
     let columns = distribution.columns();
+    let depth = depth.min(columns.widest());
+    let (a, pair) = (whole::<T>(n), whole::<T>(n.max(2 * depth)));
     // Every second one, from the row and column where it meets the trailing matrix.
     let tiles = columns.each().step_by(2).map(|t| columns.tile(t));
     let cuts = tiles.map(|t| t.global.get().max(top)..t.global.get() + t.width);

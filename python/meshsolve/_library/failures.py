@@ -48,7 +48,7 @@ def check(op: Operation, results) -> None:
         elif op.family in ("qr", "tsqr"):
             kind, got = "full-rank", f"column {info} depends on those before it, or is not finite"
         elif op.family == "eigen":
-            kind, got = "finite", "eigenvalues are not found: an entry is not finite"
+            kind, got = "finite", "entries are not all finite, or whose eigenvalues do not converge"
         else:
             part = "diagonal entry" if op.family == "triangular" else "pivot"
             kind, got = "nonsingular", f"{part} {info} is zero or not finite"

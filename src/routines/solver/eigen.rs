@@ -47,8 +47,8 @@ impl<T: Scalar> Solver<T> {
     fn size_of_hermitian<W: Worker<T>>(&self, worker: &mut W) -> Step<Option<f64>> {
         self.measure_hermitian(worker)?;
         let norm = self.found().moduli.column;
-        if norm.is_finite() || norm.is_nan() {
-            return Ok(Some(norm).filter(|norm| norm.is_finite()));
+        if !norm.is_infinite() {
+            return Ok((!norm.is_nan()).then_some(norm));
         }
         // Sums of finite entries may overflow.
         let (a, n) = (self.a(worker), self.unpadded());

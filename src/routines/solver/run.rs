@@ -125,9 +125,10 @@ fn no_answer(routine: &SolverRoutine, info: i32) -> Error {
             "full-rank",
             format!("one whose column {info} depends on those before it, or is not finite"),
         ),
-        Family::Eigen => {
-            ("finite", "one whose eigenvalues are not found: an entry is not finite".to_owned())
-        }
+        Family::Eigen => (
+            "finite",
+            "one whose entries are not all finite, or whose eigenvalues do not converge".to_owned(),
+        ),
         // The last two always have an answer.
         Family::Triangular | Family::Residual | Family::Norm => {
             ("nonsingular", format!("one whose diagonal entry {info} is zero or not finite"))
