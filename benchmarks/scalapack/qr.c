@@ -88,7 +88,8 @@ int main(int argc, char** argv) {
   double* sums = malloc((a.cols + n + nb) * sizeof *sums);
   if (!tau || !sums) check(1, "malloc");
   if (solves)
-    pdgels_("N", &m, &n, &ONE, a.at, &ONE, &ONE, a.of, b.at, &ONE, &ONE, b.of, &asked, &size, &info);
+    pdgels_("N", &m, &n, &ONE, a.at, &ONE, &ONE, a.of, b.at, &ONE, &ONE, b.of, &asked, &size,
+            &info);
   else
     pdgeqrf_(&m, &n, a.at, &ONE, &ONE, a.of, tau, &asked, &size, &info);
   check(info, "size");
@@ -105,7 +106,8 @@ int main(int argc, char** argv) {
     fill(b, (uint64_t)m * n);
     const double start = now();
     if (solves)
-      pdgels_("N", &m, &n, &ONE, a.at, &ONE, &ONE, a.of, b.at, &ONE, &ONE, b.of, work, &size, &info);
+      pdgels_("N", &m, &n, &ONE, a.at, &ONE, &ONE, a.of, b.at, &ONE, &ONE, b.of, work, &size,
+              &info);
     else
       pdgeqrf_(&m, &n, a.at, &ONE, &ONE, a.of, tau, work, &size, &info);
     check(info, argv[1]);
