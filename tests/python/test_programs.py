@@ -253,7 +253,11 @@ def test_small_solves_are_timed(devices):
     ("task", "shape", "names"),
     [
         ("lstsq", "64x4", ["meshsolve", "jnp qr", "jnp qr, one device", "SciPy gels"]),
-        ("qr", "64x4", ["meshsolve R", "meshsolve", "jnp", "jnp, one device", "SciPy R"]),
+        (
+            "qr",
+            "64x4",
+            ["meshsolve R", "meshsolve", "jnp", "jnp, one device", "SciPy R", "faer R"],
+        ),
         (
             "eigvalsh",
             "64x64",
@@ -266,7 +270,9 @@ def test_least_squares_are_compared(task, shape, names):
     ran = program(ROOT / "benchmarks/least_squares.py", *options)
     assert ran.returncode == 0, ran.stderr
     rows = list(csv.DictReader(ran.stdout.splitlines()))
-    assert [row["what"] for row in rows] == [*names, "product"]
+    # ScaLAPACK is not everywhere.
+    here = [row["what"] for row in rows if not row["what"].startswith("ScaLAPACK")]
+    assert here == [*names, "product"]
     assert all(float(row["seconds_min"]) > 0 for row in rows[:-1])
     assert all(row["library"] for row in rows) and float(rows[-1]["gflops"]) > 0
 
