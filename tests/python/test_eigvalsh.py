@@ -149,6 +149,17 @@ def test_hard_spectra(kind):
     assert_values(found * scale, a, scipy.linalg.eigvalsh(a * scale))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("kind", ["kernel", "identity"])
+def test_entries_far_below_the_norm(kind, dtype):
+    """Their squares, and reciprocals, leave the range of float32."""
+    i = np.arange(256)
+    far = np.exp(-((i[:, None] - i) ** 2) / 2) if kind == "kernel" else np.full((256,) * 2, 1e-40)
+    a = (far + np.eye(256) * (kind == "identity")).astype(dtype)
+    sharded = put(mesh_of(ORDER), a, "x", None)
+    assert_values(ms.eigvalsh(sharded, on_failure="raise"), a)
+
+
 def test_known_values():
     n = 100
     exact = 2 - 2 * np.cos(np.arange(1, n + 1) * np.pi / (n + 1))

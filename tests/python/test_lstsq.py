@@ -443,6 +443,18 @@ def test_wide_matrices_have_the_solution_of_least_norm():
     assert np.linalg.norm(found.x - x) <= 1e-5 * np.linalg.norm(x)
 
 
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_a_wide_matrix_that_a_function_closes_over(kind):
+    a, b = system("float64", m=8, n=40)
+    mesh = mesh_of(ORDER, kind)
+    given, many = put(mesh, a, "x", None), np.stack([b, 2 * b, b**2])
+    solution = lambda b: ms.lstsq(given, b).x  # noqa: E731
+    inverse = np.linalg.pinv(a)
+    with mesh_set(mesh):
+        np.testing.assert_allclose(jax.vmap(solution)(many), many @ inverse.T, atol=1e-12)
+        np.testing.assert_allclose(jax.jacfwd(solution)(jnp.asarray(b)), inverse, atol=1e-12)
+
+
 def test_a_wide_matrix_by_rows_is_copied_once_and_not_moved():
     mesh = mesh_of(range(4))
     a = np.random.default_rng(1).standard_normal((32, 4096))

@@ -213,6 +213,12 @@ def test_sides_of_a_factor_by_rows():
     np.testing.assert_allclose(factors.q[1] @ factors.r[1], a + 1, atol=1e-13)
     restored = jax.tree.map(np.asarray, factor)
     np.testing.assert_allclose(restored.solve(np.ones(64)), factor.solve(np.ones(64)), atol=1e-14)
+    np.testing.assert_allclose(restored.rcond, factor.rcond)
+    expected = np.asarray(factor.apply_q(x))[:, 0]
+    with mesh_set(jax.make_mesh((2,), ("y",), axis_types=(AxisType.Explicit,))):
+        np.testing.assert_allclose(factor.apply_q(many[0, :, 0]), expected)
+        assert factor.solve(many[0, :, 0]).shape == (5,) and factor.q.shape == (64, 5)
+        assert factor.solve(np.ones(5), 1).shape == (64,)
     condition = np.linalg.cond(np.asarray(factor.r), 1)
     for kind in ("auto", "explicit"):
         there = ms.qr(put(a, mesh_of(ORDER, kind), P("x", None)), "raw")

@@ -73,7 +73,7 @@ def lstsq(
         moved.
       ridge: None, or the weight of |X|^2, a real number or a batch of them; it may be traced.
       on_failure: "nan": x and the residuals are NaN if a column depends on others, and info tells
-        which; "raise": an error instead. Inside of ``jax.jit`` rows of a wide A are called columns.
+        which; "raise": an error instead. Traced calls say column where they mean a row of a wide A.
       mesh: the devices to work on, for an A that is not sharded over them, whatever m.
 
     Returns:

@@ -97,7 +97,7 @@ class QRFactor:
         there is one.
         """
         if self.triangle is not None:
-            return self.triangle
+            return as_array("QRFactor.r", "triangle", self.triangle)
         r = self._used("qr_triangle", "r")
         return leading(r, (min(self.m, self.n), self.n))
 
@@ -143,7 +143,7 @@ class QRFactor:
         """The same with a transpose, or for a factor that was padded."""
         b = as_array("QRFactor.solve", "b", b)
         check_rhs("QRFactor.solve", b, self.n if code else self.m, of_a=(self.m, self.n))
-        x = meshes.where_it_lies(functools.partial(_columns, conjugated=code == 1), b)
+        x = meshes.where_it_lies(functools.partial(reflectors.as_columns, code == 1), b)
         if code:
             x = self._used("ormqr", "solve", self._substituted(x, 2), trans=0)
         else:
@@ -287,12 +287,6 @@ def qr(
     op = operation(by_rows, "qr") if stays_by_rows(a, mesh) else op._replace(results=results)
     call = Call(op, ("a",), result, mesh=mesh)
     return run(call, (a,), (bool(overwrite_a),), by)
-
-
-def _columns(b, conjugated: bool):
-    """B as columns, or its conjugate."""
-    b = b[:, None] if b.ndim == 1 else b
-    return b.conj() if conjugated else b
 
 
 def _of_rows(rows: int, y):

@@ -4,6 +4,7 @@ import functools
 
 import jax
 
+from meshsolve._execute import meshes
 from meshsolve._prepare import leading
 from meshsolve._prepare.operands import as_array, check_rhs, common_dtype, promoted
 from meshsolve._rules import wy
@@ -22,13 +23,9 @@ def times(public: str, factor, x, adjoint: bool) -> jax.Array:
 
 def solution(public: str, factor, b, trans: int) -> jax.Array:
     """The X that minimises |B - A X|, or that of least norm of a system with the transpose."""
-    conjugated = trans == 1
 
     def one(by: Reflectors, b):
-        if not trans:
-            return wy.least_squares(by, b)
-        x = wy.least_norm(by, b.conj() if conjugated else b, factor.m)
-        return x.conj() if conjugated else x
+        return wy.least_norm(by, b, factor.m) if trans else wy.least_squares(by, b)
 
     return _with_sides(public, one, factor, "b", b, trans)
 
@@ -39,16 +36,30 @@ def _leaves(factor) -> list[jax.Array]:
 
 
 def _with_sides(public: str, one, factor, name: str, b, trans: int) -> jax.Array:
-    """``one(reflectors, B)`` for columns B or a vector, with as many rows as op(A)."""
+    """``one(reflectors, B)`` for columns B or a vector, with as many rows as op(A); conjugated
+    before and after for ``trans`` 1.
+    """
     leaves, b = _leaves(factor), as_array(public, name, b)
     check_rhs(public, b, factor.n if trans else factor.m, name, (factor.m, factor.n))
     dtype = common_dtype(public, f"the factor and {name}", leaves[0], b)
     leaves = [*(promoted(x, dtype) for x in leaves[:3]), leaves[3]]
 
     def of_columns(by: Reflectors, b):
-        return one(by, b) if b.ndim == 2 else one(by, b[:, None])[:, 0]
+        x = one(by, meshes.where_it_lies(functools.partial(as_columns, trans == 1), b))
+        return meshes.where_it_lies(functools.partial(_as_given, trans == 1, b.ndim), x)
 
     return _over(public, of_columns, leaves, promoted(b, dtype))
+
+
+def as_columns(conjugated: bool, b):
+    """B as columns, or its conjugate."""
+    b = b[:, None] if b.ndim == 1 else b
+    return b.conj() if conjugated else b
+
+
+def _as_given(conjugated: bool, axes: int, x):
+    x = x[:, 0] if axes == 1 else x
+    return x.conj() if conjugated else x
 
 
 def _over(public: str, one, leaves, *sides) -> jax.Array:

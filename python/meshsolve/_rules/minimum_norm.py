@@ -34,8 +34,9 @@ _STORAGE = "column-major"
 
 def found(op: Operation, a, b, ridge):
     """The results of ``minimum_norm`` for arrays that may be anywhere."""
+    run = functools.partial(_program, op)
     if dispatch.executor(a, b, ridge) is not eager:
-        return minimum_norm(op, a, b, ridge)
+        return meshes.where_it_lies(run, a, b, ridge)
     there = meshes.of_array(a)
     whole = NamedSharding(there.mesh, PartitionSpec()) if there else a.sharding
     b, ridge = (
@@ -44,7 +45,7 @@ def found(op: Operation, a, b, ridge):
         else jax.device_put(x, whole)
         for x in (b, ridge)
     )
-    return meshes.where_it_lies(functools.partial(_program, op), a, b, ridge)
+    return meshes.where_it_lies(run, a, b, ridge)
 
 
 def _longer(h, ridge):

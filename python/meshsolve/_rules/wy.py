@@ -40,7 +40,7 @@ def times(by: Reflectors, x, adjoint: bool):
 
 def columns(by: Reflectors, rows: int):
     """The first n columns of Q, by rows, of which there may be fewer than of V."""
-    return _leading(_product(by, jnp.eye(*by.v.shape, dtype=by.v.dtype), False), rows)
+    return _leading(meshes.where_it_lies(_columns, by.v, by.t), rows)
 
 
 def _product(by: Reflectors, x, adjoint: bool):
@@ -89,6 +89,11 @@ def _times(adjoint: bool, v, t, x):
     inner = _dot(v, x.conj(), rows=0).conj()
     inner = _dot(t.conj().T if adjoint else t, inner, rows=1)
     return x - _dot(v, inner, rows=1, like=v)
+
+
+@jax.jit
+def _columns(v, t):
+    return _times(False, v, t, jnp.eye(*v.shape, dtype=v.dtype))
 
 
 @jax.jit

@@ -9,10 +9,13 @@ const MOST: usize = 30;
 const LEAST_SQUARE: f64 = f64::MIN_POSITIVE;
 
 /// Replaces the diagonal by the eigenvalues, ascending. `below` are the moduli of the entries below
-/// it, one fewer. All are finite. It gives the number of entries that did not become negligible: 0
-/// unless it gave up.
+/// it, one fewer. It gives the number of entries that did not become negligible: 0 unless it gave up,
+/// and all where a number is not finite.
 pub fn eigenvalues(diagonal: &mut [f64], below: &mut [f64]) -> usize {
     let n = diagonal.len();
+    if diagonal.iter().chain(&*below).any(|x| !x.is_finite()) {
+        return n;
+    }
     let largest = diagonal.iter().chain(&*below).fold(0.0, |most, x| f64::max(most, x.abs()));
     if largest == 0.0 {
         return 0;

@@ -59,6 +59,14 @@ fn known_values() {
 }
 
 #[test]
+fn what_is_no_number_does_not_converge() {
+    for number in [f64::NAN, f64::INFINITY] {
+        assert_eq!(eigenvalues(&mut [1.0, number, 2.0], &mut [0.0, 0.0]), 3);
+        assert_eq!(eigenvalues(&mut [number; 2], &mut [number]), 2);
+    }
+}
+
+#[test]
 fn hard_matrices() {
     let mut state = 7u64;
     let mut random = || {

@@ -6,10 +6,16 @@
 use pulp::{Simd, WithSimd};
 
 use crate::device::cpu::vectors::{length, load, store, zero};
-use crate::scalar::{Lanes, Scalar, Vector};
+use crate::scalar::{DType, Lanes, Scalar, Vector};
 
-/// A column whose square is not larger counts as zero: rounding changes the matrix by more.
-const LEAST_SQUARE: f64 = 1e-270;
+/// A column whose square is not larger counts as zero: rounding changes the matrix by more. The
+/// reciprocal of a larger column's norm is in the range.
+fn least_square<T: Scalar>() -> f64 {
+    match T::DTYPE.real() {
+        DType::F32 => 1e-62,
+        _ => 1e-270,
+    }
+}
 
 /// Contiguous columns.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +61,7 @@ pub unsafe fn reflector<T: Scalar>(x: *mut T, v: &mut [T]) -> T {
     }
     let squares: f64 = sums.into_iter().sum();
     v[0] = T::ONE;
-    if squares <= LEAST_SQUARE {
+    if squares <= least_square::<T>() {
         x[1..].fill(T::ZERO);
         v[1..].fill(T::ZERO);
         return T::ZERO;
