@@ -102,8 +102,8 @@ def main() -> None:
             rate = product
             if one is not None:
                 rate = one.parts * operations / statistics.median(times) / 1e9
-                row["seconds_min"] = f"{min(times):.4f}"
-                row["seconds_median"] = f"{statistics.median(times):.4f}"
+                row["seconds_min"] = f"{min(times):.6f}"
+                row["seconds_median"] = f"{statistics.median(times):.6f}"
                 row["temporary"] = "" if one.temporary is None else f"{one.temporary:.3f}"
             row |= {
                 "gflops": f"{rate:.1f}",
