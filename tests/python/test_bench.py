@@ -75,7 +75,7 @@ def test_a_worker_starts_clean(left_over, tmp_path):
     [
         ("derivative_accuracy.py", "begin_on_cpu(4)"),
         ("dispatch.py", "begin_on_cpu(options.devices)"),
-        ("least_squares.py", "begin_on_cpu(options.devices)"),
+        ("decompositions.py", "begin_on_cpu(options.devices)"),
         ("memory.py", "restart()"),
         ("products.py", "restart()"),
         ("transpose.py", "restart()"),

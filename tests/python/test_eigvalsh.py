@@ -175,7 +175,8 @@ def test_entries_that_are_not_finite(storage, number):
     assert np.isnan(ms.eigvalsh(sharded)).all()
     message = (
         r"meshsolve\.eigvalsh: a: expected a finite matrix, got one whose entries are not all "
-        r"finite, or whose eigenvalues do not converge \(info = 25\)"
+        r"finite, or whose eigenvalues do not converge \(info = 25\); with on_failure=.nan. the "
+        r"answer is NaN$"
     )
     with pytest.raises(np.linalg.LinAlgError, match=message):
         ms.eigvalsh(sharded, on_failure="raise")

@@ -265,9 +265,9 @@ def test_small_solves_are_timed(devices):
         ),
     ],
 )
-def test_least_squares_are_compared(task, shape, names):
+def test_decompositions_are_compared(task, shape, names):
     options = ("--task", task, "--shapes", shape, "--turns", 1)
-    ran = program(ROOT / "benchmarks/least_squares.py", *options)
+    ran = program(ROOT / "benchmarks/decompositions.py", *options)
     assert ran.returncode == 0, ran.stderr
     rows = list(csv.DictReader(ran.stdout.splitlines()))
     # ScaLAPACK is not everywhere.

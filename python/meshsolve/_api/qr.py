@@ -19,7 +19,7 @@ from meshsolve._library.ffi import operation
 from meshsolve._prepare.operands import as_array, check_rhs, check_trans
 from meshsolve._prepare.pipeline import Call, Request, first, run
 from meshsolve._prepare.tall import stays_by_rows
-from meshsolve._rules.qr import both, leading, of_rows, triangle, unit_like
+from meshsolve._rules.qr import both, by_reflectors, leading, triangle, unit_like
 
 Mode = Literal["reduced", "r", "raw"]
 """What ``qr`` returns."""
@@ -238,9 +238,9 @@ def qr(
     Signs are LAPACK's, in every sharding: the diagonal of R is real. Rectangles are factored by
     columns. A tall one by rows stays as it lies, if each device has at least as many rows as A has
     columns. Others by rows are moved, which takes a copy. On one device, replicated, and with
-    ``mesh=``, A is taken by rows if it has 8 times as many rows as columns, and
-    each device has enough. Inside of ``jax.jit`` with Auto axes the sharding is not known, so that
-    rule counts all devices that exist, or those of the mesh that is set.
+    ``mesh=``, A is taken by rows if it has 8 times as many rows as columns, and each device has
+    enough. Inside of ``jax.jit`` with Auto axes the sharding is not known, so that rule counts all
+    devices that exist, or those of the mesh that is set.
 
     Q and R have derivatives of every order, in both modes, where R is regular (for a wide A: the
     square block of its first columns). Under ``jax.vmap`` matrices are factored one after another.
@@ -277,7 +277,7 @@ def qr(
     if mode == "raw" and stays_by_rows(a, mesh):
         op = operation("tsqrf", "qr")._replace(results=_REFLECTORS)
         call = Call(op, ("a",), _factor_by_rows, mesh=mesh)
-        return run(call, (a,), (bool(overwrite_a),), of_rows)
+        return run(call, (a,), (bool(overwrite_a),), by_reflectors)
     if mode == "raw":
         return run(Call(op, ("a",), _factor, mesh=mesh), (a,), (bool(overwrite_a),))
     by, result, results, by_rows = {

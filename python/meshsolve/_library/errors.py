@@ -13,14 +13,16 @@ def wrong_type(operation: str, argument: str, expected: str, got: object, remedy
     return TypeError(_message(operation, argument, expected, got, remedy))
 
 
-def no_answer(operation: str, kind: str, got: str, info: int) -> np.linalg.LinAlgError:
-    """Describe a matrix without an answer, for ``raise``."""
+def no_answer(
+    operation: str, kind: str, got: str, info: int, gives_info: bool = True
+) -> np.linalg.LinAlgError:
+    """Describe a matrix without an answer, for ``raise``. The operation may give ``info``."""
     text = _message(
         operation,
         "a",
         f"a {kind} matrix",
         f"one whose {got} (info = {info})",
-        'with on_failure="nan" the answer is NaN, and info has that number',
+        'with on_failure="nan" the answer is NaN' + ", and info has that number" * gives_info,
     )
     return np.linalg.LinAlgError(text)
 

@@ -35,7 +35,7 @@ def both(op: Operation, operands, own, signatures):
     return _results(op, operands, own, signatures, _both_traced, _both)
 
 
-def of_rows(op: Operation, operands, own, signatures):
+def by_reflectors(op: Operation, operands, own, signatures):
     """(V, R, T, info) of a tall A by rows, with the padding of A."""
     return dispatch.call(operation("tsqrf", op.public), operands, own, signatures)
 

@@ -249,16 +249,16 @@ fn copy_reflectors<T: Scalar, W: Worker<T>>(
     let rows = GlobalRow::new(panel.top)..GlobalRow::new(leading.order());
     let from = worker.broadcast(a, panel.tile, rows.clone())?.rows(rows);
     let from = from.sub(0, 0, panel.m, panel.count);
-    // The rows with the ones go to the worker that has the first row.
-    let mut mine = share(worker, panel.m);
-    match mine.start {
-        0 => mine.end = mine.end.max(panel.count),
-        start => mine.start = start.max(panel.count),
+    // The rows with the ones go to the first worker. Others may have no rows, from row 0 on.
+    let (mut mine, is_first) = (share(worker, panel.m), W::IS_RANK || worker.worker() == 0);
+    match is_first {
+        true => mine.end = mine.end.max(panel.count),
+        false => mine.start = mine.start.max(panel.count),
     }
     if mine.start < mine.end {
         worker.copy(from.row_range(mine.clone()), v.row_range(mine.clone()));
     }
-    if mine.start == 0 {
+    if is_first {
         worker.make_unit_lower(v.row_range(0..panel.count));
     }
     worker.clear(panel.part(worker.worker()).own());

@@ -134,9 +134,11 @@ fn no_answer(routine: &SolverRoutine, info: i32) -> Error {
             ("nonsingular", format!("one whose diagonal entry {info} is zero or not finite"))
         }
     };
+    // `eigvalsh` does not give it.
+    let found = if routine.family == Family::Eigen { "" } else { ", and info has that number" };
     Error::invalid(format!(
         "meshsolve.{}: a: expected a {expected} matrix, got {got} (info = {info}); with \
-         on_failure=\"nan\" the answer is NaN, and info has that number",
+         on_failure=\"nan\" the answer is NaN{found}",
         routine.name
     ))
 }

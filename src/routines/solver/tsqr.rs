@@ -141,7 +141,7 @@ pub fn triangle_of_a<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -
     let (me, (m, n)) = (worker.worker(), job.shape_of_a());
     let ((of, scratch), (first, lines)) = (job.thin_scratch(me), job.rows_of_a(worker));
     worker.keep_subnormals(true);
-    let keeps = job.options.routine.run.len() > 1;
+    let keeps = !matches!(job.options.routine.run, [Stage::Triangle]);
     thin::factor(worker, &lines, first, &scratch, of, keeps)?;
     let results = job.replicated(me, |rank| job.result_of_rank(rank, "r"));
     if me == 0 {

@@ -7,6 +7,7 @@
 //! s may follow sweep s - 1 two steps behind, and workers take sweeps in turn (Haidar, Ltaief and
 //! Dongarra, SC 2011). The order of operations on an element does not depend on the workers.
 
+mod passes;
 mod step;
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,8 @@
 
 use pulp::{Simd, WithSimd};
 
-use crate::device::cpu::vectors::{length, load, store, zero};
-use crate::scalar::{DType, Lanes, Scalar, Vector};
+use super::passes::Wide;
+use crate::scalar::{DType, Scalar};
 
 /// A column whose square is not larger counts as zero: rounding changes the matrix by more. The
 /// reciprocal of a larger column's norm is in the range.
@@ -107,14 +107,13 @@ impl<T: Scalar> Step<'_, T> {
             pulp::Arch::V3(simd) => return Simd::vectorize(simd, Vectors(self)),
             _ => {}
         }
-        // SAFETY: the caller's promise.
-        unsafe { self.perform(Plain) }
+        Vectors(self).with_simd(pulp::Scalar256b)
     }
 
     /// # Safety
     /// As for `run`.
     #[inline(always)]
-    unsafe fn perform<P: Passes<T>>(self, passes: P) -> T {
+    unsafe fn perform<S: Simd>(self, passes: Wide<S>) -> T {
         let Step { diagonal, below, v, tau, next, room } = self;
         let k = v.len();
         if tau != T::ZERO {
@@ -131,23 +130,23 @@ impl<T: Scalar> Step<'_, T> {
         unsafe {
             // u = C v
             for j in (0..whole).step_by(GROUP) {
-                passes.sum::<GROUP>(u, part(v, j), below.columns(0, j));
+                passes.sum::<T, GROUP>(u, part(v, j), below.columns(0, j));
             }
             for j in whole..k {
-                passes.sum::<1>(u, part(v, j), below.columns(0, j));
+                passes.sum::<T, 1>(u, part(v, j), below.columns(0, j));
             }
             let u = &*u;
             let of_u = -tau * T::conj_impl(&v[0]);
-            passes.spread::<1>(below.columns(0, 0), [of_u], u);
+            passes.spread::<T, 1>(below.columns(0, 0), [of_u], u);
             let tau_of_next = reflector(below.column(0, 0), next);
             let along = -T::conj_impl(&tau_of_next);
             let mut j = 1;
             while j + GROUP <= k {
-                right_and_left::<T, P, GROUP>(passes, below, j, [v, u, next], tau, along);
+                right_and_left::<T, S, GROUP>(passes, below, j, [v, u, next], tau, along);
                 j += GROUP;
             }
             for j in j..k {
-                right_and_left::<T, P, 1>(passes, below, j, [v, u, next], tau, along);
+                right_and_left::<T, S, 1>(passes, below, j, [v, u, next], tau, along);
             }
             tau_of_next
         }
@@ -168,8 +167,8 @@ fn part<T: Copy, const N: usize>(x: &[T], j: usize) -> [T; N] {
 /// # Safety
 /// The block is this thread's.
 #[inline(always)]
-unsafe fn both_sides<T: Scalar, P: Passes<T>>(
-    passes: P,
+unsafe fn both_sides<T: Scalar, S: Simd>(
+    passes: Wide<S>,
     d: Block<T>,
     v: &[T],
     tau: T,
@@ -181,10 +180,10 @@ unsafe fn both_sides<T: Scalar, P: Passes<T>>(
     // SAFETY: the lower triangle of the block, which is this thread's.
     unsafe {
         for j in (0..whole).step_by(GROUP) {
-            multiply::<T, P, GROUP>(passes, d, j, v, w);
+            multiply::<T, S, GROUP>(passes, d, j, v, w);
         }
         for j in whole..k {
-            multiply::<T, P, 1>(passes, d, j, v, w);
+            multiply::<T, S, 1>(passes, d, j, v, w);
         }
     }
     let mut product = T::ZERO;
@@ -199,10 +198,10 @@ unsafe fn both_sides<T: Scalar, P: Passes<T>>(
     // SAFETY: as above.
     unsafe {
         for j in (0..whole).step_by(GROUP) {
-            update::<T, P, GROUP>(passes, d, j, v, w);
+            update::<T, S, GROUP>(passes, d, j, v, w);
         }
         for j in whole..k {
-            update::<T, P, 1>(passes, d, j, v, w);
+            update::<T, S, 1>(passes, d, j, v, w);
         }
     }
 }
@@ -212,8 +211,8 @@ unsafe fn both_sides<T: Scalar, P: Passes<T>>(
 /// # Safety
 /// The lower triangle of the block is there, and nothing writes it.
 #[inline(always)]
-unsafe fn multiply<T: Scalar, P: Passes<T>, const N: usize>(
-    passes: P,
+unsafe fn multiply<T: Scalar, S: Simd, const N: usize>(
+    passes: Wide<S>,
     d: Block<T>,
     j: usize,
     v: &[T],
@@ -232,7 +231,7 @@ unsafe fn multiply<T: Scalar, P: Passes<T>, const N: usize>(
     let (here, below) = w.split_at_mut(j + N);
     // SAFETY: as promised.
     let products =
-        unsafe { passes.sum_and_dots::<N>(below, part(v, j), d.columns(j + N, j), &v[j + N..]) };
+        unsafe { passes.sum_and_dots::<T, N>(below, part(v, j), d.columns(j + N, j), &v[j + N..]) };
     for (w, product) in here[j..].iter_mut().zip(products) {
         *w += product;
     }
@@ -243,8 +242,8 @@ unsafe fn multiply<T: Scalar, P: Passes<T>, const N: usize>(
 /// # Safety
 /// The lower triangle of the block is this thread's.
 #[inline(always)]
-unsafe fn update<T: Scalar, P: Passes<T>, const N: usize>(
-    passes: P,
+unsafe fn update<T: Scalar, S: Simd, const N: usize>(
+    passes: Wide<S>,
     d: Block<T>,
     j: usize,
     v: &[T],
@@ -260,7 +259,7 @@ unsafe fn update<T: Scalar, P: Passes<T>, const N: usize>(
         }
     }
     // SAFETY: as promised.
-    unsafe { passes.spread_two::<N>(d.columns(j + N, j), of_v, &v[j + N..], of_w, &w[j + N..]) };
+    unsafe { passes.spread_two::<T, N>(d.columns(j + N, j), of_v, &v[j + N..], of_w, &w[j + N..]) };
 }
 
 /// `C <- N^H (C - tau u v^H)` for N columns, with `along` = -conj of N's tau.
@@ -268,8 +267,8 @@ unsafe fn update<T: Scalar, P: Passes<T>, const N: usize>(
 /// # Safety
 /// The columns are this thread's.
 #[inline(always)]
-unsafe fn right_and_left<T: Scalar, P: Passes<T>, const N: usize>(
-    passes: P,
+unsafe fn right_and_left<T: Scalar, S: Simd, const N: usize>(
+    passes: Wide<S>,
     c: Block<T>,
     j: usize,
     [v, u, next]: [&[T]; 3],
@@ -282,15 +281,16 @@ unsafe fn right_and_left<T: Scalar, P: Passes<T>, const N: usize>(
     }
     // SAFETY: as promised.
     unsafe {
-        let mut of_next = passes.spread_and_dots::<N>(c.columns(0, j), of_u, u, next);
+        let mut of_next = passes.spread_and_dots::<T, N>(c.columns(0, j), of_u, u, next);
         for s in &mut of_next {
             *s = along * *s;
         }
-        passes.spread::<N>(c.columns(0, j), of_next, next);
+        passes.spread::<T, N>(c.columns(0, j), of_next, next);
     }
 }
 
-struct Vectors<'a, T>(Step<'a, T>);
+/// The step with some vectors.
+pub struct Vectors<'a, T>(pub Step<'a, T>);
 
 impl<T: Scalar> WithSimd for Vectors<'_, T> {
     type Output = T;
@@ -300,302 +300,4 @@ impl<T: Scalar> WithSimd for Vectors<'_, T> {
         // SAFETY: `run`'s caller's promise.
         unsafe { self.0.perform(Wide(simd)) }
     }
-}
-
-/// Passes over N columns, which are as long as the slices. Those that are written are this thread's.
-trait Passes<T>: Copy {
-    /// `y <- y + sum of s_i x_i`
-    unsafe fn sum<const N: usize>(self, y: &mut [T], s: [T; N], x: [*mut T; N]);
-    /// `c_i <- c_i + s_i x`
-    unsafe fn spread<const N: usize>(self, c: [*mut T; N], s: [T; N], x: &[T]);
-    /// `c_i <- c_i + s_i x + t_i y`
-    unsafe fn spread_two<const N: usize>(
-        self,
-        c: [*mut T; N],
-        s: [T; N],
-        x: &[T],
-        t: [T; N],
-        y: &[T],
-    );
-    /// `w <- w + sum of s_i c_i`, and c_i^H v.
-    unsafe fn sum_and_dots<const N: usize>(
-        self,
-        w: &mut [T],
-        s: [T; N],
-        c: [*mut T; N],
-        v: &[T],
-    ) -> [T; N];
-    /// `c_i <- c_i + s_i u`, and v^H c_i of the new c_i.
-    unsafe fn spread_and_dots<const N: usize>(
-        self,
-        c: [*mut T; N],
-        s: [T; N],
-        u: &[T],
-        v: &[T],
-    ) -> [T; N];
-}
-
-/// With vectors.
-#[derive(Clone, Copy)]
-struct Wide<S>(S);
-
-/// Element by element, where there is no kernel.
-#[derive(Clone, Copy)]
-struct Plain;
-
-/// Runs a block for each vector of so many rows, and for a part of one that is left.
-macro_rules! by_vectors {
-    ($rows:expr, $full:expr, |$row:ident, $some:ident| $block:block) => {
-        let whole = $rows / $full * $full;
-        for $row in (0..whole).step_by($full) {
-            let $some = $full;
-            $block
-        }
-        if whole < $rows {
-            let ($row, $some) = (whole, $rows - whole);
-            $block
-        }
-    };
-}
-
-impl<S: Simd> Wide<S> {
-    /// The parts of numbers, each in a vector of its own.
-    #[inline(always)]
-    fn parts<T: Scalar, const N: usize>(self, s: [T; N]) -> [[Vector<T, S>; 2]; N] {
-        let mut parts = [[zero::<T, S>(self.0); 2]; N];
-        for i in 0..N {
-            parts[i][0] = T::Real::splat(self.0, T::real_part_impl(&s[i]));
-            parts[i][1] = T::Real::splat(self.0, T::imag_part_impl(&s[i]));
-        }
-        parts
-    }
-
-    /// i x, for complex numbers.
-    #[inline(always)]
-    fn turned<T: Scalar>(self, x: Vector<T, S>) -> Vector<T, S> {
-        if T::IS_COMPLEX { T::Real::turn(self.0, x) } else { x }
-    }
-
-    /// s x + y, with the parts of s, x and i x.
-    #[inline(always)]
-    fn multiply_add<T: Scalar>(
-        self,
-        s: [Vector<T, S>; 2],
-        x: [Vector<T, S>; 2],
-        y: Vector<T, S>,
-    ) -> Vector<T, S> {
-        let sum = T::Real::mul_add(self.0, x[0], s[0], y);
-        if T::IS_COMPLEX { T::Real::mul_add(self.0, x[1], s[1], sum) } else { sum }
-    }
-
-    /// Adds the products of x^H y to sums of its parts. Im(x^H y) is Re((ix)^H y).
-    #[inline(always)]
-    fn add_dot<T: Scalar>(
-        self,
-        sums: &mut [Vector<T, S>; 2],
-        x: [Vector<T, S>; 2],
-        y: Vector<T, S>,
-    ) {
-        sums[0] = T::Real::mul_add(self.0, x[0], y, sums[0]);
-        if T::IS_COMPLEX {
-            sums[1] = T::Real::mul_add(self.0, x[1], y, sums[1]);
-        }
-    }
-
-    /// The numbers with these parts, each the sum of a vector.
-    #[inline(always)]
-    fn numbers<T: Scalar, const N: usize>(self, sums: [[Vector<T, S>; 2]; N]) -> [T; N] {
-        let mut numbers = [T::ZERO; N];
-        for (number, [re, im]) in numbers.iter_mut().zip(sums) {
-            *number = T::from_real_impl(&T::Real::sum(self.0, re));
-            if T::IS_COMPLEX {
-                let im = T::from_real_impl(&T::Real::sum(self.0, im));
-                *number += T::of_parts(0.0, 1.0) * im;
-            }
-        }
-        numbers
-    }
-}
-
-impl<T: Scalar, S: Simd> Passes<T> for Wide<S> {
-    #[inline(always)]
-    unsafe fn sum<const N: usize>(self, y: &mut [T], s: [T; N], x: [*mut T; N]) {
-        let (simd, s, full) = (self.0, self.parts(s), length::<T, S>());
-        let (rows, y) = (y.len(), y.as_mut_ptr());
-        by_vectors!(rows, full, |row, some| {
-            // SAFETY: these elements are there, and y is this thread's.
-            unsafe {
-                let mut sum = load(simd, y.wrapping_add(row), some);
-                for i in 0..N {
-                    let x = load(simd, x[i].wrapping_add(row), some);
-                    sum = self.multiply_add::<T>(s[i], [x, self.turned::<T>(x)], sum);
-                }
-                store(y.wrapping_add(row), some, sum);
-            }
-        });
-    }
-
-    #[inline(always)]
-    unsafe fn spread<const N: usize>(self, c: [*mut T; N], s: [T; N], x: &[T]) {
-        let (simd, s, full) = (self.0, self.parts(s), length::<T, S>());
-        by_vectors!(x.len(), full, |row, some| {
-            // SAFETY: these elements are there, and the columns are this thread's.
-            unsafe {
-                let x = load(simd, x.as_ptr().wrapping_add(row), some);
-                let x = [x, self.turned::<T>(x)];
-                for i in 0..N {
-                    let to = c[i].wrapping_add(row);
-                    store(to, some, self.multiply_add::<T>(s[i], x, load(simd, to, some)));
-                }
-            }
-        });
-    }
-
-    #[inline(always)]
-    unsafe fn spread_two<const N: usize>(
-        self,
-        c: [*mut T; N],
-        s: [T; N],
-        x: &[T],
-        t: [T; N],
-        y: &[T],
-    ) {
-        let (simd, s, t, full) = (self.0, self.parts(s), self.parts(t), length::<T, S>());
-        by_vectors!(x.len(), full, |row, some| {
-            // SAFETY: these elements are there, and the columns are this thread's.
-            unsafe {
-                let x = load(simd, x.as_ptr().wrapping_add(row), some);
-                let y = load(simd, y.as_ptr().wrapping_add(row), some);
-                let (x, y) = ([x, self.turned::<T>(x)], [y, self.turned::<T>(y)]);
-                for i in 0..N {
-                    let to = c[i].wrapping_add(row);
-                    let sum = self.multiply_add::<T>(s[i], x, load(simd, to, some));
-                    store(to, some, self.multiply_add::<T>(t[i], y, sum));
-                }
-            }
-        });
-    }
-
-    #[inline(always)]
-    unsafe fn sum_and_dots<const N: usize>(
-        self,
-        w: &mut [T],
-        s: [T; N],
-        c: [*mut T; N],
-        v: &[T],
-    ) -> [T; N] {
-        let (simd, s, full) = (self.0, self.parts(s), length::<T, S>());
-        let (rows, w) = (w.len(), w.as_mut_ptr());
-        let mut sums = [[zero::<T, S>(simd); 2]; N];
-        by_vectors!(rows, full, |row, some| {
-            // SAFETY: these elements are there, and w is this thread's.
-            unsafe {
-                let v = load(simd, v.as_ptr().wrapping_add(row), some);
-                let mut sum = load(simd, w.wrapping_add(row), some);
-                for i in 0..N {
-                    let c = load(simd, c[i].wrapping_add(row), some);
-                    let c = [c, self.turned::<T>(c)];
-                    sum = self.multiply_add::<T>(s[i], c, sum);
-                    self.add_dot::<T>(&mut sums[i], c, v);
-                }
-                store(w.wrapping_add(row), some, sum);
-            }
-        });
-        self.numbers(sums)
-    }
-
-    #[inline(always)]
-    unsafe fn spread_and_dots<const N: usize>(
-        self,
-        c: [*mut T; N],
-        s: [T; N],
-        u: &[T],
-        v: &[T],
-    ) -> [T; N] {
-        let (simd, s, full) = (self.0, self.parts(s), length::<T, S>());
-        let mut sums = [[zero::<T, S>(simd); 2]; N];
-        by_vectors!(u.len(), full, |row, some| {
-            // SAFETY: these elements are there, and the columns are this thread's.
-            unsafe {
-                let u = load(simd, u.as_ptr().wrapping_add(row), some);
-                let v = load(simd, v.as_ptr().wrapping_add(row), some);
-                let (u, v) = ([u, self.turned::<T>(u)], [v, self.turned::<T>(v)]);
-                for i in 0..N {
-                    let to = c[i].wrapping_add(row);
-                    let new = self.multiply_add::<T>(s[i], u, load(simd, to, some));
-                    store(to, some, new);
-                    self.add_dot::<T>(&mut sums[i], v, new);
-                }
-            }
-        });
-        self.numbers(sums)
-    }
-}
-
-impl<T: Scalar> Passes<T> for Plain {
-    unsafe fn sum<const N: usize>(self, y: &mut [T], s: [T; N], x: [*mut T; N]) {
-        for (row, y) in y.iter_mut().enumerate() {
-            for i in 0..N {
-                // SAFETY: the element is there.
-                *y += s[i] * unsafe { x[i].add(row).read() };
-            }
-        }
-    }
-
-    unsafe fn spread<const N: usize>(self, c: [*mut T; N], s: [T; N], x: &[T]) {
-        for (row, &x) in x.iter().enumerate() {
-            for i in 0..N {
-                // SAFETY: the element is there, and this thread's.
-                unsafe { *c[i].add(row) += s[i] * x };
-            }
-        }
-    }
-
-    unsafe fn spread_two<const N: usize>(
-        self,
-        c: [*mut T; N],
-        s: [T; N],
-        x: &[T],
-        t: [T; N],
-        y: &[T],
-    ) {
-        // SAFETY: as promised.
-        unsafe {
-            self.spread(c, s, x);
-            self.spread(c, t, y);
-        }
-    }
-
-    unsafe fn sum_and_dots<const N: usize>(
-        self,
-        w: &mut [T],
-        s: [T; N],
-        c: [*mut T; N],
-        v: &[T],
-    ) -> [T; N] {
-        // SAFETY: as promised.
-        unsafe { self.sum(w, s, c) };
-        dots(c, v, |c, v| T::conj_impl(&c) * v)
-    }
-
-    unsafe fn spread_and_dots<const N: usize>(
-        self,
-        c: [*mut T; N],
-        s: [T; N],
-        u: &[T],
-        v: &[T],
-    ) -> [T; N] {
-        // SAFETY: as promised.
-        unsafe { self.spread(c, s, u) };
-        dots(c, v, |c, v| T::conj_impl(&v) * c)
-    }
-}
-
-/// The sums of products of each column with v.
-fn dots<T: Scalar, const N: usize>(c: [*mut T; N], v: &[T], product: impl Fn(T, T) -> T) -> [T; N] {
-    c.map(|c| {
-        // SAFETY: the callers' promise: a column as long as v.
-        let elements = v.iter().enumerate().map(|(i, &v)| product(unsafe { c.add(i).read() }, v));
-        elements.fold(T::ZERO, |sum, x| sum + x)
-    })
 }

@@ -1,5 +1,8 @@
 use faer::{Mat, Side};
 
+use pulp::{Scalar256b, WithSimd};
+
+use super::step::{Block, Step as Chase, Vectors, reflector};
 use super::{Turn, room, sweep, tridiagonal};
 use crate::comm::{Communicator, Phase, Signal, Step};
 use crate::device::{Band, Tridiagonal};
@@ -113,15 +116,42 @@ fn bands_become_tridiagonal_with_the_same_eigenvalues() {
     crate::scalar::for_all_scalars!(bands);
 }
 
-#[test]
-#[ignore = "prints times"]
-fn times() {
-    for (n, b) in [(2048, 64), (4096, 64), (4096, 128)] {
-        let memory = band_of::<f64>(n, b);
-        for workers in [1, 2] {
-            let from = std::time::Instant::now();
-            reduced(&memory, n, b, workers);
-            println!("{n} {b} {workers}: {:?}", from.elapsed());
+/// What a step makes of blocks of order k, and of so many rows below, with the processor's vectors or
+/// others.
+fn stepped<T: Scalar>(k: usize, rows: usize, is_portable: bool) -> Vec<T> {
+    let (mut x, mut v) = (numbers::<T>(k), vec![T::ZERO; k]);
+    let (mut room, mut next) = (vec![T::NAN; k.max(rows)], vec![T::NAN; rows]);
+    let mut blocks = [numbers::<T>(k * k), numbers::<T>(rows * k)];
+    let [diagonal, below] = &mut blocks;
+    // SAFETY: arrays of these shapes, which nothing else accesses.
+    let tau = unsafe {
+        let tau = reflector(x.as_mut_ptr(), &mut v);
+        let step = Chase {
+            diagonal: Block { first: diagonal.as_mut_ptr(), rows: k, cols: k, stride: k },
+            below: Block { first: below.as_mut_ptr(), rows, cols: k, stride: rows.max(1) },
+            v: &v,
+            tau,
+            next: &mut next,
+            room: &mut room,
+        };
+        if is_portable { Vectors(step).with_simd(Scalar256b) } else { step.run() }
+    };
+    blocks.concat().into_iter().chain(next).chain([tau]).collect()
+}
+
+fn portable<T: Scalar>() {
+    let unit = if T::DTYPE.real() == DType::F32 { f32::EPSILON.into() } else { f64::EPSILON };
+    for (k, rows) in [(1, 1), (1, 0), (5, 3), (8, 8), (13, 9), (6, 14)] {
+        let (found, expected) = (stepped::<T>(k, rows, true), stepped::<T>(k, rows, false));
+        assert_eq!(numbers::<T>(k * k)[0] == found[0], k == 1, "it does something");
+        for (at, (x, y)) in found.into_iter().zip(expected).enumerate() {
+            let apart = (x + -y).modulus();
+            assert!(apart <= 100.0 * unit, "{} {k} {rows}: {at}: {apart}", T::DTYPE.name());
         }
     }
+}
+
+#[test]
+fn portable_vectors_do_the_same() {
+    crate::scalar::for_all_scalars!(portable);
 }

@@ -2,6 +2,7 @@
 
 mod pair;
 mod reflect;
+mod sweep;
 mod update;
 
 use std::ops::Range;
@@ -13,7 +14,6 @@ use faer::dyn_stack::MemBuffer;
 use faer::{MatMut, MatRef};
 
 use super::blas;
-use super::chase::{self, Turn};
 use super::float_mode::FloatMode;
 use super::getrf::swap_rows;
 use super::norm;
@@ -21,7 +21,7 @@ use super::panel::GroupPanel;
 use super::product::{self, Coefficients, Units};
 use super::reflect::{Products, factor_panel, reduce};
 use super::sizes::{LINE, packed_elements, packed_rows, shared_elements, tile_elements};
-use crate::comm::{Comm, Communicator, Group, Members, Phase, Signal, Step, Stopped};
+use crate::comm::{Comm, Communicator, Group, Members, Phase, Step};
 use crate::device::{
     Band, Device, Moduli, Op, Reflectors, Side, Squares, Triangle, Tridiagonal, Update, Worker,
 };
@@ -143,29 +143,6 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         let to = self.packing(from.rows(), from.cols());
         blas::copy(self.read(from), self.write(to));
         to
-    }
-
-    /// This worker's sweeps through a band.
-    fn sweep(&mut self, band: Band<T>) -> Step {
-        let (worker, phase) = (self.worker, self.phase(Signal::Sweeps));
-        let turn = Turn { worker, workers: self.comm.workers() };
-        let room = blas::column_mut(self.write(self.pack), 0);
-        let comm = self.comm;
-        let wait = |s: usize, steps: usize| match s.checked_sub(1) {
-            _ if comm.is_stopped() => Err(Stopped),
-            Some(before) if turn.workers > 1 => {
-                let (other, count) = turn.count(&band, before, steps);
-                phase.wait(other, count)
-            }
-            _ => Ok(()),
-        };
-        let tell = |s: usize, steps: Option<usize>| {
-            let end = || turn.end(&band, s);
-            phase.announce(worker, steps.map_or_else(end, |steps| turn.count(&band, s, steps).1));
-        };
-        // SAFETY: *order*, promised to `CpuWorker::new`: every worker makes its sweeps, and waits for
-        // what another has announced.
-        unsafe { chase::sweep(band, turn, room, wait, tell) }
     }
 
     /// Solves with the transpose of X, packed, as many rows at a time as fit.
@@ -567,10 +544,7 @@ impl<T: Scalar> Worker<T> for CpuWorker<'_, T> {
     }
 
     fn tridiagonal(&mut self, band: Band<T>) -> Step<Option<Tridiagonal>> {
-        self.traced("sweeps", None, |worker| worker.sweep(band))?;
-        self.barrier()?;
-        // SAFETY: *order*, promised to `CpuWorker::new`: all sweeps have ended.
-        Ok((self.worker == 0).then(|| unsafe { chase::tridiagonal(band) }))
+        self.sweep_all(band)
     }
 
     fn group_barrier_cost(&self) -> f64 {

@@ -1,7 +1,7 @@
 """Least squares with a tall matrix by rows, QR, or eigenvalues, by turns: a CSV line for each
 contender and shape.
 
-Run: python benchmarks/least_squares.py [--task lstsq] [--devices 2] [--shapes MxN,...] [--turns 5]
+Run: python benchmarks/decompositions.py [--task lstsq] [--devices 2] [--shapes MxN,...] [--turns 5]
 
 | what, of task "lstsq" | meaning |
 |---|---|
@@ -70,8 +70,8 @@ def main() -> None:
 
     import measures
     from commit import commit
+    from decompositions_contenders import of_eigvalsh, of_least_squares, of_qr
     from figures import of_peak, peak_rate
-    from least_squares_contenders import of_eigvalsh, of_least_squares, of_qr
     from libraries import columns, of_this_process
     from meshsolve import _core
 

@@ -1,4 +1,4 @@
-"""The contenders of least_squares.py: programs for one matrix, with their answers."""
+"""The contenders of decompositions.py: programs for one matrix, with their answers."""
 
 import time
 from collections.abc import Callable, Iterator
