@@ -52,17 +52,17 @@ def measure(*options: str) -> list[dict]:
     return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
+# One process for the cases of each of these.
 # Every family of factorisations from every storage; for Cholesky by columns the triangle that has
-# to be mirrored, in place.
+# to be mirrored, in place. The bar is 3 % of A for n = 4096.
 SOLVES = {
-    "Cholesky by rows": Case("--devices 4 --storage rows"),
-    "Cholesky by columns": Case("--devices 2 --storage columns --upper"),
-    "Cholesky, column-major": Case("--devices 2 --storage column-major"),
-    "LU by rows": Case("--devices 2 --storage rows --assume gen"),
-    "LU by columns": Case("--devices 4 --storage columns --assume gen"),
-    "LU, column-major": Case("--devices 2 --storage column-major --assume gen"),
+    "Cholesky by rows": Case("--devices 4 --storage rows", scratch=4 * MIB),
+    "Cholesky by columns": Case("--devices 4 --storage columns --upper", scratch=4 * MIB),
+    "Cholesky, column-major": Case("--devices 4 --storage column-major", scratch=4 * MIB),
+    "LU by rows": Case("--devices 4 --storage rows --assume gen", scratch=4 * MIB),
+    "LU by columns": Case("--devices 4 --storage columns --assume gen", scratch=4 * MIB),
+    "LU, column-major": Case("--devices 4 --storage column-major --assume gen", scratch=4 * MIB),
 }
-# One process for the cases of each.
 DONATED = {
     "factor by rows": Case("--what factor --storage rows"),
     "factor by columns": Case("--what factor --storage columns"),
@@ -94,16 +94,19 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("name", SOLVES)
-def test_a_donated_matrix_is_solved_in_its_own_memory(name):
-    [reported] = measure(f"--n 8192 {SOLVES[name].options}")
-    SOLVES[name].check(reported)
+def test_a_large_donated_matrix_is_solved_in_its_own_memory():
+    """The others at this size are slow tests."""
+    case = SOLVES["Cholesky by rows"]._replace(scratch=15 * MIB)
+    [reported] = measure(f"--n 8192 {case.options}")
+    case.check(reported)
 
 
 @pytest.mark.parametrize(
-    ("cases", "keep"), [(DONATED, ""), (KEPT, "--keep-a")], ids=["donated", "kept"]
+    ("cases", "keep"),
+    [(SOLVES, ""), (DONATED, ""), (KEPT, "--keep-a")],
+    ids=["solves", "donated", "kept"],
 )
-def test_other_calls(cases, keep):
+def test_calls_one_after_another(cases, keep):
     found = measure(*(f"--n 4096 --devices 2 {keep} {c.options}" for c in cases.values()))
     held = [reported["other_bytes"] for reported in found]
     for case, reported, before in zip(cases.values(), found, [held[0], *held], strict=False):
