@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
+from allpairspy import AllPairs
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -139,21 +140,24 @@ def test_a_factor_crosses_jit_and_loops(storage):
     np.testing.assert_array_equal(kept, factor.solve(b))
 
 
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("jit", [False, True])
-def test_a_factor_moves_to_another_mesh(storage, jit):
+@pytest.mark.parametrize(
+    ("storage", "spec", "devices", "jit"),
+    list(
+        AllPairs(
+            [STORAGES, [("x", None), (None, "x"), ()], [tuple(range(8)), (5, 2)], [False, True]]
+        )
+    ),
+)
+def test_a_factor_moves_to_another_mesh(storage, spec, devices, jit):
     """It does not depend on the number of devices that made it."""
     a, factor = random_factor(mesh_of(range(4)), storage)
-    b = np.ones((64, 2))
+    b, mesh = np.ones((64, 2)), mesh_of(devices)
     solve = jax.jit(lambda f, b: f.solve(b)) if jit else lambda f, b: f.solve(b)
-    for devices in (range(8), (5, 2)):
-        mesh = mesh_of(devices)
-        for spec in (("x", None), (None, "x"), (None, None)):
-            work, info = put(mesh, factor.work, *spec), put(mesh, factor.info)
-            moved = dataclasses.replace(factor, work=work, info=info)
-            assert solve_ratio(a, solve(moved, put(mesh, b)), b) < 3, (devices, spec)
-            assert factor_ratio(a, next(iter(moved)), factor.lower) < 3
-            np.testing.assert_allclose(moved.logdet(), factor.logdet(), rtol=1e-14)
+    work, info = put(mesh, factor.work, *spec), put(mesh, factor.info)
+    moved = dataclasses.replace(factor, work=work, info=info)
+    assert solve_ratio(a, solve(moved, put(mesh, b)), b) < 3
+    assert factor_ratio(a, next(iter(moved)), factor.lower) < 3
+    np.testing.assert_allclose(moved.logdet(), factor.logdet(), rtol=1e-14)
 
 
 @pytest.mark.parametrize("where", ["one device", "replicated", "three devices", "two axes"])

@@ -136,20 +136,21 @@ def test_solutions_lie_where_those_of_the_full_factorisation_do(storage, k):
     assert refined.sharding.is_equivalent_to(full.sharding, b.ndim)
 
 
-@pytest.mark.parametrize("jit", [False, True])
-@pytest.mark.parametrize("axis_type", ["auto", "explicit"])
-def test_a_matrix_in_blocks(axis_type, jit):
+@pytest.mark.parametrize(
+    ("axis_type", "jit", "transposed"),
+    list(AllPairs([["auto", "explicit"], [False, True], [False, True]])),
+)
+def test_a_matrix_in_blocks(axis_type, jit, transposed):
     """Every residual reads it, and its right-hand sides have no mesh."""
     kinds = ({"auto": AxisType.Auto, "explicit": AxisType.Explicit}[axis_type],) * 2
     mesh, rng = jax.make_mesh((2, 2), ("x", "y"), axis_types=kinds), np.random.default_rng(10)
     a, b = general("dominant", 64, "float64", rng), rng.standard_normal((64, 41))
     given, names = put(mesh, a, "x", "y"), ("refine", "return_info", "transposed")
     solve = jax.jit(ms.solve, static_argnames=names) if jit else ms.solve
-    for transposed in (False, True):
-        call = lambda **options: solve(given, jnp.asarray(b), transposed=transposed, **options)  # noqa: E731, B023
-        x, info = call(refine=True, return_info=True)
-        assert solve_ratio(a.T if transposed else a, x, b) < 3 and int(info.refinements) > 0
-        assert x.sharding.is_equivalent_to(call().sharding, b.ndim)
+    call = lambda **options: solve(given, jnp.asarray(b), transposed=transposed, **options)  # noqa: E731
+    x, info = call(refine=True, return_info=True)
+    assert solve_ratio(a.T if transposed else a, x, b) < 3 and int(info.refinements) > 0
+    assert x.sharding.is_equivalent_to(call().sharding, b.ndim)
 
 
 @pytest.mark.parametrize("spec", [("x", "y"), (), ("x", None)])

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
+from allpairspy import AllPairs
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -131,12 +132,11 @@ def test_permuted_meshes_share_one_jitted_function():
     rng = np.random.default_rng(1)
     a, b = positive_definite("random", 96, "float64", rng), normal(rng, (96, 2), "float64")
     solve = jax.jit(lambda a, b: ms.solve(a, b, assume_a="pos"))
-    for axis_type in ("auto", "explicit"):
-        for order in ((0, 1, 2, 3), (2, 0, 3, 1), (7, 5, 1, 3), (1, 3), (3, 1)):
-            mesh = mesh_of(order, axis_type)
-            for storage in STORAGES:
-                x = solve(put_matrix(mesh, a, storage), put(mesh, b))
-                assert solve_ratio(a, x, b) < 3, (axis_type, order, storage)
+    orders = ((0, 1, 2, 3), (2, 0, 3, 1), (7, 5, 1, 3), (1, 3), (3, 1))
+    for order, storage, axis_type in AllPairs([orders, STORAGES, ("auto", "explicit")]):
+        mesh = mesh_of(order, axis_type)
+        x = solve(put_matrix(mesh, a, storage), put(mesh, b))
+        assert solve_ratio(a, x, b) < 3, (axis_type, order, storage)
 
 
 def test_no_copy_of_the_matrix_is_gathered_under_jit_on_an_auto_mesh():
@@ -158,18 +158,13 @@ def test_two_axes_of_a_mesh():
     """Rows over one axis of a larger mesh: one call per row of devices; over both: one call."""
     rng = np.random.default_rng(2)
     a, b = positive_definite("random", 64, "complex128", rng), normal(rng, (64, 5), "complex128")
-    for kinds in ((jax.sharding.AxisType.Auto,) * 2, (jax.sharding.AxisType.Explicit,) * 2):
-        mesh = jax.make_mesh((2, 4), ("y", "x"), axis_types=kinds)
-        for spec in (
-            (("x",), None),
-            (("y", "x"), None),
-            (("x", "y"), None),
-            (None, "x"),
-            ("y", "x"),
-        ):
-            for solve in (ms.solve, jax.jit(ms.solve, static_argnames="assume_a")):
-                x = solve(put(mesh, a, *spec), put(mesh, b), assume_a="pos")
-                assert solve_ratio(a, x, b) < 3, (kinds, spec)
+    specs = ((("x",), None), (("y", "x"), None), (("x", "y"), None), (None, "x"), ("y", "x"))
+    types = (jax.sharding.AxisType.Auto, jax.sharding.AxisType.Explicit)
+    for spec, kind, jit in AllPairs([specs, types, [False, True]]):
+        mesh = jax.make_mesh((2, 4), ("y", "x"), axis_types=(kind,) * 2)
+        solve = jax.jit(ms.solve, static_argnames="assume_a") if jit else ms.solve
+        x = solve(put(mesh, a, *spec), put(mesh, b), assume_a="pos")
+        assert solve_ratio(a, x, b) < 3, (kind, spec, jit)
 
 
 def test_arrays_that_are_not_sharded():
