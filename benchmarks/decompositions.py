@@ -1,4 +1,4 @@
-"""Least squares with a tall matrix by rows, QR, or eigenvalues, by turns: a CSV line for each
+"""Least squares with a tall matrix by rows, QR, or eigenproblems, by turns: a CSV line for each
 contender and shape.
 
 Run: python benchmarks/decompositions.py [--task lstsq] [--devices 2] [--shapes MxN,...] [--turns 5]
@@ -28,6 +28,8 @@ Run: python benchmarks/decompositions.py [--task lstsq] [--devices 2] [--shapes 
 | jnp, one device | the same with all of A on one device |
 | SciPy evr, SciPy evd | LAPACK's drivers by `scipy.linalg.eigvalsh`, which copies A |
 
+Task "eigh" has the same rows, with eigenvectors.
+
 | what, of all | meaning |
 |---|---|
 | product | the product kernel of updates, 4096 x 4096 in tiles of 128 |
@@ -35,7 +37,7 @@ Run: python benchmarks/decompositions.py [--task lstsq] [--devices 2] [--shapes 
 QR is of an A by columns, or by rows if it has at least 8 times as many rows as columns.
 
 A turn calls each contender once. `gflops` counts 2 m n^2 - 2 n^3 / 3 operations, and as many again
-for Q. Of eigenvalues it counts 4 n^3 / 3.
+for Q. Of eigenvalues it counts 4 n^3 / 3, and 4 n^3 more for eigenvectors.
 Peak, libraries and `disturbed` are as in run.py. `temporary` is what XLA's program needs besides A,
 b and the results, on all devices, as a share of A; for meshsolve its scratch, too.
 """
@@ -60,7 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--task", choices=("lstsq", "qr", "eigvalsh"), default="lstsq")
+    parser.add_argument("--task", choices=("lstsq", "qr", "eigvalsh", "eigh"), default="lstsq")
     parser.add_argument("--devices", type=int, default=2)
     parser.add_argument("--shapes")
     parser.add_argument("--turns", type=int, default=5)
@@ -70,7 +72,7 @@ def main() -> None:
 
     import measures
     from commit import commit
-    from decompositions_contenders import of_eigvalsh, of_least_squares, of_qr
+    from decompositions_contenders import of_eigh, of_eigvalsh, of_least_squares, of_qr
     from figures import of_peak, peak_rate
     from libraries import columns, of_this_process
     from meshsolve import _core
@@ -83,6 +85,7 @@ def main() -> None:
         "lstsq": ("1048576x64,32768x1024", of_least_squares),
         "qr": ("4096x4096,32768x1024,1048576x64", of_qr),
         "eigvalsh": ("2048x2048,4096x4096", of_eigvalsh),
+        "eigh": ("2048x2048,4096x4096", of_eigh),
     }[options.task]
     for m, n in (map(int, shape.split("x")) for shape in (options.shapes or shapes).split(",")):
         contenders = list(task(m, n, options.devices))

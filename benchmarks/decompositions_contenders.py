@@ -120,6 +120,15 @@ def of_qr(m: int, n: int, devices: int) -> Iterator[Contender]:
 
 def of_eigvalsh(m: int, n: int, devices: int) -> Iterator[Contender]:
     """The contenders for eigenvalues."""
+    return _of_eigenproblem("eigvalsh", 1, m, n, devices)
+
+
+def of_eigh(m: int, n: int, devices: int) -> Iterator[Contender]:
+    """The contenders for eigenvalues and eigenvectors."""
+    return _of_eigenproblem("eigh", 4, m, n, devices)
+
+
+def _of_eigenproblem(name: str, parts: int, m: int, n: int, devices: int) -> Iterator[Contender]:
     if m != n:
         raise SystemExit(f"--shapes: expected square matrices, got {m}x{n}")
     a = np.random.default_rng(3).standard_normal((n, n))
@@ -127,14 +136,16 @@ def of_eigvalsh(m: int, n: int, devices: int) -> Iterator[Contender]:
     mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
     shards = (jax.device_put(a, NamedSharding(mesh, PartitionSpec("x", None))),)
     one = (jax.device_put(a, jax.devices()[0]),)
-    run, share = _compiled(ms.eigvalsh, shards, a.nbytes, devices)
+    own, theirs, scipys = (getattr(at, name) for at in (ms, jnp.linalg, scipy.linalg))
+    run, share = _compiled(own, shards, a.nbytes, devices)
     jax.block_until_ready(run())
-    yield Contender("meshsolve", run, share + ms.last_call()["scratch_bytes"] / a.nbytes)
-    yield Contender("jnp", *_compiled(jnp.linalg.eigvalsh, shards, a.nbytes, devices))
-    yield Contender("jnp, one device", *_compiled(jnp.linalg.eigvalsh, one, a.nbytes, 1))
+    share += ms.last_call()["scratch_bytes"] / a.nbytes
+    yield Contender("meshsolve", run, share, parts)
+    yield Contender("jnp", *_compiled(theirs, shards, a.nbytes, devices), parts)
+    yield Contender("jnp, one device", *_compiled(theirs, one, a.nbytes, 1), parts)
     for driver in ("evr", "evd"):
-        values = lambda driver=driver: scipy.linalg.eigvalsh(a, driver=driver)  # noqa: E731
-        yield Contender(f"SciPy {driver}", values)
+        call = lambda driver=driver: scipys(a, driver=driver)  # noqa: E731
+        yield Contender(f"SciPy {driver}", call, None, parts)
 
 
 def _of_faer(a) -> Contender:

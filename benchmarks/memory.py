@@ -10,7 +10,7 @@ and as many devices each, take one process, and unused memory goes back to the s
 "other_bytes" is the memory of the process before a case, in addition to A and b. `--what` names the
 call. meshsolve is one solve; factor is cho_factor, or lu_factor with `--assume gen`, and ten
 solves. refine is a solve by a factor in half the precision. inv is meshsolve.inv, lu-inv the
-inverse of a factor, which is kept, eigvalsh meshsolve.eigvalsh. grad is the gradient of a
+inverse of a factor, which is kept, eigvalsh and eigh those of meshsolve. grad is the gradient of a
 solution's square with respect to A and b, logdet that of log |det A|. jnp is jax.scipy.linalg's
 factorisation and solve on the same shards. transpose is meshsolve.transpose_inplace of an n x
 columns array, jnp.transpose the same by XLA, donated. With storage "padded" A is on one device and
@@ -38,6 +38,7 @@ _WHATS = (
     "refine",
     "inv",
     "eigvalsh",
+    "eigh",
     "lu-inv",
     "grad",
     "logdet",
@@ -243,6 +244,9 @@ def _solver(options, mesh):
     def eigvalsh(a, b):
         return ms.eigvalsh(a, overwrite_a=not keep, mesh=mesh)
 
+    def eigh(a, b):
+        return ms.eigh(a, overwrite_a=not keep, mesh=mesh).eigenvectors
+
     def lu_inv(a, b):
         return ms.lu_factor(a, not keep, mesh=mesh).inv()
 
@@ -258,7 +262,7 @@ def _solver(options, mesh):
         return jax.jit(jax.grad(function, (0, 1)))
 
     solvers = {"jnp": jnp, "factor": factor, "inv": inv, "lu-inv": lu_inv}
-    solvers |= {"grad": grad, "logdet": logdet, "eigvalsh": eigvalsh}
+    solvers |= {"grad": grad, "logdet": logdet, "eigvalsh": eigvalsh, "eigh": eigh}
     return solvers.get(options.what, solve)
 
 

@@ -33,7 +33,7 @@ from meshsolve._api.calls import (
     timeout,
 )
 from meshsolve._api.cholesky import CholeskyFactor, cho_factor, cho_solve, cholesky, logdet
-from meshsolve._api.eigen import eigvalsh
+from meshsolve._api.eigen import EighResult, eigh, eigvalsh
 from meshsolve._api.elsewhere import absent
 from meshsolve._api.inverse import inv, trace_solve
 from meshsolve._api.least_squares import LeastSquares, lstsq
@@ -50,6 +50,7 @@ from meshsolve._library.ffi import ffi_target
 
 __all__ = [
     "CholeskyFactor",
+    "EighResult",
     "LUFactor",
     "LeastSquares",
     "Plan",
@@ -64,6 +65,7 @@ __all__ = [
     "cho_solve",
     "cholesky",
     "det",
+    "eigh",
     "eigvalsh",
     "ffi_target",
     "float64_math",

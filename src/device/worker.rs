@@ -4,10 +4,12 @@ use std::time::Instant;
 
 use bytemuck::Pod;
 
-use super::{Band, Device, Tridiagonal};
+use super::cpu::back::Back;
+use super::cpu::divide::Divided;
+use super::{Band, Device, SweepReflectors, Tridiagonal};
 use crate::comm::{Comm, Step};
 use crate::layout::TileColumn;
-use crate::matrix::Cells;
+use crate::matrix::{Cells, Columns};
 use crate::scalar::Scalar;
 use crate::transpose;
 
@@ -43,8 +45,27 @@ pub trait Worker<T: Scalar>: Device<T> + Comm {
     where
         T: 'c;
     /// This worker's part of reducing a band matrix, which the first worker reaches, to a tridiagonal
-    /// one. That worker gets it. All workers meet before.
-    fn tridiagonal(&mut self, band: Band<T>) -> Step<Option<Tridiagonal>>;
+    /// one. That worker gets it. All workers meet before. Reflectors go to `kept`, in memory of the
+    /// host.
+    fn tridiagonal(
+        &mut self,
+        band: Band<T>,
+        kept: Option<&SweepReflectors<T>>,
+    ) -> Step<Option<Tridiagonal>>;
+    /// This worker's part of Z, with eigenvectors of a real tridiagonal matrix: its rows, which are
+    /// columns of `z` in memory of the host. It gives the number of eigenvalues that were not found.
+    /// `room` is the worker's scratch. All workers meet at its end.
+    fn divide(&mut self, divided: &Divided, z: &Columns<T>, room: Cells<T>) -> Step<usize>;
+    /// Applies reflectors in memory of the host to this worker's part of the columns of Z, of which
+    /// `z` has the transpose. `shared` is room of all workers in memory of the host, `own` the
+    /// worker's scratch. All workers have met before, and meet at its end.
+    fn transform_back(
+        &mut self,
+        back: &Back<T>,
+        z: &Columns<T>,
+        shared: Cells<T>,
+        own: Cells<T>,
+    ) -> Step;
     /// The cost of a group's barrier, in multiplications that a worker does in the same time.
     fn group_barrier_cost(&self) -> f64;
     /// Does `work`, for a panel or none, as a span of the trace if there is one. Spans within it are

@@ -14,10 +14,12 @@
 //! [`Buffer::cells`]: crate::call::Buffer::cells
 
 mod cells;
+mod columns;
 mod panel;
 mod remote;
 
 pub use cells::Cells;
+pub use columns::Columns;
 pub use panel::Panel;
 pub use remote::{Blocks, Remote};
 

@@ -43,6 +43,7 @@ calls = {{
     "logdet": ("a", lambda a, b: ms.logdet(a)),
     "norm": ("a", lambda a, b: ms.norm(a)),
     "eigvalsh": ("a", lambda a, b: ms.eigvalsh(a)),
+    "eigh": ("a", lambda a, b: ms.eigh(a)),
     "norm columns": ("a", lambda a, b: ms.norm(a, axis=0)),
     "cholesky": ("a", lambda a, b: ms.cholesky(a)),
     "lu_factor": ("a", lambda a, b: ms.lu_factor(a)),

@@ -10,13 +10,13 @@ from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
 from compiled import Program
+from eigen_cases import KINDS, hermitian, toeplitz
 from helpers import (
     DTYPES,
     STORAGES,
     is_complex,
     mesh_of,
     mesh_set,
-    normal,
     one_triangle,
     put,
     put_matrix,
@@ -24,11 +24,6 @@ from helpers import (
 
 N = 24
 ORDER = [2, 0, 3, 1]
-
-
-def hermitian(n: int, dtype=np.float64) -> np.ndarray:
-    x = normal(np.random.default_rng(n), (n, n), dtype)
-    return (x + x.conj().T) / 2
 
 
 def assert_values(found, a, expected=None, lower=True):
@@ -102,43 +97,6 @@ def test_orders_around_the_band(n, devices):
     found = ms.eigvalsh(sharded)
     assert_values(found, a)
     np.testing.assert_array_equal(ms.eigvalsh(sharded), found, err_msg="the same bits again")
-
-
-def with_values(values):
-    q = np.linalg.qr(np.random.default_rng(1).standard_normal((len(values),) * 2))[0]
-    a = (q * values) @ q.T
-    return (a + a.T) / 2
-
-
-def toeplitz(n: int):
-    return scipy.linalg.toeplitz([2.0, 1.0] + [0.0] * (n - 2))
-
-
-def glued(n: int):
-    """Blocks of W21+."""
-    a = np.diag(np.abs(np.arange(n) % 21 - 10.0))
-    off = np.where(np.arange(1, n) % 21, 1.0, 1e-14)
-    return a + np.diag(off, 1) + np.diag(off, -1)
-
-
-HARD = 84
-T = np.arange(HARD) / (HARD - 1)
-EPS = np.finfo(np.float64).eps
-SIGNS = np.where(np.arange(HARD) % 3, 1, -1)
-KINDS = {
-    "evenly": lambda: with_values(SIGNS * (EPS + T * (1 - EPS))),
-    "geometric": lambda: with_values(SIGNS * EPS**T),
-    "clustered at 1": lambda: with_values(SIGNS * np.where(T < 1, 1, EPS)),
-    "clustered at eps": lambda: with_values(SIGNS * np.where(T > 0, EPS, 1)),
-    "near overflow": lambda: with_values(SIGNS * T) * 1e300,
-    "near underflow": lambda: with_values(SIGNS * T) * 1e-300,
-    "zero": lambda: np.zeros((HARD, HARD)),
-    "identity": lambda: np.eye(HARD),
-    "diagonal": lambda: np.diag(SIGNS * T),
-    "rank 1": lambda: np.ones((HARD, HARD)),
-    "glued": lambda: glued(HARD),
-    "graded": lambda: with_values(SIGNS * T) * np.outer(10 ** (-20 * T), 10 ** (-20 * T)),
-}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -234,22 +192,6 @@ def test_scratch_is_small():
     # V and X, a sum for each worker after the second, and packed tiles.
     strips = 3 + max(call["workers"] - 2, 0)
     assert call["scratch_bytes"] <= (strips * 64 * n + call["workers"] * 2**18) * 8
-
-
-@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
-@pytest.mark.parametrize("sharded", [True, False])
-def test_there_is_no_derivative(sharded, wrap):
-    a = hermitian(8)
-    given = put(mesh_of(ORDER), a, "x", None) if sharded else jnp.asarray(a)
-    with pytest.raises(ValueError) as raised:
-        wrap(jax.grad(lambda a: ms.eigvalsh(a).sum()))(given)
-    assert str(raised.value) == (
-        "meshsolve.eigvalsh: a: expected an array that is not differentiated, got a request for a "
-        "derivative; it needs eigenvectors: use jnp.linalg.eigh, with A on one device"
-    )
-    # Of a constant it needs none.
-    constant = lambda a: (a * ms.eigvalsh(jax.lax.stop_gradient(a))).sum()  # noqa: E731
-    np.testing.assert_allclose(wrap(jax.grad(constant))(given)[0], ms.eigvalsh(a), rtol=1e-12)
 
 
 def test_messages():

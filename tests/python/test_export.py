@@ -13,6 +13,7 @@ EXPORTED = {
     "qr": (lambda a, b: ms.qr(a).R, None),
     "lstsq": (lambda a, b: ms.lstsq(a, b).x, None),
     "eigvalsh": (lambda a, b: ms.eigvalsh(a), None),
+    "eigh": (lambda a, b: ms.eigh(a).eigenvalues, None),
     "cholesky": (lambda a, b: ms.cholesky(a), None),
     "gradient": (lambda a, b: jax.grad(lambda a: ms.solve(a, b).sum())(a), "derivatives"),
 }

@@ -1,4 +1,4 @@
-"""plan of what is not a solve: lstsq and qr of matrices that are not square, eigvalsh."""
+"""plan of what is not a solve: lstsq and qr of matrices that are not square, eigvalsh, eigh."""
 
 import jax
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
-from helpers import mesh_of, put
+from helpers import mesh_of, put, put_matrix
 
 TALL, WIDE = (4096, 64), (64, 4096)
 KEPT = "A is copied: overwrite_a is not set"
@@ -87,6 +87,17 @@ def test_what_lstsq_and_qr_do_not_take(options, got):
         ms.plan(np.ones((4, 3)), **options)
 
 
+@pytest.mark.parametrize("storage", ["rows", "columns"])
+def test_what_eigh_needs(storage):
+    a = put_matrix(mesh_of(range(4)), np.eye(512), storage)
+    report = ms.plan(a, None, True, eigenvectors=True, overwrite_a=True)
+    turned = "eigenvectors are transposed across the devices, in their memory"
+    assert (turned in report.moves) == (storage == "columns")
+    assert report.bytes_per_device["eigenvectors"] == report.bytes_per_device["A"]
+    ms.eigh(a).eigenvectors.block_until_ready()
+    assert report.scratch_bytes == ms.last_call()["scratch_bytes"]
+
+
 def test_what_eigvalsh_needs():
     """Of the triangle that is not that of the solver's columns it tells that it is mirrored."""
     a = put(mesh_of(range(4)), np.eye(512), "x", None)
@@ -96,6 +107,8 @@ def test_what_eigvalsh_needs():
         assert report.moves == moves and report.widths == [(64, 8)]
         ms.eigvalsh(a, lower=lower).block_until_ready()
         assert report.scratch_bytes == ms.last_call()["scratch_bytes"]
+    with pytest.raises(ValueError, match="eigenvectors: expected A alone, as eigh takes it"):
+        ms.plan(a, np.ones(512), eigenvectors=True)
     with pytest.raises(ValueError, match="eigenvalues: expected A alone, as eigvalsh takes it"):
         ms.plan(a, np.ones(512), eigenvalues=True)
     with pytest.raises(ValueError, match="inverse: expected False with eigenvalues, got True"):

@@ -263,6 +263,11 @@ def test_small_solves_are_timed(devices):
             "64x64",
             ["meshsolve", "jnp", "jnp, one device", "SciPy evr", "SciPy evd"],
         ),
+        (
+            "eigh",
+            "64x64",
+            ["meshsolve", "jnp", "jnp, one device", "SciPy evr", "SciPy evd"],
+        ),
     ],
 )
 def test_decompositions_are_compared(task, shape, names):

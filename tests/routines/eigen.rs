@@ -65,7 +65,7 @@ fn check<T: Scalar>(found: &[f64], expected: &[f64], what: &str) {
 }
 
 /// A random matrix of which one half, and the imaginary part of the diagonal, are no numbers.
-fn half<T: Scalar>(n: usize, lower: bool, seed: u64) -> Mat<T> {
+pub fn half<T: Scalar>(n: usize, lower: bool, seed: u64) -> Mat<T> {
     let x = random::<T>(n, n, seed);
     Mat::from_fn(n, n, |i, j| match i.cmp(&j) {
         std::cmp::Ordering::Equal => T::of_parts(x[(i, j)].parts().0, f64::NAN),
@@ -114,7 +114,7 @@ pub fn eigenvalues_of_larger_matrices<T: Scalar>(at: Place) {
 }
 
 /// The matrix with these eigenvalues, in the basis of some reflectors.
-fn with_values(values: &[f64]) -> Mat<f64> {
+pub fn with_values(values: &[f64]) -> Mat<f64> {
     let n = values.len();
     let mut a = Mat::from_fn(n, n, |i, j| if i == j { values[i] } else { 0.0 });
     for seed in 1..4 {
@@ -126,25 +126,29 @@ fn with_values(values: &[f64]) -> Mat<f64> {
     a
 }
 
-/// The kinds of LAPACK's tests.
-pub fn eigenvalues_of_hard_matrices(at: Place) {
-    let (n, ranks) = if at.is_some() { (8, 2) } else { (48, 2) };
-    let storage = Storage::ALL[0];
-    let case = Case { n, ranks, storage, lower: true, trans: 0, order: "auto", at };
+/// Eigenvalues of the kinds of LAPACK's tests.
+pub fn spectra(n: usize) -> [(&'static str, Vec<f64>); 6] {
     let sign = |i: usize| if i.is_multiple_of(3) { -1.0 } else { 1.0 };
     let spectrum = |of: &dyn Fn(f64) -> f64| -> Vec<f64> {
         (0..n).map(|i| sign(i) * of(i as f64 / (n - 1) as f64)).collect()
     };
     let eps = f64::EPSILON;
-    let spectra = [
+    [
         ("evenly", spectrum(&|x| eps + x * (1.0 - eps))),
         ("geometric", spectrum(&|x| eps.powf(x))),
         ("clustered at 1", (0..n).map(|i| if i + 1 < n { sign(i) } else { eps }).collect()),
         ("clustered at eps", (0..n).map(|i| if i > 0 { eps * sign(i) } else { 1.0 }).collect()),
         ("rank 1", (0..n).map(|i| f64::from(u8::from(i == 3))).collect()),
         ("equal", vec![1.0; n]),
-    ];
-    for (name, mut values) in spectra {
+    ]
+}
+
+/// Matrices with these, and others of which they are known.
+pub fn eigenvalues_of_hard_matrices(at: Place) {
+    let (n, ranks) = if at.is_some() { (8, 2) } else { (48, 2) };
+    let storage = Storage::ALL[0];
+    let case = Case { n, ranks, storage, lower: true, trans: 0, order: "auto", at };
+    for (name, mut values) in spectra(n) {
         let a = with_values(&values);
         values.sort_by(f64::total_cmp);
         let scales = if at.is_some() { &[1.0][..] } else { &[1.0, 1e290, 1e-290, 1e-306] };

@@ -3,6 +3,7 @@
 pub mod cholesky;
 pub mod condition;
 pub mod eigen;
+pub mod eigenvectors;
 pub mod every;
 pub mod inverse;
 pub mod lu;
@@ -25,6 +26,8 @@ macro_rules! every_routine {
                 norm::norms_of_rectangles_on_grids
                 tsqr::least_squares_of_tall_matrices tsqr::ridge_terms
                 eigen::eigenvalues_in_every_storage eigen::eigenvalues_of_larger_matrices
+                eigenvectors::eigenvectors_in_every_storage
+                eigenvectors::eigenvectors_of_larger_matrices
                 qr::factors_in_every_storage thin::thin_q_and_r_by_rows
                 every::routines_of_the_table
                 not_finite::lu_of_what_is_not_finite not_finite::cholesky_of_what_is_not_finite
@@ -47,6 +50,8 @@ macro_rules! every_routine {
                 qr::hard_matrices
                 eigen::eigenvalues_of_hard_matrices eigen::eigenvalues_at_the_ends_of_the_range
                 eigen::eigenvalues_of_what_is_no_number
+                eigenvectors::eigenvectors_of_hard_matrices
+                eigenvectors::eigenvectors_of_what_is_no_number
                 tsqr::columns_that_depend_on_others thin::thin_factors_of_hard_matrices
             }
         }

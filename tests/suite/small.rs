@@ -60,7 +60,7 @@ fn lu_by_panels_that_workers_share() {
 #[test]
 fn a_band_and_its_sweeps() {
     let a = positive_definite::<f64>(N, 1);
-    let of = Extent { n: N, widest: 2, workers: 2, is_rank: false };
+    let of = Extent { n: N, widest: 2, workers: 2, is_rank: false, kept: 0 };
     let [once, own] = of.elements();
     let (mut memory, mut each_memory) = (vec![0.0; once], vec![0.0; 2 * own]);
     let (block, all) = (Cells::of(&mut memory), Cells::of(&mut each_memory));
@@ -71,7 +71,7 @@ fn a_band_and_its_sweeps() {
         let leading = Leading::new(a, N);
         leading.complete_diagonal(worker);
         reduce_to_band(worker, &leading, &scratch).unwrap();
-        if let Some(tridiagonal) = worker.tridiagonal(scratch.band(N)).unwrap() {
+        if let Some(tridiagonal) = worker.tridiagonal(scratch.band(N), None).unwrap() {
             *found.lock().unwrap() = Some(tridiagonal);
         }
     });

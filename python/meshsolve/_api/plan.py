@@ -44,8 +44,8 @@ class Described(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A report on ``solve``, ``cho_factor``, ``lu_factor``, ``inv`` or ``eigvalsh`` beforehand, or
-    on ``lstsq`` or ``qr`` of an A that is not square; ``str(plan)`` is its text.
+    """A report on ``solve``, ``cho_factor``, ``lu_factor``, ``inv``, ``eigvalsh`` or ``eigh``
+    beforehand, or on ``lstsq`` or ``qr`` of an A that is not square; ``str(plan)`` is its text.
 
     Layouts are written ``shape:stride`` as in CuTe: coordinate (i, j) is at i and j times the
     strides, in elements.
@@ -140,6 +140,7 @@ def plan(
     refine: bool = False,
     inverse: bool = False,
     eigenvalues: bool = False,
+    eigenvectors: bool = False,
     mesh: Mesh | None = None,
 ) -> Plan:
     """Print what ``solve(a, b, ...)`` will do, and return it; nothing is computed or moved.
@@ -159,6 +160,7 @@ def plan(
       refine: as in ``solve``.
       inverse: report on ``inv(a)`` instead, which has no b.
       eigenvalues: report on ``eigvalsh(a, lower=lower)`` instead, which has no b.
+      eigenvectors: report on ``eigh(a, lower=lower)`` instead, which has no b.
       mesh: as in ``solve``.
 
     Returns:
@@ -178,10 +180,12 @@ def plan(
     """
     matrix, sides = _described(a, b)
     if matrix.shape[0] == matrix.shape[1]:
-        owned = (overwrite_a, overwrite_b, refine, inverse, eigenvalues, mesh)
+        alone = {"inverse": inverse, "eigenvalues": eigenvalues, "eigenvectors": eigenvectors}
+        owned = (overwrite_a, overwrite_b, refine, alone, mesh)
         report = Plan(**_fields(_task(matrix, sides, lower, assume_a, *owned)))
     else:
-        others = {"inverse": inverse, "eigenvalues": eigenvalues, "refine": refine, "lower": lower}
+        others = {"inverse": inverse, "eigenvalues": eigenvalues, "eigenvectors": eigenvectors}
+        others |= {"refine": refine, "lower": lower}
         others |= {"overwrite_b": overwrite_b, f"assume_a={assume_a!r}": assume_a != "gen"}
         others |= {"overwrite_a": overwrite_a and sides is not None}
         refused = [name for name, is_on in others.items() if is_on]
@@ -233,7 +237,10 @@ def _fields(task: "_Task") -> dict[str, Any]:
 
 
 class _Task(NamedTuple):
-    """What a call is asked to do, after its checks; the arguments are those of ``plan``."""
+    """What a call is asked to do, after its checks; the arguments are those of ``plan``.
+
+    ``instead`` names the one that asks for another function.
+    """
 
     a: Any
     b: Any
@@ -244,8 +251,7 @@ class _Task(NamedTuple):
     overwrite_a: bool
     overwrite_b: bool
     refine: bool
-    inverse: bool
-    eigenvalues: bool
+    instead: str
     mesh: Mesh | None
 
     @property
@@ -282,20 +288,18 @@ class _Layout(NamedTuple):
         return self.at.world if self.at else 1
 
 
-def _task(
-    a, b, lower, assume_a, overwrite_a, overwrite_b, refine, inverse, eigenvalues, mesh
-) -> _Task:
+def _task(a, b, lower, assume_a, overwrite_a, overwrite_b, refine, alone, mesh) -> _Task:
     n = check_square("plan", a)
     if b is not None:
         check_rhs("plan", b, n)
-    _check_task(b is not None, refine, {"inverse": inverse, "eigenvalues": eigenvalues})
+    instead = _check_task(b is not None, refine, alone)
     structure = structure_of("plan", assume_a)
     dtype = common_dtype("plan", "a and b", a, *([] if b is None else [b]))
     if refine:
         refinement.check_dtype(dtype)
     padding.check_mesh("plan", mesh)
     padding.expect_mesh_of_rows("plan", a, mesh)
-    owned = (overwrite_a, overwrite_b, refine, inverse, eigenvalues, mesh)
+    owned = (overwrite_a, overwrite_b, refine, instead, mesh)
     return _Task(a, b, n, dtype, structure, lower, *owned)
 
 
@@ -338,10 +342,10 @@ def _of_library(task: _Task, layout: _Layout) -> tuple[dict[str, Any], int]:
         rest = (family + "trs", task.lower_dtype), ("residual", task.dtype)
         others = [plan_of(*call) for call in (*rest, (family + "sv", task.dtype))]
         return core, max(report["scratch_bytes"] for report in (core, *others))
-    if task.eigenvalues:
-        routine = "eigenvalues"
-    elif task.inverse:
+    if task.instead == "inverse":
         routine = "cholesky_inverse" if definite else "lu_inverse"
+    elif task.instead:
+        routine = task.instead
     else:
         routine = family + ("trf" if task.b is None else "sv")
     core = plan_of(routine, task.dtype)
@@ -373,7 +377,9 @@ def _costs(task: _Task, layout: _Layout, core) -> tuple[list[str], dict[str, int
         moves.append(f"if refinement does not converge: {again}all is done in {task.dtype}")
         if again:
             amounts["copy of A, if it does not converge"] = amounts["A"]
-    if task.inverse:
+    if task.instead == "eigenvectors":
+        _tell_of_eigenvectors(moves, amounts, layout)
+    if task.instead == "inverse":
         sizes = {"n": task.n, "padded": layout.padded, "itemsize": task.dtype.itemsize}
         _tell_of_inverse(moves, amounts, core | sizes, task.a, at)
     return moves, amounts
@@ -403,18 +409,27 @@ def _visible(sharding, mesh: Mesh | None) -> int:
     return jax.local_device_count(next(iter(devices)).platform)
 
 
-def _check_task(has_b: bool, refine: bool, alone: dict[str, bool]) -> None:
+def _check_task(has_b: bool, refine: bool, alone: dict[str, bool]) -> str:
+    """Which of the arguments that go alone is set, or ""."""
     asked = [name for name, is_on in alone.items() if is_on]
     if len(asked) > 1:
         raise mistake("plan", asked[0], f"False with {asked[1]}", "True", "ask for each by itself")
     if asked and (has_b or refine):
-        function = {"inverse": "inv", "eigenvalues": "eigvalsh"}[asked[0]]
+        functions = {"inverse": "inv", "eigenvalues": "eigvalsh", "eigenvectors": "eigh"}
+        function = functions[asked[0]]
         got = "right-hand sides" if has_b else "refine=True"
         expected, remedy = f"A alone, as {function} takes it", f"leave them out, or {asked[0]}"
         raise mistake("plan", asked[0], expected, got, remedy)
     if refine and not has_b:
         remedy = "give b; factors are not refined"
         raise mistake("plan", "refine", "right-hand sides to solve for", "none", remedy)
+    return asked[0] if asked else ""
+
+
+def _tell_of_eigenvectors(moves, amounts, layout: _Layout) -> None:
+    amounts["eigenvectors"] = amounts["A"]
+    if layout.at and layout.at.storage != "rows":
+        moves.append("eigenvectors are transposed across the devices, in their memory")
 
 
 def _tell_of_inverse(moves, amounts, report, a, at: Placement | None) -> None:

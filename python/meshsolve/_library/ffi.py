@@ -116,6 +116,8 @@ class Operation(NamedTuple):
       structure: "general", or one with one triangle: "hermitian", "symmetric" or "triangular".
       norm: the norm to compute: "1", "inf", "fro".
       logarithmic: whether a determinant is only wanted as sign and logarithm.
+      degenerate: what pairs of equal eigenvalues give to derivatives of eigenvectors: "nan" or
+        "zero".
       raises: whether the call fails if there is no answer, instead of giving NaN and info.
       engine: the engine that factors, or has made the factor: "" for this library, or "cusolvermg".
     """
@@ -132,6 +134,7 @@ class Operation(NamedTuple):
     unit_diagonal: bool = False
     norm: str = "1"
     logarithmic: bool = False
+    degenerate: str = "nan"
     raises: bool = False
     engine: str = ""
 

@@ -65,8 +65,6 @@ def _of(op: Operation, primals, tangents):
         remedy = "use the factor object itself: what it is unpacked to has none"
         if op.family in ("qr", "tsqr"):
             remedy = "use qr(a) or lstsq(a, b): a QRFactor has none"
-        elif op.family == "eigen":
-            remedy = "it needs eigenvectors: use jnp.linalg.eigh, with A on one device"
         expected, got = "an array that is not differentiated", "a request for a derivative"
         raise mistake(op.public, "a", expected, got, remedy)
     expect_mesh_that_is_set(op.public, "a", primals[op.matrix])

@@ -22,10 +22,11 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from meshsolve._execute import dispatch, eager, meshes
 from meshsolve._execute.placements import devices_along
-from meshsolve._execute.typed import replicated, resharded, spec_of
+from meshsolve._execute.typed import replicated, resharded
 from meshsolve._library.ffi import Operation, operation
-from meshsolve._rules.derivatives import transposed, zero
+from meshsolve._rules.derivatives import zero
 from meshsolve._rules.linear import triangle as part
+from meshsolve._rules.products import adjoint, matmul
 
 _FACTOR = ("factor", "coefficients", "info")
 
@@ -149,18 +150,18 @@ def _(op: Operation, primals, tangents):
 
 def _of_tall(op: Operation, q, r, da):
     x = resharded(_divided(op, da, r), jax.typeof(q).sharding)
-    inner = _product(_adjoint(q), x, r)
+    inner = matmul(adjoint(q), x, r)
     skew = _skew(inner)
-    return x - _product(q, inner - skew, q), _product(inner - skew, r, r)
+    return x - matmul(q, inner - skew, q), matmul(inner - skew, r, r)
 
 
 def _of_wide(op: Operation, q, r, da):
     m = r.shape[0]
-    product = _product(_adjoint(q), da, r)
+    product = matmul(adjoint(q), da, r)
     first = resharded(replicated(r)[:, :m], jax.typeof(q).sharding)
     inner = _divided(op, resharded(replicated(product)[:, :m], jax.typeof(q).sharding), first)
     skew = _skew(inner)
-    return _product(q, skew, q), product - _product(skew, r, r)
+    return matmul(q, skew, q), product - matmul(skew, r, r)
 
 
 def _divided(op: Operation, x, r):
@@ -168,32 +169,19 @@ def _divided(op: Operation, x, r):
     if op.takes_tall:  # where X lies: R and its inverse are small
         r = replicated(r)
         inverse = solve_triangular(r, jnp.eye(len(r), dtype=r.dtype))
-        return _product(x, resharded(inverse, jax.typeof(r).sharding), x)
+        return matmul(x, resharded(inverse, jax.typeof(r).sharding), x)
     if op.order:  # the devices do not divide R, so each solves
-        y = solve_triangular(replicated(r), _adjoint(replicated(x)), trans=2)
-        return resharded(_adjoint(y), jax.typeof(x).sharding)
+        y = solve_triangular(replicated(r), adjoint(replicated(x)), trans=2)
+        return resharded(adjoint(y), jax.typeof(x).sharding)
     solve = operation("trtrs", op.public, lower=False, trans=2)
-    return _adjoint(dispatch.linear(solve, r, _adjoint(x))[0], like=x)
+    return adjoint(dispatch.linear(solve, r, adjoint(x))[0], like=x)
 
 
 def _skew(x):
     lower = part(x, lower=True, without_diagonal=True)
-    skew = lower - _adjoint(lower, like=x)
+    skew = lower - adjoint(lower, like=x)
     if jnp.iscomplexobj(x):
         diagonal = resharded(jnp.eye(len(x), dtype=bool), jax.typeof(x).sharding)
         turn = lax.complex(jnp.zeros_like(x.imag), x.imag)
         skew = skew + lax.select(diagonal, turn, jnp.zeros_like(x))
     return skew
-
-
-def _adjoint(x, like=None):
-    if like is None:
-        return x.conj().T
-    return transposed(x.conj(), jax.typeof(like).sharding)
-
-
-def _product(x, y, like):
-    """X Y; with Explicit axes in the sharding of an array of the same shape."""
-    axes = (((1,), (0,)), ((), ()))
-    out = None if spec_of(like) is None else jax.typeof(like).sharding
-    return lax.dot_general(x, y, axes, precision="highest", out_sharding=out)

@@ -17,127 +17,15 @@
 use std::ops::Range;
 
 use super::Leading;
+use super::scratch::{Panel, SUM, Scratch, V, X};
 use crate::algorithms::qr::factor_columns;
 use crate::comm::{Signal, Step};
-use crate::device::{Band, Op, Reflectors, Worker};
+use crate::device::{Op, Worker};
 use crate::layout::{GlobalRow, TileColumn};
-use crate::matrix::{Blocks, Cells};
 use crate::scalar::Scalar;
 
-/// Elements between columns of V, X and P, so that they are no power of two apart.
-const MORE: usize = 16;
 /// A worker's rows begin at multiples of this.
 const ROW_MULTIPLE: usize = 16;
-/// Squares of a worker's own scratch: its part of V^H P T, the sum of all, its product, and three to
-/// factor a panel.
-const SQUARES: usize = 6;
-
-/// Sizes that decide how much scratch it needs.
-#[derive(Clone, Copy, Debug)]
-pub struct Extent {
-    /// The order of A with its padding.
-    pub n: usize,
-    /// The widest tile column.
-    pub widest: usize,
-    pub workers: usize,
-    pub is_rank: bool,
-}
-
-impl Extent {
-    /// V, X and sums P: one for each worker. Where workers share memory, the second one's is where X
-    /// will be. A rank has its own, and that of all.
-    fn strips(&self) -> usize {
-        if self.is_rank { 4 } else { 1 + self.workers.max(2) }
-    }
-
-    /// Where a worker has its P, counted in strips. The first one's is where that of all will be.
-    fn strip_of(&self, worker: usize) -> usize {
-        match worker {
-            _ if self.is_rank => SUM + 1,
-            0 => SUM,
-            1 => X,
-            other => other + 1,
-        }
-    }
-
-    fn square(&self) -> usize {
-        self.widest * self.widest
-    }
-
-    /// Elements once in a memory, and for each worker there.
-    pub fn elements(&self) -> [usize; 2] {
-        let strips = (self.n + MORE) * self.widest * self.strips();
-        let band = Band::<()>::rows(self.widest) * self.n;
-        [(strips + 2 * self.square()).max(band), self.widest + SQUARES * self.square()]
-    }
-}
-
-/// Strips.
-const V: usize = 0;
-const X: usize = 1;
-const SUM: usize = 2;
-
-/// The scratch of a reduction.
-pub struct Scratch<'a, T> {
-    of: Extent,
-    shared: Blocks<'a, T>,
-    own: Blocks<'a, T>,
-}
-
-impl<'a, T: Scalar> Scratch<'a, T> {
-    /// `shared` and `own` have the elements for the extent.
-    pub fn new(of: Extent, shared: Blocks<'a, T>, own: Blocks<'a, T>) -> Self {
-        Scratch { of, shared, own }
-    }
-
-    /// A strip of m rows and k columns, as all workers have it.
-    fn strip(&self, at: usize, m: usize, k: usize) -> Blocks<'a, T> {
-        let (columns, leading) = (self.of.strips() * self.of.widest, self.of.n + MORE);
-        let all = move |all: Cells<'a, T>| all.by_columns(self.of.n, columns, leading);
-        self.shared.part(|shared| all(shared).sub(0, at * k, m, k))
-    }
-
-    /// T of a panel with k reflectors. The next panel has another place.
-    fn triangle(&self, panel: TileColumn, k: usize) -> Blocks<'a, T> {
-        let after = (self.of.n + MORE) * self.of.widest * self.of.strips();
-        let at = after + panel.get() % 2 * self.of.square();
-        self.shared.part(|shared| shared.sub(at, 0, k * k, 1).by_columns(k, k, k))
-    }
-
-    /// One of a worker's squares.
-    fn square(&self, at: usize, k: usize) -> Blocks<'a, T> {
-        let first = self.of.widest + at * self.of.square();
-        self.own.part(|own| own.sub(first, 0, k * k, 1).by_columns(k, k, k))
-    }
-
-    /// Coefficients of reflectors, and the room to factor a panel.
-    fn of_panel(&self, k: usize) -> (Cells<'a, T>, Cells<'a, T>) {
-        let own = self.own.own();
-        (own.sub(0, 0, k, 1), own.rows_from(self.of.widest + (SQUARES - 3) * self.of.square()))
-    }
-
-    /// The first row and column of the trailing matrix for a panel.
-    fn top(&self, leading: &Leading<T>, panel: TileColumn) -> usize {
-        leading.rows(panel).start + self.of.widest
-    }
-
-    /// A worker's tile.
-    pub fn tile(&self) -> Cells<'a, T> {
-        self.square(0, self.of.widest).own()
-    }
-
-    /// The band of the leading part of order n.
-    pub fn band(&self, n: usize) -> Band<'a, T> {
-        let all = self.bands().own();
-        Band::new(all.sub(0, 0, all.rows(), n), self.of.widest)
-    }
-
-    /// The band, with all columns of the matrix.
-    fn bands(&self) -> Blocks<'a, T> {
-        let (rows, n) = (Band::<T>::rows(self.of.widest), self.of.n);
-        self.shared.part(|shared| shared.sub(0, 0, rows * n, 1).by_columns(rows, n, rows))
-    }
-}
 
 /// The rows of a worker, of so many. A rank has a copy of all.
 fn share<T: Scalar, W: Worker<T>>(worker: &W, rows: usize) -> Range<usize> {
@@ -149,50 +37,6 @@ fn share<T: Scalar, W: Worker<T>>(worker: &W, rows: usize) -> Range<usize> {
     end(worker.worker())..end(worker.worker() + 1)
 }
 
-/// A panel in work, with as many reflectors as `count`.
-struct Panel<'s, 'a, T> {
-    tile: TileColumn,
-    /// The first row and column of the trailing matrix, and its order.
-    top: usize,
-    m: usize,
-    count: usize,
-    scratch: &'s Scratch<'a, T>,
-}
-
-impl<'s, 'a, T: Scalar> Panel<'s, 'a, T> {
-    fn new(leading: &Leading<T>, tile: TileColumn, scratch: &'s Scratch<'a, T>) -> Self {
-        let (top, width) = (scratch.top(leading, tile), leading.rows(tile).len());
-        let m = leading.order() - top;
-        Panel { tile, top, m, count: m.min(width), scratch }
-    }
-
-    fn strip(&self, at: usize) -> Blocks<'a, T> {
-        self.scratch.strip(at, self.m, self.count)
-    }
-
-    /// A worker's part of A V, as all workers have it.
-    fn part(&self, worker: usize) -> Blocks<'a, T> {
-        self.strip(self.scratch.of.strip_of(worker))
-    }
-
-    fn v(&self) -> Cells<'a, T> {
-        self.strip(V).own()
-    }
-
-    fn x(&self) -> Cells<'a, T> {
-        self.strip(X).own()
-    }
-
-    fn t(&self) -> Blocks<'a, T> {
-        self.scratch.triangle(self.tile, self.count)
-    }
-
-    fn reflectors(&self) -> Reflectors<'a, T> {
-        let (v, k) = (self.v(), self.count);
-        Reflectors { top: v.row_range(0..k), below: v.rows_from(k), t: self.t().own() }
-    }
-}
-
 /// One worker's part. Tiles on the diagonal are complete. The band is in the scratch that the first
 /// worker reaches. All workers meet at its end.
 pub fn reduce_to_band<T: Scalar, W: Worker<T>>(
@@ -202,26 +46,26 @@ pub fn reduce_to_band<T: Scalar, W: Worker<T>>(
 ) -> Step {
     let a = leading.a();
     let announced = worker.phase(Signal::Panels);
-    let is_reduced = |&t: &TileColumn| scratch.top(leading, t) < leading.order();
-    let panels: Vec<_> = leading.tiles().take_while(is_reduced).collect();
+    let panels = scratch.panels(leading);
     let factor = |worker: &mut W, t: TileColumn| {
-        if t.get() < panels.len() && worker.owns(a.columns(), t) {
-            factor_panel(worker, leading, &Panel::new(leading, t, scratch));
+        let panel = panels.get(t.get()).filter(|_| worker.owns(a.columns(), t));
+        if let Some(panel) = panel {
+            factor_panel(worker, leading, panel);
             worker.announce(&announced, t.get() + 1);
         }
     };
     factor(worker, TileColumn::new(0));
-    for &k in &panels {
-        let (owner, panel) = (worker.owner(a.columns(), k), Panel::new(leading, k, scratch));
+    for panel in &panels {
+        let (k, owner) = (panel.tile, worker.owner(a.columns(), panel.tile));
         worker.span("wait for panel", Some(k), |w| w.wait(&announced, owner, k.get() + 1))?;
-        copy_reflectors(worker, leading, &panel)?;
-        multiply(worker, leading, &panel)?;
-        make_x(worker, &panel)?;
+        copy_reflectors(worker, leading, panel)?;
+        multiply(worker, leading, panel)?;
+        make_x(worker, panel)?;
         let own = leading.owned(worker, k + 1);
         let ahead = own.iter().take_while(|&&t| t == k + 1).count();
-        update(worker, leading, &panel, &own[..ahead]);
+        update(worker, leading, panel, &own[..ahead]);
         factor(worker, k + 1);
-        update(worker, leading, &panel, &own[ahead..]);
+        update(worker, leading, panel, &own[ahead..]);
         // V and X are in use up to here.
         worker.barrier()?;
         worker.progress(k.get() + 1, panels.len());

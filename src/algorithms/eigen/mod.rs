@@ -1,10 +1,14 @@
 //! Eigenvalues of a Hermitian matrix: A = Q B Q^H with a band matrix B, which sweeps make
 //! tridiagonal ([`Worker::tridiagonal`](crate::device::Worker::tridiagonal)), and its values.
 
+mod back;
 mod band;
 mod leading;
+mod scratch;
 mod values;
 
-pub use band::{Extent, Scratch, reduce_to_band};
+pub use back::apply_panels;
+pub use band::reduce_to_band;
 pub use leading::Leading;
+pub use scratch::{Extent, Scratch};
 pub use values::eigenvalues;

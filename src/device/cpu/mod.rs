@@ -1,14 +1,17 @@
 //! The backend of CPU devices: workers are threads, tile kernels come from faer, products from
 //! `product`, panels are read in place.
 
+pub mod back;
 mod blas;
 mod candidate;
 pub mod chase;
+pub mod divide;
 pub mod float_mode;
 mod getrf;
 mod norm;
 mod panel;
 pub mod product;
+pub mod real_columns;
 pub mod reflect;
 mod scratch;
 mod sizes;

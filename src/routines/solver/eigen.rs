@@ -1,29 +1,44 @@
-//! The routine for the eigenvalues of a Hermitian A. By rows the solver has conj(A), which has the
-//! same ones.
+//! The routines for the eigenvalues of a Hermitian A, and how they begin. By rows the solver has
+//! conj(A), which has the same ones. `eigenvectors.rs` has the rest of those with eigenvectors.
 //!
 //! info = i > 0 reports that i entries next to the diagonal have not become negligible, and info = n +
 //! 1 that A has an entry that is not finite. Then all values are NaN. Values beyond the order of an A
 //! that is padded are NaN, too.
 
 use super::job::Solver;
-use super::routine::Stage::{Arrange, Eigenvalues, ToBand, ToTridiagonal};
+use super::routine::Stage::{
+    Arrange, Divide, Eigenvalues, Restore, ToBand, ToTridiagonal, TransformBack,
+};
 use super::routine::{Family, SolverRoutine};
-use super::slot::{A, INFO, Kind, WORK, slot};
+use super::slot::{A, INFO, Kind, Slot, WORK, slot};
 use crate::algorithms::eigen::{Extent, Leading, Scratch, eigenvalues, reduce_to_band};
 use crate::comm::Step;
 use crate::device::{Tridiagonal, Worker};
 use crate::layout::TileColumn;
 use crate::scalar::{Scalar, larger};
 
-pub static ROUTINES: [SolverRoutine; 1] = [SolverRoutine::new(
-    Family::Eigen,
-    "eigenvalues",
-    "the eigenvalues of A, Hermitian, ascending",
-    &[A],
-    &[WORK.starts_as(0), slot("w", Kind::Eigenvalues), INFO],
-    &["lower"],
-    &[Arrange, ToBand, ToTridiagonal, Eigenvalues],
-)];
+const VALUES: Slot = slot("w", Kind::Eigenvalues);
+
+pub static ROUTINES: [SolverRoutine; 2] = [
+    SolverRoutine::new(
+        Family::Eigen,
+        "eigenvalues",
+        "the eigenvalues of A, Hermitian, ascending",
+        &[A],
+        &[WORK.starts_as(0), VALUES, INFO],
+        &["lower"],
+        &[Arrange, ToBand, ToTridiagonal, Eigenvalues],
+    ),
+    SolverRoutine::new(
+        Family::Eigen,
+        "eigenvectors",
+        "the eigenvalues of A, Hermitian, ascending, and its eigenvectors",
+        &[A],
+        &[WORK.starts_as(0), slot("v", Kind::Matrix), VALUES, INFO],
+        &["lower"],
+        &[Arrange, ToBand, ToTridiagonal, Divide, TransformBack, Restore],
+    ),
+];
 
 /// The exponent of the power of two by which A is divided where its numbers are far from 1. Then no
 /// square of an entry that matters leaves the range.
@@ -34,12 +49,28 @@ fn exponent<T: Scalar>(size: f64) -> i32 {
 }
 
 impl<T: Scalar> Solver<T> {
-    fn scratch_of_band(&self, me: usize) -> Scratch<'_, T> {
-        let (n, widest) = (self.problem.n, self.sizes.columns().widest());
+    /// What decides about the scratch.
+    pub(super) fn extent_of_band(&self) -> Extent {
+        let (n, columns) = (self.problem.n, self.sizes.columns());
         let (workers, is_rank) = (self.sizes.workers, self.sizes.is_rank);
-        let of = Extent { n, widest, workers, is_rank };
+        let kept = if self.options.routine.has(TransformBack) { columns.count() } else { 0 };
+        Extent { n, widest: columns.widest(), workers, is_rank, kept }
+    }
+
+    pub(super) fn scratch_of_band(&self, me: usize) -> Scratch<'_, T> {
+        let of = self.extent_of_band();
         let [once, each] = of.elements();
         Scratch::new(of, self.common_blocks(me, 0, once), self.own_blocks(me, once, each))
+    }
+
+    /// Those of the tridiagonal matrix, for an A that has been divided by this power of two.
+    pub(super) fn give_eigenvalues(&self, mut values: Vec<f64>, exponent: i32) {
+        // In steps, because a power of two may be too large.
+        for half in [exponent / 2, exponent - exponent / 2] {
+            values.iter_mut().for_each(|value| *value *= 2f64.powi(half));
+        }
+        values.resize(self.problem.n, f64::NAN);
+        self.found().eigenvalues = values;
     }
 
     /// A size of A between its largest entry and n times that; `None` if an entry is not finite. All
@@ -86,7 +117,8 @@ pub fn to_tridiagonal<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) 
         return Ok(());
     }
     let band = job.scratch_of_band(worker.worker()).band(job.unpadded());
-    if let Some(found) = worker.tridiagonal(band)? {
+    let kept = job.options.routine.has(TransformBack).then(|| job.sweep_reflectors(worker));
+    if let Some(found) = worker.tridiagonal(band, kept.as_ref())? {
         job.found().tridiagonal = found;
     }
     Ok(())
@@ -97,7 +129,7 @@ pub fn values<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step 
     if job.info() != 0 || worker.worker() != 0 {
         return Ok(());
     }
-    let (Tridiagonal { mut diagonal, mut below }, exponent) = {
+    let (Tridiagonal { mut diagonal, mut below, .. }, exponent) = {
         let mut found = job.found();
         (std::mem::take(&mut found.tridiagonal), found.exponent)
     };
@@ -105,11 +137,6 @@ pub fn values<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step 
     if left > 0 {
         worker.report(left, T::NAN);
     }
-    // In steps, because a power of two may be too large.
-    for half in [exponent / 2, exponent - exponent / 2] {
-        diagonal.iter_mut().for_each(|value| *value *= 2f64.powi(half));
-    }
-    diagonal.resize(job.problem.n, f64::NAN);
-    job.found().eigenvalues = diagonal;
+    job.give_eigenvalues(diagonal, exponent);
     Ok(())
 }

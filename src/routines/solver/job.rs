@@ -1,18 +1,20 @@
 //! One call of a solver: its operands, its memory, its workers. `run.rs` has the order of its steps,
 //! which share `moves.rs`, `magnitude.rs`, `substitute.rs` and `results.rs`.
 
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::call_memory::{CallMemory, Region};
 use super::operands::Problem;
 use super::options::{Options, Rhs};
 use super::routine::{Family, SolverRoutine, Stage, panel_rows};
-use super::sizes::Sizes;
+use super::sizes::{Sizes, vectors_elements};
 use super::slot::{Kind, Signature};
 use crate::algorithms::lu::more_elements;
 use crate::call::{Buffer, Call};
 use crate::comm::{Communicator, Sharing, Step};
+use crate::device::cpu::Scratch;
+use crate::device::cpu::divide::Divided;
 use crate::device::memory::{self, Memory};
 use crate::device::{Moduli, Tridiagonal, Worker};
 use crate::error::{Error, Result};
@@ -39,6 +41,9 @@ pub struct Solver<T> {
     pub(super) norm_given: Option<f64>,
     /// The weight of |X|^2 in least squares; 0 if the call has none.
     pub(super) ridge: f64,
+    /// Memory of the host where workers are ranks: for reflectors of sweeps, eigenvectors, and a batch
+    /// of factors.
+    pub(super) host: Option<Scratch>,
 }
 
 /// What workers find for results that a single thread writes.
@@ -56,6 +61,7 @@ pub(super) struct Found<T> {
     /// has become, and the eigenvalues of A.
     pub exponent: i32,
     pub tridiagonal: Tridiagonal,
+    pub divided: Option<Arc<Divided>>,
     pub eigenvalues: Vec<f64>,
 }
 
@@ -95,8 +101,15 @@ impl<T: Scalar> Solver<T> {
             residuals: Vec::new(),
             exponent: 0,
             tridiagonal: Tridiagonal::default(),
+            divided: None,
             eigenvalues: Vec::new(),
         };
+        let of_host = sizes.is_rank && options.routine.has(Stage::TransformBack);
+        let host = of_host.then(|| {
+            let (n, widest) = (problem.n, sizes.columns().widest());
+            let [batch, _] = vectors_elements::<T>(n, sizes.workers, widest);
+            Scratch::new((2 * n * n + batch) * size_of::<T>())
+        });
         let sharing = Sharing { workers: settings::cores(), ..Sharing::default() };
         let figures = figures::<T>(&options, &problem, &sizes, call_memory.visible);
         if options.alone {
@@ -110,6 +123,7 @@ impl<T: Scalar> Solver<T> {
             norm_given: given(Kind::Norm).transpose()?,
             ridge: given(Kind::Ridge).transpose()?.unwrap_or_default(),
             info_given: info_given as usize,
+            host: host.transpose()?,
             call_memory,
             sizes,
             options,
@@ -128,15 +142,25 @@ impl<T: Scalar> Solver<T> {
         self.matrix().seen_from(worker.here())
     }
 
+    /// The same of the matrix that the call gives back: another one where it finds eigenvectors.
+    pub(super) fn answer(&self, worker: &impl Worker<T>) -> DistMatrix<'_, T> {
+        let rets = self.options.routine.signature.rets;
+        self.matrix_of(rets.iter().rposition(|slot| slot.kind.is_matrix())).seen_from(worker.here())
+    }
+
     /// B, in the memory where the call works on it.
     fn matrix(&self) -> DistMatrix<'_, T> {
-        let Signature { args, rets } = self.options.routine.signature;
+        self.matrix_of(Signature::matrix(self.options.routine.signature.rets))
+    }
+
+    /// That of a result, or the operand if there is none.
+    fn matrix_of(&self, result: Option<usize>) -> DistMatrix<'_, T> {
         let shard = self.sizes.distribution.shard();
         let layout = match self.options.routine.family.reads_only() {
             true => self.options.storage.as_columns(shard),
             false => Storage::column_major(shard),
         };
-        let (result, operand) = (Signature::matrix(rets), Signature::matrix(args));
+        let operand = Signature::matrix(self.options.routine.signature.args);
         let shards = self.calls.iter().map(|call| match result {
             Some(result) => call.rets[result].cells(&layout),
             None => call.args[operand.expect("a matrix")].cells(&layout),

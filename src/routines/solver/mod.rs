@@ -7,6 +7,7 @@ mod condition;
 mod configure;
 mod dependent;
 mod eigen;
+mod eigenvectors;
 mod engine;
 mod job;
 mod lu;

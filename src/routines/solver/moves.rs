@@ -2,13 +2,14 @@
 
 use super::job::Solver;
 use super::options::{Options, Structure};
-use super::routine::Family;
+use super::routine::{Family, Stage};
 use super::sizes::Moves;
 use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::algorithms::redistribute::{redistribute_columns, redistribute_rows};
 use crate::call::Call;
 use crate::comm::Step;
 use crate::device::{Op, Worker};
+use crate::matrix::DistMatrix;
 use crate::scalar::Scalar;
 
 impl<T: Scalar> Solver<T> {
@@ -33,7 +34,8 @@ impl<T: Scalar> Solver<T> {
     /// From the caller's memory to B, with the needed triangle present and columns in the order of
     /// work.
     pub(super) fn arrange(&self, worker: &mut impl Worker<T>) -> Step {
-        self.transpose(worker, &self.sizes.arrange)?;
+        let a = self.a(worker);
+        self.transpose(worker, &a, &self.sizes.arrange)?;
         let Options { routine, storage, lower, structure, .. } = self.options;
         if routine.family.reads_lower_half() && storage.mirrors(lower) {
             self.mirror(worker, Missing::Lower, true)?;
@@ -42,43 +44,47 @@ impl<T: Scalar> Solver<T> {
             let conjugated = structure == Structure::Hermitian;
             self.mirror(worker, self.missing(), conjugated)?;
         }
-        self.redistribute(worker, &self.sizes.arrange)
+        self.redistribute(worker, &a, &self.sizes.arrange)
     }
 
     /// The reverse. It also restores the caller's triangle and shards.
     pub(super) fn restore(&self, worker: &mut impl Worker<T>) -> Step {
-        self.redistribute(worker, &self.sizes.restore)?;
+        let answer = self.answer(worker);
+        self.redistribute(worker, &answer, &self.sizes.restore)?;
+        if self.options.routine.has(Stage::TransformBack) {
+            self.turn_eigenvectors(worker, &answer)?;
+        }
         let Options { routine, storage, lower, .. } = self.options;
         if routine.family == Family::Cholesky && !routine.inverts() && storage.mirrors(lower) {
             self.mirror(worker, Missing::Upper, true)?;
         }
-        self.transpose(worker, &self.sizes.restore)
+        self.transpose(worker, &answer, &self.sizes.restore)
     }
 
-    fn transpose(&self, worker: &mut impl Worker<T>, moves: &Moves) -> Step {
+    fn transpose(&self, worker: &mut impl Worker<T>, a: &DistMatrix<T>, moves: &Moves) -> Step {
         if let Some(turn) = &moves.turn {
-            let (index, a, ranks) = (worker.worker(), self.a(worker), self.problem.ranks());
+            let (index, ranks) = (worker.worker(), self.problem.ranks());
             let (own, shared) = (self.own_scratch(index), self.shared_scratch(index));
             worker.transpose_shards(turn, ranks, |rank| a.shard(rank), own, shared)?;
         }
         if self.options.routine.upright && self.options.storage.is_transpose() {
-            worker.transpose_square(&self.a(worker))?;
+            worker.transpose_square(a)?;
         }
         Ok(())
     }
 
-    fn redistribute(&self, worker: &mut impl Worker<T>, moves: &Moves) -> Step {
-        let (a, (m, n)) = (self.a(worker), self.sizes.distribution.shard());
+    fn redistribute(&self, worker: &mut impl Worker<T>, a: &DistMatrix<T>, moves: &Moves) -> Step {
+        let (m, n) = self.sizes.distribution.shard();
         let me = worker.worker();
         let staging = |lines: usize, length| {
             let blocks = self.own_blocks(me, 0, lines * length);
             blocks.part(|one| one.by_columns(length, lines, length))
         };
         if let Some(columns) = &moves.columns {
-            redistribute_columns(worker, &a, columns, &staging(columns.staging_lines(), m))?;
+            redistribute_columns(worker, a, columns, &staging(columns.staging_lines(), m))?;
         }
         if let Some(rows) = &moves.rows {
-            redistribute_rows(worker, &a, rows, &staging(rows.staging_lines(), n))?;
+            redistribute_rows(worker, a, rows, &staging(rows.staging_lines(), n))?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ use super::job::Solver;
 use super::operands::{Problem, shard};
 use super::options::Options;
 use super::routine::{Family, Stage};
-use super::sizes::{BAND, Machine, Sizes};
+use super::sizes::{Machine, Sizes, band_width};
 use super::stack;
 use super::widths::{Shape, WHOLE_BY_ONE_RANK, cuda_tile_width, is_factored_whole};
 use crate::algorithms::qr::tsqr::Stack;
@@ -64,7 +64,7 @@ impl Sizes {
                 let shape = Shape { n, ranks, dtype, family };
                 match only_factors(options) && is_factored_whole(shape, WHOLE_BY_ONE_RANK) {
                     true => n,
-                    false if family == Family::Eigen => BAND,
+                    false if family == Family::Eigen => band_width(options.routine),
                     false => cuda_tile_width(device.architecture(), shape),
                 }
             }),

@@ -130,6 +130,9 @@ pub enum Stage {
     ToBand,
     ToTridiagonal,
     Eigenvalues,
+    /// The eigenvectors of the tridiagonal matrix, and from these those of A.
+    Divide,
+    TransformBack,
 }
 
 impl Stage {
@@ -156,6 +159,8 @@ impl Stage {
             Stage::ToBand => "band",
             Stage::ToTridiagonal => "tridiagonal",
             Stage::Eigenvalues => "values",
+            Stage::Divide => "divide",
+            Stage::TransformBack => "back",
         }
     }
 }
@@ -181,13 +186,24 @@ pub struct Extents {
     /// The widest tile column.
     pub widest: usize,
     pub is_rank: bool,
+    /// How many tile columns there are if a routine uses reflectors of the reduction to a band later.
+    pub kept: usize,
+    /// Elements to divide and to transform back: for all workers together, and for each.
+    pub vectors: [usize; 2],
+}
+
+impl Extents {
+    fn of_band(&self) -> eigen::Extent {
+        let &Extents { n, widest, workers, is_rank, kept, .. } = self;
+        eigen::Extent { n, widest, workers, is_rank, kept }
+    }
 }
 
 impl Stage {
     /// Elements of the scratch that stages use in turn: once in a memory, and for each worker there.
     /// Moves of A have theirs in addition.
     pub fn scratch(self, of: &Extents) -> [usize; 2] {
-        let &Extents { m, n, ranks, workers, rhs, group, distributed, widest, is_rank } = of;
+        let &Extents { m, n, ranks, workers, rhs, group, distributed, widest, is_rank, .. } = of;
         let sums = if distributed { 0 } else { n * rhs };
         match self {
             // Partial sums.
@@ -209,7 +225,11 @@ impl Stage {
             // A has the smaller extent as columns.
             Stage::LeastSquares => [0, stack::elements(m.min(n), rhs, m.max(n) / ranks, is_rank)],
             Stage::Triangle => [0, stack::thin((m.max(n), m.min(n)), workers, is_rank).elements()],
-            Stage::ToBand => eigen::Extent { n, widest, workers, is_rank }.elements(),
+            Stage::ToBand => of.of_band().elements(),
+            // After the reflectors of the band.
+            Stage::Divide | Stage::TransformBack => {
+                [of.of_band().elements()[0] + of.vectors[0], of.vectors[1]]
+            }
             _ => [0, 0],
         }
     }

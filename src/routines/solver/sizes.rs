@@ -6,7 +6,8 @@ use super::options::{EngineName, Norm, Options, Rhs, Structure, cpu_tile_width};
 use super::routine::{Extents, Family, SolverRoutine, Stage};
 use crate::algorithms::redistribute::Redistribution;
 use crate::device::Op;
-use crate::device::cpu::{scratch_elements, shared_elements, worker_count};
+use crate::device::cpu::back::Room;
+use crate::device::cpu::{real_columns, scratch_elements, shared_elements, worker_count};
 use crate::dispatch;
 use crate::layout::{Column, Distribution, Grid, Layout, Mapping, Partition, Storage};
 use crate::scalar::{DType, Scalar};
@@ -40,7 +41,14 @@ fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
 
 /// The width of the tile columns, and so of the band, on the way to eigenvalues. With twice as much the
 /// products are faster, and the sweeps take twice as long.
-pub(super) const BAND: usize = 64;
+const BAND: usize = 64;
+/// The same for eigenvectors. Products with the reflectors of sweeps do less work with a wider band.
+const BAND_OF_VECTORS: usize = 96;
+
+/// That width.
+pub(super) fn band_width(routine: &SolverRoutine) -> usize {
+    if routine.has(Stage::TransformBack) { BAND_OF_VECTORS } else { BAND }
+}
 
 /// The workers' packed tiles take at most this part of the matrix in total, plus one tile for each
 /// worker.
@@ -81,7 +89,7 @@ impl Machine {
             is_rank: false,
             mapping: Mapping::Block,
             tile: match options.routine.family {
-                Family::Eigen => BAND,
+                Family::Eigen => band_width(options.routine),
                 _ => cpu_tile_width(problem.n, problem.dtype, sharers),
             },
             own: scratch_elements::<T>,
@@ -130,6 +138,12 @@ fn sums_of_worker(options: &Options, problem: &Problem) -> usize {
     }
 }
 
+/// Elements of scratch for eigenvectors: for so many workers together, and for each.
+pub(super) fn vectors_elements<T: Scalar>(n: usize, workers: usize, widest: usize) -> [usize; 2] {
+    let Room { shared, own } = Room::of::<T>(n, workers, widest);
+    [shared, own.max(real_columns::room::<T>(n))]
+}
+
 pub struct Sizes {
     pub distribution: Distribution,
     pub workers: usize,
@@ -152,7 +166,7 @@ pub struct Sizes {
 
 impl Sizes {
     pub fn new(options: &Options, problem: &Problem, machine: &Machine) -> Self {
-        let (Problem { m, n, grid, rhs, .. }, ranks) = (*problem, problem.ranks());
+        let (Problem { m, n, grid, rhs, dtype }, ranks) = (*problem, problem.ranks());
         let Options { routine, storage, .. } = *options;
         // A matrix that is only read stays in place.
         let asked = options.mapping.unwrap_or(machine.mapping);
@@ -213,7 +227,28 @@ impl Sizes {
         let tiles = columns.count().div_ceil(workers).min(most).max(least);
         let own = (machine.own)(widest, tiles).max(turning);
         let is_rank = machine.is_rank;
-        let extents = Extents { m, n, ranks, workers, rhs, group, distributed, widest, is_rank };
+        let finds_vectors = routine.has(Stage::TransformBack);
+        let kept = if finds_vectors { columns.count() } else { 0 };
+        // Ranks do that in memory of the host.
+        let vectors = if finds_vectors && !is_rank {
+            dispatch!(dtype, T => vectors_elements::<T>(n, workers, widest),
+                else => panic!("{} is no dtype of the solvers", dtype.name()))
+        } else {
+            [0, 0]
+        };
+        let extents = Extents {
+            m,
+            n,
+            ranks,
+            workers,
+            rhs,
+            group,
+            distributed,
+            widest,
+            is_rank,
+            kept,
+            vectors,
+        };
         // What each stage needs once in a memory, and for each worker there.
         let of_stages = routine.run.iter().map(|stage| stage.scratch(&extents));
         let uses = of_stages.chain([[0, staging], [turned, 0]]);

@@ -13,8 +13,9 @@ mod step;
 mod tests;
 
 use self::step::{Block, reflector};
+use super::blas;
 use crate::comm::Step;
-use crate::device::{Band, Tridiagonal};
+use crate::device::{Band, SweepReflectors, Tridiagonal};
 use crate::scalar::Scalar;
 
 /// How far a sweep is behind the one before it when it works on the block below a diagonal block:
@@ -53,15 +54,16 @@ pub fn room(width: usize) -> usize {
     3 * width
 }
 
-/// A worker's sweeps. `wait` is for a sweep that has made so many steps, and `tell` says how many this
-/// worker's sweep has made, none if it has ended.
+/// A worker's sweeps, whose reflectors go to `kept`. `wait` is for a sweep that has made so many
+/// steps, and `tell` says how many this worker's sweep has made, none if it has ended.
 ///
 /// # Safety
 /// *Order* (see [`Cells`](crate::matrix::Cells)): workers of all turns make their sweeps of this band, nothing else accesses
-/// it, and `wait` returns after the steps.
+/// it or `kept`, and `wait` returns after the steps.
 pub unsafe fn sweep<T: Scalar>(
     band: Band<T>,
     turn: Turn,
+    kept: Option<&SweepReflectors<T>>,
     room: &mut [T],
     mut wait: impl FnMut(usize, usize) -> Step,
     mut tell: impl FnMut(usize, Option<usize>),
@@ -89,6 +91,12 @@ pub unsafe fn sweep<T: Scalar>(
         // SAFETY: *memory* of column s of the band, and *order*, which the caller promises.
         let mut tau = unsafe { reflector(block(first, s, rows, 1).first, &mut current[..rows]) };
         for k in 0.. {
+            if let Some(place) = kept.and_then(|kept| kept.reflector(s, k)) {
+                // SAFETY: *order*: this sweep's own column, of which the caller promises it.
+                let place = blas::column_mut(unsafe { place.write() }, 0);
+                place.copy_from_slice(&current[..rows]);
+                place[0] = tau;
+            }
             let below = first + rows;
             let next_rows = b.min(n - below);
             if next_rows > 0 {
@@ -124,9 +132,22 @@ pub unsafe fn sweep<T: Scalar>(
 pub unsafe fn tridiagonal<T: Scalar>(band: Band<T>) -> Tridiagonal {
     // SAFETY: the caller's promise.
     let cells = unsafe { band.cells().read() };
-    let below = 0..band.order().saturating_sub(1);
+    let entries = (0..band.order().saturating_sub(1)).map(|j| cells[(1, j)]);
+    let (mut re, mut im) = (1.0, 0.0);
+    let turned = entries.clone().map(|entry| {
+        let ((x, y), size) = (entry.parts(), entry.modulus());
+        if size > 0.0 {
+            let (x, y) = (x / size, y / size);
+            (re, im) = (re * x - im * y, re * y + im * x);
+            // So many products would change the modulus.
+            let size = (re * re + im * im).sqrt();
+            (re, im) = (re / size, im / size);
+        }
+        (re, im)
+    });
     Tridiagonal {
+        phases: std::iter::once((1.0, 0.0)).chain(turned).take(band.order()).collect(),
         diagonal: (0..band.order()).map(|j| cells[(0, j)].parts().0).collect(),
-        below: below.map(|j| cells[(1, j)].modulus()).collect(),
+        below: entries.map(|entry| entry.modulus()).collect(),
     }
 }

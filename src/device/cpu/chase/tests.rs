@@ -60,7 +60,7 @@ fn reduced<T: Scalar>(memory: &[T], n: usize, b: usize, workers: usize) -> Tridi
                     phase.announce(worker, count);
                 };
                 // SAFETY: *order*: all turns sweep, and waits are those of phases.
-                unsafe { sweep(band, turn, &mut room, wait, tell) }.unwrap();
+                unsafe { sweep(band, turn, None, &mut room, wait, tell) }.unwrap();
             });
         }
     });

@@ -18,7 +18,7 @@ mod solve;
 mod tile;
 
 pub use gemm::{Blocks, gemm};
-pub use pack::Packed;
+pub use pack::{Packed, copy_lines};
 pub use solve::Coefficients;
 pub use tile::multiply;
 

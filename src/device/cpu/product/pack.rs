@@ -87,6 +87,16 @@ fn copy_unit<T: Scalar, const BYTES: usize>(from: &[T], to: &mut [T]) {
     unsafe { to.write_unaligned(from.read_unaligned()) };
 }
 
+/// Copies a unit without a call for it.
+pub fn copy_lines<T: Scalar>(from: &[T], to: &mut [T]) {
+    let unit = from.len();
+    with_bytes!(copy_some::<T>(unit, from, to));
+}
+
+fn copy_some<T: Scalar, const BYTES: usize>(_: usize, from: &[T], to: &mut [T]) {
+    copy_unit::<T, BYTES>(from, to);
+}
+
 /// Columns from the one that is packed to the one that is prefetched. A block of a column is too short
 /// for the processor's own prefetches.
 const AHEAD: usize = 4;

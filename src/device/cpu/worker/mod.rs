@@ -4,6 +4,7 @@ mod pair;
 mod reflect;
 mod sweep;
 mod update;
+mod vectors;
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -13,7 +14,9 @@ use bytemuck::Pod;
 use faer::dyn_stack::MemBuffer;
 use faer::{MatMut, MatRef};
 
+use super::back::Back;
 use super::blas;
+use super::divide::Divided;
 use super::float_mode::FloatMode;
 use super::getrf::swap_rows;
 use super::norm;
@@ -23,11 +26,12 @@ use super::reflect::{Products, factor_panel, reduce};
 use super::sizes::{LINE, packed_elements, packed_rows, shared_elements, tile_elements};
 use crate::comm::{Comm, Communicator, Group, Members, Phase, Step};
 use crate::device::{
-    Band, Device, Moduli, Op, Reflectors, Side, Squares, Triangle, Tridiagonal, Update, Worker,
+    Band, Device, Moduli, Op, Reflectors, Side, Squares, SweepReflectors, Triangle, Tridiagonal,
+    Update, Worker,
 };
 use crate::layout::{GlobalRow, TileColumn};
 use crate::log::{self, Event};
-use crate::matrix::{Cells, DistMatrix, Panel, Remote};
+use crate::matrix::{Cells, Columns, DistMatrix, Panel, Remote};
 use crate::scalar::Scalar;
 use crate::trace::WorkerTrace;
 use crate::transpose::Square;
@@ -543,8 +547,26 @@ impl<T: Scalar> Worker<T> for CpuWorker<'_, T> {
         })
     }
 
-    fn tridiagonal(&mut self, band: Band<T>) -> Step<Option<Tridiagonal>> {
-        self.sweep_all(band)
+    fn tridiagonal(
+        &mut self,
+        band: Band<T>,
+        kept: Option<&SweepReflectors<T>>,
+    ) -> Step<Option<Tridiagonal>> {
+        self.sweep_all(band, kept)
+    }
+
+    fn divide(&mut self, divided: &Divided, z: &Columns<T>, room: Cells<T>) -> Step<usize> {
+        self.divide_all(divided, z, room)
+    }
+
+    fn transform_back(
+        &mut self,
+        back: &Back<T>,
+        z: &Columns<T>,
+        shared: Cells<T>,
+        own: Cells<T>,
+    ) -> Step {
+        self.transform_all(back, z, shared, own)
     }
 
     fn group_barrier_cost(&self) -> f64 {

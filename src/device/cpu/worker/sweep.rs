@@ -4,19 +4,23 @@ use super::CpuWorker;
 use crate::comm::{Comm, Signal, Step, Stopped};
 use crate::device::cpu::blas;
 use crate::device::cpu::chase::{self, Turn};
-use crate::device::{Band, Tridiagonal};
+use crate::device::{Band, SweepReflectors, Tridiagonal};
 use crate::scalar::Scalar;
 
 impl<T: Scalar> CpuWorker<'_, T> {
     /// `Worker::tridiagonal`.
-    pub(super) fn sweep_all(&mut self, band: Band<T>) -> Step<Option<Tridiagonal>> {
-        self.traced("sweeps", None, |worker| worker.sweep(band))?;
+    pub(super) fn sweep_all(
+        &mut self,
+        band: Band<T>,
+        kept: Option<&SweepReflectors<T>>,
+    ) -> Step<Option<Tridiagonal>> {
+        self.traced("sweeps", None, |worker| worker.sweep(band, kept))?;
         self.barrier()?;
         // SAFETY: *order*, promised to `CpuWorker::new`: all sweeps have ended.
         Ok((self.worker == 0).then(|| unsafe { chase::tridiagonal(band) }))
     }
 
-    fn sweep(&mut self, band: Band<T>) -> Step {
+    fn sweep(&mut self, band: Band<T>, kept: Option<&SweepReflectors<T>>) -> Step {
         let (worker, phase) = (self.worker, self.phase(Signal::Sweeps));
         let turn = Turn { worker, workers: self.comm.workers() };
         let room = blas::column_mut(self.write(self.pack), 0);
@@ -35,6 +39,6 @@ impl<T: Scalar> CpuWorker<'_, T> {
         };
         // SAFETY: *order*, promised to `CpuWorker::new`: every worker makes its sweeps, and waits for
         // what another has announced.
-        unsafe { chase::sweep(band, turn, room, wait, tell) }
+        unsafe { chase::sweep(band, turn, kept, room, wait, tell) }
     }
 }

@@ -2,9 +2,13 @@
 
 use super::*;
 use crate::comm::Stopped;
+use crate::device::cpu::back::{Back, Place, Room};
 use crate::device::cpu::chase::{self, Turn};
+use crate::device::cpu::divide::Divided;
+use crate::device::cpu::real_columns;
 use crate::device::reflectors::triangle_of;
-use crate::device::{Band, Device as Kernels, Reflectors, Tridiagonal};
+use crate::device::{Band, Device as Kernels, Reflectors, SweepReflectors, Tridiagonal};
+use crate::matrix::Columns;
 
 impl Comm for CudaWorker<'_> {
     const IS_RANK: bool = true;
@@ -414,7 +418,11 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
     }
 
     /// The first rank's host does it alone.
-    fn tridiagonal(&mut self, band: Band<T>) -> Step<Option<Tridiagonal>> {
+    fn tridiagonal(
+        &mut self,
+        band: Band<T>,
+        kept: Option<&SweepReflectors<T>>,
+    ) -> Step<Option<Tridiagonal>> {
         if self.rank != 0 {
             return Ok(None);
         }
@@ -425,11 +433,38 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
         let (band, mut room) = (Band::new(here, width), vec![T::ZERO; chase::room(width)]);
         let comm = self.comm;
         let wait = |_, _| if comm.is_stopped() { Err(Stopped) } else { Ok(()) };
-        // SAFETY: *order*: this thread alone has the memory.
+        // SAFETY: *order*: this thread alone has the memory, and that of the reflectors until ranks meet.
         unsafe {
-            chase::sweep(band, Turn::ALONE, &mut room, wait, |_, _| {})?;
+            chase::sweep(band, Turn::ALONE, kept, &mut room, wait, |_, _| {})?;
             Ok(Some(chase::tridiagonal(band)))
         }
+    }
+
+    /// The ranks' hosts do it.
+    fn divide(&mut self, divided: &Divided, z: &Columns<T>, _: Cells<T>) -> Step<usize> {
+        let mut room = vec![T::ZERO; real_columns::room::<T>(divided.order())];
+        let (rank, comm) = (self.rank, self.comm);
+        let (barrier, is_stopped) = (|| comm.barrier().wait(), || comm.is_stopped());
+        // SAFETY: *order*: ranks have different rows of it.
+        let left =
+            unsafe { real_columns::divide(divided, rank, z, &mut room, barrier, &is_stopped) }?;
+        comm.barrier().wait().map(|()| left)
+    }
+
+    fn transform_back(
+        &mut self,
+        back: &Back<T>,
+        z: &Columns<T>,
+        shared: Cells<T>,
+        _: Cells<T>,
+    ) -> Step {
+        let (comm, place) = (self.comm, Place { worker: self.rank, workers: self.comm.workers() });
+        let sweeps = back.sweeps;
+        let sizes = Room::of::<T>(sweeps.order(), place.workers, sweeps.width());
+        let mut own = vec![T::ZERO; sizes.own];
+        let (barrier, is_stopped) = (|| comm.barrier().wait(), || comm.is_stopped());
+        // SAFETY: *order*: all ranks do this, and have met.
+        unsafe { back.apply(z, place, shared, &mut own, barrier, &is_stopped) }
     }
 
     fn group_barrier_cost(&self) -> f64 {

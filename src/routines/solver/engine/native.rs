@@ -8,7 +8,9 @@ use crate::routines::solver::job::Solver;
 use crate::routines::solver::operands::Problem;
 use crate::routines::solver::options::Options;
 use crate::routines::solver::routine::Stage;
-use crate::routines::solver::{cholesky, eigen, lu, norm, qr, residual, trace, triangular, tsqr};
+use crate::routines::solver::{
+    cholesky, eigen, eigenvectors, lu, norm, qr, residual, trace, triangular, tsqr,
+};
 use crate::scalar::Scalar;
 use crate::settings::Float64;
 
@@ -80,6 +82,8 @@ impl<T: Scalar, W: Worker<T>> Performs<T, W> for Native {
             Stage::ToBand => eigen::to_band(job, worker),
             Stage::ToTridiagonal => eigen::to_tridiagonal(job, worker),
             Stage::Eigenvalues => eigen::values(job, worker),
+            Stage::Divide => eigenvectors::divide(job, worker),
+            Stage::TransformBack => eigenvectors::transform_back(job, worker),
         }
     }
 }

@@ -1,0 +1,163 @@
+//! V and V T of factors I - V T V^H, as right factors of products with C^T:
+//! `C^T <- C^T - (C^T conj(V)) (V T)^T`.
+//!
+//! Sweep s has reflectors H_sk for its steps k, in rows from s + 1 + k b on, b the width of the band. The
+//! product of all of them in the order of sweeps is that of groups of sweeps. H_sk and H_tl do not
+//! commute only where rows overlap: for l = k, and for l = k + 1 if t < s. So a group is the product of
+//! B_k = H_sk H_(s+1)k ... in descending order of k. The columns of V in B_k = I - V T V^H are each a
+//! row further down than the one before.
+
+use std::cmp::Ordering;
+
+use faer::{MatMut, MatRef};
+
+use super::GROUP;
+use super::strips::Kernel;
+use crate::device::cpu::blas;
+use crate::device::cpu::product::DEEPEST;
+use crate::device::{PanelReflectors, SweepReflectors};
+use crate::scalar::Scalar;
+
+/// Some rows of a factor.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// The first of them in the matrix, and in V.
+    pub first: usize,
+    pub row: usize,
+    pub rows: usize,
+    /// Where its elements begin: those of V, then those of V T.
+    pub at: usize,
+}
+
+impl Piece {
+    /// Elements for so many reflectors.
+    pub fn elements(&self, kernel: Kernel, count: usize) -> usize {
+        kernel.right_elements(count, self.rows) + kernel.right_elements(self.rows, count)
+    }
+}
+
+/// Elements of the largest factor of a matrix of order n, with reflectors up to a width.
+pub fn most_elements(kernel: Kernel, n: usize, width: usize) -> usize {
+    let count = width.max(GROUP);
+    let piece = |rows| Piece { first: 0, row: 0, rows, at: 0 }.elements(kernel, count);
+    n.div_ceil(DEEPEST) * piece(DEEPEST)
+}
+
+/// Elements of a worker's scratch to make them.
+pub fn room(kernel: Kernel, width: usize) -> usize {
+    let (count, high) = (width.max(GROUP), (width + GROUP).max(DEEPEST));
+    let tall = high.next_multiple_of(kernel.units.rows);
+    // V, V T, two triangles, T as a factor, and a packed left one.
+    2 * high * count
+        + 2 * count * count
+        + kernel.right_elements(count, count)
+        + tall * count
+        + count.next_multiple_of(kernel.units.rows) * high
+}
+
+/// Takes the first elements of scratch.
+fn take<'m, T>(room: &mut &'m mut [T], count: usize) -> &'m mut [T] {
+    let (first, rest) = std::mem::take(room).split_at_mut(count);
+    *room = rest;
+    first
+}
+
+/// Makes the factor of step k of `count` sweeps from `first` on.
+///
+/// # Safety
+/// *Order*: nothing writes a reflector.
+pub unsafe fn make_step<T: Scalar>(
+    sweeps: &SweepReflectors<T>,
+    (first, count, k): (usize, usize, usize),
+    kernel: Kernel,
+    piece: &Piece,
+    to: &mut [T],
+    mut room: &mut [T],
+) {
+    let rows = piece.rows;
+    let v = take(&mut room, rows * count);
+    v.fill(T::ZERO);
+    let mut coefficients = [T::ZERO; GROUP];
+    for (i, column) in v.chunks_exact_mut(rows).enumerate() {
+        if let Some(reflector) = sweeps.reflector(first + i, k) {
+            // SAFETY: the caller's promise.
+            let reflector = unsafe { reflector.read() };
+            let from = blas::column(reflector, 0);
+            column[i..i + from.len()].copy_from_slice(from);
+            coefficients[i] = std::mem::replace(&mut column[i], T::ONE);
+        }
+    }
+    let v = MatRef::from_column_major_slice(v, rows, count);
+    let (of_v, of_vt) = to.split_at_mut(kernel.right_elements(count, rows));
+    let right = kernel.right(v.transpose(), true, of_v);
+    let gram = take(&mut room, count * count);
+    kernel.product(gram, v.transpose(), &right, room);
+    let t = take(&mut room, count * count);
+    triangle(t, gram, &coefficients[..count]);
+    make_product(v, MatRef::from_column_major_slice(t, count, count), kernel, of_vt, room);
+}
+
+/// Makes some rows of the factor of a panel.
+///
+/// # Safety
+/// As above.
+pub unsafe fn make_panel<T: Scalar>(
+    panel: &PanelReflectors<T>,
+    kernel: Kernel,
+    piece: &Piece,
+    to: &mut [T],
+    mut room: &mut [T],
+) {
+    let (rows, count) = (piece.rows, panel.t.cols());
+    // SAFETY: the caller's promise.
+    let (all, t) = unsafe { (panel.v.read(), panel.t.read()) };
+    let v = take(&mut room, rows * count);
+    for (j, column) in v.chunks_exact_mut(rows).enumerate() {
+        column.copy_from_slice(&blas::column(all, j)[piece.row..][..rows]);
+        for (i, x) in column.iter_mut().enumerate().take((j + 1).saturating_sub(piece.row)) {
+            match (piece.row + i).cmp(&j) {
+                Ordering::Less => *x = T::ZERO,
+                Ordering::Equal => *x = T::ONE,
+                Ordering::Greater => {}
+            }
+        }
+    }
+    let v = MatRef::from_column_major_slice(v, rows, count);
+    let (of_v, of_vt) = to.split_at_mut(kernel.right_elements(count, rows));
+    kernel.right(v.transpose(), true, of_v);
+    make_product(v, t, kernel, of_vt, room);
+}
+
+/// V T as a factor.
+fn make_product<T: Scalar>(
+    v: MatRef<T>,
+    t: MatRef<T>,
+    kernel: Kernel,
+    to: &mut [T],
+    mut room: &mut [T],
+) {
+    let (rows, count) = v.shape();
+    let product = take(&mut room, rows * count);
+    let of_t = take(&mut room, kernel.right_elements(count, count));
+    let right = kernel.right(t.transpose(), false, of_t);
+    kernel.product(product, v, &right, room);
+    let product = MatMut::from_column_major_slice_mut(product, rows, count);
+    kernel.right(product.as_ref(), false, to);
+}
+
+/// T from the coefficients of reflectors and the lower triangle of V^T conj(V) (Schreiber and Van Loan,
+/// SIAM J. Sci. Stat. Comput. 10, 1989). All are column by column.
+fn triangle<T: Scalar>(t: &mut [T], gram: &[T], coefficients: &[T]) {
+    let k = coefficients.len();
+    t.fill(T::ZERO);
+    for (j, &tau) in coefficients.iter().enumerate() {
+        let (before, column) = t.split_at_mut(j * k);
+        // T_j = -tau T G_j, with the triangle so far.
+        for (l, earlier) in before.chunks_exact(k).enumerate() {
+            let factor = -(tau * gram[j + l * k]);
+            let pairs = column[..=l].iter_mut().zip(&earlier[..=l]);
+            pairs.for_each(|(x, &t)| *x += factor * t);
+        }
+        column[j] = tau;
+    }
+}

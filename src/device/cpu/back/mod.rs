@@ -1,0 +1,136 @@
+//! Eigenvectors of a tridiagonal matrix become those of the Hermitian matrix that it comes from: products
+//! with the reflectors of all sweeps through its band, then with those of the panels before.
+//!
+//! ```text
+//! for groups of sweeps, last to first, and steps of them, first to last:  C <- (I - V T V^H) C
+//! for panels, last to first:                                              C <- (I - V T V^H) C
+//! ```
+//! All workers together make a batch of V and V T, ready for products. Then each applies the batch to
+//! its own eigenvectors, some of them at a time. They are rows of C^T, and come to contiguous scratch, so
+//! that they stay in a cache for the whole batch.
+
+mod batch;
+mod factors;
+mod strips;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use self::strips::{Kernel, Strips};
+use super::blas;
+use crate::comm::Step;
+use crate::device::{PanelReflectors, SweepReflectors};
+use crate::matrix::{Cells, Columns};
+use crate::scalar::Scalar;
+
+/// The most sweeps whose reflectors are applied together. With more of them, V has more zeros.
+const GROUP: usize = 32;
+/// The fewest eigenvectors at a time, and the most.
+const LEAST: usize = 32;
+const MOST: usize = 128;
+/// Those of all workers take at most this part of a matrix, and so does a batch.
+const SHARE: usize = 8;
+
+/// What is applied to eigenvectors.
+#[derive(Debug)]
+pub struct Back<'m, 'a, T> {
+    pub sweeps: &'m SweepReflectors<'a, T>,
+    /// In the order of the reduction.
+    pub panels: &'m [PanelReflectors<'a, T>],
+    /// What each row is multiplied by before all else.
+    pub phases: &'m [(f64, f64)],
+    /// Whether the eigenvectors are conjugated after all else.
+    pub conjugates: bool,
+}
+
+/// One of so many workers.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub worker: usize,
+    pub workers: usize,
+}
+
+/// Elements of scratch of so many workers for a matrix of order n, with reflectors up to a width.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// For a batch, once.
+    pub shared: usize,
+    /// For each worker.
+    pub own: usize,
+}
+
+impl Room {
+    pub fn of<T: Scalar>(n: usize, workers: usize, width: usize) -> Self {
+        let kernel = Kernel::of::<T>();
+        let most = at_a_time(n, workers);
+        let strips = Strips::<T>::elements(kernel, n, most);
+        let products = most.next_multiple_of(kernel.units.rows) * width.max(GROUP);
+        Room {
+            shared: (n * n / SHARE).max(factors::most_elements(kernel, n, width)),
+            own: (strips + products).max(factors::room(kernel, width)),
+        }
+    }
+}
+
+/// Eigenvectors at a time.
+fn at_a_time(n: usize, workers: usize) -> usize {
+    (n / (SHARE * workers)).clamp(LEAST, MOST).min(n)
+}
+
+impl<T: Scalar> Back<'_, '_, T> {
+    /// A worker's part. All workers call it, and `meet` between batches. `columns` have C^T: one for
+    /// each row of C.
+    ///
+    /// # Safety
+    /// *Order* (see [`Cells`]): nobody else accesses the shared room or these elements of C^T, nothing
+    /// writes a reflector, and all workers have met before.
+    pub unsafe fn apply(
+        &self,
+        columns: &Columns<T>,
+        place: Place,
+        shared: Cells<T>,
+        own: &mut [T],
+        mut meet: impl FnMut() -> Step,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Step {
+        let n = self.sweeps.order();
+        let kernel = Kernel::of::<T>();
+        let batches = batch::batches(self.sweeps, self.panels, kernel, shared.rows());
+        let last = batches.len() - 1;
+        for (number, batch) in batches.iter().enumerate() {
+            // SAFETY: the caller's promise. Workers make different factors, and meet after that.
+            unsafe { batch.make(self.sweeps, self.panels, kernel, place, shared, own) };
+            meet()?;
+            // SAFETY: the caller's promise. Nobody writes a factor until workers meet again.
+            let factors = blas::column(unsafe { shared.read() }, 0);
+            let phases = (number == 0).then_some(self.phases);
+            let conjugates = number == last && self.conjugates;
+            let top = if phases.is_some() || conjugates { 0 } else { batch.top(n) };
+            let (which, most) = (share(n, kernel.units.rows, place), at_a_time(n, place.workers));
+            for first in which.clone().step_by(most.max(1)) {
+                // The next barrier would notice, but a batch takes seconds.
+                if is_stopped() {
+                    break;
+                }
+                let count = most.min(which.end - first);
+                let (memory, products) =
+                    own.split_at_mut(Strips::<T>::elements(kernel, n - top, count));
+                let mut strips = Strips::new(kernel, top..n, count, memory);
+                // SAFETY: the caller's promise: workers have different rows of C^T.
+                unsafe { strips.load(columns, first, phases) };
+                batch.apply(&mut strips, factors, products);
+                // SAFETY: as above.
+                unsafe { strips.store(columns, first, conjugates) };
+            }
+            meet()?;
+        }
+        Ok(())
+    }
+}
+
+/// A worker's eigenvectors, of n in units.
+fn share(n: usize, unit: usize, place: Place) -> Range<usize> {
+    let end = |worker: usize| (n.div_ceil(unit) * worker / place.workers * unit).min(n);
+    end(place.worker)..end(place.worker + 1)
+}

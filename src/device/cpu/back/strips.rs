@@ -1,0 +1,207 @@
+//! C^T in strips: as many rows as a unit of the product kernel has, and each strip column by column. That
+//! is a packed left factor, and also a matrix with contiguous columns. So products with it pack nothing
+//! but the other factor.
+
+use std::ops::Range;
+
+use faer::{MatMut, MatRef};
+
+use super::super::blas;
+use super::super::product::{Packed, Units, copy_lines, multiply};
+use crate::device::Op;
+use crate::matrix::Columns;
+use crate::scalar::Scalar;
+use crate::transpose::memory::{LINE, prefetch};
+
+/// Columns from the one that is copied to the one that is prefetched.
+const AHEAD: usize = 6;
+
+/// Rows of a strip, and lines of a factor, on processors without a product kernel.
+const PLAIN: Units = Units { rows: 32, cols: 1 };
+
+/// How products are done: by the kernel with these units, or by faer.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    pub units: Units,
+    is_plain: bool,
+}
+
+impl Kernel {
+    #[cfg(test)]
+    pub const PLAIN: Kernel = Kernel { units: PLAIN, is_plain: true };
+
+    pub fn of<T: Scalar>() -> Self {
+        match Units::of::<T>() {
+            Some(units) => Kernel { units, is_plain: false },
+            None => Kernel { units: PLAIN, is_plain: true },
+        }
+    }
+
+    /// Elements of a right factor.
+    pub fn right_elements(self, lines: usize, depth: usize) -> usize {
+        lines.next_multiple_of(self.units.cols) * depth
+    }
+
+    /// The right factor R, of which `lines` is the transpose, or its conjugate if `conjugated`.
+    pub fn right<'m, T: Scalar>(
+        self,
+        lines: MatRef<T>,
+        conjugated: bool,
+        memory: &'m mut [T],
+    ) -> Right<'m, T> {
+        let (count, depth) = lines.shape();
+        if !self.is_plain {
+            return Right::Packed(Packed::new(lines, conjugated, self.units.cols, memory));
+        }
+        let memory = &mut memory[..count * depth];
+        MatMut::from_column_major_slice_mut(&mut *memory, count, depth).copy_from(lines);
+        if conjugated {
+            memory.iter_mut().for_each(|x| *x = T::conj_impl(x));
+        }
+        Right::Plain(MatRef::from_column_major_slice(memory, count, depth))
+    }
+
+    /// A right factor that is in the first elements of `memory`.
+    pub fn made<T: Scalar>(self, memory: &[T], lines: usize, depth: usize) -> Right<'_, T> {
+        match self.is_plain {
+            false => Right::Packed(Packed::of(memory, self.units.cols, lines, depth)),
+            true => {
+                let memory = &memory[..lines * depth];
+                Right::Plain(MatRef::from_column_major_slice(memory, lines, depth))
+            }
+        }
+    }
+
+    /// `C <- C + L R`, or minus if `negated`. C and L are strips.
+    pub fn multiply<T: Scalar>(self, c: &mut [T], negated: bool, l: &[T], right: &Right<T>) {
+        let height = self.units.rows;
+        let cols = c.len() / height;
+        let c = MatMut::from_column_major_slice_mut(c, height, cols);
+        match right {
+            Right::Packed(right) => {
+                let left = Packed::of(l, height, height, right.depth());
+                multiply(c, negated, &left, 0, right);
+            }
+            Right::Plain(lines) => {
+                let l = MatRef::from_column_major_slice(l, height, lines.ncols());
+                let alpha = if negated { -T::ONE } else { T::ONE };
+                blas::gemm(c, alpha, l, Op::None, lines.transpose());
+            }
+        }
+    }
+
+    /// `C <- L R` for any L; C is column by column. `memory` is for packed rows.
+    pub fn product<T: Scalar>(self, c: &mut [T], l: MatRef<T>, right: &Right<T>, memory: &mut [T]) {
+        c.fill(T::ZERO);
+        match right {
+            Right::Packed(right) => {
+                let left = Packed::new(l, false, self.units.rows, memory);
+                let c = MatMut::from_column_major_slice_mut(c, l.nrows(), right.lines());
+                multiply(c, false, &left, 0, right);
+            }
+            Right::Plain(lines) => {
+                let c = MatMut::from_column_major_slice_mut(c, l.nrows(), lines.nrows());
+                blas::gemm(c, T::ONE, l, Op::None, lines.transpose());
+            }
+        }
+    }
+}
+
+/// A right factor that is ready for products.
+pub enum Right<'m, T> {
+    Packed(Packed<'m, T>),
+    /// Its transpose.
+    Plain(MatRef<'m, T>),
+}
+
+/// Some rows of C^T, and as many more of zeros as fill the last strip.
+pub struct Strips<'m, T> {
+    pub kernel: Kernel,
+    memory: &'m mut [T],
+    columns: Range<usize>,
+    count: usize,
+}
+
+impl<'m, T: Scalar> Strips<'m, T> {
+    /// Elements for so many columns and rows of C^T.
+    pub fn elements(kernel: Kernel, columns: usize, count: usize) -> usize {
+        count.next_multiple_of(kernel.units.rows) * columns
+    }
+
+    /// `count` rows of these columns, in memory of so many elements.
+    pub fn new(kernel: Kernel, columns: Range<usize>, count: usize, memory: &'m mut [T]) -> Self {
+        assert_eq!(memory.len(), Self::elements(kernel, columns.len(), count), "room for strips");
+        Strips { kernel, memory, columns, count }
+    }
+
+    /// Rows of C^T, with those of zeros.
+    pub fn height(&self) -> usize {
+        self.count.next_multiple_of(self.kernel.units.rows)
+    }
+
+    /// `count` columns from `first` on of each strip.
+    pub fn each(&mut self, first: usize, count: usize) -> impl Iterator<Item = &mut [T]> {
+        let (height, first) = (self.kernel.units.rows, first - self.columns.start);
+        let strips = self.memory.chunks_exact_mut((height * self.columns.len()).max(1));
+        strips.map(move |strip| &mut strip[first * height..(first + count) * height])
+    }
+
+    /// Takes the rows of C^T from `first` on, with a factor for each column if there are any.
+    ///
+    /// # Safety
+    /// *Order*: nobody writes these elements.
+    pub unsafe fn load(&mut self, from: &Columns<T>, first: usize, factors: Option<&[(f64, f64)]>) {
+        let (height, size) = (self.kernel.units.rows, self.kernel.units.rows * self.columns.len());
+        if !self.count.is_multiple_of(height) {
+            let last = self.memory.len() - size;
+            self.memory[last..].fill(T::ZERO);
+        }
+        for (at, j) in self.columns.clone().enumerate() {
+            self.prefetch(from, j + AHEAD, first);
+            // SAFETY: the caller's promise.
+            let column = unsafe { from.column(j).sub(first, 0, self.count, 1).read() };
+            let parts = blas::column(column, 0).chunks(height);
+            let factor = factors.map(|all| T::of_parts(all[j].0, all[j].1));
+            for (strip, part) in self.memory.chunks_exact_mut(size).zip(parts) {
+                let to = &mut strip[at * height..][..part.len()];
+                match factor {
+                    Some(factor) => to.iter_mut().zip(part).for_each(|(to, &x)| *to = factor * x),
+                    None => copy_lines(part, to),
+                }
+            }
+        }
+    }
+
+    /// Asks for these rows of column j. Columns are too far from each other for the processor's own
+    /// prefetches.
+    fn prefetch(&self, columns: &Columns<T>, j: usize, first: usize) {
+        if j >= self.columns.end {
+            return;
+        }
+        let part = columns.column(j).sub(first, 0, self.count, 1);
+        for at in (0..self.count * size_of::<T>()).step_by(LINE) {
+            prefetch(part.as_ptr().cast::<u8>().wrapping_add(at));
+        }
+    }
+
+    /// Puts them back, conjugated if you like.
+    ///
+    /// # Safety
+    /// *Order*: nobody else accesses these elements.
+    pub unsafe fn store(&self, to: &Columns<T>, first: usize, conjugated: bool) {
+        let (height, size) = (self.kernel.units.rows, self.kernel.units.rows * self.columns.len());
+        for (at, j) in self.columns.clone().enumerate() {
+            self.prefetch(to, j + AHEAD, first);
+            // SAFETY: the caller's promise.
+            let column = unsafe { to.column(j).sub(first, 0, self.count, 1).write() };
+            let parts = blas::column_mut(column, 0).chunks_mut(height);
+            for (part, strip) in parts.zip(self.memory.chunks_exact(size.max(1))) {
+                let from = &strip[at * height..][..part.len()];
+                copy_lines(from, part);
+                if conjugated {
+                    part.iter_mut().for_each(|x| *x = T::conj_impl(x));
+                }
+            }
+        }
+    }
+}

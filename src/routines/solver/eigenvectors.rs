@@ -1,0 +1,159 @@
+//! The stages that find eigenvectors of a Hermitian A, after it has become tridiagonal.
+//!
+//! Where workers share memory, they do it in the memory of the result. There Z^T, and later V^T, are by
+//! columns: each column has what a row of V has. That is the form by rows, if V is conjugated where the
+//! solver has conj(A). Ranks do it in memory of the host up to the band, and have columns of V then.
+
+use std::sync::Arc;
+
+use super::job::Solver;
+use super::sizes::vectors_elements;
+use crate::algorithms::eigen::{Leading, apply_panels};
+use crate::algorithms::owned_from;
+use crate::comm::Step;
+use crate::device::cpu::back::Back;
+use crate::device::cpu::divide::Divided;
+use crate::device::{SweepReflectors, Worker};
+use crate::layout::TileColumn;
+use crate::matrix::{Cells, Columns, DistMatrix};
+use crate::scalar::{DType, Scalar};
+
+impl<T: Scalar> Solver<T> {
+    /// One of the matrices in memory of the host.
+    fn of_host(&self, index: usize) -> Option<Columns<'_, T>> {
+        let n = self.problem.n;
+        let host = self.host.as_ref()?;
+        let all = host.cells::<T>(index * n * n * size_of::<T>(), n * n);
+        Some(Columns::new([all.by_columns(n, n, n)]))
+    }
+
+    /// Where reflectors of sweeps stay: above the diagonal of A, or in memory of the host.
+    pub(super) fn sweep_reflectors(&self, worker: &impl Worker<T>) -> SweepReflectors<'_, T> {
+        let columns = self.of_host(0).unwrap_or_else(|| columns_of(&self.a(worker)));
+        SweepReflectors::new(columns, self.unpadded(), self.sizes.columns().widest())
+    }
+
+    /// The transpose of Z.
+    fn z(&self, worker: &impl Worker<T>) -> Columns<'_, T> {
+        self.of_host(1).unwrap_or_else(|| columns_of(&self.answer(worker)))
+    }
+
+    /// Scratch for eigenvectors: that of all workers, and a worker's own. That of ranks is in memory of
+    /// the host.
+    fn room_for_vectors(&self, me: usize) -> [Cells<'_, T>; 2] {
+        let (n, widest) = (self.problem.n, self.sizes.columns().widest());
+        let [shared, each] = vectors_elements::<T>(n, self.sizes.workers, widest);
+        if let Some(host) = &self.host {
+            return [shared, 0].map(|count| host.cells(2 * n * n * size_of::<T>(), count));
+        }
+        let [once, _] = self.extent_of_band().elements();
+        let all = self.common_blocks(me, once, shared).own();
+        [all, self.own_blocks(me, once + shared, each).own()]
+    }
+
+    /// After `transform_back`: to the form in which the caller's storage has V.
+    pub(super) fn turn_eigenvectors<W: Worker<T>>(
+        &self,
+        worker: &mut W,
+        v: &DistMatrix<T>,
+    ) -> Step {
+        let by_rows = self.options.storage.is_transpose();
+        if self.info() != 0 || by_rows != W::IS_RANK {
+            return Ok(());
+        }
+        worker.transpose_square(v)?;
+        if by_rows && T::IS_COMPLEX {
+            let own = owned_from(worker, v.columns(), TileColumn::new(0));
+            own.collect::<Vec<_>>().into_iter().for_each(|t| worker.conjugate(v.tile_column(t)));
+            worker.barrier()?;
+        }
+        Ok(())
+    }
+}
+
+/// The columns of a matrix of which a worker reaches all.
+fn columns_of<'a, T: Scalar>(a: &DistMatrix<'a, T>) -> Columns<'a, T> {
+    Columns::new(a.columns().each().map(|t| a.tile_column(t)))
+}
+
+/// The eigenvalues and Z.
+pub fn divide<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    if job.info() != 0 {
+        return Ok(());
+    }
+    let (me, n, answer) = (worker.worker(), job.unpadded(), job.answer(worker));
+    // What padding adds is zero.
+    for t in owned_from(worker, answer.columns(), TileColumn::new(0)).collect::<Vec<_>>() {
+        let (column, first) = (answer.tile_column(t), answer.columns().tile(t).global.get());
+        worker.clear(column.rows_from(n));
+        let inside = n.saturating_sub(first).min(column.cols());
+        worker.clear(column.sub(0, inside, n, column.cols() - inside));
+    }
+    if me == 0 {
+        let mut found = job.found();
+        let (diagonal, below) =
+            (found.tridiagonal.diagonal.clone(), found.tridiagonal.below.clone());
+        let unit = match T::DTYPE.real() {
+            DType::F32 => f64::from(f32::EPSILON) / 2.0,
+            _ => f64::EPSILON / 2.0,
+        };
+        found.divided = Some(Arc::new(Divided::new(diagonal, below, worker.workers(), unit)));
+    }
+    worker.barrier()?;
+    let divided = job.found().divided.clone().expect("what the first worker has just made");
+    let (z, [_, room]) = (job.z(worker), job.room_for_vectors(me));
+    worker.keep_subnormals(true);
+    let left = worker.divide(&divided, &z, room)?;
+    if left > 0 {
+        worker.report(left, T::NAN);
+    }
+    if me == 0 {
+        let exponent = job.found().exponent;
+        job.give_eigenvalues(divided.values(), exponent);
+    }
+    worker.barrier()
+}
+
+/// V, from Z.
+pub fn transform_back<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    if job.info() != 0 {
+        return Ok(());
+    }
+    let (me, a, z) = (worker.worker(), job.a(worker), job.z(worker));
+    let (leading, scratch) = (Leading::new(&a, job.unpadded()), job.scratch_of_band(me));
+    let sweeps = job.sweep_reflectors(worker);
+    let panels = if W::IS_RANK { Vec::new() } else { scratch.reflectors(&leading) };
+    let phases = job.found().tridiagonal.phases.clone();
+    let conjugates = !W::IS_RANK && job.options.storage.is_transpose();
+    let back = Back { sweeps: &sweeps, panels: &panels, phases: &phases, conjugates };
+    let [shared, own] = job.room_for_vectors(me);
+    worker.transform_back(&back, &z, shared, own)?;
+    if W::IS_RANK {
+        let answer = job.answer(worker);
+        fetch_columns(worker, &z, &answer, job.unpadded())?;
+        apply_panels(worker, &leading, &scratch, &answer)?;
+    }
+    Ok(())
+}
+
+/// This rank's columns of the matrix, of which memory of the host has the transpose.
+fn fetch_columns<T: Scalar, W: Worker<T>>(
+    worker: &mut W,
+    z: &Columns<T>,
+    answer: &DistMatrix<T>,
+    n: usize,
+) -> Step {
+    for t in owned_from(worker, answer.columns(), TileColumn::new(0)).collect::<Vec<_>>() {
+        let first = answer.columns().tile(t).global.get();
+        let count = n.saturating_sub(first).min(answer.columns().tile(t).width);
+        let to = answer.tile_column(t).sub(0, 0, n, count);
+        let mut rows = Vec::with_capacity(n * count);
+        for i in 0..n {
+            // SAFETY: *order*: all ranks have met after their work on it.
+            let row = unsafe { z.column(i).sub(first.min(n), 0, count, 1).read() };
+            rows.extend(row.col(0).iter().copied());
+        }
+        worker.put(&rows, to);
+    }
+    worker.barrier()
+}

@@ -1,0 +1,95 @@
+"""eigh of a pair of matrices: all types, storages, dtypes, derivatives."""
+
+import jax
+import numpy as np
+import pytest
+import scipy.linalg
+from allpairspy import AllPairs
+
+import meshsolve as ms
+from eigen_cases import hermitian
+from helpers import (
+    DTYPES,
+    STORAGES,
+    is_complex,
+    mesh_of,
+    one_triangle,
+    put,
+    put_matrix,
+)
+
+N = 24
+ORDER = [2, 0, 3, 1]
+
+
+def wide(x) -> np.ndarray:
+    x = np.asarray(x)
+    return x.astype(np.complex128 if is_complex(x.dtype) else np.float64)
+
+
+def assert_pair(found, a, b, kind):
+    w, v = map(wide, found)
+    a, b = wide(a), wide(b)
+    left, right = {1: (a, b), 2: (a @ b, np.eye(len(a))), 3: (b @ a, np.eye(len(a)))}[kind]
+    size = np.abs(left).max() + np.abs(right).max() * np.abs(w).max()
+    eps = np.finfo(found.eigenvectors.dtype).eps
+    bar = 200 * len(a) * eps * np.linalg.cond(b)
+    assert np.abs(left @ v - right @ v * w).max() <= bar * size * np.abs(v).max()
+    metric = np.linalg.inv(b) if kind == 3 else b
+    assert np.abs(v.conj().T @ metric @ v - np.eye(v.shape[1])).max() <= bar
+
+
+@pytest.mark.parametrize(
+    ("storage", "dtype", "axes", "kind", "lower"),
+    list(AllPairs([STORAGES, DTYPES, ["auto", "explicit", None], [1, 2, 3], [True, False]])),
+)
+def test_pairs(storage, dtype, axes, kind, lower):
+    a, x = hermitian(N, dtype), hermitian(N, dtype)[::-1]
+    b = (x @ x.conj().T + N * np.eye(N)).astype(dtype)
+    given = [one_triangle(m, lower) for m in (a, b)]
+    if axes is not None:
+        given = [put_matrix(mesh_of(ORDER, axes), m, storage) for m in given]
+    expected = scipy.linalg.eigh(wide(a), wide(b), type=kind, eigvals_only=True)
+    for wrap in (lambda f: f, jax.jit):
+        found = wrap(lambda a, b: ms.eigh(a, b, type=kind, lower=lower))(*given)
+        assert_pair(found, a, b, kind)
+        bar = 100 * N * np.finfo(dtype).eps * np.linalg.cond(b) * np.abs(expected).max()
+        np.testing.assert_allclose(found.eigenvalues, expected, rtol=0, atol=bar)
+    part = ms.eigh(*given, type=kind, lower=lower, subset_by_index=(2, 4))
+    np.testing.assert_array_equal(part.eigenvalues, ms.eigh(*given, type=kind, lower=lower)[0][2:5])
+
+
+def test_pairs_on_a_mesh_that_does_not_divide_them():
+    a, b = hermitian(7), np.eye(7) * 2 + 0.1 * hermitian(7)
+    assert_pair(ms.eigh(a, b, mesh=mesh_of(ORDER)), a, b, 1)
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3])
+def test_derivatives_of_pairs(kind):
+    """dw = v^H (dA - w dB) v for A v = w B v."""
+    a, b = hermitian(8), np.eye(8) * 8 + hermitian(8)[::-1, ::-1]
+    ta, tb = hermitian(8)[::-1, ::-1], hermitian(8)[:, ::-1] + hermitian(8)[::-1]
+    ta, tb = ta + ta.T, tb + tb.T
+    mesh, weights = mesh_of(range(2)), np.arange(8.0)
+    value = lambda a, b: (ms.eigh(a, b, type=kind).eigenvalues * weights).sum()  # noqa: E731
+    values = lambda t: scipy.linalg.eigh(a + t * ta, b + t * tb, type=kind)[0]  # noqa: E731
+    step = 1e-6
+    expected = ((values(step) - values(-step)) / (2 * step) * weights).sum()
+    given = [put(mesh, x, "x", None) for x in (a, b, ta, tb)]
+    found = jax.jit(lambda a, b, *t: jax.jvp(value, (a, b), t)[1])(*given)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    da, db = jax.jit(jax.grad(value, (0, 1)))(*given[:2])
+    np.testing.assert_allclose((da * ta).sum() + (db * tb).sum(), expected, rtol=1e-6)
+
+
+def test_pairs_that_are_none():
+    a = np.eye(4)
+    w, v = ms.eigh(a, -a)
+    assert np.isnan(w).all() and np.isnan(v).all()
+    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+        ms.eigh(a, -a, on_failure="raise")
+    with pytest.raises(ValueError, match="eigh: type: expected 1, 2 or 3, got 4"):
+        ms.eigh(a, a, type=4)
+    for x, y in ((a, np.eye(3)), (a[None], a[None]), (a, a[None])):
+        with pytest.raises(ValueError, match="eigh: b: expected one matrix"):
+            ms.eigh(x, y)

@@ -1,0 +1,171 @@
+//! `eigenvectors` as call sites: every storage, order and place, padded matrices, hard ones.
+
+use std::cmp::Ordering;
+
+use crate::common::case::{Case, Place, call, cases};
+use crate::common::{at as array, buffer, int_scalar, random, unit};
+use faer::{Mat, c64};
+use meshsolve::layout::Storage;
+use meshsolve::scalar::{DType, Scalar};
+
+use super::eigen::{half, spectra, with_values};
+
+struct Answer {
+    values: Vec<f64>,
+    /// In double precision.
+    v: Mat<c64>,
+    info: i32,
+}
+
+fn wide<T: Scalar>(x: T) -> c64 {
+    let (re, im) = x.parts();
+    c64::new(re, im)
+}
+
+fn answer<T: Scalar>(case: Case, tile: i64, order_of_a: usize, a: &Mat<T>) -> Answer {
+    let (mut shards, mut infos) = (case.shards(a), vec![-1; case.ranks]);
+    let mut works = shards.clone();
+    let mut vectors = vec![vec![T::NAN; case.n * case.n / case.ranks]; case.ranks];
+    let mut values = vec![vec![-1.0f64; case.n]; case.ranks];
+    let map = case.map("eigenvectors").int("tile", tile).int("order_of_a", order_of_a as i64);
+    let dims = case.dims();
+    case.run_with(map, |r| {
+        let w = array(values[r].as_mut_ptr(), T::DTYPE.real(), &[case.n]);
+        let (work, v) = (buffer(&mut works[r], &dims.0), buffer(&mut vectors[r], &dims.0));
+        call(r, vec![buffer(&mut shards[r], &dims.0)], vec![work, v, w, int_scalar(&mut infos[r])])
+    });
+    assert!(infos.iter().all(|info| *info == infos[0]), "{case:?}: {infos:?}");
+    let of_rank = |values: &Vec<f64>| -> Vec<f64> {
+        match T::DTYPE.real() {
+            DType::F32 => {
+                let narrow: &[f32] = bytemuck::cast_slice(values);
+                narrow[..case.n].iter().map(|&x| x.into()).collect()
+            }
+            _ => values.clone(),
+        }
+    };
+    let all: Vec<Vec<f64>> = values.iter().map(of_rank).collect();
+    assert!(all.iter().all(|one| format!("{one:?}") == format!("{:?}", all[0])), "{case:?}");
+    let v = case.gathered(&vectors);
+    let v = Mat::from_fn(case.n, case.n, |i, j| wide(v[(i, j)]));
+    Answer { values: all.into_iter().next().unwrap(), v, info: infos[0] }
+}
+
+/// The Hermitian matrix of the leading part.
+fn whole<T: Scalar>(a: &Mat<T>, n: usize, lower: bool) -> Mat<c64> {
+    Mat::from_fn(n, n, |i, j| match i.cmp(&j) {
+        Ordering::Equal => c64::new(a[(i, j)].parts().0, 0.0),
+        order if (order == Ordering::Greater) == lower => wide(a[(i, j)]),
+        _ => wide(a[(j, i)]).conj(),
+    })
+}
+
+fn largest(a: &Mat<c64>) -> f64 {
+    let columns = 0..a.ncols();
+    let sum = |j: usize| (0..a.nrows()).map(|i| a[(i, j)].modulus()).sum::<f64>();
+    columns.map(sum).fold(0.0, |most, x| if x > most || x.is_nan() { x } else { most })
+}
+
+/// The ratios of `acceptance.md`, below the limit of CI: A V = V W, and V unitary.
+fn check<T: Scalar>(found: &Answer, a: &Mat<T>, order: usize, lower: bool, what: &str) {
+    assert_eq!(found.info, 0, "{what}");
+    let a = whole(a, order, lower);
+    let v = found.v.submatrix(0, 0, order, order).to_owned();
+    let values = &found.values[..order];
+    assert!(values.is_sorted(), "{what}: ascending: {values:?}");
+    let scaled = Mat::from_fn(order, order, |i, j| v[(i, j)] * values[j]);
+    let identity = Mat::<c64>::identity(order, order);
+    let unit = 2.0 * unit::<T>() * order as f64;
+    let residual = largest(&(&a * &v - scaled)) / (largest(&a) * unit).max(f64::MIN_POSITIVE);
+    let loss = largest(&(v.adjoint() * &v - identity)) / unit;
+    assert!(residual <= 20.0 && loss <= 20.0, "{what}: {residual}, {loss}");
+    for (i, j) in (0..found.v.nrows()).flat_map(|i| (0..found.v.ncols()).map(move |j| (i, j))) {
+        let is_padding = i >= order || j >= order;
+        assert!(!is_padding || found.v[(i, j)] == c64::new(0.0, 0.0), "{what}: zeros at {i}, {j}");
+    }
+    assert!(found.values[order..].iter().all(|x| x.is_nan()), "{what}: {:?}", found.values);
+}
+
+pub fn eigenvectors_in_every_storage<T: Scalar>(at: Place) {
+    // Emulated devices are slow.
+    let tiles = if at.is_some() { &[3][..] } else { &[3, 1, 2, 9] };
+    for case in cases(at) {
+        let a = half::<T>(case.n, case.lower, 3);
+        let cuts = tiles.iter().map(|&tile| (tile, case.n)).chain([(3, case.n.div_ceil(2))]);
+        for (tile, order) in cuts {
+            let corner = if order < case.n { order } else { 0 };
+            let what = format!("{} {case:?}, tiles {tile}, order {order}", T::DTYPE.name());
+            check(&answer(case, tile, corner, &a), &a, order, case.lower, &what);
+        }
+        let [one, other] = [0, 1].map(|_| format!("{:?}", answer(case, 3, 0, &a).v));
+        assert_eq!(one, other, "{} {case:?}: the same bits", T::DTYPE.name());
+    }
+}
+
+/// Orders around the widths of tiles, where the library chooses them.
+pub fn eigenvectors_of_larger_matrices<T: Scalar>(at: Place) {
+    let shapes: &[(usize, usize)] = match at {
+        Some(_) => &[(10, 2)],
+        None => &[(63, 1), (65, 1), (129, 3), (256, 2), (250, 1), (576, 2)],
+    };
+    for (index, &(n, ranks)) in shapes.iter().enumerate() {
+        let (storage, lower) = (Storage::ALL[index % 3], index % 2 == 0);
+        let case = Case { n, ranks, storage, lower, trans: 0, order: "auto", at };
+        let a = half::<T>(n, lower, 5);
+        check(&answer(case, 0, 0, &a), &a, n, lower, &format!("{} {case:?}", T::DTYPE.name()));
+    }
+}
+
+/// The kinds of LAPACK's tests.
+pub fn eigenvectors_of_hard_matrices(at: Place) {
+    let (n, ranks) = if at.is_some() { (8, 2) } else { (96, 2) };
+    let storage = Storage::ALL[0];
+    let case = Case { n, ranks, storage, lower: true, trans: 0, order: "auto", at };
+    for (name, values) in spectra(n) {
+        let a = with_values(&values);
+        let scales = if at.is_some() { &[1.0][..] } else { &[1.0, 1e200, 1e-200] };
+        for &scale in scales {
+            let scaled = Mat::from_fn(n, n, |i, j| a[(i, j)] * scale);
+            check(&answer(case, 3, 0, &scaled), &scaled, n, true, &format!("{name}, {scale:e}"));
+        }
+    }
+    type Entry<'a> = &'a dyn Fn(usize, usize) -> f64;
+    let wilkinson = |i: usize, j: usize| match i.abs_diff(j) {
+        0 => (i % 8) as f64 - 3.5,
+        1 if i.max(j).is_multiple_of(8) => 1e-12,
+        1 => 1.0,
+        _ => 0.0,
+    };
+    let entries: [(&str, Entry); 6] = [
+        ("zero", &|_, _| 0.0),
+        ("identity", &|i, j| f64::from(u8::from(i == j))),
+        ("diagonal", &|i, j| if i == j { (i * 7 % n) as f64 } else { 0.0 }),
+        ("glued", &wilkinson),
+        ("graded down", &|i, j| 10f64.powi(-((i + j) as i32)) * (1.0 + (i * j % 5) as f64)),
+        ("blocks", &|i, j| if i / 4 == j / 4 { (1 + i * j % 7) as f64 } else { 0.0 }),
+    ];
+    for (name, entry) in entries {
+        let a = Mat::from_fn(n, n, entry);
+        check(&answer(case, 3, 0, &a), &a, n, true, name);
+    }
+}
+
+pub fn eigenvectors_of_what_is_no_number(at: Place) {
+    let given = |case: &Case| match at {
+        Some(_) => case.n == 7 && case.lower,
+        None => case.n == 12,
+    };
+    for case in cases(at).filter(given) {
+        for (number, (i, j)) in [(f64::NAN, (5, 2)), (f64::INFINITY, (6, 6))] {
+            let mut a = random::<f64>(case.n, case.n, 8);
+            a[if case.lower { (i, j) } else { (j, i) }] = number;
+            let found = answer(case, 3, 0, &a);
+            assert_eq!(found.info as usize, case.n + 1, "{case:?} {number}");
+            assert!(found.values.iter().all(|x| x.is_nan()), "{case:?} {number}");
+            let all = (0..case.n).flat_map(|i| (0..case.n).map(move |j| (i, j)));
+            assert!(all.into_iter().all(|at| found.v[at].re.is_nan()), "{case:?} {number}");
+            // Not in the padding.
+            check(&answer(case, 3, 2, &a), &a, 2, case.lower, "the leading part");
+        }
+    }
+}
