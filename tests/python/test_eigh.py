@@ -268,6 +268,31 @@ def test_equal_eigenvalues(n):
     np.testing.assert_allclose(gradient, np.eye(n), atol=1e-12)
 
 
+def test_second_derivatives_at_equal_eigenvalues():
+    """They would need what "zero" leaves out."""
+    a, t = jnp.diag(jnp.array([1.0, 1, 2, 3])), jnp.asarray(hermitian(4))
+    for word in ("nan", "zero"):
+        squares = lambda a: (ms.eigh(a, degenerate=word).eigenvalues ** 2).sum()  # noqa: B023, E731
+        first = jax.grad(squares)
+        np.testing.assert_allclose(first(a), 2 * a, atol=1e-13)
+        assert np.isnan(jax.jvp(first, (a,), (t,))[1]).any()
+
+
+def test_close_eigenvalues_are_not_equal():
+    """In float32, a gap of 168 eps: the derivative of a projector that splits the pair."""
+    values = np.linspace(-1, 1, 300)
+    values[150] = values[149] + 2e-5
+    q = np.linalg.qr(np.random.default_rng(2).standard_normal((300, 300)))[0]
+    a = ((q * values) @ q.T).astype(np.float32)
+    t = hermitian(300)
+
+    def projector(v):
+        return (v[:, :150] @ (v[:, :150].T @ jnp.asarray(t[0], v.dtype))).sum()
+
+    of = lambda a: jax.jvp(lambda a: projector(ms.eigh(a)[1]), (a,), (t.astype(a.dtype),))[1]  # noqa: E731
+    np.testing.assert_allclose(of(jnp.asarray(a)), of(jnp.asarray(a, np.float64)), rtol=0.05)
+
+
 def test_scratch():
     n = 1024
     a = put(mesh_of(range(2)), toeplitz(n), "x", None)
@@ -291,10 +316,12 @@ def test_messages():
         "eigh: a: expected a dtype": lambda: ms.eigh(np.eye(2, dtype=np.float16)),
         'eigh: degenerate: expected "nan" or "zero", got .no.': lambda: ms.eigh(a, degenerate="no"),
     }
-    for asked in [(0, 3), (2, 1), (-1, 1), (0.0, 1.0), 1, "01"]:
+    for asked in [(0, 3), (2, 1), (-1, 1), (0.0, 1.0), 1, "01", (0, 1, 2), ((0,), 1)]:
         message = "eigh: subset_by_index: expected two integers .first, last. with 0 <= first <= "
         with pytest.raises(ValueError, match=message + "last < 3, got"):
             ms.eigh(a, subset_by_index=asked)
+    with pytest.raises(ValueError, match="eigh: subset_by_index: expected two integers"):
+        jax.jit(lambda last: ms.eigh(a, subset_by_index=(0, last)))(1)
     for message, call in cases.items():
         with pytest.raises((ValueError, TypeError), match=message):
             call()

@@ -1,6 +1,7 @@
 """eigh of a pair of matrices: all types, storages, dtypes, derivatives."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
@@ -82,14 +83,63 @@ def test_derivatives_of_pairs(kind):
     np.testing.assert_allclose((da * ta).sum() + (db * tb).sum(), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("storage", ["rows", "columns"])
+@pytest.mark.parametrize("axes", ["auto", "explicit"])
+@pytest.mark.parametrize("kind", [1, 2, 3])
+def test_vectors_lie_as_a_does(storage, axes, kind):
+    """Also if B is elsewhere."""
+    a, b = hermitian(N), N * np.eye(N) + hermitian(N)[::-1, ::-1]
+    given = put_matrix(mesh_of(ORDER, axes), a, storage)
+    for other in (b, jnp.asarray(b), put_matrix(mesh_of(ORDER, axes), b, "columns")):
+        found = ms.eigh(given, other, type=kind)
+        assert found.eigenvectors.sharding.is_equivalent_to(given.sharding, 2)
+        assert_pair(found, a, b, kind)
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b"),
+    [
+        ("float64", "float32"),
+        ("float32", "float64"),
+        ("float64", "complex64"),
+        ("int64", "float32"),
+    ],
+)
+def test_pairs_of_mixed_dtypes(of_a, of_b):
+    """In the precision of the dtype that both promote to."""
+    a = np.round(10 * hermitian(N)).astype(of_a)
+    b = (np.round(hermitian(N)[::-1, ::-1]) + 20 * np.eye(N)).astype(of_b)
+    found = ms.eigh(put(mesh_of(ORDER), a, "x", None), b)
+    assert found.eigenvectors.dtype == jnp.result_type(a.dtype, b.dtype)
+    assert_pair(found, a, b, 1)
+    expected = scipy.linalg.eigh(wide(a), wide(b), eigvals_only=True)
+    bar = 1000 * np.finfo(found.eigenvectors.dtype).eps
+    np.testing.assert_allclose(found.eigenvalues, expected, rtol=0, atol=bar)
+
+
 def test_pairs_that_are_none():
     a = np.eye(4)
     w, v = ms.eigh(a, -a)
     assert np.isnan(w).all() and np.isnan(v).all()
-    with pytest.raises(np.linalg.LinAlgError, match="positive definite"):
+    message = (
+        "^meshsolve.eigh: b: expected a positive definite matrix, got one whose leading minor "
+    )
+    with pytest.raises(np.linalg.LinAlgError, match=message + "of order 1 is not"):
         ms.eigh(a, -a, on_failure="raise")
+    with pytest.raises(jax.errors.JaxRuntimeError, match="positive definite"):
+        jax.block_until_ready(jax.jit(lambda a: ms.eigh(a, -a, on_failure="raise"))(a))
     with pytest.raises(ValueError, match="eigh: type: expected 1, 2 or 3, got 4"):
         ms.eigh(a, a, type=4)
+    with pytest.raises(ValueError, match="eigh: type: expected 1, 2 or 3, got 7"):
+        ms.eigh(a, type=7)
+    with pytest.raises(ValueError, match="eigh: type: expected 1, 2 or 3, got a traced value"):
+        jax.jit(lambda kind: ms.eigh(a, a, type=kind))(1)
+    with pytest.raises(ValueError, match="eigh: on_failure: expected"):
+        ms.eigh(a, a, on_failure="stop")
+    with pytest.raises(ValueError, match="eigh: a: expected a square matrix"):
+        ms.eigh(np.ones((2, 3)), np.ones((2, 3)))
+    with pytest.raises(TypeError, match="eigh: a and b: expected dtypes that promote"):
+        ms.eigh(a.astype(np.float16), a.astype(np.float16))
     for x, y in ((a, np.eye(3)), (a[None], a[None]), (a, a[None])):
         with pytest.raises(ValueError, match="eigh: b: expected one matrix"):
             ms.eigh(x, y)

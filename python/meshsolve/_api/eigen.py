@@ -1,14 +1,13 @@
 """Eigenvalues and eigenvectors of sharded Hermitian matrices: ``eigvalsh``, ``eigh``."""
 
+import operator
 from typing import Literal, NamedTuple
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
 from meshsolve._api import pencil
-from meshsolve._api.cholesky import cho_factor
 from meshsolve._api.types import OnFailure
 from meshsolve._execute import meshes
 from meshsolve._execute.dispatch import described
@@ -55,7 +54,8 @@ def eigvalsh(
     ``jnp.linalg.eigvalsh`` and ``scipy.linalg.eigvalsh`` without a second matrix. Shardings,
     ``overwrite_a`` and ``mesh`` are those of ``meshsolve.solve``. Works eagerly and inside
     ``jax.jit``. Under ``jax.vmap`` matrices are reduced one after another. Derivatives in both
-    modes use the eigenvectors, so they take the time and the memory of ``eigh``.
+    modes use the eigenvectors and their memory, as those of ``eigh``. Second derivatives are NaN
+    where two eigenvalues are equal.
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. Only one
@@ -119,21 +119,24 @@ def eigh(
 
     Derivatives in both modes take the Hermitian part of a change of A. That of an eigenvector has a
     division by the distance of its eigenvalue from each other one. ``degenerate`` is for distances
-    up to n eps |A|, which are rounding.
+    up to 2 sqrt(n) eps |A|, which may be rounding. Derivatives are products of matrices that XLA
+    distributes, and each device may have several matrices of A's size at a time.
 
     Args:
       a: [n, n], or [..., n, n] for a batch; float32, float64, complex64 or complex128. Only one
         triangle is read. Imaginary parts of the diagonal count as zero.
       b: [n, n], Hermitian positive definite, of which the same triangle is read. Then A is one
-        matrix, too, and copies of its size are made. For batches use ``jax.vmap``.
+        matrix, too. Copies of its size are made, and inside ``jax.jit`` XLA may gather them on
+        each device. For batches use ``jax.vmap``.
       lower: whether to read A's lower triangle instead of its upper one.
       type: the problem of a pair: 1 for A V = B V diag(w), 2 for A B V = V diag(w), 3 for
         B A V = V diag(w). V^H B V = I, and of type 3 V^H B^-1 V = I.
       subset_by_index: (first, last), both counted from 0: only these eigenvalues and eigenvectors.
         The whole decomposition is computed.
       degenerate: "nan": derivatives of eigenvectors are NaN if two eigenvalues are equal. "zero":
-        such pairs give nothing to the derivative, which is right for functions that do not
-        depend on the basis of their space.
+        such pairs give nothing to the first derivative. That is right for functions of projectors
+        on the whole space of equal eigenvalues, and wrong for others, such as V f(w) V^H. Second
+        derivatives are NaN.
       overwrite_a: donate A: the call works in its memory. Without it, the call makes one copy. It
         has no effect with B, and inside ``jax.jit``, where XLA decides about copies.
       on_failure: "nan", or "raise" where the triangle has an entry that is not finite, or B is not
@@ -161,18 +164,18 @@ def eigh(
       >>> print(w.round(3))
       [ 2.  2.  2.  2.  2.  2.  2. 10.]
     """
-    if degenerate not in ("nan", "zero"):
+    if not isinstance(degenerate, str) or degenerate not in ("nan", "zero"):
         got = described(degenerate)
         raise mistake("eigh", "degenerate", '"nan" or "zero"', got, "use one of these words")
+    pencil.check_kind(type)
     chosen = (subset_by_index, degenerate, on_failure, mesh)
     if b is None:
         a = a if isinstance(a, Rows) else as_array("eigh", "a", a)
         return _of_one(a, bool(lower), bool(overwrite_a), *chosen)
-    a, b = as_array("eigh", "a", a), as_array("eigh", "b", b)
-    pencil.check(a, b, type)
-    factor = cho_factor(b, lower, on_failure=on_failure, mesh=mesh)
-    w, y = _of_one(pencil.reduced(a, factor, type, bool(lower)), True, True, *chosen)
-    return EighResult(w, pencil.restored(y, factor, type))
+    a, b = pencil.prepared(as_array("eigh", "a", a), as_array("eigh", "b", b), mesh)
+    factor = pencil.factor_of(b, bool(lower), on_failure, mesh)
+    w, y = _of_one(pencil.reduced(a, factor, type, bool(lower)), True, False, *chosen)
+    return EighResult(w, pencil.restored(y, a, factor, type))
 
 
 def _of_one(
@@ -195,12 +198,15 @@ def _subset(asked, shape: tuple[int, ...]) -> slice | None:
     if asked is None:
         return None
     n = shape[-1] if shape else 0
-    pair = np.asarray(asked)
-    if pair.shape != (2,) or pair.dtype.kind not in "iu" or not 0 <= pair[0] <= pair[1] < n:
+    try:
+        first, last = map(operator.index, asked)
+    except (TypeError, ValueError):  # JAX's error of a tracer is a TypeError, too
+        first, last = -1, -1
+    if not 0 <= first <= last < n:
         expected = f"two integers (first, last) with 0 <= first <= last < {n}"
         remedy = "count eigenvalues from 0, the last one included"
         raise mistake("eigh", "subset_by_index", expected, described(asked), remedy)
-    return slice(int(pair[0]), int(pair[1]) + 1)
+    return slice(first, last + 1)
 
 
 def _part(found: EighResult, columns: slice) -> EighResult:

@@ -5,9 +5,11 @@ from typing import Any, Literal
 
 import jax
 
-from meshsolve._api.cholesky import CholeskyFactor
-from meshsolve._execute import meshes
-from meshsolve._library.errors import mistake
+from meshsolve._api.cholesky import CholeskyFactor, factored
+from meshsolve._execute import dispatch, eager, meshes
+from meshsolve._library import failures
+from meshsolve._library.errors import mistake, no_answer
+from meshsolve._prepare.operands import check_square, common_dtype, promoted
 from meshsolve._rules.linear import triangle
 from meshsolve._rules.products import adjoint
 
@@ -15,28 +17,57 @@ Kind = Literal[1, 2, 3]
 """A V = B V W, A B V = V W or B A V = V W."""
 
 
-def check(a, b, kind) -> None:
-    """Refuse what is no pair of matrices, or no problem with them."""
-    if kind not in (1, 2, 3):
-        raise mistake("eigh", "type", "1, 2 or 3", repr(kind), "see the documentation of eigh")
+def check_kind(kind) -> None:
+    """Refuse what is no problem."""
+    if not isinstance(kind, int) or kind not in (1, 2, 3):
+        got = dispatch.described(kind)
+        raise mistake("eigh", "type", "1, 2 or 3", got, "see the documentation of eigh")
+
+
+def prepared(a, b, mesh) -> tuple[Any, Any]:
+    """The matrices in their common dtype, B where A is."""
+    check_square("eigh", a)
     if a.ndim != 2 or b.shape != a.shape:
         expected = f"one matrix of the shape of a, {a.shape}" if a.ndim == 2 else "one matrix, as a"
         got = f"shape {b.shape}, and a of shape {a.shape}"
         raise mistake("eigh", "b", expected, got, "use jax.vmap for a batch of pairs")
+    dtype = common_dtype("eigh", "a and b", a, b)
+    a, b = promoted(a, dtype), promoted(b, dtype)
+    return a, b if mesh is not None else dispatch.executor(a, b).as_given(b, a)
+
+
+def factor_of(b, lower: bool, on_failure: str, mesh) -> CholeskyFactor:
+    """L of B = L L^H."""
+    raises = failures.raises("eigh", on_failure)
+    traced = dispatch.executor(b) is not eager
+    chosen = (on_failure if traced else "nan", mesh, None)
+    factor = factored("eigh", b, lower, False, *chosen)
+    info = 0 if traced or not raises else int(factor.info)
+    if info:
+        got = f"leading minor of order {info} is not positive definite"
+        raise no_answer("eigh", "positive definite", got, info, False, "b")
+    return factor
 
 
 def reduced(a, factor: CholeskyFactor, kind: Kind, lower: bool) -> jax.Array:
     """L^-1 A L^-H, or L^H A L, of a given triangle of A and B = L L^H."""
-    a = meshes.where_it_lies(_whole, a, lower)
+    whole = _beside(meshes.where_it_lies(_whole, a, lower), a)
     by: Any = factor.solve_triangular
     if kind != 1:
         by = functools.partial(factor.dot_triangular, trans=2)
-    return by(meshes.where_it_lies(_adjoint, by(a)))
+    half = _beside(by(whole), a)
+    return _beside(by(_beside(meshes.where_it_lies(_adjoint, half), a)), a)
 
 
-def restored(y, factor: CholeskyFactor, kind: Kind) -> jax.Array:
+def restored(y, a, factor: CholeskyFactor, kind: Kind) -> jax.Array:
     """The eigenvectors of the pair from those of the reduced matrix."""
-    return factor.dot_triangular(y) if kind == 3 else factor.solve_triangular(y, trans=2)
+    v = factor.dot_triangular(y) if kind == 3 else factor.solve_triangular(y, trans=2)
+    return _beside(v, a)
+
+
+def _beside(x, a):
+    """X in the sharding of A, if it has A's shape."""
+    return dispatch.executor(x, a).as_given(x, a) if x.shape == a.shape else x
 
 
 @jax.jit

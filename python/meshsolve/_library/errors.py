@@ -14,12 +14,17 @@ def wrong_type(operation: str, argument: str, expected: str, got: object, remedy
 
 
 def no_answer(
-    operation: str, kind: str, got: str, info: int, gives_info: bool = True
+    operation: str,
+    kind: str,
+    got: str,
+    info: int,
+    gives_info: bool = True,
+    argument: str = "a",
 ) -> np.linalg.LinAlgError:
     """Describe a matrix without an answer, for ``raise``. The operation may give ``info``."""
     text = _message(
         operation,
-        "a",
+        argument,
         f"a {kind} matrix",
         f"one whose {got} (info = {info})",
         'with on_failure="nan" the answer is NaN' + ", and info has that number" * gives_info,

@@ -62,7 +62,9 @@ def multiply(op: Operation, operands, own, signatures=()):
     del own, signatures
     _, info, z = operands
     triangle, trans, conjugated = _triangle_of(op, *operands)
-    zero, x = meshes.where_it_lies(_residual_operands, z, conjugated)
+    # Outside of a program zeros lie as Z does.
+    zero = meshes.where_it_lies(jnp.zeros_like, z)
+    x = meshes.where_it_lies(_negated, z, conjugated)
     fields = {"structure": "triangular", "lower": triangle.lower, "trans": trans}
     once = _of(operation("residual", op.public, **fields), triangle, op)
     (y,) = dispatch.call(once, (triangle.array, zero, x), (False, True, True))
@@ -78,9 +80,9 @@ _conjugate = jax.jit(jnp.conj)
 
 
 @functools.partial(jax.jit, static_argnums=1)
-def _residual_operands(z, conjugated: bool):
-    """B and X such that B - T X is T Z, or T times the conjugate of Z."""
-    return jnp.zeros_like(z), -z.conj() if conjugated else -z
+def _negated(z, conjugated: bool):
+    """X such that -T X is T Z, or T times the conjugate of Z."""
+    return -z.conj() if conjugated else -z
 
 
 @functools.partial(jax.jit, static_argnums=2)

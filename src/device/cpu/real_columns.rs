@@ -40,7 +40,7 @@ pub fn room<T: Scalar>(n: usize) -> usize {
         DType::F32 => Divided::room::<f32>(n),
         _ => Divided::room::<f64>(n),
     };
-    (reals * size_of::<f64>()).div_ceil(size_of::<T>())
+    (reals * size_of::<T::Real>()).div_ceil(size_of::<T>())
 }
 
 /// A worker's rows of Z, to columns of `z`; see [`divide::solve`].

@@ -6,7 +6,7 @@ use super::options::{EngineName, Norm, Options, Rhs, Structure, cpu_tile_width};
 use super::routine::{Extents, Family, SolverRoutine, Stage};
 use crate::algorithms::redistribute::Redistribution;
 use crate::device::Op;
-use crate::device::cpu::back::Room;
+use crate::device::cpu::back::{self, Room};
 use crate::device::cpu::{real_columns, scratch_elements, shared_elements, worker_count};
 use crate::dispatch;
 use crate::layout::{Column, Distribution, Grid, Layout, Mapping, Partition, Storage};
@@ -171,7 +171,8 @@ impl Sizes {
         // A matrix that is only read stays in place.
         let asked = options.mapping.unwrap_or(machine.mapping);
         let mapping = if routine.family.keeps_columns() { Mapping::Block } else { asked };
-        let tile = options.tile.unwrap_or(machine.tile);
+        let widest = if routine.has(Stage::TransformBack) { back::WIDEST } else { usize::MAX };
+        let tile = options.tile.unwrap_or(machine.tile).min(widest);
         let distribution = match grid.rows() {
             1 => Distribution::whole_columns((m, n), ranks, tile, mapping),
             _ => Distribution::new((m, n), (tile, tile), grid, mapping),

@@ -19,6 +19,7 @@ use std::ops::Range;
 
 use self::strips::{Kernel, Strips};
 use super::blas;
+use super::product::DEEPEST;
 use crate::comm::Step;
 use crate::device::{PanelReflectors, SweepReflectors};
 use crate::matrix::{Cells, Columns};
@@ -26,6 +27,8 @@ use crate::scalar::Scalar;
 
 /// The most sweeps whose reflectors are applied together. With more of them, V has more zeros.
 const GROUP: usize = 32;
+/// The widest band: all rows of V in a factor of sweeps are the inner dimension of one product.
+pub const WIDEST: usize = DEEPEST - GROUP;
 /// The fewest eigenvectors at a time, and the most.
 const LEAST: usize = 32;
 const MOST: usize = 128;
