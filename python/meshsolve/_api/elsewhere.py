@@ -10,7 +10,6 @@ _INSTEAD = {
     "pinv": _LEAST_SQUARES.format("jnp.linalg.pinv"),
     "eig": _ONE_DEVICE.format("jnp.linalg.eig, on a CPU"),
     "eigvals": _ONE_DEVICE.format("jnp.linalg.eigvals, on a CPU"),
-    "eigh": _ONE_DEVICE.format("jnp.linalg.eigh") + "; values alone are eigvalsh(a)",
     "svd": _ONE_DEVICE.format("jnp.linalg.svd"),
     "svdvals": _ONE_DEVICE.format("jnp.linalg.svdvals"),
     "matrix_rank": _ONE_DEVICE.format("jnp.linalg.matrix_rank"),
