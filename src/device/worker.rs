@@ -57,15 +57,9 @@ pub trait Worker<T: Scalar>: Device<T> + Comm {
     /// `room` is the worker's scratch. All workers meet at its end.
     fn divide(&mut self, divided: &Divided, z: &Columns<T>, room: Cells<T>) -> Step<usize>;
     /// Applies reflectors in memory of the host to this worker's part of the columns of Z, of which
-    /// `z` has the transpose. `shared` is room of all workers in memory of the host, `own` the
-    /// worker's scratch. All workers have met before, and meet at its end.
-    fn transform_back(
-        &mut self,
-        back: &Back<T>,
-        z: &Columns<T>,
-        shared: Cells<T>,
-        own: Cells<T>,
-    ) -> Step;
+    /// `z` has the transpose. `room` is that of all workers in memory of the host, and the worker's
+    /// scratch. All workers have met before, and meet at its end.
+    fn transform_back(&mut self, back: &Back<T>, z: &Columns<T>, room: [Cells<T>; 2]) -> Step;
     /// The cost of a group's barrier, in multiplications that a worker does in the same time.
     fn group_barrier_cost(&self) -> f64;
     /// Does `work`, for a panel or none, as a span of the trace if there is one. Spans within it are

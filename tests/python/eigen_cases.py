@@ -3,7 +3,15 @@
 import numpy as np
 import scipy.linalg
 
-from helpers import normal
+from helpers import is_complex, normal
+
+N = 24
+ORDER = [2, 0, 3, 1]
+
+
+def wide(x) -> np.ndarray:
+    x = np.asarray(x)
+    return x.astype(np.complex128 if is_complex(x.dtype) else np.float64)
 
 
 def hermitian(n: int, dtype=np.float64) -> np.ndarray:

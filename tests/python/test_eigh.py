@@ -8,25 +8,16 @@ from allpairspy import AllPairs
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
-from eigen_cases import KINDS, hermitian, toeplitz
+from eigen_cases import KINDS, ORDER, N, hermitian, toeplitz, wide
 from helpers import (
     DTYPES,
     STORAGES,
-    is_complex,
     mesh_of,
     mesh_set,
     one_triangle,
     put,
     put_matrix,
 )
-
-N = 24
-ORDER = [2, 0, 3, 1]
-
-
-def wide(x) -> np.ndarray:
-    x = np.asarray(x)
-    return x.astype(np.complex128 if is_complex(x.dtype) else np.float64)
 
 
 def assert_decomposed(found, a, bar=20):

@@ -8,24 +8,15 @@ import scipy.linalg
 from allpairspy import AllPairs
 
 import meshsolve as ms
-from eigen_cases import hermitian
+from eigen_cases import ORDER, N, hermitian, wide
 from helpers import (
     DTYPES,
     STORAGES,
-    is_complex,
     mesh_of,
     one_triangle,
     put,
     put_matrix,
 )
-
-N = 24
-ORDER = [2, 0, 3, 1]
-
-
-def wide(x) -> np.ndarray:
-    x = np.asarray(x)
-    return x.astype(np.complex128 if is_complex(x.dtype) else np.float64)
 
 
 def assert_pair(found, a, b, kind):

@@ -10,11 +10,10 @@ from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
 from compiled import Program
-from eigen_cases import KINDS, hermitian, toeplitz
+from eigen_cases import KINDS, ORDER, N, hermitian, toeplitz, wide
 from helpers import (
     DTYPES,
     STORAGES,
-    is_complex,
     mesh_of,
     mesh_set,
     one_triangle,
@@ -22,16 +21,12 @@ from helpers import (
     put_matrix,
 )
 
-N = 24
-ORDER = [2, 0, 3, 1]
-
 
 def assert_values(found, a, expected=None, lower=True):
     """max |w - w'| <= 20 n eps |A|, ascending."""
     found = np.asarray(found)
     if expected is None:
-        wide = a.astype(np.complex128 if is_complex(a.dtype) else np.float64)
-        expected = scipy.linalg.eigvalsh(wide, lower=lower)
+        expected = scipy.linalg.eigvalsh(wide(a), lower=lower)
     assert found.shape == (len(a),) and found.dtype == np.finfo(a.dtype).dtype
     assert np.all(np.diff(found) >= 0)
     size = np.abs(expected).max(initial=0)

@@ -143,6 +143,27 @@ pub fn spectra(n: usize) -> [(&'static str, Vec<f64>); 6] {
     ]
 }
 
+/// Matrices of other kinds.
+pub fn entries(n: usize) -> Vec<(&'static str, Mat<f64>)> {
+    type Entry<'a> = &'a dyn Fn(usize, usize) -> f64;
+    let glued = |i: usize, j: usize| match i.abs_diff(j) {
+        0 => (i % 8) as f64 - 3.5,
+        1 if i.max(j).is_multiple_of(8) => 1e-12,
+        1 => 1.0,
+        _ => 0.0,
+    };
+    let all: [(&str, Entry); 7] = [
+        ("zero", &|_, _| 0.0),
+        ("identity", &|i, j| f64::from(u8::from(i == j))),
+        ("diagonal", &|i, j| if i == j { (i * 7 % n) as f64 } else { 0.0 }),
+        ("glued", &glued),
+        ("graded down", &|i, j| 10f64.powi(-((i + j) as i32)) * (1.0 + (i * j % 5) as f64)),
+        ("graded up", &|i, j| 10f64.powi((i + j) as i32) * (1.0 + (i * j % 5) as f64)),
+        ("blocks", &|i, j| if i / 4 == j / 4 { (1 + i * j % 7) as f64 } else { 0.0 }),
+    ];
+    all.map(|(name, entry)| (name, Mat::from_fn(n, n, entry))).into()
+}
+
 /// Matrices with these, and others of which they are known.
 pub fn eigenvalues_of_hard_matrices(at: Place) {
     let (n, ranks) = if at.is_some() { (8, 2) } else { (48, 2) };
@@ -160,30 +181,12 @@ pub fn eigenvalues_of_hard_matrices(at: Place) {
             check::<f64>(&found, &values, &format!("{name}, scaled by {scale:e}"));
         }
     }
-    let apart = |i: usize, j: usize| i.abs_diff(j);
-    type Entry<'a> = &'a dyn Fn(usize, usize) -> f64;
-    let glued = |i: usize, j: usize| match apart(i, j) {
-        0 => (i % 8) as f64 - 3.5,
-        1 if i.max(j).is_multiple_of(8) => 1e-12,
-        1 => 1.0,
-        _ => 0.0,
-    };
-    let entries: [(&str, Entry); 7] = [
-        ("zero", &|_, _| 0.0),
-        ("identity", &|i, j| f64::from(u8::from(i == j))),
-        ("diagonal", &|i, j| if i == j { (i * 7 % n) as f64 } else { 0.0 }),
-        ("glued", &glued),
-        ("graded down", &|i, j| 10f64.powi(-((i + j) as i32)) * (1.0 + (i * j % 5) as f64)),
-        ("graded up", &|i, j| 10f64.powi((i + j) as i32) * (1.0 + (i * j % 5) as f64)),
-        ("blocks", &|i, j| if i / 4 == j / 4 { (1 + i * j % 7) as f64 } else { 0.0 }),
-    ];
-    for (name, entry) in entries {
-        let a = Mat::from_fn(n, n, entry);
+    for (name, a) in entries(n) {
         let (values, info) = answer(case, 3, 0, &a);
         assert_eq!(info, 0, "{name}");
         check::<f64>(&values, &expected(&a, n, true), name);
     }
-    let toeplitz = |i, j| [2.0, 1.0, 0.0][apart(i, j).min(2)];
+    let toeplitz = |i: usize, j| [2.0, 1.0, 0.0][i.abs_diff(j).min(2)];
     let exact = |k: usize| 2.0 - 2.0 * ((k + 1) as f64 * PI / (n + 1) as f64).cos();
     let (values, _) = answer(case, 3, 0, &Mat::from_fn(n, n, toeplitz));
     check::<f64>(&values, &(0..n).map(exact).collect::<Vec<_>>(), "(1, 2, 1)");

@@ -8,7 +8,7 @@ use faer::{Mat, c64};
 use meshsolve::layout::Storage;
 use meshsolve::scalar::{DType, Scalar};
 
-use super::eigen::{half, spectra, with_values};
+use super::eigen::{entries, half, spectra, with_values};
 
 struct Answer {
     values: Vec<f64>,
@@ -133,23 +133,7 @@ pub fn eigenvectors_of_hard_matrices(at: Place) {
             check(&answer(case, 3, 0, &scaled), &scaled, n, true, &format!("{name}, {scale:e}"));
         }
     }
-    type Entry<'a> = &'a dyn Fn(usize, usize) -> f64;
-    let wilkinson = |i: usize, j: usize| match i.abs_diff(j) {
-        0 => (i % 8) as f64 - 3.5,
-        1 if i.max(j).is_multiple_of(8) => 1e-12,
-        1 => 1.0,
-        _ => 0.0,
-    };
-    let entries: [(&str, Entry); 6] = [
-        ("zero", &|_, _| 0.0),
-        ("identity", &|i, j| f64::from(u8::from(i == j))),
-        ("diagonal", &|i, j| if i == j { (i * 7 % n) as f64 } else { 0.0 }),
-        ("glued", &wilkinson),
-        ("graded down", &|i, j| 10f64.powi(-((i + j) as i32)) * (1.0 + (i * j % 5) as f64)),
-        ("blocks", &|i, j| if i / 4 == j / 4 { (1 + i * j % 7) as f64 } else { 0.0 }),
-    ];
-    for (name, entry) in entries {
-        let a = Mat::from_fn(n, n, entry);
+    for (name, a) in entries(n) {
         check(&answer(case, 3, 0, &a), &a, n, true, name);
     }
 }

@@ -126,8 +126,7 @@ pub fn transform_back<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) 
     let phases = job.found().tridiagonal.phases.clone();
     let conjugates = !W::IS_RANK && job.options.storage.is_transpose();
     let back = Back { sweeps: &sweeps, panels: &panels, phases: &phases, conjugates };
-    let [shared, own] = job.room_for_vectors(me);
-    worker.transform_back(&back, &z, shared, own)?;
+    worker.transform_back(&back, &z, job.room_for_vectors(me))?;
     if W::IS_RANK {
         let answer = job.answer(worker);
         fetch_columns(worker, &z, &answer, job.unpadded())?;

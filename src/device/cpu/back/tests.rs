@@ -4,21 +4,11 @@ use faer::{Mat, Side};
 
 use super::strips::{Kernel, Strips};
 use super::{Back, Place, Room, batch, factors};
+use crate::device::cpu::chase::tests::numbers;
 use crate::device::cpu::chase::{self, Turn};
 use crate::device::{Band, PanelReflectors, SweepReflectors, Tridiagonal};
 use crate::matrix::{Cells, Columns};
 use crate::scalar::{DType, Scalar};
-
-fn numbers<T: Scalar>(count: usize) -> Vec<T> {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as f64 / (1u64 << 53) as f64 - 0.5
-    };
-    (0..count).map(|_| T::of_parts(next(), next())).collect()
-}
 
 fn unit<T: Scalar>() -> f64 {
     if T::DTYPE.real() == DType::F32 { f32::EPSILON.into() } else { f64::EPSILON }
@@ -137,6 +127,15 @@ fn of_band<T: Scalar>(n: usize, b: usize) {
     let errors_found = errors(&a, &found);
     let bar = 20.0 * n as f64 * unit::<T>();
     assert!(errors_found.iter().all(|x| *x <= bar), "{n} {b}: {errors_found:?}, not {bar}");
+    // A call that has been stopped changes nothing.
+    let mut same = rows.clone();
+    let columns = Columns::new([Cells::of(&mut same).by_columns(n, n, n)]);
+    let sizes = Room::of::<T>(n, 1, b);
+    let (mut shared, mut own) = (vec![T::NAN; sizes.shared], vec![T::NAN; sizes.own]);
+    let (place, shared) = (Place { worker: 0, workers: 1 }, Cells::of(&mut shared));
+    // SAFETY: *order*: this thread alone has the memory.
+    unsafe { back.apply(&columns, place, shared, &mut own, || Ok(()), &|| true) }.unwrap();
+    assert!(same == rows, "{n} {b}: stopped");
     // As on processors without a kernel, in small batches.
     let mut other = rows;
     alone(&back, Kernel::PLAIN, &mut other, n, 0);

@@ -10,7 +10,7 @@
 mod passes;
 mod step;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
 use self::step::{Block, reflector};
 use super::blas;

@@ -9,7 +9,7 @@ use crate::device::{Band, Tridiagonal};
 use crate::matrix::Cells;
 use crate::scalar::{DType, Scalar};
 
-fn numbers<T: Scalar>(count: usize) -> Vec<T> {
+pub fn numbers<T: Scalar>(count: usize) -> Vec<T> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = || {
         state ^= state << 13;

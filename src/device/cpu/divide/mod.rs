@@ -84,18 +84,6 @@ pub struct Divided {
     failed: AtomicUsize,
 }
 
-/// Parts of the work, for measurements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Leaves,
-    Deflation,
-    Roots,
-    Weights,
-    Scales,
-    Update,
-    Wait,
-}
-
 impl Divided {
     /// T with this diagonal and these entries below it, one fewer, for so many workers. The last
     /// argument is that of the elements of Z.
@@ -192,18 +180,18 @@ pub fn solve<R: Scalar>(
     is_stopped: &dyn Fn() -> bool,
 ) -> Step<usize> {
     let sizes = Pieces::new::<R>(divided.tree.order(), Units::of::<R>());
-    solve_by_parts(divided, worker, pieces, (sizes, room), barrier, is_stopped, |_| ())
+    solve_with(sizes, divided, worker, pieces, room, barrier, is_stopped)
 }
 
-/// The same, with sizes of products. `ended` learns when a part ends.
-fn solve_by_parts<R: Scalar>(
+/// The same, with sizes of products.
+fn solve_with<R: Scalar>(
+    sizes: Pieces,
     divided: &Divided,
     worker: usize,
     pieces: &mut [MatMut<'_, R>],
-    (sizes, room): (Pieces, &mut [R]),
+    room: &mut [R],
     mut barrier: impl FnMut() -> Step,
     is_stopped: &dyn Fn() -> bool,
-    mut ended: impl FnMut(Part),
 ) -> Step<usize> {
     let tree = divided.tree;
     if !divided.is_finite || tree.order() == 0 {
@@ -215,17 +203,9 @@ fn solve_by_parts<R: Scalar>(
     for leaf in tree.leaves(worker) {
         solve_leaf(divided, tree.part(tree.depth(), leaf), &mut rows, own.start);
     }
-    ended(Part::Leaves);
     for level in (0..tree.depth()).rev() {
         let is_shared = tree.is_shared(level);
-        let mut meet = |ended: &mut dyn FnMut(Part), part| -> Step {
-            ended(part);
-            if is_shared {
-                barrier()?;
-                ended(Part::Wait);
-            }
-            Ok(())
-        };
+        let mut meet = || if is_shared { barrier() } else { Ok(()) };
         let parts = tree.parts(level, worker);
         for part in parts.clone() {
             let node = tree.node(level, part);
@@ -238,26 +218,23 @@ fn solve_by_parts<R: Scalar>(
                 }
             }
         }
-        meet(&mut ended, Part::Deflation)?;
+        meet()?;
         let mut merges: Vec<_> = parts
             .map(|part| {
                 Merge::new(divided, tree.node(level, part), tree.share(level, part, worker))
             })
             .collect();
-        ended(Part::Deflation);
         divided.fail(merges.iter().map(|merge| merge.find_roots(divided)).sum());
-        meet(&mut ended, Part::Roots)?;
+        meet()?;
         merges.iter_mut().for_each(|merge| merge.find_weights(divided));
-        meet(&mut ended, Part::Weights)?;
+        meet()?;
         merges.iter_mut().for_each(|merge| merge.find_scales(divided));
-        meet(&mut ended, Part::Scales)?;
+        meet()?;
         for merge in &mut merges {
             merge.update(divided, &mut rows, own.start, (sizes, &mut *room), is_stopped);
         }
-        ended(Part::Update);
     }
     barrier()?;
-    ended(Part::Wait);
     Ok(divided.failed.load(Ordering::Relaxed))
 }
 

@@ -1,12 +1,10 @@
 use std::sync::Barrier;
-use std::time::Instant;
 
 use faer::MatRef;
 
 use super::*;
 
 mod matrices;
-mod measure;
 #[path = "reference_tests.rs"]
 mod reference;
 
@@ -18,16 +16,6 @@ struct Found<R> {
     /// Z^T by columns, without the stride.
     z: Vec<R>,
     failed: usize,
-    /// Seconds of the first worker on its processor, by part.
-    seconds: [f64; 7],
-    /// Seconds of all.
-    elapsed: f64,
-}
-
-/// Seconds that this thread has had a processor, where Linux counts them.
-fn processor_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|x| x.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
 }
 
 /// The unit roundoff.
@@ -43,8 +31,7 @@ fn run<R: Scalar>(t: &Matrix, workers: usize, units: Option<Units>) -> Found<R> 
     let mut memory = vec![R::NAN; stride * n];
     let mut rest = &mut memory[..];
     let (divided, barrier) = (&divided, &barrier);
-    let (mut failed, mut seconds) = (Vec::new(), [0.0; 7]);
-    let start = Instant::now();
+    let mut failed = Vec::new();
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         let mut next = 0;
@@ -66,32 +53,17 @@ fn run<R: Scalar>(t: &Matrix, workers: usize, units: Option<Units>) -> Found<R> 
                     barrier.wait();
                     Ok(())
                 };
-                let (mut since, mut seconds) = (processor_seconds(), [0.0; 7]);
-                let ended = |part| {
-                    let now = processor_seconds();
-                    seconds[part as usize] += now - since;
-                    since = now;
-                };
-                let room = (sizes, &mut room[..]);
-                (
-                    solve_by_parts(divided, worker, &mut pieces, room, meet, &|| false, ended),
-                    seconds,
-                )
+                solve_with(sizes, divided, worker, &mut pieces, &mut room, meet, &|| false)
             }));
         }
         assert_eq!(next, n, "all rows");
-        for (worker, thread) in threads.into_iter().enumerate() {
-            let (count, spent) = thread.join().expect("a worker that returns");
-            failed.push(count.expect("no stop"));
-            if worker == 0 {
-                seconds = spent;
-            }
+        for thread in threads {
+            failed.push(thread.join().expect("a worker that returns").expect("no stop"));
         }
     });
-    let elapsed = start.elapsed().as_secs_f64();
     assert!(failed.iter().all(|count| *count == failed[0]), "the same count: {failed:?}");
     let z = memory.chunks(stride).flat_map(|column| &column[..n]).copied().collect();
-    Found { values: divided.values(), z, failed: failed[0], seconds, elapsed }
+    Found { values: divided.values(), z, failed: failed[0] }
 }
 
 /// max |T Z - Z W| / (n |T| u) and max |I - Z^T Z| / (n u).

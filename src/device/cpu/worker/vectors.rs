@@ -29,8 +29,7 @@ impl<T: Scalar> CpuWorker<'_, T> {
         &mut self,
         back: &Back<T>,
         z: &Columns<T>,
-        shared: Cells<T>,
-        own: Cells<T>,
+        [shared, own]: [Cells<T>; 2],
     ) -> Step {
         let place = Place { worker: self.worker, workers: self.comm.workers() };
         let own = blas::column_mut(self.write(own), 0);

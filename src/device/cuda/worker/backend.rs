@@ -455,8 +455,7 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
         &mut self,
         back: &Back<T>,
         z: &Columns<T>,
-        shared: Cells<T>,
-        _: Cells<T>,
+        [shared, _]: [Cells<T>; 2],
     ) -> Step {
         let (comm, place) = (self.comm, Place { worker: self.rank, workers: self.comm.workers() });
         let sweeps = back.sweeps;
