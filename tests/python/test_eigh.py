@@ -225,6 +225,27 @@ def test_second_derivatives():
     assert np.isfinite(gradient).all()
 
 
+@pytest.mark.parametrize("leading", [True, False])
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit])
+def test_gradients_of_batches(leading, wrap):
+    """By leading axes and by jax.vmap, on one device and with a mesh of which n is no multiple."""
+    many = jnp.stack([hermitian(5), 2 * hermitian(5) + jnp.eye(5), hermitian(5)[::-1, ::-1]])
+    weights = jnp.arange(25.0).reshape(5, 5) / 25
+
+    def value(a, mesh=None):
+        w, v = ms.eigh(a, mesh=mesh)
+        return (w * weights[0]).sum() + (v**2 * weights).sum()
+
+    of_one = jax.grad(value)
+    for mesh in (None, mesh_of(ORDER)):
+        if leading:
+            found = wrap(jax.grad(lambda a, mesh=mesh: value(a, mesh)))(many)
+        else:
+            found = wrap(jax.vmap(lambda a, mesh=mesh: jax.grad(value)(a, mesh)))(many)
+        for gradient, a in zip(found, many, strict=True):
+            np.testing.assert_allclose(gradient, of_one(a), atol=1e-10)
+
+
 @pytest.mark.parametrize("n", [6, 7])
 def test_equal_eigenvalues(n):
     """With "zero" derivatives of what does not depend on their basis are right: here of a projector
