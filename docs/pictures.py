@@ -208,6 +208,44 @@ def least_squares(plt, of):
     return figure
 
 
+def eigenproblem(plt, of):
+    """Energies by flux, coloured by what is at the edge; an edge state; the charge at a tube."""
+    ms, side, middle = of["ms"], of["side"], of["middle"]
+    x, y = of["x"], of["y"]
+    edge = np.minimum(np.minimum(x, side - 1 - x), np.minimum(y, side - 1 - y)) < 2
+    fluxes, energies, weights = np.linspace(0, 0.5, 129), [], []
+    for flux in fluxes:
+        w, v = ms.eigh(of["hamiltonian"](flux, 0.0, np.zeros(of["n"])), overwrite_a=True)
+        energies.append(np.asarray(w))
+        weights.append((np.abs(np.asarray(v)[edge]) ** 2).sum(0))
+    figure, axes = plt.subplots(1, 3, figsize=(13, 3.6), layout="constrained")
+    figure.get_layout_engine().set(wspace=0.04)
+    colors = plt.matplotlib.colors.LinearSegmentedColormap.from_list("", ("#14304f", "#e8a33d"))
+    for at in fluxes, 1 - fluxes:
+        at = np.repeat(at, of["n"])
+        how = {"s": 0.4, "cmap": colors, "vmin": 0, "vmax": 1, "linewidths": 0}
+        shown = axes[0].scatter(at, np.ravel(energies), c=np.ravel(weights), **how)
+    axes[0].set(xlabel="flux in a cell, in flux quanta", ylabel="energy", xlim=(0, 1))
+    axes[0].plot(of["flux"], of["fermi"], "or", ms=4)
+    axes[0].set_title("energies without disorder")
+    figure.colorbar(shown, ax=axes[0], label="part at the edge")
+    square = lambda f: np.asarray(f).reshape(side, side).T  # noqa: E731
+    state = np.abs(np.asarray(of["v"])[:, of["k"] - 1]) ** 2
+    extent = {"origin": "lower", "extent": (-0.5, side - 0.5, -0.5, side - 0.5)}
+    shown = axes[1].imshow(square(state), cmap="magma", vmin=0, **extent)
+    axes[1].set_title("highest filled state")
+    figure.colorbar(shown, ax=axes[1], label="electrons on a site")
+    limit = np.abs(of["change"]).max()
+    norm = plt.matplotlib.colors.SymLogNorm(limit / 1000, vmin=-limit, vmax=limit)
+    shown = axes[2].imshow(square(of["change"]), cmap="RdBu_r", norm=norm, **extent)
+    axes[2].add_patch(plt.Circle([middle - 0.5] * 2, 0.3 * side, fill=False, color=GREY))
+    axes[2].set_title(f"derivative: {of['charge']:.4f} in the circle")
+    figure.colorbar(shown, ax=axes[2], label="electrons per flux quantum")
+    for axis in axes[1:]:
+        axis.set(xticks=[], yticks=[])
+    return figure
+
+
 DRAWN = {
     "01": (digits, "--no-compare"),
     "02": (multi_gpu,),
@@ -219,6 +257,7 @@ DRAWN = {
     "08": (arrays_of_structures, "--n", "100000"),
     "09": (lineax,),
     "10": (least_squares,),
+    "11": (eigenproblem,),
 }
 
 

@@ -59,6 +59,7 @@ FOREIGN = {
     "T_A",
     "UPLO",
     "eigvals_only",
+    "jax.experimental.sparse.linalg.lobpcg_standard",
     "jax_remove_custom_partitioning_ptr_from_cache_key",
     "least_squares",
     "mmap_mode",

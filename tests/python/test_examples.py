@@ -113,3 +113,10 @@ def test_least_squares():
     assert float(lines[0][2]) < 1e-8 and float(lines[3][2]) < 1e-4 and not float(lines[3][5]) < 1
     assert number(out, "gradient") < 1e-5 and number(out, "->") < number(out, "held out")
     assert number(out, "others") < number(out, "without a ridge term")
+
+
+def test_eigenproblem():
+    out = run_example("11", "--side", "16")
+    assert number(out, "free, eigenvalues") < 1e-12 and number(out, "of the energy") < 1e-12
+    assert abs(number(out, "Chern number") - 1) < 0.01
+    assert abs(number(out, "per flux quantum:") - 1) < 0.01 and number(out, "derivative") < 1e-6
