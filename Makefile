@@ -55,7 +55,8 @@ SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md LICENSE THIRD-PARTY-LI
 # The compiled part of the benchmarks and tests, which is not in the wheel.
 NATIVE := build/native.stamp
 CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kernels/*.cc \
-	tests/kernels/*.h benchmarks/*.cc benchmarks/native/kernels/*.cu benchmarks/scalapack/*.c)
+	tests/kernels/*.h benchmarks/*.cc benchmarks/native/kernels/*.cu benchmarks/scalapack/*.c \
+	benchmarks/scalapack/*.h)
 # The assemblers of the CUDA compilers among the tests' requirements: they report registers and
 # spills.
 ASSEMBLERS := "nvidia-cuda-nvcc-cu12==12.8.*" "nvidia-cuda-nvcc>=13"

@@ -27,8 +27,12 @@ Run: python benchmarks/decompositions.py [--task lstsq] [--devices 2] [--shapes 
 | jnp | `jnp.linalg.eigvalsh` on the same shards |
 | jnp, one device | the same with all of A on one device |
 | SciPy evr, SciPy evd | LAPACK's drivers by `scipy.linalg.eigvalsh`, which copies A |
+| faer | its eigenvalues, on all threads |
+| ScaLAPACK pdsyev | as `pdgels`; pdsyevd makes no eigenvalues alone |
+| ELPA 1-stage, ELPA 2-stage | the faster one, a process for each device |
 
-Task "eigh" has the same rows, with eigenvectors.
+Task "eigh" has the same rows, with eigenvectors, and pdsyevd instead of pdsyev. Debian's package of
+ELPA has no AVX in its own kernels.
 
 | what, of all | meaning |
 |---|---|
@@ -115,7 +119,8 @@ def main() -> None:
             }
             if one is not None and one.end is not None:
                 version, kernels = one.end()
-                of = columns("ScaLAPACK; openblas", f"unknown; {version}", kernels)
+                library = what.split()[0]
+                of = columns(f"{library}; openblas", f"unknown; {version}", kernels)
             else:
                 known = "meshsolve" if what == "product" else what.split(" R")[0]
                 of = of_this_process(known, threads)

@@ -15,13 +15,17 @@ import meshsolve as ms
 import scalapack
 from meshsolve import _core
 
+# Of the blocks of ScaLAPACK and ELPA.
+_WIDTHS = (32, 64)
+
 
 class Contender(NamedTuple):
     """One way to the answer.
 
     Attributes:
       what: its name.
-      call: makes the answer: x, or the sizes of R's diagonal. None if that is of another matrix.
+      call: makes the answer: x, the sizes of R's diagonal, or eigenvalues. None if that is of
+        another matrix.
       temporary: what it needs besides A, b and its results as a share of A; None if not known.
       parts: how often it counts the operations: 2 for Q and R.
       timed: makes the answer and gives its own seconds, if others would count with the call.
@@ -81,7 +85,7 @@ def of_least_squares(m: int, n: int, devices: int) -> Iterator[Contender]:
     work = int(scipy.linalg.lapack.dgels_lwork(m, n, 1)[0])
     columns = np.asfortranarray(a)
     yield Contender("SciPy gels", lambda: gels(columns, b[:, None], lwork=work)[1][:n, 0])
-    yield from _of_scalapack("pdgels", "lstsq", m, n, devices)
+    yield from _of_scalapack("pdgels", "qr", ("lstsq", m, n), devices)
 
 
 def of_qr(m: int, n: int, devices: int) -> Iterator[Contender]:
@@ -115,7 +119,7 @@ def of_qr(m: int, n: int, devices: int) -> Iterator[Contender]:
     columns = np.asfortranarray(a)
     yield Contender("SciPy R", lambda: (np.abs(np.diag(geqrf(columns, lwork=work)[0])), ()))
     yield _of_faer(a)
-    yield from _of_scalapack("pdgeqrf R", "qr", m, n, devices)
+    yield from _of_scalapack("pdgeqrf R", "qr", ("qr", m, n), devices)
 
 
 def of_eigvalsh(m: int, n: int, devices: int) -> Iterator[Contender]:
@@ -146,6 +150,11 @@ def _of_eigenproblem(name: str, parts: int, m: int, n: int, devices: int) -> Ite
     for driver in ("evr", "evd"):
         call = lambda driver=driver: scipys(a, driver=driver)  # noqa: E731
         yield Contender(f"SciPy {driver}", call, None, parts)
+    yield _of_faer_eigen(a, parts, vectors=name == "eigh")
+    # ScaLAPACK's pdsyevd always makes eigenvectors.
+    what = "pdsyevd" if name == "eigh" else "pdsyev"
+    yield from _of_scalapack(what, "eigen", (name, n), devices, parts)
+    yield from _of_elpa(name, n, devices, parts)
 
 
 def _of_faer(a) -> Contender:
@@ -163,22 +172,58 @@ def _of_faer(a) -> Contender:
     return Contender("faer R", call, timed=timed)
 
 
-def _of_scalapack(what: str, task: str, m: int, n: int, devices: int) -> Iterator[Contender]:
-    """ScaLAPACK's, as separate processes, with the better one of two widths of blocks."""
+def _of_faer_eigen(a, parts: int, vectors: bool) -> Contender:
+    """faer's eigenvalues, and eigenvectors in memory that is made before."""
+    w, v = np.empty(len(a)), np.empty(a.shape) if vectors else None
 
-    def start(nb: int) -> scalapack.Program:
-        return scalapack.Program("ScaLAPACK", "qr", (task, m, n, nb), devices)
+    def timed() -> float:
+        at = None if v is None else v.ctypes.data
+        addresses = a.ctypes.data, w.ctypes.data, at
+        return measures.faer_eigen("float64", len(a), *addresses, _core.threads())
 
-    def tried(nb: int) -> float:
-        program = start(nb)
-        found = [program.solve() for _ in range(2)]
-        program.end()
-        assert max(one.ratio for one in found) < 10, "an answer"
-        return min(one.whole for one in found)
+    def call():
+        timed()
+        return w
 
+    return Contender("faer", call, None, parts, timed)
+
+
+def _of_scalapack(
+    what: str, program: str, arguments: tuple, devices: int, parts: int = 1
+) -> Iterator[Contender]:
+    """ScaLAPACK's, with the better one of two widths of blocks."""
+    choices = {(*arguments, nb): f"ScaLAPACK {what}" for nb in _WIDTHS}
+    return _of_processes(program, choices, devices, parts)
+
+
+def _of_elpa(task: str, n: int, devices: int, parts: int) -> Iterator[Contender]:
+    """ELPA's, with the best number of stages and width of blocks. Each process must have some."""
+    widths = [nb for nb in _WIDTHS if (devices - 1) * nb < n]
+    choices = {(task, n, s, nb): f"ELPA {s}-stage" for s in (1, 2) for nb in widths}
+    return _of_processes("elpa", choices, devices, parts)
+
+
+def _of_processes(
+    program: str, choices: dict[tuple, str], devices: int, parts: int
+) -> Iterator[Contender]:
+    """Separate processes, with the best one of the choices of arguments, which have names."""
+
+    def start(arguments: tuple) -> scalapack.Program:
+        return scalapack.Program("ScaLAPACK", program, arguments, devices)
+
+    def tried(arguments: tuple) -> float:
+        one = start(arguments)
+        found = [one.solve() for _ in range(2)]
+        one.end()
+        assert max(each.ratio for each in found) < 10, "an answer"
+        return min(each.whole for each in found)
+
+    if not choices:
+        return
     try:
-        program = start(min((32, 64), key=tried))
+        best = min(choices, key=tried)
     except scalapack.Unavailable:
         return
-    timed = lambda: program.solve().whole  # noqa: E731
-    yield Contender(f"ScaLAPACK {what}", None, timed=timed, end=program.end)
+    running = start(best)
+    timed = lambda: running.solve().whole  # noqa: E731
+    yield Contender(choices[best], None, None, parts, timed, running.end)

@@ -9,7 +9,7 @@ import sys
 
 FAMILIES = (
     *("OPENBLAS_", "GOTO_", "GOTOBLAS_", "MKL_", "BLIS_", "DNNL_", "ONEDNN_", "NVPL_"),
-    *("OMP_", "GOMP_", "KMP_"),
+    *("OMP_", "GOMP_", "KMP_", "ELPA_"),
 )
 
 

@@ -1,5 +1,5 @@
-"""ScaLAPACK's solve, QR and least squares (scalapack/solve.c, qr.c) as competitors, if Debian's
-packages are installed.
+"""ScaLAPACK's solve, QR, least squares and eigenproblems (scalapack/solve.c, qr.c, eigen.c), and
+ELPA's eigenproblems (elpa.c), as competitors, if Debian's packages are installed.
 """
 
 import os
@@ -21,6 +21,8 @@ _LIBRARIES = {
     "scalapack-openmpi": "libscalapack-openmpi-dev",
     "openblas": "libopenblas-dev",
 }
+# Those of one program alone. Debian keeps their headers in a folder of their own.
+_MORE = {"elpa": {"elpa": "libelpa-dev"}}
 
 
 class Unavailable(Exception):
@@ -40,15 +42,19 @@ def build(name: str) -> pathlib.Path:
     for tool, package in {"mpicc": "libopenmpi-dev", "mpirun": "openmpi-bin"}.items():
         if not shutil.which(tool):
             raise Unavailable(f"no {tool}: apt-get install {package}")
-    made, sources = ROOT / "build/scalapack" / name, [SOURCES / f"{name}.c", SOURCES / "common.h"]
-    if made.exists() and made.stat().st_mtime > max(x.stat().st_mtime for x in sources):
+    made, source = ROOT / "build/scalapack" / name, SOURCES / f"{name}.c"
+    newest = max(x.stat().st_mtime for x in (source, *SOURCES.glob("*.h")))
+    if made.exists() and made.stat().st_mtime > newest:
         return made
     made.parent.mkdir(parents=True, exist_ok=True)
-    command = ["mpicc", "-O2", "-Wall", "-Wextra", "-o", str(made), str(sources[0])]
-    command += ["-Wl,--no-as-needed", *(f"-l{name}" for name in _LIBRARIES), "-lm"]
+    more = _MORE.get(name, {})
+    libraries = _LIBRARIES | more
+    command = ["mpicc", "-O2", "-Wall", "-Wextra", "-o", str(made), str(source)]
+    command += [f"-I/usr/include/{name}" for name in more]
+    command += ["-Wl,--no-as-needed", *(f"-l{name}" for name in libraries), "-lm"]
     ran = subprocess.run(command, capture_output=True, text=True)
-    for name, package in _LIBRARIES.items():
-        if f"cannot find -l{name}" in ran.stderr:
+    for name, package in libraries.items():
+        if f"cannot find -l{name}" in ran.stderr or f"{name}.h: No such file" in ran.stderr:
             raise Unavailable(f"no lib{name}: apt-get install {package}")
     if ran.returncode:
         raise RuntimeError(f"{' '.join(command)}:\n{ran.stderr}")

@@ -17,6 +17,10 @@ extern void descinit_(int* desc, const int* m, const int* n, const int* mb, cons
                       const int* row, const int* col, const int* context, const int* ld, int* info);
 extern double pdlange_(const char*, const int* m, const int* n, double* a, const int*, const int*,
                        const int*, double* work);
+extern void pdgemm_(const char*, const char*, const int* m, const int* n, const int* k,
+                    const double* alpha, double* a, const int*, const int*, const int*, double* b,
+                    const int*, const int*, const int*, const double* beta, double* c, const int*,
+                    const int*, const int*);
 extern char* openblas_get_corename(void);
 extern char* openblas_get_config(void);
 extern void openblas_set_num_threads(int);

@@ -7,7 +7,7 @@
 // |A - Q R| to |A| in the 1-norm, that of "lstsq" |A^T (b - A x)| / (|A| |b|), both in units of m
 // times the unit roundoff. The two times are the same.
 
-#include "common.h"
+#include "arrays.h"
 
 extern void pdgeqrf_(const int* m, const int* n, double* a, const int*, const int*, const int*,
                      double* tau, double* work, const int* size, int* info);
@@ -19,34 +19,6 @@ extern void pdgels_(const char*, const int* m, const int* n, const int* k, doubl
                     double* work, const int* size, int* info);
 extern void pdlaset_(const char*, const int* m, const int* n, const double* off, const double* on,
                      double* a, const int*, const int*, const int*);
-extern void pdgemm_(const char*, const char*, const int* m, const int* n, const int* k,
-                    const double* alpha, double* a, const int*, const int*, const int*, double* b,
-                    const int*, const int*, const int*, const double* beta, double* c, const int*,
-                    const int*, const int*);
-
-static const double NOTHING = 0, PLUS = 1, MINUS = -1;
-
-typedef struct {
-  int m, n, nb, rows, cols, row, col, grid_rows, grid_cols, context;
-  Desc of;
-  double* at;
-} Array;
-
-static Array array(int m, int n, int nb, int context) {
-  Array a = {.m = m, .n = n, .nb = nb, .context = context};
-  Cblacs_gridinfo(context, &a.grid_rows, &a.grid_cols, &a.row, &a.col);
-  a.rows = numroc_(&m, &nb, &a.row, &ZERO, &a.grid_rows);
-  a.cols = numroc_(&n, &nb, &a.col, &ZERO, &a.grid_cols);
-  const int leading = a.rows > 1 ? a.rows : 1;
-  int info;
-  descinit_(a.of, &m, &n, &nb, &nb, &ZERO, &ZERO, &context, &leading, &info);
-  check(info, "descinit");
-  a.at = malloc(((size_t)a.rows * a.cols + 1) * sizeof *a.at);
-  if (!a.at) check(1, "malloc");
-  return a;
-}
-
-static int whole(int i, int nb, int me, int all) { return (i / nb * all + me) * nb + i % nb; }
 
 static void fill(Array a, uint64_t seed) {
   for (int j = 0; j < a.cols; j++)
@@ -55,19 +27,6 @@ static void fill(Array a, uint64_t seed) {
       const uint64_t col = whole(j, a.nb, a.col, a.grid_cols);
       a.at[(size_t)j * a.rows + i] = normal(seed + row * a.n + col);
     }
-}
-
-static double norm(Array a, double* work) {
-  return pdlange_("1", &a.m, &a.n, a.at, &ONE, &ONE, a.of, work);
-}
-
-// The room that a routine asks for where it is first called with a size of -1.
-static double* room(double asked, double* old, int* size) {
-  *size = (int)asked;
-  free(old);
-  double* work = malloc((*size + 1) * sizeof *work);
-  if (!work) check(1, "malloc");
-  return work;
 }
 
 int main(int argc, char** argv) {

@@ -19,10 +19,6 @@ extern void pdgetrf_(const int* m, const int* n, double* a, const int*, const in
 extern void pdgetrs_(const char*, const int* n, const int* k, double* a, const int*, const int*,
                      const int*, int* pivots, double* b, const int*, const int*, const int*,
                      int* info);
-extern void pdgemm_(const char*, const char*, const int* m, const int* n, const int* k,
-                    const double* alpha, double* a, const int*, const int*, const int*, double* b,
-                    const int*, const int*, const int*, const double* beta, double* c, const int*,
-                    const int*, const int*);
 
 static double entry(int lu, int n, int i, int j) {
   if (!lu) return 1.0 / (1 + abs(i - j)) + (i == j);

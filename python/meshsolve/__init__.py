@@ -35,6 +35,7 @@ from meshsolve._api.calls import (
 from meshsolve._api.cholesky import CholeskyFactor, cho_factor, cho_solve, cholesky, logdet
 from meshsolve._api.eigen import EighResult, eigh, eigvalsh
 from meshsolve._api.elsewhere import absent
+from meshsolve._api.functions import cond, expm, inv_sqrtm, logm, pinv, sqrtm
 from meshsolve._api.inverse import inv, trace_solve
 from meshsolve._api.least_squares import LeastSquares, lstsq
 from meshsolve._api.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
@@ -64,19 +65,24 @@ __all__ = [
     "cho_factor",
     "cho_solve",
     "cholesky",
+    "cond",
     "det",
     "eigh",
     "eigvalsh",
+    "expm",
     "ffi_target",
     "float64_math",
     "inv",
+    "inv_sqrtm",
     "last_call",
     "local",
     "logdet",
+    "logm",
     "lstsq",
     "lu_factor",
     "lu_solve",
     "norm",
+    "pinv",
     "plan",
     "qr",
     "set_float64_math",
@@ -84,6 +90,7 @@ __all__ = [
     "slogdet",
     "solve",
     "solve_triangular",
+    "sqrtm",
     "timeout",
     "trace_solve",
     "transpose_inplace",

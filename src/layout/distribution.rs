@@ -101,7 +101,12 @@ impl Distribution {
         nb: usize,
         mapping: Mapping,
     ) -> Self {
-        let columns = Partition::<Column>::new(n, ranks, nb, mapping);
+        Self::of_columns(m, Partition::new(n, ranks, nb, mapping), nb)
+    }
+
+    /// The same of columns that are cut already.
+    pub fn of_columns(m: usize, columns: Partition<Column>, nb: usize) -> Self {
+        let (n, ranks) = (columns.extent(), columns.ranks());
         let ends = columns.each().map(|t| columns.range(t).end.get());
         let ends = ends.chain((n..m).step_by(nb).map(|start| start + nb));
         let mut last = 0;

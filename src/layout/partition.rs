@@ -69,10 +69,24 @@ impl<Axis: Copy + Ord> Partition<Axis> {
     /// Panics unless `ranks` divides `extent`, and both it and `tile` are positive. Callers check
     /// this.
     pub fn new(extent: usize, ranks: usize, tile: usize, mapping: Mapping) -> Self {
+        Self::in_units(extent, ranks, tile, 1, mapping)
+    }
+
+    /// The same with pieces that begin at multiples of `unit` in a rank's part, if `tile` is one.
+    pub fn in_units(
+        extent: usize,
+        ranks: usize,
+        tile: usize,
+        unit: usize,
+        mapping: Mapping,
+    ) -> Self {
         let fits = ranks > 0 && tile > 0 && extent.is_multiple_of(ranks);
         assert!(fits, "{extent} over {ranks} ranks in tiles of {tile}");
         let per_rank = extent / ranks;
         let pieces = per_rank.div_ceil(tile);
+        let unit = if tile.is_multiple_of(unit) { unit } else { 1 };
+        let start_of =
+            |piece| piece_start(per_rank, pieces, piece).next_multiple_of(unit).min(per_rank);
         let tiler = match mapping {
             Mapping::Block => Layout::new((pieces, ranks), (1, pieces)),
             Mapping::BlockCyclic => Layout::new((ranks, pieces), (pieces, 1)),
@@ -82,8 +96,8 @@ impl<Axis: Copy + Ord> Partition<Axis> {
             .map(|t| {
                 let position = tiler.index(t);
                 let (rank, piece) = (position / pieces, position % pieces);
-                let start = piece_start(per_rank, pieces, piece);
-                let width = piece_start(per_rank, pieces, piece + 1) - start;
+                let start = start_of(piece);
+                let width = start_of(piece + 1) - start;
                 let first = global;
                 global += width;
                 Tile { rank, local: Index::new(start), global: first, width }

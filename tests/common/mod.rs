@@ -127,6 +127,15 @@ pub fn real_value<T: Scalar>(value: &f64) -> f64 {
     }
 }
 
+/// The memory of an operand of the real type of T.
+pub fn real_operand<T: Scalar>(value: f64) -> [f64; 1] {
+    let mut memory = [value];
+    if T::DTYPE.real() == DType::F32 {
+        bytemuck::cast_slice_mut::<_, f32>(&mut memory)[0] = value as f32;
+    }
+    memory
+}
+
 /// Repeatable numbers in [-1, 1).
 pub struct Random(pub u64);
 

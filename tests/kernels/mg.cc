@@ -218,6 +218,45 @@ int cusolverMgPotri(void* handle, int uplo, int n, const Word* parts, int i, int
   });
 }
 
+// For a mode without vectors (0) and with them (1).
+bool is_syevd(const void* handle, const Distributed* a, int mode, int fill, int n, int i, int j,
+              int real, int type) {
+  const bool is_single = type == 0 || type == 4;
+  return is_square(handle, a, n, i, j, type) && (mode == 0 || mode == 1) && fill == 0 &&
+         real == (is_single ? 0 : 1);
+}
+
+int cusolverMgSyevd_bufferSize(void* handle, int mode, int fill, int n, const Word*, int i, int j,
+                               void* descriptor, void*, int real, int type, Int* lwork) {
+  REFUSED
+  EXPECT(is_syevd(handle, distributed(descriptor), mode, fill, n, i, j, real, type), INVALID_VALUE)
+  *lwork = elements(n, mode);
+  return 0;
+}
+
+int cusolverMgSyevd(void* handle, int mode, int fill, int n, const Word* parts, int i, int j,
+                    void* descriptor, void* values, int real, int type, const Word* work, Int lwork,
+                    int* info) {
+  REFUSED
+  const Distributed* a = distributed(descriptor);
+  EXPECT(is_syevd(handle, a, mode, fill, n, i, j, real, type), INVALID_VALUE)
+  EXPECT(lwork >= elements(n, mode), INVALID_VALUE)
+  return step(*a, type, parts, work, lwork, [&](auto& whole) {
+    std::vector<double> found(static_cast<size_t>(n));
+    *info = decompose_hermitian(matrix_of(whole, n), n, found.data());
+    for (Int k = 0; k < n; k++) {
+      if (real == 0)
+        static_cast<float*>(values)[k] = float(found[size_t(k)]);
+      else
+        static_cast<double*>(values)[k] = found[size_t(k)];
+    }
+    // Without vectors A is lost.
+    if (mode == 0) std::memset(static_cast<void*>(whole.data()), 0xEE, sizeof(whole[0]) * whole.size());
+    distribute(*a, parts, whole);
+    return 0;
+  });
+}
+
 int cusolverMgPotrs_bufferSize(void* handle, int fill, int n, int k, const Word*, int i, int j,
                                void* descriptor, const Word*, int ib, int jb, void* right, int type,
                                Int* lwork) {

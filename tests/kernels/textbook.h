@@ -1,10 +1,13 @@
 // Textbook factorisations, for the emulated libraries.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 using Int = std::int64_t;
 using Word = unsigned long long;
@@ -136,4 +139,72 @@ int with_type(int type, Work work) {
       return work(std::complex<double>{});
   }
   return INVALID;
+}
+
+template <typename T>
+std::complex<double> wide(T x) {
+  return double(x);
+}
+template <typename T>
+std::complex<double> wide(std::complex<T> x) {
+  return {double(x.real()), double(x.imag())};
+}
+template <typename T>
+void narrow(std::complex<double> x, T& to) {
+  to = T(x.real());
+}
+template <typename T>
+void narrow(std::complex<double> x, std::complex<T>& to) {
+  to = {T(x.real()), T(x.imag())};
+}
+
+// The eigenvalues, ascending, and eigenvectors in the place of a Hermitian matrix, of which the lower
+// triangle is given: Jacobi's rotations. How many do not converge.
+template <typename T>
+int decompose_hermitian(const Matrix<T>& a, Int n, double* values) {
+  using Number = std::complex<double>;
+  std::vector<Number> h(size_t(n * n)), v(size_t(n * n));
+  auto at = [n](std::vector<Number>& x, Int i, Int j) -> Number& { return x[size_t(i + j * n)]; };
+  for (Int j = 0; j < n; j++) {
+    at(v, j, j) = 1;
+    at(h, j, j) = real_part(a.stored(j, j));
+    for (Int i = j + 1; i < n; i++) at(h, j, i) = std::conj(at(h, i, j) = wide(a.stored(i, j)));
+  }
+  Int left = n > 1;
+  for (int sweep = 0; left && sweep < 60; sweep++) {
+    left = 0;
+    for (Int p = 0; p < n; p++) {
+      for (Int q = p + 1; q < n; q++) {
+        const double size = std::abs(at(h, p, q));
+        const double gap = at(h, q, q).real() - at(h, p, p).real();
+        const double both = std::fabs(at(h, p, p).real()) + std::fabs(at(h, q, q).real());
+        if (size <= 1e-17 * both || size < 1e-300) continue;
+        left++;
+        const double tau = gap / (2 * size);
+        const double t = (tau < 0 ? -1 : 1) / (std::fabs(tau) + std::hypot(1.0, tau));
+        const double c = 1 / std::hypot(1.0, t), s = t * c;
+        const Number turn = std::conj(at(h, p, q)) / size;
+        for (auto* x : {&h, &v})
+          for (Int k = 0; k < n; k++) {
+            const Number one = at(*x, k, p), other = turn * at(*x, k, q);
+            at(*x, k, p) = c * one - s * other;
+            at(*x, k, q) = s * one + c * other;
+          }
+        for (Int k = 0; k < n; k++) {
+          const Number one = at(h, p, k), other = std::conj(turn) * at(h, q, k);
+          at(h, p, k) = c * one - s * other;
+          at(h, q, k) = s * one + c * other;
+        }
+      }
+    }
+  }
+  std::vector<Int> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), Int(0));
+  std::sort(order.begin(), order.end(),
+            [&](Int i, Int j) { return at(h, i, i).real() < at(h, j, j).real(); });
+  for (Int j = 0; j < n; j++) {
+    values[j] = at(h, order[size_t(j)], order[size_t(j)]).real();
+    for (Int i = 0; i < n; i++) narrow(at(v, i, order[size_t(j)]), a.stored(i, j));
+  }
+  return int(left);
 }

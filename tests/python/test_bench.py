@@ -19,6 +19,7 @@ LEFT = {
     "GOTO_NUM_THREADS": "1",
     "BLIS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
+    "ELPA_DEFAULT_solver": "ELPA_SOLVER_2STAGE",
     "NVPL_BLAS_DEBUG_CPU_TYPE": "1",
 }
 
@@ -124,6 +125,12 @@ def test_rows_say_which_library_ran(left_over, monkeypatch):
         ("qr", "qr", 64, 40, 16),
         ("qr", "qr", 400, 40, 16),
         ("qr", "lstsq", 400, 40, 16),
+        ("eigen", "eigh", 100, 16),
+        ("eigen", "eigh", 64, 64),
+        ("eigen", "eigvalsh", 100, 16),
+        ("elpa", "eigh", 100, 1, 16),
+        ("elpa", "eigh", 100, 2, 16),
+        ("elpa", "eigvalsh", 100, 2, 16),
     ],
 )
 def test_scalapack_says_what_it_was_given(left_over, task):

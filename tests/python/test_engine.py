@@ -17,6 +17,8 @@ FUNCTIONS = {
     "cho_factor": lambda a, engine: ms.cho_factor(a, engine=engine),
     "lu_factor": lambda a, engine: ms.lu_factor(a, engine=engine),
     "inv": lambda a, engine: ms.inv(a, engine=engine),
+    "eigvalsh": lambda a, engine: ms.eigvalsh(a, engine=engine),
+    "eigh": lambda a, engine: ms.eigh(a, engine=engine),
 }
 
 
@@ -40,7 +42,7 @@ def test_what_is_no_engine(name):
 def test_a_batch_keeps_its_engine():
     a = jnp.stack([jnp.eye(4)] * 2)
     host = 'engine: expected "meshsolve" for arrays in the host\'s memory'
-    for name in ("cho_factor", "lu_factor", "inv"):
+    for name in ("cho_factor", "lu_factor", "inv", "eigh"):
         with pytest.raises(jax.errors.JaxRuntimeError, match=host):
             jax.block_until_ready(FUNCTIONS[name](a, "cusolvermg"))
     with pytest.raises(jax.errors.JaxRuntimeError, match=host):
@@ -83,6 +85,9 @@ CALLS = {
     # The inverse from the factor in place.
     "logdet along": (along(lambda a, e: ms.cho_factor(a, engine=e).logdet()), 3),
     "slogdet along": (along(lambda a, e: ms.lu_factor(a, engine=e).slogdet()), 3),
+    "eigvalsh": (lambda a, e: ms.eigvalsh(a, engine=e), 1),
+    "eigh": (lambda a, e: ms.eigh(a, engine=e), 1),
+    "eigvalsh along": (along(lambda a, e: ms.eigvalsh(a, engine=e)), 1),
     "inv along": (along(lambda a, e: ms.lu_factor(a, engine=e).inv()), 4),
 }
 

@@ -17,7 +17,7 @@ struct Answer {
     info: i32,
 }
 
-fn wide<T: Scalar>(x: T) -> c64 {
+pub(super) fn wide<T: Scalar>(x: T) -> c64 {
     let (re, im) = x.parts();
     c64::new(re, im)
 }
@@ -52,7 +52,7 @@ fn answer<T: Scalar>(case: Case, tile: i64, order_of_a: usize, a: &Mat<T>) -> An
 }
 
 /// The Hermitian matrix of the leading part.
-fn whole<T: Scalar>(a: &Mat<T>, n: usize, lower: bool) -> Mat<c64> {
+pub(super) fn whole<T: Scalar>(a: &Mat<T>, n: usize, lower: bool) -> Mat<c64> {
     Mat::from_fn(n, n, |i, j| match i.cmp(&j) {
         Ordering::Equal => c64::new(a[(i, j)].parts().0, 0.0),
         order if (order == Ordering::Greater) == lower => wide(a[(i, j)]),
@@ -60,7 +60,7 @@ fn whole<T: Scalar>(a: &Mat<T>, n: usize, lower: bool) -> Mat<c64> {
     })
 }
 
-fn largest(a: &Mat<c64>) -> f64 {
+pub(super) fn largest(a: &Mat<c64>) -> f64 {
     let columns = 0..a.ncols();
     let sum = |j: usize| (0..a.nrows()).map(|i| a[(i, j)].modulus()).sum::<f64>();
     columns.map(sum).fold(0.0, |most, x| if x > most || x.is_nan() { x } else { most })

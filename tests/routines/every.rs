@@ -43,7 +43,7 @@ impl<T: Scalar> Array<T> {
             Kind::Coefficients => Array::OfA(vec![T::NAN; n]),
             Kind::Pivots => Array::Ints(vec![-1; n]),
             Kind::Info => Array::Ints(vec![-1]),
-            Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Ridge => Array::Real(-1.0),
+            Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Number => Array::Real(-1.0),
         }
     }
 
@@ -123,7 +123,10 @@ fn operands<T: Scalar>(case: Case, family: Family, symmetric: bool) -> Arrays<T>
         vec![Array::OfA(by_rows); case.ranks]
     };
     let shards: Vec<_> = case.shards(&a).into_iter().map(Array::OfA).collect();
-    let mut all = Arrays::from([("x", rhs(9)), ("ridge", vec![Array::Real(0.0); case.ranks])]);
+    let mut all = Arrays::from([("x", rhs(9))]);
+    for name in ["ridge", "tolerance"] {
+        all.insert(name, vec![Array::Real(0.0); case.ranks]);
+    }
     for name in ["a", "t", "c", "lu"] {
         all.insert(name, shards.clone());
     }

@@ -5,6 +5,7 @@ pub mod condition;
 pub mod eigen;
 pub mod eigenvectors;
 pub mod every;
+pub mod functions;
 pub mod inverse;
 pub mod lu;
 pub mod norm;
@@ -28,6 +29,7 @@ macro_rules! every_routine {
                 eigen::eigenvalues_in_every_storage eigen::eigenvalues_of_larger_matrices
                 eigenvectors::eigenvectors_in_every_storage
                 eigenvectors::eigenvectors_of_larger_matrices
+                functions::functions_in_every_storage functions::functions_of_larger_matrices
                 qr::factors_in_every_storage thin::thin_q_and_r_by_rows
                 every::routines_of_the_table
                 not_finite::lu_of_what_is_not_finite not_finite::cholesky_of_what_is_not_finite
@@ -52,6 +54,7 @@ macro_rules! every_routine {
                 eigen::eigenvalues_of_what_is_no_number
                 eigenvectors::eigenvectors_of_hard_matrices
                 eigenvectors::eigenvectors_of_what_is_no_number
+                functions::functions_without_a_value
                 tsqr::columns_that_depend_on_others thin::thin_factors_of_hard_matrices
             }
         }

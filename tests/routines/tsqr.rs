@@ -1,7 +1,7 @@
 //! `gels` and `geqr` as call sites: tall matrices by rows, on any number of devices.
 
 use crate::common::case::{Place, call, run};
-use crate::common::{Map, at as array, buffer, int_scalar, random, unit};
+use crate::common::{Map, at as array, buffer, int_scalar, random, real_operand, unit};
 use faer::Mat;
 use meshsolve::layout::Storage;
 use meshsolve::scalar::{DType, Scalar};
@@ -49,13 +49,7 @@ fn with_ridge<T: Scalar>(
     let mut sides: Vec<Vec<T>> = (0..ranks).map(|rank| by_rows(b, rank)).collect();
     let kept = shards.clone();
     let (mut x, mut r) = (vec![vec![T::NAN; n * k]; ranks], vec![vec![T::NAN; n * n]; ranks]);
-    let mut ridges = vec![[0.0f64]; ranks];
-    for ridge_of_rank in &mut ridges {
-        match T::DTYPE.real() {
-            DType::F32 => bytemuck::cast_slice_mut::<_, f32>(ridge_of_rank)[0] = ridge as f32,
-            _ => ridge_of_rank[0] = ridge,
-        }
-    }
+    let mut ridges = vec![real_operand::<T>(ridge); ranks];
     let (mut residuals, mut infos) = (vec![vec![-1.0f64; k]; ranks], vec![-1; ranks]);
     let routine = if k > 0 { "gels" } else { "geqr" };
     let map = Map::routine(routine, ranks).text("storage", name).int("tile", 3);

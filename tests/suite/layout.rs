@@ -67,3 +67,22 @@ fn the_worked_example_of_the_module() {
     assert_eq!(place(Mapping::Block), natural);
     assert_eq!(place(Mapping::BlockCyclic), cyclic);
 }
+
+#[test]
+fn pieces_may_begin_at_multiples_of_a_unit() {
+    for per_rank in 1..200 {
+        for tile in [16, 32, 48, 96] {
+            let columns = Partition::<Column>::in_units(2 * per_rank, 2, tile, 16, Mapping::Block);
+            let plain = Partition::<Column>::new(2 * per_rank, 2, tile, Mapping::Block);
+            assert_eq!(columns.count(), plain.count(), "as few pieces");
+            for t in columns.each() {
+                let tile_of = columns.tile(t);
+                assert!((1..=tile).contains(&tile_of.width), "{per_rank} {tile}: {tile_of:?}");
+                assert_eq!(tile_of.local.get() % 16, 0, "{per_rank} {tile}: {tile_of:?}");
+            }
+        }
+    }
+    // A tile that is none keeps pieces of equal width.
+    let plain = Partition::<Column>::new(100, 1, 30, Mapping::Block);
+    assert_eq!(Partition::<Column>::in_units(100, 1, 30, 16, Mapping::Block), plain);
+}

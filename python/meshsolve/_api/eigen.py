@@ -8,7 +8,7 @@ from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
 from meshsolve._api import pencil
-from meshsolve._api.types import OnFailure
+from meshsolve._api.types import Engine, OnFailure
 from meshsolve._execute import meshes
 from meshsolve._execute.dispatch import described
 from meshsolve._execute.rows import Rows
@@ -48,6 +48,7 @@ def eigvalsh(
     overwrite_a: bool = False,
     on_failure: OnFailure = "nan",
     mesh: Mesh | None = None,
+    engine: Engine | None = None,
 ) -> jax.Array:
     """The eigenvalues of a Hermitian A, ascending, with all devices that hold it, in its memory.
 
@@ -66,6 +67,7 @@ def eigvalsh(
       on_failure: "nan", or "raise" where the triangle has an entry that is not finite; see
         ``meshsolve.solve``.
       mesh: the devices to work on, for an A that is not sharded over them, whatever n.
+      engine: None, or "cusolvermg" on CUDA devices; see ``meshsolve.solve``.
 
     Returns:
       The eigenvalues [n], real, ascending, replicated over the devices of A. NaN if an entry of the
@@ -87,9 +89,13 @@ def eigvalsh(
       >>> print(ms.eigvalsh(a).round(3))
       [ 2.  2.  2.  2.  2.  2.  2. 10.]
     """
-    op = operation("eigenvalues", "eigvalsh", lower=bool(lower))
-    call = Call(op, ("a",), _values, on_failure, mesh)
-    return run(call, (a,), (bool(overwrite_a),))
+    return values("eigvalsh", a, lower, overwrite_a, on_failure, mesh, engine)
+
+
+def values(public: str, a, lower: bool, overwrite_a: bool, *chosen) -> jax.Array:
+    """The eigenvalues of A, for a public function; ``chosen`` are on_failure, mesh and engine."""
+    op = operation("eigenvalues", public, lower=bool(lower))
+    return run(Call(op, ("a",), _values, *chosen), (a,), (bool(overwrite_a),))
 
 
 def _values(request: Request, results) -> jax.Array:
@@ -108,6 +114,7 @@ def eigh(
     overwrite_a: bool = False,
     on_failure: OnFailure = "nan",
     mesh: Mesh | None = None,
+    engine: Engine | None = None,
 ) -> EighResult:
     """Eigenvalues and eigenvectors of a Hermitian A = V diag(w) V^H, with all devices that hold it.
 
@@ -142,6 +149,8 @@ def eigh(
       on_failure: "nan", or "raise" where the triangle has an entry that is not finite, or B is not
         positive definite, which ``cho_factor`` finds; see ``meshsolve.solve``.
       mesh: the devices to work on, for an A that is not sharded over them, whatever n.
+      engine: None, or "cusolvermg" on CUDA devices, which then factors B, too; see
+        ``meshsolve.solve``.
 
     Returns:
       An ``EighResult``, which unpacks as ``w, v``. Both are NaN if an entry of the triangle is not
@@ -168,23 +177,23 @@ def eigh(
         got = described(degenerate)
         raise mistake("eigh", "degenerate", '"nan" or "zero"', got, "use one of these words")
     pencil.check_kind(type)
-    chosen = (subset_by_index, degenerate, on_failure, mesh)
+    chosen = (subset_by_index, degenerate, on_failure, mesh, engine)
     if b is None:
         a = a if isinstance(a, Rows) else as_array("eigh", "a", a)
         return _of_one(a, bool(lower), bool(overwrite_a), *chosen)
     a, b = pencil.prepared(as_array("eigh", "a", a), as_array("eigh", "b", b), mesh)
-    factor = pencil.factor_of(b, bool(lower), on_failure, mesh)
+    factor = pencil.factor_of(b, bool(lower), on_failure, mesh, engine)
     w, y = _of_one(pencil.reduced(a, factor, type, bool(lower)), True, False, *chosen)
     return EighResult(w, pencil.restored(y, a, factor, type))
 
 
-def _of_one(
-    a, lower: bool, overwrite_a: bool, asked, degenerate: str, on_failure: str, mesh: Mesh | None
-) -> EighResult:
-    """The eigenvalues and eigenvectors of a matrix, or those that are asked for."""
+def _of_one(a, lower: bool, overwrite_a: bool, asked, degenerate: str, *chosen) -> EighResult:
+    """The eigenvalues and eigenvectors of a matrix, or those that are asked for. ``chosen`` are
+    on_failure, mesh and engine.
+    """
     subset = _subset(asked, a.shape)
     op = operation("eigenvectors", "eigh", lower=lower, degenerate=degenerate)
-    found = run(Call(op, ("a",), _both, on_failure, mesh), (a,), (overwrite_a,))
+    found = run(Call(op, ("a",), _both, *chosen), (a,), (overwrite_a,))
     return found if subset is None else _part(found, subset)
 
 

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
@@ -13,10 +12,18 @@ from meshsolve._api import factors
 from meshsolve._api.types import OnFailure
 from meshsolve._execute import dispatch, eager, meshes
 from meshsolve._library import failures
-from meshsolve._library.errors import mistake, no_answer
+from meshsolve._library.errors import no_answer
 from meshsolve._library.ffi import Operation, operation
 from meshsolve._prepare import leading, padding
-from meshsolve._prepare.operands import as_array, as_typed, check_rhs, common_dtype, promoted
+from meshsolve._prepare.operands import (
+    as_array,
+    as_typed,
+    check_rhs,
+    common_dtype,
+    not_negative,
+    promoted,
+    real_dtype_of,
+)
 from meshsolve._prepare.pipeline import Call, Request, run
 from meshsolve._rules import minimum_norm
 
@@ -111,19 +118,9 @@ def _shown(name: str, x) -> Any:
 
 def ridge_of(public: str, ridge, a, b) -> jax.Array:
     """The ridge term as an array of A's precision."""
-    dtype = jax.dtypes.canonicalize_dtype(jnp.result_type(a.dtype, b.dtype, 1.0))
-    real = factors.real_dtype(dtype)
-    if ridge is None:
-        return jnp.zeros((), real)
-    if dispatch.executor(ridge) is eager:
-        given = np.asarray(ridge)
-        if given.dtype.kind not in "biuf" or not np.all((given >= 0) & np.isfinite(given)):
-            expected, remedy = (
-                "real numbers that are not negative",
-                "give the weight of |x|^2, or None",
-            )
-            raise mistake(public, "ridge", expected, repr(ridge), remedy)
-    return jnp.asarray(ridge, real)
+    remedy = "give the weight of |x|^2, or None"
+    weight = 0.0 if ridge is None else ridge
+    return not_negative(public, "ridge", weight, real_dtype_of(a, b), remedy)
 
 
 def _result(request: Request, results) -> LeastSquares:

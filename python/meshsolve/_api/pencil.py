@@ -36,11 +36,11 @@ def prepared(a, b, mesh) -> tuple[Any, Any]:
     return a, b if mesh is not None else dispatch.executor(a, b).as_given(b, a)
 
 
-def factor_of(b, lower: bool, on_failure: str, mesh) -> CholeskyFactor:
+def factor_of(b, lower: bool, on_failure: str, mesh, engine) -> CholeskyFactor:
     """L of B = L L^H."""
     raises = failures.raises("eigh", on_failure)
     traced = dispatch.executor(b) is not eager
-    chosen = (on_failure if traced else "nan", mesh, None)
+    chosen = (on_failure if traced else "nan", mesh, engine)
     factor = factored("eigh", b, lower, False, *chosen)
     info = 0 if traced or not raises else int(factor.info)
     if info:

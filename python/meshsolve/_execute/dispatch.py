@@ -141,8 +141,7 @@ def _many(op: Operation):
 
 
 def _traced(op: Operation, batch: Batch, *operands):
-    results = _program(op, batch)(*operands)
-    return (None, *results[1:]) if op.drops_factor else results
+    return op.kept(_program(op, batch)(*operands))
 
 
 @functools.lru_cache(maxsize=256)

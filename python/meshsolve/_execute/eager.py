@@ -283,7 +283,7 @@ def program(
         made = on_columns(op, run, operands)
         # A donated A is used in place only if its memory is also returned, so the factor is a
         # result. A solve that keeps A has no use for it.
-        return (None, *made[1:]) if drop else made
+        return op.kept(made) if drop else made
 
     drop = op.drops_factor and not own[op.matrix]
     formats = {}

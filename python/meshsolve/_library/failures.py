@@ -38,6 +38,14 @@ def of_program(operation: str, error: Exception) -> np.linalg.LinAlgError | None
     return reported and np.linalg.LinAlgError(f"meshsolve.{operation}: {reported[1]}")
 
 
+# The matrices that have a function, and the eigenvalues that they do not have.
+_DOMAINS = {
+    "sqrt": ("positive semidefinite", "negative"),
+    "log": ("positive definite", "not positive"),
+    "inverse_sqrt": ("positive definite", "not positive"),
+}
+
+
 def check(op: Operation, results) -> None:
     """Wait for ``op`` and raise its error; in traced programs the library raises it."""
     info = int(results[op.results.index("info")])
@@ -47,6 +55,13 @@ def check(op: Operation, results) -> None:
             got += " positive definite"
         elif op.family in ("qr", "tsqr"):
             kind, got = "full-rank", f"column {info} depends on those before it, or is not finite"
+        elif (
+            op.function in _DOMAINS
+            and op.has("weigh")
+            and info <= (op.order or results[2].shape[-1])
+        ):
+            kind, sign = _DOMAINS[op.function]
+            got = f"{info} lowest eigenvalues are {sign}"
         elif op.family == "eigen":
             kind, got = "finite", "entries are not all finite, or whose eigenvalues do not converge"
         else:

@@ -118,6 +118,7 @@ class Operation(NamedTuple):
       logarithmic: whether a determinant is only wanted as sign and logarithm.
       degenerate: what pairs of equal eigenvalues give to derivatives of eigenvectors: "nan" or
         "zero".
+      function: of a Hermitian matrix: "sqrt", "log", "exp", "inverse_sqrt" or "inverse".
       raises: whether the call fails if there is no answer, instead of giving NaN and info.
       engine: the engine that factors, or has made the factor: "" for this library, or "cusolvermg".
     """
@@ -135,6 +136,7 @@ class Operation(NamedTuple):
     norm: str = "1"
     logarithmic: bool = False
     degenerate: str = "nan"
+    function: str = "sqrt"
     raises: bool = False
     engine: str = ""
 
@@ -216,6 +218,13 @@ class Operation(NamedTuple):
         is_of_no_use = self.operands == ("matrix", "rhs") or "eigenvalues" in self.results
         return is_of_no_use and "factor" in self.results
 
+    def kept(self, results: tuple) -> tuple:
+        """The results, with None for such a factor."""
+        if not self.drops_factor:
+            return results
+        pairs = zip(self.results, results, strict=True)
+        return tuple(None if kind == "factor" else x for kind, x in pairs)
+
     @property
     def taken(self) -> dict[int, int]:
         """Which result takes the memory of which operand: {result: operand}."""
@@ -278,6 +287,7 @@ def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = Fal
         "lower": np.int64(op.lower),
         "unit_diagonal": np.int64(op.unit_diagonal),
         "norm": op.norm,
+        "function": op.function,
     }
     attributes = {
         "routine": op.routine,

@@ -13,7 +13,7 @@ class Array(NamedTuple):
       kind: "matrix" (A as the user has it), "factor" (in the solver's form), "rhs", "pivots",
         "info", "real" (a real scalar) or "value" (a scalar of A's dtype). Of least squares
         "aligned" (right-hand sides by rows, as A), "solution", "residuals" and "triangle". Of QR
-        "upper" (R by columns) and "coefficients" (of the reflectors). "ridge" is a real scalar.
+        "upper" (R by columns) and "coefficients" (of the reflectors). "number" is a real scalar.
         "eigenvalues" are those of A.
       elements: "a" (those of A), "real" (real ones in A's precision) or "int32".
       shape: the extents, for A [m, n] and k right-hand sides.

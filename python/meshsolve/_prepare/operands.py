@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from meshsolve._execute import meshes
-from meshsolve._execute.dispatch import described
+from meshsolve._execute import eager, meshes
+from meshsolve._execute.dispatch import described, executor
 from meshsolve._execute.rows import Rows
 from meshsolve._library import ffi
 from meshsolve._library.errors import mistake, wrong_type
@@ -144,3 +144,19 @@ def common_dtype(operation: str, arguments: str, *arrays):
 def promoted(x, dtype) -> jax.Array:
     """``x`` in ``dtype``; itself if it has that dtype already."""
     return x if x.dtype == dtype else x.astype(dtype)
+
+
+def not_negative(operation: str, argument: str, x, dtype, remedy: str) -> jax.Array:
+    """Real numbers that are not negative, which may be traced."""
+    if executor(x) is eager:
+        given = np.asarray(x)
+        if given.dtype.kind not in "biuf" or not np.all((given >= 0) & np.isfinite(given)):
+            expected = "real numbers that are not negative"
+            raise mistake(operation, argument, expected, repr(x), remedy)
+    return jnp.asarray(x, dtype)
+
+
+def real_dtype_of(*arrays) -> np.dtype:
+    """The dtype of real numbers for arrays, in floating point."""
+    dtype = jnp.result_type(*(x.dtype for x in arrays), 1.0)
+    return jnp.finfo(jax.dtypes.canonicalize_dtype(dtype)).dtype

@@ -123,7 +123,7 @@ def _plain(widest: np.dtype, call: Call, *arrays: eager.Signature) -> Request | 
     fits = op.any_shape or (op.takes_tall and m >= a.shape[-1])
     whole = a.shape if m and fits else (m, m)
     shapes = {"matrix": whole, "factor": whole, "pivots": (m,), "info": (), "real": ()}
-    shapes |= {"coefficients": (min(whole),), "ridge": ()}
+    shapes |= {"coefficients": (min(whole),), "number": ()}
     for kind, x in zip(op.operands, arrays, strict=True):
         sides = kind in ("rhs", "aligned") and x.ndim in (1, 2) and x.shape[0] == m == n
         if not (sides or x.shape == shapes.get(kind)) or 0 in x.shape:

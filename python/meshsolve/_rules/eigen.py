@@ -29,7 +29,7 @@ def _values(op: Operation, primals, tangents):
     if is_zero(da):
         results = dispatch.traced(op, a)
         return results, (None, *map(zero, results[1:]))
-    fields = {"lower": op.lower, "order": op.order, "raises": op.raises}
+    fields = {"lower": op.lower, "order": op.order, "raises": op.raises, "engine": op.engine}
     both = operation("eigenvectors", op.public, **fields)
     _, v, w, info = dispatch.traced(both, a)
     change = jnp.sum((v.conj() * matmul(da, v, like=v)).real, axis=0)
@@ -43,7 +43,7 @@ def _vectors(op: Operation, primals, tangents):
     _, v, w, info = results = dispatch.traced(op._replace(degenerate="nan"), a)
     if is_zero(da):
         return results, (None, *map(zero, results[1:]))
-    m = _turned(v, da)
+    m = turned(v, da)
     change = _over_gaps(op, w, len(a)).astype(m.dtype)
     dv = matmul(v, resharded(change, jax.typeof(m).sharding) * m, like=v)
     unit = resharded(jnp.eye(len(m), dtype=w.dtype), jax.typeof(m).sharding)
@@ -51,7 +51,7 @@ def _vectors(op: Operation, primals, tangents):
     return results, (None, dv, dw, zero(info))
 
 
-def _turned(v, da):
+def turned(v, da):
     """V^H A' V, Hermitian."""
     m = matmul(adjoint(v, like=v), matmul(da, v, like=v), like=v)
     return (m + adjoint(m, like=m)) / 2

@@ -1,14 +1,18 @@
 //! Eigenvalues of a Hermitian matrix: A = Q B Q^H with a band matrix B, which sweeps make
 //! tridiagonal ([`Worker::tridiagonal`](crate::device::Worker::tridiagonal)), and its values.
 
+mod assemble;
 mod back;
 mod band;
+mod function;
 mod leading;
 mod scratch;
 mod values;
 
+pub use assemble::assemble;
 pub use back::apply_panels;
 pub use band::reduce_to_band;
+pub use function::{Function, Weights};
 pub use leading::Leading;
 pub use scratch::{Extent, Scratch};
 pub use values::eigenvalues;

@@ -12,7 +12,7 @@ use super::vendor::mg::{Distributed, Grid, Outcome, Whole, Work};
 use crate::error::Result;
 use crate::layout::{Column, GlobalColumn, Layout, Partition};
 use crate::matrix::{Cells, DistMatrix, Remote};
-use crate::scalar::Scalar;
+use crate::scalar::{DType, Scalar};
 
 /// Parts of a rank's memory begin at multiples of this.
 const ALIGNMENT: usize = 256;
@@ -47,6 +47,8 @@ pub struct Asked {
     pub potrs: bool,
     pub getrf: bool,
     pub getrs: bool,
+    /// Eigenvalues, with vectors or without.
+    pub syevd: Option<bool>,
     /// Right-hand sides on each rank, and whether each rank has its own.
     pub rhs: usize,
     pub distributed: bool,
@@ -54,8 +56,8 @@ pub struct Asked {
 
 impl Asked {
     pub fn is_nothing(self) -> bool {
-        let Asked { potrf, potri, potrs, getrf, getrs, .. } = self;
-        ![potrf, potri, potrs, getrf, getrs].contains(&true)
+        let Asked { potrf, potri, potrs, getrf, getrs, syevd, .. } = self;
+        ![potrf, potri, potrs, getrf, getrs, syevd.is_some()].contains(&true)
     }
 }
 
@@ -68,6 +70,8 @@ pub enum WholeStep<'a, T> {
     Potri,
     /// `P A = L U`, and the numbers of interchanged rows.
     Getrf(Cells<'a, i32>),
+    /// The eigenvalues of A from its lower triangle, and eigenvectors in the place of A, or none.
+    Syevd { vectors: bool, values: &'a Mutex<Vec<f64>> },
     /// `A X = B` from L, or from L and U with those numbers; with conj(A) if `conjugated`. A worker
     /// passes the right-hand sides that it holds.
     Solve { x: Option<Cells<'a, T>>, pivots: Option<Cells<'a, i32>>, conjugated: bool },
@@ -140,6 +144,7 @@ impl Used {
             asked.getrf.then_some(Whole::Getrf(shards)),
             b.filter(|_| asked.potrs).map(Whole::Potrs),
             b.filter(|_| asked.getrs).map(|b| Whole::Getrs(shards, b)),
+            asked.syevd.map(|vectors| Whole::Syevd { vectors, values: std::ptr::null_mut() }),
         ];
         let needed = steps.into_iter().flatten().map(|step| mg.work(grid, a, step));
         let work = needed.collect::<Result<Vec<_>>>()?.into_iter().max().unwrap_or(0);
@@ -248,10 +253,17 @@ impl CusolverMg {
         if let WholeStep::Solve { pivots: Some(pivots), .. } = step {
             self.distribute_rows(seats, matrix.columns(), &rows, pivots)?;
         }
+        let mut found = match step {
+            WholeStep::Syevd { .. } => vec![T::ZERO; self.n],
+            _ => Vec::new(),
+        };
         let whole = match (step, b) {
             (WholeStep::Potrf, _) => Whole::Potrf,
             (WholeStep::Potri, _) => Whole::Potri,
             (WholeStep::Getrf(_), _) => Whole::Getrf(&rows),
+            (WholeStep::Syevd { vectors, .. }, _) => {
+                Whole::Syevd { vectors, values: found.as_mut_ptr().cast() }
+            }
             (WholeStep::Solve { pivots: None, .. }, Some(b)) => Whole::Potrs(b),
             (WholeStep::Solve { .. }, Some(b)) => Whole::Getrs(&rows, b),
             // No right-hand sides.
@@ -272,6 +284,17 @@ impl CusolverMg {
             Outcome::Nothing(_) => self.n,
         };
         finished.into_iter().collect::<Result<()>>()?;
+        if let WholeStep::Syevd { values, .. } = step {
+            // Real ones, from the beginning of this memory on.
+            let numbers = match T::DTYPE.real() {
+                DType::F32 => {
+                    let numbers: &[f32] = bytemuck::cast_slice(&found);
+                    numbers[..self.n].iter().map(|&x| x.into()).collect()
+                }
+                _ => bytemuck::cast_slice(&found)[..self.n].to_vec(),
+            };
+            *values.lock().unwrap_or_else(|e| e.into_inner()) = numbers;
+        }
         if let WholeStep::Getrf(pivots) = step {
             self.collect_rows(seats, matrix.columns(), &rows, pivots)?;
         }

@@ -7,7 +7,7 @@
 
 use super::job::Solver;
 use super::routine::Stage::{
-    Arrange, Divide, Eigenvalues, Restore, ToBand, ToTridiagonal, TransformBack,
+    Arrange, Assemble, Divide, Eigenvalues, Restore, ToBand, ToTridiagonal, TransformBack, Weigh,
 };
 use super::routine::{Family, SolverRoutine};
 use super::slot::{A, INFO, Kind, Slot, WORK, slot};
@@ -15,11 +15,13 @@ use crate::algorithms::eigen::{Extent, Leading, Scratch, eigenvalues, reduce_to_
 use crate::comm::Step;
 use crate::device::{Tridiagonal, Worker};
 use crate::layout::TileColumn;
+use crate::matrix::Cells;
 use crate::scalar::{Scalar, larger};
 
 const VALUES: Slot = slot("w", Kind::Eigenvalues);
+const TOLERANCE: Slot = slot("tolerance", Kind::Number);
 
-pub static ROUTINES: [SolverRoutine; 2] = [
+pub static ROUTINES: [SolverRoutine; 3] = [
     SolverRoutine::new(
         Family::Eigen,
         "eigenvalues",
@@ -37,6 +39,15 @@ pub static ROUTINES: [SolverRoutine; 2] = [
         &[WORK.starts_as(0), slot("v", Kind::Matrix), VALUES, INFO],
         &["lower"],
         &[Arrange, ToBand, ToTridiagonal, Divide, TransformBack, Restore],
+    ),
+    SolverRoutine::new(
+        Family::Eigen,
+        "hermitian_function",
+        "a function of A, Hermitian, of which eigenvalues up to `tolerance` |A| count as zero",
+        &[A, TOLERANCE],
+        &[slot("x", Kind::Matrix).starts_as(0), slot("v", Kind::Factor), VALUES, INFO],
+        &["lower", "function"],
+        &[Arrange, ToBand, ToTridiagonal, Divide, Weigh, TransformBack, Assemble, Restore],
     ),
 ];
 
@@ -95,20 +106,36 @@ impl<T: Scalar> Solver<T> {
 
 /// A becomes a band, in scratch.
 pub fn to_band<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
-    let (a, n) = (job.a(worker), job.unpadded());
-    let (leading, scratch) = (Leading::new(&a, n), job.scratch_of_band(worker.worker()));
+    let (a, scratch) = (job.a(worker), job.scratch_of_band(worker.worker()));
+    let leading = Leading::new(&a, job.unpadded());
+    if prepare(job, worker, &leading, scratch.tile())?.is_some() {
+        reduce_to_band(worker, &leading, &scratch)?;
+    }
+    Ok(())
+}
+
+/// The leading part gets a real diagonal, and numbers that are not far from 1. It gives a bound of their
+/// eigenvalues; `None` if an entry is not finite, which it reports. `room` is for a tile.
+pub fn prepare<T: Scalar, W: Worker<T>>(
+    job: &Solver<T>,
+    worker: &mut W,
+    leading: &Leading<T>,
+    room: Cells<T>,
+) -> Step<Option<f64>> {
     worker.keep_subnormals(true);
     leading.complete_diagonal(worker);
     let Some(size) = job.size_of_hermitian(worker)? else {
-        worker.report(n + 1, T::NAN);
-        return Ok(());
+        worker.report(leading.order() + 1, T::NAN);
+        return Ok(None);
     };
     let exponent = exponent::<T>(size);
     job.found().exponent = exponent;
     if exponent != 0 {
-        leading.scale(worker, 2f64.powi(-exponent), scratch.tile());
+        leading.scale(worker, 2f64.powi(-exponent), room);
     }
-    reduce_to_band(worker, &leading, &scratch)
+    // Where sums overflow, it is the largest entry.
+    let most = if job.found().moduli.column.is_finite() { 1.0 } else { leading.order() as f64 };
+    Ok(Some(most * (size / 2f64.powi(exponent / 2) / 2f64.powi(exponent - exponent / 2))))
 }
 
 /// The band becomes tridiagonal.

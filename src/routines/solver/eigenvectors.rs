@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::job::Solver;
+use super::routine::Stage;
 use super::sizes::vectors_elements;
 use crate::algorithms::eigen::{Leading, apply_panels};
 use crate::algorithms::owned_from;
@@ -34,8 +35,8 @@ impl<T: Scalar> Solver<T> {
     }
 
     /// The transpose of Z.
-    fn z(&self, worker: &impl Worker<T>) -> Columns<'_, T> {
-        self.of_host(1).unwrap_or_else(|| columns_of(&self.answer(worker)))
+    pub(super) fn z(&self, worker: &impl Worker<T>) -> Columns<'_, T> {
+        self.of_host(1).unwrap_or_else(|| columns_of(&self.eigenvectors(worker)))
     }
 
     /// Scratch for eigenvectors: that of all workers, and a worker's own. That of ranks is in memory of
@@ -76,19 +77,33 @@ fn columns_of<'a, T: Scalar>(a: &DistMatrix<'a, T>) -> Columns<'a, T> {
     Columns::new(a.columns().each().map(|t| a.tile_column(t)))
 }
 
+/// Zeros in what padding adds to A or to eigenvectors.
+pub fn clear_padding<T: Scalar, W: Worker<T>>(worker: &mut W, v: &DistMatrix<T>, n: usize) {
+    for t in owned_from(worker, v.columns(), TileColumn::new(0)).collect::<Vec<_>>() {
+        let (column, first) = (v.tile_column(t), v.columns().tile(t).global.get());
+        worker.clear(column.rows_from(n));
+        let inside = n.saturating_sub(first).min(column.cols());
+        worker.clear(column.sub(0, inside, n, column.cols() - inside));
+    }
+}
+
+/// V that an engine has left in the place of A, to the result.
+pub fn copy_to_answer<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
+    let (a, v) = (job.a(worker), job.eigenvectors(worker));
+    for t in owned_from(worker, a.columns(), TileColumn::new(0)).collect::<Vec<_>>() {
+        worker.copy(a.tile_column(t), v.tile_column(t));
+    }
+    clear_padding(worker, &v, job.unpadded());
+    worker.barrier()
+}
+
 /// The eigenvalues and Z.
 pub fn divide<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
     if job.info() != 0 {
         return Ok(());
     }
-    let (me, n, answer) = (worker.worker(), job.unpadded(), job.answer(worker));
-    // What padding adds is zero.
-    for t in owned_from(worker, answer.columns(), TileColumn::new(0)).collect::<Vec<_>>() {
-        let (column, first) = (answer.tile_column(t), answer.columns().tile(t).global.get());
-        worker.clear(column.rows_from(n));
-        let inside = n.saturating_sub(first).min(column.cols());
-        worker.clear(column.sub(0, inside, n, column.cols() - inside));
-    }
+    let (me, n, answer) = (worker.worker(), job.unpadded(), job.eigenvectors(worker));
+    clear_padding(worker, &answer, n);
     if me == 0 {
         let mut found = job.found();
         let (diagonal, below) =
@@ -124,11 +139,13 @@ pub fn transform_back<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) 
     let sweeps = job.sweep_reflectors(worker);
     let panels = if W::IS_RANK { Vec::new() } else { scratch.reflectors(&leading) };
     let phases = job.found().tridiagonal.phases.clone();
-    let conjugates = !W::IS_RANK && job.options.storage.is_transpose();
+    // The solver's own are those of which a function is made.
+    let is_answer = !job.options.routine.has(Stage::Assemble);
+    let conjugates = is_answer && !W::IS_RANK && job.options.storage.is_transpose();
     let back = Back { sweeps: &sweeps, panels: &panels, phases: &phases, conjugates };
     worker.transform_back(&back, &z, job.room_for_vectors(me))?;
     if W::IS_RANK {
-        let answer = job.answer(worker);
+        let answer = job.eigenvectors(worker);
         fetch_columns(worker, &z, &answer, job.unpadded())?;
         apply_panels(worker, &leading, &scratch, &answer)?;
     }

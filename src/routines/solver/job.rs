@@ -39,8 +39,8 @@ pub struct Solver<T> {
     found: Mutex<Found<T>>,
     /// norm1(A) as an operand.
     pub(super) norm_given: Option<f64>,
-    /// The weight of |X|^2 in least squares; 0 if the call has none.
-    pub(super) ridge: f64,
+    /// The operand of that kind; 0 if the call has none.
+    pub(super) number: f64,
     /// Memory of the host where workers are ranks: for reflectors of sweeps, eigenvectors, and a batch
     /// of factors.
     pub(super) host: Option<Scratch>,
@@ -104,7 +104,7 @@ impl<T: Scalar> Solver<T> {
             divided: None,
             eigenvalues: Vec::new(),
         };
-        let of_host = sizes.is_rank && options.routine.has(Stage::TransformBack);
+        let of_host = sizes.is_rank && sizes.goes_back;
         let host = of_host.then(|| {
             let (n, widest) = (problem.n, sizes.columns().widest());
             let [batch, _] = vectors_elements::<T>(n, sizes.workers, widest);
@@ -121,7 +121,7 @@ impl<T: Scalar> Solver<T> {
             phases: Mutex::new(vec![("wait", since.elapsed().as_secs_f64())]),
             found: Mutex::new(found),
             norm_given: given(Kind::Norm).transpose()?,
-            ridge: given(Kind::Ridge).transpose()?.unwrap_or_default(),
+            number: given(Kind::Number).transpose()?.unwrap_or_default(),
             info_given: info_given as usize,
             host: host.transpose()?,
             call_memory,
@@ -142,8 +142,15 @@ impl<T: Scalar> Solver<T> {
         self.matrix().seen_from(worker.here())
     }
 
-    /// The same of the matrix that the call gives back: another one where it finds eigenvectors.
+    /// The same of the matrix that the call gives back: another one where it is eigenvectors.
     pub(super) fn answer(&self, worker: &impl Worker<T>) -> DistMatrix<'_, T> {
+        let routine = self.options.routine;
+        let is_a = routine.has(Stage::Assemble) || !routine.has(Stage::TransformBack);
+        if is_a { self.a(worker) } else { self.eigenvectors(worker) }
+    }
+
+    /// That of eigenvectors, in work or as a result.
+    pub(super) fn eigenvectors(&self, worker: &impl Worker<T>) -> DistMatrix<'_, T> {
         let rets = self.options.routine.signature.rets;
         self.matrix_of(rets.iter().rposition(|slot| slot.kind.is_matrix())).seen_from(worker.here())
     }

@@ -9,6 +9,7 @@ mod dependent;
 mod eigen;
 mod eigenvectors;
 mod engine;
+mod functions;
 mod job;
 mod lu;
 mod magnitude;

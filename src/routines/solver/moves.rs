@@ -51,7 +51,8 @@ impl<T: Scalar> Solver<T> {
     pub(super) fn restore(&self, worker: &mut impl Worker<T>) -> Step {
         let answer = self.answer(worker);
         self.redistribute(worker, &answer, &self.sizes.restore)?;
-        if self.options.routine.has(Stage::TransformBack) {
+        let routine = self.options.routine;
+        if routine.has(Stage::TransformBack) && !routine.has(Stage::Assemble) {
             self.turn_eigenvectors(worker, &answer)?;
         }
         let Options { routine, storage, lower, .. } = self.options;
@@ -73,7 +74,12 @@ impl<T: Scalar> Solver<T> {
         Ok(())
     }
 
-    fn redistribute(&self, worker: &mut impl Worker<T>, a: &DistMatrix<T>, moves: &Moves) -> Step {
+    pub(super) fn redistribute(
+        &self,
+        worker: &mut impl Worker<T>,
+        a: &DistMatrix<T>,
+        moves: &Moves,
+    ) -> Step {
         let (m, n) = self.sizes.distribution.shard();
         let me = worker.worker();
         let staging = |lines: usize, length| {

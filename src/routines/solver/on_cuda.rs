@@ -64,7 +64,7 @@ impl Sizes {
                 let shape = Shape { n, ranks, dtype, family };
                 match only_factors(options) && is_factored_whole(shape, WHOLE_BY_ONE_RANK) {
                     true => n,
-                    false if family == Family::Eigen => band_width(options.routine),
+                    false if family == Family::Eigen => band_width(options.routine, problem.n),
                     false => cuda_tile_width(device.architecture(), shape),
                 }
             }),
@@ -73,6 +73,7 @@ impl Sizes {
             turn: |rows, cols| transposition::plan(rows, cols, size_of::<T>()),
             // The transposition has its own memory.
             turning: |_, _| (0, 0),
+            is_vendors: engine::is_vendors,
         };
         Sizes::new(options, problem, &machine)
     }

@@ -9,6 +9,7 @@
 //! - `trans` (0, 1, 2): solve with A, A^T, A^H.
 //! - `unit_diagonal` (0/1).
 //! - `norm` ("1", "inf", "fro"): the norm to find.
+//! - `function` ("sqrt", "log", "exp", "inverse_sqrt", "inverse") of a Hermitian matrix.
 //! - `rhs`: "replicated": b is equal on all ranks; "columns": each rank has its own k columns.
 //! - `order` ("auto", "natural", "cyclic") of the columns during the work; a factor keeps it.
 //! - `tile`: the width; 0: the library chooses.
@@ -23,6 +24,7 @@
 
 use super::operands::{Expected, Problem};
 use super::routine::{Family, OWN_ATTRIBUTES, SolverRoutine};
+use crate::algorithms::eigen::Function;
 use crate::call::{Attributes, Call};
 use crate::device::Op;
 use crate::error::{Error, Result};
@@ -81,6 +83,7 @@ pub struct Options {
     /// The operation on A in a solve.
     pub op: Op,
     pub norm: Norm,
+    pub function: Function,
     pub rhs: Rhs,
     /// The requested mapping of columns to ranks, if any.
     pub mapping: Option<Mapping>,
@@ -206,6 +209,7 @@ impl SolverRoutine {
                 "norm",
                 &[("1", Norm::One), ("inf", Norm::Infinity), ("fro", Norm::Frobenius)],
             )?,
+            function: given.choice("function", &Function::ALL)?,
             rhs: given.choice("rhs", &distributions)?,
             mapping: given.choice("order", &mappings)?,
             tile: given.count("tile", 1 << 20, "a width from 1 to 1048576, or 0")?,

@@ -133,6 +133,9 @@ pub enum Stage {
     /// The eigenvectors of the tridiagonal matrix, and from these those of A.
     Divide,
     TransformBack,
+    /// A function of A from these: its values as factors of eigenvectors, and the product.
+    Weigh,
+    Assemble,
 }
 
 impl Stage {
@@ -161,6 +164,8 @@ impl Stage {
             Stage::Eigenvalues => "values",
             Stage::Divide => "divide",
             Stage::TransformBack => "back",
+            Stage::Weigh => "weigh",
+            Stage::Assemble => "assemble",
         }
     }
 }
@@ -236,8 +241,8 @@ impl Stage {
 }
 
 /// Attributes that only some routines take. All routines take the others.
-pub const OWN_ATTRIBUTES: [&str; 6] =
-    ["rhs", "trans", "structure", "lower", "unit_diagonal", "norm"];
+pub const OWN_ATTRIBUTES: [&str; 7] =
+    ["rhs", "trans", "structure", "lower", "unit_diagonal", "norm", "function"];
 
 /// A solver routine.
 #[derive(Debug)]

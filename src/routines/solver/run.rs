@@ -5,8 +5,8 @@ use std::time::Instant;
 use super::engine::Performs;
 use super::engine::native::Native;
 use super::job::Solver;
-use super::options::Rhs;
-use super::routine::{Family, SolverRoutine, Stage};
+use super::options::{Options, Rhs};
+use super::routine::{Family, Stage};
 use super::slot::Kind;
 use crate::call::Job;
 use crate::comm::Step;
@@ -109,12 +109,17 @@ impl<T: Scalar> Job for Solver<T> {
         self.give_real(Kind::Rcond, real(self.rcond()))?;
         self.give_real(Kind::Logdet, self.found().logdet)?;
         self.record(info);
-        if self.options.raises && info > 0 { Err(no_answer(routine, info)) } else { Ok(()) }
+        if self.options.raises && info > 0 {
+            Err(no_answer(&self.options, self.unpadded(), info))
+        } else {
+            Ok(())
+        }
     }
 }
 
-/// The error for `info`, if you ask for one where there is no answer.
-fn no_answer(routine: &SolverRoutine, info: i32) -> Error {
+/// The error for `info` of an A of order n, if you ask for one where there is no answer.
+fn no_answer(options: &Options, n: usize, info: i32) -> Error {
+    let routine = options.routine;
     let (expected, got) = match routine.family {
         Family::Cholesky => (
             "positive definite",
@@ -125,6 +130,10 @@ fn no_answer(routine: &SolverRoutine, info: i32) -> Error {
             "full-rank",
             format!("one whose column {info} depends on those before it, or is not finite"),
         ),
+        Family::Eigen if routine.has(Stage::Weigh) && (info as usize) <= n => {
+            let (kind, sign) = options.function.domain();
+            (kind, format!("one whose {info} lowest eigenvalues are {sign}"))
+        }
         Family::Eigen => (
             "finite",
             "one whose entries are not all finite, or whose eigenvalues do not converge".to_owned(),

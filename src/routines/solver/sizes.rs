@@ -4,6 +4,7 @@
 use super::operands::Problem;
 use super::options::{EngineName, Norm, Options, Rhs, Structure, cpu_tile_width};
 use super::routine::{Extents, Family, SolverRoutine, Stage};
+use crate::algorithms::eigen::Function;
 use crate::algorithms::redistribute::Redistribution;
 use crate::device::Op;
 use crate::device::cpu::back::{self, Room};
@@ -24,7 +25,7 @@ const LEAST_GROUP: usize = 8;
 const MOST_GROUP: usize = 32;
 
 /// Work in multiplications of float64. Up to this, one thread finishes before others have woken up.
-/// It is the work of n = 512 (docs/design/adr/0003-one-thread-for-little-work.md).
+/// It is the work of a factorisation with n = 512 (docs/design/adr/0003-one-thread-for-little-work.md).
 const SEQUENTIAL_WORK: f64 = (512 * 512 * 512) as f64;
 
 /// Threads for a call on CPU devices: all of them, unless the work is small and you have not set a
@@ -35,20 +36,26 @@ fn threads<T: Scalar>(options: &Options, problem: &Problem) -> usize {
     let columns = if options.rhs == Rhs::Columns { problem.ranks() * rhs } else { rhs };
     // Complex numbers take four real multiplications, narrow ones half the time.
     let weight = size_of::<T>() as f64 / 8.0 * if T::IS_COMPLEX { 2.0 } else { 1.0 };
+    // Eigenvalues take several times as many as a factorisation.
+    let weight = weight * if options.routine.family == Family::Eigen { 4.0 } else { 1.0 };
     let work = weight * (m * n) as f64 * m.min(n).max(columns) as f64;
     asked.unwrap_or(if work <= SEQUENTIAL_WORK { 1 } else { settings::threads() })
 }
 
 /// The width of the tile columns, and so of the band, on the way to eigenvalues. With twice as much the
-/// products are faster, and the sweeps take twice as long.
-const BAND: usize = 64;
-/// The same for eigenvectors. Products with the reflectors of sweeps do less work with a wider band.
-const BAND_OF_VECTORS: usize = 96;
-
-/// That width.
-pub(super) fn band_width(routine: &SolverRoutine) -> usize {
-    if routine.has(Stage::TransformBack) { BAND_OF_VECTORS } else { BAND }
+/// products are faster, and the sweeps take twice as long. For eigenvectors products with the reflectors
+/// of sweeps do less work with a wider band. The widths come from measurements.
+pub(super) fn band_width(routine: &SolverRoutine, n: usize) -> usize {
+    match n {
+        0..512 => 32,
+        512..768 if routine.has(Stage::TransformBack) => 32,
+        1536.. if routine.has(Stage::TransformBack) => 96,
+        _ => 64,
+    }
 }
+
+/// Widths of bands are multiples of this: otherwise columns in sweeps end within a vector.
+const BAND_UNIT: usize = 16;
 
 /// The workers' packed tiles take at most this part of the matrix in total, plus one tile for each
 /// worker.
@@ -72,6 +79,8 @@ pub struct Machine {
     /// of its scratch: each worker's own, and those shared for that number of shards.
     pub turn: fn(usize, usize) -> transpose::Plan,
     pub turning: fn(&transpose::Plan, usize) -> (usize, usize),
+    /// Whether a vendor's engine performs a stage of the routine.
+    pub is_vendors: fn(&Options, Stage) -> bool,
 }
 
 impl Machine {
@@ -89,7 +98,7 @@ impl Machine {
             is_rank: false,
             mapping: Mapping::Block,
             tile: match options.routine.family {
-                Family::Eigen => band_width(options.routine),
+                Family::Eigen => band_width(options.routine, problem.n),
                 _ => cpu_tile_width(problem.n, problem.dtype, sharers),
             },
             own: scratch_elements::<T>,
@@ -98,6 +107,7 @@ impl Machine {
                 let own = plan.scratch_bytes().div_ceil(size_of::<T>());
                 (own, shared_elements::<T>(plan, shards))
             },
+            is_vendors: |_, _| false,
         }
     }
 }
@@ -149,6 +159,8 @@ pub struct Sizes {
     pub workers: usize,
     /// Whether a worker is a rank, with memory of its own.
     pub is_rank: bool,
+    /// Whether this library transforms eigenvectors back in the call.
+    pub goes_back: bool,
     /// Right-hand sides that a worker takes at a time.
     pub group: usize,
     /// The moves of arranging A and of restoring it.
@@ -171,9 +183,15 @@ impl Sizes {
         // A matrix that is only read stays in place.
         let asked = options.mapping.unwrap_or(machine.mapping);
         let mapping = if routine.family.keeps_columns() { Mapping::Block } else { asked };
-        let widest = if routine.has(Stage::TransformBack) { back::WIDEST } else { usize::MAX };
+        let is_vendors = |stage| routine.has(stage) && (machine.is_vendors)(options, stage);
+        let goes_back = routine.has(Stage::TransformBack) && !is_vendors(Stage::TransformBack);
+        let widest = if goes_back { back::WIDEST } else { usize::MAX };
         let tile = options.tile.unwrap_or(machine.tile).min(widest);
         let distribution = match grid.rows() {
+            1 if routine.family == Family::Eigen => {
+                let columns = Partition::in_units(n, ranks, tile, BAND_UNIT, mapping);
+                Distribution::of_columns(m, columns, tile)
+            }
             1 => Distribution::whole_columns((m, n), ranks, tile, mapping),
             _ => Distribution::new((m, n), (tile, tile), grid, mapping),
         };
@@ -228,10 +246,9 @@ impl Sizes {
         let tiles = columns.count().div_ceil(workers).min(most).max(least);
         let own = (machine.own)(widest, tiles).max(turning);
         let is_rank = machine.is_rank;
-        let finds_vectors = routine.has(Stage::TransformBack);
-        let kept = if finds_vectors { columns.count() } else { 0 };
+        let kept = if goes_back { columns.count() } else { 0 };
         // Ranks do that in memory of the host.
-        let vectors = if finds_vectors && !is_rank {
+        let vectors = if goes_back && !is_rank {
             dispatch!(dtype, T => vectors_elements::<T>(n, workers, widest),
                 else => panic!("{} is no dtype of the solvers", dtype.name()))
         } else {
@@ -251,13 +268,29 @@ impl Sizes {
             vectors,
         };
         // What each stage needs once in a memory, and for each worker there.
-        let of_stages = routine.run.iter().map(|stage| stage.scratch(&extents));
+        let of_stages = routine.run.iter().map(|&stage| match stage {
+            Stage::ToBand if is_vendors(stage) => [0, widest * widest],
+            Stage::Divide | Stage::TransformBack if is_vendors(stage) => [0, 0],
+            _ => stage.scratch(&extents),
+        });
         let uses = of_stages.chain([[0, staging], [turned, 0]]);
         let together = if is_rank { 1 } else { workers };
         let shared = uses.map(|[once, each]| once + together * each).max().unwrap_or(0);
         let sums = sums_of_worker(options, problem);
         let pivots = if routine.family == Family::Lu { n } else { 0 };
-        Sizes { distribution, workers, is_rank, group, arrange, restore, own, shared, sums, pivots }
+        Sizes {
+            distribution,
+            workers,
+            is_rank,
+            goes_back,
+            group,
+            arrange,
+            restore,
+            own,
+            shared,
+            sums,
+            pivots,
+        }
     }
 
     /// How the columns are cut.
@@ -310,6 +343,7 @@ fn plain(routine: &'static SolverRoutine, storage: Storage, lower: bool, rhs: Rh
         unit_diagonal: false,
         op: Op::None,
         norm: Norm::One,
+        function: Function::Sqrt,
         rhs,
         mapping: None,
         tile: None,

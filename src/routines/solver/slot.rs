@@ -22,8 +22,8 @@ pub enum Kind {
     Upper,
     /// Coefficients of reflectors.
     Coefficients,
-    /// The weight of |X|^2 in least squares.
-    Ridge,
+    /// A real number: the weight of |X|^2 in least squares, a tolerance.
+    Number,
     /// Row interchanges, from 0 on.
     Pivots,
     /// LAPACK's `info`.
@@ -72,7 +72,7 @@ impl Kind {
             Kind::Triangle => "triangle",
             Kind::Upper => "upper",
             Kind::Coefficients => "coefficients",
-            Kind::Ridge => "ridge",
+            Kind::Number => "number",
             Kind::Pivots => "pivots",
             Kind::Info => "info",
             Kind::Norm | Kind::Rcond | Kind::Logdet => "real",
@@ -92,7 +92,7 @@ impl Kind {
             Kind::Matrix | Kind::Factor | Kind::Rhs | Kind::Value => Element::OfA,
             Kind::Aligned | Kind::Solution | Kind::Triangle => Element::OfA,
             Kind::Upper | Kind::Coefficients => Element::OfA,
-            Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Residuals | Kind::Ridge => {
+            Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Residuals | Kind::Number => {
                 Element::Real
             }
             Kind::Eigenvalues => Element::Real,
@@ -110,7 +110,7 @@ impl Kind {
             Kind::Eigenvalues => &[Extent::N],
             Kind::Upper => &[Extent::Least, Extent::Columns],
             Kind::Pivots | Kind::Coefficients => &[Extent::Least],
-            Kind::Info | Kind::Value | Kind::Ridge => &[],
+            Kind::Info | Kind::Value | Kind::Number => &[],
             Kind::Norm | Kind::Rcond | Kind::Logdet => &[],
         }
     }

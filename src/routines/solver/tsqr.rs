@@ -17,7 +17,7 @@ use crate::matrix::{Blocks, Cells};
 use crate::scalar::Scalar;
 
 const B: Slot = slot("b", Kind::Aligned);
-const RIDGE: Slot = slot("ridge", Kind::Ridge);
+const RIDGE: Slot = slot("ridge", Kind::Number);
 const R: Slot = slot("r", Kind::Triangle);
 const X: Slot = slot("x", Kind::Solution);
 const RESIDUALS: Slot = slot("residuals", Kind::Residuals);
@@ -172,7 +172,7 @@ fn triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
     let ((stack, scratch), (m, n)) = (job.stacks(worker.worker()), job.shape_of_a());
     worker.keep_subnormals(true);
     let lines = job.lines(worker, 0);
-    let squares = reduce(worker, lines.into_iter(), job.ridge, &scratch, stack)?;
+    let squares = reduce(worker, lines.into_iter(), job.number, &scratch, stack)?;
     if !job.has_copy(worker) {
         return Ok(());
     }
@@ -196,7 +196,7 @@ pub fn least_squares<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -
         worker.trsm(Side::Left, all.sub(0, 0, n, n), Triangle::Upper, Op::None, z);
         worker.copy(z, x);
     }
-    if job.ridge == 0.0 {
+    if job.number == 0.0 {
         return Ok(());
     }
     // What is left after the triangle has the ridge term in it.

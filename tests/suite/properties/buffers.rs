@@ -93,7 +93,7 @@ fn expected(kind: Kind, case: &Case, tall: bool) -> Shape {
         Kind::Eigenvalues => (vec![n], case.dtype.real()),
         Kind::Pivots => (vec![n], DType::S32),
         Kind::Info => (vec![], DType::S32),
-        Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Ridge => (vec![], case.dtype.real()),
+        Kind::Norm | Kind::Rcond | Kind::Logdet | Kind::Number => (vec![], case.dtype.real()),
         Kind::Value => (vec![], case.dtype),
     }
 }

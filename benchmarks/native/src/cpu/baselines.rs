@@ -4,12 +4,14 @@
 use std::sync::Barrier;
 use std::time::Instant;
 
+use faer::diag::DiagMut;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::cholesky::llt;
+use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::linalg::lu::partial_pivoting as lu;
 use faer::linalg::matmul::matmul;
 use faer::linalg::qr::no_pivoting::factor as qr;
-use faer::{Accum, Conj, Mat, MatMut, Par};
+use faer::{Accum, Conj, Mat, MatMut, MatRef, Par};
 
 use meshsolve::comm::Communicator;
 use meshsolve::device::cpu::{CpuWorker, scratch_elements};
@@ -137,4 +139,26 @@ pub fn factor_qr<T: Scalar>(a: MatMut<'_, T>, threads: usize) -> f64 {
     let stack = MemStack::new(&mut memory);
     qr::qr_in_place(a, coefficients.as_mut(), par, stack, Default::default());
     start.elapsed().as_secs_f64()
+}
+
+/// The eigenvalues of a Hermitian A by faer on `threads` threads, in ascending order, and the
+/// eigenvectors if there is an array for them. Its seconds; `None` where it does not converge.
+pub fn eigen<T: Scalar>(
+    a: MatRef<'_, T>,
+    values: &mut [T],
+    vectors: Option<MatMut<'_, T>>,
+    threads: usize,
+) -> Option<f64> {
+    let (n, par) = (a.nrows(), par(threads));
+    let wanted = match vectors {
+        Some(_) => ComputeEigenvectors::Yes,
+        None => ComputeEigenvectors::No,
+    };
+    let scratch = evd::self_adjoint_evd_scratch::<T>(n, wanted, par, Default::default());
+    let mut memory = MemBuffer::new(scratch);
+    let values = DiagMut::from_slice_mut(values).as_dyn_stride_mut();
+    let start = Instant::now();
+    let stack = MemStack::new(&mut memory);
+    evd::self_adjoint_evd(a, values, vectors, par, stack, Default::default()).ok()?;
+    Some(start.elapsed().as_secs_f64())
 }

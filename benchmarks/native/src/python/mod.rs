@@ -127,6 +127,38 @@ fn faer_qr(
     }))
 }
 
+/// Solves a Hermitian eigenproblem by faer alone on `threads` threads, a competitor in benchmarks. A
+/// (n x n, column-major), the n eigenvalues and the eigenvectors are at addresses, all in the dtype;
+/// without one of eigenvectors there are only eigenvalues. Returns the seconds.
+#[pyfunction]
+fn faer_eigen(
+    py: Python<'_>,
+    dtype: &str,
+    n: usize,
+    a: usize,
+    values: usize,
+    vectors: Option<usize>,
+    threads: usize,
+) -> PyResult<f64> {
+    let dtype = solver_dtype(dtype)?;
+    let seconds = py.detach(|| {
+        dispatch!(dtype, T => {
+            let stride = n as isize;
+            // SAFETY: the caller passes the addresses of arrays of these shapes that no other code
+            // uses.
+            let (a, values, vectors) = unsafe {
+                (
+                    MatRef::from_raw_parts(a as *const T, n, n, 1, stride),
+                    std::slice::from_raw_parts_mut(values as *mut T, n),
+                    vectors.map(|at| MatMut::from_raw_parts_mut(at as *mut T, n, n, 1, stride)),
+                )
+            };
+            baselines::eigen(a, values, vectors, threads)
+        }, else => None)
+    });
+    seconds.ok_or_else(|| PyRuntimeError::new_err("faer: the eigenvalues do not converge"))
+}
+
 /// Seconds of `C <- C - A B` by "meshsolve", "faer" or "faer alone", packing included; None where
 /// meshsolve has no kernel for it. C (m x n), A (m x k) and B (k x n) are column-major at three
 /// addresses, with `ld` elements between columns.
@@ -178,6 +210,7 @@ fn meshsolve_bench(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(copy_seconds, m)?)?;
     m.add_function(wrap_pyfunction!(faer_solve, m)?)?;
     m.add_function(wrap_pyfunction!(faer_qr, m)?)?;
+    m.add_function(wrap_pyfunction!(faer_eigen, m)?)?;
     m.add_function(wrap_pyfunction!(multiply, m)?)?;
     cuda::add_to(m)
 }

@@ -13,7 +13,7 @@ functions! {
     cusolverMgDestroyGrid cusolverMgCreateMatrixDesc cusolverMgDestroyMatrixDesc
     cusolverMgPotrf_bufferSize cusolverMgPotrf cusolverMgPotri_bufferSize cusolverMgPotri
     cusolverMgPotrs_bufferSize cusolverMgPotrs cusolverMgGetrf_bufferSize cusolverMgGetrf
-    cusolverMgGetrs_bufferSize cusolverMgGetrs
+    cusolverMgGetrs_bufferSize cusolverMgGetrs cusolverMgSyevd_bufferSize cusolverMgSyevd
 }
 
 const ALLOC_FAILED: c_int = sys::cusolverStatus_t::CUSOLVER_STATUS_ALLOC_FAILED as c_int;
@@ -21,6 +21,8 @@ const ALLOC_FAILED: c_int = sys::cusolverStatus_t::CUSOLVER_STATUS_ALLOC_FAILED 
 const INTERNAL_ERROR: c_int = sys::cusolverStatus_t::CUSOLVER_STATUS_INTERNAL_ERROR as c_int;
 /// The only triangle that it takes.
 const LOWER: sys::cublasFillMode_t = sys::cublasFillMode_t::CUBLAS_FILL_MODE_LOWER;
+const NO_VECTORS: sys::cusolverEigMode_t = sys::cusolverEigMode_t::CUSOLVER_EIG_MODE_NOVECTOR;
+const VECTORS: sys::cusolverEigMode_t = sys::cusolverEigMode_t::CUSOLVER_EIG_MODE_VECTOR;
 /// The only operation that its getrs takes.
 const AS_IT_IS: sys::cublasOperation_t = sys::cublasOperation_t::CUBLAS_OP_N;
 const BY_COLUMNS: sys::cusolverMgGridMapping_t =
@@ -71,6 +73,9 @@ pub enum Whole<'a> {
     Getrf(&'a [Address]),
     /// `A X = B` from L, U and those numbers.
     Getrs(&'a [Address], &'a Distributed),
+    /// The eigenvalues of A from its lower triangle, to memory of the host, and V in the place of A.
+    /// Without vectors A is lost.
+    Syevd { vectors: bool, values: *mut c_void },
 }
 
 /// The result of a step.
@@ -85,7 +90,7 @@ pub enum Outcome {
 /// name and its status.
 macro_rules! step {
     (($mg:ident, $grid:ident, $a:ident, $step:ident), $potrf:ident, $potri:ident, $potrs:ident,
-        $getrf:ident, $getrs:ident, ($($last:expr),*)) => {{
+        $getrf:ident, $getrs:ident, $syevd:ident, ($($last:expr),*)) => {{
         let (f, h, n) = (&$mg.functions, $grid.handle.raw(), $a.cols);
         let (at, d, t) = (parts(&$a.parts), $a.descriptor.raw(), $a.kind);
         let side = |b: &Distributed| (b.cols, parts(&b.parts), b.descriptor.raw());
@@ -112,8 +117,24 @@ macro_rules! step {
                     call!(f, $getrs(h, AS_IT_IS, n, k, at, 1, 1, d, r, x, 1, 1, e, t, $($last),*));
                 (stringify!($getrs), status)
             }
+            Whole::Syevd { vectors, values } => {
+                let (mode, real) = (if vectors { VECTORS } else { NO_VECTORS }, real_type(t));
+                let status =
+                    call!(f, $syevd(h, mode, LOWER, n, at, 1, 1, d, values, real, t, $($last),*));
+                (stringify!($syevd), status)
+            }
         }
     }};
+}
+
+/// The type of real numbers in the precision of another.
+fn real_type(kind: sys::cudaDataType) -> sys::cudaDataType {
+    match kind {
+        sys::cudaDataType::CUDA_R_32F | sys::cudaDataType::CUDA_C_32F => {
+            sys::cudaDataType::CUDA_R_32F
+        }
+        _ => sys::cudaDataType::CUDA_R_64F,
+    }
 }
 
 /// Addresses of the parts on all devices. The library only reads this list.
@@ -229,6 +250,7 @@ impl Mg {
                 cusolverMgPotrs_bufferSize,
                 cusolverMgGetrf_bufferSize,
                 cusolverMgGetrs_bufferSize,
+                cusolverMgSyevd_bufferSize,
                 (&mut elements)
             )
         };
@@ -239,7 +261,7 @@ impl Mg {
     /// Does a step on the square matrix A.
     ///
     /// # Safety
-    /// All parts exist on the grid's devices, in its order. No other work uses them until these
+    /// All parts exist on the grid's devices, and memory for values, in its order. No other work uses them until these
     /// have done all work.
     pub unsafe fn run(
         &self,
@@ -259,6 +281,7 @@ impl Mg {
                 cusolverMgPotrs,
                 cusolverMgGetrf,
                 cusolverMgGetrs,
+                cusolverMgSyevd,
                 (parts(work.parts), work.elements as i64, &mut info)
             )
         };

@@ -1,13 +1,15 @@
 //! cuSolverMg, NVIDIA's solver of whole matrices over the CUDA devices of a process, as an engine: what
 //! it supports, its requests, and the stages that it performs.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::native::Native;
 use super::{CudaEngine, Engine, Performs, is_vendors};
+use crate::algorithms::eigen::Leading;
 use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::call::Call;
 use crate::comm::{Comm, Step};
+use crate::device::Worker;
 use crate::device::cuda::engine::{self, Asked, WholeStep};
 use crate::device::cuda::worker::CudaWorker;
 use crate::error::{Error, Result};
@@ -18,7 +20,7 @@ use crate::routines::solver::job::Solver;
 use crate::routines::solver::operands::{Problem, shard};
 use crate::routines::solver::options::{Options, Rhs};
 use crate::routines::solver::routine::{Family, Stage};
-use crate::routines::solver::{cholesky, lu};
+use crate::routines::solver::{cholesky, eigen, eigenvectors, lu};
 use crate::scalar::Scalar;
 use crate::settings::Float64;
 
@@ -62,6 +64,9 @@ impl Engine for CusolverMg {
     fn performs(&self, options: &Options, stage: Stage) -> bool {
         match stage {
             Stage::Potrf | Stage::Getrf | Stage::CholeskySolve | Stage::CholeskyInverse => true,
+            // A function of A needs eigenvectors of the tridiagonal matrix.
+            Stage::ToBand | Stage::ToTridiagonal | Stage::Eigenvalues => !is_function(options),
+            Stage::Divide | Stage::TransformBack => !is_function(options),
             Stage::LuSolve => !options.op_on_b(options.op).transposes(),
             _ => false,
         }
@@ -70,6 +75,10 @@ impl Engine for CusolverMg {
     fn float64(&self, _: Float64) -> Float64 {
         Float64::Native
     }
+}
+
+fn is_function(options: &Options) -> bool {
+    options.routine.has(Stage::Weigh)
 }
 
 /// The engine in a call.
@@ -103,6 +112,8 @@ impl<T: Scalar> Performs<T, CudaWorker<'_>> for InCall {
                 worker.whole(&self.mg, &job.a(worker), WholeStep::Getrf(pivots.own()))?;
                 worker.replicate(&pivots, 0)
             }
+            Stage::ToBand => self.decompose(job, worker),
+            Stage::ToTridiagonal | Stage::Eigenvalues | Stage::Divide => Ok(()),
             // All workers know of a failure.
             _ if job.info() != 0 => Ok(()),
             Stage::CholeskySolve => {
@@ -114,6 +125,7 @@ impl<T: Scalar> Performs<T, CudaWorker<'_>> for InCall {
                     (job.options.op_on_b(job.options.op), job.pivots(worker.worker()));
                 self.solve(job, worker, Some(pivots.own()), op.conjugates())
             }
+            Stage::TransformBack => eigenvectors::copy_to_answer(job, worker),
             _ => {
                 cholesky::prepare_inverse(job, worker, scale)?;
                 worker.whole(&self.mg, &job.a(worker), WholeStep::Potri)?;
@@ -128,6 +140,33 @@ impl<T: Scalar> Performs<T, CudaWorker<'_>> for InCall {
 }
 
 impl InCall {
+    /// The eigenvalues, and eigenvectors in the memory of A.
+    fn decompose<T: Scalar>(&self, job: &Solver<T>, worker: &mut CudaWorker) -> Step {
+        let (me, a, n) = (worker.worker(), job.a(worker), job.unpadded());
+        let widest = job.sizes.columns().widest();
+        let room = job.own_blocks(me, 0, widest * widest).own().by_columns(widest, widest, widest);
+        let leading = Leading::new(&a, n);
+        let Some(most) = eigen::prepare(job, worker, &leading, room)? else { return Ok(()) };
+        // The corner of a matrix that is padded gets the largest ones.
+        eigenvectors::clear_padding(worker, &a, n);
+        for t in a.columns().each().filter(|&t| a.columns().tile(t).rank == me) {
+            let diagonal = a.diagonal(t).diagonal();
+            let first = n.saturating_sub(a.columns().tile(t).global.get()).min(diagonal.rows());
+            let corner = diagonal.rows_from(first);
+            worker.put(&vec![T::from_f64_impl((2.0 * most).max(1.0)); corner.rows()], corner);
+        }
+        let values = Mutex::default();
+        let vectors = job.options.routine.has(Stage::TransformBack);
+        worker.whole(&self.mg, &a, WholeStep::Syevd { vectors, values: &values })?;
+        if me == 0 && job.info() == 0 {
+            let mut values = values.into_inner().unwrap_or_else(|e| e.into_inner());
+            values.truncate(n);
+            let exponent = job.found().exponent;
+            job.give_eigenvalues(values, exponent);
+        }
+        worker.barrier()
+    }
+
     /// Solves with its factor for all right-hand sides.
     fn solve<T: Scalar>(
         &self,
@@ -177,6 +216,7 @@ fn asked(options: &Options, problem: &Problem) -> Asked {
         getrf: has(Stage::Getrf),
         potrs,
         getrs,
+        syevd: has(Stage::ToBand).then(|| has(Stage::TransformBack)),
         rhs: if potrs || getrs { problem.rhs } else { 0 },
         distributed: options.rhs == Rhs::Columns,
     }

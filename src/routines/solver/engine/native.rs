@@ -9,7 +9,7 @@ use crate::routines::solver::operands::Problem;
 use crate::routines::solver::options::Options;
 use crate::routines::solver::routine::Stage;
 use crate::routines::solver::{
-    cholesky, eigen, eigenvectors, lu, norm, qr, residual, trace, triangular, tsqr,
+    cholesky, eigen, eigenvectors, functions, lu, norm, qr, residual, trace, triangular, tsqr,
 };
 use crate::scalar::Scalar;
 use crate::settings::Float64;
@@ -84,6 +84,8 @@ impl<T: Scalar, W: Worker<T>> Performs<T, W> for Native {
             Stage::Eigenvalues => eigen::values(job, worker),
             Stage::Divide => eigenvectors::divide(job, worker),
             Stage::TransformBack => eigenvectors::transform_back(job, worker),
+            Stage::Weigh => functions::weigh(job, worker),
+            Stage::Assemble => functions::assemble(job, worker),
         }
     }
 }

@@ -1,0 +1,126 @@
+//! Functions of Hermitian matrices A = V diag(w) V^H as sums of squares:
+//! `f(A) = V diag(f(w)) V^H = s I + L L^H` with L = V diag(sqrt(f(w) - s)), or `-L L^H`.
+//!
+//! s is zero unless f has values of both signs.
+
+/// A function of real numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    Sqrt,
+    Log,
+    Exp,
+    InverseSqrt,
+    /// 1 / x, but 0 at 0.
+    Inverse,
+}
+
+impl Function {
+    /// Their names, the default first.
+    pub const ALL: [(&'static str, Function); 5] = [
+        ("sqrt", Function::Sqrt),
+        ("log", Function::Log),
+        ("exp", Function::Exp),
+        ("inverse_sqrt", Function::InverseSqrt),
+        ("inverse", Function::Inverse),
+    ];
+
+    /// The matrices that have one, and the eigenvalues that they do not have.
+    pub fn domain(self) -> (&'static str, &'static str) {
+        match self {
+            Function::Sqrt => ("positive semidefinite", "negative"),
+            Function::Log | Function::InverseSqrt => ("positive definite", "not positive"),
+            Function::Exp | Function::Inverse => ("finite", "not finite"),
+        }
+    }
+
+    /// Its value; `None` where it has none. Numbers up to `zero` are zero.
+    fn at(self, x: f64, zero: f64) -> Option<f64> {
+        match self {
+            Function::Sqrt => (x >= -zero).then(|| x.max(0.0).sqrt()),
+            Function::Log => (x > 0.0).then(|| x.ln()),
+            Function::Exp => Some(x.exp()),
+            Function::InverseSqrt => (x > 0.0).then(|| 1.0 / x.sqrt()),
+            Function::Inverse => Some(if x.abs() <= zero { 0.0 } else { 1.0 / x }),
+        }
+    }
+}
+
+/// The sum of squares that a function of a matrix is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weights {
+    /// The factor of each eigenvector in L.
+    pub factors: Vec<f64>,
+    /// s
+    pub shift: f64,
+    /// Whether it is -L L^H.
+    pub is_negative: bool,
+}
+
+impl Weights {
+    /// Those for the eigenvalues of a matrix. Eigenvalues up to `tolerance` times the largest modulus
+    /// are zero. The error is how many of them the function has no value for.
+    pub fn new(function: Function, eigenvalues: &[f64], tolerance: f64) -> Result<Self, usize> {
+        let largest = eigenvalues.iter().fold(0.0, |most, x| f64::max(most, x.abs()));
+        let values = eigenvalues.iter().map(|&x| function.at(x, tolerance * largest));
+        let values: Vec<Option<f64>> = values.collect();
+        let missing = values.iter().filter(|value| value.is_none()).count();
+        if missing > 0 {
+            return Err(missing);
+        }
+        let values: Vec<f64> = values.into_iter().flatten().collect();
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let is_negative = most <= 0.0;
+        let shift = if least < 0.0 && !is_negative { least } else { 0.0 };
+        let factors = values.iter().map(|value| (value - shift).abs().sqrt()).collect();
+        Ok(Weights { factors, shift, is_negative })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// f(w) again.
+    fn values(weights: &Weights) -> Vec<f64> {
+        let sign = if weights.is_negative { -1.0 } else { 1.0 };
+        weights.factors.iter().map(|factor| weights.shift + sign * factor * factor).collect()
+    }
+
+    #[test]
+    fn a_sum_of_squares_has_the_values_of_the_function() {
+        let cases: [(Function, &[f64], &[f64]); 6] = [
+            (Function::Sqrt, &[-1e-17, 0.0, 4.0], &[0.0, 0.0, 2.0]),
+            (Function::Log, &[0.25, 0.5, 1.0], &[-4f64.ln(), -2f64.ln(), 0.0]),
+            (Function::Log, &[0.5, 8.0], &[-2f64.ln(), 8f64.ln()]),
+            (Function::Exp, &[-1.0, 2.0], &[(-1f64).exp(), 2f64.exp()]),
+            (Function::InverseSqrt, &[0.25, 4.0], &[2.0, 0.5]),
+            (Function::Inverse, &[-2.0, 1e-17, 4.0], &[-0.5, 0.0, 0.25]),
+        ];
+        for (function, eigenvalues, expected) in cases {
+            let found = values(&Weights::new(function, eigenvalues, 1e-15).unwrap());
+            for (found, expected) in found.iter().zip(expected) {
+                assert!((found - expected).abs() < 1e-14, "{function:?}: {found}, {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_one_sign_need_no_shift() {
+        let shift =
+            |function, eigenvalues: &[f64]| Weights::new(function, eigenvalues, 0.0).unwrap().shift;
+        assert_eq!(shift(Function::Exp, &[-30.0, 30.0]), 0.0);
+        assert_eq!(shift(Function::Log, &[1e-3, 0.5]), 0.0);
+        assert_eq!(shift(Function::Inverse, &[-3.0, -2.0]), 0.0);
+        assert_eq!(shift(Function::Inverse, &[-4.0, 2.0]), -0.25);
+    }
+
+    #[test]
+    fn it_counts_the_eigenvalues_without_a_value() {
+        let missing = |function| Weights::new(function, &[-2.0, -1.0, 0.0, 3.0], 1e-15);
+        assert_eq!(missing(Function::Sqrt), Err(2));
+        assert_eq!(missing(Function::Log), Err(3));
+        assert_eq!(missing(Function::InverseSqrt), Err(3));
+        assert!(missing(Function::Exp).is_ok() && missing(Function::Inverse).is_ok());
+    }
+}
