@@ -60,6 +60,8 @@ CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kern
 # The assemblers of the CUDA compilers among the tests' requirements: they report registers and
 # spills.
 ASSEMBLERS := "nvidia-cuda-nvcc-cu12==12.8.*" "nvidia-cuda-nvcc>=13"
+# Files of the project, by the name of their schema.
+SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema vendor.$(1)
 PY_SOURCES := python examples benchmarks tests release docs/hooks.py docs/pictures.py
 LOOM := tests/loom/Cargo.toml
 RESULTS := build/bench
@@ -187,6 +189,11 @@ lint: build/lint.stamp $(WHEEL)
 	$(BIN)/python release/licences.py
 	$(BIN)/python release/prose.py --check
 	$(BIN)/python release/circles.py src
+	$(call SCHEMA,citation-file-format) CITATION.cff
+	$(call SCHEMA,github-workflows) .github/workflows/*.yml
+	$(call SCHEMA,github-issue-config) .github/ISSUE_TEMPLATE/config.yml
+	$(call SCHEMA,github-issue-forms) .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml
+	$(BIN)/zizmor --quiet --offline --persona pedantic .github
 	$(MKDOCS) build
 
 format: build/lint.stamp

@@ -5,7 +5,7 @@ Run: python release/check.py WHEEL [--only STEP ...]
 Builds the sdist, and a wheel from the sdist alone, inspects them and the given wheel, and installs
 that wheel in empty environments. There, with the oldest and the newest JAX, it runs the examples
 outside of the checkout. Each step prints its results; the first failure ends the program with exit
-code 1.
+code 1. The last step lists what only the owner can add, and does not fail.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import tempfile
 import tomllib
 import zipfile
 
+import owner
 import pythons
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -80,6 +81,8 @@ def versions(wheel: pathlib.Path) -> None:
     top = re.search(r"^## (\S+), (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
     expect("CHANGELOG.md", VERSION, top[1])
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.M)
+    expect("CITATION.cff", VERSION, cited[1])
     expect("Cargo.lock", [VERSION], [p["version"] for p in lock if p["name"] == "meshsolve"])
     expect("the wheel's metadata", VERSION, metadata(wheel)["Version"])
     expect("pyproject.toml's dynamic fields", ["version"], PROJECT["project"]["dynamic"])
@@ -184,12 +187,17 @@ def installed(wheel: pathlib.Path) -> None:
             print(f"{name}: {versions}, {len(examples)} examples run from the wheel")
 
 
+def owned(wheel: pathlib.Path) -> None:
+    """What only the owner can add is listed."""
+    print(owner.report(owner.missing()))
+
+
 def _folders(folder: str, names: list[str]) -> list[str]:
     """The folders to leave out: the examples only use modules of the benchmarks."""
     return [n for n in names if pathlib.Path(folder, n).is_dir()]
 
 
-STEPS = (versions, tags, sdist, extras, licences, installed)
+STEPS = (versions, tags, sdist, extras, licences, installed, owned)
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ import sys
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+TOP = ("README.md", "CONTRIBUTING.md", "DESIGN.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 LONGEST, MEAN = 40, 20
 FENCE = re.compile(r"\s*(```|~~~)")
 ITEM = re.compile(r"\s*([-*+]|\d+[.)])\s+")
@@ -34,7 +35,7 @@ class Sentence(NamedTuple):
 
 def pages() -> list[pathlib.Path]:
     """The documents that users and contributors read."""
-    top = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "DESIGN.md")]
+    top = [ROOT / name for name in TOP]
     return [*top, *sorted((ROOT / "docs").rglob("*.md"))]
 
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(ROOT / "release"))
 
 import prose
 
-TOP = ("README.md", "CONTRIBUTING.md", "DESIGN.md")
+TOP = (*prose.TOP, ".github/pull_request_template.md")
 DOCUMENTS = [*TOP, *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 SPAN = re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
@@ -25,6 +25,7 @@ PATH = re.compile(rf"[\w.*/-]*/[\w.*/-]*|[\w.*-]+{SUFFIX}")
 # module.
 FOLDERS = {
     ".ci",
+    ".github",
     "src",
     "ffi",
     "kernels",
@@ -62,7 +63,10 @@ FOREIGN = {
     "jax.experimental.sparse.linalg.lobpcg_standard",
     "jax_remove_custom_partitioning_ptr_from_cache_key",
     "least_squares",
+    "linux_x86_64",
+    "manylinux_2_34",
     "mmap_mode",
+    "platform.libc_ver",
     "return_logdet",
     "vector_norm",
     "xla.sdy.GlobalToLocalShape",

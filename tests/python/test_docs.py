@@ -228,7 +228,7 @@ def test_the_pages_link_to_each_other_and_are_all_in_the_navigation():
         for target in re.findall(r"\]\(([\w./-]+\.md)", PAGES[name].read_text()):
             found = os.path.normpath(os.path.join(os.path.dirname(name), target))
             assert found in pages | added, f"{name} links to {target}"
-    for top in ("README.md", "DESIGN.md", "CONTRIBUTING.md"):
+    for top in ("README.md", "DESIGN.md", "CONTRIBUTING.md", "SECURITY.md"):
         for target in re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", (ROOT / top).read_text()):
             assert (ROOT / target).exists(), f"{top} links to {target}"
 
