@@ -132,6 +132,7 @@ MODULES = (
         "_api.calls",
         "_api.cholesky",
         "_api.eigen",
+        "_api.functions",
         "_api.inverse",
         "_api.least_squares",
         "_api.lu",
