@@ -70,7 +70,7 @@ if not options.no_compare:
     print(f"{'':30}seconds  memory above A  residual ratio")
     lines = {"meshsolve.solve, in place": "meshsolve", "jax.scipy on the same shards": "jnp"}
     for name, what in lines.items():
-        case = f"--what {what} --n {size} --devices {devices} --again 3"
+        case = f"--what {what} --n {size} --devices {devices} --again 1"
         command = [sys.executable, f"{sys.path[0]}/memory.py", *case.split()]
         ran = json.loads(subprocess.check_output(command, text=True))
         memory, ratio = f"{ran['above_over_a']:.3f} x A", ran["residual_ratio"]
