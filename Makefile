@@ -1,6 +1,6 @@
 # Every target installs what it needs on a machine that has python3 (3.11 or newer), cargo, g++, make.
 #
-#   make demo        a sharded solve on CPU devices, with timing, residual and peak memory
+#   make demo        handwritten digits on CPU devices; then time, memory and residual against jax.scipy
 #   make test        all quick tests: Rust (CUDA kernels too, as plain C++), model checking, the kernels
 #                    through the compilers of CUDA, Python on the newest and the oldest JAX
 #   make test-tools  benchmarks, plots and pictures at length; `make test` has their smoke test
@@ -73,6 +73,16 @@ WORKERS := -n 2 --dist worksteal
 INSTALL = $(1)/pip install --quiet $$($(1)/python release/requirements.py $(2))
 VALGRIND := valgrind --quiet --fair-sched=yes --error-exitcode=9 --leak-check=full \
 	--errors-for-leak-kinds=definite
+REINSTALL := --force-reinstall --no-deps
+# What builds the wheel.
+BUILDERS := "jax==$(OLDEST_JAX)" "jaxlib==$(OLDEST_JAX)" "maturin>=1.9,<2"
+# Runs commands without their output; one line reports what they made, and their seconds. Of a
+# command that fails, all output follows: $(call QUIETLY,build,what,commands joined by &&).
+QUIETLY = @mkdir -p build; log=build/$(subst /,-,$@).log; begin=$$(date +%s); \
+	test ! -t 1 || printf '%s ...\r' '$(1)ing $(2)'; \
+	if { $(3); } > $$log 2>&1; \
+	then echo "$(if $(filter build,$(1)),built,$(1)ed) $(2) in $$(($$(date +%s) - begin)) s"; rm $$log; \
+	else code=$$?; echo "could not $(1) $(2):" >&2; cat $$log >&2; exit $$code; fi
 # The oldest JAX runs every fifth case of a test; `make test-slow` runs all.
 EVERY := 5
 # The variable hides an advertisement.
@@ -84,7 +94,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 	wheel release-check clean
 
 demo: build/ready.stamp
-	$(BIN)/python examples/01_solve.py
+	@$(BIN)/python examples/01_solve.py
 
 test: test-rust test-kernels test-python test-oldest
 
@@ -246,58 +256,59 @@ release-check: $(WHEEL)
 	$(OLDEST)/bin/python release/check.py dist/*.whl
 
 $(OLDEST)/ready.stamp:
-	$$($(PYTHON) release/pythons.py oldest --or-else) -m venv $(OLDEST)
-	$(OLDEST)/bin/pip install --quiet "jax==$(OLDEST_JAX)" "jaxlib==$(OLDEST_JAX)" "maturin>=1.9,<2"
-	touch $@
+	@$$($(PYTHON) release/pythons.py oldest --or-else) -m venv $(OLDEST)
+	$(call QUIETLY,install,what builds the wheel,$(OLDEST)/bin/pip install --quiet $(BUILDERS))
+	@touch $@
 
 $(WHEEL): $(SOURCES) $(OLDEST)/ready.stamp
-	rm -rf dist
-	$(OLDEST)/bin/maturin build --release --locked --out dist
-	mkdir -p build && touch $@
+	@rm -rf dist
+	$(call QUIETLY,build,the wheel,$(OLDEST)/bin/maturin build --quiet --release --locked --out dist)
+	@touch $@
 
 $(NATIVE): $(SOURCES) $(shell find benchmarks/native -type f) tests/common/diagnose.rs $(OLDEST)/ready.stamp
-	PYO3_BUILD_EXTENSION_MODULE=1 cargo build --release --locked --package meshsolve-bench
-	mkdir -p build/native
-	strip -o build/native/meshsolve_bench.abi3.so target/release/libmeshsolve_bench.so
-	touch $@
+	$(call QUIETLY,build,the compiled part of the benchmarks,PYO3_BUILD_EXTENSION_MODULE=1 \
+		cargo build --quiet --release --locked --package meshsolve-bench)
+	@mkdir -p build/native
+	@strip -o build/native/meshsolve_bench.abi3.so target/release/libmeshsolve_bench.so
+	@touch $@
 
 # It has all requirements of the tests but the wheel: `make -j2` installs them during its build.
 $(VENV)/ready.stamp: pyproject.toml
-	$$($(PYTHON) release/pythons.py newest --or-else) -m venv $(VENV)
-	$(call INSTALL,$(BIN),test)
-	touch $@
+	@$$($(PYTHON) release/pythons.py newest --or-else) -m venv $(VENV)
+	$(call QUIETLY,install,the newest JAX and the packages of the tests,$(call INSTALL,$(BIN),test))
+	@touch $@
 
 # Reinstalled, because the version number does not change with each build.
 build/ready.stamp: $(WHEEL) $(VENV)/ready.stamp
-	$(BIN)/pip install --quiet --force-reinstall --no-deps dist/*.whl
-	touch $@
+	$(call QUIETLY,install,the wheel,$(BIN)/pip install --quiet $(REINSTALL) dist/*.whl)
+	@touch $@
 
 # The newest version of every other package that works with that JAX.
 build/oldest.stamp: $(WHEEL)
-	$(call INSTALL,$(OLDEST)/bin,test) "jax==$(OLDEST_JAX)"
-	$(OLDEST)/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
-	touch $@
+	$(call QUIETLY,install,the oldest JAX and the packages of the tests,$(call INSTALL,$(OLDEST)/bin,test) "jax==$(OLDEST_JAX)" && \
+		$(OLDEST)/bin/pip install --quiet $(REINSTALL) dist/*.whl)
+	@touch $@
 
 # On the newest Python, as 0.11 needs 3.12. Make would delete these files, which no rule names.
 .SECONDARY: $(BETWEEN_JAX:%=build/jax-%.stamp)
 build/jax-%.stamp: $(WHEEL)
-	$$($(PYTHON) release/pythons.py newest --or-else) -m venv .venv-$*
-	$(call INSTALL,.venv-$*/bin,test) "jax==$*"
-	.venv-$*/bin/pip install --quiet --force-reinstall --no-deps dist/*.whl
-	touch $@
+	@$$($(PYTHON) release/pythons.py newest --or-else) -m venv .venv-$*
+	$(call QUIETLY,install,JAX $* and the packages of the tests,$(call INSTALL,.venv-$*/bin,test) "jax==$*" && \
+		.venv-$*/bin/pip install --quiet $(REINSTALL) dist/*.whl)
+	@touch $@
 
 build/bench.stamp: build/ready.stamp $(NATIVE)
-	$(call INSTALL,$(BIN),bench)
-	touch $@
+	$(call QUIETLY,install,what benchmarks need,$(call INSTALL,$(BIN),bench))
+	@touch $@
 
 build/cuda.stamp: build/ready.stamp
-	$(BIN)/pip install --quiet --no-deps $(ASSEMBLERS)
-	touch $@
+	$(call QUIETLY,install,the assemblers of CUDA,$(BIN)/pip install --quiet --no-deps $(ASSEMBLERS))
+	@touch $@
 
 # The environment also has the requirements of the documentation.
 build/lint.stamp: build/ready.stamp
-	$(call INSTALL,$(BIN),lint docs)
-	touch $@
+	$(call QUIETLY,install,formatters and linters,$(call INSTALL,$(BIN),lint docs))
+	@touch $@
 
 clean:
 	rm -rf build dist target $(VENV) $(OLDEST) $(BETWEEN_JAX:%=.venv-%)

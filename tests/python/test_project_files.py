@@ -1,9 +1,11 @@
 """Workflows, templates, citation and classifiers: they parse, and agree with the Makefile and with
-Cargo.toml. `make lint` checks them by their schemas.
+Cargo.toml. `make lint` checks them by their schemas. Builds print one line.
 """
 
+import os
 import re
 import shutil
+import subprocess
 import sys
 import tomllib
 
@@ -174,3 +176,21 @@ def test_what_is_missing_is_found(copy):
     (copy / "CITATION.cff").write_text("repository: unknown\n")
     assert "CITATION.cff: the URL of the repository: repository-code" in owner.missing(copy)
     assert owner.report(["a", "b"]).splitlines()[1:] == ["  a", "  b"]
+
+
+def test_builds_print_one_line_or_their_errors(tmp_path):
+    quietly = re.search(r"^QUIETLY = .*?; fi$", MAKEFILE, re.M | re.S)[0]
+    rule = "{0}:\n\t$(call QUIETLY,build,the wheel,echo one && {0})\n\t@touch made-by-{0}\n"
+    (tmp_path / "Makefile").write_text(f"{quietly}\n{rule.format('true')}{rule.format('false')}")
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
+
+    def make(target):
+        how = {"cwd": tmp_path, "env": environ, "capture_output": True, "text": True}
+        return subprocess.run(["make", target], **how)
+
+    ran = make("true")
+    assert ran.returncode == 0 and re.fullmatch(r"built the wheel in \d+ s\n", ran.stdout)
+    assert (tmp_path / "made-by-true").exists() and not ran.stderr
+    ran = make("false")
+    assert ran.returncode and ran.stderr.startswith("could not build the wheel:\none\n")
+    assert not (tmp_path / "made-by-false").exists() and not ran.stdout
