@@ -251,7 +251,8 @@ int cusolverMgSyevd(void* handle, int mode, int fill, int n, const Word* parts, 
         static_cast<double*>(values)[k] = found[size_t(k)];
     }
     // Without vectors A is lost.
-    if (mode == 0) std::memset(static_cast<void*>(whole.data()), 0xEE, sizeof(whole[0]) * whole.size());
+    if (mode == 0)
+      std::memset(static_cast<void*>(whole.data()), 0xEE, sizeof(whole[0]) * whole.size());
     distribute(*a, parts, whole);
     return 0;
   });

@@ -158,8 +158,8 @@ void narrow(std::complex<double> x, std::complex<T>& to) {
   to = {T(x.real()), T(x.imag())};
 }
 
-// The eigenvalues, ascending, and eigenvectors in the place of a Hermitian matrix, of which the lower
-// triangle is given: Jacobi's rotations. How many do not converge.
+// The eigenvalues, ascending, and eigenvectors in the place of a Hermitian matrix, of which the
+// lower triangle is given: Jacobi's rotations. How many do not converge.
 template <typename T>
 int decompose_hermitian(const Matrix<T>& a, Int n, double* values) {
   using Number = std::complex<double>;

@@ -10,7 +10,9 @@ use meshsolve::scalar::Scalar;
 use super::eigen::half;
 use super::eigenvectors::{largest, whole, wide};
 
-const FUNCTIONS: [(&str, fn(f64) -> f64); 5] = [
+type Function = fn(f64) -> f64;
+
+const FUNCTIONS: [(&str, Function); 5] = [
     ("sqrt", f64::sqrt),
     ("log", f64::ln),
     ("exp", f64::exp),

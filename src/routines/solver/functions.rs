@@ -36,7 +36,7 @@ pub fn weigh<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
                 // SAFETY: *order*: all workers have met, and others have other rows of Z.
                 let rows = unsafe { cells.sub(0, 0, n, cells.cols()).write() };
                 for row in rows.col_iter_mut() {
-                    row.iter_mut().zip(&factors).for_each(|(x, &factor)| *x = *x * factor);
+                    row.iter_mut().zip(&factors).for_each(|(x, &factor)| *x *= factor);
                 }
             }
         }
