@@ -125,7 +125,10 @@ def test_the_rank_of_an_inverse():
     expected = np.diag([0.25, 0.0, -0.5, 0.0])
     for rcond in (1e-2, jnp.float32(1e-2), np.float64(1e-2)):
         np.testing.assert_allclose(ms.pinv(a, rcond, True), expected, atol=1e-15)
-    traced = jax.jit(lambda rcond: ms.pinv(a, rcond, hermitian=True))
+        np.testing.assert_allclose(
+            ms.pinv(a, rcond=rcond, hermitian=np.True_), expected, atol=1e-15
+        )
+    traced = jax.jit(lambda rcond: ms.pinv(a, rtol=rcond, hermitian=True))
     np.testing.assert_allclose(traced(1e-2), expected, atol=1e-15)
     np.testing.assert_allclose(traced(1e-4)[1, 1], 1e3)
     both = ms.pinv(np.stack([a, a]), np.array([1e-2, 1e-4]), hermitian=True)
@@ -232,6 +235,38 @@ def test_derivatives_of_padded_matrices_and_of_batches():
                 np.testing.assert_allclose(one, other, atol=1e-8 * np.abs(other).max())
 
 
+def test_derivatives_of_small_padded_matrices_of_less_than_full_rank():
+    """What counts as zero is a part of |A|, not of what padding adds."""
+    q = np.linalg.qr(hermitian(7))[0]
+    a = (q * np.array([-3e-10, 0, 1e-9, 2e-9, 3e-9, 1e-8, 1e-8])) @ q.T
+    a = (a + a.T) / 2
+    mesh = mesh_of(ORDER)
+    for function in (
+        lambda a: ms.pinv(a, 1e-2, hermitian=True, mesh=mesh),
+        lambda a: ms.sqrtm(a + 3e-10 * jnp.eye(7), **HER, mesh=mesh),
+    ):
+        x, dx = jax.jit(lambda a: jax.jvp(function, (a,), (a,)))(jnp.asarray(a))  # noqa: B023
+        np.testing.assert_array_equal(x, x.T, err_msg="Hermitian to the last bit")
+        np.testing.assert_allclose(x, function(a), atol=1e-7 * np.abs(x).max())
+        assert dx.shape == a.shape
+
+
+def test_exponentials_that_leave_the_range():
+    a = np.diag([800.0, 0, 0, 1])
+    assert np.isnan(ms.expm(a, **HER)).all()
+    message = "a: expected a less extreme matrix, got one whose 1 eigenvalues give numbers that are"
+    with pytest.raises(np.linalg.LinAlgError, match=f"expm: {message}"):
+        ms.expm(a, **HER, on_failure="raise")
+    with pytest.raises(np.linalg.LinAlgError, match=message):
+        ms.expm((a / 8).astype(np.float32), **HER, on_failure="raise")
+    assert np.isnan(jax.jvp(lambda a: ms.expm(a, **HER), (a,), (a,))[0]).all()
+
+
+def test_zeros_are_not_negative():
+    for x in (ms.sqrtm(4 * np.eye(3), **HER), ms.expm(np.zeros((3, 3)), **HER)):
+        assert not np.signbit(x).any()
+
+
 def test_second_derivatives():
     """Those of the trace of exp(A) along a line; NaN where two eigenvalues are equal."""
     a, t = hermitian(6), hermitian(6)[::-1, ::-1]
@@ -308,9 +343,16 @@ def test_messages():
         ms.pinv(a)
     for rcond in (-1.0, np.nan, "1"):
         with pytest.raises(
-            ValueError, match="pinv: rcond: expected real numbers that are not negative"
+            ValueError, match="pinv: rtol: expected real numbers that are not negative"
         ):
             ms.pinv(a, rcond, hermitian=True)
+    with pytest.raises(ValueError, match="pinv: rcond: expected None, as rtol is given"):
+        ms.pinv(a, 0.1, hermitian=True, rcond=0.1)
+    for function in (functools.partial(ms.pinv, hermitian=True), functools.partial(ms.logm, **HER)):
+        with pytest.raises(TypeError, match="a: expected a dtype"):
+            function(jnp.eye(2, dtype=jnp.bfloat16))
+    with pytest.raises(ValueError, match="cond: a: expected a matrix with rows"):
+        ms.cond(np.zeros((0, 0)), **HER)
     for p in (1, -2, "fro", np.inf):
         with pytest.raises(ValueError, match=r"cond: p: expected None or 2, got .*rcond"):
             ms.cond(a, p, **HER)

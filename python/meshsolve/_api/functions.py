@@ -4,6 +4,7 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
@@ -139,8 +140,8 @@ def expm(
 
     Returns:
       exp(A) [n, n] in the sharding of A, Hermitian to the last bit. NaN if A has an entry that is
-      not finite. Errors are a small multiple of n eps times the largest entry, so small entries may
-      have no right digit.
+      not finite, or the exponential of an eigenvalue leaves the range. Errors are n eps |A| times
+      the largest entry, so small entries may have no right digit.
 
     Raises:
       ValueError, TypeError, numpy.linalg.LinAlgError: as ``sqrtm``.
@@ -195,9 +196,10 @@ def inv_sqrtm(
 
 def pinv(
     a: ArrayLike | Rows,
-    rcond: ArrayLike | None = None,
+    rtol: ArrayLike | None = None,
     hermitian: bool = False,
     *,
+    rcond: ArrayLike | None = None,
     lower: bool = True,
     overwrite_a: bool = False,
     on_failure: OnFailure = "nan",
@@ -212,9 +214,10 @@ def pinv(
 
     Args:
       a: [n, n], or [..., n, n] for a batch; of which one triangle is read.
-      rcond: eigenvalues up to this times the largest modulus count as zero. It may be traced, and
-        an array for a batch. None: 10 n eps.
+      rtol: eigenvalues up to this times the largest modulus count as zero. It may be traced, and
+        an array for a batch. None: 10 n eps, as for ``jnp.linalg.pinv``.
       hermitian: True, which you have to say. There is no pseudo-inverse of other matrices here.
+      rcond: another name of ``rtol``.
       lower: whether to read A's lower triangle instead of its upper one.
       overwrite_a: donate A: its memory becomes that of the result, as for ``sqrtm``.
       on_failure: "nan", or "raise" where there is no answer; see ``meshsolve.solve``.
@@ -225,7 +228,7 @@ def pinv(
       finite.
 
     Raises:
-      ValueError: ``hermitian`` is not True, a negative ``rcond``; and as ``sqrtm``.
+      ValueError: ``hermitian`` is not True, a negative ``rtol``; and as ``sqrtm``.
       TypeError, numpy.linalg.LinAlgError: as ``sqrtm``.
 
     Source: as ``sqrtm``.
@@ -235,13 +238,16 @@ def pinv(
       >>> print(ms.pinv(ones, hermitian=True)[0, 0].round(4), 1 / 64)
       0.0156 0.015625
     """
-    if hermitian is not True:
+    if not isinstance(hermitian, bool | np.bool_) or not hermitian:
         remedy = (
             "for a Hermitian matrix say hermitian=True; of full rank use lstsq(a, b).x; for "
             "another one that one device can hold use jnp.linalg.pinv"
         )
         raise mistake("pinv", "hermitian", "True", described(hermitian), remedy)
-    return _of("inverse", "pinv", a, rcond, lower, overwrite_a, on_failure, mesh)
+    if rtol is not None and rcond is not None:
+        raise mistake("pinv", "rcond", "None, as rtol is given", "both", "leave one of them out")
+    rtol = rcond if rtol is None else rtol
+    return _of("inverse", "pinv", a, rtol, lower, overwrite_a, on_failure, mesh)
 
 
 def cond(
@@ -284,10 +290,13 @@ def cond(
       >>> print(ms.cond(a, assume_a="her").round(3))
       5.0
     """
-    if p not in (None, 2):
+    if p is not None and not (isinstance(p, int) and p == 2):
         remedy = "1 / lu_factor(a).rcond() is an estimate in the 1-norm"
         raise mistake("cond", "p", "None or 2", described(p), remedy)
     _expect_hermitian("cond", assume_a)
+    if 0 in (a := as_typed("cond", "a", a)).shape:
+        got, remedy = f"shape {a.shape}", "leave such matrices out"
+        raise mistake("cond", "a", "a matrix with rows", got, remedy)
     w = eigen.values("cond", a, lower, overwrite_a, on_failure, mesh)
     return meshes.where_it_lies(_condition, w)
 
@@ -320,10 +329,11 @@ def _of(
         return run(call, (a, tolerance), (bool(overwrite_a), False))
 
 
-def _tolerance(public: str, function: str, rcond, a) -> jax.Array:
+def _tolerance(public: str, function: str, rtol, a) -> jax.Array:
     """The tolerance as an array of A's precision."""
     real, n = real_dtype_of(a), check_square(public, a)
-    if rcond is None:
-        rcond = (10 if function == "inverse" else 1) * n * jnp.finfo(real).eps
+    if rtol is None:
+        factor = {"sqrt": 1, "inverse": 10}.get(function, 0)
+        return jnp.asarray(factor * n * float(jnp.finfo(real).eps), real)
     remedy = "give the part of the largest modulus up to which eigenvalues count as zero, or None"
-    return not_negative(public, "rcond", rcond, real, remedy)
+    return not_negative(public, "rtol", rtol, real, remedy)

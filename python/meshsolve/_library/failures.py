@@ -38,11 +38,13 @@ def of_program(operation: str, error: Exception) -> np.linalg.LinAlgError | None
     return reported and np.linalg.LinAlgError(f"meshsolve.{operation}: {reported[1]}")
 
 
-# The matrices that have a function, and the eigenvalues that they do not have.
+# The matrices that have a function, and what is true of some eigenvalues of others.
 _DOMAINS = {
-    "sqrt": ("positive semidefinite", "negative"),
-    "log": ("positive definite", "not positive"),
-    "inverse_sqrt": ("positive definite", "not positive"),
+    "sqrt": ("positive semidefinite", "lowest eigenvalues are negative"),
+    "log": ("positive definite", "lowest eigenvalues are not positive"),
+    "inverse_sqrt": ("positive definite", "lowest eigenvalues are not positive"),
+    "exp": ("less extreme", "eigenvalues give numbers that are too large"),
+    "inverse": ("less extreme", "eigenvalues give numbers that are too large"),
 }
 
 
@@ -55,19 +57,19 @@ def check(op: Operation, results) -> None:
             got += " positive definite"
         elif op.family in ("qr", "tsqr"):
             kind, got = "full-rank", f"column {info} depends on those before it, or is not finite"
-        elif (
-            op.function in _DOMAINS
-            and op.has("weigh")
-            and info <= (op.order or results[2].shape[-1])
-        ):
-            kind, sign = _DOMAINS[op.function]
-            got = f"{info} lowest eigenvalues are {sign}"
+        elif op.has("weigh") and info <= (op.order or _eigenvalues(op, results).shape[-1]):
+            kind, what = _DOMAINS[op.function]
+            got = f"{info} {what}"
         elif op.family == "eigen":
             kind, got = "finite", "entries are not all finite, or whose eigenvalues do not converge"
         else:
             part = "diagonal entry" if op.family == "triangular" else "pivot"
             kind, got = "nonsingular", f"{part} {info} is zero or not finite"
         raise no_answer(op.public, kind, got, info, gives_info=op.family != "eigen")
+
+
+def _eigenvalues(op: Operation, results):
+    return results[op.results.index("eigenvalues")]
 
 
 def expect_pivots(operation: str, info: int) -> None:

@@ -30,8 +30,9 @@ def _function(op: Operation, primals, tangents):
     both = operation("eigenvectors", op.public, **fields)
     _, v, w, info = dispatch.traced(both, a)
     inside = jnp.arange(len(a)) < (op.order or len(a))
+    zeros = tolerance * jnp.max(jnp.abs(jnp.where(inside, w, 0)))
     # 1 is where each function has a value.
-    values, exist, differences = _FUNCTIONS[op.function](jnp.where(inside, w, 1), tolerance)
+    values, exist, differences = _FUNCTIONS[op.function](jnp.where(inside, w, 1), zeros)
     missing = jnp.sum(inside & ~exist, dtype=info.dtype)
     info = jnp.where(info == 0, missing, info)
     if op.raises:  # only the routine fails where there is no value
@@ -47,62 +48,65 @@ def _function(op: Operation, primals, tangents):
 
 
 def _composed(v, values):
-    """V diag(f) V^H."""
+    """V diag(f) V^H, Hermitian to the last bit."""
     half = v * values.astype(v.dtype)
-    return matmul(half, adjoint(v, like=v), like=v)
+    x = matmul(half, adjoint(v, like=v), like=v)
+    return (x + adjoint(x, like=x)) / 2
 
 
-def _sqrt(w, tolerance):
-    exist = w >= -tolerance * jnp.max(jnp.abs(w))
+def _sqrt(w, zeros):
+    exist = w >= -zeros
     root = jnp.sqrt(jnp.maximum(w, 0))
     return root, exist, 1 / (root[:, None] + root)
 
 
-def _inverse_sqrt(w, tolerance):
-    del tolerance
+def _inverse_sqrt(w, zeros):
+    del zeros
     exist = w > 0
     root = jnp.sqrt(jnp.where(exist, w, 1))
     return 1 / root, exist, -1 / (root[:, None] * root * (root[:, None] + root))
 
 
-def _log(w, tolerance):
+def _log(w, zeros):
     """F = 2 artanh(z) / (w_i - w_j), z = (w_i - w_j) / (w_i + w_j), for small z."""
-    del tolerance
+    del zeros
     exist = w > 0
     w = jnp.where(exist, w, 1)
     log, total, gaps = jnp.log(w), w[:, None] + w, w[:, None] - w
     z = gaps / total
-    near, far = jnp.abs(z) < 0.03, jnp.abs(z) > 0.5
+    near = jnp.abs(z) < 0.03
     square = jnp.where(near, z, 0) ** 2
     series = 1 + square * (1 / 3 + square * (1 / 5 + square * (1 / 7 + square / 9)))
-    ratios = jnp.log(jnp.where(far, 1, w[:, None] / w))
-    changes = jnp.where(far, log[:, None] - log, ratios)
+    ratios = w[:, None] / w
+    exact = jnp.isfinite(ratios) & (ratios > jnp.finfo(w.dtype).tiny)
+    changes = jnp.where(exact, jnp.log(jnp.where(exact, ratios, 1)), log[:, None] - log)
     return log, exist, jnp.where(near, 2 * series / total, changes / jnp.where(near, 1, gaps))
 
 
-def _exp(w, tolerance):
+def _exp(w, zeros):
     """F = exp((w_i + w_j) / 2) sinh(z) / z, z = (w_i - w_j) / 2."""
-    del tolerance
+    del zeros
     z = jnp.abs(w[:, None] - w) / 2
     near = z < 0.1
     far = jnp.where(near, 1, z)
     square = jnp.where(near, z, 0) ** 2
     series = 1 + square / 6 * (1 + square / 20 * (1 + square / 42 * (1 + square / 72)))
     most = jnp.maximum(w[:, None], w)
-    # exp((w_i + w_j) / 2) sinh(z) without overflow before the result's.
+    # exp((w_i + w_j) / 2) sinh(z) = exp(most) sinh.
     sinh = -jnp.expm1(-2 * far) / 2
     values = jnp.exp(w)
+    exist = jnp.isfinite(values)
     near_values = jnp.exp((w[:, None] + w) / 2) * series
-    return values, jnp.ones_like(w, bool), jnp.where(near, near_values, jnp.exp(most) * sinh / far)
+    return values, exist, jnp.where(near, near_values, jnp.exp(most) * sinh / far)
 
 
-def _inverse(w, tolerance):
+def _inverse(w, zeros):
     """The rank is constant: F_ij = 1 / w_i^2 if w_j counts as zero, and 0 if both do."""
-    counts = jnp.abs(w) > tolerance * jnp.max(jnp.abs(w))
+    counts = jnp.abs(w) > zeros
     inverse = jnp.where(counts, 1 / jnp.where(counts, w, 1), 0)
     one = counts[:, None] ^ counts
     differences = jnp.where(one, (inverse[:, None] + inverse) ** 2, -inverse[:, None] * inverse)
-    return inverse, jnp.ones_like(counts), differences
+    return inverse, jnp.isfinite(inverse), differences
 
 
 _FUNCTIONS = {

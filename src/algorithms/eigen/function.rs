@@ -24,12 +24,16 @@ impl Function {
         ("inverse", Function::Inverse),
     ];
 
-    /// The matrices that have one, and the eigenvalues that they do not have.
+    /// The matrices that have one, and what is true of some eigenvalues of others.
     pub fn domain(self) -> (&'static str, &'static str) {
         match self {
-            Function::Sqrt => ("positive semidefinite", "negative"),
-            Function::Log | Function::InverseSqrt => ("positive definite", "not positive"),
-            Function::Exp | Function::Inverse => ("finite", "not finite"),
+            Function::Sqrt => ("positive semidefinite", "lowest eigenvalues are negative"),
+            Function::Log | Function::InverseSqrt => {
+                ("positive definite", "lowest eigenvalues are not positive")
+            }
+            Function::Exp | Function::Inverse => {
+                ("less extreme", "eigenvalues give numbers that are too large")
+            }
         }
     }
 
@@ -58,11 +62,16 @@ pub struct Weights {
 
 impl Weights {
     /// Those for the eigenvalues of a matrix. Eigenvalues up to `tolerance` times the largest modulus
-    /// are zero. The error is how many of them the function has no value for.
-    pub fn new(function: Function, eigenvalues: &[f64], tolerance: f64) -> Result<Self, usize> {
+    /// are zero. The error is how many of them the function has no value for, up to `limit`.
+    pub fn new(
+        function: Function,
+        eigenvalues: &[f64],
+        tolerance: f64,
+        limit: f64,
+    ) -> Result<Self, usize> {
         let largest = eigenvalues.iter().fold(0.0, |most, x| f64::max(most, x.abs()));
         let values = eigenvalues.iter().map(|&x| function.at(x, tolerance * largest));
-        let values: Vec<Option<f64>> = values.collect();
+        let values: Vec<_> = values.map(|value| value.filter(|x| x.abs() <= limit)).collect();
         let missing = values.iter().filter(|value| value.is_none()).count();
         if missing > 0 {
             return Err(missing);
@@ -98,7 +107,7 @@ mod tests {
             (Function::Inverse, &[-2.0, 1e-17, 4.0], &[-0.5, 0.0, 0.25]),
         ];
         for (function, eigenvalues, expected) in cases {
-            let found = values(&Weights::new(function, eigenvalues, 1e-15).unwrap());
+            let found = values(&Weights::new(function, eigenvalues, 1e-15, f64::MAX).unwrap());
             for (found, expected) in found.iter().zip(expected) {
                 assert!((found - expected).abs() < 1e-14, "{function:?}: {found}, {expected}");
             }
@@ -107,8 +116,9 @@ mod tests {
 
     #[test]
     fn values_of_one_sign_need_no_shift() {
-        let shift =
-            |function, eigenvalues: &[f64]| Weights::new(function, eigenvalues, 0.0).unwrap().shift;
+        let shift = |function, eigenvalues: &[f64]| {
+            Weights::new(function, eigenvalues, 0.0, f64::MAX).unwrap().shift
+        };
         assert_eq!(shift(Function::Exp, &[-30.0, 30.0]), 0.0);
         assert_eq!(shift(Function::Log, &[1e-3, 0.5]), 0.0);
         assert_eq!(shift(Function::Inverse, &[-3.0, -2.0]), 0.0);
@@ -117,10 +127,12 @@ mod tests {
 
     #[test]
     fn it_counts_the_eigenvalues_without_a_value() {
-        let missing = |function| Weights::new(function, &[-2.0, -1.0, 0.0, 3.0], 1e-15);
+        let missing = |function| Weights::new(function, &[-2.0, -1.0, 0.0, 3.0], 1e-15, 30.0);
         assert_eq!(missing(Function::Sqrt), Err(2));
         assert_eq!(missing(Function::Log), Err(3));
         assert_eq!(missing(Function::InverseSqrt), Err(3));
         assert!(missing(Function::Exp).is_ok() && missing(Function::Inverse).is_ok());
+        let large = Weights::new(Function::Exp, &[0.0, 3.0, 4.0, 800.0], 0.0, 30.0);
+        assert_eq!(large, Err(2), "too large");
     }
 }

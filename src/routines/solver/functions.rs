@@ -10,13 +10,17 @@ use crate::algorithms::eigen::{self, Weights};
 use crate::comm::Step;
 use crate::device::Worker;
 use crate::matrix::Cells;
-use crate::scalar::Scalar;
+use crate::scalar::{DType, Scalar};
 
 impl<T: Scalar> Solver<T> {
     /// What the function makes of the eigenvalues that have been found.
     fn weights(&self) -> Result<Weights, usize> {
         let eigenvalues = &self.found().eigenvalues[..self.unpadded()];
-        Weights::new(self.options.function, eigenvalues, self.number)
+        let limit = match T::DTYPE.real() {
+            DType::F32 => f32::MAX.into(),
+            _ => f64::MAX,
+        };
+        Weights::new(self.options.function, eigenvalues, self.number, limit)
     }
 }
 

@@ -131,8 +131,8 @@ fn no_answer(options: &Options, n: usize, info: i32) -> Error {
             format!("one whose column {info} depends on those before it, or is not finite"),
         ),
         Family::Eigen if routine.has(Stage::Weigh) && (info as usize) <= n => {
-            let (kind, sign) = options.function.domain();
-            (kind, format!("one whose {info} lowest eigenvalues are {sign}"))
+            let (kind, what) = options.function.domain();
+            (kind, format!("one whose {info} {what}"))
         }
         Family::Eigen => (
             "finite",

@@ -57,6 +57,18 @@ pub(super) fn band_width(routine: &SolverRoutine, n: usize) -> usize {
 /// Widths of bands are multiples of this: otherwise columns in sweeps end within a vector.
 const BAND_UNIT: usize = 16;
 
+/// Whole columns of a matrix in tiles of at most `tile` columns, for routines of a family.
+pub(super) fn whole_columns(
+    family: Family,
+    (m, n): (usize, usize),
+    ranks: usize,
+    tile: usize,
+    mapping: Mapping,
+) -> Distribution {
+    let unit = if family == Family::Eigen { BAND_UNIT } else { 1 };
+    Distribution::of_columns(m, Partition::in_units(n, ranks, tile, unit, mapping), tile)
+}
+
 /// The workers' packed tiles take at most this part of the matrix in total, plus one tile for each
 /// worker.
 const PACKED_SHARE: usize = 90;
@@ -188,11 +200,7 @@ impl Sizes {
         let widest = if goes_back { back::WIDEST } else { usize::MAX };
         let tile = options.tile.unwrap_or(machine.tile).min(widest);
         let distribution = match grid.rows() {
-            1 if routine.family == Family::Eigen => {
-                let columns = Partition::in_units(n, ranks, tile, BAND_UNIT, mapping);
-                Distribution::of_columns(m, columns, tile)
-            }
-            1 => Distribution::whole_columns((m, n), ranks, tile, mapping),
+            1 => whole_columns(routine.family, (m, n), ranks, tile, mapping),
             _ => Distribution::new((m, n), (tile, tile), grid, mapping),
         };
         let columns = distribution.columns();

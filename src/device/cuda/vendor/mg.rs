@@ -261,8 +261,8 @@ impl Mg {
     /// Does a step on the square matrix A.
     ///
     /// # Safety
-    /// All parts exist on the grid's devices, and memory for values, in its order. No other work uses them until these
-    /// have done all work.
+    /// All parts exist on the grid's devices, in its order, and memory of the host for values. No other
+    /// work uses them until these have done all work.
     pub unsafe fn run(
         &self,
         grid: &Grid,

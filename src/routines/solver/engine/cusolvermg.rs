@@ -13,13 +13,14 @@ use crate::device::Worker;
 use crate::device::cuda::engine::{self, Asked, WholeStep};
 use crate::device::cuda::worker::CudaWorker;
 use crate::error::{Error, Result};
-use crate::layout::{Distribution, Mapping};
+use crate::layout::Mapping;
 use crate::matrix::Cells;
 use crate::routines::Part;
 use crate::routines::solver::job::Solver;
 use crate::routines::solver::operands::{Problem, shard};
 use crate::routines::solver::options::{Options, Rhs};
 use crate::routines::solver::routine::{Family, Stage};
+use crate::routines::solver::sizes::whole_columns;
 use crate::routines::solver::{cholesky, eigen, eigenvectors, lu};
 use crate::scalar::Scalar;
 use crate::settings::Float64;
@@ -153,7 +154,8 @@ impl InCall {
             let diagonal = a.diagonal(t).diagonal();
             let first = n.saturating_sub(a.columns().tile(t).global.get()).min(diagonal.rows());
             let corner = diagonal.rows_from(first);
-            worker.put(&vec![T::from_f64_impl((2.0 * most).max(1.0)); corner.rows()], corner);
+            let number = if most > 0.0 { 2.0 * most } else { 1.0 };
+            worker.put(&vec![T::from_f64_impl(number); corner.rows()], corner);
         }
         let values = Mutex::default();
         let vectors = job.options.routine.has(Stage::TransformBack);
@@ -234,7 +236,7 @@ pub fn widest(family: Family) -> usize {
 fn check_tile(options: &Options, problem: &Problem, tile: usize) -> Result<()> {
     let (shape, ranks) = ((problem.m, problem.n), problem.ranks());
     let mapping = if ranks > 1 { Mapping::BlockCyclic } else { Mapping::Block };
-    let distribution = Distribution::whole_columns(shape, ranks, tile, mapping);
+    let distribution = whole_columns(options.routine.family, shape, ranks, tile, mapping);
     let (columns, widest) = (distribution.columns(), widest(options.routine.family));
     let tile = columns.widest();
     if columns.each().any(|t| columns.tile(t).width != tile) {
