@@ -74,6 +74,8 @@ class Program:
         settings = environment.clean(**({"OPENBLAS_CORETYPE": kernels} if kernels else {}))
         self.variables = environment.blas_variables(settings)
         self._folder = tempfile.TemporaryDirectory()
+        # Open MPI's own folder for all programs of a user fails where two begin at the same time.
+        settings["OMPI_MCA_orte_tmpdir_base"] = self._folder.name
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115, closed at the end
         place = pathlib.Path(self._folder.name) / "go"
         pipes = [f"{place}.{rank}" for rank in range(processes)]

@@ -60,7 +60,8 @@ def test_a_synthetic_kernel_beside_jax_scipy():
     assert ours[:-5] == ["meshsolve.solve,", "in", "place"]
     assert theirs[:-5] == ["jax.scipy", "on", "the", "same", "shards"]
     for *_, seconds, memory, times, a, ratio in (ours, theirs):
-        assert (times, a) == ("x", "A") and float(seconds) < 60 and float(memory) >= 0
+        # Small ones may take less than what lives before.
+        assert (times, a) == ("x", "A") and float(seconds) < 60 and abs(float(memory)) < 100
         assert float(ratio) <= 3
 
 
