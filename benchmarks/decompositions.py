@@ -24,6 +24,7 @@ Run: python benchmarks/decompositions.py [--task lstsq] [--devices 2] [--shapes 
 | what, of task "eigvalsh" | meaning |
 |---|---|
 | meshsolve | `eigvalsh` of an A by rows |
+| meshsolve, band 64 | the same by a direct call with a band of that width, for each of `--bands` |
 | jnp | `jnp.linalg.eigvalsh` on the same shards |
 | jnp, one device | the same with all of A on one device |
 | SciPy evr, SciPy evd | LAPACK's drivers by `scipy.linalg.eigvalsh`, which copies A |
@@ -48,6 +49,7 @@ b and the results, on all devices, as a share of A; for meshsolve its scratch, t
 
 import argparse
 import csv
+import functools
 import statistics
 import sys
 
@@ -70,13 +72,14 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=2)
     parser.add_argument("--shapes")
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--bands", help="widths of bands, instead of competitors: 32,64,96")
     options = parser.parse_args()
     environment.begin_on_cpu(options.devices)
     import jax
 
     import measures
     from commit import commit
-    from decompositions_contenders import of_eigh, of_eigvalsh, of_least_squares, of_qr
+    from decompositions_contenders import of_bands, of_eigh, of_eigvalsh, of_least_squares, of_qr
     from figures import of_peak, peak_rate
     from libraries import columns, of_this_process
     from meshsolve import _core
@@ -91,6 +94,9 @@ def main() -> None:
         "eigvalsh": ("2048x2048,4096x4096", of_eigvalsh),
         "eigh": ("2048x2048,4096x4096", of_eigh),
     }[options.task]
+    if options.bands:
+        widths = [int(width) for width in options.bands.split(",")]
+        task = functools.partial(of_bands, options.task, widths)
     for m, n in (map(int, shape.split("x")) for shape in (options.shapes or shapes).split(",")):
         contenders = list(task(m, n, options.devices))
         _expect_alike(contenders)
@@ -122,7 +128,8 @@ def main() -> None:
                 library = what.split()[0]
                 of = columns(f"{library}; openblas", f"unknown; {version}", kernels)
             else:
-                known = "meshsolve" if what == "product" else what.split(" R")[0]
+                is_own = what.startswith(("meshsolve", "product"))
+                known = "meshsolve" if is_own else what.split(" R")[0]
                 of = of_this_process(known, threads)
             row |= of_peak(peaks) | of
             table.writerow(row | {"jax": jax.__version__, "commit": commit()})

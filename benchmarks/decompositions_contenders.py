@@ -1,5 +1,6 @@
 """The contenders of decompositions.py: programs for one matrix, with their answers."""
 
+import functools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -133,10 +134,7 @@ def of_eigh(m: int, n: int, devices: int) -> Iterator[Contender]:
 
 
 def _of_eigenproblem(name: str, parts: int, m: int, n: int, devices: int) -> Iterator[Contender]:
-    if m != n:
-        raise SystemExit(f"--shapes: expected square matrices, got {m}x{n}")
-    a = np.random.default_rng(3).standard_normal((n, n))
-    a = (a + a.T) / 2
+    a = _hermitian(name, m, n)
     mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
     shards = (jax.device_put(a, NamedSharding(mesh, PartitionSpec("x", None))),)
     one = (jax.device_put(a, jax.devices()[0]),)
@@ -155,6 +153,46 @@ def _of_eigenproblem(name: str, parts: int, m: int, n: int, devices: int) -> Ite
     what = "pdsyevd" if name == "eigh" else "pdsyev"
     yield from _of_scalapack(what, "eigen", (name, n), devices, parts)
     yield from _of_elpa(name, n, devices, parts)
+
+
+def of_bands(name: str, widths: list[int], m: int, n: int, devices: int) -> Iterator[Contender]:
+    """meshsolve's eigenvalues, with eigenvectors for "eigh", by bands of these widths."""
+    a = _hermitian(name, m, n)
+    mesh = jax.make_mesh((devices,), ("x",), axis_types=(AxisType.Auto,))
+    rows, parts = PartitionSpec("x", None), 4 if name == "eigh" else 1
+    shards = (jax.device_put(a, NamedSharding(mesh, rows)),)
+
+    def local(width: int, a):
+        place = jnp.stack([jax.lax.axis_index("x"), 0]).astype(jnp.int32)
+        real, info = jax.ShapeDtypeStruct((n,), a.dtype), jax.ShapeDtypeStruct((), jnp.int32)
+        matrices = [jax.ShapeDtypeStruct(a.shape, a.dtype)] * (2 if name == "eigh" else 1)
+        call = jax.ffi.ffi_call(
+            ms.ffi_target(), (*matrices, real, info), input_output_aliases={1: 0}
+        )
+        routine = "eigenvectors" if name == "eigh" else "eigenvalues"
+        own = {"lower": np.int64(1), "tile": np.int64(width), "world": np.int64(devices)}
+        *_, w, _ = call(place, a, routine=routine, **own)
+        return w
+
+    for width in widths:
+        run = jax.shard_map(
+            functools.partial(local, width),
+            mesh=mesh,
+            in_specs=rows,
+            out_specs=PartitionSpec(),
+            check_vma=False,
+        )
+        yield Contender(
+            f"meshsolve, band {width}", *_compiled(run, shards, a.nbytes, devices), parts
+        )
+
+
+def _hermitian(name: str, m: int, n: int):
+    """A random matrix."""
+    if m != n or name not in ("eigh", "eigvalsh"):
+        raise SystemExit(f"{name}, --shapes: expected square matrices and eigenvalues, got {m}x{n}")
+    a = np.random.default_rng(3).standard_normal((n, n))
+    return (a + a.T) / 2
 
 
 def _of_faer(a) -> Contender:

@@ -10,13 +10,14 @@ and as many devices each, take one process, and unused memory goes back to the s
 "other_bytes" is the memory of the process before a case, in addition to A and b. `--what` names the
 call. meshsolve is one solve; factor is cho_factor, or lu_factor with `--assume gen`, and ten
 solves. refine is a solve by a factor in half the precision. inv is meshsolve.inv, lu-inv the
-inverse of a factor, which is kept, eigvalsh and eigh those of meshsolve. grad is the gradient of a
-solution's square with respect to A and b, logdet that of log |det A|. jnp is jax.scipy.linalg's
-factorisation and solve on the same shards. transpose is meshsolve.transpose_inplace of an n x
-columns array, jnp.transpose the same by XLA, donated. With storage "padded" A is on one device and
-n - 1 is solved: its sharded copy is 1. "two ways" is a matrix in blocks: half of the devices share
-its rows, and half its columns. `--again 3` solves three more times: "seconds" is their median, and
-"residual_ratio" norm(b - A x) / (n norm(A) norm(x) u), in 1-norms and with the unit roundoff u.
+inverse of a factor, which is kept, eigvalsh, eigh and sqrtm those of meshsolve. grad is the
+gradient of a solution's square with respect to A and b, logdet that of log |det A|. jnp is
+jax.scipy.linalg's factorisation and solve on the same shards. transpose is
+meshsolve.transpose_inplace of an n x columns array, jnp.transpose the same by XLA, donated. With
+storage "padded" A is on one device and n - 1 is solved: its sharded copy is 1. "two ways" is a
+matrix in blocks: half of the devices share its rows, and half its columns. `--again 3` solves three
+more times: "seconds" is their median, and "residual_ratio" norm(b - A x) / (n norm(A) norm(x) u),
+in 1-norms and with the unit roundoff u.
 
 On CPU devices it is the resident memory of the process. On CUDA devices it is the peak of JAX's
 allocator, summed over devices. That peak is of the whole process: one case at a time.
@@ -42,12 +43,15 @@ _WHATS = (
     "inv",
     "eigvalsh",
     "eigh",
+    "sqrtm",
     "lu-inv",
     "grad",
     "logdet",
     "jnp",
     *_TRANSPOSITIONS,
 )
+# Those that solve A x = b.
+_SOLVING = ("meshsolve", "factor", "refine", "jnp")
 _STORAGES = ("rows", "columns", "column-major", "padded", "two ways", "replicated")
 
 
@@ -71,6 +75,8 @@ def main() -> None:
         os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
     elif len(cases) > 1 or cases[0].what in _TRANSPOSITIONS:
         parser.error("--platform cuda: expected one case that is no transposition")
+    if any(options.again and options.what not in _SOLVING for options in cases):
+        parser.error("--again: expected a case that solves A x = b")
     os.environ["JAX_PLATFORMS"] = platform
     # An allocator that grows counts pieces up to twice as large as those that were asked for.
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "true"
@@ -263,6 +269,9 @@ def _solver(options, mesh):
     def eigh(a, b):
         return ms.eigh(a, overwrite_a=not keep, mesh=mesh).eigenvectors
 
+    def sqrtm(a, b):
+        return ms.sqrtm(a, assume_a="her", overwrite_a=not keep, mesh=mesh)
+
     def lu_inv(a, b):
         return ms.lu_factor(a, not keep, mesh=mesh).inv()
 
@@ -279,6 +288,7 @@ def _solver(options, mesh):
 
     solvers = {"jnp": jnp, "factor": factor, "inv": inv, "lu-inv": lu_inv}
     solvers |= {"grad": grad, "logdet": logdet, "eigvalsh": eigvalsh, "eigh": eigh}
+    solvers["sqrtm"] = sqrtm
     return solvers.get(options.what, solve)
 
 

@@ -12,7 +12,9 @@ pub use crate::device::cuda::nvrtc::{Compiled, Nvrtc, Program};
 pub use crate::device::cuda::{process, sources};
 pub use crate::error::{Error, Kind, Result};
 pub use crate::rendezvous::Arrival;
-pub use crate::routines::solver::{Forecast, cpu_tile_width, solvers, widest_of_engine};
+pub use crate::routines::solver::{
+    Forecast, Function, cpu_tile_width, failure, solvers, widest_of_engine,
+};
 pub use crate::routines::{Array, CudaArrival, table};
 pub use crate::scalar::DType;
 pub use crate::sites::{CallSite, CudaSite};

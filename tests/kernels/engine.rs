@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use meshsolve::call::Call;
+use meshsolve::call::{Attributes, Call};
 use meshsolve::device::cuda::vendor::Libraries;
 use meshsolve::error::Kind;
 use meshsolve::sites::{CallSite, CudaSite};
@@ -155,14 +155,16 @@ fn orders_that_it_does_not_take() {
     let (devices, streams) = (devices().0, streams());
     let message = |map: Map, columns: usize| {
         let mut system = System::new(None);
-        let mut calls = system.calls();
+        let is_eigen = Attributes::text(&map, "routine").as_deref() == Some("eigenvalues");
+        let mut calls = calls_of(if is_eigen { "eigenvalues" } else { "posv" }, &mut system);
         // The library does not look at their contents.
         for Call { args, rets, .. } in &mut calls {
             for buffers in [args, rets] {
                 for (buffer, dims) in
                     buffers.iter_mut().zip([[columns, 3 * columns], [3 * columns, 1]])
                 {
-                    *buffer = at(buffer.as_ptr(), buffer.dtype(), &dims);
+                    let dims = if buffer.dims().len() == 1 { &dims[..1] } else { &dims[..] };
+                    *buffer = at(buffer.as_ptr(), buffer.dtype(), dims);
                 }
             }
         }
@@ -185,6 +187,12 @@ fn orders_that_it_does_not_take() {
                     1009 columns of a device, got none for order 3027 over 3 devices; pad A with an \
                     identity corner to order 3072, or leave engine=None";
     assert_eq!(message(map("gesv").int("tile", 0), 1009), expected);
+    // Of widths that are multiples of 16 the engine sees the same tiles as the work: 32 and 8 columns.
+    let expected = "meshsolve.eigenvalues: a: engine \"cusolvermg\" expected one width of tile columns that \
+                    divides 40 columns of a device, got none for order 120 over 3 devices; leave `tile` \
+                    out, or leave engine=None";
+    let map_of_eigenvalues = Map::routine("eigenvalues", 3).text("engine", "cusolvermg");
+    assert_eq!(message(map_of_eigenvalues.int("tile", 32), 40), expected);
     let expected = "meshsolve.gesv: attribute `tile`: expected at most 512 with engine \"cusolvermg\", got \
                     640; leave it out";
     assert_eq!(message(map("gesv").int("tile", 640), 640), expected);

@@ -60,9 +60,10 @@ def test_a_synthetic_kernel_beside_jax_scipy():
     assert ours[:-5] == ["meshsolve.solve,", "in", "place"]
     assert theirs[:-5] == ["jax.scipy", "on", "the", "same", "shards"]
     for *_, seconds, memory, times, a, ratio in (ours, theirs):
-        # Small ones may take less than what lives before.
-        assert (times, a) == ("x", "A") and float(seconds) < 60 and abs(float(memory)) < 100
+        # The system counts the memory of a process up to some hundred KiB; A has 2 MiB.
+        assert (times, a) == ("x", "A") and float(seconds) < 60 and float(memory) > -0.5
         assert float(ratio) <= 3
+    assert float(ours[-4]) < 1 < float(theirs[-4])
 
 
 def test_all_visible_devices():

@@ -236,19 +236,20 @@ def test_derivatives_of_padded_matrices_and_of_batches():
 
 
 def test_derivatives_of_small_padded_matrices_of_less_than_full_rank():
-    """What counts as zero is a part of |A|, not of what padding adds."""
+    """What counts as zero is a part of |A|, not of what padding adds. A grows along itself."""
     q = np.linalg.qr(hermitian(7))[0]
-    a = (q * np.array([-3e-10, 0, 1e-9, 2e-9, 3e-9, 1e-8, 1e-8])) @ q.T
-    a = (a + a.T) / 2
-    mesh = mesh_of(ORDER)
-    for function in (
-        lambda a: ms.pinv(a, 1e-2, hermitian=True, mesh=mesh),
-        lambda a: ms.sqrtm(a + 3e-10 * jnp.eye(7), **HER, mesh=mesh),
-    ):
-        x, dx = jax.jit(lambda a: jax.jvp(function, (a,), (a,)))(jnp.asarray(a))  # noqa: B023
-        np.testing.assert_array_equal(x, x.T, err_msg="Hermitian to the last bit")
-        np.testing.assert_allclose(x, function(a), atol=1e-7 * np.abs(x).max())
-        assert dx.shape == a.shape
+    a = (q * np.array([-3e-9, 0, 0, 2e-9, 3e-9, 1e-8, 1e-8])) @ q.T
+    a = jnp.asarray((a + a.T) / 2)
+    inverse = lambda a: ms.pinv(a, 1e-2, hermitian=True, mesh=mesh_of(ORDER))  # noqa: E731
+    x, dx = jax.jit(lambda a: jax.jvp(inverse, (a,), (a,)))(a)
+    size = np.abs(x).max()
+    np.testing.assert_array_equal(x, x.T, err_msg="Hermitian to the last bit")
+    np.testing.assert_allclose(x, inverse(a), atol=1e-12 * size)
+    np.testing.assert_allclose(dx, -x, atol=1e-12 * size)
+    root = lambda a: ms.sqrtm(a, **HER, mesh=mesh_of(ORDER))  # noqa: E731
+    negative = jnp.diag(jnp.array([-1e-7, *[1e-2] * 6], np.float32))
+    assert np.isnan(root(negative)).all()
+    assert np.isnan(jax.jit(lambda a: jax.jvp(root, (a,), (a,))[0])(negative)).all()
 
 
 def test_exponentials_that_leave_the_range():

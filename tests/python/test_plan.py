@@ -98,6 +98,18 @@ def test_what_eigh_needs(storage):
     assert report.scratch_bytes == ms.last_call()["scratch_bytes"]
 
 
+@pytest.mark.parametrize("storage", ["rows", "columns"])
+def test_what_functions_need(storage):
+    a = put_matrix(mesh_of(range(4)), np.eye(512), storage)
+    report = ms.plan(a, None, True, functions=True, overwrite_a=True)
+    assert "eigenvectors are transposed across the devices, in their memory" in report.moves
+    assert report.bytes_per_device["eigenvectors"] == report.bytes_per_device["A"]
+    ms.inv_sqrtm(a).block_until_ready()
+    assert report.scratch_bytes == ms.last_call()["scratch_bytes"]
+    with pytest.raises(ValueError, match="functions: expected A alone, as inv_sqrtm takes it"):
+        ms.plan(a, np.ones(512), functions=True)
+
+
 def test_what_eigvalsh_needs():
     """Of the triangle that is not that of the solver's columns it tells that it is mirrored."""
     a = put(mesh_of(range(4)), np.eye(512), "x", None)

@@ -283,6 +283,14 @@ def test_decompositions_are_compared(task, shape, names):
     assert all(row["library"] for row in rows) and float(rows[-1]["gflops"]) > 0
 
 
+def test_bands_are_compared():
+    options = ("--task", "eigh", "--shapes", "64x64", "--turns", 1, "--bands", "8,16")
+    ran = program(ROOT / "benchmarks/decompositions.py", *options)
+    assert ran.returncode == 0, ran.stderr
+    rows = list(csv.DictReader(ran.stdout.splitlines()))
+    assert [row["what"] for row in rows] == ["meshsolve, band 8", "meshsolve, band 16", "product"]
+
+
 def test_traces_are_kept_and_summed_up(tmp_path):
     cases = "cholesky-96-2,lu-96-1"
     ran = program(ROOT / "benchmarks/traces.py", "--cases", cases, "--out", tmp_path)

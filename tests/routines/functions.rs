@@ -130,6 +130,9 @@ pub fn functions_without_a_value(at: Place) {
     values[0] = 1.0;
     let (x, info) = answer(case, (3, 0), "sqrt", 1e-10, &diagonal(&values));
     assert!(info == 0 && x[(1, 1)] == c64::new(0.0, 0.0), "up to the tolerance: {info}");
+    (values[2], values[3]) = (800.0, 900.0);
+    let (x, info) = answer(case, (3, 0), "exp", 0.0, &diagonal(&values));
+    assert!(info == 2 && x[(0, 0)].re.is_nan(), "too large: {info}");
     let (x, info) = answer(case, (3, 0), "exp", 0.0, &diagonal(&vec![f64::NAN; n]));
     assert!(info as usize == n + 1 && x[(0, 0)].re.is_nan(), "no number: {info}");
 }

@@ -11,8 +11,8 @@ use pyo3::types::{PyCapsule, PyDict};
 
 use crate::bridge::ffi;
 use meshsolve::embedding::{
-    Array, DType, Forecast, cpu_tile_width, cusolvermg_tile_width, solvers, table,
-    widest_of_engine, worker_count,
+    Array, DType, Forecast, Function, cpu_tile_width, cusolvermg_tile_width, failure, solvers,
+    table, widest_of_engine, worker_count,
 };
 use meshsolve::layout::{Column, Mapping, Partition, Storage};
 use meshsolve::log::{self, Event};
@@ -241,6 +241,19 @@ fn engine_order(routine: &str, n: usize, ranks: usize) -> PyResult<(usize, usize
     Ok((cusolvermg_tile_width(n, ranks, widest).err().unwrap_or(n), widest))
 }
 
+/// The kind of matrices that have an answer of a routine, and what is true of an A of order n for which
+/// it gives `info`. `function` is the attribute.
+#[pyfunction]
+#[pyo3(name = "failure")]
+fn failure_of(routine: &str, function: &str, n: usize, info: i32) -> PyResult<(String, String)> {
+    let found = solvers().find(|one| one.name == routine);
+    let function = Function::ALL.into_iter().find(|(name, _)| *name == function);
+    let unknown = || PyValueError::new_err(format!("{routine:?} is no solver"));
+    let ((_, function), routine) = (function.ok_or_else(unknown)?, found.ok_or_else(unknown)?);
+    let (kind, got) = failure(routine, function, n, info);
+    Ok((kind.to_owned(), got))
+}
+
 /// Width of the widest tile of a matrix of order n over `ranks` CPU devices; `ranks` divides n.
 #[pyfunction]
 fn widest_tile(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
@@ -308,6 +321,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(listen, m)?)?;
     m.add_function(wrap_pyfunction!(next_event, m)?)?;
     m.add_function(wrap_pyfunction!(engine_order, m)?)?;
+    m.add_function(wrap_pyfunction!(failure_of, m)?)?;
     m.add_function(wrap_pyfunction!(widest_tile, m)?)?;
     m.add_function(wrap_pyfunction!(plan, m)?)?;
     cuda::add_to(m)

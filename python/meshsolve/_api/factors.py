@@ -85,9 +85,4 @@ def describe(factor, operation: str, *more: str) -> str:
 
 def unknown_norm(dtype) -> jax.Array:
     """The norm of a matrix of which only a factor is given: NaN."""
-    return jnp.full((), jnp.nan, real_dtype(dtype))
-
-
-def real_dtype(dtype):
-    """The dtype of the real part."""
-    return jnp.finfo(dtype).dtype
+    return jnp.full((), jnp.nan, jnp.finfo(dtype).dtype)

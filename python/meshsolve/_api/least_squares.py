@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
 
-from meshsolve._api import factors
 from meshsolve._api.types import OnFailure
 from meshsolve._execute import dispatch, eager, meshes
 from meshsolve._library import failures
@@ -155,7 +154,7 @@ def _of_wide(a, b, ridge, on_failure: OnFailure, mesh: Mesh | None) -> LeastSqua
 def _one_wide(op: Operation, mesh: Mesh | None, a, b, ridge=None) -> LeastSquares:
     n, columns = a.shape[1], b if b.ndim == 2 else b[:, None]
     if not len(a) or not columns.shape[1]:
-        zeros = jnp.zeros(columns.shape[1], factors.real_dtype(a.dtype))
+        zeros = jnp.zeros(columns.shape[1], real_dtype_of(a))
         x, residuals, info = jnp.zeros((n, columns.shape[1]), a.dtype), zeros, jnp.int32(0)
     else:
         a, columns = padding.wide_on_mesh("lstsq", a, columns, mesh)

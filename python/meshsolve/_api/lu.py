@@ -26,6 +26,7 @@ from meshsolve._prepare.operands import (
     common_dtype,
     expect_alive,
     promoted,
+    real_dtype_of,
 )
 from meshsolve._prepare.pipeline import Call, Request, run
 
@@ -235,7 +236,7 @@ def _of_rectangle(a, on_failure: OnFailure, mesh: Mesh | None, engine: Engine | 
     a = as_array("lu_factor", "a", a)
     a = promoted(a, common_dtype("lu_factor", "a", a))
     lu, piv, info = rectangles.factored(a, raises)
-    anorm = jnp.full(info.shape, jnp.nan, factors.real_dtype(lu.dtype))
+    anorm = jnp.full(info.shape, jnp.nan, real_dtype_of(lu))
     return LUFactor(lu, piv, info, anorm, min(lu.shape[-2:]), rectangles.STORAGE)
 
 

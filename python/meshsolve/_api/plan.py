@@ -44,8 +44,9 @@ class Described(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """A report on ``solve``, ``cho_factor``, ``lu_factor``, ``inv``, ``eigvalsh`` or ``eigh``
-    beforehand, or on ``lstsq`` or ``qr`` of an A that is not square; ``str(plan)`` is its text.
+    """A report on ``solve``, ``cho_factor``, ``lu_factor``, ``inv``, ``eigvalsh``, ``eigh`` or
+    functions of Hermitian matrices beforehand, or on ``lstsq`` or ``qr`` of an A that is not
+    square; ``str(plan)`` is its text.
 
     Layouts are written ``shape:stride`` as in CuTe: coordinate (i, j) is at i and j times the
     strides, in elements.
@@ -141,6 +142,7 @@ def plan(
     inverse: bool = False,
     eigenvalues: bool = False,
     eigenvectors: bool = False,
+    functions: bool = False,
     mesh: Mesh | None = None,
 ) -> Plan:
     """Print what ``solve(a, b, ...)`` will do, and return it; nothing is computed or moved.
@@ -161,6 +163,7 @@ def plan(
       inverse: report on ``inv(a)`` instead, which has no b.
       eigenvalues: report on ``eigvalsh(a, lower=lower)`` instead, which has no b.
       eigenvectors: report on ``eigh(a, lower=lower)`` instead, which has no b.
+      functions: report on functions of a Hermitian A, such as ``inv_sqrtm(a, lower=lower)``.
       mesh: as in ``solve``.
 
     Returns:
@@ -179,13 +182,13 @@ def plan(
       ['the matrix is transposed across the devices, in their memory']
     """
     matrix, sides = _described(a, b)
+    alone = {"inverse": inverse, "eigenvalues": eigenvalues, "eigenvectors": eigenvectors}
+    alone["functions"] = functions
     if matrix.shape[0] == matrix.shape[1]:
-        alone = {"inverse": inverse, "eigenvalues": eigenvalues, "eigenvectors": eigenvectors}
         owned = (overwrite_a, overwrite_b, refine, alone, mesh)
         report = Plan(**_fields(_task(matrix, sides, lower, assume_a, *owned)))
     else:
-        others = {"inverse": inverse, "eigenvalues": eigenvalues, "eigenvectors": eigenvectors}
-        others |= {"refine": refine, "lower": lower}
+        others = alone | {"refine": refine, "lower": lower}
         others |= {"overwrite_b": overwrite_b, f"assume_a={assume_a!r}": assume_a != "gen"}
         others |= {"overwrite_a": overwrite_a and sides is not None}
         refused = [name for name, is_on in others.items() if is_on]
@@ -345,7 +348,7 @@ def _of_library(task: _Task, layout: _Layout) -> tuple[dict[str, Any], int]:
     if task.instead == "inverse":
         routine = "cholesky_inverse" if definite else "lu_inverse"
     elif task.instead:
-        routine = task.instead
+        routine = "hermitian_function" if task.instead == "functions" else task.instead
     else:
         routine = family + ("trf" if task.b is None else "sv")
     core = plan_of(routine, task.dtype)
@@ -377,8 +380,10 @@ def _costs(task: _Task, layout: _Layout, core) -> tuple[list[str], dict[str, int
         moves.append(f"if refinement does not converge: {again}all is done in {task.dtype}")
         if again:
             amounts["copy of A, if it does not converge"] = amounts["A"]
-    if task.instead == "eigenvectors":
-        _tell_of_eigenvectors(moves, amounts, layout)
+    if task.instead in ("eigenvectors", "functions"):
+        amounts["eigenvectors"] = amounts["A"]
+        if task.instead == "functions" or (at and at.storage != "rows"):
+            moves.append("eigenvectors are transposed across the devices, in their memory")
     if task.instead == "inverse":
         sizes = {"n": task.n, "padded": layout.padded, "itemsize": task.dtype.itemsize}
         _tell_of_inverse(moves, amounts, core | sizes, task.a, at)
@@ -416,6 +421,7 @@ def _check_task(has_b: bool, refine: bool, alone: dict[str, bool]) -> str:
         raise mistake("plan", asked[0], f"False with {asked[1]}", "True", "ask for each by itself")
     if asked and (has_b or refine):
         functions = {"inverse": "inv", "eigenvalues": "eigvalsh", "eigenvectors": "eigh"}
+        functions["functions"] = "inv_sqrtm"
         function = functions[asked[0]]
         got = "right-hand sides" if has_b else "refine=True"
         expected, remedy = f"A alone, as {function} takes it", f"leave them out, or {asked[0]}"
@@ -424,12 +430,6 @@ def _check_task(has_b: bool, refine: bool, alone: dict[str, bool]) -> str:
         remedy = "give b; factors are not refined"
         raise mistake("plan", "refine", "right-hand sides to solve for", "none", remedy)
     return asked[0] if asked else ""
-
-
-def _tell_of_eigenvectors(moves, amounts, layout: _Layout) -> None:
-    amounts["eigenvectors"] = amounts["A"]
-    if layout.at and layout.at.storage != "rows":
-        moves.append("eigenvectors are transposed across the devices, in their memory")
 
 
 def _tell_of_inverse(moves, amounts, report, a, at: Placement | None) -> None:

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+from meshsolve import _core
 from meshsolve._library.errors import mistake, no_answer
 from meshsolve._library.ffi import Operation
 
@@ -38,38 +39,14 @@ def of_program(operation: str, error: Exception) -> np.linalg.LinAlgError | None
     return reported and np.linalg.LinAlgError(f"meshsolve.{operation}: {reported[1]}")
 
 
-# The matrices that have a function, and what is true of some eigenvalues of others.
-_DOMAINS = {
-    "sqrt": ("positive semidefinite", "lowest eigenvalues are negative"),
-    "log": ("positive definite", "lowest eigenvalues are not positive"),
-    "inverse_sqrt": ("positive definite", "lowest eigenvalues are not positive"),
-    "exp": ("less extreme", "eigenvalues give numbers that are too large"),
-    "inverse": ("less extreme", "eigenvalues give numbers that are too large"),
-}
-
-
 def check(op: Operation, results) -> None:
     """Wait for ``op`` and raise its error; in traced programs the library raises it."""
     info = int(results[op.results.index("info")])
     if info > 0:
-        if op.family == "cholesky":
-            kind, got = "positive definite", f"leading minor of order {info} is not"
-            got += " positive definite"
-        elif op.family in ("qr", "tsqr"):
-            kind, got = "full-rank", f"column {info} depends on those before it, or is not finite"
-        elif op.has("weigh") and info <= (op.order or _eigenvalues(op, results).shape[-1]):
-            kind, what = _DOMAINS[op.function]
-            got = f"{info} {what}"
-        elif op.family == "eigen":
-            kind, got = "finite", "entries are not all finite, or whose eigenvalues do not converge"
-        else:
-            part = "diagonal entry" if op.family == "triangular" else "pivot"
-            kind, got = "nonsingular", f"{part} {info} is zero or not finite"
-        raise no_answer(op.public, kind, got, info, gives_info=op.family != "eigen")
-
-
-def _eigenvalues(op: Operation, results):
-    return results[op.results.index("eigenvalues")]
+        is_eigen = "eigenvalues" in op.results
+        n = op.order or (results[op.results.index("eigenvalues")].shape[-1] if is_eigen else 0)
+        kind, got = _core.failure(op.routine, op.function, n, info)
+        raise no_answer(op.public, kind, got, info, gives_info=not is_eigen)
 
 
 def expect_pivots(operation: str, info: int) -> None:

@@ -45,13 +45,8 @@ pub fn assemble<T: Scalar, W: Worker<T>>(
         leading.scale(worker, -1.0, room);
         // Zeros are not negative.
         worker.clear(room);
-        for t in leading.owned(worker, first) {
-            let column = leading.lower(t);
-            for top in (0..column.rows()).step_by(room.rows()) {
-                let count = room.rows().min(column.rows() - top);
-                let zeros = room.sub(0, 0, count, column.cols());
-                worker.add(column.sub(top, 0, count, column.cols()), zeros);
-            }
+        for tile in leading.pieces(worker, room.rows()) {
+            worker.add(tile, room.sub(0, 0, tile.rows(), tile.cols()));
         }
     }
     worker.barrier()?;

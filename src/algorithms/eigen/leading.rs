@@ -86,14 +86,19 @@ impl<'m, 'a, T: Scalar> Leading<'m, 'a, T> {
     pub fn scale<W: Worker<T>>(&self, worker: &mut W, by: f64, room: Cells<T>) {
         worker.clear(room);
         worker.make_unit_lower(room);
-        for t in self.owned(worker, TileColumn::new(0)) {
-            let column = self.lower(t);
-            for first in (0..column.rows()).step_by(room.rows()) {
-                let count = room.rows().min(column.rows() - first);
-                let identity = room.sub(0, 0, count, count);
-                let tile = column.sub(first, 0, count, column.cols());
-                worker.trmm(identity, Triangle::Lower, T::from_f64_impl(by), tile);
-            }
+        for tile in self.pieces(worker, room.rows()) {
+            let identity = room.sub(0, 0, tile.rows(), tile.rows());
+            worker.trmm(identity, Triangle::Lower, T::from_f64_impl(by), tile);
         }
+    }
+
+    /// The parts of this worker's tile columns from the diagonal tile on, of at most so many rows.
+    pub fn pieces<W: Worker<T>>(&self, worker: &W, rows: usize) -> Vec<Cells<'a, T>> {
+        let columns = self.owned(worker, TileColumn::new(0)).into_iter().map(|t| self.lower(t));
+        let cut = |column: Cells<'a, T>| {
+            let starts = (0..column.rows()).step_by(rows);
+            starts.map(move |top| column.sub(top, 0, rows.min(column.rows() - top), column.cols()))
+        };
+        columns.flat_map(cut).collect()
     }
 }

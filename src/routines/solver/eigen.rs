@@ -64,7 +64,7 @@ impl<T: Scalar> Solver<T> {
     pub(super) fn extent_of_band(&self) -> Extent {
         let (n, columns) = (self.problem.n, self.sizes.columns());
         let (workers, is_rank) = (self.sizes.workers, self.sizes.is_rank);
-        let kept = if self.options.routine.has(TransformBack) { columns.count() } else { 0 };
+        let kept = if self.sizes.goes_back { columns.count() } else { 0 };
         Extent { n, widest: columns.widest(), workers, is_rank, kept }
     }
 

@@ -120,7 +120,9 @@ pub fn divide<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step 
     worker.keep_subnormals(true);
     let left = worker.divide(&divided, &z, room)?;
     if left > 0 {
-        worker.report(left, T::NAN);
+        // Up to n it is a number of eigenvalues for a function of A.
+        let is_function = job.options.routine.has(Stage::Weigh);
+        worker.report(if is_function { n + 1 } else { left }, T::NAN);
     }
     if me == 0 {
         let exponent = job.found().exponent;
@@ -140,7 +142,7 @@ pub fn transform_back<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) 
     let panels = if W::IS_RANK { Vec::new() } else { scratch.reflectors(&leading) };
     let phases = job.found().tridiagonal.phases.clone();
     // The solver's own are those of which a function is made.
-    let is_answer = !job.options.routine.has(Stage::Assemble);
+    let is_answer = job.options.routine.gives_eigenvectors();
     let conjugates = is_answer && !W::IS_RANK && job.options.storage.is_transpose();
     let back = Back { sweeps: &sweeps, panels: &panels, phases: &phases, conjugates };
     worker.transform_back(&back, &z, job.room_for_vectors(me))?;

@@ -144,9 +144,10 @@ impl<T: Scalar> Solver<T> {
 
     /// The same of the matrix that the call gives back: another one where it is eigenvectors.
     pub(super) fn answer(&self, worker: &impl Worker<T>) -> DistMatrix<'_, T> {
-        let routine = self.options.routine;
-        let is_a = routine.has(Stage::Assemble) || !routine.has(Stage::TransformBack);
-        if is_a { self.a(worker) } else { self.eigenvectors(worker) }
+        match self.options.routine.gives_eigenvectors() {
+            true => self.eigenvectors(worker),
+            false => self.a(worker),
+        }
     }
 
     /// That of eigenvectors, in work or as a result.

@@ -32,11 +32,13 @@ mod triangular;
 mod tsqr;
 mod widths;
 
+pub use crate::algorithms::eigen::Function;
 #[cfg(feature = "internals")]
 pub use operands::Requirement;
 pub use options::cpu_tile_width;
 #[cfg(feature = "internals")]
 pub use routine::{Family, OWN_ATTRIBUTES};
+pub use run::failure;
 pub use sizes::Forecast;
 #[cfg(feature = "internals")]
 pub use slot::{Kind, Slot};

@@ -2,7 +2,7 @@
 
 use super::job::Solver;
 use super::options::{Options, Structure};
-use super::routine::{Family, Stage};
+use super::routine::Family;
 use super::sizes::Moves;
 use crate::algorithms::mirror::{Missing, mirror_triangle};
 use crate::algorithms::redistribute::{redistribute_columns, redistribute_rows};
@@ -51,8 +51,7 @@ impl<T: Scalar> Solver<T> {
     pub(super) fn restore(&self, worker: &mut impl Worker<T>) -> Step {
         let answer = self.answer(worker);
         self.redistribute(worker, &answer, &self.sizes.restore)?;
-        let routine = self.options.routine;
-        if routine.has(Stage::TransformBack) && !routine.has(Stage::Assemble) {
+        if self.options.routine.gives_eigenvectors() {
             self.turn_eigenvectors(worker, &answer)?;
         }
         let Options { routine, storage, lower, .. } = self.options;

@@ -302,6 +302,11 @@ impl SolverRoutine {
         self.run.contains(&stage)
     }
 
+    /// Whether its matrix is one of eigenvectors, not only made from some.
+    pub fn gives_eigenvectors(&self) -> bool {
+        self.has(Stage::TransformBack) && !self.has(Stage::Assemble)
+    }
+
     pub fn factors(&self) -> bool {
         self.has(Stage::Potrf) || self.has(Stage::Getrf)
     }

@@ -6,8 +6,9 @@ use super::engine::Performs;
 use super::engine::native::Native;
 use super::job::Solver;
 use super::options::{Options, Rhs};
-use super::routine::{Family, Stage};
+use super::routine::{Family, SolverRoutine, Stage};
 use super::slot::Kind;
+use crate::algorithms::eigen::Function;
 use crate::call::Job;
 use crate::comm::Step;
 use crate::device::Worker;
@@ -120,34 +121,42 @@ impl<T: Scalar> Job for Solver<T> {
 /// The error for `info` of an A of order n, if you ask for one where there is no answer.
 fn no_answer(options: &Options, n: usize, info: i32) -> Error {
     let routine = options.routine;
-    let (expected, got) = match routine.family {
-        Family::Cholesky => (
-            "positive definite",
-            format!("one whose leading minor of order {info} is not positive definite"),
-        ),
-        Family::Lu => ("nonsingular", format!("one whose pivot {info} is zero or not finite")),
-        Family::Qr | Family::Tsqr => (
-            "full-rank",
-            format!("one whose column {info} depends on those before it, or is not finite"),
-        ),
-        Family::Eigen if routine.has(Stage::Weigh) && (info as usize) <= n => {
-            let (kind, what) = options.function.domain();
-            (kind, format!("one whose {info} {what}"))
-        }
-        Family::Eigen => (
-            "finite",
-            "one whose entries are not all finite, or whose eigenvalues do not converge".to_owned(),
-        ),
-        // The last two always have an answer.
-        Family::Triangular | Family::Residual | Family::Norm => {
-            ("nonsingular", format!("one whose diagonal entry {info} is zero or not finite"))
-        }
-    };
-    // `eigvalsh` does not give it.
+    let (expected, got) = failure(routine, options.function, n, info);
+    // Functions of eigenvalues do not give it.
     let found = if routine.family == Family::Eigen { "" } else { ", and info has that number" };
     Error::invalid(format!(
-        "meshsolve.{}: a: expected a {expected} matrix, got {got} (info = {info}); with \
+        "meshsolve.{}: a: expected a {expected} matrix, got one whose {got} (info = {info}); with \
          on_failure=\"nan\" the answer is NaN{found}",
         routine.name
     ))
+}
+
+/// The matrices that have an answer, and what is true of an A of order n without one.
+pub fn failure(
+    routine: &SolverRoutine,
+    function: Function,
+    n: usize,
+    info: i32,
+) -> (&'static str, String) {
+    match routine.family {
+        Family::Cholesky => {
+            ("positive definite", format!("leading minor of order {info} is not positive definite"))
+        }
+        Family::Lu => ("nonsingular", format!("pivot {info} is zero or not finite")),
+        Family::Qr | Family::Tsqr => {
+            ("full-rank", format!("column {info} depends on those before it, or is not finite"))
+        }
+        Family::Eigen if routine.has(Stage::Weigh) && (info as usize) <= n => {
+            let (kind, what) = function.domain();
+            (kind, format!("{info} {what}"))
+        }
+        Family::Eigen => (
+            "finite",
+            "entries are not all finite, or whose eigenvalues do not converge".to_owned(),
+        ),
+        // The last two always have an answer.
+        Family::Triangular | Family::Residual | Family::Norm => {
+            ("nonsingular", format!("diagonal entry {info} is zero or not finite"))
+        }
+    }
 }
