@@ -1,6 +1,7 @@
 # Every target installs what it needs on a machine that has python3 (3.11 or newer), cargo, g++, make.
 #
 #   make demo        handwritten digits on CPU devices; then time, memory and residual against jax.scipy
+#   make demo-processes   a solve over two processes, by ScaLAPACK
 #   make test        all quick tests: Rust (CUDA kernels too, as plain C++), model checking, the kernels
 #                    through the compilers of CUDA, Python on the newest and the oldest JAX
 #   make test-tools  benchmarks, plots and pictures at length; `make test` has their smoke test
@@ -88,13 +89,17 @@ EVERY := 5
 # The variable hides an advertisement.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
-.PHONY: demo test test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
+.PHONY: demo demo-processes test test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
 	test-address test-thread test-miri test-valgrind test-gpu first-gpu-run gpu-kit \
 	lint format bench bench-full bench-check compare bench-gpu bench-products bench-transpose docs pictures \
 	wheel release-check clean
 
 demo: build/ready.stamp
 	@$(BIN)/python examples/01_solve.py
+
+# pip has installed Intel's ScaLAPACK and MPICH, as the tests require.
+demo-processes: build/ready.stamp
+	@$(BIN)/mpiexec -n 2 $(BIN)/python examples/12_processes.py
 
 test: test-rust test-kernels test-python test-oldest
 

@@ -246,6 +246,29 @@ def eigenproblem(plt, of):
     return figure
 
 
+def processes(plt, of):
+    """The columns of four processes before a call, while it works, and while its factor lives."""
+    ranks, tiles = 4, 4
+    figure, axes = plt.subplots(2, 1, figsize=(8, 1.9), layout="constrained")
+    block, cyclic = (
+        np.arange(ranks * tiles),
+        np.arange(ranks * tiles).reshape(tiles, ranks).T.ravel(),
+    )
+    for axis, order, title in zip(
+        axes, (block, cyclic), ("as you have it", "in the call, and as a factor"), strict=True
+    ):
+        for place, tile in enumerate(order):
+            x = place + 0.5 * (place // tiles)
+            axis.add_patch(plt.Rectangle((x, 0), 0.95, 1, color=DEVICES[tile // tiles]))
+            axis.text(x + 0.475, 0.5, str(tile), ha="center", va="center", fontsize=8)
+        for rank in range(ranks):
+            axis.text(4.5 * rank + 2, -0.2, f"process {rank}", ha="center", va="top", fontsize=8)
+        axis.set(xlim=(-0.2, 17.7), ylim=(-0.8, 1.1), title=title)
+        axis.title.set_fontsize(9)
+        axis.axis("off")
+    return figure
+
+
 DRAWN = {
     "01": (digits, "--no-compare"),
     "02": (multi_gpu,),
@@ -258,6 +281,7 @@ DRAWN = {
     "09": (lineax,),
     "10": (least_squares,),
     "11": (eigenproblem,),
+    "12": (processes, "--n", "256"),
 }
 
 

@@ -32,6 +32,7 @@ mod internals {
     pub mod device;
     pub mod error;
     pub mod matrix;
+    pub mod processes;
     pub mod routines;
     pub mod scalar;
     pub mod sites;

@@ -122,11 +122,11 @@ impl Instance {
         let taken = caught("taking a call", || {
             let site = self.0.as_ref().map_err(Clone::clone)?;
             let (place, args, rets) = buffers(&args, &rets)?;
-            let (rank, group) = read_place(&place)?;
+            let (rank, group, ticket) = read_place(&place)?;
             let call = Call::new(rank, device, args, rets);
             let mut completion = std::mem::replace(&mut completion, UniquePtr::null());
             let reply = Box::new(move |outcome: Result<()>| answer(&mut completion, outcome));
-            site.arrive(run, group, Arrival { call, reply });
+            site.arrive(run, group, ticket, Arrival { call, reply });
             Ok(())
         });
         if taken.is_err() && !completion.is_null() {
@@ -227,13 +227,23 @@ fn buffer(raw: &ffi::RawBuffer) -> Result<Buffer> {
     Ok(unsafe { Buffer::new(raw.address as *mut u8, dtype, dims) })
 }
 
-/// `place`: int32[2] with the rank along the mesh axis and the group of the call.
-fn read_place(place: &Buffer) -> Result<(usize, i64)> {
-    place.check("ffi_target", "operand `place`", DType::S32, &[2])?;
-    // SAFETY: two int32 in host memory (checked). XLA keeps them alive during the call.
+/// `place`: int32[2] with the rank along the mesh axis and the group of the call; over processes also
+/// its ticket, in int32[3].
+fn read_place(place: &Buffer) -> Result<(usize, i64, Option<i32>)> {
+    let has_ticket = place.dims() == [3];
+    place.check(
+        "ffi_target",
+        "operand `place`",
+        DType::S32,
+        if has_ticket { &[3] } else { &[2] },
+    )?;
+    // SAFETY: so many int32 in host memory (checked). XLA keeps them alive during the call.
     let [rank, group] = unsafe { place.as_ptr().cast::<[i32; 2]>().read_unaligned() };
+    let third = place.as_ptr().cast::<i32>().wrapping_add(2);
+    // SAFETY: the same.
+    let ticket = has_ticket.then(|| unsafe { third.read_unaligned() });
     // A negative rank becomes one beyond every world. The rendezvous refuses it by name.
-    Ok((rank as usize, group.into()))
+    Ok((rank as usize, group.into(), ticket))
 }
 
 fn xla_code(kind: Kind) -> i32 {

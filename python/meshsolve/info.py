@@ -28,7 +28,7 @@ def collect(n: int = 512) -> dict[str, Any]:
     import numpy as np
 
     from meshsolve import _core, timeout
-    from meshsolve._library import cuda
+    from meshsolve._library import cuda, processes
     from meshsolve._library.routines import ROUTINES
 
     devices = {}
@@ -51,6 +51,7 @@ def collect(n: int = 512) -> dict[str, Any]:
         "backends": {"host": "used", "cuda": "one device tested, several on emulated devices only"},
         "devices": devices,
         "cuda": cuda.report(_architectures(jax.devices())),
+        "several_processes": {one.name: ", ".join(one.paths) for one in processes.found()},
         "libraries": {name: _located(name, cuda.search_folders()) for name in _LIBRARIES},
         "self_check": self_check(n),
     }

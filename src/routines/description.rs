@@ -14,6 +14,8 @@ pub struct Description {
     pub stages: Vec<&'static str>,
     /// Whether an A by rows, which is A^T, is first transposed across the shards.
     pub upright: bool,
+    /// Whether it works over processes.
+    pub across: bool,
     /// What it requires of its matrix, beyond the checks of every call: "square", "whole columns".
     pub requires: Vec<&'static str>,
 }

@@ -7,10 +7,12 @@ use std::time::Instant;
 
 use crate::call::{Attributes, Call, Job};
 use crate::error::{Error, Result};
+use crate::processes::Work;
 
 mod description;
 mod on_cuda;
 pub mod solver;
+mod ticket;
 mod transpose;
 
 pub use description::{Array, Description};
@@ -30,12 +32,23 @@ pub trait Configured: Send + Sync {
 
     /// The same for one call site on CUDA devices, with what its ranks exchange.
     fn on_cuda(&self) -> Box<dyn OnCuda>;
+
+    /// The same where the ranks are processes, if they are.
+    fn across(&self) -> Option<&dyn Across> {
+        None
+    }
+}
+
+/// A routine with its attributes, for processes.
+pub trait Across: Send + Sync {
+    /// Checks this process' buffers, and makes its work of a call of `world` processes.
+    fn prepare(&self, world: usize, call: Call) -> Result<Box<dyn Work>>;
 }
 
 /// All routines.
 pub fn table() -> impl Iterator<Item = &'static dyn Routine> {
-    let transpose: &'static dyn Routine = &transpose::Transpose;
-    solver::solvers().map(|routine| routine as &dyn Routine).chain([transpose]).chain(added())
+    let others: [&'static dyn Routine; 2] = [&transpose::Transpose, &ticket::Ticket];
+    solver::solvers().map(|routine| routine as &dyn Routine).chain(others).chain(added())
 }
 
 /// Adds a routine, for tests.

@@ -81,7 +81,7 @@ pub fn outcomes() -> (Sender<(usize, Result<()>)>, Outcomes) {
 pub fn arrive(site: &CallSite, run: i64, call: Call, to: &Sender<(usize, Result<()>)>) {
     let (rank, to) = (call.rank, to.clone());
     let reply = Box::new(move |outcome| to.send((rank, outcome)).unwrap());
-    site.arrive(run, 0, Arrival { call, reply });
+    site.arrive(run, 0, None, Arrival { call, reply });
 }
 
 /// The next `count` outcomes; a call that never answers fails the test.

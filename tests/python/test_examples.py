@@ -127,3 +127,10 @@ def test_eigenproblem():
     assert number(out, "free, eigenvalues") < 1e-12 and number(out, "of the energy") < 1e-12
     assert abs(number(out, "Chern number") - 1) < 0.01
     assert abs(number(out, "per flux quantum:") - 1) < 0.01 and number(out, "derivative") < 1e-6
+
+
+def test_devices_of_one_process():
+    """tests/python/test_several_processes.py runs it with several."""
+    out = run_example("12", "--n", "256")
+    assert out.count("1 process(es), 4 devices, n = 256") == 2
+    assert number(out, "b^T A^-1 b =") > 3

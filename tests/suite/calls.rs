@@ -113,7 +113,7 @@ fn two_groups_with_one_run_id_do_not_mix() {
             let call = posv_call(rank, &mut shards[rank], &mut xs[rank], &mut infos[rank], n, 2, 1);
             let (to, rank) = (to.clone(), call.rank);
             let reply = Box::new(move |o| to.send((rank, o)).unwrap());
-            site.arrive(1, group as i64, meshsolve::rendezvous::Arrival { call, reply });
+            site.arrive(1, group as i64, None, meshsolve::rendezvous::Arrival { call, reply });
         }
     }
     assert!(collect(&from, 4).into_iter().all(|(_, o)| o.is_ok()));
@@ -195,7 +195,7 @@ fn shapes_and_dtypes_are_checked_again() {
 fn requirements_are_declared_and_checked() {
     for routine in meshsolve::routines::table() {
         let expected: &[&str] = match routine.name() {
-            "lange" | "transpose" | "diagnose" => &[],
+            "lange" | "transpose" | "ticket" | "diagnose" => &[],
             "gels" => &["whole rows", "tall"],
             "geqr" | "tsqr" | "tsqrf" => &["whole rows", "tall shards"],
             "geqrf" | "qr_triangle" | "ormqr" => &["whole columns, or square"],

@@ -4,15 +4,17 @@
 mod cuda;
 
 use std::ffi::{c_int, c_void};
+use std::path::PathBuf;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::bridge::ffi;
 use meshsolve::embedding::{
-    Array, DType, Forecast, Function, cpu_tile_width, cusolvermg_tile_width, failure, solvers,
-    table, widest_of_engine, worker_count,
+    Array, DType, Forecast, Function, Launch, close_processes, cpu_tile_width,
+    cusolvermg_tile_width, failure, solvers, start_processes as start, table, widest_of_engine,
+    worker_count,
 };
 use meshsolve::layout::{Column, Mapping, Partition, Storage};
 use meshsolve::log::{self, Event};
@@ -58,6 +60,7 @@ fn routine_table(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         of.set_item("attributes", described.attributes)?;
         of.set_item("stages", described.stages)?;
         of.set_item("upright", described.upright)?;
+        of.set_item("across", described.across)?;
         of.set_item("requires", described.requires)?;
         routines.set_item(routine.name(), of)?;
     }
@@ -200,10 +203,23 @@ extern "C" fn warn(reported: *mut c_void) -> c_int {
     })
 }
 
-/// End the running calls and all later ones, because the interpreter ends.
+/// End the running calls and all later ones, because the interpreter ends. MPI ends too, if the library
+/// has started it and the program has ended in order.
 #[pyfunction]
-fn close(py: Python<'_>) -> usize {
-    py.detach(rendezvous::close)
+fn close(py: Python<'_>, orderly: bool) -> usize {
+    py.detach(|| {
+        close_processes(orderly);
+        rendezvous::close()
+    })
+}
+
+/// Load libraries of MPI and ScaLAPACK in this order and start MPI, unless the program has. Returns the
+/// rank of this process, the number of processes and MPI's version. Raises RuntimeError.
+#[pyfunction]
+fn start_processes(py: Python<'_>, libraries: Vec<PathBuf>) -> PyResult<(usize, usize, String)> {
+    let started = py.detach(|| start(&libraries));
+    let Launch { rank, size, mpi } = started.map_err(|e| PyRuntimeError::new_err(e.message))?;
+    Ok((rank, size, mpi))
 }
 
 /// Set whether `next_event` reports calls.
@@ -316,6 +332,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(last_call, m)?)?;
     m.add_function(wrap_pyfunction!(cancel, m)?)?;
     m.add_function(wrap_pyfunction!(close, m)?)?;
+    m.add_function(wrap_pyfunction!(start_processes, m)?)?;
     m.add_function(wrap_pyfunction!(set_visible, m)?)?;
     stats::tell_of_one_device(warn_of_one_device);
     m.add_function(wrap_pyfunction!(listen, m)?)?;

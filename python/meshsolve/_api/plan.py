@@ -310,6 +310,10 @@ def _layout(task: _Task) -> _Layout:
     a, mesh = task.a, task.mesh
     if mesh is None or padding.lies_on(task.sharding, mesh, task.n):
         at = None if task.sharding is None else eager.eager_placement("plan", a)
+        if at and at.crosses_processes:
+            remedy = "docs/processes.md has their memory; put A on the devices of one process"
+            got = "one over several processes"
+            raise mistake("plan", "a", "a matrix on the devices of one process", got, remedy)
         copied = _copied(a, at, task.dtype, task.overwrite_a or task.refine)
     else:
         at = Placement(mesh, tuple(mesh.axis_names))

@@ -322,11 +322,23 @@ def _sent(x, target: NamedSharding | Format, by_rows: bool):
     # A traced function that closes over x has no values.
     if by_rows and isinstance(target, NamedSharding) and not isinstance(jnp.zeros(()), Tracer):
         return distributed(x, x.shape[0], target, x.dtype), True
+    if isinstance(target, NamedSharding) and not target.is_fully_addressable:
+        return _sent_to_processes(x, target)
     y = jax.device_put(x, target)
     if isinstance(y, Tracer):  # closed over by a function that is being traced
         return y, False
     pointers = [{s.data.unsafe_buffer_pointer() for s in z.addressable_shards} for z in (x, y)]
     return y, pointers[0].isdisjoint(pointers[1])
+
+
+def _sent_to_processes(x, target: NamedSharding):
+    """The same where several processes share the array. What is on a device of one process, each
+    has alike.
+    """
+    if isinstance(x, Tracer) or not x.is_fully_addressable:
+        return jax.device_put(x, target), False
+    values = np.asarray(x)
+    return jax.make_array_from_callback(x.shape, target, lambda at: values[at]), True
 
 
 def goes_by_rows(x, target: NamedSharding | Format) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
+from meshsolve._library import ffi, processes
 from meshsolve._library.errors import mistake
 
 
@@ -30,6 +31,11 @@ class Placement(NamedTuple):
     def world(self) -> int:
         """Number of devices that hold one copy of the matrix."""
         return math.prod(self.mesh.shape[axis] for axis in self.axes)
+
+    @property
+    def crosses_processes(self) -> bool:
+        """Whether several processes share the matrix."""
+        return self.world > 1 and processes.several(self.mesh)
 
     def spec(self, kind: str, mode: str) -> PartitionSpec:
         """Spec of an operand or result: "matrix" as the user has it, "held" likewise, "factor",
@@ -51,11 +57,15 @@ class Placement(NamedTuple):
         return PartitionSpec()
 
     def place(self, named: tuple[str, ...]) -> jax.Array:
-        """int32[2] (rank, group) of the calling device, with mesh axes ``named``."""
+        """int32[2] (rank, group) of the calling device, with mesh axes ``named``. Over processes
+        int32[3], with the first device's ticket: XLA gives it to all devices of this very call.
+        """
         others = tuple(axis for axis in named if axis not in self.axes)
         rank = lax.axis_index(self.axes) if self.axes else 0
-        group = lax.axis_index(others) if others else 0
-        return jnp.stack([jnp.asarray(i, dtype=np.int32) for i in (rank, group)])
+        numbers = [rank, lax.axis_index(others) if others else 0]
+        if self.crosses_processes:
+            numbers.append(lax.psum(jnp.where(rank == 0, ffi.ticket(), 0), self.axes))
+        return jnp.stack([jnp.asarray(i, dtype=np.int32) for i in numbers])
 
 
 def axes_of(spec: PartitionSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -127,14 +137,8 @@ def placement(
     at = Placement(mesh, axes, storage)
     if isinstance(mesh, Mesh):
         expect_known(operation, mesh.devices.flat)
-    if isinstance(mesh, Mesh) and len({d.process_index for d in mesh.devices.flat}) > 1:
-        raise mistake(
-            operation,
-            "a",
-            "devices of one process",
-            "a mesh over several processes",
-            "use the devices of one process; several are not supported in this version",
-        )
+    if at.crosses_processes:
+        processes.expect_usable(operation, mesh, axes)
     if n % at.world:
         raise mistake(
             operation,

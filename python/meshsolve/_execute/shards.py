@@ -13,8 +13,9 @@ from jax import lax
 
 from meshsolve._execute.batches import ONE, Batch
 from meshsolve._execute.placements import Placement
-from meshsolve._library import ffi
+from meshsolve._library import ffi, processes
 from meshsolve._library.ffi import Operation
+from meshsolve._library.routines import ROUTINES
 
 # Up to this many right-hand sides are replicated.
 REPLICATED_RHS = 32
@@ -82,6 +83,9 @@ def local(op: Operation, at: Placement, mode: str, *operands, named: tuple[str, 
         if kind == "rhs" and mode == "rows":
             b = jnp.pad(operands[i], ((0, 0), (0, -k % at.world)))
             operands[i] = lax.all_to_all(b, at.axes, split_axis=1, concat_axis=0, tiled=True)
+    if at.crosses_processes:
+        processes.expect_ready(op.public, ROUTINES[op.routine])
+        op = op._replace(engine=processes.ENGINE)
     results = list(ffi.call(op, at.place(named), at.world, columns, operands))
     for i, kind in enumerate(op.results):
         if kind == "rhs" and mode == "rows":

@@ -77,11 +77,12 @@ def _end() -> None:
     """
     if os.getpid() != _process:
         return
+    orderly = getattr(sys, "last_value", None) is None
     try:
-        if getattr(sys, "last_value", None) is None:
+        if orderly:
             jax.effects_barrier()
     finally:
-        _core.close()
+        _core.close(orderly)
 
 
 def _register_for(name: str, platform: str) -> None:
@@ -241,19 +242,28 @@ def operation(name: str, public: str, **fields: Any) -> Operation:
     return Operation(name, operands, results, public, **fields)
 
 
+def ticket():
+    """int32: a number that no other call of this process gets."""
+    like = jax.ShapeDtypeStruct((), np.int32)
+    # Two calls are two numbers, also in a loop.
+    draw = jax.ffi.ffi_call(ffi_target(), like, has_side_effect=True)
+    return draw(jnp.zeros(2, jnp.int32), routine="ticket", world=np.int64(1))
+
+
 def call(op: Operation, place, world: int, rhs: str, operands, alone: bool = False):
     """Call the library with one device's operands; a tuple of its results.
 
     Args:
       op: the routine to call.
-      place: int32[2], rank along the axis, and group (which of the concurrent calls).
+      place: int32[2], rank along the axis, and group (which of the concurrent calls); over
+        processes int32[3], with the ticket.
       world: number of devices on the axis.
       rhs: "replicated" (b is equal on all devices) or "columns" (each has its own).
       alone: whether no other device makes a call at the same time.
       operands: matrices are [n/world, n], or [n, n/world] if their storage is "column-major".
     """
     matrix, b = operands[op.matrix], None if op.sides is None else operands[op.sides]
-    if op.engine:
+    if op.engine == engines.MG:
         engines.expect_width(op.public, op.routine, max(matrix.shape), world)
     order = max(matrix.shape)
     extents = {**dict.fromkeys(("m", "n", "min(m, n)"), order), "k": 0 if b is None else b.shape[1]}

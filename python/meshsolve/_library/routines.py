@@ -34,12 +34,13 @@ class Routine(NamedTuple):
       name: its name.
       summary: what it does.
       family: "cholesky", "lu", "triangular", "residual", "norm", "qr", "tsqr",
-        "eigen" or "transpose".
+        "eigen", "transpose" or "ticket".
       operands, results: its arrays; the operand ``place``, which comes first, is left out.
       attributes: those that not all routines have.
       stages: what it does.
       requires: "square", "whole columns", "whole columns, or square", "whole rows", "tall", "tall
         shards".
+      across: whether it works over several processes.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Routine(NamedTuple):
     attributes: tuple[str, ...]
     stages: tuple[str, ...]
     requires: tuple[str, ...]
+    across: bool
 
     @property
     def aliases(self) -> dict[int, int]:
@@ -66,7 +68,15 @@ def _routine(name: str, of: dict) -> Routine:
     operands, results = (tuple(map(_array, of[key])) for key in ("operands", "results"))
     attributes, stages, requires = (tuple(of[k]) for k in ("attributes", "stages", "requires"))
     return Routine(
-        name, of["summary"], of["family"], operands, results, attributes, stages, requires
+        name,
+        of["summary"],
+        of["family"],
+        operands,
+        results,
+        attributes,
+        stages,
+        requires,
+        of["across"],
     )
 
 

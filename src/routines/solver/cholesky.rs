@@ -8,6 +8,7 @@
 
 use super::job::Solver;
 use super::magnitude::{inverse_near_underflow, near_underflow};
+use super::options::Options;
 use super::routine::Stage::{
     Arrange, CholeskyCondition, CholeskyDeterminant, CholeskyInverse, CholeskySolve,
     ConjugateFactor, HermitianNorm, Potrf, Restore,
@@ -152,16 +153,16 @@ pub fn solve<T: Scalar>(
     scale: &mut Option<f64>,
 ) -> Step {
     let scale = prepare(job, worker, scale, false)?;
-    let conjugated = solves_with_conjugate(job, job.options.op);
+    let conjugated = solves_with_conjugate(&job.options, job.options.op);
     job.solve(worker, &sweeps(conjugated), None, scale)
 }
 
 /// Whether op(A) is conj(B) of the solver's matrix B = L L^H. With B = A^T = conj(A), or a factor of
 /// such a B, solve with conj(L). A^T is conj(A), too.
-pub fn solves_with_conjugate<T: Scalar>(job: &Solver<T>, op: Op) -> bool {
-    let storage = job.options.storage;
+pub fn solves_with_conjugate(options: &Options, op: Op) -> bool {
+    let storage = options.storage;
     let of_conjugate =
-        storage.is_transpose() || storage == Storage::Columns && !job.options.routine.factors();
+        storage.is_transpose() || storage == Storage::Columns && !options.routine.factors();
     of_conjugate != (op == Op::Transpose)
 }
 

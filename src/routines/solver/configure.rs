@@ -14,7 +14,7 @@ use super::slot::Slot;
 use crate::call::{Attributes, Call, Job};
 use crate::dispatch;
 use crate::error::{Error, Result};
-use crate::routines::{Configured, Description, OnCuda, Routine};
+use crate::routines::{Across, Configured, Description, OnCuda, Routine};
 
 impl Routine for SolverRoutine {
     fn name(&self) -> &'static str {
@@ -31,6 +31,7 @@ impl Routine for SolverRoutine {
             attributes: self.attributes.to_vec(),
             stages: self.run.iter().map(|stage| stage.name()).collect(),
             upright: self.upright,
+            across: self.is_across(),
             requires: self.requires.iter().map(|requirement| requirement.name()).collect(),
         }
     }
@@ -61,5 +62,9 @@ impl Configured for Options {
 
     fn on_cuda(&self) -> Box<dyn OnCuda> {
         Box::new(CudaSolver::new(*self))
+    }
+
+    fn across(&self) -> Option<&dyn Across> {
+        self.of_processes()
     }
 }

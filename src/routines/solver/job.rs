@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use super::call_memory::{CallMemory, Region};
-use super::operands::Problem;
+use super::operands::{Problem, check_rows};
 use super::options::{Options, Rhs};
 use super::routine::{Family, SolverRoutine, Stage, panel_rows};
 use super::sizes::{Sizes, vectors_elements};
@@ -417,15 +417,5 @@ fn check_pivots(
             )));
         }
     }
-    let wrong = |&row: &i32| usize::try_from(row).map_or(true, |row| row >= n);
-    match rows.iter().position(wrong) {
-        None => Ok(()),
-        Some(at) => Err(Error::invalid(format!(
-            "meshsolve.{}: pivots: expected row numbers from 0 to {}, got {} at position {at}; pass \
-             the pivots of the factorisation",
-            routine.name,
-            n - 1,
-            rows[at]
-        ))),
-    }
+    check_rows(routine.name, &rows, n)
 }

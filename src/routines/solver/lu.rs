@@ -205,10 +205,17 @@ pub fn determinant<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> S
     worker.keep_subnormals(true);
     let mut pivots = vec![0; job.problem.n];
     worker.get(job.pivots_of(0), &mut pivots)?;
-    let odd = (0..).zip(pivots).filter(|(i, pivot)| i != pivot).count() % 2 == 1;
+    let mut found = job.found();
+    (found.values, found.logdet) = determinant_of(&diagonal, &pivots);
+    Ok(())
+}
+
+/// [det A, det A / |det A|] and log |det A|, from the diagonal of U and the row interchanges.
+pub(super) fn determinant_of<T: Scalar>(diagonal: &[T], pivots: &[i32]) -> ([T; 2], f64) {
+    let odd = (0..).zip(pivots).filter(|(i, pivot)| i != *pivot).count() % 2 == 1;
     let start = if odd { -T::ONE } else { T::ONE };
     let (mut det, mut sign, mut logdet) = (Scaled { mantissa: start, exponent: 0 }, start, 0.0);
-    for entry in diagonal {
+    for &entry in diagonal {
         let size = T::from_real_impl(&T::abs_impl(&entry));
         det.multiply(entry);
         sign *= if size == T::ZERO { T::ZERO } else { entry.divided_by(size) };
@@ -218,9 +225,7 @@ pub fn determinant<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> S
             break;
         }
     }
-    let mut found = job.found();
-    (found.values, found.logdet) = ([det.value(), sign], logdet);
-    Ok(())
+    ([det.value(), sign], logdet)
 }
 
 /// mantissa * 2^exponent. A product overflows only if its final value is too large.

@@ -18,6 +18,7 @@ mod norm;
 mod on_cuda;
 mod operands;
 mod options;
+mod processes;
 mod qr;
 mod residual;
 mod results;

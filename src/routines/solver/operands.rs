@@ -204,3 +204,18 @@ impl Expected<'_> {
         Ok(if self.tall { [n, n / ranks] } else { [n / ranks, n] })
     }
 }
+
+/// Row interchanges must be valid row numbers.
+pub(super) fn check_rows(routine: &str, rows: &[i32], n: usize) -> Result<()> {
+    let wrong = |&row: &i32| usize::try_from(row).map_or(true, |row| row >= n);
+    match rows.iter().position(wrong) {
+        None => Ok(()),
+        Some(at) => Err(Error::invalid(format!(
+            "meshsolve.{}: pivots: expected row numbers from 0 to {}, got {} at position {at}; pass \
+             the pivots of the factorisation",
+            routine,
+            n - 1,
+            rows[at]
+        ))),
+    }
+}

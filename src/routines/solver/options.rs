@@ -14,7 +14,7 @@
 //! - `order` ("auto", "natural", "cyclic") of the columns during the work; a factor keeps it.
 //! - `tile`: the width; 0: the library chooses.
 //! - `engine`: "meshsolve", or "cusolvermg" on CUDA devices. A factor keeps it, because it decides
-//!   on tiles.
+//!   on tiles. "scalapack": the ranks are processes, with a device each.
 //! - `order_of_a`: the order of A without the identity corner that pads it; 0: no padding.
 //! - `on_failure`: "nan"; "raise": the call fails where `info` is not 0.
 //! - `grid_rows`: p, where A is sharded over a p x q grid of devices. 0: whole rows or columns, as
@@ -60,12 +60,16 @@ pub enum Norm {
 pub enum EngineName {
     Native,
     CusolverMg,
+    Scalapack,
 }
 
 impl EngineName {
     /// The values of the attribute, the default first.
-    pub const ALL: [(&'static str, EngineName); 2] =
-        [("meshsolve", EngineName::Native), ("cusolvermg", EngineName::CusolverMg)];
+    pub const ALL: [(&'static str, EngineName); 3] = [
+        ("meshsolve", EngineName::Native),
+        ("cusolvermg", EngineName::CusolverMg),
+        ("scalapack", EngineName::Scalapack),
+    ];
 
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].0

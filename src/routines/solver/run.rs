@@ -119,7 +119,7 @@ impl<T: Scalar> Job for Solver<T> {
 }
 
 /// The error for `info` of an A of order n, if you ask for one where there is no answer.
-fn no_answer(options: &Options, n: usize, info: i32) -> Error {
+pub(super) fn no_answer(options: &Options, n: usize, info: i32) -> Error {
     let routine = options.routine;
     let (expected, got) = failure(routine, options.function, n, info);
     // Functions of eigenvalues do not give it.

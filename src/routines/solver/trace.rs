@@ -58,7 +58,7 @@ fn columns_of_b<T: Scalar>(job: &Solver<T>, rank: usize) -> Cells<'_, T> {
 pub fn of_cholesky<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {
     // The largest square on the diagonal of the factor.
     let scale = job.largest_on_diagonal(worker)?.powi(2);
-    trace(job, worker, &cholesky::sweeps(solves_with_conjugate(job, op(job))), None, scale)
+    trace(job, worker, &cholesky::sweeps(solves_with_conjugate(&job.options, op(job))), None, scale)
 }
 
 pub fn of_lu<T: Scalar>(job: &Solver<T>, worker: &mut impl Worker<T>) -> Step {

@@ -1,4 +1,4 @@
-//! Explores every interleaving of small uses of `Progress`, `Barrier`, `Phases` and `Group`.
+//! Explores every interleaving of small uses of `Progress`, `Barrier`, `Phases`, `Group` and `Order`.
 
 // The included files need these items of their parent module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub use phase::Phase;
 
 #[path = "../../../src/comm/group.rs"]
 pub mod group;
+#[path = "../../../src/processes/order.rs"]
+pub mod order;
 #[path = "../../../src/comm/phase.rs"]
 pub mod phase;
 #[path = "../../../src/comm/progress.rs"]
@@ -25,6 +27,7 @@ mod tests {
     use loom::thread;
 
     use crate::group::Group;
+    use crate::order::Order;
     use crate::phase::Phases;
     use crate::progress::{Barrier, Progress};
     use crate::{Signal, Stopped};
@@ -203,6 +206,63 @@ mod tests {
             };
             phases.stop();
             assert_eq!(worker.join().unwrap(), Err(Stopped));
+        });
+    }
+
+    /// Two calls reach two processes in different order. Both serve them in that of process 0.
+    #[test]
+    fn processes_serve_calls_in_one_order() {
+        loom::model(|| {
+            let leader = Arc::new(Order::default());
+            let follower = Arc::new(Order::default());
+            let (announce, announced) = loom::sync::mpsc::channel();
+            let leading = {
+                let leader = leader.clone();
+                thread::spawn(move || {
+                    let mut served = Vec::new();
+                    while let Some(ticket) = leader.first() {
+                        announce.send(ticket).unwrap();
+                        served.push(leader.take(ticket).unwrap());
+                    }
+                    served
+                })
+            };
+            let following = {
+                let follower = follower.clone();
+                thread::spawn(move || {
+                    let mut served = Vec::new();
+                    while follower.first().is_some() {
+                        served.push(follower.take(announced.recv().unwrap()).unwrap());
+                    }
+                    served
+                })
+            };
+            assert_eq!(leader.arrive(1, "one"), None);
+            assert_eq!(follower.arrive(2, "two"), None);
+            assert_eq!(follower.arrive(1, "one"), None);
+            assert_eq!(leader.arrive(2, "two"), None);
+            leader.close();
+            follower.close();
+            let served = leading.join().unwrap();
+            assert_eq!(served, ["one", "two"]);
+            assert_eq!(served, following.join().unwrap());
+            assert_eq!(leader.arrive(3, "late"), Some("late"));
+        });
+    }
+
+    /// A call that is announced and never comes ends with the process.
+    #[test]
+    fn the_end_of_the_process_ends_a_wait_for_a_call() {
+        loom::model(|| {
+            let order = Arc::new(Order::<()>::default());
+            let waits = {
+                let order = order.clone();
+                thread::spawn(move || order.take(7))
+            };
+            order.arrive(3, ());
+            order.close();
+            assert_eq!(waits.join().unwrap(), None);
+            assert_eq!(order.drain().len(), 1);
         });
     }
 }

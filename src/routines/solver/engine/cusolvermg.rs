@@ -118,7 +118,7 @@ impl<T: Scalar> Performs<T, CudaWorker<'_>> for InCall {
             // All workers know of a failure.
             _ if job.info() != 0 => Ok(()),
             Stage::CholeskySolve => {
-                let conjugated = cholesky::solves_with_conjugate(job, job.options.op);
+                let conjugated = cholesky::solves_with_conjugate(&job.options, job.options.op);
                 self.solve(job, worker, None, conjugated)
             }
             Stage::LuSolve => {

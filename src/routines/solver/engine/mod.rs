@@ -6,6 +6,7 @@
 
 pub mod cusolvermg;
 pub mod native;
+pub mod scalapack;
 
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ pub fn of(options: &Options) -> &'static dyn Engine {
     match options.engine {
         EngineName::Native => &native::Native,
         EngineName::CusolverMg => &cusolvermg::CusolverMg,
+        EngineName::Scalapack => &scalapack::Scalapack,
     }
 }
 
@@ -83,7 +85,8 @@ pub fn on_cuda<T: Scalar>(
 ) -> Result<CudaEngine<T>> {
     of(options).check(options, problem)?;
     match options.engine {
-        EngineName::Native => Ok(Arc::new(native::Native)),
+        // Its check has refused the other one.
+        EngineName::Native | EngineName::Scalapack => Ok(Arc::new(native::Native)),
         EngineName::CusolverMg => cusolvermg::for_call(options, problem, tile, part, call),
     }
 }

@@ -1,0 +1,265 @@
+//! The thread of a process that alone calls MPI and ScaLAPACK, one call after the other: these have
+//! global state, and are not made for several threads.
+//!
+//! A thread without calls sleeps. It enters MPI only when a call of this process waits.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use super::library;
+use super::mpi::{Communicator, Mpi, over};
+use super::order::Order;
+use super::scalapack::Scalapack;
+use crate::device::cpu::float_mode::FloatMode;
+use crate::error::{Error, Kind, Result};
+
+/// This process' part of a call.
+pub trait Work: Send {
+    /// Its position along the mesh axis.
+    fn rank(&self) -> usize;
+    /// What all processes must have alike, as text.
+    fn describe(&self) -> String;
+    fn run(self: Box<Self>, grid: &Grid) -> Result<()>;
+}
+
+/// Gets the outcome of a call.
+pub type Reply = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// All processes, in the order of a mesh axis, and ScaLAPACK's grid of them.
+#[derive(Clone, Copy)]
+pub struct Grid {
+    pub ranks: Communicator,
+    pub context: c_int,
+    pub scalapack: Scalapack,
+}
+
+/// How MPI has started this process.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    pub rank: usize,
+    pub size: usize,
+    /// The name and version of MPI.
+    pub mpi: String,
+}
+
+struct Request {
+    work: Result<Box<dyn Work>>,
+    reply: Reply,
+}
+
+/// The engine of this process.
+struct Engine {
+    order: Order<Request>,
+    launch: Launch,
+    /// Gets nothing, and is closed when the thread has ended.
+    ended: Mutex<Receiver<()>>,
+}
+
+static ENGINE: OnceLock<Result<Engine>> = OnceLock::new();
+
+/// The most time that the end of the process waits for the other processes.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of a message that goes to all processes.
+const MESSAGE: usize = 1024;
+
+/// Loads libraries in this order, and starts MPI unless the program has. Later calls give the first
+/// one's result.
+pub fn start(libraries: &[PathBuf]) -> Result<Launch> {
+    let engine = ENGINE.get_or_init(|| {
+        let (tell, launched) = channel();
+        let (alive, ended) = channel();
+        let libraries = libraries.to_vec();
+        let run = move || serve(&libraries, &tell, alive);
+        let thread = std::thread::Builder::new().name("meshsolve-mpi".into()).spawn(run);
+        thread.map_err(|e| {
+            let text = format!("meshsolve: a thread for MPI cannot be started: {e}");
+            Error::new(Kind::ResourceExhausted, text)
+        })?;
+        let gone = || Err(Error::new(Kind::Internal, "meshsolve: the thread for MPI has ended"));
+        let launch = launched.recv().unwrap_or_else(|_| gone())?;
+        Ok(Engine { order: Order::default(), launch, ended: Mutex::new(ended) })
+    });
+    engine.as_ref().map(|engine| engine.launch.clone()).map_err(Clone::clone)
+}
+
+/// A call with a ticket arrives, or the error that this process has instead. Its reply gets the outcome.
+pub fn submit(ticket: i64, work: Result<Box<dyn Work>>, reply: Reply) {
+    let request = Request { work, reply };
+    let left = match ENGINE.get() {
+        Some(Ok(engine)) => engine.order.arrive(ticket, request),
+        _ => Some(request),
+    };
+    if let Some(request) = left {
+        (request.reply)(Err(closed()));
+    }
+}
+
+fn closed() -> Error {
+    let text = "meshsolve: the call was ended because the process ends";
+    Error::new(Kind::Cancelled, text)
+}
+
+/// Ends MPI if the library has started it, and waits for the other processes, but not for ever. Without
+/// `orderly` it leaves that to the launcher: it ends the other processes, as this one has failed.
+pub fn close(orderly: bool) {
+    if let Some(Ok(engine)) = ENGINE.get() {
+        engine.order.close();
+        if orderly {
+            let ended: MutexGuard<Receiver<()>> =
+                engine.ended.lock().unwrap_or_else(|e| e.into_inner());
+            let _ = ended.recv_timeout(PATIENCE);
+        }
+    }
+}
+
+/// What the thread has.
+struct Processes {
+    everyone: Communicator,
+    scalapack: Scalapack,
+    /// By the position of each process along the mesh axis.
+    grids: HashMap<Vec<usize>, Grid>,
+}
+
+/// The thread. `alive` is dropped at its end.
+fn serve(libraries: &[PathBuf], tell: &Sender<Result<Launch>>, alive: Sender<()>) {
+    FloatMode::IEEE.enter();
+    let begun = begin(libraries);
+    let (mut processes, is_ours, launch) = match begun {
+        Ok(begun) => begun,
+        Err(error) => return drop(tell.send(Err(error))),
+    };
+    let mpi = *processes.everyone.mpi();
+    let _ = tell.send(Ok(launch));
+    let Some(Ok(engine)) = engine_there() else { return };
+    while let Some(first) = engine.order.first() {
+        let ticket = processes.announced(first).unwrap_or(first);
+        let Some(Request { work, reply }) = engine.order.take(ticket) else { break };
+        let run = AssertUnwindSafe(|| processes.perform(work));
+        let outcome = catch_unwind(run)
+            .unwrap_or_else(|panic| Err(Error::from_panic("a call over processes", &*panic)));
+        FloatMode::IEEE.enter();
+        reply(outcome);
+    }
+    engine.order.drain().into_iter().for_each(|request| (request.reply)(Err(closed())));
+    if is_ours && !mpi.is_over().unwrap_or(true) {
+        let _ = mpi.end();
+    }
+    drop(alive);
+}
+
+/// The engine, once `start` has made it.
+fn engine_there() -> Option<&'static Result<Engine>> {
+    let step = Duration::from_micros(100);
+    std::iter::repeat_with(|| ENGINE.get()).find_map(|engine| {
+        if engine.is_none() {
+            std::thread::sleep(step);
+        }
+        engine
+    })
+}
+
+fn begin(libraries: &[PathBuf]) -> Result<(Processes, bool, Launch)> {
+    libraries.iter().try_for_each(|path| library::load(path))?;
+    let (mpi, scalapack) = (Mpi::find()?, Scalapack::find()?);
+    let is_ours = mpi.begin()?;
+    let everyone = mpi.everyone()?;
+    let launch = Launch { rank: everyone.rank(), size: everyone.size(), mpi: mpi.version() };
+    Ok((Processes { everyone, scalapack, grids: HashMap::new() }, is_ours, launch))
+}
+
+impl Processes {
+    /// The ticket that process 0 serves, which is its own `first` one.
+    fn announced(&self, first: i64) -> Result<i64> {
+        if self.everyone.mpi().is_over()? {
+            return Err(over());
+        }
+        let mut ticket = [first];
+        self.everyone.broadcast(&mut ticket, 0)?;
+        Ok(ticket[0])
+    }
+
+    /// Runs a call, unless a process refuses it. Then all have that error.
+    fn perform(&mut self, work: Result<Box<dyn Work>>) -> Result<()> {
+        if self.everyone.mpi().is_over()? {
+            return Err(over());
+        }
+        let rank = work.as_ref().map_or(-1.0, |work| work.rank() as f64);
+        let ranks = self.everyone.gather([rank])?;
+        if let Some(refuses) = ranks.iter().position(|[rank]| *rank < 0.0) {
+            return Err(self.shared(refuses, work.err())?);
+        }
+        let work = work.expect("all have work");
+        let mut text = message(&work.describe());
+        let own = text;
+        self.everyone.broadcast(&mut text, 0)?;
+        let alike = self.everyone.gather([if own == text { 0.0 } else { 1.0 }])?;
+        if let Some(other) = alike.iter().position(|[differs]| *differs > 0.0) {
+            let mut others = own;
+            self.everyone.broadcast(&mut others, other)?;
+            return Err(Error::invalid(format!(
+                "meshsolve: expected the same call on all processes, got {} on process 0 and {} on \
+                 process {other}; run the same program on all",
+                read(&text),
+                read(&others)
+            )));
+        }
+        let ranks: Vec<usize> = ranks.iter().map(|[rank]| *rank as usize).collect();
+        work.run(&self.grid(ranks)?)
+    }
+
+    /// The error of the process that `refuses` first.
+    fn shared(&self, refuses: usize, own: Option<Error>) -> Result<Error> {
+        let own = own.unwrap_or_else(closed);
+        let mut text = message(&own.message);
+        self.everyone.broadcast(&mut text, refuses)?;
+        let mut kind = [own.kind as u8];
+        self.everyone.broadcast(&mut kind, refuses)?;
+        let kinds = [
+            Kind::InvalidArgument,
+            Kind::Cancelled,
+            Kind::DeadlineExceeded,
+            Kind::ResourceExhausted,
+            Kind::FailedPrecondition,
+        ];
+        let kind = kinds.into_iter().find(|&one| one as u8 == kind[0]).unwrap_or(Kind::Internal);
+        Ok(Error::new(kind, format!("{} (on process {refuses})", read(&text))))
+    }
+
+    /// The processes in the order of a mesh axis.
+    fn grid(&mut self, ranks: Vec<usize>) -> Result<Grid> {
+        if let Some(grid) = self.grids.get(&ranks) {
+            return Ok(*grid);
+        }
+        let mut sorted = ranks.clone();
+        sorted.sort_unstable();
+        if sorted.iter().enumerate().any(|(i, &rank)| i != rank) {
+            return Err(Error::invalid(format!(
+                "meshsolve: expected processes with one device each, got devices {ranks:?} of the mesh \
+                 axis; use a mesh with one device of each process"
+            )));
+        }
+        let in_order = self.everyone.in_order(ranks[self.everyone.rank()])?;
+        let (context, scalapack) = (self.scalapack.grid(&in_order), self.scalapack);
+        let grid = Grid { ranks: in_order, context, scalapack };
+        self.grids.insert(ranks, grid);
+        Ok(grid)
+    }
+}
+
+/// A text for all processes, cut where it is too long.
+fn message(text: &str) -> [u8; MESSAGE] {
+    let mut bytes = [0; MESSAGE];
+    let length = (0..=MESSAGE.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+    let length = length.unwrap_or(0);
+    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
+    bytes
+}
+
+fn read(bytes: &[u8; MESSAGE]) -> String {
+    String::from_utf8_lossy(bytes).trim_end_matches('\0').to_owned()
+}

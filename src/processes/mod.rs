@@ -1,0 +1,17 @@
+//! Calls of which several processes have a part each: a distributed library performs them, ScaLAPACK
+//! over MPI. See docs/design/processes.md.
+//!
+//! - `library`, `mpi`, `scalapack`: libraries that are loaded at run time, as tables of functions.
+//! - `order`: which call a process serves next.
+//! - `moves`: columns between processes, in place.
+//! - `engine`: the thread that does all of it.
+
+mod engine;
+mod library;
+pub mod moves;
+mod mpi;
+mod order;
+mod scalapack;
+
+pub use engine::{Grid, Launch, Reply, Work, close, start, submit};
+pub use scalapack::{Descriptor, checked};

@@ -1,0 +1,120 @@
+//! Norms and diagonals over processes.
+
+use super::{Part, elements};
+use crate::error::Result;
+use crate::layout::Storage;
+use crate::processes::Grid;
+use crate::routines::solver::options::Norm;
+use crate::scalar::{Scalar, larger};
+
+impl<T: Scalar> Part<T> {
+    /// Finds a norm of A; with `upper` of a Hermitian A that has only that triangle, or only the lower
+    /// one. The identity corner that pads A does not count.
+    pub(super) fn find_norm(&mut self, grid: &Grid, norm: Norm, upper: Option<bool>) -> Result<()> {
+        let (n, local, order, me) =
+            (self.n(), self.order.local(), self.unpadded(), grid.ranks.rank());
+        // SAFETY: operand or result of the call, which nothing else writes until the reply.
+        let a = unsafe { elements::<T>(self.columns()) };
+        // A matrix that a call only reads may have its columns by rows.
+        let by_rows =
+            self.options.routine.family.reads_only() && self.options.storage == Storage::Columns;
+        let at = |i: usize, j: usize| if by_rows { a[i * local + j] } else { a[j * n + i] };
+        // Entries of B that count: its lower triangle is the upper one of A by rows.
+        let lower = upper.map(|upper| upper == self.is_transpose());
+        let counts = |i: usize, j: usize| match lower {
+            None => true,
+            Some(true) => i >= j,
+            Some(false) => i <= j,
+        };
+        let sums_columns = (norm == Norm::One) != self.is_transpose();
+        let (mut columns, mut rows) = (vec![0.0; order], vec![0.0; order]);
+        let (mut largest, mut is_finite) = (0.0f64, 1.0);
+        for j in 0..local {
+            let column = self.order.column(me, j);
+            for i in 0..if column < order { order } else { 0 } {
+                if !counts(i, column) {
+                    continue;
+                }
+                let size = at(i, j).modulus();
+                largest = larger(largest, size);
+                columns[column] += size;
+                if lower.is_some() && i != column {
+                    columns[i] += size;
+                }
+                rows[i] += size;
+            }
+        }
+        if !largest.is_finite() {
+            is_finite = 0.0;
+        }
+        let all = grid.ranks.gather([largest, is_finite])?;
+        self.is_finite = all.iter().all(|[_, finite]| *finite > 0.0);
+        largest = all.iter().fold(0.0, |most, [size, _]| larger(most, *size));
+        if norm == Norm::Frobenius {
+            self.norm = self.root_of_squares(grid, largest, &at)?;
+            return Ok(());
+        }
+        let mut sums = if sums_columns || lower.is_some() { columns } else { rows };
+        if order > 0 {
+            grid.ranks.sum(&mut sums)?;
+        }
+        self.norm = sums.into_iter().fold(0.0, larger);
+        Ok(())
+    }
+
+    /// The root of the sum of the squares of all entries, none of which is larger than `largest`.
+    fn root_of_squares(
+        &self,
+        grid: &Grid,
+        largest: f64,
+        at: &impl Fn(usize, usize) -> T,
+    ) -> Result<f64> {
+        if largest == 0.0 || !largest.is_finite() {
+            return Ok(largest);
+        }
+        let (order, me) = (self.unpadded(), grid.ranks.rank());
+        let own = (0..self.order.local()).filter(|&j| self.order.column(me, j) < order);
+        let square = |(i, j)| {
+            let (re, im) = at(i, j).parts();
+            (re / largest).powi(2) + (im / largest).powi(2)
+        };
+        let squares = own.map(|j| (0..order).map(|i| square((i, j))).sum::<f64>()).sum();
+        let mut sum = [squares];
+        grid.ranks.sum(&mut sum)?;
+        Ok(largest * sum[0].sqrt())
+    }
+
+    /// The diagonal of B, from the first entry to the last, on every process.
+    pub(super) fn diagonal(&self, grid: &Grid) -> Result<Vec<T>> {
+        let mut parts = vec![0.0; 2 * self.n()];
+        for (row, entry) in self.own_diagonal(grid) {
+            (parts[2 * row], parts[2 * row + 1]) = entry.parts();
+        }
+        grid.ranks.sum(&mut parts)?;
+        Ok(parts.chunks_exact(2).map(|of| T::of_parts(of[0], of[1])).collect())
+    }
+
+    /// The entries that this process has, by row.
+    fn own_diagonal(&self, grid: &Grid) -> impl Iterator<Item = (usize, T)> {
+        let (n, local, me) = (self.n(), self.order.local(), grid.ranks.rank());
+        // SAFETY: operand or result of the call, which nothing else writes until the reply.
+        let a = unsafe { elements::<T>(self.columns()) };
+        let by_rows =
+            self.options.routine.family.reads_only() && self.options.storage == Storage::Columns;
+        (0..local).map(move |j| {
+            let row = self.order.column(me, j);
+            (row, if by_rows { a[row * local + j] } else { a[j * n + row] })
+        })
+    }
+
+    pub(super) fn first_not_finite(&self, grid: &Grid) -> Option<usize> {
+        let mut own = self.own_diagonal(grid);
+        own.find(|(_, entry)| !entry.is_number()).map(|(row, _)| row)
+    }
+
+    /// The first zero, or entry that is not finite.
+    pub(super) fn first_zero(&self, grid: &Grid) -> Option<usize> {
+        let mut own = self.own_diagonal(grid);
+        own.find(|(_, entry)| *entry == T::ZERO || !entry.is_number()).map(|(row, _)| row)
+    }
+}

@@ -1,0 +1,70 @@
+//! Right-hand sides over processes. Each process has all rows of some columns. Of those that all
+//! have alike, each takes its share, and gives its solutions to the others.
+
+use std::ffi::c_int;
+
+use super::{Part, elements_mut};
+use crate::error::Result;
+use crate::processes::moves::Cyclic;
+use crate::processes::{Descriptor, Grid};
+use crate::routines::solver::options::Rhs;
+use crate::routines::solver::slot::Kind;
+use crate::scalar::Scalar;
+
+impl<T: Scalar> Part<T> {
+    /// Replaces the right-hand sides by what `substitute` makes of this process' columns, of their
+    /// conjugates where `conjugated`. It gets the first of them, their description and the number of
+    /// those of all processes.
+    pub(super) fn solve(
+        &mut self,
+        grid: &Grid,
+        conjugated: bool,
+        substitute: impl FnOnce(*mut T, &Descriptor, c_int) -> Result<usize>,
+    ) -> Result<()> {
+        let (n, k, ranks, me) = (self.n(), self.rhs, self.order.ranks, grid.ranks.rank());
+        let (width, all) = match self.options.rhs {
+            Rhs::Replicated => (k.div_ceil(ranks), k),
+            Rhs::Columns => (k, k * ranks),
+        };
+        if all == 0 {
+            return Ok(());
+        }
+        let to = self.results(Kind::Rhs).next().expect("a solve has an x");
+        // SAFETY: a result of the call, by rows, which this thread alone uses until the reply.
+        let x = unsafe { elements_mut::<T>(to) };
+        // Those columns of `x` that a process has.
+        let own = |rank: usize| match self.options.rhs {
+            Rhs::Replicated => (rank * width).min(k)..((rank + 1) * width).min(k),
+            Rhs::Columns => 0..k,
+        };
+        let image = |x: T| if conjugated { T::conj_impl(&x) } else { x };
+        let mut sides = std::mem::take(&mut self.sides);
+        for (column, side) in own(me).zip(sides.chunks_exact_mut(n)) {
+            side.iter_mut().zip(x.chunks_exact(k)).for_each(|(to, row)| *to = image(row[column]));
+        }
+        let order = Cyclic { rows: n, columns: all, ranks, width };
+        let of = Descriptor::new(grid.context, &order, self.order.width);
+        substitute(sides.as_mut_ptr(), &of, all as c_int)?;
+        let mut give = |columns: std::ops::Range<usize>, sides: &[T]| {
+            for (column, side) in columns.zip(sides.chunks_exact(n)) {
+                side.iter()
+                    .zip(x.chunks_exact_mut(k))
+                    .for_each(|(from, row)| row[column] = image(*from));
+            }
+        };
+        match self.options.rhs {
+            Rhs::Columns => give(own(me), &sides),
+            Rhs::Replicated => {
+                let mut others = vec![T::ZERO; if ranks > 1 { n * width } else { 0 }];
+                for rank in (0..ranks).filter(|&rank| !own(rank).is_empty()) {
+                    let count = n * own(rank).len();
+                    let part = if rank == me { &mut sides } else { &mut others };
+                    grid.ranks.broadcast(&mut part[..count], rank)?;
+                    give(own(rank), &part[..count]);
+                }
+            }
+        }
+        self.sides = sides;
+        Ok(())
+    }
+}

@@ -1,0 +1,435 @@
+//! What each stage does over processes.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::null;
+
+use super::{Part, elements_mut};
+use crate::device::Op;
+use crate::error::Result;
+use crate::layout::Storage;
+use crate::processes::moves::{mirror, transpose};
+use crate::processes::{Descriptor, Grid, checked};
+use crate::routines::solver::cholesky::solves_with_conjugate;
+use crate::routines::solver::lu;
+use crate::routines::solver::options::{Norm, Structure};
+use crate::routines::solver::routine::{Family, Stage};
+use crate::scalar::{DType, Scalar};
+use crate::settings;
+use crate::transpose::transpose_in_place;
+
+/// The stages that work over processes. Of a factor they take and give what `mod.rs` describes.
+pub const KNOWN: [Stage; 17] = [
+    Stage::Arrange,
+    Stage::Restore,
+    Stage::Norm,
+    Stage::HermitianNorm,
+    Stage::AnyNorm,
+    Stage::Potrf,
+    Stage::Getrf,
+    Stage::CholeskySolve,
+    Stage::LuSolve,
+    Stage::TriangularSolve,
+    Stage::CholeskyCondition,
+    Stage::LuCondition,
+    Stage::CholeskyInverse,
+    Stage::LuInverse,
+    Stage::CholeskyDeterminant,
+    Stage::LuDeterminant,
+    Stage::ConjugateFactor,
+];
+
+pub(super) const ONE: c_int = 1;
+
+/// The triangle of B that Cholesky's routines use. With the upper one ScaLAPACK's took 1.8 times as long
+/// on such grids (n = 8192, two processes).
+const LOWER: &CStr = c"L";
+
+/// Parameters of ScaLAPACK's routines that name a matrix: it begins at its first row and column.
+macro_rules! whole {
+    ($routine:expr, ($($before:expr),*), $a:expr, $of:expr, ($($after:expr),*)) => {
+        $routine($($before,)* $a.cast::<c_void>(), &ONE, &ONE, $of.as_ptr(), $($after),*)
+    };
+}
+
+impl<T: Scalar> Part<T> {
+    pub(super) fn perform(&mut self, stage: Stage, grid: &Grid) -> Result<()> {
+        // Later stages have no factor to work with.
+        if self.info != 0 && !matches!(stage, Stage::CholeskyCondition | Stage::LuCondition) {
+            return Ok(());
+        }
+        match stage {
+            Stage::Arrange => self.arrange(grid),
+            Stage::Restore => self.restore(grid),
+            Stage::HermitianNorm => self.find_norm(grid, Norm::One, Some(!self.options.lower)),
+            Stage::Norm => self.find_norm(grid, Norm::One, None),
+            Stage::AnyNorm => self.find_norm(grid, self.options.norm, None),
+            Stage::Potrf => self.potrf(grid),
+            Stage::Getrf => self.getrf(grid),
+            Stage::CholeskySolve => self.cholesky_solve(grid),
+            Stage::LuSolve => self.lu_solve(grid),
+            Stage::TriangularSolve => self.triangular_solve(grid),
+            Stage::CholeskyCondition | Stage::LuCondition => self.find_condition(grid),
+            Stage::CholeskyInverse => self.cholesky_inverse(grid),
+            Stage::LuInverse => self.lu_inverse(grid),
+            Stage::CholeskyDeterminant => {
+                let diagonal = self.diagonal(grid)?;
+                self.logdet = 2.0 * diagonal.iter().map(|x| x.magnitude().ln()).sum::<f64>();
+                Ok(())
+            }
+            Stage::LuDeterminant => {
+                let diagonal = self.diagonal(grid)?;
+                let pivots = &self.pivots[..diagonal.len()];
+                (self.values, self.logdet) = lu::determinant_of(&diagonal, pivots);
+                Ok(())
+            }
+            Stage::ConjugateFactor => {
+                self.conjugate_factor();
+                Ok(())
+            }
+            _ => unreachable!("a stage of `KNOWN`"),
+        }
+    }
+
+    /// ScaLAPACK's description of B, in the order of the work.
+    pub(super) fn descriptor(&self, grid: &Grid) -> Descriptor {
+        Descriptor::new(grid.context, &self.order, self.order.width)
+    }
+
+    /// The first of B's columns, for ScaLAPACK.
+    pub(super) fn a(&self) -> *mut T {
+        self.columns().as_ptr().cast()
+    }
+
+    fn n_of_c(&self) -> c_int {
+        self.n() as c_int
+    }
+
+    /// From the caller's shards to B, by columns in the order of the work.
+    fn arrange(&mut self, grid: &Grid) -> Result<()> {
+        let (n, local) = (self.n(), self.order.local());
+        // SAFETY: a result of the call, which this thread alone uses until the reply.
+        let a = unsafe { elements_mut::<T>(self.columns()) };
+        if self.options.storage == Storage::Columns {
+            transpose_in_place(a, n, local, settings::threads());
+        }
+        // By rows B is at first A^T.
+        let given_lower = self.options.lower != self.options.storage.is_transpose();
+        match (self.options.routine.family, self.options.structure) {
+            (Family::Cholesky, _) if !given_lower => {
+                mirror(&grid.ranks, n, a, &mut self.staged, false, true)?;
+            }
+            (Family::Lu, Structure::Hermitian | Structure::Symmetric) => {
+                let conjugate = self.options.structure == Structure::Hermitian;
+                mirror(&grid.ranks, n, a, &mut self.staged, given_lower, conjugate)?;
+            }
+            _ => {}
+        }
+        if self.turns() {
+            transpose(&grid.ranks, n, a, &mut self.staged)?;
+        }
+        self.order.move_columns(&grid.ranks, a, &mut self.staged, true)
+    }
+
+    /// The reverse, for an inverse.
+    fn restore(&mut self, grid: &Grid) -> Result<()> {
+        let (n, local) = (self.n(), self.order.local());
+        // SAFETY: a result of the call, which this thread alone uses until the reply.
+        let a = unsafe { elements_mut::<T>(self.columns()) };
+        self.order.move_columns(&grid.ranks, a, &mut self.staged, false)?;
+        if self.options.routine.family == Family::Cholesky {
+            mirror(&grid.ranks, n, a, &mut self.staged, true, true)?;
+        }
+        if self.turns() {
+            transpose(&grid.ranks, n, a, &mut self.staged)?;
+        }
+        if self.options.storage == Storage::Columns {
+            transpose_in_place(a, local, n, settings::threads());
+        }
+        Ok(())
+    }
+
+    fn potrf(&mut self, grid: &Grid) -> Result<()> {
+        let (n, of, mut info) = (self.n_of_c(), self.descriptor(grid), 0);
+        let potrf = grid.scalapack.routines::<T>().potrf;
+        // SAFETY: this process' columns of B, as `of` describes them. All processes call this.
+        unsafe { whole!(potrf, (LOWER.as_ptr(), &n), self.a(), of, (&mut info)) };
+        self.agree(grid, checked("p?potrf", info)?)
+    }
+
+    fn getrf(&mut self, grid: &Grid) -> Result<()> {
+        let (n, of, mut info) = (self.n_of_c(), self.descriptor(grid), 0);
+        let getrf = grid.scalapack.routines::<T>().getrf;
+        let pivots = self.pivots.as_mut_ptr();
+        // SAFETY: the same, and room for the row interchanges and a tile.
+        unsafe { whole!(getrf, (&n, &n), self.a(), of, (pivots, &mut info)) };
+        // From 0 on.
+        self.pivots.iter_mut().for_each(|row| *row -= 1);
+        self.agree(grid, checked("p?getrf", info)?)
+    }
+
+    /// All processes get the first pivot that is none, by ScaLAPACK or as it is not finite.
+    fn agree(&mut self, grid: &Grid, info: usize) -> Result<()> {
+        let found = self.first_not_finite(grid).map_or(0, |row| row + 1);
+        let all = grid.ranks.gather([info as f64, found as f64])?;
+        let reported = all.into_iter().flatten().filter(|&info| info > 0.0);
+        self.info = reported.reduce(f64::min).unwrap_or(0.0) as usize;
+        Ok(())
+    }
+
+    fn cholesky_solve(&mut self, grid: &Grid) -> Result<()> {
+        let conjugated = solves_with_conjugate(&self.options, self.options.op);
+        let (n, of, a) = (self.n_of_c(), self.descriptor(grid), self.a());
+        let potrs = grid.scalapack.routines::<T>().potrs;
+        self.solve(grid, conjugated, |x, of_x, count| {
+            let mut info = 0;
+            // SAFETY: columns of B and of the right-hand sides, as described. All call this.
+            unsafe {
+                let of_x = (x.cast::<c_void>(), &ONE, &ONE, of_x.as_ptr());
+                let call = (LOWER.as_ptr(), &n, &count);
+                potrs(
+                    call.0,
+                    call.1,
+                    call.2,
+                    a.cast(),
+                    &ONE,
+                    &ONE,
+                    of.as_ptr(),
+                    of_x.0,
+                    of_x.1,
+                    of_x.2,
+                    of_x.3,
+                    &mut info,
+                );
+            }
+            checked("p?potrs", info)
+        })
+    }
+
+    /// op(A) as an operation on B: ScaLAPACK's name, and whether the right-hand sides are conjugated.
+    fn op_on_b(&self) -> (&'static CStr, bool) {
+        match self.options.op_on_b(self.options.op) {
+            Op::None => (c"N", false),
+            Op::Transpose => (c"T", false),
+            Op::Adjoint => (c"C", false),
+            Op::Conjugate => (c"N", true),
+        }
+    }
+
+    /// Conjugates this process' columns of a factor, as `cholesky::conjugate_factor` does.
+    fn conjugate_factor(&self) {
+        if T::IS_COMPLEX && self.options.storage == Storage::Columns {
+            // SAFETY: a result of the call, which this thread alone uses until the reply.
+            let a = unsafe { elements_mut::<T>(self.columns()) };
+            a.iter_mut().for_each(|x| *x = T::conj_impl(x));
+        }
+    }
+
+    fn lu_solve(&mut self, grid: &Grid) -> Result<()> {
+        let (op, conjugated) = self.op_on_b();
+        let (n, of, a) = (self.n_of_c(), self.descriptor(grid), self.a());
+        let pivots: Vec<c_int> = self.pivots.iter().map(|row| row + 1).collect();
+        let getrs = grid.scalapack.routines::<T>().getrs;
+        self.solve(grid, conjugated, |x, of_x, count| {
+            let mut info = 0;
+            // SAFETY: the same, and the row interchanges of the factor.
+            unsafe {
+                getrs(
+                    op.as_ptr(),
+                    &n,
+                    &count,
+                    a.cast(),
+                    &ONE,
+                    &ONE,
+                    of.as_ptr(),
+                    pivots.as_ptr(),
+                    x.cast(),
+                    &ONE,
+                    &ONE,
+                    of_x.as_ptr(),
+                    &mut info,
+                );
+            }
+            checked("p?getrs", info)
+        })
+    }
+
+    fn triangular_solve(&mut self, grid: &Grid) -> Result<()> {
+        if !self.options.unit_diagonal {
+            let found = self.first_zero(grid).map_or(0, |row| row + 1);
+            let all = grid.ranks.gather([found as f64])?;
+            let reported = all.into_iter().flatten().filter(|&info| info > 0.0);
+            self.info = reported.reduce(f64::min).unwrap_or(0.0) as usize;
+            if self.info != 0 {
+                return Ok(());
+            }
+        }
+        let (op, conjugated) = self.op_on_b();
+        let triangle = if self.options.lower != self.is_transpose() { c"L" } else { c"U" };
+        let ones = if self.options.unit_diagonal { c"U" } else { c"N" };
+        let (n, of) = (self.n_of_c(), self.descriptor(grid));
+        let copy = self.transposed_copy();
+        let a = copy.as_ref().map_or(self.a(), |copy| copy.as_ptr().cast_mut());
+        let trtrs = grid.scalapack.routines::<T>().trtrs;
+        self.solve(grid, conjugated, |x, of_x, count| {
+            let mut info = 0;
+            // SAFETY: columns of B or of its copy, and of the right-hand sides, as described.
+            unsafe {
+                trtrs(
+                    triangle.as_ptr(),
+                    op.as_ptr(),
+                    ones.as_ptr(),
+                    &n,
+                    &count,
+                    a.cast(),
+                    &ONE,
+                    &ONE,
+                    of.as_ptr(),
+                    x.cast(),
+                    &ONE,
+                    &ONE,
+                    of_x.as_ptr(),
+                    &mut info,
+                );
+            }
+            checked("p?trtrs", info)
+        })
+    }
+
+    /// A copy of this process' columns, if the caller has them by rows.
+    fn transposed_copy(&self) -> Option<Vec<T>> {
+        let (n, local) = (self.n(), self.order.local());
+        (self.options.storage == Storage::Columns).then(|| {
+            // SAFETY: an operand of the call, which nothing writes until the reply.
+            let mut copy = unsafe { super::elements::<T>(self.columns()) }.to_vec();
+            transpose_in_place(&mut copy, n, local, settings::threads());
+            copy
+        })
+    }
+
+    /// The reciprocal condition of A in its 1-norm, as `Solver::rcond` gives it.
+    fn find_condition(&mut self, grid: &Grid) -> Result<()> {
+        self.rcond = match self.norm {
+            _ if self.unpadded() == 0 => 1.0,
+            norm if norm.is_nan() => norm,
+            norm if self.info != 0 || norm.is_infinite() || norm == 0.0 => 0.0,
+            _ => self.estimated(grid)?,
+        };
+        Ok(())
+    }
+
+    fn estimated(&mut self, grid: &Grid) -> Result<f64> {
+        let (of, is_lu) = (self.descriptor(grid), self.options.routine.family == Family::Lu);
+        let routines = grid.scalapack.routines::<T>();
+        // The 1-norm of A is the infinity norm of A^T.
+        let (which, condition) = match (is_lu, self.is_transpose()) {
+            (true, true) => (c"I", routines.gecon),
+            (true, false) => (c"1", routines.gecon),
+            (false, _) => (LOWER, routines.pocon),
+        };
+        let (n, a, mut info) = (self.n_of_c(), self.a(), 0);
+        let (mut norms32, mut norms64) = ([self.norm as f32, 0.0], [self.norm, 0.0]);
+        let norms: *mut c_void = match T::DTYPE.real() {
+            DType::F32 => norms32.as_mut_ptr().cast(),
+            _ => norms64.as_mut_ptr().cast(),
+        };
+        let rcond = norms.wrapping_byte_add(T::DTYPE.real().size());
+        let mut call = |work: &mut [T], more: &mut [T], query: bool| {
+            let lengths = [work.len(), more.len()].map(|x| if query { -1 } else { x as c_int });
+            // SAFETY: as above. Without a query the work is as large as the library has asked for.
+            unsafe {
+                whole!(
+                    condition,
+                    (which.as_ptr(), &n),
+                    a,
+                    of,
+                    (
+                        norms,
+                        rcond,
+                        work.as_mut_ptr().cast(),
+                        &lengths[0],
+                        more.as_mut_ptr().cast(),
+                        &lengths[1],
+                        &mut info
+                    )
+                )
+            };
+        };
+        let mut asked = [[T::ZERO; 2]; 2];
+        let [first, second] = &mut asked;
+        call(first, second, true);
+        let work = asked[0][0].parts().0.max(1.0) as usize;
+        // Integers of real matrices, real numbers of complex ones.
+        let more = match T::IS_COMPLEX {
+            true => real_at(&asked[1]).max(1.0) as usize,
+            false => bytemuck::cast_slice::<T, c_int>(&asked[1])[0].max(1) as usize,
+        };
+        // The lengths that the call names are those of these elements, which are no smaller.
+        call(&mut vec![T::ZERO; work], &mut vec![T::ZERO; more], false);
+        checked("p?con", info)?;
+        let found = if T::DTYPE.real() == DType::F32 { norms32[1].into() } else { norms64[1] };
+        // All processes have the same.
+        let mut all = [found];
+        grid.ranks.broadcast(&mut all, 0)?;
+        Ok(all[0])
+    }
+
+    fn cholesky_inverse(&mut self, grid: &Grid) -> Result<()> {
+        let (n, of, mut info) = (self.n_of_c(), self.descriptor(grid), 0);
+        let potri = grid.scalapack.routines::<T>().potri;
+        // SAFETY: as in `potrf`.
+        unsafe { whole!(potri, (LOWER.as_ptr(), &n), self.a(), of, (&mut info)) };
+        checked("p?potri", info).map(drop)
+    }
+
+    fn lu_inverse(&mut self, grid: &Grid) -> Result<()> {
+        let (n, of, a, mut info) = (self.n_of_c(), self.descriptor(grid), self.a(), 0);
+        let pivots: Vec<c_int> = self.pivots.iter().map(|row| row + 1).collect();
+        let getri = grid.scalapack.routines::<T>().getri;
+        let (query, mut asked, mut asked_numbers) = (-1, [T::ZERO; 2], [0; 2]);
+        // SAFETY: a query reads nothing but the description.
+        unsafe {
+            whole!(
+                getri,
+                (&n),
+                a,
+                of,
+                (
+                    null(),
+                    asked.as_mut_ptr().cast(),
+                    &query,
+                    asked_numbers.as_mut_ptr(),
+                    &query,
+                    &mut info
+                )
+            )
+        };
+        checked("p?getri", info)?;
+        let work = asked[0].parts().0.max(1.0) as usize;
+        let numbers = asked_numbers[0].max(1) as usize;
+        let (mut work, mut numbers) = (vec![T::ZERO; work], vec![0; numbers]);
+        let lengths = [work.len(), numbers.len()].map(|x| x as c_int);
+        // SAFETY: as in `potrf`, with as much work as the library has asked for.
+        unsafe {
+            whole!(
+                getri,
+                (&n),
+                a,
+                of,
+                (
+                    pivots.as_ptr(),
+                    work.as_mut_ptr().cast(),
+                    &lengths[0],
+                    numbers.as_mut_ptr(),
+                    &lengths[1],
+                    &mut info
+                )
+            )
+        };
+        checked("p?getri", info).map(drop)
+    }
+}
+
+/// The first real number of these elements.
+fn real_at<T: Scalar>(elements: &[T]) -> f64 {
+    elements[0].parts().0
+}

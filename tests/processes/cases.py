@@ -1,0 +1,287 @@
+"""Every function that works over several processes, compared with NumPy. Each case reports its
+name, and what went wrong or nothing.
+"""
+
+import sys
+import traceback
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+from begin import SIZE, AxisType, P, mesh_of, put, report, whole
+
+import meshsolve as ms
+
+DTYPES = ("float32", "float64", "complex64", "complex128")
+SPECS = {"rows": ("x", None), "columns": (None, "x")}
+RNG = np.random.default_rng(5)
+
+
+def matrix(n, dtype, kind="gen"):
+    """A well-conditioned matrix of a kind."""
+    a = RNG.standard_normal((n, n))
+    if np.issubdtype(dtype, np.complexfloating):
+        a = a + 1j * RNG.standard_normal((n, n))
+    if kind == "sym":
+        a = a + a.T
+    if kind in ("pos", "her"):
+        a = a + a.conj().T
+    if kind == "pos":
+        a = a @ a + n * np.eye(n)
+    return (a + (4 * np.sqrt(n) * np.eye(n) if kind == "gen" else 0)).astype(dtype)
+
+
+def half(a, lower):
+    """A with NaN in the triangle that is not to be read."""
+    other = np.triu(np.ones(a.shape, bool), 1)
+    return np.where(other if lower else other.T, np.nan, a)
+
+
+def sides(n, k, dtype):
+    """Right-hand sides; a vector for k = 0."""
+    b = RNG.standard_normal((n, k) if k else n)
+    return (b + 1j * RNG.standard_normal(b.shape) if dtype.startswith("c") else b).astype(dtype)
+
+
+def close(x, y, a=None, factor=50):
+    """Expect x and y to be alike, relative to the condition of A."""
+    x, y = whole(x), np.asarray(y)
+    eps = float(np.finfo(x.dtype).eps)
+    x, y = (z.astype(np.complex128) for z in (x, y))
+    condition = 1.0 if a is None else np.linalg.cond(a.astype(np.complex128))
+    error = np.linalg.norm(np.ravel(x - y)) / max(np.linalg.norm(np.ravel(y)), 1e-30)
+    assert x.shape == y.shape and error <= factor * eps * condition, f"{x.shape} {y.shape} {error}"
+
+
+def solves(dtype, storage):
+    """All kinds of matrices and of right-hand sides, both triangles, a mesh in another order."""
+    mesh = mesh_of()
+    for kind in ("gen", "pos", "her", "sym"):
+        for lower in (False, True) if kind != "gen" else (False,):
+            a = matrix(24 * SIZE, dtype, kind)
+            for k in (0, 33 + SIZE) if lower else (3,):
+                expect_solved(mesh, a, kind, lower, k, storage)
+        expect_solved(
+            mesh_of(range(SIZE)[::-1]), matrix(7 * SIZE, dtype, kind), kind, False, 1, storage
+        )
+
+
+def expect_solved(mesh, a, kind, lower, k, storage):
+    """Solve with so many right-hand sides, and expect the solution."""
+    b = sides(len(a), k, a.dtype.name)
+    there = put(mesh, a if kind == "gen" else half(a, lower), *SPECS[storage])
+    x = ms.solve(there, put(mesh, b), assume_a=kind, lower=lower)
+    close(x, np.linalg.solve(a.astype(np.complex128), b).astype(a.dtype), a)
+
+
+def factors(dtype, storage):
+    """Factors, and all that they give."""
+    n, mesh = 16 * SIZE, mesh_of()
+    b = sides(n, 2, dtype)
+    for lower in (False, True):
+        a = matrix(n, dtype, "pos")
+        f = ms.cho_factor(put(mesh, half(a, lower), *SPECS[storage]), lower=lower)
+        assert int(whole(f.info)) == 0
+        close(f.solve(put(mesh, b)), np.linalg.solve(a, b), a)
+        close(f.logdet(), np.linalg.slogdet(a)[1], a)
+        close(f.inv(), np.linalg.inv(a), a)
+        rcond = 1 / (np.linalg.norm(a, 1) * np.linalg.norm(np.linalg.inv(a), 1))
+        assert 0.9 * rcond <= float(whole(f.rcond())) <= 10 * rcond
+    a = matrix(n, dtype)
+    f = ms.lu_factor(put(mesh, a, *SPECS[storage]))
+    for trans, op in enumerate((a, a.T, a.conj().T)):
+        close(f.solve(put(mesh, b), trans=trans), np.linalg.solve(op, b), a)
+    _, pivots = scipy.linalg.lu_factor(a)
+    assert (whole(f.pivots) == pivots).all()
+    of_small = ms.lu_factor(put(mesh, a / 16, *SPECS[storage]))
+    close(of_small.det(), np.linalg.det(a / 16), a, factor=500)
+    sign, logdet = f.slogdet()
+    close(sign, np.linalg.slogdet(a)[0], a)
+    close(logdet, np.linalg.slogdet(a)[1], a)
+    close(f.inv(), np.linalg.inv(a), a)
+    rcond = 1 / (np.linalg.norm(a, 1) * np.linalg.norm(np.linalg.inv(a), 1))
+    assert 0.9 * rcond <= float(whole(f.rcond())) <= 10 * rcond
+
+
+def others(dtype, storage):
+    """Inverses, determinants, norms and triangular solves."""
+    n, mesh = 12 * SIZE, mesh_of()
+    a, pos = matrix(n, dtype), matrix(n, dtype, "pos")
+    there = put(mesh, a, *SPECS[storage])
+    close(ms.inv(there), np.linalg.inv(a), a)
+    close(ms.inv(put(mesh, pos, *SPECS[storage]), assume_a="pos"), np.linalg.inv(pos), pos)
+    small = a / 16
+    close(ms.det(put(mesh, small, *SPECS[storage])), np.linalg.det(small), a, factor=500)
+    close(ms.slogdet(there)[1], np.linalg.slogdet(a)[1], a)
+    close(ms.logdet(put(mesh, pos, *SPECS[storage])), np.linalg.slogdet(pos)[1], pos)
+    for which in (1, np.inf, "fro"):
+        close(ms.norm(there, which), np.linalg.norm(a, which))
+    b = sides(n, 3, dtype)
+    for lower in (False, True):
+        for trans in (0, 1, 2):
+            for unit in (False, True):
+                t = np.tril(a) if lower else np.triu(a)
+                t = t / (4 * np.abs(t).max()) + np.eye(n)
+                if unit:
+                    np.fill_diagonal(t, 1)
+                t, options = t.astype(dtype), {"lower": lower, "trans": trans}
+                options["unit_diagonal"] = unit
+                x = ms.solve_triangular(put(mesh, t, *SPECS[storage]), put(mesh, b), **options)
+                close(x, scipy.linalg.solve_triangular(t, b, **options), t)
+
+
+def failures():
+    """Matrices without an answer are reported alike everywhere."""
+    n, mesh = 8 * SIZE, mesh_of()
+    a = np.eye(n)
+    a[n - 2, n - 2] = -1
+    x, info = ms.solve(
+        put(mesh, a, "x", None), put(mesh, np.ones(n)), assume_a="pos", return_info=True
+    )
+    assert int(whole(info.info)) == n - 1 and np.isnan(whole(x)).all()
+    a[n - 2, n - 2] = np.nan
+    f = ms.cho_factor(put(mesh, a, "x", None))
+    assert int(whole(f.info)) == n - 1
+    singular = np.ones((n, n))
+    singular[0, 0] = 2
+    x, info = ms.solve(put(mesh, singular, "x", None), put(mesh, np.ones(n)), return_info=True)
+    assert int(whole(info.info)) == 3 and np.isnan(whole(x)).all()
+    try:
+        ms.solve(put(mesh, singular, "x", None), put(mesh, np.ones(n)), on_failure="raise")
+    except np.linalg.LinAlgError as error:
+        assert "pivot 3 is zero or not finite (info = 3)" in str(error), error
+    else:
+        raise AssertionError("no error")
+    a = np.triu(np.ones((n, n)))
+    a[4, 4] = 0
+    x = ms.solve_triangular(put(mesh, a, "x", None), put(mesh, np.ones(n)))
+    assert np.isnan(whole(x)).all()
+
+
+def transformations(kind):
+    """jit, vmap, derivatives, a loop, with both types of axes."""
+    n, mesh = 8 * SIZE, mesh_of(kind=AxisType[kind])
+    a, b = matrix(n, "float64", "pos"), sides(n, 2, "float64")
+    there, right = put(mesh, a, "x", None), put(mesh, b)
+    with jax.set_mesh(mesh):
+        solve = jax.jit(lambda a, b: ms.solve(a, b, assume_a="pos"))
+        close(solve(there, right), np.linalg.solve(a, b), a)
+        close(jax.jit(ms.logdet)(there), np.linalg.slogdet(a)[1], a)
+        many = np.stack([a, 2 * a])
+        x = jax.jit(jax.vmap(ms.solve, (0, None)))(put(mesh, many, None, "x", None), right)
+        close(x, np.stack([np.linalg.solve(m, b) for m in many]), a)
+
+        def loss(a, b):
+            return jnp.sum(ms.solve(a, b) ** 2)
+
+        of_a, of_b = jax.jit(jax.grad(loss, (0, 1)))(there, right)
+        x = np.linalg.solve(a, b)
+        lam = np.linalg.solve(a.T, 2 * x)
+        close(of_b, lam, a)
+        close(of_a, -lam @ x.T, a)
+
+        def step(_, x):
+            return ms.solve(there_of[0], x) + right
+
+        def loop(a, b):
+            there_of[:] = [a]
+            return jax.lax.fori_loop(0, 3, step, b)
+
+        there_of = [there]
+        x = b
+        for _ in range(3):
+            x = np.linalg.solve(a, x) + b
+        close(jax.jit(loop)(there, right), x, a)
+
+
+def independent(count=12):
+    """Independent calls in a program, with uneven work before each; one call site inlined twice."""
+    n, mesh = 8 * SIZE, mesh_of()
+    matrices = [matrix(n, "float64") for _ in range(count)]
+    b = sides(n, 1, "float64")
+
+    def slow(x, k):
+        steps = ((jax.lax.axis_index("x") * 7 + k * 13) % 11) * 20
+        small = jnp.full((60, 60), 1e-3) + x[0, 0] * 0
+        small = jax.lax.fori_loop(0, steps, lambda _, m: m @ m * 1e-3, small)
+        return x + small[0, 0] * 0
+
+    def delayed(x, k):
+        part = jax.shard_map(lambda x: slow(x, k), mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+        return part(x)
+
+    inner = jax.jit(ms.solve)
+
+    @jax.jit
+    def program(*matrices):
+        some = [ms.solve(delayed(a, k), b) for k, a in enumerate(matrices)]
+        return [*some, inner(matrices[0], b), inner(matrices[1], b)]
+
+    there = [put(mesh, a, "x", None) for a in matrices]
+    for _ in range(3):
+        found = program(*there)
+        for a, x in zip([*matrices, *matrices[:2]], found, strict=True):
+            close(x, np.linalg.solve(a, b), a)
+
+
+def placements():
+    """What else a matrix may be: replicated, NumPy's with mesh=, an order to pad; reruns."""
+    mesh = mesh_of()
+    n = 10 * SIZE
+    a, b = matrix(n, "float64"), sides(n, 1, "float64")
+    close(ms.solve(put(mesh, a), put(mesh, b)), np.linalg.solve(a, b), a)
+    close(ms.solve(put(mesh, a, "x", None), b), np.linalg.solve(a, b), a)
+    first = whole(ms.solve(put(mesh, a, "x", None), put(mesh, b)))
+    again = whole(ms.solve(put(mesh, a, "x", None), put(mesh, b)))
+    assert first.tobytes() == again.tobytes()
+    donated = put(mesh, a, "x", None)
+    close(ms.solve(donated, put(mesh, b), overwrite_a=True), np.linalg.solve(a, b), a)
+    assert donated.is_deleted()
+    call = ms.last_call()
+    assert call["ranks"] == SIZE and {"arrange", "factor", "solve"} <= set(call["seconds"])
+    # Each process may use its own device alone.
+    here = jax.device_put(a, jax.local_devices()[0])
+    close(ms.solve(here, b), np.linalg.solve(a, b), a)
+
+
+def refusals():
+    """What does not work yet is refused by name."""
+    n, mesh = 8 * SIZE, mesh_of()
+    there = put(mesh, matrix(n, "float64", "pos"), "x", None)
+    calls = {
+        "plan": lambda: ms.plan(there),
+        "eigvalsh": lambda: ms.eigvalsh(there),
+        "eigh": lambda: ms.eigh(there),
+        "qr": lambda: ms.qr(there),
+        "lstsq": lambda: ms.lstsq(there, np.ones(n)),
+        "solve": lambda: ms.solve(there, np.ones(n), refine=True),
+    }
+    for name, call in calls.items():
+        try:
+            call()
+        except ValueError as error:
+            assert str(error).startswith(f"meshsolve.{name}: a: expected "), error
+            assert "over several processes" in str(error), error
+        else:
+            raise AssertionError(f"{name}: no error")
+
+
+def main(names) -> None:
+    """Run the cases of these names, or all."""
+    every = {f"{f.__name__} {d} {s}": lambda f=f, d=d, s=s: f(d, s)
+             for f in (solves, factors, others) for d in DTYPES for s in SPECS}  # fmt: skip
+    every |= {f.__name__: f for f in (failures, independent, placements, refusals)}
+    every |= {f"transformations {k}": lambda k=k: transformations(k) for k in ("Auto", "Explicit")}
+    for name, case in every.items():
+        if names and not any(name.startswith(one) for one in names):
+            continue
+        try:
+            case()
+        except Exception:
+            report(name, traceback.format_exc())
+        else:
+            report(name, "")
+
+
+main(sys.argv[1:])

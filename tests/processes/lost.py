@@ -1,0 +1,66 @@
+"""What happens when a process dies, refuses or has started otherwise."""
+
+import os
+import pathlib
+import resource
+import signal
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from begin import RANK, SIZE, NamedSharding, P, mesh_of, put, report
+
+import meshsolve as ms
+
+
+def tried(call) -> str:
+    """The text of the error of a call."""
+    try:
+        jax.block_until_ready(call())
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "no error"
+
+
+n, mesh, what = 64 * SIZE, mesh_of(), sys.argv[1]
+a, b = np.eye(n) * 2, np.ones(n)
+if what == "launch":
+    report(tried(lambda: ms.solve(put(mesh, a, "x", None), put(mesh, b))))
+if what == "killed":
+    x = ms.solve(put(mesh, a, "x", None), put(mesh, b))
+    report(float(x.addressable_data(0)[0]))
+    if RANK == SIZE - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(1)
+    report(tried(lambda: ms.solve(put(mesh, a, "x", None), put(mesh, b))))
+if what == "uncaught":
+    jax.block_until_ready(ms.solve(put(mesh, a, "x", None), put(mesh, b)))
+    if RANK == 0:
+        raise ValueError("a mistake of the program")
+    jax.block_until_ready(ms.solve(put(mesh, a, "x", None), put(mesh, b)))
+if what == "memory":
+    # The call needs the memory of b once more, which one process does not have.
+    n, columns = 2000 * SIZE, NamedSharding(mesh, P(None, "x"))
+    rows = NamedSharding(mesh, P("x", None))
+    there = jax.jit(lambda: 2 * jnp.eye(n), out_shardings=rows)()
+    many = jax.jit(lambda: jnp.ones((n, 8000 * SIZE)), out_shardings=columns)()
+    jax.block_until_ready((there, many, ms.solve(put(mesh, a, "x", None), put(mesh, b))))
+    solve = jax.jit(lambda a, b: ms.solve(a, b), donate_argnums=(0, 1))
+    solve = solve.lower(there, many).compile()
+    if RANK == SIZE - 1:
+        used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 27), used + (1 << 27)))
+    report(tried(lambda: solve(there, many)))
+if what == "mpi4py":
+    # A program's own MPI, begun before and ended after.
+    import ctypes
+
+    mpi = ctypes.CDLL(sys.argv[2], ctypes.RTLD_GLOBAL)
+    level = ctypes.c_int()
+    mpi.MPI_Init_thread(None, None, 3, ctypes.byref(level))
+    x = ms.solve(put(mesh, a, "x", None), put(mesh, b))
+    report(float(x.addressable_data(0)[0]))
+    mpi.MPI_Finalize()
+    report(tried(lambda: ms.solve(put(mesh, a, "x", None), put(mesh, b))))

@@ -1,0 +1,127 @@
+"""Programs of several processes (``tests/processes``), each with the ScaLAPACKs of this machine."""
+
+import os
+import pathlib
+import socket
+import sys
+
+import pytest
+
+from helpers import ROOT
+from meshsolve._library import processes
+
+sys.path.insert(0, str(ROOT / "tests/processes"))
+import launch
+
+LAUNCHERS = launch.launchers()
+IDS = [one.name for one in LAUNCHERS]
+SECONDS = 240
+
+
+def test_a_scalapack_is_here():
+    if not LAUNCHERS and "MESHSOLVE_REQUIRE_MPI" not in os.environ:
+        pytest.skip("no MPI with a ScaLAPACK: pip install mkl mpich")
+    assert LAUNCHERS
+
+
+def expect_all_right(ran, processes):
+    """Every process has reported the same cases, none of which failed."""
+    names = [[name for name, _ in of] for of in ran.reported]
+    wrong = [f"process {rank}, {name}: {text}"
+             for rank, of in enumerate(ran.reported) for name, text in of if text]  # fmt: skip
+    assert not wrong, "\n".join(wrong)
+    assert ran.code == 0 and names[0] and all(one == names[0] for one in names), ran.output
+    assert len(names) == processes
+
+
+@pytest.mark.timeout(2 * SECONDS)
+@pytest.mark.parametrize("launcher", LAUNCHERS, ids=IDS)
+@pytest.mark.parametrize(
+    ("processes", "cases"),
+    [
+        (2, ("solves", "failures", "placements", "refusals")),
+        (2, ("factors", "others")),
+        (2, ("transformations", "independent")),
+        (3, ("factors complex128 columns", "independent")),
+        (4, ("others float32 columns", "failures")),
+    ],
+)
+def test_functions(launcher, processes, cases):
+    ran = launch.run(launcher, processes, "cases.py", *cases, seconds=SECONDS)
+    expect_all_right(ran, processes)
+
+
+def test_without_a_launcher_the_error_says_how_to_start():
+    if not LAUNCHERS:
+        pytest.skip("no MPI")
+    ran = launch.run(None, 2, "lost.py", "launch", MESHSOLVE_SCALAPACK=LAUNCHERS[0].name)
+    for ((text,),) in ran.reported:
+        assert text.startswith(
+            "RuntimeError: meshsolve: expected as many processes of MPI as of JAX, 2,"
+        ), text
+        assert "start the program by mpirun -n 2" in text
+
+
+def test_an_unknown_choice_is_refused_by_name():
+    if not LAUNCHERS:
+        pytest.skip("no MPI")
+    ran = launch.run(LAUNCHERS[0], 2, "lost.py", "launch", MESHSOLVE_SCALAPACK="fast")
+    for ((text,),) in ran.reported:
+        assert text.startswith("RuntimeError: meshsolve: MESHSOLVE_SCALAPACK: expected auto, "), (
+            text
+        )
+        assert "got 'fast'; apt-get install" in text
+    ran = launch.run(LAUNCHERS[0], 2, "lost.py", "launch", MESHSOLVE_SCALAPACK="/none/lib.so")
+    for ((text,),) in ran.reported:
+        assert text.startswith(
+            "RuntimeError: meshsolve: /none/lib.so: expected a library, which"
+        ), text
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS, ids=IDS)
+def test_the_example(launcher):
+    program = ROOT / "examples/12_processes.py"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    ran = launch.run(launcher, 2, program, "--n", 256, "--coordinator", f"127.0.0.1:{port}")
+    assert ran.code == 0 and ran.output.count("2 process(es), 2 devices, n = 256") == 2, ran.output
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS, ids=IDS)
+def test_a_process_that_is_killed_ends_the_others(launcher):
+    ran = launch.run(launcher, 2, "lost.py", "killed", seconds=60)
+    assert ran.code not in (None, 0), ran.output
+    assert all(of[0] == [0.5] for of in ran.reported) and len(ran.reported[1]) == 1
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])
+def test_an_uncaught_error_ends_the_others(launcher):
+    """After the time that JAX lets processes wait for each other at their end."""
+    ran = launch.run(launcher, 2, "lost.py", "uncaught", seconds=90)
+    assert ran.code not in (None, 0) and "a mistake of the program" in ran.output, ran.output
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS, ids=IDS)
+def test_a_process_without_memory_refuses_for_all(launcher):
+    ran = launch.run(launcher, 2, "lost.py", "memory", seconds=90)
+    texts = [text for ((text,),) in ran.reported]
+    assert all("bytes of memory on each process, got less" in text for text in texts), ran
+    assert all(text.endswith("(on process 1)") for text in texts), texts
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS, ids=IDS)
+def test_the_programs_own_mpi_is_used(launcher):
+    chosen = next(one for one in processes.found() if one.name == launcher.name)
+    ran = launch.run(launcher, 2, "lost.py", "mpi4py", chosen.paths[0], seconds=90)
+    assert ran.code == 0, ran.output
+    for of in ran.reported:
+        assert of[0] == [0.5] and "expected an MPI that runs, got one that has ended" in of[1][0], (
+            of
+        )
+
+
+def test_libraries_are_found_without_loading_them():
+    for one in processes.found():
+        assert one.family in ("Open MPI", "MPICH") and len(one.paths) >= 2
+        assert all("/" not in path or pathlib.Path(path).exists() for path in one.paths)
