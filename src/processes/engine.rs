@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -62,6 +63,9 @@ struct Engine {
 
 static ENGINE: OnceLock<Result<Engine>> = OnceLock::new();
 
+/// Whether the process ends by an error, and leaves MPI to its launcher.
+static ABANDONED: AtomicBool = AtomicBool::new(false);
+
 /// The most time that the end of the process waits for the other processes.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a message that goes to all processes.
@@ -87,15 +91,25 @@ pub fn start(libraries: &[PathBuf]) -> Result<Launch> {
     engine.as_ref().map(|engine| engine.launch.clone()).map_err(Clone::clone)
 }
 
+/// How MPI has started this process, if `start` has been called.
+pub fn launch() -> Option<&'static Launch> {
+    ENGINE.get()?.as_ref().ok().map(|engine| &engine.launch)
+}
+
 /// A call with a ticket arrives, or the error that this process has instead. Its reply gets the outcome.
 pub fn submit(ticket: i64, work: Result<Box<dyn Work>>, reply: Reply) {
-    let request = Request { work, reply };
-    let left = match ENGINE.get() {
-        Some(Ok(engine)) => engine.order.arrive(ticket, request),
-        _ => Some(request),
-    };
-    if let Some(request) = left {
-        (request.reply)(Err(closed()));
+    match ENGINE.get() {
+        Some(Ok(engine)) => {
+            if let Some(late) = engine.order.arrive(ticket, Request { work, reply }) {
+                (late.reply)(Err(closed()));
+            }
+        }
+        Some(Err(error)) => reply(Err(error.clone())),
+        None => {
+            let text = "meshsolve: expected MPI and ScaLAPACK to be started, got a call before that; \
+                        call a function of meshsolve, which starts them";
+            reply(Err(Error::new(Kind::FailedPrecondition, text)));
+        }
     }
 }
 
@@ -108,6 +122,7 @@ fn closed() -> Error {
 /// `orderly` it leaves that to the launcher: it ends the other processes, as this one has failed.
 pub fn close(orderly: bool) {
     if let Some(Ok(engine)) = ENGINE.get() {
+        ABANDONED.store(!orderly, Ordering::Relaxed);
         engine.order.close();
         if orderly {
             let ended: MutexGuard<Receiver<()>> =
@@ -140,13 +155,19 @@ fn serve(libraries: &[PathBuf], tell: &Sender<Result<Launch>>, alive: Sender<()>
         let ticket = processes.announced(first).unwrap_or(first);
         let Some(Request { work, reply }) = engine.order.take(ticket) else { break };
         let run = AssertUnwindSafe(|| processes.perform(work));
-        let outcome = catch_unwind(run)
-            .unwrap_or_else(|panic| Err(Error::from_panic("a call over processes", &*panic)));
+        let outcome = catch_unwind(run).unwrap_or_else(|panic| {
+            // The other processes may wait for this one in MPI, which nothing but its end ends.
+            let error = Error::from_panic("a call over processes", &*panic);
+            eprintln!("{error}");
+            mpi.abort();
+            Err(error)
+        });
         FloatMode::IEEE.enter();
         reply(outcome);
     }
     engine.order.drain().into_iter().for_each(|request| (request.reply)(Err(closed())));
-    if is_ours && !mpi.is_over().unwrap_or(true) {
+    let is_abandoned = ABANDONED.load(Ordering::Relaxed);
+    if is_ours && !is_abandoned && !mpi.is_over().unwrap_or(true) {
         let _ = mpi.end();
     }
     drop(alive);

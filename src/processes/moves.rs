@@ -154,7 +154,7 @@ fn blocked(width: usize, local: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// Makes the other triangle the mirror image of the lower or the upper one, of a matrix of order n in
-/// the block distribution. With `conjugate` the matrix becomes Hermitian, and its diagonal stays.
+/// the block distribution. With `conjugate` the matrix becomes Hermitian, with a real diagonal.
 pub fn mirror<T: Scalar>(
     ranks: &impl Transport<T>,
     n: usize,
@@ -167,6 +167,12 @@ pub fn mirror<T: Scalar>(
     let local = n / all;
     let image = |x: T| if conjugate { T::conj_impl(&x) } else { x };
     let own = me * local;
+    if conjugate {
+        for j in 0..local {
+            let entry = &mut a[j * n + own + j];
+            *entry = T::of_parts(entry.parts().0, 0.0);
+        }
+    }
     for (j, i) in blocked(local, local).filter(|(j, i)| i > j) {
         let (below, above) = (j * n + own + i, i * n + own + j);
         let (from, to) = if lower { (below, above) } else { (above, below) };

@@ -21,6 +21,7 @@ functions!(Functions {
     init_thread = "Init_thread"(*mut c_int, *mut c_void, c_int, *mut c_int);
     query_thread = "Query_thread"(*mut c_int);
     finalize = "Finalize"();
+    abort = "Abort"(Handle, c_int);
     version = "Get_library_version"(*mut c_char, *mut c_int);
     rank = "Comm_rank"(Handle, *mut c_int);
     size = "Comm_size"(Handle, *mut c_int);
@@ -114,6 +115,12 @@ impl Mpi {
     pub fn end(&self) -> Result<()> {
         // SAFETY: MPI has begun and has not ended.
         expect_success(unsafe { (self.of.finalize)() }, "MPI_Finalize")
+    }
+
+    /// Ends all processes.
+    pub fn abort(&self) {
+        // SAFETY: MPI has begun.
+        unsafe { (self.of.abort)(self.world, 1) };
     }
 
     /// The first line of its name and version.

@@ -10,6 +10,7 @@ use std::time::Instant;
 use super::{Array, Configured, Description, OnCuda, Part, Routine};
 use crate::call::{Attributes, Call, Job};
 use crate::error::{Error, Result};
+use crate::processes;
 use crate::scalar::DType;
 
 pub struct Ticket;
@@ -70,7 +71,10 @@ impl Job for Draw {
 
     unsafe fn run(&self, _: usize) -> Result<()> {
         static NEXT: AtomicI32 = AtomicI32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        // Two processes never draw the same one.
+        let (rank, size) =
+            processes::launch().map_or((0, 1), |at| (at.rank as i32, at.size as i32));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed).wrapping_mul(size).wrapping_add(rank);
         for call in &self.0 {
             // SAFETY: an int32 (checked), which only this call uses until its reply.
             unsafe { call.rets[0].as_ptr().cast::<i32>().write_unaligned(number) };

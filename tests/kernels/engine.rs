@@ -199,6 +199,9 @@ fn orders_that_it_does_not_take() {
     let expected = "meshsolve.posv: attribute `order`: expected \"auto\" or \"cyclic\" with engine \
                     \"cusolvermg\", got \"natural\"; leave it out, or leave engine=None";
     assert_eq!(message(map("posv").text("order", "natural"), 4), expected);
+    let expected = "meshsolve.posv: engine: expected \"meshsolve\" or \"cusolvermg\" on CUDA devices, got \
+                    \"scalapack\"; put A on CPU devices, one of each process";
+    assert_eq!(message(map("posv").text("engine", "scalapack"), 4), expected);
 }
 
 #[test]
@@ -219,7 +222,7 @@ fn the_host_has_no_such_engine() {
 fn engines_that_there_are_not() {
     let map = map("posv").text("engine", "magma");
     let error = CudaSite::new(&map).err().unwrap();
-    let text = "attribute `engine`: expected \"meshsolve\" or \"cusolvermg\", got \"magma\"";
+    let text = "attribute `engine`: expected \"meshsolve\", \"cusolvermg\" or \"scalapack\", got \"magma\"";
     assert!(error.message.contains(text), "{error}");
     let (nowhere, here) = (Path::new("/nowhere/libMg.so"), crate::emulator::full().path());
     let libraries = Libraries::at(here, here, nowhere).unwrap();

@@ -245,6 +245,34 @@ def placements():
     close(ms.solve(here, b), np.linalg.solve(a, b), a)
 
 
+def mended():
+    """A padded matrix, its condition, the diagonal of a Hermitian one, factors that are moved."""
+    n, mesh = 15 * SIZE + 1, mesh_of()
+    for kind in ("gen", "pos"):
+        a = 1e6 * matrix(n, "float64", kind)
+        b = sides(n, 2, "float64")
+        close(ms.solve(a, b, assume_a=kind, mesh=mesh), np.linalg.solve(a, b), a)
+        factor = (ms.cho_factor if kind == "pos" else ms.lu_factor)(a, mesh=mesh)
+        rcond = 1 / (np.linalg.norm(a, 1) * np.linalg.norm(np.linalg.inv(a), 1))
+        assert 0.9 * rcond <= float(whole(factor.rcond())) <= 10 * rcond
+    n = 12 * SIZE
+    a, b = matrix(n, "complex128", "her"), sides(n, 1, "complex128")
+    given = put(mesh, half(a, False) + 7j * np.eye(n), "x", None)
+    close(ms.solve(given, put(mesh, b), assume_a="her"), np.linalg.solve(a, b), a)
+    a = np.full((n, n), np.nan)
+    assert np.isnan(float(whole(ms.lu_factor(put(mesh, a, "x", None)).rcond())))
+    a = matrix(n, "float64", "pos")
+    for factor in (ms.cho_factor(put(mesh, a, "x", None)), ms.lu_factor(put(mesh, a, "x", None))):
+        assert factor.engine == "scalapack"
+        here = jax.tree.map(lambda x: jax.device_put(whole(x), jax.local_devices()[0]), factor)
+        try:
+            here.solve(np.ones(n))
+        except ValueError as error:
+            assert "expected one that is on the processes that have made it" in str(error), error
+        else:
+            raise AssertionError("no error")
+
+
 def refusals():
     """What does not work yet is refused by name."""
     n, mesh = 8 * SIZE, mesh_of()
@@ -271,7 +299,7 @@ def main(names) -> None:
     """Run the cases of these names, or all."""
     every = {f"{f.__name__} {d} {s}": lambda f=f, d=d, s=s: f(d, s)
              for f in (solves, factors, others) for d in DTYPES for s in SPECS}  # fmt: skip
-    every |= {f.__name__: f for f in (failures, independent, placements, refusals)}
+    every |= {f.__name__: f for f in (failures, independent, placements, mended, refusals)}
     every |= {f"transformations {k}": lambda k=k: transformations(k) for k in ("Auto", "Explicit")}
     for name, case in every.items():
         if names and not any(name.startswith(one) for one in names):

@@ -1,5 +1,6 @@
 """What happens when a process dies, refuses or has started otherwise."""
 
+import dataclasses
 import os
 import pathlib
 import resource
@@ -35,6 +36,15 @@ if what == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(1)
     report(tried(lambda: ms.solve(put(mesh, a, "x", None), put(mesh, b))))
+if what == "pivots":
+    # The row interchanges of a factor are not alike on all processes, and one of them is no row.
+    factor = ms.lu_factor(put(mesh, a, "x", None))
+    alike = np.arange(n, dtype=np.int32)
+    for other in (alike[::-1], alike - RANK):
+        rows = other if RANK else alike
+        own = jax.make_array_from_callback((n,), NamedSharding(mesh, P()), lambda at, x=rows: x[at])
+        changed = dataclasses.replace(factor, pivots=own)
+        report(tried(lambda f=changed: f.solve(put(mesh, b))))
 if what == "uncaught":
     jax.block_until_ready(ms.solve(put(mesh, a, "x", None), put(mesh, b)))
     if RANK == 0:

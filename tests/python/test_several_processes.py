@@ -39,9 +39,9 @@ def expect_all_right(ran, processes):
 @pytest.mark.parametrize(
     ("processes", "cases"),
     [
-        (2, ("solves", "failures", "placements", "refusals")),
+        (2, ("solves", "failures", "placements", "mended", "refusals")),
         (2, ("factors", "others")),
-        (2, ("transformations", "independent")),
+        pytest.param(2, ("transformations", "independent"), marks=pytest.mark.versions),
         (3, ("factors complex128 columns", "independent")),
         (4, ("others float32 columns", "failures")),
     ],
@@ -108,6 +108,16 @@ def test_a_process_without_memory_refuses_for_all(launcher):
     texts = [text for ((text,),) in ran.reported]
     assert all("bytes of memory on each process, got less" in text for text in texts), ran
     assert all(text.endswith("(on process 1)") for text in texts), texts
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])
+def test_a_factor_that_processes_have_differently_is_refused(launcher):
+    ran = launch.run(launcher, 2, "lost.py", "pivots", seconds=60)
+    assert ran.code == 0, ran.output
+    for (differs,), (no_row,) in ran.reported:
+        assert "expected the same call on all processes, got getrs of order 128" in differs, differs
+        assert "pivots: expected row numbers from 0 to 127, got -1 at position 0" in no_row, no_row
+        assert no_row.endswith("(on process 1)"), no_row
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS, ids=IDS)

@@ -341,3 +341,25 @@ fn the_job_is_gone_before_anybody_is_answered() {
         solve(posv(3), 12, &[2, 0, 1], run, Some(&site));
     }
 }
+
+/// ScaLAPACK serves calls that have a ticket, once it has been started.
+#[test]
+fn calls_over_processes_need_a_ticket_and_an_engine() {
+    let message = |ticket: Option<i32>, rank: usize, map: Map| {
+        let site = CallSite::new(&map.text("engine", "scalapack")).unwrap();
+        let (to, from) = outcomes();
+        let (mut shard, mut x, mut info) = (vec![1.0f64; 32], vec![1.0; 8], 0);
+        let call = posv_call(rank, &mut shard, &mut x, &mut info, 8, 2, 1);
+        let reply = Box::new(move |outcome| to.send((0, outcome)).unwrap());
+        site.arrive(1, 0, ticket, meshsolve::rendezvous::Arrival { call, reply });
+        errors(collect(&from, 1)).remove(0).message
+    };
+    assert_eq!(
+        message(None, 0, posv(2)),
+        "meshsolve.posv: operand `place`: expected int32[3] with rank, group and ticket for engine \
+         \"scalapack\", got int32[2]; draw a ticket (docs/design/processes.md)"
+    );
+    let early = "meshsolve: expected MPI and ScaLAPACK to be started, got a call before that; call a \
+                 function of meshsolve, which starts them";
+    assert_eq!(message(Some(0), 0, posv(2)), early);
+}

@@ -55,7 +55,8 @@ class CholeskyFactor(factors.Pair):
       n: order of A.
       lower: which triangle of A was read, and which one holds the factor in scipy's pair.
       storage: "column-major" if A was sharded by columns and column-major in memory, else "rows".
-      engine: "", or the engine that ``cho_factor`` got, which then decides the layout of ``work``.
+      engine: "", or the engine that ``cho_factor`` got, or "scalapack" over several processes. It
+        then decides the layout of ``work``.
 
     Examples:
       >>> factor = ms.cho_factor(a)
@@ -206,7 +207,8 @@ def factored(public: str, a, lower: bool, overwrite_a: bool, *chosen) -> Cholesk
 
 def _factor(request: Request, results) -> CholeskyFactor:
     op, (work, info, anorm) = request.op, results
-    return CholeskyFactor(work, info, anorm, request.n, op.lower, request.form, op.engine)
+    engine = op.engine or meshes.engine_of(work)
+    return CholeskyFactor(work, info, anorm, request.n, op.lower, request.form, engine)
 
 
 def cho_solve(

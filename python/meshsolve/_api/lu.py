@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from meshsolve._api import factors
 from meshsolve._api.types import Engine, OnFailure, Trans
-from meshsolve._execute import dispatch, eager, rectangles
+from meshsolve._execute import dispatch, eager, meshes, rectangles
 from meshsolve._execute.rows import Rows
 from meshsolve._execute.typed import replicated
 from meshsolve._library import failures
@@ -81,7 +81,8 @@ class LUFactor(factors.Pair):
       n: order of A.
       storage: "column-major" if A was sharded by columns and column-major in memory. "rectangle" if
         A was not square: work is then scipy's ``lu``, and n the shorter side. Else "rows".
-      engine: "", or the engine that ``lu_factor`` got, which then decides the layout of ``work``.
+      engine: "", or the engine that ``lu_factor`` got, or "scalapack" over several processes. It
+        then decides the layout of ``work``.
 
     Examples:
       >>> factor = ms.lu_factor(a)
@@ -222,7 +223,8 @@ def factored(public: str, a, overwrite_a: bool, *chosen, **structure) -> LUFacto
 
 def _factor(request: Request, results) -> LUFactor:
     work, pivots, info, anorm = results
-    return LUFactor(work, pivots, info, anorm, request.n, request.form, request.op.engine)
+    engine = request.op.engine or meshes.engine_of(work)
+    return LUFactor(work, pivots, info, anorm, request.n, request.form, engine)
 
 
 def _parts(request: Request, results) -> tuple[jax.Array, ...]:

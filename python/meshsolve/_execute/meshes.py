@@ -15,6 +15,8 @@ from jax.sharding import (
     SingleDeviceSharding,
 )
 
+from meshsolve._library import processes
+
 
 def mesh_is_set() -> bool:
     """Whether the user has set a mesh."""
@@ -110,3 +112,10 @@ def where_it_lies(run, x, *more):
         results = run(x, *more)
     # No result stays on a mesh of this module.
     return jax.device_put(results, x.sharding)
+
+
+def engine_of(x) -> str:
+    """The engine that has made a factor, if its mesh shows that several processes have."""
+    sharding = of_array(x)
+    several = sharding is not None and processes.several(sharding.mesh)
+    return processes.ENGINE if several else ""

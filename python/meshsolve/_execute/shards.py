@@ -86,6 +86,8 @@ def local(op: Operation, at: Placement, mode: str, *operands, named: tuple[str, 
     if at.crosses_processes:
         processes.expect_ready(op.public, ROUTINES[op.routine])
         op = op._replace(engine=processes.ENGINE)
+    else:
+        processes.expect_other(op.public, op.engine)
     results = list(ffi.call(op, at.place(named), at.world, columns, operands))
     for i, kind in enumerate(op.results):
         if kind == "rhs" and mode == "rows":
@@ -122,6 +124,7 @@ def sharded(op: Operation, at: Placement, mode: str, batch: Batch = ONE):
 
 
 def one_device(op: Operation, *operands):
+    processes.expect_other(op.public, op.engine)
     a = operands[op.matrix]
     is_given = op.operands[op.matrix] == "matrix" and op.storage != "column-major"
     if is_given and _only_by_columns(op, a.shape):

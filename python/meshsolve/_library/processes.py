@@ -116,14 +116,27 @@ def start() -> str:
 
 
 def several(mesh: Mesh | AbstractMesh) -> bool:
-    """Whether the devices of a mesh belong to several processes. An abstract mesh is taken as one
-    of all devices if it has as many.
+    """Whether the devices of a mesh belong to several processes. An abstract mesh is the one that
+    is set, if that has its axes. Otherwise it is of one process if that has enough devices.
     """
     if jax.process_count() == 1:
         return False
     if not isinstance(mesh, Mesh):
-        return mesh.size > 1 and mesh.size == jax.device_count()
+        if mesh.size > jax.local_device_count() or mesh.size == 1:
+            return mesh.size > 1
+        is_set = _mesh_that_is_set()
+        if is_set is None or is_set.shape != mesh.shape:
+            return False
+        mesh = is_set
     return len({device.process_index for device in mesh.devices.flat}) > 1
+
+
+def _mesh_that_is_set() -> Mesh | None:
+    try:
+        mesh = jax.sharding.get_mesh()
+    except ValueError:  # inside of programs JAX does not give it
+        return None
+    return None if mesh.empty else mesh
 
 
 def expect_usable(operation: str, mesh: Mesh | AbstractMesh, axes: tuple[str, ...]) -> None:
@@ -135,7 +148,8 @@ def expect_usable(operation: str, mesh: Mesh | AbstractMesh, axes: tuple[str, ..
             "a",
             f"a mesh over several processes with one device of each, {jax.process_count()}",
             f"one of {mesh.size} devices",
-            "start processes with one device each (leave out xla_force_host_platform_device_count)",
+            "use all devices of the program, and start processes with one device each (leave out "
+            "xla_force_host_platform_device_count)",
         )
     if {*axes} != {*mesh.axis_names}:
         raise mistake(
@@ -166,3 +180,15 @@ def expect_ready(operation: str, routine: Routine) -> None:
             "docs/processes.md lists what works over several; put A on the devices of one process",
         )
     start()
+
+
+def expect_other(operation: str, engine: str) -> None:
+    """Refuse a factor of several processes that is on the devices of one."""
+    if engine == ENGINE:
+        raise mistake(
+            operation,
+            "the factor",
+            "one that is on the processes that have made it",
+            "one on the devices of one process",
+            "factor A there again",
+        )

@@ -35,7 +35,10 @@ impl<T: Scalar> Part<T> {
                 if !counts(i, column) {
                     continue;
                 }
-                let size = at(i, j).modulus();
+                // The diagonal of a Hermitian matrix is real.
+                let is_real = lower.is_some() && i == column;
+                let entry = at(i, j);
+                let size = if is_real { entry.parts().0.abs() } else { entry.modulus() };
                 largest = larger(largest, size);
                 columns[column] += size;
                 if lower.is_some() && i != column {

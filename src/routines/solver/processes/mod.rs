@@ -11,16 +11,18 @@ mod measure;
 mod sides;
 mod stages;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
 use super::operands::check_rows;
-use super::options::{EngineName, Options, Rhs};
+use super::options::{EngineName, Options, Rhs, Structure};
 use super::routine::{Family, SolverRoutine, Stage};
 use super::run::no_answer;
 use super::slot::{Kind, Signature};
 use crate::call::{Buffer, Call};
 use crate::dispatch;
 use crate::error::{Error, Result};
+use crate::layout::Storage;
 use crate::log;
 use crate::processes::moves::{Cyclic, mirrored};
 use crate::processes::{Grid, Work};
@@ -56,11 +58,13 @@ impl Across for Options {
             )));
         }
         let problem = self.problem(world, std::slice::from_ref(&call))?;
-        if i32::try_from(problem.n.max(problem.rhs * world)).is_err() {
+        // ScaLAPACK counts the elements of a process in 32 bits.
+        let part = problem.n * (problem.n / world).max(problem.rhs);
+        if i32::try_from(part.max(problem.rhs * world)).is_err() {
             return Err(Error::invalid(format!(
-                "meshsolve.{}: a: expected an order below 2^31, got {}; use fewer right-hand sides or a \
-                 smaller matrix",
-                self.routine.name, problem.n
+                "meshsolve.{}: a: expected less than 2^31 elements of A and of B on each process, got {part}; \
+                 use more processes, or fewer right-hand sides at a time",
+                self.routine.name
             )));
         }
         dispatch!(problem.dtype, T => {
@@ -79,8 +83,10 @@ struct Part<T> {
     rhs: usize,
     /// Buffers of moves.
     staged: [Vec<T>; 2],
-    /// This process' right-hand sides, by columns.
-    sides: Vec<T>,
+    /// This process' right-hand sides, by columns, and room for those of another process.
+    sides: [Vec<T>; 2],
+    /// What ScaLAPACK's inverse needs, or columns of a triangle that the caller has by rows.
+    work: Vec<T>,
     pivots: Vec<i32>,
     info: usize,
     norm: f64,
@@ -99,15 +105,29 @@ impl<T: Scalar> Part<T> {
         let width =
             if routine.family.reads_only() { n / world } else { Cyclic::square(n, world).width };
         let order = Cyclic { rows: n, columns: n, ranks: world, width: width.max(1) };
-        let staged = order.staged::<T>().max(mirrored::<T>(n, world));
-        let own_sides = match options.rhs {
-            Rhs::Replicated => rhs.div_ceil(world),
-            Rhs::Columns => rhs,
+        let turns = options.storage.is_transpose() && routine.upright;
+        let mirrors = options.structure != Structure::General || routine.family == Family::Cholesky;
+        let staged = match routine.takes_matrix() || routine.inverts() {
+            true if turns || mirrors => order.staged::<T>().max(mirrored::<T>(n, world)),
+            true => order.staged::<T>(),
+            false => 0,
+        };
+        let (sides, others) = match options.rhs {
+            _ if !routine.has_rhs() => (0, 0),
+            Rhs::Replicated => (n * rhs.div_ceil(world), n * rhs.div_ceil(world)),
+            Rhs::Columns => (n * rhs, 0),
+        };
+        let by_rows = options.storage == Storage::Columns && routine.has(Stage::TriangularSolve);
+        let work = match by_rows {
+            true => n * order.local(),
+            false if routine.has(Stage::LuInverse) => n * order.width,
+            false => 0,
         };
         let name = routine.name;
-        Ok(Part {
+        let part = Part {
             staged: [room(name, staged)?, room(name, staged)?],
-            sides: room(name, if routine.has_rhs() { n * own_sides } else { 0 })?,
+            sides: [room(name, sides)?, room(name, others)?],
+            work: room(name, work)?,
             // ScaLAPACK's row interchanges are a tile longer than the matrix.
             pivots: room(name, if routine.family == Family::Lu { n + order.width } else { 0 })?,
             options,
@@ -122,7 +142,8 @@ impl<T: Scalar> Part<T> {
             logdet: f64::NAN,
             since: Instant::now(),
             phases: Vec::new(),
-        })
+        };
+        part.with_operands()
     }
 
     fn n(&self) -> usize {
@@ -189,6 +210,15 @@ impl<T: Scalar> Part<T> {
         !self.norm.is_nan() && self.is_finite
     }
 
+    /// As `Solver::rcond` gives it.
+    fn reciprocal_condition(&self) -> f64 {
+        match self.norm {
+            _ if self.unpadded() == 0 => 1.0,
+            norm if norm.is_nan() => norm,
+            _ => self.rcond,
+        }
+    }
+
     fn finish(&self) -> Result<()> {
         let (routine, info) = (self.options.routine, self.info);
         let of_numbers =
@@ -211,7 +241,7 @@ impl<T: Scalar> Part<T> {
         }
         let real = |value| if of_numbers { value } else { f64::NAN };
         self.write_real(Kind::Norm, real(self.norm));
-        self.write_real(Kind::Rcond, real(self.rcond));
+        self.write_real(Kind::Rcond, real(self.reciprocal_condition()));
         self.write_real(Kind::Logdet, self.logdet);
         self.record();
         if self.options.raises && info > 0 {
@@ -223,7 +253,8 @@ impl<T: Scalar> Part<T> {
     fn record(&self) {
         let mut phases = self.phases.clone();
         phases.push(("total", self.since.elapsed().as_secs_f64()));
-        let staged = self.staged[0].len() * 2 + self.sides.len();
+        let [one, other] = &self.sides;
+        let staged = self.staged[0].len() * 2 + one.len() + other.len() + self.work.len();
         log::record(CallStats {
             routine: self.options.routine.name,
             dtype: T::DTYPE.name(),
@@ -241,8 +272,8 @@ impl<T: Scalar> Part<T> {
         });
     }
 
-    /// Reads the `info` and the row interchanges of an earlier factor.
-    fn read_operands(&mut self) -> Result<()> {
+    /// With the `info`, the row interchanges and the norm that come with an earlier factor.
+    fn with_operands(mut self) -> Result<Self> {
         if let Some(info) = self.operand(Kind::Info) {
             // SAFETY: an operand of the call, which nothing writes until the reply.
             self.info = unsafe { elements::<i32>(info) }[0].max(0) as usize;
@@ -262,7 +293,7 @@ impl<T: Scalar> Part<T> {
                 }
             };
         }
-        Ok(())
+        Ok(self)
     }
 }
 
@@ -272,9 +303,17 @@ impl<T: Scalar> Work for Part<T> {
     }
 
     fn describe(&self) -> String {
-        let Options { routine, storage, .. } = self.options;
-        let (n, dtype, rhs) = (self.n(), T::DTYPE.name(), self.rhs);
-        format!("{} of order {n}, {dtype}, {storage:?}, {rhs} right-hand sides", routine.name)
+        let Options { routine, storage, lower, structure, op, norm, rhs, unpadded, .. } =
+            self.options;
+        let (n, dtype, k, info) = (self.n(), T::DTYPE.name(), self.rhs, self.info);
+        let mut hasher = DefaultHasher::new();
+        self.pivots.hash(&mut hasher);
+        format!(
+            "{} of order {n} ({unpadded:?}), {dtype}, {storage:?}, lower {lower}, {structure:?}, {op:?}, \
+             {norm:?}, {k} right-hand sides ({rhs:?}), info {info}, pivots {:x}",
+            routine.name,
+            hasher.finish()
+        )
     }
 
     fn run(mut self: Box<Self>, grid: &Grid) -> Result<()> {
@@ -285,7 +324,6 @@ impl<T: Scalar> Work for Part<T> {
                 unsafe { self.call.pass_through(arg, ret) };
             }
         }
-        self.read_operands()?;
         if self.info == 0 && self.n() > 0 {
             for &stage in self.options.routine.run {
                 let from = Instant::now();

@@ -38,7 +38,7 @@ impl<T: Scalar> Part<T> {
             Rhs::Columns => 0..k,
         };
         let image = |x: T| if conjugated { T::conj_impl(&x) } else { x };
-        let mut sides = std::mem::take(&mut self.sides);
+        let [mut sides, mut others] = std::mem::take(&mut self.sides);
         for (column, side) in own(me).zip(sides.chunks_exact_mut(n)) {
             side.iter_mut().zip(x.chunks_exact(k)).for_each(|(to, row)| *to = image(row[column]));
         }
@@ -55,7 +55,6 @@ impl<T: Scalar> Part<T> {
         match self.options.rhs {
             Rhs::Columns => give(own(me), &sides),
             Rhs::Replicated => {
-                let mut others = vec![T::ZERO; if ranks > 1 { n * width } else { 0 }];
                 for rank in (0..ranks).filter(|&rank| !own(rank).is_empty()) {
                     let count = n * own(rank).len();
                     let part = if rank == me { &mut sides } else { &mut others };
@@ -64,7 +63,7 @@ impl<T: Scalar> Part<T> {
                 }
             }
         }
-        self.sides = sides;
+        self.sides = [sides, others];
         Ok(())
     }
 }

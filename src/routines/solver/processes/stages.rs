@@ -54,7 +54,7 @@ macro_rules! whole {
 impl<T: Scalar> Part<T> {
     pub(super) fn perform(&mut self, stage: Stage, grid: &Grid) -> Result<()> {
         // Later stages have no factor to work with.
-        if self.info != 0 && !matches!(stage, Stage::CholeskyCondition | Stage::LuCondition) {
+        if self.info != 0 {
             return Ok(());
         }
         match stage {
@@ -267,8 +267,7 @@ impl<T: Scalar> Part<T> {
         let triangle = if self.options.lower != self.is_transpose() { c"L" } else { c"U" };
         let ones = if self.options.unit_diagonal { c"U" } else { c"N" };
         let (n, of) = (self.n_of_c(), self.descriptor(grid));
-        let copy = self.transposed_copy();
-        let a = copy.as_ref().map_or(self.a(), |copy| copy.as_ptr().cast_mut());
+        let a = self.copy_by_columns();
         let trtrs = grid.scalapack.routines::<T>().trtrs;
         self.solve(grid, conjugated, |x, of_x, count| {
             let mut info = 0;
@@ -295,25 +294,25 @@ impl<T: Scalar> Part<T> {
         })
     }
 
-    /// A copy of this process' columns, if the caller has them by rows.
-    fn transposed_copy(&self) -> Option<Vec<T>> {
+    /// This process' columns in its own scratch, if the caller has them by rows.
+    fn copy_by_columns(&mut self) -> *mut T {
         let (n, local) = (self.n(), self.order.local());
-        (self.options.storage == Storage::Columns).then(|| {
-            // SAFETY: an operand of the call, which nothing writes until the reply.
-            let mut copy = unsafe { super::elements::<T>(self.columns()) }.to_vec();
-            transpose_in_place(&mut copy, n, local, settings::threads());
-            copy
-        })
+        if self.options.storage != Storage::Columns {
+            return self.a();
+        }
+        // SAFETY: an operand of the call, which nothing writes until the reply.
+        let given = unsafe { super::elements::<T>(self.columns()) };
+        self.work.copy_from_slice(given);
+        transpose_in_place(&mut self.work, n, local, settings::threads());
+        self.work.as_mut_ptr()
     }
 
     /// The reciprocal condition of A in its 1-norm, as `Solver::rcond` gives it.
     fn find_condition(&mut self, grid: &Grid) -> Result<()> {
-        self.rcond = match self.norm {
-            _ if self.unpadded() == 0 => 1.0,
-            norm if norm.is_nan() => norm,
-            norm if self.info != 0 || norm.is_infinite() || norm == 0.0 => 0.0,
-            _ => self.estimated(grid)?,
-        };
+        let is_known = self.info != 0 || self.unpadded() == 0;
+        if !is_known && self.norm.is_finite() && self.norm > 0.0 {
+            self.rcond = self.estimated(grid)?;
+        }
         Ok(())
     }
 
@@ -326,7 +325,8 @@ impl<T: Scalar> Part<T> {
             (true, false) => (c"1", routines.gecon),
             (false, _) => (LOWER, routines.pocon),
         };
-        let (n, a, mut info) = (self.n_of_c(), self.a(), 0);
+        // The leading part of a factor is that of A without its identity corner.
+        let (n, a, mut info) = (self.unpadded() as c_int, self.a(), 0);
         let (mut norms32, mut norms64) = ([self.norm as f32, 0.0], [self.norm, 0.0]);
         let norms: *mut c_void = match T::DTYPE.real() {
             DType::F32 => norms32.as_mut_ptr().cast(),
@@ -357,10 +357,10 @@ impl<T: Scalar> Part<T> {
         let mut asked = [[T::ZERO; 2]; 2];
         let [first, second] = &mut asked;
         call(first, second, true);
-        let work = asked[0][0].parts().0.max(1.0) as usize;
+        let work = counted(&asked[0]);
         // Integers of real matrices, real numbers of complex ones.
         let more = match T::IS_COMPLEX {
-            true => real_at(&asked[1]).max(1.0) as usize,
+            true => counted(&asked[1]),
             false => bytemuck::cast_slice::<T, c_int>(&asked[1])[0].max(1) as usize,
         };
         // The lengths that the call names are those of these elements, which are no smaller.
@@ -404,9 +404,9 @@ impl<T: Scalar> Part<T> {
             )
         };
         checked("p?getri", info)?;
-        let work = asked[0].parts().0.max(1.0) as usize;
-        let numbers = asked_numbers[0].max(1) as usize;
-        let (mut work, mut numbers) = (vec![T::ZERO; work], vec![0; numbers]);
+        let mut work = std::mem::take(&mut self.work);
+        work.resize(work.len().max(counted(&asked)), T::ZERO);
+        let mut numbers = vec![0; asked_numbers[0].max(1) as usize];
         let lengths = [work.len(), numbers.len()].map(|x| x as c_int);
         // SAFETY: as in `potrf`, with as much work as the library has asked for.
         unsafe {
@@ -429,7 +429,7 @@ impl<T: Scalar> Part<T> {
     }
 }
 
-/// The first real number of these elements.
-fn real_at<T: Scalar>(elements: &[T]) -> f64 {
-    elements[0].parts().0
+/// The count that a query gives as a number, which single precision may have rounded.
+fn counted<T: Scalar>(asked: &[T]) -> usize {
+    (asked[0].parts().0 * (1.0 + 1e-6)).ceil().max(1.0) as usize
 }
