@@ -14,4 +14,4 @@ mod order;
 mod scalapack;
 
 pub use engine::{Grid, Launch, Reply, Work, close, launch, start, submit};
-pub use scalapack::{Descriptor, checked};
+pub use scalapack::{Descriptor, Eigen, checked};

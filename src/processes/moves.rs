@@ -32,9 +32,8 @@ pub struct Cyclic {
 
 /// The bytes that one step of a move stages, if a column of each tile is not more.
 const STAGED: usize = 2 << 20;
-/// The widest tile, and that of a rank with few columns: with 128 columns Cholesky took 0.96 of the time
-/// at n = 8192, two processes, and as long at 4096.
-const WIDEST: [usize; 2] = [128, 64];
+/// The widest tile of a rank with few columns, and with many of a call that prefers wide ones.
+const WIDEST: [usize; 2] = [64, 128];
 const MANY: usize = 2048;
 /// Columns that are transposed at a time.
 const BLOCK: usize = 16;
@@ -44,9 +43,9 @@ const NARROWEST: usize = 8;
 impl Cyclic {
     /// The distribution of an n x n matrix: in the widest tiles up to a limit that divide a rank's
     /// columns, or by blocks, if there are none.
-    pub fn square(n: usize, ranks: usize) -> Cyclic {
+    pub fn square(n: usize, ranks: usize, prefers_wide: bool) -> Cyclic {
         let local = n / ranks;
-        let width = (NARROWEST..=WIDEST[usize::from(local < MANY)])
+        let width = (NARROWEST..=WIDEST[usize::from(prefers_wide && local >= MANY)])
             .rev()
             .find(|&width| local.is_multiple_of(width));
         Cyclic { rows: n, columns: n, ranks, width: width.unwrap_or(local).max(1) }

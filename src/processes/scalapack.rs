@@ -45,6 +45,35 @@ functions!(Routines {
     );
 });
 
+functions!(RealEigen {
+    values = "syev_"(
+        Text, Text, Number, Array, Number, Number, Number, Array,
+        Array, Number, Number, Number, Array, Number, *mut c_int,
+    );
+    vectors = "syevd_"(
+        Text, Text, Number, Array, Number, Number, Number, Array,
+        Array, Number, Number, Number, Array, Number, *mut c_int, Number, *mut c_int,
+    );
+});
+
+functions!(ComplexEigen {
+    values = "heev_"(
+        Text, Text, Number, Array, Number, Number, Number, Array,
+        Array, Number, Number, Number, Array, Number, Array, Number, *mut c_int,
+    );
+    vectors = "heevd_"(
+        Text, Text, Number, Array, Number, Number, Number, Array,
+        Array, Number, Number, Number, Array, Number, Array, Number, *mut c_int, Number, *mut c_int,
+    );
+});
+
+/// The routines for Hermitian eigenproblems: those of complex matrices have real work in addition.
+#[derive(Clone, Copy)]
+pub enum Eigen {
+    Real(RealEigen),
+    Complex(ComplexEigen),
+}
+
 functions!(Blacs {
     handle = "Csys2blacs_handle"(usize);
     map = "Cblacs_gridmap"(*mut c_int, *const c_int, c_int, c_int, c_int);
@@ -54,13 +83,17 @@ functions!(Blacs {
 #[derive(Clone, Copy)]
 pub struct Scalapack {
     of_dtype: [Routines; 4],
+    eigen: [Eigen; 4],
     blacs: Blacs,
 }
 
 impl Scalapack {
     pub fn find() -> Result<Scalapack> {
         let [s, d, c, z] = ["ps", "pd", "pc", "pz"].map(Routines::load);
-        Ok(Scalapack { of_dtype: [s?, d?, c?, z?], blacs: Blacs::load("")? })
+        let real = |prefix| RealEigen::load(prefix).map(Eigen::Real);
+        let complex = |prefix| ComplexEigen::load(prefix).map(Eigen::Complex);
+        let eigen = [real("ps")?, real("pd")?, complex("pc")?, complex("pz")?];
+        Ok(Scalapack { of_dtype: [s?, d?, c?, z?], eigen, blacs: Blacs::load("")? })
     }
 
     /// A grid of 1 x P processes, in the order of a communicator.
@@ -75,12 +108,21 @@ impl Scalapack {
     }
 
     pub fn routines<T: Scalar>(&self) -> &Routines {
-        &self.of_dtype[match T::DTYPE {
-            DType::F32 => 0,
-            DType::F64 => 1,
-            DType::C64 => 2,
-            _ => 3,
-        }]
+        &self.of_dtype[place::<T>()]
+    }
+
+    pub fn eigen<T: Scalar>(&self) -> &Eigen {
+        &self.eigen[place::<T>()]
+    }
+}
+
+/// The place of a type in tables by dtype.
+fn place<T: Scalar>() -> usize {
+    match T::DTYPE {
+        DType::F32 => 0,
+        DType::F64 => 1,
+        DType::C64 => 2,
+        _ => 3,
     }
 }
 

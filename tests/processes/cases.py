@@ -131,6 +131,31 @@ def others(dtype, storage):
                 close(x, scipy.linalg.solve_triangular(t, b, **options), t)
 
 
+def eigen(dtype, storage):
+    """Eigenvalues and eigenvectors, both triangles, a padded matrix, one that is not finite."""
+    mesh, real = mesh_of(), {"float32": 1e-5, "complex64": 1e-5}.get(dtype, 1e-13)
+    for n, lower in ((20 * SIZE, False), (7 * SIZE, True)):
+        a = matrix(n, dtype, "her")
+        a = (a + a.conj().T) / 2
+        given = put(mesh, half(a, lower), *SPECS[storage])
+        expected = np.linalg.eigvalsh(a.astype(np.complex128))
+        size = np.abs(expected).max()
+        w = whole(ms.eigvalsh(given, lower=lower))
+        assert np.abs(w - expected).max() < 10 * n * real * size, np.abs(w - expected).max()
+        found = ms.eigh(given, lower=lower)
+        w, v = whole(found.eigenvalues), whole(found.eigenvectors)
+        assert np.abs(w - expected).max() < 10 * n * real * size
+        assert np.abs(a @ v - v * w).max() < 10 * n * real * size
+        assert np.abs(v.conj().T @ v - np.eye(n)).max() < 10 * n * real
+        assert found.eigenvectors.sharding.is_equivalent_to(given.sharding, 2)
+    a[0, 1] = a[1, 0] = np.nan
+    assert np.isnan(whole(ms.eigvalsh(put(mesh, a, *SPECS[storage])))).all()
+    if storage == "rows":
+        a = matrix(7 * SIZE + 1, dtype, "her")
+        w, v = map(whole, ms.eigh(a, mesh=mesh))
+        assert v.shape == a.shape and np.abs(a @ v - v * w).max() < 100 * len(a) * real
+
+
 def failures():
     """Matrices without an answer are reported alike everywhere."""
     n, mesh = 8 * SIZE, mesh_of()
@@ -181,6 +206,11 @@ def transformations(kind):
         close(of_b, lam, a)
         close(of_a, -lam @ x.T, a)
 
+        _, v = np.linalg.eigh(a)
+        of_sum = jax.jit(jax.grad(lambda a: jnp.sum(ms.eigvalsh(a)[:2])))(there)
+        of_sum = whole(of_sum)
+        close((of_sum + of_sum.T) / 2, v[:, :2] @ v[:, :2].T, a)
+
         def step(_, x):
             return ms.solve(there_of[0], x) + right
 
@@ -195,8 +225,8 @@ def transformations(kind):
         close(jax.jit(loop)(there, right), x, a)
 
 
-def independent(count=12):
-    """Independent calls in a program, with uneven work before each; one call site inlined twice."""
+def independent(programs=3, count=12):
+    """Independent calls in programs, with uneven work before each; one call site inlined twice."""
     n, mesh = 8 * SIZE, mesh_of()
     matrices = [matrix(n, "float64") for _ in range(count)]
     b = sides(n, 1, "float64")
@@ -219,7 +249,7 @@ def independent(count=12):
         return [*some, inner(matrices[0], b), inner(matrices[1], b)]
 
     there = [put(mesh, a, "x", None) for a in matrices]
-    for _ in range(3):
+    for _ in range(programs):
         found = program(*there)
         for a, x in zip([*matrices, *matrices[:2]], found, strict=True):
             close(x, np.linalg.solve(a, b), a)
@@ -240,6 +270,16 @@ def placements():
     assert donated.is_deleted()
     call = ms.last_call()
     assert call["ranks"] == SIZE and {"arrange", "factor", "solve"} <= set(call["seconds"])
+    # Replicated, of an order that the processes do not divide: each has the answer.
+    odd = matrix(n + 1, "float64")
+    ones = np.ones(n + 1)
+    x = ms.solve(put(mesh, odd), put(mesh, ones))
+    close(x, np.linalg.solve(odd, ones), odd)
+    assert x.sharding.mesh == mesh
+    for given in (odd, put(mesh, odd)):
+        x = ms.inv(given, mesh=mesh)
+        close(x, np.linalg.inv(odd), odd)
+    close(ms.solve(put(mesh, a, None, "x"), b, mesh=mesh), np.linalg.solve(a, b), a)
     # Each process may use its own device alone.
     here = jax.device_put(a, jax.local_devices()[0])
     close(ms.solve(here, b), np.linalg.solve(a, b), a)
@@ -279,8 +319,7 @@ def refusals():
     there = put(mesh, matrix(n, "float64", "pos"), "x", None)
     calls = {
         "plan": lambda: ms.plan(there),
-        "eigvalsh": lambda: ms.eigvalsh(there),
-        "eigh": lambda: ms.eigh(there),
+        "sqrtm": lambda: ms.sqrtm(there, assume_a="her"),
         "qr": lambda: ms.qr(there),
         "lstsq": lambda: ms.lstsq(there, np.ones(n)),
         "solve": lambda: ms.solve(there, np.ones(n), refine=True),
@@ -298,9 +337,11 @@ def refusals():
 def main(names) -> None:
     """Run the cases of these names, or all."""
     every = {f"{f.__name__} {d} {s}": lambda f=f, d=d, s=s: f(d, s)
-             for f in (solves, factors, others) for d in DTYPES for s in SPECS}  # fmt: skip
+             for f in (solves, factors, others, eigen) for d in DTYPES for s in SPECS}  # fmt: skip
     every |= {f.__name__: f for f in (failures, independent, placements, mended, refusals)}
     every |= {f"transformations {k}": lambda k=k: transformations(k) for k in ("Auto", "Explicit")}
+    if "programs" in names:
+        every = {"programs": lambda: independent(200)}
     for name, case in every.items():
         if names and not any(name.startswith(one) for one in names):
             continue

@@ -1,8 +1,10 @@
 """Programs of several processes (``tests/processes``), each with the ScaLAPACKs of this machine."""
 
+import csv
 import os
 import pathlib
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -40,14 +42,23 @@ def expect_all_right(ran, processes):
     ("processes", "cases"),
     [
         (2, ("solves", "failures", "placements", "mended", "refusals")),
-        (2, ("factors", "others")),
+        (2, ("factors", "others", "eigen")),
         pytest.param(2, ("transformations", "independent"), marks=pytest.mark.versions),
-        (3, ("factors complex128 columns", "independent")),
+        (3, ("factors complex128 columns", "eigen complex64 rows", "independent")),
         (4, ("others float32 columns", "failures")),
     ],
 )
 def test_functions(launcher, processes, cases):
     ran = launch.run(launcher, processes, "cases.py", *cases, seconds=SECONDS)
+    expect_all_right(ran, processes)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4 * SECONDS)
+@pytest.mark.parametrize("launcher", LAUNCHERS, ids=IDS)
+@pytest.mark.parametrize("processes", [2, 4])
+def test_independent_calls_of_many_programs(launcher, processes):
+    ran = launch.run(launcher, processes, "cases.py", "programs", seconds=4 * SECONDS)
     expect_all_right(ran, processes)
 
 
@@ -129,6 +140,20 @@ def test_the_programs_own_mpi_is_used(launcher):
         assert of[0] == [0.5] and "expected an MPI that runs, got one that has ended" in of[1][0], (
             of
         )
+
+
+def test_the_benchmark():
+    if not LAUNCHERS:
+        pytest.skip("no MPI")
+    command = [sys.executable, ROOT / "benchmarks/processes.py"]
+    command += ["--sizes", "128", "--kinds", "gen", "--turns", "1"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert ran.returncode == 0, ran.stderr
+    rows = {row["what"]: row for row in csv.DictReader(ran.stdout.splitlines())}
+    assert {"one process", "jnp", *IDS} <= set(rows)
+    for what in IDS:
+        assert float(rows[what]["residual_ratio"]) < 3 and float(rows[what]["factor"]) > 0
+        assert rows[what]["mpi"] and rows[what]["processes"] == "2"
 
 
 def test_libraries_are_found_without_loading_them():

@@ -207,8 +207,7 @@ def factored(public: str, a, lower: bool, overwrite_a: bool, *chosen) -> Cholesk
 
 def _factor(request: Request, results) -> CholeskyFactor:
     op, (work, info, anorm) = request.op, results
-    engine = op.engine or meshes.engine_of(work)
-    return CholeskyFactor(work, info, anorm, request.n, op.lower, request.form, engine)
+    return CholeskyFactor(work, info, anorm, request.n, op.lower, request.form, op.engine)
 
 
 def cho_solve(

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from meshsolve._api import factors
 from meshsolve._api.types import Engine, OnFailure, Trans
-from meshsolve._execute import dispatch, eager, meshes, rectangles
+from meshsolve._execute import dispatch, eager, rectangles
 from meshsolve._execute.rows import Rows
 from meshsolve._execute.typed import replicated
 from meshsolve._library import failures
@@ -223,8 +223,7 @@ def factored(public: str, a, overwrite_a: bool, *chosen, **structure) -> LUFacto
 
 def _factor(request: Request, results) -> LUFactor:
     work, pivots, info, anorm = results
-    engine = request.op.engine or meshes.engine_of(work)
-    return LUFactor(work, pivots, info, anorm, request.n, request.form, engine)
+    return LUFactor(work, pivots, info, anorm, request.n, request.form, request.op.engine)
 
 
 def _parts(request: Request, results) -> tuple[jax.Array, ...]:

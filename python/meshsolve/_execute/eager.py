@@ -29,7 +29,7 @@ from meshsolve._execute.placements import (
     mapped_axes,
     placement,
 )
-from meshsolve._execute.rows import distributed, read
+from meshsolve._execute.rows import distributed, gathered, in_this_process, read
 from meshsolve._execute.shards import (
     REPLICATED_RHS,
     mode,
@@ -226,7 +226,8 @@ def _on_mesh(route: Route, at: Placement, operands, own):
     x = results[i]
     if not isinstance(x, Tracer) and x.sharding == home:
         return results
-    return (*results[:i], jax.device_put(x, home), *results[i + 1 :])
+    there = jax.device_put(x, home) if home.is_fully_addressable else _put(x, home)
+    return (*results[:i], there, *results[i + 1 :])
 
 
 def _on_one_device(op: Operation, operands, own):
@@ -244,7 +245,8 @@ def _on_one_device(op: Operation, operands, own):
         operands[op.matrix] = a.addressable_data(0)
     here = operands[op.matrix].sharding
     stays = [x.sharding.device_set == here.device_set for x in operands]
-    operands = [x if s else jax.device_put(x, here) for x, s in zip(operands, stays, strict=True)]
+    pairs = zip(operands, stays, strict=True)
+    operands = [x if s else jax.device_put(in_this_process(x), here) for x, s in pairs]
     own = tuple(mine and s for mine, s in zip(own, stays, strict=True))
     with meshes.device_context(operands[op.matrix]):
         results = program(op, None, "", own)(*operands)
@@ -263,7 +265,7 @@ def _sent_home(op: Operation, results, homes: Mapping[str, Sharding]):
         to = homes.get(kind)
         if x is None or to is None or (not isinstance(x, Tracer) and x.sharding == to):
             return x
-        return jax.device_put(x, to)
+        return _put(x, to)
 
     return tuple(put(kind, x) for kind, x in zip(op.results, results, strict=True))
 
@@ -319,11 +321,11 @@ def moved(x, target: NamedSharding | Format):
 
 def _sent(x, target: NamedSharding | Format, by_rows: bool):
     """The same for an array that is elsewhere."""
+    if isinstance(target, NamedSharding) and not target.is_fully_addressable:
+        return _put(x, target), not isinstance(x, Tracer) and x.is_fully_addressable
     # A traced function that closes over x has no values.
     if by_rows and isinstance(target, NamedSharding) and not isinstance(jnp.zeros(()), Tracer):
         return distributed(x, x.shape[0], target, x.dtype), True
-    if isinstance(target, NamedSharding) and not target.is_fully_addressable:
-        return _sent_to_processes(x, target)
     y = jax.device_put(x, target)
     if isinstance(y, Tracer):  # closed over by a function that is being traced
         return y, False
@@ -331,14 +333,20 @@ def _sent(x, target: NamedSharding | Format, by_rows: bool):
     return y, pointers[0].isdisjoint(pointers[1])
 
 
-def _sent_to_processes(x, target: NamedSharding):
-    """The same where several processes share the array. What is on a device of one process, each
-    has alike.
-    """
-    if isinstance(x, Tracer) or not x.is_fully_addressable:
-        return jax.device_put(x, target), False
+def _put(x, to):
+    """An array in another sharding. What is on a device of one process, each process has alike."""
+    if isinstance(x, Tracer) or (to.is_fully_addressable and x.is_fully_addressable):
+        return jax.device_put(x, to)
+    if not x.is_fully_addressable:
+        # Programs move data between processes, device_put does not.
+        return _moved_by_program(to)(x)
     values = np.asarray(x)
-    return jax.make_array_from_callback(x.shape, target, lambda at: values[at]), True
+    return jax.make_array_from_callback(x.shape, to, lambda at: values[at])
+
+
+@functools.lru_cache(maxsize=64)
+def _moved_by_program(to: NamedSharding):
+    return jax.jit(lambda x: x, out_shardings=to)
 
 
 def goes_by_rows(x, target: NamedSharding | Format) -> bool:
@@ -407,14 +415,16 @@ def lengthened_on(operation: str, x, missing: int, target: NamedSharding):
 
 
 def cut(x, shape: tuple[int, ...], b=None):
-    """The leading part of a padded matrix, on one device, as several may not divide its order; or
-    of a solution for B, in the sharding of B.
+    """The leading part of a padded matrix, on one device, as several may not divide its order, or
+    on all devices of several processes; or of a solution for B, in the sharding of B.
     """
     on_mesh = isinstance(x.sharding, NamedSharding)
     if b is not None:
         where = meshes.home(b, x.sharding.mesh) if on_mesh else x.sharding
         if x.shape[1:] == shape[1:]:
-            return jax.device_put(x[: shape[0]], where)
+            return _put(x[: shape[0]], where)
+    elif not x.is_fully_addressable:
+        return gathered(x, shape)
     else:
         where = next(iter(x.sharding.mesh.devices.flat if on_mesh else x.devices()))
     part = np.empty(shape, x.dtype)
@@ -432,4 +442,4 @@ def as_given(x, a):
         to = a.sharding
     else:
         return x
-    return x if x.sharding.is_equivalent_to(to, x.ndim) else jax.device_put(x, to)
+    return x if x.sharding.is_equivalent_to(to, x.ndim) else _put(x, to)

@@ -115,7 +115,7 @@ def where_it_lies(run, x, *more):
 
 
 def engine_of(x) -> str:
-    """The engine that has made a factor, if its mesh shows that several processes have."""
+    """The engine that makes the factor of a matrix, if its mesh shows that several processes do."""
     sharding = of_array(x)
     several = sharding is not None and processes.several(sharding.mesh)
     return processes.ENGINE if several else ""

@@ -1,12 +1,13 @@
 """Matrices that are distributed to devices by rows, one device's rows at a time."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import jax
 import numpy as np
 from jax.core import Tracer
-from jax.sharding import NamedSharding
+from jax.sharding import NamedSharding, PartitionSpec
 from jax.typing import ArrayLike, DTypeLike
 
 from meshsolve._library.errors import mistake, wrong_type
@@ -100,7 +101,7 @@ def distributed(a, order: int, target: NamedSharding, dtype) -> jax.Array:
     indices = target.addressable_devices_indices_map((order, order))
     pieces = []
     for device, index in indices.items():
-        assert index is not None, "devices of one process"
+        assert index is not None, "devices of this process"
         first, end, _ = index[0].indices(order)
         piece = np.zeros((end - first, order), dtype)
         read(a, first, piece[: max(min(end, n) - first, 0), :n])
@@ -109,6 +110,26 @@ def distributed(a, order: int, target: NamedSharding, dtype) -> jax.Array:
         pieces.append(jax.device_put(piece, device, may_alias=False))
         jax.block_until_ready(pieces[-1])
     return jax.make_array_from_single_device_arrays((order, order), target, pieces)
+
+
+def in_this_process(a: jax.Array) -> jax.Array:
+    """An array whose shards this process has. It gathers one that is sharded over processes."""
+    if isinstance(a, Tracer) or a.is_fully_addressable:
+        return a
+    if not a.is_fully_replicated:
+        a = gathered(a, a.shape)
+    return a.addressable_data(0)
+
+
+def gathered(a: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """The leading part of an array, on all devices of its mesh."""
+    everywhere = NamedSharding(a.sharding.mesh, PartitionSpec())  # type: ignore
+    cut = functools.partial(_leading, shape)
+    return jax.jit(cut, out_shardings=everywhere)(a)
+
+
+def _leading(shape: tuple[int, ...], a: jax.Array) -> jax.Array:
+    return a[tuple(map(slice, shape))]
 
 
 def read(a, first: int, to: np.ndarray) -> None:
@@ -123,7 +144,7 @@ def read(a, first: int, to: np.ndarray) -> None:
     if not isinstance(a, jax.Array):
         to[:] = np.asarray(a)[first : first + rows, :cols]
         return
-    for shard in a.addressable_shards:
+    for shard in in_this_process(a).addressable_shards:
         (top, bottom, _), (left, right, _) = (
             i.indices(m) for i, m in zip(shard.index, a.shape, strict=True)
         )

@@ -89,6 +89,8 @@ class Call(NamedTuple):
             order = columns if self.op.divided(a.shape) != columns else 0
         op = self.op._replace(order=order, raises=raises, engine=engine)
         makes = "factor" in op.results and not op.drops_factor
+        if makes and not engine:
+            op = op._replace(engine=meshes.engine_of(a))
         return Request(op, n, form(op, a) if makes else "rows")
 
 

@@ -18,7 +18,7 @@ use crate::settings;
 use crate::transpose::transpose_in_place;
 
 /// The stages that work over processes. Of a factor they take and give what `mod.rs` describes.
-pub const KNOWN: [Stage; 17] = [
+pub const KNOWN: [Stage; 22] = [
     Stage::Arrange,
     Stage::Restore,
     Stage::Norm,
@@ -36,6 +36,11 @@ pub const KNOWN: [Stage; 17] = [
     Stage::CholeskyDeterminant,
     Stage::LuDeterminant,
     Stage::ConjugateFactor,
+    Stage::ToBand,
+    Stage::ToTridiagonal,
+    Stage::Eigenvalues,
+    Stage::Divide,
+    Stage::TransformBack,
 ];
 
 pub(super) const ONE: c_int = 1;
@@ -59,6 +64,9 @@ impl<T: Scalar> Part<T> {
         }
         match stage {
             Stage::Arrange => self.arrange(grid),
+            Stage::Restore if self.options.routine.gives_eigenvectors() => {
+                self.turn_eigenvectors(grid)
+            }
             Stage::Restore => self.restore(grid),
             Stage::HermitianNorm => self.find_norm(grid, Norm::One, Some(!self.options.lower)),
             Stage::Norm => self.find_norm(grid, Norm::One, None),
@@ -82,6 +90,10 @@ impl<T: Scalar> Part<T> {
                 (self.values, self.logdet) = lu::determinant_of(&diagonal, pivots);
                 Ok(())
             }
+            Stage::ToBand => self.decompose(grid),
+            // With the first one.
+            Stage::ToTridiagonal | Stage::Eigenvalues => Ok(()),
+            Stage::Divide | Stage::TransformBack => Ok(()),
             Stage::ConjugateFactor => {
                 self.conjugate_factor();
                 Ok(())
@@ -430,6 +442,6 @@ impl<T: Scalar> Part<T> {
 }
 
 /// The count that a query gives as a number, which single precision may have rounded.
-fn counted<T: Scalar>(asked: &[T]) -> usize {
+pub(super) fn counted<T: Scalar>(asked: &[T]) -> usize {
     (asked[0].parts().0 * (1.0 + 1e-6)).ceil().max(1.0) as usize
 }
