@@ -13,8 +13,8 @@ Run: python benchmarks/processes.py [--sizes 4096,8192] [--processes 2] [--turns
 A is by rows, in float64, and donated; there is one right-hand side. Each process has one thread of
 a BLAS. A turn starts each program anew. It solves once, then twice more, of which the faster one
 counts. `seconds_median` is the median of the turns. The phases are those of `last_call()`.
-`above_shard` is the peak of the first process's memory in the second solve above that before, over
-its part of A. `share_of_one` is the time over that of one process.
+`above_shard` is the peak of the first process's memory in that solve above that before, over its
+part of A. `share_of_one` is the time over that of one process.
 """
 
 import argparse

@@ -276,6 +276,12 @@ def placements():
     x = ms.solve(put(mesh, odd), put(mesh, ones))
     close(x, np.linalg.solve(odd, ones), odd)
     assert x.sharding.mesh == mesh
+    close(ms.lu_factor(put(mesh, odd)).solve(put(mesh, ones)), np.linalg.solve(odd, ones), odd)
+    # Right-hand sides on a mesh in another order, and on a device of the process.
+    other = put(mesh_of(range(SIZE)[::-1]), b)
+    close(ms.solve(put(mesh, a, "x", None), other), np.linalg.solve(a, b), a)
+    local = jax.device_put(ones, jax.local_devices()[0])
+    close(ms.solve(odd, local, mesh=mesh), np.linalg.solve(odd, ones), odd)
     for given in (odd, put(mesh, odd)):
         x = ms.inv(given, mesh=mesh)
         close(x, np.linalg.inv(odd), odd)

@@ -335,18 +335,11 @@ def _sent(x, target: NamedSharding | Format, by_rows: bool):
 
 def _put(x, to):
     """An array in another sharding. What is on a device of one process, each process has alike."""
-    if isinstance(x, Tracer) or (to.is_fully_addressable and x.is_fully_addressable):
+    is_here = not isinstance(x, Tracer) and x.is_fully_addressable
+    if not is_here or to.is_fully_addressable:
         return jax.device_put(x, to)
-    if not x.is_fully_addressable:
-        # Programs move data between processes, device_put does not.
-        return _moved_by_program(to)(x)
     values = np.asarray(x)
     return jax.make_array_from_callback(x.shape, to, lambda at: values[at])
-
-
-@functools.lru_cache(maxsize=64)
-def _moved_by_program(to: NamedSharding):
-    return jax.jit(lambda x: x, out_shardings=to)
 
 
 def goes_by_rows(x, target: NamedSharding | Format) -> bool:
@@ -394,9 +387,9 @@ def lengthened(b, a, rows: int):
         spec = PartitionSpec() if few else PartitionSpec(None, tuple(mesh.axis_names))
         if missing := 0 if few else -b.shape[1] % mesh.size:
             if isinstance(b.sharding, NamedSharding):
-                b = jax.device_put(b, NamedSharding(b.sharding.mesh, PartitionSpec()))
+                b = _put(b, NamedSharding(b.sharding.mesh, PartitionSpec()))
             b = jnp.pad(b, ((0, 0), (0, missing)))
-        b = jax.device_put(b, NamedSharding(mesh, spec))
+        b = _put(b, NamedSharding(mesh, spec))
     return jnp.pad(b, ((0, rows - b.shape[0]), *((0, 0),) * (b.ndim - 1)))
 
 

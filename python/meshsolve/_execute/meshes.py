@@ -117,5 +117,8 @@ def where_it_lies(run, x, *more):
 def engine_of(x) -> str:
     """The engine that makes the factor of a matrix, if its mesh shows that several processes do."""
     sharding = of_array(x)
-    several = sharding is not None and processes.several(sharding.mesh)
-    return processes.ENGINE if several else ""
+    if sharding is None or not processes.several(sharding.mesh):
+        return ""
+    # Each process works for itself on a matrix that all have, of an order that they do not divide.
+    alone = sharding.is_fully_replicated and x.shape[0] % sharding.mesh.size
+    return "" if alone else processes.ENGINE

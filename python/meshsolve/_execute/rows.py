@@ -123,13 +123,13 @@ def in_this_process(a: jax.Array) -> jax.Array:
 
 def gathered(a: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """The leading part of an array, on all devices of its mesh."""
-    everywhere = NamedSharding(a.sharding.mesh, PartitionSpec())  # type: ignore
-    cut = functools.partial(_leading, shape)
-    return jax.jit(cut, out_shardings=everywhere)(a)
+    assert isinstance(a.sharding, NamedSharding), "an array over processes is on a mesh"
+    return _leading(shape, NamedSharding(a.sharding.mesh, PartitionSpec()))(a)
 
 
-def _leading(shape: tuple[int, ...], a: jax.Array) -> jax.Array:
-    return a[tuple(map(slice, shape))]
+@functools.lru_cache(maxsize=64)
+def _leading(shape: tuple[int, ...], to: NamedSharding):
+    return jax.jit(lambda a: a[tuple(map(slice, shape))], out_shardings=to)
 
 
 def read(a, first: int, to: np.ndarray) -> None:

@@ -84,7 +84,7 @@ def local(op: Operation, at: Placement, mode: str, *operands, named: tuple[str, 
             b = jnp.pad(operands[i], ((0, 0), (0, -k % at.world)))
             operands[i] = lax.all_to_all(b, at.axes, split_axis=1, concat_axis=0, tiled=True)
     if at.crosses_processes:
-        processes.expect_ready(op.public, ROUTINES[op.routine])
+        processes.expect_ready(op.public, ROUTINES[op.routine], op.engine)
         op = op._replace(engine=processes.ENGINE)
     else:
         processes.expect_other(op.public, op.engine)

@@ -169,8 +169,14 @@ def expect_usable(operation: str, mesh: Mesh | AbstractMesh, axes: tuple[str, ..
         )
 
 
-def expect_ready(operation: str, routine: Routine) -> None:
-    """Refuse a routine that does not work over several processes, and start their engine."""
+def expect_ready(operation: str, routine: Routine, engine: str) -> None:
+    """Refuse a routine that does not work over several processes, or another engine, and start
+    theirs.
+    """
+    if engine not in ("", ENGINE):
+        remedy = "leave it out, or put A on the devices of one process"
+        got = f'"{engine}"'
+        raise mistake(operation, "engine", "None over several processes", got, remedy)
     if not routine.across:
         raise mistake(
             operation,

@@ -48,7 +48,8 @@ impl<T: Scalar> Part<T> {
     /// The identity corner that pads A gets an eigenvalue beyond those of A.
     fn put_padding_last(&self, grid: &Grid) {
         let (n, me) = (self.n(), grid.ranks.rank());
-        let beyond = if self.norm > 0.0 { 2.0 * self.norm } else { 1.0 };
+        let most = if T::DTYPE.real() == DType::F32 { f32::MAX.into() } else { f64::MAX };
+        let beyond = if self.norm > 0.0 { (2.0 * self.norm).min(most) } else { 1.0 };
         // SAFETY: a result of the call, which this thread alone uses until the reply.
         let a = unsafe { elements_mut::<T>(self.columns()) };
         for j in 0..self.order.local() {
@@ -111,14 +112,16 @@ impl<T: Scalar> Part<T> {
         };
         let (mut asked, mut asked_reals, mut asked_numbers) = ([T::ZERO; 4], [T::ZERO; 4], [0; 4]);
         call(&mut asked, &mut asked_reals, &mut asked_numbers, true);
-        let mut work = std::mem::take(&mut self.work);
+        let [mut work, mut reals] = [&mut self.work, &mut self.reals].map(std::mem::take);
         work.resize(work.len().max(counted(&asked)), T::ZERO);
-        // pzheev asks for less than it uses where it makes no vectors.
-        let reals = counted(&asked_reals).max(4 * n as usize);
-        let numbers = asked_numbers[0].max(7 * n + 8 * self.order.ranks as c_int + 2);
-        let reals = if T::IS_COMPLEX { reals } else { 1 };
-        call(&mut work, &mut vec![T::ZERO; reals], &mut vec![0; numbers as usize], false);
-        self.work = Vec::new();
+        if T::IS_COMPLEX {
+            // pzheev asks for less than it uses where it makes no vectors.
+            let wanted = counted(&asked_reals).max(4 * n as usize).div_ceil(2);
+            reals.resize(reals.len().max(wanted), T::ZERO);
+        }
+        let wanted = asked_numbers[0].max(7 * n + 8 * self.order.ranks as c_int + 2);
+        call(&mut work, &mut reals, &mut vec![0; wanted as usize], false);
+        (self.work, self.reals) = (work, reals);
         checked("p?syev", info)
     }
 

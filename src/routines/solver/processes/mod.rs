@@ -61,10 +61,13 @@ impl Across for Options {
         }
         let problem = self.problem(world, std::slice::from_ref(&call))?;
         // ScaLAPACK counts the elements of a process in 32 bits.
-        let part = problem.n * (problem.n / world).max(problem.rhs);
+        let of_a = problem.n * (problem.n / world);
+        // The work of eigenvectors has up to three parts.
+        let of_work = if self.routine.has(Stage::Divide) { 3 * of_a + 20 * problem.n } else { 0 };
+        let part = of_a.max(problem.n * problem.rhs).max(of_work);
         if i32::try_from(part.max(problem.rhs * world)).is_err() {
             return Err(Error::invalid(format!(
-                "meshsolve.{}: a: expected less than 2^31 elements of A and of B on each process, got {part}; \
+                "meshsolve.{}: a: expected less than 2^31 elements of A, of B and of work on each process, got {part}; \
                  use more processes, or fewer right-hand sides at a time",
                 self.routine.name
             )));
@@ -87,8 +90,12 @@ struct Part<T> {
     staged: [Vec<T>; 2],
     /// This process' right-hand sides, by columns, and room for those of another process.
     sides: [Vec<T>; 2],
-    /// What ScaLAPACK's inverse needs, or columns of a triangle that the caller has by rows.
+    /// What ScaLAPACK's inverse and eigenvectors need, or columns of a triangle that the caller has by
+    /// rows.
     work: Vec<T>,
+    /// Memory of real numbers for eigenvectors of complex matrices.
+    reals: Vec<T>,
+    scratch_bytes: usize,
     pivots: Vec<i32>,
     info: usize,
     norm: f64,
@@ -130,8 +137,14 @@ impl<T: Scalar> Part<T> {
         let work = match by_rows {
             true => n * order.local(),
             false if routine.has(Stage::LuInverse) => n * order.width,
-            // Two parts, and vectors.
+            false if routine.has(Stage::Divide) && T::IS_COMPLEX => {
+                (n + order.local() + order.width) * order.width + 2 * n
+            }
             false if routine.has(Stage::Divide) => 2 * n * order.local() + 20 * n,
+            false => 0,
+        };
+        let reals = match routine.has(Stage::Divide) && T::IS_COMPLEX {
+            true => (3 * n * order.local() + 20 * n) / 2,
             false => 0,
         };
         let name = routine.name;
@@ -139,6 +152,8 @@ impl<T: Scalar> Part<T> {
             staged: [room(name, staged)?, room(name, staged)?],
             sides: [room(name, sides)?, room(name, others)?],
             work: room(name, work)?,
+            reals: room(name, reals)?,
+            scratch_bytes: (2 * staged + sides + others + work + reals) * size_of::<T>(),
             // ScaLAPACK's row interchanges are a tile longer than the matrix.
             pivots: room(name, if routine.family == Family::Lu { n + order.width } else { 0 })?,
             options,
@@ -280,8 +295,6 @@ impl<T: Scalar> Part<T> {
     fn record(&self) {
         let mut phases = self.phases.clone();
         phases.push(("total", self.since.elapsed().as_secs_f64()));
-        let [one, other] = &self.sides;
-        let staged = self.staged[0].len() * 2 + one.len() + other.len() + self.work.len();
         log::record(CallStats {
             routine: self.options.routine.name,
             dtype: T::DTYPE.name(),
@@ -292,7 +305,7 @@ impl<T: Scalar> Part<T> {
             workers: 1,
             tiles: self.n() / self.order.width,
             tile: self.order.width,
-            scratch_bytes: staged * size_of::<T>(),
+            scratch_bytes: self.scratch_bytes,
             float64: "native",
             info: self.info as i32,
             phases,
@@ -330,14 +343,15 @@ impl<T: Scalar> Work for Part<T> {
     }
 
     fn describe(&self) -> String {
-        let Options { routine, storage, lower, structure, op, norm, rhs, unpadded, .. } =
-            self.options;
+        let Options { routine, storage, lower, structure, .. } = self.options;
+        let Options { op, norm, rhs, unpadded, unit_diagonal, .. } = self.options;
         let (n, dtype, k, info) = (self.n(), T::DTYPE.name(), self.rhs, self.info);
         let mut hasher = DefaultHasher::new();
         self.pivots.hash(&mut hasher);
         format!(
             "{} of order {n} ({unpadded:?}), {dtype}, {storage:?}, lower {lower}, {structure:?}, {op:?}, \
-             {norm:?}, {k} right-hand sides ({rhs:?}), info {info}, pivots {:x}",
+             {norm:?}, ones on the diagonal {unit_diagonal}, {k} right-hand sides ({rhs:?}), info {info}, \
+             pivots {:x}",
             routine.name,
             hasher.finish()
         )

@@ -196,20 +196,18 @@ impl<T: Scalar> Part<T> {
             let mut info = 0;
             // SAFETY: columns of B and of the right-hand sides, as described. All call this.
             unsafe {
-                let of_x = (x.cast::<c_void>(), &ONE, &ONE, of_x.as_ptr());
-                let call = (LOWER.as_ptr(), &n, &count);
                 potrs(
-                    call.0,
-                    call.1,
-                    call.2,
+                    LOWER.as_ptr(),
+                    &n,
+                    &count,
                     a.cast(),
                     &ONE,
                     &ONE,
                     of.as_ptr(),
-                    of_x.0,
-                    of_x.1,
-                    of_x.2,
-                    of_x.3,
+                    x.cast(),
+                    &ONE,
+                    &ONE,
+                    of_x.as_ptr(),
                     &mut info,
                 );
             }
