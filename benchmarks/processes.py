@@ -63,6 +63,7 @@ def measured(command, variables, kind, n, processes) -> dict:
     one_thread = {"OPENBLAS_NUM_THREADS": "1"} if command else {}
     allowed = {f"OMPI_ALLOW_RUN_AS_ROOT{end}": "1" for end in ("", "_CONFIRM")}
     settings = environment.clean(**variables, **allowed, **one_thread)
+    settings.pop("XLA_FLAGS", None)  # each process has one device
     program = [sys.executable, str(HERE / "processes_program.py"), kind, n, processes, port]
     ran = subprocess.run(
         [*command, *map(str, program)], env=settings, capture_output=True, text=True, timeout=900
