@@ -6,7 +6,7 @@ Run: python benchmarks/processes.py [--sizes 4096,8192] [--processes 2] [--turns
 | what | meaning |
 |---|---|
 | one process | `solve` on as many devices of one process, with its threads |
-| mkl, debian-openmpi | `solve` over the processes, with that ScaLAPACK (`MESHSOLVE_SCALAPACK`) |
+| mkl, debian-openmpi, debian-mpich | over the processes, with that `MESHSOLVE_SCALAPACK` |
 | debian-openmpi SkylakeX | the same with OpenBLAS's kernels for AVX-512, if the processor has it |
 | jnp | `jax.scipy.linalg` on the same shards, over the processes of MPICH or Open MPI |
 

@@ -148,6 +148,12 @@ def eigen(dtype, storage):
         assert np.abs(a @ v - v * w).max() < 10 * n * real * size
         assert np.abs(v.conj().T @ v - np.eye(n)).max() < 10 * n * real
         assert found.eigenvectors.sharding.is_equivalent_to(given.sharding, 2)
+        part = ms.eigh(given, lower=lower, subset_by_index=(1, 3))
+        assert np.abs(whole(part.eigenvalues) - expected[1:4]).max() < 10 * n * real * size
+        b = matrix(n, dtype, "pos")
+        w, v = map(whole, ms.eigh(put(mesh, a, *SPECS[storage]), put(mesh, b, *SPECS[storage])))
+        bound = 100 * n * real * np.linalg.cond(b.astype(np.complex128))
+        assert np.abs(a @ v - b @ v * w).max() < bound * size
     a[0, 1] = a[1, 0] = np.nan
     assert np.isnan(whole(ms.eigvalsh(put(mesh, a, *SPECS[storage])))).all()
     if storage == "rows":

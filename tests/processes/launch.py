@@ -22,7 +22,7 @@ class Launcher(NamedTuple):
 
 
 def launchers() -> list[Launcher]:
-    """Those of this machine: pip's MPICH with Intel's library, Debian's Open MPI."""
+    """Those of this machine: pip's MPICH with Intel's library, Debian's Open MPI and MPICH."""
     from meshsolve._library.processes import found
 
     names = {one.name for one in found()}
@@ -34,6 +34,8 @@ def launchers() -> list[Launcher]:
         every.append(
             Launcher("debian-openmpi", (mpirun, "--oversubscribe", "--bind-to", "none", "-n"))
         )
+    if "debian-mpich" in names and (mpiexec := shutil.which("mpiexec.mpich")):
+        every.append(Launcher("debian-mpich", (mpiexec, "-n")))
     return every
 
 
