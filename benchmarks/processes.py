@@ -11,10 +11,11 @@ Run: python benchmarks/processes.py [--sizes 4096,8192] [--processes 2] [--turns
 | jnp | `jax.scipy.linalg` on the same shards, over the processes of MPICH or Open MPI |
 
 A is by rows, in float64, and donated; there is one right-hand side. Each process has one thread of
-a BLAS. A turn starts each program anew. It solves once, then twice more, of which the faster one
-counts. `seconds_median` is the median of the turns. The phases are those of `last_call()`.
-`above_shard` is the peak of the first process's memory in that solve above that before, over its
-part of A. `share_of_one` is the time over that of one process.
+ScaLAPACK's BLAS; those of `jnp` are its own choice. A turn starts each program anew. It solves
+once, then twice more, of which the faster one counts. `seconds_median` is the median of the turns.
+The phases are those of `last_call()`. `above_shard` is the peak of the first process's memory in
+that solve above that before, over its part of A. `share_of_one` is the time over that of one
+process.
 """
 
 import argparse
@@ -60,7 +61,8 @@ def measured(command, variables, kind, n, processes) -> dict:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    one_thread = {"OPENBLAS_NUM_THREADS": "1"} if command else {}
+    # Of ScaLAPACK's OpenBLAS; no variable of a BLAS reaches the competitor.
+    one_thread = {"OPENBLAS_NUM_THREADS": "1"} if "MESHSOLVE_SCALAPACK" in variables else {}
     allowed = {f"OMPI_ALLOW_RUN_AS_ROOT{end}": "1" for end in ("", "_CONFIRM")}
     settings = environment.clean(**variables, **allowed, **one_thread)
     settings.pop("XLA_FLAGS", None)  # each process has one device
