@@ -4,6 +4,7 @@
 //! - the crate `ffi`: XLA call frame to plain data
 //! - `sites`: call sites of executables
 //! - `routines`: the table
+//! - `processes`: MPI and ScaLAPACK, for calls over processes
 //! - `algorithms`: distributed algorithms, generic over device and scalar
 //! - `rendezvous`: devices of one call meet
 //! - `device`: one device

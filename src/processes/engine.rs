@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use super::library;
@@ -18,6 +18,7 @@ use super::order::Order;
 use super::scalapack::Scalapack;
 use crate::device::cpu::float_mode::FloatMode;
 use crate::error::{Error, Kind, Result};
+use crate::rendezvous::{CLOSED, Reply};
 
 /// This process' part of a call.
 pub trait Work: Send {
@@ -27,9 +28,6 @@ pub trait Work: Send {
     fn describe(&self) -> String;
     fn run(self: Box<Self>, grid: &Grid) -> Result<()>;
 }
-
-/// Gets the outcome of a call.
-pub type Reply = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// All processes, in the order of a mesh axis, and ScaLAPACK's grid of them.
 #[derive(Clone, Copy)]
@@ -55,7 +53,7 @@ struct Request {
 
 /// The engine of this process.
 struct Engine {
-    order: Order<Request>,
+    order: Arc<Order<Request>>,
     launch: Launch,
     /// Gets nothing, and is closed when the thread has ended.
     ended: Mutex<Receiver<()>>,
@@ -77,8 +75,9 @@ pub fn start(libraries: &[PathBuf]) -> Result<Launch> {
     let engine = ENGINE.get_or_init(|| {
         let (tell, launched) = channel();
         let (alive, ended) = channel();
-        let libraries = libraries.to_vec();
-        let run = move || serve(&libraries, &tell, alive);
+        let (libraries, order) = (libraries.to_vec(), Arc::new(Order::default()));
+        let served = order.clone();
+        let run = move || serve(&libraries, &served, &tell, alive);
         let thread = std::thread::Builder::new().name("meshsolve-mpi".into()).spawn(run);
         thread.map_err(|e| {
             let text = format!("meshsolve: a thread for MPI cannot be started: {e}");
@@ -86,7 +85,7 @@ pub fn start(libraries: &[PathBuf]) -> Result<Launch> {
         })?;
         let gone = || Err(Error::new(Kind::Internal, "meshsolve: the thread for MPI has ended"));
         let launch = launched.recv().unwrap_or_else(|_| gone())?;
-        Ok(Engine { order: Order::default(), launch, ended: Mutex::new(ended) })
+        Ok(Engine { order, launch, ended: Mutex::new(ended) })
     });
     engine.as_ref().map(|engine| engine.launch.clone()).map_err(Clone::clone)
 }
@@ -114,8 +113,7 @@ pub fn submit(ticket: i64, work: Result<Box<dyn Work>>, reply: Reply) {
 }
 
 fn closed() -> Error {
-    let text = "meshsolve: the call was ended because the process ends";
-    Error::new(Kind::Cancelled, text)
+    Error::new(Kind::Cancelled, CLOSED)
 }
 
 /// Ends MPI if the library has started it, and waits for the other processes, but not for ever. Without
@@ -125,8 +123,7 @@ pub fn close(orderly: bool) {
         ABANDONED.store(!orderly, Ordering::Relaxed);
         engine.order.close();
         if orderly {
-            let ended: MutexGuard<Receiver<()>> =
-                engine.ended.lock().unwrap_or_else(|e| e.into_inner());
+            let ended = engine.ended.lock().unwrap_or_else(|e| e.into_inner());
             let _ = ended.recv_timeout(PATIENCE);
         }
     }
@@ -141,7 +138,12 @@ struct Processes {
 }
 
 /// The thread. `alive` is dropped at its end.
-fn serve(libraries: &[PathBuf], tell: &Sender<Result<Launch>>, alive: Sender<()>) {
+fn serve(
+    libraries: &[PathBuf],
+    order: &Order<Request>,
+    tell: &Sender<Result<Launch>>,
+    alive: Sender<()>,
+) {
     FloatMode::IEEE.enter();
     let begun = begin(libraries);
     let (mut processes, is_ours, launch) = match begun {
@@ -150,10 +152,9 @@ fn serve(libraries: &[PathBuf], tell: &Sender<Result<Launch>>, alive: Sender<()>
     };
     let mpi = *processes.everyone.mpi();
     let _ = tell.send(Ok(launch));
-    let Some(Ok(engine)) = engine_there() else { return };
-    while let Some(first) = engine.order.first() {
+    while let Some(first) = order.first() {
         let ticket = processes.announced(first).unwrap_or(first);
-        let Some(Request { work, reply }) = engine.order.take(ticket) else { break };
+        let Some(Request { work, reply }) = order.take(ticket) else { break };
         let run = AssertUnwindSafe(|| processes.perform(work));
         let outcome = catch_unwind(run).unwrap_or_else(|panic| {
             // The other processes may wait for this one in MPI, which nothing but its end ends.
@@ -165,23 +166,12 @@ fn serve(libraries: &[PathBuf], tell: &Sender<Result<Launch>>, alive: Sender<()>
         FloatMode::IEEE.enter();
         reply(outcome);
     }
-    engine.order.drain().into_iter().for_each(|request| (request.reply)(Err(closed())));
+    order.drain().into_iter().for_each(|request| (request.reply)(Err(closed())));
     let is_abandoned = ABANDONED.load(Ordering::Relaxed);
     if is_ours && !is_abandoned && !mpi.is_over().unwrap_or(true) {
         let _ = mpi.end();
     }
     drop(alive);
-}
-
-/// The engine, once `start` has made it.
-fn engine_there() -> Option<&'static Result<Engine>> {
-    let step = Duration::from_micros(100);
-    std::iter::repeat_with(|| ENGINE.get()).find_map(|engine| {
-        if engine.is_none() {
-            std::thread::sleep(step);
-        }
-        engine
-    })
 }
 
 fn begin(libraries: &[PathBuf]) -> Result<(Processes, bool, Launch)> {

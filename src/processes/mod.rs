@@ -13,5 +13,5 @@ mod mpi;
 mod order;
 mod scalapack;
 
-pub use engine::{Grid, Launch, Reply, Work, close, launch, start, submit};
+pub use engine::{Grid, Launch, Work, close, launch, start, submit};
 pub use scalapack::{Descriptor, Eigen, checked};

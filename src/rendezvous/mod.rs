@@ -11,4 +11,4 @@ mod watchdog;
 pub use calls::{Arrival, Calls};
 pub use collect::{Key, Rendezvous};
 pub use hosts::Hosts;
-pub use outcome::{Reply, answer_all, cancel, close};
+pub use outcome::{CLOSED, Reply, answer_all, cancel, close};

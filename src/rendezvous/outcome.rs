@@ -54,7 +54,8 @@ pub fn cancel() -> usize {
     calls().end("meshsolve: the call was ended by meshsolve.cancel()")
 }
 
-const CLOSED: &str = "meshsolve: the call was ended because the process ends";
+/// The error of calls that end with the process.
+pub const CLOSED: &str = "meshsolve: the call was ended because the process ends";
 
 /// As `cancel`, before the process ends; it ends later calls too.
 pub fn close() -> usize {

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::call::Attributes;
 use crate::error::{Error, Result};
-use crate::processes::{self, Reply};
-use crate::rendezvous::{Arrival, Calls, answer_all};
+use crate::processes;
+use crate::rendezvous::{Arrival, Calls, Reply, answer_all};
 use crate::routines::Site;
 
 /// A call site of an executable, shared by all its local devices.

@@ -354,6 +354,8 @@ def main(names) -> None:
     every |= {f"transformations {k}": lambda k=k: transformations(k) for k in ("Auto", "Explicit")}
     if "programs" in names:
         every = {"programs": lambda: independent(200)}
+    for one in names:
+        assert any(name.startswith(one) for name in every), f"no case {one}"
     for name, case in every.items():
         if names and not any(name.startswith(one) for one in names):
             continue

@@ -25,16 +25,26 @@ use crate::settings::Float64;
 
 /// An engine as a call site names it: what it supports and wants, from sizes alone.
 pub trait Engine: Sync {
-    /// Whether it works on arrays in the host's memory. All work on CUDA devices.
-    fn is_on_host(&self) -> bool;
-    /// Refuses what it does not support, with a remedy.
-    fn check(&self, options: &Options, problem: &Problem) -> Result<()>;
+    /// Whether it works on arrays in the host's memory.
+    fn is_on_host(&self) -> bool {
+        true
+    }
+    /// Refuses what it does not support on CUDA devices, with a remedy.
+    fn check(&self, _: &Options, _: &Problem) -> Result<()> {
+        Ok(())
+    }
     /// The width of all tile columns that it wants; None if any will do.
-    fn tile(&self, options: &Options, problem: &Problem) -> Option<usize>;
+    fn tile(&self, _: &Options, _: &Problem) -> Option<usize> {
+        None
+    }
     /// Whether it performs a stage itself, in the place of the native engine.
-    fn performs(&self, options: &Options, stage: Stage) -> bool;
+    fn performs(&self, _: &Options, _: Stage) -> bool {
+        false
+    }
     /// How it multiplies float64, given how this library would.
-    fn float64(&self, own: Float64) -> Float64;
+    fn float64(&self, own: Float64) -> Float64 {
+        own
+    }
 }
 
 /// The engine of a call site.

@@ -3,41 +3,17 @@
 use super::{Engine, Performs};
 use crate::comm::Step;
 use crate::device::Worker;
-use crate::error::Result;
 use crate::routines::solver::job::Solver;
-use crate::routines::solver::operands::Problem;
-use crate::routines::solver::options::Options;
 use crate::routines::solver::routine::Stage;
 use crate::routines::solver::{
     cholesky, eigen, eigenvectors, functions, lu, norm, qr, residual, trace, triangular, tsqr,
 };
 use crate::scalar::Scalar;
-use crate::settings::Float64;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Native;
 
-impl Engine for Native {
-    fn is_on_host(&self) -> bool {
-        true
-    }
-
-    fn check(&self, _: &Options, _: &Problem) -> Result<()> {
-        Ok(())
-    }
-
-    fn tile(&self, _: &Options, _: &Problem) -> Option<usize> {
-        None
-    }
-
-    fn performs(&self, _: &Options, _: Stage) -> bool {
-        false
-    }
-
-    fn float64(&self, own: Float64) -> Float64 {
-        own
-    }
-}
+impl Engine for Native {}
 
 impl<T: Scalar, W: Worker<T>> Performs<T, W> for Native {
     fn perform(

@@ -2,7 +2,6 @@
 
 use super::{Part, elements};
 use crate::error::Result;
-use crate::layout::Storage;
 use crate::processes::Grid;
 use crate::routines::solver::options::Norm;
 use crate::scalar::{Scalar, larger};
@@ -15,9 +14,7 @@ impl<T: Scalar> Part<T> {
             (self.n(), self.order.local(), self.unpadded(), grid.ranks.rank());
         // SAFETY: operand or result of the call, which nothing else writes until the reply.
         let a = unsafe { elements::<T>(self.columns()) };
-        // A matrix that a call only reads may have its columns by rows.
-        let by_rows =
-            self.options.routine.family.reads_only() && self.options.storage == Storage::Columns;
+        let by_rows = self.is_by_rows();
         let at = |i: usize, j: usize| if by_rows { a[i * local + j] } else { a[j * n + i] };
         // Entries of B that count: its lower triangle is the upper one of A by rows.
         let lower = upper.map(|upper| upper == self.is_transpose());
@@ -102,22 +99,25 @@ impl<T: Scalar> Part<T> {
         let (n, local, me) = (self.n(), self.order.local(), grid.ranks.rank());
         // SAFETY: operand or result of the call, which nothing else writes until the reply.
         let a = unsafe { elements::<T>(self.columns()) };
-        let by_rows =
-            self.options.routine.family.reads_only() && self.options.storage == Storage::Columns;
+        let by_rows = self.is_by_rows();
         (0..local).map(move |j| {
             let row = self.order.column(me, j);
             (row, if by_rows { a[row * local + j] } else { a[j * n + row] })
         })
     }
 
-    pub(super) fn first_not_finite(&self, grid: &Grid) -> Option<usize> {
-        let mut own = self.own_diagonal(grid);
-        own.find(|(_, entry)| !entry.is_number()).map(|(row, _)| row)
-    }
-
-    /// The first zero, or entry that is not finite.
-    pub(super) fn first_zero(&self, grid: &Grid) -> Option<usize> {
-        let mut own = self.own_diagonal(grid);
-        own.find(|(_, entry)| *entry == T::ZERO || !entry.is_number()).map(|(row, _)| row)
+    /// The number, from 1 on, of the first entry of the diagonal that is `unusable`, or `info` if that is
+    /// less; 0 if there is neither. All processes get the least of all.
+    pub(super) fn first(
+        &self,
+        grid: &Grid,
+        info: usize,
+        unusable: impl Fn(T) -> bool,
+    ) -> Result<usize> {
+        let found = self.own_diagonal(grid).find(|(_, entry)| unusable(*entry));
+        let found = found.map_or(0, |(row, _)| row + 1);
+        let all = grid.ranks.gather([info as f64, found as f64])?;
+        let reported = all.into_iter().flatten().filter(|&info| info > 0.0);
+        Ok(reported.reduce(f64::min).unwrap_or(0.0) as usize)
     }
 }

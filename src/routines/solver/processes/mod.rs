@@ -6,10 +6,11 @@
 //! LU factors of A itself.
 //!
 //! `stages` has what each stage does, `sides` right-hand sides, `measure` norms and diagonals, `eigen`
-//! eigenproblems.
+//! eigenproblems, `results` what the call gives back.
 
 mod eigen;
 mod measure;
+mod results;
 mod sides;
 mod stages;
 
@@ -19,26 +20,23 @@ use std::time::Instant;
 use super::operands::check_rows;
 use super::options::{EngineName, Options, Rhs, Structure};
 use super::routine::{Family, SolverRoutine, Stage};
-use super::run::no_answer;
 use super::slot::{Kind, Signature};
 use crate::call::{Buffer, Call};
 use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::layout::Storage;
-use crate::log;
 use crate::processes::moves::{Cyclic, mirrored};
 use crate::processes::{Grid, Work};
 use crate::routines::Across;
 use crate::scalar::{DType, Scalar};
-use crate::stats::CallStats;
 
 impl SolverRoutine {
     /// Whether it works over processes.
     pub fn is_across(&self) -> bool {
-        let is_known = |stage: &Stage| stages::KNOWN.contains(stage);
-        let scipys = self.signature.args.iter().chain(self.signature.rets);
-        let is_scipys = scipys.clone().any(|slot| matches!(slot.name, "c" | "lu"));
-        self.run.iter().all(is_known) && !is_scipys
+        let (run, moves) = (self.run, [Stage::Arrange, Stage::Restore, Stage::ConjugateFactor]);
+        // Factors stay in the order of the work: none goes to or comes from another form.
+        let converts = run.iter().all(|stage| moves.contains(stage));
+        !converts && run.iter().all(|stage| stages::KNOWN.contains(stage))
     }
 }
 
@@ -112,8 +110,7 @@ struct Part<T> {
 impl<T: Scalar> Part<T> {
     fn new(options: Options, n: usize, rhs: usize, world: usize, call: Call) -> Result<Self> {
         let routine = options.routine;
-        // With tiles of 128 columns Cholesky took 0.96 of the time with 64 at n = 8192, two processes. LU
-        // took 1.24 times as long at 4096.
+        // benchmarks/NOTES.md has the figures.
         let prefers_wide = routine.family == Family::Cholesky;
         let width = match routine.family.reads_only() {
             true => n / world,
@@ -133,8 +130,8 @@ impl<T: Scalar> Part<T> {
             Rhs::Replicated => (n * rhs.div_ceil(world), n * rhs.div_ceil(world)),
             Rhs::Columns => (n * rhs, 0),
         };
-        let by_rows = options.storage == Storage::Columns && routine.has(Stage::TriangularSolve);
-        let work = match by_rows {
+        let copies = options.storage == Storage::Columns && routine.has(Stage::TriangularSolve);
+        let work = match copies {
             true => n * order.local(),
             false if routine.has(Stage::LuInverse) => n * order.width,
             false if routine.has(Stage::Divide) && T::IS_COMPLEX => {
@@ -187,6 +184,11 @@ impl<T: Scalar> Part<T> {
         self.options.storage.is_transpose() && !self.options.routine.upright
     }
 
+    /// Whether the columns of B are rows in memory, as the call only reads them.
+    fn is_by_rows(&self) -> bool {
+        self.options.routine.family.reads_only() && self.options.storage == Storage::Columns
+    }
+
     /// Whether the call transposes B across the processes, so that it is A.
     fn turns(&self) -> bool {
         self.options.storage.is_transpose() && self.options.routine.upright
@@ -209,107 +211,6 @@ impl<T: Scalar> Part<T> {
             Some(at) => &self.call.rets[at],
             None => &self.call.args[Signature::matrix(args).expect("a matrix")],
         }
-    }
-
-    fn write<V: bytemuck::Pod>(&self, kind: Kind, values: &[V]) {
-        for to in self.results(kind) {
-            // SAFETY: a result of the call, which this thread alone uses until the reply.
-            unsafe { elements_mut::<V>(to) }.copy_from_slice(values);
-        }
-    }
-
-    fn write_real(&self, kind: Kind, value: f64) {
-        match T::DTYPE.real() {
-            DType::F32 => self.write(kind, &[value as f32]),
-            _ => self.write(kind, &[value]),
-        }
-    }
-
-    fn write_eigenvalues(&self) {
-        let count = if self.results(Kind::Eigenvalues).next().is_some() { self.n() } else { 0 };
-        let values = match self.info {
-            0 => self.eigenvalues.clone(),
-            _ => vec![f64::NAN; count],
-        };
-        if count > 0 && T::DTYPE.real() == DType::F32 {
-            let narrow: Vec<f32> = values.iter().map(|&x| x as f32).collect();
-            self.write(Kind::Eigenvalues, &narrow);
-        } else if count > 0 {
-            self.write(Kind::Eigenvalues, &values);
-        }
-    }
-
-    fn fill_nan(&self, kind: Kind) {
-        for to in self.results(kind) {
-            // SAFETY: as in `write`.
-            unsafe { elements_mut::<T>(to) }.fill(T::NAN);
-        }
-    }
-
-    /// Whether A had only finite entries, as far as the call knows.
-    fn is_of_numbers(&self) -> bool {
-        !self.norm.is_nan() && self.is_finite
-    }
-
-    /// As `Solver::rcond` gives it.
-    fn reciprocal_condition(&self) -> f64 {
-        match self.norm {
-            _ if self.unpadded() == 0 => 1.0,
-            norm if norm.is_nan() => norm,
-            _ => self.rcond,
-        }
-    }
-
-    fn finish(&self) -> Result<()> {
-        let (routine, info) = (self.options.routine, self.info);
-        let of_numbers =
-            !routine.factors() || routine.inverts() || info == 0 || self.is_of_numbers();
-        if info != 0 {
-            self.fill_nan(Kind::Rhs);
-            self.fill_nan(Kind::Matrix);
-        }
-        if !of_numbers {
-            self.fill_nan(Kind::Factor);
-        }
-        if routine.has(Stage::Getrf) {
-            self.write(Kind::Pivots, &self.pivots[..self.n()]);
-        }
-        self.write(Kind::Info, &[info as i32]);
-        let values = if info == 0 { self.values } else { [T::NAN; 2] };
-        for (to, value) in self.results(Kind::Value).zip(values) {
-            // SAFETY: as in `write`.
-            unsafe { elements_mut::<T>(to) }.fill(value);
-        }
-        let real = |value| if of_numbers { value } else { f64::NAN };
-        self.write_real(Kind::Norm, real(self.norm));
-        self.write_real(Kind::Rcond, real(self.reciprocal_condition()));
-        self.write_real(Kind::Logdet, self.logdet);
-        self.write_eigenvalues();
-        self.record();
-        if self.options.raises && info > 0 {
-            return Err(no_answer(&self.options, self.unpadded(), info as i32));
-        }
-        Ok(())
-    }
-
-    fn record(&self) {
-        let mut phases = self.phases.clone();
-        phases.push(("total", self.since.elapsed().as_secs_f64()));
-        log::record(CallStats {
-            routine: self.options.routine.name,
-            dtype: T::DTYPE.name(),
-            n: self.n(),
-            rhs: self.rhs,
-            ranks: self.order.ranks,
-            visible: self.order.ranks,
-            workers: 1,
-            tiles: self.n() / self.order.width,
-            tile: self.order.width,
-            scratch_bytes: self.scratch_bytes,
-            float64: "native",
-            info: self.info as i32,
-            phases,
-        });
     }
 
     /// With the `info`, the row interchanges and the norm that come with an earlier factor.

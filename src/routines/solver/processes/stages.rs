@@ -1,7 +1,6 @@
 //! What each stage does over processes.
 
 use std::ffi::{CStr, c_int, c_void};
-use std::ptr::null;
 
 use super::{Part, elements_mut};
 use crate::device::Op;
@@ -45,14 +44,32 @@ pub const KNOWN: [Stage; 22] = [
 
 pub(super) const ONE: c_int = 1;
 
-/// The triangle of B that Cholesky's routines use. With the upper one ScaLAPACK's took 1.8 times as long
-/// on such grids (n = 8192, two processes).
+/// The triangle of B that Cholesky's routines use. With the upper one ScaLAPACK's is slower on such
+/// grids (benchmarks/NOTES.md).
 const LOWER: &CStr = c"L";
 
 /// Parameters of ScaLAPACK's routines that name a matrix: it begins at its first row and column.
 macro_rules! whole {
     ($routine:expr, ($($before:expr),*), $a:expr, $of:expr, ($($after:expr),*)) => {
         $routine($($before,)* $a.cast::<c_void>(), &ONE, &ONE, $of.as_ptr(), $($after),*)
+    };
+}
+
+/// A routine that solves for right-hand sides, for `Part::solve`.
+macro_rules! substitution {
+    ($name:literal, $routine:expr, ($($before:expr),*), $n:expr, $a:expr, $of:expr, ($($of_factor:expr),*)) => {
+        |x: *mut T, of_x: &Descriptor, count: c_int| {
+            let (mut info, n, a) = (0, $n, $a);
+            // SAFETY: this process' columns of B and of the right-hand sides, as described, and what
+            // belongs to the factor. All processes call this.
+            unsafe {
+                $routine(
+                    $($before.as_ptr(),)* &n, &count, a.cast(), &ONE, &ONE, $of.as_ptr(),
+                    $($of_factor.as_ptr(),)* x.cast(), &ONE, &ONE, of_x.as_ptr(), &mut info,
+                );
+            }
+            checked($name, info)
+        }
     };
 }
 
@@ -165,7 +182,8 @@ impl<T: Scalar> Part<T> {
         let potrf = grid.scalapack.routines::<T>().potrf;
         // SAFETY: this process' columns of B, as `of` describes them. All processes call this.
         unsafe { whole!(potrf, (LOWER.as_ptr(), &n), self.a(), of, (&mut info)) };
-        self.agree(grid, checked("p?potrf", info)?)
+        self.info = self.first(grid, checked("p?potrf", info)?, |pivot| !pivot.is_number())?;
+        Ok(())
     }
 
     fn getrf(&mut self, grid: &Grid) -> Result<()> {
@@ -176,15 +194,7 @@ impl<T: Scalar> Part<T> {
         unsafe { whole!(getrf, (&n, &n), self.a(), of, (pivots, &mut info)) };
         // From 0 on.
         self.pivots.iter_mut().for_each(|row| *row -= 1);
-        self.agree(grid, checked("p?getrf", info)?)
-    }
-
-    /// All processes get the first pivot that is none, by ScaLAPACK or as it is not finite.
-    fn agree(&mut self, grid: &Grid, info: usize) -> Result<()> {
-        let found = self.first_not_finite(grid).map_or(0, |row| row + 1);
-        let all = grid.ranks.gather([info as f64, found as f64])?;
-        let reported = all.into_iter().flatten().filter(|&info| info > 0.0);
-        self.info = reported.reduce(f64::min).unwrap_or(0.0) as usize;
+        self.info = self.first(grid, checked("p?getrf", info)?, |pivot| !pivot.is_number())?;
         Ok(())
     }
 
@@ -192,27 +202,8 @@ impl<T: Scalar> Part<T> {
         let conjugated = solves_with_conjugate(&self.options, self.options.op);
         let (n, of, a) = (self.n_of_c(), self.descriptor(grid), self.a());
         let potrs = grid.scalapack.routines::<T>().potrs;
-        self.solve(grid, conjugated, |x, of_x, count| {
-            let mut info = 0;
-            // SAFETY: columns of B and of the right-hand sides, as described. All call this.
-            unsafe {
-                potrs(
-                    LOWER.as_ptr(),
-                    &n,
-                    &count,
-                    a.cast(),
-                    &ONE,
-                    &ONE,
-                    of.as_ptr(),
-                    x.cast(),
-                    &ONE,
-                    &ONE,
-                    of_x.as_ptr(),
-                    &mut info,
-                );
-            }
-            checked("p?potrs", info)
-        })
+        let solve = substitution!("p?potrs", potrs, (LOWER), n, a, of, ());
+        self.solve(grid, conjugated, solve)
     }
 
     /// op(A) as an operation on B: ScaLAPACK's name, and whether the right-hand sides are conjugated.
@@ -239,36 +230,13 @@ impl<T: Scalar> Part<T> {
         let (n, of, a) = (self.n_of_c(), self.descriptor(grid), self.a());
         let pivots: Vec<c_int> = self.pivots.iter().map(|row| row + 1).collect();
         let getrs = grid.scalapack.routines::<T>().getrs;
-        self.solve(grid, conjugated, |x, of_x, count| {
-            let mut info = 0;
-            // SAFETY: the same, and the row interchanges of the factor.
-            unsafe {
-                getrs(
-                    op.as_ptr(),
-                    &n,
-                    &count,
-                    a.cast(),
-                    &ONE,
-                    &ONE,
-                    of.as_ptr(),
-                    pivots.as_ptr(),
-                    x.cast(),
-                    &ONE,
-                    &ONE,
-                    of_x.as_ptr(),
-                    &mut info,
-                );
-            }
-            checked("p?getrs", info)
-        })
+        let solve = substitution!("p?getrs", getrs, (op), n, a, of, (pivots));
+        self.solve(grid, conjugated, solve)
     }
 
     fn triangular_solve(&mut self, grid: &Grid) -> Result<()> {
         if !self.options.unit_diagonal {
-            let found = self.first_zero(grid).map_or(0, |row| row + 1);
-            let all = grid.ranks.gather([found as f64])?;
-            let reported = all.into_iter().flatten().filter(|&info| info > 0.0);
-            self.info = reported.reduce(f64::min).unwrap_or(0.0) as usize;
+            self.info = self.first(grid, 0, |x| x == T::ZERO || !x.is_number())?;
             if self.info != 0 {
                 return Ok(());
             }
@@ -279,29 +247,8 @@ impl<T: Scalar> Part<T> {
         let (n, of) = (self.n_of_c(), self.descriptor(grid));
         let a = self.copy_by_columns();
         let trtrs = grid.scalapack.routines::<T>().trtrs;
-        self.solve(grid, conjugated, |x, of_x, count| {
-            let mut info = 0;
-            // SAFETY: columns of B or of its copy, and of the right-hand sides, as described.
-            unsafe {
-                trtrs(
-                    triangle.as_ptr(),
-                    op.as_ptr(),
-                    ones.as_ptr(),
-                    &n,
-                    &count,
-                    a.cast(),
-                    &ONE,
-                    &ONE,
-                    of.as_ptr(),
-                    x.cast(),
-                    &ONE,
-                    &ONE,
-                    of_x.as_ptr(),
-                    &mut info,
-                );
-            }
-            checked("p?trtrs", info)
-        })
+        let solve = substitution!("p?trtrs", trtrs, (triangle, op, ones), n, a, of, ());
+        self.solve(grid, conjugated, solve)
     }
 
     /// This process' columns in its own scratch, if the caller has them by rows.
@@ -319,8 +266,7 @@ impl<T: Scalar> Part<T> {
 
     /// The reciprocal condition of A in its 1-norm, as `Solver::rcond` gives it.
     fn find_condition(&mut self, grid: &Grid) -> Result<()> {
-        let is_known = self.info != 0 || self.unpadded() == 0;
-        if !is_known && self.norm.is_finite() && self.norm > 0.0 {
+        if self.unpadded() > 0 && self.norm.is_finite() && self.norm > 0.0 {
             self.rcond = self.estimated(grid)?;
         }
         Ok(())
@@ -395,46 +341,25 @@ impl<T: Scalar> Part<T> {
         let (n, of, a, mut info) = (self.n_of_c(), self.descriptor(grid), self.a(), 0);
         let pivots: Vec<c_int> = self.pivots.iter().map(|row| row + 1).collect();
         let getri = grid.scalapack.routines::<T>().getri;
-        let (query, mut asked, mut asked_numbers) = (-1, [T::ZERO; 2], [0; 2]);
-        // SAFETY: a query reads nothing but the description.
-        unsafe {
-            whole!(
-                getri,
-                (&n),
-                a,
-                of,
-                (
-                    null(),
-                    asked.as_mut_ptr().cast(),
-                    &query,
-                    asked_numbers.as_mut_ptr(),
-                    &query,
-                    &mut info
+        let mut call = |work: &mut [T], numbers: &mut [c_int], query: bool| {
+            let lengths = [work.len(), numbers.len()].map(|x| if query { -1 } else { x as c_int });
+            let (work, numbers) = (work.as_mut_ptr().cast(), numbers.as_mut_ptr());
+            // SAFETY: as in `potrf`. Without a query the work is as large as the library has asked for.
+            unsafe {
+                whole!(
+                    getri,
+                    (&n),
+                    a,
+                    of,
+                    (pivots.as_ptr(), work, &lengths[0], numbers, &lengths[1], &mut info)
                 )
-            )
+            };
         };
-        checked("p?getri", info)?;
+        let (mut asked, mut asked_numbers) = ([T::ZERO; 2], [0; 2]);
+        call(&mut asked, &mut asked_numbers, true);
         let mut work = std::mem::take(&mut self.work);
         work.resize(work.len().max(counted(&asked)), T::ZERO);
-        let mut numbers = vec![0; asked_numbers[0].max(1) as usize];
-        let lengths = [work.len(), numbers.len()].map(|x| x as c_int);
-        // SAFETY: as in `potrf`, with as much work as the library has asked for.
-        unsafe {
-            whole!(
-                getri,
-                (&n),
-                a,
-                of,
-                (
-                    pivots.as_ptr(),
-                    work.as_mut_ptr().cast(),
-                    &lengths[0],
-                    numbers.as_mut_ptr(),
-                    &lengths[1],
-                    &mut info
-                )
-            )
-        };
+        call(&mut work, &mut vec![0; asked_numbers[0].max(1) as usize], false);
         checked("p?getri", info).map(drop)
     }
 }
