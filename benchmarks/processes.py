@@ -9,9 +9,10 @@ Run: python benchmarks/processes.py [--sizes 4096,8192] [--processes 2] [--turns
 | mkl, debian-openmpi, debian-mpich | over the processes, with that `MESHSOLVE_SCALAPACK` |
 | debian-openmpi SkylakeX | the same with OpenBLAS's kernels for AVX-512, if the processor has it |
 | jnp | `jax.scipy.linalg` on the same shards, over the processes of MPICH or Open MPI |
+| jnp, one thread | the same with one thread of its BLAS in each process, which may be faster |
 
 A is by rows, in float64, and donated; there is one right-hand side. Each process has one thread of
-ScaLAPACK's BLAS; those of `jnp` are its own choice. A turn starts each program anew. It solves
+ScaLAPACK's BLAS; the row `jnp` has as many as it chooses. A turn starts each program anew. It solves
 once, then twice more, of which the faster one counts. `seconds_median` is the median of the turns.
 The phases are those of `last_call()`. `above_shard` is the peak of the first process's memory in
 that solve above that before, over its part of A. `share_of_one` is the time over that of one
@@ -52,7 +53,9 @@ def contenders(processes: int) -> dict[str, tuple[list[str], dict[str, str]]]:
         command, variables = rows["debian-openmpi"]
         rows["debian-openmpi SkylakeX"] = (command, variables | {"OPENBLAS_CORETYPE": "SkylakeX"})
     if several:
-        rows["jnp"] = (next(iter(several.values())), {"WHAT": "jnp"})
+        command = next(iter(several.values()))
+        rows["jnp"] = (command, {"WHAT": "jnp"})
+        rows["jnp, one thread"] = (command, {"WHAT": "jnp", "OPENBLAS_NUM_THREADS": "1"})
     return rows
 
 
@@ -61,7 +64,7 @@ def measured(command, variables, kind, n, processes) -> dict:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # Of ScaLAPACK's OpenBLAS; no variable of a BLAS reaches the competitor.
+    # Of ScaLAPACK's OpenBLAS; no variable of a BLAS reaches the competitor, but in a row of its own.
     one_thread = {"OPENBLAS_NUM_THREADS": "1"} if "MESHSOLVE_SCALAPACK" in variables else {}
     allowed = {f"OMPI_ALLOW_RUN_AS_ROOT{end}": "1" for end in ("", "_CONFIRM")}
     settings = environment.clean(**variables, **allowed, **one_thread)
