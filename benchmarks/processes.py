@@ -12,7 +12,7 @@ Run: python benchmarks/processes.py [--sizes 4096,8192] [--processes 2] [--turns
 | jnp, one thread | the same with one thread of its BLAS in each process, which may be faster |
 
 A is by rows, in float64, and donated; there is one right-hand side. Each process has one thread of
-ScaLAPACK's BLAS; the row `jnp` has as many as it chooses. A turn starts each program anew. It solves
+ScaLAPACK's BLAS; in row `jnp` as many as it chooses. A turn starts each program anew. It solves
 once, then twice more, of which the faster one counts. `seconds_median` is the median of the turns.
 The phases are those of `last_call()`. `above_shard` is the peak of the first process's memory in
 that solve above that before, over its part of A. `share_of_one` is the time over that of one
@@ -64,7 +64,7 @@ def measured(command, variables, kind, n, processes) -> dict:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # Of ScaLAPACK's OpenBLAS; no variable of a BLAS reaches the competitor, but in a row of its own.
+    # Of ScaLAPACK's; a variable of a BLAS reaches the competitor only in a row of its own.
     one_thread = {"OPENBLAS_NUM_THREADS": "1"} if "MESHSOLVE_SCALAPACK" in variables else {}
     allowed = {f"OMPI_ALLOW_RUN_AS_ROOT{end}": "1" for end in ("", "_CONFIRM")}
     settings = environment.clean(**variables, **allowed, **one_thread)
