@@ -27,7 +27,9 @@ LEFT = {
 @pytest.fixture
 def bench(monkeypatch):
     monkeypatch.syspath_prepend(BENCH)
-    for name in [name for name in os.environ if name.startswith(tuple(LEFT))]:
+    import environment
+
+    for name in set(os.environ) - set(environment.clean()):
         monkeypatch.delenv(name)
 
 
