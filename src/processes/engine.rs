@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::ffi::c_int;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,7 @@ use super::scalapack::Scalapack;
 use crate::device::cpu::float_mode::FloatMode;
 use crate::error::{Error, Kind, Result};
 use crate::rendezvous::{CLOSED, Reply};
+use crate::settings;
 
 /// This process' part of a call.
 pub trait Work: Send {
@@ -44,6 +46,8 @@ pub struct Launch {
     pub size: usize,
     /// The name and version of MPI.
     pub mpi: String,
+    /// Threads of this process: its share of the cores that it may use.
+    pub threads: usize,
 }
 
 struct Request {
@@ -179,7 +183,21 @@ fn begin(libraries: &[PathBuf]) -> Result<(Processes, bool, Launch)> {
     let (mpi, scalapack) = (Mpi::find()?, Scalapack::find()?);
     let is_ours = mpi.begin()?;
     let everyone = mpi.everyone()?;
-    let launch = Launch { rank: everyone.rank(), size: everyone.size(), mpi: mpi.version() };
+    // Folders may differ from machine to machine.
+    let names = libraries.iter().map(|path| path.file_name().unwrap_or(path.as_os_str()));
+    let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+    if let Some(got) = difference(&everyone, &names.join(":"))? {
+        let text = format!(
+            "meshsolve: expected the same libraries of MPI and ScaLAPACK on all processes, got {got}; set \
+             MESHSOLVE_SCALAPACK to the same on all"
+        );
+        if is_ours {
+            mpi.end()?;
+        }
+        return Err(Error::new(Kind::FailedPrecondition, text));
+    }
+    let (rank, size) = (everyone.rank(), everyone.size());
+    let launch = Launch { rank, size, mpi: mpi.version(), threads: threads(&everyone)? };
     Ok((Processes { everyone, scalapack, grids: HashMap::new() }, is_ours, launch))
 }
 
@@ -205,18 +223,10 @@ impl Processes {
             return Err(self.shared(refuses, work.err())?);
         }
         let work = work.expect("all have work");
-        let mut text = message(&work.describe());
-        let own = text;
-        self.everyone.broadcast(&mut text, 0)?;
-        let alike = self.everyone.gather([if own == text { 0.0 } else { 1.0 }])?;
-        if let Some(other) = alike.iter().position(|[differs]| *differs > 0.0) {
-            let mut others = own;
-            self.everyone.broadcast(&mut others, other)?;
+        if let Some(got) = difference(&self.everyone, &work.describe())? {
             return Err(Error::invalid(format!(
-                "meshsolve: expected the same call on all processes, got {} on process 0 and {} on \
-                 process {other}; run the same program on all",
-                read(&text),
-                read(&others)
+                "meshsolve: expected the same call on all processes, got {got}; run the same program on \
+                 all"
             )));
         }
         let ranks: Vec<usize> = ranks.iter().map(|[rank]| *rank as usize).collect();
@@ -250,8 +260,8 @@ impl Processes {
         sorted.sort_unstable();
         if sorted.iter().enumerate().any(|(i, &rank)| i != rank) {
             return Err(Error::invalid(format!(
-                "meshsolve: expected processes with one device each, got devices {ranks:?} of the mesh \
-                 axis; use a mesh with one device of each process"
+                "meshsolve: expected one position along the mesh axis for each process, got {ranks:?}; use \
+                 a mesh in which the devices of each process follow one another"
             )));
         }
         let in_order = self.everyone.in_order(ranks[self.everyone.rank()])?;
@@ -260,6 +270,38 @@ impl Processes {
         self.grids.insert(ranks, grid);
         Ok(grid)
     }
+}
+
+/// The setting, or the share of a process of the cores that it may use with others of its machine.
+fn threads(everyone: &Communicator) -> Result<usize> {
+    let mut hasher = DefaultHasher::new();
+    // SAFETY: room for a name, or for a set of processors; zeros are valid for both.
+    unsafe {
+        let mut name = [0u8; 256];
+        libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1);
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&set), &mut set);
+        name.hash(&mut hasher);
+        (0..libc::CPU_SETSIZE as usize).for_each(|i| libc::CPU_ISSET(i, &set).hash(&mut hasher));
+    }
+    // As many bits as float64 has.
+    let cores = (hasher.finish() >> 12) as f64;
+    let all = everyone.gather([cores])?;
+    let sharers = all.iter().filter(|[others]| *others == cores).count();
+    Ok(settings::threads_asked_for().unwrap_or((settings::cores() / sharers.max(1)).max(1)))
+}
+
+/// If processes have different texts, that of process 0 and of the first with another one, in words.
+fn difference(everyone: &Communicator, own: &str) -> Result<Option<String>> {
+    let own = message(own);
+    let mut first = own;
+    everyone.broadcast(&mut first, 0)?;
+    let differ = everyone.gather([if own == first { 0.0 } else { 1.0 }])?;
+    let Some(other) = differ.iter().position(|[differs]| *differs > 0.0) else { return Ok(None) };
+    let mut others = own;
+    everyone.broadcast(&mut others, other)?;
+    let (first, others) = (read(&first), read(&others));
+    Ok(Some(format!("{first} on process 0 and {others} on process {other}")))
 }
 
 /// A text for all processes, cut where it is too long.

@@ -5,7 +5,9 @@
 //! - `order`: which call a process serves next.
 //! - `moves`: columns between processes, in place.
 //! - `engine`: the thread that does all of it.
+//! - `account`: how far this process is in its calls.
 
+mod account;
 mod engine;
 mod library;
 pub mod moves;
@@ -13,5 +15,7 @@ mod mpi;
 mod order;
 mod scalapack;
 
+pub use account::ACCOUNT;
 pub use engine::{Grid, Launch, Work, close, launch, start, submit};
+pub use mpi::{Communicator, Request};
 pub use scalapack::{Descriptor, Eigen, checked};

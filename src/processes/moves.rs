@@ -41,14 +41,14 @@ const BLOCK: usize = 16;
 const NARROWEST: usize = 8;
 
 impl Cyclic {
-    /// The distribution of an n x n matrix: in the widest tiles up to a limit that divide a rank's
+    /// The distribution of an m x n matrix: in the widest tiles up to a limit that divide a rank's
     /// columns, or by blocks, if there are none.
-    pub fn square(n: usize, ranks: usize, prefers_wide: bool) -> Cyclic {
+    pub fn of_columns((m, n): (usize, usize), ranks: usize, prefers_wide: bool) -> Cyclic {
         let local = n / ranks;
         let width = (NARROWEST..=WIDEST[usize::from(prefers_wide && local >= MANY)])
             .rev()
             .find(|&width| local.is_multiple_of(width));
-        Cyclic { rows: n, columns: n, ranks, width: width.unwrap_or(local).max(1) }
+        Cyclic { rows: m, columns: n, ranks, width: width.unwrap_or(local).max(1) }
     }
 
     /// Columns of a rank.

@@ -113,17 +113,17 @@ fn columns_go_to_their_places_and_back() {
 /// Columns move some at a time, so that staging stays small.
 #[test]
 fn staging_is_a_small_part() {
-    let order = Cyclic::square(8192, 2, true);
+    let order = Cyclic::of_columns((8192, 8192), 2, true);
     assert_eq!(order.width, 128);
     let shard = 8192 * 4096;
     assert!(2 * order.staged::<f64>() <= shard / 32, "{}", order.staged::<f64>());
-    let order = Cyclic { width: 2, ..Cyclic::square(2048, 2, false) };
+    let order = Cyclic { width: 2, ..Cyclic::of_columns((2048, 2048), 2, false) };
     assert!(order.step::<f64>() >= 1);
 }
 
 #[test]
 fn tiles_divide_the_columns_of_a_rank() {
-    let width = |n, ranks| Cyclic::square(n, ranks, false).width;
+    let width = |n, ranks| Cyclic::of_columns((n, n), ranks, false).width;
     assert_eq!([width(512, 2), width(96, 2), width(6, 3), width(4, 4)], [64, 48, 2, 1]);
     // No divisor from 8 to 64: one tile for each rank.
     assert_eq!(width(2 * 997, 2), 997);

@@ -27,6 +27,9 @@ functions!(Functions {
     size = "Comm_size"(Handle, *mut c_int);
     split = "Comm_split"(Handle, c_int, c_int, *mut Handle);
     bcast = "Bcast"(*mut c_void, c_int, Handle, c_int, Handle);
+    ibcast = "Ibcast"(*mut c_void, c_int, Handle, c_int, Handle, *mut Handle);
+    test = "Test"(*mut Handle, *mut c_int, *mut c_void);
+    wait = "Wait"(*mut Handle, *mut c_void);
     allreduce = "Allreduce"(*const c_void, *mut c_void, c_int, Handle, Handle, Handle);
     allgather = "Allgather"(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle);
     alltoallv = "Alltoallv"(
@@ -38,6 +41,8 @@ functions!(Functions {
 /// Thread levels of the standard. MPI is used by one thread at a time, which need not be the main one.
 const SERIALIZED: c_int = 2;
 const MULTIPLE: c_int = 3;
+/// At least the size of any implementation's `MPI_Status`.
+type Status = [u64; 8];
 /// At least the length of any implementation's text.
 const LONGEST_VERSION: usize = 8192;
 
@@ -133,6 +138,16 @@ impl Mpi {
         text.trim_end_matches('\0').lines().next().unwrap_or_default().trim().to_owned()
     }
 
+    /// MPI's type for elements, and how many of these each has.
+    fn of_type<T: Scalar>(&self) -> (Handle, usize) {
+        match T::DTYPE {
+            DType::F32 => (self.float, 1),
+            DType::F64 => (self.double, 1),
+            DType::C64 => (self.float, 2),
+            _ => (self.double, 2),
+        }
+    }
+
     /// A communicator of its own for all processes.
     pub fn everyone(&self) -> Result<Communicator> {
         let world = Communicator::new(*self, self.world)?;
@@ -211,6 +226,31 @@ impl Communicator {
         Ok(())
     }
 
+    /// Begins to give everyone the elements of `root`. It goes on while this process calls MPI.
+    ///
+    /// # Safety
+    /// The elements are there, and nothing else uses them, until the request is over.
+    pub unsafe fn begin_broadcast<T: Scalar>(
+        &self,
+        elements: *mut T,
+        count: usize,
+        root: usize,
+    ) -> Result<Request> {
+        let (unit, per_element) = self.mpi.of_type::<T>();
+        let count = c_int::try_from(count * per_element).map_err(|_| {
+            let text = "meshsolve: a: expected less than 2^31 numbers in a panel, got more; use an order \
+                        that more tiles divide (docs/processes.md)";
+            Error::new(Kind::ResourceExhausted, text)
+        })?;
+        let mut request = Request { mpi: self.mpi, handle: 0 };
+        let (at, root) = (elements.cast(), root as c_int);
+        // SAFETY: as many elements on every process; the caller promises the rest.
+        let status = unsafe {
+            (self.mpi.of.ibcast)(at, count, unit, root, self.handle, &mut request.handle)
+        };
+        expect_success(status, "MPI_Ibcast").map(|()| request)
+    }
+
     /// Replaces each number by the sum of all processes' numbers at its place.
     pub fn sum(&self, values: &mut [f64]) -> Result<()> {
         let given = values.to_vec();
@@ -236,6 +276,31 @@ impl Communicator {
     }
 }
 
+/// A broadcast that has begun.
+pub struct Request {
+    mpi: Mpi,
+    handle: Handle,
+}
+
+impl Request {
+    /// Lets it go on.
+    pub fn poll(&mut self) -> Result<()> {
+        let (mut over, mut status) = (0, Status::default());
+        // SAFETY: a request of this process, or none if it is over, and room for its status.
+        let outcome =
+            unsafe { (self.mpi.of.test)(&mut self.handle, &mut over, status.as_mut_ptr().cast()) };
+        expect_success(outcome, "MPI_Test")
+    }
+
+    /// Waits until it is over.
+    pub fn wait(mut self) -> Result<()> {
+        let mut status = Status::default();
+        // SAFETY: as in `poll`.
+        let outcome = unsafe { (self.mpi.of.wait)(&mut self.handle, status.as_mut_ptr().cast()) };
+        expect_success(outcome, "MPI_Wait")
+    }
+}
+
 impl<T: Scalar> Transport<T> for Communicator {
     fn rank(&self) -> usize {
         self.rank
@@ -246,12 +311,7 @@ impl<T: Scalar> Transport<T> for Communicator {
     }
 
     fn exchange(&self, out: &[T], to: &[usize], into: &mut [T], from: &[usize]) -> Result<()> {
-        let (unit, per_element) = match T::DTYPE {
-            DType::F32 => (self.mpi.float, 1),
-            DType::F64 => (self.mpi.double, 1),
-            DType::C64 => (self.mpi.float, 2),
-            _ => (self.mpi.double, 2),
-        };
+        let (unit, per_element) = self.mpi.of_type::<T>();
         let laid_out = |counts: &[usize]| {
             let mut end = 0;
             let ends = counts.iter().map(|count| {

@@ -16,7 +16,6 @@ type Text = *const c_char;
 type Array = *mut c_void;
 
 functions!(Routines {
-    potrf = "potrf_"(Text, Number, Array, Number, Number, Number, *mut c_int);
     potrs = "potrs_"(
         Text, Number, Number, Array, Number, Number, Number,
         Array, Number, Number, Number, *mut c_int,
@@ -26,7 +25,6 @@ functions!(Routines {
         Text, Number, Array, Number, Number, Number, Array, Array,
         Array, Number, Array, Number, *mut c_int,
     );
-    getrf = "getrf_"(Number, Number, Array, Number, Number, Number, *mut c_int, *mut c_int);
     getrs = "getrs_"(
         Text, Number, Number, Array, Number, Number, Number, *const c_int,
         Array, Number, Number, Number, *mut c_int,
@@ -42,6 +40,24 @@ functions!(Routines {
     trtrs = "trtrs_"(
         Text, Text, Text, Number, Number, Array, Number, Number, Number,
         Array, Number, Number, Number, *mut c_int,
+    );
+    trcon = "trcon_"(
+        Text, Text, Text, Number, Array, Number, Number, Number, Array,
+        Array, Number, Array, Number, *mut c_int,
+    );
+    geqrf = "geqrf_"(
+        Number, Number, Array, Number, Number, Number, Array, Array, Number, *mut c_int,
+    );
+});
+
+functions!(Reflectors {
+    form = "gqr_"(
+        Number, Number, Number, Array, Number, Number, Number, Array,
+        Array, Number, *mut c_int,
+    );
+    apply = "mqr_"(
+        Text, Text, Number, Number, Number, Array, Number, Number, Number, Array,
+        Array, Number, Number, Number, Array, Number, *mut c_int,
     );
 });
 
@@ -83,6 +99,7 @@ functions!(Blacs {
 #[derive(Clone, Copy)]
 pub struct Scalapack {
     of_dtype: [Routines; 4],
+    reflectors: [Reflectors; 4],
     eigen: [Eigen; 4],
     blacs: Blacs,
 }
@@ -93,7 +110,11 @@ impl Scalapack {
         let real = |prefix| RealEigen::load(prefix).map(Eigen::Real);
         let complex = |prefix| ComplexEigen::load(prefix).map(Eigen::Complex);
         let eigen = [real("ps")?, real("pd")?, complex("pc")?, complex("pz")?];
-        Ok(Scalapack { of_dtype: [s?, d?, c?, z?], eigen, blacs: Blacs::load("")? })
+        let of_dtype = [s?, d?, c?, z?];
+        // Orthogonal matrices, and unitary ones.
+        let [s, d, c, z] = ["psor", "pdor", "pcun", "pzun"].map(Reflectors::load);
+        let reflectors = [s?, d?, c?, z?];
+        Ok(Scalapack { of_dtype, reflectors, eigen, blacs: Blacs::load("")? })
     }
 
     /// A grid of 1 x P processes, in the order of a communicator.
@@ -109,6 +130,10 @@ impl Scalapack {
 
     pub fn routines<T: Scalar>(&self) -> &Routines {
         &self.of_dtype[place::<T>()]
+    }
+
+    pub fn reflectors<T: Scalar>(&self) -> &Reflectors {
+        &self.reflectors[place::<T>()]
     }
 
     pub fn eigen<T: Scalar>(&self) -> &Eigen {

@@ -41,8 +41,9 @@ pub trait Configured: Send + Sync {
 
 /// A routine with its attributes, for processes.
 pub trait Across: Send + Sync {
-    /// Checks this process' buffers, and makes its work of a call of `world` processes.
-    fn prepare(&self, world: usize, call: Call) -> Result<Box<dyn Work>>;
+    /// Checks the buffers of this process' devices, and makes its work of a call of `world` devices.
+    /// `calls` is in rank order.
+    fn prepare(&self, world: usize, calls: Vec<Call>) -> Result<Box<dyn Work>>;
 }
 
 /// All routines.

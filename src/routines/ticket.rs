@@ -71,6 +71,7 @@ impl Job for Draw {
 
     unsafe fn run(&self, _: usize) -> Result<()> {
         static NEXT: AtomicI32 = AtomicI32::new(0);
+        processes::ACCOUNT.begun();
         // Two processes never draw the same one.
         let (rank, size) =
             processes::launch().map_or((0, 1), |at| (at.rank as i32, at.size as i32));

@@ -1,12 +1,14 @@
 //! A call site on CPU devices.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use crate::call::Attributes;
+use crate::call::{Attributes, Call};
 use crate::error::{Error, Result};
-use crate::processes;
-use crate::rendezvous::{Arrival, Calls, Reply, answer_all};
+use crate::processes::{self, ACCOUNT};
+use crate::rendezvous::{Arrival, Calls, Rendezvous, Reply, answer_all};
 use crate::routines::Site;
+use crate::settings;
 
 /// A call site of an executable, shared by all its local devices.
 pub struct CallSite(Front);
@@ -14,15 +16,26 @@ pub struct CallSite(Front);
 enum Front {
     /// All ranks are devices of this process.
     Here(Calls),
-    /// This process has one of the ranks.
-    Across(Site),
+    /// This process has some of the ranks.
+    Across(Part),
+}
+
+/// This process' part of a call site.
+struct Part {
+    site: Site,
+    /// How many ranks it has, one after the other.
+    devices: usize,
+    rendezvous: Arc<Rendezvous<Call, Reply>>,
 }
 
 impl CallSite {
     pub fn new(attributes: &dyn Attributes) -> Result<CallSite> {
         let site = Site::new(attributes)?;
         if site.configured.across().is_some() {
-            return Ok(CallSite(Front::Across(site)));
+            let processes = processes::launch().map_or(site.world, |launch| launch.size);
+            let devices = (site.world / processes).max(1);
+            let rendezvous = Rendezvous::new(site.routine, devices, Some(settings::timeout));
+            return Ok(CallSite(Front::Across(Part { site, devices, rendezvous })));
         }
         let Site { routine, world, configured } = site;
         let prepare = Box::new(move |calls, since| configured.prepare(calls, since));
@@ -34,31 +47,40 @@ impl CallSite {
     pub fn arrive(&self, run: i64, group: i64, ticket: Option<i32>, arrival: Arrival) {
         match &self.0 {
             Front::Here(calls) => calls.arrive((run, group), arrival),
-            Front::Across(site) => site.submit(ticket, arrival),
+            Front::Across(part) => part.arrive(run, ticket, arrival),
         }
     }
 }
 
-impl Site {
-    /// Gives this process' part to its engine.
-    fn submit(&self, ticket: Option<i32>, Arrival { call, reply }: Arrival) {
-        let prepare = || match self.configured.across() {
-            Some(across) if call.rank < self.world => across.prepare(self.world, call),
-            _ => Err(Error::invalid(format!(
-                "meshsolve.{}: operand `place`: expected a rank below {}, got {}",
-                self.routine, self.world, call.rank
-            ))),
+impl Part {
+    /// The last device of this process gives the part of all to its engine.
+    fn arrive(&self, run: i64, ticket: Option<i32>, Arrival { call, reply }: Arrival) {
+        ACCOUNT.arrived();
+        let (routine, world) = (self.site.routine, self.site.world);
+        let (rank, device) = (call.rank, call.device);
+        let refuse = |reply, text: String| answer_all(vec![reply], Err(Error::invalid(text)));
+        let Some(ticket) = ticket else {
+            let text = format!(
+                "meshsolve.{routine}: operand `place`: expected int32[3] with rank, group and ticket for \
+                 engine \"scalapack\", got int32[2]; draw a ticket (docs/design/processes.md)"
+            );
+            return refuse(reply, text);
+        };
+        if rank >= world {
+            let text = format!(
+                "meshsolve.{routine}: operand `place`: expected a rank below {world}, got {rank}"
+            );
+            return refuse(reply, text);
+        }
+        let (key, place) = ((run, ticket.into()), (rank % self.devices, device));
+        let Some(complete) = self.rendezvous.arrive(key, place, call, reply) else { return };
+        let prepare = || match self.site.configured.across() {
+            Some(across) => across.prepare(world, complete.parcels),
+            None => unreachable!("a part of a site that several processes have"),
         };
         let work = catch_unwind(AssertUnwindSafe(prepare))
             .unwrap_or_else(|panic| Err(Error::from_panic("preparing a call", &*panic)));
-        let reply: Reply = Box::new(move |outcome| answer_all(vec![reply], outcome));
-        match ticket {
-            Some(ticket) => processes::submit(ticket.into(), work, reply),
-            None => reply(Err(Error::invalid(format!(
-                "meshsolve.{}: operand `place`: expected int32[3] with rank, group and ticket for engine \
-                 \"scalapack\", got int32[2]; draw a ticket (docs/design/processes.md)",
-                self.routine
-            )))),
-        }
+        let all = complete.waiters;
+        processes::submit(ticket.into(), work, Box::new(move |outcome| answer_all(all, outcome)));
     }
 }

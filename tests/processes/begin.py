@@ -15,15 +15,17 @@ RANK = next(
     for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK")
     if name in os.environ
 )
-SIZE = int(os.environ["PROCESSES"])
+PROCESSES = int(os.environ["PROCESSES"])
 
 jax.distributed.initialize(
-    f"127.0.0.1:{os.environ['PORT']}", SIZE, RANK, shutdown_timeout_seconds=10
+    f"127.0.0.1:{os.environ['PORT']}", PROCESSES, RANK, shutdown_timeout_seconds=10
 )
+# The devices of all processes.
+SIZE = jax.device_count()
 
 
 def mesh_of(order=None, kind=AxisType.Auto) -> Mesh:
-    """A mesh over all processes, in an order of its own."""
+    """A mesh over all devices, in an order of its own."""
     devices = np.array(jax.devices())[list(order or range(SIZE))]
     return Mesh(devices, ("x",), axis_types=(kind,))
 

@@ -162,6 +162,111 @@ def eigen(dtype, storage):
         assert v.shape == a.shape and np.abs(a @ v - v * w).max() < 100 * len(a) * real
 
 
+def tall(dtype, storage):
+    """Least squares and QR of tall matrices by rows: many rows, as many as columns, fewer on each."""
+    mesh, eps = mesh_of(), float(np.finfo(dtype).eps)
+    for m, n in ((40 * SIZE, 7), (6 * SIZE, 6), (4 * SIZE, 4 * SIZE - 1), (3 * SIZE, 2 * SIZE)):
+        full = sides(m, n, dtype)
+        a = put(mesh, full, *SPECS[storage])
+        for b in (sides(m, 0, dtype), sides(m, 3, dtype)):
+            x, squares, info = ms.lstsq(a, put(mesh, b, *("x", None)[: b.ndim]))
+            exact = np.linalg.lstsq(full.astype(np.complex128), b, None)[0].astype(dtype)
+            close(x, exact, full)
+            assert int(whole(info)) == 0
+            rest = np.linalg.norm(b - full @ exact, axis=0) ** 2
+            size = np.linalg.norm(b, axis=0) ** 2
+            assert (np.abs(whole(squares) - rest) <= 100 * m * eps * size).all(), (squares, rest)
+        x = ms.lstsq(a, put(mesh, b), ridge=0.5).x
+        normal = full.conj().T @ full + 0.5 * np.eye(n)
+        close(x, np.linalg.solve(normal, full.conj().T @ b), normal)
+    x, _, info = ms.lstsq(full[:-1], b[:-1], mesh=mesh)
+    close(x, np.linalg.lstsq(full[:-1], b[:-1], None)[0], full)
+    equal = full.copy()
+    equal[:, 1] = equal[:, 0]
+    x, squares, info = ms.lstsq(put(mesh, equal, *SPECS[storage]), b)
+    assert int(whole(info)) == 2 and np.isnan(whole(x)).all() and np.isnan(whole(squares)).all()
+    if storage == "rows":
+        expect_factored(mesh, dtype)
+
+
+def expect_factored(mesh, dtype):
+    """Q and R as LAPACK has them, in every order of the processes."""
+    for mesh in (mesh, mesh_of(range(SIZE)[::-1])):
+        for m, n in ((40 * SIZE, 7), (7 * SIZE, 4), (6 * SIZE, 6)):
+            full = sides(m, n, dtype)
+            exact_q, exact = np.linalg.qr(full.astype(np.complex128))
+            for a, at in ((put(mesh, full, "x", None), None), (full[: m - 1], mesh)):
+                if at is not None and m < 8 * n:
+                    continue
+                if at is not None:
+                    exact_q, exact = np.linalg.qr(a.astype(np.complex128))
+                close(ms.qr(a, "r", mesh=at), exact.astype(dtype), full)
+                q, r = ms.qr(a, mesh=at)
+                close(r, exact.astype(dtype), full)
+                close(q, exact_q.astype(dtype), full)
+                q = whole(q).astype(np.complex128)
+                bar = 100 * m * float(np.finfo(dtype).eps)
+                assert np.abs(q.conj().T @ q - np.eye(n)).max() < bar
+
+
+def reflectors(dtype, storage):
+    """Q and R of matrices of any shape by columns, square ones by rows, and wide least squares."""
+    mesh, eps = mesh_of(), float(np.finfo(dtype).eps)
+    square, cut = 24 * SIZE, 8 * SIZE - 1
+    shapes = [(square, square)]
+    shapes += [(square + 3, 16 * SIZE), (8 * SIZE, 24 * SIZE)] if storage == "columns" else []
+    for m, n in shapes:
+        full, least = sides(m, n, dtype), min(m, n)
+        a = put(mesh, full, *SPECS[storage])
+        exact_q, exact = np.linalg.qr(full.astype(np.complex128))
+        bar = 100 * max(m, n) * eps
+
+        def expect(x, y, size=1.0, bar=bar):
+            assert np.abs(whole(x) - y).max() <= bar * size, np.abs(whole(x) - y).max()
+
+        q, r = ms.qr(a)
+        expect(r, exact, np.linalg.norm(full) / np.abs(np.diag(exact)).min())
+        expect(whole(q) @ whole(r), full, np.abs(full).max())
+        expect(whole(q).conj().T @ whole(q), np.eye(least))
+        assert np.array_equal(whole(ms.qr(a, "r")), whole(r))
+        f = ms.qr(a, "raw")
+        assert f.engine == "scalapack" and int(whole(f.info)) == 0
+        assert np.array_equal(whole(f.r), whole(r)) and np.array_equal(whole(f.q), whole(q))
+        for k in (0, 3, 34):
+            x = sides(m, k, dtype)
+            back = f.apply_q(f.apply_qt(put(mesh, x)))
+            expect(back, x, np.abs(x).max())
+        if m >= n:
+            b = sides(m, 2, dtype)
+            exact = np.linalg.lstsq(full.astype(np.complex128), b, None)[0].astype(dtype)
+            close(f.solve(put(mesh, b)), exact, full)
+            c = sides(n, 2, dtype)
+            exact = np.linalg.pinv(full.conj().T.astype(np.complex128)) @ c
+            close(f.solve(put(mesh, c), trans=2), exact.astype(dtype), full)
+            upper = whole(r)
+            rcond = 1 / (np.linalg.norm(upper, 1) * np.linalg.norm(np.linalg.inv(upper), 1))
+            assert 0.9 * rcond <= float(whole(f.rcond)) <= 10 * rcond
+        else:
+            b = sides(m, 2, dtype)
+            x, squares, info = ms.lstsq(a, put(mesh, b))
+            close(x, np.linalg.lstsq(full.astype(np.complex128), b, None)[0].astype(dtype), full)
+            assert int(whole(info)) == 0 and (whole(squares) == 0).all()
+            x = ms.lstsq(a, put(mesh, b), ridge=0.5).x
+            gram = full @ full.conj().T + 0.5 * np.eye(m)
+            close(x, full.conj().T @ np.linalg.solve(gram, b), gram)
+    full = sides(square, square, dtype)
+    full[:, 5] = full[:, 2]
+    f = ms.qr(put(mesh, full, *SPECS[storage]), "raw")
+    assert int(whole(f.info)) == 6 and float(whole(f.rcond)) == 0
+    assert np.isnan(whole(f.solve(sides(square, 1, dtype)))).all()
+    if storage == "columns":
+        full = sides(9 * SIZE, cut, dtype)
+        q, r = ms.qr(full, mesh=mesh)
+        assert (
+            np.abs(whole(q) @ whole(r) - full).max() <= 100 * len(full) * eps * np.abs(full).max()
+        )
+
+
 def failures():
     """Matrices without an answer are reported alike everywhere."""
     n, mesh = 8 * SIZE, mesh_of()
@@ -216,6 +321,26 @@ def transformations(kind):
         of_sum = jax.jit(jax.grad(lambda a: jnp.sum(ms.eigvalsh(a)[:2])))(there)
         of_sum = whole(of_sum)
         close((of_sum + of_sum.T) / 2, v[:, :2] @ v[:, :2].T, a)
+
+        thin, data = sides(n, 3, "float64"), sides(n, 0, "float64")
+        given = put(mesh, thin, "x", None), put(mesh, data, "x")
+
+        def misfit(a, b):
+            x, squares, _ = ms.lstsq(a, b)
+            return jnp.sum(x**2) + jnp.sum(squares)
+
+        def by_hand(a, b):
+            x = jnp.linalg.lstsq(a, b)[0]
+            return jnp.sum(x**2) + jnp.sum((b - a @ x) ** 2)
+
+        found = jax.jit(jax.grad(misfit, (0, 1)))(*given)
+        for got, exact in zip(found, jax.grad(by_hand, (0, 1))(thin, data), strict=True):
+            close(got, exact, thin, factor=500)
+        of_r = jax.jit(jax.grad(lambda a: jnp.sum(ms.qr(a, "r") ** 3)))(given[0])
+        close(of_r, jax.grad(lambda a: jnp.sum(jnp.linalg.qr(a, "r") ** 3))(thin), thin, factor=500)
+        batch = np.stack([thin, 2 * thin])
+        x = jax.jit(jax.vmap(lambda a: ms.lstsq(a, given[1]).x))(put(mesh, batch, None, "x", None))
+        close(x, np.stack([np.linalg.lstsq(m, data, None)[0] for m in batch]), thin)
 
         def step(_, x):
             return ms.solve(there_of[0], x) + right
@@ -332,8 +457,7 @@ def refusals():
     calls = {
         "plan": lambda: ms.plan(there),
         "sqrtm": lambda: ms.sqrtm(there, assume_a="her"),
-        "qr": lambda: ms.qr(there),
-        "lstsq": lambda: ms.lstsq(there, np.ones(n)),
+        "trace_solve": lambda: ms.lu_factor(there).trace_solve(there),
         "solve": lambda: ms.solve(there, np.ones(n), refine=True),
     }
     for name, call in calls.items():
@@ -349,7 +473,7 @@ def refusals():
 def main(names) -> None:
     """Run the cases of these names, or all."""
     every = {f"{f.__name__} {d} {s}": lambda f=f, d=d, s=s: f(d, s)
-             for f in (solves, factors, others, eigen) for d in DTYPES for s in SPECS}  # fmt: skip
+             for f in (solves, factors, others, eigen, tall, reflectors) for d in DTYPES for s in SPECS}  # fmt: skip
     every |= {f.__name__: f for f in (failures, independent, placements, mended, refusals)}
     every |= {f"transformations {k}": lambda k=k: transformations(k) for k in ("Auto", "Explicit")}
     if "programs" in names:

@@ -48,10 +48,16 @@ class Ran(NamedTuple):
 
 
 def run(
-    launcher: Launcher | None, processes: int, program: str, *arguments, seconds=120, **more
+    launcher: Launcher | None,
+    processes: int,
+    program: str,
+    *arguments,
+    devices: int = 1,
+    seconds=120,
+    **more,
 ) -> Ran:
-    """Run a program of this folder. Without a launcher, processes start one by one. ``more`` are
-    variables of its environment.
+    """Run a program of this folder, with so many devices in each process. Without a launcher,
+    processes start one by one. ``more`` are variables of its environment.
     """
     with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -65,7 +71,8 @@ def run(
             # Open MPI's own folder for all programs of a user fails where two begin at once.
             "OMPI_MCA_orte_tmpdir_base": folder,
             "OPENBLAS_NUM_THREADS": "1",
-            "XLA_FLAGS": "--xla_backend_optimization_level=0",
+            "XLA_FLAGS": "--xla_backend_optimization_level=0 "
+            f"--xla_force_host_platform_device_count={devices}",
             "NPROC": "4",
             "JAX_PLATFORMS": "cpu",
             "JAX_ENABLE_X64": "1",

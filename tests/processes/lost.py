@@ -39,6 +39,24 @@ if what == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(1)
     report(tried(lambda: ms.solve(put(mesh, a, "x", None), put(mesh, b))))
+if what == "absent":
+    # The last process makes its second call late.
+    for call in range(2):
+        if call and RANK == SIZE - 1:
+            time.sleep(4)
+        x = ms.solve(put(mesh, a, "x", None), put(mesh, b))
+        report(float(x.addressable_data(0)[0]))
+if what == "meshes":
+    for some in ([0, 2, 1, 3], [0, 2]):
+        one = mesh_of(some)
+        report(tried(lambda m=one: ms.solve(put(m, a, "x", None), put(m, b))))
+if what == "libraries":
+    # One more library, which changes nothing.
+    from meshsolve._library import processes
+
+    paths = [*(["libm.so.6"] if RANK else []), *processes.found()[int(sys.argv[2])].paths]
+    os.environ["MESHSOLVE_SCALAPACK"] = ":".join(paths)
+    report(tried(lambda: ms.solve(put(mesh, a, "x", None), put(mesh, b))))
 if what == "pivots":
     # The row interchanges of a factor are not alike on all processes, and one of them is no row.
     factor = ms.lu_factor(put(mesh, a, "x", None))

@@ -39,26 +39,44 @@ def expect_all_right(ran, processes):
 @pytest.mark.timeout(2 * SECONDS)
 @pytest.mark.parametrize("launcher", LAUNCHERS, ids=IDS)
 @pytest.mark.parametrize(
-    ("processes", "cases"),
+    ("processes", "devices", "cases"),
     [
-        (2, ("solves", "failures", "placements", "mended", "refusals")),
-        (2, ("factors", "others", "eigen")),
-        pytest.param(2, ("transformations", "independent"), marks=pytest.mark.versions),
-        (3, ("factors complex128 columns", "eigen complex64 rows", "independent")),
-        (4, ("others float32 columns", "failures")),
+        (2, 1, ("solves", "failures", "placements", "mended", "refusals")),
+        (2, 1, ("factors", "others", "eigen", "tall", "reflectors")),
+        pytest.param(2, 1, ("transformations", "independent"), marks=pytest.mark.versions),
+        (
+            2,
+            2,
+            ("solves complex64", "factors float64", "others complex128", "eigen float32 columns"),
+        ),
+        (2, 2, ("tall float64", "reflectors complex64", "failures", "placements", "independent")),
+        (
+            3,
+            1,
+            (
+                "factors complex128 columns",
+                "eigen complex64 rows",
+                "tall complex128",
+                "reflectors float32",
+                "independent",
+            ),
+        ),
+        (4, 1, ("others float32 columns", "tall float64", "failures")),
     ],
 )
-def test_functions(launcher, processes, cases):
-    ran = launch.run(launcher, processes, "cases.py", *cases, seconds=SECONDS)
+def test_functions(launcher, processes, devices, cases):
+    ran = launch.run(launcher, processes, "cases.py", *cases, devices=devices, seconds=SECONDS)
     expect_all_right(ran, processes)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(4 * SECONDS)
 @pytest.mark.parametrize("launcher", LAUNCHERS, ids=IDS)
-@pytest.mark.parametrize("processes", [2, 4])
-def test_independent_calls_of_many_programs(launcher, processes):
-    ran = launch.run(launcher, processes, "cases.py", "programs", seconds=4 * SECONDS)
+@pytest.mark.parametrize(("processes", "devices"), [(2, 1), (4, 1), (2, 2)])
+def test_independent_calls_of_many_programs(launcher, processes, devices):
+    ran = launch.run(
+        launcher, processes, "cases.py", "programs", devices=devices, seconds=4 * SECONDS
+    )
     expect_all_right(ran, processes)
 
 
@@ -104,6 +122,41 @@ def test_a_process_that_is_killed_ends_the_others(launcher):
     ran = launch.run(launcher, 2, "lost.py", "killed", seconds=60)
     assert ran.code not in (None, 0), ran.output
     assert all(of[0] == [0.5] for of in ran.reported) and len(ran.reported[1]) == 1
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])
+def test_an_absent_process_is_named(launcher):
+    ran = launch.run(launcher, 2, "lost.py", "absent", seconds=60, MESHSOLVE_TIMEOUT="1")
+    assert ran.code == 0 and ran.reported == [[[0.5], [0.5]]] * 2, ran.output
+    named = [line for line in ran.output.splitlines() if "over processes, for those" in line]
+    assert len(named) == 1, ran.output
+    assert "process 0 has waited for " in named[0] and " in its call 2 " in named[0], named
+    assert "have begun fewer: process 1 (1); run the same program on all" in named[0], named
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS, ids=IDS)
+def test_different_libraries_are_refused(launcher):
+    index = [one.name for one in processes.found()].index(launcher.name)
+    ran = launch.run(launcher, 2, "lost.py", "libraries", index, seconds=60)
+    texts = [text for ((text,),) in ran.reported]
+    expected = "expected the same libraries of MPI and ScaLAPACK on all processes, got "
+    assert ran.code == 0 and all(expected in text for text in texts), ran.output
+    assert all(" on process 0 and libm.so.6:" in text for text in texts), texts
+    assert all(text.endswith("MESHSOLVE_SCALAPACK to the same on all") for text in texts), texts
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])
+def test_meshes_that_do_not_fit_are_refused(launcher):
+    ran = launch.run(launcher, 2, "lost.py", "meshes", devices=2, seconds=60)
+    expected = (
+        "solve: a: expected a mesh of all 4 devices of 2 processes, each process with as many, "
+    )
+    for alternate, two in ran.reported:
+        for (text,), got in (
+            (alternate, "one where processes alternate"),
+            (two, "one of 2 devices"),
+        ):
+            assert expected in text and f"got {got}; make it from jax.devices()" in text, text
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])

@@ -25,7 +25,7 @@ macro_rules! every_routine {
                 read_only::triangular_systems read_only::residuals
                 read_only::residuals_of_many_columns norm::norms_in_every_storage
                 norm::norms_of_rectangles_on_grids
-                tsqr::least_squares_of_tall_matrices tsqr::ridge_terms
+                tsqr::least_squares_of_tall_matrices tsqr::ridge_terms tsqr::parts_of_tall_matrices
                 eigen::eigenvalues_in_every_storage eigen::eigenvalues_of_larger_matrices
                 eigenvectors::eigenvectors_in_every_storage
                 eigenvectors::eigenvectors_of_larger_matrices
@@ -55,7 +55,8 @@ macro_rules! every_routine {
                 eigenvectors::eigenvectors_of_hard_matrices
                 eigenvectors::eigenvectors_of_what_is_no_number
                 functions::functions_without_a_value
-                tsqr::columns_that_depend_on_others thin::thin_factors_of_hard_matrices
+                tsqr::columns_that_depend_on_others tsqr::rows_of_reduced_matrices
+                thin::thin_factors_of_hard_matrices
             }
         }
     };

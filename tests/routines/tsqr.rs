@@ -1,4 +1,4 @@
-//! `gels` and `geqr` as call sites: tall matrices by rows, on any number of devices.
+//! `gels`, `geqr`, `tsreduce` and `tsrest` as call sites: tall matrices by rows, on any number of devices.
 
 use crate::common::case::{Place, call, run};
 use crate::common::{Map, at as array, buffer, int_scalar, random, real_operand, unit};
@@ -231,4 +231,95 @@ pub fn columns_that_depend_on_others(at: Place) {
         // cuSOLVER reduces right-hand sides, too.
         assert!(at.is_some() || found.residuals[1] == clean.residuals[1]);
     }
+}
+
+/// Z, the squares and R of `tsreduce`, or R of `tsrest` without right-hand sides.
+fn part<T: Scalar>(at: Place, ranks: usize, a: &Mat<T>, b: &Mat<T>) -> (Mat<T>, Vec<f64>, Mat<T>) {
+    let ((m, n), k) = (a.shape(), b.ncols());
+    let rows = m / ranks;
+    let shards = |x: &Mat<T>| -> Vec<Vec<T>> {
+        let of_rank = |rank: usize| {
+            let elements = 0..rows * x.ncols();
+            elements.map(|e| x[(rank * rows + e / x.ncols(), e % x.ncols())]).collect()
+        };
+        (0..ranks).map(of_rank).collect()
+    };
+    let (mut of_a, mut of_b) = (shards(a), shards(b));
+    let (mut z, mut r) = (vec![vec![T::NAN; n * k]; ranks], vec![vec![T::NAN; n * n]; ranks]);
+    let mut squares = vec![vec![-1.0f64; k]; ranks];
+    let map = Map::routine(if k > 0 { "tsreduce" } else { "tsrest" }, ranks).int("tile", 3);
+    run(at, &map, ranks, |rank| {
+        let mut args = vec![buffer(&mut of_a[rank], &[rows, n])];
+        let mut rets = vec![buffer(&mut r[rank], &[n, n])];
+        if k > 0 {
+            args.push(buffer(&mut of_b[rank], &[rows, k]));
+            let of_w = array(squares[rank].as_mut_ptr(), T::DTYPE.real(), &[k]);
+            rets.splice(0..0, [buffer(&mut z[rank], &[n, k]), of_w]);
+        }
+        call(rank, args, rets)
+    });
+    assert!(format!("{of_a:?}") == format!("{:?}", shards(a)), "only read");
+    assert!((1..ranks).all(|rank| format!("{:?}", r[rank]) == format!("{:?}", r[0])));
+    let square = |j: usize| match T::DTYPE.real() {
+        DType::F32 => f64::from(bytemuck::cast_slice::<_, f32>(&squares[ranks - 1])[j]),
+        _ => squares[ranks - 1][j],
+    };
+    let z = Mat::from_fn(n, k, |i, j| z[ranks - 1][i * k + j]);
+    (z, (0..k).map(square).collect(), Mat::from_fn(n, n, |i, j| r[0][i * n + j]))
+}
+
+/// What is left of [A B] has its products; the first rows may stay out.
+pub fn parts_of_tall_matrices<T: Scalar>(at: Place) {
+    let expect = |x: T, y: T, size: f64| {
+        assert!((x + -y).modulus() <= 1000.0 * unit::<T>() * size, "{x:?} and not {y:?}");
+    };
+    for ranks in [1, 2] {
+        for (m, n, k) in [(4, 4, 1), (9, 4, 2), (90, 17, 3)] {
+            let m = m * ranks;
+            let (a, b) = (random::<T>(m, n, 3), random::<T>(m, k, 5));
+            let (z, squares, r) = part(at, ranks, &a, &b);
+            for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                expect(product(&r, i, &r, j), product(&a, i, &a, j), norm(&a, i) * norm(&a, j));
+                assert!(i <= j || r[(i, j)] == T::ZERO, "a triangle");
+            }
+            for j in 0..k {
+                for i in 0..n {
+                    expect(product(&r, i, &z, j), product(&a, i, &b, j), norm(&a, i) * norm(&b, j));
+                }
+                let whole = norm(&b, j).powi(2);
+                let left = T::from_f64_impl(squares[j] + norm(&z, j).powi(2));
+                expect(left, T::from_f64_impl(whole), whole);
+            }
+            let (_, _, r) = part(at, ranks, &a, &Mat::zeros(m, 0));
+            let rest = Mat::from_fn(m - n, n, |i, j| a[(n + i, j)]);
+            for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                expect(
+                    product(&r, i, &r, j),
+                    product(&rest, i, &rest, j),
+                    norm(&a, i) * norm(&a, j),
+                );
+                assert!(i <= j || r[(i, j)] == T::ZERO, "a triangle");
+            }
+        }
+    }
+}
+
+/// `order_of_a` says how many rows a matrix had before it was reduced: the bar grows with them.
+pub fn rows_of_reduced_matrices(at: Place) {
+    let (m, n) = (12, 3);
+    let mut a = random::<f64>(m, n, 9);
+    for i in 0..m {
+        a[(i, 2)] = a[(i, 1)] + a[(i, 2)] * 60.0 * f64::EPSILON;
+    }
+    let info = |order: i64| {
+        let (mut shard, mut r, mut info) =
+            ((0..m * n).map(|e| a[(e / n, e % n)]).collect::<Vec<_>>(), vec![0.0; n * n], -1);
+        let map = Map::routine("geqr", 1).int("order_of_a", order);
+        run(at, &map, 1, |rank| {
+            let rets = vec![buffer(&mut r, &[n, n]), int_scalar(&mut info)];
+            call(rank, vec![buffer(&mut shard, &[m, n])], rets)
+        });
+        info
+    };
+    assert_eq!([info(0), info(1 << 20)], [0, 3]);
 }

@@ -12,7 +12,7 @@ use pyo3::types::{PyCapsule, PyDict};
 
 use crate::bridge::ffi;
 use meshsolve::embedding::{
-    Array, DType, Forecast, Function, Launch, close_processes, cpu_tile_width,
+    Array, DType, Forecast, Function, Launch, PROCESS_CALLS, close_processes, cpu_tile_width,
     cusolvermg_tile_width, failure, solvers, start_processes as start, table, widest_of_engine,
     worker_count,
 };
@@ -218,8 +218,15 @@ fn close(py: Python<'_>, orderly: bool) -> usize {
 #[pyfunction]
 fn start_processes(py: Python<'_>, libraries: Vec<PathBuf>) -> PyResult<(usize, usize, String)> {
     let started = py.detach(|| start(&libraries));
-    let Launch { rank, size, mpi } = started.map_err(|e| PyRuntimeError::new_err(e.message))?;
+    let Launch { rank, size, mpi, .. } = started.map_err(|e| PyRuntimeError::new_err(e.message))?;
     Ok((rank, size, mpi))
+}
+
+/// Calls over processes that this one has begun, those of them that all processes have begun, and the
+/// seconds since the last of either.
+#[pyfunction]
+fn process_calls() -> (u64, u64, f64) {
+    PROCESS_CALLS.read()
 }
 
 /// Set whether `next_event` reports calls.
@@ -333,6 +340,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(cancel, m)?)?;
     m.add_function(wrap_pyfunction!(close, m)?)?;
     m.add_function(wrap_pyfunction!(start_processes, m)?)?;
+    m.add_function(wrap_pyfunction!(process_calls, m)?)?;
     m.add_function(wrap_pyfunction!(set_visible, m)?)?;
     stats::tell_of_one_device(warn_of_one_device);
     m.add_function(wrap_pyfunction!(listen, m)?)?;

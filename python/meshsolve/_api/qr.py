@@ -50,7 +50,7 @@ class QRResult(NamedTuple):
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=["work", "tau", "info", "triangle", "t"],
-    meta_fields=["m", "n", "storage"],
+    meta_fields=["m", "n", "storage", "engine"],
 )
 @dataclasses.dataclass(frozen=True)
 class QRFactor:
@@ -71,6 +71,8 @@ class QRFactor:
       storage: "rows" if A stayed by rows; "column-major" if A was sharded by columns and
         column-major in memory; else "columns".
       triangle, t: R [n, n] and T [n, n], replicated, if ``storage`` is "rows"; else None.
+      engine: "", or "scalapack" over several processes. Then ``work`` depends on their number: use
+        the factor there.
 
     Examples:
       >>> factor = ms.qr(a, mode="raw")
@@ -87,9 +89,9 @@ class QRFactor:
     storage: str
     triangle: jax.Array | None = None
     t: jax.Array | None = None
+    engine: str = ""
 
     RANKS: ClassVar[dict[str, int]] = {"work": 2, "tau": 1, "info": 0}
-    engine: ClassVar[str] = ""
 
     @property
     def r(self) -> jax.Array:
@@ -274,7 +276,7 @@ def qr(
         expected, remedy = '"reduced", "r" or "raw"', 'the square Q is qr(a, "raw").apply_q(eye)'
         raise mistake("qr", "mode", expected, repr(mode), remedy)
     op = operation("geqrf", "qr")
-    if mode == "raw" and stays_by_rows(a, mesh):
+    if mode == "raw" and jax.process_count() == 1 and stays_by_rows(a, mesh):
         op = operation("tsqrf", "qr")._replace(results=_REFLECTORS)
         call = Call(op, ("a",), _factor_by_rows, mesh=mesh)
         return run(call, (a,), (bool(overwrite_a),), by_reflectors)
@@ -311,7 +313,9 @@ def _filled(n: int, r):
 def _factor(request: Request, results) -> QRFactor:
     work, tau, info = results
     columns = work.shape[-1] if request.form == "column-major" else work.shape[-2]
-    return QRFactor(work, tau, info, request.n, request.op.order or columns, request.form)
+    op = request.op
+    n = op.order or columns
+    return QRFactor(work, tau, info, request.n, n, request.form, engine=op.engine)
 
 
 def _factor_by_rows(request: Request, results) -> QRFactor:

@@ -114,11 +114,13 @@ def where_it_lies(run, x, *more):
     return jax.device_put(results, x.sharding)
 
 
-def engine_of(x) -> str:
-    """The engine that makes the factor of a matrix, if its mesh shows that several processes do."""
+def engine_of(x, divided: int) -> str:
+    """The engine that makes the factor of a matrix, if its mesh shows that several processes do.
+    They divide so many of its rows or columns.
+    """
     sharding = of_array(x)
     if sharding is None or not processes.several(sharding.mesh):
         return ""
-    # Each process works for itself on a matrix that all have, of an order that they do not divide.
-    alone = sharding.is_fully_replicated and x.shape[0] % sharding.mesh.size
+    # Each process works for itself on a matrix that all have, and that they do not divide.
+    alone = sharding.is_fully_replicated and divided % sharding.mesh.size
     return "" if alone else processes.ENGINE

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from meshsolve._execute import tall
 from meshsolve._execute.batches import ONE, Batch
 from meshsolve._execute.placements import Placement
 from meshsolve._library import ffi, processes
@@ -73,6 +74,8 @@ def local(op: Operation, at: Placement, mode: str, *operands, named: tuple[str, 
     """One device's part, where axes of ``at.mesh`` have names. These are all axes, or in shard_map
     under vmap all but those that are mapped over.
     """
+    if at.crosses_processes and tall.joins(op):
+        return tall.joined(op, at, *operands)
     named = jax.sharding.get_abstract_mesh().manual_axes if named is None else named
     operands = list(operands)
     columns = "columns" if mode == "rows" else mode

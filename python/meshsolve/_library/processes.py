@@ -12,6 +12,7 @@ import jax
 from jax.sharding import AbstractMesh, Mesh
 
 from meshsolve import _core, _log
+from meshsolve._library import absent
 from meshsolve._library.errors import mistake
 from meshsolve._library.routines import Routine
 
@@ -112,6 +113,7 @@ def start() -> str:
             f"{version} ({chosen.name}); start the program by mpirun -n {wanted}, or srun "
             f"--mpi=pmix, of that MPI, or choose another one by {_VARIABLE}"
         )
+    absent.watch(jax.process_index())
     return version
 
 
@@ -142,14 +144,18 @@ def _mesh_that_is_set() -> Mesh | None:
 def expect_usable(operation: str, mesh: Mesh | AbstractMesh, axes: tuple[str, ...]) -> None:
     """Refuse a mesh over several processes that their engine does not take."""
     devices = list(mesh.devices.flat) if isinstance(mesh, Mesh) else []
-    if mesh.size != jax.process_count() or len({d.process_index for d in devices}) < len(devices):
+    here = mesh.size // jax.process_count()
+    firsts = [devices[i : i + here] for i in range(0, len(devices), max(here, 1))]
+    apart = any(len({device.process_index for device in one}) > 1 for one in firsts)
+    if mesh.size != jax.device_count() or apart:
+        got = "one where processes alternate" if apart else f"one of {mesh.size} devices"
         raise mistake(
             operation,
             "a",
-            f"a mesh over several processes with one device of each, {jax.process_count()}",
-            f"one of {mesh.size} devices",
-            "use all devices of the program, and start processes with one device each (leave out "
-            "xla_force_host_platform_device_count)",
+            f"a mesh of all {jax.device_count()} devices of {jax.process_count()} processes, each "
+            "process with as many, one after the other",
+            got,
+            "make it from jax.devices() in their order",
         )
     if {*axes} != {*mesh.axis_names}:
         raise mistake(

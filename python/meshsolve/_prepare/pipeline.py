@@ -90,7 +90,7 @@ class Call(NamedTuple):
         op = self.op._replace(order=order, raises=raises, engine=engine)
         makes = "factor" in op.results and not op.drops_factor
         if makes and not engine:
-            op = op._replace(engine=meshes.engine_of(a))
+            op = op._replace(engine=meshes.engine_of(a, op.divided(a.shape)))
         return Request(op, n, form(op, a) if makes else "rows")
 
 

@@ -8,6 +8,7 @@ mod share;
 
 pub use factor::factor;
 pub use inverse::{inverse, more_elements};
+pub use panel::finish_row;
 
 use crate::device::{Op, Triangle};
 

@@ -7,7 +7,7 @@ use crate::matrix::{Cells, DistMatrix, Panel};
 use crate::scalar::Scalar;
 
 /// Applies the row interchanges of a panel to `columns` of a tile column and makes their part of U.
-pub(super) fn finish_row<T: Scalar, W: Worker<T>>(
+pub fn finish_row<T: Scalar, W: Worker<T>>(
     worker: &mut W,
     pivots: Cells<i32>,
     panel: &Panel<T>,

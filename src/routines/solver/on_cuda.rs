@@ -148,9 +148,14 @@ impl Sizes {
         if routine.family == Family::Tsqr {
             // B is A^T, or A on one device.
             let (of_a, rows) = ((m.max(n), m.min(n)), m.max(n) / ranks);
-            let shapes: Vec<_> = match routine.has(Stage::LeastSquares) {
-                true => Stack::new(of_a.1, rhs, rows, true).shapes(rows).collect(),
-                false => stack::thin(of_a, ranks, true).shapes(),
+            let shapes: Vec<_> = match routine.has(Stage::Triangle) {
+                true => stack::thin(of_a, ranks, true).shapes(),
+                false => {
+                    let stack = Stack::new(of_a.1, rhs, rows, true);
+                    // The rank with the first rows may leave these.
+                    let fewer = rows.saturating_sub(of_a.1);
+                    stack.shapes(rows).chain(stack.shapes(fewer)).collect()
+                }
             };
             let shapes = shapes.into_iter();
             factorisations.extend(shapes.map(|(m, n, leading)| of(Method::Geqrf, m, n, leading)));

@@ -126,6 +126,9 @@ pub enum Stage {
     FormReflectors,
     /// R of A with its ridge term, and the solutions that minimise |B - A X|.
     LeastSquares,
+    /// R and Q^H B of rows that are a part of a matrix; R of those after its first n rows.
+    Reduce,
+    ReduceRest,
     /// A Hermitian A becomes a band, that a tridiagonal matrix with A's eigenvalues.
     ToBand,
     ToTridiagonal,
@@ -158,7 +161,7 @@ impl Stage {
             Stage::ConjugateFactor => "conjugate",
             Stage::CheckDiagonal => "check",
             Stage::Residual => "residual",
-            Stage::Triangle | Stage::LeastSquares => "reduce",
+            Stage::Triangle | Stage::LeastSquares | Stage::Reduce | Stage::ReduceRest => "reduce",
             Stage::ToBand => "band",
             Stage::ToTridiagonal => "tridiagonal",
             Stage::Eigenvalues => "values",
@@ -228,7 +231,9 @@ impl Stage {
             Stage::Geqrf | Stage::FormQ | Stage::ApplyQ => qr::elements((m, n), widest, is_rank),
             Stage::SolveTriangle => [0, sums],
             // A has the smaller extent as columns.
-            Stage::LeastSquares => [0, stack::elements(m.min(n), rhs, m.max(n) / ranks, is_rank)],
+            Stage::LeastSquares | Stage::Reduce | Stage::ReduceRest => {
+                [0, stack::elements(m.min(n), rhs, m.max(n) / ranks, is_rank)]
+            }
             Stage::Triangle => [0, stack::thin((m.max(n), m.min(n)), workers, is_rank).elements()],
             Stage::ToBand => of.of_band().elements(),
             // After the reflectors of the band.

@@ -2,7 +2,8 @@
 //! alone, and Q or its reflectors in the memory of A.
 //!
 //! info = i > 0 reports that column i depends on the columns before it, or is not finite: |R_ii| is at
-//! most min(m, n sqrt(m)) eps times the column's norm. Solutions and residuals are then NaN.
+//! most min(m, n sqrt(m)) eps times the column's norm. Solutions and residuals are then NaN. With
+//! `order_of_a` m is that: A may be what is left of so many rows.
 
 use super::dependent::find_dependent;
 use super::job::Solver;
@@ -24,8 +25,9 @@ const RESIDUALS: Slot = slot("residuals", Kind::Residuals);
 const Q: Slot = slot("q", Kind::Matrix);
 const V: Slot = slot("v", Kind::Matrix);
 const T_OF_Q: Slot = slot("t", Kind::Triangle);
+const Z: Slot = slot("z", Kind::Solution);
 
-pub static ROUTINES: [SolverRoutine; 4] = [
+pub static ROUTINES: [SolverRoutine; 6] = [
     SolverRoutine::new(
         Family::Tsqr,
         "gels",
@@ -65,6 +67,25 @@ pub static ROUTINES: [SolverRoutine; 4] = [
         &[Stage::Triangle, Stage::FormReflectors],
     )
     .tall_shards(),
+    SolverRoutine::new(
+        Family::Tsqr,
+        "tsreduce",
+        "R and Z of [A B] = Q [R Z; 0 W], and the squares of W's columns, for a tall A by rows",
+        &[A, B],
+        &[Z, RESIDUALS, R],
+        &[],
+        &[Stage::Reduce],
+    ),
+    SolverRoutine::new(
+        Family::Tsqr,
+        "tsrest",
+        "the triangle R of the rows of A after the first n, for a tall A by rows",
+        &[A],
+        &[R],
+        &[],
+        &[Stage::ReduceRest],
+    )
+    .tall_shards(),
 ];
 
 impl<T: Scalar> Solver<T> {
@@ -72,6 +93,12 @@ impl<T: Scalar> Solver<T> {
     pub(super) fn shape_of_a(&self) -> (usize, usize) {
         let (m, n) = (self.problem.m, self.problem.n);
         if self.options.storage.is_transpose() { (n, m) } else { (m, n) }
+    }
+
+    /// The same of the A of which this one may be a part.
+    fn whole_shape(&self) -> (usize, usize) {
+        let (m, n) = self.shape_of_a();
+        (self.options.unpadded.unwrap_or(m), n)
     }
 
     /// The scratch of every worker.
@@ -138,7 +165,7 @@ impl<T: Scalar> Solver<T> {
 
 /// R of A alone, or with what makes Q, to the results of each rank or of the first one.
 pub fn triangle_of_a<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
-    let (me, (m, n)) = (worker.worker(), job.shape_of_a());
+    let me = worker.worker();
     let ((of, scratch), (first, lines)) = (job.thin_scratch(me), job.rows_of_a(worker));
     worker.keep_subnormals(true);
     let keeps = !matches!(job.options.routine.run, [Stage::Triangle]);
@@ -148,7 +175,7 @@ pub fn triangle_of_a<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -
         let r = results.own();
         worker.copy(of.triangle(scratch.own()), r);
         worker.clear_outside(r, Triangle::Upper);
-        find_dependent(worker, r, 0, (m, n))?;
+        find_dependent(worker, r, 0, job.whole_shape())?;
     }
     if W::IS_RANK { worker.replicate(&results, 0) } else { Ok(()) }
 }
@@ -166,32 +193,46 @@ pub fn form_rows<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> St
     if W::IS_RANK { worker.replicate(&t, 0) } else { worker.barrier() }
 }
 
-/// The triangle R of A with its ridge term, to the results of each rank or of the first one.
-/// Residuals are found on the way, where there is no ridge term.
-fn triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
-    let ((stack, scratch), (m, n)) = (job.stacks(worker.worker()), job.shape_of_a());
+/// The triangle R of A from row `after` on, with its ridge term, to the results of each rank or of the
+/// first one. Residuals are found on the way, where there is no ridge term.
+fn triangle<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W, after: usize) -> Step {
+    let ((stack, scratch), (_, n)) = (job.stacks(worker.worker()), job.shape_of_a());
     worker.keep_subnormals(true);
-    let lines = job.lines(worker, 0);
+    let lines = job.lines(worker, after);
     let squares = reduce(worker, lines.into_iter(), job.number, &scratch, stack)?;
-    if !job.has_copy(worker) {
-        return Ok(());
+    if job.has_copy(worker) {
+        // Every rank has found the same.
+        job.found().residuals = squares.into_iter().map(|sum| sum.root().powi(2)).collect();
+        let r = stack.triangle(scratch.own()).sub(0, 0, n, n);
+        worker.copy(r, job.result_block(worker.worker(), "r"));
     }
-    // Every rank has found the same.
-    job.found().residuals = squares.into_iter().map(|sum| sum.root().powi(2)).collect();
-    let r = stack.triangle(scratch.own()).sub(0, 0, n, n);
-    find_dependent(worker, r, 0, (m, n))?;
-    let to = job.result_block(worker.worker(), "r");
-    worker.copy(r, to);
     Ok(())
 }
 
-/// That, and the solutions.
+/// That of all rows with Z = Q^H B, or of those after the first n.
+pub fn reduce_rows<T: Scalar, W: Worker<T>>(
+    job: &Solver<T>,
+    worker: &mut W,
+    leaves_first: bool,
+) -> Step {
+    let (_, n) = job.shape_of_a();
+    triangle(job, worker, if leaves_first { n } else { 0 })?;
+    if !leaves_first && job.has_copy(worker) {
+        let (stack, scratch) = job.stacks(worker.worker());
+        let z = stack.triangle(scratch.own()).sub(0, n, n, job.problem.rhs);
+        worker.copy(z, job.result_block(worker.worker(), "z"));
+    }
+    Ok(())
+}
+
+/// The triangle of all rows, and the solutions.
 pub fn least_squares<T: Scalar, W: Worker<T>>(job: &Solver<T>, worker: &mut W) -> Step {
-    triangle(job, worker)?;
+    triangle(job, worker, 0)?;
     let ((stack, scratch), (_, n)) = (job.stacks(worker.worker()), job.shape_of_a());
     let x = job.result_block(worker.worker(), "x");
     if job.has_copy(worker) {
         let all = stack.triangle(scratch.own());
+        find_dependent(worker, all.sub(0, 0, n, n), 0, job.whole_shape())?;
         let z = all.sub(0, n, n, job.problem.rhs);
         worker.trsm(Side::Left, all.sub(0, 0, n, n), Triangle::Upper, Op::None, z);
         worker.copy(z, x);

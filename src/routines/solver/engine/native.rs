@@ -55,6 +55,8 @@ impl<T: Scalar, W: Worker<T>> Performs<T, W> for Native {
             Stage::Triangle => tsqr::triangle_of_a(job, worker),
             Stage::FormRows | Stage::FormReflectors => tsqr::form_rows(job, worker),
             Stage::LeastSquares => tsqr::least_squares(job, worker),
+            Stage::Reduce => tsqr::reduce_rows(job, worker, false),
+            Stage::ReduceRest => tsqr::reduce_rows(job, worker, true),
             Stage::ToBand => eigen::to_band(job, worker),
             Stage::ToTridiagonal => eigen::to_tridiagonal(job, worker),
             Stage::Eigenvalues => eigen::values(job, worker),

@@ -1,15 +1,20 @@
-//! A solver of which every process has a part: the same routines, with their stages performed by
-//! ScaLAPACK. The process' columns of B (see `Storage`) are brought to the block-cyclic order in their
+//! A solver of which every process has a part: the same routines. The library factors by Cholesky and LU
+//! itself (`factor`), ScaLAPACK performs the other stages. The process' columns of B (see `Storage`) are brought to the block-cyclic order in their
 //! memory, and a factor stays in that order.
 //!
-//! A factor is what the routines of one process make, but for that order: in B's lower triangle, or the
-//! LU factors of A itself.
+//! A factor is what the routines of one process make, but for that order: in B's lower triangle, the
+//! LU factors of A itself, or R and reflectors of A.
 //!
 //! `stages` has what each stage does, `sides` right-hand sides, `measure` norms and diagonals, `eigen`
-//! eigenproblems, `results` what the call gives back.
+//! eigenproblems, `qr` reflectors, `results` what the call gives back, `joined` the shards of several
+//! devices of a process as one.
 
 mod eigen;
+mod factor;
+mod joined;
 mod measure;
+mod panels;
+mod qr;
 mod results;
 mod sides;
 mod stages;
@@ -17,14 +22,14 @@ mod stages;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
-use super::operands::check_rows;
+use super::operands::{Problem, check_rows};
 use super::options::{EngineName, Options, Rhs, Structure};
 use super::routine::{Family, SolverRoutine, Stage};
 use super::slot::{Kind, Signature};
 use crate::call::{Buffer, Call};
 use crate::dispatch;
 use crate::error::{Error, Result};
-use crate::layout::Storage;
+use crate::layout::{Grid as Devices, Storage};
 use crate::processes::moves::{Cyclic, mirrored};
 use crate::processes::{Grid, Work};
 use crate::routines::Across;
@@ -48,7 +53,7 @@ impl Options {
 }
 
 impl Across for Options {
-    fn prepare(&self, world: usize, call: Call) -> Result<Box<dyn Work>> {
+    fn prepare(&self, world: usize, calls: Vec<Call>) -> Result<Box<dyn Work>> {
         if !self.routine.is_across() {
             return Err(Error::invalid(format!(
                 "meshsolve.{}: engine: expected \"meshsolve\" for this routine, got {:?}; use the devices \
@@ -57,12 +62,22 @@ impl Across for Options {
                 self.engine.name()
             )));
         }
-        let problem = self.problem(world, std::slice::from_ref(&call))?;
+        let (first, devices) = (calls[0].rank, calls.len());
+        if first % devices != 0 || calls.iter().enumerate().any(|(i, c)| c.rank != first + i) {
+            let ranks: Vec<_> = calls.iter().map(|call| call.rank).collect();
+            return Err(Error::invalid(format!(
+                "meshsolve.{}: expected devices of a process that follow one another on the mesh axis, got \
+                 positions {ranks:?}; make the mesh from jax.devices() in their order",
+                self.routine.name
+            )));
+        }
+        let problem = self.problem(world, &calls)?.of_processes(self.rhs, devices);
+        let world = problem.ranks();
         // ScaLAPACK counts the elements of a process in 32 bits.
-        let of_a = problem.n * (problem.n / world);
+        let of_a = problem.m * (problem.n / world);
         // The work of eigenvectors has up to three parts.
         let of_work = if self.routine.has(Stage::Divide) { 3 * of_a + 20 * problem.n } else { 0 };
-        let part = of_a.max(problem.n * problem.rhs).max(of_work);
+        let part = of_a.max(problem.m * problem.rhs).max(of_work);
         if i32::try_from(part.max(problem.rhs * world)).is_err() {
             return Err(Error::invalid(format!(
                 "meshsolve.{}: a: expected less than 2^31 elements of A, of B and of work on each process, got {part}; \
@@ -71,15 +86,26 @@ impl Across for Options {
             )));
         }
         dispatch!(problem.dtype, T => {
-            Ok(Box::new(Part::<T>::new(*self, problem.n, problem.rhs, world, call)?))
+            joined::work::<T>(*self, &problem, calls)
         },
         else => Err(self.wrong_dtype(problem.dtype)))
+    }
+}
+
+impl Problem {
+    /// The same of processes with so many devices each.
+    fn of_processes(self, rhs: Rhs, devices: usize) -> Problem {
+        let each = if rhs == Rhs::Columns { devices } else { 1 };
+        Problem { grid: Devices::new(1, self.ranks() / devices), rhs: self.rhs * each, ..self }
     }
 }
 
 /// This process' part of a call.
 struct Part<T> {
     options: Options,
+    /// Devices of this process.
+    devices: usize,
+    /// Their buffers, as those of one device.
     call: Call,
     order: Cyclic,
     /// Right-hand sides of a device.
@@ -88,13 +114,15 @@ struct Part<T> {
     staged: [Vec<T>; 2],
     /// This process' right-hand sides, by columns, and room for those of another process.
     sides: [Vec<T>; 2],
-    /// What ScaLAPACK's inverse and eigenvectors need, or columns of a triangle that the caller has by
-    /// rows.
+    /// What threads need to factor, what ScaLAPACK needs, or columns of a triangle that the caller has
+    /// by rows.
     work: Vec<T>,
     /// Memory of real numbers for eigenvectors of complex matrices.
     reals: Vec<T>,
     scratch_bytes: usize,
     pivots: Vec<i32>,
+    /// Coefficients of reflectors, of all columns.
+    coefficients: Vec<T>,
     info: usize,
     norm: f64,
     /// The largest entry is finite.
@@ -108,31 +136,42 @@ struct Part<T> {
 }
 
 impl<T: Scalar> Part<T> {
-    fn new(options: Options, n: usize, rhs: usize, world: usize, call: Call) -> Result<Self> {
+    fn new(options: Options, problem: &Problem, devices: usize, call: Call) -> Result<Self> {
+        let (&Problem { m, n, rhs, .. }, world) = (problem, problem.ranks());
         let routine = options.routine;
         // benchmarks/NOTES.md has the figures.
         let prefers_wide = routine.family == Family::Cholesky;
-        let width = match routine.family.reads_only() {
-            true => n / world,
-            false => Cyclic::square(n, world, prefers_wide).width,
+        let order = match routine.family.reads_only() {
+            true => Cyclic { rows: m, columns: n, ranks: world, width: (n / world).max(1) },
+            false => Cyclic::of_columns((m, n), world, prefers_wide),
         };
-        let order = Cyclic { rows: n, columns: n, ranks: world, width: width.max(1) };
         let turns = options.storage.is_transpose() && routine.upright;
         let mirrors = options.structure != Structure::General
             || matches!(routine.family, Family::Cholesky | Family::Eigen);
-        let staged = match routine.takes_matrix() || routine.inverts() {
+        let moves = routine.takes_matrix() || routine.inverts() || routine.has(Stage::FormQ);
+        let factors = routine.factors();
+        let message = if factors { panels::elements::<T>(m, order.width) } else { 0 };
+        let staged = match moves {
+            _ if routine.has(Stage::CopyTriangle) => {
+                Cyclic { rows: m.min(n), ..order }.staged::<T>()
+            }
             true if turns || mirrors => order.staged::<T>().max(mirrored::<T>(n, world)),
             true => order.staged::<T>(),
             false => 0,
         };
+        let staged = staged.max(message);
         let (sides, others) = match options.rhs {
             _ if !routine.has_rhs() => (0, 0),
-            Rhs::Replicated => (n * rhs.div_ceil(world), n * rhs.div_ceil(world)),
-            Rhs::Columns => (n * rhs, 0),
+            Rhs::Replicated => (m * rhs.div_ceil(world), m * rhs.div_ceil(world)),
+            Rhs::Columns => (m * rhs, 0),
         };
         let copies = options.storage == Storage::Columns && routine.has(Stage::TriangularSolve);
         let work = match copies {
             true => n * order.local(),
+            false if factors => {
+                let columns = if routine.has(Stage::LuInverse) { n * order.width } else { 0 };
+                columns.max(factor::threads() * factor::scratch::<T>(order.width))
+            }
             false if routine.has(Stage::LuInverse) => n * order.width,
             false if routine.has(Stage::Divide) && T::IS_COMPLEX => {
                 (n + order.local() + order.width) * order.width + 2 * n
@@ -153,12 +192,15 @@ impl<T: Scalar> Part<T> {
             scratch_bytes: (2 * staged + sides + others + work + reals) * size_of::<T>(),
             // ScaLAPACK's row interchanges are a tile longer than the matrix.
             pivots: room(name, if routine.family == Family::Lu { n + order.width } else { 0 })?,
+            coefficients: room(name, if routine.family == Family::Qr { m.min(n) } else { 0 })?,
+            // No factor of a matrix without full rank has a condition.
+            norm: if routine.has(Stage::TriangleCondition) { 0.0 } else { f64::NAN },
             options,
+            devices,
             order,
             rhs,
             call,
             info: 0,
-            norm: f64::NAN,
             is_finite: true,
             rcond: 0.0,
             values: [T::ZERO; 2],
@@ -170,8 +212,14 @@ impl<T: Scalar> Part<T> {
         part.with_operands()
     }
 
-    fn n(&self) -> usize {
+    /// Rows of B.
+    fn m(&self) -> usize {
         self.order.rows
+    }
+
+    /// Its columns.
+    fn n(&self) -> usize {
+        self.order.columns
     }
 
     /// The order of A without its identity corner.
@@ -225,6 +273,10 @@ impl<T: Scalar> Part<T> {
             check_rows(self.options.routine.name, &given, self.n())?;
             self.pivots[..given.len()].copy_from_slice(&given);
         }
+        if let Some(coefficients) = self.operand(Kind::Coefficients) {
+            // SAFETY: the same.
+            self.coefficients = unsafe { elements::<T>(coefficients) }.to_vec();
+        }
         if let Some(norm) = self.operand(Kind::Norm) {
             // SAFETY: the same.
             self.norm = unsafe {
@@ -240,17 +292,18 @@ impl<T: Scalar> Part<T> {
 
 impl<T: Scalar> Work for Part<T> {
     fn rank(&self) -> usize {
-        self.call.rank
+        self.call.rank / self.devices
     }
 
     fn describe(&self) -> String {
         let Options { routine, storage, lower, structure, .. } = self.options;
         let Options { op, norm, rhs, unpadded, unit_diagonal, .. } = self.options;
-        let (n, dtype, k, info) = (self.n(), T::DTYPE.name(), self.rhs, self.info);
+        let (m, n, dtype, k, info) = (self.m(), self.n(), T::DTYPE.name(), self.rhs, self.info);
+        let size = if m == n { format!("order {n}") } else { format!("shape {m} x {n}") };
         let mut hasher = DefaultHasher::new();
         self.pivots.hash(&mut hasher);
         format!(
-            "{} of order {n} ({unpadded:?}), {dtype}, {storage:?}, lower {lower}, {structure:?}, {op:?}, \
+            "{} of {size} ({unpadded:?}), {dtype}, {storage:?}, lower {lower}, {structure:?}, {op:?}, \
              {norm:?}, ones on the diagonal {unit_diagonal}, {k} right-hand sides ({rhs:?}), info {info}, \
              pivots {:x}",
             routine.name,

@@ -73,6 +73,9 @@ impl<T: Scalar> Part<T> {
         if routine.has(Stage::Getrf) {
             self.write(Kind::Pivots, &self.pivots[..self.n()]);
         }
+        if routine.has(Stage::Geqrf) {
+            self.write(Kind::Coefficients, &self.coefficients);
+        }
         self.write(Kind::Info, &[info as i32]);
         let values = if info == 0 { self.values } else { [T::NAN; 2] };
         for (to, value) in self.results(Kind::Value).zip(values) {
@@ -99,8 +102,8 @@ impl<T: Scalar> Part<T> {
             dtype: T::DTYPE.name(),
             n: self.n(),
             rhs: self.rhs,
-            ranks: self.order.ranks,
-            visible: self.order.ranks,
+            ranks: self.order.ranks * self.devices,
+            visible: self.order.ranks * self.devices,
             workers: 1,
             tiles: self.n() / self.order.width,
             tile: self.order.width,

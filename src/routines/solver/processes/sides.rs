@@ -21,7 +21,7 @@ impl<T: Scalar> Part<T> {
         conjugated: bool,
         substitute: impl FnOnce(*mut T, &Descriptor, c_int) -> Result<usize>,
     ) -> Result<()> {
-        let (n, k, ranks, me) = (self.n(), self.rhs, self.order.ranks, grid.ranks.rank());
+        let (n, k, ranks, me) = (self.m(), self.rhs, self.order.ranks, grid.ranks.rank());
         let (width, all) = match self.options.rhs {
             Rhs::Replicated => (k.div_ceil(ranks), k),
             Rhs::Columns => (k, k * ranks),

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_int, c_void};
 
 use super::{Part, elements_mut};
-use crate::device::Op;
+use crate::device::{Op, Update};
 use crate::error::Result;
 use crate::layout::Storage;
 use crate::processes::moves::{mirror, transpose};
@@ -17,7 +17,7 @@ use crate::settings;
 use crate::transpose::transpose_in_place;
 
 /// The stages that work over processes. Of a factor they take and give what `mod.rs` describes.
-pub const KNOWN: [Stage; 22] = [
+pub const KNOWN: [Stage; 29] = [
     Stage::Arrange,
     Stage::Restore,
     Stage::Norm,
@@ -40,6 +40,13 @@ pub const KNOWN: [Stage; 22] = [
     Stage::Eigenvalues,
     Stage::Divide,
     Stage::TransformBack,
+    Stage::Geqrf,
+    Stage::CopyTriangle,
+    Stage::FormQ,
+    Stage::ApplyQ,
+    Stage::SolveTriangle,
+    Stage::TriangleNorm,
+    Stage::TriangleCondition,
 ];
 
 pub(super) const ONE: c_int = 1;
@@ -115,6 +122,14 @@ impl<T: Scalar> Part<T> {
                 self.conjugate_factor();
                 Ok(())
             }
+            Stage::Geqrf => self.geqrf(grid),
+            Stage::CopyTriangle => self.copy_triangle(grid),
+            Stage::FormQ => self.form_q(grid),
+            Stage::ApplyQ => self.apply_q(grid),
+            Stage::SolveTriangle => self.solve_triangle(grid),
+            // With the condition.
+            Stage::TriangleNorm => Ok(()),
+            Stage::TriangleCondition => self.find_condition_of_r(grid),
             _ => unreachable!("a stage of `KNOWN`"),
         }
     }
@@ -135,7 +150,7 @@ impl<T: Scalar> Part<T> {
 
     /// From the caller's shards to B, by columns in the order of the work.
     fn arrange(&mut self, grid: &Grid) -> Result<()> {
-        let (n, local) = (self.n(), self.order.local());
+        let (n, local) = (self.m(), self.order.local());
         // SAFETY: a result of the call, which this thread alone uses until the reply.
         let a = unsafe { elements_mut::<T>(self.columns()) };
         if self.options.storage == Storage::Columns {
@@ -159,9 +174,9 @@ impl<T: Scalar> Part<T> {
         self.order.move_columns(&grid.ranks, a, &mut self.staged, true)
     }
 
-    /// The reverse, for an inverse.
+    /// The reverse, for an inverse or Q.
     fn restore(&mut self, grid: &Grid) -> Result<()> {
-        let (n, local) = (self.n(), self.order.local());
+        let (n, local) = (self.m(), self.order.local());
         // SAFETY: a result of the call, which this thread alone uses until the reply.
         let a = unsafe { elements_mut::<T>(self.columns()) };
         self.order.move_columns(&grid.ranks, a, &mut self.staged, false)?;
@@ -178,23 +193,14 @@ impl<T: Scalar> Part<T> {
     }
 
     fn potrf(&mut self, grid: &Grid) -> Result<()> {
-        let (n, of, mut info) = (self.n_of_c(), self.descriptor(grid), 0);
-        let potrf = grid.scalapack.routines::<T>().potrf;
-        // SAFETY: this process' columns of B, as `of` describes them. All processes call this.
-        unsafe { whole!(potrf, (LOWER.as_ptr(), &n), self.a(), of, (&mut info)) };
-        self.info = self.first(grid, checked("p?potrf", info)?, |pivot| !pivot.is_number())?;
+        let info = self.factor(grid, Update::Cholesky)?;
+        self.info = self.first(grid, info, |pivot| !pivot.is_number())?;
         Ok(())
     }
 
     fn getrf(&mut self, grid: &Grid) -> Result<()> {
-        let (n, of, mut info) = (self.n_of_c(), self.descriptor(grid), 0);
-        let getrf = grid.scalapack.routines::<T>().getrf;
-        let pivots = self.pivots.as_mut_ptr();
-        // SAFETY: the same, and room for the row interchanges and a tile.
-        unsafe { whole!(getrf, (&n, &n), self.a(), of, (pivots, &mut info)) };
-        // From 0 on.
-        self.pivots.iter_mut().for_each(|row| *row -= 1);
-        self.info = self.first(grid, checked("p?getrf", info)?, |pivot| !pivot.is_number())?;
+        let info = self.factor(grid, Update::Lu)?;
+        self.info = self.first(grid, info, |pivot| !pivot.is_number())?;
         Ok(())
     }
 
