@@ -33,10 +33,12 @@ class Method(NamedTuple):
 
 
 # Measured on a Zen 5: the rate and copy of a core and the times of panels (`make bench`,
-# `make bench-transpose`, `cargo run --release --example lu_panel`). Those of GPUs are assumptions:
-# data sheets of a GPU with 80 GB, two thirds of its rate, half of its memory for A.
+# `make bench-transpose`, `cargo run --release --example lu_panel`). The links of processes are
+# assumptions, and all of GPUs: data sheets of a GPU with 80 GB, two thirds of its rate, half of its
+# memory for A.
 MACHINES = (
     Machine("cores of one host", 95e9, 2.5e9, 1e9),
+    Machine("processes of a core, 10 GB/s", 100e9, 1.25e9, 1e9),
     Machine("GPUs in a node, 450 GB/s", 45e12, 56e9, 5e9),
     Machine("GPUs over a network, 50 GB/s", 45e12, 6.2e9, 5e9),
 )
@@ -91,7 +93,7 @@ def main() -> None:
             print(f"{method.name:9}{devices:5}{cells}{least:10}")
     print("\ntime on the links / arithmetic, LU, the largest A that fits: by columns, on a grid")
     for machine in MACHINES:
-        for devices in (8, 64) if machine is MACHINES[0] else (8, 64, 1024):
+        for devices in (8, 64) if machine in MACHINES[:2] else (8, 64, 1024):
             n = (devices * machine.memory) ** 0.5
             columns, grid = on_links(machine, METHODS[1], n, devices)
             print(f"{machine.name:30}{devices:5}  n = {n:9.0f}{columns:8.2f}{grid:8.2f}")

@@ -21,10 +21,6 @@ functions!(Routines {
         Array, Number, Number, Number, *mut c_int,
     );
     potri = "potri_"(Text, Number, Array, Number, Number, Number, *mut c_int);
-    pocon = "pocon_"(
-        Text, Number, Array, Number, Number, Number, Array, Array,
-        Array, Number, Array, Number, *mut c_int,
-    );
     getrs = "getrs_"(
         Text, Number, Number, Array, Number, Number, Number, *const c_int,
         Array, Number, Number, Number, *mut c_int,
@@ -33,17 +29,9 @@ functions!(Routines {
         Number, Array, Number, Number, Number, *const c_int,
         Array, Number, *mut c_int, Number, *mut c_int,
     );
-    gecon = "gecon_"(
-        Text, Number, Array, Number, Number, Number, Array, Array,
-        Array, Number, Array, Number, *mut c_int,
-    );
     trtrs = "trtrs_"(
         Text, Text, Text, Number, Number, Array, Number, Number, Number,
         Array, Number, Number, Number, *mut c_int,
-    );
-    trcon = "trcon_"(
-        Text, Text, Text, Number, Array, Number, Number, Number, Array,
-        Array, Number, Array, Number, *mut c_int,
     );
     geqrf = "geqrf_"(
         Number, Number, Array, Number, Number, Number, Array, Array, Number, *mut c_int,

@@ -163,9 +163,13 @@ def eigen(dtype, storage):
 
 
 def tall(dtype, storage):
-    """Least squares and QR of tall matrices by rows: many rows, as many as columns, fewer on each."""
+    """Least squares and QR of tall matrices: many rows, as many as columns, fewer on each."""
     mesh, eps = mesh_of(), float(np.finfo(dtype).eps)
-    for m, n in ((40 * SIZE, 7), (6 * SIZE, 6), (4 * SIZE, 4 * SIZE - 1), (3 * SIZE, 2 * SIZE)):
+    shapes = {
+        "rows": ((40 * SIZE, 7), (6 * SIZE, 6), (4 * SIZE, 4 * SIZE - 1), (3 * SIZE, 2 * SIZE)),
+        "columns": ((5 * SIZE, 2 * SIZE),),
+    }
+    for m, n in shapes[storage]:
         full = sides(m, n, dtype)
         a = put(mesh, full, *SPECS[storage])
         for b in (sides(m, 0, dtype), sides(m, 3, dtype)):
@@ -186,12 +190,12 @@ def tall(dtype, storage):
     x, squares, info = ms.lstsq(put(mesh, equal, *SPECS[storage]), b)
     assert int(whole(info)) == 2 and np.isnan(whole(x)).all() and np.isnan(whole(squares)).all()
     if storage == "rows":
-        expect_factored(mesh, dtype)
+        expect_factored(dtype)
 
 
-def expect_factored(mesh, dtype):
+def expect_factored(dtype):
     """Q and R as LAPACK has them, in every order of the processes."""
-    for mesh in (mesh, mesh_of(range(SIZE)[::-1])):
+    for mesh in (mesh_of(), mesh_of(range(SIZE)[::-1])):
         for m, n in ((40 * SIZE, 7), (7 * SIZE, 4), (6 * SIZE, 6)):
             full = sides(m, n, dtype)
             exact_q, exact = np.linalg.qr(full.astype(np.complex128))
@@ -218,7 +222,7 @@ def reflectors(dtype, storage):
     for m, n in shapes:
         full, least = sides(m, n, dtype), min(m, n)
         a = put(mesh, full, *SPECS[storage])
-        exact_q, exact = np.linalg.qr(full.astype(np.complex128))
+        _, exact = np.linalg.qr(full.astype(np.complex128))
         bar = 100 * max(m, n) * eps
 
         def expect(x, y, size=1.0, bar=bar):
@@ -245,7 +249,8 @@ def reflectors(dtype, storage):
             close(f.solve(put(mesh, c), trans=2), exact.astype(dtype), full)
             upper = whole(r)
             rcond = 1 / (np.linalg.norm(upper, 1) * np.linalg.norm(np.linalg.inv(upper), 1))
-            assert 0.9 * rcond <= float(whole(f.rcond)) <= 10 * rcond
+            found = float(whole(f.rcond))
+            assert 0.9 * rcond <= found <= 10 * rcond, (found, rcond)
         else:
             b = sides(m, 2, dtype)
             x, squares, info = ms.lstsq(a, put(mesh, b))
@@ -317,12 +322,13 @@ def transformations(kind):
         close(of_b, lam, a)
         close(of_a, -lam @ x.T, a)
 
-        _, v = np.linalg.eigh(a)
+        w, v = np.linalg.eigh(a)
         of_sum = jax.jit(jax.grad(lambda a: jnp.sum(ms.eigvalsh(a)[:2])))(there)
         of_sum = whole(of_sum)
-        close((of_sum + of_sum.T) / 2, v[:, :2] @ v[:, :2].T, a)
+        gap = w[-1] / (w[2] - w[1])
+        close((of_sum + of_sum.T) / 2, v[:, :2] @ v[:, :2].T, factor=50 * gap)
 
-        thin, data = sides(n, 3, "float64"), sides(n, 0, "float64")
+        thin, data = sides(40 * SIZE, 3, "float64"), sides(40 * SIZE, 0, "float64")
         given = put(mesh, thin, "x", None), put(mesh, data, "x")
 
         def misfit(a, b):
@@ -339,7 +345,8 @@ def transformations(kind):
         of_r = jax.jit(jax.grad(lambda a: jnp.sum(ms.qr(a, "r") ** 3)))(given[0])
         close(of_r, jax.grad(lambda a: jnp.sum(jnp.linalg.qr(a, "r") ** 3))(thin), thin, factor=500)
         batch = np.stack([thin, 2 * thin])
-        x = jax.jit(jax.vmap(lambda a: ms.lstsq(a, given[1]).x))(put(mesh, batch, None, "x", None))
+        several = jax.jit(jax.vmap(lambda a, b: ms.lstsq(a, b).x, (0, None)))
+        x = several(put(mesh, batch, None, "x", None), given[1])
         close(x, np.stack([np.linalg.lstsq(m, data, None)[0] for m in batch]), thin)
 
         def step(_, x):
@@ -457,7 +464,7 @@ def refusals():
     calls = {
         "plan": lambda: ms.plan(there),
         "sqrtm": lambda: ms.sqrtm(there, assume_a="her"),
-        "trace_solve": lambda: ms.lu_factor(there).trace_solve(there),
+        "trace_solve": lambda: ms.trace_solve(there, there),
         "solve": lambda: ms.solve(there, np.ones(n), refine=True),
     }
     for name, call in calls.items():
@@ -472,8 +479,9 @@ def refusals():
 
 def main(names) -> None:
     """Run the cases of these names, or all."""
+    of_dtypes = (solves, factors, others, eigen, tall, reflectors)
     every = {f"{f.__name__} {d} {s}": lambda f=f, d=d, s=s: f(d, s)
-             for f in (solves, factors, others, eigen, tall, reflectors) for d in DTYPES for s in SPECS}  # fmt: skip
+             for f in of_dtypes for d in DTYPES for s in SPECS}  # fmt: skip
     every |= {f.__name__: f for f in (failures, independent, placements, mended, refusals)}
     every |= {f"transformations {k}": lambda k=k: transformations(k) for k in ("Auto", "Explicit")}
     if "programs" in names:

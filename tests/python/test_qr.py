@@ -334,6 +334,20 @@ def test_columns_that_the_devices_do_not_divide():
     assert_factors(*ms.qr(given, mesh=mesh_of(ORDER)), np.asarray(given))
 
 
+@pytest.mark.parametrize("kind", ["auto", "explicit"])
+def test_many_columns_where_the_devices_divide_neither(kind):
+    """34 columns of 9 rows on four devices, eagerly and in programs."""
+    a, x, mesh = matrix((9, 8), "float64"), matrix((9, 34), "float64"), mesh_of(ORDER, kind)
+    factor = ms.qr(put(a, mesh, P(None, "x")), "raw")
+    solution = np.linalg.lstsq(a, x)[0]
+    with mesh_set(mesh):
+        for call in (lambda f, x: f.apply_q(x), lambda f, x: f.solve(x)):
+            for run in (call, jax.jit(call)):
+                y = run(factor, jax.device_put(x, NamedSharding(mesh, P())))
+                exact = factor.apply_q(np.eye(9)) @ x if y.shape == x.shape else solution
+                np.testing.assert_allclose(y, exact, atol=1e-12)
+
+
 @pytest.mark.parametrize(("here", "there"), [("auto", "explicit"), ("explicit", "auto")])
 @pytest.mark.parametrize("shape", [(24, 8), (8, 24)])
 def test_another_mesh_may_be_set(shape, here, there):

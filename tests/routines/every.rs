@@ -157,6 +157,7 @@ fn is_comparable(name: &str, kind: Kind, symmetric: bool) -> bool {
         Kind::Factor | Kind::Pivots => false,
         // Signs of rows depend on the workers; the residuals of a square matrix are rounding errors.
         Kind::Triangle | Kind::Residuals => false,
+        Kind::Solution if name == "z" => false,
         // Each rank has its own columns.
         Kind::Upper => false,
         // Of others only a triangle has a meaning, or the transpose.

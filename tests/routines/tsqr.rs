@@ -282,12 +282,12 @@ pub fn parts_of_tall_matrices<T: Scalar>(at: Place) {
                 expect(product(&r, i, &r, j), product(&a, i, &a, j), norm(&a, i) * norm(&a, j));
                 assert!(i <= j || r[(i, j)] == T::ZERO, "a triangle");
             }
-            for j in 0..k {
+            for (j, square) in squares.into_iter().enumerate() {
                 for i in 0..n {
                     expect(product(&r, i, &z, j), product(&a, i, &b, j), norm(&a, i) * norm(&b, j));
                 }
                 let whole = norm(&b, j).powi(2);
-                let left = T::from_f64_impl(squares[j] + norm(&z, j).powi(2));
+                let left = T::from_f64_impl(square + norm(&z, j).powi(2));
                 expect(left, T::from_f64_impl(whole), whole);
             }
             let (_, _, r) = part(at, ranks, &a, &Mat::zeros(m, 0));

@@ -323,7 +323,7 @@ def _layout(task: _Task) -> _Layout:
     if padded > task.n:
         copied = f"{copied}, padded"
     k = 0 if task.b is None else math.prod(task.b.shape[1:])
-    mode = shards.mode_of(k, world)
+    mode = shards.mode_of(k, world, padded)
     if mode == "rows" and padded > task.n:
         mode = "columns"  # zero columns are added with the rows
     return _Layout(at, padded, copied, mode, k if mode == "replicated" else -(-k // world))

@@ -2,7 +2,7 @@
 
 The modes of right-hand sides: up to 32 are "replicated", and all devices work on each; more are
 distributed by "columns". If the devices do not divide the columns, they enter and leave by "rows".
-The call adds zero columns and exchanges them.
+The call adds zero columns and exchanges them. Where they divide neither, all have all of them.
 """
 
 import functools
@@ -22,9 +22,9 @@ from meshsolve._library.routines import ROUTINES
 REPLICATED_RHS = 32
 
 
-def mode_of(k: int, world: int) -> str:
-    """How k right-hand sides are distributed to the devices."""
-    if k <= REPLICATED_RHS:
+def mode_of(k: int, world: int, rows: int) -> str:
+    """How k right-hand sides of so many rows are distributed to the devices."""
+    if k <= REPLICATED_RHS or (k % world and rows % world):
         return "replicated"
     return "rows" if k % world else "columns"
 
@@ -32,7 +32,8 @@ def mode_of(k: int, world: int) -> str:
 def mode(op: Operation, operands, world: int) -> str:
     if op.rhs is None or is_vector(op, operands):
         return "replicated"
-    return mode_of(operands[op.rhs].shape[-1], world)
+    rows, k = operands[op.rhs].shape[-2:]
+    return mode_of(k, world, rows)
 
 
 def is_vector(op: Operation, operands) -> bool:

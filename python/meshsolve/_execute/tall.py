@@ -39,22 +39,22 @@ class _Devices(NamedTuple):
 
     Attributes:
       axes: their mesh axes.
-      count: how many there are.
+      size: how many there are.
       rank: the number of this one.
     """
 
     axes: tuple[str, ...]
-    count: int
+    size: int
     rank: Any
 
     @property
     def distances(self) -> list[int]:
         """How far those are apart that join their triangles, step by step."""
-        return [1 << step for step in range(math.ceil(math.log2(self.count)))]
+        return [1 << step for step in range(math.ceil(math.log2(self.size)))]
 
     def _pairs(self, distance: int) -> list[tuple[int, int]]:
         """Leaders, each with its follower."""
-        leaders = range(0, self.count - distance, 2 * distance)
+        leaders = range(0, self.size - distance, 2 * distance)
         return [(leader, leader + distance) for leader in leaders]
 
     def of_follower(self, x, distance: int):
@@ -80,13 +80,13 @@ class _Devices(NamedTuple):
         one = operation(routine, op.public, order=rows, raises=op.raises and routine == "gels")
         # Other devices of the process are calls of their own.
         place = jnp.stack([jnp.int32(0), self.rank.astype(jnp.int32)])
-        alone = self.count == jax.process_count()
+        alone = self.size == jax.process_count()
         return ffi.call(one, place, 1, "replicated", operands, alone=alone)
 
 
 def _rows_of(op: Operation, on: _Devices, a) -> int:
     """The rows of A, without those that pad it."""
-    return op.order or on.count * a.shape[0]
+    return op.order or on.size * a.shape[0]
 
 
 def _least_squares(op: Operation, on: _Devices, a, ridge, b):

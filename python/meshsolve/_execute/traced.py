@@ -52,7 +52,7 @@ def by_type(op: Operation, a, columns: int | None = None) -> NamedSharding | Non
         return None
     if columns is None:
         return NamedSharding(at.mesh, at.spec("matrix", ""))
-    return NamedSharding(at.mesh, at.spec("rhs", mode_of(columns, at.world)))
+    return NamedSharding(at.mesh, at.spec("rhs", mode_of(columns, at.world, op.rows(a.shape))))
 
 
 def form(op: Operation, a) -> str:

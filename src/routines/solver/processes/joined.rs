@@ -1,10 +1,12 @@
 //! The shards of several devices of a process as one, in memory of the process, because ScaLAPACK takes
 //! one array of each process. A device alone needs no copy.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::{Part, elements, elements_mut, room};
+use super::{Part, elements, elements_mut};
 use crate::call::{Buffer, Call};
+use crate::device::cpu::Scratch;
 use crate::error::Result;
 use crate::layout::Storage;
 use crate::processes::{Grid, Work};
@@ -47,14 +49,13 @@ impl Way {
         }
     }
 
-    /// Parts of the array of device `index`, with their places in that of the process.
+    /// Parts of the array of device `index`, with their places in that of the process. `extents` are
+    /// those of the device's.
     fn parts(
         self,
-        of_device: &Buffer,
-        index: usize,
-        devices: usize,
+        [rows, columns]: [usize; 2],
+        [index, devices]: [usize; 2],
     ) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + use<> {
-        let [rows, columns] = extents(of_device);
         let (lines, length) = match self {
             Way::Columns => (rows, columns),
             _ => (1, rows * columns),
@@ -66,38 +67,46 @@ impl Way {
     }
 }
 
-fn extents(of: &Buffer) -> [usize; 2] {
-    of.dims().try_into().expect("a matrix or right-hand sides (checked)")
+/// Rows and columns of an array as it is in memory. By columns a matrix that is made from a factor has
+/// the dimensions of that.
+fn extents(of: &Buffer, slot: &Slot, options: &Options) -> [usize; 2] {
+    let dims: [usize; 2] = of.dims().try_into().expect("a matrix or right-hand sides (checked)");
+    let is_turned = slot.kind == Kind::Matrix
+        && options.storage == Storage::Columns
+        && !options.routine.takes_matrix();
+    if is_turned { [dims[1], dims[0]] } else { dims }
 }
 
 /// A part of several devices.
 struct Joined<T> {
     part: Part<T>,
     calls: Vec<Call>,
-    /// What the part's buffers are in, if they are no device's.
-    memory: Vec<Vec<T>>,
+    /// What the part's buffers are in, if they are no device's: pages, as libraries may round by the
+    /// alignment of an array.
+    memory: Vec<Scratch>,
+    elements: PhantomData<T>,
 }
 
 impl<T: Scalar> Joined<T> {
     fn new(options: Options, problem: &Problem, calls: Vec<Call>) -> Result<Self> {
         let (signature, devices, first) = (options.routine.signature, calls.len(), &calls[0]);
         let mut memory = Vec::new();
-        let mut whole = |way: Way, one: &Buffer| -> Result<Buffer> {
-            let [rows, columns] = extents(one);
+        let mut whole = |way: Way, slot: &Slot, one: &Buffer| -> Result<Buffer> {
+            let [rows, columns] = extents(one, slot, &options);
             let dims = match way {
                 Way::Columns => vec![rows, devices * columns],
                 _ => vec![devices * rows, columns],
             };
-            let mut elements: Vec<T> = room(options.routine.name, devices * rows * columns)?;
-            let at = elements.as_mut_ptr().cast();
-            memory.push(elements);
+            let pages = Scratch::new(devices * one.bytes())?;
+            let at = pages.cells::<T>(0, devices * rows * columns).as_ptr().cast();
+            memory.push(pages);
             // SAFETY: memory of so many elements, which this work keeps to its end and uses alone.
             Ok(unsafe { Buffer::new(at, T::DTYPE, dims) })
         };
         let args = signature.args.iter().zip(&first.args).map(|(slot, one)| {
             match Way::of(slot, &options) {
                 Way::Same => Ok(one.clone()),
-                way => whole(way, one),
+                way => whole(way, slot, one),
             }
         });
         let args = args.collect::<Result<Vec<_>>>()?;
@@ -106,12 +115,13 @@ impl<T: Scalar> Joined<T> {
                 (Way::Same, _) => Ok(one.clone()),
                 // As if XLA had aliased them.
                 (_, Some(arg)) => Ok(args[arg].clone()),
-                (way, None) => whole(way, one),
+                (way, None) => whole(way, slot, one),
             }
         });
         let rets = rets.collect::<Result<Vec<_>>>()?;
         let call = Call::new(first.rank, first.device, args, rets);
-        Ok(Joined { part: Part::new(options, problem, devices, call)?, calls, memory })
+        let part = Part::new(options, problem, devices, call)?;
+        Ok(Joined { part, calls, memory, elements: PhantomData })
     }
 }
 
@@ -125,25 +135,25 @@ impl<T: Scalar> Work for Joined<T> {
     }
 
     fn run(self: Box<Self>, grid: &Grid) -> Result<()> {
-        let Joined { part, calls, memory } = *self;
+        let Joined { part, calls, memory, .. } = *self;
         let (whole, options, devices) = (part.call.clone(), part.options, calls.len());
         let signature = options.routine.signature;
-        let ways = |slots: &'static [Slot]| {
-            slots.iter().map(|slot| Way::of(slot, &options)).enumerate().collect::<Vec<_>>()
-        };
-        for (i, way) in ways(signature.args).into_iter().filter(|&(_, way)| way != Way::Same) {
-            for (index, call) in calls.iter().enumerate() {
+        for (i, slot) in signature.args.iter().enumerate() {
+            let way = Way::of(slot, &options);
+            for (index, call) in calls.iter().enumerate().filter(|_| way != Way::Same) {
                 // SAFETY: an operand of a device, which nothing writes until the reply, and memory of
                 // this work.
                 let (from, to) =
                     unsafe { (elements::<T>(&call.args[i]), elements_mut::<T>(&whole.args[i])) };
-                for (of_device, place) in way.parts(&call.args[i], index, devices) {
+                let extents = extents(&call.args[i], slot, &options);
+                for (of_device, place) in way.parts(extents, [index, devices]) {
                     to[place].copy_from_slice(&from[of_device]);
                 }
             }
         }
         Box::new(part).run(grid)?;
-        for (i, way) in ways(signature.rets) {
+        for (i, slot) in signature.rets.iter().enumerate() {
+            let way = Way::of(slot, &options);
             for (index, call) in calls.iter().enumerate() {
                 let to = &call.rets[i];
                 if way == Way::Same {
@@ -154,7 +164,8 @@ impl<T: Scalar> Work for Joined<T> {
                 // until the reply.
                 let (from, result) =
                     unsafe { (elements::<T>(&whole.rets[i]), elements_mut::<T>(to)) };
-                for (of_device, place) in way.parts(to, index, devices) {
+                let extents = extents(to, slot, &options);
+                for (of_device, place) in way.parts(extents, [index, devices]) {
                     result[of_device].copy_from_slice(&from[place]);
                 }
             }

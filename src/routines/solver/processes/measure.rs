@@ -1,9 +1,12 @@
 //! Norms and diagonals over processes.
 
+use super::sides::Sides;
 use super::{Part, elements};
+use crate::algorithms::condition::{Estimator, Next, block};
+use crate::device::Op;
 use crate::error::Result;
 use crate::processes::Grid;
-use crate::routines::solver::options::Norm;
+use crate::routines::solver::options::{Norm, Rhs};
 use crate::scalar::{Scalar, larger};
 
 impl<T: Scalar> Part<T> {
@@ -119,5 +122,33 @@ impl<T: Scalar> Part<T> {
         let all = grid.ranks.gather([info as f64, found as f64])?;
         let reported = all.into_iter().flatten().filter(|&info| info > 0.0);
         Ok(reported.reduce(f64::min).unwrap_or(0.0) as usize)
+    }
+
+    /// Estimates the condition of A from its norm, and from solves with A and A^H.
+    pub(super) fn find_condition(
+        &mut self,
+        grid: &Grid,
+        solve: impl Fn(&mut Self, &Grid, Op, Sides<T>) -> Result<()>,
+    ) -> Result<()> {
+        let (order, rows) = (self.unpadded(), self.m());
+        if order == 0 || !(self.norm.is_finite() && self.norm > 0.0) {
+            return Ok(());
+        }
+        // All processes have the same solutions, so the same estimate.
+        let (mut estimator, k) = (Estimator::<T>::new(order), block(order));
+        let mut x = vec![T::ZERO; rows * k];
+        let mut next = estimator.start(self.norm);
+        while next != Next::Done {
+            let (vectors, padding) = x.split_at_mut(order * k);
+            vectors.copy_from_slice(estimator.vectors());
+            padding.fill(T::ZERO);
+            let op = if next == Next::Solve { Op::None } else { Op::Adjoint };
+            solve(self, grid, op, Sides { x: &mut x, k, rhs: Rhs::Replicated })?;
+            estimator.vectors().copy_from_slice(&x[..order * k]);
+            next = estimator.advance();
+        }
+        let condition = estimator.estimate();
+        self.rcond = if condition > 0.0 { 1.0 / condition } else { 0.0 };
+        Ok(())
     }
 }

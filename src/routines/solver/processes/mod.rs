@@ -26,6 +26,7 @@ use super::operands::{Problem, check_rows};
 use super::options::{EngineName, Options, Rhs, Structure};
 use super::routine::{Family, SolverRoutine, Stage};
 use super::slot::{Kind, Signature};
+use crate::algorithms::condition::block;
 use crate::call::{Buffer, Call};
 use crate::dispatch;
 use crate::error::{Error, Result};
@@ -160,11 +161,13 @@ impl<T: Scalar> Part<T> {
             false => 0,
         };
         let staged = staged.max(message);
+        let estimate = if routine.estimates_condition() { m * block(n).div_ceil(world) } else { 0 };
         let (sides, others) = match options.rhs {
             _ if !routine.has_rhs() => (0, 0),
             Rhs::Replicated => (m * rhs.div_ceil(world), m * rhs.div_ceil(world)),
             Rhs::Columns => (m * rhs, 0),
         };
+        let (sides, others) = (sides.max(estimate), others.max(estimate));
         let copies = options.storage == Storage::Columns && routine.has(Stage::TriangularSolve);
         let work = match copies {
             true => n * order.local(),

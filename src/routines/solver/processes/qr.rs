@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_int};
 
+use super::sides::Sides;
 use super::stages::{ONE, counted};
 use super::{Part, elements, elements_mut};
 use crate::device::Op;
@@ -10,7 +11,7 @@ use crate::processes::moves::Cyclic;
 use crate::processes::{Descriptor, Grid, checked};
 use crate::routines::solver::routine::Stage;
 use crate::routines::solver::slot::{Kind, Signature};
-use crate::scalar::{DType, Scalar};
+use crate::scalar::{DType, Scalar, larger};
 use crate::settings;
 use crate::transpose::transpose_in_place;
 
@@ -142,7 +143,7 @@ impl<T: Scalar> Part<T> {
         let ([m, _, least], of, a) = (self.shape(), self.descriptor(grid), self.a());
         let apply = grid.scalapack.reflectors::<T>().apply;
         let own = self.own_coefficients(grid);
-        self.solve(grid, false, |x, of_x, count| {
+        self.solve(grid, self.right_hand_sides(), false, |x, of_x, count| {
             let mut info = 0;
             let mut call = |work: &mut [T], length: c_int| {
                 let (side, tau) = (c"L".as_ptr(), own.as_ptr().cast_mut().cast());
@@ -179,18 +180,19 @@ impl<T: Scalar> Part<T> {
         })
     }
 
-    /// R^-1 times the first n rows of the right-hand sides.
-    pub(super) fn solve_triangle(&mut self, grid: &Grid) -> Result<()> {
+    /// op(R)^-1 times the first n rows of vectors, op none or the adjoint.
+    pub(super) fn solve_by_r(&mut self, grid: &Grid, op: Op, x: Sides<T>) -> Result<()> {
         let ([_, n, _], of, a) = (self.shape(), self.descriptor(grid), self.a());
         let trtrs = grid.scalapack.routines::<T>().trtrs;
-        self.solve(grid, false, |x, of_x: &Descriptor, count| {
-            let (mut info, [u, op]) = (0, [c"U", c"N"].map(CStr::as_ptr));
+        let op = if op == Op::Adjoint { c"C" } else { c"N" };
+        self.solve(grid, x, false, |x, of_x: &Descriptor, count| {
+            let (mut info, [u, op, ones]) = (0, [c"U", op, c"N"].map(CStr::as_ptr));
             // SAFETY: as in `apply_q`.
             unsafe {
                 trtrs(
                     u,
                     op,
-                    op,
+                    ones,
                     &n,
                     &count,
                     a.cast(),
@@ -208,51 +210,18 @@ impl<T: Scalar> Part<T> {
         })
     }
 
-    /// The reciprocal condition of R in its 1-norm.
-    pub(super) fn find_condition_of_r(&mut self, grid: &Grid) -> Result<()> {
-        let (n, of, a) = (self.unpadded() as c_int, self.descriptor(grid), self.a());
-        let (trcon, mut info, mut found) = (grid.scalapack.routines::<T>().trcon, 0, [0.0f64; 2]);
-        let mut call = |work: &mut [T], more: &mut [T], query: bool| {
-            let lengths = [work.len(), more.len()].map(|x| if query { -1 } else { x as c_int });
-            let [norm, u, ones] = [c"1", c"U", c"N"].map(CStr::as_ptr);
-            // SAFETY: as in `geqrf`, with room for a real number.
-            unsafe {
-                trcon(
-                    norm,
-                    u,
-                    ones,
-                    &n,
-                    a.cast(),
-                    &ONE,
-                    &ONE,
-                    of.as_ptr(),
-                    found.as_mut_ptr().cast(),
-                    work.as_mut_ptr().cast(),
-                    &lengths[0],
-                    more.as_mut_ptr().cast(),
-                    &lengths[1],
-                    &mut info,
-                );
-            }
+    /// norm1(R)
+    pub(super) fn find_norm_of_r(&mut self, grid: &Grid) -> Result<()> {
+        let (m, me) = (self.m(), grid.ranks.rank());
+        // SAFETY: an operand of the call, which nothing writes until the reply.
+        let a = unsafe { elements::<T>(self.columns()) };
+        let sum = |j: usize| {
+            let r = &a[j * m..][..=self.order.column(me, j)];
+            r.iter().map(|x| x.modulus()).sum()
         };
-        let mut asked = [[T::ZERO; 2]; 2];
-        let [first, second] = &mut asked;
-        call(first, second, true);
-        // Integers of real matrices, real numbers of complex ones.
-        let more = match T::IS_COMPLEX {
-            true => counted(&asked[1]),
-            false => bytemuck::cast_slice::<T, c_int>(&asked[1])[0].max(1) as usize,
-        };
-        call(&mut vec![T::ZERO; counted(&asked[0])], &mut vec![T::ZERO; more], false);
-        checked("p?trcon", info)?;
-        let rcond = match T::DTYPE.real() {
-            DType::F32 => bytemuck::cast_slice::<f64, f32>(&found)[0].into(),
-            _ => found[0],
-        };
-        // All processes have the same.
-        let mut all = [rcond];
-        grid.ranks.broadcast(&mut all, 0)?;
-        self.rcond = all[0];
+        let largest = (0..self.order.local()).map(sum).fold(0.0, larger);
+        let all = grid.ranks.gather([largest])?;
+        self.norm = all.into_iter().flatten().fold(0.0, larger);
         Ok(())
     }
 }

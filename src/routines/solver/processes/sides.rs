@@ -11,29 +11,42 @@ use crate::routines::solver::options::Rhs;
 use crate::routines::solver::slot::Kind;
 use crate::scalar::Scalar;
 
+/// Vectors of all rows of B, by rows.
+pub(super) struct Sides<'x, T> {
+    pub x: &'x mut [T],
+    /// Their number on this process.
+    pub k: usize,
+    pub rhs: Rhs,
+}
+
 impl<T: Scalar> Part<T> {
-    /// Replaces the right-hand sides by what `substitute` makes of this process' columns, of their
-    /// conjugates where `conjugated`. It gets the first of them, their description and the number of
-    /// those of all processes.
+    /// The right-hand sides of the call.
+    pub(super) fn right_hand_sides<'x>(&self) -> Sides<'x, T> {
+        let to = self.results(Kind::Rhs).next().expect("a solve has an x");
+        // SAFETY: a result of the call, which this thread alone uses until the reply.
+        Sides { x: unsafe { elements_mut::<T>(to) }, k: self.rhs, rhs: self.options.rhs }
+    }
+
+    /// Replaces vectors by what `substitute` makes of this process' columns, of their conjugates where
+    /// `conjugated`. It gets the first of them, their description and the number of those of all
+    /// processes.
     pub(super) fn solve(
         &mut self,
         grid: &Grid,
+        Sides { x, k, rhs }: Sides<T>,
         conjugated: bool,
         substitute: impl FnOnce(*mut T, &Descriptor, c_int) -> Result<usize>,
     ) -> Result<()> {
-        let (n, k, ranks, me) = (self.m(), self.rhs, self.order.ranks, grid.ranks.rank());
-        let (width, all) = match self.options.rhs {
+        let (n, ranks, me) = (self.m(), self.order.ranks, grid.ranks.rank());
+        let (width, all) = match rhs {
             Rhs::Replicated => (k.div_ceil(ranks), k),
             Rhs::Columns => (k, k * ranks),
         };
         if all == 0 {
             return Ok(());
         }
-        let to = self.results(Kind::Rhs).next().expect("a solve has an x");
-        // SAFETY: a result of the call, by rows, which this thread alone uses until the reply.
-        let x = unsafe { elements_mut::<T>(to) };
         // Those columns of `x` that a process has.
-        let own = |rank: usize| match self.options.rhs {
+        let own = |rank: usize| match rhs {
             Rhs::Replicated => (rank * width).min(k)..((rank + 1) * width).min(k),
             Rhs::Columns => 0..k,
         };
@@ -52,7 +65,7 @@ impl<T: Scalar> Part<T> {
                     .for_each(|(from, row)| row[column] = image(*from));
             }
         };
-        match self.options.rhs {
+        match rhs {
             Rhs::Columns => give(own(me), &sides),
             Rhs::Replicated => {
                 for rank in (0..ranks).filter(|&rank| !own(rank).is_empty()) {

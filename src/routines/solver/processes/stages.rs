@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, c_int, c_void};
 
+use super::sides::Sides;
 use super::{Part, elements_mut};
 use crate::device::{Op, Update};
 use crate::error::Result;
@@ -12,7 +13,7 @@ use crate::routines::solver::cholesky::solves_with_conjugate;
 use crate::routines::solver::lu;
 use crate::routines::solver::options::{Norm, Structure};
 use crate::routines::solver::routine::{Family, Stage};
-use crate::scalar::{DType, Scalar};
+use crate::scalar::Scalar;
 use crate::settings;
 use crate::transpose::transpose_in_place;
 
@@ -97,10 +98,13 @@ impl<T: Scalar> Part<T> {
             Stage::AnyNorm => self.find_norm(grid, self.options.norm, None),
             Stage::Potrf => self.potrf(grid),
             Stage::Getrf => self.getrf(grid),
-            Stage::CholeskySolve => self.cholesky_solve(grid),
-            Stage::LuSolve => self.lu_solve(grid),
+            Stage::CholeskySolve => {
+                self.solve_by_cholesky(grid, self.options.op, self.right_hand_sides())
+            }
+            Stage::LuSolve => self.solve_by_lu(grid, self.options.op, self.right_hand_sides()),
             Stage::TriangularSolve => self.triangular_solve(grid),
-            Stage::CholeskyCondition | Stage::LuCondition => self.find_condition(grid),
+            Stage::CholeskyCondition => self.find_condition(grid, Part::solve_by_cholesky),
+            Stage::LuCondition => self.find_condition(grid, Part::solve_by_lu),
             Stage::CholeskyInverse => self.cholesky_inverse(grid),
             Stage::LuInverse => self.lu_inverse(grid),
             Stage::CholeskyDeterminant => {
@@ -126,10 +130,9 @@ impl<T: Scalar> Part<T> {
             Stage::CopyTriangle => self.copy_triangle(grid),
             Stage::FormQ => self.form_q(grid),
             Stage::ApplyQ => self.apply_q(grid),
-            Stage::SolveTriangle => self.solve_triangle(grid),
-            // With the condition.
-            Stage::TriangleNorm => Ok(()),
-            Stage::TriangleCondition => self.find_condition_of_r(grid),
+            Stage::SolveTriangle => self.solve_by_r(grid, Op::None, self.right_hand_sides()),
+            Stage::TriangleNorm => self.find_norm_of_r(grid),
+            Stage::TriangleCondition => self.find_condition(grid, Part::solve_by_r),
             _ => unreachable!("a stage of `KNOWN`"),
         }
     }
@@ -204,17 +207,17 @@ impl<T: Scalar> Part<T> {
         Ok(())
     }
 
-    fn cholesky_solve(&mut self, grid: &Grid) -> Result<()> {
-        let conjugated = solves_with_conjugate(&self.options, self.options.op);
+    fn solve_by_cholesky(&mut self, grid: &Grid, op: Op, x: Sides<T>) -> Result<()> {
+        let conjugated = solves_with_conjugate(&self.options, op);
         let (n, of, a) = (self.n_of_c(), self.descriptor(grid), self.a());
         let potrs = grid.scalapack.routines::<T>().potrs;
         let solve = substitution!("p?potrs", potrs, (LOWER), n, a, of, ());
-        self.solve(grid, conjugated, solve)
+        self.solve(grid, x, conjugated, solve)
     }
 
     /// op(A) as an operation on B: ScaLAPACK's name, and whether the right-hand sides are conjugated.
-    fn op_on_b(&self) -> (&'static CStr, bool) {
-        match self.options.op_on_b(self.options.op) {
+    fn op_on_b(&self, op: Op) -> (&'static CStr, bool) {
+        match self.options.op_on_b(op) {
             Op::None => (c"N", false),
             Op::Transpose => (c"T", false),
             Op::Adjoint => (c"C", false),
@@ -231,13 +234,13 @@ impl<T: Scalar> Part<T> {
         }
     }
 
-    fn lu_solve(&mut self, grid: &Grid) -> Result<()> {
-        let (op, conjugated) = self.op_on_b();
+    fn solve_by_lu(&mut self, grid: &Grid, op: Op, x: Sides<T>) -> Result<()> {
+        let (op, conjugated) = self.op_on_b(op);
         let (n, of, a) = (self.n_of_c(), self.descriptor(grid), self.a());
         let pivots: Vec<c_int> = self.pivots.iter().map(|row| row + 1).collect();
         let getrs = grid.scalapack.routines::<T>().getrs;
         let solve = substitution!("p?getrs", getrs, (op), n, a, of, (pivots));
-        self.solve(grid, conjugated, solve)
+        self.solve(grid, x, conjugated, solve)
     }
 
     fn triangular_solve(&mut self, grid: &Grid) -> Result<()> {
@@ -247,14 +250,14 @@ impl<T: Scalar> Part<T> {
                 return Ok(());
             }
         }
-        let (op, conjugated) = self.op_on_b();
+        let (op, conjugated) = self.op_on_b(self.options.op);
         let triangle = if self.options.lower != self.is_transpose() { c"L" } else { c"U" };
         let ones = if self.options.unit_diagonal { c"U" } else { c"N" };
         let (n, of) = (self.n_of_c(), self.descriptor(grid));
         let a = self.copy_by_columns();
         let trtrs = grid.scalapack.routines::<T>().trtrs;
         let solve = substitution!("p?trtrs", trtrs, (triangle, op, ones), n, a, of, ());
-        self.solve(grid, conjugated, solve)
+        self.solve(grid, self.right_hand_sides(), conjugated, solve)
     }
 
     /// This process' columns in its own scratch, if the caller has them by rows.
@@ -268,71 +271,6 @@ impl<T: Scalar> Part<T> {
         self.work.copy_from_slice(given);
         transpose_in_place(&mut self.work, n, local, settings::threads());
         self.work.as_mut_ptr()
-    }
-
-    /// The reciprocal condition of A in its 1-norm, as `Solver::rcond` gives it.
-    fn find_condition(&mut self, grid: &Grid) -> Result<()> {
-        if self.unpadded() > 0 && self.norm.is_finite() && self.norm > 0.0 {
-            self.rcond = self.estimated(grid)?;
-        }
-        Ok(())
-    }
-
-    fn estimated(&mut self, grid: &Grid) -> Result<f64> {
-        let (of, is_lu) = (self.descriptor(grid), self.options.routine.family == Family::Lu);
-        let routines = grid.scalapack.routines::<T>();
-        // The 1-norm of A is the infinity norm of A^T.
-        let (which, condition) = match (is_lu, self.is_transpose()) {
-            (true, true) => (c"I", routines.gecon),
-            (true, false) => (c"1", routines.gecon),
-            (false, _) => (LOWER, routines.pocon),
-        };
-        // The leading part of a factor is that of A without its identity corner.
-        let (n, a, mut info) = (self.unpadded() as c_int, self.a(), 0);
-        let (mut norms32, mut norms64) = ([self.norm as f32, 0.0], [self.norm, 0.0]);
-        let norms: *mut c_void = match T::DTYPE.real() {
-            DType::F32 => norms32.as_mut_ptr().cast(),
-            _ => norms64.as_mut_ptr().cast(),
-        };
-        let rcond = norms.wrapping_byte_add(T::DTYPE.real().size());
-        let mut call = |work: &mut [T], more: &mut [T], query: bool| {
-            let lengths = [work.len(), more.len()].map(|x| if query { -1 } else { x as c_int });
-            // SAFETY: as above. Without a query the work is as large as the library has asked for.
-            unsafe {
-                whole!(
-                    condition,
-                    (which.as_ptr(), &n),
-                    a,
-                    of,
-                    (
-                        norms,
-                        rcond,
-                        work.as_mut_ptr().cast(),
-                        &lengths[0],
-                        more.as_mut_ptr().cast(),
-                        &lengths[1],
-                        &mut info
-                    )
-                )
-            };
-        };
-        let mut asked = [[T::ZERO; 2]; 2];
-        let [first, second] = &mut asked;
-        call(first, second, true);
-        let work = counted(&asked[0]);
-        // Integers of real matrices, real numbers of complex ones.
-        let more = match T::IS_COMPLEX {
-            true => counted(&asked[1]),
-            false => bytemuck::cast_slice::<T, c_int>(&asked[1])[0].max(1) as usize,
-        };
-        // The lengths that the call names are those of these elements, which are no smaller.
-        call(&mut vec![T::ZERO; work], &mut vec![T::ZERO; more], false);
-        checked("p?con", info)?;
-        let found = if T::DTYPE.real() == DType::F32 { norms32[1].into() } else { norms64[1] };
-        // All processes have the same.
-        let mut all = [found];
-        grid.ranks.broadcast(&mut all, 0)?;
-        Ok(all[0])
     }
 
     fn cholesky_inverse(&mut self, grid: &Grid) -> Result<()> {
