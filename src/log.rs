@@ -4,16 +4,43 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
+use crate::settings;
 use crate::stats::{self, CallStats};
+
+/// A stage of a call, as a part of its work.
+#[derive(Clone, Copy, Debug)]
+pub struct Task {
+    pub routine: &'static str,
+    /// The order of A, or its columns.
+    pub n: usize,
+    pub stage: &'static str,
+    /// The share of the work before the stage, and that of the stage.
+    pub before: f64,
+    pub part: f64,
+}
+
+/// How far a call is.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    pub task: Task,
+    /// Of the work of the call.
+    pub share: f64,
+    /// Since the beginning of the call.
+    pub seconds: f64,
+}
 
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A call has ended.
     Call(CallStats),
-    /// A long factorisation has finished `done` of its `total` panels.
-    Panel { done: usize, total: usize },
+    /// A call that takes long has got on.
+    Progress(Progress),
 }
+
+/// The interval of reports of progress; the first comes after it.
+const LONG: Duration = Duration::from_secs(1);
 
 /// The most events that the queue keeps; then it drops the oldest.
 const LIMIT: usize = 4096;
@@ -49,6 +76,36 @@ pub fn tell(event: impl FnOnce() -> Event) {
     }
     queue.push_back(event);
     CHANGED.notify_one();
+}
+
+/// Reports that a call which has begun at `since` has done this share of a stage.
+pub fn report(task: &Task, since: Instant, share: f64) {
+    let printed = settings::log_progress();
+    if !(printed || is_on()) || !is_due() {
+        return;
+    }
+    let share = (task.before + task.part * share).clamp(0.0, 1.0);
+    if printed {
+        let Task { routine, n, stage, .. } = task;
+        let percent = (100.0 * share).floor();
+        eprintln!("meshsolve {routine}, n = {n}: {percent} % of the work, {stage}");
+    }
+    let seconds = since.elapsed();
+    if seconds >= LONG {
+        let seconds = seconds.as_secs_f64();
+        tell(|| Event::Progress(Progress { task: *task, share, seconds }));
+    }
+}
+
+/// At most once each `LONG`, in the whole process.
+fn is_due() -> bool {
+    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(|e| e.into_inner());
+    let due = last.is_none_or(|last| last.elapsed() >= LONG);
+    if due {
+        *last = Some(Instant::now());
+    }
+    due
 }
 
 /// Records a call that has ended.

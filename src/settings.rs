@@ -1,7 +1,7 @@
 //! Process-wide settings. The library reads the environment once and never writes to it:
 //! - `MESHSOLVE_TIMEOUT` (seconds a call waits for all its devices)
 //! - `MESHSOLVE_THREADS` (threads of one call)
-//! - `MESHSOLVE_LOG=progress` (panel k of K on standard error)
+//! - `MESHSOLVE_LOG=progress` (the share of the work on standard error)
 //! - `MESHSOLVE_TRACE` (a file with the work of the workers over time)
 //! - `MESHSOLVE_PANELS` (how panels go from one CUDA device to the others)
 //! - `MESHSOLVE_FLOAT64` (whether CUDA's libraries may emulate float64)

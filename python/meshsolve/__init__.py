@@ -41,6 +41,7 @@ from meshsolve._api.least_squares import LeastSquares, lstsq
 from meshsolve._api.lu import LUFactor, SlogdetResult, det, lu_factor, lu_solve, slogdet
 from meshsolve._api.norm import norm
 from meshsolve._api.plan import Plan, plan
+from meshsolve._api.progress import Progress, set_progress
 from meshsolve._api.qr import QRFactor, QRResult, qr
 from meshsolve._api.solve import SolveInfo, solve
 from meshsolve._api.transpose import transpose_inplace
@@ -55,6 +56,7 @@ __all__ = [
     "LUFactor",
     "LeastSquares",
     "Plan",
+    "Progress",
     "QRFactor",
     "QRResult",
     "Rows",
@@ -86,6 +88,7 @@ __all__ = [
     "plan",
     "qr",
     "set_float64_math",
+    "set_progress",
     "set_timeout",
     "slogdet",
     "solve",

@@ -1,8 +1,9 @@
 """Python's logging: logger "meshsolve", level INFO.
 
-There is a line for each finished call. A factorisation that takes longer than a second also logs
-its finished panels. The library's threads never wait for Python: a thread of this module fetches
-their events. The first call that finds the logger enabled starts it; before that no event is kept.
+There is a line for each finished call. One that takes longer than a second also logs how far it is,
+and ``set_progress`` shows that. The library's threads never wait for Python: a thread of this
+module fetches their events. The first call that finds the logger enabled, or ``set_progress``,
+starts it; before that no event is kept.
 """
 
 import atexit
@@ -11,6 +12,7 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,6 +22,19 @@ from meshsolve import _core
 logger = logging.getLogger("meshsolve")
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
+
+Event = dict[str, Any] | tuple[str, int, str, float, float]
+"""A finished call, or (routine, n, stage, share of the work, seconds) of one that takes long."""
+
+_shown: Callable[[Event], None] | None = None
+
+
+def show(by: Callable[[Event], None] | None) -> None:
+    """Give all events to a function, or to none."""
+    global _shown
+    _shown = by
+    if by is not None and _thread is None:
+        _start()
 
 
 def attend() -> None:
@@ -40,7 +55,10 @@ def _start() -> None:
 
 def _run() -> None:
     while (event := _core.next_event()) is not None:
-        logger.info(_line(event))
+        if logger.isEnabledFor(logging.INFO):
+            logger.info(_line(event))
+        if _shown is not None:
+            _shown(event)
 
 
 def _stop() -> None:
@@ -75,9 +93,10 @@ def warn_of_one_device(n: int, visible: int) -> None:
     )
 
 
-def _line(event: dict[str, Any] | tuple[int, int]) -> str:
+def _line(event: Event) -> str:
     if isinstance(event, tuple):
-        return "panel {} of {}".format(*event)
+        routine, n, stage, share, seconds = event
+        return f"{routine}: n = {n}: {100 * share:.0f} % of the work, {stage}, {seconds:.0f} s"
     seconds = dict(event["seconds"])
     total = seconds.pop("total")
     parts = [f"n = {event['n']}"]

@@ -47,6 +47,11 @@ fn with_lookahead<T: Scalar, W: Worker<T>>(
     Ok(())
 }
 
+/// The share of the work after so many of all steps, each of which updates what is left of a square.
+pub(crate) fn share_of_square(done: usize, all: usize) -> f64 {
+    1.0 - (1.0 - done as f64 / all.max(1) as f64).powi(3)
+}
+
 /// Subtracts the update by a panel from some rows of tile columns, as a span of the trace.
 fn subtract<T: Scalar, W: Worker<T>>(
     worker: &mut W,

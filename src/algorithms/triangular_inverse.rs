@@ -19,11 +19,12 @@ use crate::matrix::{DistMatrix, Panel};
 use crate::scalar::Scalar;
 
 /// One worker's part; all earlier writes to `a` must be complete. A worker that returns `Ok` has
-/// seen every panel finished.
+/// seen every panel finished. This is `part` of its stage.
 pub fn invert_triangle<T: Scalar, W: Worker<T>>(
     worker: &mut W,
     a: &DistMatrix<T>,
     triangle: Triangle,
+    part: f64,
 ) -> Step {
     let (columns, count) = (a.columns(), a.columns().count());
     let panels = worker.phase(Signal::Panels);
@@ -52,7 +53,9 @@ pub fn invert_triangle<T: Scalar, W: Worker<T>>(
             let others = (next + 1..count).map(tile).filter(owns);
             pass_on(worker, a, triangle, &panel, others);
         }
-        worker.progress(next, count);
+        // A step multiplies as many finished columns by as many that are left.
+        let done = next as f64 / count as f64;
+        worker.progress(part * done * done * (3.0 - 2.0 * done));
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use super::cpu::divide::Divided;
 use super::{Band, Device, SweepReflectors, Tridiagonal};
 use crate::comm::{Comm, Step};
 use crate::layout::TileColumn;
+use crate::log::Task;
 use crate::matrix::{Cells, Columns};
 use crate::scalar::Scalar;
 use crate::transpose;
@@ -74,6 +75,8 @@ pub trait Worker<T: Scalar>: Device<T> + Comm {
     }
     /// Marks the end of a phase for this worker, for traces.
     fn ends_phase(&mut self, _: &'static str, _from: Instant, _to: Instant) {}
-    /// Marks panel `done` of `total` as factored, for progress lines.
-    fn progress(&mut self, done: usize, total: usize);
+    /// Begins a stage of the call, for reports of progress.
+    fn begins(&mut self, _: Task) {}
+    /// Reports that this share of the stage's work is done.
+    fn progress(&mut self, share: f64);
 }

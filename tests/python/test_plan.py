@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import meshsolve as ms
@@ -125,3 +126,48 @@ def test_what_eigvalsh_needs():
         ms.plan(a, np.ones(512), eigenvalues=True)
     with pytest.raises(ValueError, match="inverse: expected False with eigenvalues, got True"):
         ms.plan(a, inverse=True, eigenvalues=True)
+
+
+def test_totals_and_free_memory():
+    a = put_matrix(mesh_of(range(2)), np.eye(256), P("x", None))
+    report = ms.plan(a, np.ones(256))
+    amounts = sum(report.bytes_per_device.values())
+    assert report.total_bytes == 2 * amounts + report.scratch_bytes
+    assert report.free_bytes is not None and 1 << 20 < report.free_bytes < 1 << 50
+    assert report.seconds is None and "time:" not in str(report)
+    assert str(report).splitlines()[-1].startswith("total:         ")
+    assert str(report).endswith(" free")
+
+
+@pytest.mark.parametrize(
+    ("options", "shape", "columns"),
+    [
+        ({}, (4096, 4096), 1),
+        ({"assume_a": "pos", "refine": True}, (2048, 2048), 3),
+        ({"assume_a": "pos"}, (2048, 2048), 0),
+        ({"inverse": True}, (2048, 2048), 0),
+        ({"eigenvalues": True}, (1600, 1600), 0),
+        ({"eigenvectors": True}, (1600, 1600), 0),
+        ({"functions": True}, (1600, 1600), 0),
+        ({}, (1 << 20, 32), 1),
+        ({}, (1 << 20, 32), 0),
+        ({}, (5, 5), 1),
+    ],
+)
+def test_an_estimate_of_the_time(options, shape, columns, capsys):
+    mesh = mesh_of(range(2))
+    spec = P("x", None) if shape[0] % 2 == 0 else P()
+    a = jax.ShapeDtypeStruct(shape, np.float64, sharding=NamedSharding(mesh, spec))
+    b = jax.ShapeDtypeStruct((shape[0], columns), np.float64) if columns else None
+    report = ms.plan(a, b, calibrate=True, **options)
+    assert report.seconds is not None and 0 < report.seconds < 3600
+    assert f"time:          about {report.seconds:.2g} s" in capsys.readouterr().out
+
+
+def test_an_estimate_grows_with_the_matrix():
+    of_order = lambda n: (
+        ms.plan(  # noqa: E731
+            jax.ShapeDtypeStruct((n, n), np.float64), calibrate=True
+        ).seconds
+    )
+    assert of_order(1 << 16) > 50 * of_order(1 << 13)

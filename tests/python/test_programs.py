@@ -455,6 +455,7 @@ def test_progress_lines(on):
         """,
         env={"MESHSOLVE_LOG": "progress" if on else ""},
     ).err
-    assert ("meshsolve: rank 0: panel 1 of 8" in err) == on
+    # 1 - (7/8)^3 of a factorisation, which is nearly all of the work.
+    assert ("meshsolve posv, n = 512: 32 % of the work, factor" in err) == on
     # At most once a second.
-    assert err.count("panel") <= 2
+    assert err.count("of the work") <= 2

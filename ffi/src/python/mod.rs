@@ -17,7 +17,7 @@ use meshsolve::embedding::{
     worker_count,
 };
 use meshsolve::layout::{Column, Mapping, Partition, Storage};
-use meshsolve::log::{self, Event};
+use meshsolve::log::{self, Event, Progress, Task};
 use meshsolve::{rendezvous, settings, stats};
 
 /// A capsule, as jax.ffi requires it, for a handler or type record of the C++ shim.
@@ -235,14 +235,17 @@ fn listen(on: bool) {
     log::listen(on);
 }
 
-/// Wait for the next event: a dictionary as from `last_call`, or a pair (finished panels, all
-/// panels). None if no listener exists any more.
+/// Wait for the next event: a dictionary as from `last_call`, or (routine, n, stage, share of the
+/// work, seconds) of a call that takes long. None if no listener exists any more.
 #[pyfunction]
 fn next_event(py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
     Ok(match py.detach(log::next) {
         None => None,
         Some(Event::Call(call)) => Some(figures(py, call)?.into_any()),
-        Some(Event::Panel { done, total }) => Some((done, total).into_pyobject(py)?.into_any()),
+        Some(Event::Progress(Progress { task, share, seconds })) => {
+            let Task { routine, n, stage, .. } = task;
+            Some((routine, n, stage, share, seconds).into_pyobject(py)?.into_any())
+        }
     })
 }
 

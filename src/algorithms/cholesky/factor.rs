@@ -8,7 +8,7 @@
 //! The owner of panel k+1 updates and factors it before the rest of its columns. The panel is then
 //! ready when the others need it. There is no barrier: the owner announces a finished panel.
 
-use crate::algorithms::{owned_from, subtract, with_lookahead};
+use crate::algorithms::{owned_from, share_of_square, subtract, with_lookahead};
 use crate::comm::{Phase, Signal, Step};
 use crate::device::{Op, Side, Triangle, Update, Worker};
 use crate::layout::TileColumn;
@@ -47,7 +47,7 @@ pub fn factor<T: Scalar, W: Worker<T>>(worker: &mut W, a: &DistMatrix<T>) -> Ste
                 |worker| subtract(worker, a, &panel, others, Update::Cholesky, all.clone()),
             )?;
         }
-        worker.progress(next.get(), columns.count());
+        worker.progress(share_of_square(next.get(), columns.count()));
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ pub fn inverse<T: Scalar, W: Worker<T>>(
     panels: &Blocks<T>,
 ) -> Step {
     worker.barrier()?;
-    invert_triangle(worker, a, Triangle::Lower)?;
+    invert_triangle(worker, a, Triangle::Lower, 0.5)?;
     worker.barrier()?;
     let columns = a.columns();
     let owned = owned_from(worker, columns, TileColumn::new(0));

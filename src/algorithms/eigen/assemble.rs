@@ -39,7 +39,7 @@ pub fn assemble<T: Scalar, W: Worker<T>>(
     for k in factors.tiles() {
         let panel = worker.broadcast(l, k, l.all_rows())?;
         subtract(worker, x, &panel, own.clone(), Update::Cholesky, x.all_rows());
-        worker.progress(k.get() + 1, l.columns().count());
+        worker.progress((k.get() + 1) as f64 / l.columns().count() as f64);
     }
     if !weights.is_negative {
         leading.scale(worker, -1.0, room);

@@ -19,6 +19,7 @@ use std::ops::Range;
 use super::Leading;
 use super::scratch::{Panel, SUM, Scratch, V, X};
 use crate::algorithms::qr::factor_columns;
+use crate::algorithms::share_of_square;
 use crate::comm::{Signal, Step};
 use crate::device::{Op, Worker};
 use crate::layout::{GlobalRow, TileColumn};
@@ -68,7 +69,7 @@ pub fn reduce_to_band<T: Scalar, W: Worker<T>>(
         update(worker, leading, panel, &own[ahead..]);
         // V and X are in use up to here.
         worker.barrier()?;
-        worker.progress(k.get() + 1, panels.len());
+        worker.progress(share_of_square(k.get() + 1, panels.len()));
     }
     gather(worker, leading, scratch)
 }

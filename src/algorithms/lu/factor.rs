@@ -15,7 +15,7 @@
 
 use super::panel::{factor_panel, finish_row};
 use super::share;
-use crate::algorithms::{owned_from, subtract, with_lookahead};
+use crate::algorithms::{owned_from, share_of_square, subtract, with_lookahead};
 use crate::comm::{Group, Phase, Signal, Step};
 use crate::device::{Update, Worker};
 use crate::layout::TileColumn;
@@ -54,7 +54,7 @@ pub fn factor<T: Scalar, W: Worker<T>>(
                 false => step(worker, a, pivots, &panel, group, &panels)?,
             }
         }
-        worker.progress(next.get(), columns.count());
+        worker.progress(share_of_square(next.get(), columns.count()));
     }
     worker.barrier()?;
     for t in owned_from(worker, columns, first) {

@@ -168,7 +168,7 @@ pub fn factor<T: Scalar, W: Worker<T>>(
                 },
             )?;
         }
-        worker.progress(next.get(), end.get());
+        worker.progress(share((m, a.n()), columns.tile(k).global.get() + columns.tile(k).width));
     }
     worker.barrier()?;
     for k in all {
@@ -178,6 +178,14 @@ pub fn factor<T: Scalar, W: Worker<T>>(
     }
     // No coefficient changes before all have it.
     if W::IS_RANK { worker.barrier() } else { Ok(()) }
+}
+
+/// The share of the work on m x n entries after so many columns.
+fn share((m, n): (usize, usize), columns: usize) -> f64 {
+    let (m, n) = (m as f64, n as f64);
+    let work = |t: f64| t * (m * n - t * ((m + n) / 2.0 - t / 3.0));
+    let least = m.min(n);
+    work(least.min(columns as f64)) / work(least).max(1.0)
 }
 
 fn factor_panel<T: Scalar, W: Worker<T>>(

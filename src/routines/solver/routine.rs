@@ -7,6 +7,7 @@ use crate::algorithms::condition::block;
 use crate::algorithms::eigen;
 use crate::algorithms::lu::more_elements;
 use crate::algorithms::qr;
+use crate::log::Task;
 
 /// The factorisation that a routine makes or uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,6 +246,31 @@ impl Stage {
     }
 }
 
+impl Stage {
+    /// Operations, about, for A of m x n and k right-hand sides: reports of progress weigh stages by
+    /// them.
+    fn work(self, m: usize, n: usize, k: usize) -> f64 {
+        let [m, n, k] = [m, n, k].map(|extent| extent as f64);
+        let (cube, least) = (n * n * n, m.min(n));
+        let qr = 4.0 * least * (m * n - least * ((m + n) / 2.0 - least / 3.0));
+        match self {
+            Stage::Potrf => cube / 3.0,
+            Stage::Getrf | Stage::CholeskyInverse => 2.0 * cube / 3.0,
+            Stage::LuInverse | Stage::ToBand | Stage::Divide => 4.0 * cube / 3.0,
+            Stage::TransformBack => 4.0 * cube,
+            Stage::Assemble => cube,
+            Stage::Geqrf | Stage::FormQ | Stage::FormRows | Stage::FormReflectors => qr,
+            Stage::Triangle | Stage::LeastSquares | Stage::Reduce | Stage::ReduceRest => qr,
+            Stage::CholeskyTrace | Stage::LuTrace => 2.0 * cube,
+            Stage::CholeskySolve | Stage::LuSolve | Stage::Residual => 2.0 * n * n * k,
+            Stage::ApplyQ => 4.0 * m * least * k,
+            Stage::TriangularSolve | Stage::SolveTriangle => n * n * k,
+            Stage::ToTridiagonal => 400.0 * n * n,
+            _ => n * n,
+        }
+    }
+}
+
 /// Attributes that only some routines take. All routines take the others.
 pub const OWN_ATTRIBUTES: [&str; 7] =
     ["rhs", "trans", "structure", "lower", "unit_diagonal", "norm", "function"];
@@ -301,6 +327,19 @@ impl SolverRoutine {
     /// Also needs as many rows as A has columns on each device.
     pub const fn tall_shards(self) -> SolverRoutine {
         SolverRoutine { requires: &[Requirement::WholeRows, Requirement::TallShards], ..self }
+    }
+
+    /// Its stages, as parts of the work for A of m x n and k right-hand sides.
+    pub fn tasks(&self, m: usize, n: usize, k: usize) -> impl Iterator<Item = (Stage, Task)> {
+        let (run, routine) = (self.run, self.name);
+        let all: f64 = run.iter().map(|stage| stage.work(m, n, k)).sum();
+        let mut before = 0.0;
+        run.iter().map(move |&stage| {
+            let part = stage.work(m, n, k) / all.max(1.0);
+            let task = Task { routine, n, stage: stage.name(), before, part };
+            before += part;
+            (stage, task)
+        })
     }
 
     pub fn has(&self, stage: Stage) -> bool {

@@ -25,7 +25,9 @@ impl<T: Scalar> Solver<T> {
         let mut time = Instant::now();
         self.start_results(worker)?;
         let mut scale = None;
-        for &stage in self.options.routine.run {
+        let (m, n) = self.shape_of_a();
+        for (stage, task) in self.options.routine.tasks(m, n, self.problem.rhs) {
+            worker.begins(task);
             engine.perform(stage, self, worker, &mut scale)?;
             time = self.lap(worker, stage.name(), time);
         }

@@ -33,7 +33,7 @@ pub fn inverse<T: Scalar, W: Worker<T>>(
     more: &Blocks<T>,
 ) -> Step {
     worker.barrier()?;
-    invert_triangle(worker, a, Triangle::Upper)?;
+    invert_triangle(worker, a, Triangle::Upper, 0.25)?;
     worker.barrier()?;
     let mut rows = vec![0i32; a.n()];
     worker.get(pivots, &mut rows)?;

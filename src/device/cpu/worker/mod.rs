@@ -8,8 +8,7 @@ mod update;
 mod vectors;
 
 use std::ops::Range;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytemuck::Pod;
 use faer::dyn_stack::MemBuffer;
@@ -31,16 +30,14 @@ use crate::device::{
     Update, Worker,
 };
 use crate::layout::{GlobalRow, TileColumn};
-use crate::log::{self, Event};
+use crate::log::{self, Task};
 use crate::matrix::{Cells, Columns, DistMatrix, Panel};
 use crate::scalar::Scalar;
 use crate::trace::WorkerTrace;
-use crate::{settings, transpose};
+use crate::transpose;
 
 /// A substitution with fewer columns than this does not pack: so few fit in one set of a cache.
 const NARROWEST_PRODUCT: usize = 8;
-/// Interval of progress reports; the first comes after it.
-const LONG: Duration = Duration::from_secs(1);
 
 /// This worker's share of the units of all shards, as (shard, units). Units number through all
 /// shards, and a share is one run of them.
@@ -72,6 +69,8 @@ pub struct CpuWorker<'a, T> {
     units: Option<Units>,
     potrf: MemBuffer,
     since: Instant,
+    /// The stage of the call.
+    task: Option<Task>,
     /// Operations that take time are its spans.
     trace: Option<WorkerTrace<'a>>,
 }
@@ -101,6 +100,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
             units: Units::of::<T>(),
             potrf: blas::potrf_scratch::<T>(widest_tile),
             since: Instant::now(),
+            task: None,
             trace: comm.trace().map(|call| call.worker(worker)),
         }
     }
@@ -475,15 +475,13 @@ impl<T: Scalar> Worker<T> for CpuWorker<'_, T> {
         }
     }
 
-    fn progress(&mut self, done: usize, total: usize) {
-        let printed = settings::log_progress();
-        if self.worker == 0 && (printed || log::is_on()) && report_is_due() {
-            if printed {
-                eprintln!("meshsolve: rank 0: panel {done} of {total}");
-            }
-            if self.since.elapsed() >= LONG {
-                log::tell(|| Event::Panel { done, total });
-            }
+    fn begins(&mut self, task: Task) {
+        self.task = Some(task);
+    }
+
+    fn progress(&mut self, share: f64) {
+        if let Some(task) = self.task.as_ref().filter(|_| self.worker == 0) {
+            log::report(task, self.since, share);
         }
     }
 }
@@ -491,15 +489,4 @@ impl<T: Scalar> Worker<T> for CpuWorker<'_, T> {
 /// Copies elements that need not be numbers.
 fn copy_bits<U: Pod>(from: MatRef<U>, to: MatMut<U>) {
     faer::zip!(to, from).for_each(|faer::unzip!(to, from)| *to = *from);
-}
-
-/// At most one report each `LONG`, in the whole process.
-fn report_is_due() -> bool {
-    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
-    let mut last = LAST.lock().unwrap_or_else(|e| e.into_inner());
-    let due = last.is_none_or(|last| last.elapsed() >= LONG);
-    if due {
-        *last = Some(Instant::now());
-    }
-    due
 }

@@ -471,7 +471,7 @@ impl<T: Scalar> Worker<T> for CudaWorker<'_> {
     }
 
     /// Panels are submitted long before the device factors them: there is no progress to report.
-    fn progress(&mut self, _: usize, _: usize) {}
+    fn progress(&mut self, _: f64) {}
 }
 
 /// Visits the elements in the order of a block's memory, each with its number row by row.

@@ -5,16 +5,19 @@
 //! ScaLAPACK's p?potrf and p?getrf have no lookahead, and all wait for each panel.
 
 use std::thread;
+use std::time::Instant;
 
 use super::Part;
 use super::panels::Panels;
 use crate::algorithms::lu::finish_row;
+use crate::algorithms::share_of_square;
 use crate::comm::{Communicator, Group};
 use crate::device::cpu::float_mode::FloatMode;
 use crate::device::cpu::{CpuWorker, scratch_elements};
 use crate::device::{Device, Op, Side, Triangle, Update};
 use crate::error::Result;
 use crate::layout::{Distribution, Layout, Mapping, TileColumn};
+use crate::log::{self, Task};
 use crate::matrix::{Cells, DistMatrix, Panel};
 use crate::processes::{self, Grid};
 use crate::scalar::Scalar;
@@ -56,6 +59,8 @@ impl<T: Scalar> Part<T> {
             comm: &comm,
             scratch,
             panels: Panels::new(&grid.ranks, order.width, &mut self.staged),
+            task: self.task,
+            since: self.since,
         };
         factorisation.run()?;
         drop(factorisation);
@@ -74,6 +79,9 @@ struct Factorisation<'a, T> {
     /// Of each thread.
     scratch: Vec<Cells<'a, T>>,
     panels: Panels<'a, T>,
+    /// For reports of progress.
+    task: Option<Task>,
+    since: Instant,
 }
 
 impl<'a, T: Scalar> Factorisation<'a, T> {
@@ -94,6 +102,9 @@ impl<'a, T: Scalar> Factorisation<'a, T> {
                 self.apply(&panel, ahead)?;
                 self.prepare(next)?;
                 self.apply(&panel, others)?;
+            }
+            if let Some(task) = &self.task {
+                log::report(task, self.since, share_of_square(next.get(), columns.count()));
             }
         }
         (0..2).try_for_each(|either| self.panels.finish(either))?;

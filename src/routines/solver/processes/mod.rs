@@ -31,6 +31,7 @@ use crate::call::{Buffer, Call};
 use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::layout::{Grid as Devices, Storage};
+use crate::log::Task;
 use crate::processes::moves::{Cyclic, mirrored};
 use crate::processes::{Grid, Work};
 use crate::routines::Across;
@@ -133,6 +134,8 @@ struct Part<T> {
     logdet: f64,
     eigenvalues: Vec<f64>,
     since: Instant,
+    /// The stage of the call, on the first process.
+    task: Option<Task>,
     phases: Vec<(&'static str, f64)>,
 }
 
@@ -210,6 +213,7 @@ impl<T: Scalar> Part<T> {
             logdet: f64::NAN,
             eigenvalues: Vec::new(),
             since: Instant::now(),
+            task: None,
             phases: Vec::new(),
         };
         part.with_operands()
@@ -323,8 +327,10 @@ impl<T: Scalar> Work for Part<T> {
             }
         }
         if self.info == 0 && self.n() > 0 {
-            for &stage in self.options.routine.run {
+            let (m, n, k) = (self.m(), self.n(), self.rhs);
+            for (stage, task) in self.options.routine.tasks(m, n, k) {
                 let from = Instant::now();
+                self.task = Some(task).filter(|_| grid.ranks.rank() == 0);
                 self.perform(stage, grid)?;
                 self.phases.push((stage.name(), from.elapsed().as_secs_f64()));
             }
