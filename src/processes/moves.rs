@@ -62,7 +62,7 @@ impl Cyclic {
     }
 
     /// Tiles of a rank.
-    fn tiles(&self) -> usize {
+    pub fn tiles(&self) -> usize {
         self.local() / self.width
     }
 

@@ -9,6 +9,6 @@ mod outcome;
 mod watchdog;
 
 pub use calls::{Arrival, Calls};
-pub use collect::{Key, Rendezvous};
+pub use collect::{Key, Rendezvous, Waiter};
 pub use hosts::Hosts;
 pub use outcome::{CLOSED, Reply, answer_all, cancel, close};

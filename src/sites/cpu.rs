@@ -1,12 +1,12 @@
 //! A call site on CPU devices.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::call::{Attributes, Call};
 use crate::error::{Error, Result};
 use crate::processes::{self, ACCOUNT};
-use crate::rendezvous::{Arrival, Calls, Rendezvous, Reply, answer_all};
+use crate::rendezvous::{Arrival, Calls, Rendezvous, Reply, Waiter, answer_all};
 use crate::routines::Site;
 use crate::settings;
 
@@ -25,7 +25,37 @@ struct Part {
     site: Site,
     /// How many ranks it has, one after the other.
     devices: usize,
-    rendezvous: Arc<Rendezvous<Call, Reply>>,
+    rendezvous: Arc<Rendezvous<Call, Waiting>>,
+}
+
+/// Refused tickets that are remembered.
+const REMEMBERED: usize = 255;
+
+/// A device that waits for the outcome of a call with this ticket.
+struct Waiting {
+    reply: Reply,
+    ticket: i64,
+}
+
+impl Waiter for Waiting {
+    /// The devices of this process have not met. The other processes wait for its part, so they get the
+    /// error, too.
+    fn refuse(all: Vec<Self>, error: Error) {
+        static REFUSED: Mutex<Vec<i64>> = Mutex::new(Vec::new());
+        for Waiting { reply, ticket } in all {
+            let mut refused = REFUSED.lock().unwrap_or_else(|e| e.into_inner());
+            if refused.contains(&ticket) {
+                drop(refused);
+                answer_all(vec![reply], Err(error.clone()));
+                continue;
+            }
+            refused.truncate(REMEMBERED);
+            refused.insert(0, ticket);
+            drop(refused);
+            let reply = Box::new(move |outcome| answer_all(vec![reply], outcome));
+            processes::submit(ticket, Err(error.clone()), reply);
+        }
+    }
 }
 
 impl CallSite {
@@ -58,29 +88,29 @@ impl Part {
         ACCOUNT.arrived();
         let (routine, world) = (self.site.routine, self.site.world);
         let (rank, device) = (call.rank, call.device);
-        let refuse = |reply, text: String| answer_all(vec![reply], Err(Error::invalid(text)));
         let Some(ticket) = ticket else {
-            let text = format!(
+            let error = Error::invalid(format!(
                 "meshsolve.{routine}: operand `place`: expected int32[3] with rank, group and ticket for \
                  engine \"scalapack\", got int32[2]; draw a ticket (docs/design/processes.md)"
-            );
-            return refuse(reply, text);
+            ));
+            return answer_all(vec![reply], Err(error));
         };
+        let waiting = Waiting { reply, ticket: ticket.into() };
         if rank >= world {
             let text = format!(
                 "meshsolve.{routine}: operand `place`: expected a rank below {world}, got {rank}"
             );
-            return refuse(reply, text);
+            return Waiting::refuse(vec![waiting], Error::invalid(text));
         }
         let (key, place) = ((run, ticket.into()), (rank % self.devices, device));
-        let Some(complete) = self.rendezvous.arrive(key, place, call, reply) else { return };
+        let Some(complete) = self.rendezvous.arrive(key, place, call, waiting) else { return };
         let prepare = || match self.site.configured.across() {
             Some(across) => across.prepare(world, complete.parcels),
             None => unreachable!("a part of a site that several processes have"),
         };
         let work = catch_unwind(AssertUnwindSafe(prepare))
             .unwrap_or_else(|panic| Err(Error::from_panic("preparing a call", &*panic)));
-        let all = complete.waiters;
+        let all: Vec<_> = complete.waiters.into_iter().map(|waiting| waiting.reply).collect();
         processes::submit(ticket.into(), work, Box::new(move |outcome| answer_all(all, outcome)));
     }
 }

@@ -272,6 +272,39 @@ def reflectors(dtype, storage):
         )
 
 
+def axes():
+    """Rows over the axes of a mesh in another order than the mesh has them."""
+    devices = np.array(jax.devices()).reshape(SIZE // 2, 2)
+    mesh = jax.sharding.Mesh(devices, ("x", "y"))
+    full, square, b = sides(40 * SIZE, 5, "float64"), matrix(8 * SIZE, "float64"), np.ones(8 * SIZE)
+    for spec in ((("y", "x"), None), (("x", "y"), None), ("y", "x")):
+        wide = full if spec[1] is None else np.hstack([full, full**2, full**3, full**4])
+        a = put(mesh, wide, *spec)
+        q, r = map(whole, ms.qr(a))
+        close(r, np.linalg.qr(wide)[1], wide)
+        close(q @ r, wide)
+        x = ms.lstsq(a, put(mesh, wide[:, 0])).x
+        close(x, np.eye(wide.shape[1])[0], wide)
+        close(ms.solve(put(mesh, square, *spec), put(mesh, b)), np.linalg.solve(square, b), square)
+
+
+def committed():
+    """Arrays on a device of the process, with mesh=, and right-hand sides there."""
+    mesh, here = mesh_of(), jax.local_devices()[0]
+    full, b = sides(40 * SIZE + 1, 3, "float64"), sides(40 * SIZE + 1, 0, "float64")
+    local = jax.device_put(full, here)
+    close(ms.lstsq(local, jax.device_put(b, here), mesh=mesh).x, np.linalg.lstsq(full, b)[0], full)
+    close(ms.qr(local, "r", mesh=mesh), np.linalg.qr(full)[1], full)
+    wide = put(mesh, sides(4 * SIZE, 12 * SIZE, "float64"), None, "x")
+    b = sides(4 * SIZE, 0, "float64")
+    x = ms.lstsq(wide, jax.device_put(b, here)).x
+    close(x, np.linalg.lstsq(whole(wide), b)[0], whole(wide))
+    # Each process alone, with reflectors by rows.
+    alone = ms.qr(local, "raw")
+    assert alone.storage == "rows" and alone.engine == ""
+    assert alone.solve(sides(len(full), 0, "float64")).shape == (3,)
+
+
 def failures():
     """Matrices without an answer are reported alike everywhere."""
     n, mesh = 8 * SIZE, mesh_of()
@@ -482,7 +515,11 @@ def main(names) -> None:
     of_dtypes = (solves, factors, others, eigen, tall, reflectors)
     every = {f"{f.__name__} {d} {s}": lambda f=f, d=d, s=s: f(d, s)
              for f in of_dtypes for d in DTYPES for s in SPECS}  # fmt: skip
-    every |= {f.__name__: f for f in (failures, independent, placements, mended, refusals)}
+    every |= {
+        f.__name__: f for f in (failures, independent, placements, mended, refusals, committed)
+    }
+    if SIZE == 4:
+        every["axes"] = axes
     every |= {f"transformations {k}": lambda k=k: transformations(k) for k in ("Auto", "Explicit")}
     if "programs" in names:
         every = {"programs": lambda: independent(200)}

@@ -40,9 +40,9 @@ if what == "killed":
     time.sleep(1)
     report(tried(lambda: ms.solve(put(mesh, a, "x", None), put(mesh, b))))
 if what == "absent":
-    # The last process makes its second call late.
-    for call in range(2):
-        if call and RANK == SIZE - 1:
+    # The last process makes its calls late.
+    for _ in range(2):
+        if RANK == SIZE - 1:
             time.sleep(4)
         x = ms.solve(put(mesh, a, "x", None), put(mesh, b))
         report(float(x.addressable_data(0)[0]))

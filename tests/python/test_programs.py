@@ -6,6 +6,7 @@ import importlib
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -456,6 +457,6 @@ def test_progress_lines(on):
         env={"MESHSOLVE_LOG": "progress" if on else ""},
     ).err
     # 1 - (7/8)^3 of a factorisation, which is nearly all of the work.
-    assert ("meshsolve posv, n = 512: 32 % of the work, factor" in err) == on
+    assert bool(re.search("meshsolve posv, n = 512: 3[23] % of the work, factor", err)) == on
     # At most once a second.
     assert err.count("of the work") <= 2

@@ -11,9 +11,12 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from meshsolve._api import eigen, functions, inverse, least_squares, qr, solve
+from meshsolve._api import eigen, functions, inverse
 from meshsolve._api.cholesky import cho_factor
+from meshsolve._api.least_squares import lstsq
 from meshsolve._api.lu import lu_factor
+from meshsolve._api.qr import qr
+from meshsolve._api.solve import solve
 from meshsolve._api.types import AssumeA
 
 # Elements of the small matrices, if the large one is not smaller.
@@ -35,7 +38,19 @@ class Asked(NamedTuple):
     refine: bool
 
 
-def devices_of(a, mesh: Mesh | None) -> list[jax.Device]:
+def fields(asked: Asked | None, known: dict[str, Any], a, b, mesh: Mesh | None) -> dict[str, Any]:
+    """The attributes of a ``Plan`` that depend on the machine, from the others; the time, if a
+    function is given.
+    """
+    total = known["devices"] * sum(known["bytes_per_device"].values()) + known["scratch_bytes"]
+    return {
+        "total_bytes": total,
+        "free_bytes": _free_memory(_devices_of(a, mesh)[0]),
+        "seconds": None if asked is None else _seconds(asked, a, b, mesh),
+    }
+
+
+def _devices_of(a, mesh: Mesh | None) -> list[Any]:
     """The devices that will hold a matrix."""
     if mesh is not None:
         return list(mesh.devices.flat)
@@ -43,7 +58,7 @@ def devices_of(a, mesh: Mesh | None) -> list[jax.Device]:
     return jax.devices()[:1] if sharding is None else list(sharding.device_set)
 
 
-def free_memory(device: jax.Device) -> int | None:
+def _free_memory(device: Any) -> int | None:
     """Bytes that are free: of the host for a CPU device, else of the device; None if unknown."""
     if device.platform == "cpu":
         known = pathlib.Path("/proc/meminfo")
@@ -57,12 +72,12 @@ def free_memory(device: jax.Device) -> int | None:
     return known["bytes_limit"] - known["bytes_in_use"]
 
 
-def seconds(asked: Asked, a, b, mesh: Mesh | None) -> float:
+def _seconds(asked: Asked, a, b, mesh: Mesh | None) -> float:
     """An estimate of the time of a call, from small ones on the same devices."""
     (m, n), k = a.shape, 0 if b is None else math.prod(b.shape[1:])
     if not m * n:
         return 0.0
-    shapes = dict.fromkeys(_smaller((m, n), size, len(devices_of(a, mesh))) for size in _SMALL)
+    shapes = dict.fromkeys(_smaller((m, n), size, len(_devices_of(a, mesh))) for size in _SMALL)
     times = {shape: _time(asked, shape, k, a, mesh) for shape in shapes}
     if (m, n) in times:
         return times[m, n]
@@ -92,11 +107,10 @@ def _time(asked: Asked, shape: tuple[int, int], k: int, a, mesh: Mesh | None) ->
     """The seconds of a call that has been made once before."""
     call = _call(asked, shape, k > 0, mesh)
     given, sides = _matrix(asked, shape, a), jnp.ones((shape[0], k), a.dtype) if k else None
-    for _ in range(2):
-        start = time.perf_counter()
-        jax.block_until_ready(call(given, sides))
-        passed = time.perf_counter() - start
-    return passed
+    jax.block_until_ready(call(given, sides))
+    start = time.perf_counter()
+    jax.block_until_ready(call(given, sides))
+    return time.perf_counter() - start
 
 
 def _matrix(asked: Asked, shape: tuple[int, int], a) -> jax.Array:
@@ -128,8 +142,8 @@ def _call(asked: Asked, shape, has_b: bool, mesh: Mesh | None) -> Callable[[Any,
     lower = asked.lower
     if shape[0] != shape[1]:
         if has_b:
-            return lambda a, b: least_squares.lstsq(a, b, mesh=mesh)
-        return lambda a, _: qr.qr(a, mesh=mesh)
+            return lambda a, b: lstsq(a, b, mesh=mesh)
+        return lambda a, _: qr(a, mesh=mesh)
     if asked.kind == "inverse":
         return lambda a, _: inverse.inv(a, assume_a=asked.assume_a, lower=lower, mesh=mesh)
     if asked.kind == "eigenvalues":
@@ -143,4 +157,4 @@ def _call(asked: Asked, shape, has_b: bool, mesh: Mesh | None) -> Callable[[Any,
             return lambda a, _: cho_factor(a, lower, mesh=mesh)
         return lambda a, _: lu_factor(a, mesh=mesh)
     options: Any = {"assume_a": asked.assume_a, "refine": asked.refine, "mesh": mesh}
-    return lambda a, b: solve.solve(a, b, lower, **options)
+    return lambda a, b: solve(a, b, lower, **options)

@@ -201,8 +201,12 @@ def plan(
       ['the matrix is transposed across the devices, in their memory']
     """
     matrix, sides = _described(a, b)
-    alone = {"inverse": inverse, "eigenvalues": eigenvalues, "eigenvectors": eigenvectors}
-    alone["functions"] = functions
+    alone = {
+        "inverse": inverse,
+        "eigenvalues": eigenvalues,
+        "eigenvectors": eigenvectors,
+        "functions": functions,
+    }
     if matrix.shape[0] == matrix.shape[1]:
         owned = (overwrite_a, overwrite_b, refine, alone, mesh)
         fields = _fields(_task(matrix, sides, lower, assume_a, *owned))
@@ -212,17 +216,9 @@ def plan(
         others |= {"overwrite_a": overwrite_a and sides is not None}
         refused = [name for name, is_on in others.items() if is_on]
         fields = rectangle.fields(matrix, sides, overwrite_a, mesh, refused)
-    kind = next((name for name, is_on in alone.items() if is_on), "")
-    asked = calibration.Asked(kind, assume_a, lower, refine)
-    devices = calibration.devices_of(matrix, mesh)
-    total = fields["devices"] * sum(fields["bytes_per_device"].values()) + fields["scratch_bytes"]
-    report = Plan(
-        **fields,
-        total_bytes=total,
-        free_bytes=calibration.free_memory(devices[0]),
-        seconds=calibration.seconds(asked, matrix, sides, mesh) if calibrate else None,
-    )
-    print(report)
+    kind = "".join(name for name, is_on in alone.items() if is_on)
+    asked = calibration.Asked(kind, assume_a, lower, refine) if calibrate else None
+    print(report := Plan(**fields, **calibration.fields(asked, fields, matrix, sides, mesh)))
     return report
 
 

@@ -18,6 +18,10 @@ class Progress(NamedTuple):
       share: of the work of the call, 0 to 1.
       elapsed: seconds since the call began.
       remaining: an estimate of the seconds to its end.
+
+    Examples:
+      >>> ms.set_progress(lambda progress: print(progress.name, f"{progress.share:.0%}"))
+      >>> ms.set_progress(False)
     """
 
     name: str
@@ -117,7 +121,8 @@ class _Bars:
         key = progress.name, progress.n
         bar = self._bars.get(key)
         if bar is None:
-            bar = self._tqdm(total=100, desc=_name(progress), bar_format=self._FORMAT)
+            name, share = _name(progress), 100 * progress.share
+            bar = self._tqdm(total=100, initial=share, desc=name, bar_format=self._FORMAT)
             bar.start_t -= progress.elapsed
             self._bars[key] = bar
         bar.n = 100 * progress.share

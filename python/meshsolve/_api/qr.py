@@ -18,7 +18,7 @@ from meshsolve._library.errors import mistake
 from meshsolve._library.ffi import operation
 from meshsolve._prepare.operands import as_array, check_rhs, check_trans
 from meshsolve._prepare.pipeline import Call, Request, first, run
-from meshsolve._prepare.tall import stays_by_rows
+from meshsolve._prepare.tall import is_over_processes, stays_by_rows
 from meshsolve._rules.qr import both, by_reflectors, leading, triangle, unit_like
 
 Mode = Literal["reduced", "r", "raw"]
@@ -276,7 +276,7 @@ def qr(
         expected, remedy = '"reduced", "r" or "raw"', 'the square Q is qr(a, "raw").apply_q(eye)'
         raise mistake("qr", "mode", expected, repr(mode), remedy)
     op = operation("geqrf", "qr")
-    if mode == "raw" and jax.process_count() == 1 and stays_by_rows(a, mesh):
+    if mode == "raw" and stays_by_rows(a, mesh) and not is_over_processes(a, mesh):
         op = operation("tsqrf", "qr")._replace(results=_REFLECTORS)
         call = Call(op, ("a",), _factor_by_rows, mesh=mesh)
         return run(call, (a,), (bool(overwrite_a),), by_reflectors)

@@ -226,7 +226,7 @@ def _on_mesh(route: Route, at: Placement, operands, own):
     x = results[i]
     if not isinstance(x, Tracer) and x.sharding == home:
         return results
-    there = jax.device_put(x, home) if home.is_fully_addressable else _put(x, home)
+    there = jax.device_put(x, home) if home.is_fully_addressable else put(x, home)
     return (*results[:i], there, *results[i + 1 :])
 
 
@@ -261,13 +261,13 @@ def _on_one_device(op: Operation, operands, own):
 def _sent_home(op: Operation, results, homes: Mapping[str, Sharding]):
     """The results in their target shardings, which ``homes`` gives by kind."""
 
-    def put(kind, x) -> Any:
+    def sent(kind, x) -> Any:
         to = homes.get(kind)
         if x is None or to is None or (not isinstance(x, Tracer) and x.sharding == to):
             return x
-        return _put(x, to)
+        return put(x, to)
 
-    return tuple(put(kind, x) for kind, x in zip(op.results, results, strict=True))
+    return tuple(sent(kind, x) for kind, x in zip(op.results, results, strict=True))
 
 
 @functools.lru_cache(maxsize=256)
@@ -322,7 +322,7 @@ def moved(x, target: NamedSharding | Format):
 def _sent(x, target: NamedSharding | Format, by_rows: bool):
     """The same for an array that is elsewhere."""
     if isinstance(target, NamedSharding) and not target.is_fully_addressable:
-        return _put(x, target), not isinstance(x, Tracer) and x.is_fully_addressable
+        return put(x, target), not isinstance(x, Tracer) and x.is_fully_addressable
     # A traced function that closes over x has no values.
     if by_rows and isinstance(target, NamedSharding) and not isinstance(jnp.zeros(()), Tracer):
         return distributed(x, x.shape[0], target, x.dtype), True
@@ -333,9 +333,9 @@ def _sent(x, target: NamedSharding | Format, by_rows: bool):
     return y, pointers[0].isdisjoint(pointers[1])
 
 
-def _put(x, to):
+def put(x, to):
     """An array in another sharding. What is on a device of one process, each process has alike."""
-    is_here = not isinstance(x, Tracer) and x.is_fully_addressable
+    is_here = not isinstance(x, Tracer) and getattr(x, "is_fully_addressable", True)
     if not is_here or to.is_fully_addressable:
         return jax.device_put(x, to)
     values = np.asarray(x)
@@ -387,9 +387,9 @@ def lengthened(b, a, rows: int):
         spec = PartitionSpec() if few else PartitionSpec(None, tuple(mesh.axis_names))
         if missing := 0 if few else -b.shape[1] % mesh.size:
             if isinstance(b.sharding, NamedSharding):
-                b = _put(b, NamedSharding(b.sharding.mesh, PartitionSpec()))
+                b = put(b, NamedSharding(b.sharding.mesh, PartitionSpec()))
             b = jnp.pad(b, ((0, 0), (0, missing)))
-        b = _put(b, NamedSharding(mesh, spec))
+        b = put(b, NamedSharding(mesh, spec))
     return jnp.pad(b, ((0, rows - b.shape[0]), *((0, 0),) * (b.ndim - 1)))
 
 
@@ -398,13 +398,13 @@ def widened(operation: str, a, missing: int, target: NamedSharding, dtype):
     del operation
     if missing:
         a = (np if isinstance(a, np.ndarray) else jnp).pad(a, ((0, 0), (0, missing)))
-    return jax.device_put(a.astype(dtype), target)
+    return put(a.astype(dtype), target)
 
 
 def lengthened_on(operation: str, x, missing: int, target: NamedSharding):
     """An array with so many rows of zeros more, in a sharding by rows."""
     del operation
-    return jax.device_put(jnp.pad(x, ((0, missing), *((0, 0),) * (x.ndim - 1))), target)
+    return put(jnp.pad(x, ((0, missing), *((0, 0),) * (x.ndim - 1))), target)
 
 
 def cut(x, shape: tuple[int, ...], b=None):
@@ -415,7 +415,7 @@ def cut(x, shape: tuple[int, ...], b=None):
     if b is not None:
         where = meshes.home(b, x.sharding.mesh) if on_mesh else x.sharding
         if x.shape[1:] == shape[1:]:
-            return _put(x[: shape[0]], where)
+            return put(x[: shape[0]], where)
     elif not x.is_fully_addressable:
         return gathered(x, shape)
     else:
@@ -435,4 +435,4 @@ def as_given(x, a):
         to = a.sharding
     else:
         return x
-    return x if x.sharding.is_equivalent_to(to, x.ndim) else _put(x, to)
+    return x if x.sharding.is_equivalent_to(to, x.ndim) else put(x, to)

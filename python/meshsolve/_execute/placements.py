@@ -139,6 +139,8 @@ def placement(
         expect_known(operation, mesh.devices.flat)
     if at.crosses_processes:
         processes.expect_usable(operation, mesh, axes)
+        # The devices of a process follow one another in the order of the mesh.
+        at = at._replace(axes=tuple(axis for axis in mesh.axis_names if axis in axes))
     if n % at.world:
         raise mistake(
             operation,

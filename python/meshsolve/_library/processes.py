@@ -105,7 +105,16 @@ def start() -> str:
       RuntimeError: no libraries, or MPI has not started as many processes as JAX has.
     """
     chosen = _chosen()
+    names = ":".join(Path(path).name for path in chosen.paths)
+    absent.watch()
+    if other := absent.different(names):
+        raise RuntimeError(
+            "meshsolve: expected the same libraries of MPI and ScaLAPACK on all processes, got "
+            f"{names} on process {jax.process_index()} and {other[1]} on process {other[0]}; set "
+            f"{_VARIABLE} to the same on all"
+        )
     rank, size, version = _core.start_processes(chosen.paths)
+    absent.started()
     _log.logger.info("process %d of %d, %s (%s)", rank, size, version, chosen.name)
     if size != (wanted := jax.process_count()):
         raise RuntimeError(
@@ -113,7 +122,6 @@ def start() -> str:
             f"{version} ({chosen.name}); start the program by mpirun -n {wanted}, or srun "
             f"--mpi=pmix, of that MPI, or choose another one by {_VARIABLE}"
         )
-    absent.watch(jax.process_index())
     return version
 
 

@@ -6,6 +6,7 @@ from jax.sharding import Mesh, PartitionSpec
 from meshsolve._execute import dispatch, eager, meshes
 from meshsolve._execute.placements import axes_of, devices_along
 from meshsolve._execute.typed import spec_of
+from meshsolve._library import processes
 from meshsolve._prepare import padding
 
 # Rows for each column from which rows are faster than columns on one device.
@@ -28,6 +29,16 @@ def stays_by_rows(a, mesh: Mesh | None) -> bool:
         return _has_rows(a, spec, jax.typeof(a).sharding.mesh)
     ambient = jax.sharding.get_abstract_mesh()
     return _is_tall_for(m, n, jax.device_count() if ambient.empty else ambient.size)
+
+
+def is_over_processes(a, mesh: Mesh | None) -> bool:
+    """Whether A is, or may be, on devices of several processes."""
+    if mesh is not None:
+        return processes.several(mesh)
+    if dispatch.executor(a) is eager:
+        there = meshes.of_array(a)
+        return there is not None and processes.several(there.mesh)
+    return jax.process_count() > 1
 
 
 def _is_tall_for(m: int, n: int, devices: int) -> bool:

@@ -40,9 +40,7 @@ def found(op: Operation, a, b, ridge):
     there = meshes.of_array(a)
     whole = NamedSharding(there.mesh, PartitionSpec()) if there else a.sharding
     b, ridge = (
-        x
-        if x is None or x.sharding.device_set == a.sharding.device_set
-        else jax.device_put(x, whole)
+        x if x is None or x.sharding.device_set == a.sharding.device_set else eager.put(x, whole)
         for x in (b, ridge)
     )
     return meshes.where_it_lies(run, a, b, ridge)

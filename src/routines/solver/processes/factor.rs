@@ -30,9 +30,9 @@ pub fn scratch<T: Scalar>(width: usize) -> usize {
     scratch_elements::<T>(width, GROUP)
 }
 
-/// Threads of this process.
-pub fn threads() -> usize {
-    processes::launch().map_or(1, |launch| launch.threads)
+/// Threads of this process that have tile columns to update.
+pub fn threads(tiles: usize) -> usize {
+    processes::launch().map_or(1, |launch| launch.threads).min(tiles).max(1)
 }
 
 impl<T: Scalar> Part<T> {
@@ -49,7 +49,7 @@ impl<T: Scalar> Part<T> {
         let (mut pivots, mut work) =
             (std::mem::take(&mut self.pivots), std::mem::take(&mut self.work));
         pivots.resize(n.max(pivots.len()), 0);
-        let parts = work.chunks_exact_mut(scratch::<T>(order.width)).take(threads());
+        let parts = work.chunks_exact_mut(scratch::<T>(order.width)).take(threads(order.tiles()));
         let scratch: Vec<_> = parts.map(Cells::of).collect();
         let mut factorisation = Factorisation {
             a: DistMatrix::new(shards, &cut).seen_from(Some(me)),
@@ -193,16 +193,22 @@ impl<'a, T: Scalar> Factorisation<'a, T> {
         let widest = a.columns().widest();
         let (panels, scratch) = (&mut self.panels, &self.scratch);
         thread::scope(|scope| {
+            let mut mine = share(0);
             for (thread, &own) in scratch.iter().enumerate().take(threads).skip(1) {
-                let mine = share(thread);
-                scope.spawn(move || {
+                let its = share(thread);
+                let work = move || {
                     FloatMode::IEEE.enter();
                     let mut worker = worker(comm, own, widest);
-                    apply_to(&mut worker, a, panel, &mine, update, pivots);
-                });
+                    apply_to(&mut worker, a, panel, &its, update, pivots);
+                };
+                // Without a thread this one does its part, too.
+                if thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                    mine.extend(share(thread));
+                }
             }
+            mine.sort_unstable();
             let mut worker = worker(comm, scratch[0], widest);
-            for some in share(0).chunks(GROUP) {
+            for some in mine.chunks(GROUP) {
                 apply_to(&mut worker, a, panel, some, update, pivots);
                 panels.poll()?;
             }

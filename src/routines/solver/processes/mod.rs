@@ -176,7 +176,7 @@ impl<T: Scalar> Part<T> {
             true => n * order.local(),
             false if factors => {
                 let columns = if routine.has(Stage::LuInverse) { n * order.width } else { 0 };
-                columns.max(factor::threads() * factor::scratch::<T>(order.width))
+                columns.max(factor::threads(order.tiles()) * factor::scratch::<T>(order.width))
             }
             false if routine.has(Stage::LuInverse) => n * order.width,
             false if routine.has(Stage::Divide) && T::IS_COMPLEX => {

@@ -1,5 +1,6 @@
 //! What a call gives back on this process: the results of `run.rs`.
 
+use super::factor::threads;
 use super::{Part, elements_mut};
 use crate::error::Result;
 use crate::log;
@@ -104,7 +105,7 @@ impl<T: Scalar> Part<T> {
             rhs: self.rhs,
             ranks: self.order.ranks * self.devices,
             visible: self.order.ranks * self.devices,
-            workers: 1,
+            workers: if self.options.routine.factors() { threads(self.order.tiles()) } else { 1 },
             tiles: self.n() / self.order.width,
             tile: self.order.width,
             scratch_bytes: self.scratch_bytes,
