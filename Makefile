@@ -63,7 +63,7 @@ CXX_SOURCES := $(wildcard ffi/*.cc ffi/*.h kernels/*.cu kernels/*.cuh tests/kern
 ASSEMBLERS := "nvidia-cuda-nvcc-cu12==12.8.*" "nvidia-cuda-nvcc>=13"
 # Files of the project, by the name of their schema.
 SCHEMA = $(BIN)/check-jsonschema --quiet --builtin-schema vendor.$(1)
-PY_SOURCES := python examples benchmarks tests release docs/hooks.py docs/pictures.py
+PY_SOURCES := python examples benchmarks tests release docs/hooks.py docs/notebooks.py docs/pictures.py
 LOOM := tests/loom/Cargo.toml
 RESULTS := build/bench
 ROUTINES := cholesky,lu,inverse,triangular,determinant,gradient

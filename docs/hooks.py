@@ -1,4 +1,5 @@
-"""Additions of MkDocs to the pages: documents and plots of the repository, and tables of results.
+"""Additions of MkDocs to the pages: documents and plots of the repository, notebooks of some pages,
+and tables of results.
 
 A table of figures from benchmarks/results replaces a fenced block ``results``. Its first line names
 the file, ``columns`` the head of the table, ``cells`` the text of each further column, made of a
@@ -15,6 +16,7 @@ import json
 import pathlib
 import re
 import shlex
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"
@@ -28,13 +30,19 @@ COPIED = {
 
 
 def on_files(files, config):
-    """Add the documents and the plots."""
+    """Add the documents, the plots and the notebooks."""
     from mkdocs.structure.files import File
+
+    sys.path.insert(0, str(ROOT / "docs"))
+    import notebooks
 
     made = (*RESULTS.glob("*.png"), *RESULTS.glob("*.svg"))
     plots = {f"plots/{plot.name}": plot for plot in made}
     for uri, path in (COPIED | plots).items():
         files.append(File.generated(config, uri, abs_src_path=str(path)))
+    for name in notebooks.PAGES:
+        uri = f"notebooks/{name.removesuffix('.md')}.ipynb"
+        files.append(File.generated(config, uri, content=notebooks.text_of(name)))
     return files
 
 
