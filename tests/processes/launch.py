@@ -1,5 +1,6 @@
 """Starts programs of several processes by MPI's launchers, and kills what does not end."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -40,11 +42,30 @@ def launchers() -> list[Launcher]:
 
 
 class Ran(NamedTuple):
-    """What became of a program: its exit code, what its processes have reported, its output."""
+    """What became of a program: its exit code, what its processes have reported, its output, and
+    the processes that were left some seconds after its end.
+    """
 
     code: int | None
     reported: list[list]
     output: str
+    orphans: list[int]
+
+
+# Seconds in which processes end after their launcher.
+PATIENCE = 15.0
+
+
+def _of_program(folder: str) -> list[int]:
+    """The processes that have this folder for their reports."""
+    mark, found = f"REPORTS={folder}\0".encode(), []
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:  # it has ended, or is another user's
+            continue
+    return found
 
 
 def run(
@@ -99,12 +120,13 @@ def run(
                     code = one.wait(seconds) or code
                 except subprocess.TimeoutExpired:
                     code = None
-            for one in started:
-                # JAX catches SIGTERM. Whatever is left of the group ends here.
-                try:
-                    os.killpg(one.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+            deadline = time.monotonic() + (PATIENCE if code is not None else 0)
+            while (orphans := _of_program(folder)) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            for pid in orphans:
+                # JAX catches SIGTERM.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             output.seek(0)
             text = output.read()
         reported = []
@@ -112,4 +134,4 @@ def run(
             path = pathlib.Path(folder) / f"{rank}.jsonl"
             lines = path.read_text().splitlines() if path.exists() else []
             reported.append([json.loads(line) for line in lines])
-        return Ran(code, reported, text)
+        return Ran(code, reported, text, orphans)

@@ -33,7 +33,7 @@ def expect_all_right(ran, processes):
              for rank, of in enumerate(ran.reported) for name, text in of if text]  # fmt: skip
     assert not wrong, "\n".join(wrong)
     assert ran.code == 0 and names[0] and all(one == names[0] for one in names), ran.output
-    assert len(names) == processes
+    assert len(names) == processes and not ran.orphans
 
 
 @pytest.mark.timeout(2 * SECONDS)
@@ -128,6 +128,7 @@ def test_a_process_that_is_killed_ends_the_others(launcher):
     ran = launch.run(launcher, 2, "lost.py", "killed", seconds=60)
     assert ran.code not in (None, 0), ran.output
     assert all(of[0] == [0.5] for of in ran.reported) and len(ran.reported[1]) == 1
+    assert not ran.orphans
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])
@@ -172,6 +173,7 @@ def test_an_uncaught_error_ends_the_others(launcher):
     """After the time that JAX lets processes wait for each other at their end."""
     ran = launch.run(launcher, 2, "lost.py", "uncaught", seconds=90)
     assert ran.code not in (None, 0) and "a mistake of the program" in ran.output, ran.output
+    assert not ran.orphans
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS, ids=IDS)
