@@ -123,7 +123,27 @@ fn along_lines<T: Scalar, const BYTES: usize>(unit: usize, rows: MatRef<T>, memo
     }
 }
 
-/// Packs rows of any strides, a unit at a time: its lines side by side, so that writes are in order.
+/// Elements of a line that are copied at a time. Where they follow each other they are one or two lines
+/// of the cache, which is then read once: lines a power of two apart share few sets.
+const RUN: usize = 8;
+
+/// Visits the elements of `own` lines by runs: their step of the depth, and their line.
+#[inline(always)]
+fn by_runs(own: usize, depth: usize, mut visit: impl FnMut(usize, usize)) {
+    let whole = depth / RUN * RUN;
+    for from in (0..whole).step_by(RUN) {
+        for line in 0..own {
+            for p in from..from + RUN {
+                visit(p, line);
+            }
+        }
+    }
+    for line in 0..own {
+        (whole..depth).for_each(|p| visit(p, line));
+    }
+}
+
+/// Packs rows of any strides, a unit at a time.
 fn along_depth<T: Scalar>(rows: MatRef<T>, conjugated: bool, unit: usize, memory: &mut [T]) {
     let (lines, depth) = rows.shape();
     let (stride, step) = (rows.row_stride(), rows.col_stride());
@@ -132,14 +152,15 @@ fn along_depth<T: Scalar>(rows: MatRef<T>, conjugated: bool, unit: usize, memory
     {
         let own = unit.min(lines - first);
         let top = rows.as_ptr().wrapping_offset(first as isize * stride);
-        for (p, memory) in memory.chunks_exact_mut(unit).enumerate() {
-            let at = top.wrapping_offset(p as isize * step);
-            for (line, to) in memory[..own].iter_mut().enumerate() {
-                // SAFETY: `line` is in this unit and p below the depth, so the element is there.
-                let from = unsafe { *at.wrapping_offset(line as isize * stride) };
-                *to = if conjugated { T::conj_impl(&from) } else { from };
+        let to = memory.as_mut_ptr();
+        by_runs(own, depth, |p, line| {
+            let from = top.wrapping_offset(line as isize * stride + p as isize * step);
+            // SAFETY: `line` is in this unit and p below the depth, so both elements are there.
+            unsafe {
+                let x = *from;
+                to.add(p * unit + line).write(if conjugated { T::conj_impl(&x) } else { x });
             }
-        }
+        });
     }
 }
 
@@ -174,12 +195,10 @@ fn back_along_depth<T: Scalar>(rows: MatMut<T>, unit: usize, memory: &[T]) {
     for (memory, first) in memory.chunks_exact(unit * depth).zip((0..lines).step_by(unit)) {
         let own = unit.min(lines - first);
         let top = rows.as_ptr_mut().wrapping_offset(first as isize * stride);
-        for (p, memory) in memory.chunks_exact(unit).enumerate() {
-            let at = top.wrapping_offset(p as isize * step);
-            for (line, from) in memory[..own].iter().enumerate() {
-                // SAFETY: `line` is in this unit and p below the depth, so the element is there.
-                unsafe { *at.wrapping_offset(line as isize * stride) = *from };
-            }
-        }
+        by_runs(own, depth, |p, line| {
+            let to = top.wrapping_offset(line as isize * stride + p as isize * step);
+            // SAFETY: `line` is in this unit and p below the depth, so both elements are there.
+            unsafe { *to = *memory.as_ptr().add(p * unit + line) };
+        });
     }
 }
