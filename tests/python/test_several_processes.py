@@ -75,6 +75,11 @@ def test_functions_of_more(launcher, processes, devices, cases):
     expect_all_right(ran, processes)
 
 
+def test_tall_matrices_need_no_mpi():
+    ran = launch.run(None, 3, "cases.py", "tall float64", "tall complex64 rows", seconds=SECONDS)
+    expect_all_right(ran, 3)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(4 * SECONDS)
 @pytest.mark.parametrize("launcher", LAUNCHERS, ids=IDS)
