@@ -181,9 +181,8 @@ def plan(
       functions: report on functions of a Hermitian A, such as ``inv_sqrtm(a, lower=lower)``.
       mesh: as in ``solve``.
       calibrate: also estimate the time of the call. This runs two small calls of the same kind,
-        each twice, on the same devices: some seconds, mostly for their programs. The estimate
-        takes their times as c m n + d m n min(m, n). It has been right within a factor of 1.5 on
-        two cores.
+        each four times, on the same devices: some seconds, mostly for their programs. The estimate
+        takes their times as c m n + d m n min(m, n). On two cores it was 0.6 to 1.3 of the time.
 
     Returns:
       A ``Plan``, whose report has been printed.
