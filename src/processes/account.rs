@@ -1,5 +1,4 @@
-//! How far this process is in the calls over processes. Python compares that of all processes, and
-//! names those for which others wait.
+//! How far this process is in the calls over processes. Python warns of one that waits for long.
 
 use std::sync::Mutex;
 use std::time::Instant;

@@ -183,6 +183,19 @@ fn begin(libraries: &[PathBuf]) -> Result<(Processes, bool, Launch)> {
     let (mpi, scalapack) = (Mpi::find()?, Scalapack::find()?);
     let is_ours = mpi.begin()?;
     let everyone = mpi.everyone()?;
+    // Folders may differ from machine to machine.
+    let names = libraries.iter().map(|path| path.file_name().unwrap_or(path.as_os_str()));
+    let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+    if let Some(got) = difference(&everyone, &names.join(":"))? {
+        let text = format!(
+            "meshsolve: expected the same libraries of MPI and ScaLAPACK on all processes, got {got}; set \
+             MESHSOLVE_SCALAPACK to the same on all"
+        );
+        if is_ours {
+            mpi.end()?;
+        }
+        return Err(Error::new(Kind::FailedPrecondition, text));
+    }
     let (rank, size) = (everyone.rank(), everyone.size());
     let launch = Launch { rank, size, mpi: mpi.version(), threads: threads(&everyone)? };
     Ok((Processes { everyone, scalapack, grids: HashMap::new() }, is_ours, launch))

@@ -12,9 +12,9 @@ import jax
 from jax.sharding import AbstractMesh, Mesh
 
 from meshsolve import _core, _log
-from meshsolve._library import absent
 from meshsolve._library.errors import mistake
 from meshsolve._library.routines import Routine
+from meshsolve._library.waiting import Start
 
 ENGINE = "scalapack"
 """The engine of all calls over several processes."""
@@ -97,6 +97,10 @@ def _chosen() -> Libraries:
     )
 
 
+# One thread, also if MPI is started again after an error.
+_waiting = functools.cache(Start)
+
+
 @functools.cache
 def start() -> str:
     """Load the libraries and start MPI, at the first call over several processes; its version.
@@ -105,16 +109,9 @@ def start() -> str:
       RuntimeError: no libraries, or MPI has not started as many processes as JAX has.
     """
     chosen = _chosen()
-    names = ":".join(Path(path).name for path in chosen.paths)
-    absent.watch()
-    if other := absent.different(names):
-        raise RuntimeError(
-            "meshsolve: expected the same libraries of MPI and ScaLAPACK on all processes, got "
-            f"{names} on process {jax.process_index()} and {other[1]} on process {other[0]}; set "
-            f"{_VARIABLE} to the same on all"
-        )
+    waiting = _waiting()
     rank, size, version = _core.start_processes(chosen.paths)
-    absent.started()
+    waiting.over()
     _log.logger.info("process %d of %d, %s (%s)", rank, size, version, chosen.name)
     if size != (wanted := jax.process_count()):
         raise RuntimeError(
