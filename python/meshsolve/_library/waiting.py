@@ -1,5 +1,5 @@
-"""Warnings of calls over processes that wait for long. JAX has no public way to ask other processes,
-so none is named.
+"""Warnings of calls over processes that wait for long. JAX has no public way to ask other
+processes, so none is named.
 """
 
 import atexit
