@@ -12,11 +12,12 @@ pub use crate::device::cuda::nvrtc::{Compiled, Nvrtc, Program};
 pub use crate::device::cuda::{process, sources};
 pub use crate::error::{Error, Kind, Result};
 pub use crate::processes::{
-    ACCOUNT as PROCESS_CALLS, Launch, close as close_processes, start as start_processes,
+    ACCOUNT as PROCESS_CALLS, Launch, absent as absent_processes, close as close_processes,
+    start as start_processes,
 };
 pub use crate::rendezvous::Arrival;
 pub use crate::routines::solver::{
-    Forecast, Function, cpu_tile_width, failure, solvers, widest_of_engine,
+    Asked, Forecast, Function, cpu_tile_width, failure, solvers, widest_of_engine,
 };
 pub use crate::routines::{Array, CudaArrival, table};
 pub use crate::scalar::DType;

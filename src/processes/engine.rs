@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::library;
 use super::mpi::{Communicator, Mpi, over};
 use super::order::Order;
+use super::roll;
 use super::scalapack::Scalapack;
 use crate::device::cpu::float_mode::FloatMode;
 use crate::error::{Error, Kind, Result};
@@ -181,7 +182,7 @@ fn serve(
 fn begin(libraries: &[PathBuf]) -> Result<(Processes, bool, Launch)> {
     libraries.iter().try_for_each(|path| library::load(path))?;
     let (mpi, scalapack) = (Mpi::find()?, Scalapack::find()?);
-    let is_ours = mpi.begin()?;
+    let (is_ours, is_for_threads) = mpi.begin()?;
     let everyone = mpi.everyone()?;
     // Folders may differ from machine to machine.
     let names = libraries.iter().map(|path| path.file_name().unwrap_or(path.as_os_str()));
@@ -197,6 +198,10 @@ fn begin(libraries: &[PathBuf]) -> Result<(Processes, bool, Launch)> {
         return Err(Error::new(Kind::FailedPrecondition, text));
     }
     let (rank, size) = (everyone.rank(), everyone.size());
+    let are_for_threads = everyone.gather([f64::from(u8::from(is_for_threads))])?;
+    if are_for_threads.iter().all(|[one]| *one > 0.0) {
+        roll::open(everyone.in_order(rank)?);
+    }
     let launch = Launch { rank, size, mpi: mpi.version(), threads: threads(&everyone)? };
     Ok((Processes { everyone, scalapack, grids: HashMap::new() }, is_ours, launch))
 }

@@ -6,6 +6,7 @@
 //! - `moves`: columns between processes, in place.
 //! - `engine`: the thread that does all of it.
 //! - `account`: how far this process is in its calls.
+//! - `roll`: which processes wait for long.
 
 mod account;
 mod engine;
@@ -13,9 +14,11 @@ mod library;
 pub mod moves;
 mod mpi;
 mod order;
+mod roll;
 mod scalapack;
 
 pub use account::ACCOUNT;
 pub use engine::{Grid, Launch, Work, close, launch, start, submit};
 pub use mpi::{Communicator, Request};
+pub use roll::absent;
 pub use scalapack::{Descriptor, Eigen, checked};

@@ -30,6 +30,10 @@ functions!(Functions {
     ibcast = "Ibcast"(*mut c_void, c_int, Handle, c_int, Handle, *mut Handle);
     test = "Test"(*mut Handle, *mut c_int, *mut c_void);
     wait = "Wait"(*mut Handle, *mut c_void);
+    isend = "Isend"(*const c_void, c_int, Handle, c_int, c_int, Handle, *mut Handle);
+    request_free = "Request_free"(*mut Handle);
+    iprobe = "Iprobe"(c_int, c_int, Handle, *mut c_int, *mut c_void);
+    recv = "Recv"(*mut c_void, c_int, Handle, c_int, c_int, Handle, *mut c_void);
     allreduce = "Allreduce"(*const c_void, *mut c_void, c_int, Handle, Handle, Handle);
     allgather = "Allgather"(*const c_void, c_int, Handle, *mut c_void, c_int, Handle, Handle);
     alltoallv = "Alltoallv"(
@@ -83,8 +87,9 @@ impl Mpi {
         })
     }
 
-    /// Starts MPI unless the program has. Returns whether it did.
-    pub fn begin(&self) -> Result<bool> {
+    /// Starts MPI unless the program has. Returns whether it did, and whether several threads may call
+    /// MPI at once.
+    pub fn begin(&self) -> Result<(bool, bool)> {
         if self.is_over()? {
             return Err(over());
         }
@@ -105,7 +110,7 @@ impl Mpi {
             );
             return Err(Error::new(Kind::FailedPrecondition, text));
         }
-        Ok(has_begun == 0)
+        Ok((has_begun == 0, level >= MULTIPLE))
     }
 
     /// Whether MPI has ended.
@@ -249,6 +254,39 @@ impl Communicator {
             (self.mpi.of.ibcast)(at, count, unit, root, self.handle, &mut request.handle)
         };
         expect_success(status, "MPI_Ibcast").map(|()| request)
+    }
+
+    /// Leaves a number for a process, which need not ask for it.
+    pub fn leave(&self, number: &'static u64, rank: usize) -> Result<()> {
+        let Mpi { of, byte, .. } = self.mpi;
+        let (at, count, mut request) = ((&raw const *number).cast(), size_of::<u64>(), 0);
+        // SAFETY: bytes that stay. MPI frees the request itself when it is over.
+        let status = unsafe {
+            let status =
+                (of.isend)(at, count as c_int, byte, rank as c_int, 0, self.handle, &mut request);
+            expect_success(status, "MPI_Isend")?;
+            (of.request_free)(&mut request)
+        };
+        expect_success(status, "MPI_Request_free")
+    }
+
+    /// A number that a process has left for this one, if it has come.
+    pub fn take_left(&self, rank: usize) -> Result<Option<u64>> {
+        let Mpi { of, byte, .. } = self.mpi;
+        let (mut number, mut there, mut status) = (0u64, 0, Status::default());
+        let (at, count) = ((&raw mut number).cast(), size_of::<u64>() as c_int);
+        let (rank, status) = (rank as c_int, status.as_mut_ptr());
+        // SAFETY: room for the number and for a status.
+        unsafe {
+            let outcome = (of.iprobe)(rank, 0, self.handle, &mut there, status.cast());
+            expect_success(outcome, "MPI_Iprobe")?;
+            if there == 0 {
+                return Ok(None);
+            }
+            let outcome = (of.recv)(at, count, byte, rank, 0, self.handle, status.cast());
+            expect_success(outcome, "MPI_Recv")?;
+        }
+        Ok(Some(number))
     }
 
     /// Replaces each number by the sum of all processes' numbers at its place.

@@ -490,12 +490,58 @@ def mended():
             raise AssertionError("no error")
 
 
+def plans():
+    """Reports before calls have the memory of these; each process has its own."""
+    n, mesh, devices = 24 * SIZE, mesh_of(), jax.local_device_count()
+    for dtype in ("float32", "complex128"):
+        for storage, spec in SPECS.items():
+            a, b = matrix(n, dtype, "pos"), put(mesh, sides(n, 3, dtype))
+            there, tall = put(mesh, a, *spec), put(mesh, a[:, : 8 * SIZE], None, "x")
+            wide = put(mesh, a[: 8 * SIZE], None, "x")
+            calls = [
+                (ms.plan(there), lambda: ms.lu_factor(there)),
+                (ms.plan(there, assume_a="pos"), lambda: ms.cho_factor(there)),
+                (ms.plan(there, inverse=True), lambda: ms.inv(there)),
+                (ms.plan(there, eigenvalues=True), lambda: ms.eigvalsh(there)),
+                (ms.plan(there, eigenvectors=True), lambda: ms.eigh(there)),
+                (ms.plan(tall), lambda: ms.qr(tall)),
+                (ms.plan(wide, put(mesh, a[: 8 * SIZE, 0])), lambda: ms.lstsq(wide, a[: 8 * SIZE, 0])),
+            ]
+            for kind in ("gen", "pos", "her"):
+                solve = lambda kind=kind: ms.solve(there, b, assume_a=kind)  # noqa: E731
+                calls.append((ms.plan(there, b, assume_a=kind), solve))
+            for report, call in calls:
+                jax.block_until_ready(call())
+                found, (m, n) = ms.last_call(), (report.m, report.n)
+                what = f"{found['routine']} {dtype} {storage}"
+                assert report.scratch_bytes == found["scratch_bytes"] or m != n, what
+                assert report.scratch_bytes >= found["scratch_bytes"], what
+                assert report.processes == jax.process_count() and report.devices == SIZE, what
+                sizes = report.bytes_per_device
+                assert sizes["A"] == m * n // SIZE * a.itemsize, what
+                assert ("copy for the process" in sizes) == (devices > 1), what
+                total = devices * sum(sizes.values()) + report.scratch_bytes
+                assert report.total_bytes == total < report.free_bytes, what
+                assert "columns are exchanged between processes, in place" in report.moves, what
+                assert f"{report.processes} processes" in str(report), what
+    rows = put(mesh, sides(40 * SIZE, 7, "float64"), "x", None)
+    for b, routine in ((None, "tsqr"), (put(mesh, np.ones(40 * SIZE), "x"), "tsreduce")):
+        report = ms.plan(rows, b)
+        assert "triangles of pairs of devices are exchanged" in report.moves, routine
+        assert report.processes == jax.process_count() and report.scratch_bytes > 0, routine
+    report = ms.plan(matrix(n + 1, "float64"), mesh=mesh, calibrate=True)
+    assert report.padded == n + SIZE and report.processes == jax.process_count()
+    assert report.seconds is not None and report.seconds > 0
+
+
 def refusals():
     """What does not work yet is refused by name."""
     n, mesh = 8 * SIZE, mesh_of()
     there = put(mesh, matrix(n, "float64", "pos"), "x", None)
+    b = put(mesh, np.ones(n))
     calls = {
-        "plan": lambda: ms.plan(there),
+        "plan": lambda: ms.plan(there, functions=True),
+        "plan ": lambda: ms.plan(there, b, refine=True),
         "sqrtm": lambda: ms.sqrtm(there, assume_a="her"),
         "trace_solve": lambda: ms.trace_solve(there, there),
         "solve": lambda: ms.solve(there, np.ones(n), refine=True),
@@ -504,7 +550,7 @@ def refusals():
         try:
             call()
         except ValueError as error:
-            assert str(error).startswith(f"meshsolve.{name}: a: expected "), error
+            assert str(error).startswith(f"meshsolve.{name.strip()}: a: expected "), error
             assert "over several processes" in str(error), error
         else:
             raise AssertionError(f"{name}: no error")
@@ -516,7 +562,7 @@ def main(names) -> None:
     every = {f"{f.__name__} {d} {s}": lambda f=f, d=d, s=s: f(d, s)
              for f in of_dtypes for d in DTYPES for s in SPECS}  # fmt: skip
     every |= {
-        f.__name__: f for f in (failures, independent, placements, mended, refusals, committed)
+        f.__name__: f for f in (failures, independent, placements, mended, plans, refusals, committed)
     }
     if SIZE == 4:
         every["axes"] = axes

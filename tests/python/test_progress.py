@@ -5,11 +5,16 @@ import pytest
 import meshsolve as ms
 from helpers import run_fresh
 
-# About two seconds on two cores, which is long enough for a report.
+# Orders grow until a call takes long enough for a report, whatever the machine.
 LONG = """
-mesh = mesh_of(range(2))
-a = jax.jit(lambda: jnp.eye(6144), out_shardings=NamedSharding(mesh, P("x", None)))()
-ms.inv(a).block_until_ready()
+import time
+rows, n, seconds = NamedSharding(mesh_of(range(2)), P("x", None)), 4096, 0
+while seconds < 2.5:
+    n += 1024
+    a = jax.jit(lambda: jnp.eye(n), out_shardings=rows)()
+    began = time.monotonic()
+    ms.inv(a).block_until_ready()
+    seconds = time.monotonic() - began
 """
 
 
@@ -22,20 +27,20 @@ def nothing_is_shown():
 def test_a_function_gets_shares_of_the_work():
     ran = run_fresh(
         f"""
-        import time
         found = []
         ms.set_progress(found.append)
         exec({LONG!r})
         ms.solve(a[:64, :64], np.ones(64)).block_until_ready()
-        while not found or found[-1].stage != "done":
+        while not found or found[-1][1:3] != (n, "done"):
             time.sleep(0.01)
-        tell(found)
+        tell([progress for progress in found if progress.n == n])
         """
     )
     (reports,) = ran.reported
-    name, n, stage, share, elapsed, remaining = zip(*reports, strict=True)
-    assert {*name} == {"lu_inverse"} and {*n} == {6144}
-    assert stage[-1] == "done" and "invert" in stage
+    name, _, stage, share, elapsed, remaining = zip(*reports, strict=True)
+    # Calls of inv alone are reported, the short one of solve is not.
+    assert {*name} == {"lu_inverse"} and {*stage} <= {"factor", "invert", "done"}
+    assert stage[-1] == "done" and len(stage) > 1
     assert list(share) == sorted(share) and 0 < share[0] < 1 == share[-1]
     assert elapsed[0] >= 1 and list(elapsed) == sorted(elapsed)
     assert remaining[0] > remaining[-1] == 0
@@ -45,8 +50,8 @@ def test_a_function_gets_shares_of_the_work():
 @pytest.mark.parametrize("bars", [True, False])
 def test_bars_and_lines(bars):
     hide = "" if bars else "import sys; sys.modules['tqdm.auto'] = None"
-    ran = run_fresh(f"{hide}\nms.set_progress(True)\n{LONG}\nimport time; time.sleep(0.3)")
-    assert "meshsolve lu_inverse, n = 6144: " in ran.err
+    ran = run_fresh(f"{hide}\nms.set_progress(True)\n{LONG}\ntime.sleep(0.3)")
+    assert "meshsolve lu_inverse, n = " in ran.err
     if bars:
         assert "100 %|" in ran.err
     else:
@@ -56,7 +61,6 @@ def test_bars_and_lines(bars):
 def test_an_error_of_the_function_is_logged_and_ends_the_reports():
     ran = run_fresh(
         f"""
-        import time
         def show(progress):
             print("called")
             raise KeyError("mine")

@@ -12,9 +12,9 @@ use pyo3::types::{PyCapsule, PyDict};
 
 use crate::bridge::ffi;
 use meshsolve::embedding::{
-    Array, DType, Forecast, Function, Launch, PROCESS_CALLS, close_processes, cpu_tile_width,
-    cusolvermg_tile_width, failure, solvers, start_processes as start, table, widest_of_engine,
-    worker_count,
+    Array, Asked, DType, Forecast, Function, Launch, PROCESS_CALLS,
+    absent_processes as absent_from, close_processes, cpu_tile_width, cusolvermg_tile_width,
+    failure, solvers, start_processes as start, table, widest_of_engine, worker_count,
 };
 use meshsolve::layout::{Column, Mapping, Partition, Storage};
 use meshsolve::log::{self, Event, Progress, Task};
@@ -229,6 +229,13 @@ fn process_calls() -> (u64, u64, f64) {
     PROCESS_CALLS.read()
 }
 
+/// Tell the other processes that this one waits in a step. The ranks of those that have not told
+/// that they do; None if this is not known.
+#[pyfunction]
+fn absent_processes(py: Python<'_>, step: u64) -> Option<Vec<usize>> {
+    py.detach(|| absent_from(step))
+}
+
 /// Set whether `next_event` reports calls.
 #[pyfunction]
 fn listen(on: bool) {
@@ -289,8 +296,10 @@ fn widest_tile(n: usize, ranks: usize, dtype: &str) -> PyResult<usize> {
 
 /// The plan of a routine of the solvers, as a dictionary: layouts, tiles, bytes, moves.
 /// `shape` is that of A. `distributed`: k = `rhs` right-hand sides per rank; otherwise the same k on
-/// all.
+/// all. Several `processes` share A, each with as many ranks. `mirrored`: one triangle of A is given.
 #[pyfunction]
+#[pyo3(signature = (routine, shape, ranks, dtype, storage, lower, rhs, distributed, *, processes = 1,
+                    mirrored = false))]
 #[allow(clippy::too_many_arguments)]
 fn plan<'py>(
     py: Python<'py>,
@@ -302,6 +311,8 @@ fn plan<'py>(
     lower: bool,
     rhs: usize,
     distributed: bool,
+    processes: usize,
+    mirrored: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dtype = solver_dtype(dtype)?;
     let divided =
@@ -311,7 +322,18 @@ fn plan<'py>(
     };
     let unknown = || PyValueError::new_err(format!("plan: no solver is named {routine:?}"));
     let routine = solvers().find(|one| one.name == routine).ok_or_else(unknown)?;
-    let plan = Forecast::new(routine, shape, ranks, dtype, storage, lower, rhs, distributed);
+    let plan = Forecast::new(&Asked {
+        routine,
+        shape,
+        ranks,
+        dtype,
+        storage,
+        lower,
+        rhs,
+        distributed,
+        processes,
+        is_mirrored: mirrored,
+    });
     let says = PyDict::new(py);
     says.set_item("shard", plan.shard.to_string())?;
     says.set_item("solver_shard", plan.solver_shard.to_string())?;
@@ -344,6 +366,7 @@ fn _core(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(close, m)?)?;
     m.add_function(wrap_pyfunction!(start_processes, m)?)?;
     m.add_function(wrap_pyfunction!(process_calls, m)?)?;
+    m.add_function(wrap_pyfunction!(absent_processes, m)?)?;
     m.add_function(wrap_pyfunction!(set_visible, m)?)?;
     stats::tell_of_one_device(warn_of_one_device);
     m.add_function(wrap_pyfunction!(listen, m)?)?;

@@ -44,10 +44,11 @@ def fields(asked: Asked | None, known: dict[str, Any], a, b, mesh: Mesh | None) 
     """The attributes of a ``Plan`` that depend on the machine, from the others; the time, if a
     function is given.
     """
-    total = known["devices"] * sum(known["bytes_per_device"].values()) + known["scratch_bytes"]
+    devices = known["devices"] // known["processes"]
+    total = devices * sum(known["bytes_per_device"].values()) + known["scratch_bytes"]
     return {
         "total_bytes": total,
-        "free_bytes": _free_memory(_devices_of(a, mesh)[0]),
+        "free_bytes": _free_memory(_own_device(_devices_of(a, mesh))),
         "seconds": None if asked is None else _seconds(asked, a, b, mesh),
     }
 
@@ -58,6 +59,12 @@ def _devices_of(a, mesh: Mesh | None) -> list[Any]:
         return list(mesh.devices.flat)
     sharding = getattr(a, "sharding", None)
     return jax.devices()[:1] if sharding is None else list(sharding.device_set)
+
+
+def _own_device(devices: list[Any]) -> Any:
+    """One that this process has, if it has any of them."""
+    own = (device for device in devices if device.process_index == jax.process_index())
+    return next(own, devices[0])
 
 
 def _free_memory(device: Any) -> int | None:

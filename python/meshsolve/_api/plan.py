@@ -9,8 +9,9 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.typing import ArrayLike
 
-from meshsolve import _core, _log
+from meshsolve import _log
 from meshsolve._api import calibration, rectangle
+from meshsolve._api.forecasts import forecast, processes_of
 from meshsolve._api.solve import structure_of
 from meshsolve._api.types import AssumeA
 from meshsolve._execute import eager, shards
@@ -26,6 +27,10 @@ from meshsolve._prepare.operands import (
     expect_alive,
 )
 from meshsolve._rules import refinement
+
+
+# Structures for which LU mirrors the given triangle.
+_MIRRORED = ("hermitian", "symmetric")
 
 
 class Described(Protocol):
@@ -58,6 +63,7 @@ class Plan:
         square, the rows or columns that the devices divide, with zeros.
       dtype: name of the dtype that all operands are promoted to.
       devices: number of devices that share the matrix.
+      processes: number of processes that share it.
       visible: number of all devices of their kind.
       storage: how A is solved: by "rows", by "columns", by columns and "column-major", or on "one
         device".
@@ -75,9 +81,10 @@ class Plan:
       transposition: the transposition of each shard in its own memory, or None.
       moves: the moves and copies, in words, in order.
       bytes_per_device: a dictionary: A, right-hand sides, copies.
-      scratch_bytes: scratch of the whole call; if it makes several of the library's, the most that
-        one of them takes.
-      total_bytes: what all devices have, with the scratch. CPU devices share one memory.
+      scratch_bytes: scratch of the whole call, in one process; if it makes several of the
+        library's, the most that one of them takes. ScaLAPACK's own is not known.
+      total_bytes: what all devices of a process have, with its scratch. CPU devices share one
+        memory.
       free_bytes: the memory that is free now, of the host for CPU devices, else of one device; None
         if that is not known.
       seconds: an estimate of the time of the call, if you have asked for it; else None.
@@ -94,6 +101,7 @@ class Plan:
     padded: int
     dtype: str
     devices: int
+    processes: int
     visible: int
     storage: str
     shard: str
@@ -122,9 +130,10 @@ class Plan:
         free = "free memory is not known"
         if self.free_bytes is not None:
             free = f"{_bytes(self.free_bytes)} free"
+        of_each = " on each process" if self.processes > 1 else ""
         lines = {
             "matrix": f"{order}, {self.dtype}, {_log.devices(self.devices, self.visible)}, "
-            f"{self.storage}",
+            f"{self.storage}{of_each and f', {self.processes} processes'}",
             "shard": f"{self.shard}, used as B = {self.solves}: {self.solver_shard}",
             "distribution": f"block {self.block or '(uneven tiles)'}; block-cyclic "
             f"{self.block_cyclic or f'tiles {self.tiler}'}",
@@ -133,8 +142,8 @@ class Plan:
             "transposition": self.transposition or "none",
             "moves": "; ".join(self.moves) or "nothing",
             "per device": amounts,
-            "scratch": _bytes(self.scratch_bytes),
-            "total": f"{_bytes(self.total_bytes)}, {free}",
+            "scratch": f"{_bytes(self.scratch_bytes)}{of_each}",
+            "total": f"{_bytes(self.total_bytes)}{of_each}, {free}",
             "time": "" if self.seconds is None else f"about {self.seconds:.2g} s",
         }
         left_out = ("workers",) if self.widths else ("distribution", "tiles", "transposition")
@@ -253,6 +262,7 @@ def _fields(task: "_Task") -> dict[str, Any]:
         "padded": layout.padded,
         "dtype": task.dtype.name,
         "devices": layout.world,
+        "processes": layout.processes,
         "visible": _visible(task.sharding, task.mesh),
         "storage": layout.at.storage if layout.at else "one device",
         "solves": "A^T" if core["is_transpose"] and not core["transposes_across"] else "A",
@@ -314,6 +324,11 @@ class _Layout(NamedTuple):
         """The number of devices that share the matrix."""
         return self.at.world if self.at else 1
 
+    @property
+    def processes(self) -> int:
+        """The number of processes that do."""
+        return processes_of(self.at)
+
 
 def _task(a, b, lower, assume_a, overwrite_a, overwrite_b, refine, alone, mesh) -> _Task:
     n = check_square("plan", a)
@@ -334,10 +349,6 @@ def _layout(task: _Task) -> _Layout:
     a, mesh = task.a, task.mesh
     if mesh is None or padding.lies_on(task.sharding, mesh, task.n):
         at = None if task.sharding is None else eager.eager_placement("plan", a)
-        if at and at.crosses_processes:
-            remedy = "docs/processes.md has their memory; put A on the devices of one process"
-            got = "one over several processes"
-            raise mistake("plan", "a", "a matrix on the devices of one process", got, remedy)
         copied = _copied(a, at, task.dtype, task.overwrite_a or task.refine)
     else:
         at = Placement(mesh, tuple(mesh.axis_names))
@@ -358,7 +369,8 @@ def _of_library(task: _Task, layout: _Layout) -> tuple[dict[str, Any], int]:
     definite = task.structure == "positive definite"
     family = "po" if definite else "ge"
     storage = layout.at.storage if layout.at else "rows"
-    plan_of = lambda routine, dtype: _core.plan(  # noqa: E731
+    plan_of = lambda routine, dtype: forecast(  # noqa: E731
+        layout.at,
         routine,
         (layout.padded, layout.padded),
         layout.world,
@@ -367,6 +379,7 @@ def _of_library(task: _Task, layout: _Layout) -> tuple[dict[str, Any], int]:
         task.lower,
         layout.each,
         layout.mode != "replicated",
+        mirrored=task.structure in _MIRRORED,
     )
     if task.refine:
         core = plan_of(family + "trf", task.lower_dtype)
@@ -402,6 +415,9 @@ def _costs(task: _Task, layout: _Layout, core) -> tuple[list[str], dict[str, int
     elif task.b is not None and not task.overwrite_b:
         moves.append("b is copied: overwrite_b is not set")
         amounts["copy of b"] = amounts["b"]
+    if layout.processes < layout.world and layout.processes > 1:
+        moves.append("the shards of each process are copied to one array, and back")
+        amounts["copy for the process"] = sum(amounts[x] for x in ("A", "b") if x in amounts)
     moves += _of_solver(task, layout, core)
     if task.refine:
         again = "" if task.overwrite_a or layout.copied else "A is copied and "
@@ -423,9 +439,11 @@ def _of_solver(task: _Task, layout: _Layout, core) -> list[str]:
     moves, lower = [], "lower" if task.lower else "upper"
     if core["transposition"]:
         moves.append("every shard is transposed in its own memory")
+    if layout.processes > 1:
+        moves.append("columns are exchanged between processes, in place")
     if core["transposes_across"]:
         moves.append("the matrix is transposed across the devices, in their memory")
-    if core["mirrors"] or task.structure in ("hermitian", "symmetric"):
+    if core["mirrors"] or task.structure in _MIRRORED:
         moves.append(f"the {lower} triangle is mirrored in place")
     if layout.mode == "rows":
         moves.append("right-hand sides are exchanged so that each device has whole columns")

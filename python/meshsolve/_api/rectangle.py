@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from meshsolve import _core
+from meshsolve._api.forecasts import forecast, processes_of
 from meshsolve._execute import eager
 from meshsolve._execute.placements import Placement, devices_along
 from meshsolve._library.errors import mistake
@@ -23,12 +23,14 @@ class _Place(NamedTuple):
       world: the number of devices that share it.
       storage: how.
       move: the first move of A, in words; None if it stays.
+      at: the placement; None on one device.
     """
 
     shape: tuple[int, int]
     world: int
     storage: str
     move: str | None
+    at: Placement | None
 
 
 def fields(a, b, overwrite_a: bool, mesh: Mesh | None, refused: list[str]) -> dict[str, Any]:
@@ -75,10 +77,11 @@ def fields(a, b, overwrite_a: bool, mesh: Mesh | None, refused: list[str]) -> di
         moves = [*moves, "b is moved to the rows of A"]
     if k:
         amounts["x"] = n * k * dtype.itemsize
-    reports = [
-        _core.plan(r, place.shape, place.world, dtype.name, place.storage, True, k, False)
-        for r in routines
-    ]
+    shared = processes_of(place.at)
+    if shared > 1:
+        more, extra = _over_processes(place, shared, routines, dtype, k)
+        moves, amounts = [*moves, *more], amounts | extra
+    reports = [_report(place, r, dtype.name, k) for r in routines]
     core, padded = reports[0], place.shape[0 if place.storage == "rows" else 1]
     devices = mesh.devices.flat if mesh else getattr(a, "sharding", None)
     devices = devices.device_set if isinstance(devices, jax.sharding.Sharding) else devices
@@ -89,6 +92,7 @@ def fields(a, b, overwrite_a: bool, mesh: Mesh | None, refused: list[str]) -> di
         "padded": padded,
         "dtype": dtype.name,
         "devices": place.world,
+        "processes": shared,
         "visible": jax.local_device_count(platform),
         "storage": place.storage if place.world > 1 else "one device",
         "shard": core["shard"],
@@ -113,7 +117,7 @@ def _place(a, mesh: Mesh | None, by_rows: bool, turned: bool) -> _Place:
     kind = "gels" if storage == "rows" else "geqrf"
     sharding = getattr(a, "sharding", None)
     if mesh is None or padding.lies_on(sharding, mesh, divided):
-        at = None
+        at: Placement | None = None
         if sharding is not None:
             signature = eager.signature(a)
             at = eager.placement_of("plan", signature, divided)
@@ -125,13 +129,47 @@ def _place(a, mesh: Mesh | None, by_rows: bool, turned: bool) -> _Place:
         if kind == "geqrf" and at and at.storage == "column-major":
             storage, move = "column-major", None
     else:
+        at = Placement(mesh, tuple(mesh.axis_names))
         world, missing = mesh.size, -divided % mesh.size
         padded = ", padded" if missing else ""
         move = f"A is copied to shards of {storage}{padded}"
     if turned:
-        return _Place((n, m + missing), world, "column-major", move)
+        return _Place((n, m + missing), world, "column-major", move, at)
     shape = (m + missing, n) if storage == "rows" else (m, n + missing)
-    return _Place(shape, world, storage, move)
+    return _Place(shape, world, storage, move, at)
+
+
+# Routines that work on the rows of a tall matrix, and the calls of each device over processes.
+_OF_ROWS = {"gels": "tsreduce", "tsqr": "tsqr"}
+
+
+def _report(place: _Place, routine: str, dtype: str, k: int) -> dict[str, Any]:
+    """The library's report on a routine."""
+    shape, world, storage = place.shape, place.world, place.storage
+    if routine in _OF_ROWS and processes_of(place.at) > 1:
+        # Each device makes calls of its own, on its rows with those that complete a triangle.
+        rows = max(shape[0] // world, 2 * shape[1])
+        return forecast(None, _OF_ROWS[routine], (rows, shape[1]), 1, dtype, storage, True, k, False)
+    return forecast(place.at, routine, shape, world, dtype, storage, True, k, False)
+
+
+def _over_processes(
+    place: _Place, shared: int, routines: tuple[str, ...], dtype, k: int
+) -> tuple[list[str], dict[str, int]]:
+    """The moves and bytes of a device that come from several processes."""
+    (m, n), world = place.shape, place.world
+    if routines[0] not in _OF_ROWS:
+        moves, amounts = ["columns are exchanged between processes, in place"], {}
+        if world > shared:
+            moves = ["the shards of each process are copied to one array, and back", *moves]
+            amounts["copy for the process"] = (m * n // world + m * k) * dtype.itemsize
+        return moves, amounts
+    # R and Q^H b of two devices, as one array, and what they become.
+    both = 4 * n * (n + k) * dtype.itemsize
+    amounts = {"triangles of two devices": both}
+    if routines[0] == "tsqr":
+        amounts["Q before the last product"] = 2 * max(m // world, 2 * n) * n * dtype.itemsize
+    return ["triangles of pairs of devices are exchanged"], amounts
 
 
 def _by_rows(b, mesh: Mesh) -> bool:

@@ -188,6 +188,12 @@ def expect_ready(operation: str, routine: Routine, engine: str) -> None:
         remedy = "leave it out, or put A on the devices of one process"
         got = f'"{engine}"'
         raise mistake(operation, "engine", "None over several processes", got, remedy)
+    expect_known(operation, routine)
+    start()
+
+
+def expect_known(operation: str, routine: Routine) -> None:
+    """Refuse a routine that does not work over several processes."""
     if not routine.across:
         raise mistake(
             operation,
@@ -196,7 +202,6 @@ def expect_ready(operation: str, routine: Routine, engine: str) -> None:
             "one over several processes",
             "docs/processes.md lists what works over several; put A on the devices of one process",
         )
-    start()
 
 
 def expect_other(operation: str, engine: str) -> None:

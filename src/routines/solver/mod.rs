@@ -40,7 +40,7 @@ pub use options::cpu_tile_width;
 #[cfg(feature = "internals")]
 pub use routine::{Family, OWN_ATTRIBUTES};
 pub use run::failure;
-pub use sizes::Forecast;
+pub use sizes::{Asked, Forecast};
 #[cfg(feature = "internals")]
 pub use slot::{Kind, Slot};
 

@@ -6,8 +6,8 @@
 //! LU factors of A itself, or R and reflectors of A.
 //!
 //! `stages` has what each stage does, `sides` right-hand sides, `measure` norms and diagonals, `eigen`
-//! eigenproblems, `qr` reflectors, `results` what the call gives back, `joined` the shards of several
-//! devices of a process as one.
+//! eigenproblems, `qr` reflectors, `results` what the call gives back, `sizes` the memory that it needs,
+//! `joined` the shards of several devices of a process as one.
 
 mod eigen;
 mod factor;
@@ -17,22 +17,24 @@ mod panels;
 mod qr;
 mod results;
 mod sides;
+mod sizes;
 mod stages;
+
+pub use sizes::Sizes;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
 use super::operands::{Problem, check_rows};
-use super::options::{EngineName, Options, Rhs, Structure};
-use super::routine::{Family, SolverRoutine, Stage};
+use super::options::{EngineName, Options, Rhs};
+use super::routine::{SolverRoutine, Stage};
 use super::slot::{Kind, Signature};
-use crate::algorithms::condition::block;
 use crate::call::{Buffer, Call};
 use crate::dispatch;
 use crate::error::{Error, Result};
 use crate::layout::{Grid as Devices, Storage};
 use crate::log::Task;
-use crate::processes::moves::{Cyclic, mirrored};
+use crate::processes::moves::Cyclic;
 use crate::processes::{Grid, Work};
 use crate::routines::Across;
 use crate::scalar::{DType, Scalar};
@@ -96,7 +98,7 @@ impl Across for Options {
 
 impl Problem {
     /// The same of processes with so many devices each.
-    fn of_processes(self, rhs: Rhs, devices: usize) -> Problem {
+    pub(super) fn of_processes(self, rhs: Rhs, devices: usize) -> Problem {
         let each = if rhs == Rhs::Columns { devices } else { 1 };
         Problem { grid: Devices::new(1, self.ranks() / devices), rhs: self.rhs * each, ..self }
     }
@@ -141,64 +143,18 @@ struct Part<T> {
 
 impl<T: Scalar> Part<T> {
     fn new(options: Options, problem: &Problem, devices: usize, call: Call) -> Result<Self> {
-        let (&Problem { m, n, rhs, .. }, world) = (problem, problem.ranks());
-        let routine = options.routine;
-        // benchmarks/NOTES.md has the figures.
-        let prefers_wide = routine.family == Family::Cholesky;
-        let order = match routine.family.reads_only() {
-            true => Cyclic { rows: m, columns: n, ranks: world, width: (n / world).max(1) },
-            false => Cyclic::of_columns((m, n), world, prefers_wide),
-        };
-        let turns = options.storage.is_transpose() && routine.upright;
-        let mirrors = options.structure != Structure::General
-            || matches!(routine.family, Family::Cholesky | Family::Eigen);
-        let moves = routine.takes_matrix() || routine.inverts() || routine.has(Stage::FormQ);
-        let factors = routine.factors();
-        let message = if factors { panels::elements::<T>(m, order.width) } else { 0 };
-        let staged = match moves {
-            _ if routine.has(Stage::CopyTriangle) => {
-                Cyclic { rows: m.min(n), ..order }.staged::<T>()
-            }
-            true if turns || mirrors => order.staged::<T>().max(mirrored::<T>(n, world)),
-            true => order.staged::<T>(),
-            false => 0,
-        };
-        let staged = staged.max(message);
-        let estimate = if routine.estimates_condition() { m * block(n).div_ceil(world) } else { 0 };
-        let (sides, others) = match options.rhs {
-            _ if !routine.has_rhs() => (0, 0),
-            Rhs::Replicated => (m * rhs.div_ceil(world), m * rhs.div_ceil(world)),
-            Rhs::Columns => (m * rhs, 0),
-        };
-        let (sides, others) = (sides.max(estimate), others.max(estimate));
-        let copies = options.storage == Storage::Columns && routine.has(Stage::TriangularSolve);
-        let work = match copies {
-            true => n * order.local(),
-            false if factors => {
-                let columns = if routine.has(Stage::LuInverse) { n * order.width } else { 0 };
-                columns.max(factor::threads(order.tiles()) * factor::scratch::<T>(order.width))
-            }
-            false if routine.has(Stage::LuInverse) => n * order.width,
-            false if routine.has(Stage::Divide) && T::IS_COMPLEX => {
-                (n + order.local() + order.width) * order.width + 2 * n
-            }
-            false if routine.has(Stage::Divide) => 2 * n * order.local() + 20 * n,
-            false => 0,
-        };
-        let reals = match routine.has(Stage::Divide) && T::IS_COMPLEX {
-            true => (3 * n * order.local() + 20 * n) / 2,
-            false => 0,
-        };
-        let name = routine.name;
+        let (sizes, rhs) = (Sizes::new::<T>(&options, problem), problem.rhs);
+        let Sizes { order, staged, sides: [sides, others], work, reals, pivots, coefficients } =
+            sizes;
+        let (name, routine) = (options.routine.name, options.routine);
         let part = Part {
             staged: [room(name, staged)?, room(name, staged)?],
             sides: [room(name, sides)?, room(name, others)?],
             work: room(name, work)?,
             reals: room(name, reals)?,
-            scratch_bytes: (2 * staged + sides + others + work + reals) * size_of::<T>(),
-            // ScaLAPACK's row interchanges are a tile longer than the matrix.
-            pivots: room(name, if routine.family == Family::Lu { n + order.width } else { 0 })?,
-            coefficients: room(name, if routine.family == Family::Qr { m.min(n) } else { 0 })?,
+            scratch_bytes: sizes.scratch_bytes::<T>(),
+            pivots: room(name, pivots)?,
+            coefficients: room(name, coefficients)?,
             // No factor of a matrix without full rank has a condition.
             norm: if routine.has(Stage::TriangleCondition) { 0.0 } else { f64::NAN },
             options,
