@@ -1,7 +1,7 @@
-"""Solves over several processes by ScaLAPACK, against one process and `jnp`, by turns: CSV lines.
+"""Solves over several processes, against one process and `jnp`, by turns: CSV lines.
 
 Run: python benchmarks/processes.py [--sizes 4096,8192] [--processes 2] [--turns 3]
-     [--kinds pos,gen]
+     [--kinds pos,gen,lstsq,qr]
 
 | what | meaning |
 |---|---|
@@ -11,9 +11,11 @@ Run: python benchmarks/processes.py [--sizes 4096,8192] [--processes 2] [--turns
 | jnp | `jax.scipy.linalg` on the same shards, over the processes of MPICH or Open MPI |
 | jnp, one thread | the same with one thread of its BLAS in each process, which may be faster |
 
-A is by rows, in float64, and donated; there is one right-hand side. Each process has one thread of
-ScaLAPACK's BLAS; in row `jnp` as many as it chooses. A turn starts each program anew. It solves
-once, then twice more, of which the faster one counts. `seconds_median` is the median of the turns.
+A is by rows, in float64, and donated; there is one right-hand side. Kinds "pos" and "gen" are
+solves of order n. "lstsq" has an A of 8 n rows and n / 4 columns, which it keeps. "qr" makes R of
+an A of order n. There `jnp` is `jax.numpy.linalg.qr`. Each process has one thread of ScaLAPACK's
+BLAS; in row `jnp` as many as it chooses. A turn starts each program anew. It solves once, then
+twice more, of which the faster one counts. `seconds_median` is the median of the turns.
 The phases are those of `last_call()`. `above_shard` is the peak of the first process's memory in
 that solve above that before, over its part of A. `share_of_one` is the time over that of one
 process.

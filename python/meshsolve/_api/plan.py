@@ -28,7 +28,6 @@ from meshsolve._prepare.operands import (
 )
 from meshsolve._rules import refinement
 
-
 # Structures for which LU mirrors the given triangle.
 _MIRRORED = ("hermitian", "symmetric")
 
