@@ -58,6 +58,15 @@ pub(super) fn band_width(routine: &SolverRoutine, n: usize) -> usize {
 /// Widths of bands are multiples of this: otherwise columns in sweeps end within a vector.
 const BAND_UNIT: usize = 16;
 
+/// Widths of panels of reflectors are multiples of this: products with V^H have as many rows, and the
+/// kernel takes up to 48 of them at a time.
+const REFLECTOR_UNIT: usize = 48;
+
+/// The width of the tile columns of QR. The widths come from measurements.
+fn reflector_width(n: usize) -> usize {
+    REFLECTOR_UNIT * (1 + n / 3072).min(3)
+}
+
 /// Whole columns of a matrix in tiles of at most `tile` columns, for routines of a family.
 pub(super) fn whole_columns(
     family: Family,
@@ -66,13 +75,19 @@ pub(super) fn whole_columns(
     tile: usize,
     mapping: Mapping,
 ) -> Distribution {
-    let unit = if family == Family::Eigen { BAND_UNIT } else { 1 };
+    let unit = match family {
+        Family::Eigen => BAND_UNIT,
+        Family::Qr => REFLECTOR_UNIT,
+        _ => 1,
+    };
     Distribution::of_columns(m, Partition::in_units(n, ranks, tile, unit, mapping), tile)
 }
 
 /// The workers' packed tiles take at most this part of the matrix in total, plus one tile for each
 /// worker.
 const PACKED_SHARE: usize = 90;
+/// The same of QR, which also keeps products of so many tiles.
+const PACKED_SHARE_OF_QR: usize = 128;
 
 /// Sizes depend on this in addition to the problem.
 pub struct Machine {
@@ -112,6 +127,7 @@ impl Machine {
             mapping: Mapping::Block,
             tile: match options.routine.family {
                 Family::Eigen => band_width(options.routine, problem.n),
+                Family::Qr => reflector_width(problem.n),
                 _ => cpu_tile_width(problem.n, problem.dtype, sharers),
             },
             own: scratch_elements::<T>,
@@ -249,7 +265,8 @@ impl Sizes {
         let (turning, turned) = (before.0.max(after.0), before.1.max(after.1));
         let widest = columns.widest();
         // The limit on packed tiles: many workers then take no more than some hundredths of A.
-        let most = (m * n / PACKED_SHARE).div_ceil(workers * (widest * widest).max(1));
+        let share = if routine.family == Family::Qr { PACKED_SHARE_OF_QR } else { PACKED_SHARE };
+        let most = (m * n / share).div_ceil(workers * (widest * widest).max(1));
         // An update by a pair of factors has a tile of each.
         let least = if routine.has(Stage::ToBand) { 2 } else { 0 };
         let tiles = columns.count().div_ceil(workers).min(most).max(least);

@@ -4,7 +4,7 @@ use faer::MatMut;
 use faer::MatRef;
 use faer::reborrow::ReborrowMut;
 
-use super::{DEEPEST, Packed, Units, multiply};
+use super::{DEEPEST, Packed, Units, multiply, multiply_columns};
 use crate::device::Op;
 use crate::scalar::Scalar;
 
@@ -12,6 +12,8 @@ use crate::scalar::Scalar;
 const LEAST_LINES: usize = 64;
 const LEAST_ELEMENTS: usize = 32 << 10;
 const LEAST_DEPTH: usize = 16;
+/// Up to so many units of rows the columns of the right factor are not packed.
+const FEW: usize = 6;
 
 /// The pieces of a product that are packed at a time.
 #[derive(Clone, Copy)]
@@ -80,6 +82,17 @@ fn by_blocks<T: Scalar>(
 ) {
     let (rows, cols, depth) = (c.nrows(), c.ncols(), l.ncols());
     let [left, right] = memory;
+    let is_low = rows <= blocks.rows.min(FEW * blocks.units.rows);
+    if is_low && r.col_stride() == 1 && !conjugated[1] {
+        for from in (0..depth).step_by(blocks.depth) {
+            let deep = blocks.depth.min(depth - from);
+            let part = l.subcols(from, deep);
+            let of_left = Packed::new(part, conjugated[0], blocks.units.rows, left);
+            let part = r.subcols(from, deep).transpose();
+            multiply_columns(c.rb_mut(), negated, &of_left, part, blocks.units.cols, right);
+        }
+        return;
+    }
     for from in (0..depth).step_by(blocks.depth) {
         let deep = blocks.depth.min(depth - from);
         for col in (0..cols).step_by(blocks.cols) {

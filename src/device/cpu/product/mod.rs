@@ -20,7 +20,7 @@ mod tile;
 pub use gemm::{Blocks, gemm};
 pub use pack::{Packed, copy_lines};
 pub use solve::Coefficients;
-pub use tile::multiply;
+pub use tile::{multiply, multiply_columns};
 
 use crate::scalar::Scalar;
 

@@ -3,13 +3,13 @@
 
 use std::cmp::Ordering;
 
-use faer::{Mat, MatMut};
+use faer::{Mat, MatMut, MatRef};
 use pulp::{Scalar256b, Scalar512b, Simd};
 
 use super::pack::unpack;
 use super::solve::Solve;
-use super::tile::{AVX2, AVX512, Product, Shape, Work, dispatch};
-use super::{Blocks, Coefficients, Packed, Units, gemm, multiply};
+use super::tile::{AVX2, AVX512, Product, ProductOfColumns, Shape, Work, dispatch};
+use super::{Blocks, Coefficients, Packed, Units, gemm, multiply, multiply_columns};
 use crate::device::Op;
 use crate::scalar::{DType, Scalar};
 
@@ -29,7 +29,7 @@ fn check<T: Scalar>(
     first: usize,
     negated: bool,
     units: Units,
-    run: impl Fn(MatMut<T>, &Packed<T>, &Packed<T>),
+    run: impl Fn(MatMut<T>, &Packed<T>, &Packed<T>, MatRef<T>),
 ) {
     const FRAME: usize = 3;
     let (a, b) = (matrix::<T>(rows, depth, 1), matrix::<T>(depth, cols, 2));
@@ -39,7 +39,12 @@ fn check<T: Scalar>(
     let left = Packed::new(a.as_ref(), false, units.rows, &mut left);
     let right = Packed::new(b.transpose(), false, units.cols, &mut right);
     let mut after = before.clone();
-    run(after.as_mut().submatrix_mut(FRAME + first, FRAME, rows - first, cols), &left, &right);
+    run(
+        after.as_mut().submatrix_mut(FRAME + first, FRAME, rows - first, cols),
+        &left,
+        &right,
+        b.as_ref(),
+    );
     for j in 0..after.ncols() {
         for i in 0..after.nrows() {
             let inside = (FRAME + first..FRAME + rows).contains(&i);
@@ -60,7 +65,7 @@ fn check_all<T: Scalar>(
     run: impl Fn(MatMut<T>, bool, &Packed<T>, usize, &Packed<T>),
 ) {
     let one = |rows, cols, depth, first, negated| {
-        check::<T>((rows, cols, depth), first, negated, units, |c, left, right| {
+        check::<T>((rows, cols, depth), first, negated, units, |c, left, right, _| {
             run(c, negated, left, first, right);
         });
     };
@@ -88,6 +93,42 @@ fn check_kernel<T: Scalar>() {
         Some(units) => check_all::<T>(units, multiply),
         None => assert!(!cfg!(target_arch = "x86_64") || !is_avx2_there()),
     }
+}
+
+/// The same with columns of the right factor that are not packed, as this processor and as kernels of
+/// both shapes do it.
+fn check_columns<T: Scalar>() {
+    fn all<T: Scalar>(units: Units, run: impl Fn(MatMut<T>, bool, &Packed<T>, MatRef<T>)) {
+        for rows in (1..=2 * units.rows + 1).chain([6 * units.rows]) {
+            for depth in 0..10 {
+                let (cols, negated) = (units.cols * (1 + depth % 3), rows % 2 == 0);
+                check::<T>((rows, cols, depth), 0, negated, units, |c, left, _, b| {
+                    run(c, negated, left, b);
+                });
+            }
+        }
+    }
+    all::<T>(units_of::<T>(AVX2), |c, negated, left, b| {
+        let product = ProductOfColumns::new(c, negated, left, b);
+        product.run::<_, { AVX2.vectors }, { AVX2.columns }>(Scalar256b);
+    });
+    all::<T>(units_of::<T>(AVX512), |c, negated, left, b| {
+        let product = ProductOfColumns::new(c, negated, left, b);
+        product.run::<_, { AVX512.vectors }, { AVX512.columns }>(Scalar512b);
+    });
+    let Some(units) = Units::of::<T>() else { return };
+    for cols in 1..=3 * units.cols {
+        let negated = cols % 2 == 0;
+        check::<T>((units.rows + 5, cols, 9), 0, negated, units, |c, left, _, b| {
+            let mut memory = vec![T::NAN; units.cols * 9];
+            multiply_columns(c, negated, left, b, units.cols, &mut memory);
+        });
+    }
+}
+
+#[test]
+fn columns_that_are_not_packed_are_multiplied() {
+    crate::scalar::for_all_scalars!(check_columns);
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -203,7 +244,7 @@ fn small_products_and_other_factors_are_left_to_faer() {
 #[test]
 #[should_panic(expected = "shape of a product")]
 fn a_result_of_another_shape_is_refused() {
-    check::<f64>((8, 6, 4), 0, false, units_of::<f64>(AVX2), |c, left, right| {
+    check::<f64>((8, 6, 4), 0, false, units_of::<f64>(AVX2), |c, left, right, _| {
         Product::new(c.subrows_mut(0, 7), false, left, 0, right);
     });
 }

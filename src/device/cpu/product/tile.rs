@@ -4,8 +4,11 @@
 //! Everything between `dispatch` and an instruction has to be inlined, because only the caller is
 //! compiled for AVX. So there are no closures here that take vectors.
 
+use std::marker::PhantomData;
+
 use bytemuck::Zeroable;
-use faer::MatMut;
+use faer::reborrow::ReborrowMut;
+use faer::{MatMut, MatRef};
 use pulp::{Simd, WithSimd};
 
 use super::Packed;
@@ -46,6 +49,27 @@ pub fn multiply<T: Scalar>(
     right: &Packed<T>,
 ) {
     dispatch(Product::new(c, negated, left, first, right));
+}
+
+/// `C <- C + L R`, or `C - L R`, with the contiguous columns of R as they are: each is read once for
+/// every unit of L, so this suits few of these. Columns that are no whole unit are packed in `memory`.
+pub fn multiply_columns<T: Scalar>(
+    mut c: MatMut<T>,
+    negated: bool,
+    left: &Packed<T>,
+    right: MatRef<T>,
+    unit: usize,
+    memory: &mut [T],
+) {
+    let whole = right.ncols() / unit * unit;
+    let (columns, rest) = right.split_at_col(whole);
+    if whole > 0 {
+        dispatch(ProductOfColumns::new(c.rb_mut().subcols_mut(0, whole), negated, left, columns));
+    }
+    if rest.ncols() > 0 {
+        let rest = Packed::new(rest.transpose(), false, unit, memory);
+        multiply(c.subcols_mut(whole, rest.lines()), negated, left, 0, &rest);
+    }
 }
 
 /// Work on packed factors.
@@ -137,10 +161,139 @@ impl<T: Scalar> Work for Product<'_, T> {
                     rows: unit_rows.min(rows - row),
                     cols: unit_cols.min(cols - col),
                 };
+                let right = Unit::<T::Real, N>::of(right);
                 // SAFETY: the target is part of C, which is borrowed. `units` has whole units.
                 unsafe { tile::<T, S, V, N>(simd, self.negated, left, right, target) };
             }
         }
+    }
+}
+
+/// A product of whole units to do, with the columns of the right factor as they are.
+pub(super) struct ProductOfColumns<'a, T> {
+    left: &'a Packed<'a, T>,
+    right: MatRef<'a, T>,
+    negated: bool,
+    c: MatMut<'a, T>,
+}
+
+impl<'a, T: Scalar> ProductOfColumns<'a, T> {
+    pub fn new(
+        c: MatMut<'a, T>,
+        negated: bool,
+        left: &'a Packed<'a, T>,
+        right: MatRef<'a, T>,
+    ) -> Self {
+        assert_eq!(c.shape(), (left.lines(), right.ncols()), "shape of a product");
+        assert_eq!(left.depth(), right.nrows(), "inner dimensions");
+        assert!(c.row_stride() == 1 || c.nrows() <= 1, "contiguous columns");
+        assert!(right.row_stride() == 1 || right.nrows() <= 1, "contiguous columns");
+        ProductOfColumns { left, right, negated, c }
+    }
+}
+
+impl<T: Scalar> Work for ProductOfColumns<'_, T> {
+    #[inline(always)]
+    fn run<S: Simd, const V: usize, const N: usize>(self, simd: S) {
+        let reals = size_of::<T>() / size_of::<T::Real>();
+        let (unit_rows, unit_cols) = (V * size_of::<Vector<T, S>>() / size_of::<T>(), N / reals);
+        assert_eq!(self.left.unit(), unit_rows, "units of the kernel");
+        assert_eq!(self.right.ncols() % unit_cols, 0, "whole units of columns");
+        let (rows, stride) = (self.left.lines(), self.c.col_stride() as usize);
+        let top = self.c.as_ptr_mut();
+        for col in (0..self.right.ncols()).step_by(unit_cols) {
+            let right = Columns {
+                at: self.right.as_ptr().wrapping_add(col * self.right.col_stride() as usize).cast(),
+                depth: self.right.nrows(),
+                stride: self.right.col_stride() as usize * reals,
+                of: PhantomData::<T>,
+            };
+            for (index, left) in self.left.units().enumerate() {
+                let row = index * unit_rows;
+                let target = Target {
+                    at: top.wrapping_add(col * stride + row),
+                    stride,
+                    from: 0,
+                    rows: unit_rows.min(rows - row),
+                    cols: unit_cols,
+                };
+                // SAFETY: the target is part of C, which is borrowed. `units` has whole units, and
+                // so many columns of the right factor follow, each with the depth.
+                unsafe { tile::<T, S, V, N>(simd, self.negated, left, right, target) };
+            }
+        }
+    }
+}
+
+/// Where the real numbers of the right factor are: N for each step of the inner dimension.
+pub(super) trait Numbers<R>: Copy {
+    fn depth(&self) -> usize;
+    /// Number j of a step.
+    ///
+    /// # Safety
+    /// It is there.
+    unsafe fn get(&self, step: usize, j: usize) -> R;
+    /// The same from a later step on.
+    fn after(self, steps: usize) -> Self;
+}
+
+/// Of a packed unit.
+#[derive(Clone, Copy)]
+struct Unit<R, const N: usize> {
+    at: *const R,
+    depth: usize,
+}
+
+impl<R: Copy, const N: usize> Unit<R, N> {
+    fn of<T>(unit: &[T]) -> Self {
+        Unit { at: unit.as_ptr().cast(), depth: size_of_val(unit) / size_of::<R>() / N }
+    }
+}
+
+impl<R: Copy, const N: usize> Numbers<R> for Unit<R, N> {
+    #[inline(always)]
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    #[inline(always)]
+    unsafe fn get(&self, step: usize, j: usize) -> R {
+        // SAFETY: the caller promises it.
+        unsafe { self.at.add(step * N + j).read() }
+    }
+
+    #[inline(always)]
+    fn after(self, steps: usize) -> Self {
+        Unit { at: self.at.wrapping_add(steps * N), depth: self.depth - steps }
+    }
+}
+
+/// Of contiguous columns of T, `stride` real numbers apart.
+#[derive(Clone, Copy)]
+struct Columns<T: Scalar> {
+    at: *const T::Real,
+    depth: usize,
+    stride: usize,
+    of: PhantomData<T>,
+}
+
+impl<T: Scalar> Numbers<T::Real> for Columns<T> {
+    #[inline(always)]
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    #[inline(always)]
+    unsafe fn get(&self, step: usize, j: usize) -> T::Real {
+        let reals = size_of::<T>() / size_of::<T::Real>();
+        // SAFETY: the caller promises it.
+        unsafe { self.at.add(j / reals * self.stride + step * reals + j % reals).read() }
+    }
+
+    #[inline(always)]
+    fn after(self, steps: usize) -> Self {
+        let reals = size_of::<T>() / size_of::<T::Real>();
+        Columns { at: self.at.wrapping_add(steps * reals), depth: self.depth - steps, ..self }
     }
 }
 
@@ -189,12 +342,12 @@ unsafe fn tile<T: Scalar, S: Simd, const V: usize, const N: usize>(
     simd: S,
     negated: bool,
     left: &[T],
-    right: &[T],
+    right: impl Numbers<T::Real>,
     target: Target<T>,
 ) {
     target.prefetch(V * size_of::<Vector<T, S>>());
     // SAFETY: as the caller promises.
-    let sums = unsafe { multiply_units::<T, S, V, N>(simd, left, right) };
+    let sums = unsafe { multiply_numbers::<T, S, V, N>(simd, left, right) };
     let columns = N * size_of::<T::Real>() / size_of::<T>();
     let sign = T::Real::splat(simd, T::Real::sign(negated));
     let unit = V * size_of::<Vector<T, S>>() / size_of::<T>();
@@ -238,21 +391,35 @@ pub(super) unsafe fn multiply_units<T: Scalar, S: Simd, const V: usize, const N:
     left: &[T],
     right: &[T],
 ) -> Sums<T, S, V, N> {
+    // SAFETY: as the caller promises.
+    unsafe { multiply_numbers::<T, S, V, N>(simd, left, Unit::<T::Real, N>::of(right)) }
+}
+
+/// The same for the numbers of the right factor.
+///
+/// # Safety
+/// `left` has V vectors for each of its steps, of which every number is there.
+#[inline(always)]
+unsafe fn multiply_numbers<T: Scalar, S: Simd, const V: usize, const N: usize>(
+    simd: S,
+    left: &[T],
+    right: impl Numbers<T::Real>,
+) -> Sums<T, S, V, N> {
     /// Steps of the inner dimension without a branch.
     const STEPS: usize = 4;
-    let depth = size_of_val(right) / size_of::<T::Real>() / N;
-    let (mut a, mut b) = (left.as_ptr().cast::<Vector<T, S>>(), right.as_ptr().cast::<T::Real>());
+    let depth = right.depth();
+    let (mut a, mut b) = (left.as_ptr().cast::<Vector<T, S>>(), right);
     let mut sums = [[T::Real::splat(simd, Zeroable::zeroed()); V]; N];
     for _ in 0..depth / STEPS {
         for s in 0..STEPS {
             // SAFETY: the caller promises V vectors and N numbers for each step.
-            unsafe { step::<T, S, V, N>(simd, &mut sums, a.add(s * V), b.add(s * N)) };
+            unsafe { step::<T, S, V, N>(simd, &mut sums, a.add(s * V), b, s) };
         }
-        (a, b) = (a.wrapping_add(STEPS * V), b.wrapping_add(STEPS * N));
+        (a, b) = (a.wrapping_add(STEPS * V), b.after(STEPS));
     }
     for s in 0..depth % STEPS {
         // SAFETY: as above.
-        unsafe { step::<T, S, V, N>(simd, &mut sums, a.add(s * V), b.add(s * N)) };
+        unsafe { step::<T, S, V, N>(simd, &mut sums, a.add(s * V), b, s) };
     }
     if T::IS_COMPLEX {
         // Real columns 2j and 2j + 1 are those of Re and Im of complex column j.
@@ -266,16 +433,17 @@ pub(super) unsafe fn multiply_units<T: Scalar, S: Simd, const V: usize, const N:
     sums
 }
 
-/// Adds the product of V vectors of rows and N numbers of columns.
+/// Adds the product of V vectors of rows at `a` and the N numbers of a step.
 ///
 /// # Safety
-/// They are at `a` and at `b`.
+/// They are there.
 #[inline(always)]
 unsafe fn step<T: Scalar, S: Simd, const V: usize, const N: usize>(
     simd: S,
     sums: &mut Sums<T, S, V, N>,
     a: *const Vector<T, S>,
-    b: *const T::Real,
+    b: impl Numbers<T::Real>,
+    index: usize,
 ) {
     let mut rows = [T::Real::splat(simd, Zeroable::zeroed()); V];
     for (i, row) in rows.iter_mut().enumerate() {
@@ -284,7 +452,7 @@ unsafe fn step<T: Scalar, S: Simd, const V: usize, const N: usize>(
     }
     for (j, sums) in sums.iter_mut().enumerate() {
         // SAFETY: the caller promises N numbers.
-        let factor = T::Real::splat(simd, unsafe { b.add(j).read() });
+        let factor = T::Real::splat(simd, unsafe { b.get(index, j) });
         for (sum, row) in sums.iter_mut().zip(rows) {
             *sum = T::Real::mul_add(simd, row, factor, *sum);
         }

@@ -24,8 +24,10 @@ use crate::scalar::Scalar;
 
 /// Columns of a leaf.
 const LEAF: usize = columns::MOST;
-/// Columns of a panel.
-const PANEL: usize = 64;
+/// Columns of a panel: the kernel takes up to 48 rows of V^H at a time. Of few columns each panel has
+/// fewer, as the product that joins two halves of it takes as long as the others.
+const PANEL: usize = 96;
+const NARROW: usize = 32;
 
 /// Elements of scratch to reduce blocks with so many columns in total.
 pub fn scratch_elements(columns: usize) -> usize {
@@ -51,8 +53,9 @@ pub fn reduce<T: Scalar>(
     assert!(n <= all && c.ncols() == all, "a triangle and rows with as many columns");
     let (small, large) = scratch.split_at_mut(2 * PANEL * PANEL);
     let (t, w) = small.split_at_mut(PANEL * PANEL);
-    for first in (0..n).step_by(PANEL) {
-        let k = PANEL.min(n - first);
+    let width = if all <= 2 * PANEL { NARROW } else { PANEL };
+    for first in (0..n).step_by(width) {
+        let k = width.min(n - first);
         let (diagonal, right) =
             r.rb_mut().submatrix_mut(first, first, k, all - first).split_at_col_mut(k);
         let (mut panel, rest) = c.rb_mut().subcols_mut(first, all - first).split_at_col_mut(k);

@@ -76,7 +76,7 @@ fn check<T: Scalar>(old: &Mat<T>, c: &Mat<T>, what: &str) {
 }
 
 fn kinds<T: Scalar>() {
-    for n in [1, 2, 7, 8, 9, 16, 17, 63, 64, 65, 130] {
+    for n in [1, 2, 7, 8, 9, 16, 17, 31, 33, 63, 64, 65, 130, 193] {
         for rows in [0, 1, 3, 8, 33, 100] {
             let what = format!("{} {n} {rows}", T::DTYPE.name());
             let (old, c) = (numbers::<T>(n, n, 3), numbers::<T>(rows, n, 5));

@@ -2,11 +2,11 @@
 //!
 //! V is packed twice for all targets together, a block of rows at a time: its adjoint for the
 //! products V^H C, which are sums over rows, and V itself for the update. A target is read once for
-//! each.
+//! each. V^H has few rows, so that packing C would take longer than it saves.
 
 use super::CpuWorker;
 use crate::device::cpu::blas;
-use crate::device::cpu::product::{DEEPEST, Packed, Units, multiply};
+use crate::device::cpu::product::{DEEPEST, Packed, Units, multiply, multiply_columns};
 use crate::device::cpu::reflect::by_triangle;
 use crate::device::cpu::sizes::tile_elements;
 use crate::device::{Op, Reflectors, reflectors};
@@ -98,9 +98,8 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
     {
         let [of_v, of_c] =
             [self.pack, self.tiles].map(|memory| blas::column_mut(self.write(memory), 0));
-        let lines =
-            [by.count().next_multiple_of(units.rows), self.widest.next_multiple_of(units.cols)];
-        let deep = DEEPEST.min(of_v.len() / lines[0]).min(of_c.len() / lines[1]);
+        let lines = by.count().next_multiple_of(units.rows);
+        let deep = DEEPEST.min(of_v.len() / lines).min(of_c.len() / units.cols);
         for i in 0..targets.len() {
             self.write(product(i)).fill(T::ZERO);
         }
@@ -108,9 +107,8 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
             let rows = v.rows();
             let v = Packed::new(self.read(v.transposed()), true, units.rows, of_v);
             for (i, c) in targets.iter().enumerate() {
-                let c = self.read(c.sub(first, 0, rows, c.cols()).transposed());
-                let c = Packed::new(c, false, units.cols, of_c);
-                multiply(self.write(product(i)), false, &v, 0, &c);
+                let c = self.read(c.sub(first, 0, rows, c.cols()));
+                multiply_columns(self.write(product(i)), false, &v, c, units.cols, of_c);
             }
         }
     }
