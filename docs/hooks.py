@@ -27,6 +27,8 @@ COPIED = {
     "changelog.md": ROOT / "CHANGELOG.md",
     "notes.md": ROOT / "benchmarks/NOTES.md",
 }
+# The weight in the search of Design, notes and the changelog, relative to other pages.
+BOOST = 0.2
 
 
 def on_files(files, config):
@@ -47,7 +49,11 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page=None, **_):
-    """Replace the blocks of results; make links in documents from elsewhere links of the site."""
+    """Replace the blocks of results; make links in documents from elsewhere links of the site;
+    let pages for developers weigh less in the search.
+    """
+    if page and page.file.src_uri.startswith(("design/", *COPIED)):
+        page.meta.setdefault("search", {})["boost"] = BOOST
     if page and page.file.src_uri in COPIED:
         for uri, path in COPIED.items():
             markdown = markdown.replace(f"]({path.relative_to(ROOT)})", f"]({uri})")
