@@ -38,8 +38,7 @@ def on_files(files, config):
     sys.path.insert(0, str(ROOT / "docs"))
     import notebooks
 
-    made = (*RESULTS.glob("*.png"), *RESULTS.glob("*.svg"))
-    plots = {f"plots/{plot.name}": plot for plot in made}
+    plots = {f"plots/{plot.name}": plot for plot in RESULTS.glob("*.svg")}
     for uri, path in (COPIED | plots).items():
         files.append(File.generated(config, uri, abs_src_path=str(path)))
     for name in notebooks.PAGES:

@@ -43,7 +43,7 @@ def test_pictures(tmp_path):
         ran = subprocess.run(command, capture_output=True, text=True, timeout=240)
         assert ran.returncode == 0, ran.stderr
     made = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
-    names = {"07_ffi_call.png", "08_arrays_of_structures.png", "memory-cpu.png"}
+    names = {"07_ffi_call.png", "08_arrays_of_structures.png", "memory-cpu.svg"}
     assert set(made) == names and min(made.values()) > 2000
 
 
