@@ -167,7 +167,7 @@ test-valgrind:
 		cargo test --release --locked --quiet --test suite \
 		-- --test-threads 1 calls:: on_cpu_devices:: transpose_panel::
 
-test-tools: build/ready.stamp build/bench.stamp $(NATIVE)
+test-tools: build/ready.stamp build/bench.stamp build/lint.stamp $(NATIVE)
 	$(BIN)/python -m pytest -q $(WORKERS) -m "tools and not slow"
 
 test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between test-tools $(NATIVE)

@@ -38,6 +38,7 @@ def pyplot():
             "figure.facecolor": "none",
             "savefig.facecolor": "none",
             "image.interpolation": "none",
+            "savefig.dpi": 150,  # of dots that are drawn as an image
             "svg.fonttype": "none",
             "svg.hashsalt": "meshsolve",
         }
@@ -52,6 +53,12 @@ def save(figure, path: pathlib.Path, source: str = "") -> None:
     if source:
         figure.supxlabel(source, size=8, x=0.01, ha="left")
     figure.savefig(path, metadata={"Date": None})
+
+
+def log(axis) -> None:
+    """A logarithmic axis, whose numbers need no small exponents."""
+    getattr(axis.axes, f"set_{axis.axis_name}scale")("log")
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
 def origin(rows: list[dict]) -> str:

@@ -136,7 +136,7 @@ def time(rows: list[dict]):
         # For a table without a peak: a line of n^3 alone.
         peak, text = (peaks[-1][1], "dotted: at the peak") if peaks else (50, "dotted: as n³")
         for cubes, axes in zip((1 / 3, 2 / 3), figure.axes, strict=True):
-            axes.set_yscale("log")
+            drawing.log(axes.yaxis)
             low, high = axes.get_xlim()
             bottom, top = axes.get_ylim()
             ends = [cubes * n**3 / peak / 1e9 for n in (low, high)]
