@@ -1,5 +1,5 @@
 """Additions of MkDocs to the pages: documents and plots of the repository, notebooks of some pages,
-and tables of results.
+tables of results, and formulas.
 
 A table of figures from benchmarks/results replaces a fenced block ``results``. Its first line names
 the file, ``columns`` the head of the table, ``cells`` the text of each further column, made of a
@@ -12,6 +12,7 @@ The table of the library's routines replaces a fenced block ``routines``.
 
 import csv
 import decimal
+import html
 import json
 import pathlib
 import re
@@ -59,6 +60,20 @@ def on_page_markdown(markdown, page=None, **_):
         markdown = markdown.replace("](docs/", "](")
     markdown = re.sub(r"^```routines\n```$", lambda _: routines(), markdown, flags=re.M)
     return re.sub(r"^```results\n(.*?)^```$", lambda m: table(m[1]), markdown, flags=re.M | re.S)
+
+
+def on_page_content(content, **_):
+    """Make MathML of formulas in LaTeX, which browsers show without a script."""
+    formula = r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>'
+    return re.sub(formula, lambda m: _formula(m[2], shown=m[1] == "div"), content, flags=re.S)
+
+
+def _formula(latex: str, shown: bool) -> str:
+    from latex2mathml.converter import convert
+
+    display = "block" if shown else "inline"
+    made = convert(html.unescape(latex.strip()), display=display)
+    return f'<div class="formula">{made}</div>' if shown else made
 
 
 def routines() -> str:

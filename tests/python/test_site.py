@@ -100,6 +100,7 @@ def browser():
 def page(browser):
     """A page that may load files alone, and may report no error."""
     opened = browser.new_page()
+    opened.set_default_timeout(120_000)  # of a machine that has much else to do
     loaded, errors = [], []
     opened.on("request", lambda request: loaded.append(request.url))
     opened.on("pageerror", lambda error: errors.append(str(error)))
@@ -129,13 +130,14 @@ def overflows(page) -> list[str]:
     return found
 
 
+@pytest.mark.timeout(900)
 def test_nothing_overflows(site, page):
     """Every page, at every width, in both schemes."""
     found = {}
     for path in sorted(site.rglob("*.html")):
         if path.name == "404.html":
             continue  # only a server shows it: its addresses begin at the root
-        page.goto(path.as_uri())
+        page.goto(path.as_uri(), wait_until="domcontentloaded")  # without the index of the search
         for scheme in PALETTES:
             page.emulate_media(color_scheme=scheme)
             page.wait_for_selector(f"body[data-md-color-scheme={PALETTES[scheme]}]")
@@ -215,12 +217,32 @@ def test_search_works_from_disk(site, page, start):
         page.wait_for_function(
             "([first, answer]) => document.querySelector(first)?.href.includes(answer)",
             arg=[first, answer],
-            timeout=10000,
         )
         href = page.get_attribute(first, "href").removeprefix(f"{site.as_uri()}/")
         assert href.startswith(answer) and not href.startswith(DESIGN), question
     page.click(first)
     page.wait_for_url("**/processes.html*")
+
+
+def test_formulas_are_shown(site, page):
+    """As MathML, whole on a telephone, and none is left in LaTeX."""
+    page.set_viewport_size({"width": 390, "height": 900})
+    made = 0
+    for path in sorted(site.rglob("*.html")):
+        text = path.read_text()
+        assert "arithmatex" not in text and "$$" not in text, path
+        if "<math" not in text:
+            continue
+        page.goto(path.as_uri())
+        heights = page.evaluate(
+            "[...document.querySelectorAll('math')].map(m => m.getBoundingClientRect().height)"
+        )
+        beyond = page.evaluate(
+            "[...document.querySelectorAll('.formula')].map(f => f.scrollWidth - f.clientWidth)"
+        )
+        assert min(heights) > 8 and max(beyond, default=0) <= 0, (path.name, heights, beyond)
+        made += len(heights)
+    assert made > 10
 
 
 def test_pages_link_to_their_neighbours(site, page):
