@@ -4,7 +4,7 @@
 #   make demo-processes   a solve over two processes, by ScaLAPACK
 #   make test        all quick tests: Rust (CUDA kernels too, as plain C++), model checking, the kernels
 #                    through the compilers of CUDA, Python on the newest and the oldest JAX
-#   make test-tools  benchmarks, plots and pictures at length; `make test` has their smoke test
+#   make test-tools  benchmarks, plots and pictures at length, the pages in a browser; `make test` has their smoke test
 #   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (skipped
 #                    if memory is short), the benchmarks on small arrays, the GPU probe without a GPU;
 #                    tests of JAX's version on the oldest and (`make test-between`) on 0.9, 0.10, 0.11
