@@ -62,7 +62,7 @@ def gaussian_process(plt, of):
     sure = of["deviation"] * np.sqrt(np.exp(2 * fit[0]) - explained)
     known = height[::step, ::step]
     mean, sure = mean.reshape(known.shape), sure.reshape(known.shape)
-    figure, axes = plt.subplots(2, 2, figsize=(drawing.WIDTH, 5.4))
+    figure, axes = plt.subplots(2, 2, figsize=(drawing.WIDTH, 4.4))
     rows, columns = np.unravel_index(of["given"], height.shape)
     heights = {"vmin": height.min(), "vmax": height.max(), "cmap": "terrain"}
     error = abs(mean - known)
@@ -206,7 +206,7 @@ def least_squares(plt, of):
     parts = np.split(np.resize(grid, (16000, 2)), 20)  # the devices divide each
     heights = [np.asarray(of["cosines"](part, of["i"], of["j"]) @ waves) for part in parts]
     heights = np.concatenate(heights)[: grid[..., 0].size].reshape(grid.shape[:2])
-    figure, axes = plt.subplots(2, 2, figsize=(drawing.WIDTH, 5.4))
+    figure, axes = plt.subplots(2, 2, figsize=(drawing.WIDTH, 4.4))
     axes = axes.ravel()
     maps = {
         f"measured, {height.size}": height[::step, ::step],
