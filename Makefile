@@ -4,7 +4,7 @@
 #   make demo-processes   a solve over two processes, by ScaLAPACK
 #   make test        all quick tests: Rust (CUDA kernels too, as plain C++), model checking, the kernels
 #                    through the compilers of CUDA, Python on the newest and the oldest JAX
-#   make test-tools  benchmarks, plots and pictures at length; `make test` has their smoke test
+#   make test-tools  benchmarks, plots and pictures at length, the pages in a browser; `make test` has their smoke test
 #   make test-slow   the long cases: random samples of the grid, transpositions of up to 17 GB (skipped
 #                    if memory is short), the benchmarks on small arrays, the GPU probe without a GPU;
 #                    tests of JAX's version on the oldest and (`make test-between`) on 0.9, 0.10, 0.11
@@ -167,7 +167,7 @@ test-valgrind:
 		cargo test --release --locked --quiet --test suite \
 		-- --test-threads 1 calls:: on_cpu_devices:: transpose_panel::
 
-test-tools: build/ready.stamp build/bench.stamp $(NATIVE)
+test-tools: build/ready.stamp build/bench.stamp build/lint.stamp $(NATIVE)
 	$(BIN)/python -m pytest -q $(WORKERS) -m "tools and not slow"
 
 test-slow: build/ready.stamp build/bench.stamp build/cuda.stamp test-between test-tools $(NATIVE)

@@ -16,6 +16,7 @@ import pathlib
 import statistics
 import sys
 
+import drawing
 import measures
 from commit import commit, driver
 from meshsolve._library.cuda import search_folders
@@ -66,7 +67,7 @@ def main() -> int:
     print(f"{path}: {name}, CUDA {cuda}, commit {fixed['commit']}")
     print("\n".join(_verdicts(rows)))
     if not options.no_plot:
-        _draw(rows, path.with_suffix(".png"))
+        _draw(rows, path.with_suffix(".svg"))
     return 0
 
 
@@ -115,22 +116,15 @@ def _verdicts(rows: list[dict]):
 
 
 def _draw(rows: list[dict], path: pathlib.Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 0.16 * len(rows) + 1.5))
-    axes = figure.add_subplot()
+    figure, axes = drawing.pyplot().subplots(figsize=(drawing.WIDTH, 0.17 * len(rows) + 1.5))
     names = [f"{r['kind']}: {r['rows']} x {r['cols']} of {r['bytes']}, {r['method']}" for r in rows]
     axes.barh(range(len(rows)), [float(row["share_of_copy"]) for row in rows])
-    axes.set_yticks(range(len(rows)), names, fontsize=6)
-    axes.invert_yaxis()
+    axes.set_yticks(range(len(rows)), names, fontsize=8)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_xlabel("share of a copy")
-    axes.set_title(
-        "{device}, CUDA {cuda}, commit {commit}".format(**rows[0]) if rows else "nothing"
+    drawing.save(
+        figure, path, "{device}, CUDA {cuda}, commit {commit}".format(**rows[0]) if rows else ""
     )
-    figure.savefig(path, dpi=100, bbox_inches="tight")
 
 
 def _options():

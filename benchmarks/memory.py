@@ -34,6 +34,7 @@ import sys
 import time
 
 import environment
+from commit import commit
 
 _TRANSPOSITIONS = ("transpose", "jnp.transpose")
 _WHATS = (
@@ -145,6 +146,7 @@ def transposition(options) -> dict:
         "above_again_bytes": above[1],
         "scratch_bytes": ms.last_call()["scratch_bytes"] if ours else None,
         "jax": jax.__version__,
+        "commit": commit(),
     }
 
 
@@ -218,6 +220,7 @@ def measure(options) -> dict:
         "before_bytes": earlier,
         "other_bytes": before - held,
         "jax": jax.__version__,
+        "commit": commit(),
     }
     if not options.again:
         return row

@@ -7,6 +7,8 @@ import json
 import pathlib
 import sys
 
+import drawing
+
 RESULTS = pathlib.Path(__file__).parent / "results"
 SOLVES = {"what": "meshsolve", "storage": "rows", "devices": 2}
 # A label, and the fields that select its one row.
@@ -24,25 +26,18 @@ BARS = (
 
 def main(folder: pathlib.Path) -> None:
     """Read the rows, draw the bars."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     text = (RESULTS / "memory-cpu.jsonl").read_text()
     rows = [json.loads(line) for line in text.splitlines()]
     values = [_one(rows, wanted)["above_over_a"] for _, wanted in BARS]
-    # Narrow, so that a telephone shows its letters as large as those of the text.
-    figure, axis = plt.subplots(figsize=(5, 3.2), layout="constrained")
-    colors = ["#c0504d" if "scipy" in label else "#4f81bd" for label, _ in BARS]
+    figure, axis = drawing.pyplot().subplots(figsize=(drawing.WIDTH, 3.2))
+    colors = [drawing.RED if "scipy" in label else drawing.BLUE for label, _ in BARS]
     bars = axis.barh([label for label, _ in BARS], values, color=colors)
     texts = [f"{value:.3f}" if value < 0.1 else f"{value:.2f}" for value in values]
     axis.bar_label(bars, texts, padding=3)
     axis.invert_yaxis()
     axis.set(xlim=(0, 5), xlabel="peak memory above A and b, times A")
-    axis.set_title("float64, 2 CPU devices, by rows, n = 8192 (* 4096)", fontsize=10, x=0.2)
-    axis.spines[["top", "right"]].set_visible(False)
-    figure.savefig(folder / "memory-cpu.png", dpi=160)
+    source = f"float64, 2 CPU devices, by rows, n = 8192 (* 4096); {drawing.origin(rows)}"
+    drawing.save(figure, folder / "memory-cpu.svg", source)
 
 
 def _one(rows: list[dict], wanted: dict) -> dict:

@@ -12,65 +12,45 @@ import pathlib
 import statistics
 import sys
 
+import drawing
+
 BOTH = {"cholesky": "positive definite (Cholesky)", "lu": "general (LU)"}
 # Legend, colour, mark of each competitor; ours are drawn last, above the others.
 LOOKS = {
-    "ScaLAPACK": ("ScaLAPACK, 2 processes, OpenBLAS's choice of kernels", "#b8a1cf", "v"),
-    "ScaLAPACK SkylakeX": ("ScaLAPACK, 2 processes, AVX-512 kernels", "#7b4fa3", "^"),
-    "jnp sharded": ("jax.scipy / jnp, the same shards", "#d1495b", "s"),
-    "jnp one device": ("jax.scipy / jnp, one device, all cores", "#e8a33d", "D"),
-    "scipy": ("scipy, one array, all cores", "#6b8f3d", "P"),
-    "faer": ("faer, one array, all cores", "#8d6e52", "X"),
-    "meshsolve keep a": ("meshsolve, 2 devices, A kept", "#7fb2dd", "o"),
-    "meshsolve columns": ("meshsolve, 2 devices, by columns", "#4b90cc", "o"),
-    "meshsolve": ("meshsolve, 2 devices, by rows", "#0b5394", "o"),
+    "ScaLAPACK": ("ScaLAPACK, 2 processes, OpenBLAS's choice of kernels", drawing.PINK, "v"),
+    "ScaLAPACK SkylakeX": ("ScaLAPACK, 2 processes, AVX-512 kernels", drawing.PURPLE, "^"),
+    "jnp sharded": ("jax.scipy / jnp, the same shards", drawing.RED, "s"),
+    "jnp one device": ("jax.scipy / jnp, one device, all cores", drawing.ORANGE, "D"),
+    "scipy": ("scipy, one array, all cores", drawing.GREEN, "P"),
+    "faer": ("faer, one array, all cores", drawing.BROWN, "X"),
+    "meshsolve keep a": ("meshsolve, 2 devices, A kept", drawing.TEAL, "d"),
+    "meshsolve": ("meshsolve, 2 devices, by rows", drawing.BLUE, "o"),
 }
-LINES = tuple(name for name in LOOKS if name not in ("meshsolve keep a", "meshsolve columns"))
+LINES = tuple(name for name in LOOKS if name != "meshsolve keep a")
 # The columns of seconds, from the beginning of a call to its end.
 SPLIT = {
-    "outside": ("outside: Python, XLA", "#999999"),
-    "wait": ("waiting for devices", "#cfcfcf"),
-    "arrange": ("transposing, mirroring", "#e8a33d"),
-    "factor": ("factorising", "#0b5394"),
-    "solve": ("substituting", "#6b8f3d"),
-    "other": ("other", "#7b4fa3"),
+    "outside": ("outside: Python, XLA", drawing.INK),
+    "wait": ("waiting for devices", "#b4b4b4"),
+    "arrange": ("transposing, mirroring", drawing.ORANGE),
+    "factor": ("factorising", drawing.BLUE),
+    "solve": ("substituting", drawing.GREEN),
+    "other": ("other", drawing.PURPLE),
 }
 MEMORY = ("jnp sharded", "jnp one device", "scipy", "meshsolve keep a", "meshsolve")
 
 
 def main() -> None:
     """Draw every table of the folder."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams.update(
-        {
-            "svg.fonttype": "none",
-            "svg.hashsalt": "meshsolve",
-            "font.size": 9,
-            "axes.grid": True,
-            "grid.alpha": 0.3,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-        }
-    )
+    drawing.pyplot().rcParams["axes.grid"] = True
     for path in sorted(pathlib.Path(sys.argv[1]).glob("solve-cpu-*.csv")):
         with open(path, newline="") as file:
             rows = list(csv.DictReader(file))
         for name, draw in PLOTS.items():
             figure = draw([row for row in rows if row["routine"] in BOTH])
             if figure:
-                figure.text(0.01, 0.005, _origin(rows), size=7, color="#555555", va="bottom")
                 target = path.with_name(f"{path.stem}-{name}.svg")
-                figure.savefig(target, metadata={"Date": None})
+                drawing.save(figure, target, f"{drawing.origin(rows)}; medians")
                 print(target)
-
-
-def _origin(rows: list[dict]) -> str:
-    """The machine and the commits, beneath a plot."""
-    last = next((row["machine"] for row in reversed(rows) if row.get("machine")), "CPU")
-    commits = list(dict.fromkeys(row["commit"] for row in rows))
-    return f"{last}; medians; commits {', '.join(commits)}"
 
 
 def _float64(rows: list[dict], **wanted) -> list[dict]:
@@ -103,16 +83,19 @@ def _median_by_order(rows: list[dict], figure) -> list[tuple[int, float]]:
 def _orders(axes, points: list[int]) -> None:
     """An axis of orders, by powers of two."""
     axes.set_xscale("log", base=2)
-    axes.set_xticks(sorted(set(points)), [str(n) for n in sorted(set(points))])
+    places = sorted(set(points))
+    axes.set_xticks(
+        places, [str(n) if i % 2 == 0 or len(places) < 4 else "" for i, n in enumerate(places)]
+    )
     axes.minorticks_off()
     axes.set_xlabel("n")
 
 
 def _against_n(rows: list[dict], column: str, label: str, names: tuple[str, ...], least: int = 0):
-    """One panel for each routine with a line for each competitor, and the legend below."""
+    """One panel for each routine with a line for each competitor, and the legend above."""
     from matplotlib import pyplot
 
-    figure, panels = pyplot.subplots(1, 2, figsize=(9, 4.6), sharey=True)
+    figure, panels = pyplot.subplots(1, 2, figsize=(drawing.WIDTH, 4.9), sharey=True)
     orders, drawn = [], {}
     for (routine, title), axes in zip(BOTH.items(), panels, strict=True):
         for what in names:
@@ -130,7 +113,7 @@ def _against_n(rows: list[dict], column: str, label: str, names: tuple[str, ...]
                     *zip(*hollow, strict=True),
                     mark,
                     color=colour,
-                    markerfacecolor="white",
+                    markerfacecolor=(1, 1, 1, 0.75),
                     zorder=3,
                 )
             orders += xs
@@ -141,11 +124,7 @@ def _against_n(rows: list[dict], column: str, label: str, names: tuple[str, ...]
         _orders(axes, orders)
     panels[0].set_ylabel(label)
     texts = list(drawn)[::-1]
-    figure.legend(
-        [drawn[t] for t in texts], texts, loc="lower center", ncols=2, frameon=False,
-        bbox_to_anchor=(0.5, 0.03),
-    )  # fmt: skip
-    figure.subplots_adjust(left=0.08, right=0.98, top=0.92, bottom=0.36, wspace=0.06)
+    figure.legend([drawn[t] for t in texts], texts, loc="outside upper left", labelspacing=0.3)
     return figure
 
 
@@ -157,15 +136,15 @@ def time(rows: list[dict]):
         # For a table without a peak: a line of n^3 alone.
         peak, text = (peaks[-1][1], "dotted: at the peak") if peaks else (50, "dotted: as n³")
         for cubes, axes in zip((1 / 3, 2 / 3), figure.axes, strict=True):
-            axes.set_yscale("log")
+            drawing.log(axes.yaxis)
             low, high = axes.get_xlim()
             bottom, top = axes.get_ylim()
             ends = [cubes * n**3 / peak / 1e9 for n in (low, high)]
-            axes.plot((low, high), ends, color="#bbbbbb", linestyle=":", zorder=0)
+            axes.plot((low, high), ends, color=drawing.INK, linestyle=":", zorder=0)
             axes.set_xlim(low, high)
             axes.set_ylim(bottom, top)
         figure.axes[0].annotate(
-            text, (0.97, 0.04), xycoords="axes fraction", ha="right", color="#777777"
+            text, (0.97, 0.04), xycoords="axes fraction", ha="right", color=drawing.INK
         )
     return figure
 
@@ -179,14 +158,14 @@ def share(rows: list[dict]):
         of_gemm = lambda row: float(row["gemm_gflops"]) / float(row["peak_gflops"])  # noqa: E731
         products = _median_by_order(rows, of_gemm)
         for axes in figure.axes:
-            axes.axhline(1, color="#bbbbbb", linestyle=":", zorder=0)
+            axes.axhline(1, color=drawing.INK, linestyle=":", zorder=0)
             if products:
                 xs, ys = zip(*products, strict=True)
-                axes.plot(xs, ys, color="#777777", linestyle="--", linewidth=1, zorder=0)
+                axes.plot(xs, ys, color=drawing.INK, linestyle="--", linewidth=1, zorder=0)
         if products:
             figure.axes[0].annotate(
                 "dashed: faer's product", (0.97, 0.04), xycoords="axes fraction", ha="right",
-                color="#777777",
+                color=drawing.INK,
             )  # fmt: skip
     return figure
 
@@ -210,7 +189,7 @@ def memory(rows: list[dict]):
     if figure:
         figure.axes[0].set_ylim(0, None)
         for axes in figure.axes:
-            axes.axhline(1, color="#bbbbbb", linestyle=":", zorder=0)
+            axes.axhline(1, color=drawing.INK, linestyle=":", zorder=0)
     return figure
 
 
@@ -226,8 +205,8 @@ def devices(rows: list[dict]):
     lines = {name: sorted(points) for name, points in lines.items() if len(points) > 1}
     if not lines:
         return None
-    figure, axes = pyplot.subplots(figsize=(6, 3.8))
-    colours = {"cholesky": "#0b5394", "lu": "#d1495b"}
+    figure, axes = pyplot.subplots(figsize=(drawing.WIDTH, 3.6))
+    colours = {"cholesky": drawing.BLUE, "lu": drawing.RED}
     for (routine, n), points in sorted(lines.items()):
         xs, ys = zip(*points, strict=True)
         text, dashes = f"{BOTH[routine]}, n = {n}", "-" if n > 4096 else "--"
@@ -240,8 +219,7 @@ def devices(rows: list[dict]):
     axes.set_xlabel(f"devices on {threads} cores")
     axes.set_ylabel(label)
     axes.set_ylim(0, 1.1)
-    axes.legend(frameon=False, loc="lower left")
-    figure.subplots_adjust(left=0.11, right=0.98, top=0.96, bottom=0.18)
+    axes.legend(loc="lower left")
     return figure
 
 
@@ -249,18 +227,17 @@ def split(rows: list[dict]):
     """The phases of calls, as parts of their seconds."""
     from matplotlib import pyplot
 
-    names = ("meshsolve", "meshsolve columns", "meshsolve jit")
+    names = {"meshsolve": "rows", "meshsolve columns": "columns", "meshsolve jit": "rows, jit"}
     bars = []
     for routine, n in [(r, n) for r in BOTH for n in (256, 1024, 4096, 8192, 16384)]:
         for what in names:
             for row in _float64(rows, routine=routine, what=what, devices="2", n=str(n)):
                 if row.get("seconds_factor"):
-                    bars.append(
-                        (f"{'LU' if routine == 'lu' else 'Cholesky'}, {what}, n = {n}", row)
-                    )
+                    method = "LU" if routine == "lu" else "Cholesky"
+                    bars.append((f"{method} {n}, {names[what]}", row))
     if not bars:
         return None
-    figure, axes = pyplot.subplots(figsize=(9, 0.3 * len(bars) + 1.7))
+    figure, axes = pyplot.subplots(figsize=(drawing.WIDTH, 0.22 * len(bars) + 1.5))
     for place, (_, row) in enumerate(bars):
         parts = {name: float(row.get(f"seconds_{name}") or 0) for name in SPLIT}
         whole = max(float(row["seconds_median"]), sum(parts.values()))
@@ -272,7 +249,7 @@ def split(rows: list[dict]):
             axes.barh(place, seconds / whole, 0.75, left, color=colour, label=text)
             left += seconds / whole
         reported = f"{whole:.2f} s" if whole >= 1 else f"{1e3 * whole:.3g} ms"
-        axes.text(1.005, place, reported, va="center", size=8)
+        axes.text(1.005, place, reported, va="center", size=8.5)
     axes.set_yticks(range(len(bars)), [name for name, _ in bars])
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.set_xlim(0, 1)
@@ -280,12 +257,8 @@ def split(rows: list[dict]):
     handles, texts = axes.get_legend_handles_labels()
     first = {text: handle for handle, text in zip(handles[::-1], texts[::-1], strict=True)}
     chosen = [text for text, _ in SPLIT.values() if text in first]
-    figure.legend(
-        [first[text] for text in chosen], chosen, loc="upper center", ncols=6, frameon=False
-    )
-    high = figure.get_figheight()
-    axes.set_xlabel("part of a call")
-    figure.subplots_adjust(left=0.27, right=0.92, top=1 - 0.35 / high, bottom=0.75 / high)
+    figure.legend([first[text] for text in chosen], chosen, loc="outside upper left", ncols=2)
+    axes.set_xlabel("parts of a call, and the time of the whole")
     return figure
 
 

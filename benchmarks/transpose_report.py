@@ -7,6 +7,8 @@ import csv
 import pathlib
 import sys
 
+import drawing
+
 # Least share of a copy, by the algorithm of the chosen plan, on all cores.
 BARS = {"square": 0.85, "blocks": 0.40, "panels": 0.32, "skinny": 0.30, "C2R, R2C": 0.15}
 LEAST_OF_LANDSCAPE = 0.10
@@ -16,16 +18,14 @@ TIMES_THE_CRATE, LARGE = 10, 64e6
 
 def report(folder: pathlib.Path) -> None:
     """Compare every table in the folder with the bars; draw it next to its CSV."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    for path in sorted(folder.glob("transpose-*.csv")):
+    drawing.pyplot()
+    for path in sorted(folder.glob("transpose-*cpu-*.csv")):
         with open(path, newline="") as file:
             rows = list(csv.DictReader(file))
         print(f"{path.name}: {rows[0]['versions']}, commit {rows[0]['commit']}")
         lines, figure = _landscape(rows) if "landscape" in path.name else _table(rows)
         print("\n".join(lines))
-        figure.savefig(path.with_suffix(".png"), dpi=100, bbox_inches="tight")
+        drawing.save(figure, path.with_suffix(".svg"), drawing.origin(rows))
 
 
 def family(row: dict) -> str:
@@ -89,6 +89,7 @@ def _table(rows: list[dict]):
 
 
 def _bars(rows: list[dict], threads: int):
+    """A line for each shape, with a mark for each method."""
     from matplotlib import pyplot
 
     shapes = list(dict.fromkeys((r["kind"], _name(r)) for r in rows))
@@ -96,24 +97,27 @@ def _bars(rows: list[dict], threads: int):
     most = {}  # every method with as many threads as it has
     for row in sorted(rows, key=lambda r: int(r["threads"])):
         most[row["kind"], _name(row), row["method"]] = row
-    figure, axes = pyplot.subplots(figsize=(9, 0.42 * len(shapes) + 1.5))
-    height = 0.85 / len(methods)
-    for k, method in enumerate(methods):
-        places, widths = [], []
+    figure, axes = pyplot.subplots(figsize=(drawing.WIDTH, 0.19 * len(shapes) + 1.5))
+    marks = zip(methods, "osv^DPX*<>"[: len(methods)], strict=True)
+    for k, (method, mark) in enumerate(marks):
+        places, shares = [], []
         for place, (kind, shape) in enumerate(shapes):
             row = most.get((kind, shape, method))
             if row:
                 # All relative to the copy of this shape by all threads.
                 copy = float(most[kind, shape, methods[0]]["copy_gb_per_s"])
-                places.append(place + (k - (len(methods) - 1) / 2) * height)
-                widths.append(float(row["gb_per_s"]) / copy)
-        axes.barh(places, widths, height, label=method)
-    axes.set_yticks(range(len(shapes)), [f"{kind}: {shape} B" for kind, shape in shapes], size=7)
+                places.append(place)
+                shares.append(float(row["gb_per_s"]) / copy)
+        first = k == 0
+        axes.plot(
+            shares, places, mark, markersize=6.5 if first else 4, label=method, zorder=3 + first
+        )
+    axes.set_yticks(range(len(shapes)), [f"{kind}: {shape} B" for kind, shape in shapes], size=8)
     axes.set_ylim(len(shapes) - 0.5, -0.5)
-    axes.set_xlim(0, 1.1)
+    axes.set_xlim(0, None)
     axes.set_xlabel(f"share of a copy by {threads} threads")
-    axes.grid(axis="x", alpha=0.4)
-    axes.legend(fontsize=8)
+    axes.grid()
+    figure.legend(loc="outside upper left", ncols=3)
     return figure
 
 
@@ -122,11 +126,10 @@ def _landscape(rows: list[dict]):
 
     methods = list(dict.fromkeys(r["method"] for r in rows))
     lines = []
-    figure, axes = pyplot.subplots(
-        1, len(methods), figsize=(6.5 * len(methods), 5.5), squeeze=False
-    )
+    size = (drawing.WIDTH, 4.5 * len(methods))
+    figure, axes = pyplot.subplots(len(methods), 1, figsize=size, squeeze=False)
     top = max(map(_share, rows))
-    for method, plot in zip(methods, axes[0], strict=True):
+    for method, plot in zip(methods, axes[:, 0], strict=True):
         ours = [r for r in rows if r["method"] == method]
         worst = min(ours, key=_share)
         what = f"landscape, {method}, {len(ours)} shapes"
@@ -139,21 +142,21 @@ def _landscape(rows: list[dict]):
                     *([int(r[side]) for r in of] for side in ("cols", "rows")),
                     c=list(map(_share, of)),
                     marker=mark,
-                    s=70,
+                    s=45,
                     vmin=0,
                     vmax=top,
                     cmap="viridis",
-                    edgecolors="black",
+                    edgecolors=drawing.INK,
                     linewidths=0.4,
                     label=name,
                 )
         figure.colorbar(colours, ax=plot, label="share of a copy")
         plot.set_title(
-            f"{method}: elements of {ours[0]['bytes']} bytes, {ours[0]['threads']} threads"
+            f"{method}: elements of {ours[0]['bytes']} bytes, {ours[0]['threads']} threads",
         )
         plot.set_xlabel("columns, n")
         plot.set_ylabel("rows, m")
-        plot.legend(fontsize=8)
+        plot.legend(loc="lower left", bbox_to_anchor=(0, 1.06), ncols=3)
     return lines, figure
 
 

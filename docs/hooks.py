@@ -1,5 +1,5 @@
 """Additions of MkDocs to the pages: documents and plots of the repository, notebooks of some pages,
-and tables of results.
+tables of results, and formulas.
 
 A table of figures from benchmarks/results replaces a fenced block ``results``. Its first line names
 the file, ``columns`` the head of the table, ``cells`` the text of each further column, made of a
@@ -12,6 +12,7 @@ The table of the library's routines replaces a fenced block ``routines``.
 
 import csv
 import decimal
+import html
 import json
 import pathlib
 import re
@@ -27,6 +28,8 @@ COPIED = {
     "changelog.md": ROOT / "CHANGELOG.md",
     "notes.md": ROOT / "benchmarks/NOTES.md",
 }
+# The weight in the search of Design, notes and the changelog, relative to other pages.
+BOOST = 0.2
 
 
 def on_files(files, config):
@@ -36,8 +39,7 @@ def on_files(files, config):
     sys.path.insert(0, str(ROOT / "docs"))
     import notebooks
 
-    made = (*RESULTS.glob("*.png"), *RESULTS.glob("*.svg"))
-    plots = {f"plots/{plot.name}": plot for plot in made}
+    plots = {f"plots/{plot.name}": plot for plot in RESULTS.glob("*.svg")}
     for uri, path in (COPIED | plots).items():
         files.append(File.generated(config, uri, abs_src_path=str(path)))
     for name in notebooks.PAGES:
@@ -47,13 +49,31 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page=None, **_):
-    """Replace the blocks of results; make links in documents from elsewhere links of the site."""
+    """Replace the blocks of results; make links in documents from elsewhere links of the site;
+    let pages for developers weigh less in the search.
+    """
+    if page and page.file.src_uri.startswith(("design/", *COPIED)):
+        page.meta.setdefault("search", {})["boost"] = BOOST
     if page and page.file.src_uri in COPIED:
         for uri, path in COPIED.items():
             markdown = markdown.replace(f"]({path.relative_to(ROOT)})", f"]({uri})")
         markdown = markdown.replace("](docs/", "](")
     markdown = re.sub(r"^```routines\n```$", lambda _: routines(), markdown, flags=re.M)
     return re.sub(r"^```results\n(.*?)^```$", lambda m: table(m[1]), markdown, flags=re.M | re.S)
+
+
+def on_page_content(content, **_):
+    """Make MathML of formulas in LaTeX, which browsers show without a script."""
+    formula = r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>'
+    return re.sub(formula, lambda m: _formula(m[2], shown=m[1] == "div"), content, flags=re.S)
+
+
+def _formula(latex: str, shown: bool) -> str:
+    from latex2mathml.converter import convert
+
+    display = "block" if shown else "inline"
+    made = convert(html.unescape(latex.strip()), display=display)
+    return f'<div class="formula">{made}</div>' if shown else made
 
 
 def routines() -> str:

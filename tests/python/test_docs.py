@@ -257,6 +257,20 @@ def test_figures_of_the_readme_are_those_of_the_results():
             assert (row["disturbed"] == "yes") == bool(mark), key
 
 
+def test_plots_have_the_figures_of_one_commit():
+    """All rows of a plot's table name the same commit, and the plot names it too."""
+    results = ROOT / "benchmarks/results"
+    plots = sorted(results.glob("*.svg"))
+    assert len(plots) >= 8
+    for plot in plots:
+        (table,) = [t for t in results.glob("*.[cj]s*") if plot.stem.startswith(t.stem)]
+        lines = table.read_text().splitlines()
+        of_json = table.suffix == ".jsonl"
+        rows = [json.loads(line) for line in lines] if of_json else csv.DictReader(lines)
+        (commit,) = {row["commit"] for row in rows}
+        assert f"commit {commit}" in plot.read_text(), plot.name
+
+
 @pytest.mark.parametrize("name", ["README.md", "index.md"])
 def test_memory_of_the_first_screen_is_that_of_the_results(name):
     text = PAGES[name].read_text()

@@ -32,8 +32,8 @@ def test_they_are_short_and_each_is_on_the_page_of_examples():
     for path in EXAMPLES:
         assert len(path.read_text().splitlines()) < 80, f"{path.name} has 80 lines or more"
         assert f"examples/{path.name}" in page, f"{path.name} is not on the page"
-        assert f"pictures/{path.stem}.png" in page
-        assert (ROOT / f"docs/pictures/{path.stem}.png").stat().st_size < 150_000
+        assert f"pictures/{path.stem}.svg" in page
+        assert (ROOT / f"docs/pictures/{path.stem}.svg").stat().st_size < 150_000
 
 
 def test_pictures(tmp_path):
@@ -43,7 +43,7 @@ def test_pictures(tmp_path):
         ran = subprocess.run(command, capture_output=True, text=True, timeout=240)
         assert ran.returncode == 0, ran.stderr
     made = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
-    names = {"07_ffi_call.png", "08_arrays_of_structures.png", "memory-cpu.png"}
+    names = {"07_ffi_call.svg", "08_arrays_of_structures.svg", "memory-cpu.svg"}
     assert set(made) == names and min(made.values()) > 2000
 
 

@@ -412,7 +412,7 @@ def test_transposition_benchmark(tmp_path):
         assert len({(row["rows"], row["cols"], row["bytes"]) for row in rows}) >= shapes
         assert {row["method"] for row in rows} == set(methods)
         assert all(float(row["share_of_copy"]) > 0 for row in rows)
-        assert path.with_suffix(".png").stat().st_size > 10000
+        assert path.with_suffix(".svg").stat().st_size > 10000
 
 
 def test_product_benchmark(tmp_path):

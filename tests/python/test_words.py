@@ -16,7 +16,7 @@ EXEMPT = (
     "LICENSE",
     "THIRD-PARTY-LICENCES",
     "benchmarks/results/*",
-    "docs/pictures/*.png",
+    "docs/pictures/[01]*.svg",
     "release/licences.py",
     "tests/loom/Cargo.lock",
     "tests/python/test_words.py",
