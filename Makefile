@@ -13,6 +13,9 @@
 #   make test-miri   small Rust tests interpreted by Miri (needs a nightly toolchain with miri and rust-src);
 #                    four minutes
 #   make test-valgrind   some of the Rust tests under valgrind's memcheck (needs valgrind); 6 minutes
+#   make test-aarch64   the Rust tests cross-compiled for aarch64, under qemu's emulation (needs packages of
+#                    Debian: CONTRIBUTING.md); an hour
+#   make wheel-aarch64   the wheel for aarch64, cross-compiled, in build/aarch64; ten minutes
 #   make first-gpu-run   the first run on a CUDA device, at most 25 minutes: what works, fails, or is slow,
 #                    in build/first-gpu-run; `make gpu-kit` compiles its kernels beforehand on a machine
 #                    without a GPU
@@ -90,7 +93,7 @@ EVERY := 5
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .PHONY: demo demo-processes test test-rust test-kernels test-python test-oldest test-tools test-slow test-between test-sanitize \
-	test-address test-thread test-miri test-valgrind test-gpu first-gpu-run gpu-kit \
+	test-address test-thread test-miri test-valgrind test-aarch64 wheel-aarch64 aarch64-tools test-gpu first-gpu-run gpu-kit \
 	lint format bench bench-full bench-check compare bench-gpu bench-products bench-transpose docs pictures \
 	wheel release-check clean
 
@@ -166,6 +169,34 @@ test-valgrind:
 	CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$(VALGRIND)" \
 		cargo test --release --locked --quiet --test suite \
 		-- --test-threads 1 calls:: on_cpu_devices:: transpose_panel::
+
+# A compiler that has the standard library for aarch64: the first on PATH, or that of Debian's rustc-web.
+AARCH64 := aarch64-unknown-linux-gnu
+AARCH64_RUSTC = $(shell for rustc in rustc /usr/bin/rustc; do \
+	ls $$($$rustc --print target-libdir --target $(AARCH64))/libstd-*.rlib > /dev/null 2>&1 && \
+	echo $$rustc && break; done)
+AARCH64_ENV = RUSTC=$(AARCH64_RUSTC) CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=qemu-aarch64
+AARCH64_MISSING = { echo "$@: CONTRIBUTING.md names the packages, but there is no $(1)" >&2; exit 1; }
+
+# qemu takes the C library of /lib: its loader and its other parts must be of one version.
+aarch64-tools:
+	@for tool in cargo aarch64-linux-gnu-g++ qemu-aarch64 /lib/ld-linux-aarch64.so.1; do \
+		command -v $$tool > /dev/null || $(call AARCH64_MISSING,$$tool); done
+	@test -n "$(AARCH64_RUSTC)" || $(call AARCH64_MISSING,rustc with the standard library for $(AARCH64))
+
+# Groups of tests of which some take minutes under emulation, or have a limit of one.
+AARCH64_SKIP := larger_matrices algorithms::scalars::factor_and_solve inverses_from_factors kinds:: \
+	shared_steps_give solve_lines:: update:: transpose_panel::small_shapes residuals_of_many_columns \
+	thin_q_and_r_by_rows
+test-aarch64: aarch64-tools
+	$(AARCH64_ENV) cargo test --release --locked --package meshsolve --lib --test suite --target $(AARCH64) \
+		-- $(AARCH64_SKIP:%=--skip %)
+
+# maturin finds no Python for aarch64 and needs none: the wheel is abi3.
+wheel-aarch64: aarch64-tools $(OLDEST)/ready.stamp
+	$(call QUIETLY,build,the wheel for aarch64,$(AARCH64_ENV) $(OLDEST)/bin/maturin build --quiet --release --locked \
+		--target $(AARCH64) --out build/aarch64)
 
 test-tools: build/ready.stamp build/bench.stamp build/lint.stamp $(NATIVE)
 	$(BIN)/python -m pytest -q $(WORKERS) -m "tools and not slow"

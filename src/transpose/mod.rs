@@ -55,6 +55,7 @@ pub mod segments;
 pub mod skinny;
 mod square;
 mod structures;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
 mod tables;
 mod tiles;
 mod turns;

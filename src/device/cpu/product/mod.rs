@@ -14,7 +14,9 @@
 
 mod gemm;
 mod pack;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
 mod solve;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
 mod tile;
 
 pub use gemm::{Blocks, gemm};
