@@ -14,6 +14,7 @@ Run: python benchmarks/decompositions.py [--task lstsq] [--devices 2] [--shapes 
 | what, of task "qr" | meaning |
 |---|---|
 | meshsolve R | by columns `qr(a, "raw")`, R and the reflectors; by rows `qr(a, "r")` |
+| meshsolve R, in place | the same in the memory of A |
 | meshsolve | Q and R |
 | jnp | Q and R by `jnp.linalg.qr` on the same shards |
 | jnp, one device | the same with all of A on one device |

@@ -17,13 +17,17 @@ use crate::layout::{Column, GlobalRow, Partition, TileColumn};
 use crate::matrix::{Blocks, Cells, DistMatrix, Panel};
 use crate::scalar::Scalar;
 
-/// Columns of products with V for which a CPU worker has scratch, as a part of all, and a bound.
+/// Columns of products with V for which a rank has scratch, as a part of all, and a bound. A CPU worker
+/// has them in that of its packed tiles.
 const SHARE_OF_PRODUCTS: usize = 8;
 const MOST_PRODUCTS: usize = 1024;
 
 /// Elements of a [`Scratch`]: those for T, once in a memory, and those of each worker.
 pub fn elements((m, n): (usize, usize), widest: usize, is_rank: bool) -> [usize; 2] {
-    let products = (n / SHARE_OF_PRODUCTS).clamp(1, MOST_PRODUCTS).next_multiple_of(widest.max(1));
+    let products = match is_rank {
+        true => (n / SHARE_OF_PRODUCTS).clamp(1, MOST_PRODUCTS).next_multiple_of(widest.max(1)),
+        false => widest,
+    };
     // A panel needs two squares for T, besides V's top.
     let room = widest * (products + 2 * widest);
     [widest * m.min(n), widest * widest + room * if is_rank { 2 } else { 1 }]
@@ -49,8 +53,8 @@ impl<'a, T: Scalar> Scratch<'a, T> {
     ) -> Self {
         let columns = m.min(n);
         let (top, rooms) = (widest * widest, own.rows() - widest * widest);
-        let [_, one] = elements((m, n), widest, false);
-        let room = (one - top).min(rooms);
+        let [_, of_cpu_worker] = elements((m, n), widest, false);
+        let room = if own.rows() > of_cpu_worker { rooms / 2 } else { rooms };
         Scratch {
             triangles: triangles.part(|all| all.by_columns(widest, columns, widest)),
             top: own.sub(0, 0, top, 1),

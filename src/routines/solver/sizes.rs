@@ -86,8 +86,6 @@ pub(super) fn whole_columns(
 /// The workers' packed tiles take at most this part of the matrix in total, plus one tile for each
 /// worker.
 const PACKED_SHARE: usize = 90;
-/// The same of QR, which also keeps products of so many tiles.
-const PACKED_SHARE_OF_QR: usize = 128;
 
 /// Sizes depend on this in addition to the problem.
 pub struct Machine {
@@ -265,8 +263,7 @@ impl Sizes {
         let (turning, turned) = (before.0.max(after.0), before.1.max(after.1));
         let widest = columns.widest();
         // The limit on packed tiles: many workers then take no more than some hundredths of A.
-        let share = if routine.family == Family::Qr { PACKED_SHARE_OF_QR } else { PACKED_SHARE };
-        let most = (m * n / share).div_ceil(workers * (widest * widest).max(1));
+        let most = (m * n / PACKED_SHARE).div_ceil(workers * (widest * widest).max(1));
         // An update by a pair of factors has a tile of each.
         let least = if routine.has(Stage::ToBand) { 2 } else { 0 };
         let tiles = columns.count().div_ceil(workers).min(most).max(least);

@@ -36,10 +36,9 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         if pieces.is_empty() || k == 0 {
             return;
         }
-        // The last place is for T's product with one of them.
-        let of_room = (room.rows() / (k * widest)).saturating_sub(1);
-        let at_a_time = (self.tiles.rows() / tile_elements::<T>(widest)).min(of_room);
-        match self.units.filter(|_| at_a_time > 0 && pieces.iter().all(is_fast)) {
+        let at_a_time = self.tiles.rows() / tile_elements::<T>(widest);
+        let fits = at_a_time > 0 && room.rows() >= k * widest;
+        match self.units.filter(|_| fits && pieces.iter().all(is_fast)) {
             None => pieces.into_iter().for_each(|c| reflectors::apply(self, by, op, c, room)),
             Some(units) => {
                 for some in pieces.chunks(at_a_time) {
@@ -60,19 +59,15 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         room: Cells<T>,
         units: Units,
     ) {
-        let (k, size) = (by.count(), by.count() * self.widest);
-        let product = |i: usize| {
-            let cols = targets.get(i).map_or(self.widest, Cells::cols);
-            room.rows_from(i * size).by_columns(k, cols, k)
-        };
-        self.multiply_adjoint(by, targets, product, units);
-        let slots = blas::column_mut(self.write(self.tiles), 0);
-        let slots = slots.chunks_mut(tile_elements::<T>(self.widest));
-        let spare = product(targets.len());
-        let factors = targets.iter().enumerate().zip(slots).map(|((i, c), slot)| {
-            let y = spare.sub(0, 0, k, c.cols());
+        let (k, size) = (by.count(), tile_elements::<T>(self.widest));
+        // Its product with T is packed in the memory of V^H C.
+        let product = |i: usize| self.tiles.rows_from(i * size).by_columns(k, targets[i].cols(), k);
+        self.multiply_adjoint(by, targets, product, room, units);
+        let factors = targets.iter().enumerate().map(|(i, c)| {
+            let y = room.by_columns(k, c.cols(), k);
             by_triangle(self.write(y), self.read(by.t), op, self.read(product(i)));
-            Packed::new(self.read(y.transposed()), false, units.cols, slot)
+            let memory = blas::column_mut(self.write(self.tiles.sub(i * size, 0, size, 1)), 0);
+            Packed::new(self.read(y.transposed()), false, units.cols, memory)
         });
         let factors: Vec<_> = factors.collect();
         let memory = blas::column_mut(self.write(self.pack), 0);
@@ -86,18 +81,18 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         }
     }
 
-    /// V^H C for each target.
+    /// V^H C for each target. `room` is for a few of its columns.
     fn multiply_adjoint<'r>(
         &self,
         by: Reflectors<T>,
         targets: &[Cells<T>],
         product: impl Fn(usize) -> Cells<'r, T>,
+        room: Cells<T>,
         units: Units,
     ) where
         T: 'r,
     {
-        let [of_v, of_c] =
-            [self.pack, self.tiles].map(|memory| blas::column_mut(self.write(memory), 0));
+        let [of_v, of_c] = [self.pack, room].map(|memory| blas::column_mut(self.write(memory), 0));
         let lines = by.count().next_multiple_of(units.rows);
         let deep = DEEPEST.min(of_v.len() / lines).min(of_c.len() / units.cols);
         for i in 0..targets.len() {
