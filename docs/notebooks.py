@@ -9,7 +9,10 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGES = ("gaussian-process.md", "natural-gradient.md", "least-squares.md", "eigenproblems.md")
+PAGES = (
+    *("gaussian-process.md", "natural-gradient.md", "least-squares.md", "eigenproblems.md"),
+    "processes.md",
+)
 """The pages that the site also has as notebooks."""
 
 _PYTHON = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}

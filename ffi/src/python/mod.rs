@@ -229,8 +229,8 @@ fn process_calls() -> (u64, u64, f64) {
     PROCESS_CALLS.read()
 }
 
-/// Tell the other processes that this one waits in a step. The ranks of those that have not told
-/// that they do; None if this is not known.
+/// Tell the other processes that this one waits in a step. The ranks of those that have not sent the
+/// same; None if this is not known.
 #[pyfunction]
 fn absent_processes(py: Python<'_>, step: u64) -> Option<Vec<usize>> {
     py.detach(|| absent_from(step))

@@ -13,7 +13,7 @@ const LEAST_LINES: usize = 64;
 const LEAST_ELEMENTS: usize = 32 << 10;
 const LEAST_DEPTH: usize = 16;
 /// Up to so many units of rows the columns of the right factor are not packed.
-const FEW: usize = 6;
+const MOST_UNPACKED: usize = 6;
 
 /// The pieces of a product that are packed at a time.
 #[derive(Clone, Copy)]
@@ -82,7 +82,7 @@ fn by_blocks<T: Scalar>(
 ) {
     let (rows, cols, depth) = (c.nrows(), c.ncols(), l.ncols());
     let [left, right] = memory;
-    let is_low = rows <= blocks.rows.min(FEW * blocks.units.rows);
+    let is_low = rows <= blocks.rows.min(MOST_UNPACKED * blocks.units.rows);
     if is_low && r.col_stride() == 1 && !conjugated[1] {
         for from in (0..depth).step_by(blocks.depth) {
             let deep = blocks.depth.min(depth - from);
