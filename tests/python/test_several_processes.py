@@ -7,10 +7,11 @@ import socket
 import subprocess
 import sys
 
+import jax
 import pytest
 
 from helpers import ROOT
-from meshsolve._library import processes
+from meshsolve._library import processes, starting, waiting
 
 sys.path.insert(0, str(ROOT / "tests/processes"))
 import launch
@@ -273,3 +274,36 @@ def test_libraries_are_found_without_loading_them():
     for one in processes.found():
         assert one.family in ("Open MPI", "MPICH") and len(one.paths) >= 2
         assert all("/" not in path or pathlib.Path(path).exists() for path in one.paths)
+
+
+@pytest.mark.parametrize(
+    ("step", "absent", "text"),
+    [
+        (2, [3], "process 3 did not get there"),
+        (1, [1, 4], "processes 1, 4 did not get there"),
+        (2, None, "another process has not begun it, or operands are not there yet"),
+        (2, [], "all wait there, so operands are not there yet"),
+        (1, [], "all are there, perhaps with different libraries of MPI"),
+    ],
+)
+def test_a_warning_says_who_does_not_wait(step, absent, text):
+    assert waiting._why(step, absent) == text
+
+
+def test_who_is_there_is_not_known_without_a_launcher(monkeypatch):
+    monkeypatch.setenv("MPI_LOCALNRANKS", "1")
+    monkeypatch.setattr(starting, "_launcher", lambda: None)
+    started = starting.Started()
+    assert started.absent() is None
+    started.close()
+    monkeypatch.setattr(starting, "_launcher", lambda: 2**22 + 1)
+    started = starting.Started()
+    assert started.absent() == []
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    assert started.absent() == [1]
+    started.close()
+    assert started.absent() == [0, 1]
+    monkeypatch.delenv("MPI_LOCALNRANKS")
+    for name in ("OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_STEP_NUM_NODES"):
+        monkeypatch.delenv(name, raising=False)
+    assert starting.Started().absent() is None
