@@ -46,6 +46,15 @@ if what == "absent":
             time.sleep(4)
         x = ms.solve(put(mesh, a, "x", None), put(mesh, b))
         report(float(x.addressable_data(0)[0]))
+if what == "early":
+    # All processes but the first end without waiting for what they have begun.
+    tall = jax.jit(lambda: jax.random.normal(jax.random.key(0), (1 << 14, 64)),
+                   out_shardings=NamedSharding(mesh, P("x", None)))()  # fmt: skip
+    x = ms.lstsq(tall, jax.jit(lambda a: a.sum(1))(tall)).x
+    y = ms.solve(put(mesh, a, "x", None), put(mesh, b)) if len(sys.argv) > 2 else None
+    if RANK == 0:
+        report(float(abs(np.asarray(x.addressable_data(0)) - 1).max()) < 1e-12)
+        report(y is None or float(y.addressable_data(0)[0]))
 if what == "meshes":
     for some in ([0, 2, 1, 3], [0, 2]):
         one = mesh_of(some)

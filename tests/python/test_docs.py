@@ -61,6 +61,8 @@ def settings_put_back():
     logger, seconds = logging.getLogger("meshsolve"), ms.timeout()
     level, handlers = logger.level, [*logger.handlers]
     with mock.patch.dict(os.environ):
+        # Processes that a page starts have one device, as the reader's.
+        os.environ.pop("XLA_FLAGS", None)
         yield
     jax.config.update("jax_enable_x64", True)
     ms.set_timeout(seconds)

@@ -1,6 +1,7 @@
 """Calls of the compiled library, and its registration with XLA."""
 
 import atexit
+import contextlib
 import functools
 import os
 import sys
@@ -81,8 +82,17 @@ def _end() -> None:
     try:
         if orderly:
             jax.effects_barrier()
+            if jax.process_count() > 1:
+                _finish()
     finally:
         _core.close(orderly)
+
+
+def _finish() -> None:
+    """Wait for all arrays: other processes may wait for this one's part of them."""
+    for array in jax.live_arrays():
+        with contextlib.suppress(Exception):
+            array.block_until_ready()
 
 
 def _register_for(name: str, platform: str) -> None:

@@ -9,6 +9,7 @@ mod dependent;
 mod eigen;
 mod eigenvectors;
 mod engine;
+mod forecast;
 mod functions;
 mod job;
 mod lu;
@@ -34,13 +35,13 @@ mod tsqr;
 mod widths;
 
 pub use crate::algorithms::eigen::Function;
+pub use forecast::{Asked, Forecast};
 #[cfg(feature = "internals")]
 pub use operands::Requirement;
 pub use options::cpu_tile_width;
 #[cfg(feature = "internals")]
 pub use routine::{Family, OWN_ATTRIBUTES};
 pub use run::failure;
-pub use sizes::{Asked, Forecast};
 #[cfg(feature = "internals")]
 pub use slot::{Kind, Slot};
 
