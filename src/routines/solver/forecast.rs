@@ -37,7 +37,12 @@ pub struct Forecast {
 }
 
 /// The options of a call site with default attributes.
-fn plain(routine: &'static SolverRoutine, storage: Storage, lower: bool, rhs: Rhs) -> Options {
+pub(super) fn plain(
+    routine: &'static SolverRoutine,
+    storage: Storage,
+    lower: bool,
+    rhs: Rhs,
+) -> Options {
     Options {
         routine,
         storage,

@@ -1,5 +1,8 @@
+use super::super::forecast::plain;
 use super::*;
+use crate::layout::{Grid, Storage};
 use crate::routines::solver::solvers;
+use crate::scalar::DType;
 
 fn routine(name: &str) -> &'static SolverRoutine {
     solvers().find(|routine| routine.name == name).expect("a routine")
