@@ -148,10 +148,10 @@ def _report(place: _Place, routine: str, dtype: str, k: int) -> dict[str, Any]:
     shape, world, storage = place.shape, place.world, place.storage
     if routine in _OF_ROWS and processes_of(place.at) > 1:
         # Each device makes calls of its own, on its rows with those that complete a triangle.
-        rows = max(shape[0] // world, 2 * shape[1])
-        return forecast(
-            None, _OF_ROWS[routine], (rows, shape[1]), 1, dtype, storage, True, k, False
-        )
+        rows, name = max(shape[0] // world, 2 * shape[1]), _OF_ROWS[routine]
+        one = forecast(None, name, (rows, shape[1]), 1, dtype, storage, True, k, False)
+        devices = world // processes_of(place.at)
+        return one | {"scratch_bytes": devices * one["scratch_bytes"]}
     return forecast(place.at, routine, shape, world, dtype, storage, True, k, False)
 
 

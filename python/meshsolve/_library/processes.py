@@ -110,8 +110,10 @@ def start() -> str:
     """
     chosen = _chosen()
     waiting = _waiting()
-    rank, size, version = _core.start_processes(chosen.paths)
-    waiting.over()
+    try:
+        rank, size, version = _core.start_processes(chosen.paths)
+    finally:
+        waiting.over()
     _log.logger.info("process %d of %d, %s (%s)", rank, size, version, chosen.name)
     if size != (wanted := jax.process_count()):
         raise RuntimeError(

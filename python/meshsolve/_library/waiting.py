@@ -30,7 +30,7 @@ class Start:
         atexit.register(end)
 
     def over(self) -> None:
-        """MPI has started on all processes."""
+        """MPI has started on all processes, or has not here, which is an error."""
         self._is_over = True
         self._started.close()
 
