@@ -10,7 +10,7 @@ import sys
 import jax
 import pytest
 
-from helpers import ROOT
+from helpers import ROOT, run_fresh
 from meshsolve._library import processes, starting, waiting
 
 sys.path.insert(0, str(ROOT / "tests/processes"))
@@ -296,6 +296,25 @@ def test_libraries_are_found_without_loading_them():
 )
 def test_a_warning_says_who_does_not_wait(step, absent, text):
     assert waiting._why(step, absent) == text
+
+
+def test_after_an_error_nobody_waits_for_the_start_of_mpi():
+    ran = run_fresh(
+        """
+        import time
+        from meshsolve._library import processes
+        ms.set_timeout(0.2)
+        try:
+            processes.start()
+        except RuntimeError as error:
+            tell(str(error))
+        time.sleep(1)
+        """,
+        env={"MESHSOLVE_SCALAPACK": "/none/lib.so"},
+    )
+    (text,) = ran.reported
+    assert text.startswith("meshsolve: /none/lib.so: expected a library"), text
+    assert "has waited" not in ran.err, ran.err
 
 
 def test_who_is_there_is_not_known_without_a_launcher(monkeypatch):
