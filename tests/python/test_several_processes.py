@@ -176,6 +176,14 @@ def test_processes_that_end_early_finish_their_part(launcher):
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])
+def test_a_call_that_the_others_never_make_does_not_outlive_them(launcher):
+    """JAX ends the process that waits at its end, after the time that it lets others wait there."""
+    ran = launch.run(launcher, 2, "lost.py", "left", seconds=60)
+    assert ran.code not in (None, 0) and ran.reported == [[], [["over"]]], ran.output
+    assert not ran.orphans
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS[:1], ids=IDS[:1])
 def test_a_process_that_does_not_call_is_named(launcher):
     ran = launch.run(launcher, 2, "lost.py", "absent", seconds=60, MESHSOLVE_TIMEOUT="1")
     assert ran.code == 0 and ran.reported == [[[0.5], [0.5]]] * 2, ran.output
