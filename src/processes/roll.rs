@@ -21,7 +21,8 @@ pub fn open(ranks: Communicator) {
 }
 
 /// Tells the others that this process waits in a step. Returns the processes from which it has not
-/// heard that they wait in it, or in a later one. `None` if MPI has not begun, has ended, or is for one thread.
+/// heard that they wait in it, or in a later one. `None` if MPI has not begun, has ended, or is for one
+/// thread.
 pub fn absent(step: u64) -> Option<Vec<usize>> {
     let mut roll = ROLL.get()?.lock().unwrap_or_else(|e| e.into_inner());
     if roll.ranks.mpi().is_over().unwrap_or(true) {

@@ -45,7 +45,7 @@ def some_of(names) -> list[str]:
     return [f"{name} {kind}" for name in names for kind in SOME]
 
 
-# More processes have the other types by columns (below).
+# So each function has each type once. `test_all_functions` has all.
 FIRST = [f"{name} {dtype} rows" for name in OF_DTYPES for dtype in ("float32", "complex128")]
 
 

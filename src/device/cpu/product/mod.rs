@@ -15,6 +15,8 @@
 mod gemm;
 mod pack;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
+mod right;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
 mod solve;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
 mod tile;

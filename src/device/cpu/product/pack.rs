@@ -71,6 +71,11 @@ impl<'a, T: Scalar> Packed<'a, T> {
         self.depth
     }
 
+    /// The unit that begins with a line.
+    pub fn unit_from(&self, line: usize) -> &'a [T] {
+        &self.elements[line * self.depth..][..self.unit * self.depth]
+    }
+
     pub fn units(&self) -> impl Iterator<Item = &'a [T]> {
         self.elements.chunks_exact((self.unit * self.depth).max(1))
     }

@@ -8,7 +8,7 @@ use pulp::{Scalar256b, Scalar512b, Simd};
 
 use super::pack::unpack;
 use super::solve::Solve;
-use super::tile::{AVX2, AVX512, Product, ProductOfColumns, Shape, Work, dispatch};
+use super::tile::{AVX2, AVX512, Product, Shape, Work, dispatch};
 use super::{Blocks, Coefficients, Packed, Units, gemm, multiply, multiply_columns};
 use crate::device::Op;
 use crate::scalar::{DType, Scalar};
@@ -109,11 +109,11 @@ fn check_columns<T: Scalar>() {
         }
     }
     all::<T>(units_of::<T>(AVX2), |c, negated, left, b| {
-        let product = ProductOfColumns::new(c, negated, left, b);
+        let product = Product::new(c, negated, left, 0, b);
         product.run::<_, { AVX2.vectors }, { AVX2.columns }>(Scalar256b);
     });
     all::<T>(units_of::<T>(AVX512), |c, negated, left, b| {
-        let product = ProductOfColumns::new(c, negated, left, b);
+        let product = Product::new(c, negated, left, 0, b);
         product.run::<_, { AVX512.vectors }, { AVX512.columns }>(Scalar512b);
     });
     let Some(units) = Units::of::<T>() else { return };

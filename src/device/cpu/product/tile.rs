@@ -4,14 +4,13 @@
 //! Everything between `dispatch` and an instruction has to be inlined, because only the caller is
 //! compiled for AVX. So there are no closures here that take vectors.
 
-use std::marker::PhantomData;
-
 use bytemuck::Zeroable;
 use faer::reborrow::ReborrowMut;
 use faer::{MatMut, MatRef};
 use pulp::{Simd, WithSimd};
 
 use super::Packed;
+use super::right::{Numbers, RightFactor, Unit};
 use crate::scalar::{Lanes, Scalar, Vector};
 use crate::transpose::memory::{LINE, prefetch};
 
@@ -64,7 +63,7 @@ pub fn multiply_columns<T: Scalar>(
     let whole = right.ncols() / unit * unit;
     let (columns, rest) = right.split_at_col(whole);
     if whole > 0 {
-        dispatch(ProductOfColumns::new(c.rb_mut().subcols_mut(0, whole), negated, left, columns));
+        dispatch(Product::new(c.rb_mut().subcols_mut(0, whole), negated, left, 0, columns));
     }
     if rest.ncols() > 0 {
         let rest = Packed::new(rest.transpose(), false, unit, memory);
@@ -106,25 +105,25 @@ impl<W: Work, const WIDE: bool> WithSimd for Shaped<W, WIDE> {
     }
 }
 
-/// A product to do.
-pub(super) struct Product<'a, T> {
+/// A product to do, with a right factor R.
+pub(super) struct Product<'a, T, R> {
     left: &'a Packed<'a, T>,
-    right: &'a Packed<'a, T>,
+    right: R,
     /// The row of the left factor that C begins with.
     first: usize,
     negated: bool,
     c: MatMut<'a, T>,
 }
 
-impl<'a, T: Scalar> Product<'a, T> {
+impl<'a, T: Scalar, R: RightFactor<T>> Product<'a, T, R> {
     pub fn new(
         c: MatMut<'a, T>,
         negated: bool,
         left: &'a Packed<'a, T>,
         first: usize,
-        right: &'a Packed<'a, T>,
+        right: R,
     ) -> Self {
-        let shape = (left.lines().saturating_sub(first), right.lines());
+        let shape = (left.lines().saturating_sub(first), right.columns());
         assert_eq!(c.shape(), shape, "shape of a product");
         assert!(first <= left.lines(), "a first row that is packed");
         assert_eq!(left.depth(), right.depth(), "inner dimensions");
@@ -133,25 +132,22 @@ impl<'a, T: Scalar> Product<'a, T> {
     }
 }
 
-impl<T: Scalar> Work for Product<'_, T> {
+impl<T: Scalar, R: RightFactor<T>> Work for Product<'_, T, R> {
     /// The outer loop is over the units of columns: one stays in the first-level cache for all units
     /// of rows.
     #[inline(always)]
     fn run<S: Simd, const V: usize, const N: usize>(self, simd: S) {
         let reals = size_of::<T>() / size_of::<T::Real>();
         let (unit_rows, unit_cols) = (V * size_of::<Vector<T, S>>() / size_of::<T>(), N / reals);
-        assert_eq!(
-            (self.left.unit(), self.right.unit()),
-            (unit_rows, unit_cols),
-            "units of the kernel"
-        );
-        let (rows, cols) = (self.left.lines(), self.right.lines());
+        assert_eq!(self.left.unit(), unit_rows, "units of the kernel");
+        assert!(self.right.has_units_of(unit_cols), "units of the kernel");
+        let (rows, cols) = (self.left.lines(), self.right.columns());
         let stride = self.c.col_stride() as usize;
         // Row 0 of the left factor. The kernel stays within C.
         let top = self.c.as_ptr_mut().wrapping_sub(self.first);
         let skipped = self.first / unit_rows;
-        for (index, right) in self.right.units().enumerate() {
-            let col = index * unit_cols;
+        for col in (0..cols).step_by(unit_cols) {
+            let right = self.right.unit::<N>(col);
             for (index, left) in self.left.units().enumerate().skip(skipped) {
                 let row = index * unit_rows;
                 let target = Target {
@@ -161,139 +157,11 @@ impl<T: Scalar> Work for Product<'_, T> {
                     rows: unit_rows.min(rows - row),
                     cols: unit_cols.min(cols - col),
                 };
-                let right = Unit::<T::Real, N>::of(right);
-                // SAFETY: the target is part of C, which is borrowed. `units` has whole units.
+                // SAFETY: the target is part of C, which is borrowed. Both factors have whole units
+                // of the same depth.
                 unsafe { tile::<T, S, V, N>(simd, self.negated, left, right, target) };
             }
         }
-    }
-}
-
-/// A product of whole units to do, with the columns of the right factor as they are.
-pub(super) struct ProductOfColumns<'a, T> {
-    left: &'a Packed<'a, T>,
-    right: MatRef<'a, T>,
-    negated: bool,
-    c: MatMut<'a, T>,
-}
-
-impl<'a, T: Scalar> ProductOfColumns<'a, T> {
-    pub fn new(
-        c: MatMut<'a, T>,
-        negated: bool,
-        left: &'a Packed<'a, T>,
-        right: MatRef<'a, T>,
-    ) -> Self {
-        assert_eq!(c.shape(), (left.lines(), right.ncols()), "shape of a product");
-        assert_eq!(left.depth(), right.nrows(), "inner dimensions");
-        assert!(c.row_stride() == 1 || c.nrows() <= 1, "contiguous columns");
-        assert!(right.row_stride() == 1 || right.nrows() <= 1, "contiguous columns");
-        ProductOfColumns { left, right, negated, c }
-    }
-}
-
-impl<T: Scalar> Work for ProductOfColumns<'_, T> {
-    #[inline(always)]
-    fn run<S: Simd, const V: usize, const N: usize>(self, simd: S) {
-        let reals = size_of::<T>() / size_of::<T::Real>();
-        let (unit_rows, unit_cols) = (V * size_of::<Vector<T, S>>() / size_of::<T>(), N / reals);
-        assert_eq!(self.left.unit(), unit_rows, "units of the kernel");
-        assert_eq!(self.right.ncols() % unit_cols, 0, "whole units of columns");
-        let (rows, stride) = (self.left.lines(), self.c.col_stride() as usize);
-        let top = self.c.as_ptr_mut();
-        for col in (0..self.right.ncols()).step_by(unit_cols) {
-            let right = Columns {
-                at: self.right.as_ptr().wrapping_add(col * self.right.col_stride() as usize).cast(),
-                depth: self.right.nrows(),
-                stride: self.right.col_stride() as usize * reals,
-                of: PhantomData::<T>,
-            };
-            for (index, left) in self.left.units().enumerate() {
-                let row = index * unit_rows;
-                let target = Target {
-                    at: top.wrapping_add(col * stride + row),
-                    stride,
-                    from: 0,
-                    rows: unit_rows.min(rows - row),
-                    cols: unit_cols,
-                };
-                // SAFETY: the target is part of C, which is borrowed. `units` has whole units, and
-                // so many columns of the right factor follow, each with the depth.
-                unsafe { tile::<T, S, V, N>(simd, self.negated, left, right, target) };
-            }
-        }
-    }
-}
-
-/// Where the real numbers of the right factor are: N for each step of the inner dimension.
-pub(super) trait Numbers<R>: Copy {
-    fn depth(&self) -> usize;
-    /// Number j of a step.
-    ///
-    /// # Safety
-    /// It is there.
-    unsafe fn get(&self, step: usize, j: usize) -> R;
-    /// The same from a later step on.
-    fn after(self, steps: usize) -> Self;
-}
-
-/// Of a packed unit.
-#[derive(Clone, Copy)]
-struct Unit<R, const N: usize> {
-    at: *const R,
-    depth: usize,
-}
-
-impl<R: Copy, const N: usize> Unit<R, N> {
-    fn of<T>(unit: &[T]) -> Self {
-        Unit { at: unit.as_ptr().cast(), depth: size_of_val(unit) / size_of::<R>() / N }
-    }
-}
-
-impl<R: Copy, const N: usize> Numbers<R> for Unit<R, N> {
-    #[inline(always)]
-    fn depth(&self) -> usize {
-        self.depth
-    }
-
-    #[inline(always)]
-    unsafe fn get(&self, step: usize, j: usize) -> R {
-        // SAFETY: the caller promises it.
-        unsafe { self.at.add(step * N + j).read() }
-    }
-
-    #[inline(always)]
-    fn after(self, steps: usize) -> Self {
-        Unit { at: self.at.wrapping_add(steps * N), depth: self.depth - steps }
-    }
-}
-
-/// Of contiguous columns of T, `stride` real numbers apart.
-#[derive(Clone, Copy)]
-struct Columns<T: Scalar> {
-    at: *const T::Real,
-    depth: usize,
-    stride: usize,
-    of: PhantomData<T>,
-}
-
-impl<T: Scalar> Numbers<T::Real> for Columns<T> {
-    #[inline(always)]
-    fn depth(&self) -> usize {
-        self.depth
-    }
-
-    #[inline(always)]
-    unsafe fn get(&self, step: usize, j: usize) -> T::Real {
-        let reals = size_of::<T>() / size_of::<T::Real>();
-        // SAFETY: the caller promises it.
-        unsafe { self.at.add(j / reals * self.stride + step * reals + j % reals).read() }
-    }
-
-    #[inline(always)]
-    fn after(self, steps: usize) -> Self {
-        let reals = size_of::<T>() / size_of::<T::Real>();
-        Columns { at: self.at.wrapping_add(steps * reals), depth: self.depth - steps, ..self }
     }
 }
 

@@ -1,0 +1,137 @@
+//! The right factor of a product, as the kernel reads it: packed, or contiguous columns as they are.
+//!
+//! All of it is inlined into the kernel, as in `tile.rs`.
+
+use std::marker::PhantomData;
+
+use faer::MatRef;
+
+use super::Packed;
+use crate::scalar::Scalar;
+
+/// Columns in units of the kernel.
+pub trait RightFactor<T: Scalar>: Copy {
+    fn columns(&self) -> usize;
+    fn depth(&self) -> usize;
+    /// Whether every unit of so many columns is there, if only as zeros.
+    fn has_units_of(&self, columns: usize) -> bool;
+    /// The unit of N real columns that begins at a column, a multiple of that.
+    fn unit<const N: usize>(&self, column: usize) -> impl Numbers<T::Real>;
+}
+
+/// Where the real numbers of a unit are: N for each step of the inner dimension.
+pub trait Numbers<R>: Copy {
+    fn depth(&self) -> usize;
+    /// Number j of a step.
+    ///
+    /// # Safety
+    /// It is there.
+    unsafe fn get(&self, step: usize, j: usize) -> R;
+    /// The same from a later step on.
+    fn after(self, steps: usize) -> Self;
+}
+
+impl<T: Scalar> RightFactor<T> for &Packed<'_, T> {
+    fn columns(&self) -> usize {
+        self.lines()
+    }
+
+    fn depth(&self) -> usize {
+        Packed::depth(self)
+    }
+
+    fn has_units_of(&self, columns: usize) -> bool {
+        Packed::unit(self) == columns
+    }
+
+    #[inline(always)]
+    fn unit<const N: usize>(&self, column: usize) -> impl Numbers<T::Real> {
+        Unit::<T::Real, N>::of(self.unit_from(column))
+    }
+}
+
+impl<T: Scalar> RightFactor<T> for MatRef<'_, T> {
+    fn columns(&self) -> usize {
+        self.ncols()
+    }
+
+    fn depth(&self) -> usize {
+        self.nrows()
+    }
+
+    fn has_units_of(&self, columns: usize) -> bool {
+        let is_contiguous = self.row_stride() == 1 || self.nrows() <= 1;
+        is_contiguous && self.ncols().is_multiple_of(columns)
+    }
+
+    #[inline(always)]
+    fn unit<const N: usize>(&self, column: usize) -> impl Numbers<T::Real> {
+        let stride = self.col_stride() as usize;
+        Columns::<T> {
+            at: self.as_ptr().wrapping_add(column * stride).cast(),
+            depth: self.nrows(),
+            stride: stride * size_of::<T>() / size_of::<T::Real>(),
+            of: PhantomData,
+        }
+    }
+}
+
+/// Of a packed unit.
+#[derive(Clone, Copy)]
+pub struct Unit<R, const N: usize> {
+    at: *const R,
+    depth: usize,
+}
+
+impl<R: Copy, const N: usize> Unit<R, N> {
+    pub fn of<T>(unit: &[T]) -> Self {
+        Unit { at: unit.as_ptr().cast(), depth: size_of_val(unit) / size_of::<R>() / N }
+    }
+}
+
+impl<R: Copy, const N: usize> Numbers<R> for Unit<R, N> {
+    #[inline(always)]
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    #[inline(always)]
+    unsafe fn get(&self, step: usize, j: usize) -> R {
+        // SAFETY: the caller promises it.
+        unsafe { self.at.add(step * N + j).read() }
+    }
+
+    #[inline(always)]
+    fn after(self, steps: usize) -> Self {
+        Unit { at: self.at.wrapping_add(steps * N), depth: self.depth - steps }
+    }
+}
+
+/// Of contiguous columns of T, `stride` real numbers apart.
+#[derive(Clone, Copy)]
+struct Columns<T: Scalar> {
+    at: *const T::Real,
+    depth: usize,
+    stride: usize,
+    of: PhantomData<T>,
+}
+
+impl<T: Scalar> Numbers<T::Real> for Columns<T> {
+    #[inline(always)]
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    #[inline(always)]
+    unsafe fn get(&self, step: usize, j: usize) -> T::Real {
+        let reals = size_of::<T>() / size_of::<T::Real>();
+        // SAFETY: the caller promises it.
+        unsafe { self.at.add(j / reals * self.stride + step * reals + j % reals).read() }
+    }
+
+    #[inline(always)]
+    fn after(self, steps: usize) -> Self {
+        let reals = size_of::<T>() / size_of::<T::Real>();
+        Columns { at: self.at.wrapping_add(steps * reals), depth: self.depth - steps, ..self }
+    }
+}
