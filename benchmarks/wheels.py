@@ -2,11 +2,11 @@
 
 Run: python benchmarks/wheels.py OLD.whl NEW.whl [--routine lu,solve] [--n 512,4096]
 
-Each row is a routine, an order, a dtype and a sharding. Three processes, of the old wheel, of the
-new one, and of the old one again, take turns on 2 CPU devices, with A kept. The table has the
-median of the old wheel's seconds, and medians of the ratios of a round. These are new to old, and
-old to itself, which is the noise. The exit status is 1 if a ratio is above 1 by more than the
-margin and the noise.
+Each row is a routine, an order n, a dtype and a sharding; least squares has 8 n rows and n / 4
+columns. Three processes, of the old wheel, of the new one, and of the old one again, take turns on
+2 CPU devices, with A kept. The table has the median of the old wheel's seconds, and medians of the
+ratios of a round. These are new to old, and old to itself, which is the noise. The exit status is 1
+if a ratio is above 1 by more than the margin and the noise.
 """
 
 import argparse
@@ -29,7 +29,12 @@ ROUTINES = {
     "solve": lambda ms, a, b: ms.solve(a, b),
     "solve pos": lambda ms, a, b: ms.solve(a, b, assume_a="pos"),
     "inverse": lambda ms, a, b: ms.inv(a),
+    "reflectors": lambda ms, a, b: ms.qr(a, "raw").work,
+    "qr": lambda ms, a, b: ms.qr(a),
+    "lstsq": lambda ms, a, b: ms.lstsq(a, b).x,
 }
+# A has 8 n rows and n / 4 columns.
+TALL = ("lstsq",)
 # In place, so that each call transposes the result of the last one.
 TRANSPOSE = "transpose"
 SHARDINGS = {"rows": ("x", None), "columns": (None, "x")}
@@ -56,12 +61,14 @@ class Calls:
         mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
         spec = jax.sharding.PartitionSpec(*SHARDINGS[self.sharding])
         rng = np.random.default_rng(0)
-        a = rng.standard_normal((self.n, self.n))
-        a = (a + a.T) / 2 + 2 * np.sqrt(self.n) * np.eye(self.n)
+        m, k = (8 * self.n, self.n // 4) if self.routine in TALL else (self.n, self.n)
+        a = rng.standard_normal((m, k))
+        if m == k:
+            a = (a + a.T) / 2 + 2 * np.sqrt(self.n) * np.eye(self.n)
         place = lambda x, spec: jax.device_put(  # noqa: E731
             x.astype(self.dtype), jax.sharding.NamedSharding(mesh, spec)
         )
-        a, b = place(a, spec), place(np.ones((self.n, 8)), jax.sharding.PartitionSpec())
+        a, b = place(a, spec), place(np.ones((m, 8)), jax.sharding.PartitionSpec())
         if self.routine == TRANSPOSE:
             memory = [a]
 
