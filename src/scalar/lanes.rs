@@ -7,7 +7,7 @@ use pulp::Simd;
 pub type Vector<T, S> = <<T as ComplexField>::Real as Lanes>::Vector<S>;
 
 /// A real number, of which a register of an instruction set S holds a vector.
-pub trait Lanes: bytemuck::Pod + Send + Sync {
+pub trait Lanes: bytemuck::Pod + Send + Sync + Into<f64> {
     type Vector<S: Simd>: bytemuck::Pod;
 
     /// 1, or -1 if `negated`.

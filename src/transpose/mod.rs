@@ -37,6 +37,7 @@
 mod chains;
 mod choose;
 mod columns;
+pub(crate) mod copies;
 mod cycles;
 pub mod device;
 pub mod divide;

@@ -16,7 +16,7 @@ use faer::{dyn_stack::MemBuffer, dyn_stack::MemStack};
 use crate::device::{Op, Triangle};
 use crate::matrix::Cells;
 use crate::scalar::Scalar;
-use crate::transpose::memory::prefetch;
+use crate::transpose::copies::Copies;
 
 /// A column, which is contiguous.
 pub fn column<T>(x: MatRef<'_, T>, j: usize) -> &[T] {
@@ -175,6 +175,26 @@ const MIRROR: usize = 8;
 pub unsafe fn mirror<T: Scalar>(from: Cells<T>, to: Cells<T>, lower_only: bool, conjugated: bool) {
     let from = from.transposed();
     assert_eq!((from.rows(), from.cols()), (to.rows(), to.cols()), "shapes of a mirror image");
+    let is_turned = (from.col_stride(), to.row_stride()) == (1, 1);
+    if is_turned && !lower_only && !(conjugated && T::IS_COMPLEX) {
+        let size = size_of::<T>();
+        let copies = Copies {
+            from: from.as_ptr().cast(),
+            across: from.row_stride() * size,
+            to: to.as_ptr().cast(),
+            down: to.col_stride() * size,
+            rows: from.rows(),
+            cols: from.cols(),
+        };
+        // SAFETY: *memory* of both; the caller promises *order*.
+        return unsafe {
+            match size {
+                4 => copies.run::<4>(),
+                8 => copies.run::<8>(),
+                _ => copies.run::<16>(),
+            }
+        };
+    }
     let image = |x: T, on_diagonal: bool| match (conjugated, on_diagonal) {
         (false, _) => x,
         (true, true) => T::from_real_impl(&T::real_part_impl(&x)),
@@ -189,14 +209,6 @@ pub unsafe fn mirror<T: Scalar>(from: Cells<T>, to: Cells<T>, lower_only: bool, 
         for left in (0..end).step_by(MIRROR) {
             let width = MIRROR.min(to.cols() - left);
             let [source, target] = [from, to].map(|all| all.sub(top, left, height, width));
-            let turned = (source.col_stride(), target.row_stride()) == (1, 1);
-            if turned && !lower_only && !conjugated && (height, width) == (MIRROR, MIRROR) {
-                // SAFETY: *memory* of both blocks; the caller promises *order*.
-                unsafe {
-                    turn(source.as_ptr(), source.row_stride(), target.as_ptr(), target.col_stride())
-                };
-                continue;
-            }
             for j in 0..width {
                 let first = if lower_only { (left + j).saturating_sub(top) } else { 0 };
                 for i in first..height {
@@ -209,23 +221,6 @@ pub unsafe fn mirror<T: Scalar>(from: Cells<T>, to: Cells<T>, lower_only: bool, 
                     unsafe { at(&target).write(image(at(&source).read(), on_diagonal)) };
                 }
             }
-        }
-    }
-}
-
-/// Rows that are prefetched ahead: the processor does not see that several of them are read.
-const AHEAD: usize = 4 * MIRROR;
-
-/// A whole block from contiguous rows, `across` elements apart, to contiguous columns.
-///
-/// # Safety
-/// Both have all elements, and this thread alone writes `to`.
-unsafe fn turn<T: Scalar>(from: *const T, across: usize, to: *mut T, down: usize) {
-    for i in 0..MIRROR {
-        prefetch(from.wrapping_add((i + AHEAD) * across).cast());
-        for j in 0..MIRROR {
-            // SAFETY: as the caller promises.
-            unsafe { to.add(j * down + i).write(from.add(i * across + j).read()) };
         }
     }
 }

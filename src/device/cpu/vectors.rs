@@ -2,9 +2,20 @@
 //! instructions of `simd`.
 
 use bytemuck::Zeroable;
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 
 use crate::scalar::{Lanes, Scalar, Vector};
+
+/// Does `work` with the vectors of this processor, or gives it back where there are none.
+pub fn with_vectors<W: WithSimd>(work: W) -> Result<W::Output, W> {
+    #[cfg(target_arch = "x86_64")]
+    match pulp::Arch::new() {
+        pulp::Arch::V4(simd) => return Ok(Simd::vectorize(simd, work)),
+        pulp::Arch::V3(simd) => return Ok(Simd::vectorize(simd, work)),
+        _ => {}
+    }
+    Err(work)
+}
 
 /// Elements of a vector.
 #[inline(always)]

@@ -12,6 +12,7 @@
 //!
 //! There are kernels for AVX-512 and AVX2. Elsewhere [`Units::of`] has none, and callers use faer.
 
+mod dots;
 mod gemm;
 mod pack;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
@@ -21,6 +22,7 @@ mod solve;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only these machines have kernels
 mod tile;
 
+pub use dots::{add_dots, suits_dots};
 pub use gemm::{Blocks, gemm};
 pub use pack::{Packed, copy_lines};
 pub use solve::Coefficients;

@@ -6,11 +6,13 @@ use std::cmp::Ordering;
 use faer::{Mat, MatMut, MatRef};
 use pulp::{Scalar256b, Scalar512b, Simd};
 
+use super::dots::Dots;
 use super::pack::unpack;
 use super::solve::Solve;
 use super::tile::{AVX2, AVX512, Product, Shape, Work, dispatch};
 use super::{Blocks, Coefficients, Packed, Units, gemm, multiply, multiply_columns};
 use crate::device::Op;
+use crate::device::cpu::vectors::with_vectors;
 use crate::scalar::{DType, Scalar};
 
 /// Small whole numbers, so that sums are exact in every order. Im differs from Re.
@@ -331,4 +333,40 @@ fn ones_leave_infinite_numbers() {
     let solve = Solve { rows: &rows, has_ones: true, lines: &mut lines };
     solve.run::<_, { AVX2.vectors }, { AVX2.columns }>(Scalar256b);
     assert_eq!(lines[(depth - 1) * units.rows], infinite);
+}
+
+/// Dot products of the columns of A and B for all numbers of columns around those at a time, as this
+/// processor and as vectors of both lengths do them, within a frame that must stay as it is.
+fn check_dots<T: Scalar>() {
+    fn all<T: Scalar>(run: impl Fn(Dots<T>)) {
+        for (rows, cols) in (1..=9).flat_map(|rows| (1..=9).map(move |cols| (rows, cols))) {
+            for depth in [0, 1, 3, 4, 7, 8, 16, 17, 31, 33] {
+                let (a, b) = (matrix::<T>(depth + 2, rows, 1), matrix::<T>(depth + 2, cols, 2));
+                let [a, b] = [&a, &b].map(|x| x.as_ref().subrows(1, depth));
+                let before = matrix::<T>(rows + 2, cols + 2, 3);
+                let mut after = before.clone();
+                run(Dots::new(after.as_mut().submatrix_mut(1, 1, rows, cols), a, b));
+                for (i, j) in (0..rows + 2).flat_map(|i| (0..cols + 2).map(move |j| (i, j))) {
+                    let is_inside = (1..=rows).contains(&i) && (1..=cols).contains(&j);
+                    let dot = |i: usize, j: usize| {
+                        (0..depth)
+                            .fold(T::ZERO, |sum, p| sum + T::conj_impl(&a[(p, i)]) * b[(p, j)])
+                    };
+                    let change = if is_inside { dot(i - 1, j - 1) } else { T::ZERO };
+                    let case = format!("{rows} x {cols} x {depth}, at ({i}, {j})");
+                    assert_eq!(after[(i, j)], before[(i, j)] + change, "{:?} {case}", T::DTYPE);
+                }
+            }
+        }
+    }
+    all::<T>(|dots| dots.run::<_, 2>(Scalar256b));
+    all::<T>(|dots| dots.run::<_, 4>(Scalar512b));
+    if Units::of::<T>().is_some() {
+        all::<T>(|dots| assert!(with_vectors(dots).is_ok()));
+    }
+}
+
+#[test]
+fn few_columns_are_multiplied_by_dot_products() {
+    crate::scalar::for_all_scalars!(check_dots);
 }

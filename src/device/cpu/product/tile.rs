@@ -11,6 +11,7 @@ use pulp::{Simd, WithSimd};
 
 use super::Packed;
 use super::right::{Numbers, RightFactor, Unit};
+use crate::device::cpu::vectors::with_vectors;
 use crate::scalar::{Lanes, Scalar, Vector};
 use crate::transpose::memory::{LINE, prefetch};
 
@@ -79,25 +80,18 @@ pub(super) trait Work {
 
 /// Does `work` with the instructions of this processor's kernel, which is there.
 pub(super) fn dispatch(work: impl Work) {
-    #[cfg(target_arch = "x86_64")]
-    match pulp::Arch::new() {
-        pulp::Arch::V4(simd) => return Simd::vectorize(simd, Shaped::<_, true>(work)),
-        pulp::Arch::V3(simd) => return Simd::vectorize(simd, Shaped::<_, false>(work)),
-        _ => {}
-    }
-    let _ = work;
-    unreachable!("packed factors without a kernel");
+    assert!(with_vectors(Shaped(work)).is_ok(), "packed factors without a kernel");
 }
 
 /// Work with the kernel for AVX-512, or for AVX2.
-struct Shaped<W, const WIDE: bool>(W);
+struct Shaped<W>(W);
 
-impl<W: Work, const WIDE: bool> WithSimd for Shaped<W, WIDE> {
+impl<W: Work> WithSimd for Shaped<W> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        if WIDE {
+        if S::REGISTER_COUNT == 32 {
             self.0.run::<S, { AVX512.vectors }, { AVX512.columns }>(simd);
         } else {
             self.0.run::<S, { AVX2.vectors }, { AVX2.columns }>(simd);

@@ -6,7 +6,7 @@
 use faer::MatMut;
 use pulp::{Simd, WithSimd};
 
-use crate::device::cpu::vectors::{length, load, store, zero};
+use crate::device::cpu::vectors::{length, load, store, with_vectors, zero};
 use crate::scalar::{Lanes, Scalar, Vector};
 
 /// The most columns of a pass. Each has a register for its sum, a complex one two.
@@ -82,13 +82,7 @@ impl<P: Pass> WithSimd for Vectors<P> {
 }
 
 fn run<P: Pass>(pass: P) -> P::Output {
-    #[cfg(target_arch = "x86_64")]
-    match pulp::Arch::new() {
-        pulp::Arch::V4(simd) => return Simd::vectorize(simd, Vectors(pass)),
-        pulp::Arch::V3(simd) => return Simd::vectorize(simd, Vectors(pass)),
-        _ => {}
-    }
-    pass.plain()
+    with_vectors(Vectors(pass)).unwrap_or_else(|Vectors(pass)| pass.plain())
 }
 
 struct Dots<T> {
@@ -99,6 +93,12 @@ struct Dots<T> {
 struct AddMultiples<'a, T> {
     columns: Columns<T>,
     by: &'a [T; MOST],
+}
+
+/// The first elements of some columns.
+#[inline(always)]
+fn pointers<T, const N: usize>(at: *mut T, stride: usize) -> [*mut T; N] {
+    std::array::from_fn(|i| at.wrapping_add(i * stride))
 }
 
 /// The sum of the parts of all elements.
@@ -114,19 +114,28 @@ fn sum<T: Scalar, S: Simd>(vector: Vector<T, S>) -> f64 {
 }
 
 impl<T: Scalar> Dots<T> {
-    /// Adds the products of a vector of each column. Im(v^H c) is Re((iv)^H c).
+    /// Adds the products of `count` rows, at most a vector. Im(v^H c) is Re((iv)^H c).
+    ///
+    /// # Safety
+    /// They are there.
     #[inline(always)]
-    fn add<S: Simd, const N: usize>(
+    unsafe fn add<S: Simd, const N: usize>(
         simd: S,
         sums: &mut [[Vector<T, S>; N]; 2],
-        v: Vector<T, S>,
-        columns: [Vector<T, S>; N],
+        v: *const T,
+        columns: [*mut T; N],
+        row: usize,
+        count: usize,
     ) {
+        // SAFETY: the caller promises these elements.
+        let v = unsafe { load(simd, v.add(row), count) };
         let turned = if T::IS_COMPLEX { T::Real::turn(simd, v) } else { v };
-        for i in 0..N {
-            sums[0][i] = T::Real::mul_add(simd, v, columns[i], sums[0][i]);
+        for (i, column) in columns.into_iter().enumerate() {
+            // SAFETY: as above.
+            let column = unsafe { load(simd, column.add(row), count) };
+            sums[0][i] = T::Real::mul_add(simd, v, column, sums[0][i]);
             if T::IS_COMPLEX {
-                sums[1][i] = T::Real::mul_add(simd, turned, columns[i], sums[1][i]);
+                sums[1][i] = T::Real::mul_add(simd, turned, column, sums[1][i]);
             }
         }
     }
@@ -143,17 +152,15 @@ impl<T: Scalar> Pass for Dots<T> {
     fn vectors<S: Simd, const N: usize>(self, simd: S) -> [T; MOST] {
         let (Columns { at, rows, stride, .. }, j) = (self.columns, self.j);
         let (zero, full) = (zero::<T, S>(simd), length::<T, S>());
-        let mut sums = [[zero; N]; 2];
-        for row in (0..rows).step_by(full) {
-            let some = full.min(rows - row);
-            let mut columns = [zero; N];
-            for (i, column) in columns.iter_mut().enumerate() {
-                // SAFETY: these elements are there, and the columns are borrowed.
-                *column = unsafe { load(simd, at.wrapping_add(i * stride + row), some) };
-            }
+        let (v, columns) = (at.wrapping_add(j * stride), pointers::<T, N>(at, stride));
+        let (mut sums, whole) = ([[zero; N]; 2], rows / full * full);
+        for row in (0..whole).step_by(full) {
+            // SAFETY: these elements are there, and the columns are borrowed.
+            unsafe { Self::add(simd, &mut sums, v, columns, row, full) };
+        }
+        if whole < rows {
             // SAFETY: as above.
-            let v = unsafe { load(simd, at.wrapping_add(j * stride + row), some) };
-            Self::add(simd, &mut sums, v, columns);
+            unsafe { Self::add(simd, &mut sums, v, columns, whole, rows - whole) };
         }
         let mut found = [T::ZERO; MOST];
         for i in 0..N {
@@ -174,6 +181,36 @@ impl<T: Scalar> Pass for Dots<T> {
     }
 }
 
+impl<T: Scalar> AddMultiples<'_, T> {
+    /// Adds the multiples in `count` rows, at most a vector.
+    ///
+    /// # Safety
+    /// They are there, and this thread's.
+    #[inline(always)]
+    unsafe fn add<S: Simd, const N: usize>(
+        simd: S,
+        by: &[[Vector<T, S>; N]; 2],
+        columns: [*mut T; N],
+        row: usize,
+        count: usize,
+    ) {
+        // SAFETY: the caller promises these elements.
+        let v = unsafe { load(simd, columns[0].add(row), count) };
+        let turned = if T::IS_COMPLEX { T::Real::turn(simd, v) } else { v };
+        for (i, column) in columns.into_iter().enumerate() {
+            // SAFETY: as above.
+            let old = unsafe { load(simd, column.add(row), count) };
+            let mut new = if i == 0 { zero::<T, S>(simd) } else { old };
+            new = T::Real::mul_add(simd, v, by[0][i], new);
+            if T::IS_COMPLEX {
+                new = T::Real::mul_add(simd, turned, by[1][i], new);
+            }
+            // SAFETY: as above.
+            unsafe { store(column.add(row), count, new) };
+        }
+    }
+}
+
 impl<T: Scalar> Pass for AddMultiples<'_, T> {
     type Output = ();
 
@@ -185,28 +222,19 @@ impl<T: Scalar> Pass for AddMultiples<'_, T> {
     fn vectors<S: Simd, const N: usize>(self, simd: S) {
         let Columns { at, rows, stride, .. } = self.columns;
         let (zero, full) = (zero::<T, S>(simd), length::<T, S>());
-        let mut by = [[zero; 2]; N];
-        for ([re, im], factor) in by.iter_mut().zip(self.by) {
-            *re = T::Real::splat(simd, T::real_part_impl(factor));
-            *im = T::Real::splat(simd, T::imag_part_impl(factor));
+        let (columns, whole) = (pointers::<T, N>(at, stride), rows / full * full);
+        let mut by = [[zero; N]; 2];
+        for (i, factor) in self.by.iter().enumerate().take(N) {
+            by[0][i] = T::Real::splat(simd, T::real_part_impl(factor));
+            by[1][i] = T::Real::splat(simd, T::imag_part_impl(factor));
         }
-        for row in (0..rows).step_by(full) {
-            let some = full.min(rows - row);
-            let first = at.wrapping_add(row);
+        for row in (0..whole).step_by(full) {
             // SAFETY: these elements are there, and the columns are borrowed.
-            let v = unsafe { load(simd, first, some) };
-            let turned = if T::IS_COMPLEX { T::Real::turn(simd, v) } else { v };
-            for (i, &[re, im]) in by.iter().enumerate() {
-                let column = first.wrapping_add(i * stride);
-                // SAFETY: as above.
-                let mut new = if i == 0 { zero } else { unsafe { load(simd, column, some) } };
-                new = T::Real::mul_add(simd, v, re, new);
-                if T::IS_COMPLEX {
-                    new = T::Real::mul_add(simd, turned, im, new);
-                }
-                // SAFETY: as above.
-                unsafe { store(column, some, new) };
-            }
+            unsafe { Self::add(simd, &by, columns, row, full) };
+        }
+        if whole < rows {
+            // SAFETY: as above.
+            unsafe { Self::add(simd, &by, columns, whole, rows - whole) };
         }
     }
 

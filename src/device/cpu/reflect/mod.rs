@@ -25,10 +25,18 @@ use crate::scalar::Scalar;
 
 /// Columns of a leaf.
 const LEAF: usize = columns::MOST;
-/// Columns of a panel: the kernel takes up to 48 rows of V^H at a time. Of few columns each panel has
-/// fewer, as the product that joins two halves of it takes as long as the others.
+/// Columns of a panel: the kernel takes up to 48 rows of V^H at a time.
 const PANEL: usize = 96;
-const NARROW: usize = 32;
+
+/// Of few columns each panel has fewer, as the product that joins two halves of it takes as long as
+/// the others (`lstsq` of 2^18 to 2^24 elements with panels of 16 to 96 columns).
+fn panel_width(columns: usize) -> usize {
+    match columns {
+        0..=256 => 16,
+        257..=768 => 24,
+        _ => PANEL,
+    }
+}
 
 /// Elements of scratch to reduce blocks with so many columns in total.
 pub fn scratch_elements(columns: usize) -> usize {
@@ -54,7 +62,7 @@ pub fn reduce<T: Scalar>(
     assert!(n <= all && c.ncols() == all, "a triangle and rows with as many columns");
     let (small, large) = scratch.split_at_mut(2 * PANEL * PANEL);
     let (t, w) = small.split_at_mut(PANEL * PANEL);
-    let width = if all <= 2 * PANEL { NARROW } else { PANEL };
+    let width = panel_width(all);
     for first in (0..n).step_by(width) {
         let k = width.min(n - first);
         let (diagonal, right) =
