@@ -12,7 +12,7 @@ pub mod squares;
 mod worker;
 
 pub use band::{Band, PanelReflectors, SweepReflectors, Tridiagonal};
-pub use reflectors::Reflectors;
+pub use reflectors::{Filled, Reflectors, Target};
 pub use squares::Squares;
 pub use worker::Worker;
 
@@ -144,7 +144,7 @@ pub trait Device<T: Scalar> {
     fn geqrf(&mut self, panel: Cells<T>, coefficients: Cells<T>, t: Cells<T>, room: Cells<T>);
     /// `C <- (I - V op(T) V^H) C` for each C of `targets`; op is none or the adjoint. `room` is for
     /// products with V, some columns at a time.
-    fn reflect(&mut self, by: Reflectors<T>, op: Op, targets: &[Cells<T>], room: Cells<T>)
+    fn reflect(&mut self, by: Reflectors<T>, op: Op, targets: &[Target<T>], room: Cells<T>)
     where
         Self: Sized,
     {

@@ -23,6 +23,36 @@ impl<T> Clone for Reflectors<'_, T> {
 }
 impl<T> Copy for Reflectors<'_, T> {}
 
+/// The rows in which a matrix may have entries that are not zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    All,
+    /// Those of V with its ones.
+    Top,
+    /// Those below.
+    Below,
+}
+
+/// A matrix C to which reflectors apply.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'c, T> {
+    pub cells: Cells<'c, T>,
+    pub filled: Filled,
+}
+
+impl<'c, T> From<Cells<'c, T>> for Target<'c, T> {
+    fn from(cells: Cells<'c, T>) -> Self {
+        Target { cells, filled: Filled::All }
+    }
+}
+
+impl<T> Target<'_, T> {
+    /// Whether the rows with the ones of V, or those below, count in V^H C.
+    pub fn counts(&self, is_top: bool) -> bool {
+        self.filled != if is_top { Filled::Below } else { Filled::Top }
+    }
+}
+
 impl<'c, T: Scalar> Reflectors<'c, T> {
     /// The number of reflectors.
     pub fn count(&self) -> usize {
@@ -72,9 +102,10 @@ pub fn apply<T: Scalar>(
     device: &mut impl Device<T>,
     by: Reflectors<T>,
     op: Op,
-    c: Cells<T>,
+    target: Target<T>,
     room: Cells<T>,
 ) {
+    let c = target.cells;
     let (k, rows) = (by.count(), c.rows());
     assert_eq!(rows, k + by.below.rows(), "rows of the reflectors");
     let most = (room.rows() / (2 * k).max(1)).max(1);
@@ -85,8 +116,11 @@ pub fn apply<T: Scalar>(
         let top = c.sub(0, first, k, count);
         let below = c.sub(k, first, rows - k, count);
         device.clear(x);
-        device.gemm(x, T::ONE, by.top, Op::Adjoint, top);
-        device.gemm(x, T::ONE, by.below, Op::Adjoint, below);
+        for (v, c, is_top) in [(by.top, top, true), (by.below, below, false)] {
+            if target.counts(is_top) {
+                device.gemm(x, T::ONE, v, Op::Adjoint, c);
+            }
+        }
         device.clear(y);
         device.gemm(y, -T::ONE, by.t, op, x);
         device.gemm(top, T::ONE, by.top, Op::None, y);

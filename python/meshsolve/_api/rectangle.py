@@ -60,7 +60,7 @@ def fields(a, b, overwrite_a: bool, mesh: Mesh | None, refused: list[str]) -> di
         moves, routines = [], ("tsqr",)
         amounts["R"] = n * n * dtype.itemsize
     else:
-        moves, routines = [], ("geqrf", "orgqr" if m > n else "ormqr")
+        moves, routines = [], ("geqrf", "orgqr" if m >= n else "ormqr")
         amounts |= {"Q": size, "R": min(m, n) * place.shape[1] // place.world * dtype.itemsize}
     if place.move:
         moves = [place.move, *moves]

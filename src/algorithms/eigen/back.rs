@@ -24,7 +24,7 @@ pub fn apply_panels<T: Scalar, W: Worker<T>>(
         let (from, top) = (from.sub(0, 0, panel.m, panel.count), scratch.square(0, panel.count));
         let by = Reflectors::of(worker, from, panel.t().own(), top.own());
         let own = owned_from(worker, v.columns(), TileColumn::new(0));
-        let targets: Vec<_> = own.map(|t| v.rows_of(t, rows.clone())).collect();
+        let targets: Vec<_> = own.map(|t| v.rows_of(t, rows.clone()).into()).collect();
         let room = scratch.of_panel(0).1;
         worker.span("reflect", Some(panel.tile), |w| w.reflect(by, Op::None, &targets, room));
     }

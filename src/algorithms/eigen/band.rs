@@ -21,7 +21,7 @@ use super::scratch::{Panel, SUM, Scratch, V, X};
 use crate::algorithms::qr::factor_columns;
 use crate::algorithms::share_of_square;
 use crate::comm::{Signal, Step};
-use crate::device::{Op, Worker};
+use crate::device::{Op, Target, Worker};
 use crate::layout::{GlobalRow, TileColumn};
 use crate::scalar::Scalar;
 
@@ -169,7 +169,7 @@ fn update<T: Scalar, W: Worker<T>>(
 ) {
     let (top, room) = (panel.top, panel.scratch.of_panel(0).1);
     let before = tiles.iter().map(|&t| leading.before(t, top));
-    let before: Vec<_> = before.filter(|c| c.cols() > 0).collect();
+    let before: Vec<_> = before.filter(|c| c.cols() > 0).map(Target::from).collect();
     let targets: Vec<_> = tiles.iter().filter_map(|&t| leading.trailing(t, top)).collect();
     worker.span("update", Some(panel.tile), |w| {
         w.reflect(panel.reflectors(), Op::Adjoint, &before, room);

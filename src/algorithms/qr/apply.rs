@@ -3,8 +3,8 @@
 use super::factor::{Scratch, panels, reflected};
 use crate::algorithms::owned_from;
 use crate::comm::Step;
-use crate::device::{Op, Worker, reflectors};
-use crate::layout::{GlobalRow, TileColumn};
+use crate::device::{Filled, Op, Target, Worker, reflectors};
+use crate::layout::TileColumn;
 use crate::matrix::{Cells, DistMatrix, Panel};
 use crate::scalar::Scalar;
 
@@ -37,12 +37,21 @@ pub fn apply<'c, T: Scalar + 'c, W: Worker<T>>(
     x: &[Cells<'c, T>],
     scratch: &Scratch<T>,
 ) -> Step {
-    each_panel(worker, a, op, scratch, |_, top| {
-        x.iter().map(|x| x.matrix_rows(top..a.all_rows().end)).collect()
-    })
+    let mut order: Vec<_> = panels(a.columns(), a.m()).collect();
+    if op == Op::None {
+        order.reverse();
+    }
+    for k in order {
+        let by = scratch.bring(worker, a, k)?;
+        let rows = a.columns().tile(k).rows().start..a.all_rows().end;
+        let targets: Vec<_> = x.iter().map(|x| x.matrix_rows(rows.clone()).into()).collect();
+        worker.span("reflect", Some(k), |w| w.reflect(by, op, &targets, scratch.room()));
+    }
+    Ok(())
 }
 
-/// The first columns of Q, one for each of `q`, which is distributed as A: in the same tile columns.
+/// The first columns of Q, one for each of `q`, which is distributed as A: in the same tile columns. A
+/// has at least as many rows as columns.
 /// The same holds as for `apply`. All workers meet at its end.
 pub fn form<T: Scalar, W: Worker<T>>(
     worker: &mut W,
@@ -57,31 +66,17 @@ pub fn form<T: Scalar, W: Worker<T>>(
         worker.clear(column);
         worker.make_unit_lower(column.matrix_rows(columns.tile(t).rows()));
     }
-    // Columns before those of a panel have no element in its rows yet.
-    each_panel(worker, a, Op::None, scratch, |k, top| {
-        let later = own.iter().filter(|&&t| t >= k);
-        later.map(|&t| q.rows_of(t, top..a.all_rows().end)).collect()
-    })?;
-    worker.barrier()
-}
-
-/// Applies every panel of Q, in the order of op(Q), to what `targets` gives for it, from the panel's
-/// first row on.
-fn each_panel<'c, T: Scalar + 'c, W: Worker<T>>(
-    worker: &mut W,
-    a: &DistMatrix<T>,
-    op: Op,
-    scratch: &Scratch<T>,
-    targets: impl Fn(TileColumn, GlobalRow) -> Vec<Cells<'c, T>>,
-) -> Step {
-    let mut order: Vec<_> = panels(a.columns(), a.m()).collect();
-    if op == Op::None {
-        order.reverse();
-    }
-    for k in order {
+    for k in panels(a.columns(), a.m()).rev() {
         let by = scratch.bring(worker, a, k)?;
-        let targets = targets(k, a.columns().tile(k).rows().start);
-        worker.span("reflect", Some(k), |w| w.reflect(by, op, &targets, scratch.room()));
+        let rows = columns.tile(k).rows().start..a.all_rows().end;
+        // Columns before those of the panel have no element in its rows yet. Its own are those of the
+        // unit matrix, and later ones are zero above the panels that have been applied.
+        let target = |t: TileColumn| Target {
+            cells: q.rows_of(t, rows.clone()),
+            filled: if t == k { Filled::Top } else { Filled::Below },
+        };
+        let targets: Vec<_> = own.iter().filter(|&&t| t >= k).map(|&t| target(t)).collect();
+        worker.span("reflect", Some(k), |w| w.reflect(by, Op::None, &targets, scratch.room()));
     }
-    Ok(())
+    worker.barrier()
 }

@@ -155,7 +155,8 @@ pub fn factor<T: Scalar, W: Worker<T>>(
             let top = columns.tile(k).rows().start;
             let part = |t| a.rows_of(t, top..a.all_rows().end);
             let update = |worker: &mut W, targets: &[Cells<T>], room| {
-                worker.span("update", Some(k), |w| w.reflect(by, Op::Adjoint, targets, room));
+                let targets: Vec<_> = targets.iter().map(|&c| c.into()).collect();
+                worker.span("update", Some(k), |w| w.reflect(by, Op::Adjoint, &targets, room));
             };
             with_lookahead(
                 worker,
@@ -223,6 +224,6 @@ pub fn factor_columns<T: Scalar>(
     if rest.cols() > 0 {
         let top = room.by_columns(k, k, k);
         let by = Reflectors::of(device, panel, triangle, top);
-        device.reflect(by, Op::Adjoint, &[rest], room.rows_from(k * k));
+        device.reflect(by, Op::Adjoint, &[rest.into()], room.rows_from(k * k));
     }
 }

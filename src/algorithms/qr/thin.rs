@@ -375,7 +375,7 @@ fn factor_rows<T: Scalar, W: Worker<T>>(
         let count = all.cols() - first - k;
         if count > 0 {
             let by = Reflectors::of(worker, panel, t, of.panel(own, k, k));
-            apply(worker, by, Op::Adjoint, all.sub(first, first + k, rows, count), products);
+            apply(worker, by, Op::Adjoint, all.sub(first, first + k, rows, count).into(), products);
         }
     }
 }
@@ -403,7 +403,7 @@ fn form_rows<T: Scalar, W: Worker<T>>(
             Some(w) => worker.copy(w.sub(0, first, n, k), all.sub(0, first, n, k)),
             None => worker.put(&vec![T::ONE; k], all.sub(first, first, k, k).diagonal()),
         }
-        apply(worker, by, Op::None, all.sub(first, first, rows, n - first), products);
+        apply(worker, by, Op::None, all.sub(first, first, rows, n - first).into(), products);
     }
 }
 

@@ -26,8 +26,8 @@ use super::reflect::{Products, factor_panel, reduce};
 use super::sizes::{LINE, packed_elements, packed_rows, shared_elements, tile_elements};
 use crate::comm::{Comm, Communicator, Group, Members, Step};
 use crate::device::{
-    Band, Device, Moduli, Op, Reflectors, Side, Squares, SweepReflectors, Triangle, Tridiagonal,
-    Update, Worker,
+    Band, Device, Moduli, Op, Reflectors, Side, Squares, SweepReflectors, Target, Triangle,
+    Tridiagonal, Update, Worker,
 };
 use crate::layout::{GlobalRow, TileColumn};
 use crate::log::{self, Task};
@@ -298,7 +298,7 @@ impl<T: Scalar> Device<T> for CpuWorker<'_, T> {
         blas::copy(self.read(t.diagonal()), self.write(coefficients));
     }
 
-    fn reflect(&mut self, by: Reflectors<T>, op: Op, targets: &[Cells<T>], room: Cells<T>) {
+    fn reflect(&mut self, by: Reflectors<T>, op: Op, targets: &[Target<T>], room: Cells<T>) {
         self.reflect_all(by, op, targets, room);
     }
 

@@ -9,7 +9,7 @@ use crate::device::cpu::blas;
 use crate::device::cpu::product::{DEEPEST, Packed, Units, multiply, multiply_columns};
 use crate::device::cpu::reflect::by_triangle;
 use crate::device::cpu::sizes::tile_elements;
-use crate::device::{Op, Reflectors, reflectors};
+use crate::device::{Op, Reflectors, Target, reflectors};
 use crate::matrix::Cells;
 use crate::scalar::Scalar;
 
@@ -22,17 +22,18 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         &mut self,
         by: Reflectors<T>,
         op: Op,
-        targets: &[Cells<T>],
+        targets: &[Target<T>],
         room: Cells<T>,
     ) {
         let (k, widest) = (by.count(), self.widest);
         // At most as wide as a tile, for which packed tiles have room.
-        let pieces = targets.iter().flat_map(|c| {
-            let starts = (0..c.cols()).step_by(widest.max(1));
-            starts.map(move |j| c.sub(0, j, c.rows(), widest.min(c.cols() - j)))
+        let pieces = targets.iter().flat_map(|target| {
+            let (c, starts) = (target.cells, (0..target.cells.cols()).step_by(widest.max(1)));
+            let piece = move |j: usize| c.sub(0, j, c.rows(), widest.min(c.cols() - j));
+            starts.map(move |j| Target { cells: piece(j), ..*target })
         });
         let pieces: Vec<_> = pieces.collect();
-        let is_fast = |c: &Cells<T>| c.row_stride() == 1 && c.cols() >= NARROWEST;
+        let is_fast = |c: &Target<T>| c.cells.row_stride() == 1 && c.cells.cols() >= NARROWEST;
         if pieces.is_empty() || k == 0 {
             return;
         }
@@ -55,16 +56,17 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         &mut self,
         by: Reflectors<T>,
         op: Op,
-        targets: &[Cells<T>],
+        targets: &[Target<T>],
         room: Cells<T>,
         units: Units,
     ) {
         let (k, size) = (by.count(), tile_elements::<T>(self.widest));
         // Its product with T is packed in the memory of V^H C.
-        let product = |i: usize| self.tiles.rows_from(i * size).by_columns(k, targets[i].cols(), k);
+        let product =
+            |i: usize| self.tiles.rows_from(i * size).by_columns(k, targets[i].cells.cols(), k);
         self.multiply_adjoint(by, targets, product, room, units);
         let factors = targets.iter().enumerate().map(|(i, c)| {
-            let y = room.by_columns(k, c.cols(), k);
+            let y = room.by_columns(k, c.cells.cols(), k);
             by_triangle(self.write(y), self.read(by.t), op, self.read(product(i)));
             let memory = blas::column_mut(self.write(self.tiles.sub(i * size, 0, size, 1)), 0);
             Packed::new(self.read(y.transposed()), false, units.cols, memory)
@@ -75,7 +77,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         for (v, first) in blocks(by, high) {
             let v = Packed::new(self.read(v), false, units.rows, memory);
             for (c, factor) in targets.iter().zip(&factors) {
-                let c = c.sub(first, 0, v.lines(), c.cols());
+                let c = c.cells.sub(first, 0, v.lines(), c.cells.cols());
                 multiply(self.write(c), false, &v, 0, factor);
             }
         }
@@ -85,7 +87,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
     fn multiply_adjoint<'r>(
         &self,
         by: Reflectors<T>,
-        targets: &[Cells<T>],
+        targets: &[Target<T>],
         product: impl Fn(usize) -> Cells<'r, T>,
         room: Cells<T>,
         units: Units,
@@ -101,8 +103,9 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
         for (v, first) in blocks(by, deep) {
             let rows = v.rows();
             let v = Packed::new(self.read(v.transposed()), true, units.rows, of_v);
-            for (i, c) in targets.iter().enumerate() {
-                let c = self.read(c.sub(first, 0, rows, c.cols()));
+            let is_top = first < by.top.rows();
+            for (i, c) in targets.iter().enumerate().filter(|(_, c)| c.counts(is_top)) {
+                let c = self.read(c.cells.sub(first, 0, rows, c.cells.cols()));
                 multiply_columns(self.write(product(i)), false, &v, c, units.cols, of_c);
             }
         }
