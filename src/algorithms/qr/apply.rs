@@ -51,8 +51,7 @@ pub fn apply<'c, T: Scalar + 'c, W: Worker<T>>(
 }
 
 /// The first columns of Q, one for each of `q`, which is distributed as A: in the same tile columns. A
-/// has at least as many rows as columns.
-/// The same holds as for `apply`. All workers meet at its end.
+/// has at least as many rows as columns. The same holds as for `apply`. All workers meet at its end.
 pub fn form<T: Scalar, W: Worker<T>>(
     worker: &mut W,
     a: &DistMatrix<T>,

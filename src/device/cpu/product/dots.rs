@@ -6,6 +6,7 @@
 use faer::{MatMut, MatRef};
 use pulp::{Simd, WithSimd};
 
+use crate::device::Op;
 use crate::device::cpu::vectors::{length, load, with_vectors, zero};
 use crate::scalar::{Lanes, Scalar, Vector};
 
@@ -13,12 +14,13 @@ use crate::scalar::{Lanes, Scalar, Vector};
 /// as many, half of 16.
 const COLUMNS: usize = 4;
 
-/// Of more columns faer's products are faster: it reads both factors less often.
+/// Of more columns faer's products are faster: they read both factors less often.
 const MOST_COLUMNS: usize = 32;
 
-/// Whether A and B are narrow enough, with contiguous columns.
-pub fn suits_dots<T>(a: MatRef<T>, b: MatRef<T>) -> bool {
-    is_contiguous(a) && is_contiguous(b) && a.ncols() <= MOST_COLUMNS && b.ncols() <= MOST_COLUMNS
+/// Whether `C <- C + alpha op(A) B` is such a product, of few columns.
+pub fn suits_dots<T: Scalar>(alpha: T, a: MatRef<T>, op: Op, b: MatRef<T>) -> bool {
+    let suits = |x: MatRef<T>| is_contiguous(x) && x.ncols() <= MOST_COLUMNS;
+    alpha == T::ONE && op == Op::Adjoint && suits(a) && suits(b)
 }
 
 fn is_contiguous<T>(x: MatRef<T>) -> bool {

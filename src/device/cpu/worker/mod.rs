@@ -202,8 +202,7 @@ impl<'a, T: Scalar> CpuWorker<'a, T> {
 
 impl<T: Scalar> Products<T> for CpuWorker<'_, T> {
     fn product(&mut self, c: MatMut<T>, alpha: T, a: MatRef<T>, op: Op, b: MatRef<T>) {
-        let has_kernel = self.units.is_some();
-        if has_kernel && alpha == T::ONE && op == Op::Adjoint && product::suits_dots(a, b) {
+        if self.units.is_some() && product::suits_dots(alpha, a, op, b) {
             return product::add_dots(c, a, b);
         }
         let sizes = [self.pack.rows(), self.tiles.rows()];
