@@ -1,5 +1,5 @@
 use crate::transpose::copies::Copies;
-use crate::transpose::vector::{Vector, every_instruction_set};
+use crate::transpose::vector::{Vector, every_instruction_set, with};
 
 /// Sizes around those of chips, unaligned, with gaps that must stay as they are.
 fn check<V: Vector, const S: usize>() {
@@ -14,7 +14,7 @@ fn check<V: Vector, const S: usize>() {
                 let element = &from[3 + i * across + j * S..][..S];
                 expected[3 + j * down + i * S..][..S].copy_from_slice(element);
             }
-            let copies = Copies {
+            let copies = Copies::<S> {
                 from: from.as_ptr().wrapping_add(3),
                 across,
                 to: to.as_mut_ptr().wrapping_add(3),
@@ -23,7 +23,7 @@ fn check<V: Vector, const S: usize>() {
                 cols,
             };
             // SAFETY: both are local, with 3 bytes before the elements; the caller checked V.
-            unsafe { copies.sized::<V, S>() };
+            unsafe { with::<V, S>(copies) };
             assert!(to == expected, "{S} bytes, {rows} x {cols}");
         }
     }

@@ -12,7 +12,7 @@
 //! registers in between.
 
 use super::memory::{Element, LINE, WIDEST, prefetch_far};
-use super::vector::Vector;
+use super::vector::{Vector, Work, with_widest};
 use std::mem::MaybeUninit;
 
 /// Rows of a block. Each block reads up to 15 rows again.
@@ -198,41 +198,27 @@ impl Sweep<'_> {
     }
 }
 
+/// A sweep of elements of S bytes; `saved` is as for [`Sweep::run`].
+struct Whole<'a, const S: usize> {
+    sweep: &'a Sweep<'a>,
+    saved: *mut u8,
+}
+
+impl<const S: usize> Work<S> for Whole<'_, S> {
+    #[inline(always)]
+    unsafe fn run<V: Vector, const K: usize>(self) {
+        // SAFETY: the caller promises columns, `saved` and instruction set.
+        unsafe { self.sweep.run::<S, V>(self.saved) }
+    }
+}
+
 /// Runs a sweep with the widest registers of the machine.
 ///
 /// # Safety
 /// As for [`Sweep::run`], apart from the instruction set.
 pub unsafe fn sweep<const S: usize>(sweep: &Sweep, saved: *mut u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller promises the columns; the CPU has these sets.
-    unsafe {
-        if is_x86_feature_detected!("avx512f") {
-            return avx512::<S>(sweep, saved);
-        }
-        if is_x86_feature_detected!("avx2") {
-            return avx2::<S>(sweep, saved);
-        }
-    }
-    // SAFETY: the caller promises the columns.
-    unsafe { sweep.run::<S, [u64; 8]>(saved) }
-}
-
-/// # Safety
-/// As for [`Sweep::run`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-unsafe fn avx512<const S: usize>(sweep: &Sweep, saved: *mut u8) {
-    // SAFETY: the caller promises columns and instruction set.
-    unsafe { sweep.run::<S, std::arch::x86_64::__m512i>(saved) }
-}
-
-/// # Safety
-/// As for [`Sweep::run`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn avx2<const S: usize>(sweep: &Sweep, saved: *mut u8) {
-    // SAFETY: the caller promises columns and instruction set.
-    unsafe { sweep.run::<S, [std::arch::x86_64::__m256i; 2]>(saved) }
+    // SAFETY: the caller promises columns and `saved`.
+    unsafe { with_widest(Whole::<S> { sweep, saved }) }
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ mod structures;
 mod tables;
 mod tiles;
 mod turns;
-mod vector;
+pub(crate) mod vector;
 
 #[cfg(feature = "internals")]
 pub use plan::Algorithm;

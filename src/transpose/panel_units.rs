@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::memory::{Chunks, Element};
 use super::panels::{GROUP, PanelArray, Panels, Stage};
-use super::turns;
+use super::turns::Turns;
+use super::vector::with_widest;
 
 impl<const S: usize> PanelArray<S> {
     /// Does some units of a phase.
@@ -70,7 +71,7 @@ impl<const S: usize> PanelArray<S> {
                             to.copy_from_nonoverlapping(from, columns.len() * S);
                         }
                     }
-                    turns::run(self, p, columns, GROUP / S);
+                    with_widest(Turns { memory: self, p, columns, group: GROUP / S });
                 }
             }
         }

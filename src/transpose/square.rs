@@ -4,7 +4,8 @@
 //! There are two kinds: the blocks of an array, and a matrix with rows in parts, each at an address
 //! of its own. A tile is in one part only, so the last tile of every part may be smaller.
 
-use super::tiles::{Pair, exchange, side};
+use super::tiles::{Exchange, Pair, side};
+use super::vector::with_widest;
 use std::ops::Range;
 
 /// Tiles along the side of a field, which is then 4 KiB wide. Within a field, a page stays in use
@@ -152,9 +153,9 @@ impl Square {
         // SAFETY: the caller promises the parts; different units are different tiles.
         unsafe {
             match self.size {
-                4 => exchange::<4>(pairs),
-                8 => exchange::<8>(pairs),
-                _ => exchange::<16>(pairs),
+                4 => with_widest(Exchange::<_, 4>(pairs)),
+                8 => with_widest(Exchange::<_, 8>(pairs)),
+                _ => with_widest(Exchange::<_, 16>(pairs)),
             }
         }
     }
@@ -200,7 +201,7 @@ impl Blocks {
 /// tiles.
 pub unsafe fn run<const S: usize>(blocks: &Blocks, units: Range<usize>, data: *mut u8) {
     // SAFETY: the caller promises sole use of these tiles.
-    unsafe { exchange::<S>(blocks.tiles::<S>(units, data)) }
+    unsafe { with_widest(Exchange::<_, S>(blocks.tiles::<S>(units, data))) }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! the first-level cache, which holds fewer lines than a tile has rows.
 
 use super::memory::{Element, LINE, prefetch_far};
-use super::vector::Vector;
+use super::vector::{Vector, Work};
 use std::ops::Range;
 
 /// The side of a tile in elements of `size` bytes: four lines. With two, squares of float64 took a
@@ -50,7 +50,7 @@ impl Pair {
     /// Exchanges the elements outside whole chips.
     ///
     /// # Safety
-    /// As for [`exchange`].
+    /// As for [`Exchange`].
     unsafe fn rest<const S: usize, const K: usize>(&self) {
         let (rows, columns) = (self.rows - self.rows % K, self.columns - self.columns % K);
         for i in 0..self.rows {
@@ -140,84 +140,35 @@ unsafe fn step<V: Vector, const S: usize, const K: usize, const B: usize>(rows: 
     }
 }
 
-/// Exchanges the pairs.
-///
-/// # Safety
-/// Elements have S bytes, K of them a line. No other thread uses these tiles, and they do not
-/// overlap. The machine has the instruction set of V.
-#[inline(always)]
-unsafe fn pass<V: Vector, const S: usize, const K: usize>(mut pairs: impl Iterator<Item = Pair>) {
-    // Rows of the next tile for each chip of this one.
-    let share = (K * K / side(S)).max(1);
-    let Some(mut pair) = pairs.next() else { return };
-    pair.prefetch::<S>(0..side(S));
-    loop {
-        let next = pairs.next();
-        let ahead = next.unwrap_or(pair);
-        let mut asked = 0;
-        for (x, y) in pair.chips::<K>() {
-            ahead.prefetch::<S>(asked..asked + share);
-            asked += share;
-            // SAFETY: the caller promises tiles and instruction set.
-            unsafe { trade_chips::<V, S, K>(x, y, pair.stride) };
-        }
-        ahead.prefetch::<S>(asked..side(S));
-        // SAFETY: the caller promises the tiles.
-        unsafe { pair.rest::<S, K>() };
-        let Some(next) = next else { return };
-        pair = next;
-    }
-}
+/// The exchange of pairs of tiles of elements of S bytes. No other thread uses these tiles, and they do
+/// not overlap.
+pub struct Exchange<I, const S: usize>(pub I);
 
-/// Exchanges pairs of tiles with the widest registers of the machine.
-///
-/// # Safety
-/// As for [`pass`], apart from the instruction set.
-pub unsafe fn exchange<const S: usize>(pairs: impl Iterator<Item = Pair>) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller promises the tiles; the CPU has these sets.
-    unsafe {
-        if is_x86_feature_detected!("avx512f") {
-            return avx512::<S>(pairs);
-        }
-        if is_x86_feature_detected!("avx2") {
-            return avx2::<S>(pairs);
+impl<I: Iterator<Item = Pair>, const S: usize> Work<S> for Exchange<I, S> {
+    #[inline(always)]
+    unsafe fn run<V: Vector, const K: usize>(self) {
+        let mut pairs = self.0;
+        // Rows of the next tile for each chip of this one.
+        let share = (K * K / side(S)).max(1);
+        let Some(mut pair) = pairs.next() else { return };
+        pair.prefetch::<S>(0..side(S));
+        loop {
+            let next = pairs.next();
+            let ahead = next.unwrap_or(pair);
+            let mut asked = 0;
+            for (x, y) in pair.chips::<K>() {
+                ahead.prefetch::<S>(asked..asked + share);
+                asked += share;
+                // SAFETY: the caller promises tiles and instruction set.
+                unsafe { trade_chips::<V, S, K>(x, y, pair.stride) };
+            }
+            ahead.prefetch::<S>(asked..side(S));
+            // SAFETY: the caller promises the tiles.
+            unsafe { pair.rest::<S, K>() };
+            let Some(next) = next else { return };
+            pair = next;
         }
     }
-    // SAFETY: the caller promises the tiles.
-    unsafe { sized::<[u64; 8], S>(pairs) }
-}
-
-/// # Safety
-/// As for [`pass`].
-#[inline(always)]
-pub(super) unsafe fn sized<V: Vector, const S: usize>(pairs: impl Iterator<Item = Pair>) {
-    // SAFETY: the caller promises tiles and instruction set.
-    unsafe {
-        match S {
-            4 => pass::<V, S, { LINE / 4 }>(pairs),
-            8 => pass::<V, S, { LINE / 8 }>(pairs),
-            _ => pass::<V, S, { LINE / 16 }>(pairs),
-        }
-    }
-}
-
-/// # Safety
-/// As for [`exchange`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-unsafe fn avx512<const S: usize>(pairs: impl Iterator<Item = Pair>) {
-    // SAFETY: the caller promises tiles and instruction set.
-    unsafe { sized::<std::arch::x86_64::__m512i, S>(pairs) }
-}
-
-/// # Safety
-/// As for [`exchange`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn avx2<const S: usize>(pairs: impl Iterator<Item = Pair>) {
-    // SAFETY: the caller promises tiles and instruction set.
-    unsafe { sized::<[std::arch::x86_64::__m256i; 2], S>(pairs) }
 }
 
 #[cfg(test)]

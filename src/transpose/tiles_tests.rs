@@ -1,6 +1,6 @@
 use crate::transpose::square::Blocks;
-use crate::transpose::tiles::{self, sized};
-use crate::transpose::vector::{Vector, every_instruction_set};
+use crate::transpose::tiles::{self, Exchange};
+use crate::transpose::vector::{Vector, every_instruction_set, with};
 
 /// Arrays of blocks around the sizes of chips and tiles, unaligned, against the definition.
 fn check<V: Vector, const S: usize>() {
@@ -15,7 +15,10 @@ fn check<V: Vector, const S: usize>() {
             for units in [0..units / 3, units / 3..units] {
                 // SAFETY: `data` is local and has 3 bytes more than the array; the caller checked
                 // V.
-                unsafe { sized::<V, S>(blocks.tiles::<S>(units, data.as_mut_ptr().add(3))) };
+                unsafe {
+                    let pairs = blocks.tiles::<S>(units, data.as_mut_ptr().add(3));
+                    with::<V, S>(Exchange(pairs));
+                }
             }
             let mut expected = before.clone();
             for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {

@@ -4,7 +4,7 @@
 use super::memory::{Element, LINE, prefetch};
 use super::panels::PanelArray;
 use super::tiles::turn;
-use super::vector::Vector;
+use super::vector::{Vector, Work};
 use std::ops::Range;
 
 /// Number of chips that are prefetched along the panel's height: rows of lines, with a large
@@ -12,127 +12,57 @@ use std::ops::Range;
 const ROWS_AHEAD: usize = 1;
 const LINES_AHEAD: usize = 2;
 
-/// Some columns of panel `p`, in groups.
-///
-/// # Safety
-/// The machine has the instruction set of V. K elements of S bytes fill a line. No other thread
-/// uses this memory.
-#[inline(always)]
-unsafe fn panel<V: Vector, const S: usize, const K: usize>(
-    memory: &PanelArray<S>,
-    p: usize,
-    columns: Range<usize>,
-    group: usize,
-) {
-    let (height, stride) = (memory.panels.height, memory.panels.short * S);
-    let tall = memory.panels.tall;
-    let first = memory.row(p * height);
-    for c0 in columns.clone().step_by(group) {
-        let end = columns.end.min(c0 + group);
-        let whole = end - (end - c0) % K;
-        let chunk = |c: usize, t: usize| memory.parked(p, c).wrapping_add(t * S);
-        let row = |c: usize, t: usize| first.wrapping_add(t * stride + c * S);
-        let heights = height - height % K;
-        for t in (0..heights).step_by(K) {
-            for c in (c0..whole).step_by(K) {
-                let chunks: [*mut u8; K] = std::array::from_fn(|k| chunk(c + k, t));
-                let rows = row(c, t);
-                for (k, chunk) in chunks.iter().enumerate() {
-                    prefetch(rows.wrapping_add((k + ROWS_AHEAD * K) * stride));
-                    prefetch(chunk.wrapping_add(LINES_AHEAD * LINE));
+/// Some columns of panel `p`, in groups. No other thread uses this memory.
+pub struct Turns<'a, const S: usize> {
+    pub memory: &'a PanelArray<S>,
+    pub p: usize,
+    pub columns: Range<usize>,
+    pub group: usize,
+}
+
+impl<const S: usize> Work<S> for Turns<'_, S> {
+    #[inline(always)]
+    unsafe fn run<V: Vector, const K: usize>(self) {
+        let Turns { memory, p, columns, group } = self;
+        let (height, stride) = (memory.panels.height, memory.panels.short * S);
+        let tall = memory.panels.tall;
+        let first = memory.row(p * height);
+        for c0 in columns.clone().step_by(group) {
+            let end = columns.end.min(c0 + group);
+            let whole = end - (end - c0) % K;
+            let chunk = |c: usize, t: usize| memory.parked(p, c).wrapping_add(t * S);
+            let row = |c: usize, t: usize| first.wrapping_add(t * stride + c * S);
+            let heights = height - height % K;
+            for t in (0..heights).step_by(K) {
+                for c in (c0..whole).step_by(K) {
+                    let chunks: [*mut u8; K] = std::array::from_fn(|k| chunk(c + k, t));
+                    let rows = row(c, t);
+                    for (k, chunk) in chunks.iter().enumerate() {
+                        prefetch(rows.wrapping_add((k + ROWS_AHEAD * K) * stride));
+                        prefetch(chunk.wrapping_add(LINES_AHEAD * LINE));
+                    }
+                    // SAFETY: the caller promises memory and instruction set.
+                    unsafe {
+                        let from =
+                            |k: usize| if tall { rows.wrapping_add(k * stride) } else { chunks[k] };
+                        let to =
+                            |k: usize| if tall { chunks[k] } else { rows.wrapping_add(k * stride) };
+                        let mut lines: [V; K] = std::array::from_fn(|k| V::load(from(k)));
+                        turn::<V, S, K>(&mut lines);
+                        lines.iter().enumerate().for_each(|(k, line)| line.store(to(k)));
+                    }
                 }
-                // SAFETY: the caller promises memory and instruction set.
-                unsafe {
-                    let from =
-                        |k: usize| if tall { rows.wrapping_add(k * stride) } else { chunks[k] };
-                    let to =
-                        |k: usize| if tall { chunks[k] } else { rows.wrapping_add(k * stride) };
-                    let mut lines: [V; K] = std::array::from_fn(|k| V::load(from(k)));
-                    turn::<V, S, K>(&mut lines);
-                    lines.iter().enumerate().for_each(|(k, line)| line.store(to(k)));
+            }
+            for c in c0..end {
+                for t in if c < whole { heights } else { 0 }..height {
+                    let (x, y) = (row(c, t).cast::<Element<S>>(), chunk(c, t).cast::<Element<S>>());
+                    let (from, to) = if tall { (x, y) } else { (y, x) };
+                    // SAFETY: the caller promises the memory.
+                    unsafe { *to = *from };
                 }
             }
         }
-        for c in c0..end {
-            for t in if c < whole { heights } else { 0 }..height {
-                let (x, y) = (row(c, t).cast::<Element<S>>(), chunk(c, t).cast::<Element<S>>());
-                let (from, to) = if tall { (x, y) } else { (y, x) };
-                // SAFETY: the caller promises the memory.
-                unsafe { *to = *from };
-            }
-        }
     }
-}
-
-/// Transposes with the widest registers of the machine.
-///
-/// # Safety
-/// As for [`panel`], apart from the instruction set.
-pub unsafe fn run<const S: usize>(
-    memory: &PanelArray<S>,
-    p: usize,
-    columns: Range<usize>,
-    group: usize,
-) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller promises the memory; the CPU has these sets.
-    unsafe {
-        if is_x86_feature_detected!("avx512f") {
-            return avx512::<S>(memory, p, columns, group);
-        }
-        if is_x86_feature_detected!("avx2") {
-            return avx2::<S>(memory, p, columns, group);
-        }
-    }
-    // SAFETY: the caller promises the memory.
-    unsafe { sized::<[u64; 8], S>(memory, p, columns, group) }
-}
-
-/// # Safety
-/// As for [`panel`].
-#[inline(always)]
-pub unsafe fn sized<V: Vector, const S: usize>(
-    memory: &PanelArray<S>,
-    p: usize,
-    columns: Range<usize>,
-    group: usize,
-) {
-    // SAFETY: the caller promises memory and instruction set.
-    unsafe {
-        match S {
-            4 => panel::<V, S, { LINE / 4 }>(memory, p, columns, group),
-            8 => panel::<V, S, { LINE / 8 }>(memory, p, columns, group),
-            _ => panel::<V, S, { LINE / 16 }>(memory, p, columns, group),
-        }
-    }
-}
-
-/// # Safety
-/// As for [`run`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-unsafe fn avx512<const S: usize>(
-    memory: &PanelArray<S>,
-    p: usize,
-    columns: Range<usize>,
-    group: usize,
-) {
-    // SAFETY: the caller promises memory and instruction set.
-    unsafe { sized::<std::arch::x86_64::__m512i, S>(memory, p, columns, group) }
-}
-
-/// # Safety
-/// As for [`run`].
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn avx2<const S: usize>(
-    memory: &PanelArray<S>,
-    p: usize,
-    columns: Range<usize>,
-    group: usize,
-) {
-    // SAFETY: the caller promises memory and instruction set.
-    unsafe { sized::<[std::arch::x86_64::__m256i; 2], S>(memory, p, columns, group) }
 }
 
 #[cfg(test)]

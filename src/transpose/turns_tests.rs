@@ -1,6 +1,6 @@
 use crate::transpose::panels::{PanelArray, Panels};
-use crate::transpose::turns::sized;
-use crate::transpose::vector::{Vector, every_instruction_set};
+use crate::transpose::turns::Turns;
+use crate::transpose::vector::{Vector, every_instruction_set, with};
 
 /// Transposes the last but one panel of a tall array to chunks, and that of a wide array back to
 /// rows.
@@ -26,8 +26,9 @@ fn check<V: Vector, const S: usize>() {
                     expected[to..][..S].copy_from_slice(&before[from..][..S]);
                 }
                 // Chunks of panel 1 are in the place of panel 2, and scratch is empty.
+                let turns = Turns { memory: &memory, p: 1, columns: 0..short, group: 2 * line };
                 // SAFETY: `data` is local; the caller checked V.
-                unsafe { sized::<V, S>(&memory, 1, 0..short, 2 * line) };
+                unsafe { with::<V, S>(turns) };
                 assert!(data == expected, "{S} bytes, {rows} x {cols}, height {height}");
             }
         }

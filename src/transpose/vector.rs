@@ -3,6 +3,8 @@
 //! Methods are inlined into a caller that has the instruction set: see [`fine`](super::fine) and
 //! [`tiles`](super::tiles).
 
+use super::memory::LINE;
+
 /// One line: 64 bytes.
 pub trait Vector: Copy {
     /// # Safety
@@ -61,7 +63,7 @@ impl Vector for [u64; 8] {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Vector;
+    use super::{Vector, Work, with};
     use std::arch::x86_64::*;
 
     impl Vector for [__m256i; 2] {
@@ -161,6 +163,64 @@ mod x86 {
             }
         }
     }
+
+    /// # Safety
+    /// As for [`Work::run`].
+    #[target_feature(enable = "avx512f")]
+    pub unsafe fn avx512<const S: usize>(work: impl Work<S>) {
+        // SAFETY: the caller promises it.
+        unsafe { with::<__m512i, S>(work) }
+    }
+
+    /// # Safety
+    /// As for [`Work::run`].
+    #[target_feature(enable = "avx2")]
+    pub unsafe fn avx2<const S: usize>(work: impl Work<S>) {
+        // SAFETY: the caller promises it.
+        unsafe { with::<[__m256i; 2], S>(work) }
+    }
+}
+
+/// Work on elements of S bytes, for every instruction set.
+pub trait Work<const S: usize> {
+    /// Does it; K elements fill a line. It is `inline(always)`.
+    ///
+    /// # Safety
+    /// The machine has the instruction set of V. The type says what else.
+    unsafe fn run<V: Vector, const K: usize>(self);
+}
+
+/// # Safety
+/// As for [`Work::run`].
+#[inline(always)]
+pub unsafe fn with<V: Vector, const S: usize>(work: impl Work<S>) {
+    // SAFETY: the caller promises it.
+    unsafe {
+        match S {
+            4 => work.run::<V, { LINE / 4 }>(),
+            8 => work.run::<V, { LINE / 8 }>(),
+            _ => work.run::<V, { LINE / 16 }>(),
+        }
+    }
+}
+
+/// Does the work with the widest registers of the machine.
+///
+/// # Safety
+/// As for [`Work::run`], apart from the instruction set.
+pub unsafe fn with_widest<const S: usize>(work: impl Work<S>) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller promises the rest; the CPU has these sets.
+    unsafe {
+        if is_x86_feature_detected!("avx512f") {
+            return x86::avx512(work);
+        }
+        if is_x86_feature_detected!("avx2") {
+            return x86::avx2(work);
+        }
+    }
+    // SAFETY: the caller promises it.
+    unsafe { with::<[u64; 8], S>(work) }
 }
 
 /// A test that runs `check::<V, S>` for every kind of vector that this machine has and every size

@@ -17,6 +17,7 @@ use crate::device::{Op, Triangle};
 use crate::matrix::Cells;
 use crate::scalar::Scalar;
 use crate::transpose::copies::Copies;
+use crate::transpose::vector::with_widest;
 
 /// A column, which is contiguous.
 pub fn column<T>(x: MatRef<'_, T>, j: usize) -> &[T] {
@@ -177,21 +178,12 @@ pub unsafe fn mirror<T: Scalar>(from: Cells<T>, to: Cells<T>, lower_only: bool, 
     assert_eq!((from.rows(), from.cols()), (to.rows(), to.cols()), "shapes of a mirror image");
     let is_turned = (from.col_stride(), to.row_stride()) == (1, 1);
     if is_turned && !lower_only && !(conjugated && T::IS_COMPLEX) {
-        let size = size_of::<T>();
-        let copies = Copies {
-            from: from.as_ptr().cast(),
-            across: from.row_stride() * size,
-            to: to.as_ptr().cast(),
-            down: to.col_stride() * size,
-            rows: from.rows(),
-            cols: from.cols(),
-        };
         // SAFETY: *memory* of both; the caller promises *order*.
         return unsafe {
-            match size {
-                4 => copies.run::<4>(),
-                8 => copies.run::<8>(),
-                _ => copies.run::<16>(),
+            match size_of::<T>() {
+                4 => with_widest(copies::<T, 4>(from, to)),
+                8 => with_widest(copies::<T, 8>(from, to)),
+                _ => with_widest(copies::<T, 16>(from, to)),
             }
         };
     }
@@ -222,5 +214,18 @@ pub unsafe fn mirror<T: Scalar>(from: Cells<T>, to: Cells<T>, lower_only: bool, 
                 }
             }
         }
+    }
+}
+
+/// The copies of contiguous rows of elements of S bytes to contiguous columns.
+fn copies<T: Scalar, const S: usize>(from: Cells<T>, to: Cells<T>) -> Copies<S> {
+    assert_eq!(size_of::<T>(), S, "bytes of an element");
+    Copies {
+        from: from.as_ptr().cast(),
+        across: from.row_stride() * S,
+        to: to.as_ptr().cast(),
+        down: to.col_stride() * S,
+        rows: from.rows(),
+        cols: from.cols(),
     }
 }
