@@ -23,6 +23,7 @@ mod lu_panel;
 mod measure;
 mod norms;
 mod properties;
+mod reflect;
 #[path = "../routines/mod.rs"]
 mod routines;
 mod small;
